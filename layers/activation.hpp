@@ -1,0 +1,16 @@
+#pragma once
+//   element by element, x (N,F) → y (N,F)
+//   gelu       y = x·Φ(x)              dy/dx = Φ(x) + x·φ(x)       Φ, φ of the standard normal distribution
+//   gelu-tanh  y = x·σ(2u)             u = √(2/π)(x + .044715 x³)   as ½(1 + tanh u) = σ(2u)
+//   relu       y = max(x, 0)
+//     (Hendrycks & Gimpel 2016, arXiv 1606.08415)
+//   gated, x (N,2F) = gate|up → y (N,F)
+//   swiglu     y = gate·σ(gate)·up                                    (Shazeer 2020, arXiv 2002.05202)
+//   saves      nothing: the caller still holds x
+
+#include "config.hpp"
+
+void activation_forward(float* y, const float* x, Activation kind, int N, int F);
+
+// dx may be dy, except for swiglu, where dx is twice as wide.
+void activation_backward(float* dx, const float* dy, const float* x, Activation kind, int N, int F);

@@ -1,0 +1,149 @@
+#include "block.hpp"
+
+#include <cstring>
+
+#include "activation.hpp"
+#include "parallel.hpp"
+
+Block declare_block(Layout& layout, const Config& config, int layer) {
+  const std::string name = "block." + std::to_string(layer);
+  const int D = config.head_dim, C = config.channels, F = config.hidden;
+  Block p;
+  declare_branch_enter(p.attention, layout, config, name + ".attention");
+  p.qkv = declare_linear(layout, config, name + ".attention",
+                         {{"q", Role::qk, config.n_head * D},
+                          {"k", Role::qk, config.kv_heads * D},
+                          {"v", Role::v, config.kv_heads * D}},
+                         C);
+  p.o = declare_linear(layout, config, name + ".attention", {{"o", Role::o, C}}, config.n_head * D);
+  declare_branch_leave(p.attention, layout, config, name + ".attention");
+
+  declare_branch_enter(p.ffn, layout, config, name + ".ffn");
+  std::vector<LinearPart> up = {{"up", Role::ffn_in, F}};
+  if (config.gated()) up.insert(up.begin(), {"gate", Role::ffn_in, F});
+  p.up = declare_linear(layout, config, name + ".ffn", up, C);
+  p.down = declare_linear(layout, config, name + ".ffn", {{"down", Role::ffn_out, C}}, F);
+  declare_branch_leave(p.ffn, layout, config, name + ".ffn");
+  return p;
+}
+
+namespace {
+
+int raised_width(const Config& config) { return config.gated() ? 2 * config.hidden : config.hidden; }
+
+AttentionShape attention_shape(const BlockContext& c) {
+  return {c.B, c.T, c.config.n_head, c.config.kv_heads, c.config.head_dim};
+}
+
+}  // namespace
+
+BlockSaved declare_block_saved(Layout& layout, const Config& config, int layer, int B, int T) {
+  const std::string name = "block." + std::to_string(layer);
+  const int N = B * T, C = config.channels;
+  BlockSaved saved;
+  saved.attention = declare_branch_saved(layout, config, name + ".attention", N);
+  saved.qkv = layout.take(name + ".attention.qkv", {N, config.qkv_width()});
+  saved.lse = layout.take(name + ".attention.lse", {B, config.n_head, T});
+  saved.mixed = layout.take(name + ".attention.mixed", {N, config.n_head * config.head_dim});
+  if (branch_keeps_output(config)) saved.attention_f = layout.take(name + ".attention.o", {N, C});
+  saved.middle = layout.take(name + ".attention.y", {N, C});
+  saved.ffn = declare_branch_saved(layout, config, name + ".ffn", N);
+  saved.raised = layout.take(name + ".ffn.up", {N, raised_width(config)});
+  saved.active = layout.take(name + ".ffn.activation", {N, config.hidden});
+  if (branch_keeps_output(config)) saved.ffn_f = layout.take(name + ".ffn.down", {N, C});
+  saved.y = layout.take(name + ".ffn.y", {N, C});
+  return saved;
+}
+
+BlockScratch declare_block_scratch(Layout& layout, const Config& config, int B, int T, bool backward) {
+  const int N = B * T, C = config.channels;
+  BlockScratch scratch{};
+  scratch.f = layout.take("scratch.f", {N, C});
+  scratch.normed = layout.take("scratch.normed", {N, C});
+  if (!backward) return scratch;
+  scratch.wide = layout.take("scratch.wide", {N, std::max(config.hidden, config.n_head * config.head_dim)});
+  scratch.wider = layout.take("scratch.wider", {N, std::max(raised_width(config), config.qkv_width())});
+  return scratch;
+}
+
+namespace {
+
+// Turns q and k, and mixes the values; from the cache, to which the new keys and values are added, where
+// there is one.
+void attend(const BlockSaved& saved, const BlockContext& c) {
+  const Config& config = c.config;
+  const AttentionShape shape = attention_shape(c);
+  const size_t stride = shape.qkv_width(), kv_width = stride - shape.width();
+  if (config.position == Position::rope)
+    rope_forward(saved.qkv, c.rope, c.cache.past, c.B, c.T, config.n_head + config.kv_heads, config.head_dim, stride);
+  if (!c.cache.rows) return attention_forward(saved.mixed, saved.lse, saved.qkv, shape, c.dropout, c.layer);
+
+  for (int t = 0; t < c.T; ++t)
+    std::memcpy(c.cache.rows + (c.cache.past + t) * kv_width, saved.qkv + t * stride + shape.width(),
+                kv_width * sizeof(float));
+  const KeysValues kv{c.cache.rows, c.cache.rows + kv_width / 2, kv_width, c.cache.past};
+  attention_forward(saved.mixed, saved.lse, saved.qkv, stride, kv, shape, c.dropout, c.layer);
+}
+
+}  // namespace
+
+void block_forward(const BlockSaved& saved, const BlockScratch& scratch, const float* x, const Block& p,
+                   const BlockContext& c) {
+  const Config& config = c.config;
+  const int N = c.B * c.T, C = config.channels, F = config.hidden, width = config.n_head * config.head_dim;
+
+  const float* u = branch_enter(saved.attention, x, p.attention, N, C);
+  linear_forward(saved.qkv, u, p.qkv, N, C, config.qkv_width());
+  attend(saved, c);
+  float* f = saved.attention_f ? saved.attention_f : scratch.f;
+  linear_forward(f, saved.mixed, p.o, N, width, C);
+  dropout_apply(f, c.dropout, c.layer, DropoutSite::attention_out, c.B, c.T, C);
+  branch_leave(saved.middle, saved.attention, scratch.normed, x, f, p.attention, N, C);
+
+  u = branch_enter(saved.ffn, saved.middle, p.ffn, N, C);
+  linear_forward(saved.raised, u, p.up, N, C, raised_width(config));
+  activation_forward(saved.active, saved.raised, config.activation, N, F);
+  f = saved.ffn_f ? saved.ffn_f : scratch.f;
+  linear_forward(f, saved.active, p.down, N, F, C);
+  dropout_apply(f, c.dropout, c.layer, DropoutSite::ffn_out, c.B, c.T, C);
+  branch_leave(saved.y, saved.ffn, scratch.normed, saved.middle, f, p.ffn, N, C);
+}
+
+namespace {
+
+// df may be the stream's gradient itself, which dropout must not touch: it works on a copy.
+const float* dropout_backward(float* copy, const float* df, DropoutSite site, const BlockContext& c) {
+  if (c.dropout.p == 0) return df;
+  if (df != copy) std::memcpy(copy, df, static_cast<size_t>(c.B) * c.T * c.config.channels * sizeof(float));
+  dropout_apply(copy, c.dropout, c.layer, site, c.B, c.T, c.config.channels);
+  return copy;
+}
+
+}  // namespace
+
+void block_backward(float* d, const BlockScratch& scratch, const Block& g, const float* x, const BlockSaved& saved,
+                    const Block& p, const BlockContext& c) {
+  const Config& config = c.config;
+  const int N = c.B * c.T, C = config.channels, F = config.hidden, width = config.n_head * config.head_dim;
+  float* du = scratch.normed;
+
+  const float* df = branch_leave_backward(d, scratch.f, g.ffn, saved.ffn_f, saved.ffn, p.ffn, N, C);
+  df = dropout_backward(scratch.f, df, DropoutSite::ffn_out, c);
+  linear_backward(scratch.wide, g.down, df, saved.active, p.down, N, F, C);
+  activation_backward(scratch.wider, scratch.wide, saved.raised, config.activation, N, F);
+  const float* u = saved.ffn.u ? saved.ffn.u : saved.middle;
+  linear_backward(du, g.up, scratch.wider, u, p.up, N, C, raised_width(config));
+  branch_enter_backward(d, g.ffn, du, saved.middle, saved.ffn, p.ffn, N, C);
+
+  df = branch_leave_backward(d, scratch.f, g.attention, saved.attention_f, saved.attention, p.attention, N, C);
+  df = dropout_backward(scratch.f, df, DropoutSite::attention_out, c);
+  linear_backward(scratch.wide, g.o, df, saved.mixed, p.o, N, width, C);
+  attention_backward(scratch.wider, scratch.wide, saved.mixed, saved.lse, saved.qkv, attention_shape(c), c.dropout,
+                     c.layer);
+  if (config.position == Position::rope)
+    rope_backward(scratch.wider, c.rope, c.B, c.T, config.n_head + config.kv_heads, config.head_dim,
+                  config.qkv_width());
+  u = saved.attention.u ? saved.attention.u : x;
+  linear_backward(du, g.qkv, scratch.wider, u, p.qkv, N, C, config.qkv_width());
+  branch_enter_backward(d, g.attention, du, x, saved.attention, p.attention, N, C);
+}

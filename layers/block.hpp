@@ -1,0 +1,65 @@
+#pragma once
+// A transformer block: two residual branches, straight down.
+//
+//   x (N,C) → attention branch → middle (N,C) → feed-forward branch → y (N,C)         N = B·T
+//   attention      u → q|k|v → RoPE → causal attention → o
+//   feed-forward   u → up (or gate|up) → activation → down
+
+#include "attention.hpp"
+#include "linear.hpp"
+#include "position.hpp"
+#include "residual.hpp"
+
+// Parameters, or their gradients.
+struct Block {
+  Branch attention;
+  Linear qkv, o;
+  Branch ffn;
+  Linear up, down;  // up: gate|up where the activation is gated
+};
+Block declare_block(Layout& layout, const Config& config, int layer);
+
+// What backward needs, and y, which is the next block's x.
+struct BlockSaved {
+  BranchSaved attention;
+  float *qkv, *lse, *mixed;    // (N,q|k|v) (B,H,T) (N,H·D)
+  float* attention_f = nullptr;  // (N,C) where norm_out needs it
+  float* middle;               // (N,C) between the branches
+  BranchSaved ffn;
+  float *raised, *active;      // (N,F) or (N,2F), (N,F): before and after the activation
+  float* ffn_f = nullptr;
+  float* y;                    // (N,C)
+};
+BlockSaved declare_block_saved(Layout& layout, const Config& config, int layer, int B, int T);
+
+// Shared by all blocks.
+struct BlockScratch {
+  float *f, *normed;       // (N,C) each
+  float *wide, *wider;     // backward only: (N, max(F, H·D)), (N, max(F or 2F, q|k|v))
+};
+BlockScratch declare_block_scratch(Layout& layout, const Config& config, int B, int T, bool backward);
+
+// Keys and values of the positions before the first of these T, when text is generated: `past` rows k|v, to
+// which the T new ones are added.
+struct Cache {
+  float* rows = nullptr;  // (context, 2·KV·D)
+  int past = 0;
+};
+inline size_t cache_width(const Config& config) { return 2 * size_t(config.kv_heads) * config.head_dim; }
+
+// What a block is told besides its parameters.
+struct BlockContext {
+  const Config& config;
+  const RopeTable& rope;
+  int B, T;
+  Dropout dropout;
+  int layer = 0;
+  Cache cache;
+};
+
+void block_forward(const BlockSaved& saved, const BlockScratch& scratch, const float* x, const Block& p,
+                   const BlockContext& context);
+
+// d (N,C) holds dy and then dx.
+void block_backward(float* d, const BlockScratch& scratch, const Block& g, const float* x, const BlockSaved& saved,
+                    const Block& p, const BlockContext& context);

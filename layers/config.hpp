@@ -1,0 +1,137 @@
+#pragma once
+// What a model is: its sizes and its switches, and the tables of placements and presets.
+//
+// A user's Config may leave things open (0, or an empty optional: "as the placement says", "as the other
+// sizes imply"). resolve() closes them and checks the whole; the layers only ever see a resolved Config.
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensors.hpp"
+
+enum class NormKind { layernorm, rmsnorm };
+enum class Position { learned, rope, none };
+enum class Activation { gelu, gelu_tanh, relu, swiglu };
+enum class InitChoice { placement, gpt2, xavier };
+
+// The name of each value of an enum, as the user types it.
+template <class E>
+struct Named {
+  E value;
+  const char* name;
+};
+inline constexpr Named<NormKind> kNormKinds[] = {{NormKind::layernorm, "layernorm"}, {NormKind::rmsnorm, "rmsnorm"}};
+inline constexpr Named<Position> kPositions[] = {
+    {Position::learned, "learned"}, {Position::rope, "rope"}, {Position::none, "none"}};
+inline constexpr Named<Activation> kActivations[] = {{Activation::gelu, "gelu"},
+                                                     {Activation::gelu_tanh, "gelu-tanh"},
+                                                     {Activation::relu, "relu"},
+                                                     {Activation::swiglu, "swiglu"}};
+inline constexpr Named<InitChoice> kInitChoices[] = {
+    {InitChoice::placement, "placement"}, {InitChoice::gpt2, "gpt2"}, {InitChoice::xavier, "xavier"}};
+
+template <class E, size_t N>
+const char* name_of(const Named<E> (&names)[N], E value) {
+  for (const auto& entry : names)
+    if (entry.value == value) return entry.name;
+  return "?";
+}
+
+// How the weights of a model are born. A weight matrix (out, in) gets N(0, s²) with
+//   s = base · gain(L)          on v, o and every FFN matrix (q, k: base alone)
+//         · 1/√(2L)             on o and the FFN's down matrix, where residual_gain is set
+//   base = .02, or √(2/(in + out)) for Xavier (Glorot & Bengio 2010).
+// Embeddings and an untied head get N(0, embedding_std²); gains are 1, biases 0.
+enum class Base { normal, xavier };
+struct InitRow {
+  Base base;
+  float std;            // of the normal base
+  float embedding_std;  // of token and position embeddings and of an untied head
+  bool residual_gain;   // GPT-2's 1/√(2L) (Radford et al. 2019, §2.3)
+  double (*gain)(int n_layer);
+};
+
+// Where the normalizations of a residual branch sit, and what the skip path is multiplied by:
+//   y = norm_sum( skip·x + norm_out( F( norm_in(x) ) ) )         an absent norm is the identity
+struct Placement {
+  const char* name;
+  std::vector<const char*> aliases;
+  const char* source;
+  bool norm_in, norm_out, norm_sum, final_norm;
+  double (*skip)(int n_layer);
+  InitRow init;
+};
+const std::vector<Placement>& placements();
+const Placement& placement_row(std::string_view name);  // by name or alias; throws naming the nearest
+
+struct Config {
+  std::string placement = "pre";
+  NormKind norm = NormKind::layernorm;
+  float norm_eps = 1e-5f;
+  std::optional<bool> norm_bias;   // open: as `bias` for LayerNorm, none for RMSNorm
+  std::optional<bool> final_norm;  // open: as the placement says
+  bool embedding_norm = false;
+
+  int n_layer = 4;     // L
+  int n_head = 4;      // H
+  int kv_heads = 0;    // heads of k and v (GQA); 0: as many as heads
+  int head_dim = 0;    // D; 0: channels / heads
+  int channels = 128;  // C
+  int hidden = 0;      // F; 0: 4·C, or for SwiGLU 8/3·C rounded up to a multiple of 32
+  int context = 256;   // longest sequence T
+  int vocab_size = 0;  // V
+
+  Position position = Position::learned;
+  float rope_theta = 10000;
+  Activation activation = Activation::gelu_tanh;
+  bool bias = true;
+  bool tied = true;
+  float dropout = 0;
+
+  InitChoice init = InitChoice::placement;
+  std::optional<bool> residual_gain;  // open: as the chosen initialisation says
+  std::optional<double> init_gain;    // β on v, o and the FFN; open: likewise
+  std::optional<double> skip_scale;   // α; open: as the placement says
+
+  bool gated() const { return activation == Activation::swiglu; }
+  int qkv_width() const { return (n_head + 2 * kv_heads) * head_dim; }
+};
+
+// Fills in what was left open and checks everything; throws std::invalid_argument with one line that says
+// what is wrong and what to do. Idempotent.
+Config resolve(Config config);
+
+// The matrices of a model, as far as their initialisation differs.
+enum class Role { qk, v, o, ffn_in, ffn_out, embedding };
+Start weight_start(const Config& config, Role role, int out, int in);
+
+// A preset is a row of a table: a family's wiring, and under each size name its numbers.
+struct Preset {
+  const char* name;
+  const char* size;
+  const char* note;
+  int n_layer, n_head, kv_heads, channels, hidden, context, vocab_size;
+  NormKind norm;
+  float norm_eps;
+  Position position;
+  Activation activation;
+  bool bias, tied;
+};
+const std::vector<Preset>& presets();
+Config preset_config(std::string_view preset, std::string_view size);  // throws naming the nearest
+
+// "unknown WHAT 'postt': did you mean 'post'? (one of post, pre, ...)"
+std::string unknown_name(std::string_view what, std::string_view given, const std::vector<std::string>& known);
+
+template <class E, size_t N>
+E value_of(const Named<E> (&names)[N], std::string_view what, std::string_view given) {
+  std::vector<std::string> known;
+  for (const auto& entry : names) {
+    if (given == entry.name) return entry.value;
+    known.emplace_back(entry.name);
+  }
+  throw std::invalid_argument(unknown_name(what, given, known));
+}

@@ -1,0 +1,51 @@
+#include "dropout.hpp"
+
+#include "parallel.hpp"
+#include "random.hpp"
+#include "simd.hpp"
+
+using simd::VecI;
+using simd::VecU;
+
+uint64_t Dropout::key(int b, int layer, DropoutSite site, uint64_t index) const {
+  return rng::key({seed, rng::word("dropout"), step, static_cast<uint64_t>(first_row + b),
+                   static_cast<uint64_t>(layer), static_cast<uint64_t>(site), index});
+}
+
+namespace {
+
+VecU counters(int begin) {
+  VecU v;
+  for (int i = 0; i < simd::W; ++i) v[i] = static_cast<uint32_t>(begin + i);
+  return v;
+}
+
+// 32 random bits a lane: the line's key and the element's number through MurmurHash3's finaliser (Appleby
+// 2011), which is exactly this and vectorises.
+VecU hash(VecU counter, uint64_t key) {
+  VecU h = counter * 0x9e3779b9u + static_cast<uint32_t>(key);
+  h = (h ^ (h >> 16)) * 0x85ebca6bu;
+  h ^= static_cast<uint32_t>(key >> 32);
+  h = (h ^ (h >> 13)) * 0xc2b2ae35u;
+  return h ^ (h >> 16);
+}
+
+}  // namespace
+
+void dropout_line(float* x, uint64_t key, float p, int begin, int n) {
+  const uint32_t threshold = static_cast<uint32_t>(static_cast<double>(p) * 0x1p24);
+  const float scale = 1 / (1 - p);
+  simd::sweep(n, [&](int i, int lanes) {
+    const VecU random = hash(counters(begin + i), key) >> 8;  // 24 bits
+    const simd::Vec v = simd::load(x + i, lanes);
+    simd::store(x + i, random < threshold ? simd::all(0) : v * scale, lanes);
+  });
+}
+
+void dropout_apply(float* x, const Dropout& dropout, int layer, DropoutSite site, int B, int T, int C) {
+  if (dropout.p == 0) return;
+  parallel_for(B * T, 1, 4 * static_cast<size_t>(C), [&](int begin, int end) {
+    for (int n = begin; n < end; ++n)
+      dropout_line(x + static_cast<size_t>(n) * C, dropout.key(n / T, layer, site, n % T), dropout.p, 0, C);
+  });
+}

@@ -1,0 +1,23 @@
+#include "embedding.hpp"
+
+#include <cstring>
+
+#include "parallel.hpp"
+
+void embedding_forward(float* x, const int* tokens, const float* weight, int N, int C) {
+  parallel_for(N, 1, C, [&](int begin, int end) {
+    for (int n = begin; n < end; ++n)
+      std::memcpy(x + static_cast<size_t>(n) * C, weight + static_cast<size_t>(tokens[n]) * C, C * sizeof(float));
+  });
+}
+
+// Two rows may hold the same token, so threads share the columns and not the rows.
+void embedding_backward(float* dweight, const int* tokens, const float* dx, int N, int C) {
+  parallel_for(C, 32, N, [&](int begin, int end) {
+    for (int n = 0; n < N; ++n) {
+      float* to = dweight + static_cast<size_t>(tokens[n]) * C;
+      const float* from = dx + static_cast<size_t>(n) * C;
+      for (int c = begin; c < end; ++c) to[c] += from[c];
+    }
+  });
+}

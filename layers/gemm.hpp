@@ -1,0 +1,29 @@
+#pragma once
+// Matrix products, C (M,N) = A · B over an inner dimension K. A linear layer needs three of them:
+//
+//   gemm_nt   A (M,K)  B (N,K)   C = A Bᵀ     y  = x wᵀ         rows of x times rows of w
+//   gemm_nn   A (M,K)  B (K,N)   C = A B      dx = dy w
+//   gemm_tn   A (K,M)  B (K,N)   C = Aᵀ B     dw += dyᵀ x
+//
+// All matrices are row-major and dense. `accumulate` adds to C instead of writing it; `bias` (N) is added to
+// every row. Each element is summed over k in one fixed order, whatever the number of threads.
+
+#include <cstddef>
+
+struct GemmOptions {
+  const float* bias = nullptr;
+  bool accumulate = false;
+};
+
+void gemm_nt(float* c, const float* a, const float* b, int M, int N, int K, GemmOptions options = {});
+void gemm_nn(float* c, const float* a, const float* b, int M, int N, int K, GemmOptions options = {});
+void gemm_tn(float* c, const float* a, const float* b, int M, int N, int K, GemmOptions options = {});
+
+// Element (i, j) lies at data[i·row + j·col]: a matrix, its transpose, or a slice of columns of a wider one.
+struct MatrixView {
+  const float* data;
+  size_t row, col;
+};
+
+// The same on one thread, for use inside a parallel loop: C (M,N) with rows `ldc` apart, A (M,K), B (K,N).
+void gemm_serial(float* c, size_t ldc, MatrixView a, MatrixView b, int M, int N, int K, bool accumulate);

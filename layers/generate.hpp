@@ -1,0 +1,35 @@
+#pragma once
+// Text from a model, token by token, with a key/value cache.
+
+#include <cstdint>
+#include <vector>
+
+#include "model.hpp"
+
+struct Sampling {
+  float temperature = 1;  // logits are divided by it; 0 is greedy
+  int top_k = 0;          // only the k likeliest tokens; 0: all (Fan et al. 2018, arXiv 1805.04833)
+  float top_p = 1;        // only the fewest tokens that hold this probability (Holtzman et al. 2020, 1904.09751)
+  bool greedy = false;    // always the likeliest token
+  uint64_t seed = 1;
+};
+
+// Draws a token from logits (V); `counter` numbers the draws of a run.
+int sample_token(const float* logits, int V, const Sampling& sampling, uint64_t counter);
+
+// Feeds tokens to a model and gives the logits of the next one. Within the context they equal those of the full
+// forward pass; when the context is full, the older half is forgotten and the newer half read again.
+class Generator {
+ public:
+  explicit Generator(const Model& model);
+
+  const float* feed(const std::vector<int>& tokens);  // at least one; returns logits (V)
+  bool beyond_context() const { return beyond_; }     // true once something was forgotten
+
+ private:
+  const Model& model_;
+  Activations activations_;
+  ModelCache cache_;
+  std::vector<int> seen_;  // the tokens the cache holds
+  bool beyond_ = false;
+};

@@ -1,0 +1,46 @@
+#include "linear.hpp"
+
+#include "gemm.hpp"
+#include "parallel.hpp"
+
+Linear declare_linear(Layout& layout, const Config& config, const std::string& prefix,
+                      const std::vector<LinearPart>& parts, int in) {
+  std::vector<TensorSpec> weights, biases;
+  for (const LinearPart& part : parts) {
+    const std::string name = prefix + "." + part.name;
+    weights.push_back({name + ".weight", {part.out, in}, weight_start(config, part.role, part.out, in), true});
+    biases.push_back({name + ".bias", {part.out}, {}});
+  }
+  Linear p;
+  p.weight = layout.take_joined(std::move(weights));
+  if (config.bias) p.bias = layout.take_joined(std::move(biases));
+  return p;
+}
+
+void linear_forward(float* y, const float* x, const Linear& p, int N, int I, int O) {
+  gemm_nt(y, x, p.weight, N, O, I, {.bias = p.bias});
+}
+
+void linear_backward(float* dx, const Linear& g, const float* dy, const float* x, const Linear& p, int N, int I,
+                     int O) {
+  gemm_tn(g.weight, dy, x, O, I, N, {.accumulate = true});  // y = x wᵀ: dw[o,i] = Σₙ dy[n,o] x[n,i]
+  if (g.bias) add_column_sums(g.bias, dy, N, O);            // y += b:   db[o] = Σₙ dy[n,o]
+  gemm_nn(dx, dy, p.weight, N, I, O);                       // y = x wᵀ: dx[n,i] = Σₒ dy[n,o] w[o,i]
+}
+
+void add_column_sums(float* out, const float* x, int N, int C) {
+  constexpr int kColumns = 64, kRows = 64;
+  parallel_for(C, kColumns, N, [&](int begin, int end) {
+    for (int c0 = begin; c0 < end; c0 += kColumns) {
+      const int columns = std::min(kColumns, end - c0);
+      double total[kColumns] = {};
+      for (int n0 = 0; n0 < N; n0 += kRows) {
+        float chunk[kColumns] = {};
+        for (int n = n0; n < std::min(N, n0 + kRows); ++n)
+          for (int c = 0; c < columns; ++c) chunk[c] += x[static_cast<size_t>(n) * C + c0 + c];
+        for (int c = 0; c < columns; ++c) total[c] += static_cast<double>(chunk[c]);
+      }
+      for (int c = 0; c < columns; ++c) out[c0 + c] += static_cast<float>(total[c]);
+    }
+  });
+}

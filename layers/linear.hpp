@@ -1,0 +1,34 @@
+#pragma once
+//   x (N,I)   weight (O,I)   bias (O) or none   y (N,O)
+//   forward   y  = x weightᵀ + bias
+//   backward  dx = dy weight      dweight += dyᵀ x      dbias += Σₙ dy[n,:]
+//   saves     nothing: the caller still holds x
+
+#include <string>
+#include <vector>
+
+#include "config.hpp"
+
+// Parameters, or their gradients. Absent: null.
+struct Linear {
+  float* weight = nullptr;
+  float* bias = nullptr;
+};
+
+// Several matrices over the same input are one product if they lie behind one another: q, k and v are three
+// rows of the table and one Linear.
+struct LinearPart {
+  const char* name;
+  Role role;
+  int out;
+};
+Linear declare_linear(Layout& layout, const Config& config, const std::string& prefix,
+                      const std::vector<LinearPart>& parts, int in);
+
+void linear_forward(float* y, const float* x, const Linear& p, int N, int I, int O);
+void linear_backward(float* dx, const Linear& g, const float* dy, const float* x, const Linear& p, int N, int I,
+                     int O);
+
+// out (C) += Σₙ x[n,:]; for biases and positions. Summed by chunks of rows, so that the rounding error
+// grows with the number of chunks and not with N.
+void add_column_sums(float* out, const float* x, int N, int C);

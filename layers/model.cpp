@@ -1,0 +1,192 @@
+#include "model.hpp"
+
+#include <cmath>
+#include <stdexcept>
+
+#include "cross_entropy.hpp"
+#include "embedding.hpp"
+#include "gemm.hpp"
+#include "parallel.hpp"
+#include "random.hpp"
+
+// ---- tensors ---------------------------------------------------------------------------------------------
+
+ModelTensors declare_model(Layout& layout, const Config& config) {
+  const int V = config.vocab_size, C = config.channels;
+  const Start embedding = weight_start(config, Role::embedding, V, C);
+  ModelTensors p;
+  p.token = layout.take("embedding.token.weight", {V, C}, embedding);
+  if (config.position == Position::learned)
+    p.position = layout.take("embedding.position.weight", {config.context, C}, embedding);
+  if (config.embedding_norm) p.embedding_norm = declare_norm(layout, config, "embedding.norm");
+  for (int l = 0; l < config.n_layer; ++l) p.blocks.push_back(declare_block(layout, config, l));
+  if (*config.final_norm) p.final_norm = declare_norm(layout, config, "final_norm");
+  if (!config.tied) p.head = layout.take("head.weight", {V, C}, embedding);
+  return p;
+}
+
+Model::Model(const Config& c, bool training) : config(resolve(c)) {
+  Layout layout;
+  declare_model(layout, config);
+  table = layout.table();
+  floats = layout.size();
+  weights = allocate(floats);
+  Layout on_weights(weights.get());
+  p = declare_model(on_weights, config);
+  if (training) {
+    gradients = allocate(floats);
+    Layout on_gradients(gradients.get());
+    g = declare_model(on_gradients, config);
+  }
+  if (config.position == Position::rope) rope = RopeTable(config.context, config.head_dim, config.rope_theta);
+}
+
+void initialise(Model& model, uint64_t seed) {
+  for (const TensorSpec& spec : model.table) {
+    const uint64_t key = rng::key({seed, rng::word(spec.name)});
+    float* w = model.weights.get() + spec.offset;
+    const auto [mean, deviation] = spec.start;
+    for (size_t i = 0; i < spec.size(); ++i)
+      w[i] = deviation == 0 ? mean : mean + deviation * static_cast<float>(rng::normal(key, i));
+  }
+}
+
+// B·T and T·C stay ints: a larger step does not fit into any machine's memory.
+Activations declare_activations(Layout& layout, const Config& config, int B, int T, bool training) {
+  const int C = config.channels, V = config.vocab_size;
+  constexpr size_t kMost = 0x7fffffff;
+  if (checked_product({size_t(B), size_t(T)}) > kMost || checked_product({size_t(T), size_t(C)}) > kMost)
+    throw std::overflow_error("a batch of " + std::to_string(B) + " x " + std::to_string(T) +
+                              " tokens is too large: lower --batch or --context");
+  const int N = B * T;
+  Activations a;
+  a.embedded = layout.take("embedding", {N, C});
+  a.x = a.embedded;
+  if (config.embedding_norm) {
+    a.embedding_norm = declare_norm_saved(layout, config, "embedding.norm", N);
+    a.x = layout.take("embedding.norm", {N, C});
+  }
+  for (int l = 0; l < (training ? config.n_layer : 1); ++l)
+    a.blocks.push_back(declare_block_saved(layout, config, l, B, T));
+  if (*config.final_norm) {
+    a.final_norm = declare_norm_saved(layout, config, "final_norm", N);
+    a.final = layout.take("final_norm", {N, C});
+  }
+  a.losses = layout.take("loss", {N});
+  a.logits = layout.take("scratch.logits", {classifier_rows(N, V), V});
+  if (training) a.d = layout.take("scratch.gradient", {N, C});
+  a.scratch = declare_block_scratch(layout, config, B, T, training);
+  a.table = layout.table();
+  return a;
+}
+
+Activations allocate_activations(const Config& config, int B, int T, bool training) {
+  Layout measure;
+  declare_activations(measure, config, B, T, training);
+  Buffer buffer = allocate(measure.size());
+  Layout layout(buffer.get());
+  Activations a = declare_activations(layout, config, B, T, training);
+  a.buffer = std::move(buffer);
+  return a;
+}
+
+const TensorSpec* first_non_finite(const std::vector<TensorSpec>& table, const float* buffer) {
+  for (const TensorSpec& spec : table)
+    for (size_t i = 0; i < spec.size(); ++i)
+      if (!std::isfinite(buffer[spec.offset + i])) return &spec;
+  return nullptr;
+}
+
+// ---- forward ---------------------------------------------------------------------------------------------
+
+namespace {
+
+// What is the same for all blocks of a pass.
+BlockContext block_context(const Model& model, int B, int T, const Dropout& dropout) {
+  return {model.config, model.rope, B, T, dropout, 0, {}};
+}
+
+const BlockSaved& saved_of(const Activations& a, int layer) {
+  return a.blocks.size() == 1 ? a.blocks[0] : a.blocks[layer];
+}
+
+// x of a block is y of the one before.
+const float* input_of(const Activations& a, int layer) { return layer == 0 ? a.x : saved_of(a, layer - 1).y; }
+
+// Runs everything below the classifier and returns what it reads, (N,C).
+const float* forward(const Model& model, const Activations& a, const int* tokens, BlockContext context,
+                     ModelCache* cache) {
+  const Config& config = model.config;
+  const int B = context.B, T = context.T, N = B * T, C = config.channels, past = cache ? cache->past : 0;
+
+  embedding_forward(a.embedded, tokens, model.p.token, N, C);
+  if (model.p.position) learned_position_forward(a.embedded, model.p.position, past, B, T, C);
+  norm_forward(a.x, a.embedding_norm, a.embedded, model.p.embedding_norm, N, C);
+  dropout_apply(a.x, context.dropout, 0, DropoutSite::embedding, B, T, C);
+
+  for (int l = 0; l < config.n_layer; ++l) {
+    context.layer = l;
+    if (cache) context.cache = {cache->layer(config, l), past};
+    block_forward(saved_of(a, l), a.scratch, input_of(a, l), model.p.blocks[l], context);
+  }
+  if (cache) cache->past += T;
+  return norm_forward(a.final, a.final_norm, input_of(a, config.n_layer), model.p.final_norm, N, C);
+}
+
+const float* classifier_weight(const Model& model) { return model.p.head ? model.p.head : model.p.token; }
+
+double sum(const float* x, int n) {
+  double s = 0;
+  for (int i = 0; i < n; ++i) s += static_cast<double>(x[i]);
+  return s;
+}
+
+}  // namespace
+
+double model_loss(const Model& model, const Activations& a, const Batch& batch) {
+  const int N = batch.B * batch.T;
+  const float* h = forward(model, a, batch.tokens, block_context(model, batch.B, batch.T, {}), nullptr);
+  classifier(a.losses, nullptr, nullptr, h, classifier_weight(model), batch.targets, 1, a.logits, N,
+             model.config.channels, model.config.vocab_size);
+  return sum(a.losses, N);
+}
+
+// ---- backward --------------------------------------------------------------------------------------------
+
+double model_loss_and_gradients(Model& model, const Activations& a, const Batch& batch, float scale,
+                                const Dropout& dropout) {
+  const Config& config = model.config;
+  const int B = batch.B, T = batch.T, N = B * T, C = config.channels;
+  BlockContext context = block_context(model, B, T, dropout);
+  const float* h = forward(model, a, batch.tokens, context, nullptr);
+
+  float* d = a.d;  // the gradient of the stream, from the classifier down to the embedding
+  classifier(a.losses, d, model.g.head ? model.g.head : model.g.token, h, classifier_weight(model), batch.targets,
+             scale, a.logits, N, C, config.vocab_size);
+  norm_backward(d, model.g.final_norm, d, input_of(a, config.n_layer), a.final_norm, model.p.final_norm, N, C);
+  for (int l = config.n_layer - 1; l >= 0; --l) {
+    context.layer = l;
+    block_backward(d, a.scratch, model.g.blocks[l], input_of(a, l), a.blocks[l], model.p.blocks[l], context);
+  }
+  dropout_apply(d, dropout, 0, DropoutSite::embedding, B, T, C);
+  norm_backward(d, model.g.embedding_norm, d, a.embedded, a.embedding_norm, model.p.embedding_norm, N, C);
+  if (model.g.position) learned_position_backward(model.g.position, d, B, T, C);
+  embedding_backward(model.g.token, batch.tokens, d, N, C);
+  return sum(a.losses, N);
+}
+
+// ---- one token after another -----------------------------------------------------------------------------
+
+ModelCache::ModelCache(const Config& config)
+    : rows(allocate(checked_product({size_t(config.n_layer), size_t(config.context), cache_width(config)}))) {}
+
+float* ModelCache::layer(const Config& config, int l) const {
+  return rows.get() + static_cast<size_t>(l) * config.context * cache_width(config);
+}
+
+const float* model_logits(const Model& model, const Activations& a, ModelCache& cache, const int* tokens, int T) {
+  const int C = model.config.channels, V = model.config.vocab_size;
+  const float* h = forward(model, a, tokens, block_context(model, 1, T, {}), &cache);
+  gemm_nt(a.logits, h + static_cast<size_t>(T - 1) * C, classifier_weight(model), 1, V, C);
+  return a.logits;
+}

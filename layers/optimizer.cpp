@@ -1,0 +1,87 @@
+#include "optimizer.hpp"
+
+#include <cmath>
+
+#include "parallel.hpp"
+#include "simd.hpp"
+
+namespace {
+
+// A piece of a tensor: small enough to share work evenly, large enough that handing it out costs nothing.
+struct Piece {
+  size_t begin, end;
+  bool decay;
+};
+
+std::vector<Piece> pieces_of(const std::vector<TensorSpec>& table) {
+  constexpr size_t kPiece = 1 << 15;
+  std::vector<Piece> pieces;
+  for (const TensorSpec& spec : table) {
+    if (!spec.trained) continue;
+    for (size_t i = 0; i < spec.size(); i += kPiece)
+      pieces.push_back({spec.offset + i, spec.offset + std::min(spec.size(), i + kPiece), spec.decay});
+  }
+  return pieces;
+}
+
+// Σx² in double: lanes of 16 floats would lose the last digits of a sum over millions.
+double sum_of_squares(const float* x, size_t n) {
+  double lanes[8] = {};
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    for (int j = 0; j < 8; ++j) lanes[j] += static_cast<double>(x[i + j]) * static_cast<double>(x[i + j]);
+  for (; i < n; ++i) lanes[0] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  double sum = 0;
+  for (double lane : lanes) sum += lane;
+  return sum;
+}
+
+}  // namespace
+
+double gradient_norm(const float* gradients, const std::vector<TensorSpec>& table) {
+  const std::vector<Piece> pieces = pieces_of(table);
+  std::vector<double> sums(pieces.size());
+  parallel_for(static_cast<int>(pieces.size()), 1, 1 << 15, [&](int begin, int end) {
+    for (int i = begin; i < end; ++i)
+      sums[i] = sum_of_squares(gradients + pieces[i].begin, pieces[i].end - pieces[i].begin);
+  });
+  double sum = 0;
+  for (double s : sums) sum += s;
+  return std::sqrt(sum);
+}
+
+float clip_factor(double norm, double clip) {
+  return clip > 0 ? static_cast<float>(std::min(1.0, clip / (norm + 1e-6))) : 1.f;
+}
+
+void adamw_step(float* weights, float* m, float* v, const float* gradients, const std::vector<TensorSpec>& table,
+                const AdamW& options, float lr, float gradient_factor, int64_t t) {
+  const std::vector<Piece> pieces = pieces_of(table);
+  const float beta1 = options.beta1, beta2 = options.beta2, eps = options.eps;
+  // lr · (m / c₁) / (√(v / c₂) + eps) = (lr / c₁) m / (√v / √c₂ + eps)
+  const float step = static_cast<float>(lr / (1 - std::pow(static_cast<double>(beta1), t)));
+  const float root = static_cast<float>(1 / std::sqrt(1 - std::pow(static_cast<double>(beta2), t)));
+  parallel_for(static_cast<int>(pieces.size()), 1, 1 << 15, [&](int begin, int end) {
+    for (int q = begin; q < end; ++q) {
+      const float keep = pieces[q].decay ? 1 - lr * options.weight_decay : 1;
+      for (size_t i = pieces[q].begin; i < pieces[q].end; ++i) {
+        const float g = gradients[i] * gradient_factor;
+        m[i] += (1 - beta1) * (g - m[i]);
+        v[i] += (1 - beta2) * (g * g - v[i]);
+        weights[i] = keep * weights[i] - step * m[i] / (std::sqrt(v[i]) * root + eps);
+      }
+    }
+  });
+}
+
+double LearningRate::at(int64_t step, int64_t steps) const {
+  if (step < warmup) return lr * static_cast<double>(step + 1) / static_cast<double>(warmup + 1);
+  const double past = static_cast<double>(step - warmup), whole = static_cast<double>(steps - warmup);
+  const double p = std::min(1.0, past / std::max(1.0, whole));
+  switch (schedule) {
+    case Schedule::cosine: return min_lr + .5 * (1 + std::cos(M_PI * p)) * (lr - min_lr);
+    case Schedule::linear: return lr + (min_lr - lr) * p;
+    case Schedule::constant: break;
+  }
+  return lr;
+}

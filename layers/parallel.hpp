@@ -1,0 +1,51 @@
+#pragma once
+// The one way loops are shared among threads. Pieces are disjoint and every output element is computed by one
+// piece, always in the same order, so results have the same bits for any number of threads.
+
+#include <algorithm>
+#include <cstddef>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+inline int max_threads() {
+#ifdef _OPENMP
+  return omp_get_max_threads();
+#else
+  return 1;
+#endif
+}
+
+// Below this many elementary operations a loop is over before another thread would have woken.
+constexpr size_t kWorthSharing = 1 << 14;
+
+// f(begin, end) over pieces of [0, n) that start at multiples of `grain`; `work` is the cost of one item in
+// elementary operations. Threads get equal contiguous shares.
+template <class F>
+void parallel_for(int n, int grain, size_t work, F f) {
+  const int pieces = (n + grain - 1) / grain;
+  const bool share = pieces > 1 && max_threads() > 1 && static_cast<size_t>(n) * work >= kWorthSharing;
+  if (!share) {
+    if (n > 0) f(0, n);
+    return;
+  }
+#pragma omp parallel
+  {
+#ifdef _OPENMP
+    const int thread = omp_get_thread_num(), threads = omp_get_num_threads();
+#else
+    const int thread = 0, threads = 1;
+#endif
+    const int first = static_cast<int>(static_cast<long long>(pieces) * thread / threads);
+    const int last = static_cast<int>(static_cast<long long>(pieces) * (thread + 1) / threads);
+    if (first < last) f(first * grain, std::min(n, last * grain));
+  }
+}
+
+// f(task) for tasks of unequal cost, handed out as threads become free.
+template <class F>
+void parallel_tasks(int tasks, F f) {
+#pragma omp parallel for schedule(dynamic, 1) if (tasks > 1)
+  for (int task = 0; task < tasks; ++task) f(task);
+}

@@ -1,0 +1,52 @@
+#pragma once
+// Counter-based random numbers: every number is a pure function of a key and a counter, so that nothing has
+// to be stored or replayed: any thread, any micro-batch and any resumed run computes the same number.
+//
+// The mixing function is SplitMix64's (Steele, Lea & Flood 2014, "Fast splittable pseudorandom number
+// generators"); applied to a key plus a counter it passes as a generator of its own.
+
+#include <cmath>
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+
+namespace rng {
+
+inline uint64_t mix(uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
+// Folds any number of words (a seed, a step, a row, ...) into one key.
+inline uint64_t key(std::initializer_list<uint64_t> words) {
+  uint64_t k = 0;
+  for (uint64_t word : words) k = mix(k + 0x9e3779b97f4a7c15ull + mix(word + 0x9e3779b97f4a7c15ull));
+  return k;
+}
+
+// FNV-1a: a name as a word for key().
+inline uint64_t word(std::string_view name) {
+  uint64_t h = 0xcbf29ce484222325ull;
+  for (unsigned char c : name) h = (h ^ c) * 0x100000001b3ull;
+  return h;
+}
+
+inline uint64_t bits(uint64_t key, uint64_t counter) { return mix(key + 0x9e3779b97f4a7c15ull * (counter + 1)); }
+
+// Uniform in [0, 1), 53 bits.
+inline double uniform(uint64_t key, uint64_t counter) { return (bits(key, counter) >> 11) * 0x1p-53; }
+
+// Uniform in {0, ..., n-1}: the high word of a 64 × 64 bit product (Lemire 2019, arXiv 1805.10941).
+inline uint64_t below(uint64_t n, uint64_t key, uint64_t counter) {
+  __extension__ using wide = unsigned __int128;
+  return static_cast<uint64_t>((static_cast<wide>(bits(key, counter)) * n) >> 64);
+}
+
+// Standard normal (Box & Muller 1958), from two uniforms.
+inline double normal(uint64_t key, uint64_t counter) {
+  const double radius = std::sqrt(-2 * std::log(1 - uniform(key, 2 * counter)));
+  return radius * std::cos(6.283185307179586 * uniform(key, 2 * counter + 1));
+}
+
+}  // namespace rng

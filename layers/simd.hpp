@@ -1,0 +1,112 @@
+#pragma once
+// Vectors of float, written once for every processor: GCC's and Clang's vector extensions turn `a * b + c` on
+// a Vec into whatever the target has (AVX-512, AVX2, SSE2, NEON). Besides gemm this is the only file that
+// knows how wide a register is.
+
+#include <cstdint>
+#include <cstring>
+
+namespace simd {
+
+#if defined(__AVX512F__)
+constexpr int W = 16;  // floats in a register
+#elif defined(__AVX2__)
+constexpr int W = 8;
+#else
+constexpr int W = 4;
+#endif
+
+typedef float Vec __attribute__((vector_size(W * 4)));
+typedef int32_t VecI __attribute__((vector_size(W * 4)));
+typedef uint32_t VecU __attribute__((vector_size(W * 4)));
+
+inline Vec all(float x) { return x - Vec{}; }
+
+inline Vec load(const float* p) {
+  Vec v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+inline void store(float* p, Vec v) { std::memcpy(p, &v, sizeof v); }
+
+// The first n lanes; the others are `fill`. With n == W known at compile time these are plain load and store.
+inline Vec load(const float* p, int n, float fill = 0) {
+  if (n == W) return load(p);
+  Vec v = all(fill);
+  for (int i = 0; i < n; ++i) v[i] = p[i];
+  return v;
+}
+inline void store(float* p, Vec v, int n) {
+  if (n == W) return store(p, v);
+  for (int i = 0; i < n; ++i) p[i] = v[i];
+}
+
+// Calls f(i, lanes) for i = 0, W, 2W, ... < n: whole vectors first, then the rest with lanes < W.
+template <class F>
+inline void sweep(int n, F f) {
+  int i = 0;
+  for (; i + W <= n; i += W) f(i, W);
+  if (i < n) f(i, n - i);
+}
+
+inline Vec max(Vec a, Vec b) { return a > b ? a : b; }
+inline Vec min(Vec a, Vec b) { return a < b ? a : b; }
+
+inline double sum(Vec v) {
+  double s = 0;
+  for (int i = 0; i < W; ++i) s += static_cast<double>(v[i]);
+  return s;
+}
+inline float max(Vec v) {
+  float m = v[0];
+  for (int i = 1; i < W; ++i) m = v[i] > m ? v[i] : m;
+  return m;
+}
+
+// eˣ. With n = round(x / ln 2), eˣ = 2ⁿ eʳ, |r| ≤ ln 2 / 2; ln 2 is subtracted in two parts so that r is exact
+// (Cody & Waite 1980), eʳ is its Taylor polynomial of degree 7, 2ⁿ is written into the exponent bits in two
+// halves, so that results down to the subnormals come out right. NaN stays NaN, above 88.7 is +inf.
+// Relative error below 2e-7 (test/test_simd.cpp).
+inline Vec exp(Vec x) {
+  const Vec clamped = min(max(x, all(-104.f)), all(89.f));
+  const Vec magic = all(12582912.f);  // 1.5·2²³: adding it rounds to an integer
+  const Vec n = (clamped * 1.44269504088896341f + magic) - magic;
+  const Vec r = (clamped - n * 0.693359375f) + n * 2.12194440e-4f;
+  Vec p = all(1.f / 5040);
+  p = p * r + 1.f / 720;
+  p = p * r + 1.f / 120;
+  p = p * r + 1.f / 24;
+  p = p * r + 1.f / 6;
+  p = p * r + .5f;
+  p = p * r + 1.f;
+  p = p * r + 1.f;
+  const VecI k = __builtin_convertvector(n, VecI);
+  const VecI half = k >> 1;
+  const VecI low = (half + 127) << 23, high = (k - half + 127) << 23;
+  const Vec y = p * (Vec)low * (Vec)high;
+  return x == x ? y : x;
+}
+
+// 1 / (1 + e⁻ˣ)
+inline Vec sigmoid(Vec x) { return 1.f / (1.f + exp(-x)); }
+
+// erfc(x) = t·exp(−x² + P(t)), t = 1/(1 + x/2) for x ≥ 0, and 2 − erfc(−x) below; a Chebyshev fit with relative
+// error below 1.2e-7 everywhere (Press et al., Numerical Recipes, §6.2, "erfcc").
+inline Vec erfc(Vec x) {
+  const Vec z = x < 0.f ? -x : x;
+  const Vec t = 1.f / (1.f + .5f * z);
+  Vec p = all(.17087277f);
+  p = p * t - .82215223f;
+  p = p * t + 1.48851587f;
+  p = p * t - 1.13520398f;
+  p = p * t + .27886807f;
+  p = p * t - .18628806f;
+  p = p * t + .09678418f;
+  p = p * t + .37409196f;
+  p = p * t + 1.00002368f;
+  p = p * t - 1.26551223f;
+  const Vec r = t * exp(p - z * z);
+  return x < 0.f ? 2.f - r : r;
+}
+
+}  // namespace simd
