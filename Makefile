@@ -1,0 +1,167 @@
+# train_gpt. `make` builds, `make train` trains, `make test` checks; `make help` lists the rest.
+#
+#   CXX=clang++          another compiler              MARCH=x86-64-v3     for another processor
+#   DATA=my.txt          text to train on              ARGS='--steps 9'    options of the command that is run
+#   CXXFLAGS, LDFLAGS    added to the command lines    V=1                 show the command lines
+
+CPUS := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
+ifeq (0,$(MAKELEVEL))
+  MAKEFLAGS += -j$(CPUS)  # unless the command line has its own
+endif
+
+ifneq (,$(word 2,$(MAKECMDGOALS)))
+
+# Several goals run one after the other, each with a parallel build of its own.
+.NOTPARALLEL:
+.PHONY: $(MAKECMDGOALS)
+$(MAKECMDGOALS):
+	@$(MAKE) --no-print-directory $@
+
+else
+
+MARCH ?= native
+DATA ?= build/stories.txt
+
+.PHONY: all train test asan mutants compare reference curves venv clean help FORCE
+.DELETE_ON_ERROR:
+
+all: build/train_gpt  ## build build/train_gpt (the default)
+
+# ---- What this machine has: dev/setup.sh finds it, or installs it, and writes it down ------------
+# Goals that compile nothing here do without.
+
+ifneq (,$(filter-out asan venv reference clean help,$(or $(MAKECMDGOALS),all)))
+
+NAMED_CXX := $(if $(filter default undefined,$(origin CXX)),,$(CXX))
+KEY := $(subst /,_,$(subst $() ,_,$(or $(NAMED_CXX),auto)-$(MARCH)))
+CONFIG := build/config-$(KEY).mk
+
+# OpenMP may have been installed since.
+ifndef MAKE_RESTARTS
+  $(shell grep -q '^OPENMP := *$$' $(CONFIG) 2>/dev/null && rm $(CONFIG))
+endif
+include $(CONFIG)
+$(CONFIG): dev/setup.sh
+	@CXX='$(NAMED_CXX)' MARCH='$(MARCH)' dev/setup.sh --config $@
+
+MACROS := $(shell $(CXX) $(ARCH) -dM -E -x c++ /dev/null 2>/dev/null)
+has = $(filter $(1),$(MACROS))
+SIMD := $(strip $(if $(call has,__AVX512F__),AVX-512 $(if $(call has,__AVX512BF16__),+ BF16), \
+  $(if $(call has,__AVX2__),AVX2,$(if $(call has,__SSE2__),SSE2,$(if $(call has,__ARM_NEON),NEON,none)))))
+COMPILER := $(shell $(CXX) --version 2>/dev/null | head -n 1)
+
+ifneq (,$(shell [ $(CONFIG) -nt dev/setup.sh ] && echo known))
+  $(info $(COMPILER) · OpenMP $(if $(OPENMP),yes,NO) · SIMD $(SIMD)$(if $(SANITIZE), · sanitizers))
+  ifeq (,$(OPENMP))
+    $(info )
+    $(info *** No OpenMP: train_gpt will use ONE of $(CPUS) processors and be that much slower.)
+    $(info *** `dev/setup.sh` says what to install. The build goes on without.)
+    $(info )
+  endif
+endif
+endif
+
+# ---- Compile -------------------------------------------------------------------------------------
+# -ffast-math stays out: NaN, infinity and masks keep their meaning.
+
+ifdef SANITIZE
+  OPTIMIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+else
+  OPTIMIZE := -O3
+endif
+COMPILE = $(CXX) -std=c++20 $(OPTIMIZE) $(ARCH) -fno-math-errno -fno-trapping-math -ffp-contract=fast \
+  -Wall -Wextra $(or $(OPENMP),-Wno-unknown-pragmas) -I. -isystem build/include $(CXXFLAGS)
+LINK = $(COMPILE) -o $@ $(filter %.o,$^) $(OPENMP_LIBS) $(LDFLAGS)
+
+# Each compiler, processor and kind of build has its own objects.
+OUT := build/$(KEY)$(if $(SANITIZE),-sanitize)
+LIBRARY := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(wildcard layers/*.cpp data/*.cpp)))
+TESTS := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(wildcard test/*.cpp)))
+SAY = $(if $(V),,@echo "  $(1)";)
+
+$(OUT)/train_gpt: $(OUT)/train_gpt.o $(LIBRARY)
+	$(call SAY,link  $@)$(LINK)
+
+# build/train_gpt is whichever was asked for last.
+build/train_gpt: $(OUT)/train_gpt FORCE
+	@ln -sf $(<:build/%=%) $@
+
+$(OUT)/%.o: %.cpp $(OUT)/command
+	@mkdir -p $(@D)
+	$(call SAY,c++   $<)$(COMPILE) -MMD -MP -c $< -o $@
+
+# Changes when the command line, the compiler or the processor does; every object depends on it.
+COMMAND = $(COMPILE) · $(COMPILER) · $(SIMD)
+$(OUT)/command: FORCE
+	@mkdir -p $(@D)
+	@echo '$(COMMAND)' | cmp -s - $@ || echo '$(COMMAND)' > $@
+
+-include $(patsubst %.o,%.d,$(OUT)/train_gpt.o $(LIBRARY) $(TESTS))
+
+# ---- Run -----------------------------------------------------------------------------------------
+
+PYTHON := .venv/bin/python
+
+# The default corpus, written once.
+DATA_WRITTEN := $(filter build/stories.txt,$(DATA))
+build/stories.txt: | build/train_gpt
+	@build/train_gpt corpus --bytes 4M --seed 1 --out $@
+
+train: build/train_gpt $(DATA_WRITTEN)  ## train, on DATA=my.txt or on stories the program writes itself
+	@build/train_gpt train --data $(DATA) $(ARGS)
+
+compare: build/train_gpt $(DATA_WRITTEN)  ## one run per cell: ARGS='--grid placement=post,pre norm=rmsnorm'
+	@touch build/compare-began
+	@build/train_gpt compare --data $(DATA) $(ARGS)
+	@csv=$$(find runs -name curves.csv -newer build/compare-began 2>/dev/null); \
+	  [ -z "$$csv" ] || [ ! -x $(PYTHON) ] || $(PYTHON) dev/plot.py "$$csv" --out "$${csv%.csv}.png"
+
+test: $(OUT)/tests  ## all tests; some of them: ARGS='[norm]'
+	@$(OUT)/tests $(ARGS)
+
+asan:  ## the same tests under the address and undefined-behaviour sanitizers
+	@$(MAKE) --no-print-directory test SANITIZE=1
+
+mutants: catch2  ## break the code in many small ways; each must turn a test red
+	@dev/mutants.sh $(ARGS)
+
+# Catch2 itself is big: compiled once, without the sanitizers.
+$(OUT)/test/main.o: private OPTIMIZE := -O1
+
+# Catch2 3 comes as a library, version 2 as a header.
+$(OUT)/tests: $(TESTS) $(LIBRARY)
+	$(call SAY,link  $@)$(LINK) $$(echo '#include <catch2/catch.hpp>' | \
+	  $(CXX) -isystem build/include -fsyntax-only -x c++ - 2>/dev/null || echo -lCatch2)
+$(TESTS): | catch2
+.PHONY: catch2
+catch2:
+	@CXX='$(CXX)' dev/setup.sh test
+
+# ---- Python: the PyTorch reference and the plots -------------------------------------------------
+
+reference: venv  ## write test/reference/*.npy with PyTorch
+	@$(PYTHON) python_ref/reference.py $(ARGS)
+
+curves: venv build/train_gpt $(DATA_WRITTEN)  ## train ours and PyTorch's side by side on DATA
+	@$(PYTHON) python_ref/curves.py --binary build/train_gpt --data $(DATA) --out build/curves $(ARGS)
+
+venv: .venv/.made  ## PyTorch and the rest of python_ref/requirements.txt in .venv/
+.venv/.made: python_ref/requirements.txt
+	@python3 -c 'import venv, ensurepip' 2>/dev/null || dev/setup.sh python
+	rm -rf .venv
+	python3 -m venv .venv
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+# --------------------------------------------------------------------------------------------------
+
+clean:  ## remove build/ (never runs/, never .venv/)
+	rm -rf build
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*  ## /\1|/p' $(firstword $(MAKEFILE_LIST)) | \
+	  while IFS='|' read -r goal text; do printf '  make %-10s %s\n' "$$goal" "$$text"; done
+	@echo
+	@sed -n '3,5s/^# *//p' $(firstword $(MAKEFILE_LIST)) | sed 's/^/  /'
+
+endif

@@ -1,0 +1,46 @@
+#pragma once
+// Checkpoints: everything a run needs to go on, in one file that is either whole or not there.
+//
+//   "TRAINGPT"  u32 version  u32 length of the header
+//   header      JSON, padded with spaces to a multiple of 64 bytes: options, table of tensors, tokenizer, step, ...
+//   weights     float32, laid out as the table says; behind them AdamW's m and v, where there are any
+//   checksum    u64 over everything before it
+// All little-endian.
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "../layers/model.hpp"
+#include "options.hpp"
+#include "tokenizer.hpp"
+
+struct CheckpointHeader {
+  TrainOptions options;  // with a resolved Config
+  Tokenizer tokenizer;
+  int64_t step = 0;  // steps done
+  double elapsed = 0;                // seconds of training so far
+  double val_loss = std::numeric_limits<double>::quiet_NaN();   // at this step, nats a token
+  double best_loss = std::numeric_limits<double>::infinity();   // the best so far
+  int64_t best_step = 0;
+  uint64_t data_fingerprint = 0;
+  bool optimizer = false;  // m and v are in the file
+  std::vector<TensorSpec> table;
+  size_t floats = 0;
+};
+
+struct Moments {
+  Buffer m, v;
+};
+
+// Throws std::runtime_error (full disk, no permission); the file that was there before survives.
+void save_checkpoint(const std::string& path, const CheckpointHeader& header, const Model& model,
+                     const Moments* moments);
+
+// Throws std::runtime_error for what is no checkpoint, of another version, truncated or corrupted.
+CheckpointHeader read_checkpoint_header(const std::string& path);
+
+// Reads the weights, and the moments where asked for, into a model of the same shape. Throws std::runtime_error
+// naming the first tensor that differs, with what was expected and what was found.
+void load_checkpoint(const std::string& path, Model& model, Moments* moments);

@@ -1,0 +1,261 @@
+#include "grammar.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <stdexcept>
+
+namespace {
+
+using Memory = std::array<const Entry*, 26>;  // what each variable remembers
+
+std::string_view trim(std::string_view s) {
+  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
+  while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
+  return s;
+}
+
+std::vector<std::string> split(std::string_view s, std::string_view separator) {
+  std::vector<std::string> parts;
+  for (size_t end; (end = s.find(separator)) != s.npos; s.remove_prefix(end + separator.size())) {
+    parts.emplace_back(trim(s.substr(0, end)));
+  }
+  parts.emplace_back(trim(s));
+  return parts;
+}
+
+// The inside of a bracket: "rule", "a=rule", "a=p.home", "a", "A.he".
+Symbol parse_slot(std::string_view slot) {
+  const auto is_variable = [](std::string_view s) { return s.size() == 1 || (s.size() > 1 && s[1] == '.'); };
+  Symbol symbol;
+  if (slot.size() > 2 && slot[1] == '=') {
+    symbol.variable = slot[0];
+    slot.remove_prefix(2);
+  } else if (is_variable(slot)) {
+    symbol.kind = Symbol::recall;
+    symbol.capital = std::isupper(static_cast<unsigned char>(slot[0]));
+    symbol.variable = static_cast<char>(std::tolower(static_cast<unsigned char>(slot[0])));
+    if (slot.size() > 1) symbol.column = slot.substr(2);
+    return symbol;
+  }
+  symbol.kind = Symbol::pick;
+  if (is_variable(slot)) {
+    symbol.of = slot[0];
+    symbol.column = slot.substr(2);
+  } else {
+    symbol.text = slot;
+  }
+  return symbol;
+}
+
+std::vector<Symbol> parse_body(std::string_view text) {
+  std::vector<Symbol> body;
+  while (!text.empty()) {
+    Symbol symbol;
+    size_t used;
+    if (text[0] == '[') {
+      used = text.find(']') + 1;
+      if (used == 0) throw std::invalid_argument("grammar: a bracket is not closed in: " + std::string(text));
+      symbol = parse_slot(text.substr(1, used - 2));
+    } else if (text.substr(0, 5) == "a(n) ") {
+      used = 5;
+      symbol.kind = Symbol::article;
+    } else {
+      used = std::min({text.find('['), text.find("a(n) "), text.size()});
+      symbol.text = text.substr(0, used);
+    }
+    text.remove_prefix(used);
+    body.push_back(std::move(symbol));
+  }
+  return body;
+}
+
+const Entry& remembered(const Memory& memory, char variable) {
+  const Entry* entry = memory.at(static_cast<size_t>(variable - 'a'));
+  if (!entry) throw std::invalid_argument(std::string("grammar: nothing is remembered as ") + variable);
+  return *entry;
+}
+
+const std::string& column(const Entry& entry, const std::string& name) {
+  const auto found = entry.columns.find(name);
+  if (found != entry.columns.end()) return found->second;
+  throw std::invalid_argument("grammar: \"" + entry.columns.at("") + "\" has no column " + name);
+}
+
+// What a recall says.
+std::string recalled(const Symbol& symbol, const Memory& memory) {
+  std::string word = column(remembered(memory, symbol.variable), symbol.column);
+  if (symbol.capital) word[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(word[0])));
+  return word;
+}
+
+// The entries a pick may choose: those of its rule that no variable remembers yet.
+std::vector<const Entry*> choices(const Grammar& grammar, const Symbol& pick, const Memory& memory) {
+  const std::string& rule = pick.of ? column(remembered(memory, pick.of), pick.column) : pick.text;
+  std::vector<const Entry*> left;
+  for (const Entry& entry : grammar.rules.at(rule)) {
+    bool taken = false;
+    for (const Entry* held : memory) taken |= held == &entry;
+    if (!taken) left.push_back(&entry);
+  }
+  if (left.empty()) throw std::invalid_argument("grammar: no entry of " + rule + " is left");
+  return left;
+}
+
+bool is_vowel(char c) { return std::string_view("aeiou").find(c) != std::string_view::npos; }
+
+struct Teller {
+  const Grammar& grammar;
+  const std::function<size_t(size_t)>& choose;
+  double& nats;
+  Memory memory{};
+  std::string text{};
+  bool after_article = false;
+
+  void say(const std::string& words) {
+    if (after_article && is_vowel(words[0])) text.insert(text.size() - 1, "n");
+    after_article = false;
+    text += words;
+  }
+
+  void tell(const std::vector<Symbol>& body) {
+    for (const Symbol& symbol : body) {
+      if (symbol.kind == Symbol::literal) say(symbol.text);
+      if (symbol.kind == Symbol::recall) say(recalled(symbol, memory));
+      if (symbol.kind == Symbol::article) {
+        say("a ");
+        after_article = true;
+      }
+      if (symbol.kind == Symbol::pick) {
+        const std::vector<const Entry*> left = choices(grammar, symbol, memory);
+        const Entry* entry = left.at(choose(left.size()));
+        nats += std::log(static_cast<double>(left.size()));
+        if (symbol.variable) memory.at(static_cast<size_t>(symbol.variable - 'a')) = entry;
+        tell(entry->body);
+      }
+    }
+  }
+};
+
+// Symbols still to be read: the rest of one entry's body, then whatever follows that entry.
+struct Agenda {
+  const Symbol* next;
+  const Symbol* end;
+  const Agenda* after;
+};
+
+// Tries every entry at every choice and gives up a path at its first wrong letter.
+struct Reader {
+  const Grammar& grammar;
+  std::string_view text;
+  std::vector<double> derivations{};
+
+  void read(Agenda agenda, size_t at, Memory memory, double nats) {
+    for (;;) {
+      while (agenda.next == agenda.end) {
+        if (!agenda.after) {
+          if (at == text.size()) derivations.push_back(nats);
+          return;
+        }
+        agenda = *agenda.after;
+      }
+      const Symbol& symbol = *agenda.next++;
+      if (symbol.kind == Symbol::pick) {
+        const std::vector<const Entry*> left = choices(grammar, symbol, memory);
+        nats += std::log(static_cast<double>(left.size()));
+        for (const Entry* entry : left) {
+          Memory then = memory;
+          if (symbol.variable) then.at(static_cast<size_t>(symbol.variable - 'a')) = entry;
+          read({entry->body.data(), entry->body.data() + entry->body.size(), &agenda}, at, then, nats);
+        }
+        return;
+      }
+      std::string words = symbol.kind == Symbol::recall ? recalled(symbol, memory) : symbol.text;
+      if (symbol.kind == Symbol::article) {
+        const bool n = text.substr(at, 3) == "an " && at + 3 < text.size() && is_vowel(text[at + 3]);
+        const bool vowel_ahead = at + 2 < text.size() && is_vowel(text[at + 2]);
+        if (!n && vowel_ahead) return;  // "a owl"
+        words = n ? "an " : "a ";
+      }
+      if (text.substr(at, words.size()) != words) return;
+      at += words.size();
+    }
+  }
+};
+
+}  // namespace
+
+Grammar::Grammar(std::string_view source) {
+  // Join continued lines, so that each rule is a header and a list of whole entries.
+  std::vector<std::pair<std::string, std::vector<std::string>>> paragraphs;
+  for (std::string_view rest = source; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    const std::string words(trim(line));
+    const size_t indent = line.find_first_not_of(' ');
+    if (words.empty()) continue;
+    if (indent == 0) {
+      paragraphs.push_back({words, {}});
+    } else if (paragraphs.empty()) {
+      throw std::invalid_argument("grammar: an entry stands before the first rule: " + words);
+    } else if (auto& entries = paragraphs.back().second; indent <= 2 || entries.empty()) {
+      entries.push_back(words);
+    } else {
+      entries.back() += " " + words;
+    }
+  }
+
+  for (const auto& [header, lines] : paragraphs) {
+    const size_t colon = header.find(':');
+    const std::string rule = header.substr(0, colon);
+    if (colon == header.npos) throw std::invalid_argument("grammar: no colon after the rule's name: " + rule);
+    if (rules.count(rule)) throw std::invalid_argument("grammar: two rules are named " + rule);
+    if (lines.empty()) throw std::invalid_argument("grammar: the rule " + rule + " has no entry");
+    std::vector<std::string> names = {""};
+    const std::string columns(trim(std::string_view(header).substr(colon + 1)));
+    if (!columns.empty()) {
+      for (const std::string& name : split(columns, " ")) names.push_back(name);
+    }
+    for (const std::string& line : lines) {
+      for (const std::string& written : split(line, " / ")) {
+        const std::vector<std::string> cells = split(written, " | ");
+        if (cells.size() != names.size()) {
+          throw std::invalid_argument("grammar: " + rule + " has another number of columns than: " + written);
+        }
+        Entry entry{parse_body(cells[0]), {}};
+        for (size_t i = 0; i < cells.size(); ++i) entry.columns[names[i]] = cells[i];
+        rules[rule].push_back(std::move(entry));
+      }
+    }
+  }
+
+  for (const auto& [rule, entries] : rules) {
+    for (const Entry& entry : entries) {
+      for (const Symbol& symbol : entry.body) {
+        if (symbol.kind == Symbol::pick && !symbol.of && !rules.count(symbol.text)) {
+          throw std::invalid_argument("grammar: no rule is named " + symbol.text + ", used in " + rule);
+        }
+      }
+    }
+  }
+}
+
+std::string Grammar::tell(const std::string& start, const std::function<size_t(size_t)>& choose,
+                          double& nats) const {
+  Teller teller{*this, choose, nats};
+  Symbol whole;
+  whole.kind = Symbol::pick;
+  whole.text = start;
+  teller.tell({whole});
+  return teller.text;
+}
+
+std::vector<double> Grammar::read(const std::string& start, std::string_view text) const {
+  Reader reader{*this, text};
+  Symbol whole;
+  whole.kind = Symbol::pick;
+  whole.text = start;
+  reader.read({&whole, &whole + 1, nullptr}, 0, {}, 0);
+  return reader.derivations;
+}

@@ -1,0 +1,28 @@
+#pragma once
+// What a model is made of, in text.
+
+#include <string>
+
+#include "checkpoint.hpp"
+#include "dataset.hpp"
+
+// The block, what is around it and the formula of its branches.
+std::string draw_model(const Config& config);
+
+struct MemoryNeed {
+  size_t weights = 0, gradients = 0, moments = 0, activations = 0;
+  size_t total() const { return weights + gradients + moments + activations; }
+};
+// Bytes of a training step. Throws std::overflow_error.
+MemoryNeed memory_of_training(const Config& config, int B);
+
+size_t count_parameters(const std::vector<TensorSpec>& table);
+
+// "gpt2 nano: pre, layernorm, 4 layers x 128 channels, 4 heads, context 256, 0.86 M parameters"
+std::string describe_briefly(const TrainOptions& options, size_t parameters);
+
+// What a run will do: its text, model, machine, steps and directory.
+void print_plan(const TrainOptions& options, const Dataset& data);
+
+// The sub-command.
+void run_info(const Command& command);

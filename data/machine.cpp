@@ -1,0 +1,69 @@
+#include "machine.hpp"
+
+#include <fstream>
+#include <stdexcept>
+#include <thread>
+
+#include <unistd.h>
+
+#include "../layers/parallel.hpp"
+#include "progress.hpp"
+
+namespace {
+
+// Free memory as Linux counts it, with caches that it would give back; 0 where there is no /proc/meminfo.
+size_t available_memory() {
+  std::ifstream file("/proc/meminfo");
+  std::string name, unit;
+  for (size_t kilobytes; file >> name >> kilobytes; std::getline(file, unit))
+    if (name == "MemAvailable:") return kilobytes * 1024;
+  return 0;
+}
+
+}  // namespace
+
+Machine look_at_machine() {
+  Machine machine;
+#ifdef _OPENMP
+  machine.openmp = true;
+  machine.processors = omp_get_num_procs();
+#else
+  machine.processors = static_cast<int>(std::thread::hardware_concurrency());
+#endif
+#if defined(__AVX512F__)
+  machine.simd = "AVX-512";
+#elif defined(__AVX2__)
+  machine.simd = "AVX2";
+#elif defined(__ARM_NEON)
+  machine.simd = "NEON";
+#elif defined(__SSE2__)
+  machine.simd = "SSE2";
+#else
+  machine.simd = "vectors of 4";
+#endif
+  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  if (pages > 0 && page > 0) machine.memory = static_cast<size_t>(pages) * static_cast<size_t>(page);
+  machine.memory_free = available_memory();
+  return machine;
+}
+
+int use_threads(int threads) {
+#ifdef _OPENMP
+  omp_set_dynamic(0);
+  omp_set_num_threads(threads > 0 ? threads : omp_get_num_procs());
+#else
+  (void)threads;
+#endif
+  return max_threads();
+}
+
+std::string check_memory(size_t bytes) {
+  const Machine machine = look_at_machine();
+  if (machine.memory && bytes > machine.memory)
+    throw std::runtime_error("this needs " + format_bytes(bytes) + " of memory and the machine has " +
+                             format_bytes(machine.memory) + ": lower --batch, --context or the size of the model");
+  if (machine.memory_free && bytes > machine.memory_free)
+    return "WARNING: this needs " + format_bytes(bytes) + " of memory and only " + format_bytes(machine.memory_free) +
+           " are free: expect swapping, or the run to be killed. Lower --batch or --context.";
+  return "";
+}

@@ -1,0 +1,109 @@
+#pragma once
+// The command line: every option of every sub-command, described once (name, variable, help). The same
+// description parses, prints --help, reads --config files and writes config.toml.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "../layers/config.hpp"
+#include "../layers/generate.hpp"
+#include "../layers/optimizer.hpp"
+
+inline constexpr Named<Schedule> kSchedules[] = {
+    {Schedule::cosine, "cosine"}, {Schedule::linear, "linear"}, {Schedule::constant, "constant"}};
+enum class TextUnit { byte, character };
+inline constexpr Named<TextUnit> kTextUnits[] = {{TextUnit::byte, "byte"}, {TextUnit::character, "char"}};
+
+struct TrainOptions {
+  std::vector<std::string> data;
+  TextUnit tokenizer = TextUnit::byte;
+  double val_fraction = 0.1;
+
+  std::string preset = "gpt2", size = "nano";
+  Config config;
+
+  int batch = 8, accumulate = 1;
+  int64_t steps = 1000;
+  std::string time_limit;  // --for
+  LearningRate rate;
+  AdamW adamw;
+  double clip = 1;
+  uint64_t seed = 1, data_seed = 1;
+  int threads = 0;  // 0: one for every processor
+
+  int64_t eval_every = 100, eval_batches = 20, sample_every = 0, save_every = 100;
+  std::string out, init_from;
+  bool resume = false, force = false, dry_run = false;
+  bool quiet = false;  // no sample and no advice at the end
+};
+
+struct SampleOptions {
+  std::string checkpoint, prompt;
+  bool prompt_given = false;
+  int length = 500, threads = 0;
+  Sampling sampling;
+};
+
+struct EvalOptions {
+  std::string checkpoint;
+  std::vector<std::string> data;
+  int batch = 8, threads = 0;
+};
+
+struct CorpusOptions {
+  std::string bytes = "4M", out;
+  uint64_t seed = 1;
+  bool force = false;
+};
+
+struct CompareOptions {
+  std::vector<std::string> grid;  // "placement=post,pre"
+  std::string out;
+};
+
+// What was asked for. `train` also holds the options of compare's cells and of info without a checkpoint.
+struct Command {
+  enum class Kind { train, sample, eval, info, compare, corpus } kind = Kind::train;
+  std::string program;  // as typed, for the commands that are suggested
+  TrainOptions train;
+  SampleOptions sample;
+  EvalOptions eval;
+  CompareOptions compare;
+  CorpusOptions corpus;
+  std::string info_checkpoint;
+  bool info_needs_checkpoint = true;  // no model option was given
+  std::vector<std::string> words;     // the command line, with what --config stands for
+  std::vector<std::string> cell_words() const;  // compare: the options of `train`, to be handed on to the cells
+};
+
+// Throws std::invalid_argument for bad input, and CommandLineExit where help or a version was asked for.
+struct CommandLineExit {
+  std::string text;
+};
+Command parse_command_line(int argc, char** argv);
+
+// The same command line on top of other options: what it does not say is as in `toml`.
+Command parse_on_top(const Command& command, const std::string& toml);
+
+// The options that matter for what is trained, as TOML. resolved: every value as it is in force; otherwise what is
+// left open ("as the placement says") is a comment, so that reading the file back leaves it open.
+std::string to_toml(const TrainOptions& options, bool resolved);
+std::string model_to_toml(const TrainOptions& options);  // only the model, resolved
+TrainOptions from_toml(const std::string& toml);
+
+// Names of the options in which two runs differ, with both values: "--lr is 0.001 there and 0.002 here".
+std::vector<std::string> differences(const TrainOptions& there, const TrainOptions& here,
+                                     const std::vector<std::string>& except);
+
+// The options of a cell's own command line: grid entries "placement=post,pre" to all combinations
+// {{"--placement", "post"}, ...}; throws std::invalid_argument for unknown keys and empty lists.
+struct GridCell {
+  std::string name;                                      // "placement=post,norm=rmsnorm"
+  std::vector<std::pair<std::string, std::string>> keys;  // ("placement", "post")
+};
+std::vector<GridCell> grid_cells(const std::vector<std::string>& grid);
+
+// "4M", "64k", "1000": a number of bytes. "90s", "10m", "1h": a number of seconds. Both throw.
+size_t parse_bytes(const std::string& text);
+double parse_seconds(const std::string& text);

@@ -1,0 +1,87 @@
+#include "progress.hpp"
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+std::string format(const char* printf_format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, printf_format, value);
+  return text;
+}
+
+std::string format_short(double n) {
+  const char* units[] = {"", " k", " M", " G", " T"};
+  int unit = 0;
+  while (n >= 999.5 && unit < 4) n /= 1000, ++unit;
+  return format(unit == 0 || n >= 100 ? "%.0f" : n >= 10 ? "%.1f" : "%.2f", n) + units[unit];
+}
+
+std::string format_bytes(size_t bytes) {
+  std::string text = format_short(static_cast<double>(bytes));
+  const size_t space = text.find(' ');
+  return space == std::string::npos ? text + " bytes" : text + "B";
+}
+
+std::string format_count(double n) {
+  std::string digits = format("%.0f", n);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, ",");
+  return digits;
+}
+
+std::string format_seconds(double seconds) {
+  const int64_t s = std::llround(seconds);
+  char text[32];
+  if (s >= 3600)
+    std::snprintf(text, sizeof text, "%d:%02d:%02d", int(s / 3600), int(s / 60 % 60), int(s % 60));
+  else
+    std::snprintf(text, sizeof text, "%d:%02d", int(s / 60), int(s % 60));
+  return text;
+}
+
+Progress::Progress(int64_t first, int64_t total)
+    : first_(first), total_(total), terminal_(isatty(STDOUT_FILENO) != 0) {}
+
+Progress::~Progress() { clear(); }
+
+void Progress::clear() {
+  if (shown_) std::fputs("\r\033[K", stdout);
+  shown_ = false;
+  std::fflush(stdout);
+}
+
+void Progress::line(const std::string& text) {
+  clear();
+  std::puts(text.c_str());
+  std::fflush(stdout);
+}
+
+void Progress::update(int64_t done, const std::string& details) {
+  const double now = clock_.seconds();
+  if (now < next_ && done < total_) return;
+  const double left = done > first_ ? now / static_cast<double>(done - first_) * static_cast<double>(total_ - done) : 0;
+  const std::string text = details + "  " + format_seconds(left) + " left";
+  const std::string place = "step " + std::to_string(done) + "/" + std::to_string(total_);
+  if (!terminal_) {
+    next_ = now + 10;
+    return line(place + "  " + text);
+  }
+  next_ = now + .1;
+  winsize window{};
+  const int columns = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0 ? window.ws_col : 80;
+  const int room = columns - static_cast<int>(place.size() + text.size()) - 6;
+  std::string bar;
+  if (room >= 10) {
+    const int width = room < 40 ? room : 40;
+    const int full = total_ > 0 ? static_cast<int>(width * done / total_) : width;
+    for (int i = 0; i < width; ++i) bar += i < full ? "█" : "·";
+    bar = " " + bar + " ";
+  }
+  std::string all = place + " " + bar + " " + text;
+  std::printf("\r\033[K%s", all.c_str());
+  shown_ = true;
+  std::fflush(stdout);
+}

@@ -1,0 +1,42 @@
+#pragma once
+// What a person sees while something runs: a bar on a terminal, a plain line now and then elsewhere.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+std::string format_bytes(size_t bytes);       // "84 MB"
+std::string format_count(double n);           // "3,600,000"
+std::string format_short(double n);           // "3.6 M"
+std::string format_seconds(double seconds);   // "1:05", "2:03:04"
+std::string format(const char* printf_format, double value);
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+class Progress {
+ public:
+  // Goes from `first` to `total`.
+  Progress(int64_t first, int64_t total);
+  ~Progress();
+
+  // Shows where it stands; details: "loss 1.234  23,100 tok/s".
+  void update(int64_t done, const std::string& details);
+  // A line that stays.
+  void line(const std::string& text);
+
+ private:
+  void clear();
+
+  Stopwatch clock_;
+  int64_t first_, total_;
+  bool terminal_, shown_ = false;
+  double next_ = 0;  // seconds from the start at which the next update is shown
+};

@@ -1,0 +1,116 @@
+#include "run.hpp"
+
+#include <cerrno>
+#include <cmath>
+#include <filesystem>
+#include <sstream>
+#include <stdexcept>
+
+#include "files.hpp"
+
+namespace fs = std::filesystem;
+
+std::string next_run_directory(const std::string& name) {
+  int highest = 0;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator("runs", none))
+    highest = std::max(highest, std::atoi(entry.path().filename().c_str()));
+  char number[16];
+  std::snprintf(number, sizeof number, "%04d", highest + 1);
+  return std::string("runs/") + number + "-" + name;
+}
+
+namespace {
+
+std::string checkpoint_in(const std::string& directory) {
+  for (const char* name : {"best.bin", "checkpoint.bin"})
+    if (fs::exists(fs::path(directory) / name)) return (fs::path(directory) / name).string();
+  return "";
+}
+
+}  // namespace
+
+std::string find_checkpoint(const std::string& file_or_run) {
+  if (!file_or_run.empty()) {
+    if (!fs::exists(file_or_run)) throw std::runtime_error("there is no checkpoint or run " + file_or_run);
+    if (!fs::is_directory(file_or_run)) return file_or_run;
+    const std::string found = checkpoint_in(file_or_run);
+    if (found.empty()) throw std::runtime_error(file_or_run + " holds no checkpoint");
+    return found;
+  }
+  std::string newest;
+  fs::file_time_type newest_time;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator("runs", none)) {
+    const std::string found = entry.is_directory() ? checkpoint_in(entry.path().string()) : "";
+    if (found.empty() || (!newest.empty() && fs::last_write_time(found) <= newest_time)) continue;
+    newest = found;
+    newest_time = fs::last_write_time(found);
+  }
+  if (newest.empty())
+    throw std::runtime_error("there is no run below runs/ yet: train one first, or name a checkpoint");
+  return newest;
+}
+
+void prepare_run_directory(const std::string& directory, bool replace) {
+  std::error_code error;
+  const fs::path path(directory);
+  for (const char* name : {"checkpoint.bin", "best.bin", "metrics.csv", "config.toml"}) {
+    if (!fs::exists(path / name)) continue;
+    if (!replace)
+      throw std::runtime_error(directory + " already holds a run: --resume goes on with it, --force replaces it");
+    fs::remove(path / name, error);
+  }
+  fs::create_directories(path, error);
+  if (error) fail_file("make the directory", directory, error.value());
+}
+
+void write_config(const std::string& directory, const TrainOptions& options) {
+  WholeFile file(directory + "/config.toml");
+  file.write("# Every option in force; train_gpt train --config reads them back. What is behind a # was worked out\n"
+             "# from the placement, the preset and the sizes, and will be again.\n" +
+             to_toml(options, false));
+  file.finish();
+  file.publish();
+}
+
+namespace {
+
+constexpr const char* kColumns =
+    "step,tokens,elapsed_s,train_loss,val_loss,val_bpb,lr,grad_norm,clipped,step_ms,tokens_per_second\n";
+
+std::string field(double x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", x);
+  return std::isnan(x) ? "" : text;
+}
+
+// The header and the rows up to last_step of a metrics file.
+std::string rows_up_to(const std::string& path, int64_t last_step) {
+  std::istringstream file(read_file(path));
+  std::string kept, line;
+  std::getline(file, line);
+  while (std::getline(file, line) && std::atoll(line.c_str()) <= last_step) kept += line + "\n";
+  return kColumns + kept;
+}
+
+}  // namespace
+
+Metrics::Metrics(const std::string& directory, int64_t last_step) : path_(directory + "/metrics.csv") {
+  const std::string kept = last_step > 0 && fs::exists(path_) ? rows_up_to(path_, last_step) : kColumns;
+  WholeFile start(path_);
+  start.write(kept);
+  start.finish();
+  start.publish();
+  file_.reset(std::fopen(path_.c_str(), "ab"));
+  if (!file_) fail_file("write", path_, errno);
+}
+
+void Metrics::write(const MetricsRow& r) {
+  const int written = std::fprintf(file_.get(), "%lld,%lld,%.3f,%s,%s,%s,%s,%s,%d,%.3f,%.0f\n",
+                                   static_cast<long long>(r.step), static_cast<long long>(r.tokens), r.elapsed_s,
+                                   field(r.train_loss).c_str(), field(r.val_loss).c_str(), field(r.val_bpb).c_str(),
+                                   field(r.lr).c_str(), field(r.grad_norm).c_str(), r.clipped ? 1 : 0, r.step_ms,
+                                   r.tokens_per_second);
+  if (written < 0 || std::fflush(file_.get()) != 0) fail_file("write", path_, errno);
+}

@@ -1,0 +1,45 @@
+#pragma once
+// The run directory: config.toml, metrics.csv, checkpoint.bin, best.bin.
+
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <memory>
+#include <string>
+
+#include "options.hpp"
+
+// "runs/0002-pre-layernorm": the first number that is not taken.
+std::string next_run_directory(const std::string& name);
+
+// What a person means by a checkpoint: the file itself, a run's best.bin or else its checkpoint.bin, and for "" the
+// newest run below runs/. Throws std::runtime_error if there is none.
+std::string find_checkpoint(const std::string& file_or_run);
+
+// Makes the directory. A directory that already holds a run is refused unless `replace`.
+void prepare_run_directory(const std::string& directory, bool replace);
+void write_config(const std::string& directory, const TrainOptions& options);
+
+// One line of metrics.csv; NaN is written as nothing.
+struct MetricsRow {
+  int64_t step = 0, tokens = 0;
+  double elapsed_s = 0, train_loss = 0;
+  double val_loss = std::numeric_limits<double>::quiet_NaN(), val_bpb = std::numeric_limits<double>::quiet_NaN();
+  double lr = 0, grad_norm = 0;
+  bool clipped = false;
+  double step_ms = 0, tokens_per_second = 0;
+};
+
+// metrics.csv, written line by line. Lines past `last_step` are dropped when a run is resumed.
+class Metrics {
+ public:
+  Metrics(const std::string& directory, int64_t last_step);
+  void write(const MetricsRow& row);
+
+ private:
+  struct Close {
+    void operator()(std::FILE* f) const { std::fclose(f); }
+  };
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_;
+};

@@ -1,0 +1,23 @@
+#pragma once
+// Text from a trained model.
+
+#include <functional>
+#include <string>
+
+#include "../layers/generate.hpp"
+#include "tokenizer.hpp"
+
+struct SampleOptions;
+
+// Feeds the prompt, then draws `length` tokens; each piece of text goes to `write` as it is made, and `beyond` is
+// called once, when the context is full and its older half is forgotten. An empty prompt is a new line, or for
+// a vocabulary without one its first character.
+void generate_text(const Model& model, const Tokenizer& tokenizer, const std::string& prompt, int length,
+                   const Sampling& sampling, const std::function<void(const std::string&)>& write,
+                   const std::function<void()>& beyond);
+
+// The text a run shows of itself: `length` tokens at temperature 0.8.
+std::string sample_of(const Model& model, const Tokenizer& tokenizer, int length, uint64_t seed);
+
+// The sub-command: text to standard output, remarks to standard error.
+void run_sample(const SampleOptions& options);

@@ -1,0 +1,301 @@
+// train_gpt: options → data → model → loop.
+//
+// main() at the end says which sub-command does what. What they do lives with its subject; this file is
+// the training run: prepare, step, save, say how it went.
+
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+
+#include "data/checkpoint.hpp"
+#include "data/compare.hpp"
+#include "data/corpus.hpp"
+#include "data/dataset.hpp"
+#include "data/evaluate.hpp"
+#include "data/info.hpp"
+#include "data/machine.hpp"
+#include "data/options.hpp"
+#include "data/progress.hpp"
+#include "data/run.hpp"
+#include "data/sample.hpp"
+
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+struct Trainer {
+  Command command;
+  TrainOptions o;
+  Dataset data;
+  Model model;
+  Activations activations;
+  Moments moments;
+  std::vector<int> tokens, targets;  // one micro-batch (B,T)
+  CheckpointHeader state;
+
+  Trainer(const Command& c, Dataset d)
+      : command(c),
+        o(c.train),
+        data(std::move(d)),
+        model(o.config),
+        activations(allocate_activations(model.config, o.batch, model.config.context, true)),
+        moments{allocate(model.floats), allocate(model.floats)},
+        tokens(size_t(o.batch) * model.config.context),
+        targets(tokens.size()) {
+    state.options = o;
+    state.tokenizer = data.tokenizer;
+    state.data_fingerprint = data.fingerprint;
+  }
+
+  int64_t tokens_per_step() const { return int64_t(o.batch) * o.accumulate * model.config.context; }
+  std::string path(const char* file) const { return o.out + "/" + file; }
+};
+
+// Thrown where training cannot go on because numbers stopped being finite.
+struct Diverged {
+  std::string message;
+};
+
+// ---- one step --------------------------------------------------------------------------------------------
+
+void require_finite(double value, const char* what, const std::vector<TensorSpec>& table, const float* buffer,
+                    int64_t step) {
+  if (std::isfinite(value)) return;
+  const TensorSpec* first = first_non_finite(table, buffer);
+  throw Diverged{"step " + std::to_string(step + 1) + ": the " + what + " is not finite; the first tensor with a NaN "
+                 "or an infinity is " + (first ? first->name : "none: it overflowed in the sum")};
+}
+
+struct StepResult {
+  double loss, grad_norm;
+  bool clipped;
+};
+
+// Forward, backward and update; step counts from 0.
+StepResult train_step(Trainer& t, int64_t step, double lr) {
+  const TrainOptions& o = t.o;
+  const int T = t.model.config.context;
+  const float scale = 1.f / static_cast<float>(t.tokens_per_step());
+  std::fill_n(t.model.gradients.get(), t.model.floats, 0.f);
+  double nats = 0;
+  for (int micro = 0; micro < o.accumulate; ++micro) {
+    const int first_row = micro * o.batch;
+    for (int b = 0; b < o.batch; ++b)
+      draw_row(&t.tokens[size_t(b) * T], &t.targets[size_t(b) * T], t.data, T, o.data_seed, step, first_row + b);
+    const Dropout dropout{o.config.dropout, o.seed, uint64_t(step), first_row};
+    nats += model_loss_and_gradients(t.model, t.activations, {t.tokens.data(), t.targets.data(), o.batch, T}, scale,
+                                     dropout);
+    require_finite(nats, "loss", t.activations.table, t.activations.buffer.get(), step);
+  }
+  const double norm = gradient_norm(t.model.gradients.get(), t.model.table);
+  require_finite(norm, "gradient", t.model.table, t.model.gradients.get(), step);
+  const float factor = clip_factor(norm, o.clip);
+  adamw_step(t.model.weights.get(), t.moments.m.get(), t.moments.v.get(), t.model.gradients.get(), t.model.table,
+             o.adamw, static_cast<float>(lr), factor, step + 1);
+  return {nats / static_cast<double>(t.tokens_per_step()), norm, factor < 1};
+}
+
+// ---- before ----------------------------------------------------------------------------------------------
+
+// Options, and the tokenizer where a checkpoint brings one: its model is the one to go on with.
+Command on_top_of_checkpoint(const Command& command, CheckpointHeader& header) {
+  const TrainOptions& o = command.train;
+  if (o.resume && o.out.empty()) throw std::invalid_argument("--resume needs --out: which run is to go on?");
+  if (o.resume) {
+    header = read_checkpoint_header(o.out + "/checkpoint.bin");
+    const Command merged = parse_on_top(command, to_toml(header.options, true));
+    const auto contradictions =
+        differences(header.options, merged.train,
+                    {"data", "steps", "threads", "eval-every", "eval-batches", "sample-every", "save-every"});
+    if (!contradictions.empty())
+      throw std::invalid_argument("cannot resume " + o.out + ": " + contradictions[0] +
+                                  "; leave the option out, or start a new run");
+    return merged;
+  }
+  if (!o.init_from.empty()) {
+    header = read_checkpoint_header(find_checkpoint(o.init_from));
+    return parse_on_top(command, model_to_toml(header.options));
+  }
+  return command;
+}
+
+Trainer prepare(const Command& given) {
+  CheckpointHeader from;
+  Command command = on_top_of_checkpoint(given, from);
+  TrainOptions& o = command.train;
+  const bool continues = o.resume || !o.init_from.empty();
+  if (o.data.empty())
+    throw std::invalid_argument("--data is missing: name a text file, or make one with " + command.program +
+                                " corpus --bytes 4M --out stories.txt");
+  Dataset data = load_dataset(o.data, continues ? &from.tokenizer : nullptr, o.tokenizer == TextUnit::character,
+                              o.val_fraction, o.config.context);
+  const int needed = data.tokenizer.vocabulary();
+  if (o.config.vocab_size == 0) o.config.vocab_size = needed;
+  if (o.config.vocab_size < needed)
+    throw std::invalid_argument("--vocab-size " + std::to_string(o.config.vocab_size) + " is smaller than the " +
+                                std::to_string(needed) + " tokens of the data");
+  o.config = resolve(o.config);
+  if (o.resume && from.data_fingerprint != data.fingerprint)
+    throw std::invalid_argument("cannot resume " + o.out + ": the text is not the one the run was trained on");
+  const std::string warning = check_memory(memory_of_training(o.config, o.batch).total());
+  if (!warning.empty()) std::printf("%s\n", warning.c_str());
+  if (o.out.empty()) o.out = next_run_directory(o.config.placement + "-" + name_of(kNormKinds, o.config.norm));
+
+  Trainer t(command, std::move(data));
+  if (continues) {
+    const std::string path = o.resume ? t.path("checkpoint.bin") : find_checkpoint(o.init_from);
+    load_checkpoint(path, t.model, o.resume ? &t.moments : nullptr);
+  } else {
+    initialise(t.model, o.seed);
+  }
+  if (o.resume) {
+    t.state = from;
+    t.state.options = o;
+  }
+  return t;
+}
+
+// --for: how many steps fit into the time, validations included. Times steps with a learning rate of 0, which
+// leave the weights as they are, and clears the moments they leave behind.
+int64_t steps_for(Trainer& t) {
+  const int kSteps = 20;
+  train_step(t, 0, 0);
+  const Stopwatch steps;
+  for (int i = 0; i < kSteps; ++i) train_step(t, i, 0);
+  double seconds = steps.seconds() / kSteps;
+  if (t.o.eval_every > 0 && !t.data.val.empty()) {
+    const Stopwatch validation;
+    evaluate(t.model, t.activations, t.data, t.o.batch, t.o.eval_batches);
+    seconds += validation.seconds() / static_cast<double>(t.o.eval_every);
+  }
+  for (Buffer* moment : {&t.moments.m, &t.moments.v}) std::fill_n(moment->get(), t.model.floats, 0.f);
+  return std::max<int64_t>(1, static_cast<int64_t>(parse_seconds(t.o.time_limit) / seconds));
+}
+
+// ---- during and after ------------------------------------------------------------------------------------
+
+void save(Trainer& t, const char* file, int64_t step) {
+  t.state.step = step;
+  save_checkpoint(t.path(file), t.state, t.model, std::string(file) == "best.bin" ? nullptr : &t.moments);
+}
+
+// Validates, remembers the best and says so when the loss rises.
+double validate(Trainer& t, Progress& progress, int64_t step, int64_t batches) {
+  const double loss = evaluate(t.model, t.activations, t.data, t.o.batch, batches);
+  std::string text = "step " + std::to_string(step) + "  val " + format("%.4f nats/token, ", loss) +
+                     format("%.4f bits/byte", t.data.bits_per_byte(loss));
+  if (loss > t.state.best_loss)
+    text += format("  (rising: the best was %.4f", t.state.best_loss) + " at step " + std::to_string(t.state.best_step) +
+            ", kept in best.bin)";
+  progress.line(text);
+  t.state.val_loss = loss;
+  if (loss < t.state.best_loss) {
+    t.state.best_loss = loss;
+    t.state.best_step = step;
+    save(t, "best.bin", step);
+  }
+  return loss;
+}
+
+void print_sample(const Trainer& t, int length) {
+  const std::string text = sample_of(t.model, t.data.tokenizer, length, t.o.seed);
+  std::printf("---- sample ----\n%s\n----------------\n", text.c_str());
+}
+
+void print_summary(const Trainer& t, double val_loss) {
+  if (!std::isnan(val_loss)) {
+    std::printf("\nvalidation  %.4f nats/token, %.4f bits/byte", val_loss, t.data.bits_per_byte(val_loss));
+    if (t.data.floor > 0) std::printf("; the floor is %.4f nats/token, %.4f above it", t.data.floor, val_loss - t.data.floor);
+    std::printf("\n");
+  }
+  std::printf("checkpoint  %s\n", t.path("checkpoint.bin").c_str());
+  if (t.o.quiet) return;
+  print_sample(t, std::min(600, 2 * t.model.config.context));
+  const char* program = t.command.program.c_str();
+  std::printf("next:\n  %s sample %s --prompt 'One '\n", program, t.o.out.c_str());
+  std::printf("  %s train --out %s --resume --steps %lld\n", program, t.o.out.c_str(),
+              static_cast<long long>(2 * t.o.steps));
+  std::printf("  %s compare --data %s --grid placement=post,pre,sandwich,deepnorm --steps 300\n", program,
+              t.o.data[0].c_str());
+}
+
+void train(const Command& command) {
+  use_threads(command.train.threads);
+  Trainer t = prepare(command);
+  const bool validates = t.o.eval_every > 0 && !t.data.val.empty();
+  if (!t.o.time_limit.empty()) t.o.steps = t.state.options.steps = t.state.step + steps_for(t);
+  print_plan(t.o, t.data);
+  if (t.o.dry_run) return;
+  if (!t.o.resume) prepare_run_directory(t.o.out, t.o.force);
+  write_config(t.o.out, t.o);
+  Metrics metrics(t.o.out, t.state.step);
+  Progress progress(t.state.step, t.o.steps);
+
+  int64_t step = t.state.step;
+  const auto due = [&](int64_t every) { return every > 0 && step % every == 0; };
+  while (step < t.o.steps && !interrupted) {
+    const double lr = t.o.rate.at(step, t.o.steps);
+    const Stopwatch clock;
+    const StepResult result = train_step(t, step, lr);
+    const double seconds = clock.seconds();
+    ++step;
+    t.state.elapsed += seconds;
+    const double speed = static_cast<double>(t.tokens_per_step()) / seconds;
+    progress.update(step, format("loss %.4f  ", result.loss) + format_count(speed) + " tokens/s");
+
+    MetricsRow row{step, step * t.tokens_per_step(), t.state.elapsed, result.loss};
+    if (validates && due(t.o.eval_every) && step < t.o.steps)
+      row.val_loss = validate(t, progress, step, t.o.eval_batches);
+    if (validates && step == t.o.steps) row.val_loss = validate(t, progress, step, 0);
+    row.val_bpb = t.data.bits_per_byte(row.val_loss);
+    row.lr = lr, row.grad_norm = result.grad_norm, row.clipped = result.clipped;
+    row.step_ms = 1000 * seconds, row.tokens_per_second = speed;
+    metrics.write(row);
+    if (due(t.o.sample_every) && step < t.o.steps) print_sample(t, t.model.config.context);
+    if (due(t.o.save_every) && step < t.o.steps) save(t, "checkpoint.bin", step);
+  }
+  save(t, "checkpoint.bin", step);
+  if (interrupted && step < t.o.steps) {
+    progress.line("stopped at step " + std::to_string(step) + " and saved; to go on:\n  " + command.program +
+                  " train --out " + t.o.out + " --resume");
+    return;
+  }
+  print_summary(t, t.state.val_loss);
+}
+
+void run(const Command& command) {
+  switch (command.kind) {
+    case Command::Kind::train: return train(command);
+    case Command::Kind::sample: return run_sample(command.sample);
+    case Command::Kind::eval: return run_eval(command.eval);
+    case Command::Kind::info: return run_info(command);
+    case Command::Kind::compare: return run_compare(command);
+    case Command::Kind::corpus: return run_corpus(command.corpus);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  struct sigaction stop {};
+  stop.sa_handler = [](int) { interrupted = 1; };
+  stop.sa_flags = SA_RESETHAND;  // a second Ctrl-C ends at once
+  sigaction(SIGINT, &stop, nullptr);
+  sigaction(SIGTERM, &stop, nullptr);
+  try {
+    run(parse_command_line(argc, argv));
+    return interrupted ? 130 : 0;
+  } catch (const CommandLineExit& exit) {
+    std::printf("%s", exit.text.c_str());
+    return 0;
+  } catch (const Diverged& diverged) {
+    std::fprintf(stderr, "train_gpt: %s. Try a lower --lr, a longer --warmup or --clip 1.\n", diverged.message.c_str());
+    return kExitDiverged;
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "train_gpt: not enough memory: lower --batch, --context or the size of the model\n");
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "train_gpt: %s\n", error.what());
+  }
+  return 1;
+}
