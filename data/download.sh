@@ -48,9 +48,9 @@ fetch() {  # fetch URL NAME BYTES SHA-256
     if [ -f "$part" ]; then say "$2: going on after $(bytes "$part") of $3 bytes"; else say "$2: $3 bytes"; fi
     if ! get "$url" "$part"; then
       say "download: could not fetch $url"
-      [ -s "$part" ] && say "  $part keeps the $(bytes "$part") bytes that came: the same command goes on there"
+      [ -s "$part" ] && say "  $part keeps the $(bytes "$part") bytes that came; the same command goes on"
       say "  Without a network: put it at $file by hand,"
-      say "  or train on text the program writes itself (make train), or on yours (make train DATA=my.txt)."
+      say "  or train on text the program writes (make train) or on your own (make train DATA=my.txt)."
       exit 1
     fi
   fi

@@ -1,0 +1,139 @@
+#!/usr/bin/env bash
+# Mutation testing: breaks the program in many small ways, one at a time; each time a test must fail.
+#
+#   dev/mutants.sh              all mutants of dev/mutants.txt
+#   dev/mutants.sh TEXT         those with TEXT anywhere in their line
+#   dev/mutants.sh --list [TEXT]   only check that their texts are still there, and show them
+#
+# TESTS='~[corpus]' runs only some tests, in the words of Catch2 (default: all but [slow]).
+#
+# The sources are copied to build/mutants/, one copy a processor, and only ever broken there. Ends with
+# "N mutants, N caught"; fails if one survived, does not compile, or no longer fits its file.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+unset MAKEFLAGS MFLAGS MAKELEVEL # the makes below are on their own
+die() { printf 'mutants: %s\n' "$*" >&2; exit 2; }
+
+list_only=
+[ "${1:-}" = --list ] && { list_only=1; shift; }
+wanted=${1:-}
+
+# ---- the list ------------------------------------------------------------------------------------
+
+# before "$old" after = the text of the file; fails unless the old text is there exactly once.
+split_file() {
+  local text
+  text=$(cat "$1" && echo .) || return
+  text=${text%.}
+  before=${text%%"$2"*} after=${text#*"$2"}
+  [ "$before" != "$text" ] && [ "${after#*"$2"}" = "$after" ]
+}
+
+files=() olds=() news=() whats=() stale=0 number=0
+while IFS= read -r line || [ -n "$line" ]; do
+  number=$((number + 1))
+  case $line in '' | '#'*) continue ;; esac
+  file=${line%%' | '*} rest=${line#*' | '}
+  old=${rest%%' | '*} rest=${rest#*' | '}
+  new=${rest%%' | '*} what=${rest#*' | '}
+  if [ "$line" != "$file | $old | $new | $what" ] || [ "${what#*' | '}" != "$what" ]; then
+    die "dev/mutants.txt:$number is not 'file | old text | new text | what it breaks'"
+  fi
+  if ! split_file "$file" "$old"; then
+    printf 'dev/mutants.txt:%s: %s does not have this text exactly once: %s\n' "$number" "$file" "$old" >&2
+    stale=$((stale + 1))
+    continue
+  fi
+  case $line in *"$wanted"*) files+=("$file") olds+=("$old") news+=("$new") whats+=("$what") ;; esac
+done <dev/mutants.txt
+count=${#files[@]}
+[ "$stale" -eq 0 ] || die "$stale mutants no longer fit the sources; bring dev/mutants.txt up to date"
+[ "$count" -gt 0 ] || die "no mutant has '$wanted' in its line"
+if [ -n "$list_only" ]; then
+  for ((i = 0; i < count; i++)); do
+    printf '%s: %s\n    %s\n    %s\n' "${files[i]}" "${whats[i]}" "${olds[i]}" "${news[i]}"
+  done
+  echo "$count mutants"
+  exit
+fi
+
+# ---- the copies ----------------------------------------------------------------------------------
+
+root=$PWD/build/mutants
+workers=$(nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 1)
+[ "$workers" -le "$count" ] || workers=$count
+export OMP_WAIT_POLICY=passive # several tests run at once
+export CXXFLAGS="${CXXFLAGS:-} -O1"
+
+# Copy 0 stays whole, and from one call to the next, so that only what changed is compiled again.
+mkdir -p "$root/0" || exit
+sources() { # all that is not hidden, built, trained or a large text
+  find . \( -name '.?*' -o -path ./build -o -path ./runs \) -prune -o -type f -size -16000k -print
+}
+sources | while IFS= read -r path; do
+  cmp -s "$path" "$root/0/$path" && continue
+  mkdir -p "$root/0/${path%/*}" && cp -p "$path" "$root/0/$path" && touch "$root/0/$path" || exit 1
+done || die "cannot copy the sources"
+(cd "$root/0" && sources) | while IFS= read -r path; do
+  [ -e "$path" ] || rm "$root/0/$path"
+done
+[ ! -d build/include ] || { mkdir -p "$root/0/build" && cp -Rp build/include "$root/0/build/"; }
+
+cd "$root/0" || exit
+echo "building the tests"
+tests=$(make -pn test 2>/dev/null | sed -n 's/^OUT := //p' | tail -n 1)/tests
+make "$tests" >"$root/log" 2>&1 || { cat "$root/log"; die "the tests do not compile"; }
+tests_of() { # the first failing test case of the tests in this folder; empty if all pass
+  local status output
+  output=$($limit "$tests" --abort "${TESTS:-~[slow]}" 2>&1)
+  status=$?
+  [ "$status" -eq 0 ] && return
+  [ "$status" -eq 124 ] && { echo "(they hang)"; return; }
+  printf '%s\n' "$output" | awk '/^-+$/ { getline; print; found = 1; exit } END { exit !found }' ||
+    echo "(they crash: status $status)"
+}
+limit='' SECONDS=0
+failing=$(tests_of)
+[ -z "$failing" ] || die "without any mutant this test fails already: $failing"
+for tool in timeout gtimeout; do
+  command -v "$tool" >/dev/null && limit="$tool $((5 * SECONDS + 30))" && break
+done
+for ((w = 1; w <= workers; w++)); do
+  rm -rf "${root:?}/$w" && cp -Rp "$root/0" "$root/$w" || die "cannot copy to $root/$w"
+done
+
+# ---- the mutants ---------------------------------------------------------------------------------
+
+worker() { # every workers-th mutant, in copy $1
+  cd "$root/$1" || exit
+  local i failing broken=''
+  for ((i = $1 - 1; i < count; i += workers)); do
+    [ -n "$broken" ] && [ "$broken" != "${files[i]}" ] && cp "$root/0/$broken" "$broken"
+    broken=${files[i]}
+    split_file "$root/0/$broken" "${olds[i]}"
+    printf '%s' "$before${news[i]}$after" >"$broken"
+    if ! make "$tests" >"$root/log-$1" 2>&1; then
+      verdict BROKEN "$i" "does not compile: $(grep -m 1 error "$root/log-$1")"
+      continue
+    fi
+    failing=$(tests_of)
+    if [ -n "$failing" ]; then verdict caught "$i" "$failing"; else verdict SURVIVED "$i" ""; fi
+  done
+  [ -z "$broken" ] || cp "$root/0/$broken" "$broken"
+}
+verdict() {
+  printf '%-8s %s: %s%s\n' "$1" "${files[$2]}" "${whats[$2]}" "${3:+   [$3]}" | tee -a "$root/verdicts"
+}
+
+: >"$root/verdicts"
+trap 'kill $(jobs -p) 2>/dev/null; exit 130' INT TERM
+for ((w = 1; w <= workers; w++)); do worker "$w" & done
+wait
+
+caught=$(grep -c '^caught' "$root/verdicts")
+if [ "$caught" -ne "$count" ]; then
+  echo
+  grep -v '^caught' "$root/verdicts"
+fi
+echo "$count mutants, $caught caught"
+[ "$caught" -eq "$count" ]

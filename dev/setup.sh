@@ -1,0 +1,352 @@
+#!/usr/bin/env bash
+# Finds what the build needs, and installs what is missing:
+#
+#   dev/setup.sh                 a C++20 compiler, make, OpenMP, CLI11, nlohmann/json
+#   dev/setup.sh test            the same, and Catch2
+#   dev/setup.sh python          the same, and Python with venv (PyTorch reference, plots)
+#   dev/setup.sh --config FILE   the same, and writes down what it found for the Makefile
+#
+# Each thing is looked for by compiling a few lines that use it. What is missing comes from the system's
+# packages (apt, dnf, pacman, zypper, brew); at a terminal it asks first. Where that cannot be, headers of
+# fixed releases go into build/include: from GitHub, checked by SHA-256, or out of Debian's packages, checked
+# by apt.
+#
+# CXX names the compiler, MARCH the processor, HEADER_URL a mirror of https://github.com.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+needs="compiler make openmp cli11 json" named=${CXX:-} CXX='' march=${MARCH:-native} config=
+while [ $# -gt 0 ]; do
+  case $1 in
+    test) needs="$needs catch2" ;;
+    python) needs="$needs python" ;;
+    --config) config=${2:?--config needs a file}; shift ;;
+    -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "dev/${0##*/}"; exit 0 ;;
+    *) die "unknown argument '$1' (try --help)" ;;
+  esac
+  shift
+done
+
+# Everything was there the last time: nothing to do. `make clean` forgets it.
+stamp=build/setup/$(printf %s "${named:-any} $needs" | tr -c 'A-Za-z0-9+.-' _)
+[ -z "$config" ] && [ "$stamp" -nt "dev/${0##*/}" ] && exit 0
+
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM
+
+# ---- What is there? ------------------------------------------------------------------------------
+
+# builds FLAGS...: does the program on standard input compile, link and run?
+builds() {
+  cat >"$scratch/try.cpp"
+  $CXX -std=c++20 -isystem build/include "$scratch/try.cpp" -o "$scratch/try" "$@" >"$scratch/log" 2>&1 &&
+    "$scratch/try" >"$scratch/log" 2>&1
+}
+parses() { $CXX -std=c++20 -isystem build/include -fsyntax-only -x c++ - >"$scratch/log" 2>&1; }
+
+compiler_works() {
+  have "${CXX%% *}" && builds <<'END'
+#if defined(__clang__) ? __clang_major__ < 14 : __GNUC__ < 11
+#error "too old: g++ 11 or clang 14 is needed"
+#endif
+#include <bit>
+#include <concepts>
+#include <numbers>
+#include <span>
+#include <string>
+template <std::floating_point T> T twice(T x) { return x + x; }
+struct Size { int rows = 1, columns = 1; };
+typedef float float8 __attribute__((vector_size(32)));
+int main() {
+  Size size{.columns = 2};
+  float8 v{};
+  std::string text = std::to_string(twice(std::numbers::pi)) + std::to_string(v[0]);
+  return std::span<char>(text).empty() || std::popcount(3u) != size.columns;
+}
+END
+}
+
+# The compiler that was named, or the first that works: an old g++ does not keep a newer clang++ away.
+has_compiler() {
+  if [ -n "$named" ]; then
+    CXX=$named
+    compiler_works || { CXX=; return 1; }
+    return 0
+  fi
+  for CXX in g++ clang++ g++-15 g++-14 g++-13 g++-12 g++-11 clang++-20 clang++-19 clang++-18 clang++-17 \
+    clang++-16 clang++-15 clang++-14; do
+    compiler_works && return
+  done
+  CXX=
+  return 1
+}
+
+has_make() { have make || have gmake; }
+
+# OpenMP counts as present when a parallel program links and runs: a compiler may know the option and lack
+# the library.
+openmp='' openmp_libs=''
+openmp_works() {
+  # shellcheck disable=SC2086
+  builds $1 $2 <<'END' && openmp=$1 openmp_libs=$2
+#include <omp.h>
+int main() {
+  int threads = 0;
+#pragma omp parallel reduction(+ : threads)
+  threads += 1;
+  return threads < 1 || threads > omp_get_max_threads();
+}
+END
+}
+has_openmp() {
+  openmp_works -fopenmp '' && return
+  local keg  # Apple's clang
+  keg=$(brew --prefix libomp 2>/dev/null) &&
+    openmp_works "-Xpreprocessor -fopenmp -I$keg/include" "-L$keg/lib -lomp"
+}
+
+has_cli11() { printf '#include <CLI/CLI.hpp>\nstatic_assert(CLI11_VERSION_MAJOR >= 2);\n' | parses; }
+has_json() { echo '#include <nlohmann/json.hpp>' | parses; }
+
+# Of Catch2 2 the header is all there is; version 3 must link.
+has_catch2() {
+  printf '#include <catch2/catch.hpp>\n' | parses ||
+    printf '#include <catch2/catch_session.hpp>\nint main() { Catch::Session session; }\n' | builds -lCatch2
+}
+
+has_python() {
+  python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1
+}
+
+missing=
+look() {
+  missing=
+  local need
+  for need in $needs; do
+    case $CXX:$need in
+      :openmp | :cli11 | :json | :catch2) missing="$missing $need" ;;  # no compiler to look with
+      *) "has_$need" || missing="$missing $need" ;;
+    esac
+  done
+  missing=${missing# }
+}
+
+# ---- The system's packages -----------------------------------------------------------------------
+
+manager=
+for manager in apt-get dnf pacman zypper brew none; do have "$manager" && break; done
+
+# package THING: its name here. OpenMP comes with gcc, but not with clang.
+package() {
+  local version=
+  case $named in *++-[0-9]*) version=-${named##*-} ;; esac  # CXX=clang++-16 asks for clang-16
+  case $manager:$1 in
+    apt-get:compiler) case $named in *clang*) echo "clang$version" ;; *) echo "g++$version" ;; esac ;;
+    apt-get:openmp) case ${CXX:-$named} in *clang*) echo "libomp$version-dev" ;; *) : ;; esac ;;
+    apt-get:cli11) echo libcli11-dev ;;
+    apt-get:json) echo nlohmann-json3-dev ;;
+    apt-get:python) echo python3-venv ;;
+    dnf:compiler) case $named in *clang*) echo clang ;; *) echo gcc-c++ ;; esac ;;
+    dnf:openmp) case ${CXX:-$named} in *clang*) echo libomp-devel ;; *) : ;; esac ;;
+    dnf:cli11) echo cli11-devel ;;
+    dnf:json) echo json-devel ;;
+    dnf:catch2) echo catch-devel ;;
+    pacman:compiler) case $named in *clang*) echo clang ;; *) echo gcc ;; esac ;;
+    pacman:openmp) case ${CXX:-$named} in *clang*) echo openmp ;; *) : ;; esac ;;
+    pacman:json) echo nlohmann-json ;;
+    pacman:python) echo python ;;
+    zypper:compiler) case $named in *clang*) echo clang ;; *) echo gcc-c++ ;; esac ;;
+    zypper:openmp) case ${CXX:-$named} in *clang*) echo libomp-devel ;; *) : ;; esac ;;
+    zypper:cli11) echo cli11-devel ;;
+    zypper:json) echo nlohmann_json-devel ;;
+    zypper:catch2) echo Catch2-devel ;;
+    brew:compiler) case $named in *clang*) echo llvm ;; *) echo gcc ;; esac ;;
+    brew:openmp) echo libomp ;;
+    brew:json) echo nlohmann-json ;;
+    *:python) echo python3 ;;
+    *) echo "$1" ;;
+  esac
+}
+
+wanted_packages() {
+  local need
+  for need in $missing; do package "$need"; done | tr '\n' ' ' | sed 's/ *$//'
+}
+
+install_line() {  # install_line PACKAGE...: the command, without sudo
+  case $manager in
+    apt-get) echo "apt-get install -y --no-install-recommends $*" ;;
+    dnf) echo "dnf install -y $*" ;;
+    pacman) echo "pacman -S --needed --noconfirm $*" ;;
+    zypper) echo "zypper --non-interactive install $*" ;;
+    brew) echo "brew install $*" ;;
+  esac
+}
+
+have_lists() { ls /var/lib/apt/lists/*_Packages* >/dev/null 2>&1; }
+as_root() { $sudo env DEBIAN_FRONTEND=noninteractive "$@"; }
+
+refresh() {
+  case $manager in
+    apt-get) say "apt-get update"; as_root apt-get update -qq ;;
+    pacman) as_root pacman -Sy ;;
+    *) false ;;
+  esac
+}
+
+# No root, no network, or a "no": the caller looks again and sees what is still missing.
+install_packages() {
+  local packages need line answer sudo='' terminal=no
+  packages=$(wanted_packages)
+  [ -n "$packages" ] || return 1
+  line=$(install_line $packages)
+  [ -t 0 ] && [ -t 2 ] && terminal=yes
+
+  if [ "$manager" != brew ] && [ "$(id -u)" != 0 ]; then
+    if ! have sudo; then
+      return 1
+    elif [ $terminal = yes ]; then
+      sudo=sudo  # a person is there to type the password
+    elif sudo -n true 2>/dev/null; then
+      sudo="sudo -n"
+    else
+      return 1
+    fi
+  fi
+
+  say "${sudo:+$sudo }$line"
+  if [ $terminal = yes ]; then
+    printf 'setup: run this? [Y/n] ' >&2
+    read -r answer || answer=n
+    case $answer in n* | N*) return 1 ;; esac
+  fi
+
+  local updated=no
+  if [ "$manager" = apt-get ] && ! have_lists; then refresh; updated=yes; fi
+  as_root $line </dev/null >&2 && return
+  [ $updated = no ] && refresh && as_root $line </dev/null >&2 && return
+  say "one by one, so that a package this system lacks does not keep the others away:"
+  for need in $packages; do as_root $(install_line "$need") </dev/null >&2; done
+}
+
+# ---- Headers without root ------------------------------------------------------------------------
+
+sha256() { if have sha256sum; then sha256sum "$1"; else shasum -a 256 "$1"; fi | cut -d ' ' -f 1; }
+
+download() {  # download URL FILE
+  if have curl; then
+    curl -fsSL --connect-timeout 10 --max-time 120 -o "$2" "$1"
+  elif have wget; then
+    wget -q --timeout=20 --tries=2 -O "$2" "$1"
+  elif have python3; then
+    python3 -c 'import sys, urllib.request as u
+open(sys.argv[2], "wb").write(u.urlopen(sys.argv[1], None, 20).read())' "$1" "$2"
+  else
+    echo "neither curl nor wget nor python3 is here" >&2
+    return 1
+  fi 2>"$scratch/log"
+}
+
+HEADER_URL=${HEADER_URL:-https://github.com}
+
+fetch_header() {  # fetch_header PATH-UNDER-GITHUB FILE SHA-256
+  local url=$HEADER_URL/$1 file=build/include/$2 sum
+  say "fetching $url into $file"
+  download "$url" "$scratch/header" || { say "  no: $(tail -n 1 "$scratch/log")"; return 1; }
+  sum=$(sha256 "$scratch/header")
+  [ "$sum" = "$3" ] || { say "  refused: its SHA-256 is $sum, not $3"; return 1; }
+  mkdir -p "${file%/*}" && cp "$scratch/header" "$file"
+}
+# The sums are those of the files attached to the releases.
+fetch() {
+  case $1 in
+    cli11) fetch_header CLIUtils/CLI11/releases/download/v2.4.1/CLI11.hpp CLI/CLI.hpp \
+      f54d422b19a92d12b351200ed3a09d5de8f628f1d8a3fd7e73f7bc1d754c6bf3 ;;
+    json) fetch_header nlohmann/json/releases/download/v3.11.3/json.hpp nlohmann/json.hpp \
+      9bea4c8066ef4a1c206b2be5a36302f8926f7fdc6087af5d20b417d0cf103ea6 ;;
+    catch2) fetch_header catchorg/Catch2/releases/download/v2.13.10/catch.hpp catch2/catch.hpp \
+      3725c0f0a75f376a5005dde31ead0feb8f7da7507644c201b814443de8355170 ;;
+    *) false ;;
+  esac
+}
+
+# apt downloads and checks a package without root, too; its headers are copied out, nothing is installed.
+unpack_debian() {  # unpack_debian PACKAGE
+  local own="$PWD/build/apt" options=''
+  if ! have_lists; then
+    mkdir -p "$own/lists/partial" "$own/cache/archives/partial"
+    options="-o Dir::State::Lists=$own/lists -o Dir::Cache=$own/cache -o APT::Sandbox::User=$(id -un)"
+    [ -n "$(ls "$own"/lists/*_Packages* 2>/dev/null)" ] || apt-get -qq $options update >"$scratch/log" 2>&1
+  fi
+  say "taking the headers out of Debian's package $1 into build/include"
+  mkdir -p "$scratch/deb"
+  (cd "$scratch" && apt-get -qq $options download "$1" >log 2>&1 && dpkg -x "$1"_*.deb deb) ||
+    { say "  no: $(tail -n 1 "$scratch/log")"; return 1; }
+  mkdir -p build/include && cp -R "$scratch"/deb/usr/include/* build/include/
+}
+
+fetch_headers() {
+  local need
+  for need in $missing; do
+    case $need in
+      cli11 | json | catch2)
+        fetch "$need" || { [ "$manager" = apt-get ] && have dpkg && unpack_debian "$(package "$need")"; } ;;
+    esac
+  done
+  rm -rf build/apt
+}
+
+# ---- Look, install, look again -------------------------------------------------------------------
+
+look
+if [ -n "$missing" ]; then
+  say "missing: $missing"
+  case $missing:$named in
+    compiler*:*g++* | compiler*:*clang* | compiler*:) ;;
+    compiler*) die "CXX=$named is no C++20 compiler that works (g++ 11 or newer, clang++ 14 or newer)" ;;
+  esac
+  if [ "$manager" != none ]; then install_packages; look; fi
+  if [ -n "$CXX" ] && [ -n "$missing" ]; then fetch_headers; look; fi
+fi
+
+# Without OpenMP everything works, slowly: the Makefile says so at every build.
+fatal=$(printf '%s\n' $missing | grep -v -x openmp | tr '\n' ' ')
+if [ -n "$missing" ]; then
+  packages=$(wanted_packages)
+  say "still missing: $missing"
+  case $missing in *compiler*)
+    say "  wanted: g++ 11 or newer, or clang++ 14 or newer${named:+ (CXX=$named does not work)}" ;;
+  esac
+  if [ -z "$packages" ]; then
+    say "  $CXX should have brought it along: its installation is incomplete"
+  elif [ "$manager" = none ]; then
+    say "  no package manager that this script knows: please install it by hand"
+  elif [ "$(id -u)" = 0 ] || [ "$manager" = brew ]; then
+    say "  to try again by hand: $(install_line $packages)"
+  else
+    say "  ask whoever administers this machine to run: $(install_line $packages)"
+  fi
+  case $missing in compiler*) ;; *cli11* | *json* | *catch2*)
+    say "  or put the single-header releases where they will be found: build/include/CLI/CLI.hpp (2.4.1),"
+    say "  build/include/nlohmann/json.hpp (3.11.3), build/include/catch2/catch.hpp (2.13.10)" ;;
+  esac
+  [ -z "$fatal" ] || exit 1
+else
+  mkdir -p build/setup && : >"$stamp"
+fi
+
+# ---- What the Makefile wants to know -------------------------------------------------------------
+
+[ -n "$config" ] || exit 0
+for arch in "-march=$march" "-mcpu=$march" ''; do
+  echo 'int main() {}' | builds $arch && break
+done
+[ -n "$arch" ] || [ "$march" = native ] || die "$CXX does not know MARCH=$march"
+mkdir -p "${config%/*}"
+printf '%s := %s\n' CXX "$CXX" ARCH "$arch" OPENMP "$openmp" OPENMP_LIBS "$openmp_libs" >"$scratch/config"
+cp "$scratch/config" "$config"

@@ -1,0 +1,57 @@
+"""Reads a checkpoint of train_gpt.
+
+"TRAINGPT", uint32 version, uint32 header bytes, a JSON header padded with spaces, then float32: the
+parameters (slices found by their offsets), the two moments where "optimizer" is true, and an 8-byte checksum.
+"""
+
+import json
+import math
+import struct
+import tomllib
+from dataclasses import dataclass
+
+import numpy as np
+
+MAGIC, VERSION = b"TRAINGPT", 1
+
+
+@dataclass
+class Checkpoint:
+    header: dict
+    options: dict  # every effective option of the run, spelled as on the command line
+    parameters: dict  # name -> float32 array, in the table's order
+
+
+def flat(options):
+    """Options may stand in sections of a TOML file, as under [train]."""
+    found = {}
+    for name, value in options.items():
+        found |= flat(value) if isinstance(value, dict) else {name: value}
+    return found
+
+
+def read(path):
+    data = open(path, "rb").read()
+    version, size = struct.unpack_from("<II", data, 8)
+    if data[:8] != MAGIC or version != VERSION:
+        raise SystemExit(f"{path}: not a checkpoint of version {VERSION}")
+    header = json.loads(data[16 : 16 + size])
+    buffer = np.frombuffer(data, "<f4", header["floats"], 16 + size)
+    parameters = {
+        row["name"]: buffer[row["offset"] :][: math.prod(row["shape"])].reshape(row["shape"]).copy()
+        for row in header["table"]
+    }
+    return Checkpoint(header, flat(tomllib.loads(header["options"])), parameters)
+
+
+def encode(tokenizer, data):
+    """bytes -> token ids, as the checkpoint's tokenizer has it"""
+    if tokenizer["kind"] == "byte":
+        return np.frombuffer(data, np.uint8).astype(np.int64)
+    points = np.frombuffer(data.decode().encode("utf-32-le"), "<u4")
+    ids = np.full(0x110000, -1, np.int64)
+    ids[tokenizer["codepoints"]] = np.arange(len(tokenizer["codepoints"]))
+    tokens = ids[points]
+    if (tokens < 0).any():
+        raise SystemExit(f"the vocabulary lacks {chr(points[tokens < 0][0])!r}")
+    return tokens

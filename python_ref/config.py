@@ -1,0 +1,58 @@
+"""What a model is: the options of `train_gpt train` that describe it, closed and checked."""
+
+from dataclasses import dataclass, fields
+from typing import Optional
+
+from layers import residual
+
+
+@dataclass
+class Config:
+    placement: str = "pre"
+    norm: str = "layernorm"  # layernorm | rmsnorm
+    norm_eps: float = 1e-5
+    norm_bias: Optional[bool] = None  # open: as `bias` for LayerNorm, none for RMSNorm
+    final_norm: Optional[bool] = None  # open: as the placement says
+    embedding_norm: bool = False
+    layers: int = 4
+    heads: int = 4
+    kv_heads: int = 0  # 0: as many as heads
+    head_dim: int = 0  # 0: channels / heads
+    channels: int = 128
+    hidden: int = 0  # 0: 4 C, or for SwiGLU 8/3 C rounded up to a multiple of 32
+    context: int = 256
+    vocab_size: int = 0
+    position: str = "learned"  # learned | rope | none
+    rope_theta: float = 10000.0
+    activation: str = "gelu-tanh"  # gelu | gelu-tanh | relu | swiglu
+    bias: bool = True
+    tied: bool = True
+    skip_scale: Optional[float] = None  # α; open: as the placement says
+
+    def __post_init__(self):
+        self.placement = residual.ALIASES.get(self.placement, self.placement)
+        placement = residual.PLACEMENTS[self.placement]
+        if self.norm_bias is None:
+            self.norm_bias = self.bias and self.norm == "layernorm"
+        if self.final_norm is None:
+            self.final_norm = placement.final_norm
+        if self.skip_scale is None:
+            self.skip_scale = placement.skip(self.layers)
+        self.kv_heads = self.kv_heads or self.heads
+        self.head_dim = self.head_dim or self.channels // self.heads
+        if not self.hidden:
+            self.hidden = 32 * -(-8 * self.channels // 96) if self.gated else 4 * self.channels
+        assert self.norm in ("layernorm", "rmsnorm"), self.norm
+        assert self.position in ("learned", "rope", "none"), self.position
+        assert self.activation in ("gelu", "gelu-tanh", "relu", "swiglu"), self.activation
+        assert self.heads % self.kv_heads == 0
+
+    @property
+    def gated(self):
+        return self.activation == "swiglu"
+
+    @staticmethod
+    def from_options(options):
+        """From a dict spelled as command line options; other options are passed over, empty ones are open."""
+        known = {f.name.replace("_", "-"): f.name for f in fields(Config)}
+        return Config(**{known[k]: v for k, v in options.items() if k in known and v not in (None, "")})

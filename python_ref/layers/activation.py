@@ -1,0 +1,30 @@
+"""GELU and its tanh form (Hendrycks & Gimpel 2016, arXiv 1606.08415, §2), ReLU, SwiGLU (Shazeer 2020,
+arXiv 2002.05202, eq. 6).
+"""
+
+import math
+
+import torch
+
+
+def gelu(x):
+    return 0.5 * x * torch.erfc(-x / math.sqrt(2))  # 1 + erf(z) = erfc(-z), without its cancellation
+
+
+def gelu_tanh(x):
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def relu(x):
+    return x.clamp(min=0)
+
+
+def silu(x):
+    return x * torch.sigmoid(x)
+
+
+def swiglu(gate, up):
+    return silu(gate) * up
+
+
+FORWARD = {"gelu": gelu, "gelu-tanh": gelu_tanh, "relu": relu}

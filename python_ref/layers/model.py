@@ -1,0 +1,35 @@
+"""The whole model: the table of its tensors and the loss of a batch."""
+
+from layers import block, cross_entropy, embedding, linear, norm
+
+
+def table(c):
+    """[(name, shape), ...] in the order of the C++ table."""
+    rows = embedding.declare("embedding.token", c.vocab_size, c.channels)
+    if c.position == "learned":
+        rows += embedding.declare("embedding.position", c.context, c.channels)
+    if c.embedding_norm:
+        rows += norm.declare("embedding.norm", c.channels, c.norm_bias)
+    for layer in range(c.layers):
+        rows += block.declare(f"block.{layer}", c)
+    if c.final_norm:
+        rows += norm.declare("final_norm", c.channels, c.norm_bias)
+    if not c.tied:
+        rows += [("head.weight", (c.vocab_size, c.channels))]
+    return rows
+
+
+def logits(p, c, tokens):
+    x = embedding.apply(p, tokens)
+    if c.embedding_norm:
+        x = norm.apply(p, c, "embedding.norm", x)
+    for layer in range(c.layers):
+        x = block.apply(p, c, f"block.{layer}", x)
+    if c.final_norm:
+        x = norm.apply(p, c, "final_norm", x)
+    return linear.apply(p, x, "embedding.token.weight" if c.tied else "head.weight")
+
+
+def loss(p, c, tokens, targets):
+    """tokens, targets (B,T); -1 in targets is not counted."""
+    return cross_entropy.forward(logits(p, c, tokens).flatten(0, 1), targets.flatten())[1]

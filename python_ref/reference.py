@@ -1,0 +1,417 @@
+"""Writes test/reference: what every layer and the whole model must compute, in float64 from float32 inputs.
+
+    python python_ref/reference.py [--out test/reference]
+
+<layer>/<case>.json holds "numbers" and "scales"; <layer>/<case>.<tensor>.npy a tensor: inputs float32,
+integers int32, expected values float64. A scale is the norm of the gradient's uncancelled terms. The same
+bytes every time on the same machine.
+"""
+
+import argparse
+import json
+import math
+import zlib
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from config import Config
+from layers import activation, attention, cross_entropy, embedding, linear
+from layers import model, norm, optimizer, position, residual
+from layers.parameters import Parameters
+
+torch.set_num_threads(1)  # sums in one order
+
+
+class Case:
+    """One case of one layer: draws inputs, collects and writes what belongs to it."""
+
+    def __init__(self, out, layer, name, **numbers):
+        self.path = out / layer / name
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.random = np.random.default_rng(zlib.crc32(f"{layer}/{name}".encode()))
+        self.numbers, self.scales = numbers, {}
+
+    def write(self, tensor, value):
+        value = np.ascontiguousarray(value)
+        with open(f"{self.path}.{tensor}.npy", "wb") as file:
+            np.lib.format.write_array(file, value, version=(1, 0))
+
+    def floats(self, tensor, value):
+        """An input: rounded to float32, written, and returned in float64, ready for a gradient."""
+        value = np.asarray(value).astype(np.float32)
+        self.write(tensor, value)
+        return torch.from_numpy(value).double().requires_grad_()
+
+    def normal(self, tensor, *shape, mean=0.0, deviation=1.0):
+        return self.floats(tensor, mean + deviation * self.random.standard_normal(shape))
+
+    def ints(self, tensor, value):
+        value = np.asarray(value).astype(np.int32)
+        self.write(tensor, value)
+        return torch.from_numpy(value)
+
+    def expect(self, **tensors):
+        for name, value in tensors.items():
+            value = value.detach()
+            assert value.dtype == torch.float64 and value.isfinite().all(), name
+            self.write(name, value.numpy())
+
+    def gradient(self, name, value, uncancelled=None):
+        self.expect(**{name: value})
+        self.scales[name] = (value if uncancelled is None else uncancelled).detach().norm().item()
+
+    def close(self, **more):
+        text = {"numbers": self.numbers, "scales": self.scales} | more
+        Path(f"{self.path}.json").write_text(json.dumps(text, indent=1) + "\n")
+
+
+def same(got, want, tolerance=1e-12):
+    """The self-check: our few lines against PyTorch's own function."""
+    error = (got - want).norm().item()
+    assert error <= tolerance * max(want.norm().item(), 1e-300), (error, want.norm().item())
+
+
+def gradients(y, dy, *inputs):
+    return torch.autograd.grad(y, inputs, dy, retain_graph=True)
+
+
+def matrix(rnd, out, inputs):
+    return math.sqrt(2 / (out + inputs)) * rnd.standard_normal((out, inputs))
+
+
+# ---- layers ------------------------------------------------------------------------------------------------
+
+
+def embedding_cases(out):
+    for name in "learned", "token-only":
+        B, T, V, C, Tctx = (3, 7, 11, 5, 9) if name == "learned" else (2, 17, 13, 33, 17)
+        case = Case(out, "embedding", name, B=B, T=T, V=V, C=C, Tctx=Tctx)
+        tokens = case.ints("tokens", case.random.integers(0, V - 2, (B, T)))  # repeats; two rows never used
+        weight = case.normal("weight", V, C)
+        table = case.normal("position", Tctx, C) if name == "learned" else None
+        y = embedding.forward(tokens, weight, table)
+        same(y, F.embedding(tokens, weight) + (0 if table is None else table[:T]))
+        dout = case.normal("dout", B, T, C)
+        case.expect(out=y)
+        terms = embedding.uncancelled(tokens, dout, weight, table)
+        case.gradient("dtoken", gradients(y, dout, weight)[0], terms[0])
+        if table is not None:
+            case.gradient("dposition", gradients(y, dout, table)[0], terms[1])
+        case.close()
+
+
+def position_cases(out):
+    for B, T, H, D in (2, 7, 3, 8), (1, 33, 2, 6):
+        case = Case(out, "position", f"rope-d{D}", B=B, T=T, H=H, D=D, theta=10000.0, offset=0)
+        x, dy = case.normal("x", B, T, H, D), case.normal("dy", B, T, H, D)
+        y = position.rope(x)
+        # as a product of complex numbers: the pair (i, i + D/2) is one number, turned by e^(i angle)
+        turn = torch.polar(
+            torch.ones(T, D // 2, dtype=torch.float64),
+            torch.outer(torch.arange(T).double(), 10000 ** -(torch.arange(D // 2).double() / (D // 2))),
+        )
+        z = torch.complex(x[..., : D // 2], x[..., D // 2 :]) * turn[:, None, :]
+        same(y, torch.cat([z.real, z.imag], -1))
+        case.expect(y=y)
+        case.gradient("dx", gradients(y, dy, x)[0])
+        case.close()
+
+
+def norm_cases(out):
+    for name, kind, has_bias, N, C, mean, deviation, eps in [
+        ("layernorm-bias-5x33", "layernorm", True, 5, 33, 0, 1, 1e-5),
+        ("layernorm-bias-offset-9x64", "layernorm", True, 9, 64, 3, 0.3, 1e-5),
+        ("layernorm-bias-small-7x17", "layernorm", True, 7, 17, 0, 0.01, 1e-5),
+        ("layernorm-3x7", "layernorm", False, 3, 7, 0, 1, 1e-5),
+        ("layernorm-4x128", "layernorm", False, 4, 128, 0, 2, 1e-5),
+        ("rmsnorm-5x33", "rmsnorm", False, 5, 33, 0, 1, 1e-5),
+        ("rmsnorm-eps6-4x128", "rmsnorm", False, 4, 128, 0, 0.003, 1e-6),
+        ("rmsnorm-bias-3x7", "rmsnorm", True, 3, 7, 0, 1, 1e-5),
+        ("rmsnorm-bias-offset-9x64", "rmsnorm", True, 9, 64, 3, 0.3, 1e-5),
+    ]:
+        case = Case(out, "norm", name, N=N, C=C, eps=eps, rms=int(kind == "rmsnorm"), bias=int(has_bias))
+        x = case.normal("x", N, C, mean=mean, deviation=deviation)
+        gain = case.normal("gain", C, mean=1, deviation=0.3)
+        bias = case.normal("bias", C, deviation=0.1) if has_bias else None
+        dy = case.normal("dy", N, C)
+        y = norm.forward(x, gain, bias, kind, eps)
+        if kind == "layernorm":
+            same(y, F.layer_norm(x, (C,), gain, bias, eps))
+        else:
+            same(y, F.rms_norm(x, (C,), gain, eps) + (bias if has_bias else 0))
+        case.expect(y=y)
+        terms = norm.uncancelled(x, gain, dy, kind, eps)
+        case.gradient("dx", gradients(y, dy, x)[0], terms[0])
+        case.gradient("dgain", gradients(y, dy, gain)[0], terms[1])
+        if has_bias:
+            case.gradient("dbias", gradients(y, dy, bias)[0], terms[2])
+        case.close()
+
+
+def linear_cases(out):
+    for N, I, O, biases in (1, 7, 5, (True, False)), (17, 33, 65, (True, False)), (33, 64, 48, (True,)):
+        for has_bias in biases:
+            name = f"{N}x{I}x{O}" + ("-bias" if has_bias else "")
+            case = Case(out, "linear", name, N=N, I=I, O=O, bias=int(has_bias))
+            x = case.normal("x", N, I)
+            weight = case.floats("weight", matrix(case.random, O, I))
+            bias = case.normal("bias", O, deviation=0.1) if has_bias else None
+            dy = case.normal("dy", N, O)
+            y = linear.forward(x, weight, bias)
+            same(y, F.linear(x, weight, bias))
+            case.expect(y=y)
+            terms = linear.uncancelled(x, weight, dy)
+            case.gradient("dx", gradients(y, dy, x)[0], terms[0])
+            case.gradient("dweight", gradients(y, dy, weight)[0], terms[1])
+            if has_bias:
+                case.gradient("dbias", gradients(y, dy, bias)[0], terms[2])
+            case.close()
+
+
+def attention_cases(out):
+    for B, T, H, KV, D in (2, 7, 2, 2, 8), (1, 33, 4, 2, 8), (2, 17, 3, 1, 6), (1, 130, 2, 1, 16):
+        case = Case(out, "attention", f"b{B}-t{T}-h{H}-kv{KV}-d{D}", B=B, T=T, H=H, KV=KV, D=D)
+        qkv = case.normal("qkv", B, T, (H + 2 * KV) * D, deviation=1.5)
+        dout = case.normal("dout", B, T, H * D)
+        y = attention.forward_qkv(qkv, H, KV, D)
+        q, k, v = (u.unflatten(-1, (-1, D)).transpose(1, 2) for u in qkv.split([H * D, KV * D, KV * D], -1))
+        theirs = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        theirs = theirs.transpose(1, 2).flatten(2)
+        same(y, theirs)
+        same(gradients(y, dout, qkv)[0], gradients(theirs, dout, qkv)[0])
+        case.expect(out=y)
+        case.gradient("dqkv", gradients(y, dout, qkv)[0])
+        case.close()
+
+
+def activation_cases(out):
+    theirs = {"gelu": F.gelu, "gelu-tanh": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu}
+
+    def spread(case, N, columns):
+        """Values from -6 to 6 in random order, none of them 0, and a few at ±20."""
+        x = np.linspace(-6, 6, N * columns) + 1e-3
+        case.random.shuffle(x)
+        x[[1, N * columns // 2]] = 20
+        x[[0, N * columns // 3]] = -20
+        return case.floats("x", x.reshape(N, columns))
+
+    for name, forward in activation.FORWARD.items():
+        case = Case(out, "activation", name, N=7, F=33)
+        x, dy = spread(case, 7, 33), case.normal("dy", 7, 33)
+        y = forward(x)
+        same(y, theirs[name](x))
+        case.expect(y=y)
+        case.gradient("dx", gradients(y, dy, x)[0])
+        case.close()
+    case = Case(out, "activation", "swiglu", N=7, F=33)
+    x, dy = spread(case, 7, 66), case.normal("dy", 7, 33)
+    gate, up = x.chunk(2, dim=-1)
+    y = activation.swiglu(gate, up)
+    same(y, F.silu(gate) * up)
+    case.expect(y=y)
+    case.gradient("dx", gradients(y, dy, x)[0])
+    case.close()
+
+
+def cross_entropy_cases(out):
+    for name, N, V, ignored in ("v17", 9, 17, (2, 5)), ("v65", 33, 65, (0, 7, 8, 32)), ("v17-all", 7, 17, ()):
+        case = Case(out, "cross_entropy", name, N=N, V=V)
+        values = 2 * case.random.standard_normal((N, V))
+        values[1, 3], values[3, 4], values[4, 5], values[6, :] = 50, -50, 50, values[6, :] + 50
+        targets = case.random.integers(0, V, N)
+        targets[1], targets[3], targets[4] = 3, 4, 6  # sure and right, unlikely, sure and wrong
+        targets[list(ignored)] = -1
+        logits, targets = case.floats("logits", values), case.ints("targets", targets)
+        losses, mean = cross_entropy.forward(logits, targets)
+        same(losses, F.cross_entropy(logits, targets.long(), ignore_index=-1, reduction="none"))
+        same(mean, F.cross_entropy(logits, targets.long(), ignore_index=-1))
+        case.numbers |= {"counted": int((targets >= 0).sum()), "mean": mean.item()}
+        case.expect(losses=losses)
+        case.gradient("dlogits", torch.autograd.grad(mean, logits)[0])
+        case.close()
+
+
+def optimizer_cases(out):
+    shapes, steps = [(5, 7), (9,), (2, 3, 4)], 5
+    setting = {"beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight_decay": 0.1}
+    case = Case(out, "optimizer", "adamw", steps=steps, tensors=len(shapes), **setting)
+    lr = case.floats("lr", [1e-3, 3e-3, 1e-2, 5e-3, 1e-4]).tolist()
+    w = [case.normal(f"w{i}", *shape).detach().requires_grad_() for i, shape in enumerate(shapes)]
+    g = []
+    for i, shape in enumerate(shapes):
+        values = case.random.standard_normal((steps, *shape))
+        values[:, 0] *= 1e-9  # eps is not small beside these
+        values[:, 1] = 0  # as of a token that never occurs
+        g.append(case.floats(f"g{i}", values).detach())
+        case.numbers[f"decay{i}"] = int(len(shape) >= 2)
+    adamw = optimizer.adamw(w, lr[0], **setting)
+    history = {name: [[] for _ in shapes] for name in ("after", "m", "v")}
+    for step in range(steps):
+        optimizer.set_lr(adamw, lr[step])
+        for i, tensor in enumerate(w):
+            tensor.grad = g[i][step].clone()
+        adamw.step()
+        for i, tensor in enumerate(w):
+            state = adamw.state[tensor]
+            for name, value in ("after", tensor), ("m", state["exp_avg"]), ("v", state["exp_avg_sq"]):
+                history[name][i].append(value.detach().clone())
+    for name, tensors in history.items():
+        for i, values in enumerate(tensors):
+            case.expect(**{f"{name}{i}": torch.stack(values)})
+    case.close()
+
+    for name, max_norm in ("clip", 1.0), ("clip-below", 100.0):
+        case = Case(out, "optimizer", name, tensors=len(shapes), max_norm=max_norm)
+        g = [case.normal(f"g{i}", *shape).detach() for i, shape in enumerate(shapes)]
+        w = [torch.zeros_like(t).requires_grad_() for t in g]
+        for tensor, gradient in zip(w, g):
+            tensor.grad = gradient.clone()
+        case.numbers["norm"] = optimizer.clip(w, max_norm)
+        same(torch.tensor(case.numbers["norm"]), torch.cat([t.flatten() for t in g]).norm(), 1e-6)
+        case.expect(**{f"clipped{i}": tensor.grad for i, tensor in enumerate(w)})
+        case.close()
+
+
+# ---- the whole model ---------------------------------------------------------------------------------------
+
+GPT = {
+    "layers": 3, "heads": 4, "kv-heads": 4, "head-dim": 5, "channels": 20, "hidden": 27, "vocab-size": 29,
+    "context": 16, "position": "learned", "activation": "gelu-tanh", "bias": True, "tied": True,
+}  # fmt: skip
+LLAMA = {
+    "layers": 3, "heads": 4, "kv-heads": 2, "head-dim": 6, "channels": 24, "hidden": 21, "vocab-size": 31,
+    "context": 16, "position": "rope", "activation": "swiglu", "bias": False, "tied": False,
+}  # fmt: skip
+SMALL = GPT | {"layers": 2, "channels": 12, "head-dim": 3, "hidden": 23, "vocab-size": 19}
+
+MODELS = {
+    f"{placement}-{kind}-{wiring}": options
+    | {"placement": placement, "norm": kind, "norm-bias": wiring == "gpt" and kind == "layernorm"}
+    for placement in residual.PLACEMENTS
+    for kind in ("layernorm", "rmsnorm")
+    for wiring, options in (("gpt", GPT), ("llama", LLAMA))
+} | {
+    "nanogpt": SMALL | {"placement": "pre", "activation": "gelu", "bias": False, "norm-bias": False},
+    "post-relu-no-position-embedding-norm": SMALL
+    | {"placement": "post", "activation": "relu", "position": "none", "embedding-norm": True},
+    "pre-no-final-norm": SMALL
+    | {"placement": "pre", "norm": "rmsnorm", "norm-bias": False, "final-norm": False},
+    # heads wider than C/H, one key head, and every bias there is: also of the gate and of RMSNorm
+    "reordered-head-dim-all-biases": SMALL
+    | {"placement": "reordered", "norm": "rmsnorm", "norm-bias": True, "embedding-norm": True}
+    | {"position": "rope", "activation": "swiglu", "heads": 3, "kv-heads": 1, "head-dim": 6, "tied": False},
+    "deepnorm-final-norm": SMALL | {"placement": "deepnorm", "final-norm": True, "tied": False},
+    "pre-ignored-targets": SMALL | {"placement": "pre"},
+}
+ADAM = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight-decay": 0.1, "clip": 1.0}
+ZERO_REASON = (
+    "without RoPE a key bias adds the same number q.b to every score of a query, which softmax does not see"
+)
+
+
+def start(rnd, c, name, shape):
+    """Randomised so that every term of every gradient counts."""
+    part = name.split(".")[-2]
+    if name.endswith(".gain"):
+        return 1 + 0.3 * rnd.standard_normal(shape)
+    if name.endswith(".bias"):
+        return 0.1 * rnd.standard_normal(shape)
+    if name.startswith("embedding"):
+        return 0.5 * rnd.standard_normal(shape)
+    gained = c.placement == "deepnorm" and part not in ("q", "k", "head")
+    return (residual.deepnorm_beta(c.layers) if gained else 1) * matrix(rnd, *shape)
+
+
+def ten_steps(c, values, tokens, dtype=torch.float64):
+    """-> losses, gradient norms, and of step 0: gradients and their uncancelled terms."""
+    p = Parameters({name: torch.tensor(v, dtype=dtype, requires_grad=True) for name, v in values.items()})
+    adamw = optimizer.adamw(
+        p.values(), ADAM["lr"], ADAM["beta1"], ADAM["beta2"], ADAM["eps"], ADAM["weight-decay"]
+    )
+    losses, norms = [], []
+    for step, batch in enumerate(torch.from_numpy(tokens)):
+        p.terms = {} if step == 0 else None
+        adamw.zero_grad()
+        loss = model.loss(p, c, batch[:, :-1], batch[:, 1:])
+        loss.backward()
+        if step == 0:
+            first = {name: t.grad.clone() for name, t in p.items()}
+            terms = p.terms
+        losses.append(loss.item())
+        norms.append(optimizer.clip(p.values(), ADAM["clip"]))
+        adamw.step()
+    return losses, norms, first, terms
+
+
+def model_cases(out):
+    B, T, worst, faintest = 3, 13, 0.0, (math.inf, "")
+    for name, options in MODELS.items():
+        case = Case(out, "model", name)
+        defaults = {"norm": "layernorm", "norm-eps": 1e-5, "norm-bias": True, "embedding-norm": False}
+        final = {"final-norm": residual.PLACEMENTS[options["placement"]].final_norm}
+        options = {"placement": ""} | defaults | final | options
+        c = Config.from_options(options)
+        values = {n: start(case.random, c, n, shape).astype(np.float32) for n, shape in model.table(c)}
+        tokens = case.random.integers(0, c.vocab_size, (10, B, T + 1))
+        if name == "pre-ignored-targets":
+            for batch in tokens:  # only the last column is never an input
+                batch[: case.random.integers(1, B), T] = -1
+        tokens = tokens.astype(np.int32)
+        losses, norms, grads, terms = ten_steps(c, values, tokens)
+
+        # Which gradients are zero in exact arithmetic: by rule, and found to be exactly those.
+        zero = [n for n in values if n.endswith(".k.bias") and c.position != "rope"]
+        for n, g in grads.items():
+            size = (g.norm() / terms[n].norm()).item()
+            assert terms[n].shape == g.shape and (g.abs() <= terms[n] * (1 + 1e-12) + 1e-300).all(), (name, n)
+            assert (size < 1e-13) == (n in zero), (name, n, size)
+            if n not in zero:
+                assert size > 1e-3, (name, n, size)
+                faintest = min(faintest, (size, f"{name} {n}"))
+        in_float32 = ten_steps(c, values, tokens, torch.float32)[0]
+        worst = max(worst, *(abs(a - b) / b for a, b in zip(in_float32, losses)))
+
+        def flat(tensors):
+            return np.concatenate([np.asarray(t).ravel() for t in tensors.values()])
+
+        case.write("params", flat(values))
+        case.write("grads", flat(grads))
+        case.write("tokens", tokens)
+        scales = {n: term.norm().item() for n, term in terms.items()}
+        rows = [{"name": n, "shape": list(v.shape), "scale": scales[n]} for n, v in values.items()]
+        text = json.dumps({
+            "config": options, "skip": c.skip_scale, "tensors": "ROWS", "zero": zero,
+            "zero-reason": ZERO_REASON if zero else "", "loss": losses[0], "adam": ADAM, "losses": losses,
+            "grad-norms": norms,
+        }, indent=1)  # fmt: skip
+        rows = "[\n  " + ",\n  ".join(json.dumps(row) for row in rows) + "\n ]"
+        Path(f"{case.path}.json").write_text(text.replace('"ROWS"', rows) + "\n")
+    print(f"model: ten losses in PyTorch's float32 against float64: {worst:.1e} relative at worst")
+    print(f"model: smallest gradient beside its uncancelled terms: {faintest[0]:.1e} ({faintest[1]})")
+
+
+WRITERS = {
+    "embedding": embedding_cases, "position": position_cases, "norm": norm_cases, "linear": linear_cases,
+    "attention": attention_cases, "activation": activation_cases, "cross_entropy": cross_entropy_cases,
+    "optimizer": optimizer_cases, "model": model_cases,
+}  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Writes the reference tensors of the tests.")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent.parent / "test" / "reference")
+    out = parser.parse_args().out
+    for layer, write in WRITERS.items():
+        for old in (out / layer).glob("*"):
+            if old.suffix in (".npy", ".json"):
+                old.unlink()
+        write(out)
+    sizes = [file.stat().st_size for layer in WRITERS for file in (out / layer).iterdir()]
+    print(f"{out}: {len(sizes)} files, {sum(sizes) / 1e6:.2f} MB; every self-check passed")
+
+
+if __name__ == "__main__":
+    main()

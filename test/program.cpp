@@ -1,0 +1,111 @@
+#include "program.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// The program lies beside the tests.
+std::string program() { return fs::read_symlink("/proc/self/exe").parent_path() / "train_gpt"; }
+
+}  // namespace
+
+Folder::Folder() {
+  std::string pattern = fs::temp_directory_path() / "train_gpt-XXXXXX";
+  if (!mkdtemp(pattern.data())) throw std::runtime_error("no temporary folder");
+  root_ = pattern;
+}
+
+Folder::~Folder() {
+  std::error_code ignored;
+  fs::remove_all(root_, ignored);
+}
+
+void Folder::write(const std::string& name, const std::string& text) const {
+  fs::create_directories(fs::path(path(name)).parent_path());
+  std::ofstream(path(name), std::ios::binary) << text;
+}
+
+std::string Folder::read(const std::string& name) const {
+  std::ifstream file(path(name), std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+bool Folder::has(const std::string& name) const { return fs::exists(path(name)); }
+
+pid_t Folder::start(const std::string& words, size_t largest_file) const {
+  std::istringstream in(program() + " " + words);
+  std::vector<std::string> list;
+  for (std::string word; in >> word;) list.push_back(word);
+  std::vector<char*> argv;
+  for (std::string& word : list) argv.push_back(word.data());
+  argv.push_back(nullptr);
+
+  const pid_t child = fork();
+  if (child != 0) return child;
+  const auto redirect = [&](const char* name, int flags, int to) {
+    dup2(open(path(name).c_str(), flags, 0600), to);
+  };
+  redirect(".in", O_RDONLY | O_CREAT, STDIN_FILENO);
+  redirect(".out", O_WRONLY | O_CREAT | O_TRUNC, STDOUT_FILENO);
+  redirect(".err", O_WRONLY | O_CREAT | O_TRUNC, STDERR_FILENO);
+  if (chdir(root_.c_str()) != 0) _exit(126);
+  if (largest_file > 0) {
+    const rlimit limit{largest_file, largest_file};
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  execv(argv[0], argv.data());
+  _exit(127);
+}
+
+Outcome Folder::finish(pid_t child) const {
+  int status = 0;
+  waitpid(child, &status, 0);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read(".out"), read(".err")};
+}
+
+Outcome Folder::run(const std::string& words, const std::string& in) const {
+  write(".in", in);
+  return finish(start(words, 0));
+}
+
+Outcome Folder::run_with_little_space(const std::string& words, size_t bytes) const {
+  return finish(start(words, bytes));
+}
+
+Outcome Folder::run_until(const std::string& words, int signal, const std::function<bool()>& ready) const {
+  const pid_t child = start(words, 0);
+  while (!ready() && waitpid(child, nullptr, WNOHANG | WNOWAIT) == 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  kill(child, signal);
+  return finish(child);
+}
+
+std::vector<std::string> losses_in(const std::string& metrics) {
+  std::vector<std::string> lines;
+  std::istringstream file(metrics);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream in(line);
+    std::string kept;
+    int column = 0;
+    for (std::string field; std::getline(in, field, ','); ++column)
+      if (column != 2 && column < 9) kept += field + ",";  // not elapsed_s, step_ms, tokens_per_second
+    lines.push_back(kept);
+  }
+  return lines;
+}

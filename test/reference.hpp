@@ -1,0 +1,27 @@
+#pragma once
+// Reads what python_ref/reference.py wrote: test/reference/<layer>/<case>.json and <case>.<tensor>.npy.
+
+#include <map>
+#include <string>
+#include <vector>
+
+class Reference {
+ public:
+  Reference(const std::string& layer, const std::string& name);
+  static std::vector<std::string> cases(const std::string& layer);  // never empty, or it throws
+
+  int integer(const std::string& key) const { return static_cast<int>(number(key)); }
+  double number(const std::string& key) const;    // throws where there is none
+  double scale(const std::string& tensor) const;  // likewise
+  bool has(const std::string& tensor) const;
+
+  std::vector<float> floats(const std::string& tensor) const;
+  std::vector<double> doubles(const std::string& tensor) const;
+  std::vector<int> ints(const std::string& tensor) const;
+
+  std::string json_path() const { return path_ + ".json"; }
+
+ private:
+  std::string path_;  // without ".json"
+  std::map<std::string, double> numbers_, scales_;
+};

@@ -1,0 +1,64 @@
+#include "layers/activation.hpp"
+
+#include "check.hpp"
+#include "reference.hpp"
+
+namespace {
+
+constexpr double kTolerance = 1e-6;  // measured: at most 5.6e-7
+
+struct Result {
+  std::vector<float> y, dx;
+};
+
+Result run(Activation kind, const std::vector<float>& x, const std::vector<float>& dy, int N, int F) {
+  Result r{garbage(dy.size()), garbage(x.size())};
+  activation_forward(r.y.data(), x.data(), kind, N, F);
+  activation_backward(r.dx.data(), dy.data(), x.data(), kind, N, F);
+  return r;
+}
+
+int width(Activation kind, int F) { return kind == Activation::swiglu ? 2 * F : F; }
+
+}  // namespace
+
+TEST_CASE("activations agree with PyTorch", "[activation]") {
+  for (const std::string& name : Reference::cases("activation")) {
+    const Reference ref("activation", name);
+    const Activation kind = value_of(kActivations, "activation", name);
+    const Result r = run(kind, ref.floats("x"), ref.floats("dy"), ref.integer("N"), ref.integer("F"));
+    check_close("activation/" + name + "/y", r.y, ref.doubles("y"), kTolerance);
+    check_close("activation/" + name + "/dx", r.dx, ref.doubles("dx"), kTolerance, ref.scale("dx"));
+  }
+}
+
+TEST_CASE("activations are the same for any number of threads", "[activation]") {
+  const int N = 33, F = 97;
+  for (const auto& [kind, name] : kActivations)
+    check_same_for_all_threads([&, kind = kind] {
+      const Result r = run(kind, random_floats(N * width(kind, F), 1), random_floats(N * F, 2), N, F);
+      return joined({r.y, r.dx});
+    });
+}
+
+TEST_CASE("activations work in place", "[activation]") {
+  const int N = 7, F = 33;
+  const std::vector<float> x = random_floats(N * F, 1), dy = random_floats(N * F, 2);
+  for (const Activation kind : {Activation::gelu, Activation::gelu_tanh, Activation::relu}) {
+    std::vector<float> dx = dy;
+    activation_backward(dx.data(), dx.data(), x.data(), kind, N, F);
+    CHECK(same_bits(dx, run(kind, x, dy, N, F).dx));
+  }
+}
+
+TEST_CASE("activations far out", "[activation]") {
+  const std::vector<float> x = {-1e4f, -100, 100, 1e4f}, dy = {1, 1, 1, 1};
+  for (const Activation kind : {Activation::gelu, Activation::gelu_tanh, Activation::relu}) {
+    const Result r = run(kind, x, dy, 1, 4);
+    for (int i = 0; i < 4; ++i) {
+      CHECK(std::abs(r.y[i] - (x[i] > 0 ? x[i] : 0)) <= 1e-6f * std::abs(x[i]));
+      CHECK(std::abs(r.dx[i] - (x[i] > 0 ? 1 : 0)) <= 1e-6f);
+    }
+    CHECK(std::isnan(run(kind, garbage(1), {1}, 1, 1).y[0]) == (kind != Activation::relu));
+  }
+}

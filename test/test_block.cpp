@@ -1,0 +1,95 @@
+// The numbers of a block: test_model.cpp (PyTorch) and test_textbook.cpp. Here: what its header promises
+// beyond them.
+
+#include "layers/block.hpp"
+
+#include "check.hpp"
+
+namespace {
+
+struct Run {
+  std::vector<float> y, dx, gradients;
+  std::vector<float> all() const { return joined({y, dx, gradients}); }
+};
+
+Config make_config(const std::string& placement, bool llama, int channels = 36) {
+  Config config;
+  config.placement = placement, config.vocab_size = 1, config.channels = channels, config.n_head = 6,
+  config.context = 50;
+  if (llama) {
+    config.norm = NormKind::rmsnorm, config.position = Position::rope, config.activation = Activation::swiglu;
+    config.bias = false, config.kv_heads = 2, config.hidden = 50;
+  }
+  return resolve(config);
+}
+
+Run run(const Config& config, int B, int T, const Dropout& dropout, int backwards = 1) {
+  const int layer = 1, N = B * T, C = config.channels;
+  Layout measure;
+  declare_block(measure, config, layer);
+  std::vector<float> weights = random_floats(measure.size(), 1, 0, .2f), gradients(measure.size());
+  Layout on_weights(weights.data()), on_gradients(gradients.data());
+  const Block p = declare_block(on_weights, config, layer), g = declare_block(on_gradients, config, layer);
+
+  Layout sizes;  // nothing that is kept or scribbled on may matter before it is written
+  declare_block_saved(sizes, config, layer, B, T);
+  declare_block_scratch(sizes, config, B, T, true);
+  std::vector<float> buffer = garbage(sizes.size());
+  Layout layout(buffer.data());
+  const BlockSaved saved = declare_block_saved(layout, config, layer, B, T);
+  const BlockScratch scratch = declare_block_scratch(layout, config, B, T, true);
+
+  const RopeTable rope(config.context, config.head_dim, config.rope_theta);
+  const BlockContext context{config, rope, B, T, dropout, layer, {}};
+  const std::vector<float> x = random_floats(N * C, 2);
+  block_forward(saved, scratch, x.data(), p, context);
+  Run r{{saved.y, saved.y + N * C}, {}, {}};
+  for (int i = 0; i < backwards; ++i) {
+    r.dx = random_floats(N * C, 3);
+    block_backward(r.dx.data(), scratch, g, x.data(), saved, p, context);
+  }
+  for (const TensorSpec& spec : measure.table())
+    r.gradients.insert(r.gradients.end(), &gradients[spec.offset], &gradients[spec.offset] + spec.size());
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("q, k and v, and gate and up, are one aligned matrix each", "[block]") {
+  Layout layout;
+  declare_block(layout, make_config("pre", true), 3);
+  const auto row = [&](const std::string& name) {
+    for (const TensorSpec& spec : layout.table())
+      if (spec.name == "block.3." + name + ".weight") return spec;
+    FAIL("no " << name);
+    return TensorSpec{};
+  };
+  const TensorSpec q = row("attention.q"), k = row("attention.k"), v = row("attention.v");
+  CHECK(q.offset % 16 == 0);
+  CHECK(k.offset == q.offset + q.size());
+  CHECK(v.offset == k.offset + k.size());
+  CHECK(k.shape == std::vector<int>{12, 36});
+  const TensorSpec gate = row("ffn.gate"), up = row("ffn.up");
+  CHECK(gate.offset % 16 == 0);
+  CHECK(up.offset == gate.offset + gate.size());
+}
+
+TEST_CASE("gradients of a block's parameters add up, those of its input do not", "[block]") {
+  for (const Placement& row : placements())
+    for (const bool llama : {false, true}) {
+      INFO(row.name << (llama ? " llama" : " gpt"));
+      const Config config = make_config(row.name, llama);
+      const Run once = run(config, 3, 7, {.p = .1f}), twice = run(config, 3, 7, {.p = .1f}, 2);
+      CHECK(same_bits(once.dx, twice.dx));
+      check_close("block/" + std::string(row.name) + "/twice", twice.gradients,
+                  times(2, widen(once.gradients)), 1e-6);
+      for (const float x : once.all()) REQUIRE(std::isfinite(x));
+    }
+}
+
+TEST_CASE("a block is the same for any number of threads", "[block]") {
+  for (const Placement& row : placements())
+    for (const bool llama : {false, true})
+      check_same_for_all_threads(
+          [&] { return run(make_config(row.name, llama, 96), 4, 50, {.p = .1f}).all(); });
+}

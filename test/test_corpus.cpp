@@ -1,0 +1,454 @@
+// The story corpus: its grammar is unambiguous and its probabilities are what they are said to be.
+
+#if __has_include(<catch2/catch_all.hpp>)
+#include <catch2/catch_all.hpp>
+#else
+#include <catch2/catch.hpp>
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "../data/corpus.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder that is gone when the test is over.
+struct Folder {
+  fs::path path = fs::temp_directory_path() / ("test_corpus_" + std::to_string(::getpid()));
+  Folder() { fs::create_directories(path); }
+  ~Folder() { fs::remove_all(path); }
+  std::string file(const std::string& name) const { return (path / name).string(); }
+  bool empty() const { return fs::is_empty(path); }
+};
+
+std::string slurp(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  return bytes.str();
+}
+
+// All derivations of a story. The '\n' that ends it is no choice.
+std::vector<double> derivations(const Story& story) {
+  return story_grammar().read("story", std::string_view(story.text).substr(0, story.text.size() - 1));
+}
+
+bool near(double a, double b, double tolerance) { return std::abs(a - b) <= tolerance; }
+
+// What a call complains of, or "" if it does not.
+template <class Call>
+std::string complaint(Call&& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
+
+// Every derivation of a small grammar: all sequences of choices, by counting up like an odometer.
+std::map<std::string, double> all_texts(const Grammar& grammar, const std::string& start) {
+  std::map<std::string, double> probability;
+  std::vector<size_t> choice, sizes;
+  do {
+    size_t depth = 0;
+    double nats = 0;
+    const std::string text = grammar.tell(
+        start,
+        [&](size_t n) {
+          if (depth == choice.size()) choice.push_back(0), sizes.push_back(n);
+          return choice[depth++];
+        },
+        nats);
+    probability[text] += std::exp(-nats);
+    while (!choice.empty() && ++choice.back() == sizes.back()) choice.pop_back(), sizes.pop_back();
+  } while (!choice.empty());
+  return probability;
+}
+
+// What can be said of the story grammar without telling a single story.
+struct Proof {
+  const Grammar& grammar;
+  std::map<char, std::set<std::string>> remembers;  // the rules whose entries a variable can hold
+
+  explicit Proof(const Grammar& g) : grammar(g) {
+    for (int pass = 0; pass < 2; ++pass) {  // the second sees the variables behind [v=p.home]
+      for (const auto& [name, entries] : g.rules) {
+        for (const Entry& entry : entries) {
+          for (const Symbol& s : entry.body) {
+            if (s.kind != Symbol::pick || !s.variable) continue;
+            for (const std::string& rule : rules_of(s)) remembers[s.variable].insert(rule);
+          }
+        }
+      }
+    }
+  }
+
+  std::set<std::string> rules_of(const Symbol& pick) const {
+    if (!pick.of) return {pick.text};
+    std::set<std::string> rules;
+    for (const std::string& word : words_of(pick.of, pick.column)) rules.insert(word);
+    return rules;
+  }
+
+  std::set<std::string> words_of(char variable, const std::string& column) const {
+    std::set<std::string> words;
+    const auto rules = remembers.find(variable);
+    if (rules == remembers.end()) return words;
+    for (const std::string& rule : rules->second) {
+      for (const Entry& entry : grammar.rules.at(rule)) words.insert(entry.columns.at(column));
+    }
+    return words;
+  }
+
+  // No text of these symbols is longer than this.
+  size_t longest(const std::vector<Symbol>& body) const {
+    size_t sum = 0;
+    for (const Symbol& s : body) {
+      size_t most = s.kind == Symbol::article ? 3 : s.text.size();
+      if (s.kind == Symbol::recall) {
+        for (const std::string& word : words_of(s.variable, s.column)) most = std::max(most, word.size());
+      }
+      if (s.kind == Symbol::pick) {
+        most = 0;
+        for (const std::string& rule : rules_of(s)) {
+          for (const Entry& entry : grammar.rules.at(rule)) most = std::max(most, longest(entry.body));
+        }
+      }
+      sum += most;
+    }
+    return sum;
+  }
+
+  // True only if no text of `a` begins with a text of `b` or the other way round, so that whoever reads knows
+  // after the first difference which of the two it is. Symbols both have in common are no difference.
+  bool apart(std::vector<Symbol> a, std::vector<Symbol> b) const {
+    while (!a.empty() && !b.empty()) {
+      Symbol &x = a.front(), &y = b.front();
+      if (x.kind == Symbol::literal && y.kind == Symbol::literal) {
+        const size_t same = static_cast<size_t>(
+            std::mismatch(x.text.begin(), x.text.end(), y.text.begin(), y.text.end()).first - x.text.begin());
+        if (same < x.text.size() && same < y.text.size()) return true;
+        x.text.erase(0, same);
+        y.text.erase(0, same);
+        if (x.text.empty()) a.erase(a.begin());
+        if (y.text.empty()) b.erase(b.begin());
+      } else if (x.kind == y.kind && x.text == y.text && x.variable == y.variable && x.of == y.of &&
+                 x.column == y.column) {
+        a.erase(a.begin());
+        b.erase(b.begin());
+      } else if (x.kind == Symbol::recall && y.kind == Symbol::recall && x.column.empty() && y.column.empty() &&
+                 remembers.at(x.variable) == remembers.at(y.variable)) {
+        return true;  // two variables never hold the same entry, and the entries of a rule are apart
+      } else if (x.kind == Symbol::literal || x.kind == Symbol::article) {
+        if (y.kind == Symbol::article) return false;
+        std::swap(a, b);
+        if (a.front().kind == Symbol::article) return false;
+        return all_apart(a, b);
+      } else {
+        return all_apart(a, b);
+      }
+    }
+    return false;
+  }
+
+ private:
+  // Puts everything the first symbol of `a` can say in its place.
+  bool all_apart(const std::vector<Symbol>& a, const std::vector<Symbol>& b) const {
+    std::vector<std::vector<Symbol>> firsts;
+    const Symbol& s = a.front();
+    if (s.kind == Symbol::recall) {
+      for (std::string word : words_of(s.variable, s.column)) {
+        if (s.capital) word[0] = static_cast<char>(std::toupper(word[0]));
+        Symbol literal;
+        literal.text = word;
+        firsts.push_back({literal});
+      }
+    } else {
+      for (const std::string& rule : rules_of(s)) {
+        for (const Entry& entry : grammar.rules.at(rule)) firsts.push_back(entry.body);
+      }
+    }
+    for (std::vector<Symbol>& first : firsts) {
+      first.insert(first.end(), a.begin() + 1, a.end());
+      if (!apart(first, b)) return false;
+    }
+    return true;
+  }
+};
+
+const std::string small = R"(
+name: he
+  Ann | she / Bob | he / Eve | she
+toy: feels
+  owl | soft / red ball | round
+soft:
+  fur / down
+round:
+  rubber
+tale:
+  [a=name] and [b=name] had a(n) [x=toy]. [A.he] gave it to [b], for [a] liked
+      [t=x.feels] more. "Take my [x]!" said [a].
+  [a=name] slept.
+)";
+
+}  // namespace
+
+TEST_CASE("a grammar tells what it says it tells", "[corpus]") {
+  const Grammar grammar(small);
+  const std::map<std::string, double> texts = all_texts(grammar, "tale");
+  REQUIRE(texts.size() == 3 * 2 * (2 + 1) + 3);  // pairs of names with (owl: fur, down; ball: rubber); sleepers
+  double sum = 0;
+  for (const auto& [text, probability] : texts) {
+    INFO(text);
+    sum += probability;
+    const std::vector<double> nats = grammar.read("tale", text);
+    REQUIRE(nats.size() == 1);
+    CHECK(near(std::exp(-nats[0]), probability, 1e-15));
+  }
+  CHECK(near(sum, 1, 1e-14));
+
+  const auto tale = [](const char* names, const char* toy, const char* he_gave_it, const char* liked) {
+    return std::string(names) + " had " + toy + ". " + he_gave_it + liked;
+  };
+  const char* const eve = "She gave it to Bob, for Eve liked ";
+  const char* const end = "down more. \"Take my owl!\" said Eve.";
+  REQUIRE(texts.count(tale("Eve and Bob", "an owl", eve, end)) == 1);
+  CHECK(near(texts.at(tale("Eve and Bob", "an owl", eve, end)), 1.0 / (2 * 3 * 2 * 2 * 2), 1e-15));
+  CHECK(near(texts.at("Bob slept."), 1.0 / (2 * 3), 1e-15));
+  const char* const ball = "rubber more. \"Take my red ball!\" said Eve.";
+  CHECK(grammar.read("tale", tale("Eve and Bob", "a red ball", eve, ball)).size() == 1);
+  for (const std::string& wrong :
+       {tale("Eve and Bob", "a owl", eve, end), tale("Eve and Bob", "an red ball", eve, ball),
+        tale("Eve and Ann", "an owl", eve, end), tale("Ann and Bob", "an owl", eve, end),
+        tale("Eve and Bob", "an owl", "He gave it to Bob, for Eve liked ", end),
+        tale("Eve and Bob", "an owl", eve, ball), tale("Eve and Eve", "an owl", eve, end),
+        std::string("Bob slept"), std::string("Bob slept. "), std::string("Eve slept.Bob slept."), std::string()}) {
+    INFO(wrong);
+    CHECK(grammar.read("tale", wrong).empty());
+  }
+}
+
+TEST_CASE("reader and proof notice ambiguity", "[corpus]") {
+  const Grammar ambiguous("s:\n  the [xs]\n  [ys] cat\nxs:\n  cat / dog\nys:\n  the / a\n");
+  const std::vector<double> two = ambiguous.read("s", "the cat");
+  REQUIRE(two.size() == 2);
+  CHECK(near(two[0], std::log(4.0), 1e-15));
+  CHECK(ambiguous.read("s", "a cat").size() == 1);
+  const auto& sentences = ambiguous.rules.at("s");
+  CHECK_FALSE(Proof(ambiguous).apart(sentences[0].body, sentences[1].body));
+  const Grammar prefix("s:\n  Tom\n  Tommy\n  Ben\n");
+  const auto& names = prefix.rules.at("s");
+  CHECK_FALSE(Proof(prefix).apart(names[0].body, names[1].body));
+  CHECK(Proof(prefix).apart(names[0].body, names[2].body));
+}
+
+TEST_CASE("a faulty grammar is refused with its reason", "[corpus]") {
+  const auto fault = [](const char* source) { return complaint([&] { Grammar grammar(source); }); };
+  CHECK(contains(fault("s:\n  a [nobody] here\n"), "no rule is named nobody"));
+  CHECK(contains(fault("s:\nt:\n  x\n"), "the rule s has no entry"));
+  CHECK(contains(fault("s:\n  x\ns:\n  y\n"), "two rules are named s"));
+  CHECK(contains(fault("s: he\n  x\n"), "another number of columns"));
+  CHECK(contains(fault("s:\n  x [aa\n"), "not closed"));
+  CHECK(contains(fault("  x\n"), "before the first rule"));
+  CHECK(contains(fault("s\n  x\n"), "no colon"));
+  const Grammar forgetful("s:\n  [a] slept.\n");
+  CHECK(contains(complaint([&] { forgetful.read("s", "Tom slept."); }), "nothing is remembered as a"));
+  const Grammar crowded("s:\n  [a=name] met [b=name].\nname:\n  Tom\n");
+  CHECK(contains(complaint([&] { crowded.read("s", "Tom met Tom."); }), "no entry of name is left"));
+}
+
+TEST_CASE("no story has two derivations, none is too long", "[corpus]") {
+  const Grammar& grammar = story_grammar();
+  const Proof proof(grammar);
+  for (const auto& [name, entries] : grammar.rules) {
+    for (size_t i = 0; i < entries.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        INFO(name << ": \"" << entries[j].columns.at("") << "\" and \"" << entries[i].columns.at("") << "\"");
+        CHECK(proof.apart(entries[j].body, entries[i].body));
+      }
+    }
+  }
+  for (const Entry& entry : grammar.rules.at("story")) {
+    INFO(entry.columns.at(""));
+    CHECK(proof.longest(entry.body) + 1 <= 256);
+  }
+}
+
+TEST_CASE("a story is a function of seed and index", "[corpus]") {
+  const Story story = tell_story(1, 5);
+  CHECK(tell_story(1, 5).text == story.text);
+  CHECK(tell_story(1, 5).nats == story.nats);
+  CHECK(tell_story(1, 6).text != story.text);
+  CHECK(tell_story(2, 5).text != story.text);
+}
+
+TEST_CASE("thousands of stories, each with one derivation of the same probability", "[corpus]") {
+  std::set<std::string> beginnings;
+  for (uint64_t index = 0; index < 5000; ++index) {
+    const Story story = tell_story(3, index);
+    INFO(story.text);
+    REQUIRE(story.text.size() <= 256);
+    REQUIRE(story.text.find('\n') == story.text.size() - 1);
+    REQUIRE(std::all_of(story.text.begin(), story.text.end() - 1, [](char c) { return c >= ' ' && c <= '~'; }));
+    REQUIRE_FALSE(contains(story.text, "  "));
+    REQUIRE_FALSE(contains(story.text, "(n)"));
+    REQUIRE(story.text.find_first_of("[]|/=") == story.text.npos);
+    REQUIRE(story.nats > 25);
+    const std::vector<double> nats = derivations(story);
+    REQUIRE(nats.size() == 1);
+    REQUIRE(nats[0] == story.nats);
+    REQUIRE(story_nats(story.text) == story.nats);
+  }
+}
+
+TEST_CASE("a story whose names are not kept straight is none", "[corpus]") {
+  CHECK_FALSE(story_nats(""));
+  CHECK_FALSE(story_nats("\n"));
+  CHECK_FALSE(story_nats("Once upon a time there was a king."));
+  size_t swapped = 0;
+  for (uint64_t index = 0; index < 500; ++index) {
+    const Story story = tell_story(4, index);
+    CHECK_FALSE(story_nats(story.text + story.text));
+    CHECK_FALSE(story_nats(story.text.substr(0, story.text.size() / 2)));
+    // Put another name in the place of the last one: no story says a name for the first time so late.
+    size_t last = 0, length = 0;
+    for (const Entry& name : story_grammar().rules.at("name")) {
+      const std::string& word = name.columns.at("");
+      const size_t at = story.text.rfind(word);
+      if (at != story.text.npos && at > last) last = at, length = word.size();
+    }
+    std::string other = story.text;
+    other.replace(last, length, contains(story.text, "Ivy") ? "Sam" : "Ivy");
+    INFO(other);
+    if (contains(story.text, "Sam") && contains(story.text, "Ivy")) continue;
+    CHECK_FALSE(story_nats(other));
+    ++swapped;
+  }
+  CHECK(swapped > 400);
+}
+
+TEST_CASE("choices come as often as their probability says", "[corpus]") {
+  const size_t plots = story_grammar().rules.at("story").size(), stories = 20000;
+  std::vector<size_t> told(plots);
+  std::map<std::string, size_t> names;
+  const std::vector<Entry>& people = story_grammar().rules.at("name");
+  for (uint64_t index = 0; index < stories; ++index) {
+    // The first choices of a story are those of a grammar with the same rules in the same order.
+    const Story story = tell_story(5, index);
+    size_t first = story.text.size(), who = 0;
+    for (size_t i = 0; i < people.size(); ++i) {
+      const size_t at = story.text.find(people[i].columns.at(""));
+      if (at < first) first = at, who = i;
+    }
+    ++names[people[who].columns.at("")];
+  }
+  REQUIRE(names.size() == people.size());
+  const double expected = static_cast<double>(stories) / static_cast<double>(people.size());
+  double chi_squared = 0;
+  for (const auto& [name, count] : names) {
+    chi_squared += std::pow(static_cast<double>(count) - expected, 2) / expected;
+  }
+  const double freedom = static_cast<double>(people.size() - 1);
+  CHECK(chi_squared < freedom + 5 * std::sqrt(2 * freedom));
+}
+
+TEST_CASE("the corpus on the disk and the floor beside it", "[corpus]") {
+  const Folder folder;
+  const std::string path = folder.file("stories.txt");
+  double last = 0;
+  const CorpusSummary summary = write_corpus(path, 300000, 7, [&](double fraction) {
+    CHECK((fraction >= last && fraction <= 1));
+    last = fraction;
+  });
+  CHECK(last == 1);
+  const std::string text = slurp(path);
+  CHECK(text.size() == summary.bytes);
+  CHECK(text.size() <= 300000);
+  CHECK(text.size() > 300000 - 256);
+
+  std::istringstream lines(text);
+  std::set<std::string> different;
+  const std::vector<double> nats = read_nats(path, summary.bytes, summary.stories);
+  REQUIRE(nats.size() == summary.stories);
+  double sum = 0;
+  size_t index = 0;
+  for (std::string line; std::getline(lines, line); ++index) {
+    different.insert(line);
+    REQUIRE(story_nats(line));
+    REQUIRE(near(*story_nats(line), nats[index], 1e-6));
+    sum += *story_nats(line);
+  }
+  CHECK(different.size() == summary.stories);
+  CHECK(near(sum, summary.nats, 1e-6));
+  CHECK(std::distance(fs::directory_iterator(folder.path), fs::directory_iterator()) == 2);
+
+  SECTION("again, the same bytes; another seed, others") {
+    write_corpus(folder.file("again.txt"), 300000, 7);
+    CHECK(slurp(folder.file("again.txt")) == text);
+    CHECK(slurp(folder.file("again.txt.nats")) == slurp(path + ".nats"));
+    write_corpus(folder.file("other.txt"), 300000, 8);
+    CHECK(slurp(folder.file("other.txt")) != text);
+  }
+  SECTION("a floor of another text is refused, none is none") {
+    const auto fault = [&](size_t bytes, size_t stories) {
+      return complaint([&] { read_nats(path, bytes, stories); });
+    };
+    CHECK(contains(fault(summary.bytes + 1, summary.stories), "belongs to another text"));
+    CHECK(contains(fault(summary.bytes, summary.stories - 1), "belongs to another text"));
+    std::ofstream(path + ".nats", std::ios::app) << "30.5\n";
+    CHECK(contains(fault(summary.bytes, summary.stories), "belongs to another text"));
+    std::ofstream(path + ".nats", std::ios::app) << "nan\n";
+    CHECK(contains(fault(summary.bytes, summary.stories), "is not a number"));
+    std::ofstream(path + ".nats") << "30.5\n30.5\n";
+    CHECK(contains(fault(summary.bytes, summary.stories), "is not a list"));
+    fs::remove(path + ".nats");
+    CHECK(read_nats(path, summary.bytes, summary.stories).empty());
+  }
+}
+
+TEST_CASE("a corpus that cannot be written leaves nothing and says why", "[corpus]") {
+  const Folder folder;
+  const auto fault = [](const std::string& path, size_t bytes = 10000) {
+    return complaint([&] { write_corpus(path, bytes, 1); });
+  };
+  CHECK(contains(fault(folder.file("no/such/folder.txt")), "No such file or directory; make the folder"));
+  CHECK(contains(fault(folder.file("x.txt"), 100), "100 bytes hold no story"));
+  CHECK(contains(fault(folder.path.string()), "not a file"));
+  CHECK(folder.empty());
+
+  // A full disk, as a limit on the size of files: an older corpus survives.
+  const std::string path = folder.file("stories.txt");
+  write_corpus(path, 10000, 1);
+  const std::string before = slurp(path), floor_before = slurp(path + ".nats");
+  rlimit old{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &old) == 0);
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit tight = old;
+  tight.rlim_cur = 50000;
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &tight) == 0);
+  const std::string full = fault(path, 1000000);
+  const std::string full_new = fault(folder.file("new.txt"), 1000000);
+  ::setrlimit(RLIMIT_FSIZE, &old);
+  std::signal(SIGXFSZ, old_handler);
+  CHECK(contains(full, "cannot write " + path + ": File too large"));
+  CHECK(contains(full_new, "File too large"));
+  CHECK(slurp(path) == before);
+  CHECK(slurp(path + ".nats") == floor_before);
+  CHECK(std::distance(fs::directory_iterator(folder.path), fs::directory_iterator()) == 2);
+}

@@ -1,0 +1,124 @@
+#include "layers/generate.hpp"
+
+#include "check.hpp"
+
+namespace {
+
+constexpr double kTolerance = 1e-6;
+constexpr int V = 31, kContext = 72;
+
+Model make_model(const std::string& placement, bool llama) {
+  Config c;
+  c.placement = placement, c.n_layer = 3, c.n_head = 4, c.channels = 32, c.context = kContext,
+  c.vocab_size = V;
+  c.init = InitChoice::xavier;  // large enough that attention matters
+  if (llama) {
+    c.norm = NormKind::rmsnorm, c.position = Position::rope, c.activation = Activation::swiglu;
+    c.bias = c.tied = false, c.kv_heads = 2;
+  }
+  Model model(c, false);
+  initialise(model, 7);
+  const std::vector<float> nudge = random_floats(model.floats, 8, 0, .1f);
+  for (size_t i = 0; i < model.floats; ++i) model.weights[i] += nudge[i];
+  return model;
+}
+
+// Logits (T,V) of the full forward pass.
+std::vector<float> full_logits(const Model& model, const std::vector<int>& tokens) {
+  const int T = tokens.size();
+  const Activations a = allocate_activations(model.config, 1, T, false);
+  model_loss(model, a, {tokens.data(), tokens.data(), 1, T});
+  return {a.logits, a.logits + T * V};
+}
+
+std::vector<float> copy(const float* logits) { return {logits, logits + V}; }
+
+// How often each token is drawn.
+std::vector<double> shares(const std::vector<float>& logits, const Sampling& sampling, int draws) {
+  std::vector<double> share(logits.size());
+  for (int i = 0; i < draws; ++i)
+    share[sample_token(logits.data(), logits.size(), sampling, i)] += 1. / draws;
+  return share;
+}
+
+}  // namespace
+
+TEST_CASE("logits with a cache are those of the full forward pass", "[generate]") {
+  const std::vector<int> tokens = random_ints(kContext, 1, V);
+  for (const Placement& placement : placements())
+    for (const bool llama : {false, true}) {
+      const Model model = make_model(placement.name, llama);
+      const std::vector<double> want = widen(full_logits(model, tokens));
+      for (const int chunk : {1, 5, kContext}) {
+        Generator generator(model);
+        for (int t = 0; t < kContext; t += chunk) {
+          const int end = std::min(kContext, t + chunk);
+          const std::vector<float> got = copy(generator.feed({tokens.begin() + t, tokens.begin() + end}));
+          check_close("generate/" + std::string(placement.name) + (llama ? " llama" : " gpt"), got,
+                      std::span(want).subspan((end - 1) * V, V), kTolerance);
+        }
+        CHECK_FALSE(generator.beyond_context());
+      }
+    }
+}
+
+TEST_CASE("beyond the context the older half is forgotten", "[generate]") {
+  const Model model = make_model("pre", true);
+  const std::vector<int> tokens = random_ints(100, 1, V);
+  Generator generator(model);
+  generator.feed({tokens.begin(), tokens.begin() + kContext});
+  CHECK_FALSE(generator.beyond_context());
+  std::vector<float> got = copy(generator.feed({tokens[kContext]}));
+  CHECK(generator.beyond_context());
+  const auto window = [&](int begin, int end) {
+    Generator fresh(model);
+    return copy(fresh.feed({tokens.begin() + begin, tokens.begin() + end}));
+  };
+  CHECK(same_bits(got, window(kContext + 1 - kContext / 2, kContext + 1)));
+  got = copy(generator.feed({tokens[kContext + 1]}));  // and on it goes
+  check_close("generate/beyond", got, widen(window(kContext + 1 - kContext / 2, kContext + 2)), kTolerance);
+
+  Generator all_at_once(model);  // a prompt longer than the context: its end is read
+  got = copy(all_at_once.feed(tokens));
+  CHECK(all_at_once.beyond_context());
+  CHECK(same_bits(got, window(100 - kContext / 2, 100)));
+}
+
+TEST_CASE("tokens are drawn as often as their probabilities say", "[generate]") {
+  const std::vector<float> logits = {std::log(.4f), std::log(.1f), std::log(.3f), std::log(.2f)};
+  const int draws = 20000;
+  const auto expect = [&](const Sampling& sampling, const std::vector<double>& want) {
+    const std::vector<double> got = shares(logits, sampling, draws);
+    for (size_t v = 0; v < want.size(); ++v) {
+      if (want[v] == 0 || want[v] == 1) CHECK(got[v] == Approx(want[v]));
+      CHECK(std::abs(got[v] - want[v]) <= 5 * std::sqrt(want[v] * (1 - want[v]) / draws) + 1e-9);
+    }
+  };
+  expect({}, {.4, .1, .3, .2});
+  expect({.temperature = .5f}, {.16 / .3, .01 / .3, .09 / .3, .04 / .3});
+  expect({.temperature = 0}, {1, 0, 0, 0});
+  expect({.greedy = true}, {1, 0, 0, 0});
+  expect({.top_k = 1}, {1, 0, 0, 0});
+  expect({.top_k = 2}, {4 / 7., 0, 3 / 7., 0});
+  expect({.top_k = 100}, {.4, .1, .3, .2});
+  expect({.top_p = .75f}, {4 / 9., 0, 3 / 9., 2 / 9.});
+  expect({.top_p = .65f}, {4 / 7., 0, 3 / 7., 0});
+  expect({.top_k = 3, .top_p = .7f}, {4 / 7., 0, 3 / 7., 0});  // .7 of the .9 that are left
+  expect({.top_p = 1e-6f}, {1, 0, 0, 0});
+}
+
+TEST_CASE("drawing is a function of the seed and the number of the draw", "[generate]") {
+  const std::vector<float> logits = random_floats(V, 1);
+  const auto sequence = [&](uint64_t seed) {
+    std::vector<int> tokens;
+    for (int i = 0; i < 50; ++i) tokens.push_back(sample_token(logits.data(), V, {.seed = seed}, i));
+    return tokens;
+  };
+  CHECK(sequence(1) == sequence(1));
+  CHECK(sequence(1) != sequence(2));
+  std::vector<float> shifted = logits;
+  for (float& x : shifted) x += 1000;
+  for (int i = 0; i < 50; ++i)
+    CHECK(sample_token(shifted.data(), V, {.top_k = 3}, i) ==
+          sample_token(logits.data(), V, {.top_k = 3}, i));
+}

@@ -1,0 +1,183 @@
+#include "layers/optimizer.hpp"
+
+#include <numeric>
+
+#include "check.hpp"
+#include "reference.hpp"
+
+namespace {
+
+constexpr double kTolerance = 1e-6;  // measured: at most 2.6e-7
+
+std::string numbered(std::string name, int i) {
+  name += std::to_string(i);
+  return name;
+}
+
+float number(const Reference& ref, const char* key) { return static_cast<float>(ref.number(key)); }
+
+// The part of a buffer that a row of the table stands for.
+std::span<float> slice(std::vector<float>& buffer, const TensorSpec& spec) {
+  return std::span(buffer).subspan(spec.offset, spec.size());
+}
+
+// A table of a large matrix and some small tensors; one of them is not trained.
+std::vector<TensorSpec> large_table(size_t& floats) {
+  Layout layout;
+  layout.take("matrix", {301, 333});
+  layout.take("vector", {77});
+  layout.take_joined({{"kept", {5, 5}, {}, true, false}});
+  layout.take("last", {40, 1000});
+  floats = layout.size();
+  return layout.table();
+}
+
+}  // namespace
+
+TEST_CASE("AdamW agrees with PyTorch over several steps", "[optimizer]") {
+  const Reference ref("optimizer", "adamw");
+  const int steps = ref.integer("steps"), tensors = ref.integer("tensors");
+  const std::vector<float> lr = ref.floats("lr");
+  const AdamW options{number(ref, "beta1"), number(ref, "beta2"), number(ref, "eps"),
+                      number(ref, "weight_decay")};
+  std::vector<int> shape[3] = {{5, 7}, {9}, {2, 3, 4}};
+  REQUIRE(tensors == 3);
+
+  Layout layout;
+  for (int i = 0; i < tensors; ++i) layout.take(numbered("w", i), shape[i]);
+  const std::vector<TensorSpec>& table = layout.table();
+  std::vector<float> w(layout.size()), m(w.size()), v(w.size()), g(w.size());
+  std::vector<float> gradients[3];
+  for (int i = 0; i < tensors; ++i) {
+    REQUIRE(table[i].decay == (ref.integer(numbered("decay", i)) != 0));
+    const std::vector<float> start = ref.floats(numbered("w", i));
+    std::copy(start.begin(), start.end(), slice(w, table[i]).begin());
+    gradients[i] = ref.floats(numbered("g", i));
+  }
+  for (int step = 0; step < steps; ++step) {
+    for (int i = 0; i < tensors; ++i)
+      std::copy_n(gradients[i].begin() + step * table[i].size(), table[i].size(), slice(g, table[i]).begin());
+    adamw_step(w.data(), m.data(), v.data(), g.data(), table, options, lr[step], 1, step + 1);
+    for (const char* name : {"after", "m", "v"}) {
+      // The first row of every tensor, whose gradients are 1e9 times smaller, the second, whose gradients are
+      // 0, and the rest are each held to their own size.
+      std::vector<float>& buffer = *name == 'a' ? w : *name == 'm' ? m : v;
+      std::vector<float> got[3];
+      std::vector<double> want[3];
+      for (int i = 0; i < tensors; ++i) {
+        const std::vector<double> all_steps = ref.doubles(numbered(name, i));
+        const size_t row = table[i].size() / table[i].shape[0];
+        for (size_t e = 0; e < table[i].size(); ++e) {
+          got[std::min<size_t>(e / row, 2)].push_back(slice(buffer, table[i])[e]);
+          want[std::min<size_t>(e / row, 2)].push_back(all_steps[step * table[i].size() + e]);
+        }
+      }
+      const std::string at = std::string("optimizer/adamw/") + name + " of step " + std::to_string(step);
+      check_close(at + ", faint", got[0], want[0], kTolerance);
+      check_close(at + ", no gradient", got[1], want[1], kTolerance);
+      check_close(at, got[2], want[2], kTolerance);
+    }
+  }
+}
+
+TEST_CASE("clipping agrees with PyTorch", "[optimizer]") {
+  for (const std::string& name : Reference::cases("optimizer")) {
+    if (name.rfind("clip", 0) != 0) continue;
+    const Reference ref("optimizer", name);
+    Layout layout;
+    std::vector<float> g;
+    std::vector<double> want;
+    for (int i = 0; i < ref.integer("tensors"); ++i) {
+      const std::vector<float> tensor = ref.floats(numbered("g", i));
+      layout.take(numbered("g", i), {static_cast<int>(tensor.size())});
+      g.resize(layout.size(), 1e3f);  // what lies between the tensors does not count
+      std::copy(tensor.begin(), tensor.end(), slice(g, layout.table()[i]).begin());
+      const std::vector<double> clipped = ref.doubles(numbered("clipped", i));
+      want.insert(want.end(), clipped.begin(), clipped.end());
+    }
+    const double norm = gradient_norm(g.data(), layout.table());
+    check_error("optimizer/" + name + "/norm", std::abs(norm / ref.number("norm") - 1), kTolerance);
+    const float factor = clip_factor(norm, ref.number("max_norm"));
+    CHECK((factor == 1) == (norm < ref.number("max_norm")));
+    std::vector<float> got;
+    for (const TensorSpec& spec : layout.table())
+      for (const float x : slice(g, spec)) got.push_back(x * factor);
+    check_close("optimizer/" + name + "/clipped", got, want, kTolerance);
+  }
+  CHECK(clip_factor(1e6, 0) == 1);  // 0 never clips
+}
+
+TEST_CASE("the gradient's norm is summed in double over what is trained", "[optimizer]") {
+  size_t floats;
+  const std::vector<TensorSpec> table = large_table(floats);
+  std::vector<float> g(floats, 1e6f);
+  double want = 0;
+  for (const TensorSpec& spec : table) {
+    if (!spec.trained) continue;
+    const std::vector<float> values = random_floats(spec.size(), spec.offset);
+    std::copy(values.begin(), values.end(), slice(g, spec).begin());
+    for (const float x : values) want += double(x) * double(x);
+  }
+  CHECK(std::abs(gradient_norm(g.data(), table) / std::sqrt(want) - 1) < 1e-13);
+}
+
+TEST_CASE("AdamW decays where the table says so, and leaves alone what is not trained", "[optimizer]") {
+  size_t floats;
+  const std::vector<TensorSpec> table = large_table(floats);
+  std::vector<float> w(floats, 2), m(floats), v(floats), g(floats);
+  for (const TensorSpec& spec : table)
+    if (!spec.trained) std::fill_n(g.begin() + spec.offset, spec.size(), 1.f);
+  adamw_step(w.data(), m.data(), v.data(), g.data(), table, {.weight_decay = .5f}, .1f, 1, 1);
+  std::vector<float> want(floats, 2);
+  for (const TensorSpec& spec : table)
+    if (spec.trained && spec.decay) std::fill_n(want.begin() + spec.offset, spec.size(), 2 * (1 - .1f * .5f));
+  CHECK(same_bits(w, want));
+  CHECK(same_bits(m, std::vector<float>(floats)));
+  CHECK(same_bits(v, std::vector<float>(floats)));
+}
+
+TEST_CASE("AdamW's gradient factor scales the gradient", "[optimizer]") {
+  size_t floats;
+  const std::vector<TensorSpec> table = large_table(floats);
+  const std::vector<float> g = random_floats(floats, 1);
+  std::vector<float> quarter = g;
+  for (float& x : quarter) x *= .25f;
+  const auto step = [&](const std::vector<float>& gradients, float factor) {
+    std::vector<float> w = random_floats(floats, 2), m(floats), v(floats);
+    for (const int t : {1, 2})
+      adamw_step(w.data(), m.data(), v.data(), gradients.data(), table, {}, .01f, factor, t);
+    return joined({w, m, v});
+  };
+  CHECK(same_bits(step(g, .25f), step(quarter, 1)));
+}
+
+TEST_CASE("the optimizer is the same for any number of threads", "[optimizer]") {
+  size_t floats;
+  const std::vector<TensorSpec> table = large_table(floats);
+  const std::vector<float> g = random_floats(floats, 1);
+  check_same_for_all_threads([&] {
+    std::vector<float> w = random_floats(floats, 2), m(floats), v(floats);
+    const double norm = gradient_norm(g.data(), table);
+    adamw_step(w.data(), m.data(), v.data(), g.data(), table, {}, .01f, clip_factor(norm, 1), 1);
+    return joined({w, m, v, std::vector{static_cast<float>(norm)}});
+  });
+}
+
+TEST_CASE("the learning rate rises, falls and stays", "[optimizer]") {
+  LearningRate schedule{.lr = 1, .min_lr = .2, .warmup = 10, .schedule = Schedule::cosine};
+  const int steps = 110;
+  for (const Schedule kind : {Schedule::cosine, Schedule::linear, Schedule::constant}) {
+    schedule.schedule = kind;
+    CHECK(schedule.at(0, steps) == Approx(1 / 11.));  // never 0: the first step would be lost
+    CHECK(schedule.at(9, steps) == Approx(10 / 11.));
+    CHECK(schedule.at(10, steps) == Approx(1));
+    const bool falls = kind != Schedule::constant;
+    CHECK(schedule.at(60, steps) == Approx(falls ? .6 : 1).margin(.01));
+    CHECK(schedule.at(109, steps) == Approx(falls ? .2 : 1).margin(.01));
+    if (falls) CHECK(schedule.at(1000, steps) == Approx(.2));
+  }
+  schedule.schedule = Schedule::cosine;
+  CHECK(schedule.at(35, steps) == Approx(.6 + .4 * std::sqrt(.5)).margin(.01));  // slow at first
+  schedule.warmup = 0;
+  CHECK(schedule.at(0, steps) == Approx(1));
+}

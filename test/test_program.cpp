@@ -1,0 +1,282 @@
+// The program as a whole: runs that are stopped, killed, resumed and repeated, and input that is wrong.
+
+#include <csignal>
+#include <filesystem>
+
+#include "../data/checkpoint.hpp"
+#include "../data/corpus.hpp"
+#include "../data/files.hpp"
+#include "catch.hpp"
+#include "check.hpp"
+#include "program.hpp"
+
+namespace {
+
+const std::string kSmall =
+    " --layers 2 --heads 2 --channels 32 --context 32 --batch 4 --eval-every 5 --eval-batches 2 --quiet ";
+
+// A folder with a short corpus in it.
+struct Corpus : Folder {
+  Corpus() { write_corpus(path("stories.txt"), 60000, 1); }
+};
+
+std::vector<float> weights_in(const std::string& path) {
+  const CheckpointHeader header = read_checkpoint_header(path);
+  Model model(header.options.config);
+  load_checkpoint(path, model, nullptr);
+  return {model.weights.get(), model.weights.get() + model.floats};
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+size_t lines_of(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
+
+}  // namespace
+
+TEST_CASE("any number of threads trains to the same bits", "[program]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt --steps 12 --dropout 0.1 --placement deepnorm" + kSmall;
+  for (const char* threads : {"1", "2", "3"})
+    REQUIRE(f.run(words + "--threads " + threads + " --out t" + threads).status == 0);
+  for (const char* other : {"t2", "t3"}) {
+    CHECK(losses_in(f.read("t1/metrics.csv")) == losses_in(f.read(std::string(other) + "/metrics.csv")));
+    CHECK(same_bits(weights_in(f.path("t1/checkpoint.bin")), weights_in(f.path(std::string(other) + "/checkpoint.bin"))));
+  }
+}
+
+TEST_CASE("a run that is killed goes on to the same bits", "[program]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt --steps 60 --save-every 7 --dropout 0.1 --kv-heads 1" + kSmall;
+  REQUIRE(f.run(words + "--out whole").status == 0);
+
+  const Outcome killed = f.run_until(words + "--out broken", SIGKILL, [&] {
+    return f.has("broken/checkpoint.bin") && lines_of(f.read("broken/metrics.csv")) > 17;
+  });
+  REQUIRE(killed.status == 128 + SIGKILL);
+  REQUIRE(lines_of(f.read("broken/metrics.csv")) < 61);
+  const Outcome resumed = f.run("train --out broken --resume --quiet");
+  INFO(resumed.err);
+  REQUIRE(resumed.status == 0);
+  CHECK(losses_in(f.read("whole/metrics.csv")) == losses_in(f.read("broken/metrics.csv")));
+  CHECK(same_bits(weights_in(f.path("whole/checkpoint.bin")), weights_in(f.path("broken/checkpoint.bin"))));
+  CHECK(same_bits(weights_in(f.path("whole/best.bin")), weights_in(f.path("broken/best.bin"))));
+}
+
+TEST_CASE("Ctrl-C saves and says how to go on", "[program]") {
+  const Corpus f;
+  const Outcome stopped = f.run_until("train --data stories.txt --steps 100000 --out r" + kSmall, SIGINT, [&] {
+    return lines_of(f.read("r/metrics.csv")) > 3;
+  });
+  CHECK(stopped.status == 130);
+  CHECK(contains(stopped.out, "train --out r --resume"));
+  const int64_t step = read_checkpoint_header(f.path("r/checkpoint.bin")).step;
+  CHECK(lines_of(f.read("r/metrics.csv")) == static_cast<size_t>(step) + 1);
+  const Outcome resumed = f.run("train --out r --resume --quiet --steps " + std::to_string(step + 2));
+  CHECK(resumed.status == 0);
+  CHECK(read_checkpoint_header(f.path("r/checkpoint.bin")).step == step + 2);
+}
+
+TEST_CASE("a finished run can be extended, but not changed", "[program]") {
+  const Corpus f;
+  REQUIRE(f.run("train --data stories.txt --steps 4 --out r" + kSmall).status == 0);
+  CHECK(f.run("train --out r --resume --steps 6 --quiet").status == 0);
+  CHECK(lines_of(f.read("r/metrics.csv")) == 7);
+  const Outcome refused = f.run("train --out r --resume --steps 8 --lr 0.5");
+  CHECK(refused.status == 1);
+  CHECK(contains(refused.err, "--lr is 0.001 there and 0.5 here"));
+  f.write("other.txt", f.read("stories.txt") + "One more line.\n");
+  CHECK(contains(f.run("train --out r --resume --data other.txt").err, "not the one the run was trained on"));
+  CHECK(contains(f.run("train --data stories.txt --out r" + kSmall).err, "already holds a run"));
+  CHECK(f.run("train --data stories.txt --steps 2 --out r --force" + kSmall).status == 0);
+  CHECK(lines_of(f.read("r/metrics.csv")) == 3);
+}
+
+TEST_CASE("micro-batches add up to the batch", "[program]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt --steps 5 --dropout 0.2 --eval-every 0 --layers 2 --heads 2 "
+                            "--channels 32 --context 32 --quiet ";
+  REQUIRE(f.run(words + "--batch 8 --out whole").status == 0);
+  REQUIRE(f.run(words + "--batch 2 --accumulate 4 --out parts").status == 0);
+  const auto whole = weights_in(f.path("whole/checkpoint.bin")), parts = weights_in(f.path("parts/checkpoint.bin"));
+  check_close("program/micro-batches/weights", parts, widen(whole), 1e-6);
+}
+
+TEST_CASE("the configuration is written, reads back, and stays open where it was", "[program]") {
+  const Corpus f;
+  REQUIRE(f.run("train --data stories.txt --steps 3 --placement deepnorm --no-bias --out a" + kSmall).status == 0);
+  REQUIRE(f.run("train --config a/config.toml --out b --quiet").status == 0);
+  CHECK(f.read("a/config.toml") == f.read("b/config.toml"));
+  CHECK(losses_in(f.read("a/metrics.csv")) == losses_in(f.read("b/metrics.csv")));
+  REQUIRE(f.run("train --config a/config.toml --placement pre --out c --quiet").status == 0);
+  const Config c = read_checkpoint_header(f.path("c/checkpoint.bin")).options.config;
+  CHECK(c.placement == "pre");
+  CHECK(*c.skip_scale == 1);
+  CHECK(*c.final_norm);
+  CHECK(*c.residual_gain);
+}
+
+TEST_CASE("runs are numbered, and sample, eval and info find the newest", "[program]") {
+  const Corpus f;
+  REQUIRE(f.run("train --data stories.txt --steps 3" + kSmall).status == 0);
+  REQUIRE(f.run("train --data stories.txt --steps 3 --placement post-ln --norm rmsnorm" + kSmall).status == 0);
+  CHECK(f.has("runs/0001-pre-layernorm/best.bin"));
+  CHECK(f.has("runs/0002-post-rmsnorm/checkpoint.bin"));
+  const Outcome info = f.run("info");
+  CHECK(contains(info.out, "0002-post-rmsnorm"));
+  CHECK(contains(info.out, "block.1.ffn.norm_sum.gain"));
+  const Outcome sample = f.run("sample --prompt Lily --length 40 --greedy");
+  CHECK(sample.status == 0);
+  CHECK(sample.out.starts_with("Lily"));
+  CHECK(sample.out.size() == 4 + 40 + 1);
+  CHECK(sample.out == f.run("sample --length 40 --greedy", "Lily").out);
+  const Outcome beyond = f.run("sample runs/0001-pre-layernorm --prompt Lily --length 60 --seed 3");
+  CHECK(beyond.status == 0);
+  CHECK(contains(beyond.err, "the context of 32 tokens is full"));
+  CHECK(f.run("eval --data stories.txt").status == 0);
+}
+
+TEST_CASE("--for chooses the number of steps and writes it down", "[program]") {
+  const Corpus f;
+  REQUIRE(f.run("train --data stories.txt --for 1s --out r" + kSmall).status == 0);
+  const TrainOptions o = read_checkpoint_header(f.path("r/checkpoint.bin")).options;
+  CHECK(o.steps > 1);
+  CHECK(contains(f.read("r/config.toml"), "steps = " + std::to_string(o.steps)));
+  REQUIRE(f.run("train --config r/config.toml --out again --quiet").status == 0);
+  CHECK(losses_in(f.read("r/metrics.csv")) == losses_in(f.read("again/metrics.csv")));
+}
+
+TEST_CASE("compare trains every cell and shows one that diverges", "[program]") {
+  const Corpus f;
+  const Outcome o = f.run("compare --data stories.txt --steps 8 --clip 0 --warmup 0 --out c --grid placement=post,none lr=1e-3,1e6" +
+                          kSmall);
+  INFO(o.err);
+  REQUIRE(o.status == 0);
+  CHECK(f.has("c/placement=post,lr=1e-3/checkpoint.bin"));
+  CHECK(f.read("c/curves.csv").starts_with("cell,placement,lr,step,"));
+  CHECK(contains(f.read("c/curves.csv"), "\"placement=none,lr=1e-3\",none,1e-3,8,"));
+  const size_t row = o.out.rfind("placement=none,lr=1e6");
+  CHECK(contains(o.out.substr(row, 60), "diverged"));
+}
+
+TEST_CASE("text with other characters than bytes", "[program]") {
+  const Folder f;
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += "Füße, 狐 und 🦊 ";
+  f.write("text.txt", text);
+  REQUIRE(f.run("train --data text.txt --tokenizer char --steps 3 --out r" + kSmall).status == 0);
+  const Outcome sample = f.run("sample r --prompt 狐 --length 5");
+  CHECK(sample.out.starts_with("狐"));
+  const Outcome unknown = f.run("sample r --prompt 犬");
+  CHECK(unknown.status == 1);
+  CHECK(contains(unknown.err, "'犬' (U+72AC"));
+  f.write("zoo.txt", "Füße und ein Zebra");
+  CHECK(contains(f.run("eval r --data zoo.txt").err, "'i' (U+0069"));
+}
+
+TEST_CASE("a full disk leaves the last checkpoint as it was", "[program]") {
+  const Corpus f;
+  REQUIRE(f.run("train --data stories.txt --steps 4 --out r" + kSmall).status == 0);
+  const std::string before = f.read("r/checkpoint.bin");
+  const Outcome full = f.run_with_little_space("train --out r --resume --steps 8 --quiet", before.size() / 2);
+  CHECK(full.status == 1);
+  CHECK(contains(full.err, "cannot write r/"));
+  CHECK(lines_of(full.err) == 1);
+  CHECK(f.read("r/checkpoint.bin") == before);
+  for (const auto& entry : std::filesystem::directory_iterator(f.path("r")))
+    CHECK(entry.path().extension() != ".partial");
+}
+
+TEST_CASE("a checkpoint that is damaged or does not fit is refused", "[program]") {
+  const Corpus f;
+  REQUIRE(f.run("train --data stories.txt --steps 2 --out r" + kSmall).status == 0);
+  const std::string good = f.read("r/checkpoint.bin");
+  const auto refused = [&](std::string bytes, const std::string& because) {
+    f.write("bad.bin", bytes);
+    const Outcome o = f.run("sample bad.bin --length 3 --prompt x");
+    INFO(o.err);
+    CHECK(o.status == 1);
+    CHECK(contains(o.err, because));
+    CHECK(o.out.empty());
+  };
+  refused(good.substr(0, good.size() - 100), "truncated");
+  refused(good.substr(0, 10), "not a checkpoint");
+  refused("GGUF" + good.substr(4), "not a checkpoint");
+  std::string other = good;
+  other[8] = 9;
+  refused(other, "version 9");
+  other = good;
+  other[good.size() / 2] ^= 1;
+  refused(other, "checksum");
+  const Outcome shape = f.run("train --data stories.txt --out s --init-from r --channels 64" + kSmall.substr(0, 24));
+  CHECK(shape.status == 1);
+  CHECK(contains(shape.err, "expected embedding.token.weight (256, 64), found embedding.token.weight (256, 32)"));
+  CHECK(f.run("train --data stories.txt --out t --steps 1 --init-from r --quiet").status == 0);
+}
+
+TEST_CASE("wrong input is one clear line and leaves nothing behind", "[program]") {
+  const Corpus f;
+  f.write("empty.txt", "");
+  f.write("short.txt", "Too short.");
+  std::filesystem::create_directory(f.path("folder"));
+  const struct {
+    const char *words, *message;
+  } cases[] = {
+      {"train", "--data is missing"},
+      {"train --data nowhere.txt", "cannot read nowhere.txt"},
+      {"train --data empty.txt", "it is empty"},
+      {"train --data folder", "has no files in it"},
+      {"train --data short.txt", "needs at least 257 tokens and has 9"},
+      {"train --data stories.txt --heads 3", "--heads 3 does not divide --channels 128"},
+      {"train --data stories.txt --kv-heads 3", "--kv-heads 3 does not divide --heads 4"},
+      {"train --data stories.txt --position rope --head-dim 5", "even head dimension"},
+      {"train --data stories.txt --placement postt", "did you mean 'post'?"},
+      {"train --data stories.txt --norm layernrom", "did you mean 'layernorm'?"},
+      {"train --data stories.txt --preset gpt3", "did you mean 'gpt2'?"},
+      {"train --data stories.txt --size 125M", "did you mean '124M'?"},
+      {"train --data stories.txt --layrs 3", "did you mean '--layers'?"},
+      {"trian", "did you mean 'train'?"},
+      {"train --data stories.txt --lr nan", "outside"},
+      {"train --data stories.txt --lr -1", "outside"},
+      {"train --data stories.txt --dropout 1.5", "outside"},
+      {"train --data stories.txt --layers many", "not a number"},
+      {"train --data stories.txt --vocab-size 100", "smaller than the 256 tokens"},
+      {"train --data stories.txt --channels 1000000 --layers 10000", "memory"},
+      {"train --data stories.txt --batch 1000000 --context 4000", "too large"},
+      {"train --data stories.txt --for soon", "not a time"},
+      {"train --data stories.txt --resume", "--resume needs --out"},
+      {"train --data stories.txt --config nowhere.toml", "cannot read nowhere.toml"},
+      {"sample", "no run below runs/"},
+      {"sample nowhere", "there is no checkpoint or run nowhere"},
+      {"sample stories.txt --length 3", "not a checkpoint"},
+      {"compare --data stories.txt --grid placment=post", "did you mean 'placement'?"},
+      {"compare --data stories.txt --grid placement=", "has no values"},
+      {"compare --data stories.txt --grid placement=post,prr", "did you mean 'pre'?"},
+      {"compare --data stories.txt", "--grid is missing"},
+      {"corpus --bytes many --out x.txt", "not a size"},
+      {"corpus --bytes 10k --out nowhere/x.txt", "cannot write nowhere/x.txt"},
+  };
+  for (const auto& c : cases) {
+    const Outcome o = f.run(c.words);
+    INFO(c.words << "\n" << o.err);
+    CHECK(o.status == 1);
+    CHECK(contains(o.err, c.message));
+    CHECK(lines_of(o.err) == 1);
+    CHECK(!f.has("runs"));
+  }
+}
+
+TEST_CASE("a loss that is no longer finite stops the run by name", "[program]") {
+  const Corpus f;
+  const Outcome o = f.run("train --data stories.txt --placement none --lr 1e6 --warmup 0 --clip 0 --steps 50 --out r" + kSmall);
+  CHECK(o.status == 3);
+  CHECK(contains(o.err, "is not finite"));
+  CHECK(contains(o.err, "block."));
+}
+
+TEST_CASE("a dry run says what it would do and does nothing", "[program]") {
+  const Corpus f;
+  const Outcome o = f.run("train --data stories.txt --dry-run");
+  CHECK(o.status == 0);
+  CHECK(contains(o.out, "parameters"));
+  CHECK(!f.has("runs"));
+}

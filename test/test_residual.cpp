@@ -1,0 +1,115 @@
+// The numbers of a branch: test_textbook.cpp (each placement) and test_model.cpp (PyTorch). Here: what its
+// header promises beyond them.
+
+#include "layers/residual.hpp"
+
+#include "check.hpp"
+
+namespace {
+
+constexpr int N = 40, C = 33;
+
+struct Run {
+  std::vector<float> y, dx, gradients;
+  std::vector<TensorSpec> table;
+};
+
+// F is the identity here: f = u, du = df.
+Run run(const std::string& placement, double skip, int backwards = 1, int rows = N) {
+  Config config;
+  config.placement = placement, config.vocab_size = 1, config.channels = C, config.n_head = 1,
+  config.skip_scale = skip;
+  config = resolve(config);
+  std::vector<float> weights = random_floats(1000, 1, 1, .3f), gradients(1000),
+                     kept = garbage(10 * rows * (C + 16));
+  const auto declare = [&](std::vector<float>& buffer, std::vector<TensorSpec>* table = nullptr) {
+    Layout layout(buffer.data());
+    Branch branch;
+    declare_branch_enter(branch, layout, config, "b");
+    declare_branch_leave(branch, layout, config, "b");
+    if (table) *table = layout.table();
+    return branch;
+  };
+  Run r;
+  const Branch p = declare(weights, &r.table), g = declare(gradients);
+  Layout layout(kept.data());
+  const BranchSaved saved = declare_branch_saved(layout, config, "b", rows);
+
+  const std::vector<float> x = random_floats(rows * C, 2), dy = random_floats(rows * C, 3);
+  std::vector<float> normed = garbage(rows * C);
+  r.y = garbage(rows * C);
+  const float* u = branch_enter(saved, x.data(), p, rows, C);
+  CHECK((u == x.data()) == !p.norm_in.present());  // an absent norm costs nothing
+  const std::vector<float> f(u, u + rows * C);
+  branch_leave(r.y.data(), saved, normed.data(), x.data(), f.data(), p, rows, C);
+  for (int i = 0; i < backwards; ++i) {
+    r.dx = dy;
+    std::vector<float> scratch = garbage(rows * C);
+    const float* df = branch_leave_backward(r.dx.data(), scratch.data(), g, f.data(), saved, p, rows, C);
+    CHECK((df == r.dx.data()) == !p.norm_out.present());
+    std::vector<float> du(df, df + rows * C);
+    branch_enter_backward(r.dx.data(), g, du.data(), x.data(), saved, p, rows, C);
+  }
+  r.gradients = gradients;
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("a placement takes the norms of its row and no others", "[residual]") {
+  for (const Placement& row : placements()) {
+    std::vector<std::string> want, got;
+    for (const auto& [there, name] :
+         {std::pair{row.norm_in, "b.norm_in"}, {row.norm_out, "b.norm_out"}, {row.norm_sum, "b.norm_sum"}})
+      for (const char* part : {".gain", ".bias"})
+        if (there) want.push_back(std::string(name) + part);
+    for (const TensorSpec& spec : run(row.name, 1).table) got.push_back(spec.name);
+    CHECK(got == want);
+  }
+}
+
+TEST_CASE("without norms a branch is skip·x + f, and its gradient skip·dy + df", "[residual]") {
+  const std::vector<float> x = random_floats(N * C, 2), dy = random_floats(N * C, 3);
+  const Run r = run("none", 2.5);
+  for (int i = 0; i < N * C; ++i) {
+    CHECK(r.y[i] == Approx(3.5f * x[i]));
+    CHECK(r.dx[i] == Approx(3.5f * dy[i]));
+  }
+}
+
+TEST_CASE("gradients of a branch's norms add up", "[residual]") {
+  for (const Placement& row : placements()) {
+    const Run once = run(row.name, 1.3), twice = run(row.name, 1.3, 2);
+    CHECK(same_bits(once.dx, twice.dx));
+    std::vector<float> doubled = once.gradients;
+    for (float& g : doubled) g *= 2;
+    CHECK(same_bits(doubled, twice.gradients));
+  }
+}
+
+TEST_CASE("y of a branch may be its x", "[residual]") {
+  for (const Placement& row : placements()) {
+    Config config;
+    config.placement = row.name, config.vocab_size = 1, config.channels = C, config.n_head = 1;
+    config = resolve(config);
+    std::vector<float> weights = random_floats(1000, 1, 1, .3f), kept(10 * N * (C + 16)), normed(N * C);
+    Layout layout(weights.data()), kept_layout(kept.data());
+    Branch p;
+    declare_branch_enter(p, layout, config, "b");
+    declare_branch_leave(p, layout, config, "b");
+    const BranchSaved saved = declare_branch_saved(kept_layout, config, "b", N);
+    std::vector<float> x = random_floats(N * C, 2), y = garbage(N * C);
+    const std::vector<float> f = random_floats(N * C, 3);
+    branch_leave(y.data(), saved, normed.data(), x.data(), f.data(), p, N, C);
+    branch_leave(x.data(), saved, normed.data(), x.data(), f.data(), p, N, C);
+    CHECK(same_bits(x, y));
+  }
+}
+
+TEST_CASE("a branch is the same for any number of threads", "[residual]") {
+  for (const Placement& row : placements())
+    check_same_for_all_threads([&] {
+      const Run r = run(row.name, 1.3, 1, 700);
+      return joined({r.y, r.dx, r.gradients});
+    });
+}

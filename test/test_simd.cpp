@@ -1,0 +1,154 @@
+// The functions of layers/simd.hpp over their whole range against the standard library in double, and that
+// whole vectors never touch memory beyond their numbers (buffers of the exact size: the address sanitizer
+// sees the rest).
+
+#include "layers/simd.hpp"
+
+#include <limits>
+#include <numeric>
+
+#include "check.hpp"
+
+using simd::Vec;
+using simd::W;
+
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kLargest = std::numeric_limits<float>::max();
+constexpr float kNormal = std::numeric_limits<float>::min();          // below are the subnormals,
+constexpr float kSpacing = std::numeric_limits<float>::denorm_min();  // this far apart
+
+template <class F>
+float lane(F f, float x) {
+  return f(simd::all(x))[W - 1];
+}
+
+// Calls check(x, f(x)) for floats of all sizes from `low` to `high`: one of every 257 there are.
+template <class F, class Check>
+void walk(F f, float low, float high, Check check) {
+  const auto number = [](uint32_t i) {  // counts floats upwards, negative ones first
+    const uint32_t bits = i >= 0x80000000u ? i - 0x80000000u : 0xffffffffu - i;
+    float x;
+    std::memcpy(&x, &bits, sizeof x);
+    return x;
+  };
+  Vec x;
+  int lanes = 0;
+  for (uint64_t i = 0; i <= 0xffffffffu; i += 257) {
+    const float next = number(static_cast<uint32_t>(i));
+    if (!(next >= low && next <= high)) continue;
+    x[lanes++] = next;
+    if (lanes < W) continue;
+    const Vec y = f(x);
+    for (int j = 0; j < W; ++j) check(x[j], y[j]);
+    lanes = 0;
+  }
+}
+
+// The largest relative error; a subnormal result may be off by half its spacing.
+template <class F, class Exact>
+double worst_error(F f, Exact exact, float low, float high) {
+  double worst = 0;
+  walk(f, low, high, [&](float x, float y) {
+    const double want = exact(double(x)), off = std::fabs(double(y) - want);
+    const double error =
+        want < double(kNormal) ? std::max(0., off - .501 * double(kSpacing)) / want : off / want;
+    if (!(error <= worst)) worst = error;
+  });
+  return worst;
+}
+
+Vec exp_of(Vec x) { return simd::exp(x); }
+Vec sigmoid_of(Vec x) { return simd::sigmoid(x); }
+Vec erfc_of(Vec x) { return simd::erfc(x); }
+
+}  // namespace
+
+TEST_CASE("exp is exact to 2e-7 wherever the result is a float", "[simd]") {
+  const auto exact = [](double x) { return std::exp(x); };
+  check_error("simd exp/normal results", worst_error(exp_of, exact, -87.33f, 88.72f), 2e-7);
+  check_error("simd exp/subnormal results", worst_error(exp_of, exact, -103.2f, -87.33f), 2e-7);
+  CHECK(lane(exp_of, 0) == 1);
+  CHECK(lane(exp_of, -0.f) == 1);
+  CHECK(lane(exp_of, 88.73f) == kInfinity);
+  CHECK(lane(exp_of, kLargest) == kInfinity);
+  CHECK(lane(exp_of, kInfinity) == kInfinity);
+  CHECK(lane(exp_of, -104) == 0);
+  CHECK(lane(exp_of, -kLargest) == 0);
+  CHECK(lane(exp_of, -kInfinity) == 0);
+  CHECK(std::isnan(lane(exp_of, kNaN)));
+  CHECK(std::isnan(lane(exp_of, -kNaN)));
+}
+
+TEST_CASE("sigmoid", "[simd]") {
+  const auto exact = [](double x) { return 1 / (1 + std::exp(-x)); };
+  check_error("simd sigmoid/all", worst_error(sigmoid_of, exact, -87.33f, kLargest), 3e-7);
+  walk(sigmoid_of, -kLargest, -87.33f, [](float x, float y) {
+    if (!(y >= 0 && y <= 2 * kNormal)) FAIL_CHECK("sigmoid of " << x << " is " << y);
+  });
+  CHECK(lane(sigmoid_of, kInfinity) == 1);
+  CHECK(lane(sigmoid_of, -kInfinity) == 0);
+  CHECK(std::isnan(lane(sigmoid_of, kNaN)));
+}
+
+// What erfc is there for is x·erfc(−x/√2)/2: its relative error may grow with x² where it is all but zero.
+TEST_CASE("erfc", "[simd]") {
+  const auto exact = [](double x) { return std::erfc(x); };
+  check_error("simd erfc below 1/all", worst_error(erfc_of, exact, -kLargest, 1), 6e-7);
+  double worst = 0;
+  walk(erfc_of, 1, 9.19f, [&](float x, float y) {
+    worst = std::max(worst, std::fabs(double(y) / exact(double(x)) - 1) / (1 + double(x) * double(x)));
+  });
+  check_error("simd erfc above 1/over 1 + x²", worst, 4e-7);
+  walk(erfc_of, 9.19f, kLargest, [](float x, float y) {
+    if (!(y >= 0 && y <= 2 * kNormal)) FAIL_CHECK("erfc of " << x << " is " << y);
+  });
+  CHECK(lane(erfc_of, kInfinity) == 0);
+  CHECK(lane(erfc_of, -kInfinity) == 2);
+  CHECK(std::isnan(lane(erfc_of, kNaN)));
+}
+
+TEST_CASE("sweep visits every element once and touches nothing beyond", "[simd]") {
+  for (int n = 0; n <= 3 * W + 1; ++n) {
+    const std::vector<float> x = random_floats(n, 1);
+    std::vector<float> y = garbage(n);
+    int next = 0;
+    simd::sweep(n, [&](int i, int lanes) {
+      CHECK(i == next);
+      CHECK((lanes == W || i + lanes == n));
+      next = i + lanes;
+      const Vec v = simd::load(x.data() + i, lanes, 7);
+      for (int j = lanes; j < W; ++j) CHECK(v[j] == 7);
+      simd::store(y.data() + i, v, lanes);
+    });
+    CHECK(next == n);
+    CHECK(x == y);
+  }
+}
+
+TEST_CASE("a store of some lanes leaves the others alone", "[simd]") {
+  for (int lanes = 1; lanes <= W; ++lanes) {
+    std::vector<float> y(W, 3);
+    simd::store(y.data(), simd::all(5), lanes);
+    for (int i = 0; i < W; ++i) CHECK(y[i] == (i < lanes ? 5 : 3));
+  }
+}
+
+TEST_CASE("sum, max and min of lanes", "[simd]") {
+  std::vector<float> x(W);
+  std::iota(x.begin(), x.end(), 1.f);
+  for (int top = 0; top < W; ++top) {
+    std::vector<float> y = x;
+    y[top] = 100;
+    CHECK(simd::max(simd::load(y.data())) == 100);
+    CHECK(simd::sum(simd::load(y.data())) == W * (W + 1) / 2 - (top + 1) + 100);
+  }
+  CHECK(simd::max(simd::all(-3)) == -3);
+  const Vec a = simd::load(x.data()), low = simd::min(a, simd::all(2)), high = simd::max(a, simd::all(2));
+  for (int i = 0; i < W; ++i) {
+    CHECK(low[i] == std::min(x[i], 2.f));
+    CHECK(high[i] == std::max(x[i], 2.f));
+  }
+}

@@ -1,0 +1,75 @@
+#include "layers/tensors.hpp"
+
+#include <limits>
+#include <stdexcept>
+
+#include "check.hpp"
+
+namespace {
+
+struct Walk {
+  float *a, *q, *c, *d;
+};
+
+Walk walk(Layout& layout) {
+  Walk w;
+  w.a = layout.take("a", {3, 7}, {0, .5f});
+  w.q = layout.take_joined({{"q", {2, 5}, {}, true}, {"k", {1, 5}, {}, true}, {"v", {3, 5}, {}, true}});
+  w.c = layout.take("c", {1}, {1, 0});
+  w.d = layout.take("d", {2, 2, 2});
+  return w;
+}
+
+}  // namespace
+
+TEST_CASE("equal walks give equal tables; slices are aligned and lie behind one another", "[tensors]") {
+  Layout measure;
+  const Walk nothing = walk(measure);
+  CHECK(nothing.a == nullptr);
+  CHECK(nothing.q == nullptr);
+
+  Buffer buffer = allocate(measure.size());
+  Layout layout(buffer.get());
+  const Walk w = walk(layout);
+  REQUIRE(layout.size() == measure.size());
+  REQUIRE(layout.table().size() == 6);
+  size_t end = 0;
+  for (size_t i = 0; i < layout.table().size(); ++i) {
+    const TensorSpec &spec = layout.table()[i], &measured = measure.table()[i];
+    CHECK(spec.name == measured.name);
+    CHECK(spec.offset == measured.offset);
+    CHECK(spec.offset >= end);
+    end = spec.offset + spec.size();
+    CHECK(spec.decay == (spec.shape.size() >= 2));
+    CHECK(spec.trained);
+  }
+  CHECK(end <= layout.size());
+  for (const float* p : {w.a, w.q, w.c, w.d}) CHECK(reinterpret_cast<uintptr_t>(p) % 64 == 0);
+  CHECK(buffer.get() + layout.table()[0].offset == w.a);
+  CHECK(buffer.get() + layout.table()[1].offset == w.q);
+  CHECK(layout.table()[2].offset == layout.table()[1].offset + 10);  // q, k, v: one matrix
+  CHECK(layout.table()[3].offset == layout.table()[2].offset + 5);
+  CHECK(layout.table()[0].start.deviation == .5f);
+  CHECK(layout.table()[4].start.mean == 1);
+  CHECK(layout.table()[5].size() == 8);
+}
+
+TEST_CASE("buffers are zero and aligned", "[tensors]") {
+  for (const size_t n : {0, 1, 17, 1000}) {
+    const Buffer buffer = allocate(n);
+    REQUIRE(buffer);
+    CHECK(reinterpret_cast<uintptr_t>(buffer.get()) % 64 == 0);
+    for (size_t i = 0; i < n; ++i) REQUIRE(buffer[i] == 0);
+  }
+}
+
+TEST_CASE("sizes that no memory holds are refused", "[tensors]") {
+  const size_t big = size_t{1} << 31;
+  CHECK(checked_product({3, 5, 7}) == 105);
+  CHECK(checked_product({0, big, big, big}) == 0);
+  CHECK_THROWS_AS(checked_product({big, big, big}), std::overflow_error);
+  CHECK_THROWS_AS(checked_product({big, big, 4}), std::overflow_error);
+  const int large = std::numeric_limits<int>::max();
+  CHECK_THROWS_AS(Layout().take("x", {large, large, large}), std::overflow_error);
+  CHECK_THROWS_AS(allocate(std::numeric_limits<size_t>::max() / 2), std::overflow_error);
+}
