@@ -1,7 +1,6 @@
 // train_gpt: options → data → model → loop.
 //
-// main() at the end says which sub-command does what. What they do lives with its subject; this file is
-// the training run: prepare, step, save, say how it went.
+// What a sub-command does lives with its subject; this file is the training run.
 
 #include <cmath>
 #include <csignal>
@@ -23,6 +22,7 @@
 namespace {
 
 volatile std::sig_atomic_t interrupted = 0;
+const std::string kLast = "checkpoint.bin", kBest = "best.bin";
 
 struct Trainer {
   Command command;
@@ -49,11 +49,10 @@ struct Trainer {
   }
 
   int64_t tokens_per_step() const { return int64_t(o.batch) * o.accumulate * model.config.context; }
-  std::string path(const char* file) const { return o.out + "/" + file; }
+  std::string path(const std::string& file) const { return o.out + "/" + file; }
 };
 
-// Thrown where training cannot go on because numbers stopped being finite.
-struct Diverged {
+struct Diverged {  // thrown where numbers stop being finite
   std::string message;
 };
 
@@ -72,7 +71,7 @@ struct StepResult {
   bool clipped;
 };
 
-// Forward, backward and update; step counts from 0.
+// Step counts from 0.
 StepResult train_step(Trainer& t, int64_t step, double lr) {
   const TrainOptions& o = t.o;
   const int T = t.model.config.context;
@@ -103,7 +102,7 @@ Command on_top_of_checkpoint(const Command& command, CheckpointHeader& header) {
   const TrainOptions& o = command.train;
   if (o.resume && o.out.empty()) throw std::invalid_argument("--resume needs --out: which run is to go on?");
   if (o.resume) {
-    header = read_checkpoint_header(o.out + "/checkpoint.bin");
+    header = read_checkpoint_header(o.out + "/" + kLast);
     const Command merged = parse_on_top(command, to_toml(header.options, true));
     const auto contradictions =
         differences(header.options, merged.train,
@@ -144,7 +143,7 @@ Trainer prepare(const Command& given) {
 
   Trainer t(command, std::move(data));
   if (continues) {
-    const std::string path = o.resume ? t.path("checkpoint.bin") : find_checkpoint(o.init_from);
+    const std::string path = o.resume ? t.path(kLast) : find_checkpoint(o.init_from);
     load_checkpoint(path, t.model, o.resume ? &t.moments : nullptr);
   } else {
     initialise(t.model, o.seed);
@@ -175,12 +174,11 @@ int64_t steps_for(Trainer& t) {
 
 // ---- during and after ------------------------------------------------------------------------------------
 
-void save(Trainer& t, const char* file, int64_t step) {
+void save(Trainer& t, const std::string& file, int64_t step) {
   t.state.step = step;
-  save_checkpoint(t.path(file), t.state, t.model, std::string(file) == "best.bin" ? nullptr : &t.moments);
+  save_checkpoint(t.path(file), t.state, t.model, file == kBest ? nullptr : &t.moments);
 }
 
-// Validates, remembers the best and says so when the loss rises.
 double validate(Trainer& t, Progress& progress, int64_t step, int64_t batches) {
   const double loss = evaluate(t.model, t.activations, t.data, t.o.batch, batches);
   std::string text = "step " + std::to_string(step) + "  val " + format("%.4f nats/token, ", loss) +
@@ -193,14 +191,14 @@ double validate(Trainer& t, Progress& progress, int64_t step, int64_t batches) {
   if (loss < t.state.best_loss) {
     t.state.best_loss = loss;
     t.state.best_step = step;
-    save(t, "best.bin", step);
+    save(t, kBest, step);
   }
   return loss;
 }
 
 void print_sample(const Trainer& t, int length) {
-  const std::string text = sample_of(t.model, t.data.tokenizer, length, t.o.seed);
-  std::printf("---- sample ----\n%s\n----------------\n", text.c_str());
+  std::printf("---- sample ----\n%s\n----------------\n",
+              sample_of(t.model, t.data.tokenizer, length, t.o.seed).c_str());
 }
 
 void print_summary(const Trainer& t, double val_loss) {
@@ -209,7 +207,7 @@ void print_summary(const Trainer& t, double val_loss) {
     if (t.data.floor > 0) std::printf("; the floor is %.4f nats/token, %.4f above it", t.data.floor, val_loss - t.data.floor);
     std::printf("\n");
   }
-  std::printf("checkpoint  %s\n", t.path("checkpoint.bin").c_str());
+  std::printf("checkpoint  %s\n", t.path(kLast).c_str());
   if (t.o.quiet) return;
   print_sample(t, std::min(600, 2 * t.model.config.context));
   const char* program = t.command.program.c_str();
@@ -253,9 +251,9 @@ void train(const Command& command) {
     row.step_ms = 1000 * seconds, row.tokens_per_second = speed;
     metrics.write(row);
     if (due(t.o.sample_every) && step < t.o.steps) print_sample(t, t.model.config.context);
-    if (due(t.o.save_every) && step < t.o.steps) save(t, "checkpoint.bin", step);
+    if (due(t.o.save_every) && step < t.o.steps) save(t, kLast, step);
   }
-  save(t, "checkpoint.bin", step);
+  save(t, kLast, step);
   if (interrupted && step < t.o.steps) {
     progress.line("stopped at step " + std::to_string(step) + " and saved; to go on:\n  " + command.program +
                   " train --out " + t.o.out + " --resume");
@@ -278,6 +276,7 @@ void run(const Command& command) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  wait_patiently(argv);
   struct sigaction stop {};
   stop.sa_handler = [](int) { interrupted = 1; };
   stop.sa_flags = SA_RESETHAND;  // a second Ctrl-C ends at once

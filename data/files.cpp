@@ -12,10 +12,13 @@
 namespace fs = std::filesystem;
 
 void fail_file(const std::string& what, const std::string& where, int error) {
-  const char* advice = error == ENOSPC || error == EDQUOT    ? "; free some space or choose another place"
-                       : error == ENOENT || error == ENOTDIR ? "; is the path right?"
-                       : error == EACCES || error == EROFS   ? "; choose a place you may use"
-                                                             : "";
+  const bool missing = error == ENOENT || error == ENOTDIR;
+  const char* advice = error == ENOSPC || error == EDQUOT || error == EFBIG
+                           ? "; free some space or choose another place"
+                       : missing && what == "write"        ? "; make the folder or choose another place"
+                       : missing                           ? "; is the path right?"
+                       : error == EACCES || error == EROFS ? "; choose a place you may use"
+                                                           : "";
   throw std::runtime_error("cannot " + what + " " + where + ": " + std::strerror(error) + advice);
 }
 

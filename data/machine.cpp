@@ -1,5 +1,6 @@
 #include "machine.hpp"
 
+#include <cstdlib>
 #include <fstream>
 #include <stdexcept>
 #include <thread>
@@ -45,6 +46,15 @@ Machine look_at_machine() {
   if (pages > 0 && page > 0) machine.memory = static_cast<size_t>(pages) * static_cast<size_t>(page);
   machine.memory_free = available_memory();
   return machine;
+}
+
+void wait_patiently(char** argv) {
+#if defined(_OPENMP) && defined(__linux__)
+  if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT")) return;
+  setenv("GOMP_SPINCOUNT", "1000", 0);
+  execv("/proc/self/exe", argv);  // returns only where it cannot; then all goes on as it was
+#endif
+  (void)argv;
 }
 
 int use_threads(int threads) {

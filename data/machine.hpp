@@ -13,6 +13,12 @@ struct Machine {
 };
 Machine look_at_machine();
 
+// Makes threads that wait for one another give up their processor soon. GNU's OpenMP lets them spin for milliseconds,
+// which costs nothing on an idle machine and a factor of ten on one where something else runs too. It
+// reads this once, before main(), so the program starts itself again; it does nothing where a person has set
+// OMP_WAIT_POLICY or GOMP_SPINCOUNT.
+void wait_patiently(char** argv);
+
 // Sets the number of threads, 0 for one a processor, and returns it.
 int use_threads(int threads);
 

@@ -23,8 +23,8 @@ struct TrainOptions {
   std::string preset = "gpt2", size = "nano";
   Config config;
 
-  int batch = 8, accumulate = 1;
-  int64_t steps = 1000;
+  int batch = 4, accumulate = 1;
+  int64_t steps = 3000;
   std::string time_limit;  // --for
   LearningRate rate;
   AdamW adamw;
@@ -32,7 +32,7 @@ struct TrainOptions {
   uint64_t seed = 1, data_seed = 1;
   int threads = 0;  // 0: one for every processor
 
-  int64_t eval_every = 100, eval_batches = 20, sample_every = 0, save_every = 100;
+  int64_t eval_every = 300, eval_batches = 50, sample_every = 0, save_every = 300;
   std::string out, init_from;
   bool resume = false, force = false, dry_run = false;
   bool quiet = false;  // no sample and no advice at the end

@@ -83,13 +83,15 @@ def points(rows, x, y):
 
 
 def smoothed(line):
-    """Exponential mean over about a fiftieth of the line, without the pull of its first value."""
-    keep = 1 - 1 / max(1, len(line) / 50)
-    mean = weight = 0.0
+    """The mean over a window of a fiftieth of the line, centred: it does not lag behind."""
+    half = min(len(line) // 100, 200)
+    sums = [0.0]
+    for _, loss in line:
+        sums.append(sums[-1] + loss)
     result = []
-    for a, b in line:
-        mean, weight = keep * mean + (1 - keep) * b, keep * weight + (1 - keep)
-        result.append((a, mean / weight))
+    for i, (x, _) in enumerate(line):
+        reach = min(half, i, len(line) - 1 - i)
+        result.append((x, (sums[i + reach + 1] - sums[i - reach]) / (2 * reach + 1)))
     return result
 
 
@@ -157,12 +159,16 @@ def draw(curves, args):
         raise Complaint("matplotlib is missing: `make venv` installs it, then use .venv/bin/python") from None
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
+    from matplotlib.text import Text
     from matplotlib.ticker import EngFormatter
 
     plt.rcParams.update({"font.size": 15, "font.family": "DejaVu Sans", "axes.spines.top": False,
                          "axes.spines.right": False})
     figure, axes = plt.subplots(figsize=(16, 10), dpi=100)
-    longest = max(number(rows[-1], "step") for runs in curves.values() for rows in runs.values())
+    longest = {}  # steps, in each source: the cells of one comparison should all have got there
+    for runs in curves.values():
+        for (path, *_), rows in runs.items():
+            longest[path] = max(longest.get(path, 0), number(rows[-1], "step"))
     ends = []  # (x, y, label, colour) of each curve, for the labels on the right
     heights = []  # losses that the picture should show: not the first steps, not an explosion
     crosses = []
@@ -171,7 +177,7 @@ def draw(curves, args):
         colour = COLOURS[index % len(COLOURS)]
         style = ("-", "--", ":")[index // len(COLOURS) % 3]
         marker = MARKERS[index % len(MARKERS)]
-        reasons = {run: trouble(rows, longest) for run, rows in runs.items()}
+        reasons = {run: trouble(rows, longest[run[0]]) for run, rows in runs.items()}
         well = [rows for run, rows in runs.items() if reasons[run] is None]
         shown = well or list(runs.values())  # the mean is that of the runs that got through
         last = None
@@ -192,7 +198,8 @@ def draw(curves, args):
                 axes.fill_between(xs, lows, highs, color=colour, alpha=0.15 if bold else 0.08, linewidth=0)
             if bold or last is None:
                 last = (xs[-1], means[-1])
-            heights += [mean for x, mean in zip(xs, means) if x >= 0.04 * xs[-1]] or list(means)
+            if well or len(curves) == 1:
+                heights += [mean for x, mean in zip(xs, means) if x >= 0.15 * xs[-1]] or list(means)
         notes = []
         for run, rows in runs.items():
             if reasons[run] is None:
@@ -220,6 +227,7 @@ def draw(curves, args):
     if args.floor is not None:
         axes.axhline(args.floor, color="0.35", linestyle=(0, (6, 4)), linewidth=1.6, zorder=1)
         heights.append(args.floor)
+    heights = heights or [end[1] for end in ends]
     low, high = min(heights), max(heights)
     margin = 0.05 * (high - low or 1)
     low, high = low - margin, high + margin
@@ -238,7 +246,8 @@ def draw(curves, args):
         for (x, y, label, colour, _, _), height in zip(ends, moved):
             axes.annotate(label, (x, min(max(y, low), high)), xytext=(1.025, (height - low) / (high - low)),
                           textcoords="axes fraction", color=colour, va="center", fontsize=15, annotation_clip=False,
-                          arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.8, "alpha": 0.6})
+                          arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.8, "alpha": 0.6,
+                                      "relpos": (0, 0.5), "shrinkA": 2, "shrinkB": 5})
     else:  # too many for the margin
         handles = [plt.Line2D([], [], color=colour, linestyle=style, marker=marker, label=label)
                    for _, _, label, colour, style, marker in ends]
@@ -255,13 +264,15 @@ def draw(curves, args):
     if args.y is None:
         drawn = [plt.Line2D([], [], color="0.35", linewidth=2.4, marker="o", markersize=7, label="validation"),
                  plt.Line2D([], [], color="0.35", linewidth=1.0, label="training, smoothed")]
-        axes.legend(handles=drawn, loc="upper right", frameon=False, fontsize=14) if len(ends) <= 16 else None
+        if len(ends) <= 16:
+            axes.legend(handles=drawn, loc="upper right", frameon=False, fontsize=14)
     # Room on the right for the longest label.
     figure.canvas.draw()
     figure.subplots_adjust(left=0.07, bottom=0.08, top=0.92 if args.title else 0.97, right=0.8)
-    texts = [text for text in axes.texts] + ([axes.get_legend()] if axes.get_legend() else [])
-    widest = max(text.get_window_extent().width for text in texts) / figure.bbox.width
-    figure.subplots_adjust(right=max(0.45, 0.955 - widest))
+    boxes = [Text.get_window_extent(text) for text in axes.texts]  # of an annotation: without its line
+    boxes += [axes.get_legend().get_window_extent()] if len(ends) > 16 else []
+    widest = max(box.width for box in boxes) / figure.bbox.width
+    figure.subplots_adjust(right=max(0.45, 0.965 - widest))
     try:
         figure.savefig(args.out)
     except (OSError, ValueError) as error:

@@ -29,7 +29,7 @@ void adamw_step(float* weights, float* m, float* v, const float* gradients, cons
 // `steps` it stays at min_lr.
 enum class Schedule { cosine, linear, constant };
 struct LearningRate {
-  double lr = 1e-3, min_lr = 1e-4;
+  double lr = 3e-3, min_lr = 3e-4;
   int64_t warmup = 100;
   Schedule schedule = Schedule::cosine;
 

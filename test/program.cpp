@@ -90,7 +90,8 @@ Outcome Folder::run_with_little_space(const std::string& words, size_t bytes) co
 
 Outcome Folder::run_until(const std::string& words, int signal, const std::function<bool()>& ready) const {
   const pid_t child = start(words, 0);
-  while (!ready() && waitpid(child, nullptr, WNOHANG | WNOWAIT) == 0)
+  siginfo_t ended{};
+  while (!ready() && waitid(P_PID, child, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   kill(child, signal);
   return finish(child);

@@ -1,10 +1,6 @@
 // The story corpus: its grammar is unambiguous and its probabilities are what they are said to be.
 
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_all.hpp>
-#else
-#include <catch2/catch.hpp>
-#endif
+#include "catch.hpp"
 
 #include <algorithm>
 #include <cmath>
