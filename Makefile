@@ -112,9 +112,10 @@ build/stories.txt: | build/train_gpt
 train: build/train_gpt $(DATA_WRITTEN)  ## train, on DATA=my.txt or on stories the program writes itself
 	@build/train_gpt train --data $(DATA) $(ARGS)
 
+GRID := --grid placement=post,pre,sandwich,deepnorm --steps 1000
 compare: build/train_gpt $(DATA_WRITTEN)  ## one run per cell: ARGS='--grid placement=post,pre norm=rmsnorm'
 	@touch build/compare-began
-	@build/train_gpt compare --data $(DATA) $(ARGS)
+	@build/train_gpt compare --data $(DATA) $(or $(ARGS),$(GRID))
 	@csv=$$(find runs -name curves.csv -newer build/compare-began 2>/dev/null); \
 	  [ -z "$$csv" ] || [ ! -x $(PYTHON) ] || $(PYTHON) dev/plot.py "$$csv" --out "$${csv%.csv}.png"
 

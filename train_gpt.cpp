@@ -12,6 +12,7 @@
 #include "data/corpus.hpp"
 #include "data/dataset.hpp"
 #include "data/evaluate.hpp"
+#include "data/files.hpp"
 #include "data/info.hpp"
 #include "data/machine.hpp"
 #include "data/options.hpp"
@@ -25,8 +26,8 @@ volatile std::sig_atomic_t interrupted = 0;
 const std::string kLast = "checkpoint.bin", kBest = "best.bin";
 
 struct Trainer {
-  Command command;
-  TrainOptions o;
+  Command command;  // with the options as they were given
+  TrainOptions o;   // and as they are in force
   Dataset data;
   Model model;
   Activations activations;
@@ -34,11 +35,8 @@ struct Trainer {
   std::vector<int> tokens, targets;  // one micro-batch (B,T)
   CheckpointHeader state;
 
-  Trainer(const Command& c, Dataset d)
-      : command(c),
-        o(c.train),
-        data(std::move(d)),
-        model(o.config),
+  Trainer(const Command& c, const TrainOptions& in_force, Dataset d)
+      : command(c), o(in_force), data(std::move(d)), model(o.config),
         activations(allocate_activations(model.config, o.batch, model.config.context, true)),
         moments{allocate(model.floats), allocate(model.floats)},
         tokens(size_t(o.batch) * model.config.context),
@@ -103,10 +101,12 @@ Command on_top_of_checkpoint(const Command& command, CheckpointHeader& header) {
   if (o.resume && o.out.empty()) throw std::invalid_argument("--resume needs --out: which run is to go on?");
   if (o.resume) {
     header = read_checkpoint_header(o.out + "/" + kLast);
-    const Command merged = parse_on_top(command, to_toml(header.options, true));
-    const auto contradictions =
-        differences(header.options, merged.train,
-                    {"data", "steps", "threads", "eval-every", "eval-batches", "sample-every", "save-every"});
+    const Command merged = parse_on_top(command, read_file(o.out + "/config.toml"));
+    TrainOptions now = merged.train;
+    if (now.config.vocab_size == 0) now.config.vocab_size = header.options.config.vocab_size;
+    const auto contradictions = differences(
+        header.options, now,
+        {"data", "steps", "threads", "eval-every", "eval-batches", "sample-every", "save-every"});
     if (!contradictions.empty())
       throw std::invalid_argument("cannot resume " + o.out + ": " + contradictions[0] +
                                   "; leave the option out, or start a new run");
@@ -121,8 +121,8 @@ Command on_top_of_checkpoint(const Command& command, CheckpointHeader& header) {
 
 Trainer prepare(const Command& given) {
   CheckpointHeader from;
-  Command command = on_top_of_checkpoint(given, from);
-  TrainOptions& o = command.train;
+  const Command command = on_top_of_checkpoint(given, from);
+  TrainOptions o = command.train;
   const bool continues = o.resume || !o.init_from.empty();
   if (o.data.empty())
     throw std::invalid_argument("--data is missing: name a text file, or make one with " + command.program +
@@ -141,7 +141,7 @@ Trainer prepare(const Command& given) {
   if (!warning.empty()) std::printf("%s\n", warning.c_str());
   if (o.out.empty()) o.out = next_run_directory(o.config.placement + "-" + name_of(kNormKinds, o.config.norm));
 
-  Trainer t(command, std::move(data));
+  Trainer t(command, o, std::move(data));
   if (continues) {
     const std::string path = o.resume ? t.path(kLast) : find_checkpoint(o.init_from);
     load_checkpoint(path, t.model, o.resume ? &t.moments : nullptr);
@@ -226,7 +226,7 @@ void train(const Command& command) {
   print_plan(t.o, t.data);
   if (t.o.dry_run) return;
   if (!t.o.resume) prepare_run_directory(t.o.out, t.o.force);
-  write_config(t.o.out, t.o);
+  write_config(t.o.out, t.o, t.command.train);
   Metrics metrics(t.o.out, t.state.step);
   Progress progress(t.state.step, t.o.steps);
 

@@ -63,7 +63,7 @@ double optional_number(const json& x, double otherwise) { return x.is_null() ? o
 json to_json(const CheckpointHeader& h) {
   json tokenizer = {{"kind", name_of(kTextUnits, h.options.tokenizer)}};
   if (h.tokenizer.kind() == Tokenizer::Kind::character) tokenizer["codepoints"] = h.tokenizer.alphabet();
-  return {{"options", to_toml(h.options, true)},
+  return {{"options", to_toml(h.options)},
           {"table", to_json(h.table)},
           {"floats", h.floats},
           {"optimizer", h.optimizer},

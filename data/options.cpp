@@ -425,15 +425,15 @@ std::vector<Setting> settings_of(TrainOptions& options, CLI::App& app, bool trai
   return d.settings;
 }
 
-// Options `open` as TOML, with values from `closed`; where `comment` is set, what is open becomes a comment.
-std::string lines_of(TrainOptions open, TrainOptions closed, bool training, bool comment) {
+// A line for every option that has a value; what is open in `given` becomes a comment.
+std::string lines_of(TrainOptions in_force, TrainOptions given, bool training) {
   CLI::App a, b;
-  const std::vector<Setting> as_given = settings_of(open, a, training), in_force = settings_of(closed, b, training);
+  const std::vector<Setting> settings = settings_of(in_force, a, training), open = settings_of(given, b, training);
   std::string text;
-  for (size_t i = 0; i < as_given.size(); ++i) {
-    const std::string value = in_force[i].value();
+  for (size_t i = 0; i < settings.size(); ++i) {
+    const std::string value = settings[i].value();
     if (value == "\"\"" || value == "[]") continue;
-    text += (comment && as_given[i].open() ? "# " : "") + as_given[i].name + " = " + value + "\n";
+    text += (open[i].open() ? "# " : "") + settings[i].name + " = " + value + "\n";
   }
   return text;
 }
@@ -480,11 +480,13 @@ std::vector<std::string> Command::cell_words() const {
   return kept;
 }
 
-std::string to_toml(const TrainOptions& options, bool resolved) {
-  return lines_of(options, closed(options), true, !resolved);
+std::string to_toml(const TrainOptions& in_force, const TrainOptions& given) {
+  return lines_of(closed(in_force), given, true);
 }
 
-std::string model_to_toml(const TrainOptions& options) { return lines_of(options, closed(options), false, false); }
+std::string to_toml(const TrainOptions& in_force) { return to_toml(in_force, closed(in_force)); }
+
+std::string model_to_toml(const TrainOptions& in_force) { return lines_of(closed(in_force), closed(in_force), false); }
 
 TrainOptions from_toml(const std::string& text) {
   std::istringstream in(text);

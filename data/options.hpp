@@ -86,10 +86,11 @@ Command parse_command_line(int argc, char** argv);
 // The same command line on top of other options: what it does not say is as in `toml`.
 Command parse_on_top(const Command& command, const std::string& toml);
 
-// The options that matter for what is trained, as TOML. resolved: every value as it is in force; otherwise what is
-// left open ("as the placement says") is a comment, so that reading the file back leaves it open.
-std::string to_toml(const TrainOptions& options, bool resolved);
-std::string model_to_toml(const TrainOptions& options);  // only the model, resolved
+// The options that matter for what is trained, as TOML, with every value as it is in force. What is open in
+// `given` ("as the placement says") becomes a comment, so that reading the file back leaves it open.
+std::string to_toml(const TrainOptions& in_force, const TrainOptions& given);
+std::string to_toml(const TrainOptions& in_force);
+std::string model_to_toml(const TrainOptions& in_force);  // only the model
 TrainOptions from_toml(const std::string& toml);
 
 // Names of the options in which two runs differ, with both values: "--lr is 0.001 there and 0.002 here".

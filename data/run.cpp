@@ -65,11 +65,11 @@ void prepare_run_directory(const std::string& directory, bool replace) {
   if (error) fail_file("make the directory", directory, error.value());
 }
 
-void write_config(const std::string& directory, const TrainOptions& options) {
+void write_config(const std::string& directory, const TrainOptions& in_force, const TrainOptions& given) {
   WholeFile file(directory + "/config.toml");
   file.write("# Every option in force; train_gpt train --config reads them back. What is behind a # was worked out\n"
              "# from the placement, the preset and the sizes, and will be again.\n" +
-             to_toml(options, false));
+             to_toml(in_force, given));
   file.finish();
   file.publish();
 }

@@ -18,7 +18,7 @@ std::string find_checkpoint(const std::string& file_or_run);
 
 // Makes the directory. A directory that already holds a run is refused unless `replace`.
 void prepare_run_directory(const std::string& directory, bool replace);
-void write_config(const std::string& directory, const TrainOptions& options);
+void write_config(const std::string& directory, const TrainOptions& in_force, const TrainOptions& given);
 
 // One line of metrics.csv; NaN is written as nothing.
 struct MetricsRow {

@@ -4,9 +4,9 @@
     python dev/plot.py curves.csv                        the cells of a comparison
     python dev/plot.py runs/0001-pre-layernorm runs/...  run directories, their metrics.csv
 
-Thin lines are the smoothed training loss, lines with markers the validation loss. Runs that differ only in their
-seed share a colour: the line is their mean, the band reaches from the lowest to the highest. A run that diverged
-(not finite, or ended above where it began) or stopped before the others ends in a cross.
+Thin lines are the smoothed training loss, lines with markers the validation loss. Runs that differ only in
+their seed share a colour: the line is their mean, the band reaches from the lowest to the highest. A run that
+diverged (not finite, or ended above where it began) or stopped before the others ends in a cross.
 """
 
 import argparse
@@ -56,7 +56,8 @@ def read_runs(paths):
         keys = [name for name in columns[:columns.index("step")] if name != "cell"]
         # A key that never changes says nothing in the legend.
         telling = [key for key in keys if key != "seed" and len({row[key] for row in rows}) > 1]
-        place = os.path.basename(os.path.normpath(path if os.path.isdir(path) else os.path.dirname(path) or path))
+        folder = path if os.path.isdir(path) else os.path.dirname(path) or path
+        place = os.path.basename(os.path.normpath(folder))
         for row in rows:
             label = " · ".join(row[key] for key in telling)
             if not keys:  # a single run, or cells without keys
@@ -107,7 +108,7 @@ def interpolate(line, x):
 
 
 def band(lines):
-    """[(x, mean, lowest, highest)] over runs that may have been measured at different x, as far as all reach."""
+    """[(x, mean, lowest, highest)] over runs measured at different x, as far as all reach."""
     lines = [line for line in lines if line]
     if not lines:
         return []
@@ -133,7 +134,7 @@ def trouble(rows, longest):
 
 
 def spread_out(heights, gap, low, high):
-    """Moves labels apart so that neighbours are at least `gap` apart, as little as possible, within low..high."""
+    """Moves labels as little as possible so that they are at least `gap` apart, within low..high."""
     order = sorted(range(len(heights)), key=lambda i: heights[i])
     moved = [min(max(heights[i], low), high) for i in order]
     for _ in range(500):
@@ -191,8 +192,9 @@ def draw(curves, args):
                 continue
             xs, means, lows, highs = zip(*line)
             bold = not train or args.y == "train_loss"
-            axes.plot(xs, means, style, color=colour, linewidth=2.4 if bold else 1.0, alpha=1 if bold else 0.55,
-                      marker=None if train else marker, markersize=7, markevery=max(1, len(xs) // 25),
+            axes.plot(xs, means, style, color=colour, linewidth=2.4 if bold else 1.0,
+                      alpha=1 if bold else 0.55, marker=None if train else marker, markersize=7,
+                      markevery=max(1, len(xs) // 25),
                       zorder=3 if bold else 2)
             if len(lines) > 1:
                 axes.fill_between(xs, lows, highs, color=colour, alpha=0.15 if bold else 0.08, linewidth=0)
@@ -245,14 +247,15 @@ def draw(curves, args):
         moved = spread_out([end[1] for end in ends], 0.036 * (high - low), low, high)
         for (x, y, label, colour, _, _), height in zip(ends, moved):
             axes.annotate(label, (x, min(max(y, low), high)), xytext=(1.025, (height - low) / (high - low)),
-                          textcoords="axes fraction", color=colour, va="center", fontsize=15, annotation_clip=False,
+                          textcoords="axes fraction", color=colour, va="center", fontsize=15,
+                          annotation_clip=False,
                           arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.8, "alpha": 0.6,
                                       "relpos": (0, 0.5), "shrinkA": 2, "shrinkB": 5})
     else:  # too many for the margin
         handles = [plt.Line2D([], [], color=colour, linestyle=style, marker=marker, label=label)
                    for _, _, label, colour, style, marker in ends]
-        axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1), fontsize=max(7, 320 // len(ends)),
-                    frameon=False)
+        axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1),
+                    fontsize=max(7, 320 // len(ends)), frameon=False)
     axes.set_xlabel(LABELS[args.x])
     axes.set_ylabel(f"{LABELS[args.y] if args.y else 'loss'} (nats per token)")
     if args.x == "tokens" or right >= 20000:
@@ -262,7 +265,8 @@ def draw(curves, args):
     if args.title:
         axes.set_title(args.title, loc="left", fontsize=20, pad=16)
     if args.y is None:
-        drawn = [plt.Line2D([], [], color="0.35", linewidth=2.4, marker="o", markersize=7, label="validation"),
+        drawn = [plt.Line2D([], [], color="0.35", linewidth=2.4, marker="o", markersize=7,
+                            label="validation"),
                  plt.Line2D([], [], color="0.35", linewidth=1.0, label="training, smoothed")]
         if len(ends) <= 16:
             axes.legend(handles=drawn, loc="upper right", frameon=False, fontsize=14)
@@ -283,9 +287,10 @@ def draw(curves, args):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", nargs="+", help="curves.csv of a comparison, or run directories")
-    parser.add_argument("--out", help="the picture (default: the first source with .png, or curves.png in it)")
+    parser.add_argument("--out", help="the picture (default: SOURCE.png, or curves.png in a run directory)")
     parser.add_argument("--title", help="a line above the picture")
     parser.add_argument("--floor", type=float, help="a loss no model can go below, as a dashed line")
     parser.add_argument("--x", choices=("step", "tokens", "elapsed_s"), default="step")
