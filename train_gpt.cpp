@@ -197,8 +197,9 @@ double validate(Trainer& t, Progress& progress, int64_t step, int64_t batches) {
 }
 
 void print_sample(const Trainer& t, int length) {
-  std::printf("---- sample ----\n%s\n----------------\n",
-              sample_of(t.model, t.data.tokenizer, length, t.o.seed).c_str());
+  std::string text = sample_of(t.model, t.data.tokenizer, length, t.o.seed);
+  if (text.rfind('\n') != text.npos && text.rfind('\n') > text.size() / 2) text.resize(text.rfind('\n'));
+  std::printf("---- sample ----\n%s\n----------------\n", text.c_str());
 }
 
 void print_summary(const Trainer& t, double val_loss) {
