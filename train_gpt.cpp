@@ -39,8 +39,7 @@ struct Trainer {
       : command(c), o(in_force), data(std::move(d)), model(o.config),
         activations(allocate_activations(model.config, o.batch, model.config.context, true)),
         moments{allocate(model.floats), allocate(model.floats)},
-        tokens(size_t(o.batch) * model.config.context),
-        targets(tokens.size()) {
+        tokens(size_t(o.batch) * model.config.context), targets(tokens.size()) {
     state.options = o;
     state.tokenizer = data.tokenizer;
     state.data_fingerprint = data.fingerprint;
@@ -215,7 +214,7 @@ void print_summary(const Trainer& t, double val_loss) {
   std::printf("next:\n  %s sample %s --prompt 'One '\n", program, t.o.out.c_str());
   std::printf("  %s train --out %s --resume --steps %lld\n", program, t.o.out.c_str(),
               static_cast<long long>(2 * t.o.steps));
-  std::printf("  %s compare --data %s --grid placement=post,pre,sandwich,deepnorm --steps 300\n", program,
+  std::printf("  %s compare --data %s --grid placement=post,pre,sandwich,deepnorm --lr 1e-3 --steps 1500\n", program,
               t.o.data[0].c_str());
 }
 

@@ -25,8 +25,7 @@ void adamw_step(float* weights, float* m, float* v, const float* gradients, cons
                 const AdamW& options, float lr, float gradient_factor, int64_t t);
 
 // The learning rate of step 0, 1, ...: a straight rise over `warmup` steps to lr, then down to min_lr at `steps` along
-// half a cosine (Loshchilov & Hutter 2017, arXiv 1608.03983) or a straight line, or not at all. Behind
-// `steps` it stays at min_lr.
+// half a cosine (Loshchilov & Hutter 2017, arXiv 1608.03983) or a straight line, where it stays; or not at all.
 enum class Schedule { cosine, linear, constant };
 struct LearningRate {
   double lr = 3e-3, min_lr = 3e-4;

@@ -686,7 +686,8 @@ TEST_CASE("classifier agrees with the textbook, in one and in several chunks of 
     textbook::linear_backward<double>(want_dx.data(), want_dweight.data(), nullptr, dlogits.data(),
                                       widen(x).data(), widen(weight).data(), N, C, V);
     check_close(name + "losses", losses, want, kTolerance);
-    check_close(name + "dx", dx, want_dx, kTolerance);
+    // Sums of V terms that nearly cancel: 1.6e-6 at V = 20000 where the processor has no fused multiply-add.
+    check_close(name + "dx", dx, want_dx, 3 * kTolerance);
     check_close(name + "dweight", dweight, want_dweight, kTolerance);
 
     std::vector<float> alone = garbage(N);
