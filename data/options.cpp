@@ -101,7 +101,8 @@ class Describe {
   }
 
   CLI::Option* flag(const std::string& name, bool& variable, const std::string& help) {
-    CLI::Option* option = app_.add_flag("--" + name + ",!--no-" + name, variable, help);
+    CLI::Option* option = app_.add_flag("--" + name + ",!--no-" + name, variable,
+                                        help + (variable ? " (default: on)" : " (default: off)"));
     remember(name, [&variable] { return toml(variable); }, [] { return false; });
     option->group(group_);
     return option;
