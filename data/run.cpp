@@ -85,12 +85,15 @@ std::string field(double x) {
   return std::isnan(x) ? "" : text;
 }
 
-// The header and the rows up to last_step of a metrics file.
+// The header and the rows 1 ... last_step of a metrics file, up to the first that is out of order.
 std::string rows_up_to(const std::string& path, int64_t last_step) {
   std::istringstream file(read_file(path));
   std::string kept, line;
   std::getline(file, line);
-  while (std::getline(file, line) && std::atoll(line.c_str()) <= last_step) kept += line + "\n";
+  for (int64_t step = 1; step <= last_step && std::getline(file, line); ++step) {
+    if (std::atoll(line.c_str()) != step) break;
+    kept += line + "\n";
+  }
   return kColumns + kept;
 }
 
