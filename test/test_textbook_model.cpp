@@ -1,0 +1,230 @@
+// The whole model, put together from textbook layers, against the fast one.
+// PyTorch's references have no dropout; this one has. The masks are the product's own, given to the textbook:
+// what is shown is that forward and backward apply them, and in the right places.
+
+#include "textbook.hpp"
+
+namespace {
+
+constexpr double kTolerance = 1e-6, kModelTolerance = 1e-5;
+
+Doubles multipliers(const Dropout& dropout, int layer, DropoutSite site, int B, int T, int C) {
+  std::vector<float> ones(B * T * C, 1);
+  dropout_apply(ones.data(), dropout, layer, site, B, T, C);
+  return widen(ones);
+}
+
+struct TextbookModel {
+  const Model& model;
+  const Config& config = model.config;
+  const int B, T;
+  const Dropout dropout;
+  const int N = B * T, C = config.channels, H = config.n_head, KV = config.kv_heads, D = config.head_dim,
+            F = config.hidden, V = config.vocab_size;
+  Doubles weights = widen({model.weights.get(), model.floats}), gradients = Doubles(model.floats),
+          logits = {};
+
+  // Where the tensor that the product has at w is in these buffers.
+  const double* p(const float* w) { return at(weights, w); }
+  double* g(const float* w) { return at(gradients, w); }
+  double* at(Doubles& buffer, const float* w) { return w ? &buffer[w - model.weights.get()] : nullptr; }
+
+  textbook::Norm<double> norm(const Norm& n, Doubles& buffer) {
+    return {n.kind == NormKind::layernorm, n.eps, at(buffer, n.gain), at(buffer, n.bias)};
+  }
+  textbook::Branch<double> branch(const Branch& b, Doubles& buffer) {
+    return {norm(b.norm_in, buffer), norm(b.norm_out, buffer), norm(b.norm_sum, buffer), double(b.skip)};
+  }
+  void linear(Doubles& y, const double* x, const Linear& w, int I, int O) {
+    y.resize(N * O);
+    textbook::linear_forward(y.data(), x, p(w.weight), p(w.bias), N, I, O);
+  }
+  void linear_backward(double* dx, const double* dy, const double* x, const Linear& w, int I, int O) {
+    textbook::linear_backward(dx, g(w.weight), g(w.bias), dy, x, p(w.weight), N, I, O);
+  }
+
+  struct Attention {
+    TextbookModel& m;
+    const Block& block;
+    int layer;
+    Doubles qkv = {}, P = {}, mixed = {};
+    int width() const { return (m.H + 2 * m.KV) * m.D; }
+    Doubles masks() const { return attention_multipliers(m.dropout, layer, m.B, m.H, m.T); }
+    Doubles out_mask() const {
+      return multipliers(m.dropout, layer, DropoutSite::attention_out, m.B, m.T, m.C);
+    }
+
+    void forward(double* f, const double* u) {
+      m.linear(qkv, u, block.qkv, m.C, width());
+      if (m.config.position == Position::rope)
+        textbook::rope_forward(qkv.data(), m.config.rope_theta, 0, m.B, m.T, m.H + m.KV, m.D, width());
+      P.resize(m.B * m.H * m.T * m.T), mixed.resize(m.N * m.H * m.D);
+      textbook::attention_forward(mixed.data(), P.data(), qkv.data(), masks().data(), m.B, m.T, m.H, m.KV,
+                                  m.D);
+      textbook::linear_forward(f, mixed.data(), m.p(block.o.weight), m.p(block.o.bias), m.N, m.H * m.D, m.C);
+      textbook::dropout_forward(f, out_mask().data(), m.N * m.C);
+    }
+    void backward(double* du, double* df, const double* u) {
+      Doubles dmixed(mixed.size()), dqkv(qkv.size());
+      textbook::dropout_backward(df, out_mask().data(), m.N * m.C);
+      m.linear_backward(dmixed.data(), df, mixed.data(), block.o, m.H * m.D, m.C);
+      textbook::attention_backward(dqkv.data(), dmixed.data(), P.data(), qkv.data(), masks().data(), m.B, m.T,
+                                   m.H, m.KV, m.D);
+      if (m.config.position == Position::rope)
+        textbook::rope_backward(dqkv.data(), m.config.rope_theta, m.B, m.T, m.H + m.KV, m.D, width());
+      m.linear_backward(du, dqkv.data(), u, block.qkv, m.C, width());
+    }
+  };
+
+  struct FeedForward {
+    TextbookModel& m;
+    const Block& block;
+    int layer;
+    Doubles raised = {}, active = {};
+    int width() const { return width_of(m.config.activation, m.F); }
+    Doubles out_mask() const { return multipliers(m.dropout, layer, DropoutSite::ffn_out, m.B, m.T, m.C); }
+
+    void forward(double* f, const double* u) {
+      m.linear(raised, u, block.up, m.C, width());
+      active.resize(m.N * m.F);
+      textbook::activation_forward(active.data(), raised.data(), m.config.activation, m.N, m.F);
+      textbook::linear_forward(f, active.data(), m.p(block.down.weight), m.p(block.down.bias), m.N, m.F, m.C);
+      textbook::dropout_forward(f, out_mask().data(), m.N * m.C);
+    }
+    void backward(double* du, double* df, const double* u) {
+      Doubles dactive(active.size()), draised(raised.size());
+      textbook::dropout_backward(df, out_mask().data(), m.N * m.C);
+      m.linear_backward(dactive.data(), df, active.data(), block.down, m.F, m.C);
+      textbook::activation_backward(draised.data(), dactive.data(), raised.data(), m.config.activation, m.N,
+                                    m.F);
+      m.linear_backward(du, draised.data(), u, block.up, m.C, width());
+    }
+  };
+
+  struct Layer {
+    Attention attention;
+    FeedForward ffn;
+    textbook::BranchSaved<double> attention_saved = {}, ffn_saved = {};
+    Doubles middle = {}, y = {};
+  };
+
+  // Sum of the losses; gradients += scale · its gradients.
+  double loss_and_gradients(const Batch& batch, double scale) {
+    const ModelTensors& t = model.p;
+    Doubles embedded(N * C), x(N * C), y(N * C), losses(N);
+    const Doubles mask = multipliers(dropout, 0, DropoutSite::embedding, B, T, C);
+    textbook::NormSaved<double> embedding_saved, final_saved;
+    textbook::embedding_forward(embedded.data(), batch.tokens, p(t.token), N, C);
+    if (t.position) textbook::learned_position_forward(embedded.data(), p(t.position), 0, B, T, C);
+    textbook::norm_forward(x.data(), embedding_saved, embedded.data(), norm(t.embedding_norm, weights), N, C);
+    textbook::dropout_forward(x.data(), mask.data(), N * C);
+    std::vector<Layer> layers;
+    for (int l = 0; l < config.n_layer; ++l) {
+      const Block& block = t.blocks[l];
+      Layer& layer = layers.emplace_back(Layer{{*this, block, l}, {*this, block, l}});
+      const Doubles& in = l == 0 ? x : layers[l - 1].y;
+      layer.middle.resize(N * C), layer.y.resize(N * C);
+      textbook::branch_forward(layer.middle.data(), layer.attention_saved, in.data(),
+                               branch(block.attention, weights), layer.attention, N, C);
+      textbook::branch_forward(layer.y.data(), layer.ffn_saved, layer.middle.data(),
+                               branch(block.ffn, weights), layer.ffn, N, C);
+    }
+    const Doubles& last = layers.back().y;
+    textbook::norm_forward(y.data(), final_saved, last.data(), norm(t.final_norm, weights), N, C);
+    const Linear head{t.head ? t.head : t.token, nullptr};
+    linear(logits, y.data(), head, C, V);
+    textbook::cross_entropy_forward(losses.data(), logits.data(), batch.targets, N, V);
+
+    Doubles dlogits(N * V), d(N * C), dy(N * C);
+    textbook::cross_entropy_backward(dlogits.data(), logits.data(), batch.targets, scale, N, V);
+    linear_backward(dy.data(), dlogits.data(), y.data(), head, C, V);
+    textbook::norm_backward(d.data(), norm(t.final_norm, gradients), dy.data(), last.data(), final_saved,
+                            norm(t.final_norm, weights), N, C);
+    for (int l = config.n_layer - 1; l >= 0; --l) {
+      const Block& block = t.blocks[l];
+      Layer& layer = layers[l];
+      const Doubles& in = l == 0 ? x : layers[l - 1].y;
+      textbook::branch_backward(dy.data(), branch(block.ffn, gradients), d.data(), layer.middle.data(),
+                                layer.ffn_saved, branch(block.ffn, weights), layer.ffn, N, C);
+      textbook::branch_backward(d.data(), branch(block.attention, gradients), dy.data(), in.data(),
+                                layer.attention_saved, branch(block.attention, weights), layer.attention, N,
+                                C);
+    }
+    textbook::dropout_backward(d.data(), mask.data(), N * C);
+    textbook::norm_backward(dy.data(), norm(t.embedding_norm, gradients), d.data(), embedded.data(),
+                            embedding_saved, norm(t.embedding_norm, weights), N, C);
+    if (t.position) textbook::learned_position_backward(g(t.position), dy.data(), B, T, C);
+    textbook::embedding_backward(g(t.token), batch.tokens, dy.data(), N, C);
+    double sum = 0;
+    for (const double loss : losses) sum += loss;
+    return sum;
+  }
+};
+
+// Gains 1 ± .3, biases ± .1, matrices so large that attention is far from uniform.
+void randomise(Model& model) {
+  for (const TensorSpec& spec : model.table) {
+    const bool matrix = spec.shape.size() > 1, gain = !matrix && spec.start.mean == 1;
+    const float deviation = matrix ? std::sqrt(2.f / (spec.shape[0] + spec.shape[1])) : gain ? .3f : .1f;
+    const std::vector<float> w = random_floats(spec.size(), spec.offset + 1, gain, deviation);
+    std::copy(w.begin(), w.end(), model.weights.get() + spec.offset);
+  }
+}
+
+void compare_models(const std::string& placement, NormKind kind, bool llama, float dropout_p) {
+  Config config;
+  config.placement = placement, config.norm = kind, config.dropout = dropout_p;
+  config.n_layer = 2, config.n_head = 4, config.channels = 12, config.head_dim = 6, config.context = 11;
+  config.vocab_size = 13;
+  config.position = llama ? Position::rope : Position::learned;
+  config.activation = llama ? Activation::swiglu : Activation::gelu;
+  config.bias = config.tied = !llama;
+  config.kv_heads = llama ? 2 : 4;
+  config.embedding_norm = llama;
+  Model model(config);
+  randomise(model);
+  const std::string name = "model vs textbook/" + placement + " " + name_of(kNormKinds, kind) +
+                           (llama ? " llama" : " gpt2") + (dropout_p > 0 ? " dropout/" : "/");
+
+  const int B = 3, T = 9;
+  const Dropout dropout{dropout_p, 3, 4, 5};
+  const std::vector<int> tokens = random_ints(B * T, 1, 13);
+  std::vector<int> targets = random_ints(B * T, 2, 13);
+  targets[4] = kIgnore;
+  const Batch batch{tokens.data(), targets.data(), B, T};
+  Activations activations = allocate_activations(model.config, B, T, true);
+  TextbookModel textbook{.model = model, .B = B, .T = T, .dropout = dropout};
+  const float scale = 1.f / (B * T - 1);
+  const double want = textbook.loss_and_gradients(batch, scale);
+  const double loss = model_loss_and_gradients(model, activations, batch, scale, dropout);
+  check_error(name + "loss", std::fabs(loss / want - 1), kTolerance);
+  for (const TensorSpec& spec : model.table) {
+    // Without RoPE a key bias adds the same to all scores of a row: its gradient is zero but for rounding.
+    if (spec.name.ends_with("attention.k.bias") && !llama) continue;
+    check_close(name + spec.name, {model.gradients.get() + spec.offset, spec.size()},
+                {&textbook.gradients[spec.offset], spec.size()}, kModelTolerance);
+  }
+  if (dropout_p > 0) return;
+  check_error(name + "loss alone", std::fabs(model_loss(model, activations, batch) / want - 1), kTolerance);
+
+  // The first sequence once more, in pieces, with keys and values from the cache.
+  const Activations without_backward = allocate_activations(model.config, 1, T, false);
+  ModelCache cache(model.config);
+  for (const int piece : {1, 4, 1, 3}) {
+    const float* logits = model_logits(model, without_backward, cache, tokens.data() + cache.past, piece);
+    const size_t row = size_t(cache.past - 1) * config.vocab_size;
+    check_close(name + "cached logits", {logits, size_t(config.vocab_size)},
+                {&textbook.logits[row], size_t(config.vocab_size)}, kModelTolerance);
+  }
+  CHECK(cache.past == T);
+}
+
+}  // namespace
+
+TEST_CASE("the model agrees with the textbook, every placement, with and without dropout",
+          "[model][textbook]") {
+  for (const Placement& row : placements())
+    for (const NormKind kind : {NormKind::layernorm, NormKind::rmsnorm})
+      for (const bool llama : {false, true})
+        for (const float dropout : {0.f, .2f}) compare_models(row.name, kind, llama, dropout);
+}

@@ -1,0 +1,71 @@
+#pragma once
+// What the tests of the textbook share: its layers, and small pieces of models put together from them.
+
+#include <complex>
+
+#include "check.hpp"
+#include "layers/activation.hpp"
+#include "layers/cross_entropy.hpp"
+#include "layers/embedding.hpp"
+#include "layers/model.hpp"
+#include "layers/optimizer.hpp"
+#include "layers/textbook/activation.hpp"
+#include "layers/textbook/adamw.hpp"
+#include "layers/textbook/attention.hpp"
+#include "layers/textbook/cross_entropy.hpp"
+#include "layers/textbook/dropout.hpp"
+#include "layers/textbook/embedding.hpp"
+#include "layers/textbook/linear.hpp"
+#include "layers/textbook/position.hpp"
+#include "layers/textbook/residual.hpp"
+
+using Doubles = std::vector<double>;
+template <class Number>
+using Tensors = std::vector<std::vector<Number>>;
+
+inline Doubles random_doubles(size_t n, uint64_t seed, float mean = 0, float deviation = 1) {
+  return widen(random_floats(n, seed, mean, deviation));
+}
+
+// f = F(u), f[n,c] = u[n,c]·u[n,c+1]: something that mixes channels, to put into a residual branch.
+template <class Number>
+struct Neighbours {
+  size_t N, C;
+  size_t next(size_t i) const { return (i + 1) % C == 0 ? i + 1 - C : i + 1; }
+  void forward(Number* f, const Number* u) const {
+    for (size_t i = 0; i < N * C; ++i) f[i] = u[i] * u[next(i)];
+  }
+  void backward(Number* du, const Number* df, const Number* u) const {
+    std::fill_n(du, N * C, Number(0));
+    for (size_t i = 0; i < N * C; ++i) {
+      du[i] += df[i] * u[next(i)];
+      du[next(i)] += df[i] * u[i];
+    }
+  }
+};
+
+// Tensors 1, 2: gain and bias of norm_in; 3, 4: of norm_out; 5, 6: of norm_sum; where the placement has them.
+template <class Number>
+textbook::Branch<Number> branch_of(const Placement& row, Tensors<Number>& t, bool centred = true) {
+  const auto norm = [&](bool there, size_t at) {
+    return there ? textbook::Norm<Number>{centred, 1e-5, t[at].data(), t[at + 1].data()}
+                 : textbook::Norm<Number>{};
+  };
+  return {norm(row.norm_in, 1), norm(row.norm_out, 3), norm(row.norm_sum, 5), 1.7};
+}
+
+inline constexpr Activation kKinds[] = {Activation::gelu, Activation::gelu_tanh, Activation::relu,
+                                 Activation::swiglu};
+inline int width_of(Activation kind, int F) { return kind == Activation::swiglu ? 2 * F : F; }
+
+// What the product's dropout multiplies attention's weights by, (B,H,T,T).
+inline Doubles attention_multipliers(const Dropout& dropout, int layer, int B, int H, int T) {
+  std::vector<float> m(B * H * T * T, 1);
+  for (int row = 0; row < B * H * T; ++row) {
+    const uint64_t i = row % T, h = row / T % H, b = row / T / H;
+    if (dropout.p > 0)
+      dropout_line(m.data() + row * T, dropout.key(b, layer, DropoutSite::attention, h << 32 | i), dropout.p,
+                   0, T);
+  }
+  return widen(m);
+}
