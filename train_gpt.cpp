@@ -68,8 +68,7 @@ struct StepResult {
   bool clipped;
 };
 
-// Step counts from 0.
-StepResult train_step(Trainer& t, int64_t step, double lr) {
+StepResult train_step(Trainer& t, int64_t step, double lr) {  // step counts from 0
   const TrainOptions& o = t.o;
   const int T = t.model.config.context;
   const float scale = 1.f / static_cast<float>(t.tokens_per_step());
@@ -155,7 +154,7 @@ Trainer prepare(const Command& given) {
 }
 
 // --for: how many steps fit into the time, validations included. Times steps with a learning rate of 0, which
-// leave the weights as they are, and clears the moments they leave behind.
+// leave the weights as they are, and puts the moments back to what they were.
 int64_t steps_for(Trainer& t) {
   const int kSteps = 20;
   train_step(t, 0, 0);
@@ -168,6 +167,7 @@ int64_t steps_for(Trainer& t) {
     seconds += validation.seconds() / static_cast<double>(t.o.eval_every);
   }
   for (Buffer* moment : {&t.moments.m, &t.moments.v}) std::fill_n(moment->get(), t.model.floats, 0.f);
+  if (t.o.resume) load_checkpoint(t.path(kLast), t.model, &t.moments);
   return std::max<int64_t>(1, static_cast<int64_t>(parse_seconds(t.o.time_limit) / seconds));
 }
 

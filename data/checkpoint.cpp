@@ -221,3 +221,10 @@ void load_checkpoint(const std::string& path, Model& model, Moments* moments) {
   }
   reader.verify();
 }
+
+TrainedModel load_trained_model(const std::string& path) {
+  const CheckpointHeader header = read_checkpoint_header(path);
+  TrainedModel trained{path, header, Model(header.options.config, false)};
+  load_checkpoint(path, trained.model, nullptr);
+  return trained;
+}

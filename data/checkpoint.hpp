@@ -41,6 +41,14 @@ void save_checkpoint(const std::string& path, const CheckpointHeader& header, co
 // Throws std::runtime_error for what is no checkpoint, of another version, truncated or corrupted.
 CheckpointHeader read_checkpoint_header(const std::string& path);
 
+// A trained model for use: weights, no gradients.
+struct TrainedModel {
+  std::string path;
+  CheckpointHeader header;
+  Model model;
+};
+TrainedModel load_trained_model(const std::string& path);
+
 // Reads the weights, and the moments where asked for, into a model of the same shape. Throws std::runtime_error
 // naming the first tensor that differs, with what was expected and what was found.
 void load_checkpoint(const std::string& path, Model& model, Moments* moments);

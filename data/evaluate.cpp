@@ -33,11 +33,8 @@ double evaluate(const Model& model, const Activations& activations, const Datase
 }
 
 void run_eval(const EvalOptions& options) {
-  const std::string path = find_checkpoint(options.checkpoint);
-  const CheckpointHeader header = read_checkpoint_header(path);
   use_threads(options.threads);
-  Model model(header.options.config, false);
-  load_checkpoint(path, model, nullptr);
+  const auto [path, header, model] = load_trained_model(find_checkpoint(options.checkpoint));
   const Dataset data = load_for_evaluation(options.data, header.tokenizer, model.config.context);
   const Activations activations = allocate_activations(model.config, options.batch, model.config.context, false);
   const Stopwatch clock;

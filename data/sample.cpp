@@ -50,12 +50,10 @@ std::string sample_of(const Model& model, const Tokenizer& tokenizer, int length
 }
 
 void run_sample(const SampleOptions& options) {
-  const std::string path = find_checkpoint(options.checkpoint);
-  const CheckpointHeader header = read_checkpoint_header(path);
   use_threads(options.threads);
-  Model model(header.options.config, false);
-  load_checkpoint(path, model, nullptr);
-  std::fprintf(stderr, "%s, step %lld\n", path.c_str(), static_cast<long long>(header.step));
+  const TrainedModel trained = load_trained_model(find_checkpoint(options.checkpoint));
+  const Model& model = trained.model;
+  std::fprintf(stderr, "%s, step %lld\n", trained.path.c_str(), static_cast<long long>(trained.header.step));
 
   std::string prompt = options.prompt;
   if (!options.prompt_given && !isatty(STDIN_FILENO)) prompt = read_file("-");
@@ -68,6 +66,6 @@ void run_sample(const SampleOptions& options) {
                  model.config.context, std::max(1, model.config.context / 2), model.config.context);
   };
   print(prompt);
-  generate_text(model, header.tokenizer, prompt, options.length, options.sampling, print, beyond);
+  generate_text(model, trained.header.tokenizer, prompt, options.length, options.sampling, print, beyond);
   print("\n");
 }

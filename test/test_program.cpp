@@ -145,6 +145,16 @@ TEST_CASE("--for chooses the number of steps and writes it down", "[program]") {
   CHECK(losses_in(f.read("r/metrics.csv")) == losses_in(f.read("again/metrics.csv")));
 }
 
+TEST_CASE("--for times a resumed run without disturbing it", "[program]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt --schedule constant" + kSmall;
+  REQUIRE(f.run(words + "--steps 4 --out r").status == 0);
+  REQUIRE(f.run("train --out r --resume --for 1s --quiet").status == 0);
+  const std::string steps = std::to_string(read_checkpoint_header(f.path("r/checkpoint.bin")).options.steps);
+  REQUIRE(f.run(words + "--out whole --steps " + steps).status == 0);
+  CHECK(same_bits(weights_in(f.path("whole/checkpoint.bin")), weights_in(f.path("r/checkpoint.bin"))));
+}
+
 TEST_CASE("compare trains every cell and shows one that diverges", "[program]") {
   const Corpus f;
   const Outcome o = f.run("compare --data stories.txt --steps 8 --clip 0 --warmup 0 --out c --grid placement=post,none lr=1e-3,1e6" +
