@@ -1,18 +1,20 @@
-// The scheme of BLIS (Van Zee & van de Geijn 2015): a panel of A and one of B are packed so that the innermost
+// The scheme of BLIS (Van Zee & van de Geijn 2015): a block of A and a slice of B are packed so that the innermost
 // loop reads both from consecutive memory, and that loop, the register tile, does nothing but multiply and add:
 //
-//   for jc in N by NC                 a slice of B's columns
-//     for pc in K by KC               ... and of the inner dimension: packed into panels NR wide
-//       for ic in M by MC             a block of A's rows: packed into panels MR high
-//         for each NR panel of B      (stays in L1)
-//           for each MR panel of A    (streams from L2)
+//   for pc in K by KC                 a slice of the inner dimension
+//     for jc in N by NC               ... and of B's columns: packed into panels NR wide
+//       for ic in M by MC             a block of A's rows: packed into panels at most MR high
+//         for each panel of B         (stays in L1)
+//           for each panel of A       (streams from L2)
 //             tile: MR × NR sums in registers over KC
 //
-// Edges are packed with zeros, so there is one tile and no special case in it.
+// Threads share nothing: C is cut into one rectangle a thread, and each packs what it needs itself. That packs
+// one operand as often as there are threads beside each other, and saves every barrier but the last.
 
 #include "gemm.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "parallel.hpp"
 #include "simd.hpp"
@@ -23,23 +25,133 @@ namespace {
 using simd::Vec;
 using simd::W;
 
-// MR × NR sums plus two vectors of B and one of A must fit into the registers: 32 of them on AVX-512 and NEON,
-// 16 elsewhere.
+// MR × NR sums, three vectors of B and one of A must fit into the registers: 32 of them on AVX-512 and NEON, 16
+// elsewhere.
 #if defined(__AVX512F__) || defined(__aarch64__)
-constexpr int MR = 12;
+constexpr int MR = 8;
 #else
-constexpr int MR = 6;
+constexpr int MR = 4;
 #endif
-constexpr int NR = 2 * W;
-constexpr int KC = 256;             // a KC × NR panel of B fills about half of L1
-constexpr int MC = 40 * MR;         // an MC × KC block of A fills about half of L2
-constexpr int NC = 96 * NR;         // a KC × NC slice of B stays in L3
+constexpr int NR = 3 * W;
+constexpr int KC = 256;      // words: a KC × MR panel of A and the KC × NR panel of B meet in L1
+constexpr int MC = 32 * MR;  // an MC × KC block of A and a KC × NC slice of B share L2
+constexpr int NC = 16 * NR;
 
-struct Workspace {
-  Buffer a, b;
-  Workspace(int rows, int columns)
-      : a(allocate(static_cast<size_t>(rows) * KC)), b(allocate(static_cast<size_t>(columns) * KC)) {}
+// ---- what a word of a panel is ---------------------------------------------------------------------------
+
+// A packed panel is made of words of 32 bits, each with kSteps numbers that follow each other along k. Beyond
+// the matrix they are zero.
+struct Fp32 {
+  static constexpr int kSteps = 1;
+  // W words of one line that lies along k; n numbers are left.
+  static Vec along(const float* p, int n) { return simd::load(p, std::min(n, W)); }
+  // One word of each of W lines beside each other, k steps `step` apart; n lines and k numbers are left.
+  static Vec across(const float* p, size_t, int n, int) { return simd::load(p, std::min(n, W)); }
+  static Vec multiply_add(Vec sum, Vec a, Vec b) { return sum + a * b; }
 };
+
+#if defined(__AVX512BF16__)
+struct Bf16 {
+  static constexpr int kSteps = 2;
+  static Vec along(const float* p, int n) {
+    return simd::bf16_neighbours(simd::load(p, std::min(n, W)), n > W ? simd::load(p + W, std::min(n - W, W)) : Vec{});
+  }
+  static Vec across(const float* p, size_t step, int n, int k) {
+    return simd::bf16_pairs(simd::load(p, std::min(n, W)), k > 1 ? simd::load(p + step, std::min(n, W)) : Vec{});
+  }
+  static Vec multiply_add(Vec sum, Vec a, Vec b) { return simd::bf16_dot(sum, a, b); }
+};
+#else
+using Bf16 = Fp32;
+#endif
+
+template <class Format>
+int words_of(int k) { return (k + Format::kSteps - 1) / Format::kSteps; }
+
+// ---- packing ---------------------------------------------------------------------------------------------
+
+// Packs `lines` ≤ width lines (rows of A, columns of B) of k numbers each: word w of line i goes to
+// to[w·width + i], and zero where there is no line. `line` and `step` are the distances in memory from line to
+// line and along k; one of them is 1.
+template <class Format, int width>
+void pack(float* to, const float* from, size_t line, size_t step, int lines, int k) {
+  constexpr int kSteps = Format::kSteps, kGroup = std::min(width, W);
+  const int words = words_of<Format>(k);
+  if (step != 1) {  // lines lie beside each other, as the panel wants them
+    for (int w = 0; w < words; ++w)
+      for (int i = 0; i < width; i += kGroup)
+        simd::store(to + w * width + i,
+                    Format::across(from + w * kSteps * step + i, step, std::clamp(lines - i, 0, kGroup), k - w * kSteps),
+                    kGroup);
+    return;
+  }
+  for (int i0 = 0; i0 < width; i0 += kGroup)  // kGroup lines × W words are turned in registers
+    for (int w0 = 0; w0 < words; w0 += W) {
+      Vec v[kGroup];
+#pragma GCC unroll 16
+      for (int i = 0; i < kGroup; ++i)
+        v[i] = i0 + i < lines ? Format::along(from + (i0 + i) * line + w0 * kSteps, k - w0 * kSteps) : Vec{};
+      simd::turn(v);
+      const int left = (words - w0) * kGroup;
+#pragma GCC unroll 16
+      for (int q = 0; q < kGroup; ++q) // W / kGroup words in a vector
+        if (q * W < left) simd::store(to + (w0 * width + q * (W/kGroup)*width) + i0, v[q], std::min(W, left - q * W));
+    }
+}
+
+// ---- the register tile -----------------------------------------------------------------------------------
+
+// What becomes of a tile's sums: c = [c +] [bias +] sums, in the first `columns` columns.
+struct Target {
+  float* c;
+  size_t ldc;
+  const float* bias;
+  bool add;
+  int columns;
+};
+
+// rows × (vectors·W) sums over `words` words; a holds MR words a step and b NR.
+template <class Format, int rows, int vectors>
+void tile(const Target& t, const float* a, const float* b, int words) {
+  Vec sum[rows][vectors];
+#pragma GCC unroll 8
+  for (int i = 0; i < rows; ++i)
+    for (int j = 0; j < vectors; ++j) sum[i][j] = Vec{};
+#pragma GCC unroll 4
+  for (int w = 0; w < words; ++w, a += MR, b += NR) {
+    Vec right[vectors];
+    for (int j = 0; j < vectors; ++j) right[j] = simd::load(b + j * W);
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; ++i) {
+      const Vec left = simd::all(a[i]);
+      for (int j = 0; j < vectors; ++j) sum[i][j] = Format::multiply_add(sum[i][j], left, right[j]);
+    }
+  }
+#pragma GCC unroll 3
+  for (int j = 0; j < vectors; ++j) {
+    const int lanes = std::min(W, t.columns - j * W);
+    const float* bias = t.bias ? t.bias + j * W : nullptr;
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; ++i) {
+      float* c = t.c + i * t.ldc + j * W;
+      Vec out = sum[i][j];
+      if (t.add) out += simd::load(c, lanes);
+      if (bias) out += simd::load(bias, lanes);
+      simd::store(c, out, lanes);
+    }
+  }
+}
+
+// A tile for every number of rows and of vectors: edges cost what they are worth.
+using Tile = void (*)(const Target&, const float*, const float*, int);
+template <class Format, int... row>
+constexpr std::array<std::array<Tile, 3>, MR> tiles_of(std::integer_sequence<int, row...>) {
+  return {{{tile<Format, row + 1, 1>, tile<Format, row + 1, 2>, tile<Format, row + 1, 3>}...}};
+}
+template <class Format>
+constexpr auto kTiles = tiles_of<Format>(std::make_integer_sequence<int, MR>());
+
+// ---- the loops around it ---------------------------------------------------------------------------------
 
 struct Product {
   float* c;
@@ -49,108 +161,95 @@ struct Product {
   GemmOptions options;
 };
 
-// c (MR, NR) = [c +] a b over kc steps; a holds MR floats a step, b NR.
-template <bool kAccumulate>
-inline void tile(float* c, size_t ldc, const float* a, const float* b, int kc) {
-  Vec sum[MR][2] = {};
-  for (int k = 0; k < kc; ++k, a += MR, b += NR) {
-    const Vec b0 = simd::load(b), b1 = simd::load(b + W);
-    for (int i = 0; i < MR; ++i) {
-      sum[i][0] += a[i] * b0;
-      sum[i][1] += a[i] * b1;
-    }
-  }
-  for (int i = 0; i < MR; ++i)
-    for (int j = 0; j < 2; ++j) {
-      float* p = c + i * ldc + j * W;
-      simd::store(p, kAccumulate ? simd::load(p) + sum[i][j] : sum[i][j]);
-    }
+// Rows of a panel: as even as can be, so that 9 rows are 5 + 4 and not 8 + 1.
+int panel_height(int rows) {
+  const int panels = (rows + MR - 1) / MR;
+  return (rows + panels - 1) / panels;
 }
 
-// Packs `lines` ≤ P lines of kc elements each: to[k·P + i] = line i at step k, zeros in the missing lines.
-// For A a line is a row, for B a column; `line` and `step` are the distances in memory.
-template <int P>
-void pack(float* to, const float* from, size_t line, size_t step, int lines, int kc) {
-  if (lines == P && line == 1) {
-    for (int k = 0; k < kc; ++k)
-      for (int i = 0; i < P; ++i) to[k * P + i] = from[k * step + i];
-    return;
-  }
-  for (int i = 0; i < lines; ++i)
-    for (int k = 0; k < kc; ++k) to[k * P + i] = from[i * line + k * step];
-  for (int i = lines; i < P; ++i)
-    for (int k = 0; k < kc; ++k) to[k * P + i] = 0;
-}
+struct Workspace {
+  Buffer a = allocate(static_cast<size_t>(MC) * KC), b = allocate(static_cast<size_t>(NC) * KC);
+};
 
-// One tile of C, cut to what is inside C. The first slice of K starts from the bias or, where it accumulates,
-// from C; all others add.
-void write_tile(const Product& p, int i0, int j0, const float* a, const float* b, int kc, bool first) {
-  const int rows = std::min(MR, p.M - i0), columns = std::min(NR, p.N - j0);
-  float* c = p.c + i0 * p.ldc + j0;
-  const bool add = !first || p.options.accumulate;
-  const float* bias = first ? p.options.bias : nullptr;
-  if (rows == MR && columns == NR && !bias) {
-    add ? tile<true>(c, p.ldc, a, b, kc) : tile<false>(c, p.ldc, a, b, kc);
-    return;
-  }
-  alignas(64) float t[MR * NR];
-  tile<false>(t, NR, a, b, kc);
-  for (int i = 0; i < rows; ++i)
-    for (int j = 0; j < columns; ++j) {
-      float& out = c[i * p.ldc + j];
-      out = t[i * NR + j] + (add ? out : 0) + (bias ? bias[j0 + j] : 0);
-    }
-}
-
-int panels(int n, int width) { return (n + width - 1) / width; }
-
-// share(n, f) runs f(begin, end) over [0, n), split among the calling threads, and waits for all of them.
-template <class Share>
-void multiply(const Product& p, const Workspace& work, int mc, int nc, Share share) {
-  for (int jc = 0; jc < p.N; jc += nc)
-    for (int pc = 0; pc < p.K; pc += KC) {
-      const int columns = std::min(nc, p.N - jc), kc = std::min(KC, p.K - pc);
-      const int b_panels = panels(columns, NR);
-      for (int ic = 0; ic < p.M; ic += mc) {
-        const int rows = std::min(mc, p.M - ic), a_panels = panels(rows, MR);
-        const int b_todo = ic == 0 ? b_panels : 0;
-        share(a_panels + b_todo, [&](int begin, int end) {
-          for (int q = begin; q < end; ++q)
-            if (q < a_panels)
-              pack<MR>(work.a.get() + static_cast<size_t>(q) * MR * kc,
-                       p.a.data + (ic + q * MR) * p.a.row + pc * p.a.col, p.a.row, p.a.col,
-                       std::min(MR, rows - q * MR), kc);
-            else
-              pack<NR>(work.b.get() + static_cast<size_t>(q - a_panels) * NR * kc,
-                       p.b.data + pc * p.b.row + (jc + (q - a_panels) * NR) * p.b.col, p.b.col, p.b.row,
-                       std::min(NR, columns - (q - a_panels) * NR), kc);
-        });
-        share(a_panels * b_panels, [&](int begin, int end) {
-          for (int t = begin; t < end; ++t) {
-            const int j = t / a_panels, i = t % a_panels;
-            write_tile(p, ic + i * MR, jc + j * NR, work.a.get() + static_cast<size_t>(i) * MR * kc,
-                       work.b.get() + static_cast<size_t>(j) * NR * kc, kc, pc == 0);
+template <class Format>
+void multiply(const Product& p) {
+  thread_local const Workspace work;
+  constexpr int kDepth = KC * Format::kSteps;
+  for (int pc = 0; pc < p.K; pc += kDepth) {
+    const int k = std::min(kDepth, p.K - pc), words = words_of<Format>(k);
+    for (int jc = 0; jc < p.N; jc += NC) {
+      const int columns = std::min(NC, p.N - jc);
+      const auto b_panel = [&](int j) { return work.b.get() + static_cast<size_t>(j) * words; };
+      for (int j = 0; j < columns; j += NR)
+        pack<Format, NR>(b_panel(j), p.b.data + pc * p.b.row + (jc + j) * p.b.col, p.b.col, p.b.row,
+                         std::min(NR, columns - j), k);
+      for (int ic = 0; ic < p.M; ic += MC) {
+        const int rows = std::min(MC, p.M - ic), height = panel_height(rows);
+        const auto a_panel = [&](int i) { return work.a.get() + static_cast<size_t>(i / height) * MR * words; };
+        for (int i = 0; i < rows; i += height)
+          pack<Format, MR>(a_panel(i), p.a.data + (ic + i) * p.a.row + pc * p.a.col, p.a.row, p.a.col,
+                           std::min(height, rows - i), k);
+        for (int j = 0; j < columns; j += NR) {
+          const int width = std::min(NR, columns - j);
+          const float* bias = pc == 0 && p.options.bias ? p.options.bias + jc + j : nullptr;
+          for (int i = 0; i < rows; i += height) {
+            const Target target{p.c + (ic + i) * p.ldc + jc + j, p.ldc, bias, pc > 0 || p.options.accumulate, width};
+            const Tile run = kTiles<Format>[std::min(height, rows - i) - 1][(width - 1) / W];
+            run(target, a_panel(i), b_panel(j), words);
           }
-        });
+        }
       }
     }
+  }
+}
+
+void multiply(const Product& p) {
+  p.options.matmul == Matmul::bf16 ? multiply<Bf16>(p) : multiply<Fp32>(p);
+}
+
+// ---- sharing among threads -------------------------------------------------------------------------------
+
+// C in `down` × `across` rectangles, one a thread, so that the least is packed twice: the rows of A `across` times
+// and the columns of B `down` times.
+struct Grid {
+  int down, across;
+};
+Grid grid_of(int M, int N, int threads) {
+  Grid best{1, threads};
+  double least = 0;
+  for (int down = 1; down <= threads; ++down) {
+    if (threads % down) continue;
+    const int across = threads / down;
+    const double packed = static_cast<double>(M) * across + static_cast<double>(N) * down;
+    if (down == 1 || packed < least) best = {down, across}, least = packed;
+  }
+  return best;
+}
+
+// The end of the q-th of n parts of `size`, at a multiple of `step`.
+int part_end(int size, int step, int q, int n) {
+  const long long steps = (size + step - 1) / step;
+  return static_cast<int>(std::min<long long>(size, steps * q / n * step));
 }
 
 void multiply_parallel(const Product& p) {
-  static const Workspace work(MC, NC);
-  if (static_cast<size_t>(p.M) * p.N * p.K < 4 * kWorthSharing || max_threads() == 1) {
-    multiply(p, work, MC, NC, [](int n, auto f) { f(0, n); });
-    return;
-  }
-#pragma omp parallel
-  multiply(p, work, MC, NC, [](int n, auto f) {
-#ifdef _OPENMP
-    const long long thread = omp_get_thread_num(), threads = omp_get_num_threads();
-#else
-    const long long thread = 0, threads = 1;
-#endif
-    f(static_cast<int>(n * thread / threads), static_cast<int>(n * (thread + 1) / threads));
-#pragma omp barrier
+  const bool share = static_cast<double>(p.M) * p.N * p.K >= 4. * kWorthSharing;
+  const int threads = share ? max_threads() : 1;
+  const Grid grid = grid_of(p.M, p.N, threads);
+  parallel_for(threads, 1, kWorthSharing, [&](int begin, int end) {
+    for (int thread = begin; thread < end; ++thread) {
+      const int row = thread / grid.across, column = thread % grid.across;
+      const int i0 = part_end(p.M, 1, row, grid.down), i1 = part_end(p.M, 1, row + 1, grid.down);
+      const int j0 = part_end(p.N, W, column, grid.across), j1 = part_end(p.N, W, column + 1, grid.across);
+      if (i0 == i1 || j0 == j1) continue;
+      Product part = p;
+      part.c += i0 * p.ldc + j0;
+      part.a.data += i0 * p.a.row;
+      part.b.data += j0 * p.b.col;
+      part.M = i1 - i0, part.N = j1 - j0;
+      if (part.options.bias) part.options.bias += j0;
+      multiply(part);
+    }
   });
 }
 
@@ -171,8 +270,7 @@ void gemm_tn(float* c, const float* a, const float* b, int M, int N, int K, Gemm
 }
 
 void gemm_serial(float* c, size_t ldc, MatrixView a, MatrixView b, int M, int N, int K, bool accumulate) {
-  constexpr int kRows = 8 * MR, kColumns = 4 * NR;
-  thread_local const Workspace work(kRows, kColumns);
-  multiply({c, ldc, a, b, M, N, K, {nullptr, accumulate}}, work, kRows, kColumns,
-           [](int n, auto f) { f(0, n); });
+  multiply({c, ldc, a, b, M, N, K, {nullptr, accumulate}});
 }
+
+bool gemm_has_bf16() { return simd::kHasBf16; }

@@ -7,12 +7,18 @@
 //
 // All matrices are row-major and dense. `accumulate` adds to C instead of writing it; `bias` (N) is added to
 // every row. Each element is summed over k in one fixed order, whatever the number of threads.
+//
+// With `bf16` both operands are rounded to bfloat16 (8 bits of precision) while they are read; products and sums
+// stay float. Where gemm_has_bf16() is false the option does nothing.
 
 #include <cstddef>
+
+enum class Matmul { fp32, bf16 };
 
 struct GemmOptions {
   const float* bias = nullptr;
   bool accumulate = false;
+  Matmul matmul = Matmul::fp32;
 };
 
 void gemm_nt(float* c, const float* a, const float* b, int M, int N, int K, GemmOptions options = {});
@@ -20,6 +26,7 @@ void gemm_nn(float* c, const float* a, const float* b, int M, int N, int K, Gemm
 void gemm_tn(float* c, const float* a, const float* b, int M, int N, int K, GemmOptions options = {});
 
 // Element (i, j) lies at data[i·row + j·col]: a matrix, its transpose, or a slice of columns of a wider one.
+// One of row and col is 1.
 struct MatrixView {
   const float* data;
   size_t row, col;
@@ -27,3 +34,6 @@ struct MatrixView {
 
 // The same on one thread, for use inside a parallel loop: C (M,N) with rows `ldc` apart, A (M,K), B (K,N).
 void gemm_serial(float* c, size_t ldc, MatrixView a, MatrixView b, int M, int N, int K, bool accumulate);
+
+// Does this processor multiply bf16 numbers? Decided when the program is built.
+bool gemm_has_bf16();

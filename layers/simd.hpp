@@ -5,6 +5,11 @@
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 namespace simd {
 
@@ -32,13 +37,21 @@ inline void store(float* p, Vec v) { std::memcpy(p, &v, sizeof v); }
 // The first n lanes; the others are `fill`. With n == W known at compile time these are plain load and store.
 inline Vec load(const float* p, int n, float fill = 0) {
   if (n == W) return load(p);
+#if defined(__AVX512F__)
+  return _mm512_mask_loadu_ps(all(fill), static_cast<__mmask16>((1u << n) - 1), p);
+#else
   Vec v = all(fill);
   for (int i = 0; i < n; ++i) v[i] = p[i];
   return v;
+#endif
 }
 inline void store(float* p, Vec v, int n) {
   if (n == W) return store(p, v);
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), v);
+#else
   for (int i = 0; i < n; ++i) p[i] = v[i];
+#endif
 }
 
 // Calls f(i, lanes) for i = 0, W, 2W, ... < n: whole vectors first, then the rest with lanes < W.
@@ -51,6 +64,44 @@ inline void sweep(int n, F f) {
 
 inline Vec max(Vec a, Vec b) { return a > b ? a : b; }
 inline Vec min(Vec a, Vec b) { return a < b ? a : b; }
+
+// Turns n lines of W numbers (n a power of two) into W groups of n: read as one array, v[i·W + j] moves to j·n + i.
+// Each of log₂n perfect shuffles interleaves vector i with vector i + n/2.
+template <int n, int... lane>
+inline void turn(Vec (&v)[n], std::integer_sequence<int, lane...>) {
+  for (int stage = 1; stage < n; stage *= 2) {
+    Vec t[n];
+    for (int i = 0; i < n / 2; ++i) {
+      t[2 * i] = __builtin_shufflevector(v[i], v[i + n / 2], (lane / 2 + lane % 2 * W)...);
+      t[2 * i + 1] = __builtin_shufflevector(v[i], v[i + n / 2], (W / 2 + lane / 2 + lane % 2 * W)...);
+    }
+    for (int i = 0; i < n; ++i) v[i] = t[i];
+  }
+}
+template <int n>
+inline void turn(Vec (&v)[n]) { turn(v, std::make_integer_sequence<int, W>()); }
+
+// A word is what a lane of 32 bits holds: one float, or two bf16 numbers, the first in its low half. The processor
+// rounds to nearest even and takes subnormal numbers as zero.
+#if defined(__AVX512BF16__)
+constexpr bool kHasBf16 = true;
+
+// Words from 2W neighbours: (a₀,a₁) (a₂,a₃) ... (b₀,b₁) ...
+inline Vec bf16_neighbours(Vec a, Vec b) { return (Vec)_mm512_cvtne2ps_pbh(b, a); }
+
+// Words from two vectors: (a₀,b₀) (a₁,b₁) ...
+inline Vec bf16_pairs(Vec a, Vec b) {
+  const __m512i halves = (__m512i)_mm512_cvtne2ps_pbh(b, a);
+  const VecI lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  const __m512i order = (__m512i)(lane | (lane + 16) << 16);
+  return (Vec)_mm512_permutexvar_epi16(order, halves);
+}
+
+// sum + a₀·b₀ + a₁·b₁ in every lane
+inline Vec bf16_dot(Vec sum, Vec a, Vec b) { return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b); }
+#else
+constexpr bool kHasBf16 = false;
+#endif
 
 inline double sum(Vec v) {
   double s = 0;
