@@ -8,6 +8,9 @@
 //           for each panel of A       (streams from L2)
 //             tile: MR × NR sums in registers over KC
 //
+// An operand that already lies as the tile reads it is not packed: A where its rows run along k, and B where its
+// columns lie beside each other and too few rows of A pass by to earn the packing back.
+//
 // Threads share nothing: C is cut into one rectangle a thread, and each packs what it needs itself. That packs
 // one operand as often as there are threads beside each other, and saves every barrier but the last.
 
@@ -15,6 +18,7 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 
 #include "parallel.hpp"
 #include "simd.hpp"
@@ -110,20 +114,29 @@ struct Target {
   int columns;
 };
 
-// rows × (vectors·W) sums over `words` words; a holds MR words a step and b NR.
-template <class Format, int rows, int vectors>
-void tile(const Target& t, const float* a, const float* b, int words) {
+// What a tile reads: panels packed by pack(), or the matrix itself. Word w of row i of A is at a[w·MR + i], or at
+// a[i·lda + w] where A is not packed; words w of the columns of B are at b[w·ldb].
+struct Source {
+  const float *a, *b;
+  size_t lda, ldb;
+};
+
+// rows × (vectors·W) sums over `words` words.
+template <class Format, bool a_packed, int rows, int vectors>
+void tile(const Target& t, const Source& source, int words) {
+  const float *a = source.a, *b = source.b;
+  const size_t row = a_packed ? 1 : source.lda, ldb = source.ldb;
   Vec sum[rows][vectors];
 #pragma GCC unroll 8
   for (int i = 0; i < rows; ++i)
     for (int j = 0; j < vectors; ++j) sum[i][j] = Vec{};
 #pragma GCC unroll 4
-  for (int w = 0; w < words; ++w, a += MR, b += NR) {
+  for (int w = 0; w < words; ++w, a += a_packed ? MR : 1, b += ldb) {
     Vec right[vectors];
     for (int j = 0; j < vectors; ++j) right[j] = simd::load(b + j * W);
 #pragma GCC unroll 8
     for (int i = 0; i < rows; ++i) {
-      const Vec left = simd::all(a[i]);
+      const Vec left = simd::all(a[i * row]);
       for (int j = 0; j < vectors; ++j) sum[i][j] = Format::multiply_add(sum[i][j], left, right[j]);
     }
   }
@@ -143,13 +156,15 @@ void tile(const Target& t, const float* a, const float* b, int words) {
 }
 
 // A tile for every number of rows and of vectors: edges cost what they are worth.
-using Tile = void (*)(const Target&, const float*, const float*, int);
-template <class Format, int... row>
-constexpr std::array<std::array<Tile, 3>, MR> tiles_of(std::integer_sequence<int, row...>) {
-  return {{{tile<Format, row + 1, 1>, tile<Format, row + 1, 2>, tile<Format, row + 1, 3>}...}};
+using Tile = void (*)(const Target&, const Source&, int words);
+using Tiles = std::array<std::array<Tile, 3>, MR>;
+template <class Format, bool a_packed, int... row>
+constexpr Tiles tiles_of(std::integer_sequence<int, row...>) {
+  return {{{tile<Format, a_packed, row + 1, 1>, tile<Format, a_packed, row + 1, 2>,
+            tile<Format, a_packed, row + 1, 3>}...}};
 }
-template <class Format>
-constexpr auto kTiles = tiles_of<Format>(std::make_integer_sequence<int, MR>());
+template <class Format, bool a_packed>
+constexpr Tiles kTiles = tiles_of<Format, a_packed>(std::make_integer_sequence<int, MR>());
 
 // ---- the loops around it ---------------------------------------------------------------------------------
 
@@ -174,28 +189,32 @@ struct Workspace {
 template <class Format>
 void multiply(const Product& p) {
   thread_local const Workspace work;
+  constexpr bool kAsItLies = std::is_same_v<Format, Fp32>;  // bf16 has to be rounded first
   constexpr int kDepth = KC * Format::kSteps;
+  const bool pack_a = !kAsItLies || p.a.col != 1, pack_b = !kAsItLies || p.b.col != 1 || p.M > 8 * MR || p.N % W;
+  const Tiles& tiles = pack_a ? kTiles<Format, true> : kTiles<Format, false>;
   for (int pc = 0; pc < p.K; pc += kDepth) {
     const int k = std::min(kDepth, p.K - pc), words = words_of<Format>(k);
     for (int jc = 0; jc < p.N; jc += NC) {
       const int columns = std::min(NC, p.N - jc);
+      const float* b = p.b.data + pc * p.b.row + jc * p.b.col;
       const auto b_panel = [&](int j) { return work.b.get() + static_cast<size_t>(j) * words; };
-      for (int j = 0; j < columns; j += NR)
-        pack<Format, NR>(b_panel(j), p.b.data + pc * p.b.row + (jc + j) * p.b.col, p.b.col, p.b.row,
-                         std::min(NR, columns - j), k);
+      for (int j = 0; pack_b && j < columns; j += NR)
+        pack<Format, NR>(b_panel(j), b + j * p.b.col, p.b.col, p.b.row, std::min(NR, columns - j), k);
       for (int ic = 0; ic < p.M; ic += MC) {
         const int rows = std::min(MC, p.M - ic), height = panel_height(rows);
+        const float* a = p.a.data + ic * p.a.row + pc * p.a.col;
         const auto a_panel = [&](int i) { return work.a.get() + static_cast<size_t>(i / height) * MR * words; };
-        for (int i = 0; i < rows; i += height)
-          pack<Format, MR>(a_panel(i), p.a.data + (ic + i) * p.a.row + pc * p.a.col, p.a.row, p.a.col,
-                           std::min(height, rows - i), k);
+        for (int i = 0; pack_a && i < rows; i += height)
+          pack<Format, MR>(a_panel(i), a + i * p.a.row, p.a.row, p.a.col, std::min(height, rows - i), k);
         for (int j = 0; j < columns; j += NR) {
-          const int width = std::min(NR, columns - j);
           const float* bias = pc == 0 && p.options.bias ? p.options.bias + jc + j : nullptr;
+          const int width = std::min(NR, columns - j);
           for (int i = 0; i < rows; i += height) {
             const Target target{p.c + (ic + i) * p.ldc + jc + j, p.ldc, bias, pc > 0 || p.options.accumulate, width};
-            const Tile run = kTiles<Format>[std::min(height, rows - i) - 1][(width - 1) / W];
-            run(target, a_panel(i), b_panel(j), words);
+            const Source source{pack_a ? a_panel(i) : a + i * p.a.row, pack_b ? b_panel(j) : b + j, p.a.row,
+                                pack_b ? NR : p.b.row};
+            tiles[std::min(height, rows - i) - 1][(width - 1) / W](target, source, words);
           }
         }
       }

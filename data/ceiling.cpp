@@ -1,0 +1,97 @@
+#include "ceiling.hpp"
+
+#include <algorithm>
+
+#include "../layers/parallel.hpp"
+#include "../layers/simd.hpp"
+#include "../layers/tensors.hpp"
+#include "progress.hpp"
+
+namespace {
+
+using simd::Vec;
+using simd::W;
+
+// So many sums that a processor with two units of latency five is always busy; they stay in registers.
+constexpr int kSums = 10;
+
+// Keeps the compiler from seeing through a value, or from dropping it.
+void hide(Vec& v) {
+#if defined(__aarch64__)
+  asm volatile("" : "+w"(v));
+#elif defined(__AVX512F__)
+  asm volatile("" : "+v"(v));
+#else
+  asm volatile("" : "+x"(v));
+#endif
+}
+
+template <class MultiplyAdd>
+void run(int times, MultiplyAdd multiply_add) {
+  Vec sum[kSums] = {}, a = simd::all(.5f), b = simd::all(1e-3f);
+  hide(a), hide(b);
+#pragma GCC unroll 10
+  for (int j = 0; j < kSums; ++j) hide(sum[j]);
+  for (int i = 0; i < times; ++i)
+#pragma GCC unroll 10
+    for (int j = 0; j < kSums; ++j) sum[j] = multiply_add(sum[j], a, b);
+#pragma GCC unroll 10
+  for (int j = 0; j < kSums; ++j) hide(sum[j]);
+}
+
+// The best of five runs of f, in seconds.
+template <class F>
+double best_of(F f) {
+  double best = 1e9;
+  for (int i = 0; i < 5; ++i) {
+    const Stopwatch clock;
+    f();
+    best = std::min(best, clock.seconds());
+  }
+  return best;
+}
+
+// f(thread) on every thread.
+template <class F>
+void on_all_threads(F f) {
+  parallel_for(max_threads(), 1, kWorthSharing, [&](int begin, int end) {
+    for (int thread = begin; thread < end; ++thread) f(thread);
+  });
+}
+
+}  // namespace
+
+double measure_flops(Matmul matmul) {
+  constexpr int kTimes = 400'000;
+  const bool pairs = matmul == Matmul::bf16 && gemm_has_bf16();
+  const double seconds = best_of([&] {
+    on_all_threads([&](int) {
+#if defined(__AVX512BF16__)
+      if (pairs) return run(kTimes, [](Vec sum, Vec a, Vec b) { return simd::bf16_dot(sum, a, b); });
+#endif
+      run(kTimes, [](Vec sum, Vec a, Vec b) { return sum * a + b; });
+    });
+  });
+  return 2. * kTimes * kSums * W * (pairs ? 2 : 1) * max_threads() / seconds;
+}
+
+Bandwidth measure_bandwidth(size_t floats) {
+  const Buffer from = allocate(floats), to = allocate(floats);
+  const size_t share = floats / static_cast<size_t>(max_threads()) / (8 * W) * (8 * W);
+  const double read = best_of([&] {
+    on_all_threads([&](int thread) {
+      const float* p = from.get() + thread * share;
+      Vec sum[8] = {};
+      for (size_t i = 0; i < share; i += 8 * W)
+#pragma GCC unroll 8
+        for (int j = 0; j < 8; ++j) sum[j] += simd::load(p + i + j * W);
+#pragma GCC unroll 8
+      for (int j = 0; j < 8; ++j) hide(sum[j]);
+    });
+  });
+  const double copy = best_of([&] {
+    on_all_threads([&](int thread) { std::copy_n(from.get() + thread * share, share, to.get() + thread * share); });
+  });
+  const double bytes = static_cast<double>(share) * max_threads() * sizeof(float);
+  return {bytes / read, 2 * bytes / copy};
+}

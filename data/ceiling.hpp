@@ -1,0 +1,15 @@
+#pragma once
+// What this machine can do at most, measured: against these numbers speed is a share.
+
+#include "../layers/gemm.hpp"
+
+// Floating-point operations a second of all threads together, from registers alone; a multiply-add is two. About
+// 20 ms. For bf16: of the instruction that multiplies bf16 numbers, or of fp32 where there is none.
+double measure_flops(Matmul matmul);
+
+// Bytes a second of all threads together over `floats` floats, far more than the caches hold: read once, and copied
+// (each byte counted as read and as written).
+struct Bandwidth {
+  double read, copy;
+};
+Bandwidth measure_bandwidth(size_t floats = size_t(1) << 26);
