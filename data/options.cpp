@@ -207,6 +207,7 @@ void describe_training(Describe& d, TrainOptions& o) {
   d.number("data-seed", o.data_seed, 0, big, "of the batches");
   d.group("Run");
   d.number("threads", o.threads, 0, 4096, "0: one for every processor");
+  d.choice("matmul", kMatmuls, o.config.matmul, "numbers that matrix products read, all else is float; bf16 is faster where the processor has it");
   d.number("eval-every", o.eval_every, 0, big, "steps between validations; 0: never");
   d.number("eval-batches", o.eval_batches, 0, big, "batches in a validation; 0: the whole validation split");
   d.number("sample-every", o.sample_every, 0, big, "steps between samples of text; 0: never");

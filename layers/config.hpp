@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gemm.hpp"
 #include "tensors.hpp"
 
 enum class NormKind { layernorm, rmsnorm };
@@ -30,6 +31,7 @@ inline constexpr Named<Activation> kActivations[] = {{Activation::gelu, "gelu"},
                                                      {Activation::gelu_tanh, "gelu-tanh"},
                                                      {Activation::relu, "relu"},
                                                      {Activation::swiglu, "swiglu"}};
+inline constexpr Named<Matmul> kMatmuls[] = {{Matmul::fp32, "fp32"}, {Matmul::bf16, "bf16"}};
 inline constexpr Named<InitChoice> kInitChoices[] = {
     {InitChoice::placement, "placement"}, {InitChoice::gpt2, "gpt2"}, {InitChoice::xavier, "xavier"}};
 
@@ -90,6 +92,7 @@ struct Config {
   bool bias = true;
   bool tied = true;
   float dropout = 0;
+  Matmul matmul = Matmul::fp32;  // of linear layers and classifier; all else is float
 
   InitChoice init = InitChoice::placement;
   std::optional<bool> residual_gain;  // open: as the chosen initialisation says

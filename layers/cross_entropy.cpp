@@ -53,15 +53,15 @@ int classifier_rows(int N, int V) {
 }
 
 void classifier(float* losses, float* dx, float* dweight, const float* x, const float* weight,
-                const int* targets, float scale, float* logits, int N, int C, int V) {
+                const int* targets, float scale, float* logits, int N, int C, int V, Matmul matmul) {
   const int rows = classifier_rows(N, V);
   for (int n = 0; n < N; n += rows) {
     const int m = std::min(rows, N - n);
     const size_t at = static_cast<size_t>(n) * C;
-    gemm_nt(logits, x + at, weight, m, V, C);
+    gemm_nt(logits, x + at, weight, m, V, C, {.matmul = matmul});
     cross_entropy(losses + n, dx ? logits : nullptr, logits, targets + n, scale, m, V);
     if (!dx) continue;
-    gemm_tn(dweight, logits, x + at, V, C, m, {.accumulate = true});  // logits = x wᵀ
-    gemm_nn(dx + at, logits, weight, m, C, V);
+    gemm_tn(dweight, logits, x + at, V, C, m, {.accumulate = true, .matmul = matmul});  // logits = x wᵀ
+    gemm_nn(dx + at, logits, weight, m, C, V, {.matmul = matmul});
   }
 }

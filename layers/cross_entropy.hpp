@@ -7,7 +7,7 @@
 //   x (N,C)   weight (V,C)
 //   backward  dx = dlogits weight      dweight += dlogitsᵀ x
 
-#include <cstddef>
+#include "gemm.hpp"
 
 constexpr int kIgnore = -1;
 
@@ -20,4 +20,4 @@ int classifier_rows(int N, int V);
 
 // Losses of all rows; with dx also the gradients, in the same pass. logits: scratch of classifier_rows · V.
 void classifier(float* losses, float* dx, float* dweight, const float* x, const float* weight,
-                const int* targets, float scale, float* logits, int N, int C, int V);
+                const int* targets, float scale, float* logits, int N, int C, int V, Matmul matmul = Matmul::fp32);

@@ -105,7 +105,14 @@ void pack(float* to, const float* from, size_t line, size_t step, int lines, int
 
 // ---- the register tile -----------------------------------------------------------------------------------
 
-// What becomes of a tile's sums: c = [c +] [bias +] sums, in the first `columns` columns.
+// c = [c +] [bias +] sum, in the first `lanes` columns.
+inline void finish(Vec sum, float* c, const float* bias, bool add, int lanes) {
+  if (add) sum += simd::load(c, lanes);
+  if (bias) sum += simd::load(bias, lanes);
+  simd::store(c, sum, lanes);
+}
+
+// Where a tile's sums go.
 struct Target {
   float* c;
   size_t ldc;
@@ -145,13 +152,7 @@ void tile(const Target& t, const Source& source, int words) {
     const int lanes = std::min(W, t.columns - j * W);
     const float* bias = t.bias ? t.bias + j * W : nullptr;
 #pragma GCC unroll 8
-    for (int i = 0; i < rows; ++i) {
-      float* c = t.c + i * t.ldc + j * W;
-      Vec out = sum[i][j];
-      if (t.add) out += simd::load(c, lanes);
-      if (bias) out += simd::load(bias, lanes);
-      simd::store(c, out, lanes);
-    }
+    for (int i = 0; i < rows; ++i) finish(sum[i][j], t.c + i * t.ldc + j * W, bias, t.add, lanes);
   }
 }
 
@@ -222,7 +223,43 @@ void multiply(const Product& p) {
   }
 }
 
+// Few rows of A, as when text is written token by token: B is read once, at the speed of memory, and nothing is
+// packed. W lines of B are turned in registers and used at once; sums are taken in the order of a tile.
+constexpr int kFewRows = 4;
+
+template <int M>
+void multiply_few_rows(const Product& p) {
+  for (int j = 0; j < p.N; j += W) {
+    const int lines = std::min(W, p.N - j);
+    for (int pc = 0; pc < p.K; pc += KC) {
+      const int end = std::min(p.K, pc + KC);
+      Vec sum[M] = {};
+      for (int k0 = pc; k0 < end; k0 += W) {
+        const float* b = p.b.data + j * p.b.col + k0;
+        const int n = std::min(W, end - k0);
+        Vec v[W];
+#pragma GCC unroll 16
+        for (int q = 0; q < W; ++q) {
+          __builtin_prefetch(b + (q + W) * p.b.col);  // the next W lines: memory must never wait
+          v[q] = q < lines ? simd::load(b + q * p.b.col, n) : Vec{};
+        }
+        simd::turn(v);
+#pragma GCC unroll 16
+        for (int k = 0; k < W; ++k)
+          for (int i = 0; i < M && k < n; ++i)
+            sum[i] = Fp32::multiply_add(sum[i], simd::all(p.a.data[i * p.a.row + k0 + k]), v[k]);
+      }
+      for (int i = 0; i < M; ++i)
+        finish(sum[i], p.c + i * p.ldc + j, pc == 0 && p.options.bias ? p.options.bias + j : nullptr,
+               pc > 0 || p.options.accumulate, lines);
+    }
+  }
+}
+
 void multiply(const Product& p) {
+  constexpr void (*few[kFewRows])(const Product&) = {multiply_few_rows<1>, multiply_few_rows<2>, multiply_few_rows<3>,
+                                                     multiply_few_rows<4>};
+  if (p.M <= kFewRows && p.a.col == 1 && p.b.row == 1) return few[p.M - 1](p);
   p.options.matmul == Matmul::bf16 ? multiply<Bf16>(p) : multiply<Fp32>(p);
 }
 

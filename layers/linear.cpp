@@ -12,20 +12,21 @@ Linear declare_linear(Layout& layout, const Config& config, const std::string& p
     biases.push_back({name + ".bias", {part.out}, {}});
   }
   Linear p;
+  p.matmul = config.matmul;
   p.weight = layout.take_joined(std::move(weights));
   if (config.bias) p.bias = layout.take_joined(std::move(biases));
   return p;
 }
 
 void linear_forward(float* y, const float* x, const Linear& p, int N, int I, int O) {
-  gemm_nt(y, x, p.weight, N, O, I, {.bias = p.bias});
+  gemm_nt(y, x, p.weight, N, O, I, {.bias = p.bias, .matmul = p.matmul});
 }
 
 void linear_backward(float* dx, const Linear& g, const float* dy, const float* x, const Linear& p, int N, int I,
                      int O) {
-  gemm_tn(g.weight, dy, x, O, I, N, {.accumulate = true});  // y = x wᵀ: dw[o,i] = Σₙ dy[n,o] x[n,i]
-  if (g.bias) add_column_sums(g.bias, dy, N, O);            // y += b:   db[o] = Σₙ dy[n,o]
-  gemm_nn(dx, dy, p.weight, N, I, O);                       // y = x wᵀ: dx[n,i] = Σₒ dy[n,o] w[o,i]
+  gemm_tn(g.weight, dy, x, O, I, N, {.accumulate = true, .matmul = p.matmul});  // y = x wᵀ: dw[o,i] = Σₙ dy[n,o] x[n,i]
+  if (g.bias) add_column_sums(g.bias, dy, N, O);  // y += b:   db[o] = Σₙ dy[n,o]
+  gemm_nn(dx, dy, p.weight, N, I, O, {.matmul = p.matmul});  // y = x wᵀ: dx[n,i] = Σₒ dy[n,o] w[o,i]
 }
 
 void add_column_sums(float* out, const float* x, int N, int C) {

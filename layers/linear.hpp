@@ -13,6 +13,7 @@
 struct Linear {
   float* weight = nullptr;
   float* bias = nullptr;
+  Matmul matmul = Matmul::fp32;
 };
 
 // Several matrices over the same input are one product if they lie behind one another: q, k and v are three

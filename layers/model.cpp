@@ -147,7 +147,7 @@ double model_loss(const Model& model, const Activations& a, const Batch& batch) 
   const int N = batch.B * batch.T;
   const float* h = forward(model, a, batch.tokens, block_context(model, batch.B, batch.T, {}), nullptr);
   classifier(a.losses, nullptr, nullptr, h, classifier_weight(model), batch.targets, 1, a.logits, N,
-             model.config.channels, model.config.vocab_size);
+             model.config.channels, model.config.vocab_size, model.config.matmul);
   return sum(a.losses, N);
 }
 
@@ -162,7 +162,7 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
 
   float* d = a.d;  // the gradient of the stream, from the classifier down to the embedding
   classifier(a.losses, d, model.g.head ? model.g.head : model.g.token, h, classifier_weight(model), batch.targets,
-             scale, a.logits, N, C, config.vocab_size);
+             scale, a.logits, N, C, config.vocab_size, config.matmul);
   norm_backward(d, model.g.final_norm, d, input_of(a, config.n_layer), a.final_norm, model.p.final_norm, N, C);
   for (int l = config.n_layer - 1; l >= 0; --l) {
     context.layer = l;

@@ -1,9 +1,14 @@
 #include "tensors.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <new>
 #include <stdexcept>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 namespace {
 constexpr size_t kAlign = 64;  // bytes: one cache line, one AVX-512 register
@@ -46,10 +51,17 @@ float* Layout::take_joined(std::vector<TensorSpec> specs) {
   return base_ ? base_ + begin : nullptr;
 }
 
+// Large buffers ask for large pages, where the system has them: a page of 4 KB holds one row of a matrix or less, and
+// the processor remembers where only some hundreds of pages are.
 Buffer allocate(size_t floats) {
-  const size_t bytes = round_up(checked_product({floats, sizeof(float)}), kAlign);
-  void* p = std::aligned_alloc(kAlign, bytes ? bytes : kAlign);
+  constexpr size_t kLargePage = 2 << 20;
+  const size_t needed = std::max(checked_product({floats, sizeof(float)}), kAlign);
+  const size_t align = needed >= 4 * kLargePage ? kLargePage : kAlign, bytes = round_up(needed, align);
+  void* p = std::aligned_alloc(align, bytes);
   if (!p) throw std::bad_alloc();
-  std::memset(p, 0, bytes ? bytes : kAlign);
+#if defined(__linux__)
+  if (align == kLargePage) madvise(p, bytes, MADV_HUGEPAGE);
+#endif
+  std::memset(p, 0, bytes);
   return Buffer(static_cast<float*>(p));
 }
