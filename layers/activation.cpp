@@ -18,7 +18,8 @@ constexpr float kInvSqrt2Pi = 0.3989422804014327f;
 struct Gelu {
   static Vec y(Vec x) { return x * .5f * simd::erfc(-x * kSqrtHalf); }
   static Vec slope(Vec x) {
-    return .5f * simd::erfc(-x * kSqrtHalf) + x * kInvSqrt2Pi * simd::exp(-.5f * x * x);
+    const Vec gauss = simd::exp(-.5f * x * x);
+    return .5f * simd::erfc(-x * kSqrtHalf, gauss) + x * kInvSqrt2Pi * gauss;
   }
 };
 

@@ -23,22 +23,17 @@ struct Head {  // one head of one sequence: rows `stride` apart
   MatrixView transposed(int first) const { return {data + first * stride, 1, stride}; }
 };
 
-// s (queries, kTile) = q[q0..] · k[k0..]ᵀ / √D
-void scores(float* s, const Head& q, int q0, int queries, const Head& k, int k0, int keys, int D) {
-  gemm_serial(s, kTile, q.rows(q0), k.transposed(k0), queries, keys, D, false);
-  const float scale = 1 / std::sqrt(static_cast<float>(D));
-  for (int i = 0; i < queries; ++i)
-    for (int j = 0; j < keys; ++j) s[i * kTile + j] *= scale;
-}
+// S's factor 1/√D
+float scale_of(int D) { return 1 / std::sqrt(static_cast<float>(D)); }
 
 // How many of a tile's keys, which start at k0, the query at position `at` may see.
 int visible(int at, int k0, int keys) { return std::min(keys, at - k0 + 1); }
 
-// row = exp(row − shift), zero beyond `seen`; returns the sum.
-float exponentials(float* row, float shift, int seen, int keys) {
+// row = exp(scale·row − shift), zero beyond `seen`; returns the sum.
+float exponentials(float* row, float scale, float shift, int seen, int keys) {
   Vec sum = {};
   sweep(seen, [&](int j, int lanes) {
-    const Vec e = simd::exp(load(row + j, lanes, -INFINITY) - shift);
+    const Vec e = simd::exp(load(row + j, lanes, -INFINITY) * scale - shift);
     store(row + j, e, lanes);
     sum += e;
   });
@@ -53,7 +48,7 @@ float largest(const float* row, int n) {
 }
 
 void scale_row(float* row, float factor, int n) {
-  for (int i = 0; i < n; ++i) row[i] *= factor;
+  sweep(n, [&](int i, int lanes) { store(row + i, load(row + i, lanes) * factor, lanes); });
 }
 
 // One tile of queries of one head: out rows `out_stride` apart, lse one number a query.
@@ -61,9 +56,10 @@ void forward_tile(float* out, size_t out_stride, float* lse, const Head& q, cons
                   int queries, int past, int D, const Dropout& dropout, int b, int h, int layer) {
   alignas(64) float s[kTile * kTile];
   float top[kTile], sum[kTile];  // running maximum and sum of exponentials of each row
+  const float scale = scale_of(D);
   for (int k0 = 0; k0 <= past + q0 + queries - 1; k0 += kTile) {
     const int keys = std::min(kTile, past + q0 + queries - k0);
-    scores(s, q, q0, queries, k, k0, keys, D);
+    gemm_serial(s, kTile, q.rows(q0), k.transposed(k0), queries, keys, D, false);  // S = scale·s
     for (int i = 0; i < queries; ++i) {
       float* row = s + i * kTile;
       const int seen = visible(past + q0 + i, k0, keys);
@@ -71,9 +67,9 @@ void forward_tile(float* out, size_t out_stride, float* lse, const Head& q, cons
         std::fill_n(row, keys, 0.f);
         continue;
       }
-      const float tile_top = largest(row, seen);
+      const float tile_top = scale * largest(row, seen);
       const float new_top = k0 == 0 ? tile_top : std::max(top[i], tile_top);
-      const float tile_sum = exponentials(row, new_top, seen, keys);
+      const float tile_sum = exponentials(row, scale, new_top, seen, keys);
       const float shrink = k0 == 0 ? 0 : std::exp(top[i] - new_top);  // what was summed so far was too large
       sum[i] = k0 == 0 ? tile_sum : sum[i] * shrink + tile_sum;
       if (k0 != 0) scale_row(out + i * out_stride, shrink, D);
@@ -115,73 +111,116 @@ void attention_forward(float* out, float* lse, const float* qkv, const Attention
 
 namespace {
 
-// dS (in place of dP) = P·(dP − Δ)/√D; the /√D belongs to dq and dk.
-void score_gradients(float* dp, const float* p, const float* delta, int queries, int keys, int D) {
-  const float scale = 1 / std::sqrt(static_cast<float>(D));
-  for (int i = 0; i < queries; ++i)
-    for (int j = 0; j < keys; ++j) {
-      float& d = dp[i * kTile + j];
-      d = p[i * kTile + j] * (d - delta[i]) * scale;
-    }
-}
-
 float dot(const float* a, const float* b, int n) {
   Vec sum = {};
   sweep(n, [&](int i, int lanes) { sum += load(a + i, lanes) * load(b + i, lanes); });
   return static_cast<float>(simd::sum(sum));
 }
 
+// Everything backward reads and writes, and where one head of one sequence begins in it.
+struct Backward {
+  float* dqkv;
+  const float *dout, *out, *lse, *qkv;
+  AttentionShape shape;
+  Dropout dropout;
+  int layer;
+
+  int group() const { return shape.n_head / shape.kv_heads; }
+  size_t stride() const { return shape.qkv_width(); }
+  size_t q_at(int b, int h) const { return static_cast<size_t>(b) * shape.T * stride() + h * shape.head_dim; }
+  size_t k_at(int b, int kv) const { return q_at(b, shape.n_head + kv); }
+  size_t v_at(int b, int kv) const { return q_at(b, shape.n_head + shape.kv_heads + kv); }
+  size_t out_at(int b, int h) const { return static_cast<size_t>(b) * shape.T * shape.width() + h * shape.head_dim; }
+};
+
+// A tile of queries of one head, with what its backward needs again for every tile of keys.
+struct Queries {
+  int b, h, q0, queries;
+  Head q, dy;
+  const float* lse;
+  float delta[kTile];  // Δ = Σⱼ P·dP = dout·out
+
+  Queries(const Backward& w, int batch, int head, int first)
+      : b(batch), h(head), q0(first), queries(std::min(kTile, w.shape.T - first)),
+        q{w.qkv + w.q_at(b, h), w.stride()}, dy{w.dout + w.out_at(b, h), static_cast<size_t>(w.shape.width())},
+        lse(w.lse + (static_cast<size_t>(b) * w.shape.n_head + h) * w.shape.T + q0) {
+    const Head y{w.out + w.out_at(b, h), dy.stride};
+    for (int i = 0; i < queries; ++i) delta[i] = dot(dy.rows(q0 + i).data, y.rows(q0 + i).data, w.shape.head_dim);
+  }
+};
+
+// What one tile of queries and one of keys give each other: dq of the queries, dk and dv of the keys. Either pair may
+// be left out. The first tile to reach an output writes it (`add` false), all later ones add.
+struct Wanted {
+  bool dq, dkv, add_dkv;
+};
+void backward_tile(const Backward& w, const Queries& t, int k0, Wanted wanted) {
+  const int D = w.shape.head_dim, kv = t.h / w.group(), queries = t.queries;
+  const int keys = std::min(kTile, t.q0 + queries - k0);
+  const size_t stride = w.stride();
+  const float scale = scale_of(D);
+  const Head k{w.qkv + w.k_at(t.b, kv), stride}, v{w.qkv + w.v_at(t.b, kv), stride};
+  alignas(64) float p[kTile * kTile], dropped[kTile * kTile], ds[kTile * kTile];
+  gemm_serial(p, kTile, t.q.rows(t.q0), k.transposed(k0), queries, keys, D, false);    // S = scale·q kᵀ
+  gemm_serial(ds, kTile, t.dy.rows(t.q0), v.transposed(k0), queries, keys, D, false);  // out = P v: dP
+  const float* weights = p;  // what v was multiplied by: P, or P after dropout
+  for (int i = 0; i < queries; ++i) {
+    float *p_row = p + i * kTile, *ds_row = ds + i * kTile;
+    exponentials(p_row, scale, t.lse[i], visible(t.q0 + i, k0, keys), keys);  // P = exp(S − lse)
+    if (w.dropout.p > 0) {
+      const uint64_t key = w.dropout.key(t.b, w.layer, DropoutSite::attention,
+                                         (static_cast<uint64_t>(t.h) << 32) | static_cast<uint32_t>(t.q0 + i));
+      weights = dropped;
+      std::copy_n(p_row, keys, dropped + i * kTile);
+      dropout_line(dropped + i * kTile, key, w.dropout.p, k0, keys);
+      dropout_line(ds_row, key, w.dropout.p, k0, keys);
+    }
+    sweep(keys, [&](int j, int lanes) {  // P = softmax(S): dS = P·(dP − Δ); the scale belongs to dq and dk
+      store(ds_row + j, load(p_row + j, lanes) * (load(ds_row + j, lanes) - t.delta[i]) * scale, lanes);
+    });
+  }
+  if (wanted.dq)  // S = scale·q kᵀ
+    gemm_serial(w.dqkv + w.q_at(t.b, t.h) + t.q0 * stride, stride, {ds, kTile, 1}, k.rows(k0), queries, D, keys, k0 > 0);
+  if (!wanted.dkv) return;
+  gemm_serial(w.dqkv + w.k_at(t.b, kv) + k0 * stride, stride, {ds, 1, kTile}, t.q.rows(t.q0), keys, D, queries,
+              wanted.add_dkv);
+  gemm_serial(w.dqkv + w.v_at(t.b, kv) + k0 * stride, stride, {weights, 1, kTile}, t.dy.rows(t.q0), keys, D, queries,
+              wanted.add_dkv);  // out = P v
+}
+
+// dk and dv of a tile of keys are summed over the query heads that read it, and in each over its later queries.
+void backward_of_key_tile(const Backward& w, int b, int kv, int k0) {
+  for (int h = kv * w.group(); h < (kv + 1) * w.group(); ++h)
+    for (int q0 = k0; q0 < w.shape.T; q0 += kTile)
+      backward_tile(w, Queries(w, b, h, q0), k0, {false, true, h != kv * w.group() || q0 != k0});
+}
+
 }  // namespace
 
 void attention_backward(float* dqkv, const float* dout, const float* out, const float* lse, const float* qkv,
                         const AttentionShape& shape, const Dropout& dropout, int layer) {
-  const int H = shape.n_head, KV = shape.kv_heads, D = shape.head_dim, T = shape.T, group = H / KV;
-  const size_t stride = shape.qkv_width(), width = shape.width();
-  const size_t k_at = width, v_at = k_at + static_cast<size_t>(KV) * D;
-  // One task owns the gradients of one key/value head and of the query heads that read it, so nothing is
-  // shared between tasks.
-  parallel_tasks(shape.B * KV, [&](int task) {
-    const int b = task / KV, kv = task % KV;
-    const size_t row0 = static_cast<size_t>(b) * T;
-    const float* base = qkv + row0 * stride;
-    float* dbase = dqkv + row0 * stride;
-    const Head k{base + k_at + kv * D, stride}, v{base + v_at + kv * D, stride};
-    float *dk = dbase + k_at + kv * D, *dv = dbase + v_at + kv * D;
-    alignas(64) float p[kTile * kTile], dropped[kTile * kTile], ds[kTile * kTile];
-    float delta[kTile];
-    for (int h = kv * group; h < (kv + 1) * group; ++h) {
-      const Head q{base + h * D, stride}, dy{dout + row0 * width + h * D, width};
-      const float* y = out + row0 * width + h * D;
-      const float* row_lse = lse + (static_cast<size_t>(b) * H + h) * T;
-      for (int q0 = 0; q0 < T; q0 += kTile) {
-        const int queries = std::min(kTile, T - q0);
-        for (int i = 0; i < queries; ++i)
-          delta[i] = dot(dy.data + (q0 + i) * width, y + (q0 + i) * width, D);
-        for (int k0 = 0; k0 <= q0; k0 += kTile) {
-          const int keys = std::min(kTile, q0 + queries - k0);
-          // The first head to reach a key tile writes dk and dv, all later ones add.
-          const bool add = h != kv * group || k0 != q0;
-          scores(p, q, q0, queries, k, k0, keys, D);
-          gemm_serial(ds, kTile, dy.rows(q0), v.transposed(k0), queries, keys, D, false);  // out = P v: dP
-          for (int i = 0; i < queries; ++i)
-            exponentials(p + i * kTile, row_lse[q0 + i], visible(q0 + i, k0, keys), keys);
-          const float* weights = p;  // what v was multiplied by: P, or P after dropout
-          if (dropout.p > 0) {
-            std::copy_n(p, kTile * kTile, dropped);
-            for (int i = 0; i < queries; ++i) {
-              const uint64_t key = dropout.key(b, layer, DropoutSite::attention,
-                                               (static_cast<uint64_t>(h) << 32) | static_cast<uint32_t>(q0 + i));
-              dropout_line(dropped + i * kTile, key, dropout.p, k0, keys);
-              dropout_line(ds + i * kTile, key, dropout.p, k0, keys);
-            }
-            weights = dropped;
-          }
-          gemm_serial(dv + k0 * stride, stride, {weights, 1, kTile}, dy.rows(q0), keys, D, queries, add);
-          score_gradients(ds, p, delta, queries, keys, D);
-          gemm_serial(dbase + h * D + q0 * stride, stride, {ds, kTile, 1}, k.rows(k0), queries, D, keys, k0 != 0);
-          gemm_serial(dk + k0 * stride, stride, {ds, 1, kTile}, q.rows(q0), keys, D, queries, add);
+  const Backward w{dqkv, dout, out, lse, qkv, shape, dropout, layer};
+  const int H = shape.n_head, KV = shape.kv_heads, T = shape.T, tiles = (T + kTile - 1) / kTile;
+  if (shape.B * KV >= max_threads() || tiles == 1) {
+    // One task owns the gradients of a key/value head and of the query heads that read it.
+    parallel_tasks(shape.B * KV, [&](int task) {
+      const int b = task / KV, kv = task % KV;
+      for (int h = kv * w.group(); h < (kv + 1) * w.group(); ++h)
+        for (int q0 = 0; q0 < T; q0 += kTile) {
+          const Queries queries(w, b, h, q0);
+          for (int k0 = 0; k0 <= q0; k0 += kTile)
+            backward_tile(w, queries, k0, {true, true, h != kv * w.group() || k0 != q0});
         }
-      }
-    }
+    });
+    return;
+  }
+  // Too few heads to go round: tiles of queries and tiles of keys are tasks of their own. S and dP are calculated
+  // twice, all sums are taken in the same order as above.
+  parallel_tasks(shape.B * H * tiles, [&](int task) {
+    const Queries queries(w, task / tiles / H, task / tiles % H, (tiles - 1 - task % tiles) * kTile);  // longest first
+    for (int k0 = 0; k0 <= queries.q0; k0 += kTile) backward_tile(w, queries, k0, {true, false, false});
+  });
+  parallel_tasks(shape.B * KV * tiles, [&](int task) {
+    backward_of_key_tile(w, task / tiles / KV, task / tiles % KV, task % tiles * kTile);
   });
 }

@@ -1,7 +1,9 @@
 #include "norm.hpp"
 
 #include <cmath>
+#include <vector>
 
+#include "linear.hpp"
 #include "parallel.hpp"
 #include "simd.hpp"
 
@@ -67,62 +69,54 @@ const float* norm_forward(float* y, const NormSaved& saved, const float* x, cons
 
 namespace {
 
-// dgain += Σₙ dy·x̂ and dbias += Σₙ dy, each thread over columns of its own, by chunks of rows.
-void add_parameter_gradients(const Norm& g, const float* dy, const float* x, const NormSaved& saved, int N,
-                             int C) {
-  constexpr int kColumns = 64, kRows = 64;
-  parallel_for(C, kColumns, 4 * static_cast<size_t>(N), [&](int begin, int end) {
-    for (int c0 = begin; c0 < end; c0 += kColumns) {
-      const int columns = std::min(kColumns, end - c0);
-      double dgain[kColumns] = {}, dbias[kColumns] = {};
-      for (int n0 = 0; n0 < N; n0 += kRows) {
-        float gain_chunk[kColumns] = {}, bias_chunk[kColumns] = {};
-        for (int n = n0; n < std::min(N, n0 + kRows); ++n) {
-          const size_t row = static_cast<size_t>(n) * C + c0;
-          const float mean = saved.mean ? saved.mean[n] : 0, rstd = saved.rstd[n];
-          for (int c = 0; c < columns; ++c) {
-            gain_chunk[c] += dy[row + c] * ((x[row + c] - mean) * rstd);  // y = gain·x̂ + bias
-            bias_chunk[c] += dy[row + c];
-          }
-        }
-        for (int c = 0; c < columns; ++c) {
-          dgain[c] += static_cast<double>(gain_chunk[c]);
-          dbias[c] += static_cast<double>(bias_chunk[c]);
-        }
-      }
-      for (int c = 0; c < columns; ++c) {
-        g.gain[c0 + c] += static_cast<float>(dgain[c]);
-        if (g.bias) g.bias[c0 + c] += static_cast<float>(dbias[c]);
-      }
-    }
+// Gradients of the parameters, summed over the rows of one block.
+struct Sums {
+  float *gain, *bias;  // (C) each
+};
+
+// dx of one row, and its share of dgain and dbias.
+void backward_row(float* dx, const Sums& sums, const float* dy, const float* x, float mean, float rstd, const Norm& p,
+                  int C) {
+  const bool centred = p.kind == NormKind::layernorm;
+  const auto dxhat = [&](int i, int lanes) { return load(dy + i, lanes) * load(p.gain + i, lanes); };
+  const auto xhat = [&](int i, int lanes) { return (load(x + i, lanes, mean) - mean) * rstd; };
+  Vec sum = {}, dot = {};
+  sweep(C, [&](int i, int lanes) {
+    const Vec d = dxhat(i, lanes);
+    sum += d;
+    dot += d * xhat(i, lanes);
+  });
+  const float mean_dxhat = centred ? static_cast<float>(simd::sum(sum) / C) : 0;
+  const float mean_dot = static_cast<float>(simd::sum(dot) / C);
+  sweep(C, [&](int i, int lanes) {
+    const Vec d = load(dy + i, lanes), h = xhat(i, lanes);
+    store(sums.gain + i, load(sums.gain + i, lanes) + d * h, lanes);               // y = gain·x̂ + bias
+    if (p.bias) store(sums.bias + i, load(sums.bias + i, lanes) + d, lanes);        // y = gain·x̂ + bias
+    store(dx + i, rstd * (d * load(p.gain + i, lanes) - mean_dxhat - h * mean_dot), lanes);
   });
 }
 
 }  // namespace
 
+// Rows go by blocks, each with sums of its own that are added at the end: one sweep over memory for dx, dgain and
+// dbias together, and the same order of sums for any number of threads.
 const float* norm_backward(float* dx, const Norm& g, const float* dy, const float* x, const NormSaved& saved,
                            const Norm& p, int N, int C) {
   if (!p.present()) return dy;
-  add_parameter_gradients(g, dy, x, saved, N, C);  // before dx, which may overwrite dy
-  const bool centred = p.kind == NormKind::layernorm;
-  parallel_for(N, 1, 8 * static_cast<size_t>(C), [&](int begin, int end) {
+  constexpr int kRows = 64;
+  const int blocks = (N + kRows - 1) / kRows;
+  const size_t half = static_cast<size_t>(blocks) * C;
+  thread_local std::vector<float> sums;  // dgain (blocks,C), dbias (blocks,C)
+  sums.assign(2 * half, 0.f);
+  float* const first = sums.data();
+  parallel_for(N, kRows, 10 * static_cast<size_t>(C), [&](int begin, int end) {
     for (int n = begin; n < end; ++n) {
       const size_t row = static_cast<size_t>(n) * C;
-      const float mean = centred ? saved.mean[n] : 0, rstd = saved.rstd[n];
-      const auto dxhat = [&](int i, int lanes) { return load(dy + row + i, lanes) * load(p.gain + i, lanes); };
-      const auto xhat = [&](int i, int lanes) { return (load(x + row + i, lanes, mean) - mean) * rstd; };
-      Vec sum = {}, dot = {};
-      sweep(C, [&](int i, int lanes) {
-        const Vec d = dxhat(i, lanes);
-        sum += d;
-        dot += d * xhat(i, lanes);
-      });
-      const float mean_dxhat = centred ? static_cast<float>(simd::sum(sum) / C) : 0;
-      const float mean_dot = static_cast<float>(simd::sum(dot) / C);
-      sweep(C, [&](int i, int lanes) {
-        store(dx + row + i, rstd * (dxhat(i, lanes) - mean_dxhat - xhat(i, lanes) * mean_dot), lanes);
-      });
+      float* gain = first + static_cast<size_t>(n / kRows) * C;
+      backward_row(dx + row, {gain, gain + half}, dy + row, x + row, saved.mean ? saved.mean[n] : 0, saved.rstd[n], p, C);
     }
   });
+  add_column_sums(g.gain, first, blocks, C);
+  if (g.bias) add_column_sums(g.bias, first + half, blocks, C);
   return dx;
 }

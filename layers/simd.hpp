@@ -62,6 +62,7 @@ inline void sweep(int n, F f) {
   if (i < n) f(i, n - i);
 }
 
+// The second where either is NaN.
 inline Vec max(Vec a, Vec b) { return a > b ? a : b; }
 inline Vec min(Vec a, Vec b) { return a < b ? a : b; }
 
@@ -103,23 +104,42 @@ inline Vec bf16_dot(Vec sum, Vec a, Vec b) { return _mm512_dpbf16_ps(sum, (__m51
 constexpr bool kHasBf16 = false;
 #endif
 
-inline double sum(Vec v) {
-  double s = 0;
-  for (int i = 0; i < W; ++i) s += static_cast<double>(v[i]);
-  return s;
+// ---- across the lanes: halves are folded onto each other ---------------------------------------------------
+
+template <int distance, class V, int... lane>
+inline V rotate(V v, std::integer_sequence<int, lane...>) {
+  return __builtin_shufflevector(v, v, ((lane + distance) % static_cast<int>(sizeof...(lane)))...);
 }
+
+// f(v₀, v₁, ...) for an f that takes its arguments in any order, from v of n lanes.
+template <int n, class V, class F>
+inline auto fold(V v, F f) {
+  if constexpr (n >= 16) v = f(v, rotate<8>(v, std::make_integer_sequence<int, n>()));
+  if constexpr (n >= 8) v = f(v, rotate<4>(v, std::make_integer_sequence<int, n>()));
+  if constexpr (n >= 4) v = f(v, rotate<2>(v, std::make_integer_sequence<int, n>()));
+  return f(v, rotate<1>(v, std::make_integer_sequence<int, n>()))[0];
+}
+
+template <int... lane>
+inline double sum(Vec v, std::integer_sequence<int, lane...>) {
+  typedef double Half __attribute__((vector_size(W * 4)));
+  const Half low = __builtin_convertvector(__builtin_shufflevector(v, v, lane...), Half);
+  const Half high = __builtin_convertvector(__builtin_shufflevector(v, v, (lane + W / 2)...), Half);
+  return fold<W / 2>(low + high, [](Half a, Half b) { return a + b; });
+}
+inline double sum(Vec v) { return sum(v, std::make_integer_sequence<int, W / 2>()); }
 inline float max(Vec v) {
-  float m = v[0];
-  for (int i = 1; i < W; ++i) m = v[i] > m ? v[i] : m;
-  return m;
+  return fold<W>(v, [](Vec a, Vec b) { return max(a, b); });
 }
+
+// ---- functions ---------------------------------------------------------------------------------------------
 
 // eˣ. With n = round(x / ln 2), eˣ = 2ⁿ eʳ, |r| ≤ ln 2 / 2; ln 2 is subtracted in two parts so that r is exact
 // (Cody & Waite 1980), eʳ is its Taylor polynomial of degree 7, 2ⁿ is written into the exponent bits in two
 // halves, so that results down to the subnormals come out right. NaN stays NaN, above 88.7 is +inf.
 // Relative error below 2e-7 (test/test_simd.cpp).
 inline Vec exp(Vec x) {
-  const Vec clamped = min(max(x, all(-104.f)), all(89.f));
+  const Vec clamped = min(all(89.f), max(all(-104.f), x));  // NaN passes
   const Vec magic = all(12582912.f);  // 1.5·2²³: adding it rounds to an integer
   const Vec n = (clamped * 1.44269504088896341f + magic) - magic;
   const Vec r = (clamped - n * 0.693359375f) + n * 2.12194440e-4f;
@@ -131,34 +151,38 @@ inline Vec exp(Vec x) {
   p = p * r + .5f;
   p = p * r + 1.f;
   p = p * r + 1.f;
+#if defined(__AVX512F__)
+  return _mm512_maskz_scalef_ps(0xffff, p, n);  // p·2ⁿ
+#else
   const VecI k = __builtin_convertvector(n, VecI);
   const VecI half = k >> 1;
   const VecI low = (half + 127) << 23, high = (k - half + 127) << 23;
-  const Vec y = p * (Vec)low * (Vec)high;
-  return x == x ? y : x;
+  return p * (Vec)low * (Vec)high;
+#endif
 }
 
 // 1 / (1 + e⁻ˣ)
 inline Vec sigmoid(Vec x) { return 1.f / (1.f + exp(-x)); }
 
-// erfc(x) = t·exp(−x² + P(t)), t = 1/(1 + x/2) for x ≥ 0, and 2 − erfc(−x) below: a Chebyshev fit (Press et al.,
-// Numerical Recipes, §6.2, "erfcc"). Relative error, rounding included, below 5e-7 for x < 1 and below
-// 2e-7·(1 + x²) above, where the result is small (test/test_simd.cpp).
-inline Vec erfc(Vec x) {
+// erfc(x) for x ≥ 0 is e^(−x²)·t·Q(t), t = 1/(1 + x/2), with Q a polynomial of degree 8 fitted to relative error 5e-8
+// (the form of Press et al., Numerical Recipes, §6.2), and 2 − erfc(−x) below. `gauss` is e^(−x²), which GELU's
+// derivative needs too. Relative error, rounding included, below 5e-7 for x < 1 and below 2e-7·(1 + x²) above, where the
+// result is small (test/test_simd.cpp).
+inline Vec erfc(Vec x, Vec gauss) {
   const Vec z = x < 0.f ? -x : x;
   const Vec t = 1.f / (1.f + .5f * z);
-  Vec p = all(.17087277f);
-  p = p * t - .82215223f;
-  p = p * t + 1.48851587f;
-  p = p * t - 1.13520398f;
-  p = p * t + .27886807f;
-  p = p * t - .18628806f;
-  p = p * t + .09678418f;
-  p = p * t + .37409196f;
-  p = p * t + 1.00002368f;
-  p = p * t - 1.26551223f;
-  const Vec r = t * exp(p - z * z);
+  Vec q = all(-.059277408f);
+  q = q * t + .28559297f;
+  q = q * t - .48930982f;
+  q = q * t + .2804831f;
+  q = q * t - .028291203f;
+  q = q * t + .2033919401f;
+  q = q * t + .24292554f;
+  q = q * t + .2823998f;
+  q = q * t + .28208503f;
+  const Vec r = gauss * (q * t);
   return x < 0.f ? 2.f - r : r;
 }
+inline Vec erfc(Vec x) { return erfc(x, exp(-x * x)); }
 
 }  // namespace simd
