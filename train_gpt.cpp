@@ -72,7 +72,7 @@ StepResult train_step(Trainer& t, int64_t step, double lr) {  // step counts fro
   const TrainOptions& o = t.o;
   const int T = t.model.config.context;
   const float scale = 1.f / static_cast<float>(t.tokens_per_step());
-  std::fill_n(t.model.gradients.get(), t.model.floats, 0.f);
+  set_zero(t.model.gradients.get(), t.model.floats);
   double nats = 0;
   for (int micro = 0; micro < o.accumulate; ++micro) {
     const int first_row = micro * o.batch;
@@ -104,7 +104,7 @@ Command on_top_of_checkpoint(const Command& command, CheckpointHeader& header) {
     if (now.config.vocab_size == 0) now.config.vocab_size = header.options.config.vocab_size;
     const auto contradictions = differences(
         header.options, now,
-        {"data", "steps", "threads", "eval-every", "eval-batches", "sample-every", "save-every"});
+        {"data", "steps", "threads", "recompute", "eval-every", "eval-batches", "sample-every", "save-every"});
     if (!contradictions.empty())
       throw std::invalid_argument("cannot resume " + o.out + ": " + contradictions[0] +
                                   "; leave the option out, or start a new run");
@@ -135,8 +135,7 @@ Trainer prepare(const Command& given) {
   o.config = resolve(o.config);
   if (o.resume && from.data_fingerprint != data.fingerprint)
     throw std::invalid_argument("cannot resume " + o.out + ": the text is not the one the run was trained on");
-  const std::string warning = check_memory(memory_of_training(o.config, o.batch).total());
-  if (!warning.empty()) std::printf("%s\n", warning.c_str());
+  check_memory(memory_of_training(o.config, o.batch).total());
   if (o.out.empty()) o.out = next_run_directory(o.config.placement + "-" + name_of(kNormKinds, o.config.norm));
 
   Trainer t(command, o, std::move(data));
@@ -229,6 +228,7 @@ void train(const Command& command) {
   write_config(t.o.out, t.o, t.command.train);
   Metrics metrics(t.o.out, t.state.step);
   Progress progress(t.state.step, t.o.steps);
+  const double most = most_tokens_per_second(t.model.config);
 
   int64_t step = t.state.step;
   const auto due = [&](int64_t every) { return every > 0 && step % every == 0; };
@@ -240,7 +240,7 @@ void train(const Command& command) {
     ++step;
     t.state.elapsed += seconds;
     const double speed = static_cast<double>(t.tokens_per_step()) / seconds;
-    progress.update(step, format("loss %.4f  ", result.loss) + format_count(speed) + " tokens/s");
+    progress.update(step, format("loss %.4f  ", result.loss) + format_count(speed) + format(" tokens/s  %.0f%% MFU", 100 * speed / most));
 
     MetricsRow row{step, step * t.tokens_per_step(), t.state.elapsed, result.loss};
     if (validates && due(t.o.eval_every) && step < t.o.steps)

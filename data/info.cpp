@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "../layers/parallel.hpp"
+#include "ceiling.hpp"
 #include "machine.hpp"
 #include "progress.hpp"
 #include "run.hpp"
@@ -73,14 +74,6 @@ std::string draw_model(const Config& open) {
 
 // ---- numbers ---------------------------------------------------------------------------------------------
 
-MemoryNeed memory_of_training(const Config& config, int B) {
-  Layout model, activations;
-  declare_model(model, config);
-  declare_activations(activations, config, B, config.context, true);
-  const size_t weights = checked_product({model.size(), sizeof(float)});
-  return {weights, weights, checked_product({2, weights}), checked_product({activations.size(), sizeof(float)})};
-}
-
 size_t count_parameters(const std::vector<TensorSpec>& table) {
   size_t n = 0;
   for (const TensorSpec& spec : table) n += spec.trained ? spec.size() : 0;
@@ -94,6 +87,23 @@ std::string describe_briefly(const TrainOptions& options, size_t parameters) {
          std::to_string(c.n_head) + " heads, context " + std::to_string(c.context) + ", " +
          format_short(static_cast<double>(parameters)) + " parameters";
 }
+
+namespace {
+
+// What a user of bf16 has to know: it may be missing, or no gain.
+void print_matmul(Matmul matmul) {
+  const double fp32 = measure_flops(Matmul::fp32) * 1e-9, bf16 = measure_flops(Matmul::bf16) * 1e-9;
+  if (matmul == Matmul::fp32) return void(std::printf("speed    at most %.0f GFLOP/s in fp32\n", fp32));
+  if (!gemm_has_bf16()) {
+    std::printf("NOTE     no bf16: this processor, or what the program was built for, has no instruction for it; "
+                "--matmul stays fp32\n");
+    return;
+  }
+  std::printf("speed    at most %.0f GFLOP/s in bf16, %.0f in fp32%s\n", bf16, fp32,
+              bf16 < fp32 ? ": on this processor bf16 is slower" : "");
+}
+
+}  // namespace
 
 void print_plan(const TrainOptions& o, const Dataset& data) {
   const Machine machine = look_at_machine();
@@ -109,6 +119,7 @@ void print_plan(const TrainOptions& o, const Dataset& data) {
   std::printf("model    %s\n", describe_briefly(o, count_parameters(layout.table())).c_str());
   std::printf("machine  %d threads, %s, needs %s of memory\n", max_threads(), machine.simd.c_str(),
               format_bytes(memory_of_training(o.config, o.batch).total()).c_str());
+  print_matmul(o.config.matmul);
   if (!machine.openmp)
     std::printf("WARNING  built without OpenMP, so only one processor works; `make` says how to get it\n");
   std::printf("steps    %s of %s tokens\n", format_count(static_cast<double>(o.steps)).c_str(),

@@ -4,17 +4,11 @@
 #include <string>
 
 #include "checkpoint.hpp"
+#include "cost.hpp"
 #include "dataset.hpp"
 
 // The block, what is around it and the formula of its branches.
 std::string draw_model(const Config& config);
-
-struct MemoryNeed {
-  size_t weights = 0, gradients = 0, moments = 0, activations = 0;
-  size_t total() const { return weights + gradients + moments + activations; }
-};
-// Bytes of a training step. Throws std::overflow_error.
-MemoryNeed memory_of_training(const Config& config, int B);
 
 size_t count_parameters(const std::vector<TensorSpec>& table);
 

@@ -208,6 +208,7 @@ void describe_training(Describe& d, TrainOptions& o) {
   d.group("Run");
   d.number("threads", o.threads, 0, 4096, "0: one for every processor");
   d.choice("matmul", kMatmuls, o.config.matmul, "numbers that matrix products read, all else is float; bf16 is faster where the processor has it");
+  d.flag("recompute", o.config.recompute, "keep less: run each block again before its backward; same bits, more time");
   d.number("eval-every", o.eval_every, 0, big, "steps between validations; 0: never");
   d.number("eval-batches", o.eval_batches, 0, big, "batches in a validation; 0: the whole validation split");
   d.number("sample-every", o.sample_every, 0, big, "steps between samples of text; 0: never");

@@ -93,6 +93,7 @@ struct Config {
   bool tied = true;
   float dropout = 0;
   Matmul matmul = Matmul::fp32;  // of linear layers and classifier; all else is float
+  bool recompute = false;        // keep the input of each block only, and run it again before its backward
 
   InitChoice init = InitChoice::placement;
   std::optional<bool> residual_gain;  // open: as the chosen initialisation says

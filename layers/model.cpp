@@ -66,8 +66,13 @@ Activations declare_activations(Layout& layout, const Config& config, int B, int
     a.embedding_norm = declare_norm_saved(layout, config, "embedding.norm", N);
     a.x = layout.take("embedding.norm", {N, C});
   }
-  for (int l = 0; l < (training ? config.n_layer : 1); ++l)
+  const bool shared = !training || config.recompute;
+  for (int l = 0; l < (shared ? 1 : config.n_layer); ++l)
     a.blocks.push_back(declare_block_saved(layout, config, l, B, T));
+  for (int l = 1; training && shared && l < config.n_layer; ++l) {  // all as in block 0, but y is kept
+    a.blocks.push_back(a.blocks[0]);
+    a.blocks[l].y = layout.take("block." + std::to_string(l) + ".ffn.y", {N, C});
+  }
   if (*config.final_norm) {
     a.final_norm = declare_norm_saved(layout, config, "final_norm", N);
     a.final = layout.take("final_norm", {N, C});
@@ -166,6 +171,7 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
   norm_backward(d, model.g.final_norm, d, input_of(a, config.n_layer), a.final_norm, model.p.final_norm, N, C);
   for (int l = config.n_layer - 1; l >= 0; --l) {
     context.layer = l;
+    if (config.recompute) block_forward(a.blocks[l], a.scratch, input_of(a, l), model.p.blocks[l], context);
     block_backward(d, a.scratch, model.g.blocks[l], input_of(a, l), a.blocks[l], model.p.blocks[l], context);
   }
   dropout_apply(d, dropout, 0, DropoutSite::embedding, B, T, C);

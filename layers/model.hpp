@@ -35,7 +35,8 @@ struct Model {
 void initialise(Model& model, uint64_t seed);
 
 // What a step keeps and scribbles on, for up to B sequences of up to T tokens. For training there is one
-// BlockSaved a block; without, all blocks share one.
+// BlockSaved a block; with Config::recompute they share all but y, which is the next block's input; without training
+// they share all.
 struct Activations {
   std::vector<TensorSpec> table;
   Buffer buffer;

@@ -1,0 +1,25 @@
+#include "cost.hpp"
+
+#include "../layers/model.hpp"
+#include "ceiling.hpp"
+
+MemoryNeed memory_of_training(const Config& config, int B) {
+  Layout model, activations;
+  declare_model(model, config);
+  declare_activations(activations, config, B, config.context, true);
+  const size_t weights = checked_product({model.size(), sizeof(float)});
+  return {weights, weights, checked_product({2, weights}), checked_product({activations.size(), sizeof(float)})};
+}
+
+double flops_per_token(const Config& config) {
+  Layout layout;
+  declare_model(layout, config);
+  double weights = static_cast<double>(config.vocab_size) * config.channels;  // of the classifier, tied or not
+  for (const TensorSpec& spec : layout.table())
+    if (spec.name.starts_with("block.") && spec.shape.size() == 2) weights += static_cast<double>(spec.size());
+  const double keys = (config.context + 1) / 2.;  // that a query sees, on average
+  const double attention = 2. * config.n_layer * config.n_head * config.head_dim * keys;  // q·k and P·v
+  return 3 * 2 * (weights + attention);
+}
+
+double most_tokens_per_second(const Config& config) { return measure_flops(config.matmul) / flops_per_token(config); }

@@ -1,0 +1,20 @@
+#pragma once
+// What a training step costs, by formula: bytes and floating-point operations.
+
+#include "../layers/config.hpp"
+
+struct MemoryNeed {
+  size_t weights = 0, gradients = 0, moments = 0, activations = 0;
+  size_t total() const { return weights + gradients + moments + activations; }
+};
+// Bytes of a step on B sequences. Throws std::overflow_error.
+MemoryNeed memory_of_training(const Config& config, int B);
+
+// Operations for each token of a step, a multiply-add being two: of the matrices in the blocks, the classifier, and the
+// causal half of attention; forward once and backward twice (Chowdhery et al. 2022, arXiv 2204.02311, appendix B). What
+// --recompute does again is not counted, nor norms, activations and softmax.
+double flops_per_token(const Config& config);
+
+// Tokens a second if this machine did nothing but multiply and add, as fast as it was measured to (about 20 ms).
+// Speed as a share of it is the model flops utilization, MFU.
+double most_tokens_per_second(const Config& config);
