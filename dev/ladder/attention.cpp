@@ -260,7 +260,7 @@ int main(int argc, char** argv) {
   forward.rung("tiles in the future are skipped", Threads::one, [&] { each_head(tiles<true>); });
   const auto forward_product = [&] { attention_forward(out.get(), lse.get(), qkv.get(), shape, {}, 0); };
   forward.rung("the product on one thread", Threads::one, forward_product);
-  forward.rung("threads: a tile of queries each (attention_forward)", Threads::all, forward_product);
+  forward.rung("threads: queries by the tile (attention_forward)", Threads::all, forward_product);
 
   Ladder backward("attention_backward" + title, 4 * product, "FLOP", ceiling, {{dqkv, want_dqkv}});
   backward.rung("textbook: reads the (T,T) matrices again", Threads::one, [&] {
@@ -273,6 +273,6 @@ int main(int argc, char** argv) {
     attention_backward(dqkv.get(), dout.get(), out.get(), lse.get(), qkv.get(), shape, {}, 0);
   };
   backward.rung("the product on one thread", Threads::one, backward_product);
-  backward.rung("threads: a head each (attention_backward)", Threads::all, backward_product);
+  backward.rung("threads: the work is shared (attention_backward)", Threads::all, backward_product);
   return Ladder::exit_status();
 }

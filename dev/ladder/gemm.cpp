@@ -61,7 +61,8 @@ void register_tile(float* y, const float* x, const float* w, const Sizes& s) {
 
 // Packing. What is left to lose is the end of every sum, where W lanes are added one by one. So let the lanes be W
 // columns of y instead: then a number of x is spread over all lanes, and w is needed by columns. They are copied into
-// a panel, k after k, which every row of x finds ready: consecutive memory, whatever way w itself lies.
+// a panel, k after k, which every row of x finds ready: consecutive memory, whatever way w itself lies. (The wider the
+// registers, the longer those ends: with 4 lanes and no instruction that spreads, this rung may lie below the last.)
 constexpr size_t kPanel = kVectors * W;  // columns
 
 void pack(float* panel, const float* w, size_t K, size_t depth) {
@@ -152,8 +153,9 @@ void forward(const Sizes& s, Ceiling ceiling) {
   // Each thread owns a rectangle of y: nothing is shared, nothing waits but for the end.
   ladder.rung("threads: a rectangle of y each (gemm_nt)", Threads::all, [&] { gemm_nt(y, x, w, M, N, K); });
   if (!gemm_has_bf16()) return;
-  // An instruction that multiplies pairs of bf16 numbers does twice the work. The error is the product's own: the
-  // textbook is given the same rounded operands. The share is one of bf16's ceiling.
+  // An instruction takes in pairs of bf16 numbers, two products a lane; whether that is faster depends on how often the
+  // processor can start one. The textbook is given the same rounded operands, so that the error is the product's own,
+  // and the share is one of what that instruction can do.
   const std::vector<double> want_rounded = in_double(rounded(tx), rounded(tw), s);
   ladder.compare_with(flops_ceiling(Matmul::bf16), {{ty, want_rounded}});
   ladder.rung("bf16: two products a lane (share, error: of bf16)", Threads::all,

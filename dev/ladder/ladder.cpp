@@ -113,7 +113,8 @@ void Ladder::rung(const std::string& idea, Threads threads, const std::function<
               first_ / seconds, error);
   std::fflush(stdout);
   if (!(error <= kTolerance)) {
-    std::fprintf(stderr, "  rung %d (%s) is WRONG: error %.1e, allowed %.1e\n", rungs_, idea.c_str(), error, kTolerance);
+    std::fprintf(stderr, "  rung %d (%s) is WRONG: error %.1e, allowed %.1e\n", rungs_, idea.c_str(), error,
+                 kTolerance);
     ++wrong_rungs;
   }
   ++rungs_;

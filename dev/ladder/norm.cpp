@@ -189,7 +189,7 @@ void climb(NormKind kind, int N, int C, const Tensor& x, const Tensor& dy) {
   rung("several sums at once", Threads::one, vectors<4>);
   if (centred) rung("both statistics in one sweep", Threads::one, one_sweep);
   rung("the product on one thread", Threads::one, norm_forward);
-  rung("threads: rows are shared out (norm_forward)", Threads::all, norm_forward);
+  rung("threads: rows are shared (norm_forward)", Threads::all, norm_forward);
 
   Ladder backward("norm_backward: " + sizes, 3 * bytes, "B", ceiling,
                   {{dx, want.dx}, {dgain, want.dgain}, {dbias, want.dbias}});
@@ -208,7 +208,7 @@ void climb(NormKind kind, int N, int C, const Tensor& x, const Tensor& dy) {
                 [&] { fused(dx.get(), g, dy.get(), x.get(), saved, p, N, C); });
   const auto product = [&] { norm_backward(dx.get(), g, dy.get(), x.get(), saved, p, N, C); };
   backward_rung("the product on one thread", Threads::one, product);
-  backward_rung("threads: the work is shared out (norm_backward)", Threads::all, product);
+  backward_rung("threads: the work is shared (norm_backward)", Threads::all, product);
 }
 
 }  // namespace
