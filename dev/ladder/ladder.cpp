@@ -77,7 +77,8 @@ Ceiling flops_ceiling(Matmul matmul) {
 }
 
 Ceiling copy_ceiling(size_t floats) {
-  return on_one_and_all([&] { return measure_bandwidth(floats).copy; });
+  const size_t enough = std::max(floats, size_t(1) << 16);  // for a stopwatch
+  return on_one_and_all([&] { return measure_bandwidth(enough).copy; });
 }
 
 Ladder::Ladder(const std::string& title, double work, const std::string& unit, Ceiling ceiling,
