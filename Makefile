@@ -22,7 +22,7 @@ else
 MARCH ?= native
 DATA ?= build/stories.txt
 
-.PHONY: all train test asan mutants compare reference curves venv clean help FORCE
+.PHONY: all train test asan mutants ladders compare reference curves venv clean help FORCE
 .DELETE_ON_ERROR:
 
 all: build/train_gpt  ## build build/train_gpt (the default)
@@ -98,7 +98,7 @@ $(OUT)/command: FORCE
 	@mkdir -p $(@D)
 	@echo '$(COMMAND)' | cmp -s - $@ || echo '$(COMMAND)' > $@
 
--include $(patsubst %.o,%.d,$(OUT)/train_gpt.o $(LIBRARY) $(TESTS))
+-include $(patsubst %.o,%.d,$(OUT)/train_gpt.o $(LIBRARY) $(TESTS)) $(wildcard $(OUT)/dev/ladder/*.d)
 
 # ---- Run -----------------------------------------------------------------------------------------
 
@@ -129,6 +129,15 @@ asan:  ## the same tests under the address and undefined-behaviour sanitizers
 
 mutants: catch2  ## break the code in many small ways; each must turn a test red
 	@dev/mutants.sh $(ARGS)
+
+# Programs of their own, of which ARGS names some and gives their sizes; the last rung is a function of the library.
+LADDERS := gemm norm attention
+CLIMBED := $(or $(filter $(LADDERS),$(ARGS)),$(LADDERS))
+ladders: $(CLIMBED:%=$(OUT)/dev/ladder/%)  ## kernels from the textbook to the product; ARGS=gemm, ARGS='norm 768 128'
+	@for ladder in $^; do GOMP_SPINCOUNT=1000 $$ladder $(filter-out $(LADDERS),$(ARGS)) || exit; done
+
+$(LADDERS:%=$(OUT)/dev/ladder/%): %: %.o $(OUT)/dev/ladder/ladder.o $(LIBRARY)
+	$(call SAY,link  $@)$(LINK)
 
 # Catch2 itself is big: compiled once, without the sanitizers.
 $(OUT)/test/main.o: private OPTIMIZE := -O1

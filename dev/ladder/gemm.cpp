@@ -1,0 +1,218 @@
+// The ladder of the matrix product: y = x wᵀ, a linear layer's forward pass, from the textbook's loops to gemm_nt; then
+// both products of its backward pass, dx = dy w and dw = dyᵀ x, to gemm_nn and gemm_tn.
+//
+//   x (M,K)   w (N,K)   y (M,N)      M rows, K inputs, N outputs
+//
+// In the textbook every y[m,n] is a sum of its own: each addition waits for the one before it, and of a register that
+// holds W floats it uses one.
+
+#include "layers/gemm.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstdio>
+
+#include "ladder.hpp"
+#include "layers/simd.hpp"
+#include "layers/textbook/linear.hpp"
+
+namespace {
+
+using simd::load;
+using simd::Vec;
+constexpr size_t W = simd::W;
+
+struct Sizes {
+  size_t M, N, K;
+};
+
+// Vectors. A row of x and a row of w both run along k, so W products at a time are added to W sums that do not wait
+// for each other; only at the end do the W become one.
+void vectors(float* y, const float* x, const float* w, const Sizes& s) {
+  for (size_t m = 0; m < s.M; ++m)
+    for (size_t n = 0; n < s.N; ++n) {
+      Vec sum = {};
+      for (size_t k = 0; k < s.K; k += W) sum += load(x + m * s.K + k) * load(w + n * s.K + k);
+      y[m * s.N + n] = static_cast<float>(simd::sum(sum));
+    }
+}
+
+constexpr size_t kRows = 4, kVectors = 3;  // of the register tile: 12 sums, and what is multiplied, fit 16 registers
+
+// A register tile. 4 rows of x meet 3 rows of w, and the 12 sums stay in registers: while one waits for its last
+// multiply-add the others go on, and 7 loads serve 12 multiply-adds instead of 24 loads.
+void register_tile(float* y, const float* x, const float* w, const Sizes& s) {
+  for (size_t n = 0; n < s.N; n += kVectors)
+    for (size_t m = 0; m < s.M; m += kRows) {
+      Vec sum[kRows][kVectors] = {};
+      for (size_t k = 0; k < s.K; k += W)
+#pragma GCC unroll 4
+        for (size_t i = 0; i < kRows; ++i)
+#pragma GCC unroll 3
+          for (size_t j = 0; j < kVectors; ++j)
+            sum[i][j] += load(x + (m + i) * s.K + k) * load(w + (n + j) * s.K + k);
+#pragma GCC unroll 4
+      for (size_t i = 0; i < kRows; ++i)
+#pragma GCC unroll 3
+        for (size_t j = 0; j < kVectors; ++j) y[(m + i) * s.N + n + j] = static_cast<float>(simd::sum(sum[i][j]));
+    }
+}
+
+// Packing. What is left to lose is the end of every sum, where W lanes are added one by one. So let the lanes be W
+// columns of y instead: then a number of x is spread over all lanes, and w is needed by columns. They are copied into
+// a panel, k after k, which every row of x finds ready: consecutive memory, whatever way w itself lies. (The wider the
+// registers, the longer those ends: with 4 lanes and no instruction that spreads, this rung may lie below the last.)
+constexpr size_t kPanel = kVectors * W;  // columns
+
+void pack(float* panel, const float* w, size_t K, size_t depth) {
+  for (size_t j = 0; j < kPanel; ++j)
+    for (size_t k = 0; k < depth; ++k) panel[k * kPanel + j] = w[j * K + k];
+}
+
+void packed_tile(float* y, const float* x, const float* panel, size_t depth, const Sizes& s) {
+  Vec sum[kRows][kVectors] = {};
+  for (size_t k = 0; k < depth; ++k)
+#pragma GCC unroll 4
+    for (size_t i = 0; i < kRows; ++i)
+#pragma GCC unroll 3
+      for (size_t j = 0; j < kVectors; ++j) sum[i][j] += x[i * s.K + k] * load(panel + k * kPanel + j * W);
+#pragma GCC unroll 4
+  for (size_t i = 0; i < kRows; ++i)
+#pragma GCC unroll 3
+    for (size_t j = 0; j < kVectors; ++j) {
+      float* to = y + i * s.N + j * W;
+      simd::store(to, load(to) + sum[i][j]);
+    }
+}
+
+void packing(float* y, const float* x, const float* w, const Sizes& s) {
+  const Tensor panel(s.K * kPanel);
+  std::fill_n(y, s.M * s.N, 0.f);
+  for (size_t n = 0; n < s.N; n += kPanel) {
+    pack(panel.get(), w + n * s.K, s.K, s.K);
+    for (size_t m = 0; m < s.M; m += kRows) packed_tile(y + m * s.N + n, x + m * s.K, panel.get(), s.K, s);
+  }
+}
+
+// Blocking. A panel is read again for every 4 rows of x; cut along k it is short enough to stay in L1 meanwhile, with
+// room for the rows of x that stream past, and the slice of x in L2. The price: y is read and written once a slice.
+constexpr size_t kDepth = 128;
+
+void blocking(float* y, const float* x, const float* w, const Sizes& s) {
+  const Tensor panel(kDepth * kPanel);
+  std::fill_n(y, s.M * s.N, 0.f);
+  for (size_t k = 0; k < s.K; k += kDepth) {
+    const size_t depth = std::min(kDepth, s.K - k);
+    for (size_t n = 0; n < s.N; n += kPanel) {
+      pack(panel.get(), w + n * s.K + k, s.K, depth);
+      for (size_t m = 0; m < s.M; m += kRows) packed_tile(y + m * s.N + n, x + m * s.K + k, panel.get(), depth, s);
+    }
+  }
+}
+
+// Rounded to bfloat16, to nearest even: the upper half of a float's bits.
+Tensor rounded(const Tensor& t) {
+  Tensor out(t.size);
+  for (size_t i = 0; i < t.size; ++i) {
+    const uint32_t bits = std::bit_cast<uint32_t>(t.buffer[i]);
+    out.buffer[i] = std::bit_cast<float>((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000);
+  }
+  return out;
+}
+
+std::vector<double> in_double(const Tensor& x, const Tensor& w, const Sizes& s) {
+  std::vector<double> y(s.M * s.N);
+  textbook::linear_forward<double>(y.data(), x.widen().data(), w.widen().data(), nullptr, s.M, s.K, s.N);
+  return y;
+}
+
+double flops(const Sizes& s) { return 2. * static_cast<double>(s.M * s.N * s.K); }
+
+std::string title(const char* what, const Sizes& s) {
+  return std::string(what) + ", M " + std::to_string(s.M) + ", N " + std::to_string(s.N) + ", K " +
+         std::to_string(s.K);
+}
+
+void forward(const Sizes& s, Ceiling ceiling) {
+  const int M = static_cast<int>(s.M), N = static_cast<int>(s.N), K = static_cast<int>(s.K);
+  const Tensor tx(s.M * s.K, 1), tw(s.N * s.K, 2), ty(s.M * s.N);
+  float *x = tx.get(), *w = tw.get(), *y = ty.get();
+  const std::vector<double> want = in_double(tx, tw, s);
+
+  Ladder ladder(title("gemm_nt: y = x wᵀ", s), flops(s), "FLOP", ceiling, {{ty, want}});
+  ladder.rung("textbook", Threads::one, [&] { textbook::linear_forward<float>(y, x, w, nullptr, s.M, s.K, s.N); });
+  ladder.rung("vectors: W sums beside each other", Threads::one, [&] { vectors(y, x, w, s); });
+  ladder.rung("register tile: 12 vectors of sums at once", Threads::one, [&] { register_tile(y, x, w, s); });
+  ladder.rung("packing: lanes are columns, panels are consecutive", Threads::one, [&] { packing(y, x, w, s); });
+  ladder.rung("blocking: a panel stays in L1, its rows in L2", Threads::one, [&] { blocking(y, x, w, s); });
+  // The product packs by turning squares of W × W numbers in registers, its tile is as high as the registers allow, and
+  // edges have tiles of their own.
+  ladder.rung("the product on one thread", Threads::one,
+              [&] { gemm_serial(y, s.N, {x, s.K, 1}, {w, 1, s.K}, M, N, K, false); });
+  // Each thread owns a rectangle of y: nothing is shared, nothing waits but for the end.
+  ladder.rung("threads: a rectangle of y each (gemm_nt)", Threads::all, [&] { gemm_nt(y, x, w, M, N, K); });
+  if (!gemm_has_bf16()) return;
+  // An instruction takes in pairs of bf16 numbers, two products a lane; whether that is faster depends on how often the
+  // processor can start one. The textbook is given the same rounded operands, so that the error is the product's own,
+  // and the share is one of what that instruction can do.
+  const std::vector<double> want_rounded = in_double(rounded(tx), rounded(tw), s);
+  ladder.compare_with(flops_ceiling(Matmul::bf16), {{ty, want_rounded}});
+  ladder.rung("bf16: two products a lane (share, error: of bf16)", Threads::all,
+              [&] { gemm_nt(y, x, w, M, N, K, {.matmul = Matmul::bf16}); });
+}
+
+// Loop order. The textbook's dx[m,k] = Σₙ dy[m,n] w[n,k] walks down a column of w, each number on another line of the
+// cache. With n outside and k inside the innermost loop runs along rows of dx and w, its elements do not wait for each
+// other, and the compiler makes vectors of them. (dw = dyᵀ x is in this order already.)
+void loop_order(float* dx, float* dw, const float* dy, const float* x, const float* w, const Sizes& s) {
+  std::fill_n(dx, s.M * s.K, 0.f);
+  for (size_t m = 0; m < s.M; ++m)
+    for (size_t n = 0; n < s.N; ++n)
+      for (size_t k = 0; k < s.K; ++k) dx[m * s.K + k] += dy[m * s.N + n] * w[n * s.K + k];
+  for (size_t m = 0; m < s.M; ++m)
+    for (size_t n = 0; n < s.N; ++n)
+      for (size_t k = 0; k < s.K; ++k) dw[n * s.K + k] += dy[m * s.N + n] * x[m * s.K + k];
+}
+
+void backward(const Sizes& s, Ceiling ceiling) {
+  const int M = static_cast<int>(s.M), N = static_cast<int>(s.N), K = static_cast<int>(s.K);
+  const Tensor tx(s.M * s.K, 1), tw(s.N * s.K, 2), tdy(s.M * s.N, 3), tdx(s.M * s.K), tdw(s.N * s.K);
+  float *x = tx.get(), *w = tw.get(), *dy = tdy.get(), *dx = tdx.get(), *dw = tdw.get();
+  std::vector<double> want_dx(tdx.size), want_dw(tdw.size);
+  textbook::linear_backward<double>(want_dx.data(), want_dw.data(), nullptr, tdy.widen().data(), tx.widen().data(),
+                                    tw.widen().data(), s.M, s.K, s.N);
+
+  Ladder ladder(title("gemm_nn and gemm_tn: dx = dy w and dw = dyᵀ x", s), 2 * flops(s), "FLOP", ceiling,
+                {{tdx, want_dx}, {tdw, want_dw}});
+  ladder.rung("textbook", Threads::one, [&] {
+    tdw.fill(0);
+    textbook::linear_backward<float>(dx, dw, nullptr, dy, x, w, s.M, s.K, s.N);
+  });
+  ladder.rung("loop order: the innermost loop walks along memory", Threads::one, [&] {
+    tdw.fill(0);
+    loop_order(dx, dw, dy, x, w, s);
+  });
+  const auto product = [&] {
+    gemm_nn(dx, dy, w, M, K, N);
+    gemm_tn(dw, dy, x, N, K, M);
+  };
+  // From here on the climb is the one above: once panels are packed, it no longer matters how the operands lay.
+  ladder.rung("the product on one thread: all of the above", Threads::one, product);
+  ladder.rung("threads: a rectangle each (gemm_nn, gemm_tn)", Threads::all, product);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<int> sizes = sizes_from(argc, argv, "M N K", {256, 768, 768});
+  const Sizes s{static_cast<size_t>(sizes[0]), static_cast<size_t>(sizes[1]), static_cast<size_t>(sizes[2])};
+  if (s.M % kRows || s.N % kPanel || s.K % W) {  // the rungs in between know no edges, to stay short
+    std::fprintf(stderr, "M must be a multiple of %zu, N of %zu and K of %zu\n", kRows, kPanel, W);
+    return 2;
+  }
+  const Ceiling ceiling = flops_ceiling();
+  forward(s, ceiling);
+  backward(s, ceiling);
+  return Ladder::exit_status();
+}
