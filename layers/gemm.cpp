@@ -29,14 +29,16 @@ namespace {
 using simd::Vec;
 using simd::W;
 
-// MR × NR sums, three vectors of B and one of A must fit into the registers: 32 of them on AVX-512 and NEON, 16
-// elsewhere.
+// The sums of a tile, NV vectors of B and one of A must fit into the registers: 32 of them on AVX-512 and NEON, 16
+// elsewhere, of which a product takes one where there is no fused multiply-add.
 #if defined(__AVX512F__) || defined(__aarch64__)
-constexpr int MR = 8;
+constexpr int MR = 8, NV = 3;
+#elif defined(__FMA__)
+constexpr int MR = 4, NV = 3;
 #else
-constexpr int MR = 4;
+constexpr int MR = 4, NV = 2;
 #endif
-constexpr int NR = 3 * W;
+constexpr int NR = NV * W;
 constexpr int KC = 256;      // words: a KC × MR panel of A and the KC × NR panel of B meet in L1
 constexpr int MC = 32 * MR;  // an MC × KC block of A and a KC × NC slice of B share L2
 constexpr int NC = 16 * NR;
@@ -158,14 +160,13 @@ void tile(const Target& t, const Source& source, int words) {
 
 // A tile for every number of rows and of vectors: edges cost what they are worth.
 using Tile = void (*)(const Target&, const Source&, int words);
-using Tiles = std::array<std::array<Tile, 3>, MR>;
-template <class Format, bool a_packed, int... row>
-constexpr Tiles tiles_of(std::integer_sequence<int, row...>) {
-  return {{{tile<Format, a_packed, row + 1, 1>, tile<Format, a_packed, row + 1, 2>,
-            tile<Format, a_packed, row + 1, 3>}...}};
+using Tiles = std::array<Tile, MR * NV>;
+template <class Format, bool a_packed, int... i>
+constexpr Tiles tiles_of(std::integer_sequence<int, i...>) {
+  return {tile<Format, a_packed, i / NV + 1, i % NV + 1>...};
 }
 template <class Format, bool a_packed>
-constexpr Tiles kTiles = tiles_of<Format, a_packed>(std::make_integer_sequence<int, MR>());
+constexpr Tiles kTiles = tiles_of<Format, a_packed>(std::make_integer_sequence<int, MR * NV>());
 
 // ---- the loops around it ---------------------------------------------------------------------------------
 
@@ -215,7 +216,7 @@ void multiply(const Product& p) {
             const Target target{p.c + (ic + i) * p.ldc + jc + j, p.ldc, bias, pc > 0 || p.options.accumulate, width};
             const Source source{pack_a ? a_panel(i) : a + i * p.a.row, pack_b ? b_panel(j) : b + j, p.a.row,
                                 pack_b ? NR : p.b.row};
-            tiles[std::min(height, rows - i) - 1][(width - 1) / W](target, source, words);
+            tiles[(std::min(height, rows - i) - 1) * NV + (width - 1) / W](target, source, words);
           }
         }
       }
@@ -227,27 +228,31 @@ void multiply(const Product& p) {
 // packed. W lines of B are turned in registers and used at once; sums are taken in the order of a tile.
 constexpr int kFewRows = 4;
 
-template <int M>
+template <class Format, int M>
 void multiply_few_rows(const Product& p) {
+  constexpr int kDepth = KC * Format::kSteps, kWords = W * Format::kSteps;
   for (int j = 0; j < p.N; j += W) {
     const int lines = std::min(W, p.N - j);
-    for (int pc = 0; pc < p.K; pc += KC) {
-      const int end = std::min(p.K, pc + KC);
+    for (int pc = 0; pc < p.K; pc += kDepth) {
+      const int end = std::min(p.K, pc + kDepth);
       Vec sum[M] = {};
-      for (int k0 = pc; k0 < end; k0 += W) {
-        const float* b = p.b.data + j * p.b.col + k0;
-        const int n = std::min(W, end - k0);
+      for (int k = pc; k < end; k += kWords) {
+        const float* b = p.b.data + j * p.b.col + k;
         Vec v[W];
 #pragma GCC unroll 16
         for (int q = 0; q < W; ++q) {
           __builtin_prefetch(b + (q + W) * p.b.col);  // the next W lines: memory must never wait
-          v[q] = q < lines ? simd::load(b + q * p.b.col, n) : Vec{};
+          v[q] = q < lines ? Format::along(b + q * p.b.col, end - k) : Vec{};
         }
         simd::turn(v);
+        const int words = words_of<Format>(end - k);
+        for (int i = 0; i < M; ++i) {
+          alignas(64) float a[W];
+          simd::store(a, Format::along(p.a.data + i * p.a.row + k, end - k));
 #pragma GCC unroll 16
-        for (int k = 0; k < W; ++k)
-          for (int i = 0; i < M && k < n; ++i)
-            sum[i] = Fp32::multiply_add(sum[i], simd::all(p.a.data[i * p.a.row + k0 + k]), v[k]);
+          for (int w = 0; w < W; ++w)
+            if (w < words) sum[i] = Format::multiply_add(sum[i], simd::all(a[w]), v[w]);
+        }
       }
       for (int i = 0; i < M; ++i)
         finish(sum[i], p.c + i * p.ldc + j, pc == 0 && p.options.bias ? p.options.bias + j : nullptr,
@@ -256,11 +261,15 @@ void multiply_few_rows(const Product& p) {
   }
 }
 
+template <class Format>
+void multiply_any(const Product& p) {
+  constexpr void (*few[kFewRows])(const Product&) = {multiply_few_rows<Format, 1>, multiply_few_rows<Format, 2>,
+                                                     multiply_few_rows<Format, 3>, multiply_few_rows<Format, 4>};
+  p.M <= kFewRows && p.a.col == 1 && p.b.row == 1 ? few[p.M - 1](p) : multiply<Format>(p);
+}
+
 void multiply(const Product& p) {
-  constexpr void (*few[kFewRows])(const Product&) = {multiply_few_rows<1>, multiply_few_rows<2>, multiply_few_rows<3>,
-                                                     multiply_few_rows<4>};
-  if (p.M <= kFewRows && p.a.col == 1 && p.b.row == 1) return few[p.M - 1](p);
-  p.options.matmul == Matmul::bf16 ? multiply<Bf16>(p) : multiply<Fp32>(p);
+  p.options.matmul == Matmul::bf16 ? multiply_any<Bf16>(p) : multiply_any<Fp32>(p);
 }
 
 // ---- sharing among threads -------------------------------------------------------------------------------

@@ -193,6 +193,7 @@ float* ModelCache::layer(const Config& config, int l) const {
 const float* model_logits(const Model& model, const Activations& a, ModelCache& cache, const int* tokens, int T) {
   const int C = model.config.channels, V = model.config.vocab_size;
   const float* h = forward(model, a, tokens, block_context(model, 1, T, {}), &cache);
-  gemm_nt(a.logits, h + static_cast<size_t>(T - 1) * C, classifier_weight(model), 1, V, C);
+  gemm_nt(a.logits, h + static_cast<size_t>(T - 1) * C, classifier_weight(model), 1, V, C,
+          {.matmul = model.config.matmul});
   return a.logits;
 }

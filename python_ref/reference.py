@@ -171,6 +171,27 @@ def linear_cases(out):
             case.close()
 
 
+def linear_bf16_cases(out):
+    """Operands rounded to bfloat16 by PyTorch, products and sums in float64; a bias is not rounded, nor its gradient."""
+
+    def rounded(t):
+        return t.detach().to(torch.bfloat16).double()
+
+    for N, I, O in (1, 7, 5), (17, 33, 65), (40, 130, 70):
+        case = Case(out, "linear_bf16", f"{N}x{I}x{O}", N=N, I=I, O=O)
+        x = case.normal("x", N, I)
+        weight = case.floats("weight", matrix(case.random, O, I))
+        bias = case.normal("bias", O, deviation=0.1)
+        dy = case.normal("dy", N, O)
+        x16, weight16, dy16 = rounded(x), rounded(weight), rounded(dy)
+        case.expect(y=F.linear(x16, weight16, bias))
+        terms = linear.uncancelled(x16, weight16, dy16)
+        case.gradient("dx", dy16 @ weight16, terms[0])
+        case.gradient("dweight", dy16.T @ x16, terms[1])
+        case.gradient("dbias", dy.sum(0), linear.uncancelled(x, weight, dy)[2])
+        case.close()
+
+
 def attention_cases(out):
     for B, T, H, KV, D in (2, 7, 2, 2, 8), (1, 33, 4, 2, 8), (2, 17, 3, 1, 6), (1, 130, 2, 1, 16):
         case = Case(out, "attention", f"b{B}-t{T}-h{H}-kv{KV}-d{D}", B=B, T=T, H=H, KV=KV, D=D)
@@ -395,6 +416,7 @@ def model_cases(out):
 
 WRITERS = {
     "embedding": embedding_cases, "position": position_cases, "norm": norm_cases, "linear": linear_cases,
+    "linear_bf16": linear_bf16_cases,
     "attention": attention_cases, "activation": activation_cases, "cross_entropy": cross_entropy_cases,
     "optimizer": optimizer_cases, "model": model_cases,
 }  # fmt: skip

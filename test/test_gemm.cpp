@@ -1,6 +1,7 @@
 #include "layers/gemm.hpp"
 
 #include <array>
+#include <bit>
 
 #include "check.hpp"
 
@@ -35,21 +36,32 @@ void gemm(Variant v, float* c, const float* a, const float* b, int M, int N, int
 // size.
 std::vector<float> operand(size_t n, uint64_t seed) { return random_floats(n, seed, .5f, 1); }
 
-void check_sizes(int M, int N, int K) {
-  const std::vector<float> a = operand(size_t(M) * K, 1), b = operand(size_t(K) * N, 2);
+// To bfloat16 and back: to nearest, ties to even.
+std::vector<float> rounded(std::vector<float> x) {
+  for (float& f : x) {
+    const uint32_t bits = std::bit_cast<uint32_t>(f);
+    f = std::bit_cast<float>((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000);
+  }
+  return x;
+}
+
+void check_sizes(int M, int N, int K, Matmul matmul = Matmul::fp32) {
+  std::vector<float> a = operand(size_t(M) * K, 1), b = operand(size_t(K) * N, 2);
+  const bool rounds = matmul == Matmul::bf16 && gemm_has_bf16();
+  const std::vector<float> read_a = rounds ? rounded(a) : a, read_b = rounds ? rounded(b) : b;
   const std::vector<float> bias = operand(N, 3), before = operand(size_t(M) * N, 4);
   for (const Variant v : {nt, nn, tn}) {
     const std::string sizes = std::to_string(M) + "x" + std::to_string(N) + "x" + std::to_string(K);
     std::vector<double> product(before.size());
-    add_product(product.data(), N, view_a(v, a.data(), M, K), view_b(v, b.data(), N, K), M, N, K);
+    add_product(product.data(), N, view_a(v, read_a.data(), M, K), view_b(v, read_b.data(), N, K), M, N, K);
     for (const bool with_bias : {false, true})
       for (const bool accumulate : {false, true}) {
         std::vector<double> want = product;
         for (size_t i = 0; i < want.size(); ++i)
           want[i] += (with_bias ? double(bias[i % N]) : 0) + (accumulate ? double(before[i]) : 0);
         std::vector<float> c = accumulate ? before : garbage(before.size());
-        gemm(v, c.data(), a.data(), b.data(), M, N, K, {with_bias ? bias.data() : nullptr, accumulate});
-        check_close(std::string("gemm/") + kNames[v] + " " + sizes + (accumulate ? " +=" : " =") +
+        gemm(v, c.data(), a.data(), b.data(), M, N, K, {with_bias ? bias.data() : nullptr, accumulate, matmul});
+        check_close(std::string(rounds ? "gemm bf16/" : "gemm/") + kNames[v] + " " + sizes + (accumulate ? " +=" : " =") +
                         (with_bias ? " bias" : ""),
                     c, want, kTolerance);
       }
@@ -64,12 +76,22 @@ TEST_CASE("gemm in all its forms and odd sizes", "[gemm]") {
       for (const int K : {1, 7, 17, 33}) check_sizes(M, N, K);
 }
 
-TEST_CASE("gemm across the borders of its blocks", "[gemm]") {
-  check_sizes(12, 32, 256);
-  check_sizes(13, 31, 257);
-  check_sizes(485, 37, 19);
-  check_sizes(5, 3077, 259);
-  check_sizes(97, 131, 600);
+TEST_CASE("gemm across the borders of its tiles and blocks", "[gemm]") {
+  for (const Matmul matmul : {Matmul::fp32, Matmul::bf16}) {
+    for (const int M : {2, 3, 4, 5, 9}) check_sizes(M, 49, 270, matmul);
+    for (const int N : {15, 16, 31, 47, 48, 49}) check_sizes(9, N, 40, matmul);
+    check_sizes(8, 48, 256, matmul);
+    check_sizes(65, 97, 513, matmul);
+    check_sizes(300, 37, 19, matmul);
+    check_sizes(5, 1577, 259, matmul);
+    check_sizes(97, 131, 1100, matmul);
+  }
+}
+
+TEST_CASE("gemm in bf16 and odd sizes", "[gemm][bf16]") {
+  for (const int M : {1, 7, 33})
+    for (const int N : {1, 7, 33})
+      for (const int K : {1, 7, 17, 33}) check_sizes(M, N, K, Matmul::bf16);
 }
 
 TEST_CASE("gemm on one thread reads and writes inside wider matrices", "[gemm]") {
@@ -100,12 +122,26 @@ TEST_CASE("gemm is the same for any number of threads", "[gemm]") {
   for (const auto& [M, N, K] : {std::array{100, 70, 300}, {485, 40, 30}, {3, 3100, 300}})
     for (const Variant v : {nt, nn, tn}) {
       const std::vector<float> a = operand(size_t(M) * K, 1), b = operand(size_t(K) * N, 2);
-      check_same_for_all_threads([&, M = M, N = N, K = K] {
-        std::vector<float> c = random_floats(size_t(M) * N, 3);
-        gemm(v, c.data(), a.data(), b.data(), M, N, K, {nullptr, true});
-        return c;
-      });
+      for (const Matmul matmul : {Matmul::fp32, Matmul::bf16})
+        check_same_for_all_threads([&, M = M, N = N, K = K] {
+          std::vector<float> c = random_floats(size_t(M) * N, 3);
+          gemm(v, c.data(), a.data(), b.data(), M, N, K, {nullptr, true, matmul});
+          return c;
+        });
     }
+}
+
+// Text that is written token by token has the logits of the whole text, to the bit.
+TEST_CASE("a row of a product is the same alone and among others", "[gemm]") {
+  const int M = 20, N = 75, K = 600;
+  const std::vector<float> a = operand(M * K, 1), b = operand(N * K, 2), bias = operand(N, 3);
+  std::vector<float> all = garbage(M * N);
+  gemm_nt(all.data(), a.data(), b.data(), M, N, K, {bias.data()});
+  for (const int rows : {1, 2, 3, 4, 5}) {
+    std::vector<float> some = garbage(rows * N);
+    gemm_nt(some.data(), a.data() + 7 * K, b.data(), rows, N, K, {bias.data()});
+    REQUIRE(std::equal(some.begin(), some.end(), all.begin() + 7 * N));
+  }
 }
 
 TEST_CASE("a NaN stays in its row of a product", "[gemm]") {

@@ -10,7 +10,8 @@ constexpr double kTolerance = 5e-7;  // measured: at most 1.5e-7
 struct Data {
   int N, I, O;
   std::vector<float> x, weight, bias, dy;
-  Linear p() { return {weight.data(), bias.empty() ? nullptr : bias.data()}; }
+  Matmul matmul = Matmul::fp32;
+  Linear p() { return {weight.data(), bias.empty() ? nullptr : bias.data(), matmul}; }
 };
 
 struct Result {
@@ -35,7 +36,8 @@ Data made_up(int N, int I, int O, bool bias) {
           random_floats(N * I, 1),
           random_floats(O * I, 2),
           random_floats(bias ? O : 0, 3),
-          random_floats(N * O, 4)};
+          random_floats(N * O, 4),
+          Matmul::fp32};
 }
 
 }  // namespace
@@ -44,7 +46,7 @@ TEST_CASE("linear agrees with PyTorch", "[linear]") {
   for (const std::string& name : Reference::cases("linear")) {
     const Reference ref("linear", name);
     Data d{ref.integer("N"), ref.integer("I"), ref.integer("O"), ref.floats("x"), ref.floats("weight"), {},
-           ref.floats("dy")};
+           ref.floats("dy"), Matmul::fp32};
     const bool bias = ref.integer("bias");
     if (bias) d.bias = ref.floats("bias");
     const std::string at = "linear/" + name + "/";
@@ -58,6 +60,22 @@ TEST_CASE("linear agrees with PyTorch", "[linear]") {
         check_close(at + "dbias", r.dbias, times(times_run, ref.doubles("dbias")), kTolerance,
                     ref.scale("dbias"));
     }
+  }
+}
+
+// Where the processor has no bf16, the results are those of fp32 and so 2⁻⁹ away from rounded operands.
+TEST_CASE("linear in bf16 agrees with PyTorch on rounded operands", "[linear][bf16]") {
+  const double tolerance = gemm_has_bf16() ? 5e-7 : 4e-3;  // measured: at most 1.3e-7, and 2.4e-3 for fp32
+  const std::string title = gemm_has_bf16() ? "linear_bf16/" : "linear fp32 for want of bf16/";
+  for (const std::string& name : Reference::cases("linear_bf16")) {
+    const Reference ref("linear_bf16", name);
+    const Data d{ref.integer("N"),   ref.integer("I"),   ref.integer("O"),  ref.floats("x"),
+                 ref.floats("weight"), ref.floats("bias"), ref.floats("dy"), Matmul::bf16};
+    const Result r = run(d);
+    check_close(title + name + "/y", r.y, ref.doubles("y"), tolerance);
+    check_close(title + name + "/dx", r.dx, ref.doubles("dx"), tolerance, ref.scale("dx"));
+    check_close(title + name + "/dweight", r.dweight, ref.doubles("dweight"), tolerance, ref.scale("dweight"));
+    check_close(title + name + "/dbias", r.dbias, ref.doubles("dbias"), kTolerance, ref.scale("dbias"));
   }
 }
 

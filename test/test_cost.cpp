@@ -1,0 +1,28 @@
+#include "data/cost.hpp"
+
+#include "check.hpp"
+#include "data/ceiling.hpp"
+
+// By hand: 12 blocks of 12 C² weights, V·C of the classifier, and two products with the (T + 1)/2 keys that a query sees
+// on average; two operations each, once forward and twice backward.
+TEST_CASE("operations for a token of GPT-2 124M", "[cost]") {
+  const double blocks = 12. * 12 * 768 * 768, classifier = 50257. * 768, attention = 12. * 2 * 768 * 512.5;
+  CHECK(flops_per_token(resolve(preset_config("gpt2", "124M"))) == 6 * (blocks + classifier + attention));
+}
+
+TEST_CASE("grouped queries and gates count as what they are", "[cost]") {
+  Config c;
+  c.n_layer = 2, c.n_head = 4, c.kv_heads = 2, c.channels = 32, c.hidden = 48, c.context = 7, c.vocab_size = 11;
+  c.activation = Activation::swiglu, c.bias = false, c.tied = false;
+  const double block = 32 * 32 + 2 * 16 * 32 + 32 * 32 + 3 * 32 * 48, attention = 2 * 32 * 4;
+  CHECK(flops_per_token(resolve(c)) == 6 * (2 * (block + attention) + 11 * 32));
+}
+
+// Otherwise MFU would be a share of nothing; a processor of this century does 1 GFLOP/s.
+TEST_CASE("the ceiling is measured", "[cost]") {
+  CHECK(measure_flops(Matmul::fp32) > 1e9);
+  CHECK(measure_flops(Matmul::bf16) > 1e9);
+  const Bandwidth bandwidth = measure_bandwidth(1 << 20);
+  CHECK(bandwidth.read > 1e8);
+  CHECK(bandwidth.copy > 1e8);
+}
