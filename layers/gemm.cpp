@@ -77,31 +77,31 @@ int words_of(int k) { return (k + Format::kSteps - 1) / Format::kSteps; }
 // ---- packing ---------------------------------------------------------------------------------------------
 
 // Packs `lines` ≤ width lines (rows of A, columns of B) of k numbers each: word w of line i goes to
-// to[w·width + i], and zero where there is no line. `line` and `step` are the distances in memory from line to
-// line and along k; one of them is 1.
-template <class Format, int width>
-void pack(float* to, const float* from, size_t line, size_t step, int lines, int k) {
-  constexpr int kSteps = Format::kSteps, kGroup = std::min(width, W);
+// to[w·width + i]. Lines are taken by groups of up to W; those that the last group lacks are zero. `line` and `step` are
+// the distances in memory from line to line and along k; one of them is 1.
+template <class Format, int group>
+void pack(float* to, int width, const float* from, size_t line, size_t step, int lines, int k) {
+  constexpr int kSteps = Format::kSteps;
   const int words = words_of<Format>(k);
   if (step != 1) {  // lines lie beside each other, as the panel wants them
     for (int w = 0; w < words; ++w)
-      for (int i = 0; i < width; i += kGroup)
+      for (int i = 0; i < lines; i += group)
         simd::store(to + w * width + i,
-                    Format::across(from + w * kSteps * step + i, step, std::clamp(lines - i, 0, kGroup), k - w * kSteps),
-                    kGroup);
+                    Format::across(from + w * kSteps * step + i, step, std::min(lines - i, group), k - w * kSteps), group);
     return;
   }
-  for (int i0 = 0; i0 < width; i0 += kGroup)  // kGroup lines × W words are turned in registers
+  constexpr int kTurned = W / group;          // words of a group that fill a vector
+  for (int i0 = 0; i0 < lines; i0 += group)  // `group` lines × W words are turned in registers
     for (int w0 = 0; w0 < words; w0 += W) {
-      Vec v[kGroup];
+      Vec v[group];
 #pragma GCC unroll 16
-      for (int i = 0; i < kGroup; ++i)
+      for (int i = 0; i < group; ++i)
         v[i] = i0 + i < lines ? Format::along(from + (i0 + i) * line + w0 * kSteps, k - w0 * kSteps) : Vec{};
       simd::turn(v);
-      const int left = (words - w0) * kGroup;
 #pragma GCC unroll 16
-      for (int q = 0; q < kGroup; ++q) // W / kGroup words in a vector
-        if (q * W < left) simd::store(to + (w0 * width + q * (W/kGroup)*width) + i0, v[q], std::min(W, left - q * W));
+      for (int q = 0; q < group; ++q)
+        if (const int left = (words - w0) * group - q * W; left > 0)
+          simd::store(to + (w0 + q * kTurned) * width + i0, v[q], std::min(W, left));
     }
 }
 
@@ -184,6 +184,15 @@ int panel_height(int rows) {
   return (rows + panels - 1) / panels;
 }
 
+// Columns of the next panel when `left` are left. Four vectors are 2 + 2 and not 3 + 1: a tile of one vector has too few
+// sums to keep the processor busy.
+int panel_width(int left) {
+  const int vectors = (left + W - 1) / W;
+  return std::min(left, W * (vectors == NV + 1 ? (NV + 1) / 2 : NV));
+}
+
+int whole_vectors(int n) { return (n + W - 1) / W * W; }
+
 struct Workspace {
   Buffer a = allocate(static_cast<size_t>(MC) * KC), b = allocate(static_cast<size_t>(NC) * KC);
 };
@@ -201,21 +210,23 @@ void multiply(const Product& p) {
       const int columns = std::min(NC, p.N - jc);
       const float* b = p.b.data + pc * p.b.row + jc * p.b.col;
       const auto b_panel = [&](int j) { return work.b.get() + static_cast<size_t>(j) * words; };
-      for (int j = 0; pack_b && j < columns; j += NR)
-        pack<Format, NR>(b_panel(j), b + j * p.b.col, p.b.col, p.b.row, std::min(NR, columns - j), k);
+      for (int j = 0, width; pack_b && j < columns; j += width) {
+        width = panel_width(columns - j);
+        pack<Format, W>(b_panel(j), whole_vectors(width), b + j * p.b.col, p.b.col, p.b.row, width, k);
+      }
       for (int ic = 0; ic < p.M; ic += MC) {
         const int rows = std::min(MC, p.M - ic), height = panel_height(rows);
         const float* a = p.a.data + ic * p.a.row + pc * p.a.col;
         const auto a_panel = [&](int i) { return work.a.get() + static_cast<size_t>(i / height) * MR * words; };
         for (int i = 0; pack_a && i < rows; i += height)
-          pack<Format, MR>(a_panel(i), a + i * p.a.row, p.a.row, p.a.col, std::min(height, rows - i), k);
-        for (int j = 0; j < columns; j += NR) {
+          pack<Format, std::min(MR, W)>(a_panel(i), MR, a + i * p.a.row, p.a.row, p.a.col, std::min(height, rows - i), k);
+        for (int j = 0, width; j < columns; j += width) {
+          width = panel_width(columns - j);
           const float* bias = pc == 0 && p.options.bias ? p.options.bias + jc + j : nullptr;
-          const int width = std::min(NR, columns - j);
           for (int i = 0; i < rows; i += height) {
             const Target target{p.c + (ic + i) * p.ldc + jc + j, p.ldc, bias, pc > 0 || p.options.accumulate, width};
             const Source source{pack_a ? a_panel(i) : a + i * p.a.row, pack_b ? b_panel(j) : b + j, p.a.row,
-                                pack_b ? NR : p.b.row};
+                                pack_b ? whole_vectors(width) : p.b.row};
             tiles[(std::min(height, rows - i) - 1) * NV + (width - 1) / W](target, source, words);
           }
         }
