@@ -86,7 +86,7 @@ void summarise(Bench& bench, Matmul matmul, const std::vector<Json>& rows) {
     if (!worst || row["ratio"] < (*worst)["ratio"]) worst = &row;
   }
   Json summary = {{"median share", median(shares)}};
-  std::string text = std::string(name_of(matmul)) + format(": median share of the ceiling %.0f %%", 100 * median(shares));
+  std::string text = name_of(matmul) + format(": median share of the ceiling %.0f %%", 100 * median(shares));
   if (worst) {
     summary["median ratio"] = median(ratios), summary["lowest ratio"] = (*worst)["ratio"];
     text += format("; ours / the better peer: median %.2f", median(ratios)) +
@@ -119,6 +119,6 @@ void bench_gemm(Bench& bench) {
     summarise(bench, matmul, rows);
   }
   if (bench.clock.peer.present())
-    bench.report.say("nt: y = x wᵀ    nn: dx = dy w    tn: dw += dyᵀ x; in PyTorch addmm_ (bf16: mm and add_), in NumPy\n"
-                     "matmul and add: it has no product that adds");
+    bench.report.say("nt: y = x wᵀ    nn: dx = dy w    tn: dw += dyᵀ x; in PyTorch addmm_ (bf16: mm and add_), in\n"
+                     "NumPy matmul and add: it has no product that adds");
 }

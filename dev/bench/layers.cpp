@@ -143,6 +143,6 @@ void bench_layers(Bench& bench) {
   bench_embedding(bench, N, 768, bench.quick ? 1000 : 50257);
   bench_cross_entropy(bench, N / 4, 50257);
   bench_optimizer(bench, bench.quick ? 1 << 20 : 1 << 25);
-  bench.report.say("The ceiling is that of reading where nothing is written, else of copying; above 100 %: the data stay in\n"
-                   "the caches.");
+  bench.report.say("The ceiling is that of reading where nothing is written, else of copying; above 100 %: the data\n"
+                   "stay in the caches.");
 }

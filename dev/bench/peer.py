@@ -10,6 +10,7 @@ or "error ...". While the C++ works it sleeps in a read.
 
 import argparse
 import os
+import re
 import sys
 import time
 import warnings
@@ -25,17 +26,16 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = str(THREADS)
 warnings.filterwarnings("ignore")
 
-import numpy as np  # noqa: E402
-
 try:
+    import numpy as np
     import torch
     import torch.nn as nn
     import torch.nn.functional as F
+except ImportError as error:
+    sys.exit(f"peer.py: {error} ({sys.executable})")
 
-    torch.set_num_threads(THREADS)
-    torch.manual_seed(1)
-except ImportError:
-    torch = None
+torch.set_num_threads(THREADS)
+torch.manual_seed(1)
 
 # ---- timing --------------------------------------------------------------------------------------------------
 
@@ -214,19 +214,14 @@ def step(o):
 
 
 def about():
-    import re
-
-    names = []
-    if torch:
-        config = torch.__config__.show()
-        found = re.search(r"Math Kernel Library Version (\S+)", config), re.search(r"MKL-DNN (v\S+)", config)
-        blas = [name + match[1] for name, match in zip(("MKL ", "oneDNN "), found) if match]
-        names.append(f"PyTorch {torch.__version__} ({', '.join(blas) or 'BLAS unknown'})")
-    else:
-        names.append("no PyTorch")
+    config = torch.__config__.show()
+    found = re.search(r"Math Kernel Library Version ([\d.]+)", config), re.search(r"MKL-DNN v(\S+)", config)
+    libraries = [name + match[1] for name, match in zip(("MKL ", "oneDNN "), found) if match]
     blas = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})
-    names.append(f"NumPy {np.__version__} ({blas.get('name', 'BLAS unknown')} {blas.get('version', '')})")
-    return " · ".join(names)
+    return (
+        f"PyTorch {torch.__version__} ({', '.join(libraries) or 'BLAS unknown'}) · "
+        f"NumPy {np.__version__} ({blas.get('name', 'BLAS unknown')} {blas.get('version', '')})"
+    )
 
 
 CASES = {f.__name__: f for f in (gemm, norm, activation, attention, cross_entropy, adamw, step)}
@@ -242,8 +237,6 @@ def answer(line):
         return "ok"
     what, *options = line.split()
     o = dict(option.split("=", 1) for option in options)
-    if torch is None and o.get("by") != "numpy":
-        return "error no PyTorch"
     first = line not in KNOWN
     if first:
         KNOWN[line] = CASES[what](o)

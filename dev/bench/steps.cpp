@@ -165,6 +165,6 @@ void bench_steps(Bench& bench) {
         bench_recipe(bench, r, matmul);
     }
   if (bench.clock.peer.present())
-    bench.report.say("PyTorch: scaled_dot_product_attention, fused AdamW, bf16 by autocast. At T1024 it is not compiled: that\n"
-                     "alone takes minutes.");
+    bench.report.say("PyTorch: scaled_dot_product_attention, fused AdamW, bf16 by autocast. At T1024 it is not compiled:\n"
+                     "that alone takes minutes.");
 }
