@@ -22,7 +22,7 @@ else
 MARCH ?= native
 DATA ?= build/stories.txt
 
-.PHONY: all train test asan mutants ladders compare reference curves venv clean help FORCE
+.PHONY: all train test asan mutants bench ladders compare reference curves venv clean help FORCE
 .DELETE_ON_ERROR:
 
 all: build/train_gpt  ## build build/train_gpt (the default)
@@ -79,6 +79,7 @@ LINK = $(COMPILE) -o $@ $(filter %.o,$^) $(OPENMP_LIBS) $(LDFLAGS)
 OUT := build/$(KEY)$(if $(SANITIZE),-sanitize)
 LIBRARY := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(wildcard layers/*.cpp data/*.cpp)))
 TESTS := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(wildcard test/*.cpp)))
+BENCH := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(wildcard dev/bench/*.cpp)))
 SAY = $(if $(V),,@echo "  $(1)";)
 
 $(OUT)/train_gpt: $(OUT)/train_gpt.o $(LIBRARY)
@@ -98,7 +99,7 @@ $(OUT)/command: FORCE
 	@mkdir -p $(@D)
 	@echo '$(COMMAND)' | cmp -s - $@ || echo '$(COMMAND)' > $@
 
--include $(patsubst %.o,%.d,$(OUT)/train_gpt.o $(LIBRARY) $(TESTS)) $(wildcard $(OUT)/dev/ladder/*.d)
+-include $(patsubst %.o,%.d,$(OUT)/train_gpt.o $(LIBRARY) $(TESTS) $(BENCH)) $(wildcard $(OUT)/dev/ladder/*.d)
 
 # ---- Run -----------------------------------------------------------------------------------------
 
@@ -118,6 +119,15 @@ compare: build/train_gpt $(DATA_WRITTEN)  ## one run per cell: ARGS='--grid plac
 	@build/train_gpt compare --data $(DATA) $(or $(ARGS),$(GRID))
 	@csv=$$(find runs -name curves.csv -newer build/compare-began 2>/dev/null); \
 	  [ -z "$$csv" ] || [ ! -x $(PYTHON) ] || $(PYTHON) dev/plot.py "$$csv" --out "$${csv%.csv}.png"
+
+# PyTorch and NumPy are timed beside it where .venv has them.
+bench: $(OUT)/bench  ## how fast each layer and a step are, of what is possible; ARGS='gemm', 'steps', '--quick'
+	@if $(PYTHON) -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("torch"))' 2>/dev/null; \
+	then $(OUT)/bench --json build/bench.json --peer '$(PYTHON) dev/bench/peer.py' $(ARGS); \
+	else echo "without PyTorch's numbers: \`make venv\` would add them"; $(OUT)/bench --json build/bench.json $(ARGS); fi
+
+$(OUT)/bench: $(BENCH) $(LIBRARY)
+	$(call SAY,link  $@)$(LINK)
 
 # Some tests run the program, which they find beside them. GNU's OpenMP reads how long a thread spins before it
 # sleeps when a process starts: long spins make tests ten times slower on a machine that does something else too.

@@ -1,0 +1,148 @@
+// Everything else between the products: each layer forward and backward.
+
+#include "layers/activation.hpp"
+#include "layers/attention.hpp"
+#include "layers/cross_entropy.hpp"
+#include "layers/embedding.hpp"
+#include "layers/optimizer.hpp"
+#include "layers/residual.hpp"
+
+#include "bench.hpp"
+
+namespace {
+
+// A layer at a size: what is done to how many bytes, or with how many operations.
+struct Case {
+  std::string of, direction, size;
+  double work, ceiling;
+  std::function<void()> ours;
+  std::string theirs = {};  // the peer's line, where PyTorch has such a function
+};
+
+void run(Bench& bench, const Case& c) {
+  std::vector<Contestant> contestants = {bench.clock.ours(c.ours)};
+  if (!c.theirs.empty()) contestants.push_back(bench.clock.theirs(c.theirs));
+  const std::vector<Times> times = bench.clock.race(contestants);
+  bench.clock.peer.forget();
+  Json row = {{"of", c.of}, {"direction", c.direction}, {"size", c.size}};
+  add_speed(row, times[0], c.work, c.ceiling);
+  if (times.size() > 1) add_peer(row, times[0], times[1], c.work, "pytorch", "ratio");
+  bench.report.row(row);
+}
+
+std::string by(int a, int b) { return std::to_string(a) + " x " + std::to_string(b); }
+std::string sized(int rows, int width) {
+  return " rows=" + std::to_string(rows) + " width=" + std::to_string(width);
+}
+
+void bench_activation(Bench& bench, Activation kind, int N, int F) {
+  const int width = kind == Activation::swiglu ? 2 * F : F;  // of x
+  const Buffer x = random_floats(size_t(N) * width), dy = random_floats(size_t(N) * F);
+  const Buffer y = allocate(size_t(N) * F), dx = allocate(size_t(N) * width);
+  const char* name = name_of(kActivations, kind);
+  const double bytes = 4. * N, copy = bench.bandwidth.copy;
+  const bool has_peer = kind == Activation::gelu || kind == Activation::gelu_tanh;
+  const auto line = [&](const char* direction) {
+    return has_peer ? std::string("activation kind=") + name + " direction=" + direction + sized(N, F) : "";
+  };
+  run(bench, {name, "forward", by(N, F), bytes * (width + F), copy,
+              [&] { activation_forward(y.get(), x.get(), kind, N, F); }, line("forward")});
+  run(bench, {name, "backward", by(N, F), bytes * (2 * width + F), copy,
+              [&] { activation_backward(dx.get(), dy.get(), x.get(), kind, N, F); }, line("backward")});
+}
+
+void bench_residual(Bench& bench, int N, int C) {
+  const size_t n = size_t(N) * C;
+  const Buffer x = random_floats(n), f = random_floats(n), y = allocate(n);
+  const Branch none;  // without norms all that is left is y = x + f, and backward the same sum of gradients
+  const double bytes = 12. * N * C, copy = bench.bandwidth.copy;
+  run(bench, {"residual", "forward", by(N, C), bytes, copy,
+              [&] { branch_leave(y.get(), {}, nullptr, x.get(), f.get(), none, N, C); }});
+  run(bench, {"residual", "backward", by(N, C), bytes, copy,
+              [&] { branch_enter_backward(y.get(), none, f.get(), x.get(), {}, none, N, C); }});
+}
+
+void bench_embedding(Bench& bench, int N, int C, int V) {
+  const Buffer x = random_floats(size_t(N) * C), weight = random_floats(size_t(V) * C);
+  const std::vector<int> tokens = random_tokens(N, V);
+  const double copy = bench.bandwidth.copy;
+  run(bench, {"embedding", "forward", by(N, C), 8. * N * C, copy,
+              [&] { embedding_forward(x.get(), tokens.data(), weight.get(), N, C); }});
+  run(bench, {"embedding", "backward", by(N, C), 12. * N * C, copy,
+              [&] { embedding_backward(weight.get(), tokens.data(), x.get(), N, C); }});
+}
+
+void bench_cross_entropy(Bench& bench, int N, int V) {
+  const Buffer logits = random_floats(size_t(N) * V), dlogits = allocate(size_t(N) * V), losses = allocate(N);
+  const std::vector<int> targets = random_tokens(N, V);
+  const auto line = [&](const char* direction) {
+    return std::string("cross_entropy direction=") + direction + sized(N, V);
+  };
+  run(bench, {"cross-entropy", "forward", by(N, V), 4. * N * V, bench.bandwidth.read,
+              [&] { cross_entropy(losses.get(), nullptr, logits.get(), targets.data(), 1, N, V); }, line("forward")});
+  run(bench, {"cross-entropy", "both", by(N, V), 8. * N * V, bench.bandwidth.copy,
+              [&] { cross_entropy(losses.get(), dlogits.get(), logits.get(), targets.data(), 1, N, V); },
+              line("both")});
+}
+
+void bench_optimizer(Bench& bench, int n) {
+  const Buffer w = random_floats(n), m = allocate(n), v = allocate(n), g = random_floats(n);
+  Layout layout;
+  layout.take("weights", {n / 1024, 1024});
+  const std::vector<TensorSpec> table = layout.table();
+  int64_t t = 0;
+  run(bench, {"clipping", "norm", std::to_string(n), 4. * n, bench.bandwidth.read,
+              [&] { gradient_norm(g.get(), table); }});
+  run(bench, {"AdamW", "step", std::to_string(n), 28. * n, bench.bandwidth.copy,
+              [&] { adamw_step(w.get(), m.get(), v.get(), g.get(), table, {}, 1e-4f, 1, ++t); },
+              "adamw size=" + std::to_string(n)});
+}
+
+void bench_attention(Bench& bench, int B, int T, int H, int D) {
+  const AttentionShape shape{B, T, H, H, D};
+  const size_t rows = size_t(B) * T;
+  const Buffer qkv = random_floats(rows * shape.qkv_width()), dqkv = allocate(rows * shape.qkv_width());
+  const Buffer out = allocate(rows * shape.width()), dout = random_floats(rows * shape.width());
+  const Buffer lse = allocate(rows * H);
+  const auto forward = [&] { attention_forward(out.get(), lse.get(), qkv.get(), shape, {}, 0); };
+  forward();
+  // Each product over the causal half of (T,T): two forward; in backward five, one of them the scores again.
+  const double product = 2. * B * H * (T * (T + 1.) / 2) * D;
+  const std::string size = "B" + std::to_string(B) + " T" + std::to_string(T) + " H" + std::to_string(H) + " D" +
+                           std::to_string(D);
+  const auto line = [&](const char* direction) {
+    return std::string("attention direction=") + direction + " batch=" + std::to_string(B) + " time=" +
+           std::to_string(T) + " heads=" + std::to_string(H) + " size=" + std::to_string(D);
+  };
+  run(bench, {"attention", "forward", size, 2 * product, bench.flops_fp32, forward, line("forward")});
+  run(bench, {"attention", "backward", size, 5 * product, bench.flops_fp32, [&] {
+                attention_backward(dqkv.get(), dout.get(), out.get(), lse.get(), qkv.get(), shape, {}, 0);
+              }, line("backward")});
+}
+
+std::vector<Column> columns(const char* work) {
+  return {{"of", "", 14, kText}, {"direction", "", 8, kText}, {"size", work, 18, kText}, {"speed", "ours", 7, 1},
+          {"share", "of ceiling", 10, kShare}, {"pytorch", "PyTorch", 7, 1}, {"ratio", "ours / PyTorch", 14, 2}};
+}
+
+}  // namespace
+
+void bench_layers(Bench& bench) {
+  const int N = bench.quick ? 64 : 1024;
+  bench.report.table("attention", "Attention, causal, GFLOP/s: the products of the half that is not masked",
+                     columns(""));
+  bench_attention(bench, bench.quick ? 1 : 12, 64, 4, 32);
+  if (!bench.quick) {
+    bench_attention(bench, 4, 64, 12, 64);
+    bench_attention(bench, 1, 1024, 12, 64);
+  }
+  bench.report.table("layers", "Layers, GB/s: each input read once, each output written once", columns("rows x width"));
+  for (Activation kind : {Activation::gelu, Activation::gelu_tanh, Activation::swiglu})
+    bench_activation(bench, kind, N, 3072);
+  bench_residual(bench, N, 768);
+  bench_embedding(bench, N, 768, bench.quick ? 1000 : 50257);
+  bench_cross_entropy(bench, N / 4, 50257);
+  bench_optimizer(bench, bench.quick ? 1 << 20 : 1 << 25);
+  bench.report.say("The ceiling is that of reading where nothing is written, else of copying; above 100 %: the data\n"
+                   "stay in the caches.");
+}

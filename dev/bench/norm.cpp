@@ -1,0 +1,78 @@
+// LayerNorm and RMSNorm, ours and PyTorch's, all four in turn.
+
+#include "layers/norm.hpp"
+
+#include "bench.hpp"
+
+namespace {
+
+struct Norms {
+  int N, C;
+  Buffer x, y, dy, dx, gain, bias, dgain, dbias, mean, rstd;
+
+  Norms(int n, int c)
+      : N(n), C(c), x(random_floats(size_t(n) * c)), y(allocate(size_t(n) * c)), dy(random_floats(size_t(n) * c)),
+        dx(allocate(size_t(n) * c)), gain(random_floats(c)), bias(random_floats(c)), dgain(allocate(c)),
+        dbias(allocate(c)), mean(allocate(n)), rstd(allocate(n)) {}
+
+  Norm parameters(NormKind kind) const {
+    return {kind, 1e-5f, gain.get(), kind == NormKind::layernorm ? bias.get() : nullptr};
+  }
+  Norm gradients(NormKind kind) const {
+    return {kind, 1e-5f, dgain.get(), kind == NormKind::layernorm ? dbias.get() : nullptr};
+  }
+  void forward(NormKind kind) const {
+    norm_forward(y.get(), {mean.get(), rstd.get()}, x.get(), parameters(kind), N, C);
+  }
+  void backward(NormKind kind) const {
+    norm_backward(dx.get(), gradients(kind), dy.get(), x.get(), {mean.get(), rstd.get()}, parameters(kind), N, C);
+  }
+};
+
+void bench_direction(Bench& bench, const Norms& norms, bool forward) {
+  const char* direction = forward ? "forward" : "backward";
+  const std::string size = std::to_string(norms.N) + " x " + std::to_string(norms.C);
+  std::vector<Contestant> contestants;
+  for (const auto& [kind, name] : kNormKinds)
+    contestants.push_back(bench.clock.ours([&norms, kind = kind, forward] {
+      forward ? norms.forward(kind) : norms.backward(kind);
+    }));
+  for (const auto& [kind, name] : kNormKinds)
+    contestants.push_back(bench.clock.theirs(std::string("norm kind=") + name + " direction=" + direction + " rows=" +
+                                             std::to_string(norms.N) + " width=" + std::to_string(norms.C)));
+  const std::vector<Times> times = bench.clock.race(contestants);
+  bench.clock.peer.forget();
+
+  const double bytes = (forward ? 8. : 12.) * norms.N * norms.C;
+  for (size_t kind = 0; kind < 2; ++kind) {
+    Json row = {{"of", kNormKinds[kind].name}, {"direction", direction}, {"size", size}};
+    add_speed(row, times[kind], bytes, bench.bandwidth.copy);
+    add_peer(row, times[kind], times[2 + kind], bytes, "pytorch", "ratio");
+    bench.report.row(row);
+  }
+  Json row = {{"of", "rmsnorm's time / layernorm's"}, {"direction", direction}, {"size", size}};
+  row["speed"] = 1 / speedup(times[1], times[0]);
+  if (times[2].known() && times[3].known()) row["pytorch"] = 1 / speedup(times[3], times[2]);
+  bench.report.row(row);
+}
+
+}  // namespace
+
+void bench_norms(Bench& bench) {
+  bench.report.table("norm", "Norms, GB/s: forward reads x and writes y, backward reads x and dy and writes dx",
+                     {{"of", "", 28, kText}, {"direction", "", 8, kText}, {"size", "rows x width", 12, kText},
+                      {"speed", "ours", 7, 2}, {"share", "of ceiling", 10, kShare}, {"pytorch", "PyTorch", 7, 2},
+                      {"ratio", "ours / PyTorch", 14, 2}});
+  const std::vector<std::pair<int, int>> sizes = bench.quick ? std::vector{std::pair{768, 128}}
+                                                             : std::vector{std::pair{32 * 1024, 4096}, {768, 128}};
+  for (const auto& [N, C] : sizes) {
+    const Norms norms(N, C);
+    for (NormKind kind : {NormKind::layernorm, NormKind::rmsnorm}) norms.forward(kind);
+    bench_direction(bench, norms, true);
+    norms.forward(NormKind::layernorm);  // backward needs a mean
+    bench_direction(bench, norms, false);
+  }
+  bench.report.say("The ceiling is that of copying; a share above 100 %: the data stay in the caches.");
+  if (bench.clock.peer.present())
+    bench.report.say("PyTorch allocates a result in every call, ours writes where it is told to.");
+}

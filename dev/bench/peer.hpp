@@ -1,0 +1,31 @@
+#pragma once
+// Another program that is timed beside this one: PyTorch and NumPy, through dev/bench/peer.py.
+
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+class Peer {
+ public:
+  // Starts `command --threads N` in a shell and asks what it is. Where that fails, says so in one line and is absent.
+  Peer(const std::string& command, int threads);
+  ~Peer();
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  bool present() const { return pid_ > 0; }
+  const std::string& about() const { return about_; }
+
+  // The seconds of each repetition of a case; none where it failed, after a line that says why.
+  std::vector<double> seconds(const std::string& request);
+  void forget();  // lets go of its tensors
+
+ private:
+  std::string ask(const std::string& request);  // the answer, or "error ..."
+  void leave(const std::string& why);
+
+  pid_t pid_ = 0;
+  int to_ = -1, from_ = -1;
+  std::string about_, unread_;
+};

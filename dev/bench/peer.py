@@ -1,0 +1,258 @@
+"""PyTorch's and NumPy's side of `make bench`.
+
+dev/bench starts this program and asks it one case a line; the answer is one line, too: the seconds of each repetition,
+or "error ...". While the C++ works it sleeps in a read.
+
+    about                                       names of the libraries
+    gemm by=torch form=nt m=256 n=768 k=768 matmul=fp32 least=0.03
+    forget                                      lets go of all tensors
+"""
+
+import argparse
+import os
+import re
+import sys
+import time
+import warnings
+
+PARSER = argparse.ArgumentParser(description="answers dev/bench, line by line on standard input")
+PARSER.add_argument("--threads", type=int, default=1)
+THREADS = PARSER.parse_args().threads
+
+# Both are read when the libraries load. OpenBLAS's threads spin for a tenth of a second after their work and would
+# disturb whoever is timed next; 2^20 cycles still keep them awake from one product to the next.
+os.environ["OPENBLAS_THREAD_TIMEOUT"] = "20"
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[name] = str(THREADS)
+warnings.filterwarnings("ignore")
+
+try:
+    import numpy as np
+    import torch
+    import torch.nn as nn
+    import torch.nn.functional as F
+except ImportError as error:
+    sys.exit(f"peer.py: {error} ({sys.executable})")
+
+torch.set_num_threads(THREADS)
+torch.manual_seed(1)
+
+# ---- timing --------------------------------------------------------------------------------------------------
+
+
+def seconds_of(run, least, first):
+    """As dev/bench/measure.cpp does it: a warm-up, then repetitions of at least a millisecond each. From the second
+    round on a case that takes long is its own warm-up."""
+    start = time.perf_counter()
+    run()
+    once = time.perf_counter() - start
+    if not first and once > 10 * least:
+        return [once]
+    seconds, calls = [], max(1, int(1e-3 / once))
+    while not seconds or sum(seconds) * calls < least:
+        start = time.perf_counter()
+        for _ in range(calls):
+            run()
+        seconds.append((time.perf_counter() - start) / calls)
+    return seconds
+
+
+# ---- products ------------------------------------------------------------------------------------------------
+# a and b lie as in layers/gemm.hpp; the result goes into a matrix that is already there, as ours does.
+
+
+def gemm(o):
+    m, n, k, form = int(o["m"]), int(o["n"]), int(o["k"]), o["form"]
+    shape_a, shape_b = {"nt": ((m, k), (n, k)), "nn": ((m, k), (k, n)), "tn": ((k, m), (k, n))}[form]
+    random = np.random.default_rng(1)
+    a, b = (random.standard_normal(shape, dtype=np.float32) for shape in (shape_a, shape_b))
+    c = np.zeros((m, n), np.float32)
+    if o["by"] == "torch":
+        a, b, c = map(torch.from_numpy, (a, b, c))
+    A, B = (a.T if form == "tn" else a), (b.T if form == "nt" else b)
+    if o["by"] == "numpy":
+        if form != "tn":
+            return lambda: np.matmul(A, B, out=c)
+        product = np.zeros_like(c)  # NumPy has no product that adds
+
+        def multiply_and_add():
+            np.matmul(A, B, out=product)
+            np.add(c, product, out=c)
+
+        return multiply_and_add
+    if o["matmul"] == "bf16":
+        product = lambda: torch.mm(A.to(torch.bfloat16), B.to(torch.bfloat16))  # noqa: E731
+        return (lambda: c.add_(product())) if form == "tn" else (lambda: c.copy_(product()))
+    return (lambda: c.addmm_(A, B)) if form == "tn" else (lambda: torch.mm(A, B, out=c))
+
+
+# ---- layers --------------------------------------------------------------------------------------------------
+
+
+def forward_or_backward(o, f, inputs, parameters=()):
+    """Backward is the gradient of everything; its forward pass runs once, before."""
+    if o["direction"] == "forward":
+
+        def run():
+            with torch.no_grad():
+                f(*inputs, *parameters)
+
+        return run
+    leaves = [t.requires_grad_() for t in (*inputs, *parameters)]
+    y = f(*leaves)
+    dy = torch.randn_like(y)
+    return lambda: torch.autograd.grad(y, leaves, dy, retain_graph=True)
+
+
+def norm(o):
+    N, C = int(o["rows"]), int(o["width"])
+    x, gain, bias = torch.randn(N, C), torch.ones(C), torch.zeros(C)
+    if o["kind"] == "layernorm":
+        return forward_or_backward(o, lambda x, g, b: F.layer_norm(x, (C,), g, b), [x], [gain, bias])
+    return forward_or_backward(o, lambda x, g: F.rms_norm(x, (C,), g, 1e-5), [x], [gain])
+
+
+ACTIVATIONS = {"gelu": lambda: nn.GELU(), "gelu-tanh": lambda: nn.GELU(approximate="tanh")}
+
+
+def activation(o):
+    return forward_or_backward(o, ACTIVATIONS[o["kind"]](), [torch.randn(int(o["rows"]), int(o["width"]))])
+
+
+def attention(o):
+    shape = (int(o["batch"]), int(o["heads"]), int(o["time"]), int(o["size"]))
+    f = lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)  # noqa: E731
+    return forward_or_backward(o, f, [torch.randn(shape) for _ in range(3)])
+
+
+def cross_entropy(o):
+    N, V = int(o["rows"]), int(o["width"])
+    logits, targets = torch.randn(N, V), torch.randint(V, (N,))
+    if o["direction"] == "forward":
+        return lambda: F.cross_entropy(logits, targets)
+
+    def both():
+        torch.autograd.grad(F.cross_entropy(logits, targets), logits)
+
+    logits.requires_grad_()
+    return both
+
+
+def adamw(o):
+    w = nn.Parameter(torch.randn(int(o["size"])))
+    w.grad = torch.randn_like(w)
+    return torch.optim.AdamW([w], lr=1e-4, fused=True).step
+
+
+# ---- whole steps ---------------------------------------------------------------------------------------------
+
+
+class Block(nn.Module):
+    def __init__(self, C, heads, bias, activation, norm):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = norm(), norm()
+        self.qkv, self.o = nn.Linear(C, 3 * C, bias), nn.Linear(C, C, bias)
+        self.up, self.down = nn.Linear(C, 4 * C, bias), nn.Linear(4 * C, C, bias)
+        self.activation = activation()
+
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = (t.view(B, T, self.heads, -1).transpose(1, 2) for t in self.qkv(self.norm1(x)).split(C, dim=2))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.o(mixed.transpose(1, 2).reshape(B, T, C))
+        return x + self.down(self.activation(self.up(self.norm2(x))))
+
+
+class Gpt(nn.Module):
+    def __init__(self, o):
+        super().__init__()
+        C, V, T, bias = int(o["channels"]), int(o["vocab"]), int(o["context"]), bool(int(o["bias"]))
+        norm = {"layernorm": lambda: nn.LayerNorm(C, bias=bias), "rmsnorm": lambda: nn.RMSNorm(C, eps=1e-5)}[o["norm"]]
+        self.token, self.position = nn.Embedding(V, C), nn.Embedding(T, C)
+        blocks = (Block(C, int(o["heads"]), bias, ACTIVATIONS[o["activation"]], norm) for _ in range(int(o["layers"])))
+        self.blocks, self.norm = nn.ModuleList(blocks), norm()
+        self.head = nn.Linear(C, V, bias=False)
+        self.head.weight = self.token.weight
+        with torch.no_grad():
+            for p in self.parameters():
+                if p.dim() > 1:
+                    p.uniform_(-0.035, 0.035)  # a deviation of 0.02
+
+    def forward(self, tokens, targets):
+        x = self.token(tokens) + self.position(torch.arange(tokens.shape[1]))
+        for block in self.blocks:
+            x = block(x)
+        return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), targets.flatten())
+
+
+MODELS = {}  # one model serves fp32 and bf16, eager and compiled: GPT-2 takes 2 GB with gradients and moments
+
+
+def step(o):
+    key = tuple(o[name] for name in ("layers", "heads", "channels", "vocab", "context", "norm"))
+    if key not in MODELS:
+        model = Gpt(o)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+        MODELS[key] = model, optimizer, torch.compile(model)
+    model, optimizer, compiled = MODELS[key]
+    forward = compiled if o["mode"] == "compile" else model
+    tokens, targets = torch.randint(int(o["vocab"]), (2, int(o["batch"]), int(o["time"])))
+
+    def run():
+        with torch.autocast("cpu", torch.bfloat16, enabled=o["matmul"] == "bf16"):
+            loss = forward(tokens, targets)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+    return run
+
+
+# ---- one line, one answer ------------------------------------------------------------------------------------
+
+
+def about():
+    config = torch.__config__.show()
+    found = re.search(r"Math Kernel Library Version ([\d.]+)", config), re.search(r"MKL-DNN v(\S+)", config)
+    libraries = [name + match[1] for name, match in zip(("MKL ", "oneDNN "), found) if match]
+    blas = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})
+    return (
+        f"PyTorch {torch.__version__} ({', '.join(libraries) or 'BLAS unknown'}) · "
+        f"NumPy {np.__version__} ({blas.get('name', 'BLAS unknown')} {blas.get('version', '')})"
+    )
+
+
+CASES = {f.__name__: f for f in (gemm, norm, activation, attention, cross_entropy, adamw, step)}
+KNOWN = {}  # what has been set up, by its line
+
+
+def answer(line):
+    if line == "about":
+        return about()
+    if line == "forget":
+        KNOWN.clear()
+        MODELS.clear()
+        return "ok"
+    what, *options = line.split()
+    o = dict(option.split("=", 1) for option in options)
+    first = line not in KNOWN
+    if first:
+        KNOWN[line] = CASES[what](o)
+    return " ".join(f"{s:.4g}" for s in seconds_of(KNOWN[line], float(o["least"]), first))
+
+
+def main():
+    answers = os.fdopen(os.dup(1), "w")  # what libraries print must not get between
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        try:
+            text = answer(line.strip())
+        except Exception as error:
+            text = f"error {type(error).__name__}: " + " ".join(str(error).split())[:200]
+        print(text, file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

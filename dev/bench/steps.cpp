@@ -1,0 +1,153 @@
+// Whole training steps: forward, backward, clipping and AdamW, on random tokens.
+
+#include <cmath>
+#include <optional>
+
+#include "data/cost.hpp"
+#include "data/machine.hpp"
+#include "data/progress.hpp"
+#include "layers/model.hpp"
+#include "layers/optimizer.hpp"
+
+#include "bench.hpp"
+
+namespace {
+
+struct Recipe {
+  std::string name;
+  Config config;  // its context is the length of the sequences
+  int B;
+  bool rmsnorm;  // time it with RMSNorm, too
+  bool compile;  // time PyTorch's compiled model, too
+};
+
+std::vector<Recipe> recipes(bool quick) {
+  Config nano = preset_config("gpt2", "nano");  // dev/recipes/shakespeare-char.toml
+  nano.context = 64, nano.vocab_size = 65, nano.activation = Activation::gelu, nano.bias = false;
+  std::vector<Recipe> list = {{"nanoGPT's, B12 T64", resolve(nano), 12, true, true}};
+  if (quick) return list;
+  Config gpt2 = resolve(preset_config("gpt2", "124M"));
+  list.push_back({"GPT-2 124M, B1 T1024", gpt2, 1, false, false});
+  gpt2.context = 64;
+  list.insert(list.begin() + 1, {"GPT-2 124M, B4 T64", gpt2, 4, true, true});
+  return list;
+}
+
+// As train_step in train_gpt.cpp.
+struct Training {
+  Model model;
+  Activations activations;
+  Buffer m, v;
+  std::vector<int> tokens, targets;
+  int B, T;
+  int64_t t = 0;
+
+  Training(const Config& config, int b)
+      : model(config), activations(allocate_activations(model.config, b, config.context, true)),
+        m(allocate(model.floats)), v(allocate(model.floats)),
+        tokens(random_tokens(size_t(b) * config.context, config.vocab_size)),
+        targets(random_tokens(tokens.size(), config.vocab_size)), B(b), T(config.context) {
+    random_weights(model);
+  }
+
+  void step() {
+    set_zero(model.gradients.get(), model.floats);
+    model_loss_and_gradients(model, activations, {tokens.data(), targets.data(), B, T}, 1.f / float(B * T), {});
+    const float factor = clip_factor(gradient_norm(model.gradients.get(), model.table), 1);
+    adamw_step(model.weights.get(), m.get(), v.get(), model.gradients.get(), model.table, {}, 1e-5f, factor, ++t);
+  }
+};
+
+std::string request(const Recipe& r, const Config& c, Matmul matmul, const char* mode) {
+  const auto number = [](const char* name, int value) { return std::string(" ") + name + "=" + std::to_string(value); };
+  return "step" + number("layers", c.n_layer) + number("heads", c.n_head) + number("channels", c.channels) +
+         number("vocab", c.vocab_size) + number("context", c.context) + number("bias", c.bias) + number("batch", r.B) +
+         number("time", c.context) + " activation=" + name_of(kActivations, c.activation) +
+         " norm=" + name_of(kNormKinds, c.norm) + " matmul=" + name_of(kMatmuls, matmul) + " mode=" + mode;
+}
+
+// A row of the table, and its three contestants.
+struct Entry {
+  Config config;
+  std::optional<Training> training;
+  int ours = -1, eager = -1, compiled = -1;
+};
+
+Json row_of(const Bench& bench, const Recipe& r, const Entry& entry, Matmul matmul, const std::vector<Times>& times) {
+  Json row = {{"of", r.name}, {"norm", name_of(kNormKinds, entry.config.norm)}, {"matmul", name_of(kMatmuls, matmul)}};
+  const auto at = [&](int i) { return i < 0 ? Times{} : times[i]; };
+  const Times ours = at(entry.ours), eager = at(entry.eager), compiled = at(entry.compiled);
+  if (ours.known()) {
+    const double tokens = double(r.B) * entry.config.context;
+    add_speed(row, ours, tokens * flops_per_token(entry.config), bench.flops(matmul));
+    row["ms"] = 1e3 * ours.seconds();
+    row["tokens per second"] = tokens / ours.seconds();
+  }
+  if (eager.known()) row["eager ms"] = 1e3 * eager.seconds();
+  if (compiled.known()) row["compiled ms"] = 1e3 * compiled.seconds();
+  double ratio = INFINITY;
+  for (const Times& theirs : {eager, compiled})
+    if (ours.known() && theirs.known()) ratio = std::min(ratio, speedup(ours, theirs));
+  if (std::isfinite(ratio)) row["ratio"] = ratio;
+  return row;
+}
+
+void bench_recipe(Bench& bench, const Recipe& r, Matmul matmul) {
+  std::vector<Entry> entries(r.rmsnorm && matmul == Matmul::fp32 ? 2 : 1);
+  std::vector<Contestant> contestants;
+  const auto enter = [&](Contestant contestant) {
+    contestants.push_back(std::move(contestant));
+    return static_cast<int>(contestants.size()) - 1;
+  };
+  for (size_t i = 0; i < entries.size(); ++i) {
+    Entry& e = entries[i];
+    e.config = r.config;
+    if (i == 1) e.config.norm = NormKind::rmsnorm, e.config.norm_bias = false;
+    e.config.matmul = matmul;
+    e.training.emplace(e.config, r.B);
+    e.ours = enter(bench.clock.ours([&e] { e.training->step(); }));
+    if (!bench.clock.peer.present()) continue;
+    e.eager = enter(bench.clock.theirs(request(r, e.config, matmul, "eager")));
+    if (r.compile && i == 0) e.compiled = enter(bench.clock.theirs(request(r, e.config, matmul, "compile")));
+  }
+  if (contestants.empty()) return;
+  const std::vector<Times> times = bench.clock.race(contestants);
+  bench.clock.peer.forget();
+  for (const Entry& e : entries) bench.report.row(row_of(bench, r, e, matmul, times));
+  if (entries.size() < 2) return;
+  const auto change = [&](int layernorm, int rmsnorm) {
+    return layernorm >= 0 && times[layernorm].known() && times[rmsnorm].known()
+               ? format(" %+.1f %%", 100 * (1 / speedup(times[rmsnorm], times[layernorm]) - 1))
+               : " unknown";
+  };
+  std::string text = "  RMSNorm instead of LayerNorm changes the time of a step by";
+  text += change(entries[0].ours, entries[1].ours);
+  if (entries[0].eager >= 0) text += "; PyTorch's, eager, by" + change(entries[0].eager, entries[1].eager);
+  bench.report.say(text);
+}
+
+}  // namespace
+
+void bench_steps(Bench& all) {
+  Bench bench = all;
+  bench.clock.rounds = std::min(bench.clock.rounds, 3);
+  bench.report.table("steps", "Training steps: forward, backward, clipping, AdamW",
+                     {{"of", "", 20, kText}, {"norm", "", 9, kText}, {"matmul", "", 6, kText}, {"ms", "ms", 7, 1},
+                      {"tokens per second", "tokens/s", 8, 0}, {"share", "of ceiling", 10, kShare},
+                      {"eager ms", "PyTorch eager", 13, 1}, {"compiled ms", "compiled ms", 11, 1},
+                      {"ratio", "ours / better", 13, 2}});
+  for (const Recipe& r : recipes(bench.quick))
+    for (Matmul matmul : matmuls()) {
+      const size_t need = memory_of_training(r.config, r.B).total() * (r.rmsnorm ? 2 : 1) *
+                          (bench.clock.peer.present() ? 2 : 1);
+      const size_t free = look_at_machine().memory_free;
+      if (free && need > free)
+        bench.report.say(r.name + ": left out, it needs " + format_bytes(need) + " of memory, " + format_bytes(free) +
+                         " are free");
+      else
+        bench_recipe(bench, r, matmul);
+    }
+  if (bench.clock.peer.present())
+    bench.report.say("PyTorch: scaled_dot_product_attention, fused AdamW, bf16 by autocast. At T1024 it is not compiled:\n"
+                     "that alone takes minutes.");
+}
