@@ -1,42 +1,87 @@
 #include "generate.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "random.hpp"
+#include "simd.hpp"
+
+namespace {
+
+// Tokens by falling weight, ties by number, as many as are asked for: most often a few of many.
+class Likeliest {
+ public:
+  explicit Likeliest(const std::vector<float>& weight) : weight_(weight), heap_(weight.size()) {
+    std::iota(heap_.begin(), heap_.end(), 0);
+    std::make_heap(heap_.begin(), heap_.end(), after());
+  }
+  int next() {
+    std::pop_heap(heap_.begin(), heap_.end(), after());
+    const int token = heap_.back();
+    heap_.pop_back();
+    return token;
+  }
+
+ private:
+  std::function<bool(int, int)> after() const {
+    return [this](int a, int b) { return weight_[a] != weight_[b] ? weight_[a] < weight_[b] : a > b; };
+  }
+  const std::vector<float>& weight_;
+  std::vector<int> heap_;
+};
+
+double mass_of(const std::vector<int>& tokens, const std::vector<float>& weight) {
+  double mass = 0;
+  for (int v : tokens) mass += static_cast<double>(weight[v]);
+  return mass;
+}
+
+// The tokens that may be drawn.
+std::vector<int> candidates(const std::vector<float>& weight, const Sampling& sampling) {
+  const size_t V = weight.size(), most = sampling.top_k > 0 ? std::min<size_t>(sampling.top_k, V) : V;
+  std::vector<int> tokens(V);
+  std::iota(tokens.begin(), tokens.end(), 0);
+  if (most == V && sampling.top_p >= 1) return tokens;
+
+  Likeliest likeliest(weight);
+  if (most < V) {
+    tokens.resize(most);
+    for (int& token : tokens) token = likeliest.next();
+  }
+  if (sampling.top_p >= 1) return tokens;
+  const double wanted = static_cast<double>(sampling.top_p) * mass_of(tokens, weight);
+  if (most == V) tokens.clear();
+  double mass = 0;
+  for (size_t i = 0; i < most; ++i) {
+    if (i == tokens.size()) tokens.push_back(likeliest.next());
+    mass += static_cast<double>(weight[tokens[i]]);
+    if (mass >= wanted) {
+      tokens.resize(i + 1);
+      break;
+    }
+  }
+  return tokens;
+}
+
+}  // namespace
 
 int sample_token(const float* logits, int V, const Sampling& sampling, uint64_t counter) {
   const int best = static_cast<int>(std::max_element(logits, logits + V) - logits);
   if (sampling.greedy || sampling.temperature <= 0) return best;
 
-  std::vector<double> weight(V);  // unnormalised probabilities
-  for (int v = 0; v < V; ++v)
-    weight[v] = std::exp((static_cast<double>(logits[v]) - static_cast<double>(logits[best])) / sampling.temperature);
-
-  // Likeliest first, ties by number; how many of them may be drawn.
-  std::vector<int> order(V);
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(),
-            [&](int a, int b) { return weight[a] != weight[b] ? weight[a] > weight[b] : a < b; });
-  int allowed = sampling.top_k > 0 ? std::min(sampling.top_k, V) : V;
-  double mass = 0;
-  for (int i = 0; i < allowed; ++i) mass += weight[order[i]];
-  if (sampling.top_p < 1) {
-    const double wanted = sampling.top_p * mass;
-    mass = 0;
-    for (int i = 0; i < allowed; ++i) {
-      mass += weight[order[i]];
-      if (mass >= wanted) allowed = i + 1;
-    }
+  std::vector<float> weight(V);  // unnormalised probabilities
+  simd::sweep(V, [&](int v, int lanes) {
+    const simd::Vec above = simd::load(logits + v, lanes) - logits[best];
+    simd::store(&weight[v], simd::exp(above / sampling.temperature), lanes);
+  });
+  const std::vector<int> tokens = candidates(weight, sampling);
+  double at = rng::uniform(rng::key({sampling.seed, rng::word("sample")}), counter) * mass_of(tokens, weight);
+  for (int v : tokens) {
+    at -= static_cast<double>(weight[v]);
+    if (at < 0) return v;
   }
-
-  double at = rng::uniform(rng::key({sampling.seed, rng::word("sample")}), counter) * mass;
-  for (int i = 0; i < allowed - 1; ++i) {
-    at -= weight[order[i]];
-    if (at < 0) return order[i];
-  }
-  return order[allowed - 1];
+  return best;  // rounding left nothing
 }
 
 Generator::Generator(const Model& model)
