@@ -1,5 +1,6 @@
 // The three products of a linear layer y (rows,O) = x (rows,I) wᵀ, at the shapes of two models.
 
+#include <algorithm>
 #include <cmath>
 
 #include "data/progress.hpp"

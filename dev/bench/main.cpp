@@ -1,5 +1,6 @@
 // make bench: how fast this build is on this machine, beside what the machine can do and beside PyTorch and NumPy.
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -26,6 +27,7 @@ std::vector<Matmul> matmuls() {
 
 void add_speed(Json& row, const Times& times, double work, double ceiling) {
   row["seconds"] = times.seconds();
+  row["rounds"] = times.rounds;
   row["speed"] = work / times.seconds() / 1e9;
   row["share"] = work / times.seconds() / ceiling;
 }
@@ -91,9 +93,10 @@ void warn_if_busy(Report& report) {
                "): all speeds are too low, PyTorch's most");
 }
 
-// A ceiling is the best that was ever seen; a tenth of a second in which something else ran is no measurement.
+// A ceiling is the best that was ever seen: where something else ran meanwhile, less was measured. So each part looks
+// again.
 void measure_ceilings(Bench& bench) {
-  for (int i = 0; i < (bench.quick ? 1 : 5); ++i) {
+  for (int i = 0; i < (bench.quick ? 1 : 3); ++i) {
     bench.flops_fp32 = std::max(bench.flops_fp32, measure_flops(Matmul::fp32));
     bench.flops_bf16 = std::max(bench.flops_bf16, measure_flops(Matmul::bf16));
     const Bandwidth now = bench.quick ? measure_bandwidth(1 << 24) : measure_bandwidth();
@@ -102,23 +105,25 @@ void measure_ceilings(Bench& bench) {
   }
 }
 
-void describe(Bench& bench, int threads) {
+void say_ceilings(const Bench& bench) {
+  bench.report.say(format("ceiling  %.0f GFLOP/s fp32", bench.flops_fp32 / 1e9) +
+                   (gemm_has_bf16() ? format(", %.0f bf16", bench.flops_bf16 / 1e9) : "") +
+                   format("; %.1f GB/s read", bench.bandwidth.read / 1e9) +
+                   format(", %.1f copied", bench.bandwidth.copy / 1e9));
+  bench.report.keep("ceiling", {{"flops fp32", bench.flops_fp32}, {"flops bf16", bench.flops_bf16},
+                                {"bytes read", bench.bandwidth.read}, {"bytes copied", bench.bandwidth.copy}});
+}
+
+void describe(const Bench& bench, int threads) {
   const Machine machine = look_at_machine();
   Report& report = bench.report;
   const Peer& peer = bench.clock.peer;
   report.say("machine  " + processor() + ", " + std::to_string(threads) + " of " + std::to_string(machine.processors) +
              " threads, " + machine.simd + (gemm_has_bf16() ? " with bf16" : "") + ", " + compiler() +
              (machine.openmp ? "" : ", without OpenMP"));
-  measure_ceilings(bench);
-  report.say(format("ceiling  %.0f GFLOP/s fp32", bench.flops_fp32 / 1e9) +
-             (gemm_has_bf16() ? format(", %.0f bf16", bench.flops_bf16 / 1e9) : "") +
-             format("; %.1f GB/s read", bench.bandwidth.read / 1e9) +
-             format(", %.1f copied", bench.bandwidth.copy / 1e9));
   report.say("peer     " + (peer.present() ? peer.about() : "none"));
   report.keep("machine", {{"processor", processor()}, {"threads", threads}, {"simd", machine.simd},
                           {"compiler", compiler()}, {"peer", peer.present() ? peer.about() : ""}});
-  report.keep("ceiling", {{"flops fp32", bench.flops_fp32}, {"flops bf16", bench.flops_bf16},
-                          {"bytes read", bench.bandwidth.read}, {"bytes copied", bench.bandwidth.copy}});
   warn_if_busy(report);
 }
 
@@ -152,6 +157,9 @@ int run(int argc, char** argv) {
   for (const Part& part : kParts) {
     if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), part.name) == wanted.end()) continue;
     try {
+      report.say("");
+      measure_ceilings(bench);
+      say_ceilings(bench);
       part.run(bench);
     } catch (const std::exception& error) {
       report.say(std::string(part.name) + ": " + error.what() + "; going on with the rest");

@@ -1,5 +1,6 @@
 // Whole training steps: forward, backward, clipping and AdamW, on random tokens.
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -66,28 +67,26 @@ std::string request(const Recipe& r, const Config& c, Matmul matmul, const char*
          " norm=" + name_of(kNormKinds, c.norm) + " matmul=" + name_of(kMatmuls, matmul) + " mode=" + mode;
 }
 
-// A row of the table, and its three contestants.
+// A row of the table, and its contestants; -1: not there.
 struct Entry {
   Config config;
   std::optional<Training> training;
-  int ours = -1, eager = -1, compiled = -1;
+  int ours, eager = -1, compiled = -1;
 };
 
 Json row_of(const Bench& bench, const Recipe& r, const Entry& entry, Matmul matmul, const std::vector<Times>& times) {
   Json row = {{"of", r.name}, {"norm", name_of(kNormKinds, entry.config.norm)}, {"matmul", name_of(kMatmuls, matmul)}};
   const auto at = [&](int i) { return i < 0 ? Times{} : times[i]; };
   const Times ours = at(entry.ours), eager = at(entry.eager), compiled = at(entry.compiled);
-  if (ours.known()) {
-    const double tokens = double(r.B) * entry.config.context;
-    add_speed(row, ours, tokens * flops_per_token(entry.config), bench.flops(matmul));
-    row["ms"] = 1e3 * ours.seconds();
-    row["tokens per second"] = tokens / ours.seconds();
-  }
+  const double tokens = double(r.B) * entry.config.context;
+  add_speed(row, ours, tokens * flops_per_token(entry.config), bench.flops(matmul));
+  row["ms"] = 1e3 * ours.seconds();
+  row["tokens per second"] = tokens / ours.seconds();
   if (eager.known()) row["eager ms"] = 1e3 * eager.seconds();
   if (compiled.known()) row["compiled ms"] = 1e3 * compiled.seconds();
   double ratio = INFINITY;
   for (const Times& theirs : {eager, compiled})
-    if (ours.known() && theirs.known()) ratio = std::min(ratio, speedup(ours, theirs));
+    if (theirs.known()) ratio = std::min(ratio, speedup(ours, theirs));
   if (std::isfinite(ratio)) row["ratio"] = ratio;
   return row;
 }
@@ -110,13 +109,12 @@ void bench_recipe(Bench& bench, const Recipe& r, Matmul matmul) {
     e.eager = enter(bench.clock.theirs(request(r, e.config, matmul, "eager")));
     if (r.compile && i == 0) e.compiled = enter(bench.clock.theirs(request(r, e.config, matmul, "compile")));
   }
-  if (contestants.empty()) return;
   const std::vector<Times> times = bench.clock.race(contestants);
   bench.clock.peer.forget();
   for (const Entry& e : entries) bench.report.row(row_of(bench, r, e, matmul, times));
   if (entries.size() < 2) return;
   const auto change = [&](int layernorm, int rmsnorm) {
-    return layernorm >= 0 && times[layernorm].known() && times[rmsnorm].known()
+    return times[layernorm].known() && times[rmsnorm].known()
                ? format(" %+.1f %%", 100 * (1 / speedup(times[rmsnorm], times[layernorm]) - 1))
                : " unknown";
   };
