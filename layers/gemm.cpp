@@ -1,12 +1,15 @@
 // The scheme of BLIS (Van Zee & van de Geijn 2015): a block of A and a slice of B are packed so that the innermost
 // loop reads both from consecutive memory, and that loop, the register tile, does nothing but multiply and add:
 //
-//   for pc in K by KC                 a slice of the inner dimension
-//     for jc in N by NC               ... and of B's columns: packed into panels NR wide
-//       for ic in M by MC             a block of A's rows: packed into panels at most MR high
+//   for jc in N by NC                 a slice of B's columns: packed into panels at most NR wide
+//     for ic in M by MC               a block of A's rows ...
+//       for pc in K by KC             ... and of the inner dimension: packed into panels at most MR high
 //         for each panel of B         (stays in L1)
 //           for each panel of A       (streams from L2)
 //             tile: MR × NR sums in registers over KC
+//
+// NC is such that a slice fills half of L2. It is 4 KC deep: then the block of C stays near while it is added to. Where A
+// has to be packed it is one KC deep and wider, so that A is packed less often.
 //
 // An operand that already lies as the tile reads it is not packed: A where its rows run along k, and B where its
 // columns lie beside each other and too few rows of A pass by to earn the packing back.
@@ -39,9 +42,9 @@ constexpr int MR = 4, NV = 3;
 constexpr int MR = 4, NV = 2;
 #endif
 constexpr int NR = NV * W;
-constexpr int KC = 256;      // words: a KC × MR panel of A and the KC × NR panel of B meet in L1
-constexpr int MC = 32 * MR;  // an MC × KC block of A and a KC × NC slice of B share L2
-constexpr int NC = 16 * NR;
+constexpr int KC = 256;             // words: a KC × MR panel of A and a KC × NR panel of B meet in L1
+constexpr int MC = 16 * MR;         // rows of a block
+constexpr int kSlice = 4 * KC * 3 * 48;  // words of B that are packed at a time: about half of an L2 of 1 MB
 
 // ---- what a word of a panel is ---------------------------------------------------------------------------
 
@@ -194,45 +197,72 @@ int panel_width(int left) {
 int whole_vectors(int n) { return (n + W - 1) / W * W; }
 
 struct Workspace {
-  Buffer a = allocate(static_cast<size_t>(MC) * KC), b = allocate(static_cast<size_t>(NC) * KC);
+  Buffer a = allocate(static_cast<size_t>(MC) * KC), b = allocate(kSlice);
+};
+
+// A matrix product with its choices made: which operands are packed, and where to.
+template <class Format>
+struct Multiplication {
+  static constexpr bool kAsItLies = std::is_same_v<Format, Fp32>;  // bf16 has to be rounded first
+  static constexpr int kDepth = KC * Format::kSteps;
+  const Product& p;
+  const Workspace& work;
+  const bool pack_a = !kAsItLies || p.a.col != 1;
+  const bool pack_b = !kAsItLies || p.b.col != 1 || p.M > 8 * MR || p.K > 8 * MR || p.N % W;
+  const Tiles& tiles = pack_a ? kTiles<Format, true> : kTiles<Format, false>;
+
+  void run() const {
+    const int deep = pack_a ? kDepth : 4 * kDepth;
+    for (int first = 0; first < p.K; first += deep) {
+      const int end = std::min(p.K, first + deep);
+      const int nc = std::max(1, kSlice / words_of<Format>(end - first) / NR) * NR;
+      for (int jc = 0; jc < p.N; jc += nc) {
+        const int columns = std::min(nc, p.N - jc);
+        const auto slice = [&](int pc) { return work.b.get() + words_of<Format>(pc - first) * whole_vectors(columns); };
+        for (int pc = first; pack_b && pc < end; pc += kDepth) pack_slice(slice(pc), jc, columns, pc);
+        for (int ic = 0; ic < p.M; ic += MC)
+          for (int pc = first; pc < end; pc += kDepth) multiply_block(ic, jc, columns, pc, slice(pc));
+      }
+    }
+  }
+
+  int depth(int pc) const { return std::min(kDepth, p.K - pc); }
+  const float* a_at(int i, int k) const { return p.a.data + i * p.a.row + k * p.a.col; }
+  const float* b_at(int k, int j) const { return p.b.data + k * p.b.row + j * p.b.col; }
+
+  // Columns [jc, jc + columns) of B, panel behind panel.
+  void pack_slice(float* to, int jc, int columns, int pc) const {
+    for (int j = 0, width; j < columns; j += width) {
+      width = panel_width(columns - j);
+      pack<Format, W>(to + j * words_of<Format>(depth(pc)), whole_vectors(width), b_at(pc, jc + j), p.b.col, p.b.row, width,
+                      depth(pc));
+    }
+  }
+
+  // Rows [ic, ic + MC) by columns [jc, jc + columns), over one KC of the inner dimension.
+  void multiply_block(int ic, int jc, int columns, int pc, const float* slice) const {
+    const int rows = std::min(MC, p.M - ic), height = panel_height(rows), words = words_of<Format>(depth(pc));
+    const auto a_panel = [&](int i) { return work.a.get() + i / height * MR * words; };
+    for (int i = 0; pack_a && i < rows; i += height)
+      pack<Format, std::min(MR, W)>(a_panel(i), MR, a_at(ic + i, pc), p.a.row, p.a.col, std::min(height, rows - i),
+                                    depth(pc));
+    for (int j = 0, width; j < columns; j += width) {
+      width = panel_width(columns - j);
+      const float* bias = pc == 0 && p.options.bias ? p.options.bias + jc + j : nullptr;
+      for (int i = 0; i < rows; i += height) {
+        const Target target{p.c + (ic + i) * p.ldc + jc + j, p.ldc, bias, pc > 0 || p.options.accumulate, width};
+        const Source source{pack_a ? a_panel(i) : a_at(ic + i, pc), pack_b ? slice + j * words : b_at(pc, jc + j), p.a.row,
+                            pack_b ? whole_vectors(width) : p.b.row};
+        tiles[(std::min(height, rows - i) - 1) * NV + (width - 1) / W](target, source, words);
+      }
+    }
+  }
 };
 
 template <class Format>
 void multiply(const Product& p) {
   thread_local const Workspace work;
-  constexpr bool kAsItLies = std::is_same_v<Format, Fp32>;  // bf16 has to be rounded first
-  constexpr int kDepth = KC * Format::kSteps;
-  const bool pack_a = !kAsItLies || p.a.col != 1, pack_b = !kAsItLies || p.b.col != 1 || p.M > 8 * MR || p.N % W;
-  const Tiles& tiles = pack_a ? kTiles<Format, true> : kTiles<Format, false>;
-  for (int pc = 0; pc < p.K; pc += kDepth) {
-    const int k = std::min(kDepth, p.K - pc), words = words_of<Format>(k);
-    for (int jc = 0; jc < p.N; jc += NC) {
-      const int columns = std::min(NC, p.N - jc);
-      const float* b = p.b.data + pc * p.b.row + jc * p.b.col;
-      const auto b_panel = [&](int j) { return work.b.get() + static_cast<size_t>(j) * words; };
-      for (int j = 0, width; pack_b && j < columns; j += width) {
-        width = panel_width(columns - j);
-        pack<Format, W>(b_panel(j), whole_vectors(width), b + j * p.b.col, p.b.col, p.b.row, width, k);
-      }
-      for (int ic = 0; ic < p.M; ic += MC) {
-        const int rows = std::min(MC, p.M - ic), height = panel_height(rows);
-        const float* a = p.a.data + ic * p.a.row + pc * p.a.col;
-        const auto a_panel = [&](int i) { return work.a.get() + static_cast<size_t>(i / height) * MR * words; };
-        for (int i = 0; pack_a && i < rows; i += height)
-          pack<Format, std::min(MR, W)>(a_panel(i), MR, a + i * p.a.row, p.a.row, p.a.col, std::min(height, rows - i), k);
-        for (int j = 0, width; j < columns; j += width) {
-          width = panel_width(columns - j);
-          const float* bias = pc == 0 && p.options.bias ? p.options.bias + jc + j : nullptr;
-          for (int i = 0; i < rows; i += height) {
-            const Target target{p.c + (ic + i) * p.ldc + jc + j, p.ldc, bias, pc > 0 || p.options.accumulate, width};
-            const Source source{pack_a ? a_panel(i) : a + i * p.a.row, pack_b ? b_panel(j) : b + j, p.a.row,
-                                pack_b ? whole_vectors(width) : p.b.row};
-            tiles[(std::min(height, rows - i) - 1) * NV + (width - 1) / W](target, source, words);
-          }
-        }
-      }
-    }
-  }
+  Multiplication<Format>{p, work}.run();
 }
 
 // Few rows of A, as when text is written token by token: B is read once, at the speed of memory, and nothing is
