@@ -5,6 +5,11 @@
 #include "parallel.hpp"
 #include "simd.hpp"
 
+using simd::load;
+using simd::store;
+using simd::sweep;
+using simd::Vec;
+
 namespace {
 
 // A piece of a tensor: small enough to share work evenly, large enough that handing it out costs nothing.
@@ -24,16 +29,15 @@ std::vector<Piece> pieces_of(const std::vector<TensorSpec>& table) {
   return pieces;
 }
 
-// Σx² in double: lanes of 16 floats would lose the last digits of a sum over millions.
+// Σx² in double: lanes of float would lose the last digits of a sum over millions.
 double sum_of_squares(const float* x, size_t n) {
-  double lanes[8] = {};
-  size_t i = 0;
-  for (; i + 8 <= n; i += 8)
-    for (int j = 0; j < 8; ++j) lanes[j] += static_cast<double>(x[i + j]) * static_cast<double>(x[i + j]);
-  for (; i < n; ++i) lanes[0] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-  double sum = 0;
-  for (double lane : lanes) sum += lane;
-  return sum;
+  simd::Half low = {}, high = {};
+  sweep(static_cast<int>(n), [&](int i, int lanes) {
+    const simd::Halves v = simd::widen(load(x + i, lanes));
+    low += v.low * v.low;
+    high += v.high * v.high;
+  });
+  return simd::sum(low + high);
 }
 
 }  // namespace
@@ -71,12 +75,17 @@ void adamw_step(float* weights, float* m, float* v, const float* gradients, cons
   parallel_for(static_cast<int>(pieces.size()), 1, 1 << 15, [&](int begin, int end) {
     for (int q = begin; q < end; ++q) {
       const float keep = pieces[q].decay ? 1 - lr * options.weight_decay : 1;
-      for (size_t i = pieces[q].begin; i < pieces[q].end; ++i) {
-        const float g = gradients[i] * gradient_factor;
-        m[i] += (1 - beta1) * (g - m[i]);
-        v[i] += (1 - beta2) * (g * g - v[i]);
-        weights[i] = keep * weights[i] - step * m[i] / (std::sqrt(v[i]) * root + eps);
-      }
+      const size_t at = pieces[q].begin;
+      sweep(static_cast<int>(pieces[q].end - at), [&](int i, int lanes) {
+        const Vec g = load(gradients + at + i, lanes) * gradient_factor;
+        Vec mean = load(m + at + i, lanes), square = load(v + at + i, lanes);
+        mean += (1 - beta1) * (g - mean);
+        square += (1 - beta2) * (g * g - square);
+        store(m + at + i, mean, lanes);
+        store(v + at + i, square, lanes);
+        const Vec change = step * mean / (simd::sqrt(square) * root + eps);
+        store(weights + at + i, keep * load(weights + at + i, lanes) - change, lanes);
+      });
     }
   });
 }

@@ -104,6 +104,16 @@ inline Vec bf16_dot(Vec sum, Vec a, Vec b) { return _mm512_dpbf16_ps(sum, (__m51
 constexpr bool kHasBf16 = false;
 #endif
 
+// Correctly rounded, like the processor's instruction for one number.
+inline Vec sqrt(Vec v) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_sqrt_ps(0xffff, v);
+#else
+  for (int i = 0; i < W; ++i) v[i] = __builtin_sqrtf(v[i]);
+  return v;
+#endif
+}
+
 // ---- across the lanes: halves are folded onto each other ---------------------------------------------------
 
 template <int distance, class V, int... lane>
@@ -120,14 +130,25 @@ inline auto fold(V v, F f) {
   return f(v, rotate<1>(v, std::make_integer_sequence<int, n>()))[0];
 }
 
+// Half as many lanes, of double.
+typedef double Half __attribute__((vector_size(W * 4)));
+struct Halves {
+  Half low, high;
+};
 template <int... lane>
-inline double sum(Vec v, std::integer_sequence<int, lane...>) {
-  typedef double Half __attribute__((vector_size(W * 4)));
-  const Half low = __builtin_convertvector(__builtin_shufflevector(v, v, lane...), Half);
-  const Half high = __builtin_convertvector(__builtin_shufflevector(v, v, (lane + W / 2)...), Half);
-  return fold<W / 2>(low + high, [](Half a, Half b) { return a + b; });
+inline Halves widen(Vec v, std::integer_sequence<int, lane...>) {
+  return {__builtin_convertvector(__builtin_shufflevector(v, v, lane...), Half),
+          __builtin_convertvector(__builtin_shufflevector(v, v, (lane + W / 2)...), Half)};
 }
-inline double sum(Vec v) { return sum(v, std::make_integer_sequence<int, W / 2>()); }
+inline Halves widen(Vec v) { return widen(v, std::make_integer_sequence<int, W / 2>()); }
+
+inline double sum(Half v) {
+  return fold<W / 2>(v, [](Half a, Half b) { return a + b; });
+}
+inline double sum(Vec v) {
+  const Halves halves = widen(v);
+  return sum(halves.low + halves.high);
+}
 inline float max(Vec v) {
   return fold<W>(v, [](Vec a, Vec b) { return max(a, b); });
 }
