@@ -12,4 +12,4 @@ double measure_flops(Matmul matmul);
 struct Bandwidth {
   double read, copy;
 };
-Bandwidth measure_bandwidth(size_t floats = size_t(1) << 26);
+Bandwidth measure_bandwidth(size_t floats = size_t(1) << 27);

@@ -42,9 +42,9 @@ constexpr int MR = 4, NV = 3;
 constexpr int MR = 4, NV = 2;
 #endif
 constexpr int NR = NV * W;
-constexpr int KC = 256;             // words: a KC × MR panel of A and a KC × NR panel of B meet in L1
-constexpr int MC = 16 * MR;         // rows of a block
-constexpr int kSlice = 4 * KC * 3 * 48;  // words of B that are packed at a time: about half of an L2 of 1 MB
+constexpr int KC = 256;      // words: a KC × MR panel of A and a KC × NR panel of B meet in L1
+constexpr int MC = 16 * MR;  // rows of a block
+constexpr int kSlice = 144 * 1024;  // words of B that are packed at a time: half of an L2 of 1 MB
 
 // ---- what a word of a panel is ---------------------------------------------------------------------------
 
@@ -138,6 +138,10 @@ template <class Format, bool a_packed, int rows, int vectors>
 void tile(const Target& t, const Source& source, int words) {
   const float *a = source.a, *b = source.b;
   const size_t row = a_packed ? 1 : source.lda, ldb = source.ldb;
+  if (t.add)  // C is far away, and needed only at the end
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; ++i)
+      for (int j = 0; j < vectors; ++j) __builtin_prefetch(t.c + i * t.ldc + j * W, 1);
   Vec sum[rows][vectors];
 #pragma GCC unroll 8
   for (int i = 0; i < rows; ++i)
