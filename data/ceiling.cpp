@@ -40,11 +40,13 @@ void run(int times, MultiplyAdd multiply_add) {
   for (int j = 0; j < kSums; ++j) hide(sum[j]);
 }
 
-// The best of five runs of f, in seconds.
+// The best of at least five runs of f, in seconds. A twentieth of a second at least: threads that are young may share
+// one processor for a while.
 template <class F>
 double best_of(F f) {
   double best = 1e9;
-  for (int i = 0; i < 5; ++i) {
+  const Stopwatch all;
+  for (int i = 0; i < 5 || all.seconds() < .05; ++i) {
     const Stopwatch clock;
     f();
     best = std::min(best, clock.seconds());
@@ -59,6 +61,9 @@ void on_all_threads(F f) {
     for (int thread = begin; thread < end; ++thread) f(thread);
   });
 }
+
+// Of so many floats each thread's share, in whole steps of the loop in read_once.
+size_t share_of(size_t floats) { return floats / static_cast<size_t>(max_threads()) / (8 * W) * (8 * W); }
 
 }  // namespace
 
@@ -76,20 +81,23 @@ double measure_flops(Matmul matmul) {
   return 2. * kTimes * kSums * W * (pairs ? 2 : 1) * max_threads() / seconds;
 }
 
+void read_once(const float* x, size_t floats) {
+  const size_t share = share_of(floats);
+  on_all_threads([&](int thread) {
+    const float* p = x + thread * share;
+    Vec sum[8] = {};
+    for (size_t i = 0; i < share; i += 8 * W)
+#pragma GCC unroll 8
+      for (int j = 0; j < 8; ++j) sum[j] += simd::load(p + i + j * W);
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; ++j) hide(sum[j]);
+  });
+}
+
 Bandwidth measure_bandwidth(size_t floats) {
   const Buffer from = allocate(floats), to = allocate(floats);
-  const size_t share = floats / static_cast<size_t>(max_threads()) / (8 * W) * (8 * W);
-  const double read = best_of([&] {
-    on_all_threads([&](int thread) {
-      const float* p = from.get() + thread * share;
-      Vec sum[8] = {};
-      for (size_t i = 0; i < share; i += 8 * W)
-#pragma GCC unroll 8
-        for (int j = 0; j < 8; ++j) sum[j] += simd::load(p + i + j * W);
-#pragma GCC unroll 8
-      for (int j = 0; j < 8; ++j) hide(sum[j]);
-    });
-  });
+  const size_t share = share_of(floats);
+  const double read = best_of([&] { read_once(from.get(), floats); });
   const double copy = best_of([&] {
     on_all_threads([&](int thread) { std::copy_n(from.get() + thread * share, share, to.get() + thread * share); });
   });

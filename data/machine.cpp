@@ -51,7 +51,9 @@ Machine look_at_machine() {
 
 void wait_patiently(char** argv) {
 #if defined(_OPENMP) && defined(__linux__)
-  if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT")) return;
+  // Threads that are bound to processors stay there: started once more, they would all be bound to the first one's.
+  for (const char* name : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"})
+    if (std::getenv(name)) return;
   int running = 0;
   std::ifstream file("/proc/loadavg");  // "0.20 0.18 0.12 1/80 11206": the fourth is what runs now, this included
   for (std::string word; file >> word;)

@@ -286,7 +286,7 @@ void multiply_few_rows(const Product& p) {
         Vec v[W];
 #pragma GCC unroll 16
         for (int q = 0; q < W; ++q) {
-          __builtin_prefetch(b + (q + W) * p.b.col);  // the next W lines: memory must never wait
+          __builtin_prefetch(b + (q + W) * p.b.col, 0, 2);  // the next W lines, into L2: memory must never wait
           v[q] = q < lines ? Format::along(b + q * p.b.col, end - k) : Vec{};
         }
         simd::turn(v);

@@ -26,14 +26,22 @@ void bench_model(Bench& bench, const char* preset, const char* size) {
     const Sampling sampling{.greedy = !at_random};
     logits = generator.feed({sample_token(logits, model.config.vocab_size, sampling, counter++)});
   };
-  const std::vector<Times> times = bench.clock.race({bench.clock.ours([&] { next(greedy, likely, false); }),
-                                                     bench.clock.ours([&] { next(drawing, drawn, true); })});
-  const char* names[] = {"likeliest token", "drawn, temperature 1"};
-  for (size_t i = 0; i < 2; ++i) {
-    Json row = {{"of", std::string(preset) + " " + size}, {"how", names[i]}};
-    row["tokens per second"] = 1 / times[i].seconds();
-    add_speed(row, times[i], bytes_of_weights(model), bench.bandwidth.read);
-    bench.report.row(row);
+  const std::vector<Times> times =
+      bench.clock.race({bench.clock.ours([&] { read_once(model.weights.get(), model.floats); }),
+                        bench.clock.ours([&] { next(greedy, likely, false); }),
+                        bench.clock.ours([&] { next(drawing, drawn, true); })});
+  const double all = static_cast<double>(model.floats) * sizeof(float), used = bytes_of_weights(model);
+  const auto row = [&](const char* how, const Times& time, double bytes) {
+    Json row = {{"of", std::string(preset) + " " + size}, {"how", how}};
+    add_speed(row, time, bytes, all / times[0].seconds());
+    row["share"] = speedup(time, times[0]) * bytes / all;  // side by side
+    return row;
+  };
+  bench.report.row(row("reading, nothing else", times[0], all));
+  for (int i : {1, 2}) {
+    Json tokens = row(i == 1 ? "likeliest token" : "drawn, temperature 1", times[i], used);
+    tokens["tokens per second"] = 1 / times[i].seconds();
+    bench.report.row(tokens);
   }
 }
 
@@ -41,7 +49,7 @@ void bench_model(Bench& bench, const char* preset, const char* size) {
 
 void bench_sampling(Bench& bench) {
   bench.report.table("sampling", "Sampling with the key/value cache, behind a prompt of 16 tokens",
-                     {{"of", "", 12, kText}, {"how", "", 20, kText}, {"tokens per second", "tokens/s", 8, 1},
+                     {{"of", "", 12, kText}, {"how", "", 21, kText}, {"tokens per second", "tokens/s", 8, 1},
                       {"speed", "GB/s of weights", 15, 1}, {"share", "of reading", 10, kShare}});
   if (!bench.quick) bench_model(bench, "gpt2", "124M");
   bench_model(bench, "llama2", "15M");
