@@ -51,8 +51,8 @@ parses() { $CXX -std=c++20 -isystem build/include -fsyntax-only -x c++ - >"$scra
 
 compiler_works() {
   have "${CXX%% *}" && builds <<'END'
-#if defined(__clang__) ? __clang_major__ < 14 : __GNUC__ < 11
-#error "too old: g++ 11 or clang 14 is needed"
+#if defined(__clang__) ? __clang_major__ < 14 : __GNUC__ < 12
+#error "too old: g++ 12 or clang 14 is needed"
 #endif
 #include <bit>
 #include <concepts>
@@ -78,7 +78,7 @@ has_compiler() {
     compiler_works || { CXX=; return 1; }
     return 0
   fi
-  for CXX in g++ clang++ g++-15 g++-14 g++-13 g++-12 g++-11 clang++-20 clang++-19 clang++-18 clang++-17 \
+  for CXX in g++ clang++ g++-15 g++-14 g++-13 g++-12 clang++-20 clang++-19 clang++-18 clang++-17 \
     clang++-16 clang++-15 clang++-14; do
     compiler_works && return
   done
@@ -308,7 +308,7 @@ if [ -n "$missing" ]; then
   say "missing: $missing"
   case $missing:$named in
     compiler*:*g++* | compiler*:*clang* | compiler*:) ;;
-    compiler*) die "CXX=$named is no C++20 compiler that works (g++ 11 or newer, clang++ 14 or newer)" ;;
+    compiler*) die "CXX=$named is no C++20 compiler that works (g++ 12 or newer, clang++ 14 or newer)" ;;
   esac
   if [ "$manager" != none ]; then install_packages; look; fi
   if [ -n "$CXX" ] && [ -n "$missing" ]; then fetch_headers; look; fi
@@ -320,7 +320,7 @@ if [ -n "$missing" ]; then
   packages=$(wanted_packages)
   say "still missing: $missing"
   case $missing in *compiler*)
-    say "  wanted: g++ 11 or newer, or clang++ 14 or newer${named:+ (CXX=$named does not work)}" ;;
+    say "  wanted: g++ 12 or newer, or clang++ 14 or newer${named:+ (CXX=$named does not work)}" ;;
   esac
   if [ -z "$packages" ]; then
     say "  $CXX should have brought it along: its installation is incomplete"
