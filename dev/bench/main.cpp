@@ -97,8 +97,8 @@ void warn_if_busy(Report& report) {
 // again.
 void measure_ceilings(Bench& bench) {
   for (int i = 0; i < (bench.quick ? 1 : 3); ++i) {
-    bench.flops_fp32 = std::max(bench.flops_fp32, measure_flops(Matmul::fp32));
-    bench.flops_bf16 = std::max(bench.flops_bf16, measure_flops(Matmul::bf16));
+    bench.flops_fp32 = measure_flops(Matmul::fp32);
+    bench.flops_bf16 = measure_flops(Matmul::bf16);
     const Bandwidth now = bench.quick ? measure_bandwidth(1 << 24) : measure_bandwidth();
     bench.bandwidth.read = std::max(bench.bandwidth.read, now.read);
     bench.bandwidth.copy = std::max(bench.bandwidth.copy, now.copy);
