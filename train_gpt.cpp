@@ -228,8 +228,7 @@ void train(const Command& command) {
   write_config(t.o.out, t.o, t.command.train);
   Metrics metrics(t.o.out, t.state.step);
   Progress progress(t.state.step, t.o.steps);
-  const double most = most_tokens_per_second(t.model.config);
-
+  Utilization utilization(t.model.config);
   int64_t step = t.state.step;
   const auto due = [&](int64_t every) { return every > 0 && step % every == 0; };
   while (step < t.o.steps && !interrupted) {
@@ -240,7 +239,8 @@ void train(const Command& command) {
     ++step;
     t.state.elapsed += seconds;
     const double speed = static_cast<double>(t.tokens_per_step()) / seconds;
-    progress.update(step, format("loss %.4f  ", result.loss) + format_count(speed) + format(" tokens/s  %.0f%% MFU", 100 * speed / most));
+    progress.update(step, format("loss %.4f  ", result.loss) + format_count(speed) +
+                              format(" tokens/s  %.0f%% MFU", 100 * utilization.of(speed)));
 
     MetricsRow row{step, step * t.tokens_per_step(), t.state.elapsed, result.loss};
     if (validates && due(t.o.eval_every) && step < t.o.steps)

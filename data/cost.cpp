@@ -22,4 +22,11 @@ double flops_per_token(const Config& config) {
   return 3 * 2 * (weights + attention);
 }
 
-double most_tokens_per_second(const Config& config) { return measure_flops(config.matmul) / flops_per_token(config); }
+Utilization::Utilization(const Config& config)
+    : matmul_(config.matmul), work_(flops_per_token(config)), most_(measure_flops(matmul_)) {}
+
+double Utilization::of(double tokens_per_second) {
+  const double speed = tokens_per_second * work_;
+  if (speed > most_ && looks_++ < 20) most_ = measure_flops(matmul_);
+  return speed / most_;
+}

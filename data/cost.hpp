@@ -15,6 +15,16 @@ MemoryNeed memory_of_training(const Config& config, int B);
 // --recompute does again is not counted, nor norms, activations and softmax.
 double flops_per_token(const Config& config);
 
-// Tokens a second if this machine did nothing but multiply and add, as fast as it was measured to (about 20 ms).
-// Speed as a share of it is the model flops utilization, MFU.
-double most_tokens_per_second(const Config& config);
+// Speed as a share of what it would be if this machine did nothing but multiply and add, as fast as it was measured to:
+// the model flops utilization, MFU. Takes 0.1 s at first, and where the share is above 1, which shows that something else
+// ran while the machine was measured: then it is measured again.
+class Utilization {
+ public:
+  explicit Utilization(const Config& config);
+  double of(double tokens_per_second);
+
+ private:
+  Matmul matmul_;
+  double work_, most_;  // operations a token, and a second
+  int looks_ = 1;
+};

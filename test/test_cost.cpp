@@ -18,6 +18,16 @@ TEST_CASE("grouped queries and gates count as what they are", "[cost]") {
   CHECK(flops_per_token(resolve(c)) == 6 * (2 * (block + attention) + 11 * 32));
 }
 
+// The most that was ever seen never falls: a first look can only have seen less, and an impossible speed brings another.
+TEST_CASE("utilization is the share of the measured ceiling", "[cost]") {
+  const Config config = resolve(preset_config("gpt2", "124M"));
+  Utilization utilization(config);
+  const double most = measure_flops(Matmul::fp32) / flops_per_token(config), exactly = 1 + 1e-12;
+  CHECK(utilization.of(most / 8) * exactly >= 1. / 8);
+  CHECK(utilization.of(most * 8) <= 8 * exactly);
+  CHECK(utilization.of(most / 8) <= exactly / 8);
+}
+
 // Otherwise MFU would be a share of nothing; a processor of this century does 1 GFLOP/s.
 TEST_CASE("the ceiling is measured", "[cost]") {
   CHECK(measure_flops(Matmul::fp32) > 1e9);
