@@ -124,10 +124,26 @@ void print_table(const std::vector<GridCell>& cells, const std::vector<CellResul
   }
 }
 
+// Every cell with every seed.
+std::vector<GridCell> cells_of(const std::vector<std::string>& words) {
+  if (words.empty())
+    throw std::invalid_argument("--grid is missing: say what to compare, e.g. --grid placement=post,pre seed=1,2");
+  const Grid grid = parse_grid(words);
+  if (grid.seeds.empty()) return grid.cells;
+  std::vector<GridCell> cells;
+  for (GridCell cell : grid.cells)
+    for (const std::string& seed : grid.seeds) {
+      cells.push_back(cell);
+      cells.back().name += ",seed=" + seed;
+      cells.back().keys.emplace_back("seed", seed);
+    }
+  return cells;
+}
+
 }  // namespace
 
 void run_compare(const Command& command) {
-  const std::vector<GridCell> cells = grid_cells(command.compare.grid);
+  const std::vector<GridCell> cells = cells_of(command.compare.grid);
   const TrainOptions& o = command.train;
   if (o.data.empty()) throw std::invalid_argument("--data is missing: name the text to train on");
   for (const std::string& path : o.data)

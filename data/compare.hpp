@@ -1,6 +1,7 @@
 #pragma once
 // The same training under each combination of options: `train_gpt compare --grid placement=post,pre seed=1,2`.
 
+#include "grid.hpp"
 #include "options.hpp"
 
 // How a training process says that its numbers stopped being finite.

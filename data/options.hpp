@@ -3,6 +3,7 @@
 // description parses, prints --help, reads --config files and writes config.toml.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct TrainOptions {
   int64_t steps = 3000;
   std::string time_limit;  // --for
   LearningRate rate;
+  std::optional<double> min_lr;  // open: a tenth of the largest
   AdamW adamw;
   double clip = 1;
   uint64_t seed = 1, data_seed = 1;
@@ -96,14 +98,6 @@ TrainOptions from_toml(const std::string& toml);
 // Names of the options in which two runs differ, with both values: "--lr is 0.001 there and 0.002 here".
 std::vector<std::string> differences(const TrainOptions& there, const TrainOptions& here,
                                      const std::vector<std::string>& except);
-
-// The options of a cell's own command line: grid entries "placement=post,pre" to all combinations
-// {{"--placement", "post"}, ...}; throws std::invalid_argument for unknown keys and empty lists.
-struct GridCell {
-  std::string name;                                      // "placement=post,norm=rmsnorm"
-  std::vector<std::pair<std::string, std::string>> keys;  // ("placement", "post")
-};
-std::vector<GridCell> grid_cells(const std::vector<std::string>& grid);
 
 // "4M", "64k", "1000": a number of bytes. "90s", "10m", "1h": a number of seconds. Both throw.
 size_t parse_bytes(const std::string& text);

@@ -1,0 +1,131 @@
+#include "describe.hpp"
+
+namespace {
+
+std::string names_of_placements() {
+  std::string list;
+  for (const Placement& row : placements()) list += (list.empty() ? "" : "|") + std::string(row.name);
+  return list;
+}
+
+}  // namespace
+
+void describe_model(Describe& d, TrainOptions& o) {
+  Config& c = o.config;
+  d.group("Model");
+  d.value("preset", o.preset, "the wiring of a family of models: gpt2|llama2");
+  d.value("size", o.size, "numbers of a preset: nano, 124M, 355M, ... (train_gpt info --preset P --size S)");
+  d.value("placement", c.placement, "where the norms sit: " + names_of_placements());
+  d.choice("norm", kNormKinds, c.norm, "which normalization");
+  d.number("norm-eps", c.norm_eps, 0, 1, "epsilon under the root of the norm");
+  d.open_flag("norm-bias", c.norm_bias, "norms have a bias (default: LayerNorm as --bias, RMSNorm none)");
+  d.flag("embedding-norm", c.embedding_norm, "a norm behind the embedding");
+  d.open_flag("final-norm", c.final_norm, "a norm before the classifier (default: as the placement says)");
+  d.number("layers", c.n_layer, 1, 10000, "blocks (L)");
+  d.number("heads", c.n_head, 1, 4096, "query heads (H)");
+  d.derived("kv-heads", c.kv_heads, 4096, "key/value heads, fewer for GQA (default: as many as heads)");
+  d.derived("head-dim", c.head_dim, 1 << 14, "size of a head (D) (default: channels / heads)");
+  d.number("channels", c.channels, 1, 1 << 20, "width of the stream (C)");
+  d.derived("hidden", c.hidden, 1 << 22, "width of the feed-forward layer (F) (default: 4 C; swiglu: 8/3 C)");
+  d.number("context", c.context, 1, 1 << 22, "tokens the model sees at once (T)");
+  d.derived("vocab-size", c.vocab_size, 1 << 24, "size of the vocabulary, for benchmarks (default: the data's)");
+  d.choice("position", kPositions, c.position, "how positions are told");
+  d.number("rope-theta", c.rope_theta, 1, 1e12, "base of the RoPE angles");
+  d.choice("activation", kActivations, c.activation, "of the feed-forward layer");
+  d.flag("bias", c.bias, "biases in linear layers (and LayerNorm)");
+  d.flag("tied", c.tied, "the classifier shares the token embedding");
+  d.number("dropout", c.dropout, 0, .99, "share of elements dropped in training");
+  d.group("Initialisation");
+  d.choice("init", kInitChoices, c.init, "base of the initial weights");
+  d.open_flag("residual-gain", c.residual_gain, "GPT-2's 1/sqrt(2L) on the output matrices (default: as --init)");
+  d.open_number("init-gain", c.init_gain, 0, 1e3, "factor on v, o and the feed-forward matrices (default: as --init)");
+  d.open_number("skip-scale", c.skip_scale, 0, 1e3, "factor on the skip path (default: as the placement)");
+}
+
+void describe_training(Describe& d, TrainOptions& o) {
+  const double big = 1e15;
+  d.group("Data");
+  d.value("data", o.data, "text files, folders, or - for standard input")->expected(1, 1 << 20);
+  d.choice("tokenizer", kTextUnits, o.tokenizer, "what a token is; char: Unicode code points");
+  d.number("val-fraction", o.val_fraction, 0, .9, "share of the text kept for validation, at its end");
+  d.group("Training");
+  d.number("batch", o.batch, 1, 1 << 20, "sequences in a micro-batch (B)");
+  d.number("accumulate", o.accumulate, 1, 1 << 20, "micro-batches in a step");
+  d.number("steps", o.steps, 0, big, "optimizer steps");
+  d.number("lr", o.rate.lr, 0, 1e6, "largest learning rate");
+  d.open_number("min-lr", o.min_lr, 0, 1e6, "learning rate at the end of the schedule (default: a tenth of --lr)");
+  d.number("warmup", o.rate.warmup, 0, big, "steps over which the learning rate rises");
+  d.choice("schedule", kSchedules, o.rate.schedule, "how the learning rate falls after the warm-up");
+  d.number("weight-decay", o.adamw.weight_decay, 0, 100, "AdamW's decay, on tensors of two and more dimensions");
+  d.number("beta1", o.adamw.beta1, 0, .999999, "AdamW's memory of gradients");
+  d.number("beta2", o.adamw.beta2, 0, .9999999, "AdamW's memory of their squares");
+  d.number("adam-eps", o.adamw.eps, 0, 1, "AdamW's epsilon");
+  d.number("clip", o.clip, 0, 1e9, "largest norm of the gradient; 0: never clip");
+  d.number("seed", o.seed, 0, big, "of weights and dropout");
+  d.number("data-seed", o.data_seed, 0, big, "of the batches");
+  d.group("Run");
+  d.number("threads", o.threads, 0, 4096, "0: one for every processor");
+  d.choice("matmul", kMatmuls, o.config.matmul, "numbers that matrix products read, all else is float; bf16 is faster where the processor has it");
+  d.flag("recompute", o.config.recompute, "keep less: run each block again before its backward; same bits, more time");
+  d.number("eval-every", o.eval_every, 0, big, "steps between validations; 0: never");
+  d.number("eval-batches", o.eval_batches, 0, big, "batches in a validation; 0: the whole validation split");
+  d.number("sample-every", o.sample_every, 0, big, "steps between samples of text; 0: never");
+  d.number("save-every", o.save_every, 0, big, "steps between checkpoints; 0: only at the end");
+  d.value("init-from", o.init_from, "start from the weights of this checkpoint");
+}
+
+// What concerns this call only and is not written to config.toml.
+void describe_call(CLI::App& app, TrainOptions& o, std::string& config_file) {
+  const char* group = "Run";
+  app.add_option("--for", o.time_limit, "choose --steps so that training takes about this long: 90s, 10m, 2h")
+      ->group(group);
+  app.add_option("--config", config_file, "read options from a TOML file; the command line overrides it")
+      ->group(group);
+  app.add_option("--out", o.out, "directory of the run (default: runs/NUMBER-PLACEMENT-NORM)")->group(group);
+  app.add_flag("--resume", o.resume, "go on with the run in --out")->group(group);
+  app.add_flag("--force", o.force, "replace what is in --out")->group(group);
+  app.add_flag("--dry-run", o.dry_run, "say what would be done, and stop")->group(group);
+  app.add_flag("--quiet", o.quiet, "no sample and no advice at the end")->group(group);
+}
+
+void describe_sample(CLI::App& app, SampleOptions& o) {
+  app.add_option("checkpoint", o.checkpoint, "a checkpoint or a run's directory (default: the newest run)");
+  app.add_option_function<std::string>(
+         "--prompt", [&o](const std::string& s) { o.prompt = s, o.prompt_given = true; },
+         "text to go on from (default: standard input if it is not a terminal, else a new line)");
+  Describe d(app);
+  d.number("length", o.length, 0, 1e9, "tokens to write");
+  d.number("temperature", o.sampling.temperature, 0, 100, "below 1 bolder choices become rarer; 0: greedy");
+  d.number("top-k", o.sampling.top_k, 0, 1e9, "choose among the k likeliest tokens; 0: all");
+  d.number("top-p", o.sampling.top_p, 0, 1, "choose among the fewest tokens that hold this probability");
+  app.add_flag("--greedy", o.sampling.greedy, "always the likeliest token");
+  d.number("seed", o.sampling.seed, 0, 1e15, "of the choices");
+  d.number("threads", o.threads, 0, 4096, "0: one for every processor");
+}
+
+void describe_eval(CLI::App& app, EvalOptions& o) {
+  app.add_option("checkpoint", o.checkpoint, "a checkpoint or a run's directory (default: the newest run)");
+  app.add_option("--data", o.data, "text files, folders, or - for standard input")->required()->expected(1, 1 << 20);
+  Describe d(app);
+  d.number("batch", o.batch, 1, 1 << 20, "sequences at a time");
+  d.number("threads", o.threads, 0, 4096, "0: one for every processor");
+}
+
+void describe_corpus(CLI::App& app, CorpusOptions& o) {
+  Describe d(app);
+  d.value("bytes", o.bytes, "size of the text: 500k, 4M, ...");
+  d.number("seed", o.seed, 0, 1e15, "of the stories");
+  app.add_option("--out", o.out, "file to write; the floor goes beside it, into FILE.nats")->required();
+  app.add_flag("--force", o.force, "replace FILE if it is there");
+}
+
+void describe_compare(CLI::App& app, CompareOptions& o) {
+  app.add_option("--grid", o.grid, "placement=post,pre norm=layernorm,rmsnorm seed=1,2")->expected(1, 1 << 20);
+}
+
+std::vector<Setting> settings_of(TrainOptions& options, CLI::App& app, bool training) {
+  Describe d(app);
+  describe_model(d, options);
+  if (training) describe_training(d, options);
+  return d.settings;
+}
