@@ -2,28 +2,27 @@
 //
 // What a sub-command does lives with its subject; this file is the training run.
 
+#include <algorithm>
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <exception>
 
 #include "data/checkpoint.hpp"
-#include "data/compare.hpp"
+#include "data/compare/compare.hpp"
 #include "data/corpus.hpp"
 #include "data/dataset.hpp"
 #include "data/evaluate.hpp"
 #include "data/files.hpp"
 #include "data/info.hpp"
+#include "data/interrupt.hpp"
 #include "data/machine.hpp"
 #include "data/options.hpp"
 #include "data/progress.hpp"
+#include "data/resume.hpp"
 #include "data/run.hpp"
 #include "data/sample.hpp"
 
 namespace {
-
-volatile std::sig_atomic_t interrupted = 0;
-const std::string kLast = "checkpoint.bin", kBest = "best.bin";
 
 struct Trainer {
   Command command;  // with the options as they were given
@@ -50,17 +49,26 @@ struct Trainer {
 };
 
 struct Diverged {  // thrown where numbers stop being finite
-  std::string message;
+  int64_t step;
+  std::string what, tensor;
+
+  std::string message() const {
+    return "step " + std::to_string(step) + ": the " + what + " is not finite; the first tensor with a NaN or an "
+           "infinity is " + (tensor.empty() ? "none: it overflowed in the sum" : tensor);
+  }
 };
 
 // ---- one step --------------------------------------------------------------------------------------------
 
-void require_finite(double value, const char* what, const std::vector<TensorSpec>& table, const float* buffer,
-                    int64_t step) {
+enum class Pass { forward, backward };  // fills the tensors of a table from its first, or from its last
+
+void require_finite(double value, const char* what, Pass pass, const std::vector<TensorSpec>& table,
+                    const float* buffer, int64_t step) {
   if (std::isfinite(value)) return;
-  const TensorSpec* first = first_non_finite(table, buffer);
-  throw Diverged{"step " + std::to_string(step + 1) + ": the " + what + " is not finite; the first tensor with a NaN "
-                 "or an infinity is " + (first ? first->name : "none: it overflowed in the sum")};
+  std::vector<TensorSpec> filled = table;
+  if (pass == Pass::backward) std::reverse(filled.begin(), filled.end());
+  const TensorSpec* first = first_non_finite(filled, buffer);
+  throw Diverged{step + 1, what, first ? first->name : ""};
 }
 
 struct StepResult {
@@ -81,10 +89,10 @@ StepResult train_step(Trainer& t, int64_t step, double lr) {  // step counts fro
     const Dropout dropout{o.config.dropout, o.seed, uint64_t(step), first_row};
     nats += model_loss_and_gradients(t.model, t.activations, {t.tokens.data(), t.targets.data(), o.batch, T}, scale,
                                      dropout);
-    require_finite(nats, "loss", t.activations.table, t.activations.buffer.get(), step);
+    require_finite(nats, "loss", Pass::forward, t.activations.table, t.activations.buffer.get(), step);
   }
   const double norm = gradient_norm(t.model.gradients.get(), t.model.table);
-  require_finite(norm, "gradient", t.model.table, t.model.gradients.get(), step);
+  require_finite(norm, "gradient", Pass::backward, t.model.table, t.model.gradients.get(), step);
   const float factor = clip_factor(norm, o.clip);
   adamw_step(t.model.weights.get(), t.moments.m.get(), t.moments.v.get(), t.model.gradients.get(), t.model.table,
              o.adamw, static_cast<float>(lr), factor, step + 1);
@@ -93,54 +101,17 @@ StepResult train_step(Trainer& t, int64_t step, double lr) {  // step counts fro
 
 // ---- before ----------------------------------------------------------------------------------------------
 
-// Options, and the tokenizer where a checkpoint brings one: its model is the one to go on with.
-Command on_top_of_checkpoint(const Command& command, CheckpointHeader& header) {
-  const TrainOptions& o = command.train;
-  if (o.resume && o.out.empty()) throw std::invalid_argument("--resume needs --out: which run is to go on?");
-  if (o.resume) {
-    header = read_checkpoint_header(o.out + "/" + kLast);
-    const Command merged = parse_on_top(command, read_file(o.out + "/config.toml"));
-    TrainOptions now = merged.train;
-    if (now.config.vocab_size == 0) now.config.vocab_size = header.options.config.vocab_size;
-    const auto contradictions = differences(
-        header.options, now,
-        {"data", "steps", "threads", "recompute", "eval-every", "eval-batches", "sample-every", "save-every"});
-    if (!contradictions.empty())
-      throw std::invalid_argument("cannot resume " + o.out + ": " + contradictions[0] +
-                                  "; leave the option out, or start a new run");
-    return merged;
-  }
-  if (!o.init_from.empty()) {
-    header = read_checkpoint_header(find_checkpoint(o.init_from));
-    return parse_on_top(command, model_to_toml(header.options));
-  }
-  return command;
-}
-
 Trainer prepare(const Command& given) {
   CheckpointHeader from;
   const Command command = on_top_of_checkpoint(given, from);
   TrainOptions o = command.train;
-  const bool continues = o.resume || !o.init_from.empty();
-  if (o.data.empty())
-    throw std::invalid_argument("--data is missing: name a text file, or make one with " + command.program +
-                                " corpus --bytes 4M --out stories.txt");
-  Dataset data = load_dataset(o.data, continues ? &from.tokenizer : nullptr, o.tokenizer == TextUnit::character,
-                              o.val_fraction, o.config.context);
-  const int needed = data.tokenizer.vocabulary();
-  if (o.config.vocab_size == 0) o.config.vocab_size = needed;
-  if (o.config.vocab_size < needed)
-    throw std::invalid_argument("--vocab-size " + std::to_string(o.config.vocab_size) + " is smaller than the " +
-                                std::to_string(needed) + " tokens of the data");
-  o.config = resolve(o.config);
-  if (o.resume && from.data_fingerprint != data.fingerprint)
-    throw std::invalid_argument("cannot resume " + o.out + ": the text is not the one the run was trained on");
+  Dataset data = load_training_data(o, from, command.program);
   check_memory(memory_of_training(o.config, o.batch).total());
   if (o.out.empty()) o.out = next_run_directory(o.config.placement + "-" + name_of(kNormKinds, o.config.norm));
 
   Trainer t(command, o, std::move(data));
-  if (continues) {
-    const std::string path = o.resume ? t.path(kLast) : find_checkpoint(o.init_from);
+  if (o.resume || !o.init_from.empty()) {
+    const std::string path = o.resume ? t.path(kLastCheckpoint) : find_checkpoint(o.init_from);
     load_checkpoint(path, t.model, o.resume ? &t.moments : nullptr);
   } else {
     initialise(t.model, o.seed);
@@ -166,7 +137,7 @@ int64_t steps_for(Trainer& t) {
     seconds += validation.seconds() / static_cast<double>(t.o.eval_every);
   }
   for (Buffer* moment : {&t.moments.m, &t.moments.v}) std::fill_n(moment->get(), t.model.floats, 0.f);
-  if (t.o.resume) load_checkpoint(t.path(kLast), t.model, &t.moments);
+  if (t.o.resume) load_checkpoint(t.path(kLastCheckpoint), t.model, &t.moments);
   return std::max<int64_t>(1, static_cast<int64_t>(parse_seconds(t.o.time_limit) / seconds));
 }
 
@@ -174,7 +145,7 @@ int64_t steps_for(Trainer& t) {
 
 void save(Trainer& t, const std::string& file, int64_t step) {
   t.state.step = step;
-  save_checkpoint(t.path(file), t.state, t.model, file == kBest ? nullptr : &t.moments);
+  save_checkpoint(t.path(file), t.state, t.model, file == kBestCheckpoint ? nullptr : &t.moments);
 }
 
 double validate(Trainer& t, Progress& progress, int64_t step, int64_t batches) {
@@ -189,7 +160,7 @@ double validate(Trainer& t, Progress& progress, int64_t step, int64_t batches) {
   if (loss < t.state.best_loss) {
     t.state.best_loss = loss;
     t.state.best_step = step;
-    save(t, kBest, step);
+    save(t, kBestCheckpoint, step);
   }
   return loss;
 }
@@ -206,7 +177,7 @@ void print_summary(const Trainer& t, double val_loss) {
     if (t.data.floor > 0) std::printf("; the floor is %.4f nats/token, %.4f above it", t.data.floor, val_loss - t.data.floor);
     std::printf("\n");
   }
-  std::printf("checkpoint  %s\n", t.path(kLast).c_str());
+  std::printf("checkpoint  %s\n", t.path(kLastCheckpoint).c_str());
   if (t.o.quiet) return;
   print_sample(t, std::min(600, 2 * t.model.config.context));
   const char* program = t.command.program.c_str();
@@ -217,21 +188,15 @@ void print_summary(const Trainer& t, double val_loss) {
               t.o.data[0].c_str());
 }
 
-void train(const Command& command) {
-  use_threads(command.train.threads);
-  Trainer t = prepare(command);
+// Steps until the last one, or until a person asks to stop; saves and returns where it stands.
+int64_t take_steps(Trainer& t) {
   const bool validates = t.o.eval_every > 0 && !t.data.val.empty();
-  if (!t.o.time_limit.empty()) t.o.steps = t.state.options.steps = t.state.step + steps_for(t);
-  print_plan(t.o, t.data);
-  if (t.o.dry_run) return;
-  if (!t.o.resume) prepare_run_directory(t.o.out, t.o.force);
-  write_config(t.o.out, t.o, t.command.train);
   Metrics metrics(t.o.out, t.state.step);
   Progress progress(t.state.step, t.o.steps);
   Utilization utilization(t.model.config);
   int64_t step = t.state.step;
   const auto due = [&](int64_t every) { return every > 0 && step % every == 0; };
-  while (step < t.o.steps && !interrupted) {
+  while (step < t.o.steps && !interrupted()) {
     const double lr = t.o.rate.at(step, t.o.steps);
     const Stopwatch clock;
     const StepResult result = train_step(t, step, lr);
@@ -251,14 +216,38 @@ void train(const Command& command) {
     row.step_ms = 1000 * seconds, row.tokens_per_second = speed;
     metrics.write(row);
     if (due(t.o.sample_every) && step < t.o.steps) print_sample(t, t.model.config.context);
-    if (due(t.o.save_every) && step < t.o.steps) save(t, kLast, step);
+    if (due(t.o.save_every) && step < t.o.steps) save(t, kLastCheckpoint, step);
   }
-  save(t, kLast, step);
-  if (interrupted && step < t.o.steps) {
-    progress.line("stopped at step " + std::to_string(step) + " and saved; to go on:\n  " + command.program +
-                  " train --out " + t.o.out + " --resume");
+  save(t, kLastCheckpoint, step);
+  return step;
+}
+
+void train(const Command& command) {
+  use_threads(command.train.threads);
+  Trainer t = prepare(command);
+  if (!t.o.time_limit.empty()) t.o.steps = t.state.options.steps = t.state.step + steps_for(t);
+  print_plan(t.o, t.data);
+  if (t.o.dry_run) return;
+  if (!t.o.resume) prepare_run_directory(t.o.out, t.o.force);
+  write_config(t.o.out, t.o, t.command.train);
+  RunOutcome outcome;
+  outcome.parameters = count_parameters(t.model.table);
+  outcome.unigram = t.data.unigram_nats(), outcome.floor = t.data.floor;
+  remove_outcome(t.o.out);
+  try {
+    outcome.step = take_steps(t);
+  } catch (const Diverged& diverged) {
+    outcome.step = diverged.step, outcome.what = diverged.what, outcome.tensor = diverged.tensor;
+    write_outcome(t.o.out, outcome);
+    throw;
+  }
+  outcome.finished = outcome.step >= t.o.steps;
+  if (!outcome.finished) {
+    std::printf("stopped at step %lld and saved; to go on:\n  %s train --out %s --resume\n",
+                static_cast<long long>(outcome.step), t.command.program.c_str(), t.o.out.c_str());
     return;
   }
+  write_outcome(t.o.out, outcome);
   print_summary(t, t.state.val_loss);
 }
 
@@ -277,19 +266,15 @@ void run(const Command& command) {
 
 int main(int argc, char** argv) {
   wait_patiently(argv);
-  struct sigaction stop {};
-  stop.sa_handler = [](int) { interrupted = 1; };
-  stop.sa_flags = SA_RESETHAND;  // a second Ctrl-C ends at once
-  sigaction(SIGINT, &stop, nullptr);
-  sigaction(SIGTERM, &stop, nullptr);
+  catch_interrupts();
   try {
     run(parse_command_line(argc, argv));
-    return interrupted ? 130 : 0;
+    return interrupted() ? 130 : 0;
   } catch (const CommandLineExit& exit) {
     std::printf("%s", exit.text.c_str());
     return 0;
   } catch (const Diverged& diverged) {
-    std::fprintf(stderr, "train_gpt: %s. Try a lower --lr, a longer --warmup or --clip 1.\n", diverged.message.c_str());
+    std::fprintf(stderr, "train_gpt: %s. Try a lower --lr, a longer --warmup or --clip 1.\n", diverged.message().c_str());
     return kExitDiverged;
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "train_gpt: not enough memory: lower --batch, --context or the size of the model\n");

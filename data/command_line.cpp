@@ -26,7 +26,7 @@ void describe_command(CLI::App& app, Command& c, std::string& config_file) {
   switch (c.kind) {
     case Command::Kind::train:
     case Command::Kind::compare:
-      if (c.kind == Command::Kind::compare) describe_compare(app, c.compare);
+      if (c.kind == Command::Kind::compare) describe_compare(d, c.compare);
       describe_model(d, c.train);
       describe_training(d, c.train);
       return describe_call(app, c.train, config_file);
@@ -197,17 +197,34 @@ Command parse_on_top(const Command& command, const std::string& toml) {
   return parse(put_under(command.words, words_of_toml(in)), command.program);
 }
 
-std::vector<std::string> Command::cell_words() const {
-  Words kept;
-  bool dropping = false;
-  for (size_t i = 1; i < words.size(); ++i) {
-    if (words[i].starts_with("--")) {
-      const std::string name = words[i].substr(0, words[i].find('='));
-      dropping = name == "--grid" || name == "--out" || name == "--resume" || name == "--force" || name == "--dry-run";
-    }
-    if (!dropping) kept.push_back(words[i]);
+bool Command::said(const std::string& option) const {
+  return std::any_of(words.begin(), words.end(),
+                     [&](const std::string& word) { return word == option || word.starts_with(option + "="); });
+}
+
+Words words_for_train(const Command& compare) {
+  CLI::App own;
+  CompareOptions scratch;
+  TrainOptions train;
+  std::string file;
+  Describe d(own);
+  describe_compare(d, scratch);
+  describe_call(own, train, file);
+  const auto is_own = [&](const std::string& name) { return own.get_option_no_throw(name) != nullptr; };
+  Words kept = {"train"};
+  bool keep = true;
+  for (size_t i = 1; i < compare.words.size(); ++i) {
+    const std::string& word = compare.words[i];
+    if (word.starts_with("--")) keep = !is_own(word.substr(0, word.find('=')));
+    if (keep) kept.push_back(word);
   }
   return kept;
+}
+
+TrainOptions train_options(const Words& words, const std::vector<std::pair<std::string, std::string>>& more) {
+  Words all = words;
+  for (const auto& [option, value] : more) all.push_back("--" + option + "=" + value);
+  return parse_twice(all).train;
 }
 
 TrainOptions from_toml(const std::string& text) {

@@ -119,8 +119,16 @@ void describe_corpus(CLI::App& app, CorpusOptions& o) {
   app.add_flag("--force", o.force, "replace FILE if it is there");
 }
 
-void describe_compare(CLI::App& app, CompareOptions& o) {
-  app.add_option("--grid", o.grid, "placement=post,pre norm=layernorm,rmsnorm seed=1,2")->expected(1, 1 << 20);
+void describe_compare(Describe& d, CompareOptions& o) {
+  d.group("Comparison");
+  d.value("grid", o.grid, "options and the values to combine: placement=post,pre norm=layernorm,rmsnorm seed=1,2,3 (+ for more cells: + placement=none)")
+      ->expected(1, 1 << 20);
+  d.value("tune", o.tune, "find each cell's best value first, on one seed: lr=3e-4,1e-3,3e-3,1e-2; then train with it on seeds 1,2,3");
+  d.number("tune-seed", o.tune_seed, 0, 1e15, "the seed to tune on; not one of the others");
+  d.number("extend", o.extend, 0, 10, "values to try beyond the grid of --tune where the best is at its edge");
+  d.number("jobs", o.jobs, 1, 1024, "runs at a time, which share the threads; above 1 no times are reported");
+  d.value("baseline", o.baseline, "the cell the others are compared with: placement=pre,norm=layernorm (default: the first)");
+  d.number("target", o.target, 0, 1e6, "loss to report the steps and seconds to; 0: the highest a finished run ended with");
 }
 
 std::vector<Setting> settings_of(TrainOptions& options, CLI::App& app, bool training) {

@@ -151,7 +151,7 @@ void describe_call(CLI::App& app, TrainOptions& o, std::string& config_file);  /
 void describe_sample(CLI::App& app, SampleOptions& o);
 void describe_eval(CLI::App& app, EvalOptions& o);
 void describe_corpus(CLI::App& app, CorpusOptions& o);
-void describe_compare(CLI::App& app, CompareOptions& o);
+void describe_compare(Describe& d, CompareOptions& o);
 
 // All that `train` has, of the model alone where not `training`.
 std::vector<Setting> settings_of(TrainOptions& options, CLI::App& app, bool training = true);

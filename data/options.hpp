@@ -61,7 +61,11 @@ struct CorpusOptions {
 
 struct CompareOptions {
   std::vector<std::string> grid;  // "placement=post,pre"
-  std::string out;
+  std::string tune;               // "lr=1e-3,3e-3"
+  uint64_t tune_seed = 0;
+  int extend = 2, jobs = 1;
+  std::string baseline;           // the name of a cell; "": the first
+  double target = 0;              // a loss; 0: the highest that a finished run ended with
 };
 
 // What was asked for. `train` also holds the options of compare's cells and of info without a checkpoint.
@@ -76,7 +80,7 @@ struct Command {
   std::string info_checkpoint;
   bool info_needs_checkpoint = true;  // no model option was given
   std::vector<std::string> words;     // the command line, with what --config stands for
-  std::vector<std::string> cell_words() const;  // compare: the options of `train`, to be handed on to the cells
+  bool said(const std::string& option) const;    // "--seed" stands on the command line or in --config's file
 };
 
 // Throws std::invalid_argument for bad input, and CommandLineExit where help or a version was asked for.
@@ -88,12 +92,19 @@ Command parse_command_line(int argc, char** argv);
 // The same command line on top of other options: what it does not say is as in `toml`.
 Command parse_on_top(const Command& command, const std::string& toml);
 
+// The words of `train` that a comparison hands on to its runs, and what they mean with an option or two besides:
+// ("lr", "0.001"). Throws as parse_command_line does.
+std::vector<std::string> words_for_train(const Command& compare);
+TrainOptions train_options(const std::vector<std::string>& words,
+                           const std::vector<std::pair<std::string, std::string>>& more);
+
 // The options that matter for what is trained, as TOML, with every value as it is in force. What is open in
 // `given` ("as the placement says") becomes a comment, so that reading the file back leaves it open.
 std::string to_toml(const TrainOptions& in_force, const TrainOptions& given);
 std::string to_toml(const TrainOptions& in_force);
 std::string model_to_toml(const TrainOptions& in_force);  // only the model
 TrainOptions from_toml(const std::string& toml);
+std::string to_toml(const CompareOptions& options);
 
 // Names of the options in which two runs differ, with both values: "--lr is 0.001 there and 0.002 here".
 std::vector<std::string> differences(const TrainOptions& there, const TrainOptions& here,

@@ -62,8 +62,9 @@ void Progress::line(const std::string& text) {
 void Progress::update(int64_t done, const std::string& details) {
   const double now = clock_.seconds();
   if (now < next_ && done < total_) return;
-  const double left = done > first_ ? now / static_cast<double>(done - first_) * static_cast<double>(total_ - done) : 0;
-  const std::string text = details + "  " + format_seconds(left) + " left";
+  std::string text = details;
+  if (done > first_)
+    text += "  " + format_seconds(now / static_cast<double>(done - first_) * static_cast<double>(total_ - done)) + " left";
   const std::string place = "step " + std::to_string(done) + "/" + std::to_string(total_);
   if (!terminal_) {
     next_ = now + 10;

@@ -6,9 +6,17 @@
 #include <sstream>
 #include <stdexcept>
 
+#include <nlohmann/json.hpp>
+
 #include "files.hpp"
 
 namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kOutcome = "outcome.json";
+
+}  // namespace
 
 std::string next_run_directory(const std::string& name) {
   int highest = 0;
@@ -23,7 +31,7 @@ std::string next_run_directory(const std::string& name) {
 namespace {
 
 std::string checkpoint_in(const std::string& directory) {
-  for (const char* name : {"best.bin", "checkpoint.bin"})
+  for (const char* name : {kBestCheckpoint, kLastCheckpoint})
     if (fs::exists(fs::path(directory) / name)) return (fs::path(directory) / name).string();
   return "";
 }
@@ -55,7 +63,7 @@ std::string find_checkpoint(const std::string& file_or_run) {
 void prepare_run_directory(const std::string& directory, bool replace) {
   std::error_code error;
   const fs::path path(directory);
-  for (const char* name : {"checkpoint.bin", "best.bin", "metrics.csv", "config.toml"}) {
+  for (const char* name : {kLastCheckpoint, kBestCheckpoint, "metrics.csv", "config.toml", kOutcome}) {
     if (!fs::exists(path / name)) continue;
     if (!replace)
       throw std::runtime_error(directory + " already holds a run: --resume goes on with it, --force replaces it");
@@ -72,6 +80,33 @@ void write_config(const std::string& directory, const TrainOptions& in_force, co
              to_toml(in_force, given));
   file.finish();
   file.publish();
+}
+
+void write_outcome(const std::string& directory, const RunOutcome& o) {
+  const nlohmann::ordered_json json = {
+      {"state", o.finished ? "finished" : "diverged"}, {"step", o.step}, {"what", o.what}, {"tensor", o.tensor},
+      {"parameters", o.parameters}, {"unigram", o.unigram}, {"floor", o.floor}};
+  WholeFile file(directory + "/" + kOutcome);
+  file.write(json.dump(2) + "\n");
+  file.finish();
+  file.publish();
+}
+
+std::optional<RunOutcome> read_outcome(const std::string& directory) {
+  const std::string path = directory + "/" + kOutcome;
+  if (!fs::exists(path)) return std::nullopt;
+  try {
+    const auto json = nlohmann::json::parse(read_file(path));
+    return RunOutcome{json.at("state") == "finished", json.at("step"), json.at("what"), json.at("tensor"),
+                      json.at("parameters"), json.at("unigram"), json.at("floor")};
+  } catch (const nlohmann::json::exception&) {
+    throw std::runtime_error(path + " is not an outcome: remove the run's directory and train it again");
+  }
+}
+
+void remove_outcome(const std::string& directory) {
+  std::error_code not_there;
+  fs::remove(directory + "/" + kOutcome, not_there);
 }
 
 namespace {

@@ -1,13 +1,18 @@
 #pragma once
-// The run directory: config.toml, metrics.csv, checkpoint.bin, best.bin.
+// The run directory: config.toml, metrics.csv, checkpoint.bin, best.bin, and outcome.json when the run is over.
 
 #include <cstdint>
 #include <cstdio>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "options.hpp"
+
+// In a run's directory: the newest state, and the weights of the lowest validation loss so far.
+inline constexpr const char* kLastCheckpoint = "checkpoint.bin";
+inline constexpr const char* kBestCheckpoint = "best.bin";
 
 // "runs/0002-pre-layernorm": the first number that is not taken.
 std::string next_run_directory(const std::string& name);
@@ -19,6 +24,22 @@ std::string find_checkpoint(const std::string& file_or_run);
 // Makes the directory. A directory that already holds a run is refused unless `replace`.
 void prepare_run_directory(const std::string& directory, bool replace);
 void write_config(const std::string& directory, const TrainOptions& in_force, const TrainOptions& given);
+
+// How a training process says that its numbers stopped being finite.
+inline constexpr int kExitDiverged = 3;
+
+// How a run ended. outcome.json is there once it did, and not while it can go on.
+struct RunOutcome {
+  bool finished = false;  // else its numbers stopped being finite
+  int64_t step = 0;       // steps done, or the one that failed
+  std::string what;       // what was not finite: "loss", "gradient"
+  std::string tensor;     // the first tensor with a NaN or an infinity, where there is one
+  size_t parameters = 0;
+  double unigram = 0, floor = 0;  // nats a token, of the text; floor 0: not known
+};
+void write_outcome(const std::string& directory, const RunOutcome& outcome);
+std::optional<RunOutcome> read_outcome(const std::string& directory);  // none where the run is not over
+void remove_outcome(const std::string& directory);
 
 // One line of metrics.csv; NaN is written as nothing.
 struct MetricsRow {

@@ -2,6 +2,8 @@
 
 #include <csignal>
 #include <filesystem>
+#include <set>
+#include <sstream>
 
 #include "../data/checkpoint.hpp"
 #include "../data/corpus.hpp"
@@ -161,11 +163,87 @@ TEST_CASE("compare trains every cell and shows one that diverges", "[program]") 
                           kSmall);
   INFO(o.err);
   REQUIRE(o.status == 0);
-  CHECK(f.has("c/placement=post,lr=1e-3/checkpoint.bin"));
-  CHECK(f.read("c/curves.csv").starts_with("cell,placement,lr,step,"));
-  CHECK(contains(f.read("c/curves.csv"), "\"placement=none,lr=1e-3\",none,1e-3,8,"));
-  const size_t row = o.out.rfind("placement=none,lr=1e6");
-  CHECK(contains(o.out.substr(row, 60), "diverged"));
+  CHECK(f.has("c/placement=post,lr=1e-3/seed=1/checkpoint.bin"));
+  CHECK(f.read("c/curves.csv").starts_with("cell,stage,placement,peak_lr,seed,step,"));
+  CHECK(contains(f.read("c/curves.csv"), "\"placement=none,lr=1e-3\",final,none,1e-3,1,8,"));
+  CHECK(contains(f.read("c/runs.csv"), "\"placement=none,lr=1e6\",final,none,1e6,1,diverged,"));
+  CHECK(contains(f.read("c/runs.csv"), ",block.0."));  // where it went first
+  CHECK(contains(o.out, "0/1 finished, 1 diverged"));
+  CHECK(contains(o.out, "placement=none,lr=1e6  seed=1: diverged at step "));
+}
+
+namespace {
+
+// The columns of a comparison's CSV file that do not tell the time.
+std::string untimed(const std::string& csv) {
+  const std::set<std::string> timed = {"elapsed_s", "step_ms", "tokens_per_second", "seconds", "seconds_to_target",
+                                       "command", "directory"};
+  std::string kept;
+  std::vector<std::string> header;
+  std::istringstream file(csv);
+  for (std::string line; std::getline(file, line); kept += "\n") {
+    std::vector<std::string> fields(1);
+    bool quoted = false;
+    for (const char c : line)
+      if (c == '"') quoted = !quoted;
+      else if (c == ',' && !quoted) fields.emplace_back();
+      else fields.back() += c;
+    if (header.empty()) header = fields;
+    for (size_t i = 0; i < fields.size(); ++i)
+      if (!timed.count(header[i])) kept += fields[i] + ",";
+  }
+  return kept;
+}
+
+}  // namespace
+
+TEST_CASE("a comparison that is killed goes on to the same tables", "[program]") {
+  const Corpus f;
+  const std::string words = "compare --data stories.txt --steps 30 --save-every 4 --warmup 5 --grid placement=post,none norm=rmsnorm "
+                            "--tune lr=1e-3,3e-3 --extend 1" + kSmall;
+  REQUIRE(f.run(words + "--out whole").status == 0);
+  size_t killed = 0;
+  for (const char* run : {"placement=post,norm=rmsnorm/tune,lr=0.003", "placement=none,norm=rmsnorm/seed=1", "placement=post,norm=rmsnorm/seed=3"}) {
+    const std::string metrics = std::string("broken/") + run + "/metrics.csv";
+    const std::string again = f.has("broken") ? "compare --out broken --resume" : words + "--out broken";
+    killed += f.run_until(again, SIGKILL, [&] { return f.has(metrics) && lines_of(f.read(metrics)) > 9; }).status == 128 + SIGKILL;
+  }
+  CHECK(killed == 3);
+  const Outcome asked = f.run_until("compare --out broken --resume", SIGINT,
+                                    [&] { return f.has("broken/placement=none,norm=rmsnorm/seed=3/metrics.csv"); });
+  CHECK((asked.status == 1 ? contains(asked.err, "--resume") : asked.status == 0));
+  const Outcome last = f.run("compare --out broken --resume --jobs 2");
+  INFO(last.err);
+  REQUIRE(last.status == 0);
+  for (const char* table : {"summary.csv", "runs.csv", "curves.csv"})
+    CHECK(untimed(f.read(std::string("whole/") + table)) == untimed(f.read(std::string("broken/") + table)));
+  CHECK(contains(f.read("whole/summary.csv"), "\"placement=post,norm=rmsnorm\",post,rmsnorm,"));
+
+  // What is done is not done again, the grid may grow, and a run may not change.
+  const auto before = std::filesystem::last_write_time(f.path("whole/placement=post,norm=rmsnorm/seed=1/metrics.csv"));
+  REQUIRE(f.run("compare --out whole --resume --grid placement=post,none,pre norm=rmsnorm").status == 0);
+  CHECK(f.has("whole/placement=pre,norm=rmsnorm/seed=3/outcome.json"));
+  CHECK(before == std::filesystem::last_write_time(f.path("whole/placement=post,norm=rmsnorm/seed=1/metrics.csv")));
+  const Outcome changed = f.run("compare --out whole --resume --batch 5");
+  CHECK(changed.status == 1);
+  CHECK(contains(changed.err, "--batch is 4 there and 5 here"));
+  CHECK(contains(f.run(words + "--out whole").err, "already holds a comparison"));
+}
+
+TEST_CASE("a comparison on a full disk loses nothing", "[program]") {
+  const Corpus f;
+  const std::string words = "compare --data stories.txt --steps 6 --grid placement=post,pre --out c" + kSmall;
+  const Outcome full = f.run_with_little_space(words, 40000);  // less than a checkpoint
+  CHECK(full.status == 1);
+  CHECK(lines_of(full.err) == 1);
+  CHECK(contains(full.err, "cannot write c/placement=post/seed=1/best.bin"));
+  CHECK(f.run("compare --out c --resume").status == 0);
+  REQUIRE(f.run(words + "--force").status == 0);
+  const std::string before = f.read("c/curves.csv");
+  const Outcome tables = f.run_with_little_space("compare --out c --resume", 600);  // enough for nothing but the options
+  CHECK(tables.status == 1);
+  CHECK(lines_of(tables.err) == 1);
+  CHECK(f.read("c/curves.csv") == before);
 }
 
 TEST_CASE("text with other characters than bytes", "[program]") {
@@ -262,6 +340,14 @@ TEST_CASE("wrong input is one clear line and leaves nothing behind", "[program]"
       {"compare --data stories.txt --grid placement=", "has no values"},
       {"compare --data stories.txt --grid placement=post,prr", "did you mean 'pre'?"},
       {"compare --data stories.txt", "--grid is missing"},
+      {"compare --data stories.txt --grid placement=post heads=3", "cell placement=post,heads=3: --heads 3 does not divide"},
+      {"compare --data stories.txt --grid placement=post,post2 --dry-run", "did you mean 'post'?"},
+      {"compare --data stories.txt --grid placement=post,pre --baseline placement=pst", "did you mean 'placement=post'?"},
+      {"compare --data stories.txt --grid placement=post lr=1e-3,1e-2 --tune lr=1e-3,1e-2", "both name lr"},
+      {"compare --data stories.txt --grid placement=post seed=0,1 --tune lr=1e-3,1e-2", "--tune-seed 0 is one of the seeds"},
+      {"compare --data stories.txt --grid placement=post --for 10s", "say --steps, not --for"},
+      {"compare --data - --grid placement=post", "--data - cannot do that"},
+      {"compare --resume --out nowhere", "nowhere holds no comparison"},
       {"corpus --bytes many --out x.txt", "not a size"},
       {"corpus --bytes 10k --out nowhere/x.txt", "cannot write nowhere/x.txt"},
   };

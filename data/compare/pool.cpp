@@ -1,0 +1,129 @@
+#include "pool.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+
+#include "../files.hpp"
+#include "../interrupt.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// In a process group of its own, so that Ctrl-C reaches it through us and once; and it ends when we are killed, so that
+// no run goes on behind the back of the comparison that takes it up again.
+pid_t start(const std::string& binary, const Job& job) {
+  std::vector<std::string> words = job.words;
+  words.insert(words.begin(), binary);
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  std::error_code error;
+  fs::create_directories(job.directory, error);
+  if (error) fail_file("make the directory", job.directory, error.value());
+  const std::string log = job.directory + "/log.txt";
+  const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666);
+  if (out < 0) fail_file("write", log, errno);
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child < 0) fail_file("start", binary, errno);
+  if (child > 0) {
+    close(out);
+    return child;
+  }
+#ifdef __linux__
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+  setpgid(0, 0);
+  dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
+  dup2(out, STDOUT_FILENO);
+  dup2(out, STDERR_FILENO);
+  execvp(argv[0], argv.data());
+  _exit(127);
+}
+
+// Step and loss in the last whole line of a metrics.csv.
+struct Place {
+  int64_t step = 0;
+  std::string loss;
+};
+
+Place place_of(const std::string& directory) {
+  std::ifstream file(directory + "/metrics.csv", std::ios::binary | std::ios::ate);
+  if (!file) return {};
+  const std::streamoff size = file.tellg(), from = std::max<std::streamoff>(0, size - 512);
+  std::string tail(static_cast<size_t>(size - from), '\0');
+  file.seekg(from);
+  file.read(tail.data(), size - from);
+  tail.resize(tail.rfind('\n') == tail.npos ? 0 : tail.rfind('\n'));
+  const size_t line = tail.rfind('\n') == tail.npos ? 0 : tail.rfind('\n') + 1;
+  std::vector<std::string> fields(1);
+  for (size_t i = line; i < tail.size(); ++i)
+    if (tail[i] == ',') fields.emplace_back();
+    else fields.back() += tail[i];
+  if (fields.size() < 4 || fields[0] == "step") return {};
+  return {std::atoll(fields[0].c_str()), fields[3]};
+}
+
+struct Running {
+  size_t job;
+  pid_t process;
+};
+
+}  // namespace
+
+std::string own_binary(const std::string& typed) {
+  std::error_code none;
+  const fs::path self = fs::read_symlink("/proc/self/exe", none);
+  return none ? typed : self.string();
+}
+
+bool run_jobs(const std::string& binary, const std::vector<Job>& jobs, int at_once, int64_t before, int64_t after,
+              const std::function<void(size_t, Progress&)>& ended) {
+  int64_t total = before + after, done = before;
+  for (const Job& job : jobs) total += job.steps;
+  Progress progress(before, total);
+  std::vector<Running> running;
+  size_t next = 0;
+  bool passed_on = false;
+  while (!running.empty() || (next < jobs.size() && !interrupted())) {
+    while (next < jobs.size() && running.size() < size_t(at_once) && !interrupted()) {
+      running.push_back({next, start(binary, jobs[next])});
+      ++next;
+    }
+    if (interrupted() && !passed_on) {
+      for (const Running& r : running) kill(r.process, SIGINT);
+      passed_on = true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    for (size_t i = 0; i < running.size();) {
+      if (waitpid(running[i].process, nullptr, WNOHANG) != running[i].process) {
+        ++i;
+        continue;
+      }
+      done += jobs[running[i].job].steps;
+      if (!passed_on) ended(running[i].job, progress);
+      running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    if (running.empty()) continue;
+    int64_t steps = 0;
+    for (const Running& r : running) steps += place_of(jobs[r.job].directory).step;
+    const Job& shown = jobs[running[0].job];
+    const Place place = place_of(shown.directory);
+    progress.update(done + steps, shown.label + "  step " + std::to_string(place.step) +
+                                      (place.loss.empty() ? "" : "  loss " + place.loss));
+  }
+  return !passed_on;
+}

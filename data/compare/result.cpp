@@ -1,0 +1,86 @@
+#include "result.hpp"
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
+#include "../files.hpp"
+#include "../run.hpp"
+#include "statistics.hpp"
+
+namespace {
+
+enum Column { kStep, kTokens, kElapsed, kTrainLoss, kValLoss, kValBpb, kLr, kGradNorm, kClipped, kStepMs, kSpeed, kColumns };
+
+double number(const std::string& field) {
+  return field.empty() ? RunResult::kUnknown : std::strtod(field.c_str(), nullptr);
+}
+
+double mean(const std::vector<double>& x) { return estimate(x).mean; }
+
+// The curves of a run, and what can be read off them.
+void read_curves(RunResult& r, const std::string& directory) {
+  std::vector<double> loss, norm, clipped;
+  r.seconds = 0;
+  for (const auto& row : read_metrics(directory)) {
+    r.steps = number(row[kStep]), r.tokens = number(row[kTokens]), r.seconds = number(row[kElapsed]);
+    loss.push_back(number(row[kTrainLoss]));
+    norm.push_back(number(row[kGradNorm]));
+    clipped.push_back(number(row[kClipped]));
+    if (row[kValLoss].empty()) continue;
+    r.at_step.push_back(r.steps), r.at_second.push_back(r.seconds), r.val_loss.push_back(number(row[kValLoss]));
+    if (r.val_loss.back() < r.best_loss || std::isnan(r.best_loss)) r.best_loss = r.val_loss.back(), r.best_step = r.steps;
+  }
+  if (loss.empty()) return;
+  r.initial_loss = loss.front();
+  r.final_train = loss.back();
+  r.final_loss = !r.val_loss.empty() && r.at_step.back() == r.steps ? r.val_loss.back() : r.final_train;
+  r.loss_spikes = share_of_spikes(loss), r.grad_spikes = share_of_spikes(norm), r.clipped = mean(clipped);
+  for (size_t i = 0; i < loss.size(); ++i)
+    if (loss[i] <= r.initial_loss) r.stopped_at = static_cast<int64_t>(i) + 2;  // the step behind the last good one
+}
+
+State state_of(const RunResult& r, bool outcome_finished) {
+  if (!outcome_finished || !(r.final_loss <= r.initial_loss)) return State::diverged;
+  return std::abs(r.final_loss - r.unigram) <= kStuckWithin ? State::stuck : State::finished;
+}
+
+}  // namespace
+
+const char* name_of(State state) {
+  constexpr const char* kNames[] = {"finished", "diverged", "stuck", "failed"};
+  return kNames[static_cast<int>(state)];
+}
+
+std::vector<std::vector<std::string>> read_metrics(const std::string& directory) {
+  std::vector<std::vector<std::string>> rows;
+  const std::string path = directory + "/metrics.csv";
+  if (!std::filesystem::exists(path)) return rows;
+  std::istringstream file(read_file(path));
+  std::string line;
+  std::getline(file, line);
+  while (std::getline(file, line)) {
+    std::vector<std::string> fields;
+    std::istringstream in(line);
+    for (std::string field; std::getline(in, field, ',');) fields.push_back(field);
+    if (fields.size() == kColumns) rows.push_back(std::move(fields));
+  }
+  return rows;
+}
+
+RunResult read_result(const std::string& directory, bool timed) {
+  RunResult r;
+  read_curves(r, directory);
+  if (const auto outcome = read_outcome(directory)) {
+    r.unigram = outcome->unigram;
+    if (outcome->floor > 0) r.floor = outcome->floor;
+    r.parameters = outcome->parameters;
+    r.state = state_of(r, outcome->finished);
+    if (!outcome->finished) r.stopped_at = outcome->step, r.first_tensor = outcome->tensor, r.final_loss = RunResult::kUnknown;
+  }
+  if (r.state != State::diverged) r.stopped_at = 0;
+  r.tokens_per_second = r.tokens / r.seconds;
+  if (!timed) r.seconds = r.tokens_per_second = RunResult::kUnknown, r.at_second.assign(r.at_step.size(), RunResult::kUnknown);
+  return r;
+}

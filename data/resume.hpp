@@ -1,0 +1,12 @@
+#pragma once
+// What a run goes on from: a run of its own that was stopped, or the weights of another.
+
+#include "checkpoint.hpp"
+#include "dataset.hpp"
+
+// Options, and for `header` the tokenizer, where a checkpoint brings them: its model is the one to go on with. Throws
+// std::invalid_argument where the command line says otherwise.
+Command on_top_of_checkpoint(const Command& command, CheckpointHeader& header);
+
+// The text, as tokens of the checkpoint's kind where there is one, and the vocabulary that `o` left to it.
+Dataset load_training_data(TrainOptions& o, const CheckpointHeader& from, const std::string& program);

@@ -1,0 +1,191 @@
+// What a comparison makes of its runs: statistics, states, pairs, the grid.
+
+#include "data/compare/tables.hpp"
+
+#include <cmath>
+
+#include "check.hpp"
+#include "data/run.hpp"
+#include "program.hpp"
+
+namespace {
+
+constexpr double kNone = RunResult::kUnknown;
+
+bool near(double got, double want, double relative = 1e-12) { return std::abs(got - want) <= relative * std::abs(want); }
+
+// The directory of a run with these training losses, and the last of them as validation loss.
+struct RunFolder : Folder {
+  RunFolder(const std::vector<double>& losses, const RunOutcome& outcome, double val = kNone) {
+    std::string text = "step,tokens,elapsed_s,train_loss,val_loss,val_bpb,lr,grad_norm,clipped,step_ms,tokens_per_second\n";
+    for (size_t i = 0; i < losses.size(); ++i) {
+      const std::string loss = std::to_string(losses[i]), step = std::to_string(i + 1);
+      const bool last = i + 1 == losses.size();
+      text += step + "," + step + "00," + step + "," + loss + "," + (last && !std::isnan(val) ? std::to_string(val) : "") +
+              ",,1e-3,1.5," + (i % 2 ? "1" : "0") + ",1,100\n";
+    }
+    write("run/metrics.csv", text);
+    write_outcome(path("run"), outcome);
+  }
+  RunResult result(bool timed = true) const { return read_result(path("run"), timed); }
+};
+
+RunOutcome finished(double unigram = 3) {
+  RunOutcome o;
+  o.finished = true, o.unigram = unigram, o.parameters = 7;
+  return o;
+}
+
+// A comparison with these final losses: one row a cell, one column a seed.
+Comparison comparison_of(const std::vector<std::vector<double>>& losses) {
+  Comparison c;
+  c.grid = parse_grid({"placement=post,pre,none"});
+  c.grid.cells.resize(losses.size());
+  for (size_t cell = 0; cell < losses.size(); ++cell)
+    for (size_t seed = 0; seed < losses[cell].size(); ++seed) {
+      FinishedRun run;
+      run.plan.cell = cell, run.plan.seed = std::to_string(seed);
+      run.result.state = std::isnan(losses[cell][seed]) ? State::diverged : State::finished;
+      run.result.final_loss = losses[cell][seed];
+      run.result.at_step = {10, 20}, run.result.at_second = {1, 2}, run.result.val_loss = {5, losses[cell][seed]};
+      c.runs.push_back(run);
+    }
+  summarise(c, 0);
+  return c;
+}
+
+// What a grid or a tuning is refused with.
+std::string complaint(const std::vector<std::string>& grid, const std::string& tuning = "lr=1,2") {
+  try {
+    parse_grid(grid);
+    parse_tuning(tuning);
+    return "";
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+}
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
+
+}  // namespace
+
+TEST_CASE("a mean and its 95 % interval", "[compare]") {
+  const Estimate e = estimate({1, 2, 3, 4});
+  CHECK(e.mean == 2.5);
+  CHECK(near(e.sd, std::sqrt(5. / 3)));
+  CHECK(near(e.half_width, 3.182446 * std::sqrt(5. / 3) / 2, 1e-4));  // t's 97.5 % quantile for 3 degrees of freedom
+  CHECK(!e.contains_zero());
+  CHECK(estimate({-1, 1.5, 0}).contains_zero());
+  CHECK(estimate({1}).contains_zero());  // of one number nothing is known
+  CHECK(std::isnan(estimate({}).mean));
+}
+
+TEST_CASE("Student's quantile beyond the table", "[compare]") {
+  // Half widths of n numbers with mean 0 and sd 1, times √n: the quantile for n − 1. Values: published tables.
+  const struct {
+    int n;
+    double t;
+  } known[] = {{2, 12.7062}, {11, 2.2281}, {12, 2.2010}, {21, 2.0860}, {31, 2.0423}, {121, 1.9799}};
+  for (const auto& [n, t] : known) {
+    std::vector<double> x(static_cast<size_t>(n));
+    for (int i = 0; i < n; ++i) x[size_t(i)] = i % 2 ? 1 : -1;
+    const Estimate e = estimate(x);
+    CHECK(near(e.half_width * std::sqrt(n) / e.sd, t, 1e-4));
+  }
+}
+
+TEST_CASE("spikes are six deviations above what came before", "[compare]") {
+  std::vector<double> calm(200);
+  for (size_t i = 0; i < calm.size(); ++i) calm[i] = 1 + .01 * (i % 2 ? 1 : -1);  // deviation .01
+  CHECK(share_of_spikes(calm) == 0);
+  calm[150] = 1 + .059;
+  CHECK(share_of_spikes(calm) == 0);
+  calm[150] = 1 + .061;
+  CHECK(share_of_spikes(calm) == 1. / 72);
+  CHECK(std::isnan(share_of_spikes(std::vector<double>(128, 1.))));
+}
+
+TEST_CASE("steps to a loss lie on the line between two validations", "[compare]") {
+  CHECK(first_at_or_below(2, {10, 20, 30}, {4, 3, 1}) == 25);
+  CHECK(first_at_or_below(4, {10, 20}, {4, 3}) == 10);
+  CHECK(first_at_or_below(3, {10, 20, 30, 40}, {4, 2, 5, 1}) == 15);  // the first time
+  CHECK(std::isnan(first_at_or_below(.5, {10, 20}, {4, 1})));
+}
+
+TEST_CASE("sensitivity to the learning rate", "[compare]") {
+  // Losses 3, 1, 2 and one that diverged: capped at the initial 5.5, the mean excess over 1 is (2 + 0 + 1 + 4.5) / 4.
+  CHECK(lr_sensitivity({3, 1, 2, kNone}, {5.5, 5.5, 5.5, 5.5}) == 1.875);
+  CHECK(lr_sensitivity({3, 1, 2, 9}, {5.5, 5.5, 5.5, 5.5}) == 1.875);
+}
+
+TEST_CASE("the state of a run", "[compare]") {
+  const RunResult good = RunFolder({5, 4, 2.5}, finished(), 2.6).result();
+  CHECK(good.state == State::finished);
+  CHECK(good.final_loss == 2.6);
+  CHECK(good.initial_loss == 5);
+  CHECK(good.best_step == 3);
+  CHECK(good.parameters == 7);
+  CHECK(good.stopped_at == 0);
+  CHECK(near(good.clipped, 1. / 3));
+  CHECK(good.tokens_per_second == 100);
+  CHECK(RunFolder({5, 4, 3.1}, finished(), 3.019).result().state == State::stuck);
+  CHECK(RunFolder({5, 4, 3.1}, finished(), 2.981).result().state == State::stuck);
+  CHECK(RunFolder({5, 4, 3.1}, finished(), 3.021).result().state == State::finished);
+  const RunResult risen = RunFolder({5, 4, 6, 7}, finished(), 7.).result();
+  CHECK(risen.state == State::diverged);
+  CHECK(risen.stopped_at == 3);
+  CHECK(RunFolder({5, 4, 2}, finished()).result().final_loss == 2);  // no validation
+}
+
+TEST_CASE("a run whose numbers were no longer finite says where", "[compare]") {
+  RunOutcome o = finished();
+  o.finished = false, o.step = 12, o.tensor = "block.3.ffn.y";
+  const RunResult r = RunFolder({5, 4, 2}, o, 2.).result();
+  CHECK(r.state == State::diverged);
+  CHECK(r.stopped_at == 12);
+  CHECK(r.first_tensor == "block.3.ffn.y");
+  CHECK(std::isnan(r.final_loss));
+}
+
+TEST_CASE("a run without an outcome has failed, and times can be left out", "[compare]") {
+  const RunFolder f({5, 4}, finished(), 2.);
+  CHECK(std::isnan(f.result(false).seconds));
+  CHECK(std::isnan(f.result(false).tokens_per_second));
+  CHECK(std::isnan(f.result(false).at_second[0]));
+  remove_outcome(f.path("run"));
+  CHECK(f.result().state == State::failed);
+  CHECK_FALSE(read_outcome(f.path("run")));
+}
+
+TEST_CASE("differences are of pairs, and no mean is one of survivors", "[compare]") {
+  // Seeds differ by 1, cells by .1: unpaired nothing could be said.
+  const Comparison c = comparison_of({{1.0, 2.0, 3.0}, {.9, 1.91, 2.89}, {1.1, kNone, 3.1}});
+  CHECK(c.cells[0].verdict == "baseline");
+  CHECK(near(c.cells[1].difference.mean, -.1));
+  CHECK(c.cells[1].verdict == "better");
+  CHECK(c.cells[2].count[0] == 2);
+  CHECK(c.cells[2].count[1] == 1);
+  CHECK(std::isnan(c.cells[2].loss.mean));
+  CHECK(c.cells[2].verdict.empty());
+  CHECK(c.target == 3.1);
+  CHECK(near(c.cells[0].steps_to_target, 10 + 10 * ((5 - 3.1) / (5 - 1.) + (5 - 3.1) / (5 - 2.) + (5 - 3.1) / (5 - 3.)) / 3));
+  const Comparison close = comparison_of({{1.0, 2.0, 3.0}, {1.1, 1.9, 3.01}});
+  CHECK(close.cells[1].verdict == "not distinguishable");
+  CHECK(comparison_of({{1.0, 2.0, 3.0}, {1.1, 2.12, 3.09}}).cells[1].verdict == "worse");
+}
+
+TEST_CASE("the grid: combinations, unions and seeds", "[compare]") {
+  const Grid grid = parse_grid({"placement=post,pre", "norm=layernorm,rmsnorm", "seed=1,2", "+", "placement=none"});
+  REQUIRE(grid.cells.size() == 5);
+  CHECK(grid.cells[1].name == "placement=post,norm=rmsnorm");
+  CHECK(grid.cells[1].value("norm") == "rmsnorm");
+  CHECK(grid.cells[4].name == "placement=none");
+  CHECK(grid.cells[4].value("norm").empty());
+  CHECK(grid.keys == std::vector<std::string>{"placement", "norm"});
+  CHECK(grid.seeds == std::vector<std::string>{"1", "2"});
+  CHECK(parse_grid({}).cells.size() == 1);
+  CHECK(parse_tuning("lr=1e-2,3e-4").values == std::vector<double>{3e-4, 1e-2});
+  CHECK(contains(complaint({"placement=post", "+", "placement=post"}), "twice"));
+  CHECK(contains(complaint({"placement=post", "placement=pre"}), "twice"));
+  CHECK(contains(complaint({}, "lr=1e-2"), "two values"));
+  CHECK(contains(complaint({}, "placement=post,pre"), "numbers above 0"));
+}
