@@ -85,9 +85,8 @@ struct Running {
 }  // namespace
 
 std::string own_binary(const std::string& typed) {
-  std::error_code none;
-  const fs::path self = fs::read_symlink("/proc/self/exe", none);
-  return none ? typed : self.string();
+  const std::string self = "/proc/self/exe";  // also where its file has been replaced since: all runs have the same
+  return fs::exists(self) ? self : typed;
 }
 
 bool run_jobs(const std::string& binary, const std::vector<Job>& jobs, int at_once, int64_t before, int64_t after,
@@ -122,7 +121,8 @@ bool run_jobs(const std::string& binary, const std::vector<Job>& jobs, int at_on
     for (const Running& r : running) steps += place_of(jobs[r.job].directory).step;
     const Job& shown = jobs[running[0].job];
     const Place place = place_of(shown.directory);
-    progress.update(done + steps, shown.label + "  step " + std::to_string(place.step) +
+    // Never all of them: what is shown is still running.
+    progress.update(std::min(done + steps, total - 1), shown.label + "  step " + std::to_string(place.step) +
                                       (place.loss.empty() ? "" : "  loss " + place.loss));
   }
   return !passed_on;

@@ -1,0 +1,156 @@
+"""What the studies share: running train_gpt, reading its tables, one style for the pictures, the tables in README.md.
+
+A study is a script that says
+
+    study = Study(__doc__)                       --long, --out, --jobs and --again on its command line
+    tables = study.compare("rates", "--grid placement=post,pre lr=1e-3,3e-3 seed=1,2,3 --layers 6 ...")
+    study.publish(figure, markdown)              picture.png beside the script, the table into README.md
+
+A comparison that was made before, or that was stopped, is gone on with: what is done is not done again.
+"""
+
+import argparse
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import matplotlib
+import pandas
+from scipy import stats
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt  # noqa: E402
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+BINARY = ROOT / "build" / "train_gpt"
+STORIES = ROOT / "build" / "stories.txt"
+
+# Okabe & Ito's colours, one for each placement everywhere.
+COLOUR = {"post": "#D55E00", "pre": "#0072B2", "sandwich": "#009E73", "deepnorm": "#CC79A7", "reordered": "#E69F00", "none": "#000000"}
+DASH = {"layernorm": "-", "rmsnorm": "--"}
+
+plt.rcParams.update({
+    "figure.dpi": 150, "figure.constrained_layout.use": True, "font.size": 10, "axes.spines.top": False,
+    "axes.spines.right": False, "axes.grid": True, "grid.color": "0.9", "axes.axisbelow": True, "legend.frameon": False,
+    "lines.linewidth": 1.6, "lines.markersize": 5,
+})
+
+
+class Tables:
+    """The CSV files of a comparison as data frames; see data/compare/README.md."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.summary, self.runs, self.curves = (pandas.read_csv(folder / f"{name}.csv") for name in ("summary", "runs", "curves"))
+
+    @property
+    def diagnostics(self):
+        return pandas.read_csv(self.folder / "diagnostics.csv")
+
+
+class Study:
+    def __init__(self, doc):
+        script = Path(sys.argv[0]).resolve()
+        self.name = script.parent.name
+        self.folder = script.parent
+        parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+        parser.add_argument("--long", action="store_true", help="the longer setting")
+        parser.add_argument("--out", type=Path, help="where the runs go (default: build/studies/NAME)")
+        parser.add_argument("--jobs", type=int, default=2, help="runs at a time, where no times are measured")
+        parser.add_argument("--data", type=Path, default=STORIES, help="the text (default: stories the program writes itself)")
+        self.args = parser.parse_args()
+        self.long = self.args.long
+        self.out = self.args.out or ROOT / "build" / "studies" / (self.name + ("-long" if self.long else ""))
+        self.out.mkdir(parents=True, exist_ok=True)
+        if not BINARY.exists():
+            sys.exit("build/train_gpt is missing: run `make` first")
+        if not self.args.data.exists():
+            self.run("corpus", "--bytes", "4M", "--seed", "1", "--out", str(self.args.data))
+        self.seconds = 0.0
+
+    def run(self, *words):
+        """Runs train_gpt; the study ends where that fails."""
+        began = time.monotonic()
+        if subprocess.run([str(BINARY), *words], stdin=subprocess.DEVNULL).returncode:
+            sys.exit(f"{self.name}: stopped; the same command goes on where it was")
+        return time.monotonic() - began
+
+    def compare(self, label, options, jobs=None):
+        """A comparison by its options; jobs=1 where times matter. Its seconds are remembered with it."""
+        folder = self.out / label
+        jobs = jobs or self.args.jobs
+        words = shlex.split(options)
+        taken = folder / "seconds.txt"
+        spent = float(taken.read_text()) if taken.exists() else 0.0
+        if not (folder / "summary.csv").exists():
+            print(f"== {self.name}: {label}", flush=True)
+            go_on = ["--resume"] if (folder / "compare.toml").exists() else []
+            spent += self.run("compare", "--data", str(self.args.data), *words, "--jobs", str(jobs), "--out", str(folder), *go_on)
+            taken.write_text(f"{spent:.0f}\n")
+        self.seconds += spent
+        return Tables(folder)
+
+    def init_report(self, label, options):
+        """init-report's tidy table."""
+        path = self.out / f"{label}.csv"
+        taken = self.out / f"{label}.seconds.txt"
+        if not path.exists():
+            print(f"== {self.name}: {label}", flush=True)
+            spent = self.run("init-report", "--data", str(self.args.data), *shlex.split(options), "--out", str(path))
+            taken.write_text(f"{spent:.0f}\n")
+        self.seconds += float(taken.read_text())
+        return pandas.read_csv(path)
+
+    def publish(self, figure, markdown):
+        """The picture beside the script, the table between its marks in README.md."""
+        figure.savefig(self.folder / "picture.png")
+        took = f"{self.seconds / 60:.0f} minutes" if self.seconds >= 90 else f"{self.seconds:.0f} seconds"
+        replace_between(HERE / "README.md", self.name, f"{markdown.strip()}\n\nTook {took}.\n")
+        print(self.folder / "picture.png")
+        print(markdown)
+
+
+def replace_between(path, name, text):
+    begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
+    old = path.read_text(encoding="utf-8")
+    if begin not in old or end not in old:
+        sys.exit(f"{path} has no place marked for {name}")
+    head, rest = old.split(begin, 1)
+    partial = path.with_suffix(".partial")
+    partial.write_text(head + begin + text + end + rest.split(end, 1)[1], encoding="utf-8")
+    os.replace(partial, path)
+
+
+def interval(values):
+    """Mean and half width of the 95 % t interval."""
+    values = [v for v in values]
+    n = len(values)
+    mean = sum(values) / n
+    if n < 2:
+        return mean, float("nan")
+    return mean, stats.t.ppf(0.975, n - 1) * (sum((v - mean) ** 2 for v in values) / (n - 1)) ** 0.5 / n**0.5
+
+
+def shown(values, digits=3):
+    mean, half = interval(values)
+    return f"{mean:.{digits}f} ± {half:.{digits}f}" if half == half else f"{mean:.{digits}f}"
+
+
+def table(rows, columns):
+    """A Markdown table of lists of texts."""
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    return "\n".join(lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]) + "\n"
+
+
+def outcome(runs):
+    """Of the runs of one cell: their mean loss, or how many got anywhere."""
+    good = runs[runs.state == "finished"]
+    if len(good) == len(runs):
+        return shown(good.final_val)
+    bad = runs[runs.state != "finished"].state.value_counts()
+    return ", ".join(f"{n}/{len(runs)} {state}" for state, n in bad.items())

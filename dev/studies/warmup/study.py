@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""Warm-up (Xiong et al. 2020, fig. 2): Post-LN needs it, Pre-LN does not.
+
+6 layers x 64 channels, the same Xavier initialisation for both, Adam (0.9, 0.98), no clipping, no weight decay.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from common import COLOUR, Study, outcome, plt, table  # noqa: E402
+
+study = Study(__doc__)
+steps = 3000 if study.long else 800
+RATES = ["3e-4", "1e-3", "3e-3", "1e-2"]
+warmup = steps // 5
+tables = study.compare("rates", f"""--init xavier --layers 6 --channels 64 --heads 4 --context 128 --batch 4 --steps {steps} --clip 0 --weight-decay 0
+    --beta2 0.98 --eval-every {steps // 20} --eval-batches 20 --val-fraction 0.02 --save-every 0
+    --grid placement=post,pre warmup=0,{warmup} lr={",".join(RATES)} seed=1,2,3""")
+figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True)
+rows = []
+for axis, placement in zip(axes, ("post", "pre")):
+    for steps_of, style in (0, "--"), (warmup, "-"):
+        cell = tables.runs[(tables.runs.placement == placement) & (tables.runs.warmup == steps_of)]
+        mean = cell.groupby("peak_lr").final_val.mean()
+        label = f"warm-up of {steps_of} steps" if steps_of else "no warm-up"
+        axis.plot(mean.index, mean, style, color=COLOUR[placement], label=label)
+        for state, marker in ("finished", "o"), ("stuck", "s"), ("diverged", "x"):
+            some = cell[cell.state == state]
+            axis.plot(some.peak_lr, some.final_val.fillna(some.initial_loss), marker, color=COLOUR[placement], fillstyle="none" if not steps_of else "full")
+        rows.append([placement, steps_of] + [outcome(at) for _, at in cell.groupby("peak_lr")])
+    axis.axhline(tables.runs.unigram.iloc[0], color="0.5", linestyle=":", linewidth=1)
+    axis.set(xscale="log", xlabel="learning rate", title=f"{placement.capitalize()}-LN")
+    axis.legend()
+axes[0].set_ylabel(f"validation loss after {steps} steps")
+study.publish(figure, table(rows, ["placement", "warm-up"] + [f"lr {rate}" for rate in RATES]))
