@@ -13,6 +13,7 @@ struct Bench {
   Report& report;
   Clockwork clock;
   bool quick = false;
+  std::vector<int> widths;  // of the norms; none: two sizes that are often met
   double flops_fp32 = 0, flops_bf16 = 0;  // the ceilings
   Bandwidth bandwidth{};
 

@@ -139,19 +139,21 @@ int run(int argc, char** argv) {
   std::vector<std::string> wanted, names;
   std::string peer_command, json;
   int threads = 0;
+  std::vector<int> widths;
   bool quick = false;
   for (const Part& part : kParts) names.emplace_back(part.name);
   app.add_option("part", wanted, "only these: gemm, norm, layers, sampling, steps")->check(CLI::IsMember(names));
   app.add_flag("--quick", quick, "a few small cases, once: does it run?");
   app.add_option("--peer", peer_command, "what to compare with: 'python dev/bench/peer.py'");
   app.add_option("--threads", threads, "0: one a processor")->check(CLI::Range(0, 4096));
-  app.add_option("--json", json, "also write the results to this file");
+  app.add_option("--json", json, "also write the results to this file")->take_last();
+  app.add_option("--widths", widths, "sizes of the norms: 1024 rows of each of these")->delimiter(',')->check(CLI::Range(1, 1 << 20));
   CLI11_PARSE(app, argc, argv);
 
   threads = use_threads(threads);
   Peer peer(peer_command, threads);
   Report report;
-  Bench bench{report, {quick ? 1 : 5, quick ? .002 : .03, peer}, quick};
+  Bench bench{report, {quick ? 1 : 5, quick ? .002 : .03, peer}, quick, widths};
   const Stopwatch clock;
   describe(bench, threads);
   for (const Part& part : kParts) {

@@ -63,8 +63,10 @@ void bench_norms(Bench& bench) {
                      {{"of", "", 28, kText}, {"direction", "", 8, kText}, {"size", "rows x width", 12, kText},
                       {"speed", "ours", 7, 2}, {"share", "of ceiling", 10, kShare}, {"pytorch", "PyTorch", 7, 2},
                       {"ratio", "ours / PyTorch", 14, 2}});
-  const std::vector<std::pair<int, int>> sizes = bench.quick ? std::vector{std::pair{768, 128}}
-                                                             : std::vector{std::pair{32 * 1024, 4096}, {768, 128}};
+  std::vector<std::pair<int, int>> sizes = {{768, 128}};
+  if (!bench.quick) sizes.insert(sizes.begin(), {32 * 1024, 4096});
+  if (!bench.widths.empty()) sizes.clear();
+  for (const int width : bench.widths) sizes.emplace_back(1024, width);
   for (const auto& [N, C] : sizes) {
     const Norms norms(N, C);
     for (NormKind kind : {NormKind::layernorm, NormKind::rmsnorm}) norms.forward(kind);

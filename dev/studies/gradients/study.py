@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""Gradients at initialisation (Xiong et al. 2020, fig. 3 and theorem 1): how they depend on the layer, and on the depth.
+
+The norm of the expected gradient of the second feed-forward matrix, ten seeds. All with the same Xavier initialisation, which is
+what the theory assumes; and each placement with its own.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from common import COLOUR, Study, plt, shown, table  # noqa: E402
+
+INITS = {"the same Xavier for both": "--init xavier --no-residual-gain", "each placement's own": ""}
+DEPTHS = [6, 12, 24, 48]
+THEORY = {"post": "0", "pre": "-0.5"}
+
+study = Study(__doc__)
+channels = 256 if study.long else 128
+figure, axes = plt.subplots(2, 2, figsize=(10, 7.5))
+rows = []
+for (profile, depth), (init, words) in zip(axes, INITS.items()):
+    tidy = study.init_report("xavier" if words else "own", f"""{words} --channels {channels} --heads 4 --context 128 --batch 4 --accumulate 8
+        --grid placement=post,pre layers={",".join(map(str, DEPTHS))} seed={",".join(map(str, range(1, 11)))}""")
+    down = tidy[(tidy.part == "ffn.down.weight") & (tidy.what == "grad_norm")]
+    for placement in "post", "pre":
+        some = down[down.placement == placement]
+        deep = some[some.layers == 12].groupby("layer").value
+        profile.plot(deep.mean().index + 1, deep.mean(), "o-", color=COLOUR[placement], label=f"{placement.capitalize()}-LN")
+        profile.fill_between(deep.mean().index + 1, deep.min(), deep.max(), color=COLOUR[placement], alpha=0.2, linewidth=0)
+        last = some[some.layer == some.layers - 1]
+        of_depth = last.groupby("layers").value
+        slopes = [numpy.polyfit(numpy.log(seed.layers), numpy.log(seed.value), 1)[0] for _, seed in last.groupby("seed")]
+        inside = [numpy.polyfit(numpy.log(seed.layer + 1), numpy.log(seed.value), 1)[0] for _, seed in some[some.layers == 12].groupby("seed")]
+        depth.plot(of_depth.mean().index, of_depth.mean(), "o-", color=COLOUR[placement], label=f"{placement.capitalize()}-LN: depth to the {numpy.mean(slopes):+.2f}")
+        depth.fill_between(of_depth.mean().index, of_depth.min(), of_depth.max(), color=COLOUR[placement], alpha=0.2, linewidth=0)
+        rows.append([init, placement, shown(slopes), THEORY[placement] if words else "", shown(inside)]
+                    + [f"{of_depth.mean()[n]:.3g}" for n in DEPTHS])
+    profile.set(yscale="log", xlabel="layer of 12", ylabel="gradient norm, 2nd FFN matrix", title=f"{init}: by layer")
+    depth.set(xscale="log", yscale="log", xlabel="layers", title=f"{init}: the last layer's, by depth", xticks=DEPTHS, xticklabels=DEPTHS)
+    depth.minorticks_off()
+    profile.legend()
+    depth.legend()
+study.publish(figure, table(rows, ["initialisation", "placement", "last layer's gradient ~ depth to the", "theory", "within 12 layers ~ layer to the"]
+                            + [f"{n} layers" for n in DEPTHS]))

@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""Normalization or none: no norm at all against LayerNorm and RMSNorm (Pre-LN), by steps and by seconds, and the largest stable learning rate.
+
+12 layers x 64 channels, all with GPT-2's initialisation. First every rate on three seeds; then each at its best rate on three fresh seeds, one run
+at a time, so that seconds can be compared.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from common import Study, outcome, plt, shown, table  # noqa: E402
+
+STYLE = {"LayerNorm": "#0072B2", "RMSNorm": "#D55E00", "none": "#000000"}
+CELLS = {"LayerNorm": "placement=pre norm=layernorm", "RMSNorm": "placement=pre norm=rmsnorm", "none": "placement=none"}
+RATES = ["3e-4", "1e-3", "3e-3", "1e-2", "3e-2", "1e-1"]
+
+
+def name_of(row):
+    return "none" if row.placement == "none" else {"layernorm": "LayerNorm", "rmsnorm": "RMSNorm"}[row.norm]
+
+
+study = Study(__doc__)
+steps = 3000 if study.long else 600
+shared = f"""--layers 12 --channels 64 --heads 4 --context 128 --batch 4 --steps {steps} --warmup {steps // 10}
+    --eval-every {steps // 20} --eval-batches 20 --val-fraction 0.02 --save-every 0"""
+rates = study.compare("rates", f"{shared} --grid " + " + ".join(f"{cell} lr={','.join(RATES)}" for cell in CELLS.values()) + " seed=1,2,3")
+runs = rates.runs.assign(name=rates.runs.apply(name_of, axis=1))
+best, stable = {}, {}
+for name, some in runs.groupby("name"):
+    good = {rate: cell.final_val.mean() for rate, cell in some.groupby("peak_lr") if (cell.state == "finished").all()}
+    best[name], stable[name] = min(good, key=good.get), max(good)
+own = study.compare("own", f"{shared} --grid " + " + ".join(f"{cell} lr={best[name]}" for name, cell in CELLS.items()) + " seed=4,5,6", jobs=1)
+figure, (by_rate, by_step, by_second) = plt.subplots(1, 3, figsize=(13, 4))
+rows = []
+for name, colour in STYLE.items():
+    some = runs[runs.name == name]
+    mean = some.assign(capped=some[["final_val", "initial_loss"]].min(axis=1)).groupby("peak_lr").capped.mean()
+    by_rate.plot(mean.index, mean, "o-", color=colour, label=name)
+    curves = own.curves[own.curves.apply(name_of, axis=1) == name].dropna(subset="val_loss").groupby("step")
+    for axis, x in (by_step, curves.val_loss.mean().index), (by_second, curves.elapsed_s.mean()):
+        axis.plot(x, curves.val_loss.mean(), color=colour, label=name)
+        axis.fill_between(x, curves.val_loss.min(), curves.val_loss.max(), color=colour, alpha=0.2, linewidth=0)
+    last = own.runs[own.runs.apply(name_of, axis=1) == name]
+    rows.append([name, f"{best[name]:g}", f"{stable[name]:g}", outcome(last), shown(last.seconds, 1), f"{last.steps_to_target.mean():.0f}",
+                 f"{last.seconds_to_target.mean():.1f}"])
+by_rate.axhline(runs.unigram.iloc[0], color="0.5", linestyle=":", linewidth=1)
+by_rate.set(xscale="log", xlabel="learning rate", ylabel=f"validation loss after {steps} steps")
+by_step.set(xlabel="step", ylabel="validation loss, each at its best rate")
+by_second.set(xlabel="seconds")
+by_rate.legend()
+target = own.summary.target.iloc[0]
+study.publish(figure, table(rows, ["norm", "best rate", "largest rate that all seeds survive", "final loss", "seconds", f"steps to {target:.3f}", f"seconds to {target:.3f}"]))

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""RMSNorm against LayerNorm (Zhang & Sennrich 2019, arXiv 1910.07467: 7 % to 64 % faster): the kernels and the whole step by width, the loss by steps and
+by seconds.
+
+Pre-LN. Kernels: 1024 rows, as `make bench ARGS='norm --widths ...'` times them. Steps: 6 layers, 512 tokens. Losses: 6 layers x 128 channels, both at the same
+rate (the sensitivity study finds no difference in their best rates).
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from common import ROOT, Study, plt, shown, table  # noqa: E402
+
+COLOURS = {"layernorm": "#0072B2", "rmsnorm": "#D55E00"}
+KERNELS = [64, 128, 256, 512, 1024, 2048, 4096]
+WIDTHS = [64, 128, 256, 512]
+
+study = Study(__doc__)
+steps = 3000 if study.long else 600
+
+kernels = study.out / "kernels.json"
+if not kernels.exists():
+    words = f"norm --widths {','.join(map(str, KERNELS))}"
+    if subprocess.run(["make", "-C", str(ROOT), "bench", f"ARGS={words} --json {kernels.resolve()}"]).returncode:
+        sys.exit("rmsnorm: make bench failed")
+seconds = {}
+for row in json.loads(kernels.read_text())["norm"]:
+    if row["of"] in COLOURS:
+        seconds[row["of"], row["direction"], int(row["size"].split()[-1])] = row["seconds"]
+kernel = {width: sum(seconds["rmsnorm", d, width] for d in ("forward", "backward")) / sum(seconds["layernorm", d, width] for d in ("forward", "backward"))
+          for width in KERNELS}
+
+step = {}
+for width in WIDTHS:
+    curves = study.compare(f"width {width}", f"""--layers 6 --channels {width} --heads 4 --context 128 --batch 4 --steps {max(20, 12800 // width)} --eval-every 0
+        --save-every 0 --grid norm=layernorm,rmsnorm seed=1,2,3,4,5""", jobs=1).curves
+    medians = curves[curves.step > 5].groupby(["norm", "seed"]).step_ms.median()
+    step[width] = [medians["rmsnorm", seed] / medians["layernorm", seed] for seed in range(1, 6)]
+
+losses = study.compare("losses", f"""--layers 6 --channels 128 --heads 4 --context 128 --batch 4 --steps {steps} --warmup {steps // 10} --lr 3e-3
+    --eval-every {steps // 20} --eval-batches 20 --val-fraction 0.02 --save-every 0 --grid norm=layernorm,rmsnorm seed=1,2,3,4,5""", jobs=1)
+
+figure, (speed, by_step, by_second) = plt.subplots(1, 3, figsize=(13, 4))
+speed.plot(KERNELS, [kernel[w] for w in KERNELS], "o-", color="#009E73", label="the norm alone, forward and backward")
+speed.plot(WIDTHS, [sum(step[w]) / len(step[w]) for w in WIDTHS], "s-", color="#000000", label="a whole training step")
+for width in WIDTHS:
+    speed.plot([width] * len(step[width]), step[width], ".", color="0.6", markersize=3)
+speed.axhline(1, color="0.5", linestyle=":", linewidth=1)
+speed.set(xscale="log", xlabel="width", ylabel="RMSNorm's time / LayerNorm's", xticks=KERNELS, xticklabels=KERNELS, ylim=(0, 1.15))
+speed.minorticks_off()
+speed.legend()
+for norm, colour in COLOURS.items():
+    curves = losses.curves[losses.curves.norm == norm].dropna(subset="val_loss").groupby("step")
+    for axis, x in (by_step, curves.val_loss.mean().index), (by_second, curves.elapsed_s.mean()):
+        axis.plot(x, curves.val_loss.mean(), color=colour, label=norm)
+        axis.fill_between(x, curves.val_loss.min(), curves.val_loss.max(), color=colour, alpha=0.2, linewidth=0)
+by_step.set(xlabel="step", ylabel="validation loss", yscale="log")
+by_second.set(xlabel="seconds", yscale="log")
+by_step.legend()
+rms = losses.summary[losses.summary.norm == "rmsnorm"].iloc[0]
+rows = [[width, f"{kernel[width]:.2f}", shown(step[width], 2) if width in step else ""] for width in KERNELS]
+study.publish(figure, table(rows, ["width", "kernel: RMSNorm's time / LayerNorm's", "whole step"])
+              + f"\nFinal loss, RMSNorm − LayerNorm: {rms.difference:+.4f} ± {rms.difference_ci:.4f} ({rms.verdict}).\n")
