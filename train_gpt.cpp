@@ -11,9 +11,11 @@
 #include "data/compare.hpp"
 #include "data/corpus.hpp"
 #include "data/dataset.hpp"
+#include "data/diagnostics.hpp"
 #include "data/evaluate.hpp"
 #include "data/files.hpp"
 #include "data/info.hpp"
+#include "data/init_report.hpp"
 #include "data/machine.hpp"
 #include "data/options.hpp"
 #include "data/progress.hpp"
@@ -34,6 +36,7 @@ struct Trainer {
   Moments moments;
   std::vector<int> tokens, targets;  // one micro-batch (B,T)
   CheckpointHeader state;
+  std::unique_ptr<Diagnostics> diagnostics;  // once training begins
 
   Trainer(const Command& c, const TrainOptions& in_force, Dataset d)
       : command(c), o(in_force), data(std::move(d)), model(o.config),
@@ -79,15 +82,18 @@ StepResult train_step(Trainer& t, int64_t step, double lr) {  // step counts fro
     for (int b = 0; b < o.batch; ++b)
       draw_row(&t.tokens[size_t(b) * T], &t.targets[size_t(b) * T], t.data, T, o.data_seed, step, first_row + b);
     const Dropout dropout{o.config.dropout, o.seed, uint64_t(step), first_row};
+    Observer* observer = t.diagnostics && micro + 1 == o.accumulate ? t.diagnostics->observer(step + 1) : nullptr;
     nats += model_loss_and_gradients(t.model, t.activations, {t.tokens.data(), t.targets.data(), o.batch, T}, scale,
-                                     dropout);
+                                     dropout, observer);
     require_finite(nats, "loss", t.activations.table, t.activations.buffer.get(), step);
   }
   const double norm = gradient_norm(t.model.gradients.get(), t.model.table);
   require_finite(norm, "gradient", t.model.table, t.model.gradients.get(), step);
+  if (t.diagnostics) t.diagnostics->before_update();
   const float factor = clip_factor(norm, o.clip);
   adamw_step(t.model.weights.get(), t.moments.m.get(), t.moments.v.get(), t.model.gradients.get(), t.model.table,
              o.adamw, static_cast<float>(lr), factor, step + 1);
+  if (t.diagnostics) t.diagnostics->after_update();
   return {nats / static_cast<double>(t.tokens_per_step()), norm, factor < 1};
 }
 
@@ -104,7 +110,8 @@ Command on_top_of_checkpoint(const Command& command, CheckpointHeader& header) {
     if (now.config.vocab_size == 0) now.config.vocab_size = header.options.config.vocab_size;
     const auto contradictions = differences(
         header.options, now,
-        {"data", "steps", "threads", "recompute", "eval-every", "eval-batches", "sample-every", "save-every"});
+        {"data", "steps", "threads", "recompute", "eval-every", "eval-batches", "sample-every", "save-every",
+         "diagnostics"});
     if (!contradictions.empty())
       throw std::invalid_argument("cannot resume " + o.out + ": " + contradictions[0] +
                                   "; leave the option out, or start a new run");
@@ -227,6 +234,7 @@ void train(const Command& command) {
   if (!t.o.resume) prepare_run_directory(t.o.out, t.o.force);
   write_config(t.o.out, t.o, t.command.train);
   Metrics metrics(t.o.out, t.state.step);
+  t.diagnostics = std::make_unique<Diagnostics>(t.o, t.data, t.model, t.activations, t.state.step);
   Progress progress(t.state.step, t.o.steps);
   Utilization utilization(t.model.config);
   int64_t step = t.state.step;
@@ -269,6 +277,7 @@ void run(const Command& command) {
     case Command::Kind::eval: return run_eval(command.eval);
     case Command::Kind::info: return run_info(command);
     case Command::Kind::compare: return run_compare(command);
+    case Command::Kind::init_report: return run_init_report(command);
     case Command::Kind::corpus: return run_corpus(command.corpus);
   }
 }

@@ -17,6 +17,7 @@ constexpr CommandRow kCommands[] = {
     {"eval", Command::Kind::eval, "loss of a trained model on a text"},
     {"info", Command::Kind::info, "tensors, parameters, memory and a drawing of a model"},
     {"compare", Command::Kind::compare, "train one model for each combination of options and compare them"},
+    {"init-report", Command::Kind::init_report, "gradients and activations of a model before its first step"},
     {"corpus", Command::Kind::corpus, "write a corpus of stories whose exact entropy is known"},
 };
 
@@ -38,6 +39,7 @@ void describe_command(CLI::App& app, Command& c, std::string& config_file) {
       return;
     case Command::Kind::sample: return describe_sample(app, c.sample);
     case Command::Kind::eval: return describe_eval(app, c.eval);
+    case Command::Kind::init_report: return describe_init_report(app, c.train, c.init_report);
     case Command::Kind::corpus: return describe_corpus(app, c.corpus);
   }
 }
@@ -195,6 +197,12 @@ Command parse_command_line(int argc, char** argv) {
 Command parse_on_top(const Command& command, const std::string& toml) {
   std::istringstream in(toml);
   return parse(put_under(command.words, words_of_toml(in)), command.program);
+}
+
+Command with_options(const Command& command, const std::vector<std::pair<std::string, std::string>>& more) {
+  Words words = command.words;
+  for (const auto& [name, value] : more) words.push_back("--" + name + "=" + value);
+  return parse(words, command.program);
 }
 
 std::vector<std::string> Command::cell_words() const {

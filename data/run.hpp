@@ -2,11 +2,10 @@
 // The run directory: config.toml, metrics.csv, checkpoint.bin, best.bin.
 
 #include <cstdint>
-#include <cstdio>
 #include <limits>
-#include <memory>
 #include <string>
 
+#include "files.hpp"
 #include "options.hpp"
 
 // "runs/0002-pre-layernorm": the first number that is not taken.
@@ -20,7 +19,10 @@ std::string find_checkpoint(const std::string& file_or_run);
 void prepare_run_directory(const std::string& directory, bool replace);
 void write_config(const std::string& directory, const TrainOptions& in_force, const TrainOptions& given);
 
-// One line of metrics.csv; NaN is written as nothing.
+// A number in a CSV file: nine significant digits, and nothing for NaN.
+std::string csv_number(double x);
+
+// One line of metrics.csv.
 struct MetricsRow {
   int64_t step = 0, tokens = 0;
   double elapsed_s = 0, train_loss = 0;
@@ -37,9 +39,5 @@ class Metrics {
   void write(const MetricsRow& row);
 
  private:
-  struct Close {
-    void operator()(std::FILE* f) const { std::fclose(f); }
-  };
-  std::string path_;
-  std::unique_ptr<std::FILE, Close> file_;
+  GrowingFile file_;
 };
