@@ -7,8 +7,7 @@
 #include "checkpoint.hpp"
 #include "run.hpp"
 
-void finish_pass(Statistics& rows, const Model& model) {
-  add_tensor_statistics(rows, model);
+void sort_by_layer(Statistics& rows) {
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.layer < b.layer; });
 }
 
@@ -77,6 +76,7 @@ Observer* Diagnostics::observer(int64_t step) {
 
 void Diagnostics::before_update() {
   if (step_ == 0) return;
+  add_tensor_statistics(pass_.rows, model_);
   std::copy_n(model_.weights.get(), model_.floats, before_.get());
   const Batch batch = probe();
   const float* h = model_features(model_, activations_, batch);
@@ -88,7 +88,7 @@ void Diagnostics::before_update() {
 void Diagnostics::after_update() {
   if (step_ == 0) return;
   add_update_ratios(pass_.rows, model_, before_.get());
-  finish_pass(pass_.rows, model_);
+  sort_by_layer(pass_.rows);
   std::string lines;
   for (const Statistic& row : pass_.rows) lines += std::to_string(step_) + "," + csv_row(row);
   file_->write(lines);

@@ -11,9 +11,8 @@
 #include "files.hpp"
 #include "options.hpp"
 
-// Gradients and activations of one step are in the model and in `rows`, which is put in the order of the layers, with what
-// is in no layer first.
-void finish_pass(Statistics& rows, const Model& model);
+// In the order of the layers; what is in no layer comes first.
+void sort_by_layer(Statistics& rows);
 
 // "0,stream,rms,1.25\n"
 std::string csv_row(const Statistic& statistic);

@@ -103,7 +103,8 @@ Statistics look_inside(const TrainOptions& o, const Dataset& data) {
                                      {o.config.dropout, o.seed, 0, micro * B}, micro + 1 == o.accumulate ? &pass : nullptr);
   }
   if (!std::isfinite(nats) || !std::isfinite(gradient_norm(model.gradients.get(), model.table))) return {};
-  finish_pass(pass.rows, model);
+  add_tensor_statistics(pass.rows, model);
+  sort_by_layer(pass.rows);
   return pass.rows;
 }
 
