@@ -129,13 +129,31 @@ TEST_CASE("init-report tells a table and a file", "[program][diagnostics]") {
   CHECK(csv.starts_with("cell,placement,layers,seed,step,layer,part,what,value\n\"placement=post,layers=2\",post,2,1,1,,"));
   CHECK(contains(csv, "\n\"placement=pre,layers=8\",pre,8,2,1,7,stream,rms,"));
   CHECK(contains(csv, "\n\"placement=none\",none,,1,1,0,stream,rms,"));
-  // The last layer's gradient: at the same size for Post-LN, smaller with depth for Pre-LN (Xiong et al. 2020).
-  const std::string slopes = o.out.substr(o.out.find("slope"));
-  const auto slope = [&](const std::string& name) {
-    return std::strtod(slopes.c_str() + slopes.find("\n" + name + " ") + 1 + name.size(), nullptr);
+  // The table is what the file says: means of the seeds, and the line of least squares through three depths.
+  const auto mean = [&](const std::string& placement, int layers, int layer, const std::string& what) {
+    double sum = 0;
+    for (const char* seed : {"1", "2"}) {
+      const std::string depth = std::to_string(layers), cell = "placement=" + placement + ",layers=" + depth;
+      sum += value_of_row(csv, '"' + cell + "\"," + placement + "," + depth + "," + seed + ",1," +
+                                   std::to_string(layer) + "," + what + ",") / 2;
+    }
+    return sum;
   };
-  CHECK(std::abs(slope("placement=post")) < .15);
-  CHECK(slope("placement=pre") < -.25);
+  const std::string down = "ffn.down.weight,grad_norm";
+  for (const std::string placement : {"post", "pre"}) {
+    std::istringstream row(o.out.substr(o.out.find("\nplacement=" + placement + ",layers=8 ")));
+    std::string name;
+    row >> name;
+    for (const double want : {mean(placement, 8, 0, "stream,rms"), mean(placement, 8, 4, "stream,rms"),
+                              mean(placement, 8, 7, "stream,rms"), mean(placement, 8, 0, down), mean(placement, 8, 7, down)}) {
+      double shown = 0;
+      row >> shown;
+      CHECK(shown == Approx(want).epsilon(1e-3));
+    }
+    const double slope = std::log(mean(placement, 8, 7, down) / mean(placement, 2, 1, down)) / std::log(4);
+    const std::string slopes = o.out.substr(o.out.find("slope")), key = "\nplacement=" + placement + " ";
+    CHECK(std::strtod(slopes.c_str() + slopes.find(key) + key.size(), nullptr) == Approx(slope).margin(.0051));
+  }
   const Outcome refused = f.run(words);
   CHECK(refused.status == 1);
   CHECK(contains(refused.err, "i.csv is there already"));
