@@ -1,8 +1,8 @@
 #pragma once
 // diagnostics.csv of a run: step,layer,part,what,value (layers/diagnostics.hpp says what there is).
 //
-// The rows of step k belong to the pass whose loss is row k of metrics.csv, on the weights before update k: step 1 shows the
-// initial weights. With micro-batches, activations and the stream's gradient are of the last one, gradients of tensors of all.
+// The rows of step k belong to the pass whose loss is row k of metrics.csv, on the weights before update k: step 1
+// shows the initial weights. With micro-batches, activations and the stream's gradient are those of the last one.
 
 #include <memory>
 
@@ -19,13 +19,13 @@ std::string csv_row(const Statistic& statistic);
 
 class Diagnostics {
  public:
-  // Rows beyond `last_step` are dropped. Where it is 0, the model has its initial weights. What is referred to stays where
-  // it is for as long as this lives.
+  // Rows beyond `last_step` are dropped. Where it is 0, the model has its initial weights. Keeps references to all
+  // but the data.
   Diagnostics(const TrainOptions& options, const Dataset& data, const Model& model, const Activations& activations,
               int64_t last_step);
 
-  // Around each step, counted from 1: what looks on during the pass, null where no look is due; then before and after the
-  // update. The one before it writes over the activations.
+  // Around each step, counted from 1: what looks on during the (last) pass, null where no look is due; then before
+  // and after the update. The former writes over the activations.
   Observer* observer(int64_t step);
   void before_update();
   void after_update();

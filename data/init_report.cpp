@@ -99,8 +99,9 @@ Statistics look_inside(const TrainOptions& o, const Dataset& data) {
   for (int micro = 0; micro < o.accumulate; ++micro) {
     for (int b = 0; b < B; ++b)
       draw_row(&tokens[size_t(b) * T], &targets[size_t(b) * T], data, T, o.data_seed, 0, micro * B + b);
-    nats += model_loss_and_gradients(model, activations, {tokens.data(), targets.data(), B, T}, scale,
-                                     {o.config.dropout, o.seed, 0, micro * B}, micro + 1 == o.accumulate ? &pass : nullptr);
+    const Dropout dropout{o.config.dropout, o.seed, 0, micro * B};
+    nats += model_loss_and_gradients(model, activations, {tokens.data(), targets.data(), B, T}, scale, dropout,
+                                     micro + 1 == o.accumulate ? &pass : nullptr);
   }
   if (!std::isfinite(nats) || !std::isfinite(gradient_norm(model.gradients.get(), model.table))) return {};
   add_tensor_statistics(pass.rows, model);

@@ -158,7 +158,8 @@ AttentionStatistics attention_statistics(const float* qkv, const float* lse, con
   parallel_tasks(shape.B * H, [&](int task) {
     const int b = task / H, h = task % H;
     const float* rows = qkv + static_cast<size_t>(b) * T * stride;
-    heads[task] = head_sums(rows + h * D, rows + (H + h / group) * D, stride, lse + static_cast<size_t>(task) * T, T, D);
+    const float *q = rows + h * D, *k = rows + (H + h / group) * D;
+    heads[task] = head_sums(q, k, stride, lse + static_cast<size_t>(task) * T, T, D);
   });
   HeadSums total;
   for (const HeadSums& head : heads) {

@@ -1,29 +1,29 @@
 #pragma once
 // What a training pass looks like inside, layer by layer: sizes of gradients, of the stream and of what each norm
-// reads and writes, how sharp attention is, how far an update goes. One number is one row: layer, part, what, value.
+// reads and writes, how sharp attention is, how far an update goes. A number is a row: layer, part, what, value.
 //
-//   part              what            value
-//   a tensor          grad_norm       ‖∂L/∂w‖ (Frobenius), of the gradients of all micro-batches together. Averaged over
-//                                     many of them before the norm is taken it is the norm of the expected gradient
-//                                     (Xiong et al. 2020, arXiv 2002.04745, fig. 3)
-//                     update_ratio    ‖w' − w‖ / ‖w‖, w' the tensor after the step, decay included; none where w = 0
-//   stream            grad_norm       ‖∂L/∂y‖, y (N,C) the block's output, L the mean loss before clipping
-//                     rms             √mean(y²) over all elements
-//                     max             max |y|
-//                     kurtosis        mean((y − μ)⁴) / mean((y − μ)²)² − 3: 0 for normal numbers, large for few outliers
-//   a norm            rms_before, max_before, kurtosis_before: the same of its input; ..._after: of its output
-//                     gain_mean, gain_min, gain_max, gain_rms
-//   attention, ffn    branch_ratio    rms(branch as it is added) / rms(skip·x)
-//   attention         entropy         mean over rows t ≥ 2 and heads of −Σⱼ P[t,j] log P[t,j] / log t, t the number of keys
-//                                     that row sees: 1 is even attention, 0 a single key. −Σ P log P: Zhai et al. 2023,
-//                                     arXiv 2303.06296; divided by log t so that long and short rows count alike
-//                     max_logit       largest q·k/√D that softmax reads (growth: Wortsman et al. 2023, arXiv 2309.14322)
-//   model             update          mean over tokens of ‖h(x,θ) − h(x,θ₀)‖, h what the classifier reads, x a fixed batch
-//                                     (‖F(x,θᵢ) − F(x,θ₀)‖ of DeepNet, Wang et al. 2022, arXiv 2203.00555)
+//   part            what           value
+//   a tensor        grad_norm      ‖∂L/∂w‖ (Frobenius), of the gradients of all micro-batches together. With many of
+//                                  them it is the norm of the expected gradient (Xiong et al. 2020, arXiv 2002.04745)
+//                   update_ratio   ‖w' − w‖ / ‖w‖, w' the tensor after the step, decay included; none where w = 0
+//   stream          grad_norm      ‖∂L/∂y‖, y (N,C) the block's output, L the mean loss, before clipping
+//                   rms            √mean(y²) over all elements
+//                   max            max |y|
+//                   kurtosis       mean((y − μ)⁴) / mean((y − μ)²)² − 3: 0 for normal numbers, large with outliers
+//   a norm          rms_before, max_before, kurtosis_before: the same of its input; ..._after: of its output
+//                   gain_mean, gain_min, gain_max, gain_rms
+//   attention, ffn  branch_ratio   rms(branch as it is added) / rms(skip·x)
+//   attention       entropy        mean over rows and heads of −Σⱼ P[t,j] log P[t,j] / log t, t ≥ 2 the number of keys
+//                                  that row sees: 1 is even attention, 0 a single key. −Σ P log P: Zhai et al. 2023,
+//                                  arXiv 2303.06296; divided by log t so that short and long rows count alike
+//                   max_logit      largest q·k/√D that softmax reads (its growth: Wortsman et al. 2023,
+//                                  arXiv 2309.14322)
+//   model           update         mean over tokens of ‖h(x,θ) − h(x,θ₀)‖, h what the classifier reads, x a fixed
+//                                  batch (‖F(x,θᵢ) − F(x,θ₀)‖ of DeepNet, Wang et al. 2022, arXiv 2203.00555)
 //
-// Norms see what dropout left; the output of the embedding's norm is read behind the embedding's dropout. What norm_out
-// writes is s − skip·x. All sums are taken in double, over fixed chunks in a fixed order. A value that does not exist (the
-// kurtosis of a constant) has no row.
+// Norms see what dropout left; the output of the embedding's norm is read behind the embedding's dropout. What
+// norm_out writes is s − skip·x. Sums are taken in double, over fixed chunks in a fixed order. A value that does not
+// exist (the kurtosis of a constant) has no row.
 
 #include "model.hpp"
 
@@ -46,7 +46,7 @@ struct AttentionStatistics {
 };
 AttentionStatistics attention_statistics(const float* qkv, const float* lse, const AttentionShape& shape);
 
-// Collects what can be seen of the activations and the stream's gradient during one pass, from the last block to the first.
+// Collects what can be seen of the activations and of the stream's gradient in one pass, from the last block on.
 class PassStatistics : public Observer {
  public:
   explicit PassStatistics(const Model& model) : model_(model) {}

@@ -113,8 +113,9 @@ TEST_CASE("the statistics of plain numbers", "[diagnostics]") {
 }
 
 TEST_CASE("entropy and largest logit over many tiles, heads and groups", "[diagnostics]") {
-  for (const auto& [B, T, H, KV, D] : {std::array{2, 130, 4, 2, 6}, {1, 64, 3, 1, 8}, {2, 65, 2, 2, 5}, {1, 2, 1, 1, 4}}) {
-    const AttentionShape shape{B, T, H, KV, D};
+  for (const AttentionShape& shape :
+       {AttentionShape{2, 130, 4, 2, 6}, {1, 64, 3, 1, 8}, {2, 65, 2, 2, 5}, {1, 2, 1, 1, 4}}) {
+    const auto [B, T, H, KV, D] = shape;
     const size_t stride = shape.qkv_width();
     const std::vector<float> qkv = random_floats(B * T * stride, 1, 0, 1.5f);
     std::vector<float> out(B * T * shape.width()), lse(B * H * T);
@@ -126,7 +127,8 @@ TEST_CASE("entropy and largest logit over many tiles, heads and groups", "[diagn
           std::vector<double> s(t + 1);
           double sum = 0, row = 0;
           for (int j = 0; j <= t; ++j) {
-            const float *q = &qkv[(b * T + t) * stride + h * D], *k = &qkv[(b * T + j) * stride + (H + h / (H / KV)) * D];
+            const float* q = &qkv[(b * T + t) * stride + h * D];
+            const float* k = &qkv[(b * T + j) * stride + (H + h / (H / KV)) * D];
             for (int d = 0; d < D; ++d) s[j] += double(q[d]) * double(k[d]) / std::sqrt(D);
             top = std::max(top, s[j]);
             sum += std::exp(s[j]);

@@ -95,8 +95,8 @@ TEST_CASE("a resumed run goes on with its diagnostics", "[program][diagnostics]"
   REQUIRE(f.run("train --out parts --resume --steps 24 --diagnostics 0 --quiet").status == 0);
   CHECK(steps_in(f.read("parts/diagnostics.csv")) == Steps{"1", "4", "8", "12", "16", "18", "21", "22"});
   // A run that began with other weights measures its update from these, resumed or not.
-  const std::string from = "train --data stories.txt --init-from whole/checkpoint.bin --diagnostics 2 --schedule constant "
-                           "--warmup 0 --batch 4 --eval-every 0 --quiet ";
+  const std::string from = "train --data stories.txt --init-from whole/checkpoint.bin --diagnostics 2 --batch 4 "
+                           "--schedule constant --warmup 0 --eval-every 0 --quiet ";
   REQUIRE(f.run(from + "--steps 4 --out next").status == 0);
   REQUIRE(f.run(from + "--steps 2 --out halves").status == 0);
   REQUIRE(f.run("train --out halves --resume --steps 4 --quiet").status == 0);
@@ -126,7 +126,8 @@ TEST_CASE("init-report tells a table and a file", "[program][diagnostics]") {
   REQUIRE(o.status == 0);
   CHECK(contains(o.out, "\nplacement=pre,layers=8  "));
   const std::string csv = f.read("i.csv");
-  CHECK(csv.starts_with("cell,placement,layers,seed,step,layer,part,what,value\n\"placement=post,layers=2\",post,2,1,1,,"));
+  const std::string header = "cell,placement,layers,seed,step,layer,part,what,value\n";
+  CHECK(csv.starts_with(header + "\"placement=post,layers=2\",post,2,1,1,,"));
   CHECK(contains(csv, "\n\"placement=pre,layers=8\",pre,8,2,1,7,stream,rms,"));
   CHECK(contains(csv, "\n\"placement=none\",none,,1,1,0,stream,rms,"));
   // The table is what the file says: means of the seeds, and the line of least squares through three depths.
@@ -144,8 +145,9 @@ TEST_CASE("init-report tells a table and a file", "[program][diagnostics]") {
     std::istringstream row(o.out.substr(o.out.find("\nplacement=" + placement + ",layers=8 ")));
     std::string name;
     row >> name;
-    for (const double want : {mean(placement, 8, 0, "stream,rms"), mean(placement, 8, 4, "stream,rms"),
-                              mean(placement, 8, 7, "stream,rms"), mean(placement, 8, 0, down), mean(placement, 8, 7, down)}) {
+    const std::string rms = "stream,rms";
+    for (const double want : {mean(placement, 8, 0, rms), mean(placement, 8, 4, rms), mean(placement, 8, 7, rms),
+                              mean(placement, 8, 0, down), mean(placement, 8, 7, down)}) {
       double shown = 0;
       row >> shown;
       CHECK(shown == Approx(want).epsilon(1e-3));
@@ -163,8 +165,8 @@ TEST_CASE("init-report tells a table and a file", "[program][diagnostics]") {
 
 TEST_CASE("init-report goes on past a cell that cannot be", "[program][diagnostics]") {
   const Corpus f;
-  const Outcome o = f.run("init-report --data stories.txt --placement none --activation relu --init-gain 1000" + kModel +
-                          "--grid layers=1,60 channels=32,1048576");
+  const Outcome o = f.run("init-report --data stories.txt --placement none --activation relu --init-gain 1000" +
+                          kModel + "--grid layers=1,60 channels=32,1048576");
   REQUIRE(o.status == 0);
   CHECK(contains(o.out, "layers=60,channels=32       not finite\n"));
   CHECK(contains(o.out, "layers=1,channels=1048576   does not fit in memory\n"));
