@@ -199,12 +199,6 @@ Command parse_on_top(const Command& command, const std::string& toml) {
   return parse(put_under(command.words, words_of_toml(in)), command.program);
 }
 
-Command with_options(const Command& command, const std::vector<std::pair<std::string, std::string>>& more) {
-  Words words = command.words;
-  for (const auto& [name, value] : more) words.push_back("--" + name + "=" + value);
-  return parse(words, command.program);
-}
-
 std::vector<std::string> Command::cell_words() const {
   Words kept;
   bool dropping = false;
@@ -216,6 +210,12 @@ std::vector<std::string> Command::cell_words() const {
     if (!dropping) kept.push_back(words[i]);
   }
   return kept;
+}
+
+TrainOptions train_options(const Words& words, const std::vector<std::pair<std::string, std::string>>& more) {
+  Words all = words;
+  for (const auto& [option, value] : more) all.push_back("--" + option + "=" + value);
+  return parse_twice(all).train;
 }
 
 TrainOptions from_toml(const std::string& text) {

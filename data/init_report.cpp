@@ -44,7 +44,7 @@ std::vector<Cell> cells_of(const Command& command, const Grid& grid) {
     for (const std::string& seed : seeds) {
       std::vector<GridKey> keys = cell.keys;
       keys.emplace_back("seed", seed);
-      cells.back().seeds.push_back(with_options(command, keys).train);
+      cells.back().seeds.push_back(train_options(command.words, keys));
     }
   }
   return cells;

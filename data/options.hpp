@@ -97,8 +97,10 @@ Command parse_command_line(int argc, char** argv);
 // The same command line on top of other options: what it does not say is as in `toml`.
 Command parse_on_top(const Command& command, const std::string& toml);
 
-// The same command line with more behind it: ("placement", "post") as --placement=post, above what was there before.
-Command with_options(const Command& command, const std::vector<std::pair<std::string, std::string>>& more);
+// What the words of a command line mean with an option or two besides: ("lr", "0.001"). Throws as parse_command_line
+// does.
+TrainOptions train_options(const std::vector<std::string>& words,
+                           const std::vector<std::pair<std::string, std::string>>& more);
 
 // The options that matter for what is trained, as TOML, with every value as it is in force. What is open in
 // `given` ("as the placement says") becomes a comment, so that reading the file back leaves it open.

@@ -65,13 +65,13 @@ Statistics look_inside(const Config& config) {
 
 // At most a few times the worst error measured with AVX-512, AVX2 and SSE.
 const std::map<std::string, double> kTolerances = {
-    {"grad", 1e-5},     // 4.5e-6: as the gradients themselves (test_model.cpp)
-    {"rms", 5e-7},      // 1.4e-7
-    {"max", 1.5e-6},    // 4.4e-7
-    {"kurtosis", 1e-6}, // 2.6e-7
-    {"branch", 2e-7},   // 4.5e-8
-    {"entropy", 2e-7},  // 4.6e-8
-    {"gain", 1e-15},    // 2.1e-16
+    {"grad", 1e-5},      // 5.3e-6: as the gradients themselves (test_model.cpp)
+    {"rms", 5e-7},       // 1.4e-7
+    {"max", 1.5e-6},     // 5.1e-7
+    {"kurtosis", 1e-6},  // 3.8e-7
+    {"branch", 2e-7},    // 5.8e-8
+    {"entropy", 2e-7},   // 5.1e-8
+    {"gain", 1e-15},     // 2.1e-16
 };
 constexpr double kTiles = 3e-7;  // 7.8e-8
 
