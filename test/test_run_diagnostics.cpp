@@ -85,13 +85,15 @@ TEST_CASE("a resumed run goes on with its diagnostics", "[program][diagnostics]"
   REQUIRE(f.run(words + "--steps 8 --out parts").status == 0);
   const std::string whole = f.read("whole/diagnostics.csv"), first = f.read("parts/diagnostics.csv");
   CHECK(whole.starts_with(first));
-  // Rows of steps that the checkpoint does not know, the last of them torn, are dropped.
-  f.write("parts/diagnostics.csv", first + "12,,model,update,9\n12,0,stream,r");
+  // Rows of steps that the checkpoint does not know are dropped, and what is left of a last one.
+  f.write("parts/diagnostics.csv", first + "12,,model,update,9\n12,0,stream,rms,2\n");
   REQUIRE(f.run("train --out parts --resume --steps 16 --quiet").status == 0);
   CHECK(f.read("parts/diagnostics.csv") == whole);
+  f.write("parts/diagnostics.csv", whole + "16,1,stream,r");
   // It may look more rarely, or no longer.
   REQUIRE(f.run("train --out parts --resume --steps 22 --diagnostics 3 --quiet").status == 0);
   CHECK(steps_in(f.read("parts/diagnostics.csv")) == Steps{"1", "4", "8", "12", "16", "18", "21", "22"});
+  f.write("parts/diagnostics.csv", f.read("parts/diagnostics.csv") + "23,,model,update,9\n");
   REQUIRE(f.run("train --out parts --resume --steps 24 --diagnostics 0 --quiet").status == 0);
   CHECK(steps_in(f.read("parts/diagnostics.csv")) == Steps{"1", "4", "8", "12", "16", "18", "21", "22"});
   // A run that began with other weights measures its update from these, resumed or not.
