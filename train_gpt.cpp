@@ -11,9 +11,11 @@
 #include "data/compare/compare.hpp"
 #include "data/corpus.hpp"
 #include "data/dataset.hpp"
+#include "data/diagnostics.hpp"
 #include "data/evaluate.hpp"
 #include "data/files.hpp"
 #include "data/info.hpp"
+#include "data/init_report.hpp"
 #include "data/interrupt.hpp"
 #include "data/machine.hpp"
 #include "data/options.hpp"
@@ -33,6 +35,7 @@ struct Trainer {
   Moments moments;
   std::vector<int> tokens, targets;  // one micro-batch (B,T)
   CheckpointHeader state;
+  std::unique_ptr<Diagnostics> diagnostics;  // once training begins
 
   Trainer(const Command& c, const TrainOptions& in_force, Dataset d)
       : command(c), o(in_force), data(std::move(d)), model(o.config),
@@ -87,15 +90,18 @@ StepResult train_step(Trainer& t, int64_t step, double lr) {  // step counts fro
     for (int b = 0; b < o.batch; ++b)
       draw_row(&t.tokens[size_t(b) * T], &t.targets[size_t(b) * T], t.data, T, o.data_seed, step, first_row + b);
     const Dropout dropout{o.config.dropout, o.seed, uint64_t(step), first_row};
+    Observer* observer = t.diagnostics && micro + 1 == o.accumulate ? t.diagnostics->observer(step + 1) : nullptr;
     nats += model_loss_and_gradients(t.model, t.activations, {t.tokens.data(), t.targets.data(), o.batch, T}, scale,
-                                     dropout);
+                                     dropout, observer);
     require_finite(nats, "loss", Pass::forward, t.activations.table, t.activations.buffer.get(), step);
   }
   const double norm = gradient_norm(t.model.gradients.get(), t.model.table);
   require_finite(norm, "gradient", Pass::backward, t.model.table, t.model.gradients.get(), step);
+  if (t.diagnostics) t.diagnostics->before_update();
   const float factor = clip_factor(norm, o.clip);
   adamw_step(t.model.weights.get(), t.moments.m.get(), t.moments.v.get(), t.model.gradients.get(), t.model.table,
              o.adamw, static_cast<float>(lr), factor, step + 1);
+  if (t.diagnostics) t.diagnostics->after_update();
   return {nats / static_cast<double>(t.tokens_per_step()), norm, factor < 1};
 }
 
@@ -192,6 +198,7 @@ void print_summary(const Trainer& t, double val_loss) {
 int64_t take_steps(Trainer& t) {
   const bool validates = t.o.eval_every > 0 && !t.data.val.empty();
   Metrics metrics(t.o.out, t.state.step);
+  t.diagnostics = std::make_unique<Diagnostics>(t.o, t.data, t.model, t.activations, t.state.step);
   Progress progress(t.state.step, t.o.steps);
   Utilization utilization(t.model.config);
   int64_t step = t.state.step;
@@ -258,6 +265,7 @@ void run(const Command& command) {
     case Command::Kind::eval: return run_eval(command.eval);
     case Command::Kind::info: return run_info(command);
     case Command::Kind::compare: return run_compare(command);
+    case Command::Kind::init_report: return run_init_report(command);
     case Command::Kind::corpus: return run_corpus(command.corpus);
   }
 }

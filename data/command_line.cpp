@@ -17,6 +17,7 @@ constexpr CommandRow kCommands[] = {
     {"eval", Command::Kind::eval, "loss of a trained model on a text"},
     {"info", Command::Kind::info, "tensors, parameters, memory and a drawing of a model"},
     {"compare", Command::Kind::compare, "train one model for each combination of options and compare them"},
+    {"init-report", Command::Kind::init_report, "gradients and activations of a model before its first step"},
     {"corpus", Command::Kind::corpus, "write a corpus of stories whose exact entropy is known"},
 };
 
@@ -38,6 +39,7 @@ void describe_command(CLI::App& app, Command& c, std::string& config_file) {
       return;
     case Command::Kind::sample: return describe_sample(app, c.sample);
     case Command::Kind::eval: return describe_eval(app, c.eval);
+    case Command::Kind::init_report: return describe_init_report(app, c.train, c.init_report);
     case Command::Kind::corpus: return describe_corpus(app, c.corpus);
   }
 }

@@ -42,15 +42,39 @@ void describe_model(Describe& d, TrainOptions& o) {
   d.open_number("skip-scale", c.skip_scale, 0, 1e3, "factor on the skip path (default: as the placement)");
 }
 
-void describe_training(Describe& d, TrainOptions& o) {
-  const double big = 1e15;
+namespace {
+
+constexpr double big = 1e15;
+
+void describe_data(Describe& d, TrainOptions& o) {
   d.group("Data");
   d.value("data", o.data, "text files, folders, or - for standard input")->expected(1, 1 << 20);
   d.choice("tokenizer", kTextUnits, o.tokenizer, "what a token is; char: Unicode code points");
   d.number("val-fraction", o.val_fraction, 0, .9, "share of the text kept for validation, at its end");
-  d.group("Training");
+}
+
+void describe_batch(Describe& d, TrainOptions& o) {
   d.number("batch", o.batch, 1, 1 << 20, "sequences in a micro-batch (B)");
   d.number("accumulate", o.accumulate, 1, 1 << 20, "micro-batches in a step");
+}
+
+void describe_seeds(Describe& d, TrainOptions& o) {
+  d.number("seed", o.seed, 0, big, "of weights and dropout");
+  d.number("data-seed", o.data_seed, 0, big, "of the batches");
+}
+
+void describe_machine(Describe& d, TrainOptions& o) {
+  d.number("threads", o.threads, 0, 4096, "0: one for every processor");
+  d.choice("matmul", kMatmuls, o.config.matmul, "numbers that matrix products read, all else is float; bf16 is faster where the processor has it");
+  d.flag("recompute", o.config.recompute, "keep less: run each block again before its backward; same bits, more time");
+}
+
+}  // namespace
+
+void describe_training(Describe& d, TrainOptions& o) {
+  describe_data(d, o);
+  d.group("Training");
+  describe_batch(d, o);
   d.number("steps", o.steps, 0, big, "optimizer steps");
   d.number("lr", o.rate.lr, 0, 1e6, "largest learning rate");
   d.open_number("min-lr", o.min_lr, 0, 1e6, "learning rate at the end of the schedule (default: a tenth of --lr)");
@@ -61,16 +85,15 @@ void describe_training(Describe& d, TrainOptions& o) {
   d.number("beta2", o.adamw.beta2, 0, .9999999, "AdamW's memory of their squares");
   d.number("adam-eps", o.adamw.eps, 0, 1, "AdamW's epsilon");
   d.number("clip", o.clip, 0, 1e9, "largest norm of the gradient; 0: never clip");
-  d.number("seed", o.seed, 0, big, "of weights and dropout");
-  d.number("data-seed", o.data_seed, 0, big, "of the batches");
+  describe_seeds(d, o);
   d.group("Run");
-  d.number("threads", o.threads, 0, 4096, "0: one for every processor");
-  d.choice("matmul", kMatmuls, o.config.matmul, "numbers that matrix products read, all else is float; bf16 is faster where the processor has it");
-  d.flag("recompute", o.config.recompute, "keep less: run each block again before its backward; same bits, more time");
+  describe_machine(d, o);
   d.number("eval-every", o.eval_every, 0, big, "steps between validations; 0: never");
   d.number("eval-batches", o.eval_batches, 0, big, "batches in a validation; 0: the whole validation split");
   d.number("sample-every", o.sample_every, 0, big, "steps between samples of text; 0: never");
   d.number("save-every", o.save_every, 0, big, "steps between checkpoints; 0: only at the end");
+  d.number("diagnostics", o.diagnostics, 0, big,
+           "steps between looks inside, written to diagnostics.csv, and one at the first and the last step; 0: never");
   d.value("init-from", o.init_from, "start from the weights of this checkpoint");
 }
 
@@ -129,6 +152,20 @@ void describe_compare(Describe& d, CompareOptions& o) {
   d.number("jobs", o.jobs, 1, 1024, "runs at a time, which share the threads; above 1 no times are reported");
   d.value("baseline", o.baseline, "the cell the others are compared with: placement=pre,norm=layernorm (default: the first)");
   d.number("target", o.target, 0, 1e6, "loss to report the steps and seconds to; 0: the highest a finished run ended with");
+}
+
+void describe_init_report(CLI::App& app, TrainOptions& o, InitReportOptions& report) {
+  app.add_option("--grid", report.grid, "placement=post,pre layers=6,12 seed=1,2: options of the model, batch, "
+                 "accumulate, data-seed, seed")->expected(1, 1 << 20);
+  app.add_option("--out", report.out, "CSV file to write: a row for each statistic");
+  app.add_flag("--force", report.force, "replace FILE if it is there");
+  Describe d(app);
+  describe_model(d, o);
+  describe_data(d, o);
+  d.group("Pass");
+  describe_batch(d, o);
+  describe_seeds(d, o);
+  describe_machine(d, o);
 }
 
 std::vector<Setting> settings_of(TrainOptions& options, CLI::App& app, bool training) {

@@ -152,6 +152,7 @@ void describe_sample(CLI::App& app, SampleOptions& o);
 void describe_eval(CLI::App& app, EvalOptions& o);
 void describe_corpus(CLI::App& app, CorpusOptions& o);
 void describe_compare(Describe& d, CompareOptions& o);
+void describe_init_report(CLI::App& app, TrainOptions& o, InitReportOptions& report);
 
 // All that `train` has, of the model alone where not `training`.
 std::vector<Setting> settings_of(TrainOptions& options, CLI::App& app, bool training = true);

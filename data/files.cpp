@@ -48,6 +48,20 @@ void WholeFile::publish() {
   published_ = true;
 }
 
+GrowingFile::GrowingFile(std::string path, std::string_view start) : path_(std::move(path)) {
+  WholeFile whole(path_);
+  whole.write(start);
+  whole.finish();
+  whole.publish();
+  file_.reset(std::fopen(path_.c_str(), "ab"));
+  if (!file_) fail_file("write", path_, errno);
+}
+
+void GrowingFile::write(std::string_view lines) {
+  const bool written = std::fwrite(lines.data(), 1, lines.size(), file_.get()) == lines.size();
+  if (!written || std::fflush(file_.get()) != 0) fail_file("write", path_, errno);
+}
+
 std::string read_file(const std::string& path) {
   if (path != "-" && fs::is_directory(path)) throw std::runtime_error(path + " is a folder, not a file");
   std::FILE* file = path == "-" ? stdin : std::fopen(path.c_str(), "rb");

@@ -2,6 +2,7 @@
 // Files that are either whole or not there.
 
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,20 @@ class WholeFile {
   std::string path_, partial_;
   std::FILE* file_ = nullptr;
   bool published_ = false;
+};
+
+// A file that grows line by line while a run goes on. It begins with `start`, whatever was there before.
+class GrowingFile {
+ public:
+  GrowingFile(std::string path, std::string_view start);
+  void write(std::string_view lines);  // on its way to the disk when it returns
+
+ private:
+  struct Close {
+    void operator()(std::FILE* f) const { std::fclose(f); }
+  };
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_;
 };
 
 // The whole of a file, or of standard input for "-". Throws std::runtime_error if it cannot be read.

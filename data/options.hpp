@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../layers/config.hpp"
@@ -34,7 +35,7 @@ struct TrainOptions {
   uint64_t seed = 1, data_seed = 1;
   int threads = 0;  // 0: one for every processor
 
-  int64_t eval_every = 300, eval_batches = 50, sample_every = 0, save_every = 300;
+  int64_t eval_every = 300, eval_batches = 50, sample_every = 0, save_every = 300, diagnostics = 0;
   std::string out, init_from;
   bool resume = false, force = false, dry_run = false;
   bool quiet = false;  // no sample and no advice at the end
@@ -68,14 +69,22 @@ struct CompareOptions {
   double target = 0;              // a loss; 0: the highest that a finished run ended with
 };
 
-// What was asked for. `train` also holds the options of compare's cells and of info without a checkpoint.
+struct InitReportOptions {
+  std::vector<std::string> grid;
+  std::string out;
+  bool force = false;
+};
+
+// What was asked for. `train` also holds the options of compare's and init-report's cells and of info without a
+// checkpoint.
 struct Command {
-  enum class Kind { train, sample, eval, info, compare, corpus } kind = Kind::train;
+  enum class Kind { train, sample, eval, info, compare, init_report, corpus } kind = Kind::train;
   std::string program;  // as typed, for the commands that are suggested
   TrainOptions train;
   SampleOptions sample;
   EvalOptions eval;
   CompareOptions compare;
+  InitReportOptions init_report;
   CorpusOptions corpus;
   std::string info_checkpoint;
   bool info_needs_checkpoint = true;  // no model option was given

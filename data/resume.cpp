@@ -15,7 +15,8 @@ Command on_top_of_checkpoint(const Command& command, CheckpointHeader& header) {
     if (now.config.vocab_size == 0) now.config.vocab_size = header.options.config.vocab_size;
     const auto contradictions = differences(
         header.options, now,
-        {"data", "steps", "threads", "recompute", "eval-every", "eval-batches", "sample-every", "save-every"});
+        {"data", "steps", "threads", "recompute", "eval-every", "eval-batches", "sample-every", "save-every",
+         "diagnostics"});
     if (!contradictions.empty())
       throw std::invalid_argument("cannot resume " + o.out + ": " + contradictions[0] +
                                   "; leave the option out, or start a new run");

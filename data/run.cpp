@@ -1,6 +1,5 @@
 #include "run.hpp"
 
-#include <cerrno>
 #include <cmath>
 #include <filesystem>
 #include <sstream>
@@ -63,7 +62,7 @@ std::string find_checkpoint(const std::string& file_or_run) {
 void prepare_run_directory(const std::string& directory, bool replace) {
   std::error_code error;
   const fs::path path(directory);
-  for (const char* name : {kLastCheckpoint, kBestCheckpoint, "metrics.csv", "config.toml", kOutcome}) {
+  for (const char* name : {kLastCheckpoint, kBestCheckpoint, "metrics.csv", "diagnostics.csv", "config.toml", kOutcome}) {
     if (!fs::exists(path / name)) continue;
     if (!replace)
       throw std::runtime_error(directory + " already holds a run: --resume goes on with it, --force replaces it");
@@ -109,19 +108,20 @@ void remove_outcome(const std::string& directory) {
   fs::remove(directory + "/" + kOutcome, not_there);
 }
 
-namespace {
-
-constexpr const char* kColumns =
-    "step,tokens,elapsed_s,train_loss,val_loss,val_bpb,lr,grad_norm,clipped,step_ms,tokens_per_second\n";
-
-std::string field(double x) {
+std::string csv_number(double x) {
   char text[32];
   std::snprintf(text, sizeof text, "%.9g", x);
   return std::isnan(x) ? "" : text;
 }
 
+namespace {
+
+constexpr const char* kColumns =
+    "step,tokens,elapsed_s,train_loss,val_loss,val_bpb,lr,grad_norm,clipped,step_ms,tokens_per_second\n";
+
 // The header and the rows 1 ... last_step of a metrics file, up to the first that is out of order.
 std::string rows_up_to(const std::string& path, int64_t last_step) {
+  if (last_step == 0 || !fs::exists(path)) return kColumns;
   std::istringstream file(read_file(path));
   std::string kept, line;
   std::getline(file, line);
@@ -134,21 +134,14 @@ std::string rows_up_to(const std::string& path, int64_t last_step) {
 
 }  // namespace
 
-Metrics::Metrics(const std::string& directory, int64_t last_step) : path_(directory + "/metrics.csv") {
-  const std::string kept = last_step > 0 && fs::exists(path_) ? rows_up_to(path_, last_step) : kColumns;
-  WholeFile start(path_);
-  start.write(kept);
-  start.finish();
-  start.publish();
-  file_.reset(std::fopen(path_.c_str(), "ab"));
-  if (!file_) fail_file("write", path_, errno);
-}
+Metrics::Metrics(const std::string& directory, int64_t last_step)
+    : file_(directory + "/metrics.csv", rows_up_to(directory + "/metrics.csv", last_step)) {}
 
 void Metrics::write(const MetricsRow& r) {
-  const int written = std::fprintf(file_.get(), "%lld,%lld,%.3f,%s,%s,%s,%s,%s,%d,%.3f,%.0f\n",
-                                   static_cast<long long>(r.step), static_cast<long long>(r.tokens), r.elapsed_s,
-                                   field(r.train_loss).c_str(), field(r.val_loss).c_str(), field(r.val_bpb).c_str(),
-                                   field(r.lr).c_str(), field(r.grad_norm).c_str(), r.clipped ? 1 : 0, r.step_ms,
-                                   r.tokens_per_second);
-  if (written < 0 || std::fflush(file_.get()) != 0) fail_file("write", path_, errno);
+  char line[512];
+  std::snprintf(line, sizeof line, "%lld,%lld,%.3f,%s,%s,%s,%s,%s,%d,%.3f,%.0f\n", static_cast<long long>(r.step),
+                static_cast<long long>(r.tokens), r.elapsed_s, csv_number(r.train_loss).c_str(),
+                csv_number(r.val_loss).c_str(), csv_number(r.val_bpb).c_str(), csv_number(r.lr).c_str(),
+                csv_number(r.grad_norm).c_str(), r.clipped ? 1 : 0, r.step_ms, r.tokens_per_second);
+  file_.write(line);
 }

@@ -2,12 +2,11 @@
 // The run directory: config.toml, metrics.csv, checkpoint.bin, best.bin, and outcome.json when the run is over.
 
 #include <cstdint>
-#include <cstdio>
 #include <limits>
-#include <memory>
 #include <optional>
 #include <string>
 
+#include "files.hpp"
 #include "options.hpp"
 
 // In a run's directory: the newest state, and the weights of the lowest validation loss so far.
@@ -41,7 +40,10 @@ void write_outcome(const std::string& directory, const RunOutcome& outcome);
 std::optional<RunOutcome> read_outcome(const std::string& directory);  // none where the run is not over
 void remove_outcome(const std::string& directory);
 
-// One line of metrics.csv; NaN is written as nothing.
+// A number in a CSV file: nine significant digits, and nothing for NaN.
+std::string csv_number(double x);
+
+// One line of metrics.csv.
 struct MetricsRow {
   int64_t step = 0, tokens = 0;
   double elapsed_s = 0, train_loss = 0;
@@ -58,9 +60,5 @@ class Metrics {
   void write(const MetricsRow& row);
 
  private:
-  struct Close {
-    void operator()(std::FILE* f) const { std::fclose(f); }
-  };
-  std::string path_;
-  std::unique_ptr<std::FILE, Close> file_;
+  GrowingFile file_;
 };

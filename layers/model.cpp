@@ -148,9 +148,13 @@ double sum(const float* x, int n) {
 
 }  // namespace
 
+const float* model_features(const Model& model, const Activations& a, const Batch& batch) {
+  return forward(model, a, batch.tokens, block_context(model, batch.B, batch.T, {}), nullptr);
+}
+
 double model_loss(const Model& model, const Activations& a, const Batch& batch) {
   const int N = batch.B * batch.T;
-  const float* h = forward(model, a, batch.tokens, block_context(model, batch.B, batch.T, {}), nullptr);
+  const float* h = model_features(model, a, batch);
   classifier(a.losses, nullptr, nullptr, h, classifier_weight(model), batch.targets, 1, a.logits, N,
              model.config.channels, model.config.vocab_size, model.config.matmul);
   return sum(a.losses, N);
@@ -159,7 +163,7 @@ double model_loss(const Model& model, const Activations& a, const Batch& batch) 
 // ---- backward --------------------------------------------------------------------------------------------
 
 double model_loss_and_gradients(Model& model, const Activations& a, const Batch& batch, float scale,
-                                const Dropout& dropout) {
+                                const Dropout& dropout, Observer* observer) {
   const Config& config = model.config;
   const int B = batch.B, T = batch.T, N = B * T, C = config.channels;
   BlockContext context = block_context(model, B, T, dropout);
@@ -168,10 +172,12 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
   float* d = a.d;  // the gradient of the stream, from the classifier down to the embedding
   classifier(a.losses, d, model.g.head ? model.g.head : model.g.token, h, classifier_weight(model), batch.targets,
              scale, a.logits, N, C, config.vocab_size, config.matmul);
+  if (observer) observer->outside(a, input_of(a, config.n_layer), B, T);
   norm_backward(d, model.g.final_norm, d, input_of(a, config.n_layer), a.final_norm, model.p.final_norm, N, C);
   for (int l = config.n_layer - 1; l >= 0; --l) {
     context.layer = l;
     if (config.recompute) block_forward(a.blocks[l], a.scratch, input_of(a, l), model.p.blocks[l], context);
+    if (observer) observer->block(l, input_of(a, l), a.blocks[l], d, B, T);
     block_backward(d, a.scratch, model.g.blocks[l], input_of(a, l), a.blocks[l], model.p.blocks[l], context);
   }
   dropout_apply(d, dropout, 0, DropoutSite::embedding, B, T, C);

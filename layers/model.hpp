@@ -64,9 +64,21 @@ struct Batch {
 // Sum of the losses of all counted targets, in nats.
 double model_loss(const Model& model, const Activations& activations, const Batch& batch);
 
-// The same, and its gradients: model.gradients += scale · d(sum of losses). Dropout acts here only.
+// What the classifier reads, (N,C); it lies in the activations.
+const float* model_features(const Model& model, const Activations& activations, const Batch& batch);
+
+// Looks on while a training pass goes backward; changes nothing.
+struct Observer {
+  virtual ~Observer() = default;
+  // Before the backward of block `layer`: its input x (N,C), all it saved, and dy (N,C), the gradient of its output.
+  virtual void block(int layer, const float* x, const BlockSaved& saved, const float* dy, int B, int T) = 0;
+  // Once: the embedding's norm and the final norm, whose input is y (N,C) of the last block.
+  virtual void outside(const Activations& activations, const float* y, int B, int T) = 0;
+};
+
+// The loss again, and its gradients: model.gradients += scale · d(sum of losses). Dropout acts here only.
 double model_loss_and_gradients(Model& model, const Activations& activations, const Batch& batch, float scale,
-                                const Dropout& dropout);
+                                const Dropout& dropout, Observer* observer = nullptr);
 
 // Keys and values of all layers, for one sequence of up to `context` tokens.
 struct ModelCache {

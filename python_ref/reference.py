@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 
 from config import Config
-from layers import activation, attention, cross_entropy, embedding, linear
+from layers import activation, attention, cross_entropy, diagnostics, embedding, linear
 from layers import model, norm, optimizer, position, residual
 from layers.parameters import Parameters
 
@@ -414,11 +414,36 @@ def model_cases(out):
     print(f"model: smallest gradient beside its uncancelled terms: {faintest[0]:.1e} ({faintest[1]})")
 
 
+def diagnostics_cases(out):
+    """What is seen inside some of these models in their first step. A gradient that is zero has no row."""
+    names = [f"{placement}-layernorm-gpt" for placement in residual.PLACEMENTS]
+    for name in names + ["sandwich-rmsnorm-llama", "post-relu-no-position-embedding-norm"]:
+        file = out / "model" / name
+        about = json.loads(Path(f"{file}.json").read_text())
+        c = Config.from_options(about["config"])
+        values, at, p = np.load(f"{file}.params.npy"), 0, Parameters()
+        for row in about["tensors"]:
+            size = math.prod(row["shape"])
+            p[row["name"]] = torch.tensor(values[at : at + size].reshape(row["shape"]), dtype=torch.float64)
+            p[row["name"]].requires_grad_()
+            at += size
+        batch = torch.from_numpy(np.load(f"{file}.tokens.npy")[0])
+        zero = [tuple(n.split(".", 2)[1:]) for n in about["zero"]]
+        rows = [
+            {"layer": layer, "part": part, "what": what, "value": value}
+            for layer, part, what, value in diagnostics.look_inside(p, c, batch[:, :-1], batch[:, 1:])
+            if what != "grad_norm" or (str(layer), part) not in zero
+        ]
+        case = Case(out, "diagnostics", name)
+        lines = ",\n  ".join(json.dumps(row) for row in rows)
+        Path(f"{case.path}.json").write_text('{\n "rows": [\n  ' + lines + "\n ]\n}\n")
+
+
 WRITERS = {
     "embedding": embedding_cases, "position": position_cases, "norm": norm_cases, "linear": linear_cases,
     "linear_bf16": linear_bf16_cases,
     "attention": attention_cases, "activation": activation_cases, "cross_entropy": cross_entropy_cases,
-    "optimizer": optimizer_cases, "model": model_cases,
+    "optimizer": optimizer_cases, "model": model_cases, "diagnostics": diagnostics_cases,
 }  # fmt: skip
 
 

@@ -1,16 +1,9 @@
 #include "layers/model.hpp"
 
-#include <fstream>
-#include <nlohmann/json.hpp>
-
-#include "check.hpp"
-#include "layers/cross_entropy.hpp"
 #include "layers/optimizer.hpp"
-#include "reference.hpp"
+#include "model_case.hpp"
 
 namespace {
-
-using nlohmann::json;
 
 // At most a few times the worst error measured with AVX-512, AVX2 and SSE. Some of the random models are
 // badly conditioned: PyTorch's own float32 misses a gradient of theirs by 9.5e-6, and ten losses by 1.7e-6.
@@ -24,61 +17,6 @@ constexpr double kSums = 5e-7;       // 1.8e-7: the same sums in another order
 std::span<const float> row(const Buffer& buffer, const TensorSpec& spec) {
   return {&buffer[spec.offset], spec.size()};
 }
-
-// ---- references ------------------------------------------------------------------------------------------
-
-Config config_of(const json& j) {
-  Config c;
-  c.placement = j["placement"];
-  c.norm = value_of(kNormKinds, "norm", std::string(j["norm"]));
-  c.norm_eps = j["norm-eps"];
-  c.norm_bias = bool(j["norm-bias"]), c.final_norm = bool(j["final-norm"]),
-  c.embedding_norm = j["embedding-norm"];
-  c.n_layer = j["layers"], c.n_head = j["heads"], c.kv_heads = j["kv-heads"], c.head_dim = j["head-dim"];
-  c.channels = j["channels"], c.hidden = j["hidden"], c.context = j["context"],
-  c.vocab_size = j["vocab-size"];
-  c.position = value_of(kPositions, "position", std::string(j["position"]));
-  c.activation = value_of(kActivations, "activation", std::string(j["activation"]));
-  c.bias = j["bias"], c.tied = j["tied"];
-  return c;
-}
-
-// One case of test/reference/model: a model with PyTorch's weights, and its batches.
-struct Case {
-  std::string name;
-  Reference reference{"model", name};
-  json expected = json::parse(std::ifstream(reference.json_path()));
-  Model model{config_of(expected["config"])};
-  std::vector<int> tokens, targets;  // of all steps
-  int B = 3, T = int(reference.ints("tokens").size()) / 10 / 3 - 1;
-  Activations activations = allocate_activations(model.config, B, T, true);
-
-  explicit Case(const std::string& n) : name(n) {
-    const std::vector<int> all = reference.ints("tokens");  // (10,B,T+1)
-    for (size_t i = 0; i < all.size(); ++i) {
-      if (int(i % (T + 1)) < T) tokens.push_back(all[i]);
-      if (i % (T + 1) > 0) targets.push_back(all[i]);
-    }
-    const std::vector<float> params = reference.floats("params");
-    size_t at = 0;
-    for (const TensorSpec& spec : model.table) {
-      REQUIRE(at + spec.size() <= params.size());
-      std::copy_n(&params[at], spec.size(), &model.weights[spec.offset]);
-      at += spec.size();
-    }
-    REQUIRE(at == params.size());
-  }
-
-  Batch batch(int step) const { return {&tokens[step * B * T], &targets[step * B * T], B, T}; }
-
-  // Gradients of the mean loss of a step's batch, and that loss.
-  double loss_and_gradients(int step) {
-    std::fill_n(model.gradients.get(), model.floats, 0.f);
-    int counted = 0;
-    for (int i = 0; i < B * T; ++i) counted += batch(step).targets[i] != kIgnore;
-    return model_loss_and_gradients(model, activations, batch(step), 1.f / counted, {}) / counted;
-  }
-};
 
 // ---- models of our own -----------------------------------------------------------------------------------
 
@@ -128,7 +66,7 @@ TEST_CASE("our table of tensors is PyTorch's", "[model]") {
 
 TEST_CASE("loss and every gradient of the model agree with PyTorch", "[model]") {
   for (const std::string& name : Reference::cases("model")) {
-    Case c(name);
+    ModelCase c(name);
     const double loss = c.loss_and_gradients(0), want = c.expected["loss"];
     check_error("model loss/" + name, std::abs(loss / want - 1), kLoss);
     const std::vector<double> grads = c.reference.doubles("grads");
@@ -150,7 +88,7 @@ TEST_CASE("loss and every gradient of the model agree with PyTorch", "[model]") 
 
 TEST_CASE("ten steps of AdamW with clipping agree with PyTorch", "[model][optimizer]") {
   for (const std::string& name : Reference::cases("model")) {
-    Case c(name);
+    ModelCase c(name);
     const json& adam = c.expected["adam"];
     const AdamW options{adam["beta1"], adam["beta2"], adam["eps"], adam["weight-decay"]};
     std::vector<float> m(c.model.floats), v(c.model.floats);

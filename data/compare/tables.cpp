@@ -7,6 +7,7 @@
 
 #include "../files.hpp"
 #include "../progress.hpp"
+#include "../run.hpp"
 
 namespace {
 
@@ -19,7 +20,7 @@ std::string field(const std::string& text) {
   return quoted + '"';
 }
 
-std::string field(double x) { return std::isnan(x) ? "" : format("%.9g", x); }
+std::string field(double x) { return csv_number(x); }
 std::string field(int64_t n) { return std::to_string(n); }
 
 // A file whose rows are lists of fields.

@@ -1,0 +1,95 @@
+#include "diagnostics.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include "checkpoint.hpp"
+#include "run.hpp"
+
+void sort_by_layer(Statistics& rows) {
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.layer < b.layer; });
+}
+
+std::string csv_row(const Statistic& s) {
+  const std::string layer = s.layer == kOutside ? "" : std::to_string(s.layer);
+  return layer + "," + s.part + "," + s.what + "," + csv_number(s.value) + "\n";
+}
+
+namespace {
+
+// The rows of the steps up to `last_step`; the last line may be torn.
+std::string rows_up_to(const std::string& path, int64_t last_step) {
+  std::string kept = "step,layer,part,what,value\n", line;
+  if (last_step == 0 || !std::filesystem::exists(path)) return kept;
+  std::istringstream file(read_file(path));
+  std::getline(file, line);
+  while (std::getline(file, line) && !file.eof() && std::atoll(line.c_str()) <= last_step) kept += line + "\n";
+  return kept;
+}
+
+// What a resumed run began with.
+Model initial_model(const TrainOptions& options, const Config& config) {
+  Model model(config, false);
+  if (options.init_from.empty()) {
+    initialise(model, options.seed);
+  } else {
+    load_checkpoint(find_checkpoint(options.init_from), model, nullptr);
+  }
+  return model;
+}
+
+}  // namespace
+
+Diagnostics::Diagnostics(const TrainOptions& options, const Dataset& data, const Model& model,
+                         const Activations& activations, int64_t last_step)
+    : options_(options), model_(model), activations_(activations), pass_(model) {
+  const std::string path = options.out + "/diagnostics.csv";
+  if (options.diagnostics > 0 || std::filesystem::exists(path))
+    file_ = std::make_unique<GrowingFile>(path, rows_up_to(path, last_step));
+  if (options.diagnostics == 0) return;
+
+  before_ = allocate(model.floats);
+  const int B = options.batch, T = model.config.context;
+  tokens_.resize(size_t(B) * T), targets_.resize(tokens_.size());
+  if (data.val.empty()) {
+    for (int b = 0; b < B; ++b)
+      draw_row(&tokens_[size_t(b) * T], &targets_[size_t(b) * T], data, T, options.data_seed, 0, b);
+  } else {
+    fill_windows(tokens_.data(), targets_.data(), data, data.val, 0, B, T);
+  }
+  const float* h = last_step == 0 ? model_features(model, activations, probe())
+                                  : model_features(initial_model(options, model.config), activations, probe());
+  start_.assign(h, h + tokens_.size() * model.config.channels);
+}
+
+bool Diagnostics::due(int64_t step) const {
+  const int64_t every = options_.diagnostics;
+  return every > 0 && (step == 1 || step % every == 0 || step == options_.steps);
+}
+
+Observer* Diagnostics::observer(int64_t step) {
+  step_ = due(step) ? step : 0;
+  pass_.rows.clear();
+  return step_ > 0 ? &pass_ : nullptr;
+}
+
+void Diagnostics::before_update() {
+  if (step_ == 0) return;
+  add_tensor_statistics(pass_.rows, model_);
+  std::copy_n(model_.weights.get(), model_.floats, before_.get());
+  const Batch batch = probe();
+  const float* h = model_features(model_, activations_, batch);
+  const double update =
+      model_update(h, start_.data(), batch.targets, batch.B * batch.T, model_.config.channels);
+  pass_.rows.push_back({kOutside, "model", "update", update});
+}
+
+void Diagnostics::after_update() {
+  if (step_ == 0) return;
+  add_update_ratios(pass_.rows, model_, before_.get());
+  sort_by_layer(pass_.rows);
+  std::string lines;
+  for (const Statistic& row : pass_.rows) lines += std::to_string(step_) + "," + csv_row(row);
+  file_->write(lines);
+}

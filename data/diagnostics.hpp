@@ -1,0 +1,47 @@
+#pragma once
+// diagnostics.csv of a run: step,layer,part,what,value (layers/diagnostics.hpp says what there is).
+//
+// The rows of step k belong to the pass whose loss is row k of metrics.csv, on the weights before update k: step 1
+// shows the initial weights. With micro-batches, activations and the stream's gradient are those of the last one.
+
+#include <memory>
+
+#include "../layers/diagnostics.hpp"
+#include "dataset.hpp"
+#include "files.hpp"
+#include "options.hpp"
+
+// In the order of the layers; what is in no layer comes first.
+void sort_by_layer(Statistics& rows);
+
+// "0,stream,rms,1.25\n"
+std::string csv_row(const Statistic& statistic);
+
+class Diagnostics {
+ public:
+  // Rows beyond `last_step` are dropped. Where it is 0, the model has its initial weights. Keeps references to all
+  // but the data.
+  Diagnostics(const TrainOptions& options, const Dataset& data, const Model& model, const Activations& activations,
+              int64_t last_step);
+
+  // Around each step, counted from 1: what looks on during the (last) pass, null where no look is due; then before
+  // and after the update. The former writes over the activations.
+  Observer* observer(int64_t step);
+  void before_update();
+  void after_update();
+
+ private:
+  bool due(int64_t step) const;
+
+  const TrainOptions& options_;
+  const Model& model_;
+  const Activations& activations_;
+  std::unique_ptr<GrowingFile> file_;  // none where there is nothing to write, and never was
+  int64_t step_ = 0;                   // that is looked at; 0: none
+  PassStatistics pass_;
+  Buffer before_;                      // the weights before the update
+  std::vector<int> tokens_, targets_;  // the fixed batch of `update`: the first of the validation
+  std::vector<float> start_;           // (N,C) what the classifier read there at the start
+
+  Batch probe() const { return {tokens_.data(), targets_.data(), options_.batch, model_.config.context}; }
+};

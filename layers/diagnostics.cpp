@@ -1,0 +1,287 @@
+#include "diagnostics.hpp"
+
+#include <cmath>
+
+#include "cross_entropy.hpp"
+#include "gemm.hpp"
+#include "parallel.hpp"
+#include "simd.hpp"
+
+using simd::all;
+using simd::Half;
+using simd::Halves;
+using simd::load;
+using simd::sweep;
+using simd::Vec;
+
+// ---- sums ------------------------------------------------------------------------------------------------
+
+namespace {
+
+// f(begin, end) of fixed chunks of [0, n), added up in their order.
+template <class Sums, class F>
+Sums sum_chunks(size_t n, F f) {
+  constexpr size_t kChunk = 1 << 13;
+  const int chunks = static_cast<int>((n + kChunk - 1) / kChunk);
+  std::vector<Sums> parts(chunks);
+  parallel_for(chunks, 1, kChunk, [&](int begin, int end) {
+    for (int i = begin; i < end; ++i) parts[i] = f(i * kChunk, std::min(n, (i + 1) * kChunk));
+  });
+  Sums sums;
+  for (const Sums& part : parts) sums += part;
+  return sums;
+}
+
+struct Powers {  // of the elements: their sum, Σx² and max |x|; or Σd² and Σd⁴ of their distances d from the mean
+  double first = 0, second = 0, fourth = 0, top = 0;
+
+  void operator+=(const Powers& o) {
+    first += o.first, second += o.second, fourth += o.fourth;
+    top = std::max(top, o.top);
+  }
+};
+
+// x(i, lanes, fill): the elements from i on, `fill` beyond the last.
+template <class Load>
+Powers powers_of(size_t n, Load x) {
+  return sum_chunks<Powers>(n, [&](size_t begin, size_t end) {
+    Half first = {}, second = {};
+    Vec top = {};
+    sweep(static_cast<int>(end - begin), [&](int i, int lanes) {
+      const Vec v = x(begin + i, lanes, 0.f);
+      const Halves h = simd::widen(v);
+      first += h.low + h.high;
+      second += h.low * h.low + h.high * h.high;
+      top = simd::max(v < 0.f ? -v : v, top);
+    });
+    return Powers{simd::sum(first), simd::sum(second), 0, static_cast<double>(simd::max(top))};
+  });
+}
+
+template <class Load>
+Powers central_powers_of(size_t n, float mean, Load x) {
+  const double centre = static_cast<double>(mean);
+  return sum_chunks<Powers>(n, [&](size_t begin, size_t end) {
+    Half second = {}, fourth = {};
+    sweep(static_cast<int>(end - begin), [&](int i, int lanes) {
+      const Halves h = simd::widen(x(begin + i, lanes, mean));
+      for (const Half d : {h.low - centre, h.high - centre}) {
+        second += d * d;
+        fourth += d * d * d * d;
+      }
+    });
+    return Powers{0, simd::sum(second), simd::sum(fourth), 0};
+  });
+}
+
+template <class Load>
+Distribution distribution(size_t n, Load x) {
+  const double count = static_cast<double>(n);
+  const Powers raw = powers_of(n, x), central = central_powers_of(n, static_cast<float>(raw.first / count), x);
+  const double kurtosis = central.fourth / (central.second * central.second) * count - 3;
+  return {std::sqrt(raw.second / count), std::isnan(raw.second) ? raw.second : raw.top, kurtosis};
+}
+
+template <class Load>
+double norm_of(size_t n, Load x) {
+  return std::sqrt(powers_of(n, x).second);
+}
+
+auto elements(const float* x) {
+  return [x](size_t i, int lanes, float fill) { return load(x + i, lanes, fill); };
+}
+
+// a − scale·b
+auto difference(const float* a, float scale, const float* b) {
+  return [=](size_t i, int lanes, float fill) { return load(a + i, lanes, fill) - scale * load(b + i, lanes); };
+}
+
+void add(Statistics& rows, int layer, const std::string& part, const char* what, double value) {
+  if (!std::isnan(value)) rows.push_back({layer, part, what, value});
+}
+
+}  // namespace
+
+Distribution distribution_of(const float* x, size_t n) { return distribution(n, elements(x)); }
+
+// ---- attention -------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr int kTile = 64;  // queries and keys in a tile of the scores
+
+struct HeadSums {
+  double entropy = 0;  // sum over its rows
+  float top = -INFINITY;
+};
+
+// −Σ P log P over `seen` scores of a row, P = exp(scale·s − lse).
+double entropy_of(const float* s, float scale, float lse, int seen) {
+  Vec sum = {};
+  sweep(seen, [&](int j, int lanes) {
+    const Vec log_p = simd::max(all(-104.f), load(s + j, lanes, -INFINITY) * scale - lse);  // below, P is 0 in float
+    sum -= simd::exp(log_p) * log_p;
+  });
+  return simd::sum(sum);
+}
+
+float largest(const float* s, int n) {
+  Vec top = all(s[0]);
+  sweep(n, [&](int j, int lanes) { top = simd::max(load(s + j, lanes, s[0]), top); });
+  return simd::max(top);
+}
+
+// One head of one sequence: rows of q and k `stride` apart, lse (T).
+HeadSums head_sums(const float* q, const float* k, size_t stride, const float* lse, int T, int D) {
+  alignas(64) float s[kTile * kTile];
+  const float scale = 1 / std::sqrt(static_cast<float>(D));
+  HeadSums sums;
+  for (int q0 = 0; q0 < T; q0 += kTile)
+    for (int k0 = 0; k0 <= q0; k0 += kTile) {
+      const int queries = std::min(kTile, T - q0), keys = std::min(kTile, T - k0);
+      gemm_serial(s, kTile, {q + q0 * stride, stride, 1}, {k + k0 * stride, 1, stride}, queries, keys, D, false);
+      for (int i = 0; i < queries; ++i) {
+        const int at = q0 + i, seen = std::min(keys, at - k0 + 1);
+        sums.top = std::max(sums.top, scale * largest(s + i * kTile, seen));
+        if (at > 0) sums.entropy += entropy_of(s + i * kTile, scale, lse[at], seen) / std::log(at + 1.0);
+      }
+    }
+  return sums;
+}
+
+}  // namespace
+
+AttentionStatistics attention_statistics(const float* qkv, const float* lse, const AttentionShape& shape) {
+  const int T = shape.T, H = shape.n_head, D = shape.head_dim, group = H / shape.kv_heads;
+  const size_t stride = shape.qkv_width();
+  std::vector<HeadSums> heads(static_cast<size_t>(shape.B) * H);
+  parallel_tasks(shape.B * H, [&](int task) {
+    const int b = task / H, h = task % H;
+    const float* rows = qkv + static_cast<size_t>(b) * T * stride;
+    const float *q = rows + h * D, *k = rows + (H + h / group) * D;
+    heads[task] = head_sums(q, k, stride, lse + static_cast<size_t>(task) * T, T, D);
+  });
+  HeadSums total;
+  for (const HeadSums& head : heads) {
+    total.entropy += head.entropy;
+    total.top = std::max(total.top, head.top);
+  }
+  return {total.entropy / (static_cast<double>(heads.size()) * (T - 1)), static_cast<double>(total.top)};
+}
+
+// ---- during the pass -------------------------------------------------------------------------------------
+
+void PassStatistics::norm(int layer, const std::string& name, const Distribution& before, const Distribution& after) {
+  add(rows, layer, name, "rms_before", before.rms);
+  add(rows, layer, name, "max_before", before.max);
+  add(rows, layer, name, "kurtosis_before", before.kurtosis);
+  add(rows, layer, name, "rms_after", after.rms);
+  add(rows, layer, name, "max_after", after.max);
+  add(rows, layer, name, "kurtosis_after", after.kurtosis);
+}
+
+// y = norm_sum(s), s = skip·x + norm_out(f), f = F(norm_in(x))
+void PassStatistics::branch(int layer, const std::string& name, const float* x, const float* f, const float* y,
+                            const BranchSaved& saved, const Branch& p, size_t n) {
+  const float* s = p.norm_sum.present() ? saved.s : y;
+  const Distribution in = distribution_of(x, n), added = distribution(n, difference(s, p.skip, x));
+  if (p.norm_in.present()) norm(layer, name + ".norm_in", in, distribution_of(saved.u, n));
+  if (p.norm_out.present()) norm(layer, name + ".norm_out", distribution_of(f, n), added);
+  if (p.norm_sum.present()) norm(layer, name + ".norm_sum", distribution_of(s, n), distribution_of(y, n));
+  const double skipped = static_cast<double>(p.skip) * in.rms;
+  add(rows, layer, name, "branch_ratio", skipped > 0 ? added.rms / skipped : NAN);
+}
+
+void PassStatistics::block(int layer, const float* x, const BlockSaved& saved, const float* dy, int B, int T) {
+  const Config& config = model_.config;
+  const Block& p = model_.p.blocks[layer];
+  const size_t n = static_cast<size_t>(B) * T * config.channels;
+  branch(layer, "attention", x, saved.attention_f, saved.middle, saved.attention, p.attention, n);
+  const AttentionStatistics attention =
+      attention_statistics(saved.qkv, saved.lse, {B, T, config.n_head, config.kv_heads, config.head_dim});
+  add(rows, layer, "attention", "entropy", attention.entropy);
+  add(rows, layer, "attention", "max_logit", attention.max_logit);
+  branch(layer, "ffn", saved.middle, saved.ffn_f, saved.y, saved.ffn, p.ffn, n);
+  const Distribution y = distribution_of(saved.y, n);
+  add(rows, layer, "stream", "rms", y.rms);
+  add(rows, layer, "stream", "max", y.max);
+  add(rows, layer, "stream", "kurtosis", y.kurtosis);
+  add(rows, layer, "stream", "grad_norm", norm_of(n, elements(dy)));
+}
+
+void PassStatistics::outside(const Activations& a, const float* y, int B, int T) {
+  const size_t n = static_cast<size_t>(B) * T * model_.config.channels;
+  if (model_.p.embedding_norm.present())
+    norm(kOutside, "embedding.norm", distribution_of(a.embedded, n), distribution_of(a.x, n));
+  if (model_.p.final_norm.present()) norm(kOutside, "final_norm", distribution_of(y, n), distribution_of(a.final, n));
+}
+
+// ---- tensors ---------------------------------------------------------------------------------------------
+
+namespace {
+
+// "block.3.ffn.up.weight": layer 3, part "ffn.up.weight".
+struct Place {
+  int layer = kOutside;
+  std::string part;
+
+  explicit Place(const std::string& tensor) : part(tensor) {
+    if (!tensor.starts_with("block.")) return;
+    size_t digits = 0;
+    layer = std::stoi(tensor.substr(6), &digits);
+    part = tensor.substr(6 + digits + 1);
+  }
+};
+
+void add_gain_statistics(Statistics& rows, const Place& place, const float* gain, int C) {
+  const std::string norm = place.part.substr(0, place.part.rfind('.'));
+  const Powers powers = powers_of(C, elements(gain));
+  const auto [min, max] = std::minmax_element(gain, gain + C);
+  add(rows, place.layer, norm, "gain_mean", powers.first / C);
+  add(rows, place.layer, norm, "gain_min", static_cast<double>(*min));
+  add(rows, place.layer, norm, "gain_max", static_cast<double>(*max));
+  add(rows, place.layer, norm, "gain_rms", std::sqrt(powers.second / C));
+}
+
+}  // namespace
+
+void add_tensor_statistics(Statistics& rows, const Model& model) {
+  for (const TensorSpec& spec : model.table) {
+    if (!spec.trained) continue;
+    const Place place(spec.name);
+    const double norm = norm_of(spec.size(), elements(model.gradients.get() + spec.offset));
+    add(rows, place.layer, place.part, "grad_norm", norm);
+    if (spec.name.ends_with(".gain"))
+      add_gain_statistics(rows, place, model.weights.get() + spec.offset, spec.shape[0]);
+  }
+}
+
+void add_update_ratios(Statistics& rows, const Model& model, const float* before) {
+  for (const TensorSpec& spec : model.table) {
+    if (!spec.trained) continue;
+    const Place place(spec.name);
+    const float *was = before + spec.offset, *is = model.weights.get() + spec.offset;
+    const double size = norm_of(spec.size(), elements(was));
+    const double ratio = size > 0 ? norm_of(spec.size(), difference(is, 1, was)) / size : NAN;
+    add(rows, place.layer, place.part, "update_ratio", ratio);
+  }
+}
+
+double model_update(const float* h, const float* h0, const int* targets, int N, int C) {
+  std::vector<double> lengths(N);
+  parallel_for(N, 1, C, [&](int begin, int end) {
+    for (int n = begin; n < end; ++n) {
+      const size_t row = static_cast<size_t>(n) * C;
+      double squares = 0;
+      for (size_t i = row; i < row + C; ++i) squares += std::pow(static_cast<double>(h[i]) - h0[i], 2);
+      lengths[n] = targets[n] == kIgnore ? 0 : std::sqrt(squares);
+    }
+  });
+  double sum = 0;
+  int counted = 0;
+  for (int n = 0; n < N; ++n) {
+    sum += lengths[n];
+    counted += targets[n] != kIgnore;
+  }
+  return sum / counted;
+}

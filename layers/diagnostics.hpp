@@ -1,0 +1,74 @@
+#pragma once
+// What a training pass looks like inside, layer by layer: sizes of gradients, of the stream and of what each norm
+// reads and writes, how sharp attention is, how far an update goes. A number is a row: layer, part, what, value.
+//
+//   part            what           value
+//   a tensor        grad_norm      ‖∂L/∂w‖ (Frobenius), of the gradients of all micro-batches together. With many of
+//                                  them it is the norm of the expected gradient (Xiong et al. 2020, arXiv 2002.04745)
+//                   update_ratio   ‖w' − w‖ / ‖w‖, w' the tensor after the step, decay included; none where w = 0
+//   stream          grad_norm      ‖∂L/∂y‖, y (N,C) the block's output, L the mean loss, before clipping
+//                   rms            √mean(y²) over all elements
+//                   max            max |y|
+//                   kurtosis       mean((y − μ)⁴) / mean((y − μ)²)² − 3: 0 for normal numbers, large with outliers
+//   a norm          rms_before, max_before, kurtosis_before: the same of its input; ..._after: of its output
+//                   gain_mean, gain_min, gain_max, gain_rms
+//   attention, ffn  branch_ratio   rms(branch as it is added) / rms(skip·x)
+//   attention       entropy        mean over rows and heads of −Σⱼ P[t,j] log P[t,j] / log t, t ≥ 2 the number of keys
+//                                  that row sees: 1 is even attention, 0 a single key. −Σ P log P: Zhai et al. 2023,
+//                                  arXiv 2303.06296; divided by log t so that short and long rows count alike
+//                   max_logit      largest q·k/√D that softmax reads (its growth: Wortsman et al. 2023,
+//                                  arXiv 2309.14322)
+//   model           update         mean over tokens of ‖h(x,θ) − h(x,θ₀)‖, h what the classifier reads, x a fixed
+//                                  batch (‖F(x,θᵢ) − F(x,θ₀)‖ of DeepNet, Wang et al. 2022, arXiv 2203.00555)
+//
+// Norms see what dropout left; the output of the embedding's norm is read behind the embedding's dropout. What
+// norm_out writes is s − skip·x. Sums are taken in double, over fixed chunks in a fixed order. A value that does not
+// exist (the kurtosis of a constant) has no row.
+
+#include "model.hpp"
+
+struct Statistic {
+  int layer;  // kOutside: in no block
+  std::string part, what;
+  double value;
+};
+inline constexpr int kOutside = -1;
+using Statistics = std::vector<Statistic>;
+
+struct Distribution {
+  double rms, max, kurtosis;
+};
+Distribution distribution_of(const float* x, size_t n);
+
+// From the joined rows q|k|v, after RoPE, and the log-sum-exp that attention's forward saved.
+struct AttentionStatistics {
+  double entropy, max_logit;
+};
+AttentionStatistics attention_statistics(const float* qkv, const float* lse, const AttentionShape& shape);
+
+// Collects what can be seen of the activations and of the stream's gradient in one pass, from the last block on.
+class PassStatistics : public Observer {
+ public:
+  explicit PassStatistics(const Model& model) : model_(model) {}
+
+  void block(int layer, const float* x, const BlockSaved& saved, const float* dy, int B, int T) override;
+  void outside(const Activations& activations, const float* y, int B, int T) override;
+
+  Statistics rows;
+
+ private:
+  void norm(int layer, const std::string& name, const Distribution& before, const Distribution& after);
+  void branch(int layer, const std::string& name, const float* x, const float* f, const float* y,
+              const BranchSaved& saved, const Branch& p, size_t n);
+
+  const Model& model_;
+};
+
+// grad_norm of every trained tensor and gain_... of every norm, from model.gradients and model.weights.
+void add_tensor_statistics(Statistics& rows, const Model& model);
+
+// update_ratio of every trained tensor; `before`: the weights as they were, in the table's layout.
+void add_update_ratios(Statistics& rows, const Model& model, const float* before);
+
+// h, h0 (N,C); rows whose target is kIgnore do not count.
+double model_update(const float* h, const float* h0, const int* targets, int N, int C);

@@ -1,0 +1,111 @@
+"""What a training pass looks like inside: the numbers of layers/diagnostics.hpp, each from its formula, seen by
+standing between the twin's own functions while they run.
+"""
+
+import math
+from contextlib import contextmanager
+
+import torch
+
+from layers import attention, block, model, norm, residual
+
+
+def distribution(x):
+    d = x - x.mean()
+    variance = d.square().mean()
+    return {
+        "rms": x.square().mean().sqrt().item(),
+        "max": x.abs().max().item(),
+        "kurtosis": (d.pow(4).mean() / variance.square()).item() - 3,
+    }
+
+
+def attention_numbers(q, k):
+    """q (B,T,H,D)   k (B,T,KV,D)   -> entropy, max_logit"""
+    T, group = q.shape[1], q.shape[2] // k.shape[2]
+    entropies, top = [], -math.inf
+    for h in range(q.shape[2]):
+        scores = torch.einsum("btd,bsd->bts", q[:, :, h], k[:, :, h // group]) / math.sqrt(q.shape[3])
+        for t in range(T):
+            row = scores[:, t, : t + 1]
+            top = max(top, row.max().item())
+            if t > 0:
+                p = row.softmax(-1)
+                entropies.append(-(p * p.log()).sum(-1) / math.log(t + 1))
+    return {"entropy": torch.cat(entropies).mean().item(), "max_logit": top}
+
+
+@contextmanager
+def replaced(module, name, make):
+    """module.name is make(module.name) for a while."""
+    original = getattr(module, name)
+    setattr(module, name, make(original))
+    try:
+        yield
+    finally:
+        setattr(module, name, original)
+
+
+def look_inside(p, c, tokens, targets):
+    """One pass, forward and backward -> [(layer or None, part, what, value), ...]"""
+    rows, streams, norms_out, layer = [], [], {}, [None]
+
+    def see(part, numbers, suffix=""):
+        names = part.split(".")
+        where = (int(names[1]), ".".join(names[2:])) if names[0] == "block" else (None, part)
+        rows.extend((*where, what + suffix, value) for what, value in numbers.items())
+
+    def norm_apply(original):
+        def apply(p, c, name, x):
+            y = norms_out[name] = original(p, c, name, x)
+            see(name, distribution(x), "_before")
+            see(name, distribution(y), "_after")
+            return y
+
+        return apply
+
+    def residual_apply(original):
+        def apply(p, c, name, x, branch):
+            outputs = []
+
+            def F(u):
+                outputs.append(branch(u))
+                return outputs[0]
+
+            y = original(p, c, name, x, F)
+            added = norms_out.get(f"{name}.norm_out", outputs[0])
+            rms = added.square().mean().sqrt() / (c.skip_scale * x).square().mean().sqrt()
+            see(name, {"branch_ratio": rms.item()})
+            return y
+
+        return apply
+
+    def attention_forward(original):
+        def forward(q, k, v):
+            see(f"block.{layer[0]}.attention", attention_numbers(q, k))
+            return original(q, k, v)
+
+        return forward
+
+    def block_apply(original):
+        def apply(p, c, name, x):
+            layer[0] = len(streams)
+            y = original(p, c, name, x)
+            y.retain_grad()
+            streams.append(y)
+            return y
+
+        return apply
+
+    with replaced(norm, "apply", norm_apply), replaced(residual, "apply", residual_apply), replaced(
+        attention, "forward", attention_forward
+    ), replaced(block, "apply", block_apply):
+        model.loss(p, c, tokens, targets).backward()
+    for i, y in enumerate(streams):
+        see(f"block.{i}.stream", distribution(y) | {"grad_norm": y.grad.norm().item()})
+    for name, w in p.items():
+        see(name, {"grad_norm": w.grad.norm().item()})
+        if name.endswith(".gain"):
+            numbers = {"mean": w.mean(), "min": w.min(), "max": w.max(), "rms": w.square().mean().sqrt()}
+            see(name[: -len(".gain")], {f"gain_{what}": value.item() for what, value in numbers.items()})
+    return rows

@@ -1,0 +1,65 @@
+#pragma once
+// The models of test/reference/model, with PyTorch's weights and batches.
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "check.hpp"
+#include "layers/cross_entropy.hpp"
+#include "layers/model.hpp"
+#include "reference.hpp"
+
+using nlohmann::json;
+
+inline Config config_of(const json& j) {
+  Config c;
+  c.placement = j["placement"];
+  c.norm = value_of(kNormKinds, "norm", std::string(j["norm"]));
+  c.norm_eps = j["norm-eps"];
+  c.norm_bias = bool(j["norm-bias"]), c.final_norm = bool(j["final-norm"]),
+  c.embedding_norm = j["embedding-norm"];
+  c.n_layer = j["layers"], c.n_head = j["heads"], c.kv_heads = j["kv-heads"], c.head_dim = j["head-dim"];
+  c.channels = j["channels"], c.hidden = j["hidden"], c.context = j["context"],
+  c.vocab_size = j["vocab-size"];
+  c.position = value_of(kPositions, "position", std::string(j["position"]));
+  c.activation = value_of(kActivations, "activation", std::string(j["activation"]));
+  c.bias = j["bias"], c.tied = j["tied"];
+  return c;
+}
+
+// One case of test/reference/model: a model with PyTorch's weights, and its batches.
+struct ModelCase {
+  std::string name;
+  Reference reference{"model", name};
+  json expected = json::parse(std::ifstream(reference.json_path()));
+  Model model{config_of(expected["config"])};
+  std::vector<int> tokens, targets;  // of all steps
+  int B = 3, T = int(reference.ints("tokens").size()) / 10 / 3 - 1;
+  Activations activations = allocate_activations(model.config, B, T, true);
+
+  explicit ModelCase(const std::string& n) : name(n) {
+    const std::vector<int> all = reference.ints("tokens");  // (10,B,T+1)
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (int(i % (T + 1)) < T) tokens.push_back(all[i]);
+      if (i % (T + 1) > 0) targets.push_back(all[i]);
+    }
+    const std::vector<float> params = reference.floats("params");
+    size_t at = 0;
+    for (const TensorSpec& spec : model.table) {
+      REQUIRE(at + spec.size() <= params.size());
+      std::copy_n(&params[at], spec.size(), &model.weights[spec.offset]);
+      at += spec.size();
+    }
+    REQUIRE(at == params.size());
+  }
+
+  Batch batch(int step) const { return {&tokens[step * B * T], &targets[step * B * T], B, T}; }
+
+  // Gradients of the mean loss of a step's batch, and that loss.
+  double loss_and_gradients(int step, Observer* observer = nullptr) {
+    std::fill_n(model.gradients.get(), model.floats, 0.f);
+    int counted = 0;
+    for (int i = 0; i < B * T; ++i) counted += batch(step).targets[i] != kIgnore;
+    return model_loss_and_gradients(model, activations, batch(step), 1.f / counted, {}, observer) / counted;
+  }
+};

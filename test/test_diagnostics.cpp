@@ -1,0 +1,212 @@
+#include "layers/diagnostics.hpp"
+
+#include <cstring>
+#include <map>
+#include <tuple>
+
+#include "layers/optimizer.hpp"
+#include "model_case.hpp"
+
+namespace {
+
+using Key = std::tuple<int, std::string, std::string>;
+
+std::map<Key, double> by_key(const Statistics& rows) {
+  std::map<Key, double> map;
+  for (const Statistic& s : rows) {
+    INFO(s.layer << " " << s.part << " " << s.what);
+    CHECK(map.emplace(Key{s.layer, s.part, s.what}, s.value).second);  // none twice
+  }
+  return map;
+}
+
+// All of a double's bits, as floats.
+std::vector<float> bits_of(const Statistics& rows) {
+  std::vector<float> bits;
+  for (const Statistic& s : rows) {
+    float two[2];
+    std::memcpy(two, &s.value, sizeof s.value);
+    bits.insert(bits.end(), two, two + 2);
+  }
+  return bits;
+}
+
+Config make_config(const std::string& placement, bool llama) {
+  Config c;
+  c.placement = placement, c.n_layer = 3, c.n_head = 4, c.channels = 96, c.context = 130, c.vocab_size = 67;
+  c.embedding_norm = true;
+  if (llama) {
+    c.norm = NormKind::rmsnorm, c.position = Position::rope, c.activation = Activation::swiglu;
+    c.bias = c.tied = false, c.kv_heads = 2;
+  }
+  return resolve(c);
+}
+
+// Everything that can be seen of one pass and one update on random tokens. T is longer than two tiles of attention.
+Statistics look_inside(const Config& config, Model& model) {
+  const int B = 3, T = 130;
+  const std::vector<int> tokens = random_ints(B * T, 1, 67), targets = random_ints(B * T, 2, 67);
+  const Activations activations = allocate_activations(config, B, T, true);
+  PassStatistics pass(model);
+  model_loss_and_gradients(model, activations, {tokens.data(), targets.data(), B, T}, 1.f / (B * T), {.p = .1f}, &pass);
+  add_tensor_statistics(pass.rows, model);
+  const std::vector<float> before(model.weights.get(), model.weights.get() + model.floats);
+  std::vector<float> m(model.floats), v(model.floats);
+  adamw_step(model.weights.get(), m.data(), v.data(), model.gradients.get(), model.table, {}, 1e-3f, 1, 1);
+  add_update_ratios(pass.rows, model, before.data());
+  return pass.rows;
+}
+
+Statistics look_inside(const Config& config) {
+  Model model(config);
+  initialise(model, 7);
+  return look_inside(config, model);
+}
+
+// At most a few times the worst error measured with AVX-512, AVX2 and SSE.
+const std::map<std::string, double> kTolerances = {
+    {"grad", 1e-5},      // 5.3e-6: as the gradients themselves (test_model.cpp)
+    {"rms", 5e-7},       // 1.4e-7
+    {"max", 1.5e-6},     // 5.1e-7
+    {"kurtosis", 1e-6},  // 3.8e-7
+    {"branch", 2e-7},    // 5.8e-8
+    {"entropy", 2e-7},   // 5.1e-8
+    {"gain", 1e-15},     // 2.1e-16
+};
+constexpr double kTiles = 3e-7;  // 7.8e-8
+
+}  // namespace
+
+TEST_CASE("what is seen inside a pass agrees with PyTorch", "[diagnostics]") {
+  for (const std::string& name : Reference::cases("diagnostics")) {
+    ModelCase c(name);
+    PassStatistics pass(c.model);
+    c.loss_and_gradients(0, &pass);
+    add_tensor_statistics(pass.rows, c.model);
+    const std::map<Key, double> got = by_key(pass.rows);
+    const json want = json::parse(std::ifstream(Reference("diagnostics", name).json_path()));
+    CHECK(got.size() == want["rows"].size() + c.expected["zero"].size());
+    for (const json& row : want["rows"]) {
+      const int layer = row["layer"].is_null() ? kOutside : int(row["layer"]);
+      const std::string part = row["part"], what = row["what"], kind = what.substr(0, what.find('_'));
+      const auto entry = got.find({layer, part, what});
+      INFO(name << " " << layer << " " << part << " " << what);
+      REQUIRE(entry != got.end());
+      const double value = row["value"], scale = std::abs(value) + (kind == "kurtosis" ? 3 : 0);  // of its terms
+      check_error("diagnostics " + kind + "/" + name + "/" + std::to_string(layer) + "." + part + "." + what,
+                  std::abs(entry->second - value) / scale, kTolerances.at(kind));
+    }
+  }
+}
+
+TEST_CASE("the statistics of plain numbers", "[diagnostics]") {
+  const std::vector<float> x = {1, -2, 3, -8};
+  const Distribution d = distribution_of(x.data(), 4);
+  CHECK(d.rms == Approx(std::sqrt(78. / 4)));
+  CHECK(d.max == 8);
+  // mean -1.5, distances 2.5 -.5 4.5 -6.5: squares 69, fourth powers 2234.25
+  CHECK(d.kurtosis == Approx(2234.25 / 4 / (17.25 * 17.25) - 3));
+  const std::vector<float> normal = random_floats(200001, 1, 100, .01f);  // its mean is large beside its deviation
+  CHECK(std::abs(distribution_of(normal.data(), normal.size()).kurtosis) < .05);
+  CHECK(std::isnan(distribution_of(std::vector<float>(99, 7).data(), 99).kurtosis));
+  CHECK(std::isnan(distribution_of(garbage(9).data(), 9).max));
+}
+
+TEST_CASE("entropy and largest logit over many tiles, heads and groups", "[diagnostics]") {
+  for (const AttentionShape& shape :
+       {AttentionShape{2, 130, 4, 2, 6}, {1, 64, 3, 1, 8}, {2, 65, 2, 2, 5}, {1, 2, 1, 1, 4}}) {
+    const auto [B, T, H, KV, D] = shape;
+    const size_t stride = shape.qkv_width();
+    const std::vector<float> qkv = random_floats(B * T * stride, 1, 0, 1.5f);
+    std::vector<float> out(B * T * shape.width()), lse(B * H * T);
+    attention_forward(out.data(), lse.data(), qkv.data(), shape, {}, 0);
+    double entropy = 0, top = -INFINITY;
+    for (int b = 0; b < B; ++b)
+      for (int h = 0; h < H; ++h)
+        for (int t = 0; t < T; ++t) {
+          std::vector<double> s(t + 1);
+          double sum = 0, row = 0;
+          for (int j = 0; j <= t; ++j) {
+            const float* q = &qkv[(b * T + t) * stride + h * D];
+            const float* k = &qkv[(b * T + j) * stride + (H + h / (H / KV)) * D];
+            for (int d = 0; d < D; ++d) s[j] += double(q[d]) * double(k[d]) / std::sqrt(D);
+            top = std::max(top, s[j]);
+            sum += std::exp(s[j]);
+          }
+          for (const double score : s) row -= std::exp(score) / sum * std::log(std::exp(score) / sum);
+          if (t > 0) entropy += row / std::log(t + 1) / (B * H * (T - 1));
+        }
+    const AttentionStatistics got = attention_statistics(qkv.data(), lse.data(), shape);
+    check_error("diagnostics tiles/entropy", std::abs(got.entropy / entropy - 1), kTiles);
+    check_error("diagnostics tiles/max_logit", std::abs(got.max_logit / top - 1), kTiles);
+  }
+}
+
+TEST_CASE("a single token has no entropy", "[diagnostics]") {
+  Config config = make_config("pre", false);
+  Model model(config);
+  initialise(model, 7);
+  const int token = 3, target = 4;
+  const Activations activations = allocate_activations(config, 1, 1, true);
+  PassStatistics pass(model);
+  model_loss_and_gradients(model, activations, {&token, &target, 1, 1}, 1, {}, &pass);
+  const auto rows = by_key(pass.rows);
+  CHECK(!rows.count({0, "attention", "entropy"}));
+  CHECK(rows.count({0, "attention", "max_logit"}));
+}
+
+TEST_CASE("update ratios by hand", "[diagnostics]") {
+  Model model(make_config("post", false));
+  initialise(model, 7);
+  const std::vector<float> before(model.weights.get(), model.weights.get() + model.floats);
+  for (const TensorSpec& spec : model.table) {
+    for (size_t i = 0; i < spec.size(); ++i) model.weights[spec.offset + i] *= 1.25f;
+    if (spec.name == "block.1.ffn.down.weight") model.weights[spec.offset + 5] += 3;
+  }
+  Statistics rows;
+  add_update_ratios(rows, model, before.data());
+  const auto ratios = by_key(rows);
+  const Approx quarter = Approx(.25).epsilon(1e-7);
+  CHECK(ratios.at({0, "attention.q.weight", "update_ratio"}) == quarter);
+  CHECK(ratios.at({2, "ffn.norm_sum.gain", "update_ratio"}) == quarter);
+  CHECK(ratios.at({kOutside, "embedding.token.weight", "update_ratio"}) == quarter);
+  CHECK(!ratios.count({0, "attention.q.bias", "update_ratio"}));  // zero before
+  double was = 0, change = 0;
+  for (const TensorSpec& spec : model.table)
+    for (size_t i = 0; spec.name == "block.1.ffn.down.weight" && i < spec.size(); ++i) {
+      const double w = before[spec.offset + i], d = model.weights[spec.offset + i] - w;
+      was += w * w, change += d * d;
+    }
+  CHECK(ratios.at({1, "ffn.down.weight", "update_ratio"}) == Approx(std::sqrt(change / was)));
+}
+
+TEST_CASE("the model's update by hand", "[diagnostics]") {
+  const std::vector<float> h0(6, 1), h = {4, 5, 1, 1, 7, 9};
+  const std::vector<int> targets = {3, 0, kIgnore};
+  CHECK(model_update(h.data(), h0.data(), targets.data(), 3, 2) == 2.5);  // lengths 5, 0 and one that does not count
+}
+
+TEST_CASE("statistics are the same for any number of threads and under --recompute", "[diagnostics][recompute]") {
+  for (const Placement& placement : placements())
+    for (const bool llama : {false, true}) {
+      Config config = make_config(placement.name, llama);
+      INFO(placement.name);
+      const auto look = [&] { return bits_of(look_inside(config)); };
+      check_same_for_all_threads(look);
+      const std::vector<float> kept = look();
+      config.recompute = true;
+      CHECK(same_bits(kept, look()));
+    }
+}
+
+TEST_CASE("looking on changes nothing", "[diagnostics]") {
+  const Config config = make_config("sandwich", true);
+  const int B = 3, T = 130;
+  const std::vector<int> tokens = random_ints(B * T, 1, 67), targets = random_ints(B * T, 2, 67);
+  Model seen(config), alone(config);
+  initialise(seen, 7), initialise(alone, 7);
+  look_inside(config, seen);  // gradients stay as the pass left them
+  model_loss_and_gradients(alone, allocate_activations(config, B, T, true), {tokens.data(), targets.data(), B, T},
+                           1.f / (B * T), {.p = .1f});
+  CHECK(same_bits({seen.gradients.get(), seen.floats}, {alone.gradients.get(), alone.floats}));
+}

@@ -1,0 +1,203 @@
+// diagnostics.csv of a run, and init-report.
+
+#include "../data/corpus.hpp"
+#include "catch.hpp"
+#include "check.hpp"
+#include "program.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+namespace {
+
+const std::string kModel = " --layers 2 --heads 2 --channels 32 --context 32 --batch 4 ";
+const std::string kRun = kModel + "--eval-every 5 --eval-batches 2 --quiet ";
+
+struct Corpus : Folder {
+  Corpus() { write_corpus(path("stories.txt"), 60000, 1); }
+};
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+// The different values of a file's first column, in their order, without its header.
+std::vector<std::string> steps_in(const std::string& csv) {
+  std::vector<std::string> steps;
+  for (const std::string& line : lines_of(csv)) {
+    const std::string step = line.substr(0, line.find(','));
+    if (step != "step" && (steps.empty() || steps.back() != step)) steps.push_back(step);
+  }
+  return steps;
+}
+
+// The value behind "1,0,stream,rms,".
+double value_of_row(const std::string& csv, const std::string& row) {
+  const size_t at = csv.find("\n" + row);
+  INFO(row);
+  REQUIRE(at != std::string::npos);
+  return std::strtod(csv.c_str() + at + 1 + row.size(), nullptr);
+}
+
+using Steps = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("diagnostics are written when they are due and change nothing", "[program][diagnostics]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt --steps 12 --dropout 0.1 --accumulate 2" + kRun;
+  REQUIRE(f.run(words + "--out plain").status == 0);
+  REQUIRE(f.run(words + "--diagnostics 5 --out seen --threads 1").status == 0);
+  REQUIRE(f.run(words + "--diagnostics 5 --out again --threads 2").status == 0);
+  CHECK_FALSE(f.has("plain/diagnostics.csv"));
+  CHECK(losses_in(f.read("plain/metrics.csv")) == losses_in(f.read("seen/metrics.csv")));
+  CHECK(contains(f.read("seen/config.toml"), "diagnostics = 5"));
+  const std::string csv = f.read("seen/diagnostics.csv");
+  CHECK(csv.starts_with("step,layer,part,what,value\n1,,"));
+  CHECK(steps_in(csv) == Steps{"1", "5", "10", "12"});
+  CHECK(csv == f.read("again/diagnostics.csv"));
+  // Step 1 is seen before its update: gains are 1, nothing has moved.
+  CHECK(value_of_row(csv, "1,1,ffn.norm_in,gain_max,") == 1);
+  CHECK(value_of_row(csv, "5,1,ffn.norm_in,gain_max,") > 1);
+  CHECK(value_of_row(csv, "1,,model,update,") == 0);
+  CHECK(value_of_row(csv, "12,,model,update,") > value_of_row(csv, "5,,model,update,"));
+  CHECK(value_of_row(csv, "1,0,attention.q.weight,update_ratio,") > 0);
+  // The gradient norm of the tensors is that of the whole model in metrics.csv.
+  double squares = 0;
+  for (const std::string& line : lines_of(csv))
+    if (line.starts_with("10,") && contains(line, ",grad_norm,") && !contains(line, ",stream,"))
+      squares += std::pow(std::strtod(line.c_str() + line.rfind(',') + 1, nullptr), 2);
+  std::istringstream metrics(lines_of(f.read("seen/metrics.csv"))[10]);
+  std::string field;
+  for (int column = 0; column <= 7; ++column) std::getline(metrics, field, ',');
+  CHECK(std::sqrt(squares) == Approx(std::stod(field)).epsilon(1e-7));
+}
+
+TEST_CASE("a resumed run goes on with its diagnostics", "[program][diagnostics]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt --diagnostics 4 --schedule constant --warmup 0" + kRun;
+  REQUIRE(f.run(words + "--steps 16 --out whole").status == 0);
+  REQUIRE(f.run(words + "--steps 8 --out parts").status == 0);
+  const std::string whole = f.read("whole/diagnostics.csv"), first = f.read("parts/diagnostics.csv");
+  CHECK(whole.starts_with(first));
+  // Rows of steps that the checkpoint does not know are dropped, and what is left of a last one.
+  f.write("parts/diagnostics.csv", first + "12,,model,update,9\n12,0,stream,rms,2\n");
+  REQUIRE(f.run("train --out parts --resume --steps 16 --quiet").status == 0);
+  CHECK(f.read("parts/diagnostics.csv") == whole);
+  f.write("parts/diagnostics.csv", whole + "16,1,stream,r");
+  // It may look more rarely, or no longer.
+  REQUIRE(f.run("train --out parts --resume --steps 22 --diagnostics 3 --quiet").status == 0);
+  CHECK(steps_in(f.read("parts/diagnostics.csv")) == Steps{"1", "4", "8", "12", "16", "18", "21", "22"});
+  f.write("parts/diagnostics.csv", f.read("parts/diagnostics.csv") + "23,,model,update,9\n");
+  REQUIRE(f.run("train --out parts --resume --steps 24 --diagnostics 0 --quiet").status == 0);
+  CHECK(steps_in(f.read("parts/diagnostics.csv")) == Steps{"1", "4", "8", "12", "16", "18", "21", "22"});
+  // A run that began with other weights measures its update from these, resumed or not.
+  const std::string from = "train --data stories.txt --init-from whole/checkpoint.bin --diagnostics 2 --batch 4 "
+                           "--schedule constant --warmup 0 --eval-every 0 --quiet ";
+  REQUIRE(f.run(from + "--steps 4 --out next").status == 0);
+  REQUIRE(f.run(from + "--steps 2 --out halves").status == 0);
+  REQUIRE(f.run("train --out halves --resume --steps 4 --quiet").status == 0);
+  CHECK(f.read("halves/diagnostics.csv") == f.read("next/diagnostics.csv"));
+  REQUIRE(f.run(words + "--diagnostics 0 --steps 2 --force --out parts").status == 0);
+  CHECK_FALSE(f.has("parts/diagnostics.csv"));
+}
+
+TEST_CASE("init-report sees what step 1 of training sees", "[program][diagnostics]") {
+  const Corpus f;
+  const std::string words = "--data stories.txt --placement post --accumulate 3 --seed 5" + kModel;
+  REQUIRE(f.run("train --steps 1 --diagnostics 1 --eval-every 0 --quiet --out r " + words).status == 0);
+  REQUIRE(f.run("init-report --out i.csv " + words).status == 0);
+  std::string trained, report;
+  for (const std::string& line : lines_of(f.read("r/diagnostics.csv")))
+    if (!contains(line, "update") && !line.starts_with("step")) trained += "\"model\",5," + line + "\n";
+  const std::string csv = f.read("i.csv");
+  CHECK(csv == "cell,seed,step,layer,part,what,value\n" + trained);
+}
+
+TEST_CASE("init-report tells a table and a file", "[program][diagnostics]") {
+  const Corpus f;
+  const std::string words = "init-report --data stories.txt --init xavier" + kModel +
+                            "--grid placement=post,pre layers=2,4,8 seed=1,2 + placement=none --out i.csv";
+  const Outcome o = f.run(words);
+  INFO(o.err);
+  REQUIRE(o.status == 0);
+  CHECK(contains(o.out, "\nplacement=pre,layers=8  "));
+  const std::string csv = f.read("i.csv");
+  const std::string header = "cell,placement,layers,seed,step,layer,part,what,value\n";
+  CHECK(csv.starts_with(header + "\"placement=post,layers=2\",post,2,1,1,,"));
+  CHECK(contains(csv, "\n\"placement=pre,layers=8\",pre,8,2,1,7,stream,rms,"));
+  CHECK(contains(csv, "\n\"placement=none\",none,,1,1,0,stream,rms,"));
+  // The table is what the file says: means of the seeds, and the line of least squares through three depths.
+  const auto mean = [&](const std::string& placement, int layers, int layer, const std::string& what) {
+    double sum = 0;
+    for (const char* seed : {"1", "2"}) {
+      const std::string depth = std::to_string(layers), cell = "placement=" + placement + ",layers=" + depth;
+      sum += value_of_row(csv, '"' + cell + "\"," + placement + "," + depth + "," + seed + ",1," +
+                                   std::to_string(layer) + "," + what + ",") / 2;
+    }
+    return sum;
+  };
+  const std::string down = "ffn.down.weight,grad_norm";
+  for (const std::string placement : {"post", "pre"}) {
+    std::istringstream row(o.out.substr(o.out.find("\nplacement=" + placement + ",layers=8 ")));
+    std::string name;
+    row >> name;
+    const std::string rms = "stream,rms";
+    for (const double want : {mean(placement, 8, 0, rms), mean(placement, 8, 4, rms), mean(placement, 8, 7, rms),
+                              mean(placement, 8, 0, down), mean(placement, 8, 7, down)}) {
+      double shown = 0;
+      row >> shown;
+      CHECK(shown == Approx(want).epsilon(1e-3));
+    }
+    const double slope = std::log(mean(placement, 8, 7, down) / mean(placement, 2, 1, down)) / std::log(4);
+    const std::string slopes = o.out.substr(o.out.find("slope")), key = "\nplacement=" + placement + " ";
+    CHECK(std::strtod(slopes.c_str() + slopes.find(key) + key.size(), nullptr) == Approx(slope).margin(.0051));
+  }
+  const Outcome refused = f.run(words);
+  CHECK(refused.status == 1);
+  CHECK(contains(refused.err, "i.csv is there already"));
+  CHECK(f.run(words + " --force --threads 1").status == 0);
+  CHECK(f.read("i.csv") == csv);
+}
+
+TEST_CASE("init-report goes on past a cell that cannot be", "[program][diagnostics]") {
+  const Corpus f;
+  const Outcome o = f.run("init-report --data stories.txt --placement none --activation relu --init-gain 1000" +
+                          kModel + "--grid layers=1,60 channels=32,1048576");
+  REQUIRE(o.status == 0);
+  CHECK(contains(o.out, "layers=60,channels=32       not finite\n"));
+  CHECK(contains(o.out, "layers=1,channels=1048576   does not fit in memory\n"));
+  CHECK(contains(o.out, "\nlayers=1,channels=32  "));
+}
+
+TEST_CASE("init-report refuses what it cannot do in one line", "[program][diagnostics]") {
+  const Corpus f;
+  const struct {
+    const char *words, *message;
+  } cases[] = {
+      {"init-report", "--data is missing"},
+      {"init-report --data nowhere.txt", "cannot read nowhere.txt"},
+      {"init-report --data stories.txt --grid lr=1e-3,1e-2", "lr changes nothing before the first step"},
+      {"init-report --data stories.txt --grid placment=post", "did you mean 'placement'?"},
+      {"init-report --data stories.txt --grid placement=post,prr", "did you mean 'pre'?"},
+      {"init-report --data stories.txt --grid seed=one", "'one' is not a number"},
+      {"init-report --data stories.txt --grid heads=4,3", "heads=3: --heads 3 does not divide --channels 128"},
+      {"init-report --data stories.txt --steps 9", "unknown option '--steps'"},
+      {"init-report --data stories.txt --out nowhere/i.csv", "cannot write nowhere/i.csv"},
+      {"train --data stories.txt --diagnostics -1", "outside"},
+  };
+  for (const auto& c : cases) {
+    const Outcome o = f.run(c.words);
+    INFO(c.words << "\n" << o.err);
+    CHECK(o.status == 1);
+    CHECK(contains(o.err, c.message));
+    CHECK(lines_of(o.err).size() == 1);
+    CHECK(o.out.empty());
+    CHECK_FALSE(f.has("i.csv"));
+  }
+}
