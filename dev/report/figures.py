@@ -1,5 +1,7 @@
 """The page's Plotly figures. page.js gives each trace the colour of its cell (meta.cell) and hides those switched off."""
 
+import math
+
 import plotly.graph_objects as go
 
 import series
@@ -18,8 +20,10 @@ def axis(title, log=False, limits=None):
     if log:
         result["type"] = "log"
     if limits is not None:
-        import math
         result["range"] = [math.log10(limit) for limit in limits] if log else list(limits)
+        if log:  # ticks at 1, 2, 5, or only at 1, or at every digit: left alone, Plotly sets them too close
+            decades = math.log10(limits[1] / limits[0])
+            result["dtick"] = 1 if decades > 3 else "D2" if decades > 0.7 else "D1"
     return result
 
 
@@ -33,7 +37,7 @@ def when(x):
     return "step %{x:,.0f}" if x == "step" else "%{x:,.1f} s"
 
 
-def curve_traces(index, curve, x, floor_of_page):
+def curve_traces(index, curve, x):
     points, name = curve.points, curve.cell.label
     traces = []
     n = len(curve.seeds)
@@ -52,11 +56,11 @@ def curve_traces(index, curve, x, floor_of_page):
 
 
 def cross(index, curve, x, top):
-    """Where a run ended that did not get through; one that left the picture is marked at its edge."""
-    last = curve.points.iloc[-1]
+    """Where a run ended that did not get through."""
+    x_end, y_end = curve.end(x, top)
     at = f" at step {curve.stopped_at:,.0f}" if curve.stopped_at == curve.stopped_at else ""
     return go.Scatter(
-        x=[float(last[x])], y=[min(float(last["mean"]), top)], mode="markers", cliponaxis=False, showlegend=False,
+        x=[x_end], y=[y_end], mode="markers", cliponaxis=False, showlegend=False,
         marker={"symbol": CROSSES[curve.state], "size": 11, "line": {"width": 2}},
         meta={"cell": index, "role": "cross"},
         hovertemplate=f"<b>{curve.cell.label}</b><br>seed {curve.seeds[0]} {curve.state}{at}<extra></extra>")
@@ -64,14 +68,12 @@ def cross(index, curve, x, top):
 
 def loss(cells, curves, scale, x, floor=None):
     """x: step or seconds."""
-    low, high = series.height(curves, scale)
-    if floor is not None and not scale.excess:
-        low = min(low, floor - 0.03 * (high - floor))
+    low, high = series.height(curves, scale, floor)
     index = {cell.name: i for i, cell in enumerate(cells)}
     order = {"train": 0, "lost": 1, "val": 2}
     figure = go.Figure()
     for curve in sorted(curves, key=lambda curve: order[curve.role]):
-        figure.add_traces(curve_traces(index[curve.cell.name], curve, x, floor))
+        figure.add_traces(curve_traces(index[curve.cell.name], curve, x))
     for curve in curves:
         if curve.role == "lost":
             figure.add_trace(cross(index[curve.cell.name], curve, x, high))
@@ -79,9 +81,9 @@ def loss(cells, curves, scale, x, floor=None):
         figure.add_hline(y=floor, line={"dash": "dot", "width": 1.5, "color": "#888888"})
         figure.add_annotation(x=0, xref="paper", y=floor, yref="y", text=f"floor {floor:.4g}", showarrow=False,
                               xanchor="left", yanchor="bottom")
-    figure.update_layout(xaxis=axis({"step": "step", "seconds": "seconds of training"}[x], limits=None),
+    end = 1.015 * max((curve.points[x].iloc[-1] for curve in curves), default=1)
+    figure.update_layout(xaxis=axis({"step": "step", "seconds": "seconds of training"}[x], limits=(0, end)),
                          yaxis=axis(scale.title, scale.excess, (low, high)))
-    figure.update_xaxes(rangemode="tozero")
     return figure
 
 
@@ -99,13 +101,15 @@ def rates(comparison, cells, scale):
         figure.add_trace(go.Scatter(
             x=rounded(runs.peak_lr), y=rounded(runs.y), mode="lines+markers", name=cell.label, showlegend=False,
             line={"width": 2, "dash": cell.style.dash},
-            marker={"symbol": symbols, "size": [12 if y == best else 8 for y in runs.y]}, customdata=states,
+            marker={"symbol": symbols, "opacity": 1, "size": [13 if y == best else 8 for y in runs.y]}, customdata=states,
             meta={"cell": i, "role": "rate"}, cliponaxis=False,
             hovertemplate=f"<b>{cell.label}</b><br>learning rate %{{x:.3g}}: %{{y:.4f}}<br>%{{customdata}}<extra></extra>"))
     if not figure.data:
         return None
+    values = [y for trace in figure.data for y in trace.y]
+    limits = (min(values) / 1.3, max(values) * 1.3) if scale.excess else None
     ticks = sorted({rate for trace in figure.data for rate in trace.x})
-    figure.update_layout(xaxis=axis("peak learning rate", log=True), yaxis=axis("final " + scale.title, scale.excess))
+    figure.update_layout(xaxis=axis("peak learning rate", log=True), yaxis=axis("final " + scale.title, scale.excess, limits))
     figure.update_xaxes(tickvals=ticks, ticktext=[f"{rate:g}" for rate in ticks])
     return figure
 

@@ -36,12 +36,14 @@ function layoutOf(figure, small) {
   const layout = JSON.parse(JSON.stringify(figure.layout));
   delete layout.template;
   // On a log axis Plotly writes 2 and 5 between the tens, alone: the whole number is wanted.
-  const log = (a) => (a.type === "log" && !a.tickvals ? { dtick: undefined, tickformat: ".3~g", nticks: small ? 5 : 8 } : {});
+  const log = (a) => (a.type === "log" ? { tickformat: "~g" } : {});
+  const size = small || narrow.matches ? 12 : 14;
+  const titled = (a) => ({ ...a, title: { ...a.title, font: { size }, standoff: 8 } });
   return {
     ...layout,
-    xaxis: { ...axis, ...layout.xaxis, ...(layout.xaxis.tickvals && narrow.matches ? { tickangle: -60 } : {}) },
-    yaxis: { ...axis, ...layout.yaxis, ...log(layout.yaxis) },
-    font: { family: getComputedStyle(document.body).fontFamily, size: small ? 12 : narrow.matches ? 12 : 14, color: css("--soft") },
+    xaxis: { ...axis, ...titled(layout.xaxis), ...(layout.xaxis.tickvals && narrow.matches ? { tickangle: -60 } : {}) },
+    yaxis: { ...axis, ...titled(layout.yaxis), ...log(layout.yaxis) },
+    font: { family: getComputedStyle(document.body).fontFamily, size, color: css("--soft") },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, hovermode: "closest",
     hoverlabel: { align: "left", font: { size: 13 } },
     margin: { l: 48, r: 14, t: 12, b: small ? 34 : 44 },

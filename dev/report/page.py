@@ -13,17 +13,10 @@ import words
 HERE = Path(__file__).parent
 
 TABLE_WORDS = """Final loss is the validation loss at the last step: the mean over the seeds ± the half width of its 95 % t interval.
-The difference to the baseline is taken seed by seed (same seed, same batches), then averaged. "Not distinguishable" means that the
+The difference to the baseline is taken seed by seed (same seed, same batches), then averaged. “Not distinguishable” means that the
 95 % t interval of this paired difference contains 0. Where a seed did not get through there is no mean, but how many did.
 The intervals are not corrected for the number of cells: of twenty equal ones, one is expected to look different.
 A click on a heading sorts."""
-
-
-def floor_of(comparison):
-    """The floor that all runs share, or None."""
-    floors = set(comparison.runs.floor)
-    floor = floors.pop() if len(floors) == 1 else 0
-    return floor if floor > 0 else None
 
 
 def as_json(figure):
@@ -77,9 +70,9 @@ def legend(cells):
 
 
 def loss_section(scale, curves, floor, timed):
-    said = ["Bold: validation loss, the mean over the seeds that finished."]
-    if any(len(curve.seeds) > 1 for curve in curves):
-        said.append("The band reaches from the lowest seed to the highest.")
+    seeds = any(len(curve.seeds) > 1 for curve in curves)
+    said = ["Bold: validation loss, the mean over the seeds that finished. The band reaches from the lowest seed to the highest."
+            if seeds else "Bold: validation loss."]
     said.append("Thin: training loss, smoothed over a fiftieth of the run.")
     if scale.excess:
         said.append(f"The axis counts from the floor, {words.number(floor)} nats per token, which no model can go below."
@@ -90,7 +83,7 @@ def loss_section(scale, curves, floor, timed):
     if marks:
         said.append(f"Runs that did not get through are drawn one by one (training loss): {', '.join(marks)}.")
     if timed:
-        said.append("Seconds are training time, the mean over the seeds.")
+        said.append("Seconds are training time" + (", the mean over the seeds." if seeds else "."))
     else:
         said.append("Seconds were not measured: several runs shared the machine.")
     off = "" if timed else " disabled"
@@ -115,7 +108,7 @@ def table_section(comparison, cells):
             fields.append(f'<td data-key="{escape(str(key))}" class="{kind}">{escape(text)}</td>')
         body.append(f"<tr>{''.join(fields)}</tr>")
     targets = sorted({words.number(x) for x in comparison.summary.target if words.known(x)})
-    note = TABLE_WORDS + (f" The target is a loss of {words.listed(targets)}." if targets else "")
+    note = TABLE_WORDS + (f" The target is a loss of {words.listed(targets)}." if targets and "steps to target" in headings else "")
     head = "".join(f"<th>{escape(heading)}</th>" for heading in ("cell", *headings))
     return (f'<section><h2>The numbers</h2><p class="note">{escape(note)}</p><div class="scroll"><table id="table">'
             f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div></section>")
@@ -131,12 +124,13 @@ def rates_section(comparison, cells):
     edge = [cell.label for cell in cells if (summary[summary.cell == cell.name].at_edge == 1).any()]
     if edge:
         said.append(f"The best rate lies at an edge of what was tried for {words.listed(edge)}: a better one may lie beyond.")
-    items = "".join(f"<tr><td data-key='{escape(cell.label)}'>{swatch(i)}{escape(cell.label)}</td>"
-                    f"<td data-key='{numbers.get(cell.name, '')}'>{words.number(numbers.get(cell.name))}</td></tr>"
+    tune = comparison.runs[comparison.runs.stage == "tune"]
+    some = set(tune[tune.state == "finished"].cell)  # where no rate worked, the formula says 0
+    items = "".join(f"<span>{swatch(i)} {escape(cell.label)} "
+                    f"<b>{words.number(numbers[cell.name], 3) if cell.name in some else 'no rate worked'}</b></span>"
                     for i, cell in enumerate(cells) if words.known(numbers.get(cell.name)))
     return (f'<section><h2>How much the learning rate matters</h2><p class="note">{" ".join(said)}</p>'
-            f'<div class="plot low" id="rates"></div><div class="scroll" style="max-width:420px"><table id="sensitivity">'
-            f"<thead><tr><th>cell</th><th>sensitivity</th></tr></thead><tbody>{items}</tbody></table></div></section>")
+            f'<div class="plot low" id="rates"></div><div class="numbers" id="sensitivity">Sensitivity: {items}</div></section>')
 
 
 def profiles_section(profiles):
@@ -155,7 +149,8 @@ def commands_section(comparison, cells):
     parts = ['<section id="commands"><h2>The commands</h2><p class="note">The exact command behind each curve.</p>']
     for i, cell in enumerate(cells):
         runs = comparison.runs[comparison.runs.cell == cell.name]
-        parts.append(f"<details><summary>{swatch(i)} {escape(cell.label)}: {len(runs)} runs</summary>")
+        parts.append(f"<details><summary>{swatch(i)} {escape(cell.label)}: "
+                     f"{len(runs)} {'runs' if len(runs) > 1 else 'run'}</summary>")
         for run in runs.sort_values("stage", kind="stable").itertuples():
             rate = f", learning rate {run.peak_lr:g}" if words.known(getattr(run, "peak_lr", None)) else ""
             parts.append(f'<div class="command"><div><span class="note">{escape(run.stage)}, seed {escape(run.seed)}{rate}: '
@@ -170,7 +165,7 @@ def commands_section(comparison, cells):
 def build(comparison):
     cells = series.cells_of(comparison)
     scale = series.scale_of(comparison)
-    floor = floor_of(comparison)
+    floor = series.floor_of(comparison)
     curves = [curve for cell in cells for curve in series.curves_of(comparison, cell, scale)]
     timed = bool(curves) and all(curve.points.seconds.notna().all() for curve in curves)
     rates = figures.rates(comparison, cells, scale)

@@ -1,6 +1,6 @@
 """From tables to curves: means over seeds, bands, smoothing. What the page and the pictures both draw."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -72,6 +72,13 @@ def scale_of(comparison):
     return Scale(all(loss > floors[run] for run, loss in lowest.items() if run in floors))
 
 
+def floor_of(comparison):
+    """The floor that all runs share, or None."""
+    floors = set(comparison.runs.floor)
+    floor = floors.pop() if len(floors) == 1 else 0
+    return floor if floor > 0 else None
+
+
 # ---- Curves --------------------------------------------------------------------------------------
 
 @dataclass
@@ -81,7 +88,14 @@ class Curve:
     points: pd.DataFrame  # step, seconds, mean, low, high
     seeds: list
     state: str = "finished"
-    stopped_at: float = field(default=float("nan"))
+    stopped_at: float = float("nan")
+
+    def end(self, x, top):
+        """Where it ends; of one that leaves a picture as high as `top` for good, the place where it does."""
+        inside = self.points["mean"][::-1].le(top).cummax()[::-1]
+        if inside.all():
+            return float(self.points[x].iloc[-1]), float(self.points["mean"].iloc[-1])
+        return float(self.points[x][~inside].iloc[0]), top
 
 
 def smoothed(loss):
@@ -144,8 +158,8 @@ def curves_of(comparison, cell, scale):
     return result
 
 
-def height(curves, scale):
-    """(lowest, highest) loss that a picture shows: all of it on a log axis, but for explosions; else not the first steps."""
+def height(curves, scale, floor=None):
+    """(lowest, highest) loss that a picture shows: on a log axis all but explosions; else not the first steps, and the floor."""
     well = [curve for curve in curves if curve.role != "lost"] or curves
     start = max((curve.points["mean"].iloc[0] for curve in well), default=1.0)
     lows, highs = [], []
@@ -157,6 +171,7 @@ def height(curves, scale):
     low, high = min(lows), max(highs)
     if scale.excess:
         return low / 1.15, high * 1.15
+    low = low if floor is None else min(low, floor)
     margin = 0.05 * (high - low or abs(high) or 1)
     return low - margin, high + margin
 

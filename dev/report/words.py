@@ -120,29 +120,30 @@ def recipe(comparison):
     final, tune = (runs[runs.stage == stage] for stage in ("final", "tune"))
     facts = []
 
+    through = final[final.state == "finished"] if (final.state == "finished").any() else final
+
     def one(name, column, text=plain):
-        values = sorted({text(x) for x in final[column] if known(x)})
+        values = sorted(x for x in set(through[column]) if known(x))
         if values:
-            facts.append((name, listed(values)))
+            facts.append((name, listed(map(text, values))))
 
     def seeds(table):
         return ", ".join(sorted({str(seed) for seed in table.seed}, key=lambda s: (len(s), s))) or "not said"
 
+    configs = [config for (stage, *_), config in comparison.configs.items() if stage == "final"]
+    given, derived = options(configs, "given"), options(configs, "worked_out")
     facts.append(("seeds", seeds(final)))
     if len(tune):
         rates = sorted(set(tune.peak_lr))
         facts.append(("learning rates tried", f"{', '.join(f'{rate:g}' for rate in rates)}, on seed {seeds(tune)}"))
-    else:
-        facts.append(("learning rate", "the same for all: not tuned" if "peak_lr" not in final.columns else
-                      "a key of the grid"))
+    elif "peak_lr" not in final.columns:
+        facts.append(("learning rate", f"{spread(given['lr'])}, not tuned" if "lr" in given else "not tuned"))
     one("steps", "steps")
     one("tokens", "tokens")
     one("parameters", "parameters")
     one("unigram", "unigram", lambda x: f"{number(x)} nats per token (knows only how frequent each token is)")
     one("floor", "floor", lambda x: f"{number(x)} nats per token (no model can do better)")
 
-    configs = [config for (stage, *_), config in comparison.configs.items() if stage == "final"] or []
-    given, derived = options(configs, "given"), options(configs, "worked_out")
     moved = {key for key in set(given) & set(derived)}  # given in one run, worked out in another
     follows = {key: values for key, values in derived.items() if key not in moved}
     return {
