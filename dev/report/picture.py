@@ -12,6 +12,7 @@ import argparse
 import sys
 from pathlib import Path
 
+import needs  # noqa: F401
 import matplotlib
 
 matplotlib.use("Agg")

@@ -163,11 +163,11 @@ def read_metrics_so_far(path):
     header, result = rows[0], []
     for row in rows[1:]:
         try:
-            result.append([float(field) if field else None for field in row])
+            fields = [float(field) if field else None for field in row]
         except ValueError:
             continue
-        if len(row) != len(header):
-            result.pop()
+        if len(fields) == len(header):
+            result.append(fields)
     return {name: [row[i] for row in result] for i, name in enumerate(header)}
 
 

@@ -11,6 +11,12 @@ import os
 import sys
 from pathlib import Path
 
+import needs  # noqa: F401
+
+import page
+import picture
+import read
+
 
 def write_whole(path, text):
     """Never half a file under the name that is looked for."""
@@ -23,12 +29,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", nargs="?", help="the directory of a comparison")
     args = parser.parse_args()
-    try:
-        import page
-        import picture
-        import read
-    except ImportError as error:
-        sys.exit(f"report: {error.name} is missing: `make report` installs what it needs into .venv/")
     try:
         directory = Path(args.out) if args.out else read.newest("summary.csv")
         comparison = read.read_comparison(directory)

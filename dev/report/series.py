@@ -101,10 +101,11 @@ class Curve:
 def smoothed(loss):
     """The mean over a window of a fiftieth of the curve, centred: it does not lag behind."""
     half = min(len(loss) // 100, 200)
-    sums = np.concatenate([[0.0], np.cumsum(loss)])
-    i = np.arange(len(loss))
-    reach = np.minimum(np.minimum(half, i), len(loss) - 1 - i)
-    return (sums[i + reach + 1] - sums[i - reach]) / (2 * reach + 1)
+    if half == 0:
+        return loss
+    # No running sum: after an explosion it would have lost the digits of all that follows.
+    reach = [min(half, i, len(loss) - 1 - i) for i in range(len(loss))]
+    return np.array([loss[i - r:i + r + 1].mean() for i, r in enumerate(reach)])
 
 
 def thinned(frame):

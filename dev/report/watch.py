@@ -9,9 +9,18 @@ Reads metrics.csv again whenever the page asks. The server can be reached from t
 import argparse
 import errno
 import json
+import math
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+import needs  # noqa: F401
+import pandas as pd
+
+import page
+import read
+import series
+import style
 
 PORT = 8123
 SHOWN = ("train_loss", "val_loss", "grad_norm", "lr")
@@ -19,14 +28,12 @@ SHOWN = ("train_loss", "val_loss", "grad_norm", "lr")
 
 def waiting(directory):
     """A directory that a run is about to make is worth waiting for; a file is not."""
-    import read
     if directory.exists() and not directory.is_dir():
         raise read.Complaint(f"{directory} is no directory")
 
 
 def planned(run):
     """How many steps the run is to have; 0 where that is not known (yet)."""
-    import read
     try:
         return int(read.read_config(run / "config.toml").given.get("steps", 0))
     except (read.Complaint, TypeError, ValueError):
@@ -35,9 +42,6 @@ def planned(run):
 
 def thinned(xs, ys, smooth=False):
     """[[x...], [y...]] where y was measured."""
-    import pandas as pd
-
-    import series
     pairs = [(x, y) for x, y in zip(xs, ys) if x is not None and y is not None and abs(y) < float("inf")]
     if not pairs:
         return [[], []]
@@ -48,24 +52,28 @@ def thinned(xs, ys, smooth=False):
     return [frame.x.tolist(), frame.y.tolist()]
 
 
+def last(values):
+    values = [x for x in values if x is not None and math.isfinite(x)]
+    return values[-1] if values else None
+
+
 class Watched:
     """What a page shows of the runs below a directory; a file that has not changed is not read again."""
 
     def __init__(self, directory):
-        self.directory, self.known = directory, {}
+        self.directory, self.known, self.seen = directory, {}, []
 
     def runs(self):
-        import read
-        import style
         runs = read.runs_below(self.directory) if self.directory.is_dir() else []
         result = []
-        for index, run in enumerate(runs):
-            look = style.by_number(index)
+        for run in runs:
+            if run not in self.seen:  # a run keeps its colour when others join
+                self.seen.append(run)
+            look = style.by_number(self.seen.index(run))
             result.append({"name": read.run_name(run, self.directory), **vars(look), **self.state(run)})
         return result
 
     def state(self, run):
-        import read
         path = run / "metrics.csv"
         try:
             stat = path.stat()
@@ -76,15 +84,13 @@ class Watched:
             metrics = read.read_metrics_so_far(path)
             steps = metrics.get("step", [])
             of = {name: thinned(steps, metrics.get(name, [None] * len(steps)), name == "train_loss") for name in SHOWN}
-            speed = [x for x in metrics.get("tokens_per_second", []) if x is not None]
-            self.known[run] = stamp, {"step": steps[-1] if steps else 0, "steps": planned(run), **of,
-                                      "elapsed": (metrics.get("elapsed_s") or [None])[-1],
-                                      "speed": speed[-1] if speed else None}
+            self.known[run] = stamp, {"step": last(steps) or 0, "steps": planned(run), **of,
+                                      "elapsed": last(metrics.get("elapsed_s", [])),
+                                      "speed": last(metrics.get("tokens_per_second", []))}
         return self.known[run][1]
 
 
 def page_of(directory):
-    import page
     body = (f'<p class="name">{page.escape(str(directory))}</p><h1 id="headline">Waiting for the first step</h1>'
             '<div id="runs"></div><h2>Loss</h2><p class="note">Bold: validation. Thin: training, smoothed.</p>'
             '<div class="plot" id="loss"></div><div class="panels"><figure><figcaption>gradient norm</figcaption>'
@@ -94,12 +100,12 @@ def page_of(directory):
 
 
 def handler(directory):
-    watched, page = Watched(directory), page_of(directory).encode()
+    watched, whole_page = Watched(directory), page_of(directory).encode()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
             if self.path == "/":
-                self.answer(page, "text/html; charset=utf-8")
+                self.answer(whole_page, "text/html; charset=utf-8")
             elif self.path == "/runs.json":
                 self.answer(json.dumps(watched.runs()).encode(), "application/json")
             else:
@@ -143,12 +149,6 @@ def main():
     parser.add_argument("run", nargs="?", help="a run, or a directory with several")
     parser.add_argument("--port", type=int, default=PORT, help=f"default {PORT}; another where it is taken")
     args = parser.parse_args()
-    try:
-        import read
-        import style  # noqa: F401  (all that is needed, before the server runs)
-        import page  # noqa: F401
-    except ImportError as error:
-        sys.exit(f"watch: {error.name} is missing: `make watch` installs what it needs into .venv/")
     try:
         directory = Path(args.run) if args.run else read.newest("config.toml")
         waiting(directory)
