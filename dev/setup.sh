@@ -329,7 +329,9 @@ if [ -n "$missing" ]; then
   case $missing in *compiler*)
     say "  wanted: g++ 12 or newer, or clang++ 14 or newer${named:+ (CXX=$named does not work)}" ;;
   esac
-  if [ -z "$packages" ]; then
+  if [ "$missing:$packages" = plots: ]; then
+    say "  this system has no packages of plotly, pandas and matplotlib: pip must reach them"
+  elif [ -z "$packages" ]; then
     say "  $CXX should have brought it along: its installation is incomplete"
   elif [ "$manager" = none ]; then
     say "  no package manager that this script knows: please install it by hand"

@@ -78,7 +78,9 @@ class Browser:
         self.send("Emulation.setEmulatedMedia", features=[scheme])
         # From one page to the same with another #hash would be no loading.
         self.send("Page.navigate", url="about:blank")
-        self.send("Page.navigate", url=url)
+        error = self.send("Page.navigate", url=url).get("errorText")
+        if error:
+            raise RuntimeError(f"{url}: {error}")
         self.wait("document.readyState === 'complete' && location.href !== 'about:blank'")
 
     def size(self, width, height):

@@ -73,6 +73,8 @@ def loss_section(scale, curves, floor, timed):
     seeds = any(len(curve.seeds) > 1 for curve in curves)
     said = ["Bold: validation loss, the mean over the seeds that finished. The band reaches from the lowest seed to the highest."
             if seeds else "Bold: validation loss."]
+    if all(curve.role == "lost" for curve in curves):
+        said = ["No run got through."]
     said.append("Thin: training loss, smoothed over a fiftieth of the run.")
     if scale.excess:
         said.append(f"The axis counts from the floor, {words.number(floor)} nats per token, which no model can go below."
@@ -124,8 +126,7 @@ def rates_section(comparison, cells):
     edge = [cell.label for cell in cells if (summary[summary.cell == cell.name].at_edge == 1).any()]
     if edge:
         said.append(f"The best rate lies at an edge of what was tried for {words.listed(edge)}: a better one may lie beyond.")
-    tune = comparison.runs[comparison.runs.stage == "tune"]
-    some = set(tune[tune.state == "finished"].cell)  # where no rate worked, the formula says 0
+    some = words.worked(comparison)
     items = "".join(f"<span>{swatch(i)} {escape(cell.label)} "
                     f"<b>{words.number(numbers[cell.name], 3) if cell.name in some else 'no rate worked'}</b></span>"
                     for i, cell in enumerate(cells) if words.known(numbers.get(cell.name)))

@@ -210,8 +210,8 @@ def draw_profiles(comparison, path):
             axes.tick_params(labelsize=11)
     for axes in grid[-1]:
         axes.set_xlabel("layer")
-    figure.legend(handles=[drawn[cell.name] for cell in cells if cell.name in drawn], loc="outside lower left"
-                  if matplotlib.__version_info__ >= (3, 7) else "lower left", ncols=4, frameon=False, fontsize=12)
+    figure.legend(handles=[drawn[cell.name] for cell in cells if cell.name in drawn], loc="upper left",
+                  bbox_to_anchor=(0, 0), ncols=4, frameon=False, fontsize=12)
     return save(figure, path)
 
 

@@ -89,6 +89,8 @@ def read_comparison(directory):
     if not (directory / "summary.csv").exists():
         raise Complaint(f"{directory} is no comparison: it has no summary.csv (`train_gpt compare` writes it)")
     curves, runs, summary = (read_table(directory / name) for name in ("curves.csv", "runs.csv", "summary.csv"))
+    if runs.floor.nunique() == 1:  # a run that failed at once does not know the floor, which is that of the data
+        runs.floor = runs.floor.where(runs.state != "failed", runs.floor.dropna().iloc[0])
     unknown = set(runs.state) - STATES
     if unknown:
         raise Complaint(f"{directory / 'runs.csv'}: state {sorted(unknown)[0]!r} is none of {', '.join(sorted(STATES))}")

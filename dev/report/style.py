@@ -44,11 +44,13 @@ def styles(cells):
     return [by_number(i) for i in range(len(cells))]
 
 
-def is_word(value):
-    return value[:1].isalpha() and value not in ("true", "false")
+def said(key, value):
+    """Words speak for themselves, numbers need their key."""
+    if value in ("true", "false"):
+        return key if value == "true" else f"no {key}"
+    return value if value[:1].isalpha() else f"{key} {value}"
 
 
 def label(cell, fallback):
-    """pre · rmsnorm · layers 6: words speak for themselves, numbers need their key."""
-    parts = [value if is_word(value) else f"{key} {value}" for key, value in cell.items() if value]
-    return " · ".join(parts) or fallback
+    """pre · rmsnorm · layers 6"""
+    return " · ".join(said(key, value) for key, value in cell.items() if value) or fallback

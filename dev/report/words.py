@@ -57,8 +57,8 @@ def headline(comparison, cells):
         first, rest = ranked[0], ranked[1:]
         floor = first.runs.floor.mean()
         above = f", {number(means[first.name] - floor)} above the floor" if known(floor) else ""
-        only = "" if rest else " (the only one that finished)"
-        said.append(f"{first.label} ends lowest{only}: {number(means[first.name])} nats per token{above}.")
+        what = "ends lowest" if rest else "is the only one whose runs all finished" if len(cells) > 1 else "ends"
+        said.append(f"{first.label} {what}: {number(means[first.name])} nats per token{above}.")
         against = {cell.label: paired(cell, first) for cell in rest}
         close = [label for label, difference in against.items() if difference and difference[0] <= difference[1]]
         if close:
@@ -67,6 +67,8 @@ def headline(comparison, cells):
             said.append("Every other one that finished is distinguishably higher.")
         elif rest:
             said.append("With one seed each, how much of the differences is chance is not known.")
+    elif any(cell.lost.empty for cell in cells):
+        said.append("No validation loss was measured.")
     else:
         said.append("No cell finished all its runs.")
     lost = [trouble(cell) for cell in cells if len(cell.lost)]
@@ -208,9 +210,18 @@ TABLE = (
 )
 
 
+def worked(comparison):
+    """The cells of which a run of the tuning finished."""
+    runs = comparison.runs
+    return set(runs[(runs.stage == "tune") & (runs.state == "finished")].cell)
+
+
 def table(comparison):
     """(headings, {cell: [(text, sort key)]}); columns in which nothing was measured are left out."""
+    summary = comparison.summary
+    # Where no rate worked at all, the formula says that the rate does not matter.
+    summary = summary.assign(lr_sensitivity=summary.lr_sensitivity.where(summary.cell.isin(worked(comparison))))
     rows = {row.cell: [(text(row), key(row) if key else text(row)) for _, text, key in TABLE]
-            for row in comparison.summary.itertuples()}
+            for row in summary.itertuples()}
     used = [i for i in range(len(TABLE)) if any(row[i][0] for row in rows.values())]
     return [TABLE[i][0] for i in used], {cell: [row[i] for i in used] for cell, row in rows.items()}
