@@ -97,11 +97,10 @@ def rates(comparison, cells, scale):
             continue
         best = runs[runs.state == "finished"].y.min()
         symbols = [marks[state] or cell.style.marker for state in runs.state]
-        states = [state if state == "finished" else f"{state}: shown at the loss before training" for state in runs.state]
         figure.add_trace(go.Scatter(
             x=rounded(runs.peak_lr), y=rounded(runs.y), mode="lines+markers", name=cell.label, showlegend=False,
             line={"width": 2, "dash": cell.style.dash},
-            marker={"symbol": symbols, "opacity": 1, "size": [13 if y == best else 8 for y in runs.y]}, customdata=states,
+            marker={"symbol": symbols, "opacity": 1, "size": [13 if y == best else 8 for y in runs.y]}, customdata=list(runs.state),
             meta={"cell": i, "role": "rate"}, cliponaxis=False,
             hovertemplate=f"<b>{cell.label}</b><br>learning rate %{{x:.3g}}: %{{y:.4f}}<br>%{{customdata}}<extra></extra>"))
     if not figure.data:

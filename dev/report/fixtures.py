@@ -132,7 +132,7 @@ class Maker:
         words = " ".join(f"--{key}={value}" for key, value in cell.items())
         self.runs.append([
             *front, state, fate if state == "diverged" else self.steps // 5 if state == "stuck" else "",
-            "block.3.ffn.y" if state == "diverged" else "", rows[0][3], vals[-1] if ended else "", min(vals),
+            "block.3.ffn.y" if state == "diverged" else "", rows[0][3], vals[-1], min(vals),
             (vals.index(min(vals)) + 1) * (self.steps // 10), rows[-1][3] if ended else "", len(rows), len(rows) * 512,
             rows[-1][2], 110000 if self.times else "", 0.01, 0.02, 0.025,
             self.steps * 3 // 4 if state == "finished" else "", "", 59000, UNIGRAM, FLOOR if self.floor else "", place,
@@ -190,7 +190,7 @@ class Maker:
                 stats = [mean(vals), stdev(vals) if n > 1 else "", half[0], min(vals), gap if number else "",
                          half[1] if number else "", verdict]
             tune = [run for run in runs if run["stage"] == "tune" and run["cell"] == self.name(cell)]
-            ends = [min(run["final_val"] or INITIAL, INITIAL) for run in tune]
+            ends = [INITIAL if run["state"] == "diverged" else min(run["final_val"], INITIAL) for run in tune]
             sensitivity = mean(ends) - min(ends) if tune else ""
             rows.append([self.name(cell), *cell.values(), *([of_cell[0]["peak_lr"], 0] if tune else [""]), n,
                          *(states.count(state) for state in ("finished", "diverged", "stuck", "failed")), *stats,

@@ -119,9 +119,9 @@ def table_section(comparison, cells):
 def rates_section(comparison, cells):
     summary = comparison.summary
     numbers = {row.cell: row.lr_sensitivity for row in summary.itertuples()}
-    said = ["Each point is one run of the tuning, on one seed; the largest point of a curve is its best rate. A run that diverged (×),",
-            "was stuck (□) or failed (▽) stands at the loss it had before training. Sensitivity is the mean, over the rates tried,",
-            "of how much worse than at the best rate the run ends: 0 would mean that the rate does not matter",
+    said = ["Each point is one run of the tuning, on one seed; the largest point of a curve is its best rate. A run that diverged (×)",
+            "or failed (▽) stands at the loss it had before training; □ marks one that was stuck. Sensitivity is the mean, over the",
+            "rates tried, of how much worse than at the best rate the run ends: 0 would mean that the rate does not matter",
             "(Wortsman et al. 2023, arXiv 2309.14322)."]
     edge = [cell.label for cell in cells if (summary[summary.cell == cell.name].at_edge == 1).any()]
     if edge:

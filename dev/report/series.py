@@ -180,11 +180,12 @@ def height(curves, scale, floor=None):
 # ---- Learning rates ------------------------------------------------------------------------------
 
 def tuned(comparison, cell, scale):
-    """peak_lr, y, state of each tuning run; y is cut off at the loss before training, as the sensitivity counts it."""
+    """peak_lr, y, state of each tuning run; y is at most the loss before training, as the sensitivity counts it."""
     runs = comparison.runs[(comparison.runs.stage == "tune") & (comparison.runs.cell == cell.name)]
     if runs.empty or "peak_lr" not in runs.columns:
         return pd.DataFrame()
-    loss = np.fmin(runs.final_val.where(runs.state == "finished"), runs.initial_loss)
+    ended = runs.state.isin(["finished", "stuck"])  # what was measured before a run diverged is not its end
+    loss = np.fmin(runs.final_val.where(ended), runs.initial_loss)
     result = pd.DataFrame({"peak_lr": runs.peak_lr, "y": scale.of(loss, runs.floor), "state": runs.state,
                            "stopped_at": runs.stopped_at})
     return result[result.y.notna()].sort_values("peak_lr")

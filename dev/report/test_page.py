@@ -102,7 +102,10 @@ class Page(Scratch):
         initial = next(float(r["initial_loss"]) for r in rows_of(self.scratch / "full/runs.csv")
                        if r["cell"] == "placement=pre,norm=layernorm" and r["peak_lr"] == "0.03")
         self.assertAlmostEqual(y[-1], initial - fixtures.FLOOR, places=6)
+        stuck = next(float(r["final_val"]) for r in rows_of(self.scratch / "full/runs.csv")
+                     if r["cell"] == "placement=sandwich,norm=layernorm" and r["peak_lr"] == "0.03")
         self.assertEqual(points["sandwich · layernorm"][1][-1], "square-open")
+        self.assertAlmostEqual(points["sandwich · layernorm"][2][-1], stuck - fixtures.FLOOR, places=6)
         said = self.browser.evaluate("document.getElementById('sensitivity').textContent")
         for row in rows_of(self.scratch / "full/summary.csv"):
             none = row["cell"] in ("placement=post,norm=rmsnorm", "placement=deepnorm,norm=rmsnorm")
@@ -116,6 +119,15 @@ class Page(Scratch):
         for panel in panels:
             there = [c for c in FULL_CELLS if panel.endswith("start") or c != "post · rmsnorm"]  # it had diverged by then
             self.assertEqual(sorted(self.drawn(panel, "profile")), sorted(there), panel)
+        rows = rows_of(self.scratch / "full/diagnostics.csv")
+        for panel, step in (("start", "1"), ("middle", "200"), ("end", "400")):  # gradient norms of ffn.down.weight
+            values = [float(r["value"]) for r in rows if r["cell"] == "placement=pre,norm=layernorm" and r["step"] == step
+                      and (r["layer"], r["part"], r["what"]) == ("2", "ffn.down.weight", "grad_norm")]
+            got = self.browser.evaluate(f"""(() => {{ const t = document.getElementById('profile-0-{panel}').data.find(
+                (t) => t.meta.role === 'profile' && t.meta.cell === 0); return [t.x[2], t.y[2]]; }})()""")
+            self.assertEqual(len(values), 3)
+            self.assertEqual(got[0], 2)
+            self.assertAlmostEqual(got[1], sum(values) / 3, places=7)
 
     def test_legend_switches_a_cell_off(self):
         self.open("full")

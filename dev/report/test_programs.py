@@ -134,7 +134,7 @@ class Watch(Scratch):
         self.assertEqual([(r["name"], r["step"]) for r in self.runs(url)], [("growing", 0)])
         lines = (self.scratch / "full" / RUN / "metrics.csv").read_text().splitlines(keepends=True)
         with open(directory / "metrics.csv", "w") as file:
-            for text, step in ((lines[0][:9], 0), (lines[0][9:], 0), (lines[1], 1), (lines[2][:14], 1), (lines[2][14:], 2)):
+            for text, step in ((lines[0][:9], 0), (lines[0][9:], 0), (lines[1], 1), (lines[2][:-3], 1), (lines[2][-3:], 2)):
                 file.write(text)
                 file.flush()
                 got, = self.runs(url)

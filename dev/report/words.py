@@ -165,7 +165,7 @@ def count(finished, n):
 
 def final_loss(row):
     """0.2690 ± 0.0051; where seeds failed there is no mean."""
-    if row.finished < row.n or not known(row.mean):
+    if not known(row.mean):
         return count(row.finished, row.n)
     return number(row.mean) + (f" ± {number(row.ci)}" if known(row.ci) else "")
 
