@@ -141,6 +141,9 @@ class Watch(Scratch):
                 self.assertEqual((got["step"], len(got["train_loss"][0])), (step, step))
         self.assertAlmostEqual(got["train_loss"][1][1], float(lines[2].split(",")[3]), delta=1e-12)
         self.assertEqual(got["steps"], 4)
+        self.assertFalse(got["ended"])
+        (directory / "outcome.json").write_text("{}")
+        self.assertTrue(self.runs(url)[0]["ended"])
         (directory / "metrics.csv").write_text("\x00\x00garbage\n1,2\n")
         self.assertEqual(self.runs(url)[0]["step"], 0)
 

@@ -32,15 +32,16 @@ function line(run) {
   if (last(run, "train_loss") !== undefined) parts.push(`training ${last(run, "train_loss").toFixed(4)}`);
   if (last(run, "val_loss") !== undefined) parts.push(`validation ${last(run, "val_loss").toFixed(4)}`);
   if (run.speed) parts.push(`${whole.format(run.speed)} tokens/s`);
-  if (run.steps > run.step && run.step > 0 && run.elapsed) parts.push(`${duration(run.elapsed / run.step * (run.steps - run.step))} left`);
+  if (!run.ended && run.steps > run.step && run.step > 0 && run.elapsed) parts.push(`${duration(run.elapsed / run.step * (run.steps - run.step))} left`);
   return parts.join(" · ");
 }
 
 function show(runs) {
   const begun = runs.filter((run) => run.step > 0);
-  const done = runs.filter((run) => run.steps && run.step >= run.steps);
+  const done = runs.filter((run) => run.ended);
+  const going = begun.filter((run) => !run.ended);
   document.getElementById("headline").textContent = !begun.length ? "Waiting for the first step"
-    : runs.length === 1 ? line(runs[0]) : `${runs.length} runs: ${done.length} at their end, ${begun.length - done.length} on the way`;
+    : runs.length === 1 ? line(runs[0]) : `${runs.length} runs: ${done.length} ended, ${going.length} on the way`;
   const list = document.getElementById("runs");
   list.replaceChildren(...runs.map((run) => {
     const row = document.createElement("div");

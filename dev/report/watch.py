@@ -70,7 +70,10 @@ class Watched:
             if run not in self.seen:  # a run keeps its colour when others join
                 self.seen.append(run)
             look = style.by_number(self.seen.index(run))
-            result.append({"name": read.run_name(run, self.directory), **vars(look), **self.state(run)})
+            state = self.state(run)
+            # A run that diverged ends before its last step; `compare` leaves an outcome.json.
+            ended = state["step"] >= state["steps"] > 0 or (run / "outcome.json").exists()
+            result.append({"name": read.run_name(run, self.directory), "ended": ended, **vars(look), **state})
         return result
 
     def state(self, run):
