@@ -66,7 +66,7 @@ def write(run):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", nargs="*", help="runs, or directories with several (default: the newest run below runs/)")
+    parser.add_argument("run", nargs="*", help="runs, or directories with several (default: the newest below runs/)")
     args = parser.parse_args()
     try:
         places = [Path(run) for run in args.run] or [read.newest("metrics.csv")]

@@ -1,4 +1,4 @@
-"""The page's Plotly figures. page.js gives each trace the colour of its cell (meta.cell) and hides those switched off."""
+"""The page's Plotly figures. page.js gives each trace the colour of its cell (meta.cell) and hides what is off."""
 
 import math
 
@@ -97,18 +97,21 @@ def rates(comparison, cells, scale):
             continue
         best = runs[runs.state == "finished"].y.min()
         symbols = [marks[state] or cell.style.marker for state in runs.state]
+        sizes = [13 if y == best else 8 for y in runs.y]
         figure.add_trace(go.Scatter(
             x=rounded(runs.peak_lr), y=rounded(runs.y), mode="lines+markers", name=cell.label, showlegend=False,
             line={"width": 2, "dash": cell.style.dash},
-            marker={"symbol": symbols, "opacity": 1, "size": [13 if y == best else 8 for y in runs.y]}, customdata=list(runs.state),
+            marker={"symbol": symbols, "opacity": 1, "size": sizes}, customdata=list(runs.state),
             meta={"cell": i, "role": "rate"}, cliponaxis=False,
-            hovertemplate=f"<b>{cell.label}</b><br>learning rate %{{x:.3g}}: %{{y:.4f}}<br>%{{customdata}}<extra></extra>"))
+            hovertemplate=f"<b>{cell.label}</b><br>learning rate %{{x:.3g}}: %{{y:.4f}}<br>"
+            "%{customdata}<extra></extra>"))
     if not figure.data:
         return None
     values = [y for trace in figure.data for y in trace.y]
     limits = (min(values) / 1.3, max(values) * 1.3) if scale.excess else None
     ticks = sorted({rate for trace in figure.data for rate in trace.x})
-    figure.update_layout(xaxis=axis("peak learning rate", log=True), yaxis=axis("final " + scale.title, scale.excess, limits))
+    figure.update_layout(xaxis=axis("peak learning rate", log=True),
+                         yaxis=axis("final " + scale.title, scale.excess, limits))
     figure.update_xaxes(tickvals=ticks, ticktext=[f"{rate:g}" for rate in ticks])
     return figure
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Made-up comparisons with plausible curves, in the files that `train_gpt compare` writes. For the tests, and to look at:
+"""Made-up comparisons with plausible curves, in the files that `train_gpt compare` writes. For tests, and to look at:
 
     python dev/report/fixtures.py DIRECTORY     writes DIRECTORY/full and DIRECTORY/plain
 """
@@ -156,7 +156,8 @@ class Maker:
         (path / "outcome.json").write_text(json.dumps({"steps": len(rows)}))
 
     def diagnose(self, noise, front, step, layers, placement):
-        grows = {"pre": (-0.15, 0.30), "post": (0.45, 0.0), "sandwich": (-0.05, 0.15), "deepnorm": (0.1, 0.0)}[placement]
+        slopes = {"pre": (-0.15, 0.30), "post": (0.45, 0.0), "sandwich": (-0.05, 0.15), "deepnorm": (0.1, 0.0)}
+        grows = slopes[placement]
         late = step / self.steps
 
         def row(layer, part, what, value):
@@ -173,7 +174,8 @@ class Maker:
             row(layer, "attention", "entropy", 0.95 - 0.4 * late * layer / layers)
 
     def summary(self, cells):
-        rows, columns = [], ["cell", "stage", *self.keys, "seed", *self.tuned, "state", "stopped_at", "first_tensor", *RUN]
+        rows = []
+        columns = ["cell", "stage", *self.keys, "seed", *self.tuned, "state", "stopped_at", "first_tensor", *RUN]
         runs = [dict(zip(columns, run)) for run in self.runs]
         final = [[run for run in runs if run["stage"] == "final" and run["cell"] == self.name(cell)] for cell in cells]
         base = [run["final_val"] for run in final[0]]

@@ -5,4 +5,4 @@ import sys
 
 for package in ("plotly", "pandas", "matplotlib"):
     if importlib.util.find_spec(package) is None:
-        sys.exit(f"{package} is missing: `make report`, `make watch` and `make tensorboard` put what they need into .venv/")
+        sys.exit(f"{package} is missing: `make report` and its like put what they need into .venv/")

@@ -12,11 +12,11 @@ import words
 
 HERE = Path(__file__).parent
 
-TABLE_WORDS = """Final loss is the validation loss at the last step: the mean over the seeds ± the half width of its 95 % t interval.
-The difference to the baseline is taken seed by seed (same seed, same batches), then averaged. “Not distinguishable” means that the
-95 % t interval of this paired difference contains 0. Where a seed did not get through there is no mean, but how many did.
-The intervals are not corrected for the number of cells: of twenty equal ones, one is expected to look different.
-A click on a heading sorts."""
+TABLE_WORDS = """Final loss is the validation loss at the last step: the mean over the seeds ± the half width of its 95 %
+t interval. The difference to the baseline is taken seed by seed (same seed, same batches), then averaged. “Not
+distinguishable” means that the 95 % t interval of this paired difference contains 0. Where a seed did not get through
+there is no mean, but how many did. The intervals are not corrected for the number of cells: of twenty equal ones, one
+is expected to look different. A click on a heading sorts."""
 
 
 def as_json(figure):
@@ -32,6 +32,15 @@ def swatch(index):
 
 def definitions(pairs):
     return "<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in pairs) + "</dl>"
+
+
+RATES_WORDS = """Each point is one run of the tuning, on one seed; the largest point of a curve is its best rate. A run
+that diverged (×) or failed (▽) stands at the loss it had before training; □ marks one that was stuck. Sensitivity is
+the mean, over the rates tried, of how much worse than at the best rate the run ends: 0 would mean that the rate does
+not matter (Wortsman et al. 2023, arXiv 2309.14322)."""
+
+PROFILES_WORDS = """Measured on the weights before the step named: lines are means over the seeds, bands reach from the
+lowest to the highest. A cell that did not get as far as a step is absent from its panel."""
 
 
 # ---- Sections --------------------------------------------------------------------------------------
@@ -71,17 +80,18 @@ def legend(cells):
 
 def loss_section(scale, curves, floor, timed):
     seeds = any(len(curve.seeds) > 1 for curve in curves)
-    said = ["Bold: validation loss, the mean over the seeds that finished. The band reaches from the lowest seed to the highest."
-            if seeds else "Bold: validation loss."]
+    said = ["Bold: validation loss, the mean over the seeds that finished. "
+            "The band reaches from the lowest seed to the highest." if seeds else "Bold: validation loss."]
     if all(curve.role == "lost" for curve in curves):
         said = ["No run got through."]
     said.append("Thin: training loss, smoothed over a fiftieth of the run.")
     if scale.excess:
-        said.append(f"The axis counts from the floor, {words.number(floor)} nats per token, which no model can go below."
-                    if floor else "The axis counts from each corpus's floor, which no model can go below.")
+        which = f"the floor, {words.number(floor)} nats per token," if floor else "each corpus's floor,"
+        said.append(f"The axis counts from {which} which no model can go below.")
     states = {curve.state for curve in curves if curve.role == "lost"}
-    marks = [text for state, text in (("diverged", "× the run diverged"), ("stuck", "□ it never got away from where it began"),
-                                      ("failed", "▽ it ended with an error")) if state in states]
+    meanings = {"diverged": "× the run diverged", "stuck": "□ it never got away from where it began",
+                "failed": "▽ it ended with an error"}
+    marks = [text for state, text in meanings.items() if state in states]
     if marks:
         said.append(f"Runs that did not get through are drawn one by one (training loss): {', '.join(marks)}.")
     if timed:
@@ -98,7 +108,7 @@ def table_section(comparison, cells):
     headings, rows = words.table(comparison)
     index = {cell.name: i for i, cell in enumerate(cells)}
     means = dict(zip(comparison.summary.cell, comparison.summary["mean"]))
-    order = sorted(rows, key=lambda cell: (not words.known(means[cell]), means[cell] if words.known(means[cell]) else 0))
+    order = sorted(rows, key=lambda cell: means[cell] if words.known(means[cell]) else float("inf"))
     body = []
     for name in order:
         cell = cells[index[name]]
@@ -110,7 +120,8 @@ def table_section(comparison, cells):
             fields.append(f'<td data-key="{escape(str(key))}" class="{kind}">{escape(text)}</td>')
         body.append(f"<tr>{''.join(fields)}</tr>")
     targets = sorted({words.number(x) for x in comparison.summary.target if words.known(x)})
-    note = TABLE_WORDS + (f" The target is a loss of {words.listed(targets)}." if targets and "steps to target" in headings else "")
+    aimed = targets and "steps to target" in headings
+    note = TABLE_WORDS + (f" The target is a loss of {words.listed(targets)}." if aimed else "")
     head = "".join(f"<th>{escape(heading)}</th>" for heading in ("cell", *headings))
     return (f'<section><h2>The numbers</h2><p class="note">{escape(note)}</p><div class="scroll"><table id="table">'
             f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div></section>")
@@ -119,25 +130,22 @@ def table_section(comparison, cells):
 def rates_section(comparison, cells):
     summary = comparison.summary
     numbers = {row.cell: row.lr_sensitivity for row in summary.itertuples()}
-    said = ["Each point is one run of the tuning, on one seed; the largest point of a curve is its best rate. A run that diverged (×)",
-            "or failed (▽) stands at the loss it had before training; □ marks one that was stuck. Sensitivity is the mean, over the",
-            "rates tried, of how much worse than at the best rate the run ends: 0 would mean that the rate does not matter",
-            "(Wortsman et al. 2023, arXiv 2309.14322)."]
+    said = [RATES_WORDS]
     edge = [cell.label for cell in cells if (summary[summary.cell == cell.name].at_edge == 1).any()]
     if edge:
-        said.append(f"The best rate lies at an edge of what was tried for {words.listed(edge)}: a better one may lie beyond.")
+        said.append(f"The best rate lies at an edge of what was tried for {words.listed(edge)}: "
+                    "a better one may lie beyond.")
     some = words.worked(comparison)
     items = "".join(f"<span>{swatch(i)} {escape(cell.label)} "
                     f"<b>{words.number(numbers[cell.name], 3) if cell.name in some else 'no rate worked'}</b></span>"
                     for i, cell in enumerate(cells) if words.known(numbers.get(cell.name)))
     return (f'<section><h2>How much the learning rate matters</h2><p class="note">{" ".join(said)}</p>'
-            f'<div class="plot low" id="rates"></div><div class="numbers" id="sensitivity">Sensitivity: {items}</div></section>')
+            f'<div class="plot low" id="rates"></div>'
+            f'<div class="numbers" id="sensitivity">Sensitivity: {items}</div></section>')
 
 
 def profiles_section(profiles):
-    parts = ['<section><h2>Layer by layer</h2><p class="note">Measured on the weights before the step named: lines are means '
-             "over the seeds, bands reach from the lowest to the highest. A cell that did not get as far as a step is absent "
-             "from its panel.</p>"]
+    parts = [f'<section><h2>Layer by layer</h2><p class="note">{PROFILES_WORDS}</p>']
     for number, (which, panels) in enumerate(profiles):
         parts.append(f'<h3>{escape(which.title)}</h3><p class="note">{escape(which.note)}</p><div class="panels">')
         parts += [f'<figure><figcaption>{name}: step {step:,.0f}</figcaption><div class="plot" '
@@ -154,8 +162,9 @@ def commands_section(comparison, cells):
                      f"{len(runs)} {'runs' if len(runs) > 1 else 'run'}</summary>")
         for run in runs.sort_values("stage", kind="stable").itertuples():
             rate = f", learning rate {run.peak_lr:g}" if words.known(getattr(run, "peak_lr", None)) else ""
-            parts.append(f'<div class="command"><div><span class="note">{escape(run.stage)}, seed {escape(run.seed)}{rate}: '
-                         f"{escape(run.state)}</span><pre>{escape(run.command)}</pre></div>"
+            what = f"{run.stage}, seed {run.seed}{rate}: {run.state}"
+            parts.append(f'<div class="command"><div><span class="note">{escape(what)}</span>'
+                         f"<pre>{escape(run.command)}</pre></div>"
                          f"<button data-copy>copy</button></div>")
         parts.append("</details>")
     return "".join(parts) + "</section>"
@@ -184,8 +193,8 @@ def build(comparison):
                 loss_section(scale, curves, floor, timed), table_section(comparison, cells),
                 rates_section(comparison, cells) if rates else "", profiles_section(profiles) if profiles else "",
                 commands_section(comparison, cells),
-                "<footer>Made by train_gpt's dev/report from curves.csv, runs.csv and summary.csv, which lie beside this page."
-                "</footer>"]
+                "<footer>Made by train_gpt's dev/report from curves.csv, runs.csv and summary.csv, which lie beside "
+                "this page.</footer>"]
     title = f"{comparison.name}: {len(cells)} cells compared"
     return document(title, "".join(sections), data)
 

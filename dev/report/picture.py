@@ -29,8 +29,9 @@ CROSSES = {"diverged": "X", "stuck": "s", "failed": "v"}
 LABELS_AT_MOST = 16  # at the ends of lines; more go into a legend
 X = {"step": "step", "seconds": "seconds of training"}
 
-plt.rcParams.update({"font.size": 14, "font.family": "DejaVu Sans", "axes.spines.top": False, "axes.spines.right": False,
-                     "axes.edgecolor": "0.75", "axes.labelcolor": "0.25", "xtick.color": "0.35", "ytick.color": "0.35",
+plt.rcParams.update({"font.size": 14, "font.family": "DejaVu Sans", "axes.spines.top": False,
+                     "axes.spines.right": False, "axes.edgecolor": "0.75", "axes.labelcolor": "0.25",
+                     "xtick.color": "0.35", "ytick.color": "0.35",
                      "axes.grid": True, "grid.color": "0.92", "axes.axisbelow": True, "savefig.dpi": 100})
 
 
@@ -74,8 +75,8 @@ def label_ends(axes, ends):
     place = axes.transData + axes.transAxes.inverted()  # where a point lies, from 0 to 1
     heights = [place.transform((x, y))[1] for x, y, *_ in ends]
     for (x, y, text, style), height in zip(ends, spread_out(heights, 0.042, 0, 1)):
-        axes.annotate(text, (x, y), xytext=(1.03, height), textcoords="axes fraction", color=style["color"], va="center",
-                      annotation_clip=False,
+        axes.annotate(text, (x, y), xytext=(1.03, height), textcoords="axes fraction", color=style["color"],
+                      va="center", annotation_clip=False,
                       arrowprops={"arrowstyle": "-", "color": style["color"], "linewidth": 0.8, "alpha": 0.6,
                                   "relpos": (0, 0.5), "shrinkA": 2, "shrinkB": 4})
 
@@ -201,11 +202,12 @@ def draw_profiles(comparison, path):
             for cell in cells:
                 points = series.profile(d, cell, which, step)
                 if len(points):
-                    axes.fill_between(points.layer, points.low, points.high, color=cell.style.light, alpha=0.16, linewidth=0)
+                    axes.fill_between(points.layer, points.low, points.high, color=cell.style.light, alpha=0.16,
+                                      linewidth=0)
                     drawn[cell.name], = axes.plot(points.layer, points["mean"], marker=MARKERS[cell.style.marker],
                                                   **look(cell, linewidth=1.8, markersize=4, label=cell.label))
-            axes.set_title(f"{which.title}\n{name}: step {step:,.0f}" if axes is row[0] else f"\n{name}: step {step:,.0f}",
-                           loc="left", fontsize=12)
+            heading = which.title if axes is row[0] else ""
+            axes.set_title(f"{heading}\n{name}: step {step:,.0f}", loc="left", fontsize=12)
             axes.xaxis.get_major_locator().set_params(integer=True)
             axes.tick_params(labelsize=11)
     for axes in grid[-1]:

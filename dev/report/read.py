@@ -93,7 +93,7 @@ def read_comparison(directory):
         runs.floor = runs.floor.where(runs.state != "failed", runs.floor.dropna().iloc[0])
     unknown = set(runs.state) - STATES
     if unknown:
-        raise Complaint(f"{directory / 'runs.csv'}: state {sorted(unknown)[0]!r} is none of {', '.join(sorted(STATES))}")
+        raise Complaint(f"{directory / 'runs.csv'}: state {min(unknown)!r} is none of {', '.join(sorted(STATES))}")
     strange = [cell for cell in summary.cell if cell not in set(runs.cell)]
     if strange:
         raise Complaint(f"{directory / 'summary.csv'} has a cell {strange[0]!r} that runs.csv does not have")

@@ -160,7 +160,7 @@ def curves_of(comparison, cell, scale):
 
 
 def height(curves, scale, floor=None):
-    """(lowest, highest) loss that a picture shows: on a log axis all but explosions; else not the first steps, and the floor."""
+    """(lowest, highest) loss that a picture shows: on a log axis all but explosions; else all but the first steps."""
     well = [curve for curve in curves if curve.role != "lost"] or curves
     start = max((curve.points["mean"].iloc[0] for curve in well), default=1.0)
     lows, highs = [], []
@@ -203,7 +203,8 @@ class Profile:
 
 
 PROFILES = (
-    Profile("ffn.down.weight", "grad_norm", "Gradient norm of ffn.down.weight", "the feed-forward layer's output matrix"),
+    Profile("ffn.down.weight", "grad_norm", "Gradient norm of ffn.down.weight",
+            "the feed-forward layer's output matrix"),
     Profile("attention.o.weight", "grad_norm", "Gradient norm of attention.o.weight", "the attention's output matrix"),
     Profile("stream", "grad_norm", "Gradient norm of the stream", "‖∂L/∂y‖, y the block's output"),
     Profile("stream", "rms", "RMS of the stream", "√mean y², y the block's output"),

@@ -59,7 +59,7 @@ class BadInput(Scratch):
         self.complains("state 'tired' is none of", spoil)
 
     def test_not_text(self):
-        self.complains("curves.csv is not a CSV file", lambda d: (d / "curves.csv").write_bytes(b"\xff\xfe\x00\x01" * 99))
+        self.complains("curves.csv is not a CSV file", lambda d: (d / "curves.csv").write_bytes(b"\xff\xfe\0\1" * 9))
 
     def test_bad_config(self):
         self.complains("config.toml", lambda d: (d / "layers=2/seed=1/config.toml").write_text("steps = = 3\n"))

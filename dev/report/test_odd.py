@@ -46,7 +46,7 @@ def one_failed(out):
 
 def below_the_floor(out):
     fixtures.Maker(out, TWO)
-    change(out, ["curves"], lambda row: {**row, "val_loss": "0.05"} if row["val_loss"] and row["step"] == "400" else row)
+    change(out, ["curves"], lambda row: {**row, "val_loss": "0.05"} if row["step"] == "400" else row)
 
 
 def no_keys(out):
@@ -68,13 +68,13 @@ def rates_as_a_key(out):
                 for key, value in row.items()} | {"cell": f"lr={lr}"}
 
     change(out, ["curves", "runs", "summary"], keyed)
-    for name in ("curves", "runs"):  # there it stands behind the seed
-        change(out, [name], lambda row: {key: row[key] for key in sorted(row, key=lambda k: {"cell": 0, "stage": 1, "seed": 2,
-                                                                                            "peak_lr": 3}.get(k, 4))})
+    order = ("cell", "stage", "seed", "peak_lr")  # of the columns: it stands behind the seed
+    change(out, ["curves", "runs"], lambda row: {key: row[key] for key in dict.fromkeys((*order, *row))})
 
 
 SAYS = {
-    nothing_finished: ("No cell finished all its runs.", "pre (3 of 3 diverged); post (3 of 3 stuck)", "no rate worked"),
+    nothing_finished: ("No cell finished all its runs.", "pre (3 of 3 diverged); post (3 of 3 stuck)",
+                       "no rate worked"),
     no_validation: ("No validation loss was measured.",),
     one_failed: ("pre is the only one whose runs all finished: 0.12", "post (1 of 3 failed)", "counts from the floor"),
     below_the_floor: ("pre ends lowest", "floor 0.0894"),

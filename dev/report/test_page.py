@@ -117,12 +117,13 @@ class Page(Scratch):
         panels = self.browser.evaluate("ids.filter((id) => id.startsWith('profile'))")
         self.assertEqual(len(panels), 7 * 3)
         for panel in panels:
-            there = [c for c in FULL_CELLS if panel.endswith("start") or c != "post · rmsnorm"]  # it had diverged by then
+            there = [c for c in FULL_CELLS if panel.endswith("start") or c != "post · rmsnorm"]  # that diverged
             self.assertEqual(sorted(self.drawn(panel, "profile")), sorted(there), panel)
         rows = rows_of(self.scratch / "full/diagnostics.csv")
         for panel, step in (("start", "1"), ("middle", "200"), ("end", "400")):  # gradient norms of ffn.down.weight
-            values = [float(r["value"]) for r in rows if r["cell"] == "placement=pre,norm=layernorm" and r["step"] == step
-                      and (r["layer"], r["part"], r["what"]) == ("2", "ffn.down.weight", "grad_norm")]
+            where = ("placement=pre,norm=layernorm", step, "2", "ffn.down.weight", "grad_norm")
+            values = [float(r["value"]) for r in rows
+                      if (r["cell"], r["step"], r["layer"], r["part"], r["what"]) == where]
             got = self.browser.evaluate(f"""(() => {{ const t = document.getElementById('profile-0-{panel}').data.find(
                 (t) => t.meta.role === 'profile' && t.meta.cell === 0); return [t.x[2], t.y[2]]; }})()""")
             self.assertEqual(len(values), 3)
@@ -183,7 +184,8 @@ class Page(Scratch):
         for width in (390, 1280):
             self.open("full", width)
             bad = self.browser.evaluate("""ids.flatMap((id) => ['x', 'y'].flatMap((a) => {
-                const boxes = [...document.querySelectorAll(`#${id} .${a}tick text`)].map((t) => t.getBoundingClientRect());
+                const boxes = [...document.querySelectorAll(`#${id} .${a}tick text`)]
+                    .map((t) => t.getBoundingClientRect());
                 const tilted = a === 'x' && document.querySelector(`#${id} .xtick text`).getAttribute('transform')
                     .startsWith('rotate(-');
                 return boxes.slice(1).filter((b, i) => !tilted && boxes[i].right > b.left && b.right > boxes[i].left &&

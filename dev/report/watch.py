@@ -158,8 +158,8 @@ def main():
         server = serve(directory, args.port)
     except (read.Complaint, OSError, OverflowError) as complaint:
         sys.exit(f"watch: {complaint}")
-    print(f"watching {directory} at http://127.0.0.1:{server.server_port}/ (Ctrl-C ends it)", flush=True)
     try:
+        print(f"watching {directory} at http://127.0.0.1:{server.server_port}/ (Ctrl-C ends it)", flush=True)
         server.serve_forever()
     except KeyboardInterrupt:
         print()
