@@ -22,7 +22,8 @@ else
 MARCH ?= native
 DATA ?= build/stories.txt
 
-.PHONY: all train test asan mutants bench ladders compare reference curves venv clean help FORCE
+REPORTS := report watch tensorboard test-report
+.PHONY: all train test asan mutants bench ladders compare $(REPORTS) reference curves venv clean help FORCE
 .DELETE_ON_ERROR:
 
 all: build/train_gpt  ## build build/train_gpt (the default)
@@ -30,7 +31,7 @@ all: build/train_gpt  ## build build/train_gpt (the default)
 # ---- What this machine has: dev/setup.sh finds it, or installs it, and writes it down ------------
 # Goals that compile nothing here do without.
 
-ifneq (,$(filter-out asan venv reference clean help,$(or $(MAKECMDGOALS),all)))
+ifneq (,$(filter-out asan venv .venv/% $(REPORTS) reference clean help,$(or $(MAKECMDGOALS),all)))
 
 NAMED_CXX := $(if $(filter default undefined,$(origin CXX)),,$(CXX))
 KEY := $(subst /,_,$(subst $() ,_,$(or $(NAMED_CXX),auto)-$(MARCH)))
@@ -117,8 +118,9 @@ GRID := --grid placement=post,pre,sandwich,deepnorm --lr 1e-3 --steps 1500
 compare: build/train_gpt $(DATA_WRITTEN)  ## one run per cell: ARGS='--grid placement=post,pre norm=rmsnorm'
 	@touch build/compare-began
 	@build/train_gpt compare --data $(DATA) $(or $(ARGS),$(GRID))
-	@csv=$$(find runs -name curves.csv -newer build/compare-began 2>/dev/null); \
-	  [ -z "$$csv" ] || [ ! -x $(PYTHON) ] || $(PYTHON) dev/plot.py "$$csv" --out "$${csv%.csv}.png"
+	@table=$$(find runs -name summary.csv -newer build/compare-began 2>/dev/null); [ -z "$$table" ] || { \
+	  if $(MAKE) --no-print-directory .venv/.report; then $(PYTHON) dev/report/report.py "$${table%/summary.csv}"; \
+	  else echo "no report: \`make report RUN=$${table%/summary.csv}\` makes it where Python's packages can be had"; fi; }
 
 # PyTorch and NumPy are timed beside it where .venv has them.
 bench: $(OUT)/bench  ## how fast each layer and a step are, of what is possible; ARGS='gemm', 'steps', '--quick'
@@ -161,7 +163,19 @@ $(TESTS): | catch2
 catch2:
 	@CXX='$(CXX)' dev/setup.sh test
 
-# ---- Python: the PyTorch reference and the plots -------------------------------------------------
+# ---- Python: reports, and the PyTorch reference ---------------------------------------------------
+
+report: .venv/.report  ## a page and pictures of a comparison: RUN=DIR, or the newest below runs/
+	@$(PYTHON) dev/report/report.py $(RUN)
+
+watch: .venv/.report  ## watch runs in a browser while they train: RUN=DIR, or the newest below runs/
+	@$(PYTHON) dev/report/watch.py $(RUN) $(ARGS)
+
+tensorboard: .venv/.report  ## metrics for TensorBoard: RUN=DIR, or the newest below runs/
+	@$(PYTHON) dev/report/events.py $(RUN)
+
+test-report: .venv/.report  ## the report of made-up comparisons, looked at in a browser
+	@$(PYTHON) dev/report/test_report.py $(ARGS)
 
 reference: venv  ## write test/reference/*.npy with PyTorch
 	@$(PYTHON) python_ref/reference.py $(ARGS)
@@ -169,13 +183,23 @@ reference: venv  ## write test/reference/*.npy with PyTorch
 curves: venv build/train_gpt $(DATA_WRITTEN)  ## train ours and PyTorch's side by side on DATA
 	@$(PYTHON) python_ref/curves.py --binary build/train_gpt --data $(DATA) --out build/curves $(ARGS)
 
-venv: .venv/.made  ## PyTorch and the rest of python_ref/requirements.txt in .venv/
-.venv/.made: python_ref/requirements.txt
-	@python3 -c 'import venv, ensurepip' 2>/dev/null || dev/setup.sh python
-	rm -rf .venv
-	python3 -m venv .venv
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check -r $<
+venv: .venv/.python_ref .venv/.report  ## .venv/ with PyTorch and all else that python_ref/ and dev/report/ need
+
+# One after the other, as two pips would be in each other's way. Who wants reports alone does not download PyTorch.
+PIP = echo 'pip install -r $<'; $(PYTHON) -m pip install --quiet --disable-pip-version-check -r $<
+.venv/.python_ref: python_ref/requirements.txt | .venv/.report
+	@$(PIP)
 	@touch $@
+
+# Where pip cannot get at its packages, those of the system do.
+.venv/.report: dev/report/requirements.txt | $(PYTHON)
+	@$(PIP) || { echo 'pip could not: trying the packages of this system'; dev/setup.sh report && \
+	  python3 -m venv --system-site-packages .venv && $(PYTHON) -c 'import plotly, pandas, matplotlib'; }
+	@touch $@
+
+$(PYTHON):
+	@python3 -c 'import venv, ensurepip' 2>/dev/null || dev/setup.sh python
+	python3 -m venv .venv
 
 # --------------------------------------------------------------------------------------------------
 
@@ -183,8 +207,8 @@ clean:  ## remove build/ (never runs/, never .venv/)
 	rm -rf build
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*  ## /\1|/p' $(firstword $(MAKEFILE_LIST)) | \
-	  while IFS='|' read -r goal text; do printf '  make %-10s %s\n' "$$goal" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*  ## /\1|/p' $(firstword $(MAKEFILE_LIST)) | \
+	  while IFS='|' read -r goal text; do printf '  make %-12s %s\n' "$$goal" "$$text"; done
 	@echo
 	@sed -n '3,5s/^# *//p' $(firstword $(MAKEFILE_LIST)) | sed 's/^/  /'
 

@@ -3,7 +3,8 @@
 #
 #   dev/setup.sh                 a C++20 compiler, make, OpenMP, CLI11, nlohmann/json
 #   dev/setup.sh test            the same, and Catch2
-#   dev/setup.sh python          the same, and Python with venv (PyTorch reference, plots)
+#   dev/setup.sh python          the same, and Python with venv (PyTorch reference, reports)
+#   dev/setup.sh report          Python, and plotly, pandas and matplotlib of the system: for where pip cannot
 #   dev/setup.sh --config FILE   the same, and writes down what it found for the Makefile
 #
 # Each thing is looked for by compiling a few lines that use it. What is missing comes from the system's
@@ -24,6 +25,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     test) needs="$needs catch2" ;;
     python) needs="$needs python" ;;
+    report) needs="python plots" ;;
     --config) config=${2:?--config needs a file}; shift ;;
     -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "dev/${0##*/}"; exit 0 ;;
     *) die "unknown argument '$1' (try --help)" ;;
@@ -123,6 +125,8 @@ has_python() {
   python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1
 }
 
+has_plots() { python3 -c 'import plotly, pandas, matplotlib' >/dev/null 2>&1; }
+
 missing=
 look() {
   missing=
@@ -168,6 +172,9 @@ package() {
     brew:compiler) case $named in *clang*) echo llvm ;; *) echo gcc ;; esac ;;
     brew:openmp) echo libomp ;;
     brew:json) echo nlohmann-json ;;
+    brew:plots) : ;;  # pip alone has them
+    pacman:plots) echo python-plotly python-pandas python-matplotlib ;;
+    *:plots) echo python3-plotly python3-pandas python3-matplotlib ;;
     *:python) echo python3 ;;
     *) echo "$1" ;;
   esac
@@ -322,7 +329,9 @@ if [ -n "$missing" ]; then
   case $missing in *compiler*)
     say "  wanted: g++ 12 or newer, or clang++ 14 or newer${named:+ (CXX=$named does not work)}" ;;
   esac
-  if [ -z "$packages" ]; then
+  if [ "$missing:$packages" = plots: ]; then
+    say "  this system has no packages of plotly, pandas and matplotlib: pip must reach them"
+  elif [ -z "$packages" ]; then
     say "  $CXX should have brought it along: its installation is incomplete"
   elif [ "$manager" = none ]; then
     say "  no package manager that this script knows: please install it by hand"

@@ -1,0 +1,204 @@
+"""What `train_gpt compare` and `train_gpt train` write, as tables. Every complaint about a file is made here."""
+
+import csv
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+try:
+    import tomllib
+except ImportError:  # Python 3.10
+    import tomli as tomllib
+
+METRICS = ("step", "tokens", "elapsed_s", "train_loss", "val_loss", "val_bpb", "lr", "grad_norm", "clipped",
+           "step_ms", "tokens_per_second")
+COLUMNS = {
+    "metrics.csv": METRICS,
+    "curves.csv": ("cell", "stage", "seed", *METRICS),
+    "runs.csv": ("cell", "stage", "seed", "state", "stopped_at", "first_tensor", "initial_loss", "final_val",
+                 "best_val", "best_step", "final_train", "steps", "tokens", "seconds", "tokens_per_second",
+                 "loss_spikes", "grad_spikes", "clipped", "steps_to_target", "seconds_to_target", "parameters",
+                 "unigram", "floor", "directory", "command"),
+    "summary.csv": ("cell", "at_edge", "n", "finished", "diverged", "stuck", "failed", "mean", "sd", "ci", "best",
+                    "difference", "difference_ci", "verdict", "target", "steps_to_target", "seconds_to_target",
+                    "seconds", "tokens_per_second", "loss_spikes", "grad_spikes", "clipped", "parameters",
+                    "lr_sensitivity"),
+    "diagnostics.csv": ("step", "layer", "part", "what", "value"),
+}
+TEXT = {"cell", "stage", "seed", "state", "first_tensor", "directory", "command", "verdict", "part", "what"}
+STATES = {"finished", "diverged", "stuck", "failed"}
+
+
+class Complaint(Exception):
+    """Something the user can mend; said in one line."""
+
+
+@dataclass
+class Comparison:
+    name: str
+    keys: list  # the grid's keys, in the order of its columns, without seed
+    curves: pd.DataFrame
+    runs: pd.DataFrame
+    summary: pd.DataFrame = None      # absent where plain runs were put together
+    diagnostics: pd.DataFrame = None  # absent where none were asked for
+    configs: dict = None              # (stage, cell, directory) -> the options of the run
+
+
+def read_table(path):
+    """A CSV file whose columns are numbers, but for TEXT and the grid's keys."""
+    needed = COLUMNS[path.name]
+    try:
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    except OSError as error:
+        raise Complaint(f"cannot read {path}: {error.strerror}") from None
+    except pd.errors.EmptyDataError:
+        raise Complaint(f"{path} is empty") from None
+    except (UnicodeDecodeError, pd.errors.ParserError):
+        raise Complaint(f"{path} is not a CSV file") from None
+    missing = [name for name in needed if name not in table.columns]
+    if missing:
+        raise Complaint(f"{path} has no column {missing[0]}")
+    if table.empty:
+        raise Complaint(f"{path} has no rows")
+    for name in (set(needed) | {"peak_lr"}) & set(table.columns) - TEXT:
+        table[name] = numbers(table[name], path)
+    return table
+
+
+def numbers(column, path):
+    """Empty fields become NaN: not measured."""
+    result = pd.to_numeric(column.where(column != "", "nan"), errors="coerce")
+    wrong = column[result.isna() & ~column.str.lower().isin(["", "nan", "-nan"])]
+    if len(wrong):
+        raise Complaint(f"{path}: column {column.name} holds {wrong.iloc[0]!r}, which is not a number")
+    return result
+
+
+def grid_keys(columns):
+    """The keys are the columns between `stage` and `seed`."""
+    columns = list(columns)
+    return columns[columns.index("stage") + 1:columns.index("seed")]
+
+
+def read_comparison(directory):
+    directory = Path(directory)
+    if not directory.is_dir():
+        raise Complaint(f"{directory} is no directory")
+    if not (directory / "summary.csv").exists():
+        raise Complaint(f"{directory} is no comparison: it has no summary.csv (`train_gpt compare` writes it)")
+    curves, runs, summary = (read_table(directory / name) for name in ("curves.csv", "runs.csv", "summary.csv"))
+    if runs.floor.nunique() == 1:  # a run that failed at once does not know the floor, which is that of the data
+        runs.floor = runs.floor.where(runs.state != "failed", runs.floor.dropna().iloc[0])
+    unknown = set(runs.state) - STATES
+    if unknown:
+        raise Complaint(f"{directory / 'runs.csv'}: state {min(unknown)!r} is none of {', '.join(sorted(STATES))}")
+    strange = [cell for cell in summary.cell if cell not in set(runs.cell)]
+    if strange:
+        raise Complaint(f"{directory / 'summary.csv'} has a cell {strange[0]!r} that runs.csv does not have")
+    path = directory / "diagnostics.csv"
+    diagnostics = read_table(path) if path.exists() else None
+    if diagnostics is not None and not {"cell", "seed"} <= set(diagnostics.columns):
+        raise Complaint(f"{path} has no column cell or seed")
+    configs = {}
+    for run in runs.itertuples():
+        config = directory / run.directory / "config.toml"
+        if config.exists():
+            configs[run.stage, run.cell, run.directory] = read_config(config)
+    return Comparison(directory.resolve().name, grid_keys(curves.columns), curves, runs, summary, diagnostics, configs)
+
+
+# A run's config.toml has what was worked out from other options behind a #.
+WORKED_OUT = re.compile(r"^# (?=[a-z0-9-]+ = )", re.MULTILINE)
+
+
+@dataclass
+class Config:
+    given: dict
+    worked_out: dict
+
+
+def read_config(path):
+    try:
+        text = path.read_text(encoding="utf-8")
+        given, everything = tomllib.loads(text), tomllib.loads(WORKED_OUT.sub("", text))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise Complaint(f"cannot read {path}: {error}") from None
+    return Config(given, {key: value for key, value in everything.items() if key not in given})
+
+
+# ---- Runs without a comparison around them -------------------------------------------------------
+
+def runs_below(path):
+    """The run directories in `path`, which may be one itself: those with a metrics.csv or a config.toml."""
+    path = Path(path)
+    if not path.is_dir():
+        raise Complaint(f"{path} is no directory")
+    return sorted({file.parent for name in ("metrics.csv", "config.toml") for file in path.rglob(name)})
+
+
+def run_name(run, root):
+    """A run's name below `root`."""
+    name = Path(run).resolve().relative_to(Path(root).resolve()).as_posix()
+    return Path(run).resolve().name if name == "." else name
+
+
+def newest(file, below="runs"):
+    """The directory below runs/ whose `file` was written last."""
+    found = sorted(Path(below).rglob(file), key=lambda path: path.stat().st_mtime)
+    if not found:
+        raise Complaint(f"nothing below {below}/ has a {file}: name a directory")
+    return found[-1].parent
+
+
+def read_metrics_so_far(path):
+    """{column: [numbers]} of a metrics.csv that is being written: what is not a whole line yet does not count."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return {}
+    whole = text[:text.rfind("\n") + 1].splitlines()
+    rows = list(csv.reader(whole))
+    if not rows or "step" not in rows[0]:
+        return {}
+    header, result = rows[0], []
+    for row in rows[1:]:
+        try:
+            fields = [float(field) if field else None for field in row]
+        except ValueError:
+            continue
+        if len(fields) == len(header):
+            result.append(fields)
+    return {name: [row[i] for row in result] for i, name in enumerate(header)}
+
+
+def state_of(metrics):
+    """(state, step at which it stopped) of a run of which only metrics.csv is known."""
+    loss = metrics.train_loss
+    finite = loss.map(lambda x: abs(x) < float("inf"))
+    if not finite.all():
+        return "diverged", metrics.step[~finite].iloc[0]
+    if loss.iloc[-1] > loss.iloc[0]:
+        return "diverged", metrics.step.iloc[-1]
+    return "finished", float("nan")
+
+
+def read_runs(paths):
+    """Plain run directories as a comparison: each a cell of its own."""
+    curves, runs = [], []
+    for path in map(Path, paths):
+        if not path.is_dir():
+            raise Complaint(f"{path} is no directory")
+        metrics = read_table(path / "metrics.csv")
+        metrics = metrics[metrics.step > 0] if (metrics.step > 0).any() else metrics
+        state, stopped_at = state_of(metrics)
+        cell = path.resolve().name
+        curves.append(metrics.assign(cell=cell, stage="final", seed=""))
+        runs.append({"cell": cell, "stage": "final", "seed": "", "state": state, "stopped_at": stopped_at,
+                     "initial_loss": metrics.train_loss.iloc[0], "floor": float("nan")})
+    names = [run["cell"] for run in runs]
+    for name in names:
+        if names.count(name) > 1:
+            raise Complaint(f"two runs are called {name}")
+    return Comparison(names[0], [], pd.concat(curves), pd.DataFrame(runs))

@@ -1,0 +1,56 @@
+"""Colour, dash and marker of each cell, and its name: the one place, for the page, the pictures and `watch`."""
+
+from dataclasses import dataclass
+
+# Okabe & Ito's colours, which colour-blind readers can tell apart, without yellow and black; and the same hues
+# lighter, for a dark page.
+COLOURS = (("#0072B2", "#56A8DE"), ("#D55E00", "#F08A45"), ("#009E73", "#35C29B"), ("#B5568F", "#DD8FBD"),
+           ("#C98A00", "#E8B23F"), ("#3A9BD0", "#8CCBEF"), ("#5F6670", "#A4ACB7"))
+DASHES = ("solid", "dash", "dot", "dashdot")
+MARKERS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "pentagon", "hexagon")
+
+# A placement has the same colour in every report.
+PLACEMENTS = {"pre": 0, "post": 1, "sandwich": 2, "peri": 2, "deepnorm": 3, "reordered": 4, "olmo2": 4, "none": 5}
+NORMS = {"layernorm": 0, "rmsnorm": 1}
+
+
+@dataclass
+class Style:
+    light: str
+    dark: str
+    dash: str
+    marker: str
+
+
+def style(colour, dash):
+    light, dark = COLOURS[colour % len(COLOURS)]
+    return Style(light, dark, DASHES[dash % len(DASHES)], MARKERS[colour % len(MARKERS)])
+
+
+def by_number(index):
+    return style(index, index // len(COLOURS))
+
+
+def styles(cells):
+    """cells: [{key: value}]. Colour tells the placement and dash the norm where that tells all cells apart."""
+    chosen = []
+    for cell in cells:
+        placement, norm = cell.get("placement"), cell.get("norm", "layernorm")
+        if placement not in PLACEMENTS or norm not in NORMS:
+            break
+        chosen.append((PLACEMENTS[placement], NORMS[norm]))
+    if len(chosen) == len(cells) == len(set(chosen)):
+        return [style(colour, dash) for colour, dash in chosen]
+    return [by_number(i) for i in range(len(cells))]
+
+
+def said(key, value):
+    """Words speak for themselves, numbers need their key."""
+    if value in ("true", "false"):
+        return key if value == "true" else f"no {key}"
+    return value if value[:1].isalpha() else f"{key} {value}"
+
+
+def label(cell, fallback):
+    """pre · rmsnorm · layers 6"""
+    return " · ".join(said(key, value) for key, value in cell.items() if value) or fallback

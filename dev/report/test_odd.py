@@ -1,0 +1,102 @@
+"""Comparisons that are right but unusual: each makes a report without an error, which says what is the case."""
+
+import shutil
+import unittest
+
+import browser
+import fixtures
+from testing import Scratch, rewrite, run
+
+TWO = {"placement": ["pre", "post"], "norm": ["layernorm"]}
+RESULTS = ("mean", "sd", "ci", "best", "difference", "difference_ci", "verdict")
+
+
+def change(directory, files, of_row):
+    """of_row(row) for each row of some files; None drops it."""
+    for name in files:
+        rewrite(directory / f"{name}.csv", lambda rows: [row for row in map(of_row, rows) if row is not None])
+
+
+def nothing_finished(out):
+    fixtures.Maker(out, TWO, rates=(1e-3, 3e-3), fates={"placement=pre,norm=layernorm": 50,
+                                                       "placement=post,norm=layernorm": "stuck"})
+
+
+def no_validation(out):
+    fixtures.plain(out)
+    change(out, ["curves"], lambda row: {**row, "val_loss": "", "val_bpb": ""})
+    change(out, ["runs"], lambda row: {**row, "final_val": "", "best_val": ""})
+    change(out, ["summary"], lambda row: {**row, **dict.fromkeys(RESULTS, "")})
+
+
+def one_failed(out):
+    """A run that failed at once: no curve, no config.toml, nothing known of it."""
+    fixtures.Maker(out, TWO)
+
+    def failed(row):
+        return row["cell"].startswith("placement=post") and row["seed"] == "2"
+
+    nothing = dict.fromkeys(("initial_loss", "final_val", "steps", "floor", "unigram", "parameters"), "")
+    change(out, ["curves", "diagnostics"], lambda row: None if failed(row) else row)
+    change(out, ["runs"], lambda row: {**row, **nothing, "state": "failed"} if failed(row) else row)
+    change(out, ["summary"], lambda row: row if row["placement"] == "pre" else
+           {**row, **dict.fromkeys(RESULTS, ""), "finished": 2, "failed": 1})
+    shutil.rmtree(out / "placement=post,norm=layernorm/seed=2")
+
+
+def below_the_floor(out):
+    fixtures.Maker(out, TWO)
+    change(out, ["curves"], lambda row: {**row, "val_loss": "0.05"} if row["step"] == "400" else row)
+
+
+def no_keys(out):
+    fixtures.Maker(out, {"placement": ["pre"], "norm": ["layernorm"]})
+
+    def bare(row):
+        return {key: "" if key == "cell" else value for key, value in row.items() if key not in ("placement", "norm")}
+
+    change(out, ["curves", "runs", "summary", "diagnostics"], bare)
+
+
+def rates_as_a_key(out):
+    fixtures.plain(out)
+    rate = {"2": "0.001", "4": "0.003", "8": "0.01"}
+
+    def keyed(row):
+        lr = rate[row["layers"]]
+        return {("peak_lr" if key == "layers" else key): (lr if key == "layers" else value)
+                for key, value in row.items()} | {"cell": f"lr={lr}"}
+
+    change(out, ["curves", "runs", "summary"], keyed)
+    order = ("cell", "stage", "seed", "peak_lr")  # of the columns: it stands behind the seed
+    change(out, ["curves", "runs"], lambda row: {key: row[key] for key in dict.fromkeys((*order, *row))})
+
+
+SAYS = {
+    nothing_finished: ("No cell finished all its runs.", "pre (3 of 3 diverged); post (3 of 3 stuck)",
+                       "no rate worked"),
+    no_validation: ("No validation loss was measured.",),
+    one_failed: ("pre is the only one whose runs all finished: 0.12", "post (1 of 3 failed)", "counts from the floor"),
+    below_the_floor: ("pre ends lowest", "floor 0.0894"),
+    no_keys: ("the model ends: 0.1",),
+    rates_as_a_key: ("lr 0.01 ends lowest", "lr 0.001"),
+}
+
+
+@unittest.skipUnless(browser.find(), "no Chromium or Chrome here")
+class Odd(Scratch):
+    make = {make.__name__: make for make in SAYS}
+
+    def test_each(self):
+        with browser.Browser() as chrome:
+            for make, words in SAYS.items():
+                with self.subTest(make.__name__):
+                    directory = self.scratch / make.__name__
+                    result = run("report.py", directory)
+                    self.assertEqual((result.returncode, result.stderr), (0, ""))
+                    chrome.open((directory / "report.html").as_uri())
+                    chrome.wait("document.querySelectorAll('#loss .scatterlayer .trace').length > 0")
+                    text = chrome.evaluate("document.querySelector('main').textContent")
+                    for word in words:
+                        self.assertIn(word, text)
+                    self.assertEqual(chrome.errors(), [])

@@ -1,0 +1,200 @@
+"""The report of made-up comparisons, looked at in a real browser."""
+
+import re
+import unittest
+
+import browser
+import fixtures
+from testing import Scratch, rows_of, run
+
+FULL_CELLS = [f"{placement} · {norm}" for placement in ("pre", "post", "sandwich", "deepnorm")
+              for norm in ("layernorm", "rmsnorm")]
+
+# [role, label of the cell, length of its outline] of each trace that stands in the figure's SVG.
+TRACES = """(id) => {
+  const gd = document.getElementById(id), paths = new Map();
+  gd.querySelectorAll('.scatterlayer .trace').forEach((g) => {
+    const d = [...g.querySelectorAll('path')].map((p) => p.getAttribute('d')).join('');
+    paths.set(g.__data__[0].trace.index, d.length);
+  });
+  return gd.data.map((t, i) => [t.meta.role, report.cells[t.meta.cell].label, paths.get(i) || 0]);
+}"""
+
+
+@unittest.skipUnless(browser.find(), "no Chromium or Chrome here")
+class Page(Scratch):
+    make = {"full": fixtures.full, "plain": fixtures.plain}
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        for name in cls.make:
+            result = run("report.py", cls.scratch / name)
+            if result.returncode:
+                raise RuntimeError(result.stderr)
+        cls.browser = browser.Browser().__enter__()
+        cls.addClassCleanup(cls.browser.__exit__)
+
+    def open(self, name, width=1280, anchor="", **how):
+        self.browser.open((self.scratch / name / "report.html").as_uri() + anchor, width, **how)
+        self.browser.evaluate("Promise.all(ids.map((id) => { drawn.add(id); return draw(id); })).then(() => 0)")
+
+    def traces(self, figure):
+        return self.browser.evaluate(f"({TRACES})('{figure}')")
+
+    def drawn(self, figure, role):
+        return [label for kind, label, length in self.traces(figure) if kind == role and length > 10]
+
+    def clean(self):
+        self.assertEqual(self.browser.errors(), [])
+        others = [url for url in self.browser.requests() if not url.split("#")[0].endswith("/report.html")]
+        self.assertEqual(others, [])
+
+    def check_losses(self):
+        well = [label for label in FULL_CELLS if label not in ("post · rmsnorm", "deepnorm · rmsnorm")]
+        self.assertEqual(sorted(self.drawn("loss", "val")), sorted(well))
+        self.assertEqual(sorted(self.drawn("loss", "train")), sorted(well))
+        self.assertEqual(sorted(self.drawn("loss", "band")), sorted(well))
+        lost = ["post · layernorm"] + 3 * ["post · rmsnorm"] + 3 * ["deepnorm · rmsnorm"]
+        self.assertEqual(sorted(self.drawn("loss", "lost")), sorted(lost))
+        self.assertEqual(sorted(self.drawn("loss", "cross")), sorted(lost))
+
+    def test_every_curve_against_steps(self):
+        self.open("full")
+        self.check_losses()
+        self.assertEqual(self.browser.evaluate("document.getElementById('loss')._fullLayout.yaxis.type"), "log")
+        self.assertEqual(self.browser.evaluate("Math.max(...document.getElementById('loss').data.at(-1).x)"), 400)
+        self.clean()
+
+    def test_every_curve_against_seconds(self):
+        self.open("full", anchor="#seconds")
+        self.check_losses()
+        self.assertLess(self.browser.evaluate("Math.max(...document.getElementById('loss').data.at(-1).x)"), 3)
+        self.clean()
+
+    def test_switch_of_the_axis(self):
+        self.open("full")
+        self.browser.evaluate("document.querySelector('[data-x=seconds]').click()")
+        self.browser.wait("document.querySelector('#loss .xtitle').textContent === 'seconds of training'")
+        self.check_losses()
+
+    def test_values_are_those_of_the_files(self):
+        """The last point of pre · layernorm: the mean of three seeds' final losses, above the floor."""
+        self.open("full")
+        finals = [float(r["final_val"]) for r in rows_of(self.scratch / "full/runs.csv")
+                  if r["cell"] == "placement=pre,norm=layernorm" and r["stage"] == "final"]
+        got = self.browser.evaluate("""(() => { const t = document.getElementById('loss').data.find(
+            (t) => t.meta.role === 'val' && report.cells[t.meta.cell].label === 'pre · layernorm');
+            return [t.x.at(-1), t.y.at(-1), ...t.customdata.at(-1)]; })()""")
+        want = [400, sum(finals) / 3 - fixtures.FLOOR, min(finals) - fixtures.FLOOR, max(finals) - fixtures.FLOOR]
+        for a, b in zip(got, want, strict=True):
+            self.assertAlmostEqual(a, b, delta=1e-7 * max(1, b))
+
+    def test_learning_rates(self):
+        self.open("full")
+        self.assertEqual(sorted(self.drawn("rates", "rate")), sorted(FULL_CELLS))
+        points = self.browser.evaluate("""Object.fromEntries(document.getElementById('rates').data.map(
+            (t) => [report.cells[t.meta.cell].label, [t.x, t.marker.symbol, t.y]]))""")
+        x, symbols, y = points["pre · layernorm"]
+        self.assertEqual(x, [3e-4, 1e-3, 3e-3, 1e-2, 3e-2])
+        self.assertEqual(symbols[-1], "x")
+        self.assertEqual(len(set(symbols[:-1])), 1)
+        initial = next(float(r["initial_loss"]) for r in rows_of(self.scratch / "full/runs.csv")
+                       if r["cell"] == "placement=pre,norm=layernorm" and r["peak_lr"] == "0.03")
+        self.assertAlmostEqual(y[-1], initial - fixtures.FLOOR, places=6)
+        stuck = next(float(r["final_val"]) for r in rows_of(self.scratch / "full/runs.csv")
+                     if r["cell"] == "placement=sandwich,norm=layernorm" and r["peak_lr"] == "0.03")
+        self.assertEqual(points["sandwich · layernorm"][1][-1], "square-open")
+        self.assertAlmostEqual(points["sandwich · layernorm"][2][-1], stuck - fixtures.FLOOR, places=6)
+        said = self.browser.evaluate("document.getElementById('sensitivity').textContent")
+        for row in rows_of(self.scratch / "full/summary.csv"):
+            none = row["cell"] in ("placement=post,norm=rmsnorm", "placement=deepnorm,norm=rmsnorm")
+            label = " · ".join((row["placement"], row["norm"]))
+            self.assertIn(f"{label} {'no rate worked' if none else format(float(row['lr_sensitivity']), '.3f')}", said)
+
+    def test_profiles(self):
+        self.open("full")
+        panels = self.browser.evaluate("ids.filter((id) => id.startsWith('profile'))")
+        self.assertEqual(len(panels), 7 * 3)
+        for panel in panels:
+            there = [c for c in FULL_CELLS if panel.endswith("start") or c != "post · rmsnorm"]  # that diverged
+            self.assertEqual(sorted(self.drawn(panel, "profile")), sorted(there), panel)
+        rows = rows_of(self.scratch / "full/diagnostics.csv")
+        for panel, step in (("start", "1"), ("middle", "200"), ("end", "400")):  # gradient norms of ffn.down.weight
+            where = ("placement=pre,norm=layernorm", step, "2", "ffn.down.weight", "grad_norm")
+            values = [float(r["value"]) for r in rows
+                      if (r["cell"], r["step"], r["layer"], r["part"], r["what"]) == where]
+            got = self.browser.evaluate(f"""(() => {{ const t = document.getElementById('profile-0-{panel}').data.find(
+                (t) => t.meta.role === 'profile' && t.meta.cell === 0); return [t.x[2], t.y[2]]; }})()""")
+            self.assertEqual(len(values), 3)
+            self.assertEqual(got[0], 2)
+            self.assertAlmostEqual(got[1], sum(values) / 3, places=7)
+
+    def test_legend_switches_a_cell_off(self):
+        self.open("full")
+        self.browser.evaluate("document.querySelector('[data-toggle=\"0\"]').click()")
+        self.browser.wait("document.getElementById('loss').data.filter((t) => t.visible === false).length > 0")
+        for figure in ("loss", "rates", "profile-0-start"):
+            for role, label, length in self.traces(figure):
+                self.assertEqual(length == 0, label == "pre · layernorm", (figure, role, label))
+
+    def test_words(self):
+        self.open("full")
+        text = self.browser.evaluate("document.querySelector('main').innerText")
+        for words in ("pre · layernorm ends lowest: 0.12", "Not distinguishable from it: pre · rmsnorm.",
+                      "post · layernorm (1 of 3 diverged)", "deepnorm · rmsnorm (3 of 3 stuck)", "2/3 finished",
+                      "0.0894 nats per token", "0.0003, 0.001, 0.003, 0.01, 0.03, on seed 1", "1, 1.86"):
+            self.assertIn(words, text)
+        row = next(r for r in rows_of(self.scratch / "full/summary.csv") if r["verdict"] == "worse")
+        self.assertIn(f"+{float(row['difference']):.4f} ± {float(row['difference_ci']):.4f}", text)
+        self.assertNotIn("nan", re.sub(r"\w{4,}", "", text.lower()).split())
+        commands = self.browser.evaluate("[...document.querySelectorAll('#commands pre')].map((p) => p.textContent)")
+        self.assertEqual(sorted(commands), sorted(r["command"] for r in rows_of(self.scratch / "full/runs.csv")))
+
+    def test_table_sorts(self):
+        self.open("full")
+        first = "document.querySelector('#table tbody tr').cells[0].innerText"
+        self.assertEqual(self.browser.evaluate(first), "pre · layernorm")
+        self.browser.evaluate("const h = document.querySelectorAll('#table th')[1]; h.click(); h.click()")
+        self.assertEqual(self.browser.evaluate(first), "deepnorm · layernorm")
+
+    def test_without_floor_tuning_diagnostics_and_times(self):
+        self.open("plain")
+        self.assertEqual(sorted(self.drawn("loss", "val")), ["layers 2", "layers 4", "layers 8"])
+        self.assertEqual(self.drawn("loss", "band"), [])
+        self.assertEqual(self.browser.evaluate("document.getElementById('loss')._fullLayout.yaxis.type"), "linear")
+        self.assertEqual(self.browser.evaluate("ids"), ["loss"])
+        self.assertTrue(self.browser.evaluate("document.querySelector('[data-x=seconds]').disabled"))
+        text = self.browser.evaluate("document.querySelector('main').innerText")
+        self.assertIn("With one seed each", text)
+        self.clean()
+
+    def test_fits_phone_and_desk(self):
+        for name in self.make:
+            for width in (390, 1280):
+                self.open(name, width)
+                self.browser.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+                wide = self.browser.evaluate("""[...document.querySelectorAll('main *')].filter((e) =>
+                    !e.closest('.scroll, .panels') && e.getBoundingClientRect().right > innerWidth + 1)
+                    .map((e) => e.outerHTML.slice(0, 80))""")
+                self.assertEqual(wide, [], (name, width))
+                self.assertLessEqual(self.browser.evaluate("document.documentElement.scrollWidth"), width)
+
+    def test_labels_of_axes_do_not_overlap(self):
+        for width in (390, 1280):
+            self.open("full", width)
+            bad = self.browser.evaluate("""ids.flatMap((id) => ['x', 'y'].flatMap((a) => {
+                const boxes = [...document.querySelectorAll(`#${id} .${a}tick text`)]
+                    .map((t) => t.getBoundingClientRect());
+                const tilted = a === 'x' && document.querySelector(`#${id} .xtick text`).getAttribute('transform')
+                    .startsWith('rotate(-');
+                return boxes.slice(1).filter((b, i) => !tilted && boxes[i].right > b.left && b.right > boxes[i].left &&
+                    boxes[i].bottom > b.top + 2 && b.bottom > boxes[i].top + 2).map(() => id + a); }))""")
+            self.assertEqual(bad, [], width)
+
+    def test_dark(self):
+        self.open("full", dark=True)
+        colours = self.browser.evaluate("[getComputedStyle(document.body).backgroundColor, "
+                                        "document.getElementById('loss').data.find((t) => t.line).line.color]")
+        self.assertEqual(colours[0], "rgb(20, 23, 26)")
+        self.assertIn(colours[1].upper(), ("#56A8DE", "#F08A45", "#35C29B", "#DD8FBD"))

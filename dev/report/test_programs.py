@@ -1,0 +1,197 @@
+"""The pictures, watch and the TensorBoard files."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+from matplotlib import image
+
+import browser
+import fixtures
+from testing import HERE, Scratch, rows_of, run
+
+RUN = "placement=pre,norm=layernorm/seed=1"
+
+
+class Pictures(Scratch):
+    make = {"full": fixtures.full, "plain": fixtures.plain}
+
+    def ink(self, path):
+        """{colour: how many pixels} of the cells' colours."""
+        pixels = (image.imread(path)[..., :3] * 255).round().astype(int).reshape(-1, 3)
+        colours, counts = np.unique(pixels, axis=0, return_counts=True)
+        return {"#" + "".join(f"{c:02X}" for c in colour): int(n) for colour, n in zip(colours, counts)}
+
+    def test_of_a_comparison(self):
+        for name, pictures in (("full", ["loss.png", "lr.png", "profiles.png"]), ("plain", ["loss.png"])):
+            directory = self.scratch / name
+            (directory / "lr.png").write_text("of an earlier report")
+            result = run("picture.py", directory)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(sorted(p.name for p in directory.glob("*.png")), pictures)
+            colours = ("#0072B2", "#D55E00", "#009E73") + (("#B5568F",) if name == "full" else ())
+            for picture in pictures:
+                ink = self.ink(directory / picture)
+                for colour in colours:
+                    self.assertGreater(ink.get(colour, 0), 300, (picture, colour))
+
+    def test_of_plain_runs(self):
+        runs = [self.scratch / "full" / f"placement={p},norm=layernorm" / "seed=1" for p in ("pre", "sandwich")]
+        copies = [Path(shutil.copytree(r, self.scratch / f"0{i}-run")) for i, r in enumerate(runs)]
+        result = run("picture.py", *copies, "--out", self.scratch / "runs.png", "--floor", 0.0894, "--x", "seconds")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        ink = self.ink(self.scratch / "runs.png")
+        self.assertGreater(ink["#0072B2"], 300)
+        self.assertGreater(ink["#D55E00"], 300)
+
+    def test_bad_runs(self):
+        for path, words in ((self.scratch / "none", "is no directory"), (self.scratch, "cannot read")):
+            result = run("picture.py", path)
+            self.assertEqual((result.returncode, len(result.stderr.splitlines())), (1, 1), result.stderr)
+            self.assertIn(words, result.stderr)
+
+
+class TensorBoard(Scratch):
+    make = {"full": fixtures.full}
+
+    def test_every_value_is_read_back(self):
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+        directory = self.scratch / "full" / RUN
+        diagnostics = [row for row in rows_of(self.scratch / "full/diagnostics.csv")
+                       if row["cell"] == RUN.split("/")[0] and row["seed"] == "1"]
+        with open(directory / "diagnostics.csv", "w", encoding="utf-8") as file:
+            file.write("step,layer,part,what,value\n")
+            file.writelines(f"{r['step']},{r['layer']},{r['part']},{r['what']},{r['value']}\n" for r in diagnostics)
+        for _ in range(2):  # the second replaces the first
+            result = run("events.py", directory)
+            self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(len(list((directory / "tensorboard").iterdir())), 1)
+
+        want = {}
+        for row in rows_of(directory / "metrics.csv"):
+            for name, value in row.items():
+                if value and name not in ("step", "elapsed_s"):
+                    want[f"metrics/{name}", int(row["step"])] = float(value)
+        for r in diagnostics:
+            want[f"{r['what']}/{r['part']}/layer {int(r['layer']):02d}", int(r["step"])] = float(r["value"])
+
+        reader = EventAccumulator(str(directory / "tensorboard"), size_guidance={"scalars": 0})
+        reader.Reload()
+        got = {(tag, e.step): e.value for tag in reader.Tags()["scalars"] for e in reader.Scalars(tag)}
+        self.assertEqual(got.keys(), want.keys())
+        for key, value in want.items():
+            self.assertEqual(np.float32(got[key]), np.float32(value), key)
+        times = [e.wall_time for e in reader.Scalars("metrics/train_loss")]
+        last = float(rows_of(directory / "metrics.csv")[-1]["elapsed_s"])
+        self.assertAlmostEqual(times[-1] - times[0], last, delta=0.01)
+
+    def test_every_run_of_a_comparison(self):
+        self.assertEqual(run("events.py", self.scratch / "full").returncode, 0)
+        runs = {path.parent for path in self.scratch.rglob("metrics.csv")}
+        self.assertEqual({path.parent.parent for path in self.scratch.rglob("events.out.tfevents.*")}, runs)
+
+    def test_nothing_there(self):
+        (self.scratch / "empty").mkdir()
+        for name, words in (("empty", "has no metrics.csv"), ("none", "is no directory")):
+            result = run("events.py", self.scratch / name)
+            self.assertEqual((result.returncode, len(result.stderr.splitlines())), (1, 1), result.stderr)
+            self.assertIn(words, result.stderr)
+
+
+class Watch(Scratch):
+    make = {"full": fixtures.full}
+
+    def start(self, *args):
+        process = subprocess.Popen([sys.executable, HERE / "watch.py", *map(str, args)], text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+        def end():
+            process.kill()
+            process.communicate()
+
+        self.addCleanup(end)
+        line = process.stdout.readline()
+        self.assertIn("http://127.0.0.1:", line)
+        return process, line.split(" at ")[1].split()[0]
+
+    def runs(self, url):
+        with urllib.request.urlopen(url + "runs.json") as answer:
+            return json.load(answer)
+
+    def test_a_file_that_grows(self):
+        directory = self.scratch / "growing"
+        _, url = self.start(directory)
+        self.assertEqual(self.runs(url), [])  # there is no directory yet
+        directory.mkdir()
+        (directory / "config.toml").write_text("steps = 4\n")
+        self.assertEqual([(r["name"], r["step"]) for r in self.runs(url)], [("growing", 0)])
+        lines = (self.scratch / "full" / RUN / "metrics.csv").read_text().splitlines(keepends=True)
+        with open(directory / "metrics.csv", "w") as file:
+            for text, step in ((lines[0][:9], 0), (lines[0][9:], 0), (lines[1], 1), (lines[2][:-3], 1),
+                               (lines[2][-3:], 2)):
+                file.write(text)
+                file.flush()
+                got, = self.runs(url)
+                self.assertEqual((got["step"], len(got["train_loss"][0])), (step, step))
+        self.assertAlmostEqual(got["train_loss"][1][1], float(lines[2].split(",")[3]), delta=1e-12)
+        self.assertEqual(got["steps"], 4)
+        self.assertFalse(got["ended"])
+        (directory / "outcome.json").write_text("{}")
+        self.assertTrue(self.runs(url)[0]["ended"])
+        (directory / "metrics.csv").write_text("\x00\x00garbage\n1,2\n")
+        self.assertEqual(self.runs(url)[0]["step"], 0)
+
+    def test_ctrl_c_ends_it(self):
+        process, _ = self.start(self.scratch / "full")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=10)
+        self.assertEqual((process.returncode, err), (0, ""))
+
+    def test_a_port_that_is_taken(self):
+        _, one = self.start(self.scratch / "full", "--port", 0)
+        _, two = self.start(self.scratch / "full", "--port", one.split(":")[2].strip("/"))
+        self.assertNotEqual(one, two)
+        self.assertEqual(self.runs(one), self.runs(two))
+
+    def test_only_its_own_addresses(self):
+        _, url = self.start(self.scratch / "full")
+        for path in ("config.toml", "../", "etc/passwd"):
+            with self.assertRaises(urllib.error.HTTPError):
+                urllib.request.urlopen(url + path)
+
+    def test_a_file_is_no_run(self):
+        result = run("watch.py", self.scratch / "full/runs.csv")
+        self.assertEqual((result.returncode, len(result.stderr.splitlines())), (1, 1), result.stderr)
+
+    @unittest.skipUnless(browser.find(), "no Chromium or Chrome here")
+    def test_the_page_follows(self):
+        directory = self.scratch / "live"
+        (directory / "one").mkdir(parents=True)
+        _, url = self.start(directory)
+        source = self.scratch / "full" / RUN
+        lines = (source / "metrics.csv").read_text().splitlines(keepends=True)
+        points = "document.querySelectorAll('#loss .scatterlayer .trace path.js-line').length"
+        with browser.Browser() as chrome:
+            chrome.open(url)
+            self.assertIn("Waiting", chrome.evaluate("document.getElementById('headline').textContent"))
+            (directory / "one/metrics.csv").write_text("".join(lines[:101]))
+            chrome.wait("document.body.dataset.shown === '100'")
+            self.assertEqual(chrome.evaluate(points), 2)
+            (directory / "one/metrics.csv").write_text("".join(lines[:201]) + lines[201][:7])
+            chrome.wait("document.body.dataset.shown === '200'")
+            shutil.copytree(source, directory / "two")
+            chrome.wait("document.body.dataset.shown === '200,400'")
+            self.assertEqual(chrome.evaluate(points), 4)
+            self.assertIn("step 400 of 400", chrome.evaluate("document.getElementById('runs').textContent"))
+            self.assertEqual(chrome.errors(), [])
+            self.assertTrue(all(u.startswith(url) for u in chrome.requests()))
+            chrome.open(url, 390)
+            chrome.wait("document.body.dataset.shown === '200,400'")
+            self.assertLessEqual(chrome.evaluate("document.documentElement.scrollWidth"), 390)

@@ -1,0 +1,32 @@
+#!/usr/bin/env python3
+"""All tests of the report:
+
+    make test-report        or: python dev/report/test_report.py [-k NAME]
+"""
+
+import argparse
+import unittest
+from pathlib import Path
+
+
+class Counted(unittest.TextTestResult):
+    passed = 0  # testsRun leaves out a class whose preparation failed
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.passed += 1
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-k", metavar="NAME", help="only tests with NAME in their names")
+    args = parser.parse_args()
+    loader = unittest.TestLoader()
+    loader.testNamePatterns = [f"*{args.k}*"] if args.k else None
+    names = [path.stem for path in sorted(Path(__file__).parent.glob("test_*.py")) if path.stem != "test_report"]
+    result = unittest.TextTestRunner(verbosity=2, resultclass=Counted).run(loader.loadTestsFromNames(names))
+    failed, skipped = len(result.failures) + len(result.errors), len(result.skipped)
+    for test, reason in result.skipped:
+        print(f"skipped {test}: {reason}")
+    print(f"{result.passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+    raise SystemExit(failed > 0 or result.passed == 0)
