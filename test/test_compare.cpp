@@ -47,6 +47,7 @@ Comparison comparison_of(const std::vector<std::vector<double>>& losses) {
       run.plan.cell = cell, run.plan.seed = std::to_string(seed);
       run.result.state = std::isnan(losses[cell][seed]) ? State::diverged : State::finished;
       run.result.final_loss = losses[cell][seed];
+      run.result.tokens_per_second = 100;
       run.result.at_step = {10, 20}, run.result.at_second = {1, 2}, run.result.val_loss = {5, losses[cell][seed]};
       c.runs.push_back(run);
     }
@@ -134,6 +135,10 @@ TEST_CASE("the state of a run", "[compare]") {
   CHECK(risen.state == State::diverged);
   CHECK(risen.stopped_at == 3);
   CHECK(RunFolder({5, 4, 2}, finished()).result().final_loss == 2);  // no validation
+  const RunFolder longer({5, 4, 2.5}, finished(), 2.6);
+  longer.write("run/metrics.csv", longer.read("run/metrics.csv") + "4,400,4,2.2,,,1e-3,1.5,0,1,100\n");
+  CHECK(longer.result().final_loss == 2.2);  // none at the end
+  CHECK(longer.result().best_loss == 2.6);
 }
 
 TEST_CASE("a run whose numbers were no longer finite says where", "[compare]") {
@@ -158,16 +163,17 @@ TEST_CASE("a run without an outcome has failed, and times can be left out", "[co
 
 TEST_CASE("differences are of pairs, and no mean is one of survivors", "[compare]") {
   // Seeds differ by 1, cells by .1: unpaired nothing could be said.
-  const Comparison c = comparison_of({{1.0, 2.0, 3.0}, {.9, 1.91, 2.89}, {1.1, kNone, 3.1}});
+  const Comparison c = comparison_of({{1.0, 2.0, 3.1}, {.9, 1.91, 2.99}, {1.1, kNone, 3.0}});
   CHECK(c.cells[0].verdict == "baseline");
   CHECK(near(c.cells[1].difference.mean, -.1));
   CHECK(c.cells[1].verdict == "better");
   CHECK(c.cells[2].count[0] == 2);
   CHECK(c.cells[2].count[1] == 1);
   CHECK(std::isnan(c.cells[2].loss.mean));
+  CHECK(std::isnan(c.cells[2].tokens_per_second));
   CHECK(c.cells[2].verdict.empty());
   CHECK(c.target == 3.1);
-  CHECK(near(c.cells[0].steps_to_target, 10 + 10 * ((5 - 3.1) / (5 - 1.) + (5 - 3.1) / (5 - 2.) + (5 - 3.1) / (5 - 3.)) / 3));
+  CHECK(near(c.cells[0].steps_to_target, 10 + 10 * ((5 - 3.1) / (5 - 1.) + (5 - 3.1) / (5 - 2.) + (5 - 3.1) / (5 - 3.1)) / 3));
   const Comparison close = comparison_of({{1.0, 2.0, 3.0}, {1.1, 1.9, 3.01}});
   CHECK(close.cells[1].verdict == "not distinguishable");
   CHECK(comparison_of({{1.0, 2.0, 3.0}, {1.1, 2.12, 3.09}}).cells[1].verdict == "worse");
