@@ -23,7 +23,7 @@ MARCH ?= native
 DATA ?= build/stories.txt
 
 REPORTS := report watch tensorboard test-report
-.PHONY: all train test asan mutants bench ladders compare $(REPORTS) reference curves venv clean help FORCE
+.PHONY: all train test asan mutants bench ladders compare study $(REPORTS) reference curves venv clean help FORCE
 .DELETE_ON_ERROR:
 
 all: build/train_gpt  ## build build/train_gpt (the default)
@@ -114,10 +114,10 @@ build/stories.txt: | build/train_gpt
 train: build/train_gpt $(DATA_WRITTEN)  ## train, on DATA=my.txt or on stories the program writes itself
 	@build/train_gpt train --data $(DATA) $(ARGS)
 
-GRID := --grid placement=post,pre,sandwich,deepnorm --lr 1e-3 --steps 1500
-compare: build/train_gpt $(DATA_WRITTEN)  ## one run per cell: ARGS='--grid placement=post,pre norm=rmsnorm'
+RECIPE ?= dev/recipes/compare.toml
+compare: build/train_gpt $(DATA_WRITTEN)  ## which normalization? tunes, trains, reports: ARGS='--grid placement=post,pre norm=rmsnorm'
 	@touch build/compare-began
-	@build/train_gpt compare --data $(DATA) $(or $(ARGS),$(GRID))
+	@build/train_gpt compare --data $(DATA) --config $(RECIPE) $(ARGS)
 	@table=$$(find runs -name summary.csv -newer build/compare-began 2>/dev/null); [ -z "$$table" ] || { \
 	  if $(MAKE) --no-print-directory .venv/.report; then $(PYTHON) dev/report/report.py "$${table%/summary.csv}"; \
 	  else echo "no report: \`make report RUN=$${table%/summary.csv}\` makes it where Python's packages can be had"; fi; }
@@ -174,6 +174,9 @@ watch: .venv/.report  ## watch runs in a browser while they train: RUN=DIR, or t
 tensorboard: .venv/.report  ## metrics for TensorBoard: RUN=DIR, or the newest below runs/
 	@$(PYTHON) dev/report/events.py $(RUN)
 
+study: .venv/.report build/train_gpt  ## repeat a result of the literature: STUDY=warmup, or another of dev/studies/; ARGS=--long
+	@$(PYTHON) dev/studies/$(or $(STUDY),$(error say which: STUDY=$(subst $() ,|,$(notdir $(patsubst %/study.py,%,$(wildcard dev/studies/*/study.py))))))/study.py $(ARGS)
+
 test-report: .venv/.report  ## the report of made-up comparisons, looked at in a browser
 	@$(PYTHON) dev/report/test_report.py $(ARGS)
 
@@ -194,7 +197,7 @@ PIP = echo 'pip install -r $<'; $(PYTHON) -m pip install --quiet --disable-pip-v
 # Where pip cannot get at its packages, those of the system do.
 .venv/.report: dev/report/requirements.txt | $(PYTHON)
 	@$(PIP) || { echo 'pip could not: trying the packages of this system'; dev/setup.sh report && \
-	  python3 -m venv --system-site-packages .venv && $(PYTHON) -c 'import plotly, pandas, matplotlib'; }
+	  python3 -m venv --system-site-packages .venv && $(PYTHON) -c 'import plotly, pandas, matplotlib, scipy'; }
 	@touch $@
 
 $(PYTHON):

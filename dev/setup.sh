@@ -4,7 +4,7 @@
 #   dev/setup.sh                 a C++20 compiler, make, OpenMP, CLI11, nlohmann/json
 #   dev/setup.sh test            the same, and Catch2
 #   dev/setup.sh python          the same, and Python with venv (PyTorch reference, reports)
-#   dev/setup.sh report          Python, and plotly, pandas and matplotlib of the system: for where pip cannot
+#   dev/setup.sh report          Python, and plotly, pandas, matplotlib and scipy of the system: for where pip cannot
 #   dev/setup.sh --config FILE   the same, and writes down what it found for the Makefile
 #
 # Each thing is looked for by compiling a few lines that use it. What is missing comes from the system's
@@ -125,7 +125,7 @@ has_python() {
   python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1
 }
 
-has_plots() { python3 -c 'import plotly, pandas, matplotlib' >/dev/null 2>&1; }
+has_plots() { python3 -c 'import plotly, pandas, matplotlib, scipy' >/dev/null 2>&1; }
 
 missing=
 look() {
@@ -173,8 +173,8 @@ package() {
     brew:openmp) echo libomp ;;
     brew:json) echo nlohmann-json ;;
     brew:plots) : ;;  # pip alone has them
-    pacman:plots) echo python-plotly python-pandas python-matplotlib ;;
-    *:plots) echo python3-plotly python3-pandas python3-matplotlib ;;
+    pacman:plots) echo python-plotly python-pandas python-matplotlib python-scipy ;;
+    *:plots) echo python3-plotly python3-pandas python3-matplotlib python3-scipy ;;
     *:python) echo python3 ;;
     *) echo "$1" ;;
   esac
@@ -330,7 +330,7 @@ if [ -n "$missing" ]; then
     say "  wanted: g++ 12 or newer, or clang++ 14 or newer${named:+ (CXX=$named does not work)}" ;;
   esac
   if [ "$missing:$packages" = plots: ]; then
-    say "  this system has no packages of plotly, pandas and matplotlib: pip must reach them"
+    say "  this system has no packages of plotly, pandas, matplotlib and scipy: pip must reach them"
   elif [ -z "$packages" ]; then
     say "  $CXX should have brought it along: its installation is incomplete"
   elif [ "$manager" = none ]; then

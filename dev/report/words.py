@@ -192,7 +192,7 @@ def share(x):
 # Heading, text of a row, what it is sorted by.
 TABLE = (
     ("final loss", final_loss, lambda row: row.mean),
-    ("best seed", lambda row: number(row.best), lambda row: row.best),
+    ("best on the way", lambda row: number(row.best), lambda row: row.best),
     ("to the baseline", difference, lambda row: row.difference),
     ("verdict", lambda row: row.verdict, None),
     ("runs", lambda row: count(row.finished, row.n), lambda row: row.finished),
