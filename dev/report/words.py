@@ -134,7 +134,10 @@ def recipe(comparison):
 
     configs = [config for (stage, *_), config in comparison.configs.items() if stage == "final"]
     given, derived = options(configs, "given"), options(configs, "worked_out")
-    facts.append(("seeds", seeds(final)))
+    # As a rule the batches go with the seed.
+    follow = all(config.given.get("data-seed") == config.given.get("seed") for config in configs)
+    hidden = RUN_ONLY | ({"data-seed"} if follow else set())
+    facts.append(("seeds", seeds(final) + (" (of weights and batches)" if follow else " (of weights)")))
     if len(tune):
         rates = sorted(set(tune.peak_lr))
         facts.append(("learning rates tried", f"{', '.join(f'{rate:g}' for rate in rates)}, on seed {seeds(tune)}"))
@@ -150,9 +153,9 @@ def recipe(comparison):
     follows = {key: values for key, values in derived.items() if key not in moved}
     return {
         "facts": facts,
-        "differed": [(key, spread(values)) for key, values in given.items() if len(values) > 1 and key not in RUN_ONLY],
+        "differed": [(key, spread(values)) for key, values in given.items() if len(values) > 1 and key not in hidden],
         "followed": [(key, spread(values)) for key, values in follows.items() if len(values) > 1],
-        "equal": [(key, shown(values[0])) for key, values in given.items() if len(values) == 1 and key not in RUN_ONLY],
+        "equal": [(key, shown(values[0])) for key, values in given.items() if len(values) == 1 and key not in hidden],
         "configs": len(configs),
     }
 
