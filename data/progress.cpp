@@ -1,5 +1,6 @@
 #include "progress.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -62,27 +63,28 @@ void Progress::line(const std::string& text) {
 void Progress::update(int64_t done, const std::string& details) {
   const double now = clock_.seconds();
   if (now < next_ && done < total_) return;
-  std::string text = details;
+  const std::string place = "step " + std::to_string(done) + "/" + std::to_string(total_) + " ";
+  std::string left;
   if (done > first_)
-    text += "  " + format_seconds(now / static_cast<double>(done - first_) * static_cast<double>(total_ - done)) + " left";
-  const std::string place = "step " + std::to_string(done) + "/" + std::to_string(total_);
+    left = "  " + format_seconds(now / static_cast<double>(done - first_) * static_cast<double>(total_ - done)) + " left";
   if (!terminal_) {
     next_ = now + 10;
-    return line(place + "  " + text);
+    return line(place + " " + details + left);
   }
   next_ = now + .1;
   winsize window{};
   const int columns = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0 ? window.ws_col : 80;
-  const int room = columns - static_cast<int>(place.size() + text.size()) - 6;
+  const int room = columns - static_cast<int>(place.size() + details.size() + left.size()) - 3;
   std::string bar;
   if (room >= 10) {
     const int width = room < 40 ? room : 40;
     const int full = total_ > 0 ? static_cast<int>(width * done / total_) : width;
     for (int i = 0; i < width; ++i) bar += i < full ? "█" : "·";
-    bar = " " + bar + " ";
+    bar += " ";
   }
-  std::string all = place + " " + bar + " " + text;
-  std::printf("\r\033[K%s", all.c_str());
+  // A line that wraps could not be written over.
+  const std::string shown = room < 0 ? details.substr(0, std::max(0, static_cast<int>(details.size()) + room)) : details;
+  std::printf("\r\033[K%s%s %s%s", place.c_str(), bar.c_str(), shown.c_str(), left.c_str());
   shown_ = true;
   std::fflush(stdout);
 }

@@ -57,7 +57,7 @@ pid_t start(const std::string& binary, const Job& job) {
 // Step and loss in the last whole line of a metrics.csv.
 struct Place {
   int64_t step = 0;
-  std::string loss;
+  double loss = 0;
 };
 
 Place place_of(const std::string& directory) {
@@ -74,7 +74,7 @@ Place place_of(const std::string& directory) {
     if (tail[i] == ',') fields.emplace_back();
     else fields.back() += tail[i];
   if (fields.size() < 4 || fields[0] == "step") return {};
-  return {std::atoll(fields[0].c_str()), fields[3]};
+  return {std::atoll(fields[0].c_str()), std::strtod(fields[3].c_str(), nullptr)};
 }
 
 struct Running {
@@ -122,8 +122,9 @@ bool run_jobs(const std::string& binary, const std::vector<Job>& jobs, int at_on
     const Job& shown = jobs[running[0].job];
     const Place place = place_of(shown.directory);
     // Never all of them: what is shown is still running.
-    progress.update(std::min(done + steps, total - 1), shown.label + "  step " + std::to_string(place.step) +
-                                      (place.loss.empty() ? "" : "  loss " + place.loss));
+    progress.update(std::min(done + steps, total - 1),
+                    (place.step > 0 ? "loss " + format("%.4f", place.loss) + " at " + std::to_string(place.step) + "  " : "") +
+                        shown.label);
   }
   return !passed_on;
 }
