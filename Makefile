@@ -118,9 +118,9 @@ RECIPE ?= dev/recipes/compare.toml
 compare: build/train_gpt $(DATA_WRITTEN)  ## which normalization? tunes, trains, reports: ARGS='--grid placement=post,pre norm=rmsnorm'
 	@touch build/compare-began
 	@build/train_gpt compare --data $(DATA) --config $(RECIPE) $(ARGS)
-	@table=$$(find runs -name summary.csv -newer build/compare-began 2>/dev/null); [ -z "$$table" ] || { \
+	@for table in $$(find runs -name summary.csv -newer build/compare-began 2>/dev/null); do \
 	  if $(MAKE) --no-print-directory .venv/.report; then $(PYTHON) dev/report/report.py "$${table%/summary.csv}"; \
-	  else echo "no report: \`make report RUN=$${table%/summary.csv}\` makes it where Python's packages can be had"; fi; }
+	  else echo "no report: \`make report RUN=$${table%/summary.csv}\` makes it where Python's packages can be had"; fi; done
 
 # PyTorch and NumPy are timed beside it where .venv has them.
 bench: $(OUT)/bench  ## how fast each layer and a step are, of what is possible; ARGS='gemm', 'steps', '--quick'

@@ -190,7 +190,7 @@ void print_summary(const Trainer& t, double val_loss) {
   std::printf("next:\n  %s sample %s --prompt 'One '\n", program, t.o.out.c_str());
   std::printf("  %s train --out %s --resume --steps %lld\n", program, t.o.out.c_str(),
               static_cast<long long>(2 * t.o.steps));
-  std::printf("  %s compare --data %s --grid placement=post,pre,sandwich,deepnorm --lr 1e-3 --steps 1500\n", program,
+  std::printf("  %s compare --data %s --grid placement=post,pre,sandwich,deepnorm --tune lr=3e-4,1e-3,3e-3 --steps 600\n", program,
               t.o.data[0].c_str());
 }
 
@@ -230,6 +230,7 @@ int64_t take_steps(Trainer& t) {
 }
 
 void train(const Command& command) {
+  catch_interrupts();
   use_threads(command.train.threads);
   Trainer t = prepare(command);
   if (!t.o.time_limit.empty()) t.o.steps = t.state.options.steps = t.state.step + steps_for(t);
@@ -240,6 +241,7 @@ void train(const Command& command) {
   RunOutcome outcome;
   outcome.parameters = count_parameters(t.model.table);
   outcome.unigram = t.data.unigram_nats(), outcome.floor = t.data.floor;
+  outcome.data_fingerprint = t.data.fingerprint;
   remove_outcome(t.o.out);
   try {
     outcome.step = take_steps(t);
@@ -274,7 +276,6 @@ void run(const Command& command) {
 
 int main(int argc, char** argv) {
   wait_patiently(argv);
-  catch_interrupts();
   try {
     run(parse_command_line(argc, argv));
     return interrupted() ? 130 : 0;

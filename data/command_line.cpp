@@ -223,6 +223,26 @@ Words words_for_train(const Command& compare) {
   return kept;
 }
 
+std::string said_as_toml(const Command& command) {
+  std::vector<std::pair<std::string, Words>> options;
+  for (size_t i = 1; i < command.words.size(); ++i) {
+    const std::string& word = command.words[i];
+    const size_t equals = word.find('=');
+    if (!word.starts_with("--")) options.back().second.push_back(word);
+    else if (equals != word.npos) options.push_back({word.substr(2, equals - 2), {word.substr(equals + 1)}});
+    else options.push_back({word.substr(2), {}});
+  }
+  std::string text;
+  for (const auto& [name, values] : options) {
+    static const Words kOfThisCall = {"out", "resume", "force", "dry-run"};
+    if (std::find(kOfThisCall.begin(), kOfThisCall.end(), name) != kOfThisCall.end()) continue;
+    const bool no = values.empty() && name.starts_with("no-");
+    text += (no ? name.substr(3) : name) + " = " +
+            (values.empty() ? toml(!no) : values.size() == 1 ? toml(values[0]) : toml(values)) + "\n";
+  }
+  return text;
+}
+
 TrainOptions train_options(const Words& words, const std::vector<std::pair<std::string, std::string>>& more) {
   Words all = words;
   for (const auto& [option, value] : more) all.push_back("--" + option + "=" + value);

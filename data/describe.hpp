@@ -5,6 +5,7 @@
 #include <charconv>
 #include <functional>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -30,6 +31,8 @@ std::string toml(T x) {
 }
 
 inline std::string toml(const std::string& s) {
+  if (s.find('"') != s.npos && s.find('\'') != s.npos)
+    throw std::invalid_argument(s + ": a value with both kinds of quotes cannot be written down; rename it");
   const bool literal = s.find_first_of("\"\\") != std::string::npos;
   return literal ? "'" + s + "'" : '"' + s + '"';
 }

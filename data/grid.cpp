@@ -108,6 +108,7 @@ Tuning parse_tuning(const std::string& word) {
     tuning.values.push_back(x);
   }
   std::sort(tuning.values.begin(), tuning.values.end());
+  tuning.values.erase(std::unique(tuning.values.begin(), tuning.values.end()), tuning.values.end());
   if (tuning.values.size() < 2) throw std::invalid_argument("--tune " + key + " needs two values or more to choose from");
   return tuning;
 }

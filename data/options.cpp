@@ -6,21 +6,17 @@
 
 namespace {
 
-std::string lines_of(const std::vector<Setting>& settings, const std::function<bool(size_t)>& is_open) {
-  std::string text;
-  for (size_t i = 0; i < settings.size(); ++i) {
-    const std::string value = settings[i].value();
-    if (value == "\"\"" || value == "[]") continue;
-    text += (is_open(i) ? "# " : "") + settings[i].name + " = " + value + "\n";
-  }
-  return text;
-}
-
 // A line for every option that has a value; what is open in `given` becomes a comment.
 std::string lines_of(TrainOptions in_force, TrainOptions given, bool training) {
   CLI::App a, b;
   const std::vector<Setting> settings = settings_of(in_force, a, training), open = settings_of(given, b, training);
-  return lines_of(settings, [&](size_t i) { return open[i].open(); });
+  std::string text;
+  for (size_t i = 0; i < settings.size(); ++i) {
+    const std::string value = settings[i].value();
+    if (value == "\"\"" || value == "[]") continue;
+    text += (open[i].open() ? "# " : "") + settings[i].name + " = " + value + "\n";
+  }
+  return text;
 }
 
 TrainOptions closed(TrainOptions options) {
@@ -39,12 +35,9 @@ std::string to_toml(const TrainOptions& in_force) { return to_toml(in_force, clo
 
 std::string model_to_toml(const TrainOptions& in_force) { return lines_of(closed(in_force), closed(in_force), false); }
 
-std::string to_toml(const CompareOptions& options) {
-  CompareOptions o = options;
-  CLI::App app;
-  Describe d(app);
-  describe_compare(d, o);
-  return lines_of(d.settings, [](size_t) { return false; });
+TrainOptions with_vocabulary(TrainOptions options) {
+  if (options.config.vocab_size == 0) options.config.vocab_size = 256;
+  return options;
 }
 
 std::vector<std::string> differences(const TrainOptions& there, const TrainOptions& here,

@@ -101,6 +101,9 @@ Command parse_command_line(int argc, char** argv);
 // The same command line on top of other options: what it does not say is as in `toml`.
 Command parse_on_top(const Command& command, const std::string& toml);
 
+// The options on a command line as TOML, but those that concern one call: --out, --resume, --force, --dry-run.
+std::string said_as_toml(const Command& command);
+
 // The words of `train` that a comparison hands on to its runs, and what they mean with an option or two besides:
 // ("lr", "0.001"). Throws as parse_command_line does.
 std::vector<std::string> words_for_train(const Command& compare);
@@ -113,7 +116,9 @@ std::string to_toml(const TrainOptions& in_force, const TrainOptions& given);
 std::string to_toml(const TrainOptions& in_force);
 std::string model_to_toml(const TrainOptions& in_force);  // only the model
 TrainOptions from_toml(const std::string& toml);
-std::string to_toml(const CompareOptions& options);
+
+// What can be said before the text is read: a vocabulary stands in for the text's where it was left to it.
+TrainOptions with_vocabulary(TrainOptions options);
 
 // Names of the options in which two runs differ, with both values: "--lr is 0.001 there and 0.002 here".
 std::vector<std::string> differences(const TrainOptions& there, const TrainOptions& here,

@@ -84,7 +84,7 @@ void write_config(const std::string& directory, const TrainOptions& in_force, co
 void write_outcome(const std::string& directory, const RunOutcome& o) {
   const nlohmann::ordered_json json = {
       {"state", o.finished ? "finished" : "diverged"}, {"step", o.step}, {"what", o.what}, {"tensor", o.tensor},
-      {"parameters", o.parameters}, {"unigram", o.unigram}, {"floor", o.floor}};
+      {"parameters", o.parameters}, {"unigram", o.unigram}, {"floor", o.floor}, {"data", o.data_fingerprint}};
   WholeFile file(directory + "/" + kOutcome);
   file.write(json.dump(2) + "\n");
   file.finish();
@@ -97,7 +97,7 @@ std::optional<RunOutcome> read_outcome(const std::string& directory) {
   try {
     const auto json = nlohmann::json::parse(read_file(path));
     return RunOutcome{json.at("state") == "finished", json.at("step"), json.at("what"), json.at("tensor"),
-                      json.at("parameters"), json.at("unigram"), json.at("floor")};
+                      json.at("parameters"), json.at("unigram"), json.at("floor"), json.at("data")};
   } catch (const nlohmann::json::exception&) {
     throw std::runtime_error(path + " is not an outcome: remove the run's directory and train it again");
   }

@@ -35,6 +35,7 @@ struct RunOutcome {
   std::string tensor;     // the first tensor with a NaN or an infinity, where there is one
   size_t parameters = 0;
   double unigram = 0, floor = 0;  // nats a token, of the text; floor 0: not known
+  uint64_t data_fingerprint = 0;  // of its tokens
 };
 void write_outcome(const std::string& directory, const RunOutcome& outcome);
 std::optional<RunOutcome> read_outcome(const std::string& directory);  // none where the run is not over

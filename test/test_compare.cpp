@@ -158,6 +158,7 @@ TEST_CASE("a run without an outcome has failed, and times can be left out", "[co
   CHECK(std::isnan(f.result(false).at_second[0]));
   remove_outcome(f.path("run"));
   CHECK(f.result().state == State::failed);
+  CHECK(std::isnan(f.result().final_loss));
   CHECK_FALSE(read_outcome(f.path("run")));
 }
 

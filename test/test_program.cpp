@@ -200,17 +200,23 @@ std::string untimed(const std::string& csv) {
 TEST_CASE("a comparison that is killed goes on to the same tables", "[program]") {
   const Corpus f;
   const std::string words = "compare --data stories.txt --steps 30 --save-every 4 --warmup 5 --grid placement=post,none norm=rmsnorm "
-                            "--tune lr=1e-3,3e-3 --extend 1" + kSmall;
+                            "--tune lr=1e-3,3e-3 --extend 0" + kSmall;
   REQUIRE(f.run(words + "--out whole").status == 0);
+  // A run's metrics, whichever rate its cell has chosen.
+  const auto metrics_of = [&](const std::string& run) {
+    for (const char* rate : {",lr=0.001", ",lr=0.003"})
+      if (f.has(run + rate + "/metrics.csv")) return run + rate + "/metrics.csv";
+    return run;
+  };
   size_t killed = 0;
-  for (const char* run : {"placement=post,norm=rmsnorm/tune,lr=0.003", "placement=none,norm=rmsnorm/seed=1", "placement=post,norm=rmsnorm/seed=3"}) {
-    const std::string metrics = std::string("broken/") + run + "/metrics.csv";
+  for (const char* run : {"broken/placement=post,norm=rmsnorm/tune,seed=0", "broken/placement=none,norm=rmsnorm/seed=1",
+                          "broken/placement=post,norm=rmsnorm/seed=3"}) {
     const std::string again = f.has("broken") ? "compare --out broken --resume" : words + "--out broken";
-    killed += f.run_until(again, SIGKILL, [&] { return f.has(metrics) && lines_of(f.read(metrics)) > 9; }).status == 128 + SIGKILL;
+    killed += f.run_until(again, SIGKILL, [&] { return lines_of(f.read(metrics_of(run))) > 9; }).status == 128 + SIGKILL;
   }
   CHECK(killed == 3);
   const Outcome asked = f.run_until("compare --out broken --resume", SIGINT,
-                                    [&] { return f.has("broken/placement=none,norm=rmsnorm/seed=3/metrics.csv"); });
+                                    [&] { return f.has(metrics_of("broken/placement=none,norm=rmsnorm/seed=3")); });
   CHECK((asked.status == 1 ? contains(asked.err, "--resume") : asked.status == 0));
   const Outcome last = f.run("compare --out broken --resume --jobs 2");
   INFO(last.err);
@@ -220,14 +226,40 @@ TEST_CASE("a comparison that is killed goes on to the same tables", "[program]")
   CHECK(contains(f.read("whole/summary.csv"), "\"placement=post,norm=rmsnorm\",post,rmsnorm,"));
 
   // What is done is not done again, the grid may grow, and a run may not change.
-  const auto before = std::filesystem::last_write_time(f.path("whole/placement=post,norm=rmsnorm/seed=1/metrics.csv"));
+  const auto before = std::filesystem::last_write_time(f.path(metrics_of("whole/placement=post,norm=rmsnorm/seed=1")));
   REQUIRE(f.run("compare --out whole --resume --grid placement=post,none,pre norm=rmsnorm").status == 0);
-  CHECK(f.has("whole/placement=pre,norm=rmsnorm/seed=3/outcome.json"));
-  CHECK(before == std::filesystem::last_write_time(f.path("whole/placement=post,norm=rmsnorm/seed=1/metrics.csv")));
+  CHECK(contains(f.read("whole/summary.csv"), "\"placement=pre,norm=rmsnorm\",pre,rmsnorm,"));
+  CHECK(before == std::filesystem::last_write_time(f.path(metrics_of("whole/placement=post,norm=rmsnorm/seed=1"))));
   const Outcome changed = f.run("compare --out whole --resume --batch 5");
   CHECK(changed.status == 1);
   CHECK(contains(changed.err, "--batch is 4 there and 5 here"));
   CHECK(contains(f.run(words + "--out whole").err, "already holds a comparison"));
+}
+
+// A preset changes what other options mean: what is stored must be what was said.
+TEST_CASE("a comparison of presets goes on as what it was", "[program]") {
+  const Corpus f;
+  const std::string words = "compare --data stories.txt --steps 12 --batch 2 --context 32 --eval-every 6 --eval-batches 2 --grid preset=gpt2,llama2 ";
+  REQUIRE(f.run(words + "--out whole").status == 0);
+  f.run_until(words + "--out broken", SIGINT, [&] { return f.has("broken/preset=gpt2/seed=1/metrics.csv"); });
+  REQUIRE(f.run("compare --out broken --resume").status == 0);
+  CHECK(untimed(f.read("whole/summary.csv")) == untimed(f.read("broken/summary.csv")));
+  CHECK(contains(f.read("broken/preset=llama2/seed=1/config.toml"), "norm = \"rmsnorm\""));
+}
+
+TEST_CASE("a run that is there already must be the one that is planned", "[program]") {
+  const Corpus f;
+  const std::string words = "compare --data stories.txt --steps 6 --out c" + kSmall + "--grid placement=post,pre ";
+  REQUIRE(f.run(words).status == 0);
+  CHECK(contains(f.run("compare --out c --resume --data-seed 9").err, "--data-seed is 1 there and 9 here"));
+  REQUIRE(f.run("train --resume --steps 9 --quiet --out c/placement=pre/seed=1").status == 0);
+  CHECK(contains(f.run("compare --out c --resume").err, "c/placement=pre/seed=1 holds another run: --steps is 9 there and 6 here"));
+  REQUIRE(f.run(words + "--force").status == 0);
+  write_corpus(f.path("stories.txt"), 60000, 2);
+  CHECK(contains(f.run("compare --out c --resume").err, "it was trained on another text"));
+  f.write("c/notes.txt", "mine");
+  REQUIRE(f.run(words + "--force").status == 0);
+  CHECK(f.read("c/notes.txt") == "mine");
 }
 
 TEST_CASE("a comparison on a full disk loses nothing", "[program]") {
@@ -348,6 +380,13 @@ TEST_CASE("wrong input is one clear line and leaves nothing behind", "[program]"
       {"compare --data stories.txt --grid placement=post --for 10s", "say --steps, not --for"},
       {"compare --data - --grid placement=post", "--data - cannot do that"},
       {"compare --resume --out nowhere", "nowhere holds no comparison"},
+      {"compare --data stories.txt --grid data=stories.txt,short.txt", "losses on different texts"},
+      {"compare --data stories.txt --grid placement=pre,pre-ln", "cells placement=pre and placement=pre-ln are the same"},
+      {"compare --data stories.txt --grid seed=1,x", "seed 'x' is not a whole number"},
+      {"compare --data stories.txt --tune seed=4,5", "a seed is not to be chosen by its loss"},
+      {"compare --data stories.txt --tune heads=2,3", "--heads 3 does not divide"},
+      {"compare --data stories.txt --grid placement=post --eval-every 0", "the loss on the validation split"},
+      {"compare --data stories.txt --grid placement=post --steps 0", "compares nothing"},
       {"corpus --bytes many --out x.txt", "not a size"},
       {"corpus --bytes 10k --out nowhere/x.txt", "cannot write nowhere/x.txt"},
   };

@@ -37,12 +37,22 @@ pid_t start(const std::string& binary, const Job& job) {
   const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666);
   if (out < 0) fail_file("write", log, errno);
   std::fflush(nullptr);
+  // Until it has put its own handler there, a signal must wait, or end the child: ours would swallow it.
+  sigset_t stops, before;
+  sigemptyset(&stops);
+  sigaddset(&stops, SIGINT);
+  sigaddset(&stops, SIGTERM);
+  sigprocmask(SIG_BLOCK, &stops, &before);
   const pid_t child = fork();
-  if (child < 0) fail_file("start", binary, errno);
-  if (child > 0) {
+  if (child != 0) {
+    sigprocmask(SIG_SETMASK, &before, nullptr);
     close(out);
+    if (child < 0) fail_file("start", binary, errno);
     return child;
   }
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
 #ifdef __linux__
   prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
@@ -90,13 +100,14 @@ std::string own_binary(const std::string& typed) {
 }
 
 bool run_jobs(const std::string& binary, const std::vector<Job>& jobs, int at_once, int64_t before, int64_t after,
-              const std::function<void(size_t, Progress&)>& ended) {
+              const std::function<void(size_t, int, Progress&)>& ended) {
   int64_t total = before + after, done = before;
   for (const Job& job : jobs) total += job.steps;
   Progress progress(before, total);
   std::vector<Running> running;
   size_t next = 0;
   bool passed_on = false;
+  std::signal(SIGCHLD, SIG_DFL);  // ignored, it would take the statuses away
   while (!running.empty() || (next < jobs.size() && !interrupted())) {
     while (next < jobs.size() && running.size() < size_t(at_once) && !interrupted()) {
       running.push_back({next, start(binary, jobs[next])});
@@ -108,12 +119,13 @@ bool run_jobs(const std::string& binary, const std::vector<Job>& jobs, int at_on
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     for (size_t i = 0; i < running.size();) {
-      if (waitpid(running[i].process, nullptr, WNOHANG) != running[i].process) {
+      int status = 0;
+      if (waitpid(running[i].process, &status, WNOHANG) == 0) {
         ++i;
         continue;
       }
       done += jobs[running[i].job].steps;
-      if (!passed_on) ended(running[i].job, progress);
+      if (!passed_on) ended(running[i].job, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), progress);
       running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
     }
     if (running.empty()) continue;
@@ -126,5 +138,5 @@ bool run_jobs(const std::string& binary, const std::vector<Job>& jobs, int at_on
                     (place.step > 0 ? "loss " + format("%.4f", place.loss) + " at " + std::to_string(place.step) + "  " : "") +
                         shown.label);
   }
-  return !passed_on;
+  return !interrupted();
 }

@@ -72,13 +72,15 @@ std::vector<std::vector<std::string>> read_metrics(const std::string& directory)
 RunResult read_result(const std::string& directory, bool timed) {
   RunResult r;
   read_curves(r, directory);
-  if (const auto outcome = read_outcome(directory)) {
+  const auto outcome = read_outcome(directory);
+  if (outcome) {
     r.unigram = outcome->unigram;
     if (outcome->floor > 0) r.floor = outcome->floor;
     r.parameters = outcome->parameters;
     r.state = state_of(r, outcome->finished);
-    if (!outcome->finished) r.stopped_at = outcome->step, r.first_tensor = outcome->tensor, r.final_loss = RunResult::kUnknown;
+    if (!outcome->finished) r.stopped_at = outcome->step, r.first_tensor = outcome->tensor;
   }
+  if (!outcome || !outcome->finished) r.final_loss = RunResult::kUnknown;  // what stands last is not where it would end
   if (r.state != State::diverged) r.stopped_at = 0;
   r.tokens_per_second = r.tokens / r.seconds;
   if (!timed) r.seconds = r.tokens_per_second = RunResult::kUnknown, r.at_second.assign(r.at_step.size(), RunResult::kUnknown);

@@ -245,6 +245,9 @@ void print_table(const Comparison& c) {
   if (c.cells.size() > 1)
     std::printf("difference  to %s, of pairs with the same seed; \"not distinguishable\": its interval holds 0%s\n",
                 c.grid.cells[c.baseline].name.c_str(), means ? "" : " or, with one seed, is not known");
+  if (c.cells.size() > 2) std::printf("            not corrected for the number of cells: of twenty equal ones, one is expected to look different\n");
+  if (c.cells.size() > 1 && c.cells[c.baseline].count[0] < c.cells[c.baseline].runs)
+    std::printf("            none is given where not every seed of the baseline finished; --baseline names another\n");
   if (!std::isnan(c.target)) std::printf("to %.3f    steps until the validation loss is down to that\n", c.target);
   if (edge) std::printf("*           the lowest or the highest of the values tried: the best may lie beyond\n");
 }

@@ -2,7 +2,7 @@
 
 A study is a script that says
 
-    study = Study(__doc__)                       --long, --out, --jobs and --again on its command line
+    study = Study(__doc__)                       --long, --out, --jobs and --data on its command line
     tables = study.compare("rates", "--grid placement=post,pre lr=1e-3,3e-3 seed=1,2,3 --layers 6 ...")
     study.publish(figure, markdown)              picture.png beside the script, the table into README.md
 
@@ -10,6 +10,7 @@ A comparison that was made before, or that was stopped, is gone on with: what is
 """
 
 import argparse
+import json
 import os
 import re
 import shlex
@@ -74,36 +75,48 @@ class Study:
         self.seconds = 0.0
 
     def run(self, *words):
-        """Runs train_gpt; the study ends where that fails."""
-        began = time.monotonic()
-        if subprocess.run([str(BINARY), *words], stdin=subprocess.DEVNULL).returncode:
+        """Runs train_gpt; the study ends where that fails, and where a person stops it, once its runs are saved."""
+        process = subprocess.Popen([str(BINARY), *words], stdin=subprocess.DEVNULL)
+        try:
+            failed = process.wait()
+        except KeyboardInterrupt:
+            failed = process.wait()
+        if failed:
             sys.exit(f"{self.name}: stopped; the same command goes on where it was")
-        return time.monotonic() - began
+
+    def timed(self, place, options, run):
+        """Runs run() unless this was done with the same options before; its seconds, all attempts together, are remembered."""
+        notes = place.parent / f"{place.name}.json"
+        note = json.loads(notes.read_text()) if notes.exists() else {"options": options, "seconds": 0, "done": False}
+        if note["options"] != options:
+            sys.exit(f"{self.name}: {place} was made with other options: remove it, or choose another --out")
+        if not note["done"]:
+            print(f"== {self.name}: {place.name}", flush=True)
+            began = time.monotonic()
+            try:
+                run()
+                note["done"] = True
+            finally:
+                note["seconds"] += round(time.monotonic() - began)
+                notes.write_text(json.dumps(note) + "\n")
+        self.seconds += note["seconds"]
 
     def compare(self, label, options, jobs=None):
-        """A comparison by its options; jobs=1 where times matter. Its seconds are remembered with it."""
-        folder = self.out / label
-        jobs = jobs or self.args.jobs
-        words = shlex.split(options)
-        taken = folder / "seconds.txt"
-        spent = float(taken.read_text()) if taken.exists() else 0.0
-        if not (folder / "summary.csv").exists():
-            print(f"== {self.name}: {label}", flush=True)
-            go_on = ["--resume"] if (folder / "compare.toml").exists() else []
-            spent += self.run("compare", "--data", str(self.args.data), *words, "--jobs", str(jobs), "--out", str(folder), *go_on)
-            taken.write_text(f"{spent:.0f}\n")
-        self.seconds += spent
+        """A comparison by its options; jobs=1 where times matter."""
+        folder, words = self.out / label, shlex.split(options)
+
+        def run():
+            go_on = ["--resume"] if (folder / "comparison.toml").exists() else []
+            self.run("compare", "--data", str(self.args.data), *words, "--jobs", str(jobs or self.args.jobs), "--out", str(folder), *go_on)
+
+        self.timed(folder, " ".join(words), run)
         return Tables(folder)
 
     def init_report(self, label, options):
         """init-report's tidy table."""
-        path = self.out / f"{label}.csv"
-        taken = self.out / f"{label}.seconds.txt"
-        if not path.exists():
-            print(f"== {self.name}: {label}", flush=True)
-            spent = self.run("init-report", "--data", str(self.args.data), *shlex.split(options), "--out", str(path))
-            taken.write_text(f"{spent:.0f}\n")
-        self.seconds += float(taken.read_text())
+        path, words = self.out / f"{label}.csv", shlex.split(options)
+        self.timed(path, " ".join(words),
+                   lambda: self.run("init-report", "--data", str(self.args.data), *words, "--force", "--out", str(path)))
         return pandas.read_csv(path)
 
     def publish(self, figure, markdown):
@@ -145,6 +158,16 @@ def table(rows, columns):
     """A Markdown table of lists of texts."""
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     return "\n".join(lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]) + "\n"
+
+
+def capped(runs):
+    """Final losses for a picture: a run that diverged or failed stands at its initial loss."""
+    return runs.final_val.where(runs.state.isin(["finished", "stuck"]), runs.initial_loss)
+
+
+def mean_by(runs, key):
+    """The mean of these over each value of `key`, in rising order."""
+    return capped(runs).groupby(runs[key]).mean()
 
 
 def outcome(runs):

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import Study, outcome, plt, table  # noqa: E402
+from common import Study, capped, mean_by, outcome, plt, table  # noqa: E402
 
 ALPHA = {2.632: "α = (2L)^¼ = 2.632", 2.8284: "α = 2.828 (32 layers)"}
 GAIN = {0.2686: "gain (8L)^-¼ = 0.269", 3.7224: "gain (8L)^+¼ = 3.722"}
@@ -34,11 +34,11 @@ for axis, (name, wiring) in zip(axes, WIRING.items()):
     unigram = runs.unigram.iloc[0]
     for (alpha, gain), cell in runs.groupby(["skip-scale", "init-gain"]):
         colour = "#0072B2" if gain < 1 else "#D55E00"
-        mean = cell.groupby("peak_lr").final_val.mean()
+        mean = mean_by(cell, "peak_lr")
         axis.plot(mean.index, mean, "-" if alpha == 2.632 else "--", color=colour, label=f"{ALPHA[alpha]}, {GAIN[gain]}")
         for state, marker in ("finished", "o"), ("stuck", "s"), ("diverged", "x"):
             some = cell[cell.state == state]
-            axis.plot(some.peak_lr, some.final_val.fillna(some.initial_loss), marker, color=colour, markersize=4)
+            axis.plot(some.peak_lr, capped(some), marker, color=colour, markersize=4)
         rows.append([name, f"{alpha:.3f}", f"{gain:.4f}"] + [outcome(at) for _, at in cell.groupby("peak_lr")])
     axis.axhline(unigram, color="0.5", linestyle=":", linewidth=1)
     axis.annotate("unigram entropy", (0.02, unigram), xycoords=("axes fraction", "data"), xytext=(0, 3), textcoords="offset points", color="0.4", fontsize=8)

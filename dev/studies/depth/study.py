@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOUR, Study, plt, shown, table  # noqa: E402
+from common import COLOUR, Study, outcome, plt, shown, table  # noqa: E402
 
 DEPTHS = [6, 24, 100]
 PLACEMENTS = ["post", "pre", "sandwich", "deepnorm"]
@@ -41,7 +41,7 @@ for panel, (label, (init, grid)) in enumerate(PANELS.items()):
             bottom.plot(losses.index, losses, color=COLOUR[placement])
             at_ten = update[(update.placement == placement) & (update.layers == layers) & (update.step == 10)]
             cell = tables.runs[(tables.runs.placement == placement) & (tables.runs.layers == layers)]
-            rows.append([init, layers, placement, shown(at_ten.value, 2) if len(at_ten) else "", shown(cell.final_val)])
+            rows.append([init, layers, placement, shown(at_ten.value, 2) if len(at_ten) else "", outcome(cell)])
         top.set(title=f"{layers} layers\n{init}" if column == 1 else f"{layers} layers\n", yscale="log")
         bottom.axhline(tables.runs.unigram.iloc[0], color="0.5", linestyle=":", linewidth=1)
         bottom.set(ylim=(2, 7))

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOUR, Study, outcome, plt, table  # noqa: E402
+from common import COLOUR, Study, mean_by, outcome, plt, table  # noqa: E402
 
 study = Study(__doc__)
 steps = 3000 if study.long else 600
@@ -23,7 +23,7 @@ embedding = study.compare("embedding", f"""{shared} --layers 6 --steps {steps} -
     --grid embedding-norm=false,true lr={",".join(RATES)} seed=1,2,3""").runs
 for present, colour in (False, "#0072B2"), (True, "#D55E00"):
     cells = embedding[embedding["embedding-norm"] == present]
-    mean = cells.groupby("peak_lr").final_val.mean()
+    mean = mean_by(cells, "peak_lr")
     axes[0].plot(mean.index, mean, "o-", color=colour, label="with an embedding norm" if present else "without")
     name = f"Pre-LN {'with' if present else 'without'} embedding norm"
     for rate, cell in cells.groupby("peak_lr"):
@@ -51,7 +51,7 @@ sandwich = study.compare("sandwich", f"""{shared} --layers 6 --steps {steps} --w
     --grid placement=pre,sandwich lr={",".join(HIGH)} seed=1,2,3""").runs
 for placement in "pre", "sandwich":
     cells = sandwich[sandwich.placement == placement]
-    mean = cells.groupby("peak_lr").final_val.mean()
+    mean = mean_by(cells, "peak_lr")
     axes[2].plot(mean.index, mean, "o-", color=COLOUR[placement], label=placement)
     for rate, cell in cells.groupby("peak_lr"):
         rows.append([f"{placement}, no clipping", f"lr {rate:g}", outcome(cell), f"{100 * cell.grad_spikes.mean():.2f} %", ""])

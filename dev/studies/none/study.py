@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import Study, outcome, plt, shown, table  # noqa: E402
+from common import Study, mean_by, outcome, plt, shown, table  # noqa: E402
 
 STYLE = {"LayerNorm": "#0072B2", "RMSNorm": "#D55E00", "none": "#000000"}
 CELLS = {"LayerNorm": "placement=pre norm=layernorm", "RMSNorm": "placement=pre norm=rmsnorm", "none": "placement=none"}
@@ -35,7 +35,7 @@ figure, (by_rate, by_step, by_second) = plt.subplots(1, 3, figsize=(13, 4))
 rows = []
 for name, colour in STYLE.items():
     some = runs[runs.name == name]
-    mean = some.assign(capped=some[["final_val", "initial_loss"]].min(axis=1)).groupby("peak_lr").capped.mean()
+    mean = mean_by(some, "peak_lr")
     by_rate.plot(mean.index, mean, "o-", color=colour, label=name)
     curves = own.curves[own.curves.apply(name_of, axis=1) == name].dropna(subset="val_loss").groupby("step")
     for axis, x in (by_step, curves.val_loss.mean().index), (by_second, curves.elapsed_s.mean()):

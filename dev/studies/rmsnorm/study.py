@@ -35,7 +35,7 @@ kernel = {width: sum(seconds["rmsnorm", d, width] for d in ("forward", "backward
 
 step = {}
 for width in WIDTHS:
-    curves = study.compare(f"width {width}", f"""--layers 6 --channels {width} --heads 4 --context 128 --batch 4 --steps {max(20, 12800 // width)} --eval-every 0
+    curves = study.compare(f"width {width}", f"""--layers 6 --channels {width} --heads 4 --context 128 --batch 4 --steps {max(20, 12800 // width)} --eval-every 100000 --val-fraction 0.01
         --save-every 0 --grid norm=layernorm,rmsnorm seed=1,2,3,4,5""", jobs=1).curves
     medians = curves[curves.step > 5].groupby(["norm", "seed"]).step_ms.median()
     step[width] = [medians["rmsnorm", seed] / medians["layernorm", seed] for seed in range(1, 6)]

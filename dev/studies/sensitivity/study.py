@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOUR, DASH, Study, outcome, plt, shown, table  # noqa: E402
+from common import COLOUR, DASH, Study, capped, mean_by, outcome, plt, shown, table  # noqa: E402
 
 study = Study(__doc__)
 steps = 3000 if study.long else 600
@@ -19,12 +19,11 @@ tables = study.compare("rates", f"""--layers 6 --channels 64 --heads 4 --context
     --grid placement=post,pre,sandwich,deepnorm,reordered norm=layernorm,rmsnorm lr={",".join(RATES)} seed=1,2,3
     + placement=none lr={",".join(RATES)}""")
 runs = tables.runs.assign(norm=tables.runs.norm.fillna("none"))
-runs["capped"] = runs[["final_val", "initial_loss"]].min(axis=1)
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), sharey=True)
 rows = []
 for (placement, norm), cell in runs.groupby(["placement", "norm"], sort=False):
-    by_rate = cell.groupby("peak_lr").capped.mean()
-    numbers = [(seed.capped - seed.capped.min()).mean() for _, seed in cell.groupby("seed")]
+    by_rate = mean_by(cell, "peak_lr")
+    numbers = [(capped(seed) - capped(seed).min()).mean() for _, seed in cell.groupby("seed")]
     rows.append([placement, norm, shown(numbers)] + [outcome(at) for _, at in cell.groupby("peak_lr")])
     for axis, kind in zip(axes, ("layernorm", "rmsnorm")):
         if norm not in (kind, "none"):

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOUR, Study, outcome, plt, table  # noqa: E402
+from common import COLOUR, Study, capped, mean_by, outcome, plt, table  # noqa: E402
 
 study = Study(__doc__)
 steps = 3000 if study.long else 800
@@ -22,12 +22,12 @@ rows = []
 for axis, placement in zip(axes, ("post", "pre")):
     for steps_of, style in (0, "--"), (warmup, "-"):
         cell = tables.runs[(tables.runs.placement == placement) & (tables.runs.warmup == steps_of)]
-        mean = cell.groupby("peak_lr").final_val.mean()
+        mean = mean_by(cell, "peak_lr")
         label = f"warm-up of {steps_of} steps" if steps_of else "no warm-up"
         axis.plot(mean.index, mean, style, color=COLOUR[placement], label=label)
         for state, marker in ("finished", "o"), ("stuck", "s"), ("diverged", "x"):
             some = cell[cell.state == state]
-            axis.plot(some.peak_lr, some.final_val.fillna(some.initial_loss), marker, color=COLOUR[placement], fillstyle="none" if not steps_of else "full")
+            axis.plot(some.peak_lr, capped(some), marker, color=COLOUR[placement], fillstyle="none" if not steps_of else "full")
         rows.append([placement, steps_of] + [outcome(at) for _, at in cell.groupby("peak_lr")])
     axis.axhline(tables.runs.unigram.iloc[0], color="0.5", linestyle=":", linewidth=1)
     axis.set(xscale="log", xlabel="learning rate", title=f"{placement.capitalize()}-LN")
