@@ -10,7 +10,7 @@ DASHES = ("solid", "dash", "dot", "dashdot")
 MARKERS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "pentagon", "hexagon")
 
 # A placement has the same colour in every report.
-PLACEMENTS = {"pre": 0, "post": 1, "sandwich": 2, "peri": 2, "deepnorm": 3, "reordered": 4, "olmo2": 4, "none": 5}
+PLACEMENTS = {"pre": 0, "post": 1, "sandwich": 2, "peri": 2, "deepnorm": 3, "reordered": 4, "olmo2": 4, "none": 6}
 NORMS = {"layernorm": 0, "rmsnorm": 1}
 
 
@@ -35,7 +35,7 @@ def styles(cells):
     """cells: [{key: value}]. Colour tells the placement and dash the norm where that tells all cells apart."""
     chosen = []
     for cell in cells:
-        placement, norm = cell.get("placement"), cell.get("norm", "layernorm")
+        placement, norm = cell.get("placement"), cell.get("norm") or "layernorm"
         if placement not in PLACEMENTS or norm not in NORMS:
             break
         chosen.append((PLACEMENTS[placement], NORMS[norm]))
