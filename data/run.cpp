@@ -114,6 +114,14 @@ std::string csv_number(double x) {
   return std::isnan(x) ? "" : text;
 }
 
+std::vector<std::string> csv_fields(const std::string& line) {
+  std::vector<std::string> fields(1);
+  for (const char c : line)
+    if (c == ',') fields.emplace_back();
+    else fields.back() += c;
+  return fields;
+}
+
 namespace {
 
 constexpr const char* kColumns =

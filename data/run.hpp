@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "files.hpp"
 #include "options.hpp"
@@ -43,6 +44,9 @@ void remove_outcome(const std::string& directory);
 
 // A number in a CSV file: nine significant digits, and nothing for NaN.
 std::string csv_number(double x);
+
+// The fields of a line of numbers and plain words, as metrics.csv and diagnostics.csv have them: nothing is quoted.
+std::vector<std::string> csv_fields(const std::string& line);
 
 // One line of metrics.csv.
 struct MetricsRow {

@@ -17,6 +17,7 @@
 
 #include "../files.hpp"
 #include "../interrupt.hpp"
+#include "../run.hpp"
 
 namespace fs = std::filesystem;
 
@@ -79,10 +80,7 @@ Place place_of(const std::string& directory) {
   file.read(tail.data(), size - from);
   tail.resize(tail.rfind('\n') == tail.npos ? 0 : tail.rfind('\n'));
   const size_t line = tail.rfind('\n') == tail.npos ? 0 : tail.rfind('\n') + 1;
-  std::vector<std::string> fields(1);
-  for (size_t i = line; i < tail.size(); ++i)
-    if (tail[i] == ',') fields.emplace_back();
-    else fields.back() += tail[i];
+  const std::vector<std::string> fields = csv_fields(tail.substr(line));
   if (fields.size() < 4 || fields[0] == "step") return {};
   return {std::atoll(fields[0].c_str()), std::strtod(fields[3].c_str(), nullptr)};
 }

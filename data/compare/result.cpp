@@ -61,9 +61,7 @@ std::vector<std::vector<std::string>> read_metrics(const std::string& directory)
   std::string line;
   std::getline(file, line);
   while (std::getline(file, line)) {
-    std::vector<std::string> fields;
-    std::istringstream in(line);
-    for (std::string field; std::getline(in, field, ',');) fields.push_back(field);
+    std::vector<std::string> fields = csv_fields(line);
     if (fields.size() == kColumns) rows.push_back(std::move(fields));
   }
   return rows;

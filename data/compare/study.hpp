@@ -22,6 +22,7 @@ struct Study {
   const CompareOptions& options() const { return command.compare; }
 };
 
+// Everything about a run, before it begins. Throws std::invalid_argument where an option does not take its value.
 PlannedRun plan_run(const Study& study, Stage stage, size_t cell, const std::string& seed, std::optional<double> tuned);
 
 // Makes the runs that are not over yet, and adds all to the comparison. `later`: steps that other stages will take.

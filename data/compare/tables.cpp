@@ -150,12 +150,7 @@ void write_diagnostics(const Comparison& c, const std::string& directory) {
     std::istringstream file(read_file(path_of(run)));
     std::string line;
     std::getline(file, line);
-    while (std::getline(file, line)) {
-      Fields fields;
-      std::istringstream in(line);
-      for (std::string one; std::getline(in, one, ',');) fields.push_back(one);
-      csv.row(of_run + fields);
-    }
+    while (std::getline(file, line)) csv.row(of_run + csv_fields(line));
   }
   csv.publish();
 }
@@ -209,6 +204,21 @@ void print_failures(const Comparison& c) {
   }
 }
 
+// What the columns mean: `means` where a cell has several seeds, `edge` where a star stands.
+void print_legend(const Comparison& c, bool means, bool edge) {
+  std::printf("final val   loss on the whole validation split, nats per token%s\n",
+              means ? "; mean over the seeds ± the half width of its 95 % t interval" : "");
+  if (c.cells.size() > 1)
+    std::printf("difference  to %s, of pairs with the same seed; \"not distinguishable\": its interval holds 0%s\n",
+                c.grid.cells[c.baseline].name.c_str(), means ? "" : " or, with one seed, is not known");
+  if (c.cells.size() > 2)
+    std::printf("            not corrected for the number of cells: of twenty equal ones, one is expected to look different\n");
+  if (c.cells.size() > 1 && c.cells[c.baseline].count[0] < c.cells[c.baseline].runs)
+    std::printf("            none is given where not every seed of the baseline finished; --baseline names another\n");
+  if (!std::isnan(c.target)) std::printf("to %.3f    steps until the validation loss is down to that\n", c.target);
+  if (edge) std::printf("*           the lowest or the highest of the values tried: the best may lie beyond\n");
+}
+
 }  // namespace
 
 void write_tables(const Comparison& c, const std::string& directory) {
@@ -219,11 +229,11 @@ void write_tables(const Comparison& c, const std::string& directory) {
 }
 
 void print_table(const Comparison& c) {
+  bool edge = false, means = false;
   Fields header = c.grid.keys.empty() ? Fields{"cell"} : c.grid.keys;
   header = header + Fields{c.tuned_key, "final val", "best", "difference", "", "to " + shown(c.target, "%.3f"), "seconds",
                            "tokens/s", "spikes", "clipped", "sensitivity"};
   std::vector<Fields> rows = {header};
-  bool edge = false, means = false;
   for (size_t i = 0; i < c.cells.size(); ++i) {
     const CellSummary& s = c.cells[i];
     edge |= s.at_edge, means |= !std::isnan(s.loss.half_width);
@@ -240,14 +250,5 @@ void print_table(const Comparison& c) {
   print_aligned(rows);
   std::puts("");
   print_failures(c);
-  std::printf("final val   loss on the whole validation split, nats per token%s\n",
-              means ? "; mean over the seeds ± the half width of its 95 % t interval" : "");
-  if (c.cells.size() > 1)
-    std::printf("difference  to %s, of pairs with the same seed; \"not distinguishable\": its interval holds 0%s\n",
-                c.grid.cells[c.baseline].name.c_str(), means ? "" : " or, with one seed, is not known");
-  if (c.cells.size() > 2) std::printf("            not corrected for the number of cells: of twenty equal ones, one is expected to look different\n");
-  if (c.cells.size() > 1 && c.cells[c.baseline].count[0] < c.cells[c.baseline].runs)
-    std::printf("            none is given where not every seed of the baseline finished; --baseline names another\n");
-  if (!std::isnan(c.target)) std::printf("to %.3f    steps until the validation loss is down to that\n", c.target);
-  if (edge) std::printf("*           the lowest or the highest of the values tried: the best may lie beyond\n");
+  print_legend(c, means, edge);
 }
