@@ -12,7 +12,7 @@ A comparison that was made before, or that was stopped, is gone on with: what is
 import argparse
 import json
 import os
-import re
+import resource
 import shlex
 import subprocess
 import sys
@@ -72,7 +72,7 @@ class Study:
             sys.exit("build/train_gpt is missing: run `make` first")
         if not self.args.data.exists():
             self.run("corpus", "--bytes", "4M", "--seed", "1", "--out", str(self.args.data))
-        self.seconds = 0.0
+        self.seconds = self.processor = 0
 
     def run(self, *words):
         """Runs train_gpt; the study ends where that fails, and where a person stops it, once its runs are saved."""
@@ -87,19 +87,21 @@ class Study:
     def timed(self, place, options, run):
         """Runs run() unless this was done with the same options before; its seconds, all attempts together, are remembered."""
         notes = place.parent / f"{place.name}.json"
-        note = json.loads(notes.read_text()) if notes.exists() else {"options": options, "seconds": 0, "done": False}
+        note = json.loads(notes.read_text()) if notes.exists() else {"options": options, "seconds": 0, "processor": 0, "done": False}
         if note["options"] != options:
             sys.exit(f"{self.name}: {place} was made with other options: remove it, or choose another --out")
         if not note["done"]:
             print(f"== {self.name}: {place.name}", flush=True)
-            began = time.monotonic()
+            began, worked = time.monotonic(), processor_seconds()
             try:
                 run()
                 note["done"] = True
             finally:
                 note["seconds"] += round(time.monotonic() - began)
+                note["processor"] += round(processor_seconds() - worked)
                 notes.write_text(json.dumps(note) + "\n")
         self.seconds += note["seconds"]
+        self.processor += note["processor"]
 
     def compare(self, label, options, jobs=None):
         """A comparison by its options; jobs=1 where times matter."""
@@ -122,10 +124,28 @@ class Study:
     def publish(self, figure, markdown):
         """The picture beside the script, the table between its marks in README.md."""
         figure.savefig(self.folder / "picture.png")
-        took = f"{self.seconds / 60:.0f} minutes" if self.seconds >= 90 else f"{self.seconds:.0f} seconds"
-        replace_between(HERE / "README.md", self.name, f"{markdown.strip()}\n\nTook {took}.\n")
+        took = f"Took {span(self.seconds)}, {span(self.processor)} of processor time."
+        replace_between(HERE / "README.md", self.name, f"{markdown.strip()}\n\n{took}\n")
         print(self.folder / "picture.png")
         print(markdown)
+
+
+def processor_seconds():
+    """Of all programs that were run and have ended; unlike the time that passes, it does not grow where the machine is shared."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def span(seconds):
+    return f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} seconds"
+
+
+def rate_axis(axis, rates, **more):
+    """Learning rates on a log axis, with a tick for each that was tried."""
+    rates = sorted({float(rate) for rate in rates})
+    labels = [f"{rate:.0e}".replace("e-0", "e-") for rate in rates]
+    axis.set(xscale="log", xlabel="learning rate", xticks=rates, xticklabels=labels, **more)
+    axis.minorticks_off()
 
 
 def replace_between(path, name, text):

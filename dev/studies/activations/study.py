@@ -44,5 +44,5 @@ for line, (init, words) in zip(axes, INITS.items()):
             shape = "" if growth < 2 else f" (R² linear {straight[0]:.2f}, exponential {straight[1]:.2f})"
             row.append(f"{y[0]:.3g} → {y[-1]:.3g}{shape}")
         rows.append(row + [outcome(tables.runs[tables.runs.placement == placement])])
-axes[0, 0].legend()
+axes[0, 0].legend(loc="center right", bbox_to_anchor=(1, 0.3))
 study.publish(figure, table(rows, ["initialisation", "placement", "before training: first → last block", f"step {steps // 2}", f"step {steps}", "final loss"]))

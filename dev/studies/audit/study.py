@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import Study, capped, mean_by, outcome, plt, table  # noqa: E402
+from common import Study, capped, mean_by, outcome, plt, rate_axis, table  # noqa: E402
 
 ALPHA = {2.632: "α = (2L)^¼ = 2.632", 2.8284: "α = 2.828 (32 layers)"}
 GAIN = {0.2686: "gain (8L)^-¼ = 0.269", 3.7224: "gain (8L)^+¼ = 3.722"}
@@ -41,8 +41,9 @@ for axis, (name, wiring) in zip(axes, WIRING.items()):
             axis.plot(some.peak_lr, capped(some), marker, color=colour, markersize=4)
         rows.append([name, f"{alpha:.3f}", f"{gain:.4f}"] + [outcome(at) for _, at in cell.groupby("peak_lr")])
     axis.axhline(unigram, color="0.5", linestyle=":", linewidth=1)
-    axis.annotate("unigram entropy", (0.02, unigram), xycoords=("axes fraction", "data"), xytext=(0, 3), textcoords="offset points", color="0.4", fontsize=8)
-    axis.set(xscale="log", xlabel="learning rate", title=f"wiring of the {name}")
+    if axis is axes[0]:
+        axis.annotate("unigram entropy", (0.02, unigram), xycoords=("axes fraction", "data"), xytext=(0, 3), textcoords="offset points", color="0.4", fontsize=8)
+    rate_axis(axis, RATES.split(","), title=f"wiring of the {name}")
 axes[0].set_ylabel(f"validation loss after {steps} steps")
 axes[1].legend(fontsize=8)
 study.publish(figure, table(rows, ["wiring", "α", "gain"] + [f"lr {rate}" for rate in RATES.split(",")]))

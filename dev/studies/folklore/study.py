@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOUR, Study, mean_by, outcome, plt, table  # noqa: E402
+from common import COLOUR, Study, mean_by, outcome, plt, rate_axis, table  # noqa: E402
 
 study = Study(__doc__)
 steps = 3000 if study.long else 600
@@ -28,7 +28,7 @@ for present, colour in (False, "#0072B2"), (True, "#D55E00"):
     name = f"Pre-LN {'with' if present else 'without'} embedding norm"
     for rate, cell in cells.groupby("peak_lr"):
         rows.append([name, f"lr {rate:g}", outcome(cell), f"{100 * cell.grad_spikes.mean():.2f} %", f"{100 * cell.clipped.mean():.0f} %"])
-axes[0].set(xscale="log", xlabel="learning rate", ylabel=f"validation loss after {steps} steps", title="embedding norm, Pre-LN")
+rate_axis(axes[0], RATES, ylabel=f"validation loss after {steps} steps", title="embedding norm, Pre-LN")
 
 # 2. Post against Pre, each at its own rate, long enough to flatten.
 far = 12000 if study.long else 3000
@@ -55,7 +55,7 @@ for placement in "pre", "sandwich":
     axes[2].plot(mean.index, mean, "o-", color=COLOUR[placement], label=placement)
     for rate, cell in cells.groupby("peak_lr"):
         rows.append([f"{placement}, no clipping", f"lr {rate:g}", outcome(cell), f"{100 * cell.grad_spikes.mean():.2f} %", ""])
-axes[2].set(xscale="log", xlabel="learning rate", title="Sandwich-LN and Pre-LN, no clipping")
+rate_axis(axes[2], HIGH, title="Sandwich-LN and Pre-LN, no clipping")
 for axis in axes:
     axis.legend()
 study.publish(figure, table(rows, ["model", "rate", "final loss", "gradient spikes", "clipped steps"]))

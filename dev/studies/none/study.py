@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import Study, mean_by, outcome, plt, shown, table  # noqa: E402
+from common import Study, mean_by, outcome, plt, rate_axis, shown, table  # noqa: E402
 
 STYLE = {"LayerNorm": "#0072B2", "RMSNorm": "#D55E00", "none": "#000000"}
 CELLS = {"LayerNorm": "placement=pre norm=layernorm", "RMSNorm": "placement=pre norm=rmsnorm", "none": "placement=none"}
@@ -45,7 +45,7 @@ for name, colour in STYLE.items():
     rows.append([name, f"{best[name]:g}", f"{stable[name]:g}", outcome(last), shown(last.seconds, 1), f"{last.steps_to_target.mean():.0f}",
                  f"{last.seconds_to_target.mean():.1f}"])
 by_rate.axhline(runs.unigram.iloc[0], color="0.5", linestyle=":", linewidth=1)
-by_rate.set(xscale="log", xlabel="learning rate", ylabel=f"validation loss after {steps} steps")
+rate_axis(by_rate, RATES, ylabel=f"validation loss after {steps} steps")
 by_step.set(xlabel="step", ylabel="validation loss, each at its best rate")
 by_second.set(xlabel="seconds")
 by_rate.legend()

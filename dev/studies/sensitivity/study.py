@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOUR, DASH, Study, capped, mean_by, outcome, plt, shown, table  # noqa: E402
+from common import COLOUR, DASH, Study, capped, mean_by, outcome, plt, rate_axis, shown, table  # noqa: E402
 
 study = Study(__doc__)
 steps = 3000 if study.long else 600
@@ -29,7 +29,7 @@ for (placement, norm), cell in runs.groupby(["placement", "norm"], sort=False):
         if norm not in (kind, "none"):
             continue
         axis.plot(by_rate.index, by_rate, DASH.get(norm, ":") + "o", color=COLOUR[placement], label=f"{placement}  {sum(numbers) / len(numbers):.2f}")
-        axis.set(xscale="log", xlabel="learning rate", title=kind)
+        rate_axis(axis, RATES, title=kind)
 for axis in axes:
     axis.axhline(runs.unigram.iloc[0], color="0.5", linestyle=":", linewidth=1)
     axis.legend(title="sensitivity", fontsize=8)

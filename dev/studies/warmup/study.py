@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOUR, Study, capped, mean_by, outcome, plt, table  # noqa: E402
+from common import COLOUR, Study, capped, mean_by, outcome, plt, rate_axis, table  # noqa: E402
 
 study = Study(__doc__)
 steps = 3000 if study.long else 800
@@ -30,7 +30,7 @@ for axis, placement in zip(axes, ("post", "pre")):
             axis.plot(some.peak_lr, capped(some), marker, color=COLOUR[placement], fillstyle="none" if not steps_of else "full")
         rows.append([placement, steps_of] + [outcome(at) for _, at in cell.groupby("peak_lr")])
     axis.axhline(tables.runs.unigram.iloc[0], color="0.5", linestyle=":", linewidth=1)
-    axis.set(xscale="log", xlabel="learning rate", title=f"{placement.capitalize()}-LN")
+    rate_axis(axis, RATES, title=f"{placement.capitalize()}-LN")
     axis.legend()
 axes[0].set_ylabel(f"validation loss after {steps} steps")
 study.publish(figure, table(rows, ["placement", "warm-up"] + [f"lr {rate}" for rate in RATES]))
