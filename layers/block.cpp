@@ -9,21 +9,21 @@ Block declare_block(Layout& layout, const Config& config, int layer) {
   const std::string name = "block." + std::to_string(layer);
   const int D = config.head_dim, C = config.channels, F = config.hidden;
   Block p;
-  declare_branch_enter(p.attention, layout, config, name + ".attention");
+  declare_branch_enter(p.attention, layout, config, name + ".attention", layer);
   p.qkv = declare_linear(layout, config, name + ".attention",
                          {{"q", Role::qk, config.n_head * D},
                           {"k", Role::qk, config.kv_heads * D},
                           {"v", Role::v, config.kv_heads * D}},
                          C);
   p.o = declare_linear(layout, config, name + ".attention", {{"o", Role::o, C}}, config.n_head * D);
-  declare_branch_leave(p.attention, layout, config, name + ".attention");
+  declare_branch_leave(p.attention, layout, config, name + ".attention", layer);
 
-  declare_branch_enter(p.ffn, layout, config, name + ".ffn");
+  declare_branch_enter(p.ffn, layout, config, name + ".ffn", layer);
   std::vector<LinearPart> up = {{"up", Role::ffn_in, F}};
   if (config.gated()) up.insert(up.begin(), {"gate", Role::ffn_in, F});
   p.up = declare_linear(layout, config, name + ".ffn", up, C);
   p.down = declare_linear(layout, config, name + ".ffn", {{"down", Role::ffn_out, C}}, F);
-  declare_branch_leave(p.ffn, layout, config, name + ".ffn");
+  declare_branch_leave(p.ffn, layout, config, name + ".ffn", layer);
   return p;
 }
 
@@ -41,16 +41,16 @@ BlockSaved declare_block_saved(Layout& layout, const Config& config, int layer, 
   const std::string name = "block." + std::to_string(layer);
   const int N = B * T, C = config.channels;
   BlockSaved saved;
-  saved.attention = declare_branch_saved(layout, config, name + ".attention", N);
+  saved.attention = declare_branch_saved(layout, config, name + ".attention", layer, N);
   saved.qkv = layout.take(name + ".attention.qkv", {N, config.qkv_width()});
   saved.lse = layout.take(name + ".attention.lse", {B, config.n_head, T});
   saved.mixed = layout.take(name + ".attention.mixed", {N, config.n_head * config.head_dim});
-  if (branch_keeps_output(config)) saved.attention_f = layout.take(name + ".attention.o", {N, C});
+  if (branch_keeps_output(config, layer)) saved.attention_f = layout.take(name + ".attention.o", {N, C});
   saved.middle = layout.take(name + ".attention.y", {N, C});
-  saved.ffn = declare_branch_saved(layout, config, name + ".ffn", N);
+  saved.ffn = declare_branch_saved(layout, config, name + ".ffn", layer, N);
   saved.raised = layout.take(name + ".ffn.up", {N, raised_width(config)});
   saved.active = layout.take(name + ".ffn.activation", {N, config.hidden});
-  if (branch_keeps_output(config)) saved.ffn_f = layout.take(name + ".ffn.down", {N, C});
+  if (branch_keeps_output(config, layer)) saved.ffn_f = layout.take(name + ".ffn.down", {N, C});
   saved.y = layout.take(name + ".ffn.y", {N, C});
   return saved;
 }

@@ -51,6 +51,8 @@ const Placement& placement_row(std::string_view name) {
   throw std::invalid_argument(unknown_name("placement", name, known));
 }
 
+const Placement& placement_at(const Config& config, int) { return placement_row(config.placement); }
+
 // ---- initialisation --------------------------------------------------------------------------------------
 
 namespace {

@@ -104,6 +104,9 @@ struct Config {
   int qkv_width() const { return (n_head + 2 * kv_heads) * head_dim; }
 };
 
+// The row that the branches of block `layer` follow.
+const Placement& placement_at(const Config& config, int layer);
+
 // Fills in what was left open and checks everything; throws std::invalid_argument with one line that says
 // what is wrong and what to do. Idempotent.
 Config resolve(Config config);

@@ -2,19 +2,19 @@
 
 #include "parallel.hpp"
 
-void declare_branch_enter(Branch& branch, Layout& layout, const Config& config, const std::string& name) {
+void declare_branch_enter(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer) {
   branch.skip = static_cast<float>(*config.skip_scale);
-  if (placement_row(config.placement).norm_in) branch.norm_in = declare_norm(layout, config, name + ".norm_in");
+  if (placement_at(config, layer).norm_in) branch.norm_in = declare_norm(layout, config, name + ".norm_in");
 }
 
-void declare_branch_leave(Branch& branch, Layout& layout, const Config& config, const std::string& name) {
-  const Placement& row = placement_row(config.placement);
+void declare_branch_leave(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer) {
+  const Placement& row = placement_at(config, layer);
   if (row.norm_out) branch.norm_out = declare_norm(layout, config, name + ".norm_out");
   if (row.norm_sum) branch.norm_sum = declare_norm(layout, config, name + ".norm_sum");
 }
 
-BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std::string& name, int N) {
-  const Placement& row = placement_row(config.placement);
+BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std::string& name, int layer, int N) {
+  const Placement& row = placement_at(config, layer);
   BranchSaved saved;
   if (row.norm_in) {
     saved.in = declare_norm_saved(layout, config, name + ".norm_in", N);
@@ -28,7 +28,7 @@ BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std
   return saved;
 }
 
-bool branch_keeps_output(const Config& config) { return placement_row(config.placement).norm_out; }
+bool branch_keeps_output(const Config& config, int layer) { return placement_at(config, layer).norm_out; }
 
 namespace {
 

@@ -27,14 +27,15 @@ struct BranchSaved {
   NormSaved in, out, sum;
 };
 
-// Takes the norms the placement asks for. norm_in comes first in the table and the other two behind the
+// Takes the norms that the placement asks for in block `layer`. norm_in comes first in the table and the other two behind the
 // branch's own tensors, so there are two halves.
-void declare_branch_enter(Branch& branch, Layout& layout, const Config& config, const std::string& name);
-void declare_branch_leave(Branch& branch, Layout& layout, const Config& config, const std::string& name);
-BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std::string& name, int N);
+void declare_branch_enter(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer);
+void declare_branch_leave(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer);
+BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std::string& name, int layer,
+                                 int N);
 
 // True where norm_out is there, and so the branch's output f has to be kept for backward.
-bool branch_keeps_output(const Config& config);
+bool branch_keeps_output(const Config& config, int layer);
 
 const float* branch_enter(const BranchSaved& saved, const float* x, const Branch& p, int N, int C);
 

@@ -25,15 +25,15 @@ Run run(const std::string& placement, double skip, int backwards = 1, int rows =
   const auto declare = [&](std::vector<float>& buffer, std::vector<TensorSpec>* table = nullptr) {
     Layout layout(buffer.data());
     Branch branch;
-    declare_branch_enter(branch, layout, config, "b");
-    declare_branch_leave(branch, layout, config, "b");
+    declare_branch_enter(branch, layout, config, "b", 0);
+    declare_branch_leave(branch, layout, config, "b", 0);
     if (table) *table = layout.table();
     return branch;
   };
   Run r;
   const Branch p = declare(weights, &r.table), g = declare(gradients);
   Layout layout(kept.data());
-  const BranchSaved saved = declare_branch_saved(layout, config, "b", rows);
+  const BranchSaved saved = declare_branch_saved(layout, config, "b", 0, rows);
 
   const std::vector<float> x = random_floats(rows * C, 2), dy = random_floats(rows * C, 3);
   std::vector<float> normed = garbage(rows * C);
@@ -95,9 +95,9 @@ TEST_CASE("y of a branch may be its x", "[residual]") {
     std::vector<float> weights = random_floats(1000, 1, 1, .3f), kept(10 * N * (C + 16)), normed(N * C);
     Layout layout(weights.data()), kept_layout(kept.data());
     Branch p;
-    declare_branch_enter(p, layout, config, "b");
-    declare_branch_leave(p, layout, config, "b");
-    const BranchSaved saved = declare_branch_saved(kept_layout, config, "b", N);
+    declare_branch_enter(p, layout, config, "b", 0);
+    declare_branch_leave(p, layout, config, "b", 0);
+    const BranchSaved saved = declare_branch_saved(kept_layout, config, "b", 0, N);
     std::vector<float> x = random_floats(N * C, 2), y = garbage(N * C);
     const std::vector<float> f = random_floats(N * C, 3);
     branch_leave(y.data(), saved, normed.data(), x.data(), f.data(), p, N, C);

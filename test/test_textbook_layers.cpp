@@ -316,8 +316,8 @@ TEST_CASE("residual branch agrees with the textbook for every placement", "[resi
       const auto declare = [&](std::vector<float>& buffer) {
         Layout layout(buffer.data());
         Branch branch;
-        declare_branch_enter(branch, layout, config, "b");
-        declare_branch_leave(branch, layout, config, "b");
+        declare_branch_enter(branch, layout, config, "b", 0);
+        declare_branch_leave(branch, layout, config, "b", 0);
         return std::pair{branch, layout.table()};
       };
       const auto [p, table] = declare(weights);
@@ -338,7 +338,7 @@ TEST_CASE("residual branch agrees with the textbook for every placement", "[resi
 
       std::vector<float> kept(10000);
       Layout layout(kept.data());
-      const BranchSaved saved = declare_branch_saved(layout, config, "b", N);
+      const BranchSaved saved = declare_branch_saved(layout, config, "b", 0, N);
       const Neighbours<float> F{N, C};
       std::vector<float> x(in[0].begin(), in[0].end()), f = garbage(N * C), normed = garbage(N * C),
                                                         y = garbage(N * C);
