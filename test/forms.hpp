@@ -11,6 +11,7 @@ struct Form {
   void apply(Config& c) const {
     c.placement = placement, c.block = block, c.qk_norm = qk_norm;
     c.mix_fraction = .5;  // so that few layers are of both kinds
+    if (block != BlockForm::sequential) c.skip_scale = 1.3;  // x is added once, and so it is multiplied once
   }
 };
 
