@@ -16,11 +16,14 @@ void describe_model(Describe& d, TrainOptions& o) {
   d.value("preset", o.preset, "the wiring of a family of models: gpt2|llama2");
   d.value("size", o.size, "numbers of a preset: nano, 124M, 355M, ... (train_gpt info --preset P --size S)");
   d.value("placement", c.placement, "where the norms sit: " + names_of_placements());
+  d.choice("block", kBlockForms, c.block, "the branches one after the other, or side by side (with a norm each, or sharing one)");
+  d.number("mix-fraction", c.mix_fraction, 0, 1, "share of the blocks, from the first, that are Post-LN under mix-ln");
   d.choice("norm", kNormKinds, c.norm, "which normalization");
   d.number("norm-eps", c.norm_eps, 0, 1, "epsilon under the root of the norm");
   d.open_flag("norm-bias", c.norm_bias, "norms have a bias (default: LayerNorm as --bias, RMSNorm none)");
   d.flag("embedding-norm", c.embedding_norm, "a norm behind the embedding");
   d.open_flag("final-norm", c.final_norm, "a norm before the classifier (default: as the placement says)");
+  d.choice("qk-norm", kQkNormKinds, c.qk_norm, "a norm of queries and keys, over each head or over all heads together");
   d.number("layers", c.n_layer, 1, 10000, "blocks (L)");
   d.number("heads", c.n_head, 1, 4096, "query heads (H)");
   d.derived("kv-heads", c.kv_heads, 4096, "key/value heads, fewer for GQA (default: as many as heads)");
@@ -40,6 +43,7 @@ void describe_model(Describe& d, TrainOptions& o) {
   d.open_flag("residual-gain", c.residual_gain, "GPT-2's 1/sqrt(2L) on the output matrices (default: as --init)");
   d.open_number("init-gain", c.init_gain, 0, 1e3, "factor on v, o and the feed-forward matrices (default: as --init)");
   d.open_number("skip-scale", c.skip_scale, 0, 1e3, "factor on the skip path (default: as the placement)");
+  d.open_number("layer-scale-init", c.layer_scale_init, 0, 1e3, "layerscale's gains (default: .1; above 18 layers 1e-5, above 24 1e-6)");
 }
 
 namespace {

@@ -12,28 +12,61 @@ double one(int) { return 1; }
 double deepnorm_alpha(int n_layer) { return std::pow(2.0 * n_layer, 0.25); }
 double deepnorm_beta(int n_layer) { return std::pow(8.0 * n_layer, -0.25); }
 
+// GLM-130B (Zeng et al. 2022, arXiv 2210.02414, §2.2): α = (2L)^½, β = (2L)^-½; ChatGLM-6B likewise (α = √56, L = 28).
+double glm_alpha(int n_layer) { return std::pow(2.0 * n_layer, 0.5); }
+double glm_beta(int n_layer) { return std::pow(2.0 * n_layer, -0.5); }
+// Magneto, decoder-only (Wang et al. 2022, arXiv 2210.06423, fig. 2): γ = √(ln 2L).
+double magneto_gamma(int n_layer) { return std::sqrt(std::log(2.0 * n_layer)); }
+// LayerNorm scaling (Sun et al. 2025, arXiv 2502.05795): 1/√l, the first block being l = 1.
+double lns_scale(int layer) { return 1 / std::sqrt(layer + 1.0); }
+
+// CaiT (Touvron et al. 2021, arXiv 2103.17239, §2): what LayerScale's gains start at.
+double layer_scale_by_depth(int n_layer) { return n_layer <= 18 ? .1 : n_layer <= 24 ? 1e-5 : 1e-6; }
+
 const InitRow kFlat = {Base::normal, .02f, .02f, false, one};
 const InitRow kGpt2 = {Base::normal, .02f, .02f, true, one};
 const InitRow kXavier = {Base::xavier, .02f, .02f, false, one};
 const InitRow kDeepNet = {Base::xavier, .02f, .02f, false, deepnorm_beta};
+const InitRow kGlm = {Base::xavier, .02f, .02f, false, glm_beta};
+const InitRow kMagneto = {Base::xavier, .02f, .02f, false, magneto_gamma};
 
 }  // namespace
 
 const std::vector<Placement>& placements() {
+  constexpr auto no_gain = LearnedGain::none;
   static const std::vector<Placement> rows = {
-      // name, aliases, source                                           in     out    sum    final  skip
+      // name, aliases, source                    in     inner  out    sum    final, gain, skip, in_scale, init, early
       {"post", {"post-ln", "postln"}, "Vaswani et al. 2017, arXiv 1706.03762; GPT-1",
-       false, false, true, false, one, kFlat},
+       false, false, false, true, false, no_gain, one, one, kFlat, nullptr},
       {"pre", {"pre-ln", "preln"}, "GPT-2 (Radford et al. 2019); Llama",
-       true, false, false, true, one, kGpt2},
+       true, false, false, false, true, no_gain, one, one, kGpt2, nullptr},
       {"sandwich", {"sandwich-ln", "peri", "peri-ln"}, "CogView (Ding et al. 2021, arXiv 2105.13290); Gemma-2",
-       true, true, false, true, one, kFlat},
+       true, false, true, false, true, no_gain, one, one, kFlat, nullptr},
       {"deepnorm", {"deepnet"}, "DeepNet (Wang et al. 2022, arXiv 2203.00555), decoder-only",
-       false, false, true, false, deepnorm_alpha, kDeepNet},
+       false, false, false, true, false, no_gain, deepnorm_alpha, one, kDeepNet, nullptr},
       {"reordered", {"olmo2", "res-post-norm"}, "OLMo 2 (2024, arXiv 2501.00656); Swin v2",
-       false, true, false, true, one, kFlat},
+       false, false, true, false, true, no_gain, one, one, kFlat, nullptr},
       {"none", {"no-norm"}, "no normalization at all",
-       false, false, false, false, one, kGpt2},
+       false, false, false, false, false, no_gain, one, one, kGpt2, nullptr},
+      {"glm-deepnorm", {"glm"}, "GLM-130B (Zeng et al. 2022, arXiv 2210.02414); ChatGLM-6B",
+       false, false, false, true, false, no_gain, glm_alpha, one, kGlm, nullptr},
+      // Keel is this with a larger skip. Its paper could not be read: one digest of it gives α = 2L, the number of
+      // branches, another a convex sum; x-transformers leaves α to the user. Hence --skip-scale, and 1 by default.
+      {"pre-post", {"pre-and-post"}, "the form of Keel (Chen & Wei 2026, arXiv 2601.19895), at skip 1",
+       true, false, false, true, false, no_gain, one, one, kFlat, nullptr},
+      {"mix-ln", {"mixln"}, "Mix-LN (Li et al. 2024, arXiv 2412.13795): Post-LN first, then Pre-LN",
+       true, false, false, false, true, no_gain, one, one, kFlat, "post"},
+      {"lns", {"layernorm-scaling"}, "LayerNorm scaling (Sun et al. 2025, arXiv 2502.05795)",
+       true, false, false, false, true, no_gain, one, lns_scale, kFlat, nullptr},
+      {"sub-ln", {"subln", "magneto"}, "Magneto (Wang et al. 2022, arXiv 2210.06423), decoder-only",
+       true, true, false, false, true, no_gain, one, one, kMagneto, nullptr},
+      // CaiT draws all its matrices from a (truncated) normal of .02.
+      {"layerscale", {"cait"}, "LayerScale (CaiT, Touvron et al. 2021, arXiv 2103.17239)",
+       true, false, false, false, true, LearnedGain::channel, one, one, kFlat, nullptr},
+      // One scalar for both branches of a block, as in the authors' code, whose blocks are made for PyTorch's
+      // nn.Transformer: that draws every matrix by Xavier's rule.
+      {"rezero", {"re-zero"}, "ReZero (Bachlechner et al. 2020, arXiv 2003.04887)",
+       false, false, false, false, false, LearnedGain::block, one, one, kXavier, nullptr},
   };
   return rows;
 }
@@ -49,6 +82,12 @@ const Placement& placement_row(std::string_view name) {
     }
   }
   throw std::invalid_argument(unknown_name("placement", name, known));
+}
+
+const Placement& placement_at(const Config& config, int layer) {
+  const Placement& row = placement_row(config.placement);
+  const double early = std::floor(config.mix_fraction * config.n_layer + 1e-9);  // .29 · 100 is 29, not 28.99...
+  return row.early && layer < early ? placement_row(row.early) : row;
 }
 
 // ---- initialisation --------------------------------------------------------------------------------------
@@ -138,6 +177,25 @@ void in_range(const char* option, double value, double low, double high) {
                                              number(low) + " to " + number(high));  // NaN fails both
 }
 
+// Queries and keys are normalized row by row, whatever else is in the batch.
+bool normalizes_rows(NormKind kind) {
+  switch (kind) {
+    case NormKind::layernorm:
+    case NormKind::rmsnorm: return true;
+  }
+  return false;
+}
+
+// Branches that both read x and are both added to it: each needs its norm, and nothing may stand between the sums.
+bool fits_parallel(const Placement& row) { return row.norm_in && !row.norm_sum && !row.early; }
+
+std::string names_where(bool (*fits)(const Placement&)) {
+  std::string list;
+  for (const Placement& row : placements())
+    if (fits(row)) list += (list.empty() ? "" : "|") + std::string(row.name);
+  return list;
+}
+
 }  // namespace
 
 Config resolve(Config c) {
@@ -169,6 +227,14 @@ Config resolve(Config c) {
           "--position rope rotates pairs and needs an even head dimension, not " + std::to_string(c.head_dim));
   if (c.hidden == 0) c.hidden = c.gated() ? (8 * c.channels / 3 + 31) / 32 * 32 : 4 * c.channels;
 
+  require(c.qk_norm == QkNormKind::none || normalizes_rows(c.norm),
+          std::string("--norm ") + name_of(kNormKinds, c.norm) +
+              " does not normalize queries and keys: choose layernorm or rmsnorm, or --qk-norm none");
+  require(c.block == BlockForm::sequential || fits_parallel(placement),
+          std::string("--block ") + name_of(kBlockForms, c.block) + " needs a placement with a norm before each " +
+              "branch and none behind the sum, not " + c.placement + ": choose " + names_where(fits_parallel) +
+              ", or --block sequential");
+
   if (!c.norm_bias) c.norm_bias = c.norm == NormKind::layernorm && c.bias;
   if (!c.final_norm) c.final_norm = placement.final_norm;
   const InitRow& row = init_row(c);
@@ -176,7 +242,10 @@ Config resolve(Config c) {
   if (!c.init_gain) c.init_gain = row.gain(c.n_layer);
   if (!c.skip_scale) c.skip_scale = placement.skip(c.n_layer);
   in_range("init-gain", *c.init_gain, 0, 1e3);
+  if (!c.layer_scale_init) c.layer_scale_init = layer_scale_by_depth(c.n_layer);
   in_range("skip-scale", *c.skip_scale, 0, 1e3);
+  in_range("mix-fraction", c.mix_fraction, 0, 1);
+  in_range("layer-scale-init", *c.layer_scale_init, 0, 1e3);
   return c;
 }
 

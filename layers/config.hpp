@@ -17,6 +17,10 @@ enum class NormKind { layernorm, rmsnorm };
 enum class Position { learned, rope, none };
 enum class Activation { gelu, gelu_tanh, relu, swiglu };
 enum class InitChoice { placement, gpt2, xavier };
+enum class LearnedGain { none, channel, block };  // on the output of a branch: one a channel, one a block
+
+enum class BlockForm { sequential, parallel, parallel_shared };
+enum class QkNormKind { none, head, full };
 
 // The name of each value of an enum, as the user types it.
 template <class E>
@@ -34,6 +38,11 @@ inline constexpr Named<Activation> kActivations[] = {{Activation::gelu, "gelu"},
 inline constexpr Named<Matmul> kMatmuls[] = {{Matmul::fp32, "fp32"}, {Matmul::bf16, "bf16"}};
 inline constexpr Named<InitChoice> kInitChoices[] = {
     {InitChoice::placement, "placement"}, {InitChoice::gpt2, "gpt2"}, {InitChoice::xavier, "xavier"}};
+inline constexpr Named<BlockForm> kBlockForms[] = {{BlockForm::sequential, "sequential"},
+                                                  {BlockForm::parallel, "parallel"},
+                                                  {BlockForm::parallel_shared, "parallel-shared"}};
+inline constexpr Named<QkNormKind> kQkNormKinds[] = {
+    {QkNormKind::none, "none"}, {QkNormKind::head, "head"}, {QkNormKind::full, "full"}};
 
 template <class E, size_t N>
 const char* name_of(const Named<E> (&names)[N], E value) {
@@ -57,14 +66,19 @@ struct InitRow {
 };
 
 // Where the normalizations of a residual branch sit, and what the skip path is multiplied by:
-//   y = norm_sum( skip·x + norm_out( F( norm_in(x) ) ) )         an absent norm is the identity
+//   y = norm_sum( skip·x + norm_out( W_out·norm_inner( F( in_scale·norm_in(x) ) ) ) )
+// An absent norm is the identity. W_out is attention's o or the FFN's down matrix. A learned gain λ, which starts at
+// layer_scale_init or 0, may be there in place of norm_out.
 struct Placement {
   const char* name;
   std::vector<const char*> aliases;
   const char* source;
-  bool norm_in, norm_out, norm_sum, final_norm;
+  bool norm_in, norm_inner, norm_out, norm_sum, final_norm;
+  LearnedGain gain;                // where it is not none, there is no norm_out
   double (*skip)(int n_layer);
+  double (*in_scale)(int layer);   // other than 1 only where norm_in is
   InitRow init;
+  const char* early;               // the row of the first ⌊mix_fraction·L⌋ blocks; null: this one
 };
 const std::vector<Placement>& placements();
 const Placement& placement_row(std::string_view name);  // by name or alias; throws naming the nearest
@@ -76,6 +90,8 @@ struct Config {
   std::optional<bool> norm_bias;   // open: as `bias` for LayerNorm, none for RMSNorm
   std::optional<bool> final_norm;  // open: as the placement says
   bool embedding_norm = false;
+  QkNormKind qk_norm = QkNormKind::none;      // of queries and keys, each head by itself or all together
+  BlockForm block = BlockForm::sequential;    // whether the feed-forward branch reads what attention left, or x
 
   int n_layer = 4;     // L
   int n_head = 4;      // H
@@ -100,9 +116,15 @@ struct Config {
   std::optional<double> init_gain;    // β on v, o and the FFN; open: likewise
   std::optional<double> skip_scale;   // α; open: as the placement says
 
+  double mix_fraction = .25;               // of the blocks that are Post-LN under mix-ln
+  std::optional<double> layer_scale_init;  // of LayerScale's gains; open: by depth
+
   bool gated() const { return activation == Activation::swiglu; }
   int qkv_width() const { return (n_head + 2 * kv_heads) * head_dim; }
 };
+
+// The row that the branches of block `layer` follow.
+const Placement& placement_at(const Config& config, int layer);
 
 // Fills in what was left open and checks everything; throws std::invalid_argument with one line that says
 // what is wrong and what to do. Idempotent.

@@ -96,6 +96,15 @@ auto difference(const float* a, float scale, const float* b) {
   return [=](size_t i, int lanes, float fill) { return load(a + i, lanes, fill) - scale * load(b + i, lanes); };
 }
 
+// λ ⊙ f
+auto gained(const float* f, const Gain& gain, size_t C) {
+  return [=](size_t i, int lanes, float fill) {
+    Vec v = load(f + i, lanes, fill);
+    for (int lane = 0; lane < lanes; ++lane) v[lane] *= gain.weight[gain.single ? 0 : (i + lane) % C];
+    return v;
+  };
+}
+
 void add(Statistics& rows, int layer, const std::string& part, const char* what, double value) {
   if (!std::isnan(value)) rows.push_back({layer, part, what, value});
 }
@@ -180,28 +189,55 @@ void PassStatistics::norm(int layer, const std::string& name, const Distribution
   add(rows, layer, name, "kurtosis_after", after.kurtosis);
 }
 
-// y = norm_sum(s), s = skip·x + norm_out(f), f = F(norm_in(x))
-void PassStatistics::branch(int layer, const std::string& name, const float* x, const float* f, const float* y,
-                            const BranchSaved& saved, const Branch& p, size_t n) {
-  const float* s = p.norm_sum.present() ? saved.s : y;
-  const Distribution in = distribution_of(x, n), added = distribution(n, difference(s, p.skip, x));
-  if (p.norm_in.present()) norm(layer, name + ".norm_in", in, distribution_of(saved.u, n));
-  if (p.norm_out.present()) norm(layer, name + ".norm_out", distribution_of(f, n), added);
-  if (p.norm_sum.present()) norm(layer, name + ".norm_sum", distribution_of(s, n), distribution_of(y, n));
-  const double skipped = static_cast<double>(p.skip) * in.rms;
-  add(rows, layer, name, "branch_ratio", skipped > 0 ? added.rms / skipped : NAN);
+// y = norm_sum(s), s = skip·base + norm_out(f) or + λ ⊙ f, f = W_out·norm_inner(h), h = F(in_scale·norm_in(x)). base is x,
+// but for the second branch of a parallel block, which is added to what the first one left.
+void PassStatistics::branch(const BranchView& v, const BranchSaved& saved, const Branch& p) {
+  const size_t n = static_cast<size_t>(v.N) * model_.config.channels;
+  const float* s = p.norm_sum.present() ? saved.s : v.y;
+  const Distribution in = distribution_of(v.x, n), added = p.gain.present()
+                                                               ? distribution(n, gained(v.f, p.gain, n / v.N))
+                                                               : distribution(n, difference(s, p.skip, v.base));
+  if (p.norm_in.present()) {
+    Distribution after = distribution_of(saved.u, n);
+    after.rms /= static_cast<double>(p.in_scale), after.max /= static_cast<double>(p.in_scale);
+    norm(v.layer, v.name + ".norm_in", in, after);
+  }
+  if (p.norm_inner.present()) {
+    const size_t inner = static_cast<size_t>(v.N) * v.width;
+    norm(v.layer, v.name + ".norm_inner", distribution_of(v.h, inner), distribution_of(saved.m, inner));
+  }
+  if (p.norm_out.present()) norm(v.layer, v.name + ".norm_out", distribution_of(v.f, n), added);
+  if (p.norm_sum.present()) norm(v.layer, v.name + ".norm_sum", distribution_of(s, n), distribution_of(v.y, n));
+  const double skipped = static_cast<double>(*model_.config.skip_scale) * in.rms;
+  add(rows, v.layer, v.name, "branch_ratio", skipped > 0 ? added.rms / skipped : NAN);
+}
+
+// What attention read has been through RoPE: the norm is taken again.
+void PassStatistics::qk_norm(int layer, const char* name, const float* before, const NormSaved& saved, const Norm& p,
+                             int heads, int N) {
+  const auto [count, width] = qk_rows(model_.config, heads);
+  std::vector<float> after(static_cast<size_t>(N) * count * width);
+  norm_forward(after.data(), saved, before, p, N * count, width);
+  norm(layer, name, distribution_of(before, after.size()), distribution_of(after.data(), after.size()));
 }
 
 void PassStatistics::block(int layer, const float* x, const BlockSaved& saved, const float* dy, int B, int T) {
   const Config& config = model_.config;
   const Block& p = model_.p.blocks[layer];
   const size_t n = static_cast<size_t>(B) * T * config.channels;
-  branch(layer, "attention", x, saved.attention_f, saved.middle, saved.attention, p.attention, n);
+  const int N = B * T, H = config.n_head, KV = config.kv_heads;
+  branch({layer, "attention", x, x, saved.mixed, H * config.head_dim, saved.attention_f, saved.middle, N},
+         saved.attention, p.attention);
+  if (p.qk_norm.q.present()) {
+    qk_norm(layer, "attention.q_norm", saved.qk_norm.q, saved.qk_norm.q_norm, p.qk_norm.q, H, N);
+    qk_norm(layer, "attention.k_norm", saved.qk_norm.k, saved.qk_norm.k_norm, p.qk_norm.k, KV, N);
+  }
   const AttentionStatistics attention =
       attention_statistics(saved.qkv, saved.lse, {B, T, config.n_head, config.kv_heads, config.head_dim});
   add(rows, layer, "attention", "entropy", attention.entropy);
   add(rows, layer, "attention", "max_logit", attention.max_logit);
-  branch(layer, "ffn", saved.middle, saved.ffn_f, saved.y, saved.ffn, p.ffn, n);
+  const float* ffn_x = config.block == BlockForm::sequential ? saved.middle : x;
+  branch({layer, "ffn", ffn_x, saved.middle, saved.active, config.hidden, saved.ffn_f, saved.y, N}, saved.ffn, p.ffn);
   const Distribution y = distribution_of(saved.y, n);
   add(rows, layer, "stream", "rms", y.rms);
   add(rows, layer, "stream", "max", y.max);

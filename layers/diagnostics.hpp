@@ -11,7 +11,7 @@
 //                   max            max |y|
 //                   kurtosis       mean((y − μ)⁴) / mean((y − μ)²)² − 3: 0 for normal numbers, large with outliers
 //   a norm          rms_before, max_before, kurtosis_before: the same of its input; ..._after: of its output
-//                   gain_mean, gain_min, gain_max, gain_rms
+//                   gain_mean, gain_min, gain_max, gain_rms: of LayerScale's and ReZero's gains too (part ...scale)
 //   attention, ffn  branch_ratio   rms(branch as it is added) / rms(skip·x)
 //   attention       entropy        mean over rows and heads of −Σⱼ P[t,j] log P[t,j] / log t, t ≥ 2 the number of keys
 //                                  that row sees: 1 is even attention, 0 a single key. −Σ P log P: Zhai et al. 2023,
@@ -22,8 +22,8 @@
 //                                  batch (‖F(x,θᵢ) − F(x,θ₀)‖ of DeepNet, Wang et al. 2022, arXiv 2203.00555)
 //
 // Norms see what dropout left; the output of the embedding's norm is read behind the embedding's dropout. What
-// norm_out writes is s − skip·x. Sums are taken in double, over fixed chunks in a fixed order. A value that does not
-// exist (the kurtosis of a constant) has no row.
+// norm_out writes is s − skip·x, what norm_in writes is u / in_scale. Sums are taken in double, over fixed chunks in a
+// fixed order. A value that does not exist (the kurtosis of a constant) has no row.
 
 #include "model.hpp"
 
@@ -58,8 +58,18 @@ class PassStatistics : public Observer {
 
  private:
   void norm(int layer, const std::string& name, const Distribution& before, const Distribution& after);
-  void branch(int layer, const std::string& name, const float* x, const float* f, const float* y,
-              const BranchSaved& saved, const Branch& p, size_t n);
+  // What a branch reads, is added to, computes before its last matrix (N,width) and behind it, and leaves.
+  struct BranchView {
+    int layer;
+    std::string name;
+    const float *x, *base, *h;
+    int width;
+    const float *f, *y;
+    int N;
+  };
+  void branch(const BranchView& view, const BranchSaved& saved, const Branch& p);
+  void qk_norm(int layer, const char* name, const float* before, const NormSaved& saved, const Norm& p, int heads,
+               int N);
 
   const Model& model_;
 };

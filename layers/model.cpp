@@ -18,9 +18,9 @@ ModelTensors declare_model(Layout& layout, const Config& config) {
   p.token = layout.take("embedding.token.weight", {V, C}, embedding);
   if (config.position == Position::learned)
     p.position = layout.take("embedding.position.weight", {config.context, C}, embedding);
-  if (config.embedding_norm) p.embedding_norm = declare_norm(layout, config, "embedding.norm");
+  if (config.embedding_norm) p.embedding_norm = declare_norm(layout, config, "embedding.norm", C);
   for (int l = 0; l < config.n_layer; ++l) p.blocks.push_back(declare_block(layout, config, l));
-  if (*config.final_norm) p.final_norm = declare_norm(layout, config, "final_norm");
+  if (*config.final_norm) p.final_norm = declare_norm(layout, config, "final_norm", C);
   if (!config.tied) p.head = layout.take("head.weight", {V, C}, embedding);
   return p;
 }
@@ -67,11 +67,10 @@ Activations declare_activations(Layout& layout, const Config& config, int B, int
     a.x = layout.take("embedding.norm", {N, C});
   }
   const bool shared = !training || config.recompute;
-  for (int l = 0; l < (shared ? 1 : config.n_layer); ++l)
-    a.blocks.push_back(declare_block_saved(layout, config, l, B, T));
-  for (int l = 1; training && shared && l < config.n_layer; ++l) {  // all as in block 0, but y is kept
-    a.blocks.push_back(a.blocks[0]);
-    a.blocks[l].y = layout.take("block." + std::to_string(l) + ".ffn.y", {N, C});
+  for (int l = 0; l < config.n_layer; ++l) {
+    const bool own = !shared || l == 0 || &placement_at(config, l) != &placement_at(config, l - 1);
+    a.blocks.push_back(own ? declare_block_saved(layout, config, l, B, T) : a.blocks[l - 1]);
+    if (!own && training) a.blocks[l].y = layout.take("block." + std::to_string(l) + ".ffn.y", {N, C});
   }
   if (*config.final_norm) {
     a.final_norm = declare_norm_saved(layout, config, "final_norm", N);
@@ -111,12 +110,8 @@ BlockContext block_context(const Model& model, int B, int T, const Dropout& drop
   return {model.config, model.rope, B, T, dropout, 0, {}};
 }
 
-const BlockSaved& saved_of(const Activations& a, int layer) {
-  return a.blocks.size() == 1 ? a.blocks[0] : a.blocks[layer];
-}
-
 // x of a block is y of the one before.
-const float* input_of(const Activations& a, int layer) { return layer == 0 ? a.x : saved_of(a, layer - 1).y; }
+const float* input_of(const Activations& a, int layer) { return layer == 0 ? a.x : a.blocks[layer - 1].y; }
 
 // Runs everything below the classifier and returns what it reads, (N,C).
 const float* forward(const Model& model, const Activations& a, const int* tokens, BlockContext context,
@@ -132,7 +127,7 @@ const float* forward(const Model& model, const Activations& a, const int* tokens
   for (int l = 0; l < config.n_layer; ++l) {
     context.layer = l;
     if (cache) context.cache = {cache->layer(config, l), past};
-    block_forward(saved_of(a, l), a.scratch, input_of(a, l), model.p.blocks[l], context);
+    block_forward(a.blocks[l], a.scratch, input_of(a, l), model.p.blocks[l], context);
   }
   if (cache) cache->past += T;
   return norm_forward(a.final, a.final_norm, input_of(a, config.n_layer), model.p.final_norm, N, C);

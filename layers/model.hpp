@@ -36,7 +36,7 @@ void initialise(Model& model, uint64_t seed);
 
 // What a step keeps and scribbles on, for up to B sequences of up to T tokens. For training there is one
 // BlockSaved a block; with Config::recompute they share all but y, which is the next block's input; without training
-// they share all.
+// they share all. Only blocks of one row of the placements share.
 struct Activations {
   std::vector<TensorSpec> table;
   Buffer buffer;

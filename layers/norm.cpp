@@ -12,10 +12,10 @@ using simd::store;
 using simd::sweep;
 using simd::Vec;
 
-Norm declare_norm(Layout& layout, const Config& config, const std::string& name) {
+Norm declare_norm(Layout& layout, const Config& config, const std::string& name, int width) {
   Norm p{config.norm, config.norm_eps};
-  p.gain = layout.take(name + ".gain", {config.channels}, {1, 0});
-  if (*config.norm_bias) p.bias = layout.take(name + ".bias", {config.channels});
+  p.gain = layout.take(name + ".gain", {width}, {1, 0});
+  if (*config.norm_bias) p.bias = layout.take(name + ".bias", {width});
   return p;
 }
 

@@ -28,7 +28,7 @@ struct NormSaved {
   float* rstd = nullptr;  // (N)
 };
 
-Norm declare_norm(Layout& layout, const Config& config, const std::string& name);
+Norm declare_norm(Layout& layout, const Config& config, const std::string& name, int width);
 NormSaved declare_norm_saved(Layout& layout, const Config& config, const std::string& name, int N);
 
 // Writes y and returns it; an absent norm returns x. y may be x.

@@ -14,6 +14,9 @@ class Config:
     norm_bias: Optional[bool] = None  # open: as `bias` for LayerNorm, none for RMSNorm
     final_norm: Optional[bool] = None  # open: as the placement says
     embedding_norm: bool = False
+    qk_norm: str = "none"  # none | head | full
+    block: str = "sequential"  # sequential | parallel | parallel-shared
+    mix_fraction: float = 0.25  # share of the blocks, from the first, that are Post-LN under mix-ln
     layers: int = 4
     heads: int = 4
     kv_heads: int = 0  # 0: as many as heads
@@ -45,6 +48,8 @@ class Config:
         assert self.norm in ("layernorm", "rmsnorm"), self.norm
         assert self.position in ("learned", "rope", "none"), self.position
         assert self.activation in ("gelu", "gelu-tanh", "relu", "swiglu"), self.activation
+        assert self.qk_norm in ("none", "head", "full"), self.qk_norm
+        assert self.block in ("sequential", "parallel", "parallel-shared"), self.block
         assert self.heads % self.kv_heads == 0
 
     @property

@@ -308,10 +308,14 @@ LLAMA = {
 }  # fmt: skip
 SMALL = GPT | {"layers": 2, "channels": 12, "head-dim": 3, "hidden": 23, "vocab-size": 19}
 
+TINY_GPT = GPT | {"layers": 2, "heads": 2, "kv-heads": 2, "head-dim": 3, "channels": 8, "hidden": 11, "vocab-size": 11, "context": 7}
+TINY_LLAMA = LLAMA | {"layers": 2, "channels": 10, "head-dim": 4, "hidden": 7, "vocab-size": 11, "context": 7}
+
+FIRST_PLACEMENTS = "post", "pre", "sandwich", "deepnorm", "reordered", "none"
 MODELS = {
     f"{placement}-{kind}-{wiring}": options
     | {"placement": placement, "norm": kind, "norm-bias": wiring == "gpt" and kind == "layernorm"}
-    for placement in residual.PLACEMENTS
+    for placement in FIRST_PLACEMENTS
     for kind in ("layernorm", "rmsnorm")
     for wiring, options in (("gpt", GPT), ("llama", LLAMA))
 } | {
@@ -326,7 +330,27 @@ MODELS = {
     | {"position": "rope", "activation": "swiglu", "heads": 3, "kv-heads": 1, "head-dim": 6, "tied": False},
     "deepnorm-final-norm": SMALL | {"placement": "deepnorm", "final-norm": True, "tied": False},
     "pre-ignored-targets": SMALL | {"placement": "pre"},
-}
+} | {
+    f"{placement}-{kind}-{wiring}": options
+    | {"placement": placement, "norm": kind, "norm-bias": wiring == "gpt" and kind == "layernorm"}
+    | ({"mix-fraction": 0.5} if placement == "mix-ln" else {})
+    for placement in residual.PLACEMENTS
+    if placement not in FIRST_PLACEMENTS
+    for kind, wiring, options in [("layernorm", "gpt", TINY_GPT), ("rmsnorm", "llama", TINY_LLAMA)]
+} | {
+    f"{placement}-{block}-{wiring}": options | {"placement": placement, "norm": kind, "norm-bias": wiring == "gpt"}
+    | {"block": block}
+    for placement, block in [
+        ("pre", "parallel"), ("pre", "parallel-shared"), ("layerscale", "parallel"), ("sandwich", "parallel"),
+        ("lns", "parallel-shared"), ("sub-ln", "parallel-shared"),
+    ]
+    for kind, wiring, options in [("layernorm", "gpt", TINY_GPT), ("rmsnorm", "llama", TINY_LLAMA)]
+} | {
+    f"pre-qk-norm-{form}-{wiring}": options | {"placement": "pre", "norm": kind, "norm-bias": wiring == "gpt"}
+    | {"qk-norm": form}
+    for form in ("head", "full")
+    for kind, wiring, options in [("layernorm", "gpt", TINY_GPT), ("rmsnorm", "llama", TINY_LLAMA)]
+}  # fmt: skip
 ADAM = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight-decay": 0.1, "clip": 1.0}
 ZERO_REASON = (
     "without RoPE a key bias adds the same number q.b to every score of a query, which softmax does not see"
@@ -342,8 +366,8 @@ def start(rnd, c, name, shape):
         return 0.1 * rnd.standard_normal(shape)
     if name.startswith("embedding"):
         return 0.5 * rnd.standard_normal(shape)
-    gained = c.placement == "deepnorm" and part not in ("q", "k", "head")
-    return (residual.deepnorm_beta(c.layers) if gained else 1) * matrix(rnd, *shape)
+    gained = part not in ("q", "k", "head")
+    return (residual.PLACEMENTS[c.placement].matrices(c.layers) if gained else 1) * matrix(rnd, *shape)
 
 
 def ten_steps(c, values, tokens, dtype=torch.float64):
@@ -368,13 +392,14 @@ def ten_steps(c, values, tokens, dtype=torch.float64):
 
 
 def model_cases(out):
-    B, T, worst, faintest = 3, 13, 0.0, (math.inf, "")
+    B, worst, faintest = 3, 0.0, (math.inf, "")
     for name, options in MODELS.items():
         case = Case(out, "model", name)
         defaults = {"norm": "layernorm", "norm-eps": 1e-5, "norm-bias": True, "embedding-norm": False}
         final = {"final-norm": residual.PLACEMENTS[options["placement"]].final_norm}
         options = {"placement": ""} | defaults | final | options
         c = Config.from_options(options)
+        T = min(13, c.context)
         values = {n: start(case.random, c, n, shape).astype(np.float32) for n, shape in model.table(c)}
         tokens = case.random.integers(0, c.vocab_size, (10, B, T + 1))
         if name == "pre-ignored-targets":
@@ -384,7 +409,8 @@ def model_cases(out):
         losses, norms, grads, terms = ten_steps(c, values, tokens)
 
         # Which gradients are zero in exact arithmetic: by rule, and found to be exactly those.
-        zero = [n for n in values if n.endswith(".k.bias") and c.position != "rope"]
+        silent = ".k_norm.bias" if c.qk_norm != "none" else ".k.bias"
+        zero = [n for n in values if n.endswith(silent) and c.position != "rope"]
         for n, g in grads.items():
             size = (g.norm() / terms[n].norm()).item()
             assert terms[n].shape == g.shape and (g.abs() <= terms[n] * (1 + 1e-12) + 1e-300).all(), (name, n)
@@ -416,8 +442,10 @@ def model_cases(out):
 
 def diagnostics_cases(out):
     """What is seen inside some of these models in their first step. A gradient that is zero has no row."""
-    names = [f"{placement}-layernorm-gpt" for placement in residual.PLACEMENTS]
-    for name in names + ["sandwich-rmsnorm-llama", "post-relu-no-position-embedding-norm"]:
+    names = [f"{placement}-layernorm-gpt" for placement in FIRST_PLACEMENTS]
+    names += ["sandwich-rmsnorm-llama", "post-relu-no-position-embedding-norm"]
+    names += [f"{form}-llama" for form in ("lns-rmsnorm", "sub-ln-rmsnorm", "layerscale-parallel", "rezero-rmsnorm")]
+    for name in names + ["pre-qk-norm-head-llama", "pre-qk-norm-full-gpt", "mix-ln-layernorm-gpt"]:
         file = out / "model" / name
         about = json.loads(Path(f"{file}.json").read_text())
         c = Config.from_options(about["config"])

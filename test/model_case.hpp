@@ -24,6 +24,9 @@ inline Config config_of(const json& j) {
   c.position = value_of(kPositions, "position", std::string(j["position"]));
   c.activation = value_of(kActivations, "activation", std::string(j["activation"]));
   c.bias = j["bias"], c.tied = j["tied"];
+  c.qk_norm = value_of(kQkNormKinds, "qk-norm", j.value("qk-norm", "none"));
+  c.block = value_of(kBlockForms, "block", j.value("block", "sequential"));
+  c.mix_fraction = j.value("mix-fraction", c.mix_fraction);
   return c;
 }
 

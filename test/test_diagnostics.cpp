@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "forms.hpp"
 #include "layers/optimizer.hpp"
 #include "model_case.hpp"
 
@@ -31,9 +32,10 @@ std::vector<float> bits_of(const Statistics& rows) {
   return bits;
 }
 
-Config make_config(const std::string& placement, bool llama) {
+Config make_config(const Form& form, bool llama) {
   Config c;
-  c.placement = placement, c.n_layer = 3, c.n_head = 4, c.channels = 96, c.context = 130, c.vocab_size = 67;
+  form.apply(c);
+  c.n_layer = 3, c.n_head = 4, c.channels = 96, c.context = 130, c.vocab_size = 67;
   c.embedding_norm = true;
   if (llama) {
     c.norm = NormKind::rmsnorm, c.position = Position::rope, c.activation = Activation::swiglu;
@@ -41,6 +43,7 @@ Config make_config(const std::string& placement, bool llama) {
   }
   return resolve(c);
 }
+Config make_config(const char* placement, bool llama) { return make_config({placement, placement}, llama); }
 
 // Everything that can be seen of one pass and one update on random tokens. T is longer than two tiles of attention.
 Statistics look_inside(const Config& config, Model& model) {
@@ -60,6 +63,7 @@ Statistics look_inside(const Config& config, Model& model) {
 Statistics look_inside(const Config& config) {
   Model model(config);
   initialise(model, 7);
+  wake(model);
   return look_inside(config, model);
 }
 
@@ -187,10 +191,10 @@ TEST_CASE("the model's update by hand", "[diagnostics]") {
 }
 
 TEST_CASE("statistics are the same for any number of threads and under --recompute", "[diagnostics][recompute]") {
-  for (const Placement& placement : placements())
+  for (const Form& form : forms())
     for (const bool llama : {false, true}) {
-      Config config = make_config(placement.name, llama);
-      INFO(placement.name);
+      Config config = make_config(form, llama);
+      INFO(form.name);
       const auto look = [&] { return bits_of(look_inside(config)); };
       check_same_for_all_threads(look);
       const std::vector<float> kept = look();

@@ -166,7 +166,7 @@ TEST_CASE("textbook residual branch is certified for every placement", "[textboo
   const size_t N = 3, C = 7;
   for (const Placement& row : placements()) {
     Tensors<double> in = {random_doubles(N * C, 1)}, g = {Doubles(N * C)};
-    for (int i = 1; i <= 6; ++i) in.push_back(random_doubles(C, i + 1, 1, .3f)), g.emplace_back(C);
+    for (int i = 1; i <= 7; ++i) in.push_back(random_doubles(C, i + 1, 1, .3f)), g.emplace_back(C);
     const Doubles dy = random_doubles(N * C, 9);
     const auto forward = [&](auto& saved, auto& t) {
       using Number = number_of<decltype(t)>;
@@ -184,6 +184,66 @@ TEST_CASE("textbook residual branch is certified for every placement", "[textboo
       return forward(unused, t);
     });
   }
+}
+
+TEST_CASE("textbook parallel branches are certified, with two norms and with one", "[textbook]") {
+  const size_t N = 3, C = 7;
+  for (const bool shared : {false, true}) {
+    Tensors<double> in = {random_doubles(N * C, 1)}, g = {Doubles(N * C)};
+    for (int i = 1; i <= 4; ++i) in.push_back(random_doubles(C, i + 1, 1, .3f)), g.emplace_back(C);
+    const Doubles dy = random_doubles(N * C, 9);
+    const auto branches = [&](auto& t) {
+      using Number = number_of<decltype(t)>;
+      textbook::Branch<Number> first, second;
+      first.norm_in = {true, .1, t[1].data(), t[2].data()};
+      second.norm_in = shared ? first.norm_in : textbook::Norm<Number>{true, .1, t[3].data(), t[4].data()};
+      first.skip = 1.7, first.in_scale = second.in_scale = .6;
+      return std::pair{first, second};
+    };
+    const auto forward = [&](auto& saved1, auto& saved2, auto& t) {
+      using Number = number_of<decltype(t)>;
+      const auto [p1, p2] = branches(t);
+      std::vector<Number> y(N * C);
+      textbook::parallel_forward(y.data(), saved1, saved2, t[0].data(), p1, p2, Neighbours<Number>{N, C},
+                                 Neighbours<Number>{N, C}, N, C);
+      return y;
+    };
+    textbook::BranchSaved<double> saved1, saved2;
+    forward(saved1, saved2, in);
+    const auto [p1, p2] = branches(in);
+    const auto [g1, g2] = branches(g);
+    textbook::parallel_backward(g[0].data(), g1, g2, dy.data(), in[0].data(), saved1, saved2, p1, p2,
+                                Neighbours<double>{N, C}, Neighbours<double>{N, C}, N, C);
+    certify(std::string("parallel branches, ") + (shared ? "one norm" : "two norms"), in, g, dy, [&](auto& t) {
+      textbook::BranchSaved<Complex> unused1, unused2;
+      return forward(unused1, unused2, t);
+    });
+  }
+}
+
+TEST_CASE("textbook norms of queries and keys are certified", "[textbook]") {
+  const int N = 3, stride = 17;
+  for (const auto& [count, width] : {std::array{3, 4}, {1, 12}})
+    for (const bool centred : {true, false}) {
+      const Tensors<double> in = {random_doubles(N * stride, 1), random_doubles(width, 2, 1, .3f),
+                                  random_doubles(width, 3, 0, .1f)};
+      Tensors<double> g = {random_doubles(N * stride, 4), Doubles(width), Doubles(width)}, at = in;
+      const Doubles dy = g[0];
+      const auto norm = [&](auto& t) {
+        return textbook::Norm<number_of<decltype(t)>>{centred, .1, t[1].data(), t[2].data()};
+      };
+      const auto forward = [&, count = count, width = width](auto& saved, auto t) {
+        textbook::qk_norm_forward(t[0].data(), saved, norm(t), N, count, width, stride);
+        return t[0];
+      };
+      textbook::QkNormSaved<double> saved;
+      forward(saved, in);
+      textbook::qk_norm_backward(g[0].data(), norm(g), saved, norm(at), N, count, width, stride);
+      certify("qk-norm", in, g, dy, [&](const auto& t) {
+        textbook::QkNormSaved<Complex> unused;
+        return forward(unused, t);
+      });
+    }
 }
 
 TEST_CASE("textbook cross-entropy is certified", "[textbook]") {

@@ -316,20 +316,22 @@ TEST_CASE("residual branch agrees with the textbook for every placement", "[resi
       const auto declare = [&](std::vector<float>& buffer) {
         Layout layout(buffer.data());
         Branch branch;
-        declare_branch_enter(branch, layout, config, "b");
-        declare_branch_leave(branch, layout, config, "b");
+        declare_branch_enter(branch, layout, config, "b", kLayer);
+        declare_branch_leave(branch, layout, config, "b", kLayer);
+        Branch other;
+        declare_shared_gain(branch, other, layout, config, "b", kLayer);
         return std::pair{branch, layout.table()};
       };
       const auto [p, table] = declare(weights);
       const Branch g = declare(gradients).first;
-      Tensors<double> in(7), want_g(7);
+      Tensors<double> in(8), want_g(8);
       in[0] = random_doubles(N * C, 1), want_g[0] = Doubles(N * C);
-      const std::vector<bool> there = {row.norm_in,  row.norm_in,  row.norm_out,
-                                       row.norm_out, row.norm_sum, row.norm_sum};
+      const std::vector<bool> there = {row.norm_in,  row.norm_in,  row.norm_out,                 row.norm_out,
+                                       row.norm_sum, row.norm_sum, row.gain != LearnedGain::none};
       for (size_t i = 0, t = 0; i < there.size(); ++i) {
         if (!there[i]) continue;
-        const std::vector<float> w = random_floats(C, i + 2, i % 2 == 0, .3f),
-                                 start = random_floats(C, i + 10);
+        const size_t size = table[t].size();
+        const std::vector<float> w = random_floats(size, i + 2, i % 2 == 0, .3f), start = random_floats(size, i + 10);
         std::copy(w.begin(), w.end(), weights.begin() + table[t].offset);
         std::copy(start.begin(), start.end(), gradients.begin() + table[t].offset);
         in[i + 1] = widen(w), want_g[i + 1] = widen(start);
@@ -338,7 +340,7 @@ TEST_CASE("residual branch agrees with the textbook for every placement", "[resi
 
       std::vector<float> kept(10000);
       Layout layout(kept.data());
-      const BranchSaved saved = declare_branch_saved(layout, config, "b", N);
+      const BranchSaved saved = declare_branch_saved(layout, config, "b", kLayer, N, C);
       const Neighbours<float> F{N, C};
       std::vector<float> x(in[0].begin(), in[0].end()), f = garbage(N * C), normed = garbage(N * C),
                                                         y = garbage(N * C);
@@ -349,7 +351,7 @@ TEST_CASE("residual branch agrees with the textbook for every placement", "[resi
       Doubles want(N * C);
       auto tp = branch_of(row, in, kind == NormKind::layernorm),
            tg = branch_of(row, want_g, kind == NormKind::layernorm);
-      tp.skip = p.skip;
+      tp.skip = p.skip, tp.in_scale = p.in_scale;
       textbook::branch_forward(want.data(), textbook_saved, in[0].data(), tp, Neighbours<double>{N, C}, N, C);
       check_close(name + "y", y, want, kTolerance);
 
@@ -362,8 +364,9 @@ TEST_CASE("residual branch agrees with the textbook for every placement", "[resi
       check_close(name + "dx", d, want_g[0], kTolerance);
       for (size_t i = 0, t = 0; i < there.size(); ++i) {
         if (!there[i]) continue;
-        const float* got = gradients.data() + table[t++].offset;
-        check_close(name + "gradient " + std::to_string(i), {got, size_t(C)}, want_g[i + 1], kTolerance);
+        const std::span<const float> got(gradients.data() + table[t].offset, table[t].size());
+        check_close(name + "gradient " + std::to_string(i), got, want_g[i + 1], kTolerance);
+        t++;
       }
     }
 }

@@ -17,6 +17,7 @@
 #include "layers/textbook/embedding.hpp"
 #include "layers/textbook/linear.hpp"
 #include "layers/textbook/position.hpp"
+#include "layers/textbook/qk_norm.hpp"
 #include "layers/textbook/residual.hpp"
 
 using Doubles = std::vector<double>;
@@ -44,14 +45,18 @@ struct Neighbours {
   }
 };
 
-// Tensors 1, 2: gain and bias of norm_in; 3, 4: of norm_out; 5, 6: of norm_sum; where the placement has them.
+inline constexpr int kLayer = 2;  // the block whose branches are tested, of four or more
+
+// Tensors 1, 2: gain and bias of norm_in; 3, 4: of norm_out; 5, 6: of norm_sum; 7: λ; where the placement has them.
 template <class Number>
 textbook::Branch<Number> branch_of(const Placement& row, Tensors<Number>& t, bool centred = true) {
   const auto norm = [&](bool there, size_t at) {
     return there ? textbook::Norm<Number>{centred, 1e-5, t[at].data(), t[at + 1].data()}
                  : textbook::Norm<Number>{};
   };
-  return {norm(row.norm_in, 1), norm(row.norm_out, 3), norm(row.norm_sum, 5), 1.7};
+  textbook::Gain<Number> gain;
+  if (row.gain != LearnedGain::none) gain = {t[7].data(), row.gain == LearnedGain::block};
+  return {norm(row.norm_in, 1), norm(row.norm_out, 3), norm(row.norm_sum, 5), gain, 1.7, row.in_scale(kLayer)};
 }
 
 inline constexpr Activation kKinds[] = {Activation::gelu, Activation::gelu_tanh, Activation::relu,

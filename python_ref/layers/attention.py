@@ -8,7 +8,7 @@ import math
 
 import torch
 
-from layers import linear, position
+from layers import linear, norm, position, residual
 
 
 def declare(name, c):
@@ -17,8 +17,20 @@ def declare(name, c):
     rows = [(f"{name}.{part}.weight", (w, c.channels)) for part, w in width.items()]
     if c.bias:
         rows += [(f"{name}.{part}.bias", (w,)) for part, w in width.items()]
+    rows += declare_qk_norm(name, c)
+    rows += residual.norm_rows(name, c, "norm_inner", out)
     rows += [(f"{name}.o.weight", (c.channels, out))]
     return rows + [(f"{name}.o.bias", (c.channels,))] if c.bias else rows
+
+
+def declare_qk_norm(name, c):
+    """Qwen3 (arXiv 2505.09388): a norm of each head, its gain shared by the heads. OLMo 2 (arXiv 2501.00656): over all."""
+    if c.qk_norm == "none":
+        return []
+    rows = []
+    for part, heads in ("q_norm", c.heads), ("k_norm", c.kv_heads):
+        rows += norm.declare(f"{name}.{part}", c.head_dim * (1 if c.qk_norm == "head" else heads), c.norm_bias)
+    return rows
 
 
 def forward(q, k, v):
@@ -40,10 +52,13 @@ def forward_qkv(qkv, heads, kv_heads, head_dim):
 
 
 def apply(p, c, name, x):
-    q, k, v = (
-        linear.apply(p, x, f"{name}.{part}.weight", f"{name}.{part}.bias").unflatten(-1, (-1, c.head_dim))
-        for part in "qkv"
-    )
+    q, k, v = (linear.apply(p, x, f"{name}.{part}.weight", f"{name}.{part}.bias") for part in "qkv")
+    if c.qk_norm == "full":
+        q, k = norm.apply(p, c, f"{name}.q_norm", q), norm.apply(p, c, f"{name}.k_norm", k)
+    q, k, v = (part.unflatten(-1, (-1, c.head_dim)) for part in (q, k, v))
+    if c.qk_norm == "head":
+        q, k = norm.apply(p, c, f"{name}.q_norm", q), norm.apply(p, c, f"{name}.k_norm", k)
     if c.position == "rope":
         q, k = position.rope(q, c.rope_theta), position.rope(k, c.rope_theta)
-    return linear.apply(p, forward(q, k, v), f"{name}.o.weight", f"{name}.o.bias")
+    mixed = residual.inner(p, c, name, forward(q, k, v))
+    return linear.apply(p, mixed, f"{name}.o.weight", f"{name}.o.bias")

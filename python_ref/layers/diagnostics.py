@@ -73,7 +73,7 @@ def look_inside(p, c, tokens, targets):
                 return outputs[0]
 
             y = original(p, c, name, x, F)
-            added = norms_out.get(f"{name}.norm_out", outputs[0])
+            added = norms_out.get(f"{name}.norm_out", outputs[0]) * p.get(residual.gain_name(c, name), 1)
             rms = added.square().mean().sqrt() / (c.skip_scale * x).square().mean().sqrt()
             see(name, {"branch_ratio": rms.item()})
             return y
