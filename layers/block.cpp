@@ -92,21 +92,21 @@ void block_forward(const BlockSaved& saved, const BlockScratch& scratch, const f
   const Config& config = c.config;
   const int N = c.B * c.T, C = config.channels, F = config.hidden, width = config.n_head * config.head_dim;
 
-  const float* u = branch_enter(saved.attention, x, p.attention, N, C);
+  const float* u = branch_enter(saved.attention, x, p.attention, N, C, c.training);
   linear_forward(saved.qkv, u, p.qkv, N, C, config.qkv_width());
   attend(saved, c);
   float* f = saved.attention_f ? saved.attention_f : scratch.f;
   linear_forward(f, saved.mixed, p.o, N, width, C);
   dropout_apply(f, c.dropout, c.layer, DropoutSite::attention_out, c.B, c.T, C);
-  branch_leave(saved.middle, saved.attention, scratch.normed, x, f, p.attention, N, C);
+  branch_leave(saved.middle, saved.attention, scratch.normed, x, f, p.attention, N, C, c.training);
 
-  u = branch_enter(saved.ffn, saved.middle, p.ffn, N, C);
+  u = branch_enter(saved.ffn, saved.middle, p.ffn, N, C, c.training);
   linear_forward(saved.raised, u, p.up, N, C, raised_width(config));
   activation_forward(saved.active, saved.raised, config.activation, N, F);
   f = saved.ffn_f ? saved.ffn_f : scratch.f;
   linear_forward(f, saved.active, p.down, N, F, C);
   dropout_apply(f, c.dropout, c.layer, DropoutSite::ffn_out, c.B, c.T, C);
-  branch_leave(saved.y, saved.ffn, scratch.normed, saved.middle, f, p.ffn, N, C);
+  branch_leave(saved.y, saved.ffn, scratch.normed, saved.middle, f, p.ffn, N, C, c.training);
 }
 
 namespace {

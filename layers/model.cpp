@@ -18,9 +18,9 @@ ModelTensors declare_model(Layout& layout, const Config& config) {
   p.token = layout.take("embedding.token.weight", {V, C}, embedding);
   if (config.position == Position::learned)
     p.position = layout.take("embedding.position.weight", {config.context, C}, embedding);
-  if (config.embedding_norm) p.embedding_norm = declare_norm(layout, config, "embedding.norm");
+  if (config.embedding_norm) p.embedding_norm = declare_norm(layout, config, "embedding.norm", C);
   for (int l = 0; l < config.n_layer; ++l) p.blocks.push_back(declare_block(layout, config, l));
-  if (*config.final_norm) p.final_norm = declare_norm(layout, config, "final_norm");
+  if (*config.final_norm) p.final_norm = declare_norm(layout, config, "final_norm", C);
   if (!config.tied) p.head = layout.take("head.weight", {V, C}, embedding);
   return p;
 }
@@ -63,7 +63,7 @@ Activations declare_activations(Layout& layout, const Config& config, int B, int
   a.embedded = layout.take("embedding", {N, C});
   a.x = a.embedded;
   if (config.embedding_norm) {
-    a.embedding_norm = declare_norm_saved(layout, config, "embedding.norm", N);
+    a.embedding_norm = declare_norm_saved(layout, config, "embedding.norm", N, C);
     a.x = layout.take("embedding.norm", {N, C});
   }
   const bool shared = !training || config.recompute;
@@ -74,7 +74,7 @@ Activations declare_activations(Layout& layout, const Config& config, int B, int
     a.blocks[l].y = layout.take("block." + std::to_string(l) + ".ffn.y", {N, C});
   }
   if (*config.final_norm) {
-    a.final_norm = declare_norm_saved(layout, config, "final_norm", N);
+    a.final_norm = declare_norm_saved(layout, config, "final_norm", N, C);
     a.final = layout.take("final_norm", {N, C});
   }
   a.losses = layout.take("loss", {N});
@@ -126,7 +126,7 @@ const float* forward(const Model& model, const Activations& a, const int* tokens
 
   embedding_forward(a.embedded, tokens, model.p.token, N, C);
   if (model.p.position) learned_position_forward(a.embedded, model.p.position, past, B, T, C);
-  norm_forward(a.x, a.embedding_norm, a.embedded, model.p.embedding_norm, N, C);
+  norm_forward(a.x, a.embedding_norm, a.embedded, model.p.embedding_norm, N, C, context.training);
   dropout_apply(a.x, context.dropout, 0, DropoutSite::embedding, B, T, C);
 
   for (int l = 0; l < config.n_layer; ++l) {
@@ -135,7 +135,7 @@ const float* forward(const Model& model, const Activations& a, const int* tokens
     block_forward(saved_of(a, l), a.scratch, input_of(a, l), model.p.blocks[l], context);
   }
   if (cache) cache->past += T;
-  return norm_forward(a.final, a.final_norm, input_of(a, config.n_layer), model.p.final_norm, N, C);
+  return norm_forward(a.final, a.final_norm, input_of(a, config.n_layer), model.p.final_norm, N, C, context.training);
 }
 
 const float* classifier_weight(const Model& model) { return model.p.head ? model.p.head : model.p.token; }
@@ -167,6 +167,7 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
   const Config& config = model.config;
   const int B = batch.B, T = batch.T, N = B * T, C = config.channels;
   BlockContext context = block_context(model, B, T, dropout);
+  context.training = true;
   const float* h = forward(model, a, batch.tokens, context, nullptr);
 
   float* d = a.d;  // the gradient of the stream, from the classifier down to the embedding

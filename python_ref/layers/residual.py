@@ -55,7 +55,7 @@ def declare(name, c, branch_rows):
 
     def rows(part):
         present = part in PLACEMENTS[c.placement].norms
-        return norm.declare(f"{name}.{part}", c.channels, c.norm_bias) if present else []
+        return norm.declare(f"{name}.{part}", c.channels, c) if present else []
 
     return rows("norm_in") + branch_rows + rows("norm_out") + rows("norm_sum")
 
