@@ -65,7 +65,7 @@ class PassStatistics : public Observer {
   const Model& model_;
 };
 
-// grad_norm of every trained tensor and gain_..., alpha and shift of every norm, from model.gradients and model.weights.
+// grad_norm of every trained tensor and gain_..., alpha, shift of every norm, from model.gradients and model.weights.
 void add_tensor_statistics(Statistics& rows, const Model& model);
 
 // update_ratio of every trained tensor; `before`: the weights as they were, in the table's layout.

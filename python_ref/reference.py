@@ -406,7 +406,8 @@ MODELS |= {
     "sandwich-rmsnorm-unit-offset": TINY_LLAMA
     | {"placement": "sandwich", "norm": "rmsnorm", "norm-bias": False, "norm-unit-offset": True},
     "none-derf-embedding-norm": TINY | {"placement": "none", "norm": "derf", "embedding-norm": True},
-    "reordered-batchnorm-embedding-norm": TINY | {"placement": "reordered", "norm": "batchnorm", "embedding-norm": True},
+    "reordered-batchnorm-embedding-norm": TINY
+    | {"placement": "reordered", "norm": "batchnorm", "embedding-norm": True},
 }
 ADAM = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight-decay": 0.1, "clip": 1.0}
 TINY_CLIP = 0.2  # their gradients are smaller, and some steps are to be clipped

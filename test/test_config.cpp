@@ -142,10 +142,12 @@ TEST_CASE("presets", "[config]") {
 }
 
 TEST_CASE("what does not go with a norm is refused, with the reason", "[config]") {
-  CHECK(says(refusal([](Config& c) { c.norm = NormKind::scalenorm, c.norm_unit_offset = true; }), "one gain starts at sqrt(channels)"));
+  CHECK(says(refusal([](Config& c) { c.norm = NormKind::scalenorm, c.norm_unit_offset = true; }),
+             "one gain starts at sqrt(channels)"));
   for (const NormKind kind : {NormKind::batchnorm, NormKind::dyt, NormKind::derf})
     CHECK(says(refusal([&](Config& c) { c.norm = kind, c.norm_unit_offset = true; }), "layernorm or rmsnorm only"));
-  CHECK(says(refusal([](Config& c) { c.norm = NormKind::scalenorm, c.norm_bias = true; }), "--norm-bias does not go with"));
+  CHECK(says(refusal([](Config& c) { c.norm = NormKind::scalenorm, c.norm_bias = true; }),
+             "--norm-bias does not go with"));
   CHECK(refusal([](Config& c) { c.norm = NormKind::scalenorm, c.norm_bias = false; }) == "");
   CHECK(refusal([](Config& c) { c.norm = NormKind::rmsnorm, c.norm_unit_offset = true, c.norm_bias = true; }) == "");
 }

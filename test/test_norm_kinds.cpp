@@ -18,13 +18,15 @@ TEST_CASE("norms of the other kinds agree with PyTorch", "[norm]") {
   for (const std::string& name : Reference::cases("norm_kinds")) {
     const Reference ref("norm_kinds", name);
     const NormKind kind = value_of(kNormKinds, "norm", name.substr(0, name.find('-')));
-    const Config config = norm_config(kind, ref.integer("bias"), static_cast<float>(ref.number("eps")), ref.integer("offset"));
+    const float eps = static_cast<float>(ref.number("eps"));
+    const Config config = norm_config(kind, ref.integer("bias"), eps, ref.integer("offset"));
     for (const int times_run : {1, 2}) {  // the second backward adds the same again
       NormLayer norm(config, ref.integer("N"), ref.integer("C"));
       for (const TensorSpec& spec : norm.table) norm.set(spec, ref.floats(spec.name.substr(5)));
       const std::string at = "norm kinds/" + name + "/";
       const std::vector<float> x = ref.floats("x"), dy = ref.floats("dy");
-      if (ref.has("evaluated")) check_close(at + "evaluated", norm.forward(x, false), ref.doubles("evaluated"), kTolerance);
+      if (ref.has("evaluated"))
+        check_close(at + "evaluated", norm.forward(x, false), ref.doubles("evaluated"), kTolerance);
       check_close(at + "y", norm.forward(x), ref.doubles("y"), kTolerance);
       for (int i = 1; i < times_run; ++i) norm.backward(dy, x);
       check_close(at + "dx", norm.backward(dy, x), ref.doubles("dx"), kTolerance, ref.scale("dx"));
@@ -47,7 +49,8 @@ TEST_CASE("a norm declares what its kind has, and how it starts", "[norm]") {
     std::vector<std::string> rows;
   };
   for (const auto& [kind, offset, rows] :
-       {Want{NormKind::layernorm, false, {"gain 7 1", "bias 7 0"}}, Want{NormKind::rmsnorm, true, {"gain 7 0", "bias 7 0"}},
+       {Want{NormKind::layernorm, false, {"gain 7 1", "bias 7 0"}},
+        Want{NormKind::rmsnorm, true, {"gain 7 0", "bias 7 0"}},
         Want{NormKind::scalenorm, false, {"gain 1 2.6457512"}},
         Want{NormKind::batchnorm, false, {"gain 7 1", "bias 7 0", "running_mean 7 0 kept", "running_var 7 1 kept"}},
         Want{NormKind::dyt, false, {"gain 7 1", "bias 7 0", "alpha 1 0.5"}},
@@ -58,7 +61,8 @@ TEST_CASE("a norm declares what its kind has, and how it starts", "[norm]") {
     for (const TensorSpec& spec : layout.table()) {
       char start[32];
       std::snprintf(start, sizeof start, "%.8g", static_cast<double>(spec.start.mean));
-      got.push_back(spec.name.substr(5) + " " + std::to_string(spec.shape[0]) + " " + start + (spec.trained ? "" : " kept"));
+      const std::string shape = std::to_string(spec.shape[0]);
+      got.push_back(spec.name.substr(5) + " " + shape + " " + start + (spec.trained ? "" : " kept"));
       CHECK(!spec.decay);
     }
     CHECK(got == rows);
@@ -143,7 +147,8 @@ TEST_CASE("the gradient of a norm's input does not point where the norm is blind
 TEST_CASE("ScaleNorm is RMSNorm with all gains g/√C", "[norm]") {
   const int N = 9, C = 33;
   for (const float eps : {1e-5f, .1f}) {
-    NormLayer scale(norm_config(NormKind::scalenorm, false, eps), N, C), rms(norm_config(NormKind::rmsnorm, false, eps), N, C);
+    NormLayer scale(norm_config(NormKind::scalenorm, false, eps), N, C);
+    NormLayer rms(norm_config(NormKind::rmsnorm, false, eps), N, C);
     const float root = std::sqrt(static_cast<float>(C));
     std::fill_n(rms.p.gain, C, *scale.p.gain / root);
     const std::vector<float> x = random_floats(N * C, 1, .5f), dy = random_floats(N * C, 2);
@@ -201,7 +206,8 @@ TEST_CASE("BatchNorm's running statistics become those of the data", "[norm]") {
   std::vector<float> x(N * C);
   for (int step = 0; step < 150; ++step) {
     for (int c = 0; c < C; ++c) {
-      const std::vector<float> column = random_floats(N, 100 * step + c, static_cast<float>(100 * c), 1 + static_cast<float>(c));
+      const float k = static_cast<float>(c);
+      const std::vector<float> column = random_floats(N, 100 * step + c, 100 * k, 1 + k);
       for (int n = 0; n < N; ++n) x[n * C + c] = column[n];
     }
     norm.forward(x);

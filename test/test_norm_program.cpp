@@ -30,7 +30,8 @@ size_t lines_of(const std::string& text) { return std::count(text.begin(), text.
 
 TEST_CASE("BatchNorm's running statistics are part of a run", "[program]") {
   const Corpus f;
-  const std::string words = "train --data stories.txt --schedule constant --norm batchnorm --diagnostics 4 --accumulate 2" + kSmall + "--eval-every 0 ";
+  const std::string words = "train --data stories.txt --schedule constant --norm batchnorm --diagnostics 4 "
+                            "--accumulate 2" + kSmall + "--eval-every 0 ";
   REQUIRE(f.run(words + "--steps 8 --out whole").status == 0);
   REQUIRE(f.run(words + "--steps 4 --out parts").status == 0);
   const std::vector<float> halfway = weights_in(f.path("parts/checkpoint.bin"));
@@ -60,10 +61,12 @@ TEST_CASE("every norm trains, samples and is compared", "[program]") {
   INFO(o.err);
   REQUIRE(o.status == 0);
   CHECK(lines_of(f.read("c/summary.csv")) == 7);
-  const Outcome looked = f.run("init-report --data stories.txt --grid norm=scalenorm,batchnorm,dyt,derf layers=2 channels=32 heads=2");
+  const Outcome looked = f.run("init-report --data stories.txt --grid norm=scalenorm,batchnorm,dyt,derf layers=2 "
+                               "channels=32 heads=2");
   INFO(looked.err);
   CHECK(looked.status == 0);
-  const Outcome refused = f.run("train --data stories.txt --norm scalenorm --norm-unit-offset --steps 1 --out no" + kSmall);
+  const Outcome refused =
+      f.run("train --data stories.txt --norm scalenorm --norm-unit-offset --steps 1 --out no" + kSmall);
   CHECK(refused.status == 1);
   CHECK(lines_of(refused.err) == 1);
   CHECK(!f.has("no"));

@@ -81,7 +81,8 @@ TEST_CASE("textbook norms are certified", "[textbook]") {
           const Config config = norm_config(kind, bias, .1f, offset);
           const NormLayer layer(config, N, C);
           Tensors<double> in, g;
-          for (const TensorSpec& spec : layer.table) in.push_back(widen(layer.weight(spec))), g.emplace_back(spec.size());
+          for (const TensorSpec& spec : layer.table)
+            in.push_back(widen(layer.weight(spec))), g.emplace_back(spec.size());
           in.push_back(random_doubles(N * C, 1, .5f)), g.emplace_back(N * C);
           const auto forward = [&, N = N, C = C](auto& saved, auto& t, auto&& p) {
             std::vector<number_of<decltype(t)>> y(N * C);

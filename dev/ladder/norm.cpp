@@ -188,8 +188,8 @@ void climb(NormKind kind, int N, int C, const Tensor& x, const Tensor& dy) {
   rung("vectors: W numbers of a row at a time", Threads::one, vectors<1>);
   rung("several sums at once", Threads::one, vectors<4>);
   if (centred) rung("both statistics in one sweep", Threads::one, one_sweep);
-  const auto product_forward = [](float* out, const NormSaved& kept, const float* in, const Norm& norm, int rows, int C) {
-    norm_forward(out, kept, in, norm, rows, C, true);
+  const auto product_forward = [](float* to, const NormSaved& kept, const float* from, const Norm& norm, int n, int c) {
+    norm_forward(to, kept, from, norm, n, c, true);
   };
   rung("the product on one thread", Threads::one, product_forward);
   rung("threads: rows are shared (norm_forward)", Threads::all, product_forward);
