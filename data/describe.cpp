@@ -20,7 +20,9 @@ void describe_model(Describe& d, TrainOptions& o) {
   d.number("mix-fraction", c.mix_fraction, 0, 1, "share of the blocks, from the first, that are Post-LN under mix-ln");
   d.choice("norm", kNormKinds, c.norm, "which normalization");
   d.number("norm-eps", c.norm_eps, 0, 1, "epsilon under the root of the norm");
-  d.open_flag("norm-bias", c.norm_bias, "norms have a bias (default: LayerNorm as --bias, RMSNorm none)");
+  d.open_flag("norm-bias", c.norm_bias, "norms have a bias (default: as --bias; rmsnorm and scalenorm none)");
+  d.flag("norm-unit-offset", c.norm_unit_offset, "the gain of layernorm or rmsnorm is 1 + w, as Gemma has it");
+  d.number("dyt-alpha", c.dyt_alpha, 0, 1e3, "where alpha of dyt and derf starts");
   d.flag("embedding-norm", c.embedding_norm, "a norm behind the embedding");
   d.open_flag("final-norm", c.final_norm, "a norm before the classifier (default: as the placement says)");
   d.choice("qk-norm", kQkNormKinds, c.qk_norm, "a norm of queries and keys, over each head or over all heads together");

@@ -12,7 +12,9 @@
 
 namespace {
 
-std::string norm_name(const Config& config) { return name_of(kNormKinds, config.norm); }
+std::string norm_name(const Config& config) {
+  return std::string(name_of(kNormKinds, config.norm)) + (config.norm_unit_offset ? "+1" : "");
+}
 
 // Blocks first ... last, which follow one row of the placements.
 struct Stack {
@@ -239,8 +241,9 @@ void print_row(const TensorSpec& spec) {
   for (int d : spec.shape) shape += (shape.empty() ? "(" : ", ") + std::to_string(d);
   const bool random = spec.start.deviation > 0;
   const std::string start = random ? format("normal, std %.4g", spec.start.deviation) : format("%g", spec.start.mean);
-  std::printf("%-36s %-16s %13s  %-20s %s\n", spec.name.c_str(), (shape + ")").c_str(),
-              format_count(static_cast<double>(spec.size())).c_str(), start.c_str(), spec.decay ? "yes" : "no");
+  std::printf("%-40s %-16s %13s  %-20s %s\n", spec.name.c_str(), (shape + ")").c_str(),
+              format_count(static_cast<double>(spec.size())).c_str(), start.c_str(),
+              !spec.trained ? "not trained" : spec.decay ? "yes" : "no");
 }
 
 TrainOptions options_of_checkpoint(const std::string& which) {
@@ -266,10 +269,11 @@ void run_info(const Command& command) {
   const size_t parameters = count_parameters(layout.table());
   const MemoryNeed need = memory_of_training(options.config, options.batch);
 
-  std::printf("%s\nplacement %s: %s\n\n%s\n", describe_briefly(options, parameters).c_str(),
-              options.config.placement.c_str(), placement_row(options.config.placement).source,
-              draw_model(options.config).c_str());
-  std::printf("%-36s %-16s %13s  %-20s %s\n", "tensor", "shape", "elements", "initial value", "decay");
+  const Config& c = options.config;
+  std::printf("%s\nplacement %s: %s\nnorm %s: %s\n\n%s\n", describe_briefly(options, parameters).c_str(),
+              c.placement.c_str(), placement_row(c.placement).source, norm_name(c).c_str(), norm_row(c.norm).source,
+              draw_model(c).c_str());
+  std::printf("%-40s %-16s %13s  %-20s %s\n", "tensor", "shape", "elements", "initial value", "decay");
   for (const TensorSpec& spec : layout.table()) print_row(spec);
   std::printf("\n%s parameters in %zu tensors\n", format_count(static_cast<double>(parameters)).c_str(),
               layout.table().size());

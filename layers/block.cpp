@@ -106,7 +106,7 @@ const float* attention_branch(const BlockSaved& saved, const BlockScratch& scrat
   const int N = c.B * c.T, C = config.channels, width = config.n_head * config.head_dim;
   linear_forward(saved.qkv, u, p.qkv, N, C, config.qkv_width());
   attend(saved, p, c);
-  const float* m = branch_inner(saved.attention, saved.mixed, p.attention, N, width);
+  const float* m = branch_inner(saved.attention, saved.mixed, p.attention, N, width, c.training);
   float* f = saved.attention_f ? saved.attention_f : scratch.f;
   linear_forward(f, m, p.o, N, width, C);
   dropout_apply(f, c.dropout, c.layer, DropoutSite::attention_out, c.B, c.T, C);
@@ -119,7 +119,7 @@ const float* ffn_branch(const BlockSaved& saved, const BlockScratch& scratch, co
   const int N = c.B * c.T, C = config.channels, F = config.hidden;
   linear_forward(saved.raised, u, p.up, N, C, raised_width(config));
   activation_forward(saved.active, saved.raised, config.activation, N, F);
-  const float* m = branch_inner(saved.ffn, saved.active, p.ffn, N, F);
+  const float* m = branch_inner(saved.ffn, saved.active, p.ffn, N, F, c.training);
   float* f = saved.ffn_f ? saved.ffn_f : scratch.f;
   linear_forward(f, m, p.down, N, F, C);
   dropout_apply(f, c.dropout, c.layer, DropoutSite::ffn_out, c.B, c.T, C);
@@ -129,26 +129,26 @@ const float* ffn_branch(const BlockSaved& saved, const BlockScratch& scratch, co
 void sequential_forward(const BlockSaved& saved, const BlockScratch& scratch, const float* x, const Block& p,
                         const BlockContext& c) {
   const int N = c.B * c.T, C = c.config.channels;
-  const float* u = branch_enter(saved.attention, x, p.attention, N, C);
+  const float* u = branch_enter(saved.attention, x, p.attention, N, C, c.training);
   const float* f = attention_branch(saved, scratch, u, p, c);
-  branch_leave(saved.middle, saved.attention, scratch.normed, x, f, p.attention, N, C);
+  branch_leave(saved.middle, saved.attention, scratch.normed, x, f, p.attention, N, C, c.training);
 
-  u = branch_enter(saved.ffn, saved.middle, p.ffn, N, C);
+  u = branch_enter(saved.ffn, saved.middle, p.ffn, N, C, c.training);
   f = ffn_branch(saved, scratch, u, p, c);
-  branch_leave(saved.y, saved.ffn, scratch.normed, saved.middle, f, p.ffn, N, C);
+  branch_leave(saved.y, saved.ffn, scratch.normed, saved.middle, f, p.ffn, N, C, c.training);
 }
 
 // middle = skip·x + attention, y = middle + ffn; both read x.
 void parallel_forward(const BlockSaved& saved, const BlockScratch& scratch, const float* x, const Block& p,
                       const BlockContext& c) {
   const int N = c.B * c.T, C = c.config.channels;
-  const float* u = branch_enter(saved.attention, x, p.attention, N, C);
+  const float* u = branch_enter(saved.attention, x, p.attention, N, C, c.training);
   const float* f = attention_branch(saved, scratch, u, p, c);
-  branch_leave(saved.middle, saved.attention, scratch.normed, x, f, p.attention, N, C);
+  branch_leave(saved.middle, saved.attention, scratch.normed, x, f, p.attention, N, C, c.training);
 
-  if (!shares_norm(c.config)) u = branch_enter(saved.ffn, x, p.ffn, N, C);
+  if (!shares_norm(c.config)) u = branch_enter(saved.ffn, x, p.ffn, N, C, c.training);
   f = ffn_branch(saved, scratch, u, p, c);
-  branch_leave(saved.y, saved.ffn, scratch.normed, saved.middle, f, p.ffn, N, C);
+  branch_leave(saved.y, saved.ffn, scratch.normed, saved.middle, f, p.ffn, N, C, c.training);
 }
 
 // a += b

@@ -64,6 +64,7 @@ struct BlockContext {
   Dropout dropout;
   int layer = 0;
   Cache cache;
+  bool training = false;  // see norm_forward
 };
 
 void block_forward(const BlockSaved& saved, const BlockScratch& scratch, const float* x, const Block& p,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "norm.hpp"
+
 // ---- placements ------------------------------------------------------------------------------------------
 
 namespace {
@@ -177,15 +179,6 @@ void in_range(const char* option, double value, double low, double high) {
                                              number(low) + " to " + number(high));  // NaN fails both
 }
 
-// Queries and keys are normalized row by row, whatever else is in the batch.
-bool normalizes_rows(NormKind kind) {
-  switch (kind) {
-    case NormKind::layernorm:
-    case NormKind::rmsnorm: return true;
-  }
-  return false;
-}
-
 // Branches that both read x and are both added to it: each needs its norm, and nothing may stand between the sums.
 bool fits_parallel(const Placement& row) { return row.norm_in && !row.norm_sum && !row.early; }
 
@@ -195,6 +188,22 @@ std::string names_where(bool (*fits)(const Placement&)) {
     if (fits(row)) list += (list.empty() ? "" : "|") + std::string(row.name);
   return list;
 }
+
+// What does not go together, and why.
+struct Contradiction {
+  bool (*holds)(const Config&);
+  const char* message;
+};
+const Contradiction kContradictions[] = {
+    {[](const Config& c) { return c.norm_unit_offset && c.norm == NormKind::scalenorm; },
+     "--norm-unit-offset does not go with --norm scalenorm, whose one gain starts at sqrt(channels): leave it out"},
+    {[](const Config& c) { return c.norm_unit_offset && !norm_row(c.norm).unit_offset; },
+     "--norm-unit-offset goes with --norm layernorm or rmsnorm only: leave it out"},
+    {[](const Config& c) { return c.norm_bias.value_or(false) && c.norm == NormKind::scalenorm; },
+     "--norm-bias does not go with --norm scalenorm, which has one gain and nothing else: leave it out"},
+    {[](const Config& c) { return c.qk_norm != QkNormKind::none && !norm_row(c.norm).unit_offset; },
+     "--qk-norm goes with --norm layernorm or rmsnorm only: leave it out"},
+};
 
 }  // namespace
 
@@ -210,6 +219,7 @@ Config resolve(Config c) {
   in_range("head-dim", c.head_dim, 0, 1 << 14);
   in_range("hidden", c.hidden, 0, 1 << 22);
   in_range("norm-eps", c.norm_eps, 0, 1);
+  in_range("dyt-alpha", c.dyt_alpha, 0, 1e3);
   in_range("dropout", c.dropout, 0, .99);
   in_range("rope-theta", c.rope_theta, 1, 1e12);
 
@@ -227,15 +237,13 @@ Config resolve(Config c) {
           "--position rope rotates pairs and needs an even head dimension, not " + std::to_string(c.head_dim));
   if (c.hidden == 0) c.hidden = c.gated() ? (8 * c.channels / 3 + 31) / 32 * 32 : 4 * c.channels;
 
-  require(c.qk_norm == QkNormKind::none || normalizes_rows(c.norm),
-          std::string("--norm ") + name_of(kNormKinds, c.norm) +
-              " does not normalize queries and keys: choose layernorm or rmsnorm, or --qk-norm none");
   require(c.block == BlockForm::sequential || fits_parallel(placement),
           std::string("--block ") + name_of(kBlockForms, c.block) + " needs a placement with a norm before each " +
               "branch and none behind the sum, not " + c.placement + ": choose " + names_where(fits_parallel) +
               ", or --block sequential");
 
-  if (!c.norm_bias) c.norm_bias = c.norm == NormKind::layernorm && c.bias;
+  for (const Contradiction& row : kContradictions) require(!row.holds(c), row.message);
+  if (!c.norm_bias) c.norm_bias = norm_row(c.norm).bias && c.bias;
   if (!c.final_norm) c.final_norm = placement.final_norm;
   const InitRow& row = init_row(c);
   if (!c.residual_gain) c.residual_gain = row.residual_gain;

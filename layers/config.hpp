@@ -13,7 +13,7 @@
 #include "gemm.hpp"
 #include "tensors.hpp"
 
-enum class NormKind { layernorm, rmsnorm };
+enum class NormKind { layernorm, rmsnorm, scalenorm, batchnorm, dyt, derf };
 enum class Position { learned, rope, none };
 enum class Activation { gelu, gelu_tanh, relu, swiglu };
 enum class InitChoice { placement, gpt2, xavier };
@@ -28,7 +28,9 @@ struct Named {
   E value;
   const char* name;
 };
-inline constexpr Named<NormKind> kNormKinds[] = {{NormKind::layernorm, "layernorm"}, {NormKind::rmsnorm, "rmsnorm"}};
+inline constexpr Named<NormKind> kNormKinds[] = {
+    {NormKind::layernorm, "layernorm"}, {NormKind::rmsnorm, "rmsnorm"}, {NormKind::scalenorm, "scalenorm"},
+    {NormKind::batchnorm, "batchnorm"}, {NormKind::dyt, "dyt"},         {NormKind::derf, "derf"}};
 inline constexpr Named<Position> kPositions[] = {
     {Position::learned, "learned"}, {Position::rope, "rope"}, {Position::none, "none"}};
 inline constexpr Named<Activation> kActivations[] = {{Activation::gelu, "gelu"},
@@ -87,7 +89,9 @@ struct Config {
   std::string placement = "pre";
   NormKind norm = NormKind::layernorm;
   float norm_eps = 1e-5f;
-  std::optional<bool> norm_bias;   // open: as `bias` for LayerNorm, none for RMSNorm
+  std::optional<bool> norm_bias;   // open: as `bias`, but none for RMSNorm and ScaleNorm
+  bool norm_unit_offset = false;   // the gain is 1 + w, and w starts at 0 (Gemma)
+  float dyt_alpha = .5f;           // where alpha of DyT and Derf starts
   std::optional<bool> final_norm;  // open: as the placement says
   bool embedding_norm = false;
   QkNormKind qk_norm = QkNormKind::none;      // of queries and keys, each head by itself or all together

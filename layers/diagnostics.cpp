@@ -269,10 +269,12 @@ struct Place {
   }
 };
 
-void add_gain_statistics(Statistics& rows, const Place& place, const float* gain, int C) {
+void add_gain_statistics(Statistics& rows, const Place& place, const float* w, int C, float offset) {
   const std::string norm = place.part.substr(0, place.part.rfind('.'));
-  const Powers powers = powers_of(C, elements(gain));
-  const auto [min, max] = std::minmax_element(gain, gain + C);
+  std::vector<float> gain(w, w + C);
+  for (float& x : gain) x += offset;
+  const Powers powers = powers_of(C, elements(gain.data()));
+  const auto [min, max] = std::minmax_element(gain.begin(), gain.end());
   add(rows, place.layer, norm, "gain_mean", powers.first / C);
   add(rows, place.layer, norm, "gain_min", static_cast<double>(*min));
   add(rows, place.layer, norm, "gain_max", static_cast<double>(*max));
@@ -287,8 +289,12 @@ void add_tensor_statistics(Statistics& rows, const Model& model) {
     const Place place(spec.name);
     const double norm = norm_of(spec.size(), elements(model.gradients.get() + spec.offset));
     add(rows, place.layer, place.part, "grad_norm", norm);
+    const float* w = model.weights.get() + spec.offset;
     if (spec.name.ends_with(".gain"))
-      add_gain_statistics(rows, place, model.weights.get() + spec.offset, spec.shape[0]);
+      add_gain_statistics(rows, place, w, spec.shape[0], model.config.norm_unit_offset ? 1 : 0);
+    for (const char* scalar : {"alpha", "shift"})
+      if (spec.name.ends_with(std::string(".") + scalar))
+        add(rows, place.layer, place.part.substr(0, place.part.rfind('.')), scalar, static_cast<double>(*w));
   }
 }
 

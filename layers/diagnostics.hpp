@@ -11,7 +11,9 @@
 //                   max            max |y|
 //                   kurtosis       mean((y − μ)⁴) / mean((y − μ)²)² − 3: 0 for normal numbers, large with outliers
 //   a norm          rms_before, max_before, kurtosis_before: the same of its input; ..._after: of its output
-//                   gain_mean, gain_min, gain_max, gain_rms: of LayerScale's and ReZero's gains too (part ...scale)
+//                   gain_mean, gain_min, gain_max, gain_rms: of 1 + w where the gain has a unit offset; of LayerScale's
+//                   and ReZero's gains too (part ...scale)
+//                   alpha, shift   of DyT and Derf
 //   attention, ffn  branch_ratio   rms(branch as it is added) / rms(skip·x)
 //   attention       entropy        mean over rows and heads of −Σⱼ P[t,j] log P[t,j] / log t, t ≥ 2 the number of keys
 //                                  that row sees: 1 is even attention, 0 a single key. −Σ P log P: Zhai et al. 2023,
@@ -74,7 +76,7 @@ class PassStatistics : public Observer {
   const Model& model_;
 };
 
-// grad_norm of every trained tensor and gain_... of every norm, from model.gradients and model.weights.
+// grad_norm of every trained tensor and gain_..., alpha, shift of every norm, from model.gradients and model.weights.
 void add_tensor_statistics(Statistics& rows, const Model& model);
 
 // update_ratio of every trained tensor; `before`: the weights as they were, in the table's layout.

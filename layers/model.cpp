@@ -63,7 +63,7 @@ Activations declare_activations(Layout& layout, const Config& config, int B, int
   a.embedded = layout.take("embedding", {N, C});
   a.x = a.embedded;
   if (config.embedding_norm) {
-    a.embedding_norm = declare_norm_saved(layout, config, "embedding.norm", N);
+    a.embedding_norm = declare_norm_saved(layout, config, "embedding.norm", N, C);
     a.x = layout.take("embedding.norm", {N, C});
   }
   const bool shared = !training || config.recompute;
@@ -73,7 +73,7 @@ Activations declare_activations(Layout& layout, const Config& config, int B, int
     if (!own && training) a.blocks[l].y = layout.take("block." + std::to_string(l) + ".ffn.y", {N, C});
   }
   if (*config.final_norm) {
-    a.final_norm = declare_norm_saved(layout, config, "final_norm", N);
+    a.final_norm = declare_norm_saved(layout, config, "final_norm", N, C);
     a.final = layout.take("final_norm", {N, C});
   }
   a.losses = layout.take("loss", {N});
@@ -121,7 +121,7 @@ const float* forward(const Model& model, const Activations& a, const int* tokens
 
   embedding_forward(a.embedded, tokens, model.p.token, N, C);
   if (model.p.position) learned_position_forward(a.embedded, model.p.position, past, B, T, C);
-  norm_forward(a.x, a.embedding_norm, a.embedded, model.p.embedding_norm, N, C);
+  norm_forward(a.x, a.embedding_norm, a.embedded, model.p.embedding_norm, N, C, context.training);
   dropout_apply(a.x, context.dropout, 0, DropoutSite::embedding, B, T, C);
 
   for (int l = 0; l < config.n_layer; ++l) {
@@ -130,7 +130,7 @@ const float* forward(const Model& model, const Activations& a, const int* tokens
     block_forward(a.blocks[l], a.scratch, input_of(a, l), model.p.blocks[l], context);
   }
   if (cache) cache->past += T;
-  return norm_forward(a.final, a.final_norm, input_of(a, config.n_layer), model.p.final_norm, N, C);
+  return norm_forward(a.final, a.final_norm, input_of(a, config.n_layer), model.p.final_norm, N, C, context.training);
 }
 
 const float* classifier_weight(const Model& model) { return model.p.head ? model.p.head : model.p.token; }
@@ -162,6 +162,7 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
   const Config& config = model.config;
   const int B = batch.B, T = batch.T, N = B * T, C = config.channels;
   BlockContext context = block_context(model, B, T, dropout);
+  context.training = true;
   const float* h = forward(model, a, batch.tokens, context, nullptr);
 
   float* d = a.d;  // the gradient of the stream, from the classifier down to the embedding

@@ -31,7 +31,7 @@ struct Model {
   explicit Model(const Config& config, bool training = true);
 };
 
-// Every trained tensor from (seed, its name), so that adding a tensor changes no other.
+// Every tensor from (seed, its name), so that adding a tensor changes no other.
 void initialise(Model& model, uint64_t seed);
 
 // What a step keeps and scribbles on, for up to B sequences of up to T tokens. For training there is one
@@ -76,7 +76,8 @@ struct Observer {
   virtual void outside(const Activations& activations, const float* y, int B, int T) = 0;
 };
 
-// The loss again, and its gradients: model.gradients += scale · d(sum of losses). Dropout acts here only.
+// The loss again, and its gradients: model.gradients += scale · d(sum of losses). Dropout acts here only, and BatchNorm
+// takes the statistics of the batch, by which it moves its running ones.
 double model_loss_and_gradients(Model& model, const Activations& activations, const Batch& batch, float scale,
                                 const Dropout& dropout, Observer* observer = nullptr);
 

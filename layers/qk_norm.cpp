@@ -23,8 +23,8 @@ QkNormSaved declare_qk_norm_saved(Layout& layout, const Config& config, const st
   QkNormSaved saved;
   saved.q = layout.take(name + ".q", {N, H * D});
   saved.k = layout.take(name + ".k", {N, KV * D});
-  saved.q_norm = declare_norm_saved(layout, config, name + ".q_norm", N * qk_rows(config, H).count);
-  saved.k_norm = declare_norm_saved(layout, config, name + ".k_norm", N * qk_rows(config, KV).count);
+  saved.q_norm = declare_norm_saved(layout, config, name + ".q_norm", N * qk_rows(config, H).count, qk_rows(config, H).width);
+  saved.k_norm = declare_norm_saved(layout, config, name + ".k_norm", N * qk_rows(config, KV).count, qk_rows(config, KV).width);
   return saved;
 }
 
@@ -44,7 +44,7 @@ void part_forward(float* part, float* kept, const NormSaved& saved, float* scrat
   const int width = heads * config.head_dim;
   const auto [count, row] = qk_rows(config, heads);
   copy_rows(kept, width, part, config.qkv_width(), N, width);
-  norm_forward(scratch, saved, kept, p, N * count, row);
+  norm_forward(scratch, saved, kept, p, N * count, row, false);  // row by row: training is no matter
   copy_rows(part, config.qkv_width(), scratch, width, N, width);
 }
 

@@ -36,16 +36,16 @@ BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std
   const int C = config.channels;
   BranchSaved saved;
   if (row.norm_in && enters) {
-    saved.in = declare_norm_saved(layout, config, name + ".norm_in", N);
+    saved.in = declare_norm_saved(layout, config, name + ".norm_in", N, C);
     saved.u = layout.take(name + ".norm_in", {N, C});
   }
   if (row.norm_inner) {
-    saved.inner = declare_norm_saved(layout, config, name + ".norm_inner", N);
+    saved.inner = declare_norm_saved(layout, config, name + ".norm_inner", N, inner_width);
     saved.m = layout.take(name + ".norm_inner", {N, inner_width});
   }
-  if (row.norm_out) saved.out = declare_norm_saved(layout, config, name + ".norm_out", N);
+  if (row.norm_out) saved.out = declare_norm_saved(layout, config, name + ".norm_out", N, C);
   if (row.norm_sum) {
-    saved.sum = declare_norm_saved(layout, config, name + ".norm_sum", N);
+    saved.sum = declare_norm_saved(layout, config, name + ".norm_sum", N, C);
     saved.s = layout.take(name + ".sum", {N, C});
   }
   return saved;
@@ -74,23 +74,24 @@ void scale(float* x, float factor, int N, int C) {
 
 }  // namespace
 
-const float* branch_enter(const BranchSaved& saved, const float* x, const Branch& p, int N, int C) {
-  const float* u = norm_forward(saved.u, saved.in, x, p.norm_in, N, C);
+const float* branch_enter(const BranchSaved& saved, const float* x, const Branch& p, int N, int C, bool training) {
+  const float* u = norm_forward(saved.u, saved.in, x, p.norm_in, N, C, training);
   if (p.in_scale != 1) scale(saved.u, p.in_scale, N, C);
   return u;
 }
 
-const float* branch_inner(const BranchSaved& saved, const float* h, const Branch& p, int N, int width) {
-  return norm_forward(saved.m, saved.inner, h, p.norm_inner, N, width);
+const float* branch_inner(const BranchSaved& saved, const float* h, const Branch& p, int N, int width,
+                          bool training) {
+  return norm_forward(saved.m, saved.inner, h, p.norm_inner, N, width, training);
 }
 
 void branch_leave(float* y, const BranchSaved& saved, float* normed, const float* x, const float* f,
-                  const Branch& p, int N, int C) {
+                  const Branch& p, int N, int C, bool training) {
   const float* out = p.gain.present() ? gain_forward(normed, f, p.gain, N, C)
-                                      : norm_forward(normed, saved.out, f, p.norm_out, N, C);
+                                      : norm_forward(normed, saved.out, f, p.norm_out, N, C, training);
   float* s = p.norm_sum.present() ? saved.s : y;
   scaled_add(s, p.skip, x, out, N, C);
-  norm_forward(y, saved.sum, s, p.norm_sum, N, C);
+  norm_forward(y, saved.sum, s, p.norm_sum, N, C, training);
 }
 
 const float* branch_leave_backward(float* d, float* df, const Branch& g, const float* f, const BranchSaved& saved,

@@ -51,12 +51,13 @@ void declare_shared_gain(Branch& first, Branch& second, Layout& layout, const Co
 // True where norm_out or λ is there, and so the branch's output f has to be kept for backward.
 bool branch_keeps_output(const Config& config, int layer);
 
-const float* branch_enter(const BranchSaved& saved, const float* x, const Branch& p, int N, int C);
-const float* branch_inner(const BranchSaved& saved, const float* h, const Branch& p, int N, int width);
+// `training`: see norm_forward.
+const float* branch_enter(const BranchSaved& saved, const float* x, const Branch& p, int N, int C, bool training);
+const float* branch_inner(const BranchSaved& saved, const float* h, const Branch& p, int N, int width, bool training);
 
 // y may be x. normed (N,C): scratch for norm_out(f).
 void branch_leave(float* y, const BranchSaved& saved, float* normed, const float* x, const float* f,
-                  const Branch& p, int N, int C);
+                  const Branch& p, int N, int C, bool training);
 
 // d holds dy and then ds. Returns df: d itself, or `df` where norm_out or λ is there.
 const float* branch_leave_backward(float* d, float* df, const Branch& g, const float* f, const BranchSaved& saved,

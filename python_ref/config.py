@@ -3,15 +3,17 @@
 from dataclasses import dataclass, fields
 from typing import Optional
 
-from layers import residual
+from layers import norm, residual
 
 
 @dataclass
 class Config:
     placement: str = "pre"
-    norm: str = "layernorm"  # layernorm | rmsnorm
+    norm: str = "layernorm"  # one of norm.KINDS
     norm_eps: float = 1e-5
-    norm_bias: Optional[bool] = None  # open: as `bias` for LayerNorm, none for RMSNorm
+    norm_bias: Optional[bool] = None  # open: as `bias`, but none for RMSNorm and ScaleNorm
+    norm_unit_offset: bool = False  # the gain is 1 + w
+    dyt_alpha: float = 0.5  # where α of DyT and Derf starts
     final_norm: Optional[bool] = None  # open: as the placement says
     embedding_norm: bool = False
     qk_norm: str = "none"  # none | head | full
@@ -36,7 +38,7 @@ class Config:
         self.placement = residual.ALIASES.get(self.placement, self.placement)
         placement = residual.PLACEMENTS[self.placement]
         if self.norm_bias is None:
-            self.norm_bias = self.bias and self.norm == "layernorm"
+            self.norm_bias = self.bias and self.norm not in ("rmsnorm", "scalenorm")
         if self.final_norm is None:
             self.final_norm = placement.final_norm
         if self.skip_scale is None:
@@ -45,7 +47,9 @@ class Config:
         self.head_dim = self.head_dim or self.channels // self.heads
         if not self.hidden:
             self.hidden = 32 * -(-8 * self.channels // 96) if self.gated else 4 * self.channels
-        assert self.norm in ("layernorm", "rmsnorm"), self.norm
+        assert self.norm in norm.KINDS, self.norm
+        assert not self.norm_unit_offset or self.norm in ("layernorm", "rmsnorm"), self.norm
+        assert not self.norm_bias or self.norm != "scalenorm"
         assert self.position in ("learned", "rope", "none"), self.position
         assert self.activation in ("gelu", "gelu-tanh", "relu", "swiglu"), self.activation
         assert self.qk_norm in ("none", "head", "full"), self.qk_norm

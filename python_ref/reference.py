@@ -144,10 +144,70 @@ def norm_cases(out):
             same(y, F.rms_norm(x, (C,), gain, eps) + (bias if has_bias else 0))
         case.expect(y=y)
         terms = norm.uncancelled(x, gain, dy, kind, eps)
-        case.gradient("dx", gradients(y, dy, x)[0], terms[0])
-        case.gradient("dgain", gradients(y, dy, gain)[0], terms[1])
+        case.gradient("dx", gradients(y, dy, x)[0], terms["x"])
+        case.gradient("dgain", gradients(y, dy, gain)[0], terms["gain"])
         if has_bias:
-            case.gradient("dbias", gradients(y, dy, bias)[0], terms[2])
+            case.gradient("dbias", gradients(y, dy, bias)[0], terms["bias"])
+        case.close()
+
+
+def theirs_of_kind(kind, x, p, eps, offset):
+    """The same by PyTorch's own functions."""
+    C, bias = x.shape[1], p.get("bias", 0)
+    if kind == "batchnorm":
+        running = [p[n].detach().clone() for n in ("running_mean", "running_var")]
+        y = F.batch_norm(x, *running, p["gain"], p.get("bias"), True, 0.1, eps)
+        same(torch.stack(running), torch.stack(norm.moved(p["running_mean"], p["running_var"], x.detach())))
+        return y
+    return {
+        "layernorm": lambda: F.layer_norm(x, (C,), 1 + p["gain"], p.get("bias"), eps),
+        "rmsnorm": lambda: F.rms_norm(x, (C,), 1 + p["gain"], eps) + bias,
+        "scalenorm": lambda: F.rms_norm(x, (C,), (p["gain"] / math.sqrt(C)).expand(C), eps),
+        "dyt": lambda: p["gain"] * torch.tanh(p["alpha"] * x) + bias,
+        "derf": lambda: p["gain"] * torch.special.erf(p["alpha"] * x + p["shift"]) + bias,
+    }[kind]()
+
+
+def norm_kinds_cases(out):
+    """The other kinds, and LayerNorm and RMSNorm with a unit offset."""
+    for kind, has_bias, N, C, mean, deviation, eps in [
+        ("layernorm", True, 5, 33, 0, 1, 1e-5),
+        ("rmsnorm", False, 4, 17, 0.5, 1, 1e-6),
+        ("scalenorm", False, 5, 33, 0, 1, 1e-5),
+        ("scalenorm", False, 9, 16, 3, 0.3, 0.1),
+        ("scalenorm", False, 3, 7, 0, 0.003, 1e-5),
+        ("batchnorm", True, 33, 5, 0, 1, 1e-5),
+        ("batchnorm", True, 70, 17, 3, 0.3, 1e-5),
+        ("batchnorm", False, 7, 3, 0, 0.01, 1e-5),
+        ("dyt", True, 5, 33, 0, 1, 0),
+        ("dyt", False, 7, 17, 0, 0.01, 0),
+        ("dyt", True, 3, 40, 0, 8, 0),
+        ("derf", True, 5, 33, 0, 1, 0),
+        ("derf", False, 7, 17, 0, 0.01, 0),
+        ("derf", True, 3, 40, 0, 8, 0),
+    ]:
+        offset = kind in ("layernorm", "rmsnorm")
+        name = f"{kind}-{N}x{C}" + ("-bias" if has_bias else "") + ("-offset" if offset else "")
+        case = Case(out, "norm_kinds", name, N=N, C=C, eps=eps, bias=int(has_bias), offset=int(offset))
+        x, dy = case.normal("x", N, C, mean=mean, deviation=deviation), case.normal("dy", N, C)
+        c = Config(norm=kind, norm_bias=has_bias, norm_unit_offset=offset, layers=1, channels=C, heads=1)
+        p = {}
+        for row, shape in norm.declare("n", C, c):
+            p[row[2:]] = case.floats(row[2:], start(case.random, c, row, shape))
+        more = {"unit_offset": offset} | {k: p[k] for k in ("alpha", "shift") if k in p}
+        y = norm.forward(x, p["gain"], p.get("bias"), kind, eps, **more)
+        same(y, theirs_of_kind(kind, x, p, eps, offset))
+        case.expect(y=y)
+        terms = norm.uncancelled(x, p["gain"], dy, kind, eps, **more)
+        for tensor, value in {"x": x, **Parameters(p).trained()}.items():
+            if not tensor.startswith("running"):
+                case.gradient("d" + tensor, gradients(y, dy, value)[0], terms[tensor])
+        if kind == "batchnorm":
+            running = p["running_mean"], p["running_var"]
+            evaluated = norm.forward(x, p["gain"], p.get("bias"), kind, eps, running=running)
+            same(evaluated, F.batch_norm(x, *(r.detach() for r in running), p["gain"], p.get("bias"), False, 0.1, eps))
+            mean_after, var_after = norm.moved(*running, x)
+            case.expect(evaluated=evaluated, running_mean_after=mean_after, running_var_after=var_after)
         case.close()
 
 
@@ -350,18 +410,54 @@ MODELS = {
     | {"qk-norm": form}
     for form in ("head", "full")
     for kind, wiring, options in [("layernorm", "gpt", TINY_GPT), ("rmsnorm", "llama", TINY_LLAMA)]
+} | {  # the other kinds of norm with each placement that has one, the two wirings in turn
+    f"{placement}-{kind}": (TINY_LLAMA if (i + j) % 2 else TINY_GPT)
+    | {"placement": placement, "norm": kind, "norm-bias": kind != "scalenorm"}
+    | ({"mix-fraction": 0.5} if placement == "mix-ln" else {})
+    for i, placement in enumerate(p for p, row in residual.PLACEMENTS.items() if row.norms)
+    for j, kind in enumerate(("scalenorm", "batchnorm", "dyt", "derf"))
+} | {
+    "pre-layernorm-unit-offset": TINY_GPT | {"placement": "pre", "norm-unit-offset": True},
+    "sandwich-rmsnorm-unit-offset": TINY_LLAMA
+    | {"placement": "sandwich", "norm": "rmsnorm", "norm-bias": False, "norm-unit-offset": True},
+    "none-derf-embedding-norm": TINY_GPT | {"placement": "none", "norm": "derf", "embedding-norm": True},
+    "reordered-batchnorm-embedding-norm": TINY_GPT
+    | {"placement": "reordered", "norm": "batchnorm", "embedding-norm": True},
 }  # fmt: skip
 ADAM = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight-decay": 0.1, "clip": 1.0}
+TINY_CLIP = 0.2  # their gradients are smaller, and some steps are to be clipped
 ZERO_REASON = (
     "without RoPE a key bias adds the same number q.b to every score of a query, which softmax does not see"
 )
+BATCHNORM_ZERO_REASON = "what is added to every row alike is not seen by a BatchNorm that comes next"
+
+
+def is_zero(c, name):
+    """Whether a gradient is zero in exact arithmetic."""
+    if name.endswith(".k.bias" if c.qk_norm == "none" else ".k_norm.bias") and c.position != "rope":
+        return True
+    if c.norm != "batchnorm" or not name.endswith(".bias"):
+        return False
+    norms, part = residual.PLACEMENTS[c.placement].norms, name.split(".", 2)[-1]
+    if part in ("attention.v.bias", "attention.o.bias", "ffn.down.bias"):
+        return bool(norms)  # what a branch adds to all rows alike; v's is passed on by attention
+    if part.endswith("norm_out.bias"):  # the stream is only ever read through a norm, or for the last time
+        return "norm_in" in norms or name == f"block.{c.layers - 1}.ffn.norm_out.bias"
+    return False
 
 
 def start(rnd, c, name, shape):
     """Randomised so that every term of every gradient counts."""
     part = name.split(".")[-2]
     if name.endswith(".gain"):
-        return 1 + 0.3 * rnd.standard_normal(shape)
+        usual = {"scalenorm": math.sqrt(c.channels)}.get(c.norm, 1)
+        return usual * (1 + 0.3 * rnd.standard_normal(shape)) - c.norm_unit_offset
+    if name.endswith(".alpha"):
+        return 0.5 + 0.1 * rnd.standard_normal(shape)
+    if name.endswith((".shift", ".running_mean")):
+        return 0.3 * rnd.standard_normal(shape)
+    if name.endswith(".running_var"):
+        return np.exp(0.5 * rnd.standard_normal(shape))
     if name.endswith(".bias"):
         return 0.1 * rnd.standard_normal(shape)
     if name.startswith("embedding"):
@@ -370,11 +466,13 @@ def start(rnd, c, name, shape):
     return (residual.PLACEMENTS[c.placement].matrices(c.layers) if gained else 1) * matrix(rnd, *shape)
 
 
-def ten_steps(c, values, tokens, dtype=torch.float64):
+def ten_steps(c, values, tokens, adam, dtype=torch.float64):
     """-> losses, gradient norms, and of step 0: gradients and their uncancelled terms."""
-    p = Parameters({name: torch.tensor(v, dtype=dtype, requires_grad=True) for name, v in values.items()})
+    p = Parameters(
+        {n: torch.tensor(v, dtype=dtype, requires_grad=Parameters.trains(n)) for n, v in values.items()}
+    )
     adamw = optimizer.adamw(
-        p.values(), ADAM["lr"], ADAM["beta1"], ADAM["beta2"], ADAM["eps"], ADAM["weight-decay"]
+        p.trained().values(), adam["lr"], adam["beta1"], adam["beta2"], adam["eps"], adam["weight-decay"]
     )
     losses, norms = [], []
     for step, batch in enumerate(torch.from_numpy(tokens)):
@@ -383,12 +481,27 @@ def ten_steps(c, values, tokens, dtype=torch.float64):
         loss = model.loss(p, c, batch[:, :-1], batch[:, 1:])
         loss.backward()
         if step == 0:
-            first = {name: t.grad.clone() for name, t in p.items()}
+            first = {name: t.grad.clone() for name, t in p.trained().items()}
             terms = p.terms
         losses.append(loss.item())
-        norms.append(optimizer.clip(p.values(), ADAM["clip"]))
+        norms.append(optimizer.clip(p.trained().values(), adam["clip"]))
         adamw.step()
     return losses, norms, first, terms
+
+
+def ten_passes(c, values, tokens):
+    """-> the running statistics after ten batches in training, and the first batch's loss by them.
+
+    Weights stay as they are: AdamW makes full steps of the rounding errors of gradients that are zero, which only
+    running statistics see.
+    """
+    p = Parameters({n: torch.tensor(v, dtype=torch.float64) for n, v in values.items()})
+    batches = torch.from_numpy(tokens)
+    for batch in batches:
+        model.loss(p, c, batch[:, :-1], batch[:, 1:])
+    p.training = False
+    loss = model.loss(p, c, batches[0, :, :-1], batches[0, :, 1:]).item()
+    return {n: t.numpy() for n, t in p.items() if not Parameters.trains(n)}, loss
 
 
 def model_cases(out):
@@ -399,18 +512,18 @@ def model_cases(out):
         final = {"final-norm": residual.PLACEMENTS[options["placement"]].final_norm}
         options = {"placement": ""} | defaults | final | options
         c = Config.from_options(options)
-        T = min(13, c.context)
+        T = min(13, c.context - 1)
         values = {n: start(case.random, c, n, shape).astype(np.float32) for n, shape in model.table(c)}
         tokens = case.random.integers(0, c.vocab_size, (10, B, T + 1))
         if name == "pre-ignored-targets":
             for batch in tokens:  # only the last column is never an input
                 batch[: case.random.integers(1, B), T] = -1
         tokens = tokens.astype(np.int32)
-        losses, norms, grads, terms = ten_steps(c, values, tokens)
+        adam = ADAM | {"clip": TINY_CLIP if c.context == TINY_GPT["context"] else ADAM["clip"]}
+        losses, norms, grads, terms = ten_steps(c, values, tokens, adam)
 
         # Which gradients are zero in exact arithmetic: by rule, and found to be exactly those.
-        silent = ".k_norm.bias" if c.qk_norm != "none" else ".k.bias"
-        zero = [n for n in values if n.endswith(silent) and c.position != "rope"]
+        zero = [n for n in values if is_zero(c, n)]
         for n, g in grads.items():
             size = (g.norm() / terms[n].norm()).item()
             assert terms[n].shape == g.shape and (g.abs() <= terms[n] * (1 + 1e-12) + 1e-300).all(), (name, n)
@@ -418,7 +531,7 @@ def model_cases(out):
             if n not in zero:
                 assert size > 1e-3, (name, n, size)
                 faintest = min(faintest, (size, f"{name} {n}"))
-        in_float32 = ten_steps(c, values, tokens, torch.float32)[0]
+        in_float32 = ten_steps(c, values, tokens, adam, torch.float32)[0]
         worst = max(worst, *(abs(a - b) / b for a, b in zip(in_float32, losses)))
 
         def flat(tensors):
@@ -428,12 +541,18 @@ def model_cases(out):
         case.write("grads", flat(grads))
         case.write("tokens", tokens)
         scales = {n: term.norm().item() for n, term in terms.items()}
-        rows = [{"name": n, "shape": list(v.shape), "scale": scales[n]} for n, v in values.items()]
-        text = json.dumps({
+        rows = [{"name": n, "shape": list(v.shape), "scale": scales.get(n, 0)} for n, v in values.items()]
+        reasons = [ZERO_REASON] * any(n.endswith(".k.bias") for n in zero)
+        reasons += [BATCHNORM_ZERO_REASON] * any(not n.endswith(".k.bias") for n in zero)
+        about = {
             "config": options, "skip": c.skip_scale, "tensors": "ROWS", "zero": zero,
-            "zero-reason": ZERO_REASON if zero else "", "loss": losses[0], "adam": ADAM, "losses": losses,
+            "zero-reason": "; ".join(reasons), "loss": losses[0], "adam": adam, "losses": losses,
             "grad-norms": norms,
-        }, indent=1)  # fmt: skip
+        }  # fmt: skip
+        if c.norm == "batchnorm":
+            running, about["evaluated"] = ten_passes(c, values, tokens)
+            case.write("running", flat(running))
+        text = json.dumps(about, indent=1)
         rows = "[\n  " + ",\n  ".join(json.dumps(row) for row in rows) + "\n ]"
         Path(f"{case.path}.json").write_text(text.replace('"ROWS"', rows) + "\n")
     print(f"model: ten losses in PyTorch's float32 against float64: {worst:.1e} relative at worst")
@@ -445,7 +564,9 @@ def diagnostics_cases(out):
     names = [f"{placement}-layernorm-gpt" for placement in FIRST_PLACEMENTS]
     names += ["sandwich-rmsnorm-llama", "post-relu-no-position-embedding-norm"]
     names += [f"{form}-llama" for form in ("lns-rmsnorm", "sub-ln-rmsnorm", "layerscale-parallel", "rezero-rmsnorm")]
-    for name in names + ["pre-qk-norm-head-llama", "pre-qk-norm-full-gpt", "mix-ln-layernorm-gpt"]:
+    names += ["pre-qk-norm-head-llama", "pre-qk-norm-full-gpt", "mix-ln-layernorm-gpt"]
+    names += ["sandwich-scalenorm", "sandwich-batchnorm", "post-derf", "pre-layernorm-unit-offset"]
+    for name in names:
         file = out / "model" / name
         about = json.loads(Path(f"{file}.json").read_text())
         c = Config.from_options(about["config"])
@@ -453,7 +574,7 @@ def diagnostics_cases(out):
         for row in about["tensors"]:
             size = math.prod(row["shape"])
             p[row["name"]] = torch.tensor(values[at : at + size].reshape(row["shape"]), dtype=torch.float64)
-            p[row["name"]].requires_grad_()
+            p[row["name"]].requires_grad_(Parameters.trains(row["name"]))
             at += size
         batch = torch.from_numpy(np.load(f"{file}.tokens.npy")[0])
         zero = [tuple(n.split(".", 2)[1:]) for n in about["zero"]]
@@ -468,7 +589,8 @@ def diagnostics_cases(out):
 
 
 WRITERS = {
-    "embedding": embedding_cases, "position": position_cases, "norm": norm_cases, "linear": linear_cases,
+    "embedding": embedding_cases, "position": position_cases, "norm": norm_cases,
+    "norm_kinds": norm_kinds_cases, "linear": linear_cases,
     "linear_bf16": linear_bf16_cases,
     "attention": attention_cases, "activation": activation_cases, "cross_entropy": cross_entropy_cases,
     "optimizer": optimizer_cases, "model": model_cases, "diagnostics": diagnostics_cases,

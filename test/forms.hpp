@@ -8,6 +8,12 @@ struct Form {
   BlockForm block = BlockForm::sequential;
   QkNormKind qk_norm = QkNormKind::none;
 
+  // Queries and keys are normalized row by row.
+  bool takes(NormKind kind) const {
+    return qk_norm == QkNormKind::none || kind == NormKind::layernorm || kind == NormKind::rmsnorm;
+  }
+  bool has_norm() const { return placement != "none" && placement != "rezero"; }
+
   void apply(Config& c) const {
     c.placement = placement, c.block = block, c.qk_norm = qk_norm;
     c.mix_fraction = .5;  // so that few layers are of both kinds

@@ -16,6 +16,7 @@ inline Config config_of(const json& j) {
   c.placement = j["placement"];
   c.norm = value_of(kNormKinds, "norm", std::string(j["norm"]));
   c.norm_eps = j["norm-eps"];
+  c.norm_unit_offset = j.value("norm-unit-offset", false);
   c.norm_bias = bool(j["norm-bias"]), c.final_norm = bool(j["final-norm"]),
   c.embedding_norm = j["embedding-norm"];
   c.n_layer = j["layers"], c.n_head = j["heads"], c.kv_heads = j["kv-heads"], c.head_dim = j["head-dim"];

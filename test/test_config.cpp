@@ -193,6 +193,17 @@ TEST_CASE("presets", "[config]") {
   CHECK(says(complaint([] { preset_config("gpt2", "125M"); }), "did you mean '124M'?"));
 }
 
+TEST_CASE("what does not go with a norm is refused, with the reason", "[config]") {
+  CHECK(says(refusal([](Config& c) { c.norm = NormKind::scalenorm, c.norm_unit_offset = true; }),
+             "one gain starts at sqrt(channels)"));
+  for (const NormKind kind : {NormKind::batchnorm, NormKind::dyt, NormKind::derf})
+    CHECK(says(refusal([&](Config& c) { c.norm = kind, c.norm_unit_offset = true; }), "layernorm or rmsnorm only"));
+  CHECK(says(refusal([](Config& c) { c.norm = NormKind::scalenorm, c.norm_bias = true; }),
+             "--norm-bias does not go with"));
+  CHECK(refusal([](Config& c) { c.norm = NormKind::scalenorm, c.norm_bias = false; }) == "");
+  CHECK(refusal([](Config& c) { c.norm = NormKind::rmsnorm, c.norm_unit_offset = true, c.norm_bias = true; }) == "");
+}
+
 TEST_CASE("values that make no sense are refused, with what to do", "[config]") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   CHECK(says(refusal([](Config& c) { c.n_head = 3; }), "--heads 3 does not divide --channels 128"));
@@ -210,5 +221,6 @@ TEST_CASE("values that make no sense are refused, with what to do", "[config]") 
   CHECK(says(refusal([&](Config& c) { c.mix_fraction = double(nan); }), "--mix-fraction"));
   CHECK(says(refusal([](Config& c) { c.mix_fraction = 1.5; }), "--mix-fraction"));
   CHECK(says(refusal([](Config& c) { c.layer_scale_init = -1; }), "--layer-scale-init"));
+  CHECK(says(refusal([](Config& c) { c.dyt_alpha = -1; }), "--dyt-alpha"));
   CHECK(says(refusal([&](Config& c) { c.init_gain = double(nan); }), "--init-gain"));
 }

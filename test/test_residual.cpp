@@ -41,13 +41,13 @@ Run run(const std::string& placement, double skip, int backwards = 1, int rows =
   const std::vector<float> x = random_floats(rows * C, 2), dy = random_floats(rows * C, 3);
   std::vector<float> normed = garbage(rows * C);
   r.y = garbage(rows * C);
-  const float* u = branch_enter(saved, x.data(), p, rows, C);
+  const float* u = branch_enter(saved, x.data(), p, rows, C, true);
   CHECK((u == x.data()) == !p.norm_in.present());  // an absent norm costs nothing
   const std::vector<float> h(u, u + rows * C);
-  const float* m = branch_inner(saved, h.data(), p, rows, C);
+  const float* m = branch_inner(saved, h.data(), p, rows, C, true);
   CHECK((m == h.data()) == !p.norm_inner.present());
   const std::vector<float> f(m, m + rows * C);
-  branch_leave(r.y.data(), saved, normed.data(), x.data(), f.data(), p, rows, C);
+  branch_leave(r.y.data(), saved, normed.data(), x.data(), f.data(), p, rows, C, true);
   for (int i = 0; i < backwards; ++i) {
     r.dx = dy;
     std::vector<float> scratch = garbage(rows * C);
@@ -110,8 +110,8 @@ TEST_CASE("y of a branch may be its x", "[residual]") {
     const BranchSaved saved = declare_branch_saved(kept_layout, config, "b", kLayer, N, C);
     std::vector<float> x = random_floats(N * C, 2), y = garbage(N * C);
     const std::vector<float> f = random_floats(N * C, 3);
-    branch_leave(y.data(), saved, normed.data(), x.data(), f.data(), p, N, C);
-    branch_leave(x.data(), saved, normed.data(), x.data(), f.data(), p, N, C);
+    branch_leave(y.data(), saved, normed.data(), x.data(), f.data(), p, N, C, true);
+    branch_leave(x.data(), saved, normed.data(), x.data(), f.data(), p, N, C, true);
     CHECK(same_bits(x, y));
   }
 }

@@ -110,6 +110,24 @@ TEST_CASE("erfc", "[simd]") {
   CHECK(std::isnan(lane(erfc_of, kNaN)));
 }
 
+TEST_CASE("erf and tanh are exact to 4e-7, near 0 too", "[simd]") {
+  const auto erf_of = [](Vec x) { return simd::erf(x); };
+  const auto tanh_of = [](Vec x) { return simd::tanh(x); };
+  const auto smooth = [](auto f, float x) { return lane(f, x) == -lane(f, -x); };
+  const float tiny = 1e-30f;  // its square is 0
+  check_error("simd erf/all", worst_error(erf_of, [](double x) { return std::erf(x); }, tiny, kLargest), 4e-7);
+  check_error("simd tanh/all", worst_error(tanh_of, [](double x) { return std::tanh(x); }, tiny, kLargest), 4e-7);
+  for (const float x : {0.f, tiny, .3f, .62f, .63f, .99f, 1.01f, 3.f, kLargest, kInfinity}) {
+    CHECK(smooth(erf_of, x));
+    CHECK(smooth(tanh_of, x));
+  }
+  for (const auto f : {+erf_of, +tanh_of}) {
+    CHECK(lane(f, kInfinity) == 1);
+    CHECK(lane(f, -kInfinity) == -1);
+    CHECK(std::isnan(lane(f, kNaN)));
+  }
+}
+
 TEST_CASE("sweep visits every element once and touches nothing beyond", "[simd]") {
   for (int n = 0; n <= 3 * W + 1; ++n) {
     const std::vector<float> x = random_floats(n, 1);

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "norm_layer.hpp"
 #include "textbook.hpp"
 
 namespace {
@@ -71,29 +72,35 @@ TEST_CASE("textbook RoPE is certified", "[textbook]") {
 
 TEST_CASE("textbook norms are certified", "[textbook]") {
   for (const auto& [N, C] : {std::array{1, 7}, {5, 17}, {3, 2}})
-    for (const bool centred : {true, false})
-      for (const bool bias : {true, false}) {
-        Tensors<double> in = {random_doubles(N * C, 1, .5f), random_doubles(C, 2, 1, .3f)};
-        Tensors<double> g = {Doubles(N * C), Doubles(C)};
-        if (bias) in.push_back(random_doubles(C, 3, 0, .1f)), g.emplace_back(C);
-        const auto forward = [&, N = N, C = C](auto& saved, auto& t, auto&& p) {
-          std::vector<number_of<decltype(t)>> y(N * C);
-          textbook::norm_forward(y.data(), saved, t[0].data(), p, N, C);
-          return y;
-        };
-        const auto norm = [&](auto& t) {
-          return textbook::Norm<number_of<decltype(t)>>{centred, .1, t[1].data(),
-                                                        bias ? t[2].data() : nullptr};
-        };
-        const Doubles dy = random_doubles(N * C, 4);
-        textbook::NormSaved<double> saved;
-        forward(saved, in, norm(in));
-        textbook::norm_backward(g[0].data(), norm(g), dy.data(), in[0].data(), saved, norm(in), N, C);
-        certify("norm", in, g, dy, [&](auto& t) {
-          textbook::NormSaved<number_of<decltype(t)>> unused;
-          return forward(unused, t, norm(t));
-        });
-      }
+    for (const auto& [kind, kind_name] : kNormKinds)
+      for (const bool bias : {true, false})
+        for (const bool offset : {true, false}) {
+          if (bias && kind == NormKind::scalenorm) continue;
+          if (offset && !norm_row(kind).unit_offset) continue;
+          if (N == 1 && kind == NormKind::batchnorm) continue;  // all is 0
+          const Config config = norm_config(kind, bias, .1f, offset);
+          const NormLayer layer(config, N, C);
+          Tensors<double> in, g;
+          for (const TensorSpec& spec : layer.table)
+            in.push_back(widen(layer.weight(spec))), g.emplace_back(spec.size());
+          in.push_back(random_doubles(N * C, 1, .5f)), g.emplace_back(N * C);
+          const auto forward = [&, N = N, C = C](auto& saved, auto& t, auto&& p) {
+            std::vector<number_of<decltype(t)>> y(N * C);
+            textbook::norm_forward(y.data(), saved, t.back().data(), p, N, C);
+            return y;
+          };
+          const Doubles dy = random_doubles(N * C, 4);
+          textbook::NormSaved<double> saved;
+          forward(saved, in, textbook_norm(config, in));
+          const Tensors<double> before = in;
+          textbook::norm_backward(g.back().data(), textbook_norm(config, g), dy.data(), in.back().data(), saved,
+                                  textbook_norm(config, in), N, C);
+          for (size_t t = 0; t < layer.table.size(); ++t) CHECK((in[t] == before[t]) == layer.table[t].trained);
+          certify(std::string("norm ") + kind_name, before, g, dy, [&](auto& t) {
+            textbook::NormSaved<number_of<decltype(t)>> unused;
+            return forward(unused, t, textbook_norm(config, t));
+          });
+        }
 }
 
 TEST_CASE("textbook linear is certified", "[textbook]") {

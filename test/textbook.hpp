@@ -51,12 +51,26 @@ inline constexpr int kLayer = 2;  // the block whose branches are tested, of fou
 template <class Number>
 textbook::Branch<Number> branch_of(const Placement& row, Tensors<Number>& t, bool centred = true) {
   const auto norm = [&](bool there, size_t at) {
-    return there ? textbook::Norm<Number>{centred, 1e-5, t[at].data(), t[at + 1].data()}
+    const NormKind kind = centred ? NormKind::layernorm : NormKind::rmsnorm;
+    return there ? textbook::Norm<Number>{kind, 1e-5, t[at].data(), t[at + 1].data()}
                  : textbook::Norm<Number>{};
   };
   textbook::Gain<Number> gain;
   if (row.gain != LearnedGain::none) gain = {t[7].data(), row.gain == LearnedGain::block};
   return {norm(row.norm_in, 1), norm(row.norm_out, 3), norm(row.norm_sum, 5), gain, 1.7, row.in_scale(kLayer)};
+}
+
+// The tensors of one norm in the order of its table.
+template <class Number>
+textbook::Norm<Number> textbook_norm(const Config& config, Tensors<Number>& t) {
+  textbook::Norm<Number> p{config.norm, config.norm_eps, t[0].data()};
+  size_t next = 1;
+  p.unit_offset = config.norm_unit_offset;
+  if (*config.norm_bias) p.bias = t[next++].data();
+  if (config.norm == NormKind::batchnorm) p.running_mean = t[next].data(), p.running_var = t[next + 1].data();
+  if (config.norm == NormKind::dyt || config.norm == NormKind::derf) p.alpha = t[next].data();
+  if (config.norm == NormKind::derf) p.shift = t[next + 1].data();
+  return p;
 }
 
 inline constexpr Activation kKinds[] = {Activation::gelu, Activation::gelu_tanh, Activation::relu,

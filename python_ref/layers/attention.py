@@ -29,7 +29,7 @@ def declare_qk_norm(name, c):
         return []
     rows = []
     for part, heads in ("q_norm", c.heads), ("k_norm", c.kv_heads):
-        rows += norm.declare(f"{name}.{part}", c.head_dim * (1 if c.qk_norm == "head" else heads), c.norm_bias)
+        rows += norm.declare(f"{name}.{part}", c.head_dim * (1 if c.qk_norm == "head" else heads), c)
     return rows
 
 

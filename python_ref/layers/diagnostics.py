@@ -103,9 +103,13 @@ def look_inside(p, c, tokens, targets):
         model.loss(p, c, tokens, targets).backward()
     for i, y in enumerate(streams):
         see(f"block.{i}.stream", distribution(y) | {"grad_norm": y.grad.norm().item()})
-    for name, w in p.items():
+    for name, w in p.trained().items():
         see(name, {"grad_norm": w.grad.norm().item()})
+        if name.endswith((".alpha", ".shift")):
+            part, what = name.rsplit(".", 1)
+            see(part, {what: w.item()})
         if name.endswith(".gain"):
+            w = w + c.norm_unit_offset
             numbers = {"mean": w.mean(), "min": w.min(), "max": w.max(), "rms": w.square().mean().sqrt()}
             see(name[: -len(".gain")], {f"gain_{what}": value.item() for what, value in numbers.items()})
     return rows

@@ -9,11 +9,11 @@ def table(c):
     if c.position == "learned":
         rows += embedding.declare("embedding.position", c.context, c.channels)
     if c.embedding_norm:
-        rows += norm.declare("embedding.norm", c.channels, c.norm_bias)
+        rows += norm.declare("embedding.norm", c.channels, c)
     for layer in range(c.layers):
         rows += block.declare(f"block.{layer}", c)
     if c.final_norm:
-        rows += norm.declare("final_norm", c.channels, c.norm_bias)
+        rows += norm.declare("final_norm", c.channels, c)
     if not c.tied:
         rows += [("head.weight", (c.vocab_size, c.channels))]
     return rows

@@ -91,7 +91,7 @@ def at(c, name):
 
 def norm_rows(name, c, part, width=None):
     present = part in at(c, name).norms
-    return norm.declare(f"{name}.{part}", width or c.channels, c.norm_bias) if present else []
+    return norm.declare(f"{name}.{part}", width or c.channels, c) if present else []
 
 
 def gain_name(c, name):
