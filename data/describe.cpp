@@ -26,7 +26,7 @@ void describe_model(Describe& d, TrainOptions& o) {
   d.derived("kv-heads", c.kv_heads, 4096, "key/value heads, fewer for GQA (default: as many as heads)");
   d.derived("head-dim", c.head_dim, 1 << 14, "size of a head (D) (default: channels / heads)");
   d.number("channels", c.channels, 1, 1 << 20, "width of the stream (C)");
-  d.derived("hidden", c.hidden, 1 << 22, "width of the feed-forward layer (F) (default: 4 C; swiglu: 8/3 C)");
+  d.derived("hidden", c.hidden, 1 << 22, "width of the feed-forward layer (F) (default: 4 C; gated: 8/3 C)");
   d.number("context", c.context, 1, 1 << 22, "tokens the model sees at once (T)");
   d.derived("vocab-size", c.vocab_size, 1 << 24, "size of the vocabulary, for benchmarks (default: the data's)");
   d.choice("position", kPositions, c.position, "how positions are told");

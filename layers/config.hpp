@@ -15,7 +15,7 @@
 
 enum class NormKind { layernorm, rmsnorm };
 enum class Position { learned, rope, none };
-enum class Activation { gelu, gelu_tanh, relu, swiglu };
+enum class Activation { gelu, gelu_tanh, relu, silu, geglu, geglu_tanh, swiglu };
 enum class InitChoice { placement, gpt2, xavier };
 
 // The name of each value of an enum, as the user types it.
@@ -30,6 +30,9 @@ inline constexpr Named<Position> kPositions[] = {
 inline constexpr Named<Activation> kActivations[] = {{Activation::gelu, "gelu"},
                                                      {Activation::gelu_tanh, "gelu-tanh"},
                                                      {Activation::relu, "relu"},
+                                                     {Activation::silu, "silu"},
+                                                     {Activation::geglu, "geglu"},
+                                                     {Activation::geglu_tanh, "geglu-tanh"},
                                                      {Activation::swiglu, "swiglu"}};
 inline constexpr Named<Matmul> kMatmuls[] = {{Matmul::fp32, "fp32"}, {Matmul::bf16, "bf16"}};
 inline constexpr Named<InitChoice> kInitChoices[] = {
@@ -40,6 +43,11 @@ const char* name_of(const Named<E> (&names)[N], E value) {
   for (const auto& entry : names)
     if (entry.value == value) return entry.name;
   return "?";
+}
+
+// y = f(gate)·up: the feed-forward layer has two matrices at its entry.
+constexpr bool is_gated(Activation kind) {
+  return kind == Activation::geglu || kind == Activation::geglu_tanh || kind == Activation::swiglu;
 }
 
 // How the weights of a model are born. A weight matrix (out, in) gets N(0, s²) with
@@ -82,7 +90,7 @@ struct Config {
   int kv_heads = 0;    // heads of k and v (GQA); 0: as many as heads
   int head_dim = 0;    // D; 0: channels / heads
   int channels = 128;  // C
-  int hidden = 0;      // F; 0: 4·C, or for SwiGLU 8/3·C rounded up to a multiple of 32
+  int hidden = 0;      // F; 0: 4·C, or where gated 8/3·C rounded up to a multiple of 32
   int context = 256;   // longest sequence T
   int vocab_size = 0;  // V
 
@@ -100,7 +108,7 @@ struct Config {
   std::optional<double> init_gain;    // β on v, o and the FFN; open: likewise
   std::optional<double> skip_scale;   // α; open: as the placement says
 
-  bool gated() const { return activation == Activation::swiglu; }
+  bool gated() const { return is_gated(activation); }
   int qkv_width() const { return (n_head + 2 * kv_heads) * head_dim; }
 };
 

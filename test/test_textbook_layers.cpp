@@ -225,12 +225,13 @@ TEST_CASE("attention does not overflow where scores are large", "[attention][tex
 }
 
 TEST_CASE("activations agree with the textbook", "[activation][textbook]") {
-  for (const Activation kind : kKinds)
+  for (const auto& entry : kActivations)
     for (const int N : kSizes)
       for (const int F : {1, 7, 17, 33, 100})
         for (const float deviation : {1.f, 30.f}) {
+          const Activation kind = entry.value;
           const int width = width_of(kind, F);
-          const std::string name = std::string(name_of(kActivations, kind)) + " vs textbook" + at({N, F});
+          const std::string name = std::string(entry.name) + " vs textbook" + at({N, F});
           const std::vector<float> x = random_floats(N * width, 1, 0, deviation),
                                    dy = random_floats(N * F, 2);
           std::vector<float> y = garbage(N * F), dx = garbage(N * width);

@@ -54,9 +54,7 @@ textbook::Branch<Number> branch_of(const Placement& row, Tensors<Number>& t, boo
   return {norm(row.norm_in, 1), norm(row.norm_out, 3), norm(row.norm_sum, 5), 1.7};
 }
 
-inline constexpr Activation kKinds[] = {Activation::gelu, Activation::gelu_tanh, Activation::relu,
-                                 Activation::swiglu};
-inline int width_of(Activation kind, int F) { return kind == Activation::swiglu ? 2 * F : F; }
+inline int width_of(Activation kind, int F) { return is_gated(kind) ? 2 * F : F; }
 
 // What the product's dropout multiplies attention's weights by, (B,H,T,T).
 inline Doubles attention_multipliers(const Dropout& dropout, int layer, int B, int H, int T) {
