@@ -210,6 +210,7 @@ def attention_cases(out):
 
 def activation_cases(out):
     theirs = {"gelu": F.gelu, "gelu-tanh": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu}
+    theirs |= {"silu": F.silu, "swiglu": F.silu, "geglu": F.gelu, "geglu-tanh": theirs["gelu-tanh"]}
 
     def spread(case, N, columns):
         """Values from -6 to 6 in random order, none of them 0, and a few at ±20."""
@@ -227,14 +228,15 @@ def activation_cases(out):
         case.expect(y=y)
         case.gradient("dx", gradients(y, dy, x)[0])
         case.close()
-    case = Case(out, "activation", "swiglu", N=7, F=33)
-    x, dy = spread(case, 7, 66), case.normal("dy", 7, 33)
-    gate, up = x.chunk(2, dim=-1)
-    y = activation.swiglu(gate, up)
-    same(y, F.silu(gate) * up)
-    case.expect(y=y)
-    case.gradient("dx", gradients(y, dy, x)[0])
-    case.close()
+    for name in activation.GATE:
+        case = Case(out, "activation", name, N=7, F=33)
+        x, dy = spread(case, 7, 66), case.normal("dy", 7, 33)
+        gate, up = x.chunk(2, dim=-1)
+        y = activation.gated(name, gate, up)
+        same(y, theirs[name](gate) * up)
+        case.expect(y=y)
+        case.gradient("dx", gradients(y, dy, x)[0])
+        case.close()
 
 
 def cross_entropy_cases(out):
