@@ -4,6 +4,7 @@
 // A user's Config may leave things open (0, or an empty optional: "as the placement says", "as the other
 // sizes imply"). resolve() closes them and checks the whole; the layers only ever see a resolved Config.
 
+#include <cmath>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -14,7 +15,7 @@
 #include "tensors.hpp"
 
 enum class NormKind { layernorm, rmsnorm };
-enum class Position { learned, rope, none };
+enum class Position { learned, sinusoidal, rope, alibi, none };
 enum class Activation { gelu, gelu_tanh, relu, silu, geglu, geglu_tanh, swiglu };
 enum class InitChoice { placement, gpt2, xavier };
 
@@ -25,8 +26,11 @@ struct Named {
   const char* name;
 };
 inline constexpr Named<NormKind> kNormKinds[] = {{NormKind::layernorm, "layernorm"}, {NormKind::rmsnorm, "rmsnorm"}};
-inline constexpr Named<Position> kPositions[] = {
-    {Position::learned, "learned"}, {Position::rope, "rope"}, {Position::none, "none"}};
+inline constexpr Named<Position> kPositions[] = {{Position::learned, "learned"},
+                                                 {Position::sinusoidal, "sinusoidal"},
+                                                 {Position::rope, "rope"},
+                                                 {Position::alibi, "alibi"},
+                                                 {Position::none, "none"}};
 inline constexpr Named<Activation> kActivations[] = {{Activation::gelu, "gelu"},
                                                      {Activation::gelu_tanh, "gelu-tanh"},
                                                      {Activation::relu, "relu"},
@@ -96,9 +100,18 @@ struct Config {
 
   Position position = Position::learned;
   float rope_theta = 10000;
+  float rope_fraction = 1;                // share of each head that RoPE turns, from its start
+  int window = 0;                         // keys that a query sees, itself among them; 0: all
+  int window_every = 1;                   // layers 0, n, 2n, ... have the window, the others see all
+  float attention_cap = 0;                // scores become c·tanh(S/c); 0: they stay
+  std::optional<double> attention_scale;  // factor on q·k; open: D^-½
   Activation activation = Activation::gelu_tanh;
   bool bias = true;
+  std::optional<bool> qkv_bias;  // of q, k and v; open: as `bias`
+  bool head_bias = false;
   bool tied = true;
+  float embedding_scale = 1;  // factor on the token embedding (Gemma: √C); positions are added behind it
+  float logit_cap = 0;        // logits become c·tanh(l/c); 0: they stay
   float dropout = 0;
   Matmul matmul = Matmul::fp32;  // of linear layers and classifier; all else is float
   bool recompute = false;        // keep the input of each block only, and run it again before its backward
@@ -110,6 +123,8 @@ struct Config {
 
   bool gated() const { return is_gated(activation); }
   int qkv_width() const { return (n_head + 2 * kv_heads) * head_dim; }
+  int rope_dims() const { return static_cast<int>(std::lround(rope_fraction * static_cast<float>(head_dim))); }  // R
+  int window_of(int layer) const { return layer % window_every == 0 ? window : 0; }
 };
 
 // Fills in what was left open and checks everything; throws std::invalid_argument with one line that says
@@ -119,6 +134,7 @@ Config resolve(Config config);
 // The matrices of a model, as far as their initialisation differs.
 enum class Role { qk, v, o, ffn_in, ffn_out, embedding };
 Start weight_start(const Config& config, Role role, int out, int in);
+bool has_bias(const Config& config, Role role);
 
 // A preset is a row of a table: a family's wiring, and under each size name its numbers.
 struct Preset {

@@ -120,6 +120,63 @@ def position_cases(out):
         case.close()
 
 
+def wiring_cases(out):
+    """Partial RoPE, sinusoids, ALiBi's slopes."""
+    B, T, H, D, fraction = 2, 9, 2, 10, 0.4
+    case = Case(out, "wiring", "rope", B=B, T=T, H=H, D=D, theta=500.0, fraction=fraction)
+    x, dy = case.normal("x", B, T, H, D), case.normal("dy", B, T, H, D)
+    y = position.rope(x, 500.0, fraction=fraction)
+    same(y, torch.cat([position.rope(x[..., :4], 500.0), x[..., 4:]], -1))
+    case.expect(y=y)
+    case.gradient("dx", gradients(y, dy, x)[0])
+    case.close()
+
+    T, C = 70, 9
+    case = Case(out, "wiring", "sinusoids", T=T, C=C)
+    weight = position.sinusoids(T, C)
+    angle = torch.outer(torch.arange(T).double(), 1e4 ** (-torch.arange(0, C, 2).double() / C))
+    same(weight[:, 0::2], torch.polar(torch.ones_like(angle), angle).imag)
+    same(weight[:, 1::2], torch.polar(torch.ones_like(angle), angle).real[:, : C // 2])
+    case.expect(weight=weight)
+    case.close()
+
+    case = Case(out, "wiring", "slopes", most=20)
+    slopes = [torch.tensor(position.alibi_slopes(n), dtype=torch.float64) for n in range(1, 21)]
+    same(slopes[7], 0.5 ** torch.arange(1, 9))  # "for 8 heads, the geometric sequence 1/2^1, 1/2^2, ..., 1/2^8"
+    case.expect(slopes=torch.cat(slopes))
+    case.close()
+
+
+def scores_cases(out):
+    """Attention with all that may be done to its scores, alone and together."""
+    for name, T, H, KV, D, cap, window, alibi, scale in [
+        ("scale", 9, 2, 2, 6, 0, 0, False, 0.75),
+        ("cap", 33, 2, 1, 6, 2, 0, False, 0.5),
+        ("alibi", 70, 3, 3, 4, 0, 0, True, 0.5),
+        ("window", 150, 2, 1, 4, 0, 70, False, 0.5),
+        ("all", 90, 3, 1, 4, 1.5, 5, True, 0.75),
+    ]:
+        case = Case(out, "scores", name, T=T, H=H, KV=KV, D=D, cap=cap, window=window, alibi=int(alibi), scale=scale)
+        qkv = case.normal("qkv", 1, T, (H + 2 * KV) * D, deviation=1.5)
+        dout = case.normal("dout", 1, T, H * D)
+        slopes = position.alibi_slopes(H) if alibi else None
+        y = attention.forward_qkv(qkv, H, KV, D, scale=scale, cap=cap, window=window, slopes=slopes)
+        q, k, v = (u.unflatten(-1, (-1, D)).transpose(1, 2) for u in qkv.split([H * D, KV * D, KV * D], -1))
+        bias = torch.full((H, T, T), -math.inf, dtype=torch.float64)  # key by key
+        for t in range(T):
+            for j in range(max(0, t + 1 - window) if window else 0, t + 1):
+                bias[:, t, j] = torch.tensor(slopes or [0.0] * H, dtype=torch.float64) * (j - t)
+        if cap:  # PyTorch's function has none
+            capped = cap * torch.tanh(scale / cap * q @ k.repeat_interleave(H // KV, 1).transpose(2, 3))
+            theirs = (capped + bias).softmax(-1) @ v.repeat_interleave(H // KV, 1)
+        else:
+            theirs = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=scale, enable_gqa=True)
+        same(y, theirs.transpose(1, 2).flatten(2))
+        case.expect(out=y)
+        case.gradient("dqkv", gradients(y, dout, qkv)[0])
+        case.close()
+
+
 def norm_cases(out):
     for name, kind, has_bias, N, C, mean, deviation, eps in [
         ("layernorm-bias-5x33", "layernorm", True, 5, 33, 0, 1, 1e-5),
@@ -310,6 +367,12 @@ LLAMA = {
 }  # fmt: skip
 SMALL = GPT | {"layers": 2, "channels": 12, "head-dim": 3, "hidden": 23, "vocab-size": 19}
 
+TINY = {
+    "placement": "pre", "layers": 2, "heads": 4, "kv-heads": 4, "head-dim": 4, "channels": 12, "hidden": 16,
+    "vocab-size": 11, "context": 8, "position": "rope", "activation": "gelu-tanh", "bias": True, "tied": False,
+}  # fmt: skip
+LLAMA_LIKE = {"norm": "rmsnorm", "norm-bias": False, "bias": False}
+
 MODELS = {
     f"{placement}-{kind}-{wiring}": options
     | {"placement": placement, "norm": kind, "norm-bias": wiring == "gpt" and kind == "layernorm"}
@@ -328,7 +391,22 @@ MODELS = {
     | {"position": "rope", "activation": "swiglu", "heads": 3, "kv-heads": 1, "head-dim": 6, "tied": False},
     "deepnorm-final-norm": SMALL | {"placement": "deepnorm", "final-norm": True, "tied": False},
     "pre-ignored-targets": SMALL | {"placement": "pre"},
-}
+} | {
+    f"wired-{name}": TINY | options
+    for name, options in {
+        "sinusoidal": {"position": "sinusoidal", "activation": "silu", "embedding-scale": 3.5, "tied": True},
+        "gpt-neox": {"activation": "gelu", "rope-fraction": 0.5, "hidden": 19},
+        "bloom": {"position": "alibi", "heads": 3, "kv-heads": 3, "embedding-norm": True, "tied": True},
+        "mistral": LLAMA_LIKE | {"activation": "geglu", "window": 3, "kv-heads": 1},
+        "qwen2": LLAMA_LIKE | {"activation": "swiglu", "qkv-bias": True, "kv-heads": 2},
+        "phi-2": {"rope-fraction": 0.5, "head-bias": True},
+        "gemma2": LLAMA_LIKE | {"activation": "geglu-tanh", "placement": "sandwich", "kv-heads": 2, "tied": True}
+        | {"window": 3, "window-every": 2, "attention-cap": 2.0, "attention-scale": 0.75}
+        | {"embedding-scale": 3.5, "logit-cap": 1.5},
+        "all-of-attention": {"position": "alibi", "window": 4, "attention-cap": 1.5, "attention-scale": 0.5}
+        | {"qkv-bias": False, "head-bias": True, "logit-cap": 2.0, "tied": True},
+    }.items()
+}  # fmt: skip
 ADAM = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight-decay": 0.1, "clip": 1.0}
 ZERO_REASON = (
     "without RoPE a key bias adds the same number q.b to every score of a query, which softmax does not see"
@@ -370,8 +448,9 @@ def ten_steps(c, values, tokens, dtype=torch.float64):
 
 
 def model_cases(out):
-    B, T, worst, faintest = 3, 13, 0.0, (math.inf, "")
+    B, worst, faintest = 3, 0.0, (math.inf, "")
     for name, options in MODELS.items():
+        T = 7 if name.startswith("wired") else 13
         case = Case(out, "model", name)
         defaults = {"norm": "layernorm", "norm-eps": 1e-5, "norm-bias": True, "embedding-norm": False}
         final = {"final-norm": residual.PLACEMENTS[options["placement"]].final_norm}
@@ -386,7 +465,7 @@ def model_cases(out):
         losses, norms, grads, terms = ten_steps(c, values, tokens)
 
         # Which gradients are zero in exact arithmetic: by rule, and found to be exactly those.
-        zero = [n for n in values if n.endswith(".k.bias") and c.position != "rope"]
+        zero = [n for n in values if n.endswith(".k.bias") and c.position != "rope" and not c.attention_cap]
         for n, g in grads.items():
             size = (g.norm() / terms[n].norm()).item()
             assert terms[n].shape == g.shape and (g.abs() <= terms[n] * (1 + 1e-12) + 1e-300).all(), (name, n)
@@ -419,7 +498,8 @@ def model_cases(out):
 def diagnostics_cases(out):
     """What is seen inside some of these models in their first step. A gradient that is zero has no row."""
     names = [f"{placement}-layernorm-gpt" for placement in residual.PLACEMENTS]
-    for name in names + ["sandwich-rmsnorm-llama", "post-relu-no-position-embedding-norm"]:
+    names += ["sandwich-rmsnorm-llama", "post-relu-no-position-embedding-norm"]
+    for name in names + ["wired-gemma2", "wired-all-of-attention"]:
         file = out / "model" / name
         about = json.loads(Path(f"{file}.json").read_text())
         c = Config.from_options(about["config"])
@@ -444,7 +524,8 @@ def diagnostics_cases(out):
 WRITERS = {
     "embedding": embedding_cases, "position": position_cases, "norm": norm_cases, "linear": linear_cases,
     "linear_bf16": linear_bf16_cases,
-    "attention": attention_cases, "activation": activation_cases, "cross_entropy": cross_entropy_cases,
+    "attention": attention_cases, "wiring": wiring_cases, "scores": scores_cases, "activation": activation_cases,
+    "cross_entropy": cross_entropy_cases,
     "optimizer": optimizer_cases, "model": model_cases, "diagnostics": diagnostics_cases,
 }  # fmt: skip
 

@@ -24,6 +24,12 @@ inline Config config_of(const json& j) {
   c.position = value_of(kPositions, "position", std::string(j["position"]));
   c.activation = value_of(kActivations, "activation", std::string(j["activation"]));
   c.bias = j["bias"], c.tied = j["tied"];
+  c.rope_fraction = j.value("rope-fraction", 1.f);
+  c.window = j.value("window", 0), c.window_every = j.value("window-every", 1);
+  c.attention_cap = j.value("attention-cap", 0.f), c.logit_cap = j.value("logit-cap", 0.f);
+  if (j.contains("attention-scale")) c.attention_scale = double(j["attention-scale"]);
+  if (j.contains("qkv-bias")) c.qkv_bias = bool(j["qkv-bias"]);
+  c.head_bias = j.value("head-bias", false), c.embedding_scale = j.value("embedding-scale", 1.f);
   return c;
 }
 

@@ -3,6 +3,7 @@
 // what is shown is that forward and backward apply them, and in the right places.
 
 #include "textbook.hpp"
+#include "wirings.hpp"
 
 namespace {
 
@@ -20,7 +21,7 @@ struct TextbookModel {
   const int B, T;
   const Dropout dropout;
   const int N = B * T, C = config.channels, H = config.n_head, KV = config.kv_heads, D = config.head_dim,
-            F = config.hidden, V = config.vocab_size;
+            F = config.hidden, V = config.vocab_size, R = config.rope_dims();
   Doubles weights = widen({model.weights.get(), model.floats}), gradients = Doubles(model.floats),
           logits = {};
 
@@ -43,6 +44,12 @@ struct TextbookModel {
     textbook::linear_backward(dx, g(w.weight), g(w.bias), dy, x, p(w.weight), N, I, O);
   }
 
+  textbook::Scoring scoring(int layer) const {
+    textbook::Scoring s{*config.attention_scale, config.attention_cap, size_t(config.window_of(layer))};
+    for (int h = 0; config.position == Position::alibi && h < H; ++h) s.slopes.push_back(model.slopes[h]);
+    return s;
+  }
+
   struct Attention {
     TextbookModel& m;
     const Block& block;
@@ -57,10 +64,10 @@ struct TextbookModel {
     void forward(double* f, const double* u) {
       m.linear(qkv, u, block.qkv, m.C, width());
       if (m.config.position == Position::rope)
-        textbook::rope_forward(qkv.data(), m.config.rope_theta, 0, m.B, m.T, m.H + m.KV, m.D, width());
+        textbook::rope_forward(qkv.data(), m.config.rope_theta, 0, m.B, m.T, m.H + m.KV, m.D, m.R, width());
       P.resize(m.B * m.H * m.T * m.T), mixed.resize(m.N * m.H * m.D);
       textbook::attention_forward(mixed.data(), P.data(), qkv.data(), masks().data(), m.B, m.T, m.H, m.KV,
-                                  m.D);
+                                  m.D, m.scoring(layer));
       textbook::linear_forward(f, mixed.data(), m.p(block.o.weight), m.p(block.o.bias), m.N, m.H * m.D, m.C);
       textbook::dropout_forward(f, out_mask().data(), m.N * m.C);
     }
@@ -69,9 +76,9 @@ struct TextbookModel {
       textbook::dropout_backward(df, out_mask().data(), m.N * m.C);
       m.linear_backward(dmixed.data(), df, mixed.data(), block.o, m.H * m.D, m.C);
       textbook::attention_backward(dqkv.data(), dmixed.data(), P.data(), qkv.data(), masks().data(), m.B, m.T,
-                                   m.H, m.KV, m.D);
+                                   m.H, m.KV, m.D, m.scoring(layer));
       if (m.config.position == Position::rope)
-        textbook::rope_backward(dqkv.data(), m.config.rope_theta, m.B, m.T, m.H + m.KV, m.D, width());
+        textbook::rope_backward(dqkv.data(), m.config.rope_theta, m.B, m.T, m.H + m.KV, m.D, m.R, width());
       m.linear_backward(du, dqkv.data(), u, block.qkv, m.C, width());
     }
   };
@@ -114,8 +121,10 @@ struct TextbookModel {
     Doubles embedded(N * C), x(N * C), y(N * C), losses(N);
     const Doubles mask = multipliers(dropout, 0, DropoutSite::embedding, B, T, C);
     textbook::NormSaved<double> embedding_saved, final_saved;
-    textbook::embedding_forward(embedded.data(), batch.tokens, p(t.token), N, C);
+    textbook::embedding_forward(embedded.data(), batch.tokens, p(t.token), N, C, config.embedding_scale);
     if (t.position) textbook::learned_position_forward(embedded.data(), p(t.position), 0, B, T, C);
+    if (config.position == Position::sinusoidal)
+      textbook::sinusoidal_position_forward(embedded.data(), 0, B, T, C);
     textbook::norm_forward(x.data(), embedding_saved, embedded.data(), norm(t.embedding_norm, weights), N, C);
     textbook::dropout_forward(x.data(), mask.data(), N * C);
     std::vector<Layer> layers;
@@ -131,12 +140,16 @@ struct TextbookModel {
     }
     const Doubles& last = layers.back().y;
     textbook::norm_forward(y.data(), final_saved, last.data(), norm(t.final_norm, weights), N, C);
-    const Linear head{t.head ? t.head : t.token, nullptr};
+    const Linear head{t.head ? t.head : t.token, t.head_bias};
     linear(logits, y.data(), head, C, V);
+    const Doubles uncapped = logits;
+    if (config.logit_cap > 0) textbook::soft_cap_forward(logits.data(), uncapped.data(), config.logit_cap, N * V);
     textbook::cross_entropy_forward(losses.data(), logits.data(), batch.targets, N, V);
 
     Doubles dlogits(N * V), d(N * C), dy(N * C);
     textbook::cross_entropy_backward(dlogits.data(), logits.data(), batch.targets, scale, N, V);
+    if (config.logit_cap > 0)
+      textbook::soft_cap_backward(dlogits.data(), dlogits.data(), uncapped.data(), config.logit_cap, N * V);
     linear_backward(dy.data(), dlogits.data(), y.data(), head, C, V);
     textbook::norm_backward(d.data(), norm(t.final_norm, gradients), dy.data(), last.data(), final_saved,
                             norm(t.final_norm, weights), N, C);
@@ -154,7 +167,7 @@ struct TextbookModel {
     textbook::norm_backward(dy.data(), norm(t.embedding_norm, gradients), d.data(), embedded.data(),
                             embedding_saved, norm(t.embedding_norm, weights), N, C);
     if (t.position) textbook::learned_position_backward(g(t.position), dy.data(), B, T, C);
-    textbook::embedding_backward(g(t.token), batch.tokens, dy.data(), N, C);
+    textbook::embedding_backward(g(t.token), batch.tokens, dy.data(), N, C, config.embedding_scale);
     double sum = 0;
     for (const double loss : losses) sum += loss;
     return sum;
@@ -171,9 +184,11 @@ void randomise(Model& model) {
   }
 }
 
+void compare_models(Config config, std::string name, float dropout_p);
+
 void compare_models(const std::string& placement, NormKind kind, bool llama, float dropout_p) {
   Config config;
-  config.placement = placement, config.norm = kind, config.dropout = dropout_p;
+  config.placement = placement, config.norm = kind;
   config.n_layer = 2, config.n_head = 4, config.channels = 12, config.head_dim = 6, config.context = 11;
   config.vocab_size = 13;
   config.position = llama ? Position::rope : Position::learned;
@@ -181,10 +196,14 @@ void compare_models(const std::string& placement, NormKind kind, bool llama, flo
   config.bias = config.tied = !llama;
   config.kv_heads = llama ? 2 : 4;
   config.embedding_norm = llama;
+  compare_models(config, placement + " " + name_of(kNormKinds, kind) + (llama ? " llama" : " gpt2"), dropout_p);
+}
+
+void compare_models(Config config, std::string name, float dropout_p) {
+  config.dropout = dropout_p;
   Model model(config);
   randomise(model);
-  const std::string name = "model vs textbook/" + placement + " " + name_of(kNormKinds, kind) +
-                           (llama ? " llama" : " gpt2") + (dropout_p > 0 ? " dropout/" : "/");
+  name = "model vs textbook/" + name + (dropout_p > 0 ? " dropout/" : "/");
 
   const int B = 3, T = 9;
   const Dropout dropout{dropout_p, 3, 4, 5};
@@ -199,8 +218,9 @@ void compare_models(const std::string& placement, NormKind kind, bool llama, flo
   const double loss = model_loss_and_gradients(model, activations, batch, scale, dropout);
   check_error(name + "loss", std::fabs(loss / want - 1), kTolerance);
   for (const TensorSpec& spec : model.table) {
-    // Without RoPE a key bias adds the same to all scores of a row: its gradient is zero but for rounding.
-    if (spec.name.ends_with("attention.k.bias") && !llama) continue;
+    // Without RoPE or a cap a key bias adds the same to all scores of a row: its gradient is zero but for rounding.
+    const bool moved = config.position == Position::rope || config.attention_cap > 0;
+    if (spec.name.ends_with("attention.k.bias") && !moved) continue;
     check_close(name + spec.name, {model.gradients.get() + spec.offset, spec.size()},
                 {&textbook.gradients[spec.offset], spec.size()}, kModelTolerance);
   }
@@ -227,4 +247,9 @@ TEST_CASE("the model agrees with the textbook, every placement, with and without
     for (const NormKind kind : {NormKind::layernorm, NormKind::rmsnorm})
       for (const bool llama : {false, true})
         for (const float dropout : {0.f, .2f}) compare_models(row.name, kind, llama, dropout);
+}
+
+TEST_CASE("the model agrees with the textbook, however it is wired", "[model][textbook]") {
+  for (const auto& [name, change] : wirings())
+    for (const float dropout : {0.f, .2f}) compare_models(wired(change), name, dropout);
 }
