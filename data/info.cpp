@@ -29,9 +29,9 @@ std::string attention_text(const Config& c) {
   if (c.kv_heads != c.n_head) text += " on " + std::to_string(c.kv_heads) + " of keys and values";
   text += ", causal";
   if (c.window > 0) text += ", window " + std::to_string(c.window);
-  if (c.window > 0 && c.window_every > 1) text += format(" in one layer of %d", c.window_every);
+  if (c.window > 0 && c.window_every > 1) text += " in one layer of " + std::to_string(c.window_every);
   if (c.position == Position::rope) text += ", RoPE";
-  if (c.position == Position::rope && c.rope_fraction < 1) text += format(" on %d of each head", c.rope_dims());
+  if (c.position == Position::rope && c.rope_fraction < 1) text += " on " + std::to_string(c.rope_dims()) + " of each head";
   if (c.position == Position::alibi) text += ", ALiBi";
   if (c.attention_cap > 0) text += format(", scores capped at %g", static_cast<double>(c.attention_cap));
   return text;

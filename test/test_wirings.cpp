@@ -6,6 +6,7 @@
 #include "layers/diagnostics.hpp"
 #include "layers/generate.hpp"
 #include "layers/position.hpp"
+#include "program.hpp"
 #include "reference.hpp"
 #include "wirings.hpp"
 
@@ -203,4 +204,30 @@ TEST_CASE("wirings that make no sense are refused, with what to do", "[config]")
   says("embedding-scale", [](Config& c) { c.embedding_scale = 0; });
   says("logit-cap", [](Config& c) { c.logit_cap = NAN; });
   says("rope-fraction", [](Config& c) { c.rope_fraction = 1.5f; });
+}
+
+TEST_CASE("a wiring is written down, drawn, resumed to the same bits and sampled from", "[program]") {
+  const Folder f;
+  REQUIRE(f.run("corpus --bytes 60k --out s.txt").status == 0);
+  const std::string words =
+      "train --data s.txt --eval-every 0 --layers 2 --heads 2 --channels 32 --context 40 --batch 2 --schedule constant "
+      "--quiet --position rope --rope-fraction 0.25 --window 9 --window-every 2 --attention-cap 20 --attention-scale 0.3 "
+      "--activation geglu-tanh --no-bias --qkv-bias --head-bias --embedding-scale 4 --logit-cap 30 ";
+  REQUIRE(f.run(words + "--steps 6 --out whole").status == 0);
+  REQUIRE(f.run(words + "--steps 3 --out broken").status == 0);
+  const Outcome refused = f.run("train --out broken --resume --steps 6 --window 8");
+  CHECK(refused.err.find("--window is 9 there and 8 here") != std::string::npos);
+  REQUIRE(f.run("train --out broken --resume --steps 6 --quiet").status == 0);
+  CHECK(losses_in(f.read("whole/metrics.csv")) == losses_in(f.read("broken/metrics.csv")));
+  const std::string told = f.run("info whole").out;
+  for (const char* line :
+       {"the token embedding again, with a bias, logits capped at 30", "causal, window 9 in one layer of 2, RoPE on 4 of",
+        "scores capped at 20", "32 → 96 → 32, geglu-tanh", "of the token times 4\n", "block.0.attention.q.bias"})
+    CHECK(told.find(line) != std::string::npos);
+  CHECK(told.find("attention.o.bias") == std::string::npos);
+  CHECK(f.run("sample whole --length 60 --prompt The").status == 0);
+  const Outcome wrong = f.run("train --data s.txt --position rope --rope-fraction 0.3 --out wrong");
+  CHECK(wrong.status == 1);
+  CHECK(wrong.err.find("--rope-fraction 0.3 of 32 numbers in a head is 9.6: choose a fraction") != std::string::npos);
+  CHECK_FALSE(f.has("wrong"));
 }
