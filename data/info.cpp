@@ -58,7 +58,27 @@ std::string attention_text(const Config& c) {
   if (c.kv_heads != c.n_head) text += " on " + std::to_string(c.kv_heads) + " of keys and values";
   if (c.qk_norm != QkNormKind::none)
     text += c.qk_norm == QkNormKind::head ? ", norm of each head's q and k" : ", norm of q and of k";
-  return text + ", causal" + (c.position == Position::rope ? ", RoPE" : "");
+  text += ", causal";
+  if (c.window > 0) text += ", window " + std::to_string(c.window);
+  if (c.window > 0 && c.window_every > 1) text += " in one layer of " + std::to_string(c.window_every);
+  if (c.position == Position::rope) text += ", RoPE";
+  if (c.position == Position::rope && c.rope_fraction < 1) text += " on " + std::to_string(c.rope_dims()) + " of each head";
+  if (c.position == Position::alibi) text += ", ALiBi";
+  if (c.attention_cap > 0) text += format(", scores capped at %g", static_cast<double>(c.attention_cap));
+  return text;
+}
+
+std::string head_text(const Config& c) {
+  std::string text = c.tied ? "the token embedding again" : "a matrix of its own";
+  if (c.head_bias) text += ", with a bias";
+  return text + (c.logit_cap > 0 ? format(", logits capped at %g", static_cast<double>(c.logit_cap)) : "");
+}
+
+std::string embedding_text(const Config& c) {
+  std::string text = "of the token";
+  if (c.embedding_scale != 1) text += format(" times %.4g", static_cast<double>(c.embedding_scale));
+  if (c.position == Position::sinusoidal) text += " plus the sinusoids of its position";
+  return text + (c.position == Position::learned ? " plus that of its position" : "");
 }
 
 std::string ffn_text(const Config& c) {
@@ -165,13 +185,12 @@ std::string draw_model(const Config& open) {
   const std::vector<Stack> stacks = stacks_of(c);
   const std::string norm = "       [ " + norm_name(c) + " ]\n";
   std::string s = "       logits over " + std::to_string(c.vocab_size) + " tokens\n       │\n";
-  s += std::string("       [ head ]   ") + (c.tied ? "the token embedding again" : "a matrix of its own") + "\n";
+  s += "       [ head ]   " + head_text(c) + "\n";
   if (*c.final_norm) s += norm;
   for (auto stack = stacks.rbegin(); stack != stacks.rend(); ++stack) s += draw_stack(c, *stack);
   s += "       │\n";
   if (c.embedding_norm) s += norm;
-  s += std::string("       [ embedding ]   of the token") +
-       (c.position == Position::learned ? " plus that of its position" : "") + "\n       │\n";
+  s += "       [ embedding ]   " + embedding_text(c) + "\n       │\n";
   s += "       up to " + std::to_string(c.context) + " tokens\n\n";
   for (const Stack& stack : stacks) s += formulas(c, stack, stacks.size() == 1 ? "" : " of " + name_of_stack(stack, c));
   return s;

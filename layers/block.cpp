@@ -43,10 +43,15 @@ namespace {
 int raised_width(const Config& config) { return config.gated() ? 2 * config.hidden : config.hidden; }
 
 AttentionShape attention_shape(const BlockContext& c) {
-  return {c.B, c.T, c.config.n_head, c.config.kv_heads, c.config.head_dim};
+  return attention_shape(c.config, c.layer, c.slopes, c.B, c.T);
 }
 
 }  // namespace
+
+AttentionShape attention_shape(const Config& config, int layer, const float* slopes, int B, int T) {
+  return {B, T, config.n_head, config.kv_heads, config.head_dim, static_cast<float>(*config.attention_scale),
+          config.attention_cap, config.window_of(layer), slopes};
+}
 
 BlockSaved declare_block_saved(Layout& layout, const Config& config, int layer, int B, int T) {
   const std::string name = "block." + std::to_string(layer);

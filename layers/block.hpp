@@ -64,8 +64,12 @@ struct BlockContext {
   Dropout dropout;
   int layer = 0;
   Cache cache;
-  bool training = false;  // see norm_forward
+  const float* slopes = nullptr;  // (H) of ALiBi, where that is how positions are told
+  bool training = false;          // see norm_forward
 };
+
+// What attention does in a layer.
+AttentionShape attention_shape(const Config& config, int layer, const float* slopes, int B, int T);
 
 void block_forward(const BlockSaved& saved, const BlockScratch& scratch, const float* x, const Block& p,
                    const BlockContext& context);

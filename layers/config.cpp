@@ -117,6 +117,10 @@ Start weight_start(const Config& config, Role role, int out, int in) {
   return {0, static_cast<float>(deviation)};
 }
 
+bool has_bias(const Config& config, Role role) {
+  return role == Role::qk || role == Role::v ? *config.qkv_bias : config.bias;
+}
+
 // ---- presets ---------------------------------------------------------------------------------------------
 
 const std::vector<Preset>& presets() {
@@ -222,6 +226,12 @@ Config resolve(Config c) {
   in_range("dyt-alpha", c.dyt_alpha, 0, 1e3);
   in_range("dropout", c.dropout, 0, .99);
   in_range("rope-theta", c.rope_theta, 1, 1e12);
+  in_range("rope-fraction", c.rope_fraction, 0, 1);
+  in_range("window", c.window, 0, 1 << 22);
+  in_range("window-every", c.window_every, 1, 10000);
+  in_range("attention-cap", c.attention_cap, 0, 1e6);
+  in_range("embedding-scale", c.embedding_scale, 1e-6, 1e6);
+  in_range("logit-cap", c.logit_cap, 0, 1e6);
 
   if (c.kv_heads == 0) c.kv_heads = c.n_head;
   require(c.kv_heads > 0 && c.n_head % c.kv_heads == 0,
@@ -233,16 +243,24 @@ Config resolve(Config c) {
                                             ": choose heads that do, or set --head-dim");
     c.head_dim = c.channels / c.n_head;
   }
-  require(c.position != Position::rope || c.head_dim % 2 == 0,
+  require(c.position != Position::rope || c.rope_fraction < 1 || c.head_dim % 2 == 0,
           "--position rope rotates pairs and needs an even head dimension, not " + std::to_string(c.head_dim));
+  const double turned = static_cast<double>(c.rope_fraction) * c.head_dim;
+  require(c.position != Position::rope ||
+              (c.rope_dims() >= 2 && c.rope_dims() % 2 == 0 && std::abs(turned - c.rope_dims()) < 1e-3),
+          "--rope-fraction " + number(c.rope_fraction) + " of " + std::to_string(c.head_dim) +
+              " numbers in a head is " + number(turned) + ": choose a fraction that makes it 2, 4, 6, ...");
   if (c.hidden == 0) c.hidden = c.gated() ? (8 * c.channels / 3 + 31) / 32 * 32 : 4 * c.channels;
 
   require(c.block == BlockForm::sequential || fits_parallel(placement),
           std::string("--block ") + name_of(kBlockForms, c.block) + " needs a placement with a norm before each " +
               "branch and none behind the sum, not " + c.placement + ": choose " + names_where(fits_parallel) +
               ", or --block sequential");
-
   for (const Contradiction& row : kContradictions) require(!row.holds(c), row.message);
+
+  if (!c.attention_scale) c.attention_scale = 1 / std::sqrt(static_cast<float>(c.head_dim));  // as attention.hpp
+  in_range("attention-scale", *c.attention_scale, 1e-6, 1e3);
+  if (!c.qkv_bias) c.qkv_bias = c.bias;
   if (!c.norm_bias) c.norm_bias = norm_row(c.norm).bias && c.bias;
   if (!c.final_norm) c.final_norm = placement.final_norm;
   const InitRow& row = init_row(c);

@@ -4,6 +4,7 @@
 // A user's Config may leave things open (0, or an empty optional: "as the placement says", "as the other
 // sizes imply"). resolve() closes them and checks the whole; the layers only ever see a resolved Config.
 
+#include <cmath>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -14,8 +15,8 @@
 #include "tensors.hpp"
 
 enum class NormKind { layernorm, rmsnorm, scalenorm, batchnorm, dyt, derf };
-enum class Position { learned, rope, none };
-enum class Activation { gelu, gelu_tanh, relu, swiglu };
+enum class Position { learned, sinusoidal, rope, alibi, none };
+enum class Activation { gelu, gelu_tanh, relu, silu, geglu, geglu_tanh, swiglu };
 enum class InitChoice { placement, gpt2, xavier };
 enum class LearnedGain { none, channel, block };  // on the output of a branch: one a channel, one a block
 
@@ -31,11 +32,17 @@ struct Named {
 inline constexpr Named<NormKind> kNormKinds[] = {
     {NormKind::layernorm, "layernorm"}, {NormKind::rmsnorm, "rmsnorm"}, {NormKind::scalenorm, "scalenorm"},
     {NormKind::batchnorm, "batchnorm"}, {NormKind::dyt, "dyt"},         {NormKind::derf, "derf"}};
-inline constexpr Named<Position> kPositions[] = {
-    {Position::learned, "learned"}, {Position::rope, "rope"}, {Position::none, "none"}};
+inline constexpr Named<Position> kPositions[] = {{Position::learned, "learned"},
+                                                  {Position::sinusoidal, "sinusoidal"},
+                                                  {Position::rope, "rope"},
+                                                  {Position::alibi, "alibi"},
+                                                  {Position::none, "none"}};
 inline constexpr Named<Activation> kActivations[] = {{Activation::gelu, "gelu"},
                                                      {Activation::gelu_tanh, "gelu-tanh"},
                                                      {Activation::relu, "relu"},
+                                                     {Activation::silu, "silu"},
+                                                     {Activation::geglu, "geglu"},
+                                                     {Activation::geglu_tanh, "geglu-tanh"},
                                                      {Activation::swiglu, "swiglu"}};
 inline constexpr Named<Matmul> kMatmuls[] = {{Matmul::fp32, "fp32"}, {Matmul::bf16, "bf16"}};
 inline constexpr Named<InitChoice> kInitChoices[] = {
@@ -51,6 +58,11 @@ const char* name_of(const Named<E> (&names)[N], E value) {
   for (const auto& entry : names)
     if (entry.value == value) return entry.name;
   return "?";
+}
+
+// y = f(gate)·up: the feed-forward layer has two matrices at its entry.
+constexpr bool is_gated(Activation kind) {
+  return kind == Activation::geglu || kind == Activation::geglu_tanh || kind == Activation::swiglu;
 }
 
 // How the weights of a model are born. A weight matrix (out, in) gets N(0, s²) with
@@ -102,15 +114,24 @@ struct Config {
   int kv_heads = 0;    // heads of k and v (GQA); 0: as many as heads
   int head_dim = 0;    // D; 0: channels / heads
   int channels = 128;  // C
-  int hidden = 0;      // F; 0: 4·C, or for SwiGLU 8/3·C rounded up to a multiple of 32
+  int hidden = 0;      // F; 0: 4·C, or where gated 8/3·C rounded up to a multiple of 32
   int context = 256;   // longest sequence T
   int vocab_size = 0;  // V
 
   Position position = Position::learned;
   float rope_theta = 10000;
+  float rope_fraction = 1;                // share of each head that RoPE turns, from its start
+  int window = 0;                         // keys that a query sees, itself among them; 0: all
+  int window_every = 1;                   // layers 0, n, 2n, ... have the window, the others see all
+  float attention_cap = 0;                // scores become c·tanh(S/c); 0: they stay
+  std::optional<double> attention_scale;  // factor on q·k; open: D^-½
   Activation activation = Activation::gelu_tanh;
   bool bias = true;
+  std::optional<bool> qkv_bias;  // of q, k and v; open: as `bias`
+  bool head_bias = false;
   bool tied = true;
+  float embedding_scale = 1;  // factor on the token embedding (Gemma: √C); positions are added behind it
+  float logit_cap = 0;        // logits become c·tanh(l/c); 0: they stay
   float dropout = 0;
   Matmul matmul = Matmul::fp32;  // of linear layers and classifier; all else is float
   bool recompute = false;        // keep the input of each block only, and run it again before its backward
@@ -123,8 +144,10 @@ struct Config {
   double mix_fraction = .25;               // of the blocks that are Post-LN under mix-ln
   std::optional<double> layer_scale_init;  // of LayerScale's gains; open: by depth
 
-  bool gated() const { return activation == Activation::swiglu; }
+  bool gated() const { return is_gated(activation); }
   int qkv_width() const { return (n_head + 2 * kv_heads) * head_dim; }
+  int rope_dims() const { return static_cast<int>(std::lround(rope_fraction * static_cast<float>(head_dim))); }  // R
+  int window_of(int layer) const { return layer % window_every == 0 ? window : 0; }
 };
 
 // The row that the branches of block `layer` follow.
@@ -137,6 +160,7 @@ Config resolve(Config config);
 // The matrices of a model, as far as their initialisation differs.
 enum class Role { qk, v, o, ffn_in, ffn_out, embedding };
 Start weight_start(const Config& config, Role role, int out, int in);
+bool has_bias(const Config& config, Role role);
 
 // A preset is a row of a table: a family's wiring, and under each size name its numbers.
 struct Preset {

@@ -5,6 +5,7 @@
 #include "cross_entropy.hpp"
 #include "gemm.hpp"
 #include "parallel.hpp"
+#include "scores.hpp"
 #include "simd.hpp"
 
 using simd::all;
@@ -120,39 +121,40 @@ namespace {
 constexpr int kTile = 64;  // queries and keys in a tile of the scores
 
 struct HeadSums {
-  double entropy = 0;  // sum over its rows
+  double entropy = 0;  // sum over its rows of two keys and more
   float top = -INFINITY;
 };
 
-// −Σ P log P over `seen` scores of a row, P = exp(scale·s − lse).
-double entropy_of(const float* s, float scale, float lse, int seen) {
+// −Σ P log P over n keys of a row, P = exp(S − lse).
+double entropy_of(const float* row, const Scores& scores, float lse, int n) {
   Vec sum = {};
-  sweep(seen, [&](int j, int lanes) {
-    const Vec log_p = simd::max(all(-104.f), load(s + j, lanes, -INFINITY) * scale - lse);  // below, P is 0 in float
+  scores.each(row, lse, n, [&](int, int, Vec s) {
+    const Vec log_p = simd::max(all(-104.f), s);  // below, P is 0 in float
     sum -= simd::exp(log_p) * log_p;
   });
   return simd::sum(sum);
 }
 
-float largest(const float* s, int n) {
-  Vec top = all(s[0]);
-  sweep(n, [&](int j, int lanes) { top = simd::max(load(s + j, lanes, s[0]), top); });
-  return simd::max(top);
-}
+int keys_of(int at, int window) { return window > 0 ? std::min(at + 1, window) : at + 1; }
 
 // One head of one sequence: rows of q and k `stride` apart, lse (T).
-HeadSums head_sums(const float* q, const float* k, size_t stride, const float* lse, int T, int D) {
+HeadSums head_sums(const float* q, const float* k, size_t stride, const float* lse, const AttentionShape& shape, int h) {
   alignas(64) float s[kTile * kTile];
-  const float scale = 1 / std::sqrt(static_cast<float>(D));
+  const int T = shape.T, D = shape.head_dim, window = shape.window;
   HeadSums sums;
   for (int q0 = 0; q0 < T; q0 += kTile)
-    for (int k0 = 0; k0 <= q0; k0 += kTile) {
+    for (int k0 = first_tile(q0, window, kTile); k0 <= q0; k0 += kTile) {
       const int queries = std::min(kTile, T - q0), keys = std::min(kTile, T - k0);
       gemm_serial(s, kTile, {q + q0 * stride, stride, 1}, {k + k0 * stride, 1, stride}, queries, keys, D, false);
       for (int i = 0; i < queries; ++i) {
-        const int at = q0 + i, seen = std::min(keys, at - k0 + 1);
-        sums.top = std::max(sums.top, scale * largest(s + i * kTile, seen));
-        if (at > 0) sums.entropy += entropy_of(s + i * kTile, scale, lse[at], seen) / std::log(at + 1.0);
+        const int at = q0 + i, t = keys_of(at, window);
+        const Seen seen = keys_seen(at, k0, keys, window);
+        if (seen.count() == 0) continue;
+        float* row = s + i * kTile + seen.begin;
+        if (shape.cap > 0) soft_cap(row, nullptr, shape.scale, shape.cap, seen.count());
+        const Scores scores(shape, h, at - k0 - seen.begin);
+        sums.top = std::max(sums.top, scores.largest(row, seen.count()));
+        if (t > 1) sums.entropy += entropy_of(row, scores, lse[at], seen.count()) / std::log(t);
       }
     }
   return sums;
@@ -162,20 +164,21 @@ HeadSums head_sums(const float* q, const float* k, size_t stride, const float* l
 
 AttentionStatistics attention_statistics(const float* qkv, const float* lse, const AttentionShape& shape) {
   const int T = shape.T, H = shape.n_head, D = shape.head_dim, group = H / shape.kv_heads;
+  const int rows = shape.window == 1 ? 0 : T - 1;  // that see two keys or more
   const size_t stride = shape.qkv_width();
   std::vector<HeadSums> heads(static_cast<size_t>(shape.B) * H);
   parallel_tasks(shape.B * H, [&](int task) {
     const int b = task / H, h = task % H;
-    const float* rows = qkv + static_cast<size_t>(b) * T * stride;
-    const float *q = rows + h * D, *k = rows + (H + h / group) * D;
-    heads[task] = head_sums(q, k, stride, lse + static_cast<size_t>(task) * T, T, D);
+    const float* sequence = qkv + static_cast<size_t>(b) * T * stride;
+    const float *q = sequence + h * D, *k = sequence + (H + h / group) * D;
+    heads[task] = head_sums(q, k, stride, lse + static_cast<size_t>(task) * T, shape, h);
   });
   HeadSums total;
   for (const HeadSums& head : heads) {
     total.entropy += head.entropy;
     total.top = std::max(total.top, head.top);
   }
-  return {total.entropy / (static_cast<double>(heads.size()) * (T - 1)), static_cast<double>(total.top)};
+  return {total.entropy / (static_cast<double>(heads.size()) * rows), static_cast<double>(total.top)};
 }
 
 // ---- during the pass -------------------------------------------------------------------------------------
@@ -233,7 +236,7 @@ void PassStatistics::block(int layer, const float* x, const BlockSaved& saved, c
     qk_norm(layer, "attention.k_norm", saved.qk_norm.k, saved.qk_norm.k_norm, p.qk_norm.k, KV, N);
   }
   const AttentionStatistics attention =
-      attention_statistics(saved.qkv, saved.lse, {B, T, config.n_head, config.kv_heads, config.head_dim});
+      attention_statistics(saved.qkv, saved.lse, attention_shape(config, layer, model_.slopes.get(), B, T));
   add(rows, layer, "attention", "entropy", attention.entropy);
   add(rows, layer, "attention", "max_logit", attention.max_logit);
   const float* ffn_x = config.block == BlockForm::sequential ? saved.middle : x;

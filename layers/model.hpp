@@ -15,6 +15,7 @@ struct ModelTensors {
   std::vector<Block> blocks;
   Norm final_norm;            // only where the placement has one
   float* head = nullptr;      // (V,C), null where tied to `token`
+  float* head_bias = nullptr;  // (V), only where asked for
 };
 ModelTensors declare_model(Layout& layout, const Config& config);
 
@@ -25,6 +26,7 @@ struct Model {
   Buffer weights, gradients;
   ModelTensors p, g;
   RopeTable rope;
+  Buffer sinusoids, slopes;  // (context,C); (H) of ALiBi; one of the three at most, as Config::position says
 
   // Weights are zero until they are initialised or loaded. Without training there are no gradients.
   // Throws std::bad_alloc or std::overflow_error where the model cannot exist.

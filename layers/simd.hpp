@@ -153,6 +153,13 @@ inline float max(Vec v) {
   return fold<W>(v, [](Vec a, Vec b) { return max(a, b); });
 }
 
+// 0, 1, 2, ...
+template <int... lane>
+inline Vec counting(std::integer_sequence<int, lane...>) {
+  return Vec{static_cast<float>(lane)...};
+}
+inline Vec counting() { return counting(std::make_integer_sequence<int, W>()); }
+
 // ---- functions ---------------------------------------------------------------------------------------------
 
 // eˣ. With n = round(x / ln 2), eˣ = 2ⁿ eʳ, |r| ≤ ln 2 / 2; ln 2 is subtracted in two parts so that r is exact

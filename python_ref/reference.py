@@ -120,6 +120,63 @@ def position_cases(out):
         case.close()
 
 
+def wiring_cases(out):
+    """Partial RoPE, sinusoids, ALiBi's slopes."""
+    B, T, H, D, fraction = 2, 9, 2, 10, 0.4
+    case = Case(out, "wiring", "rope", B=B, T=T, H=H, D=D, theta=500.0, fraction=fraction)
+    x, dy = case.normal("x", B, T, H, D), case.normal("dy", B, T, H, D)
+    y = position.rope(x, 500.0, fraction=fraction)
+    same(y, torch.cat([position.rope(x[..., :4], 500.0), x[..., 4:]], -1))
+    case.expect(y=y)
+    case.gradient("dx", gradients(y, dy, x)[0])
+    case.close()
+
+    T, C = 70, 9
+    case = Case(out, "wiring", "sinusoids", T=T, C=C)
+    weight = position.sinusoids(T, C)
+    angle = torch.outer(torch.arange(T).double(), 1e4 ** (-torch.arange(0, C, 2).double() / C))
+    same(weight[:, 0::2], torch.polar(torch.ones_like(angle), angle).imag)
+    same(weight[:, 1::2], torch.polar(torch.ones_like(angle), angle).real[:, : C // 2])
+    case.expect(weight=weight)
+    case.close()
+
+    case = Case(out, "wiring", "slopes", most=20)
+    slopes = [torch.tensor(position.alibi_slopes(n), dtype=torch.float64) for n in range(1, 21)]
+    same(slopes[7], 0.5 ** torch.arange(1, 9))  # "for 8 heads, the geometric sequence 1/2^1, 1/2^2, ..., 1/2^8"
+    case.expect(slopes=torch.cat(slopes))
+    case.close()
+
+
+def scores_cases(out):
+    """Attention with all that may be done to its scores, alone and together."""
+    for name, T, H, KV, D, cap, window, alibi, scale in [
+        ("scale", 9, 2, 2, 6, 0, 0, False, 0.75),
+        ("cap", 33, 2, 1, 6, 2, 0, False, 0.5),
+        ("alibi", 70, 3, 3, 4, 0, 0, True, 0.5),
+        ("window", 150, 2, 1, 4, 0, 70, False, 0.5),
+        ("all", 90, 3, 1, 4, 1.5, 5, True, 0.75),
+    ]:
+        case = Case(out, "scores", name, T=T, H=H, KV=KV, D=D, cap=cap, window=window, alibi=int(alibi), scale=scale)
+        qkv = case.normal("qkv", 1, T, (H + 2 * KV) * D, deviation=1.5)
+        dout = case.normal("dout", 1, T, H * D)
+        slopes = position.alibi_slopes(H) if alibi else None
+        y = attention.forward_qkv(qkv, H, KV, D, scale=scale, cap=cap, window=window, slopes=slopes)
+        q, k, v = (u.unflatten(-1, (-1, D)).transpose(1, 2) for u in qkv.split([H * D, KV * D, KV * D], -1))
+        bias = torch.full((H, T, T), -math.inf, dtype=torch.float64)  # key by key
+        for t in range(T):
+            for j in range(max(0, t + 1 - window) if window else 0, t + 1):
+                bias[:, t, j] = torch.tensor(slopes or [0.0] * H, dtype=torch.float64) * (j - t)
+        if cap:  # PyTorch's function has none
+            capped = cap * torch.tanh(scale / cap * q @ k.repeat_interleave(H // KV, 1).transpose(2, 3))
+            theirs = (capped + bias).softmax(-1) @ v.repeat_interleave(H // KV, 1)
+        else:
+            theirs = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=scale, enable_gqa=True)
+        same(y, theirs.transpose(1, 2).flatten(2))
+        case.expect(out=y)
+        case.gradient("dqkv", gradients(y, dout, qkv)[0])
+        case.close()
+
+
 def norm_cases(out):
     for name, kind, has_bias, N, C, mean, deviation, eps in [
         ("layernorm-bias-5x33", "layernorm", True, 5, 33, 0, 1, 1e-5),
@@ -270,6 +327,7 @@ def attention_cases(out):
 
 def activation_cases(out):
     theirs = {"gelu": F.gelu, "gelu-tanh": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu}
+    theirs |= {"silu": F.silu, "swiglu": F.silu, "geglu": F.gelu, "geglu-tanh": theirs["gelu-tanh"]}
 
     def spread(case, N, columns):
         """Values from -6 to 6 in random order, none of them 0, and a few at ±20."""
@@ -287,14 +345,15 @@ def activation_cases(out):
         case.expect(y=y)
         case.gradient("dx", gradients(y, dy, x)[0])
         case.close()
-    case = Case(out, "activation", "swiglu", N=7, F=33)
-    x, dy = spread(case, 7, 66), case.normal("dy", 7, 33)
-    gate, up = x.chunk(2, dim=-1)
-    y = activation.swiglu(gate, up)
-    same(y, F.silu(gate) * up)
-    case.expect(y=y)
-    case.gradient("dx", gradients(y, dy, x)[0])
-    case.close()
+    for name in activation.GATE:
+        case = Case(out, "activation", name, N=7, F=33)
+        x, dy = spread(case, 7, 66), case.normal("dy", 7, 33)
+        gate, up = x.chunk(2, dim=-1)
+        y = activation.gated(name, gate, up)
+        same(y, theirs[name](gate) * up)
+        case.expect(y=y)
+        case.gradient("dx", gradients(y, dy, x)[0])
+        case.close()
 
 
 def cross_entropy_cases(out):
@@ -370,6 +429,11 @@ SMALL = GPT | {"layers": 2, "channels": 12, "head-dim": 3, "hidden": 23, "vocab-
 
 TINY_GPT = GPT | {"layers": 2, "heads": 2, "kv-heads": 2, "head-dim": 3, "channels": 8, "hidden": 11, "vocab-size": 11, "context": 7}
 TINY_LLAMA = LLAMA | {"layers": 2, "channels": 10, "head-dim": 4, "hidden": 7, "vocab-size": 11, "context": 7}
+WIRED = {
+    "placement": "pre", "layers": 2, "heads": 4, "kv-heads": 4, "head-dim": 4, "channels": 12, "hidden": 16,
+    "vocab-size": 11, "context": 8, "position": "rope", "activation": "gelu-tanh", "bias": True, "tied": False,
+}  # fmt: skip
+LLAMA_LIKE = {"norm": "rmsnorm", "norm-bias": False, "bias": False}
 
 FIRST_PLACEMENTS = "post", "pre", "sandwich", "deepnorm", "reordered", "none"
 MODELS = {
@@ -423,6 +487,21 @@ MODELS = {
     "none-derf-embedding-norm": TINY_GPT | {"placement": "none", "norm": "derf", "embedding-norm": True},
     "reordered-batchnorm-embedding-norm": TINY_GPT
     | {"placement": "reordered", "norm": "batchnorm", "embedding-norm": True},
+} | {
+    f"wired-{name}": WIRED | options
+    for name, options in {
+        "sinusoidal": {"position": "sinusoidal", "activation": "silu", "embedding-scale": 3.5, "tied": True},
+        "gpt-neox": {"activation": "gelu", "rope-fraction": 0.5, "hidden": 19},
+        "bloom": {"position": "alibi", "heads": 3, "kv-heads": 3, "embedding-norm": True, "tied": True},
+        "mistral": LLAMA_LIKE | {"activation": "geglu", "window": 3, "kv-heads": 1},
+        "qwen2": LLAMA_LIKE | {"activation": "swiglu", "qkv-bias": True, "kv-heads": 2},
+        "phi-2": {"rope-fraction": 0.5, "head-bias": True},
+        "gemma2": LLAMA_LIKE | {"activation": "geglu-tanh", "placement": "sandwich", "kv-heads": 2, "tied": True}
+        | {"window": 3, "window-every": 2, "attention-cap": 2.0, "attention-scale": 0.75}
+        | {"embedding-scale": 3.5, "logit-cap": 1.5},
+        "all-of-attention": {"position": "alibi", "window": 4, "attention-cap": 1.5, "attention-scale": 0.5}
+        | {"qkv-bias": False, "head-bias": True, "logit-cap": 2.0, "tied": True},
+    }.items()
 }  # fmt: skip
 ADAM = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight-decay": 0.1, "clip": 1.0}
 TINY_CLIP = 0.2  # their gradients are smaller, and some steps are to be clipped
@@ -434,7 +513,7 @@ BATCHNORM_ZERO_REASON = "what is added to every row alike is not seen by a Batch
 
 def is_zero(c, name):
     """Whether a gradient is zero in exact arithmetic."""
-    if name.endswith(".k.bias" if c.qk_norm == "none" else ".k_norm.bias") and c.position != "rope":
+    if name.endswith(".k.bias" if c.qk_norm == "none" else ".k_norm.bias") and c.position != "rope" and not c.attention_cap:
         return True
     if c.norm != "batchnorm" or not name.endswith(".bias"):
         return False
@@ -507,6 +586,7 @@ def ten_passes(c, values, tokens):
 def model_cases(out):
     B, worst, faintest = 3, 0.0, (math.inf, "")
     for name, options in MODELS.items():
+        T = 7 if name.startswith("wired") else 13
         case = Case(out, "model", name)
         defaults = {"norm": "layernorm", "norm-eps": 1e-5, "norm-bias": True, "embedding-norm": False}
         final = {"final-norm": residual.PLACEMENTS[options["placement"]].final_norm}
@@ -566,7 +646,7 @@ def diagnostics_cases(out):
     names += [f"{form}-llama" for form in ("lns-rmsnorm", "sub-ln-rmsnorm", "layerscale-parallel", "rezero-rmsnorm")]
     names += ["pre-qk-norm-head-llama", "pre-qk-norm-full-gpt", "mix-ln-layernorm-gpt"]
     names += ["sandwich-scalenorm", "sandwich-batchnorm", "post-derf", "pre-layernorm-unit-offset"]
-    for name in names:
+    for name in names + ["wired-gemma2", "wired-all-of-attention"]:
         file = out / "model" / name
         about = json.loads(Path(f"{file}.json").read_text())
         c = Config.from_options(about["config"])
@@ -592,7 +672,8 @@ WRITERS = {
     "embedding": embedding_cases, "position": position_cases, "norm": norm_cases,
     "norm_kinds": norm_kinds_cases, "linear": linear_cases,
     "linear_bf16": linear_bf16_cases,
-    "attention": attention_cases, "activation": activation_cases, "cross_entropy": cross_entropy_cases,
+    "attention": attention_cases, "wiring": wiring_cases, "scores": scores_cases, "activation": activation_cases,
+    "cross_entropy": cross_entropy_cases,
     "optimizer": optimizer_cases, "model": model_cases, "diagnostics": diagnostics_cases,
 }  # fmt: skip
 

@@ -12,7 +12,6 @@ struct Form {
   bool takes(NormKind kind) const {
     return qk_norm == QkNormKind::none || kind == NormKind::layernorm || kind == NormKind::rmsnorm;
   }
-  bool has_norm() const { return placement != "none" && placement != "rezero"; }
 
   void apply(Config& c) const {
     c.placement = placement, c.block = block, c.qk_norm = qk_norm;

@@ -28,6 +28,12 @@ inline Config config_of(const json& j) {
   c.qk_norm = value_of(kQkNormKinds, "qk-norm", j.value("qk-norm", "none"));
   c.block = value_of(kBlockForms, "block", j.value("block", "sequential"));
   c.mix_fraction = j.value("mix-fraction", c.mix_fraction);
+  c.rope_fraction = j.value("rope-fraction", 1.f);
+  c.window = j.value("window", 0), c.window_every = j.value("window-every", 1);
+  c.attention_cap = j.value("attention-cap", 0.f), c.logit_cap = j.value("logit-cap", 0.f);
+  if (j.contains("attention-scale")) c.attention_scale = double(j["attention-scale"]);
+  if (j.contains("qkv-bias")) c.qkv_bias = bool(j["qkv-bias"]);
+  c.head_bias = j.value("head-bias", false), c.embedding_scale = j.value("embedding-scale", 1.f);
   return c;
 }
 

@@ -119,9 +119,11 @@ TEST_CASE("the statistics of plain numbers", "[diagnostics]") {
 }
 
 TEST_CASE("entropy and largest logit over many tiles, heads and groups", "[diagnostics]") {
+  const float slopes[] = {.5f, .25f, .125f, .0625f};
   for (const AttentionShape& shape :
-       {AttentionShape{2, 130, 4, 2, 6}, {1, 64, 3, 1, 8}, {2, 65, 2, 2, 5}, {1, 2, 1, 1, 4}}) {
-    const auto [B, T, H, KV, D] = shape;
+       {AttentionShape{2, 130, 4, 2, 6}, {1, 64, 3, 1, 8}, {2, 65, 2, 2, 5}, {1, 2, 1, 1, 4},
+        {2, 130, 4, 2, 6, .7f, 2, 70, slopes}, {1, 130, 2, 2, 5, .5f, 0, 3, slopes}}) {
+    const int B = shape.B, T = shape.T, H = shape.n_head, KV = shape.kv_heads, D = shape.head_dim;
     const size_t stride = shape.qkv_width();
     const std::vector<float> qkv = random_floats(B * T * stride, 1, 0, 1.5f);
     std::vector<float> out(B * T * shape.width()), lse(B * H * T);
@@ -130,17 +132,21 @@ TEST_CASE("entropy and largest logit over many tiles, heads and groups", "[diagn
     for (int b = 0; b < B; ++b)
       for (int h = 0; h < H; ++h)
         for (int t = 0; t < T; ++t) {
-          std::vector<double> s(t + 1);
+          const int first = shape.window > 0 ? std::max(0, t + 1 - shape.window) : 0;
+          std::vector<double> s(t + 1 - first);
           double sum = 0, row = 0;
-          for (int j = 0; j <= t; ++j) {
+          for (int j = first; j <= t; ++j) {
+            double& score = s[j - first];
             const float* q = &qkv[(b * T + t) * stride + h * D];
             const float* k = &qkv[(b * T + j) * stride + (H + h / (H / KV)) * D];
-            for (int d = 0; d < D; ++d) s[j] += double(q[d]) * double(k[d]) / std::sqrt(D);
-            top = std::max(top, s[j]);
-            sum += std::exp(s[j]);
+            for (int d = 0; d < D; ++d) score += double(q[d]) * double(k[d]) * double(shape.scale);
+            if (shape.cap > 0) score = shape.cap * std::tanh(score / shape.cap);
+            if (shape.slopes) score -= double(slopes[h]) * (t - j);
+            top = std::max(top, score);
+            sum += std::exp(score);
           }
           for (const double score : s) row -= std::exp(score) / sum * std::log(std::exp(score) / sum);
-          if (t > 0) entropy += row / std::log(t + 1) / (B * H * (T - 1));
+          if (t > 0) entropy += row / std::log(s.size()) / (B * H * (T - 1));
         }
     const AttentionStatistics got = attention_statistics(qkv.data(), lse.data(), shape);
     check_error("diagnostics tiles/entropy", std::abs(got.entropy / entropy - 1), kTiles);

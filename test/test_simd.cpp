@@ -63,8 +63,21 @@ double worst_error(F f, Exact exact, float low, float high) {
 Vec exp_of(Vec x) { return simd::exp(x); }
 Vec sigmoid_of(Vec x) { return simd::sigmoid(x); }
 Vec erfc_of(Vec x) { return simd::erfc(x); }
+Vec tanh_of(Vec x) { return simd::tanh(x); }
 
 }  // namespace
+
+TEST_CASE("tanh is exact to 2e-7, near 0 as well", "[simd]") {
+  const auto exact = [](double x) { return std::tanh(x); };
+  const auto mirrored = [](Vec x) { return -simd::tanh(-x); };
+  check_error("simd tanh", worst_error(tanh_of, exact, 1e-30f, kLargest), 2e-7);
+  check_error("simd tanh/below 0", worst_error(mirrored, exact, 1e-30f, kLargest), 2e-7);
+  CHECK(lane(tanh_of, 0) == 0);
+  CHECK(lane(tanh_of, kInfinity) == 1);
+  CHECK(lane(tanh_of, -kInfinity) == -1);
+  CHECK(std::isnan(lane(tanh_of, kNaN)));
+  CHECK(simd::counting()[W - 1] == W - 1);
+}
 
 TEST_CASE("exp is exact to 2e-7 wherever the result is a float", "[simd]") {
   const auto exact = [](double x) { return std::exp(x); };

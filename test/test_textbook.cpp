@@ -47,11 +47,11 @@ TEST_CASE("textbook embedding and learned position are certified", "[textbook]")
   const Doubles dy = random_doubles(N * C, 2);
   const Tensors<double> weights = {random_doubles(V * C, 3), random_doubles(T * C, 4)};
   Tensors<double> g = {Doubles(V * C), Doubles(T * C)};
-  textbook::embedding_backward(g[0].data(), tokens.data(), dy.data(), N, C);
+  textbook::embedding_backward(g[0].data(), tokens.data(), dy.data(), N, C, 1.7);
   textbook::learned_position_backward(g[1].data(), dy.data(), B, T, C);
   certify("embedding", weights, g, dy, [&](const auto& w) {
     std::vector<number_of<decltype(w)>> x(N * C);
-    textbook::embedding_forward(x.data(), tokens.data(), w[0].data(), N, C);
+    textbook::embedding_forward(x.data(), tokens.data(), w[0].data(), N, C, 1.7);
     textbook::learned_position_forward(x.data(), w[1].data(), 0, B, T, C);
     return x;
   });
@@ -61,13 +61,15 @@ TEST_CASE("textbook RoPE is certified", "[textbook]") {
   const int B = 2, T = 5, heads = 3, D = 6, stride = heads * D + 5;
   const Tensors<double> x = {random_doubles(B * T * stride, 1)};
   const Doubles dy = random_doubles(x[0].size(), 2);
-  Doubles dx = dy;
-  textbook::rope_backward(dx.data(), 100, B, T, heads, D, stride);
-  certify("rope", x, {dx}, dy, [&](const auto& in) {
-    auto y = in[0];
-    textbook::rope_forward(y.data(), 100, 0, B, T, heads, D, stride);
-    return y;
-  });
+  for (const int R : {6, 4, 2}) {
+    Doubles dx = dy;
+    textbook::rope_backward(dx.data(), 100, B, T, heads, D, R, stride);
+    certify("rope", x, {dx}, dy, [&](const auto& in) {
+      auto y = in[0];
+      textbook::rope_forward(y.data(), 100, 0, B, T, heads, D, R, stride);
+      return y;
+    });
+  }
 }
 
 TEST_CASE("textbook norms are certified", "[textbook]") {
@@ -140,14 +142,44 @@ TEST_CASE("textbook attention is certified", "[textbook]") {
     }
 }
 
+TEST_CASE("textbook attention is certified whatever is done to its scores", "[textbook]") {
+  const int B = 2, T = 7, H = 3, KV = 1, D = 3;
+  const Tensors<double> in = {random_doubles(B * T * (H + 2 * KV) * D, 1)};
+  const Doubles dy = random_doubles(B * T * H * D, 2);
+  for (const auto& [name, scoring] : scorings(H, 3)) {
+    Doubles out(dy.size()), P(B * H * T * T), g(in[0].size());
+    textbook::attention_forward<double>(out.data(), P.data(), in[0].data(), nullptr, B, T, H, KV, D, scoring);
+    textbook::attention_backward<double>(g.data(), dy.data(), P.data(), in[0].data(), nullptr, B, T, H, KV, D,
+                                         scoring);
+    certify("attention " + name, in, {g}, dy, [&, &scoring = scoring](const auto& t) {
+      std::vector<Complex> y(dy.size()), p(B * H * T * T);
+      textbook::attention_forward<Complex>(y.data(), p.data(), t[0].data(), nullptr, B, T, H, KV, D, scoring);
+      return y;
+    });
+  }
+}
+
+TEST_CASE("textbook cap of the logits is certified", "[textbook]") {
+  const Tensors<double> x = {random_doubles(17, 1, 0, 2)};
+  const Doubles dy = random_doubles(17, 2);
+  Doubles dx(17);
+  textbook::soft_cap_backward(dx.data(), dy.data(), x[0].data(), 1.5, 17);
+  certify("cap", x, {dx}, dy, [&](const auto& t) {
+    auto y = t[0];
+    textbook::soft_cap_forward(y.data(), t[0].data(), 1.5, 17);
+    return y;
+  });
+}
+
 TEST_CASE("textbook activations are certified", "[textbook]") {
   const int N = 5, F = 17;
-  for (const Activation kind : kKinds) {
+  for (const auto& entry : kActivations) {
+    const Activation kind = entry.value;
     const Tensors<double> x = {random_doubles(N * width_of(kind, F), 1, 0, 1.3f)};
     const Doubles dy = random_doubles(N * F, 2);
     Doubles dx(x[0].size());
     textbook::activation_backward(dx.data(), dy.data(), x[0].data(), kind, N, F);
-    certify(name_of(kActivations, kind), x, {dx}, dy, [&](const auto& t) {
+    certify(entry.name, x, {dx}, dy, [&](const auto& t) {
       std::vector<number_of<decltype(t)>> y(N * F);
       textbook::activation_forward(y.data(), t[0].data(), kind, N, F);
       return y;

@@ -4,6 +4,7 @@
 
 #include "forms.hpp"
 #include "textbook.hpp"
+#include "wirings.hpp"
 
 namespace {
 
@@ -22,9 +23,9 @@ struct TextbookModel {
   const Dropout dropout;
   const bool training = true;
   const int N = B * T, C = config.channels, H = config.n_head, KV = config.kv_heads, D = config.head_dim,
-            F = config.hidden, V = config.vocab_size;
+            F = config.hidden, V = config.vocab_size, R = config.rope_dims();
   Doubles weights = widen({model.weights.get(), model.floats}), gradients = Doubles(model.floats),
-          logits = {};
+          logits = {}, discarded = Doubles(C);
 
   // Where the tensor that the product has at w is in these buffers.
   const double* p(const float* w) { return at(weights, w); }
@@ -44,6 +45,7 @@ struct TextbookModel {
     textbook::Branch<double> b = branch(block.ffn, buffer);
     if (config.block != BlockForm::parallel_shared) return b;
     b.norm_in = norm(block.attention.norm_in, buffer), b.in_scale = block.attention.in_scale;
+    b.norm_in.running_mean = b.norm_in.running_var = discarded.data();  // of a BatchNorm: they move once
     return b;
   }
   void linear(Doubles& y, const double* x, const Linear& w, int I, int O) {
@@ -52,6 +54,12 @@ struct TextbookModel {
   }
   void linear_backward(double* dx, const double* dy, const double* x, const Linear& w, int I, int O) {
     textbook::linear_backward(dx, g(w.weight), g(w.bias), dy, x, p(w.weight), N, I, O);
+  }
+
+  textbook::Scoring scoring(int layer) const {
+    textbook::Scoring s{*config.attention_scale, config.attention_cap, size_t(config.window_of(layer))};
+    for (int h = 0; config.position == Position::alibi && h < H; ++h) s.slopes.push_back(model.slopes[h]);
+    return s;
   }
 
   struct Attention {
@@ -78,10 +86,10 @@ struct TextbookModel {
         textbook::qk_norm_forward(&qkv[m.H * m.D], k_saved, k, m.N, count(m.KV), length(m.KV), width());
       }
       if (m.config.position == Position::rope)
-        textbook::rope_forward(qkv.data(), m.config.rope_theta, 0, m.B, m.T, m.H + m.KV, m.D, width());
+        textbook::rope_forward(qkv.data(), m.config.rope_theta, 0, m.B, m.T, m.H + m.KV, m.D, m.R, width());
       P.resize(m.B * m.H * m.T * m.T), mixed.resize(m.N * m.H * m.D);
       textbook::attention_forward(mixed.data(), P.data(), qkv.data(), masks().data(), m.B, m.T, m.H, m.KV,
-                                  m.D);
+                                  m.D, m.scoring(layer));
       inner.resize(mixed.size());
       textbook::norm_forward(inner.data(), inner_saved, mixed.data(), m.norm(block.attention.norm_inner, m.weights), m.N,
                              m.H * m.D);
@@ -95,9 +103,9 @@ struct TextbookModel {
       textbook::norm_backward(dmixed.data(), m.norm(block.attention.norm_inner, m.gradients), dinner.data(), mixed.data(),
                               inner_saved, m.norm(block.attention.norm_inner, m.weights), m.N, m.H * m.D);
       textbook::attention_backward(dqkv.data(), dmixed.data(), P.data(), qkv.data(), masks().data(), m.B, m.T,
-                                   m.H, m.KV, m.D);
+                                   m.H, m.KV, m.D, m.scoring(layer));
       if (m.config.position == Position::rope)
-        textbook::rope_backward(dqkv.data(), m.config.rope_theta, m.B, m.T, m.H + m.KV, m.D, width());
+        textbook::rope_backward(dqkv.data(), m.config.rope_theta, m.B, m.T, m.H + m.KV, m.D, m.R, width());
       if (block.qk_norm.q.present()) {
         const auto q = m.norm(block.qk_norm.q, m.weights), k = m.norm(block.qk_norm.k, m.weights);
         const auto gq = m.norm(block.qk_norm.q, m.gradients), gk = m.norm(block.qk_norm.k, m.gradients);
@@ -151,8 +159,10 @@ struct TextbookModel {
     Doubles embedded(N * C), x(N * C), y(N * C), losses(N);
     const Doubles mask = multipliers(dropout, 0, DropoutSite::embedding, B, T, C);
     textbook::NormSaved<double> embedding_saved, final_saved;
-    textbook::embedding_forward(embedded.data(), batch.tokens, p(t.token), N, C);
+    textbook::embedding_forward(embedded.data(), batch.tokens, p(t.token), N, C, config.embedding_scale);
     if (t.position) textbook::learned_position_forward(embedded.data(), p(t.position), 0, B, T, C);
+    if (config.position == Position::sinusoidal)
+      textbook::sinusoidal_position_forward(embedded.data(), 0, B, T, C);
     textbook::norm_forward(x.data(), embedding_saved, embedded.data(), norm(t.embedding_norm, weights), N, C);
     textbook::dropout_forward(x.data(), mask.data(), N * C);
     std::vector<Layer> layers;
@@ -174,12 +184,16 @@ struct TextbookModel {
     }
     const Doubles& last = layers.back().y;
     textbook::norm_forward(y.data(), final_saved, last.data(), norm(t.final_norm, weights), N, C);
-    const Linear head{t.head ? t.head : t.token, nullptr};
+    const Linear head{t.head ? t.head : t.token, t.head_bias};
     linear(logits, y.data(), head, C, V);
+    const Doubles uncapped = logits;
+    if (config.logit_cap > 0) textbook::soft_cap_forward(logits.data(), uncapped.data(), config.logit_cap, N * V);
     textbook::cross_entropy_forward(losses.data(), logits.data(), batch.targets, N, V);
 
     Doubles dlogits(N * V), d(N * C), dy(N * C);
     textbook::cross_entropy_backward(dlogits.data(), logits.data(), batch.targets, scale, N, V);
+    if (config.logit_cap > 0)
+      textbook::soft_cap_backward(dlogits.data(), dlogits.data(), uncapped.data(), config.logit_cap, N * V);
     linear_backward(dy.data(), dlogits.data(), y.data(), head, C, V);
     textbook::norm_backward(d.data(), norm(t.final_norm, gradients), dy.data(), last.data(), final_saved,
                             norm(t.final_norm, weights), N, C);
@@ -204,7 +218,7 @@ struct TextbookModel {
     textbook::norm_backward(dy.data(), norm(t.embedding_norm, gradients), d.data(), embedded.data(),
                             embedding_saved, norm(t.embedding_norm, weights), N, C);
     if (t.position) textbook::learned_position_backward(g(t.position), dy.data(), B, T, C);
-    textbook::embedding_backward(g(t.token), batch.tokens, dy.data(), N, C);
+    textbook::embedding_backward(g(t.token), batch.tokens, dy.data(), N, C, config.embedding_scale);
     double sum = 0;
     for (const double loss : losses) sum += loss;
     return sum;
@@ -224,10 +238,12 @@ void randomise(Model& model) {
   }
 }
 
+void compare_models(Config config, std::string name, float dropout_p);
+
 void compare_models(const Form& form, NormKind kind, bool llama, float dropout_p) {
   Config config;
   form.apply(config);
-  config.norm = kind, config.dropout = dropout_p;
+  config.norm = kind;
   config.n_layer = 2, config.n_head = 4, config.channels = 12, config.head_dim = 6, config.context = 11;
   config.vocab_size = 13;
   config.position = llama ? Position::rope : Position::learned;
@@ -235,10 +251,14 @@ void compare_models(const Form& form, NormKind kind, bool llama, float dropout_p
   config.bias = config.tied = !llama;
   config.kv_heads = llama ? 2 : 4;
   config.embedding_norm = llama;
+  compare_models(config, form.name + " " + name_of(kNormKinds, kind) + (llama ? " llama" : " gpt2"), dropout_p);
+}
+
+void compare_models(Config config, std::string name, float dropout_p) {
+  config.dropout = dropout_p;
   Model model(config);
   randomise(model);
-  const std::string name = "model vs textbook/" + form.name + " " + name_of(kNormKinds, kind) +
-                           (llama ? " llama" : " gpt2") + (dropout_p > 0 ? " dropout/" : "/");
+  name = "model vs textbook/" + name + (dropout_p > 0 ? " dropout/" : "/");
 
   const int B = 3, T = 9;
   const Dropout dropout{dropout_p, 3, 4, 5};
@@ -253,16 +273,17 @@ void compare_models(const Form& form, NormKind kind, bool llama, float dropout_p
   const double loss = model_loss_and_gradients(model, activations, batch, scale, dropout);
   check_error(name + "loss", std::fabs(loss / want - 1), kTolerance);
   for (const TensorSpec& spec : model.table) {
-    // Without RoPE a bias of the keys adds the same to all scores of a row: its gradient is zero but for rounding.
-    if (spec.name.ends_with("attention.k.bias") && !llama && form.qk_norm == QkNormKind::none) continue;
-    if (spec.name.ends_with("attention.k_norm.bias") && !llama) continue;
+    // Without RoPE or a cap what is added to all keys adds the same to all scores of a row: a gradient that is zero but
+    // for rounding.
+    const bool moved = config.position == Position::rope || config.attention_cap > 0;
+    if (spec.name.ends_with(config.qk_norm == QkNormKind::none ? ".k.bias" : ".k_norm.bias") && !moved) continue;
     const std::span<const float> got{model.gradients.get() + spec.offset, spec.size()};
     const std::span<const double> expected{&textbook.gradients[spec.offset], spec.size()};
     if (!spec.trained) {
       CHECK(norm_of(widen(got)) == 0);
       check_close(name + spec.name, {model.weights.get() + spec.offset, spec.size()},
                   {&textbook.weights[spec.offset], spec.size()}, kModelTolerance);
-    } else if (kind == NormKind::batchnorm && norm_of(expected) < 1e-13 * all) {  // a bias before a norm: python_ref
+    } else if (config.norm == NormKind::batchnorm && norm_of(expected) < 1e-13 * all) {  // before a norm: python_ref
       check_error(name + "zero " + spec.name, norm_of(widen(got)) / all, kTolerance);
     } else {
       check_close(name + spec.name, got, expected, kModelTolerance, spec.size() == 1 ? 100 * all : 0);
@@ -271,8 +292,8 @@ void compare_models(const Form& form, NormKind kind, bool llama, float dropout_p
   if (dropout_p > 0) return;
   TextbookModel evaluating{.model = model, .B = B, .T = T, .dropout = {}, .training = false};
   const double evaluated = evaluating.loss_and_gradients(batch, scale);
-  const bool has_norm = form.has_norm() || config.embedding_norm;
-  CHECK((evaluated == want) == (kind != NormKind::batchnorm || !has_norm));
+  const bool has_norm = config.placement != "none" && config.placement != "rezero";
+  CHECK((evaluated == want) == (config.norm != NormKind::batchnorm || !(has_norm || config.embedding_norm)));
   check_error(name + "loss alone", std::fabs(model_loss(model, activations, batch) / evaluated - 1), kTolerance);
 
   // The first sequence once more, in pieces, with keys and values from the cache.
@@ -296,4 +317,9 @@ TEST_CASE("the model agrees with the textbook, every placement, with and without
       for (const bool llama : {false, true})
         for (const float dropout : {0.f, .2f})
           if (form.takes(kind)) compare_models(form, kind, llama, dropout);
+}
+
+TEST_CASE("the model agrees with the textbook, however it is wired", "[model][textbook]") {
+  for (const auto& [name, change] : wirings())
+    for (const float dropout : {0.f, .2f}) compare_models(wired(change), name, dropout);
 }

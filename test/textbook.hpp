@@ -73,9 +73,24 @@ textbook::Norm<Number> textbook_norm(const Config& config, Tensors<Number>& t) {
   return p;
 }
 
-inline constexpr Activation kKinds[] = {Activation::gelu, Activation::gelu_tanh, Activation::relu,
-                                 Activation::swiglu};
-inline int width_of(Activation kind, int F) { return kind == Activation::swiglu ? 2 * F : F; }
+inline std::string at(std::initializer_list<int> sizes) {
+  std::string name;
+  for (const int size : sizes) name += (name.empty() ? "/" : "x") + std::to_string(size);
+  return name + "/";
+}
+
+inline int width_of(Activation kind, int F) { return is_gated(kind) ? 2 * F : F; }
+
+// All that may be done to the scores of attention, alone and together.
+inline std::vector<std::pair<std::string, textbook::Scoring>> scorings(size_t H, size_t window) {
+  Doubles slopes(H);
+  for (size_t h = 0; h < H; ++h) slopes[h] = static_cast<float>(textbook::alibi_slope(h, H));
+  return {{"scale", {.scale = .25}},
+          {"cap", {.cap = 2}},
+          {"alibi", {.slopes = slopes}},
+          {"window", {.window = window}},
+          {"all", {.scale = .75, .cap = 1.5, .window = window, .slopes = slopes}}};
+}
 
 // What the product's dropout multiplies attention's weights by, (B,H,T,T).
 inline Doubles attention_multipliers(const Dropout& dropout, int layer, int B, int H, int T) {

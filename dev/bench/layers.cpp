@@ -36,7 +36,7 @@ std::string sized(int rows, int width) {
 }
 
 void bench_activation(Bench& bench, Activation kind, int N, int F) {
-  const int width = kind == Activation::swiglu ? 2 * F : F;  // of x
+  const int width = is_gated(kind) ? 2 * F : F;  // of x
   const Buffer x = random_floats(size_t(N) * width), dy = random_floats(size_t(N) * F);
   const Buffer y = allocate(size_t(N) * F), dx = allocate(size_t(N) * width);
   const char* name = name_of(kActivations, kind);

@@ -26,7 +26,7 @@ def ffn(p, c, name, x):
     up = linear.apply(p, x, f"{name}.up.weight", f"{name}.up.bias")
     if c.gated:
         gate = linear.apply(p, x, f"{name}.gate.weight", f"{name}.gate.bias")
-        hidden = activation.swiglu(gate, up)
+        hidden = activation.gated(c.activation, gate, up)
     else:
         hidden = activation.FORWARD[c.activation](up)
     hidden = residual.inner(p, c, name, hidden)

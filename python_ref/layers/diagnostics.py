@@ -20,18 +20,24 @@ def distribution(x):
     }
 
 
-def attention_numbers(q, k):
+def attention_numbers(q, k, scale, cap, window, slopes):
     """q (B,T,H,D)   k (B,T,KV,D)   -> entropy, max_logit"""
     T, group = q.shape[1], q.shape[2] // k.shape[2]
     entropies, top = [], -math.inf
     for h in range(q.shape[2]):
-        scores = torch.einsum("btd,bsd->bts", q[:, :, h], k[:, :, h // group]) / math.sqrt(q.shape[3])
+        scores = torch.einsum("btd,bsd->bts", q[:, :, h], k[:, :, h // group])
+        scores = scores / math.sqrt(q.shape[3]) if scale is None else scores * scale
         for t in range(T):
-            row = scores[:, t, : t + 1]
+            row = scores[:, t, max(0, t + 1 - window) if window else 0 : t + 1]
+            keys = row.shape[1]
+            if cap:
+                row = cap * torch.tanh(row / cap)
+            if slopes:
+                row = row - slopes[h] * torch.arange(keys - 1, -1, -1)
             top = max(top, row.max().item())
-            if t > 0:
+            if keys > 1:
                 p = row.softmax(-1)
-                entropies.append(-(p * p.log()).sum(-1) / math.log(t + 1))
+                entropies.append(-(p * p.log()).sum(-1) / math.log(keys))
     return {"entropy": torch.cat(entropies).mean().item(), "max_logit": top}
 
 
@@ -81,9 +87,9 @@ def look_inside(p, c, tokens, targets):
         return apply
 
     def attention_forward(original):
-        def forward(q, k, v):
-            see(f"block.{layer[0]}.attention", attention_numbers(q, k))
-            return original(q, k, v)
+        def forward(q, k, v, **options):
+            see(f"block.{layer[0]}.attention", attention_numbers(q, k, **options))
+            return original(q, k, v, **options)
 
         return forward
 
