@@ -208,7 +208,7 @@ MODELS = {
         more={"do_layer_norm_before": False, "word_embed_proj_dim": TINY["channels"]},
     ),
     "llama": llama_like(1e4, 1e-6),
-    "llama2": llama_like(1e4, 1e-5, TINY | {"hidden": 14}),
+    "llama2": llama_like(1e4, 1e-5, TINY | {"hidden": 14, "tied": False}),
     "llama3": llama_like(5e5, 1e-5, GQA),
     "mistral": llama_like(1e4, 1e-5, GQA | {"window": 4}, hf.MistralConfig, hf.MistralForCausalLM),
     "qwen": llama_like(1e4, 1e-6, TINY, hf.Qwen2Config, hf.Qwen2ForCausalLM),
@@ -218,7 +218,10 @@ MODELS = {
     "chatglm2-6b": llama_like(
         1e4, 1e-5, GQA | {"head-dim": 8}, hf.GlmConfig, hf.GlmForCausalLM, GLM, partial_rotary_factor=0.5
     ),
-    "bloom": Model(hf.BloomConfig, hf.BloomForCausalLM, BLOOM, SMALL, GPT | {"channels": "hidden_size"}),
+    "bloom": Model(  # six heads: no power of two, so that the slopes are no plain series
+        hf.BloomConfig, hf.BloomForCausalLM, BLOOM,
+        SMALL | {"heads": 6, "kv-heads": 6, "channels": 12, "hidden": 48}, GPT | {"channels": "hidden_size"},
+    ),
     "falcon-7b": Model(
         hf.FalconConfig, hf.FalconForCausalLM, falcon({"attention.norm_in": "input_layernorm"}),
         TINY | {"kv-heads": 1}, FALCON,
@@ -229,7 +232,8 @@ MODELS = {
     ),
     "gpt-neox": Model(
         hf.GPTNeoXConfig, hf.GPTNeoXForCausalLM, GPT_NEOX,
-        TINY | {"heads": 2, "kv-heads": 2, "head-dim": 8}, more=rope(1e4, partial_rotary_factor=0.25),
+        TINY | {"heads": 2, "kv-heads": 2, "head-dim": 8},
+        more={"hidden_act": "gelu_fast"} | rope(1e4, partial_rotary_factor=0.25),
     ),
     "phi-2": Model(
         hf.PhiConfig, hf.PhiForCausalLM, PHI, TINY | {"heads": 2, "kv-heads": 2, "head-dim": 10, "channels": 20},
