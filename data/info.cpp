@@ -163,9 +163,11 @@ void run_info(const Command& command) {
   const size_t parameters = count_parameters(layout.table());
   const MemoryNeed need = memory_of_training(options.config, options.batch);
 
-  std::printf("%s\nplacement %s: %s\n\n%s\n", describe_briefly(options, parameters).c_str(),
-              options.config.placement.c_str(), placement_row(options.config.placement).source,
-              draw_model(options.config).c_str());
+  const Preset& preset = preset_row(options.preset, options.size);
+  std::printf("%s\npreset %s: %s\n", describe_briefly(options, parameters).c_str(), preset.name, preset.source);
+  if (*preset.missing) std::printf("not implemented of %s: %s\n", preset.name, preset.missing);
+  std::printf("placement %s: %s\n\n%s\n", options.config.placement.c_str(),
+              placement_row(options.config.placement).source, draw_model(options.config).c_str());
   std::printf("%-36s %-16s %13s  %-20s %s\n", "tensor", "shape", "elements", "initial value", "decay");
   for (const TensorSpec& spec : layout.table()) print_row(spec);
   std::printf("\n%s parameters in %zu tensors\n", format_count(static_cast<double>(parameters)).c_str(),

@@ -125,22 +125,6 @@ TEST_CASE("initialisation is an axis of its own", "[config]") {
         .02f);
 }
 
-TEST_CASE("presets", "[config]") {
-  const Config gpt2 = preset_config("gpt2", "124M");
-  CHECK(gpt2.n_layer == 12);
-  CHECK(gpt2.channels == 768);
-  CHECK(gpt2.activation == Activation::gelu_tanh);
-  CHECK(gpt2.position == Position::learned);
-  const Config llama = preset_config("llama2", "42M");
-  CHECK(resolve(llama).hidden == 1376);
-  CHECK(llama.norm == NormKind::rmsnorm);
-  CHECK(llama.position == Position::rope);
-  CHECK_FALSE(llama.bias);
-  CHECK(
-      says(complaint([] { preset_config("gpt3", "124M"); }), "unknown preset 'gpt3': did you mean 'gpt2'?"));
-  CHECK(says(complaint([] { preset_config("gpt2", "125M"); }), "did you mean '124M'?"));
-}
-
 TEST_CASE("values that make no sense are refused, with what to do", "[config]") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   CHECK(says(refusal([](Config& c) { c.n_head = 3; }), "--heads 3 does not divide --channels 128"));
