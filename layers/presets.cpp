@@ -1,6 +1,6 @@
-// The presets: models that people know, each with the numbers that its authors published. A family's wiring stands
-// once; a size adds its numbers, and says where it is wired unlike its family. What is not said is as in GPT-2, which is
-// what Config begins with.
+// The presets: models that people know, each with the numbers that its authors published. A family's wiring stands once;
+// a size adds its numbers, and says where it is wired unlike its family. What is not said is as in GPT-2, as which a
+// Config begins.
 
 #include <cmath>
 
@@ -13,7 +13,7 @@ constexpr auto kRope = Position::rope;
 
 using Change = void (*)(Config&);
 
-constexpr Change kGpt2 = [](Config&) {};  // Config begins as GPT-2
+constexpr Change kGpt2 = [](Config&) {};
 constexpr Change kTied = [](Config& c) { c.tied = true; };
 constexpr Change kScaled = [](Config& c) { c.embedding_scale = std::sqrt(static_cast<float>(c.channels)); };
 

@@ -236,7 +236,8 @@ MODELS = {
         more={"hidden_act": "gelu_fast"} | rope(1e4, partial_rotary_factor=0.25),
     ),
     "phi-2": Model(
-        hf.PhiConfig, hf.PhiForCausalLM, PHI, TINY | {"heads": 2, "kv-heads": 2, "head-dim": 10, "channels": 20, "rope-fraction": 0.4},
+        hf.PhiConfig, hf.PhiForCausalLM, PHI,
+        TINY | {"heads": 2, "kv-heads": 2, "head-dim": 10, "channels": 20, "rope-fraction": 0.4},
         more=rope(1e4, partial_rotary_factor=0.4),
     ),
     # caps so low that they act; two layers with the window and two without
@@ -256,7 +257,8 @@ MODELS = {
 TWINS = {
     "baichuan-13b": (
         TINY | {"heads": 6, "kv-heads": 6},
-        {"norm": "rmsnorm", "norm-eps": 1e-6, "position": "alibi", "activation": "swiglu", "bias": False, "tied": False},
+        {"norm": "rmsnorm", "norm-eps": 1e-6, "position": "alibi", "activation": "swiglu"}
+        | {"bias": False, "tied": False},
     ),
     "chatglm-6b": (TINY, {"placement": "glm-deepnorm", "embedding-norm": True, "position": "rope"}),
 }
