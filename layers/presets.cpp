@@ -1,6 +1,6 @@
 // The presets: models that people know, each with the numbers that its authors published. A family's wiring stands
-// once; a size adds its numbers, and says where it is wired unlike its family. What is not said is as in GPT-2, as
-// which a Config begins.
+// once; a size adds its numbers, and says where it is wired unlike its family. What is not said is as in
+// GPT-2: a Config begins as one.
 
 #include <cmath>
 
