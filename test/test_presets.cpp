@@ -1,7 +1,9 @@
+#include <cmath>
 #include <map>
 
 #include "check.hpp"
 #include "layers/model.hpp"
+#include "program.hpp"
 
 namespace {
 
@@ -100,6 +102,28 @@ TEST_CASE("a nano preset is wired as its family", "[presets]") {
     if (row.name != std::string("llama2"))  // of which the largest alone has fewer key heads
       CHECK((nano.kv_heads < nano.n_head) == (full.kv_heads < full.n_head));
   }
+}
+
+TEST_CASE("every nano preset takes a step", "[presets]") {
+  for (const std::string& name : preset_names()) {
+    INFO(name);
+    Model model(resolved(preset_config(name, "nano")));
+    initialise(model, 7);
+    const std::vector<int> tokens = random_ints(48, 1, 256), targets = random_ints(48, 2, 256);
+    const Activations activations = allocate_activations(model.config, 1, 48, true);
+    const double loss =
+        model_loss_and_gradients(model, activations, {tokens.data(), targets.data(), 1, 48}, 1.f / 48, {}) / 48;
+    CHECK(loss == Approx(std::log(256)).epsilon(.1));  // at the start all tokens are about equally likely
+    CHECK(first_non_finite(model.table, model.gradients.get()) == nullptr);
+  }
+}
+
+TEST_CASE("info says what of a preset is missing, and where its numbers are from", "[presets][program]") {
+  const Folder f;
+  const Outcome gpt3 = f.run("info --preset gpt3"), llama = f.run("info --preset llama");
+  CHECK(gpt3.out.find("not implemented of gpt3: the banded attention") != std::string::npos);
+  CHECK(llama.out.find("preset llama: Touvron et al. 2023") != std::string::npos);
+  CHECK(llama.out.find("not implemented") == std::string::npos);
 }
 
 TEST_CASE("a misspelled preset names the nearest", "[presets]") {
