@@ -8,13 +8,19 @@ std::string names_of_placements() {
   return list;
 }
 
+std::string names_of_presets() {
+  std::string list;
+  for (const std::string& name : preset_names()) list += (list.empty() ? "" : "|") + name;
+  return list;
+}
+
 }  // namespace
 
 void describe_model(Describe& d, TrainOptions& o) {
   Config& c = o.config;
   d.group("Model");
-  d.value("preset", o.preset, "the wiring of a family of models: gpt2|llama2");
-  d.value("size", o.size, "numbers of a preset: nano, 124M, 355M, ... (train_gpt info --preset P --size S)");
+  d.value("preset", o.preset, "the wiring of a family of models: " + names_of_presets());
+  d.value("size", o.size, "numbers of a preset: nano, or a size of the model's own: 124M, 7B, ... (train_gpt info --preset P --size S)");
   d.value("placement", c.placement, "where the norms sit: " + names_of_placements());
   d.choice("block", kBlockForms, c.block, "the branches one after the other, or side by side (with a norm each, or sharing one)");
   d.number("mix-fraction", c.mix_fraction, 0, 1, "share of the blocks, from the first, that are Post-LN under mix-ln");

@@ -289,9 +289,11 @@ void run_info(const Command& command) {
   const MemoryNeed need = memory_of_training(options.config, options.batch);
 
   const Config& c = options.config;
-  std::printf("%s\nplacement %s: %s\nnorm %s: %s\n\n%s\n", describe_briefly(options, parameters).c_str(),
-              c.placement.c_str(), placement_row(c.placement).source, norm_name(c).c_str(), norm_row(c.norm).source,
-              draw_model(c).c_str());
+  const Preset& preset = preset_row(options.preset, options.size);
+  std::printf("%s\npreset %s: %s\n", describe_briefly(options, parameters).c_str(), preset.name, preset.source);
+  if (*preset.missing) std::printf("not implemented of %s: %s\n", preset.name, preset.missing);
+  std::printf("placement %s: %s\nnorm %s: %s\n\n%s\n", c.placement.c_str(), placement_row(c.placement).source,
+              norm_name(c).c_str(), norm_row(c.norm).source, draw_model(c).c_str());
   std::printf("%-40s %-16s %13s  %-20s %s\n", "tensor", "shape", "elements", "initial value", "decay");
   for (const TensorSpec& spec : layout.table()) print_row(spec);
   std::printf("\n%s parameters in %zu tensors\n", format_count(static_cast<double>(parameters)).c_str(),

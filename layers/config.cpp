@@ -121,48 +121,6 @@ bool has_bias(const Config& config, Role role) {
   return role == Role::qk || role == Role::v ? *config.qkv_bias : config.bias;
 }
 
-// ---- presets ---------------------------------------------------------------------------------------------
-
-const std::vector<Preset>& presets() {
-  constexpr auto ln = NormKind::layernorm;
-  constexpr auto rms = NormKind::rmsnorm;
-  constexpr auto learned = Position::learned;
-  constexpr auto rope = Position::rope;
-  constexpr auto gelu = Activation::gelu_tanh;
-  constexpr auto swiglu = Activation::swiglu;
-  static const std::vector<Preset> rows = {
-      // name, size, note                          L   H  KV     C  F     T      V  norm   eps  position FFN bias tied
-      {"gpt2", "nano", "to train on a laptop",       4,  4, 0,  128, 0,  256,     0, ln, 1e-5f, learned, gelu, true, true},
-      {"gpt2", "124M", "GPT-2 small",               12, 12, 0,  768, 0, 1024, 50257, ln, 1e-5f, learned, gelu, true, true},
-      {"gpt2", "355M", "GPT-2 medium",              24, 16, 0, 1024, 0, 1024, 50257, ln, 1e-5f, learned, gelu, true, true},
-      {"gpt2", "774M", "GPT-2 large",               36, 20, 0, 1280, 0, 1024, 50257, ln, 1e-5f, learned, gelu, true, true},
-      {"gpt2", "1558M", "GPT-2 XL",                 48, 25, 0, 1600, 0, 1024, 50257, ln, 1e-5f, learned, gelu, true, true},
-      {"llama2", "nano", "to train on a laptop",     4,  4, 0,  128, 0,  256,     0, rms, 1e-5f, rope, swiglu, false, true},
-      {"llama2", "15M", "llama2.c stories15M",       6,  6, 0,  288, 0,  256, 32000, rms, 1e-5f, rope, swiglu, false, true},
-      {"llama2", "42M", "llama2.c stories42M",       8,  8, 0,  512, 0, 1024, 32000, rms, 1e-5f, rope, swiglu, false, true},
-      {"llama2", "110M", "llama2.c stories110M",    12, 12, 0,  768, 0, 1024, 32000, rms, 1e-5f, rope, swiglu, false, true},
-  };
-  return rows;
-}
-
-Config preset_config(std::string_view preset, std::string_view size) {
-  std::vector<std::string> names, sizes;
-  for (const Preset& row : presets()) {
-    if (std::find(names.begin(), names.end(), row.name) == names.end()) names.emplace_back(row.name);
-    if (preset != row.name) continue;
-    sizes.emplace_back(row.size);
-    if (size != row.size) continue;
-    Config c;
-    c.n_layer = row.n_layer, c.n_head = row.n_head, c.kv_heads = row.kv_heads;
-    c.channels = row.channels, c.hidden = row.hidden, c.context = row.context, c.vocab_size = row.vocab_size;
-    c.norm = row.norm, c.norm_eps = row.norm_eps;
-    c.position = row.position, c.activation = row.activation, c.bias = row.bias, c.tied = row.tied;
-    return c;
-  }
-  if (sizes.empty()) throw std::invalid_argument(unknown_name("preset", preset, names));
-  throw std::invalid_argument(unknown_name("size of preset " + std::string(preset), size, sizes));
-}
-
 // ---- checking --------------------------------------------------------------------------------------------
 
 namespace {

@@ -162,20 +162,17 @@ enum class Role { qk, v, o, ffn_in, ffn_out, embedding };
 Start weight_start(const Config& config, Role role, int out, int in);
 bool has_bias(const Config& config, Role role);
 
-// A preset is a row of a table: a family's wiring, and under each size name its numbers.
+// A preset is a model that people know: its wiring and, under each size name, its numbers.
 struct Preset {
-  const char* name;
-  const char* size;
-  const char* note;
-  int n_layer, n_head, kv_heads, channels, hidden, context, vocab_size;
-  NormKind norm;
-  float norm_eps;
-  Position position;
-  Activation activation;
-  bool bias, tied;
+  const char *name, *size, *note;
+  Config config;
+  const char* source;
+  const char* missing;  // what of the model is not implemented; "": nothing
 };
 const std::vector<Preset>& presets();
-Config preset_config(std::string_view preset, std::string_view size);  // throws naming the nearest
+const Preset& preset_row(std::string_view preset, std::string_view size);  // throws naming the nearest
+Config preset_config(std::string_view preset, std::string_view size);      // likewise
+std::vector<std::string> preset_names();                                   // each once
 
 // "unknown WHAT 'postt': did you mean 'post'? (one of post, pre, ...)"
 std::string unknown_name(std::string_view what, std::string_view given, const std::vector<std::string>& known);

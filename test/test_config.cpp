@@ -177,22 +177,6 @@ TEST_CASE("initialisation is an axis of its own", "[config]") {
         .02f);
 }
 
-TEST_CASE("presets", "[config]") {
-  const Config gpt2 = preset_config("gpt2", "124M");
-  CHECK(gpt2.n_layer == 12);
-  CHECK(gpt2.channels == 768);
-  CHECK(gpt2.activation == Activation::gelu_tanh);
-  CHECK(gpt2.position == Position::learned);
-  const Config llama = preset_config("llama2", "42M");
-  CHECK(resolve(llama).hidden == 1376);
-  CHECK(llama.norm == NormKind::rmsnorm);
-  CHECK(llama.position == Position::rope);
-  CHECK_FALSE(llama.bias);
-  CHECK(
-      says(complaint([] { preset_config("gpt3", "124M"); }), "unknown preset 'gpt3': did you mean 'gpt2'?"));
-  CHECK(says(complaint([] { preset_config("gpt2", "125M"); }), "did you mean '124M'?"));
-}
-
 TEST_CASE("what does not go with a norm is refused, with the reason", "[config]") {
   CHECK(says(refusal([](Config& c) { c.norm = NormKind::scalenorm, c.norm_unit_offset = true; }),
              "one gain starts at sqrt(channels)"));
