@@ -220,7 +220,7 @@ void PassStatistics::qk_norm(int layer, const char* name, const float* before, c
                              int heads, int N) {
   const auto [count, width] = qk_rows(model_.config, heads);
   std::vector<float> after(static_cast<size_t>(N) * count * width);
-  norm_forward(after.data(), saved, before, p, N * count, width);
+  norm_forward(after.data(), saved, before, p, N * count, width, false);
   norm(layer, name, distribution_of(before, after.size()), distribution_of(after.data(), after.size()));
 }
 

@@ -234,8 +234,8 @@ TEST_CASE("textbook parallel branches are certified, with two norms and with one
     const auto branches = [&](auto& t) {
       using Number = number_of<decltype(t)>;
       textbook::Branch<Number> first, second;
-      first.norm_in = {true, .1, t[1].data(), t[2].data()};
-      second.norm_in = shared ? first.norm_in : textbook::Norm<Number>{true, .1, t[3].data(), t[4].data()};
+      first.norm_in = {NormKind::layernorm, .1, t[1].data(), t[2].data()};
+      second.norm_in = shared ? first.norm_in : textbook::Norm<Number>{NormKind::layernorm, .1, t[3].data(), t[4].data()};
       first.skip = 1.7, first.in_scale = second.in_scale = .6;
       return std::pair{first, second};
     };
@@ -263,13 +263,13 @@ TEST_CASE("textbook parallel branches are certified, with two norms and with one
 TEST_CASE("textbook norms of queries and keys are certified", "[textbook]") {
   const int N = 3, stride = 17;
   for (const auto& [count, width] : {std::array{3, 4}, {1, 12}})
-    for (const bool centred : {true, false}) {
+    for (const NormKind kind : {NormKind::layernorm, NormKind::rmsnorm}) {
       const Tensors<double> in = {random_doubles(N * stride, 1), random_doubles(width, 2, 1, .3f),
                                   random_doubles(width, 3, 0, .1f)};
       Tensors<double> g = {random_doubles(N * stride, 4), Doubles(width), Doubles(width)}, at = in;
       const Doubles dy = g[0];
       const auto norm = [&](auto& t) {
-        return textbook::Norm<number_of<decltype(t)>>{centred, .1, t[1].data(), t[2].data()};
+        return textbook::Norm<number_of<decltype(t)>>{kind, .1, t[1].data(), t[2].data()};
       };
       const auto forward = [&, count = count, width = width](auto& saved, auto t) {
         textbook::qk_norm_forward(t[0].data(), saved, norm(t), N, count, width, stride);
