@@ -8,7 +8,7 @@
 
 namespace {
 
-constexpr double kTolerance = 1e-6, kModelTolerance = 2e-5;  // 1.1e-5 (BatchNorm)
+constexpr double kTolerance = 1e-6, kModelTolerance = 3e-5;  // 2.1e-5 (Derf)
 
 Doubles multipliers(const Dropout& dropout, int layer, DropoutSite site, int B, int T, int C) {
   std::vector<float> ones(B * T * C, 1);
@@ -45,7 +45,8 @@ struct TextbookModel {
     textbook::Branch<double> b = branch(block.ffn, buffer);
     if (config.block != BlockForm::parallel_shared) return b;
     b.norm_in = norm(block.attention.norm_in, buffer), b.in_scale = block.attention.in_scale;
-    b.norm_in.running_mean = b.norm_in.running_var = discarded.data();  // of a BatchNorm: they move once
+    if (training)  // a BatchNorm's running statistics move once
+      b.norm_in.running_mean = b.norm_in.running_var = discarded.data();
     return b;
   }
   void linear(Doubles& y, const double* x, const Linear& w, int I, int O) {
