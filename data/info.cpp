@@ -110,7 +110,8 @@ std::vector<Box> boxes_above(const Config& c, const Placement& row, const std::s
 std::vector<Box> boxes_below(const Config& c, const Stack& stack) {
   std::vector<Box> boxes;
   const double first = stack.row.in_scale(stack.first), last = stack.row.in_scale(stack.last);
-  if (first != last) boxes.push_back({format("[ × %.3g", first) + format(" to %.3g ]", last), "from the first block to the last"});
+  const std::string scale = format("[ × %.3g", first) + format(" to %.3g ]", last);
+  if (first != last) boxes.push_back({scale, "from the first block to the last"});
   if (stack.row.norm_in) boxes.push_back({"[ " + norm_name(c) + " ]", ""});
   return boxes;
 }
@@ -127,13 +128,10 @@ std::string skip_line(const Config& c) {
   return "  │    │ " + padded(format("× %.4g", *c.skip_scale), 15) + " │";
 }
 
-std::string sum_norm(const Config& c, const Placement& row) {
-  return row.norm_sum ? "  │    [ " + norm_name(c) + " ]\n  │    │\n" : "";
-}
-
 // One residual branch from bottom to top.
 std::string draw_branch(const Config& c, const Stack& stack, const Box& function, const std::string& last) {
-  std::string s = sum_norm(c, stack.row) + "  │    + ◄───────────────┐\n";
+  std::string s = stack.row.norm_sum ? "  │    [ " + norm_name(c) + " ]\n  │    │\n" : "";
+  s += "  │    + ◄───────────────┐\n";
   for (const Box& box : boxes_above(c, stack.row, last)) s += beside(box);
   s += skip_line(c) + "\n" + beside(function) + kRail + "\n";
   for (const Box& box : boxes_below(c, stack)) s += beside(box) + kRail + "\n";
@@ -172,10 +170,11 @@ std::string draw_stack(const Config& c, const Stack& stack) {
 }
 
 std::string formulas(const Config& c, const Stack& stack, const std::string& where) {
-  const std::string attention = branch_formula(c, stack.row, "attention", "o"), ffn = branch_formula(c, stack.row, "ffn", "down");
-  if (c.block != BlockForm::sequential) return "  block" + where + "   " + formula(c, stack.row, attention + " + " + ffn) + "\n";
-  return "  attention branch" + where + "      " + formula(c, stack.row, attention) + "\n  feed-forward branch" + where + "   " +
-         formula(c, stack.row, ffn) + "\n";
+  const Placement& row = stack.row;
+  const std::string attention = branch_formula(c, row, "attention", "o"), ffn = branch_formula(c, row, "ffn", "down");
+  if (c.block != BlockForm::sequential) return "  block" + where + "   " + formula(c, row, attention + " + " + ffn) + "\n";
+  return "  attention branch" + where + "      " + formula(c, row, attention) + "\n" +
+         "  feed-forward branch" + where + "   " + formula(c, row, ffn) + "\n";
 }
 
 }  // namespace

@@ -55,13 +55,13 @@ AttentionShape attention_shape(const Config& config, int layer, const float* slo
 
 BlockSaved declare_block_saved(Layout& layout, const Config& config, int layer, int B, int T) {
   const std::string name = "block." + std::to_string(layer);
-  const int N = B * T, C = config.channels;
+  const int N = B * T, C = config.channels, width = config.n_head * config.head_dim;
   BlockSaved saved;
-  saved.attention = declare_branch_saved(layout, config, name + ".attention", layer, N, config.n_head * config.head_dim);
+  saved.attention = declare_branch_saved(layout, config, name + ".attention", layer, N, width);
   saved.qkv = layout.take(name + ".attention.qkv", {N, config.qkv_width()});
   saved.qk_norm = declare_qk_norm_saved(layout, config, name + ".attention", N);
   saved.lse = layout.take(name + ".attention.lse", {B, config.n_head, T});
-  saved.mixed = layout.take(name + ".attention.mixed", {N, config.n_head * config.head_dim});
+  saved.mixed = layout.take(name + ".attention.mixed", {N, width});
   if (branch_keeps_output(config, layer)) saved.attention_f = layout.take(name + ".attention.o", {N, C});
   saved.middle = layout.take(name + ".attention.y", {N, C});
   saved.ffn = declare_branch_saved(layout, config, name + ".ffn", layer, N, config.hidden, !shares_norm(config));

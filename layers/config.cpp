@@ -37,7 +37,7 @@ const InitRow kMagneto = {Base::xavier, .02f, .02f, false, magneto_gamma};
 const std::vector<Placement>& placements() {
   constexpr auto no_gain = LearnedGain::none;
   static const std::vector<Placement> rows = {
-      // name, aliases, source                    in     inner  out    sum    final, gain, skip, in_scale, init, early
+      // name, aliases, source; norms in, inner, out, sum and final; gain, skip, in_scale, init, early
       {"post", {"post-ln", "postln"}, "Vaswani et al. 2017, arXiv 1706.03762; GPT-1",
        false, false, false, true, false, no_gain, one, one, kFlat, nullptr},
       {"pre", {"pre-ln", "preln"}, "GPT-2 (Radford et al. 2019); Llama",
@@ -225,8 +225,8 @@ Config resolve(Config c) {
   if (!c.residual_gain) c.residual_gain = row.residual_gain;
   if (!c.init_gain) c.init_gain = row.gain(c.n_layer);
   if (!c.skip_scale) c.skip_scale = placement.skip(c.n_layer);
-  in_range("init-gain", *c.init_gain, 0, 1e3);
   if (!c.layer_scale_init) c.layer_scale_init = layer_scale_by_depth(c.n_layer);
+  in_range("init-gain", *c.init_gain, 0, 1e3);
   in_range("skip-scale", *c.skip_scale, 0, 1e3);
   in_range("mix-fraction", c.mix_fraction, 0, 1);
   in_range("layer-scale-init", *c.layer_scale_init, 0, 1e3);

@@ -19,7 +19,6 @@ enum class Position { learned, sinusoidal, rope, alibi, none };
 enum class Activation { gelu, gelu_tanh, relu, silu, geglu, geglu_tanh, swiglu };
 enum class InitChoice { placement, gpt2, xavier };
 enum class LearnedGain { none, channel, block };  // on the output of a branch: one a channel, one a block
-
 enum class BlockForm { sequential, parallel, parallel_shared };
 enum class QkNormKind { none, head, full };
 
@@ -88,11 +87,11 @@ struct Placement {
   std::vector<const char*> aliases;
   const char* source;
   bool norm_in, norm_inner, norm_out, norm_sum, final_norm;
-  LearnedGain gain;                // where it is not none, there is no norm_out
+  LearnedGain gain;  // where it is not none, there is no norm_out
   double (*skip)(int n_layer);
-  double (*in_scale)(int layer);   // other than 1 only where norm_in is
+  double (*in_scale)(int layer);  // other than 1 only where norm_in is
   InitRow init;
-  const char* early;               // the row of the first ⌊mix_fraction·L⌋ blocks; null: this one
+  const char* early;  // the row of the first ⌊mix_fraction·L⌋ blocks; null: this one
 };
 const std::vector<Placement>& placements();
 const Placement& placement_row(std::string_view name);  // by name or alias; throws naming the nearest
@@ -106,8 +105,8 @@ struct Config {
   float dyt_alpha = .5f;           // where alpha of DyT and Derf starts
   std::optional<bool> final_norm;  // open: as the placement says
   bool embedding_norm = false;
-  QkNormKind qk_norm = QkNormKind::none;      // of queries and keys, each head by itself or all together
-  BlockForm block = BlockForm::sequential;    // whether the feed-forward branch reads what attention left, or x
+  QkNormKind qk_norm = QkNormKind::none;    // of queries and keys, each head by itself or all together
+  BlockForm block = BlockForm::sequential;  // whether the feed-forward branch reads what attention left, or x
 
   int n_layer = 4;     // L
   int n_head = 4;      // H
@@ -140,9 +139,8 @@ struct Config {
   std::optional<bool> residual_gain;  // open: as the chosen initialisation says
   std::optional<double> init_gain;    // β on v, o and the FFN; open: likewise
   std::optional<double> skip_scale;   // α; open: as the placement says
-
-  double mix_fraction = .25;               // of the blocks that are Post-LN under mix-ln
   std::optional<double> layer_scale_init;  // of LayerScale's gains; open: by depth
+  double mix_fraction = .25;               // share of the blocks, from the first, that are Post-LN under mix-ln
 
   bool gated() const { return is_gated(activation); }
   int qkv_width() const { return (n_head + 2 * kv_heads) * head_dim; }

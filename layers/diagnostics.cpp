@@ -192,14 +192,14 @@ void PassStatistics::norm(int layer, const std::string& name, const Distribution
   add(rows, layer, name, "kurtosis_after", after.kurtosis);
 }
 
-// y = norm_sum(s), s = skip·base + norm_out(f) or + λ ⊙ f, f = W_out·norm_inner(h), h = F(in_scale·norm_in(x)). base is x,
-// but for the second branch of a parallel block, which is added to what the first one left.
+// y = norm_sum(s), s = skip·base + norm_out(f) or + λ ⊙ f, f = W_out·norm_inner(h), h = F(in_scale·norm_in(x)).
+// base is x, but for the second branch of a parallel block: that is added to what the first one left.
 void PassStatistics::branch(const BranchView& v, const BranchSaved& saved, const Branch& p) {
   const size_t n = static_cast<size_t>(v.N) * model_.config.channels;
   const float* s = p.norm_sum.present() ? saved.s : v.y;
-  const Distribution in = distribution_of(v.x, n), added = p.gain.present()
-                                                               ? distribution(n, gained(v.f, p.gain, n / v.N))
-                                                               : distribution(n, difference(s, p.skip, v.base));
+  const Distribution in = distribution_of(v.x, n);
+  const Distribution added = p.gain.present() ? distribution(n, gained(v.f, p.gain, n / v.N))
+                                              : distribution(n, difference(s, p.skip, v.base));
   if (p.norm_in.present()) {
     Distribution after = distribution_of(saved.u, n);
     after.rms /= static_cast<double>(p.in_scale), after.max /= static_cast<double>(p.in_scale);

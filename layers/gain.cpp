@@ -21,7 +21,7 @@ const float* gain_forward(float* y, const float* x, const Gain& p, int N, int C)
   return y;
 }
 
-// As in a norm's backward, rows go by blocks with sums of their own: the order of sums is that of any number of threads.
+// As in a norm's backward, rows go by blocks with sums of their own: the same order of sums for any number of threads.
 const float* gain_backward(float* dx, const Gain& g, const float* dy, const float* x, const Gain& p, int N, int C) {
   if (!p.present()) return dy;
   constexpr int kRows = 64;

@@ -123,9 +123,9 @@ TEST_CASE("the residual taken behind the norm is Post-LN with an embedding norm"
   for (const NormKind norm : kBoth) {
     Model post = randomised(make_config("post", norm, [](Config& c) { c.embedding_norm = true; }));
     const Config& config = post.config;
-    const int C = config.channels, F = config.hidden, width = config.n_head * config.head_dim;
+    const int C = config.channels, F = config.hidden, H = config.n_head, width = H * config.head_dim;
     const std::vector<int> tokens = random_ints(N, 1, V);
-    std::vector<float> x(N * C), h(N * C), f(N * C), qkv(N * 3 * C), lse(N * config.n_head), mixed(N * C), up(N * F),
+    std::vector<float> x(N * C), h(N * C), f(N * C), qkv(N * 3 * C), lse(N * H), mixed(N * C), up(N * F),
         active(N * F), mean(N), rstd(N);
     const NormSaved saved{mean.data(), rstd.data()};
     const auto add_to_h = [&] {
@@ -137,7 +137,7 @@ TEST_CASE("the residual taken behind the norm is Post-LN with an embedding norm"
     for (const Block& p : post.p.blocks) {
       norm_forward(h.data(), saved, x.data(), *next, N, C, false);
       linear_forward(qkv.data(), h.data(), p.qkv, N, C, 3 * C);
-      attention_forward(mixed.data(), lse.data(), qkv.data(), {B, T, config.n_head, config.n_head, config.head_dim}, {}, 0);
+      attention_forward(mixed.data(), lse.data(), qkv.data(), {B, T, H, H, config.head_dim}, {}, 0);
       linear_forward(f.data(), mixed.data(), p.o, N, width, C);
       add_to_h();
       norm_forward(h.data(), saved, x.data(), p.attention.norm_sum, N, C, false);  // post_attention_layernorm
@@ -163,14 +163,16 @@ TEST_CASE("with a norm behind the branch the size of its last matrix does not ma
         Model model = randomised(config), scaled = randomised(config);
         for (const TensorSpec& spec : scaled.table)
           if (is_output_matrix(spec.name)) scale(tensor(scaled, scaled.weights, spec.name), factor);
-        check_same_function(std::string(factor == 4 ? "W_out·4 " : "W_out·3 ") + placement, model, scaled, factor == 4 ? 0 : kRounding,
+        const std::string what = factor == 4 ? "W_out·4 " : "W_out·3 ";
+        check_same_function(what + placement, model, scaled, factor == 4 ? 0 : kRounding,
                             [&](const std::string& name) { return is_output_matrix(name) ? factor : 1; });
       }
       Model model = randomised(config);
       loss_and_gradients(model);
       for (const TensorSpec& spec : model.table) {
         if (!is_output_matrix(spec.name)) continue;
-        const std::vector<double> w = widen(tensor(model, model.weights, spec.name)), dw = widen(tensor(model, model.gradients, spec.name));
+        const std::vector<double> w = widen(tensor(model, model.weights, spec.name));
+        const std::vector<double> dw = widen(tensor(model, model.gradients, spec.name));
         double product = 0;
         for (size_t i = 0; i < w.size(); ++i) product += w[i] * dw[i];
         check_error(std::string("equivalence <W,dW>, ") + placement + "/" + spec.name,
@@ -192,7 +194,8 @@ TEST_CASE("mix-ln is Pre-LN at fraction 0 and Post-LN with a final norm at 1", "
 
 TEST_CASE("a gain of 1 changes nothing", "[equivalence]") {
   for (const auto& [with, without] : {std::pair{"layerscale", "pre"}, {"rezero", "none"}}) {
-    Model a = randomised(make_config(with, NormKind::layernorm)), b = randomised(make_config(without, NormKind::layernorm));
+    Model a = randomised(make_config(with, NormKind::layernorm));
+    Model b = randomised(make_config(without, NormKind::layernorm));
     for (const TensorSpec& spec : a.table)
       if (spec.name.ends_with(".scale.gain")) std::fill_n(&a.weights[spec.offset], spec.size(), 1.f);
     check_same_bits(a, b);
@@ -200,8 +203,9 @@ TEST_CASE("a gain of 1 changes nothing", "[equivalence]") {
 }
 
 TEST_CASE("where attention adds nothing, parallel and sequential blocks are one", "[equivalence]") {
-  Model sequential = randomised(make_config("pre", NormKind::layernorm));
-  Model parallel = randomised(make_config("pre", NormKind::layernorm, [](Config& c) { c.block = BlockForm::parallel; }));
+  constexpr auto norm = NormKind::layernorm;
+  Model sequential = randomised(make_config("pre", norm));
+  Model parallel = randomised(make_config("pre", norm, [](Config& c) { c.block = BlockForm::parallel; }));
   CHECK(loss_and_gradients(sequential) != loss_and_gradients(parallel));
   for (Model* model : {&sequential, &parallel})
     for (const TensorSpec& spec : model->table)
@@ -225,9 +229,12 @@ TEST_CASE("with norms of queries and keys their sizes do not matter", "[equivale
     const Config config =
         make_config("pre", NormKind::rmsnorm, [&](Config& c) { c.qk_norm = kind, c.bias = false, c.norm_eps = 0; });
     Model model = randomised(config), scaled = randomised(config);
-    const auto is_qk = [](const std::string& name) { return name.ends_with(".q.weight") || name.ends_with(".k.weight"); };
+    const auto is_qk = [](const std::string& name) {
+      return name.ends_with(".q.weight") || name.ends_with(".k.weight");
+    };
     for (const TensorSpec& spec : scaled.table)
       if (is_qk(spec.name)) scale(tensor(scaled, scaled.weights, spec.name), 4);
-    check_same_function("scale of q and k", model, scaled, 0, [&](const std::string& name) { return is_qk(name) ? 4 : 1; });
+    check_same_function("scale of q and k", model, scaled, 0,
+                        [&](const std::string& name) { return is_qk(name) ? 4 : 1; });
   }
 }

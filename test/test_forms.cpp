@@ -72,13 +72,14 @@ TEST_CASE("a block is drawn with what the placement puts into it", "[info]") {
   CHECK(contains(parallel, "block   y = x + attention( N(x) ) + ffn( N(x) )\n"));
 }
 
-TEST_CASE("every form is written down, resumed to the same bits, recomputed to the same bits and sampled", "[program]") {
+TEST_CASE("every form is written down, resumed and recomputed to the same bits, and sampled", "[program]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --layers 3 --heads 2 --channels 32 --context 32 --batch 4 "
                             "--schedule constant --warmup 0 --eval-every 3 --eval-batches 0 --diagnostics 3 --quiet ";
   for (const std::string form :
-       {"--placement mix-ln --mix-fraction 0.4", "--placement layerscale --layer-scale-init 0.25 --block parallel-shared",
-        "--placement rezero", "--placement sub-ln --block parallel --qk-norm head", "--placement lns --qk-norm full"}) {
+       {"--placement mix-ln --mix-fraction 0.4", "--placement rezero",
+        "--placement layerscale --layer-scale-init 0.25 --block parallel-shared",
+        "--placement sub-ln --block parallel --qk-norm head", "--placement lns --qk-norm full"}) {
     INFO(form);
     REQUIRE(f.run(words + form + " --steps 6 --out whole --force").status == 0);
     REQUIRE(f.run(words + form + " --steps 3 --out parts --force").status == 0);
@@ -98,7 +99,7 @@ TEST_CASE("every form is written down, resumed to the same bits, recomputed to t
 
 TEST_CASE("init-report has no ratio where gradients are zero", "[program][diagnostics]") {
   const Corpus f;
-  const Outcome o = f.run("init-report --data stories.txt --layers 2 --channels 32 --heads 2 --context 32 --placement rezero "
+  const Outcome o = f.run("init-report --data stories.txt --channels 32 --heads 2 --context 32 --placement rezero "
                           "--grid layers=2,3");
   CHECK(o.status == 0);
   CHECK_FALSE(contains(o.out, "nan"));

@@ -17,7 +17,8 @@ TEST_CASE("gains agree with the textbook, for each channel and for all", "[gain]
       const std::vector<float> x = random_floats(N * C, 3), dy = random_floats(N * C, 4);
       Doubles w = widen(weight), want_dw = widen(dweight), want(N * C);
       std::vector<float> y = garbage(N * C), dx = garbage(N * C);
-      const std::string name = std::string("gain vs textbook/") + (single ? "one " : "") + std::to_string(N) + "x" + std::to_string(C);
+      const std::string size = std::to_string(N) + "x" + std::to_string(C);
+      const std::string name = std::string("gain vs textbook/") + (single ? "one " : "") + size;
       const textbook::Gain<double> tp{w.data(), single}, tg{want_dw.data(), single};
 
       CHECK(gain_forward(y.data(), x.data(), gain_in(weight), N, C) == y.data());

@@ -19,8 +19,8 @@ void gain_forward(Number* y, const Number* x, const Gain<Number>& p, size_t N, s
 }
 
 template <class Number>
-void gain_backward(Number* dx, const Gain<Number>& g, const Number* dy, const Number* x, const Gain<Number>& p, size_t N,
-                   size_t C) {
+void gain_backward(Number* dx, const Gain<Number>& g, const Number* dy, const Number* x, const Gain<Number>& p,
+                   size_t N, size_t C) {
   for (size_t i = 0; i < N * C; ++i) {
     if (p.weight) g.weight[p.single ? 0 : i % C] += dy[i] * x[i];          // y = λ ⊙ x
     dx[i] = p.weight ? p.weight[p.single ? 0 : i % C] * dy[i] : dy[i];  // y = λ ⊙ x

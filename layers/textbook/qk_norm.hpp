@@ -1,6 +1,6 @@
 #pragma once
-//   x (N,stride), of which `count` parts of `width` numbers each, one behind the other, are normalized: the heads of q or
-//   of k, or all of q or k at once (count 1)
+//   x (N,stride), of which `count` parts of `width` numbers each, one behind the other, are normalized: the heads of q
+//   or of k, or all of q or k at once (count 1)
 //   forward   each part ← norm(part), with one gain (width) for all
 //   backward  the norm's, part by part
 
@@ -10,7 +10,7 @@ namespace textbook {
 
 template <class Number>
 struct QkNormSaved {
-  std::vector<Number> x;                        // (N,count,width) as they were
+  std::vector<Number> x;                // (N,count,width) as they were
   std::vector<NormSaved<Number>> norm;  // of each part
 };
 

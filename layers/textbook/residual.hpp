@@ -66,8 +66,8 @@ void parallel_forward(Number* y, BranchSaved<Number>& saved1, BranchSaved<Number
 }
 
 template <class Number, class First, class Second>
-void parallel_backward(Number* dx, const Branch<Number>& g1, const Branch<Number>& g2, const Number* dy, const Number* x,
-                       const BranchSaved<Number>& saved1, const BranchSaved<Number>& saved2, const Branch<Number>& p1,
+void parallel_backward(Number* dx, const Branch<Number>& g1, const Branch<Number>& g2, const Number* dy,
+                       const Number* x, const BranchSaved<Number>& saved1, const BranchSaved<Number>& saved2, const Branch<Number>& p1,
                        Branch<Number> p2, First&& F1, Second&& F2, size_t N, size_t C) {
   std::vector<Number> dx2(N * C);
   p2.skip = 0;
