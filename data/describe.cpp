@@ -44,9 +44,9 @@ void describe_model(Describe& d, TrainOptions& o) {
   d.number("rope-theta", c.rope_theta, 1, 1e12, "base of the RoPE angles");
   d.number("rope-fraction", c.rope_fraction, 0, 1, "share of each head that RoPE turns (GPT-NeoX .25, Phi-2 .4)");
   d.number("window", c.window, 0, 1 << 22, "keys that a query sees, itself among them; 0: all");
-  d.number("window-every", c.window_every, 1, 10000, "layers 0, n, 2n, ... have the window, the others see all (Gemma-2: 2)");
+  d.number("window-every", c.window_every, 1, 10000, "layers 0, n, 2n, ... have it, the others see all (Gemma-2: 2)");
   d.number("attention-cap", c.attention_cap, 0, 1e6, "attention scores become c tanh(S/c) (Gemma-2: 50); 0: they stay");
-  d.open_number("attention-scale", c.attention_scale, 1e-6, 1e3, "factor on q.k in attention (default: 1/sqrt(head-dim))");
+  d.open_number("attention-scale", c.attention_scale, 1e-6, 1e3, "factor on q.k (default: 1/sqrt(head-dim))");
   d.choice("activation", kActivations, c.activation, "of the feed-forward layer");
   d.flag("bias", c.bias, "biases in linear layers (and LayerNorm)");
   d.open_flag("qkv-bias", c.qkv_bias, "biases of q, k and v (default: as --bias)");

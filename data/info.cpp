@@ -61,8 +61,9 @@ std::string attention_text(const Config& c) {
   text += ", causal";
   if (c.window > 0) text += ", window " + std::to_string(c.window);
   if (c.window > 0 && c.window_every > 1) text += " in one layer of " + std::to_string(c.window_every);
-  if (c.position == Position::rope) text += ", RoPE";
-  if (c.position == Position::rope && c.rope_fraction < 1) text += " on " + std::to_string(c.rope_dims()) + " of each head";
+  const bool rope = c.position == Position::rope;
+  if (rope) text += ", RoPE";
+  if (rope && c.rope_fraction < 1) text += " on " + std::to_string(c.rope_dims()) + " of each head";
   if (c.position == Position::alibi) text += ", ALiBi";
   if (c.attention_cap > 0) text += format(", scores capped at %g", static_cast<double>(c.attention_cap));
   return text;

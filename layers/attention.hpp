@@ -9,7 +9,7 @@
 //
 // What AttentionShape may change of the scores, in this order, each left out where it is 0 or null:
 //   scale    another s (Gemma-2: query_pre_attn_scalar^-½)
-//   cap      S ← c·tanh(S/c)            dS ← dS·(1 − tanh²)         (Gemma 2: Riviere et al. 2024, arXiv 2408.00118, §2)
+//   cap      S ← c·tanh(S/c)            dS ← dS·(1 − tanh²)         (Gemma 2: Riviere et al. 2024, arXiv 2408.00118)
 //   slopes   S ← S − slopes[h]·(i − j)  dS passes on unchanged      (ALiBi: Press et al. 2021, arXiv 2108.12409, §3)
 //   window   query i sees the `window` keys i − window < j ≤ i      (Mistral 7B: Jiang et al. 2023, arXiv 2310.06825,
 //            §2, as transformers has it; tiles that nobody sees are passed over)

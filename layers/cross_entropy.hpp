@@ -6,14 +6,14 @@
 // and the classifier around it, which never holds more than a few hundred rows of (N,V):
 //   x (N,C)   weight (V,C)   bias (V) or none
 //   forward   u = x weightᵀ + bias     logits = c·tanh(u/c), or u where the cap c is 0
-//             (Gemma 2: Riviere et al. 2024, arXiv 2408.00118, §2)
+//             (Gemma 2: Riviere et al. 2024, arXiv 2408.00118)
 //   backward  du = dlogits·(1 − (logits/c)²)     dx = du weight      dweight += duᵀ x      dbias += Σₙ du[n,:]
 
 #include "gemm.hpp"
 
 constexpr int kIgnore = -1;
 
-// dlogits may be logits, or null for the losses alone. With a cap, which the logits went through already, du is written.
+// dlogits may be logits, or null for the losses alone. With a cap, which the logits went through before, du is written.
 void cross_entropy(float* losses, float* dlogits, const float* logits, const int* targets, float scale, int N,
                    int V, float cap = 0);
 

@@ -138,7 +138,8 @@ double entropy_of(const float* row, const Scores& scores, float lse, int n) {
 int keys_of(int at, int window) { return window > 0 ? std::min(at + 1, window) : at + 1; }
 
 // One head of one sequence: rows of q and k `stride` apart, lse (T).
-HeadSums head_sums(const float* q, const float* k, size_t stride, const float* lse, const AttentionShape& shape, int h) {
+HeadSums head_sums(const float* q, const float* k, size_t stride, const float* lse, const AttentionShape& shape,
+                   int h) {
   alignas(64) float s[kTile * kTile];
   const int T = shape.T, D = shape.head_dim, window = shape.window;
   HeadSums sums;

@@ -16,11 +16,11 @@
 //                   alpha, shift   of DyT and Derf
 //   attention, ffn  branch_ratio   rms(branch as it is added) / rms(skip·x)
 //   attention       entropy        mean over rows and heads of −Σⱼ P[t,j] log P[t,j] / log t, t ≥ 2 the number of keys
-//                                  that row sees (at most the window): 1 is even attention, 0 a single key. −Σ P log P: Zhai et al. 2023,
-//                                  arXiv 2303.06296; divided by log t so that short and long rows count alike
-//                   max_logit      largest score that softmax reads, q·k/√D, capped and lowered by ALiBi where
-//                                  they are on (its growth: Wortsman et al. 2023,
-//                                  arXiv 2309.14322)
+//                                  that row sees (at most the window): 1 is even attention, 0 a single key.
+//                                  −Σ P log P: Zhai et al. 2023, arXiv 2303.06296; divided by log t so that short
+//                                  and long rows count alike
+//                   max_logit      largest score that softmax reads: q·k/√D, or what scale, cap and ALiBi make of it
+//                                  (its growth: Wortsman et al. 2023, arXiv 2309.14322)
 //   model           update         mean over tokens of ‖h(x,θ) − h(x,θ₀)‖, h what the classifier reads, x a fixed
 //                                  batch (‖F(x,θᵢ) − F(x,θ₀)‖ of DeepNet, Wang et al. 2022, arXiv 2203.00555)
 //

@@ -1,6 +1,6 @@
 #pragma once
 //   tokens (N)   weight (V,C)   x (N,C)
-//   forward   x[n,:] = scale·weight[tokens[n],:]     scale: 1, or √C (Vaswani et al. 2017, arXiv 1706.03762, §3.4; Gemma)
+//   forward   x[n,:] = scale·weight[tokens[n],:]     scale 1, or √C: Vaswani et al. 2017, arXiv 1706.03762, §3.4; Gemma
 //   backward  dweight[tokens[n],:] += scale·dx[n,:]  a token that occurs twice collects twice
 //   saves     nothing: the caller still holds the tokens
 

@@ -10,7 +10,7 @@
 //     sines first). Nothing is learned.
 //
 //   RoPE  (Su et al. 2021, arXiv 2104.09864), on the heads of q and k, in place. Of each head the first R numbers turn
-//   (R = D, or fewer: GPT-NeoX, Black et al. 2022, arXiv 2204.06745, §2.2), in pairs (i, i + R/2) as Hugging Face has
+//   (R = D, or fewer: GPT-NeoX, Black et al. 2022, arXiv 2204.06745), in pairs (i, i + R/2) as Hugging Face has
 //   them, each by the angle t·θ^(-2i/R):
 //     forward   (a, b) ← (a·cos − b·sin, a·sin + b·cos)
 //     backward  the inverse rotation: (da, db) ← (da·cos + db·sin, db·cos − da·sin)
@@ -39,7 +39,7 @@ struct RopeTable {
 void rope_forward(float* x, const RopeTable& table, int first, int B, int T, int heads, int D, size_t stride);
 void rope_backward(float* dx, const RopeTable& table, int B, int T, int heads, int D, size_t stride);
 
-// (H): ALiBi's slopes 2^(-8/H), 2^(-16/H), ..., where H is a power of two (Press et al. 2021, arXiv 2108.12409, §3). Where
-// it is none, as the paper's code and BLOOM: the slopes of the power of two below, and then every second one of those of
-// twice as many heads.
+// (H): ALiBi's slopes 2^(-8/H), 2^(-16/H), ..., where H is a power of two (Press et al. 2021, arXiv 2108.12409, §3).
+// Where it is none, as the paper's code and BLOOM have it: the slopes of the power of two below, and then every second
+// one of those of twice as many heads.
 Buffer alibi_slopes(int n_head);

@@ -192,7 +192,7 @@ inline Vec exp(Vec x) {
 // 1 / (1 + e⁻ˣ)
 inline Vec sigmoid(Vec x) { return 1.f / (1.f + exp(-x)); }
 
-// tanh x = 1 − 2/(e²ˣ + 1) cancels near 0; below |x| = 5/8 it is x + x³·P(x²) (the polynomial of Moshier's Cephes, tanhf).
+// tanh x = 1 − 2/(e²ˣ + 1) cancels near 0; below |x| = 5/8 it is x + x³·P(x²), with the polynomial of Moshier's Cephes.
 // Relative error below 2e-7 (test/test_simd.cpp).
 inline Vec tanh(Vec x) {
   const Vec size = x < 0.f ? -x : x, z = x * x;

@@ -363,11 +363,13 @@ TEST_CASE("classifier agrees with the textbook, in one and in several chunks of 
   for (const auto& [N, C, V, has_bias, cap] : {std::tuple{17, 7, 33, false, 0.f}, {300, 5, 20000, false, 0.f},
                                                {17, 7, 33, true, 0.f}, {17, 7, 33, false, 1.5f},
                                                {300, 5, 20000, true, 1.5f}}) {
-    const std::string name = "classifier vs textbook" + at({N, C, V}) + (has_bias ? "bias/" : "") + (cap > 0 ? "cap/" : "");
+    const std::string name =
+        "classifier vs textbook" + at({N, C, V}) + (has_bias ? "bias/" : "") + (cap > 0 ? "cap/" : "");
     const int rows = classifier_rows(N, V);
     CHECK((V == 20000) == (rows < N));
     const std::vector<float> x = random_floats(N * C, 1);
-    std::vector<float> weight = random_floats(V * C, 2), bias = random_floats(V, 5), dbias = random_floats(V, 6, 0, .1f);
+    std::vector<float> weight = random_floats(V * C, 2), bias = random_floats(V, 5),
+                       dbias = random_floats(V, 6, 0, .1f);
     std::vector<int> targets = random_ints(N, 3, V);
     targets[2] = targets[N - 1] = kIgnore;
     std::vector<float> losses = garbage(N), dx = garbage(N * C), dweight = random_floats(V * C, 4, 0, .1f),

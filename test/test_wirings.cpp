@@ -192,8 +192,11 @@ TEST_CASE("wirings that make no sense are refused, with what to do", "[config]")
   CHECK(refusal([](Config& c) { c.position = Position::rope, c.rope_fraction = .6f; }) != "");
   CHECK(refusal([](Config& c) { c.position = Position::rope, c.rope_fraction = 0; }) != "");
   CHECK(refusal([](Config& c) { c.position = Position::alibi, c.rope_fraction = .25f; }) == "");
-  CHECK(wired([](Config& c) { c.position = Position::rope, c.head_dim = 80, c.rope_fraction = .4f; }).rope_dims() == 32);
-  CHECK(wired([](Config& c) { c.position = Position::rope, c.head_dim = 96, c.rope_fraction = .25f; }).rope_dims() == 24);
+  for (const auto& [D, fraction, R] : {std::tuple{80, .4f, 32}, {96, .25f, 24}, {10, .6f, 6}, {4, 1.f, 4}}) {
+    Config c = wired([](Config&) {});
+    c.position = Position::rope, c.head_dim = D, c.rope_fraction = fraction;
+    CHECK(resolve(c).rope_dims() == R);
+  }
   const auto says = [&](const std::string& option, const std::function<void(Config&)>& change) {
     CHECK(refusal(change).starts_with("--" + option + " is "));
   };
@@ -211,8 +214,9 @@ TEST_CASE("a wiring is written down, drawn, resumed to the same bits and sampled
   REQUIRE(f.run("corpus --bytes 60k --out s.txt").status == 0);
   const std::string words =
       "train --data s.txt --eval-every 0 --layers 2 --heads 2 --channels 32 --context 40 --batch 2 --schedule constant "
-      "--quiet --position rope --rope-fraction 0.25 --window 9 --window-every 2 --attention-cap 20 --attention-scale 0.3 "
-      "--activation geglu-tanh --no-bias --qkv-bias --head-bias --embedding-scale 4 --logit-cap 30 ";
+      "--quiet --position rope --rope-fraction 0.25 --window 9 --window-every 2 --attention-cap 20 "
+      "--attention-scale 0.3 --activation geglu-tanh --no-bias --qkv-bias --head-bias --embedding-scale 4 "
+      "--logit-cap 30 ";
   REQUIRE(f.run(words + "--steps 6 --out whole").status == 0);
   REQUIRE(f.run(words + "--steps 3 --out broken").status == 0);
   const Outcome refused = f.run("train --out broken --resume --steps 6 --window 8");
@@ -221,7 +225,8 @@ TEST_CASE("a wiring is written down, drawn, resumed to the same bits and sampled
   CHECK(losses_in(f.read("whole/metrics.csv")) == losses_in(f.read("broken/metrics.csv")));
   const std::string told = f.run("info whole").out;
   for (const char* line :
-       {"the token embedding again, with a bias, logits capped at 30", "causal, window 9 in one layer of 2, RoPE on 4 of",
+       {"the token embedding again, with a bias, logits capped at 30", "causal, window 9 in one layer of 2",
+        "RoPE on 4 of each head",
         "scores capped at 20", "32 → 96 → 32, geglu-tanh", "of the token times 4\n", "block.0.attention.q.bias"})
     CHECK(told.find(line) != std::string::npos);
   CHECK(told.find("attention.o.bias") == std::string::npos);

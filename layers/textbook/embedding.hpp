@@ -18,7 +18,7 @@ template <class Number>
 void embedding_backward(Number* dweight, const int* tokens, const Number* dx, size_t N, size_t C,
                         double scale = 1) {
   for (size_t n = 0; n < N; ++n)
-    for (size_t c = 0; c < C; ++c) dweight[tokens[n] * C + c] += scale * dx[n * C + c];  // x[n,:] = scale·weight[token,:]
+    for (size_t c = 0; c < C; ++c) dweight[tokens[n] * C + c] += scale * dx[n * C + c];  // x[n,:] = scale·weight
 }
 
 }  // namespace textbook

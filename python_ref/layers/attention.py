@@ -1,7 +1,7 @@
 """Causal attention with grouped heads (Vaswani et al. 2017, arXiv 1706.03762, eq. 1; groups: Ainslie et al.
 2023, arXiv 2305.13245): query head h reads key and value head h / (H/KV).
 
-A score may be capped, c·tanh(s/c) (Gemma 2, arXiv 2408.00118, §2), and lowered by slope·(i - j) (ALiBi, Press et al. 2021,
+A score may be capped, c·tanh(s/c) (Gemma 2, arXiv 2408.00118), and lowered by slope·(i - j) (ALiBi, Press et al. 2021,
 arXiv 2108.12409); with a window each query i sees the keys i - window < j <= i (Mistral 7B, arXiv 2310.06825, §2).
 
 q (B,T,H,D)   k, v (B,T,KV,D)   out (B,T,H·D)

@@ -1,5 +1,5 @@
 """Rotary position embedding (Su et al. 2021, arXiv 2104.09864, eq. 34), pairs (i, i + R/2) of the first R of a head's D
-numbers; the sinusoids of Vaswani et al. 2017, arXiv 1706.03762, §3.5; ALiBi's slopes (Press et al. 2021, arXiv 2108.12409).
+numbers; sinusoids (Vaswani et al. 2017, arXiv 1706.03762, §3.5); ALiBi's slopes (Press et al. 2021, arXiv 2108.12409).
 
 x (B,T,H,D)   the pair i of the row at position t turns by the angle t · theta^(-2i/R)
 """
@@ -26,8 +26,8 @@ def sinusoids(T, C):
 
 
 def alibi_slopes(heads):
-    """2^(-8/n), 2^(-16/n), ... for n heads, a power of two (§3). Otherwise, as the paper's code: those of the power of two
-    below, then every second one of twice as many heads."""
+    """2^(-8/n), 2^(-16/n), ... for n heads, a power of two (§3). Otherwise, as the paper's code has it: those of the
+    power of two below, then every second one of twice as many heads."""
     power = 2 ** math.floor(math.log2(heads))
     slopes = [2 ** (-8 * (h + 1) / power) for h in range(power)]
     return slopes if power == heads else slopes + alibi_slopes(2 * power)[::2][: heads - power]
