@@ -23,7 +23,7 @@ MARCH ?= native
 DATA ?= build/stories.txt
 
 REPORTS := report watch tensorboard test-report
-.PHONY: all train test asan mutants bench ladders compare study $(REPORTS) reference curves venv clean help FORCE
+.PHONY: all train test asan mutants bench ladders compare study $(REPORTS) reference reference-huggingface curves venv clean help FORCE
 .DELETE_ON_ERROR:
 
 all: build/train_gpt  ## build build/train_gpt (the default)
@@ -31,7 +31,7 @@ all: build/train_gpt  ## build build/train_gpt (the default)
 # ---- What this machine has: dev/setup.sh finds it, or installs it, and writes it down ------------
 # Goals that compile nothing here do without.
 
-ifneq (,$(filter-out asan venv .venv/% $(REPORTS) reference clean help,$(or $(MAKECMDGOALS),all)))
+ifneq (,$(filter-out asan venv .venv/% $(REPORTS) reference reference-huggingface clean help,$(or $(MAKECMDGOALS),all)))
 
 NAMED_CXX := $(if $(filter default undefined,$(origin CXX)),,$(CXX))
 KEY := $(subst /,_,$(subst $() ,_,$(or $(NAMED_CXX),auto)-$(MARCH)))
@@ -183,6 +183,9 @@ test-report: .venv/.report  ## the report of made-up comparisons, looked at in a
 reference: venv  ## write test/reference/*.npy with PyTorch
 	@$(PYTHON) python_ref/reference.py $(ARGS)
 
+reference-huggingface: .venv/.huggingface  ## write test/reference/huggingface with the models of transformers
+	@$(PYTHON) python_ref/huggingface.py $(ARGS)
+
 curves: venv build/train_gpt $(DATA_WRITTEN)  ## train ours and PyTorch's side by side on DATA
 	@$(PYTHON) python_ref/curves.py --binary build/train_gpt --data $(DATA) --out build/curves $(ARGS)
 
@@ -191,6 +194,10 @@ venv: .venv/.python_ref .venv/.report  ## .venv/ with PyTorch and all else that 
 # One after the other, as two pips would be in each other's way. Who wants reports alone does not download PyTorch.
 PIP = echo 'pip install -r $<'; $(PYTHON) -m pip install --quiet --disable-pip-version-check -r $<
 .venv/.python_ref: python_ref/requirements.txt | .venv/.report
+	@$(PIP)
+	@touch $@
+
+.venv/.huggingface: python_ref/requirements-huggingface.txt | .venv/.report
 	@$(PIP)
 	@touch $@
 
@@ -211,7 +218,7 @@ clean:  ## remove build/ (never runs/, never .venv/)
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1|/p' $(firstword $(MAKEFILE_LIST)) | \
-	  while IFS='|' read -r goal text; do printf '  make %-12s %s\n' "$$goal" "$$text"; done
+	  while IFS='|' read -r goal text; do printf '  make %-22s %s\n' "$$goal" "$$text"; done
 	@echo
 	@sed -n '3,5s/^# *//p' $(firstword $(MAKEFILE_LIST)) | sed 's/^/  /'
 

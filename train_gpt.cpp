@@ -107,6 +107,17 @@ StepResult train_step(Trainer& t, int64_t step, double lr) {  // step counts fro
 
 // ---- before ----------------------------------------------------------------------------------------------
 
+// Weights and moments as they are before the first step of this call.
+void go_to_start(Trainer& t) {
+  for (Buffer* moment : {&t.moments.m, &t.moments.v}) set_zero(moment->get(), t.model.floats);
+  if (t.o.resume || !t.o.init_from.empty()) {
+    const std::string path = t.o.resume ? t.path(kLastCheckpoint) : find_checkpoint(t.o.init_from);
+    load_checkpoint(path, t.model, t.o.resume ? &t.moments : nullptr);
+  } else {
+    initialise(t.model, t.o.seed);
+  }
+}
+
 Trainer prepare(const Command& given) {
   CheckpointHeader from;
   const Command command = on_top_of_checkpoint(given, from);
@@ -116,12 +127,7 @@ Trainer prepare(const Command& given) {
   if (o.out.empty()) o.out = next_run_directory(o.config.placement + "-" + name_of(kNormKinds, o.config.norm));
 
   Trainer t(command, o, std::move(data));
-  if (o.resume || !o.init_from.empty()) {
-    const std::string path = o.resume ? t.path(kLastCheckpoint) : find_checkpoint(o.init_from);
-    load_checkpoint(path, t.model, o.resume ? &t.moments : nullptr);
-  } else {
-    initialise(t.model, o.seed);
-  }
+  go_to_start(t);
   if (o.resume) {
     t.state = from;
     t.state.options = o;
@@ -129,8 +135,8 @@ Trainer prepare(const Command& given) {
   return t;
 }
 
-// --for: how many steps fit into the time, validations included. Times steps with a learning rate of 0, which
-// leave the weights as they are, and puts the moments back to what they were.
+// --for: how many steps fit into the time, validations included. Times steps with a learning rate of 0 and goes back:
+// they move the moments, and what BatchNorm keeps running.
 int64_t steps_for(Trainer& t) {
   const int kSteps = 20;
   train_step(t, 0, 0);
@@ -142,8 +148,7 @@ int64_t steps_for(Trainer& t) {
     evaluate(t.model, t.activations, t.data, t.o.batch, t.o.eval_batches);
     seconds += validation.seconds() / static_cast<double>(t.o.eval_every);
   }
-  for (Buffer* moment : {&t.moments.m, &t.moments.v}) std::fill_n(moment->get(), t.model.floats, 0.f);
-  if (t.o.resume) load_checkpoint(t.path(kLastCheckpoint), t.model, &t.moments);
+  go_to_start(t);
   return std::max<int64_t>(1, static_cast<int64_t>(parse_seconds(t.o.time_limit) / seconds));
 }
 

@@ -11,8 +11,8 @@ struct MemoryNeed {
 MemoryNeed memory_of_training(const Config& config, int B);
 
 // Operations for each token of a step, a multiply-add being two: of the matrices in the blocks, the classifier, and the
-// causal half of attention; forward once and backward twice (Chowdhery et al. 2022, arXiv 2204.02311, appendix B). What
-// --recompute does again is not counted, nor norms, activations and softmax.
+// causal half of attention, as far as its window reaches; forward once and backward twice (Chowdhery et al. 2022, arXiv
+// 2204.02311, appendix B). What --recompute does again is not counted, nor norms, activations and softmax.
 double flops_per_token(const Config& config);
 
 // Speed as a share of what it would be if this machine did nothing but multiply and add, as fast as it was measured to:

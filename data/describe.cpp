@@ -8,38 +8,59 @@ std::string names_of_placements() {
   return list;
 }
 
+std::string names_of_presets() {
+  std::string list;
+  for (const std::string& name : preset_names()) list += (list.empty() ? "" : "|") + name;
+  return list;
+}
+
 }  // namespace
 
 void describe_model(Describe& d, TrainOptions& o) {
   Config& c = o.config;
   d.group("Model");
-  d.value("preset", o.preset, "the wiring of a family of models: gpt2|llama2");
-  d.value("size", o.size, "numbers of a preset: nano, 124M, 355M, ... (train_gpt info --preset P --size S)");
+  d.value("preset", o.preset, "the wiring of a family of models: " + names_of_presets());
+  d.value("size", o.size, "numbers of a preset: nano, or a size of the model's own: 124M, 7B, ... (train_gpt info --preset P --size S)");
   d.value("placement", c.placement, "where the norms sit: " + names_of_placements());
+  d.choice("block", kBlockForms, c.block, "the branches one after the other, or side by side (with a norm each, or sharing one)");
+  d.number("mix-fraction", c.mix_fraction, 0, 1, "share of the blocks, from the first, that are Post-LN under mix-ln");
   d.choice("norm", kNormKinds, c.norm, "which normalization");
   d.number("norm-eps", c.norm_eps, 0, 1, "epsilon under the root of the norm");
-  d.open_flag("norm-bias", c.norm_bias, "norms have a bias (default: LayerNorm as --bias, RMSNorm none)");
+  d.open_flag("norm-bias", c.norm_bias, "norms have a bias (default: as --bias; rmsnorm and scalenorm none)");
+  d.flag("norm-unit-offset", c.norm_unit_offset, "the gain of layernorm or rmsnorm is 1 + w, as Gemma has it");
+  d.number("dyt-alpha", c.dyt_alpha, 0, 1e3, "where alpha of dyt and derf starts");
   d.flag("embedding-norm", c.embedding_norm, "a norm behind the embedding");
   d.open_flag("final-norm", c.final_norm, "a norm before the classifier (default: as the placement says)");
+  d.choice("qk-norm", kQkNormKinds, c.qk_norm, "a norm of queries and keys, over each head or over all heads together");
   d.number("layers", c.n_layer, 1, 10000, "blocks (L)");
   d.number("heads", c.n_head, 1, 4096, "query heads (H)");
   d.derived("kv-heads", c.kv_heads, 4096, "key/value heads, fewer for GQA (default: as many as heads)");
   d.derived("head-dim", c.head_dim, 1 << 14, "size of a head (D) (default: channels / heads)");
   d.number("channels", c.channels, 1, 1 << 20, "width of the stream (C)");
-  d.derived("hidden", c.hidden, 1 << 22, "width of the feed-forward layer (F) (default: 4 C; swiglu: 8/3 C)");
+  d.derived("hidden", c.hidden, 1 << 22, "width of the feed-forward layer (F) (default: 4 C; gated: 8/3 C)");
   d.number("context", c.context, 1, 1 << 22, "tokens the model sees at once (T)");
   d.derived("vocab-size", c.vocab_size, 1 << 24, "size of the vocabulary, for benchmarks (default: the data's)");
   d.choice("position", kPositions, c.position, "how positions are told");
   d.number("rope-theta", c.rope_theta, 1, 1e12, "base of the RoPE angles");
+  d.number("rope-fraction", c.rope_fraction, 0, 1, "share of each head that RoPE turns (GPT-NeoX .25, Phi-2 .4)");
+  d.number("window", c.window, 0, 1 << 22, "keys that a query sees, itself among them; 0: all");
+  d.number("window-every", c.window_every, 1, 10000, "layers 0, n, 2n, ... have it, the others see all (Gemma-2: 2)");
+  d.number("attention-cap", c.attention_cap, 0, 1e6, "attention scores become c tanh(S/c) (Gemma-2: 50); 0: they stay");
+  d.open_number("attention-scale", c.attention_scale, 1e-6, 1e3, "factor on q.k (default: 1/sqrt(head-dim))");
   d.choice("activation", kActivations, c.activation, "of the feed-forward layer");
   d.flag("bias", c.bias, "biases in linear layers (and LayerNorm)");
+  d.open_flag("qkv-bias", c.qkv_bias, "biases of q, k and v (default: as --bias)");
+  d.flag("head-bias", c.head_bias, "a bias in the classifier");
   d.flag("tied", c.tied, "the classifier shares the token embedding");
+  d.number("embedding-scale", c.embedding_scale, 1e-6, 1e6, "factor on the token embedding (Gemma: sqrt(channels))");
+  d.number("logit-cap", c.logit_cap, 0, 1e6, "logits become c tanh(l/c) (Gemma-2: 30); 0: they stay");
   d.number("dropout", c.dropout, 0, .99, "share of elements dropped in training");
   d.group("Initialisation");
   d.choice("init", kInitChoices, c.init, "base of the initial weights");
   d.open_flag("residual-gain", c.residual_gain, "GPT-2's 1/sqrt(2L) on the output matrices (default: as --init)");
   d.open_number("init-gain", c.init_gain, 0, 1e3, "factor on v, o and the feed-forward matrices (default: as --init)");
   d.open_number("skip-scale", c.skip_scale, 0, 1e3, "factor on the skip path (default: as the placement)");
+  d.open_number("layer-scale-init", c.layer_scale_init, 0, 1e3, "layerscale's gains (default: .1; above 18 layers 1e-5, above 24 1e-6)");
 }
 
 namespace {

@@ -12,22 +12,74 @@
 
 namespace {
 
-std::string norm_name(const Config& config) { return name_of(kNormKinds, config.norm); }
+std::string norm_name(const Config& config) {
+  return std::string(name_of(kNormKinds, config.norm)) + (config.norm_unit_offset ? "+1" : "");
+}
+
+// Blocks first ... last, which follow one row of the placements.
+struct Stack {
+  int first, last;
+  const Placement& row;
+};
+
+std::vector<Stack> stacks_of(const Config& c) {
+  std::vector<Stack> stacks;
+  for (int l = 0; l < c.n_layer; ++l) {
+    const Placement& row = placement_at(c, l);
+    if (stacks.empty() || &stacks.back().row != &row) stacks.push_back({l, l, row});
+    stacks.back().last = l;
+  }
+  return stacks;
+}
+
+std::string name_of_stack(const Stack& stack, const Config& c) {
+  if (stack.last - stack.first + 1 == c.n_layer) return "block, " + std::to_string(c.n_layer) + " times";
+  if (stack.first == stack.last) return "block " + std::to_string(stack.first + 1);
+  return "blocks " + std::to_string(stack.first + 1) + " to " + std::to_string(stack.last + 1);
+}
+
+// What is added to the skip path: "λ·attention( layernorm(x) )"
+std::string branch_formula(const Config& c, const Placement& row, const std::string& branch, const std::string& last) {
+  const std::string norm = norm_name(c), scale = row.in_scale(1) == 1 ? "" : "s·";
+  std::string f = branch + "( " + (row.norm_in ? scale + norm + "(x)" : "x") + " )";
+  if (row.norm_inner) f = last + "( " + norm + "( " + f + " ) )";
+  if (row.norm_out) f = norm + "( " + f + " )";
+  return row.gain == LearnedGain::none ? f : "λ·" + f;
+}
 
 // "y = rmsnorm( 1.86·x + attention(x) )"
-std::string formula(const Config& config, const std::string& branch) {
-  const Placement& row = placement_row(config.placement);
-  const std::string norm = norm_name(config);
-  std::string f = branch + "( " + (row.norm_in ? norm + "(x)" : "x") + " )";
-  if (row.norm_out) f = norm + "( " + f + " )";
-  const std::string skip = *config.skip_scale == 1 ? "x" : format("%.4g·x", *config.skip_scale);
-  return "y = " + (row.norm_sum ? norm + "( " + skip + " + " + f + " )" : skip + " + " + f);
+std::string formula(const Config& c, const Placement& row, const std::string& added) {
+  const std::string skip = *c.skip_scale == 1 ? "x" : format("%.4g·x", *c.skip_scale);
+  return "y = " + (row.norm_sum ? norm_name(c) + "( " + skip + " + " + added + " )" : skip + " + " + added);
 }
 
 std::string attention_text(const Config& c) {
   std::string text = std::to_string(c.n_head) + " heads of " + std::to_string(c.head_dim);
   if (c.kv_heads != c.n_head) text += " on " + std::to_string(c.kv_heads) + " of keys and values";
-  return text + ", causal" + (c.position == Position::rope ? ", RoPE" : "");
+  if (c.qk_norm != QkNormKind::none)
+    text += c.qk_norm == QkNormKind::head ? ", norm of each head's q and k" : ", norm of q and of k";
+  text += ", causal";
+  if (c.window > 0) text += ", window " + std::to_string(c.window);
+  if (c.window > 0 && c.window_every > 1) text += " in one layer of " + std::to_string(c.window_every);
+  const bool rope = c.position == Position::rope;
+  if (rope) text += ", RoPE";
+  if (rope && c.rope_fraction < 1) text += " on " + std::to_string(c.rope_dims()) + " of each head";
+  if (c.position == Position::alibi) text += ", ALiBi";
+  if (c.attention_cap > 0) text += format(", scores capped at %g", static_cast<double>(c.attention_cap));
+  return text;
+}
+
+std::string head_text(const Config& c) {
+  std::string text = c.tied ? "the token embedding again" : "a matrix of its own";
+  if (c.head_bias) text += ", with a bias";
+  return text + (c.logit_cap > 0 ? format(", logits capped at %g", static_cast<double>(c.logit_cap)) : "");
+}
+
+std::string embedding_text(const Config& c) {
+  std::string text = "of the token";
+  if (c.embedding_scale != 1) text += format(" times %.4g", static_cast<double>(c.embedding_scale));
+  if (c.position == Position::sinusoidal) text += " plus the sinusoids of its position";
+  return text + (c.position == Position::learned ? " plus that of its position" : "");
 }
 
 std::string ffn_text(const Config& c) {
@@ -35,41 +87,113 @@ std::string ffn_text(const Config& c) {
          name_of(kActivations, c.activation);
 }
 
-// One residual branch from bottom to top: the skip path on the left, the branch on the right.
-std::string draw_branch(const Config& c, const std::string& branch, const std::string& about) {
-  const Placement& row = placement_row(c.placement);
+std::string padded(const std::string& text, size_t columns) {
+  size_t width = 0;
+  for (const char c : text) width += (c & 0xc0) != 0x80;  // bytes that begin a character
+  return text + std::string(columns > width ? columns - width : 0, ' ');
+}
+
+// A box of a branch and what is said beside it.
+struct Box {
+  std::string text, about;
+};
+
+// What stands on a branch above its function, and below it.
+std::vector<Box> boxes_above(const Config& c, const Placement& row, const std::string& last) {
+  std::vector<Box> boxes;
   const std::string norm = "[ " + norm_name(c) + " ]";
-  const std::string side = "  │    │                 │\n";
-  const std::string times = *c.skip_scale == 1 ? "" : format("× %.4g", *c.skip_scale);
-  const std::string labelled = times.empty() ? "" : times + std::string(15 - (times.size() - 1), ' ');
-  std::string s;
-  if (row.norm_sum) s += "  │    " + norm + "\n  │    │\n";
+  if (row.norm_out) boxes.push_back({norm, ""});
+  if (row.gain == LearnedGain::channel) boxes.push_back({"[ × λ ]", "a gain for each channel"});
+  if (row.gain == LearnedGain::block) boxes.push_back({"[ × λ ]", "one gain for both branches of a block"});
+  if (row.norm_inner) boxes.insert(boxes.end(), {{"[ " + last + " ]", ""}, {norm, ""}});
+  return boxes;
+}
+std::vector<Box> boxes_below(const Config& c, const Stack& stack) {
+  std::vector<Box> boxes;
+  const double first = stack.row.in_scale(stack.first), last = stack.row.in_scale(stack.last);
+  const std::string scale = format("[ × %.3g", first) + format(" to %.3g ]", last);
+  if (first != last) boxes.push_back({scale, "from the first block to the last"});
+  if (stack.row.norm_in) boxes.push_back({"[ " + norm_name(c) + " ]", ""});
+  return boxes;
+}
+
+const std::string kRail = "  │    │                 │";  // the skip path on the left, a branch on the right
+
+std::string beside(const Box& box) {
+  return "  │    │           " + box.text + (box.about.empty() ? "" : "   " + box.about) + "\n";
+}
+
+// The skip path just below the sum, with what it is multiplied by.
+std::string skip_line(const Config& c) {
+  if (*c.skip_scale == 1) return kRail;
+  return "  │    │ " + padded(format("× %.4g", *c.skip_scale), 15) + " │";
+}
+
+// One residual branch from bottom to top.
+std::string draw_branch(const Config& c, const Stack& stack, const Box& function, const std::string& last) {
+  std::string s = stack.row.norm_sum ? "  │    [ " + norm_name(c) + " ]\n  │    │\n" : "";
   s += "  │    + ◄───────────────┐\n";
-  if (row.norm_out) s += "  │    │           " + norm + "\n";
-  s += labelled.empty() ? side : "  │    │ " + labelled + " │\n";
-  s += "  │    │           [ " + branch + " ]   " + about + "\n";
-  s += side;
-  if (row.norm_in) s += "  │    │           " + norm + "\n" + side;
+  for (const Box& box : boxes_above(c, stack.row, last)) s += beside(box);
+  s += skip_line(c) + "\n" + beside(function) + kRail + "\n";
+  for (const Box& box : boxes_below(c, stack)) s += beside(box) + kRail + "\n";
   return s + "  │    ├─────────────────┘\n";
+}
+
+// The same of two branches side by side.
+std::string beside(const Box& left, const Box& right) {
+  const std::string about = left.about.empty() ? "" : "   " + left.about;
+  return "  │    │           " + padded(left.text, 21) + right.text + about + "\n";
+}
+
+std::string draw_parallel(const Config& c, const Stack& stack, const Box& left, const Box& right) {
+  const std::string space(20, ' '), both_rails = kRail + space + "│", both = both_rails + "\n";
+  const std::vector<Box> above = boxes_above(c, stack.row, "o"), above_right = boxes_above(c, stack.row, "down");
+  std::string s = "  │    + ◄───────────────┬────────────────────┐\n";
+  for (size_t i = 0; i < above.size(); ++i) s += beside(above[i], {above_right[i].text, ""});
+  s += skip_line(c) + space + "│\n" + beside(left, right) + both_rails + "   " + right.about + "\n";
+  if (c.block == BlockForm::parallel_shared) {
+    s += "  │    │                 ├────────────────────┘\n";
+    for (const Box& box : boxes_below(c, stack)) s += beside(box) + kRail + "\n";
+    return s + "  │    ├─────────────────┘\n";
+  }
+  for (const Box& box : boxes_below(c, stack)) s += beside(box, {box.text, ""}) + both;
+  return s + "  │    ├─────────────────┴────────────────────┘\n";
+}
+
+std::string draw_stack(const Config& c, const Stack& stack) {
+  const Box attention{"[  attention   ]", attention_text(c)}, ffn{"[ feed-forward ]", ffn_text(c)};
+  std::string s = "       │\n  ┌─── " + name_of_stack(stack, c) + "\n";
+  if (c.block == BlockForm::sequential)
+    s += draw_branch(c, stack, ffn, "down") + "  │    │\n" + draw_branch(c, stack, attention, "o");
+  else
+    s += draw_parallel(c, stack, attention, ffn);
+  return s + "  └───\n";
+}
+
+std::string formulas(const Config& c, const Stack& stack, const std::string& where) {
+  const Placement& row = stack.row;
+  const std::string attention = branch_formula(c, row, "attention", "o"), ffn = branch_formula(c, row, "ffn", "down");
+  if (c.block != BlockForm::sequential) return "  block" + where + "   " + formula(c, row, attention + " + " + ffn) + "\n";
+  return "  attention branch" + where + "      " + formula(c, row, attention) + "\n" +
+         "  feed-forward branch" + where + "   " + formula(c, row, ffn) + "\n";
 }
 
 }  // namespace
 
 std::string draw_model(const Config& open) {
   const Config c = resolve(open);
+  const std::vector<Stack> stacks = stacks_of(c);
   const std::string norm = "       [ " + norm_name(c) + " ]\n";
   std::string s = "       logits over " + std::to_string(c.vocab_size) + " tokens\n       │\n";
-  s += std::string("       [ head ]   ") + (c.tied ? "the token embedding again" : "a matrix of its own") + "\n";
+  s += "       [ head ]   " + head_text(c) + "\n";
   if (*c.final_norm) s += norm;
-  s += "       │\n  ┌─── block, " + std::to_string(c.n_layer) + " times\n";
-  s += draw_branch(c, "feed-forward", ffn_text(c)) + "  │    │\n";
-  s += draw_branch(c, " attention  ", attention_text(c)) + "  └───\n       │\n";
+  for (auto stack = stacks.rbegin(); stack != stacks.rend(); ++stack) s += draw_stack(c, *stack);
+  s += "       │\n";
   if (c.embedding_norm) s += norm;
-  s += std::string("       [ embedding ]   of the token") +
-       (c.position == Position::learned ? " plus that of its position" : "") + "\n       │\n";
+  s += "       [ embedding ]   " + embedding_text(c) + "\n       │\n";
   s += "       up to " + std::to_string(c.context) + " tokens\n\n";
-  s += "  attention branch      " + formula(c, "attention") + "\n";
-  return s + "  feed-forward branch   " + formula(c, "ffn") + "\n";
+  for (const Stack& stack : stacks) s += formulas(c, stack, stacks.size() == 1 ? "" : " of " + name_of_stack(stack, c));
+  return s;
 }
 
 // ---- numbers ---------------------------------------------------------------------------------------------
@@ -136,8 +260,9 @@ void print_row(const TensorSpec& spec) {
   for (int d : spec.shape) shape += (shape.empty() ? "(" : ", ") + std::to_string(d);
   const bool random = spec.start.deviation > 0;
   const std::string start = random ? format("normal, std %.4g", spec.start.deviation) : format("%g", spec.start.mean);
-  std::printf("%-36s %-16s %13s  %-20s %s\n", spec.name.c_str(), (shape + ")").c_str(),
-              format_count(static_cast<double>(spec.size())).c_str(), start.c_str(), spec.decay ? "yes" : "no");
+  std::printf("%-40s %-16s %13s  %-20s %s\n", spec.name.c_str(), (shape + ")").c_str(),
+              format_count(static_cast<double>(spec.size())).c_str(), start.c_str(),
+              !spec.trained ? "not trained" : spec.decay ? "yes" : "no");
 }
 
 TrainOptions options_of_checkpoint(const std::string& which) {
@@ -163,10 +288,13 @@ void run_info(const Command& command) {
   const size_t parameters = count_parameters(layout.table());
   const MemoryNeed need = memory_of_training(options.config, options.batch);
 
-  std::printf("%s\nplacement %s: %s\n\n%s\n", describe_briefly(options, parameters).c_str(),
-              options.config.placement.c_str(), placement_row(options.config.placement).source,
-              draw_model(options.config).c_str());
-  std::printf("%-36s %-16s %13s  %-20s %s\n", "tensor", "shape", "elements", "initial value", "decay");
+  const Config& c = options.config;
+  const Preset& preset = preset_row(options.preset, options.size);
+  std::printf("%s\npreset %s: %s\n", describe_briefly(options, parameters).c_str(), preset.name, preset.source);
+  if (*preset.missing) std::printf("not implemented of %s: %s\n", preset.name, preset.missing);
+  std::printf("placement %s: %s\nnorm %s: %s\n\n%s\n", c.placement.c_str(), placement_row(c.placement).source,
+              norm_name(c).c_str(), norm_row(c.norm).source, draw_model(c).c_str());
+  std::printf("%-40s %-16s %13s  %-20s %s\n", "tensor", "shape", "elements", "initial value", "decay");
   for (const TensorSpec& spec : layout.table()) print_row(spec);
   std::printf("\n%s parameters in %zu tensors\n", format_count(static_cast<double>(parameters)).c_str(),
               layout.table().size());

@@ -138,8 +138,9 @@ void print_row(int width, const std::string& name, const Profile& p, double seed
   std::printf("%-*s  ", width, name.c_str());
   if (p.state == "ok") {
     const size_t L = p.rms.size();
-    std::printf("%9.4g %9.4g %9.4g  %9.4g %9.4g %9.4g\n", p.rms[0] / seeds, p.rms[L / 2] / seeds, p.rms[L - 1] / seeds,
-                p.gradient[0] / seeds, p.gradient[L - 1] / seeds, p.ratio());
+    const std::string ratio = std::isfinite(p.ratio()) ? format("%.4g", p.ratio()) : "-";  // ReZero begins with 0
+    std::printf("%9.4g %9.4g %9.4g  %9.4g %9.4g %9s\n", p.rms[0] / seeds, p.rms[L / 2] / seeds, p.rms[L - 1] / seeds,
+                p.gradient[0] / seeds, p.gradient[L - 1] / seeds, ratio.c_str());
   } else {
     std::printf("%s\n", p.state.c_str());
   }

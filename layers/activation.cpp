@@ -15,26 +15,39 @@ constexpr float kSqrt2OverPi = 0.7978845608028654f;
 constexpr float kSqrtHalf = 0.7071067811865476f;
 constexpr float kInvSqrt2Pi = 0.3989422804014327f;
 
+// What reaches the two factors of y = up·f(x) of d = ∂L/∂y. Where nothing is gated, `up` is 1.
+struct Pulled {
+  Vec up, x;  // d·f(x), d·up·f'(x)
+};
+
 struct Gelu {
   static Vec y(Vec x) { return x * .5f * simd::erfc(-x * kSqrtHalf); }
-  static Vec slope(Vec x) {
-    const Vec gauss = simd::exp(-.5f * x * x);
-    return .5f * simd::erfc(-x * kSqrtHalf, gauss) + x * kInvSqrt2Pi * gauss;
+  static Pulled back(Vec d, Vec up, Vec x) {
+    const Vec gauss = simd::exp(-.5f * x * x), half = .5f * simd::erfc(-x * kSqrtHalf, gauss);
+    return {d * (x * half), d * up * (half + x * kInvSqrt2Pi * gauss)};
   }
 };
 
 struct GeluTanh {
   static Vec u(Vec x) { return kSqrt2OverPi * (x + .044715f * x * x * x); }
   static Vec y(Vec x) { return x * simd::sigmoid(2.f * u(x)); }
-  static Vec slope(Vec x) {  // y = x·σ(2u): dy/dx = σ + x·2σ(1 − σ)·du/dx
+  static Pulled back(Vec d, Vec up, Vec x) {  // y = x·σ(2u): dy/dx = σ + x·2σ(1 − σ)·du/dx
     const Vec s = simd::sigmoid(2.f * u(x));
-    return s + x * 2.f * s * (1.f - s) * kSqrt2OverPi * (1.f + 3 * .044715f * x * x);
+    return {d * (x * s), d * up * (s + x * 2.f * s * (1.f - s) * kSqrt2OverPi * (1.f + 3 * .044715f * x * x))};
   }
 };
 
 struct Relu {
   static Vec y(Vec x) { return x > 0.f ? x : all(0); }
-  static Vec slope(Vec x) { return x > 0.f ? all(1) : all(0); }
+  static Pulled back(Vec d, Vec up, Vec x) { return {d * y(x), d * up * (x > 0.f ? all(1) : all(0))}; }
+};
+
+struct Silu {
+  static Vec y(Vec x) { return x * simd::sigmoid(x); }
+  static Pulled back(Vec d, Vec up, Vec x) {  // y = x·σ, σ' = σ(1 − σ)
+    const Vec s = simd::sigmoid(x);
+    return {d * x * s, d * up * s * (1.f + x * (1.f - s))};
+  }
 };
 
 // f(row) for every row; an exponential costs about twenty elementary operations.
@@ -45,61 +58,70 @@ void each_row(int N, int width, F f) {
   });
 }
 
-template <class Kind>
+template <class Curve>
 void plain_forward(float* y, const float* x, int N, int F) {
   each_row(N, F, [=](size_t n) {
-    sweep(F, [=](int i, int lanes) { store(y + n * F + i, Kind::y(load(x + n * F + i, lanes)), lanes); });
+    sweep(F, [=](int i, int lanes) { store(y + n * F + i, Curve::y(load(x + n * F + i, lanes)), lanes); });
   });
 }
 
-template <class Kind>
+template <class Curve>
 void plain_backward(float* dx, const float* dy, const float* x, int N, int F) {
   each_row(N, F, [=](size_t n) {
     sweep(F, [=](int i, int lanes) {
-      store(dx + n * F + i, load(dy + n * F + i, lanes) * Kind::slope(load(x + n * F + i, lanes)), lanes);
+      const Pulled d = Curve::back(load(dy + n * F + i, lanes), all(1), load(x + n * F + i, lanes));
+      store(dx + n * F + i, d.x, lanes);
     });
   });
 }
 
-void swiglu_forward(float* y, const float* x, int N, int F) {
+template <class Curve>
+void gated_forward(float* y, const float* x, int N, int F) {
   each_row(N, F, [=](size_t n) {
     const float *gate = x + 2 * n * F, *up = gate + F;
     sweep(F, [=](int i, int lanes) {
-      const Vec g = load(gate + i, lanes);
-      store(y + n * F + i, g * simd::sigmoid(g) * load(up + i, lanes), lanes);
+      store(y + n * F + i, Curve::y(load(gate + i, lanes)) * load(up + i, lanes), lanes);
     });
   });
 }
 
-void swiglu_backward(float* dx, const float* dy, const float* x, int N, int F) {
+template <class Curve>
+void gated_backward(float* dx, const float* dy, const float* x, int N, int F) {
   each_row(N, F, [=](size_t n) {
     const float *gate = x + 2 * n * F, *up = gate + F;
     float *dgate = dx + 2 * n * F, *dup = dgate + F;
-    sweep(F, [=](int i, int lanes) {  // y = gate·σ·up, σ' = σ(1 − σ)
-      const Vec g = load(gate + i, lanes), u = load(up + i, lanes), d = load(dy + n * F + i, lanes);
-      const Vec s = simd::sigmoid(g);
-      store(dgate + i, d * u * s * (1.f + g * (1.f - s)), lanes);
-      store(dup + i, d * g * s, lanes);
+    sweep(F, [=](int i, int lanes) {
+      const Pulled d = Curve::back(load(dy + n * F + i, lanes), load(up + i, lanes), load(gate + i, lanes));
+      store(dgate + i, d.x, lanes);
+      store(dup + i, d.up, lanes);
     });
   });
+}
+
+// f(curve) with the curve that acts on x, or on the gate.
+template <class F>
+void with_curve(Activation kind, F f) {
+  switch (kind) {
+    case Activation::gelu:
+    case Activation::geglu: return f(Gelu{});
+    case Activation::gelu_tanh:
+    case Activation::geglu_tanh: return f(GeluTanh{});
+    case Activation::relu: return f(Relu{});
+    case Activation::silu:
+    case Activation::swiglu: return f(Silu{});
+  }
 }
 
 }  // namespace
 
 void activation_forward(float* y, const float* x, Activation kind, int N, int F) {
-  switch (kind) {
-    case Activation::gelu: return plain_forward<Gelu>(y, x, N, F);
-    case Activation::gelu_tanh: return plain_forward<GeluTanh>(y, x, N, F);
-    case Activation::relu: return plain_forward<Relu>(y, x, N, F);
-    case Activation::swiglu: return swiglu_forward(y, x, N, F);
-  }
+  with_curve(kind, [&]<class Curve>(Curve) {
+    is_gated(kind) ? gated_forward<Curve>(y, x, N, F) : plain_forward<Curve>(y, x, N, F);
+  });
 }
 
 void activation_backward(float* dx, const float* dy, const float* x, Activation kind, int N, int F) {
-  switch (kind) {
-    case Activation::gelu: return plain_backward<Gelu>(dx, dy, x, N, F);
-    case Activation::gelu_tanh: return plain_backward<GeluTanh>(dx, dy, x, N, F);
-    case Activation::relu: return plain_backward<Relu>(dx, dy, x, N, F);
-    case Activation::swiglu: return swiglu_backward(dx, dy, x, N, F);
-  }
+  with_curve(kind, [&]<class Curve>(Curve) {
+    is_gated(kind) ? gated_backward<Curve>(dx, dy, x, N, F) : plain_backward<Curve>(dx, dy, x, N, F);
+  });
 }

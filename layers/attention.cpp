@@ -4,9 +4,9 @@
 
 #include "gemm.hpp"
 #include "parallel.hpp"
+#include "scores.hpp"
 #include "simd.hpp"
 
-using simd::all;
 using simd::load;
 using simd::store;
 using simd::sweep;
@@ -23,28 +23,18 @@ struct Head {  // one head of one sequence: rows `stride` apart
   MatrixView transposed(int first) const { return {data + first * stride, 1, stride}; }
 };
 
-// S's factor 1/√D
-float scale_of(int D) { return 1 / std::sqrt(static_cast<float>(D)); }
-
-// How many of a tile's keys, which start at k0, the query at position `at` may see.
-int visible(int at, int k0, int keys) { return std::min(keys, at - k0 + 1); }
-
-// row = exp(scale·row − shift), zero beyond `seen`; returns the sum.
-float exponentials(float* row, float scale, float shift, int seen, int keys) {
+// row = exp(score − shift) where it is seen, else zero; returns the sum.
+float exponentials(float* row, const Scores& scores, float shift, Seen seen, int keys) {
   Vec sum = {};
-  sweep(seen, [&](int j, int lanes) {
-    const Vec e = simd::exp(load(row + j, lanes, -INFINITY) * scale - shift);
-    store(row + j, e, lanes);
+  float* from = row + seen.begin;
+  scores.each(from, shift, seen.count(), [&](int j, int lanes, Vec s) {
+    const Vec e = simd::exp(s);
+    store(from + j, e, lanes);
     sum += e;
   });
-  for (int j = seen; j < keys; ++j) row[j] = 0;
+  std::fill(row, from, 0.f);
+  std::fill(row + seen.end, row + keys, 0.f);
   return static_cast<float>(simd::sum(sum));
-}
-
-float largest(const float* row, int n) {
-  Vec top = all(row[0]);
-  sweep(n, [&](int j, int lanes) { top = simd::max(load(row + j, lanes, row[0]), top); });
-  return simd::max(top);
 }
 
 void scale_row(float* row, float factor, int n) {
@@ -53,33 +43,40 @@ void scale_row(float* row, float factor, int n) {
 
 // One tile of queries of one head: out rows `out_stride` apart, lse one number a query.
 void forward_tile(float* out, size_t out_stride, float* lse, const Head& q, const Head& k, const Head& v, int q0,
-                  int queries, int past, int D, const Dropout& dropout, int b, int h, int layer) {
+                  int queries, int past, const AttentionShape& shape, const Dropout& dropout, int b, int h,
+                  int layer) {
   alignas(64) float s[kTile * kTile];
   float top[kTile], sum[kTile];  // running maximum and sum of exponentials of each row
-  const float scale = scale_of(D);
-  for (int k0 = 0; k0 <= past + q0 + queries - 1; k0 += kTile) {
+  std::fill_n(top, queries, -INFINITY);
+  std::fill_n(sum, queries, 0.f);
+  const int D = shape.head_dim, first = first_tile(past + q0, shape.window, kTile);
+  for (int k0 = first; k0 <= past + q0 + queries - 1; k0 += kTile) {
     const int keys = std::min(kTile, past + q0 + queries - k0);
     gemm_serial(s, kTile, q.rows(q0), k.transposed(k0), queries, keys, D, false);  // S = scale·s
     for (int i = 0; i < queries; ++i) {
       float* row = s + i * kTile;
-      const int seen = visible(past + q0 + i, k0, keys);
-      if (seen <= 0) {  // this key tile lies wholly in the future of query i
+      const int at = past + q0 + i;
+      const Seen seen = keys_seen(at, k0, keys, shape.window);
+      const int n = seen.count();
+      if (n == 0) {  // this key tile lies wholly in the future of query i, or before its window
         std::fill_n(row, keys, 0.f);
         continue;
       }
-      const float tile_top = scale * largest(row, seen);
-      const float new_top = k0 == 0 ? tile_top : std::max(top[i], tile_top);
-      const float tile_sum = exponentials(row, scale, new_top, seen, keys);
-      const float shrink = k0 == 0 ? 0 : std::exp(top[i] - new_top);  // what was summed so far was too large
-      sum[i] = k0 == 0 ? tile_sum : sum[i] * shrink + tile_sum;
-      if (k0 != 0) scale_row(out + i * out_stride, shrink, D);
+      if (shape.cap > 0) soft_cap(row + seen.begin, nullptr, shape.scale, shape.cap, n);
+      const Scores scores(shape, h, at - k0 - seen.begin);
+      const float tile_top = scores.largest(row + seen.begin, n);
+      const float new_top = k0 == first ? tile_top : std::max(top[i], tile_top);
+      const float tile_sum = exponentials(row, scores, new_top, seen, keys);
+      const float shrink = k0 == first ? 0 : std::exp(top[i] - new_top);  // what was summed so far was too large
+      sum[i] = k0 == first ? tile_sum : sum[i] * shrink + tile_sum;
+      if (k0 != first) scale_row(out + i * out_stride, shrink, D);
       top[i] = new_top;
       if (dropout.p > 0)
         dropout_line(row, dropout.key(b, layer, DropoutSite::attention,
                                       (static_cast<uint64_t>(h) << 32) | static_cast<uint32_t>(q0 + i)),
                      dropout.p, k0, keys);
     }
-    gemm_serial(out, out_stride, {s, kTile, 1}, v.rows(k0), queries, D, keys, k0 != 0);
+    gemm_serial(out, out_stride, {s, kTile, 1}, v.rows(k0), queries, D, keys, k0 != first);
   }
   for (int i = 0; i < queries; ++i) {
     scale_row(out + i * out_stride, 1 / sum[i], D);
@@ -99,7 +96,7 @@ void attention_forward(float* out, float* lse, const float* q, size_t q_stride, 
     const size_t row = static_cast<size_t>(b) * T, kv_at = b * kv_rows * kv.stride + h / (H / shape.kv_heads) * D;
     forward_tile(out + (row + q0) * out_stride + h * D, out_stride, lse + (static_cast<size_t>(b) * H + h) * T + q0,
                  {q + row * q_stride + h * D, q_stride}, {kv.k + kv_at, kv.stride}, {kv.v + kv_at, kv.stride}, q0,
-                 std::min(kTile, T - q0), kv.past, D, dropout, b, h, layer);
+                 std::min(kTile, T - q0), kv.past, shape, dropout, b, h, layer);
   });
 }
 
@@ -126,6 +123,10 @@ struct Backward {
   int layer;
 
   int group() const { return shape.n_head / shape.kv_heads; }
+  int first_keys(int q0) const { return first_tile(q0, shape.window, kTile); }
+  int end_of_queries(int k0) const {  // that see any of the tile of keys at k0
+    return shape.window > 0 ? std::min(shape.T, k0 + kTile + shape.window - 1) : shape.T;
+  }
   size_t stride() const { return shape.qkv_width(); }
   size_t q_at(int b, int h) const { return static_cast<size_t>(b) * shape.T * stride() + h * shape.head_dim; }
   size_t k_at(int b, int kv) const { return q_at(b, shape.n_head + kv); }
@@ -158,18 +159,21 @@ void backward_tile(const Backward& w, const Queries& t, int k0, Wanted wanted) {
   const int D = w.shape.head_dim, kv = t.h / w.group(), queries = t.queries;
   const int keys = std::min(kTile, t.q0 + queries - k0);
   const size_t stride = w.stride();
-  const float scale = scale_of(D);
+  const float scale = w.shape.scale;
   const Head k{w.qkv + w.k_at(t.b, kv), stride}, v{w.qkv + w.v_at(t.b, kv), stride};
-  alignas(64) float p[kTile * kTile], dropped[kTile * kTile], ds[kTile * kTile];
+  alignas(64) float p[kTile * kTile], dropped[kTile * kTile], ds[kTile * kTile], cap_slopes[kTile];
   gemm_serial(p, kTile, t.q.rows(t.q0), k.transposed(k0), queries, keys, D, false);    // S = scale·q kᵀ
   gemm_serial(ds, kTile, t.dy.rows(t.q0), v.transposed(k0), queries, keys, D, false);  // out = P v: dP
   const float* weights = p;  // what v was multiplied by: P, or P after dropout
   for (int i = 0; i < queries; ++i) {
     float *p_row = p + i * kTile, *ds_row = ds + i * kTile;
-    exponentials(p_row, scale, t.lse[i], visible(t.q0 + i, k0, keys), keys);  // P = exp(S − lse)
+    const int at = t.q0 + i;
+    const Seen seen = keys_seen(at, k0, keys, w.shape.window);
+    if (w.shape.cap > 0) soft_cap(p_row + seen.begin, cap_slopes, scale, w.shape.cap, seen.count());
+    exponentials(p_row, Scores(w.shape, t.h, at - k0 - seen.begin), t.lse[i], seen, keys);  // P = exp(S − lse)
     if (w.dropout.p > 0) {
       const uint64_t key = w.dropout.key(t.b, w.layer, DropoutSite::attention,
-                                         (static_cast<uint64_t>(t.h) << 32) | static_cast<uint32_t>(t.q0 + i));
+                                         (static_cast<uint64_t>(t.h) << 32) | static_cast<uint32_t>(at));
       weights = dropped;
       std::copy_n(p_row, keys, dropped + i * kTile);
       dropout_line(dropped + i * kTile, key, w.dropout.p, k0, keys);
@@ -178,9 +182,15 @@ void backward_tile(const Backward& w, const Queries& t, int k0, Wanted wanted) {
     sweep(keys, [&](int j, int lanes) {  // P = softmax(S): dS = P·(dP − Δ); the scale belongs to dq and dk
       store(ds_row + j, load(p_row + j, lanes) * (load(ds_row + j, lanes) - t.delta[i]) * scale, lanes);
     });
+    if (w.shape.cap > 0)  // S = c·tanh(...): dS ← dS·(1 − tanh²)
+      sweep(seen.count(), [&](int j, int lanes) {
+        float* to = ds_row + seen.begin + j;
+        store(to, load(to, lanes) * load(cap_slopes + j, lanes), lanes);
+      });
   }
   if (wanted.dq)  // S = scale·q kᵀ
-    gemm_serial(w.dqkv + w.q_at(t.b, t.h) + t.q0 * stride, stride, {ds, kTile, 1}, k.rows(k0), queries, D, keys, k0 > 0);
+    gemm_serial(w.dqkv + w.q_at(t.b, t.h) + t.q0 * stride, stride, {ds, kTile, 1}, k.rows(k0), queries, D, keys,
+                k0 > w.first_keys(t.q0));
   if (!wanted.dkv) return;
   gemm_serial(w.dqkv + w.k_at(t.b, kv) + k0 * stride, stride, {ds, 1, kTile}, t.q.rows(t.q0), keys, D, queries,
               wanted.add_dkv);
@@ -191,7 +201,7 @@ void backward_tile(const Backward& w, const Queries& t, int k0, Wanted wanted) {
 // dk and dv of a tile of keys are summed over the query heads that read it, and in each over its later queries.
 void backward_of_key_tile(const Backward& w, int b, int kv, int k0) {
   for (int h = kv * w.group(); h < (kv + 1) * w.group(); ++h)
-    for (int q0 = k0; q0 < w.shape.T; q0 += kTile)
+    for (int q0 = k0; q0 < w.end_of_queries(k0); q0 += kTile)
       backward_tile(w, Queries(w, b, h, q0), k0, {false, true, h != kv * w.group() || q0 != k0});
 }
 
@@ -208,7 +218,7 @@ void attention_backward(float* dqkv, const float* dout, const float* out, const 
       for (int h = kv * w.group(); h < (kv + 1) * w.group(); ++h)
         for (int q0 = 0; q0 < T; q0 += kTile) {
           const Queries queries(w, b, h, q0);
-          for (int k0 = 0; k0 <= q0; k0 += kTile)
+          for (int k0 = w.first_keys(q0); k0 <= q0; k0 += kTile)
             backward_tile(w, queries, k0, {true, true, h != kv * w.group() || k0 != q0});
         }
     });
@@ -218,7 +228,8 @@ void attention_backward(float* dqkv, const float* dout, const float* out, const 
   // twice, all sums are taken in the same order as above.
   parallel_tasks(shape.B * H * tiles, [&](int task) {
     const Queries queries(w, task / tiles / H, task / tiles % H, (tiles - 1 - task % tiles) * kTile);  // longest first
-    for (int k0 = 0; k0 <= queries.q0; k0 += kTile) backward_tile(w, queries, k0, {true, false, false});
+    for (int k0 = w.first_keys(queries.q0); k0 <= queries.q0; k0 += kTile)
+      backward_tile(w, queries, k0, {true, false, false});
   });
   parallel_tasks(shape.B * KV * tiles, [&](int task) {
     backward_of_key_tile(w, task / tiles / KV, task / tiles % KV, task % tiles * kTile);

@@ -5,25 +5,36 @@
 #include "activation.hpp"
 #include "parallel.hpp"
 
+namespace {
+
+bool shares_norm(const Config& config) { return config.block == BlockForm::parallel_shared; }
+
+}  // namespace
+
 Block declare_block(Layout& layout, const Config& config, int layer) {
   const std::string name = "block." + std::to_string(layer);
   const int D = config.head_dim, C = config.channels, F = config.hidden;
   Block p;
-  declare_branch_enter(p.attention, layout, config, name + ".attention");
+  declare_branch_enter(p.attention, layout, config, name + ".attention", layer);
   p.qkv = declare_linear(layout, config, name + ".attention",
                          {{"q", Role::qk, config.n_head * D},
                           {"k", Role::qk, config.kv_heads * D},
                           {"v", Role::v, config.kv_heads * D}},
                          C);
+  p.qk_norm = declare_qk_norm(layout, config, name + ".attention");
+  declare_branch_inner(p.attention, layout, config, name + ".attention", layer, config.n_head * D);
   p.o = declare_linear(layout, config, name + ".attention", {{"o", Role::o, C}}, config.n_head * D);
-  declare_branch_leave(p.attention, layout, config, name + ".attention");
+  declare_branch_leave(p.attention, layout, config, name + ".attention", layer);
 
-  declare_branch_enter(p.ffn, layout, config, name + ".ffn");
+  if (!shares_norm(config)) declare_branch_enter(p.ffn, layout, config, name + ".ffn", layer);
+  if (config.block != BlockForm::sequential) p.ffn.skip = 1;  // skip·x is in what attention's branch leaves
   std::vector<LinearPart> up = {{"up", Role::ffn_in, F}};
   if (config.gated()) up.insert(up.begin(), {"gate", Role::ffn_in, F});
   p.up = declare_linear(layout, config, name + ".ffn", up, C);
+  declare_branch_inner(p.ffn, layout, config, name + ".ffn", layer, F);
   p.down = declare_linear(layout, config, name + ".ffn", {{"down", Role::ffn_out, C}}, F);
-  declare_branch_leave(p.ffn, layout, config, name + ".ffn");
+  declare_branch_leave(p.ffn, layout, config, name + ".ffn", layer);
+  declare_shared_gain(p.attention, p.ffn, layout, config, name, layer);
   return p;
 }
 
@@ -32,25 +43,31 @@ namespace {
 int raised_width(const Config& config) { return config.gated() ? 2 * config.hidden : config.hidden; }
 
 AttentionShape attention_shape(const BlockContext& c) {
-  return {c.B, c.T, c.config.n_head, c.config.kv_heads, c.config.head_dim};
+  return attention_shape(c.config, c.layer, c.slopes, c.B, c.T);
 }
 
 }  // namespace
 
+AttentionShape attention_shape(const Config& config, int layer, const float* slopes, int B, int T) {
+  return {B, T, config.n_head, config.kv_heads, config.head_dim, static_cast<float>(*config.attention_scale),
+          config.attention_cap, config.window_of(layer), slopes};
+}
+
 BlockSaved declare_block_saved(Layout& layout, const Config& config, int layer, int B, int T) {
   const std::string name = "block." + std::to_string(layer);
-  const int N = B * T, C = config.channels;
+  const int N = B * T, C = config.channels, width = config.n_head * config.head_dim;
   BlockSaved saved;
-  saved.attention = declare_branch_saved(layout, config, name + ".attention", N);
+  saved.attention = declare_branch_saved(layout, config, name + ".attention", layer, N, width);
   saved.qkv = layout.take(name + ".attention.qkv", {N, config.qkv_width()});
+  saved.qk_norm = declare_qk_norm_saved(layout, config, name + ".attention", N);
   saved.lse = layout.take(name + ".attention.lse", {B, config.n_head, T});
-  saved.mixed = layout.take(name + ".attention.mixed", {N, config.n_head * config.head_dim});
-  if (branch_keeps_output(config)) saved.attention_f = layout.take(name + ".attention.o", {N, C});
+  saved.mixed = layout.take(name + ".attention.mixed", {N, width});
+  if (branch_keeps_output(config, layer)) saved.attention_f = layout.take(name + ".attention.o", {N, C});
   saved.middle = layout.take(name + ".attention.y", {N, C});
-  saved.ffn = declare_branch_saved(layout, config, name + ".ffn", N);
+  saved.ffn = declare_branch_saved(layout, config, name + ".ffn", layer, N, config.hidden, !shares_norm(config));
   saved.raised = layout.take(name + ".ffn.up", {N, raised_width(config)});
   saved.active = layout.take(name + ".ffn.activation", {N, config.hidden});
-  if (branch_keeps_output(config)) saved.ffn_f = layout.take(name + ".ffn.down", {N, C});
+  if (branch_keeps_output(config, layer)) saved.ffn_f = layout.take(name + ".ffn.down", {N, C});
   saved.y = layout.take(name + ".ffn.y", {N, C});
   return saved;
 }
@@ -61,6 +78,7 @@ BlockScratch declare_block_scratch(Layout& layout, const Config& config, int B, 
   scratch.f = layout.take("scratch.f", {N, C});
   scratch.normed = layout.take("scratch.normed", {N, C});
   if (!backward) return scratch;
+  if (config.block != BlockForm::sequential) scratch.du = layout.take("scratch.du", {N, C});
   scratch.wide = layout.take("scratch.wide", {N, std::max(config.hidden, config.n_head * config.head_dim)});
   scratch.wider = layout.take("scratch.wider", {N, std::max(raised_width(config), config.qkv_width())});
   return scratch;
@@ -68,12 +86,13 @@ BlockScratch declare_block_scratch(Layout& layout, const Config& config, int B, 
 
 namespace {
 
-// Turns q and k, and mixes the values; from the cache, to which the new keys and values are added, where
+// Normalizes and turns q and k, and mixes the values; from the cache, to which the new keys and values are added, where
 // there is one.
-void attend(const BlockSaved& saved, const BlockContext& c) {
+void attend(const BlockSaved& saved, const Block& p, const BlockContext& c) {
   const Config& config = c.config;
   const AttentionShape shape = attention_shape(c);
   const size_t stride = shape.qkv_width(), kv_width = stride - shape.width();
+  qk_norm_forward(saved.qkv, saved.qk_norm, saved.mixed, p.qk_norm, config, c.B * c.T);  // mixed is not in use yet
   if (config.position == Position::rope)
     rope_forward(saved.qkv, c.rope, c.cache.past, c.B, c.T, config.n_head + config.kv_heads, config.head_dim, stride);
   if (!c.cache.rows) return attention_forward(saved.mixed, saved.lse, saved.qkv, shape, c.dropout, c.layer);
@@ -85,31 +104,64 @@ void attend(const BlockSaved& saved, const BlockContext& c) {
   attention_forward(saved.mixed, saved.lse, saved.qkv, stride, kv, shape, c.dropout, c.layer);
 }
 
-}  // namespace
-
-void block_forward(const BlockSaved& saved, const BlockScratch& scratch, const float* x, const Block& p,
-                   const BlockContext& c) {
+// u → what norm_out reads.
+const float* attention_branch(const BlockSaved& saved, const BlockScratch& scratch, const float* u, const Block& p,
+                              const BlockContext& c) {
   const Config& config = c.config;
-  const int N = c.B * c.T, C = config.channels, F = config.hidden, width = config.n_head * config.head_dim;
-
-  const float* u = branch_enter(saved.attention, x, p.attention, N, C);
+  const int N = c.B * c.T, C = config.channels, width = config.n_head * config.head_dim;
   linear_forward(saved.qkv, u, p.qkv, N, C, config.qkv_width());
-  attend(saved, c);
+  attend(saved, p, c);
+  const float* m = branch_inner(saved.attention, saved.mixed, p.attention, N, width, c.training);
   float* f = saved.attention_f ? saved.attention_f : scratch.f;
-  linear_forward(f, saved.mixed, p.o, N, width, C);
+  linear_forward(f, m, p.o, N, width, C);
   dropout_apply(f, c.dropout, c.layer, DropoutSite::attention_out, c.B, c.T, C);
-  branch_leave(saved.middle, saved.attention, scratch.normed, x, f, p.attention, N, C);
-
-  u = branch_enter(saved.ffn, saved.middle, p.ffn, N, C);
-  linear_forward(saved.raised, u, p.up, N, C, raised_width(config));
-  activation_forward(saved.active, saved.raised, config.activation, N, F);
-  f = saved.ffn_f ? saved.ffn_f : scratch.f;
-  linear_forward(f, saved.active, p.down, N, F, C);
-  dropout_apply(f, c.dropout, c.layer, DropoutSite::ffn_out, c.B, c.T, C);
-  branch_leave(saved.y, saved.ffn, scratch.normed, saved.middle, f, p.ffn, N, C);
+  return f;
 }
 
-namespace {
+const float* ffn_branch(const BlockSaved& saved, const BlockScratch& scratch, const float* u, const Block& p,
+                        const BlockContext& c) {
+  const Config& config = c.config;
+  const int N = c.B * c.T, C = config.channels, F = config.hidden;
+  linear_forward(saved.raised, u, p.up, N, C, raised_width(config));
+  activation_forward(saved.active, saved.raised, config.activation, N, F);
+  const float* m = branch_inner(saved.ffn, saved.active, p.ffn, N, F, c.training);
+  float* f = saved.ffn_f ? saved.ffn_f : scratch.f;
+  linear_forward(f, m, p.down, N, F, C);
+  dropout_apply(f, c.dropout, c.layer, DropoutSite::ffn_out, c.B, c.T, C);
+  return f;
+}
+
+void sequential_forward(const BlockSaved& saved, const BlockScratch& scratch, const float* x, const Block& p,
+                        const BlockContext& c) {
+  const int N = c.B * c.T, C = c.config.channels;
+  const float* u = branch_enter(saved.attention, x, p.attention, N, C, c.training);
+  const float* f = attention_branch(saved, scratch, u, p, c);
+  branch_leave(saved.middle, saved.attention, scratch.normed, x, f, p.attention, N, C, c.training);
+
+  u = branch_enter(saved.ffn, saved.middle, p.ffn, N, C, c.training);
+  f = ffn_branch(saved, scratch, u, p, c);
+  branch_leave(saved.y, saved.ffn, scratch.normed, saved.middle, f, p.ffn, N, C, c.training);
+}
+
+// middle = skip·x + attention, y = middle + ffn; both read x.
+void parallel_forward(const BlockSaved& saved, const BlockScratch& scratch, const float* x, const Block& p,
+                      const BlockContext& c) {
+  const int N = c.B * c.T, C = c.config.channels;
+  const float* u = branch_enter(saved.attention, x, p.attention, N, C, c.training);
+  const float* f = attention_branch(saved, scratch, u, p, c);
+  branch_leave(saved.middle, saved.attention, scratch.normed, x, f, p.attention, N, C, c.training);
+
+  if (!shares_norm(c.config)) u = branch_enter(saved.ffn, x, p.ffn, N, C, c.training);
+  f = ffn_branch(saved, scratch, u, p, c);
+  branch_leave(saved.y, saved.ffn, scratch.normed, saved.middle, f, p.ffn, N, C, c.training);
+}
+
+// a += b
+void add(float* a, const float* b, int N, int C) {
+  parallel_for(N, 1, C, [&](int begin, int end) {
+    for (size_t i = static_cast<size_t>(begin) * C; i < static_cast<size_t>(end) * C; ++i) a[i] += b[i];
+  });
+}
 
 // df may be the stream's gradient itself, which dropout must not touch: it works on a copy.
 const float* dropout_backward(float* copy, const float* df, DropoutSite site, const BlockContext& c) {
@@ -119,31 +171,79 @@ const float* dropout_backward(float* copy, const float* df, DropoutSite site, co
   return copy;
 }
 
-}  // namespace
-
-void block_backward(float* d, const BlockScratch& scratch, const Block& g, const float* x, const BlockSaved& saved,
-                    const Block& p, const BlockContext& c) {
+// df → du; u as in forward.
+void attention_branch_backward(float* du, const BlockScratch& scratch, const Block& g, const float* df, const float* u,
+                               const BlockSaved& saved, const Block& p, const BlockContext& c) {
   const Config& config = c.config;
-  const int N = c.B * c.T, C = config.channels, F = config.hidden, width = config.n_head * config.head_dim;
-  float* du = scratch.normed;
-
-  const float* df = branch_leave_backward(d, scratch.f, g.ffn, saved.ffn_f, saved.ffn, p.ffn, N, C);
-  df = dropout_backward(scratch.f, df, DropoutSite::ffn_out, c);
-  linear_backward(scratch.wide, g.down, df, saved.active, p.down, N, F, C);
-  activation_backward(scratch.wider, scratch.wide, saved.raised, config.activation, N, F);
-  const float* u = saved.ffn.u ? saved.ffn.u : saved.middle;
-  linear_backward(du, g.up, scratch.wider, u, p.up, N, C, raised_width(config));
-  branch_enter_backward(d, g.ffn, du, saved.middle, saved.ffn, p.ffn, N, C);
-
-  df = branch_leave_backward(d, scratch.f, g.attention, saved.attention_f, saved.attention, p.attention, N, C);
+  const int N = c.B * c.T, C = config.channels, width = config.n_head * config.head_dim;
   df = dropout_backward(scratch.f, df, DropoutSite::attention_out, c);
-  linear_backward(scratch.wide, g.o, df, saved.mixed, p.o, N, width, C);
+  const float* m = saved.attention.m ? saved.attention.m : saved.mixed;
+  linear_backward(scratch.wide, g.o, df, m, p.o, N, width, C);
+  branch_inner_backward(scratch.wide, g.attention, saved.mixed, saved.attention, p.attention, N, width);
   attention_backward(scratch.wider, scratch.wide, saved.mixed, saved.lse, saved.qkv, attention_shape(c), c.dropout,
                      c.layer);
   if (config.position == Position::rope)
     rope_backward(scratch.wider, c.rope, c.B, c.T, config.n_head + config.kv_heads, config.head_dim,
                   config.qkv_width());
-  u = saved.attention.u ? saved.attention.u : x;
+  qk_norm_backward(scratch.wider, g.qk_norm, scratch.wide, saved.qk_norm, p.qk_norm, config, N);
   linear_backward(du, g.qkv, scratch.wider, u, p.qkv, N, C, config.qkv_width());
+}
+
+void ffn_branch_backward(float* du, const BlockScratch& scratch, const Block& g, const float* df, const float* u,
+                         const BlockSaved& saved, const Block& p, const BlockContext& c) {
+  const Config& config = c.config;
+  const int N = c.B * c.T, C = config.channels, F = config.hidden;
+  df = dropout_backward(scratch.f, df, DropoutSite::ffn_out, c);
+  const float* m = saved.ffn.m ? saved.ffn.m : saved.active;
+  linear_backward(scratch.wide, g.down, df, m, p.down, N, F, C);
+  branch_inner_backward(scratch.wide, g.ffn, saved.active, saved.ffn, p.ffn, N, F);
+  activation_backward(scratch.wider, scratch.wide, saved.raised, config.activation, N, F);
+  linear_backward(du, g.up, scratch.wider, u, p.up, N, C, raised_width(config));
+}
+
+void sequential_backward(float* d, const BlockScratch& scratch, const Block& g, const float* x,
+                         const BlockSaved& saved, const Block& p, const BlockContext& c) {
+  const int N = c.B * c.T, C = c.config.channels;
+  float* du = scratch.normed;
+
+  const float* df = branch_leave_backward(d, scratch.f, g.ffn, saved.ffn_f, saved.ffn, p.ffn, N, C);
+  const float* u = saved.ffn.u ? saved.ffn.u : saved.middle;
+  ffn_branch_backward(du, scratch, g, df, u, saved, p, c);
+  branch_enter_backward(d, g.ffn, du, saved.middle, saved.ffn, p.ffn, N, C);
+
+  df = branch_leave_backward(d, scratch.f, g.attention, saved.attention_f, saved.attention, p.attention, N, C);
+  u = saved.attention.u ? saved.attention.u : x;
+  attention_branch_backward(du, scratch, g, df, u, saved, p, c);
   branch_enter_backward(d, g.attention, du, x, saved.attention, p.attention, N, C);
+}
+
+// Both branches read d = dy before either adds to it: there is no norm_sum.
+void parallel_backward(float* d, const BlockScratch& scratch, const Block& g, const float* x, const BlockSaved& saved,
+                       const Block& p, const BlockContext& c) {
+  const int N = c.B * c.T, C = c.config.channels;
+  const bool shared = shares_norm(c.config);
+  float *du = scratch.normed, *du_ffn = scratch.du;
+
+  const float* df = branch_leave_backward(d, scratch.f, g.ffn, saved.ffn_f, saved.ffn, p.ffn, N, C);
+  ffn_branch_backward(du_ffn, scratch, g, df, shared ? saved.attention.u : saved.ffn.u, saved, p, c);
+  df = branch_leave_backward(d, scratch.f, g.attention, saved.attention_f, saved.attention, p.attention, N, C);
+  attention_branch_backward(du, scratch, g, df, saved.attention.u, saved, p, c);
+
+  if (shared) add(du, du_ffn, N, C);
+  branch_enter_backward(d, g.attention, du, x, saved.attention, p.attention, N, C);
+  if (!shared) branch_enter_backward(d, g.ffn, du_ffn, x, saved.ffn, p.ffn, N, C);
+}
+
+}  // namespace
+
+void block_forward(const BlockSaved& saved, const BlockScratch& scratch, const float* x, const Block& p,
+                   const BlockContext& c) {
+  const auto form = c.config.block == BlockForm::sequential ? sequential_forward : parallel_forward;
+  form(saved, scratch, x, p, c);
+}
+
+void block_backward(float* d, const BlockScratch& scratch, const Block& g, const float* x, const BlockSaved& saved,
+                    const Block& p, const BlockContext& c) {
+  const auto form = c.config.block == BlockForm::sequential ? sequential_backward : parallel_backward;
+  form(d, scratch, g, x, saved, p, c);
 }

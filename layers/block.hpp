@@ -1,20 +1,27 @@
 #pragma once
-// A transformer block: two residual branches, straight down.
+// A transformer block: two residual branches.
 //
-//   x (N,C) → attention branch → middle (N,C) → feed-forward branch → y (N,C)         N = B·T
-//   attention      u → q|k|v → RoPE → causal attention → o
-//   feed-forward   u → up (or gate|up) → activation → down
+//   attention      u → q|k|v → QK-norm → RoPE → causal attention → norm_inner → o                  N = B·T
+//   feed-forward   u → up (or gate|up) → activation → norm_inner → down
+//
+//   sequential        x (N,C) → attention branch → middle (N,C) → feed-forward branch → y (N,C)
+//   parallel          both branches read x:   y = skip·x + attention(norm_in(x)) + ffn(norm_in'(x))
+//                     each through a norm of its own   (GPT-NeoX, Black et al. 2022, arXiv 2204.06745; Falcon-40B)
+//   parallel-shared   the same through one norm   (GPT-J; PaLM, Chowdhery et al. 2022, arXiv 2204.02311, §2; Falcon-7B)
+// (GPT-NeoX's docstring has x = norm(x) first: its code adds to the x before the norm.)
 
 #include "attention.hpp"
 #include "linear.hpp"
 #include "position.hpp"
+#include "qk_norm.hpp"
 #include "residual.hpp"
 
 // Parameters, or their gradients.
 struct Block {
   Branch attention;
   Linear qkv, o;
-  Branch ffn;
+  QkNorm qk_norm;
+  Branch ffn;     // without norm_in where it is shared with attention's
   Linear up, down;  // up: gate|up where the activation is gated
 };
 Block declare_block(Layout& layout, const Config& config, int layer);
@@ -23,7 +30,8 @@ Block declare_block(Layout& layout, const Config& config, int layer);
 struct BlockSaved {
   BranchSaved attention;
   float *qkv, *lse, *mixed;    // (N,q|k|v) (B,H,T) (N,H·D)
-  float* attention_f = nullptr;  // (N,C) where norm_out needs it
+  QkNormSaved qk_norm;
+  float* attention_f = nullptr;  // (N,C) where norm_out or λ needs it
   float* middle;               // (N,C) between the branches
   BranchSaved ffn;
   float *raised, *active;      // (N,F) or (N,2F), (N,F): before and after the activation
@@ -36,6 +44,7 @@ BlockSaved declare_block_saved(Layout& layout, const Config& config, int layer, 
 struct BlockScratch {
   float *f, *normed;       // (N,C) each
   float *wide, *wider;     // backward only: (N, max(F, H·D)), (N, max(F or 2F, q|k|v))
+  float* du;               // (N,C) backward of parallel blocks only
 };
 BlockScratch declare_block_scratch(Layout& layout, const Config& config, int B, int T, bool backward);
 
@@ -55,7 +64,12 @@ struct BlockContext {
   Dropout dropout;
   int layer = 0;
   Cache cache;
+  const float* slopes = nullptr;  // (H) of ALiBi, where that is how positions are told
+  bool training = false;          // see norm_forward
 };
+
+// What attention does in a layer.
+AttentionShape attention_shape(const Config& config, int layer, const float* slopes, int B, int T);
 
 void block_forward(const BlockSaved& saved, const BlockScratch& scratch, const float* x, const Block& p,
                    const BlockContext& context);

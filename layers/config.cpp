@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "norm.hpp"
+
 // ---- placements ------------------------------------------------------------------------------------------
 
 namespace {
@@ -12,28 +14,61 @@ double one(int) { return 1; }
 double deepnorm_alpha(int n_layer) { return std::pow(2.0 * n_layer, 0.25); }
 double deepnorm_beta(int n_layer) { return std::pow(8.0 * n_layer, -0.25); }
 
+// GLM-130B (Zeng et al. 2022, arXiv 2210.02414, §2.2): α = (2L)^½, β = (2L)^-½; ChatGLM-6B likewise (α = √56, L = 28).
+double glm_alpha(int n_layer) { return std::pow(2.0 * n_layer, 0.5); }
+double glm_beta(int n_layer) { return std::pow(2.0 * n_layer, -0.5); }
+// Magneto, decoder-only (Wang et al. 2022, arXiv 2210.06423, fig. 2): γ = √(ln 2L).
+double magneto_gamma(int n_layer) { return std::sqrt(std::log(2.0 * n_layer)); }
+// LayerNorm scaling (Sun et al. 2025, arXiv 2502.05795): 1/√l, the first block being l = 1.
+double lns_scale(int layer) { return 1 / std::sqrt(layer + 1.0); }
+
+// CaiT (Touvron et al. 2021, arXiv 2103.17239, §2): what LayerScale's gains start at.
+double layer_scale_by_depth(int n_layer) { return n_layer <= 18 ? .1 : n_layer <= 24 ? 1e-5 : 1e-6; }
+
 const InitRow kFlat = {Base::normal, .02f, .02f, false, one};
 const InitRow kGpt2 = {Base::normal, .02f, .02f, true, one};
 const InitRow kXavier = {Base::xavier, .02f, .02f, false, one};
 const InitRow kDeepNet = {Base::xavier, .02f, .02f, false, deepnorm_beta};
+const InitRow kGlm = {Base::xavier, .02f, .02f, false, glm_beta};
+const InitRow kMagneto = {Base::xavier, .02f, .02f, false, magneto_gamma};
 
 }  // namespace
 
 const std::vector<Placement>& placements() {
+  constexpr auto no_gain = LearnedGain::none;
   static const std::vector<Placement> rows = {
-      // name, aliases, source                                           in     out    sum    final  skip
+      // name, aliases, source; norms in, inner, out, sum and final; gain, skip, in_scale, init, early
       {"post", {"post-ln", "postln"}, "Vaswani et al. 2017, arXiv 1706.03762; GPT-1",
-       false, false, true, false, one, kFlat},
+       false, false, false, true, false, no_gain, one, one, kFlat, nullptr},
       {"pre", {"pre-ln", "preln"}, "GPT-2 (Radford et al. 2019); Llama",
-       true, false, false, true, one, kGpt2},
+       true, false, false, false, true, no_gain, one, one, kGpt2, nullptr},
       {"sandwich", {"sandwich-ln", "peri", "peri-ln"}, "CogView (Ding et al. 2021, arXiv 2105.13290); Gemma-2",
-       true, true, false, true, one, kFlat},
+       true, false, true, false, true, no_gain, one, one, kFlat, nullptr},
       {"deepnorm", {"deepnet"}, "DeepNet (Wang et al. 2022, arXiv 2203.00555), decoder-only",
-       false, false, true, false, deepnorm_alpha, kDeepNet},
+       false, false, false, true, false, no_gain, deepnorm_alpha, one, kDeepNet, nullptr},
       {"reordered", {"olmo2", "res-post-norm"}, "OLMo 2 (2024, arXiv 2501.00656); Swin v2",
-       false, true, false, true, one, kFlat},
+       false, false, true, false, true, no_gain, one, one, kFlat, nullptr},
       {"none", {"no-norm"}, "no normalization at all",
-       false, false, false, false, one, kGpt2},
+       false, false, false, false, false, no_gain, one, one, kGpt2, nullptr},
+      {"glm-deepnorm", {"glm"}, "GLM-130B (Zeng et al. 2022, arXiv 2210.02414); ChatGLM-6B",
+       false, false, false, true, false, no_gain, glm_alpha, one, kGlm, nullptr},
+      // Keel is this with a larger skip. Its paper could not be read: one digest of it gives α = 2L, the number of
+      // branches, another a convex sum; x-transformers leaves α to the user. Hence --skip-scale, and 1 by default.
+      {"pre-post", {"pre-and-post"}, "the form of Keel (Chen & Wei 2026, arXiv 2601.19895), at skip 1",
+       true, false, false, true, false, no_gain, one, one, kFlat, nullptr},
+      {"mix-ln", {"mixln"}, "Mix-LN (Li et al. 2024, arXiv 2412.13795): Post-LN first, then Pre-LN",
+       true, false, false, false, true, no_gain, one, one, kFlat, "post"},
+      {"lns", {"layernorm-scaling"}, "LayerNorm scaling (Sun et al. 2025, arXiv 2502.05795)",
+       true, false, false, false, true, no_gain, one, lns_scale, kFlat, nullptr},
+      {"sub-ln", {"subln", "magneto"}, "Magneto (Wang et al. 2022, arXiv 2210.06423), decoder-only",
+       true, true, false, false, true, no_gain, one, one, kMagneto, nullptr},
+      // CaiT draws all its matrices from a (truncated) normal of .02.
+      {"layerscale", {"cait"}, "LayerScale (CaiT, Touvron et al. 2021, arXiv 2103.17239)",
+       true, false, false, false, true, LearnedGain::channel, one, one, kFlat, nullptr},
+      // One scalar for both branches of a block, as in the authors' code, whose blocks are made for PyTorch's
+      // nn.Transformer: that draws every matrix by Xavier's rule.
+      {"rezero", {"re-zero"}, "ReZero (Bachlechner et al. 2020, arXiv 2003.04887)",
+       false, false, false, false, false, LearnedGain::block, one, one, kXavier, nullptr},
   };
   return rows;
 }
@@ -49,6 +84,12 @@ const Placement& placement_row(std::string_view name) {
     }
   }
   throw std::invalid_argument(unknown_name("placement", name, known));
+}
+
+const Placement& placement_at(const Config& config, int layer) {
+  const Placement& row = placement_row(config.placement);
+  const double early = std::floor(config.mix_fraction * config.n_layer + 1e-9);  // .29 · 100 is 29, not 28.99...
+  return row.early && layer < early ? placement_row(row.early) : row;
 }
 
 // ---- initialisation --------------------------------------------------------------------------------------
@@ -76,46 +117,8 @@ Start weight_start(const Config& config, Role role, int out, int in) {
   return {0, static_cast<float>(deviation)};
 }
 
-// ---- presets ---------------------------------------------------------------------------------------------
-
-const std::vector<Preset>& presets() {
-  constexpr auto ln = NormKind::layernorm;
-  constexpr auto rms = NormKind::rmsnorm;
-  constexpr auto learned = Position::learned;
-  constexpr auto rope = Position::rope;
-  constexpr auto gelu = Activation::gelu_tanh;
-  constexpr auto swiglu = Activation::swiglu;
-  static const std::vector<Preset> rows = {
-      // name, size, note                          L   H  KV     C  F     T      V  norm   eps  position FFN bias tied
-      {"gpt2", "nano", "to train on a laptop",       4,  4, 0,  128, 0,  256,     0, ln, 1e-5f, learned, gelu, true, true},
-      {"gpt2", "124M", "GPT-2 small",               12, 12, 0,  768, 0, 1024, 50257, ln, 1e-5f, learned, gelu, true, true},
-      {"gpt2", "355M", "GPT-2 medium",              24, 16, 0, 1024, 0, 1024, 50257, ln, 1e-5f, learned, gelu, true, true},
-      {"gpt2", "774M", "GPT-2 large",               36, 20, 0, 1280, 0, 1024, 50257, ln, 1e-5f, learned, gelu, true, true},
-      {"gpt2", "1558M", "GPT-2 XL",                 48, 25, 0, 1600, 0, 1024, 50257, ln, 1e-5f, learned, gelu, true, true},
-      {"llama2", "nano", "to train on a laptop",     4,  4, 0,  128, 0,  256,     0, rms, 1e-5f, rope, swiglu, false, true},
-      {"llama2", "15M", "llama2.c stories15M",       6,  6, 0,  288, 0,  256, 32000, rms, 1e-5f, rope, swiglu, false, true},
-      {"llama2", "42M", "llama2.c stories42M",       8,  8, 0,  512, 0, 1024, 32000, rms, 1e-5f, rope, swiglu, false, true},
-      {"llama2", "110M", "llama2.c stories110M",    12, 12, 0,  768, 0, 1024, 32000, rms, 1e-5f, rope, swiglu, false, true},
-  };
-  return rows;
-}
-
-Config preset_config(std::string_view preset, std::string_view size) {
-  std::vector<std::string> names, sizes;
-  for (const Preset& row : presets()) {
-    if (std::find(names.begin(), names.end(), row.name) == names.end()) names.emplace_back(row.name);
-    if (preset != row.name) continue;
-    sizes.emplace_back(row.size);
-    if (size != row.size) continue;
-    Config c;
-    c.n_layer = row.n_layer, c.n_head = row.n_head, c.kv_heads = row.kv_heads;
-    c.channels = row.channels, c.hidden = row.hidden, c.context = row.context, c.vocab_size = row.vocab_size;
-    c.norm = row.norm, c.norm_eps = row.norm_eps;
-    c.position = row.position, c.activation = row.activation, c.bias = row.bias, c.tied = row.tied;
-    return c;
-  }
-  if (sizes.empty()) throw std::invalid_argument(unknown_name("preset", preset, names));
-  throw std::invalid_argument(unknown_name("size of preset " + std::string(preset), size, sizes));
+bool has_bias(const Config& config, Role role) {
+  return role == Role::qk || role == Role::v ? *config.qkv_bias : config.bias;
 }
 
 // ---- checking --------------------------------------------------------------------------------------------
@@ -138,6 +141,32 @@ void in_range(const char* option, double value, double low, double high) {
                                              number(low) + " to " + number(high));  // NaN fails both
 }
 
+// Branches that both read x and are both added to it: each needs its norm, and nothing may stand between the sums.
+bool fits_parallel(const Placement& row) { return row.norm_in && !row.norm_sum && !row.early; }
+
+std::string names_where(bool (*fits)(const Placement&)) {
+  std::string list;
+  for (const Placement& row : placements())
+    if (fits(row)) list += (list.empty() ? "" : "|") + std::string(row.name);
+  return list;
+}
+
+// What does not go together, and why.
+struct Contradiction {
+  bool (*holds)(const Config&);
+  const char* message;
+};
+const Contradiction kContradictions[] = {
+    {[](const Config& c) { return c.norm_unit_offset && c.norm == NormKind::scalenorm; },
+     "--norm-unit-offset does not go with --norm scalenorm, whose one gain starts at sqrt(channels): leave it out"},
+    {[](const Config& c) { return c.norm_unit_offset && !norm_row(c.norm).unit_offset; },
+     "--norm-unit-offset goes with --norm layernorm or rmsnorm only: leave it out"},
+    {[](const Config& c) { return c.norm_bias.value_or(false) && c.norm == NormKind::scalenorm; },
+     "--norm-bias does not go with --norm scalenorm, which has one gain and nothing else: leave it out"},
+    {[](const Config& c) { return c.qk_norm != QkNormKind::none && !norm_row(c.norm).unit_offset; },
+     "--qk-norm goes with --norm layernorm or rmsnorm only: leave it out"},
+};
+
 }  // namespace
 
 Config resolve(Config c) {
@@ -152,8 +181,15 @@ Config resolve(Config c) {
   in_range("head-dim", c.head_dim, 0, 1 << 14);
   in_range("hidden", c.hidden, 0, 1 << 22);
   in_range("norm-eps", c.norm_eps, 0, 1);
+  in_range("dyt-alpha", c.dyt_alpha, 0, 1e3);
   in_range("dropout", c.dropout, 0, .99);
   in_range("rope-theta", c.rope_theta, 1, 1e12);
+  in_range("rope-fraction", c.rope_fraction, 0, 1);
+  in_range("window", c.window, 0, 1 << 22);
+  in_range("window-every", c.window_every, 1, 10000);
+  in_range("attention-cap", c.attention_cap, 0, 1e6);
+  in_range("embedding-scale", c.embedding_scale, 1e-6, 1e6);
+  in_range("logit-cap", c.logit_cap, 0, 1e6);
 
   if (c.kv_heads == 0) c.kv_heads = c.n_head;
   require(c.kv_heads > 0 && c.n_head % c.kv_heads == 0,
@@ -165,18 +201,35 @@ Config resolve(Config c) {
                                             ": choose heads that do, or set --head-dim");
     c.head_dim = c.channels / c.n_head;
   }
-  require(c.position != Position::rope || c.head_dim % 2 == 0,
+  require(c.position != Position::rope || c.rope_fraction < 1 || c.head_dim % 2 == 0,
           "--position rope rotates pairs and needs an even head dimension, not " + std::to_string(c.head_dim));
+  const double turned = static_cast<double>(c.rope_fraction) * c.head_dim;
+  require(c.position != Position::rope ||
+              (c.rope_dims() >= 2 && c.rope_dims() % 2 == 0 && std::abs(turned - c.rope_dims()) < 1e-3),
+          "--rope-fraction " + number(c.rope_fraction) + " of " + std::to_string(c.head_dim) +
+              " numbers in a head is " + number(turned) + ": choose a fraction that makes it 2, 4, 6, ...");
   if (c.hidden == 0) c.hidden = c.gated() ? (8 * c.channels / 3 + 31) / 32 * 32 : 4 * c.channels;
 
-  if (!c.norm_bias) c.norm_bias = c.norm == NormKind::layernorm && c.bias;
+  require(c.block == BlockForm::sequential || fits_parallel(placement),
+          std::string("--block ") + name_of(kBlockForms, c.block) + " needs a placement with a norm before each " +
+              "branch and none behind the sum, not " + c.placement + ": choose " + names_where(fits_parallel) +
+              ", or --block sequential");
+  for (const Contradiction& row : kContradictions) require(!row.holds(c), row.message);
+
+  if (!c.attention_scale) c.attention_scale = 1 / std::sqrt(static_cast<float>(c.head_dim));  // as attention.hpp
+  in_range("attention-scale", *c.attention_scale, 1e-6, 1e3);
+  if (!c.qkv_bias) c.qkv_bias = c.bias;
+  if (!c.norm_bias) c.norm_bias = norm_row(c.norm).bias && c.bias;
   if (!c.final_norm) c.final_norm = placement.final_norm;
   const InitRow& row = init_row(c);
   if (!c.residual_gain) c.residual_gain = row.residual_gain;
   if (!c.init_gain) c.init_gain = row.gain(c.n_layer);
   if (!c.skip_scale) c.skip_scale = placement.skip(c.n_layer);
+  if (!c.layer_scale_init) c.layer_scale_init = layer_scale_by_depth(c.n_layer);
   in_range("init-gain", *c.init_gain, 0, 1e3);
   in_range("skip-scale", *c.skip_scale, 0, 1e3);
+  in_range("mix-fraction", c.mix_fraction, 0, 1);
+  in_range("layer-scale-init", *c.layer_scale_init, 0, 1e3);
   return c;
 }
 

@@ -4,6 +4,7 @@
 // A user's Config may leave things open (0, or an empty optional: "as the placement says", "as the other
 // sizes imply"). resolve() closes them and checks the whole; the layers only ever see a resolved Config.
 
+#include <cmath>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -13,10 +14,13 @@
 #include "gemm.hpp"
 #include "tensors.hpp"
 
-enum class NormKind { layernorm, rmsnorm };
-enum class Position { learned, rope, none };
-enum class Activation { gelu, gelu_tanh, relu, swiglu };
+enum class NormKind { layernorm, rmsnorm, scalenorm, batchnorm, dyt, derf };
+enum class Position { learned, sinusoidal, rope, alibi, none };
+enum class Activation { gelu, gelu_tanh, relu, silu, geglu, geglu_tanh, swiglu };
 enum class InitChoice { placement, gpt2, xavier };
+enum class LearnedGain { none, channel, block };  // on the output of a branch: one a channel, one a block
+enum class BlockForm { sequential, parallel, parallel_shared };
+enum class QkNormKind { none, head, full };
 
 // The name of each value of an enum, as the user types it.
 template <class E>
@@ -24,22 +28,40 @@ struct Named {
   E value;
   const char* name;
 };
-inline constexpr Named<NormKind> kNormKinds[] = {{NormKind::layernorm, "layernorm"}, {NormKind::rmsnorm, "rmsnorm"}};
-inline constexpr Named<Position> kPositions[] = {
-    {Position::learned, "learned"}, {Position::rope, "rope"}, {Position::none, "none"}};
+inline constexpr Named<NormKind> kNormKinds[] = {
+    {NormKind::layernorm, "layernorm"}, {NormKind::rmsnorm, "rmsnorm"}, {NormKind::scalenorm, "scalenorm"},
+    {NormKind::batchnorm, "batchnorm"}, {NormKind::dyt, "dyt"},         {NormKind::derf, "derf"}};
+inline constexpr Named<Position> kPositions[] = {{Position::learned, "learned"},
+                                                  {Position::sinusoidal, "sinusoidal"},
+                                                  {Position::rope, "rope"},
+                                                  {Position::alibi, "alibi"},
+                                                  {Position::none, "none"}};
 inline constexpr Named<Activation> kActivations[] = {{Activation::gelu, "gelu"},
                                                      {Activation::gelu_tanh, "gelu-tanh"},
                                                      {Activation::relu, "relu"},
+                                                     {Activation::silu, "silu"},
+                                                     {Activation::geglu, "geglu"},
+                                                     {Activation::geglu_tanh, "geglu-tanh"},
                                                      {Activation::swiglu, "swiglu"}};
 inline constexpr Named<Matmul> kMatmuls[] = {{Matmul::fp32, "fp32"}, {Matmul::bf16, "bf16"}};
 inline constexpr Named<InitChoice> kInitChoices[] = {
     {InitChoice::placement, "placement"}, {InitChoice::gpt2, "gpt2"}, {InitChoice::xavier, "xavier"}};
+inline constexpr Named<BlockForm> kBlockForms[] = {{BlockForm::sequential, "sequential"},
+                                                  {BlockForm::parallel, "parallel"},
+                                                  {BlockForm::parallel_shared, "parallel-shared"}};
+inline constexpr Named<QkNormKind> kQkNormKinds[] = {
+    {QkNormKind::none, "none"}, {QkNormKind::head, "head"}, {QkNormKind::full, "full"}};
 
 template <class E, size_t N>
 const char* name_of(const Named<E> (&names)[N], E value) {
   for (const auto& entry : names)
     if (entry.value == value) return entry.name;
   return "?";
+}
+
+// y = f(gate)·up: the feed-forward layer has two matrices at its entry.
+constexpr bool is_gated(Activation kind) {
+  return kind == Activation::geglu || kind == Activation::geglu_tanh || kind == Activation::swiglu;
 }
 
 // How the weights of a model are born. A weight matrix (out, in) gets N(0, s²) with
@@ -57,14 +79,19 @@ struct InitRow {
 };
 
 // Where the normalizations of a residual branch sit, and what the skip path is multiplied by:
-//   y = norm_sum( skip·x + norm_out( F( norm_in(x) ) ) )         an absent norm is the identity
+//   y = norm_sum( skip·x + norm_out( W_out·norm_inner( F( in_scale·norm_in(x) ) ) ) )
+// An absent norm is the identity. W_out is attention's o or the FFN's down matrix. A learned gain λ, which starts at
+// layer_scale_init or 0, may be there in place of norm_out.
 struct Placement {
   const char* name;
   std::vector<const char*> aliases;
   const char* source;
-  bool norm_in, norm_out, norm_sum, final_norm;
+  bool norm_in, norm_inner, norm_out, norm_sum, final_norm;
+  LearnedGain gain;  // where it is not none, there is no norm_out
   double (*skip)(int n_layer);
+  double (*in_scale)(int layer);  // other than 1 only where norm_in is
   InitRow init;
+  const char* early;  // the row of the first ⌊mix_fraction·L⌋ blocks; null: this one
 };
 const std::vector<Placement>& placements();
 const Placement& placement_row(std::string_view name);  // by name or alias; throws naming the nearest
@@ -73,24 +100,37 @@ struct Config {
   std::string placement = "pre";
   NormKind norm = NormKind::layernorm;
   float norm_eps = 1e-5f;
-  std::optional<bool> norm_bias;   // open: as `bias` for LayerNorm, none for RMSNorm
+  std::optional<bool> norm_bias;   // open: as `bias`, but none for RMSNorm and ScaleNorm
+  bool norm_unit_offset = false;   // the gain is 1 + w, and w starts at 0 (Gemma)
+  float dyt_alpha = .5f;           // where alpha of DyT and Derf starts
   std::optional<bool> final_norm;  // open: as the placement says
   bool embedding_norm = false;
+  QkNormKind qk_norm = QkNormKind::none;    // of queries and keys, each head by itself or all together
+  BlockForm block = BlockForm::sequential;  // whether the feed-forward branch reads what attention left, or x
 
   int n_layer = 4;     // L
   int n_head = 4;      // H
   int kv_heads = 0;    // heads of k and v (GQA); 0: as many as heads
   int head_dim = 0;    // D; 0: channels / heads
   int channels = 128;  // C
-  int hidden = 0;      // F; 0: 4·C, or for SwiGLU 8/3·C rounded up to a multiple of 32
+  int hidden = 0;      // F; 0: 4·C, or where gated 8/3·C rounded up to a multiple of 32
   int context = 256;   // longest sequence T
   int vocab_size = 0;  // V
 
   Position position = Position::learned;
   float rope_theta = 10000;
+  float rope_fraction = 1;                // share of each head that RoPE turns, from its start
+  int window = 0;                         // keys that a query sees, itself among them; 0: all
+  int window_every = 1;                   // layers 0, n, 2n, ... have the window, the others see all
+  float attention_cap = 0;                // scores become c·tanh(S/c); 0: they stay
+  std::optional<double> attention_scale;  // factor on q·k; open: D^-½
   Activation activation = Activation::gelu_tanh;
   bool bias = true;
+  std::optional<bool> qkv_bias;  // of q, k and v; open: as `bias`
+  bool head_bias = false;
   bool tied = true;
+  float embedding_scale = 1;  // factor on the token embedding (Gemma: √C); positions are added behind it
+  float logit_cap = 0;        // logits become c·tanh(l/c); 0: they stay
   float dropout = 0;
   Matmul matmul = Matmul::fp32;  // of linear layers and classifier; all else is float
   bool recompute = false;        // keep the input of each block only, and run it again before its backward
@@ -99,10 +139,17 @@ struct Config {
   std::optional<bool> residual_gain;  // open: as the chosen initialisation says
   std::optional<double> init_gain;    // β on v, o and the FFN; open: likewise
   std::optional<double> skip_scale;   // α; open: as the placement says
+  std::optional<double> layer_scale_init;  // of LayerScale's gains; open: by depth
+  double mix_fraction = .25;               // share of the blocks, from the first, that are Post-LN under mix-ln
 
-  bool gated() const { return activation == Activation::swiglu; }
+  bool gated() const { return is_gated(activation); }
   int qkv_width() const { return (n_head + 2 * kv_heads) * head_dim; }
+  int rope_dims() const { return static_cast<int>(std::lround(rope_fraction * static_cast<float>(head_dim))); }  // R
+  int window_of(int layer) const { return layer % window_every == 0 ? window : 0; }
 };
+
+// The row that the branches of block `layer` follow.
+const Placement& placement_at(const Config& config, int layer);
 
 // Fills in what was left open and checks everything; throws std::invalid_argument with one line that says
 // what is wrong and what to do. Idempotent.
@@ -111,21 +158,19 @@ Config resolve(Config config);
 // The matrices of a model, as far as their initialisation differs.
 enum class Role { qk, v, o, ffn_in, ffn_out, embedding };
 Start weight_start(const Config& config, Role role, int out, int in);
+bool has_bias(const Config& config, Role role);
 
-// A preset is a row of a table: a family's wiring, and under each size name its numbers.
+// A preset is a model that people know: its wiring and, under each size name, its numbers.
 struct Preset {
-  const char* name;
-  const char* size;
-  const char* note;
-  int n_layer, n_head, kv_heads, channels, hidden, context, vocab_size;
-  NormKind norm;
-  float norm_eps;
-  Position position;
-  Activation activation;
-  bool bias, tied;
+  const char *name, *size, *note;
+  Config config;
+  const char* source;
+  const char* missing;  // what of the model is not implemented; "": nothing
 };
 const std::vector<Preset>& presets();
-Config preset_config(std::string_view preset, std::string_view size);  // throws naming the nearest
+const Preset& preset_row(std::string_view preset, std::string_view size);  // throws naming the nearest
+Config preset_config(std::string_view preset, std::string_view size);      // likewise
+std::vector<std::string> preset_names();                                   // each once
 
 // "unknown WHAT 'postt': did you mean 'post'? (one of post, pre, ...)"
 std::string unknown_name(std::string_view what, std::string_view given, const std::vector<std::string>& known);

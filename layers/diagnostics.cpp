@@ -5,6 +5,7 @@
 #include "cross_entropy.hpp"
 #include "gemm.hpp"
 #include "parallel.hpp"
+#include "scores.hpp"
 #include "simd.hpp"
 
 using simd::all;
@@ -96,6 +97,15 @@ auto difference(const float* a, float scale, const float* b) {
   return [=](size_t i, int lanes, float fill) { return load(a + i, lanes, fill) - scale * load(b + i, lanes); };
 }
 
+// λ ⊙ f
+auto gained(const float* f, const Gain& gain, size_t C) {
+  return [=](size_t i, int lanes, float fill) {
+    Vec v = load(f + i, lanes, fill);
+    for (int lane = 0; lane < lanes; ++lane) v[lane] *= gain.weight[gain.single ? 0 : (i + lane) % C];
+    return v;
+  };
+}
+
 void add(Statistics& rows, int layer, const std::string& part, const char* what, double value) {
   if (!std::isnan(value)) rows.push_back({layer, part, what, value});
 }
@@ -111,39 +121,41 @@ namespace {
 constexpr int kTile = 64;  // queries and keys in a tile of the scores
 
 struct HeadSums {
-  double entropy = 0;  // sum over its rows
+  double entropy = 0;  // sum over its rows of two keys and more
   float top = -INFINITY;
 };
 
-// −Σ P log P over `seen` scores of a row, P = exp(scale·s − lse).
-double entropy_of(const float* s, float scale, float lse, int seen) {
+// −Σ P log P over n keys of a row, P = exp(S − lse).
+double entropy_of(const float* row, const Scores& scores, float lse, int n) {
   Vec sum = {};
-  sweep(seen, [&](int j, int lanes) {
-    const Vec log_p = simd::max(all(-104.f), load(s + j, lanes, -INFINITY) * scale - lse);  // below, P is 0 in float
+  scores.each(row, lse, n, [&](int, int, Vec s) {
+    const Vec log_p = simd::max(all(-104.f), s);  // below, P is 0 in float
     sum -= simd::exp(log_p) * log_p;
   });
   return simd::sum(sum);
 }
 
-float largest(const float* s, int n) {
-  Vec top = all(s[0]);
-  sweep(n, [&](int j, int lanes) { top = simd::max(load(s + j, lanes, s[0]), top); });
-  return simd::max(top);
-}
+int keys_of(int at, int window) { return window > 0 ? std::min(at + 1, window) : at + 1; }
 
 // One head of one sequence: rows of q and k `stride` apart, lse (T).
-HeadSums head_sums(const float* q, const float* k, size_t stride, const float* lse, int T, int D) {
+HeadSums head_sums(const float* q, const float* k, size_t stride, const float* lse, const AttentionShape& shape,
+                   int h) {
   alignas(64) float s[kTile * kTile];
-  const float scale = 1 / std::sqrt(static_cast<float>(D));
+  const int T = shape.T, D = shape.head_dim, window = shape.window;
   HeadSums sums;
   for (int q0 = 0; q0 < T; q0 += kTile)
-    for (int k0 = 0; k0 <= q0; k0 += kTile) {
+    for (int k0 = first_tile(q0, window, kTile); k0 <= q0; k0 += kTile) {
       const int queries = std::min(kTile, T - q0), keys = std::min(kTile, T - k0);
       gemm_serial(s, kTile, {q + q0 * stride, stride, 1}, {k + k0 * stride, 1, stride}, queries, keys, D, false);
       for (int i = 0; i < queries; ++i) {
-        const int at = q0 + i, seen = std::min(keys, at - k0 + 1);
-        sums.top = std::max(sums.top, scale * largest(s + i * kTile, seen));
-        if (at > 0) sums.entropy += entropy_of(s + i * kTile, scale, lse[at], seen) / std::log(at + 1.0);
+        const int at = q0 + i, t = keys_of(at, window);
+        const Seen seen = keys_seen(at, k0, keys, window);
+        if (seen.count() == 0) continue;
+        float* row = s + i * kTile + seen.begin;
+        if (shape.cap > 0) soft_cap(row, nullptr, shape.scale, shape.cap, seen.count());
+        const Scores scores(shape, h, at - k0 - seen.begin);
+        sums.top = std::max(sums.top, scores.largest(row, seen.count()));
+        if (t > 1) sums.entropy += entropy_of(row, scores, lse[at], seen.count()) / std::log(t);
       }
     }
   return sums;
@@ -153,20 +165,21 @@ HeadSums head_sums(const float* q, const float* k, size_t stride, const float* l
 
 AttentionStatistics attention_statistics(const float* qkv, const float* lse, const AttentionShape& shape) {
   const int T = shape.T, H = shape.n_head, D = shape.head_dim, group = H / shape.kv_heads;
+  const int rows = shape.window == 1 ? 0 : T - 1;  // that see two keys or more
   const size_t stride = shape.qkv_width();
   std::vector<HeadSums> heads(static_cast<size_t>(shape.B) * H);
   parallel_tasks(shape.B * H, [&](int task) {
     const int b = task / H, h = task % H;
-    const float* rows = qkv + static_cast<size_t>(b) * T * stride;
-    const float *q = rows + h * D, *k = rows + (H + h / group) * D;
-    heads[task] = head_sums(q, k, stride, lse + static_cast<size_t>(task) * T, T, D);
+    const float* sequence = qkv + static_cast<size_t>(b) * T * stride;
+    const float *q = sequence + h * D, *k = sequence + (H + h / group) * D;
+    heads[task] = head_sums(q, k, stride, lse + static_cast<size_t>(task) * T, shape, h);
   });
   HeadSums total;
   for (const HeadSums& head : heads) {
     total.entropy += head.entropy;
     total.top = std::max(total.top, head.top);
   }
-  return {total.entropy / (static_cast<double>(heads.size()) * (T - 1)), static_cast<double>(total.top)};
+  return {total.entropy / (static_cast<double>(heads.size()) * rows), static_cast<double>(total.top)};
 }
 
 // ---- during the pass -------------------------------------------------------------------------------------
@@ -180,28 +193,55 @@ void PassStatistics::norm(int layer, const std::string& name, const Distribution
   add(rows, layer, name, "kurtosis_after", after.kurtosis);
 }
 
-// y = norm_sum(s), s = skip·x + norm_out(f), f = F(norm_in(x))
-void PassStatistics::branch(int layer, const std::string& name, const float* x, const float* f, const float* y,
-                            const BranchSaved& saved, const Branch& p, size_t n) {
-  const float* s = p.norm_sum.present() ? saved.s : y;
-  const Distribution in = distribution_of(x, n), added = distribution(n, difference(s, p.skip, x));
-  if (p.norm_in.present()) norm(layer, name + ".norm_in", in, distribution_of(saved.u, n));
-  if (p.norm_out.present()) norm(layer, name + ".norm_out", distribution_of(f, n), added);
-  if (p.norm_sum.present()) norm(layer, name + ".norm_sum", distribution_of(s, n), distribution_of(y, n));
-  const double skipped = static_cast<double>(p.skip) * in.rms;
-  add(rows, layer, name, "branch_ratio", skipped > 0 ? added.rms / skipped : NAN);
+// y = norm_sum(s), s = skip·base + norm_out(f) or + λ ⊙ f, f = W_out·norm_inner(h), h = F(in_scale·norm_in(x)).
+// base is x, but for the second branch of a parallel block: that is added to what the first one left.
+void PassStatistics::branch(const BranchView& v, const BranchSaved& saved, const Branch& p) {
+  const size_t n = static_cast<size_t>(v.N) * model_.config.channels;
+  const float* s = p.norm_sum.present() ? saved.s : v.y;
+  const Distribution in = distribution_of(v.x, n);
+  const Distribution added = p.gain.present() ? distribution(n, gained(v.f, p.gain, n / v.N))
+                                              : distribution(n, difference(s, p.skip, v.base));
+  if (p.norm_in.present()) {
+    Distribution after = distribution_of(saved.u, n);
+    after.rms /= static_cast<double>(p.in_scale), after.max /= static_cast<double>(p.in_scale);
+    norm(v.layer, v.name + ".norm_in", in, after);
+  }
+  if (p.norm_inner.present()) {
+    const size_t inner = static_cast<size_t>(v.N) * v.width;
+    norm(v.layer, v.name + ".norm_inner", distribution_of(v.h, inner), distribution_of(saved.m, inner));
+  }
+  if (p.norm_out.present()) norm(v.layer, v.name + ".norm_out", distribution_of(v.f, n), added);
+  if (p.norm_sum.present()) norm(v.layer, v.name + ".norm_sum", distribution_of(s, n), distribution_of(v.y, n));
+  const double skipped = static_cast<double>(*model_.config.skip_scale) * in.rms;
+  add(rows, v.layer, v.name, "branch_ratio", skipped > 0 ? added.rms / skipped : NAN);
+}
+
+// What attention read has been through RoPE: the norm is taken again.
+void PassStatistics::qk_norm(int layer, const char* name, const float* before, const NormSaved& saved, const Norm& p,
+                             int heads, int N) {
+  const auto [count, width] = qk_rows(model_.config, heads);
+  std::vector<float> after(static_cast<size_t>(N) * count * width);
+  norm_forward(after.data(), saved, before, p, N * count, width, false);
+  norm(layer, name, distribution_of(before, after.size()), distribution_of(after.data(), after.size()));
 }
 
 void PassStatistics::block(int layer, const float* x, const BlockSaved& saved, const float* dy, int B, int T) {
   const Config& config = model_.config;
   const Block& p = model_.p.blocks[layer];
   const size_t n = static_cast<size_t>(B) * T * config.channels;
-  branch(layer, "attention", x, saved.attention_f, saved.middle, saved.attention, p.attention, n);
+  const int N = B * T, H = config.n_head, KV = config.kv_heads;
+  branch({layer, "attention", x, x, saved.mixed, H * config.head_dim, saved.attention_f, saved.middle, N},
+         saved.attention, p.attention);
+  if (p.qk_norm.q.present()) {
+    qk_norm(layer, "attention.q_norm", saved.qk_norm.q, saved.qk_norm.q_norm, p.qk_norm.q, H, N);
+    qk_norm(layer, "attention.k_norm", saved.qk_norm.k, saved.qk_norm.k_norm, p.qk_norm.k, KV, N);
+  }
   const AttentionStatistics attention =
-      attention_statistics(saved.qkv, saved.lse, {B, T, config.n_head, config.kv_heads, config.head_dim});
+      attention_statistics(saved.qkv, saved.lse, attention_shape(config, layer, model_.slopes.get(), B, T));
   add(rows, layer, "attention", "entropy", attention.entropy);
   add(rows, layer, "attention", "max_logit", attention.max_logit);
-  branch(layer, "ffn", saved.middle, saved.ffn_f, saved.y, saved.ffn, p.ffn, n);
+  const float* ffn_x = config.block == BlockForm::sequential ? saved.middle : x;
+  branch({layer, "ffn", ffn_x, saved.middle, saved.active, config.hidden, saved.ffn_f, saved.y, N}, saved.ffn, p.ffn);
   const Distribution y = distribution_of(saved.y, n);
   add(rows, layer, "stream", "rms", y.rms);
   add(rows, layer, "stream", "max", y.max);
@@ -233,10 +273,12 @@ struct Place {
   }
 };
 
-void add_gain_statistics(Statistics& rows, const Place& place, const float* gain, int C) {
+void add_gain_statistics(Statistics& rows, const Place& place, const float* w, int C, float offset) {
   const std::string norm = place.part.substr(0, place.part.rfind('.'));
-  const Powers powers = powers_of(C, elements(gain));
-  const auto [min, max] = std::minmax_element(gain, gain + C);
+  std::vector<float> gain(w, w + C);
+  for (float& x : gain) x += offset;
+  const Powers powers = powers_of(C, elements(gain.data()));
+  const auto [min, max] = std::minmax_element(gain.begin(), gain.end());
   add(rows, place.layer, norm, "gain_mean", powers.first / C);
   add(rows, place.layer, norm, "gain_min", static_cast<double>(*min));
   add(rows, place.layer, norm, "gain_max", static_cast<double>(*max));
@@ -251,8 +293,12 @@ void add_tensor_statistics(Statistics& rows, const Model& model) {
     const Place place(spec.name);
     const double norm = norm_of(spec.size(), elements(model.gradients.get() + spec.offset));
     add(rows, place.layer, place.part, "grad_norm", norm);
+    const float* w = model.weights.get() + spec.offset;
     if (spec.name.ends_with(".gain"))
-      add_gain_statistics(rows, place, model.weights.get() + spec.offset, spec.shape[0]);
+      add_gain_statistics(rows, place, w, spec.shape[0], model.config.norm_unit_offset ? 1 : 0);
+    for (const char* scalar : {"alpha", "shift"})
+      if (spec.name.ends_with(std::string(".") + scalar))
+        add(rows, place.layer, place.part.substr(0, place.part.rfind('.')), scalar, static_cast<double>(*w));
   }
 }
 

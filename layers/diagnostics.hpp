@@ -11,19 +11,22 @@
 //                   max            max |y|
 //                   kurtosis       mean((y − μ)⁴) / mean((y − μ)²)² − 3: 0 for normal numbers, large with outliers
 //   a norm          rms_before, max_before, kurtosis_before: the same of its input; ..._after: of its output
-//                   gain_mean, gain_min, gain_max, gain_rms
+//                   gain_mean, gain_min, gain_max, gain_rms: of 1 + w where the gain has a unit offset; of LayerScale's
+//                   and ReZero's gains too (part ...scale)
+//                   alpha, shift   of DyT and Derf
 //   attention, ffn  branch_ratio   rms(branch as it is added) / rms(skip·x)
 //   attention       entropy        mean over rows and heads of −Σⱼ P[t,j] log P[t,j] / log t, t ≥ 2 the number of keys
-//                                  that row sees: 1 is even attention, 0 a single key. −Σ P log P: Zhai et al. 2023,
-//                                  arXiv 2303.06296; divided by log t so that short and long rows count alike
-//                   max_logit      largest q·k/√D that softmax reads (its growth: Wortsman et al. 2023,
-//                                  arXiv 2309.14322)
+//                                  that row sees (at most the window): 1 is even attention, 0 a single key.
+//                                  −Σ P log P: Zhai et al. 2023, arXiv 2303.06296; divided by log t so that short
+//                                  and long rows count alike
+//                   max_logit      largest score that softmax reads: q·k/√D, or what scale, cap and ALiBi make of it
+//                                  (its growth: Wortsman et al. 2023, arXiv 2309.14322)
 //   model           update         mean over tokens of ‖h(x,θ) − h(x,θ₀)‖, h what the classifier reads, x a fixed
 //                                  batch (‖F(x,θᵢ) − F(x,θ₀)‖ of DeepNet, Wang et al. 2022, arXiv 2203.00555)
 //
 // Norms see what dropout left; the output of the embedding's norm is read behind the embedding's dropout. What
-// norm_out writes is s − skip·x. Sums are taken in double, over fixed chunks in a fixed order. A value that does not
-// exist (the kurtosis of a constant) has no row.
+// norm_out writes is s − skip·x, what norm_in writes is u / in_scale. Sums are taken in double, over fixed chunks in a
+// fixed order. A value that does not exist (the kurtosis of a constant) has no row.
 
 #include "model.hpp"
 
@@ -58,13 +61,23 @@ class PassStatistics : public Observer {
 
  private:
   void norm(int layer, const std::string& name, const Distribution& before, const Distribution& after);
-  void branch(int layer, const std::string& name, const float* x, const float* f, const float* y,
-              const BranchSaved& saved, const Branch& p, size_t n);
+  // What a branch reads, is added to, computes before its last matrix (N,width) and behind it, and leaves.
+  struct BranchView {
+    int layer;
+    std::string name;
+    const float *x, *base, *h;
+    int width;
+    const float *f, *y;
+    int N;
+  };
+  void branch(const BranchView& view, const BranchSaved& saved, const Branch& p);
+  void qk_norm(int layer, const char* name, const float* before, const NormSaved& saved, const Norm& p, int heads,
+               int N);
 
   const Model& model_;
 };
 
-// grad_norm of every trained tensor and gain_... of every norm, from model.gradients and model.weights.
+// grad_norm of every trained tensor and gain_..., alpha, shift of every norm, from model.gradients and model.weights.
 void add_tensor_statistics(Statistics& rows, const Model& model);
 
 // update_ratio of every trained tensor; `before`: the weights as they were, in the table's layout.

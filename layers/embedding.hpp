@@ -1,8 +1,8 @@
 #pragma once
 //   tokens (N)   weight (V,C)   x (N,C)
-//   forward   x[n,:] = weight[tokens[n],:]
-//   backward  dweight[tokens[n],:] += dx[n,:]        a token that occurs twice collects twice
+//   forward   x[n,:] = scale·weight[tokens[n],:]     scale 1, or √C: Vaswani et al. 2017, arXiv 1706.03762, §3.4; Gemma
+//   backward  dweight[tokens[n],:] += scale·dx[n,:]  a token that occurs twice collects twice
 //   saves     nothing: the caller still holds the tokens
 
-void embedding_forward(float* x, const int* tokens, const float* weight, int N, int C);
-void embedding_backward(float* dweight, const int* tokens, const float* dx, int N, int C);
+void embedding_forward(float* x, const int* tokens, const float* weight, int N, int C, float scale = 1);
+void embedding_backward(float* dweight, const int* tokens, const float* dx, int N, int C, float scale = 1);

@@ -14,7 +14,7 @@ Linear declare_linear(Layout& layout, const Config& config, const std::string& p
   Linear p;
   p.matmul = config.matmul;
   p.weight = layout.take_joined(std::move(weights));
-  if (config.bias) p.bias = layout.take_joined(std::move(biases));
+  if (has_bias(config, parts[0].role)) p.bias = layout.take_joined(std::move(biases));
   return p;
 }
 

@@ -17,7 +17,7 @@ struct Linear {
 };
 
 // Several matrices over the same input are one product if they lie behind one another: q, k and v are three
-// rows of the table and one Linear.
+// rows of the table and one Linear. All of them have a bias, or none (has_bias).
 struct LinearPart {
   const char* name;
   Role role;

@@ -18,10 +18,11 @@ ModelTensors declare_model(Layout& layout, const Config& config) {
   p.token = layout.take("embedding.token.weight", {V, C}, embedding);
   if (config.position == Position::learned)
     p.position = layout.take("embedding.position.weight", {config.context, C}, embedding);
-  if (config.embedding_norm) p.embedding_norm = declare_norm(layout, config, "embedding.norm");
+  if (config.embedding_norm) p.embedding_norm = declare_norm(layout, config, "embedding.norm", C);
   for (int l = 0; l < config.n_layer; ++l) p.blocks.push_back(declare_block(layout, config, l));
-  if (*config.final_norm) p.final_norm = declare_norm(layout, config, "final_norm");
+  if (*config.final_norm) p.final_norm = declare_norm(layout, config, "final_norm", C);
   if (!config.tied) p.head = layout.take("head.weight", {V, C}, embedding);
+  if (config.head_bias) p.head_bias = layout.take("head.bias", {V});
   return p;
 }
 
@@ -38,7 +39,9 @@ Model::Model(const Config& c, bool training) : config(resolve(c)) {
     Layout on_gradients(gradients.get());
     g = declare_model(on_gradients, config);
   }
-  if (config.position == Position::rope) rope = RopeTable(config.context, config.head_dim, config.rope_theta);
+  if (config.position == Position::rope) rope = RopeTable(config.context, config.rope_dims(), config.rope_theta);
+  if (config.position == Position::sinusoidal) sinusoids = ::sinusoids(config.context, config.channels);
+  if (config.position == Position::alibi) slopes = alibi_slopes(config.n_head);
 }
 
 void initialise(Model& model, uint64_t seed) {
@@ -63,18 +66,17 @@ Activations declare_activations(Layout& layout, const Config& config, int B, int
   a.embedded = layout.take("embedding", {N, C});
   a.x = a.embedded;
   if (config.embedding_norm) {
-    a.embedding_norm = declare_norm_saved(layout, config, "embedding.norm", N);
+    a.embedding_norm = declare_norm_saved(layout, config, "embedding.norm", N, C);
     a.x = layout.take("embedding.norm", {N, C});
   }
   const bool shared = !training || config.recompute;
-  for (int l = 0; l < (shared ? 1 : config.n_layer); ++l)
-    a.blocks.push_back(declare_block_saved(layout, config, l, B, T));
-  for (int l = 1; training && shared && l < config.n_layer; ++l) {  // all as in block 0, but y is kept
-    a.blocks.push_back(a.blocks[0]);
-    a.blocks[l].y = layout.take("block." + std::to_string(l) + ".ffn.y", {N, C});
+  for (int l = 0; l < config.n_layer; ++l) {
+    const bool own = !shared || l == 0 || &placement_at(config, l) != &placement_at(config, l - 1);
+    a.blocks.push_back(own ? declare_block_saved(layout, config, l, B, T) : a.blocks[l - 1]);
+    if (!own && training) a.blocks[l].y = layout.take("block." + std::to_string(l) + ".ffn.y", {N, C});
   }
   if (*config.final_norm) {
-    a.final_norm = declare_norm_saved(layout, config, "final_norm", N);
+    a.final_norm = declare_norm_saved(layout, config, "final_norm", N, C);
     a.final = layout.take("final_norm", {N, C});
   }
   a.losses = layout.take("loss", {N});
@@ -108,15 +110,11 @@ namespace {
 
 // What is the same for all blocks of a pass.
 BlockContext block_context(const Model& model, int B, int T, const Dropout& dropout) {
-  return {model.config, model.rope, B, T, dropout, 0, {}};
-}
-
-const BlockSaved& saved_of(const Activations& a, int layer) {
-  return a.blocks.size() == 1 ? a.blocks[0] : a.blocks[layer];
+  return {model.config, model.rope, B, T, dropout, 0, {}, model.slopes.get()};
 }
 
 // x of a block is y of the one before.
-const float* input_of(const Activations& a, int layer) { return layer == 0 ? a.x : saved_of(a, layer - 1).y; }
+const float* input_of(const Activations& a, int layer) { return layer == 0 ? a.x : a.blocks[layer - 1].y; }
 
 // Runs everything below the classifier and returns what it reads, (N,C).
 const float* forward(const Model& model, const Activations& a, const int* tokens, BlockContext context,
@@ -124,21 +122,25 @@ const float* forward(const Model& model, const Activations& a, const int* tokens
   const Config& config = model.config;
   const int B = context.B, T = context.T, N = B * T, C = config.channels, past = cache ? cache->past : 0;
 
-  embedding_forward(a.embedded, tokens, model.p.token, N, C);
-  if (model.p.position) learned_position_forward(a.embedded, model.p.position, past, B, T, C);
-  norm_forward(a.x, a.embedding_norm, a.embedded, model.p.embedding_norm, N, C);
+  embedding_forward(a.embedded, tokens, model.p.token, N, C, config.embedding_scale);
+  const float* positions = model.p.position ? model.p.position : model.sinusoids.get();
+  if (positions) learned_position_forward(a.embedded, positions, past, B, T, C);
+  norm_forward(a.x, a.embedding_norm, a.embedded, model.p.embedding_norm, N, C, context.training);
   dropout_apply(a.x, context.dropout, 0, DropoutSite::embedding, B, T, C);
 
   for (int l = 0; l < config.n_layer; ++l) {
     context.layer = l;
     if (cache) context.cache = {cache->layer(config, l), past};
-    block_forward(saved_of(a, l), a.scratch, input_of(a, l), model.p.blocks[l], context);
+    block_forward(a.blocks[l], a.scratch, input_of(a, l), model.p.blocks[l], context);
   }
   if (cache) cache->past += T;
-  return norm_forward(a.final, a.final_norm, input_of(a, config.n_layer), model.p.final_norm, N, C);
+  return norm_forward(a.final, a.final_norm, input_of(a, config.n_layer), model.p.final_norm, N, C, context.training);
 }
 
-const float* classifier_weight(const Model& model) { return model.p.head ? model.p.head : model.p.token; }
+// Of the parameters, or of their gradients.
+Head head_of(const Model& model, const ModelTensors& t) {
+  return {t.head ? t.head : t.token, t.head_bias, model.config.logit_cap, model.config.matmul};
+}
 
 double sum(const float* x, int n) {
   double s = 0;
@@ -155,8 +157,8 @@ const float* model_features(const Model& model, const Activations& a, const Batc
 double model_loss(const Model& model, const Activations& a, const Batch& batch) {
   const int N = batch.B * batch.T;
   const float* h = model_features(model, a, batch);
-  classifier(a.losses, nullptr, nullptr, h, classifier_weight(model), batch.targets, 1, a.logits, N,
-             model.config.channels, model.config.vocab_size, model.config.matmul);
+  classifier(a.losses, nullptr, {}, h, head_of(model, model.p), batch.targets, 1, a.logits, N, model.config.channels,
+             model.config.vocab_size);
   return sum(a.losses, N);
 }
 
@@ -167,11 +169,12 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
   const Config& config = model.config;
   const int B = batch.B, T = batch.T, N = B * T, C = config.channels;
   BlockContext context = block_context(model, B, T, dropout);
+  context.training = true;
   const float* h = forward(model, a, batch.tokens, context, nullptr);
 
   float* d = a.d;  // the gradient of the stream, from the classifier down to the embedding
-  classifier(a.losses, d, model.g.head ? model.g.head : model.g.token, h, classifier_weight(model), batch.targets,
-             scale, a.logits, N, C, config.vocab_size, config.matmul);
+  classifier(a.losses, d, head_of(model, model.g), h, head_of(model, model.p), batch.targets, scale, a.logits, N, C,
+             config.vocab_size);
   if (observer) observer->outside(a, input_of(a, config.n_layer), B, T);
   norm_backward(d, model.g.final_norm, d, input_of(a, config.n_layer), a.final_norm, model.p.final_norm, N, C);
   for (int l = config.n_layer - 1; l >= 0; --l) {
@@ -183,7 +186,7 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
   dropout_apply(d, dropout, 0, DropoutSite::embedding, B, T, C);
   norm_backward(d, model.g.embedding_norm, d, a.embedded, a.embedding_norm, model.p.embedding_norm, N, C);
   if (model.g.position) learned_position_backward(model.g.position, d, B, T, C);
-  embedding_backward(model.g.token, batch.tokens, d, N, C);
+  embedding_backward(model.g.token, batch.tokens, d, N, C, config.embedding_scale);
   return sum(a.losses, N);
 }
 
@@ -199,7 +202,6 @@ float* ModelCache::layer(const Config& config, int l) const {
 const float* model_logits(const Model& model, const Activations& a, ModelCache& cache, const int* tokens, int T) {
   const int C = model.config.channels, V = model.config.vocab_size;
   const float* h = forward(model, a, tokens, block_context(model, 1, T, {}), &cache);
-  gemm_nt(a.logits, h + static_cast<size_t>(T - 1) * C, classifier_weight(model), 1, V, C,
-          {.matmul = model.config.matmul});
+  head_forward(a.logits, h + static_cast<size_t>(T - 1) * C, head_of(model, model.p), 1, C, V);
   return a.logits;
 }

@@ -15,6 +15,7 @@ struct ModelTensors {
   std::vector<Block> blocks;
   Norm final_norm;            // only where the placement has one
   float* head = nullptr;      // (V,C), null where tied to `token`
+  float* head_bias = nullptr;  // (V), only where asked for
 };
 ModelTensors declare_model(Layout& layout, const Config& config);
 
@@ -25,18 +26,19 @@ struct Model {
   Buffer weights, gradients;
   ModelTensors p, g;
   RopeTable rope;
+  Buffer sinusoids, slopes;  // (context,C); (H) of ALiBi; one of the three at most, as Config::position says
 
   // Weights are zero until they are initialised or loaded. Without training there are no gradients.
   // Throws std::bad_alloc or std::overflow_error where the model cannot exist.
   explicit Model(const Config& config, bool training = true);
 };
 
-// Every trained tensor from (seed, its name), so that adding a tensor changes no other.
+// Every tensor from (seed, its name), so that adding a tensor changes no other.
 void initialise(Model& model, uint64_t seed);
 
 // What a step keeps and scribbles on, for up to B sequences of up to T tokens. For training there is one
 // BlockSaved a block; with Config::recompute they share all but y, which is the next block's input; without training
-// they share all.
+// they share all. Only blocks of one row of the placements share.
 struct Activations {
   std::vector<TensorSpec> table;
   Buffer buffer;
@@ -76,7 +78,8 @@ struct Observer {
   virtual void outside(const Activations& activations, const float* y, int B, int T) = 0;
 };
 
-// The loss again, and its gradients: model.gradients += scale · d(sum of losses). Dropout acts here only.
+// The loss again, and its gradients: model.gradients += scale · d(sum of losses). Dropout acts here only, and BatchNorm
+// takes the statistics of the batch, by which it moves its running ones.
 double model_loss_and_gradients(Model& model, const Activations& activations, const Batch& batch, float scale,
                                 const Dropout& dropout, Observer* observer = nullptr);
 

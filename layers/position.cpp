@@ -1,5 +1,6 @@
 #include "position.hpp"
 
+#include <bit>
 #include <cmath>
 
 #include "linear.hpp"
@@ -20,14 +21,23 @@ void learned_position_backward(float* dweight, const float* dx, int B, int T, in
   add_column_sums(dweight, dx, B, T * C);
 }
 
-RopeTable::RopeTable(int context, int head_dim, float theta) {
-  const int half = head_dim / 2;
+Buffer sinusoids(int context, int C) {
+  Buffer weight = allocate(checked_product({static_cast<size_t>(context), static_cast<size_t>(C)}));
+  for (int t = 0; t < context; ++t)
+    for (int c = 0; c < C; ++c) {
+      const double angle = t * std::pow(10000., -static_cast<double>(c - c % 2) / C);
+      weight[static_cast<size_t>(t) * C + c] = static_cast<float>(c % 2 ? std::cos(angle) : std::sin(angle));
+    }
+  return weight;
+}
+
+RopeTable::RopeTable(int context, int R, float theta) : half(R / 2) {
   const size_t size = checked_product({static_cast<size_t>(context), static_cast<size_t>(half)});
   cosine = allocate(size);
   sine = allocate(size);
   for (int t = 0; t < context; ++t)
     for (int i = 0; i < half; ++i) {
-      const double angle = t * std::pow(static_cast<double>(theta), -2.0 * i / head_dim);
+      const double angle = t * std::pow(static_cast<double>(theta), -2.0 * i / R);
       cosine[static_cast<size_t>(t) * half + i] = static_cast<float>(std::cos(angle));
       sine[static_cast<size_t>(t) * half + i] = static_cast<float>(std::sin(angle));
     }
@@ -38,7 +48,7 @@ namespace {
 // Turns each pair by its angle times `direction` (+1 forward, −1 back).
 void rotate(float* x, const RopeTable& table, float direction, int first, int B, int T, int heads, int D,
             size_t stride) {
-  const int half = D / 2;
+  const int half = table.half;
   parallel_for(B * T, 1, 3 * static_cast<size_t>(heads) * D, [&](int begin, int end) {
     for (int n = begin; n < end; ++n) {
       const float* cosine = table.cosine.get() + static_cast<size_t>(first + n % T) * half;
@@ -64,4 +74,14 @@ void rope_forward(float* x, const RopeTable& table, int first, int B, int T, int
 
 void rope_backward(float* dx, const RopeTable& table, int B, int T, int heads, int D, size_t stride) {
   rotate(dx, table, -1, 0, B, T, heads, D, stride);
+}
+
+Buffer alibi_slopes(int n_head) {
+  const int power = static_cast<int>(std::bit_floor(static_cast<unsigned>(n_head)));
+  Buffer slopes = allocate(n_head);
+  for (int h = 0; h < n_head; ++h) {
+    const double exponent = h < power ? -8. * (h + 1) / power : -4. * (2 * (h - power) + 1) / power;
+    slopes[h] = static_cast<float>(std::exp2(exponent));
+  }
+  return slopes;
 }

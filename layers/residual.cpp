@@ -2,33 +2,59 @@
 
 #include "parallel.hpp"
 
-void declare_branch_enter(Branch& branch, Layout& layout, const Config& config, const std::string& name) {
+void declare_branch_enter(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer) {
+  const Placement& row = placement_at(config, layer);
   branch.skip = static_cast<float>(*config.skip_scale);
-  if (placement_row(config.placement).norm_in) branch.norm_in = declare_norm(layout, config, name + ".norm_in");
+  branch.in_scale = static_cast<float>(row.in_scale(layer));
+  if (row.norm_in) branch.norm_in = declare_norm(layout, config, name + ".norm_in", config.channels);
 }
 
-void declare_branch_leave(Branch& branch, Layout& layout, const Config& config, const std::string& name) {
-  const Placement& row = placement_row(config.placement);
-  if (row.norm_out) branch.norm_out = declare_norm(layout, config, name + ".norm_out");
-  if (row.norm_sum) branch.norm_sum = declare_norm(layout, config, name + ".norm_sum");
+void declare_branch_inner(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer,
+                          int width) {
+  if (placement_at(config, layer).norm_inner)
+    branch.norm_inner = declare_norm(layout, config, name + ".norm_inner", width);
 }
 
-BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std::string& name, int N) {
-  const Placement& row = placement_row(config.placement);
+void declare_branch_leave(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer) {
+  const Placement& row = placement_at(config, layer);
+  const int C = config.channels;
+  if (row.norm_out) branch.norm_out = declare_norm(layout, config, name + ".norm_out", C);
+  if (row.norm_sum) branch.norm_sum = declare_norm(layout, config, name + ".norm_sum", C);
+  if (row.gain == LearnedGain::channel)
+    branch.gain = declare_gain(layout, name + ".scale", C, static_cast<float>(*config.layer_scale_init));
+}
+
+void declare_shared_gain(Branch& first, Branch& second, Layout& layout, const Config& config, const std::string& name,
+                         int layer) {
+  if (placement_at(config, layer).gain == LearnedGain::block)
+    first.gain = second.gain = declare_gain(layout, name + ".scale", 1, 0);
+}
+
+BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std::string& name, int layer, int N,
+                                 int inner_width, bool enters) {
+  const Placement& row = placement_at(config, layer);
+  const int C = config.channels;
   BranchSaved saved;
-  if (row.norm_in) {
-    saved.in = declare_norm_saved(layout, config, name + ".norm_in", N);
-    saved.u = layout.take(name + ".norm_in", {N, config.channels});
+  if (row.norm_in && enters) {
+    saved.in = declare_norm_saved(layout, config, name + ".norm_in", N, C);
+    saved.u = layout.take(name + ".norm_in", {N, C});
   }
-  if (row.norm_out) saved.out = declare_norm_saved(layout, config, name + ".norm_out", N);
+  if (row.norm_inner) {
+    saved.inner = declare_norm_saved(layout, config, name + ".norm_inner", N, inner_width);
+    saved.m = layout.take(name + ".norm_inner", {N, inner_width});
+  }
+  if (row.norm_out) saved.out = declare_norm_saved(layout, config, name + ".norm_out", N, C);
   if (row.norm_sum) {
-    saved.sum = declare_norm_saved(layout, config, name + ".norm_sum", N);
-    saved.s = layout.take(name + ".sum", {N, config.channels});
+    saved.sum = declare_norm_saved(layout, config, name + ".norm_sum", N, C);
+    saved.s = layout.take(name + ".sum", {N, C});
   }
   return saved;
 }
 
-bool branch_keeps_output(const Config& config) { return placement_row(config.placement).norm_out; }
+bool branch_keeps_output(const Config& config, int layer) {
+  const Placement& row = placement_at(config, layer);
+  return row.norm_out || row.gain != LearnedGain::none;
+}
 
 namespace {
 
@@ -40,28 +66,49 @@ void scaled_add(float* out, float scale, const float* a, const float* b, int N, 
   });
 }
 
+void scale(float* x, float factor, int N, int C) {
+  parallel_for(N, 1, C, [&](int begin, int end) {
+    for (size_t i = static_cast<size_t>(begin) * C; i < static_cast<size_t>(end) * C; ++i) x[i] *= factor;
+  });
+}
+
 }  // namespace
 
-const float* branch_enter(const BranchSaved& saved, const float* x, const Branch& p, int N, int C) {
-  return norm_forward(saved.u, saved.in, x, p.norm_in, N, C);
+const float* branch_enter(const BranchSaved& saved, const float* x, const Branch& p, int N, int C, bool training) {
+  const float* u = norm_forward(saved.u, saved.in, x, p.norm_in, N, C, training);
+  if (p.in_scale != 1) scale(saved.u, p.in_scale, N, C);
+  return u;
+}
+
+const float* branch_inner(const BranchSaved& saved, const float* h, const Branch& p, int N, int width,
+                          bool training) {
+  return norm_forward(saved.m, saved.inner, h, p.norm_inner, N, width, training);
 }
 
 void branch_leave(float* y, const BranchSaved& saved, float* normed, const float* x, const float* f,
-                  const Branch& p, int N, int C) {
-  const float* out = norm_forward(normed, saved.out, f, p.norm_out, N, C);
+                  const Branch& p, int N, int C, bool training) {
+  const float* out = p.gain.present() ? gain_forward(normed, f, p.gain, N, C)
+                                      : norm_forward(normed, saved.out, f, p.norm_out, N, C, training);
   float* s = p.norm_sum.present() ? saved.s : y;
   scaled_add(s, p.skip, x, out, N, C);
-  norm_forward(y, saved.sum, s, p.norm_sum, N, C);
+  norm_forward(y, saved.sum, s, p.norm_sum, N, C, training);
 }
 
 const float* branch_leave_backward(float* d, float* df, const Branch& g, const float* f, const BranchSaved& saved,
                                    const Branch& p, int N, int C) {
-  norm_backward(d, g.norm_sum, d, saved.s, saved.sum, p.norm_sum, N, C);        // y = norm_sum(s)
+  norm_backward(d, g.norm_sum, d, saved.s, saved.sum, p.norm_sum, N, C);  // y = norm_sum(s)
+  if (p.gain.present()) return gain_backward(df, g.gain, d, f, p.gain, N, C);  // s = skip·x + λ ⊙ f
   return norm_backward(df, g.norm_out, d, f, saved.out, p.norm_out, N, C);  // s = skip·x + norm_out(f)
+}
+
+void branch_inner_backward(float* d, const Branch& g, const float* h, const BranchSaved& saved, const Branch& p, int N,
+                           int width) {
+  norm_backward(d, g.norm_inner, d, h, saved.inner, p.norm_inner, N, width);  // m = norm_inner(h)
 }
 
 void branch_enter_backward(float* d, const Branch& g, float* du, const float* x, const BranchSaved& saved,
                            const Branch& p, int N, int C) {
-  norm_backward(du, g.norm_in, du, x, saved.in, p.norm_in, N, C);  // u = norm_in(x)
+  if (p.in_scale != 1) scale(du, p.in_scale, N, C);                // u = in_scale·norm_in(x)
+  norm_backward(du, g.norm_in, du, x, saved.in, p.norm_in, N, C);  // u = in_scale·norm_in(x)
   scaled_add(d, p.skip, d, du, N, C);                              // s = skip·x + ...
 }

@@ -40,6 +40,10 @@ float* Layout::take(const std::string& name, std::vector<int> shape, Start start
   return take_joined({spec});
 }
 
+float* Layout::take_untrained(const std::string& name, std::vector<int> shape, float value) {
+  return take_joined({{.name = name, .shape = std::move(shape), .start = {value, 0}, .trained = false}});
+}
+
 float* Layout::take_joined(std::vector<TensorSpec> specs) {
   const size_t begin = size_;
   for (TensorSpec& spec : specs) {

@@ -40,6 +40,9 @@ class Layout {
   // One tensor in a 64-byte-aligned slice of its own. Matrices decay, vectors do not.
   float* take(const std::string& name, std::vector<int> shape, Start start = {});
 
+  // One that is saved with the model but not optimised, and starts as a constant.
+  float* take_untrained(const std::string& name, std::vector<int> shape, float value);
+
   // Several tensors in one aligned slice, one directly behind the other: together they are one matrix to the
   // gemm (q|k|v, gate|up), and yet each has a name, an initialisation and a gradient of its own.
   float* take_joined(std::vector<TensorSpec> specs);

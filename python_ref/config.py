@@ -3,53 +3,73 @@
 from dataclasses import dataclass, fields
 from typing import Optional
 
-from layers import residual
+from layers import activation, norm, residual
 
 
 @dataclass
 class Config:
     placement: str = "pre"
-    norm: str = "layernorm"  # layernorm | rmsnorm
+    norm: str = "layernorm"  # one of norm.KINDS
     norm_eps: float = 1e-5
-    norm_bias: Optional[bool] = None  # open: as `bias` for LayerNorm, none for RMSNorm
+    norm_bias: Optional[bool] = None  # open: as `bias`, but none for RMSNorm and ScaleNorm
+    norm_unit_offset: bool = False  # the gain is 1 + w
+    dyt_alpha: float = 0.5  # where α of DyT and Derf starts
     final_norm: Optional[bool] = None  # open: as the placement says
     embedding_norm: bool = False
+    qk_norm: str = "none"  # none | head | full
+    block: str = "sequential"  # sequential | parallel | parallel-shared
+    mix_fraction: float = 0.25  # share of the blocks, from the first, that are Post-LN under mix-ln
     layers: int = 4
     heads: int = 4
     kv_heads: int = 0  # 0: as many as heads
     head_dim: int = 0  # 0: channels / heads
     channels: int = 128
-    hidden: int = 0  # 0: 4 C, or for SwiGLU 8/3 C rounded up to a multiple of 32
+    hidden: int = 0  # 0: 4 C, or where gated 8/3 C rounded up to a multiple of 32
     context: int = 256
     vocab_size: int = 0
-    position: str = "learned"  # learned | rope | none
+    position: str = "learned"  # learned | sinusoidal | rope | alibi | none
     rope_theta: float = 10000.0
-    activation: str = "gelu-tanh"  # gelu | gelu-tanh | relu | swiglu
+    rope_fraction: float = 1.0  # share of each head that RoPE turns
+    window: int = 0  # keys that a query sees, itself among them; 0: all
+    window_every: int = 1  # layers 0, n, 2n, ... have the window
+    attention_cap: float = 0.0  # c·tanh(s/c) on the scores; 0: none
+    attention_scale: Optional[float] = None  # open: head_dim^-½
+    activation: str = "gelu-tanh"  # gelu | gelu-tanh | relu | silu | geglu | geglu-tanh | swiglu
     bias: bool = True
+    qkv_bias: Optional[bool] = None  # open: as `bias`
+    head_bias: bool = False
     tied: bool = True
+    embedding_scale: float = 1.0  # factor on the token embedding
+    logit_cap: float = 0.0  # c·tanh(l/c) on the logits; 0: none
     skip_scale: Optional[float] = None  # α; open: as the placement says
 
     def __post_init__(self):
         self.placement = residual.ALIASES.get(self.placement, self.placement)
         placement = residual.PLACEMENTS[self.placement]
         if self.norm_bias is None:
-            self.norm_bias = self.bias and self.norm == "layernorm"
+            self.norm_bias = self.bias and self.norm not in ("rmsnorm", "scalenorm")
         if self.final_norm is None:
             self.final_norm = placement.final_norm
         if self.skip_scale is None:
             self.skip_scale = placement.skip(self.layers)
         self.kv_heads = self.kv_heads or self.heads
         self.head_dim = self.head_dim or self.channels // self.heads
+        if self.qkv_bias is None:
+            self.qkv_bias = self.bias
         if not self.hidden:
             self.hidden = 32 * -(-8 * self.channels // 96) if self.gated else 4 * self.channels
-        assert self.norm in ("layernorm", "rmsnorm"), self.norm
-        assert self.position in ("learned", "rope", "none"), self.position
-        assert self.activation in ("gelu", "gelu-tanh", "relu", "swiglu"), self.activation
+        assert self.norm in norm.KINDS, self.norm
+        assert not self.norm_unit_offset or self.norm in ("layernorm", "rmsnorm"), self.norm
+        assert not self.norm_bias or self.norm != "scalenorm"
+        assert self.position in ("learned", "sinusoidal", "rope", "alibi", "none"), self.position
+        assert self.activation in activation.FORWARD | activation.GATE, self.activation
+        assert self.qk_norm in ("none", "head", "full"), self.qk_norm
+        assert self.block in ("sequential", "parallel", "parallel-shared"), self.block
         assert self.heads % self.kv_heads == 0
 
     @property
     def gated(self):
-        return self.activation == "swiglu"
+        return self.activation in activation.GATE
 
     @staticmethod
     def from_options(options):

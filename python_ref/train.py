@@ -53,7 +53,7 @@ def starting_point(saved, config, dtype):
         if expected.get(name) != found.get(name):
             raise SystemExit(f"{name}: expected {expected.get(name)}, the checkpoint has {found.get(name)}")
     tensors = {name: torch.from_numpy(value).to(dtype) for name, value in saved.parameters.items()}
-    return Parameters({name: tensor.requires_grad_() for name, tensor in tensors.items()})
+    return Parameters({name: t.requires_grad_(Parameters.trains(name)) for name, t in tensors.items()})
 
 
 def train(path, data, steps, dtype=torch.float64, overrides=()):
@@ -66,14 +66,14 @@ def train(path, data, steps, dtype=torch.float64, overrides=()):
     p = starting_point(saved, config, dtype)
     tokens = checkpoints.encode(saved.header["tokenizer"], open(data, "rb").read())
     n_train = math.floor(len(tokens) * (1 - o["val-fraction"]))
-    adamw = optimizer.adamw(p.values(), o["lr"], o["beta1"], o["beta2"], o["adam-eps"], o["weight-decay"])
+    adamw = optimizer.adamw(p.trained().values(), o["lr"], o["beta1"], o["beta2"], o["adam-eps"], o["weight-decay"])
     log = []
     for step in range(steps):
         inputs, targets = batch(o, tokens, n_train, step)
         adamw.zero_grad()
         loss = model.loss(p, config, inputs, targets)
         loss.backward()
-        norm = optimizer.clip(p.values(), o["clip"])
+        norm = optimizer.clip(p.trained().values(), o["clip"])
         optimizer.set_lr(adamw, learning_rate(o, step))
         adamw.step()
         log.append((step + 1, loss.item(), norm))

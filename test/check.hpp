@@ -22,6 +22,10 @@ double relative_error(std::span<const float> got, std::span<const double> want, 
 void check_close(const std::string& name, std::span<const float> got, std::span<const double> want,
                  double tolerance, double s = 0);
 
+// What s is multiplied by where `want` is one number, a sum over all of a batch: it may cancel further than all numbers
+// of a vector do at once.
+inline double sum_factor(size_t size) { return size == 1 ? 100 : 1; }
+
 // The same for errors measured otherwise.
 void check_error(const std::string& name, double error, double tolerance);
 

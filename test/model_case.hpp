@@ -16,6 +16,7 @@ inline Config config_of(const json& j) {
   c.placement = j["placement"];
   c.norm = value_of(kNormKinds, "norm", std::string(j["norm"]));
   c.norm_eps = j["norm-eps"];
+  c.norm_unit_offset = j.value("norm-unit-offset", false);
   c.norm_bias = bool(j["norm-bias"]), c.final_norm = bool(j["final-norm"]),
   c.embedding_norm = j["embedding-norm"];
   c.n_layer = j["layers"], c.n_head = j["heads"], c.kv_heads = j["kv-heads"], c.head_dim = j["head-dim"];
@@ -24,6 +25,15 @@ inline Config config_of(const json& j) {
   c.position = value_of(kPositions, "position", std::string(j["position"]));
   c.activation = value_of(kActivations, "activation", std::string(j["activation"]));
   c.bias = j["bias"], c.tied = j["tied"];
+  c.qk_norm = value_of(kQkNormKinds, "qk-norm", j.value("qk-norm", "none"));
+  c.block = value_of(kBlockForms, "block", j.value("block", "sequential"));
+  c.mix_fraction = j.value("mix-fraction", c.mix_fraction);
+  c.rope_fraction = j.value("rope-fraction", 1.f);
+  c.window = j.value("window", 0), c.window_every = j.value("window-every", 1);
+  c.attention_cap = j.value("attention-cap", 0.f), c.logit_cap = j.value("logit-cap", 0.f);
+  if (j.contains("attention-scale")) c.attention_scale = double(j["attention-scale"]);
+  if (j.contains("qkv-bias")) c.qkv_bias = bool(j["qkv-bias"]);
+  c.head_bias = j.value("head-bias", false), c.embedding_scale = j.value("embedding-scale", 1.f);
   return c;
 }
 

@@ -18,7 +18,9 @@ Result run(Activation kind, const std::vector<float>& x, const std::vector<float
   return r;
 }
 
-int width(Activation kind, int F) { return kind == Activation::swiglu ? 2 * F : F; }
+int width(Activation kind, int F) { return is_gated(kind) ? 2 * F : F; }
+
+constexpr Activation kPlain[] = {Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::silu};
 
 }  // namespace
 
@@ -44,7 +46,7 @@ TEST_CASE("activations are the same for any number of threads", "[activation]") 
 TEST_CASE("activations work in place", "[activation]") {
   const int N = 7, F = 33;
   const std::vector<float> x = random_floats(N * F, 1), dy = random_floats(N * F, 2);
-  for (const Activation kind : {Activation::gelu, Activation::gelu_tanh, Activation::relu}) {
+  for (const Activation kind : kPlain) {
     std::vector<float> dx = dy;
     activation_backward(dx.data(), dx.data(), x.data(), kind, N, F);
     CHECK(same_bits(dx, run(kind, x, dy, N, F).dx));
@@ -53,7 +55,7 @@ TEST_CASE("activations work in place", "[activation]") {
 
 TEST_CASE("activations far out", "[activation]") {
   const std::vector<float> x = {-1e4f, -100, 100, 1e4f}, dy = {1, 1, 1, 1};
-  for (const Activation kind : {Activation::gelu, Activation::gelu_tanh, Activation::relu}) {
+  for (const Activation kind : kPlain) {
     const Result r = run(kind, x, dy, 1, 4);
     for (int i = 0; i < 4; ++i) {
       CHECK(std::abs(r.y[i] - (x[i] > 0 ? x[i] : 0)) <= 1e-6f * std::abs(x[i]));

@@ -4,6 +4,7 @@
 #include "layers/block.hpp"
 
 #include "check.hpp"
+#include "forms.hpp"
 
 namespace {
 
@@ -12,9 +13,10 @@ struct Run {
   std::vector<float> all() const { return joined({y, dx, gradients}); }
 };
 
-Config make_config(const std::string& placement, bool llama, int channels = 36) {
+Config make_config(const Form& form, bool llama, int channels = 36) {
   Config config;
-  config.placement = placement, config.vocab_size = 1, config.channels = channels, config.n_head = 6,
+  form.apply(config);
+  config.vocab_size = 1, config.channels = channels, config.n_head = 6,
   config.context = 50;
   if (llama) {
     config.norm = NormKind::rmsnorm, config.position = Position::rope, config.activation = Activation::swiglu;
@@ -24,7 +26,7 @@ Config make_config(const std::string& placement, bool llama, int channels = 36) 
 }
 
 Run run(const Config& config, int B, int T, const Dropout& dropout, int backwards = 1) {
-  const int layer = 1, N = B * T, C = config.channels;
+  const int layer = 3, N = B * T, C = config.channels;
   Layout measure;
   declare_block(measure, config, layer);
   std::vector<float> weights = random_floats(measure.size(), 1, 0, .2f), gradients(measure.size());
@@ -57,7 +59,7 @@ Run run(const Config& config, int B, int T, const Dropout& dropout, int backward
 
 TEST_CASE("q, k and v, and gate and up, are one aligned matrix each", "[block]") {
   Layout layout;
-  declare_block(layout, make_config("pre", true), 3);
+  declare_block(layout, make_config({"pre", "pre"}, true), 3);
   const auto row = [&](const std::string& name) {
     for (const TensorSpec& spec : layout.table())
       if (spec.name == "block.3." + name + ".weight") return spec;
@@ -75,21 +77,32 @@ TEST_CASE("q, k and v, and gate and up, are one aligned matrix each", "[block]")
 }
 
 TEST_CASE("gradients of a block's parameters add up, those of its input do not", "[block]") {
-  for (const Placement& row : placements())
+  for (const Form& form : forms())
     for (const bool llama : {false, true}) {
-      INFO(row.name << (llama ? " llama" : " gpt"));
-      const Config config = make_config(row.name, llama);
+      INFO(form.name << (llama ? " llama" : " gpt"));
+      const Config config = make_config(form, llama);
       const Run once = run(config, 3, 7, {.p = .1f}), twice = run(config, 3, 7, {.p = .1f}, 2);
       CHECK(same_bits(once.dx, twice.dx));
-      check_close("block/" + std::string(row.name) + "/twice", twice.gradients,
+      check_close("block/" + form.name + "/twice", twice.gradients,
                   times(2, widen(once.gradients)), 1e-6);
       for (const float x : once.all()) REQUIRE(std::isfinite(x));
     }
 }
 
 TEST_CASE("a block is the same for any number of threads", "[block]") {
-  for (const Placement& row : placements())
+  for (const Form& form : forms())
     for (const bool llama : {false, true})
-      check_same_for_all_threads(
-          [&] { return run(make_config(row.name, llama, 96), 4, 50, {.p = .1f}).all(); });
+      check_same_for_all_threads([&] { return run(make_config(form, llama, 96), 4, 50, {.p = .1f}).all(); });
+}
+
+TEST_CASE("ReZero's gain is one number for both branches of a block", "[block]") {
+  const Config config = make_config({"rezero", "rezero"}, false);
+  std::vector<float> weights(1 << 16);
+  Layout layout(weights.data());
+  const Block first = declare_block(layout, config, 0), second = declare_block(layout, config, 1);
+  CHECK(first.attention.gain.weight == first.ffn.gain.weight);
+  CHECK(first.ffn.gain.weight != second.ffn.gain.weight);
+  CHECK(layout.table().back().name == "block.1.scale.gain");
+  CHECK(layout.table().back().shape == std::vector<int>{1});
+  CHECK_FALSE(layout.table().back().decay);
 }

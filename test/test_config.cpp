@@ -40,25 +40,76 @@ bool says(const std::string& message, const std::string& words) {
 TEST_CASE("the table of placements", "[config]") {
   struct Row {
     const char* name;
-    bool in, out, sum, final;
+    bool in, inner, out, sum, final;
+    double skip8 = 1, gain32 = 1;  // α of 8 layers, β of 32
   };
-  for (const auto& [name, in, out, sum, final] : {Row{"post", 0, 0, 1, 0},
-                                                  {"pre", 1, 0, 0, 1},
-                                                  {"sandwich", 1, 1, 0, 1},
-                                                  {"deepnorm", 0, 0, 1, 0},
-                                                  {"reordered", 0, 1, 0, 1},
-                                                  {"none", 0, 0, 0, 0}}) {
+  for (const auto& [name, in, inner, out, sum, final, skip8, gain32] :
+       {Row{"post", 0, 0, 0, 1, 0},
+        {"pre", 1, 0, 0, 0, 1},
+        {"sandwich", 1, 0, 1, 0, 1},
+        {"deepnorm", 0, 0, 0, 1, 0, 2, .25},      // (2·8)^¼, (8·32)^-¼
+        {"reordered", 0, 0, 1, 0, 1},
+        {"none", 0, 0, 0, 0, 0},
+        {"glm-deepnorm", 0, 0, 0, 1, 0, 4, .125},  // (2·8)^½, (2·32)^-½
+        {"pre-post", 1, 0, 0, 1, 0},
+        {"mix-ln", 1, 0, 0, 0, 1},
+        {"lns", 1, 0, 0, 0, 1},
+        {"sub-ln", 1, 1, 0, 0, 1, 1, 2.0393338},  // √(ln 64)
+        {"layerscale", 1, 0, 0, 0, 1},
+        {"rezero", 0, 0, 0, 0, 0}}) {
     INFO(name);
     const Placement& p = placement_row(name);
     CHECK(p.name == std::string(name));
     CHECK(p.norm_in == in);
+    CHECK(p.norm_inner == inner);
     CHECK(p.norm_out == out);
     CHECK(p.norm_sum == sum);
     CHECK(p.final_norm == final);
-    CHECK(p.skip(8) == (p.name == std::string("deepnorm") ? 2 : 1));          // (2·8)^¼
-    CHECK(p.init.gain(32) == (p.name == std::string("deepnorm") ? .25 : 1));  // (8·32)^-¼
+    CHECK(p.skip(8) == skip8);
+    CHECK(p.init.gain(32) == Approx(gain32).epsilon(1e-7));
+    CHECK(p.in_scale(3) == (p.name == std::string("lns") ? .5 : 1));  // 1/√4: layer 3 is the fourth
+    CHECK((p.gain == LearnedGain::channel) == (p.name == std::string("layerscale")));
+    CHECK((p.gain == LearnedGain::block) == (p.name == std::string("rezero")));
   }
-  CHECK(placements().size() == 6);
+  CHECK(placements().size() == 13);
+}
+
+TEST_CASE("under mix-ln the first blocks are Post-LN and the others Pre-LN", "[config]") {
+  const auto names = [](int layers, double fraction) {
+    const Config c = resolve(
+        with([&](Config& c) { c.placement = "mix-ln", c.n_layer = layers, c.mix_fraction = fraction; }));
+    std::string list;
+    for (int l = 0; l < layers; ++l) list += placement_at(c, l).norm_sum ? 's' : 'i';
+    return list;
+  };
+  CHECK(names(12, .25) == "sssiiiiiiiii");
+  CHECK(names(7, .25) == "siiiiii");  // ⌊1.75⌋
+  CHECK(names(3, .25) == "iii");
+  CHECK(names(4, 0) == "iiii");
+  CHECK(names(4, 1) == "ssss");
+  CHECK(names(100, .29).find('i') == 29);  // .29 · 100 is below 29 in double
+  const Config post = resolve(with([](Config& c) { c.placement = "post", c.mix_fraction = 0; }));
+  CHECK(placement_at(post, 0).name == std::string("post"));
+}
+
+TEST_CASE("LayerScale starts the smaller the deeper the model is", "[config]") {
+  for (const auto& [layers, start] : {std::pair{1, .1}, {18, .1}, {19, 1e-5}, {24, 1e-5}, {25, 1e-6}, {48, 1e-6}})
+    CHECK(*resolve(with([layers = layers](Config& c) { c.n_layer = layers; })).layer_scale_init == start);
+  CHECK(*resolve(with([](Config& c) { c.layer_scale_init = .5; })).layer_scale_init == .5);
+}
+
+TEST_CASE("parallel blocks go with norms before the branches, and with nothing behind their sum", "[config]") {
+  std::string fitting;
+  for (const Placement& row : placements()) {
+    const std::string message = refusal([&](Config& c) { c.placement = row.name, c.block = BlockForm::parallel; });
+    if (message.empty()) fitting += std::string(fitting.empty() ? "" : "|") + row.name;
+    if (message.empty()) continue;
+    CHECK(says(message, "--block parallel needs a placement with a norm before each branch and none behind the sum, " +
+                            std::string("not ") + row.name + ": choose pre|sandwich|lns|sub-ln|layerscale, or "));
+  }
+  CHECK(fitting == "pre|sandwich|lns|sub-ln|layerscale");
+  CHECK(says(refusal([](Config& c) { c.placement = "post", c.block = BlockForm::parallel_shared; }),
+             "--block parallel-shared needs"));
 }
 
 TEST_CASE("placements answer to their usual names, and misspelled ones name the nearest", "[config]") {
@@ -67,7 +118,9 @@ TEST_CASE("placements answer to their usual names, and misspelled ones name the 
                                     {"peri-ln", "sandwich"},
                                     {"peri", "sandwich"},
                                     {"olmo2", "reordered"},
-                                    {"deepnet", "deepnorm"}})
+                                    {"deepnet", "deepnorm"},
+                                    {"magneto", "sub-ln"},
+                                    {"layernorm-scaling", "lns"}})
     CHECK(resolve(with([alias = alias](Config& c) { c.placement = alias; })).placement == name);
   CHECK(says(refusal([](Config& c) { c.placement = "deepnrom"; }),
              "unknown placement 'deepnrom': did you mean 'deepnorm'?"));
@@ -125,20 +178,15 @@ TEST_CASE("initialisation is an axis of its own", "[config]") {
         .02f);
 }
 
-TEST_CASE("presets", "[config]") {
-  const Config gpt2 = preset_config("gpt2", "124M");
-  CHECK(gpt2.n_layer == 12);
-  CHECK(gpt2.channels == 768);
-  CHECK(gpt2.activation == Activation::gelu_tanh);
-  CHECK(gpt2.position == Position::learned);
-  const Config llama = preset_config("llama2", "42M");
-  CHECK(resolve(llama).hidden == 1376);
-  CHECK(llama.norm == NormKind::rmsnorm);
-  CHECK(llama.position == Position::rope);
-  CHECK_FALSE(llama.bias);
-  CHECK(
-      says(complaint([] { preset_config("gpt3", "124M"); }), "unknown preset 'gpt3': did you mean 'gpt2'?"));
-  CHECK(says(complaint([] { preset_config("gpt2", "125M"); }), "did you mean '124M'?"));
+TEST_CASE("what does not go with a norm is refused, with the reason", "[config]") {
+  CHECK(says(refusal([](Config& c) { c.norm = NormKind::scalenorm, c.norm_unit_offset = true; }),
+             "one gain starts at sqrt(channels)"));
+  for (const NormKind kind : {NormKind::batchnorm, NormKind::dyt, NormKind::derf})
+    CHECK(says(refusal([&](Config& c) { c.norm = kind, c.norm_unit_offset = true; }), "layernorm or rmsnorm only"));
+  CHECK(says(refusal([](Config& c) { c.norm = NormKind::scalenorm, c.norm_bias = true; }),
+             "--norm-bias does not go with"));
+  CHECK(refusal([](Config& c) { c.norm = NormKind::scalenorm, c.norm_bias = false; }) == "");
+  CHECK(refusal([](Config& c) { c.norm = NormKind::rmsnorm, c.norm_unit_offset = true, c.norm_bias = true; }) == "");
 }
 
 TEST_CASE("values that make no sense are refused, with what to do", "[config]") {
@@ -155,5 +203,9 @@ TEST_CASE("values that make no sense are refused, with what to do", "[config]") 
   CHECK(says(refusal([&](Config& c) { c.dropout = nan; }), "--dropout"));
   CHECK(says(refusal([&](Config& c) { c.norm_eps = nan; }), "--norm-eps"));
   CHECK(says(refusal([](Config& c) { c.skip_scale = -1; }), "--skip-scale"));
+  CHECK(says(refusal([&](Config& c) { c.mix_fraction = double(nan); }), "--mix-fraction"));
+  CHECK(says(refusal([](Config& c) { c.mix_fraction = 1.5; }), "--mix-fraction"));
+  CHECK(says(refusal([](Config& c) { c.layer_scale_init = -1; }), "--layer-scale-init"));
+  CHECK(says(refusal([](Config& c) { c.dyt_alpha = -1; }), "--dyt-alpha"));
   CHECK(says(refusal([&](Config& c) { c.init_gain = double(nan); }), "--init-gain"));
 }

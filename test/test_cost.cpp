@@ -18,6 +18,17 @@ TEST_CASE("grouped queries and gates count as what they are", "[cost]") {
   CHECK(flops_per_token(resolve(c)) == 6 * (2 * (block + attention) + 11 * 32));
 }
 
+// Layers 0 and 2 see 1, 2, 3, 3, 3, 3, 3 keys, layer 1 sees 1 to 7.
+TEST_CASE("a window is counted as far as it reaches", "[cost]") {
+  Config c;
+  c.n_layer = 3, c.n_head = 4, c.channels = 32, c.context = 7, c.vocab_size = 11;
+  const double without = flops_per_token(resolve(c));
+  c.window = 3, c.window_every = 2;
+  CHECK(without - flops_per_token(resolve(c)) == Approx(6 * 2 * 32 * 2 * (4 - 18 / 7.)));
+  c.window = 8;
+  CHECK(flops_per_token(resolve(c)) == without);
+}
+
 // The most that was ever seen never falls: a first look can only have seen less, and an impossible speed brings another.
 TEST_CASE("utilization is the share of the measured ceiling", "[cost]") {
   const Config config = resolve(preset_config("gpt2", "124M"));

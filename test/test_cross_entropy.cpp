@@ -61,13 +61,14 @@ TEST_CASE("cross-entropy of large logits is finite, of non-finite ones not", "[c
 
 TEST_CASE("cross-entropy is the same for any number of threads", "[cross_entropy]") {
   const int N = 300, C = 9, V = 17000;
-  const std::vector<float> x = random_floats(N * C, 1), weight = random_floats(V * C, 2);
+  const std::vector<float> x = random_floats(N * C, 1);
+  std::vector<float> weight = random_floats(V * C, 2), bias = random_floats(V, 3);
   const std::vector<int> targets = some_targets(N, V);
   std::vector<float> scratch(size_t(classifier_rows(N, V)) * V);
   check_same_for_all_threads([&] {
-    std::vector<float> losses = garbage(N), dx = garbage(N * C), dweight(V * C);
-    classifier(losses.data(), dx.data(), dweight.data(), x.data(), weight.data(), targets.data(), 1,
-               scratch.data(), N, C, V);
-    return joined({losses, dx, dweight});
+    std::vector<float> losses = garbage(N), dx = garbage(N * C), dweight(V * C), dbias(V);
+    classifier(losses.data(), dx.data(), {dweight.data(), dbias.data()}, x.data(),
+               {weight.data(), bias.data(), 2}, targets.data(), 1, scratch.data(), N, C, V);
+    return joined({losses, dx, dweight, dbias});
   });
 }

@@ -1,15 +1,17 @@
 #include "layers/generate.hpp"
 
 #include "check.hpp"
+#include "forms.hpp"
 
 namespace {
 
 constexpr double kTolerance = 1e-6;
 constexpr int V = 31, kContext = 72;
 
-Model make_model(const std::string& placement, bool llama) {
+Model make_model(const Form& form, bool llama) {
   Config c;
-  c.placement = placement, c.n_layer = 3, c.n_head = 4, c.channels = 32, c.context = kContext,
+  form.apply(c);
+  c.n_layer = 3, c.n_head = 4, c.channels = 32, c.context = kContext,
   c.vocab_size = V;
   c.init = InitChoice::xavier;  // large enough that attention matters
   if (llama) {
@@ -18,6 +20,7 @@ Model make_model(const std::string& placement, bool llama) {
   }
   Model model(c, false);
   initialise(model, 7);
+  wake(model);
   const std::vector<float> nudge = random_floats(model.floats, 8, 0, .1f);
   for (size_t i = 0; i < model.floats; ++i) model.weights[i] += nudge[i];
   return model;
@@ -45,16 +48,16 @@ std::vector<double> shares(const std::vector<float>& logits, const Sampling& sam
 
 TEST_CASE("logits with a cache are those of the full forward pass", "[generate]") {
   const std::vector<int> tokens = random_ints(kContext, 1, V);
-  for (const Placement& placement : placements())
+  for (const Form& form : forms())
     for (const bool llama : {false, true}) {
-      const Model model = make_model(placement.name, llama);
+      const Model model = make_model(form, llama);
       const std::vector<double> want = widen(full_logits(model, tokens));
       for (const int chunk : {1, 5, kContext}) {
         Generator generator(model);
         for (int t = 0; t < kContext; t += chunk) {
           const int end = std::min(kContext, t + chunk);
           const std::vector<float> got = copy(generator.feed({tokens.begin() + t, tokens.begin() + end}));
-          check_close("generate/" + std::string(placement.name) + (llama ? " llama" : " gpt"), got,
+          check_close("generate/" + form.name + (llama ? " llama" : " gpt"), got,
                       std::span(want).subspan((end - 1) * V, V), kTolerance);
         }
         CHECK_FALSE(generator.beyond_context());
@@ -63,7 +66,7 @@ TEST_CASE("logits with a cache are those of the full forward pass", "[generate]"
 }
 
 TEST_CASE("beyond the context the older half is forgotten", "[generate]") {
-  const Model model = make_model("pre", true);
+  const Model model = make_model({"pre", "pre"}, true);
   const std::vector<int> tokens = random_ints(100, 1, V);
   Generator generator(model);
   generator.feed({tokens.begin(), tokens.begin() + kContext});

@@ -25,7 +25,7 @@ Result run(Data d, int backwards = 1) {
            std::vector<float>(d.bias.size())};
   std::vector<float> mean = garbage(d.N), rstd = garbage(d.N);
   const NormSaved saved{d.kind == NormKind::layernorm ? mean.data() : nullptr, rstd.data()};
-  CHECK(norm_forward(r.y.data(), saved, d.x.data(), d.p(), d.N, d.C) == r.y.data());
+  CHECK(norm_forward(r.y.data(), saved, d.x.data(), d.p(), d.N, d.C, true) == r.y.data());
   const Norm g{d.kind, d.eps, r.dgain.data(), d.bias.empty() ? nullptr : r.dbias.data()};
   for (int i = 0; i < backwards; ++i)
     CHECK(norm_backward(r.dx.data(), g, d.dy.data(), d.x.data(), saved, d.p(), d.N, d.C) == r.dx.data());
@@ -80,7 +80,7 @@ TEST_CASE("norms are the same for any number of threads", "[norm]") {
 
 TEST_CASE("an absent norm is the identity and touches nothing", "[norm]") {
   std::vector<float> x = random_floats(21, 1), y = garbage(21);
-  CHECK(norm_forward(y.data(), {}, x.data(), {}, 3, 7) == x.data());
+  CHECK(norm_forward(y.data(), {}, x.data(), {}, 3, 7, true) == x.data());
   CHECK(norm_backward(y.data(), {}, x.data(), nullptr, {}, {}, 3, 7) == x.data());
   CHECK(same_bits(y, garbage(21)));
 }

@@ -351,7 +351,7 @@ TEST_CASE("wrong input is one clear line and leaves nothing behind", "[program]"
       {"train --data stories.txt --position rope --head-dim 5", "even head dimension"},
       {"train --data stories.txt --placement postt", "did you mean 'post'?"},
       {"train --data stories.txt --norm layernrom", "did you mean 'layernorm'?"},
-      {"train --data stories.txt --preset gpt3", "did you mean 'gpt2'?"},
+      {"train --data stories.txt --preset gtp2", "did you mean 'gpt2'?"},
       {"train --data stories.txt --size 125M", "did you mean '124M'?"},
       {"train --data stories.txt --layrs 3", "did you mean '--layers'?"},
       {"trian", "did you mean 'train'?"},

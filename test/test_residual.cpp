@@ -7,14 +7,24 @@
 
 namespace {
 
-constexpr int N = 40, C = 33;
+constexpr int N = 40, C = 33, kLayer = 2;
+
+// A branch with nothing but its norms: W_out has as many inputs as outputs, and the block no second branch.
+Branch declare(Layout& layout, const Config& config) {
+  Branch branch, other;
+  declare_branch_enter(branch, layout, config, "b", kLayer);
+  declare_branch_inner(branch, layout, config, "b", kLayer, C);
+  declare_branch_leave(branch, layout, config, "b", kLayer);
+  declare_shared_gain(branch, other, layout, config, "b", kLayer);
+  return branch;
+}
 
 struct Run {
   std::vector<float> y, dx, gradients;
   std::vector<TensorSpec> table;
 };
 
-// F is the identity here: f = u, du = df.
+// F and W_out are the identity here: h = u, f = m.
 Run run(const std::string& placement, double skip, int backwards = 1, int rows = N) {
   Config config;
   config.placement = placement, config.vocab_size = 1, config.channels = C, config.n_head = 1,
@@ -22,32 +32,29 @@ Run run(const std::string& placement, double skip, int backwards = 1, int rows =
   config = resolve(config);
   std::vector<float> weights = random_floats(1000, 1, 1, .3f), gradients(1000),
                      kept = garbage(10 * rows * (C + 16));
-  const auto declare = [&](std::vector<float>& buffer, std::vector<TensorSpec>* table = nullptr) {
-    Layout layout(buffer.data());
-    Branch branch;
-    declare_branch_enter(branch, layout, config, "b");
-    declare_branch_leave(branch, layout, config, "b");
-    if (table) *table = layout.table();
-    return branch;
-  };
+  Layout on_weights(weights.data()), on_gradients(gradients.data()), layout(kept.data());
+  const Branch p = declare(on_weights, config), g = declare(on_gradients, config);
+  const BranchSaved saved = declare_branch_saved(layout, config, "b", kLayer, rows, C);
   Run r;
-  const Branch p = declare(weights, &r.table), g = declare(gradients);
-  Layout layout(kept.data());
-  const BranchSaved saved = declare_branch_saved(layout, config, "b", rows);
+  r.table = on_weights.table();
 
   const std::vector<float> x = random_floats(rows * C, 2), dy = random_floats(rows * C, 3);
   std::vector<float> normed = garbage(rows * C);
   r.y = garbage(rows * C);
-  const float* u = branch_enter(saved, x.data(), p, rows, C);
+  const float* u = branch_enter(saved, x.data(), p, rows, C, true);
   CHECK((u == x.data()) == !p.norm_in.present());  // an absent norm costs nothing
-  const std::vector<float> f(u, u + rows * C);
-  branch_leave(r.y.data(), saved, normed.data(), x.data(), f.data(), p, rows, C);
+  const std::vector<float> h(u, u + rows * C);
+  const float* m = branch_inner(saved, h.data(), p, rows, C, true);
+  CHECK((m == h.data()) == !p.norm_inner.present());
+  const std::vector<float> f(m, m + rows * C);
+  branch_leave(r.y.data(), saved, normed.data(), x.data(), f.data(), p, rows, C, true);
   for (int i = 0; i < backwards; ++i) {
     r.dx = dy;
     std::vector<float> scratch = garbage(rows * C);
     const float* df = branch_leave_backward(r.dx.data(), scratch.data(), g, f.data(), saved, p, rows, C);
-    CHECK((df == r.dx.data()) == !p.norm_out.present());
+    CHECK((df == r.dx.data()) == !(p.norm_out.present() || p.gain.present()));
     std::vector<float> du(df, df + rows * C);
+    branch_inner_backward(du.data(), g, h.data(), saved, p, rows, C);
     branch_enter_backward(r.dx.data(), g, du.data(), x.data(), saved, p, rows, C);
   }
   r.gradients = gradients;
@@ -59,10 +66,15 @@ Run run(const std::string& placement, double skip, int backwards = 1, int rows =
 TEST_CASE("a placement takes the norms of its row and no others", "[residual]") {
   for (const Placement& row : placements()) {
     std::vector<std::string> want, got;
-    for (const auto& [there, name] :
-         {std::pair{row.norm_in, "b.norm_in"}, {row.norm_out, "b.norm_out"}, {row.norm_sum, "b.norm_sum"}})
+    for (const auto& [there, name] : {std::pair{row.norm_in, "b.norm_in"},
+                                      {row.norm_inner, "b.norm_inner"},
+                                      {row.norm_out, "b.norm_out"},
+                                      {row.norm_sum, "b.norm_sum"}})
       for (const char* part : {".gain", ".bias"})
         if (there) want.push_back(std::string(name) + part);
+    if (row.gain != LearnedGain::none) want.push_back("b.scale.gain");
+    CHECK((row.gain == LearnedGain::none || !row.norm_out));
+    CHECK((row.in_scale(kLayer) == 1 || row.norm_in));
     for (const TensorSpec& spec : run(row.name, 1).table) got.push_back(spec.name);
     CHECK(got == want);
   }
@@ -94,14 +106,12 @@ TEST_CASE("y of a branch may be its x", "[residual]") {
     config = resolve(config);
     std::vector<float> weights = random_floats(1000, 1, 1, .3f), kept(10 * N * (C + 16)), normed(N * C);
     Layout layout(weights.data()), kept_layout(kept.data());
-    Branch p;
-    declare_branch_enter(p, layout, config, "b");
-    declare_branch_leave(p, layout, config, "b");
-    const BranchSaved saved = declare_branch_saved(kept_layout, config, "b", N);
+    const Branch p = declare(layout, config);
+    const BranchSaved saved = declare_branch_saved(kept_layout, config, "b", kLayer, N, C);
     std::vector<float> x = random_floats(N * C, 2), y = garbage(N * C);
     const std::vector<float> f = random_floats(N * C, 3);
-    branch_leave(y.data(), saved, normed.data(), x.data(), f.data(), p, N, C);
-    branch_leave(x.data(), saved, normed.data(), x.data(), f.data(), p, N, C);
+    branch_leave(y.data(), saved, normed.data(), x.data(), f.data(), p, N, C, true);
+    branch_leave(x.data(), saved, normed.data(), x.data(), f.data(), p, N, C, true);
     CHECK(same_bits(x, y));
   }
 }

@@ -63,8 +63,21 @@ double worst_error(F f, Exact exact, float low, float high) {
 Vec exp_of(Vec x) { return simd::exp(x); }
 Vec sigmoid_of(Vec x) { return simd::sigmoid(x); }
 Vec erfc_of(Vec x) { return simd::erfc(x); }
+Vec tanh_of(Vec x) { return simd::tanh(x); }
 
 }  // namespace
+
+TEST_CASE("tanh is exact to 2e-7, near 0 as well", "[simd]") {
+  const auto exact = [](double x) { return std::tanh(x); };
+  const auto mirrored = [](Vec x) { return -simd::tanh(-x); };
+  check_error("simd tanh", worst_error(tanh_of, exact, 1e-30f, kLargest), 2e-7);
+  check_error("simd tanh/below 0", worst_error(mirrored, exact, 1e-30f, kLargest), 2e-7);
+  CHECK(lane(tanh_of, 0) == 0);
+  CHECK(lane(tanh_of, kInfinity) == 1);
+  CHECK(lane(tanh_of, -kInfinity) == -1);
+  CHECK(std::isnan(lane(tanh_of, kNaN)));
+  CHECK(simd::counting()[W - 1] == W - 1);
+}
 
 TEST_CASE("exp is exact to 2e-7 wherever the result is a float", "[simd]") {
   const auto exact = [](double x) { return std::exp(x); };
@@ -108,6 +121,24 @@ TEST_CASE("erfc", "[simd]") {
   CHECK(lane(erfc_of, kInfinity) == 0);
   CHECK(lane(erfc_of, -kInfinity) == 2);
   CHECK(std::isnan(lane(erfc_of, kNaN)));
+}
+
+TEST_CASE("erf and tanh are exact to 4e-7, near 0 too", "[simd]") {
+  const auto erf_of = [](Vec x) { return simd::erf(x); };
+  const auto tanh_of = [](Vec x) { return simd::tanh(x); };
+  const auto smooth = [](auto f, float x) { return lane(f, x) == -lane(f, -x); };
+  const float tiny = 1e-30f;  // its square is 0
+  check_error("simd erf/all", worst_error(erf_of, [](double x) { return std::erf(x); }, tiny, kLargest), 4e-7);
+  check_error("simd tanh/all", worst_error(tanh_of, [](double x) { return std::tanh(x); }, tiny, kLargest), 4e-7);
+  for (const float x : {0.f, tiny, .3f, .62f, .63f, .99f, 1.01f, 3.f, kLargest, kInfinity}) {
+    CHECK(smooth(erf_of, x));
+    CHECK(smooth(tanh_of, x));
+  }
+  for (const auto f : {+erf_of, +tanh_of}) {
+    CHECK(lane(f, kInfinity) == 1);
+    CHECK(lane(f, -kInfinity) == -1);
+    CHECK(std::isnan(lane(f, kNaN)));
+  }
 }
 
 TEST_CASE("sweep visits every element once and touches nothing beyond", "[simd]") {

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "norm_layer.hpp"
 #include "textbook.hpp"
 
 namespace {
@@ -46,11 +47,11 @@ TEST_CASE("textbook embedding and learned position are certified", "[textbook]")
   const Doubles dy = random_doubles(N * C, 2);
   const Tensors<double> weights = {random_doubles(V * C, 3), random_doubles(T * C, 4)};
   Tensors<double> g = {Doubles(V * C), Doubles(T * C)};
-  textbook::embedding_backward(g[0].data(), tokens.data(), dy.data(), N, C);
+  textbook::embedding_backward(g[0].data(), tokens.data(), dy.data(), N, C, 1.7);
   textbook::learned_position_backward(g[1].data(), dy.data(), B, T, C);
   certify("embedding", weights, g, dy, [&](const auto& w) {
     std::vector<number_of<decltype(w)>> x(N * C);
-    textbook::embedding_forward(x.data(), tokens.data(), w[0].data(), N, C);
+    textbook::embedding_forward(x.data(), tokens.data(), w[0].data(), N, C, 1.7);
     textbook::learned_position_forward(x.data(), w[1].data(), 0, B, T, C);
     return x;
   });
@@ -60,40 +61,48 @@ TEST_CASE("textbook RoPE is certified", "[textbook]") {
   const int B = 2, T = 5, heads = 3, D = 6, stride = heads * D + 5;
   const Tensors<double> x = {random_doubles(B * T * stride, 1)};
   const Doubles dy = random_doubles(x[0].size(), 2);
-  Doubles dx = dy;
-  textbook::rope_backward(dx.data(), 100, B, T, heads, D, stride);
-  certify("rope", x, {dx}, dy, [&](const auto& in) {
-    auto y = in[0];
-    textbook::rope_forward(y.data(), 100, 0, B, T, heads, D, stride);
-    return y;
-  });
+  for (const int R : {6, 4, 2}) {
+    Doubles dx = dy;
+    textbook::rope_backward(dx.data(), 100, B, T, heads, D, R, stride);
+    certify("rope", x, {dx}, dy, [&](const auto& in) {
+      auto y = in[0];
+      textbook::rope_forward(y.data(), 100, 0, B, T, heads, D, R, stride);
+      return y;
+    });
+  }
 }
 
 TEST_CASE("textbook norms are certified", "[textbook]") {
   for (const auto& [N, C] : {std::array{1, 7}, {5, 17}, {3, 2}})
-    for (const bool centred : {true, false})
-      for (const bool bias : {true, false}) {
-        Tensors<double> in = {random_doubles(N * C, 1, .5f), random_doubles(C, 2, 1, .3f)};
-        Tensors<double> g = {Doubles(N * C), Doubles(C)};
-        if (bias) in.push_back(random_doubles(C, 3, 0, .1f)), g.emplace_back(C);
-        const auto forward = [&, N = N, C = C](auto& saved, auto& t, auto&& p) {
-          std::vector<number_of<decltype(t)>> y(N * C);
-          textbook::norm_forward(y.data(), saved, t[0].data(), p, N, C);
-          return y;
-        };
-        const auto norm = [&](auto& t) {
-          return textbook::Norm<number_of<decltype(t)>>{centred, .1, t[1].data(),
-                                                        bias ? t[2].data() : nullptr};
-        };
-        const Doubles dy = random_doubles(N * C, 4);
-        textbook::NormSaved<double> saved;
-        forward(saved, in, norm(in));
-        textbook::norm_backward(g[0].data(), norm(g), dy.data(), in[0].data(), saved, norm(in), N, C);
-        certify("norm", in, g, dy, [&](auto& t) {
-          textbook::NormSaved<number_of<decltype(t)>> unused;
-          return forward(unused, t, norm(t));
-        });
-      }
+    for (const auto& [kind, kind_name] : kNormKinds)
+      for (const bool bias : {true, false})
+        for (const bool offset : {true, false}) {
+          if (bias && kind == NormKind::scalenorm) continue;
+          if (offset && !norm_row(kind).unit_offset) continue;
+          if (N == 1 && kind == NormKind::batchnorm) continue;  // all is 0
+          const Config config = norm_config(kind, bias, .1f, offset);
+          const NormLayer layer(config, N, C);
+          Tensors<double> in, g;
+          for (const TensorSpec& spec : layer.table)
+            in.push_back(widen(layer.weight(spec))), g.emplace_back(spec.size());
+          in.push_back(random_doubles(N * C, 1, .5f)), g.emplace_back(N * C);
+          const auto forward = [&, N = N, C = C](auto& saved, auto& t, auto&& p) {
+            std::vector<number_of<decltype(t)>> y(N * C);
+            textbook::norm_forward(y.data(), saved, t.back().data(), p, N, C);
+            return y;
+          };
+          const Doubles dy = random_doubles(N * C, 4);
+          textbook::NormSaved<double> saved;
+          forward(saved, in, textbook_norm(config, in));
+          const Tensors<double> before = in;
+          textbook::norm_backward(g.back().data(), textbook_norm(config, g), dy.data(), in.back().data(), saved,
+                                  textbook_norm(config, in), N, C);
+          for (size_t t = 0; t < layer.table.size(); ++t) CHECK((in[t] == before[t]) == layer.table[t].trained);
+          certify(std::string("norm ") + kind_name, before, g, dy, [&](auto& t) {
+            textbook::NormSaved<number_of<decltype(t)>> unused;
+            return forward(unused, t, textbook_norm(config, t));
+          });
+        }
 }
 
 TEST_CASE("textbook linear is certified", "[textbook]") {
@@ -133,14 +142,44 @@ TEST_CASE("textbook attention is certified", "[textbook]") {
     }
 }
 
+TEST_CASE("textbook attention is certified whatever is done to its scores", "[textbook]") {
+  const int B = 2, T = 7, H = 3, KV = 1, D = 3;
+  const Tensors<double> in = {random_doubles(B * T * (H + 2 * KV) * D, 1)};
+  const Doubles dy = random_doubles(B * T * H * D, 2);
+  for (const auto& [name, scoring] : scorings(H, 3)) {
+    Doubles out(dy.size()), P(B * H * T * T), g(in[0].size());
+    textbook::attention_forward<double>(out.data(), P.data(), in[0].data(), nullptr, B, T, H, KV, D, scoring);
+    textbook::attention_backward<double>(g.data(), dy.data(), P.data(), in[0].data(), nullptr, B, T, H, KV, D,
+                                         scoring);
+    certify("attention " + name, in, {g}, dy, [&, &scoring = scoring](const auto& t) {
+      std::vector<Complex> y(dy.size()), p(B * H * T * T);
+      textbook::attention_forward<Complex>(y.data(), p.data(), t[0].data(), nullptr, B, T, H, KV, D, scoring);
+      return y;
+    });
+  }
+}
+
+TEST_CASE("textbook cap of the logits is certified", "[textbook]") {
+  const Tensors<double> x = {random_doubles(17, 1, 0, 2)};
+  const Doubles dy = random_doubles(17, 2);
+  Doubles dx(17);
+  textbook::soft_cap_backward(dx.data(), dy.data(), x[0].data(), 1.5, 17);
+  certify("cap", x, {dx}, dy, [&](const auto& t) {
+    auto y = t[0];
+    textbook::soft_cap_forward(y.data(), t[0].data(), 1.5, 17);
+    return y;
+  });
+}
+
 TEST_CASE("textbook activations are certified", "[textbook]") {
   const int N = 5, F = 17;
-  for (const Activation kind : kKinds) {
+  for (const auto& entry : kActivations) {
+    const Activation kind = entry.value;
     const Tensors<double> x = {random_doubles(N * width_of(kind, F), 1, 0, 1.3f)};
     const Doubles dy = random_doubles(N * F, 2);
     Doubles dx(x[0].size());
     textbook::activation_backward(dx.data(), dy.data(), x[0].data(), kind, N, F);
-    certify(name_of(kActivations, kind), x, {dx}, dy, [&](const auto& t) {
+    certify(entry.name, x, {dx}, dy, [&](const auto& t) {
       std::vector<number_of<decltype(t)>> y(N * F);
       textbook::activation_forward(y.data(), t[0].data(), kind, N, F);
       return y;
@@ -166,7 +205,7 @@ TEST_CASE("textbook residual branch is certified for every placement", "[textboo
   const size_t N = 3, C = 7;
   for (const Placement& row : placements()) {
     Tensors<double> in = {random_doubles(N * C, 1)}, g = {Doubles(N * C)};
-    for (int i = 1; i <= 6; ++i) in.push_back(random_doubles(C, i + 1, 1, .3f)), g.emplace_back(C);
+    for (int i = 1; i <= 7; ++i) in.push_back(random_doubles(C, i + 1, 1, .3f)), g.emplace_back(C);
     const Doubles dy = random_doubles(N * C, 9);
     const auto forward = [&](auto& saved, auto& t) {
       using Number = number_of<decltype(t)>;
@@ -184,6 +223,66 @@ TEST_CASE("textbook residual branch is certified for every placement", "[textboo
       return forward(unused, t);
     });
   }
+}
+
+TEST_CASE("textbook parallel branches are certified, with two norms and with one", "[textbook]") {
+  const size_t N = 3, C = 7;
+  for (const bool shared : {false, true}) {
+    Tensors<double> in = {random_doubles(N * C, 1)}, g = {Doubles(N * C)};
+    for (int i = 1; i <= 4; ++i) in.push_back(random_doubles(C, i + 1, 1, .3f)), g.emplace_back(C);
+    const Doubles dy = random_doubles(N * C, 9);
+    const auto branches = [&](auto& t) {
+      using Number = number_of<decltype(t)>;
+      textbook::Branch<Number> first, second;
+      first.norm_in = {NormKind::layernorm, .1, t[1].data(), t[2].data()};
+      second.norm_in = shared ? first.norm_in : textbook::Norm<Number>{NormKind::layernorm, .1, t[3].data(), t[4].data()};
+      first.skip = 1.7, first.in_scale = second.in_scale = .6;
+      return std::pair{first, second};
+    };
+    const auto forward = [&](auto& saved1, auto& saved2, auto& t) {
+      using Number = number_of<decltype(t)>;
+      const auto [p1, p2] = branches(t);
+      std::vector<Number> y(N * C);
+      textbook::parallel_forward(y.data(), saved1, saved2, t[0].data(), p1, p2, Neighbours<Number>{N, C},
+                                 Neighbours<Number>{N, C}, N, C);
+      return y;
+    };
+    textbook::BranchSaved<double> saved1, saved2;
+    forward(saved1, saved2, in);
+    const auto [p1, p2] = branches(in);
+    const auto [g1, g2] = branches(g);
+    textbook::parallel_backward(g[0].data(), g1, g2, dy.data(), in[0].data(), saved1, saved2, p1, p2,
+                                Neighbours<double>{N, C}, Neighbours<double>{N, C}, N, C);
+    certify(std::string("parallel branches, ") + (shared ? "one norm" : "two norms"), in, g, dy, [&](auto& t) {
+      textbook::BranchSaved<Complex> unused1, unused2;
+      return forward(unused1, unused2, t);
+    });
+  }
+}
+
+TEST_CASE("textbook norms of queries and keys are certified", "[textbook]") {
+  const int N = 3, stride = 17;
+  for (const auto& [count, width] : {std::array{3, 4}, {1, 12}})
+    for (const NormKind kind : {NormKind::layernorm, NormKind::rmsnorm}) {
+      const Tensors<double> in = {random_doubles(N * stride, 1), random_doubles(width, 2, 1, .3f),
+                                  random_doubles(width, 3, 0, .1f)};
+      Tensors<double> g = {random_doubles(N * stride, 4), Doubles(width), Doubles(width)}, at = in;
+      const Doubles dy = g[0];
+      const auto norm = [&](auto& t) {
+        return textbook::Norm<number_of<decltype(t)>>{kind, .1, t[1].data(), t[2].data()};
+      };
+      const auto forward = [&, count = count, width = width](auto& saved, auto t) {
+        textbook::qk_norm_forward(t[0].data(), saved, norm(t), N, count, width, stride);
+        return t[0];
+      };
+      textbook::QkNormSaved<double> saved;
+      forward(saved, in);
+      textbook::qk_norm_backward(g[0].data(), norm(g), saved, norm(at), N, count, width, stride);
+      certify("qk-norm", in, g, dy, [&](const auto& t) {
+        textbook::QkNormSaved<Complex> unused;
+        return forward(unused, t);
+      });
+    }
 }
 
 TEST_CASE("textbook cross-entropy is certified", "[textbook]") {

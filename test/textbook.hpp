@@ -17,6 +17,7 @@
 #include "layers/textbook/embedding.hpp"
 #include "layers/textbook/linear.hpp"
 #include "layers/textbook/position.hpp"
+#include "layers/textbook/qk_norm.hpp"
 #include "layers/textbook/residual.hpp"
 
 using Doubles = std::vector<double>;
@@ -44,19 +45,52 @@ struct Neighbours {
   }
 };
 
-// Tensors 1, 2: gain and bias of norm_in; 3, 4: of norm_out; 5, 6: of norm_sum; where the placement has them.
+inline constexpr int kLayer = 2;  // the block whose branches are tested, of four or more
+
+// Tensors 1, 2: gain and bias of norm_in; 3, 4: of norm_out; 5, 6: of norm_sum; 7: λ; where the placement has them.
 template <class Number>
 textbook::Branch<Number> branch_of(const Placement& row, Tensors<Number>& t, bool centred = true) {
   const auto norm = [&](bool there, size_t at) {
-    return there ? textbook::Norm<Number>{centred, 1e-5, t[at].data(), t[at + 1].data()}
+    const NormKind kind = centred ? NormKind::layernorm : NormKind::rmsnorm;
+    return there ? textbook::Norm<Number>{kind, 1e-5, t[at].data(), t[at + 1].data()}
                  : textbook::Norm<Number>{};
   };
-  return {norm(row.norm_in, 1), norm(row.norm_out, 3), norm(row.norm_sum, 5), 1.7};
+  textbook::Gain<Number> gain;
+  if (row.gain != LearnedGain::none) gain = {t[7].data(), row.gain == LearnedGain::block};
+  return {norm(row.norm_in, 1), norm(row.norm_out, 3), norm(row.norm_sum, 5), gain, 1.7, row.in_scale(kLayer)};
 }
 
-inline constexpr Activation kKinds[] = {Activation::gelu, Activation::gelu_tanh, Activation::relu,
-                                 Activation::swiglu};
-inline int width_of(Activation kind, int F) { return kind == Activation::swiglu ? 2 * F : F; }
+// The tensors of one norm in the order of its table.
+template <class Number>
+textbook::Norm<Number> textbook_norm(const Config& config, Tensors<Number>& t) {
+  textbook::Norm<Number> p{config.norm, config.norm_eps, t[0].data()};
+  size_t next = 1;
+  p.unit_offset = config.norm_unit_offset;
+  if (*config.norm_bias) p.bias = t[next++].data();
+  if (config.norm == NormKind::batchnorm) p.running_mean = t[next].data(), p.running_var = t[next + 1].data();
+  if (config.norm == NormKind::dyt || config.norm == NormKind::derf) p.alpha = t[next].data();
+  if (config.norm == NormKind::derf) p.shift = t[next + 1].data();
+  return p;
+}
+
+inline std::string at(std::initializer_list<int> sizes) {
+  std::string name;
+  for (const int size : sizes) name += (name.empty() ? "/" : "x") + std::to_string(size);
+  return name + "/";
+}
+
+inline int width_of(Activation kind, int F) { return is_gated(kind) ? 2 * F : F; }
+
+// All that may be done to the scores of attention, alone and together.
+inline std::vector<std::pair<std::string, textbook::Scoring>> scorings(size_t H, size_t window) {
+  Doubles slopes(H);
+  for (size_t h = 0; h < H; ++h) slopes[h] = static_cast<float>(textbook::alibi_slope(h, H));
+  return {{"scale", {.scale = .25}},
+          {"cap", {.cap = 2}},
+          {"alibi", {.slopes = slopes}},
+          {"window", {.window = window}},
+          {"all", {.scale = .75, .cap = 1.5, .window = window, .slopes = slopes}}};
+}
 
 // What the product's dropout multiplies attention's weights by, (B,H,T,T).
 inline Doubles attention_multipliers(const Dropout& dropout, int layer, int B, int H, int T) {

@@ -36,7 +36,7 @@ std::string sized(int rows, int width) {
 }
 
 void bench_activation(Bench& bench, Activation kind, int N, int F) {
-  const int width = kind == Activation::swiglu ? 2 * F : F;  // of x
+  const int width = is_gated(kind) ? 2 * F : F;  // of x
   const Buffer x = random_floats(size_t(N) * width), dy = random_floats(size_t(N) * F);
   const Buffer y = allocate(size_t(N) * F), dx = allocate(size_t(N) * width);
   const char* name = name_of(kActivations, kind);
@@ -57,7 +57,7 @@ void bench_residual(Bench& bench, int N, int C) {
   const Branch none;  // without norms all that is left is y = x + f, and backward the same sum of gradients
   const double bytes = 12. * N * C, copy = bench.bandwidth.copy;
   run(bench, {"residual", "forward", by(N, C), bytes, copy,
-              [&] { branch_leave(y.get(), {}, nullptr, x.get(), f.get(), none, N, C); }});
+              [&] { branch_leave(y.get(), {}, nullptr, x.get(), f.get(), none, N, C, true); }});
   run(bench, {"residual", "backward", by(N, C), bytes, copy,
               [&] { branch_enter_backward(y.get(), none, f.get(), x.get(), {}, none, N, C); }});
 }

@@ -1,4 +1,4 @@
-// LayerNorm and RMSNorm, ours and PyTorch's, all four in turn.
+// Norms of every kind, and PyTorch's LayerNorm and RMSNorm, all in turn.
 
 #include "layers/norm.hpp"
 
@@ -8,51 +8,57 @@ namespace {
 
 struct Norms {
   int N, C;
-  Buffer x, y, dy, dx, gain, bias, dgain, dbias, mean, rstd;
+  Buffer x, y, dy, dx, gain, bias, dgain, dbias, mean, rstd, variance, scalars, running;
 
   Norms(int n, int c)
       : N(n), C(c), x(random_floats(size_t(n) * c)), y(allocate(size_t(n) * c)), dy(random_floats(size_t(n) * c)),
         dx(allocate(size_t(n) * c)), gain(random_floats(c)), bias(random_floats(c)), dgain(allocate(c)),
-        dbias(allocate(c)), mean(allocate(n)), rstd(allocate(n)) {}
+        dbias(allocate(c)), mean(allocate(std::max(n, c))), rstd(allocate(n)), variance(allocate(c)),
+        scalars(random_floats(4)), running(allocate(2 * size_t(c))) {}
 
   Norm parameters(NormKind kind) const {
-    return {kind, 1e-5f, gain.get(), kind == NormKind::layernorm ? bias.get() : nullptr};
+    return {kind, 1e-5f, gain.get(), norm_row(kind).bias ? bias.get() : nullptr, false, &scalars[0], &scalars[1],
+            &running[0], &running[C]};
   }
   Norm gradients(NormKind kind) const {
-    return {kind, 1e-5f, dgain.get(), kind == NormKind::layernorm ? dbias.get() : nullptr};
+    return {kind, 1e-5f, dgain.get(), norm_row(kind).bias ? dbias.get() : nullptr, false, &scalars[2], &scalars[3]};
   }
+  NormSaved saved() const { return {mean.get(), rstd.get(), variance.get()}; }
   void forward(NormKind kind) const {
-    norm_forward(y.get(), {mean.get(), rstd.get()}, x.get(), parameters(kind), N, C);
+    norm_forward(y.get(), saved(), x.get(), parameters(kind), N, C, true);
   }
   void backward(NormKind kind) const {
-    norm_backward(dx.get(), gradients(kind), dy.get(), x.get(), {mean.get(), rstd.get()}, parameters(kind), N, C);
+    norm_backward(dx.get(), gradients(kind), dy.get(), x.get(), saved(), parameters(kind), N, C);
   }
 };
 
 void bench_direction(Bench& bench, const Norms& norms, bool forward) {
   const char* direction = forward ? "forward" : "backward";
   const std::string size = std::to_string(norms.N) + " x " + std::to_string(norms.C);
+  constexpr size_t kKinds = std::size(kNormKinds), kPeers = 2;  // PyTorch's: the first two
   std::vector<Contestant> contestants;
   for (const auto& [kind, name] : kNormKinds)
     contestants.push_back(bench.clock.ours([&norms, kind = kind, forward] {
       forward ? norms.forward(kind) : norms.backward(kind);
     }));
-  for (const auto& [kind, name] : kNormKinds)
-    contestants.push_back(bench.clock.theirs(std::string("norm kind=") + name + " direction=" + direction + " rows=" +
-                                             std::to_string(norms.N) + " width=" + std::to_string(norms.C)));
+  for (size_t peer = 0; peer < kPeers; ++peer)
+    contestants.push_back(bench.clock.theirs(std::string("norm kind=") + kNormKinds[peer].name + " direction=" +
+                                             direction + " rows=" + std::to_string(norms.N) + " width=" +
+                                             std::to_string(norms.C)));
   const std::vector<Times> times = bench.clock.race(contestants);
   bench.clock.peer.forget();
 
   const double bytes = (forward ? 8. : 12.) * norms.N * norms.C;
-  for (size_t kind = 0; kind < 2; ++kind) {
+  for (size_t kind = 0; kind < kKinds; ++kind) {
     Json row = {{"of", kNormKinds[kind].name}, {"direction", direction}, {"size", size}};
     add_speed(row, times[kind], bytes, bench.bandwidth.copy);
-    add_peer(row, times[kind], times[2 + kind], bytes, "pytorch", "ratio");
+    if (kind < kPeers) add_peer(row, times[kind], times[kKinds + kind], bytes, "pytorch", "ratio");
     bench.report.row(row);
   }
   Json row = {{"of", "rmsnorm's time / layernorm's"}, {"direction", direction}, {"size", size}};
   row["speed"] = 1 / speedup(times[1], times[0]);
-  if (times[2].known() && times[3].known()) row["pytorch"] = 1 / speedup(times[3], times[2]);
+  if (times[kKinds].known() && times[kKinds + 1].known())
+    row["pytorch"] = 1 / speedup(times[kKinds + 1], times[kKinds]);
   bench.report.row(row);
 }
 
@@ -69,9 +75,9 @@ void bench_norms(Bench& bench) {
   for (const int width : bench.widths) sizes.emplace_back(1024, width);
   for (const auto& [N, C] : sizes) {
     const Norms norms(N, C);
-    for (NormKind kind : {NormKind::layernorm, NormKind::rmsnorm}) norms.forward(kind);
+    for (const auto& [kind, name] : kNormKinds) norms.forward(kind);
     bench_direction(bench, norms, true);
-    norms.forward(NormKind::layernorm);  // backward needs a mean
+    norms.forward(NormKind::layernorm);  // backward needs what it saves; the others do with any numbers
     bench_direction(bench, norms, false);
   }
   bench.report.say("The ceiling is that of copying; a share above 100 %: the data stay in the caches.");

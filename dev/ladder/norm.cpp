@@ -149,11 +149,11 @@ struct Want {
   std::vector<double> y, dx, dgain, dbias;
   textbook::NormSaved<double> saved;
 
-  Want(bool centred, double eps, const Tensor& x, const Tensor& dy, const Tensor& gain, const Tensor& bias, size_t N)
+  Want(NormKind kind, double eps, const Tensor& x, const Tensor& dy, const Tensor& gain, const Tensor& bias, size_t N)
       : y(x.size), dx(x.size), dgain(gain.size), dbias(bias.size) {
     std::vector<double> wide_gain = gain.widen(), wide_bias = bias.widen();
-    const textbook::Norm<double> p{centred, eps, wide_gain.data(), wide_bias.data()},
-        g{centred, eps, dgain.data(), dbias.data()};
+    const textbook::Norm<double> p{kind, eps, wide_gain.data(), wide_bias.data()},
+        g{kind, eps, dgain.data(), dbias.data()};
     const std::vector<double> wide_x = x.widen();
     textbook::norm_forward<double>(y.data(), saved, wide_x.data(), p, N, gain.size);
     textbook::norm_backward<double>(dx.data(), g, dy.widen().data(), wide_x.data(), saved, p, N, gain.size);
@@ -167,9 +167,9 @@ void climb(NormKind kind, int N, int C, const Tensor& x, const Tensor& dy) {
   const Tensor y(x.size), dx(x.size), mean(rows), rstd(rows), dgain(columns), dbias(columns);
   const Norm p{kind, 1e-5f, gain.get(), bias.get()}, g{kind, 1e-5f, dgain.get(), dbias.get()};
   const NormSaved saved{centred ? mean.get() : nullptr, rstd.get()};
-  const textbook::Norm<float> book_p{centred, p.eps, p.gain, p.bias}, book_g{centred, g.eps, g.gain, g.bias};
+  const textbook::Norm<float> book_p{kind, p.eps, p.gain, p.bias}, book_g{kind, g.eps, g.gain, g.bias};
   textbook::NormSaved<float> book_saved;
-  const Want want(centred, static_cast<double>(p.eps), x, dy, gain, bias, rows);
+  const Want want(kind, static_cast<double>(p.eps), x, dy, gain, bias, rows);
   const Ceiling ceiling = copy_ceiling(x.size);
   const std::string sizes = std::string(centred ? "LayerNorm" : "RMSNorm") + ", " + std::to_string(N) + " rows of " +
                             std::to_string(C);
@@ -188,8 +188,11 @@ void climb(NormKind kind, int N, int C, const Tensor& x, const Tensor& dy) {
   rung("vectors: W numbers of a row at a time", Threads::one, vectors<1>);
   rung("several sums at once", Threads::one, vectors<4>);
   if (centred) rung("both statistics in one sweep", Threads::one, one_sweep);
-  rung("the product on one thread", Threads::one, norm_forward);
-  rung("threads: rows are shared (norm_forward)", Threads::all, norm_forward);
+  const auto product_forward = [](float* to, const NormSaved& kept, const float* from, const Norm& norm, int n, int c) {
+    norm_forward(to, kept, from, norm, n, c, true);
+  };
+  rung("the product on one thread", Threads::one, product_forward);
+  rung("threads: rows are shared (norm_forward)", Threads::all, product_forward);
 
   Ladder backward("norm_backward: " + sizes, 3 * bytes, "B", ceiling,
                   {{dx, want.dx}, {dgain, want.dgain}, {dbias, want.dbias}});

@@ -4,15 +4,16 @@
 //   gelu-tanh  y = ½x·(1 + tanh u)          dy/dx = ½(1 + tanh u) + ½x·(1 − tanh² u)·du/dx
 //              u = √(2/π)·(x + .044715 x³)  du/dx = √(2/π)·(1 + 3·.044715 x²)
 //   relu       y = max(x, 0)                dy/dx = 1 where x > 0
-//   gated, x (N,2F) = gate|up → y (N,F)
-//   swiglu     y = gate·σ(gate)·up          dup = dy·gate·σ     dgate = dy·up·(σ + gate·σ(1 − σ))
+//   silu       y = x·σ(x)                   dy/dx = σ + x·σ(1 − σ)
+//   gated, x (N,2F) = gate|up → y (N,F)     geglu, geglu-tanh, swiglu: f = gelu, gelu-tanh, silu
+//              y = f(gate)·up               dup = dy·f(gate)     dgate = dy·up·f'(gate)
 
 #include "../config.hpp"
 #include "number.hpp"
 
 namespace textbook {
 
-// f(x) and f'(x); of SwiGLU: of its gate.
+// f(x) and f'(x); where gated, of the gate.
 template <class Number>
 struct Curve {
   Number y, slope;
@@ -20,12 +21,12 @@ struct Curve {
 template <class Number>
 Curve<Number> curve(Number x, Activation kind) {
   const Number one = 1, half = .5, a = std::sqrt(2 / std::numbers::pi), b = .044715;
-  if (kind == Activation::gelu) {
+  if (kind == Activation::gelu || kind == Activation::geglu) {
     const Number distribution = half * (one + erf(x * Number(std::sqrt(.5))));
     const Number density = std::exp(-half * x * x) * Number(1 / std::sqrt(2 * std::numbers::pi));
     return {x * distribution, distribution + x * density};
   }
-  if (kind == Activation::gelu_tanh) {
+  if (kind == Activation::gelu_tanh || kind == Activation::geglu_tanh) {
     const Number tanh = std::tanh(a * (x + b * x * x * x)), du = a * (one + Number(3) * b * x * x);
     return {half * x * (one + tanh), half * (one + tanh) + half * x * (one - tanh * tanh) * du};
   }
@@ -36,14 +37,14 @@ Curve<Number> curve(Number x, Activation kind) {
 
 template <class Number>
 void activation_forward(Number* y, const Number* x, Activation kind, size_t N, size_t F) {
-  const bool gated = kind == Activation::swiglu;
+  const bool gated = is_gated(kind);
   for (size_t n = 0; n < N; ++n, y += F, x += gated ? 2 * F : F)
     for (size_t i = 0; i < F; ++i) y[i] = curve(x[i], kind).y * (gated ? x[F + i] : Number(1));
 }
 
 template <class Number>
 void activation_backward(Number* dx, const Number* dy, const Number* x, Activation kind, size_t N, size_t F) {
-  const bool gated = kind == Activation::swiglu;
+  const bool gated = is_gated(kind);
   for (size_t n = 0; n < N; ++n, dy += F, x += gated ? 2 * F : F, dx += gated ? 2 * F : F)
     for (size_t i = 0; i < F; ++i) {
       const auto [y, slope] = curve(x[i], kind);

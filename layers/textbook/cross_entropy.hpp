@@ -2,6 +2,7 @@
 //   logits (N,V)   targets (N), kIgnore for rows that do not count   losses (N)
 //   forward   loss[n] = log Σᵥ exp(logits[n,v]) − logits[n,target]          0 where ignored
 //   backward  dlogits[n,v] = scale·(softmax(logits[n,:])[v] − [v = target])  0 where ignored
+//   cap       y = c·tanh(x/c)      dx = dy·(1 − tanh²)
 // The largest logit is subtracted before exp and added after log: no exponential overflows.
 
 #include <algorithm>
@@ -10,6 +11,16 @@
 #include "number.hpp"
 
 namespace textbook {
+
+template <class Number>
+void soft_cap_forward(Number* y, const Number* x, double cap, size_t n) {
+  for (size_t i = 0; i < n; ++i) y[i] = cap * std::tanh(x[i] / cap);
+}
+
+template <class Number>
+void soft_cap_backward(Number* dx, const Number* dy, const Number* x, double cap, size_t n) {
+  for (size_t i = 0; i < n; ++i) dx[i] = dy[i] * (Number(1) - std::pow(std::tanh(x[i] / cap), 2));  // y = c·tanh(x/c)
+}
 
 template <class Number>
 void cross_entropy_forward(Number* losses, const Number* logits, const int* targets, size_t N, size_t V) {

@@ -1,5 +1,5 @@
-"""GELU and its tanh form (Hendrycks & Gimpel 2016, arXiv 1606.08415, §2), ReLU, SwiGLU (Shazeer 2020,
-arXiv 2002.05202, eq. 6).
+"""GELU, its tanh form and SiLU (Hendrycks & Gimpel 2016, arXiv 1606.08415, §2), ReLU, and the gated GEGLU and SwiGLU
+(Shazeer 2020, arXiv 2002.05202, eq. 6); Gemma gates with the tanh form.
 """
 
 import math
@@ -23,8 +23,9 @@ def silu(x):
     return x * torch.sigmoid(x)
 
 
-def swiglu(gate, up):
-    return silu(gate) * up
+FORWARD = {"gelu": gelu, "gelu-tanh": gelu_tanh, "relu": relu, "silu": silu}
+GATE = {"geglu": gelu, "geglu-tanh": gelu_tanh, "swiglu": silu}
 
 
-FORWARD = {"gelu": gelu, "gelu-tanh": gelu_tanh, "relu": relu}
+def gated(name, gate, up):
+    return GATE[name](gate) * up

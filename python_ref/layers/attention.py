@@ -1,6 +1,9 @@
 """Causal attention with grouped heads (Vaswani et al. 2017, arXiv 1706.03762, eq. 1; groups: Ainslie et al.
 2023, arXiv 2305.13245): query head h reads key and value head h / (H/KV).
 
+A score may be capped, c·tanh(s/c) (Gemma 2, arXiv 2408.00118), and lowered by slope·(i - j) (ALiBi, Press et al. 2021,
+arXiv 2108.12409); with a window each query i sees the keys i - window < j <= i (Mistral 7B, arXiv 2310.06825, §2).
+
 q (B,T,H,D)   k, v (B,T,KV,D)   out (B,T,H·D)
 """
 
@@ -8,42 +11,73 @@ import math
 
 import torch
 
-from layers import linear, position
+from layers import linear, norm, position, residual
 
 
 def declare(name, c):
     out = c.heads * c.head_dim
     width = {"q": out, "k": c.kv_heads * c.head_dim, "v": c.kv_heads * c.head_dim}
     rows = [(f"{name}.{part}.weight", (w, c.channels)) for part, w in width.items()]
-    if c.bias:
+    if c.qkv_bias:
         rows += [(f"{name}.{part}.bias", (w,)) for part, w in width.items()]
+    rows += declare_qk_norm(name, c)
+    rows += residual.norm_rows(name, c, "norm_inner", out)
     rows += [(f"{name}.o.weight", (c.channels, out))]
     return rows + [(f"{name}.o.bias", (c.channels,))] if c.bias else rows
 
 
-def forward(q, k, v):
+def declare_qk_norm(name, c):
+    """Qwen3 (arXiv 2505.09388): a norm of each head, its gain shared by the heads. OLMo 2 (arXiv 2501.00656): over all."""
+    if c.qk_norm == "none":
+        return []
+    rows = []
+    for part, heads in ("q_norm", c.heads), ("k_norm", c.kv_heads):
+        rows += norm.declare(f"{name}.{part}", c.head_dim * (1 if c.qk_norm == "head" else heads), c)
+    return rows
+
+
+def options(c, layer):
+    """What forward is told of the scores of this layer."""
+    return {
+        "scale": c.attention_scale,
+        "cap": c.attention_cap,
+        "window": c.window if layer % c.window_every == 0 else 0,
+        "slopes": position.alibi_slopes(c.heads) if c.position == "alibi" else None,
+    }
+
+
+def forward(q, k, v, scale=None, cap=0, window=0, slopes=None):
     B, T, H, D = q.shape
     group = H // k.shape[2]
     q = q.transpose(1, 2)  # (B, H, T, D)
     k = k.repeat_interleave(group, dim=2).transpose(1, 2)
     v = v.repeat_interleave(group, dim=2).transpose(1, 2)
-    scores = q @ k.transpose(2, 3) / math.sqrt(D)
-    future = torch.ones(T, T, dtype=torch.bool).triu(1)
-    p = scores.masked_fill(future, -math.inf).softmax(-1)
+    scores = q @ k.transpose(2, 3)
+    scores = scores / math.sqrt(D) if scale is None else scores * scale
+    if cap:
+        scores = cap * torch.tanh(scores / cap)
+    distance = torch.arange(T)[:, None] - torch.arange(T)  # i - j
+    if slopes is not None:
+        scores = scores - torch.tensor(slopes, dtype=q.dtype)[:, None, None] * distance
+    hidden = (distance < 0) | (distance >= (window or T))
+    p = scores.masked_fill(hidden, -math.inf).softmax(-1)
     return (p @ v).transpose(1, 2).reshape(B, T, H * D)
 
 
-def forward_qkv(qkv, heads, kv_heads, head_dim):
+def forward_qkv(qkv, heads, kv_heads, head_dim, **options):
     """The same with a row holding the heads of q, then of k, then of v: (B,T,(H+2KV)·D)."""
     parts = qkv.split([heads * head_dim, kv_heads * head_dim, kv_heads * head_dim], dim=-1)
-    return forward(*(part.unflatten(-1, (-1, head_dim)) for part in parts))
+    return forward(*(part.unflatten(-1, (-1, head_dim)) for part in parts), **options)
 
 
 def apply(p, c, name, x):
-    q, k, v = (
-        linear.apply(p, x, f"{name}.{part}.weight", f"{name}.{part}.bias").unflatten(-1, (-1, c.head_dim))
-        for part in "qkv"
-    )
+    q, k, v = (linear.apply(p, x, f"{name}.{part}.weight", f"{name}.{part}.bias") for part in "qkv")
+    if c.qk_norm == "full":
+        q, k = norm.apply(p, c, f"{name}.q_norm", q), norm.apply(p, c, f"{name}.k_norm", k)
+    q, k, v = (part.unflatten(-1, (-1, c.head_dim)) for part in (q, k, v))
+    if c.qk_norm == "head":
+        q, k = norm.apply(p, c, f"{name}.q_norm", q), norm.apply(p, c, f"{name}.k_norm", k)
     if c.position == "rope":
-        q, k = position.rope(q, c.rope_theta), position.rope(k, c.rope_theta)
-    return linear.apply(p, forward(q, k, v), f"{name}.o.weight", f"{name}.o.bias")
+        q, k = (position.rope(u, c.rope_theta, fraction=c.rope_fraction) for u in (q, k))
+    mixed = residual.inner(p, c, name, forward(q, k, v, **options(c, int(name.split(".")[1]))))
+    return linear.apply(p, mixed, f"{name}.o.weight", f"{name}.o.bias")

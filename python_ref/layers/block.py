@@ -1,4 +1,6 @@
-"""A transformer block: an attention branch and a feed-forward branch."""
+"""A transformer block: an attention branch and a feed-forward branch, one after the other, or side by side: with two
+norms (GPT-NeoX, Black et al. 2022, arXiv 2204.06745, §2.1) or with one (PaLM, Chowdhery et al. 2022, arXiv 2204.02311, §2).
+"""
 
 from layers import activation, attention, linear, residual
 
@@ -8,25 +10,40 @@ def declare_ffn(name, c):
     rows = [(f"{name}.{part}.weight", (c.hidden, c.channels)) for part in inputs]
     if c.bias:
         rows += [(f"{name}.{part}.bias", (c.hidden,)) for part in inputs]
+    rows += residual.norm_rows(name, c, "norm_inner", c.hidden)
     rows += [(f"{name}.down.weight", (c.channels, c.hidden))]
     return rows + [(f"{name}.down.bias", (c.channels,))] if c.bias else rows
 
 
 def declare(name, c):
     rows = residual.declare(f"{name}.attention", c, attention.declare(f"{name}.attention", c))
-    return rows + residual.declare(f"{name}.ffn", c, declare_ffn(f"{name}.ffn", c))
+    rows += residual.declare(f"{name}.ffn", c, declare_ffn(f"{name}.ffn", c), c.block != "parallel-shared")
+    shared_gain = residual.PLACEMENTS[c.placement].gain == "block"
+    return rows + [(f"{name}.scale.gain", (1,))] if shared_gain else rows
 
 
 def ffn(p, c, name, x):
     up = linear.apply(p, x, f"{name}.up.weight", f"{name}.up.bias")
     if c.gated:
         gate = linear.apply(p, x, f"{name}.gate.weight", f"{name}.gate.bias")
-        hidden = activation.swiglu(gate, up)
+        hidden = activation.gated(c.activation, gate, up)
     else:
         hidden = activation.FORWARD[c.activation](up)
+    hidden = residual.inner(p, c, name, hidden)
     return linear.apply(p, hidden, f"{name}.down.weight", f"{name}.down.bias")
 
 
 def apply(p, c, name, x):
-    x = residual.apply(p, c, f"{name}.attention", x, lambda u: attention.apply(p, c, f"{name}.attention", u))
-    return residual.apply(p, c, f"{name}.ffn", x, lambda u: ffn(p, c, f"{name}.ffn", u))
+    def attend(u):
+        return attention.apply(p, c, f"{name}.attention", u)
+
+    def feed_forward(u):
+        return ffn(p, c, f"{name}.ffn", u)
+
+    if c.block == "parallel":  # x + A + F, from x + A and x + F
+        with_attention = residual.apply(p, c, f"{name}.attention", x, attend)
+        return with_attention + residual.apply(p, c, f"{name}.ffn", x, feed_forward) - c.skip_scale * x
+    if c.block == "parallel-shared":  # one branch that does both; so each placement with one norm and no gain
+        return residual.apply(p, c, f"{name}.attention", x, lambda u: attend(u) + feed_forward(u))
+    x = residual.apply(p, c, f"{name}.attention", x, attend)
+    return residual.apply(p, c, f"{name}.ffn", x, feed_forward)

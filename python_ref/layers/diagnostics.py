@@ -20,18 +20,24 @@ def distribution(x):
     }
 
 
-def attention_numbers(q, k):
+def attention_numbers(q, k, scale, cap, window, slopes):
     """q (B,T,H,D)   k (B,T,KV,D)   -> entropy, max_logit"""
     T, group = q.shape[1], q.shape[2] // k.shape[2]
     entropies, top = [], -math.inf
     for h in range(q.shape[2]):
-        scores = torch.einsum("btd,bsd->bts", q[:, :, h], k[:, :, h // group]) / math.sqrt(q.shape[3])
+        scores = torch.einsum("btd,bsd->bts", q[:, :, h], k[:, :, h // group])
+        scores = scores / math.sqrt(q.shape[3]) if scale is None else scores * scale
         for t in range(T):
-            row = scores[:, t, : t + 1]
+            row = scores[:, t, max(0, t + 1 - window) if window else 0 : t + 1]
+            keys = row.shape[1]
+            if cap:
+                row = cap * torch.tanh(row / cap)
+            if slopes:
+                row = row - slopes[h] * torch.arange(keys - 1, -1, -1)
             top = max(top, row.max().item())
-            if t > 0:
+            if keys > 1:
                 p = row.softmax(-1)
-                entropies.append(-(p * p.log()).sum(-1) / math.log(t + 1))
+                entropies.append(-(p * p.log()).sum(-1) / math.log(keys))
     return {"entropy": torch.cat(entropies).mean().item(), "max_logit": top}
 
 
@@ -73,7 +79,7 @@ def look_inside(p, c, tokens, targets):
                 return outputs[0]
 
             y = original(p, c, name, x, F)
-            added = norms_out.get(f"{name}.norm_out", outputs[0])
+            added = norms_out.get(f"{name}.norm_out", outputs[0]) * p.get(residual.gain_name(c, name), 1)
             rms = added.square().mean().sqrt() / (c.skip_scale * x).square().mean().sqrt()
             see(name, {"branch_ratio": rms.item()})
             return y
@@ -81,9 +87,9 @@ def look_inside(p, c, tokens, targets):
         return apply
 
     def attention_forward(original):
-        def forward(q, k, v):
-            see(f"block.{layer[0]}.attention", attention_numbers(q, k))
-            return original(q, k, v)
+        def forward(q, k, v, **options):
+            see(f"block.{layer[0]}.attention", attention_numbers(q, k, **options))
+            return original(q, k, v, **options)
 
         return forward
 
@@ -103,9 +109,13 @@ def look_inside(p, c, tokens, targets):
         model.loss(p, c, tokens, targets).backward()
     for i, y in enumerate(streams):
         see(f"block.{i}.stream", distribution(y) | {"grad_norm": y.grad.norm().item()})
-    for name, w in p.items():
+    for name, w in p.trained().items():
         see(name, {"grad_norm": w.grad.norm().item()})
+        if name.endswith((".alpha", ".shift")):
+            part, what = name.rsplit(".", 1)
+            see(part, {what: w.item()})
         if name.endswith(".gain"):
+            w = w + c.norm_unit_offset
             numbers = {"mean": w.mean(), "min": w.min(), "max": w.max(), "rms": w.square().mean().sqrt()}
             see(name[: -len(".gain")], {f"gain_{what}": value.item() for what, value in numbers.items()})
     return rows

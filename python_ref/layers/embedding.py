@@ -1,17 +1,19 @@
-"""Token embedding, plus a learned position embedding where there is one.
+"""Token embedding times a scale, plus a position embedding where there is one, learned or fixed.
 
 tokens (B,T) ints   weight (V,C)   position (Tctx,C) or None   out (B,T,C)
 """
 
 import torch
 
+from layers import position as positions
+
 
 def declare(name, rows, channels):
     return [(f"{name}.weight", (rows, channels))]
 
 
-def forward(tokens, weight, position=None):
-    out = weight[tokens.long()]
+def forward(tokens, weight, position=None, scale=1.0):
+    out = weight[tokens.long()] * scale
     return out if position is None else out + position[: tokens.shape[1]]
 
 
@@ -25,13 +27,15 @@ def uncancelled(tokens, dout, weight, position=None):
     return dtoken, dposition
 
 
-def apply(p, tokens):
+def apply(p, c, tokens):
     weight, position = p["embedding.token.weight"], p.get("embedding.position.weight")
-    out = forward(tokens, weight, position)
+    fixed = positions.sinusoids(tokens.shape[1], c.channels) if c.position == "sinusoidal" else None
+    out = forward(tokens, weight, position if fixed is None else fixed.to(weight.dtype), c.embedding_scale)
 
     def terms(dout):
         names = "embedding.token.weight", "embedding.position.weight"
         found = uncancelled(tokens, dout, weight.detach(), None if position is None else position.detach())
+        found = [found[0] * c.embedding_scale, found[1]]
         return [(n, t) for n, t in zip(names, found) if t is not None]
 
     p.watch(out, terms)

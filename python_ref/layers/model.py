@@ -1,5 +1,7 @@
 """The whole model: the table of its tensors and the loss of a batch."""
 
+import torch
+
 from layers import block, cross_entropy, embedding, linear, norm
 
 
@@ -9,25 +11,28 @@ def table(c):
     if c.position == "learned":
         rows += embedding.declare("embedding.position", c.context, c.channels)
     if c.embedding_norm:
-        rows += norm.declare("embedding.norm", c.channels, c.norm_bias)
+        rows += norm.declare("embedding.norm", c.channels, c)
     for layer in range(c.layers):
         rows += block.declare(f"block.{layer}", c)
     if c.final_norm:
-        rows += norm.declare("final_norm", c.channels, c.norm_bias)
+        rows += norm.declare("final_norm", c.channels, c)
     if not c.tied:
         rows += [("head.weight", (c.vocab_size, c.channels))]
+    if c.head_bias:
+        rows += [("head.bias", (c.vocab_size,))]
     return rows
 
 
 def logits(p, c, tokens):
-    x = embedding.apply(p, tokens)
+    x = embedding.apply(p, c, tokens)
     if c.embedding_norm:
         x = norm.apply(p, c, "embedding.norm", x)
     for layer in range(c.layers):
         x = block.apply(p, c, f"block.{layer}", x)
     if c.final_norm:
         x = norm.apply(p, c, "final_norm", x)
-    return linear.apply(p, x, "embedding.token.weight" if c.tied else "head.weight")
+    z = linear.apply(p, x, "embedding.token.weight" if c.tied else "head.weight", "head.bias")
+    return c.logit_cap * torch.tanh(z / c.logit_cap) if c.logit_cap else z  # Gemma 2, arXiv 2408.00118, §2
 
 
 def loss(p, c, tokens, targets):

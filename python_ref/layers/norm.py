@@ -1,43 +1,105 @@
-"""LayerNorm (Ba et al. 2016, arXiv 1607.06450) and RMSNorm (Zhang & Sennrich 2019, arXiv 1910.07467,
-eq. 4), both over the last dimension, with eps inside the root and the biased variance.
+"""Normalizations, each as its paper writes it. x (..., C); gain, bias (C).
+
+LayerNorm (Ba et al. 2016, arXiv 1607.06450) and RMSNorm (Zhang & Sennrich 2019, arXiv 1910.07467, eq. 4), both over
+the last dimension, with eps inside the root and the biased variance. With a unit offset their gain is 1 + w (Gemma).
+ScaleNorm (Nguyen & Salazar 2019, arXiv 1910.05895, eq. 5): g·x/‖x‖; C·eps is added to ‖x‖² (the paper has no eps).
+BatchNorm (Ioffe & Szegedy 2015, arXiv 1502.03167): over all but the last dimension; the running statistics as PyTorch.
+DyT (Zhu et al. 2025, arXiv 2503.10622) and Derf (Chen et al. 2025, arXiv 2512.10938): tanh(αx), erf(αx + s).
 """
 
+import math
 
-def declare(name, channels, bias):
-    rows = [(f"{name}.gain", (channels,))]
-    return rows + [(f"{name}.bias", (channels,))] if bias else rows
+import torch
+
+KINDS = ("layernorm", "rmsnorm", "scalenorm", "batchnorm", "dyt", "derf")
+MOMENTUM = 0.1
 
 
-def normalized(x, kind, eps):
-    """-> xhat, 1/deviation"""
-    centred = x - x.mean(-1, keepdim=True) if kind == "layernorm" else x
-    r = (centred.square().mean(-1, keepdim=True) + eps).rsqrt()
+def declare(name, channels, c):
+    """[(name, shape), ...] of a norm of the config's kind."""
+    if c.norm == "scalenorm":
+        return [(f"{name}.gain", (1,))]
+    rows = [(f"{name}.gain", (channels,))] + [(f"{name}.bias", (channels,))] * c.norm_bias
+    of_kind = {"batchnorm": [("running_mean", channels), ("running_var", channels)],
+               "dyt": [("alpha", 1)], "derf": [("alpha", 1), ("shift", 1)]}  # fmt: skip
+    return rows + [(f"{name}.{part}", (size,)) for part, size in of_kind.get(c.norm, [])]
+
+
+def normalized(x, kind, eps, running=None):
+    """-> xhat, 1/deviation. `running`: (mean, variance) to use instead of the batch's."""
+    if kind == "scalenorm":
+        r = 1 / torch.sqrt(x.square().sum(-1, keepdim=True) + x.shape[-1] * eps)
+        return x * r, r
+    over = tuple(range(x.dim() - 1)) if kind == "batchnorm" else (-1,)
+    if running is not None:
+        return (x - running[0]) / torch.sqrt(running[1] + eps), None
+    centred = x if kind == "rmsnorm" else x - x.mean(over, keepdim=True)
+    r = (centred.square().mean(over, keepdim=True) + eps).rsqrt()
     return centred * r, r
 
 
-def forward(x, gain, bias=None, kind="layernorm", eps=1e-5):
-    y = normalized(x, kind, eps)[0] * gain
+def squash(x, kind, alpha, shift=None):
+    """-> f(u), f'(u) for u = αx + s"""
+    if kind == "dyt":
+        t = torch.tanh(alpha * x)
+        return t, 1 - t.square()
+    u = alpha * x + shift
+    return torch.erf(u), 2 / math.sqrt(math.pi) * torch.exp(-u.square())
+
+
+def forward(x, gain, bias=None, kind="layernorm", eps=1e-5, *, unit_offset=False, alpha=None, shift=None, running=None):
+    if kind in ("dyt", "derf"):
+        y = squash(x, kind, alpha, shift)[0] * gain
+    else:
+        y = normalized(x, kind, eps, running)[0] * (gain + 1 if unit_offset else gain)
     return y if bias is None else y + bias
 
 
-def uncancelled(x, gain, dy, kind, eps):
-    """-> dx, dgain, dbias with every term made positive"""
-    xhat, r = normalized(x, kind, eps)
-    dxhat = (dy * gain).abs()
-    dx = dxhat + xhat.abs() * (dxhat * xhat.abs()).mean(-1, keepdim=True)
-    if kind == "layernorm":
-        dx = dx + dxhat.mean(-1, keepdim=True)
+def moved(running_mean, running_var, x):
+    """The running statistics after a training pass on x: the variance unbiased."""
+    rows = x.flatten(0, -2)
+    mean, variance = rows.mean(0), rows.var(0, correction=1)
+    return (1 - MOMENTUM) * running_mean + MOMENTUM * mean, (1 - MOMENTUM) * running_var + MOMENTUM * variance
+
+
+def uncancelled(x, gain, dy, kind, eps, *, unit_offset=False, alpha=None, shift=None):
+    """-> {tensor: its gradient with every term made positive}, of x, gain, bias and what else there is"""
     rows = tuple(range(x.dim() - 1))
-    return r * dx, (dy * xhat).abs().sum(rows), dy.abs().sum(rows)
+    if kind in ("dyt", "derf"):
+        f, slope = squash(x, kind, alpha, shift)
+        du = (dy * gain * slope).abs()
+        terms = {"x": alpha * du, "gain": (dy * f).abs().sum(rows), "bias": dy.abs().sum(rows)}
+        return terms | {"alpha": (du * x.abs()).sum().reshape(1), "shift": du.sum().reshape(1)}
+    xhat, r = normalized(x, kind, eps)
+    dxhat = (dy * (gain + 1 if unit_offset else gain)).abs()
+    if kind == "scalenorm":
+        dx = dxhat + xhat.abs() * (dxhat * xhat.abs()).sum(-1, keepdim=True)
+        return {"x": r * dx, "gain": (dy * xhat).abs().sum().reshape(1)}
+    over = rows if kind == "batchnorm" else (-1,)
+    dx = dxhat + xhat.abs() * (dxhat * xhat.abs()).mean(over, keepdim=True)
+    if kind != "rmsnorm":
+        dx = dx + dxhat.mean(over, keepdim=True)
+    return {"x": r * dx, "gain": (dy * xhat).abs().sum(rows), "bias": dy.abs().sum(rows)}
 
 
-def apply(p, config, name, x):
-    gain, bias = p[f"{name}.gain"], p.get(f"{name}.bias")
-    y = forward(x, gain, bias, config.norm, config.norm_eps)
+def apply(p, c, name, x):
+    """A norm of the model. BatchNorm moves its running statistics where p is training."""
+    parts = {part: p[f"{name}.{part}"] for part in ("gain", "bias", "alpha", "shift") if f"{name}.{part}" in p}
+    more = {"unit_offset": c.norm_unit_offset} | {k: parts[k] for k in ("alpha", "shift") if k in parts}
+    running = None
+    if c.norm == "batchnorm":
+        statistics = [p[f"{name}.running_mean"], p[f"{name}.running_var"]]
+        if p.training:
+            for old, new in zip(statistics, moved(*statistics, x.detach())):
+                old.copy_(new)
+        else:
+            running = statistics
+    y = forward(x, parts["gain"], parts.get("bias"), c.norm, c.norm_eps, running=running, **more)
 
     def terms(dy):
-        _, dgain, dbias = uncancelled(x.detach(), gain.detach(), dy, config.norm, config.norm_eps)
-        return [(f"{name}.gain", dgain)] + ([] if bias is None else [(f"{name}.bias", dbias)])
+        fixed = {k: v.detach() if torch.is_tensor(v) else v for k, v in more.items()}
+        found = uncancelled(x.detach(), parts["gain"].detach(), dy, c.norm, c.norm_eps, **fixed)
+        return [(f"{name}.{part}", found[part]) for part in parts]
 
     p.watch(y, terms)
     return y

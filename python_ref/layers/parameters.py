@@ -8,6 +8,15 @@ gradients that are nearly or exactly zero because large terms cancel.
 
 class Parameters(dict):
     terms = None
+    training = True
+
+    @staticmethod
+    def trains(name):
+        """Whether the optimizer changes it: not the running statistics of BatchNorm."""
+        return not name.endswith((".running_mean", ".running_var"))
+
+    def trained(self):
+        return {name: tensor for name, tensor in self.items() if self.trains(name)}
 
     def watch(self, y, uncancelled):
         """When dy arrives in backward: uncancelled(dy) -> [(name, Σ|terms|), ...]"""

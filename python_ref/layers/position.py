@@ -1,15 +1,33 @@
-"""Rotary position embedding (Su et al. 2021, arXiv 2104.09864, eq. 34), pairs (i, i + D/2).
+"""Rotary position embedding (Su et al. 2021, arXiv 2104.09864, eq. 34), pairs (i, i + R/2) of the first R of a head's D
+numbers; sinusoids (Vaswani et al. 2017, arXiv 1706.03762, §3.5); ALiBi's slopes (Press et al. 2021, arXiv 2108.12409).
 
-x (B,T,H,D)   the pair i of the row at position t turns by the angle t · theta^(-2i/D)
+x (B,T,H,D)   the pair i of the row at position t turns by the angle t · theta^(-2i/R)
 """
+
+import math
 
 import torch
 
 
-def rope(x, theta=10000.0, offset=0):
-    T, D = x.shape[1], x.shape[3]
-    frequency = theta ** (-2 * torch.arange(D // 2, dtype=torch.float64) / D)
-    angle = torch.outer(offset + torch.arange(T, dtype=torch.float64), frequency)  # (T, D/2)
+def rope(x, theta=10000.0, offset=0, fraction=1.0):
+    T, R = x.shape[1], round(x.shape[3] * fraction)
+    frequency = theta ** (-2 * torch.arange(R // 2, dtype=torch.float64) / R)
+    angle = torch.outer(offset + torch.arange(T, dtype=torch.float64), frequency)  # (T, R/2)
     cos, sin = (f(angle).to(x.dtype)[None, :, None, :] for f in (torch.cos, torch.sin))
-    a, b = x[..., : D // 2], x[..., D // 2 :]
-    return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
+    a, b, rest = x[..., : R // 2], x[..., R // 2 : R], x[..., R:]
+    return torch.cat([a * cos - b * sin, a * sin + b * cos, rest], dim=-1)
+
+
+def sinusoids(T, C):
+    """(T,C): column 2i is sin(t / 10000^(2i/C)), column 2i + 1 the cosine of the same, as the paper writes it."""
+    t = torch.arange(T, dtype=torch.float64)
+    columns = [(torch.sin, torch.cos)[c % 2](t / 10000 ** ((c - c % 2) / C)) for c in range(C)]
+    return torch.stack(columns, dim=-1)
+
+
+def alibi_slopes(heads):
+    """2^(-8/n), 2^(-16/n), ... for n heads, a power of two (§3). Otherwise, as the paper's code has it: those of the
+    power of two below, then every second one of twice as many heads."""
+    power = 2 ** math.floor(math.log2(heads))
+    slopes = [2 ** (-8 * (h + 1) / power) for h in range(power)]
+    return slopes if power == heads else slopes + alibi_slopes(2 * power)[::2][: heads - power]

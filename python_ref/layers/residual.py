@@ -1,11 +1,13 @@
 """Where the normalizations of a residual branch sit: each placement as its paper writes it.
 
 x the residual stream, F the branch (attention or feed-forward), a the factor on the skip path,
-n(part, z) the normalization of this branch named `part`, applied to z.
+n(part, z) the normalization of this branch named `part`, applied to z; l the number of the block, from 1;
+g(z) the learned gain of this branch, times z. A norm_inner is within F, before its last matrix.
 """
 
+import math
 from dataclasses import dataclass
-from typing import Callable, Tuple
+from typing import Callable, Optional, Tuple
 
 from layers import norm
 
@@ -16,52 +18,114 @@ class Placement:
     formula: Callable
     final_norm: bool
     skip: Callable = lambda layers: 1.0
+    gain: Optional[str] = None  # per "channel" of each branch, or one per "block"
+    matrices: Callable = lambda layers: 1.0  # what v, o and the feed-forward matrices are scaled by at the start
 
 
 PLACEMENTS = {
     # Vaswani et al. 2017, arXiv 1706.03762, §3.1: "LayerNorm(x + Sublayer(x))"
-    "post": Placement(("norm_sum",), lambda x, F, n, a: n("norm_sum", a * x + F(x)), False),
+    "post": Placement(("norm_sum",), lambda x, F, n, a, l, g: n("norm_sum", a * x + F(x)), False),
     # Radford et al. 2019 (GPT-2), §2.3: normalization moves to the input of each sub-block, and one more
     # comes after the last block. Xiong et al. 2020, arXiv 2002.04745, table 1.
-    "pre": Placement(("norm_in",), lambda x, F, n, a: a * x + F(n("norm_in", x)), True),
+    "pre": Placement(("norm_in",), lambda x, F, n, a, l, g: a * x + F(n("norm_in", x)), True),
     # Ding et al. 2021 (CogView), arXiv 2105.13290, Sandwich-LN: a second normalization ends each branch.
     # Kim et al. 2025 (Peri-LN), arXiv 2502.02732, is the same block.
     "sandwich": Placement(
-        ("norm_in", "norm_out"), lambda x, F, n, a: a * x + n("norm_out", F(n("norm_in", x))), True
+        ("norm_in", "norm_out"), lambda x, F, n, a, l, g: a * x + n("norm_out", F(n("norm_in", x))), True
     ),
     # Wang et al. 2022 (DeepNet), arXiv 2203.00555, fig. 2 and §3: LN(α x + G(x)); decoder-only with M layers:
     # α = (2M)^(1/4)
     "deepnorm": Placement(
         ("norm_sum",),
-        lambda x, F, n, a: n("norm_sum", a * x + F(x)),
+        lambda x, F, n, a, l, g: n("norm_sum", a * x + F(x)),
         False,
         lambda layers: (2 * layers) ** 0.25,
+        # β = (8M)^(-1/4), decoder-only
+        matrices=lambda layers: (8 * layers) ** -0.25,
     ),
     # OLMo 2 (2025), arXiv 2501.00656: h = x + Norm(Attention(x)), then h + Norm(MLP(h))
-    "reordered": Placement(("norm_out",), lambda x, F, n, a: a * x + n("norm_out", F(x)), True),
+    "reordered": Placement(("norm_out",), lambda x, F, n, a, l, g: a * x + n("norm_out", F(x)), True),
     # He et al. 2015, arXiv 1512.03385, eq. 1, with nothing added.
-    "none": Placement((), lambda x, F, n, a: a * x + F(x), False),
+    "none": Placement((), lambda x, F, n, a, l, g: a * x + F(x), False),
+    # Zeng et al. 2022 (GLM-130B), arXiv 2210.02414, §2.2: DeepNorm(x) = LayerNorm(α x + Network(x)), α = (2N)^(1/2), and
+    # ffn, v and out drawn with the factor (2N)^(-1/2)
+    "glm-deepnorm": Placement(
+        ("norm_sum",),
+        lambda x, F, n, a, l, g: n("norm_sum", a * x + F(x)),
+        False,
+        lambda layers: math.sqrt(2 * layers),
+        matrices=lambda layers: 1 / math.sqrt(2 * layers),
+    ),
+    # Chen & Wei 2026 (Keel), arXiv 2601.19895: LN(α x + F(LN(x))); α is left to the user
+    "pre-post": Placement(
+        ("norm_in", "norm_sum"), lambda x, F, n, a, l, g: n("norm_sum", a * x + F(n("norm_in", x))), False
+    ),
+    # Li et al. 2024, arXiv 2412.13795: the first ⌊aL⌋ layers are Post-LN, the others Pre-LN. See `at`.
+    "mix-ln": Placement((), None, True),
+    # Sun et al. 2025, arXiv 2502.05795: the output of each layer normalization times 1/√l
+    "lns": Placement(("norm_in",), lambda x, F, n, a, l, g: a * x + F(n("norm_in", x) / math.sqrt(l)), True),
+    # Wang et al. 2022 (Magneto), arXiv 2210.06423, §2.1: Pre-LN with a second norm before the output matrix; decoder-only:
+    # v, out and ffn times √(log 2M)
+    "sub-ln": Placement(
+        ("norm_in", "norm_inner"),
+        lambda x, F, n, a, l, g: a * x + F(n("norm_in", x)),
+        True,
+        matrices=lambda layers: math.sqrt(math.log(2 * layers)),
+    ),
+    # Touvron et al. 2021 (CaiT), arXiv 2103.17239, eq. 4: x + diag(λ) F(η(x))
+    "layerscale": Placement(
+        ("norm_in",), lambda x, F, n, a, l, g: a * x + g(F(n("norm_in", x))), True, gain="channel"
+    ),
+    # Bachlechner et al. 2020, arXiv 2003.04887, eq. 3: x + α F(x); the authors' layer has one α for both its branches
+    "rezero": Placement((), lambda x, F, n, a, l, g: a * x + g(F(x)), False, gain="block"),
 }
 ALIASES = {"post-ln": "post", "pre-ln": "pre", "peri": "sandwich", "olmo2": "reordered"}
 
 
-def deepnorm_beta(layers):
-    """DeepNet's gain on v, o and the feed-forward matrices: β = (8M)^(-1/4), decoder-only."""
-    return (8 * layers) ** -0.25
+def at(c, name):
+    """The placement of a branch "block.3.attention"."""
+    if c.placement != "mix-ln":
+        return PLACEMENTS[c.placement]
+    return PLACEMENTS["post" if int(name.split(".")[1]) < math.floor(c.mix_fraction * c.layers) else "pre"]
 
 
-def declare(name, c, branch_rows):
-    """Rows of the table in the order of the computation: norm_in, the branch, norm_out, norm_sum."""
+def norm_rows(name, c, part, width=None):
+    present = part in at(c, name).norms
+    return norm.declare(f"{name}.{part}", width or c.channels, c) if present else []
 
-    def rows(part):
-        present = part in PLACEMENTS[c.placement].norms
-        return norm.declare(f"{name}.{part}", c.channels, c.norm_bias) if present else []
 
-    return rows("norm_in") + branch_rows + rows("norm_out") + rows("norm_sum")
+def gain_name(c, name):
+    """Of a branch: its own, that of its block, or none."""
+    owner = {"channel": name, "block": name.rpartition(".")[0]}.get(at(c, name).gain)
+    return owner and f"{owner}.scale.gain"
+
+
+def declare(name, c, branch_rows, enters=True):
+    """Rows of the table in the order of the computation: norm_in, the branch, norm_out, norm_sum, the gain."""
+    before = norm_rows(name, c, "norm_in") if enters else []
+    behind = norm_rows(name, c, "norm_out") + norm_rows(name, c, "norm_sum")
+    gain = [(f"{name}.scale.gain", (c.channels,))] if at(c, name).gain == "channel" else []
+    return before + branch_rows + behind + gain
+
+
+def inner(p, c, name, z):
+    """norm_inner of a branch, where there is one."""
+    return norm.apply(p, c, f"{name}.norm_inner", z) if f"{name}.norm_inner.gain" in p else z
 
 
 def apply(p, c, name, x, branch):
     def n(part, z):
         return norm.apply(p, c, f"{name}.{part}", z)
 
-    return PLACEMENTS[c.placement].formula(x, branch, n, c.skip_scale)
+    def g(z):
+        weight = gain_name(c, name)
+        y = p[weight] * z
+
+        def terms(dy):
+            dgain = (dy * z.detach()).abs().sum((0, 1))
+            return [(weight, dgain if p[weight].numel() > 1 else dgain.sum(0, keepdim=True))]
+
+        p.watch(y, terms)
+        return y
+
+    return at(c, name).formula(x, branch, n, c.skip_scale, 1 + int(name.split(".")[1]), g)

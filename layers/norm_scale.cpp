@@ -1,0 +1,64 @@
+//   x (N,C)   gain g (1)   y (N,C)
+//   ScaleNorm  (Nguyen & Salazar 2019, arXiv 1910.05895, eq. 5): a row is brought to the length g, which starts at √C
+//     forward   y = g·u                    u = x·r      r = (Σx² + C·eps)^-½
+//     backward  dx = g·r·(dy − u·Σ dy·u)   dg += Σₙ Σ dy·u
+//   saves      r of each row
+//
+// The paper has no eps and its code none but ‖x‖ ≥ 1e-5. Here eps is in the root, added to the mean square, as RMSNorm
+// has it: r has a derivative everywhere, eps means the same size of x whatever C is, and ScaleNorm is RMSNorm with all
+// gains g/√C.
+
+#include <cmath>
+#include <vector>
+
+#include "norm.hpp"
+#include "parallel.hpp"
+#include "simd.hpp"
+
+using simd::load;
+using simd::store;
+using simd::sweep;
+using simd::Vec;
+
+namespace {
+
+double dot(const float* a, const float* b, int C) {
+  Vec sum = {};
+  sweep(C, [&](int i, int lanes) { sum += load(a + i, lanes) * load(b + i, lanes); });
+  return simd::sum(sum);
+}
+
+}  // namespace
+
+void scalenorm_forward(float* y, const NormSaved& saved, const float* x, const Norm& p, int N, int C, bool) {
+  parallel_for(N, 1, 3 * static_cast<size_t>(C), [&](int begin, int end) {
+    for (int n = begin; n < end; ++n) {
+      const float* in = x + static_cast<size_t>(n) * C;
+      float* out = y + static_cast<size_t>(n) * C;
+      saved.rstd[n] = static_cast<float>(1 / std::sqrt(dot(in, in, C) + C * static_cast<double>(p.eps)));
+      const float factor = *p.gain * saved.rstd[n];
+      sweep(C, [&](int i, int lanes) { store(out + i, load(in + i, lanes) * factor, lanes); });
+    }
+  });
+}
+
+void scalenorm_backward(float* dx, const Norm& g, const float* dy, const float* x, const NormSaved& saved,
+                        const Norm& p, int N, int C) {
+  thread_local std::vector<double> dots;  // (N) Σ dy·u of each row
+  dots.resize(N);
+  double* const along = dots.data();
+  parallel_for(N, 1, 6 * static_cast<size_t>(C), [&](int begin, int end) {
+    for (int n = begin; n < end; ++n) {
+      const size_t row = static_cast<size_t>(n) * C;
+      const float r = saved.rstd[n], factor = *p.gain * r;
+      along[n] = static_cast<double>(r) * dot(dy + row, x + row, C);
+      const float back = static_cast<float>(along[n]) * r;  // u·Σ dy·u = x·r·Σ dy·u
+      sweep(C, [&](int i, int lanes) {
+        store(dx + row + i, factor * (load(dy + row + i, lanes) - load(x + row + i, lanes) * back), lanes);
+      });
+    }
+  });
+  double sum = 0;
+  for (int n = 0; n < N; ++n) sum += along[n];
+  *g.gain += static_cast<float>(sum);
+}

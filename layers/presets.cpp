@@ -1,0 +1,222 @@
+// The presets: models that people know, each with the numbers that its authors published. A family's wiring stands
+// once; a size adds its numbers, and says where it is wired unlike its family. What is not said is as in
+// GPT-2: a Config begins as one.
+
+#include <cmath>
+
+#include "config.hpp"
+
+namespace {
+
+constexpr auto kRms = NormKind::rmsnorm;
+constexpr auto kRope = Position::rope;
+
+using Change = void (*)(Config&);
+
+constexpr Change kGpt2 = [](Config&) {};
+constexpr Change kTied = [](Config& c) { c.tied = true; };
+constexpr Change kScaled = [](Config& c) { c.embedding_scale = std::sqrt(static_cast<float>(c.channels)); };
+
+// Llama's wiring, which many share: Pre-RMSNorm, RoPE, SwiGLU, no biases, a head of its own.
+void llama(Config& c, float eps, float theta = 10000) {
+  c.norm = kRms, c.norm_eps = eps, c.position = kRope, c.rope_theta = theta;
+  c.activation = Activation::swiglu, c.bias = c.tied = false;
+}
+
+// LayerNorms with biases, matrices without.
+void falcon(Config& c, BlockForm block) {
+  c.block = block, c.position = kRope, c.activation = Activation::gelu, c.bias = false, c.norm_bias = true;
+}
+
+struct Size {
+  const char *name, *note;
+  int L, H, KV, D, C, F, T, V;  // 0: as many as resolve() works out
+  Change differs = nullptr;
+};
+
+struct Family {
+  const char* name;
+  Change wiring;
+  const char *source, *missing;
+  std::vector<Size> sizes;
+};
+
+constexpr const char* kLaptop = "to train on a laptop";
+constexpr const char* kNothing = "";
+
+std::vector<Family> families() {
+  return {
+      // name, wiring; sizes: name, note, L, H, KV, D, C, F, T, V
+
+      {"gpt1", [](Config& c) { c.placement = "post"; }, "Radford et al. 2018; openai-gpt in transformers", kNothing,
+       {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0},
+        {"117M", "the model of the paper", 12, 12, 0, 0, 768, 0, 512, 40478}}},
+
+      {"gpt2", kGpt2, "Radford et al. 2019; gpt2 in transformers", kNothing,
+       {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0},
+        {"124M", "GPT-2 small", 12, 12, 0, 0, 768, 0, 1024, 50257},
+        {"355M", "GPT-2 medium", 24, 16, 0, 0, 1024, 0, 1024, 50257},
+        {"774M", "GPT-2 large", 36, 20, 0, 0, 1280, 0, 1024, 50257},
+        {"1558M", "GPT-2 XL", 48, 25, 0, 0, 1600, 0, 1024, 50257}}},
+
+      {"gpt3", kGpt2, "Brown et al. 2020, arXiv 2005.14165, table 2.1",
+       "the banded attention of every other layer, whose width was not published: here all layers are dense",
+       {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0},
+        {"125M", "GPT-3 Small", 12, 12, 0, 0, 768, 0, 2048, 50257},
+        {"175B", "GPT-3", 96, 96, 0, 0, 12288, 0, 2048, 50257}}},
+
+      // The one OPT with its norms behind the branches.
+      {"opt-350m", [](Config& c) { c.placement = "post", c.activation = Activation::relu; },
+       "Zhang et al. 2022, arXiv 2205.01068; facebook/opt-350m/config.json",
+       "token embeddings 512 wide, projected to 1024 and back: here they are as wide as the stream",
+       {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0}, {"350M", "", 24, 16, 0, 0, 1024, 0, 2048, 50272}}},
+
+      {"llama", [](Config& c) { llama(c, 1e-6f); },
+       "Touvron et al. 2023, arXiv 2302.13971; LlamaConfig's defaults", kNothing,
+       {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0}, {"7B", "", 32, 32, 0, 0, 4096, 11008, 2048, 32000}}},
+
+      {"llama2", [](Config& c) { llama(c, 1e-5f); },
+       "Touvron et al. 2023, arXiv 2307.09288; meta-llama/Llama-2-7b-hf/config.json", kNothing,
+       {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0, kTied},
+        {"15M", "llama2.c stories15M", 6, 6, 0, 0, 288, 0, 256, 32000, kTied},
+        {"42M", "llama2.c stories42M", 8, 8, 0, 0, 512, 0, 1024, 32000, kTied},
+        {"110M", "llama2.c stories110M", 12, 12, 0, 0, 768, 0, 1024, 32000, kTied},
+        {"7B", "", 32, 32, 0, 0, 4096, 11008, 4096, 32000},
+        {"70B", "", 80, 64, 8, 0, 8192, 28672, 4096, 32000}}},
+
+      {"llama3", [](Config& c) { llama(c, 1e-5f, 500000); },
+       "Dubey et al. 2024, arXiv 2407.21783; Meta-Llama-3-8B by litgpt's config.py", kNothing,
+       {{"nano", kLaptop, 4, 4, 2, 0, 128, 448, 256, 0},
+        {"8B", "", 32, 32, 8, 0, 4096, 14336, 8192, 128256},
+        {"70B", "", 80, 64, 8, 0, 8192, 28672, 8192, 128256}}},
+
+      {"mistral", [](Config& c) { llama(c, 1e-5f), c.window = 4096; },
+       "Jiang et al. 2023, arXiv 2310.06825; Mistral-7B-v0.1", kNothing,
+       {{"nano", kLaptop, 4, 4, 2, 0, 128, 448, 256, 0, [](Config& c) { c.window = 64; }},
+        {"7B", "v0.1", 32, 32, 8, 0, 4096, 14336, 32768, 32000}}},
+
+      {"qwen", [](Config& c) { llama(c, 1e-6f), c.qkv_bias = true; },
+       "Bai et al. 2023, arXiv 2309.16609; Qwen/Qwen-7B/config.json, whose intermediate_size counts gate and up",
+       "what acts beyond 2048 tokens only: queries scaled by log n, dynamic NTK angles",
+       {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0}, {"7B", "", 32, 32, 0, 0, 4096, 11008, 2048, 151936}}},
+
+      {"qwen2", [](Config& c) { llama(c, 1e-6f, 1000000), c.qkv_bias = true; },
+       "Yang et al. 2024, arXiv 2407.10671; Qwen/Qwen2-7B/config.json", kNothing,
+       {{"nano", kLaptop, 4, 4, 2, 0, 128, 672, 256, 0},
+        {"0.5B", "tied", 24, 14, 2, 0, 896, 4864, 131072, 151936, kTied},
+        {"7B", "", 28, 28, 4, 0, 3584, 18944, 131072, 152064}}},
+
+      {"qwen3", [](Config& c) { llama(c, 1e-6f, 1000000), c.qk_norm = QkNormKind::head; },
+       "Yang et al. 2025, arXiv 2505.09388; Qwen/Qwen3-8B by litgpt's config.py", kNothing,
+       {{"nano", kLaptop, 4, 4, 2, 0, 128, 384, 256, 0},
+        {"0.6B", "tied", 28, 16, 8, 128, 1024, 3072, 40960, 151936, kTied},
+        {"8B", "", 36, 32, 8, 128, 4096, 12288, 40960, 151936}}},
+
+      {"baichuan-7b", [](Config& c) { llama(c, 1e-6f); },
+       "baichuan-inc/Baichuan-7B/config.json; Llama's wiring", kNothing,
+       {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0}, {"7B", "", 32, 32, 0, 0, 4096, 11008, 4096, 64000}}},
+
+      {"baichuan-13b", [](Config& c) { llama(c, 1e-6f), c.position = Position::alibi; },
+       "baichuan-inc/Baichuan-13B-Base; its configuration in vllm", kNothing,
+       {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0}, {"13B", "", 40, 40, 0, 0, 5120, 13696, 4096, 64000}}},
+
+      // The norm before its first block is the one behind the embedding; that after its last block is the block's own.
+      {"chatglm-6b", [](Config& c) { c.placement = "glm-deepnorm", c.embedding_norm = true, c.position = kRope; },
+       "THUDM/chatglm-6b, config.json and modeling_chatglm.py; Zeng et al. 2022, arXiv 2210.02414",
+       "2-D positions, of which each turns half of a head, and sight of the whole prompt: here one RoPE, and causal",
+       {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0}, {"6B", "", 28, 32, 0, 0, 4096, 16384, 2048, 130528}}},
+
+      {"chatglm2-6b", [](Config& c) { llama(c, 1e-5f), c.rope_fraction = .5f, c.qkv_bias = true; },
+       "THUDM/chatglm2-6b/config.json", kNothing,
+       {{"nano", kLaptop, 4, 4, 2, 0, 128, 416, 256, 0}, {"6B", "", 28, 32, 2, 128, 4096, 13696, 32768, 65024}}},
+
+      {"bloom", [](Config& c) { c.embedding_norm = true, c.position = Position::alibi; },
+       "Le Scao et al. 2022, arXiv 2211.05100; model card of bigscience/bloom", kNothing,
+       {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0},
+        {"560M", "", 24, 16, 0, 0, 1024, 0, 2048, 250880},
+        {"176B", "", 70, 112, 0, 0, 14336, 0, 2048, 250880}}},
+
+      {"falcon-7b", [](Config& c) { falcon(c, BlockForm::parallel_shared); },
+       "Almazrouei et al. 2023, arXiv 2311.16867; FalconConfig's defaults", kNothing,
+       {{"nano", kLaptop, 4, 4, 1, 0, 128, 0, 256, 0}, {"7B", "", 32, 71, 1, 0, 4544, 0, 2048, 65024}}},
+
+      {"falcon-40b", [](Config& c) { falcon(c, BlockForm::parallel); },
+       "Almazrouei et al. 2023, arXiv 2311.16867; tiiuae/falcon-40b by litgpt's config.py", kNothing,
+       {{"nano", kLaptop, 4, 4, 2, 0, 128, 0, 256, 0}, {"40B", "", 60, 128, 8, 0, 8192, 0, 2048, 65024}}},
+
+      {"gpt-neox",
+       [](Config& c) { c.block = BlockForm::parallel, c.position = kRope, c.rope_fraction = .25f, c.tied = false; },
+       "Black et al. 2022, arXiv 2204.06745; GPTNeoXConfig's defaults, and gelu_fast as in its config.json", kNothing,
+       {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0}, {"20B", "", 44, 64, 0, 0, 6144, 0, 2048, 50432}}},
+
+      {"phi-2",
+       [](Config& c) {
+         c.block = BlockForm::parallel_shared, c.position = kRope, c.rope_fraction = .4f;
+         c.head_bias = true, c.tied = false;
+       },
+       "microsoft/phi-2, by litgpt's config.py and PhiConfig", kNothing,
+       {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0, [](Config& c) { c.rope_fraction = .375f; }},  // 12 of 32
+        {"2.7B", "", 32, 32, 0, 0, 2560, 0, 2048, 51200}}},
+
+      {"gemma2",
+       [](Config& c) {
+         llama(c, 1e-6f), c.placement = "sandwich", c.norm_unit_offset = true, c.activation = Activation::geglu_tanh;
+         c.window = 4096, c.window_every = 2, c.attention_cap = 50, c.logit_cap = 30, c.tied = true;
+       },
+       "Gemma Team 2024, arXiv 2408.00118; Gemma2Config's defaults, litgpt's config.py", kNothing,
+       {{"nano", kLaptop, 4, 4, 2, 0, 128, 512, 256, 0, [](Config& c) { kScaled(c), c.window = 128; }},
+        {"2B", "", 26, 8, 4, 256, 2304, 9216, 8192, 256000, kScaled},
+        {"9B", "", 42, 16, 8, 256, 3584, 14336, 8192, 256000, kScaled},
+        {"27B", "", 46, 32, 16, 128, 4608, 36864, 8192, 256000,
+         [](Config& c) { kScaled(c), c.attention_scale = 1 / 12.; }}}},  // (C/H)^-½, not D^-½
+
+      {"olmo2",
+       [](Config& c) { llama(c, 1e-6f, 500000), c.placement = "reordered", c.qk_norm = QkNormKind::full; },
+       "OLMo Team 2024, arXiv 2501.00656; OLMo-2-1124-7B by litgpt's config.py", kNothing,
+       {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0},
+        {"7B", "", 32, 32, 0, 0, 4096, 11008, 4096, 100352},
+        {"13B", "", 40, 40, 0, 0, 5120, 13824, 4096, 100352}}},
+  };
+}
+
+Config config_of(const Family& family, const Size& size) {
+  Config c;
+  family.wiring(c);
+  c.n_layer = size.L, c.n_head = size.H, c.kv_heads = size.KV, c.head_dim = size.D;
+  c.channels = size.C, c.hidden = size.F, c.context = size.T, c.vocab_size = size.V;
+  if (size.differs) size.differs(c);
+  return c;
+}
+
+}  // namespace
+
+const std::vector<Preset>& presets() {
+  static const std::vector<Preset> rows = [] {
+    std::vector<Preset> all;
+    for (const Family& f : families())
+      for (const Size& size : f.sizes)
+        all.push_back({f.name, size.name, size.note, config_of(f, size), f.source, f.missing});
+    return all;
+  }();
+  return rows;
+}
+
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const Preset& row : presets())
+    if (names.empty() || names.back() != row.name) names.emplace_back(row.name);
+  return names;
+}
+
+const Preset& preset_row(std::string_view preset, std::string_view size) {
+  std::vector<std::string> sizes;
+  for (const Preset& row : presets()) {
+    if (preset != row.name) continue;
+    if (size == row.size) return row;
+    sizes.emplace_back(row.size);
+  }
+  if (sizes.empty()) throw std::invalid_argument(unknown_name("preset", preset, preset_names()));
+  throw std::invalid_argument(unknown_name("size of preset " + std::string(preset), size, sizes));
+}
+
+Config preset_config(std::string_view preset, std::string_view size) { return preset_row(preset, size).config; }

@@ -1,0 +1,76 @@
+#include "qk_norm.hpp"
+
+#include <cstring>
+
+#include "parallel.hpp"
+
+QkRows qk_rows(const Config& config, int heads) {
+  if (config.qk_norm == QkNormKind::head) return {heads, config.head_dim};
+  return {1, heads * config.head_dim};
+}
+
+QkNorm declare_qk_norm(Layout& layout, const Config& config, const std::string& name) {
+  if (config.qk_norm == QkNormKind::none) return {};
+  QkNorm p;
+  p.q = declare_norm(layout, config, name + ".q_norm", qk_rows(config, config.n_head).width);
+  p.k = declare_norm(layout, config, name + ".k_norm", qk_rows(config, config.kv_heads).width);
+  return p;
+}
+
+QkNormSaved declare_qk_norm_saved(Layout& layout, const Config& config, const std::string& name, int N) {
+  if (config.qk_norm == QkNormKind::none) return {};
+  const int H = config.n_head, KV = config.kv_heads, D = config.head_dim;
+  QkNormSaved saved;
+  saved.q = layout.take(name + ".q", {N, H * D});
+  saved.k = layout.take(name + ".k", {N, KV * D});
+  saved.q_norm = declare_norm_saved(layout, config, name + ".q_norm", N * qk_rows(config, H).count, qk_rows(config, H).width);
+  saved.k_norm = declare_norm_saved(layout, config, name + ".k_norm", N * qk_rows(config, KV).count, qk_rows(config, KV).width);
+  return saved;
+}
+
+namespace {
+
+// N rows of `width` floats each, from lines `from_stride` apart to lines `to_stride` apart.
+void copy_rows(float* to, size_t to_stride, const float* from, size_t from_stride, int N, int width) {
+  parallel_for(N, 1, width, [&](int begin, int end) {
+    for (size_t n = begin; n < static_cast<size_t>(end); ++n)
+      std::memcpy(to + n * to_stride, from + n * from_stride, width * sizeof(float));
+  });
+}
+
+// The norms read rows that lie one behind the other: q and k are copied out, and back in.
+void part_forward(float* part, float* kept, const NormSaved& saved, float* scratch, const Norm& p, const Config& config,
+                  int heads, int N) {
+  const int width = heads * config.head_dim;
+  const auto [count, row] = qk_rows(config, heads);
+  copy_rows(kept, width, part, config.qkv_width(), N, width);
+  norm_forward(scratch, saved, kept, p, N * count, row, false);  // row by row: training is no matter
+  copy_rows(part, config.qkv_width(), scratch, width, N, width);
+}
+
+void part_backward(float* dpart, const Norm& g, float* scratch, const float* kept, const NormSaved& saved,
+                   const Norm& p, const Config& config, int heads, int N) {
+  const int width = heads * config.head_dim;
+  const auto [count, row] = qk_rows(config, heads);
+  copy_rows(scratch, width, dpart, config.qkv_width(), N, width);
+  norm_backward(scratch, g, scratch, kept, saved, p, N * count, row);
+  copy_rows(dpart, config.qkv_width(), scratch, width, N, width);
+}
+
+}  // namespace
+
+void qk_norm_forward(float* qkv, const QkNormSaved& saved, float* scratch, const QkNorm& p, const Config& config,
+                     int N) {
+  if (!p.q.present()) return;
+  const int H = config.n_head, KV = config.kv_heads;
+  part_forward(qkv, saved.q, saved.q_norm, scratch, p.q, config, H, N);
+  part_forward(qkv + H * config.head_dim, saved.k, saved.k_norm, scratch, p.k, config, KV, N);
+}
+
+void qk_norm_backward(float* dqkv, const QkNorm& g, float* scratch, const QkNormSaved& saved, const QkNorm& p,
+                      const Config& config, int N) {
+  if (!p.q.present()) return;
+  const int H = config.n_head, KV = config.kv_heads;
+  part_backward(dqkv, g.q, scratch, saved.q, saved.q_norm, p.q, config, H, N);
+  part_backward(dqkv + H * config.head_dim, g.k, scratch, saved.k, saved.k_norm, p.k, config, KV, N);
+}

@@ -1,0 +1,34 @@
+#pragma once
+// Norms of queries and keys, before RoPE: in place, on the joined rows q|k|v of (N, (H + 2·KV)·D).
+//
+//   head   each head by itself, rows of D: one gain (D) for the heads of q and one for those of k      (Qwen3, arXiv
+//          2505.09388; Dehghani et al. 2023, arXiv 2302.05442, §3)
+//   full   q and k as they lie in a row, gains (H·D) and (KV·D)                        (OLMo 2, arXiv 2501.00656, §3)
+//   forward, backward   of the norm; v passes
+//   saves  q and k as they were, and what the norms save
+
+#include "norm.hpp"
+
+// Parameters, or their gradients; absent where config.qk_norm is none.
+struct QkNorm {
+  Norm q, k;
+};
+QkNorm declare_qk_norm(Layout& layout, const Config& config, const std::string& name);
+
+struct QkNormSaved {
+  float *q = nullptr, *k = nullptr;  // (N,H·D), (N,KV·D)
+  NormSaved q_norm, k_norm;
+};
+QkNormSaved declare_qk_norm_saved(Layout& layout, const Config& config, const std::string& name, int N);
+
+// The rows that q (heads H) or k (heads KV) is normalized by: how many for each token, and how long.
+struct QkRows {
+  int count, width;
+};
+QkRows qk_rows(const Config& config, int heads);
+
+// scratch (N,H·D)
+void qk_norm_forward(float* qkv, const QkNormSaved& saved, float* scratch, const QkNorm& p, const Config& config,
+                     int N);
+void qk_norm_backward(float* dqkv, const QkNorm& g, float* scratch, const QkNormSaved& saved, const QkNorm& p,
+                      const Config& config, int N);

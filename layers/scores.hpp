@@ -1,0 +1,67 @@
+#pragma once
+// What becomes of a row of products q[i]·k[j] before softmax, by the formulas of attention.hpp, and which of its keys
+// a query sees: for attention and for who looks at it. The cap serves the classifier's logits as well.
+
+#include <algorithm>
+#include <cmath>
+
+#include "attention.hpp"
+#include "simd.hpp"
+
+// Of the keys k0, k0 + 1, ... of a tile those from `begin` up to `end` are seen.
+struct Seen {
+  int begin, end;
+  int count() const { return end - begin; }
+};
+inline Seen keys_seen(int at, int k0, int keys, int window) {  // by the query at position `at`
+  const int begin = window > 0 ? std::clamp(at - k0 - window + 1, 0, keys) : 0;
+  return {begin, std::clamp(at - k0 + 1, begin, keys)};
+}
+
+// The first tile of keys that any query from position `at` on sees.
+inline int first_tile(int at, int window, int tile) {
+  return window > 0 ? std::max(0, at - window + 1) / tile * tile : 0;
+}
+
+// x ← c·tanh(scale·x/c). Where slopes are asked for: 1 − tanh², what the gradient is multiplied by.
+inline void soft_cap(float* x, float* slopes, float scale, float cap, int n) {
+  simd::sweep(n, [=](int i, int lanes) {
+    const simd::Vec t = simd::tanh(simd::load(x + i, lanes) * (scale / cap));
+    simd::store(x + i, t * cap, lanes);
+    if (slopes) simd::store(slopes + i, 1.f - t * t, lanes);
+  });
+}
+
+// Products, already capped where there is a cap, to scores: scale·product − slope·(i − j).
+struct Scores {
+  float scale, slope;
+  bool biased;
+  float distance;  // i − j of the row's first key
+
+  Scores(const AttentionShape& shape, int h, int first_distance)
+      : scale(shape.cap > 0 ? 1 : shape.scale), slope(shape.slopes ? shape.slopes[h] : 0), biased(shape.slopes),
+        distance(static_cast<float>(first_distance)) {}
+
+  simd::Vec bias(int j) const { return slope * (simd::counting() + (static_cast<float>(j) - distance)); }
+
+  // f(j, lanes, score − shift) for the n keys of a row, a vector of them at a time; beyond the last they are −∞.
+  template <class F>
+  void each(const float* row, float shift, int n, F f) const {
+    if (biased)
+      simd::sweep(n, [&](int j, int lanes) {
+        f(j, lanes, simd::load(row + j, lanes, -INFINITY) * scale - (shift - bias(j)));
+      });
+    else
+      simd::sweep(n, [&](int j, int lanes) { f(j, lanes, simd::load(row + j, lanes, -INFINITY) * scale - shift); });
+  }
+
+  float largest(const float* row, int n) const {
+    simd::Vec top = simd::all(biased ? -INFINITY : row[0]);
+    if (biased) {
+      each(row, 0, n, [&](int, int, simd::Vec s) { top = simd::max(s, top); });
+      return simd::max(top);
+    }
+    simd::sweep(n, [&](int j, int lanes) { top = simd::max(simd::load(row + j, lanes, row[0]), top); });
+    return scale * simd::max(top);
+  }
+};

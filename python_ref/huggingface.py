@@ -1,0 +1,299 @@
+"""Writes test/reference/huggingface: what the models of `transformers` compute in float64, with our names and layouts.
+
+    python python_ref/huggingface.py [--out test/reference/huggingface]
+
+<preset>.json holds the options that make the same model of ours beside `--preset NAME`, its tensors and the loss;
+<preset>.params.npy float32, .tokens.npy int32 (B,T+1), .logits.npy (B,T,V) and .grads.npy float64. A tensor's scale is
+the norm of its gradient's uncancelled terms. Needs requirements-huggingface.txt and no network. The same bytes each
+time.
+"""
+
+import argparse
+import json
+import zlib
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+import transformers
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers.pytorch_utils import Conv1D
+
+from config import Config
+from huggingface_models import MODELS, TWINS, pair
+from layers import linear, model
+from layers.diagnostics import replaced
+from layers.parameters import Parameters
+
+torch.set_num_threads(1)  # sums in one order
+transformers.logging.set_verbosity_error()
+B, T = 2, 9
+
+# ---- float64 throughout -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def double():
+    """Norms, angles and softmaxes there ask for float32 by name: for a while that is the name of float64."""
+    single = torch.get_default_dtype()
+    with ExitStack() as stack:
+        for name in "float", "float32":
+            stack.enter_context(replaced(torch, name, lambda _: torch.double))
+        stack.enter_context(replaced(torch.Tensor, "float", lambda _: torch.Tensor.double))
+        torch.set_default_dtype(torch.double)
+        stack.callback(torch.set_default_dtype, single)
+        yield
+
+
+class OnlyFloat64(TorchDispatchMode):
+    """Every operation, of forward and backward, is looked at: none may have a float32 result."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        for x in out if isinstance(out, (tuple, list)) else (out,):
+            if isinstance(x, torch.Tensor) and x.is_floating_point():
+                assert x.dtype == torch.double, (function, x.dtype)
+        return out
+
+
+# ---- their parameters as ours -------------------------------------------------------------------------------
+
+
+def modules(case):
+    """-> our module, theirs, permutation"""
+    for ours, rule in case.rules.items():
+        theirs, transform = pair(rule)
+        for layer in range(case.options["layers"]) if "#" in ours else [0]:
+            yield ours.replace("#", str(layer)), theirs.replace("#", str(layer)), transform
+
+
+def positions(case, network):
+    """{our tensor: where each of its elements stands in their parameters, laid one after the other}"""
+    where, found, at = {}, {}, 0
+    for name, w in network.named_parameters():
+        where[name] = np.arange(at, at + w.numel()).reshape(w.shape)
+        at += w.numel()
+    for ours, theirs, transform in modules(case):
+        for suffix in "weight", "bias":
+            w = where.get(f"{theirs}.{suffix}")
+            if w is None:
+                continue
+            if isinstance(network.get_submodule(theirs), Conv1D):
+                w = w.T
+            is_norm = suffix == "weight" and w.ndim == 1
+            found[f"{ours}.{'gain' if is_norm else suffix}"] = transform(w, case.options)
+    used = np.concatenate([w.ravel() for w in found.values()])
+    unread = where.get("model.decoder.embed_positions.weight", np.zeros((0, 0), int))[:2]  # OPT
+    assert np.array_equal(np.sort([*used, *unread.ravel()]), np.arange(at)), "a parameter is used twice, or never"
+    return found
+
+
+def start(random, name, shape, unit_offset=False):
+    """Randomised so that every term of every gradient counts."""
+    part, kind = name.split(".")[-2:]
+    z = random.standard_normal(shape)
+    if kind == "gain":
+        return (0 if unit_offset else 1) + 0.3 * z
+    if kind == "bias":
+        return 0.1 * z
+    if name.startswith("embedding"):
+        return 0.5 * z
+    return (1.5 if part in "qk" else 1) * np.sqrt(2 / sum(shape)) * z  # attention far from uniform
+
+
+# ---- gradients, and their terms before any cancels ----------------------------------------------------------
+
+
+def linear_terms(module, x, y, dy):
+    w, b, turned = module.weight, getattr(module, "bias", None), isinstance(module, Conv1D)
+    _, dw, db = linear.uncancelled(x, w.detach().T if turned else w.detach(), dy)
+    return [(w, dw.T if turned else dw), (b, db)]
+
+
+def norm_terms(module, x, y, dy):
+    w, b = module.weight, getattr(module, "bias", None)
+    gain = w.detach() + (1 if "Gemma" in type(module).__name__ else 0)
+    xhat = (y - (0 if b is None else b.detach())) / gain
+    return [(w, (dy * xhat).abs().flatten(0, -2).sum(0)), (b, dy.abs().flatten(0, -2).sum(0))]
+
+
+@contextmanager
+def watched(network):
+    """-> {parameter's id: sum of the absolute values of its gradient's terms}, filled by the backward pass"""
+    terms = {id(w): torch.zeros_like(w) for w in network.parameters()}
+
+    def watch(y, uncancelled):
+        def hook(dy):
+            for w, value in uncancelled(dy.detach()):
+                if w is not None:
+                    terms[id(w)] += value
+
+        y.register_hook(hook)
+
+    def module_watched(uncancelled):
+        def hook(module, args, y):
+            x, out = args[0].detach(), y.detach().clone()  # Falcon adds to y in place
+            watch(y, lambda dy: uncancelled(module, x, out, dy))
+
+        return hook
+
+    def embedding_watched(original):
+        def apply(indices, w, *rest):
+            y = original(indices, w, *rest)
+            rows = indices.expand(y.shape[:-1]).flatten()
+            watch(y, lambda dy: [(w, torch.zeros_like(w).index_add_(0, rows, dy.abs().flatten(0, -2)))])
+            return y
+
+        return apply
+
+    kinds = {"Norm": norm_terms, "Linear": linear_terms, "Conv1D": linear_terms}
+    hooks = [
+        module.register_forward_hook(module_watched(uncancelled))
+        for module in network.modules()
+        for kind, uncancelled in kinds.items()
+        if kind in type(module).__name__
+    ]
+    with replaced(F, "embedding", embedding_watched):
+        yield terms
+    for hook in hooks:
+        hook.remove()
+
+
+def logits_and_loss(network, tokens):
+    tokens = torch.from_numpy(tokens).long()
+    logits = network(input_ids=tokens[:, :-1], use_cache=False).logits
+    return logits, F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+
+
+def along(network, w, direction, tokens):
+    """The derivative of the loss by differences: two central ones, of which the error of order h² is removed."""
+    losses, h, origin = {}, 1e-5, w.detach().clone()
+    with torch.no_grad():
+        for step in (-2, -1, 1, 2):
+            w.copy_(origin + step * h * direction)
+            losses[step] = logits_and_loss(network, tokens)[1].item()
+        w.copy_(origin)
+    return (8 * (losses[1] - losses[-1]) - (losses[2] - losses[-2])) / (12 * h)
+
+
+# ---- a case -------------------------------------------------------------------------------------------------
+
+
+def write(path, value):
+    with open(path, "wb") as file:
+        np.lib.format.write_array(file, np.ascontiguousarray(value), version=(1, 0))
+
+
+def flat(tensors):
+    return np.concatenate([t.detach().numpy().ravel() for t in tensors])
+
+
+def filled(case, where, values):
+    network = case.build()
+    whole = torch.zeros(sum(w.numel() for w in network.parameters()))
+    for n, i in where.items():
+        whole[i] = torch.from_numpy(values[n]).to(whole.dtype)
+    torch.nn.utils.vector_to_parameters(whole, network.parameters())
+    return network
+
+
+def gradients(network, tokens):
+    logits, loss = logits_and_loss(network, tokens)
+    loss.backward()
+    return logits, loss, flat([w.grad for w in network.parameters()])
+
+
+def compute(case, name):
+    random = np.random.default_rng(zlib.crc32(f"huggingface/{name}".encode()))
+    where = positions(case, case.build())
+    values = {n: start(random, n, i.shape, case.unit_offset).astype(np.float32) for n, i in where.items()}
+    tokens = random.integers(0, case.options["vocab-size"], (B, T + 1)).astype(np.int32)
+    network = filled(case, where, values)
+    assert all(w.dtype == torch.double for w in (*network.parameters(), *network.buffers()) if w.is_floating_point())
+    with OnlyFloat64(), watched(network) as terms:
+        logits, loss, grads = gradients(network, tokens)
+    scales = flat([terms[id(w)] for w in network.parameters()])
+    assert (np.abs(grads) <= scales * (1 + 1e-12) + 1e-300).all(), name
+    worst = 0.0
+    for n, w in network.named_parameters():
+        size = w.grad.norm().item()
+        if size > 1e-9:
+            error = abs(along(network, w, w.grad / size, tokens) / size - 1)
+            assert error < 1e-7, (name, n, error)
+            worst = max(worst, error)
+    return where, values, tokens, logits, loss, grads, scales, worst
+
+
+def save(out, name, about, options, zero, where, values, tokens, logits, loss, grads, scales):
+    rows = []
+    for n, i in where.items():
+        size, scale = np.linalg.norm(grads[i]), np.linalg.norm(scales[i])
+        assert (size < 1e-13 * scale) if n in zero else size > 1e-3 * scale, (name, n, size / scale)
+        rows.append({"name": n, "shape": list(i.shape), "scale": float(scale)})
+    write(out / f"{name}.params.npy", np.concatenate([v.ravel() for v in values.values()]))
+    write(out / f"{name}.grads.npy", np.concatenate([grads[i].ravel() for i in where.values()]))
+    write(out / f"{name}.tokens.npy", tokens)
+    write(out / f"{name}.logits.npy", logits.detach().numpy())
+    about = {"model": about, "options": options, "tensors": "ROWS", "zero": zero, "loss": loss.item()}
+    table = "[\n  " + ",\n  ".join(json.dumps(row) for row in rows) + "\n ]"
+    (out / f"{name}.json").write_text(json.dumps(about, indent=1).replace('"ROWS"', table) + "\n")
+
+
+def write_case(out, name, case):
+    with double():
+        *found, worst = compute(case, name)
+    where, values, tokens, _, loss, grads, _ = found
+    zero = [n for n in where if n.endswith(".k.bias")] if case.zero_key_bias else []
+    about = f"{case.model.__name__} of transformers {transformers.__version__}"
+    save(out, name, about, case.options, zero, *found)
+    in_float32 = gradients(filled(case, where, values), tokens)[2]
+    counted = [i for n, i in where.items() if n not in zero]
+    errors = [np.linalg.norm(in_float32[i] - grads[i]) / np.linalg.norm(grads[i]) for i in counted]
+    assert max(errors) < 5e-6, f"{name} is so badly conditioned that it says little of an implementation in float32"
+    print(f"{name:13}{case.model.__name__:22}{loss.item():8.4f}{worst:14.0e}{max(errors):13.0e}", flush=True)
+
+
+# ---- presets that transformers does not have: our own twin --------------------------------------------------
+
+
+def write_twin(out, name, sizes, wiring):
+    random = np.random.default_rng(zlib.crc32(f"huggingface/{name}".encode()))
+    c = Config.from_options(sizes | wiring)
+    values = {n: start(random, n, shape).astype(np.float32) for n, shape in model.table(c)}
+    tokens = random.integers(0, c.vocab_size, (B, T + 1)).astype(np.int32)
+    p = Parameters({n: torch.from_numpy(v).double().requires_grad_() for n, v in values.items()})
+    p.terms = {}
+    batch = torch.from_numpy(tokens)
+    loss = model.loss(p, c, batch[:, :-1], batch[:, 1:])
+    loss.backward()
+    logits, at, where = model.logits(p, c, batch[:, :-1]), 0, {}
+    for n, v in values.items():
+        where[n] = np.arange(at, at + v.size).reshape(v.shape)
+        at += v.size
+    grads, scales = flat([w.grad for w in p.values()]), flat([p.terms[n] for n in p])
+    save(out, name, "python_ref's twin", sizes, [], where, values, tokens, logits, loss, grads, scales)
+    print(f"{name:13}{'our own twin':22}{loss.item():8.4f}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Writes references from the models of transformers.")
+    default = Path(__file__).parent.parent / "test" / "reference" / "huggingface"
+    parser.add_argument("--out", type=Path, default=default)
+    out = parser.parse_args().out
+    out.mkdir(parents=True, exist_ok=True)
+    for old in out.glob("*"):
+        if old.suffix in (".npy", ".json"):
+            old.unlink()
+    print(f"{'':35}{'loss':>8}{'differences':>14}{'in float32':>13}   relative errors of the worst gradient")
+    for name, case in MODELS.items():
+        write_case(out, name, case)
+    for name, options in TWINS.items():
+        write_twin(out, name, *options)
+    sizes = [file.stat().st_size for file in out.iterdir()]
+    print(f"{out}: {len(sizes)} files, {sum(sizes) / 1e6:.2f} MB; every self-check passed")
+
+
+if __name__ == "__main__":
+    main()

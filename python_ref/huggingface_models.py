@@ -1,0 +1,264 @@
+"""The models of `transformers` that a preset claims to be: a tiny one of each, and how its parameters are ours.
+
+A rule says which of its modules one of our modules is, and by which permutation: `#` stands for the layer, a transform
+gets rows that belong to outputs and returns those that are ours, in our order.
+"""
+
+from dataclasses import dataclass, field
+
+import transformers as hf
+
+# ---- permutations: w (outputs, ...), o the sizes ------------------------------------------------------------
+
+
+def same(w, o):
+    return w
+
+
+def piece(i, n):
+    """The i-th of n equal parts: gpt2's q|k|v, GLM's gate|up."""
+    return lambda w, o: w.reshape(n, -1, *w.shape[1:])[i]
+
+
+def of_heads(i):
+    """BLOOM, GPT-NeoX: q, k and v of a head stand together, (H, 3, D)."""
+    return lambda w, o: w.reshape(o["heads"], 3, -1, *w.shape[1:])[:, i].reshape(-1, *w.shape[1:])
+
+
+def of_groups(which):
+    """Falcon: the query heads of a group, their key head, their value head, (KV, H/KV + 2, D)."""
+    rows = {"q": slice(None, -2), "k": slice(-2, -1), "v": slice(-1, None)}[which]
+    size = {"q": "heads"}.get(which, "kv-heads")
+
+    def transform(w, o):
+        groups = w.reshape(o["kv-heads"], o["heads"] // o["kv-heads"] + 2, -1, *w.shape[1:])
+        return groups[:, rows].reshape(o[size] * groups.shape[2], *w.shape[1:])
+
+    return transform
+
+
+def halves(w, o):
+    """GLM turns the pairs (2i, 2i + 1) of the first half of a head, we (i, i + R/2)."""
+    D = o["head-dim"]
+    R = D // 2
+    order = [*range(0, R, 2), *range(1, R, 2), *range(R, D)]
+    return w.reshape(-1, D, *w.shape[1:])[:, order].reshape(w.shape)
+
+
+def after(n):
+    """OPT's table of positions begins with two rows that are never read."""
+    return lambda w, o: w[n:]
+
+
+# ---- rules: our module -> theirs, or (theirs, permutation) --------------------------------------------------
+
+
+def pair(rule):
+    return rule if isinstance(rule, tuple) else (rule, same)
+
+
+def block(layer, rules):
+    """The rules of a block, whose modules there stand below `layer`."""
+    pairs = {ours: pair(rule) for ours, rule in rules.items()}
+    return {f"block.#.{ours}": (f"{layer}.{theirs}", transform) for ours, (theirs, transform) in pairs.items()}
+
+
+def fused(name, transform, parts=(0, 1, 2)):
+    return {f"attention.{p}": (name, transform(i)) for p, i in zip("qkv", parts)}
+
+
+GPT1_BLOCK = fused("attn.c_attn", lambda i: piece(i, 3)) | {
+    "attention.o": "attn.c_proj", "attention.norm_sum": "ln_1",
+    "ffn.up": "mlp.c_fc", "ffn.down": "mlp.c_proj", "ffn.norm_sum": "ln_2",
+}  # fmt: skip
+GPT1 = {"embedding.token": "transformer.tokens_embed", "embedding.position": "transformer.positions_embed"}
+GPT1 |= block("transformer.h.#", GPT1_BLOCK)
+
+GPT2_BLOCK = {k.replace("norm_sum", "norm_in"): v for k, v in GPT1_BLOCK.items()}
+GPT2 = {"embedding.token": "transformer.wte", "embedding.position": "transformer.wpe"}
+GPT2 |= block("transformer.h.#", GPT2_BLOCK) | {"final_norm": "transformer.ln_f"}
+
+QKV = {f"attention.{p}": f"self_attn.{p}_proj" for p in "qkv"}
+OPT = {
+    "embedding.token": "model.decoder.embed_tokens",
+    "embedding.position": ("model.decoder.embed_positions", after(2)),
+} | block("model.decoder.layers.#", QKV | {
+    "attention.o": "self_attn.out_proj", "attention.norm_sum": "self_attn_layer_norm",
+    "ffn.up": "fc1", "ffn.down": "fc2", "ffn.norm_sum": "final_layer_norm",
+})  # fmt: skip
+
+MLP = {f"ffn.{p}": f"mlp.{p}_proj" for p in ("gate", "up", "down")}
+LLAMA_BLOCK = QKV | MLP | {
+    "attention.norm_in": "input_layernorm", "attention.o": "self_attn.o_proj",
+    "ffn.norm_in": "post_attention_layernorm",
+}  # fmt: skip
+HEADS = {f"attention.{p}_norm": f"self_attn.{p}_norm" for p in "qk"}
+
+
+def llama(rules, final="model.norm", head=True):
+    outside = {"final_norm": final} | ({"head": "lm_head"} if head else {})
+    return {"embedding.token": "model.embed_tokens"} | block("model.layers.#", rules) | outside
+
+
+LLAMA = llama(LLAMA_BLOCK)
+QWEN3 = llama(LLAMA_BLOCK | HEADS)
+GLM = llama(LLAMA_BLOCK | {
+    "attention.q": ("self_attn.q_proj", halves), "attention.k": ("self_attn.k_proj", halves),
+    "ffn.gate": ("mlp.gate_up_proj", piece(0, 2)), "ffn.up": ("mlp.gate_up_proj", piece(1, 2)),
+})  # fmt: skip
+PHI = llama(QKV | {
+    "attention.norm_in": "input_layernorm", "attention.o": "self_attn.dense",
+    "ffn.up": "mlp.fc1", "ffn.down": "mlp.fc2",
+}, final="model.final_layernorm")  # fmt: skip
+GEMMA2 = llama(LLAMA_BLOCK | {
+    "attention.norm_out": "post_attention_layernorm", "ffn.norm_in": "pre_feedforward_layernorm",
+    "ffn.norm_out": "post_feedforward_layernorm",
+}, head=False)  # fmt: skip
+OLMO2 = llama(QKV | MLP | HEADS | {
+    "attention.o": "self_attn.o_proj", "attention.norm_out": "post_attention_layernorm",
+    "ffn.norm_out": "post_feedforward_layernorm",
+})  # fmt: skip
+
+BIG_MLP = {"ffn.up": "mlp.dense_h_to_4h", "ffn.down": "mlp.dense_4h_to_h"}
+BLOOM = {
+    "embedding.token": "transformer.word_embeddings", "embedding.norm": "transformer.word_embeddings_layernorm",
+} | block("transformer.h.#", BIG_MLP | fused("self_attention.query_key_value", of_heads) | {
+    "attention.norm_in": "input_layernorm", "attention.o": "self_attention.dense",
+    "ffn.norm_in": "post_attention_layernorm",
+}) | {"final_norm": "transformer.ln_f"}  # fmt: skip
+
+
+def falcon(norms):
+    rules = BIG_MLP | fused("self_attention.query_key_value", of_groups, "qkv") | norms
+    return {"embedding.token": "transformer.word_embeddings", "final_norm": "transformer.ln_f"} | block(
+        "transformer.h.#", rules | {"attention.o": "self_attention.dense"}
+    )
+
+
+GPT_NEOX = {"embedding.token": "gpt_neox.embed_in"} | block("gpt_neox.layers.#",
+    BIG_MLP | fused("attention.query_key_value", of_heads) | {
+    "attention.norm_in": "input_layernorm", "attention.o": "attention.dense",
+    "ffn.norm_in": "post_attention_layernorm",
+}) | {"final_norm": "gpt_neox.final_layer_norm", "head": "lm_head"}  # fmt: skip
+
+# ---- the models ---------------------------------------------------------------------------------------------
+
+# Options of ours as arguments of a configuration there.
+USUAL = {
+    "layers": "num_hidden_layers", "heads": "num_attention_heads", "channels": "hidden_size",
+    "hidden": "intermediate_size", "context": "max_position_embeddings", "vocab-size": "vocab_size",
+    "kv-heads": "num_key_value_heads", "head-dim": "head_dim", "window": "sliding_window",
+}  # fmt: skip
+GPT = USUAL | {
+    "layers": "n_layer", "heads": "n_head", "channels": "n_embd", "hidden": "n_inner", "context": "n_positions",
+}  # fmt: skip
+FALCON = USUAL | {"hidden": "ffn_hidden_size", "kv-heads": "num_kv_heads"}
+
+TINY = {
+    "layers": 2, "heads": 4, "kv-heads": 4, "head-dim": 4, "channels": 16, "hidden": 12, "context": 12,
+    "vocab-size": 13,
+}  # fmt: skip
+SMALL = TINY | {"head-dim": 2, "channels": 8, "hidden": 32}  # where the hidden layer is 4 C wide in any case
+GQA = TINY | {"kv-heads": 2}
+
+
+@dataclass
+class Model:
+    """`options` are what our preset is given beside its name: sizes; the wiring is the preset's own affair."""
+
+    kind: type  # of configuration
+    model: type
+    rules: dict
+    options: dict = field(default_factory=lambda: TINY)
+    names: dict = field(default_factory=lambda: USUAL)
+    more: dict = field(default_factory=dict)  # arguments of the configuration that are no sizes of ours
+
+    @property
+    def unit_offset(self):
+        return self.kind is hf.Gemma2Config  # its gains are 1 + w
+
+    @property
+    def zero_key_bias(self):
+        """Without RoPE a key bias adds the same number to every score of a query, which softmax does not see."""
+        return not hasattr(self.kind(), "rope_parameters")
+
+    def build(self):
+        known = self.kind().to_dict()
+        sizes = {self.names[k]: v for k, v in self.options.items() if k in self.names}
+        arguments = {k: v for k, v in sizes.items() if k in known} | self.more
+        no_tokens = dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id"))  # padding would lose its gradient
+        config = self.kind(attn_implementation="eager", **no_tokens, **arguments)
+        return self.model(config).eval()
+
+
+def rope(theta, **more):
+    return {"rope_parameters": {"rope_type": "default", "rope_theta": theta} | more}
+
+
+def llama_like(theta, eps, options=TINY, kind=hf.LlamaConfig, model=hf.LlamaForCausalLM, rules=LLAMA, **more):
+    return Model(kind, model, rules, options, more={"rms_norm_eps": eps} | rope(theta) | more)
+
+
+MODELS = {
+    "gpt1": Model(hf.OpenAIGPTConfig, hf.OpenAIGPTLMHeadModel, GPT1, SMALL, GPT),
+    "gpt2": Model(hf.GPT2Config, hf.GPT2LMHeadModel, GPT2, TINY, GPT),
+    "gpt3": Model(hf.GPT2Config, hf.GPT2LMHeadModel, GPT2, TINY | {"hidden": 14}, GPT),  # but for its banded layers
+    "opt-350m": Model(
+        hf.OPTConfig, hf.OPTForCausalLM, OPT, names=USUAL | {"hidden": "ffn_dim"},
+        more={"do_layer_norm_before": False, "word_embed_proj_dim": TINY["channels"]},
+    ),
+    "llama": llama_like(1e4, 1e-6),
+    "llama2": llama_like(1e4, 1e-5, TINY | {"hidden": 14, "tied": False}),
+    "llama3": llama_like(5e5, 1e-5, GQA),
+    "mistral": llama_like(1e4, 1e-5, GQA | {"window": 4}, hf.MistralConfig, hf.MistralForCausalLM),
+    "qwen": llama_like(1e4, 1e-6, TINY, hf.Qwen2Config, hf.Qwen2ForCausalLM),
+    "qwen2": llama_like(1e6, 1e-6, GQA, hf.Qwen2Config, hf.Qwen2ForCausalLM),
+    "qwen3": llama_like(1e6, 1e-6, GQA | {"head-dim": 6}, hf.Qwen3Config, hf.Qwen3ForCausalLM, QWEN3),
+    "baichuan-7b": llama_like(1e4, 1e-6, TINY | {"hidden": 18}),
+    "chatglm2-6b": llama_like(
+        1e4, 1e-5, GQA | {"head-dim": 8}, hf.GlmConfig, hf.GlmForCausalLM, GLM, partial_rotary_factor=0.5
+    ),
+    "bloom": Model(  # six heads: no power of two, so that the slopes are no plain series
+        hf.BloomConfig, hf.BloomForCausalLM, BLOOM,
+        SMALL | {"heads": 6, "kv-heads": 6, "channels": 12, "hidden": 48}, GPT | {"channels": "hidden_size"},
+    ),
+    "falcon-7b": Model(
+        hf.FalconConfig, hf.FalconForCausalLM, falcon({"attention.norm_in": "input_layernorm"}),
+        TINY | {"kv-heads": 1}, FALCON,
+    ),
+    "falcon-40b": Model(
+        hf.FalconConfig, hf.FalconForCausalLM, falcon({"attention.norm_in": "ln_attn", "ffn.norm_in": "ln_mlp"}),
+        GQA, FALCON, {"new_decoder_architecture": True},
+    ),
+    "gpt-neox": Model(
+        hf.GPTNeoXConfig, hf.GPTNeoXForCausalLM, GPT_NEOX,
+        TINY | {"heads": 2, "kv-heads": 2, "head-dim": 8},
+        more={"hidden_act": "gelu_fast"} | rope(1e4, partial_rotary_factor=0.25),
+    ),
+    "phi-2": Model(
+        hf.PhiConfig, hf.PhiForCausalLM, PHI,
+        TINY | {"heads": 2, "kv-heads": 2, "head-dim": 10, "channels": 20, "rope-fraction": 0.4},
+        more=rope(1e4, partial_rotary_factor=0.4),
+    ),
+    # caps so low that they act; two layers with the window and two without
+    "gemma2": llama_like(
+        1e4, 1e-6,
+        GQA | {
+            "layers": 4, "head-dim": 6, "window": 4, "embedding-scale": 4, "attention-cap": 2, "logit-cap": 3,
+            "attention-scale": 0.25,
+        },
+        hf.Gemma2Config, hf.Gemma2ForCausalLM, GEMMA2,
+        query_pre_attn_scalar=16, attn_logit_softcapping=2.0, final_logit_softcapping=3.0,
+    ),
+    "olmo2": llama_like(5e5, 1e-6, TINY, hf.Olmo2Config, hf.Olmo2ForCausalLM, OLMO2),
+}  # fmt: skip
+
+# Presets that transformers does not have: sizes, and the wiring that our twin is told.
+TWINS = {
+    "baichuan-13b": (
+        TINY | {"heads": 6, "kv-heads": 6},
+        {"norm": "rmsnorm", "norm-eps": 1e-6, "position": "alibi", "activation": "swiglu"}
+        | {"bias": False, "tied": False},
+    ),
+    "chatglm-6b": (TINY, {"placement": "glm-deepnorm", "embedding-norm": True, "position": "rope"}),
+}

@@ -1,0 +1,240 @@
+// Placements that are another one in disguise: the same function of other weights.
+
+#include <functional>
+
+#include "layers/activation.hpp"
+#include "layers/embedding.hpp"
+#include "forms.hpp"
+#include "model_case.hpp"
+
+namespace {
+
+constexpr int B = 2, T = 9, V = 29;
+
+Config make_config(const std::string& placement, NormKind norm, std::function<void(Config&)> change = {}) {
+  Config c;
+  c.placement = placement, c.norm = norm, c.norm_bias = norm == NormKind::layernorm;
+  c.n_layer = 4, c.n_head = 2, c.channels = 20, c.context = T, c.vocab_size = V;
+  c.residual_gain = false;
+  if (change) change(c);
+  return resolve(c);
+}
+
+// Random gains, biases and matrices, the same in every model that has a tensor of that name and shape.
+Model randomised(const Config& config) {
+  Model model(config);
+  for (const TensorSpec& spec : model.table) {
+    uint64_t seed = 1;
+    for (const char c : spec.name) seed = 31 * seed + static_cast<unsigned char>(c);
+    const bool matrix = spec.shape.size() > 1, gain = spec.name.ends_with(".gain");
+    const float deviation = matrix ? std::sqrt(2.f / (spec.shape[0] + spec.shape[1])) : gain ? .3f : .1f;
+    const std::vector<float> w = random_floats(spec.size(), seed, gain, deviation);
+    std::copy(w.begin(), w.end(), &model.weights[spec.offset]);
+  }
+  return model;
+}
+
+std::span<float> tensor(Model& model, const Buffer& buffer, const std::string& name) {
+  for (const TensorSpec& spec : model.table)
+    if (spec.name == name) return {&buffer[spec.offset], spec.size()};
+  FAIL("no tensor " << name);
+  return {};
+}
+
+void scale(std::span<float> x, float factor) {
+  for (float& v : x) v *= factor;
+}
+
+double loss_and_gradients(Model& model) {
+  const std::vector<int> tokens = random_ints(B * T, 1, V), targets = random_ints(B * T, 2, V);
+  const Activations a = allocate_activations(model.config, B, T, true);
+  return model_loss_and_gradients(model, a, {tokens.data(), targets.data(), B, T}, 1.f / (B * T), {}) / (B * T);
+}
+
+bool is_output_matrix(const std::string& name) {
+  return name.find(".attention.o.") != name.npos || name.find(".ffn.down.") != name.npos;
+}
+
+// 1-based, of "block.3.ffn.down.weight": 4.
+int block_of(const std::string& name) { return 1 + std::stoi(name.substr(6)); }
+
+// The same loss, and the same gradients but for factor(name): those of `b` times it are those of `a`.
+void check_same_function(const std::string& what, Model& a, Model& b, double tolerance,
+                         const std::function<double(const std::string&)>& factor) {
+  check_error("equivalence " + what + "/loss", std::abs(loss_and_gradients(b) / loss_and_gradients(a) - 1), tolerance);
+  for (const TensorSpec& spec : a.table) {
+    if (spec.name.ends_with("attention.k.bias")) continue;  // zero but for rounding: no RoPE
+    const std::span<const float> got = tensor(b, b.gradients, spec.name);
+    check_close("equivalence " + what + "/" + spec.name, tensor(a, a.gradients, spec.name),
+                times(factor(spec.name), widen(got)), tolerance);
+  }
+}
+
+// The same bits of the loss and of the gradient of every tensor that both have.
+void check_same_bits(Model& a, Model& b) {
+  CHECK(loss_and_gradients(a) == loss_and_gradients(b));
+  int compared = 0;
+  for (const TensorSpec& one : a.table)
+    for (const TensorSpec& other : b.table)
+      if (one.name == other.name && one.shape == other.shape) {
+        INFO(one.name);
+        CHECK(same_bits({&a.gradients[one.offset], one.size()}, {&b.gradients[other.offset], other.size()}));
+        compared++;
+      }
+  CHECK(compared == int(std::min(a.table.size(), b.table.size())));
+}
+
+constexpr NormKind kBoth[] = {NormKind::layernorm, NormKind::rmsnorm};
+constexpr double kRounding = 5e-6;  // 3.3e-6
+
+}  // namespace
+
+TEST_CASE("DeepNorm is Post-LN with the branch divided by α and eps by α²", "[equivalence]") {
+  for (const NormKind norm : kBoth)
+    for (const char* placement : {"deepnorm", "glm-deepnorm"}) {
+      Model deep = randomised(make_config(placement, norm));
+      const double alpha = *deep.config.skip_scale;
+      CHECK(alpha > 1.5);
+      Model post = randomised(
+          make_config("post", norm, [&](Config& c) { c.norm_eps = static_cast<float>(1e-5 / (alpha * alpha)); }));
+      for (const TensorSpec& spec : post.table)
+        if (is_output_matrix(spec.name)) scale(tensor(post, post.weights, spec.name), static_cast<float>(1 / alpha));
+      check_same_function(std::string(placement) + " is post", deep, post, kRounding,
+                          [&](const std::string& name) { return is_output_matrix(name) ? 1 / alpha : 1; });
+    }
+}
+
+TEST_CASE("layer normalization scaling is Pre-LN with gains and biases scaled by 1/√l", "[equivalence]") {
+  for (const NormKind norm : kBoth) {
+    Model lns = randomised(make_config("lns", norm)), pre = randomised(make_config("pre", norm));
+    const auto factor = [](const std::string& name) {
+      return name.find(".norm_in.") == name.npos ? 1 : 1 / std::sqrt(block_of(name));
+    };
+    for (const TensorSpec& spec : pre.table)
+      scale(tensor(pre, pre.weights, spec.name), static_cast<float>(factor(spec.name)));
+    check_same_function("lns is pre", lns, pre, kRounding, factor);
+  }
+}
+
+// BLOOM and Megatron-LM with apply_residual_connection_post_layernorm: a branch reads h = norm(x), and what it computes
+// is added to h, not to x; one more norm comes at the end.
+TEST_CASE("the residual taken behind the norm is Post-LN with an embedding norm", "[equivalence]") {
+  const int N = B * T;
+  for (const NormKind norm : kBoth) {
+    Model post = randomised(make_config("post", norm, [](Config& c) { c.embedding_norm = true; }));
+    const Config& config = post.config;
+    const int C = config.channels, F = config.hidden, H = config.n_head, width = H * config.head_dim;
+    const std::vector<int> tokens = random_ints(N, 1, V);
+    std::vector<float> x(N * C), h(N * C), f(N * C), qkv(N * 3 * C), lse(N * H), mixed(N * C), up(N * F),
+        active(N * F), mean(N), rstd(N);
+    const NormSaved saved{mean.data(), rstd.data()};
+    const auto add_to_h = [&] {
+      for (int i = 0; i < N * C; ++i) x[i] = h[i] + f[i];
+    };
+    embedding_forward(x.data(), tokens.data(), post.p.token, N, C);
+    learned_position_forward(x.data(), post.p.position, 0, B, T, C);
+    const Norm* next = &post.p.embedding_norm;  // BLOOM's input_layernorm of the first block
+    for (const Block& p : post.p.blocks) {
+      norm_forward(h.data(), saved, x.data(), *next, N, C, false);
+      linear_forward(qkv.data(), h.data(), p.qkv, N, C, 3 * C);
+      attention_forward(mixed.data(), lse.data(), qkv.data(), {B, T, H, H, config.head_dim}, {}, 0);
+      linear_forward(f.data(), mixed.data(), p.o, N, width, C);
+      add_to_h();
+      norm_forward(h.data(), saved, x.data(), p.attention.norm_sum, N, C, false);  // post_attention_layernorm
+      linear_forward(up.data(), h.data(), p.up, N, C, F);
+      activation_forward(active.data(), up.data(), config.activation, N, F);
+      linear_forward(f.data(), active.data(), p.down, N, F, C);
+      add_to_h();
+      next = &p.ffn.norm_sum;  // input_layernorm of the next block, or ln_f
+    }
+    norm_forward(h.data(), saved, x.data(), *next, N, C, false);
+    const Activations a = allocate_activations(config, B, T, false);
+    const float* features = model_features(post, a, {tokens.data(), tokens.data(), B, T});
+    CHECK(same_bits({features, size_t(N * C)}, h));
+  }
+}
+
+TEST_CASE("with a norm behind the branch the size of its last matrix does not matter", "[equivalence]") {
+  for (const NormKind norm : kBoth)
+    for (const char* placement : {"sandwich", "reordered"}) {
+      const Config config =
+          make_config(placement, norm, [](Config& c) { c.bias = false, c.norm_eps = 0; });
+      for (const float factor : {4.f, 3.f}) {  // by 4, all is scaled to the bit
+        Model model = randomised(config), scaled = randomised(config);
+        for (const TensorSpec& spec : scaled.table)
+          if (is_output_matrix(spec.name)) scale(tensor(scaled, scaled.weights, spec.name), factor);
+        const std::string what = factor == 4 ? "W_out·4 " : "W_out·3 ";
+        check_same_function(what + placement, model, scaled, factor == 4 ? 0 : kRounding,
+                            [&](const std::string& name) { return is_output_matrix(name) ? factor : 1; });
+      }
+      Model model = randomised(config);
+      loss_and_gradients(model);
+      for (const TensorSpec& spec : model.table) {
+        if (!is_output_matrix(spec.name)) continue;
+        const std::vector<double> w = widen(tensor(model, model.weights, spec.name));
+        const std::vector<double> dw = widen(tensor(model, model.gradients, spec.name));
+        double product = 0;
+        for (size_t i = 0; i < w.size(); ++i) product += w[i] * dw[i];
+        check_error(std::string("equivalence <W,dW>, ") + placement + "/" + spec.name,
+                    std::abs(product) / (norm_of(w) * norm_of(dw)), 5e-8);  // 1.6e-8
+      }
+    }
+}
+
+TEST_CASE("mix-ln is Pre-LN at fraction 0 and Post-LN with a final norm at 1", "[equivalence]") {
+  for (const NormKind norm : kBoth) {
+    Model none = randomised(make_config("mix-ln", norm, [](Config& c) { c.mix_fraction = 0; }));
+    Model all = randomised(make_config("mix-ln", norm, [](Config& c) { c.mix_fraction = 1; }));
+    Model pre = randomised(make_config("pre", norm));
+    Model post = randomised(make_config("post", norm, [](Config& c) { c.final_norm = true; }));
+    check_same_bits(none, pre);
+    check_same_bits(all, post);
+  }
+}
+
+TEST_CASE("a gain of 1 changes nothing", "[equivalence]") {
+  for (const auto& [with, without] : {std::pair{"layerscale", "pre"}, {"rezero", "none"}}) {
+    Model a = randomised(make_config(with, NormKind::layernorm));
+    Model b = randomised(make_config(without, NormKind::layernorm));
+    for (const TensorSpec& spec : a.table)
+      if (spec.name.ends_with(".scale.gain")) std::fill_n(&a.weights[spec.offset], spec.size(), 1.f);
+    check_same_bits(a, b);
+  }
+}
+
+TEST_CASE("where attention adds nothing, parallel and sequential blocks are one", "[equivalence]") {
+  constexpr auto norm = NormKind::layernorm;
+  Model sequential = randomised(make_config("pre", norm));
+  Model parallel = randomised(make_config("pre", norm, [](Config& c) { c.block = BlockForm::parallel; }));
+  CHECK(loss_and_gradients(sequential) != loss_and_gradients(parallel));
+  for (Model* model : {&sequential, &parallel})
+    for (const TensorSpec& spec : model->table)
+      if (spec.name.find(".attention.o.") != spec.name.npos) scale(tensor(*model, model->weights, spec.name), 0);
+  CHECK(loss_and_gradients(sequential) == loss_and_gradients(parallel));
+}
+
+TEST_CASE("over one head, a norm of each head is a norm of all", "[equivalence]") {
+  const auto one_head = [](QkNormKind kind) {
+    return [kind](Config& c) { c.qk_norm = kind, c.n_head = 1; };
+  };
+  for (const NormKind norm : kBoth) {
+    Model head = randomised(make_config("pre", norm, one_head(QkNormKind::head)));
+    Model full = randomised(make_config("pre", norm, one_head(QkNormKind::full)));
+    check_same_bits(head, full);
+  }
+}
+
+TEST_CASE("with norms of queries and keys their sizes do not matter", "[equivalence]") {
+  for (const QkNormKind kind : {QkNormKind::head, QkNormKind::full}) {
+    const Config config =
+        make_config("pre", NormKind::rmsnorm, [&](Config& c) { c.qk_norm = kind, c.bias = false, c.norm_eps = 0; });
+    Model model = randomised(config), scaled = randomised(config);
+    const auto is_qk = [](const std::string& name) {
+      return name.ends_with(".q.weight") || name.ends_with(".k.weight");
+    };
+    for (const TensorSpec& spec : scaled.table)
+      if (is_qk(spec.name)) scale(tensor(scaled, scaled.weights, spec.name), 4);
+    check_same_function("scale of q and k", model, scaled, 0,
+                        [&](const std::string& name) { return is_qk(name) ? 4 : 1; });
+  }
+}

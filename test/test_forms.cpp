@@ -1,0 +1,107 @@
+// The forms of a block as a user meets them: drawn, configured, trained, resumed, sampled.
+
+#include "data/corpus.hpp"
+#include "data/info.hpp"
+#include "catch.hpp"
+#include "program.hpp"
+
+namespace {
+
+struct Corpus : Folder {
+  Corpus() { write_corpus(path("stories.txt"), 60000, 1); }
+};
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// A model's drawing, "layernorm" written as N.
+std::string drawing(const std::string& placement, BlockForm block = BlockForm::sequential,
+                    QkNormKind qk_norm = QkNormKind::none) {
+  Config c;
+  c.placement = placement, c.block = block, c.qk_norm = qk_norm, c.vocab_size = 11;
+  std::string s = draw_model(c);
+  for (size_t at; (at = s.find("layernorm")) != s.npos;) s.replace(at, 9, "N");
+  return s;
+}
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t n = 0;
+  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) n++;
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("the drawing's formulas are those of the placement", "[info]") {
+  for (const auto& [placement, formula] : {std::pair{"post", "y = N( x + attention( x ) )"},
+                                           {"pre", "y = x + attention( N(x) )"},
+                                           {"sandwich", "y = x + N( attention( N(x) ) )"},
+                                           {"deepnorm", "y = N( 1.682·x + attention( x ) )"},
+                                           {"reordered", "y = x + N( attention( x ) )"},
+                                           {"none", "y = x + attention( x )"},
+                                           {"glm-deepnorm", "y = N( 2.828·x + attention( x ) )"},
+                                           {"pre-post", "y = N( x + attention( N(x) ) )"},
+                                           {"lns", "y = x + attention( s·N(x) )"},
+                                           {"sub-ln", "y = x + o( N( attention( N(x) ) ) )"},
+                                           {"layerscale", "y = x + λ·attention( N(x) )"},
+                                           {"rezero", "y = x + λ·attention( x )"}}) {
+    INFO(placement);
+    CHECK(contains(drawing(placement), std::string(" ") + formula + "\n"));
+  }
+  const std::string mixed = drawing("mix-ln");
+  CHECK(contains(mixed, "attention branch of block 1      y = N( x + attention( x ) )\n"));
+  CHECK(contains(mixed, "feed-forward branch of blocks 2 to 4   y = x + ffn( N(x) )\n"));
+  CHECK(mixed.find("─ blocks 2 to 4\n") < mixed.find("─ block 1\n"));  // the last on top
+}
+
+TEST_CASE("a block is drawn with what the placement puts into it", "[info]") {
+  const auto boxes = [](const std::string& s) { return count(s, "[ N ]"); };
+  CHECK(boxes(drawing("pre")) == 2 + 1);  // and the final norm
+  CHECK(boxes(drawing("sub-ln")) == 4 + 1);
+  CHECK(count(drawing("sub-ln"), "[ down ]") == 1);
+  CHECK(count(drawing("lns"), "[ × 1 to 0.5 ]") == 2);
+  CHECK(count(drawing("layerscale"), "[ × λ ]   a gain for each channel") == 2);
+  CHECK(count(drawing("rezero"), "[ × λ ]   one gain for both branches of a block") == 2);
+  CHECK(contains(drawing("pre", BlockForm::sequential, QkNormKind::head), "norm of each head's q and k"));
+  CHECK(contains(drawing("pre", BlockForm::sequential, QkNormKind::full), "norm of q and of k"));
+
+  const std::string parallel = drawing("pre", BlockForm::parallel), shared = drawing("pre", BlockForm::parallel_shared);
+  CHECK(boxes(parallel) == 2 + 1);
+  CHECK(boxes(shared) == 1 + 1);
+  CHECK(contains(parallel, "├─────────────────┴────────────────────┘"));
+  CHECK(contains(shared, "├────────────────────┘"));
+  CHECK(contains(parallel, "block   y = x + attention( N(x) ) + ffn( N(x) )\n"));
+}
+
+TEST_CASE("every form is written down, resumed and recomputed to the same bits, and sampled", "[program]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt --layers 3 --heads 2 --channels 32 --context 32 --batch 4 "
+                            "--schedule constant --warmup 0 --eval-every 3 --eval-batches 0 --diagnostics 3 --quiet ";
+  for (const std::string form :
+       {"--placement mix-ln --mix-fraction 0.4", "--placement rezero",
+        "--placement layerscale --layer-scale-init 0.25 --block parallel-shared",
+        "--placement sub-ln --block parallel --qk-norm head", "--placement lns --qk-norm full"}) {
+    INFO(form);
+    REQUIRE(f.run(words + form + " --steps 6 --out whole --force").status == 0);
+    REQUIRE(f.run(words + form + " --steps 3 --out parts --force").status == 0);
+    REQUIRE(f.run("train --out parts --resume --steps 6 --quiet").status == 0);
+    CHECK(losses_in(f.read("parts/metrics.csv")) == losses_in(f.read("whole/metrics.csv")));
+    CHECK(f.read("parts/diagnostics.csv") == f.read("whole/diagnostics.csv"));
+    REQUIRE(f.run(words + form + " --steps 6 --recompute --out again --force").status == 0);
+    CHECK(losses_in(f.read("again/metrics.csv")) == losses_in(f.read("whole/metrics.csv")));
+    REQUIRE(f.run("train --config whole/config.toml --out copy --force").status == 0);
+    CHECK(f.read("copy/config.toml") == f.read("whole/config.toml"));
+    CHECK(f.run("sample whole --prompt Lily --length 40").status == 0);
+  }
+  const std::string config = f.read("whole/config.toml");
+  CHECK(contains(config, "qk-norm = \"full\""));
+  CHECK(contains(config, "block = \"sequential\""));
+}
+
+TEST_CASE("init-report has no ratio where gradients are zero", "[program][diagnostics]") {
+  const Corpus f;
+  const Outcome o = f.run("init-report --data stories.txt --channels 32 --heads 2 --context 32 --placement rezero "
+                          "--grid layers=2,3");
+  CHECK(o.status == 0);
+  CHECK_FALSE(contains(o.out, "nan"));
+  CHECK_FALSE(contains(o.out, "inf"));
+}

@@ -1,0 +1,240 @@
+// Norms of all kinds, one by one: against PyTorch, and what must be equal to what.
+
+#include "norm_layer.hpp"
+#include "reference.hpp"
+
+namespace {
+
+constexpr double kTolerance = 1e-6;
+
+std::vector<float> scaled(float c, std::vector<float> x) {
+  for (float& v : x) v *= c;
+  return x;
+}
+
+}  // namespace
+
+TEST_CASE("norms of the other kinds agree with PyTorch", "[norm]") {
+  for (const std::string& name : Reference::cases("norm_kinds")) {
+    const Reference ref("norm_kinds", name);
+    const NormKind kind = value_of(kNormKinds, "norm", name.substr(0, name.find('-')));
+    const float eps = static_cast<float>(ref.number("eps"));
+    const Config config = norm_config(kind, ref.integer("bias"), eps, ref.integer("offset"));
+    for (const int times_run : {1, 2}) {  // the second backward adds the same again
+      NormLayer norm(config, ref.integer("N"), ref.integer("C"));
+      for (const TensorSpec& spec : norm.table) norm.set(spec, ref.floats(spec.name.substr(5)));
+      const std::string at = "norm kinds/" + name + "/";
+      const std::vector<float> x = ref.floats("x"), dy = ref.floats("dy");
+      if (ref.has("evaluated"))
+        check_close(at + "evaluated", norm.forward(x, false), ref.doubles("evaluated"), kTolerance);
+      check_close(at + "y", norm.forward(x), ref.doubles("y"), kTolerance);
+      for (int i = 1; i < times_run; ++i) norm.backward(dy, x);
+      check_close(at + "dx", norm.backward(dy, x), ref.doubles("dx"), kTolerance, ref.scale("dx"));
+      for (const TensorSpec& spec : norm.table) {
+        const std::string tensor = spec.name.substr(5);
+        if (spec.trained)
+          check_close(at + "d" + tensor, norm.gradient(spec), times(times_run, ref.doubles("d" + tensor)), kTolerance,
+                      sum_factor(spec.size()) * ref.scale("d" + tensor));
+        else if (times_run == 1)
+          check_close(at + tensor + " after", norm.weight(spec), ref.doubles(tensor + "_after"), kTolerance);
+      }
+    }
+  }
+}
+
+TEST_CASE("a norm declares what its kind has, and how it starts", "[norm]") {
+  struct Want {
+    NormKind kind;
+    bool offset;
+    std::vector<std::string> rows;
+  };
+  for (const auto& [kind, offset, rows] :
+       {Want{NormKind::layernorm, false, {"gain 7 1", "bias 7 0"}},
+        Want{NormKind::rmsnorm, true, {"gain 7 0", "bias 7 0"}},
+        Want{NormKind::scalenorm, false, {"gain 1 2.6457512"}},
+        Want{NormKind::batchnorm, false, {"gain 7 1", "bias 7 0", "running_mean 7 0 kept", "running_var 7 1 kept"}},
+        Want{NormKind::dyt, false, {"gain 7 1", "bias 7 0", "alpha 1 0.5"}},
+        Want{NormKind::derf, false, {"gain 7 1", "bias 7 0", "alpha 1 0.5", "shift 1 0"}}}) {
+    std::vector<std::string> got;
+    Layout layout;
+    declare_norm(layout, norm_config(kind, kind != NormKind::scalenorm, 1e-5f, offset), "norm", 7);
+    for (const TensorSpec& spec : layout.table()) {
+      char start[32];
+      std::snprintf(start, sizeof start, "%.8g", static_cast<double>(spec.start.mean));
+      const std::string shape = std::to_string(spec.shape[0]);
+      got.push_back(spec.name.substr(5) + " " + shape + " " + start + (spec.trained ? "" : " kept"));
+      CHECK(!spec.decay);
+    }
+    CHECK(got == rows);
+  }
+}
+
+TEST_CASE("each kind of norm is its row of the table", "[norm]") {
+  for (const auto& [kind, name] : kNormKinds) {
+    INFO(name);
+    CHECK(norm_row(kind).kind == kind);
+    Config c = norm_config(kind);
+    c.norm_bias.reset(), c.bias = true;
+    CHECK(*resolve(c).norm_bias == (kind != NormKind::rmsnorm && kind != NormKind::scalenorm));
+    c.bias = false;
+    CHECK(!*resolve(c).norm_bias);
+  }
+}
+
+TEST_CASE("norms of all kinds are the same for any number of threads", "[norm]") {
+  for (const auto& [kind, name] : kNormKinds)
+    for (const auto& [N, C] : {std::array{500, 33}, {7, 2000}, {1000, 64}})
+      check_same_for_all_threads(
+          [&, N = N, C = C, kind = kind] { return NormLayer(norm_config(kind, norm_row(kind).bias), N, C).all(); });
+}
+
+TEST_CASE("a norm of any kind may write where it reads", "[norm]") {
+  for (const auto& [kind, name] : kNormKinds)
+    for (const auto& [N, C] : {std::array{70, 33}, {1, 7}, {7, 1}}) {
+      INFO(name);
+      NormLayer norm(norm_config(kind, norm_row(kind).bias), N, C);
+      const std::vector<float> x = random_floats(N * C, 1), dy = random_floats(N * C, 2);
+      const std::vector<float> y = norm.forward(x), dx = norm.backward(dy, x);
+      std::vector<float> in_place = x;
+      norm_forward(in_place.data(), norm.saved, in_place.data(), norm.p, N, C, true);
+      CHECK(same_bits(in_place, y));
+      in_place = dy;
+      norm_backward(in_place.data(), norm.g, in_place.data(), x.data(), norm.saved, norm.p, N, C);
+      CHECK(same_bits(in_place, dx));
+    }
+}
+
+// ---- equal to one another ----------------------------------------------------------------------------------
+
+TEST_CASE("N(c·x) with eps·c² is N(x), to the bit for a power of two", "[norm]") {
+  const int N = 7, C = 33;
+  const std::vector<float> x = random_floats(N * C, 1, .5f);
+  for (const NormKind kind : {NormKind::layernorm, NormKind::rmsnorm, NormKind::scalenorm})
+    for (const float c : {8.f, .25f}) {
+      NormLayer one(norm_config(kind, false, 1e-2f), N, C), other(norm_config(kind, false, 1e-2f * c * c), N, C);
+      CHECK(same_bits(one.forward(x), other.forward(scaled(c, x))));
+      NormLayer same_eps(norm_config(kind, false, 1e-2f), N, C);
+      CHECK_FALSE(same_bits(one.forward(x), same_eps.forward(scaled(c, x))));
+    }
+}
+
+TEST_CASE("the gradient of a norm's input does not point where the norm is blind", "[norm]") {
+  // LayerNorm: to (1, 1, ...) and to x; RMSNorm and ScaleNorm: to x; BatchNorm: both, but along a channel.
+  const int N = 9, C = 33;
+  const std::vector<float> x = random_floats(N * C, 1, .5f), dy = random_floats(N * C, 2);
+  for (const NormKind kind : {NormKind::layernorm, NormKind::rmsnorm, NormKind::scalenorm, NormKind::batchnorm}) {
+    INFO(name_of(kNormKinds, kind));
+    NormLayer norm(norm_config(kind, false, 0), N, C);
+    std::fill_n(norm.p.gain, norm.row("gain").size(), 1.f);
+    norm.forward(x);
+    const std::vector<float> dx = norm.backward(dy, x);
+    const bool channels = kind == NormKind::batchnorm, centred = channels || kind == NormKind::layernorm;
+    const int lines = channels ? C : N, length = channels ? N : C;
+    for (int line = 0; line < lines; ++line) {
+      double along_x = 0, along_one = 0, size = 0;
+      for (int i = 0; i < length; ++i) {
+        const int at = channels ? i * C + line : line * C + i;
+        along_x += double(dx[at]) * double(x[at]);
+        along_one += double(dx[at]);
+        size += std::fabs(double(dx[at]));
+      }
+      check_error("norm blind/x", std::fabs(along_x) / size, 1e-6);
+      if (centred) check_error("norm blind/one", std::fabs(along_one) / size, 1e-6);
+    }
+  }
+}
+
+TEST_CASE("ScaleNorm is RMSNorm with all gains g/√C", "[norm]") {
+  const int N = 9, C = 33;
+  for (const float eps : {1e-5f, .1f}) {
+    NormLayer scale(norm_config(NormKind::scalenorm, false, eps), N, C);
+    NormLayer rms(norm_config(NormKind::rmsnorm, false, eps), N, C);
+    const float root = std::sqrt(static_cast<float>(C));
+    std::fill_n(rms.p.gain, C, *scale.p.gain / root);
+    const std::vector<float> x = random_floats(N * C, 1, .5f), dy = random_floats(N * C, 2);
+    check_close("scalenorm vs rmsnorm/y", scale.forward(x), widen(rms.forward(x)), 5e-7);
+    check_close("scalenorm vs rmsnorm/dx", scale.backward(dy, x), widen(rms.backward(dy, x)), 5e-7);
+    double dg = 0;
+    for (int c = 0; c < C; ++c) dg += double(rms.g.gain[c]) / double(root);
+    check_error("scalenorm vs rmsnorm/dg", std::fabs(double(*scale.g.gain) / dg - 1), 1e-6);
+  }
+}
+
+TEST_CASE("a unit offset is the same norm with gains 1 + w, to the bit", "[norm]") {
+  const int N = 130, C = 33;
+  for (const NormKind kind : {NormKind::layernorm, NormKind::rmsnorm})
+    for (const bool bias : {false, true}) {
+      NormLayer offset(norm_config(kind, bias, 1e-5f, true), N, C), plain(norm_config(kind, bias), N, C);
+      for (int c = 0; c < C; ++c) plain.p.gain[c] = 1 + offset.p.gain[c];
+      const std::vector<float> x = random_floats(N * C, 1, .5f), dy = random_floats(N * C, 2);
+      CHECK(same_bits(offset.forward(x), plain.forward(x)));
+      CHECK(same_bits(offset.backward(dy, x), plain.backward(dy, x)));
+      CHECK(same_bits(offset.gradient(offset.row("gain")), plain.gradient(plain.row("gain"))));
+    }
+}
+
+TEST_CASE("DyT is odd, and Derf with a shift is not", "[norm]") {
+  const int N = 5, C = 17;
+  const std::vector<float> x = random_floats(N * C, 1, 0, 3);
+  for (const NormKind kind : {NormKind::dyt, NormKind::derf}) {
+    NormLayer norm(norm_config(kind), N, C);
+    CHECK(same_bits(norm.forward(scaled(-1, x)), scaled(-1, norm.forward(x))) == (kind == NormKind::dyt));
+    for (const float y : norm.forward(std::vector<float>(N * C, 1e30f))) CHECK(std::isfinite(y));
+  }
+}
+
+// ---- BatchNorm's two ways ----------------------------------------------------------------------------------
+
+TEST_CASE("BatchNorm's evaluation reads the running statistics and changes nothing", "[norm]") {
+  const int N = 5, C = 7;
+  NormLayer norm(norm_config(NormKind::batchnorm, true), N, C);
+  const std::vector<float> before(norm.weights.get(), norm.weights.get() + 4 * 16);
+  const std::vector<float> x = random_floats(N * C, 1, 3, 2), y = norm.forward(x, false);
+  for (int i = 0; i < N * C; ++i) {
+    const int c = i % C;
+    const double deviation = std::sqrt(double(norm.p.running_var[c]) + double(norm.p.eps));
+    CHECK(y[i] == Approx(double(norm.p.gain[c]) * (double(x[i]) - double(norm.p.running_mean[c])) / deviation +
+                         double(norm.p.bias[c])));
+  }
+  norm.forward(x, true);  // nor does a forward pass in training: it may run twice
+  CHECK(same_bits(before, {norm.weights.get(), before.size()}));
+}
+
+TEST_CASE("BatchNorm's running statistics become those of the data", "[norm]") {
+  const int N = 1000, C = 3;
+  NormLayer norm(norm_config(NormKind::batchnorm), N, C);
+  std::vector<float> x(N * C);
+  for (int step = 0; step < 150; ++step) {
+    for (int c = 0; c < C; ++c) {
+      const float k = static_cast<float>(c);
+      const std::vector<float> column = random_floats(N, 100 * step + c, 100 * k, 1 + k);
+      for (int n = 0; n < N; ++n) x[n * C + c] = column[n];
+    }
+    norm.forward(x);
+    norm.backward(x, x);
+  }
+  for (int c = 0; c < C; ++c) {
+    CHECK(norm.p.running_mean[c] == Approx(100 * c).margin(.1));
+    CHECK(norm.p.running_var[c] == Approx((1 + c) * (1 + c)).epsilon(.05));
+  }
+}
+
+TEST_CASE("BatchNorm does not cancel where the mean is large", "[norm]") {
+  const int N = 700, C = 5;
+  NormLayer norm(norm_config(NormKind::batchnorm, false, 0), N, C);
+  norm.forward(random_floats(N * C, 1, 1000, .1f));
+  for (int c = 0; c < C; ++c) CHECK(norm.saved.variance[c] == Approx(.01).epsilon(.2));
+}
+
+TEST_CASE("BatchNorm of one row, and of a channel that does not vary", "[norm]") {
+  for (const int N : {1, 9}) {
+    NormLayer norm(norm_config(NormKind::batchnorm, true), N, 2);
+    const std::vector<float> x(2 * N, 3), before(norm.p.running_var, norm.p.running_var + 2);
+    const std::vector<float> y = norm.forward(x), dx = norm.backward(random_floats(2 * N, 1), x);
+    for (int i = 0; i < 2 * N; ++i) {
+      CHECK(y[i] == norm.p.bias[i % 2]);
+      CHECK(std::isfinite(dx[i]));
+    }
+    for (int c = 0; c < 2; ++c) CHECK(norm.p.running_var[c] == Approx(.9 * double(before[c])));
+  }
+}

@@ -1,0 +1,230 @@
+// Whole models with norms of the other kinds: what BatchNorm's running statistics are used for and when they move, what
+// BatchNorm leaks, and that nothing else of a model breaks. Their numbers: test_model.cpp, test_textbook_model.cpp.
+
+#include "layers/diagnostics.hpp"
+#include "layers/generate.hpp"
+#include "layers/optimizer.hpp"
+#include "model_case.hpp"
+
+namespace {
+
+constexpr NormKind kOthers[] = {NormKind::scalenorm, NormKind::batchnorm, NormKind::dyt, NormKind::derf};
+constexpr int B = 3, T = 17, V = 31;
+
+Config make_config(NormKind kind, const std::string& placement = "pre", bool llama = false) {
+  Config c;
+  c.placement = placement, c.norm = kind;
+  c.n_layer = 3, c.n_head = 4, c.channels = 32, c.context = 40, c.vocab_size = V;
+  if (llama) {
+    c.position = Position::rope, c.activation = Activation::swiglu;
+    c.bias = c.tied = false, c.kv_heads = 2;
+  }
+  return resolve(c);
+}
+
+struct Run {
+  Model model;
+  Activations activations;
+  std::vector<float> m, v;
+  double loss = 0;
+
+  explicit Run(const Config& config)
+      : model(config), activations(allocate_activations(model.config, B, T, true)), m(model.floats), v(model.floats) {
+    initialise(model, 7);
+  }
+  // A pass on tokens that a rule links to their targets.
+  void pass(int number, const Dropout& dropout = {}, Observer* observer = nullptr) {
+    const std::vector<int> tokens = random_ints(B * T, number, V);
+    std::vector<int> targets = tokens;
+    for (int& target : targets) target = (5 * target + 1) % V;
+    loss = model_loss_and_gradients(model, activations, {tokens.data(), targets.data(), B, T}, 1.f / (B * T), dropout,
+                                    observer) / (B * T);
+  }
+  void step(int number) {
+    set_zero(model.gradients.get(), model.floats);
+    pass(number);
+    adamw_step(model.weights.get(), m.data(), v.data(), model.gradients.get(), model.table, {}, 3e-3f, 1, number + 1);
+  }
+  double evaluate(int number) const {
+    const std::vector<int> tokens = random_ints(B * T, number, V);
+    std::vector<int> targets = tokens;
+    for (int& target : targets) target = (5 * target + 1) % V;
+    return model_loss(model, activations, {tokens.data(), targets.data(), B, T}) / (B * T);
+  }
+  std::vector<float> all() const {
+    return joined({{model.weights.get(), model.floats}, {model.gradients.get(), model.floats}});
+  }
+  // The tensors that are not trained.
+  std::vector<float> running() const {
+    std::vector<float> all;
+    for (const TensorSpec& spec : model.table)
+      for (size_t i = 0; !spec.trained && i < spec.size(); ++i) all.push_back(model.weights[spec.offset + i]);
+    return all;
+  }
+};
+
+}  // namespace
+
+// ---- BatchNorm ---------------------------------------------------------------------------------------------
+
+TEST_CASE("BatchNorm's running statistics and the evaluation by them agree with PyTorch", "[norm][model]") {
+  int found = 0;
+  for (const std::string& name : Reference::cases("model")) {
+    ModelCase c(name);
+    if (!c.reference.has("running")) continue;
+    found++;
+    for (int step = 0; step < 10; ++step) c.loss_and_gradients(step);
+    std::vector<float> running;
+    for (const TensorSpec& spec : c.model.table)
+      for (size_t i = 0; !spec.trained && i < spec.size(); ++i) running.push_back(c.model.weights[spec.offset + i]);
+    check_close("norm models running statistics/" + name, running, c.reference.doubles("running"), 2e-6);
+    const double loss = model_loss(c.model, c.activations, c.batch(0)) / (c.B * c.T);
+    check_error("norm models evaluated loss/" + name, std::abs(loss / double(c.expected["evaluated"]) - 1), 5e-6);
+  }
+  CHECK(found == 11);
+}
+
+TEST_CASE("BatchNorm lets a position see later tokens in training, and not in evaluation", "[norm][model]") {
+  const auto features = [](NormKind kind, const std::vector<int>& tokens, bool training) {
+    Run run(make_config(kind));
+    const std::vector<int> targets(B * T);
+    const Batch batch{tokens.data(), targets.data(), B, T};
+    if (training)
+      model_loss_and_gradients(run.model, run.activations, batch, 1, {});
+    else
+      model_features(run.model, run.activations, batch);
+    const float* h = run.activations.final;
+    return std::vector<float>(h, h + size_t(B) * T * run.model.config.channels);
+  };
+  for (const NormKind kind : {NormKind::layernorm, NormKind::batchnorm})
+    for (const bool training : {true, false}) {
+      std::vector<int> tokens = random_ints(B * T, 1, V);
+      const std::vector<float> before = features(kind, tokens, training);
+      const int t = 5, C = before.size() / (B * T);
+      tokens[t + 1] = (tokens[t + 1] + 1) % V;
+      const std::vector<float> after = features(kind, tokens, training);
+      const auto row = [&](const std::vector<float>& h, int n) { return std::span(h).subspan(size_t(n) * C, C); };
+      CHECK_FALSE(same_bits(row(before, t + 1), row(after, t + 1)));
+      const bool leaks = kind == NormKind::batchnorm && training;
+      CHECK(same_bits(row(before, t), row(after, t)) == !leaks);          // an earlier position of the same text
+      CHECK(same_bits(row(before, 2 * T), row(after, 2 * T)) == !leaks);  // another text
+      if (!leaks) continue;
+      double change = 0;
+      for (int c = 0; c < C; ++c) change = std::max(change, std::fabs(double(row(after, t)[c] - row(before, t)[c])));
+      CHECK(change > 1e-3);  // and not by a rounding error
+    }
+}
+
+TEST_CASE("running statistics move once for each pass that trains, recomputed or not", "[norm][model][recompute]") {
+  for (const char* placement : {"pre", "post", "sandwich", "reordered"}) {
+    Config config = make_config(NormKind::batchnorm, placement);
+    Run kept(config);
+    config.recompute = true;
+    Run recomputed(config);
+    std::vector<float> last = kept.running();
+    CHECK(!last.empty());
+    for (int i = 0; i < 3; ++i) {
+      kept.pass(i, {.p = .1f}), recomputed.pass(i, {.p = .1f});
+      CHECK(same_bits(kept.all(), recomputed.all()));
+      CHECK_FALSE(same_bits(last, kept.running()));
+      last = kept.running();
+      kept.evaluate(9);
+      CHECK(same_bits(last, kept.running()));
+    }
+  }
+}
+
+TEST_CASE("running statistics are not optimised, decayed or counted in the gradient's norm", "[norm][model]") {
+  Run run(make_config(NormKind::batchnorm));
+  run.pass(0);
+  const std::vector<float> running = run.running();
+  const double norm = gradient_norm(run.model.gradients.get(), run.model.table);
+  for (const TensorSpec& spec : run.model.table)
+    if (!spec.trained) std::fill_n(run.model.gradients.get() + spec.offset, spec.size(), 100.f);
+  CHECK(gradient_norm(run.model.gradients.get(), run.model.table) == norm);
+  adamw_step(run.model.weights.get(), run.m.data(), run.v.data(), run.model.gradients.get(), run.model.table, {}, 1e-2f,
+             1, 1);
+  CHECK(same_bits(running, run.running()));
+}
+
+TEST_CASE("models with norms of the other kinds learn, and evaluation knows it", "[norm][model]") {
+  for (const NormKind kind : kOthers) {
+    INFO(name_of(kNormKinds, kind));
+    Run run(make_config(kind));
+    for (int step = 0; step < 150; ++step) run.step(step);
+    CHECK(run.loss < 1.5);  // from log 31 = 3.4
+    CHECK(run.evaluate(1000) < 1.5);
+  }
+}
+
+// ---- all of them -------------------------------------------------------------------------------------------
+
+TEST_CASE("training with other norms is the same for any number of threads, and recomputed", "[norm][model]") {
+  for (const NormKind kind : kOthers)
+    for (const char* placement : {"pre", "deepnorm", "sandwich"})
+      for (const bool llama : {false, true}) {
+        INFO(name_of(kNormKinds, kind) << " " << placement);
+        Config config = make_config(kind, placement, llama);
+        const auto train = [&] {
+          Run run(config);
+          run.step(0), run.step(1);
+          run.pass(2, {.p = .2f});
+          return run.all();
+        };
+        check_same_for_all_threads(train);
+        const std::vector<float> kept = train();
+        config.recompute = true;
+        CHECK(same_bits(kept, train()));
+      }
+}
+
+TEST_CASE("text with norms of the other kinds is generated as the full forward pass would", "[norm][generate]") {
+  for (const NormKind kind : kOthers)
+    for (const bool llama : {false, true}) {
+      INFO(name_of(kNormKinds, kind));
+      Run run(make_config(kind, "sandwich", llama));
+      for (int step = 0; step < 5; ++step) run.step(step);  // running statistics that are not those of the start
+      const std::vector<int> tokens = random_ints(T, 3, V);
+      const Activations a = allocate_activations(run.model.config, 1, T, false);
+      model_loss(run.model, a, {tokens.data(), tokens.data(), 1, T});
+      const std::vector<float> full(a.logits, a.logits + T * V);
+      Generator generator(run.model);
+      for (int t = 0; t < T; ++t) {
+        const float* logits = generator.feed({tokens[t]});
+        check_close("norm models cached logits/" + std::string(name_of(kNormKinds, kind)), {logits, size_t(V)},
+                    widen({&full[t * V], size_t(V)}), 1e-6);
+      }
+    }
+}
+
+TEST_CASE("diagnostics see norms of the other kinds", "[norm][diagnostics]") {
+  for (const NormKind kind : kOthers) {
+    Run run(make_config(kind));
+    PassStatistics pass(run.model);
+    run.pass(0, {}, &pass);
+    add_tensor_statistics(pass.rows, run.model);
+    const std::vector<float> before(run.model.weights.get(), run.model.weights.get() + run.model.floats);
+    add_update_ratios(pass.rows, run.model, before.data());
+    const auto value = [&](const std::string& what) {
+      for (const Statistic& s : pass.rows)
+        if (s.layer == 1 && s.part == "ffn.norm_in" && s.what == what) return s.value;
+      return std::nan("");
+    };
+    const bool scale = kind == NormKind::scalenorm, points = kind == NormKind::dyt || kind == NormKind::derf;
+    CHECK(value("gain_mean") == Approx(scale ? std::sqrt(32) : 1));
+    CHECK((value("alpha") == .5) == points);
+    CHECK((value("shift") == 0) == (kind == NormKind::derf));
+    CHECK(value("rms_before") > 0);
+    for (const Statistic& s : pass.rows) {
+      CHECK(s.part.find("running") == std::string::npos);
+      CHECK(std::isfinite(s.value));
+    }
+  }
+  Config config = make_config(NormKind::rmsnorm);
+  config.norm_unit_offset = true;
+  const Run run(config);
+  Statistics rows;
+  add_tensor_statistics(rows, run.model);
+  for (const Statistic& s : rows)
+    if (s.what.starts_with("gain_")) CHECK(s.value == 1);
+}

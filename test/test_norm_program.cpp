@@ -1,0 +1,73 @@
+// Norms of the other kinds in the program as a whole.
+
+#include "../data/checkpoint.hpp"
+#include "../data/corpus.hpp"
+#include "check.hpp"
+#include "program.hpp"
+
+namespace {
+
+const std::string kSmall =
+    " --layers 2 --heads 2 --channels 32 --context 32 --batch 4 --eval-every 5 --eval-batches 2 --quiet ";
+
+// A folder with a short corpus in it.
+struct Corpus : Folder {
+  Corpus() { write_corpus(path("stories.txt"), 60000, 1); }
+};
+
+std::vector<float> weights_in(const std::string& path) {
+  const CheckpointHeader header = read_checkpoint_header(path);
+  Model model(header.options.config);
+  load_checkpoint(path, model, nullptr);
+  return {model.weights.get(), model.weights.get() + model.floats};
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+size_t lines_of(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
+
+}  // namespace
+
+TEST_CASE("BatchNorm's running statistics are part of a run", "[program]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt --schedule constant --norm batchnorm --diagnostics 4 "
+                            "--accumulate 2" + kSmall + "--eval-every 0 ";
+  REQUIRE(f.run(words + "--steps 8 --out whole").status == 0);
+  REQUIRE(f.run(words + "--steps 4 --out parts").status == 0);
+  const std::vector<float> halfway = weights_in(f.path("parts/checkpoint.bin"));
+  REQUIRE(f.run("train --out parts --resume --recompute --steps 8").status == 0);
+  CHECK(losses_in(f.read("whole/metrics.csv")) == losses_in(f.read("parts/metrics.csv")));
+  CHECK(f.read("whole/diagnostics.csv") == f.read("parts/diagnostics.csv"));
+  const std::vector<float> weights = weights_in(f.path("whole/checkpoint.bin"));
+  CHECK(same_bits(weights, weights_in(f.path("parts/checkpoint.bin"))));
+  CHECK_FALSE(same_bits(weights, halfway));
+
+  // Steps that are only timed leave no trace.
+  REQUIRE(f.run(words + "--for 1s --out timed").status == 0);
+  REQUIRE(f.run("train --config timed/config.toml --out again --quiet").status == 0);
+  CHECK(same_bits(weights_in(f.path("timed/checkpoint.bin")), weights_in(f.path("again/checkpoint.bin"))));
+
+  const std::string table = f.run("info whole").out;
+  CHECK(contains(table, "running_var"));
+  CHECK(contains(table, "not trained"));
+  CHECK(f.run("sample whole --length 20").status == 0);
+  CHECK(f.run("eval whole --data stories.txt").status == 0);
+}
+
+TEST_CASE("every norm trains, samples and is compared", "[program]") {
+  const Corpus f;
+  const Outcome o = f.run("compare --data stories.txt --steps 3 --out c --grid norm=scalenorm,batchnorm,dyt,derf "
+                          "+ norm=rmsnorm norm-unit-offset=true + norm=derf dyt-alpha=1" + kSmall);
+  INFO(o.err);
+  REQUIRE(o.status == 0);
+  CHECK(lines_of(f.read("c/summary.csv")) == 7);
+  const Outcome looked = f.run("init-report --data stories.txt --grid norm=scalenorm,batchnorm,dyt,derf layers=2 "
+                               "channels=32 heads=2");
+  INFO(looked.err);
+  CHECK(looked.status == 0);
+  const Outcome refused =
+      f.run("train --data stories.txt --norm scalenorm --norm-unit-offset --steps 1 --out no" + kSmall);
+  CHECK(refused.status == 1);
+  CHECK(lines_of(refused.err) == 1);
+  CHECK(!f.has("no"));
+}

@@ -1,0 +1,132 @@
+#include <cmath>
+#include <map>
+
+#include "check.hpp"
+#include "layers/model.hpp"
+#include "program.hpp"
+
+namespace {
+
+Config resolved(Config config) {
+  if (config.vocab_size == 0) config.vocab_size = 256;
+  return resolve(config);
+}
+
+size_t parameters_of(const Config& config) {
+  Layout layout;
+  declare_model(layout, resolved(config));
+  size_t parameters = 0;
+  for (const TensorSpec& spec : layout.table()) parameters += spec.trained ? spec.size() : 0;
+  return parameters;
+}
+
+std::string complaint(const char* preset, const char* size) {
+  try {
+    preset_config(preset, size);
+  } catch (const std::invalid_argument& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+// A wrong number anywhere in a row, or a bias too many, shows in the sum.
+TEST_CASE("presets have the published numbers of parameters", "[presets]") {
+  const std::map<std::pair<std::string, std::string>, size_t> published = {
+      {{"gpt1", "117M"}, 116534784},
+      {{"gpt2", "124M"}, 124439808},
+      {{"gpt2", "355M"}, 354823168},
+      {{"gpt2", "774M"}, 774030080},
+      {{"gpt2", "1558M"}, 1557611200},
+      {{"gpt3", "125M"}, 125226240},
+      {{"gpt3", "175B"}, 174604259328},  // "175.0B"
+      // here without the projections and the two positions that are never read
+      {{"opt-350m", "350M"}, 331196416 - 2 * 512 * 1024 + 50272 * 512 - 2 * 1024},
+      {{"llama", "7B"}, 6738415616},
+      {{"llama2", "15M"}, 15191712},
+      {{"llama2", "42M"}, 41689600},
+      {{"llama2", "110M"}, 109529856},
+      {{"llama2", "7B"}, 6738415616},
+      {{"llama2", "70B"}, 68976648192},
+      {{"llama3", "8B"}, 8030261248},
+      {{"llama3", "70B"}, 70553706496},
+      {{"mistral", "7B"}, 7241732096},
+      {{"qwen", "7B"}, 7721324544},
+      {{"qwen2", "0.5B"}, 494032768},
+      {{"qwen2", "7B"}, 7615616512},
+      {{"qwen3", "0.6B"}, 596049920},
+      {{"qwen3", "8B"}, 8190735360},
+      {{"baichuan-7b", "7B"}, 7000559616},
+      {{"baichuan-13b", "13B"}, 13264901120},
+      {{"chatglm-6b", "6B"}, 6173286400},
+      {{"chatglm2-6b", "6B"}, 6243584000},
+      {{"bloom", "560M"}, 559214592},
+      {{"bloom", "176B"}, 176247271424},
+      {{"falcon-7b", "7B"}, 7217189760 - 65024 * 4544},  // the file has the tied matrix twice
+      {{"falcon-40b", "40B"}, 41303293952},
+      {{"gpt-neox", "20B"}, 20554567680},
+      {{"phi-2", "2.7B"}, 2779683840},
+      {{"gemma2", "2B"}, 2614341888},
+      {{"gemma2", "9B"}, 9241705984},
+      {{"gemma2", "27B"}, 27227128320},
+      {{"olmo2", "7B"}, 7298617344},
+      {{"olmo2", "13B"}, 13716198400},
+  };
+  size_t compared = 0;
+  for (const Preset& row : presets()) {
+    INFO(row.name << " " << row.size);
+    const auto known = published.find({row.name, row.size});
+    if (known == published.end()) {
+      CHECK(row.size == std::string("nano"));
+      CHECK(parameters_of(row.config) < 1500000);
+    } else {
+      CHECK(parameters_of(row.config) == known->second);
+      ++compared;
+    }
+  }
+  CHECK(compared == published.size());
+  CHECK(preset_names().size() == 22);
+}
+
+TEST_CASE("a nano preset is wired as its family", "[presets]") {
+  for (const Preset& row : presets()) {
+    INFO(row.name << " " << row.size);
+    const Config nano = resolved(preset_config(row.name, "nano")), full = resolved(row.config);
+    CHECK(nano.n_layer == 4);
+    CHECK(nano.channels == 128);
+    CHECK(nano.n_head * nano.head_dim == 128);
+    CHECK(nano.context == 256);
+    CHECK((nano.window > 0) == (full.window > 0));
+    CHECK(nano.window < nano.context);
+    if (row.name != std::string("llama2"))  // of which the largest alone has fewer key heads
+      CHECK((nano.kv_heads < nano.n_head) == (full.kv_heads < full.n_head));
+  }
+}
+
+TEST_CASE("every nano preset takes a step", "[presets]") {
+  for (const std::string& name : preset_names()) {
+    INFO(name);
+    Model model(resolved(preset_config(name, "nano")));
+    initialise(model, 7);
+    const std::vector<int> tokens = random_ints(48, 1, 256), targets = random_ints(48, 2, 256);
+    const Activations activations = allocate_activations(model.config, 1, 48, true);
+    const double loss =
+        model_loss_and_gradients(model, activations, {tokens.data(), targets.data(), 1, 48}, 1.f / 48, {}) / 48;
+    CHECK(loss == Approx(std::log(256)).epsilon(.1));  // at the start all tokens are about equally likely
+    CHECK(first_non_finite(model.table, model.gradients.get()) == nullptr);
+  }
+}
+
+TEST_CASE("info says what of a preset is missing, and where its numbers are from", "[presets][program]") {
+  const Folder f;
+  const Outcome gpt3 = f.run("info --preset gpt3"), llama = f.run("info --preset llama");
+  CHECK(gpt3.out.find("not implemented of gpt3: the banded attention") != std::string::npos);
+  CHECK(llama.out.find("preset llama: Touvron et al. 2023") != std::string::npos);
+  CHECK(llama.out.find("not implemented") == std::string::npos);
+}
+
+TEST_CASE("a misspelled preset names the nearest", "[presets]") {
+  CHECK(complaint("gtp-neox", "nano").find("unknown preset 'gtp-neox': did you mean 'gpt-neox'?") == 0);
+  CHECK(complaint("gpt2", "125M").find("unknown size of preset gpt2 '125M': did you mean '124M'?") == 0);
+}

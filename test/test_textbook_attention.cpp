@@ -1,0 +1,96 @@
+// The fast attention, held against the textbook, which test_textbook.cpp certifies.
+
+#include <array>
+
+#include "textbook.hpp"
+
+namespace {
+
+constexpr double kTolerance = 1e-6;
+
+// A slice of columns of x (rows, width).
+template <class Number>
+std::vector<Number> columns(const std::vector<Number>& x, int width, int begin, int end) {
+  std::vector<Number> slice;
+  for (size_t row = 0; row < x.size(); row += width)
+    slice.insert(slice.end(), x.begin() + row + begin, x.begin() + row + end);
+  return slice;
+}
+
+// The product's shape for what the textbook is told; `slopes` keeps ALiBi's.
+AttentionShape scored(AttentionShape shape, const textbook::Scoring& scoring, std::vector<float>& slopes) {
+  slopes.assign(scoring.slopes.begin(), scoring.slopes.end());
+  if (scoring.scale > 0) shape.scale = static_cast<float>(scoring.scale);
+  shape.cap = static_cast<float>(scoring.cap), shape.window = static_cast<int>(scoring.window);
+  shape.slopes = slopes.empty() ? nullptr : slopes.data();
+  return shape;
+}
+
+void compare_attention(int T, int H, int KV, int D, float p, const std::string& what = "",
+                       const textbook::Scoring& scoring = {}) {
+  const int B = 2, N = B * T, layer = 3;
+  std::vector<float> slopes;
+  const AttentionShape shape = scored({B, T, H, KV, D}, scoring, slopes);
+  const Dropout dropout{p, 11, 12, 13};
+  const std::string name = "attention vs textbook" + at({T, H, KV, D}) + what + (p > 0 ? "dropout/" : "");
+  const int width = shape.qkv_width(), k_at = H * D, v_at = k_at + KV * D;
+  const std::vector<float> qkv = random_floats(N * width, 1, 0, 1.5f), dout = random_floats(N * H * D, 2);
+  std::vector<float> out = garbage(N * H * D), lse = garbage(B * H * T), dqkv = garbage(N * width);
+  const Doubles m = attention_multipliers(dropout, layer, B, H, T);
+  Doubles want(N * H * D), P(m.size()), want_dqkv(N * width);
+
+  attention_forward(out.data(), lse.data(), qkv.data(), shape, dropout, layer);
+  textbook::attention_forward(want.data(), P.data(), widen(qkv).data(), m.data(), B, T, H, KV, D,
+                              scoring);
+  check_close(name + "out", out, want, kTolerance);
+
+  attention_backward(dqkv.data(), dout.data(), out.data(), lse.data(), qkv.data(), shape, dropout, layer);
+  textbook::attention_backward(want_dqkv.data(), widen(dout).data(), P.data(), widen(qkv).data(), m.data(), B,
+                               T, H, KV, D, scoring);
+  const auto compare = [&](const char* part, int begin, int end) {
+    check_close(name + part, columns(dqkv, width, begin, end), columns(want_dqkv, width, begin, end),
+                kTolerance);
+  };
+  compare("dv", v_at, width);
+  if (T == 1 || scoring.window == 1)  // P = 1 whatever q and k are: dq = dk = 0 but for rounding
+    return compare("dqkv", 0, width);
+  compare("dq", 0, k_at);
+  compare("dk", k_at, v_at);
+
+  // The same, the last few queries alone, with all else in the past.
+  const int past = T / 2, fresh = T - past;
+  std::vector<float> late = garbage(fresh * H * D), late_lse = garbage(H * fresh);
+  attention_forward(late.data(), late_lse.data(), qkv.data() + past * width, width,
+                    {qkv.data() + k_at, qkv.data() + v_at, size_t(width), past},
+                    scored({1, fresh, H, KV, D}, scoring, slopes), {}, 0);
+  if (p == 0) check_close(name + "past", late, Doubles(&want[past * H * D], &want[T * H * D]), kTolerance);
+}
+
+}  // namespace
+
+TEST_CASE("attention agrees with the textbook", "[attention][textbook]") {
+  for (const int T : {1, 7, 17, 33, 63, 64, 65, 130})
+    for (const auto& [H, KV, D] : {std::array{1, 1, 4}, {4, 2, 7}, {3, 1, 16}, {2, 2, 33}})
+      for (const float p : {0.f, .3f}) compare_attention(T, H, KV, D, p);
+  compare_attention(65, 2, 1, 140, .3f);
+}
+
+TEST_CASE("attention agrees with the textbook whatever is done to its scores", "[attention][textbook]") {
+  for (const int T : {1, 7, 64, 65, 130, 200})
+    for (const auto& [H, KV, D] : {std::array{2, 2, 5}, {3, 1, 16}})
+      for (const int window : {1, 3, 64, 65, 100})
+        for (const auto& [what, scoring] : scorings(H, window)) {
+          if (window != 3 && scoring.window == 0) continue;
+          const std::string name = what + " " + std::to_string(window) + "/";
+          for (const float p : {0.f, .3f}) compare_attention(T, H, KV, D, p, name, scoring);
+        }
+}
+
+TEST_CASE("attention does not overflow where scores are large", "[attention][textbook]") {
+  const int T = 70, D = 4;
+  std::vector<float> qkv = random_floats(T * 3 * D, 1, 0, 30), out = garbage(T * D), lse = garbage(T);
+  Doubles want(T * D), P(T * T);
+  attention_forward(out.data(), lse.data(), qkv.data(), {1, T, 1, 1, D}, {}, 0);
+  textbook::attention_forward<double>(want.data(), P.data(), widen(qkv).data(), nullptr, 1, T, 1, 1, D);
+  check_close("attention vs textbook/large scores/out", out, want, 3e-5);  // scores of 1000 are exact to 1e-4
+}

@@ -1,0 +1,238 @@
+// Whole models, wired as real ones are: what holds for all of them, and the conditions under which two are one.
+// The numbers: test_model.cpp (PyTorch), test_textbook_model.cpp.
+
+#include "check.hpp"
+#include "layers/cross_entropy.hpp"
+#include "layers/diagnostics.hpp"
+#include "layers/generate.hpp"
+#include "layers/position.hpp"
+#include "program.hpp"
+#include "reference.hpp"
+#include "wirings.hpp"
+
+namespace {
+
+// Large enough that attention is far from even.
+Model made_up(Config config, bool training = true) {
+  config.init = InitChoice::xavier, config.residual_gain = {}, config.init_gain = {};
+  Model model(config, training);
+  initialise(model, 7);
+  const std::vector<float> nudge = random_floats(model.floats, 8, 0, .1f);
+  for (size_t i = 0; i < model.floats; ++i) model.weights[i] += nudge[i];
+  return model;
+}
+
+// Loss and gradients of a step on random tokens.
+std::vector<float> step(const Config& config, float dropout = 0) {
+  Model model = made_up(config);
+  const int B = 3, T = config.context, V = config.vocab_size;
+  const std::vector<int> tokens = random_ints(B * T, 1, V), targets = random_ints(B * T, 2, V);
+  const Activations activations = allocate_activations(model.config, B, T, true);
+  const double loss = model_loss_and_gradients(model, activations, {tokens.data(), targets.data(), B, T}, 1.f / (B * T),
+                                               {.p = dropout, .seed = 3});
+  const std::vector<float> as_float{static_cast<float>(loss)};
+  return joined({as_float, {model.gradients.get(), model.floats}});
+}
+
+Config long_context(const Wiring& wiring) {
+  Config c = wired(wiring.change);
+  c.context = 75;  // more than one tile
+  if (c.window > 0) c.window = 9;
+  return c;
+}
+
+template <class Change>
+Config changed(Config c, Change change) {
+  change(c);
+  return c;
+}
+
+}  // namespace
+
+TEST_CASE("partial RoPE, sinusoids and slopes agree with PyTorch", "[position]") {
+  const Reference rope("wiring", "rope"), fixed("wiring", "sinusoids"), alibi("wiring", "slopes");
+  const int B = rope.integer("B"), T = rope.integer("T"), H = rope.integer("H"), D = rope.integer("D");
+  const int R = static_cast<int>(std::lround(rope.number("fraction") * D));
+  const RopeTable table(T, R, static_cast<float>(rope.number("theta")));
+  std::vector<float> y = rope.floats("x"), dx = rope.floats("dy");
+  rope_forward(y.data(), table, 0, B, T, H, D, H * D);
+  rope_backward(dx.data(), table, B, T, H, D, H * D);
+  check_close("partial rope/y", y, rope.doubles("y"), 2e-7);
+  check_close("partial rope/dx", dx, rope.doubles("dx"), 2e-7, rope.scale("dx"));
+
+  const Buffer weight = sinusoids(fixed.integer("T"), fixed.integer("C"));
+  const std::vector<double> want = fixed.doubles("weight");
+  check_close("sinusoids/weight", {weight.get(), want.size()}, want, 1e-7);
+
+  std::vector<float> slopes;
+  for (int n = 1; n <= alibi.integer("most"); ++n) {
+    const Buffer some = alibi_slopes(n);
+    slopes.insert(slopes.end(), some.get(), some.get() + n);
+  }
+  check_close("alibi/slopes", slopes, alibi.doubles("slopes"), 1e-7);
+}
+
+TEST_CASE("wirings train the same for any number of threads, and under --recompute", "[model][recompute]") {
+  for (const Wiring& wiring : wirings()) {
+    INFO(wiring.name);
+    Config config = long_context(wiring);
+    check_same_for_all_threads([&] { return step(config, .1f); });
+    const std::vector<float> kept = step(config, .1f);
+    config.recompute = true;
+    CHECK(same_bits(kept, step(config, .1f)));
+  }
+}
+
+TEST_CASE("wirings generate what the full forward pass gives", "[generate]") {
+  for (const Wiring& wiring : wirings()) {
+    const Model model = made_up(long_context(wiring), false);
+    const int T = model.config.context, V = model.config.vocab_size;
+    const std::vector<int> tokens = random_ints(T, 1, V);
+    const Activations a = allocate_activations(model.config, 1, T, false);
+    model_loss(model, a, {tokens.data(), tokens.data(), 1, T});
+    const std::vector<double> want = widen({a.logits, size_t(T) * V});
+    for (const int chunk : {1, 6, T}) {
+      Generator generator(model);
+      for (int t = 0; t < T; t += chunk) {
+        const int end = std::min(T, t + chunk);
+        const float* got = generator.feed({tokens.begin() + t, tokens.begin() + end});
+        check_close("generate/" + wiring.name, {got, size_t(V)}, std::span(want).subspan((end - 1) * V, V), 1e-6);
+      }
+    }
+  }
+}
+
+TEST_CASE("looking into a wiring changes nothing and is the same for any number of threads", "[diagnostics]") {
+  for (const Wiring& wiring : wirings()) {
+    INFO(wiring.name);
+    const Config config = long_context(wiring);
+    const int B = 2, T = config.context;
+    const std::vector<int> tokens = random_ints(B * T, 1, 13), targets = random_ints(B * T, 2, 13);
+    const auto look = [&](bool observed) {
+      Model model = made_up(config);
+      PassStatistics pass(model);
+      model_loss_and_gradients(model, allocate_activations(model.config, B, T, true),
+                               {tokens.data(), targets.data(), B, T}, 1, {}, observed ? &pass : nullptr);
+      std::vector<float> seen;
+      for (const Statistic& row : pass.rows) seen.push_back(static_cast<float>(row.value));
+      return std::pair{seen, std::vector<float>(model.gradients.get(), model.gradients.get() + model.floats)};
+    };
+    CHECK(same_bits(look(true).second, look(false).second));
+    check_same_for_all_threads([&] { return look(true).first; });
+  }
+}
+
+TEST_CASE("RoPE of all of a head, and a window of all, are what there is without, to the bit", "[model]") {
+  const Config rope = changed(wired(wirings()[1].change), [](Config& c) { c.rope_fraction = 1; });
+  CHECK(rope.rope_dims() == rope.head_dim);
+  const RopeTable whole(9, rope.rope_dims(), 100), half(9, 2, 100);
+  CHECK(whole.half == 2);
+  CHECK(half.half == 1);
+  std::vector<float> x = random_floats(9 * 4, 1), y = x;
+  rope_forward(x.data(), whole, 0, 1, 9, 1, 4, 4);
+  for (int t = 0; t < 9; ++t)  // by hand
+    for (int i = 0; i < 2; ++i) {
+      const double angle = t * std::pow(100., -i / 2.), a = y[t * 4 + i], b = y[t * 4 + i + 2];
+      CHECK(x[t * 4 + i] == Approx(a * std::cos(angle) - b * std::sin(angle)));
+      CHECK(x[t * 4 + i + 2] == Approx(a * std::sin(angle) + b * std::cos(angle)));
+    }
+  rope_forward(y.data(), half, 0, 1, 9, 1, 2, 4);
+  CHECK(y[35] == random_floats(9 * 4, 1)[35]);
+
+  CHECK(same_bits(step(rope), step(changed(rope, [](Config& c) { c.window = c.context; }))));
+  CHECK_FALSE(same_bits(step(rope), step(changed(rope, [](Config& c) { c.window = c.context - 1; }))));
+}
+
+TEST_CASE("caps as large as a number can be are none, but for rounding", "[model]") {
+  const Config config = wired(wirings()[1].change);
+  const std::vector<float> none = step(config);
+  check_close("model large caps", step(changed(config, [](Config& c) { c.attention_cap = c.logit_cap = 1e6f; })),
+              widen(none), 2e-6);
+}
+
+TEST_CASE("every n-th layer has the window, from the first on", "[config]") {
+  Config c = wired([](Config& c) { c.window = 7, c.window_every = 2; });
+  CHECK(c.window_of(0) == 7);  // transformers' Gemma2Config: layers 0, 2, 4, ... are "sliding_attention"
+  CHECK(c.window_of(1) == 0);
+  CHECK(c.window_of(2) == 7);
+  c.window_every = 3;
+  CHECK(c.window_of(3) == 7);
+  CHECK(c.window_of(2) == 0);
+}
+
+TEST_CASE("q, k and v have biases of their own, and the classifier", "[model][config]") {
+  const auto names = [](const std::function<void(Config&)>& change) {
+    std::string all;
+    for (const TensorSpec& spec : Model(wired(change)).table)
+      if (spec.name.ends_with(".bias") && (spec.name.starts_with("block.0") || spec.name.starts_with("head"))) {
+        all += spec.name + " ";
+        CHECK(spec.start.deviation == 0);
+        CHECK_FALSE(spec.decay);
+      }
+    return all;
+  };
+  const std::string qkv = "block.0.attention.q.bias block.0.attention.k.bias block.0.attention.v.bias ";
+  CHECK(names([](Config& c) { c.bias = false, c.qkv_bias = true; }) == qkv);
+  CHECK(names([](Config& c) { c.bias = false, c.head_bias = true; }) == "head.bias ");
+  CHECK(names([](Config& c) { c.qkv_bias = false, c.norm_bias = false; }) ==
+        "block.0.attention.o.bias block.0.ffn.up.bias block.0.ffn.down.bias ");
+}
+
+TEST_CASE("wirings that make no sense are refused, with what to do", "[config]") {
+  const auto refusal = [](const std::function<void(Config&)>& change) -> std::string {
+    try {
+      wired(change);
+    } catch (const std::invalid_argument& e) {
+      return e.what();
+    }
+    return "";
+  };
+  CHECK(refusal([](Config& c) { c.position = Position::rope, c.rope_fraction = .25f; }) ==
+        "--rope-fraction 0.25 of 4 numbers in a head is 1: choose a fraction that makes it 2, 4, 6, ...");
+  CHECK(refusal([](Config& c) { c.position = Position::rope, c.rope_fraction = .6f; }) != "");
+  CHECK(refusal([](Config& c) { c.position = Position::rope, c.rope_fraction = 0; }) != "");
+  CHECK(refusal([](Config& c) { c.position = Position::alibi, c.rope_fraction = .25f; }) == "");
+  for (const auto& [D, fraction, R] : {std::tuple{80, .4f, 32}, {96, .25f, 24}, {10, .6f, 6}, {4, 1.f, 4}}) {
+    Config c = wired([](Config&) {});
+    c.position = Position::rope, c.head_dim = D, c.rope_fraction = fraction;
+    CHECK(resolve(c).rope_dims() == R);
+  }
+  const auto says = [&](const std::string& option, const std::function<void(Config&)>& change) {
+    CHECK(refusal(change).starts_with("--" + option + " is "));
+  };
+  says("window", [](Config& c) { c.window = -1; });
+  says("window-every", [](Config& c) { c.window_every = 0; });
+  says("attention-cap", [](Config& c) { c.attention_cap = -1; });
+  says("attention-scale", [](Config& c) { c.attention_scale = 0; });
+  says("embedding-scale", [](Config& c) { c.embedding_scale = 0; });
+  says("logit-cap", [](Config& c) { c.logit_cap = NAN; });
+  says("rope-fraction", [](Config& c) { c.rope_fraction = 1.5f; });
+}
+
+TEST_CASE("a wiring is written down, drawn, resumed to the same bits and sampled from", "[program]") {
+  const Folder f;
+  REQUIRE(f.run("corpus --bytes 60k --out s.txt").status == 0);
+  const std::string words =
+      "train --data s.txt --eval-every 0 --layers 2 --heads 2 --channels 32 --context 40 --batch 2 --schedule constant "
+      "--quiet --position rope --rope-fraction 0.25 --window 9 --window-every 2 --attention-cap 20 "
+      "--attention-scale 0.3 --activation geglu-tanh --no-bias --qkv-bias --head-bias --embedding-scale 4 "
+      "--logit-cap 30 ";
+  REQUIRE(f.run(words + "--steps 6 --out whole").status == 0);
+  REQUIRE(f.run(words + "--steps 3 --out broken").status == 0);
+  const Outcome refused = f.run("train --out broken --resume --steps 6 --window 8");
+  CHECK(refused.err.find("--window is 9 there and 8 here") != std::string::npos);
+  REQUIRE(f.run("train --out broken --resume --steps 6 --quiet").status == 0);
+  CHECK(losses_in(f.read("whole/metrics.csv")) == losses_in(f.read("broken/metrics.csv")));
+  const std::string told = f.run("info whole").out;
+  for (const char* line :
+       {"the token embedding again, with a bias, logits capped at 30", "causal, window 9 in one layer of 2",
+        "RoPE on 4 of each head",
+        "scores capped at 20", "32 → 96 → 32, geglu-tanh", "of the token times 4\n", "block.0.attention.q.bias"})
+    CHECK(told.find(line) != std::string::npos);
+  CHECK(told.find("attention.o.bias") == std::string::npos);
+  CHECK(f.run("sample whole --length 60 --prompt The").status == 0);
+  const Outcome wrong = f.run("train --data s.txt --position rope --rope-fraction 0.3 --out wrong");
+  CHECK(wrong.status == 1);
+  CHECK(wrong.err.find("--rope-fraction 0.3 of 32 numbers in a head is 9.6: choose a fraction") != std::string::npos);
+  CHECK_FALSE(f.has("wrong"));
+}

@@ -1,0 +1,53 @@
+#pragma once
+// Small models that wire positions, attention and feed-forward layers as real ones do.
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "layers/config.hpp"
+
+struct Wiring {
+  std::string name;
+  std::function<void(Config&)> change;
+};
+inline std::vector<Wiring> wirings() {
+  return {
+      {"sinusoidal",
+       [](Config& c) { c.position = Position::sinusoidal, c.activation = Activation::silu, c.embedding_scale = 3.5f; }},
+      {"GPT-NeoX", [](Config& c) { c.position = Position::rope, c.rope_fraction = .5f, c.tied = false; }},
+      {"BLOOM",
+       [](Config& c) { c.position = Position::alibi, c.n_head = 3, c.kv_heads = 3, c.embedding_norm = true; }},
+      {"Mistral",
+       [](Config& c) {
+         c.position = Position::rope, c.norm = NormKind::rmsnorm, c.activation = Activation::geglu;
+         c.bias = false, c.window = 3, c.kv_heads = 1;
+       }},
+      {"Qwen2",
+       [](Config& c) {
+         c.position = Position::rope, c.norm = NormKind::rmsnorm, c.activation = Activation::swiglu;
+         c.bias = false, c.qkv_bias = true;
+       }},
+      {"Phi-2",
+       [](Config& c) { c.position = Position::rope, c.rope_fraction = .5f, c.tied = false, c.head_bias = true; }},
+      {"Gemma-2",
+       [](Config& c) {
+         c.placement = "sandwich", c.position = Position::rope, c.norm = NormKind::rmsnorm, c.bias = false;
+         c.activation = Activation::geglu_tanh, c.kv_heads = 2, c.window = 4, c.window_every = 2;
+         c.attention_cap = 2, c.attention_scale = .75, c.logit_cap = 1.5f, c.embedding_scale = 3.5f;
+       }},
+      {"all of attention",
+       [](Config& c) {
+         c.position = Position::alibi, c.attention_cap = 1.5f, c.window = 5, c.attention_scale = .5;
+         c.qkv_bias = false, c.head_bias = true, c.logit_cap = 2;
+       }},
+  };
+}
+
+inline Config wired(const std::function<void(Config&)>& change) {
+  Config c;
+  c.n_layer = 2, c.n_head = 4, c.channels = 12, c.head_dim = 4, c.context = 11, c.vocab_size = 13;
+  change(c);
+  return resolve(c);
+}
