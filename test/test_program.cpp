@@ -5,35 +5,10 @@
 #include <set>
 #include <sstream>
 
-#include "../data/checkpoint.hpp"
-#include "../data/corpus.hpp"
 #include "../data/files.hpp"
 #include "catch.hpp"
 #include "check.hpp"
-#include "program.hpp"
-
-namespace {
-
-const std::string kSmall =
-    " --layers 2 --heads 2 --channels 32 --context 32 --batch 4 --eval-every 5 --eval-batches 2 --quiet ";
-
-// A folder with a short corpus in it.
-struct Corpus : Folder {
-  Corpus() { write_corpus(path("stories.txt"), 60000, 1); }
-};
-
-std::vector<float> weights_in(const std::string& path) {
-  const CheckpointHeader header = read_checkpoint_header(path);
-  Model model(header.options.config);
-  load_checkpoint(path, model, nullptr);
-  return {model.weights.get(), model.weights.get() + model.floats};
-}
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-size_t lines_of(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
-
-}  // namespace
+#include "small_run.hpp"
 
 TEST_CASE("any number of threads trains to the same bits", "[program]") {
   const Corpus f;
