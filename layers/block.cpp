@@ -131,31 +131,6 @@ const float* ffn_branch(const BlockSaved& saved, const BlockScratch& scratch, co
   return f;
 }
 
-void sequential_forward(const BlockSaved& saved, const BlockScratch& scratch, const float* x, const Block& p,
-                        const BlockContext& c) {
-  const int N = c.B * c.T, C = c.config.channels;
-  const float* u = branch_enter(saved.attention, x, p.attention, N, C, c.training);
-  const float* f = attention_branch(saved, scratch, u, p, c);
-  branch_leave(saved.middle, saved.attention, scratch.normed, x, f, p.attention, N, C, c.training);
-
-  u = branch_enter(saved.ffn, saved.middle, p.ffn, N, C, c.training);
-  f = ffn_branch(saved, scratch, u, p, c);
-  branch_leave(saved.y, saved.ffn, scratch.normed, saved.middle, f, p.ffn, N, C, c.training);
-}
-
-// middle = skip·x + attention, y = middle + ffn; both read x.
-void parallel_forward(const BlockSaved& saved, const BlockScratch& scratch, const float* x, const Block& p,
-                      const BlockContext& c) {
-  const int N = c.B * c.T, C = c.config.channels;
-  const float* u = branch_enter(saved.attention, x, p.attention, N, C, c.training);
-  const float* f = attention_branch(saved, scratch, u, p, c);
-  branch_leave(saved.middle, saved.attention, scratch.normed, x, f, p.attention, N, C, c.training);
-
-  if (!shares_norm(c.config)) u = branch_enter(saved.ffn, x, p.ffn, N, C, c.training);
-  f = ffn_branch(saved, scratch, u, p, c);
-  branch_leave(saved.y, saved.ffn, scratch.normed, saved.middle, f, p.ffn, N, C, c.training);
-}
-
 // a += b
 void add(float* a, const float* b, int N, int C) {
   parallel_for(N, 1, C, [&](int begin, int end) {
@@ -236,10 +211,18 @@ void parallel_backward(float* d, const BlockScratch& scratch, const Block& g, co
 
 }  // namespace
 
+// Sequential or parallel: the feed-forward branch reads what attention left, or x; it adds to middle either way.
 void block_forward(const BlockSaved& saved, const BlockScratch& scratch, const float* x, const Block& p,
                    const BlockContext& c) {
-  const auto form = c.config.block == BlockForm::sequential ? sequential_forward : parallel_forward;
-  form(saved, scratch, x, p, c);
+  const int N = c.B * c.T, C = c.config.channels;
+  const float* u = branch_enter(saved.attention, x, p.attention, N, C, c.training);
+  const float* f = attention_branch(saved, scratch, u, p, c);
+  branch_leave(saved.middle, saved.attention, scratch.normed, x, f, p.attention, N, C, c.training);
+
+  const float* read = c.config.block == BlockForm::sequential ? saved.middle : x;
+  if (!shares_norm(c.config)) u = branch_enter(saved.ffn, read, p.ffn, N, C, c.training);
+  f = ffn_branch(saved, scratch, u, p, c);
+  branch_leave(saved.y, saved.ffn, scratch.normed, saved.middle, f, p.ffn, N, C, c.training);
 }
 
 void block_backward(float* d, const BlockScratch& scratch, const Block& g, const float* x, const BlockSaved& saved,

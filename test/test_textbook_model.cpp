@@ -8,7 +8,10 @@
 
 namespace {
 
-constexpr double kTolerance = 1e-6, kModelTolerance = 3e-5;  // 2.1e-5 (Derf)
+constexpr double kTolerance = 1e-6;
+
+// Without statistics of a row, one rounding error can weigh more: 2.1e-5 with Derf, 1.1e-5 with BatchNorm.
+double model_tolerance(NormKind kind) { return kind == NormKind::layernorm || kind == NormKind::rmsnorm ? 1e-5 : 3e-5; }
 
 Doubles multipliers(const Dropout& dropout, int layer, DropoutSite site, int B, int T, int C) {
   std::vector<float> ones(B * T * C, 1);
@@ -261,6 +264,7 @@ void compare_models(Config config, std::string name, float dropout_p) {
   randomise(model);
   name = "model vs textbook/" + name + (dropout_p > 0 ? " dropout/" : "/");
 
+  const double tolerance = model_tolerance(config.norm);
   const int B = 3, T = 9;
   const Dropout dropout{dropout_p, 3, 4, 5};
   const std::vector<int> tokens = random_ints(B * T, 1, 13);
@@ -283,11 +287,11 @@ void compare_models(Config config, std::string name, float dropout_p) {
     if (!spec.trained) {
       CHECK(norm_of(widen(got)) == 0);
       check_close(name + spec.name, {model.weights.get() + spec.offset, spec.size()},
-                  {&textbook.weights[spec.offset], spec.size()}, kModelTolerance);
+                  {&textbook.weights[spec.offset], spec.size()}, tolerance);
     } else if (config.norm == NormKind::batchnorm && norm_of(expected) < 1e-13 * all) {  // before a norm: python_ref
       check_error(name + "zero " + spec.name, norm_of(widen(got)) / all, kTolerance);
     } else {
-      check_close(name + spec.name, got, expected, kModelTolerance, spec.size() == 1 ? 100 * all : 0);
+      check_close(name + spec.name, got, expected, tolerance, spec.size() == 1 ? 100 * all : 0);
     }
   }
   if (dropout_p > 0) return;
@@ -304,7 +308,7 @@ void compare_models(Config config, std::string name, float dropout_p) {
     const float* logits = model_logits(model, without_backward, cache, tokens.data() + cache.past, piece);
     const size_t row = size_t(cache.past - 1) * config.vocab_size;
     check_close(name + "cached logits", {logits, size_t(config.vocab_size)},
-                {&evaluating.logits[row], size_t(config.vocab_size)}, kModelTolerance);
+                {&evaluating.logits[row], size_t(config.vocab_size)}, tolerance);
   }
   CHECK(cache.past == T);
 }
