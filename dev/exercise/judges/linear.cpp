@@ -31,6 +31,18 @@ Doubles last_row(bool of_bias) {
   return last;
 }
 
+// dx from another reading of weight, and with the last o alone.
+std::vector<Mistake> mistakes_of_dx() {
+  Doubles turned(N * I), last(N * I);
+  for (size_t n = 0; n < N; ++n)
+    for (size_t i = 0; i < I; ++i) {
+      for (size_t o = 0; o < O; ++o) turned[n * I + i] += dy[n * O + o] * weight[i * O + o];
+      last[n * I + i] = dy[n * O + O - 1] * weight[(O - 1) * I + i];
+    }
+  return {{"weight is read as (I,O), and is (O,I): row o begins at weight[o * I]", turned},
+          {"only what the last o gives is left: the sum over o is missing", last}};
+}
+
 void backward(Judge& judge) {
   for (const bool has_bias : {true, false}) {
     const auto g = complex_step(dy, {x, weight, bias}, [&](const Tensors& t) {
@@ -39,7 +51,7 @@ void backward(Judge& judge) {
       return y;
     });
     const std::string last = "only what the last row gives is left: += over n";
-    std::vector<Output> outputs = {written("dx", {{"n", N}, {"i", I}}, g[0]),
+    std::vector<Output> outputs = {written("dx", {{"n", N}, {"i", I}}, g[0], mistakes_of_dx()),
                                    added("dweight", {{"o", O}, {"i", I}}, g[1], {{last, last_row(false)}})};
     if (has_bias) outputs.push_back(added("dbias", {{"o", O}}, g[2], {{last, last_row(true)}}));
     const Guarded in_dy(dy), in_x(x), in_weight(weight);

@@ -83,7 +83,7 @@ void forward(Judge& judge) {
 // What dx would be without some of its terms, or with others.
 std::vector<Mistake> mistakes(const Doubles& dy, const Doubles& x, const Saved& saved, const Norm& p) {
   const Doubles zero(N * C);
-  Doubles ungained = zero, free = zero, no_mean = zero, no_dot = zero, sums = zero, centred = zero, raw = zero,
+  Doubles ungained = zero, free = zero, no_mean = zero, no_dot = zero, sums = zero, sum_mean = zero, sum_dot = zero, centred = zero, raw = zero,
           unscaled = zero, plus_mean = zero, plus_dot = zero, without_offset = zero;
   for (size_t n = 0; n < N; ++n) {
     const double r = saved.rstd[n], centre = p.kind == NormKind::layernorm;
@@ -101,6 +101,8 @@ std::vector<Mistake> mistakes(const Doubles& dy, const Doubles& x, const Saved& 
       no_dot[k] = r * (d - centre * mean);
       centred[k] = r * (d - mean - xhat * dot);
       sums[k] = r * (d - C * centre * mean - C * xhat * dot);
+      sum_mean[k] = r * (d - C * centre * mean - xhat * dot);
+      sum_dot[k] = r * (d - centre * mean - C * xhat * dot);
       ungained[k] = r * (dy[k] - centre * plain_mean - xhat * plain_dot);
       raw[k] = r * (d - centre * mean - x[k] * raw_dot);
       plus_mean[k] = r * (d + centre * mean - xhat * dot);
@@ -121,6 +123,8 @@ std::vector<Mistake> mistakes(const Doubles& dy, const Doubles& x, const Saved& 
           {"the sign of mean(dx̂) is the wrong way round", plus_mean},
           {"the sign of x̂·mean(dx̂·x̂) is the wrong way round", plus_dot},
           {"there are sums over C where means belong", sums},
+          {"a sum stands where mean(dx̂) belongs: / C is missing", sum_mean},
+          {"a sum stands where mean(dx̂·x̂) belongs: / C is missing", sum_dot},
           {"the gain is missing: dx̂ = dy·gain", ungained},
           {"x stands where x̂ = (x - μ)·r belongs", raw},
           {"the factor r in front is missing", unscaled}};
