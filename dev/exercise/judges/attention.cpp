@@ -5,12 +5,11 @@ namespace {
 
 using Case = AttentionCase;
 
-// What one writes instead.
+// What one writes instead. Where two look the same in dq and dk, the one that says more stands first.
 enum class Slip {
   unscaled, usual_scale, scaled_twice, uncapped, no_sum, plain_mean, bracket, undropped, undropped_dP, dropped_p,
   dropped_dS, last_dq, last_dk, last_dv, modulo, quotient, not_itself, keys, unmoved
 };
-const char* const undropped = "dropout's multiplier is missing";
 const char* const group = "query head h reads k and v of head h / (H / KV)";
 const std::pair<Slip, const char*> slips[] = {
     {Slip::unscaled, "the scale s of the scores is missing"},
@@ -20,8 +19,8 @@ const std::pair<Slip, const char*> slips[] = {
     {Slip::no_sum, "every P[i,j] falls when another S[i,j'] grows: - Σⱼ P·dP is missing"},
     {Slip::plain_mean, "what is taken from dP is its mean weighted by P, not the plain one"},
     {Slip::bracket, "P stands before the bracket: it multiplies Σⱼ P·dP, too"},
-    {Slip::undropped, undropped},
     {Slip::undropped_dP, "dropout's multiplier is missing in dP"},
+    {Slip::undropped, "dropout's multiplier is missing"},
     {Slip::dropped_p, "softmax_backward wants P as the softmax gave it, without the multiplier"},
     {Slip::dropped_dS, "the multiplier is there once more, on dS: it is in dP already"},
     {Slip::last_dq, "only what the last key gives is left: each adds its share (+=)"},
