@@ -62,7 +62,7 @@ describe() {
   printf 'write    %s%s\n' "$written" "${lines:+, line $lines}"
   printf '         %s\n' "${blanks//\{/} · $what"
   [ ! -e "$copy/layers/$page.md" ] || printf 'read     %s/layers/%s.md\n' "$copy" "$page"
-  printf 'later    %s%s of the project: do not open yet, there it is written\n' "$file" \
+  printf 'later    %s%s: do not open yet, there it is written\n' "$file" \
     "$([ ! -e "layers/$page.cpp" ] || echo " and layers/$page.cpp")"
   printf 'then     make check-exercise LAYER=%s\n' "$name"
   printf 'stuck    make exercise LAYER=%s HINT=1 shows the formula\n' "$name"
