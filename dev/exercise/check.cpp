@@ -106,14 +106,15 @@ Doubles gather(const Doubles& buffer, const View& view) {
 std::string not_finite(const Result& r) {
   for (size_t k = 0; k < r.size(); ++k)
     if (!std::isfinite(r.got[k]))
-      return "around each tensor is NaN: does an index run outside of one? Or is it 0/0, or exp of something large?";
+      return "around each tensor is NaN: does an index run outside of one? Or is it 0/0, or exp of something large? "
+             "Or did a size_t go below 0: -2 * i does, -2.0 * i does not";
   return "";
 }
 
 std::string gaps(const Result& r) {
   size_t count = 0, first = 0;
   for (size_t k = r.size(); k-- > 0;)
-    if (r.got[k] == r.start[k] && r.want[k] != r.start[k]) ++count, first = k;
+    if (r.got[k] == r.start[k] && r.wrong(k)) ++count, first = k;
   if (count == 0) return "";
   return std::to_string(count) + " of " + std::to_string(r.size()) + " were never touched, the first is " + r.at(first);
 }
@@ -243,10 +244,16 @@ std::string where_wrong(const Result& r) {
 
 void say(const std::string& text) { std::printf("                %s\n", text.c_str()); }
 
+// Filled up to a width in characters: in UTF-8 the bytes 10...... begin none.
+std::string padded(std::string text, size_t width) {
+  const size_t shown = std::count_if(text.begin(), text.end(), [](unsigned char byte) { return byte >> 6 != 2; });
+  return text.append(width - std::min(width, shown), ' ');
+}
+
 // One line if it is right, three if not. Returns whether it is.
 bool report(const Result& r, double* worst_error) {
   const double off = error(r.got, r.want);
-  std::printf("    %-11s ", r.view.name.c_str());
+  std::printf("    %s ", padded(r.view.name, 11).c_str());
   if (off <= kRight) {
     *worst_error = std::max(*worst_error, off);
     std::printf(off > 0 ? "right, to %.0e\n" : "right\n", off);
@@ -258,6 +265,7 @@ bool report(const Result& r, double* worst_error) {
   }
   if (r.view.index.empty()) {
     std::printf("OFF: yours %s, should be %s\n", shown(r.got[0]).c_str(), shown(r.want[0]).c_str());
+    if (!known_mistake(r).empty()) say("-> " + known_mistake(r));
     return false;
   }
   size_t worst = 0, count = 0;
@@ -324,6 +332,12 @@ void Judge::test(const std::string& title, const std::vector<Factor>& factors, c
     failed_ = failed_ || !right;
   }
   right_ += !failed_;
+}
+
+void Judge::wrong(const std::string& text) {
+  say("-> " + text);
+  right_ -= !failed_;
+  failed_ = true;
 }
 
 bool Judge::verdict() const {

@@ -82,6 +82,7 @@ class Judge {
   // with something in what is added to. After a case that is wrong, the others wait.
   void test(const std::string& title, const std::vector<Factor>& factors, const std::vector<Output>& outputs,
             const std::function<void(const std::vector<double*>&)>& call);
+  void wrong(const std::string& text);  // what else was wrong with the case just tested
   bool verdict() const;  // prints it
 
  private:
@@ -100,7 +101,7 @@ extern const std::vector<Exercise> exercises;
 // Gradients of Σ dy·y by each of the tensors, y = forward(tensors): F'(x) = Im F(x + ih)/h (Squire & Trapp 1998).
 template <class Forward>
 std::vector<Doubles> complex_step(const Doubles& dy, const std::vector<Doubles>& tensors, Forward forward) {
-  constexpr double h = 1e-50;
+  constexpr double h = 0x1p-166;  // some 1e-50; divided by a power of two nothing is rounded
   Tensors z;
   for (const Doubles& t : tensors) z.emplace_back(t.begin(), t.end());
   std::vector<Doubles> gradients;

@@ -57,11 +57,13 @@ list() {
 
 # Where to write, what to read.
 describe() {
-  printf 'write    %s, line %s\n' "$written" \
-    "$(grep -n 'Yours to write' "$written" | cut -d: -f1 | tr '\n' ' ' | sed 's/ $//; s/ /, /g')"
+  local lines
+  lines=$(grep -n 'Yours to write' "$written" | cut -d: -f1 | tr '\n' ' ' | sed 's/ $//; s/ /, /g')
+  printf 'write    %s%s\n' "$written" "${lines:+, line $lines}"
   printf '         %s\n' "${blanks//\{/} · $what"
   [ ! -e "$copy/layers/$page.md" ] || printf 'read     %s/layers/%s.md\n' "$copy" "$page"
-  printf 'not yet  %s%s: there it is written\n' "$file" "$([ ! -e "layers/$page.cpp" ] || echo " and layers/$page.cpp")"
+  printf 'later    %s%s: do not open yet, there it is written\n' "$file" \
+    "$([ ! -e "layers/$page.cpp" ] || echo " and layers/$page.cpp")"
   printf 'then     make check-exercise LAYER=%s\n' "$name"
   printf 'stuck    make exercise LAYER=%s HINT=1 shows the formula\n' "$name"
 }
@@ -80,13 +82,14 @@ begin() {
     describe
     exit 1
   fi
-  rm -rf "$copy" "$copy.new" && mkdir -p "$copy.new/.check" || die "cannot write to $all"
+  rm -rf "$copy.new" && mkdir -p "$copy.new/.check" || die "cannot write to $all"
   sources | tar cf - -T - | (cd "$copy.new" && tar xf -) || die "cannot copy the project"
   [ ! -d build/include ] || { mkdir -p "$copy.new/build" && cp -Rp build/include "$copy.new/build/"; }
   blank blank "$file" >"$copy.new/$file" || die "cannot make the blank"
   # Pages show the code as it is: in the copy, the blank.
   [ ! -x dev/pages.sh ] || (cd "$copy.new" && dev/pages.sh >/dev/null) || die "cannot bring the pages up to date"
-  mv "$copy.new" "$copy"
+  # What was written goes when the new copy is there, and not before.
+  rm -rf "$copy" && mv "$copy.new" "$copy" || die "cannot replace $copy"
   printf '%s/ is a copy of the project with a blank in it.\n\n' "$copy"
   describe
 }
@@ -144,8 +147,8 @@ compile() {
   fi
   # Unoptimized: it compiles sooner, and a loop that never ends is one.
   # shellcheck disable=SC2086
-  LC_ALL=C $cxx -std=c++20 -O0 -Wall -Wno-sign-compare -I"$copy" -I"$work" $here/judges/$judge.cpp "$object" \
-    -o "$work/judge" >"$log" 2>&1 || { explain "$log"; return 1; }
+  LC_ALL=C $cxx -std=c++20 -O0 -Wall -Wno-sign-compare -Wno-unused-function -I"$copy" -I"$work" \
+    $here/judges/$judge.cpp "$object" -o "$work/judge" >"$log" 2>&1 || { explain "$log"; return 1; }
   errors "$log"
 }
 explain() {

@@ -17,17 +17,22 @@ Doubles by_depth(double (*f)(double)) {
 // DeepNet (Wang et al. 2022, arXiv 2203.00555), the table in fig. 2, decoder-only.
 void deepnorm(Judge& judge) {
   const Placement& row = placement_row("deepnorm");
-  const auto flag = [](const char* name, bool want) { return written(name, {}, {double(want)}); };
+  const auto flag = [](const char* name, bool want, const char* otherwise = "") {
+    return written(name, {}, {double(want)}, {{otherwise, {double(!want)}}});
+  };
   judge.test("which norms there are, 1 yes and 0 no", {},
-             {flag("norm_in", false), flag("norm_inner", false), flag("norm_out", false), flag("norm_sum", true),
-              flag("final_norm", false)},
+             {flag("norm_in", false), flag("norm_inner", false),
+              flag("norm_out", false, "norm_out is for F(x) alone: DeepNorm's norm is around the sum"),
+              flag("norm_sum", true, "the norm around the sum α·x + F(x) is norm_sum"),
+              flag("final_norm", false, "the last branch ends in norm_sum: nothing is left to be normalized")},
              [&](auto out) {
                const bool norms[] = {row.norm_in, row.norm_inner, row.norm_out, row.norm_sum, row.final_norm};
                for (size_t i = 0; i < 5; ++i) *out[i] = norms[i];
              });
 
   const std::vector<Letter> depth = {{"L", 100, 1, 1}};
-  const std::string other = "that is the decoder of an encoder-decoder: this one has no encoder",
+  const std::string blocks = "L stands where 2L belongs: each block has two branches",
+                    other = "that is the decoder of an encoder-decoder: this one has no encoder",
                     glm = "that is GLM-130B's, which takes square roots",
                     quarter = "the power is 1 / 4, which is 0 in C++";
   const auto tabulate = [](double* out, double (*f)(int)) {
@@ -36,8 +41,10 @@ void deepnorm(Judge& judge) {
   const auto alpha = by_depth([](double L) { return std::pow(2 * L, .25); });
   judge.test("alpha, the row's skip: (2L)^¼ is 2 at L=8", {},
              {written("skip", depth, alpha,
-                      {{"1 at every depth: the row does not name deepnorm_alpha, or " + quarter, Doubles(100, 1)},
+                      {{"1 at every depth: the row does not name deepnorm_alpha, or not where skip stands; or " + quarter,
+                        Doubles(100, 1)},
                        {glm, by_depth([](double L) { return std::pow(2 * L, .5); })},
+                       {blocks, by_depth([](double L) { return std::pow(L, .25); })},
                        {"its inverse", by_depth([](double L) { return std::pow(2 * L, -.25); })},
                        {other, by_depth([](double L) { return std::pow(3 * L, .25); })}})},
              [&](auto out) { tabulate(out[0], row.skip); });
@@ -46,7 +53,7 @@ void deepnorm(Judge& judge) {
   judge.test("beta, the gain of its initialisation", {},
              {written("xavier", {}, {1}),
               written("gain", depth, beta,
-                      {{"1 at every depth: the row does not name kDeepNet, or " + quarter, Doubles(100, 1)},
+                      {{"1 at every depth: the row does not name kDeepNet; or " + quarter, Doubles(100, 1)},
                        {"the wrong way up: it is to make the matrices smaller",
                         by_depth([](double L) { return std::pow(8 * L, .25); })},
                        {glm, by_depth([](double L) { return std::pow(2 * L, -.5); })},

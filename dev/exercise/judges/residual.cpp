@@ -48,10 +48,72 @@ textbook::Branch<Number> branch(const Case& c, Four pointers) {
   return p;
 }
 
+// What one writes instead.
+enum class Slip {
+  no_past, no_through, dy_past, unskipped, all_skipped, branch_skipped, dy_through, no_sum, ds_to_F, unscaled, scaled_late,
+  scaled_twice, ungained, in_reads_u, in_reads_s, out_reads_u, out_reads_o, sum_reads_x, sum_reads_f, F_reads_x
+};
+const char* const in_reads = "the backward of norm_in reads x, what forward gave it";
+const char* const out_reads = "the backward of norm_out reads f, what forward gave it";
+const char* const sum_reads = "the backward of norm_sum reads s, what forward gave it";
+const std::pair<Slip, const char*> slips[] = {
+    {Slip::no_past, "x's way past the branch is missing: skip·ds"},
+    {Slip::no_through, "x's way through the branch is missing; or F.backward got one buffer for du and df: it writes du "
+                       "before it has read df"},
+    {Slip::dy_past, "skip·dy stands where skip·ds belongs: norm_sum is in the way"},
+    {Slip::unskipped, "the skip path is not multiplied by skip"},
+    {Slip::all_skipped, "skip belongs to ds only: the branch has no such factor"},
+    {Slip::branch_skipped, "skip belongs to ds, not to what comes through the branch"},
+    {Slip::dy_through, "dy goes through the branch where ds should: norm_sum is in its way, too"},
+    {Slip::no_sum, "norm_sum is left out: ds = dy only where there is none"},
+    {Slip::ungained, "λ is missing"},
+    {Slip::ds_to_F, "F.backward is given ds: norm_out and λ lie between"},
+    {Slip::scaled_late, "in_scale belongs before norm_in's backward: the gain's gradient has it, too"},
+    {Slip::unscaled, "in_scale is missing"},
+    {Slip::scaled_twice, "in_scale is there twice"},
+    {Slip::in_reads_u, in_reads},
+    {Slip::in_reads_s, in_reads},
+    {Slip::out_reads_u, out_reads},
+    {Slip::out_reads_o, out_reads},
+    {Slip::sum_reads_x, sum_reads},
+    {Slip::sum_reads_f, sum_reads},
+    {Slip::F_reads_x, "F.backward reads u, what forward gave it"}};
+
+using Weights = std::vector<Doubles>;  // gains of norm_in, norm_out and norm_sum, λ; or their gradients
+textbook::Branch<double> branch_of(const Case& c, Weights& w) {
+  double* pointers[] = {w[0].data(), w[1].data(), w[2].data(), w[3].data()};
+  return branch<double>(c, pointers);
+}
+
+Doubles slipped(Slip slip, const Case& c, Weights& gradients, const Doubles& dy, const Doubles& x,
+                const textbook::BranchSaved<double>& saved, Weights weights) {
+  const auto is = [&](Slip one) { return slip == one; };
+  const auto& [u, f, o, s, in, out, sum] = saved;
+  const auto g = branch_of(c, gradients), p = branch_of(c, weights);
+  Doubles ds(N * C), d(N * C), df(N * C), du(N * C), dx(N * C);
+  const Doubles& at_sum = is(Slip::sum_reads_x) ? x : is(Slip::sum_reads_f) ? f : s;
+  const Doubles& at_out = is(Slip::out_reads_u) ? u : is(Slip::out_reads_o) ? o : f;
+  const Doubles& at_in = is(Slip::in_reads_u) ? u : is(Slip::in_reads_s) ? s : x;
+  textbook::norm_backward(ds.data(), g.norm_sum, dy.data(), at_sum.data(), sum, p.norm_sum, N, C);
+  if (is(Slip::no_sum)) ds = dy;
+  const Doubles& enters = is(Slip::dy_through) ? dy : ds;
+  textbook::gain_backward(d.data(), g.gain, enters.data(), o.data(), p.gain, N, C);
+  if (is(Slip::ungained)) d = enters;
+  textbook::norm_backward(df.data(), g.norm_out, d.data(), at_out.data(), out, p.norm_out, N, C);
+  Neighbours().backward(du.data(), (is(Slip::ds_to_F) ? ds : df).data(), (is(Slip::F_reads_x) ? x : u).data());
+  const double before = is(Slip::unscaled) || is(Slip::scaled_late) ? 1 : p.in_scale;
+  const double behind = is(Slip::scaled_late) || is(Slip::scaled_twice) ? p.in_scale : 1;
+  textbook::norm_backward(dx.data(), g.norm_in, scaled(before, du).data(), at_in.data(), in, p.norm_in, N, C);
+  const double skip = is(Slip::no_past) ? 0 : is(Slip::unskipped) || is(Slip::branch_skipped) ? 1 : p.skip;
+  const double through = is(Slip::no_through) ? 0 : is(Slip::all_skipped) || is(Slip::branch_skipped) ? p.skip : 1;
+  for (size_t i = 0; i < N * C; ++i) dx[i] = through * behind * dx[i] + skip * (is(Slip::dy_past) ? dy : ds)[i];
+  return dx;
+}
+
 void backward(Judge& judge) {
   for (const Case& c : cases) {
     const Doubles dy = numbers(N * C, 1), x = numbers(N * C, 2);
-    const std::vector<Doubles> weights = {numbers(C, 3), numbers(C, 4), numbers(C, 5), numbers(C, 6)};
+    const Weights weights = {numbers(C, 3), numbers(C, 4), numbers(C, 5), numbers(C, 6)};
     const auto g = complex_step(dy, {x, weights[0], weights[1], weights[2], weights[3]}, [&](Tensors& t) {
       Complex* pointers[] = {t[1].data(), t[2].data(), t[3].data(), t[4].data()};
       std::vector<Complex> y(N * C);
@@ -68,33 +130,17 @@ void backward(Judge& judge) {
     Doubles y(N * C);
     textbook::branch_forward(y.data(), saved, x.data(), p, Neighbours(), N, C);
 
-    // dx of a branch that backward takes for another.
-    const auto dx_of = [&](Case other) {
-      std::vector<Doubles> unused(4, Doubles(C));
-      double* gradients[] = {unused[0].data(), unused[1].data(), unused[2].data(), unused[3].data()};
-      Doubles dx(N * C);
-      textbook::answer::branch_backward(dx.data(), branch<double>(other, gradients), dy.data(), x.data(), saved,
-                                        branch<double>(other, pointers), Neighbours(), N, C);
-      return dx;
-    };
-    Case no_way = c, unskipped = c, unscaled = c, ungained = c;
-    no_way.skip = 0, unskipped.skip = 1, unscaled.in_scale = 1, ungained.gain = false;
-    const Doubles through = dx_of(no_way);
-    Doubles straight = through, past = dx_of(c);
-    for (size_t i = 0; i < N * C; ++i) straight[i] += c.skip * dy[i], past[i] -= through[i];
-
-    std::vector<Output> outputs = {
-        written("dx", {{"n", N}, {"c", C}}, g[0],
-                {{"x's way past the branch is missing: skip·ds", through},
-                 {"x's way through the branch is missing", past},
-                 {"skip·dy stands where skip·ds belongs: norm_sum is in the way", straight},
-                 {"the skip path is not multiplied by skip", dx_of(unskipped)},
-                 {"in_scale is missing", dx_of(unscaled)},
-                 {"λ is missing", dx_of(ungained)}})};
     const char* names[] = {"dgain in", "dgain out", "dgain sum", "dλ"};
     const bool there[] = {c.in, c.out, c.sum, c.gain};
+    std::vector<Output> outputs = {written("dx", {{"n", N}, {"c", C}}, g[0])};
     for (size_t k = 0; k < 4; ++k)
       if (there[k]) outputs.push_back(added(names[k], {{"c", C}}, g[k + 1]));
+    for (const auto& [slip, text] : slips) {
+      Weights gradients(4, Doubles(C));
+      outputs[0].mistakes.push_back({text, slipped(slip, c, gradients, dy, x, saved, weights)});
+      for (size_t k = 0, next = 1; k < 4; ++k)
+        if (there[k]) outputs[next++].mistakes.push_back({text, gradients[k]});
+    }
     const Guarded in_dy(dy), in_x(x);
     judge.test(c.title, {{"skip", c.skip}, {"in_scale", c.in_scale}, {"2", 2}}, outputs, [&](auto out) {
       double* gradients[4] = {};
@@ -103,6 +149,9 @@ void backward(Judge& judge) {
       textbook::branch_backward<double>(out[0], branch<double>(c, gradients), in_dy.data(), in_x.data(), saved, p,
                                         Neighbours(), N, C);
     });
+    for (size_t k = 0; k < 4; ++k)
+      if (in[k].values() != weights[k])
+        judge.wrong(std::string(k < 3 ? "a gain" : "λ") + " was changed: p has the parameters, g their gradients");
   }
 }
 

@@ -4,30 +4,64 @@
 namespace exercise {
 namespace {
 
+struct Case {
+  const char* title;
+  size_t B, T, heads, D, R;
+  size_t behind() const { return 2 * D; }  // v, say, which is not turned
+  size_t stride() const { return heads * D + behind(); }
+};
+const Case cases[] = {{"two sequences, one head · B=2 T=3 D=4 R=4", 2, 3, 1, 4, 4},
+                      {"two heads · B=2 T=3 D=6 R=6", 2, 3, 2, 6, 6},
+                      {"a part of each head · B=2 T=3 D=6 R=4", 2, 3, 2, 6, 4}};
+const double theta = 100;
+
+// What one writes instead.
+enum class Slip { forwards, new_a, added, row, sequence, neighbours, frequency, partner, whole, values };
+const std::pair<Slip, const char*> slips[] = {
+    {Slip::forwards, "it is turned as in forward: the gradient is turned back"},
+    {Slip::new_a, "the second of a pair is computed from the new first: keep the old one"},
+    {Slip::added, "in place: it is written (=), not added (+=)"},
+    {Slip::row, "the position is n % T: sequence 1 begins at 0 again"},
+    {Slip::sequence, "the position is n % T: n / T is the sequence"},
+    {Slip::neighbours, "pairs are halves, (i, i + R/2), not neighbours"},
+    {Slip::frequency, "R, not D, stands in the frequency"},
+    {Slip::partner, "the partner is R/2 away, not D/2"},
+    {Slip::whole, "R numbers of a head are turned, not all D"},
+    {Slip::values, "v is not turned: heads counts those of q and k"}};
+
+Doubles slipped(Slip slip, const Case& c, Doubles dx) {
+  const size_t R = slip == Slip::whole ? c.D : c.R;
+  const size_t apart = slip == Slip::neighbours ? 1 : slip == Slip::partner ? c.D / 2 : R / 2;
+  for (size_t n = 0; n < c.B * c.T; ++n)
+    for (size_t h = 0; h < (slip == Slip::values ? c.stride() / c.D : c.heads); ++h)
+      for (size_t i = 0; i < R / 2; ++i) {
+        const size_t position = slip == Slip::row ? n : slip == Slip::sequence ? n / c.T : n % c.T;
+        const double angle = position * std::pow(theta, -2.0 * i / (slip == Slip::frequency ? c.D : R));
+        const double cosine = std::cos(angle), sine = (slip == Slip::forwards ? -1 : 1) * std::sin(angle);
+        double* a = &dx[n * c.stride() + h * c.D + (slip == Slip::neighbours ? 2 * i : i)];
+        const double da = a[0], db = a[apart], old = slip == Slip::added;
+        a[0] = old * da + da * cosine + db * sine;
+        a[apart] = old * db + db * cosine - (slip == Slip::new_a ? a[0] : da) * sine;
+      }
+  return dx;
+}
+
 void backward(Judge& judge) {
-  struct Case {
-    const char* title;
-    size_t B, T, heads, D, R;
-  };
-  const double theta = 100;
-  for (const auto& [title, B, T, heads, D, R] :
-       {Case{"one head · B=1 T=3 D=4 R=4", 1, 3, 1, 4, 4},
-        {"two sequences, two heads · B=2 T=3 D=6 R=6", 2, 3, 2, 6, 6},
-        {"a part of each head · B=2 T=3 D=6 R=4", 2, 3, 2, 6, 4}}) {
-    const size_t rest = 3, stride = heads * D + rest;  // v, say, which is not turned
-    const Doubles dy = numbers(B * T * stride, 1), x = numbers(B * T * stride, 2);
-    const auto g = complex_step(dy, {x}, [&, B = B, T = T, heads = heads, D = D, R = R](const Tensors& t) {
+  for (const Case& c : cases) {
+    const size_t row = c.stride(), size = c.B * c.T * row;
+    const Doubles dy = numbers(size, 1), x = numbers(size, 2);
+    const auto g = complex_step(dy, {x}, [&](const Tensors& t) {
       std::vector<Complex> y = t[0];
-      textbook::rope_forward(y.data(), theta, 0, B, T, heads, D, R, stride);
+      textbook::rope_forward(y.data(), theta, 0, c.B, c.T, c.heads, c.D, c.R, row);
       return y;
     });
-    Doubles forwards = dy;
-    textbook::rope_forward(forwards.data(), theta, 0, B, T, heads, D, R, stride);
-    Output dx = in_place("", {}, dy, g[0], {{"it is turned as in forward: the gradient is turned back", forwards}});
-    dx.views = {{"dx", {{"b", B, T * stride}, {"t", T, stride}, {"h", heads, D}, {"d", D, 1}}},
-                {"dx behind", {{"b", B, T * stride}, {"t", T, stride}, {"i", rest, 1}}, heads * D}};
-    judge.test(title, {}, {dx}, [&, B = B, T = T, heads = heads, D = D, R = R](auto out) {
-      textbook::rope_backward<double>(out[0], theta, B, T, heads, D, R, stride);
+    Output dx = in_place("", {}, dy, g[0]);
+    for (const auto& [slip, text] : slips) dx.mistakes.push_back({text, slipped(slip, c, dy)});
+    dx.views = {
+        {"dx", {{"b", c.B, c.T * row}, {"t", c.T, row}, {"h", c.heads, c.D}, {"d", c.D, 1}}},
+        {"v, behind q and k", {{"b", c.B, c.T * row}, {"t", c.T, row}, {"i", c.behind(), 1}}, c.heads * c.D}};
+    judge.test(c.title, {}, {dx}, [&](auto out) {
+      textbook::rope_backward<double>(out[0], theta, c.B, c.T, c.heads, c.D, c.R, row);
     });
   }
 }
