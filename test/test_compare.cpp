@@ -18,7 +18,7 @@ constexpr double kNone = RunResult::kUnknown;
 
 bool near(double got, double want, double relative = 1e-12) { return std::abs(got - want) <= relative * std::abs(want); }
 
-// The directory of a run with these training losses, and the last of them as validation loss.
+// The directory of a run with these training losses, and `val` as the validation loss of its last step.
 struct RunFolder : Folder {
   RunFolder(const std::vector<double>& losses, const RunOutcome& outcome, double val = kNone) {
     std::string text = "step,tokens,elapsed_s,train_loss,val_loss,val_bpb,lr,grad_norm,clipped,step_ms,tokens_per_second\n";

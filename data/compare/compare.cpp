@@ -113,13 +113,12 @@ void check_keys(const Grid& grid) {
 
 void check_cells(const Study& s) {
   std::vector<std::string> models;
-  std::vector<double> values = s.tuning.values;
   for (const GridCell& cell : s.comparison.grid.cells) {
     if (directory_name(cell.name).size() > 200) refuse("the name of cell " + cell.name.substr(0, 50) + "... is too long for a directory: name fewer keys");
     try {
       CheckpointHeader from;
       models.push_back(to_toml(with_vocabulary(options_on_checkpoint(s.words, cell.keys, from))));
-      for (const double value : values) {
+      for (const double value : s.tuning.values) {
         std::vector<GridKey> keys = cell.keys;
         keys.emplace_back(s.tuning.key, option_text(value));
         resolve(with_vocabulary(options_on_checkpoint(s.words, keys, from)).config);
