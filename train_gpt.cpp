@@ -88,8 +88,7 @@ StepResult train_step(Trainer& t, int64_t step, double lr) {  // step counts fro
   double nats = 0;
   for (int micro = 0; micro < o.accumulate; ++micro) {
     const int first_row = micro * o.batch;
-    for (int b = 0; b < o.batch; ++b)
-      draw_row(&t.tokens[size_t(b) * T], &t.targets[size_t(b) * T], t.data, T, o.data_seed, step, first_row + b);
+    draw_batch(t.tokens.data(), t.targets.data(), t.data, o.batch, T, o.data_seed, step, first_row);
     const Dropout dropout{o.config.dropout, o.seed, uint64_t(step), first_row};
     Observer* observer = t.diagnostics && micro + 1 == o.accumulate ? t.diagnostics->observer(step + 1) : nullptr;
     nats += by.loss_and_gradients(t.model, t.activations, {t.tokens.data(), t.targets.data(), o.batch, T}, scale, dropout,

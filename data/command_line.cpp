@@ -30,7 +30,7 @@ void describe_command(CLI::App& app, Command& c, std::string& config_file) {
       if (c.kind == Command::Kind::compare) describe_compare(d, c.compare);
       describe_model(d, c.train);
       describe_training(d, c.train);
-      return describe_call(app, c.train, config_file);
+      return describe_call(app, c.train, config_file, c.kind);
     case Command::Kind::info:
       app.add_option("checkpoint", c.info_checkpoint, "a checkpoint or a run's directory (default: the newest run)");
       describe_model(d, c.train);
@@ -45,13 +45,13 @@ void describe_command(CLI::App& app, Command& c, std::string& config_file) {
   }
 }
 
-struct Grammar {
+struct CommandLine {
   CLI::App app{"train_gpt: trains small GPT and Llama models on the CPU; where the normalization sits, and which\n"
                "it is, are switches.",
                "train_gpt"};
   std::string config_file;
 
-  explicit Grammar(Command& c) {
+  explicit CommandLine(Command& c) {
     app.require_subcommand(1);
     app.footer("\ntrain_gpt COMMAND --help shows the options of a command.");
     for (const CommandRow& row : kCommands) {
@@ -118,20 +118,14 @@ Words expand_config(const Words& words) {
   return rest.empty() ? rest : put_under(rest, from_file);
 }
 
-std::string nearest(const std::string& given, const Words& known) {
-  const std::string message = unknown_name("", given, known);  // "... did you mean 'X'? ..."
-  const size_t at = message.find("did you mean '");
-  return at == std::string::npos ? "" : message.substr(at + 14, message.find('\'', at + 14) - at - 14);
-}
-
-std::string unexpected(const Grammar& grammar, const Words& words) {
-  const CLI::App* used = &grammar.app;
+std::string unexpected(const CommandLine& line, const Words& words) {
+  const CLI::App* used = &line.app;
   Words commands;
   for (const CommandRow& row : kCommands) {
     commands.emplace_back(row.name);
-    if (!words.empty() && words[0] == row.name) used = grammar.app.get_subcommand(row.name);
+    if (!words.empty() && words[0] == row.name) used = line.app.get_subcommand(row.name);
   }
-  if (used == &grammar.app)
+  if (used == &line.app)
     return words.empty() ? "which command? (train_gpt --help lists them)" : unknown_name("command", words[0], commands);
   Words known;
   for (const CLI::Option* option : used->get_options())
@@ -140,24 +134,24 @@ std::string unexpected(const Grammar& grammar, const Words& words) {
     if (word.starts_with("--")) {
       const std::string name = word.substr(0, word.find('='));
       if (std::find(known.begin(), known.end(), name) == known.end())
-        return "unknown option '" + name + "': did you mean '" + nearest(name, known) + "'? (train_gpt " +
+        return "unknown option '" + name + "': did you mean '" + nearest_name(name, known) + "'? (train_gpt " +
                used->get_name() + " --help lists them all)";
     }
   return "";
 }
 
 void parse_words(Command& command, const Words& words) {
-  Grammar grammar(command);
+  CommandLine line(command);
   try {
     Words reversed(words.rbegin(), words.rend());
-    grammar.app.parse(reversed);
+    line.app.parse(reversed);
   } catch (const CLI::CallForHelp&) {
-    throw CommandLineExit{grammar.app.help()};
+    throw CommandLineExit{line.app.help()};
   } catch (const CLI::ParseError& error) {
-    const std::string hint = unexpected(grammar, words);
+    const std::string hint = unexpected(line, words);
     throw std::invalid_argument(hint.empty() ? error.what() : hint);
   }
-  const std::string used = grammar.app.get_subcommands().front()->get_name();
+  const std::string used = line.app.get_subcommands().front()->get_name();
   for (const CommandRow& row : kCommands)
     if (used == row.name) command.kind = row.value;
 }
@@ -177,11 +171,23 @@ Command parse_twice(const Words& words) {
   return second;
 }
 
+// A run has its own model: options of another would mean nothing.
+void refuse_model_beside_run(const Command& command) {
+  if (command.kind != Command::Kind::info || command.info_checkpoint.empty()) return;
+  TrainOptions scratch;
+  CLI::App app;
+  for (const Setting& setting : settings_of(scratch, app, false))
+    if (command.said("--" + setting.name) || command.said("--no-" + setting.name))
+      throw std::invalid_argument("--" + setting.name + " says what a model is, and " + command.info_checkpoint +
+                                  " has one already: leave one of them out");
+}
+
 Command parse(const Words& words, const std::string& program) {
   Command command = parse_twice(words);
   command.program = program;
   command.words = words;
   command.info_needs_checkpoint = words.size() == 1 || !words[1].starts_with("--") || !command.info_checkpoint.empty();
+  refuse_model_beside_run(command);
   return command;
 }
 
@@ -191,7 +197,7 @@ Command parse_command_line(int argc, char** argv) {
   const Words words = expand_config(Words(argv + 1, argv + argc));
   if (words.empty()) {
     Command none;
-    throw CommandLineExit{Grammar(none).app.help()};
+    throw CommandLineExit{CommandLine(none).app.help()};
   }
   return parse(words, argv[0]);
 }
@@ -213,7 +219,7 @@ Words words_for_train(const Command& compare) {
   std::string file;
   Describe d(own);
   describe_compare(d, scratch);
-  describe_call(own, train, file);
+  describe_call(own, train, file, Command::Kind::compare);
   const auto is_own = [&](const std::string& name) { return own.get_option_no_throw(name) != nullptr; };
   Words kept = {"train"};
   bool keep = true;

@@ -20,7 +20,7 @@
 
 namespace {
 
-// The format is explained in grammar.hpp. Letters: a b d people, c e looks, x y things, p place, s t u spots,
+// The format is explained in grammar.hpp. Letters: a b d people, c e looks, x y things, p place, s t spots,
 // v animal, w weather.
 // Every rule is a prefix code: nothing one of its entries can say begins with what another can say. So the
 // text decides each choice, and no story has two derivations. test_corpus.cpp proves that, and the length.
@@ -78,8 +78,8 @@ story:
     is my [c] [x]?" asked [a]. "Look [s]," said [d]. So [a] looked [s] and [x.did] the [c] [x].
 )";
 
-// First line of the file of nats, as scanf reads it; the seed follows for people.
-const char* const header = "# -log P of each story in nats; text: %zu bytes, %zu stories";
+// How the file of nats begins, for printf and scanf; the seed follows for people.
+constexpr const char* kHeader = "# -log P of each story in nats; text: %zu bytes, %zu stories";
 
 std::string nats_path(const std::string& text_path) { return text_path + ".nats"; }
 
@@ -107,8 +107,7 @@ std::optional<double> story_nats(std::string_view text) {
   return derivations.front();
 }
 
-CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed,
-                           const std::function<void(double fraction)>& progress) {
+CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed) {
   namespace fs = std::filesystem;
   for (const std::string& target : {path, nats_path(path)}) {
     std::error_code ignored;
@@ -122,8 +121,9 @@ CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed,
   CorpusSummary summary;
   std::string numbers;
   // A story told before is skipped, so that no validation story occurs in training. Two stories are alike with
-  // probability 7e-8 (the mean of P over 200,000 stories), so of the 20,000 in 4 MB about 14 are skipped. Who knew
-  // all earlier stories could gain -log(1 - 20,000 · 7e-8) = 0.0014 nats on one of 18: the floor holds to 1e-4 of itself.
+  // probability 7e-8 (the mean of P over 200,000 stories), so of the 20,000 in 4 MB about 14 are skipped. A
+  // model that remembered all earlier stories could rule them out: that is worth -log(1 - 20,000 · 7e-8) = 0.0014 nats of
+  // a story's 18, so the floor is right to 1e-4 of itself.
   std::unordered_set<uint64_t> told;
   for (uint64_t index = 0;; ++index) {
     const Story story = tell_story(seed, index);
@@ -136,16 +136,14 @@ CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed,
     ++summary.stories;
     summary.bytes += story.text.size();
     summary.nats += story.nats;
-    if (progress && summary.stories % 256 == 0) {
-      progress(static_cast<double>(summary.bytes) / static_cast<double>(bytes));
-    }
   }
   if (summary.stories == 0) {
     throw std::runtime_error("cannot write " + path + ": " + std::to_string(bytes) +
                              " bytes hold no story; ask for 256 or more");
   }
-  floor.write("# -log P of each story in nats; text: " + std::to_string(summary.bytes) + " bytes, " +
-              std::to_string(summary.stories) + " stories, seed " + std::to_string(seed) + "\n");
+  char header[128];
+  std::snprintf(header, sizeof header, kHeader, summary.bytes, summary.stories);
+  floor.write(header + (", seed " + std::to_string(seed)) + "\n");
   floor.write(numbers);
 
   // An older floor goes first: whenever the power fails, no text stands beside the floor of another.
@@ -154,7 +152,6 @@ CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed,
   if (::unlink(nats_path(path).c_str()) != 0 && errno != ENOENT) fail_file("replace", nats_path(path), errno);
   text.publish();
   floor.publish();
-  if (progress) progress(1);
   return summary;
 }
 
@@ -164,7 +161,7 @@ std::vector<double> read_nats(const std::string& text_path, size_t text_bytes, s
   std::ifstream file(path);
   std::string line;
   size_t said_bytes = 0, said_stories = 0;
-  if (!std::getline(file, line) || std::sscanf(line.c_str(), header, &said_bytes, &said_stories) != 2) {
+  if (!std::getline(file, line) || std::sscanf(line.c_str(), kHeader, &said_bytes, &said_stories) != 2) {
     throw std::runtime_error(path + " holds no -log P of stories; delete it to train without a floor");
   }
   std::vector<double> nats;

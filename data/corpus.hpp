@@ -7,7 +7,6 @@
 // floor below which no model's mean loss can fall.
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,8 +35,7 @@ std::optional<double> story_nats(std::string_view text);
 
 // Whole stories, no two alike, at most `bytes` bytes, into `path`, and the -log P of each into `path`.nats.
 // Throws std::runtime_error, and leaves nothing half-written, if that cannot be done.
-CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed,
-                           const std::function<void(double fraction)>& progress = {});
+CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed);
 
 // The numbers beside a text of that many bytes and stories, one per story; empty if there is no such file.
 // Throws std::runtime_error if the file belongs to another text.

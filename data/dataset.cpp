@@ -87,10 +87,11 @@ void set_validation(Dataset& data, const Text& text, int context) {
 
 }  // namespace
 
-Dataset load_dataset(const std::vector<std::string>& paths, const Tokenizer* tokenizer, bool characters,
+Dataset load_dataset(const std::vector<std::string>& paths, const Tokenizer* tokenizer, Tokenizer::Kind kind,
                      double val_fraction, int context) {
   const Text text = read_texts(paths);
-  Dataset data = tokens_of(text, tokenizer      ? *tokenizer
+  const bool characters = kind == Tokenizer::Kind::character;
+  Dataset data = tokens_of(text, tokenizer    ? *tokenizer
                                  : characters ? Tokenizer::characters(text.bytes)
                                               : Tokenizer::bytes());
   data.train = static_cast<size_t>(static_cast<double>(data.tokens.size()) * (1 - val_fraction));
@@ -143,6 +144,11 @@ void draw_row(int* tokens, int* targets, const Dataset& data, int T, uint64_t se
     tokens[t] = from[t];
     targets[t] = from[t + 1];
   }
+}
+
+void draw_batch(int* tokens, int* targets, const Dataset& data, int B, int T, uint64_t seed, uint64_t step, uint64_t first) {
+  for (int b = 0; b < B; ++b)
+    draw_row(tokens + static_cast<size_t>(b) * T, targets + static_cast<size_t>(b) * T, data, T, seed, step, first + b);
 }
 
 void fill_windows(int* tokens, int* targets, const Dataset& data, const std::vector<Window>& windows, size_t first,

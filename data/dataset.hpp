@@ -32,8 +32,9 @@ struct Dataset {
 
 // Reads files, folders and "-" for standard input. The split falls at val_fraction, or where the text is a
 // generated corpus with its floor beside it, at the story boundary before it; its validation windows are then
-// the stories. Throws std::runtime_error for missing, empty and too short data, saying how many tokens are needed.
-Dataset load_dataset(const std::vector<std::string>& paths, const Tokenizer* tokenizer, bool characters,
+// the stories. Its tokens are those of `tokenizer`, a checkpoint's; where that is null, of a new one of this kind.
+// Throws std::runtime_error for missing, empty and too short data, saying how many tokens are needed.
+Dataset load_dataset(const std::vector<std::string>& paths, const Tokenizer* tokenizer, Tokenizer::Kind kind,
                      double val_fraction, int context);
 
 // The whole of a text as validation, for `eval`.
@@ -42,6 +43,9 @@ Dataset load_for_evaluation(const std::vector<std::string>& paths, const Tokeniz
 // Row `row` of the effective batch of step `step`: a random window of T tokens and their successors, drawn with
 // replacement; a pure function of its arguments.
 void draw_row(int* tokens, int* targets, const Dataset& data, int T, uint64_t seed, uint64_t step, uint64_t row);
+
+// B such rows, from row `first` on.
+void draw_batch(int* tokens, int* targets, const Dataset& data, int B, int T, uint64_t seed, uint64_t step, uint64_t first);
 
 // Rows of T for windows [first, first + B): shorter ones, and rows past the last, are filled with kIgnore.
 void fill_windows(int* tokens, int* targets, const Dataset& data, const std::vector<Window>& windows, size_t first,

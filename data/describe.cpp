@@ -48,7 +48,7 @@ void describe_model(Describe& d, TrainOptions& o) {
   d.number("attention-cap", c.attention_cap, 0, 1e6, "attention scores become c tanh(S/c) (Gemma-2: 50); 0: they stay");
   d.open_number("attention-scale", c.attention_scale, 1e-6, 1e3, "factor on q.k (default: 1/sqrt(head-dim))");
   d.choice("activation", kActivations, c.activation, "of the feed-forward layer");
-  d.flag("bias", c.bias, "biases in linear layers (and LayerNorm)");
+  d.flag("bias", c.bias, "biases in linear layers and norms (rmsnorm and scalenorm have none)");
   d.open_flag("qkv-bias", c.qkv_bias, "biases of q, k and v (default: as --bias)");
   d.flag("head-bias", c.head_bias, "a bias in the classifier");
   d.flag("tied", c.tied, "the classifier shares the token embedding");
@@ -65,12 +65,10 @@ void describe_model(Describe& d, TrainOptions& o) {
 
 namespace {
 
-constexpr double big = 1e15;
-
 void describe_data(Describe& d, TrainOptions& o) {
   d.group("Data");
   d.value("data", o.data, "text files, folders, or - for standard input")->expected(1, 1 << 20);
-  d.choice("tokenizer", kTextUnits, o.tokenizer, "what a token is; char: Unicode code points");
+  d.choice("tokenizer", kTokenizers, o.tokenizer, "what a token is; char: Unicode code points");
   d.number("val-fraction", o.val_fraction, 0, .9, "share of the text kept for validation, at its end");
 }
 
@@ -80,8 +78,8 @@ void describe_batch(Describe& d, TrainOptions& o) {
 }
 
 void describe_seeds(Describe& d, TrainOptions& o) {
-  d.number("seed", o.seed, 0, big, "of weights and dropout");
-  d.number("data-seed", o.data_seed, 0, big, "of the batches");
+  d.number("seed", o.seed, 0, kLargest, "of weights and dropout");
+  d.number("data-seed", o.data_seed, 0, kLargest, "of the batches");
 }
 
 void describe_machine(Describe& d, TrainOptions& o) {
@@ -96,10 +94,10 @@ void describe_training(Describe& d, TrainOptions& o) {
   describe_data(d, o);
   d.group("Training");
   describe_batch(d, o);
-  d.number("steps", o.steps, 0, big, "optimizer steps");
+  d.number("steps", o.steps, 0, kLargest, "optimizer steps");
   d.number("lr", o.rate.lr, 0, 1e6, "largest learning rate");
   d.open_number("min-lr", o.min_lr, 0, 1e6, "learning rate at the end of the schedule (default: a tenth of --lr)");
-  d.number("warmup", o.rate.warmup, 0, big, "steps over which the learning rate rises");
+  d.number("warmup", o.rate.warmup, 0, kLargest, "steps over which the learning rate rises");
   d.choice("schedule", kSchedules, o.rate.schedule, "how the learning rate falls after the warm-up");
   d.number("weight-decay", o.adamw.weight_decay, 0, 100, "AdamW's decay, on tensors of two and more dimensions");
   d.number("beta1", o.adamw.beta1, 0, .999999, "AdamW's memory of gradients");
@@ -111,27 +109,29 @@ void describe_training(Describe& d, TrainOptions& o) {
   describe_machine(d, o);
   d.flag("textbook", o.textbook, "take the steps with the plain loops of layers/textbook/, in double: slow; validation "
                                  "and samples as always");
-  d.number("eval-every", o.eval_every, 0, big, "steps between validations; 0: never");
-  d.number("eval-batches", o.eval_batches, 0, big, "batches in a validation; 0: the whole validation split");
-  d.number("sample-every", o.sample_every, 0, big, "steps between samples of text; 0: never");
-  d.number("save-every", o.save_every, 0, big, "steps between checkpoints; 0: only at the end");
-  d.number("diagnostics", o.diagnostics, 0, big,
+  d.number("eval-every", o.eval_every, 0, kLargest, "steps between validations; 0: never");
+  d.number("eval-batches", o.eval_batches, 0, kLargest, "batches in a validation; 0: the whole validation split");
+  d.number("sample-every", o.sample_every, 0, kLargest, "steps between samples of text; 0: never");
+  d.number("save-every", o.save_every, 0, kLargest, "steps between checkpoints; 0: only at the end");
+  d.number("diagnostics", o.diagnostics, 0, kLargest,
            "steps between looks inside, written to diagnostics.csv, and one at the first and the last step; 0: never");
   d.value("init-from", o.init_from, "start from the weights of this checkpoint");
 }
 
-// What concerns this call only and is not written to config.toml.
-void describe_call(CLI::App& app, TrainOptions& o, std::string& config_file) {
-  const char* group = "Run";
+void describe_call(CLI::App& app, TrainOptions& o, std::string& config_file, Command::Kind kind) {
+  const bool comparison = kind == Command::Kind::compare;
+  const char *group = "Run", *of_train = comparison ? "" : group;  // "" stays out of the help
   app.add_option("--for", o.time_limit, "choose --steps so that training takes about this long: 90s, 10m, 2h")
-      ->group(group);
+      ->group(of_train);
   app.add_option("--config", config_file, "read options from a TOML file; the command line overrides it")
       ->group(group);
-  app.add_option("--out", o.out, "directory of the run (default: runs/NUMBER-PLACEMENT-NORM)")->group(group);
-  app.add_flag("--resume", o.resume, "go on with the run in --out")->group(group);
+  app.add_option("--out", o.out, comparison ? "directory of the comparison (default: runs/NUMBER-compare)"
+                                            : "directory of the run (default: runs/NUMBER-PLACEMENT-NORM)")->group(group);
+  app.add_flag("--resume", o.resume, comparison ? "go on with the comparison in --out: what is done is not done again"
+                                                : "go on with the run in --out")->group(group);
   app.add_flag("--force", o.force, "replace what is in --out")->group(group);
   app.add_flag("--dry-run", o.dry_run, "say what would be done, and stop")->group(group);
-  app.add_flag("--quiet", o.quiet, "no sample and no advice at the end")->group(group);
+  app.add_flag("--quiet", o.quiet, "no sample and no advice at the end")->group(of_train);
 }
 
 void describe_sample(CLI::App& app, SampleOptions& o) {
@@ -145,7 +145,7 @@ void describe_sample(CLI::App& app, SampleOptions& o) {
   d.number("top-k", o.sampling.top_k, 0, 1e9, "choose among the k likeliest tokens; 0: all");
   d.number("top-p", o.sampling.top_p, 0, 1, "choose among the fewest tokens that hold this probability");
   app.add_flag("--greedy", o.sampling.greedy, "always the likeliest token");
-  d.number("seed", o.sampling.seed, 0, 1e15, "of the choices");
+  d.number("seed", o.sampling.seed, 0, kLargest, "of the choices");
   d.number("threads", o.threads, 0, 4096, "0: one for every processor");
 }
 
@@ -160,7 +160,7 @@ void describe_eval(CLI::App& app, EvalOptions& o) {
 void describe_corpus(CLI::App& app, CorpusOptions& o) {
   Describe d(app);
   d.value("bytes", o.bytes, "size of the text: 500k, 4M, ...");
-  d.number("seed", o.seed, 0, 1e15, "of the stories");
+  d.number("seed", o.seed, 0, kLargest, "of the stories");
   app.add_option("--out", o.out, "file to write; the floor goes beside it, into FILE.nats")->required();
   app.add_flag("--force", o.force, "replace FILE if it is there");
 }
@@ -170,7 +170,7 @@ void describe_compare(Describe& d, CompareOptions& o) {
   d.value("grid", o.grid, "options and the values to combine: placement=post,pre norm=layernorm,rmsnorm seed=1,2,3 (+ for more cells: + placement=none)")
       ->expected(1, 1 << 20);
   d.value("tune", o.tune, "find each cell's best value first, on one seed: lr=3e-4,1e-3,3e-3,1e-2; then train with it on seeds 1,2,3");
-  d.number("tune-seed", o.tune_seed, 0, 1e15, "the seed to tune on; not one of the others");
+  d.number("tune-seed", o.tune_seed, 0, kLargest, "the seed to tune on; not one of the others");
   d.number("extend", o.extend, 0, 10, "values to try beyond the grid of --tune where the best is at its edge");
   d.number("jobs", o.jobs, 1, 1024, "runs at a time, which share the threads; above 1 no times are reported");
   d.value("baseline", o.baseline, "the cell the others are compared with: placement=pre,norm=layernorm (default: the first)");

@@ -47,6 +47,9 @@ inline std::string unquoted(const std::string& s) {
   return s.size() >= 2 && (s[0] == '"' || s[0] == '\'') ? s.substr(1, s.size() - 2) : s;
 }
 
+// The largest whole number that options take: up to 2^53, some 9e15, all of them are exact in double.
+inline constexpr double kLargest = 1e15;
+
 // ---- describing ------------------------------------------------------------------------------------------
 
 struct Setting {
@@ -150,7 +153,8 @@ class Describe {
 
 void describe_model(Describe& d, TrainOptions& o);
 void describe_training(Describe& d, TrainOptions& o);
-void describe_call(CLI::App& app, TrainOptions& o, std::string& config_file);  // not written to config.toml
+// What concerns this call of `train` or `compare` only and is not written to config.toml.
+void describe_call(CLI::App& app, TrainOptions& o, std::string& config_file, Command::Kind kind);
 void describe_sample(CLI::App& app, SampleOptions& o);
 void describe_eval(CLI::App& app, EvalOptions& o);
 void describe_corpus(CLI::App& app, CorpusOptions& o);

@@ -1,6 +1,7 @@
 #include "diagnostics.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <sstream>
 
@@ -53,8 +54,7 @@ Diagnostics::Diagnostics(const TrainOptions& options, const Dataset& data, const
   const int B = options.batch, T = model.config.context;
   tokens_.resize(size_t(B) * T), targets_.resize(tokens_.size());
   if (data.val.empty()) {
-    for (int b = 0; b < B; ++b)
-      draw_row(&tokens_[size_t(b) * T], &targets_[size_t(b) * T], data, T, options.data_seed, 0, b);
+    draw_batch(tokens_.data(), targets_.data(), data, B, T, options.data_seed, 0, 0);
   } else {
     fill_windows(tokens_.data(), targets_.data(), data, data.val, 0, B, T);
   }

@@ -40,7 +40,7 @@ class Diagnostics {
   int64_t step_ = 0;                   // that is looked at; 0: none
   PassStatistics pass_;
   Buffer before_;                      // the weights before the update
-  std::vector<int> tokens_, targets_;  // the fixed batch of `update`: the first of the validation
+  std::vector<int> tokens_, targets_;  // the fixed batch of `update`: the first of the validation, or of training where there is none
   std::vector<float> start_;           // (N,C) what the classifier read there at the start
 
   Batch probe() const { return {tokens_.data(), targets_.data(), options_.batch, model_.config.context}; }

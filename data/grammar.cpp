@@ -184,11 +184,14 @@ struct Reader {
   }
 };
 
-}  // namespace
+// A rule as it is written: its header, and each of its entries whole, also where it went on over several lines.
+struct Paragraph {
+  std::string header;
+  std::vector<std::string> lines;
+};
 
-Grammar::Grammar(std::string_view source) {
-  // Join continued lines, so that each rule is a header and a list of whole entries.
-  std::vector<std::pair<std::string, std::vector<std::string>>> paragraphs;
+std::vector<Paragraph> paragraphs_of(std::string_view source) {
+  std::vector<Paragraph> paragraphs;
   for (std::string_view rest = source; !rest.empty();) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
@@ -199,46 +202,54 @@ Grammar::Grammar(std::string_view source) {
       paragraphs.push_back({words, {}});
     } else if (paragraphs.empty()) {
       throw std::invalid_argument("grammar: an entry stands before the first rule: " + words);
-    } else if (auto& entries = paragraphs.back().second; indent <= 2 || entries.empty()) {
-      entries.push_back(words);
+    } else if (auto& lines = paragraphs.back().lines; indent <= 2 || lines.empty()) {
+      lines.push_back(words);
     } else {
-      entries.back() += " " + words;
+      lines.back() += " " + words;
     }
   }
+  return paragraphs;
+}
 
-  for (const auto& [header, lines] : paragraphs) {
+// `columns` as the header has them behind the colon: "he his".
+std::vector<Entry> entries_of(const std::string& rule, std::string_view columns, const std::vector<std::string>& lines) {
+  if (lines.empty()) throw std::invalid_argument("grammar: the rule " + rule + " has no entry");
+  std::vector<std::string> names = {""};
+  if (!trim(columns).empty())
+    for (const std::string& name : split(trim(columns), " ")) names.push_back(name);
+  std::vector<Entry> entries;
+  for (const std::string& line : lines)
+    for (const std::string& written : split(line, " / ")) {
+      const std::vector<std::string> cells = split(written, " | ");
+      if (cells.size() != names.size())
+        throw std::invalid_argument("grammar: " + rule + " has another number of columns than: " + written);
+      Entry entry{parse_body(cells[0]), {}};
+      for (size_t i = 0; i < cells.size(); ++i) entry.columns[names[i]] = cells[i];
+      entries.push_back(std::move(entry));
+    }
+  return entries;
+}
+
+// Those that a pick names itself; what a column names is not known before a text is told.
+void require_rules(const std::map<std::string, std::vector<Entry>>& rules) {
+  for (const auto& [rule, entries] : rules)
+    for (const Entry& entry : entries)
+      for (const Symbol& symbol : entry.body)
+        if (symbol.kind == Symbol::pick && !symbol.of && !rules.count(symbol.text))
+          throw std::invalid_argument("grammar: no rule is named " + symbol.text + ", used in " + rule);
+}
+
+}  // namespace
+
+Grammar::Grammar(std::string_view source) {
+  for (const auto& [header, lines] : paragraphs_of(source)) {
     const size_t colon = header.find(':');
     const std::string rule = header.substr(0, colon);
     if (colon == header.npos) throw std::invalid_argument("grammar: no colon after the rule's name: " + rule);
     if (rules.count(rule)) throw std::invalid_argument("grammar: two rules are named " + rule);
-    if (lines.empty()) throw std::invalid_argument("grammar: the rule " + rule + " has no entry");
-    std::vector<std::string> names = {""};
-    const std::string columns(trim(std::string_view(header).substr(colon + 1)));
-    if (!columns.empty()) {
-      for (const std::string& name : split(columns, " ")) names.push_back(name);
-    }
-    for (const std::string& line : lines) {
-      for (const std::string& written : split(line, " / ")) {
-        const std::vector<std::string> cells = split(written, " | ");
-        if (cells.size() != names.size()) {
-          throw std::invalid_argument("grammar: " + rule + " has another number of columns than: " + written);
-        }
-        Entry entry{parse_body(cells[0]), {}};
-        for (size_t i = 0; i < cells.size(); ++i) entry.columns[names[i]] = cells[i];
-        rules[rule].push_back(std::move(entry));
-      }
-    }
+    rules[rule] = entries_of(rule, std::string_view(header).substr(colon + 1), lines);
   }
-
-  for (const auto& [rule, entries] : rules) {
-    for (const Entry& entry : entries) {
-      for (const Symbol& symbol : entry.body) {
-        if (symbol.kind == Symbol::pick && !symbol.of && !rules.count(symbol.text)) {
-          throw std::invalid_argument("grammar: no rule is named " + symbol.text + ", used in " + rule);
-        }
-      }
-    }
-  }
+  require_rules(rules);
 }
 
 std::string Grammar::tell(const std::string& start, const std::function<size_t(size_t)>& choose,

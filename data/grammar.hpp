@@ -44,7 +44,8 @@ struct Entry {
 struct Grammar {
   std::map<std::string, std::vector<Entry>> rules;
 
-  // Reads the format above. Throws std::invalid_argument on a rule that is missing, empty or named twice.
+  // Reads the format above. Throws std::invalid_argument on a rule that is missing, empty, named twice or without a
+  // colon, an entry before the first rule or with a cell too few or too many, and a bracket that is not closed.
   explicit Grammar(std::string_view source);
 
   // The rule `start` written out; choose(n) picks one of 0 ... n-1. Adds -log P to `nats`.

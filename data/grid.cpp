@@ -1,6 +1,7 @@
 #include "grid.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <sstream>
 #include <stdexcept>
 
@@ -25,11 +26,8 @@ std::pair<std::string, Words> key_and_values(const std::string& word, const std:
   const size_t equals = word.find('=');
   const std::string key = word.substr(0, equals);
   if (std::find(known.begin(), known.end(), key) == known.end())
-  {
-    const std::string message = unknown_name("key", key, known);  // which goes on with all sixty of them
-    throw std::invalid_argument(option + ": " + message.substr(0, message.find(" (one of")) +
-                                " (any option of train_gpt train, e.g. placement=post,pre)");
-  }
+    throw std::invalid_argument(option + ": unknown key '" + key + "': did you mean '" + nearest_name(key, known) +
+                                "'? (any option of train_gpt train, e.g. placement=post,pre)");
   Words values;
   std::istringstream list(equals == word.npos ? "" : word.substr(equals + 1));
   for (std::string value; std::getline(list, value, ',');)

@@ -299,7 +299,7 @@ void print_model(const TrainOptions& options, const std::string& name, const std
 void run_info(const Command& command) {
   TrainOptions options = command.info_needs_checkpoint ? options_of_checkpoint(command.info_checkpoint) : command.train;
   if (command.said("--batch")) options.batch = command.train.batch;
-  if (options.config.vocab_size == 0) options.config.vocab_size = 256;  // bytes, as `train` would have it
+  options = with_vocabulary(options);
   options.config = resolve(options.config);
   Layout layout;
   declare_model(layout, options.config);

@@ -12,7 +12,7 @@ std::string draw_model(const Config& config);
 
 size_t count_parameters(const std::vector<TensorSpec>& table);
 
-// "gpt2 nano: pre, layernorm, 4 layers x 128 channels, 4 heads, context 256, 0.86 M parameters"
+// "gpt2 nano: pre, layernorm, 4 layers x 128 channels, 4 heads, context 256, 859 k parameters"
 std::string describe_briefly(const TrainOptions& options, size_t parameters);
 
 // What a run will do: its text, model, machine, steps and directory.

@@ -54,17 +54,14 @@ Dataset load_for(const TrainOptions& o, const std::vector<Cell>& cells) {
   if (o.data.empty()) throw std::invalid_argument("--data is missing: name a text file");
   int context = 1;
   for (const Cell& cell : cells) context = std::max(context, cell.seeds[0].config.context);
-  return load_dataset(o.data, nullptr, o.tokenizer == TextUnit::character, o.val_fraction, context);
+  return load_dataset(o.data, nullptr, o.tokenizer, o.val_fraction, context);
 }
 
 // Says now what would be wrong with the last cell.
 void resolve_cells(std::vector<Cell>& cells, int vocabulary) {
   for (Cell& cell : cells)
     for (TrainOptions& o : cell.seeds) {
-      if (o.config.vocab_size == 0) o.config.vocab_size = vocabulary;
-      if (o.config.vocab_size < vocabulary)
-        throw std::invalid_argument("--vocab-size " + std::to_string(o.config.vocab_size) + " is smaller than the " +
-                                    std::to_string(vocabulary) + " tokens of the data");
+      set_vocabulary(o.config, vocabulary);
       try {
         o.config = resolve(o.config);
       } catch (const std::invalid_argument& error) {
@@ -97,8 +94,7 @@ Statistics look_inside(const TrainOptions& o, const Dataset& data) {
   PassStatistics pass(model);
   double nats = 0;
   for (int micro = 0; micro < o.accumulate; ++micro) {
-    for (int b = 0; b < B; ++b)
-      draw_row(&tokens[size_t(b) * T], &targets[size_t(b) * T], data, T, o.data_seed, 0, micro * B + b);
+    draw_batch(tokens.data(), targets.data(), data, B, T, o.data_seed, 0, micro * B);
     const Dropout dropout{o.config.dropout, o.seed, 0, micro * B};
     nats += model_loss_and_gradients(model, activations, {tokens.data(), targets.data(), B, T}, scale, dropout,
                                      micro + 1 == o.accumulate ? &pass : nullptr);

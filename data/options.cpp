@@ -1,6 +1,9 @@
 #include "options.hpp"
 
 #include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <stdexcept>
 
 #include "describe.hpp"
 
@@ -48,6 +51,13 @@ TrainOptions with_vocabulary(TrainOptions options) {
   return options;
 }
 
+void set_vocabulary(Config& config, int of_data) {
+  if (config.vocab_size == 0) config.vocab_size = of_data;
+  if (config.vocab_size < of_data)
+    throw std::invalid_argument("--vocab-size " + std::to_string(config.vocab_size) + " is smaller than the " +
+                                std::to_string(of_data) + " tokens of the data");
+}
+
 std::vector<std::string> differences(const TrainOptions& there, const TrainOptions& here,
                                      const std::vector<std::string>& except) {
   TrainOptions a = closed(there), b = closed(here);
@@ -77,7 +87,7 @@ double with_unit(const std::string& text, const std::vector<std::pair<char, doub
         ++end;
         break;
       }
-  if (end == text.c_str() || *end || !(x > 0) || x > 1e15)
+  if (end == text.c_str() || *end || !(x > 0) || x > kLargest)
     throw std::invalid_argument("'" + text + "' is not " + what);
   return x;
 }

@@ -11,15 +11,16 @@
 #include "../layers/config.hpp"
 #include "../layers/generate.hpp"
 #include "../layers/optimizer.hpp"
+#include "tokenizer.hpp"
 
 inline constexpr Named<Schedule> kSchedules[] = {
     {Schedule::cosine, "cosine"}, {Schedule::linear, "linear"}, {Schedule::constant, "constant"}};
-enum class TextUnit { byte, character };
-inline constexpr Named<TextUnit> kTextUnits[] = {{TextUnit::byte, "byte"}, {TextUnit::character, "char"}};
+inline constexpr Named<Tokenizer::Kind> kTokenizers[] = {{Tokenizer::Kind::byte, "byte"},
+                                                         {Tokenizer::Kind::character, "char"}};
 
 struct TrainOptions {
   std::vector<std::string> data;
-  TextUnit tokenizer = TextUnit::byte;
+  Tokenizer::Kind tokenizer = Tokenizer::Kind::byte;
   double val_fraction = 0.1;
 
   std::string preset = "gpt2", size = "nano";
@@ -94,7 +95,7 @@ struct Command {
   bool said(const std::string& option) const;    // "--seed" stands on the command line or in --config's file
 };
 
-// Throws std::invalid_argument for bad input, and CommandLineExit where help or a version was asked for.
+// Throws std::invalid_argument for bad input, and CommandLineExit where help was asked for.
 struct CommandLineExit {
   std::string text;
 };
@@ -124,6 +125,9 @@ TrainOptions from_toml(const std::string& toml);
 
 // What can be said before the text is read: a vocabulary stands in for the text's where it was left to it.
 TrainOptions with_vocabulary(TrainOptions options);
+
+// And once it is read: the vocabulary of the data where it was left to it. Throws where one that was said is too small.
+void set_vocabulary(Config& config, int of_data);
 
 // Names of the options in which two runs differ, with both values: "--lr is 0.001 there and 0.002 here".
 std::vector<std::string> differences(const TrainOptions& there, const TrainOptions& here,

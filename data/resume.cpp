@@ -24,9 +24,23 @@ Command on_top_of_checkpoint(const Command& command, CheckpointHeader& header) {
   }
   if (!o.init_from.empty()) {
     header = read_checkpoint_header(find_checkpoint(o.init_from));
-    return parse_on_top(command, model_to_toml(header.options));
+    const std::string kind = name_of(kTokenizers, header.tokenizer.kind());
+    const Command merged = parse_on_top(command, model_to_toml(header.options) + "tokenizer = \"" + kind + "\"\n");
+    if (merged.train.tokenizer != header.tokenizer.kind())
+      throw std::invalid_argument("the tokens of " + o.init_from + " are those of --tokenizer " + kind +
+                                  "; leave --tokenizer out, or start without --init-from");
+    return merged;
   }
   return command;
+}
+
+TrainOptions options_on_checkpoint(const std::vector<std::string>& words,
+                                   const std::vector<std::pair<std::string, std::string>>& more, CheckpointHeader& header) {
+  Command command;
+  command.words = words;
+  for (const auto& [option, value] : more) command.words.push_back("--" + option + "=" + value);
+  command.train = train_options(command.words, {});
+  return on_top_of_checkpoint(command, header).train;
 }
 
 Dataset load_training_data(TrainOptions& o, const CheckpointHeader& from, const std::string& program) {
@@ -34,13 +48,9 @@ Dataset load_training_data(TrainOptions& o, const CheckpointHeader& from, const 
     throw std::invalid_argument("--data is missing: name a text file, or make one with " + program +
                                 " corpus --bytes 4M --out stories.txt");
   const bool continues = o.resume || !o.init_from.empty();
-  Dataset data = load_dataset(o.data, continues ? &from.tokenizer : nullptr, o.tokenizer == TextUnit::character,
-                              o.val_fraction, o.config.context);
-  const int needed = data.tokenizer.vocabulary();
-  if (o.config.vocab_size == 0) o.config.vocab_size = needed;
-  if (o.config.vocab_size < needed)
-    throw std::invalid_argument("--vocab-size " + std::to_string(o.config.vocab_size) + " is smaller than the " +
-                                std::to_string(needed) + " tokens of the data");
+  const Tokenizer* tokenizer = continues ? &from.tokenizer : nullptr;
+  Dataset data = load_dataset(o.data, tokenizer, o.tokenizer, o.val_fraction, o.config.context);
+  set_vocabulary(o.config, data.tokenizer.vocabulary());
   o.config = resolve(o.config);
   if (o.resume && from.data_fingerprint != data.fingerprint)
     throw std::invalid_argument("cannot resume " + o.out + ": the text is not the one the run was trained on");

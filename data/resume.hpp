@@ -4,9 +4,13 @@
 #include "checkpoint.hpp"
 #include "dataset.hpp"
 
-// Options, and for `header` the tokenizer, where a checkpoint brings them: its model is the one to go on with. Throws
-// std::invalid_argument where the command line says otherwise.
+// Options, and for `header` the tokenizer, where a checkpoint brings them: its model and its kind of tokens are those to
+// go on with. Throws std::invalid_argument where the command line says otherwise.
 Command on_top_of_checkpoint(const Command& command, CheckpointHeader& header);
+
+// The same of words of `train` and an option or two besides, as train_options takes them.
+TrainOptions options_on_checkpoint(const std::vector<std::string>& words,
+                                   const std::vector<std::pair<std::string, std::string>>& more, CheckpointHeader& header);
 
 // The text, as tokens of the checkpoint's kind where there is one, and the vocabulary that `o` left to it.
 Dataset load_training_data(TrainOptions& o, const CheckpointHeader& from, const std::string& program);

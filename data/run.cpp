@@ -1,6 +1,9 @@
 #include "run.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <sstream>
 #include <stdexcept>
@@ -35,6 +38,12 @@ std::string checkpoint_in(const std::string& directory) {
   return "";
 }
 
+// When a run was last saved. Its best weights may be much older than its state.
+fs::file_time_type saved_at(const std::string& found) {
+  const fs::path last = fs::path(found).parent_path() / kLastCheckpoint;
+  return fs::last_write_time(fs::exists(last) ? last : fs::path(found));
+}
+
 }  // namespace
 
 std::string find_checkpoint(const std::string& file_or_run) {
@@ -50,9 +59,9 @@ std::string find_checkpoint(const std::string& file_or_run) {
   std::error_code none;
   for (const auto& entry : fs::directory_iterator("runs", none)) {
     const std::string found = entry.is_directory() ? checkpoint_in(entry.path().string()) : "";
-    if (found.empty() || (!newest.empty() && fs::last_write_time(found) <= newest_time)) continue;
+    if (found.empty() || (!newest.empty() && saved_at(found) <= newest_time)) continue;
     newest = found;
-    newest_time = fs::last_write_time(found);
+    newest_time = saved_at(found);
   }
   if (newest.empty())
     throw std::runtime_error("there is no run below runs/ yet: train one first, or name a checkpoint");
@@ -124,12 +133,15 @@ std::vector<std::string> csv_fields(const std::string& line) {
 
 namespace {
 
-constexpr const char* kColumns =
-    "step,tokens,elapsed_s,train_loss,val_loss,val_bpb,lr,grad_norm,clipped,step_ms,tokens_per_second\n";
+std::string header_of_metrics() {
+  std::string header;
+  for (const char* name : metrics::names) header += (header.empty() ? "" : ",") + std::string(name);
+  return header + "\n";
+}
 
 // The header and the rows 1 ... last_step of a metrics file, up to the first that is out of order.
 std::string rows_up_to(const std::string& path, int64_t last_step) {
-  if (last_step == 0 || !fs::exists(path)) return kColumns;
+  if (last_step == 0 || !fs::exists(path)) return header_of_metrics();
   std::istringstream file(read_file(path));
   std::string kept, line;
   std::getline(file, line);
@@ -137,7 +149,7 @@ std::string rows_up_to(const std::string& path, int64_t last_step) {
     if (std::atoll(line.c_str()) != step) break;
     kept += line + "\n";
   }
-  return kColumns + kept;
+  return header_of_metrics() + kept;
 }
 
 }  // namespace

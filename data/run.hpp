@@ -14,11 +14,11 @@
 inline constexpr const char* kLastCheckpoint = "checkpoint.bin";
 inline constexpr const char* kBestCheckpoint = "best.bin";
 
-// "runs/0002-pre-layernorm": the first number that is not taken.
+// "runs/0002-pre-layernorm": one more than the highest number there is.
 std::string next_run_directory(const std::string& name);
 
 // What a person means by a checkpoint: the file itself, a run's best.bin or else its checkpoint.bin, and for "" the
-// newest run below runs/. Throws std::runtime_error if there is none.
+// newest run below runs/: that which saved its state last. Throws std::runtime_error if there is none.
 std::string find_checkpoint(const std::string& file_or_run);
 
 // Makes the directory. A directory that already holds a run is refused unless `replace`.
@@ -48,7 +48,16 @@ std::string csv_number(double x);
 // The fields of a line of numbers and plain words, as metrics.csv and diagnostics.csv have them: nothing is quoted.
 std::vector<std::string> csv_fields(const std::string& line);
 
-// One line of metrics.csv.
+// metrics.csv, column by column.
+namespace metrics {
+enum Column {
+  step, tokens, elapsed_s, train_loss, val_loss, val_bpb, lr, grad_norm, clipped, step_ms, tokens_per_second, columns
+};
+inline constexpr const char* names[columns] = {"step", "tokens", "elapsed_s", "train_loss", "val_loss", "val_bpb", "lr",
+                                               "grad_norm", "clipped", "step_ms", "tokens_per_second"};
+}  // namespace metrics
+
+// One line of it.
 struct MetricsRow {
   int64_t step = 0, tokens = 0;
   double elapsed_s = 0, train_loss = 0;

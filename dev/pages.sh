@@ -1,5 +1,5 @@
 #!/bin/sh
-# make pages: writes the code that pages show into them, so that it is nobody's copy. Behind a mark, a line of its own,
+# make pages: writes the code that pages show into them, so that no copy can grow old. Behind a mark, a line of its own,
 #
 #   <!-- listing: layers/textbook/linear.hpp -->       the whole file
 #   <!-- excerpt: layers/config.cpp {"deepnorm" -->    a piece of it, from the first line that has {"deepnorm" in it

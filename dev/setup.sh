@@ -2,10 +2,10 @@
 # Finds what the build needs, and installs what is missing:
 #
 #   dev/setup.sh                 a C++20 compiler, make, OpenMP, CLI11, nlohmann/json
-#   dev/setup.sh test            the same, and Catch2
-#   dev/setup.sh python          the same, and Python with venv (PyTorch reference, reports)
-#   dev/setup.sh report          Python, and plotly, pandas, matplotlib and scipy of the system: for where pip cannot
 #   dev/setup.sh --config FILE   the same, and writes down what it found for the Makefile
+#   dev/setup.sh test            the same, and Catch2
+#   dev/setup.sh python          the same without Catch2, and Python with venv (PyTorch reference, reports)
+#   dev/setup.sh report          Python, and plotly, pandas, matplotlib and scipy of the system: for where pip cannot
 #
 # Each thing is looked for by compiling a few lines that use it. What is missing comes from the system's
 # packages (apt, dnf, pacman, zypper, brew); at a terminal it asks first. Where that cannot be, headers of

@@ -255,13 +255,17 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string unknown_name(std::string_view what, std::string_view given, const std::vector<std::string>& known) {
-  std::string message = "unknown " + std::string(what) + " '" + std::string(given) + "'";
+std::string nearest_name(std::string_view given, const std::vector<std::string>& known) {
   const auto nearest = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
     return edit_distance(given, a) < edit_distance(given, b);
   });
-  if (nearest == known.end()) return message;
-  message += ": did you mean '" + *nearest + "'? (one of";
+  return nearest == known.end() ? "" : *nearest;
+}
+
+std::string unknown_name(std::string_view what, std::string_view given, const std::vector<std::string>& known) {
+  std::string message = "unknown " + std::string(what) + " '" + std::string(given) + "'";
+  if (known.empty()) return message;
+  message += ": did you mean '" + nearest_name(given, known) + "'? (one of";
   for (const auto& name : known) message += " " + name;
   return message + ")";
 }

@@ -172,6 +172,9 @@ const Preset& preset_row(std::string_view preset, std::string_view size);  // th
 Config preset_config(std::string_view preset, std::string_view size);      // likewise
 std::vector<std::string> preset_names();                                   // each once
 
+// Of the names that are known, the one that takes the fewest edits to get to; "" where none is.
+std::string nearest_name(std::string_view given, const std::vector<std::string>& known);
+
 // "unknown WHAT 'postt': did you mean 'post'? (one of post, pre, ...)"
 std::string unknown_name(std::string_view what, std::string_view given, const std::vector<std::string>& known);
 

@@ -22,14 +22,6 @@ class Checkpoint:
     parameters: dict  # name -> float32 array, in the table's order
 
 
-def flat(options):
-    """Options may stand in sections of a TOML file, as under [train]."""
-    found = {}
-    for name, value in options.items():
-        found |= flat(value) if isinstance(value, dict) else {name: value}
-    return found
-
-
 def read(path):
     data = open(path, "rb").read()
     version, size = struct.unpack_from("<II", data, 8)
@@ -41,7 +33,7 @@ def read(path):
         row["name"]: buffer[row["offset"] :][: math.prod(row["shape"])].reshape(row["shape"]).copy()
         for row in header["table"]
     }
-    return Checkpoint(header, flat(tomllib.loads(header["options"])), parameters)
+    return Checkpoint(header, tomllib.loads(header["options"]), parameters)
 
 
 def encode(tokenizer, data):

@@ -9,7 +9,6 @@ time.
 """
 
 import argparse
-import json
 import zlib
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers.pytorch_utils import Conv1D
 
 from config import Config
+from files import write_array, write_json
 from huggingface_models import MODELS, TWINS, pair
 from layers import linear, model
 from layers.diagnostics import replaced
@@ -181,11 +181,6 @@ def along(network, w, direction, tokens):
 # ---- a case -------------------------------------------------------------------------------------------------
 
 
-def write(path, value):
-    with open(path, "wb") as file:
-        np.lib.format.write_array(file, np.ascontiguousarray(value), version=(1, 0))
-
-
 def flat(tensors):
     return np.concatenate([t.detach().numpy().ravel() for t in tensors])
 
@@ -232,13 +227,12 @@ def save(out, name, about, options, zero, where, values, tokens, logits, loss, g
         size, scale = np.linalg.norm(grads[i]), np.linalg.norm(scales[i])
         assert (size < 1e-13 * scale) if n in zero else size > 1e-3 * scale, (name, n, size / scale)
         rows.append({"name": n, "shape": list(i.shape), "scale": float(scale)})
-    write(out / f"{name}.params.npy", np.concatenate([v.ravel() for v in values.values()]))
-    write(out / f"{name}.grads.npy", np.concatenate([grads[i].ravel() for i in where.values()]))
-    write(out / f"{name}.tokens.npy", tokens)
-    write(out / f"{name}.logits.npy", logits.detach().numpy())
-    about = {"model": about, "options": options, "tensors": "ROWS", "zero": zero, "loss": loss.item()}
-    table = "[\n  " + ",\n  ".join(json.dumps(row) for row in rows) + "\n ]"
-    (out / f"{name}.json").write_text(json.dumps(about, indent=1).replace('"ROWS"', table) + "\n")
+    write_array(out / f"{name}.params.npy", np.concatenate([v.ravel() for v in values.values()]))
+    write_array(out / f"{name}.grads.npy", np.concatenate([grads[i].ravel() for i in where.values()]))
+    write_array(out / f"{name}.tokens.npy", tokens)
+    write_array(out / f"{name}.logits.npy", logits.detach().numpy())
+    about = {"model": about, "options": options, "tensors": rows, "zero": zero, "loss": loss.item()}
+    write_json(out / f"{name}.json", about)
 
 
 def write_case(out, name, case):

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 
 from config import Config
+from files import write_array, write_json
 from layers import activation, attention, cross_entropy, diagnostics, embedding, linear
 from layers import model, norm, optimizer, position, residual
 from layers.parameters import Parameters
@@ -35,9 +36,7 @@ class Case:
         self.numbers, self.scales = numbers, {}
 
     def write(self, tensor, value):
-        value = np.ascontiguousarray(value)
-        with open(f"{self.path}.{tensor}.npy", "wb") as file:
-            np.lib.format.write_array(file, value, version=(1, 0))
+        write_array(f"{self.path}.{tensor}.npy", value)
 
     def floats(self, tensor, value):
         """An input: rounded to float32, written, and returned in float64, ready for a gradient."""
@@ -105,7 +104,7 @@ def embedding_cases(out):
 
 def position_cases(out):
     for B, T, H, D in (2, 7, 3, 8), (1, 33, 2, 6):
-        case = Case(out, "position", f"rope-d{D}", B=B, T=T, H=H, D=D, theta=10000.0, offset=0)
+        case = Case(out, "position", f"rope-d{D}", B=B, T=T, H=H, D=D, theta=10000.0)
         x, dy = case.normal("x", B, T, H, D), case.normal("dy", B, T, H, D)
         y = position.rope(x)
         # as a product of complex numbers: the pair (i, i + D/2) is one number, turned by e^(i angle)
@@ -477,7 +476,6 @@ MODELS = {
 } | {  # the other kinds of norm with each placement that has one, the two wirings in turn
     f"{placement}-{kind}": (TINY_LLAMA if (i + j) % 2 else TINY_GPT)
     | {"placement": placement, "norm": kind, "norm-bias": kind != "scalenorm"}
-    | ({"mix-fraction": 0.5} if placement == "mix-ln" else {})
     for i, placement in enumerate(p for p, row in residual.PLACEMENTS.items() if row.norms)
     for j, kind in enumerate(("scalenorm", "batchnorm", "dyt", "derf"))
 } | {
@@ -505,6 +503,7 @@ MODELS = {
 }  # fmt: skip
 ADAM = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight-decay": 0.1, "clip": 1.0}
 TINY_CLIP = 0.2  # their gradients are smaller, and some steps are to be clipped
+KEY_BIASES = ".k.bias", ".k_norm.bias"
 ZERO_REASON = (
     "without RoPE a key bias adds the same number q.b to every score of a query, which softmax does not see"
 )
@@ -639,19 +638,17 @@ def model_cases(out):
         case.write("tokens", tokens)
         scales = {n: term.norm().item() for n, term in terms.items()}
         rows = [{"name": n, "shape": list(v.shape), "scale": scales.get(n, 0)} for n, v in values.items()]
-        reasons = [ZERO_REASON] * any(n.endswith(".k.bias") for n in zero)
-        reasons += [BATCHNORM_ZERO_REASON] * any(not n.endswith(".k.bias") for n in zero)
+        reasons = [ZERO_REASON] * any(n.endswith(KEY_BIASES) for n in zero)
+        reasons += [BATCHNORM_ZERO_REASON] * any(not n.endswith(KEY_BIASES) for n in zero)
         about = {
-            "config": options, "skip": c.skip_scale, "tensors": "ROWS", "zero": zero,
+            "config": options, "skip": c.skip_scale, "tensors": rows, "zero": zero,
             "zero-reason": "; ".join(reasons), "loss": losses[0], "adam": adam, "losses": losses,
             "grad-norms": norms,
         }  # fmt: skip
         if c.norm == "batchnorm":
             running, about["evaluated"] = ten_passes(c, values, tokens)
             case.write("running", flat(running))
-        text = json.dumps(about, indent=1)
-        rows = "[\n  " + ",\n  ".join(json.dumps(row) for row in rows) + "\n ]"
-        Path(f"{case.path}.json").write_text(text.replace('"ROWS"', rows) + "\n")
+        write_json(f"{case.path}.json", about)
     print(f"model: ten losses in PyTorch's float32 against float64: {worst:.1e} relative at worst")
     print(f"model: smallest gradient beside its uncancelled terms: {faintest[0]:.1e} ({faintest[1]})")
 
@@ -681,8 +678,7 @@ def diagnostics_cases(out):
             if what != "grad_norm" or (str(layer), part) not in zero
         ]
         case = Case(out, "diagnostics", name)
-        lines = ",\n  ".join(json.dumps(row) for row in rows)
-        Path(f"{case.path}.json").write_text('{\n "rows": [\n  ' + lines + "\n ]\n}\n")
+        write_json(f"{case.path}.json", {"rows": rows}, "rows")
 
 
 WRITERS = {

@@ -1,7 +1,5 @@
 """The counter-based random numbers of layers/random.hpp, with Python's integers."""
 
-import math
-
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
 
@@ -32,14 +30,5 @@ def bits(key, counter):
     return mix((key + GOLDEN * (counter + 1)) & MASK)
 
 
-def uniform(key, counter):
-    return (bits(key, counter) >> 11) * 2.0**-53
-
-
 def below(n, key, counter):
     return (bits(key, counter) * n) >> 64
-
-
-def normal(key, counter):
-    radius = math.sqrt(-2 * math.log(1 - uniform(key, 2 * counter)))
-    return radius * math.cos(6.283185307179586 * uniform(key, 2 * counter + 1))

@@ -30,7 +30,7 @@ def learning_rate(o, step):
     if step < o["warmup"]:
         return o["lr"] * (step + 1) / (o["warmup"] + 1)
     progress = (step - o["warmup"]) / max(1, o["steps"] - o["warmup"])
-    falling = {"cosine": (1 + math.cos(math.pi * progress)) / 2, "linear": 1 - progress, "constant": 1.0}
+    falling = {"cosine": (1 + math.cos(math.pi * progress)) / 2, "linear": 1 - progress}
     if o["schedule"] == "constant":
         return o["lr"]
     return o["min-lr"] + falling[o["schedule"]] * (o["lr"] - o["min-lr"])

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "program.hpp"
+
 #ifndef CATCH_VERSION_MAJOR
 #include <catch2/catch_version_macros.hpp>
 #endif
@@ -61,6 +63,7 @@ void skip_test(const std::string& reason) {
 }
 
 int main(int argc, char** argv) {
+  tests_as_typed = argv[0];
   Catch::Session session;
   int status = session.applyCommandLine(argc, argv);
   if (status != 0) return EXIT_FAILURE;

@@ -15,10 +15,16 @@
 
 namespace fs = std::filesystem;
 
+std::string tests_as_typed;
+
 namespace {
 
-// The program lies beside the tests.
-std::string program() { return fs::read_symlink("/proc/self/exe").parent_path() / "train_gpt"; }
+// The program lies beside the tests. Not every system has /proc.
+std::string program() {
+  std::error_code none;
+  const fs::path self = fs::read_symlink("/proc/self/exe", none);
+  return fs::absolute(none ? fs::path(tests_as_typed) : self).parent_path() / "train_gpt";
+}
 
 }  // namespace
 

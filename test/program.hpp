@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+extern std::string tests_as_typed;  // argv[0] of the tests
+
 struct Outcome {
   int status = 0;  // exit status; 128 + signal where a signal ended it
   std::string out, err;

@@ -26,4 +26,4 @@ inline std::vector<float> weights_in(const std::string& path) {
 
 inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-inline size_t lines_of(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
+inline size_t count_lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }

@@ -3,10 +3,14 @@
 #include "data/compare/tables.hpp"
 
 #include <cmath>
+#include <stdexcept>
+
+#include <sys/wait.h>
 
 #include "check.hpp"
+#include "data/compare/pool.hpp"
 #include "data/run.hpp"
-#include "program.hpp"
+#include "small_run.hpp"
 
 namespace {
 
@@ -14,7 +18,7 @@ constexpr double kNone = RunResult::kUnknown;
 
 bool near(double got, double want, double relative = 1e-12) { return std::abs(got - want) <= relative * std::abs(want); }
 
-// The directory of a run with these training losses, and the last of them as validation loss.
+// The directory of a run with these training losses, and `val` as the validation loss of its last step.
 struct RunFolder : Folder {
   RunFolder(const std::vector<double>& losses, const RunOutcome& outcome, double val = kNone) {
     std::string text = "step,tokens,elapsed_s,train_loss,val_loss,val_bpb,lr,grad_norm,clipped,step_ms,tokens_per_second\n";
@@ -65,7 +69,6 @@ std::string complaint(const std::vector<std::string>& grid, const std::string& t
     return error.what();
   }
 }
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 }  // namespace
 
@@ -160,6 +163,14 @@ TEST_CASE("a run without an outcome has failed, and times can be left out", "[co
   CHECK(f.result().state == State::failed);
   CHECK(std::isnan(f.result().final_loss));
   CHECK_FALSE(read_outcome(f.path("run")));
+}
+
+TEST_CASE("what throws while runs are going ends the others", "[compare]") {
+  const Folder f;
+  const std::vector<Job> jobs = {{{"-c", "exit 3"}, f.path("a"), "fails", 1}, {{"-c", "exec sleep 60"}, f.path("b"), "goes on", 1}};
+  const auto ended = [](size_t, int status, Progress&) { throw std::runtime_error(std::to_string(status)); };
+  CHECK_THROWS_AS(run_jobs("/bin/sh", jobs, 2, 0, 0, ended), std::runtime_error);
+  CHECK(waitpid(-1, nullptr, WNOHANG) == -1);  // there is no child left
 }
 
 TEST_CASE("differences are of pairs, and no mean is one of survivors", "[compare]") {

@@ -148,7 +148,7 @@ TEST_CASE("what is left open follows from the rest", "[config]") {
   CHECK(c.hidden == 352);  // 8/3 · 128, rounded up to a multiple of 32
   CHECK_FALSE(*c.norm_bias);
   CHECK_FALSE(*c.final_norm);
-  CHECK(*c.skip_scale == Approx(1.8612).epsilon(1e-4));  // NORMS.md's constants for 6 layers
+  CHECK(*c.skip_scale == Approx(1.8612).epsilon(1e-4));  // (2·6)^¼ and (8·6)^-¼, of DeepNet's decoder
   CHECK(*c.init_gain == Approx(.3799).epsilon(1e-4));
   CHECK_FALSE(*c.residual_gain);
   CHECK_FALSE(*resolve(with([](Config& c) { c.bias = false; })).norm_bias);

@@ -264,7 +264,7 @@ TEST_CASE("info --cost refuses what cannot be, in one line", "[cost][program]") 
     const Outcome outcome = f.run("info " + std::string(words));
     CHECK(outcome.status == 1);
     CHECK(contains(outcome.err, message));
-    CHECK(lines_of(outcome.err) == 1);
+    CHECK(count_lines(outcome.err) == 1);
     CHECK(outcome.out.empty());
   }
 }

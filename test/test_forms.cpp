@@ -1,17 +1,10 @@
 // The forms of a block as a user meets them: drawn, configured, trained, resumed, sampled.
 
-#include "data/corpus.hpp"
 #include "data/info.hpp"
 #include "catch.hpp"
-#include "program.hpp"
+#include "small_run.hpp"
 
 namespace {
-
-struct Corpus : Folder {
-  Corpus() { write_corpus(path("stories.txt"), 60000, 1); }
-};
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // A model's drawing, "layernorm" written as N.
 std::string drawing(const std::string& placement, BlockForm block = BlockForm::sequential,

@@ -247,7 +247,7 @@ TEST_CASE("gradients of the model add up", "[model]") {
 
 namespace {
 
-// What DESIGN.md's table says of the placement, matrix by matrix.
+// What the placement's own paper or program begins with, matrix by matrix.
 double expected_deviation(const std::string& placement, const std::string& name, const TensorSpec& spec,
                           int L) {
   const bool embedding = name.starts_with("embedding") || name == "head.weight";

@@ -35,7 +35,7 @@ TEST_CASE("every norm trains, samples and is compared", "[program]") {
                           "+ norm=rmsnorm norm-unit-offset=true + norm=derf dyt-alpha=1" + kSmall);
   INFO(o.err);
   REQUIRE(o.status == 0);
-  CHECK(lines_of(f.read("c/summary.csv")) == 7);
+  CHECK(count_lines(f.read("c/summary.csv")) == 7);
   const Outcome looked = f.run("init-report --data stories.txt --grid norm=scalenorm,batchnorm,dyt,derf layers=2 "
                                "channels=32 heads=2");
   INFO(looked.err);
@@ -43,6 +43,6 @@ TEST_CASE("every norm trains, samples and is compared", "[program]") {
   const Outcome refused =
       f.run("train --data stories.txt --norm scalenorm --norm-unit-offset --steps 1 --out no" + kSmall);
   CHECK(refused.status == 1);
-  CHECK(lines_of(refused.err) == 1);
+  CHECK(count_lines(refused.err) == 1);
   CHECK(!f.has("no"));
 }

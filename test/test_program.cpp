@@ -1,5 +1,6 @@
 // The program as a whole: runs that are stopped, killed, resumed and repeated, and input that is wrong.
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <set>
@@ -27,10 +28,10 @@ TEST_CASE("a run that is killed goes on to the same bits", "[program]") {
   REQUIRE(f.run(words + "--out whole").status == 0);
 
   const Outcome killed = f.run_until(words + "--out broken", SIGKILL, [&] {
-    return f.has("broken/checkpoint.bin") && lines_of(f.read("broken/metrics.csv")) > 17;
+    return f.has("broken/checkpoint.bin") && count_lines(f.read("broken/metrics.csv")) > 17;
   });
   REQUIRE(killed.status == 128 + SIGKILL);
-  REQUIRE(lines_of(f.read("broken/metrics.csv")) < 61);
+  REQUIRE(count_lines(f.read("broken/metrics.csv")) < 61);
   const Outcome resumed = f.run("train --out broken --resume --quiet");
   INFO(resumed.err);
   REQUIRE(resumed.status == 0);
@@ -42,12 +43,12 @@ TEST_CASE("a run that is killed goes on to the same bits", "[program]") {
 TEST_CASE("Ctrl-C saves and says how to go on", "[program]") {
   const Corpus f;
   const Outcome stopped = f.run_until("train --data stories.txt --steps 100000 --out r" + kSmall, SIGINT, [&] {
-    return lines_of(f.read("r/metrics.csv")) > 3;
+    return count_lines(f.read("r/metrics.csv")) > 3;
   });
   CHECK(stopped.status == 130);
   CHECK(contains(stopped.out, "train --out r --resume"));
   const int64_t step = read_checkpoint_header(f.path("r/checkpoint.bin")).step;
-  CHECK(lines_of(f.read("r/metrics.csv")) == static_cast<size_t>(step) + 1);
+  CHECK(count_lines(f.read("r/metrics.csv")) == static_cast<size_t>(step) + 1);
   const Outcome resumed = f.run("train --out r --resume --quiet --steps " + std::to_string(step + 2));
   CHECK(resumed.status == 0);
   CHECK(read_checkpoint_header(f.path("r/checkpoint.bin")).step == step + 2);
@@ -57,7 +58,7 @@ TEST_CASE("a finished run can be extended, but not changed", "[program]") {
   const Corpus f;
   REQUIRE(f.run("train --data stories.txt --steps 4 --lr 0.001 --out r" + kSmall).status == 0);
   CHECK(f.run("train --out r --resume --steps 6 --quiet").status == 0);
-  CHECK(lines_of(f.read("r/metrics.csv")) == 7);
+  CHECK(count_lines(f.read("r/metrics.csv")) == 7);
   const Outcome refused = f.run("train --out r --resume --steps 8 --lr 0.5");
   CHECK(refused.status == 1);
   CHECK(contains(refused.err, "--lr is 0.001 there and 0.5 here"));
@@ -65,7 +66,7 @@ TEST_CASE("a finished run can be extended, but not changed", "[program]") {
   CHECK(contains(f.run("train --out r --resume --data other.txt").err, "not the one the run was trained on"));
   CHECK(contains(f.run("train --data stories.txt --out r" + kSmall).err, "already holds a run"));
   CHECK(f.run("train --data stories.txt --steps 2 --out r --force" + kSmall).status == 0);
-  CHECK(lines_of(f.read("r/metrics.csv")) == 3);
+  CHECK(count_lines(f.read("r/metrics.csv")) == 3);
 }
 
 TEST_CASE("micro-batches add up to the batch", "[program]") {
@@ -101,6 +102,12 @@ TEST_CASE("runs are numbered, and sample, eval and info find the newest", "[prog
   const Outcome info = f.run("info");
   CHECK(contains(info.out, "0002-post-rmsnorm"));
   CHECK(contains(info.out, "block.1.ffn.norm_sum.gain"));
+  for (const char* option : {"--placement post", "--no-bias", "--channels=64"}) {
+    const Outcome both = f.run(std::string("info runs/0001-pre-layernorm ") + option);
+    CHECK(both.status == 1);
+    CHECK(contains(both.err, "says what a model is, and runs/0001-pre-layernorm has one already"));
+  }
+  CHECK(contains(f.run("info runs/0001-pre-layernorm --batch 7").out, "to train with --batch 7"));
   const Outcome sample = f.run("sample --prompt Lily --length 40 --greedy");
   CHECK(sample.status == 0);
   CHECK(sample.out.starts_with("Lily"));
@@ -110,6 +117,15 @@ TEST_CASE("runs are numbered, and sample, eval and info find the newest", "[prog
   CHECK(beyond.status == 0);
   CHECK(contains(beyond.err, "the context of 32 tokens is full"));
   CHECK(f.run("eval --data stories.txt").status == 0);
+
+  // The newest is the one that was saved last, though its best weights are older than another run's.
+  const auto now = std::filesystem::last_write_time(f.path("runs/0002-post-rmsnorm/checkpoint.bin"));
+  const auto set_age = [&](const std::string& file, int seconds) {
+    std::filesystem::last_write_time(f.path("runs/" + file), now - std::chrono::seconds(seconds));
+  };
+  set_age("0001-pre-layernorm/best.bin", 30), set_age("0001-pre-layernorm/checkpoint.bin", 0);
+  set_age("0002-post-rmsnorm/best.bin", 20), set_age("0002-post-rmsnorm/checkpoint.bin", 10);
+  CHECK(contains(f.run("info").out, "0001-pre-layernorm/best.bin"));
 }
 
 TEST_CASE("--for chooses the number of steps and writes it down", "[program]") {
@@ -187,7 +203,7 @@ TEST_CASE("a comparison that is killed goes on to the same tables", "[program]")
   for (const char* run : {"broken/placement=post,norm=rmsnorm/tune,seed=0", "broken/placement=none,norm=rmsnorm/seed=1",
                           "broken/placement=post,norm=rmsnorm/seed=3"}) {
     const std::string again = f.has("broken") ? "compare --out broken --resume" : words + "--out broken";
-    killed += f.run_until(again, SIGKILL, [&] { return lines_of(f.read(metrics_of(run))) > 9; }).status == 128 + SIGKILL;
+    killed += f.run_until(again, SIGKILL, [&] { return count_lines(f.read(metrics_of(run))) > 9; }).status == 128 + SIGKILL;
   }
   CHECK(killed == 3);
   const Outcome asked = f.run_until("compare --out broken --resume", SIGINT,
@@ -242,14 +258,14 @@ TEST_CASE("a comparison on a full disk loses nothing", "[program]") {
   const std::string words = "compare --data stories.txt --steps 6 --grid placement=post,pre --out c" + kSmall;
   const Outcome full = f.run_with_little_space(words, 40000);  // less than a checkpoint
   CHECK(full.status == 1);
-  CHECK(lines_of(full.err) == 1);
+  CHECK(count_lines(full.err) == 1);
   CHECK(contains(full.err, "cannot write c/placement=post/seed=1/best.bin"));
   CHECK(f.run("compare --out c --resume").status == 0);
   REQUIRE(f.run(words + "--force").status == 0);
   const std::string before = f.read("c/curves.csv");
   const Outcome tables = f.run_with_little_space("compare --out c --resume", 600);  // enough for nothing but the options
   CHECK(tables.status == 1);
-  CHECK(lines_of(tables.err) == 1);
+  CHECK(count_lines(tables.err) == 1);
   CHECK(f.read("c/curves.csv") == before);
 }
 
@@ -268,6 +284,43 @@ TEST_CASE("text with other characters than bytes", "[program]") {
   CHECK(contains(f.run("eval r --data zoo.txt").err, "'i' (U+0069"));
 }
 
+TEST_CASE("what starts from another run's weights reads that run's tokens", "[program]") {
+  const Folder f;
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += "Füße, 狐 und 🦊 ";
+  f.write("text.txt", text);
+  REQUIRE(f.run("train --data text.txt --tokenizer char --steps 3 --out r" + kSmall).status == 0);
+  const std::string words = "train --data text.txt --steps 3 --batch 4 --quiet --init-from r ";
+  REQUIRE(f.run(words + "--out s").status == 0);
+  const CheckpointHeader header = read_checkpoint_header(f.path("s/checkpoint.bin"));
+  CHECK(header.tokenizer.kind() == Tokenizer::Kind::character);
+  CHECK(header.options.tokenizer == Tokenizer::Kind::character);
+  CHECK(header.options.config.n_layer == 2);
+  CHECK(f.run("sample s --prompt 狐 --length 5").out.starts_with("狐"));
+  CHECK(f.run("train --out s --resume --steps 4 --quiet").status == 0);
+  CHECK(contains(f.run(words + "--tokenizer byte --out t").err, "the tokens of r are those of --tokenizer char"));
+}
+
+TEST_CASE("a comparison of what starts from checkpoints goes on, and goes away", "[program]") {
+  const Corpus f;
+  REQUIRE(f.run("train --data stories.txt --steps 2 --out r" + kSmall).status == 0);
+  const std::string words = "compare --data stories.txt --steps 4 --batch 4 --eval-every 4 --eval-batches 2 --out c ";
+  REQUIRE(f.run(words + "--init-from r --grid lr=1e-3,3e-3").status == 0);
+  const Outcome more = f.run("compare --out c --resume --grid lr=1e-3,3e-3,1e-2");
+  INFO(more.err);
+  CHECK(more.status == 0);
+  CHECK(f.has("c/lr=1e-2/seed=1/checkpoint.bin"));
+
+  REQUIRE(f.run(words + "--force --grid init-from=./r,./r/best.bin").status == 0);
+  CHECK(f.has("c/init-from=.%2Fr%2Fbest.bin/seed=1/checkpoint.bin"));
+  REQUIRE(f.run(words + "--force --init-from r --grid lr=1e-3").status == 0);
+  CHECK_FALSE(f.has("c/init-from=.%2Fr%2Fbest.bin"));
+  CHECK_FALSE(f.has("c/init-from=."));
+
+  REQUIRE(f.run("train --data stories.txt --tokenizer char --steps 2 --out s" + kSmall).status == 0);
+  CHECK(contains(f.run(words + "--force --grid init-from=r,s").err, "have other tokens"));
+}
+
 TEST_CASE("a full disk leaves the last checkpoint as it was", "[program]") {
   const Corpus f;
   REQUIRE(f.run("train --data stories.txt --steps 4 --out r" + kSmall).status == 0);
@@ -275,7 +328,7 @@ TEST_CASE("a full disk leaves the last checkpoint as it was", "[program]") {
   const Outcome full = f.run_with_little_space("train --out r --resume --steps 8 --quiet", before.size() / 2);
   CHECK(full.status == 1);
   CHECK(contains(full.err, "cannot write r/"));
-  CHECK(lines_of(full.err) == 1);
+  CHECK(count_lines(full.err) == 1);
   CHECK(f.read("r/checkpoint.bin") == before);
   for (const auto& entry : std::filesystem::directory_iterator(f.path("r")))
     CHECK(entry.path().extension() != ".partial");
@@ -370,7 +423,7 @@ TEST_CASE("wrong input is one clear line and leaves nothing behind", "[program]"
     INFO(c.words << "\n" << o.err);
     CHECK(o.status == 1);
     CHECK(contains(o.err, c.message));
-    CHECK(lines_of(o.err) == 1);
+    CHECK(count_lines(o.err) == 1);
     CHECK(!f.has("runs"));
   }
 }

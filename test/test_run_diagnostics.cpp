@@ -1,9 +1,8 @@
 // diagnostics.csv of a run, and init-report.
 
-#include "../data/corpus.hpp"
 #include "catch.hpp"
 #include "check.hpp"
-#include "program.hpp"
+#include "small_run.hpp"
 
 #include <algorithm>
 #include <sstream>
@@ -12,12 +11,6 @@ namespace {
 
 const std::string kModel = " --layers 2 --heads 2 --channels 32 --context 32 --batch 4 ";
 const std::string kRun = kModel + "--eval-every 5 --eval-batches 2 --quiet ";
-
-struct Corpus : Folder {
-  Corpus() { write_corpus(path("stories.txt"), 60000, 1); }
-};
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;

@@ -77,7 +77,7 @@ TEST_CASE("the textbook stops where numbers are no longer finite, and is compare
   const Outcome compared = f.run("compare --data stories.txt --steps 3 --out c --grid textbook=true,false" + kSmall);
   INFO(compared.err);
   CHECK(compared.status == 0);
-  CHECK(lines_of(f.read("c/summary.csv")) == 3);
+  CHECK(count_lines(f.read("c/summary.csv")) == 3);
 }
 
 TEST_CASE("what the textbook does not have is refused in one line", "[program][textbook]") {
@@ -86,7 +86,7 @@ TEST_CASE("what the textbook does not have is refused in one line", "[program][t
     const Outcome o = f.run(std::string("train --data stories.txt --textbook ") + option);
     INFO(o.err);
     CHECK(o.status == 1);
-    CHECK(lines_of(o.err) == 1);
+    CHECK(count_lines(o.err) == 1);
     CHECK(contains(o.err, std::string("leave ") + std::string(option).substr(0, std::string(option).find(' ')) + " out"));
     CHECK(!f.has("runs"));
   }

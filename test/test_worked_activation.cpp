@@ -44,7 +44,7 @@ Furthest furthest(F f) {
 
 }  // namespace
 
-TEST_CASE("layers/activation.md is worked out right", "[worked][activation]") {
+TEST_CASE("layers/activation.md is worked out right", "[worked][pages][activation]") {
   constexpr size_t N = 2, F = 3;
   WorkedPage page("activation");
   const Doubles x = page.numbers("x"), dy = page.numbers("dy");

@@ -35,7 +35,7 @@ Doubles multipliers(const Dropout& dropout, int B) {
 
 }  // namespace
 
-TEST_CASE("the worked example of dropout", "[pages][dropout]") {
+TEST_CASE("layers/dropout.md is worked out right", "[worked][pages][dropout]") {
   WorkedPage page("dropout");
   const double p = page.numbers("p")[0];
   const Dropout dropout{.p = float(p), .seed = 1, .step = 0, .first_row = 0};

@@ -22,7 +22,7 @@ struct Tied {
 
 }  // namespace
 
-TEST_CASE("layers/embedding.md is worked out right", "[worked][embedding]") {
+TEST_CASE("layers/embedding.md is worked out right", "[worked][pages][embedding]") {
   WorkedPage page("embedding");
   const std::vector<int> tokens = page.integers("tokens"), targets = page.integers("targets");
   const Doubles weight = page.numbers("weight"), dx = page.numbers("dx");

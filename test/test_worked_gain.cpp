@@ -3,7 +3,7 @@
 #include "textbook.hpp"
 #include "worked.hpp"
 
-TEST_CASE("layers/gain.md: a gain by hand", "[worked][gain]") {
+TEST_CASE("layers/gain.md is worked out right", "[worked][pages][gain]") {
   constexpr size_t N = 2, C = 3;
   WorkedPage page("gain");
   const Doubles x = page.numbers("x"), dy = page.numbers("dy");

@@ -3,7 +3,7 @@
 #include "textbook.hpp"
 #include "worked.hpp"
 
-TEST_CASE("layers/norm_batch.md: BatchNorm by hand", "[worked][norm]") {
+TEST_CASE("layers/norm_batch.md is worked out right", "[worked][pages][norm]") {
   WorkedPage page("norm_batch");
   const size_t N = 4, C = 2;
   const Doubles x = page.numbers("x"), dy = page.numbers("dy"), later = page.numbers("later");

@@ -3,7 +3,7 @@
 #include "textbook.hpp"
 #include "worked.hpp"
 
-TEST_CASE("layers/norm_scale.md: ScaleNorm by hand", "[worked][norm]") {
+TEST_CASE("layers/norm_scale.md is worked out right", "[worked][pages][norm]") {
   WorkedPage page("norm_scale");
   const size_t N = 2, C = 3;
   Doubles x = page.numbers("x"), g = page.numbers("g"), dy = page.numbers("dy");

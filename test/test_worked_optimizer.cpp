@@ -37,7 +37,7 @@ double last_step(double beta1, double beta2, double growth) {
 
 }  // namespace
 
-TEST_CASE("the worked example of the optimizer", "[pages][optimizer]") {
+TEST_CASE("layers/optimizer.md is worked out right", "[worked][pages][optimizer]") {
   WorkedPage page("optimizer");
   const Given given(page);
   const double decay = page.numbers("decay")[0];

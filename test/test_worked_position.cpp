@@ -114,7 +114,7 @@ void check_alibi(WorkedPage& page) {
 
 }  // namespace
 
-TEST_CASE("the numbers of layers/position.md", "[pages][position]") {
+TEST_CASE("layers/position.md is worked out right", "[worked][pages][position]") {
   WorkedPage page("position");
   check_learned(page);
   check_sinusoids(page);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <stdexcept>
 
@@ -15,6 +16,7 @@
 #include "../dataset.hpp"
 #include "../files.hpp"
 #include "../interrupt.hpp"
+#include "../resume.hpp"
 #include "../run.hpp"
 #include "pool.hpp"
 #include "study.hpp"
@@ -111,16 +113,15 @@ void check_keys(const Grid& grid) {
 
 void check_cells(const Study& s) {
   std::vector<std::string> models;
-  std::vector<double> values = s.tuning.values;
   for (const GridCell& cell : s.comparison.grid.cells) {
-    if (cell.name.size() > 200) refuse("the name of cell " + cell.name.substr(0, 50) + "... is too long for a directory: name fewer keys");
+    if (directory_name(cell.name).size() > 200) refuse("the name of cell " + cell.name.substr(0, 50) + "... is too long for a directory: name fewer keys");
     try {
-      const TrainOptions o = with_vocabulary(train_options(s.words, cell.keys));
-      models.push_back(to_toml(o));
-      for (const double value : values) {
+      CheckpointHeader from;
+      models.push_back(to_toml(with_vocabulary(options_on_checkpoint(s.words, cell.keys, from))));
+      for (const double value : s.tuning.values) {
         std::vector<GridKey> keys = cell.keys;
         keys.emplace_back(s.tuning.key, option_text(value));
-        resolve(with_vocabulary(train_options(s.words, keys)).config);
+        resolve(with_vocabulary(options_on_checkpoint(s.words, keys, from)).config);
       }
     } catch (const std::exception& error) {
       refuse("cell " + cell.name + ": " + error.what());
@@ -128,6 +129,23 @@ void check_cells(const Study& s) {
     for (size_t i = 0; i + 1 < models.size(); ++i)
       if (models[i] == models.back()) refuse("cells " + s.comparison.grid.cells[i].name + " and " + cell.name + " are the same");
   }
+}
+
+// Of the text as the runs read it: those that start from a checkpoint have its tokens, which must be the same for all.
+uint64_t fingerprint_of_data(const Study& s) {
+  std::map<std::string, uint64_t> started_from;
+  for (const GridCell& cell : s.comparison.grid.cells) {
+    CheckpointHeader from;
+    const TrainOptions o = options_on_checkpoint(s.words, cell.keys, from);
+    if (started_from.count(o.init_from)) continue;
+    const Tokenizer* tokenizer = o.init_from.empty() ? nullptr : &from.tokenizer;
+    const uint64_t found = load_dataset(o.data, tokenizer, o.tokenizer, o.val_fraction, o.config.context).fingerprint;
+    if (!started_from.empty() && found != started_from.begin()->second)
+      refuse("cells " + s.comparison.grid.cells[0].name + " and " + cell.name +
+             " have other tokens: their losses are not to be compared");
+    started_from[o.init_from] = found;
+  }
+  return started_from.begin()->second;
 }
 
 Study prepare(const Command& given) {
@@ -147,8 +165,7 @@ Study prepare(const Command& given) {
   s.words = words_for_train(s.command);
   s.binary = own_binary(s.command.program);
   check_cells(s);
-  s.data_fingerprint =
-      load_dataset(o.data, nullptr, o.tokenizer == TextUnit::character, o.val_fraction, o.config.context).fingerprint;
+  s.data_fingerprint = fingerprint_of_data(s);
   s.out = o.out.empty() ? next_run_directory("compare") : o.out;
   return s;
 }

@@ -1,8 +1,10 @@
 #include "pool.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -90,6 +92,14 @@ struct Running {
   pid_t process;
 };
 
+// What throws while runs are going leaves none of them behind.
+struct RunningJobs : std::vector<Running> {
+  ~RunningJobs() {
+    for (const Running& r : *this) kill(r.process, SIGKILL);
+    for (const Running& r : *this) waitpid(r.process, nullptr, 0);
+  }
+};
+
 }  // namespace
 
 std::string own_binary(const std::string& typed) {
@@ -102,7 +112,7 @@ bool run_jobs(const std::string& binary, const std::vector<Job>& jobs, int at_on
   int64_t total = before + after, done = before;
   for (const Job& job : jobs) total += job.steps;
   Progress progress(before, total);
-  std::vector<Running> running;
+  RunningJobs running;
   size_t next = 0;
   bool passed_on = false;
   std::signal(SIGCHLD, SIG_DFL);  // ignored, it would take the statuses away
@@ -122,9 +132,10 @@ bool run_jobs(const std::string& binary, const std::vector<Job>& jobs, int at_on
         ++i;
         continue;
       }
-      done += jobs[running[i].job].steps;
-      if (!passed_on) ended(running[i].job, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), progress);
+      const size_t job = running[i].job;
       running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
+      done += jobs[job].steps;
+      if (!passed_on) ended(job, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), progress);
     }
     if (running.empty()) continue;
     int64_t steps = 0;

@@ -11,8 +11,6 @@
 
 namespace {
 
-enum Column { kStep, kTokens, kElapsed, kTrainLoss, kValLoss, kValBpb, kLr, kGradNorm, kClipped, kStepMs, kSpeed, kColumns };
-
 double number(const std::string& field) {
   return field.empty() ? RunResult::kUnknown : std::strtod(field.c_str(), nullptr);
 }
@@ -24,12 +22,12 @@ void read_curves(RunResult& r, const std::string& directory) {
   std::vector<double> loss, norm, clipped;
   r.seconds = 0;
   for (const auto& row : read_metrics(directory)) {
-    r.steps = number(row[kStep]), r.tokens = number(row[kTokens]), r.seconds = number(row[kElapsed]);
-    loss.push_back(number(row[kTrainLoss]));
-    norm.push_back(number(row[kGradNorm]));
-    clipped.push_back(number(row[kClipped]));
-    if (row[kValLoss].empty()) continue;
-    r.at_step.push_back(r.steps), r.at_second.push_back(r.seconds), r.val_loss.push_back(number(row[kValLoss]));
+    r.steps = number(row[metrics::step]), r.tokens = number(row[metrics::tokens]), r.seconds = number(row[metrics::elapsed_s]);
+    loss.push_back(number(row[metrics::train_loss]));
+    norm.push_back(number(row[metrics::grad_norm]));
+    clipped.push_back(number(row[metrics::clipped]));
+    if (row[metrics::val_loss].empty()) continue;
+    r.at_step.push_back(r.steps), r.at_second.push_back(r.seconds), r.val_loss.push_back(number(row[metrics::val_loss]));
     if (r.val_loss.back() < r.best_loss || std::isnan(r.best_loss)) r.best_loss = r.val_loss.back(), r.best_step = r.steps;
   }
   if (loss.empty()) return;
@@ -62,7 +60,7 @@ std::vector<std::vector<std::string>> read_metrics(const std::string& directory)
   std::getline(file, line);
   while (std::getline(file, line)) {
     std::vector<std::string> fields = csv_fields(line);
-    if (fields.size() == kColumns) rows.push_back(std::move(fields));
+    if (fields.size() == metrics::columns) rows.push_back(std::move(fields));
   }
   return rows;
 }

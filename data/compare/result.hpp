@@ -28,7 +28,7 @@ const char* name_of(State state);
 
 struct RunResult {
   State state = State::failed;  // the process ended without an outcome: no memory, no space on the disk, ...
-  int64_t stopped_at = 0;       // diverged: the step that was not finite, or after which the loss stayed above its start
+  int64_t stopped_at = 0;       // diverged: the step that was not finite, or from which on the loss stayed above its start
   std::string first_tensor;     // diverged: the first with a NaN or an infinity
   double unigram = kUnknown, floor = kUnknown;
   size_t parameters = 0;

@@ -6,8 +6,9 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "../machine.hpp"
 #include "../files.hpp"
+#include "../machine.hpp"
+#include "../resume.hpp"
 #include "../run.hpp"
 #include "pool.hpp"
 #include "study.hpp"
@@ -25,10 +26,16 @@ PlannedRun plan_run(const Study& s, Stage stage, size_t cell, const std::string&
   if (!s.command.said("--data-seed") && c.value("data-seed").empty()) say("data-seed", seed);
   const std::string value = tuned ? "," + s.tuning.key + "=" + option_text(*tuned) : "";
   const std::string name = (stage == Stage::tune ? "tune," : "") + ("seed=" + seed) + value;
-  run.directory = c.name + "/" + name;
+  run.directory = directory_name(c.name) + "/" + name;
   run.label = c.name + "  " + name;
   run.steps = train_options(run.words, {}).steps;
   return run;
+}
+
+std::string directory_name(const std::string& cell) {
+  std::string name;
+  for (const char c : cell) name += c == '/' ? "%2F" : c == '%' ? "%25" : std::string(1, c);
+  return name;
 }
 
 std::string shell_words(const std::vector<std::string>& words) {
@@ -68,8 +75,9 @@ Job job_of(const Study& s, const PlannedRun& run) {
 void require_same_run(const Study& s, const PlannedRun& run) {
   const std::string directory = path_of(s, run), config = directory + "/config.toml";
   if (!fs::exists(config)) return;
+  CheckpointHeader from;
   const auto changed = differences(with_vocabulary(from_toml(read_file(config))),
-                                   with_vocabulary(train_options(run.words, {})), {"threads"});
+                                   with_vocabulary(options_on_checkpoint(run.words, {}, from)), {"threads"});
   const auto outcome = read_outcome(directory);
   std::string what;
   if (!changed.empty()) what = changed[0];

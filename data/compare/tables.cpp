@@ -1,8 +1,10 @@
 #include "tables.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <sstream>
 
 #include "../files.hpp"
@@ -86,13 +88,13 @@ Fields run_fields(const Comparison& c, const PlannedRun& p) {
 
 void write_curves(const Comparison& c, const std::string& directory) {
   Csv csv(directory + "/curves.csv");
-  csv.row(run_columns(c) + split("step tokens elapsed_s train_loss val_loss val_bpb lr grad_norm clipped step_ms "
-                                 "tokens_per_second"));
+  csv.row(run_columns(c) + Fields(std::begin(metrics::names), std::end(metrics::names)));
   for (const FinishedRun& run : c.runs) {
     const Fields of_run = run_fields(c, run.plan);
-    for (std::vector<std::string> metrics : read_metrics(directory + "/" + run.plan.directory)) {
-      if (!c.timed) metrics[2].clear(), metrics[9].clear(), metrics[10].clear();
-      csv.row(of_run + metrics);
+    for (Fields row : read_metrics(directory + "/" + run.plan.directory)) {
+      for (const auto time : {metrics::elapsed_s, metrics::step_ms, metrics::tokens_per_second})
+        if (!c.timed) row[time].clear();
+      csv.row(of_run + row);
     }
   }
   csv.publish();
@@ -172,19 +174,14 @@ std::string state_of(const CellSummary& s) {
 
 // Columns as wide as their longest text; the first to the left, the others to the right.
 void print_aligned(const std::vector<Fields>& rows) {
-  const auto width_of = [](const std::string& text) {  // UTF-8: all but continuation bytes
-    size_t n = 0;
-    for (const char byte : text) n += (byte & 0xc0) != 0x80;
-    return n;
-  };
   std::vector<size_t> widths(rows[0].size());
   for (const Fields& row : rows)
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns_of(row[i]));
   for (const Fields& row : rows) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
       if (widths[i] == 0) continue;  // nothing in the whole column
-      const std::string space(widths[i] - width_of(row[i]), ' ');
+      const std::string space(widths[i] - columns_of(row[i]), ' ');
       line += i == 0 ? row[i] + space : "  " + space + row[i];
     }
     std::puts(line.c_str());
@@ -196,7 +193,7 @@ void print_failures(const Comparison& c) {
     const RunResult& r = run.result;
     if (run.plan.stage != Stage::final || r.state == State::finished) continue;
     std::string text = run.plan.label + ": " + name_of(r.state);
-    if (r.state == State::diverged) text += (r.first_tensor.empty() ? " after step " : " at step ") + std::to_string(r.stopped_at);
+    if (r.state == State::diverged) text += (r.first_tensor.empty() ? " from step " : " at step ") + std::to_string(r.stopped_at);
     if (!r.first_tensor.empty()) text += ", first in " + r.first_tensor;
     if (r.state == State::stuck) text += format(" at %.4f", r.final_loss) + format(", the unigram entropy being %.4f", r.unigram);
     if (r.state == State::failed) text += ", see " + run.plan.directory + "/log.txt";

@@ -137,12 +137,16 @@ constexpr Part kParts[] = {{"gemm", bench_gemm}, {"norm", bench_norms}, {"layers
 int run(int argc, char** argv) {
   CLI::App app("How fast this build is, beside what the machine can do and beside PyTorch and NumPy.");
   std::vector<std::string> wanted, names;
+  std::string list;
   std::string peer_command, json;
   int threads = 0;
   std::vector<int> widths;
   bool quick = false;
-  for (const Part& part : kParts) names.emplace_back(part.name);
-  app.add_option("part", wanted, "only these: gemm, norm, layers, sampling, steps")->check(CLI::IsMember(names));
+  for (const Part& part : kParts) {
+    names.emplace_back(part.name);
+    list += (list.empty() ? "" : ", ") + names.back();
+  }
+  app.add_option("part", wanted, "only these: " + list)->check(CLI::IsMember(names));
   app.add_flag("--quick", quick, "a few small cases, once: does it run?");
   app.add_option("--peer", peer_command, "what to compare with: 'python dev/bench/peer.py'");
   app.add_option("--threads", threads, "0: one a processor")->check(CLI::Range(0, 4096));

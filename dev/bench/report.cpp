@@ -20,15 +20,8 @@ std::string text_of(const Json& fields, const Column& column) {
   return format(printf_format.c_str(), value);
 }
 
-// Characters, not bytes: "→" is one.
-int characters(const std::string& text) {
-  int n = 0;
-  for (unsigned char byte : text) n += (byte & 0xc0) != 0x80;
-  return n;
-}
-
 std::string padded(const std::string& text, const Column& column) {
-  const std::string space(static_cast<size_t>(std::max(0, column.width - characters(text))), ' ');
+  const std::string space(static_cast<size_t>(std::max(0, column.width - static_cast<int>(columns_of(text)))), ' ');
   return column.digits == kText ? text + space : space + text;
 }
 

@@ -34,7 +34,6 @@ function layoutOf(figure, small) {
   const axis = { gridcolor: css("--grid"), linecolor: css("--line"), zeroline: false, tickcolor: css("--line"),
     automargin: true, exponentformat: "power" };
   const layout = JSON.parse(JSON.stringify(figure.layout));
-  delete layout.template;
   // On a log axis Plotly writes 2 and 5 between the tens, alone: the whole number is wanted.
   const log = (a) => (a.type === "log" ? { tickformat: "~g" } : {});
   const size = small || narrow.matches ? 12 : 14;

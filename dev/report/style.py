@@ -1,16 +1,20 @@
-"""Colour, dash and marker of each cell, and its name: the one place, for the page, the pictures and `watch`."""
+"""Colour, dash and marker of each cell, and its name: the one place, for the page, the pictures, `watch` and the studies."""
 
 from dataclasses import dataclass
 
-# Okabe & Ito's colours, which colour-blind readers can tell apart, without yellow and black; and the same hues
-# lighter, for a dark page.
+# Okabe & Ito's colours, which colour-blind readers can tell apart, without yellow and black; behind them more, for
+# placements that are seldom all in one picture. Each with the same hue lighter, for a dark page.
 COLOURS = (("#0072B2", "#56A8DE"), ("#D55E00", "#F08A45"), ("#009E73", "#35C29B"), ("#B5568F", "#DD8FBD"),
-           ("#C98A00", "#E8B23F"), ("#3A9BD0", "#8CCBEF"), ("#5F6670", "#A4ACB7"))
+           ("#C98A00", "#E8B23F"), ("#3A9BD0", "#8CCBEF"), ("#5F6670", "#A4ACB7"),
+           ("#6B4CB3", "#A890E6"), ("#A3123A", "#E8668C"), ("#7B4B1E", "#C29468"), ("#75800A", "#B9C548"),
+           ("#0B5D66", "#56AEB8"), ("#7CC62F", "#B4EB7A"))
+IN_TURN = 7  # of these, where cells are only numbered
 DASHES = ("solid", "dash", "dot", "dashdot")
 MARKERS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "pentagon", "hexagon")
 
-# A placement has the same colour in every report.
-PLACEMENTS = {"pre": 0, "post": 1, "sandwich": 2, "peri": 2, "deepnorm": 3, "reordered": 4, "olmo2": 4, "none": 6}
+# A placement has the same colour in every report and study.
+PLACEMENTS = {"pre": 0, "post": 1, "sandwich": 2, "peri": 2, "deepnorm": 3, "reordered": 4, "olmo2": 4, "none": 6,
+              "lns": 5, "glm-deepnorm": 7, "pre-post": 8, "mix-ln": 9, "sub-ln": 10, "layerscale": 11, "rezero": 12}
 NORMS = {"layernorm": 0, "rmsnorm": 1}
 
 
@@ -23,12 +27,12 @@ class Style:
 
 
 def style(colour, dash):
-    light, dark = COLOURS[colour % len(COLOURS)]
+    light, dark = COLOURS[colour]
     return Style(light, dark, DASHES[dash % len(DASHES)], MARKERS[colour % len(MARKERS)])
 
 
 def by_number(index):
-    return style(index, index // len(COLOURS))
+    return style(index % IN_TURN, index // IN_TURN)
 
 
 def styles(cells):

@@ -42,6 +42,11 @@ class Pictures(Scratch):
                 for colour in colours:
                     self.assertGreater(ink.get(colour, 0), 300, (picture, colour))
 
+    def test_what_only_plain_runs_take(self):
+        result = run("picture.py", self.scratch / "plain", "--title", "Mine", "--x", "seconds")
+        self.assertEqual((result.returncode, len(result.stderr.splitlines())), (1, 1), result.stderr)
+        self.assertIn("--title, --x", result.stderr)
+
     def test_of_plain_runs(self):
         runs = [self.scratch / "full" / f"placement={p},norm=layernorm" / "seed=1" for p in ("pre", "sandwich")]
         copies = [Path(shutil.copytree(r, self.scratch / f"0{i}-run")) for i, r in enumerate(runs)]

@@ -71,7 +71,7 @@ class Watched:
                 self.seen.append(run)
             look = style.by_number(self.seen.index(run))
             state = self.state(run)
-            # A run that diverged ends before its last step; `compare` leaves an outcome.json.
+            # A run that diverged ends before its last step; it leaves an outcome.json, as all do that end.
             ended = state["step"] >= state["steps"] > 0 or (run / "outcome.json").exists()
             result.append({"name": read.run_name(run, self.directory), "ended": ended, **vars(look), **state})
         return result

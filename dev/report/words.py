@@ -1,18 +1,9 @@
 """What the report says in words: the headline, the recipe, the table."""
 
 import math
-from statistics import NormalDist, mean, stdev
+from statistics import mean, stdev
 
-T_975 = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281, 2.2010, 2.1788, 2.1604,
-         2.1448, 2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860)
-
-
-def t_975(freedom):
-    """The 97.5 % quantile of Student's t: a table, and beyond it the first terms of Cornish and Fisher's expansion."""
-    if freedom <= len(T_975):
-        return T_975[freedom - 1]
-    z = NormalDist().inv_cdf(0.975)
-    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+from scipy import stats
 
 
 def known(x):
@@ -45,7 +36,7 @@ def paired(cell, other):
     pairs = [ours[seed] - theirs[seed] for seed in ours if seed in theirs and known(ours[seed] - theirs[seed])]
     if len(pairs) < 2:
         return None
-    return mean(pairs), t_975(len(pairs) - 1) * stdev(pairs) / math.sqrt(len(pairs))
+    return mean(pairs), stats.t.ppf(0.975, len(pairs) - 1) * stdev(pairs) / math.sqrt(len(pairs))
 
 
 def headline(comparison, cells):

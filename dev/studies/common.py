@@ -27,12 +27,14 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt  # noqa: E402
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "report"))
+from style import COLOURS, PLACEMENTS  # noqa: E402
+
 ROOT = HERE.parent.parent
 BINARY = ROOT / "build" / "train_gpt"
 STORIES = ROOT / "build" / "stories.txt"
 
-# Okabe & Ito's colours, one for each placement everywhere.
-COLOUR = {"post": "#D55E00", "pre": "#0072B2", "sandwich": "#009E73", "deepnorm": "#CC79A7", "reordered": "#E69F00", "none": "#000000"}
+COLOUR = {placement: COLOURS[number][0] for placement, number in PLACEMENTS.items()}  # the same as in reports
 DASH = {"layernorm": "-", "rmsnorm": "--"}
 
 plt.rcParams.update({
@@ -70,7 +72,10 @@ class Study:
         self.out.mkdir(parents=True, exist_ok=True)
         if not BINARY.exists():
             sys.exit("build/train_gpt is missing: run `make` first")
+        self.own_text = self.args.data.resolve() == STORIES.resolve()
         if not self.args.data.exists():
+            if not self.own_text:
+                sys.exit(f"{self.name}: there is no {self.args.data}")
             self.run("corpus", "--bytes", "4M", "--seed", "1", "--out", str(self.args.data))
         self.seconds = self.processor = 0
 
@@ -84,8 +89,9 @@ class Study:
         if failed:
             sys.exit(f"{self.name}: stopped; the same command goes on where it was")
 
-    def timed(self, place, options, run):
+    def timed(self, place, words, run):
         """Runs run() unless this was done with the same options before; its seconds, all attempts together, are remembered."""
+        options = " ".join(words if self.own_text else ["--data", str(self.args.data.resolve()), *words])
         notes = place.parent / f"{place.name}.json"
         note = json.loads(notes.read_text()) if notes.exists() else {"options": options, "seconds": 0, "processor": 0, "done": False}
         if note["options"] != options:
@@ -111,13 +117,13 @@ class Study:
             go_on = ["--resume"] if (folder / "comparison.toml").exists() else []
             self.run("compare", "--data", str(self.args.data), *words, "--jobs", str(jobs or self.args.jobs), "--out", str(folder), *go_on)
 
-        self.timed(folder, " ".join(words), run)
+        self.timed(folder, words, run)
         return Tables(folder)
 
     def init_report(self, label, options):
         """init-report's tidy table."""
         path, words = self.out / f"{label}.csv", shlex.split(options)
-        self.timed(path, " ".join(words),
+        self.timed(path, words,
                    lambda: self.run("init-report", "--data", str(self.args.data), *words, "--force", "--out", str(path)))
         return pandas.read_csv(path)
 
@@ -161,7 +167,7 @@ def replace_between(path, name, text):
 
 def interval(values):
     """Mean and half width of the 95 % t interval."""
-    values = [v for v in values]
+    values = list(values)
     n = len(values)
     mean = sum(values) / n
     if n < 2:
@@ -188,6 +194,21 @@ def capped(runs):
 def mean_by(runs, key):
     """The mean of these over each value of `key`, in rising order."""
     return capped(runs).groupby(runs[key]).mean()
+
+
+def draw_band(axis, groups, style="-", first=0, **look):
+    """The mean of each group over its key, counted from `first`, in a band from the lowest to the highest."""
+    mean = groups.mean()
+    axis.plot(mean.index + first, mean, style, **look)
+    axis.fill_between(mean.index + first, groups.min(), groups.max(), color=look["color"], alpha=0.2, linewidth=0)
+
+
+def unigram_line(axis, runs, name_at=None):
+    """The loss of a model that knows only how often each token occurs; its name so many points above the line, where that is said."""
+    level = runs.unigram.iloc[0]
+    axis.axhline(level, color="0.5", linestyle=":", linewidth=1)
+    if name_at is not None:
+        axis.annotate("unigram entropy", (0.02, level), xycoords=("axes fraction", "data"), xytext=(0, name_at), textcoords="offset points", color="0.4", fontsize=8)
 
 
 def draw_by_time(by_step, by_second, curves, colours, top=None):

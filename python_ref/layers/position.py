@@ -9,10 +9,10 @@ import math
 import torch
 
 
-def rope(x, theta=10000.0, offset=0, fraction=1.0):
+def rope(x, theta=10000.0, fraction=1.0):
     T, R = x.shape[1], round(x.shape[3] * fraction)
     frequency = theta ** (-2 * torch.arange(R // 2, dtype=torch.float64) / R)
-    angle = torch.outer(offset + torch.arange(T, dtype=torch.float64), frequency)  # (T, R/2)
+    angle = torch.outer(torch.arange(T, dtype=torch.float64), frequency)  # (T, R/2)
     cos, sin = (f(angle).to(x.dtype)[None, :, None, :] for f in (torch.cos, torch.sin))
     a, b, rest = x[..., : R // 2], x[..., R // 2 : R], x[..., R:]
     return torch.cat([a * cos - b * sin, a * sin + b * cos, rest], dim=-1)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import Study, capped, mean_by, outcome, plt, rate_axis, table  # noqa: E402
+from common import Study, capped, mean_by, outcome, plt, rate_axis, table, unigram_line  # noqa: E402
 
 ALPHA = {2.632: "α = (2L)^¼ = 2.632", 2.8284: "α = 2.828 (32 layers)"}
 GAIN = {0.2686: "gain (8L)^-¼ = 0.269", 3.7224: "gain (8L)^+¼ = 3.722"}
@@ -31,7 +31,6 @@ rows = []
 for axis, (name, wiring) in zip(axes, WIRING.items()):
     tables = study.compare(name, f"{wiring} {shared}")
     runs = tables.runs
-    unigram = runs.unigram.iloc[0]
     for (alpha, gain), cell in runs.groupby(["skip-scale", "init-gain"]):
         colour = "#0072B2" if gain < 1 else "#D55E00"
         mean = mean_by(cell, "peak_lr")
@@ -40,9 +39,7 @@ for axis, (name, wiring) in zip(axes, WIRING.items()):
             some = cell[cell.state == state]
             axis.plot(some.peak_lr, capped(some), marker, color=colour, markersize=4)
         rows.append([name, f"{alpha:.3f}", f"{gain:.4f}"] + [outcome(at) for _, at in cell.groupby("peak_lr")])
-    axis.axhline(unigram, color="0.5", linestyle=":", linewidth=1)
-    if axis is axes[0]:
-        axis.annotate("unigram entropy", (0.02, unigram), xycoords=("axes fraction", "data"), xytext=(0, 3), textcoords="offset points", color="0.4", fontsize=8)
+    unigram_line(axis, runs, name_at=3 if axis is axes[0] else None)
     rate_axis(axis, RATES.split(","), title=f"wiring of the {name}")
 axes[0].set_ylabel(f"validation loss after {steps} steps")
 axes[1].legend(fontsize=8)

@@ -2,16 +2,16 @@
 """Depth (Wang et al. 2022, DeepNet, arXiv 2203.00555, figs. 4-6): how far the model moves in its first 100 updates.
 
 64 channels, 128 in the feed-forward layer, 2 heads, as the paper's tiny models; 6, 24 and 100 layers. Model update: the mean over tokens of
-‖h(x,θ) - h(x,θ₀)‖ on a fixed batch, h what the classifier reads. All with the same Xavier initialisation but for DeepNorm's gain, which is part of it;
-then each placement with its own. The learning rate rises by 1e-6 a step, as in a warm-up that gets to 1e-3 after a thousand: at 1e-3 from the first step,
-every model is as far from its start as it can be after five updates.
+‖h(x,θ) - h(x,θ₀)‖ on a fixed batch, h what the classifier reads. Upper panels: each placement with its own initialisation; lower ones: all with the
+same Xavier one but for DeepNorm's gain, which is part of it. The learning rate rises by 1e-6 a step, as in a warm-up that gets to 1e-3 after a
+thousand: at 1e-3 from the first step, every model is as far from its start as it can be after five updates.
 """
 
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOUR, Study, outcome, plt, shown, table  # noqa: E402
+from common import COLOUR, Study, draw_band, outcome, plt, shown, table  # noqa: E402
 
 DEPTHS = [6, 24, 100]
 PLACEMENTS = ["post", "pre", "sandwich", "deepnorm"]
@@ -36,8 +36,7 @@ for panel, (label, (init, grid)) in enumerate(PANELS.items()):
         top, bottom = axes[2 * panel, column], axes[2 * panel + 1, column]
         for placement in PLACEMENTS:
             moved = update[(update.placement == placement) & (update.layers == layers)].groupby("step").value
-            top.plot(moved.mean().index, moved.mean(), color=COLOUR[placement], label=placement)
-            top.fill_between(moved.mean().index, moved.min(), moved.max(), color=COLOUR[placement], alpha=0.2, linewidth=0)
+            draw_band(top, moved, color=COLOUR[placement], label=placement)
             losses = tables.curves[(tables.curves.placement == placement) & (tables.curves.layers == layers)].groupby("step").train_loss.mean()
             bottom.plot(losses.index, losses, color=COLOUR[placement])
             early = update[(update.placement == placement) & (update.layers == layers) & (update.step == 20)]

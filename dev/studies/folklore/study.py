@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOUR, Study, mean_by, outcome, plt, rate_axis, table  # noqa: E402
+from common import COLOUR, Study, draw_band, mean_by, outcome, plt, rate_axis, table  # noqa: E402
 
 study = Study(__doc__)
 steps = 3000 if study.long else 600
-shared = f"""--channels 64 --heads 4 --context 128 --batch 4 --eval-batches 20 --val-fraction 0.02 --save-every 0"""
+shared = """--channels 64 --heads 4 --context 128 --batch 4 --eval-batches 20 --val-fraction 0.02 --save-every 0"""
 RATES = ["1e-3", "3e-3", "1e-2", "3e-2"]
 figure, axes = plt.subplots(1, 3, figsize=(13, 4))
 rows = []
@@ -36,8 +36,7 @@ converged = study.compare("converged", f"""{shared} --layers 4 --steps {far} --w
     --grid placement=post,pre norm=layernorm --tune lr=3e-4,1e-3,3e-3,1e-2""")
 for placement in "post", "pre":
     curves = converged.curves[(converged.curves.placement == placement) & (converged.curves.stage == "final")].dropna(subset="val_loss").groupby("step").val_loss
-    axes[1].plot(curves.mean().index, curves.mean(), color=COLOUR[placement], label=f"{placement.capitalize()}-LN")
-    axes[1].fill_between(curves.mean().index, curves.min(), curves.max(), color=COLOUR[placement], alpha=0.2, linewidth=0)
+    draw_band(axes[1], curves, color=COLOUR[placement], label=f"{placement.capitalize()}-LN")
     cell = converged.runs[(converged.runs.placement == placement) & (converged.runs.stage == "final")]
     rows.append([f"{placement.capitalize()}-LN, 4 layers, {far} steps", f"lr {cell.peak_lr.iloc[0]:g}", outcome(cell), f"{100 * cell.grad_spikes.mean():.2f} %",
                  f"{100 * cell.clipped.mean():.0f} %"])

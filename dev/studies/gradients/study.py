@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOUR, Study, plt, shown, table  # noqa: E402
+from common import COLOUR, Study, draw_band, plt, shown, table  # noqa: E402
 
 INITS = {"the same Xavier for both": "--init xavier --no-residual-gain", "each placement's own": ""}
 DEPTHS = [6, 12, 24, 48]
@@ -28,14 +28,12 @@ for (profile, depth), (init, words) in zip(axes, INITS.items()):
     for placement in "post", "pre":
         some = down[down.placement == placement]
         deep = some[some.layers == 12].groupby("layer").value
-        profile.plot(deep.mean().index + 1, deep.mean(), "o-", color=COLOUR[placement], label=f"{placement.capitalize()}-LN")
-        profile.fill_between(deep.mean().index + 1, deep.min(), deep.max(), color=COLOUR[placement], alpha=0.2, linewidth=0)
+        draw_band(profile, deep, "o-", first=1, color=COLOUR[placement], label=f"{placement.capitalize()}-LN")
         last = some[some.layer == some.layers - 1]
         of_depth = last.groupby("layers").value
         slopes = [numpy.polyfit(numpy.log(seed.layers), numpy.log(seed.value), 1)[0] for _, seed in last.groupby("seed")]
         inside = [numpy.polyfit(numpy.log(seed.layer + 1), numpy.log(seed.value), 1)[0] for _, seed in some[some.layers == 12].groupby("seed")]
-        depth.plot(of_depth.mean().index, of_depth.mean(), "o-", color=COLOUR[placement], label=f"{placement.capitalize()}-LN: depth to the {numpy.mean(slopes):+.2f}")
-        depth.fill_between(of_depth.mean().index, of_depth.min(), of_depth.max(), color=COLOUR[placement], alpha=0.2, linewidth=0)
+        draw_band(depth, of_depth, "o-", color=COLOUR[placement], label=f"{placement.capitalize()}-LN: depth to the {numpy.mean(slopes):+.2f}")
         rows.append([init, placement, shown(slopes), THEORY[placement] if words else "", shown(inside)]
                     + [f"{of_depth.mean()[n]:.3g}" for n in DEPTHS])
     profile.set(yscale="log", xlabel="layer of 12", ylabel="gradient norm, 2nd FFN matrix", title=f"{init}: by layer")

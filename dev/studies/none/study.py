@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import Study, draw_by_time, mean_by, outcome, plt, rate_axis, shown, table  # noqa: E402
+from common import Study, draw_by_time, mean_by, outcome, plt, rate_axis, shown, table, unigram_line  # noqa: E402
 
 STYLE = {"LayerNorm": "#0072B2", "RMSNorm": "#D55E00", "none": "#000000"}
 CELLS = {"LayerNorm": "placement=pre norm=layernorm", "RMSNorm": "placement=pre norm=rmsnorm", "none": "placement=none"}
@@ -40,7 +40,7 @@ for name, colour in STYLE.items():
     last = own.runs[own.runs.apply(name_of, axis=1) == name]
     rows.append([name, f"{best[name]:g}", f"{stable[name]:g}", outcome(last), shown(last.seconds, 1), f"{last.steps_to_target.mean():.0f}",
                  f"{last.seconds_to_target.mean():.1f}"])
-by_rate.axhline(runs.unigram.iloc[0], color="0.5", linestyle=":", linewidth=1)
+unigram_line(by_rate, runs)
 rate_axis(by_rate, RATES, ylabel=f"validation loss after {steps} steps")
 curves = own.curves.assign(name=own.curves.apply(name_of, axis=1))
 draw_by_time(by_step, by_second, curves, STYLE, top=4)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOUR, DASH, Study, capped, mean_by, outcome, plt, rate_axis, shown, table  # noqa: E402
+from common import COLOUR, DASH, Study, capped, mean_by, outcome, plt, rate_axis, shown, table, unigram_line  # noqa: E402
 
 study = Study(__doc__)
 steps = 3000 if study.long else 600
@@ -31,7 +31,7 @@ for (placement, norm), cell in runs.groupby(["placement", "norm"], sort=False):
         axis.plot(by_rate.index, by_rate, DASH.get(norm, ":") + "o", color=COLOUR[placement], label=f"{placement}  {sum(numbers) / len(numbers):.2f}")
         rate_axis(axis, RATES, title=kind)
 for axis in axes:
-    axis.axhline(runs.unigram.iloc[0], color="0.5", linestyle=":", linewidth=1)
+    unigram_line(axis, runs)
     axis.legend(title="sensitivity", fontsize=8)
 axes[0].set_ylabel(f"validation loss after {steps} steps")
 rows.sort(key=lambda row: float(row[2].split()[0]))

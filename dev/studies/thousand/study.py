@@ -8,20 +8,19 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOUR, Study, plt, table  # noqa: E402
+from common import COLOUR, Study, plt, table, unigram_line  # noqa: E402
 
 study = Study(__doc__)
 steps = 4000 if study.long else 1200
 tables = study.compare("thousand", f"""--layers 1000 --channels 64 --hidden 128 --heads 2 --context 128 --batch 2 --steps {steps} --warmup {steps // 10}
     --lr 1e-4 --schedule constant --clip 0 --weight-decay 0 --beta2 0.98 --eval-every {steps // 10} --eval-batches 5 --val-fraction 0.005 --save-every 0
     --grid placement=deepnorm seed=1""", jobs=1)
-run, unigram = tables.runs.iloc[0], tables.runs.unigram.iloc[0]
+run = tables.runs.iloc[0]
 figure, axis = plt.subplots(figsize=(6, 4))
 axis.plot(tables.curves.step, tables.curves.train_loss, color=COLOUR["deepnorm"], alpha=0.4, linewidth=0.8)
 axis.plot(tables.curves.step, tables.curves.train_loss.rolling(10, min_periods=1).mean(), color=COLOUR["deepnorm"], label="mean of 10 steps")
-axis.axhline(unigram, color="0.5", linestyle=":", linewidth=1)
-axis.annotate("unigram entropy", (0.02, unigram), xycoords=("axes fraction", "data"), xytext=(0, -11), textcoords="offset points", color="0.4", fontsize=8)
+unigram_line(axis, tables.runs, name_at=-11)
 axis.set(xlabel="step", ylabel="training loss", title="DeepNorm, 1000 layers, one seed")
 axis.legend()
-study.publish(figure, table([[f"{run.parameters:,}", f"{run.initial_loss:.3f}", f"{run.final_val:.3f}", f"{unigram:.3f}", run.state]],
+study.publish(figure, table([[f"{run.parameters:,}", f"{run.initial_loss:.3f}", f"{run.final_val:.3f}", f"{run.unigram:.3f}", run.state]],
                             ["parameters", "initial loss", "final loss", "unigram entropy", "outcome"]))

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOUR, Study, capped, mean_by, outcome, plt, rate_axis, table  # noqa: E402
+from common import COLOUR, Study, capped, mean_by, outcome, plt, rate_axis, table, unigram_line  # noqa: E402
 
 study = Study(__doc__)
 steps = 3000 if study.long else 800
@@ -29,7 +29,7 @@ for axis, placement in zip(axes, ("post", "pre")):
             some = cell[cell.state == state]
             axis.plot(some.peak_lr, capped(some), marker, color=COLOUR[placement], fillstyle="none" if not steps_of else "full")
         rows.append([placement, steps_of] + [outcome(at) for _, at in cell.groupby("peak_lr")])
-    axis.axhline(tables.runs.unigram.iloc[0], color="0.5", linestyle=":", linewidth=1)
+    unigram_line(axis, tables.runs)
     rate_axis(axis, RATES, title=f"{placement.capitalize()}-LN")
     axis.legend()
 axes[0].set_ylabel(f"validation loss after {steps} steps")
