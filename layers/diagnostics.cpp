@@ -1,5 +1,6 @@
 #include "diagnostics.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "cross_entropy.hpp"
@@ -294,8 +295,10 @@ void add_tensor_statistics(Statistics& rows, const Model& model) {
     const double norm = norm_of(spec.size(), elements(model.gradients.get() + spec.offset));
     add(rows, place.layer, place.part, "grad_norm", norm);
     const float* w = model.weights.get() + spec.offset;
-    if (spec.name.ends_with(".gain"))
-      add_gain_statistics(rows, place, w, spec.shape[0], model.config.norm_unit_offset ? 1 : 0);
+    if (spec.name.ends_with(".gain")) {
+      const bool offset = model.config.norm_unit_offset && !spec.name.ends_with(".scale.gain");  // λ has none
+      add_gain_statistics(rows, place, w, spec.shape[0], offset ? 1 : 0);
+    }
     for (const char* scalar : {"alpha", "shift"})
       if (spec.name.ends_with(std::string(".") + scalar))
         add(rows, place.layer, place.part.substr(0, place.part.rfind('.')), scalar, static_cast<double>(*w));
