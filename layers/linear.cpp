@@ -1,5 +1,7 @@
 #include "linear.hpp"
 
+#include <algorithm>
+
 #include "gemm.hpp"
 #include "parallel.hpp"
 
@@ -8,7 +10,7 @@ Linear declare_linear(Layout& layout, const Config& config, const std::string& p
   std::vector<TensorSpec> weights, biases;
   for (const LinearPart& part : parts) {
     const std::string name = prefix + "." + part.name;
-    weights.push_back({name + ".weight", {part.out, in}, weight_start(config, part.role, part.out, in), true});
+    weights.push_back({name + ".weight", {part.out, in}, weight_start(config, part.role, part.out, in)});
     biases.push_back({name + ".bias", {part.out}, {}});
   }
   Linear p;
