@@ -1,5 +1,6 @@
 #include "attention.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "gemm.hpp"
@@ -52,7 +53,7 @@ void forward_tile(float* out, size_t out_stride, float* lse, const Head& q, cons
   const int D = shape.head_dim, first = first_tile(past + q0, shape.window, kTile);
   for (int k0 = first; k0 <= past + q0 + queries - 1; k0 += kTile) {
     const int keys = std::min(kTile, past + q0 + queries - k0);
-    gemm_serial(s, kTile, q.rows(q0), k.transposed(k0), queries, keys, D, false);  // S = scale·s
+    gemm_serial(s, kTile, q.rows(q0), k.transposed(k0), queries, keys, D, false);  // q kᵀ; Scores makes S of it
     for (int i = 0; i < queries; ++i) {
       float* row = s + i * kTile;
       const int at = past + q0 + i;
@@ -151,7 +152,7 @@ struct Queries {
 };
 
 // What one tile of queries and one of keys give each other: dq of the queries, dk and dv of the keys. Either pair may
-// be left out. The first tile to reach an output writes it (`add` false), all later ones add.
+// be left out. The first tile to reach an output writes it (`add_dkv` false), all later ones add.
 struct Wanted {
   bool dq, dkv, add_dkv;
 };
@@ -162,7 +163,7 @@ void backward_tile(const Backward& w, const Queries& t, int k0, Wanted wanted) {
   const float scale = w.shape.scale;
   const Head k{w.qkv + w.k_at(t.b, kv), stride}, v{w.qkv + w.v_at(t.b, kv), stride};
   alignas(64) float p[kTile * kTile], dropped[kTile * kTile], ds[kTile * kTile], cap_slopes[kTile];
-  gemm_serial(p, kTile, t.q.rows(t.q0), k.transposed(k0), queries, keys, D, false);    // S = scale·q kᵀ
+  gemm_serial(p, kTile, t.q.rows(t.q0), k.transposed(k0), queries, keys, D, false);    // q kᵀ; Scores makes S of it
   gemm_serial(ds, kTile, t.dy.rows(t.q0), v.transposed(k0), queries, keys, D, false);  // out = P v: dP
   const float* weights = p;  // what v was multiplied by: P, or P after dropout
   for (int i = 0; i < queries; ++i) {

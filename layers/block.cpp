@@ -1,5 +1,6 @@
 #include "block.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "activation.hpp"

@@ -14,7 +14,7 @@ double one(int) { return 1; }
 double deepnorm_alpha(int n_layer) { return std::pow(2.0 * n_layer, 0.25); }
 double deepnorm_beta(int n_layer) { return std::pow(8.0 * n_layer, -0.25); }
 
-// GLM-130B (Zeng et al. 2022, arXiv 2210.02414, §2.2): α = (2L)^½, β = (2L)^-½; ChatGLM-6B likewise (α = √56, L = 28).
+// GLM-130B (Zeng et al. 2022, arXiv 2210.02414): α = (2L)^½, β = (2L)^-½; ChatGLM-6B likewise (α = √56, L = 28).
 double glm_alpha(int n_layer) { return std::pow(2.0 * n_layer, 0.5); }
 double glm_beta(int n_layer) { return std::pow(2.0 * n_layer, -0.5); }
 // Magneto, decoder-only (Wang et al. 2022, arXiv 2210.06423, fig. 2): γ = √(ln 2L).
@@ -52,8 +52,8 @@ const std::vector<Placement>& placements() {
        false, false, false, false, false, no_gain, one, one, kGpt2, nullptr},
       {"glm-deepnorm", {"glm"}, "GLM-130B (Zeng et al. 2022, arXiv 2210.02414); ChatGLM-6B",
        false, false, false, true, false, no_gain, glm_alpha, one, kGlm, nullptr},
-      // Keel is this with a larger skip. Its paper could not be read: one digest of it gives α = 2L, the number of
-      // branches, another a convex sum; x-transformers leaves α to the user. Hence --skip-scale, and 1 by default.
+      // Keel is this with a larger skip. Second-hand accounts of α differ (2L; a convex sum), so it is left to
+      // --skip-scale, and is 1 by default.
       {"pre-post", {"pre-and-post"}, "the form of Keel (Chen & Wei 2026, arXiv 2601.19895), at skip 1",
        true, false, false, true, false, no_gain, one, one, kFlat, nullptr},
       {"mix-ln", {"mixln"}, "Mix-LN (Li et al. 2024, arXiv 2412.13795): Post-LN first, then Pre-LN",

@@ -172,7 +172,7 @@ const Preset& preset_row(std::string_view preset, std::string_view size);  // th
 Config preset_config(std::string_view preset, std::string_view size);      // likewise
 std::vector<std::string> preset_names();                                   // each once
 
-// "unknown WHAT 'postt': did you mean 'post'? (one of post, pre, ...)"
+// "unknown WHAT 'postt': did you mean 'post'? (one of post pre ...)"
 std::string unknown_name(std::string_view what, std::string_view given, const std::vector<std::string>& known);
 
 template <class E, size_t N>

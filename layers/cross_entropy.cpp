@@ -1,5 +1,6 @@
 #include "cross_entropy.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "gemm.hpp"

@@ -20,8 +20,8 @@ VecU counters(int begin) {
   return v;
 }
 
-// 32 random bits a lane: the line's key and the element's number through MurmurHash3's finaliser (Appleby
-// 2011), which is exactly this and vectorises.
+// 32 random bits a lane: the element's number and the line's key through MurmurHash3's 32-bit finaliser (Appleby 2011),
+// with the high half of the key mixed in on the way. It vectorises.
 VecU hash(VecU counter, uint64_t key) {
   VecU h = counter * 0x9e3779b9u + static_cast<uint32_t>(key);
   h = (h ^ (h >> 16)) * 0x85ebca6bu;

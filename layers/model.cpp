@@ -5,7 +5,6 @@
 
 #include "cross_entropy.hpp"
 #include "embedding.hpp"
-#include "gemm.hpp"
 #include "parallel.hpp"
 #include "random.hpp"
 

@@ -18,6 +18,7 @@
 // images (Shen et al. 2020, arXiv 2003.07845, measured it). Transformers have used LayerNorm, in which a position
 // sees itself alone, from the first (Vaswani et al. 2017). It is here to be seen, not to be recommended.
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -36,7 +37,8 @@ namespace {
 
 constexpr float kMomentum = .1f;
 
-// sums (C) = Σₙ f(n·C + c, lanes), in double: chunks of rows, and then the chunks in their order.
+// sums (C) = Σₙ of what f(n·C, c, lanes) gives for the channels from c on, in double: chunks of rows, and then the chunks
+// in their order.
 template <class F>
 void column_sums(std::vector<double>& sums, int N, int C, F f) {
   constexpr int kRows = 64;

@@ -1,6 +1,8 @@
 #include "optimizer.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "parallel.hpp"
 #include "simd.hpp"
@@ -95,7 +97,7 @@ double LearningRate::at(int64_t step, int64_t steps) const {
   const double past = static_cast<double>(step - warmup), whole = static_cast<double>(steps - warmup);
   const double p = std::min(1.0, past / std::max(1.0, whole));
   switch (schedule) {
-    case Schedule::cosine: return min_lr + .5 * (1 + std::cos(M_PI * p)) * (lr - min_lr);
+    case Schedule::cosine: return min_lr + .5 * (1 + std::cos(std::numbers::pi * p)) * (lr - min_lr);
     case Schedule::linear: return lr + (min_lr - lr) * p;
     case Schedule::constant: break;
   }

@@ -16,7 +16,7 @@ void learned_position_forward(float* x, const float* weight, int first, int B, i
   });
 }
 
-// A batch is B rows of T·C columns: dweight is the sum of its columns.
+// A batch is B rows of T·C columns: dweight gets the sum of each column.
 void learned_position_backward(float* dweight, const float* dx, int B, int T, int C) {
   add_column_sums(dweight, dx, B, T * C);
 }

@@ -18,7 +18,7 @@
 
 #include <cstddef>
 
-#include "config.hpp"
+#include "tensors.hpp"
 
 // `first` is the position of the first row: 0 in training, beyond it when text is generated token by token.
 void learned_position_forward(float* x, const float* weight, int first, int B, int T, int C);

@@ -1,7 +1,7 @@
 #pragma once
 // Vectors of float, written once for every processor: GCC's and Clang's vector extensions turn `a * b + c` on
 // a Vec into whatever the target has (AVX-512, AVX2, SSE2, NEON). Besides gemm this is the only file that
-// knows how wide a register is.
+// asks which processor it is built for; the others know no more than W.
 
 #include <cstdint>
 #include <cstring>
