@@ -15,9 +15,7 @@ using simd::Vec;
 
 namespace {
 
-constexpr int kTile = 64;  // queries and keys in a tile of S
-
-struct Head {  // one head of one sequence: rows `stride` apart
+struct HeadRows {  // one head of one sequence: rows `stride` apart
   const float* data;
   size_t stride;
   MatrixView rows(int first) const { return {data + first * stride, stride, 1}; }
@@ -43,14 +41,14 @@ void scale_row(float* row, float factor, int n) {
 }
 
 // One tile of queries of one head: out rows `out_stride` apart, lse one number a query.
-void forward_tile(float* out, size_t out_stride, float* lse, const Head& q, const Head& k, const Head& v, int q0,
+void forward_tile(float* out, size_t out_stride, float* lse, const HeadRows& q, const HeadRows& k, const HeadRows& v, int q0,
                   int queries, int past, const AttentionShape& shape, const Dropout& dropout, int b, int h,
                   int layer) {
   alignas(64) float s[kTile * kTile];
   float top[kTile], sum[kTile];  // running maximum and sum of exponentials of each row
   std::fill_n(top, queries, -INFINITY);
   std::fill_n(sum, queries, 0.f);
-  const int D = shape.head_dim, first = first_tile(past + q0, shape.window, kTile);
+  const int D = shape.head_dim, first = first_tile(past + q0, shape.window);
   for (int k0 = first; k0 <= past + q0 + queries - 1; k0 += kTile) {
     const int keys = std::min(kTile, past + q0 + queries - k0);
     gemm_serial(s, kTile, q.rows(q0), k.transposed(k0), queries, keys, D, false);  // q kᵀ; Scores makes S of it
@@ -73,9 +71,7 @@ void forward_tile(float* out, size_t out_stride, float* lse, const Head& q, cons
       if (k0 != first) scale_row(out + i * out_stride, shrink, D);
       top[i] = new_top;
       if (dropout.p > 0)
-        dropout_line(row, dropout.key(b, layer, DropoutSite::attention,
-                                      (static_cast<uint64_t>(h) << 32) | static_cast<uint32_t>(q0 + i)),
-                     dropout.p, k0, keys);
+        dropout_line(row, dropout.attention_key(b, layer, h, q0 + i), dropout.p, k0, keys);
     }
     gemm_serial(out, out_stride, {s, kTile, 1}, v.rows(k0), queries, D, keys, k0 != first);
   }
@@ -109,12 +105,6 @@ void attention_forward(float* out, float* lse, const float* qkv, const Attention
 
 namespace {
 
-float dot(const float* a, const float* b, int n) {
-  Vec sum = {};
-  sweep(n, [&](int i, int lanes) { sum += load(a + i, lanes) * load(b + i, lanes); });
-  return static_cast<float>(simd::sum(sum));
-}
-
 // Everything backward reads and writes, and where one head of one sequence begins in it.
 struct Backward {
   float* dqkv;
@@ -124,7 +114,7 @@ struct Backward {
   int layer;
 
   int group() const { return shape.n_head / shape.kv_heads; }
-  int first_keys(int q0) const { return first_tile(q0, shape.window, kTile); }
+  int first_keys(int q0) const { return first_tile(q0, shape.window); }
   int end_of_queries(int k0) const {  // that see any of the tile of keys at k0
     return shape.window > 0 ? std::min(shape.T, k0 + kTile + shape.window - 1) : shape.T;
   }
@@ -138,7 +128,7 @@ struct Backward {
 // A tile of queries of one head, with what its backward needs again for every tile of keys.
 struct Queries {
   int b, h, q0, queries;
-  Head q, dy;
+  HeadRows q, dy;
   const float* lse;
   float delta[kTile];  // Δ = Σⱼ P·dP = dout·out
 
@@ -146,8 +136,9 @@ struct Queries {
       : b(batch), h(head), q0(first), queries(std::min(kTile, w.shape.T - first)),
         q{w.qkv + w.q_at(b, h), w.stride()}, dy{w.dout + w.out_at(b, h), static_cast<size_t>(w.shape.width())},
         lse(w.lse + (static_cast<size_t>(b) * w.shape.n_head + h) * w.shape.T + q0) {
-    const Head y{w.out + w.out_at(b, h), dy.stride};
-    for (int i = 0; i < queries; ++i) delta[i] = dot(dy.rows(q0 + i).data, y.rows(q0 + i).data, w.shape.head_dim);
+    const HeadRows y{w.out + w.out_at(b, h), dy.stride};
+    for (int i = 0; i < queries; ++i)
+      delta[i] = static_cast<float>(simd::dot(dy.rows(q0 + i).data, y.rows(q0 + i).data, w.shape.head_dim));
   }
 };
 
@@ -161,7 +152,7 @@ void backward_tile(const Backward& w, const Queries& t, int k0, Wanted wanted) {
   const int keys = std::min(kTile, t.q0 + queries - k0);
   const size_t stride = w.stride();
   const float scale = w.shape.scale;
-  const Head k{w.qkv + w.k_at(t.b, kv), stride}, v{w.qkv + w.v_at(t.b, kv), stride};
+  const HeadRows k{w.qkv + w.k_at(t.b, kv), stride}, v{w.qkv + w.v_at(t.b, kv), stride};
   alignas(64) float p[kTile * kTile], dropped[kTile * kTile], ds[kTile * kTile], cap_slopes[kTile];
   gemm_serial(p, kTile, t.q.rows(t.q0), k.transposed(k0), queries, keys, D, false);    // q kᵀ; Scores makes S of it
   gemm_serial(ds, kTile, t.dy.rows(t.q0), v.transposed(k0), queries, keys, D, false);  // out = P v: dP
@@ -173,8 +164,7 @@ void backward_tile(const Backward& w, const Queries& t, int k0, Wanted wanted) {
     if (w.shape.cap > 0) soft_cap(p_row + seen.begin, cap_slopes, scale, w.shape.cap, seen.count());
     exponentials(p_row, Scores(w.shape, t.h, at - k0 - seen.begin), t.lse[i], seen, keys);  // P = exp(S − lse)
     if (w.dropout.p > 0) {
-      const uint64_t key = w.dropout.key(t.b, w.layer, DropoutSite::attention,
-                                         (static_cast<uint64_t>(t.h) << 32) | static_cast<uint32_t>(at));
+      const uint64_t key = w.dropout.attention_key(t.b, w.layer, t.h, at);
       weights = dropped;
       std::copy_n(p_row, keys, dropped + i * kTile);
       dropout_line(dropped + i * kTile, key, w.dropout.p, k0, keys);

@@ -159,11 +159,11 @@ struct Contradiction {
 const Contradiction kContradictions[] = {
     {[](const Config& c) { return c.norm_unit_offset && c.norm == NormKind::scalenorm; },
      "--norm-unit-offset does not go with --norm scalenorm, whose one gain starts at sqrt(channels): leave it out"},
-    {[](const Config& c) { return c.norm_unit_offset && !norm_row(c.norm).unit_offset; },
+    {[](const Config& c) { return c.norm_unit_offset && !norm_row(c.norm).row_norm; },
      "--norm-unit-offset goes with --norm layernorm or rmsnorm only: leave it out"},
     {[](const Config& c) { return c.norm_bias.value_or(false) && c.norm == NormKind::scalenorm; },
      "--norm-bias does not go with --norm scalenorm, which has one gain and nothing else: leave it out"},
-    {[](const Config& c) { return c.qk_norm != QkNormKind::none && !norm_row(c.norm).unit_offset; },
+    {[](const Config& c) { return c.qk_norm != QkNormKind::none && !norm_row(c.norm).row_norm; },
      "--qk-norm goes with --norm layernorm or rmsnorm only: leave it out"},
 };
 

@@ -9,7 +9,7 @@
 //             (Gemma 2: Riviere et al. 2024, arXiv 2408.00118)
 //   backward  du = dlogits·(1 − (logits/c)²)     dx = du weight      dweight += duᵀ x      dbias += Σₙ du[n,:]
 
-#include "gemm.hpp"
+#include "linear.hpp"
 
 constexpr int kIgnore = -1;
 
@@ -18,11 +18,8 @@ void cross_entropy(float* losses, float* dlogits, const float* logits, const int
                    int V, float cap = 0);
 
 // The classifier's parameters, or their gradients.
-struct Head {
-  float* weight = nullptr;
-  float* bias = nullptr;
+struct Head : Linear {
   float cap = 0;
-  Matmul matmul = Matmul::fp32;
 };
 void head_forward(float* logits, const float* x, const Head& p, int N, int C, int V);
 

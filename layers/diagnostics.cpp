@@ -119,8 +119,6 @@ Distribution distribution_of(const float* x, size_t n) { return distribution(n, 
 
 namespace {
 
-constexpr int kTile = 64;  // queries and keys in a tile of the scores
-
 struct HeadSums {
   double entropy = 0;  // sum over its rows of two keys and more
   float top = -INFINITY;
@@ -145,7 +143,7 @@ HeadSums head_sums(const float* q, const float* k, size_t stride, const float* l
   const int T = shape.T, D = shape.head_dim, window = shape.window;
   HeadSums sums;
   for (int q0 = 0; q0 < T; q0 += kTile)
-    for (int k0 = first_tile(q0, window, kTile); k0 <= q0; k0 += kTile) {
+    for (int k0 = first_tile(q0, window); k0 <= q0; k0 += kTile) {
       const int queries = std::min(kTile, T - q0), keys = std::min(kTile, T - k0);
       gemm_serial(s, kTile, {q + q0 * stride, stride, 1}, {k + k0 * stride, 1, stride}, queries, keys, D, false);
       for (int i = 0; i < queries; ++i) {

@@ -95,6 +95,3 @@ struct ModelCache {
 // Reads T further tokens of one sequence and returns the logits (V) of what follows the last of them.
 const float* model_logits(const Model& model, const Activations& activations, ModelCache& cache,
                           const int* tokens, int T);
-
-// The first tensor of the table with a NaN or an infinity in it, or null.
-const TensorSpec* first_non_finite(const std::vector<TensorSpec>& table, const float* buffer);

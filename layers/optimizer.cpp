@@ -56,13 +56,6 @@ double gradient_norm(const float* gradients, const std::vector<TensorSpec>& tabl
   return std::sqrt(sum);
 }
 
-void set_zero(float* x, size_t n) {
-  constexpr size_t kPiece = 1 << 16;
-  parallel_for(static_cast<int>((n + kPiece - 1) / kPiece), 1, kPiece, [&](int begin, int end) {
-    std::fill(x + begin * kPiece, x + std::min(n, end * kPiece), 0.f);
-  });
-}
-
 float clip_factor(double norm, double clip) {
   return clip > 0 ? static_cast<float>(std::min(1.0, clip / (norm + 1e-6))) : 1.f;
 }

@@ -6,7 +6,7 @@
 #include "linear.hpp"
 #include "parallel.hpp"
 
-void learned_position_forward(float* x, const float* weight, int first, int B, int T, int C) {
+void position_forward(float* x, const float* weight, int first, int B, int T, int C) {
   parallel_for(B * T, 1, C, [&](int begin, int end) {
     for (int n = begin; n < end; ++n) {
       float* row = x + static_cast<size_t>(n) * C;

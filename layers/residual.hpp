@@ -72,3 +72,6 @@ void branch_inner_backward(float* d, const Branch& g, const float* h, const Bran
 // d holds ds and then dx; du is overwritten.
 void branch_enter_backward(float* d, const Branch& g, float* du, const float* x, const BranchSaved& saved,
                            const Branch& p, int N, int C);
+
+// out = scale·a + b (N,C); out may be a or b.
+void scaled_add(float* out, float scale, const float* a, const float* b, int N, int C);

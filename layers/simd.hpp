@@ -149,6 +149,12 @@ inline double sum(Vec v) {
   const Halves halves = widen(v);
   return sum(halves.low + halves.high);
 }
+// Σ a·b: sums in float in each lane, which are added in double.
+inline double dot(const float* a, const float* b, int n) {
+  Vec products = {};
+  sweep(n, [&](int i, int lanes) { products += load(a + i, lanes) * load(b + i, lanes); });
+  return sum(products);
+}
 inline float max(Vec v) {
   return fold<W>(v, [](Vec a, Vec b) { return max(a, b); });
 }

@@ -1,10 +1,13 @@
 #include "tensors.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <new>
 #include <stdexcept>
+
+#include "parallel.hpp"
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -70,4 +73,18 @@ Buffer allocate(size_t floats) {
 #endif
   std::memset(p, 0, bytes);
   return Buffer(static_cast<float*>(p));
+}
+
+void set_zero(float* x, size_t n) {
+  constexpr size_t kPiece = 1 << 16;
+  parallel_for(static_cast<int>((n + kPiece - 1) / kPiece), 1, kPiece, [&](int begin, int end) {
+    std::fill(x + begin * kPiece, x + std::min(n, end * kPiece), 0.f);
+  });
+}
+
+const TensorSpec* first_non_finite(const std::vector<TensorSpec>& table, const float* buffer) {
+  for (const TensorSpec& spec : table)
+    for (size_t i = 0; i < spec.size(); ++i)
+      if (!std::isfinite(buffer[spec.offset + i])) return &spec;
+  return nullptr;
 }

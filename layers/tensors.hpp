@@ -64,3 +64,9 @@ struct FreeBuffer {
 using Buffer = std::unique_ptr<float[], FreeBuffer>;
 // 64-byte-aligned zeros. Throws std::bad_alloc or std::overflow_error.
 Buffer allocate(size_t floats);
+
+// x[0..n) = 0
+void set_zero(float* x, size_t n);
+
+// The first tensor of the table with a NaN or an infinity in it, or null.
+const TensorSpec* first_non_finite(const std::vector<TensorSpec>& table, const float* buffer);
