@@ -193,17 +193,19 @@ def mean_by(runs, key):
 def draw_by_time(by_step, by_second, curves, colours, top=None):
     """Validation losses by steps and by seconds: of each name the mean over its seeds, and from the lowest to the highest.
 
-    What rises above `top` is left out, and said.
+    What rises above `top` after it began is left out, and said.
     """
+    said = 0
     for name, colour in colours.items():
         at = curves[curves.name == name].dropna(subset="val_loss").groupby("step")
         mean, low, high = at.val_loss.mean(), at.val_loss.min(), at.val_loss.max()
         for axis, x in (by_step, mean.index), (by_second, at.elapsed_s.mean()):
             axis.plot(x, mean, color=colour, label=name)
             axis.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
-        if top and high.max() > top:
-            by_step.annotate(f"{name}: one seed up to {high.max():.0f}", (high.idxmax(), top), xytext=(22, -2), textcoords="offset points", va="top", color=colour,
-                             fontsize=8)
+        if top and high.max() > top and high.idxmax() > high.index[0]:
+            by_step.annotate(f"{name}: one seed up to {high.max():.0f}", (high.idxmax(), top), xytext=(22, -2 - 11 * said), textcoords="offset points", va="top",
+                             color=colour, fontsize=8)
+            said += 1
     for axis, unit in (by_step, "step"), (by_second, "seconds"):
         axis.set(xlabel=unit, ylabel="validation loss", ylim=(0.9 * curves.val_loss.min(), top))
     by_step.legend(fontsize=8, loc="upper right")

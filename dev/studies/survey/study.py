@@ -2,7 +2,8 @@
 """The survey: every placement with LayerNorm and RMSNorm, and BatchNorm and DyT against LayerNorm and no norm.
 
 12 layers x 64 channels, each placement with its own initialisation; learning rates tuned on a seed of their own, then three fresh seeds.
-The kinds of norm, under Pre-LN, run one at a time, so that seconds can be compared.
+The kinds of norm, under Pre-LN, run one at a time, so that seconds can be compared. DyT also gets what its authors give it and LayerNorm does
+not need: a stream that begins at size 1, a larger alpha, and (as in Llama) a classifier of its own.
 """
 
 import sys
@@ -13,18 +14,30 @@ from common import Study, draw_by_time, interval, outcome, plt, shown, table  # 
 
 PLACEMENTS = ["post", "pre", "sandwich", "deepnorm", "glm-deepnorm", "reordered", "pre-post", "mix-ln", "lns", "sub-ln", "layerscale"]
 WITHOUT = ["rezero", "none"]  # no norm is in them
-COLOUR = {"layernorm": "#0072B2", "rmsnorm": "#D55E00", "batchnorm": "#009E73", "dyt": "#CC79A7", "none": "#000000"}
+COLOUR = {"layernorm": "#0072B2", "rmsnorm": "#D55E00", "batchnorm": "#009E73", "dyt": "#CC79A7", "none": "#000000",
+          "layernorm, wide": "#56B4E9", "dyt, wide": "#E69F00"}
+WIDE = "tied=off embedding-scale=50 dyt-alpha=1"  # 50 times the embedding's deviation of .02
+
+
+def named(rows):
+    """Rows of a table with the norm's name; "none" where the placement has none, "..., wide" where the stream begins wide."""
+    wide = rows.cell.str.contains("embedding-scale").map({True: ", wide", False: ""})
+    return rows.assign(norm=rows.norm.fillna("none") + wide)
 
 
 def final(tables):
-    """The runs of the final stage; norm is "none" where the placement has none."""
-    return tables.runs[tables.runs.stage == "final"].fillna({"norm": "none"})
+    return named(tables.runs[tables.runs.stage == "final"])
 
 
 def cells(tables):
     """Name and runs of each cell of the final stage, the lowest mean loss first, whatever did not finish last."""
     groups = [(key, some) for key, some in final(tables).groupby(["placement", "norm"])]
     return sorted(groups, key=lambda cell: ((cell[1].state != "finished").sum(), cell[1].final_val.mean()))
+
+
+def mean_of(values, digits):
+    """Nothing where not all of them got there."""
+    return f"{values.mean():.{digits}f}" if values.notna().all() else ""
 
 
 def draw_placements(axis, tables):
@@ -49,24 +62,24 @@ study = Study(__doc__)
 steps = 3000 if study.long else 400
 shared = f"""--layers 12 --channels 64 --heads 4 --context 128 --batch 4 --steps {steps} --warmup {steps // 10} --tune lr=3e-4,1e-3,3e-3
     --eval-every {steps // 20} --eval-batches 20 --val-fraction 0.02 --save-every 0"""
-kinds = study.compare("kinds", f"{shared} --grid placement=pre norm=layernorm,batchnorm,dyt + placement=none", jobs=1)
+kinds = study.compare("kinds", f"{shared} --grid placement=pre norm=layernorm,batchnorm,dyt + placement=pre norm=layernorm,dyt {WIDE} + placement=none", jobs=1)
 placements = study.compare("placements", f"{shared} --baseline placement=pre,norm=layernorm --grid placement={','.join(PLACEMENTS)} norm=layernorm,rmsnorm "
                            f"+ placement={','.join(WITHOUT)}")
 
 figure, axes = plt.subplot_mosaic([["placements", "steps"], ["placements", "seconds"]], figsize=(11, 7), width_ratios=[1.3, 1])
 draw_placements(axes["placements"], placements)
-curves = kinds.curves[kinds.curves.stage == "final"].fillna({"norm": "none"}).rename(columns={"norm": "name"})
-draw_by_time(axes["steps"], axes["seconds"], curves, {name: COLOUR[name] for name in curves.name.unique()}, top=4)
+curves = named(kinds.curves[kinds.curves.stage == "final"])
+draw_by_time(axes["steps"], axes["seconds"], curves.assign(name=curves.norm), {name: COLOUR[name] for name in curves.norm.unique()}, top=4)
 axes["steps"].set(title="kinds of norm, Pre-LN")
-verdicts = placements.summary.fillna({"norm": "none"}).set_index(["placement", "norm"])
+verdicts = named(placements.summary).set_index(["placement", "norm"])
 rows = []
 for name, some in cells(placements):
     cell = verdicts.loc[name]
     difference = f"{cell.difference:+.3f} ± {cell.difference_ci:.3f}" if cell.difference == cell.difference and cell.verdict != "baseline" else ""
-    rows.append([name[0], name[1] if name[1] != "none" else "", f"{cell.peak_lr:g}" + ("*" if cell.at_edge else ""), outcome(some), difference, cell.verdict])
+    rows.append([name[0], name[1] if name[1] != "none" else "", f"{cell.peak_lr:g}" + ("*" if cell.at_edge == 1 else ""), outcome(some), difference, cell.verdict])
 by_placement = table(rows, ["placement", "norm", "rate", "final loss", "against Pre-LN, LayerNorm", "verdict"])
 target = kinds.summary.target.iloc[0]
-rows = [[norm, f"{some.peak_lr.iloc[0]:g}", outcome(some), shown(some.seconds, 1), f"{some.steps_to_target.mean():.0f}", f"{some.seconds_to_target.mean():.1f}"]
+rows = [[norm, f"{some.peak_lr.iloc[0]:g}", outcome(some), shown(some.seconds, 1), mean_of(some.steps_to_target, 0), mean_of(some.seconds_to_target, 1)]
         for (_, norm), some in cells(kinds)]
 by_kind = table(rows, ["norm, under Pre-LN", "rate", "final loss", "seconds", f"steps to {target:.3f}", f"seconds to {target:.3f}"])
 study.publish(figure, by_placement + "\n" + by_kind)
