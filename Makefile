@@ -122,10 +122,12 @@ train: build/train_gpt $(DATA_WRITTEN)  ## train, on DATA=my.txt or on stories t
 	@build/train_gpt train --data $(DATA) $(ARGS)
 
 RECIPE ?= dev/recipes/compare.toml
+# Where its tables are: below runs/, or where --out in ARGS puts them.
+COMPARED = runs $(filter-out runs/%,$(patsubst --out=%,%,$(filter --out=%,$(subst --out ,--out=,$(strip $(ARGS))))))
 compare: build/train_gpt $(DATA_WRITTEN)  ## which normalization? tunes, trains, reports: ARGS='--grid placement=post,pre norm=rmsnorm'
 	@touch build/compare-began
 	@build/train_gpt compare --data $(DATA) --config $(RECIPE) $(ARGS)
-	@for table in $$(find runs -name summary.csv -newer build/compare-began 2>/dev/null); do \
+	@for table in $$(find $(COMPARED) -name summary.csv -newer build/compare-began 2>/dev/null); do \
 	  if $(MAKE) --no-print-directory .venv/.report; then $(PYTHON) dev/report/report.py "$${table%/summary.csv}"; \
 	  else echo "no report: \`make report RUN=$${table%/summary.csv}\` makes it where Python's packages can be had"; fi; done
 
@@ -152,7 +154,8 @@ mutants: catch2  ## break the code in many small ways; each must turn a test red
 pages:  ## write the code that layers/*.md show into them
 	@dev/pages.sh
 
-# Programs of their own, of which ARGS names some and gives their sizes; the last rung is a function of the library.
+# Each ladder is a program; its last rung is a function of the library. ARGS picks some by name; its other words are
+# their sizes.
 LADDERS := gemm norm attention
 CLIMBED := $(or $(filter $(LADDERS),$(ARGS)),$(LADDERS))
 ladders: $(CLIMBED:%=$(OUT)/dev/ladder/%)  ## kernels from the textbook to the product; ARGS=gemm, ARGS='norm 768 128'

@@ -6,6 +6,11 @@
 #include <cmath>
 #include <cstdio>
 #include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "data/checkpoint.hpp"
 #include "data/compare/compare.hpp"
@@ -49,16 +54,6 @@ struct Trainer {
 
   int64_t tokens_per_step() const { return int64_t(o.batch) * o.accumulate * model.config.context; }
   std::string path(const std::string& file) const { return o.out + "/" + file; }
-};
-
-struct Diverged {  // thrown where numbers stop being finite
-  int64_t step;
-  std::string what, tensor;
-
-  std::string message() const {
-    return "step " + std::to_string(step) + ": the " + what + " is not finite; the first tensor with a NaN or an "
-           "infinity is " + (tensor.empty() ? "none: it overflowed in the sum" : tensor);
-  }
 };
 
 // ---- one step --------------------------------------------------------------------------------------------
@@ -135,21 +130,25 @@ Trainer prepare(const Command& given) {
   return t;
 }
 
-// --for: how many steps fit into the time, validations included. Times steps with a learning rate of 0 and goes back:
-// they move the moments, and what BatchNorm keeps running.
+// --for: how many steps fit into the time, with their validations but for the last, which is of the whole split. Times
+// up to 20 steps, or a twentieth of the time, at a learning rate of 0, and goes back: they move the moments, and what
+// BatchNorm keeps running.
 int64_t steps_for(Trainer& t) {
-  const int kSteps = 20;
+  const double budget = parse_seconds(t.o.time_limit);
+  const Stopwatch whole;
   train_step(t, 0, 0);
-  const Stopwatch steps;
-  for (int i = 0; i < kSteps; ++i) train_step(t, i, 0);
-  double seconds = steps.seconds() / kSteps;
-  if (t.o.eval_every > 0 && !t.data.val.empty()) {
+  const Stopwatch clock;
+  int steps = 0;
+  do train_step(t, steps++, 0);
+  while (steps < 20 && whole.seconds() < budget / 20 && !interrupted());
+  double seconds = clock.seconds() / steps;
+  if (t.o.eval_every > 0 && !t.data.val.empty() && !interrupted()) {
     const Stopwatch validation;
     evaluate(t.model, t.activations, t.data, t.o.batch, t.o.eval_batches);
     seconds += validation.seconds() / static_cast<double>(t.o.eval_every);
   }
   go_to_start(t);
-  return std::max<int64_t>(1, static_cast<int64_t>(parse_seconds(t.o.time_limit) / seconds));
+  return std::max<int64_t>(1, static_cast<int64_t>((budget - whole.seconds()) / seconds));
 }
 
 // ---- during and after ------------------------------------------------------------------------------------

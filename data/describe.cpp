@@ -144,7 +144,7 @@ void describe_sample(CLI::App& app, SampleOptions& o) {
   d.number("temperature", o.sampling.temperature, 0, 100, "below 1 bolder choices become rarer; 0: greedy");
   d.number("top-k", o.sampling.top_k, 0, 1e9, "choose among the k likeliest tokens; 0: all");
   d.number("top-p", o.sampling.top_p, 0, 1, "choose among the fewest tokens that hold this probability");
-  app.add_flag("--greedy", o.sampling.greedy, "always the likeliest token");
+  app.add_flag_callback("--greedy", [&o] { o.sampling.temperature = 0; }, "always the likeliest token: --temperature 0");
   d.number("seed", o.sampling.seed, 0, kLargest, "of the choices");
   d.number("threads", o.threads, 0, 4096, "0: one for every processor");
 }

@@ -28,6 +28,18 @@ void write_config(const std::string& directory, const TrainOptions& in_force, co
 // How a training process says that its numbers stopped being finite.
 inline constexpr int kExitDiverged = 3;
 
+// Thrown where they do.
+struct Diverged {
+  int64_t step;
+  std::string what, tensor;  // "loss" or "gradient"; the first tensor with a NaN or an infinity, "" where there is none
+
+  std::string message() const {
+    return "step " + std::to_string(step) + ": the " + what + " is not finite; " +
+           (tensor.empty() ? "every tensor is: their sum overflowed"
+                           : "the first tensor with a NaN or an infinity is " + tensor);
+  }
+};
+
 // How a run ended. outcome.json is there once it did, and not while it can go on.
 struct RunOutcome {
   bool finished = false;  // else its numbers stopped being finite

@@ -4,7 +4,7 @@
 //   gelu-tanh  y = x·σ(2u)             u = √(2/π)(x + .044715 x³)   as ½(1 + tanh u) = σ(2u)
 //   relu       y = max(x, 0)
 //   silu       y = x·σ(x)              dy/dx = σ + x·σ(1 − σ)
-//     (Hendrycks & Gimpel 2016, arXiv 1606.08415: all but relu)
+//     (relu: Nair & Hinton 2010; the others: Hendrycks & Gimpel 2016, arXiv 1606.08415)
 //   gated, x (N,2F) = gate|up → y (N,F), y = f(gate)·up:  dup = dy·f(gate)   dgate = dy·up·f'(gate)
 //   geglu, geglu-tanh, swiglu      f = gelu, gelu-tanh (Gemma), silu      (Shazeer 2020, arXiv 2002.05202, eq. 6)
 //   saves      nothing: the caller still holds x

@@ -1,5 +1,6 @@
 #include "attention.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "gemm.hpp"
@@ -14,9 +15,7 @@ using simd::Vec;
 
 namespace {
 
-constexpr int kTile = 64;  // queries and keys in a tile of S
-
-struct Head {  // one head of one sequence: rows `stride` apart
+struct HeadRows {  // one head of one sequence: rows `stride` apart
   const float* data;
   size_t stride;
   MatrixView rows(int first) const { return {data + first * stride, stride, 1}; }
@@ -41,46 +40,79 @@ void scale_row(float* row, float factor, int n) {
   sweep(n, [&](int i, int lanes) { store(row + i, load(row + i, lanes) * factor, lanes); });
 }
 
-// One tile of queries of one head: out rows `out_stride` apart, lse one number a query.
-void forward_tile(float* out, size_t out_stride, float* lse, const Head& q, const Head& k, const Head& v, int q0,
-                  int queries, int past, const AttentionShape& shape, const Dropout& dropout, int b, int h,
-                  int layer) {
-  alignas(64) float s[kTile * kTile];
-  float top[kTile], sum[kTile];  // running maximum and sum of exponentials of each row
-  std::fill_n(top, queries, -INFINITY);
-  std::fill_n(sum, queries, 0.f);
-  const int D = shape.head_dim, first = first_tile(past + q0, shape.window, kTile);
-  for (int k0 = first; k0 <= past + q0 + queries - 1; k0 += kTile) {
-    const int keys = std::min(kTile, past + q0 + queries - k0);
-    gemm_serial(s, kTile, q.rows(q0), k.transposed(k0), queries, keys, D, false);  // S = scale·s
-    for (int i = 0; i < queries; ++i) {
-      float* row = s + i * kTile;
-      const int at = past + q0 + i;
-      const Seen seen = keys_seen(at, k0, keys, shape.window);
-      const int n = seen.count();
-      if (n == 0) {  // this key tile lies wholly in the future of query i, or before its window
-        std::fill_n(row, keys, 0.f);
-        continue;
-      }
-      if (shape.cap > 0) soft_cap(row + seen.begin, nullptr, shape.scale, shape.cap, n);
-      const Scores scores(shape, h, at - k0 - seen.begin);
-      const float tile_top = scores.largest(row + seen.begin, n);
-      const float new_top = k0 == first ? tile_top : std::max(top[i], tile_top);
-      const float tile_sum = exponentials(row, scores, new_top, seen, keys);
-      const float shrink = k0 == first ? 0 : std::exp(top[i] - new_top);  // what was summed so far was too large
-      sum[i] = k0 == first ? tile_sum : sum[i] * shrink + tile_sum;
-      if (k0 != first) scale_row(out + i * out_stride, shrink, D);
-      top[i] = new_top;
-      if (dropout.p > 0)
-        dropout_line(row, dropout.key(b, layer, DropoutSite::attention,
-                                      (static_cast<uint64_t>(h) << 32) | static_cast<uint32_t>(q0 + i)),
-                     dropout.p, k0, keys);
-    }
-    gemm_serial(out, out_stride, {s, kTile, 1}, v.rows(k0), queries, D, keys, k0 != first);
+// Everything forward reads and writes.
+struct Forward {
+  float *out, *lse;
+  const float* q;
+  size_t q_stride;
+  const KeysValues& kv;
+  const AttentionShape& shape;
+  const Dropout& dropout;
+  int layer;
+};
+
+// A tile of queries of one head, and their softmax as far as it has come.
+struct Running {
+  int b, h, q0, queries;
+  float top[kTile], sum[kTile];  // the largest score, and the sum of the exponentials of all scores less it
+
+  Running(const Forward& w, int batch, int head, int first)
+      : b(batch), h(head), q0(first), queries(std::min(kTile, w.shape.T - first)) {
+    std::fill_n(top, queries, -INFINITY);
+    std::fill_n(sum, queries, 0.f);
   }
-  for (int i = 0; i < queries; ++i) {
-    scale_row(out + i * out_stride, 1 / sum[i], D);
-    lse[i] = top[i] + std::log(sum[i]);
+};
+
+struct Keys {  // a tile of them
+  int k0, keys;
+  bool first;
+};
+
+// Query i takes in a tile of keys: `row`, its products with them, becomes their weights, and `out`, what it has mixed so
+// far, is brought to the new maximum.
+void forward_row(float* row, float* out, const Forward& w, Running& t, int i, const Keys& tile) {
+  const auto [k0, keys, first] = tile;
+  const int at = w.kv.past + t.q0 + i;
+  const Seen seen = keys_seen(at, k0, keys, w.shape.window);
+  const int n = seen.count();
+  if (n == 0) {  // this key tile lies wholly in the future of query i, or before its window
+    std::fill_n(row, keys, 0.f);
+    return;
+  }
+  if (w.shape.cap > 0) soft_cap(row + seen.begin, nullptr, w.shape.scale, w.shape.cap, n);
+  const Scores scores(w.shape, t.h, at - k0 - seen.begin);
+  const float tile_top = scores.largest(row + seen.begin, n);
+  const float new_top = first ? tile_top : std::max(t.top[i], tile_top);
+  const float tile_sum = exponentials(row, scores, new_top, seen, keys);
+  const float shrink = first ? 0 : std::exp(t.top[i] - new_top);  // what was summed so far was too large
+  t.sum[i] = first ? tile_sum : t.sum[i] * shrink + tile_sum;
+  if (!first) scale_row(out, shrink, w.shape.head_dim);
+  t.top[i] = new_top;
+  if (w.dropout.p > 0) dropout_line(row, w.dropout.attention_key(t.b, w.layer, t.h, t.q0 + i), w.dropout.p, k0, keys);
+}
+
+void forward_tile(const Forward& w, int b, int h, int q0) {
+  const AttentionShape& shape = w.shape;
+  const KeysValues& kv = w.kv;
+  const int H = shape.n_head, D = shape.head_dim;
+  const size_t row = static_cast<size_t>(b) * shape.T, out_stride = shape.width(), kv_rows = kv.past + shape.T;
+  const size_t kv_at = b * kv_rows * kv.stride + h / (H / shape.kv_heads) * D;
+  const HeadRows q{w.q + row * w.q_stride + h * D, w.q_stride}, k{kv.k + kv_at, kv.stride}, v{kv.v + kv_at, kv.stride};
+  float* out = w.out + (row + q0) * out_stride + h * D;
+  float* lse = w.lse + row * H + static_cast<size_t>(h) * shape.T + q0;
+
+  alignas(64) float s[kTile * kTile];
+  Running t(w, b, h, q0);
+  const int first = first_tile(kv.past + q0, shape.window), end = kv.past + q0 + t.queries;
+  for (int k0 = first; k0 < end; k0 += kTile) {
+    const Keys tile{k0, std::min(kTile, end - k0), k0 == first};
+    gemm_serial(s, kTile, q.rows(q0), k.transposed(k0), t.queries, tile.keys, D, false);  // q kᵀ; Scores makes S of it
+    for (int i = 0; i < t.queries; ++i) forward_row(s + i * kTile, out + i * out_stride, w, t, i, tile);
+    gemm_serial(out, out_stride, {s, kTile, 1}, v.rows(k0), t.queries, D, tile.keys, !tile.first);
+  }
+  for (int i = 0; i < t.queries; ++i) {
+    scale_row(out + i * out_stride, 1 / t.sum[i], D);
+    lse[i] = t.top[i] + std::log(t.sum[i]);
   }
 }
 
@@ -88,16 +120,10 @@ void forward_tile(float* out, size_t out_stride, float* lse, const Head& q, cons
 
 void attention_forward(float* out, float* lse, const float* q, size_t q_stride, const KeysValues& kv,
                        const AttentionShape& shape, const Dropout& dropout, int layer) {
-  const int H = shape.n_head, D = shape.head_dim, T = shape.T;
-  const int tiles = (T + kTile - 1) / kTile;
-  const size_t out_stride = shape.width(), kv_rows = kv.past + T;
-  parallel_tasks(shape.B * H * tiles, [&](int task) {
-    const int q0 = task % tiles * kTile, h = task / tiles % H, b = task / tiles / H;
-    const size_t row = static_cast<size_t>(b) * T, kv_at = b * kv_rows * kv.stride + h / (H / shape.kv_heads) * D;
-    forward_tile(out + (row + q0) * out_stride + h * D, out_stride, lse + (static_cast<size_t>(b) * H + h) * T + q0,
-                 {q + row * q_stride + h * D, q_stride}, {kv.k + kv_at, kv.stride}, {kv.v + kv_at, kv.stride}, q0,
-                 std::min(kTile, T - q0), kv.past, shape, dropout, b, h, layer);
-  });
+  const Forward w{out, lse, q, q_stride, kv, shape, dropout, layer};
+  const int H = shape.n_head, tiles = (shape.T + kTile - 1) / kTile;
+  parallel_tasks(shape.B * H * tiles,
+                 [&](int task) { forward_tile(w, task / tiles / H, task / tiles % H, task % tiles * kTile); });
 }
 
 void attention_forward(float* out, float* lse, const float* qkv, const AttentionShape& shape,
@@ -108,12 +134,6 @@ void attention_forward(float* out, float* lse, const float* qkv, const Attention
 
 namespace {
 
-float dot(const float* a, const float* b, int n) {
-  Vec sum = {};
-  sweep(n, [&](int i, int lanes) { sum += load(a + i, lanes) * load(b + i, lanes); });
-  return static_cast<float>(simd::sum(sum));
-}
-
 // Everything backward reads and writes, and where one head of one sequence begins in it.
 struct Backward {
   float* dqkv;
@@ -123,7 +143,7 @@ struct Backward {
   int layer;
 
   int group() const { return shape.n_head / shape.kv_heads; }
-  int first_keys(int q0) const { return first_tile(q0, shape.window, kTile); }
+  int first_keys(int q0) const { return first_tile(q0, shape.window); }
   int end_of_queries(int k0) const {  // that see any of the tile of keys at k0
     return shape.window > 0 ? std::min(shape.T, k0 + kTile + shape.window - 1) : shape.T;
   }
@@ -137,7 +157,7 @@ struct Backward {
 // A tile of queries of one head, with what its backward needs again for every tile of keys.
 struct Queries {
   int b, h, q0, queries;
-  Head q, dy;
+  HeadRows q, dy;
   const float* lse;
   float delta[kTile];  // Δ = Σⱼ P·dP = dout·out
 
@@ -145,49 +165,55 @@ struct Queries {
       : b(batch), h(head), q0(first), queries(std::min(kTile, w.shape.T - first)),
         q{w.qkv + w.q_at(b, h), w.stride()}, dy{w.dout + w.out_at(b, h), static_cast<size_t>(w.shape.width())},
         lse(w.lse + (static_cast<size_t>(b) * w.shape.n_head + h) * w.shape.T + q0) {
-    const Head y{w.out + w.out_at(b, h), dy.stride};
-    for (int i = 0; i < queries; ++i) delta[i] = dot(dy.rows(q0 + i).data, y.rows(q0 + i).data, w.shape.head_dim);
+    const HeadRows y{w.out + w.out_at(b, h), dy.stride};
+    for (int i = 0; i < queries; ++i)
+      delta[i] = static_cast<float>(simd::dot(dy.rows(q0 + i).data, y.rows(q0 + i).data, w.shape.head_dim));
   }
 };
 
 // What one tile of queries and one of keys give each other: dq of the queries, dk and dv of the keys. Either pair may
-// be left out. The first tile to reach an output writes it (`add` false), all later ones add.
+// be left out. The first tile to reach an output writes it (`add_dkv` false), all later ones add.
 struct Wanted {
   bool dq, dkv, add_dkv;
 };
+
+// Query i of a tile: its products with the keys become P, and dP becomes s·dS. With dropout `dropped_row` is what v was
+// multiplied by.
+void backward_row(float* p_row, float* dropped_row, float* ds_row, const Backward& w, const Queries& t, int i, int k0,
+                  int keys) {
+  const int at = t.q0 + i;
+  const float scale = w.shape.scale;
+  const Seen seen = keys_seen(at, k0, keys, w.shape.window);
+  alignas(64) float cap_slopes[kTile];
+  if (w.shape.cap > 0) soft_cap(p_row + seen.begin, cap_slopes, scale, w.shape.cap, seen.count());
+  exponentials(p_row, Scores(w.shape, t.h, at - k0 - seen.begin), t.lse[i], seen, keys);  // P = exp(S − lse)
+  if (w.dropout.p > 0) {
+    const uint64_t key = w.dropout.attention_key(t.b, w.layer, t.h, at);
+    std::copy_n(p_row, keys, dropped_row);
+    dropout_line(dropped_row, key, w.dropout.p, k0, keys);
+    dropout_line(ds_row, key, w.dropout.p, k0, keys);
+  }
+  sweep(keys, [&](int j, int lanes) {  // P = softmax(S): dS = P·(dP − Δ); the scale belongs to dq and dk
+    store(ds_row + j, load(p_row + j, lanes) * (load(ds_row + j, lanes) - t.delta[i]) * scale, lanes);
+  });
+  if (w.shape.cap > 0)  // S = c·tanh(...): dS ← dS·(1 − tanh²)
+    sweep(seen.count(), [&](int j, int lanes) {
+      float* to = ds_row + seen.begin + j;
+      store(to, load(to, lanes) * load(cap_slopes + j, lanes), lanes);
+    });
+}
+
 void backward_tile(const Backward& w, const Queries& t, int k0, Wanted wanted) {
   const int D = w.shape.head_dim, kv = t.h / w.group(), queries = t.queries;
   const int keys = std::min(kTile, t.q0 + queries - k0);
   const size_t stride = w.stride();
-  const float scale = w.shape.scale;
-  const Head k{w.qkv + w.k_at(t.b, kv), stride}, v{w.qkv + w.v_at(t.b, kv), stride};
-  alignas(64) float p[kTile * kTile], dropped[kTile * kTile], ds[kTile * kTile], cap_slopes[kTile];
-  gemm_serial(p, kTile, t.q.rows(t.q0), k.transposed(k0), queries, keys, D, false);    // S = scale·q kᵀ
+  const HeadRows k{w.qkv + w.k_at(t.b, kv), stride}, v{w.qkv + w.v_at(t.b, kv), stride};
+  alignas(64) float p[kTile * kTile], dropped[kTile * kTile], ds[kTile * kTile];
+  gemm_serial(p, kTile, t.q.rows(t.q0), k.transposed(k0), queries, keys, D, false);    // q kᵀ; Scores makes S of it
   gemm_serial(ds, kTile, t.dy.rows(t.q0), v.transposed(k0), queries, keys, D, false);  // out = P v: dP
-  const float* weights = p;  // what v was multiplied by: P, or P after dropout
-  for (int i = 0; i < queries; ++i) {
-    float *p_row = p + i * kTile, *ds_row = ds + i * kTile;
-    const int at = t.q0 + i;
-    const Seen seen = keys_seen(at, k0, keys, w.shape.window);
-    if (w.shape.cap > 0) soft_cap(p_row + seen.begin, cap_slopes, scale, w.shape.cap, seen.count());
-    exponentials(p_row, Scores(w.shape, t.h, at - k0 - seen.begin), t.lse[i], seen, keys);  // P = exp(S − lse)
-    if (w.dropout.p > 0) {
-      const uint64_t key = w.dropout.key(t.b, w.layer, DropoutSite::attention,
-                                         (static_cast<uint64_t>(t.h) << 32) | static_cast<uint32_t>(at));
-      weights = dropped;
-      std::copy_n(p_row, keys, dropped + i * kTile);
-      dropout_line(dropped + i * kTile, key, w.dropout.p, k0, keys);
-      dropout_line(ds_row, key, w.dropout.p, k0, keys);
-    }
-    sweep(keys, [&](int j, int lanes) {  // P = softmax(S): dS = P·(dP − Δ); the scale belongs to dq and dk
-      store(ds_row + j, load(p_row + j, lanes) * (load(ds_row + j, lanes) - t.delta[i]) * scale, lanes);
-    });
-    if (w.shape.cap > 0)  // S = c·tanh(...): dS ← dS·(1 − tanh²)
-      sweep(seen.count(), [&](int j, int lanes) {
-        float* to = ds_row + seen.begin + j;
-        store(to, load(to, lanes) * load(cap_slopes + j, lanes), lanes);
-      });
-  }
+  for (int i = 0; i < queries; ++i)
+    backward_row(p + i * kTile, dropped + i * kTile, ds + i * kTile, w, t, i, k0, keys);
+  const float* weights = w.dropout.p > 0 ? dropped : p;  // what v was multiplied by
   if (wanted.dq)  // S = scale·q kᵀ
     gemm_serial(w.dqkv + w.q_at(t.b, t.h) + t.q0 * stride, stride, {ds, kTile, 1}, k.rows(k0), queries, D, keys,
                 k0 > w.first_keys(t.q0));

@@ -35,7 +35,7 @@ struct AttentionShape {
   int qkv_width() const { return (n_head + 2 * kv_heads) * head_dim; }  // of a row q|k|v
 };
 
-// Where keys and values come from: row j of sequence b lies (b·rows + j)·stride behind k and v. There are `past`
+// Where keys and values come from: row j of sequence b lies (b·(past + T) + j)·stride behind k and v. There are `past`
 // keys before the first query; the last query sees them all.
 struct KeysValues {
   const float *k, *v;

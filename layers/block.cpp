@@ -1,9 +1,9 @@
 #include "block.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "activation.hpp"
-#include "parallel.hpp"
 
 namespace {
 
@@ -91,7 +91,7 @@ namespace {
 void attend(const BlockSaved& saved, const Block& p, const BlockContext& c) {
   const Config& config = c.config;
   const AttentionShape shape = attention_shape(c);
-  const size_t stride = shape.qkv_width(), kv_width = stride - shape.width();
+  const size_t stride = shape.qkv_width(), kv_width = cache_width(config);
   qk_norm_forward(saved.qkv, saved.qk_norm, saved.mixed, p.qk_norm, config, c.B * c.T);  // mixed is not in use yet
   if (config.position == Position::rope)
     rope_forward(saved.qkv, c.rope, c.cache.past, c.B, c.T, config.n_head + config.kv_heads, config.head_dim, stride);
@@ -129,13 +129,6 @@ const float* ffn_branch(const BlockSaved& saved, const BlockScratch& scratch, co
   linear_forward(f, m, p.down, N, F, C);
   dropout_apply(f, c.dropout, c.layer, DropoutSite::ffn_out, c.B, c.T, C);
   return f;
-}
-
-// a += b
-void add(float* a, const float* b, int N, int C) {
-  parallel_for(N, 1, C, [&](int begin, int end) {
-    for (size_t i = static_cast<size_t>(begin) * C; i < static_cast<size_t>(end) * C; ++i) a[i] += b[i];
-  });
 }
 
 // df may be the stream's gradient itself, which dropout must not touch: it works on a copy.
@@ -204,7 +197,7 @@ void parallel_backward(float* d, const BlockScratch& scratch, const Block& g, co
   df = branch_leave_backward(d, scratch.f, g.attention, saved.attention_f, saved.attention, p.attention, N, C);
   attention_branch_backward(du, scratch, g, df, saved.attention.u, saved, p, c);
 
-  if (shared) add(du, du_ffn, N, C);
+  if (shared) scaled_add(du, 1, du, du_ffn, N, C);
   branch_enter_backward(d, g.attention, du, x, saved.attention, p.attention, N, C);
   if (!shared) branch_enter_backward(d, g.ffn, du_ffn, x, saved.ffn, p.ffn, N, C);
 }

@@ -49,7 +49,7 @@ struct BlockScratch {
 BlockScratch declare_block_scratch(Layout& layout, const Config& config, int B, int T, bool backward);
 
 // Keys and values of the positions before the first of these T, when text is generated: `past` rows k|v, to
-// which the T new ones are added.
+// which the T new ones are added. Of one sequence: B is 1.
 struct Cache {
   float* rows = nullptr;  // (context, 2·KV·D)
   int past = 0;

@@ -14,7 +14,7 @@ double one(int) { return 1; }
 double deepnorm_alpha(int n_layer) { return std::pow(2.0 * n_layer, 0.25); }
 double deepnorm_beta(int n_layer) { return std::pow(8.0 * n_layer, -0.25); }
 
-// GLM-130B (Zeng et al. 2022, arXiv 2210.02414, §2.2): α = (2L)^½, β = (2L)^-½; ChatGLM-6B likewise (α = √56, L = 28).
+// GLM-130B (Zeng et al. 2022, arXiv 2210.02414): α = (2L)^½, β = (2L)^-½; ChatGLM-6B likewise (α = √56, L = 28).
 double glm_alpha(int n_layer) { return std::pow(2.0 * n_layer, 0.5); }
 double glm_beta(int n_layer) { return std::pow(2.0 * n_layer, -0.5); }
 // Magneto, decoder-only (Wang et al. 2022, arXiv 2210.06423, fig. 2): γ = √(ln 2L).
@@ -52,8 +52,8 @@ const std::vector<Placement>& placements() {
        false, false, false, false, false, no_gain, one, one, kGpt2, nullptr},
       {"glm-deepnorm", {"glm"}, "GLM-130B (Zeng et al. 2022, arXiv 2210.02414); ChatGLM-6B",
        false, false, false, true, false, no_gain, glm_alpha, one, kGlm, nullptr},
-      // Keel is this with a larger skip. Its paper could not be read: one digest of it gives α = 2L, the number of
-      // branches, another a convex sum; x-transformers leaves α to the user. Hence --skip-scale, and 1 by default.
+      // Keel is this with a larger skip. Second-hand accounts of α differ (2L; a convex sum), so it is left to
+      // --skip-scale, and is 1 by default.
       {"pre-post", {"pre-and-post"}, "the form of Keel (Chen & Wei 2026, arXiv 2601.19895), at skip 1",
        true, false, false, true, false, no_gain, one, one, kFlat, nullptr},
       {"mix-ln", {"mixln"}, "Mix-LN (Li et al. 2024, arXiv 2412.13795): Post-LN first, then Pre-LN",
@@ -159,38 +159,42 @@ struct Contradiction {
 const Contradiction kContradictions[] = {
     {[](const Config& c) { return c.norm_unit_offset && c.norm == NormKind::scalenorm; },
      "--norm-unit-offset does not go with --norm scalenorm, whose one gain starts at sqrt(channels): leave it out"},
-    {[](const Config& c) { return c.norm_unit_offset && !norm_row(c.norm).unit_offset; },
+    {[](const Config& c) { return c.norm_unit_offset && !norm_row(c.norm).row_norm; },
      "--norm-unit-offset goes with --norm layernorm or rmsnorm only: leave it out"},
     {[](const Config& c) { return c.norm_bias.value_or(false) && c.norm == NormKind::scalenorm; },
      "--norm-bias does not go with --norm scalenorm, which has one gain and nothing else: leave it out"},
-    {[](const Config& c) { return c.qk_norm != QkNormKind::none && !norm_row(c.norm).unit_offset; },
+    {[](const Config& c) { return c.qk_norm != QkNormKind::none && !norm_row(c.norm).row_norm; },
      "--qk-norm goes with --norm layernorm or rmsnorm only: leave it out"},
 };
 
-}  // namespace
+struct Range {
+  const char* option;
+  double (*value)(const Config&);
+  double low, high;
+};
+const Range kRanges[] = {
+    {"layers", [](const Config& c) -> double { return c.n_layer; }, 1, 10000},
+    {"heads", [](const Config& c) -> double { return c.n_head; }, 1, 4096},
+    {"channels", [](const Config& c) -> double { return c.channels; }, 1, 1 << 20},
+    {"context", [](const Config& c) -> double { return c.context; }, 1, 1 << 22},
+    {"vocab-size", [](const Config& c) -> double { return c.vocab_size; }, 1, 1 << 24},
+    {"head-dim", [](const Config& c) -> double { return c.head_dim; }, 0, 1 << 14},
+    {"hidden", [](const Config& c) -> double { return c.hidden; }, 0, 1 << 22},
+    {"norm-eps", [](const Config& c) -> double { return c.norm_eps; }, 0, 1},
+    {"dyt-alpha", [](const Config& c) -> double { return c.dyt_alpha; }, 0, 1e3},
+    {"dropout", [](const Config& c) -> double { return c.dropout; }, 0, .99},
+    {"rope-theta", [](const Config& c) -> double { return c.rope_theta; }, 1, 1e12},
+    {"rope-fraction", [](const Config& c) -> double { return c.rope_fraction; }, 0, 1},
+    {"window", [](const Config& c) -> double { return c.window; }, 0, 1 << 22},
+    {"window-every", [](const Config& c) -> double { return c.window_every; }, 1, 10000},
+    {"attention-cap", [](const Config& c) -> double { return c.attention_cap; }, 0, 1e6},
+    {"embedding-scale", [](const Config& c) -> double { return c.embedding_scale; }, 1e-6, 1e6},
+    {"logit-cap", [](const Config& c) -> double { return c.logit_cap; }, 0, 1e6},
+    {"mix-fraction", [](const Config& c) -> double { return c.mix_fraction; }, 0, 1},
+};
 
-Config resolve(Config c) {
-  const Placement& placement = placement_row(c.placement);
-  c.placement = placement.name;
-
-  in_range("layers", c.n_layer, 1, 10000);
-  in_range("heads", c.n_head, 1, 4096);
-  in_range("channels", c.channels, 1, 1 << 20);
-  in_range("context", c.context, 1, 1 << 22);
-  in_range("vocab-size", c.vocab_size, 1, 1 << 24);
-  in_range("head-dim", c.head_dim, 0, 1 << 14);
-  in_range("hidden", c.hidden, 0, 1 << 22);
-  in_range("norm-eps", c.norm_eps, 0, 1);
-  in_range("dyt-alpha", c.dyt_alpha, 0, 1e3);
-  in_range("dropout", c.dropout, 0, .99);
-  in_range("rope-theta", c.rope_theta, 1, 1e12);
-  in_range("rope-fraction", c.rope_fraction, 0, 1);
-  in_range("window", c.window, 0, 1 << 22);
-  in_range("window-every", c.window_every, 1, 10000);
-  in_range("attention-cap", c.attention_cap, 0, 1e6);
-  in_range("embedding-scale", c.embedding_scale, 1e-6, 1e6);
-  in_range("logit-cap", c.logit_cap, 0, 1e6);
-
+// Sizes of heads and of the feed-forward layer.
+void close_sizes(Config& c) {
   if (c.kv_heads == 0) c.kv_heads = c.n_head;
   require(c.kv_heads > 0 && c.n_head % c.kv_heads == 0,
           "--kv-heads " + std::to_string(c.kv_heads) + " does not divide --heads " + std::to_string(c.n_head) +
@@ -201,35 +205,54 @@ Config resolve(Config c) {
                                             ": choose heads that do, or set --head-dim");
     c.head_dim = c.channels / c.n_head;
   }
-  require(c.position != Position::rope || c.rope_fraction < 1 || c.head_dim % 2 == 0,
+  if (c.hidden == 0) c.hidden = c.gated() ? (8 * c.channels / 3 + 31) / 32 * 32 : 4 * c.channels;
+}
+
+void check_rope(const Config& c) {
+  if (c.position != Position::rope) return;
+  require(c.rope_fraction < 1 || c.head_dim % 2 == 0,
           "--position rope rotates pairs and needs an even head dimension, not " + std::to_string(c.head_dim));
   const double turned = static_cast<double>(c.rope_fraction) * c.head_dim;
-  require(c.position != Position::rope ||
-              (c.rope_dims() >= 2 && c.rope_dims() % 2 == 0 && std::abs(turned - c.rope_dims()) < 1e-3),
+  require(c.rope_dims() >= 2 && c.rope_dims() % 2 == 0 && std::abs(turned - c.rope_dims()) < 1e-3,
           "--rope-fraction " + number(c.rope_fraction) + " of " + std::to_string(c.head_dim) +
               " numbers in a head is " + number(turned) + ": choose a fraction that makes it 2, 4, 6, ...");
-  if (c.hidden == 0) c.hidden = c.gated() ? (8 * c.channels / 3 + 31) / 32 * 32 : 4 * c.channels;
+}
 
-  require(c.block == BlockForm::sequential || fits_parallel(placement),
+void check_wiring(const Config& c) {
+  require(c.block == BlockForm::sequential || fits_parallel(placement_row(c.placement)),
           std::string("--block ") + name_of(kBlockForms, c.block) + " needs a placement with a norm before each " +
               "branch and none behind the sum, not " + c.placement + ": choose " + names_where(fits_parallel) +
               ", or --block sequential");
   for (const Contradiction& row : kContradictions) require(!row.holds(c), row.message);
+}
 
+// What the head dimension, the kind of norm, the placement and the initialisation imply where nothing else was said.
+void close_choices(Config& c) {
+  const Placement& placement = placement_row(c.placement);
+  const InitRow& init = init_row(c);
   if (!c.attention_scale) c.attention_scale = 1 / std::sqrt(static_cast<float>(c.head_dim));  // as attention.hpp
-  in_range("attention-scale", *c.attention_scale, 1e-6, 1e3);
   if (!c.qkv_bias) c.qkv_bias = c.bias;
   if (!c.norm_bias) c.norm_bias = norm_row(c.norm).bias && c.bias;
   if (!c.final_norm) c.final_norm = placement.final_norm;
-  const InitRow& row = init_row(c);
-  if (!c.residual_gain) c.residual_gain = row.residual_gain;
-  if (!c.init_gain) c.init_gain = row.gain(c.n_layer);
+  if (!c.residual_gain) c.residual_gain = init.residual_gain;
+  if (!c.init_gain) c.init_gain = init.gain(c.n_layer);
   if (!c.skip_scale) c.skip_scale = placement.skip(c.n_layer);
   if (!c.layer_scale_init) c.layer_scale_init = layer_scale_by_depth(c.n_layer);
+  in_range("attention-scale", *c.attention_scale, 1e-6, 1e3);
   in_range("init-gain", *c.init_gain, 0, 1e3);
   in_range("skip-scale", *c.skip_scale, 0, 1e3);
-  in_range("mix-fraction", c.mix_fraction, 0, 1);
   in_range("layer-scale-init", *c.layer_scale_init, 0, 1e3);
+}
+
+}  // namespace
+
+Config resolve(Config c) {
+  c.placement = placement_row(c.placement).name;
+  for (const Range& r : kRanges) in_range(r.option, r.value(c), r.low, r.high);
+  close_sizes(c);
+  check_rope(c);
+  check_wiring(c);
+  close_choices(c);
   return c;
 }
 

@@ -175,7 +175,7 @@ std::vector<std::string> preset_names();                                   // ea
 // Of the names that are known, the one that takes the fewest edits to get to; "" where none is.
 std::string nearest_name(std::string_view given, const std::vector<std::string>& known);
 
-// "unknown WHAT 'postt': did you mean 'post'? (one of post, pre, ...)"
+// "unknown WHAT 'postt': did you mean 'post'? (one of post pre ...)"
 std::string unknown_name(std::string_view what, std::string_view given, const std::vector<std::string>& known);
 
 template <class E, size_t N>

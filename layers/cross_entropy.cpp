@@ -1,9 +1,8 @@
 #include "cross_entropy.hpp"
 
+#include <algorithm>
 #include <cmath>
 
-#include "gemm.hpp"
-#include "linear.hpp"
 #include "parallel.hpp"
 #include "scores.hpp"
 #include "simd.hpp"
@@ -72,7 +71,7 @@ int classifier_rows(int N, int V) {
 }
 
 void head_forward(float* logits, const float* x, const Head& p, int N, int C, int V) {
-  gemm_nt(logits, x, p.weight, N, V, C, {.bias = p.bias, .matmul = p.matmul});
+  linear_forward(logits, x, p, N, C, V);
   if (p.cap == 0) return;
   parallel_for(N, 1, 40 * static_cast<size_t>(V), [&](int begin, int end) {
     for (int n = begin; n < end; ++n) soft_cap(logits + static_cast<size_t>(n) * V, nullptr, 1, p.cap, V);
@@ -87,9 +86,6 @@ void classifier(float* losses, float* dx, const Head& g, const float* x, const H
     const size_t at = static_cast<size_t>(n) * C;
     head_forward(logits, x + at, p, m, C, V);
     cross_entropy(losses + n, dx ? logits : nullptr, logits, targets + n, scale, m, V, p.cap);
-    if (!dx) continue;
-    gemm_tn(g.weight, logits, x + at, V, C, m, {.accumulate = true, .matmul = p.matmul});  // u = x wᵀ + bias
-    if (g.bias) add_column_sums(g.bias, logits, m, V);
-    gemm_nn(dx + at, logits, p.weight, m, C, V, {.matmul = p.matmul});
+    if (dx) linear_backward(dx + at, g, logits, x + at, p, m, C, V);  // u = x weightᵀ + bias
   }
 }

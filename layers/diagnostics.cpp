@@ -1,5 +1,6 @@
 #include "diagnostics.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "cross_entropy.hpp"
@@ -118,8 +119,6 @@ Distribution distribution_of(const float* x, size_t n) { return distribution(n, 
 
 namespace {
 
-constexpr int kTile = 64;  // queries and keys in a tile of the scores
-
 struct HeadSums {
   double entropy = 0;  // sum over its rows of two keys and more
   float top = -INFINITY;
@@ -144,7 +143,7 @@ HeadSums head_sums(const float* q, const float* k, size_t stride, const float* l
   const int T = shape.T, D = shape.head_dim, window = shape.window;
   HeadSums sums;
   for (int q0 = 0; q0 < T; q0 += kTile)
-    for (int k0 = first_tile(q0, window, kTile); k0 <= q0; k0 += kTile) {
+    for (int k0 = first_tile(q0, window); k0 <= q0; k0 += kTile) {
       const int queries = std::min(kTile, T - q0), keys = std::min(kTile, T - k0);
       gemm_serial(s, kTile, {q + q0 * stride, stride, 1}, {k + k0 * stride, 1, stride}, queries, keys, D, false);
       for (int i = 0; i < queries; ++i) {
@@ -294,8 +293,10 @@ void add_tensor_statistics(Statistics& rows, const Model& model) {
     const double norm = norm_of(spec.size(), elements(model.gradients.get() + spec.offset));
     add(rows, place.layer, place.part, "grad_norm", norm);
     const float* w = model.weights.get() + spec.offset;
-    if (spec.name.ends_with(".gain"))
-      add_gain_statistics(rows, place, w, spec.shape[0], model.config.norm_unit_offset ? 1 : 0);
+    if (spec.name.ends_with(".gain")) {
+      const bool offset = model.config.norm_unit_offset && !spec.name.ends_with(".scale.gain");  // λ has none
+      add_gain_statistics(rows, place, w, spec.shape[0], offset ? 1 : 0);
+    }
     for (const char* scalar : {"alpha", "shift"})
       if (spec.name.ends_with(std::string(".") + scalar))
         add(rows, place.layer, place.part.substr(0, place.part.rfind('.')), scalar, static_cast<double>(*w));

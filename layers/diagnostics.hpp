@@ -28,6 +28,9 @@
 // norm_out writes is s − skip·x, what norm_in writes is u / in_scale. Sums are taken in double, over fixed chunks in a
 // fixed order. A value that does not exist (the kurtosis of a constant) has no row.
 
+#include <string>
+#include <vector>
+
 #include "model.hpp"
 
 struct Statistic {

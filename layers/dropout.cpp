@@ -12,6 +12,10 @@ uint64_t Dropout::key(int b, int layer, DropoutSite site, uint64_t index) const 
                    static_cast<uint64_t>(layer), static_cast<uint64_t>(site), index});
 }
 
+uint64_t Dropout::attention_key(int b, int layer, int h, int query) const {
+  return key(b, layer, DropoutSite::attention, static_cast<uint64_t>(h) << 32 | static_cast<uint32_t>(query));
+}
+
 namespace {
 
 VecU counters(int begin) {
@@ -20,8 +24,8 @@ VecU counters(int begin) {
   return v;
 }
 
-// 32 random bits a lane: the line's key and the element's number through MurmurHash3's finaliser (Appleby
-// 2011), which is exactly this and vectorises.
+// 32 random bits a lane: the element's number and the line's key through MurmurHash3's 32-bit finaliser (Appleby 2011),
+// with the high half of the key mixed in on the way. It vectorises.
 VecU hash(VecU counter, uint64_t key) {
   VecU h = counter * 0x9e3779b9u + static_cast<uint32_t>(key);
   h = (h ^ (h >> 16)) * 0x85ebca6bu;

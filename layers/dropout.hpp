@@ -18,6 +18,9 @@ struct Dropout {
 
   // The key of one line of elements: `index` counts lines within (row b, layer, site).
   uint64_t key(int b, int layer, DropoutSite site, uint64_t index) const;
+
+  // That of the line of weights that a query gives to all keys.
+  uint64_t attention_key(int b, int layer, int h, int query) const;
 };
 
 // x[0..n) are the elements begin, begin + 1, ... of the line with this key.

@@ -21,17 +21,16 @@ const float* gain_forward(float* y, const float* x, const Gain& p, int N, int C)
   return y;
 }
 
-// As in a norm's backward, rows go by blocks with sums of their own: the same order of sums for any number of threads.
+// As in a norm's backward, rows go by blocks with sums of their own.
 const float* gain_backward(float* dx, const Gain& g, const float* dy, const float* x, const Gain& p, int N, int C) {
   if (!p.present()) return dy;
-  constexpr int kRows = 64;
-  const int blocks = (N + kRows - 1) / kRows;
+  const int blocks = row_blocks(N);
   thread_local std::vector<float> sums;  // (blocks,C)
   sums.assign(static_cast<size_t>(blocks) * C, 0.f);
   float* const first = sums.data();
-  parallel_for(N, kRows, 3 * static_cast<size_t>(C), [&](int begin, int end) {
+  parallel_for(N, kRowBlock, 3 * static_cast<size_t>(C), [&](int begin, int end) {
     for (int n = begin; n < end; ++n) {
-      float* sum = first + static_cast<size_t>(n / kRows) * C;
+      float* sum = first + static_cast<size_t>(n / kRowBlock) * C;
       for (int c = 0; c < C; ++c) {
         const size_t i = static_cast<size_t>(n) * C + c;
         const float d = dy[i];

@@ -1,12 +1,13 @@
 // The scheme of BLIS (Van Zee & van de Geijn 2015): a block of A and a slice of B are packed so that the innermost
 // loop reads both from consecutive memory, and that loop, the register tile, does nothing but multiply and add:
 //
-//   for jc in N by NC                 a slice of B's columns: packed into panels at most NR wide
-//     for ic in M by MC               a block of A's rows ...
-//       for pc in K by KC             ... and of the inner dimension: packed into panels at most MR high
-//         for each panel of B         (stays in L1)
-//           for each panel of A       (streams from L2)
-//             tile: MR × NR sums in registers over KC
+//   for first in K by 4 KC              how deep a slice is
+//     for jc in N by NC                 a slice of B's columns: packed into panels at most NR wide
+//       for ic in M by MC               a block of A's rows ...
+//         for pc in 4 KC by KC          ... and of the inner dimension: packed into panels at most MR high
+//           for each panel of B         (stays in L1)
+//             for each panel of A       (streams from L2)
+//               tile: MR × NR sums in registers over KC
 //
 // NC is such that a slice fills half of L2. It is 4 KC deep: then the block of C stays near while it is added to. Where A
 // has to be packed it is one KC deep and wider, so that A is packed less often.

@@ -68,7 +68,7 @@ std::vector<int> candidates(const std::vector<float>& weight, const Sampling& sa
 
 int sample_token(const float* logits, int V, const Sampling& sampling, uint64_t counter) {
   const int best = static_cast<int>(std::max_element(logits, logits + V) - logits);
-  if (sampling.greedy || sampling.temperature <= 0) return best;
+  if (sampling.temperature <= 0) return best;
 
   std::vector<float> weight(V);  // unnormalised probabilities
   simd::sweep(V, [&](int v, int lanes) {

@@ -7,10 +7,9 @@
 #include "model.hpp"
 
 struct Sampling {
-  float temperature = 1;  // logits are divided by it; 0 is greedy
+  float temperature = 1;  // logits are divided by it; 0: always the likeliest token
   int top_k = 0;          // only the k likeliest tokens; 0: all (Fan et al. 2018, arXiv 1805.04833)
-  float top_p = 1;        // only the fewest tokens that hold this probability (Holtzman et al. 2020, 1904.09751)
-  bool greedy = false;    // always the likeliest token
+  float top_p = 1;        // only the fewest tokens that hold this probability (Holtzman et al. 2020, arXiv 1904.09751)
   uint64_t seed = 1;
 };
 

@@ -1,5 +1,7 @@
 #include "linear.hpp"
 
+#include <algorithm>
+
 #include "gemm.hpp"
 #include "parallel.hpp"
 
@@ -8,7 +10,7 @@ Linear declare_linear(Layout& layout, const Config& config, const std::string& p
   std::vector<TensorSpec> weights, biases;
   for (const LinearPart& part : parts) {
     const std::string name = prefix + "." + part.name;
-    weights.push_back({name + ".weight", {part.out, in}, weight_start(config, part.role, part.out, in), true});
+    weights.push_back({name + ".weight", {part.out, in}, weight_start(config, part.role, part.out, in)});
     biases.push_back({name + ".bias", {part.out}, {}});
   }
   Linear p;
@@ -30,16 +32,16 @@ void linear_backward(float* dx, const Linear& g, const float* dy, const float* x
 }
 
 void add_column_sums(float* out, const float* x, int N, int C) {
-  constexpr int kColumns = 64, kRows = 64;
+  constexpr int kColumns = 64;
   parallel_for(C, kColumns, N, [&](int begin, int end) {
     for (int c0 = begin; c0 < end; c0 += kColumns) {
       const int columns = std::min(kColumns, end - c0);
       double total[kColumns] = {};
-      for (int n0 = 0; n0 < N; n0 += kRows) {
-        float chunk[kColumns] = {};
-        for (int n = n0; n < std::min(N, n0 + kRows); ++n)
-          for (int c = 0; c < columns; ++c) chunk[c] += x[static_cast<size_t>(n) * C + c0 + c];
-        for (int c = 0; c < columns; ++c) total[c] += static_cast<double>(chunk[c]);
+      for (int n0 = 0; n0 < N; n0 += kRowBlock) {
+        float block[kColumns] = {};
+        for (int n = n0; n < std::min(N, n0 + kRowBlock); ++n)
+          for (int c = 0; c < columns; ++c) block[c] += x[static_cast<size_t>(n) * C + c0 + c];
+        for (int c = 0; c < columns; ++c) total[c] += static_cast<double>(block[c]);
       }
       for (int c = 0; c < columns; ++c) out[c0 + c] += static_cast<float>(total[c]);
     }

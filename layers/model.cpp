@@ -1,11 +1,10 @@
 #include "model.hpp"
 
-#include <cmath>
+#include <algorithm>
 #include <stdexcept>
 
 #include "cross_entropy.hpp"
 #include "embedding.hpp"
-#include "gemm.hpp"
 #include "parallel.hpp"
 #include "random.hpp"
 
@@ -48,9 +47,13 @@ void initialise(Model& model, uint64_t seed) {
   for (const TensorSpec& spec : model.table) {
     const uint64_t key = rng::key({seed, rng::word(spec.name)});
     float* w = model.weights.get() + spec.offset;
-    const auto [mean, deviation] = spec.start;
-    for (size_t i = 0; i < spec.size(); ++i)
-      w[i] = deviation == 0 ? mean : mean + deviation * static_cast<float>(rng::normal(key, i));
+    const Start start = spec.start;
+    const size_t size = spec.size();
+    constexpr size_t kPiece = 1 << 10, kCost = 100;  // a normal number takes a logarithm, a root and a cosine
+    parallel_for(static_cast<int>((size + kPiece - 1) / kPiece), 1, kCost * kPiece, [=](int begin, int end) {
+      for (size_t i = begin * kPiece; i < std::min(size, end * kPiece); ++i)
+        w[i] = start.deviation == 0 ? start.mean : start.mean + start.deviation * static_cast<float>(rng::normal(key, i));
+    });
   }
 }
 
@@ -97,13 +100,6 @@ Activations allocate_activations(const Config& config, int B, int T, bool traini
   return a;
 }
 
-const TensorSpec* first_non_finite(const std::vector<TensorSpec>& table, const float* buffer) {
-  for (const TensorSpec& spec : table)
-    for (size_t i = 0; i < spec.size(); ++i)
-      if (!std::isfinite(buffer[spec.offset + i])) return &spec;
-  return nullptr;
-}
-
 // ---- forward ---------------------------------------------------------------------------------------------
 
 namespace {
@@ -124,7 +120,7 @@ const float* forward(const Model& model, const Activations& a, const int* tokens
 
   embedding_forward(a.embedded, tokens, model.p.token, N, C, config.embedding_scale);
   const float* positions = model.p.position ? model.p.position : model.sinusoids.get();
-  if (positions) learned_position_forward(a.embedded, positions, past, B, T, C);
+  if (positions) position_forward(a.embedded, positions, past, B, T, C);
   norm_forward(a.x, a.embedding_norm, a.embedded, model.p.embedding_norm, N, C, context.training);
   dropout_apply(a.x, context.dropout, 0, DropoutSite::embedding, B, T, C);
 
@@ -139,7 +135,7 @@ const float* forward(const Model& model, const Activations& a, const int* tokens
 
 // Of the parameters, or of their gradients.
 Head head_of(const Model& model, const ModelTensors& t) {
-  return {t.head ? t.head : t.token, t.head_bias, model.config.logit_cap, model.config.matmul};
+  return {{t.head ? t.head : t.token, t.head_bias, model.config.matmul}, model.config.logit_cap};
 }
 
 double sum(const float* x, int n) {

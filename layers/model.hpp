@@ -38,7 +38,7 @@ void initialise(Model& model, uint64_t seed);
 
 // What a step keeps and scribbles on, for up to B sequences of up to T tokens. For training there is one
 // BlockSaved a block; with Config::recompute they share all but y, which is the next block's input; without training
-// they share all. Only blocks of one row of the placements share.
+// they share all. Blocks share only with blocks of the same placement row (Mix-LN has two).
 struct Activations {
   std::vector<TensorSpec> table;
   Buffer buffer;
@@ -49,7 +49,7 @@ struct Activations {
   NormSaved final_norm;
   float* final = nullptr;   // (N,C) what the classifier reads
   float* losses = nullptr;  // (N)
-  float* logits = nullptr;  // a few hundred rows of (N,V)
+  float* logits = nullptr;  // (classifier_rows, V)
   float* d = nullptr;       // (N,C) the gradient of the stream
   BlockScratch scratch;
 };
@@ -95,6 +95,3 @@ struct ModelCache {
 // Reads T further tokens of one sequence and returns the logits (V) of what follows the last of them.
 const float* model_logits(const Model& model, const Activations& activations, ModelCache& cache,
                           const int* tokens, int T);
-
-// The first tensor of the table with a NaN or an infinity in it, or null.
-const TensorSpec* first_non_finite(const std::vector<TensorSpec>& table, const float* buffer);

@@ -1,6 +1,7 @@
 #include "norm.hpp"
 
 #include <cmath>
+#include <iterator>
 #include <vector>
 
 #include "linear.hpp"
@@ -87,21 +88,20 @@ void backward_row(float* dx, const Sums& sums, const float* dy, const float* x, 
   });
 }
 
-// Rows go by blocks, each with sums of its own that are added at the end: one sweep over memory for dx, dgain and
-// dbias together, and the same order of sums for any number of threads.
+// Rows go by blocks (linear.hpp), each with sums of its own that are added at the end: one sweep over memory for dx, dgain
+// and dbias together.
 template <bool unit_offset>
 void rows_backward(float* dx, const Norm& g, const float* dy, const float* x, const NormSaved& saved, const Norm& p,
                    int N, int C) {
-  constexpr int kRows = 64;
-  const int blocks = (N + kRows - 1) / kRows;
+  const int blocks = row_blocks(N);
   const size_t half = static_cast<size_t>(blocks) * C;
   thread_local std::vector<float> sums;  // dgain (blocks,C), dbias (blocks,C)
   sums.assign(2 * half, 0.f);
   float* const first = sums.data();
-  parallel_for(N, kRows, 10 * static_cast<size_t>(C), [&](int begin, int end) {
+  parallel_for(N, kRowBlock, 10 * static_cast<size_t>(C), [&](int begin, int end) {
     for (int n = begin; n < end; ++n) {
       const size_t row = static_cast<size_t>(n) * C;
-      float* gain = first + static_cast<size_t>(n / kRows) * C;
+      float* gain = first + static_cast<size_t>(n / kRowBlock) * C;
       backward_row<unit_offset>(dx + row, {gain, gain + half}, dy + row, x + row, saved.mean ? saved.mean[n] : 0,
                                 saved.rstd[n], p, C);
     }
@@ -167,7 +167,7 @@ void save_statistics(NormSaved& saved, Layout& layout, const std::string& name, 
 // ---- the table ---------------------------------------------------------------------------------------------
 
 constexpr NormRow kNorms[] = {
-    // kind, source                                              bias  offset
+    // kind, source                                              bias  row norm
     {NormKind::layernorm, "Ba et al. 2016, arXiv 1607.06450",
      true, true, declare_channels, save_mean_and_rstd, row_norm_forward, row_norm_backward},
     {NormKind::rmsnorm, "Zhang & Sennrich 2019, arXiv 1910.07467",
@@ -181,6 +181,13 @@ constexpr NormRow kNorms[] = {
     {NormKind::derf, "Chen et al. 2025, arXiv 2512.10938",
      true, false, declare_derf, save_nothing, pointwise_forward, pointwise_backward},
 };
+
+constexpr bool in_order() {  // norm_row() and the option look a kind up by its number
+  for (size_t i = 0; i < std::size(kNorms); ++i)
+    if (kNorms[i].kind != static_cast<NormKind>(i) || kNormKinds[i].value != kNorms[i].kind) return false;
+  return true;
+}
+static_assert(std::size(kNorms) == std::size(kNormKinds) && in_order(), "a row for each NormKind, in their order");
 
 }  // namespace
 

@@ -14,7 +14,8 @@
 //   norm_batch.cpp     BatchNorm: statistics of a channel over the batch
 //   norm_pointwise.cpp DyT and Derf: an S-shaped function of each number, no statistics
 //
-// All are rows of one table, kNorms in norm.cpp. A new one is a name in kNormKinds, a row there, and its two functions.
+// All are rows of one table, kNorms in norm.cpp. A new one is a NormKind with its name
+// (config.hpp), a row there, and its two functions.
 
 #include <string>
 
@@ -54,8 +55,8 @@ const float* norm_backward(float* dx, const Norm& g, const float* dy, const floa
 struct NormRow {
   NormKind kind;
   const char* source;
-  bool bias;         // has one where linear layers have, unless --norm-bias says otherwise
-  bool unit_offset;  // may have one
+  bool bias;  // has one where linear layers have, unless --norm-bias says otherwise
+  bool row_norm;  // a row's own statistics, a gain a channel: may have a unit offset, and norm queries and keys
   void (*declare)(Norm& p, Layout& layout, const Config& config, const std::string& name, int C);
   void (*declare_saved)(NormSaved& saved, Layout& layout, const std::string& name, int N, int C);
   void (*forward)(float* y, const NormSaved& saved, const float* x, const Norm& p, int N, int C, bool training);

@@ -18,10 +18,12 @@
 // images (Shen et al. 2020, arXiv 2003.07845, measured it). Transformers have used LayerNorm, in which a position
 // sees itself alone, from the first (Vaswani et al. 2017). It is here to be seen, not to be recommended.
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
 
+#include "linear.hpp"
 #include "norm.hpp"
 #include "parallel.hpp"
 #include "simd.hpp"
@@ -36,31 +38,30 @@ namespace {
 
 constexpr float kMomentum = .1f;
 
-// sums (C) = Σₙ f(n·C + c, lanes), in double: chunks of rows, and then the chunks in their order.
+// sums (C) = Σₙ of what f(n·C, c, lanes) gives for the channels from c on, in double.
 template <class F>
 void column_sums(std::vector<double>& sums, int N, int C, F f) {
-  constexpr int kRows = 64;
-  const int chunks = (N + kRows - 1) / kRows;
+  const int blocks = row_blocks(N);
   const size_t width = (static_cast<size_t>(C) + W - 1) / W * W;
-  thread_local std::vector<double> parts;  // (chunks, width)
-  parts.resize(chunks * width);
+  thread_local std::vector<double> parts;  // (blocks, width)
+  parts.resize(blocks * width);
   double* const first = parts.data();
-  parallel_for(chunks, 1, kRows * width * 4, [&](int begin, int end) {
-    for (int chunk = begin; chunk < end; ++chunk)
+  parallel_for(blocks, 1, kRowBlock * width * 4, [&](int begin, int end) {
+    for (int block = begin; block < end; ++block)
       sweep(C, [&](int i, int lanes) {
         simd::Half low = {}, high = {};
-        for (int n = chunk * kRows; n < std::min(N, (chunk + 1) * kRows); ++n) {
+        for (int n = block * kRowBlock; n < std::min(N, (block + 1) * kRowBlock); ++n) {
           const simd::Halves v = simd::widen(f(static_cast<size_t>(n) * C, i, lanes));
           low += v.low;
           high += v.high;
         }
-        std::memcpy(first + chunk * width + i, &low, sizeof low);
-        std::memcpy(first + chunk * width + i + W / 2, &high, sizeof high);
+        std::memcpy(first + block * width + i, &low, sizeof low);
+        std::memcpy(first + block * width + i + W / 2, &high, sizeof high);
       });
   });
   sums.assign(width, 0);
-  for (int chunk = 0; chunk < chunks; ++chunk)
-    for (int c = 0; c < C; ++c) sums[c] += first[chunk * width + c];
+  for (int block = 0; block < blocks; ++block)
+    for (int c = 0; c < C; ++c) sums[c] += first[block * width + c];
 }
 
 template <class F>

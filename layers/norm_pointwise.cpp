@@ -81,8 +81,7 @@ void backward_row(float* dx, Sums& sums, const float* dy, const float* x, const 
 // By blocks of rows, as norm_backward in norm.cpp.
 template <class Curve>
 void backward(float* dx, const Norm& g, const float* dy, const float* x, const Norm& p, int N, int C) {
-  constexpr int kRows = 64;
-  const int blocks = (N + kRows - 1) / kRows;
+  const int blocks = row_blocks(N);
   const size_t half = static_cast<size_t>(blocks) * C;
   thread_local std::vector<float> columns;  // dgain (blocks,C), dbias (blocks,C)
   thread_local std::vector<Sums> sums;      // (blocks)
@@ -93,10 +92,10 @@ void backward(float* dx, const Norm& g, const float* dy, const float* x, const N
     sums.push_back({gain, gain + half});
   }
   Sums* const of_block = sums.data();
-  parallel_for(N, kRows, 2 * kCost * static_cast<size_t>(C), [&](int begin, int end) {
+  parallel_for(N, kRowBlock, 2 * kCost * static_cast<size_t>(C), [&](int begin, int end) {
     for (int n = begin; n < end; ++n) {
       const size_t row = static_cast<size_t>(n) * C;
-      backward_row<Curve>(dx + row, of_block[n / kRows], dy + row, x + row, p, C);
+      backward_row<Curve>(dx + row, of_block[n / kRowBlock], dy + row, x + row, p, C);
     }
   });
   add_column_sums(g.gain, columns.data(), blocks, C);

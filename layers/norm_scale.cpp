@@ -15,20 +15,10 @@
 #include "parallel.hpp"
 #include "simd.hpp"
 
+using simd::dot;
 using simd::load;
 using simd::store;
 using simd::sweep;
-using simd::Vec;
-
-namespace {
-
-double dot(const float* a, const float* b, int C) {
-  Vec sum = {};
-  sweep(C, [&](int i, int lanes) { sum += load(a + i, lanes) * load(b + i, lanes); });
-  return simd::sum(sum);
-}
-
-}  // namespace
 
 void scalenorm_forward(float* y, const NormSaved& saved, const float* x, const Norm& p, int N, int C, bool) {
   parallel_for(N, 1, 3 * static_cast<size_t>(C), [&](int begin, int end) {

@@ -1,6 +1,8 @@
 #include "optimizer.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "parallel.hpp"
 #include "simd.hpp"
@@ -54,13 +56,6 @@ double gradient_norm(const float* gradients, const std::vector<TensorSpec>& tabl
   return std::sqrt(sum);
 }
 
-void set_zero(float* x, size_t n) {
-  constexpr size_t kPiece = 1 << 16;
-  parallel_for(static_cast<int>((n + kPiece - 1) / kPiece), 1, kPiece, [&](int begin, int end) {
-    std::fill(x + begin * kPiece, x + std::min(n, end * kPiece), 0.f);
-  });
-}
-
 float clip_factor(double norm, double clip) {
   return clip > 0 ? static_cast<float>(std::min(1.0, clip / (norm + 1e-6))) : 1.f;
 }
@@ -95,7 +90,7 @@ double LearningRate::at(int64_t step, int64_t steps) const {
   const double past = static_cast<double>(step - warmup), whole = static_cast<double>(steps - warmup);
   const double p = std::min(1.0, past / std::max(1.0, whole));
   switch (schedule) {
-    case Schedule::cosine: return min_lr + .5 * (1 + std::cos(M_PI * p)) * (lr - min_lr);
+    case Schedule::cosine: return min_lr + .5 * (1 + std::cos(std::numbers::pi * p)) * (lr - min_lr);
     case Schedule::linear: return lr + (min_lr - lr) * p;
     case Schedule::constant: break;
   }

@@ -17,9 +17,6 @@ struct AdamW {
 // √Σg² over the trained tensors, in double, by fixed chunks.
 double gradient_norm(const float* gradients, const std::vector<TensorSpec>& table);
 
-// x[0..n) = 0
-void set_zero(float* x, size_t n);
-
 // What gradients are multiplied by; clip = 0 never clips.
 float clip_factor(double norm, double clip);
 

@@ -6,7 +6,7 @@
 #include "linear.hpp"
 #include "parallel.hpp"
 
-void learned_position_forward(float* x, const float* weight, int first, int B, int T, int C) {
+void position_forward(float* x, const float* weight, int first, int B, int T, int C) {
   parallel_for(B * T, 1, C, [&](int begin, int end) {
     for (int n = begin; n < end; ++n) {
       float* row = x + static_cast<size_t>(n) * C;
@@ -16,7 +16,7 @@ void learned_position_forward(float* x, const float* weight, int first, int B, i
   });
 }
 
-// A batch is B rows of T·C columns: dweight is the sum of its columns.
+// A batch is B rows of T·C columns: dweight gets the sum of each column.
 void learned_position_backward(float* dweight, const float* dx, int B, int T, int C) {
   add_column_sums(dweight, dx, B, T * C);
 }

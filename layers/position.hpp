@@ -18,10 +18,11 @@
 
 #include <cstddef>
 
-#include "config.hpp"
+#include "tensors.hpp"
 
-// `first` is the position of the first row: 0 in training, beyond it when text is generated token by token.
-void learned_position_forward(float* x, const float* weight, int first, int B, int T, int C);
+// Of both: the weight is learned, or the sinusoids. `first` is the position of the first row: 0 in training, beyond it
+// when text is generated token by token.
+void position_forward(float* x, const float* weight, int first, int B, int T, int C);
 void learned_position_backward(float* dweight, const float* dx, int B, int T, int C);
 
 // (context, C): the sinusoids, in the place of a learned weight.

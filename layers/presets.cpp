@@ -1,6 +1,6 @@
-// The presets: models that people know, each with the numbers that its authors published. A family's wiring stands
-// once; a size adds its numbers, and says where it is wired unlike its family. What is not said is as in
-// GPT-2: a Config begins as one.
+// The presets: models that people know, each with the numbers that its authors published; those of a `nano` are ours. A
+// family's wiring stands once; a size adds its numbers, and says where it is wired unlike its family. What is not said is
+// as in GPT-2: a Config begins as one.
 
 #include <cmath>
 

@@ -2,10 +2,12 @@
 // Norms of queries and keys, before RoPE: in place, on the joined rows q|k|v of (N, (H + 2·KV)·D).
 //
 //   head   each head by itself, rows of D: one gain (D) for the heads of q and one for those of k      (Qwen3, arXiv
-//          2505.09388; Dehghani et al. 2023, arXiv 2302.05442, §3)
+//          2505.09388; Dehghani et al. 2023, arXiv 2302.05442)
 //   full   q and k as they lie in a row, gains (H·D) and (KV·D)                        (OLMo 2, arXiv 2501.00656, §3)
 //   forward, backward   of the norm; v passes
 //   saves  q and k as they were, and what the norms save
+
+#include <string>
 
 #include "norm.hpp"
 

@@ -2,12 +2,14 @@
 // Counter-based random numbers: every number is a pure function of a key and a counter, so that nothing has
 // to be stored or replayed: any thread, any micro-batch and any resumed run computes the same number.
 //
-// The mixing function is SplitMix64's (Steele, Lea & Flood 2014, "Fast splittable pseudorandom number
-// generators"); applied to a key plus a counter it passes as a generator of its own.
+// The mixing function is Stafford's variant 13 of MurmurHash3's 64-bit finaliser, as SplitMix64 has it (Steele, Lea &
+// Flood 2014, "Fast splittable pseudorandom number generators"): bits(key, 0), bits(key, 1), ... are what the SplitMix64
+// that starts from `key` puts out (test/test_random.cpp).
 
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
+#include <numbers>
 #include <string_view>
 
 namespace rng {
@@ -37,7 +39,8 @@ inline uint64_t bits(uint64_t key, uint64_t counter) { return mix(key + 0x9e3779
 // Uniform in [0, 1), 53 bits.
 inline double uniform(uint64_t key, uint64_t counter) { return (bits(key, counter) >> 11) * 0x1p-53; }
 
-// Uniform in {0, ..., n-1}: the high word of a 64 × 64 bit product (Lemire 2019, arXiv 1805.10941).
+// Uniform in {0, ..., n-1} but for a bias below n/2⁶⁴: the high word of a 64 × 64 bit product (Lemire 2019, arXiv
+// 1805.10941, without its rejection step).
 inline uint64_t below(uint64_t n, uint64_t key, uint64_t counter) {
   __extension__ using wide = unsigned __int128;
   return static_cast<uint64_t>((static_cast<wide>(bits(key, counter)) * n) >> 64);
@@ -46,7 +49,7 @@ inline uint64_t below(uint64_t n, uint64_t key, uint64_t counter) {
 // Standard normal (Box & Muller 1958), from two uniforms.
 inline double normal(uint64_t key, uint64_t counter) {
   const double radius = std::sqrt(-2 * std::log(1 - uniform(key, 2 * counter)));
-  return radius * std::cos(6.283185307179586 * uniform(key, 2 * counter + 1));
+  return radius * std::cos(2 * std::numbers::pi * uniform(key, 2 * counter + 1));
 }
 
 }  // namespace rng

@@ -56,15 +56,14 @@ bool branch_keeps_output(const Config& config, int layer) {
   return row.norm_out || row.gain != LearnedGain::none;
 }
 
-namespace {
-
-// out = scale·a + b, element by element; out may be a or b.
 void scaled_add(float* out, float scale, const float* a, const float* b, int N, int C) {
   parallel_for(N, 1, C, [&](int begin, int end) {
     for (size_t i = static_cast<size_t>(begin) * C; i < static_cast<size_t>(end) * C; ++i)
       out[i] = scale * a[i] + b[i];
   });
 }
+
+namespace {
 
 void scale(float* x, float factor, int N, int C) {
   parallel_for(N, 1, C, [&](int begin, int end) {

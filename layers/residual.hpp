@@ -9,13 +9,15 @@
 //   f = W_out m                   the block's again
 //   y = branch_leave(x, f)        s = skip·x + norm_out(f),  y = norm_sum(s);  or λ ⊙ f for norm_out(f)
 //
-//   df = branch_leave_backward(dy)        ds = norm_sum'(dy),  df = norm_out'(ds); ds stays where dy was
+//   df = branch_leave_backward(dy)        ds = norm_sum'(dy),  df = norm_out'(ds) or λ ⊙ ds; ds stays where dy was
 //   dm = W_outᵀ df
 //   dh = branch_inner_backward(dm)        dh = norm_inner'(dm)
 //   du = F'(dh)
 //   dx = branch_enter_backward(du, ds)    dx = skip·ds + norm_in'(in_scale·du); dx stays where ds was
 //
 //   saves     what the norms need: f where norm_out or λ is, s where norm_sum is; the caller still holds x and h
+
+#include <string>
 
 #include "gain.hpp"
 #include "norm.hpp"
@@ -70,3 +72,6 @@ void branch_inner_backward(float* d, const Branch& g, const float* h, const Bran
 // d holds ds and then dx; du is overwritten.
 void branch_enter_backward(float* d, const Branch& g, float* du, const float* x, const BranchSaved& saved,
                            const Branch& p, int N, int C);
+
+// out = scale·a + b (N,C); out may be a or b.
+void scaled_add(float* out, float scale, const float* a, const float* b, int N, int C);

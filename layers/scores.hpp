@@ -18,10 +18,10 @@ inline Seen keys_seen(int at, int k0, int keys, int window) {  // by the query a
   return {begin, std::clamp(at - k0 + 1, begin, keys)};
 }
 
+constexpr int kTile = 64;  // queries, and keys, in a tile of the scores
+
 // The first tile of keys that any query from position `at` on sees.
-inline int first_tile(int at, int window, int tile) {
-  return window > 0 ? std::max(0, at - window + 1) / tile * tile : 0;
-}
+inline int first_tile(int at, int window) { return window > 0 ? std::max(0, at - window + 1) / kTile * kTile : 0; }
 
 // x ← c·tanh(scale·x/c). Where slopes are asked for: 1 − tanh², what the gradient is multiplied by.
 inline void soft_cap(float* x, float* slopes, float scale, float cap, int n) {

@@ -1,7 +1,7 @@
 #pragma once
 // Vectors of float, written once for every processor: GCC's and Clang's vector extensions turn `a * b + c` on
 // a Vec into whatever the target has (AVX-512, AVX2, SSE2, NEON). Besides gemm this is the only file that
-// knows how wide a register is.
+// asks which processor it is built for; the others know no more than W.
 
 #include <cstdint>
 #include <cstring>
@@ -148,6 +148,12 @@ inline double sum(Half v) {
 inline double sum(Vec v) {
   const Halves halves = widen(v);
   return sum(halves.low + halves.high);
+}
+// Σ a·b: sums in float in each lane, which are added in double.
+inline double dot(const float* a, const float* b, int n) {
+  Vec products = {};
+  sweep(n, [&](int i, int lanes) { products += load(a + i, lanes) * load(b + i, lanes); });
+  return sum(products);
 }
 inline float max(Vec v) {
   return fold<W>(v, [](Vec a, Vec b) { return max(a, b); });

@@ -1,10 +1,13 @@
 #include "tensors.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <new>
 #include <stdexcept>
+
+#include "parallel.hpp"
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -12,13 +15,14 @@
 
 namespace {
 constexpr size_t kAlign = 64;  // bytes: one cache line, one AVX-512 register
+constexpr size_t kMostFloats = std::numeric_limits<ptrdiff_t>::max() / sizeof(float);
 constexpr size_t round_up(size_t n, size_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 }  // namespace
 
 size_t checked_product(std::initializer_list<size_t> sizes) {
   size_t product = 1;
   for (size_t size : sizes) {
-    if (size != 0 && product > std::numeric_limits<ptrdiff_t>::max() / sizeof(float) / size)
+    if (size != 0 && product > kMostFloats / size)
       throw std::overflow_error("a tensor would have more elements than this machine can address");
     product *= size;
   }
@@ -34,7 +38,6 @@ size_t TensorSpec::size() const {
 float* Layout::take(const std::string& name, std::vector<int> shape, Start start) {
   TensorSpec spec;
   spec.name = name;
-  spec.decay = shape.size() >= 2;
   spec.shape = std::move(shape);
   spec.start = start;
   return take_joined({spec});
@@ -48,7 +51,9 @@ float* Layout::take_joined(std::vector<TensorSpec> specs) {
   const size_t begin = size_;
   for (TensorSpec& spec : specs) {
     spec.offset = size_;
+    spec.decay = spec.trained && spec.shape.size() >= 2;
     size_ += spec.size();
+    if (size_ > kMostFloats) throw std::overflow_error("the tensors have more elements than this machine can address");
     table_.push_back(std::move(spec));
   }
   size_ = round_up(size_, kAlign / sizeof(float));
@@ -68,4 +73,18 @@ Buffer allocate(size_t floats) {
 #endif
   std::memset(p, 0, bytes);
   return Buffer(static_cast<float*>(p));
+}
+
+void set_zero(float* x, size_t n) {
+  constexpr size_t kPiece = 1 << 16;
+  parallel_for(static_cast<int>((n + kPiece - 1) / kPiece), 1, kPiece, [&](int begin, int end) {
+    std::fill(x + begin * kPiece, x + std::min(n, end * kPiece), 0.f);
+  });
+}
+
+const TensorSpec* first_non_finite(const std::vector<TensorSpec>& table, const float* buffer) {
+  for (const TensorSpec& spec : table)
+    for (size_t i = 0; i < spec.size(); ++i)
+      if (!std::isfinite(buffer[spec.offset + i])) return &spec;
+  return nullptr;
 }

@@ -2,7 +2,7 @@
 // The one table of tensors.
 //
 // A Layout hands out slices of one flat float buffer and writes down a row for each. The same walk
-// (declare_model, block_declare, ...) is run three times: without a buffer, to learn the table and its size;
+// (declare_model, declare_block, ...) is run three times: without a buffer, to learn the table and its size;
 // on the parameter buffer; and on the gradient buffer. Equal walks give equal offsets, so a parameter and
 // its gradient need no further bookkeeping. Initialisation, AdamW, clipping, checkpoints, the gradient tests,
 // `train_gpt info` and the Python twin all walk the table; nothing else lists the tensors.
@@ -12,7 +12,6 @@
 #include <initializer_list>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 // How a parameter is born: the constant `mean` (deviation 0) or N(mean, deviation²).
@@ -56,12 +55,18 @@ class Layout {
   std::vector<TensorSpec> table_;
 };
 
-// Product of sizes; throws std::overflow_error where it would not fit.
+// Product of sizes; throws std::overflow_error where so many floats could not be addressed.
 size_t checked_product(std::initializer_list<size_t> sizes);
 
-// 64-byte-aligned zeros. Throws std::bad_alloc.
 struct FreeBuffer {
   void operator()(void* p) const { std::free(p); }
 };
 using Buffer = std::unique_ptr<float[], FreeBuffer>;
+// 64-byte-aligned zeros. Throws std::bad_alloc or std::overflow_error.
 Buffer allocate(size_t floats);
+
+// x[0..n) = 0
+void set_zero(float* x, size_t n);
+
+// The first tensor of the table with a NaN or an infinity in it, or null.
+const TensorSpec* first_non_finite(const std::vector<TensorSpec>& table, const float* buffer);

@@ -69,8 +69,8 @@ TEST_CASE("cross-entropy is the same for any number of threads", "[cross_entropy
   std::vector<float> scratch(size_t(classifier_rows(N, V)) * V);
   check_same_for_all_threads([&] {
     std::vector<float> losses = garbage(N), dx = garbage(N * C), dweight(V * C), dbias(V);
-    classifier(losses.data(), dx.data(), {dweight.data(), dbias.data()}, x.data(),
-               {weight.data(), bias.data(), 2}, targets.data(), 1, scratch.data(), N, C, V);
+    classifier(losses.data(), dx.data(), {{dweight.data(), dbias.data()}}, x.data(),
+               {{weight.data(), bias.data()}, 2}, targets.data(), 1, scratch.data(), N, C, V);
     return joined({losses, dx, dweight, dbias});
   });
 }

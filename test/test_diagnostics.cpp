@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 #include "forms.hpp"
@@ -67,6 +68,15 @@ Statistics look_inside(const Config& config) {
   return look_inside(config, model);
 }
 
+double mean_of(const Model& model, const std::string& tensor) {
+  for (const TensorSpec& spec : model.table)
+    if (spec.name == tensor) {
+      const float* w = model.weights.get() + spec.offset;
+      return std::accumulate(w, w + spec.size(), 0.) / static_cast<double>(spec.size());
+    }
+  throw std::invalid_argument(tensor);
+}
+
 // At most a few times the worst error measured with AVX-512, AVX2 and SSE.
 const std::map<std::string, double> kTolerances = {
     {"grad", 1e-5},      // 4.5e-6: as the gradients themselves (test_model.cpp); of single numbers, too
@@ -108,6 +118,23 @@ TEST_CASE("what is seen inside a pass agrees with PyTorch", "[diagnostics]") {
       check_error("diagnostics " + kind + "/" + name + "/" + std::to_string(layer) + "." + part + "." + what,
                   std::abs(entry->second - value) / scale, tolerance(kind, c.model.config));
     }
+  }
+}
+
+TEST_CASE("a unit offset is added to the gains of norms and not to λ", "[diagnostics]") {
+  for (const char* placement : {"layerscale", "rezero"}) {
+    Config config = make_config(placement, true);
+    config.norm_unit_offset = true;
+    Model model(config);
+    initialise(model, 7);
+    wake(model);
+    Statistics rows;
+    add_tensor_statistics(rows, model);
+    const std::map<Key, double> got = by_key(rows);
+    const std::string part = std::string(placement) == "rezero" ? "scale" : "ffn.scale";
+    INFO(placement);
+    CHECK(got.at({1, part, "gain_mean"}) == Approx(mean_of(model, "block.1." + part + ".gain")));
+    CHECK(got.at({kOutside, "embedding.norm", "gain_mean"}) == Approx(1 + mean_of(model, "embedding.norm.gain")));
   }
 }
 

@@ -22,7 +22,7 @@ TEST_CASE("embedding and learned positions agree with PyTorch", "[embedding][pos
 
     std::vector<float> out = garbage(B * T * C);
     embedding_forward(out.data(), tokens.data(), weight.data(), B * T, C);
-    if (positions) learned_position_forward(out.data(), ref.floats("position").data(), 0, B, T, C);
+    if (positions) position_forward(out.data(), ref.floats("position").data(), 0, B, T, C);
     check_close(at + "out", out, ref.doubles("out"), kTolerance);
 
     std::vector<float> dtoken(V * C), dposition(context * C);

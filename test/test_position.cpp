@@ -86,7 +86,7 @@ TEST_CASE("positions are the same for any number of threads", "[position]") {
     std::vector<float> x = random_floats(B * T * C, 1), dx = x, sum = x, dweight(T * C);
     rope_forward(x.data(), table, 0, B, T, heads, D, C);
     rope_backward(dx.data(), table, B, T, heads, D, C);
-    learned_position_forward(sum.data(), x.data(), 0, B, T, C);
+    position_forward(sum.data(), x.data(), 0, B, T, C);
     learned_position_backward(dweight.data(), dx.data(), B, T, C);
     return joined({x, dx, sum, dweight});
   });

@@ -113,6 +113,8 @@ TEST_CASE("runs are numbered, and sample, eval and info find the newest", "[prog
   CHECK(sample.out.starts_with("Lily"));
   CHECK(sample.out.size() == 4 + 40 + 1);
   CHECK(sample.out == f.run("sample --length 40 --greedy", "Lily").out);
+  CHECK(sample.out == f.run("sample --prompt Lily --length 40 --temperature 0").out);
+  CHECK(sample.out == f.run("sample --prompt Lily --length 40 --greedy --temperature 2").out);
   const Outcome beyond = f.run("sample runs/0001-pre-layernorm --prompt Lily --length 60 --seed 3");
   CHECK(beyond.status == 0);
   CHECK(contains(beyond.err, "the context of 32 tokens is full"));

@@ -14,7 +14,7 @@ struct Walk {
 Walk walk(Layout& layout) {
   Walk w;
   w.a = layout.take("a", {3, 7}, {0, .5f});
-  w.q = layout.take_joined({{"q", {2, 5}, {}, true}, {"k", {1, 5}, {}, true}, {"v", {3, 5}, {}, true}});
+  w.q = layout.take_joined({{"q", {2, 5}, {}}, {"k", {1, 5}, {}}, {"v", {3, 5}, {}}});
   w.c = layout.take("c", {1}, {1, 0});
   w.d = layout.take("d", {2, 2, 2});
   return w;
@@ -71,5 +71,9 @@ TEST_CASE("sizes that no memory holds are refused", "[tensors]") {
   CHECK_THROWS_AS(checked_product({big, big, 4}), std::overflow_error);
   const int large = std::numeric_limits<int>::max();
   CHECK_THROWS_AS(Layout().take("x", {large, large, large}), std::overflow_error);
+  Layout full;  // each tensor could be addressed, all of them could not
+  const auto take = [&] { full.take("y", {1 << 30, 1 << 30}); };
+  take();
+  CHECK_THROWS_AS(take(), std::overflow_error);
   CHECK_THROWS_AS(allocate(std::numeric_limits<size_t>::max() / 2), std::overflow_error);
 }

@@ -78,7 +78,7 @@ TEST_CASE("textbook norms are certified", "[textbook]") {
       for (const bool bias : {true, false})
         for (const bool offset : {true, false}) {
           if (bias && kind == NormKind::scalenorm) continue;
-          if (offset && !norm_row(kind).unit_offset) continue;
+          if (offset && !norm_row(kind).row_norm) continue;
           if (N == 1 && kind == NormKind::batchnorm) continue;  // all is 0
           const Config config = norm_config(kind, bias, .1f, offset);
           const NormLayer layer(config, N, C);

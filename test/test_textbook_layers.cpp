@@ -28,7 +28,7 @@ TEST_CASE("embedding and learned position agree with the textbook", "[embedding]
       Doubles want(N * C), want_dweight = widen(dweight), want_dposition = widen(dposition);
 
       embedding_forward(x.data(), tokens.data(), weight.data(), N, C, scale);
-      learned_position_forward(x.data(), position.data(), first, B, T, C);
+      position_forward(x.data(), position.data(), first, B, T, C);
       textbook::embedding_forward(want.data(), tokens.data(), widen(weight).data(), N, C,
                                   double(scale));
       textbook::learned_position_forward(want.data(), widen(position).data(), first, B, T, C);
@@ -50,7 +50,7 @@ TEST_CASE("sinusoids agree with the textbook", "[position][textbook]") {
     const Buffer table = sinusoids(first + T, C);
     std::vector<float> x = random_floats(2 * T * C, 1);
     Doubles want = widen(x);
-    learned_position_forward(x.data(), table.get(), first, 2, T, C);
+    position_forward(x.data(), table.get(), first, 2, T, C);
     textbook::sinusoidal_position_forward(want.data(), first, 2, T, C);
     check_close("sinusoids vs textbook/" + std::to_string(C), x, want, kTolerance);
   }
@@ -139,7 +139,7 @@ TEST_CASE("norms agree with the textbook", "[norm][textbook]") {
     for (const bool bias : {true, false})
       for (const bool offset : {false, true}) {
         if (bias && kind == NormKind::scalenorm) continue;
-        if (offset && !norm_row(kind).unit_offset) continue;
+        if (offset && !norm_row(kind).row_norm) continue;
         const Config config = norm_config(kind, bias, 1e-3f, offset);
         for (const int N : kSizes)
           for (const int C : kSizes) compare_norms(config, N, C);
@@ -331,8 +331,8 @@ TEST_CASE("classifier agrees with the textbook, in one and in several chunks of 
                        logits = garbage(size_t(rows) * V);
     Doubles want_logits(size_t(N) * V), want(N), dlogits(size_t(N) * V), want_dx(N * C),
         want_dweight = widen(dweight), want_dbias = widen(dbias);
-    const Head p{weight.data(), has_bias ? bias.data() : nullptr, cap},
-        g{dweight.data(), has_bias ? dbias.data() : nullptr};
+    const Head p{{weight.data(), has_bias ? bias.data() : nullptr}, cap},
+        g{{dweight.data(), has_bias ? dbias.data() : nullptr}};
     classifier(losses.data(), dx.data(), g, x.data(), p, targets.data(), .7f, logits.data(), N, C, V);
     textbook::linear_forward<double>(want_logits.data(), widen(x).data(), widen(weight).data(),
                                      has_bias ? widen(bias).data() : nullptr, N, C, V);
@@ -353,6 +353,22 @@ TEST_CASE("classifier agrees with the textbook, in one and in several chunks of 
     std::vector<float> alone = garbage(N);
     classifier(alone.data(), nullptr, {}, x.data(), p, targets.data(), 1, logits.data(), N, C, V);
     CHECK(same_bits(alone, losses));
+  }
+}
+
+TEST_CASE("logits of one row and of many agree with the textbook", "[cross_entropy][textbook]") {
+  for (const auto& [N, has_bias, cap] : {std::tuple{1, false, 0.f}, {1, true, 0.f}, {1, true, 2.f}, {70, true, 2.f}}) {
+    const int C = 33, V = 517;
+    const std::vector<float> x = random_floats(N * C, 1);
+    std::vector<float> weight = random_floats(V * C, 2), bias = random_floats(V, 5), logits = garbage(N * V);
+    Doubles raw(N * V), want(N * V);
+    head_forward(logits.data(), x.data(), {{weight.data(), has_bias ? bias.data() : nullptr}, cap}, N, C, V);
+    textbook::linear_forward<double>(raw.data(), widen(x).data(), widen(weight).data(),
+                                     has_bias ? widen(bias).data() : nullptr, N, C, V);
+    want = raw;
+    if (cap > 0) textbook::soft_cap_forward(want.data(), raw.data(), cap, raw.size());
+    check_close("head vs textbook" + at({N, C, V}) + (has_bias ? "bias/" : "") + (cap > 0 ? "cap/" : ""), logits, want,
+                kTolerance);
   }
 }
 

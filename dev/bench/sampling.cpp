@@ -23,7 +23,7 @@ void bench_model(Bench& bench, const char* preset, const char* size) {
   const float *likely = greedy.feed(prompt), *drawn = drawing.feed(prompt);
   uint64_t counter = 0;
   const auto next = [&](Generator& generator, const float*& logits, bool at_random) {
-    const Sampling sampling{.greedy = !at_random};
+    const Sampling sampling{.temperature = at_random ? 1.f : 0.f};
     logits = generator.feed({sample_token(logits, model.config.vocab_size, sampling, counter++)});
   };
   const std::vector<Times> times =

@@ -7,6 +7,7 @@
 // s = 1/√D; what else may be done to a score, and which keys a window hides, is in scores.hpp.
 
 #include <algorithm>
+#include <vector>
 
 #include "scores.hpp"
 #include "softmax.hpp"

@@ -3,7 +3,7 @@
 
 #include "block_attention.hpp"
 #include "block_feed_forward.hpp"
-#include "parallel.hpp"
+#include "block_parallel.hpp"
 
 namespace textbook {
 

@@ -19,9 +19,8 @@ template <class Number>
 std::vector<Number> attention_multipliers(const Dropout& dropout, int layer, size_t B, size_t H, size_t T) {
   std::vector<float> m(B * H * T * T, 1);
   for (size_t row = 0; row < B * H * T && dropout.p > 0; ++row) {
-    const uint64_t i = row % T, h = row / T % H, b = row / T / H;
-    const uint64_t key = dropout.key(int(b), layer, DropoutSite::attention, h << 32 | i);
-    dropout_line(&m[row * T], key, dropout.p, 0, int(T));
+    const size_t i = row % T, h = row / T % H, b = row / T / H;
+    dropout_line(&m[row * T], dropout.attention_key(int(b), layer, int(h), int(i)), dropout.p, 0, int(T));
   }
   return {m.begin(), m.end()};
 }

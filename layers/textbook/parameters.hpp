@@ -12,7 +12,7 @@ struct Parameters {
   bool training;
   std::vector<Number> numbers;
 
-  // Where that tensor is here which the product's model has at w.
+  // The numbers here of the tensor that the product's model has at w; null for null.
   Number* at(const float* w) { return w ? &numbers[w - model.weights.get()] : nullptr; }
 
   Norm<Number> norm(const ::Norm& n) {

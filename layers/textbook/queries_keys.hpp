@@ -18,7 +18,7 @@ struct QueriesKeys {
   size_t R = pass.config.rope_dims();
   QkNormSaved<Number> q = {}, k = {};
 
-  // In a row there are so many parts, each so wide, that are normalized by themselves.
+  // A row of q or k is normalized in `count` parts, each `width` wide.
   size_t count(size_t heads) const { return by_head ? heads : 1; }
   size_t width(size_t heads) const { return by_head ? s.D : heads * s.D; }
 

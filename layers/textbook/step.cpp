@@ -19,7 +19,7 @@ double loss_and_gradients(::Model& model, const Activations& activations, const 
   book.backward(batch, scale);
   round_to(model.gradients.get(), book.pass.g.numbers);
   round_to(model.weights.get(), book.pass.p.numbers);  // the same, but for what BatchNorm keeps running
-  if (!std::isfinite(loss)) model_loss(model, activations, batch);  // leaves the tensor to be named
+  if (!std::isfinite(loss)) model_loss(model, activations, batch);  // fills `activations`, in which the caller looks for the tensor to name
   return loss;
 }
 

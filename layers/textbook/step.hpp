@@ -1,7 +1,7 @@
 #pragma once
 // The functions that take a training step, as the product has them and as the textbook does. Arguments and results are
 // the same; the textbook's compute in double, on one thread, and round what they leave to float: gradients, moments and
-// weights. A checkpoint so holds all there is, and a run that is resumed has the same bits.
+// weights. So a checkpoint holds the whole state, and a resumed run has the same bits.
 
 #include "../model.hpp"
 #include "../optimizer.hpp"
@@ -13,7 +13,7 @@ struct StepFunctions {
   decltype(&adamw_step) adamw;
 };
 inline constexpr StepFunctions kFastStep = {model_loss_and_gradients, gradient_norm, clip_factor, adamw_step};
-extern const StepFunctions kTextbookStep;  // nobody looks on: its observer must be null
+extern const StepFunctions kTextbookStep;  // takes no observer: pass null
 
 // About the bytes that the textbook takes in a step on B sequences, besides what training has anyway. Throws std::overflow_error.
 size_t memory_of_textbook(const Config& config, int B);

@@ -115,7 +115,7 @@ def look_inside(p, c, tokens, targets):
             part, what = name.rsplit(".", 1)
             see(part, {what: w.item()})
         if name.endswith(".gain"):
-            w = w + c.norm_unit_offset
+            w = w + (c.norm_unit_offset and not name.endswith(".scale.gain"))  # λ has no offset
             numbers = {"mean": w.mean(), "min": w.min(), "max": w.max(), "rms": w.square().mean().sqrt()}
             see(name[: -len(".gain")], {f"gain_{what}": value.item() for what, value in numbers.items()})
     return rows

@@ -47,7 +47,7 @@ PLACEMENTS = {
     "reordered": Placement(("norm_out",), lambda x, F, n, a, l, g: a * x + n("norm_out", F(x)), True),
     # He et al. 2015, arXiv 1512.03385, eq. 1, with nothing added.
     "none": Placement((), lambda x, F, n, a, l, g: a * x + F(x), False),
-    # Zeng et al. 2022 (GLM-130B), arXiv 2210.02414, §2.2: DeepNorm(x) = LayerNorm(α x + Network(x)), α = (2N)^(1/2), and
+    # Zeng et al. 2022 (GLM-130B), arXiv 2210.02414: DeepNorm(x) = LayerNorm(α x + Network(x)), α = (2N)^(1/2), and
     # ffn, v and out drawn with the factor (2N)^(-1/2)
     "glm-deepnorm": Placement(
         ("norm_sum",),
