@@ -131,8 +131,8 @@ Trainer prepare(const Command& given) {
 }
 
 // --for: how many steps fit into the time, with their validations but for the last, which is of the whole split. Times
-// up to 20 steps, or a twentieth of the time, at a learning rate of 0, and goes back: they move the moments, and what
-// BatchNorm keeps running.
+// up to 20 steps, or a twentieth of the time, at a learning rate of 0, and one batch of a validation; and goes back, for
+// steps move the moments, and what BatchNorm keeps running.
 int64_t steps_for(Trainer& t) {
   const double budget = parse_seconds(t.o.time_limit);
   const Stopwatch whole;
@@ -144,8 +144,9 @@ int64_t steps_for(Trainer& t) {
   double seconds = clock.seconds() / steps;
   if (t.o.eval_every > 0 && !t.data.val.empty() && !interrupted()) {
     const Stopwatch validation;
-    evaluate(t.model, t.activations, t.data, t.o.batch, t.o.eval_batches);
-    seconds += validation.seconds() / static_cast<double>(t.o.eval_every);
+    evaluate(t.model, t.activations, t.data, t.o.batch, 1);
+    const double all = std::ceil(double(t.data.val.size()) / t.o.batch), asked = double(t.o.eval_batches);
+    seconds += validation.seconds() * (asked > 0 ? std::min(asked, all) : all) / double(t.o.eval_every);
   }
   go_to_start(t);
   return std::max<int64_t>(1, static_cast<int64_t>((budget - whole.seconds()) / seconds));

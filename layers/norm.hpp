@@ -14,8 +14,8 @@
 //   norm_batch.cpp     BatchNorm: statistics of a channel over the batch
 //   norm_pointwise.cpp DyT and Derf: an S-shaped function of each number, no statistics
 //
-// All are rows of one table, kNorms in norm.cpp. A new one is a NormKind with its name
-// (config.hpp), a row there, and its two functions.
+// All are rows of one table, kNorms in norm.cpp. A new one is a NormKind and its name, a row there, and
+// its two functions.
 
 #include <string>
 
