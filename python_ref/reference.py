@@ -476,7 +476,8 @@ MODELS = {
 } | {  # the other kinds of norm with each placement that has one, the two wirings in turn
     f"{placement}-{kind}": (TINY_LLAMA if (i + j) % 2 else TINY_GPT)
     | {"placement": placement, "norm": kind, "norm-bias": kind != "scalenorm"}
-    for i, placement in enumerate(p for p, row in residual.PLACEMENTS.items() if row.norms)
+    | ({"mix-fraction": 0.5} if placement == "mix-ln" else {})
+    for i, placement in enumerate([p for p, row in residual.PLACEMENTS.items() if row.norms] + ["mix-ln"])
     for j, kind in enumerate(("scalenorm", "batchnorm", "dyt", "derf"))
 } | {
     "pre-layernorm-unit-offset": TINY_GPT | {"placement": "pre", "norm-unit-offset": True},
