@@ -67,7 +67,7 @@ endif
 # -ffast-math stays out: NaN, infinity and masks keep their meaning.
 
 ifdef SANITIZE
-  OPTIMIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+  OPTIMIZE := -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 else
   OPTIMIZE := -O3
 endif
