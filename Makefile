@@ -64,12 +64,12 @@ endif
 endif
 
 # ---- Compile -------------------------------------------------------------------------------------
-# -ffast-math stays out: NaN, infinity and masks keep their meaning.
 
 SANITIZERS := $(if $(SANITIZE),-g1 -fno-omit-frame-pointer -fsanitize=address -fsanitize=undefined -fno-sanitize-recover=all)
 OPTIMIZE := $(if $(SANITIZE),-O1,-O3) $(SANITIZERS)
 # GCC bug 105651: g++ 12 warns of overlapping copies in std::string where there are none.
 WARNINGS := -Wall -Wextra $(if $(call has,__clang__),,-Wno-restrict) $(if $(OPENMP),,-Wno-unknown-pragmas)
+# No -ffast-math: NaN, infinity and masks keep their meaning.
 COMPILE = $(CXX) -std=c++20 $(OPTIMIZE) $(ARCH) -fno-math-errno -fno-trapping-math -ffp-contract=fast \
   $(WARNINGS) $(OPENMP) -I. -isystem build/include $(CXXFLAGS)
 LINK = $(COMPILE) -o $@ $(filter %.o,$^) $(OPENMP_LIBS) $(LDFLAGS)

@@ -271,12 +271,17 @@ TEST_CASE("a comparison on a full disk loses nothing", "[program]") {
   CHECK(f.read("c/curves.csv") == before);
 }
 
-TEST_CASE("text with other characters than bytes", "[program]") {
-  const Folder f;
+// text.txt, and a run r whose tokens are its characters.
+static void train_on_characters(const Folder& f) {
   std::string text;
   for (int i = 0; i < 300; ++i) text += "Füße, 狐 und 🦊 ";
   f.write("text.txt", text);
   REQUIRE(f.run("train --data text.txt --tokenizer char --steps 3 --out r" + kSmall).status == 0);
+}
+
+TEST_CASE("text with other characters than bytes", "[program]") {
+  const Folder f;
+  train_on_characters(f);
   const Outcome sample = f.run("sample r --prompt 狐 --length 5");
   CHECK(sample.out.starts_with("狐"));
   const Outcome unknown = f.run("sample r --prompt 犬");
@@ -288,10 +293,7 @@ TEST_CASE("text with other characters than bytes", "[program]") {
 
 TEST_CASE("what starts from another run's weights reads that run's tokens", "[program]") {
   const Folder f;
-  std::string text;
-  for (int i = 0; i < 300; ++i) text += "Füße, 狐 und 🦊 ";
-  f.write("text.txt", text);
-  REQUIRE(f.run("train --data text.txt --tokenizer char --steps 3 --out r" + kSmall).status == 0);
+  train_on_characters(f);
   const std::string words = "train --data text.txt --steps 3 --batch 4 --quiet --init-from r ";
   REQUIRE(f.run(words + "--out s").status == 0);
   const CheckpointHeader header = read_checkpoint_header(f.path("s/checkpoint.bin"));
