@@ -1,0 +1,74 @@
+#include "trainer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "../layers/textbook/step.hpp"
+#include "run.hpp"
+
+Trainer::Trainer(const Command& given, const TrainOptions& in_force, Dataset text)
+    : command(given), o(in_force), data(std::move(text)), model(o.config),
+      activations(allocate_activations(model.config, o.batch, model.config.context, true)),
+      moments{allocate(model.floats), allocate(model.floats)},
+      tokens(size_t(o.batch) * model.config.context), targets(tokens.size()) {
+  state.options = o;
+  state.tokenizer = data.tokenizer;
+  state.data_fingerprint = data.fingerprint;
+}
+
+void go_to_start(Trainer& t) {
+  for (Buffer* moment : {&t.moments.m, &t.moments.v}) set_zero(moment->get(), t.model.floats);
+  if (t.o.resume || !t.o.init_from.empty()) {
+    const std::string path = t.o.resume ? t.path(kLastCheckpoint) : find_checkpoint(t.o.init_from);
+    load_checkpoint(path, t.model, t.o.resume ? &t.moments : nullptr);
+  } else {
+    initialise(t.model, t.o.seed);
+  }
+}
+
+void save(Trainer& t, const std::string& file, int64_t step) {
+  t.state.step = step;
+  save_checkpoint(t.path(file), t.state, t.model, file == kBestCheckpoint ? nullptr : &t.moments);
+}
+
+namespace {
+
+enum class Pass { forward, backward };  // fills the tensors of a table from its first, or from its last
+
+void require_finite(double value, const char* what, Pass pass, const std::vector<TensorSpec>& table,
+                    const float* buffer, int64_t step) {
+  if (std::isfinite(value)) return;
+  std::vector<TensorSpec> filled = table;
+  if (pass == Pass::backward) std::reverse(filled.begin(), filled.end());
+  const TensorSpec* first = first_non_finite(filled, buffer);
+  throw Diverged{step + 1, what, first ? first->name : ""};
+}
+
+}  // namespace
+
+StepResult train_step(Trainer& t, int64_t step, double lr) {  // step counts from 0
+  const TrainOptions& o = t.o;
+  const StepFunctions& by = o.textbook ? kTextbookStep : kFastStep;
+  const int T = t.model.config.context;
+  const float scale = 1.f / static_cast<float>(t.tokens_per_step());
+  set_zero(t.model.gradients.get(), t.model.floats);
+  double nats = 0;
+  for (int micro = 0; micro < o.accumulate; ++micro) {
+    const int first_row = micro * o.batch;
+    draw_batch(t.tokens.data(), t.targets.data(), t.data, o.batch, T, o.data_seed, step, first_row);
+    const Dropout dropout{o.config.dropout, o.seed, uint64_t(step), first_row};
+    Observer* observer = t.diagnostics && micro + 1 == o.accumulate ? t.diagnostics->observer(step + 1) : nullptr;
+    nats += by.loss_and_gradients(t.model, t.activations, {t.tokens.data(), t.targets.data(), o.batch, T}, scale, dropout,
+                                  observer);
+    require_finite(nats, "loss", Pass::forward, t.activations.table, t.activations.buffer.get(), step);
+  }
+  const double norm = by.norm(t.model.gradients.get(), t.model.table);
+  require_finite(norm, "gradient", Pass::backward, t.model.table, t.model.gradients.get(), step);
+  if (t.diagnostics) t.diagnostics->before_update();
+  const float factor = by.clip(norm, o.clip);
+  by.adamw(t.model.weights.get(), t.moments.m.get(), t.moments.v.get(), t.model.gradients.get(), t.model.table, o.adamw,
+           static_cast<float>(lr), factor, step + 1);
+  if (t.diagnostics) t.diagnostics->after_update();
+  return {nats / static_cast<double>(t.tokens_per_step()), norm, factor < 1};
+}
