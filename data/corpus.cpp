@@ -1,5 +1,6 @@
 #include "corpus.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -183,7 +184,37 @@ std::vector<double> read_nats(const std::string& text_path, size_t text_bytes, s
   return nats;
 }
 
-void run_corpus(const CorpusOptions& options) {
+StoryCheck check_stories(std::string_view text, std::string_view known) {
+  const auto lines_of = [](std::string_view all, auto&& use) {
+    for (size_t number = 1; !all.empty(); ++number) {
+      const std::string_view line = all.substr(0, all.find('\n'));
+      all.remove_prefix(std::min(all.size(), line.size() + 1));
+      if (!line.empty()) use(line, number);
+    }
+  };
+  std::unordered_set<std::string_view> known_lines, seen;
+  lines_of(known, [&](std::string_view line, size_t) { known_lines.insert(line); });
+  StoryCheck check;
+  lines_of(text, [&](std::string_view line, size_t number) {
+    size_t readable = 0;
+    const std::vector<double> derivations = story_grammar().read("story", line, &readable);
+    ++check.lines;
+    check.distinct += seen.insert(line).second;
+    check.known += known_lines.count(line);
+    if (!derivations.empty()) {
+      ++check.stories;
+      check.nats += derivations.front();
+    } else if (check.first_wrong == 0) {
+      check.first_wrong = number;
+      check.readable = line.substr(0, readable), check.wrong = line.substr(readable);
+    }
+  });
+  return check;
+}
+
+namespace {
+
+void write_and_report(const CorpusOptions& options) {
   const size_t bytes = parse_bytes(options.bytes);
   if (!options.force && std::filesystem::exists(options.out))
     throw std::runtime_error(options.out + " is there already: --force replaces it");
@@ -192,4 +223,28 @@ void run_corpus(const CorpusOptions& options) {
   std::printf("%s: %s stories, %s, floor %.4f nats/byte (%.1f s)\n", options.out.c_str(),
               format_count(static_cast<double>(summary.stories)).c_str(), format_bytes(summary.bytes).c_str(),
               summary.nats / static_cast<double>(summary.bytes), clock.seconds());
+}
+
+void check_and_report(const CorpusOptions& options) {
+  const std::string name = options.check == "-" ? "standard input" : options.check;
+  const std::string text = read_file(options.check), known = options.known.empty() ? "" : read_file(options.known);
+  const StoryCheck c = check_stories(text, known);
+  if (c.lines == 0) throw std::runtime_error(name + " has no stories to check: give one story per line");
+  std::printf("%s: %zu of %zu stories follow the grammar (%.1f %%); %zu are different", name.c_str(), c.stories, c.lines,
+              100. * static_cast<double>(c.stories) / static_cast<double>(c.lines), c.distinct);
+  if (!options.known.empty()) std::printf("; %zu %s in %s", c.known, c.known == 1 ? "occurs" : "occur", options.known.c_str());
+  if (c.stories > 0) std::printf("; %.1f nats per story", c.nats / static_cast<double>(c.stories));
+  std::printf("\n");
+  if (c.first_wrong > 0)
+    std::printf("line %zu goes wrong after \"%s\", at \"%s\"\n", c.first_wrong, c.readable.c_str(), c.wrong.c_str());
+}
+
+}  // namespace
+
+void run_corpus(const CorpusOptions& options) {
+  if (!options.check.empty()) return check_and_report(options);
+  if (!options.known.empty()) throw std::invalid_argument("--known goes with --check: which stories should it be compared with?");
+  if (options.out.empty())
+    throw std::invalid_argument("--out is missing: name the file to write, or check one with --check FILE");
+  write_and_report(options);
 }

@@ -41,6 +41,16 @@ CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed)
 // Throws std::runtime_error if the file belongs to another text.
 std::vector<double> read_nats(const std::string& text_path, size_t text_bytes, size_t stories);
 
+// How well a text keeps to the grammar, line by line.
+struct StoryCheck {
+  size_t lines = 0, stories = 0;   // lines that are not empty; those the grammar can produce
+  size_t distinct = 0, known = 0;  // of the lines: different ones, and those that `known` has too
+  double nats = 0;                 // sum of -log P over the stories
+  size_t first_wrong = 0;          // line number, from 1, of the first that is no story; 0 if all are
+  std::string readable, wrong;     // of that line: what the grammar can say, and the rest
+};
+StoryCheck check_stories(std::string_view text, std::string_view known);
+
 // The sub-command.
 struct CorpusOptions;
 void run_corpus(const CorpusOptions& options);

@@ -141,6 +141,8 @@ void describe_sample(CLI::App& app, SampleOptions& o) {
          "text to go on from (default: standard input if it is not a terminal, else a new line)");
   Describe d(app);
   d.number("length", o.length, 0, 1e9, "tokens to write");
+  d.number("count", o.count, 1, 1e9, "samples to write, each from the prompt");
+  d.value("stop", o.stop, "end each sample at this text (\\n: a new line)");
   d.number("temperature", o.sampling.temperature, 0, 100, "below 1 bolder choices become rarer; 0: greedy");
   d.number("top-k", o.sampling.top_k, 0, 1e9, "choose among the k likeliest tokens; 0: all");
   d.number("top-p", o.sampling.top_p, 0, 1, "choose among the fewest tokens that hold this probability");
@@ -161,8 +163,10 @@ void describe_corpus(CLI::App& app, CorpusOptions& o) {
   Describe d(app);
   d.value("bytes", o.bytes, "size of the text: 500k, 4M, ...");
   d.number("seed", o.seed, 0, kLargest, "of the stories");
-  app.add_option("--out", o.out, "file to write; the floor goes beside it, into FILE.nats")->required();
+  app.add_option("--out", o.out, "file to write; the floor goes beside it, into FILE.nats");
   app.add_flag("--force", o.force, "replace FILE if it is there");
+  app.add_option("--check", o.check, "count the lines of this file that are stories of the grammar (-: standard input)");
+  app.add_option("--known", o.known, "with --check: also count the lines that stand in this text");
 }
 
 void describe_compare(Describe& d, CompareOptions& o) {

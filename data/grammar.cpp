@@ -150,6 +150,7 @@ struct Reader {
   const Grammar& grammar;
   std::string_view text;
   std::vector<double> derivations{};
+  size_t furthest = 0;  // the longest beginning of the text that could be read
 
   void read(Agenda agenda, size_t at, Memory memory, double nats) {
     for (;;) {
@@ -178,8 +179,11 @@ struct Reader {
         if (!n && vowel_ahead) return;  // "a owl"
         words = n ? "an " : "a ";
       }
-      if (text.substr(at, words.size()) != words) return;
-      at += words.size();
+      const std::string_view ahead = text.substr(at, words.size());
+      const size_t same = std::mismatch(ahead.begin(), ahead.end(), words.begin()).first - ahead.begin();
+      furthest = std::max(furthest, at + same);
+      if (same < words.size()) return;
+      at += same;
     }
   }
 };
@@ -262,11 +266,12 @@ std::string Grammar::tell(const std::string& start, const std::function<size_t(s
   return teller.text;
 }
 
-std::vector<double> Grammar::read(const std::string& start, std::string_view text) const {
+std::vector<double> Grammar::read(const std::string& start, std::string_view text, size_t* readable) const {
   Reader reader{*this, text};
   Symbol whole;
   whole.kind = Symbol::pick;
   whole.text = start;
   reader.read({&whole, &whole + 1, nullptr}, 0, {}, 0);
+  if (readable) *readable = reader.furthest;
   return reader.derivations;
 }

@@ -52,6 +52,7 @@ struct Grammar {
   std::string tell(const std::string& start, const std::function<size_t(size_t)>& choose, double& nats) const;
 
   // All the ways in which `start` can produce exactly this text: -log P of each derivation. Empty if it
-  // cannot; more than one where the grammar is ambiguous.
-  std::vector<double> read(const std::string& start, std::string_view text) const;
+  // cannot; more than one where the grammar is ambiguous. `readable`, if given, becomes the length of the
+  // longest prefix of the text that some derivation begins with.
+  std::vector<double> read(const std::string& start, std::string_view text, size_t* readable = nullptr) const;
 };

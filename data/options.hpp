@@ -46,7 +46,8 @@ struct TrainOptions {
 struct SampleOptions {
   std::string checkpoint, prompt;
   bool prompt_given = false;
-  int length = 500, threads = 0;
+  int length = 500, count = 1, threads = 0;
+  std::string stop;  // as typed: \n and \t stand for a newline and a tab
   Sampling sampling;
 };
 
@@ -58,6 +59,7 @@ struct EvalOptions {
 
 struct CorpusOptions {
   std::string bytes = "4M", out;
+  std::string check, known;  // a file of stories to check, and a text that they should not repeat
   uint64_t seed = 1;
   bool force = false;
 };

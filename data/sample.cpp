@@ -19,11 +19,17 @@ int token_before_text(const Tokenizer& tokenizer) {
   return newline == alphabet.end() ? 0 : static_cast<int>(newline - alphabet.begin());
 }
 
+// What a shell cannot easily type: \n and \t.
+std::string with_newlines(std::string text) {
+  for (const auto& [typed, meant] : {std::pair{"\\n", "\n"}, std::pair{"\\t", "\t"}})
+    for (size_t at; (at = text.find(typed)) != text.npos;) text.replace(at, 2, meant);
+  return text;
+}
+
 }  // namespace
 
-void generate_text(const Model& model, const Tokenizer& tokenizer, const std::string& prompt, int length,
-                   const Sampling& sampling, const std::function<void(const std::string&)>& write,
-                   const std::function<void()>& beyond) {
+void generate_text(const Model& model, const Tokenizer& tokenizer, const std::string& prompt, const Generation& how,
+                   const std::function<void(const std::string&)>& write, const std::function<void()>& beyond) {
   const std::vector<uint16_t> encoded = tokenizer.encode(prompt);
   std::vector<int> next(encoded.begin(), encoded.end());
   if (next.empty()) next.push_back(token_before_text(tokenizer));
@@ -31,20 +37,27 @@ void generate_text(const Model& model, const Tokenizer& tokenizer, const std::st
   const int V = std::min(model.config.vocab_size, tokenizer.vocabulary());
   Generator generator(model);
   bool told = false;
-  for (int i = 0; i < length; ++i) {
+  std::string held;  // the end of the text, as long as it may be the beginning of `stop`
+  for (int i = 0; i < how.length; ++i) {
     const float* logits = generator.feed(next);
     if (generator.beyond_context() && !told) {
       beyond();
       told = true;
     }
-    next = {sample_token(logits, V, sampling, i)};
-    write(tokenizer.decode(next[0]));
+    next = {sample_token(logits, V, how.sampling, how.number << 32 | static_cast<uint64_t>(i))};
+    held += tokenizer.decode(next[0]);
+    if (const size_t end = how.stop.empty() ? held.npos : held.find(how.stop); end != held.npos)
+      return write(held.substr(0, end));
+    const size_t keep = std::min(held.size(), how.stop.empty() ? 0 : how.stop.size() - 1);
+    write(held.substr(0, held.size() - keep));
+    held.erase(0, held.size() - keep);
   }
+  write(held);
 }
 
 std::string sample_of(const Model& model, const Tokenizer& tokenizer, int length, uint64_t seed) {
   std::string text;
-  generate_text(model, tokenizer, "", length, {.temperature = .8f, .seed = seed},
+  generate_text(model, tokenizer, "", {.length = length, .stop = "", .sampling = {.temperature = .8f, .seed = seed}},
                 [&](const std::string& piece) { text += piece; }, [] {});
   return text;
 }
@@ -65,7 +78,11 @@ void run_sample(const SampleOptions& options) {
     std::fprintf(stderr, "\n[the context of %d tokens is full: from here on the model sees the last %d to %d]\n",
                  model.config.context, std::max(1, model.config.context / 2), model.config.context);
   };
-  print(prompt);
-  generate_text(model, trained.header.tokenizer, prompt, options.length, options.sampling, print, beyond);
-  print("\n");
+  const std::string stop = with_newlines(options.stop);
+  for (int n = 0; n < options.count ; ++n) {
+    print(prompt);
+    generate_text(model, trained.header.tokenizer, prompt, {options.length, stop, options.sampling, uint64_t(n)}, print,
+                  beyond);
+    print("\n");
+  }
 }

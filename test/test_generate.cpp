@@ -135,6 +135,6 @@ TEST_CASE("tokens that the tokenizer does not know are never drawn", "[generate]
   int pieces = 0;
   const auto write = [&](const std::string& piece) { pieces += piece.size() == 1; };
   for (const float temperature : {0.f, 1.f})
-    generate_text(model, Tokenizer::bytes(), "a", 20, {.temperature = temperature}, write, [] {});
+    generate_text(model, Tokenizer::bytes(), "a", {.length = 20, .stop = "", .sampling = {.temperature = temperature}}, write, [] {});
   CHECK(pieces == 40);
 }
