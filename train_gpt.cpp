@@ -34,8 +34,6 @@ Trainer prepare(const Command& given) {
   TrainOptions o = command.train;
   Dataset data = load_training_data(o, from, command.program);
   check_memory(memory_of_training(o.config, o.batch).total() + (o.textbook ? memory_of_textbook(o.config, o.batch) : 0));
-  if (o.out.empty()) o.out = next_run_directory(o.config.placement + "-" + name_of(kNormKinds, o.config.norm));
-
   Trainer t(command, o, std::move(data));
   go_to_start(t);
   if (o.resume) {
@@ -147,11 +145,20 @@ int64_t take_steps(Trainer& t) {
 void train(const Command& command) {
   catch_interrupts();
   use_threads(command.train.threads);
+  DirectoryLock lock;
+  const TrainOptions& asked = command.train;
+  const bool goes_on = asked.resume && !asked.out.empty() && !asked.dry_run;
+  if (goes_on) lock = DirectoryLock(asked.out);  // before the files are read that another process may be writing
   Trainer t = prepare(command);
   if (!t.o.time_limit.empty()) t.o.steps = t.state.options.steps = t.state.step + steps_for(t);
+  const std::string name = t.o.config.placement + "-" + name_of(kNormKinds, t.o.config.norm);
+  if (t.o.dry_run && t.o.out.empty()) t.o.out = next_run_directory(name);
+  if (!t.o.resume && !t.o.dry_run) {
+    lock = claim_directory(t.o.out, name);
+    prepare_run_directory(t.o.out, t.o.force);
+  }
   print_plan(t.o, t.data);
   if (t.o.dry_run) return;
-  if (!t.o.resume) prepare_run_directory(t.o.out, t.o.force);
   write_config(t.o.out, t.o, t.command.train);
   RunOutcome outcome;
   outcome.parameters = count_parameters(t.model.table);
@@ -190,20 +197,23 @@ void run(const Command& command) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_closed_streams();
   wait_patiently(argv);
   try {
-    run(parse_command_line(argc, argv));
+    try {
+      run(parse_command_line(argc, argv));
+    } catch (const CommandLineExit& exit) {
+      std::printf("%s", exit.text.c_str());
+    }
+    finish_output();
     return interrupted() ? 130 : 0;
-  } catch (const CommandLineExit& exit) {
-    std::printf("%s", exit.text.c_str());
-    return 0;
   } catch (const Diverged& diverged) {
     std::fprintf(stderr, "train_gpt: %s. Try a lower --lr, a longer --warmup or --clip 1.\n", diverged.message().c_str());
     return kExitDiverged;
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "train_gpt: not enough memory: lower --batch, --context or the size of the model\n");
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "train_gpt: %s\n", error.what());
+    std::fprintf(stderr, "train_gpt: %s\n", printable(error.what(), "\n").c_str());
   }
   return 1;
 }

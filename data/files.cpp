@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <stdexcept>
-#include <utility>
+#include <thread>
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace fs = std::filesystem;
@@ -22,14 +26,61 @@ void fail_file(const std::string& what, const std::string& where, int error) {
   throw std::runtime_error("cannot " + what + " " + where + ": " + std::strerror(error) + advice);
 }
 
-WholeFile::WholeFile(std::string path) : path_(std::move(path)), partial_(path_ + ".partial") {
-  file_ = std::fopen(partial_.c_str(), "wb");
-  if (!file_) fail_file("write", path_, errno);
+// ---- whole files -----------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::string_view kPartial = ".partial";
+
+// A new file NAME.PID.partial, locked for as long as it is open: that tells it from what a killed process left.
+// Throws where there can be none.
+std::FILE* create_partial(const std::string& path, std::string& partial) {
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    const std::string again = attempt == 0 ? "" : "-" + std::to_string(attempt);
+    partial = path + "." + std::to_string(::getpid()) + again + std::string(kPartial);
+    const int handle = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (handle < 0 && errno == EEXIST) continue;  // of a process with the same number, perhaps on another machine
+    if (handle < 0) break;
+    ::flock(handle, LOCK_EX | LOCK_NB);
+    struct stat status {};
+    std::FILE* file = ::fstat(handle, &status) == 0 && status.st_nlink > 0 ? ::fdopen(handle, "wb") : nullptr;
+    if (file) return file;
+    const int error = errno;
+    ::close(handle);
+    if (status.st_nlink == 0) continue;  // removed as a leftover before it was locked
+    ::unlink(partial.c_str());
+    errno = error;
+    break;
+  }
+  fail_file("write", path, errno);
+}
+
+}  // namespace
+
+void remove_leftovers(const std::string& path) {
+  const fs::path file(path);
+  const std::string start = file.filename().string() + ".";
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(file.has_parent_path() ? file.parent_path() : fs::path("."), none)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(start) || !name.ends_with(kPartial) || name.size() < start.size() + kPartial.size()) continue;
+    const std::string number = name.substr(start.size(), name.size() - start.size() - kPartial.size());
+    if (number.find_first_not_of("0123456789-") != number.npos) continue;
+    const int handle = ::open(entry.path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (handle < 0) continue;
+    if (::flock(handle, LOCK_EX | LOCK_NB) == 0) ::unlink(entry.path().c_str());
+    ::close(handle);
+  }
+}
+
+WholeFile::WholeFile(std::string path) : path_(std::move(path)) {
+  remove_leftovers(path_);
+  file_ = create_partial(path_, partial_);
 }
 
 WholeFile::~WholeFile() {
+  if (!partial_.empty()) ::unlink(partial_.c_str());
   if (file_) std::fclose(file_);
-  if (!published_) ::unlink(partial_.c_str());
 }
 
 void WholeFile::write(const void* data, size_t bytes) {
@@ -40,12 +91,12 @@ void WholeFile::write(std::string_view bytes) { write(bytes.data(), bytes.size()
 
 void WholeFile::finish() {
   if (std::fflush(file_) != 0 || ::fsync(::fileno(file_)) != 0) fail_file("write", path_, errno);
-  if (std::fclose(std::exchange(file_, nullptr)) != 0) fail_file("write", path_, errno);
 }
 
 void WholeFile::publish() {
   if (std::rename(partial_.c_str(), path_.c_str()) != 0) fail_file("write", path_, errno);
-  published_ = true;
+  partial_.clear();
+  if (std::fclose(std::exchange(file_, nullptr)) != 0) fail_file("write", path_, errno);
 }
 
 GrowingFile::GrowingFile(std::string path, std::string_view start) : path_(std::move(path)) {
@@ -61,6 +112,90 @@ void GrowingFile::write(std::string_view lines) {
   const bool written = std::fwrite(lines.data(), 1, lines.size(), file_.get()) == lines.size();
   if (!written || std::fflush(file_.get()) != 0) fail_file("write", path_, errno);
 }
+
+// ---- one process at a time -------------------------------------------------------------------------------
+
+namespace {
+
+constexpr const char* kLock = ".lock";
+
+std::string host_name() {
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+// "process 1234 on host", as the holder wrote it.
+std::string holder_of(int handle) {
+  char text[300];
+  const ssize_t n = ::pread(handle, text, sizeof text, 0);
+  const std::string holder(text, n > 0 ? static_cast<size_t>(n) : 0);
+  return holder.empty() ? "another process" : printable(holder);
+}
+
+}  // namespace
+
+// A process that was just killed holds its locks until its memory is given back; hence a second of patience.
+DirectoryLock::DirectoryLock(const std::string& directory) : path_(directory + "/" + kLock) {
+  for (int tries = 0;;) {
+    handle_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (handle_ < 0) fail_file("lock", directory, errno);
+    const bool refused = ::flock(handle_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    struct stat status {};
+    const bool removed = ::fstat(handle_, &status) == 0 && status.st_nlink == 0;  // by the holder before us
+    if (!refused && !removed) break;
+    const std::string holder = holder_of(handle_);
+    ::close(std::exchange(handle_, -1));
+    if (refused && ++tries == 20)
+      throw std::runtime_error(directory + " is in use by " + holder + ": wait until it ends, or end it (also if it is paused)");
+    if (refused) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  const std::string self = "process " + std::to_string(::getpid()) + " on " + host_name();
+  if (::ftruncate(handle_, 0) != 0 || ::pwrite(handle_, self.data(), self.size(), 0) != ssize_t(self.size())) {
+    // Only the message to the next process is poorer.
+  }
+}
+
+DirectoryLock& DirectoryLock::operator=(DirectoryLock other) noexcept {
+  std::swap(handle_, other.handle_), std::swap(path_, other.path_);
+  return *this;
+}
+
+DirectoryLock::~DirectoryLock() {
+  if (handle_ < 0) return;
+  ::unlink(path_.c_str());
+  ::close(handle_);
+}
+
+// ---- standard streams ------------------------------------------------------------------------------------
+
+void open_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) ::open("/dev/null", O_RDWR);  // the lowest number that is free
+}
+
+void finish_output() {
+  if (std::fflush(stdout) != 0) fail_file("write", "standard output", errno);
+  if (!std::ferror(stdout)) return;
+  const bool works_again = ::write(STDOUT_FILENO, "\n", 1) == 1;  // else this failure tells the reason of the first
+  fail_file("write", "standard output", works_again ? EIO : errno);
+}
+
+std::string printable(const std::string& text, std::string_view kept) {
+  std::string shown;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]), next = static_cast<unsigned char>(text[i + 1]);
+    const bool c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0;  // U+0080 to U+009F in UTF-8
+    const bool control = (byte < 0x20 || byte == 0x7f || c1) && kept.find(text[i]) == kept.npos;
+    char escape[8];
+    std::snprintf(escape, sizeof escape, "\\x%02x", c1 ? next : byte);
+    shown += control ? escape : std::string(1, text[i]);
+    i += c1;
+  }
+  return shown;
+}
+
+// ---- reading ---------------------------------------------------------------------------------------------
 
 std::string read_file(const std::string& path) {
   if (path != "-" && fs::is_directory(path)) throw std::runtime_error(path + " is a folder, not a file");

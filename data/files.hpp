@@ -5,13 +5,15 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 // Throws std::runtime_error "cannot WHAT WHERE: reason; advice" for the errno value `error`.
 [[noreturn]] void fail_file(const std::string& what, const std::string& where, int error);
 
-// A file that appears under its name only when it is whole and on the disk. Before that it is NAME.partial, and
-// if it is never published, nothing stays and an older file of that name survives. Throws std::runtime_error.
+// A file that appears under its name only when it is whole and on the disk. Until then it is NAME.PID.partial, which
+// no other process writes to. If it is never published, an older file of that name survives. What a killed process
+// left under such a name goes when the file is written again. Throws std::runtime_error.
 class WholeFile {
  public:
   explicit WholeFile(std::string path);
@@ -27,8 +29,10 @@ class WholeFile {
  private:
   std::string path_, partial_;
   std::FILE* file_ = nullptr;
-  bool published_ = false;
 };
+
+// Removes PATH.PID.partial of processes that were killed while they wrote PATH.
+void remove_leftovers(const std::string& path);
 
 // A file that grows line by line while a run goes on. It begins with `start`, whatever was there before.
 class GrowingFile {
@@ -43,6 +47,30 @@ class GrowingFile {
   std::string path_;
   std::unique_ptr<std::FILE, Close> file_;
 };
+
+// One process at a time works in a directory: this one, until the object is destroyed or the process ends.
+class DirectoryLock {
+ public:
+  DirectoryLock() = default;                              // holds nothing
+  explicit DirectoryLock(const std::string& directory);   // throws std::runtime_error naming the process that holds it
+  DirectoryLock(DirectoryLock&& other) noexcept { std::swap(handle_, other.handle_), std::swap(path_, other.path_); }
+  DirectoryLock& operator=(DirectoryLock other) noexcept;
+  ~DirectoryLock();
+
+ private:
+  std::string path_;
+  int handle_ = -1;
+};
+
+// Opens /dev/null for standard input, output and error where they are closed: otherwise the next file that is opened
+// would receive what is printed.
+void open_closed_streams();
+
+// The text with its control characters as \x1b, so that a terminal obeys none of them; those in `kept` stay.
+std::string printable(const std::string& text, std::string_view kept = "");
+
+// Throws std::runtime_error if standard output could not take all that was printed.
+void finish_output();
 
 // The whole of a file, or of standard input for "-". Throws std::runtime_error if it cannot be read.
 std::string read_file(const std::string& path);

@@ -30,6 +30,23 @@ std::string next_run_directory(const std::string& name) {
   return std::string("runs/") + number + "-" + name;
 }
 
+DirectoryLock claim_directory(std::string& directory, const std::string& name) {
+  const auto make = [](const std::string& path) {
+    std::error_code error;
+    fs::create_directories(path, error);
+    if (error) fail_file("make the directory", path, error.value());
+  };
+  if (!directory.empty()) {
+    make(directory);
+    return DirectoryLock(directory);
+  }
+  make("runs");
+  const DirectoryLock while_choosing("runs");
+  directory = next_run_directory(name);
+  make(directory);
+  return DirectoryLock(directory);
+}
+
 namespace {
 
 std::string checkpoint_in(const std::string& directory) {
@@ -77,8 +94,6 @@ void prepare_run_directory(const std::string& directory, bool replace) {
       throw std::runtime_error(directory + " already holds a run: --resume goes on with it, --force replaces it");
     fs::remove(path / name, error);
   }
-  fs::create_directories(path, error);
-  if (error) fail_file("make the directory", directory, error.value());
 }
 
 void write_config(const std::string& directory, const TrainOptions& in_force, const TrainOptions& given) {

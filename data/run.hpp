@@ -17,11 +17,14 @@ inline constexpr const char* kBestCheckpoint = "best.bin";
 // "runs/0002-pre-layernorm": one more than the highest number there is.
 std::string next_run_directory(const std::string& name);
 
+// Makes `directory` and locks it; "" becomes the next run directory of that name, which no other process gets.
+DirectoryLock claim_directory(std::string& directory, const std::string& name);
+
 // What a person means by a checkpoint: the file itself, a run's best.bin or else its checkpoint.bin, and for "" the
 // newest run below runs/: that which saved its state last. Throws std::runtime_error if there is none.
 std::string find_checkpoint(const std::string& file_or_run);
 
-// Makes the directory. A directory that already holds a run is refused unless `replace`.
+// Throws std::runtime_error if the directory already holds a run, unless `replace` is set: then it removes the run.
 void prepare_run_directory(const std::string& directory, bool replace);
 void write_config(const std::string& directory, const TrainOptions& in_force, const TrainOptions& given);
 

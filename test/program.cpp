@@ -53,7 +53,8 @@ std::string Folder::read(const std::string& name) const {
 
 bool Folder::has(const std::string& name) const { return fs::exists(path(name)); }
 
-pid_t Folder::start(const std::string& words, size_t largest_file) const {
+Started Folder::start(const std::string& words, const std::function<void()>& change) const {
+  const std::string log = path(".log") + std::to_string(started_++);
   std::istringstream in(program() + " " + words);
   std::vector<std::string> list;
   for (std::string word; in >> word;) list.push_back(word);
@@ -62,45 +63,48 @@ pid_t Folder::start(const std::string& words, size_t largest_file) const {
   argv.push_back(nullptr);
 
   const pid_t child = fork();
-  if (child != 0) return child;
-  const auto redirect = [&](const char* name, int flags, int to) {
-    dup2(open(path(name).c_str(), flags, 0600), to);
+  if (child != 0) return {child, log};
+  const auto redirect = [](const std::string& name, int flags, int to) {
+    const int handle = open(name.c_str(), flags, 0600);
+    dup2(handle, to);
+    if (handle > STDERR_FILENO) close(handle);
   };
-  redirect(".in", O_RDONLY | O_CREAT, STDIN_FILENO);
-  redirect(".out", O_WRONLY | O_CREAT | O_TRUNC, STDOUT_FILENO);
-  redirect(".err", O_WRONLY | O_CREAT | O_TRUNC, STDERR_FILENO);
+  redirect(path(".in"), O_RDONLY | O_CREAT, STDIN_FILENO);
+  redirect(log + ".out", O_WRONLY | O_CREAT | O_TRUNC, STDOUT_FILENO);
+  redirect(log + ".err", O_WRONLY | O_CREAT | O_TRUNC, STDERR_FILENO);
   if (chdir(root_.c_str()) != 0) _exit(126);
-  if (largest_file > 0) {
-    const rlimit limit{largest_file, largest_file};
-    signal(SIGXFSZ, SIG_IGN);
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
+  change();
   execv(argv[0], argv.data());
   _exit(127);
 }
 
-Outcome Folder::finish(pid_t child) const {
+Outcome Folder::finish(const Started& started) const {
   int status = 0;
-  waitpid(child, &status, 0);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read(".out"), read(".err")};
+  waitpid(started.process, &status, 0);
+  const auto text = [&](const char* end) { return read(fs::path(started.log).filename().string() + end); };
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text(".out"), text(".err")};
 }
 
 Outcome Folder::run(const std::string& words, const std::string& in) const {
   write(".in", in);
-  return finish(start(words, 0));
+  return finish(start(words));
 }
 
 Outcome Folder::run_with_little_space(const std::string& words, size_t bytes) const {
-  return finish(start(words, bytes));
+  return finish(start(words, [bytes] {
+    const rlimit limit{bytes, bytes};
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }));
 }
 
 Outcome Folder::run_until(const std::string& words, int signal, const std::function<bool()>& ready) const {
-  const pid_t child = start(words, 0);
+  const Started started = start(words);
   siginfo_t ended{};
-  while (!ready() && waitid(P_PID, child, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0)
+  while (!ready() && waitid(P_PID, started.process, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  kill(child, signal);
-  return finish(child);
+  kill(started.process, signal);
+  return finish(started);
 }
 
 std::vector<std::string> losses_in(const std::string& metrics) {

@@ -14,6 +14,12 @@ struct Outcome {
   std::string out, err;
 };
 
+// The program while it runs.
+struct Started {
+  pid_t process;
+  std::string log;  // LOG.out and LOG.err are what it prints
+};
+
 // A temporary folder that goes away with it, and the program to run in it.
 class Folder {
  public:
@@ -34,10 +40,13 @@ class Folder {
   // Starts it and sends `signal` as soon as ready() holds.
   Outcome run_until(const std::string& words, int signal, const std::function<bool()>& ready) const;
 
+  // Several at once. `redirect` is called in the child when its streams are in place.
+  Started start(const std::string& words, const std::function<void()>& redirect = [] {}) const;
+  Outcome finish(const Started& started) const;
+
  private:
-  Outcome finish(pid_t child) const;
-  pid_t start(const std::string& words, size_t largest_file) const;
   std::string root_;
+  mutable int started_ = 0;
 };
 
 // The columns of a metrics.csv that do not tell the time, line by line.

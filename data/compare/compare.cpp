@@ -1,17 +1,12 @@
 #include "compare.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <map>
 #include <set>
 #include <stdexcept>
-
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include "../dataset.hpp"
 #include "../files.hpp"
@@ -166,7 +161,8 @@ Study prepare(const Command& given) {
   s.binary = own_binary(s.command.program);
   check_cells(s);
   s.data_fingerprint = fingerprint_of_data(s);
-  s.out = o.out.empty() ? next_run_directory("compare") : o.out;
+  s.out = o.out;
+  if (o.dry_run && s.out.empty()) s.out = next_run_directory("compare");
   return s;
 }
 
@@ -183,19 +179,8 @@ void remove_comparison(const std::string& out) {
   }
 }
 
-// Two comparisons in one directory would write over each other's runs. Held until the process ends.
-void lock(const std::string& directory) {
-  const int handle = open(directory.c_str(), O_RDONLY | O_CLOEXEC);
-  if (handle >= 0 && flock(handle, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-    throw std::runtime_error(directory + " is being worked on by another comparison");
-}
-
 void prepare_directory(const Study& s) {
   const TrainOptions& o = s.command.train;
-  std::error_code error;
-  fs::create_directories(s.out, error);
-  if (error) fail_file("make the directory", s.out, error.value());
-  lock(s.out);
   if (fs::exists(s.out + "/" + kOptions) && !o.resume) {
     if (!o.force)
       throw std::runtime_error(s.out + " already holds a comparison: --resume goes on with it, --force replaces it");
@@ -236,6 +221,8 @@ void print_plan(const Study& s) {
 
 void run_compare(const Command& command) {
   Study s = prepare(command);
+  DirectoryLock lock;
+  if (!s.command.train.dry_run) lock = claim_directory(s.out, "compare");
   print_plan(s);
   if (s.command.train.dry_run) return;
   catch_interrupts();
