@@ -20,6 +20,7 @@ $(MAKECMDGOALS):
 else
 
 MARCH ?= native
+TRAIN_DATA := $(or $(DATA),build/tales.txt)
 DATA ?= build/stories.txt
 
 REPORTS := report watch tensorboard test-report
@@ -96,6 +97,13 @@ $(OUT)/%.o: %.cpp $(OUT)/command
 	@mkdir -p $(@D)
 	$(call SAY,c++   $<)$(COMPILE) -MMD -MP -c $< -o $@
 
+# A build from nothing takes a while: say how long.
+.PHONY: build-time
+$(LIBRARY): | build-time
+build-time:
+	@n=$(words $(filter-out $(wildcard $(LIBRARY)),$(LIBRARY))); \
+	  [ $$n -lt 10 ] || dev/build_time.sh $$n $(CPUS) $(CXX)
+
 # Changes when the command line, the compiler or the processor does; every object depends on it.
 COMMAND = $(COMPILE) · $(COMPILER) · $(SIMD)
 $(OUT)/command: FORCE
@@ -108,13 +116,13 @@ $(OUT)/command: FORCE
 
 PYTHON := .venv/bin/python
 
-# The default corpus, written once.
+# The text that the program writes itself: tales to train on in minutes, and longer stories for comparisons and studies.
+build/tales.txt build/stories.txt: build/%.txt: | build/train_gpt
+	@build/train_gpt corpus --grammar $* --bytes 4M --seed 1 --out $@
 DATA_WRITTEN := $(filter build/stories.txt,$(DATA))
-build/stories.txt: | build/train_gpt
-	@build/train_gpt corpus --bytes 4M --seed 1 --out $@
 
-train: build/train_gpt $(DATA_WRITTEN)  ## train, on DATA=my.txt or on stories the program writes itself
-	@build/train_gpt train --data $(DATA) $(ARGS)
+train: build/train_gpt $(filter build/tales.txt,$(TRAIN_DATA))  ## train, on DATA=my.txt or on tales the program writes itself
+	@build/train_gpt train --data $(TRAIN_DATA) $(if $(filter build/tales.txt,$(TRAIN_DATA)),--config dev/recipes/tales.toml) $(ARGS)
 
 RECIPE ?= dev/recipes/compare.toml
 # Where its tables are: below runs/, or where --out in ARGS puts them.

@@ -18,97 +18,65 @@
 #include "files.hpp"
 #include "options.hpp"
 #include "progress.hpp"
+#include "story_grammars.hpp"
 
 namespace {
 
-// The format is explained in grammar.hpp. Letters: a b d people, c e looks, x y things, p place, s t spots,
-// v animal, w weather.
-// Every rule is a prefix code: nothing one of its entries can say begins with what another can say. So the
-// text decides each choice, and no story has two derivations. test_corpus.cpp proves that, and the length.
-const char* const source = R"(
-name: he his
-  Anna | she | her / Kate | she | her / Mia | she | her / Rose | she | her
-  Ben | he | his / Hugo | he | his / Leo | he | his / Sam | he | his
-
-thing: did
-  ball | threw / coin | flipped / drum | played / egg | rolled / flag | waved / gem | kissed / hat | wore / kite | flew
-  lamp | lit / mat | shook / pot | banged / top | spun
-
-look:
-  blue / dark / green / huge / new / old / pink / red / shiny / tiny / ugly / white
-
-place: at home
-  farm | on the farm | farm animal / lake | by the lake | lake animal
-  park | in the park | park animal / woods | in the woods | wild animal
-
-farm animal: said food
-  cow | mooed | grass / goat | bleated | hay / hen | clucked | seeds
-lake animal: said food
-  duck | quacked | bread / frog | croaked | flies / otter | squealed | fish
-park animal: said food
-  bee | buzzed | nectar / cat | meowed | milk / mouse | squeaked | cheese
-wild animal: said food
-  bear | growled | honey / fox | yelped | jam / wolf | howled | stew
-sort:
-  big / hungry / lonely / shy / small / thin
-
-spot:
-  behind the hedge / behind the rock / behind the wall / by the fence / by the gate / by the well
-  in the grass / in the hay / in the tree / under the bench / under the bush / under the steps
-
-weather: in
-  foggy | in the fog / rainy | in the rain / snowy | in the snow / sunny | in the sun
-time:
-  day / evening / morning
-
-when:
-  One [w=weather] [time],
-
-story:
-  [when] [a=name] had a(n) [c=look] [x=thing]. [b=name] had a(n) [e=look] [y=thing]. [a] gave [b] the [c] [x], and [b]
-    gave [a] the [e] [y]. Then [b] [x.did] the [c] [x], and [a] [y.did] the [e] [y] [w.in].
-  [when] [a=name] lost a(n) [c=look] [x=thing]. [b=name] and [d=name] found the [c] [x] [s=spot]. "Is this your [x], [a]?"
-    asked [d]. "Thank you, [d]! Thank you, [b]!" said [a]. Then [a] [x.did] the [c] [x].
-  [when] [a=name] hid a(n) [c=look] [x=thing] [s=spot] and a(n) [e=look] [y=thing] [t=spot]. [b=name] looked [s] and
-    [x.did] the [c] [x]. Then [b] looked [t] and [y.did] the [e] [y].
-  [when] [a=name], [b=name] and [d=name] went to the [p=place]. They met a(n) [sort] [v=p.home] [spot]. The [v] [v.said].
-    "It wants [v.food]," said [d]. So [b] gave the [v] some [v.food], and [a] sang.
-  [when] [a=name], [b=name] and [d=name] played. [a] hid [s=spot], and [b] hid [t=spot]. [d] looked [s] and found [a]. Then
-    [d] looked [t] and found [b]. "Well done, [d]!" said [a] and [b].
-  [when] [a=name] gave a(n) [c=look] [x=thing] to [b=name]. [b] gave the [x] to [d=name]. [d] left the [x] [s=spot]. "Where
-    is my [c] [x]?" asked [a]. "Look [s]," said [d]. So [a] looked [s] and [x.did] the [c] [x].
-)";
 
 // How the file of nats begins, for printf and scanf; the seed follows for people.
 constexpr const char* kHeader = "# -log P of each story in nats; text: %zu bytes, %zu stories";
 
 std::string nats_path(const std::string& text_path) { return text_path + ".nats"; }
 
-}  // namespace
+// A story (without its newline) as the grammar that can say most of it says it.
+struct Reading {
+  std::optional<double> nats;  // none: no grammar can say all of it
+  size_t readable = 0;
+};
 
-const Grammar& story_grammar() {
-  static const Grammar grammar(source);
-  return grammar;
+Reading read_story(std::string_view story) {
+  Reading best;
+  for (const NamedGrammar& row : kStoryGrammars) {
+    size_t readable = 0;
+    const std::vector<double> derivations = story_grammar(row.name).read("story", story, &readable);
+    if (!derivations.empty()) return {derivations.front(), story.size()};
+    best.readable = std::max(best.readable, readable);
+  }
+  return best;
 }
 
-Story tell_story(uint64_t seed, uint64_t index) {
+}  // namespace
+
+const Grammar& story_grammar(std::string_view name) {
+  static const std::vector<Grammar> grammars = [] {
+    std::vector<Grammar> all;
+    for (const NamedGrammar& row : kStoryGrammars) all.emplace_back(row.source);
+    return all;
+  }();
+  std::vector<std::string> names;
+  for (const NamedGrammar& row : kStoryGrammars) {
+    if (name == row.name) return grammars[names.size()];
+    names.emplace_back(row.name);
+  }
+  throw std::invalid_argument("--grammar: " + unknown_name("grammar", std::string(name), names));
+}
+
+Story tell_story(uint64_t seed, uint64_t index, const Grammar& grammar) {
   const uint64_t key = rng::key({rng::word("story"), seed, index});
   uint64_t choice = 0;
   Story story{"", 0};
   const auto choose = [&](size_t n) { return rng::below(n, key, choice++); };
-  story.text = story_grammar().tell("story", choose, story.nats);
+  story.text = grammar.tell("story", choose, story.nats);
   story.text += '\n';
   return story;
 }
 
 std::optional<double> story_nats(std::string_view text) {
   if (!text.empty() && text.back() == '\n') text.remove_suffix(1);
-  const std::vector<double> derivations = story_grammar().read("story", text);
-  if (derivations.empty()) return std::nullopt;
-  return derivations.front();
+  return read_story(text).nats;
 }
 
-CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed) {
+CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed, const Grammar& grammar) {
   namespace fs = std::filesystem;
   for (const std::string& target : {path, nats_path(path)}) {
     std::error_code ignored;
@@ -127,7 +95,7 @@ CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed)
   // a story's 18, so the floor is right to 1e-4 of itself.
   std::unordered_set<uint64_t> told;
   for (uint64_t index = 0;; ++index) {
-    const Story story = tell_story(seed, index);
+    const Story story = tell_story(seed, index, grammar);
     if (!told.insert(rng::word(story.text)).second) continue;
     if (summary.bytes + story.text.size() > bytes) break;
     text.write(story.text);
@@ -196,17 +164,16 @@ StoryCheck check_stories(std::string_view text, std::string_view known) {
   lines_of(known, [&](std::string_view line, size_t) { known_lines.insert(line); });
   StoryCheck check;
   lines_of(text, [&](std::string_view line, size_t number) {
-    size_t readable = 0;
-    const std::vector<double> derivations = story_grammar().read("story", line, &readable);
+    const Reading reading = read_story(line);
     ++check.lines;
     check.distinct += seen.insert(line).second;
     check.known += known_lines.count(line);
-    if (!derivations.empty()) {
+    if (reading.nats) {
       ++check.stories;
-      check.nats += derivations.front();
+      check.nats += *reading.nats;
     } else if (check.first_wrong == 0) {
       check.first_wrong = number;
-      check.readable = line.substr(0, readable), check.wrong = line.substr(readable);
+      check.readable = line.substr(0, reading.readable), check.wrong = line.substr(reading.readable);
     }
   });
   return check;
@@ -219,7 +186,7 @@ void write_and_report(const CorpusOptions& options) {
   if (!options.force && std::filesystem::exists(options.out))
     throw std::runtime_error(options.out + " is there already: --force replaces it");
   const Stopwatch clock;
-  const CorpusSummary summary = write_corpus(options.out, bytes, options.seed);
+  const CorpusSummary summary = write_corpus(options.out, bytes, options.seed, story_grammar(options.grammar));
   std::printf("%s: %s stories, %s, floor %.4f nats/byte (%.1f s)\n", options.out.c_str(),
               format_count(static_cast<double>(summary.stories)).c_str(), format_bytes(summary.bytes).c_str(),
               summary.nats / static_cast<double>(summary.bytes), clock.seconds());

@@ -25,17 +25,19 @@ struct CorpusSummary {
   double nats = 0;  // sum over the stories; nats / bytes is the floor of a byte-level model
 };
 
-const Grammar& story_grammar();
+// "stories" or "tales" (story_grammars.hpp). Throws std::invalid_argument for other names.
+const Grammar& story_grammar(std::string_view name = "stories");
 
-// A pure function: the same seed and index tell the same story.
-Story tell_story(uint64_t seed, uint64_t index);
+// A pure function: the same seed, index and grammar tell the same story.
+Story tell_story(uint64_t seed, uint64_t index, const Grammar& grammar = story_grammar());
 
-// -log P of any text, with or without its '\n'; nothing if it is not a story of this grammar.
+// -log P of any text, with or without its '\n'; nothing if it is no story of either grammar.
 std::optional<double> story_nats(std::string_view text);
 
 // Whole stories, no two alike, at most `bytes` bytes, into `path`, and the -log P of each into `path`.nats.
 // Throws std::runtime_error, and leaves nothing half-written, if that cannot be done.
-CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed);
+CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed,
+                           const Grammar& grammar = story_grammar());
 
 // The numbers beside a text of that many bytes and stories, one per story; empty if there is no such file.
 // Throws std::runtime_error if the file belongs to another text.

@@ -162,6 +162,7 @@ void describe_eval(CLI::App& app, EvalOptions& o) {
 void describe_corpus(CLI::App& app, CorpusOptions& o) {
   Describe d(app);
   d.value("bytes", o.bytes, "size of the text: 500k, 4M, ...");
+  d.value("grammar", o.grammar, "stories (about 200 bytes each) or tales (about 126, for a small model)");
   d.number("seed", o.seed, 0, kLargest, "of the stories");
   app.add_option("--out", o.out, "file to write; the floor goes beside it, into FILE.nats");
   app.add_flag("--force", o.force, "replace FILE if it is there");

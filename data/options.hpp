@@ -58,7 +58,7 @@ struct EvalOptions {
 };
 
 struct CorpusOptions {
-  std::string bytes = "4M", out;
+  std::string bytes = "4M", grammar = "stories", out;
   std::string check, known;  // a file of stories to check, and a text that they should not repeat
   uint64_t seed = 1;
   bool force = false;
