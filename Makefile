@@ -25,7 +25,7 @@ DATA ?= build/stories.txt
 
 REPORTS := report watch tensorboard test-report
 PRACTICE := exercise check-exercise
-.PHONY: all train test asan mutants bench ladders compare study pages $(REPORTS) $(PRACTICE) reference reference-huggingface curves venv clean help FORCE
+.PHONY: all train stories test asan mutants bench ladders compare study pages $(REPORTS) $(PRACTICE) reference reference-huggingface curves venv clean help FORCE
 .DELETE_ON_ERROR:
 
 all: build/train_gpt  ## build build/train_gpt (the default)
@@ -120,6 +120,7 @@ PYTHON := .venv/bin/python
 build/tales.txt build/stories.txt: build/%.txt: | build/train_gpt
 	@build/train_gpt corpus --grammar $* --bytes 4M --seed 1 --out $@
 DATA_WRITTEN := $(filter build/stories.txt,$(DATA))
+stories: build/stories.txt  ## write build/stories.txt, the text of the examples in layers/
 
 train: build/train_gpt $(filter build/tales.txt,$(TRAIN_DATA))  ## train, on DATA=my.txt or on tales the program writes itself
 	@build/train_gpt train --data $(TRAIN_DATA) $(if $(filter build/tales.txt,$(TRAIN_DATA)),--config dev/recipes/tales.toml) $(ARGS)
