@@ -78,7 +78,12 @@ LINK = $(COMPILE) -o $@ $(filter %.o,$^) $(OPENMP_LIBS) $(LDFLAGS)
 # Each compiler, processor and kind of build has its own objects.
 OUT := build/$(KEY)$(if $(SANITIZE),-sanitize)
 LIBRARY := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(wildcard layers/*.cpp layers/*/*.cpp data/*.cpp data/*/*.cpp)))
-TESTS := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(wildcard test/*.cpp)))
+# SUITE=layers is the tests that may differ between processors; SUITE=code is all but those of pages and their examples.
+TEST_FILES_layers = test/main.cpp $(shell grep -L '"\(program\|small_run\|pages\|tree\|markdown\|worked\)[.]hpp"' test/*.cpp)
+TEST_FILES_code = $(filter-out test/test_worked% $(addprefix test/,worked.cpp pages.cpp tree.cpp markdown.cpp test_pages.cpp),$(wildcard test/*.cpp))
+TEST_FILES_ = $(wildcard test/*.cpp)
+TESTS := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(TEST_FILES_$(SUITE))))
+TEST_PROGRAM := $(OUT)/tests$(SUITE:%=-%)
 BENCH := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(wildcard dev/bench/*.cpp)))
 SAY = $(if $(V),,@echo "  $(1)";)
 
@@ -146,8 +151,8 @@ $(OUT)/bench: $(BENCH) $(LIBRARY)
 
 # Some tests run the program, which they find beside them. GNU's OpenMP reads how long a thread spins before it
 # sleeps when a process starts: long spins make tests ten times slower on a machine that does something else too.
-test: $(OUT)/tests $(OUT)/train_gpt  ## all tests; some of them: ARGS='[norm]'
-	@GOMP_SPINCOUNT=1000 $(OUT)/tests $(ARGS)
+test: $(TEST_PROGRAM) $(OUT)/train_gpt  ## all tests; some of them: ARGS='[norm]', SUITE=layers
+	@GOMP_SPINCOUNT=1000 $(TEST_PROGRAM) $(ARGS)
 
 asan:  ## the same tests under the address and undefined-behaviour sanitizers
 	@$(MAKE) --no-print-directory test SANITIZE=1
@@ -180,7 +185,7 @@ $(OUT)/test/main.o: private OPTIMIZE := -O1
 
 # Catch2 3 comes as a library, version 2 as a header. Our library comes first: what tests and it both have of an inline
 # function is then as it is in train_gpt.
-$(OUT)/tests: $(LIBRARY) $(TESTS)
+$(TEST_PROGRAM): $(LIBRARY) $(TESTS)
 	$(call SAY,link  $@)$(LINK) $$(echo '#include <catch2/catch.hpp>' | \
 	  $(CXX) -isystem build/include -fsyntax-only -x c++ - 2>/dev/null || echo -lCatch2)
 $(TESTS): | catch2

@@ -12,6 +12,8 @@
 #include <catch2/catch_version_macros.hpp>
 #endif
 
+std::string tests_as_typed;
+
 namespace {
 
 struct Counts {

@@ -15,8 +15,6 @@
 
 namespace fs = std::filesystem;
 
-std::string tests_as_typed;
-
 namespace {
 
 // The program lies beside the tests. Not every system has /proc.

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-extern std::string tests_as_typed;  // argv[0] of the tests
+extern std::string tests_as_typed;  // argv[0] of the tests, in main.cpp
 
 struct Outcome {
   int status = 0;  // exit status; 128 + signal where a signal ended it
