@@ -1,4 +1,5 @@
-"""The page's Plotly figures. page.js gives each trace the colour of its cell (meta.cell) and hides what is off."""
+"""What the page draws. Curves go to page.js as numbers; the other figures are ready for Plotly but for the color of each
+cell (meta.cell)."""
 
 import math
 
@@ -6,13 +7,12 @@ import plotly.graph_objects as go
 
 import series
 
-WIDTH = {"val": 2.6, "train": 1.0, "lost": 1.3}
 CROSSES = {"diverged": "x", "stuck": "square-open", "failed": "star-triangle-down"}
 
 
 def rounded(values):
-    """Seven digits are more than can be seen, and half the size."""
-    return [float(f"{v:.7g}") for v in values]
+    """Seven digits are more than can be seen, and half the size. JSON has no NaN and no infinity."""
+    return [float(f"{v:.7g}") if math.isfinite(v) else None for v in values]
 
 
 def axis(title, log=False, limits=None):
@@ -33,58 +33,42 @@ def band(index, x, low, high):
                       mode="none", hoverinfo="skip", meta={"cell": index, "role": "band"}, showlegend=False)
 
 
-def when(x):
-    return "step %{x:,.0f}" if x == "step" else "%{x:,.1f} s"
-
-
-def curve_traces(index, curve, x):
-    points, name = curve.points, curve.cell.label
-    traces = []
+def seeds_said(curve):
     n = len(curve.seeds)
-    if n > 1 and curve.role == "val":
-        traces.append(band(index, points[x], points.low, points.high))
-    spread = "<br>seeds from %{customdata[0]:.4g} to %{customdata[1]:.4g}" if n > 1 else ""
-    what = {"val": "validation", "train": "training, smoothed", "lost": f"training, {curve.state}"}[curve.role]
-    seeds = f"{n} seeds" if n > 1 else f"seed {curve.seeds[0]}" if curve.seeds[0] else "1 run"
-    traces.append(go.Scatter(
-        x=rounded(points[x]), y=rounded(points["mean"]), mode="lines", name=name, showlegend=False,
-        customdata=[list(pair) for pair in zip(rounded(points.low), rounded(points.high))],
-        line={"width": WIDTH[curve.role], "dash": curve.cell.style.dash},
-        opacity={"val": 1, "train": 0.45, "lost": 0.75}[curve.role], meta={"cell": index, "role": curve.role},
-        hovertemplate=f"<b>{name}</b><br>{what}, {seeds}<br>{when(x)}: %{{y:.4f}}{spread}<extra></extra>"))
-    return traces
+    return f"mean of {n} seeds" if n > 1 else f"seed {curve.seeds[0]}" if curve.seeds[0] else ""
 
 
-def cross(index, curve, x, top):
-    """Where a run ended that did not get through."""
-    x_end, y_end = curve.end(x, top)
-    at = f" at step {curve.stopped_at:,.0f}" if curve.stopped_at == curve.stopped_at else ""
-    return go.Scatter(
-        x=[x_end], y=[y_end], mode="markers", cliponaxis=False, showlegend=False,
-        marker={"symbol": CROSSES[curve.state], "size": 11, "line": {"width": 2}},
-        meta={"cell": index, "role": "cross"},
-        hovertemplate=f"<b>{curve.cell.label}</b><br>seed {curve.seeds[0]} {curve.state}{at}<extra></extra>")
+def curve_data(index, curve, parameters, log, limits):
+    """What page.js draws of a curve. The page smooths it, takes off the floor and chooses the horizontal axis."""
+    points = curve.points
+    tokens = points.tokens.iloc[-1] / points.step.iloc[-1]
+    whole = curve.drawn().reindex(points.index)
+    band = len(curve.seeds) > 1 and curve.role == "val"
+    return {
+        "cell": index, "role": curve.role, "seeds": seeds_said(curve), "state": curve.state,
+        "stopped": None if math.isnan(curve.stopped_at) else int(curve.stopped_at),
+        "step": rounded(points.step), "tokens": tokens,  # a step
+        "seconds": rounded(points.seconds) if points.seconds.notna().all() else None,
+        "flops": 6 * parameters * tokens if parameters else None,  # a step
+        "mean": rounded(points["mean"]), "floor": curve.floor, "full": rounded([curve.full])[0],
+        "half": rounded(points.half.where(series.narrow(whole, log, limits))) if band else None,
+    }
 
 
-def loss(cells, curves, scale, x, floor=None):
-    """x: step or seconds."""
-    low, high = series.height(curves, scale, floor)
+def curves_plot(cells, curves, title, log, floor=None):
+    """{title, log, limits, floor, curves} of a plot whose horizontal axis the reader chooses."""
     index = {cell.name: i for i, cell in enumerate(cells)}
+    limits = {kind: series.height(curves, kind == "log", floor if kind == "linear" else None)
+              for kind in ("linear", "log")}
     order = {"train": 0, "lost": 1, "val": 2}
-    figure = go.Figure()
-    for curve in sorted(curves, key=lambda curve: order[curve.role]):
-        figure.add_traces(curve_traces(index[curve.cell.name], curve, x))
-    for curve in curves:
-        if curve.role == "lost":
-            figure.add_trace(cross(index[curve.cell.name], curve, x, high))
-    if floor is not None and not scale.excess:
-        figure.add_hline(y=floor, line={"dash": "dot", "width": 1.5, "color": "#888888"})
-        figure.add_annotation(x=0, xref="paper", y=floor, yref="y", text=f"floor {floor:.4g}", showarrow=False,
-                              xanchor="left", yanchor="bottom")
-    end = 1.015 * max((curve.points[x].iloc[-1] for curve in curves), default=1)
-    figure.update_layout(xaxis=axis({"step": "step", "seconds": "seconds of training"}[x], limits=(0, end)),
-                         yaxis=axis(scale.title, scale.excess, (low, high)))
-    return figure
+    data = [curve_data(index[curve.cell.name], curve, parameters_of(curve.cell), log, limits["log" if log else "linear"])
+            for curve in sorted(curves, key=lambda curve: order[curve.role])]
+    return {"title": title, "log": log, "limits": limits, "floor": floor, "curves": data}
+
+
+def parameters_of(cell):
+    known = cell.runs.parameters.dropna() if "parameters" in cell.runs else []
+    return float(known.iloc[0]) if len(known) else 0
 
 
 def rates(comparison, cells, scale):

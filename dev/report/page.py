@@ -1,9 +1,11 @@
 """The page: one HTML file with plotly.js, data and style in it."""
 
 import json
+import math
 from html import escape
 from pathlib import Path
 
+import numpy as np
 import plotly.offline
 
 import figures
@@ -12,11 +14,11 @@ import words
 
 HERE = Path(__file__).parent
 
-TABLE_WORDS = """Final loss is the validation loss at the last step: the mean over the seeds ± the half width of its 95 %
-t interval. The difference to the baseline is taken seed by seed (same seed, same batches), then averaged. “Not
-distinguishable” means that the 95 % t interval of this paired difference contains 0. Where a seed did not get through
-there is no mean, but how many did. The intervals are not corrected for the number of cells: of twenty equal ones, one
-is expected to look different. A click on a heading sorts."""
+TABLE_WORDS = """Final loss is the validation loss at the last step: the mean over the seeds ± half its 95 % t interval.
+The difference to the baseline is taken between runs of the same seed, which see the same batches, and then averaged.
+“Not distinguishable” means that the 95 % interval of this difference contains 0. A cell with a run that did not finish
+has no mean. The intervals are not corrected for the number of cells: of twenty equal cells, one will look different.
+Click a heading to sort."""
 
 
 def as_json(figure):
@@ -34,38 +36,45 @@ def definitions(pairs):
     return "<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in pairs) + "</dl>"
 
 
-RATES_WORDS = """Each point is one run of the tuning, on one seed; the largest point of a curve is its best rate. A run
-that diverged (×) or failed (▽) stands at the loss it had before training; □ marks one that was stuck. Sensitivity is
-the mean, over the rates tried, of how much worse than at the best rate the run ends: 0 would mean that the rate does
-not matter (Wortsman et al. 2023, arXiv 2309.14322)."""
+RATES_WORDS = """Each point is one tuning run; the largest point of a curve is its best learning rate. A run that
+diverged (×) or failed (▽) stands at its loss before training; □ marks a run that was stuck. Sensitivity is how much
+worse than the best rate the rates tried end on average; 0 means that the rate does not matter (Wortsman et al. 2023,
+arXiv 2309.14322)."""
 
-PROFILES_WORDS = """Measured on the weights before the step named: lines are means over the seeds, bands reach from the
-lowest to the highest. A cell that did not get as far as a step is absent from its panel."""
+PROFILES_WORDS = """Measured on the weights before the named step. Lines are means over the seeds, bands reach from the
+lowest seed to the highest. A cell that did not reach a step is missing from its panel."""
+
+AXES = {"step": "steps", "tokens": "tokens", "seconds": "seconds", "flops": "FLOPs"}
+SMOOTHINGS = (0, 0.01, 0.02, 0.05, 0.1, 0.2)
+SAMPLES_SHOWN = 6
+COURSES = {"lr": "learning rate", "grad_norm": "gradient norm"}
 
 
 # ---- Sections --------------------------------------------------------------------------------------
 
-def head_section(comparison, cells):
-    first, *others = words.headline(comparison, cells)
-    return (f'<p class="name">{escape(comparison.name)}</p><h1 id="headline">{escape(first)}</h1>'
-            f'<p class="lead">{escape(" ".join(others))}</p>')
+def head_section(name, sentences):
+    first, *others = (sentence.replace(" · ", "\u00a0·\u00a0") for sentence in sentences)  # a name stays in one line
+    return (f'<p class="name">{escape(name)}</p><h1 id="headline">{escape(first)}</h1>'
+            + (f'<p class="lead">{escape(" ".join(others))}</p>' if others else ""))
 
 
 def recipe_section(comparison):
     recipe = words.recipe(comparison)
-    parts = ['<section class="box" id="recipe"><h2>The recipe</h2>', definitions(recipe["facts"])]
+    line = "".join(f"<span>{escape(part)}</span>" for part in words.recipe_line(comparison))
+    parts = [f'<section id="recipe"><p class="recipe">{line}</p><details><summary>The whole recipe</summary>'
+             '<div class="box">', definitions(recipe["facts"])]
     if recipe["differed"]:
-        parts += ["<h3>What differed</h3>", definitions(recipe["differed"])]
+        parts += ["<h3>Options that differed</h3>", definitions(recipe["differed"])]
     if recipe["followed"]:
-        parts += ['<h3>What followed from that</h3><p class="note">Worked out by the program, where no one set it.</p>',
+        parts += ['<h3>What followed from that</h3><p class="note">The program chose these; nobody set them.</p>',
                   definitions(recipe["followed"])]
     if recipe["equal"]:
         options = "".join(f"<div><span>{escape(k)}</span> {escape(v)}</div>" for k, v in recipe["equal"])
-        parts.append(f'<details><summary>What was equal in all runs: {len(recipe["equal"])} options</summary>'
-                     f'<div class="options">{options}</div></details>')
+        heading = "Options equal in all runs" if recipe["configs"] > 1 else "Options"
+        parts.append(f'<h3>{heading}</h3><div class="options">{options}</div>')
     if not recipe["configs"]:
         parts.append('<p class="note">The runs left no config.toml: their options are not known.</p>')
-    return "".join(parts) + "</section>"
+    return "".join(parts) + "</div></details></section>"
 
 
 def legend(cells):
@@ -73,35 +82,59 @@ def legend(cells):
         lost = len(cell.lost)
         return f" <i>{len(cell.runs) - lost}/{len(cell.runs)}</i>" if lost else ""
 
-    buttons = "".join(f'<button data-toggle="{i}" title="on or off; twice: this one alone">{swatch(i)}'
+    buttons = "".join(f'<button data-toggle="{i}" title="click: on or off; double click: only this one">{swatch(i)}'
                       f"<span>{escape(cell.label)}{note(cell)}</span></button>" for i, cell in enumerate(cells))
     return f'<div class="legend" id="legend" role="group" aria-label="curves">{buttons}</div>'
 
 
-def loss_section(scale, curves, floor, timed):
+def save_buttons(target, formats):
+    buttons = "".join(f'<button data-save="{kind}" data-of="{target}">{kind}</button>' for kind in formats)
+    return f'<span class="save" role="group" aria-label="save what is shown">Save {buttons}</span>'
+
+
+def plot(name, kind=""):
+    return f'<div class="plot {kind}" id="{name}"></div>'
+
+
+def toolbar(plots):
+    """Horizontal axis, logarithms, smoothing."""
+    curves = plots["loss"]["curves"]
+    missing = {"seconds": "not measured: several runs shared the machine", "flops": "the number of parameters is not known"}
+    axes = "".join(f'<button data-x="{x}"' + (f' disabled title="{missing[x]}"' if x in missing and not all(
+        curve[x] for curve in curves) else "") + f">{text}</button>" for x, text in AXES.items())
+    steps = "".join(f'<option value="{share}"{" selected" * (share == series.SMOOTHING)}>'
+                    f'{f"{share:.0%}" if share else "off"}</option>' for share in SMOOTHINGS)
+    return (f'<div class="tools"><span class="switch" role="group" aria-label="horizontal axis">{axes}</span>'
+            '<span class="switch" role="group" aria-label="logarithmic axes"><button data-log="x">log x</button>'
+            '<button data-log="y">log y</button></span>'
+            f'<label>Smoothing <select id="smoothing">{steps}</select></label>'
+            f'{save_buttons("loss", ("PNG", "SVG", "CSV"))}</div>')
+
+
+def loss_section(scale, curves, plots, floor):
     seeds = any(len(curve.seeds) > 1 for curve in curves)
-    said = ["Bold: validation loss, the mean over the seeds that finished. "
-            "The band reaches from the lowest seed to the highest." if seeds else "Bold: validation loss."]
-    if all(curve.role == "lost" for curve in curves):
-        said = ["No run got through."]
-    said.append("Thin: training loss, smoothed over a fiftieth of the run.")
+    roles = {curve.role for curve in curves}
+    said = []
+    if "val" in roles:
+        said.append("Bold: validation loss, mean over the seeds that finished. Band: 95 % confidence interval of the "
+                    "mean, left out where it would cover the plot." if seeds else "Bold: validation loss.")
+    else:
+        said.append("No run finished.")
+    said.append("Thin: training loss, smoothed.")
+    if any(math.isfinite(curve.full) for curve in curves):
+        said.append("○ at the end: loss on the whole validation split.")
     if scale.excess:
-        which = f"the floor, {words.number(floor)} nats per token," if floor else "each corpus's floor,"
-        said.append(f"The axis counts from {which} which no model can go below.")
+        which = f"the floor of {words.number(floor)} nats per token" if floor else "the floor of each corpus"
+        said.append(f"The axis starts at {which}: no model can go below it.")
     states = {curve.state for curve in curves if curve.role == "lost"}
-    meanings = {"diverged": "× the run diverged", "stuck": "□ it never got away from where it began",
-                "failed": "▽ it ended with an error"}
+    meanings = {"diverged": "× diverged", "stuck": "□ stuck near its first loss", "failed": "▽ ended with an error"}
     marks = [text for state, text in meanings.items() if state in states]
     if marks:
-        said.append(f"Runs that did not get through are drawn one by one (training loss): {', '.join(marks)}.")
-    if timed:
-        said.append("Seconds are training time" + (", the mean over the seeds." if seeds else "."))
-    else:
-        said.append("Seconds were not measured: several runs shared the machine.")
-    off = "" if timed else " disabled"
-    return (f'<section><h2>Loss</h2><p class="note">{" ".join(said)}</p>'
-            f'<div class="switch" role="group" aria-label="horizontal axis"><button data-x="step">steps</button>'
-            f'<button data-x="seconds"{off}>seconds</button></div><div class="plot" id="loss"></div></section>')
+        said.append(f"Runs that did not finish are drawn one by one, as training loss: {', '.join(marks)}.")
+    if any(curve["flops"] for curve in plots["loss"]["curves"]):
+        said.append("FLOPs are estimated as 6 × parameters × tokens.")
+    return (f'<section class="first"><h2>Loss</h2>{toolbar(plots)}{plot("loss")}'
+            f'<p class="note">{" ".join(said)}</p></section>')
 
 
 def table_section(comparison, cells):
@@ -109,53 +142,57 @@ def table_section(comparison, cells):
     index = {cell.name: i for i, cell in enumerate(cells)}
     means = dict(zip(comparison.summary.cell, comparison.summary["mean"]))
     order = sorted(rows, key=lambda cell: means[cell] if words.known(means[cell]) else float("inf"))
+    extra = ["" if heading in words.MAIN else "extra" for heading in headings]
     body = []
     for name in order:
         cell = cells[index[name]]
-        fields = [f'<td data-key="{escape(cell.label)}">{swatch(index[name])}{escape(cell.label)}</td>']
-        for text, key in rows[name]:
+        fields = [f'<th scope="row" data-key="{escape(cell.label)}">{swatch(index[name])}{escape(cell.label)}</th>']
+        for (text, key), more in zip(rows[name], extra):
             kind = text if text in ("better", "worse") else "unfinished" if text.endswith(" finished") and \
                 len(cell.lost) else ""
             key = "" if isinstance(key, float) and not words.known(key) else key
-            fields.append(f'<td data-key="{escape(str(key))}" class="{kind}">{escape(text)}</td>')
-        body.append(f"<tr>{''.join(fields)}</tr>")
+            fields.append(f'<td data-key="{escape(str(key))}" class="{kind} {more}">{escape(text)}</td>')
+        body.append(f'<tr data-cell="{index[name]}">{"".join(fields)}</tr>')
     targets = sorted({words.number(x) for x in comparison.summary.target if words.known(x)})
     aimed = targets and "steps to target" in headings
     note = TABLE_WORDS + (f" The target is a loss of {words.listed(targets)}." if aimed else "")
-    head = "".join(f"<th>{escape(heading)}</th>" for heading in ("cell", *headings))
-    return (f'<section><h2>The numbers</h2><p class="note">{escape(note)}</p><div class="scroll"><table id="table">'
-            f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div></section>")
+    head = "".join(f'<th class="{more}">{escape(heading)}</th>' for heading, more in zip(("cell", *headings), ("", *extra)))
+    more = '<button id="all-columns" aria-pressed="false">all columns</button>' if any(extra) else ""
+    return (f'<section><h2>The numbers</h2><div class="tools">{more}'
+            f'{save_buttons("table", ("CSV", "Markdown", "LaTeX"))}<span class="hint">more columns →</span></div>'
+            f'<div class="scroll"><table id="table"><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table>'
+            f'</div><p class="note">{escape(note)}</p></section>')
 
 
 def rates_section(comparison, cells):
     summary = comparison.summary
     numbers = {row.cell: row.lr_sensitivity for row in summary.itertuples()}
-    said = [RATES_WORDS]
-    edge = [cell.label for cell in cells if (summary[summary.cell == cell.name].at_edge == 1).any()]
-    if edge:
-        said.append(f"The best rate lies at an edge of what was tried for {words.listed(edge)}: "
-                    "a better one may lie beyond.")
+    edge = words.edges(comparison, cells)
+    said = RATES_WORDS + (f" The best rate lies at the edge of those tried for {words.listed(edge)}: a better one may lie "
+                          "beyond." if edge else "")
     some = words.worked(comparison)
     items = "".join(f"<span>{swatch(i)} {escape(cell.label)} "
                     f"<b>{words.number(numbers[cell.name], 3) if cell.name in some else 'no rate worked'}</b></span>"
                     for i, cell in enumerate(cells) if words.known(numbers.get(cell.name)))
-    return (f'<section><h2>How much the learning rate matters</h2><p class="note">{" ".join(said)}</p>'
-            f'<div class="plot low" id="rates"></div>'
-            f'<div class="numbers" id="sensitivity">Sensitivity: {items}</div></section>')
+    return (f'<section><h2>How much the learning rate matters</h2>'
+            f'<div class="tools">{save_buttons("rates", ("PNG", "SVG", "CSV"))}</div>{plot("rates", "low")}'
+            f'<div class="numbers" id="sensitivity">Sensitivity: {items}</div><p class="note">{escape(said)}</p></section>')
 
 
 def profiles_section(profiles):
     parts = [f'<section><h2>Layer by layer</h2><p class="note">{PROFILES_WORDS}</p>']
     for number, (which, panels) in enumerate(profiles):
         parts.append(f'<h3>{escape(which.title)}</h3><p class="note">{escape(which.note)}</p><div class="panels">')
-        parts += [f'<figure><figcaption>{name}: step {step:,.0f}</figcaption><div class="plot" '
-                  f'id="profile-{number}-{name}"></div></figure>' for name, (step, _) in panels.items()]
+        for name, (step, _) in panels.items():
+            place = f"profile-{number}-{name}"
+            parts.append(f'<figure><figcaption>{name}: step {step:,.0f} {save_buttons(place, ("PNG", "SVG", "CSV"))}'
+                         f"</figcaption>{plot(place)}</figure>")
         parts.append("</div>")
     return "".join(parts) + "</section>"
 
 
 def commands_section(comparison, cells):
-    parts = ['<section id="commands"><h2>The commands</h2><p class="note">The exact command behind each curve.</p>']
+    parts = ['<section id="commands"><h2>The commands</h2><p class="note">The command behind each run.</p>']
     for i, cell in enumerate(cells):
         runs = comparison.runs[comparison.runs.cell == cell.name]
         parts.append(f"<details><summary>{swatch(i)} {escape(cell.label)}: "
@@ -170,33 +207,75 @@ def commands_section(comparison, cells):
     return "".join(parts) + "</section>"
 
 
+def course_section(plots):
+    """How the learning rate and the gradient norm went."""
+    figures = "".join(f'<figure><figcaption>{words.capital(plots[name]["title"])} '
+                      f'{save_buttons(name, ("PNG", "SVG", "CSV"))}</figcaption>{plot(name)}</figure>'
+                      for name in plots if name != "loss")
+    return f'<section><h2>Learning rate and gradient norm</h2><div class="panels wide">{figures}</div></section>'
+
+
+def samples_section(samples):
+    if not samples:
+        return ('<section><h2>Samples</h2><p class="note">This run kept no samples. '
+                "<code>train --sample-every 500</code> writes one every 500 steps.</p></section>")
+    spread = np.linspace(0, len(samples) - 1, min(len(samples), SAMPLES_SHOWN)).round().astype(int)
+
+    def listing(some):
+        return '<dl class="samples">' + "".join(f"<dt>step {step:,}</dt><dd>{escape(text)}</dd>"
+                                                for step, text in some) + "</dl>"
+
+    rest = (f"<details><summary>All {len(samples)} samples</summary>{listing(samples)}</details>"
+            if len(samples) > len(spread) else "")
+    return f'<section id="samples"><h2>Samples</h2>{listing([samples[i] for i in spread])}{rest}</section>'
+
+
 # ---- All of it -------------------------------------------------------------------------------------
 
-def build(comparison):
+def of_comparison(comparison):
+    """The page of a comparison."""
     cells = series.cells_of(comparison)
-    scale = series.scale_of(comparison)
-    floor = series.floor_of(comparison)
+    scale, floor = series.scale_of(comparison), series.floor_of(comparison)
     curves = [curve for cell in cells for curve in series.curves_of(comparison, cell, scale)]
-    timed = bool(curves) and all(curve.points.seconds.notna().all() for curve in curves)
+    plots = {"loss": figures.curves_plot(cells, curves, scale.title, scale.excess, None if scale.excess else floor)}
     rates = figures.rates(comparison, cells, scale)
     profiles = figures.profiles(comparison, cells)
-
     later = {"rates": rates} if rates else {}
-    for number, (_, panels) in enumerate(profiles):
-        later.update({f"profile-{number}-{name}": figure for name, (_, figure) in panels.items()})
-    data = {
-        "cells": [{"label": cell.label, **vars(cell.style)} for cell in cells],
-        "loss": {x: as_json(figures.loss(cells, curves, scale, x, floor)) for x in ("step", *["seconds"] * timed)},
-        "figures": {name: as_json(figure) for name, figure in later.items()},
-    }
-    sections = [head_section(comparison, cells), recipe_section(comparison), legend(cells),
-                loss_section(scale, curves, floor, timed), table_section(comparison, cells),
+    sections = [head_section(comparison.name, words.headline(comparison, cells)), legend(cells),
+                loss_section(scale, curves, plots, floor), recipe_section(comparison), table_section(comparison, cells),
                 rates_section(comparison, cells) if rates else "", profiles_section(profiles) if profiles else "",
                 commands_section(comparison, cells),
-                "<footer>Made by train_gpt's dev/report from curves.csv, runs.csv and summary.csv, which lie beside "
-                "this page.</footer>"]
-    title = f"{comparison.name}: {len(cells)} cells compared"
-    return document(title, "".join(sections), data)
+                footer("curves.csv, runs.csv and summary.csv")]
+    return document(f"{comparison.name}: {len(cells)} cells compared", "".join(sections),
+                    data_of(cells, plots, later, profiles))
+
+
+def of_run(run, samples):
+    """The page of a single run."""
+    cells = series.cells_of(run)
+    scale, floor = series.scale_of(run), series.floor_of(run)
+    curves = series.curves_of(run, cells[0], scale)
+    plots = {"loss": figures.curves_plot(cells, curves, scale.title, scale.excess, None if scale.excess else floor)}
+    for column, role, log in (("lr", "val", False), ("grad_norm", "train", True)):
+        curve, title = series.course(run, cells[0], column, role), COURSES[column]
+        if curve:
+            plots[column] = figures.curves_plot(cells, [curve], title, log)
+    profiles = figures.profiles(run, cells)
+    sections = [head_section(run.name, words.run_headline(run, cells[0])), loss_section(scale, curves, plots, floor),
+                recipe_section(run), course_section(plots), samples_section(samples),
+                profiles_section(profiles) if profiles else "", footer("metrics.csv and the files")]
+    return document(f"{run.name}: report", "".join(sections), data_of(cells, plots, {}, profiles))
+
+
+def data_of(cells, plots, later, profiles):
+    for number, (_, panels) in enumerate(profiles):
+        later.update({f"profile-{number}-{name}": figure for name, (_, figure) in panels.items()})
+    return {"cells": [{"label": cell.label, **vars(cell.style)} for cell in cells], "plots": plots,
+            "figures": {name: as_json(figure) for name, figure in later.items()}}
+
+
+def footer(files):
+    return f"<footer>Made by train_gpt's dev/report from {files} beside this page.</footer>"
 
 
 def document(title, body, data, script="page.js"):

@@ -4,8 +4,9 @@
     python dev/report/picture.py OUT               loss.png, lr.png and profiles.png of a comparison, into OUT
     python dev/report/picture.py runs/0001 runs/...  a picture of these runs, into the first (--out names the file)
 
-Bold lines are the validation loss, thin ones the smoothed training loss. A band reaches from the lowest seed to the
-highest. A run that diverged or was stuck ends in a cross.
+Bold lines are the validation loss, thin lines the smoothed training loss. Bands are 95 % confidence intervals of the
+mean over the seeds; a band that would cover the plot, as after an explosion, is left out. A run that diverged or was
+stuck ends in a cross.
 """
 
 import argparse
@@ -94,14 +95,15 @@ def save(figure, path):
 
 # ---- Loss ------------------------------------------------------------------------------------------
 
-def draw_curve(axes, curve, x, top):
-    points, cell = curve.points, curve.cell
+def draw_curve(axes, curve, x, log, limits):
+    points, cell = curve.drawn(), curve.cell
     width, alpha, order = {"val": (2.6, 1, 4), "train": (1, 0.45, 2), "lost": (1.2, 0.75, 3)}[curve.role]
-    axes.plot(points[x], points["mean"], **look(cell, linewidth=width, alpha=alpha, zorder=order))
+    axes.plot(points[x], points.y, **look(cell, linewidth=width, alpha=alpha, zorder=order))
     if curve.role == "val" and len(curve.seeds) > 1:
-        axes.fill_between(points[x], points.low, points.high, color=cell.style.light, alpha=0.16, linewidth=0)
+        axes.fill_between(points[x], points.low.clip(*limits), points.high.clip(*limits),
+                          where=series.narrow(points, log, limits), color=cell.style.light, alpha=0.16, linewidth=0)
     if curve.role == "lost":
-        at, loss = curve.end(x, top)
+        at, loss = curve.end(x, limits[1])
         axes.plot([at], [loss], CROSSES[curve.state], color=cell.style.light, markersize=11, clip_on=False, zorder=5,
                   fillstyle="none" if curve.state != "diverged" else "full", markeredgewidth=2)
 
@@ -123,7 +125,7 @@ def draw_loss(comparison, path, x="step", title=None, floor=None):
     if curves[0].points[x].isna().all():
         raise read.Complaint("there is nothing to draw: no times were measured")
     floor = floor or series.floor_of(comparison)
-    low, high = series.height(curves, scale, floor)
+    low, high = series.height(curves, scale.excess, floor)
     figure, axes = plt.subplots(figsize=(12, 8))
     if scale.excess:
         axes.set_yscale("log")
@@ -132,9 +134,9 @@ def draw_loss(comparison, path, x="step", title=None, floor=None):
     axes.set_xlim(0, max(curve.points[x].iloc[-1] for curve in curves))
     ends = {}
     for curve in curves:
-        draw_curve(axes, curve, x, high)
+        draw_curve(axes, curve, x, scale.excess, (low, high))
         if curve.role == "val" or curve.cell.name not in ends:  # the bold line's end has the label
-            end = curve.end(x, high) if curve.role == "lost" else curve.points.iloc[-1][[x, "mean"]]
+            end = curve.end(x, high) if curve.role == "lost" else curve.drawn().iloc[-1][[x, "y"]]
             ends[curve.cell.name] = (*end, ended(curve.cell), look(curve.cell))
     label_ends(axes, list(ends.values()))
     if floor is not None and not scale.excess:

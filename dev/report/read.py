@@ -1,6 +1,7 @@
 """What `train_gpt compare` and `train_gpt train` write, as tables. Every complaint about a file is made here."""
 
 import csv
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ COLUMNS = {
                     "lr_sensitivity"),
     "diagnostics.csv": ("step", "layer", "part", "what", "value"),
 }
+OPTIONAL = {"peak_lr", "val_loss_full"}  # numbers that not every file has
 TEXT = {"cell", "stage", "seed", "state", "first_tensor", "directory", "command", "verdict", "part", "what"}
 STATES = {"finished", "diverged", "stuck", "failed"}
 
@@ -62,7 +64,7 @@ def read_table(path):
         raise Complaint(f"{path} has no column {missing[0]}")
     if table.empty:
         raise Complaint(f"{path} has no rows")
-    for name in (set(needed) | {"peak_lr"}) & set(table.columns) - TEXT:
+    for name in (set(needed) | OPTIONAL) & set(table.columns) - TEXT:
         table[name] = numbers(table[name], path)
     return table
 
@@ -87,7 +89,7 @@ def read_comparison(directory):
     if not directory.is_dir():
         raise Complaint(f"{directory} is no directory")
     if not (directory / "summary.csv").exists():
-        raise Complaint(f"{directory} is no comparison: it has no summary.csv (`train_gpt compare` writes it)")
+        raise Complaint(f"{directory} holds neither a comparison (summary.csv) nor a run (metrics.csv)")
     curves, runs, summary = (read_table(directory / name) for name in ("curves.csv", "runs.csv", "summary.csv"))
     if runs.floor.nunique() == 1:  # a run that failed at once does not know the floor, which is that of the data
         runs.floor = runs.floor.where(runs.state != "failed", runs.floor.dropna().iloc[0])
@@ -144,12 +146,12 @@ def run_name(run, root):
     return Path(run).resolve().name if name == "." else name
 
 
-def newest(file, below="runs"):
-    """The directory below runs/ whose `file` was written last."""
-    found = sorted(Path(below).rglob(file), key=lambda path: path.stat().st_mtime)
+def newest(*files, below="runs"):
+    """The directory below runs/ in which one of `files` was written last."""
+    found = [path for file in files for path in Path(below).rglob(file)]
     if not found:
-        raise Complaint(f"nothing below {below}/ has a {file}: name a directory")
-    return found[-1].parent
+        raise Complaint(f"nothing below {below}/ has a {' or '.join(files)}: name a directory")
+    return max(found, key=lambda path: path.stat().st_mtime).parent
 
 
 def read_metrics_so_far(path):
@@ -179,26 +181,84 @@ def state_of(metrics):
     finite = loss.map(lambda x: abs(x) < float("inf"))
     if not finite.all():
         return "diverged", metrics.step[~finite].iloc[0]
-    if loss.iloc[-1] > loss.iloc[0]:
+    if loss.iloc[-1] > 1.5 * loss.iloc[0]:  # one batch may well be above another, as in fine-tuning
         return "diverged", metrics.step.iloc[-1]
     return "finished", float("nan")
 
 
+def read_outcome(run):
+    """outcome.json of a run that ended; {} if there is none that can be read."""
+    try:
+        outcome = json.loads((run / "outcome.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return outcome if isinstance(outcome, dict) else {}
+
+
+def positive(outcome, key):
+    """A number that the outcome knows; NaN if it does not."""
+    value = outcome.get(key)
+    return float(value) if isinstance(value, (int, float)) and value > 0 else float("nan")
+
+
+def last_of(column):
+    known = column.dropna()
+    return known.iloc[-1] if len(known) else float("nan")
+
+
+def summary_of(run, metrics):
+    """The row that runs.csv would have for a run of its own."""
+    outcome = read_outcome(run)
+    state, stopped_at = state_of(metrics)
+    if outcome.get("state") == "diverged":
+        state, stopped_at = "diverged", outcome.get("step", stopped_at)
+    elif outcome:
+        state, stopped_at = "finished", float("nan")
+    val = metrics.val_loss.dropna()
+    full = positive(outcome, "val_loss_full")
+    if full != full and "val_loss_full" in metrics:
+        full = last_of(metrics.val_loss_full)
+    return {"cell": run.resolve().name, "stage": "final", "seed": "", "state": state, "stopped_at": stopped_at,
+            "first_tensor": str(outcome.get("tensor", "")), "initial_loss": metrics.train_loss.iloc[0],
+            "final_val": full if full == full else last_of(val), "best_val": val.min(),
+            "best_step": metrics.step[val.idxmin()] if len(val) else float("nan"),
+            "final_train": last_of(metrics.train_loss), "steps": metrics.step.iloc[-1],
+            "tokens": metrics.tokens.iloc[-1], "seconds": last_of(metrics.elapsed_s),
+            "parameters": positive(outcome, "parameters"), "unigram": positive(outcome, "unigram"),
+            "floor": positive(outcome, "floor"), "directory": str(run), "ended": bool(outcome)}
+
+
 def read_runs(paths):
     """Plain run directories as a comparison: each a cell of its own."""
-    curves, runs = [], []
+    curves, runs, diagnostics, configs = [], [], [], {}
     for path in map(Path, paths):
         if not path.is_dir():
             raise Complaint(f"{path} is no directory")
         metrics = read_table(path / "metrics.csv")
         metrics = metrics[metrics.step > 0] if (metrics.step > 0).any() else metrics
-        state, stopped_at = state_of(metrics)
-        cell = path.resolve().name
-        curves.append(metrics.assign(cell=cell, stage="final", seed=""))
-        runs.append({"cell": cell, "stage": "final", "seed": "", "state": state, "stopped_at": stopped_at,
-                     "initial_loss": metrics.train_loss.iloc[0], "floor": float("nan")})
+        run = summary_of(path, metrics)
+        runs.append(run)
+        curves.append(metrics.assign(cell=run["cell"], stage="final", seed=""))
+        if (path / "diagnostics.csv").exists():
+            diagnostics.append(read_table(path / "diagnostics.csv").assign(cell=run["cell"], seed=""))
+        if (path / "config.toml").exists():
+            configs["final", run["cell"], str(path)] = read_config(path / "config.toml")
     names = [run["cell"] for run in runs]
     for name in names:
         if names.count(name) > 1:
             raise Complaint(f"two runs are called {name}")
-    return Comparison(names[0], [], pd.concat(curves), pd.DataFrame(runs))
+    return Comparison(names[0], [], pd.concat(curves), pd.DataFrame(runs),
+                      diagnostics=pd.concat(diagnostics) if diagnostics else None, configs=configs)
+
+
+SAMPLE = re.compile(r"^==== step (\d+) ====$\n?", re.MULTILINE)
+
+
+def read_samples(run):
+    """[(step, text)] of samples.txt; [] without one."""
+    try:
+        text = (Path(run) / "samples.txt").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    _, *parts = SAMPLE.split(text)
+    return [(int(step), sample.strip("\n")) for step, sample in zip(parts[::2], parts[1::2])]

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""One page and three pictures of a comparison:
+"""One page and pictures of a comparison, or one page of a run:
 
-    python dev/report/report.py [OUT]     OUT/report.html, OUT/loss.png, OUT/lr.png, OUT/profiles.png
+    python dev/report/report.py [OUT]     OUT/report.html; of a comparison also loss.png, lr.png and profiles.png
 
-OUT is what `train_gpt compare` wrote; without it, the newest below runs/.
+OUT is what `train_gpt compare` or `train_gpt train` wrote; without it, the newest below runs/.
 """
 
 import argparse
@@ -25,16 +25,24 @@ def write_whole(path, text):
     os.replace(scratch, path)
 
 
+def report(directory):
+    """The files made."""
+    path = directory / "report.html"
+    if (directory / "metrics.csv").exists() and not (directory / "summary.csv").exists():
+        write_whole(path, page.of_run(read.read_runs([directory]), read.read_samples(directory)))
+        return [path]
+    comparison = read.read_comparison(directory)
+    write_whole(path, page.of_comparison(comparison))
+    return [path, *picture.draw_all(comparison, directory)]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", nargs="?", help="the directory of a comparison")
+    parser.add_argument("out", nargs="?", help="the directory of a comparison or of a run")
     args = parser.parse_args()
     try:
-        directory = Path(args.out) if args.out else read.newest("summary.csv")
-        comparison = read.read_comparison(directory)
-        path = directory / "report.html"
-        write_whole(path, page.build(comparison))
-        for made in (path, *picture.draw_all(comparison, directory)):
+        directory = Path(args.out) if args.out else read.newest("summary.csv", "metrics.csv")
+        for made in report(directory):
             print(made)
     except (read.Complaint, OSError) as complaint:
         sys.exit(f"report: {complaint}")

@@ -1,13 +1,16 @@
-"""From tables to curves: means over seeds, bands, smoothing. What the page and the pictures both draw."""
+"""From tables to curves: means over seeds, confidence bands, smoothing. The page and the pictures both draw these."""
 
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 import style
 
-MOST_POINTS = 400  # of a training loss; more cannot be seen
+MOST_POINTS = 1000  # of a training loss on the page; more cannot be seen
+SMOOTHING = 0.02  # share of the run that a smoothed training loss averages over
+WIDEST_BAND = 0.4  # of the height of the plot; a wider band, as of an exploding seed, hides what matters
 
 
 @dataclass
@@ -49,7 +52,7 @@ def cells_of(comparison):
 
 @dataclass
 class Scale:
-    excess: bool  # over the floor, on a log axis; else the loss itself
+    excess: bool  # above the floor, on a log axis; otherwise the loss itself
 
     def of(self, loss, floor):
         if not self.excess:
@@ -62,7 +65,7 @@ class Scale:
 
 
 def scale_of(comparison):
-    """Excess where every run knows its floor and no validation came out below it, as one on a few batches can."""
+    """Excess if every run knows its floor and no validation came out below it, as one on a few batches can."""
     runs = comparison.runs
     floors = dict(zip(zip(runs.stage, runs.cell, runs.seed), runs.floor))
     if not all(floor > 0 for floor in floors.values()):
@@ -84,97 +87,136 @@ def floor_of(comparison):
 @dataclass
 class Curve:
     cell: Cell
-    role: str  # val: mean of the finished seeds | train: the same, smoothed | lost: one run that did not finish
-    points: pd.DataFrame  # step, seconds, mean, low, high
+    role: str  # val: mean of the finished seeds | train: the same | lost: one run that did not finish
+    points: pd.DataFrame  # step, tokens, seconds, mean, half: the mean loss and half its 95 % interval, not smoothed
     seeds: list
+    floor: float = 0.0  # what the scale takes off
     state: str = "finished"
     stopped_at: float = float("nan")
+    full: float = float("nan")  # mean of the losses on the whole validation split, if all seeds measured it
+
+    def drawn(self, share=SMOOTHING):
+        """x columns, y, low, high: a training loss smoothed, everything above the floor."""
+        points = self.points
+        y = points["mean"].to_numpy() if self.role == "val" else smoothed(points["mean"].to_numpy(), share)
+        above = pd.Series(np.where(y > self.floor, y - self.floor, np.nan), points.index)
+        return points.assign(y=above, low=above - points.half, high=above + points.half)[above.notna()]
 
     def end(self, x, top):
-        """Where it ends; of one that leaves a picture as high as `top` for good, the place where it does."""
-        inside = self.points["mean"][::-1].le(top).cummax()[::-1]
+        """Its last point; for a curve that leaves the top of the plot for good, the place where it does."""
+        points = self.drawn()
+        inside = points.y[::-1].le(top).cummax()[::-1]
         if inside.all():
-            return float(self.points[x].iloc[-1]), float(self.points["mean"].iloc[-1])
-        return float(self.points[x][~inside].iloc[0]), top
+            return float(points[x].iloc[-1]), float(points.y.iloc[-1])
+        return float(points[x][~inside].iloc[0]), top
 
 
-def smoothed(loss):
-    """The mean over a window of a fiftieth of the curve, centred: it does not lag behind."""
-    half = min(len(loss) // 100, 200)
-    if half == 0:
-        return loss
+def smoothed(loss, share=SMOOTHING):
+    """The mean over a centered window of `share` of the curve.
+
+    At the start, where the loss falls fast, the window shrinks to the point itself. At the end it only loses the half
+    that does not exist: a curve that ended on its raw last point would seem to dive or to jump.
+    """
+    n = len(loss)
+    half = int(n * share / 2)
     # No running sum: after an explosion it would have lost the digits of all that follows.
-    reach = [min(half, i, len(loss) - 1 - i) for i in range(len(loss))]
-    return np.array([loss[i - r:i + r + 1].mean() for i, r in enumerate(reach)])
+    return np.array([loss[i - min(half, i):i + min(half, i) + 1].mean() for i in range(n)])
 
 
-def thinned(frame):
-    """The last row stays: it is where the curve ends."""
-    if len(frame) <= MOST_POINTS:
-        return frame
-    return frame.iloc[np.unique(np.linspace(0, len(frame) - 1, MOST_POINTS).round().astype(int))]
+def binned(frame):
+    """At most MOST_POINTS rows: means over equally many steps each."""
+    size = -(-len(frame) // MOST_POINTS)
+    return frame if size <= 1 else frame.groupby(np.arange(len(frame)) // size).mean()
 
 
-def run_points(run, column, scale, floor):
-    """step, seconds, y of one run, where `column` was measured."""
+def half_width(sd, n):
+    """Half the 95 % t interval of a mean of n values."""
+    return stats.t.ppf(0.975, n - 1) * sd / np.sqrt(n)
+
+
+X = {"step": "step", "tokens": "tokens", "elapsed_s": "seconds"}
+
+
+def run_points(run, column):
+    """step, tokens, seconds, loss of one run wherever `column` was measured."""
     rows = run[np.isfinite(run[column])]
-    loss = rows[column].to_numpy()
-    if column == "train_loss":
-        loss = smoothed(loss)
-    points = pd.DataFrame({"step": rows.step.to_numpy(), "seconds": rows.elapsed_s.to_numpy(),
-                           "y": scale.of(loss, floor)})
-    return points[points.y.notna()]
+    return rows[[*X, column]].rename(columns={**X, column: "loss"})
 
 
 def across_seeds(runs):
-    """Mean, lowest and highest at the steps that all runs measured; their mean time at each."""
-    together = pd.concat(runs).groupby("step").agg(seconds=("seconds", "mean"), mean=("y", "mean"), low=("y", "min"),
-                                                   high=("y", "max"), n=("y", "count")).reset_index()
-    return thinned(together[together.n == len(runs)].drop(columns="n"))
+    """Mean and 95 % interval at the steps that all runs measured, and their mean time at each."""
+    table = pd.concat(runs).groupby("step").agg(tokens=("tokens", "mean"), seconds=("seconds", "mean"),
+                                                mean=("loss", "mean"), sd=("loss", "std"), n=("loss", "count"))
+    table = table[table.n == len(runs)].reset_index()
+    table["half"] = half_width(table.sd, len(runs)) if len(runs) > 1 else 0.0
+    return table.drop(columns=["sd", "n"])
+
+
+def full_loss(run):
+    """The loss on the whole validation split at the end of a run; NaN if it was not measured."""
+    measured = run.val_loss_full.dropna() if "val_loss_full" in run else []
+    return measured.iloc[-1] if len(measured) else float("nan")
 
 
 def curves_of(comparison, cell, scale):
     final = comparison.curves[(comparison.curves.stage == "final") & (comparison.curves.cell == cell.name)]
     of_seed = {seed: rows.sort_values("step") for seed, rows in final.groupby("seed")}
-    floor = dict(zip(cell.runs.seed, cell.runs.floor))
+    floor = dict(zip(cell.runs.seed, cell.runs.floor)) if scale.excess else dict.fromkeys(cell.runs.seed, 0.0)
     result = []
-
-    def points(seed, column):
-        return run_points(of_seed[seed], column, scale, floor[seed])
-
     seeds = [seed for seed in cell.finished.seed if seed in of_seed]
     for role, column in (("train", "train_loss"), ("val", "val_loss")):
-        runs = [points(seed, column) for seed in seeds]
+        runs = [run_points(of_seed[seed], column) for seed in seeds]
         together = across_seeds(runs) if runs else pd.DataFrame()
+        together = binned(together) if role == "train" else together
         if len(together):
-            result.append(Curve(cell, role, together, seeds))
-    if result and all(curve.role == "train" for curve in result):  # nothing was validated: it is the bold one
+            full = np.mean([full_loss(of_seed[seed]) for seed in seeds]) if role == "val" else float("nan")
+            result.append(Curve(cell, role, together, seeds, floor[seeds[0]], full=full))
+    if len(result) == 1:  # nothing was validated: the training loss is the bold curve
         result[0].role = "val"
+        result[0].points["mean"] = smoothed(result[0].points["mean"].to_numpy())
     for run in cell.lost.itertuples():
-        if run.seed in of_seed:
-            line = thinned(points(run.seed, "train_loss"))
-            if len(line):
-                line = line.rename(columns={"y": "mean"}).assign(low=line.y, high=line.y)
-                result.append(Curve(cell, "lost", line, [run.seed], run.state, run.stopped_at))
+        line = run_points(of_seed[run.seed], "train_loss") if run.seed in of_seed else pd.DataFrame()
+        if len(line):
+            line = binned(line.rename(columns={"loss": "mean"})).assign(half=0.0)
+            result.append(Curve(cell, "lost", line, [run.seed], floor[run.seed], run.state, run.stopped_at))
     return result
 
 
-def height(curves, scale, floor=None):
-    """(lowest, highest) loss that a picture shows: on a log axis all but explosions; else all but the first steps."""
+def course(run, cell, column, role):
+    """A column of a single run's metrics as a curve; None if it was not measured."""
+    points = run_points(run.curves[run.curves.cell == cell.name], column)
+    if not len(points):
+        return None
+    return Curve(cell, role, binned(points.rename(columns={"loss": "mean"})).assign(half=0.0), [""])
+
+
+def height(curves, log, floor=None):
+    """(lowest, highest) y of the plot: a robust range of what finished, so that an explosion leaves through the top.
+
+    `floor` is a line that has to be visible. On a linear axis the steep first tenth does not count.
+    """
     well = [curve for curve in curves if curve.role != "lost"] or curves
-    start = max((curve.points["mean"].iloc[0] for curve in well), default=1.0)
-    lows, highs = [], []
-    for curve in (curves if scale.excess else well):
-        points = curve.points
-        shown = points if scale.excess else points[points.step >= 0.1 * points.step.iloc[-1]]
-        lows.append(points.low.min())
-        highs.append(min(shown.high.max(), 1.1 * start))
-    low, high = min(lows), max(highs)
-    if scale.excess:
+    drawn = [points for points in (curve.drawn() for curve in well) if len(points)]
+    if not drawn:
+        return 0.1, 1.0
+    start = np.median([points.y.iloc[0] for points in drawn])  # one explosion does not move the median
+    shown = [points.y[points.step >= (0.02 if log else 0.1) * points.step.iloc[-1]] for points in drawn]
+    low = min(points.y.min() for points in drawn)
+    high = min(max(y.quantile(0.95, interpolation="lower") for y in shown), 1.1 * start)
+    if not high > low:
+        high = max(1.1 * start, low)
+    if log:
         return low / 1.15, high * 1.15
     low = low if floor is None else min(low, floor)
     margin = 0.05 * (high - low or abs(high) or 1)
     return low - margin, high + margin
+
+
+def narrow(points, log, limits):
+    """Which points have a band: those inside the plot whose band does not cover it."""
+    low, high = (points[name].clip(*limits) for name in ("low", "high"))
+    covered = np.log(high / low) / np.log(limits[1] / limits[0]) if log else (high - low) / (limits[1] - limits[0])
+    return (covered < WIDEST_BAND) & points.y.between(*limits)
 
 
 # ---- Learning rates ------------------------------------------------------------------------------

@@ -52,6 +52,8 @@ def said(key, value):
     """Words speak for themselves, numbers need their key."""
     if value in ("true", "false"):
         return key if value == "true" else f"no {key}"
+    if value == "none":  # alone it would read as nobody
+        return "no norm" if key == "placement" else f"no {key}"
     return value if value[:1].isalpha() else f"{key} {value}"
 
 

@@ -1,9 +1,10 @@
 """What the report says in words: the headline, the recipe, the table."""
 
 import math
+from pathlib import Path
 from statistics import mean, stdev
 
-from scipy import stats
+import series
 
 
 def known(x):
@@ -25,6 +26,10 @@ def plain(x):
     return f"{x:,.0f}" if x == int(x) or abs(x) >= 1000 else f"{x:.4g}"
 
 
+def capital(text):
+    return text[:1].upper() + text[1:]
+
+
 def listed(words, last="and"):
     words = list(words)
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
@@ -36,43 +41,88 @@ def paired(cell, other):
     pairs = [ours[seed] - theirs[seed] for seed in ours if seed in theirs and known(ours[seed] - theirs[seed])]
     if len(pairs) < 2:
         return None
-    return mean(pairs), stats.t.ppf(0.975, len(pairs) - 1) * stdev(pairs) / math.sqrt(len(pairs))
+    return mean(pairs), series.half_width(stdev(pairs), len(pairs))
+
+
+HIGHER = "All others that finished are distinguishably higher."
+NAMED_AT_MOST = 4  # cells in a headline; of more, their number
 
 
 def headline(comparison, cells):
-    """[sentence]: which is lowest, what cannot be told from it, what failed."""
+    """[sentence]: first what held, never more than the intervals and the tuning support; then the rest."""
     means = dict(zip(comparison.summary.cell, comparison.summary["mean"]))
     ranked = sorted((cell for cell in cells if known(means.get(cell.name))), key=lambda cell: means[cell.name])
-    said = []
     if ranked:
-        first, rest = ranked[0], ranked[1:]
-        floor = first.runs.floor.mean()
-        above = f", {number(means[first.name] - floor)} above the floor" if known(floor) else ""
-        what = "ends lowest" if rest else "is the only one whose runs all finished" if len(cells) > 1 else "ends"
-        said.append(f"{first.label} {what}: {number(means[first.name])} nats per token{above}.")
-        against = {cell.label: paired(cell, first) for cell in rest}
-        close = [label for label, difference in against.items() if difference and difference[0] <= difference[1]]
-        if close:
-            said.append(f"Not distinguishable from it: {listed(close)}.")
-        elif rest and all(against.values()):
-            said.append("Every other one that finished is distinguishably higher.")
-        elif rest:
-            said.append("With one seed each, how much of the differences is chance is not known.")
+        said = ranking(ranked, means, cells, edges(comparison, ranked))
     elif any(cell.lost.empty for cell in cells):
-        said.append("No validation loss was measured.")
+        said = ["No validation loss was measured."]
     else:
-        said.append("No cell finished all its runs.")
-    lost = [trouble(cell) for cell in cells if len(cell.lost)]
-    if lost:
-        said.append(f"Not every run got through: {'; '.join(lost)}.")
+        said = ["No cell finished all its runs."]
+    said += trouble(cells)
     return said
 
 
-def trouble(cell):
-    """post · rmsnorm (2 of 3 diverged)"""
-    counts = cell.lost.state.value_counts()
-    what = ", ".join(f"{count} of {len(cell.runs)} {state}" for state, count in counts.items())
-    return f"{cell.label} ({what})"
+def ranking(ranked, means, cells, edge):
+    """What the order of the final losses says."""
+    first, rest = ranked[0], ranked[1:]
+    low = number(means[first.name])
+    floor = first.runs.floor.mean()
+    above = f", {number(means[first.name] - floor)} above the floor" if known(floor) and floor > 0 else ""
+    loss = f"{low} nats per token{above}"
+    against = [paired(cell, first) for cell in rest]
+    tied = [cell for cell, difference in zip(rest, against) if difference and difference[0] <= difference[1]]
+    if not rest:
+        only = f"Only {first.label} finished all its runs" if len(cells) > 1 else first.label
+        said = [f"{only}: final loss {loss}."]
+    elif not all(against):
+        said = [f"Lowest final loss: {first.label}, {loss}. It may be chance.",
+                "With one seed for each cell, chance cannot be told from a difference. Repeat with more seeds."]
+    elif tied:
+        said = tie(first, tied, rest, f"{low} to {number(means[tied[-1].name])} nats per token")
+    elif edge:
+        said = [f"No winner yet: {first.label} has the lowest final loss, but the tuning is not finished.",
+                f"It ends at {loss}, distinguishably below all others."]
+    else:
+        said = [f"{first.label} has the lowest final loss: {loss}.", HIGHER]
+    if edge:
+        said.append(f"The best learning rate lies at the edge of those tried for {listed(edge)}. "
+                    "A better one may lie beyond: widen --tune.")
+    return said
+
+
+def tie(first, tied, rest, losses):
+    """Several cells that cannot be told apart have the lowest loss."""
+    names = [first.label, *(cell.label for cell in tied)]
+    others = len(rest) - len(tied)
+    if not others:
+        said = f"{listed(names) if len(names) <= NAMED_AT_MOST else f'All {len(names)} cells'} end alike"
+    elif len(names) <= NAMED_AT_MOST:
+        said = f"{listed(names)} end lowest"
+    else:
+        said = f"{len(names)} of {len(rest) + 1} cells end lowest"
+    said += f" and cannot be told apart: {losses}."
+    more = [f"Lowest mean: {names[0]}." if len(names) > NAMED_AT_MOST else "", HIGHER if others else ""]
+    return [said, *filter(None, more)]
+
+
+def edges(comparison, cells):
+    """Labels of the cells whose best learning rate is the lowest or the highest tried."""
+    summary = comparison.summary
+    at_edge = set(summary[summary.at_edge == 1].cell)
+    return [cell.label for cell in cells if cell.name in at_edge]
+
+
+def trouble(cells):
+    """[Runs that did not finish: 2 of 3 diverged: post · layernorm and post · rmsnorm.]"""
+    groups = {}
+    for cell in cells:
+        if len(cell.lost):
+            counts = cell.lost.state.value_counts()
+            what = ", ".join(f"{count} of {len(cell.runs)} {state}" for state, count in counts.items())
+            groups.setdefault(what, []).append(cell.label)
+    if not groups:
+        return []
+    return ["Runs that did not finish: " + "; ".join(f"{what}: {listed(labels)}" for what, labels in groups.items()) + "."]
 
 
 # ---- The recipe ----------------------------------------------------------------------------------
@@ -107,6 +157,42 @@ def spread(values):
 RUN_ONLY = {"seed", "threads", "out", "save-every", "sample-every"}  # these are no part of the recipe
 
 
+def final_configs(comparison):
+    return [config for (stage, *_), config in comparison.configs.items() if stage == "final"]
+
+
+def recipe_line(comparison):
+    """[part]: what was trained on what, and for how long, in a line."""
+    configs, final = final_configs(comparison), comparison.runs[comparison.runs.stage == "final"]
+    given = options(configs, "given")
+    told = {key: spread(values) for key, values in given.items()}
+    parts = []
+    if "data" in given:
+        files = [Path(file).name or file for files in given["data"] for file in (files if isinstance(files, list) else [files])]
+        parts.append(spread(list(dict.fromkeys(files))))
+    if "layers" in told and "channels" in told:
+        parts.append(f"{told['layers']} layers × {told['channels']} channels")
+    if "context" in told:
+        parts.append(f"context {told['context']}")
+    if known(mean_of(final, "parameters")):
+        parts.append(f"{mean_of(final, 'parameters') / 1000:,.0f} k parameters")
+    long = final[final.state == "finished"] if (final.state == "finished").any() else final
+    parts += [f"{plain(mean_of(long, name))} {name}" for name in ("steps", "tokens") if known(mean_of(long, name))]
+    seeds = final.seed.nunique()
+    if comparison.summary is not None:
+        parts.append(f"{seeds} seed{'s' if seeds > 1 else ''}")
+    tune = comparison.runs[comparison.runs.stage == "tune"]
+    if len(tune):
+        parts.append(f"learning rate tuned over {tune.peak_lr.min():g} to {tune.peak_lr.max():g}")
+    elif "lr" in told:
+        parts.append(f"learning rate {told['lr']}")
+    return parts
+
+
+def mean_of(table, column):
+    return float(table[column].mean()) if column in table else math.nan
+
+
 def recipe(comparison):
     """{heading: [(name, text)]}"""
     runs = comparison.runs
@@ -116,14 +202,14 @@ def recipe(comparison):
     through = final[final.state == "finished"] if (final.state == "finished").any() else final
 
     def one(name, column, text=plain):
-        values = sorted(x for x in set(through[column]) if known(x))
+        values = sorted(x for x in set(through[column]) if known(x)) if column in through else []
         if values:
             facts.append((name, listed(map(text, values))))
 
     def seeds(table):
         return ", ".join(sorted({str(seed) for seed in table.seed}, key=lambda s: (len(s), s))) or "not said"
 
-    configs = [config for (stage, *_), config in comparison.configs.items() if stage == "final"]
+    configs = final_configs(comparison)
     given, derived = options(configs, "given"), options(configs, "worked_out")
     # As a rule the batches go with the seed.
     follow = all(config.given.get("data-seed") == config.given.get("seed") for config in configs)
@@ -137,7 +223,8 @@ def recipe(comparison):
     one("steps", "steps")
     one("tokens", "tokens")
     one("parameters", "parameters")
-    one("unigram", "unigram", lambda x: f"{number(x)} nats per token (knows only how frequent each token is)")
+    one("unigram entropy", "unigram", lambda x: f"{number(x)} nats per token (loss of a model that knows only token "
+                                                "frequencies)")
     one("floor", "floor", lambda x: f"{number(x)} nats per token (no model can do better)")
 
     moved = {key for key in set(given) & set(derived)}  # given in one run, worked out in another
@@ -149,6 +236,27 @@ def recipe(comparison):
         "equal": [(key, shown(values[0])) for key, values in given.items() if len(values) == 1 and key not in hidden],
         "configs": len(configs),
     }
+
+
+# ---- A single run --------------------------------------------------------------------------------
+
+def run_headline(run, cell):
+    """[sentence] about one run."""
+    state = run.runs.iloc[0]
+    loss = state.final_val
+    floor = f", {number(loss - state.floor)} above the floor" if known(state.floor) and state.floor > 0 else ""
+    steps = f"after {plain(float(state.steps))} steps"
+    if state.state == "diverged":
+        tensor = f", first in {state.first_tensor}" if state.first_tensor else ""
+        return [f"{cell.label} diverged at step {plain(state.stopped_at)}{tensor}."]
+    first = f"{cell.label}: validation loss {number(loss)} nats per token{floor}, {steps}." if known(loss) else \
+        f"{cell.label}: training loss {number(state.final_train)} nats per token {steps}; not validated."
+    said = [first]
+    if known(state.best_val) and known(loss) and state.best_val < loss - 0.005:
+        said.append(f"Lowest on the way: {number(state.best_val)} at step {plain(state.best_step)}.")
+    if not state.ended:
+        said.append("The run is not finished.")
+    return said
 
 
 # ---- The table -----------------------------------------------------------------------------------
@@ -202,6 +310,10 @@ TABLE = (
     ("clipped", lambda row: share(row.clipped), lambda row: row.clipped),
     ("parameters", lambda row: plain(row.parameters), lambda row: row.parameters),
 )
+
+
+# What the table shows at first; the other columns come with a click.
+MAIN = ("final loss", "to the baseline", "verdict", "runs", "learning rate", "seconds")
 
 
 def worked(comparison):
