@@ -93,7 +93,7 @@ class Browser:
             raise RuntimeError(result["exceptionDetails"].get("exception", {}).get("description", "JavaScript error"))
         return result["result"].get("value")
 
-    def wait(self, condition, seconds=20):
+    def wait(self, condition, seconds=60):
         end = time.monotonic() + seconds
         while not self.evaluate(f"Boolean({condition})"):
             if time.monotonic() > end:

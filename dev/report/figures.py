@@ -55,11 +55,11 @@ def curve_data(index, curve, parameters, log, limits):
     }
 
 
-def curves_plot(cells, curves, title, log, floor=None):
+def curves_plot(cells, curves, title, log, floor=None, limits=None):
     """{title, log, limits, floor, curves} of a plot whose horizontal axis the reader chooses."""
     index = {cell.name: i for i, cell in enumerate(cells)}
-    limits = {kind: series.height(curves, kind == "log", floor if kind == "linear" else None)
-              for kind in ("linear", "log")}
+    limits = limits or {kind: series.height(curves, kind == "log", floor if kind == "linear" else None)
+                        for kind in ("linear", "log")}
     order = {"train": 0, "lost": 1, "val": 2}
     data = [curve_data(index[curve.cell.name], curve, parameters_of(curve.cell), log, limits["log" if log else "linear"])
             for curve in sorted(curves, key=lambda curve: order[curve.role])]

@@ -104,7 +104,7 @@ function curvesFigure(id) {
   const layout = {
     xaxis: { title: { text: axisTitles[view.x] }, ...(view.logX
       ? { type: "log", range: [Math.log10(begin), Math.log10(1.03 * end)] } : { type: "linear", range: [0, 1.015 * end] }) },
-    yaxis: { title: { text: plot.title }, ...(log
+    yaxis: { title: { text: id === "loss" ? plot.title : "" }, ...(log
       ? { type: "log", range: limits.map(Math.log10), dtick: decades > 3 ? 1 : decades > 0.7 ? "D2" : "D1" }
       : { type: "linear", range: limits }) },
   };
@@ -189,7 +189,7 @@ function plotRows(id) {
   const { data, layout } = document.getElementById(id);
   const shown = data.filter((trace) => trace.visible !== false && !["band", "cross"].includes(trace.meta.role));
   const half = (trace, i) => (id === "loss" && trace.customdata ? trace.customdata[i] : "");
-  return [["curve", "kind", layout.xaxis.title.text, layout.yaxis.title.text || "value", "95 % interval ±"],
+  return [["curve", "kind", layout.xaxis.title.text, report.plots[id]?.title || layout.yaxis.title.text || "value", "95 % interval ±"],
     ...shown.flatMap((trace) => trace.x.map((x, i) => [report.cells[trace.meta.cell].label, trace.meta.role, x, trace.y[i],
       half(trace, i)]))];
 }

@@ -41,8 +41,9 @@ diverged (×) or failed (▽) stands at its loss before training; □ marks a ru
 worse than the best rate the rates tried end on average; 0 means that the rate does not matter (Wortsman et al. 2023,
 arXiv 2309.14322)."""
 
-PROFILES_WORDS = """Measured on the weights before the named step. Lines are means over the seeds, bands reach from the
-lowest seed to the highest. A cell that did not reach a step is missing from its panel."""
+PROFILES_WORDS = "Measured on the weights before the named step."
+SEEDS_WORDS = """ Lines are means over the seeds, bands reach from the lowest seed to the highest. A cell that did not
+reach a step is missing from its panel."""
 
 AXES = {"step": "steps", "tokens": "tokens", "seconds": "seconds", "flops": "FLOPs"}
 SMOOTHINGS = (0, 0.01, 0.02, 0.05, 0.1, 0.2)
@@ -179,8 +180,8 @@ def rates_section(comparison, cells):
             f'<div class="numbers" id="sensitivity">Sensitivity: {items}</div><p class="note">{escape(said)}</p></section>')
 
 
-def profiles_section(profiles):
-    parts = [f'<section><h2>Layer by layer</h2><p class="note">{PROFILES_WORDS}</p>']
+def profiles_section(profiles, note):
+    parts = [f'<section><h2>Layer by layer</h2><p class="note">{note}</p>']
     for number, (which, panels) in enumerate(profiles):
         parts.append(f'<h3>{escape(which.title)}</h3><p class="note">{escape(which.note)}</p><div class="panels">')
         for name, (step, _) in panels.items():
@@ -243,7 +244,7 @@ def of_comparison(comparison):
     later = {"rates": rates} if rates else {}
     sections = [head_section(comparison.name, words.headline(comparison, cells)), legend(cells),
                 loss_section(scale, curves, plots, floor), recipe_section(comparison), table_section(comparison, cells),
-                rates_section(comparison, cells) if rates else "", profiles_section(profiles) if profiles else "",
+                rates_section(comparison, cells) if rates else "", profiles_section(profiles, PROFILES_WORDS + SEEDS_WORDS) if profiles else "",
                 commands_section(comparison, cells),
                 footer("curves.csv, runs.csv and summary.csv")]
     return document(f"{comparison.name}: {len(cells)} cells compared", "".join(sections),
@@ -259,11 +260,13 @@ def of_run(run, samples):
     for column, role, log in (("lr", "val", False), ("grad_norm", "train", True)):
         curve, title = series.course(run, cells[0], column, role), COURSES[column]
         if curve:
-            plots[column] = figures.curves_plot(cells, [curve], title, log)
+            y = curve.drawn().y
+            limits = {"linear": (0, 1.05 * y.max()), "log": (0.9 * y.min(), 1.1 * y.quantile(0.99))}
+            plots[column] = figures.curves_plot(cells, [curve], title, log, limits=limits)
     profiles = figures.profiles(run, cells)
     sections = [head_section(run.name, words.run_headline(run, cells[0])), loss_section(scale, curves, plots, floor),
                 recipe_section(run), course_section(plots), samples_section(samples),
-                profiles_section(profiles) if profiles else "", footer("metrics.csv and the files")]
+                profiles_section(profiles, PROFILES_WORDS) if profiles else "", footer("metrics.csv and the files")]
     return document(f"{run.name}: report", "".join(sections), data_of(cells, plots, {}, profiles))
 
 

@@ -261,4 +261,5 @@ def read_samples(run):
     except OSError:
         return []
     _, *parts = SAMPLE.split(text)
-    return [(int(step), sample.strip("\n")) for step, sample in zip(parts[::2], parts[1::2])]
+    # A resumed run may have written a step twice.
+    return sorted({int(step): sample.strip("\n") for step, sample in zip(parts[::2], parts[1::2])}.items())

@@ -26,7 +26,7 @@ class BadInput(Scratch):
         self.complains("is no directory", shutil.rmtree)
 
     def test_not_a_comparison(self):
-        self.complains("is no comparison", lambda d: (d / "summary.csv").unlink())
+        self.complains("holds neither a comparison (summary.csv) nor a run", lambda d: (d / "summary.csv").unlink())
 
     def test_missing_file(self):
         for name in ("curves.csv", "runs.csv"):

@@ -73,13 +73,13 @@ def rates_as_a_key(out):
 
 
 SAYS = {
-    nothing_finished: ("No cell finished all its runs.", "pre (3 of 3 diverged); post (3 of 3 stuck)",
+    nothing_finished: ("No cell finished all its runs.", "3 of 3 diverged: pre; 3 of 3 stuck: post",
                        "no rate worked"),
     no_validation: ("No validation loss was measured.",),
-    one_failed: ("pre is the only one whose runs all finished: 0.12", "post (1 of 3 failed)", "counts from the floor"),
-    below_the_floor: ("pre ends lowest", "floor 0.0894"),
-    no_keys: ("the model ends: 0.1",),
-    rates_as_a_key: ("lr 0.01 ends lowest", "lr 0.001"),
+    one_failed: ("Only pre finished all its runs: final loss 0.12", "1 of 3 failed: post", "starts at the floor"),
+    below_the_floor: ("pre has the lowest final loss", "floor 0.0894"),
+    no_keys: ("the model: final loss 0.1",),
+    rates_as_a_key: ("Lowest final loss: lr 0.01", "lr 0.001"),
 }
 
 

@@ -1,10 +1,14 @@
 """The pictures, watch and the TensorBoard files."""
 
+import fcntl
 import json
+import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import time
 import unittest
 import urllib.error
 import urllib.request
@@ -148,11 +152,67 @@ class Watch(Scratch):
                 self.assertEqual((got["step"], len(got["train_loss"][0])), (step, step))
         self.assertAlmostEqual(got["train_loss"][1][1], float(lines[2].split(",")[3]), delta=1e-12)
         self.assertEqual(got["steps"], 4)
-        self.assertFalse(got["ended"])
-        (directory / "outcome.json").write_text("{}")
-        self.assertTrue(self.runs(url)[0]["ended"])
+        self.assertEqual(got["condition"], "training")
+        (directory / "outcome.json").write_text('{"state": "finished"}')
+        self.assertEqual(self.runs(url)[0]["condition"], "finished")
         (directory / "metrics.csv").write_text("\x00\x00garbage\n1,2\n")
         self.assertEqual(self.runs(url)[0]["step"], 0)
+
+    def test_a_run_that_died_is_not_training(self):
+        directory = self.scratch / "dead"
+        directory.mkdir()
+        (directory / "config.toml").write_text("steps = 1000\n")
+        shutil.copy(self.scratch / "full" / RUN / "metrics.csv", directory)
+        _, url = self.start(directory)
+        (directory / ".lock").write_text(f"process 1 on {socket.gethostname()}")
+        with open(directory / ".lock") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            self.assertEqual(self.runs(url)[0]["condition"], "training")
+        self.assertEqual(self.runs(url)[0]["condition"], "stopped")  # killed: its lock stays, but nobody holds it
+        (directory / ".lock").write_text("process 1 on another-machine")
+        self.assertEqual(self.runs(url)[0]["condition"], "training")
+        long_ago = time.time() - 3600
+        os.utime(directory / "metrics.csv", (long_ago, long_ago))
+        _, url = self.start(directory)
+        got, = self.runs(url)
+        self.assertEqual(got["condition"], "stopped")
+        self.assertGreater(got["silent"], 3500)
+        (directory / "outcome.json").write_text('{"state": "diverged"}')
+        self.assertEqual(self.runs(url)[0]["condition"], "diverged")
+
+    @unittest.skipUnless(browser.find(), "no Chromium or Chrome here")
+    def test_38_runs_are_filtered_grouped_and_hidden(self):
+        directory = self.scratch / "many"
+        for i in range(38):
+            shutil.copytree(self.scratch / "full" / RUN, directory / f"{i:04d}")
+            config = f'placement = "{("pre", "post")[i % 2]}"\nlr = {1 + i % 3}e-3\nsteps = {1000 if i == 7 else 400}\n'
+            (directory / f"{i:04d}" / "config.toml").write_text(config)
+        (directory / "0007/.lock").write_text(f"process 1 on {socket.gethostname()}")
+        (directory / "0007/outcome.json").unlink()
+        _, url = self.start(directory)
+        shown = "document.body.dataset.shown.split(',').filter(Boolean).length"
+        groups = "[...document.querySelectorAll('#runs .group span')].map((s) => s.textContent)"
+        with browser.Browser() as chrome:
+            chrome.open(url)
+            chrome.wait("document.body.dataset.shown")
+            self.assertEqual(chrome.evaluate(shown), 38)
+            self.assertEqual(chrome.evaluate("document.getElementById('headline').textContent"),
+                             "38 runs: 37 finished, 1 stopped")
+            dead = chrome.evaluate("document.querySelector('.run.stopped').textContent")
+            self.assertIn("step 400 of 1,000", dead)
+            self.assertIn("stopped, silent for", dead)
+            self.assertNotIn("left", dead)
+            chrome.evaluate("filter.value = 'placement=post lr=0.002'; filter.dispatchEvent(new Event('input'))")
+            self.assertEqual(chrome.evaluate(shown), sum(i % 2 == 1 and i % 3 == 1 for i in range(38)))
+            chrome.evaluate("filter.value = ''; filter.dispatchEvent(new Event('input'))")
+            chrome.evaluate("group.value = 'placement'; group.dispatchEvent(new Event('change'))")
+            self.assertEqual([text.split(",")[0] for text in chrome.evaluate(groups)],
+                             ["all 38 listed", "placement = pre: 19 runs", "placement = post: 19 runs"])
+            chrome.evaluate("document.querySelectorAll('#runs .group input')[1].click()")
+            self.assertEqual(chrome.evaluate(shown), 19)
+            chrome.evaluate("document.querySelector('[data-condition=stopped]').click()")
+            self.assertEqual(chrome.evaluate(shown), 1)
+            self.assertEqual(chrome.errors(), [])
 
     def test_ctrl_c_ends_it(self):
         process, _ = self.start(self.scratch / "full")

@@ -8,9 +8,12 @@ Reads metrics.csv again whenever the page asks. The server can be reached from t
 
 import argparse
 import errno
+import fcntl
 import json
 import math
+import socket
 import sys
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -21,6 +24,7 @@ import page
 import read
 import series
 import style
+import words
 
 PORT = 8123
 SHOWN = ("train_loss", "val_loss", "grad_norm", "lr")
@@ -32,12 +36,16 @@ def waiting(directory):
         raise read.Complaint(f"{directory} is no directory")
 
 
-def planned(run):
-    """How many steps the run is to have; 0 where that is not known (yet)."""
+def options_of(run):
+    """What config.toml sets; {} if it is not there (yet)."""
     try:
-        return int(read.read_config(run / "config.toml").given.get("steps", 0))
-    except (read.Complaint, TypeError, ValueError):
-        return 0
+        return read.read_config(run / "config.toml").given
+    except read.Complaint:
+        return {}
+
+
+def whole_number(value):
+    return value if isinstance(value, int) else 0
 
 
 def thinned(xs, ys, smooth=False):
@@ -45,16 +53,49 @@ def thinned(xs, ys, smooth=False):
     pairs = [(x, y) for x, y in zip(xs, ys) if x is not None and y is not None and abs(y) < float("inf")]
     if not pairs:
         return [[], []]
-    frame = pd.DataFrame(pairs, columns=["x", "y"])
-    if smooth:
-        frame["y"] = series.smoothed(frame.y.to_numpy())
-    frame = series.thinned(frame)
-    return [frame.x.tolist(), frame.y.tolist()]
+    frame = series.binned(pd.DataFrame(pairs, columns=["x", "y"]))
+    y = series.smoothed(frame.y.to_numpy()) if smooth else frame.y
+    return [[float(f"{x:.7g}") for x in frame.x], [float(f"{v:.5g}") for v in y]]
 
 
 def last(values):
     values = [x for x in values if x is not None and math.isfinite(x)]
     return values[-1] if values else None
+
+
+# ---- Is it still training? -----------------------------------------------------------------------
+
+SILENCE = 60, 20  # a run without a lock has stopped after so many seconds, or steps, without a new row
+
+
+def lock_is_held(run):
+    """Whether a process of this machine holds the run; None if the lock does not say."""
+    path = run / ".lock"
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            holder = file.read()
+            if not holder.endswith(f" on {socket.gethostname()}"):
+                return None
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+            return False
+    except OSError:
+        return None
+
+
+def condition(run, state, now):
+    """training, finished, diverged, or stopped: a process that ended before its last step."""
+    outcome = read.read_outcome(run)
+    if outcome or state["step"] >= state["steps"] > 0:
+        return "diverged" if outcome.get("state") == "diverged" else "finished"
+    held = lock_is_held(run)
+    if held is not None:
+        return "training" if held else "stopped"
+    seconds, steps = SILENCE
+    step_seconds = (state["elapsed"] or 0) / max(state["step"], 1)
+    return "stopped" if now - state["written"] > max(seconds, steps * step_seconds) else "training"
 
 
 class Watched:
@@ -65,16 +106,15 @@ class Watched:
 
     def runs(self):
         runs = read.runs_below(self.directory) if self.directory.is_dir() else []
-        result = []
-        for run in runs:
-            if run not in self.seen:  # a run keeps its colour when others join
-                self.seen.append(run)
-            look = style.by_number(self.seen.index(run))
-            state = self.state(run)
-            # A run that diverged ends before its last step; it leaves an outcome.json, as all do that end.
-            ended = state["step"] >= state["steps"] > 0 or (run / "outcome.json").exists()
-            result.append({"name": read.run_name(run, self.directory), "ended": ended, **vars(look), **state})
-        return result
+        self.seen += [run for run in runs if run not in self.seen]  # a run keeps its color when others join
+        states = {run: self.state(run) for run in runs}
+        differing = [key for key, values in words.options([read.Config(state["options"], {}) for state in states.values()],
+                                                          "given").items() if len(values) > 1 and key != "out"]
+        now = time.time()
+        return [{**state, "name": read.run_name(run, self.directory), "number": self.seen.index(run),
+                 "condition": condition(run, state, now), "silent": now - state["written"],
+                 "options": {key: words.shown(state["options"][key]) for key in differing if key in state["options"]}}
+                for run, state in states.items()]
 
     def state(self, run):
         path = run / "metrics.csv"
@@ -87,19 +127,31 @@ class Watched:
             metrics = read.read_metrics_so_far(path)
             steps = metrics.get("step", [])
             of = {name: thinned(steps, metrics.get(name, [None] * len(steps)), name == "train_loss") for name in SHOWN}
-            self.known[run] = stamp, {"step": last(steps) or 0, "steps": planned(run), **of,
-                                      "elapsed": last(metrics.get("elapsed_s", [])),
-                                      "speed": last(metrics.get("tokens_per_second", []))}
+            options = options_of(run)
+            self.known[run] = stamp, {"step": last(steps) or 0, "steps": whole_number(options.get("steps")), **of,
+                                      "options": options, "elapsed": last(metrics.get("elapsed_s", [])),
+                                      "speed": last(metrics.get("tokens_per_second", [])),
+                                      "written": stat.st_mtime if stamp else run.stat().st_mtime}
         return self.known[run][1]
 
 
+CONDITIONS = ("all", "training", "finished", "diverged", "stopped")
+
+
 def page_of(directory):
+    states = "".join(f'<button data-condition="{c}" aria-pressed="{str(c == "all").lower()}">{c} <i></i></button>'
+                     for c in CONDITIONS)
     body = (f'<p class="name">{page.escape(str(directory))}</p><h1 id="headline">Waiting for the first step</h1>'
-            '<div id="runs"></div><h2>Loss</h2><p class="note">Bold: validation. Thin: training, smoothed.</p>'
-            '<div class="plot" id="loss"></div><div class="panels"><figure><figcaption>gradient norm</figcaption>'
-            '<div class="plot" id="grad_norm"></div></figure><figure><figcaption>learning rate</figcaption>'
+            f'<div class="tools"><span class="switch several" role="group" aria-label="state of the runs">{states}</span>'
+            '<input id="filter" class="several" type="search" placeholder="filter by name or option" aria-label="filter">'
+            '<label class="several">Group by <select id="group"><option value="">nothing</option></select></label>'
+            '<button id="log" aria-pressed="false">log y</button></div>'
+            '<div class="plot" id="loss"></div><p class="note" id="drawn"></p><div id="runs"></div>'
+            '<div class="panels wide"><figure><figcaption>Gradient norm</figcaption>'
+            '<div class="plot" id="grad_norm"></div></figure><figure><figcaption>Learning rate</figcaption>'
             '<div class="plot" id="lr"></div></figure></div>')
-    return page.document(f"watching {directory.name}", body, {}, "watch.js")
+    palette = [vars(style.by_number(i)) for i in range(style.IN_TURN * len(style.DASHES))]
+    return page.document(f"watching {directory.name}", body, {"palette": palette}, "watch.js")
 
 
 def handler(directory):

@@ -244,12 +244,12 @@ def run_headline(run, cell):
     """[sentence] about one run."""
     state = run.runs.iloc[0]
     loss = state.final_val
-    floor = f", {number(loss - state.floor)} above the floor" if known(state.floor) and state.floor > 0 else ""
+    floor = f", {number(loss - state.floor)} above the floor," if known(state.floor) and state.floor > 0 else ""
     steps = f"after {plain(float(state.steps))} steps"
     if state.state == "diverged":
         tensor = f", first in {state.first_tensor}" if state.first_tensor else ""
         return [f"{cell.label} diverged at step {plain(state.stopped_at)}{tensor}."]
-    first = f"{cell.label}: validation loss {number(loss)} nats per token{floor}, {steps}." if known(loss) else \
+    first = f"{cell.label}: validation loss {number(loss)} nats per token{floor} {steps}." if known(loss) else \
         f"{cell.label}: training loss {number(state.final_train)} nats per token {steps}; not validated."
     said = [first]
     if known(state.best_val) and known(loss) and state.best_val < loss - 0.005:

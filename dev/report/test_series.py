@@ -1,0 +1,184 @@
+"""What is computed before anything is drawn, and what the headline claims."""
+
+import shutil
+import unittest
+from pathlib import Path
+
+import numpy as np
+
+import browser
+import figures
+import fixtures
+import page
+import read
+import series
+import style
+import words
+from testing import Scratch, rewrite, run
+
+TWO = {"placement": ["pre", "post"], "norm": ["layernorm"]}
+
+
+def exploding(out, floor=True):
+    """Every seed of the second cell explodes for a while at a validation and recovers."""
+    fixtures.Maker(out, TWO, floor=floor, diagnostics=False)
+
+    def explode(row):
+        hit = row["cell"].startswith("placement=post") and 78 <= int(row["step"]) <= 82
+        factor = 10 ** int(row["seed"]) if hit else 1
+        return {**row, **{name: str(factor * float(row[name])) for name in ("train_loss", "val_loss") if row[name]}}
+
+    rewrite(out / "curves.csv", lambda rows: list(map(explode, rows)))
+
+
+def exploding_without_a_floor(out):
+    exploding(out, floor=False)
+
+
+class Curves(Scratch):
+    make = {make.__name__: make for make in (exploding, exploding_without_a_floor)}
+
+    def test_an_explosion_does_not_hide_the_others(self):
+        for name in self.make:
+            comparison = read.read_comparison(self.scratch / name)
+            cells, scale = series.cells_of(comparison), series.scale_of(comparison)
+            curves = [curve for cell in cells for curve in series.curves_of(comparison, cell, scale)]
+            limits = series.height(curves, scale.excess)
+            self.assertLess(limits[1], 1.4 * fixtures.INITIAL)
+            post = next(curve for curve in curves if curve.role == "val" and curve.cell.label == "post")
+            points = post.drawn()
+            self.assertGreater(points.y.max(), 100)
+            shown = series.narrow(points, scale.excess, limits)
+            self.assertFalse(shown[points.step == 80].any())
+            self.assertTrue(shown[points.step > 120].all())
+            drawn = figures.curves_plot(cells, curves, "", scale.excess)
+            halves = next(c["half"] for c in drawn["curves"] if c["role"] == "val" and c["cell"] == 1)
+            self.assertEqual([half is None for half in halves], [not x for x in shown])
+
+    def test_a_smoothed_curve_does_not_end_on_its_last_point(self):
+        loss = np.full(1000, 2.0)
+        loss[-1] = 1.0  # a lucky batch
+        self.assertGreater(series.smoothed(loss)[-1], 1.85)
+        self.assertEqual(len(series.smoothed(loss)), 1000)
+        falling = np.exp(-np.arange(1000) / 5)  # the first point is what it was
+        self.assertEqual(series.smoothed(falling)[0], 1)
+        self.assertTrue(np.allclose(series.smoothed(np.arange(500.0))[:480], np.arange(480)))
+
+    def test_interval(self):
+        self.assertAlmostEqual(series.half_width(1.0, 3), fixtures.T_975[3] / np.sqrt(3), places=4)
+
+    def test_no_norm_is_not_nobody(self):
+        self.assertEqual(style.label({"placement": "none"}, ""), "no norm")
+        self.assertEqual(style.label({"qk-norm": "none"}, ""), "no qk-norm")
+
+
+def cells_ending_at(*losses, edge=()):
+    """A comparison in which cell i ends with `losses[i]`, a list over seeds."""
+    import pandas as pd
+    runs = pd.DataFrame([{"cell": f"placement={name}", "stage": "final", "placement": name, "seed": str(seed),
+                          "state": "finished", "final_val": loss, "floor": float("nan")}
+                         for name, of in zip(("pre", "post", "none", "lns", "peri", "mix-ln"), losses)
+                         for seed, loss in enumerate(of)])
+    names = list(dict.fromkeys(runs.cell))
+    summary = pd.DataFrame({"cell": names, "mean": [np.mean(of) for of in losses],
+                            "at_edge": [int(i in edge) for i in range(len(losses))]})
+    comparison = read.Comparison("made up", ["placement"], None, runs, summary)
+    return words.headline(comparison, series.cells_of(comparison))
+
+
+class Headline(unittest.TestCase):
+    low, near, high = [2.00, 2.10, 2.20], [2.03, 2.09, 2.24], [2.50, 2.61, 2.69]
+
+    def test_a_winner(self):
+        first, *others = cells_ending_at(self.high, self.low)
+        self.assertEqual(first, "post has the lowest final loss: 2.1000 nats per token.")
+        self.assertIn("All others that finished are distinguishably higher.", others)
+
+    def test_no_winner_among_those_that_cannot_be_told_apart(self):
+        first, *others = cells_ending_at(self.low, self.high, self.near)
+        self.assertEqual(first, "pre and no norm end lowest and cannot be told apart: 2.1000 to 2.1200 nats per token.")
+        self.assertEqual(cells_ending_at(self.low, self.near)[0],
+                         "pre and post end alike and cannot be told apart: 2.1000 to 2.1200 nats per token.")
+
+    def test_many_that_cannot_be_told_apart_are_counted(self):
+        first, *others = cells_ending_at(self.low, *4 * [self.near], self.high)
+        self.assertTrue(first.startswith("5 of 6 cells end lowest and cannot be told apart"), first)
+        self.assertIn("Lowest mean: pre.", others)
+
+    def test_no_winner_if_a_best_rate_is_at_the_edge(self):
+        for edge in ([0], [1]):
+            first, *others = cells_ending_at(self.low, self.high, edge=edge)
+            self.assertTrue(first.startswith("No winner yet: pre has the lowest final loss"), first)
+            self.assertIn(f"edge of those tried for {('pre', 'post')[edge[0]]}", others[-1])
+
+    def test_one_seed_proves_nothing(self):
+        first, *others = cells_ending_at([2.0], [2.5])
+        self.assertEqual(first, "Lowest final loss: pre, 2.0000 nats per token. It may be chance.")
+
+
+RUN = "placement=pre,norm=layernorm/seed=1"
+SAMPLES = "==== step 100 ====\nOn dya\n==== step 200 ====\nOne day,\n<b>Tom</b>\n==== step 200 ====\nOne day\n"
+
+
+def single(out):
+    fixtures.Maker(out.with_name("whole"), TWO)
+    shutil.copytree(out.with_name("whole") / RUN, out)
+    lines = (out.with_name("whole") / "diagnostics.csv").read_text().splitlines()
+    mine = [line.split('"')[-1].split(",")[-5:] for line in lines[1:] if line.startswith('"placement=pre') and ",1," in line]
+    (out / "diagnostics.csv").write_text("\n".join(["step,layer,part,what,value", *map(",".join, mine)]) + "\n")
+    (out / "samples.txt").write_text(SAMPLES)
+    (out / "outcome.json").write_text('{"state": "finished", "parameters": 59000, "floor": 0.0894, '
+                                      '"val_loss_full": 0.1234}')
+
+
+class Single(Scratch):
+    make = {"0001-pre": single}
+
+    def test_samples(self):
+        self.assertEqual(read.read_samples(self.scratch / "0001-pre"), [(100, "On dya"), (200, "One day")])
+        self.assertEqual(read.read_samples(self.scratch), [])
+
+    @unittest.skipUnless(browser.find(), "no Chromium or Chrome here")
+    def test_page(self):
+        directory = self.scratch / "0001-pre"
+        result = run("report.py", directory)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertEqual(result.stdout.split(), [str(directory / "report.html")])
+        with browser.Browser() as chrome:
+            for width in (390, 1280):
+                chrome.open((directory / "report.html").as_uri(), width)
+                chrome.evaluate("Promise.all(ids.map((id) => { drawn.add(id); return draw(id); })).then(() => 0)")
+                self.assertLessEqual(chrome.evaluate("document.documentElement.scrollWidth"), width)
+            self.assertEqual(chrome.evaluate("document.getElementById('headline').textContent"),
+                             "0001-pre: validation loss 0.1234 nats per token, 0.0340 above the floor, after 400 steps.")
+            points = chrome.evaluate("Object.fromEntries(ids.map((id) => [id, document.getElementById(id).data[0].x.length]))")
+            self.assertEqual({id: n for id, n in points.items() if "-" not in id}, {"loss": 400, "lr": 400, "grad_norm": 400})
+            self.assertEqual(len(points), 3 + 7 * 3)
+            self.assertEqual(chrome.evaluate("[...document.querySelectorAll('#samples dd')].map((d) => d.textContent)"),
+                             ["On dya", "One day"])
+            self.assertEqual(chrome.errors(), [])
+
+    def test_a_run_without_an_outcome_samples_or_validation(self):
+        directory = self.scratch / "young"
+        directory.mkdir()
+        lines = (self.scratch / "0001-pre" / "metrics.csv").read_text().splitlines()
+        (directory / "metrics.csv").write_text("\n".join(lines[:20]) + "\n")
+        comparison = read.read_runs([directory])
+        cell, = series.cells_of(comparison)
+        said = words.run_headline(comparison, cell)
+        self.assertIn("not validated", said[0])
+        self.assertEqual(said[-1], "The run is not finished.")
+        self.assertIn("kept no samples", page.of_run(comparison, []))
+
+    def test_the_loss_on_the_whole_split_is_a_column_of_its_own(self):
+        directory = self.scratch / "full"
+        shutil.copytree(self.scratch / "0001-pre", directory)
+        (directory / "outcome.json").unlink()
+        rewrite(directory / "metrics.csv", lambda rows: [{**row, "val_loss_full": "0.15" if row["step"] == "400" else ""}
+                                                         for row in rows])
+        comparison = read.read_runs([directory])
+        self.assertEqual(comparison.runs.final_val.iloc[0], 0.15)
+        cell, = series.cells_of(comparison)
+        val = next(c for c in series.curves_of(comparison, cell, series.Scale(False)) if c.role == "val")
+        self.assertEqual(val.full, 0.15)
+        self.assertNotEqual(val.drawn().y.iloc[-1], 0.15)
