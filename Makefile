@@ -195,7 +195,7 @@ catch2:
 
 # ---- Python: reports, and the PyTorch reference ---------------------------------------------------
 
-report: .venv/.report  ## a page and pictures of a comparison: RUN=DIR, or the newest below runs/
+report: .venv/.report  ## a page of a run, or of a comparison with pictures: RUN=DIR, or the newest below runs/
 	@$(PYTHON) dev/report/report.py $(RUN)
 
 watch: .venv/.report  ## watch runs in a browser while they train: RUN=DIR, or the newest below runs/

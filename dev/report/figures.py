@@ -1,5 +1,5 @@
-"""What the page draws. Curves go to page.js as numbers; the other figures are ready for Plotly but for the color of each
-cell (meta.cell)."""
+"""What the page draws. Curves go to page.js as numbers; the other figures are ready for Plotly but for the color of
+each cell (meta.cell)."""
 
 import math
 
@@ -61,7 +61,8 @@ def curves_plot(cells, curves, title, log, floor=None, limits=None):
     limits = limits or {kind: series.height(curves, kind == "log", floor if kind == "linear" else None)
                         for kind in ("linear", "log")}
     order = {"train": 0, "lost": 1, "val": 2}
-    data = [curve_data(index[curve.cell.name], curve, parameters_of(curve.cell), log, limits["log" if log else "linear"])
+    chosen = limits["log" if log else "linear"]
+    data = [curve_data(index[curve.cell.name], curve, parameters_of(curve.cell), log, chosen)
             for curve in sorted(curves, key=lambda curve: order[curve.role])]
     return {"title": title, "log": log, "limits": limits, "floor": floor, "curves": data}
 

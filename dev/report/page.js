@@ -1,5 +1,5 @@
 "use strict";
-// The page: curves, colors, legend, axes, sorting, saving. Other figures come from figures.py, ready but for their colors.
+// The page: curves, colors, legend, axes, sorting, saving. The other figures come from figures.py, ready but for colors.
 
 const report = JSON.parse(document.getElementById("data").textContent);
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -22,7 +22,8 @@ function swatch(cell) {
 
 // ---- Curves -----------------------------------------------------------------------------------------
 
-const axisTitles = { step: "step", tokens: "tokens", seconds: "seconds of training", flops: "FLOPs (6 × parameters × tokens)" };
+const axisTitles = { step: "step", tokens: "tokens", seconds: "seconds of training",
+  flops: "FLOPs (6 × parameters × tokens)" };
 const widths = { val: 2.6, train: 1.1, lost: 1.3 };
 const opacities = { val: 1, train: 0.5, lost: 0.75 };
 const crosses = { diverged: "x", stuck: "square-open", failed: "star-triangle-down" };
@@ -77,7 +78,8 @@ function tracesOf(curve, limits, what) {
   const kind = [what, curve.seeds, curve.state === "finished" ? "" : curve.state].filter(Boolean).join(", ");
   const spread = curve.half ? "<br>95 % interval ± %{customdata:.4f}" : "";
   const line = { x, y, mode: x.length > 1 ? "lines" : "markers", name: label, opacity: opacities[curve.role],
-    line: { width: widths[curve.role], dash }, marker: {}, customdata: curve.half, meta: { cell: curve.cell, role: curve.role },
+    line: { width: widths[curve.role], dash }, marker: {}, customdata: curve.half,
+    meta: { cell: curve.cell, role: curve.role },
     hovertemplate: `<b>${label}</b><br>${kind}<br>${view.x} %{x:.4~s}: %{y:.4~f}${spread}<extra></extra>` };
   const traces = [line];
   if (curve.half) traces.unshift(band(curve, x, y, limits));
@@ -103,7 +105,8 @@ function curvesFigure(id) {
   const decades = Math.log10(limits[1] / limits[0]);
   const layout = {
     xaxis: { title: { text: axisTitles[view.x] }, ...(view.logX
-      ? { type: "log", range: [Math.log10(begin), Math.log10(1.03 * end)] } : { type: "linear", range: [0, 1.015 * end] }) },
+      ? { type: "log", range: [Math.log10(begin), Math.log10(1.03 * end)] }
+      : { type: "linear", range: [0, 1.015 * end] }) },
     yaxis: { title: { text: id === "loss" ? plot.title : "" }, ...(log
       ? { type: "log", range: limits.map(Math.log10), dtick: decades > 3 ? 1 : decades > 0.7 ? "D2" : "D1" }
       : { type: "linear", range: limits }) },
@@ -177,7 +180,8 @@ function redraw() {
   all("[data-toggle]").forEach((b) => b.setAttribute("aria-pressed", String(!hidden.has(+b.dataset.toggle))));
   all("tr[data-cell]").forEach((row) => { row.hidden = hidden.has(+row.dataset.cell); });
   all("[data-x]").forEach((b) => b.setAttribute("aria-pressed", String(b.dataset.x === view.x)));
-  all("[data-log]").forEach((b) => b.setAttribute("aria-pressed", String(b.dataset.log === "x" ? view.logX : view.logY)));
+  all("[data-log]").forEach((b) =>
+    b.setAttribute("aria-pressed", String(b.dataset.log === "x" ? view.logX : view.logY)));
 }
 
 // ---- Saving what is shown ---------------------------------------------------------------------------
@@ -189,14 +193,15 @@ function plotRows(id) {
   const { data, layout } = document.getElementById(id);
   const shown = data.filter((trace) => trace.visible !== false && !["band", "cross"].includes(trace.meta.role));
   const half = (trace, i) => (id === "loss" && trace.customdata ? trace.customdata[i] : "");
-  return [["curve", "kind", layout.xaxis.title.text, report.plots[id]?.title || layout.yaxis.title.text || "value", "95 % interval ±"],
-    ...shown.flatMap((trace) => trace.x.map((x, i) => [report.cells[trace.meta.cell].label, trace.meta.role, x, trace.y[i],
-      half(trace, i)]))];
+  const y = report.plots[id]?.title || layout.yaxis.title.text || "value";
+  return [["curve", "kind", layout.xaxis.title.text, y, "95 % interval ±"], ...shown.flatMap((trace) => trace.x.map(
+    (x, i) => [report.cells[trace.meta.cell].label, trace.meta.role, x, trace.y[i], half(trace, i)]))];
 }
 
 function tableRows() {
   const shown = (element) => element.offsetParent !== null;
-  return all("#table tr").filter(shown).map((row) => [...row.cells].filter(shown).map((cell) => cell.textContent.trim()));
+  return all("#table tr").filter(shown)
+    .map((row) => [...row.cells].filter(shown).map((cell) => cell.textContent.trim()));
 }
 
 const markdownOf = ([head, ...rows]) => [head, head.map((_, i) => (i ? "---:" : "---")), ...rows]

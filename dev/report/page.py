@@ -100,7 +100,8 @@ def plot(name, kind=""):
 def toolbar(plots):
     """Horizontal axis, logarithms, smoothing."""
     curves = plots["loss"]["curves"]
-    missing = {"seconds": "not measured: several runs shared the machine", "flops": "the number of parameters is not known"}
+    missing = {"seconds": "not measured: several runs shared the machine",
+               "flops": "the number of parameters is not known"}
     axes = "".join(f'<button data-x="{x}"' + (f' disabled title="{missing[x]}"' if x in missing and not all(
         curve[x] for curve in curves) else "") + f">{text}</button>" for x, text in AXES.items())
     steps = "".join(f'<option value="{share}"{" selected" * (share == series.SMOOTHING)}>'
@@ -157,27 +158,31 @@ def table_section(comparison, cells):
     targets = sorted({words.number(x) for x in comparison.summary.target if words.known(x)})
     aimed = targets and "steps to target" in headings
     note = TABLE_WORDS + (f" The target is a loss of {words.listed(targets)}." if aimed else "")
-    head = "".join(f'<th class="{more}">{escape(heading)}</th>' for heading, more in zip(("cell", *headings), ("", *extra)))
+    head = "".join(f'<th class="{more}">{escape(heading)}</th>'
+                   for heading, more in zip(("cell", *headings), ("", *extra)))
     more = '<button id="all-columns" aria-pressed="false">all columns</button>' if any(extra) else ""
     return (f'<section><h2>The numbers</h2><div class="tools">{more}'
             f'{save_buttons("table", ("CSV", "Markdown", "LaTeX"))}<span class="hint">more columns →</span></div>'
-            f'<div class="scroll"><table id="table"><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table>'
-            f'</div><p class="note">{escape(note)}</p></section>')
+            f'<div class="scroll"><table id="table"><thead><tr>{head}</tr></thead>'
+            f'<tbody>{"".join(body)}</tbody></table></div><p class="note">{escape(note)}</p></section>')
 
 
 def rates_section(comparison, cells):
     summary = comparison.summary
     numbers = {row.cell: row.lr_sensitivity for row in summary.itertuples()}
     edge = words.edges(comparison, cells)
-    said = RATES_WORDS + (f" The best rate lies at the edge of those tried for {words.listed(edge)}: a better one may lie "
-                          "beyond." if edge else "")
+    said = RATES_WORDS
+    if edge:
+        said += (f" The best rate lies at the edge of those tried for {words.listed(edge)}: "
+                 "a better one may lie beyond.")
     some = words.worked(comparison)
     items = "".join(f"<span>{swatch(i)} {escape(cell.label)} "
                     f"<b>{words.number(numbers[cell.name], 3) if cell.name in some else 'no rate worked'}</b></span>"
                     for i, cell in enumerate(cells) if words.known(numbers.get(cell.name)))
     return (f'<section><h2>How much the learning rate matters</h2>'
             f'<div class="tools">{save_buttons("rates", ("PNG", "SVG", "CSV"))}</div>{plot("rates", "low")}'
-            f'<div class="numbers" id="sensitivity">Sensitivity: {items}</div><p class="note">{escape(said)}</p></section>')
+            f'<div class="numbers" id="sensitivity">Sensitivity: {items}</div>'
+            f'<p class="note">{escape(said)}</p></section>')
 
 
 def profiles_section(profiles, note):
@@ -244,7 +249,8 @@ def of_comparison(comparison):
     later = {"rates": rates} if rates else {}
     sections = [head_section(comparison.name, words.headline(comparison, cells)), legend(cells),
                 loss_section(scale, curves, plots, floor), recipe_section(comparison), table_section(comparison, cells),
-                rates_section(comparison, cells) if rates else "", profiles_section(profiles, PROFILES_WORDS + SEEDS_WORDS) if profiles else "",
+                rates_section(comparison, cells) if rates else "",
+                profiles_section(profiles, PROFILES_WORDS + SEEDS_WORDS) if profiles else "",
                 commands_section(comparison, cells),
                 footer("curves.csv, runs.csv and summary.csv")]
     return document(f"{comparison.name}: {len(cells)} cells compared", "".join(sections),

@@ -151,7 +151,7 @@ class Page(Scratch):
         self.browser.wait(f"!({hint})")
 
     def test_values_are_those_of_the_files(self):
-        """The last point of pre · layernorm: the mean of three seeds' final losses above the floor, and its interval."""
+        """The last point of pre · layernorm: the mean of three seeds' final losses above the floor, its interval."""
         self.open("full")
         finals = [float(r["final_val"]) for r in rows_of(self.scratch / "full/runs.csv")
                   if r["cell"] == "placement=pre,norm=layernorm" and r["stage"] == "final"]

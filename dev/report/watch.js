@@ -16,8 +16,9 @@ const view = { condition: "all", filter: "", group: "", logY: false };
 // ---- Which runs -------------------------------------------------------------------------------------
 
 const folder = (run) => run.name.split("/").slice(0, -1).join("/") || ".";
-const groupOf = (run) => (view.group === "folder" ? folder(run) : view.group ? run.options[view.group] ?? "not set" : "");
-const textOf = (run) => [run.name, ...Object.entries(run.options).map(([key, value]) => `${key}=${value}`)].join(" ").toLowerCase();
+const groupOf = (run) => (view.group === "folder" ? folder(run) : view.group && (run.options[view.group] ?? "not set"));
+const textOf = (run) => [run.name, ...Object.entries(run.options).map(([key, value]) => `${key}=${value}`)]
+  .join(" ").toLowerCase();
 
 function listed() {
   const words = view.filter.toLowerCase().split(/\s+/).filter(Boolean);
@@ -127,7 +128,8 @@ function heading(name, some) {
   const best = Math.min(...some.map((run) => last(run, "val_loss") ?? Infinity));
   const title = view.group === "folder" ? name : `${view.group} = ${name}`;
   const element = make("label", { className: "group" }, box(some, title),
-    make("span", {}, `${title}: ${some.length} run${some.length > 1 ? "s" : ""}${best < Infinity ? `, lowest validation ${best.toFixed(4)}` : ""}`));
+    make("span", {}, `${title}: ${some.length} run${some.length > 1 ? "s" : ""}` +
+      (best < Infinity ? `, lowest validation ${best.toFixed(4)}` : "")));
   element.style.color = color(some[0]);
   return element;
 }

@@ -108,8 +108,8 @@ class Watched:
         runs = read.runs_below(self.directory) if self.directory.is_dir() else []
         self.seen += [run for run in runs if run not in self.seen]  # a run keeps its color when others join
         states = {run: self.state(run) for run in runs}
-        differing = [key for key, values in words.options([read.Config(state["options"], {}) for state in states.values()],
-                                                          "given").items() if len(values) > 1 and key != "out"]
+        values = words.options([read.Config(state["options"], {}) for state in states.values()], "given")
+        differing = [key for key, some in values.items() if len(some) > 1 and key != "out"]
         now = time.time()
         return [{**state, "name": read.run_name(run, self.directory), "number": self.seen.index(run),
                  "condition": condition(run, state, now), "silent": now - state["written"],
@@ -142,8 +142,9 @@ def page_of(directory):
     states = "".join(f'<button data-condition="{c}" aria-pressed="{str(c == "all").lower()}">{c} <i></i></button>'
                      for c in CONDITIONS)
     body = (f'<p class="name">{page.escape(str(directory))}</p><h1 id="headline">Waiting for the first step</h1>'
-            f'<div class="tools"><span class="switch several" role="group" aria-label="state of the runs">{states}</span>'
-            '<input id="filter" class="several" type="search" placeholder="filter by name or option" aria-label="filter">'
+            '<div class="tools">'
+            f'<span class="switch several" role="group" aria-label="state of the runs">{states}</span>'
+            '<input id="filter" class="several" type="search" placeholder="filter by name or option">'
             '<label class="several">Group by <select id="group"><option value="">nothing</option></select></label>'
             '<button id="log" aria-pressed="false">log y</button></div>'
             '<div class="plot" id="loss"></div><p class="note" id="drawn"></p><div id="runs"></div>'

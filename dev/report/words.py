@@ -122,7 +122,8 @@ def trouble(cells):
             groups.setdefault(what, []).append(cell.label)
     if not groups:
         return []
-    return ["Runs that did not finish: " + "; ".join(f"{what}: {listed(labels)}" for what, labels in groups.items()) + "."]
+    said = "; ".join(f"{what}: {listed(labels)}" for what, labels in groups.items())
+    return [f"Runs that did not finish: {said}."]
 
 
 # ---- The recipe ----------------------------------------------------------------------------------
@@ -168,8 +169,8 @@ def recipe_line(comparison):
     told = {key: spread(values) for key, values in given.items()}
     parts = []
     if "data" in given:
-        files = [Path(file).name or file for files in given["data"] for file in (files if isinstance(files, list) else [files])]
-        parts.append(spread(list(dict.fromkeys(files))))
+        files = [file for value in given["data"] for file in (value if isinstance(value, list) else [value])]
+        parts.append(spread(list(dict.fromkeys(Path(file).name or file for file in files))))
     if "layers" in told and "channels" in told:
         parts.append(f"{told['layers']} layers × {told['channels']} channels")
     if "context" in told:
