@@ -28,7 +28,7 @@ NOT_CURVES = {"step", "elapsed_s"}
 
 def metrics_scalars(table):
     """(tag, step, value) of each number measured."""
-    for column in (name for name in read.METRICS if name not in NOT_CURVES):
+    for column in (name for name in (*read.METRICS, *read.OPTIONAL) if name in table and name not in NOT_CURVES):
         for step, value in zip(table.step, table[column]):
             if not math.isnan(value):
                 yield f"metrics/{column}", int(step), value

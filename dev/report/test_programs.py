@@ -150,7 +150,7 @@ class Watch(Scratch):
                 file.flush()
                 got, = self.runs(url)
                 self.assertEqual((got["step"], len(got["train_loss"][0])), (step, step))
-        self.assertAlmostEqual(got["train_loss"][1][1], float(lines[2].split(",")[3]), delta=1e-12)
+        self.assertAlmostEqual(got["train_loss"][1][1], float(lines[2].split(",")[3]), delta=1e-6)
         self.assertEqual(got["steps"], 4)
         self.assertEqual(got["condition"], "training")
         (directory / "outcome.json").write_text('{"state": "finished"}')
@@ -176,7 +176,7 @@ class Watch(Scratch):
         _, url = self.start(directory)
         got, = self.runs(url)
         self.assertEqual(got["condition"], "stopped")
-        self.assertGreater(got["silent"], 3500)
+        self.assertLess(got["written"], time.time() - 3500)
         (directory / "outcome.json").write_text('{"state": "diverged"}')
         self.assertEqual(self.runs(url)[0]["condition"], "diverged")
 

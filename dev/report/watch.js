@@ -81,7 +81,7 @@ const duration = (s) => (s < 90 ? `${Math.round(s)} s` : minutes(s));
 const last = (run, column) => run[column][1].at(-1);
 
 function timing(run) {
-  if (run.condition === "stopped") return `stopped, silent for ${duration(run.silent)}`;
+  if (run.condition === "stopped") return `stopped, silent for ${duration(Date.now() / 1000 - run.written)}`;
   if (run.condition !== "training") return run.condition;
   const left = run.step > 0 ? run.elapsed / run.step * (run.steps - run.step) : 0;
   return left > 0 ? `${duration(left)} left` : "training";
@@ -193,9 +193,8 @@ async function ask() {
     const answer = await fetch("/runs.json");
     const text = await answer.text();
     runs = JSON.parse(text);
-    const changed = JSON.stringify(runs.map(({ silent, ...rest }) => rest));
-    if (changed !== before) show();
-    before = changed;
+    if (text !== before) show();
+    before = text;
     document.title = document.title.replace(/ \(ended\)$/, "");
   } catch {
     if (!document.title.endsWith("(ended)")) document.title += " (ended)";  // the last picture stays

@@ -55,7 +55,7 @@ def thinned(xs, ys, smooth=False):
         return [[], []]
     frame = series.binned(pd.DataFrame(pairs, columns=["x", "y"]))
     y = series.smoothed(frame.y.to_numpy()) if smooth else frame.y
-    return [[float(f"{x:.7g}") for x in frame.x], [float(f"{v:.5g}") for v in y]]
+    return [[float(f"{v:.7g}") for v in values] for values in (frame.x, y)]
 
 
 def last(values):
@@ -112,7 +112,7 @@ class Watched:
         differing = [key for key, some in values.items() if len(some) > 1 and key != "out"]
         now = time.time()
         return [{**state, "name": read.run_name(run, self.directory), "number": self.seen.index(run),
-                 "condition": condition(run, state, now), "silent": now - state["written"],
+                 "condition": condition(run, state, now),
                  "options": {key: words.shown(state["options"][key]) for key in differing if key in state["options"]}}
                 for run, state in states.items()]
 
