@@ -102,13 +102,14 @@ function curvesFigure(id) {
   const traces = plot.curves.flatMap((curve) => tracesOf(curve, limits, id === "loss" ? lossWords[curve.role] : ""));
   const xs = plot.curves.flatMap(xOf).filter((x) => x > 0);
   const end = xs.reduce((a, b) => Math.max(a, b), 0), begin = xs.reduce((a, b) => Math.min(a, b), end);
-  const decades = Math.log10(limits[1] / limits[0]);
+  // Left alone, Plotly sets the ticks of a log axis too close.
+  const ticks = (low, high) => (high > 1000 * low ? 1 : high > 5 * low ? "D2" : "D1");
   const layout = {
     xaxis: { title: { text: axisTitles[view.x] }, ...(view.logX
-      ? { type: "log", range: [Math.log10(begin), Math.log10(1.03 * end)] }
+      ? { type: "log", range: [Math.log10(begin), Math.log10(1.03 * end)], dtick: ticks(begin, end), tickformat: "~s" }
       : { type: "linear", range: [0, 1.015 * end] }) },
     yaxis: { title: { text: id === "loss" ? plot.title : "" }, ...(log
-      ? { type: "log", range: limits.map(Math.log10), dtick: decades > 3 ? 1 : decades > 0.7 ? "D2" : "D1" }
+      ? { type: "log", range: limits.map(Math.log10), dtick: ticks(...limits) }
       : { type: "linear", range: limits }) },
   };
   if (plot.floor !== null) {
@@ -228,7 +229,7 @@ function pictureOf(id) {
     const first = trace.visible !== false && ["val", "lost", "rate", "profile"].includes(trace.meta.role) &&
       !named.has(trace.meta.cell);
     if (first) named.add(trace.meta.cell);
-    return { ...trace, name: report.cells[trace.meta.cell].label, showlegend: first };
+    return { ...trace, name: report.cells[trace.meta.cell].label, showlegend: first, legendrank: trace.meta.cell };
   });
   const paper = css("--paper");
   return { data: traces, config, layout: { ...layout, autosize: false, width: 1100, height: 620, showlegend: true,
