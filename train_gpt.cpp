@@ -24,6 +24,7 @@
 #include "data/run.hpp"
 #include "data/sample.hpp"
 #include "data/trainer.hpp"
+#include "data/utf8.hpp"
 #include "layers/textbook/step.hpp"
 
 namespace {
@@ -33,7 +34,8 @@ Trainer prepare(const Command& given) {
   const Command command = on_top_of_checkpoint(given, from);
   TrainOptions o = command.train;
   Dataset data = load_training_data(o, from, command.program);
-  check_memory(memory_of_training(o.config, o.batch).total() + (o.textbook ? memory_of_textbook(o.config, o.batch) : 0));
+  check_memory(data.memory() + memory_of_training(o.config, o.batch).total() +
+               (o.textbook ? memory_of_textbook(o.config, o.batch) : 0));
   Trainer t(command, o, std::move(data));
   go_to_start(t);
   if (o.resume) {
@@ -87,7 +89,7 @@ double validate(Trainer& t, Progress& progress, int64_t step, int64_t batches) {
 void print_sample(const Trainer& t, int length) {
   std::string text = sample_of(t.model, t.data.tokenizer, length, t.o.seed);
   if (text.rfind('\n') != text.npos && text.rfind('\n') > text.size() / 2) text.resize(text.rfind('\n'));
-  std::printf("---- sample ----\n%s\n----------------\n", text.c_str());
+  std::printf("---- sample ----\n%s\n----------------\n", for_terminal(text).c_str());
 }
 
 void print_summary(const Trainer& t, double val_loss) {
@@ -114,20 +116,21 @@ int64_t take_steps(Trainer& t) {
   t.diagnostics = std::make_unique<Diagnostics>(t.o, t.data, t.model, t.activations, t.state.step);
   Progress progress(t.state.step, t.o.steps);
   Utilization utilization(t.model.config);
-  int64_t step = t.state.step;
+  int64_t step = t.state.step, tokens = targets_before(t.data, t.model.config.context, t.rows_of(step));
   const auto due = [&](int64_t every) { return every > 0 && step % every == 0; };
-  while (step < t.o.steps && !interrupted()) {
+  while (step < t.o.steps && !interrupted() && !out_of_patience(t, step)) {
     const double lr = t.o.rate.at(step, t.o.steps);
     const Stopwatch clock;
     const StepResult result = train_step(t, step, lr);
     const double seconds = clock.seconds();
     ++step;
+    tokens += result.tokens;
     t.state.elapsed += seconds;
-    const double speed = static_cast<double>(t.tokens_per_step()) / seconds;
+    const double speed = static_cast<double>(result.tokens) / seconds;
     progress.update(step, format("loss %.4f  ", result.loss) + format_count(speed) +
                               format(" tokens/s  %.0f%% MFU", 100 * utilization.of(speed)));
 
-    MetricsRow row{step, step * t.tokens_per_step(), t.state.elapsed, result.loss};
+    MetricsRow row{step, tokens, t.state.elapsed, result.loss};
     if (validates && due(t.o.eval_every) && step < t.o.steps)
       row.val_loss = validate(t, progress, step, t.o.eval_batches);
     if (validates && step == t.o.steps) row.val_loss = validate(t, progress, step, 0);
@@ -172,13 +175,16 @@ void train(const Command& command) {
     write_outcome(t.o.out, outcome);
     throw;
   }
-  outcome.finished = outcome.step >= t.o.steps;
+  outcome.finished = outcome.step >= t.o.steps || out_of_patience(t, outcome.step);
   if (!outcome.finished) {
     std::printf("stopped at step %lld and saved; to go on:\n  %s train --out %s --resume\n",
                 static_cast<long long>(outcome.step), t.command.program.c_str(), t.o.out.c_str());
     return;
   }
   write_outcome(t.o.out, outcome);
+  if (outcome.step < t.o.steps)
+    std::printf("stopped early: no new best in %lld validations since step %lld (%.4f nats/token, in best.bin)\n",
+                static_cast<long long>(t.o.patience), static_cast<long long>(t.state.best_step), t.state.best_loss);
   print_summary(t, t.state.val_loss);
 }
 
@@ -213,7 +219,7 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "train_gpt: not enough memory: lower --batch, --context or the size of the model\n");
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "train_gpt: %s\n", printable(error.what(), "\n").c_str());
+    std::fprintf(stderr, "train_gpt: %s\n", for_terminal(error.what()).c_str());
   }
   return 1;
 }

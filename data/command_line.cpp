@@ -83,6 +83,7 @@ Words words_of_toml(std::istream& in) {
 Words put_under(Words words, const Words& under) {
   const auto name_of_word = [](const std::string& word) {
     const std::string name = word.substr(0, word.find('='));
+    if (name == "--epochs") return std::string("--steps");  // either overrides the other
     return name.starts_with("--no-") ? "--" + name.substr(5) : name;
   };
   const auto given = [&](const std::string& name) {
@@ -188,6 +189,8 @@ Command parse(const Words& words, const std::string& program) {
   command.words = words;
   command.info_needs_checkpoint = words.size() == 1 || !words[1].starts_with("--") || !command.info_checkpoint.empty();
   refuse_model_beside_run(command);
+  if (command.train.epochs > 0 && command.said("--steps"))
+    throw std::invalid_argument("--steps and --epochs both say how long to train: leave one out");
   return command;
 }
 

@@ -2,82 +2,174 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <numeric>
 #include <stdexcept>
 
 #include "../layers/cross_entropy.hpp"
 #include "../layers/random.hpp"
 #include "corpus.hpp"
-#include "files.hpp"
 
 namespace {
 
-struct Text {
-  std::string bytes, name;
-  std::vector<double> story_nats;  // where the text is one generated corpus
+// A text with -log P of each of its stories, if it is one generated corpus.
+struct Source {
+  Text text;
+  std::vector<double> nats;
 };
 
-Text read_texts(const std::vector<std::string>& paths) {
-  Text text;
-  const std::vector<std::string> files = expand_folders(paths);
-  for (const std::string& file : files) text.bytes += read_file(file);
-  text.name = files.size() == 1 ? (files[0] == "-" ? "standard input" : files[0])
-                                : std::to_string(files.size()) + " files";
-  if (text.bytes.empty()) throw std::runtime_error("there is no text in " + text.name + ": it is empty");
-  if (files.size() == 1 && files[0] != "-") {
-    const size_t stories = std::count(text.bytes.begin(), text.bytes.end(), '\n');
-    text.story_nats = read_nats(files[0], text.bytes.size(), stories);
-  }
-  return text;
+Source read_source(const std::vector<std::string>& paths, const TextFiles& filter) {
+  Source source{read_text(paths, filter), {}};
+  const std::string& bytes = source.text.bytes;
+  if (source.text.parts.size() == 1)
+    source.nats = read_nats(source.text.name, bytes.size(), std::count(bytes.begin(), bytes.end(), '\n'));
+  return source;
 }
+
+// ---- tokens ----------------------------------------------------------------------------------------------
+
+// What to do about a character without a token, depends on whose tokens they are.
+[[noreturn]] void fail_token(const Text& text, const NoToken& error, bool new_tokenizer) {
+  const char* advice = error.is_utf8   ? "--unknown skip or --unknown replace goes on without it"
+                       : new_tokenizer ? "convert the file, leave it out, or use --tokenizer byte, which reads anything"
+                                       : "convert the file or leave it out";
+  throw std::runtime_error(text.place(error.at) + ": " + error.what() + "; " + advice);
+}
+
+Tokenizer new_tokenizer(const TextOptions& options, const Text& text, const Text& validation) {
+  if (options.tokenizer == Tokenizer::Kind::byte) return Tokenizer::bytes();
+  std::vector<uint32_t> known;
+  for (const Text* part : {&text, &validation}) {
+    try {
+      const std::vector<uint32_t> before = std::move(known), found = Tokenizer::characters(part->bytes).alphabet();
+      known.clear();
+      std::set_union(before.begin(), before.end(), found.begin(), found.end(), std::back_inserter(known));
+    } catch (const NoToken& error) {
+      fail_token(*part, error, true);
+    }
+  }
+  return Tokenizer::characters(known);
+}
+
+// Puts the tokens of a text behind those that are there.
+void append(Dataset& data, Source& source, const TextFiles& filter) {
+  const Text& text = source.text;
+  size_t unknown = 0;
+  try {
+    const std::vector<uint16_t> tokens = data.tokenizer.encode(text.bytes, filter.unknown, &unknown);
+    data.tokens.insert(data.tokens.end(), tokens.begin(), tokens.end());
+  } catch (const NoToken& error) {
+    fail_token(text, error, false);
+  }
+  data.bytes += text.bytes.size();
+  data.notes.insert(data.notes.end(), text.notes.begin(), text.notes.end());
+  if (unknown == 0) return;
+  data.notes.push_back(std::to_string(unknown) + (unknown == 1 ? " character" : " characters") + " of " + text.name +
+                       " not in the model's vocabulary: " +
+                       (filter.unknown == Unknown::skip ? "skipped" : "replaced"));
+  source.nats.clear();  // these are no longer the stories whose entropy is known
+}
+
+uint64_t fingerprint_of(const std::vector<uint16_t>& tokens) {
+  return rng::word({reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof tokens[0]});
+}
+
+// ---- windows ---------------------------------------------------------------------------------------------
 
 // Windows side by side over tokens [first, end).
-std::vector<Window> windows_over(size_t first, size_t end, int T) {
-  std::vector<Window> windows;
+void add_windows(std::vector<Window>& windows, size_t first, size_t end, int T) {
   for (size_t start = first; start + 1 < end; start += T)
     windows.push_back({start, static_cast<int>(std::min<size_t>(T, end - 1 - start))});
-  return windows;
 }
 
-// One window for each story that starts at or behind `first`, from the '\n' before it; empty if one is longer
-// than the context. A story is ASCII, so its bytes are its tokens.
-std::vector<Window> windows_by_story(const std::string& text, size_t first, int T) {
+// One window for each story in [first, end) that a '\n' precedes, from there; empty if one is longer than the context.
+std::vector<Window> windows_by_story(const Dataset& data, size_t first, size_t end, int T) {
+  const auto begin = data.tokens.begin();
   std::vector<Window> windows;
-  for (size_t start = first; start < text.size();) {
-    const size_t end = text.find('\n', start) + 1;
-    if (end - start > static_cast<size_t>(T)) return {};
-    windows.push_back({start - 1, static_cast<int>(end - start)});
-    start = end;
+  for (size_t start = first; start < end;) {
+    const size_t next = std::find(begin + start, begin + end, data.tokenizer.newline()) - begin + 1;
+    if (next - start > static_cast<size_t>(T) || next > end) return {};
+    if (start > 0 && data.tokens[start - 1] == data.tokenizer.newline())
+      windows.push_back({start - 1, static_cast<int>(next - start)});
+    start = next;
   }
   return windows;
 }
 
-void require_tokens(size_t have, size_t need, const std::string& what, const std::string& name) {
-  if (have >= need) return;
-  throw std::runtime_error("too little text in " + name + ": " + what + " needs at least " + std::to_string(need) +
-                           " tokens and has " + std::to_string(have) +
-                           "; give more text, or lower --context or change --val-fraction");
+// ---- the split -------------------------------------------------------------------------------------------
+
+// Tokens [begin, end).
+struct Stretch {
+  size_t begin, end;
+};
+
+// The start of the line that `at` is in, or `at` if the line starts before `lowest`.
+size_t line_start(const Dataset& data, size_t lowest, size_t at) {
+  for (size_t i = at; i > lowest; --i)
+    if (data.tokens[i - 1] == data.tokenizer.newline()) return i;
+  return at;
 }
 
-Dataset tokens_of(const Text& text, Tokenizer tokenizer) {
-  Dataset data;
-  data.tokenizer = std::move(tokenizer);
-  data.tokens = data.tokenizer.encode(text.bytes);
-  data.bytes = text.bytes.size();
-  data.name = text.name;
-  data.fingerprint = rng::word({reinterpret_cast<const char*>(data.tokens.data()), data.tokens.size() * 2});
-  return data;
+// The last part of each of up to 100 equal stretches, if that leaves each part four contexts.
+std::vector<Stretch> spread_parts(const Dataset& data, double fraction, int context) {
+  const size_t n = data.tokens.size(), wanted = static_cast<size_t>(static_cast<double>(n) * fraction);
+  const size_t count = std::clamp<size_t>(wanted / (4 * context), 1, 100);
+  std::vector<Stretch> parts;
+  size_t last = 0;
+  for (size_t i = 1; i <= count; ++i) {
+    const Stretch anywhere{n * i / count - wanted / count, n * i / count};
+    const Stretch lines{line_start(data, last, anywhere.begin), i == count ? n : line_start(data, last, anywhere.end)};
+    parts.push_back(lines.begin < lines.end ? lines : anywhere);
+    last = parts.back().end;
+  }
+  return parts;
 }
 
-// Everything after `train` is validation, by stories where that is possible.
-void set_validation(Dataset& data, const Text& text, int context) {
-  if (!text.story_nats.empty() && data.train > 0) data.val = windows_by_story(text.bytes, data.train, context);
+// Moves these parts of the tokens behind the others, and -log P of their stories alike. Then they lie where `parts` says.
+void move_behind(Dataset& data, std::vector<double>& nats, std::vector<Stretch>& parts) {
+  std::vector<uint16_t> rest, moved;
+  std::vector<double> nats_of_rest, nats_of_moved;
+  size_t at = 0, story = 0;
+  const auto take = [&](size_t end, std::vector<uint16_t>& tokens, std::vector<double>& of_stories) {
+    for (; at < end; ++at) {
+      tokens.push_back(data.tokens[at]);
+      if (!nats.empty() && data.tokens[at] == data.tokenizer.newline()) of_stories.push_back(nats[story++]);
+    }
+  };
+  for (Stretch& part : parts) {
+    take(part.begin, rest, nats_of_rest);
+    const size_t begin = moved.size();
+    take(part.end, moved, nats_of_moved);
+    part = {begin, moved.size()};
+  }
+  take(data.tokens.size(), rest, nats_of_rest);
+  data.train = rest.size();
+  for (Stretch& part : parts) part = {part.begin + data.train, part.end + data.train};
+  rest.insert(rest.end(), moved.begin(), moved.end());
+  nats_of_rest.insert(nats_of_rest.end(), nats_of_moved.begin(), nats_of_moved.end());
+  data.tokens = std::move(rest), nats = std::move(nats_of_rest);
+}
+
+// Sets data.train, and returns the stretches behind it that are for validation.
+std::vector<Stretch> split(Dataset& data, std::vector<double>& nats, const TextOptions& options, int context) {
+  if (options.val_split == ValSplit::spread && options.val_fraction > 0) {
+    std::vector<Stretch> parts = spread_parts(data, options.val_fraction, context);
+    move_behind(data, nats, parts);
+    return parts;
+  }
+  data.train = static_cast<size_t>(static_cast<double>(data.tokens.size()) * (1 - options.val_fraction));
+  if (!nats.empty()) data.train = line_start(data, 0, data.train);
+  return {{data.train, data.tokens.size()}};
+}
+
+// `nats` ends with the -log P of the validation's stories, or is empty.
+void set_validation(Dataset& data, const std::vector<double>& nats, const std::vector<Stretch>& parts, int context) {
+  if (!nats.empty()) data.val = windows_by_story(data, data.train, data.tokens.size(), context);
   if (!data.val.empty()) {
-    double nats = 0;
-    for (size_t i = text.story_nats.size() - data.val.size(); i < text.story_nats.size(); ++i)
-      nats += text.story_nats[i];
-    data.floor = nats / static_cast<double>(data.val_targets());
+    const double sum = std::accumulate(nats.end() - static_cast<int64_t>(data.val.size()), nats.end(), 0.0);
+    data.floor = sum / static_cast<double>(data.val_targets());
   } else {
-    data.val = windows_over(data.train, data.tokens.size(), context);
+    for (const Stretch& part : parts) add_windows(data.val, part.begin, part.end, context);
   }
   size_t bytes = 0;
   for (const Window& window : data.val)
@@ -85,32 +177,54 @@ void set_validation(Dataset& data, const Text& text, int context) {
   data.val_bytes = static_cast<double>(bytes);
 }
 
+void require_tokens(size_t have, size_t need, const std::string& what, const std::string& name, const char* advice) {
+  if (have >= need) return;
+  throw std::runtime_error("too little text in " + name + ": " + what + " needs at least " + std::to_string(need) +
+                           " tokens and has " + std::to_string(have) + "; " + advice);
+}
+
 }  // namespace
 
-Dataset load_dataset(const std::vector<std::string>& paths, const Tokenizer* tokenizer, Tokenizer::Kind kind,
-                     double val_fraction, int context) {
-  const Text text = read_texts(paths);
-  const bool characters = kind == Tokenizer::Kind::character;
-  Dataset data = tokens_of(text, tokenizer    ? *tokenizer
-                                 : characters ? Tokenizer::characters(text.bytes)
-                                              : Tokenizer::bytes());
-  data.train = static_cast<size_t>(static_cast<double>(data.tokens.size()) * (1 - val_fraction));
-  if (!text.story_nats.empty() && data.train > 0)
-    data.train = text.bytes.rfind('\n', data.train - 1) + 1;  // the last story boundary at or before it
-  require_tokens(data.train, context + 1, "training with a context of " + std::to_string(context), data.name);
-  if (val_fraction > 0) {
-    require_tokens(data.tokens.size() - data.train, 2, "validation", data.name);
-    set_validation(data, text, context);
+Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int context) {
+  const bool separate = !options.val_data.empty();
+  Source text = read_source(options.data, options), validation;
+  if (separate) validation = read_source(options.val_data, options);
+  Dataset data;
+  data.name = text.text.name;
+  data.tokenizer = tokenizer ? *tokenizer : new_tokenizer(options, text.text, validation.text);
+  append(data, text, options);
+  std::vector<Stretch> parts;
+  if (separate) {
+    data.train = data.tokens.size();
+    append(data, validation, options);
+    parts = {{data.train, data.tokens.size()}};
+  } else {
+    parts = split(data, text.nats, options, context);
+  }
+  data.fingerprint = fingerprint_of(data.tokens);
+  if (separate) data.fingerprint = rng::key({data.fingerprint, data.train});
+  require_tokens(data.train, context + 1, "training with a context of " + std::to_string(context), data.name,
+                 "give more text, or lower --context or --val-fraction");
+  if (separate || options.val_fraction > 0) {
+    require_tokens(data.tokens.size() - data.train, 2, "validation", separate ? validation.text.name : data.name,
+                   "give more text or raise --val-fraction");
+    set_validation(data, separate ? validation.nats : text.nats, parts, context);
+  }
+  if (options.sampling == Draws::shuffle) {
+    if (!text.nats.empty()) data.windows = windows_by_story(data, 0, data.train, context);
+    if (data.windows.empty()) add_windows(data.windows, 0, data.train, context);
   }
   return data;
 }
 
-Dataset load_for_evaluation(const std::vector<std::string>& paths, const Tokenizer& tokenizer, int context) {
-  const Text text = read_texts(paths);
-  Dataset data = tokens_of(text, tokenizer);
-  require_tokens(data.tokens.size(), 2, "evaluation", data.name);
-  if (!text.story_nats.empty()) data.train = text.bytes.find('\n') + 1;  // a story is read from the '\n' before it
-  set_validation(data, text, context);
+Dataset load_for_evaluation(const TextFiles& files, const Tokenizer& tokenizer, int context) {
+  Source source = read_source(files.data, files);
+  Dataset data;
+  data.name = source.text.name;
+  data.tokenizer = tokenizer;
+  append(data, source, files);
+  require_tokens(data.tokens.size(), 2, "evaluation", data.name, "give more text");
+  set_validation(data, source.nats, {{0, data.tokens.size()}}, context);
   return data;
 }
 
@@ -137,18 +251,80 @@ double Dataset::bits_per_byte(double nats_per_token) const {
   return nats_per_token * static_cast<double>(val_targets()) / val_bytes / std::log(2.0);
 }
 
-void draw_row(int* tokens, int* targets, const Dataset& data, int T, uint64_t seed, uint64_t step, uint64_t row) {
-  const uint64_t key = rng::key({seed, rng::word("batch"), step, row});
-  const uint16_t* from = data.tokens.data() + rng::below(data.train - T, key, 0);
+uint64_t permuted(uint64_t i, uint64_t n, uint64_t key) {
+  int half = 1;
+  while (half < 31 && uint64_t{1} << 2 * half < n) ++half;
+  const uint64_t mask = (uint64_t{1} << half) - 1;
+  do {
+    uint64_t left = i >> half, right = i & mask;
+    for (uint64_t round = 0; round < 4; ++round) {
+      const uint64_t mixed = left ^ (rng::key({key, round, right}) & mask);
+      left = right, right = mixed;
+    }
+    i = left << half | right;
+  } while (i >= n);
+  return i;
+}
+
+namespace {
+
+// A row of T for a window. What is behind a shorter one is ignored, but looks like text to BatchNorm and diagnostics.
+void fill_row(int* tokens, int* targets, const Dataset& data, const Window& window, int T) {
+  const uint16_t* from = data.tokens.data() + window.start;
   for (int t = 0; t < T; ++t) {
-    tokens[t] = from[t];
-    targets[t] = from[t + 1];
+    tokens[t] = from[t % window.length];
+    targets[t] = t < window.length ? from[t + 1] : kIgnore;
   }
 }
 
-void draw_batch(int* tokens, int* targets, const Dataset& data, int B, int T, uint64_t seed, uint64_t step, uint64_t first) {
-  for (int b = 0; b < B; ++b)
-    draw_row(tokens + static_cast<size_t>(b) * T, targets + static_cast<size_t>(b) * T, data, T, seed, step, first + b);
+// Number `i` of the windows that go by when each comes once an epoch.
+const Window& shuffled_window(const Dataset& data, uint64_t seed, uint64_t i) {
+  const uint64_t n = data.windows.size();
+  return data.windows[permuted(i % n, n, rng::key({seed, rng::word("epoch"), i / n}))];
+}
+
+int64_t sum_of_lengths(const std::vector<Window>& windows) {
+  int64_t n = 0;
+  for (const Window& window : windows) n += window.length;
+  return n;
+}
+
+}  // namespace
+
+Window draw_window(const Dataset& data, int T, const StepRows& step, uint64_t row) {
+  if (!data.windows.empty()) {
+    const Window& window = shuffled_window(data, step.seed, step.step * step.rows + row);
+    return {window.start, std::min(window.length, T)};
+  }
+  return {rng::below(data.train - T, rng::key({step.seed, rng::word("batch"), step.step, row}), 0), T};
+}
+
+void draw_batch(int* tokens, int* targets, const Dataset& data, int B, int T, const StepRows& step, uint64_t first) {
+  for (int b = 0; b < B; ++b) {
+    const size_t at = static_cast<size_t>(b) * T;
+    fill_row(tokens + at, targets + at, data, draw_window(data, T, step, first + b), T);
+  }
+}
+
+int64_t targets_in(const Dataset& data, int T, const StepRows& step) {
+  if (data.windows.empty()) return static_cast<int64_t>(step.rows) * T;
+  int64_t n = 0;
+  for (uint64_t row = 0; row < step.rows; ++row) n += draw_window(data, T, step, row).length;
+  return n;
+}
+
+int64_t targets_before(const Dataset& data, int T, const StepRows& step) {
+  const uint64_t rows = step.step * step.rows, in_epoch = data.windows.size();
+  if (in_epoch == 0) return static_cast<int64_t>(rows) * T;
+  int64_t n = sum_of_lengths(data.windows) * static_cast<int64_t>(rows / in_epoch);
+  for (uint64_t i = rows - rows % in_epoch; i < rows; ++i) n += shuffled_window(data, step.seed, i).length;
+  return n;
+}
+
+int64_t steps_of_epochs(const Dataset& data, int T, uint64_t rows, double epochs) {
+  const double in_epoch = data.windows.empty() ? static_cast<double>(data.train - 1) / T
+                                               : static_cast<double>(data.windows.size());
+  return std::max<int64_t>(1, std::llround(std::ceil(epochs * in_epoch / static_cast<double>(rows))));
 }
 
 void fill_windows(int* tokens, int* targets, const Dataset& data, const std::vector<Window>& windows, size_t first,
@@ -156,10 +332,7 @@ void fill_windows(int* tokens, int* targets, const Dataset& data, const std::vec
   std::fill_n(tokens, static_cast<size_t>(B) * T, 0);
   std::fill_n(targets, static_cast<size_t>(B) * T, kIgnore);
   for (int b = 0; b < B && first + b < windows.size(); ++b) {
-    const Window& window = windows[first + b];
-    for (int t = 0; t < window.length; ++t) {
-      tokens[static_cast<size_t>(b) * T + t] = data.tokens[window.start + t];
-      targets[static_cast<size_t>(b) * T + t] = data.tokens[window.start + t + 1];
-    }
+    const size_t at = static_cast<size_t>(b) * T;
+    fill_row(tokens + at, targets + at, data, windows[first + b], T);
   }
 }

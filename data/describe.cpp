@@ -65,11 +65,23 @@ void describe_model(Describe& d, TrainOptions& o) {
 
 namespace {
 
+// Returns the option --data.
+CLI::Option* describe_files(Describe& d, TextFiles& o) {
+  CLI::Option* data = d.value("data", o.data, "text files, folders, or - for standard input")->expected(1, 1 << 20);
+  d.value("include", o.include, "files to read in folders: '*.md' '*.txt'")->expected(1, 1 << 20);
+  d.value("exclude", o.exclude, "files and folders to skip in folders: '*.json' drafts")->expected(1, 1 << 20);
+  d.choice("unknown", kUnknowns, o.unknown, "characters that a char model has no token for");
+  return data;
+}
+
 void describe_data(Describe& d, TrainOptions& o) {
   d.group("Data");
-  d.value("data", o.data, "text files, folders, or - for standard input")->expected(1, 1 << 20);
+  describe_files(d, o);
   d.choice("tokenizer", kTokenizers, o.tokenizer, "what a token is; char: Unicode code points");
-  d.number("val-fraction", o.val_fraction, 0, .9, "share of the text kept for validation, at its end");
+  d.number("val-fraction", o.val_fraction, 0, .9, "share of the text kept for validation");
+  d.choice("val-split", kValSplits, o.val_split, "where that share lies: at the end, or in up to 100 blocks spread over the text");
+  d.value("val-data", o.val_data, "files to validate on, instead of a share of --data")->expected(1, 1 << 20);
+  d.choice("sampling", kDraws, o.sampling, "training windows: anywhere in the text, or each once an epoch");
 }
 
 void describe_batch(Describe& d, TrainOptions& o) {
@@ -111,6 +123,7 @@ void describe_training(Describe& d, TrainOptions& o) {
                                  "and samples as always");
   d.number("eval-every", o.eval_every, 0, kLargest, "steps between validations; 0: never");
   d.number("eval-batches", o.eval_batches, 0, kLargest, "batches in a validation; 0: the whole validation split");
+  d.number("patience", o.patience, 0, kLargest, "validations in a row without a new best that end training (0: off)");
   d.number("sample-every", o.sample_every, 0, kLargest, "steps between samples of text; 0: never");
   d.number("save-every", o.save_every, 0, kLargest, "steps between checkpoints; 0: only at the end");
   d.number("diagnostics", o.diagnostics, 0, kLargest,
@@ -121,6 +134,8 @@ void describe_training(Describe& d, TrainOptions& o) {
 void describe_call(CLI::App& app, TrainOptions& o, std::string& config_file, Command::Kind kind) {
   const bool comparison = kind == Command::Kind::compare;
   const char *group = "Run", *of_train = comparison ? "" : group;  // "" stays out of the help
+  app.add_option("--epochs", o.epochs, "times to go over the training text, in place of --steps")
+      ->check(CLI::Range(1e-6, 1e6).description(""))->group(of_train);
   app.add_option("--for", o.time_limit, "choose --steps so that training takes about this long: 90s, 10m, 2h")
       ->group(of_train);
   app.add_option("--config", config_file, "read options from a TOML file; the command line overrides it")
@@ -140,6 +155,7 @@ void describe_sample(CLI::App& app, SampleOptions& o) {
          "--prompt", [&o](const std::string& s) { o.prompt = s, o.prompt_given = true; },
          "text to go on from (default: standard input if it is not a terminal, else a new line)");
   Describe d(app);
+  d.choice("unknown", kUnknowns, o.unknown, "characters of the prompt that a char model has no token for");
   d.number("length", o.length, 0, 1e9, "tokens to write");
   d.number("count", o.count, 1, 1e9, "samples to write, each from the prompt");
   d.value("stop", o.stop, "end each sample at this text (\\n: a new line)");
@@ -153,8 +169,8 @@ void describe_sample(CLI::App& app, SampleOptions& o) {
 
 void describe_eval(CLI::App& app, EvalOptions& o) {
   app.add_option("checkpoint", o.checkpoint, "a checkpoint or a run's directory (default: the newest run)");
-  app.add_option("--data", o.data, "text files, folders, or - for standard input")->required()->expected(1, 1 << 20);
   Describe d(app);
+  describe_files(d, o)->required();
   d.number("batch", o.batch, 1, 1 << 20, "sequences at a time");
   d.number("threads", o.threads, 0, 4096, "0: one for every processor");
 }

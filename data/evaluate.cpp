@@ -35,7 +35,8 @@ double evaluate(const Model& model, const Activations& activations, const Datase
 void run_eval(const EvalOptions& options) {
   use_threads(options.threads);
   const auto [path, header, model] = load_trained_model(find_checkpoint(options.checkpoint));
-  const Dataset data = load_for_evaluation(options.data, header.tokenizer, model.config.context);
+  const Dataset data = load_for_evaluation(options, header.tokenizer, model.config.context);
+  for (const std::string& note : data.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
   const Activations activations = allocate_activations(model.config, options.batch, model.config.context, false);
   const Stopwatch clock;
   const double loss = evaluate(model, activations, data, options.batch, 0);

@@ -1,6 +1,5 @@
 #include "files.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -12,6 +11,8 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "utf8.hpp"
 
 namespace fs = std::filesystem;
 
@@ -130,7 +131,7 @@ std::string holder_of(int handle) {
   char text[300];
   const ssize_t n = ::pread(handle, text, sizeof text, 0);
   const std::string holder(text, n > 0 ? static_cast<size_t>(n) : 0);
-  return holder.empty() ? "another process" : printable(holder);
+  return holder.empty() ? "another process" : for_terminal(holder);
 }
 
 }  // namespace
@@ -181,21 +182,13 @@ void finish_output() {
   fail_file("write", "standard output", works_again ? EIO : errno);
 }
 
-std::string printable(const std::string& text, std::string_view kept) {
-  std::string shown;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]), next = static_cast<unsigned char>(text[i + 1]);
-    const bool c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0;  // U+0080 to U+009F in UTF-8
-    const bool control = (byte < 0x20 || byte == 0x7f || c1) && kept.find(text[i]) == kept.npos;
-    char escape[8];
-    std::snprintf(escape, sizeof escape, "\\x%02x", c1 ? next : byte);
-    shown += control ? escape : std::string(1, text[i]);
-    i += c1;
-  }
-  return shown;
-}
-
 // ---- reading ---------------------------------------------------------------------------------------------
+
+void refuse_device(std::FILE* file, const std::string& path) {
+  struct stat is;
+  if (fstat(fileno(file), &is) == 0 && (S_ISCHR(is.st_mode) || S_ISBLK(is.st_mode)))
+    throw std::runtime_error(path + " is a device, not a file with text");
+}
 
 std::string read_file(const std::string& path) {
   if (path != "-" && fs::is_directory(path)) throw std::runtime_error(path + " is a folder, not a file");
@@ -204,30 +197,12 @@ std::string read_file(const std::string& path) {
   std::string text;
   char buffer[1 << 16];
   size_t n;
-  while ((n = std::fread(buffer, 1, sizeof buffer, file)) > 0) text.append(buffer, n);
+  while ((n = std::fread(buffer, 1, sizeof buffer, file)) > 0) {
+    if (n == sizeof buffer) refuse_device(file, path);
+    text.append(buffer, n);
+  }
   const int error = std::ferror(file) ? errno : 0;
   if (file != stdin) std::fclose(file);
   if (error) fail_file("read", path, error);
   return text;
-}
-
-std::vector<std::string> expand_folders(const std::vector<std::string>& paths) {
-  std::vector<std::string> files;
-  for (const std::string& path : paths) {
-    if (path == "-" || !fs::is_directory(path)) {
-      if (path != "-" && !fs::exists(path)) fail_file("read", path, ENOENT);
-      files.push_back(path);
-      continue;
-    }
-    std::vector<std::string> inside;
-    for (auto entry = fs::recursive_directory_iterator(path); entry != fs::recursive_directory_iterator(); ++entry) {
-      const bool hidden = entry->path().filename().string().starts_with('.');
-      if (hidden && entry->is_directory()) entry.disable_recursion_pending();
-      if (!hidden && entry->is_regular_file()) inside.push_back(entry->path().string());
-    }
-    if (inside.empty()) throw std::runtime_error("folder " + path + " has no files in it to train on");
-    std::sort(inside.begin(), inside.end());
-    files.insert(files.end(), inside.begin(), inside.end());
-  }
-  return files;
 }

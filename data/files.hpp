@@ -6,7 +6,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 // Throws std::runtime_error "cannot WHAT WHERE: reason; advice" for the errno value `error`.
 [[noreturn]] void fail_file(const std::string& what, const std::string& where, int error);
@@ -66,15 +65,11 @@ class DirectoryLock {
 // would receive what is printed.
 void open_closed_streams();
 
-// The text with its control characters as \x1b, so that a terminal obeys none of them; those in `kept` stay.
-std::string printable(const std::string& text, std::string_view kept = "");
-
 // Throws std::runtime_error if standard output could not take all that was printed.
 void finish_output();
 
+// Throws std::runtime_error if `file` is a device, which may go on without end.
+void refuse_device(std::FILE* file, const std::string& path);
+
 // The whole of a file, or of standard input for "-". Throws std::runtime_error if it cannot be read.
 std::string read_file(const std::string& path);
-
-// Files as they are, folders as the regular files below them in alphabetical order (hidden ones left out).
-// Throws std::runtime_error for what does not exist and for folders without files.
-std::vector<std::string> expand_folders(const std::vector<std::string>& paths);

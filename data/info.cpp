@@ -8,6 +8,7 @@
 #include "machine.hpp"
 #include "progress.hpp"
 #include "run.hpp"
+#include "warnings.hpp"
 
 // ---- the drawing -----------------------------------------------------------------------------------------
 
@@ -222,6 +223,20 @@ void print_matmul(Matmul matmul) {
               bf16 < fp32 ? ": on this processor bf16 is slower" : "");
 }
 
+// "batch 4 x 8 accumulated x context 256"
+std::string batch_text(const TrainOptions& o) {
+  const std::string accumulated = o.accumulate > 1 ? " x " + std::to_string(o.accumulate) + " accumulated" : "";
+  return "batch " + std::to_string(o.batch) + accumulated + " x context " + std::to_string(o.config.context);
+}
+
+// "0.003 after 100 warm-up steps, cosine to 0.0003"
+std::string rate_text(const TrainOptions& o) {
+  std::string text = format("%g", o.rate.lr);
+  if (o.rate.warmup > 0) text += " after " + std::to_string(o.rate.warmup) + " warm-up steps";
+  text += std::string(", ") + name_of(kSchedules, o.rate.schedule);
+  return o.rate.schedule == Schedule::constant ? text : text + format(" to %g", o.rate.min_lr);
+}
+
 }  // namespace
 
 void print_plan(const TrainOptions& o, const Dataset& data) {
@@ -232,20 +247,25 @@ void print_plan(const TrainOptions& o, const Dataset& data) {
   std::printf("data     %s: %s, %s tokens to train on, %s to validate, vocabulary %d\n", data.name.c_str(),
               format_bytes(data.bytes).c_str(), format_short(train).c_str(), format_short(val).c_str(),
               o.config.vocab_size);
+  for (const std::string& note : data.notes) std::printf("NOTE     %s\n", note.c_str());
   if (!data.val.empty())
     std::printf("scale    uniform %.4f, unigram %.4f%s nats/token\n", data.uniform_nats(), data.unigram_nats(),
                 data.floor > 0 ? format(", floor %.4f", data.floor).c_str() : "");
   std::printf("model    %s\n", describe_briefly(o, count_parameters(layout.table())).c_str());
   std::printf("machine  %d threads, %s, needs %s of memory\n", max_threads(), machine.simd.c_str(),
-              format_bytes(memory_of_training(o.config, o.batch).total()).c_str());
+              format_bytes(memory_of_training(o.config, o.batch).total() + data.memory()).c_str());
   print_matmul(o.config.matmul);
   if (o.textbook)
     std::printf("NOTE     the textbook takes the steps, in double and on one thread: slow, and %s of memory more\n",
                 format_bytes(memory_of_textbook(o.config, o.batch)).c_str());
   if (!machine.openmp)
     std::printf("WARNING  built without OpenMP, so only one processor works; `make` says how to get it\n");
-  std::printf("steps    %s of %s tokens\n", format_count(static_cast<double>(o.steps)).c_str(),
-              format_count(static_cast<double>(o.batch) * o.accumulate * o.config.context).c_str());
+  std::printf("steps    %s of %s tokens (%s), %.3g epochs\n", format_count(static_cast<double>(o.steps)).c_str(),
+              format_count(static_cast<double>(o.batch) * o.accumulate * o.config.context).c_str(), batch_text(o).c_str(),
+              epochs_of(data, o));
+  std::printf("rate     %s\n", rate_text(o).c_str());
+  for (const auto& lines : {warnings_about(o), warnings_about(data, o, count_parameters(layout.table()))})
+    for (const std::string& line : lines) std::printf("WARNING  %s\n", line.c_str());
   std::printf("run      %s\n", o.out.c_str());
 }
 

@@ -54,7 +54,7 @@ Dataset load_for(const TrainOptions& o, const std::vector<Cell>& cells) {
   if (o.data.empty()) throw std::invalid_argument("--data is missing: name a text file");
   int context = 1;
   for (const Cell& cell : cells) context = std::max(context, cell.seeds[0].config.context);
-  return load_dataset(o.data, nullptr, o.tokenizer, o.val_fraction, context);
+  return load_dataset(o, nullptr, context);
 }
 
 // Says now what would be wrong with the last cell.
@@ -90,11 +90,12 @@ Statistics look_inside(const TrainOptions& o, const Dataset& data) {
   initialise(model, o.seed);
   const Activations activations = allocate_activations(model.config, B, T, true);
   std::vector<int> tokens(size_t(B) * T), targets(tokens.size());
-  const float scale = 1.f / static_cast<float>(int64_t(B) * o.accumulate * T);
+  const StepRows step{o.data_seed, 0, uint64_t(B) * o.accumulate};
+  const float scale = 1.f / static_cast<float>(targets_in(data, T, step));
   PassStatistics pass(model);
   double nats = 0;
   for (int micro = 0; micro < o.accumulate; ++micro) {
-    draw_batch(tokens.data(), targets.data(), data, B, T, o.data_seed, 0, micro * B);
+    draw_batch(tokens.data(), targets.data(), data, B, T, step, micro * B);
     const Dropout dropout{o.config.dropout, o.seed, 0, micro * B};
     nats += model_loss_and_gradients(model, activations, {tokens.data(), targets.data(), B, T}, scale, dropout,
                                      micro + 1 == o.accumulate ? &pass : nullptr);

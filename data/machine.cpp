@@ -74,13 +74,12 @@ int use_threads(int threads) {
   return max_threads();
 }
 
-void check_memory(size_t bytes) {
+void check_memory(size_t bytes, const char* advice) {
   const Machine machine = look_at_machine();
   if (machine.memory && bytes > machine.memory)
     throw std::runtime_error("this needs " + format_bytes(bytes) + " of memory and the machine has " +
-                             format_bytes(machine.memory) + ": lower --batch, --context or the size of the model");
+                             format_bytes(machine.memory) + ": " + advice);
   if (machine.memory_free && bytes > machine.memory_free)
-    std::printf("WARNING: this needs %s of memory and only %s are free: expect swapping, or the run to be killed. "
-                "Lower --batch or --context, or add --recompute.\n",
-                format_bytes(bytes).c_str(), format_bytes(machine.memory_free).c_str());
+    std::printf("WARNING: this needs %s of memory and only %s are free, so it may swap or be killed: %s\n",
+                format_bytes(bytes).c_str(), format_bytes(machine.memory_free).c_str(), advice);
 }

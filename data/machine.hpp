@@ -24,5 +24,5 @@ void wait_patiently(char** argv);
 int use_threads(int threads);
 
 // Throws std::runtime_error if `bytes` exceed the memory of the machine; prints a warning if they exceed what is free
-// of it.
-void check_memory(size_t bytes);
+// of it. `advice` says what to do.
+void check_memory(size_t bytes, const char* advice = "lower --batch, --context or the size of the model");

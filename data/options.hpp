@@ -11,23 +11,24 @@
 #include "../layers/config.hpp"
 #include "../layers/generate.hpp"
 #include "../layers/optimizer.hpp"
-#include "tokenizer.hpp"
+#include "dataset.hpp"
 
 inline constexpr Named<Schedule> kSchedules[] = {
     {Schedule::cosine, "cosine"}, {Schedule::linear, "linear"}, {Schedule::constant, "constant"}};
 inline constexpr Named<Tokenizer::Kind> kTokenizers[] = {{Tokenizer::Kind::byte, "byte"},
                                                          {Tokenizer::Kind::character, "char"}};
+inline constexpr Named<Unknown> kUnknowns[] = {
+    {Unknown::error, "error"}, {Unknown::skip, "skip"}, {Unknown::replace, "replace"}};
+inline constexpr Named<ValSplit> kValSplits[] = {{ValSplit::tail, "tail"}, {ValSplit::spread, "spread"}};
+inline constexpr Named<Draws> kDraws[] = {{Draws::random, "random"}, {Draws::shuffle, "shuffle"}};
 
-struct TrainOptions {
-  std::vector<std::string> data;
-  Tokenizer::Kind tokenizer = Tokenizer::Kind::byte;
-  double val_fraction = 0.1;
-
+struct TrainOptions : TextOptions {
   std::string preset = "gpt2", size = "nano";
   Config config;
 
   int batch = 4, accumulate = 1;
   int64_t steps = 3000;
+  double epochs = 0;       // in place of `steps`; 0: not said
   std::string time_limit;  // --for
   LearningRate rate;
   std::optional<double> min_lr;  // open: a tenth of the largest
@@ -37,7 +38,7 @@ struct TrainOptions {
   int threads = 0;  // 0: one for every processor
   bool textbook = false;  // steps by layers/textbook/
 
-  int64_t eval_every = 300, eval_batches = 50, sample_every = 0, save_every = 300, diagnostics = 0;
+  int64_t eval_every = 300, eval_batches = 50, patience = 0, sample_every = 0, save_every = 300, diagnostics = 0;
   std::string out, init_from;
   bool resume = false, force = false, dry_run = false;
   bool quiet = false;  // no sample and no advice at the end
@@ -46,14 +47,14 @@ struct TrainOptions {
 struct SampleOptions {
   std::string checkpoint, prompt;
   bool prompt_given = false;
+  Unknown unknown = Unknown::error;
   int length = 500, count = 1, threads = 0;
   std::string stop;  // as typed: \n and \t stand for a newline and a tab
   Sampling sampling;
 };
 
-struct EvalOptions {
+struct EvalOptions : TextFiles {
   std::string checkpoint;
-  std::vector<std::string> data;
   int batch = 8, threads = 0;
 };
 

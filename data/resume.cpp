@@ -15,8 +15,8 @@ Command on_top_of_checkpoint(const Command& command, CheckpointHeader& header) {
     if (now.config.vocab_size == 0) now.config.vocab_size = header.options.config.vocab_size;
     const auto contradictions = differences(
         header.options, now,
-        {"data", "steps", "threads", "recompute", "eval-every", "eval-batches", "sample-every", "save-every",
-         "diagnostics"});
+        {"data", "val-data", "steps", "threads", "recompute", "eval-every", "eval-batches", "sample-every", "save-every",
+         "diagnostics", "patience"});
     if (!contradictions.empty())
       throw std::invalid_argument("cannot resume " + o.out + ": " + contradictions[0] +
                                   "; leave the option out, or start a new run");
@@ -49,10 +49,12 @@ Dataset load_training_data(TrainOptions& o, const CheckpointHeader& from, const 
                                 " corpus --bytes 4M --out stories.txt");
   const bool continues = o.resume || !o.init_from.empty();
   const Tokenizer* tokenizer = continues ? &from.tokenizer : nullptr;
-  Dataset data = load_dataset(o.data, tokenizer, o.tokenizer, o.val_fraction, o.config.context);
+  Dataset data = load_dataset(o, tokenizer, o.config.context);
   set_vocabulary(o.config, data.tokenizer.vocabulary());
   o.config = resolve(o.config);
   if (o.resume && from.data_fingerprint != data.fingerprint)
     throw std::invalid_argument("cannot resume " + o.out + ": the text is not the one the run was trained on");
+  if (o.epochs > 0)
+    o.steps = steps_of_epochs(data, o.config.context, uint64_t(o.batch) * o.accumulate, o.epochs);
   return data;
 }

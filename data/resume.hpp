@@ -12,5 +12,6 @@ Command on_top_of_checkpoint(const Command& command, CheckpointHeader& header);
 TrainOptions options_on_checkpoint(const std::vector<std::string>& words,
                                    const std::vector<std::pair<std::string, std::string>>& more, CheckpointHeader& header);
 
-// The text, as tokens of the checkpoint's kind where there is one, and the vocabulary that `o` left to it.
+// The text, as tokens of the checkpoint's kind where there is one, and what `o` left to it: the vocabulary, and the
+// steps of --epochs.
 Dataset load_training_data(TrainOptions& o, const CheckpointHeader& from, const std::string& program);

@@ -9,15 +9,10 @@
 #include "files.hpp"
 #include "machine.hpp"
 #include "run.hpp"
+#include "text_files.hpp"
+#include "utf8.hpp"
 
 namespace {
-
-int token_before_text(const Tokenizer& tokenizer) {
-  if (tokenizer.kind() == Tokenizer::Kind::byte) return '\n';
-  const std::vector<uint32_t>& alphabet = tokenizer.alphabet();
-  const auto newline = std::find(alphabet.begin(), alphabet.end(), uint32_t{'\n'});
-  return newline == alphabet.end() ? 0 : static_cast<int>(newline - alphabet.begin());
-}
 
 // What a shell cannot easily type: \n and \t.
 std::string with_newlines(std::string text) {
@@ -26,13 +21,41 @@ std::string with_newlines(std::string text) {
   return text;
 }
 
+// The prompt as the model reads it.
+std::string known_prompt(std::string prompt, const Tokenizer& tokenizer, Unknown unknown) {
+  std::string known;
+  drop_returns(prompt);
+  try {
+    for (const uint16_t token : tokenizer.encode(prompt, unknown)) known += tokenizer.decode(token);
+  } catch (const NoToken& error) {
+    throw std::runtime_error("byte " + std::to_string(error.at + 1) + " of the prompt: " + error.what() + "; " +
+                             (error.is_utf8 ? "--unknown skip or --unknown replace goes on without it" : "convert it"));
+  }
+  return known;
+}
+
+// Exact bytes for a file or a pipe; for a terminal, which would obey control characters, text.
+class Output {
+ public:
+  void write(const std::string& text) { put(terminal_ ? shown_.feed(text) : text); }
+  void end() { put(shown_.finish() + "\n"); }
+
+ private:
+  static void put(const std::string& bytes) {
+    std::fwrite(bytes.data(), 1, bytes.size(), stdout);
+    std::fflush(stdout);
+  }
+  const bool terminal_ = isatty(STDOUT_FILENO);
+  TerminalText shown_;
+};
+
 }  // namespace
 
 void generate_text(const Model& model, const Tokenizer& tokenizer, const std::string& prompt, const Generation& how,
                    const std::function<void(const std::string&)>& write, const std::function<void()>& beyond) {
   const std::vector<uint16_t> encoded = tokenizer.encode(prompt);
   std::vector<int> next(encoded.begin(), encoded.end());
-  if (next.empty()) next.push_back(token_before_text(tokenizer));
+  if (next.empty()) next.push_back(std::max(0, tokenizer.newline()));
   // A vocabulary may be larger than what the tokenizer can say; only what it can say is drawn.
   const int V = std::min(model.config.vocab_size, tokenizer.vocabulary());
   Generator generator(model);
@@ -70,10 +93,9 @@ void run_sample(const SampleOptions& options) {
 
   std::string prompt = options.prompt;
   if (!options.prompt_given && !isatty(STDIN_FILENO)) prompt = read_file("-");
-  const auto print = [](const std::string& piece) {
-    std::fputs(piece.c_str(), stdout);
-    std::fflush(stdout);
-  };
+  prompt = known_prompt(prompt, trained.header.tokenizer, options.unknown);
+  Output output;
+  const auto print = [&](const std::string& piece) { output.write(piece); };
   const auto beyond = [&] {
     std::fprintf(stderr, "\n[the context of %d tokens is full: from here on the model sees the last %d to %d]\n",
                  model.config.context, std::max(1, model.config.context / 2), model.config.context);
@@ -83,6 +105,6 @@ void run_sample(const SampleOptions& options) {
     print(prompt);
     generate_text(model, trained.header.tokenizer, prompt, {options.length, stop, options.sampling, uint64_t(n)}, print,
                   beyond);
-    print("\n");
+    output.end();
   }
 }

@@ -2,44 +2,25 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <stdexcept>
+#include <optional>
+
+#include "utf8.hpp"
 
 namespace {
 
-// The code point that starts at text[at]; moves `at` behind it. UTF-8 as in RFC 3629: no overlong forms, no
-// surrogates, nothing above U+10FFFF.
-uint32_t next_code_point(std::string_view text, size_t& at) {
-  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const uint32_t first = byte(at);
-  const int more = first < 0x80 ? 0 : first < 0xc2 ? -1 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : first < 0xf5 ? 3 : -1;
-  uint32_t point = more <= 0 ? first : first & (0x3f >> more);
-  bool ok = more >= 0;
-  for (int i = 1; ok && i <= more; ++i) {
-    ok = (byte(at + i) & 0xc0) == 0x80;
-    point = point << 6 | (byte(at + i) & 0x3f);
+// Calls with_point(code point, its first byte) for each of a text.
+template <class Call>
+void for_each_code_point(std::string_view text, const Call& with_point) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t start = at;
+    const std::optional<uint32_t> point = next_code_point(text, at);
+    if (!point) {
+      char byte[8];
+      std::snprintf(byte, sizeof byte, "0x%02x", static_cast<unsigned char>(text[start]));
+      throw NoToken(start, false, std::string(byte) + " is not UTF-8");
+    }
+    with_point(*point, start);
   }
-  const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
-  if (!ok || point < least[more] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
-    throw std::runtime_error("the text is not UTF-8 (byte " + std::to_string(at) +
-                             "): convert it, or use --tokenizer byte, which reads anything");
-  at += more + 1;
-  return point;
-}
-
-std::string utf8(uint32_t point) {
-  std::string s;
-  const auto put = [&](uint32_t byte) { s += static_cast<char>(byte); };
-  if (point < 0x80) {
-    put(point);
-  } else if (point < 0x800) {
-    put(0xc0 | point >> 6), put(0x80 | (point & 0x3f));
-  } else if (point < 0x10000) {
-    put(0xe0 | point >> 12), put(0x80 | (point >> 6 & 0x3f)), put(0x80 | (point & 0x3f));
-  } else {
-    put(0xf0 | point >> 18), put(0x80 | (point >> 12 & 0x3f)), put(0x80 | (point >> 6 & 0x3f));
-    put(0x80 | (point & 0x3f));
-  }
-  return s;
 }
 
 }  // namespace
@@ -48,7 +29,7 @@ Tokenizer Tokenizer::bytes() { return {}; }
 
 Tokenizer Tokenizer::characters(std::string_view text) {
   std::vector<bool> seen(0x110000);
-  for (size_t at = 0; at < text.size();) seen[next_code_point(text, at)] = true;
+  for_each_code_point(text, [&](uint32_t point, size_t) { seen[point] = true; });
   std::vector<uint32_t> points;
   for (uint32_t point = 0; point < seen.size(); ++point)
     if (seen[point]) points.push_back(point);
@@ -66,25 +47,34 @@ Tokenizer Tokenizer::characters(std::vector<uint32_t> code_points) {
 
 int Tokenizer::vocabulary() const { return kind_ == Kind::byte ? 256 : static_cast<int>(alphabet_.size()); }
 
-std::vector<uint16_t> Tokenizer::encode(std::string_view text) const {
+int Tokenizer::token_of(uint32_t point) const {
+  if (kind_ == Kind::byte) return point < 256 ? static_cast<int>(point) : -1;
+  const auto found = std::lower_bound(alphabet_.begin(), alphabet_.end(), point);
+  return found == alphabet_.end() || *found != point ? -1 : static_cast<int>(found - alphabet_.begin());
+}
+
+std::vector<uint16_t> Tokenizer::encode(std::string_view text, Unknown unknown, size_t* count) const {
+  if (kind_ == Kind::byte) {
+    const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
+    return {bytes, bytes + text.size()};
+  }
   std::vector<uint16_t> tokens;
   tokens.reserve(text.size());
-  if (kind_ == Kind::byte) {
-    for (unsigned char byte : text) tokens.push_back(byte);
-    return tokens;
-  }
-  for (size_t at = 0; at < text.size();) {
-    const size_t start = at;
-    const uint32_t point = next_code_point(text, at);
-    const auto found = std::lower_bound(alphabet_.begin(), alphabet_.end(), point);
-    if (found == alphabet_.end() || *found != point) {
-      char number[16];
-      std::snprintf(number, sizeof number, "U+%04X", point);
-      throw std::runtime_error("character '" + utf8(point) + "' (" + number + ", byte " + std::to_string(start) +
-                               ") is not in the model's vocabulary: it did not occur in the training text");
+  const int mark = token_of(0xfffd) >= 0 ? token_of(0xfffd) : token_of('?');
+  const int instead = unknown == Unknown::replace ? mark : -1;
+  for_each_code_point(text, [&](uint32_t point, size_t at) {
+    int token = token_of(point);
+    if (token < 0) {
+      if (unknown == Unknown::error) {
+        char number[16];
+        std::snprintf(number, sizeof number, "U+%04X", point);
+        throw NoToken(at, true, "character '" + utf8(point) + "' (" + number + ") is not in the model's vocabulary");
+      }
+      if (count) ++*count;
+      token = instead;
     }
-    tokens.push_back(static_cast<uint16_t>(found - alphabet_.begin()));
-  }
+    if (token >= 0) tokens.push_back(static_cast<uint16_t>(token));
+  });
   return tokens;
 }
 

@@ -4,16 +4,27 @@
 //   char   one token for each Unicode code point that occurs in the text, in ascending order
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
+
+// What becomes of a character without a token. It is replaced by U+FFFD, or else '?', if that has one; else skipped.
+enum class Unknown { error, skip, replace };
+
+// Thrown for such a character.
+struct NoToken : std::runtime_error {
+  NoToken(size_t byte, bool utf8, const std::string& what) : std::runtime_error(what), at(byte), is_utf8(utf8) {}
+  size_t at;     // byte in the text
+  bool is_utf8;  // but not in the vocabulary
+};
 
 class Tokenizer {
  public:
   enum class Kind { byte, character };
 
   static Tokenizer bytes();
-  // The alphabet of a text. Throws std::runtime_error if it is not UTF-8 or has more than 65,535 code points.
+  // The alphabet of a text. Throws NoToken if it is not UTF-8, std::runtime_error above 65,535 code points.
   static Tokenizer characters(std::string_view text);
   static Tokenizer characters(std::vector<uint32_t> code_points);
 
@@ -21,12 +32,15 @@ class Tokenizer {
   const std::vector<uint32_t>& alphabet() const { return alphabet_; }  // char only
   int vocabulary() const;
 
-  // Throws std::runtime_error naming the first character that has no token.
-  std::vector<uint16_t> encode(std::string_view text) const;
+  // Throws NoToken for what is not UTF-8, and for characters without a token if `unknown` says so; else counts them.
+  std::vector<uint16_t> encode(std::string_view text, Unknown unknown = Unknown::error, size_t* count = nullptr) const;
   // The bytes of one token; nothing for numbers beyond the vocabulary.
   std::string decode(int token) const;
+  int newline() const { return token_of('\n'); }  // -1 if there is none
 
  private:
+  int token_of(uint32_t code_point) const;
+
   Kind kind_ = Kind::byte;
   std::vector<uint32_t> alphabet_;
 };

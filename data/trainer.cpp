@@ -27,6 +27,11 @@ void go_to_start(Trainer& t) {
   }
 }
 
+bool out_of_patience(const Trainer& t, int64_t step) {
+  const int64_t every = t.o.eval_every;
+  return t.o.patience > 0 && every > 0 && step / every - t.state.best_step / every >= t.o.patience;
+}
+
 void save(Trainer& t, const std::string& file, int64_t step) {
   t.state.step = step;
   save_checkpoint(t.path(file), t.state, t.model, file == kBestCheckpoint ? nullptr : &t.moments);
@@ -51,12 +56,14 @@ StepResult train_step(Trainer& t, int64_t step, double lr) {  // step counts fro
   const TrainOptions& o = t.o;
   const StepFunctions& by = o.textbook ? kTextbookStep : kFastStep;
   const int T = t.model.config.context;
-  const float scale = 1.f / static_cast<float>(t.tokens_per_step());
+  const StepRows rows = t.rows_of(step);
+  const int64_t targets = targets_in(t.data, T, rows);
+  const float scale = 1.f / static_cast<float>(targets);
   set_zero(t.model.gradients.get(), t.model.floats);
   double nats = 0;
   for (int micro = 0; micro < o.accumulate; ++micro) {
     const int first_row = micro * o.batch;
-    draw_batch(t.tokens.data(), t.targets.data(), t.data, o.batch, T, o.data_seed, step, first_row);
+    draw_batch(t.tokens.data(), t.targets.data(), t.data, o.batch, T, rows, first_row);
     const Dropout dropout{o.config.dropout, o.seed, uint64_t(step), first_row};
     Observer* observer = t.diagnostics && micro + 1 == o.accumulate ? t.diagnostics->observer(step + 1) : nullptr;
     nats += by.loss_and_gradients(t.model, t.activations, {t.tokens.data(), t.targets.data(), o.batch, T}, scale, dropout,
@@ -70,5 +77,5 @@ StepResult train_step(Trainer& t, int64_t step, double lr) {  // step counts fro
   by.adamw(t.model.weights.get(), t.moments.m.get(), t.moments.v.get(), t.model.gradients.get(), t.model.table, o.adamw,
            static_cast<float>(lr), factor, step + 1);
   if (t.diagnostics) t.diagnostics->after_update();
-  return {nats / static_cast<double>(t.tokens_per_step()), norm, factor < 1};
+  return {nats / static_cast<double>(targets), norm, factor < 1, targets};
 }

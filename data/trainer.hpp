@@ -22,7 +22,7 @@ struct Trainer {
 
   Trainer(const Command& given, const TrainOptions& in_force, Dataset text);
 
-  int64_t tokens_per_step() const { return int64_t(o.batch) * o.accumulate * model.config.context; }
+  StepRows rows_of(int64_t step) const { return {o.data_seed, uint64_t(step), uint64_t(o.batch) * o.accumulate}; }
   std::string path(const std::string& file) const { return o.out + "/" + file; }
 };
 
@@ -32,10 +32,15 @@ void go_to_start(Trainer& t);
 struct StepResult {
   double loss, grad_norm;
   bool clipped;
+  int64_t tokens;  // targets that counted
 };
 
 // Takes one step, counted from 0. Throws Diverged if the loss or the gradient is not finite.
 StepResult train_step(Trainer& t, int64_t step, double lr);
+
+// True once --patience validations in a row brought no new best. Decided by the step and the best one alone, so a run
+// that is resumed stops where it would have.
+bool out_of_patience(const Trainer& t, int64_t step);
 
 // Writes the state to `file` of the run's directory.
 void save(Trainer& t, const std::string& file, int64_t step);

@@ -376,7 +376,7 @@ TEST_CASE("wrong input is one clear line and leaves nothing behind", "[program]"
       {"train", "--data is missing"},
       {"train --data nowhere.txt", "cannot read nowhere.txt"},
       {"train --data empty.txt", "it is empty"},
-      {"train --data folder", "has no files in it"},
+      {"train --data folder", "there is no text in folder"},
       {"train --data short.txt", "needs at least 257 tokens and has 9"},
       {"train --data stories.txt --heads 3", "--heads 3 does not divide --channels 128"},
       {"train --data stories.txt --kv-heads 3", "--kv-heads 3 does not divide --heads 4"},

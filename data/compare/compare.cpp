@@ -13,6 +13,7 @@
 #include "../interrupt.hpp"
 #include "../resume.hpp"
 #include "../run.hpp"
+#include "../warnings.hpp"
 #include "pool.hpp"
 #include "study.hpp"
 
@@ -94,14 +95,16 @@ void check_options(const CompareOptions& c, const TrainOptions& o) {
   if (o.data.empty()) refuse("--data is missing: name the text to train on");
   if (std::find(o.data.begin(), o.data.end(), "-") != o.data.end())
     refuse("compare reads its text once for each run: --data - cannot do that");
-  if (!o.time_limit.empty()) refuse("compare gives every run the same steps: say --steps, not --for");
+  if (!o.time_limit.empty() || o.epochs > 0)
+    refuse("compare gives every run the same steps: say --steps, not --for or --epochs");
+  if (o.patience > 0) refuse("compare gives every run the same steps: leave --patience out");
   if (o.eval_every == 0 || o.val_fraction == 0)
     refuse("compare goes by the loss on the validation split: --eval-every and --val-fraction must be above 0");
   if (o.steps == 0) refuse("--steps 0 compares nothing");
 }
 
 void check_keys(const Grid& grid) {
-  for (const char* key : {"data", "tokenizer", "val-fraction"})
+  for (const char* key : {"data", "include", "exclude", "unknown", "tokenizer", "val-fraction", "val-split", "val-data"})
     if (std::find(grid.keys.begin(), grid.keys.end(), key) != grid.keys.end())
       refuse(std::string("--grid ") + key + ": losses on different texts are not to be compared; make a comparison for each");
 }
@@ -134,7 +137,7 @@ uint64_t fingerprint_of_data(const Study& s) {
     const TrainOptions o = options_on_checkpoint(s.words, cell.keys, from);
     if (started_from.count(o.init_from)) continue;
     const Tokenizer* tokenizer = o.init_from.empty() ? nullptr : &from.tokenizer;
-    const uint64_t found = load_dataset(o.data, tokenizer, o.tokenizer, o.val_fraction, o.config.context).fingerprint;
+    const uint64_t found = load_dataset(o, tokenizer, o.config.context).fingerprint;
     if (!started_from.empty() && found != started_from.begin()->second)
       refuse("cells " + s.comparison.grid.cells[0].name + " and " + cell.name +
              " have other tokens: their losses are not to be compared");
@@ -215,6 +218,7 @@ void print_plan(const Study& s) {
   std::printf(", %zu seed%s: %zu runs of %lld steps into %s\n", s.seeds.size(), s.seeds.size() == 1 ? "" : "s", finals + tunes,
               static_cast<long long>(s.command.train.steps), s.out.c_str());
   for (const GridCell& cell : grid.cells) std::printf("  %s\n", cell.name.c_str());
+  for (const std::string& line : warnings_about(s.command.train)) std::printf("WARNING: %s\n", line.c_str());
 }
 
 }  // namespace

@@ -1,0 +1,225 @@
+#include "text_files.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "files.hpp"
+#include "machine.hpp"
+#include "progress.hpp"
+#include "utf8.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+// "a.png, b.png and 7 more"
+std::string list(const Names& names) {
+  constexpr size_t kMost = 4;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) text += (i > 0 ? ", " : "") + names[i];
+  return names.size() > kMost ? text + " and " + std::to_string(names.size() - kMost) + " more" : text;
+}
+
+std::string count(size_t n, const char* what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
+
+// ---- folders ---------------------------------------------------------------------------------------------
+
+// A glob with a slash is for the path below the folder, any other for the name alone.
+bool matches(const Names& globs, const fs::path& path, const fs::path& folder) {
+  return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
+    const bool whole = glob.find('/') != glob.npos;
+    const std::string subject = whole ? path.lexically_relative(folder).string() : path.filename().string();
+    return fnmatch(glob.c_str(), subject.c_str(), 0) == 0;
+  });
+}
+
+// The numbers that `corpus` writes beside its text.
+bool is_floor_of_another(const fs::path& path) {
+  return path.extension() == ".nats" && fs::exists(fs::path(path).replace_extension());
+}
+
+// The files below a folder, in alphabetical order.
+Names files_in(const std::string& folder, const TextFiles& filter, Names& skipped) {
+  Names files;
+  std::error_code error;
+  fs::recursive_directory_iterator entry(folder, error);
+  if (error) fail_file("read the folder", folder, error.value());
+  for (; entry != fs::recursive_directory_iterator(); ++entry) {
+    const fs::path& path = entry->path();
+    const bool hidden = path.filename().string().starts_with('.');
+    const bool left_out = hidden || matches(filter.exclude, path, folder);
+    if (entry->is_directory(error)) {
+      if (left_out) entry.disable_recursion_pending();
+      else if (::access(path.c_str(), R_OK | X_OK) != 0) fail_file("read the folder", path.string(), errno);
+    } else if (!left_out && (filter.include.empty() || matches(filter.include, path, folder))) {
+      const bool readable = entry->is_regular_file(error) && !is_floor_of_another(path);
+      (readable ? files : skipped).push_back(path.string());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+// ---- one file --------------------------------------------------------------------------------------------
+
+struct Close {
+  void operator()(std::FILE* f) const {
+    if (f != stdin) std::fclose(f);
+  }
+};
+using File = std::unique_ptr<std::FILE, Close>;
+
+// A named pipe that nobody writes to has no end. A writer may take a moment to open it.
+void require_writer(std::FILE* file, const std::string& path) {
+  const int handle = fileno(file);
+  pollfd wanted{handle, POLLIN, 0};
+  if (poll(&wanted, 1, 1000) == 0) {
+    char byte;
+    const ssize_t n = ::read(handle, &byte, 1);  // -1, EAGAIN: there is a writer, and it is slow
+    if (n == 0) throw std::runtime_error(path + " is a pipe that nothing writes to");
+    if (n > 0) std::ungetc(static_cast<unsigned char>(byte), file);
+  }
+}
+
+File open_text(const std::string& path) {
+  const int handle = path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  struct stat is;
+  if (handle < 0 || fstat(handle, &is) != 0) fail_file("read", path, errno);
+  File file(path == "-" ? stdin : fdopen(handle, "rb"));
+  if (S_ISFIFO(is.st_mode) && path != "-") require_writer(file.get(), path);
+  if (path != "-") fcntl(handle, F_SETFL, fcntl(handle, F_GETFL) & ~O_NONBLOCK);
+  return file;
+}
+
+// Goes on reading until `text` has `most` bytes or the file ends.
+void read_on(std::string& text, std::FILE* file, size_t most, const std::string& path) {
+  char buffer[1 << 16];
+  size_t n;
+  while (text.size() < most && (n = std::fread(buffer, 1, std::min(sizeof buffer, most - text.size()), file)) > 0)
+    text.append(buffer, n);
+  if (std::ferror(file)) fail_file("read", path, errno);
+}
+
+// Where the beginning of a file stops being text; npos: nowhere.
+size_t non_text_at(std::string_view beginning) {
+  const size_t at = first_non_text(beginning);
+  return at != beginning.npos && is_cut_short(beginning.substr(at)) ? beginning.npos : at;
+}
+
+std::string note_of_binary(const std::string& name, const std::string& bytes, size_t at) {
+  char byte[8];
+  std::snprintf(byte, sizeof byte, "0x%02x", static_cast<unsigned char>(bytes[at]));
+  const bool utf16 = bytes.starts_with("\xff\xfe") || bytes.starts_with("\xfe\xff");
+  return name + " is not text (byte " + std::to_string(at) + " is " + byte + "): " +
+         (utf16 ? "convert it from UTF-16 with iconv -t UTF-8" : "leave it out unless its bytes are what to learn");
+}
+
+// Leaves out what is no text but how an editor keeps it.
+void normalize(std::string& bytes, const std::string& name, Names& marks, Names& returns) {
+  if (bytes.starts_with("\xef\xbb\xbf")) {
+    bytes.erase(0, 3);
+    marks.push_back(name);
+  }
+  if (drop_returns(bytes)) returns.push_back(name);
+}
+
+// ---- all files -------------------------------------------------------------------------------------------
+
+struct Found {
+  std::string path;
+  bool named;  // by the user, not found in a folder
+};
+
+std::vector<Found> find_files(const Names& paths, const TextFiles& filter, Names& skipped) {
+  std::vector<Found> found;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (path == "-" || !fs::is_directory(path, error)) found.push_back({path, true});
+    else
+      for (const std::string& file : files_in(path, filter, skipped)) found.push_back({file, false});
+  }
+  return found;
+}
+
+// Throws if the machine cannot hold the text, before any of it is read.
+void check_room(const std::vector<Found>& files) {
+  size_t bytes = 0;
+  for (const Found& file : files) {
+    std::error_code error;
+    if (file.path != "-" && fs::is_regular_file(file.path, error)) bytes += fs::file_size(file.path, error);
+  }
+  check_memory(memory_of_text(bytes), "give less text");
+}
+
+std::string name_of_input(const std::string& path) { return path == "-" ? "standard input" : path; }
+
+}  // namespace
+
+std::string Text::place(size_t at) const {
+  const Part* part = &parts.front();
+  for (const Part& p : parts)
+    if (p.begin <= at) part = &p;
+  const std::string_view before = std::string_view(bytes).substr(part->begin, at - part->begin);
+  const size_t line = std::count(before.begin(), before.end(), '\n') + 1, start = before.rfind('\n') + 1;
+  return part->name + ", line " + std::to_string(line) + ", byte " + std::to_string(before.size() - start + 1);
+}
+
+bool drop_returns(std::string& text) {
+  if (text.find("\r\n") == text.npos) return false;
+  size_t to = 0;
+  for (size_t from = 0; from < text.size(); ++from)
+    if (text[from] != '\r' || from + 1 == text.size() || text[from + 1] != '\n') text[to++] = text[from];
+  text.resize(to);
+  return true;
+}
+
+Text read_text(const std::vector<std::string>& paths, const TextFiles& filter) {
+  constexpr size_t kLook = 1 << 16;
+  Text text;
+  Names skipped, marks, returns;
+  const std::vector<Found> files = find_files(paths, filter, skipped);
+  check_room(files);
+  const size_t memory = look_at_machine().memory, most = memory > 0 ? memory / memory_of_text(1) : size_t(-1);
+  for (const Found& found : files) {
+    const File file = open_text(found.path);
+    const std::string name = name_of_input(found.path);
+    std::string bytes;
+    read_on(bytes, file.get(), kLook, name);
+    if (bytes.size() == kLook) refuse_device(file.get(), name);
+    const size_t bad = non_text_at(bytes);
+    if (bad != bytes.npos && !found.named) {
+      skipped.push_back(name);
+      continue;
+    }
+    std::error_code not_regular;
+    if (const size_t size = fs::file_size(found.path, not_regular); !not_regular) bytes.reserve(size);
+    read_on(bytes, file.get(), most - text.bytes.size(), name);
+    if (bytes.size() + text.bytes.size() >= most) throw std::runtime_error(name + " has more text than fits into memory");
+    if (bad == bytes.npos) normalize(bytes, name, marks, returns);
+    else text.notes.push_back(note_of_binary(name, bytes, bad));
+    text.parts.push_back({name, text.bytes.size()});
+    if (text.bytes.empty()) text.bytes = std::move(bytes);
+    else text.bytes += bytes;
+  }
+  if (!skipped.empty())
+    text.notes.push_back("skipped " + count(skipped.size(), "file") + (skipped.size() == 1 ? " that is" : " that are") +
+                         " not text: " + list(skipped));
+  if (!marks.empty()) text.notes.push_back("left out the byte order mark of " + list(marks));
+  if (!returns.empty()) text.notes.push_back("read CRLF line ends as LF: " + list(returns));
+  text.name = text.parts.size() == 1 ? text.parts[0].name : count(text.parts.size(), "file");
+  if (text.parts.empty())
+    throw std::runtime_error("there is no text in " + list(paths) + (skipped.empty() ? "" : " (" + text.notes.back() + ")"));
+  if (text.bytes.empty()) throw std::runtime_error("there is no text in " + text.name + ": it is empty");
+  return text;
+}

@@ -1,0 +1,36 @@
+#pragma once
+// Files and folders of text, read into one string.
+
+#include <string>
+#include <vector>
+
+#include "tokenizer.hpp"
+
+// Which text to read.
+struct TextFiles {
+  std::vector<std::string> data, include, exclude;  // include, exclude: globs for what is inside folders
+  Unknown unknown = Unknown::error;
+};
+
+struct Text {
+  struct Part {
+    std::string name;
+    size_t begin;
+  };
+  std::string bytes;               // of all files, one after the other
+  std::string name;                // for people
+  std::vector<Part> parts;         // the files
+  std::vector<std::string> notes;  // what was skipped or changed, a line each
+
+  std::string place(size_t at) const;  // "notes.txt, line 3, byte 7"
+};
+
+// Reads `paths`: files, folders and "-" for standard input. In a folder, files that are not text are skipped; hidden
+// ones are not looked at. Byte order marks are left out, and CRLF becomes LF. Throws std::runtime_error.
+Text read_text(const std::vector<std::string>& paths, const TextFiles& filter);
+
+// Makes CRLF line ends LF. True if there were any.
+bool drop_returns(std::string& text);
+
+// Bytes of memory that reading and tokenizing so many bytes of text takes.
+inline size_t memory_of_text(size_t bytes) { return bytes + bytes * sizeof(uint16_t); }

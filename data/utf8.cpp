@@ -1,0 +1,96 @@
+#include "utf8.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace {
+
+// Bytes behind the first one of a code point; -1 if none begins like this.
+int bytes_behind(unsigned char first) {
+  return first < 0x80 ? 0 : first < 0xc2 ? -1 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : first < 0xf5 ? 3 : -1;
+}
+
+bool continues(char byte) { return (byte & 0xc0) == 0x80; }
+
+}  // namespace
+
+std::optional<uint32_t> next_code_point(std::string_view text, size_t& at) {
+  if (at >= text.size()) return std::nullopt;
+  const unsigned char first = text[at];
+  const int more = bytes_behind(first);
+  if (more < 0 || at + more >= text.size()) return std::nullopt;
+  uint32_t point = more == 0 ? first : first & (0x3f >> more);
+  for (int i = 1; i <= more; ++i) {
+    if (!continues(text[at + i])) return std::nullopt;
+    point = point << 6 | (text[at + i] & 0x3f);
+  }
+  constexpr uint32_t least[] = {0, 0x80, 0x800, 0x10000};
+  if (point < least[more] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000)) return std::nullopt;
+  at += more + 1;
+  return point;
+}
+
+bool is_cut_short(std::string_view text) {
+  return !text.empty() && static_cast<int>(text.size()) <= bytes_behind(text[0]) &&
+         std::all_of(text.begin() + 1, text.end(), continues);
+}
+
+std::string utf8(uint32_t point) {
+  std::string s;
+  const auto put = [&](uint32_t byte) { s += static_cast<char>(byte); };
+  if (point < 0x80) {
+    put(point);
+  } else if (point < 0x800) {
+    put(0xc0 | point >> 6), put(0x80 | (point & 0x3f));
+  } else if (point < 0x10000) {
+    put(0xe0 | point >> 12), put(0x80 | (point >> 6 & 0x3f)), put(0x80 | (point & 0x3f));
+  } else {
+    put(0xf0 | point >> 18), put(0x80 | (point >> 12 & 0x3f)), put(0x80 | (point >> 6 & 0x3f));
+    put(0x80 | (point & 0x3f));
+  }
+  return s;
+}
+
+size_t first_non_text(std::string_view bytes) {
+  for (size_t at = 0; at < bytes.size();) {
+    const size_t start = at;
+    const auto point = next_code_point(bytes, at);
+    if (!point || is_control(*point)) return start;
+  }
+  return std::string_view::npos;
+}
+
+std::string TerminalText::feed(std::string_view bytes) {
+  pending_ += bytes;
+  std::string shown;
+  size_t at = 0;
+  while (at < pending_.size() && !is_cut_short(std::string_view(pending_).substr(at))) {
+    const size_t start = at;
+    const auto point = next_code_point(pending_, at);
+    const bool obeyed = !point || (*point < 32 && *point != '\n' && *point != '\t') || (*point >= 127 && *point < 160);
+    at = std::max(at, start + 1);
+    if (!obeyed) {
+      shown.append(pending_, start, at - start);
+      continue;
+    }
+    for (size_t i = start; i < at; ++i) {
+      char escaped[8];
+      std::snprintf(escaped, sizeof escaped, "\\x%02x", static_cast<unsigned char>(pending_[i]));
+      shown += escaped;
+    }
+  }
+  pending_.erase(0, at);
+  return shown;
+}
+
+std::string TerminalText::finish() {
+  std::string last = feed(" ");  // no code point goes on with a space
+  last.pop_back();
+  return last;
+}
+
+std::string for_terminal(std::string_view text) {
+  TerminalText shown;
+  const std::string beginning = shown.feed(text);
+  return beginning + shown.finish();
+}

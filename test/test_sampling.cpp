@@ -1,0 +1,159 @@
+// How training windows are drawn, and for how long: --sampling and --epochs.
+
+#include <cmath>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "../data/dataset.hpp"
+#include "../data/evaluate.hpp"
+#include "../layers/cross_entropy.hpp"
+#include "catch.hpp"
+#include "check.hpp"
+#include "small_run.hpp"
+
+namespace {
+
+Dataset shuffled(const std::string& path, int context) {
+  TextOptions options;
+  options.data = {path};
+  options.sampling = Draws::shuffle;
+  return load_dataset(options, nullptr, context);
+}
+
+// One column of metrics.csv.
+std::vector<double> column(const std::string& metrics, size_t which) {
+  std::vector<double> numbers;
+  std::istringstream file(metrics);
+  std::string line;
+  std::getline(file, line);
+  while (std::getline(file, line)) {
+    std::istringstream in(line);
+    std::string field;
+    for (size_t i = 0; i <= which; ++i) std::getline(in, field, ',');
+    numbers.push_back(std::atof(field.c_str()));
+  }
+  return numbers;
+}
+
+}  // namespace
+
+TEST_CASE("a permutation from a key alone", "[sampling]") {
+  for (const uint64_t n : {1u, 2u, 3u, 17u, 1000u, 4096u, 4097u}) {
+    std::set<uint64_t> seen;
+    size_t fixed = 0;
+    for (uint64_t i = 0; i < n; ++i) {
+      const uint64_t to = permuted(i, n, 5);
+      REQUIRE(to < n);
+      seen.insert(to);
+      fixed += to == i;
+    }
+    CHECK(seen.size() == n);
+    CHECK((n < 17 || fixed < 10));  // one is expected
+  }
+  size_t same = 0;
+  for (uint64_t i = 0; i < 1000; ++i) same += permuted(i, 1000, 5) == permuted(i, 1000, 6);
+  CHECK(same < 10);
+}
+
+TEST_CASE("shuffled windows come once an epoch, in another order each time", "[sampling]") {
+  const Folder f;
+  std::string text;
+  for (int i = 0; i < 3000; ++i) text += static_cast<char>('a' + i % 23);
+  f.write("text.txt", text);
+  const int T = 10;
+  const Dataset data = shuffled(f.path("text.txt"), T);
+  REQUIRE(data.train == 2700);
+  REQUIRE(data.windows.size() == 270);  // the last one is a target short
+  std::vector<std::vector<size_t>> epochs(2);
+  for (uint64_t i = 0; i < 540; ++i) epochs[i / 270].push_back(draw_window(data, T, {7, i / 6, 6}, i % 6).start);
+  for (const auto& starts : epochs) {
+    const std::set<size_t> once(starts.begin(), starts.end());
+    CHECK(once.size() == 270);
+    CHECK(*once.rbegin() == 2690);
+  }
+  CHECK(epochs[0] != epochs[1]);
+  CHECK(steps_of_epochs(data, T, 6, 2) == 90);
+  CHECK(steps_of_epochs(data, T, 7, 1) == 39);
+}
+
+TEST_CASE("shuffled windows of a story corpus are its stories", "[sampling]") {
+  const Corpus f;
+  const int T = 256, B = 3;
+  const Dataset data = shuffled(f.path("stories.txt"), T);
+  std::vector<int> tokens(B * T), targets(B * T);
+  const StepRows step{1, 4, B};
+  draw_batch(tokens.data(), targets.data(), data, B, T, step, 0);
+  int64_t count = 0;
+  for (int b = 0; b < B; ++b) {
+    const int* row = targets.data() + b * T;
+    int length = 0;
+    while (length < T && row[length] != kIgnore) ++length;
+    count += length;
+    std::string story;
+    for (int t = 0; t < length; ++t) story += static_cast<char>(row[t]);
+    INFO(story);
+    CHECK(tokens[b * T] == '\n');
+    CHECK(story_nats(story));
+    for (int t = length; t < T; ++t) CHECK(row[t] == kIgnore);
+  }
+  CHECK(count == targets_in(data, T, step));
+  CHECK(targets_before(data, T, {1, 5, B}) == targets_before(data, T, {1, 4, B}) + count);
+  for (const Window& window : data.windows) CHECK(window.start + window.length < data.train);
+}
+
+TEST_CASE("training and validation loss of shuffled stories are measured alike", "[sampling]") {
+  const Corpus f;
+  REQUIRE(f.run("train --data stories.txt --out r --sampling shuffle --epochs 1 --lr 0 --layers 1 --heads 2 --channels 16 "
+                "--batch 2 --accumulate 3 --eval-every 0 --quiet").status == 0);
+  const TrainedModel trained = load_trained_model(f.path("r/checkpoint.bin"));
+  const int T = trained.model.config.context;
+  Dataset data = shuffled(f.path("stories.txt"), T);
+  const std::vector<double> tokens = column(f.read("r/metrics.csv"), 1), loss = column(f.read("r/metrics.csv"), 3);
+  REQUIRE(tokens.size() == (data.windows.size() + 5) / 6);
+  // The last step takes what is missing in its batch from the next epoch.
+  double nats = 0;
+  const size_t whole = data.windows.size() / 6;
+  for (size_t i = 0; i < whole; ++i) nats += loss[i] * (tokens[i] - (i > 0 ? tokens[i - 1] : 0));
+  std::vector<Window> drawn;
+  for (uint64_t i = 0; i < whole * 6; ++i) drawn.push_back(draw_window(data, T, {1, i / 6, 6}, i % 6));
+  data.val = drawn;
+  CHECK(tokens[whole - 1] == double(data.val_targets()));
+  const Activations activations = allocate_activations(trained.model.config, 4, T, false);
+  CHECK(std::abs(nats / tokens[whole - 1] - evaluate(trained.model, activations, data, 4, 0)) < 1e-6);
+}
+
+TEST_CASE("micro-batches of unequal stories add up to the batch", "[sampling]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt --sampling shuffle --steps 4 --eval-every 0 --layers 2 --heads 2 "
+                            "--channels 32 --quiet ";
+  REQUIRE(f.run(words + "--batch 4 --out whole").status == 0);
+  REQUIRE(f.run(words + "--batch 1 --accumulate 4 --out parts").status == 0);
+  const auto whole = weights_in(f.path("whole/checkpoint.bin")), parts = weights_in(f.path("parts/checkpoint.bin"));
+  check_close("sampling/micro-batches/weights", parts, widen(whole), 1e-6);
+}
+
+TEST_CASE("a shuffled run that stops goes on to the same bits", "[sampling]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt --sampling shuffle --schedule constant" + kSmall;
+  REQUIRE(f.run(words + "--steps 12 --out whole").status == 0);
+  REQUIRE(f.run(words + "--steps 7 --out r").status == 0);
+  REQUIRE(f.run("train --out r --resume --steps 12 --quiet").status == 0);
+  CHECK(losses_in(f.read("whole/metrics.csv")).back() == losses_in(f.read("r/metrics.csv")).back());
+  CHECK(same_bits(weights_in(f.path("whole/checkpoint.bin")), weights_in(f.path("r/checkpoint.bin"))));
+  CHECK(contains(f.run("train --out r --resume --sampling random").err, "--sampling is \"shuffle\" there and \"random\" here"));
+}
+
+TEST_CASE("epochs stand in for steps", "[sampling]") {
+  const Corpus f;
+  f.write("recipe.toml", "steps = 5\n");
+  const std::string words = "train --data stories.txt --dry-run" + kSmall;
+  // 54,000 bytes in windows of 32, 4 in a batch.
+  CHECK(contains(f.run(words + "--epochs 2").out, "steps    840 of 128 tokens"));
+  CHECK(contains(f.run(words + "--config recipe.toml --epochs 2").out, "steps    840 of"));
+  const Outcome both = f.run(words + "--epochs 2 --steps 7");
+  CHECK(both.status == 1);
+  CHECK(contains(both.err, "--steps and --epochs both say how long to train: leave one out"));
+  REQUIRE(f.run("train --data stories.txt --steps 3 --out r" + kSmall).status == 0);
+  CHECK(contains(f.run("train --out r --resume --epochs 0.01 --dry-run").out, "steps    5 of"));
+}

@@ -1,0 +1,268 @@
+// Which files are read as text, how they are split, and what is said about it.
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <set>
+
+#include "../data/dataset.hpp"
+#include "../data/utf8.hpp"
+#include "catch.hpp"
+#include "check.hpp"
+#include "small_run.hpp"
+
+namespace {
+
+const std::string kDry = "train --dry-run --context 8 --data ";
+
+std::string lines(const std::string& line, int n) {
+  std::string text;
+  for (int i = 0; i < n; ++i) text += line + "\n";
+  return text;
+}
+
+// Trains for a moment, so that there is a model to ask.
+void train_char(const Folder& f, const std::string& text) {
+  f.write("seen.txt", text);
+  REQUIRE(f.run("train --data seen.txt --tokenizer char --steps 1 --layers 1 --heads 1 --channels 8 --context 8 --out r --quiet")
+              .status == 0);
+}
+
+}  // namespace
+
+TEST_CASE("a folder is read by what its files hold", "[text]") {
+  const Folder f;
+  f.write("notes/a.md", lines("Some text.", 20));
+  f.write("notes/deep/b", lines("Größe", 20));
+  f.write("notes/picture.txt", std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16));
+  f.write("notes/latin.txt", lines("Gr\xf6\xdf""e", 20));
+  f.write("notes/.hidden", "never");
+  write_corpus(f.path("notes/stories.txt"), 600, 1);
+  const Outcome all = f.run(kDry + "notes --tokenizer char");
+  INFO(all.err);
+  REQUIRE(all.status == 0);
+  CHECK(contains(all.out, "data     3 files:"));
+  CHECK(contains(all.out, "skipped 3 files that are not text: "));
+  for (const char* name : {"notes/picture.txt", "notes/latin.txt", "notes/stories.txt.nats"}) CHECK(contains(all.out, name));
+  CHECK(contains(f.run(kDry + "notes --include *.md").out, "data     notes/a.md:"));
+  CHECK(contains(f.run(kDry + "notes --exclude *.md deep --include *.txt *.md b").out, "data     notes/stories.txt:"));
+  CHECK(contains(f.run(kDry + "notes --include deep/*").out, "data     notes/deep/b:"));
+  const Outcome none = f.run(kDry + "notes --include *.tex");
+  CHECK(none.status == 1);
+  CHECK(contains(none.err, "there is no text in notes"));
+}
+
+TEST_CASE("a file that is no text says so, with file and place", "[text]") {
+  const Folder f;
+  f.write("good.txt", lines("Some text.", 20));
+  f.write("bad.txt", lines("Some text.", 3) + "caf\xe9\n");
+  f.write("zero.bin", lines("Some text.", 20) + std::string("\0", 1));
+  f.write("wide.txt", std::string("\xff\xfeS\0o\0", 6) + lines("x", 20));
+  const Outcome latin = f.run(kDry + "good.txt bad.txt --tokenizer char");
+  CHECK(latin.status == 1);
+  CHECK(contains(latin.err, "bad.txt, line 4, byte 4: 0xe9 is not UTF-8; "));
+  CHECK(contains(f.run(kDry + "zero.bin").out, "zero.bin is not text (byte 220 is 0x00)"));
+  CHECK(contains(f.run(kDry + "wide.txt").out, "iconv"));
+}
+
+TEST_CASE("pipes, devices and folders that cannot be read end with one line", "[text]") {
+  const Folder f;
+  const Outcome zero = f.run(kDry + "/dev/zero");
+  CHECK(zero.status == 1);
+  CHECK(zero.err == "train_gpt: /dev/zero is a device, not a file with text\n");
+  CHECK(f.run("train --config /dev/zero").err == zero.err);
+  CHECK(contains(f.run(kDry + "/dev/null").err, "there is no text in /dev/null: it is empty"));
+  REQUIRE(mkfifo(f.path("pipe").c_str(), 0600) == 0);
+  CHECK(f.run(kDry + "pipe").err == "train_gpt: pipe is a pipe that nothing writes to\n");
+  f.write("notes/a.txt", lines("Some text.", 20));
+  REQUIRE(mkfifo(f.path("notes/pipe").c_str(), 0600) == 0);
+  CHECK(contains(f.run(kDry + "notes").out, "skipped 1 file that is not text: notes/pipe"));
+  f.write("notes/closed/b.txt", "b");
+  std::filesystem::permissions(f.path("notes/closed"), std::filesystem::perms::none);
+  if (::geteuid() != 0) {  // who may everything may read this too
+    const Outcome closed = f.run(kDry + "notes");
+    CHECK(contains(closed.err, "cannot read the folder notes/closed: Permission denied"));
+    CHECK(f.run(kDry + "notes --exclude closed").status == 0);
+  }
+  std::filesystem::permissions(f.path("notes/closed"), std::filesystem::perms::owner_all);
+}
+
+TEST_CASE("a text larger than memory is refused before it is read", "[text]") {
+  const Folder f;
+  f.write("huge.txt", "x");
+  REQUIRE(truncate(f.path("huge.txt").c_str(), int64_t{1} << 42) == 0);
+  const Outcome o = f.run(kDry + "huge.txt");
+  CHECK(o.status == 1);
+  CHECK(contains(o.err, "of memory and the machine has "));
+  CHECK(contains(o.err, ": give less text"));
+}
+
+TEST_CASE("line ends and byte order marks of other systems", "[text]") {
+  const Folder f;
+  train_char(f, lines("some text", 30));
+  f.write("dos.txt", "\xef\xbb\xbf" + lines("some text\r", 30));
+  const Outcome tuned = f.run("train --init-from r --data dos.txt --steps 1 --out tuned --quiet");
+  INFO(tuned.err);
+  CHECK(tuned.status == 0);
+  CHECK(contains(tuned.out, "NOTE     left out the byte order mark of dos.txt\nNOTE     read CRLF line ends as LF: dos.txt\n"));
+  const auto loss = [&](const std::string& file) {
+    const std::string out = f.run("eval r --data " + file).out;
+    return out.substr(out.find("loss"), 40);
+  };
+  CHECK(loss("dos.txt") == loss("seen.txt"));
+}
+
+TEST_CASE("characters that a model has never seen", "[text]") {
+  const Folder f;
+  train_char(f, lines("what is it?", 30));
+  f.write("new.txt", lines("what ís it?", 10));
+  const Outcome refused = f.run("eval r --data new.txt");
+  CHECK(refused.status == 1);
+  CHECK(contains(refused.err, "new.txt, line 1, byte 6: character 'í' (U+00ED) is not in the model's vocabulary; "
+                              "--unknown skip or --unknown replace goes on without it"));
+  const Outcome skipped = f.run("eval r --data new.txt --unknown skip");
+  CHECK(contains(skipped.out, "(109 tokens)"));
+  CHECK(contains(skipped.err, "10 characters of new.txt not in the model's vocabulary: skipped"));
+  CHECK(contains(f.run("eval r --data new.txt --unknown replace").out, "(119 tokens)"));
+  CHECK(f.run("train --init-from r --data new.txt --steps 1 --out tuned --quiet --unknown skip").status == 0);
+  CHECK(f.run("train --out tuned --resume --steps 2 --quiet").status == 0);
+  CHECK(contains(f.run("sample r --length 0", "wí").err, "byte 2 of the prompt: character 'í'"));
+  CHECK(f.run("sample r --length 0 --unknown skip", "wí").out == "w\n");
+  CHECK(f.run("sample r --length 0 --unknown replace", "wí").out == "w?\n");
+}
+
+TEST_CASE("a command advises only what it can do", "[text]") {
+  const Folder f;
+  train_char(f, lines("some text", 30));
+  f.write("one.txt", "s");
+  f.write("latin.txt", "caf\xe9 text");
+  for (const char* file : {"one.txt", "latin.txt"}) {
+    const Outcome o = f.run(std::string("eval r --data ") + file);
+    INFO(o.err);
+    CHECK(o.status == 1);
+    for (const char* option : {"--context", "--val-fraction", "--tokenizer"}) CHECK(!contains(o.err, option));
+  }
+}
+
+TEST_CASE("validation on other files", "[text]") {
+  const Corpus f;
+  f.write("train.txt", lines("Anna had a red ball.", 50));
+  const Outcome o = f.run("train --data train.txt --val-data stories.txt --steps 1 --layers 1 --heads 1 --channels 8 --out r --quiet");
+  INFO(o.err);
+  REQUIRE(o.status == 0);
+  CHECK(contains(o.out, "1.05 k tokens to train on"));
+  CHECK(contains(o.out, "floor"));
+  CHECK(f.run("train --out r --resume --steps 2 --quiet").status == 0);
+  f.write("train.txt", lines("Anna had a red ball.", 51));
+  CHECK(contains(f.run("train --out r --resume --steps 3").err, "not the one the run was trained on"));
+}
+
+TEST_CASE("a validation part that is spread keeps stories, their floor and all tokens", "[text]") {
+  const Folder f;
+  write_corpus(f.path("stories.txt"), 300000, 3);
+  TextOptions options;
+  options.data = {f.path("stories.txt")};
+  const Dataset tail = load_dataset(options, nullptr, 256);
+  options.val_split = ValSplit::spread;
+  const Dataset spread = load_dataset(options, nullptr, 256);
+  REQUIRE(spread.tokens.size() == tail.tokens.size());
+  CHECK(spread.fingerprint != tail.fingerprint);
+  CHECK(spread.fingerprint == load_dataset(options, nullptr, 256).fingerprint);
+  std::vector<uint16_t> a = tail.tokens, b = spread.tokens;
+  std::sort(a.begin(), a.end()), std::sort(b.begin(), b.end());
+  CHECK(a == b);
+  const double share = double(spread.tokens.size() - spread.train) / double(spread.tokens.size());
+  CHECK(std::abs(share - .1) < .01);
+  double nats = 0;
+  for (const Window& window : spread.val) {
+    std::string story;
+    for (int i = 1; i <= window.length; ++i) story += spread.tokenizer.decode(spread.tokens[window.start + i]);
+    const auto found = story_nats(story);
+    REQUIRE(found);
+    nats += *found;
+  }
+  CHECK(std::abs(nats / double(spread.val_targets()) - spread.floor) < 1e-6);
+  CHECK(spread.floor != tail.floor);
+}
+
+TEST_CASE("a spread validation part has a bit of every file", "[text]") {
+  const Folder f;
+  for (int i = 0; i < 8; ++i) f.write("notes/" + std::to_string(i), std::string(2000, static_cast<char>('a' + i)));
+  TextOptions options;
+  options.data = {f.path("notes")};
+  const auto letters = [&] {
+    const Dataset data = load_dataset(options, nullptr, 16);
+    return std::set<int>(data.tokens.begin() + static_cast<int64_t>(data.train), data.tokens.end()).size();
+  };
+  CHECK(letters() == 1);
+  options.val_split = ValSplit::spread;
+  CHECK(letters() == 8);
+}
+
+TEST_CASE("settings that are surely a mistake are named", "[text]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt --dry-run" + kSmall;
+  const auto warnings = [&](const std::string& more) {
+    const std::string out = f.run(words + more).out;
+    std::string found;
+    for (size_t at = out.find("WARNING  "); at != out.npos; at = out.find("WARNING  ", at + 1))
+      found += out.substr(at + 9, out.find('\n', at) - at - 8);
+    return found;
+  };
+  CHECK(warnings("--steps 200") == "");
+  CHECK(warnings("--steps 100 --warmup 5000") ==
+        "--warmup 5000 does not end before step 100: the learning rate only gets to 6e-05 of 0.003\n");
+  CHECK(contains(warnings("--lr 0"), "--lr 0: nothing will be learned\n"));
+  CHECK(contains(warnings("--lr 1"), "--lr 1: "));
+  CHECK(contains(warnings("--min-lr 0.1"), "--min-lr 0.1 is above --lr 0.003: the learning rate rises at the end\n"));
+  CHECK(contains(warnings("--min-lr 1e-4 --schedule constant"), "--min-lr has no effect with --schedule constant\n"));
+  CHECK(contains(warnings("--patience 3 --val-fraction 0"), "--patience has no effect without validations\n"));
+  CHECK(contains(warnings("--val-data stories.txt --val-split spread"), "--val-split has no effect with --val-data\n"));
+  CHECK(contains(warnings("--steps 20000"), "the text is read 48 times, "));
+  CHECK(contains(warnings("--channels 512 --layers 8"), " tokens for each parameter, "));
+  const std::string plan = f.run(words + "--accumulate 2").out;
+  CHECK(contains(plan, "steps    3,000 of 256 tokens (batch 4 x 2 accumulated x context 32), 14.3 epochs\n"));
+  CHECK(contains(plan, "rate     0.003 after 100 warm-up steps, cosine to 0.0003\n"));
+}
+
+TEST_CASE("patience ends a run that no longer gets better, resumed or not", "[text]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt --steps 400 --lr 0 --patience 3 --eval-every 4" 
+                            " --layers 1 --heads 2 --channels 16 --context 32 --batch 2 --quiet --out ";
+  const Outcome o = f.run(words + "r");
+  INFO(o.err);
+  CHECK(o.status == 0);
+  CHECK(contains(o.out, "stopped early: no new best in 3 validations since step 4 ("));
+  CHECK(read_checkpoint_header(f.path("r/checkpoint.bin")).step == 16);
+  CHECK(contains(f.read("r/outcome.json"), "\"state\": \"finished\""));
+  const Outcome killed = f.run_until(words + "s --save-every 1", SIGKILL, [&] { return count_lines(f.read("s/metrics.csv")) > 6; });
+  if (killed.status != 0) CHECK(f.run("train --out s --resume --quiet").status == 0);
+  CHECK(losses_in(f.read("r/metrics.csv")) == losses_in(f.read("s/metrics.csv")));
+  CHECK(f.run("train --out r --resume --patience 5 --quiet").status == 0);
+  CHECK(read_checkpoint_header(f.path("r/checkpoint.bin")).step == 24);
+}
+
+TEST_CASE("text for a terminal has nothing that it obeys", "[text]") {
+  CHECK(for_terminal("a\tb\n\x1b[31mred\x07") == "a\tb\n\\x1b[31mred\\x07");
+  CHECK(for_terminal(std::string("\0\x7f", 2)) == "\\x00\\x7f");
+  CHECK(for_terminal("Größe € 😀") == "Größe € 😀");
+  CHECK(for_terminal("\xc2\x9b") == "\\xc2\\x9b");           // a control character above 127
+  CHECK(for_terminal("\xe2\x82") == "\\xe2\\x82");           // cut short
+  CHECK(for_terminal("\xed\xa0\x80") == "\\xed\\xa0\\x80");  // a surrogate
+  TerminalText pieces;
+  std::string shown;
+  for (const char c : std::string("€\xff!")) shown += pieces.feed(std::string(1, c));
+  CHECK(shown == "€\\xff!");
+}
+
+TEST_CASE("a sample in a file has exact bytes, NUL too", "[text]") {
+  const Folder f;
+  f.write("zero.bin", std::string(4000, '\0'));
+  REQUIRE(f.run("train --data zero.bin --steps 60 --warmup 0 --lr 0.01 --layers 1 --heads 1 --channels 8 --context 8 --out r --quiet")
+              .status == 0);
+  CHECK(f.run("sample r --length 20 --greedy", std::string(3, '\0')).out == std::string(23, '\0') + "\n");
+}
