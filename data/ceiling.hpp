@@ -4,8 +4,8 @@
 #include "../layers/gemm.hpp"
 
 // Floating-point operations a second of all threads together, from registers alone; a multiply-add is two. For bf16: of
-// the instruction that multiplies bf16 numbers, or of fp32 where there is none. Takes 0.1 s; the most that any call has
-// seen with so many threads, because less is measured where something else runs meanwhile.
+// the instruction that multiplies bf16 numbers, or of fp32 where there is none. Takes 0.1 s the first time with so many
+// threads; later calls return the same.
 double measure_flops(Matmul matmul);
 
 // Bytes a second of all threads together over `floats` floats, far more than the caches hold: read once, and copied

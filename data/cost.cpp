@@ -1,5 +1,6 @@
 #include "cost.hpp"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -259,10 +260,11 @@ double flops_per_token(const Config& config) {
 }
 
 Utilization::Utilization(const Config& config)
-    : matmul_(config.matmul), work_(flops_per_token(config)), most_(measure_flops(matmul_)) {}
+    : matmul_(config.matmul), work_(flops_per_token(config)) {}
 
 double Utilization::of(double tokens_per_second) {
   const double speed = tokens_per_second * work_;
-  if (speed > most_ && looks_++ < 20) most_ = measure_flops(matmul_);
+  if (most_ == 0) most_ = measure_flops(matmul_);
+  most_ = std::max(most_, speed);
   return speed / most_;
 }

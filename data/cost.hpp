@@ -45,8 +45,8 @@ std::string cost_text(const Config& config, int B);
 double flops_per_token(const Config& config);
 
 // Speed as a share of what it would be if this machine did nothing but multiply and add, as fast as it was measured to:
-// the model flops utilization, MFU. Takes 0.1 s at first, and where the share is above 1, which shows that something else
-// ran while the machine was measured: then it is measured again.
+// the model flops utilization, MFU. The first call measures the machine, in 0.1 s. A speed above what was measured counts
+// as the new maximum: something else ran meanwhile.
 class Utilization {
  public:
   explicit Utilization(const Config& config);
@@ -54,6 +54,5 @@ class Utilization {
 
  private:
   Matmul matmul_;
-  double work_, most_;  // operations a token, and a second
-  int looks_ = 1;
+  double work_, most_ = 0;  // operations a token, and a second
 };
