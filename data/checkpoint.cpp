@@ -230,6 +230,11 @@ void load_checkpoint(const std::string& path, Model& model, Moments* moments) {
     for (int moment = 0; moment < 2; ++moment) reader.skip(model.floats * sizeof(float));
   }
   reader.verify();
+  std::vector<const float*> loaded = {model.weights.get()};
+  if (moments) loaded.insert(loaded.end(), {moments->m.get(), moments->v.get()});
+  for (const float* buffer : loaded)
+    if (const TensorSpec* bad = first_non_finite(model.table, buffer))
+      throw std::runtime_error(path + " is of no use: " + bad->name + " is not finite, because its training diverged");
 }
 
 TrainedModel load_trained_model(const std::string& path) {

@@ -1,7 +1,9 @@
 #include "sample.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <stdexcept>
 
 #include <unistd.h>
 
@@ -63,6 +65,8 @@ void generate_text(const Model& model, const Tokenizer& tokenizer, const std::st
   std::string held;  // the end of the text, as long as it may be the beginning of `stop`
   for (int i = 0; i < how.length; ++i) {
     const float* logits = generator.feed(next);
+    if (!std::all_of(logits, logits + V, [](float x) { return std::isfinite(x); }))
+      throw std::runtime_error("the model's output is not finite: its training diverged");
     if (generator.beyond_context() && !told) {
       beyond();
       told = true;
@@ -96,15 +100,16 @@ void run_sample(const SampleOptions& options) {
   prompt = known_prompt(prompt, trained.header.tokenizer, options.unknown);
   Output output;
   const auto print = [&](const std::string& piece) { output.write(piece); };
-  const auto beyond = [&] {
-    std::fprintf(stderr, "\n[the context of %d tokens is full: from here on the model sees the last %d to %d]\n",
-                 model.config.context, std::max(1, model.config.context / 2), model.config.context);
-  };
+  bool full = false;
+  const auto beyond = [&] { full = true; };
   const std::string stop = with_newlines(options.stop);
-  for (int n = 0; n < options.count ; ++n) {
+  for (int n = 0; n < options.count; ++n) {
     print(prompt);
     generate_text(model, trained.header.tokenizer, prompt, {options.length, stop, options.sampling, uint64_t(n)}, print,
                   beyond);
     output.end();
   }
+  if (full)  // after the text: it would split a word
+    std::fprintf(stderr, "[the context of %d tokens was full: beyond it the model saw the last %d to %d]\n",
+                 model.config.context, std::max(1, model.config.context / 2), model.config.context);
 }
