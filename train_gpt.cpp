@@ -8,6 +8,7 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,169 +24,218 @@
 #include "data/resume.hpp"
 #include "data/run.hpp"
 #include "data/sample.hpp"
+#include "data/schedule.hpp"
+#include "data/summary.hpp"
+#include "data/time_limit.hpp"
 #include "data/trainer.hpp"
 #include "data/utf8.hpp"
 #include "layers/textbook/step.hpp"
 
 namespace {
 
-Trainer prepare(const Command& given) {
+// ---- before ----------------------------------------------------------------------------------------------
+
+struct Prepared {
+  Trainer trainer;
+  std::string notice;  // what a resumed run changes
+};
+
+Prepared prepare(const Command& given) {
   CheckpointHeader from;
   const Command command = on_top_of_checkpoint(given, from);
   TrainOptions o = command.train;
+  use_threads(o.threads);
   Dataset data = load_training_data(o, from, command.program);
+  const std::string notice = o.resume             ? adapt_to_resume(o, from, given)
+                             : given.train.resume ? "there is no checkpoint yet: starting from the beginning"
+                                                  : "";
   check_memory(data.memory() + memory_of_training(o.config, o.batch).total() +
                (o.textbook ? memory_of_textbook(o.config, o.batch) : 0));
+  make_paths_absolute(o);
   Trainer t(command, o, std::move(data));
   go_to_start(t);
   if (o.resume) {
     t.state = from;
     t.state.options = o;
   }
-  return t;
+  return {std::move(t), notice};
 }
 
-// --for: how many steps fit into the time, with their validations but for the last, which is of the whole split. Times
-// up to 20 steps, or a twentieth of the time, at a learning rate of 0, and one batch of a validation; and goes back, for
-// steps move the moments, and what BatchNorm keeps running.
-int64_t steps_for(Trainer& t) {
-  const double budget = parse_seconds(t.o.time_limit);
-  const Stopwatch whole;
-  train_step(t, 0, 0);
-  const Stopwatch clock;
-  int steps = 0;
-  do train_step(t, steps++, 0);
-  while (steps < 20 && whole.seconds() < budget / 20 && !interrupted());
-  double seconds = clock.seconds() / steps;
-  if (t.o.eval_every > 0 && !t.data.val.empty() && !interrupted()) {
-    const Stopwatch validation;
-    evaluate(t.model, t.activations, t.data, t.o.batch, 1);
-    const double all = std::ceil(double(t.data.val.size()) / t.o.batch), asked = double(t.o.eval_batches);
-    seconds += validation.seconds() * (asked > 0 ? std::min(asked, all) : all) / double(t.o.eval_every);
-  }
-  go_to_start(t);
-  return std::max<int64_t>(1, static_cast<int64_t>((budget - whole.seconds()) / seconds));
+// A finished run has nothing left to do, unless its last measurement was stopped.
+void require_work(const Trainer& t) {
+  if (!t.o.resume || t.state.step < t.o.steps || !t.o.time_limit.empty()) return;
+  const auto outcome = read_outcome(t.o.out);
+  if (outcome && outcome->finished && outcome->measured)
+    throw std::invalid_argument(t.o.out + " is finished: say how far to go on, e.g. --steps " +
+                                std::to_string(2 * t.state.step));
 }
 
-// ---- during and after ------------------------------------------------------------------------------------
+void write_config(const Trainer& t) {
+  TrainOptions given = t.command.train;
+  given.min_lr = t.o.min_lr;
+  write_config(t.o.out, t.o, given);
+}
 
-double validate(Trainer& t, Progress& progress, int64_t step, int64_t batches) {
-  const double loss = evaluate(t.model, t.activations, t.data, t.o.batch, batches);
-  std::string text = "step " + std::to_string(step) + "  val " + format("%.4f nats/token, ", loss) +
-                     format("%.4f bits/byte", t.data.bits_per_byte(loss));
+// ---- during ----------------------------------------------------------------------------------------------
+
+// NaN if the user stops it.
+double measure(const Trainer& t, int64_t step, int64_t batches) {
+  const double loss = evaluate_with_progress(t.model, t.activations, t.data, t.o.batch, batches);
+  if (std::isfinite(loss) || interrupted()) return loss;
+  const TensorSpec* bad = first_non_finite(t.activations.table, t.activations.buffer.get());
+  throw Diverged{step, "validation loss", bad ? bad->name : ""};
+}
+
+// The estimate on --eval-batches. It alone decides which weights are the best.
+void validate(Trainer& t, Progress& progress, MetricsRow& row) {
+  const double loss = measure(t, row.step, t.o.eval_batches);
+  if (std::isnan(loss)) return;
+  row.val_loss = t.state.val_loss = loss;
+  row.val_bpb = t.data.bits_per_byte(loss);
+  std::string text = "step " + std::to_string(row.step) + format("  val %.4f nats/token, ", loss) +
+                     format("%.4f bits/byte", row.val_bpb);
   if (loss > t.state.best_loss)
     text += format("  (rising: the best was %.4f", t.state.best_loss) + " at step " + std::to_string(t.state.best_step) +
             ", kept in best.bin)";
   progress.line(text);
-  t.state.val_loss = loss;
-  if (loss < t.state.best_loss) {
-    t.state.best_loss = loss;
-    t.state.best_step = step;
-    save(t, kBestCheckpoint, step);
-  }
-  return loss;
+  if (loss >= t.state.best_loss) return;
+  t.state.best_loss = loss, t.state.best_step = row.step;
+  save(t, kBestCheckpoint, row.step);
 }
 
-void print_sample(const Trainer& t, int length) {
-  std::string text = sample_of(t.model, t.data.tokenizer, length, t.o.seed);
-  if (text.rfind('\n') != text.npos && text.rfind('\n') > text.size() / 2) text.resize(text.rfind('\n'));
-  std::printf("---- sample ----\n%s\n----------------\n", for_terminal(text).c_str());
+// Saves, unless the model has exploded and would replace a good checkpoint. Returns whether it has saved.
+bool save_sound(Trainer& t, Progress& progress, int64_t step) {
+  if (!has_exploded(t)) return save(t, kLastCheckpoint, step), true;
+  progress.line("step " + std::to_string(step) + "  not saved: the loss has exploded; the last checkpoint stays");
+  return false;
 }
 
-void print_summary(const Trainer& t, double val_loss) {
-  if (!std::isnan(val_loss)) {
-    std::printf("\nvalidation  %.4f nats/token, %.4f bits/byte", val_loss, t.data.bits_per_byte(val_loss));
-    if (t.data.floor > 0) std::printf("; the floor is %.4f nats/token, %.4f above it", t.data.floor, val_loss - t.data.floor);
-    std::printf("\n");
-  }
-  std::printf("checkpoint  %s\n", t.path(kLastCheckpoint).c_str());
-  if (t.o.quiet) return;
-  print_sample(t, std::min(600, 2 * t.model.config.context));
-  const char* program = t.command.program.c_str();
-  std::printf("next:\n  %s sample %s --prompt 'One '\n", program, t.o.out.c_str());
-  std::printf("  %s train --out %s --resume --steps %lld\n", program, t.o.out.c_str(),
-              static_cast<long long>(2 * t.o.steps));
-  std::printf("  %s compare --data %s --grid placement=post,pre,sandwich,deepnorm --tune lr=3e-4,1e-3,3e-3 --steps 600\n", program,
-              t.o.data[0].c_str());
+// What the progress line says of a step.
+std::string describe(const StepResult& result, double speed, Utilization* utilization) {
+  const std::string text = format("loss %.4f  ", result.loss) + format_count(speed) + " tokens/s";
+  return utilization ? text + format("  %.0f%% MFU", 100 * utilization->of(speed)) : text;
 }
 
-// Steps until the last one, or until a person asks to stop; saves and returns where it stands.
-int64_t take_steps(Trainer& t) {
-  const bool validates = t.o.eval_every > 0 && !t.data.val.empty();
-  Metrics metrics(t.o.out, t.state.step);
+// Takes steps until the last one, or until the user asks to stop. Returns the step reached.
+int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& progress) {
   t.diagnostics = std::make_unique<Diagnostics>(t.o, t.data, t.model, t.activations, t.state.step);
-  Progress progress(t.state.step, t.o.steps);
   Utilization utilization(t.model.config);
   int64_t step = t.state.step, tokens = targets_before(t.data, t.model.config.context, t.rows_of(step));
-  const auto due = [&](int64_t every) { return every > 0 && step % every == 0; };
-  while (step < t.o.steps && !interrupted() && !out_of_patience(t, step)) {
-    const double lr = t.o.rate.at(step, t.o.steps);
+  const auto due = [&](int64_t every) { return every > 0 && step % every == 0 && step < t.o.steps; };
+  MetricsRow row = metrics.last();
+  if (row.step == step && step > 0 && t.validates() && due(t.o.eval_every) && std::isnan(row.val_loss)) {
+    validate(t, progress, row);  // Ctrl-C stopped it
+    metrics.replace_last(row);
+  }
+  while (!interrupted() && !out_of_patience(t, step)) {
+    if (limit.shorten(t, step)) progress.set_total(t.o.steps);
+    if (step >= t.o.steps) break;
+    const double lr = rate_at(t.o, step);
     const Stopwatch clock;
     const StepResult result = train_step(t, step, lr);
     const double seconds = clock.seconds();
-    ++step;
+    t.state.step = ++step;
     tokens += result.tokens;
     t.state.elapsed += seconds;
     const double speed = static_cast<double>(result.tokens) / seconds;
-    progress.update(step, format("loss %.4f  ", result.loss) + format_count(speed) +
-                              format(" tokens/s  %.0f%% MFU", 100 * utilization.of(speed)));
+    progress.update(step, [&] { return describe(result, speed, t.o.quiet ? nullptr : &utilization); });
 
-    MetricsRow row{step, tokens, t.state.elapsed, result.loss};
-    if (validates && due(t.o.eval_every) && step < t.o.steps)
-      row.val_loss = validate(t, progress, step, t.o.eval_batches);
-    if (validates && step == t.o.steps) row.val_loss = validate(t, progress, step, 0);
-    row.val_bpb = t.data.bits_per_byte(row.val_loss);
+    row = {step, tokens, t.state.elapsed, result.loss};
     row.lr = lr, row.grad_norm = result.grad_norm, row.clipped = result.clipped;
     row.step_ms = 1000 * seconds, row.tokens_per_second = speed;
+    if (t.validates() && due(t.o.eval_every)) validate(t, progress, row);
     metrics.write(row);
-    if (due(t.o.sample_every) && step < t.o.steps) print_sample(t, t.model.config.context);
-    if (due(t.o.save_every) && step < t.o.steps) save(t, kLastCheckpoint, step);
+    if (due(t.o.sample_every)) progress.line(text_sample(t, t.model.config.context));
+    if (due(t.o.save_every)) save_sound(t, progress, step);
   }
-  save(t, kLastCheckpoint, step);
   return step;
+}
+
+// ---- after -----------------------------------------------------------------------------------------------
+
+// Measures a run that has taken its last step and is saved: the estimate, then the whole validation split if it is small
+// enough. Returns false if the user stops it.
+bool measure_end(Trainer& t, Metrics& metrics, Progress& progress, RunOutcome& outcome) {
+  if (!t.validates()) return true;
+  MetricsRow row = metrics.last();
+  if (row.step != outcome.step) row = {outcome.step};  // metrics.csv has been removed
+  if (std::isnan(row.val_loss)) validate(t, progress, row);
+  t.state.val_loss = row.val_loss;
+  const int64_t all = validation_batches(t.data, t.o.batch), limit = final_batches(t.o);
+  if (t.o.eval_batches == 0 || t.o.eval_batches >= all) row.val_loss_full = row.val_loss;
+  else if (!interrupted() && (limit == 0 || all <= limit)) row.val_loss_full = measure(t, row.step, 0);
+  outcome.val_loss_full = row.val_loss_full;
+  if (metrics.last().step == row.step) metrics.replace_last(row);
+  save(t, kLastCheckpoint, outcome.step);
+  return !interrupted();
+}
+
+// Saves what a run has reached when it cannot go on, for example because the disk is full.
+[[noreturn]] void save_and_fail(Trainer& t, const std::runtime_error& error) {
+  std::string text = error.what();
+  try {
+    if (!has_exploded(t)) {
+      save(t, kLastCheckpoint, t.state.step);
+      text += "; step " + std::to_string(t.state.step) + " is saved";
+    }
+  } catch (const std::runtime_error&) {
+  }
+  throw std::runtime_error(text);
+}
+
+// Trains, saves and measures. Throws Diverged.
+void train_and_measure(Trainer& t, TimeLimit& limit, RunOutcome& outcome) {
+  Metrics metrics(t.o.out, t.state.step);
+  Progress progress(t.state.step, t.o.steps);
+  const int64_t planned = t.o.steps;
+  try {
+    outcome.step = take_steps(t, limit, metrics, progress);
+  } catch (const std::runtime_error& error) {
+    save_and_fail(t, error);
+  }
+  outcome.finished = outcome.step >= t.o.steps || out_of_patience(t, outcome.step);
+  const bool saved = save_sound(t, progress, outcome.step);
+  if (t.o.steps != planned) write_config(t);
+  if (!outcome.finished) return print_stopped(t, outcome.step, saved);
+  if (!saved) throw Diverged{outcome.step, "loss", "", true};
+  outcome.measured = measure_end(t, metrics, progress, outcome);
 }
 
 void train(const Command& command) {
   catch_interrupts();
-  use_threads(command.train.threads);
   DirectoryLock lock;
   const TrainOptions& asked = command.train;
   const bool goes_on = asked.resume && !asked.out.empty() && !asked.dry_run;
   if (goes_on) lock = DirectoryLock(asked.out);  // before the files are read that another process may be writing
-  Trainer t = prepare(command);
-  if (!t.o.time_limit.empty()) t.o.steps = t.state.options.steps = t.state.step + steps_for(t);
+  auto [t, notice] = prepare(command);
+  require_work(t);
+  TimeLimit limit(t);
   const std::string name = t.o.config.placement + "-" + name_of(kNormKinds, t.o.config.norm);
   if (t.o.dry_run && t.o.out.empty()) t.o.out = next_run_directory(name);
   if (!t.o.resume && !t.o.dry_run) {
-    lock = claim_directory(t.o.out, name);
+    if (!goes_on) lock = claim_directory(t.o.out, name);
     prepare_run_directory(t.o.out, t.o.force);
   }
   print_plan(t.o, t.data);
+  if (!notice.empty()) std::printf("resume   %s\n", notice.c_str());
   if (t.o.dry_run) return;
-  write_config(t.o.out, t.o, t.command.train);
+  write_config(t);
   RunOutcome outcome;
   outcome.parameters = count_parameters(t.model.table);
   outcome.unigram = t.data.unigram_nats(), outcome.floor = t.data.floor;
   outcome.data_fingerprint = t.data.fingerprint;
   remove_outcome(t.o.out);
   try {
-    outcome.step = take_steps(t);
+    train_and_measure(t, limit, outcome);
   } catch (const Diverged& diverged) {
+    outcome.finished = false;
     outcome.step = diverged.step, outcome.what = diverged.what, outcome.tensor = diverged.tensor;
     write_outcome(t.o.out, outcome);
     throw;
   }
-  outcome.finished = outcome.step >= t.o.steps || out_of_patience(t, outcome.step);
-  if (!outcome.finished) {
-    std::printf("stopped at step %lld and saved; to go on:\n  %s train --out %s --resume\n",
-                static_cast<long long>(outcome.step), t.command.program.c_str(), t.o.out.c_str());
-    return;
-  }
+  if (!outcome.finished) return;
   write_outcome(t.o.out, outcome);
-  if (outcome.step < t.o.steps)
-    std::printf("stopped early: no new best in %lld validations since step %lld (%.4f nats/token, in best.bin)\n",
-                static_cast<long long>(t.o.patience), static_cast<long long>(t.state.best_step), t.state.best_loss);
-  print_summary(t, t.state.val_loss);
+  print_summary(t, outcome);
 }
 
 void run(const Command& command) {
@@ -205,6 +255,7 @@ void run(const Command& command) {
 int main(int argc, char** argv) {
   open_closed_streams();
   wait_patiently(argv);
+  report_file_size_limit();
   try {
     try {
       run(parse_command_line(argc, argv));
@@ -212,7 +263,7 @@ int main(int argc, char** argv) {
       std::printf("%s", exit.text.c_str());
     }
     finish_output();
-    return interrupted() ? 130 : 0;
+    return exit_code(0);
   } catch (const Diverged& diverged) {
     std::fprintf(stderr, "train_gpt: %s. Try a lower --lr, a longer --warmup or --clip 1.\n", diverged.message().c_str());
     return kExitDiverged;
@@ -221,5 +272,5 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     std::fprintf(stderr, "train_gpt: %s\n", for_terminal(error.what()).c_str());
   }
-  return 1;
+  return exit_code(1);
 }

@@ -83,7 +83,7 @@ Words words_of_toml(std::istream& in) {
 Words put_under(Words words, const Words& under) {
   const auto name_of_word = [](const std::string& word) {
     const std::string name = word.substr(0, word.find('='));
-    if (name == "--epochs") return std::string("--steps");  // either overrides the other
+    if (name == "--epochs" || name == "--for") return std::string("--steps");  // each overrides the others
     return name.starts_with("--no-") ? "--" + name.substr(5) : name;
   };
   const auto given = [&](const std::string& name) {
@@ -191,6 +191,8 @@ Command parse(const Words& words, const std::string& program) {
   refuse_model_beside_run(command);
   if (command.train.epochs > 0 && command.said("--steps"))
     throw std::invalid_argument("--steps and --epochs both say how long to train: leave one out");
+  if (command.said("--for") && (command.said("--steps") || command.train.epochs > 0))
+    throw std::invalid_argument("--for chooses the number of steps: leave --steps, --epochs or --for out");
   return command;
 }
 
@@ -244,7 +246,9 @@ std::string said_as_toml(const Command& command) {
     else options.push_back({word.substr(2), {}});
   }
   std::string text;
-  for (const auto& [name, values] : options) {
+  for (auto& [name, values] : options) {
+    if (name == "data" || name == "val-data" || name == "init-from")
+      for (std::string& path : values) path = absolute_path(path);
     static const Words kOfThisCall = {"out", "resume", "force", "dry-run"};
     if (std::find(kOfThisCall.begin(), kOfThisCall.end(), name) != kOfThisCall.end()) continue;
     const bool no = values.empty() && name.starts_with("no-");

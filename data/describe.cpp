@@ -111,6 +111,7 @@ void describe_training(Describe& d, TrainOptions& o) {
   d.open_number("min-lr", o.min_lr, 0, 1e6, "learning rate at the end of the schedule (default: a tenth of --lr)");
   d.number("warmup", o.rate.warmup, 0, kLargest, "steps over which the learning rate rises");
   d.choice("schedule", kSchedules, o.rate.schedule, "how the learning rate falls after the warm-up");
+  d.number("schedule-end", o.schedule_end, 0, kLargest, "step at which the schedule ends; 0: --steps");
   d.number("weight-decay", o.adamw.weight_decay, 0, 100, "AdamW's decay, on tensors of two and more dimensions");
   d.number("beta1", o.adamw.beta1, 0, .999999, "AdamW's memory of gradients");
   d.number("beta2", o.adamw.beta2, 0, .9999999, "AdamW's memory of their squares");
@@ -124,11 +125,17 @@ void describe_training(Describe& d, TrainOptions& o) {
   d.number("eval-every", o.eval_every, 0, kLargest, "steps between validations; 0: never");
   d.number("eval-batches", o.eval_batches, 0, kLargest, "batches in a validation; 0: the whole validation split");
   d.number("patience", o.patience, 0, kLargest, "validations in a row without a new best that end training (0: off)");
+  d.open_number("final-batches", o.final_batches, 0, kLargest,
+                "measure the whole validation split at the end if it has at most N batches; 0: always (default: as "
+                "many as cost a tenth of the training)");
   d.number("sample-every", o.sample_every, 0, kLargest, "steps between samples of text; 0: never");
   d.number("save-every", o.save_every, 0, kLargest, "steps between checkpoints; 0: only at the end");
   d.number("diagnostics", o.diagnostics, 0, kLargest,
            "steps between looks inside, written to diagnostics.csv, and one at the first and the last step; 0: never");
   d.value("init-from", o.init_from, "start from the weights of this checkpoint");
+  d.group("");  // what --resume and --for write down; not in the help
+  d.number("schedule-start", o.schedule_start, 0, kLargest, "step at which the schedule begins");
+  d.value("earlier-schedules", o.earlier_schedules, "FROM TO SCHEDULE LR MIN-LR WARMUP")->expected(0, 1 << 20);
 }
 
 void describe_call(CLI::App& app, TrainOptions& o, std::string& config_file, Command::Kind kind) {

@@ -1,8 +1,13 @@
 #include "evaluate.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <limits>
+#include <stdexcept>
 
 #include "checkpoint.hpp"
+#include "interrupt.hpp"
 #include "machine.hpp"
 #include "progress.hpp"
 #include "run.hpp"
@@ -18,18 +23,33 @@ std::vector<Window> spread(const std::vector<Window>& all, size_t wanted) {
 
 }  // namespace
 
-double evaluate(const Model& model, const Activations& activations, const Dataset& data, int B, int64_t batches) {
+int64_t validation_batches(const Dataset& data, int B) { return (static_cast<int64_t>(data.val.size()) + B - 1) / B; }
+
+double evaluate(const Model& model, const Activations& activations, const Dataset& data, int B, int64_t batches,
+                const std::function<bool(int64_t done, int64_t total)>& go_on) {
   const int T = model.config.context;
   const std::vector<Window> windows = spread(data.val, static_cast<size_t>(batches) * B);
   std::vector<int> tokens(static_cast<size_t>(B) * T), targets(tokens.size());
   double nats = 0;
   int64_t count = 0;
+  const int64_t total = (static_cast<int64_t>(windows.size()) + B - 1) / B;
   for (size_t first = 0; first < windows.size(); first += B) {
+    if (go_on && !go_on(static_cast<int64_t>(first) / B, total)) return std::numeric_limits<double>::quiet_NaN();
     fill_windows(tokens.data(), targets.data(), data, windows, first, B, T);
     nats += model_loss(model, activations, {tokens.data(), targets.data(), B, T});
     for (int target : targets) count += target >= 0;
   }
   return nats / static_cast<double>(count);
+}
+
+double evaluate_with_progress(const Model& model, const Activations& activations, const Dataset& data, int B,
+                              int64_t batches) {
+  const int64_t all = validation_batches(data, B);
+  Progress progress(0, batches > 0 ? std::min(batches, all) : all, "validation", 10);
+  return evaluate(model, activations, data, B, batches, [&](int64_t done, int64_t) {
+    progress.update(done, [] { return std::string(); });
+    return !interrupted();
+  });
 }
 
 void run_eval(const EvalOptions& options) {
@@ -39,7 +59,10 @@ void run_eval(const EvalOptions& options) {
   for (const std::string& note : data.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
   const Activations activations = allocate_activations(model.config, options.batch, model.config.context, false);
   const Stopwatch clock;
-  const double loss = evaluate(model, activations, data, options.batch, 0);
+  catch_interrupts();
+  const double loss = evaluate_with_progress(model, activations, data, options.batch, 0);
+  if (interrupted()) throw std::runtime_error("stopped before the whole text was read: nothing was measured");
+  if (!std::isfinite(loss)) throw std::runtime_error("the loss of " + path + " is not finite: its training diverged");
   const double tokens = static_cast<double>(data.val_targets());
   std::printf("%s, step %lld, on %s (%s tokens)\n", path.c_str(), static_cast<long long>(header.step),
               data.name.c_str(), format_count(tokens).c_str());

@@ -1,12 +1,23 @@
 #pragma once
 // The loss of a model on the validation windows of a dataset.
 
+#include <functional>
+
 #include "../layers/model.hpp"
 #include "dataset.hpp"
 
+// Batches of B rows in the validation split.
+int64_t validation_batches(const Dataset& data, int B);
+
 // Mean loss in nats per token, by batches of B rows of the model's context. At most `batches` of them, spread
-// evenly over the windows; 0: all.
-double evaluate(const Model& model, const Activations& activations, const Dataset& data, int B, int64_t batches);
+// evenly over the windows; 0: all. `go_on` is called before each batch with the number done and their total; if it
+// returns false, the result is NaN.
+double evaluate(const Model& model, const Activations& activations, const Dataset& data, int B, int64_t batches,
+                const std::function<bool(int64_t done, int64_t total)>& go_on = {});
+
+// The same with a progress line. Ctrl-C stops it: the result is NaN, and interrupted() is true.
+double evaluate_with_progress(const Model& model, const Activations& activations, const Dataset& data, int B,
+                              int64_t batches);
 
 struct EvalOptions;
 void run_eval(const EvalOptions& options);

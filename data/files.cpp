@@ -190,6 +190,10 @@ void refuse_device(std::FILE* file, const std::string& path) {
     throw std::runtime_error(path + " is a device, not a file with text");
 }
 
+std::string absolute_path(const std::string& path) {
+  return path.empty() || path == "-" ? path : fs::absolute(path).lexically_normal().string();
+}
+
 std::string read_file(const std::string& path) {
   if (path != "-" && fs::is_directory(path)) throw std::runtime_error(path + " is a folder, not a file");
   std::FILE* file = path == "-" ? stdin : std::fopen(path.c_str(), "rb");

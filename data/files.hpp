@@ -71,5 +71,8 @@ void finish_output();
 // Throws std::runtime_error if `file` is a device, which may go on without end.
 void refuse_device(std::FILE* file, const std::string& path);
 
+// The path as it is from any folder; "" and "-" stay.
+std::string absolute_path(const std::string& path);
+
 // The whole of a file, or of standard input for "-". Throws std::runtime_error if it cannot be read.
 std::string read_file(const std::string& path);

@@ -210,15 +210,17 @@ std::string describe_briefly(const TrainOptions& options, size_t parameters) {
 
 namespace {
 
-// What a user of bf16 has to know: it may be missing, or no gain.
-void print_matmul(Matmul matmul) {
-  const double fp32 = measure_flops(Matmul::fp32) * 1e-9, bf16 = measure_flops(Matmul::bf16) * 1e-9;
-  if (matmul == Matmul::fp32) return void(std::printf("speed    at most %.0f GFLOP/s in fp32\n", fp32));
-  if (!gemm_has_bf16()) {
+// What a user of bf16 has to know: it may be missing, or no gain. Measures only what it prints.
+void print_matmul(Matmul matmul, bool quiet) {
+  if (matmul == Matmul::bf16 && !gemm_has_bf16()) {
     std::printf("NOTE     no bf16: this processor, or what the program was built for, has no instruction for it; "
                 "--matmul stays fp32\n");
     return;
   }
+  if (quiet) return;
+  const double fp32 = measure_flops(Matmul::fp32) * 1e-9;
+  if (matmul == Matmul::fp32) return void(std::printf("speed    at most %.0f GFLOP/s in fp32\n", fp32));
+  const double bf16 = measure_flops(Matmul::bf16) * 1e-9;
   std::printf("speed    at most %.0f GFLOP/s in bf16, %.0f in fp32%s\n", bf16, fp32,
               bf16 < fp32 ? ": on this processor bf16 is slower" : "");
 }
@@ -254,7 +256,7 @@ void print_plan(const TrainOptions& o, const Dataset& data) {
   std::printf("model    %s\n", describe_briefly(o, count_parameters(layout.table())).c_str());
   std::printf("machine  %d threads, %s, needs %s of memory\n", max_threads(), machine.simd.c_str(),
               format_bytes(memory_of_training(o.config, o.batch).total() + data.memory()).c_str());
-  print_matmul(o.config.matmul);
+  print_matmul(o.config.matmul, o.quiet);
   if (o.textbook)
     std::printf("NOTE     the textbook takes the steps, in double and on one thread: slow, and %s of memory more\n",
                 format_bytes(memory_of_textbook(o.config, o.batch)).c_str());

@@ -1,19 +1,31 @@
 #include "interrupt.hpp"
 
 #include <csignal>
+#include <initializer_list>
 
 namespace {
 
-volatile std::sig_atomic_t asked = 0;
+volatile std::sig_atomic_t arrived = 0;
 
 }  // namespace
 
 void catch_interrupts() {
-  struct sigaction stop {};
-  stop.sa_handler = [](int) { asked = 1; };
+  struct sigaction stop {}, before {};
+  stop.sa_handler = [](int signal) { arrived = signal; };
   stop.sa_flags = SA_RESETHAND;
-  sigaction(SIGINT, &stop, nullptr);
-  sigaction(SIGTERM, &stop, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
+    sigaction(signal, nullptr, &before);
+    if (signal == SIGHUP && before.sa_handler == SIG_IGN) continue;
+    // A closed pipe stays closed: further writes must not end the process before it has saved.
+    stop.sa_flags = signal == SIGPIPE ? 0 : SA_RESETHAND;
+    sigaction(signal, &stop, nullptr);
+  }
 }
 
-bool interrupted() { return asked != 0; }
+void report_file_size_limit() { std::signal(SIGXFSZ, SIG_IGN); }
+
+bool interrupted() { return arrived != 0; }
+
+int stop_signal() { return arrived; }
+
+int exit_code(int status) { return arrived ? 128 + arrived : status; }

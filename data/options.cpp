@@ -25,6 +25,7 @@ std::string lines_of(TrainOptions in_force, TrainOptions given, bool training) {
 TrainOptions closed(TrainOptions options) {
   options.config = resolve(options.config);
   options.min_lr = options.rate.min_lr;
+  options.final_batches = static_cast<double>(final_batches(options));
   return options;
 }
 
@@ -56,6 +57,12 @@ void set_vocabulary(Config& config, int of_data) {
   if (config.vocab_size < of_data)
     throw std::invalid_argument("--vocab-size " + std::to_string(config.vocab_size) + " is smaller than the " +
                                 std::to_string(of_data) + " tokens of the data");
+}
+
+int64_t final_batches(const TrainOptions& o) {
+  if (o.final_batches) return static_cast<int64_t>(*o.final_batches);
+  // A training batch costs three forward passes, of which a tenth is 3/10.
+  return std::max<int64_t>(1, o.steps * o.accumulate * 3 / 10);
 }
 
 std::vector<std::string> differences(const TrainOptions& there, const TrainOptions& here,

@@ -32,12 +32,15 @@ struct TrainOptions : TextOptions {
   std::string time_limit;  // --for
   LearningRate rate;
   std::optional<double> min_lr;  // open: a tenth of the largest
+  int64_t schedule_start = 0, schedule_end = 0;  // steps; an end of 0: the run's last step
+  std::vector<std::string> earlier_schedules;    // of a run resumed with a new one (schedule.hpp)
   AdamW adamw;
   double clip = 1;
   uint64_t seed = 1, data_seed = 1;
   int threads = 0;  // 0: one for every processor
   bool textbook = false;  // steps by layers/textbook/
 
+  std::optional<double> final_batches;  // open: as many as cost a tenth of the training
   int64_t eval_every = 300, eval_batches = 50, patience = 0, sample_every = 0, save_every = 300, diagnostics = 0;
   std::string out, init_from;
   bool resume = false, force = false, dry_run = false;
@@ -131,6 +134,9 @@ TrainOptions with_vocabulary(TrainOptions options);
 
 // And once it is read: the vocabulary of the data where it was left to it. Throws where one that was said is too small.
 void set_vocabulary(Config& config, int of_data);
+
+// The largest whole validation split, in batches, that is measured at the end of a run; 0: any.
+int64_t final_batches(const TrainOptions& options);
 
 // Names of the options in which two runs differ, with both values: "--lr is 0.001 there and 0.002 here".
 std::vector<std::string> differences(const TrainOptions& there, const TrainOptions& here,

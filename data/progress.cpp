@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -54,8 +55,9 @@ std::string format_seconds(double seconds) {
   return text;
 }
 
-Progress::Progress(int64_t first, int64_t total)
-    : first_(first), total_(total), terminal_(isatty(STDOUT_FILENO) != 0) {}
+Progress::Progress(int64_t first, int64_t total, std::string unit, double quiet)
+    : first_(first), total_(total), unit_(std::move(unit)), terminal_(isatty(STDOUT_FILENO) != 0),
+      next_(terminal_ ? std::min(quiet, .5) : quiet) {}
 
 Progress::~Progress() { clear(); }
 
@@ -71,10 +73,11 @@ void Progress::line(const std::string& text) {
   std::fflush(stdout);
 }
 
-void Progress::update(int64_t done, const std::string& details) {
+void Progress::update(int64_t done, const std::function<std::string()>& describe) {
   const double now = clock_.seconds();
   if (now < next_ && done < total_) return;
-  const std::string place = "step " + std::to_string(done) + "/" + std::to_string(total_) + " ";
+  const std::string details = describe();
+  const std::string place = unit_ + " " + std::to_string(done) + "/" + std::to_string(total_) + " ";
   std::string left;
   if (done > first_)
     left = "  " + format_seconds(now / static_cast<double>(done - first_) * static_cast<double>(total_ - done)) + " left";

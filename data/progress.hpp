@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 std::string format_bytes(size_t bytes);       // "84 MB"
@@ -25,12 +26,13 @@ class Stopwatch {
 
 class Progress {
  public:
-  // Goes from `first` to `total`.
-  Progress(int64_t first, int64_t total);
+  // Counts `unit`s from `first` to `total`. The first line appears after `quiet` seconds (on a terminal sooner).
+  Progress(int64_t first, int64_t total, std::string unit = "step", double quiet = 0);
   ~Progress();
 
-  // Shows where it stands; details: "loss 1.234  23,100 tok/s".
-  void update(int64_t done, const std::string& details);
+  // Shows where it stands. `details` is only called if the line is shown: "loss 1.234  23,100 tok/s".
+  void update(int64_t done, const std::function<std::string()>& details);
+  void set_total(int64_t total) { total_ = total; }
   // A line that stays.
   void line(const std::string& text);
 
@@ -39,6 +41,7 @@ class Progress {
 
   Stopwatch clock_;
   int64_t first_, total_;
+  std::string unit_;
   bool terminal_, shown_ = false;
-  double next_ = 0;  // seconds from the start at which the next update is shown
+  double next_;  // seconds from the start at which the next update is shown
 };

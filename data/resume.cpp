@@ -1,22 +1,60 @@
 #include "resume.hpp"
 
+#include <algorithm>
+#include <filesystem>
+#include <limits>
 #include <stdexcept>
 
 #include "files.hpp"
 #include "run.hpp"
+#include "schedule.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// The command that starts a run over.
+Command from_the_start(Command command, const std::string& config) {
+  std::erase_if(command.words, [](const std::string& word) { return word.starts_with("--resume"); });
+  command.words.push_back("--force");
+  return parse_on_top(command, config);
+}
+
+}  // namespace
+
+void make_paths_absolute(TrainOptions& o) {
+  for (auto* paths : {&o.data, &o.val_data})
+    for (std::string& path : *paths) path = absolute_path(path);
+  o.init_from = absolute_path(o.init_from);
+}
+
+std::string adapt_to_resume(TrainOptions& o, CheckpointHeader& header, const Command& given) {
+  std::string text = resume_schedule(o, header.options, header.step, given);
+  if (o.eval_batches != header.options.eval_batches && header.best_step > 0) {
+    header.best_loss = std::numeric_limits<double>::infinity(), header.best_step = header.step;
+    text += std::string(text.empty() ? "" : "; ") + "--eval-batches has changed, so best.bin is chosen anew";
+  }
+  return text;
+}
 
 Command on_top_of_checkpoint(const Command& command, CheckpointHeader& header) {
   const TrainOptions& o = command.train;
   if (o.resume && o.out.empty()) throw std::invalid_argument("--resume needs --out: which run is to go on?");
+  const std::string checkpoint = o.out + "/" + kLastCheckpoint, config = o.out + "/config.toml";
+  if (o.resume && !fs::exists(checkpoint) && fs::exists(config))
+    return on_top_of_checkpoint(from_the_start(command, read_file(config)), header);
   if (o.resume) {
-    header = read_checkpoint_header(o.out + "/" + kLastCheckpoint);
-    const Command merged = parse_on_top(command, read_file(o.out + "/config.toml"));
+    header = read_checkpoint_header(checkpoint);
+    const Command merged = parse_on_top(command, read_file(config));
     TrainOptions now = merged.train;
+    make_paths_absolute(now);
+    make_paths_absolute(header.options);
     if (now.config.vocab_size == 0) now.config.vocab_size = header.options.config.vocab_size;
     const auto contradictions = differences(
         header.options, now,
-        {"data", "val-data", "steps", "threads", "recompute", "eval-every", "eval-batches", "sample-every", "save-every",
-         "diagnostics", "patience"});
+        {"data", "val-data", "steps", "lr", "min-lr", "warmup", "schedule", "schedule-start", "schedule-end",
+         "earlier-schedules", "threads", "recompute", "eval-every", "eval-batches", "final-batches", "sample-every",
+         "save-every", "diagnostics", "patience"});
     if (!contradictions.empty())
       throw std::invalid_argument("cannot resume " + o.out + ": " + contradictions[0] +
                                   "; leave the option out, or start a new run");

@@ -108,7 +108,9 @@ void write_config(const std::string& directory, const TrainOptions& in_force, co
 void write_outcome(const std::string& directory, const RunOutcome& o) {
   const nlohmann::ordered_json json = {
       {"state", o.finished ? "finished" : "diverged"}, {"step", o.step}, {"what", o.what}, {"tensor", o.tensor},
-      {"parameters", o.parameters}, {"unigram", o.unigram}, {"floor", o.floor}, {"data", o.data_fingerprint}};
+      {"parameters", o.parameters}, {"unigram", o.unigram}, {"floor", o.floor}, {"data", o.data_fingerprint},
+      {"val_loss_full", std::isfinite(o.val_loss_full) ? nlohmann::ordered_json(o.val_loss_full) : nullptr},
+      {"measured", o.measured}};
   WholeFile file(directory + "/" + kOutcome);
   file.write(json.dump(2) + "\n");
   file.finish();
@@ -120,8 +122,11 @@ std::optional<RunOutcome> read_outcome(const std::string& directory) {
   if (!fs::exists(path)) return std::nullopt;
   try {
     const auto json = nlohmann::json::parse(read_file(path));
-    return RunOutcome{json.at("state") == "finished", json.at("step"), json.at("what"), json.at("tensor"),
-                      json.at("parameters"), json.at("unigram"), json.at("floor"), json.at("data")};
+    RunOutcome o{json.at("state") == "finished", json.at("step"), json.at("what"), json.at("tensor"),
+                 json.at("parameters"), json.at("unigram"), json.at("floor"), json.at("data")};
+    if (json.contains("val_loss_full") && !json["val_loss_full"].is_null()) o.val_loss_full = json["val_loss_full"];
+    o.measured = json.value("measured", true);
+    return o;
   } catch (const nlohmann::json::exception&) {
     throw std::runtime_error(path + " is not an outcome: remove the run's directory and train it again");
   }
@@ -162,21 +167,50 @@ std::string rows_up_to(const std::string& path, int64_t last_step) {
   std::getline(file, line);
   for (int64_t step = 1; step <= last_step && std::getline(file, line); ++step) {
     if (std::atoll(line.c_str()) != step) break;
+    if (csv_fields(line).size() == metrics::val_loss_full) line += ',';  // of a file without that column
     kept += line + "\n";
   }
   return header_of_metrics() + kept;
 }
 
+std::string line_of(const MetricsRow& r) {
+  char line[512];
+  std::snprintf(line, sizeof line, "%lld,%lld,%.3f,%s,%s,%s,%s,%s,%d,%.3f,%.0f,%s\n", static_cast<long long>(r.step),
+                static_cast<long long>(r.tokens), r.elapsed_s, csv_number(r.train_loss).c_str(),
+                csv_number(r.val_loss).c_str(), csv_number(r.val_bpb).c_str(), csv_number(r.lr).c_str(),
+                csv_number(r.grad_norm).c_str(), r.clipped ? 1 : 0, r.step_ms, r.tokens_per_second,
+                csv_number(r.val_loss_full).c_str());
+  return line;
+}
+
+MetricsRow last_row_of(const std::string& text) {
+  const size_t end = text.size() - 1, begin = text.rfind('\n', end - 1) + 1;
+  const std::vector<std::string> fields = csv_fields(text.substr(begin, end - begin));
+  const auto number = [&](metrics::Column column) {
+    return fields[column].empty() ? std::numeric_limits<double>::quiet_NaN() : std::strtod(fields[column].c_str(), nullptr);
+  };
+  if (fields[0] == "step") return {};
+  return {std::atoll(fields[metrics::step].c_str()), std::atoll(fields[metrics::tokens].c_str()), number(metrics::elapsed_s),
+          number(metrics::train_loss), number(metrics::val_loss), number(metrics::val_bpb), number(metrics::lr),
+          number(metrics::grad_norm), fields[metrics::clipped] == "1", number(metrics::step_ms),
+          number(metrics::tokens_per_second), number(metrics::val_loss_full)};
+}
+
 }  // namespace
 
 Metrics::Metrics(const std::string& directory, int64_t last_step)
-    : file_(directory + "/metrics.csv", rows_up_to(directory + "/metrics.csv", last_step)) {}
+    : path_(directory + "/metrics.csv"), file_(path_, rows_up_to(path_, last_step)) {
+  last_ = last_row_of(read_file(path_));
+}
 
-void Metrics::write(const MetricsRow& r) {
-  char line[512];
-  std::snprintf(line, sizeof line, "%lld,%lld,%.3f,%s,%s,%s,%s,%s,%d,%.3f,%.0f\n", static_cast<long long>(r.step),
-                static_cast<long long>(r.tokens), r.elapsed_s, csv_number(r.train_loss).c_str(),
-                csv_number(r.val_loss).c_str(), csv_number(r.val_bpb).c_str(), csv_number(r.lr).c_str(),
-                csv_number(r.grad_norm).c_str(), r.clipped ? 1 : 0, r.step_ms, r.tokens_per_second);
-  file_.write(line);
+void Metrics::write(const MetricsRow& row) {
+  file_.write(line_of(row));
+  last_ = row;
+}
+
+void Metrics::replace_last(const MetricsRow& row) {
+  std::string text = read_file(path_);
+  text.resize(text.rfind('\n', text.size() - 2) + 1);
+  file_ = GrowingFile(path_, text + line_of(row));
+  last_ = row;
 }

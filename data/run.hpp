@@ -35,9 +35,12 @@ inline constexpr int kExitDiverged = 3;
 struct Diverged {
   int64_t step;
   std::string what, tensor;  // "loss" or "gradient"; the first tensor with a NaN or an infinity, "" where there is none
+  bool exploded = false;     // finite, but too large to be of use
 
   std::string message() const {
-    return "step " + std::to_string(step) + ": the " + what + " is not finite; " +
+    const std::string subject = "step " + std::to_string(step) + ": the " + what;
+    if (exploded) return subject + " has exploded: it is more than ten times that of uniform guessing";
+    return subject + " is not finite; " +
            (tensor.empty() ? "every tensor is: their sum overflowed"
                            : "the first tensor with a NaN or an infinity is " + tensor);
   }
@@ -52,6 +55,8 @@ struct RunOutcome {
   size_t parameters = 0;
   double unigram = 0, floor = 0;  // nats a token, of the text; floor 0: not known
   uint64_t data_fingerprint = 0;  // of its tokens
+  double val_loss_full = std::numeric_limits<double>::quiet_NaN();  // on the whole validation split, if measured
+  bool measured = true;           // false if the measurement at the end was stopped; --resume repeats it
 };
 void write_outcome(const std::string& directory, const RunOutcome& outcome);
 std::optional<RunOutcome> read_outcome(const std::string& directory);  // none where the run is not over
@@ -66,10 +71,11 @@ std::vector<std::string> csv_fields(const std::string& line);
 // metrics.csv, column by column.
 namespace metrics {
 enum Column {
-  step, tokens, elapsed_s, train_loss, val_loss, val_bpb, lr, grad_norm, clipped, step_ms, tokens_per_second, columns
+  step, tokens, elapsed_s, train_loss, val_loss, val_bpb, lr, grad_norm, clipped, step_ms, tokens_per_second,
+  val_loss_full, columns
 };
 inline constexpr const char* names[columns] = {"step", "tokens", "elapsed_s", "train_loss", "val_loss", "val_bpb", "lr",
-                                               "grad_norm", "clipped", "step_ms", "tokens_per_second"};
+                                               "grad_norm", "clipped", "step_ms", "tokens_per_second", "val_loss_full"};
 }  // namespace metrics
 
 // One line of it.
@@ -80,6 +86,7 @@ struct MetricsRow {
   double lr = 0, grad_norm = 0;
   bool clipped = false;
   double step_ms = 0, tokens_per_second = 0;
+  double val_loss_full = std::numeric_limits<double>::quiet_NaN();  // whole validation split, at the last step
 };
 
 // metrics.csv, written line by line. Lines past `last_step` are dropped when a run is resumed.
@@ -87,7 +94,11 @@ class Metrics {
  public:
   Metrics(const std::string& directory, int64_t last_step);
   void write(const MetricsRow& row);
+  void replace_last(const MetricsRow& row);
+  const MetricsRow& last() const { return last_; }  // step 0 if there is none
 
  private:
+  std::string path_;
+  MetricsRow last_;
   GrowingFile file_;
 };

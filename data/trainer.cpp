@@ -32,7 +32,18 @@ bool out_of_patience(const Trainer& t, int64_t step) {
   return t.o.patience > 0 && every > 0 && step / every - t.state.best_step / every >= t.o.patience;
 }
 
+bool has_exploded(const Trainer& t) {
+  if (std::isnan(t.first_loss)) return false;
+  const int B = t.o.batch, T = t.model.config.context;
+  const double nats = model_loss(t.model, t.activations, {t.tokens.data(), t.targets.data(), B, T});
+  const double loss = nats / (static_cast<double>(B) * T);
+  return !(loss <= 10 * std::max(t.first_loss, t.data.uniform_nats()));
+}
+
 void save(Trainer& t, const std::string& file, int64_t step) {
+  for (const Buffer* buffer : {&t.model.weights, &t.moments.m, &t.moments.v})
+    if (const TensorSpec* bad = first_non_finite(t.model.table, buffer->get()))
+      throw Diverged{step, "update", bad->name};
   t.state.step = step;
   save_checkpoint(t.path(file), t.state, t.model, file == kBestCheckpoint ? nullptr : &t.moments);
 }
@@ -77,5 +88,7 @@ StepResult train_step(Trainer& t, int64_t step, double lr) {  // step counts fro
   by.adamw(t.model.weights.get(), t.moments.m.get(), t.moments.v.get(), t.model.gradients.get(), t.model.table, o.adamw,
            static_cast<float>(lr), factor, step + 1);
   if (t.diagnostics) t.diagnostics->after_update();
-  return {nats / static_cast<double>(targets), norm, factor < 1, targets};
+  const double loss = nats / static_cast<double>(targets);
+  if (std::isnan(t.first_loss)) t.first_loss = loss;
+  return {loss, norm, factor < 1, targets};
 }

@@ -59,9 +59,9 @@ TEST_CASE("a finished run can be extended, but not changed", "[program]") {
   REQUIRE(f.run("train --data stories.txt --steps 4 --lr 0.001 --out r" + kSmall).status == 0);
   CHECK(f.run("train --out r --resume --steps 6 --quiet").status == 0);
   CHECK(count_lines(f.read("r/metrics.csv")) == 7);
-  const Outcome refused = f.run("train --out r --resume --steps 8 --lr 0.5");
+  const Outcome refused = f.run("train --out r --resume --steps 8 --batch 5");
   CHECK(refused.status == 1);
-  CHECK(contains(refused.err, "--lr is 0.001 there and 0.5 here"));
+  CHECK(contains(refused.err, "--batch is 4 there and 5 here"));
   f.write("other.txt", f.read("stories.txt") + "One more line.\n");
   CHECK(contains(f.run("train --out r --resume --data other.txt").err, "not the one the run was trained on"));
   CHECK(contains(f.run("train --data stories.txt --out r" + kSmall).err, "already holds a run"));
@@ -117,7 +117,7 @@ TEST_CASE("runs are numbered, and sample, eval and info find the newest", "[prog
   CHECK(sample.out == f.run("sample --prompt Lily --length 40 --greedy --temperature 2").out);
   const Outcome beyond = f.run("sample runs/0001-pre-layernorm --prompt Lily --length 60 --seed 3");
   CHECK(beyond.status == 0);
-  CHECK(contains(beyond.err, "the context of 32 tokens is full"));
+  CHECK(contains(beyond.err, "the context of 32 tokens was full"));
   CHECK(f.run("eval --data stories.txt").status == 0);
 
   // The newest is the one that was saved last, though its best weights are older than another run's.
@@ -210,7 +210,7 @@ TEST_CASE("a comparison that is killed goes on to the same tables", "[program]")
   CHECK(killed == 3);
   const Outcome asked = f.run_until("compare --out broken --resume", SIGINT,
                                     [&] { return f.has(metrics_of("broken/placement=none,norm=rmsnorm/seed=3")); });
-  CHECK((asked.status == 1 ? contains(asked.err, "--resume") : asked.status == 0));
+  CHECK((asked.status == 130 ? contains(asked.err, "--resume") : asked.status == 0));
   const Outcome last = f.run("compare --out broken --resume --jobs 2");
   INFO(last.err);
   REQUIRE(last.status == 0);

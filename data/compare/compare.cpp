@@ -161,6 +161,7 @@ Study prepare(const Command& given) {
   s.comparison.timed = c.jobs == 1;
   s.comparison.cells.resize(s.comparison.grid.cells.size());
   s.words = words_for_train(s.command);
+  if (!s.command.said("--final-batches")) s.words.push_back("--final-batches=0");  // a final loss is of the whole split
   s.binary = own_binary(s.command.program);
   check_cells(s);
   s.data_fingerprint = fingerprint_of_data(s);

@@ -43,8 +43,7 @@ pid_t start(const std::string& binary, const Job& job) {
   // Until it has put its own handler there, a signal must wait, or end the child: ours would swallow it.
   sigset_t stops, before;
   sigemptyset(&stops);
-  sigaddset(&stops, SIGINT);
-  sigaddset(&stops, SIGTERM);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) sigaddset(&stops, signal);
   sigprocmask(SIG_BLOCK, &stops, &before);
   const pid_t child = fork();
   if (child != 0) {
@@ -53,8 +52,7 @@ pid_t start(const std::string& binary, const Job& job) {
     if (child < 0) fail_file("start", binary, errno);
     return child;
   }
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(signal, SIG_DFL);
   sigprocmask(SIG_SETMASK, &before, nullptr);
 #ifdef __linux__
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -144,8 +142,10 @@ bool run_jobs(const std::string& binary, const std::vector<Job>& jobs, int at_on
     const Place place = place_of(shown.directory);
     // Never all of them: what is shown is still running.
     progress.update(std::min(done + steps, total - 1),
-                    (place.step > 0 ? "loss " + format("%.4f", place.loss) + " at " + std::to_string(place.step) + "  " : "") +
-                        shown.label);
+                    [&] {
+                      return (place.step > 0 ? format("loss %.4f at ", place.loss) + std::to_string(place.step) + "  " : "") +
+                             shown.label;
+                    });
   }
   return !interrupted();
 }

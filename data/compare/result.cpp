@@ -20,12 +20,14 @@ double mean(const std::vector<double>& x) { return estimate(x).mean; }
 // The curves of a run, and what can be read off them.
 void read_curves(RunResult& r, const std::string& directory) {
   std::vector<double> loss, norm, clipped;
+  double full = RunResult::kUnknown;
   r.seconds = 0;
   for (const auto& row : read_metrics(directory)) {
     r.steps = number(row[metrics::step]), r.tokens = number(row[metrics::tokens]), r.seconds = number(row[metrics::elapsed_s]);
     loss.push_back(number(row[metrics::train_loss]));
     norm.push_back(number(row[metrics::grad_norm]));
     clipped.push_back(number(row[metrics::clipped]));
+    full = number(row[metrics::val_loss_full]);
     if (row[metrics::val_loss].empty()) continue;
     r.at_step.push_back(r.steps), r.at_second.push_back(r.seconds), r.val_loss.push_back(number(row[metrics::val_loss]));
     if (r.val_loss.back() < r.best_loss || std::isnan(r.best_loss)) r.best_loss = r.val_loss.back(), r.best_step = r.steps;
@@ -33,7 +35,8 @@ void read_curves(RunResult& r, const std::string& directory) {
   if (loss.empty()) return;
   r.initial_loss = loss.front();
   r.final_train = loss.back();
-  r.final_loss = !r.val_loss.empty() && r.at_step.back() == r.steps ? r.val_loss.back() : r.final_train;
+  r.final_loss = !std::isnan(full) ? full
+                 : !r.val_loss.empty() && r.at_step.back() == r.steps ? r.val_loss.back() : r.final_train;
   r.loss_spikes = share_of_spikes(loss), r.grad_spikes = share_of_spikes(norm), r.clipped = mean(clipped);
   for (size_t i = 0; i < loss.size(); ++i)
     if (loss[i] <= r.initial_loss) r.stopped_at = static_cast<int64_t>(i) + 2;  // the step behind the last good one
@@ -60,6 +63,7 @@ std::vector<std::vector<std::string>> read_metrics(const std::string& directory)
   std::getline(file, line);
   while (std::getline(file, line)) {
     std::vector<std::string> fields = csv_fields(line);
+    if (fields.size() == metrics::val_loss_full) fields.emplace_back();  // of a file without that column
     if (fields.size() == metrics::columns) rows.push_back(std::move(fields));
   }
   return rows;

@@ -76,8 +76,10 @@ void require_same_run(const Study& s, const PlannedRun& run) {
   const std::string directory = path_of(s, run), config = directory + "/config.toml";
   if (!fs::exists(config)) return;
   CheckpointHeader from;
-  const auto changed = differences(with_vocabulary(from_toml(read_file(config))),
-                                   with_vocabulary(options_on_checkpoint(run.words, {}, from)), {"threads"});
+  TrainOptions there = with_vocabulary(from_toml(read_file(config)));
+  TrainOptions here = with_vocabulary(options_on_checkpoint(run.words, {}, from));
+  make_paths_absolute(there), make_paths_absolute(here);
+  const auto changed = differences(there, here, {"threads", "final-batches"});
   const auto outcome = read_outcome(directory);
   std::string what;
   if (!changed.empty()) what = changed[0];
@@ -112,7 +114,8 @@ void make_runs(Study& s, const std::vector<PlannedRun>& runs, int64_t later) {
   std::vector<Job> jobs;
   for (const PlannedRun& run : runs) {
     require_same_run(s, run);
-    if (read_outcome(path_of(s, run))) s.steps_taken += run.steps;
+    const auto outcome = read_outcome(path_of(s, run));
+    if (outcome && outcome->measured) s.steps_taken += run.steps;
     else jobs.push_back(job_of(s, run));
   }
   const bool first_of_all = s.steps_taken == 0;

@@ -1,0 +1,113 @@
+#include "schedule.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+#include <stdexcept>
+#include <tuple>
+
+#include "progress.hpp"
+
+namespace {
+
+struct Phase {
+  int64_t from = 0, to = 0;
+  LearningRate rate;
+};
+
+int64_t end_of(const TrainOptions& o) { return o.schedule_end > 0 ? o.schedule_end : o.steps; }
+
+Phase current(const TrainOptions& o) { return {o.schedule_start, end_of(o), o.rate}; }
+
+// The shortest digits that read back as the same number.
+std::string exact(double x) {
+  char digits[32];
+  return {digits, std::to_chars(digits, digits + sizeof digits, x).ptr};
+}
+
+std::string text_of(const Phase& p) {
+  return std::to_string(p.from) + " " + std::to_string(p.to) + " " + name_of(kSchedules, p.rate.schedule) + " " +
+         exact(p.rate.lr) + " " + exact(p.rate.min_lr) + " " + std::to_string(p.rate.warmup);
+}
+
+Phase parse_phase(const std::string& text) {
+  Phase p;
+  std::string schedule, rest;
+  std::istringstream in(text);
+  if (!(in >> p.from >> p.to >> schedule >> p.rate.lr >> p.rate.min_lr >> p.rate.warmup) || in >> rest)
+    throw std::invalid_argument("--earlier-schedules '" + text + "' is not \"FROM TO SCHEDULE LR MIN-LR WARMUP\"");
+  p.rate.schedule = value_of(kSchedules, "schedule", schedule);
+  return p;
+}
+
+void begin_schedule(TrainOptions& o, int64_t from, int64_t to, const LearningRate& rate) {
+  if (from > o.schedule_start) o.earlier_schedules.push_back(text_of(current(o)));
+  o.schedule_start = from, o.schedule_end = to;
+  o.rate = rate;
+}
+
+auto numbers_of(const LearningRate& r) { return std::tuple(r.lr, r.min_lr, r.warmup, r.schedule); }
+
+std::string describe(const LearningRate& r, int64_t start, const std::string& end) {
+  std::string text = format("%g", r.lr);
+  if (r.warmup > 0) text = "up to " + text + " by step " + std::to_string(start + r.warmup);
+  if (r.schedule == Schedule::constant) return text + ", then constant";
+  return text + ", then " + name_of(kSchedules, r.schedule) + " to " + format("%g", r.min_lr) + " at " + end;
+}
+
+}  // namespace
+
+double rate_at(const TrainOptions& o, int64_t step) {
+  Phase phase = current(o);
+  for (auto text = o.earlier_schedules.rbegin(); step < phase.from && text != o.earlier_schedules.rend(); ++text)
+    phase = parse_phase(*text);
+  return phase.rate.at(std::max<int64_t>(0, step - phase.from), phase.to - phase.from);
+}
+
+std::string resume_schedule(TrainOptions& now, const TrainOptions& before, int64_t reached, const Command& given) {
+  const bool timed = !now.time_limit.empty();
+  if (!given.said("--steps") && now.epochs == 0) now.steps = before.steps;
+  if (!timed && now.steps <= reached && now.steps != before.steps)
+    throw std::invalid_argument("--steps " + std::to_string(now.steps) + ": " + now.out + " has already reached step " +
+                                std::to_string(reached) + "; name a later step");
+  const bool other_end = timed || now.steps != before.steps;
+  const LearningRate wanted = now.rate;
+  const int64_t wanted_end = given.said("--schedule-end") ? now.schedule_end : 0;
+  const bool asked = given.said("--lr") || given.said("--min-lr") || given.said("--warmup") ||
+                     given.said("--schedule") || wanted_end > 0;
+  now.rate = before.rate;
+  now.schedule_start = before.schedule_start, now.schedule_end = before.schedule_end;
+  now.earlier_schedules = before.earlier_schedules;
+  if (now.rate.min_lr != now.rate.lr / 10) now.min_lr = now.rate.min_lr;
+  if (other_end) now.schedule_end = end_of(before);
+
+  const double rate = rate_at(before, std::max<int64_t>(0, reached - 1));
+  const std::string last = timed ? "the last step" : "step " + std::to_string(now.steps);
+  if (asked && (other_end || numbers_of(wanted) != numbers_of(before.rate))) {
+    begin_schedule(now, reached, wanted_end, wanted);
+    return "a new schedule from step " + std::to_string(reached) + ": " + describe(wanted, reached, last) +
+           format(" (the rate was %g)", rate);
+  }
+  if (!other_end || before.rate.schedule == Schedule::constant) return "";
+  const std::string end = std::to_string(end_of(before));
+  if (reached >= end_of(before))
+    return format("the rate stays at %g: ", rate_at(now, reached)) + "the schedule ended at step " + end +
+           "; --lr, --warmup or --schedule begin a new one";
+  return "the schedule still ends at step " + end +
+         (now.steps > end_of(before) ? format(", then the rate stays at %g", before.rate.min_lr)
+                                     : "; the run ends before it") +
+         "; --lr, --warmup or --schedule begin a new one";
+}
+
+void cool_down(TrainOptions& o, int64_t from, int64_t to) {
+  const double rate = rate_at(o, from);
+  if (o.rate.schedule != Schedule::constant)
+    begin_schedule(o, from, to, {rate, std::min(rate, o.rate.min_lr), 0, Schedule::linear});
+  o.min_lr = o.rate.min_lr;
+  o.steps = to;
+}
+
+void cut_short(TrainOptions& o, int64_t step) {
+  o.schedule_end = end_of(o);
+  o.steps = step;
+}

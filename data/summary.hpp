@@ -1,0 +1,16 @@
+#pragma once
+// What a training run prints when it ends.
+
+#include <string>
+
+#include "run.hpp"
+#include "trainer.hpp"
+
+// A sample of `length` tokens between two lines.
+std::string text_sample(const Trainer& t, int length);
+
+// Of a run that has taken its last step: losses, files, a sample, and commands to go on with.
+void print_summary(const Trainer& t, const RunOutcome& outcome);
+
+// Of a run that the user stopped at `step`. `saved` is false if its model has exploded.
+void print_stopped(const Trainer& t, int64_t step, bool saved);

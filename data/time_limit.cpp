@@ -1,0 +1,106 @@
+#include "time_limit.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "evaluate.hpp"
+#include "interrupt.hpp"
+#include "progress.hpp"
+#include "sample.hpp"
+#include "schedule.hpp"
+
+namespace {
+
+const Stopwatch since_start;
+
+// Seconds that parts of a run take.
+struct Timing {
+  double step = 0, validation_batch = 0, save = 0, token = 0;
+};
+
+// The mean of a few calls of f, within about `budget` seconds. The first call only warms up.
+template <class F>
+double time_of(double budget, int most, F f) {
+  const Stopwatch whole;
+  f(0);
+  const Stopwatch clock;
+  int calls = 0;
+  do f(++calls);
+  while (calls < most && whole.seconds() < budget && !interrupted());
+  return clock.seconds() / calls;
+}
+
+// Steps at a learning rate of 0 move the moments and what BatchNorm keeps running, so the trainer goes back to its start.
+Timing measure(Trainer& t, double budget) {
+  Timing s;
+  s.step = time_of(budget / 20, 20, [&](int i) { train_step(t, i, 0); });
+  if (!t.data.val.empty())
+    s.validation_batch =
+        time_of(budget / 50, 3, [&](int) { evaluate(t.model, t.activations, t.data, t.o.batch, 1); });
+  constexpr int kTokens = 16;
+  if (!t.o.quiet || t.o.sample_every > 0) {
+    const Stopwatch clock;
+    sample_of(t.model, t.data.tokenizer, kTokens, 1);
+    s.token = clock.seconds() / kTokens;
+  }
+  constexpr double kDiskBytesPerSecond = 5e8;  // an ordinary solid-state disk
+  s.save = 3 * sizeof(float) * static_cast<double>(t.model.floats) / kDiskBytesPerSecond;
+  go_to_start(t);
+  return s;
+}
+
+// Seconds from the last step to the end of the program.
+double end_seconds(const Trainer& t, const Timing& s, int64_t steps) {
+  double seconds = s.save + (t.o.quiet ? 0 : s.token * t.final_sample_length());
+  if (!t.validates()) return seconds;
+  TrainOptions o = t.o;
+  o.steps = steps;
+  const int64_t all = validation_batches(t.data, o.batch), limit = final_batches(o);
+  const int64_t estimate = o.eval_batches > 0 ? std::min(o.eval_batches, all) : all;
+  const bool whole = estimate < all && (limit == 0 || all <= limit);
+  return seconds + s.save + s.validation_batch * static_cast<double>(estimate + (whole ? all : 0));
+}
+
+// Seconds of a step with its share of what comes every so many steps.
+double seconds_per_step(const Trainer& t, const Timing& s) {
+  const TrainOptions& o = t.o;
+  const int64_t all = validation_batches(t.data, o.batch);
+  const int64_t estimate = o.eval_batches > 0 ? std::min(o.eval_batches, all) : all;
+  const auto share = [](double seconds, int64_t every) { return every > 0 ? seconds / static_cast<double>(every) : 0; };
+  return s.step + share(s.validation_batch * static_cast<double>(estimate), o.eval_every) + share(s.save, o.save_every) +
+         share(s.token * t.model.config.context, o.sample_every);
+}
+
+}  // namespace
+
+TimeLimit::TimeLimit(Trainer& t) : first_(t.state.step) {
+  if (t.o.time_limit.empty()) return;
+  const double budget = parse_seconds(t.o.time_limit);
+  const Timing timing = measure(t, budget - since_start.seconds());
+  const double each = seconds_per_step(t, timing);
+  start_ = since_start.seconds();
+  const auto fits = [&](double end) { return std::max<int64_t>(1, std::llround((budget - start_ - end) / each)); };
+  const int64_t without_end = fits(0);
+  const double end = end_seconds(t, timing, without_end);
+  end_ = budget - end;
+  cool_down_ = end_ - .1 * std::max(0., end_ - start_);
+  constexpr double kMore = 1.05;
+  t.o.steps = first_ + static_cast<int64_t>(kMore * static_cast<double>(fits(end)) + .5);
+  t.state.options = t.o;
+}
+
+bool TimeLimit::shorten(Trainer& t, int64_t step) {
+  const double now = since_start.seconds();
+  if (now < cool_down_ || step == first_ || step >= t.o.steps) return false;
+  if (now >= end_) {
+    cut_short(t.o, step);
+  } else {
+    cool_down_ = end_;
+    const double pace = (now - start_) / static_cast<double>(step - first_);
+    const int64_t last = step + std::max<int64_t>(1, static_cast<int64_t>((end_ - now) / pace));
+    if (last >= t.o.steps) return false;
+    cool_down(t.o, step, last);
+  }
+  t.state.options = t.o;
+  return true;
+}

@@ -1,0 +1,22 @@
+#pragma once
+// --for: a run that is finished, with everything before and after its steps, when the time is up.
+
+#include <limits>
+
+#include "trainer.hpp"
+
+class TimeLimit {
+ public:
+  // Without --for there is no limit. Otherwise times a few steps and chooses the number of steps: a little more than fits,
+  // because it can only shrink. Leaves the trainer at its start.
+  explicit TimeLimit(Trainer& t);
+
+  // Call before each step. When a tenth of the time is left, the cool-down begins and the last step is fixed by the speed
+  // so far; when the time is up, the run ends. Returns true if the number of steps has changed.
+  bool shorten(Trainer& t, int64_t step);
+
+ private:
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+  double start_ = 0, cool_down_ = kNever, end_ = kNever;  // of the steps, in seconds since the process began
+  int64_t first_ = 0;
+};

@@ -1,0 +1,196 @@
+// Resumed runs: the learning rate, the number of steps, threads and paths; and --for.
+
+#include <chrono>
+#include <csignal>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../data/ceiling.hpp"
+#include "../data/progress.hpp"
+#include "../data/run.hpp"
+#include "../data/schedule.hpp"
+#include "catch.hpp"
+#include "check.hpp"
+#include "small_run.hpp"
+#include "table.hpp"
+
+namespace {
+
+const std::string kRun = "train --data stories.txt --lr 0.002 --warmup 2 --save-every 1" + kSmall;
+
+std::vector<std::string> rates_of(const Folder& f, const std::string& run) {
+  return Table(f.read(run + "/metrics.csv")).all("lr");
+}
+
+// Trains the config of `run` in one go and expects the same bits.
+void check_replay(const Folder& f, const std::string& run) {
+  const Outcome replay = f.run("train --config " + run + "/config.toml --out replay --force --quiet");
+  INFO(replay.err);
+  REQUIRE(replay.status == 0);
+  CHECK(rates_of(f, run) == rates_of(f, "replay"));
+  CHECK(same_bits(weights_in(f.path(run + "/checkpoint.bin")), weights_in(f.path("replay/checkpoint.bin"))));
+}
+
+// Kills `words` in the middle, resumes, and expects the losses of `whole`.
+void check_killed(const Folder& f, const std::string& words, const std::string& run, const std::string& whole, size_t rows) {
+  const Outcome killed =
+      f.run_until(words, SIGKILL, [&] { return count_lines(f.read(run + "/metrics.csv")) > rows; });
+  REQUIRE(killed.status == 128 + SIGKILL);
+  REQUIRE(f.run("train --out " + run + " --resume --quiet").status == 0);
+  CHECK(losses_in(f.read(run + "/metrics.csv")) == losses_in(f.read(whole + "/metrics.csv")));
+}
+
+}  // namespace
+
+TEST_CASE("more steps for a finished run go on at its final learning rate", "[program][resume]") {
+  const Corpus f;
+  REQUIRE(f.run(kRun + "--steps 6 --out r").status == 0);
+  REQUIRE(f.run(kRun + "--steps 6 --out s").status == 0);
+  const Outcome more = f.run("train --out r --resume --steps 40 --quiet");
+  CHECK(contains(more.out, "the rate stays at 0.0002: the schedule ended at step 6"));
+  const auto rates = rates_of(f, "r");
+  REQUIRE(rates.size() == 40);
+  CHECK(rates[6] == "0.0002");
+  CHECK(rates[39] == "0.0002");
+  check_killed(f, "train --out s --resume --steps 40 --quiet", "s", "r", 15);
+  check_replay(f, "r");
+}
+
+TEST_CASE("other steps for a stopped run keep its schedule", "[program][resume]") {
+  const Corpus f;
+  REQUIRE(f.run(kRun + "--steps 40 --out whole").status == 0);
+  const auto whole = rates_of(f, "whole");
+  for (const char* steps : {"30", "45"}) {
+    const std::string run = std::string("r") + steps;
+    f.run_until(kRun + "--steps 40 --out " + run, SIGINT, [&] { return count_lines(f.read(run + "/metrics.csv")) > 5; });
+    REQUIRE(read_checkpoint_header(f.path(run + "/checkpoint.bin")).step < 30);
+    const Outcome o = f.run("train --out " + run + " --resume --quiet --steps " + steps);
+    CHECK(contains(o.out, "the schedule still ends at step 40"));
+    const auto rates = rates_of(f, run);
+    const size_t common = std::min(whole.size(), rates.size());
+    CHECK(std::equal(rates.begin(), rates.begin() + static_cast<std::ptrdiff_t>(common), whole.begin()));
+    CHECK(rates.back() == (rates.size() > 40 ? "0.0002" : whole[29]));
+    check_replay(f, run);
+  }
+}
+
+TEST_CASE("--lr on resume begins a new schedule", "[program][resume]") {
+  const Corpus f;
+  const std::string again = "--resume --steps 40 --lr 0.001 --warmup 3 --schedule linear --quiet";
+  for (const char* run : {"r", "s"}) REQUIRE(f.run(kRun + "--steps 6 --out " + run).status == 0);
+  const Outcome o = f.run("train --out r " + again);
+  INFO(o.err);
+  CHECK(contains(o.out, "a new schedule from step 6: up to 0.001 by step 9, then linear to 0.0001 at step 40"));
+  const auto rates = rates_of(f, "r");
+  REQUIRE(rates.size() == 40);
+  CHECK(rates[6] == "0.00025");
+  CHECK(rates[9] == "0.001");
+  CHECK(rates[39].starts_with("0.00012"));
+  check_killed(f, "train --out s " + again, "s", "r", 15);
+  check_replay(f, "r");
+  // A second one.
+  REQUIRE(f.run("train --out r --resume --steps 44 --lr 0.002 --quiet").status == 0);
+  check_replay(f, "r");
+}
+
+TEST_CASE("the words of a run change nothing when it is resumed with them", "[program][resume]") {
+  const Corpus f;
+  REQUIRE(f.run(kRun + "--steps 40 --out whole").status == 0);
+  f.run_until(kRun + "--steps 40 --out r", SIGKILL, [&] { return count_lines(f.read("r/metrics.csv")) > 9; });
+  REQUIRE(f.run(kRun + "--steps 40 --out r --resume").status == 0);
+  CHECK(losses_in(f.read("r/metrics.csv")) == losses_in(f.read("whole/metrics.csv")));
+}
+
+TEST_CASE("--resume with steps that are done is refused and writes nothing", "[program][resume]") {
+  const Corpus f;
+  REQUIRE(f.run(kRun + "--steps 6 --out r").status == 0);
+  const std::string config = f.read("r/config.toml"), metrics = f.read("r/metrics.csv");
+  for (const char* words : {"--steps 4", "--steps 6", ""}) {
+    const Outcome o = f.run(std::string("train --out r --resume --quiet ") + words);
+    CHECK(o.status == 1);
+    CHECK(count_lines(o.err) == 1);
+    CHECK(contains(o.err, *words == '\0' || words[8] == '6' ? "r is finished" : "r has already reached step 6"));
+    CHECK(f.read("r/config.toml") == config);
+    CHECK(f.read("r/metrics.csv") == metrics);
+    CHECK(f.has("r/outcome.json"));
+  }
+}
+
+TEST_CASE("a run goes on from another folder, with its own number of threads", "[program][resume]") {
+  const Corpus f;
+  const Folder elsewhere;
+  REQUIRE(f.run(kRun + "--steps 4 --threads 1 --out r").status == 0);
+  const Outcome o = elsewhere.run("train --out " + f.path("r") + " --resume --steps 6 --quiet");
+  INFO(o.err);
+  REQUIRE(o.status == 0);
+  CHECK(contains(o.out, "machine  1 thread"));
+  CHECK(contains(f.read("r/config.toml"), "threads = 1"));
+  CHECK(elsewhere.run("train --config " + f.path("r/config.toml") + " --out again --quiet").status == 0);
+
+  REQUIRE(f.run("compare --data stories.txt --steps 4 --grid placement=post --out c" + kSmall).status == 0);
+  CHECK(elsewhere.run("compare --out " + f.path("c") + " --resume --grid placement=post,pre").status == 0);
+}
+
+TEST_CASE("the rate of a step follows the schedule it belongs to", "[resume]") {
+  TrainOptions o;
+  o.steps = 100, o.rate = {.lr = 1, .min_lr = .5, .warmup = 0, .schedule = Schedule::linear};
+  CHECK(rate_at(o, 50) == .75);
+  TrainOptions shorter = o;
+  cool_down(shorter, 50, 60);
+  CHECK(shorter.steps == 60);
+  for (const int64_t step : {0, 10, 49, 50}) CHECK(rate_at(shorter, step) == rate_at(o, step));
+  CHECK(rate_at(shorter, 55) == .625);
+  cut_short(shorter, 57);
+  CHECK(shorter.steps == 57);
+  CHECK(rate_at(shorter, 55) == .625);
+  CHECK(rate_at(from_toml(to_toml(with_vocabulary(shorter))), 33) == rate_at(o, 33));
+  TrainOptions flat = o;
+  flat.rate.schedule = Schedule::constant;
+  cool_down(flat, 50, 60);
+  CHECK(rate_at(flat, 59) == 1);
+  o.schedule_start = 10, o.earlier_schedules = {"0 ten linear 1 1 1"};
+  CHECK_THROWS_AS(rate_at(o, 3), std::invalid_argument);
+}
+
+// The machine is busy with two processes that spin.
+TEST_CASE("--for is wall-clock time with everything in it, also on a busy machine", "[program][resume]") {
+  const Corpus f;
+  std::vector<pid_t> spinning;
+  for (int i = 0; i < 2; ++i) {
+    const pid_t child = fork();
+    if (child == 0)
+      for (volatile bool on = true; on;) {
+      }
+    spinning.push_back(child);
+  }
+  const Stopwatch clock;
+  const Outcome o = f.run("train --data stories.txt --for 2s --val-fraction 0.8 --batch 1 --layers 1 --heads 2 --channels 32 "
+                          "--context 32 --eval-every 100 --out r");
+  const double seconds = clock.seconds();
+  for (const pid_t child : spinning) kill(child, SIGKILL), waitpid(child, nullptr, 0);
+  INFO(o.err);
+  REQUIRE(o.status == 0);
+  CHECK(seconds > .5);
+  CHECK(seconds < 4);
+  CHECK(read_outcome(f.path("r"))->finished);
+  check_replay(f, "r");
+}
+
+TEST_CASE("--for and --steps exclude each other", "[program][resume]") {
+  const Corpus f;
+  const Outcome both = f.run("train --data stories.txt --for 10s --steps 4");
+  CHECK(both.status == 1);
+  CHECK(contains(both.err, "--for chooses the number of steps: leave --steps, --epochs or --for out"));
+  f.write("recipe.toml", "steps = 1000000\n");
+  CHECK(f.run("train --config recipe.toml --data stories.txt --for 0.1s --out r" + kSmall).status == 0);
+}
+
+TEST_CASE("the machine is measured once, and not for a quiet run", "[cost]") {
+  const double flops = measure_flops(Matmul::fp32);
+  const Stopwatch clock;
+  for (int i = 0; i < 9; ++i) CHECK(measure_flops(Matmul::fp32) == flops);
+  CHECK(clock.seconds() < .1);
+  const Corpus f;
+  CHECK_FALSE(contains(f.run(kRun + "--steps 1 --out r").out, "GFLOP/s"));
+}

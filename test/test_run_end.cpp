@@ -1,0 +1,251 @@
+// How a run ends: its last measurements, signals, divergence, and what is left to go on with.
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+
+#include "../data/evaluate.hpp"
+#include "../data/progress.hpp"
+#include "../data/run.hpp"
+#include "catch.hpp"
+#include "check.hpp"
+#include "small_run.hpp"
+#include "table.hpp"
+
+namespace {
+
+// A long validation split: 1,700 batches.
+const std::string kLongValidation = "train --data stories.txt --val-fraction 0.9 --layers 1 --heads 1 --channels 16 --context 32 "
+                                    "--batch 1 --eval-every 100 --eval-batches 4 --quiet --final-batches 0 ";
+
+// Longest of a file that a child may write.
+void limit_files(size_t bytes) {
+  const rlimit limit{bytes, bytes};
+  setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+bool has_step(const Folder& f, const std::string& run, int64_t step) {
+  return f.has(run + "/checkpoint.bin") && read_checkpoint_header(f.path(run + "/checkpoint.bin")).step == step;
+}
+
+}  // namespace
+
+TEST_CASE("the last step is saved before it is measured, and measured again if that is killed", "[program][end]") {
+  const Corpus f;
+  const std::string words = kLongValidation + "--steps 3 ";
+  REQUIRE(f.run(words + "--out whole").status == 0);
+  const Outcome killed = f.run_until(words + "--out r", SIGKILL, [&] { return f.has("r/checkpoint.bin"); });
+  REQUIRE(killed.status == 128 + SIGKILL);
+  CHECK(has_step(f, "r", 3));
+  CHECK_FALSE(read_outcome(f.path("r")));
+  CHECK(f.run("train --out r --resume --quiet").status == 0);
+  CHECK(losses_in(f.read("r/metrics.csv")) == losses_in(f.read("whole/metrics.csv")));
+  CHECK(read_outcome(f.path("r"))->val_loss_full == read_outcome(f.path("whole"))->val_loss_full);
+}
+
+TEST_CASE("Ctrl-C in the last measurement leaves a finished run", "[program][end]") {
+  const Corpus f;
+  const Outcome stopped =
+      f.run_until(kLongValidation + "--steps 3 --out r", SIGINT, [&] { return f.has("r/best.bin"); });
+  CHECK(stopped.status == 130);
+  CHECK(contains(stopped.out, "The run is finished; its last measurement was stopped"));
+  CHECK(read_outcome(f.path("r"))->finished);
+  CHECK(std::isnan(read_outcome(f.path("r"))->val_loss_full));
+  CHECK(f.run("train --out r --resume --quiet").status == 0);
+  CHECK(read_outcome(f.path("r"))->val_loss_full > 0);
+  const Outcome nothing = f.run("train --out r --resume --quiet");
+  CHECK(nothing.status == 1);
+  CHECK(contains(nothing.err, "r is finished: say how far to go on, e.g. --steps 6"));
+  CHECK(read_outcome(f.path("r")));
+}
+
+TEST_CASE("a stopped validation is repeated on resume", "[program][end]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt --val-fraction 0.9 --layers 1 --heads 1 --channels 16 --context 32 "
+                            "--batch 1 --eval-every 2 --eval-batches 0 --steps 4 --quiet ";
+  REQUIRE(f.run(words + "--out whole").status == 0);
+  // Step 2 is validated before its row is written.
+  REQUIRE(f.run_until(words + "--out r", SIGINT, [&] { return count_lines(f.read("r/metrics.csv")) > 1; }).status == 130);
+  REQUIRE(f.run("train --out r --resume --quiet").status == 0);
+  CHECK(losses_in(f.read("r/metrics.csv")) == losses_in(f.read("whole/metrics.csv")));
+}
+
+TEST_CASE("the whole validation split is measured if it is small, and once", "[program][end]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt --steps 5" + kSmall;
+  const auto last = [&](const std::string& run, const std::string& column) {
+    return Table(f.read(run + "/metrics.csv")).last(column);
+  };
+  const Outcome small = f.run(words + "--out small");
+  CHECK(last("small", "val_loss_full").empty());
+  CHECK(contains(small.out, " batches; --final-batches 0 measures all of them"));
+  REQUIRE(f.run(words + "--out whole --final-batches 0").status == 0);
+  CHECK(last("whole", "val_loss") == last("small", "val_loss"));
+  CHECK(last("whole", "val_loss_full") == csv_number(read_outcome(f.path("whole"))->val_loss_full));
+  CHECK(last("whole", "val_loss_full") != last("whole", "val_loss"));
+  REQUIRE(f.run(words + "--out once --eval-batches 0").status == 0);
+  CHECK(last("once", "val_loss_full") == last("whole", "val_loss_full"));
+  CHECK(last("once", "val_loss") == last("once", "val_loss_full"));
+}
+
+TEST_CASE("one estimate decides which weights are the best", "[program][end]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt --lr 0.003 --warmup 0 --schedule constant" + kSmall;
+  REQUIRE(f.run(words + "--steps 10 --out short --final-batches 0").status == 0);
+  REQUIRE(f.run(words + "--steps 15 --out long").status == 0);
+  const Table shorter(f.read("short/metrics.csv")), longer(f.read("long/metrics.csv"));
+  CHECK(shorter.at("val_loss", 10) == longer.at("val_loss", 10));
+  const CheckpointHeader header = read_checkpoint_header(f.path("short/checkpoint.bin"));
+  CHECK(csv_number(header.best_loss) == shorter.at("val_loss", header.best_step));
+  REQUIRE(f.run("train --out long --resume --steps 20 --eval-batches 1 --quiet").status == 0);
+  CHECK(read_checkpoint_header(f.path("long/checkpoint.bin")).best_step == 20);  // a new estimate
+}
+
+TEST_CASE("every way to stop a run saves it and has an exit code of its own", "[program][end]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt --save-every 0 --steps 100000" + kSmall;
+  for (const auto& [signal, status] : {std::pair{SIGINT, 130}, {SIGTERM, 143}, {SIGHUP, 129}}) {
+    const std::string run = "r" + std::to_string(signal);
+    const auto ready = [&] { return count_lines(f.read(run + "/metrics.csv")) > 3; };
+    CHECK(f.run_until(words + "--out " + run, signal, ready).status == status);
+    REQUIRE(f.has(run + "/checkpoint.bin"));
+    CHECK(has_step(f, run, static_cast<int64_t>(count_lines(f.read(run + "/metrics.csv"))) - 1));
+  }
+}
+
+TEST_CASE("a closed pipe and a file that is too large leave a checkpoint and a word", "[program][end]") {
+  const Corpus f;
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const Started piped = f.start("train --data stories.txt --save-every 0 --sample-every 1 --steps 100000 --out p" + kSmall, [&] {
+    dup2(ends[1], STDOUT_FILENO);
+    close(ends[0]), close(ends[1]);
+  });
+  close(ends[1]), close(ends[0]);
+  const Outcome closed = f.finish(piped);
+  CHECK(closed.status == 128 + SIGPIPE);
+  CHECK(contains(closed.err, "and saved; to go on"));
+  CHECK(f.has("p/checkpoint.bin"));
+
+  // The limit lets the checkpoint pass, but not so many metrics.
+  const std::string words = "train --data stories.txt --save-every 0 --layers 1 --heads 1 --channels 4 --context 8 --batch 1 "
+                            "--eval-every 0 --quiet --steps 100000 --out m";
+  const Outcome large = f.finish(f.start(words, [] { limit_files(40000); }));
+  INFO(large.err);
+  CHECK(large.status == 1);
+  CHECK(contains(large.err, "cannot write m/metrics.csv"));
+  CHECK(contains(large.err, "is saved"));
+  CHECK(count_lines(large.err) == 1);
+  CHECK(f.has("m/checkpoint.bin"));
+}
+
+TEST_CASE("a run that is killed before its first save starts over", "[program][end]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt --steps 40 --save-every 0 --eval-every 0 --layers 2 --heads 2 "
+                            "--channels 32 --context 32 --batch 4 --quiet ";
+  REQUIRE(f.run(words + "--out whole").status == 0);
+  const Outcome killed =
+      f.run_until(words + "--out r", SIGKILL, [&] { return count_lines(f.read("r/metrics.csv")) > 3; });
+  REQUIRE(killed.status == 128 + SIGKILL);
+  CHECK(contains(f.run(words + "--out r").err, "--resume goes on with it"));
+  const Outcome resumed = f.run("train --out r --resume --quiet");
+  INFO(resumed.err);
+  REQUIRE(resumed.status == 0);
+  CHECK(losses_in(f.read("whole/metrics.csv")) == losses_in(f.read("r/metrics.csv")));
+}
+
+TEST_CASE("a run that diverges in its last update says so and is not saved", "[program][end]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt --warmup 0 --clip 0 --eval-every 0 --layers 2 --heads 2 --channels 32 "
+                            "--context 32 --batch 4 --quiet ";
+  // Without eps, tokens that do not occur in the batch are updated by 0/0.
+  const Outcome nan = f.run(words + "--steps 1 --no-tied --adam-eps 0 --out nan");
+  CHECK(nan.status == 3);
+  CHECK(contains(nan.err, "step 1: the update is not finite; the first tensor with a NaN or an infinity is embedding.token"));
+  CHECK_FALSE(read_outcome(f.path("nan"))->finished);
+  CHECK_FALSE(f.has("nan/checkpoint.bin"));
+
+  REQUIRE(f.run(words + "--steps 4 --out r").status == 0);
+  const std::string good = f.read("r/checkpoint.bin");
+  const Outcome exploded = f.run("train --out r --resume --steps 6 --save-every 1 --lr 1e6 --quiet");
+  CHECK(exploded.status == 3);
+  CHECK(count_lines(exploded.err) == 1);
+  CHECK(f.read("r/checkpoint.bin") == good);
+  CHECK_FALSE(read_outcome(f.path("r"))->finished);
+}
+
+TEST_CASE("weights that are not finite, or give no finite output, are refused", "[program][end]") {
+  const Corpus f;
+  REQUIRE(f.run("train --data stories.txt --steps 1 --out r" + kSmall).status == 0);
+  const CheckpointHeader header = read_checkpoint_header(f.path("r/checkpoint.bin"));
+  Model model(header.options.config);
+  load_checkpoint(f.path("r/checkpoint.bin"), model, nullptr);
+  const auto refused = [&](const std::string& message) {
+    save_checkpoint(f.path("bad.bin"), header, model, nullptr);
+    for (const char* words : {"eval bad.bin --data stories.txt", "sample bad.bin --prompt x --length 3"}) {
+      const Outcome o = f.run(words);
+      INFO(o.err);
+      CHECK(o.status == 1);
+      CHECK(contains(o.err, message));
+    }
+  };
+  model.weights.get()[5] = NAN;
+  refused("embedding.token.weight is not finite, because its training diverged");
+  std::fill_n(model.weights.get(), model.floats, 1e30f);
+  refused("not finite: its training diverged");
+}
+
+TEST_CASE("an evaluation can be watched and stopped", "[end]") {
+  const Corpus f;
+  Config config;
+  config.n_layer = 1, config.n_head = 1, config.channels = 8, config.context = 16, config.vocab_size = 256;
+  Model model(resolve(config));
+  initialise(model, 1);
+  TextOptions text;
+  text.data = {f.path("stories.txt")};
+  const Dataset data = load_dataset(text, nullptr, 16);
+  const Activations activations = allocate_activations(model.config, 4, 16, false);
+  std::vector<int64_t> seen;
+  const double loss = evaluate(model, activations, data, 4, 3, [&](int64_t done, int64_t total) {
+    seen.push_back(10 * done + total);
+    return true;
+  });
+  CHECK(seen == std::vector<int64_t>{3, 13, 23});
+  CHECK(loss == evaluate(model, activations, data, 4, 3));
+  CHECK(std::isnan(evaluate(model, activations, data, 4, 3, [](int64_t done, int64_t) { return done < 2; })));
+}
+
+// What is printed between two updates must not stand behind a bar.
+TEST_CASE("samples do not stand in the progress line of a terminal", "[program][end]") {
+  const Corpus f;
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) return skip_test("no pseudo-terminal");
+  const std::string name = ptsname(terminal);
+  const Started started = f.start("train --data stories.txt --steps 4 --sample-every 2 --out r" + kSmall, [&] {
+    dup2(open(name.c_str(), O_RDWR | O_NOCTTY), STDOUT_FILENO);
+  });
+  const int slave = open(name.c_str(), O_RDWR | O_NOCTTY);  // keeps what is written until it is read
+  std::string text;
+  char piece[4096];
+  const auto drain = [&] {
+    fcntl(terminal, F_SETFL, O_NONBLOCK);
+    for (ssize_t n; (n = read(terminal, piece, sizeof piece)) > 0;) text.append(piece, static_cast<size_t>(n));
+  };
+  siginfo_t ended{};
+  const auto process = static_cast<id_t>(started.process);
+  while (waitid(P_PID, process, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0) drain(), usleep(1000);
+  drain();
+  CHECK(f.finish(started).status == 0);
+  close(slave), close(terminal);
+  const size_t sample = text.find("---- sample ----");
+  REQUIRE(sample != text.npos);
+  REQUIRE(contains(text.substr(0, sample), "step 1/4"));
+  const size_t line = text.rfind('\n', sample) == text.npos ? 0 : text.rfind('\n', sample);
+  const size_t cleared = text.rfind("\r\033[K", sample);
+  CHECK(cleared != text.npos);
+  CHECK((cleared >= line && cleared + 4 == sample));
+}
