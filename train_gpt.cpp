@@ -70,6 +70,13 @@ void require_work(const Trainer& t) {
                                 std::to_string(2 * t.state.step));
 }
 
+// Measuring it is not worth its time for a run of a few steps.
+void print_time(Trainer& t) {
+  constexpr int64_t kFew = 100;
+  if (t.o.quiet || !t.o.time_limit.empty() || t.o.steps - t.state.step < kFew) return;
+  std::printf("time     about %s at the speed of a few steps just now\n", format_seconds(expected_seconds(t)).c_str());
+}
+
 void write_config(const Trainer& t) {
   TrainOptions given = t.command.train;
   given.min_lr = t.o.min_lr;
@@ -217,6 +224,7 @@ void train(const Command& command) {
     prepare_run_directory(t.o.out, t.o.force);
   }
   print_plan(t.o, t.data);
+  print_time(t);
   if (!notice.empty()) std::printf("resume   %s\n", notice.c_str());
   if (t.o.dry_run) return;
   write_config(t);

@@ -55,8 +55,15 @@ std::string format_seconds(double seconds) {
   return text;
 }
 
+void Pace::reach(int64_t done, double now) {
+  const double keep = std::exp((now_ - now) / 30);
+  seconds_ = keep * seconds_ + (now - now_);
+  count_ = keep * count_ + static_cast<double>(done - done_);
+  done_ = done, now_ = now;
+}
+
 Progress::Progress(int64_t first, int64_t total, std::string unit, double quiet)
-    : first_(first), total_(total), unit_(std::move(unit)), terminal_(isatty(STDOUT_FILENO) != 0),
+    : pace_(first), first_(first), total_(total), unit_(std::move(unit)), terminal_(isatty(STDOUT_FILENO) != 0),
       next_(terminal_ ? std::min(quiet, .5) : quiet) {}
 
 Progress::~Progress() { clear(); }
@@ -79,8 +86,8 @@ void Progress::update(int64_t done, const std::function<std::string()>& describe
   const std::string details = describe();
   const std::string place = unit_ + " " + std::to_string(done) + "/" + std::to_string(total_) + " ";
   std::string left;
-  if (done > first_)
-    left = "  " + format_seconds(now / static_cast<double>(done - first_) * static_cast<double>(total_ - done)) + " left";
+  pace_.reach(done, now);
+  if (done > first_) left = "  " + format_seconds(pace_.seconds_for(total_ - done)) + " left";
   if (!terminal_) {
     next_ = now + 10;
     return line(place + " " + details + left);

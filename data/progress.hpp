@@ -24,6 +24,19 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+// The time that is left, from the speed of about the last half minute: it follows a machine that gets busy.
+class Pace {
+ public:
+  explicit Pace(int64_t first) : done_(first) {}
+  // Tells it that `done` were done at `now`, in seconds from the start.
+  void reach(int64_t done, double now);
+  double seconds_for(int64_t more) const { return seconds_ / count_ * static_cast<double>(more); }  // after reach()
+
+ private:
+  int64_t done_;
+  double now_ = 0, seconds_ = 0, count_ = 0;  // the last two fade
+};
+
 class Progress {
  public:
   // Counts `unit`s from `first` to `total`. The first line appears after `quiet` seconds (on a terminal sooner).
@@ -40,6 +53,7 @@ class Progress {
   void clear();
 
   Stopwatch clock_;
+  Pace pace_;
   int64_t first_, total_;
   std::string unit_;
   bool terminal_, shown_ = false;

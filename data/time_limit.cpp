@@ -73,6 +73,13 @@ double seconds_per_step(const Trainer& t, const Timing& s) {
 
 }  // namespace
 
+double expected_seconds(Trainer& t) {
+  constexpr double kBudget = 10;  // of which a twentieth goes into steps
+  const Timing timing = measure(t, kBudget);
+  const double steps = static_cast<double>(t.o.steps - t.state.step);
+  return steps * seconds_per_step(t, timing) + end_seconds(t, timing, t.o.steps);
+}
+
 TimeLimit::TimeLimit(Trainer& t) : first_(t.state.step) {
   if (t.o.time_limit.empty()) return;
   const double budget = parse_seconds(t.o.time_limit);

@@ -1,9 +1,12 @@
 #pragma once
-// --for: a run that is finished, with everything before and after its steps, when the time is up.
+// How long a run takes, and --for: a run that is finished, with everything before and after its steps, when the time is up.
 
 #include <limits>
 
 #include "trainer.hpp"
+
+// About how many seconds a run takes from here, from the time that a few steps take now. Leaves the trainer at its start.
+double expected_seconds(Trainer& t);
 
 class TimeLimit {
  public:
