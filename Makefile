@@ -157,6 +157,13 @@ test: $(TEST_PROGRAM) $(OUT)/train_gpt  ## all tests; some of them: ARGS='[norm]
 asan:  ## the same tests under the address and undefined-behaviour sanitizers
 	@$(MAKE) --no-print-directory test SANITIZE=1
 
+# Linux with glibc alone: the library stands between the program and its C library.
+faults: $(OUT)/train_gpt $(OUT)/preload.so  ## make every write, fsync, rename, open and malloc fail; kill; forge files; ARGS=forged
+	@python3 dev/faults/faults.py $^ $(ARGS)
+
+$(OUT)/preload.so: dev/faults/preload.c
+	$(call SAY,cc    $<)$(CC) -Wall -Wextra -O1 -shared -fPIC -o $@ $< -ldl
+
 mutants: catch2  ## break the code in many small ways; each must turn a test red
 	@dev/mutants.sh $(ARGS)
 

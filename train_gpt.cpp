@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <new>
@@ -258,25 +259,46 @@ void run(const Command& command) {
   }
 }
 
+void say_out_of_memory() {
+  std::fprintf(stderr, "train_gpt: not enough memory: lower --batch, --context or the size of the model\n");
+}
+
+// An allocation may fail where no handler can catch it, as in a thread of OpenMP.
+[[noreturn]] void end_program() {
+  try {
+    if (const auto exception = std::current_exception()) std::rethrow_exception(exception);
+  } catch (const std::bad_alloc&) {
+    say_out_of_memory();
+    std::_Exit(1);
+  } catch (...) {
+  }
+  std::abort();
+}
+
+void run_words(int argc, char** argv) {
+  wait_patiently(argv);
+  try {
+    run(parse_command_line(argc, argv));
+  } catch (const CommandLineExit& exit) {
+    std::printf("%s", exit.text.c_str());
+  }
+  finish_output();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   open_closed_streams();
-  wait_patiently(argv);
+  std::set_terminate(end_program);
   report_file_size_limit();
   try {
-    try {
-      run(parse_command_line(argc, argv));
-    } catch (const CommandLineExit& exit) {
-      std::printf("%s", exit.text.c_str());
-    }
-    finish_output();
+    run_words(argc, argv);
     return exit_code(0);
   } catch (const Diverged& diverged) {
     std::fprintf(stderr, "train_gpt: %s. Try a lower --lr, a longer --warmup or --clip 1.\n", diverged.message().c_str());
     return kExitDiverged;
   } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "train_gpt: not enough memory: lower --batch, --context or the size of the model\n");
+    say_out_of_memory();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "train_gpt: %s\n", for_terminal(error.what()).c_str());
   }

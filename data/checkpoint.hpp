@@ -38,8 +38,11 @@ struct Moments {
 void save_checkpoint(const std::string& path, const CheckpointHeader& header, const Model& model,
                      const Moments* moments);
 
-// Throws std::runtime_error for what is no checkpoint, of another version, truncated or corrupted.
+// Throws std::runtime_error for what is no checkpoint, of another version, truncated or corrupted. Everything in the
+// header has been checked against the rest of it and the size of the file; verify_checkpoint reads the weights too and
+// checks the sum.
 CheckpointHeader read_checkpoint_header(const std::string& path);
+CheckpointHeader verify_checkpoint(const std::string& path);
 
 // A trained model for use: weights, no gradients.
 struct TrainedModel {

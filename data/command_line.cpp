@@ -168,6 +168,7 @@ Command parse_twice(const Words& words) {
   parse_words(second, words);
   placement_row(second.train.config.placement);  // throws for unknown ones
   second.train.rate.min_lr = second.train.min_lr.value_or(second.train.rate.lr / 10);
+  check_batch(second.train);
   check_textbook(second.train);
   return second;
 }

@@ -1,11 +1,10 @@
 #include "diagnostics.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
-#include <sstream>
 
 #include "checkpoint.hpp"
+#include "csv.hpp"
 #include "run.hpp"
 
 void sort_by_layer(Statistics& rows) {
@@ -18,16 +17,6 @@ std::string csv_row(const Statistic& s) {
 }
 
 namespace {
-
-// The rows of the steps up to `last_step`; the last line may be torn.
-std::string rows_up_to(const std::string& path, int64_t last_step) {
-  std::string kept = "step,layer,part,what,value\n", line;
-  if (last_step == 0 || !std::filesystem::exists(path)) return kept;
-  std::istringstream file(read_file(path));
-  std::getline(file, line);
-  while (std::getline(file, line) && !file.eof() && std::atoll(line.c_str()) <= last_step) kept += line + "\n";
-  return kept;
-}
 
 // What a resumed run began with.
 Model initial_model(const TrainOptions& options, const Config& config) {
@@ -47,7 +36,7 @@ Diagnostics::Diagnostics(const TrainOptions& options, const Dataset& data, const
     : options_(options), model_(model), activations_(activations), pass_(model) {
   const std::string path = options.out + "/diagnostics.csv";
   if (options.diagnostics > 0 || std::filesystem::exists(path))
-    file_ = std::make_unique<GrowingFile>(path, rows_up_to(path, last_step));
+    file_ = std::make_unique<GrowingFile>(path, csv_up_to(path, {"step", "layer", "part", "what", "value"}, last_step, {"part", "what"}, false));
   if (options.diagnostics == 0) return;
 
   before_ = allocate(model.floats);

@@ -287,7 +287,7 @@ void print_row(const TensorSpec& spec) {
 
 TrainOptions options_of_checkpoint(const std::string& which) {
   const std::string path = find_checkpoint(which);
-  const CheckpointHeader header = read_checkpoint_header(path);
+  const CheckpointHeader header = verify_checkpoint(path);
   std::printf("%s, step %lld, trained for %s", path.c_str(), static_cast<long long>(header.step),
               format_seconds(header.elapsed).c_str());
   if (header.best_step > 0)

@@ -58,7 +58,8 @@ void wait_patiently(char** argv) {
   std::ifstream file("/proc/loadavg");  // "0.20 0.18 0.12 1/80 11206": the fourth is what runs now, this included
   for (std::string word; file >> word;)
     if (word.find('/') != word.npos) running = std::atoi(word.c_str());
-  setenv("GOMP_SPINCOUNT", running == 1 ? "20000" : "1000", 0);
+  file.close();
+  if (setenv("GOMP_SPINCOUNT", running == 1 ? "20000" : "1000", 0) != 0) return;  // or it would start itself for ever
   execv("/proc/self/exe", argv);  // returns only where it cannot; then all goes on as it was
 #endif
   (void)argv;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <limits>
 #include <stdexcept>
 
 #include "describe.hpp"
@@ -38,6 +39,13 @@ std::string to_toml(const TrainOptions& in_force, const TrainOptions& given) {
 std::string to_toml(const TrainOptions& in_force) { return to_toml(in_force, closed(in_force)); }
 
 std::string model_to_toml(const TrainOptions& in_force) { return lines_of(closed(in_force), closed(in_force), false); }
+
+void check_batch(const TrainOptions& o) {
+  const int64_t rows = int64_t(o.batch) * o.accumulate;
+  if (rows > std::numeric_limits<int>::max())
+    throw std::invalid_argument("--batch " + std::to_string(o.batch) + " times --accumulate " + std::to_string(o.accumulate) +
+                                " is " + std::to_string(rows) + " sequences a step: at most 2147483647 can be counted");
+}
 
 void check_textbook(const TrainOptions& o) {
   const auto refuse = [](const std::string& why) { throw std::invalid_argument("--textbook " + why); };

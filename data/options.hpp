@@ -107,6 +107,9 @@ struct CommandLineExit {
 };
 Command parse_command_line(int argc, char** argv);
 
+// Throws std::invalid_argument if a step has more sequences than an int can count.
+void check_batch(const TrainOptions& options);
+
 // Throws std::invalid_argument where the options ask for what --textbook does not have.
 void check_textbook(const TrainOptions& options);
 

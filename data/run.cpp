@@ -5,11 +5,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <sstream>
 #include <stdexcept>
 
 #include <nlohmann/json.hpp>
 
+#include "csv.hpp"
 #include "files.hpp"
 
 namespace fs = std::filesystem;
@@ -153,26 +153,6 @@ std::vector<std::string> csv_fields(const std::string& line) {
 
 namespace {
 
-std::string header_of_metrics() {
-  std::string header;
-  for (const char* name : metrics::names) header += (header.empty() ? "" : ",") + std::string(name);
-  return header + "\n";
-}
-
-// The header and the rows 1 ... last_step of a metrics file, up to the first that is out of order.
-std::string rows_up_to(const std::string& path, int64_t last_step) {
-  if (last_step == 0 || !fs::exists(path)) return header_of_metrics();
-  std::istringstream file(read_file(path));
-  std::string kept, line;
-  std::getline(file, line);
-  for (int64_t step = 1; step <= last_step && std::getline(file, line); ++step) {
-    if (std::atoll(line.c_str()) != step) break;
-    if (csv_fields(line).size() == metrics::val_loss_full) line += ',';  // of a file without that column
-    kept += line + "\n";
-  }
-  return header_of_metrics() + kept;
-}
-
 std::string line_of(const MetricsRow& r) {
   char line[512];
   std::snprintf(line, sizeof line, "%lld,%lld,%.3f,%s,%s,%s,%s,%s,%d,%.3f,%.0f,%s\n", static_cast<long long>(r.step),
@@ -199,7 +179,7 @@ MetricsRow last_row_of(const std::string& text) {
 }  // namespace
 
 Metrics::Metrics(const std::string& directory, int64_t last_step)
-    : path_(directory + "/metrics.csv"), file_(path_, rows_up_to(path_, last_step)) {
+    : path_(directory + "/metrics.csv"), file_(path_, csv_up_to(path_, {std::begin(metrics::names), std::end(metrics::names)}, last_step, {}, true)) {
   last_ = last_row_of(read_file(path_));
 }
 

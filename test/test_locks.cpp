@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -29,7 +31,10 @@ TEST_CASE("a run that is being trained is refused to others, also while it is pa
   const Corpus f;
   std::vector<Started> others;
   const Started first = f.start("train --data stories.txt --steps 1000000 --save-every 5 --out r" + kTiny);
-  while (!f.has("r/checkpoint.bin")) usleep(1000);
+  siginfo_t ended{};
+  while (!f.has("r/checkpoint.bin") && waitid(P_PID, first.process, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0)
+    usleep(1000);
+  REQUIRE(ended.si_pid == 0);
   kill(first.process, SIGSTOP);
   for (const std::string& words : {std::string("train --out r --resume --steps 9 --quiet"),
                                    "train --data stories.txt --out r --force" + kTiny,
@@ -77,7 +82,7 @@ TEST_CASE("a temporary file follows no link and outlives its process only until 
   const Folder f;
   f.write("victim", "precious");
   const std::string self = std::to_string(getpid());
-  for (const std::string& planted : {"x.partial", ("x." + self + ".partial").c_str()})
+  for (const std::string& planted : {std::string("x.partial"), "x." + self + ".partial"})
     fs::create_symlink(f.path("victim"), f.path(planted));
   f.write("x.4000000.partial", "of a process that was killed");
   f.write("x.note.partial", "somebody's");
@@ -114,3 +119,33 @@ TEST_CASE("what is printed never lands in a file, and is missed where it cannot 
     CHECK(contains(o.err, "train_gpt: cannot write standard output: No space left on device"));
   }
 }
+TEST_CASE("a step has no more sequences than can be counted", "[program][locks]") {
+  const Corpus f;
+  for (const char* words : {"train --data stories.txt --batch 65536 --accumulate 65536 --out r",
+                            "compare --data stories.txt --grid batch=65536 --accumulate 65536 --out r",
+                            "train --data stories.txt --batch 1048576 --accumulate 1048576 --dry-run"}) {
+    const Outcome o = f.run(words);
+    CHECK(o.status == 1);
+    CHECK(contains(o.err, "sequences a step: at most 2147483647"));
+    CHECK(count_lines(o.err) == 1);
+    CHECK(!f.has("r"));
+  }
+}
+
+#ifndef __SANITIZE_ADDRESS__  // whose own memory is larger than any of these limits
+TEST_CASE("memory that is missing is said in one line, wherever it is missed", "[program][locks]") {
+  const Corpus f;
+  int refused = 0;
+  for (rlim_t megabytes = 60; megabytes <= 300; megabytes += 40) {
+    const Outcome o = f.finish(f.start("train --data stories.txt --layers 1 --channels 512 --context 64 --batch 8 --threads 2 --steps 1 "
+                                       "--force --quiet --out r", [=] {
+      const rlimit limit{megabytes << 20, megabytes << 20};
+      setrlimit(RLIMIT_AS, &limit);
+    }));
+    INFO(megabytes << " MB\n" << o.err);
+    CHECK((o.status == 0 || (o.status == 1 && contains(o.err, "emory"))));
+    refused += o.status == 1;
+  }
+  CHECK(refused > 0);
+}
+#endif

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <new>
 #include <set>
 #include <stdexcept>
 
@@ -121,6 +122,8 @@ void check_cells(const Study& s) {
         keys.emplace_back(s.tuning.key, option_text(value));
         resolve(with_vocabulary(options_on_checkpoint(s.words, keys, from)).config);
       }
+    } catch (const std::bad_alloc&) {
+      throw;
     } catch (const std::exception& error) {
       refuse("cell " + cell.name + ": " + error.what());
     }

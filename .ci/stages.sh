@@ -1,0 +1,37 @@
+# What .ci/run and .ci/nightly share: stages, their counts, and the last line "N passed, N failed".
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scratch=$(mktemp -d)
+passed=0 failed=0 skipped=0
+TIMEFORMAT='  (%1R s, %1U s of processor time)'
+
+finish() {
+  rm -rf "$scratch"
+  if [ $((passed + failed)) = 0 ]; then failed=1; fi
+  echo
+  printf '%d passed, %d failed' $passed $failed
+  if [ $skipped -gt 0 ]; then printf ', %d skipped' $skipped; fi
+  echo
+  [ $failed = 0 ] || exit 1
+}
+trap finish EXIT
+
+# stage NAME COMMAND...: counts what the command's own last line says, or the command as one.
+counts='^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$'
+stage() {
+  local name=$1 status=0 line
+  shift
+  printf '\n== %s: %s\n' "$name" "$*"
+  time "$@" 2>&1 </dev/null | tee "$scratch/log" || status=1
+  line=$(grep -E "$counts" "$scratch/log" | tail -n 1 | tr -d ,) || true
+  if [ -n "$line" ]; then
+    # shellcheck disable=SC2086
+    set -- $line
+    passed=$((passed + $1)) failed=$((failed + $3)) skipped=$((skipped + ${5:-0}))
+    if [ $status = 0 ] || [ "$3" -gt 0 ]; then return; fi
+  fi
+  # No count, or a clean count from a command that failed (it crashed later, say).
+  if [ $status = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+  if [ $status != 0 ]; then echo "== $name FAILED"; fi
+}

@@ -1,0 +1,12 @@
+#pragma once
+// The rows of a CSV file that a run goes on with.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+// The header and the rows of `path` up to step `last_step`, in `columns`, of which the first is the step. A row that
+// cannot be read is left out, and a note on standard error says so; the last may be torn. `words` are the columns that
+// are no numbers; `once`: each step has one row.
+std::string csv_up_to(const std::string& path, const std::vector<std::string>& columns, int64_t last_step,
+                      const std::vector<std::string>& words, bool once);

@@ -1,0 +1,462 @@
+#!/usr/bin/env python3
+"""Breaks what the program stands on, and checks that nothing is lost.
+
+Every case ends in one of three ways: the program does its work; it says in one line which file failed and why; or it
+was killed. Afterwards every published checkpoint must be whole, and a resumed run must have the bits of one that
+nothing disturbed. The last line counts the cases.
+
+    dev/faults/faults.py build/train_gpt build/preload.so [CAMPAIGN...]
+"""
+import json
+import os
+import pathlib
+import random
+import re
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+PROGRAM, PRELOAD = (os.path.abspath(path) for path in sys.argv[1:3])
+SIZES = "--layers 1 --heads 1 --channels 8 --context 16 --batch 2 --threads 2".split()
+TRAIN = ["train", "--data", "text.txt", *SIZES, "--steps", "6", "--save-every", "2", "--eval-every", "3",
+         "--eval-batches", "2", "--dropout", "0.1", "--quiet", "--out", "r"]
+RESUME = ["train", "--out", "r", "--resume", "--quiet"]
+COMPARE = ["compare", "--data", "text.txt", *SIZES, "--grid", "placement=pre,post", "--steps", "4", "--eval-every", "2",
+           "--eval-batches", "2", "--out", "r"]
+REASONS = ("No space left on device|Input/output error|Too many open files|not enough memory|Out of memory"
+           "|File too large|Permission denied|Read-only file system")
+MASK = (1 << 64) - 1
+failures = []
+
+
+# ---- running ---------------------------------------------------------------------------------------------
+
+class Ended:
+    def __init__(self, status, out, err):
+        self.status, self.out, self.err = status, out, err
+
+    def crashed(self):  # by a signal that nobody sent, or by a sanitizer
+        return self.status < 0 or self.status > 3 or "Sanitizer" in self.err or "terminate called" in self.err
+
+    def complaint(self):
+        lines = [line for line in self.err.splitlines() if line.startswith("train_gpt: ") or "libgomp" in line]
+        return lines[0] if len(lines) == 1 else ""
+
+
+def run(folder, words, fault="", limit=None, **more):
+    environment = dict(os.environ, **({"FAULT": fault, "LD_PRELOAD": PRELOAD} if fault else {}), **more.pop("env", {}))
+
+    def prepare():
+        if limit is not None:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    more.setdefault("stdout", subprocess.PIPE)
+    try:
+        p = subprocess.run([PROGRAM, *words], cwd=folder, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                           timeout=120, preexec_fn=prepare, **more)
+    except subprocess.TimeoutExpired:
+        return Ended(-1, "", "took more than two minutes")
+    text = lambda b: (b or b"").decode(errors="replace")
+    return Ended(p.returncode, text(p.stdout), text(p.stderr))
+
+
+def start(folder, words, fault=""):
+    environment = dict(os.environ, **({"FAULT": fault, "LD_PRELOAD": PRELOAD} if fault else {}))
+    return subprocess.Popen([PROGRAM, *words], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def end(process):
+    out, err = process.communicate(timeout=120)
+    return Ended(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
+
+
+class Folder:
+    """A folder with the text in it, or a copy of another folder."""
+
+    def __init__(self, like=None):
+        self.path = tempfile.mkdtemp(prefix="faults-")
+        if like:
+            shutil.copytree(like, self.path, dirs_exist_ok=True, symlinks=True)
+
+    def __enter__(self):
+        return self.path
+
+    def __exit__(self, *_):
+        os.chmod(self.path, 0o700)
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+# ---- checkpoints -----------------------------------------------------------------------------------------
+
+def checksum(data):
+    state = 0x243F6A8885A308D3
+    for (word,) in struct.iter_unpack("<Q", data + bytes(-len(data) % 8)):
+        state = ((((state << 29) | (state >> 35)) & MASK) ^ word) * 0x9E3779B97F4A7C15 & MASK
+    return struct.pack("<Q", state ^ (state >> 32))
+
+
+def split(data):
+    """Header and numbers of a checkpoint; raises ValueError if it is not whole."""
+    if data[:8] != b"TRAINGPT" or data[-8:] != checksum(data[:-8]):
+        raise ValueError("not whole")
+    length = struct.unpack("<I", data[12:16])[0]
+    return data[16:16 + length], data[16 + length:-8]
+
+
+def forge(header, numbers):
+    """A checkpoint whose checksum is right, whatever its header says."""
+    header += b" " * (-(16 + len(header)) % 64)
+    data = b"TRAINGPT" + struct.pack("<II", 1, len(header)) + header + numbers
+    return data + checksum(data)
+
+
+def numbers_in(path):
+    return split(pathlib.Path(path).read_bytes())[1]
+
+
+def results(folder):
+    """What a run must not change: weights, moments, and what metrics.csv says but for the time."""
+    found = {}
+    for path in sorted(pathlib.Path(folder).rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.suffix == ".bin":
+            found[name] = numbers_in(path)
+        elif path.name == "metrics.csv":
+            timed = ("elapsed_s", "step_ms", "tokens_per_second")
+            rows = [line.split(",") for line in path.read_text().splitlines()]
+            kept = [i for i, column in enumerate(rows[0]) if column not in timed]
+            found[name] = [[row[i] for i in kept] for row in rows]
+    return found
+
+
+def whole_checkpoints(folder):
+    for path in pathlib.Path(folder).rglob("*.bin"):
+        try:
+            numbers_in(path)
+        except (ValueError, struct.error):
+            return f"{path.name} is not whole"
+    return ""
+
+
+# ---- cases -----------------------------------------------------------------------------------------------
+
+class Campaign:
+    def __init__(self, name):
+        self.name, self.cases, self.failed = name, 0, 0
+
+    def check(self, case, *complaints):
+        self.cases += 1
+        wrong = [text for text in complaints if text]
+        if wrong:
+            self.failed += 1
+            failures.append(f"{self.name}: {case}: {'; '.join(wrong)}")
+            print("FAILED", failures[-1], flush=True)
+
+
+def no_crash(ended):
+    return f"crashed with {ended.status}: {ended.err[-300:]}" if ended.crashed() else ""
+
+
+def says_why(ended, pattern=REASONS):
+    if ended.status == 0:
+        return ""
+    line = ended.complaint()
+    return "" if re.search(pattern, line) else f"does not say what failed: {ended.err[-300:]!r}"
+
+
+def names_file(ended):
+    if ended.status == 0 or "memory" in ended.complaint():
+        return ""
+    return "" if re.search(r"(r/|r:|text\.txt|standard output|runs)", ended.complaint()) else f"names no file: {ended.err[-300:]!r}"
+
+
+def goes_on(folder, reference, command):
+    """Goes on with what the fault left, or starts anew where nothing was saved."""
+    if command[0] == "compare":
+        words = command + (["--resume"] if os.path.exists(f"{folder}/r/comparison.toml") else [])
+    else:
+        words = RESUME if os.path.exists(f"{folder}/r/checkpoint.bin") else TRAIN + ["--force"]
+        if finished(folder, 6):
+            words = None
+    if words:
+        ended = run(folder, words)
+        if ended.status != 0:
+            return f"cannot go on: {ended.err[-300:]!r}"
+    leftovers = [p.name for p in pathlib.Path(folder).rglob("*.partial")]
+    if leftovers:
+        return f"leaves {leftovers}"
+    return whole_checkpoints(folder) or ("" if results(folder) == reference else "other bits than an undisturbed run")
+
+
+def finished(folder, steps):
+    outcome = pathlib.Path(folder, "r/outcome.json")
+    return outcome.exists() and json.loads(outcome.read_text())["step"] == steps
+
+
+def count_of(kind, before, words):
+    with Folder(before) as folder:
+        counts = pathlib.Path(folder, "counts")
+        run(folder, words, f"{kind}:0", env={"FAULT_COUNT": str(counts)})
+        return max((int(line) for line in counts.read_text().split()), default=0)
+
+
+def injected(kind, name, before, words, reference):
+    """Makes the n-th call of a kind fail, for every n; of allocations, which are thousands, for some 60."""
+    campaign = Campaign(f"{kind} fails in {name}")
+    calls = count_of(kind, before, words)
+    for n in range(1, calls + 1, max(1, calls // 60) if kind == "malloc" else 1):
+        with Folder(before) as folder:
+            ended = run(folder, words, f"{kind}:{n}")
+            campaign.check(n, no_crash(ended), says_why(ended), names_file(ended), whole_checkpoints(folder),
+                           goes_on(folder, reference, words))
+    return campaign
+
+
+def little_space(before, reference):
+    campaign = Campaign("files limited in size (train)")
+    largest = len(numbers_in(f"{reference['folder']}/r/checkpoint.bin")) + 8000
+    for limit in range(0, largest, largest // 12):
+        with Folder(before) as folder:
+            ended = run(folder, TRAIN, limit=limit)
+            campaign.check(limit, no_crash(ended), says_why(ended), names_file(ended), whole_checkpoints(folder),
+                           goes_on(folder, reference["train"], TRAIN))
+    return campaign
+
+
+def read_only(reference):
+    """Folders one may not write to. Root may write anywhere, and becomes nobody for it."""
+    campaign = Campaign("read-only folder")
+    for name in ("new run", "resume", "compare"):
+        with Folder(reference["folder"]) as folder:
+            words = {"new run": TRAIN[:-1] + ["new"], "resume": RESUME + ["--steps", "8"],
+                     "compare": COMPARE[:-1] + ["new"]}[name]
+            for path in [folder, *map(str, pathlib.Path(folder).rglob("*"))]:
+                os.chmod(path, 0o555 if os.path.isdir(path) else 0o444)
+            user = {"user": 65534} if os.geteuid() == 0 else {}
+            ended = run(folder, words, **user)
+            campaign.check(name, no_crash(ended), says_why(ended, "Permission denied"),
+                           "" if ended.status == 1 else f"ends with {ended.status}", whole_checkpoints(folder))
+            for path in [folder, f"{folder}/r"]:
+                os.chmod(path, 0o700)
+    return campaign
+
+
+COMMANDS = (["sample", "r", "--prompt", "A", "--length", "40"], ["eval", "r", "--data", "text.txt"], ["info", "r"],
+            ["info", "--cost"], ["--help"], ["train", "--help"], ["corpus", "--bytes", "9k", "--out", "new.txt"],
+            TRAIN[:-1] + ["new"], ["train", "--data", "text.txt", "--dry-run"], COMPARE[:-1] + ["new"])
+
+
+def output(reference):
+    campaign = Campaign("full and closed output")
+    for words in COMMANDS:
+        with Folder(reference["folder"]) as folder, open("/dev/full", "wb") as full:
+            ended = run(folder, words, stdout=full)
+            campaign.check("full: " + " ".join(words[:2]), no_crash(ended),
+                           "" if ended.status == 1 else f"ends with {ended.status}", says_why(ended), names_file(ended))
+        for stream in (0, 1, 2):
+            with Folder(reference["folder"]) as folder:
+                before = numbers_in(f"{folder}/r/checkpoint.bin")
+                shell = f"exec {PROGRAM} \"$@\" {stream}{'<' if stream == 0 else '>'}&-"
+                p = subprocess.run(["bash", "-c", shell, "-", *words], cwd=folder, capture_output=True, timeout=120,
+                                   stdin=subprocess.DEVNULL)
+                ended = Ended(p.returncode, "", p.stderr.decode(errors="replace"))
+                campaign.check(f"{stream} closed: " + " ".join(words[:2]), no_crash(ended),
+                               "" if ended.status == 0 else f"ends with {ended.status}: {ended.err[-200:]!r}",
+                               "" if numbers_in(f"{folder}/r/checkpoint.bin") == before else "another checkpoint",
+                               *("text in " + str(p) for p in pathlib.Path(folder).rglob("metrics.csv")
+                                 if not all(line[:1].isdigit() for line in p.read_text().splitlines()[1:])))
+    return campaign
+
+
+def kills(before, reference):
+    campaign = Campaign("killed and resumed")
+    dice = random.Random(1)
+    began = time.monotonic()
+    with Folder(before) as folder:
+        run(folder, TRAIN)
+    whole = time.monotonic() - began
+    for case in range(40):
+        with Folder(before) as folder:
+            process = start(folder, TRAIN)
+            time.sleep(dice.uniform(0, whole))
+            process.kill()
+            end(process)
+            campaign.check(case, whole_checkpoints(folder), goes_on(folder, reference, TRAIN))
+    return campaign
+
+
+def interleaved(before, reference):
+    """One process pauses before its n-th write, another one works on the same run, and the first goes on."""
+    campaign = Campaign("two processes on one run")
+    others = [TRAIN + ["--force"], RESUME, TRAIN]
+    for n in range(1, count_of("stop", before, TRAIN) + 1):
+        with Folder(before) as folder:
+            first = start(folder, TRAIN, f"stop:{n}")
+            os.waitid(os.P_PID, first.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            second = run(folder, others[n % 3])
+            first.send_signal(signal.SIGCONT)
+            ended = end(first)
+            campaign.check(n, no_crash(ended), no_crash(second), f"fails: {ended.err[-200:]!r}" if ended.status else "",
+                           says_why(second, f"in use by process {first.pid} on "), whole_checkpoints(folder),
+                           goes_on(folder, reference, TRAIN))
+    return campaign
+
+
+def together(before):
+    """Runs that start at once and name no directory."""
+    campaign = Campaign("started together")
+    for case in range(10):
+        with Folder(before) as folder:
+            words = [TRAIN[:-2] + ["--seed", str(seed)] for seed in range(1, 5)]
+            ended = [end(process) for process in [start(folder, w) for w in words]]
+            seeds = []
+            for run_folder in pathlib.Path(folder, "runs").iterdir():
+                if not run_folder.is_dir():
+                    continue
+                options = json.loads(split((run_folder / "checkpoint.bin").read_bytes())[0])["options"]
+                seed = re.search(r"^seed = (\d+)", options, re.M).group(1)
+                config = re.search(r"^seed = (\d+)", (run_folder / "config.toml").read_text(), re.M).group(1)
+                seeds.append(seed if seed == config else "another's config.toml")
+            campaign.check(case, *map(no_crash, ended), "" if all(e.status == 0 for e in ended) else "one failed",
+                           "" if sorted(seeds) == ["1", "2", "3", "4"] else f"runs of seeds {seeds}")
+    return campaign
+
+
+# ---- damaged and forged files ------------------------------------------------------------------------------
+
+def reads(folder, data, name, campaign, accepted=False):
+    """`data` must be refused in one line that names it, quickly, in little memory; or, where it is allowed, be used."""
+    pathlib.Path(folder, "bad.bin").write_bytes(data)
+
+    def limits():
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+        resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+
+    for words in (["info", "bad.bin"], ["eval", "bad.bin", "--data", "text.txt", "--threads", "1"]):
+        p = subprocess.run([PROGRAM, *words], cwd=folder, capture_output=True, stdin=subprocess.DEVNULL, preexec_fn=limits)
+        ended = Ended(p.returncode, p.stdout.decode(errors="replace"), p.stderr.decode(errors="replace"))
+        refused = ended.status == 1 and "bad.bin" in ended.complaint() and not ended.out
+        campaign.check(f"{name} ({words[0]})", no_crash(ended),
+                       "" if refused or (accepted and ended.status == 0) else f"{ended.status}: {ended.err[-200:]!r}",
+                       "an escape reaches the terminal" if "\x1b" in ended.out + ended.err else "")
+
+
+def damaged(reference):
+    campaign = Campaign("damaged checkpoints")
+    dice = random.Random(3)
+    good = pathlib.Path(reference["folder"], "r/checkpoint.bin").read_bytes()
+    with Folder(reference["folder"]) as folder:
+        for _ in range(60):
+            data, at = bytearray(good), dice.randrange(len(good))
+            data[at] ^= 1 << dice.randrange(8)
+            reads(folder, bytes(data), f"bit flipped in byte {at}", campaign)
+        for _ in range(40):
+            length = dice.randrange(len(good))
+            reads(folder, good[:length], f"truncated to {length}", campaign)
+        for _ in range(20):
+            a, b = sorted(dice.sample(range(0, len(good) - 64, 8), 2))
+            data = good[:a] + good[b:b + 8] + good[a + 8:b] + good[a:a + 8] + good[b + 8:]
+            if data != good:
+                reads(folder, data, f"words {a} and {b} swapped", campaign)
+    return campaign
+
+
+def places_in(value, path=()):
+    """Every place in a JSON value, as a path of keys."""
+    yield path
+    if isinstance(value, (dict, list)):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield from places_in(value[key], path + (key,))
+
+
+def replaced(value, path, by):
+    if not path:
+        return by
+    copy = value.copy()
+    copy[path[0]] = replaced(value[path[0]], path[1:], by)
+    return copy
+
+
+def forged(reference):
+    campaign = Campaign("forged headers")
+    dice = random.Random(4)
+    header, numbers = split(pathlib.Path(reference["folder"], "r/checkpoint.bin").read_bytes())
+    h = json.loads(header)
+    dump = lambda x: json.dumps(x).encode()
+    line = lambda text: dict(h, options=h["options"] + text + "\n")
+    escape = json.loads(json.dumps(h))
+    escape["table"][0]["name"] = "\x1b[2J\x1b]0;owned\x07"
+    alphabet = lambda points: dict(h, tokenizer={"kind": "char", "codepoints": points})
+    by_hand = {
+        "more tokens than the vocabulary": alphabet(list(range(32, 900))), "an empty alphabet": alphabet([]),
+        "an alphabet out of order": alphabet([66, 65]), "a surrogate": alphabet([0xD800]), "beyond Unicode": alphabet([0x110000]),
+        "step -1e308": dict(h, step=-1e308), "step -1": dict(h, step=-1), "best_step behind step": dict(h, best_step=10**9),
+        "layers = 10000": dict(h, options=h["options"].replace("layers = 1\n", "layers = 10000\n")),
+        "channels = 1048576": dict(h, options=h["options"].replace("channels = 8\n", "channels = 1048576\n")),
+        "floats": dict(h, floats=1 << 62), "help = true": line("help = true"), "an escape": escape,
+        "nested options": line("data = " + "[" * 100000 + "]" * 100000), "no options": dict(h, options=""),
+    }
+    with Folder(reference["folder"]) as folder:
+        for name, forgery in by_hand.items():
+            reads(folder, forge(dump(forgery), numbers), name, campaign)
+        for text in (b"[" * 100000, b'{"a":' * 100000, b"", b"null", b"[]", b"{}", b'"' * 999):
+            reads(folder, forge(text, numbers), f"header {text[:5]!r}", campaign)
+        places = list(places_in(h))
+        for _ in range(80):
+            path = dice.choice(places)
+            by = dice.choice([None, True, -1, 0, 1 << 63, 1e308, -1e308, "", "\x1b[31m", [], {}, "x" * 5000, [[]], 2**31])
+            forgery = dump(replaced(h, path, by))
+            harmless = path[:1] and path[0] in ("elapsed", "val_loss", "best_loss", "best_step", "step", "data") or "start" in path
+            if json.loads(forgery) != h:
+                reads(folder, forge(forgery, numbers), f"{path} = {by!r}"[:70], campaign, bool(harmless))
+    return campaign
+
+
+# ---- all -------------------------------------------------------------------------------------------------
+
+def main():
+    wanted = sys.argv[3:]
+    began = time.monotonic()
+    with Folder() as empty, Folder() as folder, Folder() as half, Folder() as compared:
+        assert run(empty, ["corpus", "--bytes", "6k", "--seed", "3", "--out", "text.txt"]).status == 0
+        for other in (folder, half, compared):
+            shutil.copytree(empty, other, dirs_exist_ok=True)
+        assert run(folder, TRAIN).status == 0
+        assert run(compared, COMPARE).status == 0
+        trained = results(folder)
+        steps = 0
+        for n in range(1, 100):  # a run that stopped between its first save and its end
+            if 0 < steps < 6:
+                break
+            shutil.rmtree(f"{half}/r", ignore_errors=True)
+            run(half, TRAIN, f"fsync:{n}")
+            saved = pathlib.Path(half, "r/checkpoint.bin")
+            steps = json.loads(split(saved.read_bytes())[0])["step"] if saved.exists() else 0
+        reference = {"folder": folder, "train": trained}
+        campaigns = {}
+        for kind in ("write", "short", "fsync", "rename", "open", "malloc"):
+            campaigns[f"{kind}-train"] = lambda kind=kind: injected(kind, "train", empty, TRAIN, trained)
+            campaigns[f"{kind}-resume"] = lambda kind=kind: injected(kind, "resume", half, RESUME, trained)
+            campaigns[f"{kind}-compare"] = lambda kind=kind: injected(kind, "compare", empty, COMPARE, results(compared))
+        campaigns |= {
+            "space": lambda: little_space(empty, reference), "read-only": lambda: read_only(reference),
+            "output": lambda: output(reference), "kills": lambda: kills(empty, trained),
+            "interleaved": lambda: interleaved(empty, trained), "together": lambda: together(empty),
+            "damaged": lambda: damaged(reference), "forged": lambda: forged(reference)}
+        rows = [campaign() for name, campaign in campaigns.items() if not wanted or any(w in name for w in wanted)]
+    print(f"\n| {'campaign':36} | cases | failed |\n|{'-' * 38}|------:|-------:|")
+    for row in rows:
+        print(f"| {row.name:36} | {row.cases:5} | {row.failed:6} |")
+    cases, failed = sum(r.cases for r in rows), sum(r.failed for r in rows)
+    print(f"\n{time.monotonic() - began:.0f} s\n{cases - failed} passed, {failed} failed")
+    sys.exit(failed > 0)
+
+
+main()
