@@ -7,10 +7,13 @@
 #include <cmath>
 #include <csignal>
 #include <filesystem>
+#include <iterator>
 #include <set>
+#include <sstream>
 
 #include "../data/dataset.hpp"
 #include "../data/utf8.hpp"
+#include "../data/warnings.hpp"
 #include "catch.hpp"
 #include "check.hpp"
 #include "small_run.hpp"
@@ -205,28 +208,32 @@ TEST_CASE("a spread validation part has a bit of every file", "[text]") {
 
 TEST_CASE("settings that are surely a mistake are named", "[text]") {
   const Corpus f;
-  const std::string words = "train --data stories.txt --dry-run" + kSmall;
+  TextOptions text;
+  text.data = {f.path("stories.txt")};
+  const Dataset data = load_dataset(text, nullptr, 32);
   const auto warnings = [&](const std::string& more) {
-    const std::string out = f.run(words + more).out;
+    std::istringstream in("train" + kSmall + more);
+    const TrainOptions o = train_options({std::istream_iterator<std::string>(in), {}}, {});
     std::string found;
-    for (size_t at = out.find("WARNING  "); at != out.npos; at = out.find("WARNING  ", at + 1))
-      found += out.substr(at + 9, out.find('\n', at) - at - 8);
+    for (const std::string& line : warnings_about(o)) found += line + "\n";
+    for (const std::string& line : warnings_about(data, o, 1000000)) found += line + "\n";
     return found;
   };
-  CHECK(warnings("--steps 200") == "");
-  CHECK(warnings("--steps 100 --warmup 5000") ==
-        "--warmup 5000 does not end before step 100: the learning rate only gets to 6e-05 of 0.003\n");
+  const std::string little = "the text has 0.054 tokens for each parameter, ";
+  CHECK(warnings("--init-from r") == "");
+  CHECK(warnings("").starts_with(little));
+  CHECK(contains(warnings("--steps 20000"), "the text is read 48 times, "));
+  CHECK(contains(warnings("--steps 100 --warmup 5000"),
+                 "--warmup 5000 does not end before step 100: the learning rate only gets to 6e-05 of 0.003\n"));
   CHECK(contains(warnings("--lr 0"), "--lr 0: nothing will be learned\n"));
   CHECK(contains(warnings("--lr 1"), "--lr 1: "));
   CHECK(contains(warnings("--min-lr 0.1"), "--min-lr 0.1 is above --lr 0.003: the learning rate rises at the end\n"));
   CHECK(contains(warnings("--min-lr 1e-4 --schedule constant"), "--min-lr has no effect with --schedule constant\n"));
   CHECK(contains(warnings("--patience 3 --val-fraction 0"), "--patience has no effect without validations\n"));
-  CHECK(contains(warnings("--val-data stories.txt --val-split spread"), "--val-split has no effect with --val-data\n"));
-  CHECK(contains(warnings("--steps 20000"), "the text is read 48 times, "));
-  CHECK(contains(warnings("--channels 512 --layers 8"), " tokens for each parameter, "));
-  const std::string plan = f.run(words + "--accumulate 2").out;
+  CHECK(contains(warnings("--val-data v.txt --val-split spread"), "--val-split has no effect with --val-data\n"));
+  const std::string plan = f.run("train --data stories.txt --dry-run --accumulate 2 --warmup 5000" + kSmall).out;
   CHECK(contains(plan, "steps    3,000 of 256 tokens (batch 4 x 2 accumulated x context 32), 14.3 epochs\n"));
-  CHECK(contains(plan, "rate     0.003 after 100 warm-up steps, cosine to 0.0003\n"));
+  CHECK(contains(plan, "rate     0.003 after 5000 warm-up steps, cosine to 0.0003\nWARNING  --warmup 5000 "));
 }
 
 TEST_CASE("patience ends a run that no longer gets better, resumed or not", "[text]") {
