@@ -90,9 +90,17 @@ SAY = $(if $(V),,@echo "  $(1)";)
 $(OUT)/train_gpt: $(OUT)/train_gpt.o $(LIBRARY)
 	$(call SAY,link  $@)$(LINK)
 
-# What reads options, by the large headers of CLI11 and toml++, and the tests run for a moment; with -O1 they compile in
-# half the time.
-$(TESTS) $(patsubst %,$(OUT)/data/%.o,command_line describe grid options): private OPTIMIZE := -O1 $(SANITIZERS)
+# What reads options and the tests run for a moment; with -O1 they compile in half the time.
+READS_OPTIONS := command_line describe grid help names options settings toml
+$(TESTS) $(READS_OPTIONS:%=$(OUT)/data/%.o): private OPTIMIZE := -O1 $(SANITIZERS)
+
+# The commit that --version prints. A tarball has none.
+COMMIT := $(shell [ -e .git ] && git describe --always --dirty 2>/dev/null)
+$(OUT)/data/version.o: private OPTIMIZE += $(if $(COMMIT),-DCOMMIT='"$(COMMIT)"')
+$(OUT)/data/version.o: $(OUT)/commit
+$(OUT)/commit: FORCE
+	@mkdir -p $(@D)
+	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
 
 # build/train_gpt is whichever was asked for last.
 build/train_gpt: $(OUT)/train_gpt FORCE

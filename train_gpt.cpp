@@ -275,10 +275,12 @@ void say_out_of_memory() {
   std::abort();
 }
 
-void run_words(int argc, char** argv) {
+void run_words(Command& command, int argc, char** argv) {
   wait_patiently(argv);
   try {
-    run(parse_command_line(argc, argv));
+    command = parse_command_line(argc, argv);
+    for (const std::string& notice : command.notices) std::fprintf(stderr, "note: %s\n", for_terminal(notice).c_str());
+    run(command);
   } catch (const CommandLineExit& exit) {
     std::printf("%s", exit.text.c_str());
   }
@@ -291,8 +293,9 @@ int main(int argc, char** argv) {
   open_closed_streams();
   std::set_terminate(end_program);
   report_file_size_limit();
+  Command command;
   try {
-    run_words(argc, argv);
+    run_words(command, argc, argv);
     return exit_code(0);
   } catch (const Diverged& diverged) {
     std::fprintf(stderr, "train_gpt: %s. Try a lower --lr, a longer --warmup or --clip 1.\n", diverged.message().c_str());
@@ -300,7 +303,7 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     say_out_of_memory();
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "train_gpt: %s\n", for_terminal(error.what()).c_str());
+    std::fprintf(stderr, "train_gpt: %s\n", for_terminal(command.located(error.what())).c_str());
   }
   return exit_code(1);
 }

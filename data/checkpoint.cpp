@@ -138,9 +138,7 @@ std::vector<TensorSpec> checked_table(const json& j, const CheckpointHeader& h) 
 CheckpointHeader header_from_json(const json& j) {
   constexpr uint64_t kMostSteps = 1000000000000000, kAny = std::numeric_limits<uint64_t>::max();
   CheckpointHeader h;
-  const std::string options = j.at("options");
-  require_shallow(options);
-  h.options = from_toml(options);
+  h.options = from_toml(j.at("options"), "options");
   h.options.config = resolve(h.options.config);
   h.floats = whole_number(j, "floats", kAny);
   h.optimizer = j.at("optimizer");
@@ -202,8 +200,6 @@ class Reader {
       h = header_from_json(json::parse(text));
     } catch (const std::bad_alloc&) {
       throw;
-    } catch (const CommandLineExit&) {
-      unreadable("its options ask for help");
     } catch (const std::exception& error) {
       unreadable(for_terminal(error.what()));
     }

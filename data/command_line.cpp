@@ -1,216 +1,341 @@
 #include <algorithm>
-#include <sstream>
+#include <filesystem>
 
 #include "describe.hpp"
 #include "files.hpp"
+#include "utf8.hpp"
+#include "help.hpp"
+#include "names.hpp"
 
 namespace {
 
-struct CommandRow {
-  const char* name;
-  Command::Kind value;
-  const char* help;
-};
-constexpr CommandRow kCommands[] = {
-    {"train", Command::Kind::train, "train a model on text"},
-    {"sample", Command::Kind::sample, "write text with a trained model"},
-    {"eval", Command::Kind::eval, "loss of a trained model on a text"},
-    {"info", Command::Kind::info, "a drawing of a model and its tensors; what a step costs (--cost)"},
-    {"compare", Command::Kind::compare, "train one model for each combination of options and compare them"},
-    {"init-report", Command::Kind::init_report, "gradients and activations of a model before its first step"},
-    {"corpus", Command::Kind::corpus, "write a corpus of stories whose exact entropy is known"},
-};
-
-// What is behind the name of a command.
-void describe_command(CLI::App& app, Command& c, std::string& config_file) {
-  Describe d(app);
-  switch (c.kind) {
-    case Command::Kind::train:
-    case Command::Kind::compare:
-      if (c.kind == Command::Kind::compare) describe_compare(d, c.compare);
-      describe_model(d, c.train);
-      describe_training(d, c.train);
-      return describe_call(app, c.train, config_file, c.kind);
-    case Command::Kind::info:
-      app.add_option("checkpoint", c.info_checkpoint, "a checkpoint or a run's directory (default: the newest run)");
-      describe_model(d, c.train);
-      d.group("Step");
-      d.number("batch", c.train.batch, 1, 1 << 20, "sequences in a micro-batch (B)");
-      d.flag("cost", c.info_cost, "memory and flops of a step, part by part and by formula, instead of drawing and tensors");
-      return;
-    case Command::Kind::sample: return describe_sample(app, c.sample);
-    case Command::Kind::eval: return describe_eval(app, c.eval);
-    case Command::Kind::init_report: return describe_init_report(app, c.train, c.init_report);
-    case Command::Kind::corpus: return describe_corpus(app, c.corpus);
-  }
-}
-
-struct CommandLine {
-  CLI::App app{"train_gpt: trains small GPT and Llama models on the CPU; where the normalization sits, and which\n"
-               "it is, are switches.",
-               "train_gpt"};
-  std::string config_file;
-
-  explicit CommandLine(Command& c) {
-    app.require_subcommand(1);
-    app.footer("\ntrain_gpt COMMAND --help shows the options of a command.");
-    for (const CommandRow& row : kCommands) {
-      c.kind = row.value;
-      describe_command(*app.add_subcommand(row.name, row.help), c, config_file);
-    }
-  }
-};
-
 using Words = std::vector<std::string>;
 
-// The entries of a TOML file as command-line words.
-Words words_of_toml(std::istream& in) {
-  Words words;
-  for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(in)) {
-    if (item.inputs.empty()) continue;
-    const bool boolean = item.inputs.size() == 1 && (item.inputs[0] == "true" || item.inputs[0] == "false");
-    if (boolean) {
-      words.push_back("--" + item.name + "=" + item.inputs[0]);
-    } else {
-      words.push_back("--" + item.name);
-      words.insert(words.end(), item.inputs.begin(), item.inputs.end());
-    }
+constexpr size_t kLargestConfig = 16 << 20;  // bytes
+
+[[noreturn]] void refuse(const std::string& message) { throw std::invalid_argument(message); }
+
+// An option with its values, and the place in a file that it comes from: "recipe.toml line 3: ".
+struct Given {
+  std::string name;
+  Words values;
+  std::string where;
+};
+using Givens = std::vector<Given>;
+
+// ---- names -----------------------------------------------------------------------------------------------
+
+// What words are read against: the options of a command.
+struct Reading {
+  const CommandRow& row;
+  std::vector<Setting> settings;
+  Words notices = {};  // foreign names that were taken
+
+  const Setting* find(const std::string& name) const {
+    for (const Setting& s : settings)
+      if (s.name == name) return &s;
+    return nullptr;
   }
-  return words;
+  Words names() const {
+    Words list;
+    for (const Setting& s : settings) list.push_back(s.name);
+    return list;
+  }
+};
+
+Reading reading_of(Command::Kind kind) {
+  static Command scratch;  // settings point into it; only their names are used
+  scratch.kind = kind;
+  return {row_of(kind), settings_of(scratch)};
 }
 
-// Puts `under` behind the sub-command, without the options that `words` has too: these override it.
-Words put_under(Words words, const Words& under) {
-  const auto name_of_word = [](const std::string& word) {
-    const std::string name = word.substr(0, word.find('='));
-    if (name == "--epochs" || name == "--for") return std::string("--steps");  // each overrides the others
-    return name.starts_with("--no-") ? "--" + name.substr(5) : name;
-  };
-  const auto given = [&](const std::string& name) {
-    return std::any_of(words.begin(), words.end(), [&](const auto& word) { return name_of_word(word) == name; });
-  };
-  Words kept;
-  bool keep = false;
-  for (const std::string& word : under) {
-    if (word.starts_with("--")) keep = !given(name_of_word(word));
-    if (keep) kept.push_back(word);
-  }
-  words.insert(words.begin() + 1, kept.begin(), kept.end());
-  return words;
+[[noreturn]] void refuse_option(const Reading& r, const std::string& name, const std::string& answer) {
+  if (!answer.empty()) refuse("there is no --" + name + ": " + answer);
+  const std::string command = r.row.name;
+  for (const CommandRow& other : commands())
+    if (reading_of(other.kind).find(name))
+      refuse("--" + name + (&other == &r.row ? " concerns one call and is not stored" :
+                            " is an option of " + std::string(other.name) + ", not of " + command) + ": leave it out");
+  const std::string near = did_you_mean(name, r.names(), "--");
+  const std::string list = "train_gpt " + command + " --help-all lists all options";
+  refuse("unknown option '--" + for_terminal(name) + "': " + (near.empty() ? list : near + " (" + list + ")"));
 }
 
-// --config FILE is replaced by the file's options.
-Words expand_config(const Words& words) {
-  Words rest, from_file;
+struct Meant {
+  const Setting* setting;
+  bool negated;
+};
+
+// By our name, or by one with exactly the same meaning elsewhere.
+Meant meant_by(Reading& r, const std::string& typed) {
+  const std::string name = dashed(typed);
+  if (const Setting* s = r.find(name)) return {s, false};
+  const bool no = name.starts_with("no-");
+  const std::string positive = no ? name.substr(3) : name;
+  const Setting* flag = r.find(positive);
+  if (flag && flag->flag()) return {flag, true};
+  const Meaning meaning = meaning_of_option(positive, r.names());
+  const Setting* ours = r.find(meaning.ours);
+  if (!ours || (no && !ours->flag())) refuse_option(r, name, meaning.answer);
+  const std::string dashes = ours->positional ? "" : no ? "--no-" : "--";
+  r.notices.push_back("--" + name + " is " + dashes + (ours->positional ? ours->takes : ours->name) + " here");
+  return {ours, no};
+}
+
+// The value in our words, if the option takes names.
+std::string value_meant(Reading& r, const Setting& s, const std::string& typed) {
+  const auto is_one = [&](const Words& names) { return std::find(names.begin(), names.end(), typed) != names.end(); };
+  if (s.choices.empty() || is_one(s.choices) || is_one(s.synonyms)) return typed;
+  for (const Words* names : {&s.choices, &s.synonyms})
+    for (const std::string& name : *names)
+      if (squeezed(name) == squeezed(typed)) return name;
+  const Meaning meaning = meaning_of_value(s.name, typed);
+  if (!meaning.answer.empty()) refuse("there is no --" + s.name + " " + typed + ": " + meaning.answer);
+  if (meaning.ours.empty()) refuse(unknown_name(s.name, for_terminal(typed), s.choices));
+  r.notices.push_back("--" + s.name + " " + typed + " is " + meaning.ours + " here");
+  return meaning.ours;
+}
+
+// A list grows, the last of other values counts. Every --config is read.
+void add(Givens& givens, Reading& r, const Setting& s, Words values, const std::string& where = "") {
+  for (std::string& value : values) value = value_meant(r, s, value);
+  const auto same = std::find_if(givens.begin(), givens.end(), [&](const Given& g) { return g.name == s.name; });
+  if (same == givens.end()) return void(givens.push_back({s.name, values, where}));
+  if (!s.list && s.name != "config") same->values.clear();
+  same->values.insert(same->values.end(), values.begin(), values.end());
+}
+
+// Options that decide the same thing: one on the command line overrides any of them in a file.
+bool decide_the_same(const std::string& a, const std::string& b) {
+  static const Words kLength = {"steps", "epochs", "for"};
+  const auto is_length = [](const std::string& name) { return std::find(kLength.begin(), kLength.end(), name) != kLength.end(); };
+  return a == b || (is_length(a) && is_length(b));
+}
+
+Givens without_contradictions(Givens givens) {
+  for (const Given& a : givens)
+    for (const Given& b : givens)
+      if (a.name != b.name && decide_the_same(a.name, b.name))
+        refuse("--" + a.name + " and --" + b.name + " both say how long to train: leave one of them out");
+  return givens;
+}
+
+// ---- words → options -------------------------------------------------------------------------------------
+
+void add_positional(Givens& givens, Reading& r, const std::string& word) {
+  const Setting* s = r.find(r.row.positional);
+  const bool given = std::any_of(givens.begin(), givens.end(), [&](const Given& g) { return g.name == s->name; });
+  if (given && !s->list)
+    refuse("'" + for_terminal(word) + "' is one word too many: usage: train_gpt " + r.row.name + " " + r.row.usage);
+  add(givens, r, *s, {word});
+}
+
+bool is_bool(const std::string& word) { return dashed(word) == "true" || dashed(word) == "false"; }
+
+// The values that follow the option words[i]; leaves i at the last of them.
+Words values_behind(const Words& words, size_t& i, const Setting& s) {
+  Words values;
+  const auto more = [&] { return i + 1 < words.size() && !words[i + 1].starts_with("--"); };
+  if (s.flag()) return more() && is_bool(words[i + 1]) ? Words{words[++i]} : Words{"true"};
+  while (more() && (s.list || values.empty())) values.push_back(words[++i]);
+  if (values.empty())
+    refuse("--" + s.name + " needs a value: write --" + s.name + " " + s.takes +
+           (i + 1 < words.size() && !s.list ? ", or --" + s.name + "=" + s.takes + " if it begins with --" : ""));
+  return values;
+}
+
+// What stands behind the command.
+Givens read_words(Reading& r, const Words& words) {
+  Givens givens;
   for (size_t i = 0; i < words.size(); ++i) {
-    std::string file;
-    if (words[i].starts_with("--config=")) {
-      file = words[i].substr(9);
-    } else if (words[i] == "--config" && i + 1 < words.size()) {
-      file = words[++i];
-    } else {
-      rest.push_back(words[i]);
+    const std::string& word = words[i];
+    if (word[0] != '-' || word == "-") {
+      add_positional(givens, r, word);
       continue;
     }
-    std::istringstream text(read_file(file));
-    const Words more = words_of_toml(text);
-    from_file.insert(from_file.end(), more.begin(), more.end());
+    if (!word.starts_with("--"))
+      refuse("unknown option '" + for_terminal(word) + "': options begin with two dashes (train_gpt " + r.row.name +
+             " --help lists them)");
+    const size_t equals = word.find('=');
+    const auto [setting, negated] = meant_by(r, word.substr(2, equals == word.npos ? equals : equals - 2));
+    Words values = equals == word.npos ? values_behind(words, i, *setting) : Words{word.substr(equals + 1)};
+    if (negated) values = {toml(!parse_bool(setting->name, values[0]))};
+    add(givens, r, *setting, values);
   }
-  return rest.empty() ? rest : put_under(rest, from_file);
+  return without_contradictions(givens);
 }
 
-std::string unexpected(const CommandLine& line, const Words& words) {
-  const CLI::App* used = &line.app;
-  Words commands;
-  for (const CommandRow& row : kCommands) {
-    commands.emplace_back(row.name);
-    if (!words.empty() && words[0] == row.name) used = line.app.get_subcommand(row.name);
-  }
-  if (used == &line.app)
-    return words.empty() ? "which command? (train_gpt --help lists them)" : unknown_name("command", words[0], commands);
-  Words known;
-  for (const CLI::Option* option : used->get_options())
-    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
-  for (const std::string& word : words)
-    if (word.starts_with("--")) {
-      const std::string name = word.substr(0, word.find('='));
-      if (std::find(known.begin(), known.end(), name) == known.end())
-        return "unknown option '" + name + "': did you mean '" + nearest_name(name, known) + "'? (train_gpt " +
-               used->get_name() + " --help lists them all)";
-    }
-  return "";
-}
-
-void parse_words(Command& command, const Words& words) {
-  CommandLine line(command);
+Givens read_toml_options(Reading& r, const std::string& text, const std::string& file) {
+  Givens givens;
+  std::string where = file + (file.empty() ? "" : " ");
   try {
-    Words reversed(words.rbegin(), words.rend());
-    line.app.parse(reversed);
-  } catch (const CLI::CallForHelp&) {
-    throw CommandLineExit{line.app.help()};
-  } catch (const CLI::ParseError& error) {
-    const std::string hint = unexpected(line, words);
-    throw std::invalid_argument(hint.empty() ? error.what() : hint);
+    for (const TomlEntry& entry : read_toml(text)) {
+      where = file + (file.empty() ? "line " : " line ") + std::to_string(entry.line) + ": ";
+      const auto [setting, negated] = meant_by(r, entry.name);
+      Words values = entry.values;
+      if (setting->name == "config") refuse("a config file cannot read another one: give both on the command line");
+      if (values.size() != 1 && !setting->list) refuse("--" + setting->name + " takes one value: write it without []");
+      if (negated) values = {toml(!parse_bool(setting->name, values[0]))};
+      add(givens, r, *setting, values, where);
+    }
+    where = file + (file.empty() ? "" : ": ");
+    return without_contradictions(givens);
+  } catch (const std::invalid_argument& error) {
+    refuse(where + error.what());
   }
-  const std::string used = line.app.get_subcommands().front()->get_name();
-  for (const CommandRow& row : kCommands)
-    if (used == row.name) command.kind = row.value;
 }
 
-// Twice: the first time to learn the preset, the second on top of the preset's numbers.
-Command parse_twice(const Words& words) {
-  Command first;
-  parse_words(first, words);
-  Command second;
-  second.train.preset = first.train.preset;
-  second.train.size = first.train.size;
-  second.train.config = preset_config(first.train.preset, first.train.size);
-  parse_words(second, words);
-  placement_row(second.train.config.placement);  // throws for unknown ones
-  second.train.rate.min_lr = second.train.min_lr.value_or(second.train.rate.lr / 10);
-  check_batch(second.train);
-  check_textbook(second.train);
-  return second;
+// `top` overrides.
+Givens put_under(Givens top, const Givens& under) {
+  const size_t size = top.size();
+  for (const Given& given : under)
+    if (std::none_of(top.begin(), top.begin() + size, [&](const Given& g) { return decide_the_same(g.name, given.name); }))
+      top.push_back(given);
+  return top;
+}
+
+// --config FILE is replaced by the file's options. A later file overrides an earlier one.
+Givens expand_config(Reading& r, Givens givens) {
+  const auto config = std::find_if(givens.begin(), givens.end(), [](const Given& g) { return g.name == "config"; });
+  if (config == givens.end()) return givens;
+  const Words files = config->values;
+  givens.erase(config);
+  for (size_t i = files.size(); i-- > 0;)
+    givens = put_under(givens, read_toml_options(r, read_file(files[i], kLargestConfig), files[i]));
+  return givens;
+}
+
+// ---- options → words -------------------------------------------------------------------------------------
+
+Words words_of(const Reading& r, const Givens& givens) {
+  Words words = {r.row.name};
+  for (const Given& g : givens) {
+    const Setting& s = *r.find(g.name);
+    const bool dashes = std::any_of(g.values.begin(), g.values.end(), [](const auto& v) { return v.starts_with("--"); });
+    if (s.positional) {
+      words.insert(words.begin() + 1, g.values[0]);
+    } else if (s.flag()) {
+      words.push_back((parse_bool(s.name, g.values[0]) ? "--" : "--no-") + s.name);
+    } else if (dashes) {
+      for (const std::string& value : g.values) words.push_back("--" + s.name + "=" + value);
+    } else {
+      words.push_back("--" + s.name);
+      words.insert(words.end(), g.values.begin(), g.values.end());
+    }
+  }
+  return words;
+}
+
+// ---- options → a command ---------------------------------------------------------------------------------
+
+// A preset is what the other options change.
+void take_preset(TrainOptions& o, const Givens& givens) {
+  for (const Given& g : givens) {
+    if (g.name == "preset") o.preset = g.values[0];
+    if (g.name == "size") o.size = g.values[0];
+  }
+  try {
+    o.config = preset_config(o.preset, o.size);
+  } catch (const std::invalid_argument& error) {
+    refuse(std::string("--size: ") + error.what());
+  }
+}
+
+void set_options(Command& c, const Givens& givens) {
+  take_preset(c.train, givens);
+  const Reading r{row_of(c.kind), settings_of(c)};
+  for (const Given& g : givens)
+    for (const std::string& value : g.values) r.find(g.name)->set(value);
+  for (const Setting& s : r.settings)
+    if (s.required && std::none_of(givens.begin(), givens.end(), [&](const Given& g) { return g.name == s.name; }))
+      refuse("--" + s.name + " is missing: write --" + s.name + " " + s.takes);
+  if (c.sample.greedy) c.sample.sampling.temperature = 0;
+  c.train.rate.min_lr = c.train.min_lr.value_or(c.train.rate.lr / 10);
+  check_batch(c.train);
+  check_textbook(c.train);
 }
 
 // A run has its own model: options of another would mean nothing.
 void refuse_model_beside_run(const Command& command) {
   if (command.kind != Command::Kind::info || command.info_checkpoint.empty()) return;
   TrainOptions scratch;
-  CLI::App app;
-  for (const Setting& setting : settings_of(scratch, app, false))
+  for (const Setting& setting : settings_of(scratch, false))
     if (command.said("--" + setting.name) || command.said("--no-" + setting.name))
-      throw std::invalid_argument("--" + setting.name + " says what a model is, and " + command.info_checkpoint +
-                                  " has one already: leave one of them out");
+      refuse("--" + setting.name + " says what a model is, and " + command.info_checkpoint +
+             " has one already: leave one of them out");
 }
 
-Command parse(const Words& words, const std::string& program) {
-  Command command = parse_twice(words);
-  command.program = program;
-  command.words = words;
-  command.info_needs_checkpoint = words.size() == 1 || !words[1].starts_with("--") || !command.info_checkpoint.empty();
-  refuse_model_beside_run(command);
-  if (command.train.epochs > 0 && command.said("--steps"))
-    throw std::invalid_argument("--steps and --epochs both say how long to train: leave one out");
-  if (command.said("--for") && (command.said("--steps") || command.train.epochs > 0))
-    throw std::invalid_argument("--for chooses the number of steps: leave --steps, --epochs or --for out");
-  return command;
+Command command_of(const Reading& r, const Givens& givens, const std::string& program) {
+  Command c;
+  c.kind = r.row.kind;
+  c.program = program;
+  c.notices = r.notices;
+  for (const Given& g : givens) c.origins[g.name] = g.where;
+  try {
+    c.words = words_of(r, givens);
+    set_options(c, givens);
+  } catch (const std::invalid_argument& error) {
+    refuse(c.located(error.what()));
+  }
+  c.info_needs_checkpoint = c.words.size() == 1 || !c.info_checkpoint.empty();
+  refuse_model_beside_run(c);
+  return c;
+}
+
+Givens givens_of(Reading& r, const Command& command) {
+  Givens givens = read_words(r, Words(command.words.begin() + 1, command.words.end()));
+  for (Given& g : givens) {
+    const auto origin = command.origins.find(g.name);
+    if (origin != command.origins.end()) g.where = origin->second;
+  }
+  return givens;
+}
+
+// ---- words that are no options ---------------------------------------------------------------------------
+
+const CommandRow& command_named(const std::string& word) {
+  Words names;
+  for (const CommandRow& row : commands()) {
+    if (word == row.name) return row;
+    names.emplace_back(row.name);
+  }
+  constexpr const char* kForeign[][2] = {
+      {"generate", "sample"}, {"chat", "sample"}, {"evaluate", "eval"}, {"finetune", "train --init-from RUN"},
+      {"resume", "train --out RUN --resume"}, {"pretrain", "train"}, {"sweep", "compare"}};
+  for (const auto& [theirs, ours] : kForeign)
+    if (word == theirs) refuse("there is no command " + word + ": write train_gpt " + ours);
+  if (word.starts_with("-")) refuse("the command comes before the options: train_gpt train " + for_terminal(word) + " ...");
+  if (std::filesystem::exists(word))
+    refuse("'" + for_terminal(word) + "' is not a command: to train on it, write train_gpt train " + for_terminal(word));
+  refuse(unknown_name("command", for_terminal(word), names));
+}
+
+// Throws if help or the version was asked for.
+void answer_questions(const Words& words) {
+  const auto has = [&](const char* word) { return std::find(words.begin(), words.end(), word) != words.end(); };
+  if (words.empty()) throw CommandLineExit{help_of_program()};
+  if (words[0] == "--version" || words[0] == "-V" || words[0] == "version") throw CommandLineExit{version_text()};
+  const bool asked = words[0] == "help" || has("--help") || has("-h") || has("--help-all");
+  if (!asked) return;
+  const size_t at = words[0] == "help" ? 1 : 0;
+  if (at >= words.size() || words[at].starts_with("-")) throw CommandLineExit{help_of_program()};
+  throw CommandLineExit{help_of(command_named(words[at]), has("--help-all") || words.back() == "all")};
 }
 
 }  // namespace
 
 Command parse_command_line(int argc, char** argv) {
-  const Words words = expand_config(Words(argv + 1, argv + argc));
-  if (words.empty()) {
-    Command none;
-    throw CommandLineExit{CommandLine(none).app.help()};
-  }
-  return parse(words, argv[0]);
+  const Words words(argv + 1, argv + argc);
+  answer_questions(words);
+  Reading r = reading_of(command_named(words[0]).kind);
+  const Givens givens = expand_config(r, read_words(r, Words(words.begin() + 1, words.end())));
+  return command_of(r, givens, argv[0]);
 }
 
-Command parse_on_top(const Command& command, const std::string& toml) {
-  std::istringstream in(toml);
-  return parse(put_under(command.words, words_of_toml(in)), command.program);
+Command parse_on_top(const Command& command, const std::string& toml, const std::string& file) {
+  Reading r = reading_of(command.kind);
+  const Givens givens = givens_of(r, command);
+  return command_of(r, put_under(givens, read_toml_options(r, toml, file)), command.program);
 }
 
 bool Command::said(const std::string& option) const {
@@ -218,57 +343,46 @@ bool Command::said(const std::string& option) const {
                      [&](const std::string& word) { return word == option || word.starts_with(option + "="); });
 }
 
+std::string Command::located(const std::string& message) const {
+  const size_t begin = message.find("--");
+  if (begin == message.npos) return message;
+  const size_t end = message.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-", begin);
+  const auto origin = origins.find(message.substr(begin + 2, end - begin - 2));
+  return origin == origins.end() || message.starts_with(origin->second) ? message : origin->second + message;
+}
+
 Words words_for_train(const Command& compare) {
-  CLI::App own;
-  CompareOptions scratch;
-  TrainOptions train;
-  std::string file;
-  Describe d(own);
-  describe_compare(d, scratch);
-  describe_call(own, train, file, Command::Kind::compare);
-  const auto is_own = [&](const std::string& name) { return own.get_option_no_throw(name) != nullptr; };
-  Words kept = {"train"};
-  bool keep = true;
-  for (size_t i = 1; i < compare.words.size(); ++i) {
-    const std::string& word = compare.words[i];
-    if (word.starts_with("--")) keep = !is_own(word.substr(0, word.find('=')));
-    if (keep) kept.push_back(word);
-  }
-  return kept;
+  Reading r = reading_of(Command::Kind::compare);
+  Givens kept = givens_of(r, compare);
+  Command scratch;
+  for (const Setting& own : settings_of_comparison(scratch))
+    std::erase_if(kept, [&](const Given& g) { return g.name == own.name; });
+  return words_of(reading_of(Command::Kind::train), kept);
 }
 
 std::string said_as_toml(const Command& command) {
-  std::vector<std::pair<std::string, Words>> options;
-  for (size_t i = 1; i < command.words.size(); ++i) {
-    const std::string& word = command.words[i];
-    const size_t equals = word.find('=');
-    if (!word.starts_with("--")) options.back().second.push_back(word);
-    else if (equals != word.npos) options.push_back({word.substr(2, equals - 2), {word.substr(equals + 1)}});
-    else options.push_back({word.substr(2), {}});
-  }
+  Reading r = reading_of(command.kind);
   std::string text;
-  for (auto& [name, values] : options) {
-    if (name == "data" || name == "val-data" || name == "init-from")
-      for (std::string& path : values) path = absolute_path(path);
+  for (Given g : givens_of(r, command)) {
+    if (g.name == "data" || g.name == "val-data" || g.name == "init-from")
+      for (std::string& path : g.values) path = absolute_path(path);
     static const Words kOfThisCall = {"out", "resume", "force", "dry-run"};
-    if (std::find(kOfThisCall.begin(), kOfThisCall.end(), name) != kOfThisCall.end()) continue;
-    const bool no = values.empty() && name.starts_with("no-");
-    text += (no ? name.substr(3) : name) + " = " +
-            (values.empty() ? toml(!no) : values.size() == 1 ? toml(values[0]) : toml(values)) + "\n";
+    if (std::find(kOfThisCall.begin(), kOfThisCall.end(), g.name) != kOfThisCall.end()) continue;
+    const Setting& s = *r.find(g.name);
+    text += g.name + " = " + (s.flag() ? g.values[0] : s.list ? toml(g.values) : toml(g.values[0])) + "\n";
   }
   return text;
 }
 
 TrainOptions train_options(const Words& words, const std::vector<std::pair<std::string, std::string>>& more) {
-  Words all = words;
+  Reading r = reading_of(command_named(words[0]).kind);
+  Words all(words.begin() + 1, words.end());
   for (const auto& [option, value] : more) all.push_back("--" + option + "=" + value);
-  return parse_twice(all).train;
+  return command_of(r, read_words(r, all), "").train;
 }
 
-TrainOptions from_toml(const std::string& text) {
-  std::istringstream in(text);
-  Words words = words_of_toml(in);
-  words.insert(words.begin(), "train");
-  return parse_twice(words).train;
+TrainOptions from_toml(const std::string& text, const std::string& file) {
+  TrainOptions scratch;
+  Reading r{row_of(Command::Kind::train), settings_of(scratch)};
+  return command_of(r, read_toml_options(r, text, file), "").train;
 }
-

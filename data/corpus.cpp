@@ -187,8 +187,8 @@ void write_and_report(const CorpusOptions& options) {
     throw std::runtime_error(options.out + " is there already: --force replaces it");
   const Stopwatch clock;
   const CorpusSummary summary = write_corpus(options.out, bytes, options.seed, story_grammar(options.grammar));
-  std::printf("%s: %s stories, %s, floor %.4f nats/byte (%.1f s)\n", options.out.c_str(),
-              format_count(static_cast<double>(summary.stories)).c_str(), format_bytes(summary.bytes).c_str(),
+  std::printf("%s: %s, %s, floor %.4f nats/byte (%.1f s)\n", options.out.c_str(),
+              counted(static_cast<double>(summary.stories), "story").c_str(), format_bytes(summary.bytes).c_str(),
               summary.nats / static_cast<double>(summary.bytes), clock.seconds());
 }
 

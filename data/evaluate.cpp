@@ -64,8 +64,9 @@ void run_eval(const EvalOptions& options) {
   if (interrupted()) throw std::runtime_error("stopped before the whole text was read: nothing was measured");
   if (!std::isfinite(loss)) throw std::runtime_error("the loss of " + path + " is not finite: its training diverged");
   const double tokens = static_cast<double>(data.val_targets());
-  std::printf("%s, step %lld, on %s (%s tokens)\n", path.c_str(), static_cast<long long>(header.step),
-              data.name.c_str(), format_count(tokens).c_str());
+  std::printf("%s, step %lld, on %s (%s)\n", name_of_checkpoint(options.checkpoint, path).c_str(),
+              static_cast<long long>(header.step),
+              data.name.c_str(), counted(tokens, "token").c_str());
   std::printf("loss %.4f nats/token, %.4f bits/byte%s  (%s tokens/s)\n", loss, data.bits_per_byte(loss),
               data.floor > 0 ? format(", floor %.4f nats/token", data.floor).c_str() : "",
               format_count(tokens / clock.seconds()).c_str());

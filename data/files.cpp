@@ -168,6 +168,14 @@ DirectoryLock::~DirectoryLock() {
   ::close(handle_);
 }
 
+bool is_locked(const std::string& directory) {
+  const int handle = ::open((directory + "/" + kLock).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (handle < 0) return false;
+  const bool locked = ::flock(handle, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(handle);
+  return locked;
+}
+
 // ---- standard streams ------------------------------------------------------------------------------------
 
 void open_closed_streams() {
@@ -194,19 +202,21 @@ std::string absolute_path(const std::string& path) {
   return path.empty() || path == "-" ? path : fs::absolute(path).lexically_normal().string();
 }
 
-std::string read_file(const std::string& path) {
+std::string read_file(const std::string& path, size_t most) {
   if (path != "-" && fs::is_directory(path)) throw std::runtime_error(path + " is a folder, not a file");
   std::FILE* file = path == "-" ? stdin : std::fopen(path.c_str(), "rb");
   if (!file) fail_file("read", path, errno);
   std::string text;
   char buffer[1 << 16];
   size_t n;
-  while ((n = std::fread(buffer, 1, sizeof buffer, file)) > 0) {
+  while (text.size() <= most && (n = std::fread(buffer, 1, sizeof buffer, file)) > 0) {
     if (n == sizeof buffer) refuse_device(file, path);
     text.append(buffer, n);
   }
   const int error = std::ferror(file) ? errno : 0;
   if (file != stdin) std::fclose(file);
   if (error) fail_file("read", path, error);
+  if (text.size() > most)
+    throw std::runtime_error(path + " is larger than " + std::to_string(most >> 20) + " MB: is it the right file?");
   return text;
 }

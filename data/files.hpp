@@ -1,6 +1,7 @@
 #pragma once
 // Files that are either whole or not there.
 
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -61,6 +62,8 @@ class DirectoryLock {
   int handle_ = -1;
 };
 
+bool is_locked(const std::string& directory);
+
 // Opens /dev/null for standard input, output and error where they are closed: otherwise the next file that is opened
 // would receive what is printed.
 void open_closed_streams();
@@ -74,5 +77,6 @@ void refuse_device(std::FILE* file, const std::string& path);
 // The path as it is from any folder; "" and "-" stay.
 std::string absolute_path(const std::string& path);
 
-// The whole of a file, or of standard input for "-". Throws std::runtime_error if it cannot be read.
-std::string read_file(const std::string& path);
+// The whole of a file, or of standard input for "-". Throws std::runtime_error if it cannot be read or is larger than
+// `most` bytes.
+std::string read_file(const std::string& path, size_t most = SIZE_MAX);

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "describe.hpp"
+#include "names.hpp"
 
 namespace {
 
@@ -14,9 +15,8 @@ using Words = std::vector<std::string>;
 // The options that a cell can set.
 Words keys_of_train() {
   TrainOptions scratch;
-  CLI::App app;
   Words known;
-  for (const Setting& setting : settings_of(scratch, app)) known.push_back(setting.name);
+  for (const Setting& setting : settings_of(scratch)) known.push_back(setting.name);
   return known;
 }
 
@@ -26,8 +26,8 @@ std::pair<std::string, Words> key_and_values(const std::string& word, const std:
   const size_t equals = word.find('=');
   const std::string key = word.substr(0, equals);
   if (std::find(known.begin(), known.end(), key) == known.end())
-    throw std::invalid_argument(option + ": unknown key '" + key + "': did you mean '" + nearest_name(key, known) +
-                                "'? (any option of train_gpt train, e.g. placement=post,pre)");
+    throw std::invalid_argument(option + ": unknown key '" + key + "': " + did_you_mean(key, known) +
+                                " (any option of train_gpt train, e.g. placement=post,pre)");
   Words values;
   std::istringstream list(equals == word.npos ? "" : word.substr(equals + 1));
   for (std::string value; std::getline(list, value, ',');)

@@ -35,7 +35,7 @@ std::vector<Stack> stacks_of(const Config& c) {
 }
 
 std::string name_of_stack(const Stack& stack, const Config& c) {
-  if (stack.last - stack.first + 1 == c.n_layer) return "block, " + std::to_string(c.n_layer) + " times";
+  if (stack.last - stack.first + 1 == c.n_layer) return c.n_layer == 1 ? "block" : "block, " + counted(c.n_layer, "time");
   if (stack.first == stack.last) return "block " + std::to_string(stack.first + 1);
   return "blocks " + std::to_string(stack.first + 1) + " to " + std::to_string(stack.last + 1);
 }
@@ -56,7 +56,7 @@ std::string formula(const Config& c, const Placement& row, const std::string& ad
 }
 
 std::string attention_text(const Config& c) {
-  std::string text = std::to_string(c.n_head) + " heads of " + std::to_string(c.head_dim);
+  std::string text = counted(c.n_head, "head") + " of " + std::to_string(c.head_dim);
   if (c.kv_heads != c.n_head) text += " on " + std::to_string(c.kv_heads) + " of keys and values";
   if (c.qk_norm != QkNormKind::none)
     text += c.qk_norm == QkNormKind::head ? ", norm of each head's q and k" : ", norm of q and of k";
@@ -180,14 +180,14 @@ std::string draw_model(const Config& open) {
   const Config c = resolve(open);
   const std::vector<Stack> stacks = stacks_of(c);
   const std::string norm = "       [ " + norm_name(c) + " ]\n";
-  std::string s = "       logits over " + std::to_string(c.vocab_size) + " tokens\n       │\n";
+  std::string s = "       logits over " + counted(c.vocab_size, "token") + "\n       │\n";
   s += "       [ head ]   " + head_text(c) + "\n";
   if (*c.final_norm) s += norm;
   for (auto stack = stacks.rbegin(); stack != stacks.rend(); ++stack) s += draw_stack(c, *stack);
   s += "       │\n";
   if (c.embedding_norm) s += norm;
   s += "       [ embedding ]   " + embedding_text(c) + "\n       │\n";
-  s += "       up to " + std::to_string(c.context) + " tokens\n\n";
+  s += "       up to " + counted(c.context, "token") + "\n\n";
   for (const Stack& stack : stacks) s += formulas(c, stack, stacks.size() == 1 ? "" : " of " + name_of_stack(stack, c));
   return s;
 }
@@ -203,8 +203,8 @@ size_t count_parameters(const std::vector<TensorSpec>& table) {
 std::string describe_briefly(const TrainOptions& options, size_t parameters) {
   const Config& c = options.config;
   return options.preset + " " + options.size + ": " + c.placement + ", " + norm_name(c) + ", " +
-         std::to_string(c.n_layer) + " layers x " + std::to_string(c.channels) + " channels, " +
-         std::to_string(c.n_head) + " heads, context " + std::to_string(c.context) + ", " +
+         counted(c.n_layer, "layer") + " x " + counted(c.channels, "channel") + ", " +
+         counted(c.n_head, "head") + ", context " + std::to_string(c.context) + ", " +
          format_short(static_cast<double>(parameters)) + " parameters";
 }
 
@@ -254,7 +254,7 @@ void print_plan(const TrainOptions& o, const Dataset& data) {
     std::printf("scale    uniform %.4f, unigram %.4f%s nats/token\n", data.uniform_nats(), data.unigram_nats(),
                 data.floor > 0 ? format(", floor %.4f", data.floor).c_str() : "");
   std::printf("model    %s\n", describe_briefly(o, count_parameters(layout.table())).c_str());
-  std::printf("machine  %d threads, %s, needs %s of memory\n", max_threads(), machine.simd.c_str(),
+  std::printf("machine  %s, %s, needs %s of memory\n", counted(max_threads(), "thread").c_str(), machine.simd.c_str(),
               format_bytes(memory_of_training(o.config, o.batch).total() + data.memory()).c_str());
   print_matmul(o.config.matmul, o.quiet);
   if (o.textbook)
@@ -262,8 +262,8 @@ void print_plan(const TrainOptions& o, const Dataset& data) {
                 format_bytes(memory_of_textbook(o.config, o.batch)).c_str());
   if (!machine.openmp)
     std::printf("WARNING  built without OpenMP, so only one processor works; `make` says how to get it\n");
-  std::printf("steps    %s of %s tokens (%s), %.3g epochs\n", format_count(static_cast<double>(o.steps)).c_str(),
-              format_count(static_cast<double>(o.batch) * o.accumulate * o.config.context).c_str(), batch_text(o).c_str(),
+  std::printf("steps    %s of %s (%s), %.3g epochs\n", format_count(static_cast<double>(o.steps)).c_str(),
+              counted(static_cast<double>(o.batch) * o.accumulate * o.config.context, "token").c_str(), batch_text(o).c_str(),
               epochs_of(data, o));
   std::printf("rate     %s\n", rate_text(o).c_str());
   for (const auto& lines : {warnings_about(o), warnings_about(data, o, count_parameters(layout.table()))})
@@ -288,7 +288,8 @@ void print_row(const TensorSpec& spec) {
 TrainOptions options_of_checkpoint(const std::string& which) {
   const std::string path = find_checkpoint(which);
   const CheckpointHeader header = verify_checkpoint(path);
-  std::printf("%s, step %lld, trained for %s", path.c_str(), static_cast<long long>(header.step),
+  std::printf("%s, step %lld, trained for %s", name_of_checkpoint(which, path).c_str(),
+              static_cast<long long>(header.step),
               format_seconds(header.elapsed).c_str());
   if (header.best_step > 0)
     std::printf(", best validation loss %.4f at step %lld", header.best_loss,
@@ -308,8 +309,8 @@ void print_model(const TrainOptions& options, const std::string& name, const std
               norm_name(c).c_str(), norm_row(c.norm).source, draw_model(c).c_str());
   std::printf("%-40s %-16s %13s  %-20s %s\n", "tensor", "shape", "elements", "initial value", "decay");
   for (const TensorSpec& spec : table) print_row(spec);
-  std::printf("\n%s parameters in %zu tensors\n", format_count(static_cast<double>(count_parameters(table))).c_str(),
-              table.size());
+  std::printf("\n%s in %s\n", counted(static_cast<double>(count_parameters(table)), "parameter").c_str(),
+              counted(static_cast<double>(table.size()), "tensor").c_str());
   std::printf("to train with --batch %d: %s (weights %s, gradients %s, moments %s, activations %s)\n", options.batch,
               format_bytes(need.total()).c_str(), format_bytes(need.weights).c_str(),
               format_bytes(need.gradients).c_str(), format_bytes(need.moments).c_str(),

@@ -26,9 +26,8 @@ struct Cell {
 
 void refuse_keys_without_effect(const Grid& grid) {
   TrainOptions scratch;
-  CLI::App app;
   std::vector<std::string> known = {"batch", "accumulate", "data-seed"};
-  for (const Setting& setting : settings_of(scratch, app, false)) known.push_back(setting.name);
+  for (const Setting& setting : settings_of(scratch, false)) known.push_back(setting.name);
   for (const std::string& key : grid.keys)
     if (std::find(known.begin(), known.end(), key) == known.end())
       throw std::invalid_argument("--grid: " + key + " changes nothing before the first step (keys are the options of "

@@ -12,8 +12,7 @@ namespace {
 
 // A line for every option that has a value; what is open in `given` becomes a comment.
 std::string lines_of(TrainOptions in_force, TrainOptions given, bool training) {
-  CLI::App a, b;
-  const std::vector<Setting> settings = settings_of(in_force, a, training), open = settings_of(given, b, training);
+  const std::vector<Setting> settings = settings_of(in_force, training), open = settings_of(given, training);
   std::string text;
   for (size_t i = 0; i < settings.size(); ++i) {
     const std::string value = settings[i].value();
@@ -76,8 +75,7 @@ int64_t final_batches(const TrainOptions& o) {
 std::vector<std::string> differences(const TrainOptions& there, const TrainOptions& here,
                                      const std::vector<std::string>& except) {
   TrainOptions a = closed(there), b = closed(here);
-  CLI::App app_a, app_b;
-  const std::vector<Setting> in_a = settings_of(a, app_a), in_b = settings_of(b, app_b);
+  const std::vector<Setting> in_a = settings_of(a), in_b = settings_of(b);
   std::vector<std::string> list;
   for (size_t i = 0; i < in_a.size(); ++i) {
     const std::string& name = in_a[i].name;

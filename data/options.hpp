@@ -1,8 +1,8 @@
 #pragma once
-// The command line: every option of every sub-command, described once (name, variable, help). The same
-// description parses, prints --help, reads --config files and writes config.toml.
+// The options of every command and what is read from a command line or a config file.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -29,7 +29,8 @@ struct TrainOptions : TextOptions {
   int batch = 4, accumulate = 1;
   int64_t steps = 3000;
   double epochs = 0;       // in place of `steps`; 0: not said
-  std::string time_limit;  // --for
+  std::string time_limit;   // --for
+  std::string config_file;  // --config
   LearningRate rate;
   std::optional<double> min_lr;  // open: a tenth of the largest
   int64_t schedule_start = 0, schedule_end = 0;  // steps; an end of 0: the run's last step
@@ -49,7 +50,7 @@ struct TrainOptions : TextOptions {
 
 struct SampleOptions {
   std::string checkpoint, prompt;
-  bool prompt_given = false;
+  bool prompt_given = false, greedy = false;
   Unknown unknown = Unknown::error;
   int length = 500, count = 1, threads = 0;
   std::string stop;  // as typed: \n and \t stand for a newline and a tab
@@ -97,11 +98,15 @@ struct Command {
   std::string info_checkpoint;
   bool info_needs_checkpoint = true;  // one was named, or nothing was
   bool info_cost = false;
-  std::vector<std::string> words;     // the command line, with what --config stands for
-  bool said(const std::string& option) const;    // "--seed" stands on the command line or in --config's file
+  std::vector<std::string> words;     // the command line in our names, with what --config stands for
+  std::map<std::string, std::string> origins;  // option → the place in a file that it comes from: "a.toml line 3: "
+  std::vector<std::string> notices;            // what to tell the user about foreign names
+  bool said(const std::string& option) const;  // "--seed" stands on the command line or in --config's file
+  // The message, behind the place in a file that the first option in it comes from.
+  std::string located(const std::string& message) const;
 };
 
-// Throws std::invalid_argument for bad input, and CommandLineExit where help was asked for.
+// Throws std::invalid_argument for bad input, and CommandLineExit if help or the version was asked for.
 struct CommandLineExit {
   std::string text;
 };
@@ -113,8 +118,8 @@ void check_batch(const TrainOptions& options);
 // Throws std::invalid_argument where the options ask for what --textbook does not have.
 void check_textbook(const TrainOptions& options);
 
-// The same command line on top of other options: what it does not say is as in `toml`.
-Command parse_on_top(const Command& command, const std::string& toml);
+// The same command line on top of other options: what it does not say is as in `toml`, the text of `file`.
+Command parse_on_top(const Command& command, const std::string& toml, const std::string& file = "");
 
 // The options on a command line as TOML, but those that concern one call: --out, --resume, --force, --dry-run.
 std::string said_as_toml(const Command& command);
@@ -130,7 +135,7 @@ TrainOptions train_options(const std::vector<std::string>& words,
 std::string to_toml(const TrainOptions& in_force, const TrainOptions& given);
 std::string to_toml(const TrainOptions& in_force);
 std::string model_to_toml(const TrainOptions& in_force);  // only the model
-TrainOptions from_toml(const std::string& toml);
+TrainOptions from_toml(const std::string& toml, const std::string& file = "");
 
 // What can be said before the text is read: a vocabulary stands in for the text's where it was left to it.
 TrainOptions with_vocabulary(TrainOptions options);

@@ -45,6 +45,11 @@ std::string format_count(double n) {
   return digits;
 }
 
+std::string counted(double n, const std::string& noun) {
+  const std::string plural = noun.ends_with("y") ? noun.substr(0, noun.size() - 1) + "ies" : noun + "s";
+  return format_count(n) + " " + (n == 1 ? noun : plural);
+}
+
 std::string format_seconds(double seconds) {
   const int64_t s = std::llround(seconds);
   char text[32];

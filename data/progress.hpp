@@ -8,6 +8,7 @@
 
 std::string format_bytes(size_t bytes);       // "84 MB"
 std::string format_count(double n);           // "3,600,000"
+std::string counted(double n, const std::string& noun);  // "1 layer", "3,600 layers"
 std::string format_short(double n);           // "3.6 M"
 std::string format_seconds(double seconds);   // "1:05", "2:03:04"
 std::string format(const char* printf_format, double value);

@@ -45,7 +45,7 @@ Command on_top_of_checkpoint(const Command& command, CheckpointHeader& header) {
     return on_top_of_checkpoint(from_the_start(command, read_file(config)), header);
   if (o.resume) {
     header = read_checkpoint_header(checkpoint);
-    const Command merged = parse_on_top(command, read_file(config));
+    const Command merged = parse_on_top(command, read_file(config), config);
     TrainOptions now = merged.train;
     make_paths_absolute(now);
     make_paths_absolute(header.options);

@@ -85,6 +85,13 @@ std::string find_checkpoint(const std::string& file_or_run) {
   return newest;
 }
 
+std::string name_of_checkpoint(const std::string& asked, const std::string& path) {
+  if (!asked.empty()) return path;
+  const std::string directory = fs::path(path).parent_path();
+  const bool over = fs::exists(directory + "/" + kOutcome);
+  return path + " (the newest run" + (is_locked(directory) ? ", still training)" : over ? ")" : ", not finished)");
+}
+
 void prepare_run_directory(const std::string& directory, bool replace) {
   std::error_code error;
   const fs::path path(directory);

@@ -24,6 +24,10 @@ DirectoryLock claim_directory(std::string& directory, const std::string& name);
 // newest run below runs/: that which saved its state last. Throws std::runtime_error if there is none.
 std::string find_checkpoint(const std::string& file_or_run);
 
+// The path of a checkpoint for a message. If the user asked for none, it says that this is the newest run, and whether
+// that is still training or stopped early.
+std::string name_of_checkpoint(const std::string& asked, const std::string& path);
+
 // Throws std::runtime_error if the directory already holds a run, unless `replace` is set: then it removes the run.
 void prepare_run_directory(const std::string& directory, bool replace);
 void write_config(const std::string& directory, const TrainOptions& in_force, const TrainOptions& given);

@@ -93,7 +93,8 @@ void run_sample(const SampleOptions& options) {
   use_threads(options.threads);
   const TrainedModel trained = load_trained_model(find_checkpoint(options.checkpoint));
   const Model& model = trained.model;
-  std::fprintf(stderr, "%s, step %lld\n", trained.path.c_str(), static_cast<long long>(trained.header.step));
+  std::fprintf(stderr, "%s, step %lld\n", name_of_checkpoint(options.checkpoint, trained.path).c_str(),
+               static_cast<long long>(trained.header.step));
 
   std::string prompt = options.prompt;
   if (!options.prompt_given && !isatty(STDIN_FILENO)) prompt = read_file("-");

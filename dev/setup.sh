@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Finds what the build needs, and installs what is missing:
 #
-#   dev/setup.sh                 a C++20 compiler, make, OpenMP, CLI11, nlohmann/json
+#   dev/setup.sh                 a C++20 compiler, make, OpenMP, nlohmann/json
 #   dev/setup.sh --config FILE   the same, and writes down what it found for the Makefile
 #   dev/setup.sh test            the same, and Catch2
 #   dev/setup.sh python          the same without Catch2, and Python with venv (PyTorch reference, reports)
@@ -20,7 +20,7 @@ say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
-needs="compiler make openmp cli11 json" named=${CXX:-} CXX='' march=${MARCH:-native} config=
+needs="compiler make openmp json" named=${CXX:-} CXX='' march=${MARCH:-native} config=
 while [ $# -gt 0 ]; do
   case $1 in
     test) needs="$needs catch2" ;;
@@ -112,7 +112,6 @@ has_openmp() {
     openmp_works "-Xpreprocessor -fopenmp -I$keg/include" "-L$keg/lib -lomp"
 }
 
-has_cli11() { printf '#include <CLI/CLI.hpp>\nstatic_assert(CLI11_VERSION_MAJOR >= 2);\n' | parses; }
 has_json() { echo '#include <nlohmann/json.hpp>' | parses; }
 
 # Of Catch2 2 the header is all there is; version 3 must link.
@@ -133,7 +132,7 @@ look() {
   local need
   for need in $needs; do
     case $CXX:$need in
-      :openmp | :cli11 | :json | :catch2) missing="$missing $need" ;;  # no compiler to look with
+      :openmp | :json | :catch2) missing="$missing $need" ;;  # no compiler to look with
       *) "has_$need" || missing="$missing $need" ;;
     esac
   done
@@ -152,12 +151,10 @@ package() {
   case $manager:$1 in
     apt-get:compiler) case $named in *clang*) echo "clang$version" ;; *) echo "g++$version" ;; esac ;;
     apt-get:openmp) case ${CXX:-$named} in *clang*) echo "libomp$version-dev" ;; *) : ;; esac ;;
-    apt-get:cli11) echo libcli11-dev ;;
     apt-get:json) echo nlohmann-json3-dev ;;
     apt-get:python) echo python3-venv ;;
     dnf:compiler) case $named in *clang*) echo clang ;; *) echo gcc-c++ ;; esac ;;
     dnf:openmp) case ${CXX:-$named} in *clang*) echo libomp-devel ;; *) : ;; esac ;;
-    dnf:cli11) echo cli11-devel ;;
     dnf:json) echo json-devel ;;
     dnf:catch2) echo catch-devel ;;
     pacman:compiler) case $named in *clang*) echo clang ;; *) echo gcc ;; esac ;;
@@ -166,7 +163,6 @@ package() {
     pacman:python) echo python ;;
     zypper:compiler) case $named in *clang*) echo clang ;; *) echo gcc-c++ ;; esac ;;
     zypper:openmp) case ${CXX:-$named} in *clang*) echo libomp-devel ;; *) : ;; esac ;;
-    zypper:cli11) echo cli11-devel ;;
     zypper:json) echo nlohmann_json-devel ;;
     zypper:catch2) echo Catch2-devel ;;
     brew:compiler) case $named in *clang*) echo llvm ;; *) echo gcc ;; esac ;;
@@ -272,8 +268,6 @@ fetch_header() {  # fetch_header PATH-UNDER-GITHUB FILE SHA-256
 # The sums are those of the files attached to the releases.
 fetch() {
   case $1 in
-    cli11) fetch_header CLIUtils/CLI11/releases/download/v2.4.1/CLI11.hpp CLI/CLI.hpp \
-      f54d422b19a92d12b351200ed3a09d5de8f628f1d8a3fd7e73f7bc1d754c6bf3 ;;
     json) fetch_header nlohmann/json/releases/download/v3.11.3/json.hpp nlohmann/json.hpp \
       9bea4c8066ef4a1c206b2be5a36302f8926f7fdc6087af5d20b417d0cf103ea6 ;;
     catch2) fetch_header catchorg/Catch2/releases/download/v2.13.10/catch.hpp catch2/catch.hpp \
@@ -301,7 +295,7 @@ fetch_headers() {
   local need
   for need in $missing; do
     case $need in
-      cli11 | json | catch2)
+      json | catch2)
         fetch "$need" || { [ "$manager" = apt-get ] && have dpkg && unpack_debian "$(package "$need")"; } ;;
     esac
   done
@@ -340,9 +334,9 @@ if [ -n "$missing" ]; then
   else
     say "  ask whoever administers this machine to run: $(install_line $packages)"
   fi
-  case $missing in compiler*) ;; *cli11* | *json* | *catch2*)
-    say "  or put the single-header releases where they will be found: build/include/CLI/CLI.hpp (2.4.1),"
-    say "  build/include/nlohmann/json.hpp (3.11.3), build/include/catch2/catch.hpp (2.13.10)" ;;
+  case $missing in compiler*) ;; *json* | *catch2*)
+    say "  or put the single-header releases where they will be found: build/include/nlohmann/json.hpp (3.11.3),"
+    say "  build/include/catch2/catch.hpp (2.13.10)" ;;
   esac
   [ -z "$fatal" ] || exit 1
 else

@@ -136,9 +136,10 @@ void require(bool ok, const std::string& message) {
   if (!ok) throw std::invalid_argument(message);
 }
 
+// The limits are included. Many values are floats: .99 as a float is a little above .99.
 void in_range(const char* option, double value, double low, double high) {
-  require(value >= low && value <= high, std::string("--") + option + " is " + number(value) + ": must be " +
-                                             number(low) + " to " + number(high));  // NaN fails both
+  const bool ok = value >= std::min(low, double(float(low))) && value <= std::max(high, double(float(high)));
+  require(ok, std::string("--") + option + " is " + number(value) + ": must be " + number(low) + " to " + number(high));
 }
 
 // Branches that both read x and are both added to it: each needs its norm, and nothing may stand between the sums.
@@ -260,35 +261,37 @@ Config resolve(Config c) {
 
 namespace {
 
-// Levenshtein (1966): the fewest insertions, deletions and replacements between two words.
+// Damerau–Levenshtein (1964, 1966): the fewest insertions, deletions, replacements and swaps of neighbors.
 size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
+  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
+  for (size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
+  for (size_t i = 1; i <= a.size(); ++i)
     for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replace = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replace});
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
     }
-  }
-  return row[b.size()];
+  return d[a.size()][b.size()];
 }
 
 }  // namespace
 
 std::string nearest_name(std::string_view given, const std::vector<std::string>& known) {
-  const auto nearest = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
-    return edit_distance(given, a) < edit_distance(given, b);
-  });
-  return nearest == known.end() ? "" : *nearest;
+  // More edits than this make a wrong suggestion, which is worse than none.
+  size_t least = std::min<size_t>(2, given.size() / 3) + 1;
+  std::string nearest;
+  for (const std::string& name : known) {
+    const size_t edits = given.size() > 64 ? least : edit_distance(given, name);
+    if (edits < least) nearest = name, least = edits;
+  }
+  return nearest;
 }
 
 std::string unknown_name(std::string_view what, std::string_view given, const std::vector<std::string>& known) {
   std::string message = "unknown " + std::string(what) + " '" + std::string(given) + "'";
   if (known.empty()) return message;
-  message += ": did you mean '" + nearest_name(given, known) + "'? (one of";
+  const std::string nearest = nearest_name(given, known);
+  message += nearest.empty() ? ": choose one of" : ": did you mean '" + nearest + "'? (one of";
   for (const auto& name : known) message += " " + name;
-  return message + ")";
+  return message + (nearest.empty() ? "" : ")");
 }

@@ -154,14 +154,25 @@ Outcome parsed(Words words) {
   return {};
 }
 
-// Each command of train_gpt with its options, as --help lists them.
+// "--[no-]bias" → "--bias --no-bias"
+std::string negations_written_out(std::string help) {
+  const std::string both = "--[no-]";
+  for (size_t at = help.find(both); at != help.npos; at = help.find(both, at)) {
+    const size_t begin = at + both.size(), end = help.find_first_not_of(kOptionLetters, begin);
+    const std::string name = help.substr(begin, end - begin);
+    help.replace(at, end - at, "--" + name + " --no-" + name);
+  }
+  return help;
+}
+
+// Each command of train_gpt with its options, as --help-all lists them.
 const std::map<std::string, std::set<std::string>>& commands() {
   static const auto all = [] {
     std::map<std::string, std::set<std::string>> found;
     std::istringstream in(parsed({"--help"}).help);
     for (std::string word; in >> word;) {
-      const std::string help = word[0] == '-' ? "" : parsed({word, "--help"}).help;
-      if (!help.empty()) found[word] = options_in(help, false);
+      const std::string help = word[0] == '-' ? "" : parsed({word, "--help-all"}).help;
+      if (!help.empty()) found[word] = options_in(negations_written_out(help), false);
     }
     return found;
   }();

@@ -12,6 +12,7 @@
 #include "../dataset.hpp"
 #include "../files.hpp"
 #include "../interrupt.hpp"
+#include "../progress.hpp"
 #include "../resume.hpp"
 #include "../run.hpp"
 #include "../warnings.hpp"
@@ -39,8 +40,8 @@ Command on_top_of_stored(const Command& command) {
   const std::string stored = read_file(path);
   Command before = command;
   before.words = {"compare"};
-  before = parse_on_top(before, stored);
-  Command merged = parse_on_top(command, stored);
+  before = parse_on_top(before, stored, path);
+  Command merged = parse_on_top(command, stored, path);
   const auto changed = differences(with_vocabulary(before.train), with_vocabulary(merged.train), {"threads"});
   if (!changed.empty())
     refuse("cannot go on with " + o.out + ": " + changed[0] + "; leave the option out, or start anew");
@@ -215,12 +216,12 @@ void final_runs(Study& s) {
 void print_plan(const Study& s) {
   const Grid& grid = s.comparison.grid;
   const size_t finals = grid.cells.size() * s.seeds.size(), tunes = grid.cells.size() * s.tuning.values.size();
-  std::printf("%zu cells", grid.cells.size());
+  std::printf("%s", counted(double(grid.cells.size()), "cell").c_str());
   if (tunes > 0)
     std::printf(", %zu values of %s each on seed %s", s.tuning.values.size(), s.tuning.key.c_str(),
                 std::to_string(s.options().tune_seed).c_str());
-  std::printf(", %zu seed%s: %zu runs of %lld steps into %s\n", s.seeds.size(), s.seeds.size() == 1 ? "" : "s", finals + tunes,
-              static_cast<long long>(s.command.train.steps), s.out.c_str());
+  std::printf(", %s: %s of %s into %s\n", counted(double(s.seeds.size()), "seed").c_str(),
+              counted(double(finals + tunes), "run").c_str(), counted(double(s.command.train.steps), "step").c_str(), s.out.c_str());
   for (const GridCell& cell : grid.cells) std::printf("  %s\n", cell.name.c_str());
   for (const std::string& line : warnings_about(s.command.train)) std::printf("WARNING: %s\n", line.c_str());
 }

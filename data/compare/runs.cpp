@@ -76,7 +76,7 @@ void require_same_run(const Study& s, const PlannedRun& run) {
   const std::string directory = path_of(s, run), config = directory + "/config.toml";
   if (!fs::exists(config)) return;
   CheckpointHeader from;
-  TrainOptions there = with_vocabulary(from_toml(read_file(config)));
+  TrainOptions there = with_vocabulary(from_toml(read_file(config), config));
   TrainOptions here = with_vocabulary(options_on_checkpoint(run.words, {}, from));
   make_paths_absolute(there), make_paths_absolute(here);
   const auto changed = differences(there, here, {"threads", "final-batches"});

@@ -6,12 +6,8 @@
 #include <exception>
 #include <fstream>
 #include <map>
-
-#if __has_include(<CLI/CLI.hpp>)
-#include <CLI/CLI.hpp>
-#else
-#include <CLI11.hpp>
-#endif
+#include <sstream>
+#include <stdexcept>
 
 #include "data/machine.hpp"
 #include "data/progress.hpp"
@@ -134,34 +130,47 @@ struct Part {
 constexpr Part kParts[] = {{"gemm", bench_gemm}, {"norm", bench_norms}, {"layers", bench_layers},
                            {"sampling", bench_sampling}, {"steps", bench_steps}};
 
-int run(int argc, char** argv) {
-  CLI::App app("How fast this build is, beside what the machine can do and beside PyTorch and NumPy.");
-  std::vector<std::string> wanted, names;
-  std::string list;
-  std::string peer_command, json;
+struct Options {
+  std::vector<std::string> parts;  // none: all
+  std::string peer, json;
   int threads = 0;
   std::vector<int> widths;
   bool quick = false;
-  for (const Part& part : kParts) {
-    names.emplace_back(part.name);
-    list += (list.empty() ? "" : ", ") + names.back();
-  }
-  app.add_option("part", wanted, "only these: " + list)->check(CLI::IsMember(names));
-  app.add_flag("--quick", quick, "a few small cases, once: does it run?");
-  app.add_option("--peer", peer_command, "what to compare with: 'python dev/bench/peer.py'");
-  app.add_option("--threads", threads, "0: one a processor")->check(CLI::Range(0, 4096));
-  app.add_option("--json", json, "also write the results to this file")->take_last();
-  app.add_option("--widths", widths, "sizes of the norms: 1024 rows of each of these")->delimiter(',')->check(CLI::Range(1, 1 << 20));
-  CLI11_PARSE(app, argc, argv);
+};
 
-  threads = use_threads(threads);
-  Peer peer(peer_command, threads);
+// [PART...] [--quick] [--threads N] [--widths N,N] [--json FILE] [--peer COMMAND]
+Options options_of(int argc, char** argv) {
+  Options o;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const auto value = [&] { return i + 1 < argc ? std::string(argv[++i]) : throw std::invalid_argument(word + " needs a value"); };
+    const auto is_part = [&](const Part& part) { return word == part.name; };
+    if (word == "--quick") o.quick = true;
+    else if (word == "--peer") o.peer = value();
+    else if (word == "--json") o.json = value();
+    else if (word == "--threads") o.threads = std::stoi(value());
+    else if (word == "--widths") {
+      std::istringstream list(value());
+      for (std::string width; std::getline(list, width, ',');) o.widths.push_back(std::stoi(width));
+    } else if (std::any_of(std::begin(kParts), std::end(kParts), is_part)) o.parts.push_back(word);
+    else throw std::invalid_argument("unknown word '" + word + "': choose parts of gemm norm layers sampling steps, or "
+                                     "--quick --threads N --widths N,N --json FILE --peer COMMAND");
+  }
+  return o;
+}
+
+int run(int argc, char** argv) {
+  const Options o = options_of(argc, argv);
+  const std::string& json = o.json;
+  const bool quick = o.quick;
+  const int threads = use_threads(o.threads);
+  Peer peer(o.peer, threads);
   Report report;
-  Bench bench{report, {quick ? 1 : 5, quick ? .002 : .03, peer}, quick, widths};
+  Bench bench{report, {quick ? 1 : 5, quick ? .002 : .03, peer}, quick, o.widths};
   const Stopwatch clock;
   describe(bench, threads);
   for (const Part& part : kParts) {
-    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), part.name) == wanted.end()) continue;
+    if (!o.parts.empty() && std::find(o.parts.begin(), o.parts.end(), part.name) == o.parts.end()) continue;
     try {
       report.say("");
       measure_ceilings(bench);

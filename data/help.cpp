@@ -1,0 +1,138 @@
+#include "help.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "describe.hpp"
+#include "progress.hpp"
+
+const std::vector<CommandRow>& commands() {
+  static const std::vector<CommandRow> rows = {
+      {Command::Kind::train, "train", "train a model on text", "data", "FILE... [OPTIONS]",
+       "data tokenizer preset layers heads channels context batch steps epochs for lr warmup out resume init-from config threads",
+       "train my.txt\n"
+       "train my.txt --tokenizer char --for 10m\n"
+       "train my.txt --preset llama2 --layers 6 --channels 256 --heads 8\n"
+       "train --out runs/0001-pre-layernorm --resume --steps 6000\n"},
+      {Command::Kind::sample, "sample", "write text with a trained model", "checkpoint", "[RUN] [OPTIONS]", "",
+       "sample --prompt 'One day' --temperature 0.8\n"
+       "sample runs/0001-pre-layernorm --length 200 --seed 2\n"},
+      {Command::Kind::eval, "eval", "measure the loss of a trained model on a text", "checkpoint",
+       "[RUN] --data FILE... [OPTIONS]", "",
+       "eval --data my.txt\n"
+       "eval runs/0001-pre-layernorm --data my.txt\n"},
+      {Command::Kind::info, "info", "draw a model, list its tensors, count its flops", "checkpoint", "[RUN] [OPTIONS]",
+       "checkpoint cost preset size layers heads channels context placement norm position batch",
+       "info runs/0001-pre-layernorm\n"
+       "info --preset gpt2 --size 124M\n"
+       "info --preset llama2 --cost\n"},
+      {Command::Kind::compare, "compare", "train one model per combination of options", "data",
+       "FILE... --grid KEY=A,B... [OPTIONS]",
+       "data grid tune baseline jobs steps batch lr warmup layers channels context out resume config dry-run",
+       "compare my.txt --grid placement=post,pre norm=rmsnorm --steps 500\n"
+       "compare my.txt --grid activation=gelu,swiglu seed=1,2,3 --jobs 2\n"
+       "compare my.txt --grid placement=post,pre --tune lr=3e-4,1e-3,3e-3\n"},
+      {Command::Kind::init_report, "init-report", "show gradients and activations before the first step", "data",
+       "FILE... [OPTIONS]", "data grid out preset layers heads channels context init batch seed threads",
+       "init-report my.txt --grid placement=post,pre layers=6,12\n"
+       "init-report my.txt --init xavier --channels 64 --out init.csv\n"},
+      {Command::Kind::corpus, "corpus", "write stories whose exact entropy is known", "out", "FILE [OPTIONS]", "",
+       "corpus stories.txt --bytes 500k --seed 2\n"
+       "corpus --check stories.txt\n"},
+  };
+  return rows;
+}
+
+const CommandRow& row_of(Command::Kind kind) {
+  return *std::find_if(commands().begin(), commands().end(), [&](const CommandRow& row) { return row.kind == kind; });
+}
+
+namespace {
+
+constexpr size_t kWidth = 80, kIndent = 30;
+
+// `text` from column `indent` on, wrapped at spaces.
+std::string wrapped(const std::string& text, size_t indent) {
+  std::istringstream in(text);
+  std::string s;
+  size_t column = indent;
+  for (std::string word; in >> word;) {
+    if (column > indent && column + 1 + word.size() > kWidth) {
+      s += "\n" + std::string(indent, ' ');
+      column = indent;
+    }
+    s += (column > indent ? " " : "") + word;
+    column += (column > indent) + word.size();
+  }
+  return s + "\n";
+}
+
+// "normalization: layernorm, rmsnorm, ... (default layernorm)"
+std::string text_of(const Setting& s) {
+  std::string text = s.help;
+  for (const std::string& name : s.choices) text += (&name == &s.choices[0] ? ": " : ", ") + name;
+  if (s.shown.empty()) return text;
+  if (text.ends_with(")")) return text.substr(0, text.size() - 1) + "; default " + s.shown + ")";
+  return text + " (default " + s.shown + ")";
+}
+
+std::string line_of(const Setting& s) {
+  const bool negatable = s.flag() && (s.shown == "on" || s.open());
+  std::string left = "  " + (s.positional ? s.takes : negatable ? "--[no-]" + s.name : "--" + s.name);
+  if (!s.flag() && !s.positional) left += " " + s.takes;
+  const std::string gap = left.size() + 2 > kIndent ? "\n" + std::string(kIndent, ' ')
+                                                    : std::string(kIndent - left.size(), ' ');
+  return left + gap + wrapped(text_of(s), kIndent);
+}
+
+std::string examples_of(const CommandRow& row) {
+  std::istringstream in(row.examples);
+  std::string text;
+  for (std::string line; std::getline(in, line);) text += "  train_gpt " + line + "\n";
+  return text;
+}
+
+std::string common_options(const CommandRow& row, const std::vector<Setting>& settings) {
+  std::string text = "\nCommon options:\n";
+  std::istringstream in(row.common);
+  for (std::string name; in >> name;)
+    for (const Setting& s : settings)
+      if (s.name == name) text += line_of(s);
+  return text + "\n" + wrapped(std::string("train_gpt ") + row.name + " --help-all shows all " +
+                               std::to_string(settings.size()) + " options.", 0);
+}
+
+std::string all_options(const std::vector<Setting>& settings) {
+  std::vector<std::string> groups;
+  for (const Setting& s : settings)
+    if (!s.group.empty() && std::find(groups.begin(), groups.end(), s.group) == groups.end()) groups.push_back(s.group);
+  std::string text;
+  for (const std::string& group : groups) {
+    text += "\n" + group + ":\n";
+    for (const Setting& s : settings)
+      if (s.group == group) text += line_of(s);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string help_of_program() {
+  std::string text = "train_gpt trains small GPT and Llama models on the CPU.\n\n"
+                     "Usage: train_gpt COMMAND [OPTIONS]\n\nCommands:\n";
+  for (const CommandRow& row : commands()) text += "  " + padded(row.name, 13) + row.help + "\n";
+  text += "\nExamples:\n"
+          "  train_gpt corpus stories.txt\n"
+          "  train_gpt train stories.txt\n"
+          "  train_gpt sample --prompt 'One day'\n";
+  return text + "\ntrain_gpt COMMAND --help shows the options of a command, train_gpt --version the\nversion.\n";
+}
+
+std::string help_of(const CommandRow& row, bool all) {
+  Command c;
+  c.kind = row.kind;
+  const std::vector<Setting> settings = settings_of(c);
+  const std::string head = std::string("train_gpt ") + row.name + ": " + row.help + "\n\nUsage: train_gpt " + row.name +
+                           " " + row.usage + "\n\nExamples:\n" + examples_of(row);
+  return head + (all || !*row.common ? all_options(settings) : common_options(row, settings));
+}

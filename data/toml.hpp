@@ -1,0 +1,35 @@
+#pragma once
+// The part of TOML that config files and checkpoints need: name = value lines and comments.
+//
+//   value   "text", 'text', number, true, false, or an array of these; bare words are text
+//
+// Tables, dotted keys, nested arrays and multi-line strings are refused. The reader does not recurse.
+
+#include <charconv>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+struct TomlEntry {
+  std::string name;
+  std::vector<std::string> values;  // without quotes and escapes
+  int line;
+};
+
+// Throws std::invalid_argument "line 3: what is wrong: what to do".
+std::vector<TomlEntry> read_toml(const std::string& text);
+
+// ---- values as TOML --------------------------------------------------------------------------------------
+
+// Reads back as the same bytes. A byte that is not UTF-8 becomes \xHH, which only read_toml understands.
+std::string toml(const std::string& text);
+std::string toml(const std::vector<std::string>& list);
+inline std::string toml(bool b) { return b ? "true" : "false"; }
+
+// The shortest digits that read back as the same number.
+template <class T>
+  requires(std::is_arithmetic_v<T> && !std::is_same_v<T, bool>)
+std::string toml(T x) {
+  char digits[64];
+  return {digits, std::to_chars(digits, digits + sizeof digits, x).ptr};
+}

@@ -1,0 +1,281 @@
+// What people type: options by foreign names, misspelled ones, numbers, questions, and the help that answers them.
+
+#include <iterator>
+#include <sstream>
+
+#include "../data/describe.hpp"
+#include "../data/help.hpp"
+#include "catch.hpp"
+#include "markdown.hpp"
+#include "small_run.hpp"
+
+namespace {
+
+struct Parsed {
+  Command command;
+  std::string error, text;  // what was refused, and what was printed instead
+};
+
+// The words behind train_gpt, as in a shell.
+Parsed parse(const std::string& line) {
+  std::vector<std::string> words = pages::words_of("train_gpt " + line);
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  Parsed p;
+  try {
+    p.command = parse_command_line(static_cast<int>(argv.size()), argv.data());
+  } catch (const CommandLineExit& exit) {
+    p.text = exit.text;
+  } catch (const std::exception& error) {
+    p.error = error.what();
+  }
+  return p;
+}
+
+std::string error_of(const std::string& line) { return parse(line).error; }
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("options by the names of other programs are taken, with a notice", "[words]") {
+  const struct {
+    const char *theirs, *ours;
+  } cases[] = {
+      {"--batch-size 7", "--batch 7"},
+      {"--batch_size=7", "--batch 7"},
+      {"--per_device_train_batch_size 7", "--batch 7"},
+      {"--learning-rate 1e-4", "--lr 1e-4"},
+      {"--n-layer 2", "--layers 2"},
+      {"--n_layer 2", "--layers 2"},
+      {"--num-hidden-layers 2", "--layers 2"},
+      {"--n-head 2", "--heads 2"},
+      {"--n_embd 64", "--channels 64"},
+      {"--d-model 64", "--channels 64"},
+      {"--intermediate-size 64", "--hidden 64"},
+      {"--block-size 64", "--context 64"},
+      {"--seq-len 64", "--context 64"},
+      {"--max-iters 9", "--steps 9"},
+      {"--max-steps 9", "--steps 9"},
+      {"--grad-clip 0.5", "--clip 0.5"},
+      {"--gradient-accumulation-steps 2", "--accumulate 2"},
+      {"--eval-interval 9", "--eval-every 9"},
+      {"--warmup_iters 9", "--warmup 9"},
+      {"--no-tie-weights", "--no-tied"},
+      {"--tie_word_embeddings false", "--no-tied"},
+      {"--dataset my.txt", "--data my.txt"},
+  };
+  for (const auto& [theirs, ours] : cases) {
+    INFO(theirs);
+    const Parsed p = parse(std::string("train ") + theirs);
+    CHECK(p.error == "");
+    CHECK(p.command.words == parse(std::string("train ") + ours).command.words);
+    REQUIRE(p.command.notices.size() == 1);
+    CHECK(contains(p.command.notices[0], " here"));
+  }
+  CHECK(parse("train --n-layer 2").command.notices[0] == "--n-layer is --layers here");
+  CHECK(parse("train --eval_every 2").command.notices.empty());  // our own name
+  CHECK(parse("sample --model runs/a --max_new_tokens 9").command.sample.checkpoint == "runs/a");
+}
+
+TEST_CASE("options that mean something else, or nothing here, are answered", "[words]") {
+  const struct {
+    const char *words, *answer;
+  } cases[] = {
+      {"--device cuda", "there is no --device: train_gpt runs on the CPU"},
+      {"--compile", "there is no --compile: the program is compiled already"},
+      {"--wandb", "metrics.csv"},
+      {"--model gpt2", "--preset names a family"},
+      {"--hidden-size 64", "--channels is the width of the model, --hidden that of the feed-forward layer"},
+      {"--lr-decay", "--schedule cosine|linear|constant"},
+      {"--dtype bfloat16", "--matmul bf16"},
+      {"--optimizer sgd", "always AdamW"},
+      {"--warmup-ratio .1", "--warmup takes a number of steps"},
+      {"--temperature 1", "--temperature is an option of sample, not of train"},
+      {"--grid lr=1,2", "--grid is an option of compare, not of train"},
+      {"-b 4", "options begin with two dashes"},
+      {"--layrs 3", "did you mean '--layers'?"},
+      {"--wieght-decay 3", "did you mean '--weight-decay'?"},
+      {"--accum 3", "did you mean '--accumulate'?"},
+      {"--eval 3", "did you mean '--eval-every' or '--eval-batches'?"},
+  };
+  for (const auto& [words, answer] : cases) {
+    INFO(words);
+    CHECK(contains(error_of(std::string("train my.txt ") + words), answer));
+  }
+  CHECK(error_of("train --flurb 3") == "unknown option '--flurb': train_gpt train --help-all lists all options");
+}
+
+TEST_CASE("values by the names of other programs", "[words]") {
+  CHECK(parse("train --norm rms").command.train.config.norm == NormKind::rmsnorm);
+  CHECK(parse("train --norm layer_norm").command.train.config.norm == NormKind::layernorm);
+  CHECK(parse("train --norm RMSNorm").command.notices.empty());
+  CHECK(parse("train --schedule cos").command.train.rate.schedule == Schedule::cosine);
+  CHECK(parse("train --activation gelu_new").command.train.config.activation == Activation::gelu_tanh);
+  CHECK(parse("train --position rotary").command.train.config.position == Position::rope);
+  CHECK(parse("train --preset llama-2").command.train.preset == "llama2");
+  CHECK(parse("train --placement Pre-LN").command.train.config.placement == "pre-ln");
+  CHECK(error_of("train --tokenizer bpe") == "there is no --tokenizer bpe: tokens are bytes or characters: choose byte or char");
+  CHECK(contains(error_of("train --norm none"), "--placement none has no norms"));
+  CHECK(contains(error_of("train --norm rmsnrom"), "did you mean 'rmsnorm'?"));
+  CHECK(contains(error_of("train --norm quux"), "choose one of layernorm rmsnorm"));
+}
+
+TEST_CASE("words without dashes are files or a run", "[words]") {
+  CHECK(parse("train my.txt").command.train.data == std::vector<std::string>{"my.txt"});
+  CHECK(parse("train --steps 9 a.txt b.txt --quiet c.txt").command.train.data.size() == 3);
+  CHECK(parse("train --no-bias -").command.train.data == std::vector<std::string>{"-"});
+  CHECK(parse("compare my.txt --grid lr=1,2").command.train.data.size() == 1);
+  CHECK(parse("corpus x.txt").command.corpus.out == "x.txt");
+  CHECK(contains(error_of("sample a b"), "'b' is one word too many"));
+  CHECK(contains(error_of("--data my.txt train"), "the command comes before the options"));
+  CHECK(contains(error_of("trian"), "did you mean 'train'?"));
+  CHECK(contains(error_of("generate"), "write train_gpt sample"));
+  CHECK(contains(error_of("Makefile"), "to train on it, write train_gpt train Makefile"));
+}
+
+TEST_CASE("numbers are read as people write them, and limits are as they are said", "[words]") {
+  CHECK(parse("train --steps 1e3").command.train.steps == 1000);
+  CHECK(parse("train --steps 1_000").command.train.steps == 1000);
+  CHECK(parse("train --seed 1000000000000000").command.train.seed == 1000000000000000);
+  CHECK(error_of("train --steps 2.5") == "--steps 2.5 is not a whole number: choose one in 0 to 1e15");
+  CHECK(error_of("train --layers many") == "--layers many is not a number: choose 1 to 10000");
+  CHECK(error_of("train --layers 0x10") == "--layers 0x10 is not a number: choose 1 to 10000");
+  CHECK(error_of("train --lr nan") == "--lr nan is outside the range: choose 0 to 1e6");
+  CHECK(error_of("train --lr -1") == "--lr -1 is outside the range: choose 0 to 1e6");
+  CHECK(error_of("train --bias=maybe") == "--bias maybe is not true or false: write --bias or --no-bias");
+  CHECK(error_of("train --data") == "--data needs a value: write --data FILE...");
+  CHECK(error_of("train --lr --steps 3") == "--lr needs a value: write --lr X, or --lr=X if it begins with --");
+  CHECK(error_of("eval") == "--data is missing: write --data FILE...");
+  CHECK(contains(error_of("train --steps 3 --for 9m"), "--steps and --for both say how long to train"));
+}
+
+// The limits in a message are themselves allowed.
+TEST_CASE("every option takes the ends of its range", "[words]") {
+  for (const char* name : {"train", "sample", "compare", "corpus", "eval"}) {
+    Command c = parse(std::string(name) + (std::string(name) == "eval" ? " --data x" : "")).command;
+    for (const Setting& s : settings_of(c)) {
+      if (s.takes != "N" && s.takes != "X") continue;
+      std::string message;
+      try {
+        s.set("nan");
+      } catch (const std::invalid_argument& error) {
+        message = error.what();
+      }
+      INFO(message);
+      const size_t begin = message.find("choose ") + 7, to = message.find(" to ", begin);
+      REQUIRE(to != message.npos);
+      CHECK_NOTHROW(s.set(message.substr(begin, to - begin)));
+      CHECK_NOTHROW(s.set(message.substr(to + 4)));
+    }
+  }
+  for (const char* line : {"--dropout 0.99", "--dropout 0", "--embedding-scale 1e-6", "--rope-fraction 1", "--mix-fraction 1"}) {
+    INFO(line);
+    Command c = parse(std::string("train ") + line).command;
+    CHECK_NOTHROW(resolve(with_vocabulary(c.train).config));
+  }
+}
+
+TEST_CASE("what is said twice counts once, and is written once", "[words]") {
+  const Command c = parse("compare x --grid lr=1,2 --steps 30 --steps 20").command;
+  CHECK(c.train.steps == 20);
+  CHECK(contains(said_as_toml(c), "steps = \"20\"\n"));
+  CHECK(!contains(said_as_toml(c), "30"));
+  CHECK(words_for_train(c) == std::vector<std::string>{"train", "--data", "x", "--steps", "20"});
+}
+
+// ---- help ------------------------------------------------------------------------------------------------
+
+TEST_CASE("the version names commit, compiler, OpenMP and SIMD", "[words]") {
+  for (const char* line : {"--version", "version", "-V"}) {
+    const std::string text = parse(line).text;
+    CHECK(text.starts_with("train_gpt "));
+    for (const char* what : {"compiler", "OpenMP", "SIMD"}) CHECK(contains(text, what));
+  }
+}
+
+TEST_CASE("help answers however it is asked", "[words]") {
+  const std::string all = parse("--help").text, train = parse("train --help").text;
+  for (const char* line : {"", "-h", "help"}) CHECK(parse(line).text == all);
+  for (const char* line : {"train -h", "help train", "train --nonsense --help"}) CHECK(parse(line).text == train);
+  for (const char* line : {"train --help all", "help train all"}) CHECK(parse(line).text == parse("train --help-all").text);
+  CHECK(contains(train, "--lr X"));
+  CHECK(!contains(train, "--adam-eps"));
+  CHECK(contains(parse("train --help-all").text, "--adam-eps"));
+  CHECK(contains(error_of("help trian"), "did you mean 'train'?"));
+}
+
+TEST_CASE("help is narrow, short and whole", "[words]") {
+  for (const CommandRow& row : commands()) {
+    INFO(row.name);
+    const std::string shorter = help_of(row, false), longer = help_of(row, true);
+    for (const std::string& text : {shorter, longer, help_of_program()})
+      for (const std::string& line : lines_of(text)) {
+        INFO(line);
+        CHECK(line.size() <= 80);
+        CHECK(!contains(line, "{"));
+      }
+    Command c;
+    c.kind = row.kind;
+    const std::vector<Setting> settings = settings_of(c);
+    std::istringstream common(row.common);
+    for (std::string name; common >> name;) {
+      INFO(name);
+      CHECK(std::any_of(settings.begin(), settings.end(), [&](const Setting& s) { return s.name == name; }));
+    }
+    for (const Setting& s : settings) {
+      INFO(s.name);
+      std::istringstream words(s.help.substr(0, s.help.find(" (")));
+      CHECK(std::distance(std::istream_iterator<std::string>(words), {}) <= 10);
+      CHECK((s.group.empty() || contains(longer, s.positional ? s.takes : s.name)));
+    }
+  }
+}
+
+TEST_CASE("the examples of the help can be given", "[words]") {
+  const Corpus f;
+  REQUIRE(f.run("train stories.txt --steps 2 --sample-every 0" + kSmall).status == 0);
+  f.write("my.txt", f.read("stories.txt"));
+  for (const CommandRow& row : commands())
+    for (const std::string& example : lines_of(row.examples)) {
+      INFO(example);
+      CHECK(error_of(example) == "");
+      // They run, too, but for what takes long.
+      std::string line = example;
+      if (contains(line, "'") || contains(line, "--for") || contains(line, "--resume")) continue;
+      if (row.kind == Command::Kind::train || row.kind == Command::Kind::compare) line += " --dry-run";
+      if (row.kind == Command::Kind::init_report) line += " --channels 32 --context 32";
+      if (row.kind == Command::Kind::corpus) line += " --force";
+      const Outcome o = f.run(line);
+      INFO(o.err);
+      CHECK(o.status == 0);
+    }
+}
+
+// ---- what is printed -------------------------------------------------------------------------------------
+
+TEST_CASE("one is one", "[words]") {
+  const Corpus f;
+  const Outcome one = f.run("train stories.txt --dry-run --layers 1 --heads 1 --threads 1 --steps 1 --batch 1 --context 1 --vocab-size 256");
+  for (const char* text : {"1 layer x", ", 1 head,", "1 thread,", "1 of 1 token\n"}) CHECK(contains(one.out, text));
+  const Outcome info = f.run("info --layers 1 --heads 1 --context 1");
+  for (const char* text : {"1 layers", "1 heads", "1 tokens", "1 times"}) CHECK(!contains(info.out, std::string(" ") + text));
+  CHECK(contains(f.run("compare stories.txt --grid layers=1 --steps 1 --dry-run").out, "1 cell, 1 seed: 1 run of 1 step into "));
+}
+
+TEST_CASE("a command without a run says which one it took, and whether that has finished", "[words]") {
+  const Corpus f;
+  REQUIRE(f.run("train stories.txt --steps 2" + kSmall).status == 0);
+  const std::string name = "runs/0001-pre-layernorm/best.bin (the newest run";
+  CHECK(contains(f.run("sample --length 3").err, name + "), step 2"));
+  CHECK(contains(f.run("eval --data stories.txt").out, name + "), step 2"));
+  CHECK(contains(f.run("info").out, name + "), step 2"));
+  CHECK(!contains(f.run("info runs/0001-pre-layernorm").out, "newest"));
+  std::remove(f.path("runs/0001-pre-layernorm/outcome.json").c_str());
+  CHECK(contains(f.run("info").out, name + ", not finished), step 2"));
+}
