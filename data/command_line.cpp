@@ -116,7 +116,7 @@ Givens without_contradictions(Givens givens) {
   for (const Given& a : givens)
     for (const Given& b : givens)
       if (a.name != b.name && decide_the_same(a.name, b.name))
-        refuse("--" + a.name + " and --" + b.name + " both say how long to train: leave one of them out");
+        refuse("--" + a.name + " and --" + b.name + " both say how long to train: leave one out");
   return givens;
 }
 
