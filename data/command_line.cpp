@@ -105,18 +105,20 @@ void add(Givens& givens, Reading& r, const Setting& s, Words values, const std::
   same->values.insert(same->values.end(), values.begin(), values.end());
 }
 
-// Options that decide the same thing: one on the command line overrides any of them in a file.
+// Options that say how long to train: one on the command line overrides any of them in a file.
+const Words kLength = {"steps", "epochs", "for"};
+
 bool decide_the_same(const std::string& a, const std::string& b) {
-  static const Words kLength = {"steps", "epochs", "for"};
   const auto is_length = [](const std::string& name) { return std::find(kLength.begin(), kLength.end(), name) != kLength.end(); };
   return a == b || (is_length(a) && is_length(b));
 }
 
 Givens without_contradictions(Givens givens) {
-  for (const Given& a : givens)
-    for (const Given& b : givens)
-      if (a.name != b.name && decide_the_same(a.name, b.name))
-        refuse("--" + a.name + " and --" + b.name + " both say how long to train: leave one out");
+  Words lengths;
+  for (const std::string& name : kLength)
+    if (std::any_of(givens.begin(), givens.end(), [&](const Given& g) { return g.name == name; })) lengths.push_back(name);
+  if (lengths.size() > 1)
+    refuse("--" + lengths[0] + " and --" + lengths[1] + " both say how long to train: leave one out");
   return givens;
 }
 
