@@ -66,7 +66,7 @@ void describe_blocks(Describe& d, Config& c) {
   d.open_flag("qkv-bias", c.qkv_bias, "bias of queries, keys and values (default: as --bias)");
   d.flag("head-bias", c.head_bias, "bias in the classifier");
   d.flag("tied", c.tied, "classifier shares the token embedding");
-  d.number("embedding-scale", c.embedding_scale, 1e-6, 1e6, "factor on the token embedding (Gemma: sqrt(C))");
+  d.open_number("embedding-scale", c.embedding_scale, 1e-6, 1e6, "factor on the token embedding (default: 1; gemma2: sqrt(C))");
   d.number("logit-cap", c.logit_cap, 0, 1e6, "soft cap on logits (0: off)");
   d.number("dropout", c.dropout, 0, .99, "dropout probability in training");
 }

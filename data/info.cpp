@@ -79,7 +79,7 @@ std::string head_text(const Config& c) {
 
 std::string embedding_text(const Config& c) {
   std::string text = "of the token";
-  if (c.embedding_scale != 1) text += format(" times %.4g", static_cast<double>(c.embedding_scale));
+  if (*c.embedding_scale != 1) text += format(" times %.4g", *c.embedding_scale);
   if (c.position == Position::sinusoidal) text += " plus the sinusoids of its position";
   return text + (c.position == Position::learned ? " plus that of its position" : "");
 }

@@ -37,9 +37,9 @@ struct GeluTanh {
   }
 };
 
-struct Relu {
-  static Vec y(Vec x) { return x > 0.f ? x : all(0); }
-  static Pulled back(Vec d, Vec up, Vec x) { return {d * y(x), d * up * (x > 0.f ? all(1) : all(0))}; }
+struct Relu {  // NaN fails every comparison, and stays
+  static Vec y(Vec x) { return x <= 0.f ? all(0) : x; }
+  static Pulled back(Vec d, Vec up, Vec x) { return {d * y(x), d * up * (x > 0.f ? all(1) : y(x))}; }
 };
 
 struct Silu {

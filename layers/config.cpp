@@ -189,7 +189,6 @@ const Range kRanges[] = {
     {"window", [](const Config& c) -> double { return c.window; }, 0, 1 << 22},
     {"window-every", [](const Config& c) -> double { return c.window_every; }, 1, 10000},
     {"attention-cap", [](const Config& c) -> double { return c.attention_cap; }, 0, 1e6},
-    {"embedding-scale", [](const Config& c) -> double { return c.embedding_scale; }, 1e-6, 1e6},
     {"logit-cap", [](const Config& c) -> double { return c.logit_cap; }, 0, 1e6},
     {"mix-fraction", [](const Config& c) -> double { return c.mix_fraction; }, 0, 1},
 };
@@ -213,10 +212,8 @@ void check_rope(const Config& c) {
   if (c.position != Position::rope) return;
   require(c.rope_fraction < 1 || c.head_dim % 2 == 0,
           "--position rope rotates pairs and needs an even head dimension, not " + std::to_string(c.head_dim));
-  const double turned = static_cast<double>(c.rope_fraction) * c.head_dim;
-  require(c.rope_dims() >= 2 && c.rope_dims() % 2 == 0 && std::abs(turned - c.rope_dims()) < 1e-3,
-          "--rope-fraction " + number(c.rope_fraction) + " of " + std::to_string(c.head_dim) +
-              " numbers in a head is " + number(turned) + ": choose a fraction that makes it 2, 4, 6, ...");
+  require(c.rope_dims() >= 2, "--rope-fraction " + number(c.rope_fraction) + " of a head of " +
+                                  std::to_string(c.head_dim) + " is less than one pair: raise it, or --head-dim");
 }
 
 void check_wiring(const Config& c) {
@@ -232,6 +229,7 @@ void close_choices(Config& c) {
   const Placement& placement = placement_row(c.placement);
   const InitRow& init = init_row(c);
   if (!c.attention_scale) c.attention_scale = 1 / std::sqrt(static_cast<float>(c.head_dim));  // as attention.hpp
+  if (!c.embedding_scale) c.embedding_scale = c.root_embedding_scale ? std::sqrt(c.channels) : 1;
   if (!c.qkv_bias) c.qkv_bias = c.bias;
   if (!c.norm_bias) c.norm_bias = norm_row(c.norm).bias && c.bias;
   if (!c.final_norm) c.final_norm = placement.final_norm;
@@ -240,6 +238,7 @@ void close_choices(Config& c) {
   if (!c.skip_scale) c.skip_scale = placement.skip(c.n_layer);
   if (!c.layer_scale_init) c.layer_scale_init = layer_scale_by_depth(c.n_layer);
   in_range("attention-scale", *c.attention_scale, 1e-6, 1e3);
+  in_range("embedding-scale", *c.embedding_scale, 1e-6, 1e6);
   in_range("init-gain", *c.init_gain, 0, 1e3);
   in_range("skip-scale", *c.skip_scale, 0, 1e3);
   in_range("layer-scale-init", *c.layer_scale_init, 0, 1e3);

@@ -119,7 +119,7 @@ struct Config {
 
   Position position = Position::learned;
   float rope_theta = 10000;
-  float rope_fraction = 1;                // share of each head that RoPE turns, from its start
+  float rope_fraction = 1;                // share of each head that RoPE turns, from its start, in whole pairs
   int window = 0;                         // keys that a query sees, itself among them; 0: all
   int window_every = 1;                   // layers 0, n, 2n, ... have the window, the others see all
   float attention_cap = 0;                // scores become c·tanh(S/c); 0: they stay
@@ -129,7 +129,8 @@ struct Config {
   std::optional<bool> qkv_bias;  // of q, k and v; open: as `bias`
   bool head_bias = false;
   bool tied = true;
-  float embedding_scale = 1;  // factor on the token embedding (Gemma: √C); positions are added behind it
+  std::optional<double> embedding_scale;  // factor on the token embedding, before positions are added; open: 1, or
+  bool root_embedding_scale = false;      // √C (Gemma)
   float logit_cap = 0;        // logits become c·tanh(l/c); 0: they stay
   float dropout = 0;
   Matmul matmul = Matmul::fp32;  // of linear layers and classifier; all else is float
@@ -144,7 +145,8 @@ struct Config {
 
   bool gated() const { return is_gated(activation); }
   int qkv_width() const { return (n_head + 2 * kv_heads) * head_dim; }
-  int rope_dims() const { return static_cast<int>(std::lround(rope_fraction * static_cast<float>(head_dim))); }  // R
+  // R, truncated as by Hugging Face, but for rounding errors.
+  int rope_dims() const { return static_cast<int>(rope_fraction * static_cast<float>(head_dim) + 1e-3f) / 2 * 2; }
   int window_of(int layer) const { return layer % window_every == 0 ? window : 0; }
 };
 

@@ -42,7 +42,7 @@ void dropout_line(float* x, uint64_t key, float p, int begin, int n) {
   simd::sweep(n, [&](int i, int lanes) {
     const VecU random = hash(counters(begin + i), key) >> 8;  // 24 bits
     const simd::Vec v = simd::load(x + i, lanes);
-    simd::store(x + i, random < threshold ? simd::all(0) : v * scale, lanes);
+    simd::store(x + i, v * (random < threshold ? simd::all(0) : simd::all(scale)), lanes);
   });
 }
 

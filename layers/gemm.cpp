@@ -57,7 +57,7 @@ struct Fp32 {
   static Vec along(const float* p, int n) { return simd::load(p, std::min(n, W)); }
   // One word of each of W lines beside each other, k steps `step` apart; n lines and k numbers are left.
   static Vec across(const float* p, size_t, int n, int) { return simd::load(p, std::min(n, W)); }
-  static Vec multiply_add(Vec sum, Vec a, Vec b) { return sum + a * b; }
+  static Vec multiply_add(Vec sum, Vec a, Vec b) { return simd::multiply_add(sum, a, b); }
 };
 
 #if defined(__AVX512BF16__)

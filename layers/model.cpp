@@ -118,7 +118,7 @@ const float* forward(const Model& model, const Activations& a, const int* tokens
   const Config& config = model.config;
   const int B = context.B, T = context.T, N = B * T, C = config.channels, past = cache ? cache->past : 0;
 
-  embedding_forward(a.embedded, tokens, model.p.token, N, C, config.embedding_scale);
+  embedding_forward(a.embedded, tokens, model.p.token, N, C, static_cast<float>(*config.embedding_scale));
   const float* positions = model.p.position ? model.p.position : model.sinusoids.get();
   if (positions) position_forward(a.embedded, positions, past, B, T, C);
   norm_forward(a.x, a.embedding_norm, a.embedded, model.p.embedding_norm, N, C, context.training);
@@ -182,7 +182,7 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
   dropout_apply(d, dropout, 0, DropoutSite::embedding, B, T, C);
   norm_backward(d, model.g.embedding_norm, d, a.embedded, a.embedding_norm, model.p.embedding_norm, N, C);
   if (model.g.position) learned_position_backward(model.g.position, d, B, T, C);
-  embedding_backward(model.g.token, batch.tokens, d, N, C, config.embedding_scale);
+  embedding_backward(model.g.token, batch.tokens, d, N, C, static_cast<float>(*config.embedding_scale));
   return sum(a.losses, N);
 }
 

@@ -57,7 +57,7 @@ double gradient_norm(const float* gradients, const std::vector<TensorSpec>& tabl
 }
 
 float clip_factor(double norm, double clip) {
-  return clip > 0 ? static_cast<float>(std::min(1.0, clip / (norm + 1e-6))) : 1.f;
+  return clip > 0 ? static_cast<float>(std::min(clip / (norm + 1e-6), 1.0)) : 1.f;
 }
 
 void adamw_step(float* weights, float* m, float* v, const float* gradients, const std::vector<TensorSpec>& table,

@@ -2,8 +2,6 @@
 // family's wiring stands once; a size adds its numbers, and says where it is wired unlike its family. What is not said is
 // as in GPT-2: a Config begins as one.
 
-#include <cmath>
-
 #include "config.hpp"
 
 namespace {
@@ -15,7 +13,6 @@ using Change = void (*)(Config&);
 
 constexpr Change kGpt2 = [](Config&) {};
 constexpr Change kTied = [](Config& c) { c.tied = true; };
-constexpr Change kScaled = [](Config& c) { c.embedding_scale = std::sqrt(static_cast<float>(c.channels)); };
 
 // Llama's wiring, which many share: Pre-RMSNorm, RoPE, SwiGLU, no biases, a head of its own.
 void llama(Config& c, float eps, float theta = 10000) {
@@ -77,7 +74,7 @@ std::vector<Family> families() {
 
       {"llama2", [](Config& c) { llama(c, 1e-5f); },
        "Touvron et al. 2023, arXiv 2307.09288; meta-llama/Llama-2-7b-hf/config.json", kNothing,
-       {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0, kTied},
+       {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0},
         {"15M", "llama2.c stories15M", 6, 6, 0, 0, 288, 0, 256, 32000, kTied},
         {"42M", "llama2.c stories42M", 8, 8, 0, 0, 512, 0, 1024, 32000, kTied},
         {"110M", "llama2.c stories110M", 12, 12, 0, 0, 768, 0, 1024, 32000, kTied},
@@ -155,20 +152,21 @@ std::vector<Family> families() {
          c.head_bias = true, c.tied = false;
        },
        "microsoft/phi-2, by litgpt's config.py and PhiConfig", kNothing,
-       {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0, [](Config& c) { c.rope_fraction = .375f; }},  // 12 of 32
+       {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0},
         {"2.7B", "", 32, 32, 0, 0, 2560, 0, 2048, 51200}}},
 
       {"gemma2",
        [](Config& c) {
          llama(c, 1e-6f), c.placement = "sandwich", c.norm_unit_offset = true, c.activation = Activation::geglu_tanh;
-         c.window = 4096, c.window_every = 2, c.attention_cap = 50, c.logit_cap = 30, c.tied = true;
+         c.window = 4096, c.window_every = 2, c.attention_cap = 50, c.logit_cap = 30;
+         c.tied = c.root_embedding_scale = true;
        },
        "Gemma Team 2024, arXiv 2408.00118; Gemma2Config's defaults, litgpt's config.py", kNothing,
-       {{"nano", kLaptop, 4, 4, 2, 0, 128, 512, 256, 0, [](Config& c) { kScaled(c), c.window = 128; }},
-        {"2B", "", 26, 8, 4, 256, 2304, 9216, 8192, 256000, kScaled},
-        {"9B", "", 42, 16, 8, 256, 3584, 14336, 8192, 256000, kScaled},
+       {{"nano", kLaptop, 4, 4, 2, 0, 128, 512, 256, 0, [](Config& c) { c.window = 128; }},
+        {"2B", "", 26, 8, 4, 256, 2304, 9216, 8192, 256000},
+        {"9B", "", 42, 16, 8, 256, 3584, 14336, 8192, 256000},
         {"27B", "", 46, 32, 16, 128, 4608, 36864, 8192, 256000,
-         [](Config& c) { kScaled(c), c.attention_scale = 1 / 12.; }}}},  // (C/H)^-½, not D^-½
+         [](Config& c) { c.attention_scale = 1 / 12.; }}}},  // (C/H)^-½, not D^-½
 
       {"olmo2",
        [](Config& c) { llama(c, 1e-6f, 500000), c.placement = "reordered", c.qk_norm = QkNormKind::full; },

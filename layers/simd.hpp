@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
@@ -60,6 +60,18 @@ inline void sweep(int n, F f) {
   int i = 0;
   for (; i + W <= n; i += W) f(i, W);
   if (i < n) f(i, n - i);
+}
+
+// sum + a·b, rounded once if the processor can. It is not left to the compiler: tuned for AMD's Zen, GCC splits a*b + sum
+// in loops that add to a single sum, and tiles of different shapes would round differently.
+inline Vec multiply_add(Vec sum, Vec a, Vec b) {
+#if defined(__AVX512F__)
+  return _mm512_fmadd_ps(a, b, sum);
+#elif defined(__AVX2__) && defined(__FMA__)
+  return _mm256_fmadd_ps(a, b, sum);
+#else
+  return sum + a * b;
+#endif
 }
 
 // The second where either is NaN.

@@ -208,7 +208,7 @@ MODELS = {
         more={"do_layer_norm_before": False, "word_embed_proj_dim": TINY["channels"]},
     ),
     "llama": llama_like(1e4, 1e-6),
-    "llama2": llama_like(1e4, 1e-5, TINY | {"hidden": 14, "tied": False}),
+    "llama2": llama_like(1e4, 1e-5, TINY | {"hidden": 14}),
     "llama3": llama_like(5e5, 1e-5, GQA),
     "mistral": llama_like(1e4, 1e-5, GQA | {"window": 4}, hf.MistralConfig, hf.MistralForCausalLM),
     "qwen": llama_like(1e4, 1e-6, TINY, hf.Qwen2Config, hf.Qwen2ForCausalLM),
@@ -244,7 +244,7 @@ MODELS = {
     "gemma2": llama_like(
         1e4, 1e-6,
         GQA | {
-            "layers": 4, "head-dim": 6, "window": 4, "embedding-scale": 4, "attention-cap": 2, "logit-cap": 3,
+            "layers": 4, "head-dim": 6, "window": 4, "attention-cap": 2, "logit-cap": 3,
             "attention-scale": 0.25,
         },
         hf.Gemma2Config, hf.Gemma2ForCausalLM, GEMMA2,

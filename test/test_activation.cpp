@@ -61,7 +61,6 @@ TEST_CASE("activations far out", "[activation]") {
       CHECK(std::abs(r.y[i] - (x[i] > 0 ? x[i] : 0)) <= 1e-6f * std::abs(x[i]));
       CHECK(std::abs(r.dx[i] - (x[i] > 0 ? 1 : 0)) <= 1e-6f);
     }
-    CHECK(std::isnan(run(kind, garbage(1), {1}, 1, 1).y[0]) == (kind != Activation::relu));
   }
 }
 

@@ -6,7 +6,8 @@
 
 namespace {
 
-constexpr double kTolerance = 1e-6;
+// Measured: 0. Kernels that differ in where they fuse a product and a sum give up to 1.4e-6 of these logits.
+constexpr double kTolerance = 3e-6;
 constexpr int V = 31, kContext = 72;
 
 Model make_model(const Form& form, bool llama) {

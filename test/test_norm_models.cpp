@@ -192,7 +192,7 @@ TEST_CASE("text with norms of the other kinds is generated as the full forward p
       for (int t = 0; t < T; ++t) {
         const float* logits = generator.feed({tokens[t]});
         check_close("norm models cached logits/" + std::string(name_of(kNormKinds, kind)), {logits, size_t(V)},
-                    widen({&full[t * V], size_t(V)}), 1e-6);
+                    widen({&full[t * V], size_t(V)}), 3e-6);  // as in test_generate.cpp
       }
     }
 }

@@ -188,8 +188,7 @@ TEST_CASE("wirings that make no sense are refused, with what to do", "[config]")
     return "";
   };
   CHECK(refusal([](Config& c) { c.position = Position::rope, c.rope_fraction = .25f; }) ==
-        "--rope-fraction 0.25 of 4 numbers in a head is 1: choose a fraction that makes it 2, 4, 6, ...");
-  CHECK(refusal([](Config& c) { c.position = Position::rope, c.rope_fraction = .6f; }) != "");
+        "--rope-fraction 0.25 of a head of 4 is less than one pair: raise it, or --head-dim");
   CHECK(refusal([](Config& c) { c.position = Position::rope, c.rope_fraction = 0; }) != "");
   CHECK(refusal([](Config& c) { c.position = Position::alibi, c.rope_fraction = .25f; }) == "");
   for (const auto& [D, fraction, R] : {std::tuple{80, .4f, 32}, {96, .25f, 24}, {10, .6f, 6}, {4, 1.f, 4}}) {
@@ -231,8 +230,8 @@ TEST_CASE("a wiring is written down, drawn, resumed to the same bits and sampled
     CHECK(told.find(line) != std::string::npos);
   CHECK(told.find("attention.o.bias") == std::string::npos);
   CHECK(f.run("sample whole --length 60 --prompt The").status == 0);
-  const Outcome wrong = f.run("train --data s.txt --position rope --rope-fraction 0.3 --out wrong");
+  const Outcome wrong = f.run("train --data s.txt --position rope --rope-fraction 0.03 --out wrong");
   CHECK(wrong.status == 1);
-  CHECK(wrong.err.find("--rope-fraction 0.3 of 32 numbers in a head is 9.6: choose a fraction") != std::string::npos);
+  CHECK(wrong.err.find("--rope-fraction 0.03 of a head of 32 is less than one pair") != std::string::npos);
   CHECK_FALSE(f.has("wrong"));
 }

@@ -21,7 +21,7 @@ Number gradient_norm(const Number* gradients, size_t n) {
 
 template <class Number>
 Number clip_factor(Number norm, Number clip) {
-  return clip > 0 ? std::min(Number(1), clip / (norm + Number(1e-6))) : Number(1);
+  return clip > 0 ? std::min(clip / (norm + Number(1e-6)), Number(1)) : Number(1);
 }
 
 template <class Number>

@@ -28,7 +28,7 @@ Curve<Number> curve(Number x, Activation kind) {
     const Number tanh = std::tanh(a * (x + b * x * x * x)), du = a * (one + Number(3) * b * x * x);
     return {half * x * (one + tanh), half * (one + tanh) + half * x * (one - tanh * tanh) * du};
   }
-  if (kind == Activation::relu) return std::real(x) > 0 ? Curve<Number>{x, 1} : Curve<Number>{0, 0};
+  if (kind == Activation::relu) return std::real(x) <= 0 ? Curve<Number>{0, 0} : Curve<Number>{x, x / x};
   const Number sigmoid = one / (one + std::exp(-x));
   return {x * sigmoid, sigmoid + x * sigmoid * (one - sigmoid)};
 }

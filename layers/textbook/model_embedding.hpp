@@ -21,7 +21,7 @@ struct Embedding {
   std::vector<Number> embedded = std::vector<Number>(s.N * s.C);
 
   void forward(Number* x, const int* tokens) {
-    embedding_forward(embedded.data(), tokens, pass.p.at(t.token), s.N, s.C, pass.config.embedding_scale);
+    embedding_forward(embedded.data(), tokens, pass.p.at(t.token), s.N, s.C, *pass.config.embedding_scale);
     if (t.position) learned_position_forward(embedded.data(), pass.p.at(t.position), 0, s.B, s.T, s.C);
     if (pass.config.position == Position::sinusoidal)
       sinusoidal_position_forward(embedded.data(), 0, s.B, s.T, s.C);
@@ -34,7 +34,7 @@ struct Embedding {
     dropout_backward(d, on_x.data(), s.N * s.C);
     norm.backward(dembedded.data(), d, embedded.data());
     if (t.position) learned_position_backward(pass.g.at(t.position), dembedded.data(), s.B, s.T, s.C);
-    embedding_backward(pass.g.at(t.token), tokens, dembedded.data(), s.N, s.C, pass.config.embedding_scale);
+    embedding_backward(pass.g.at(t.token), tokens, dembedded.data(), s.N, s.C, *pass.config.embedding_scale);
   }
 };
 

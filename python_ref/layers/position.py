@@ -10,7 +10,7 @@ import torch
 
 
 def rope(x, theta=10000.0, fraction=1.0):
-    T, R = x.shape[1], round(x.shape[3] * fraction)
+    T, R = x.shape[1], int(x.shape[3] * fraction + 1e-3) // 2 * 2  # whole pairs
     frequency = theta ** (-2 * torch.arange(R // 2, dtype=torch.float64) / R)
     angle = torch.outer(torch.arange(T, dtype=torch.float64), frequency)  # (T, R/2)
     cos, sin = (f(angle).to(x.dtype)[None, :, None, :] for f in (torch.cos, torch.sin))

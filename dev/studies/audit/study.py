@@ -15,7 +15,7 @@ from common import Study, capped, mean_by, outcome, plt, rate_axis, table, unigr
 ALPHA = {2.632: "α = (2L)^¼ = 2.632", 2.8284: "α = 2.828 (32 layers)"}
 GAIN = {0.2686: "gain (8L)^-¼ = 0.269", 3.7224: "gain (8L)^+¼ = 3.722"}
 WIRING = {
-    "repositories": "--preset llama2 --final-norm --clip 0 --weight-decay 0 --beta2 0.999",
+    "repositories": "--preset llama2 --tied --final-norm --clip 0 --weight-decay 0 --beta2 0.999",
     "paper": "--clip 0 --weight-decay 0 --beta2 0.98",
 }
 

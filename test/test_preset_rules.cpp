@@ -1,0 +1,60 @@
+// What a preset says by a rule follows the sizes that a user changes.
+
+#include <cmath>
+#include <sstream>
+
+#include "check.hpp"
+#include "data/options.hpp"
+
+namespace {
+
+// Of `train_gpt info OPTIONS`, with what is open worked out.
+Config config_of(const std::string& options) {
+  std::istringstream in("train_gpt info " + options);
+  std::vector<std::string> words;
+  for (std::string word; in >> word;) words.push_back(word);
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  Config c = parse_command_line(int(argv.size()), argv.data()).train.config;
+  if (c.vocab_size == 0) c.vocab_size = 256;
+  return resolve(c);
+}
+
+}  // namespace
+
+TEST_CASE("gemma2 multiplies its embedding by the root of the channels, however many there are", "[presets]") {
+  CHECK(config_of("--preset gemma2").embedding_scale == std::sqrt(128.));
+  CHECK(config_of("--preset gemma2 --channels 48").embedding_scale == std::sqrt(48.));
+  CHECK(config_of("--preset gemma2 --size 2B").embedding_scale == std::sqrt(2304.));
+  CHECK(config_of("--preset gemma2 --channels 48 --embedding-scale 3").embedding_scale == 3);
+  CHECK(config_of("--preset llama --channels 48").embedding_scale == 1);
+}
+
+// Hugging Face turns int(0.4 * head_dim) numbers of a head of Phi-2; where that is odd it fails, and we leave the last.
+TEST_CASE("phi-2 turns .4 of a head of any size", "[presets]") {
+  CHECK(config_of("--preset phi-2 --size 2.7B").rope_dims() == 32);
+  CHECK(config_of("--preset phi-2").rope_fraction == .4f);
+  for (const auto& [D, R] : {std::pair{32, 12}, {10, 4}, {16, 6}, {20, 8}, {24, 8}, {64, 24}, {80, 32}, {96, 38}})
+    CHECK(config_of("--preset phi-2 --head-dim " + std::to_string(D)).rope_dims() == R);
+}
+
+TEST_CASE("a nano preset differs from its family in sizes alone", "[presets]") {
+  const auto wiring = [](const Preset& row) {
+    Config c = row.config;
+    const Config gpt2;
+    c.n_layer = gpt2.n_layer, c.n_head = gpt2.n_head, c.kv_heads = c.head_dim = c.hidden = c.vocab_size = 0;
+    c.channels = gpt2.channels, c.context = gpt2.context, c.window = c.window > 0;
+    if (row.size == std::string("27B")) c.attention_scale.reset();  // of Gemma-2's sizes it alone has its own
+    TrainOptions options;
+    options.config = c;
+    return model_to_toml(with_vocabulary(options));
+  };
+  for (const Preset& nano : presets()) {
+    if (nano.size != std::string("nano")) continue;
+    const Preset* largest = &nano;
+    for (const Preset& row : presets())
+      if (row.name == std::string(nano.name)) largest = &row;  // the sizes rise
+    INFO(nano.name << " " << largest->size);
+    CHECK(wiring(nano) == wiring(*largest));
+  }
+}
