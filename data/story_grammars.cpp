@@ -85,18 +85,17 @@ spot:
 place:
   on the bench / on the gate / on the hill / on the path / on the rock / on the wall
 
-weather: in
-  cold | in the cold / foggy | in the fog / hot | in the heat / misty | in the mist / rainy | in the rain
-  snowy | in the snow / windy | in the wind
+weather:
+  cold / foggy / hot / misty / rainy / snowy / windy
 time:
   day / evening / morning / night
 
 when:
-  One [w=weather] [time],
+  One [weather] [time],
 
 story:
   [when] [a=girl] had a(n) [c=color] [x=toy] and [b=boy] had a(n) [e=look] [y=tool]. [b] [x.did] the [x], and [a] [y.did] the
-    [y] [w.in].
+    [y] [spot].
   [when] [a=girl] lost a(n) [c=color] [x=toy]. [b=boy] found it [n=near] a(n) [e=look] [y=tool]. "My [c] [x]!" said [a], and
     [b] [y.did] the [y].
   [when] [a=girl] hid a(n) [c=color] [x=toy] [s=spot] and a(n) [e=look] [y=tool] [t=place]. [b=boy] looked [s] and [x.did] the
