@@ -50,7 +50,7 @@ Comparison comparison_of(const std::vector<std::vector<double>>& losses) {
       FinishedRun run;
       run.plan.cell = cell, run.plan.seed = std::to_string(seed);
       run.result.state = std::isnan(losses[cell][seed]) ? State::diverged : State::finished;
-      run.result.final_loss = losses[cell][seed];
+      run.result.final_loss = run.result.best_loss = losses[cell][seed];
       run.result.tokens_per_second = 100;
       run.result.at_step = {10, 20}, run.result.at_second = {1, 2}, run.result.val_loss = {5, losses[cell][seed]};
       c.runs.push_back(run);

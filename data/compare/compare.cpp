@@ -111,17 +111,27 @@ void check_keys(const Grid& grid) {
       refuse(std::string("--grid ") + key + ": losses on different texts are not to be compared; make a comparison for each");
 }
 
-void check_cells(const Study& s) {
+void note_tokens(Comparison& c, const TrainOptions& o) {
+  const double tokens = static_cast<double>(o.steps) * o.batch * o.accumulate * o.config.context;
+  c.fewest_tokens = c.most_tokens == 0 ? tokens : std::min(c.fewest_tokens, tokens);
+  c.most_tokens = std::max(c.most_tokens, tokens);
+}
+
+void check_cells(Study& s) {
   std::vector<std::string> models;
   for (const GridCell& cell : s.comparison.grid.cells) {
     if (directory_name(cell.name).size() > 200) refuse("the name of cell " + cell.name.substr(0, 50) + "... is too long for a directory: name fewer keys");
     try {
       CheckpointHeader from;
-      models.push_back(to_toml(with_vocabulary(options_on_checkpoint(s.words, cell.keys, from))));
+      const TrainOptions untuned = options_on_checkpoint(s.words, cell.keys, from);
+      models.push_back(to_toml(with_vocabulary(untuned)));
+      if (s.tuning.values.empty()) note_tokens(s.comparison, untuned);
       for (const double value : s.tuning.values) {
         std::vector<GridKey> keys = cell.keys;
         keys.emplace_back(s.tuning.key, option_text(value));
-        resolve(with_vocabulary(options_on_checkpoint(s.words, keys, from)).config);
+        const TrainOptions tuned = options_on_checkpoint(s.words, keys, from);
+        resolve(with_vocabulary(tuned).config);
+        note_tokens(s.comparison, tuned);
       }
     } catch (const std::bad_alloc&) {
       throw;
@@ -224,6 +234,7 @@ void print_plan(const Study& s) {
               counted(double(finals + tunes), "run").c_str(), counted(double(s.command.train.steps), "step").c_str(), s.out.c_str());
   for (const GridCell& cell : grid.cells) std::printf("  %s\n", cell.name.c_str());
   for (const std::string& line : warnings_about(s.command.train)) std::printf("WARNING: %s\n", line.c_str());
+  if (const std::string text = unequal_tokens(s.comparison); !text.empty()) std::puts(text.c_str());
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "result.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -17,34 +19,68 @@ double number(const std::string& field) {
 
 double mean(const std::vector<double>& x) { return estimate(x).mean; }
 
-// The curves of a run, and what can be read off them.
-void read_curves(RunResult& r, const std::string& directory) {
-  std::vector<double> loss, norm, clipped;
-  double full = RunResult::kUnknown;
+bool is_number(const std::string& field) {
+  char* end = nullptr;
+  std::strtod(field.c_str(), &end);
+  return !std::isspace(static_cast<unsigned char>(field[0])) && *end == '\0';  // also nothing at all
+}
+
+// What the rows of metrics.csv say.
+struct Curves {
+  std::vector<double> step, loss;
+  double full = RunResult::kUnknown;  // loss on the whole validation split
+};
+
+// Of a run, with what can be read off its curves.
+Curves read_curves(RunResult& r, const std::string& directory) {
+  Curves curves;
+  std::vector<double> norm, clipped;
   r.seconds = 0;
   for (const auto& row : read_metrics(directory)) {
     r.steps = number(row[metrics::step]), r.tokens = number(row[metrics::tokens]), r.seconds = number(row[metrics::elapsed_s]);
-    loss.push_back(number(row[metrics::train_loss]));
+    curves.step.push_back(r.steps), curves.loss.push_back(number(row[metrics::train_loss]));
     norm.push_back(number(row[metrics::grad_norm]));
     clipped.push_back(number(row[metrics::clipped]));
-    full = number(row[metrics::val_loss_full]);
+    curves.full = number(row[metrics::val_loss_full]);
     if (row[metrics::val_loss].empty()) continue;
     r.at_step.push_back(r.steps), r.at_second.push_back(r.seconds), r.val_loss.push_back(number(row[metrics::val_loss]));
     if (r.val_loss.back() < r.best_loss || std::isnan(r.best_loss)) r.best_loss = r.val_loss.back(), r.best_step = r.steps;
   }
-  if (loss.empty()) return;
-  r.initial_loss = loss.front();
-  r.final_train = loss.back();
-  r.final_loss = !std::isnan(full) ? full
-                 : !r.val_loss.empty() && r.at_step.back() == r.steps ? r.val_loss.back() : r.final_train;
-  r.loss_spikes = share_of_spikes(loss), r.grad_spikes = share_of_spikes(norm), r.clipped = mean(clipped);
-  for (size_t i = 0; i < loss.size(); ++i)
-    if (loss[i] <= r.initial_loss) r.stopped_at = static_cast<int64_t>(i) + 2;  // the step behind the last good one
+  r.tokens_per_second = r.tokens / r.seconds;
+  if (!curves.loss.empty()) r.final_train = curves.loss.back();
+  if (!curves.step.empty() && curves.step.front() == 1) r.initial_loss = curves.loss.front();
+  r.loss_spikes = share_of_spikes(curves.loss), r.grad_spikes = share_of_spikes(norm), r.clipped = mean(clipped);
+  return curves;
 }
 
-State state_of(const RunResult& r, bool outcome_finished) {
-  if (!outcome_finished || !(r.final_loss <= r.initial_loss)) return State::diverged;
+// Rows may be missing at the end: then outcome.json alone says how the run ended.
+void read_end(RunResult& r, const Curves& curves, const RunOutcome& outcome) {
+  const double steps = static_cast<double>(outcome.step);
+  r.final_loss = outcome.val_loss_full;
+  if (r.steps < steps) {
+    r.tokens *= steps / r.steps, r.steps = steps;
+    r.seconds = r.final_train = RunResult::kUnknown;
+  } else if (std::isnan(r.final_loss)) {
+    const bool validated = !r.val_loss.empty() && r.at_step.back() == r.steps;
+    r.final_loss = !std::isnan(curves.full) ? curves.full : validated ? r.val_loss.back() : r.final_train;
+  }
+}
+
+// A run that ends above this has diverged. Not above the first training loss alone: that of a run from a checkpoint is one
+// batch of a model that has already learned.
+double divergence_limit(const RunResult& r) { return std::fmax(r.initial_loss, r.unigram + kStuckWithin); }
+
+State state_of(const RunResult& r) {
+  if (r.final_loss > divergence_limit(r)) return State::diverged;
   return std::abs(r.final_loss - r.unigram) <= kStuckWithin ? State::stuck : State::finished;
+}
+
+// The step after the last whose loss was not too high.
+int64_t high_from(const Curves& curves, double limit) {
+  int64_t from = 1;
+  for (size_t i = 0; i < curves.loss.size(); ++i)
+    if (curves.loss[i] <= limit) from = static_cast<int64_t>(curves.step[i]) + 1;
+  return from;
 }
 
 }  // namespace
@@ -61,28 +97,35 @@ std::vector<std::vector<std::string>> read_metrics(const std::string& directory)
   std::istringstream file(read_file(path));
   std::string line;
   std::getline(file, line);
-  while (std::getline(file, line)) {
-    std::vector<std::string> fields = csv_fields(line);
-    if (fields.size() == metrics::val_loss_full) fields.emplace_back();  // of a file without that column
-    if (fields.size() == metrics::columns) rows.push_back(std::move(fields));
+  const std::vector<std::string> header = csv_fields(line);
+  while (std::getline(file, line) && !file.eof()) {  // a last line without its end may be torn
+    const std::vector<std::string> fields = csv_fields(line);
+    if (fields.size() != header.size() || !std::all_of(fields.begin(), fields.end(), is_number)) continue;
+    std::vector<std::string> row;
+    for (const char* name : metrics::names) {
+      const size_t at = static_cast<size_t>(std::find(header.begin(), header.end(), name) - header.begin());
+      row.push_back(at < fields.size() ? fields[at] : "");
+    }
+    rows.push_back(std::move(row));
   }
   return rows;
 }
 
 RunResult read_result(const std::string& directory, bool timed) {
   RunResult r;
-  read_curves(r, directory);
-  const auto outcome = read_outcome(directory);
-  if (outcome) {
+  const Curves curves = read_curves(r, directory);
+  if (const auto outcome = read_outcome(directory)) {
     r.unigram = outcome->unigram;
     if (outcome->floor > 0) r.floor = outcome->floor;
     r.parameters = outcome->parameters;
-    r.state = state_of(r, outcome->finished);
-    if (!outcome->finished) r.stopped_at = outcome->step, r.first_tensor = outcome->tensor;
+    if (outcome->finished) {
+      read_end(r, curves, *outcome);
+      r.state = state_of(r);
+      if (r.state == State::diverged) r.stopped_at = high_from(curves, divergence_limit(r));
+    } else {
+      r.state = State::diverged, r.stopped_at = outcome->step, r.first_tensor = outcome->tensor;
+    }
   }
-  if (!outcome || !outcome->finished) r.final_loss = RunResult::kUnknown;  // what stands last is not where it would end
-  if (r.state != State::diverged) r.stopped_at = 0;
-  r.tokens_per_second = r.tokens / r.seconds;
   if (!timed) r.seconds = r.tokens_per_second = RunResult::kUnknown, r.at_second.assign(r.at_step.size(), RunResult::kUnknown);
   return r;
 }

@@ -28,7 +28,7 @@ const char* name_of(State state);
 
 struct RunResult {
   State state = State::failed;  // the process ended without an outcome: no memory, no space on the disk, ...
-  int64_t stopped_at = 0;       // diverged: the step that was not finite, or from which on the loss stayed above its start
+  int64_t stopped_at = 0;       // diverged: the step that was not finite, or from which on the loss stayed too high
   std::string first_tensor;     // diverged: the first with a NaN or an infinity
   double unigram = kUnknown, floor = kUnknown;
   size_t parameters = 0;
@@ -45,8 +45,11 @@ struct RunResult {
 // Within this of the unigram entropy a model has learned how often each token occurs and nothing else.
 inline constexpr double kStuckWithin = 0.02;
 
-// final_loss is on the validation split; where a run has none, on the last batch. The times are left out unless `timed`.
+// Believes outcome.json about how a run ended, and takes what it can from metrics.csv. A run has diverged if a number was
+// not finite, or if it ends above both its first training loss and the unigram entropy. final_loss is on the whole
+// validation split, or else what the last row has; best_loss and val_loss are on --eval-batches. The times are left out
+// unless `timed`.
 RunResult read_result(const std::string& directory, bool timed);
 
-// The lines of its metrics.csv behind the header, split at the commas.
+// The rows of its metrics.csv that can be read, their fields in the order of metrics::names.
 std::vector<std::vector<std::string>> read_metrics(const std::string& directory);

@@ -24,12 +24,12 @@ double mean_of(const std::vector<const FinishedRun*>& runs, const Of& of) {
   return estimate(values).mean;
 }
 
-// The highest loss that a finished run ended with: all of these come down to it.
+// The highest of the lowest validation losses of finished runs: all of these come down to it.
 double common_target(const Comparison& c) {
   double highest = RunResult::kUnknown;
   for (const FinishedRun& run : c.runs)
     if (run.plan.stage == Stage::final && run.result.state == State::finished)
-      highest = std::fmax(highest, run.result.final_loss);
+      highest = std::fmax(highest, run.result.best_loss);
   return highest;
 }
 
@@ -69,6 +69,7 @@ void compare_with_baseline(Comparison& c, size_t cell) {
     for (const FinishedRun* b : runs_of(c, c.baseline, Stage::final))
       if (a->plan.seed == b->plan.seed) differences.push_back(a->result.final_loss - b->result.final_loss);
   s.difference = estimate(differences);
+  if (std::isnan(s.difference.mean)) return;  // nobody wrote down how a run ended
   s.verdict = s.difference.contains_zero() ? "not distinguishable" : s.difference.mean < 0 ? "better" : "worse";
 }
 

@@ -201,6 +201,16 @@ void print_failures(const Comparison& c) {
   }
 }
 
+}  // namespace
+
+std::string unequal_tokens(const Comparison& c) {
+  if (c.fewest_tokens == c.most_tokens) return "";
+  return format("runs train on %.0f to ", c.fewest_tokens) + format("%.0f tokens: ", c.most_tokens) +
+         "to give all the same, name steps too, e.g. --grid batch=4 steps=400 + batch=8 steps=200";
+}
+
+namespace {
+
 // What the columns mean: `means` where a cell has several seeds, `edge` where a star stands.
 void print_legend(const Comparison& c, bool means, bool edge) {
   std::printf("final val   loss on the whole validation split, nats per token%s\n",
@@ -213,6 +223,7 @@ void print_legend(const Comparison& c, bool means, bool edge) {
   if (c.cells.size() > 1 && c.cells[c.baseline].count[0] < c.cells[c.baseline].runs)
     std::printf("            none is given where not every seed of the baseline finished; --baseline names another\n");
   if (!std::isnan(c.target)) std::printf("to %.3f    steps until the validation loss is down to that\n", c.target);
+  if (const std::string text = unequal_tokens(c); !text.empty()) std::printf("unequal     %s\n", text.c_str());
   if (edge) std::printf("*           the lowest or the highest of the values tried: the best may lie beyond\n");
 }
 

@@ -35,6 +35,7 @@ struct Comparison {
   std::vector<double> tuning_grid;  // what every cell tried
   size_t baseline = 0;    // a cell
   double target = RunResult::kUnknown;
+  double fewest_tokens = 0, most_tokens = 0;  // that a run trains on
   bool timed = true;
   std::vector<FinishedRun> runs;
   std::vector<CellSummary> cells;  // as the grid's
@@ -42,6 +43,9 @@ struct Comparison {
 
 // Fills target and cells from the runs; the values that were chosen are there already.
 void summarise(Comparison& comparison, double target);
+
+// "runs train on 12800 to 51200 tokens: ..." if their numbers differ, else "".
+std::string unequal_tokens(const Comparison& comparison);
 
 void write_tables(const Comparison& comparison, const std::string& directory);
 void print_table(const Comparison& comparison);

@@ -1,0 +1,130 @@
+// How a comparison reads its runs: what counts as diverged, which loss is the final one, tables that are damaged.
+
+#include <cmath>
+
+#include "check.hpp"
+#include "data/compare/tables.hpp"
+#include "data/run.hpp"
+#include "small_run.hpp"
+
+namespace {
+
+constexpr double kNone = RunResult::kUnknown;
+const std::string kHeader =
+    "step,tokens,elapsed_s,train_loss,val_loss,val_bpb,lr,grad_norm,clipped,step_ms,tokens_per_second";
+
+std::string row(int step, double loss, const std::string& val = "") {
+  const std::string n = std::to_string(step);
+  return n + "," + n + "00," + n + "," + std::to_string(loss) + "," + val + ",,1e-3,1.5,0,1,100";
+}
+
+RunOutcome finished(int64_t step, double full = kNone) {
+  RunOutcome o;
+  o.finished = true, o.step = step, o.unigram = 3, o.parameters = 7, o.val_loss_full = full;
+  return o;
+}
+
+RunResult result_of(const std::string& metrics, const RunOutcome& outcome) {
+  const Folder f;
+  f.write("run/metrics.csv", metrics);
+  write_outcome(f.path("run"), outcome);
+  return read_result(f.path("run"), true);
+}
+
+// Steps 1 ... with these losses, and the validation loss `val` at the last.
+std::string losses(const std::vector<double>& train, const std::string& val) {
+  std::string text = kHeader + "\n";
+  for (size_t i = 0; i < train.size(); ++i) text += row(int(i) + 1, train[i], i + 1 == train.size() ? val : "") + "\n";
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a run from a checkpoint may end above its first batch", "[compare]") {
+  CHECK(result_of(losses({1.5, 1.6, 1.4}, "1.62"), finished(3)).state == State::finished);
+  CHECK(result_of(losses({1.5, 2.9, 2.95}, "2.9"), finished(3)).state == State::finished);
+  CHECK(result_of(losses({1.5, 2.9, 3.0}, "3.01"), finished(3)).state == State::stuck);
+  const RunResult forgot = result_of(losses({1.5, 2.0, 3.5, 4}, "4.1"), finished(4));
+  CHECK(forgot.state == State::diverged);
+  CHECK(forgot.stopped_at == 3);
+  CHECK(result_of(losses({8, 7, 6}, "5.9"), finished(3)).state == State::finished);  // from large weights, and falling
+  CHECK(result_of(losses({5, 6, 7}, "inf"), finished(3)).state == State::diverged);
+}
+
+TEST_CASE("the loss on the whole split is the final one and no other", "[compare]") {
+  const std::string text = kHeader + ",val_loss_full\n" + row(1, 5) + ",\n" + row(2, 4, "2.5") + ",\n" + row(3, 3, "2.6") + ",2.4\n";
+  for (const double in_outcome : {2.4, kNone}) {
+    const RunResult r = result_of(text, finished(3, in_outcome));
+    CHECK(r.final_loss == 2.4);
+    CHECK(r.best_loss == 2.5);
+    CHECK(r.best_step == 2);
+    CHECK(r.val_loss == std::vector<double>{2.5, 2.6});
+  }
+  CHECK(result_of(losses({5, 4, 3}, "2.6"), finished(3)).final_loss == 2.6);  // of a program without that column
+}
+
+TEST_CASE("columns of metrics.csv are found by name", "[compare]") {
+  const Folder f;
+  f.write("run/metrics.csv", "train_loss,step,of another program,tokens\n5,1,7,100\n4,2,7,200\n");
+  const auto rows = read_metrics(f.path("run"));
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[1][metrics::step] == "2");
+  CHECK(rows[1][metrics::train_loss] == "4");
+  CHECK(rows[1][metrics::val_loss].empty());
+}
+
+TEST_CASE("a finished run is finished, however short its metrics.csv", "[compare]") {
+  const RunResult r = result_of(losses({5, 4}, "3.8"), finished(100, 2.5));
+  CHECK(r.state == State::finished);
+  CHECK(r.final_loss == 2.5);
+  CHECK(r.steps == 100);
+  CHECK(r.tokens == 10000);
+  CHECK(r.initial_loss == 5);
+  CHECK(r.best_loss == 3.8);
+  CHECK(std::isnan(r.final_train));
+  CHECK(std::isnan(r.seconds));
+  CHECK(result_of("", finished(100, 2.5)).state == State::finished);
+  CHECK(std::isnan(result_of(losses({5, 4}, "3.8"), finished(100)).final_loss));  // nobody wrote it down
+  CHECK(result_of(losses({5, 4}, "3.8"), finished(100)).state == State::finished);
+}
+
+TEST_CASE("rows of metrics.csv that cannot be read are left out alone", "[compare]") {
+  const Folder f;
+  const std::string torn = row(5, 2.123);
+  f.write("run/metrics.csv", kHeader + "\n" + row(1, 5) + "\n\x01\x02garbage\n" + row(3, 4) + "\n4,x,4,3,,,1,1,0,1,1\n" + torn);
+  const auto rows = read_metrics(f.path("run"));
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[1][metrics::step] == "3");
+}
+
+TEST_CASE("a grid of unequal tokens says so", "[compare][program]") {
+  const Corpus f;
+  const std::string words = "compare --data stories.txt --dry-run --out x --steps 10" + kSmall;
+  const std::string unequal = f.run(words + "--grid batch=2,4 seed=1").out;
+  CHECK(contains(unequal, "runs train on 640 to 1280 tokens"));
+  CHECK(contains(f.run(words + "--grid context=16,32").out, "runs train on 640 to 1280 tokens"));
+  CHECK(contains(f.run(words + "--grid norm=rmsnorm --tune accumulate=1,2").out, "runs train on 1280 to 2560 tokens"));
+  CHECK_FALSE(contains(f.run(words + "--grid norm=layernorm,rmsnorm --tune lr=1e-3,1e-2").out, "runs train on"));
+  CHECK_FALSE(contains(f.run(words + "--grid batch=2 steps=20 + batch=4 steps=10").out, "runs train on"));
+}
+
+TEST_CASE("an option said twice counts as said last, and the comparison goes on", "[compare][program]") {
+  const Corpus f;
+  const std::string words = "compare --data stories.txt --out x" + kSmall + "--grid norm=layernorm,rmsnorm ";
+  REQUIRE(f.run(words + "--steps 3 --steps 2 --min-lr 1e-5 --min-lr 1e-4 --no-bias --bias").status == 0);
+  const Outcome again = f.run("compare --out x --resume");
+  CHECK(again.err == "");
+  CHECK(again.status == 0);
+  CHECK(contains(f.read("x/runs.csv"), ",256,"));  // tokens of two steps
+}
+
+TEST_CASE("train takes an option said twice as said last", "[program]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt --out x" + kSmall;
+  REQUIRE(f.run(words + "--steps 3 --steps 2 --min-lr 1e-5 --min-lr 1e-4 --bias --no-bias --init-gain 1 --init-gain 2").status == 0);
+  const std::string config = f.read("x/config.toml");
+  CHECK(contains(config, "\nsteps = 2\n"));
+  CHECK(contains(config, "\nmin-lr = 1e-04\n"));
+  CHECK(contains(config, "\nbias = false\n"));
+  CHECK(contains(config, "\ninit-gain = 2\n"));
+}
