@@ -151,6 +151,10 @@ Givens read_words(Reading& r, const Words& words) {
   Givens givens;
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
+    if (word == "--") {  // only files or runs after it
+      while (++i < words.size()) add_positional(givens, r, words[i]);
+      break;
+    }
     if (word[0] != '-' || word == "-") {
       add_positional(givens, r, word);
       continue;

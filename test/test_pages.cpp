@@ -105,9 +105,9 @@ TEST_CASE("what pages name in backticks exists", "[pages]") {
                "`make test ARGS='[gain]'`",
                "`make exercise LAYER=gain`",
                "`make train ARGS='--stepz 9'`",
-               "`make train ARGS='--norm batch'`",
+               "`make train ARGS='--norm bart'`",
                "`--nothing`",
-               "`--norm batch`",
+               "`--norm bart`",
                "`--qk-norm head|none|half`",
                "`--placement post --no-biaz`",
                "`build/train_gpt train --steps nine`",
@@ -158,7 +158,7 @@ TEST_CASE("commands in the blocks of pages are ones that can be given", "[pages]
   const auto check = [](const Page& page) { return wrong_commands(page, small()); };
   check_finds(check,
               {"```\nmake nothing\n```", "```sh\n$ make trains\n...\n```",
-               "```\nbuild/train_gpt train --steps 9 \\\n  --norm batch\n```",
+               "```\nbuild/train_gpt train --steps 9 \\\n  --norm bart\n```",
                "1. Run\n\n   ```\n   x\n```\n\n```\nbuild/train_gpt trian\n```"},
               {"```\nmake train   # and nothing more\nmakes sense\n```",
                "```\nbuild/train_gpt train --steps 9 | tail\n```", "```cpp\nmake nothing\n```", "make nothing"});

@@ -178,9 +178,9 @@ TEST_CASE("init-report refuses what it cannot do in one line", "[program][diagno
       {"init-report --data stories.txt --grid lr=1e-3,1e-2", "lr changes nothing before the first step"},
       {"init-report --data stories.txt --grid placment=post", "did you mean 'placement'?"},
       {"init-report --data stories.txt --grid placement=post,prr", "did you mean 'pre'?"},
-      {"init-report --data stories.txt --grid seed=one", "'one' is not a number"},
+      {"init-report --data stories.txt --grid seed=one", "--seed one is not a number"},
       {"init-report --data stories.txt --grid heads=4,3", "heads=3: --heads 3 does not divide --channels 128"},
-      {"init-report --data stories.txt --steps 9", "unknown option '--steps'"},
+      {"init-report --data stories.txt --steps 9", "--steps is an option of train, not of init-report"},
       {"init-report --data stories.txt --out nowhere/i.csv", "cannot write nowhere/i.csv"},
       {"train --data stories.txt --diagnostics -1", "outside"},
   };

@@ -259,10 +259,17 @@ TEST_CASE("the examples of the help can be given", "[words]") {
 
 // ---- what is printed -------------------------------------------------------------------------------------
 
+TEST_CASE("after -- come only files", "[words]") {
+  const Corpus f;
+  f.write("--steps", f.read("stories.txt"));
+  CHECK(contains(f.run("train --layers 1 --dry-run -- --steps").out, "--steps: 59"));
+  CHECK(contains(f.run("sample -- a b").err, "'b' is one word too many"));
+}
+
 TEST_CASE("one is one", "[words]") {
   const Corpus f;
   const Outcome one = f.run("train stories.txt --dry-run --layers 1 --heads 1 --threads 1 --steps 1 --batch 1 --context 1 --vocab-size 256");
-  for (const char* text : {"1 layer x", ", 1 head,", "1 thread,", "1 of 1 token\n"}) CHECK(contains(one.out, text));
+  for (const char* text : {"1 layer x", ", 1 head,", "1 thread,", "1 of 1 token ("}) CHECK(contains(one.out, text));
   const Outcome info = f.run("info --layers 1 --heads 1 --context 1");
   for (const char* text : {"1 layers", "1 heads", "1 tokens", "1 times"}) CHECK(!contains(info.out, std::string(" ") + text));
   CHECK(contains(f.run("compare stories.txt --grid layers=1 --steps 1 --dry-run").out, "1 cell, 1 seed: 1 run of 1 step into "));
