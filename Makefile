@@ -80,7 +80,7 @@ OUT := build/$(KEY)$(if $(SANITIZE),-sanitize)
 LIBRARY := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(wildcard layers/*.cpp layers/*/*.cpp data/*.cpp data/*/*.cpp)))
 # SUITE=layers is the tests that may differ between processors; SUITE=code is all but those of pages and their examples.
 TEST_FILES_layers = test/main.cpp $(shell grep -L '"\(program\|small_run\|pages\|tree\|markdown\|worked\)[.]hpp"' test/*.cpp)
-TEST_FILES_code = $(filter-out test/test_worked% $(addprefix test/,worked.cpp pages.cpp tree.cpp markdown.cpp test_pages.cpp),$(wildcard test/*.cpp))
+TEST_FILES_code = $(filter-out test/test_worked% test/worked.cpp test/test_pages.cpp,$(wildcard test/*.cpp))
 TEST_FILES_ = $(wildcard test/*.cpp)
 TESTS := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(TEST_FILES_$(SUITE))))
 TEST_PROGRAM := $(OUT)/tests$(SUITE:%=-%)

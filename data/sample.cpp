@@ -82,9 +82,11 @@ void generate_text(const Model& model, const Tokenizer& tokenizer, const std::st
   write(held);
 }
 
-std::string sample_of(const Model& model, const Tokenizer& tokenizer, int length, uint64_t seed) {
+std::string sample_of(const Model& model, const Tokenizer& tokenizer, int length, uint64_t seed, const std::string& stop,
+                      uint64_t number) {
   std::string text;
-  generate_text(model, tokenizer, "", {.length = length, .stop = "", .sampling = {.temperature = .8f, .seed = seed}},
+  generate_text(model, tokenizer, "",
+                {.length = length, .stop = stop, .sampling = {.temperature = .8f, .seed = seed}, .number = number},
                 [&](const std::string& piece) { text += piece; }, [] {});
   return text;
 }

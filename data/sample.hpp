@@ -23,7 +23,9 @@ void generate_text(const Model& model, const Tokenizer& tokenizer, const std::st
                    const std::function<void(const std::string&)>& write, const std::function<void()>& beyond);
 
 // The text a run shows of itself: `length` tokens at temperature 0.8.
-std::string sample_of(const Model& model, const Tokenizer& tokenizer, int length, uint64_t seed);
+// It ends before `stop`; samples with different numbers are drawn independently.
+std::string sample_of(const Model& model, const Tokenizer& tokenizer, int length, uint64_t seed,
+                      const std::string& stop = "", uint64_t number = 0);
 
 // The sub-command: text to standard output, remarks to standard error.
 void run_sample(const SampleOptions& options);

@@ -11,8 +11,20 @@
 #include "sample.hpp"
 #include "utf8.hpp"
 
+namespace {
+
+// A model whose rows were whole stories has learned nothing of what follows one.
+bool learns_whole_stories(const Trainer& t) { return t.data.floor > 0 && !t.data.windows.empty(); }
+
+}  // namespace
+
 std::string text_sample(const Trainer& t, int length) {
-  std::string text = sample_of(t.model, t.data.tokenizer, length, t.o.seed);
+  std::string text;
+  if (learns_whole_stories(t))
+    for (uint64_t n = 0; n < 3; ++n)
+      text += sample_of(t.model, t.data.tokenizer, t.model.config.context, t.o.seed, "\n", n) + "\n";
+  else
+    text = sample_of(t.model, t.data.tokenizer, length, t.o.seed);
   if (text.rfind('\n') != text.npos && text.rfind('\n') > text.size() / 2) text.resize(text.rfind('\n'));
   return "---- sample ----\n" + for_terminal(text) + "\n----------------";
 }
@@ -45,7 +57,8 @@ void print_summary(const Trainer& t, const RunOutcome& outcome) {
   if (t.o.quiet) return;
   std::printf("%s\n", text_sample(t, t.final_sample_length()).c_str());
   const char* program = t.command.program.c_str();
-  std::printf("next:\n  %s sample %s --prompt 'One '\n", program, t.o.out.c_str());
+  std::printf("next:\n  %s sample %s --prompt 'One '%s\n", program, t.o.out.c_str(),
+              learns_whole_stories(t) ? " --stop '\\n'" : "");
   std::printf("  %s train --out %s --resume --steps %lld\n", program, t.o.out.c_str(),
               static_cast<long long>(2 * t.o.steps));
   std::printf("  %s compare --data %s --grid placement=post,pre,sandwich,deepnorm --tune lr=3e-4,1e-3,3e-3 --steps 600\n", program,

@@ -85,3 +85,15 @@ TEST_CASE("sample --count writes independent samples, a line each with --stop", 
   CHECK(count_lines(f.run("sample r --length 4000 --count 5 --stop \\n").out) == 5);
   CHECK(f.run("sample r --count 0").status == 1);
 }
+
+TEST_CASE("a run on whole stories shows three, each drawn by itself", "[program]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt --steps 2 --layers 1 --heads 1 --channels 8 --context 251 --batch 1 "
+                            "--eval-every 0 ";
+  const Outcome whole = f.run(words + "--sampling shuffle --out whole");
+  CHECK(contains(whole.out, "sample whole --prompt 'One ' --stop '\\n'\n"));
+  const size_t begin = whole.out.find("---- sample ----\n") + 17, end = whole.out.find("\n----------------\n", begin);
+  const std::string text = whole.out.substr(begin, end - begin);
+  CHECK(count_lines(text) == 2);
+  CHECK(contains(f.run(words + "--out any").out, "sample any --prompt 'One '\n"));
+}
