@@ -153,7 +153,7 @@ int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& pro
     row.step_ms = 1000 * seconds, row.tokens_per_second = speed;
     if (t.validates() && due(t.o.eval_every)) validate(t, progress, row);
     metrics.write(row);
-    if (due(t.o.sample_every)) progress.line(text_sample(t, t.model.config.context));
+    if (due(t.o.sample_every)) progress.line(text_sample(t, step, t.model.config.context));
     if (due(t.o.save_every)) save_sound(t, progress, step);
   }
   return step;

@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kOutcome = "outcome.json";
+constexpr const char* kSamples = "samples.txt";
 
 }  // namespace
 
@@ -95,7 +96,7 @@ std::string name_of_checkpoint(const std::string& asked, const std::string& path
 void prepare_run_directory(const std::string& directory, bool replace) {
   std::error_code error;
   const fs::path path(directory);
-  for (const char* name : {kLastCheckpoint, kBestCheckpoint, "metrics.csv", "diagnostics.csv", "config.toml", kOutcome}) {
+  for (const char* name : {kLastCheckpoint, kBestCheckpoint, "metrics.csv", "diagnostics.csv", "config.toml", kSamples, kOutcome}) {
     if (!fs::exists(path / name)) continue;
     if (!replace)
       throw std::runtime_error(directory + " already holds a run: --resume goes on with it, --force replaces it");
@@ -137,6 +138,15 @@ std::optional<RunOutcome> read_outcome(const std::string& directory) {
   } catch (const nlohmann::json::exception&) {
     throw std::runtime_error(path + " is not an outcome: remove the run's directory and train it again");
   }
+}
+
+void keep_sample(const std::string& directory, int64_t step, const std::string& text) {
+  std::FILE* file = std::fopen((directory + "/" + kSamples).c_str(), "a");
+  if (!file) return;  // a sample is no reason to end a run
+  std::fprintf(file, "==== step %lld ====\n", static_cast<long long>(step));
+  std::fwrite(text.data(), 1, text.size(), file);
+  std::fputs("\n", file);
+  std::fclose(file);
 }
 
 void remove_outcome(const std::string& directory) {

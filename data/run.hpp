@@ -66,6 +66,9 @@ void write_outcome(const std::string& directory, const RunOutcome& outcome);
 std::optional<RunOutcome> read_outcome(const std::string& directory);  // none where the run is not over
 void remove_outcome(const std::string& directory);
 
+// Appends a sample to samples.txt, which `make report` shows. A resumed run may repeat a step: the last one counts.
+void keep_sample(const std::string& directory, int64_t step, const std::string& text);
+
 // A number in a CSV file: nine significant digits, and nothing for NaN.
 std::string csv_number(double x);
 

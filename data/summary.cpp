@@ -18,7 +18,7 @@ bool learns_whole_stories(const Trainer& t) { return t.data.floor > 0 && !t.data
 
 }  // namespace
 
-std::string text_sample(const Trainer& t, int length) {
+std::string text_sample(const Trainer& t, int64_t step, int length) {
   std::string text;
   if (learns_whole_stories(t))
     for (uint64_t n = 0; n < 3; ++n)
@@ -26,6 +26,7 @@ std::string text_sample(const Trainer& t, int length) {
   else
     text = sample_of(t.model, t.data.tokenizer, length, t.o.seed);
   if (text.rfind('\n') != text.npos && text.rfind('\n') > text.size() / 2) text.resize(text.rfind('\n'));
+  keep_sample(t.o.out, step, text);
   return "---- sample ----\n" + for_terminal(text) + "\n----------------";
 }
 
@@ -55,7 +56,7 @@ void print_summary(const Trainer& t, const RunOutcome& outcome) {
     std::printf("The run is finished; its last measurement was stopped. To repeat it:\n  %s train --out %s --resume\n",
                 t.command.program.c_str(), t.o.out.c_str());
   if (t.o.quiet) return;
-  std::printf("%s\n", text_sample(t, t.final_sample_length()).c_str());
+  std::printf("%s\n", text_sample(t, outcome.step, t.final_sample_length()).c_str());
   const char* program = t.command.program.c_str();
   std::printf("next:\n  %s sample %s --prompt 'One '%s\n", program, t.o.out.c_str(),
               learns_whole_stories(t) ? " --stop '\\n'" : "");

@@ -6,8 +6,8 @@
 #include "run.hpp"
 #include "trainer.hpp"
 
-// A sample of `length` tokens between two lines.
-std::string text_sample(const Trainer& t, int length);
+// A sample of `length` tokens between two lines; it is also appended to samples.txt.
+std::string text_sample(const Trainer& t, int64_t step, int length);
 
 // Of a run that has taken its last step: losses, files, a sample, and commands to go on with.
 void print_summary(const Trainer& t, const RunOutcome& outcome);
