@@ -17,6 +17,17 @@ MemoryNeed memory_of_training(const Config& config, int B) {
   return {weights, weights, checked_product({2, weights}), checked_product({activations.size(), sizeof(float)})};
 }
 
+MemoryNeed memory_of_inference(const Config& config, int B, int T) {
+  Layout model, activations;
+  declare_model(model, config);
+  declare_activations(activations, config, B, T, false);
+  const size_t cache = checked_product({size_t(config.n_layer), size_t(T), cache_width(config)});
+  MemoryNeed need;
+  need.weights = checked_product({model.size(), sizeof(float)});
+  need.activations = checked_product({activations.size() + cache, sizeof(float)});
+  return need;
+}
+
 // ---- which part a tensor belongs to ------------------------------------------------------------------------
 
 namespace {

@@ -12,6 +12,8 @@ struct MemoryNeed {
 };
 // Bytes of a step on B sequences. Throws std::overflow_error.
 MemoryNeed memory_of_training(const Config& config, int B);
+// Bytes of evaluating B sequences of T tokens, or of sampling so many. Throws std::overflow_error.
+MemoryNeed memory_of_inference(const Config& config, int B, int T);
 
 // A number, and the formula that it is the value of: "3·L·C² + 3·L·C". The letters are those of layers/README.md, and
 //   K   keys that a query sees, on average over positions and layers

@@ -169,6 +169,8 @@ void set_validation(Dataset& data, const std::vector<double>& nats, const std::v
     const double sum = std::accumulate(nats.end() - static_cast<int64_t>(data.val.size()), nats.end(), 0.0);
     data.floor = sum / static_cast<double>(data.val_targets());
   } else {
+    if (!nats.empty() && data.train < data.tokens.size())
+      data.notes.push_back("the floor is not known: a story is longer than the context of " + std::to_string(context));
     for (const Stretch& part : parts) add_windows(data.val, part.begin, part.end, context);
   }
   size_t bytes = 0;

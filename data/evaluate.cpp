@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "checkpoint.hpp"
+#include "cost.hpp"
 #include "interrupt.hpp"
 #include "machine.hpp"
 #include "progress.hpp"
@@ -55,6 +56,7 @@ double evaluate_with_progress(const Model& model, const Activations& activations
 void run_eval(const EvalOptions& options) {
   use_threads(options.threads);
   const auto [path, header, model] = load_trained_model(find_checkpoint(options.checkpoint));
+  check_memory(memory_of_inference(model.config, options.batch, model.config.context).total(), "lower --batch");
   const Dataset data = load_for_evaluation(options, header.tokenizer, model.config.context);
   for (const std::string& note : data.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
   const Activations activations = allocate_activations(model.config, options.batch, model.config.context, false);

@@ -81,6 +81,6 @@ void check_memory(size_t bytes, const char* advice) {
     throw std::runtime_error("this needs " + format_bytes(bytes) + " of memory and the machine has " +
                              format_bytes(machine.memory) + ": " + advice);
   if (machine.memory_free && bytes > machine.memory_free)
-    std::printf("WARNING: this needs %s of memory and only %s are free, so it may swap or be killed: %s\n",
-                format_bytes(bytes).c_str(), format_bytes(machine.memory_free).c_str(), advice);
+    std::fprintf(stderr, "WARNING: this needs %s of memory and only %s are free, so it may swap or be killed: %s\n",
+                 format_bytes(bytes).c_str(), format_bytes(machine.memory_free).c_str(), advice);
 }

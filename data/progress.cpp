@@ -26,6 +26,17 @@ std::string padded(const std::string& utf8, size_t columns) {
   return utf8 + std::string(columns > width ? columns - width : 0, ' ');
 }
 
+std::string shell_words(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) {
+    const bool plain = !word.empty() && word.find_first_of(" \t\n'\"\\$&|;<>()*?[]#~`!{}") == word.npos;
+    std::string quoted = "'";
+    for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    line += (line.empty() ? "" : " ") + (plain ? word : quoted + "'");
+  }
+  return line;
+}
+
 std::string format_short(double n) {
   const char* units[] = {"", " k", " M", " G", " T"};
   int unit = 0;

@@ -60,7 +60,7 @@ void generate_text(const Model& model, const Tokenizer& tokenizer, const std::st
   if (next.empty()) next.push_back(std::max(0, tokenizer.newline()));
   // A vocabulary may be larger than what the tokenizer can say; only what it can say is drawn.
   const int V = std::min(model.config.vocab_size, tokenizer.vocabulary());
-  Generator generator(model);
+  Generator generator(model, static_cast<int64_t>(next.size()) + how.length);
   bool told = false;
   std::string held;  // the end of the text, as long as it may be the beginning of `stop`
   for (int i = 0; i < how.length; ++i) {

@@ -16,6 +16,12 @@ namespace {
 // A model whose rows were whole stories has learned nothing of what follows one.
 bool learns_whole_stories(const Trainer& t) { return t.data.floor > 0 && !t.data.windows.empty(); }
 
+// A command line that calls this program.
+std::string program_words(const Trainer& t, std::vector<std::string> words) {
+  words.insert(words.begin(), t.command.program);
+  return shell_words(words);
+}
+
 }  // namespace
 
 std::string text_sample(const Trainer& t, int64_t step, int length) {
@@ -53,21 +59,24 @@ void print_summary(const Trainer& t, const RunOutcome& outcome) {
   print_validation(t, outcome);
   std::printf("checkpoint  %s\n", t.path(kLastCheckpoint).c_str());
   if (!outcome.measured)
-    std::printf("The run is finished; its last measurement was stopped. To repeat it:\n  %s train --out %s --resume\n",
-                t.command.program.c_str(), t.o.out.c_str());
+    std::printf("The run is finished; its last measurement was stopped. To repeat it:\n  %s\n",
+                program_words(t, {"train", "--out", t.o.out, "--resume"}).c_str());
   if (t.o.quiet) return;
   std::printf("%s\n", text_sample(t, outcome.step, t.final_sample_length()).c_str());
-  const char* program = t.command.program.c_str();
-  std::printf("next:\n  %s sample %s --prompt 'One '%s\n", program, t.o.out.c_str(),
-              learns_whole_stories(t) ? " --stop '\\n'" : "");
-  std::printf("  %s train --out %s --resume --steps %lld\n", program, t.o.out.c_str(),
-              static_cast<long long>(2 * t.o.steps));
-  std::printf("  %s compare --data %s --grid placement=post,pre,sandwich,deepnorm --tune lr=3e-4,1e-3,3e-3 --steps 600\n", program,
-              t.command.train.data[0].c_str());
+  std::vector<std::string> sample = {"sample", t.o.out, "--prompt", "One "};
+  if (learns_whole_stories(t)) sample.insert(sample.end(), {"--stop", "\\n"});
+  const std::string twice = std::to_string(2 * t.o.steps);
+  std::printf("next:\n");
+  for (const auto& words : {sample,
+                            {"train", "--out", t.o.out, "--resume", "--steps", twice},
+                            {"compare", "--data", t.command.train.data[0], "--grid",
+                             "placement=post,pre,sandwich,deepnorm", "--tune", "lr=3e-4,1e-3,3e-3", "--steps", "600"}})
+    std::printf("  %s\n", program_words(t, words).c_str());
 }
 
 void print_stopped(const Trainer& t, int64_t step, bool saved) {
   std::FILE* to = stop_signal() == SIGPIPE ? stderr : stdout;
-  std::fprintf(to, "stopped at step %lld and %s; to go on:\n  %s train --out %s --resume\n", static_cast<long long>(step),
-               saved ? "saved" : "not saved, because its loss has exploded", t.command.program.c_str(), t.o.out.c_str());
+  std::fprintf(to, "stopped at step %lld and %s; to go on:\n  %s\n", static_cast<long long>(step),
+               saved ? "saved" : "not saved, because its loss has exploded",
+               program_words(t, {"train", "--out", t.o.out, "--resume"}).c_str());
 }

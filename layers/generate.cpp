@@ -84,10 +84,10 @@ int sample_token(const float* logits, int V, const Sampling& sampling, uint64_t 
   return best;  // rounding left nothing
 }
 
-Generator::Generator(const Model& model)
+Generator::Generator(const Model& model, int64_t tokens)
     : model_(model),
-      activations_(allocate_activations(model.config, 1, model.config.context, false)),
-      cache_(model.config) {}
+      cache_(model.config, static_cast<int>(std::min<int64_t>(model.config.context, tokens))),
+      activations_(allocate_activations(model.config, 1, cache_.T, false)) {}
 
 const float* Generator::feed(const std::vector<int>& tokens) {
   const size_t context = model_.config.context;

@@ -20,15 +20,16 @@ int sample_token(const float* logits, int V, const Sampling& sampling, uint64_t 
 // forward pass; when the context is full, the older half is forgotten and the newer half read again.
 class Generator {
  public:
-  explicit Generator(const Model& model);
+  // `tokens`: how many it will be fed in all. Memory is for those, or for the context if that is shorter.
+  Generator(const Model& model, int64_t tokens);
 
   const float* feed(const std::vector<int>& tokens);  // at least one; returns logits (V)
   bool beyond_context() const { return beyond_; }     // true once something was forgotten
 
  private:
   const Model& model_;
-  Activations activations_;
   ModelCache cache_;
+  Activations activations_;
   std::vector<int> seen_;  // the tokens the cache holds
   bool beyond_ = false;
 };

@@ -188,11 +188,11 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
 
 // ---- one token after another -----------------------------------------------------------------------------
 
-ModelCache::ModelCache(const Config& config)
-    : rows(allocate(checked_product({size_t(config.n_layer), size_t(config.context), cache_width(config)}))) {}
+ModelCache::ModelCache(const Config& config, int T)
+    : T(T), rows(allocate(checked_product({size_t(config.n_layer), size_t(T), cache_width(config)}))) {}
 
 float* ModelCache::layer(const Config& config, int l) const {
-  return rows.get() + static_cast<size_t>(l) * config.context * cache_width(config);
+  return rows.get() + static_cast<size_t>(l) * T * cache_width(config);
 }
 
 const float* model_logits(const Model& model, const Activations& a, ModelCache& cache, const int* tokens, int T) {

@@ -83,12 +83,13 @@ struct Observer {
 double model_loss_and_gradients(Model& model, const Activations& activations, const Batch& batch, float scale,
                                 const Dropout& dropout, Observer* observer = nullptr);
 
-// Keys and values of all layers, for one sequence of up to `context` tokens.
+// Keys and values of all layers, for one sequence of up to T tokens.
 struct ModelCache {
-  Buffer rows;   // (L, context, 2·KV·D)
+  int T;
+  Buffer rows;   // (L, T, 2·KV·D)
   int past = 0;  // tokens it holds
 
-  explicit ModelCache(const Config& config);
+  ModelCache(const Config& config, int T);
   float* layer(const Config& config, int l) const;
 };
 

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "catch.hpp"
+#include "data/cost.hpp"
 #include "small_run.hpp"
 
 namespace fs = std::filesystem;
@@ -115,6 +116,23 @@ TEST_CASE("info reads the weights before it vouches for a file, and anything but
     CHECK(o.out.empty());
   }
   CHECK(contains(f.run("info /dev/zero").err, "/dev/zero is not a checkpoint"));
+}
+
+TEST_CASE("memory goes by what is sampled, and a context too long for the machine is refused", "[program][forged]") {
+  const Folder f;
+  f.write("text.txt", std::string(400, 'a') + "\n");
+  REQUIRE(f.run("train --data text.txt --position rope --layers 1 --channels 16 --heads 2 --context 8 --steps 1 --out r --quiet").status == 0);
+  const std::string checkpoint = f.read("r/checkpoint.bin");
+  f.write("long.bin", with_header(checkpoint, replaced(header_in(checkpoint), "context = 8\\n", "context = 4194304\\n")));
+  const CheckpointHeader header = read_checkpoint_header(f.path("long.bin"));
+  CHECK(memory_of_inference(header.options.config, 1, 20).total() < 1000000);
+  const Outcome sampled = f.run("sample long.bin --length 8 --prompt a");
+  CHECK(sampled.status == 0);
+  const Outcome evaluated = f.run("eval long.bin --data text.txt --batch 500");
+  CHECK(evaluated.status == 1);
+  CHECK(contains(evaluated.err, "train_gpt: this needs "));
+  CHECK(contains(evaluated.err, ": lower --batch"));
+  CHECK(evaluated.out.empty());
 }
 
 TEST_CASE("a run of an earlier version goes on", "[program][forged]") {

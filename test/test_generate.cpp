@@ -55,7 +55,7 @@ TEST_CASE("logits with a cache are those of the full forward pass", "[generate]"
       const Model model = make_model(form, llama);
       const std::vector<double> want = widen(full_logits(model, tokens));
       for (const int chunk : {1, 5, kContext}) {
-        Generator generator(model);
+        Generator generator(model, model.config.context);
         for (int t = 0; t < kContext; t += chunk) {
           const int end = std::min(kContext, t + chunk);
           const std::vector<float> got = copy(generator.feed({tokens.begin() + t, tokens.begin() + end}));
@@ -70,20 +70,20 @@ TEST_CASE("logits with a cache are those of the full forward pass", "[generate]"
 TEST_CASE("beyond the context the older half is forgotten", "[generate]") {
   const Model model = make_model({"pre", "pre"}, true);
   const std::vector<int> tokens = random_ints(100, 1, V);
-  Generator generator(model);
+  Generator generator(model, model.config.context);
   generator.feed({tokens.begin(), tokens.begin() + kContext});
   CHECK_FALSE(generator.beyond_context());
   std::vector<float> got = copy(generator.feed({tokens[kContext]}));
   CHECK(generator.beyond_context());
   const auto window = [&](int begin, int end) {
-    Generator fresh(model);
+    Generator fresh(model, model.config.context);
     return copy(fresh.feed({tokens.begin() + begin, tokens.begin() + end}));
   };
   CHECK(same_bits(got, window(kContext + 1 - kContext / 2, kContext + 1)));
   got = copy(generator.feed({tokens[kContext + 1]}));  // and on it goes
   check_close("generate/beyond", got, widen(window(kContext + 1 - kContext / 2, kContext + 2)), kTolerance);
 
-  Generator all_at_once(model);  // a prompt longer than the context: its end is read
+  Generator all_at_once(model, model.config.context);  // a prompt longer than the context: its end is read
   got = copy(all_at_once.feed(tokens));
   CHECK(all_at_once.beyond_context());
   CHECK(same_bits(got, window(100 - kContext / 2, 100)));

@@ -113,7 +113,7 @@ TEST_CASE("presets generate what Hugging Face's models would", "[huggingface]") 
     const Activations one = allocate_activations(c.model.config, 1, 1, false);
     std::vector<float> got;
     for (int b = 0; b < c.B; ++b) {
-      ModelCache cache(c.model.config);
+      ModelCache cache(c.model.config, c.model.config.context);
       for (int t = 0; t < c.T; ++t) {
         const float* logits = model_logits(c.model, one, cache, &c.tokens[b * c.T + t], 1);
         got.insert(got.end(), logits, logits + V);

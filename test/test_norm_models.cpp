@@ -188,7 +188,7 @@ TEST_CASE("text with norms of the other kinds is generated as the full forward p
       const Activations a = allocate_activations(run.model.config, 1, T, false);
       model_loss(run.model, a, {tokens.data(), tokens.data(), 1, T});
       const std::vector<float> full(a.logits, a.logits + T * V);
-      Generator generator(run.model);
+      Generator generator(run.model, run.model.config.context);
       for (int t = 0; t < T; ++t) {
         const float* logits = generator.feed({tokens[t]});
         check_close("norm models cached logits/" + std::string(name_of(kNormKinds, kind)), {logits, size_t(V)},

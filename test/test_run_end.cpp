@@ -249,3 +249,14 @@ TEST_CASE("samples do not stand in the progress line of a terminal", "[program][
   CHECK(cleared != text.npos);
   CHECK((cleared >= line && cleared + 4 == sample));
 }
+
+TEST_CASE("commands to go on with are quoted where a shell needs it", "[program][end]") {
+  const Corpus f;
+  const Outcome o = f.run("train --data stories.txt --out my;run --steps 2 --layers 1 --channels 16 --heads 2 --context 16 --batch 2");
+  INFO(o.err);
+  REQUIRE(o.status == 0);
+  CHECK(contains(o.out, " train --out 'my;run' --resume --steps 4\n"));
+  CHECK(contains(o.out, " sample 'my;run' --prompt 'One '\n"));
+  CHECK(contains(o.out, "NOTE     the floor is not known: a story is longer than the context of 16\n"));
+  CHECK(!contains(f.run("train --data stories.txt --dry-run --val-fraction 0 --eval-every 0 --context 16").out, "floor"));
+}

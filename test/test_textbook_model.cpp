@@ -121,7 +121,7 @@ void compare_models(Config config, std::string name, float dropout_p) {
 
   // The first sequence once more, in pieces, with keys and values from the cache.
   const Activations without_backward = allocate_activations(model.config, 1, T, false);
-  ModelCache cache(model.config);
+  ModelCache cache(model.config, model.config.context);
   for (const int piece : {1, 4, 1, 3}) {
     const float* logits = model_logits(model, without_backward, cache, tokens.data() + cache.past, piece);
     const size_t row = size_t(cache.past - 1) * config.vocab_size;

@@ -92,7 +92,7 @@ TEST_CASE("wirings generate what the full forward pass gives", "[generate]") {
     model_loss(model, a, {tokens.data(), tokens.data(), 1, T});
     const std::vector<double> want = widen({a.logits, size_t(T) * V});
     for (const int chunk : {1, 6, T}) {
-      Generator generator(model);
+      Generator generator(model, model.config.context);
       for (int t = 0; t < T; t += chunk) {
         const int end = std::min(T, t + chunk);
         const float* got = generator.feed({tokens.begin() + t, tokens.begin() + end});

@@ -38,17 +38,6 @@ std::string directory_name(const std::string& cell) {
   return name;
 }
 
-std::string shell_words(const std::vector<std::string>& words) {
-  std::string line;
-  for (const std::string& word : words) {
-    const bool plain = !word.empty() && word.find_first_of(" \t\n'\"\\$&|;<>()*?[]#~`!{}") == word.npos;
-    std::string quoted = "'";
-    for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    line += (line.empty() ? "" : " ") + (plain ? word : quoted + "'");
-  }
-  return line;
-}
-
 namespace {
 
 std::string path_of(const Study& s, const PlannedRun& run) { return s.out + "/" + run.directory; }

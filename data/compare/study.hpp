@@ -36,6 +36,3 @@ void make_runs(Study& study, const std::vector<PlannedRun>& runs, int64_t later)
 // Every value of --tune with every cell on one seed, and further ones beyond the edge where the best lies there; then
 // each cell knows its own.
 void tune(Study& study);
-
-// Words as a shell takes them.
-std::string shell_words(const std::vector<std::string>& words);

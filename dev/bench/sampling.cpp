@@ -19,7 +19,7 @@ void bench_model(Bench& bench, const char* preset, const char* size) {
   Model model(preset_config(preset, size), false);
   random_weights(model);
   const std::vector<int> prompt = random_tokens(16, model.config.vocab_size);
-  Generator greedy(model), drawing(model);
+  Generator greedy(model, model.config.context), drawing(model, model.config.context);
   const float *likely = greedy.feed(prompt), *drawn = drawing.feed(prompt);
   uint64_t counter = 0;
   const auto next = [&](Generator& generator, const float*& logits, bool at_random) {
