@@ -4,9 +4,9 @@
 #include <map>
 #include <utility>
 
-#include "../layers/parallel.hpp"
-#include "../layers/simd.hpp"
-#include "../layers/tensors.hpp"
+#include "layers/kernels/parallel.hpp"
+#include "layers/kernels/simd.hpp"
+#include "layers/tensors.hpp"
 #include "progress.hpp"
 
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 // What this machine can do at most, measured: against these numbers speed is a share.
 
-#include "../layers/gemm.hpp"
+#include "layers/kernels/gemm.hpp"
 
 // Floating-point operations a second of all threads together, from registers alone; a multiply-add is two. For bf16: of
 // the instruction that multiplies bf16 numbers, or of fp32 where there is none. Takes 0.1 s the first time with so many

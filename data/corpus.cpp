@@ -14,7 +14,7 @@
 
 #include <unistd.h>
 
-#include "../layers/random.hpp"
+#include "layers/kernels/random.hpp"
 #include "files.hpp"
 #include "options.hpp"
 #include "progress.hpp"

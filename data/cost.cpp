@@ -5,8 +5,8 @@
 #include <set>
 #include <stdexcept>
 
-#include "../layers/cross_entropy.hpp"
-#include "../layers/model.hpp"
+#include "layers/cross_entropy.hpp"
+#include "layers/model.hpp"
 #include "ceiling.hpp"
 
 MemoryNeed memory_of_training(const Config& config, int B) {

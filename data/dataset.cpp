@@ -6,8 +6,8 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "../layers/cross_entropy.hpp"
-#include "../layers/random.hpp"
+#include "layers/cross_entropy.hpp"
+#include "layers/kernels/random.hpp"
 #include "corpus.hpp"
 
 namespace {

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "../layers/diagnostics.hpp"
+#include "layers/diagnostics.hpp"
 #include "dataset.hpp"
 #include "files.hpp"
 #include "options.hpp"

@@ -2,8 +2,8 @@
 
 #include <cstdio>
 
-#include "../layers/parallel.hpp"
-#include "../layers/textbook/step.hpp"
+#include "layers/kernels/parallel.hpp"
+#include "layers/textbook/step.hpp"
 #include "ceiling.hpp"
 #include "machine.hpp"
 #include "progress.hpp"

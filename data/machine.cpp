@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-#include "../layers/parallel.hpp"
+#include "layers/kernels/parallel.hpp"
 #include "progress.hpp"
 
 namespace {

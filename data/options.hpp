@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "../layers/config.hpp"
-#include "../layers/generate.hpp"
-#include "../layers/optimizer.hpp"
+#include "layers/config.hpp"
+#include "layers/generate.hpp"
+#include "layers/optimizer.hpp"
 #include "dataset.hpp"
 
 inline constexpr Named<Schedule> kSchedules[] = {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "../layers/textbook/step.hpp"
+#include "layers/textbook/step.hpp"
 #include "run.hpp"
 
 Trainer::Trainer(const Command& given, const TrainOptions& in_force, Dataset text)

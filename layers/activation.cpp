@@ -1,7 +1,7 @@
 #include "activation.hpp"
 
-#include "parallel.hpp"
-#include "simd.hpp"
+#include "layers/kernels/parallel.hpp"
+#include "layers/kernels/simd.hpp"
 
 using simd::all;
 using simd::load;

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "gemm.hpp"
-#include "parallel.hpp"
+#include "layers/kernels/gemm.hpp"
+#include "layers/kernels/parallel.hpp"
 #include "scores.hpp"
-#include "simd.hpp"
+#include "layers/kernels/simd.hpp"
 
 using simd::load;
 using simd::store;

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gemm.hpp"
+#include "layers/kernels/gemm.hpp"
 #include "tensors.hpp"
 
 enum class NormKind { layernorm, rmsnorm, scalenorm, batchnorm, dyt, derf };

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "parallel.hpp"
+#include "layers/kernels/parallel.hpp"
 #include "scores.hpp"
-#include "simd.hpp"
+#include "layers/kernels/simd.hpp"
 
 using simd::load;
 using simd::store;

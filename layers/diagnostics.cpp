@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "cross_entropy.hpp"
-#include "gemm.hpp"
-#include "parallel.hpp"
+#include "layers/kernels/gemm.hpp"
+#include "layers/kernels/parallel.hpp"
 #include "scores.hpp"
-#include "simd.hpp"
+#include "layers/kernels/simd.hpp"
 
 using simd::all;
 using simd::Half;

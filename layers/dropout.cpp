@@ -1,8 +1,8 @@
 #include "dropout.hpp"
 
-#include "parallel.hpp"
-#include "random.hpp"
-#include "simd.hpp"
+#include "layers/kernels/parallel.hpp"
+#include "layers/kernels/random.hpp"
+#include "layers/kernels/simd.hpp"
 
 using simd::VecI;
 using simd::VecU;

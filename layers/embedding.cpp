@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "parallel.hpp"
+#include "layers/kernels/parallel.hpp"
 
 void embedding_forward(float* x, const int* tokens, const float* weight, int N, int C, float scale) {
   parallel_for(N, 1, C, [&](int begin, int end) {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "linear.hpp"
-#include "parallel.hpp"
+#include "layers/kernels/parallel.hpp"
 
 Gain declare_gain(Layout& layout, const std::string& name, int channels, float start) {
   return {layout.take(name + ".gain", {channels}, {start, 0}), channels == 1};

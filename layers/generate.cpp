@@ -4,8 +4,8 @@
 #include <functional>
 #include <numeric>
 
-#include "random.hpp"
-#include "simd.hpp"
+#include "layers/kernels/random.hpp"
+#include "layers/kernels/simd.hpp"
 
 namespace {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "gemm.hpp"
-#include "parallel.hpp"
+#include "layers/kernels/gemm.hpp"
+#include "layers/kernels/parallel.hpp"
 
 Linear declare_linear(Layout& layout, const Config& config, const std::string& prefix,
                       const std::vector<LinearPart>& parts, int in) {

@@ -5,8 +5,8 @@
 
 #include "cross_entropy.hpp"
 #include "embedding.hpp"
-#include "parallel.hpp"
-#include "random.hpp"
+#include "layers/kernels/parallel.hpp"
+#include "layers/kernels/random.hpp"
 
 // ---- tensors ---------------------------------------------------------------------------------------------
 

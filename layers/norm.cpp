@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "linear.hpp"
-#include "parallel.hpp"
-#include "simd.hpp"
+#include "layers/kernels/parallel.hpp"
+#include "layers/kernels/simd.hpp"
 
 using simd::load;
 using simd::store;

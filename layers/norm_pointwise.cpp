@@ -15,8 +15,8 @@
 
 #include "linear.hpp"
 #include "norm.hpp"
-#include "parallel.hpp"
-#include "simd.hpp"
+#include "layers/kernels/parallel.hpp"
+#include "layers/kernels/simd.hpp"
 
 using simd::load;
 using simd::store;

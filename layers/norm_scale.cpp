@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "norm.hpp"
-#include "parallel.hpp"
-#include "simd.hpp"
+#include "layers/kernels/parallel.hpp"
+#include "layers/kernels/simd.hpp"
 
 using simd::dot;
 using simd::load;

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "parallel.hpp"
-#include "simd.hpp"
+#include "layers/kernels/parallel.hpp"
+#include "layers/kernels/simd.hpp"
 
 using simd::load;
 using simd::store;

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "linear.hpp"
-#include "parallel.hpp"
+#include "layers/kernels/parallel.hpp"
 
 void position_forward(float* x, const float* weight, int first, int B, int T, int C) {
   parallel_for(B * T, 1, C, [&](int begin, int end) {

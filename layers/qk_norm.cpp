@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "parallel.hpp"
+#include "layers/kernels/parallel.hpp"
 
 QkRows qk_rows(const Config& config, int heads) {
   if (config.qk_norm == QkNormKind::head) return {heads, config.head_dim};

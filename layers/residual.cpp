@@ -1,6 +1,6 @@
 #include "residual.hpp"
 
-#include "parallel.hpp"
+#include "layers/kernels/parallel.hpp"
 
 void declare_branch_enter(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer) {
   const Placement& row = placement_at(config, layer);

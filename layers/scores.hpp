@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "attention.hpp"
-#include "simd.hpp"
+#include "layers/kernels/simd.hpp"
 
 // Of the keys k0, k0 + 1, ... of a tile those from `begin` up to `end` are seen.
 struct Seen {

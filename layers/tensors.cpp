@@ -7,7 +7,7 @@
 #include <new>
 #include <stdexcept>
 
-#include "parallel.hpp"
+#include "layers/kernels/parallel.hpp"
 
 #if defined(__linux__)
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-"""The counter-based random numbers of layers/random.hpp, with Python's integers."""
+"""The counter-based random numbers of layers/kernels/random.hpp, with Python's integers."""
 
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15

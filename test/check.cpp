@@ -10,7 +10,7 @@
 #include <omp.h>
 #endif
 
-#include "layers/random.hpp"
+#include "layers/kernels/random.hpp"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // Runs the tests and ends with one line, "N passed, N failed" (", N skipped"), counted in test cases.
 
 #define CATCH_CONFIG_RUNNER
-#include "test/catch.hpp"
+#include "catch.hpp"
 
 #include <cstdio>
 #include <cstdlib>

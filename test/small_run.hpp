@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "../data/checkpoint.hpp"
-#include "../data/corpus.hpp"
+#include "data/checkpoint.hpp"
+#include "data/corpus.hpp"
 #include "program.hpp"
 
 inline const std::string kSmall =

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "../data/run.hpp"
+#include "data/run.hpp"
 
 class Table {
  public:

@@ -1,4 +1,4 @@
-#include "layers/gemm.hpp"
+#include "layers/kernels/gemm.hpp"
 
 #include <array>
 #include <bit>

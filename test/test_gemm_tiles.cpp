@@ -3,7 +3,7 @@
 #include <array>
 
 #include "check.hpp"
-#include "layers/gemm.hpp"
+#include "layers/kernels/gemm.hpp"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "layers/random.hpp"
+#include "layers/kernels/random.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -6,10 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../data/ceiling.hpp"
-#include "../data/progress.hpp"
-#include "../data/run.hpp"
-#include "../data/schedule.hpp"
+#include "data/ceiling.hpp"
+#include "data/progress.hpp"
+#include "data/run.hpp"
+#include "data/schedule.hpp"
 #include "catch.hpp"
 #include "check.hpp"
 #include "small_run.hpp"

@@ -8,9 +8,9 @@
 
 #include <cmath>
 
-#include "../data/evaluate.hpp"
-#include "../data/progress.hpp"
-#include "../data/run.hpp"
+#include "data/evaluate.hpp"
+#include "data/progress.hpp"
+#include "data/run.hpp"
 #include "catch.hpp"
 #include "check.hpp"
 #include "small_run.hpp"

@@ -5,9 +5,9 @@
 #include <set>
 #include <sstream>
 
-#include "../data/dataset.hpp"
-#include "../data/evaluate.hpp"
-#include "../layers/cross_entropy.hpp"
+#include "data/dataset.hpp"
+#include "data/evaluate.hpp"
+#include "layers/cross_entropy.hpp"
 #include "catch.hpp"
 #include "check.hpp"
 #include "small_run.hpp"

@@ -1,8 +1,8 @@
-// The functions of layers/simd.hpp over their whole range against the standard library in double, and that
+// The functions of layers/kernels/simd.hpp over their whole range against the standard library in double, and that
 // whole vectors never touch memory beyond their numbers (buffers of the exact size: the address sanitizer
 // sees the rest).
 
-#include "layers/simd.hpp"
+#include "layers/kernels/simd.hpp"
 
 #include <limits>
 #include <numeric>

@@ -11,9 +11,9 @@
 #include <set>
 #include <sstream>
 
-#include "../data/dataset.hpp"
-#include "../data/utf8.hpp"
-#include "../data/warnings.hpp"
+#include "data/dataset.hpp"
+#include "data/utf8.hpp"
+#include "data/warnings.hpp"
 #include "catch.hpp"
 #include "check.hpp"
 #include "small_run.hpp"

@@ -1,7 +1,7 @@
 // The example in layers/dropout.md.
 
 #include "layers/dropout.hpp"
-#include "layers/random.hpp"
+#include "layers/kernels/random.hpp"
 #include "textbook.hpp"
 #include "worked.hpp"
 

@@ -9,13 +9,13 @@
 #include <set>
 #include <stdexcept>
 
-#include "../dataset.hpp"
-#include "../files.hpp"
-#include "../interrupt.hpp"
-#include "../progress.hpp"
-#include "../resume.hpp"
-#include "../run.hpp"
-#include "../warnings.hpp"
+#include "data/dataset.hpp"
+#include "data/files.hpp"
+#include "data/interrupt.hpp"
+#include "data/progress.hpp"
+#include "data/resume.hpp"
+#include "data/run.hpp"
+#include "data/warnings.hpp"
 #include "pool.hpp"
 #include "study.hpp"
 

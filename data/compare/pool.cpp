@@ -17,9 +17,9 @@
 #include <sys/prctl.h>
 #endif
 
-#include "../files.hpp"
-#include "../interrupt.hpp"
-#include "../run.hpp"
+#include "data/files.hpp"
+#include "data/interrupt.hpp"
+#include "data/run.hpp"
 
 namespace fs = std::filesystem;
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "../progress.hpp"
+#include "data/progress.hpp"
 
 struct Job {
   std::vector<std::string> words;  // of the command line, behind the program

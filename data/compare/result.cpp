@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <sstream>
 
-#include "../files.hpp"
-#include "../run.hpp"
+#include "data/files.hpp"
+#include "data/run.hpp"
 #include "statistics.hpp"
 
 namespace {

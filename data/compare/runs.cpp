@@ -6,10 +6,10 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "../files.hpp"
-#include "../machine.hpp"
-#include "../resume.hpp"
-#include "../run.hpp"
+#include "data/files.hpp"
+#include "data/machine.hpp"
+#include "data/resume.hpp"
+#include "data/run.hpp"
 #include "pool.hpp"
 #include "study.hpp"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "../options.hpp"
+#include "data/options.hpp"
 #include "tables.hpp"
 
 struct Study {

@@ -7,9 +7,9 @@
 #include <iterator>
 #include <sstream>
 
-#include "../files.hpp"
-#include "../progress.hpp"
-#include "../run.hpp"
+#include "data/files.hpp"
+#include "data/progress.hpp"
+#include "data/run.hpp"
 
 namespace {
 

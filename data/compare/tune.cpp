@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "../progress.hpp"
+#include "data/progress.hpp"
 #include "study.hpp"
 
 namespace {

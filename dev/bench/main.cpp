@@ -11,7 +11,7 @@
 
 #include "data/machine.hpp"
 #include "data/progress.hpp"
-#include "layers/random.hpp"
+#include "layers/kernels/random.hpp"
 
 #include "bench.hpp"
 

@@ -58,7 +58,7 @@ def seconds_of(run, least, first):
 
 
 # ---- products ------------------------------------------------------------------------------------------------
-# a and b lie as in layers/gemm.hpp; the result goes into a matrix that is already there, as ours does.
+# a and b lie as in layers/kernels/gemm.hpp; the result goes into a matrix that is already there, as ours does.
 
 
 def gemm(o):

@@ -13,8 +13,8 @@
 #include <cmath>
 
 #include "ladder.hpp"
-#include "layers/gemm.hpp"
-#include "layers/simd.hpp"
+#include "layers/kernels/gemm.hpp"
+#include "layers/kernels/simd.hpp"
 #include "layers/textbook/attention.hpp"
 
 namespace {

@@ -6,7 +6,7 @@
 // In the textbook every y[m,n] is a sum of its own: each addition waits for the one before it, and of a register that
 // holds W floats it uses one.
 
-#include "layers/gemm.hpp"
+#include "layers/kernels/gemm.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -14,7 +14,7 @@
 #include <cstdio>
 
 #include "ladder.hpp"
-#include "layers/simd.hpp"
+#include "layers/kernels/simd.hpp"
 #include "layers/textbook/linear.hpp"
 
 namespace {

@@ -8,8 +8,8 @@
 
 #include "data/ceiling.hpp"
 #include "data/progress.hpp"
-#include "layers/parallel.hpp"
-#include "layers/random.hpp"
+#include "layers/kernels/parallel.hpp"
+#include "layers/kernels/random.hpp"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "layers/gemm.hpp"
+#include "layers/kernels/gemm.hpp"
 #include "layers/tensors.hpp"
 
 // Floats aligned like the trainer's own.

@@ -10,7 +10,7 @@
 #include <cmath>
 
 #include "ladder.hpp"
-#include "layers/simd.hpp"
+#include "layers/kernels/simd.hpp"
 #include "layers/textbook/norm.hpp"
 
 namespace {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "../dropout.hpp"
+#include "layers/dropout.hpp"
 
 namespace textbook {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "../config.hpp"
+#include "layers/config.hpp"
 #include "number.hpp"
 
 namespace textbook {

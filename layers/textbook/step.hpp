@@ -3,8 +3,8 @@
 // the same; the textbook's compute in double, on one thread, and round what they leave to float: gradients, moments and
 // weights. So a checkpoint holds the whole state, and a resumed run has the same bits.
 
-#include "../model.hpp"
-#include "../optimizer.hpp"
+#include "layers/model.hpp"
+#include "layers/optimizer.hpp"
 
 struct StepFunctions {
   decltype(&model_loss_and_gradients) loss_and_gradients;

@@ -1,4 +1,4 @@
-#include "../check.hpp"
+#include "dev/exercise/check.hpp"
 #include "answer.hpp"
 
 namespace exercise {

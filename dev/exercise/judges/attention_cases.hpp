@@ -1,7 +1,7 @@
 #pragma once
 // What attention is judged on, forward and backward.
 
-#include "../check.hpp"
+#include "dev/exercise/check.hpp"
 #include "answer.hpp"
 
 namespace exercise {

@@ -26,7 +26,7 @@
 
 #include "parallel.hpp"
 #include "simd.hpp"
-#include "tensors.hpp"
+#include "layers/tensors.hpp"
 
 namespace {
 
