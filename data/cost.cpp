@@ -5,7 +5,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "layers/cross_entropy.hpp"
+#include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/model.hpp"
 #include "ceiling.hpp"
 

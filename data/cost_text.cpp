@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "layers/cross_entropy.hpp"
+#include "layers/cross_entropy/cross_entropy.hpp"
 #include "cost.hpp"
 #include "progress.hpp"
 

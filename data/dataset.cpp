@@ -6,7 +6,7 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "layers/cross_entropy.hpp"
+#include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/kernels/random.hpp"
 #include "corpus.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "activation.hpp"
+#include "layers/feed_forward/activation.hpp"
 
 namespace {
 

@@ -10,11 +10,11 @@
 //   parallel-shared   the same through one norm   (GPT-J; PaLM, Chowdhery et al. 2022, arXiv 2204.02311, §2; Falcon-7B)
 // (GPT-NeoX's docstring has x = norm(x) first: its code adds to the x before the norm.)
 
-#include "attention.hpp"
-#include "linear.hpp"
-#include "position.hpp"
-#include "qk_norm.hpp"
-#include "residual.hpp"
+#include "layers/attention/attention.hpp"
+#include "layers/linear/linear.hpp"
+#include "layers/embedding/position.hpp"
+#include "layers/norm/qk_norm.hpp"
+#include "layers/residual/residual.hpp"
 
 // Parameters, or their gradients.
 struct Block {

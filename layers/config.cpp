@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "norm.hpp"
+#include "layers/norm/norm.hpp"
 
 // ---- placements ------------------------------------------------------------------------------------------
 

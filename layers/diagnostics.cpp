@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cross_entropy.hpp"
+#include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/kernels/gemm.hpp"
 #include "layers/kernels/parallel.hpp"
-#include "scores.hpp"
+#include "layers/attention/scores.hpp"
 #include "layers/kernels/simd.hpp"
 
 using simd::all;

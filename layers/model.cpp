@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "cross_entropy.hpp"
-#include "embedding.hpp"
+#include "layers/cross_entropy/cross_entropy.hpp"
+#include "layers/embedding/embedding.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/random.hpp"
 

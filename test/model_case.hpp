@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "check.hpp"
-#include "layers/cross_entropy.hpp"
+#include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/model.hpp"
 #include "reference.hpp"
 

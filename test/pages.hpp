@@ -9,7 +9,7 @@
 
 namespace pages {
 
-using Complaints = std::vector<std::string>;  // "layers/norm.md:12: ..."
+using Complaints = std::vector<std::string>;  // "layers/norm/norm.md:12: ..."
 
 Complaints wrong_links(const Page& page, const Tree& tree);     // files, pictures and headings
 Complaints wrong_names(const Page& page, const Tree& tree);     // in backticks

@@ -1,4 +1,4 @@
-#include "layers/activation.hpp"
+#include "layers/feed_forward/activation.hpp"
 
 #include "check.hpp"
 #include "reference.hpp"

@@ -1,4 +1,4 @@
-#include "layers/attention.hpp"
+#include "layers/attention/attention.hpp"
 
 #include "check.hpp"
 #include "reference.hpp"

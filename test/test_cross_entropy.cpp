@@ -1,4 +1,4 @@
-#include "layers/cross_entropy.hpp"
+#include "layers/cross_entropy/cross_entropy.hpp"
 
 #include <limits>
 

@@ -1,4 +1,4 @@
-#include "layers/dropout.hpp"
+#include "layers/residual/dropout.hpp"
 
 #include "check.hpp"
 

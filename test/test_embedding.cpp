@@ -1,7 +1,7 @@
-#include "layers/embedding.hpp"
+#include "layers/embedding/embedding.hpp"
 
 #include "check.hpp"
-#include "layers/position.hpp"
+#include "layers/embedding/position.hpp"
 #include "reference.hpp"
 
 namespace {

@@ -2,8 +2,8 @@
 
 #include <functional>
 
-#include "layers/activation.hpp"
-#include "layers/embedding.hpp"
+#include "layers/feed_forward/activation.hpp"
+#include "layers/embedding/embedding.hpp"
 #include "forms.hpp"
 #include "model_case.hpp"
 

@@ -1,6 +1,6 @@
 // A gain without a norm, alone: its part in branches and models is in test_residual.cpp and test_model.cpp.
 
-#include "layers/gain.hpp"
+#include "layers/residual/gain.hpp"
 
 #include "textbook.hpp"
 

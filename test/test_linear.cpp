@@ -1,4 +1,4 @@
-#include "layers/linear.hpp"
+#include "layers/linear/linear.hpp"
 
 #include "check.hpp"
 #include "reference.hpp"

@@ -3,9 +3,9 @@
 #include <limits>
 
 #include "check.hpp"
-#include "layers/activation.hpp"
-#include "layers/cross_entropy.hpp"
-#include "layers/dropout.hpp"
+#include "layers/feed_forward/activation.hpp"
+#include "layers/cross_entropy/cross_entropy.hpp"
+#include "layers/residual/dropout.hpp"
 #include "layers/optimizer.hpp"
 #include "layers/textbook/adamw.hpp"
 #include "layers/textbook/curve.hpp"

@@ -1,4 +1,4 @@
-#include "layers/norm.hpp"
+#include "layers/norm/norm.hpp"
 
 #include "check.hpp"
 #include "reference.hpp"

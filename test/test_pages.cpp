@@ -35,19 +35,19 @@ const Tree& small() {
        "STUDY ?=\ntrain:  ## train\n\tbuild/train_gpt $(ARGS)\ntest:\nbench: x\n\t$(ARGS) "
        "$(DATA)\nladders:\nstudy:\nexercise:\n\t$(LAYER)\n"},
       {"README.md", "# Top\n## Two words\n## Two words\n"},
-      {"layers/norm.hpp", "struct Norm { float eps; };\nvoid norm_forward(float* y);  // only_said\n"},
+      {"layers/norm/norm.hpp", "struct Norm { float eps; };\nvoid norm_forward(float* y);  // only_said\n"},
       {"layers/textbook/norm.hpp", "namespace textbook {\nvoid row_forward(int N);\n}\n"},
       {"dev/bench/norm.cpp", "flag(\"--quick\"); open(\"bench.json\");\n"},
       {"dev/ladder/gemm.cpp", ""},
       {"dev/studies/warmup/study.py", ""},
-      {"dev/exercise/exercises.txt", "# name | level\nnorm | * | layers/norm.hpp\n"},
+      {"dev/exercise/exercises.txt", "# name | level\nnorm | * | layers/norm/norm.hpp\n"},
       {"test/test_norm.cpp", "TEST_CASE(\"a norm is right\", \"[norm]\") {}\n"},
       {"test/reference/norm/one.x.npy", ""},
   });
   return made_up;
 }
 
-Page page_of(const std::string& text) { return parse_page("layers/norm.md", text); }
+Page page_of(const std::string& text) { return parse_page("layers/norm/norm.md", text); }
 
 // Each of these texts must be complained of once, the others not at all.
 template <class Check>
@@ -85,7 +85,7 @@ TEST_CASE("links of pages lead somewhere", "[pages]") {
 TEST_CASE("what pages name in backticks exists", "[pages]") {
   const auto check = [](const Page& page) { return wrong_names(page, small()); };
   check_finds(check,
-              {"`layers/norm.cpp`",
+              {"`layers/norm/norm.cpp`",
                "`textbook/linear.hpp`",
                "`layers/nothing`",
                "`test/reference/*.json`",
@@ -114,7 +114,7 @@ TEST_CASE("what pages name in backticks exists", "[pages]") {
                "`train_gpt run`",
                "`train_gpt train --preset NAME --sizes S`",
                "`time -v build/train_gpt sample --steps 9`"},
-              {"`layers/norm.hpp`",
+              {"`layers/norm/norm.hpp`",
                "`norm.hpp`",
                "`textbook/norm.hpp`",
                "`layers/`",

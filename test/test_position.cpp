@@ -1,4 +1,4 @@
-#include "layers/position.hpp"
+#include "layers/embedding/position.hpp"
 
 #include "check.hpp"
 #include "reference.hpp"

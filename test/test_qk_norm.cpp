@@ -1,6 +1,6 @@
 // Norms of queries and keys, alone: they are in whole models in test_forms.cpp and test_textbook_model.cpp.
 
-#include "layers/qk_norm.hpp"
+#include "layers/norm/qk_norm.hpp"
 
 #include "textbook.hpp"
 

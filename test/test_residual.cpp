@@ -1,7 +1,7 @@
 // The numbers of a branch: test_textbook.cpp (each placement) and test_model.cpp (PyTorch). Here: what its
 // header promises beyond them.
 
-#include "layers/residual.hpp"
+#include "layers/residual/residual.hpp"
 
 #include "check.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "data/dataset.hpp"
 #include "data/evaluate.hpp"
-#include "layers/cross_entropy.hpp"
+#include "layers/cross_entropy/cross_entropy.hpp"
 #include "catch.hpp"
 #include "check.hpp"
 #include "small_run.hpp"

@@ -2,8 +2,8 @@
 // which it is nothing.
 
 #include "check.hpp"
-#include "layers/attention.hpp"
-#include "layers/position.hpp"
+#include "layers/attention/attention.hpp"
+#include "layers/embedding/position.hpp"
 #include "reference.hpp"
 
 namespace {

@@ -2,10 +2,10 @@
 // The numbers: test_model.cpp (PyTorch), test_textbook_model.cpp.
 
 #include "check.hpp"
-#include "layers/cross_entropy.hpp"
+#include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/diagnostics.hpp"
 #include "layers/generate.hpp"
-#include "layers/position.hpp"
+#include "layers/embedding/position.hpp"
 #include "program.hpp"
 #include "reference.hpp"
 #include "wirings.hpp"

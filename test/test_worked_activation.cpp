@@ -1,4 +1,4 @@
-// The example of layers/activation.md.
+// The example of layers/feed_forward/activation.md.
 
 #include "textbook.hpp"
 #include "worked.hpp"
@@ -44,7 +44,7 @@ Furthest furthest(F f) {
 
 }  // namespace
 
-TEST_CASE("layers/activation.md is worked out right", "[worked][pages][activation]") {
+TEST_CASE("layers/feed_forward/activation.md is worked out right", "[worked][pages][activation]") {
   constexpr size_t N = 2, F = 3;
   WorkedPage page("activation");
   const Doubles x = page.numbers("x"), dy = page.numbers("dy");

@@ -1,4 +1,4 @@
-// The numbers of layers/attention.md.
+// The numbers of layers/attention/attention.md.
 
 #include "textbook.hpp"
 #include "worked.hpp"
@@ -146,7 +146,7 @@ void check_product(WorkedPage& page, const Doubles& qkv, const Doubles& dout) {
 
 }  // namespace
 
-TEST_CASE("layers/attention.md is worked out right", "[worked][pages][attention]") {
+TEST_CASE("layers/attention/attention.md is worked out right", "[worked][pages][attention]") {
   WorkedPage page("attention");
   const Doubles q = page.numbers("q"), k = page.numbers("k"), v = page.numbers("v"), dout = page.numbers("dout");
   const Pass pass({q}, k, v, {dout});

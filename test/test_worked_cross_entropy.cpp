@@ -1,4 +1,4 @@
-// The example in layers/cross_entropy.md.
+// The example in layers/cross_entropy/cross_entropy.md.
 
 #include <numeric>
 
@@ -26,7 +26,7 @@ Doubles gradient_of(const Doubles& logits, int target) {
 
 }  // namespace
 
-TEST_CASE("layers/cross_entropy.md is worked out right", "[worked][pages][cross_entropy]") {
+TEST_CASE("layers/cross_entropy/cross_entropy.md is worked out right", "[worked][pages][cross_entropy]") {
   WorkedPage page("cross_entropy");
   const Doubles x = page.numbers("x"), weight = page.numbers("weight");
   const std::vector<int> targets = page.integers("target");

@@ -1,4 +1,4 @@
-// The example of layers/embedding.md.
+// The example of layers/embedding/embedding.md.
 
 #include "textbook.hpp"
 #include "worked.hpp"
@@ -22,7 +22,7 @@ struct Tied {
 
 }  // namespace
 
-TEST_CASE("layers/embedding.md is worked out right", "[worked][pages][embedding]") {
+TEST_CASE("layers/embedding/embedding.md is worked out right", "[worked][pages][embedding]") {
   WorkedPage page("embedding");
   const std::vector<int> tokens = page.integers("tokens"), targets = page.integers("targets");
   const Doubles weight = page.numbers("weight"), dx = page.numbers("dx");

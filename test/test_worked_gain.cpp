@@ -1,9 +1,9 @@
-// The numbers of layers/gain.md.
+// The numbers of layers/residual/gain.md.
 
 #include "textbook.hpp"
 #include "worked.hpp"
 
-TEST_CASE("layers/gain.md is worked out right", "[worked][pages][gain]") {
+TEST_CASE("layers/residual/gain.md is worked out right", "[worked][pages][gain]") {
   constexpr size_t N = 2, C = 3;
   WorkedPage page("gain");
   const Doubles x = page.numbers("x"), dy = page.numbers("dy");

@@ -1,4 +1,4 @@
-// The example of layers/linear.md.
+// The example of layers/linear/linear.md.
 
 #include <numeric>
 
@@ -26,7 +26,7 @@ double half_squares(const Doubles& d) { return .5 * dot(d, d); }
 
 }  // namespace
 
-TEST_CASE("layers/linear.md is worked out right", "[worked][pages][linear]") {
+TEST_CASE("layers/linear/linear.md is worked out right", "[worked][pages][linear]") {
   WorkedPage page("linear");
   const Doubles x = page.numbers("x"), weight = page.numbers("weight"), bias = page.numbers("bias"),
                 target = page.numbers("target");

@@ -1,4 +1,4 @@
-// The numbers of layers/norm.md.
+// The numbers of layers/norm/norm.md.
 
 #include "textbook.hpp"
 #include "worked.hpp"
@@ -37,7 +37,7 @@ Doubles row_means(F f) {
 
 }  // namespace
 
-TEST_CASE("layers/norm.md is worked out right", "[worked][pages][norm]") {
+TEST_CASE("layers/norm/norm.md is worked out right", "[worked][pages][norm]") {
   WorkedPage page("norm");
   const Doubles x = page.numbers("x"), gain = page.numbers("gain"), bias = page.numbers("bias"), dy = page.numbers("dy");
   const double eps = page.numbers("eps")[0];

@@ -1,9 +1,9 @@
-// The example of layers/norm_batch.md, computed by the textbook.
+// The example of layers/norm/norm_batch.md, computed by the textbook.
 
 #include "textbook.hpp"
 #include "worked.hpp"
 
-TEST_CASE("layers/norm_batch.md is worked out right", "[worked][pages][norm]") {
+TEST_CASE("layers/norm/norm_batch.md is worked out right", "[worked][pages][norm]") {
   WorkedPage page("norm_batch");
   const size_t N = 4, C = 2;
   const Doubles x = page.numbers("x"), dy = page.numbers("dy"), later = page.numbers("later");

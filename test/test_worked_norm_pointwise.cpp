@@ -1,4 +1,4 @@
-// The examples of layers/norm_pointwise.md, computed by the textbook.
+// The examples of layers/norm/norm_pointwise.md, computed by the textbook.
 
 #include "textbook.hpp"
 #include "worked.hpp"
@@ -42,7 +42,7 @@ void check_curve(WorkedPage& page, NormKind kind, const std::string& curve, doub
 
 }  // namespace
 
-TEST_CASE("layers/norm_pointwise.md is worked out right", "[worked][pages][norm]") {
+TEST_CASE("layers/norm/norm_pointwise.md is worked out right", "[worked][pages][norm]") {
   WorkedPage page("norm_pointwise");
   check_curve(page, NormKind::dyt, "tanh", 0, "");
   check_curve(page, NormKind::derf, "erf", page.numbers("shift")[0], "₂");

@@ -1,9 +1,9 @@
-// The example of layers/norm_scale.md, computed by the textbook.
+// The example of layers/norm/norm_scale.md, computed by the textbook.
 
 #include "textbook.hpp"
 #include "worked.hpp"
 
-TEST_CASE("layers/norm_scale.md is worked out right", "[worked][pages][norm]") {
+TEST_CASE("layers/norm/norm_scale.md is worked out right", "[worked][pages][norm]") {
   WorkedPage page("norm_scale");
   const size_t N = 2, C = 3;
   Doubles x = page.numbers("x"), g = page.numbers("g"), dy = page.numbers("dy");

@@ -1,4 +1,4 @@
-// The numbers of layers/position.md.
+// The numbers of layers/embedding/position.md.
 
 #include <algorithm>
 
@@ -114,7 +114,7 @@ void check_alibi(WorkedPage& page) {
 
 }  // namespace
 
-TEST_CASE("layers/position.md is worked out right", "[worked][pages][position]") {
+TEST_CASE("layers/embedding/position.md is worked out right", "[worked][pages][position]") {
   WorkedPage page("position");
   check_learned(page);
   check_sinusoids(page);

@@ -1,4 +1,4 @@
-// The numbers of layers/qk_norm.md.
+// The numbers of layers/norm/qk_norm.md.
 
 #include "textbook.hpp"
 #include "worked.hpp"
@@ -56,7 +56,7 @@ Doubles scores(const Doubles& q, const Doubles& k) {
 
 }  // namespace
 
-TEST_CASE("layers/qk_norm.md is worked out right", "[worked][pages][qk_norm]") {
+TEST_CASE("layers/norm/qk_norm.md is worked out right", "[worked][pages][qk_norm]") {
   WorkedPage page("qk_norm");
   const Doubles q = page.numbers("q"), k = page.numbers("k"), v = page.numbers("v");
   const Doubles dyq = page.numbers("dyq"), dyk = page.numbers("dyk"), gain = page.numbers("γq");

@@ -1,4 +1,4 @@
-// The numbers of layers/residual.md.
+// The numbers of layers/residual/residual.md.
 
 #include "textbook.hpp"
 #include "worked.hpp"
@@ -49,7 +49,7 @@ Doubles minus(Doubles a, const Doubles& b) {
 
 }  // namespace
 
-TEST_CASE("layers/residual.md is worked out right", "[worked][pages][residual]") {
+TEST_CASE("layers/residual/residual.md is worked out right", "[worked][pages][residual]") {
   WorkedPage page("residual");
   const Doubles x = page.numbers("x"), dy = page.numbers("dy");
   const double eps = page.numbers("eps")[0], alpha = page.numbers("alpha")[0];

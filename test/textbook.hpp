@@ -4,9 +4,9 @@
 #include <complex>
 
 #include "check.hpp"
-#include "layers/activation.hpp"
-#include "layers/cross_entropy.hpp"
-#include "layers/embedding.hpp"
+#include "layers/feed_forward/activation.hpp"
+#include "layers/cross_entropy/cross_entropy.hpp"
+#include "layers/embedding/embedding.hpp"
 #include "layers/model.hpp"
 #include "layers/optimizer.hpp"
 #include "layers/textbook/activation.hpp"

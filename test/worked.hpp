@@ -22,7 +22,7 @@
 
 class WorkedPage {
  public:
-  explicit WorkedPage(const std::string& name);  // "norm": layers/norm.md
+  explicit WorkedPage(const std::string& name);  // "norm": layers/norm/norm.md
   ~WorkedPage();                                 // CHECKs that no number of the page was passed over
 
   std::vector<double> numbers(const std::string& name);

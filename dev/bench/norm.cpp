@@ -1,6 +1,6 @@
 // Norms of every kind, and PyTorch's LayerNorm and RMSNorm, all in turn.
 
-#include "layers/norm.hpp"
+#include "layers/norm/norm.hpp"
 
 #include "bench.hpp"
 

@@ -7,7 +7,7 @@
 // each of the products q·k and P·v forward, and for each of dV, dP, dq and dk backward. What a rung computes beyond
 // that (tiles in the future, P once more) lowers its share.
 
-#include "layers/attention.hpp"
+#include "layers/attention/attention.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -5,7 +5,7 @@
 // A norm computes little and moves much: what a copy of as many floats reaches is its ceiling. Large activations come
 // from memory, and the climb ends early; small ones (sizes: ARGS='norm 768 128') from the cache, and it goes on.
 
-#include "layers/norm.hpp"
+#include "layers/norm/norm.hpp"
 
 #include <cmath>
 

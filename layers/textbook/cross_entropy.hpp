@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "layers/cross_entropy.hpp"
+#include "layers/cross_entropy/cross_entropy.hpp"
 #include "softmax.hpp"
 
 namespace textbook {

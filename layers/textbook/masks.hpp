@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "layers/dropout.hpp"
+#include "layers/residual/dropout.hpp"
 
 namespace textbook {
 

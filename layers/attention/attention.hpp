@@ -1,0 +1,54 @@
+#pragma once
+//   q (T,H,D)   k, v (T,KV,D)   out (T,H,D)     query head h reads key/value head h / (H/KV)   (GQA: Ainslie et
+//                                               al. 2023, arXiv 2305.13245)
+//   forward   S[i,j] = s·q[i]·k[j] for j ≤ i, s = 1/√D     P = softmax over j     out[i] = Σⱼ P[i,j] v[j]
+//   backward  dV[j] = Σᵢ P[i,j] dout[i]       dP[i,j] = dout[i]·v[j]
+//             dS[i,j] = P[i,j] (dP[i,j] − Δ[i])      Δ[i] = Σⱼ P[i,j] dP[i,j] = dout[i]·out[i]
+//             dq[i] = s·Σⱼ dS[i,j] k[j]              dk[j] = s·Σᵢ dS[i,j] q[i]
+//   saves     log-sum-exp of each row of S; the caller still holds q, k, v and out
+//
+// What AttentionShape may change of the scores, in this order, each left out where it is 0 or null:
+//   scale    another s (Gemma-2: query_pre_attn_scalar^-½)
+//   cap      S ← c·tanh(S/c)            dS ← dS·(1 − tanh²)         (Gemma 2: Riviere et al. 2024, arXiv 2408.00118)
+//   slopes   S ← S − slopes[h]·(i − j)  dS passes on unchanged      (ALiBi: Press et al. 2021, arXiv 2108.12409, §3)
+//   window   query i sees the `window` keys i − window < j ≤ i      (Mistral 7B: Jiang et al. 2023, arXiv 2310.06825,
+//            §2, as transformers has it; tiles that nobody sees are passed over)
+//
+// No (T,T) matrix is ever stored: forward and backward walk over square tiles of it, forward with a running
+// softmax (Milakov & Gimelshein 2018, arXiv 1805.02867), backward recomputing P from the log-sum-exp (Dao et al.
+// 2022, arXiv 2205.14135). Dropout, where on, acts on P after the softmax.
+
+#include <cmath>
+#include <cstddef>
+
+#include "layers/residual/dropout.hpp"
+
+struct AttentionShape {
+  int B, T;  // sequences and queries in each
+  int n_head, kv_heads, head_dim;
+  float scale = 1 / std::sqrt(static_cast<float>(head_dim));
+  float cap = 0;
+  int window = 0;
+  const float* slopes = nullptr;  // (H)
+
+  int width() const { return n_head * head_dim; }                      // of out
+  int qkv_width() const { return (n_head + 2 * kv_heads) * head_dim; }  // of a row q|k|v
+};
+
+// Where keys and values come from: row j of sequence b lies (b·(past + T) + j)·stride behind k and v. There are `past`
+// keys before the first query; the last query sees them all.
+struct KeysValues {
+  const float *k, *v;
+  size_t stride;
+  int past = 0;
+};
+
+// out (B,T,H·D), lse (B,H,T), q (B,T) rows `q_stride` apart.
+void attention_forward(float* out, float* lse, const float* q, size_t q_stride, const KeysValues& kv,
+                       const AttentionShape& shape, const Dropout& dropout, int layer);
+
+// The training form, on joined rows q|k|v: qkv (B,T,qkv_width). dqkv is written.
+void attention_forward(float* out, float* lse, const float* qkv, const AttentionShape& shape,
+                       const Dropout& dropout, int layer);
+void attention_backward(float* dqkv, const float* dout, const float* out, const float* lse, const float* qkv,
+                        const AttentionShape& shape, const Dropout& dropout, int layer);

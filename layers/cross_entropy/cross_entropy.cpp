@@ -1,0 +1,91 @@
+#include "cross_entropy.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "layers/kernels/parallel.hpp"
+#include "layers/attention/scores.hpp"
+#include "layers/kernels/simd.hpp"
+
+using simd::load;
+using simd::store;
+using simd::sweep;
+using simd::Vec;
+
+namespace {
+
+// logit = c·tanh(u/c): 1 − tanh², which leads from its gradient to that of u.
+template <class Number>
+Number cap_slope(Number logit, float cap) {
+  const Number t = logit / cap;
+  return 1.f - t * t;
+}
+
+// One row; the largest logit is subtracted first so that no exponential overflows.
+float row_loss(float* dlogits, const float* logits, int target, float scale, int V, float cap) {
+  Vec largest = simd::all(logits[0]);
+  sweep(V, [&](int v, int lanes) { largest = simd::max(load(logits + v, lanes, logits[0]), largest); });
+  const float top = simd::max(largest);
+  Vec sums = {};
+  sweep(V, [&](int v, int lanes) { sums += simd::exp(load(logits + v, lanes, -INFINITY) - top); });
+  const double sum = simd::sum(sums);
+  const float loss = static_cast<float>(std::log(sum) - (static_cast<double>(logits[target]) - top));
+  if (dlogits) {
+    const float share = static_cast<float>(scale / sum);
+    if (cap > 0) {
+      const float at_target = logits[target];
+      sweep(V, [&](int v, int lanes) {
+        const Vec logit = load(logits + v, lanes);
+        store(dlogits + v, simd::exp(logit - top) * share * cap_slope(logit, cap), lanes);
+      });
+      dlogits[target] -= scale * cap_slope(at_target, cap);
+    } else {
+      sweep(V, [&](int v, int lanes) { store(dlogits + v, simd::exp(load(logits + v, lanes) - top) * share, lanes); });
+      dlogits[target] -= scale;
+    }
+  }
+  return loss;
+}
+
+}  // namespace
+
+void cross_entropy(float* losses, float* dlogits, const float* logits, const int* targets, float scale, int N,
+                   int V, float cap) {
+  parallel_for(N, 1, 40 * static_cast<size_t>(V), [&](int begin, int end) {
+    for (int n = begin; n < end; ++n) {
+      const size_t row = static_cast<size_t>(n) * V;
+      if (targets[n] == kIgnore) {
+        losses[n] = 0;
+        if (dlogits) std::fill_n(dlogits + row, V, 0.f);
+      } else {
+        losses[n] = row_loss(dlogits ? dlogits + row : nullptr, logits + row, targets[n], scale, V,
+                             cap);
+      }
+    }
+  });
+}
+
+int classifier_rows(int N, int V) {
+  constexpr int kFewest = 256, kFloats = 1 << 22;
+  return std::min(N, std::max(kFewest, kFloats / V));
+}
+
+void head_forward(float* logits, const float* x, const Head& p, int N, int C, int V) {
+  linear_forward(logits, x, p, N, C, V);
+  if (p.cap == 0) return;
+  parallel_for(N, 1, 40 * static_cast<size_t>(V), [&](int begin, int end) {
+    for (int n = begin; n < end; ++n) soft_cap(logits + static_cast<size_t>(n) * V, nullptr, 1, p.cap, V);
+  });
+}
+
+void classifier(float* losses, float* dx, const Head& g, const float* x, const Head& p, const int* targets, float scale,
+                float* logits, int N, int C, int V) {
+  const int rows = classifier_rows(N, V);
+  for (int n = 0; n < N; n += rows) {
+    const int m = std::min(rows, N - n);
+    const size_t at = static_cast<size_t>(n) * C;
+    head_forward(logits, x + at, p, m, C, V);
+    cross_entropy(losses + n, dx ? logits : nullptr, logits, targets + n, scale, m, V, p.cap);
+    if (dx) linear_backward(dx + at, g, logits, x + at, p, m, C, V);  // u = x weightᵀ + bias
+  }
+}

@@ -1,0 +1,31 @@
+#pragma once
+//   logits (N,V)   targets (N), kIgnore for rows that do not count   losses (N)
+//   forward   loss[n] = log Σᵥ exp(logits[n,v]) − logits[n,target]          0 where ignored
+//   backward  dlogits[n,v] = scale·(softmax(logits[n,:])[v] − [v = target])  0 where ignored
+//
+// and the classifier around it, which never holds more than classifier_rows of (N,V):
+//   x (N,C)   weight (V,C)   bias (V) or none
+//   forward   u = x weightᵀ + bias     logits = c·tanh(u/c), or u where the cap c is 0
+//             (Gemma 2: Riviere et al. 2024, arXiv 2408.00118)
+//   backward  du = dlogits·(1 − (logits/c)²)     dx = du weight      dweight += duᵀ x      dbias += Σₙ du[n,:]
+
+#include "layers/linear/linear.hpp"
+
+constexpr int kIgnore = -1;
+
+// dlogits may be logits, or null for the losses alone. With a cap, which the logits went through before, du is written.
+void cross_entropy(float* losses, float* dlogits, const float* logits, const int* targets, float scale, int N,
+                   int V, float cap = 0);
+
+// The classifier's parameters, or their gradients.
+struct Head : Linear {
+  float cap = 0;
+};
+void head_forward(float* logits, const float* x, const Head& p, int N, int C, int V);
+
+// Rows of logits that are held at a time: as many as make 2²² numbers, at least 256, at most N.
+int classifier_rows(int N, int V);
+
+// Losses of all rows; with dx also the gradients, in the same pass. logits: scratch of classifier_rows · V.
+void classifier(float* losses, float* dx, const Head& g, const float* x, const Head& p, const int* targets, float scale,
+                float* logits, int N, int C, int V);

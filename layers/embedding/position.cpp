@@ -1,0 +1,87 @@
+#include "position.hpp"
+
+#include <bit>
+#include <cmath>
+
+#include "layers/linear/linear.hpp"
+#include "layers/kernels/parallel.hpp"
+
+void position_forward(float* x, const float* weight, int first, int B, int T, int C) {
+  parallel_for(B * T, 1, C, [&](int begin, int end) {
+    for (int n = begin; n < end; ++n) {
+      float* row = x + static_cast<size_t>(n) * C;
+      const float* position = weight + static_cast<size_t>(first + n % T) * C;
+      for (int c = 0; c < C; ++c) row[c] += position[c];
+    }
+  });
+}
+
+// A batch is B rows of T·C columns: dweight gets the sum of each column.
+void learned_position_backward(float* dweight, const float* dx, int B, int T, int C) {
+  add_column_sums(dweight, dx, B, T * C);
+}
+
+Buffer sinusoids(int context, int C) {
+  Buffer weight = allocate(checked_product({static_cast<size_t>(context), static_cast<size_t>(C)}));
+  for (int t = 0; t < context; ++t)
+    for (int c = 0; c < C; ++c) {
+      const double angle = t * std::pow(10000., -static_cast<double>(c - c % 2) / C);
+      weight[static_cast<size_t>(t) * C + c] = static_cast<float>(c % 2 ? std::cos(angle) : std::sin(angle));
+    }
+  return weight;
+}
+
+RopeTable::RopeTable(int context, int R, float theta) : half(R / 2) {
+  const size_t size = checked_product({static_cast<size_t>(context), static_cast<size_t>(half)});
+  cosine = allocate(size);
+  sine = allocate(size);
+  for (int t = 0; t < context; ++t)
+    for (int i = 0; i < half; ++i) {
+      const double angle = t * std::pow(static_cast<double>(theta), -2.0 * i / R);
+      cosine[static_cast<size_t>(t) * half + i] = static_cast<float>(std::cos(angle));
+      sine[static_cast<size_t>(t) * half + i] = static_cast<float>(std::sin(angle));
+    }
+}
+
+namespace {
+
+// Turns each pair by its angle times `direction` (+1 forward, −1 back).
+void rotate(float* x, const RopeTable& table, float direction, int first, int B, int T, int heads, int D,
+            size_t stride) {
+  const int half = table.half;
+  parallel_for(B * T, 1, 3 * static_cast<size_t>(heads) * D, [&](int begin, int end) {
+    for (int n = begin; n < end; ++n) {
+      const float* cosine = table.cosine.get() + static_cast<size_t>(first + n % T) * half;
+      const float* sine = table.sine.get() + static_cast<size_t>(first + n % T) * half;
+      for (int h = 0; h < heads; ++h) {
+        float* a = x + n * stride + static_cast<size_t>(h) * D;
+        float* b = a + half;
+        for (int i = 0; i < half; ++i) {
+          const float a0 = a[i], b0 = b[i], s = direction * sine[i];
+          a[i] = a0 * cosine[i] - b0 * s;
+          b[i] = a0 * s + b0 * cosine[i];
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void rope_forward(float* x, const RopeTable& table, int first, int B, int T, int heads, int D, size_t stride) {
+  rotate(x, table, 1, first, B, T, heads, D, stride);
+}
+
+void rope_backward(float* dx, const RopeTable& table, int B, int T, int heads, int D, size_t stride) {
+  rotate(dx, table, -1, 0, B, T, heads, D, stride);
+}
+
+Buffer alibi_slopes(int n_head) {
+  const int power = static_cast<int>(std::bit_floor(static_cast<unsigned>(n_head)));
+  Buffer slopes = allocate(n_head);
+  for (int h = 0; h < n_head; ++h) {
+    const double exponent = h < power ? -8. * (h + 1) / power : -4. * (2 * (h - power) + 1) / power;
+    slopes[h] = static_cast<float>(std::exp2(exponent));
+  }
+  return slopes;
+}

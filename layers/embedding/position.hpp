@@ -1,0 +1,46 @@
+#pragma once
+// Ways of telling a transformer where a token stands. (ALiBi's slopes act in attention.)
+//
+//   learned   x (B,T,C)   weight (context,C)
+//     forward   x[b,t,:] += weight[t,:]
+//     backward  dweight[t,:] += Σ_b dx[b,t,:]                    dx passes on unchanged
+//
+//   sinusoidal  the same with a fixed weight: column 2i is sin(t·10000^(-2i/C)), column 2i + 1 the cosine of the same
+//     angle, interleaved as the paper writes it (Vaswani et al. 2017, arXiv 1706.03762, §3.5; some programs have all
+//     sines first). Nothing is learned.
+//
+//   RoPE  (Su et al. 2021, arXiv 2104.09864), on the heads of q and k, in place. Of each head the first R numbers turn
+//   (R = D, or fewer: GPT-NeoX, Black et al. 2022, arXiv 2204.06745), in pairs (i, i + R/2) as Hugging Face has
+//   them, each by the angle t·θ^(-2i/R):
+//     forward   (a, b) ← (a·cos − b·sin, a·sin + b·cos)
+//     backward  the inverse rotation: (da, db) ← (da·cos + db·sin, db·cos − da·sin)
+//   saves     nothing
+
+#include <cstddef>
+
+#include "layers/tensors.hpp"
+
+// Of both: the weight is learned, or the sinusoids. `first` is the position of the first row: 0 in training, beyond it
+// when text is generated token by token.
+void position_forward(float* x, const float* weight, int first, int B, int T, int C);
+void learned_position_backward(float* dweight, const float* dx, int B, int T, int C);
+
+// (context, C): the sinusoids, in the place of a learned weight.
+Buffer sinusoids(int context, int C);
+
+// The cosines and sines of every position and pair, (context, R/2) each.
+struct RopeTable {
+  Buffer cosine, sine;
+  int half = 0;  // R/2
+  RopeTable() = default;
+  RopeTable(int context, int R, float theta);
+};
+
+// x: B·T rows, `stride` floats apart, each starting with `heads` heads of D floats (q and k of a joined qkv).
+void rope_forward(float* x, const RopeTable& table, int first, int B, int T, int heads, int D, size_t stride);
+void rope_backward(float* dx, const RopeTable& table, int B, int T, int heads, int D, size_t stride);
+
+// (H): ALiBi's slopes 2^(-8/H), 2^(-16/H), ..., where H is a power of two (Press et al. 2021, arXiv 2108.12409, §3).
+// Where it is none, as the paper's code and BLOOM have it: the slopes of the power of two below, and then every second
+// one of those of twice as many heads.
+Buffer alibi_slopes(int n_head);

@@ -1,0 +1,50 @@
+#include "gain.hpp"
+
+#include <vector>
+
+#include "layers/linear/linear.hpp"
+#include "layers/kernels/parallel.hpp"
+
+Gain declare_gain(Layout& layout, const std::string& name, int channels, float start) {
+  return {layout.take(name + ".gain", {channels}, {start, 0}), channels == 1};
+}
+
+const float* gain_forward(float* y, const float* x, const Gain& p, int N, int C) {
+  if (!p.present()) return x;
+  parallel_for(N, 1, C, [&](int begin, int end) {
+    for (int n = begin; n < end; ++n)
+      for (int c = 0; c < C; ++c) {
+        const size_t i = static_cast<size_t>(n) * C + c;
+        y[i] = p.weight[p.single ? 0 : c] * x[i];
+      }
+  });
+  return y;
+}
+
+// As in a norm's backward, rows go by blocks with sums of their own.
+const float* gain_backward(float* dx, const Gain& g, const float* dy, const float* x, const Gain& p, int N, int C) {
+  if (!p.present()) return dy;
+  const int blocks = row_blocks(N);
+  thread_local std::vector<float> sums;  // (blocks,C)
+  sums.assign(static_cast<size_t>(blocks) * C, 0.f);
+  float* const first = sums.data();
+  parallel_for(N, kRowBlock, 3 * static_cast<size_t>(C), [&](int begin, int end) {
+    for (int n = begin; n < end; ++n) {
+      float* sum = first + static_cast<size_t>(n / kRowBlock) * C;
+      for (int c = 0; c < C; ++c) {
+        const size_t i = static_cast<size_t>(n) * C + c;
+        const float d = dy[i];
+        sum[c] += d * x[i];                        // y = λ ⊙ x
+        dx[i] = p.weight[p.single ? 0 : c] * d;  // y = λ ⊙ x
+      }
+    }
+  });
+  if (!p.single) {
+    add_column_sums(g.weight, first, blocks, C);
+  } else {
+    double total = 0;
+    for (float sum : sums) total += static_cast<double>(sum);
+    *g.weight += static_cast<float>(total);
+  }
+  return dx;
+}

@@ -1,0 +1,77 @@
+#pragma once
+// A residual branch with its normalizations: the one place where a placement acts.
+//
+//   y = norm_sum( skip·x + norm_out( W_out·norm_inner( F( in_scale·norm_in(x) ) ) ) )   an absent norm is the identity
+//
+//   u = branch_enter(x)           u = in_scale·norm_in(x)
+//   h = F(u)                      attention or feed-forward up to its last matrix; the block's business
+//   m = branch_inner(h)           m = norm_inner(h)
+//   f = W_out m                   the block's again
+//   y = branch_leave(x, f)        s = skip·x + norm_out(f),  y = norm_sum(s);  or λ ⊙ f for norm_out(f)
+//
+//   df = branch_leave_backward(dy)        ds = norm_sum'(dy),  df = norm_out'(ds) or λ ⊙ ds; ds stays where dy was
+//   dm = W_outᵀ df
+//   dh = branch_inner_backward(dm)        dh = norm_inner'(dm)
+//   du = F'(dh)
+//   dx = branch_enter_backward(du, ds)    dx = skip·ds + norm_in'(in_scale·du); dx stays where ds was
+//
+//   saves     what the norms need: f where norm_out or λ is, s where norm_sum is; the caller still holds x and h
+
+#include <string>
+
+#include "gain.hpp"
+#include "layers/norm/norm.hpp"
+
+// Parameters, or their gradients.
+struct Branch {
+  Norm norm_in, norm_inner, norm_out, norm_sum;
+  Gain gain;  // λ
+  float skip = 1, in_scale = 1;
+};
+
+struct BranchSaved {
+  float* u = nullptr;  // (N,C) in_scale·norm_in(x), where there is a norm_in
+  float* m = nullptr;  // (N,width) norm_inner(h), where there is one
+  float* s = nullptr;  // (N,C) what norm_sum normalizes, where there is one
+  NormSaved in, inner, out, sum;
+};
+
+// Takes the norms that the placement asks for in block `layer`: norm_in, which comes first in the table; norm_inner,
+// as wide as W_out's input, before W_out; the others behind all tensors of the branch.
+void declare_branch_enter(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer);
+void declare_branch_inner(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer,
+                          int width);
+void declare_branch_leave(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer);
+// Without `enters` the branch reads what another has entered.
+BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std::string& name, int layer, int N,
+                                 int inner_width, bool enters = true);
+
+// The λ that both branches of block `layer` share, where the placement has one.
+void declare_shared_gain(Branch& first, Branch& second, Layout& layout, const Config& config, const std::string& name,
+                         int layer);
+
+// True where norm_out or λ is there, and so the branch's output f has to be kept for backward.
+bool branch_keeps_output(const Config& config, int layer);
+
+// `training`: see norm_forward.
+const float* branch_enter(const BranchSaved& saved, const float* x, const Branch& p, int N, int C, bool training);
+const float* branch_inner(const BranchSaved& saved, const float* h, const Branch& p, int N, int width, bool training);
+
+// y may be x. normed (N,C): scratch for norm_out(f).
+void branch_leave(float* y, const BranchSaved& saved, float* normed, const float* x, const float* f,
+                  const Branch& p, int N, int C, bool training);
+
+// d holds dy and then ds. Returns df: d itself, or `df` where norm_out or λ is there.
+const float* branch_leave_backward(float* d, float* df, const Branch& g, const float* f, const BranchSaved& saved,
+                                   const Branch& p, int N, int C);
+
+// d holds dm and then dh.
+void branch_inner_backward(float* d, const Branch& g, const float* h, const BranchSaved& saved, const Branch& p, int N,
+                           int width);
+
+// d holds ds and then dx; du is overwritten.
+void branch_enter_backward(float* d, const Branch& g, float* du, const float* x, const BranchSaved& saved,
+                           const Branch& p, int N, int C);
+
+// out = scale·a + b (N,C); out may be a or b.
+void scaled_add(float* out, float scale, const float* a, const float* b, int N, int C);
