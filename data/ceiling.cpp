@@ -6,7 +6,7 @@
 
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/simd.hpp"
-#include "layers/tensors.hpp"
+#include "layers/model/tensors.hpp"
 #include "progress.hpp"
 
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "layers/model.hpp"
+#include "layers/model/model.hpp"
 #include "options.hpp"
 #include "tokenizer.hpp"
 

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "layers/cross_entropy/cross_entropy.hpp"
-#include "layers/model.hpp"
+#include "layers/model/model.hpp"
 #include "ceiling.hpp"
 
 MemoryNeed memory_of_training(const Config& config, int B) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "layers/config.hpp"
+#include "layers/model/config.hpp"
 
 struct MemoryNeed {
   size_t weights = 0, gradients = 0, moments = 0, activations = 0;

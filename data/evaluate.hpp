@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "layers/model.hpp"
+#include "layers/model/model.hpp"
 #include "dataset.hpp"
 
 // Batches of B rows in the validation split.

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <sstream>
 
-#include "layers/config.hpp"
+#include "layers/model/config.hpp"
 
 namespace {
 

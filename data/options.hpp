@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "layers/config.hpp"
-#include "layers/generate.hpp"
+#include "layers/model/config.hpp"
+#include "layers/model/generate.hpp"
 #include "layers/optimizer.hpp"
 #include "dataset.hpp"
 

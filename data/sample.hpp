@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "layers/generate.hpp"
+#include "layers/model/generate.hpp"
 #include "tokenizer.hpp"
 
 struct SampleOptions;

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "layers/config.hpp"
+#include "layers/model/config.hpp"
 #include "toml.hpp"
 
 struct Setting {

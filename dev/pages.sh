@@ -2,7 +2,7 @@
 # make pages: writes the code that pages show into them, so that no copy can grow old. Behind a mark, a line of its own,
 #
 #   <!-- listing: layers/textbook/linear.hpp -->       the whole file
-#   <!-- excerpt: layers/config.cpp {"deepnorm" -->    a piece of it, from the first line that has {"deepnorm" in it
+#   <!-- excerpt: layers/model/config.cpp {"deepnorm" -->    a piece of it, from the first line that has {"deepnorm" in it
 #
 # stands a block ```cpp ... ```, whose lines become those of the file. The text of an excerpt is taken letter for letter
 # (no pattern, quotes are part of it). A piece ends

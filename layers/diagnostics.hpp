@@ -31,7 +31,7 @@
 #include <string>
 #include <vector>
 
-#include "model.hpp"
+#include "layers/model/model.hpp"
 
 struct Statistic {
   int layer;  // kOutside: in no block

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tensors.hpp"
+#include "layers/model/tensors.hpp"
 
 struct AdamW {
   float beta1 = .9f, beta2 = .95f, eps = 1e-8f, weight_decay = .1f;

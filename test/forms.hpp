@@ -1,7 +1,7 @@
 #pragma once
 // Every form that a block can take: each placement, parallel branches, norms of queries and keys.
 
-#include "layers/model.hpp"
+#include "layers/model/model.hpp"
 
 struct Form {
   std::string name, placement;

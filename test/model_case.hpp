@@ -6,7 +6,7 @@
 
 #include "check.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
-#include "layers/model.hpp"
+#include "layers/model/model.hpp"
 #include "reference.hpp"
 
 using nlohmann::json;

@@ -1,7 +1,7 @@
 // The numbers of a block: test_model.cpp (PyTorch) and test_textbook.cpp. Here: what its header promises
 // beyond them.
 
-#include "layers/block.hpp"
+#include "layers/model/block.hpp"
 
 #include "check.hpp"
 #include "forms.hpp"

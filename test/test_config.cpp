@@ -1,4 +1,4 @@
-#include "layers/config.hpp"
+#include "layers/model/config.hpp"
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "layers/generate.hpp"
+#include "layers/model/generate.hpp"
 
 #include "check.hpp"
 #include "data/sample.hpp"

@@ -6,7 +6,7 @@
 
 #include "check.hpp"
 #include "data/options.hpp"
-#include "layers/model.hpp"
+#include "layers/model/model.hpp"
 #include "reference.hpp"
 
 using nlohmann::json;

@@ -1,4 +1,4 @@
-#include "layers/model.hpp"
+#include "layers/model/model.hpp"
 
 #include "layers/optimizer.hpp"
 #include "forms.hpp"

@@ -2,7 +2,7 @@
 // BatchNorm leaks, and that nothing else of a model breaks. Their numbers: test_model.cpp, test_textbook_model.cpp.
 
 #include "layers/diagnostics.hpp"
-#include "layers/generate.hpp"
+#include "layers/model/generate.hpp"
 #include "layers/optimizer.hpp"
 #include "model_case.hpp"
 

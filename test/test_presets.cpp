@@ -2,7 +2,7 @@
 #include <map>
 
 #include "check.hpp"
-#include "layers/model.hpp"
+#include "layers/model/model.hpp"
 #include "program.hpp"
 
 namespace {

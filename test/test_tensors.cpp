@@ -1,4 +1,4 @@
-#include "layers/tensors.hpp"
+#include "layers/model/tensors.hpp"
 
 #include <limits>
 #include <stdexcept>

@@ -4,7 +4,7 @@
 #include "check.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/diagnostics.hpp"
-#include "layers/generate.hpp"
+#include "layers/model/generate.hpp"
 #include "layers/embedding/position.hpp"
 #include "program.hpp"
 #include "reference.hpp"

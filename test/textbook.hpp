@@ -7,7 +7,7 @@
 #include "layers/feed_forward/activation.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/embedding/embedding.hpp"
-#include "layers/model.hpp"
+#include "layers/model/model.hpp"
 #include "layers/optimizer.hpp"
 #include "layers/textbook/activation.hpp"
 #include "layers/textbook/adamw.hpp"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "layers/config.hpp"
+#include "layers/model/config.hpp"
 
 struct Wiring {
   std::string name;

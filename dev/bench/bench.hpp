@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "data/ceiling.hpp"
-#include "layers/model.hpp"
+#include "layers/model/model.hpp"
 #include "measure.hpp"
 #include "report.hpp"
 

@@ -1,6 +1,6 @@
 // Text, one token at a time: every weight is read once for each, so the bound is the bandwidth of reading.
 
-#include "layers/generate.hpp"
+#include "layers/model/generate.hpp"
 
 #include "bench.hpp"
 

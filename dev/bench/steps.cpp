@@ -7,7 +7,7 @@
 #include "data/cost.hpp"
 #include "data/machine.hpp"
 #include "data/progress.hpp"
-#include "layers/model.hpp"
+#include "layers/model/model.hpp"
 #include "layers/optimizer.hpp"
 
 #include "bench.hpp"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "layers/kernels/gemm.hpp"
-#include "layers/tensors.hpp"
+#include "layers/model/tensors.hpp"
 
 // Floats aligned like the trainer's own.
 struct Tensor {

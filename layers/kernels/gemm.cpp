@@ -26,7 +26,7 @@
 
 #include "parallel.hpp"
 #include "simd.hpp"
-#include "layers/tensors.hpp"
+#include "layers/model/tensors.hpp"
 
 namespace {
 

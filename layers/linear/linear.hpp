@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "layers/config.hpp"
+#include "layers/model/config.hpp"
 
 // Parameters, or their gradients. Absent: null.
 struct Linear {

@@ -19,7 +19,7 @@
 
 #include <string>
 
-#include "layers/config.hpp"
+#include "layers/model/config.hpp"
 
 // Parameters, or their gradients. A norm that is absent has no gain: it is the identity and costs nothing.
 struct Norm {

@@ -7,7 +7,7 @@
 //   silu       f = x·σ(x)                   f' = σ + x·σ(1 − σ)
 // geglu, geglu-tanh and swiglu put gelu, gelu-tanh and silu on their gate.
 
-#include "layers/config.hpp"
+#include "layers/model/config.hpp"
 #include "number.hpp"
 
 namespace textbook {

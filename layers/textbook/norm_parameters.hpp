@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "layers/config.hpp"
+#include "layers/model/config.hpp"
 #include "number.hpp"
 
 namespace textbook {

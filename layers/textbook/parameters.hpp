@@ -1,7 +1,7 @@
 #pragma once
 // All parameters of a model, or all gradients: numbers in the layout of the product's table of tensors.
 
-#include "layers/model.hpp"
+#include "layers/model/model.hpp"
 #include "branch.hpp"
 
 namespace textbook {

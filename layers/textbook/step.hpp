@@ -3,7 +3,7 @@
 // the same; the textbook's compute in double, on one thread, and round what they leave to float: gradients, moments and
 // weights. So a checkpoint holds the whole state, and a resumed run has the same bits.
 
-#include "layers/model.hpp"
+#include "layers/model/model.hpp"
 #include "layers/optimizer.hpp"
 
 struct StepFunctions {

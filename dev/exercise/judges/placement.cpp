@@ -1,5 +1,5 @@
 #include "dev/exercise/check.hpp"
-#include "layers/config.cpp"
+#include "layers/model/config.cpp"
 #include "layers/norm/norm.hpp"
 
 // What config.cpp asks of the other files; no question of this judge leads there.
