@@ -1,12 +1,12 @@
 #pragma once
-// diagnostics.csv of a run: step,layer,part,what,value (layers/diagnostics.hpp says what there is).
+// diagnostics.csv of a run: step,layer,part,what,value (layers/training/diagnostics.hpp says what there is).
 //
 // The rows of step k belong to the pass whose loss is row k of metrics.csv, on the weights before update k: step 1
 // shows the initial weights. With micro-batches, activations and the stream's gradient are those of the last one.
 
 #include <memory>
 
-#include "layers/diagnostics.hpp"
+#include "layers/training/diagnostics.hpp"
 #include "dataset.hpp"
 #include "files.hpp"
 #include "options.hpp"

@@ -10,7 +10,7 @@
 
 #include "layers/model/config.hpp"
 #include "layers/model/generate.hpp"
-#include "layers/optimizer.hpp"
+#include "layers/training/optimizer.hpp"
 #include "dataset.hpp"
 
 inline constexpr Named<Schedule> kSchedules[] = {

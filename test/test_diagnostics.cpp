@@ -1,4 +1,4 @@
-#include "layers/diagnostics.hpp"
+#include "layers/training/diagnostics.hpp"
 
 #include <cstring>
 #include <map>
@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "forms.hpp"
-#include "layers/optimizer.hpp"
+#include "layers/training/optimizer.hpp"
 #include "model_case.hpp"
 
 namespace {

@@ -1,6 +1,6 @@
 #include "layers/model/model.hpp"
 
-#include "layers/optimizer.hpp"
+#include "layers/training/optimizer.hpp"
 #include "forms.hpp"
 #include "model_case.hpp"
 

@@ -6,7 +6,7 @@
 #include "layers/feed_forward/activation.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/residual/dropout.hpp"
-#include "layers/optimizer.hpp"
+#include "layers/training/optimizer.hpp"
 #include "layers/textbook/adamw.hpp"
 #include "layers/textbook/curve.hpp"
 

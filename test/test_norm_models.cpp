@@ -1,9 +1,9 @@
 // Whole models with norms of the other kinds: what BatchNorm's running statistics are used for and when they move, what
 // BatchNorm leaks, and that nothing else of a model breaks. Their numbers: test_model.cpp, test_textbook_model.cpp.
 
-#include "layers/diagnostics.hpp"
+#include "layers/training/diagnostics.hpp"
 #include "layers/model/generate.hpp"
-#include "layers/optimizer.hpp"
+#include "layers/training/optimizer.hpp"
 #include "model_case.hpp"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "layers/optimizer.hpp"
+#include "layers/training/optimizer.hpp"
 
 #include <numeric>
 

@@ -3,7 +3,7 @@
 
 #include "check.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
-#include "layers/diagnostics.hpp"
+#include "layers/training/diagnostics.hpp"
 #include "layers/model/generate.hpp"
 #include "layers/embedding/position.hpp"
 #include "program.hpp"

@@ -1,4 +1,4 @@
-// The example in layers/optimizer.md.
+// The example in layers/training/optimizer.md.
 
 #include "textbook.hpp"
 #include "worked.hpp"
@@ -37,7 +37,7 @@ double last_step(double beta1, double beta2, double growth) {
 
 }  // namespace
 
-TEST_CASE("layers/optimizer.md is worked out right", "[worked][pages][optimizer]") {
+TEST_CASE("layers/training/optimizer.md is worked out right", "[worked][pages][optimizer]") {
   WorkedPage page("optimizer");
   const Given given(page);
   const double decay = page.numbers("decay")[0];

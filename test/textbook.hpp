@@ -8,7 +8,7 @@
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/embedding/embedding.hpp"
 #include "layers/model/model.hpp"
-#include "layers/optimizer.hpp"
+#include "layers/training/optimizer.hpp"
 #include "layers/textbook/activation.hpp"
 #include "layers/textbook/adamw.hpp"
 #include "layers/textbook/alibi.hpp"

@@ -5,7 +5,7 @@
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/residual/dropout.hpp"
 #include "layers/embedding/embedding.hpp"
-#include "layers/optimizer.hpp"
+#include "layers/training/optimizer.hpp"
 #include "layers/embedding/position.hpp"
 #include "layers/residual/residual.hpp"
 #include "layers/textbook/adamw.hpp"

@@ -8,7 +8,7 @@
 #include "data/machine.hpp"
 #include "data/progress.hpp"
 #include "layers/model/model.hpp"
-#include "layers/optimizer.hpp"
+#include "layers/training/optimizer.hpp"
 
 #include "bench.hpp"
 

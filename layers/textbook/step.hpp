@@ -4,7 +4,7 @@
 // weights. So a checkpoint holds the whole state, and a resumed run has the same bits.
 
 #include "layers/model/model.hpp"
-#include "layers/optimizer.hpp"
+#include "layers/training/optimizer.hpp"
 
 struct StepFunctions {
   decltype(&model_loss_and_gradients) loss_and_gradients;

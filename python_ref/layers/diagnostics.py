@@ -1,4 +1,4 @@
-"""What a training pass looks like inside: the numbers of layers/diagnostics.hpp, each from its formula, seen by
+"""What a training pass looks like inside: the numbers of layers/training/diagnostics.hpp, each from its formula, seen by
 standing between the twin's own functions while they run.
 """
 
