@@ -19,9 +19,9 @@
 #include "data/evaluate.hpp"
 #include "data/info.hpp"
 #include "data/init_report.hpp"
-#include "data/interrupt.hpp"
-#include "data/machine.hpp"
-#include "data/progress.hpp"
+#include "data/host/interrupt.hpp"
+#include "data/host/machine.hpp"
+#include "data/host/progress.hpp"
 #include "data/resume.hpp"
 #include "data/run.hpp"
 #include "data/sample.hpp"
@@ -29,7 +29,7 @@
 #include "data/summary.hpp"
 #include "data/time_limit.hpp"
 #include "data/trainer.hpp"
-#include "data/utf8.hpp"
+#include "data/host/utf8.hpp"
 #include "layers/textbook/step.hpp"
 
 namespace {

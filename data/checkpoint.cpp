@@ -12,8 +12,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "files.hpp"
-#include "utf8.hpp"
+#include "data/host/files.hpp"
+#include "data/host/utf8.hpp"
 
 using nlohmann::json;
 

@@ -2,8 +2,8 @@
 #include <filesystem>
 
 #include "describe.hpp"
-#include "files.hpp"
-#include "utf8.hpp"
+#include "data/host/files.hpp"
+#include "data/host/utf8.hpp"
 #include "help.hpp"
 #include "names.hpp"
 

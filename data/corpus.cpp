@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "layers/kernels/random.hpp"
-#include "files.hpp"
+#include "data/host/files.hpp"
 #include "options.hpp"
-#include "progress.hpp"
+#include "data/host/progress.hpp"
 #include "story_grammars.hpp"
 
 namespace {

@@ -7,7 +7,7 @@
 
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/model/model.hpp"
-#include "ceiling.hpp"
+#include "data/host/peak.hpp"
 
 MemoryNeed memory_of_training(const Config& config, int B) {
   Layout model, activations;

@@ -3,7 +3,7 @@
 
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "cost.hpp"
-#include "progress.hpp"
+#include "data/host/progress.hpp"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "files.hpp"
+#include "data/host/files.hpp"
 #include "run.hpp"
 
 namespace {

@@ -8,7 +8,7 @@
 
 #include "layers/training/diagnostics.hpp"
 #include "dataset.hpp"
-#include "files.hpp"
+#include "data/host/files.hpp"
 #include "options.hpp"
 
 // In the order of the layers; what is in no layer comes first.

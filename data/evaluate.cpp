@@ -8,9 +8,9 @@
 
 #include "checkpoint.hpp"
 #include "cost.hpp"
-#include "interrupt.hpp"
-#include "machine.hpp"
-#include "progress.hpp"
+#include "data/host/interrupt.hpp"
+#include "data/host/machine.hpp"
+#include "data/host/progress.hpp"
 #include "run.hpp"
 
 namespace {

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "describe.hpp"
-#include "progress.hpp"
+#include "data/host/progress.hpp"
 
 const std::vector<CommandRow>& commands() {
   static const std::vector<CommandRow> rows = {

@@ -4,9 +4,9 @@
 
 #include "layers/kernels/parallel.hpp"
 #include "layers/textbook/step.hpp"
-#include "ceiling.hpp"
-#include "machine.hpp"
-#include "progress.hpp"
+#include "data/host/peak.hpp"
+#include "data/host/machine.hpp"
+#include "data/host/progress.hpp"
 #include "run.hpp"
 #include "warnings.hpp"
 

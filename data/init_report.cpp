@@ -12,8 +12,8 @@
 #include "describe.hpp"
 #include "diagnostics.hpp"
 #include "grid.hpp"
-#include "machine.hpp"
-#include "progress.hpp"
+#include "data/host/machine.hpp"
+#include "data/host/progress.hpp"
 #include "run.hpp"
 
 namespace {

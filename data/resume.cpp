@@ -5,7 +5,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "files.hpp"
+#include "data/host/files.hpp"
 #include "run.hpp"
 #include "schedule.hpp"
 

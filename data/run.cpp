@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "csv.hpp"
-#include "files.hpp"
+#include "data/host/files.hpp"
 
 namespace fs = std::filesystem;
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "files.hpp"
+#include "data/host/files.hpp"
 #include "options.hpp"
 
 // In a run's directory: the newest state, and the weights of the lowest validation loss so far.

@@ -8,11 +8,11 @@
 #include <unistd.h>
 
 #include "checkpoint.hpp"
-#include "files.hpp"
-#include "machine.hpp"
+#include "data/host/files.hpp"
+#include "data/host/machine.hpp"
 #include "run.hpp"
 #include "text_files.hpp"
-#include "utf8.hpp"
+#include "data/host/utf8.hpp"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "progress.hpp"
+#include "data/host/progress.hpp"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "utf8.hpp"
+#include "data/host/utf8.hpp"
 
 namespace {
 

@@ -6,10 +6,10 @@
 #include <cstdio>
 
 #include "evaluate.hpp"
-#include "interrupt.hpp"
-#include "progress.hpp"
+#include "data/host/interrupt.hpp"
+#include "data/host/progress.hpp"
 #include "sample.hpp"
-#include "utf8.hpp"
+#include "data/host/utf8.hpp"
 
 namespace {
 

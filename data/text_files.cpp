@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "files.hpp"
-#include "machine.hpp"
-#include "progress.hpp"
-#include "utf8.hpp"
+#include "data/host/files.hpp"
+#include "data/host/machine.hpp"
+#include "data/host/progress.hpp"
+#include "data/host/utf8.hpp"
 
 namespace fs = std::filesystem;
 

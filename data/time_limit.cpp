@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "evaluate.hpp"
-#include "interrupt.hpp"
-#include "progress.hpp"
+#include "data/host/interrupt.hpp"
+#include "data/host/progress.hpp"
 #include "sample.hpp"
 #include "schedule.hpp"
 

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <optional>
 
-#include "utf8.hpp"
+#include "data/host/utf8.hpp"
 
 namespace {
 

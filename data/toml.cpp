@@ -6,7 +6,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "utf8.hpp"
+#include "data/host/utf8.hpp"
 
 namespace {
 

@@ -1,5 +1,5 @@
 #include "help.hpp"
-#include "machine.hpp"
+#include "data/host/machine.hpp"
 
 #ifndef COMMIT
 #define COMMIT ""  // not built from a clone

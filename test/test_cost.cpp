@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "check.hpp"
-#include "data/ceiling.hpp"
+#include "data/host/peak.hpp"
 #include "data/info.hpp"
 #include "forms.hpp"
 #include "small_run.hpp"

@@ -8,7 +8,7 @@
 
 #include <filesystem>
 
-#include "data/files.hpp"
+#include "data/host/files.hpp"
 #include "catch.hpp"
 #include "small_run.hpp"
 

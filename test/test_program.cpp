@@ -6,7 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "data/files.hpp"
+#include "data/host/files.hpp"
 #include "catch.hpp"
 #include "check.hpp"
 #include "small_run.hpp"

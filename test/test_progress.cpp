@@ -2,7 +2,7 @@
 
 #include "catch.hpp"
 
-#include "data/progress.hpp"
+#include "data/host/progress.hpp"
 #include "small_run.hpp"
 
 TEST_CASE("the time that is left follows a machine that gets busy", "[progress]") {

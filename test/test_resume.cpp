@@ -6,8 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "data/ceiling.hpp"
-#include "data/progress.hpp"
+#include "data/host/peak.hpp"
+#include "data/host/progress.hpp"
 #include "data/run.hpp"
 #include "data/schedule.hpp"
 #include "catch.hpp"

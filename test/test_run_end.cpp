@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "data/evaluate.hpp"
-#include "data/progress.hpp"
+#include "data/host/progress.hpp"
 #include "data/run.hpp"
 #include "catch.hpp"
 #include "check.hpp"

@@ -12,7 +12,7 @@
 #include <sstream>
 
 #include "data/dataset.hpp"
-#include "data/utf8.hpp"
+#include "data/host/utf8.hpp"
 #include "data/warnings.hpp"
 #include "catch.hpp"
 #include "check.hpp"

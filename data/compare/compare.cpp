@@ -10,9 +10,9 @@
 #include <stdexcept>
 
 #include "data/dataset.hpp"
-#include "data/files.hpp"
-#include "data/interrupt.hpp"
-#include "data/progress.hpp"
+#include "data/host/files.hpp"
+#include "data/host/interrupt.hpp"
+#include "data/host/progress.hpp"
 #include "data/resume.hpp"
 #include "data/run.hpp"
 #include "data/warnings.hpp"

@@ -17,8 +17,8 @@
 #include <sys/prctl.h>
 #endif
 
-#include "data/files.hpp"
-#include "data/interrupt.hpp"
+#include "data/host/files.hpp"
+#include "data/host/interrupt.hpp"
 #include "data/run.hpp"
 
 namespace fs = std::filesystem;

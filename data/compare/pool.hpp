@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "data/progress.hpp"
+#include "data/host/progress.hpp"
 
 struct Job {
   std::vector<std::string> words;  // of the command line, behind the program

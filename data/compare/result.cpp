@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "data/files.hpp"
+#include "data/host/files.hpp"
 #include "data/run.hpp"
 #include "statistics.hpp"
 

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "data/files.hpp"
-#include "data/machine.hpp"
+#include "data/host/files.hpp"
+#include "data/host/machine.hpp"
 #include "data/resume.hpp"
 #include "data/run.hpp"
 #include "pool.hpp"

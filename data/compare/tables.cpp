@@ -7,8 +7,8 @@
 #include <iterator>
 #include <sstream>
 
-#include "data/files.hpp"
-#include "data/progress.hpp"
+#include "data/host/files.hpp"
+#include "data/host/progress.hpp"
 #include "data/run.hpp"
 
 namespace {

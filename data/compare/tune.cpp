@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "data/progress.hpp"
+#include "data/host/progress.hpp"
 #include "study.hpp"
 
 namespace {

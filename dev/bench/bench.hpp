@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "data/ceiling.hpp"
+#include "data/host/peak.hpp"
 #include "layers/model/model.hpp"
 #include "measure.hpp"
 #include "report.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/progress.hpp"
+#include "data/host/progress.hpp"
 
 #include "bench.hpp"
 

@@ -9,8 +9,8 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "data/machine.hpp"
-#include "data/progress.hpp"
+#include "data/host/machine.hpp"
+#include "data/host/progress.hpp"
 #include "layers/kernels/random.hpp"
 
 #include "bench.hpp"

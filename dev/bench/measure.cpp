@@ -5,7 +5,7 @@
 #include <cmath>
 #include <thread>
 
-#include "data/progress.hpp"
+#include "data/host/progress.hpp"
 
 namespace {
 

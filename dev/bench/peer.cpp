@@ -24,7 +24,7 @@ Peer::Peer(const std::string& command, int threads) {
   if (pipe(in) != 0 || pipe(out) != 0) throw std::runtime_error("no pipe to the peer");
   pid_ = fork();
   if (pid_ == 0) {
-    // How threads wait is our own choice (data/machine.hpp); PyTorch runs as it does for those who use it.
+    // How threads wait is our own choice (data/host/machine.hpp); PyTorch runs as it does for those who use it.
     unsetenv("GOMP_SPINCOUNT");
     unsetenv("KMP_BLOCKTIME");
     std::signal(SIGPIPE, SIG_DFL);

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "data/progress.hpp"
+#include "data/host/progress.hpp"
 
 namespace {
 

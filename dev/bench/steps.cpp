@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "data/cost.hpp"
-#include "data/machine.hpp"
-#include "data/progress.hpp"
+#include "data/host/machine.hpp"
+#include "data/host/progress.hpp"
 #include "layers/model/model.hpp"
 #include "layers/training/optimizer.hpp"
 

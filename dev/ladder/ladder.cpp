@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <limits>
 
-#include "data/ceiling.hpp"
-#include "data/progress.hpp"
+#include "data/host/peak.hpp"
+#include "data/host/progress.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/random.hpp"
 

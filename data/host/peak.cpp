@@ -1,4 +1,4 @@
-#include "ceiling.hpp"
+#include "peak.hpp"
 
 #include <algorithm>
 #include <map>
