@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "data/compare/compare.hpp"
-#include "data/corpus.hpp"
+#include "data/text/corpus.hpp"
 #include "data/evaluate.hpp"
 #include "data/info.hpp"
 #include "data/init_report.hpp"

@@ -14,7 +14,7 @@
 
 #include "layers/model/model.hpp"
 #include "options.hpp"
-#include "tokenizer.hpp"
+#include "data/text/tokenizer.hpp"
 
 struct CheckpointHeader {
   TrainOptions options;  // with a resolved Config

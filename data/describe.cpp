@@ -1,6 +1,6 @@
 #include "describe.hpp"
 
-#include "story_grammars.hpp"
+#include "data/text/story_grammars.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "layers/training/diagnostics.hpp"
-#include "dataset.hpp"
+#include "data/text/dataset.hpp"
 #include "data/host/files.hpp"
 #include "options.hpp"
 

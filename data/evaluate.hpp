@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "layers/model/model.hpp"
-#include "dataset.hpp"
+#include "data/text/dataset.hpp"
 
 // Batches of B rows in the validation split.
 int64_t validation_batches(const Dataset& data, int B);

@@ -5,7 +5,7 @@
 
 #include "checkpoint.hpp"
 #include "cost.hpp"
-#include "dataset.hpp"
+#include "data/text/dataset.hpp"
 
 // The block, what is around it and the formula of its branches.
 std::string draw_model(const Config& config);

@@ -11,7 +11,7 @@
 #include "layers/model/config.hpp"
 #include "layers/model/generate.hpp"
 #include "layers/training/optimizer.hpp"
-#include "dataset.hpp"
+#include "data/text/dataset.hpp"
 
 inline constexpr Named<Schedule> kSchedules[] = {
     {Schedule::cosine, "cosine"}, {Schedule::linear, "linear"}, {Schedule::constant, "constant"}};

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "checkpoint.hpp"
-#include "dataset.hpp"
+#include "data/text/dataset.hpp"
 
 // Options, and for `header` the tokenizer, where a checkpoint brings them: its model and its kind of tokens are those to
 // go on with. A run to resume that has no checkpoint yet starts from the beginning: the result is without --resume.

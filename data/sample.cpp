@@ -11,7 +11,7 @@
 #include "data/host/files.hpp"
 #include "data/host/machine.hpp"
 #include "run.hpp"
-#include "text_files.hpp"
+#include "data/text/text_files.hpp"
 #include "data/host/utf8.hpp"
 
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "layers/model/generate.hpp"
-#include "tokenizer.hpp"
+#include "data/text/tokenizer.hpp"
 
 struct SampleOptions;
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "checkpoint.hpp"
-#include "dataset.hpp"
+#include "data/text/dataset.hpp"
 #include "diagnostics.hpp"
 
 struct Trainer {

@@ -1,7 +1,7 @@
 #pragma once
 // Settings that are allowed and surely a mistake. One line each, with what to do.
 
-#include "dataset.hpp"
+#include "data/text/dataset.hpp"
 #include "options.hpp"
 
 std::vector<std::string> warnings_about(const TrainOptions& options);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/checkpoint.hpp"
-#include "data/corpus.hpp"
+#include "data/text/corpus.hpp"
 #include "program.hpp"
 
 inline const std::string kSmall =

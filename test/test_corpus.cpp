@@ -14,7 +14,7 @@
 
 #include <sys/resource.h>
 
-#include "data/story_grammars.hpp"
+#include "data/text/story_grammars.hpp"
 #include "small_run.hpp"
 
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "data/dataset.hpp"
+#include "data/text/dataset.hpp"
 #include "data/evaluate.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "catch.hpp"

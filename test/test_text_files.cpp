@@ -11,7 +11,7 @@
 #include <set>
 #include <sstream>
 
-#include "data/dataset.hpp"
+#include "data/text/dataset.hpp"
 #include "data/host/utf8.hpp"
 #include "data/warnings.hpp"
 #include "catch.hpp"

@@ -9,7 +9,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "data/dataset.hpp"
+#include "data/text/dataset.hpp"
 #include "data/host/files.hpp"
 #include "data/host/interrupt.hpp"
 #include "data/host/progress.hpp"
