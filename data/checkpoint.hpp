@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "layers/model/model.hpp"
-#include "options.hpp"
+#include "data/options/options.hpp"
 #include "data/text/tokenizer.hpp"
 
 struct CheckpointHeader {

@@ -9,7 +9,7 @@
 #include "layers/training/diagnostics.hpp"
 #include "data/text/dataset.hpp"
 #include "data/host/files.hpp"
-#include "options.hpp"
+#include "data/options/options.hpp"
 
 // In the order of the layers; what is in no layer comes first.
 void sort_by_layer(Statistics& rows);

@@ -9,9 +9,9 @@
 #include <stdexcept>
 
 #include "cost.hpp"
-#include "describe.hpp"
+#include "data/options/settings.hpp"
 #include "diagnostics.hpp"
-#include "grid.hpp"
+#include "data/options/grid.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/progress.hpp"
 #include "run.hpp"

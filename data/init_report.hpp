@@ -1,7 +1,7 @@
 #pragma once
 // What placements do to gradients and activations before the first step: one pass of each model, no training.
 
-#include "options.hpp"
+#include "data/options/options.hpp"
 
 // The sub-command.
 void run_init_report(const Command& command);

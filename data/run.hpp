@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/host/files.hpp"
-#include "options.hpp"
+#include "data/options/options.hpp"
 
 // In a run's directory: the newest state, and the weights of the lowest validation loss so far.
 inline constexpr const char* kLastCheckpoint = "checkpoint.bin";

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "options.hpp"
+#include "data/options/options.hpp"
 
 // The learning rate of `step`, counted from 0.
 double rate_at(const TrainOptions& options, int64_t step);

@@ -2,7 +2,7 @@
 // Settings that are allowed and surely a mistake. One line each, with what to do.
 
 #include "data/text/dataset.hpp"
-#include "options.hpp"
+#include "data/options/options.hpp"
 
 std::vector<std::string> warnings_about(const TrainOptions& options);
 

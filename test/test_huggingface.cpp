@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "check.hpp"
-#include "data/options.hpp"
+#include "data/options/options.hpp"
 #include "layers/model/model.hpp"
 #include "reference.hpp"
 

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "check.hpp"
-#include "data/options.hpp"
+#include "data/options/options.hpp"
 
 namespace {
 

@@ -3,8 +3,8 @@
 #include <iterator>
 #include <sstream>
 
-#include "data/describe.hpp"
-#include "data/help.hpp"
+#include "data/options/settings.hpp"
+#include "data/options/help.hpp"
 #include "catch.hpp"
 #include "markdown.hpp"
 #include "small_run.hpp"

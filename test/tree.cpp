@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "data/options.hpp"
+#include "data/options/options.hpp"
 #include "markdown.hpp"
 
 namespace fs = std::filesystem;

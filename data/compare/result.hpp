@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/grid.hpp"
+#include "data/options/grid.hpp"
 
 enum class Stage { tune, final };  // one seed with every value of --tune; every seed with the cell's best
 

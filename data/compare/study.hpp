@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/options.hpp"
+#include "data/options/options.hpp"
 #include "tables.hpp"
 
 struct Study {

@@ -16,7 +16,7 @@
 
 #include "layers/kernels/random.hpp"
 #include "data/host/files.hpp"
-#include "data/options.hpp"
+#include "data/options/options.hpp"
 #include "data/host/progress.hpp"
 #include "story_grammars.hpp"
 

@@ -1,4 +1,4 @@
-#include "settings.hpp"
+#include "setting.hpp"
 
 #include <algorithm>
 #include <cctype>

@@ -1,4 +1,4 @@
-#include "describe.hpp"
+#include "settings.hpp"
 
 #include "data/text/story_grammars.hpp"
 

@@ -2,7 +2,7 @@
 // The options of every command.
 
 #include "options.hpp"
-#include "settings.hpp"
+#include "setting.hpp"
 
 // Those of the command `c.kind`, in the order of --help-all. `c` must outlive them.
 std::vector<Setting> settings_of(Command& c);

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "describe.hpp"
+#include "settings.hpp"
 #include "names.hpp"
 
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "describe.hpp"
+#include "settings.hpp"
 #include "data/host/files.hpp"
 #include "data/host/utf8.hpp"
 #include "help.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "describe.hpp"
+#include "settings.hpp"
 #include "data/host/progress.hpp"
 
 const std::vector<CommandRow>& commands() {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "describe.hpp"
+#include "settings.hpp"
 
 namespace {
 
