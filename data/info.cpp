@@ -7,8 +7,8 @@
 #include "data/host/peak.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/progress.hpp"
-#include "run.hpp"
-#include "warnings.hpp"
+#include "data/run/directory.hpp"
+#include "data/run/warnings.hpp"
 
 // ---- the drawing -----------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "checkpoint.hpp"
+#include "data/run/checkpoint.hpp"
 #include "cost.hpp"
 #include "data/text/dataset.hpp"
 

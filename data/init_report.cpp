@@ -10,11 +10,11 @@
 
 #include "cost.hpp"
 #include "data/options/settings.hpp"
-#include "diagnostics.hpp"
+#include "data/run/diagnostics_csv.hpp"
 #include "data/options/grid.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/progress.hpp"
-#include "run.hpp"
+#include "data/run/directory.hpp"
 
 namespace {
 

@@ -7,10 +7,10 @@
 
 #include <unistd.h>
 
-#include "checkpoint.hpp"
+#include "data/run/checkpoint.hpp"
 #include "data/host/files.hpp"
 #include "data/host/machine.hpp"
-#include "run.hpp"
+#include "data/run/directory.hpp"
 #include "data/text/text_files.hpp"
 #include "data/host/utf8.hpp"
 

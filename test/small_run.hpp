@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "data/checkpoint.hpp"
+#include "data/run/checkpoint.hpp"
 #include "data/text/corpus.hpp"
 #include "program.hpp"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/run.hpp"
+#include "data/run/directory.hpp"
 
 class Table {
  public:

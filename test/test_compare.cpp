@@ -9,7 +9,7 @@
 
 #include "check.hpp"
 #include "data/compare/pool.hpp"
-#include "data/run.hpp"
+#include "data/run/directory.hpp"
 #include "small_run.hpp"
 
 namespace {

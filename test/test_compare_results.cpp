@@ -4,7 +4,7 @@
 
 #include "check.hpp"
 #include "data/compare/tables.hpp"
-#include "data/run.hpp"
+#include "data/run/directory.hpp"
 #include "small_run.hpp"
 
 namespace {

@@ -1,6 +1,6 @@
 // metrics.csv and diagnostics.csv of a run that goes on: what can be read stays, whatever lies between.
 
-#include "data/csv.hpp"
+#include "data/run/csv.hpp"
 #include "catch.hpp"
 #include "small_run.hpp"
 

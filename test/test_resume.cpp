@@ -8,8 +8,8 @@
 
 #include "data/host/peak.hpp"
 #include "data/host/progress.hpp"
-#include "data/run.hpp"
-#include "data/schedule.hpp"
+#include "data/run/directory.hpp"
+#include "data/run/schedule.hpp"
 #include "catch.hpp"
 #include "check.hpp"
 #include "small_run.hpp"

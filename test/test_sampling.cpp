@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "data/text/dataset.hpp"
-#include "data/evaluate.hpp"
+#include "data/run/evaluate.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "catch.hpp"
 #include "check.hpp"

@@ -13,7 +13,7 @@
 
 #include "data/text/dataset.hpp"
 #include "data/host/utf8.hpp"
-#include "data/warnings.hpp"
+#include "data/run/warnings.hpp"
 #include "catch.hpp"
 #include "check.hpp"
 #include "small_run.hpp"

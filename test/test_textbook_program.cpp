@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "data/run.hpp"
+#include "data/run/directory.hpp"
 #include "check.hpp"
 #include "small_run.hpp"
 

@@ -13,9 +13,9 @@
 #include "data/host/files.hpp"
 #include "data/host/interrupt.hpp"
 #include "data/host/progress.hpp"
-#include "data/resume.hpp"
-#include "data/run.hpp"
-#include "data/warnings.hpp"
+#include "data/run/resume.hpp"
+#include "data/run/directory.hpp"
+#include "data/run/warnings.hpp"
 #include "pool.hpp"
 #include "study.hpp"
 

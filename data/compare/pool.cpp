@@ -19,7 +19,7 @@
 
 #include "data/host/files.hpp"
 #include "data/host/interrupt.hpp"
-#include "data/run.hpp"
+#include "data/run/directory.hpp"
 
 namespace fs = std::filesystem;
 

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "data/host/files.hpp"
-#include "data/run.hpp"
+#include "data/run/directory.hpp"
 #include "statistics.hpp"
 
 namespace {

@@ -8,8 +8,8 @@
 
 #include "data/host/files.hpp"
 #include "data/host/machine.hpp"
-#include "data/resume.hpp"
-#include "data/run.hpp"
+#include "data/run/resume.hpp"
+#include "data/run/directory.hpp"
 #include "pool.hpp"
 #include "study.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "data/host/files.hpp"
 #include "data/host/progress.hpp"
-#include "data/run.hpp"
+#include "data/run/directory.hpp"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "data/host/files.hpp"
-#include "run.hpp"
+#include "directory.hpp"
 #include "schedule.hpp"
 
 namespace fs = std::filesystem;

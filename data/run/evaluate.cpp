@@ -7,11 +7,11 @@
 #include <stdexcept>
 
 #include "checkpoint.hpp"
-#include "cost.hpp"
+#include "data/cost.hpp"
 #include "data/host/interrupt.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/progress.hpp"
-#include "run.hpp"
+#include "directory.hpp"
 
 namespace {
 

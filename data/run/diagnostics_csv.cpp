@@ -1,11 +1,11 @@
-#include "diagnostics.hpp"
+#include "diagnostics_csv.hpp"
 
 #include <algorithm>
 #include <filesystem>
 
 #include "checkpoint.hpp"
 #include "csv.hpp"
-#include "run.hpp"
+#include "directory.hpp"
 
 void sort_by_layer(Statistics& rows) {
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.layer < b.layer; });

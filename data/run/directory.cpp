@@ -1,4 +1,4 @@
-#include "run.hpp"
+#include "directory.hpp"
 
 #include <algorithm>
 #include <cmath>

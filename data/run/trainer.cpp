@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "layers/textbook/step.hpp"
-#include "run.hpp"
+#include "directory.hpp"
 
 Trainer::Trainer(const Command& given, const TrainOptions& in_force, Dataset text)
     : command(given), o(in_force), data(std::move(text)), model(o.config),

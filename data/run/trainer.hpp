@@ -9,7 +9,7 @@
 
 #include "checkpoint.hpp"
 #include "data/text/dataset.hpp"
-#include "diagnostics.hpp"
+#include "diagnostics_csv.hpp"
 
 struct Trainer {
   Command command;  // with the options as they were given

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "data/host/files.hpp"
-#include "run.hpp"
+#include "directory.hpp"
 
 namespace {
 
