@@ -1,4 +1,4 @@
-#include "data/cost.hpp"
+#include "data/show/cost.hpp"
 
 #include <cctype>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include "check.hpp"
 #include "data/host/peak.hpp"
-#include "data/info.hpp"
+#include "data/show/info.hpp"
 #include "forms.hpp"
 #include "small_run.hpp"
 #include "wirings.hpp"

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "catch.hpp"
-#include "data/cost.hpp"
+#include "data/show/cost.hpp"
 #include "small_run.hpp"
 
 namespace fs = std::filesystem;

@@ -1,6 +1,6 @@
 // The forms of a block as a user meets them: drawn, configured, trained, resumed, sampled.
 
-#include "data/info.hpp"
+#include "data/show/info.hpp"
 #include "catch.hpp"
 #include "small_run.hpp"
 

@@ -1,7 +1,7 @@
 #include "layers/model/generate.hpp"
 
 #include "check.hpp"
-#include "data/sample.hpp"
+#include "data/show/sample.hpp"
 #include "forms.hpp"
 
 namespace {

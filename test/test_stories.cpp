@@ -1,7 +1,7 @@
 // Stories written by a model: do they follow the grammar, and does sampling end where a story ends?
 
 #include "check.hpp"
-#include "data/sample.hpp"
+#include "data/show/sample.hpp"
 #include "small_run.hpp"
 
 TEST_CASE("stories are checked line by line", "[corpus]") {

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "checkpoint.hpp"
-#include "data/cost.hpp"
+#include "data/show/cost.hpp"
 #include "data/host/interrupt.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/progress.hpp"

@@ -6,7 +6,7 @@
 #include "evaluate.hpp"
 #include "data/host/interrupt.hpp"
 #include "data/host/progress.hpp"
-#include "data/sample.hpp"
+#include "data/show/sample.hpp"
 #include "schedule.hpp"
 
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <optional>
 
-#include "data/cost.hpp"
+#include "data/show/cost.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/progress.hpp"
 #include "layers/model/model.hpp"

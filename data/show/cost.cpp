@@ -57,7 +57,7 @@ template <size_t n>
 Part part_of(const Belongs (&table)[n], const std::string& name) {
   for (const Belongs& row : table)
     if (name.find(row.words) != name.npos) return row.part;
-  throw std::logic_error("no part of the costs has the tensor " + name + ": data/cost.cpp");
+  throw std::logic_error("no part of the costs has the tensor " + name + ": data/show/cost.cpp");
 }
 
 // ---- formulas ----------------------------------------------------------------------------------------------
