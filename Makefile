@@ -91,13 +91,13 @@ $(OUT)/train_gpt: $(OUT)/train_gpt.o $(LIBRARY)
 	$(call SAY,link  $@)$(LINK)
 
 # What reads options and the tests run for a moment; with -O1 they compile in half the time.
-READS_OPTIONS := command_line describe grid help names options settings toml
-$(TESTS) $(READS_OPTIONS:%=$(OUT)/data/%.o): private OPTIMIZE := -O1 $(SANITIZERS)
+READS_OPTIONS := command_line grid setting help names options settings toml
+$(TESTS) $(READS_OPTIONS:%=$(OUT)/data/options/%.o): private OPTIMIZE := -O1 $(SANITIZERS)
 
 # The commit that --version prints. A tarball has none.
 COMMIT := $(shell [ -e .git ] && git describe --always --dirty 2>/dev/null)
-$(OUT)/data/version.o: private OPTIMIZE += $(if $(COMMIT),-DCOMMIT='"$(COMMIT)"')
-$(OUT)/data/version.o: $(OUT)/commit
+$(OUT)/data/options/version.o: private OPTIMIZE += $(if $(COMMIT),-DCOMMIT='"$(COMMIT)"')
+$(OUT)/data/options/version.o: $(OUT)/commit
 $(OUT)/commit: FORCE
 	@mkdir -p $(@D)
 	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
@@ -175,7 +175,7 @@ $(OUT)/preload.so: dev/faults/preload.c
 mutants: catch2  ## break the code in many small ways; each must turn a test red
 	@dev/mutants.sh $(ARGS)
 
-pages:  ## write the code that layers/*.md show into them
+pages:  ## write the code that pages of layers/ show into them
 	@dev/pages.sh
 
 # Each ladder is a program; its last rung is a function of the library. ARGS picks some by name; its other words are

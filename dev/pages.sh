@@ -12,13 +12,13 @@
 #   where it is indented              at the first line that ends in }, or ; whatever // remark is behind: a table's
 #                                     row, a statement
 #
-#   dev/pages.sh [--check] [PAGE...]  pages: layers/*.md if none is named; --check writes nothing, and fails if one is
+#   dev/pages.sh [--check] [PAGE...]  pages: all below layers/ if none is named; --check writes nothing, and fails if one is
 #                                     out of date
 set -eu
 cd "$(dirname "$0")/.."
 check=
 [ "${1:-}" = --check ] && { check=1; shift; }
-[ $# -gt 0 ] || set -- layers/*.md
+[ $# -gt 0 ] || set -- layers/*.md layers/*/*.md
 
 fill='
 function fail(what) { printf "%s:%d: %s\n", page, NR, what | "cat >&2"; exit failed = 1 }

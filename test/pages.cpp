@@ -106,6 +106,8 @@ std::string pattern_of(const std::string& path) {
 bool is_path(const std::string& word, const Page& page, const Tree& tree) {
   for (const std::string& place : {word, beside(page, word), "layers/" + word})
     if (tree.has_path(place)) return true;
+  const auto ends_so = [&](const auto& file) { return file.first.ends_with("/" + word); };
+  if (std::any_of(tree.files.begin(), tree.files.end(), ends_so)) return true;
   const std::string pattern = pattern_of(word);
   const auto matches = [&](const auto& file) {
     const char* path = file.first.c_str();

@@ -46,7 +46,7 @@ Furthest furthest(F f) {
 
 TEST_CASE("layers/feed_forward/activation.md is worked out right", "[worked][pages][activation]") {
   constexpr size_t N = 2, F = 3;
-  WorkedPage page("activation");
+  WorkedPage page("feed_forward/activation");
   const Doubles x = page.numbers("x"), dy = page.numbers("dy");
 
   page.matches("Φ", each(x, [](double v) { return .5 * std::erfc(-v / std::sqrt(2)); }));

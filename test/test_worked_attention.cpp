@@ -147,7 +147,7 @@ void check_product(WorkedPage& page, const Doubles& qkv, const Doubles& dout) {
 }  // namespace
 
 TEST_CASE("layers/attention/attention.md is worked out right", "[worked][pages][attention]") {
-  WorkedPage page("attention");
+  WorkedPage page("attention/attention");
   const Doubles q = page.numbers("q"), k = page.numbers("k"), v = page.numbers("v"), dout = page.numbers("dout");
   const Pass pass({q}, k, v, {dout});
   check_forward(page, pass, q, k);

@@ -27,7 +27,7 @@ Doubles gradient_of(const Doubles& logits, int target) {
 }  // namespace
 
 TEST_CASE("layers/cross_entropy/cross_entropy.md is worked out right", "[worked][pages][cross_entropy]") {
-  WorkedPage page("cross_entropy");
+  WorkedPage page("cross_entropy/cross_entropy");
   const Doubles x = page.numbers("x"), weight = page.numbers("weight");
   const std::vector<int> targets = page.integers("target");
   Doubles logits(N * V);

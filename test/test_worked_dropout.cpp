@@ -36,7 +36,7 @@ Doubles multipliers(const Dropout& dropout, int B) {
 }  // namespace
 
 TEST_CASE("layers/residual/dropout.md is worked out right", "[worked][pages][dropout]") {
-  WorkedPage page("dropout");
+  WorkedPage page("residual/dropout");
   const double p = page.numbers("p")[0];
   const Dropout dropout{.p = float(p), .seed = 1, .step = 0, .first_row = 0};
   const Doubles k = multipliers(dropout, 1);

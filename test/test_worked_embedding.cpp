@@ -23,7 +23,7 @@ struct Tied {
 }  // namespace
 
 TEST_CASE("layers/embedding/embedding.md is worked out right", "[worked][pages][embedding]") {
-  WorkedPage page("embedding");
+  WorkedPage page("embedding/embedding");
   const std::vector<int> tokens = page.integers("tokens"), targets = page.integers("targets");
   const Doubles weight = page.numbers("weight"), dx = page.numbers("dx");
 

@@ -5,7 +5,7 @@
 
 TEST_CASE("layers/residual/gain.md is worked out right", "[worked][pages][gain]") {
   constexpr size_t N = 2, C = 3;
-  WorkedPage page("gain");
+  WorkedPage page("residual/gain");
   const Doubles x = page.numbers("x"), dy = page.numbers("dy");
   for (const bool single : {false, true}) {
     const std::string name = single ? "one_" : "";

@@ -27,7 +27,7 @@ double half_squares(const Doubles& d) { return .5 * dot(d, d); }
 }  // namespace
 
 TEST_CASE("layers/linear/linear.md is worked out right", "[worked][pages][linear]") {
-  WorkedPage page("linear");
+  WorkedPage page("linear/linear");
   const Doubles x = page.numbers("x"), weight = page.numbers("weight"), bias = page.numbers("bias"),
                 target = page.numbers("target");
 

@@ -38,7 +38,7 @@ Doubles row_means(F f) {
 }  // namespace
 
 TEST_CASE("layers/norm/norm.md is worked out right", "[worked][pages][norm]") {
-  WorkedPage page("norm");
+  WorkedPage page("norm/norm");
   const Doubles x = page.numbers("x"), gain = page.numbers("gain"), bias = page.numbers("bias"), dy = page.numbers("dy");
   const double eps = page.numbers("eps")[0];
   const Result r = run(NormKind::layernorm, gain, bias, eps, x, dy);

@@ -4,7 +4,7 @@
 #include "worked.hpp"
 
 TEST_CASE("layers/norm/norm_batch.md is worked out right", "[worked][pages][norm]") {
-  WorkedPage page("norm_batch");
+  WorkedPage page("norm/norm_batch");
   const size_t N = 4, C = 2;
   const Doubles x = page.numbers("x"), dy = page.numbers("dy"), later = page.numbers("later");
   Doubles gain = page.numbers("gain"), bias = page.numbers("bias"), running_mean(C, 0), running_var(C, 1);

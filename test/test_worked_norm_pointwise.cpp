@@ -43,7 +43,7 @@ void check_curve(WorkedPage& page, NormKind kind, const std::string& curve, doub
 }  // namespace
 
 TEST_CASE("layers/norm/norm_pointwise.md is worked out right", "[worked][pages][norm]") {
-  WorkedPage page("norm_pointwise");
+  WorkedPage page("norm/norm_pointwise");
   check_curve(page, NormKind::dyt, "tanh", 0, "");
   check_curve(page, NormKind::derf, "erf", page.numbers("shift")[0], "₂");
 }

@@ -4,7 +4,7 @@
 #include "worked.hpp"
 
 TEST_CASE("layers/norm/norm_scale.md is worked out right", "[worked][pages][norm]") {
-  WorkedPage page("norm_scale");
+  WorkedPage page("norm/norm_scale");
   const size_t N = 2, C = 3;
   Doubles x = page.numbers("x"), g = page.numbers("g"), dy = page.numbers("dy");
   const textbook::Norm<double> p{NormKind::scalenorm, page.numbers("eps")[0], g.data()};

@@ -38,7 +38,7 @@ double last_step(double beta1, double beta2, double growth) {
 }  // namespace
 
 TEST_CASE("layers/training/optimizer.md is worked out right", "[worked][pages][optimizer]") {
-  WorkedPage page("optimizer");
+  WorkedPage page("training/optimizer");
   const Given given(page);
   const double decay = page.numbers("decay")[0];
   Tensor w(page.numbers("w")), gain(page.numbers("gain"));

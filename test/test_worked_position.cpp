@@ -115,7 +115,7 @@ void check_alibi(WorkedPage& page) {
 }  // namespace
 
 TEST_CASE("layers/embedding/position.md is worked out right", "[worked][pages][position]") {
-  WorkedPage page("position");
+  WorkedPage page("embedding/position");
   check_learned(page);
   check_sinusoids(page);
   check_rope(page);

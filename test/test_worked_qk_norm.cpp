@@ -57,7 +57,7 @@ Doubles scores(const Doubles& q, const Doubles& k) {
 }  // namespace
 
 TEST_CASE("layers/norm/qk_norm.md is worked out right", "[worked][pages][qk_norm]") {
-  WorkedPage page("qk_norm");
+  WorkedPage page("norm/qk_norm");
   const Doubles q = page.numbers("q"), k = page.numbers("k"), v = page.numbers("v");
   const Doubles dyq = page.numbers("dyq"), dyk = page.numbers("dyk"), gain = page.numbers("γq");
   Doubles y = joined_rows(q, k, v), d = joined_rows(dyq, dyk, v);

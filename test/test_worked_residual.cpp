@@ -50,7 +50,7 @@ Doubles minus(Doubles a, const Doubles& b) {
 }  // namespace
 
 TEST_CASE("layers/residual/residual.md is worked out right", "[worked][pages][residual]") {
-  WorkedPage page("residual");
+  WorkedPage page("residual/residual");
   const Doubles x = page.numbers("x"), dy = page.numbers("dy");
   const double eps = page.numbers("eps")[0], alpha = page.numbers("alpha")[0];
 

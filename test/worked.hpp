@@ -1,5 +1,5 @@
 #pragma once
-// The examples that layers/*.md work by hand, read from the page itself.
+// The examples that pages of layers/ work by hand, read from the page itself.
 //
 // An example is a block of text behind a mark:
 //
@@ -22,7 +22,7 @@
 
 class WorkedPage {
  public:
-  explicit WorkedPage(const std::string& name);  // "norm": layers/norm/norm.md
+  explicit WorkedPage(const std::string& name);  // "norm/norm": layers/norm/norm.md
   ~WorkedPage();                                 // CHECKs that no number of the page was passed over
 
   std::vector<double> numbers(const std::string& name);

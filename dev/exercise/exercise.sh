@@ -28,6 +28,7 @@ row() {
   name=$(printf %s "$1" | tr 'A-Z-' 'a-z_')
   line=$(grep "^$name | " "$table") || die "there is none called '$1': $(names | tr '\n' ' ')"
   IFS=$'\t' read -r _ level file blanks judge page cut what <<<"${line// | /$'\t'}"
+  page=$(cd layers && ls ./*/"$page.md") && page=${page#./} && page=${page%.md}
   copy=$all/$name written=$all/$name/$file
 }
 

@@ -42,7 +42,7 @@ replaced() {
 one() {
   local name=$1 file line old new words
   file=$(sed -n "s/^$name | [^|]* | \([^ |]*\) | .*/\1/p" dev/exercise/exercises.txt)
-  [ -e "layers/$(awk -F ' [|] ' -v name="$name" '$1 == name { print $6 }' dev/exercise/exercises.txt).md" ] ||
+  [ -e layers/*/"$(awk -F ' [|] ' -v name="$name" '$1 == name { print $6 }' dev/exercise/exercises.txt).md" ] ||
     verdict "$name: its page exists" f
   $exercise begin "$name" >/dev/null 2>&1 || { verdict "$name: begins" f; return; }
   expect "$name" 1 "Not yet: 0 of" "blank"
