@@ -14,19 +14,19 @@ const std::vector<CommandRow>& commands() {
        "train my.txt --tokenizer char --for 10m\n"
        "train my.txt --preset llama2 --layers 6 --channels 256 --heads 8\n"
        "train --out runs/0001-pre-layernorm --resume --steps 6000\n"},
-      {Command::Kind::sample, "sample", "write text with a trained model", "checkpoint", "[RUN] [OPTIONS]", "",
+      {Command::Kind::sample, "sample", "generate text with a trained model", "checkpoint", "[RUN] [OPTIONS]", "",
        "sample --prompt 'One day' --temperature 0.8\n"
        "sample runs/0001-pre-layernorm --length 200 --seed 2\n"},
       {Command::Kind::eval, "eval", "measure the loss of a trained model on a text", "checkpoint",
        "[RUN] --data FILE... [OPTIONS]", "",
        "eval --data my.txt\n"
        "eval runs/0001-pre-layernorm --data my.txt\n"},
-      {Command::Kind::info, "info", "draw a model, list its tensors, count its flops", "checkpoint", "[RUN] [OPTIONS]",
+      {Command::Kind::info, "info", "draw a model, list its tensors, count its FLOPs", "checkpoint", "[RUN] [OPTIONS]",
        "checkpoint cost preset size layers heads channels context placement norm position batch",
        "info runs/0001-pre-layernorm\n"
        "info --preset gpt2 --size 124M\n"
        "info --preset llama2 --cost\n"},
-      {Command::Kind::compare, "compare", "train one model per combination of options", "data",
+      {Command::Kind::compare, "compare", "compare models, one per combination of options", "data",
        "FILE... --grid KEY=A,B... [OPTIONS]",
        "data grid tune baseline jobs steps batch lr warmup layers channels context out resume config dry-run",
        "compare my.txt --grid placement=post,pre norm=rmsnorm --steps 500\n"
@@ -36,7 +36,7 @@ const std::vector<CommandRow>& commands() {
        "FILE... [OPTIONS]", "data grid out preset layers heads channels context init batch seed threads",
        "init-report my.txt --grid placement=post,pre layers=6,12\n"
        "init-report my.txt --init xavier --channels 64 --out init.csv\n"},
-      {Command::Kind::corpus, "corpus", "write stories whose exact entropy is known", "out", "FILE [OPTIONS]", "",
+      {Command::Kind::corpus, "corpus", "write stories of known entropy", "out", "FILE [OPTIONS]", "",
        "corpus stories.txt --bytes 500k --seed 2\n"
        "corpus --check stories.txt\n"},
   };
@@ -125,7 +125,7 @@ std::string help_of_program() {
           "  train_gpt corpus stories.txt\n"
           "  train_gpt train stories.txt\n"
           "  train_gpt sample --prompt 'One day'\n";
-  return text + "\ntrain_gpt COMMAND --help shows the options of a command, train_gpt --version the\nversion.\n";
+  return text + "\n'train_gpt COMMAND --help' shows the options of a command,\n'train_gpt --version' the version.\n";
 }
 
 std::string help_of(const CommandRow& row, bool all) {
