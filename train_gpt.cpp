@@ -178,11 +178,12 @@ bool measure_end(Trainer& t, Metrics& metrics, Progress& progress, RunOutcome& o
   return !interrupted();
 }
 
-// Saves what a run has reached when it cannot go on, for example because the disk is full.
-[[noreturn]] void save_and_fail(Trainer& t, const std::runtime_error& error) {
+// Saves what a run has reached when it cannot go on, for example because the disk is full. A step whose row or best
+// weights could not be written is not saved: a resumed run repeats it, and misses neither.
+[[noreturn]] void save_and_fail(Trainer& t, const Metrics& metrics, const std::runtime_error& error) {
   std::string text = error.what();
   try {
-    if (!has_exploded(t)) {
+    if (metrics.last().step == t.state.step && !has_exploded(t)) {
       save(t, kLastCheckpoint, t.state.step);
       text += "; step " + std::to_string(t.state.step) + " is saved";
     }
@@ -199,7 +200,7 @@ void train_and_measure(Trainer& t, TimeLimit& limit, RunOutcome& outcome) {
   try {
     outcome.step = take_steps(t, limit, metrics, progress);
   } catch (const std::runtime_error& error) {
-    save_and_fail(t, error);
+    save_and_fail(t, metrics, error);
   }
   outcome.finished = outcome.step >= t.o.steps || out_of_patience(t, outcome.step);
   const bool saved = save_sound(t, progress, outcome.step);

@@ -118,6 +118,17 @@ TEST_CASE("an option said twice counts as said last, and the comparison goes on"
   CHECK(contains(f.read("x/runs.csv"), ",256,"));  // tokens of two steps
 }
 
+TEST_CASE("a comparison goes on by its own command line, and by that from another folder", "[compare][program]") {
+  const Corpus f;
+  const std::string words = " --out x --steps 2 --grid norm=layernorm,rmsnorm" + kSmall;
+  REQUIRE(f.run("compare --data stories.txt" + words).status == 0);
+  for (const std::string& path : {std::string("stories.txt"), f.path("stories.txt")}) {
+    const Outcome again = f.run("compare --data " + path + words + "--resume");
+    CHECK(again.err == "");
+    CHECK(again.status == 0);
+  }
+}
+
 TEST_CASE("train takes an option said twice as said last", "[program]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --out x" + kSmall;

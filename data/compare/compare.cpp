@@ -42,7 +42,9 @@ Command on_top_of_stored(const Command& command) {
   before.words = {"compare"};
   before = parse_on_top(before, stored, path);
   Command merged = parse_on_top(command, stored, path);
-  const auto changed = differences(with_vocabulary(before.train), with_vocabulary(merged.train), {"threads"});
+  TrainOptions there = with_vocabulary(before.train), here = with_vocabulary(merged.train);
+  make_paths_absolute(there), make_paths_absolute(here);
+  const auto changed = differences(there, here, {"threads"});
   if (!changed.empty())
     refuse("cannot go on with " + o.out + ": " + changed[0] + "; leave the option out, or start anew");
   if (before.compare.jobs > 1 && merged.compare.jobs == 1)

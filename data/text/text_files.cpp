@@ -97,6 +97,7 @@ File open_text(const std::string& path) {
   struct stat is;
   if (handle < 0 || fstat(handle, &is) != 0) fail_file("read", path, errno);
   File file(path == "-" ? stdin : fdopen(handle, "rb"));
+  if (!file) fail_file("read", path, errno);
   if (S_ISFIFO(is.st_mode) && path != "-") require_writer(file.get(), path);
   if (path != "-") fcntl(handle, F_SETFL, fcntl(handle, F_GETFL) & ~O_NONBLOCK);
   return file;
