@@ -5,7 +5,9 @@ Every case ends in one of three ways: the program does its work; it says in one 
 was killed. Afterwards every published checkpoint must be whole, and a resumed run must have the bits of one that
 nothing disturbed. The last line counts the cases.
 
-    dev/faults/faults.py build/train_gpt build/preload.so [CAMPAIGN...]
+    dev/faults/faults.py build/train_gpt build/preload.so [CAMPAIGN...] [--times N]
+
+--times N: N times as many kills and damaged files.
 """
 import json
 import os
@@ -22,6 +24,9 @@ import tempfile
 import time
 
 PROGRAM, PRELOAD = (os.path.abspath(path) for path in sys.argv[1:3])
+WANTED = sys.argv[3:]
+TIMES = int(WANTED.pop(WANTED.index("--times") + 1)) if "--times" in WANTED else 1
+WANTED = [word for word in WANTED if word != "--times"]
 SIZES = "--layers 1 --heads 1 --channels 8 --context 16 --batch 2 --threads 2".split()
 TRAIN = ["train", "--data", "text.txt", *SIZES, "--steps", "6", "--save-every", "2", "--eval-every", "3",
          "--eval-batches", "2", "--dropout", "0.1", "--quiet", "--out", "r"]
@@ -282,7 +287,7 @@ def kills(before, reference):
     with Folder(before) as folder:
         run(folder, TRAIN)
     whole = time.monotonic() - began
-    for case in range(40):
+    for case in range(40 * TIMES):
         with Folder(before) as folder:
             process = start(folder, TRAIN)
             time.sleep(dice.uniform(0, whole))
@@ -353,18 +358,60 @@ def damaged(reference):
     dice = random.Random(3)
     good = pathlib.Path(reference["folder"], "r/checkpoint.bin").read_bytes()
     with Folder(reference["folder"]) as folder:
-        for _ in range(60):
+        for _ in range(60 * TIMES):
             data, at = bytearray(good), dice.randrange(len(good))
             data[at] ^= 1 << dice.randrange(8)
             reads(folder, bytes(data), f"bit flipped in byte {at}", campaign)
-        for _ in range(40):
+        for _ in range(40 * TIMES):
             length = dice.randrange(len(good))
             reads(folder, good[:length], f"truncated to {length}", campaign)
-        for _ in range(20):
+        for _ in range(20 * TIMES):
             a, b = sorted(dice.sample(range(0, len(good) - 64, 8), 2))
             data = good[:a] + good[b:b + 8] + good[a + 8:b] + good[a:a + 8] + good[b + 8:]
             if data != good:
                 reads(folder, data, f"words {a} and {b} swapped", campaign)
+    return campaign
+
+
+def damage(text, dice):
+    """Text with one thing wrong: a byte, or a piece that is missing, double or of another kind."""
+    a, b = sorted(dice.randrange(len(text)) for _ in range(2))
+    b = min(b, a + 40)
+    new = bytes(dice.choice(b'0123456789-.,="\'[]#\n\\ e\x00\xff') for _ in range(dice.choice((1, 1, 3, 20))))
+    return dice.choice((text[:a] + new + text[a + 1:], text[:a] + new + text[a:], text[:a] + text[b:], text[:b] + text[a:],
+                        text[:a]))
+
+
+def configs(reference):
+    """A damaged config file is read, or refused in one line that names it."""
+    campaign = Campaign("damaged config files")
+    dice = random.Random(5)
+    good = pathlib.Path(reference["folder"], "r/config.toml").read_bytes()
+    with Folder(reference["folder"]) as folder:
+        for case in range(60 * TIMES):
+            pathlib.Path(folder, "bad.toml").write_bytes(damage(good, dice))
+            ended = run(folder, ["train", "--config", "bad.toml", "--data", "text.txt", "--out", "new", "--steps", "2", "--dry-run"])
+            named = re.search("bad.toml|memory", ended.complaint())
+            campaign.check(case, no_crash(ended), "" if ended.status == 0 or named else f"names no file: {ended.err[-300:]!r}",
+                           "an escape reaches the terminal" if "\x1b" in ended.out + ended.err else "")
+    return campaign
+
+
+def tables(reference):
+    """A run with a damaged metrics.csv goes on, and its table is whole again; or it is refused in one line that names it."""
+    campaign = Campaign("damaged tables")
+    dice = random.Random(6)
+    good = pathlib.Path(reference["folder"], "r/metrics.csv").read_bytes()
+    for case in range(30 * TIMES):
+        with Folder(reference["folder"]) as folder:
+            path = pathlib.Path(folder, "r/metrics.csv")
+            path.write_bytes(damage(good, dice))
+            ended = run(folder, RESUME + ["--steps", "8"])
+            rows = [line.split(",") for line in path.read_text(errors="replace").splitlines()]
+            steps = [row[0] for row in rows[1:]]
+            campaign.check(case, no_crash(ended), says_why(ended, "metrics.csv"),
+                           "" if ended.status or all(len(row) == len(rows[0]) for row in rows) else "rows of unequal length",
+                           "" if ended.status or steps[-2:] == ["7", "8"] else f"ends with steps {steps[-2:]}")
     return campaign
 
 
@@ -409,7 +456,7 @@ def forged(reference):
         for text in (b"[" * 100000, b'{"a":' * 100000, b"", b"null", b"[]", b"{}", b'"' * 999):
             reads(folder, forge(text, numbers), f"header {text[:5]!r}", campaign)
         places = list(places_in(h))
-        for _ in range(80):
+        for _ in range(80 * TIMES):
             path = dice.choice(places)
             by = dice.choice([None, True, -1, 0, 1 << 63, 1e308, -1e308, "", "\x1b[31m", [], {}, "x" * 5000, [[]], 2**31])
             forgery = dump(replaced(h, path, by))
@@ -422,7 +469,6 @@ def forged(reference):
 # ---- all -------------------------------------------------------------------------------------------------
 
 def main():
-    wanted = sys.argv[3:]
     began = time.monotonic()
     with Folder() as empty, Folder() as folder, Folder() as half, Folder() as compared:
         assert run(empty, ["corpus", "--bytes", "6k", "--seed", "3", "--out", "text.txt"]).status == 0
@@ -449,8 +495,9 @@ def main():
             "space": lambda: little_space(empty, reference), "read-only": lambda: read_only(reference),
             "output": lambda: output(reference), "kills": lambda: kills(empty, trained),
             "interleaved": lambda: interleaved(empty, trained), "together": lambda: together(empty),
-            "damaged": lambda: damaged(reference), "forged": lambda: forged(reference)}
-        rows = [campaign() for name, campaign in campaigns.items() if not wanted or any(w in name for w in wanted)]
+            "damaged": lambda: damaged(reference), "forged": lambda: forged(reference),
+            "configs": lambda: configs(reference), "tables": lambda: tables(reference)}
+        rows = [campaign() for name, campaign in campaigns.items() if not WANTED or any(w in name for w in WANTED)]
     print(f"\n| {'campaign':36} | cases | failed |\n|{'-' * 38}|------:|-------:|")
     for row in rows:
         print(f"| {row.name:36} | {row.cases:5} | {row.failed:6} |")
