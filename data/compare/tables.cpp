@@ -215,6 +215,7 @@ namespace {
 void print_legend(const Comparison& c, bool means, bool edge) {
   std::printf("final val   loss on the whole validation split, nats per token%s\n",
               means ? "; mean over the seeds ± the half width of its 95 % t interval" : "");
+  std::printf("best        lowest validation loss during training, on --eval-batches batches\n");
   if (c.cells.size() > 1)
     std::printf("difference  to %s, of pairs with the same seed; \"not distinguishable\": its interval holds 0%s\n",
                 c.grid.cells[c.baseline].name.c_str(), means ? "" : " or, with one seed, is not known");
