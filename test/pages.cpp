@@ -376,12 +376,13 @@ Complaints wrong_form_of_layer(const Page& page) {
 }
 
 Complaints untested_examples(const Page& page, const Tree& tree) {
-  const std::string name = fs::path(page.path).stem(), test = "test/test_worked_" + name + ".cpp";
+  const fs::path path = fs::path(page.path).lexically_relative("layers").replace_extension();
+  const std::string test = "test/test_worked_" + path.stem().string() + ".cpp", quoted = '"' + path.string() + '"';
   const bool worked = std::any_of(page.blocks.begin(), page.blocks.end(), [](const Block& block) {
     return block.kind == Block::Kind::comment && block.text == "<!-- worked -->";
   });
   const auto file = tree.files.find(test);
-  if (!worked || (file != tree.files.end() && file->second.find("\"" + name + "\"") != std::string::npos)) return {};
+  if (!worked || (file != tree.files.end() && file->second.find(quoted) != std::string::npos)) return {};
   return {page.path + ":1: an example, and no " + test + " that reads this page"};
 }
 

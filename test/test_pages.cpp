@@ -75,10 +75,10 @@ TEST_CASE("links of pages lead somewhere", "[pages]") {
   const auto check = [](const Page& page) { return wrong_links(page, small()); };
   check_finds(
       check,
-      {"[x](norm.cpp)", "text [x\ny](../nothing) text", "![x](../dev/p.png)", "<img src=\"x.png\">", "[x](#forward)",
-       "[x](../README.md#two)", "[x](../README.md#two-words-2)", "| [x](none.md) | y |"},
-      {"[x](norm.hpp)", "[x](../README.md#two-words-1)", "# A γ-word: x\n[x](#a-γ-word-x)", "[x](https://x.org/none)",
-       "`[x](none)`", "```\n[x](none)\n```", "[x](textbook)", "[x](../test/reference/)"});
+      {"[x](norm.cpp)", "text [x\ny](../../nothing) text", "![x](../../dev/p.png)", "<img src=\"x.png\">",
+       "[x](#forward)", "[x](../../README.md#two)", "[x](../../README.md#two-words-2)", "| [x](none.md) | y |"},
+      {"[x](norm.hpp)", "[x](../../README.md#two-words-1)", "# A γ-word: x\n[x](#a-γ-word-x)",
+       "[x](https://x.org/none)", "`[x](none)`", "```\n[x](none)\n```", "[x](../textbook)", "[x](../../test/reference/)"});
   for (const Page& page : all_pages()) check_all(wrong_links(page, tree()));
 }
 
@@ -239,7 +239,7 @@ TEST_CASE("worked examples are tested", "[pages]") {
   CHECK(untested_examples(page_of(example), small()).size() == 1);
   CHECK(untested_examples(page_of("no example"), small()).empty());
   for (const auto& [code, complaints] :
-       {std::pair{"WorkedPage page(\"norm\");", 0}, {"WorkedPage page(\"gain\");", 1}}) {
+       {std::pair{"WorkedPage page(\"norm/norm\");", 0}, {"WorkedPage page(\"norm\");", 1}}) {
     const Tree other = tree_of({{"test/test_worked_norm.cpp", code}});
     CHECK(untested_examples(page_of(example), other).size() == size_t(complaints));
   }
