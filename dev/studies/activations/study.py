@@ -2,7 +2,7 @@
 """Growth of the stream with depth (Kim et al. 2025, Peri-LN, arXiv 2502.02732; Sun et al. 2025, Curse of Depth, arXiv 2502.05795).
 
 Mean square of the residual stream behind each block, before training, half-way and at the end; 24 layers x 64 channels, each placement
-with its own initialisation, and all with the same Xavier one.
+with its own initialization, and all with the same Xavier one.
 """
 
 import sys
@@ -13,7 +13,7 @@ import numpy
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from common import COLOUR, Study, draw_band, outcome, plt, table  # noqa: E402
 
-INITS = {"each placement's own initialisation": "", "the same Xavier for all": "--init xavier --no-residual-gain"}
+INITS = {"each placement's own initialization": "", "the same Xavier for all": "--init xavier --no-residual-gain"}
 PLACEMENTS = ["post", "pre", "sandwich", "reordered"]
 LAYERS = 24
 
@@ -44,4 +44,4 @@ for line, (init, words) in zip(axes, INITS.items()):
             row.append(f"{y[0]:.3g} → {y[-1]:.3g}{shape}")
         rows.append(row + [outcome(tables.runs[tables.runs.placement == placement])])
 axes[0, 0].legend(loc="center right", bbox_to_anchor=(1, 0.3))
-study.publish(figure, table(rows, ["initialisation", "placement", "before training: first → last block", f"step {steps // 2}", f"step {steps}", "final loss"]))
+study.publish(figure, table(rows, ["initialization", "placement", "before training: first → last block", f"step {steps // 2}", f"step {steps}", "final loss"]))

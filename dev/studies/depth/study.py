@@ -2,7 +2,7 @@
 """Depth (Wang et al. 2022, DeepNet, arXiv 2203.00555, figs. 4-6): how far the model moves in its first 100 updates.
 
 64 channels, 128 in the feed-forward layer, 2 heads, as the paper's tiny models; 6, 24 and 100 layers. Model update: the mean over tokens of
-‖h(x,θ) - h(x,θ₀)‖ on a fixed batch, h what the classifier reads. Upper panels: each placement with its own initialisation; lower ones: all with the
+‖h(x,θ) - h(x,θ₀)‖ on a fixed batch, h what the classifier reads. Upper panels: each placement with its own initialization; lower ones: all with the
 same Xavier one but for DeepNorm's gain, which is part of it. The learning rate rises by 1e-6 a step, as in a warm-up that gets to 1e-3 after a
 thousand: at 1e-3 from the first step, every model is as far from its start as it can be after five updates.
 """
@@ -22,7 +22,7 @@ shared = f"""--channels 64 --hidden 128 --heads 2 --context 128 --batch 4 --step
     --beta2 0.98 --eval-every {steps} --eval-batches 20 --val-fraction 0.02 --save-every 0 --diagnostics 5"""
 depths = "layers=" + ",".join(map(str, DEPTHS))
 PANELS = {
-    "own": ("each placement's own initialisation", f"--grid placement={','.join(PLACEMENTS)} {depths} seed=1,2,3"),
+    "own": ("each placement's own initialization", f"--grid placement={','.join(PLACEMENTS)} {depths} seed=1,2,3"),
     "xavier": ("the same Xavier for all (DeepNorm with its gain)",
                f"--grid placement=post,pre,sandwich init=xavier residual-gain=false {depths} seed=1,2,3 + placement=deepnorm {depths}"),
 }
@@ -49,4 +49,4 @@ for panel, (label, (init, grid)) in enumerate(PANELS.items()):
 for axis in axes[-1]:
     axis.set_xlabel("step")
 axes[0, 0].legend()
-study.publish(figure, table(rows, ["initialisation", "layers", "placement", "model update at step 20", f"loss after {steps} steps"]))
+study.publish(figure, table(rows, ["initialization", "layers", "placement", "model update at step 20", f"loss after {steps} steps"]))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Gradients at initialisation (Xiong et al. 2020, fig. 3 and theorem 1): how they depend on the layer, and on the depth.
+"""Gradients at initialization (Xiong et al. 2020, fig. 3 and theorem 1): how they depend on the layer, and on the depth.
 
-The norm of the expected gradient of the second feed-forward matrix, ten seeds. All with the same Xavier initialisation, which is
+The norm of the expected gradient of the second feed-forward matrix, ten seeds. All with the same Xavier initialization, which is
 what the theory assumes; and each placement with its own.
 """
 
@@ -41,5 +41,5 @@ for (profile, depth), (init, words) in zip(axes, INITS.items()):
     depth.minorticks_off()
     profile.legend()
     depth.legend()
-study.publish(figure, table(rows, ["initialisation", "placement", "last layer's gradient ~ depth to the", "theory", "within 12 layers ~ layer to the"]
+study.publish(figure, table(rows, ["initialization", "placement", "last layer's gradient ~ depth to the", "theory", "within 12 layers ~ layer to the"]
                             + [f"{n} layers" for n in DEPTHS]))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Normalization or none: no norm at all against LayerNorm and RMSNorm (Pre-LN), by steps and by seconds, and the largest stable learning rate.
 
-12 layers x 64 channels, all with GPT-2's initialisation. First every rate on three seeds; then each at its best rate on three fresh seeds, one run
+12 layers x 64 channels, all with GPT-2's initialization. First every rate on three seeds; then each at its best rate on three fresh seeds, one run
 at a time, so that seconds can be compared.
 """
 

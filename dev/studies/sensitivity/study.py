@@ -2,7 +2,7 @@
 """Sensitivity to the learning rate (Wortsman et al. 2023, arXiv 2309.14322) of six placements and two norms.
 
 The curve of final loss against learning rate, and the one number: the mean over the rates of min(loss, initial loss) - lowest.
-6 layers x 64 channels, each placement with its own initialisation, warm-up of a tenth, clipping at 1.
+6 layers x 64 channels, each placement with its own initialization, warm-up of a tenth, clipping at 1.
 """
 
 import sys

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The survey: every placement with LayerNorm and RMSNorm, and BatchNorm and DyT against LayerNorm and no norm.
 
-12 layers x 64 channels, each placement with its own initialisation; learning rates tuned on a seed of their own, then three fresh seeds.
+12 layers x 64 channels, each placement with its own initialization; learning rates tuned on a seed of their own, then three fresh seeds.
 The kinds of norm, under Pre-LN, run one at a time, so that seconds can be compared. DyT also gets what its authors give it and LayerNorm does
 not need: a stream that begins at size 1, a larger alpha, and (as in Llama) a classifier of its own.
 """

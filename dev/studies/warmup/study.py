@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Warm-up (Xiong et al. 2020, fig. 2): Post-LN needs it, Pre-LN does not.
 
-6 layers x 64 channels, the same Xavier initialisation for both, Adam (0.9, 0.98), no clipping, no weight decay.
+6 layers x 64 channels, the same Xavier initialization for both, Adam (0.9, 0.98), no clipping, no weight decay.
 """
 
 import sys
