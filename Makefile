@@ -133,15 +133,15 @@ PYTHON := .venv/bin/python
 build/tales.txt build/stories.txt: build/%.txt: | build/train_gpt
 	@build/train_gpt corpus --grammar $* --bytes 4M --seed 1 --out $@
 DATA_WRITTEN := $(filter build/stories.txt,$(DATA))
-stories: build/stories.txt  ## write build/stories.txt, the text of the examples in layers/
+stories: build/stories.txt  ## write build/stories.txt, the text of the examples
 
-train: build/train_gpt $(filter build/tales.txt,$(TRAIN_DATA))  ## train, on DATA=my.txt or on tales the program writes itself
+train: build/train_gpt $(filter build/tales.txt,$(TRAIN_DATA))  ## train on DATA=my.txt, or on tales that the program writes
 	@build/train_gpt train --data $(TRAIN_DATA) $(if $(filter build/tales.txt,$(TRAIN_DATA)),--config dev/recipes/tales.toml) $(ARGS)
 
 RECIPE ?= dev/recipes/compare.toml
 # Where its tables are: below runs/, or where --out in ARGS puts them.
 COMPARED = runs $(filter-out runs/%,$(patsubst --out=%,%,$(filter --out=%,$(subst --out ,--out=,$(strip $(ARGS))))))
-compare: build/train_gpt $(DATA_WRITTEN)  ## which normalization? tunes, trains, reports: ARGS='--grid placement=post,pre norm=rmsnorm'
+compare: build/train_gpt $(DATA_WRITTEN)  ## compare normalizations; ARGS='--grid placement=post,pre norm=rmsnorm'
 	@touch build/compare-began
 	@build/train_gpt compare --data $(DATA) --config $(RECIPE) $(ARGS)
 	@for table in $$(find $(COMPARED) -name summary.csv -newer build/compare-began 2>/dev/null); do \
@@ -149,7 +149,7 @@ compare: build/train_gpt $(DATA_WRITTEN)  ## which normalization? tunes, trains,
 	  else echo "no report: \`make report RUN=$${table%/summary.csv}\` makes it where Python's packages can be had"; fi; done
 
 # PyTorch and NumPy are timed beside it where .venv has them.
-bench: $(OUT)/bench  ## how fast each layer and a step are, of what is possible; ARGS='gemm', 'steps', '--quick'
+bench: $(OUT)/bench  ## measure speed, layer by layer; ARGS='gemm', 'steps', '--quick'
 	@if $(PYTHON) -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("torch"))' 2>/dev/null; \
 	then $(OUT)/bench --json build/bench.json --peer '$(PYTHON) dev/bench/peer.py' $(ARGS); \
 	else echo "without PyTorch's numbers: \`make venv\` would add them"; $(OUT)/bench --json build/bench.json $(ARGS); fi
@@ -159,14 +159,14 @@ $(OUT)/bench: $(BENCH) $(LIBRARY)
 
 # Some tests run the program, which they find beside them. GNU's OpenMP reads how long a thread spins before it
 # sleeps when a process starts: long spins make tests ten times slower on a machine that does something else too.
-test: $(TEST_PROGRAM) $(OUT)/train_gpt  ## all tests; some of them: ARGS='[norm]', SUITE=layers
+test: $(TEST_PROGRAM) $(OUT)/train_gpt  ## run all tests, or some; ARGS='[norm]', SUITE=layers
 	@GOMP_SPINCOUNT=1000 $(TEST_PROGRAM) $(ARGS)
 
-asan:  ## the same tests under the address and undefined-behaviour sanitizers
+asan:  ## run the tests under the address and undefined-behavior sanitizers
 	@$(MAKE) --no-print-directory test SANITIZE=1
 
 # Linux with glibc alone: the library stands between the program and its C library.
-faults: $(OUT)/train_gpt $(OUT)/preload.so  ## make every write, fsync, rename, open and malloc fail; kill; forge files; ARGS=forged
+faults: $(OUT)/train_gpt $(OUT)/preload.so  ## make system calls and allocations fail, kill runs, forge files; ARGS=forged
 	@python3 dev/faults/faults.py $^ $(ARGS)
 
 $(OUT)/preload.so: dev/faults/preload.c
@@ -175,24 +175,24 @@ $(OUT)/preload.so: dev/faults/preload.c
 mutants: catch2  ## break the code in many small ways; each must turn a test red
 	@dev/mutants.sh $(ARGS)
 
-pages:  ## write the code that pages of layers/ show into them
+pages:  ## copy code into the pages of layers/
 	@dev/pages.sh
 
 # Each ladder is a program; its last rung is a function of the library. ARGS picks some by name; its other words are
 # their sizes.
 LADDERS := gemm norm attention
 CLIMBED := $(or $(filter $(LADDERS),$(ARGS)),$(LADDERS))
-ladders: $(CLIMBED:%=$(OUT)/dev/ladder/%)  ## kernels from the textbook to the product; ARGS=gemm, ARGS='norm 768 128'
+ladders: $(CLIMBED:%=$(OUT)/dev/ladder/%)  ## run the kernel ladders; ARGS=gemm, ARGS='norm 768 128'
 	@for ladder in $^; do GOMP_SPINCOUNT=1000 $$ladder $(filter-out $(LADDERS),$(ARGS)) || exit; done
 
 $(LADDERS:%=$(OUT)/dev/ladder/%): %: %.o $(OUT)/dev/ladder/ladder.o $(LIBRARY)
 	$(call SAY,link  $@)$(LINK)
 
 # A learner needs nothing but a compiler for these, hence no configuration (dev/exercise/README.md).
-exercise:  ## practise: a copy of the project in which LAYER=norm is yours to write; without LAYER, the list
+exercise:  ## begin exercise LAYER=norm, or list all exercises
 	@FORCE='$(FORCE)' HINT='$(HINT)' dev/exercise/exercise.sh $(if $(LAYER),begin $(LAYER))
 
-check-exercise:  ## judge what you wrote there: how far a gradient is off, and where; LAYER=norm, or the newest
+check-exercise:  ## check exercise LAYER=norm, or the newest
 	@CXX='$(if $(filter default undefined,$(origin CXX)),,$(CXX))' dev/exercise/exercise.sh check $(LAYER)
 
 # Catch2 itself goes without the sanitizers.
@@ -210,31 +210,31 @@ catch2:
 
 # ---- Python: reports, and the PyTorch reference ---------------------------------------------------
 
-report: .venv/.report  ## a page of a run, or of a comparison with pictures: RUN=DIR, or the newest below runs/
+report: .venv/.report  ## write report.html of RUN=DIR, or of the newest run or comparison
 	@$(PYTHON) dev/report/report.py $(RUN)
 
-watch: .venv/.report  ## watch runs in a browser while they train: RUN=DIR, or the newest below runs/
+watch: .venv/.report  ## watch runs in a browser while they train; RUN=DIR, or the newest
 	@$(PYTHON) dev/report/watch.py $(RUN) $(ARGS)
 
-tensorboard: .venv/.report  ## metrics for TensorBoard: RUN=DIR, or the newest below runs/
+tensorboard: .venv/.report  ## write metrics for TensorBoard; RUN=DIR, or the newest
 	@$(PYTHON) dev/report/events.py $(RUN)
 
-study: .venv/.report build/train_gpt  ## repeat a result of the literature: STUDY=warmup, or another of dev/studies/; ARGS=--long
+study: .venv/.report build/train_gpt  ## repeat a published result: STUDY=warmup, or another of dev/studies/; ARGS=--long
 	@$(PYTHON) dev/studies/$(or $(STUDY),$(error say which: STUDY=$(subst $() ,|,$(notdir $(patsubst %/study.py,%,$(wildcard dev/studies/*/study.py))))))/study.py $(ARGS)
 
-test-report: .venv/.report  ## the report of made-up comparisons, looked at in a browser
+test-report: .venv/.report  ## test reports in a browser
 	@$(PYTHON) dev/report/test_report.py $(ARGS)
 
 reference: venv  ## write test/reference/*.npy with PyTorch
 	@$(PYTHON) python_ref/reference.py $(ARGS)
 
-reference-huggingface: .venv/.huggingface  ## write test/reference/huggingface with the models of transformers
+reference-huggingface: .venv/.huggingface  ## write test/reference/huggingface with Hugging Face's models
 	@$(PYTHON) python_ref/huggingface.py $(ARGS)
 
-curves: venv build/train_gpt $(DATA_WRITTEN)  ## train ours and PyTorch's side by side on DATA
+curves: venv build/train_gpt $(DATA_WRITTEN)  ## train beside PyTorch on DATA, compare the losses
 	@$(PYTHON) python_ref/curves.py --binary build/train_gpt --data $(DATA) --out build/curves $(ARGS)
 
-venv: .venv/.python_ref .venv/.report  ## .venv/ with PyTorch and all else that python_ref/ and dev/report/ need
+venv: .venv/.python_ref .venv/.report  ## install PyTorch and the other Python packages into .venv/
 
 # One after the other, as two pips would be in each other's way. Who wants reports alone does not download PyTorch.
 PIP = echo 'pip install -r $<'; $(PYTHON) -m pip install --quiet --disable-pip-version-check -r $<
@@ -258,10 +258,10 @@ $(PYTHON):
 
 # --------------------------------------------------------------------------------------------------
 
-clean:  ## remove build/ but for build/exercise/, where you wrote (never runs/, never .venv/)
+clean:  ## remove build/, except build/exercise/
 	[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name exercise -exec rm -rf {} +
 
-help:  ## this list
+help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1|/p' $(firstword $(MAKEFILE_LIST)) | \
 	  while IFS='|' read -r goal text; do printf '  make %-22s %s\n' "$$goal" "$$text"; done
 	@echo
