@@ -1,32 +1,13 @@
-//   x (N,C)   gain (C)   bias (C) or none   y (N,C)   running_mean, running_var (C)
-//   BatchNorm  (Ioffe & Szegedy 2015, arXiv 1502.03167, algorithm 1): a channel is normalized over all N = B·T rows
-//     forward   y = gain·x̂ + bias      x̂ = (x − μ)·r      r = (var + eps)^-½      μ, var (biased) over the rows
-//     backward  dbias += Σₙ dy         dgain += Σₙ dy·x̂
-//               dx = gain·r·(dy − mean(dy) − x̂·mean(dy·x̂))                         means over the rows
-//               running ← .9·running + .1·(μ, var·N/(N − 1))                        as PyTorch has it
-//   evaluation  the forward pass with the running statistics instead of μ and var
-//   saves       μ and var of each channel
-//
-// Backward moves the running statistics because it runs once for each micro-batch, and forward twice where blocks are
-// recomputed. They are rows of the table that are not trained. With gradients of several micro-batches accumulated,
-// each micro-batch has statistics of its own.
-//
-// In a language model it leaks. μ and var run over time as well, so in training the output at position t depends on
-// the tokens after it (and on other texts): what is to be predicted. In evaluation that is gone, and the running
-// statistics are other numbers than the ones trained with; of one text in generation the batch's could not even be
-// computed, as its end is not known. Statistics of a token batch also vary much more from batch to batch than those of
-// images (Shen et al. 2020, arXiv 2003.07845, measured it). Transformers have used LayerNorm, in which a position
-// sees itself alone, from the first (Vaswani et al. 2017). It is here to be seen, not to be recommended.
+#include "norm_batch.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
 
-#include "layers/linear/linear.hpp"
-#include "norm.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/simd.hpp"
+#include "layers/linear/linear.hpp"
 
 using simd::load;
 using simd::store;

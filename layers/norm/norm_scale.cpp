@@ -1,17 +1,8 @@
-//   x (N,C)   gain g (1)   y (N,C)
-//   ScaleNorm  (Nguyen & Salazar 2019, arXiv 1910.05895, eq. 5): a row is brought to the length g, which starts at √C
-//     forward   y = g·u                    u = x·r      r = (Σx² + C·eps)^-½
-//     backward  dx = g·r·(dy − u·Σ dy·u)   dg += Σₙ Σ dy·u
-//   saves      r of each row
-//
-// The paper has no eps and its code none but ‖x‖ ≥ 1e-5. Here eps is in the root, added to the mean square, as RMSNorm
-// has it: r has a derivative everywhere, eps means the same size of x whatever C is, and ScaleNorm is RMSNorm with all
-// gains g/√C.
+#include "norm_scale.hpp"
 
 #include <cmath>
 #include <vector>
 
-#include "norm.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/simd.hpp"
 

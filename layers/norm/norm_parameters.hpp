@@ -1,0 +1,23 @@
+#pragma once
+// What every norm reads and saves.
+
+#include "layers/model/config.hpp"
+
+// Parameters, or their gradients. A norm that is absent has no gain: it is the identity and costs nothing.
+struct Norm {
+  NormKind kind = NormKind::layernorm;
+  float eps = 1e-5f;
+  float* gain = nullptr;  // (C); ScaleNorm: (1)
+  float* bias = nullptr;
+  bool unit_offset = false;
+  float *alpha = nullptr, *shift = nullptr;               // (1) each: DyT alpha, Derf both
+  float *running_mean = nullptr, *running_var = nullptr;  // (C) each, BatchNorm only; not trained
+
+  bool present() const { return gain != nullptr; }
+};
+
+struct NormSaved {
+  float* mean = nullptr;      // (N) LayerNorm, (C) BatchNorm
+  float* rstd = nullptr;      // (N) LayerNorm, RMSNorm, ScaleNorm: what x is multiplied by
+  float* variance = nullptr;  // (C) BatchNorm
+};
