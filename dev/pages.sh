@@ -1,19 +1,21 @@
 #!/bin/sh
-# make pages: writes the code that pages show into them, so that no copy can grow old. Behind a mark, a line of its own,
+# make pages: copies code from the sources into the pages that show it. A page marks the place with a line
 #
-#   <!-- listing: layers/textbook/linear.hpp -->       the whole file
-#   <!-- excerpt: layers/model/config.cpp {"deepnorm" -->    a piece of it, from the first line that has {"deepnorm" in it
+#   <!-- listing: layers/textbook/linear.hpp -->               the whole file
+#   <!-- listing: layers/textbook/attention.hpp softmax -->    the section below its line "// ---- softmax ----..."
+#   <!-- excerpt: layers/model/config.cpp {"deepnorm" -->      a piece, from the first line that contains {"deepnorm"
 #
-# stands a block ```cpp ... ```, whose lines become those of the file. The text of an excerpt is taken letter for letter
-# (no pattern, quotes are part of it). A piece ends
+# followed by a block ```cpp ... ```, whose lines are replaced. A section ends at the next such line or at the end of
+# the namespace. The text of an excerpt is matched literally. An excerpt ends
 #
-#   where it starts at the margin     at the first line that starts with }, or with its first if that ends in ; or };
-#                                     the comment and the template<...> right above it go with it
-#   where it is indented              at the first line that ends in }, or ; whatever // remark is behind: a table's
-#                                     row, a statement
+#   if it starts at the margin    at the first line that starts with }, or with its first line if that ends in ; or };
+#                                 the comment and the template<...> right above it are included
+#   if it is indented             at the first line that ends in }, or ; before any // comment: a row of a table,
+#                                 a statement
 #
-#   dev/pages.sh [--check] [PAGE...]  pages: all below layers/ if none is named; --check writes nothing, and fails if one is
-#                                     out of date
+#   dev/pages.sh [--check] [PAGE...]    default: all pages in layers/
+#
+# --check writes nothing, and fails if a page is out of date.
 set -eu
 cd "$(dirname "$0")/.."
 check=
@@ -22,10 +24,18 @@ check=
 
 fill='
 function fail(what) { printf "%s:%d: %s\n", page, NR, what | "cat >&2"; exit failed = 1 }
-function listing(path,    line, some) {
-  while ((getline line < path) > 0) { print line; some = 1 }
+function listing(path, section,    line, border, inside, blank, some) {
+  inside = section == ""
+  while ((getline line < path) > 0) {
+    border = section != "" && line ~ /^(\/\/ ---- |}  \/\/ namespace)/
+    if (border) inside = index(line, "// ---- " section " -") == 1
+    if (border || !inside) continue
+    if (line == "") { blank = blank "\n"; continue }
+    printf "%s%s\n", some ? blank : "", line
+    some = 1; blank = ""
+  }
   close(path)
-  if (!some) fail("there is no " path)
+  if (!some) fail("there is no " path " " section)
 }
 function excerpt(path, text,    line, bare, above, inside, indented, ended) {
   while (!ended && (getline line < path) > 0) {
@@ -47,7 +57,7 @@ function excerpt(path, text,    line, bare, above, inside, indented, ended) {
 marked && !/^```[a-z]/ { fail("a mark, and no block behind it") }
 marked {
   print
-  if (kind == "listing") listing(path); else excerpt(path, text)
+  if (kind == "listing") listing(path, text); else excerpt(path, text)
   marked = 0; skipping = 1; next
 }
 skipping && !/^```$/ { next }
@@ -55,7 +65,7 @@ skipping { skipping = 0 }
 /^<!-- (listing|excerpt): .* -->$/ {
   kind = substr($2, 1, length($2) - 1); path = $3; marked = 1
   text = substr($0, index($0, path) + length(path) + 1); sub(/ *-->$/, "", text)
-  if ((kind == "excerpt") != (text != "")) fail("listing: PATH, or excerpt: PATH TEXT")
+  if (kind == "excerpt" && text == "") fail("excerpt: PATH TEXT")
 }
 { print }
 END { if (!failed && (marked || skipping)) fail("a block without end") }

@@ -8,7 +8,7 @@
 #include "layers/residual/dropout.hpp"
 #include "layers/training/optimizer.hpp"
 #include "layers/textbook/adamw.hpp"
-#include "layers/textbook/curve.hpp"
+#include "layers/textbook/activation.hpp"
 
 namespace {
 

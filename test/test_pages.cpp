@@ -296,6 +296,17 @@ TEST_CASE("make pages fills in a whole file, and its check sees that one has cha
   CHECK(script.folder.read("page.md") == want);
 }
 
+TEST_CASE("make pages fills in a section of a file", "[pages]") {
+  Script script;
+  script.folder.write("code.hpp",
+                      "#pragma once\n\nnamespace n {\n\n// ---- a ----\n\none\n\ntwo\n\n"
+                      "// ---- a b ----\n\nthree\n\n}  // namespace n\n");
+  for (const auto& [section, text] : {std::pair{"a", "one\n\ntwo\n"}, {"a b", "three\n"}}) {
+    const std::string mark = "<!-- listing: " + script.folder.path("code.hpp") + " " + section + " -->\n```cpp\n";
+    CHECK(script.filled(mark + "old\n```\n") == mark + text + "```\n");
+  }
+}
+
 TEST_CASE("make pages takes a function, a row or a statement out of a file", "[pages]") {
   Script script;
   CHECK(script.piece("a\n\n// b\n\n// c\ntemplate <class T>\nT f(T x,\n  T y) {\n  if (x) {\n  }\n}\nvoid g() {\n}\n",
@@ -316,7 +327,7 @@ TEST_CASE("make pages changes nothing where it does not understand", "[pages]") 
        {"<!-- listing: " + file + " -->\n\n```cpp\n```\n", "<!-- listing: " + file + " -->\n```cpp\nx\n",
         "<!-- listing: " + file + "x -->\n```cpp\n```\n", "<!-- excerpt: " + file + " -->\n```cpp\n```\n",
         "<!-- excerpt: " + file + " two -->\n```cpp\n```\n", "<!-- excerpt: " + file + " one -->\n```cpp\n```\n",
-        "<!-- listing: " + file + " -->\n"}) {
+        "<!-- listing: " + file + " two -->\n```cpp\n```\n", "<!-- listing: " + file + " -->\n"}) {
     INFO(page);
     CHECK(script.filled(page) == page);
     CHECK(script.status != 0);

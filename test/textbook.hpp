@@ -11,18 +11,14 @@
 #include "layers/training/optimizer.hpp"
 #include "layers/textbook/activation.hpp"
 #include "layers/textbook/adamw.hpp"
-#include "layers/textbook/alibi.hpp"
 #include "layers/textbook/attention.hpp"
-#include "layers/textbook/block_parallel.hpp"
 #include "layers/textbook/cross_entropy.hpp"
 #include "layers/textbook/dropout.hpp"
 #include "layers/textbook/embedding.hpp"
 #include "layers/textbook/linear.hpp"
-#include "layers/textbook/masks.hpp"
+#include "layers/textbook/norm.hpp"
 #include "layers/textbook/position.hpp"
-#include "layers/textbook/qk_norm.hpp"
-#include "layers/textbook/rope.hpp"
-#include "layers/textbook/soft_cap.hpp"
+#include "layers/textbook/residual.hpp"
 
 using Doubles = std::vector<double>;
 template <class Number>

@@ -10,7 +10,7 @@
 #include "layers/residual/residual.hpp"
 #include "layers/textbook/adamw.hpp"
 #include "layers/textbook/cross_entropy.hpp"
-#include "layers/textbook/rope.hpp"
+#include "layers/textbook/position.hpp"
 
 #include "bench.hpp"
 

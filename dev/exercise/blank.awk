@@ -1,7 +1,8 @@
 # Takes the body out of functions of a C++ file, or takes a function out of the file.
 #
 #   NAMES='linear_backward'  functions by name; {"deepnorm" is the row of a table that begins so
-#   WANT=blank     the file with the bodies blank, HINT in the last of them, and its comments cut behind what CUT matches
+#   WANT=blank     the file with the bodies blank, HINT in the last of them, and the comments of their section cut
+#                  after what CUT matches (a section begins with a line "// ---- NAME ----...")
 #   WANT=function  the functions alone
 #   WANT=cut       what was cut from the comments alone
 #
@@ -63,8 +64,12 @@ END {
     exit
   }
 
+  # The section of the file that the functions are in.
+  for (section = from[1]; section > 1 && line[section] !~ /^\/\/ ---- /; ) --section
+
   # What is cut: from behind CUT to the end of the line, and the lines below that begin as deep.
-  for (n = 1; n <= NR && cut != "" && cut != "-"; ++n) {
+  for (n = section; n <= NR && cut != "" && cut != "-"; ++n) {
+    if (n > section && line[n] ~ /^\/\/ ---- /) break
     depth = depth_of(line[n])
     if (depth && match(line[n], cut)) {
       deep = RSTART + RLENGTH - 1

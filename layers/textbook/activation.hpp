@@ -1,15 +1,50 @@
 #pragma once
-// Element by element, with f and f' of curve.hpp:
-//   x (N,F) → y (N,F)                   gelu, gelu-tanh, relu, silu
-//     forward   y = f(x)
-//     backward  dx = dy·f'(x)
-//   x (N,2F) = gate|up → y (N,F)        geglu, geglu-tanh, swiglu
-//     forward   y = f(gate)·up
-//     backward  dup = dy·f(gate)        dgate = dy·up·f'(gate)
+// The activation functions of the feed-forward layer.
 
-#include "curve.hpp"
+#include "layers/model/config.hpp"
+#include "number.hpp"
 
 namespace textbook {
+
+// ---- functions of one number ---------------------------------------------------------------------------------
+
+// f(x) and f'(x)       Φ, φ: distribution function and density of the standard normal
+//   gelu       f = x·Φ(x)                   f' = Φ(x) + x·φ(x)
+//   gelu-tanh  f = ½x·(1 + tanh u)          f' = ½(1 + tanh u) + ½x·(1 − tanh² u)·du/dx
+//              u = √(2/π)·(x + .044715 x³)  du/dx = √(2/π)·(1 + 3·.044715 x²)
+//   relu       f = max(x, 0)                f' = 1 if x > 0
+//   silu       f = x·σ(x)                   f' = σ + x·σ(1 − σ)
+// geglu, geglu-tanh and swiglu apply gelu, gelu-tanh and silu to their gate.
+
+template <class Number>
+struct Curve {
+  Number y, slope;  // f and f'
+};
+template <class Number>
+Curve<Number> curve(Number x, Activation kind) {
+  const Number one = 1, half = .5, a = std::sqrt(2 / std::numbers::pi), b = .044715;
+  if (kind == Activation::gelu || kind == Activation::geglu) {
+    const Number distribution = half * (one + erf(x * Number(std::sqrt(.5))));
+    const Number density = std::exp(-half * x * x) * Number(1 / std::sqrt(2 * std::numbers::pi));
+    return {x * distribution, distribution + x * density};
+  }
+  if (kind == Activation::gelu_tanh || kind == Activation::geglu_tanh) {
+    const Number tanh = std::tanh(a * (x + b * x * x * x)), du = a * (one + Number(3) * b * x * x);
+    return {half * x * (one + tanh), half * (one + tanh) + half * x * (one - tanh * tanh) * du};
+  }
+  if (kind == Activation::relu) return std::real(x) <= 0 ? Curve<Number>{0, 0} : Curve<Number>{x, x / x};
+  const Number sigmoid = one / (one + std::exp(-x));
+  return {x * sigmoid, sigmoid + x * sigmoid * (one - sigmoid)};
+}
+
+// ---- the layer -----------------------------------------------------------------------------------------------
+
+//   gelu, gelu-tanh, relu, silu         x (N,F) → y (N,F)
+//     forward   y = f(x)
+//     backward  dx = dy·f'(x)
+//   geglu, geglu-tanh, swiglu           x (N,2F) = gate|up → y (N,F)
+//     forward   y = f(gate)·up
+//     backward  dup = dy·f(gate)        dgate = dy·up·f'(gate)
 
 template <class Number>
 void activation_forward(Number* y, const Number* x, Activation kind, size_t N, size_t F) {

@@ -1,10 +1,12 @@
 #pragma once
-// AdamW, one tensor of n numbers, t counted from 1; weight_decay is 0 for tensors of one dimension:
+// AdamW and gradient clipping.
+//
+// One step of one tensor of n numbers. t counts from 1; weight_decay is 0 for tensors of one dimension.
 //   g ← g·gradient_factor
 //   m ← β₁ m + (1 − β₁) g            v ← β₂ v + (1 − β₂) g²
 //   w ← w − lr·weight_decay·w
 //   w ← w − lr · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + eps)
-// Clipping by the global norm: gradient_factor = min(1, clip / (‖g‖ + 1e-6)), 1 where clip is 0.
+// Clipping by the global norm: gradient_factor = min(1, clip / (‖g‖ + 1e-6)), or 1 if clip is 0.
 
 #include <algorithm>
 #include <cmath>

@@ -1,18 +1,83 @@
 #pragma once
+// Causal self-attention with several heads.
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "number.hpp"
+
+namespace textbook {
+
+// ---- softmax -------------------------------------------------------------------------------------------------
+
+//   x, p (n): one row
+//   forward   p[i] = exp(x[i]) / Σⱼ exp(x[j])
+//   backward  dx = p·(dp − Σⱼ p[j]·dp[j])
+// Subtracting the largest x first does not change p, and keeps exp from overflowing. p may be x, and dx may be dp.
+
+template <class Number>
+void softmax_forward(Number* p, const Number* x, size_t n) {
+  Number top = x[0], sum = 0;
+  for (size_t i = 1; i < n; ++i) top = larger(top, x[i]);
+  for (size_t i = 0; i < n; ++i) {
+    p[i] = std::exp(x[i] - top);
+    sum += p[i];
+  }
+  for (size_t i = 0; i < n; ++i) p[i] /= sum;
+}
+
+template <class Number>
+void softmax_backward(Number* dx, const Number* dp, const Number* p, size_t n) {
+  const Number sum = dot(p, dp, n);
+  for (size_t i = 0; i < n; ++i) dx[i] = p[i] * (dp[i] - sum);  // ∂p[j]/∂x[i] = p[j]·([i = j] − p[i])
+}
+
+// ---- scores --------------------------------------------------------------------------------------------------
+
+// The score S of query i and key j in head h.
+//   q, k (D)
+//   forward   S = s·q·k                    s = 1/√D, or another scale
+//             S ← c·tanh(S/c)              with a cap c
+//             S ← S − slopes[h]·(i − j)    with ALiBi's slopes
+//   backward  ∂S/∂(q·k) = s                with a cap s·(1 − tanh²(s·q·k/c))
+// With a window, query i reads only the keys j > i − window.
+
+struct Scoring {
+  double scale = 0;  // 0: 1/√D
+  double cap = 0;
+  size_t window = 0;
+  std::vector<double> slopes = {};  // (H)
+
+  size_t first_key(size_t i) const { return window > 0 && i >= window ? i - window + 1 : 0; }
+  double factor(size_t D) const { return scale > 0 ? scale : 1 / std::sqrt(double(D)); }
+};
+
+template <class Number>
+Number score(const Number* q, const Number* k, size_t D, size_t h, size_t distance, const Scoring& scoring) {
+  const Number scale = scoring.factor(D), cap = scoring.cap;
+  Number S = scale * dot(q, k, D);
+  if (scoring.cap > 0) S = cap * std::tanh(S / cap);
+  if (!scoring.slopes.empty()) S -= scoring.slopes[h] * double(distance);
+  return S;
+}
+
+template <class Number>
+Number score_slope(const Number* q, const Number* k, size_t D, const Scoring& scoring) {
+  const Number scale = scoring.factor(D), cap = scoring.cap;
+  if (scoring.cap == 0) return scale;                          // S = s·q·k
+  const Number tanh = std::tanh(scale * dot(q, k, D) / cap);
+  return scale * (Number(1) - tanh * tanh);                    // S = c·tanh(s·q·k/c)
+}
+
+// ---- attention -----------------------------------------------------------------------------------------------
+
 //   qkv (B,T,(H + 2·KV)·D): rows q|k|v   out (B,T,H·D)         query head h reads key/value head h/(H/KV)
-//   P (B,H,T,T): kept for backward       multiplier (B,H,T,T): dropout's m, or null for ones
+//   P (B,H,T,T): saved for backward      multiplier (B,H,T,T): dropout's m, or null for ones
 //   forward   S[i,j] = s·q[i]·k[j] for j ≤ i      P = softmax over j     out[i] = Σⱼ m[i,j]·P[i,j]·v[j]
 //   backward  dv[j] = Σᵢ m[i,j]·P[i,j]·dout[i]    dP[i,j] = m[i,j]·dout[i]·v[j]     dS = P·(dP − Σⱼ P·dP)
 //             dq[i] = s·Σⱼ dS[i,j]·k[j]           dk[j] = s·Σᵢ dS[i,j]·q[i]
-// s = 1/√D; what else may be done to a score, and which keys a window hides, is in scores.hpp.
-
-#include <algorithm>
-#include <vector>
-
-#include "scores.hpp"
-#include "softmax.hpp"
-
-namespace textbook {
+// `Scoring` can set another s than 1/√D, cap the scores, add ALiBi and limit the keys to a window.
 
 template <class Number>
 void attention_forward(Number* out, Number* P, const Number* qkv, const Number* multiplier, size_t B,

@@ -1,11 +1,219 @@
 #pragma once
-// A block: attention and feed-forward layer, each in its residual branch, one after the other or side by side.
+// The transformer block, put together from the layers.
 
-#include "block_attention.hpp"
-#include "block_feed_forward.hpp"
-#include "block_parallel.hpp"
+#include "activation.hpp"
+#include "attention.hpp"
+#include "dropout.hpp"
+#include "layers/model/model.hpp"
+#include "linear.hpp"
+#include "norm.hpp"
+#include "position.hpp"
+#include "residual.hpp"
 
 namespace textbook {
+
+// ---- parameters ----------------------------------------------------------------------------------------------
+
+// Parameters: all parameters of a model, or all gradients. `numbers` has the layout of model.weights.
+
+template <class Number>
+struct Parameters {
+  const ::Model& model;
+  bool training;
+  std::vector<Number> numbers;
+
+  // The tensor here that is at w in model.weights; null if w is null.
+  Number* at(const float* w) { return w ? &numbers[w - model.weights.get()] : nullptr; }
+
+  Norm<Number> norm(const ::Norm& n) {
+    return {n.kind, n.eps, at(n.gain), at(n.bias), n.unit_offset, at(n.alpha), at(n.shift),
+            at(n.running_mean), at(n.running_var), training};
+  }
+  Branch<Number> branch(const ::Branch& b) {
+    const Gain<Number> gain = {at(b.gain.weight), b.gain.single};
+    return {norm(b.norm_in), norm(b.norm_out), norm(b.norm_sum), gain, b.skip, b.in_scale};
+  }
+};
+
+// ---- pass ----------------------------------------------------------------------------------------------------
+
+// Pass: what all layers share during the forward and backward pass of a batch.
+
+struct Sizes {
+  size_t B, T, N, C, H, KV, D, F, V;  // N = B·T
+  size_t qkv() const { return (H + 2 * KV) * D; }
+};
+
+template <class Number>
+struct Pass {
+  const Config& config;
+  Sizes sizes;
+  Dropout dropout;
+  Parameters<Number> p, g;
+};
+
+inline Sizes sizes_of(const Config& c, size_t B, size_t T) {
+  return {B, T, B * T, size_t(c.channels), size_t(c.n_head), size_t(c.kv_heads), size_t(c.head_dim),
+          size_t(c.hidden), size_t(c.vocab_size)};
+}
+
+inline Scoring scoring_of(const Config& c, int layer) {
+  Scoring s{*c.attention_scale, c.attention_cap, size_t(c.window_of(layer))};
+  if (c.position == Position::alibi)
+    for (int h = 0; h < c.n_head; ++h) s.slopes.push_back(alibi_slope(h, c.n_head));
+  return s;
+}
+
+// ---- modules -------------------------------------------------------------------------------------------------
+
+// A linear layer and a norm that know their parameters and gradients.
+//   x (N,I)   y (N,O)
+//   forward   reads x, writes y
+//   backward  reads dy and x, writes dx, adds to the gradients of the parameters
+
+template <class Number>
+struct LinearModule {
+  Pass<Number>& pass;
+  const ::Linear& w;
+  size_t I, O;
+
+  void forward(Number* y, const Number* x) {
+    linear_forward(y, x, pass.p.at(w.weight), pass.p.at(w.bias), pass.sizes.N, I, O);
+  }
+  void backward(Number* dx, const Number* dy, const Number* x) {
+    linear_backward(dx, pass.g.at(w.weight), pass.g.at(w.bias), dy, x, pass.p.at(w.weight), pass.sizes.N, I, O);
+  }
+};
+
+template <class Number>
+struct NormModule {
+  Pass<Number>& pass;
+  const ::Norm& n;
+  size_t width;
+  NormSaved<Number> saved = {};
+
+  void forward(Number* y, const Number* x) { norm_forward(y, saved, x, pass.p.norm(n), pass.sizes.N, width); }
+  void backward(Number* dx, const Number* dy, const Number* x) {
+    norm_backward(dx, pass.g.norm(n), dy, x, saved, pass.p.norm(n), pass.sizes.N, width);
+  }
+};
+
+// ---- queries and keys ----------------------------------------------------------------------------------------
+
+// QueriesKeys: QK-norm, then RoPE, each if the model has it.
+//   x (N,(H + 2·KV)·D): rows q|k|v, of which q and k change in place
+
+template <class Number>
+struct QueriesKeys {
+  Pass<Number>& pass;
+  const QkNorm& norms;
+  Sizes s = pass.sizes;
+  bool by_head = pass.config.qk_norm == QkNormKind::head, rope = pass.config.position == Position::rope;
+  double theta = pass.config.rope_theta;
+  size_t R = pass.config.rope_dims();
+  QkNormSaved<Number> q = {}, k = {};
+
+  // QK-norm normalizes a row of q or k in `count` parts of `width` numbers.
+  size_t count(size_t heads) const { return by_head ? heads : 1; }
+  size_t width(size_t heads) const { return by_head ? s.D : heads * s.D; }
+
+  void forward(Number* x) {
+    const Norm<Number> pq = pass.p.norm(norms.q), pk = pass.p.norm(norms.k);
+    if (pq.gain) qk_norm_forward(x, q, pq, s.N, count(s.H), width(s.H), s.qkv());
+    if (pk.gain) qk_norm_forward(x + s.H * s.D, k, pk, s.N, count(s.KV), width(s.KV), s.qkv());
+    if (rope) rope_forward(x, theta, 0, s.B, s.T, s.H + s.KV, s.D, R, s.qkv());
+  }
+  void backward(Number* dx) {
+    const Norm<Number> pq = pass.p.norm(norms.q), pk = pass.p.norm(norms.k);
+    if (rope) rope_backward(dx, theta, s.B, s.T, s.H + s.KV, s.D, R, s.qkv());
+    if (pq.gain) qk_norm_backward(dx, pass.g.norm(norms.q), q, pq, s.N, count(s.H), width(s.H), s.qkv());
+    if (pk.gain) qk_norm_backward(dx + s.H * s.D, pass.g.norm(norms.k), k, pk, s.N, count(s.KV), width(s.KV), s.qkv());
+  }
+};
+
+// ---- attention -----------------------------------------------------------------------------------------------
+
+// Attention: the sublayer, with its matrices.
+//   u, f (N,C)
+//   forward   u → q|k|v → norms of q and k → RoPE → causal attention → norm_inner → o → dropout → f
+//   backward  the same in reverse; overwrites df
+
+template <class Number>
+struct Attention {
+  Pass<Number>& pass;
+  const ::Block& block;
+  int layer;
+  Sizes s = pass.sizes;
+  LinearModule<Number> to_qkv = {pass, block.qkv, s.C, s.qkv()}, o = {pass, block.o, s.H * s.D, s.C};
+  QueriesKeys<Number> queries_keys = {pass, block.qk_norm};
+  NormModule<Number> norm_inner = {pass, block.attention.norm_inner, s.H * s.D};
+  Scoring scoring = scoring_of(pass.config, layer);
+  std::vector<Number> m = attention_multipliers<Number>(pass.dropout, layer, s.B, s.H, s.T);
+  std::vector<Number> on_f = row_multipliers<Number>(pass.dropout, layer, DropoutSite::attention_out, s.B, s.T, s.C);
+  std::vector<Number> qkv = {}, P = {}, mixed = {}, normed = {};  // normed = norm_inner(mixed)
+
+  void forward(Number* f, const Number* u) {
+    qkv.resize(s.N * s.qkv()), P.resize(m.size()), mixed.resize(s.N * s.H * s.D), normed.resize(mixed.size());
+    to_qkv.forward(qkv.data(), u);
+    queries_keys.forward(qkv.data());
+    attention_forward(mixed.data(), P.data(), qkv.data(), m.data(), s.B, s.T, s.H, s.KV, s.D, scoring);
+    norm_inner.forward(normed.data(), mixed.data());
+    o.forward(f, normed.data());
+    dropout_forward(f, on_f.data(), s.N * s.C);
+  }
+
+  void backward(Number* du, Number* df, const Number* u) {
+    std::vector<Number> dnormed(normed.size()), dmixed(mixed.size()), dqkv(qkv.size());
+    dropout_backward(df, on_f.data(), s.N * s.C);
+    o.backward(dnormed.data(), df, normed.data());
+    norm_inner.backward(dmixed.data(), dnormed.data(), mixed.data());
+    attention_backward(dqkv.data(), dmixed.data(), P.data(), qkv.data(), m.data(), s.B, s.T, s.H, s.KV, s.D, scoring);
+    queries_keys.backward(dqkv.data());
+    to_qkv.backward(du, dqkv.data(), u);
+  }
+};
+
+// ---- feed-forward --------------------------------------------------------------------------------------------
+
+// FeedForward: the sublayer, with its matrices.
+//   u, f (N,C)
+//   forward   u → up, or gate|up → activation → norm_inner → down → dropout → f
+//   backward  the same in reverse; overwrites df
+
+template <class Number>
+struct FeedForward {
+  Pass<Number>& pass;
+  const ::Block& block;
+  int layer;
+  Sizes s = pass.sizes;
+  Activation kind = pass.config.activation;
+  LinearModule<Number> up = {pass, block.up, s.C, is_gated(kind) ? 2 * s.F : s.F}, down = {pass, block.down, s.F, s.C};
+  NormModule<Number> norm_inner = {pass, block.ffn.norm_inner, s.F};
+  std::vector<Number> on_f = row_multipliers<Number>(pass.dropout, layer, DropoutSite::ffn_out, s.B, s.T, s.C);
+  std::vector<Number> expanded = {}, active = {}, normed = {};  // normed = norm_inner(active)
+
+  void forward(Number* f, const Number* u) {
+    expanded.resize(s.N * up.O), active.resize(s.N * s.F), normed.resize(s.N * s.F);
+    up.forward(expanded.data(), u);
+    activation_forward(active.data(), expanded.data(), kind, s.N, s.F);
+    norm_inner.forward(normed.data(), active.data());
+    down.forward(f, normed.data());
+    dropout_forward(f, on_f.data(), s.N * s.C);
+  }
+
+  void backward(Number* du, Number* df, const Number* u) {
+    std::vector<Number> dnormed(normed.size()), dactive(active.size()), dexpanded(expanded.size());
+    dropout_backward(df, on_f.data(), s.N * s.C);
+    down.backward(dnormed.data(), df, normed.data());
+    norm_inner.backward(dactive.data(), dnormed.data(), active.data());
+    activation_backward(dexpanded.data(), dactive.data(), expanded.data(), kind, s.N, s.F);
+    up.backward(du, dexpanded.data(), u);
+  }
+};
+
+// ---- block ---------------------------------------------------------------------------------------------------
+
+// Block: attention and feed-forward layer, each in its residual branch, in sequence or in parallel.
 
 template <class Number>
 struct Block {
@@ -36,7 +244,7 @@ struct Block {
     branch_backward(dx, g1, dmiddle.data(), x, saved1, p1, attention, N, C);
   }
 
-  // Where both have one norm, only the first moves what BatchNorm keeps running.
+  // If both share a norm, only the first updates the running statistics of BatchNorm.
   std::pair<Branch<Number>, Branch<Number>> branches(Parameters<Number>& of) {
     Branch<Number> first = of.branch(block.attention), second = of.branch(block.ffn);
     const bool shared = pass.config.block == BlockForm::parallel_shared;

@@ -1,15 +1,37 @@
 #pragma once
-//   logits (N,V)   targets (N), kIgnore for rows that do not count   losses (N)
-//   forward   loss[n] = log Σᵥ exp(logits[n,v]) − logits[n,target]           0 where ignored
-//   backward  dlogits[n,v] = scale·(softmax(logits[n,:])[v] − [v = target])  0 where ignored
-// The largest logit is subtracted before exp and added after log: no exponential overflows.
+// The loss, and the soft cap that may limit the logits.
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 
+#include "attention.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
-#include "softmax.hpp"
 
 namespace textbook {
+
+// ---- soft cap ------------------------------------------------------------------------------------------------
+
+//   x, y (n)
+//   forward   y = c·tanh(x/c)               c: the cap. |y| < c, and y ≈ x if |x| is much smaller than c
+//   backward  dx = dy·(1 − tanh²(x/c))      dx may be dy
+
+template <class Number>
+void soft_cap_forward(Number* y, const Number* x, double cap, size_t n) {
+  for (size_t i = 0; i < n; ++i) y[i] = cap * std::tanh(x[i] / cap);
+}
+
+template <class Number>
+void soft_cap_backward(Number* dx, const Number* dy, const Number* x, double cap, size_t n) {
+  for (size_t i = 0; i < n; ++i) dx[i] = dy[i] * (Number(1) - std::pow(std::tanh(x[i] / cap), 2));  // y = c·tanh(x/c)
+}
+
+// ---- cross-entropy -------------------------------------------------------------------------------------------
+
+//   logits (N,V)   targets (N), kIgnore for rows without a loss   losses (N)
+//   forward   loss[n] = log Σᵥ exp(logits[n,v]) − logits[n,target]           0 if ignored
+//   backward  dlogits[n,v] = scale·(softmax(logits[n,:])[v] − [v = target])  0 if ignored
+// Subtracting the largest logit before exp and adding it after log keeps exp from overflowing.
 
 template <class Number>
 void cross_entropy_forward(Number* losses, const Number* logits, const int* targets, size_t N, size_t V) {

@@ -1,7 +1,9 @@
 #pragma once
+// The token embedding.
+//
 //   tokens (N)   weight (V,C)   x (N,C)
 //   forward   x[n,:] = scale·weight[tokens[n],:]
-//   backward  dweight[tokens[n],:] += scale·dx[n,:]  a token that occurs twice collects twice
+//   backward  dweight[tokens[n],:] += scale·dx[n,:]      a token that occurs twice receives two gradients
 
 #include <cstddef>
 

@@ -1,4 +1,6 @@
 #pragma once
+// The linear layer.
+//
 //   x (N,I)   weight (O,I)   bias (O) or null   y (N,O)
 //   forward   y  = x weightᵀ + bias
 //   backward  dx = dy weight      dweight += dyᵀ x      dbias += Σₙ dy[n,:]

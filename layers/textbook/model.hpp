@@ -1,12 +1,91 @@
 #pragma once
-// The whole model, put together from the textbook's layers: embedding → blocks → head, and back. Its tensors are the
-// product's, `p` as they are when the model is made; the gradients `g` start at 0.
+// The whole model, put together from the textbook's layers.
+
+#include <numeric>
 
 #include "block.hpp"
-#include "model_embedding.hpp"
-#include "model_head.hpp"
+#include "cross_entropy.hpp"
+#include "dropout.hpp"
+#include "embedding.hpp"
+#include "position.hpp"
 
 namespace textbook {
+
+// ---- embedding -----------------------------------------------------------------------------------------------
+
+// Embedding: from the tokens to the input of the first block.
+//   tokens (N)   x (N,C)
+//   forward   token embedding → + positional encoding → norm, if the model has one → dropout
+//   backward  the same in reverse; d holds dx and is overwritten
+
+template <class Number>
+struct Embedding {
+  Pass<Number>& pass;
+  Sizes s = pass.sizes;
+  const ModelTensors& t = pass.p.model.p;
+  NormModule<Number> norm = {pass, t.embedding_norm, s.C};
+  std::vector<Number> on_x = row_multipliers<Number>(pass.dropout, 0, DropoutSite::embedding, s.B, s.T, s.C);
+  std::vector<Number> embedded = std::vector<Number>(s.N * s.C);
+
+  void forward(Number* x, const int* tokens) {
+    embedding_forward(embedded.data(), tokens, pass.p.at(t.token), s.N, s.C, *pass.config.embedding_scale);
+    if (t.position) learned_position_forward(embedded.data(), pass.p.at(t.position), 0, s.B, s.T, s.C);
+    if (pass.config.position == Position::sinusoidal)
+      sinusoidal_position_forward(embedded.data(), 0, s.B, s.T, s.C);
+    norm.forward(x, embedded.data());
+    dropout_forward(x, on_x.data(), s.N * s.C);
+  }
+
+  void backward(Number* d, const int* tokens) {
+    std::vector<Number> dembedded(s.N * s.C);
+    dropout_backward(d, on_x.data(), s.N * s.C);
+    norm.backward(dembedded.data(), d, embedded.data());
+    if (t.position) learned_position_backward(pass.g.at(t.position), dembedded.data(), s.B, s.T, s.C);
+    embedding_backward(pass.g.at(t.token), tokens, dembedded.data(), s.N, s.C, *pass.config.embedding_scale);
+  }
+};
+
+// ---- head ----------------------------------------------------------------------------------------------------
+
+// Head: from the output of the last block to the loss.
+//   x (N,C)   targets (N)
+//   forward   x → final norm → logits (N,V) → soft cap, if the model has one → sum of the losses
+//   backward  the same in reverse, of scale · the sum
+
+template <class Number>
+struct Head {
+  Pass<Number>& pass;
+  Sizes s = pass.sizes;
+  const ModelTensors& t = pass.p.model.p;
+  ::Linear w = {t.head ? t.head : t.token, t.head_bias};  // tied: the token embedding
+  double cap = pass.config.logit_cap;
+  NormModule<Number> norm = {pass, t.final_norm, s.C};
+  LinearModule<Number> classifier = {pass, w, s.C, s.V};
+  std::vector<Number> normed = std::vector<Number>(s.N * s.C), raw = std::vector<Number>(s.N * s.V), logits = raw;
+
+  Number forward(const Number* x, const int* targets) {
+    norm.forward(normed.data(), x);
+    classifier.forward(raw.data(), normed.data());
+    logits = raw;
+    if (cap > 0) soft_cap_forward(logits.data(), raw.data(), cap, s.N * s.V);
+    std::vector<Number> losses(s.N);
+    cross_entropy_forward(losses.data(), logits.data(), targets, s.N, s.V);
+    return std::accumulate(losses.begin(), losses.end(), Number(0));
+  }
+
+  void backward(Number* dx, const Number* x, const int* targets, Number scale) {
+    std::vector<Number> dlogits(s.N * s.V), dnormed(s.N * s.C);
+    cross_entropy_backward(dlogits.data(), logits.data(), targets, scale, s.N, s.V);
+    if (cap > 0) soft_cap_backward(dlogits.data(), dlogits.data(), raw.data(), cap, s.N * s.V);
+    classifier.backward(dnormed.data(), dlogits.data(), normed.data());
+    norm.backward(dx, dnormed.data(), x);
+  }
+};
+
+// ---- model ---------------------------------------------------------------------------------------------------
+
+// Model: embedding → blocks → head. The constructor copies the weights of the fast model into `pass.p`; the gradients
+// `pass.g` start at 0.
 
 template <class Number>
 struct Model {
@@ -14,7 +93,7 @@ struct Model {
   Embedding<Number> embedding = {pass};
   Head<Number> head = {pass};
   std::vector<Block<Number>> blocks = {};
-  std::vector<std::vector<Number>> x = {};  // (N,C) each: x[l] enters block l, the last the head
+  std::vector<std::vector<Number>> x = {};  // (N,C) each: x[l] is the input of block l, x.back() that of the head
 
   Model(const ::Model& model, size_t B, size_t T, const Dropout& dropout, bool training = true)
       : pass{model.config, sizes_of(model.config, B, T), dropout, {model, training, {}}, {model, training, {}}} {
@@ -23,16 +102,16 @@ struct Model {
     for (const ::Block& block : model.p.blocks) blocks.emplace_back(pass, block, int(blocks.size()));
     x.resize(blocks.size() + 1, std::vector<Number>(pass.sizes.N * pass.sizes.C));
   }
-  Model(const Model&) = delete;  // its parts refer to `pass`
+  Model(const Model&) = delete;  // members refer to `pass`
 
-  // Sum of the losses of all targets that count.
+  // Returns the sum of the losses of all targets but kIgnore.
   Number forward(const Batch& batch) {
     embedding.forward(x[0].data(), batch.tokens);
     for (size_t l = 0; l < blocks.size(); ++l) blocks[l].forward(x[l + 1].data(), x[l].data());
     return head.forward(x.back().data(), batch.targets);
   }
 
-  // After forward: g += scale · its gradients.
+  // Call after forward. Adds scale · the gradients of the sum to pass.g.
   void backward(const Batch& batch, Number scale) {
     std::vector<Number> dy(x[0].size()), dx(x[0].size());
     head.backward(dy.data(), x.back().data(), batch.targets, scale);

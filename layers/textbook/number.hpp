@@ -1,14 +1,18 @@
 #pragma once
-// The textbook: each layer once more, as naive as it can be. Its layers are templates of the number they
-// compute with: float, as the product does; double, as the yardstick the product is held against;
-// std::complex<double>, to certify the backward passes by complex step (Squire & Trapp 1998):
+// Number types and vector functions of the textbook: each layer once more, written as plain loops.
 //
-//   F'(x) = Im F(x + ih) / h        h = 1e-50: no difference is taken, so nothing cancels
+// Every textbook layer is a template of its number type:
+//   float                 what the fast layers compute with
+//   double                the reference that tests compare the fast layers with
+//   std::complex<double>  checks the backward passes by complex-step differentiation (Squire & Trapp 1998):
 //
-// It holds where F is analytic. Comparisons are not: they look at the real part alone.
+//     F'(x) = Im F(x + ih) / h       with h = 1e-50: there is no difference, so nothing cancels
+//
+// The complex step needs an analytic F. Comparisons are not analytic, so they compare real parts.
 
 #include <cmath>
 #include <complex>
+#include <cstddef>
 #include <numbers>
 
 namespace textbook {
@@ -21,9 +25,9 @@ Number larger(Number a, Number b) {
 using std::erf;
 
 // erf z = 2/√π e^(-z²) Σₙ 2ⁿ z²ⁿ⁺¹ / (1·3·5···(2n + 1))        (Abramowitz & Stegun 1964, 7.1.6)
-// The standard library stops at real numbers. erf(a) + ih·2/√π e^(-a²) would be shorter, but it writes down
-// the very derivative that the certificate is to find; the series does not. On the real axis its terms have
-// one sign; 200 of them serve |z| < 6.
+// The standard library has erf for real numbers only. erf(a) + ih·2/√π e^(-a²) would be shorter, but it contains the
+// derivative that the complex step is meant to check; the series does not. Its terms have one sign on the real axis,
+// and 200 of them suffice for |z| < 6.
 inline std::complex<double> erf(std::complex<double> z) {
   std::complex<double> term = z, sum = z;
   for (int n = 1; n < 200; ++n) {
@@ -31,6 +35,20 @@ inline std::complex<double> erf(std::complex<double> z) {
     sum += term;
   }
   return 2 * std::numbers::inv_sqrtpi * std::exp(-z * z) * sum;
+}
+
+// Σ_d a[d]·x[d]
+template <class Number>
+Number dot(const Number* a, const Number* x, size_t D) {
+  Number sum = 0;
+  for (size_t d = 0; d < D; ++d) sum += a[d] * x[d];
+  return sum;
+}
+
+// y += factor·x
+template <class Number>
+void add(Number* y, Number factor, const Number* x, size_t D) {
+  for (size_t d = 0; d < D; ++d) y[d] += factor * x[d];
 }
 
 }  // namespace textbook

@@ -1,14 +1,20 @@
 #pragma once
-// Positions that are added to the embedding:   x (B,T,C)
-//   learned     weight (context,C)
-//     forward   x[b,t,:] += weight[first + t,:]
-//     backward  dweight[t,:] += Σ_b dx[b,t,:]                    dx passes on unchanged
-//   sinusoidal  the same with weight[t,2i] = sin φ and weight[t,2i + 1] = cos φ, φ = t·10000^(-2i/C); nothing is learned
+// Positional encodings: learned, sinusoidal, RoPE and ALiBi.
 
+#include <bit>
 #include <cmath>
 #include <cstddef>
 
 namespace textbook {
+
+// ---- added to the embedding ----------------------------------------------------------------------------------
+
+//   x (B,T,C)
+//   learned     weight (context,C)
+//     forward   x[b,t,:] += weight[first + t,:]
+//     backward  dweight[t,:] += Σ_b dx[b,t,:]                    dx does not change
+//   sinusoidal  no parameters
+//     forward   as learned, with weight[t,2i] = sin φ and weight[t,2i + 1] = cos φ, φ = t·10000^(-2i/C)
 
 template <class Number>
 void learned_position_forward(Number* x, const Number* weight, size_t first, size_t B, size_t T, size_t C) {
@@ -32,6 +38,56 @@ void sinusoidal_position_forward(Number* x, size_t first, size_t B, size_t T, si
         const double angle = (first + t) / std::pow(10000., double(c / 2 * 2) / C);
         x[(b * T + t) * C + c] += c % 2 == 0 ? std::sin(angle) : std::cos(angle);
       }
+}
+
+// ---- RoPE ----------------------------------------------------------------------------------------------------
+
+// RoPE rotates pairs of numbers of each head, in place.
+//   x         B·T rows, `stride` numbers apart; each begins with `heads` heads of D numbers
+//   (a, b)    the numbers i and i + R/2 of a head; numbers R to D are not rotated
+//   φ         the angle at position t: t·theta^(-2i/R)
+//   forward   (a, b) ← (a·cos φ − b·sin φ, a·sin φ + b·cos φ)
+//   backward  (da, db) ← (da·cos φ + db·sin φ, db·cos φ − da·sin φ)       the transpose, a rotation by −φ
+
+template <class Number>
+void rope_forward(Number* x, double theta, size_t first, size_t B, size_t T, size_t heads, size_t D,
+                  size_t R, size_t stride) {
+  for (size_t n = 0; n < B * T; ++n)
+    for (size_t h = 0; h < heads; ++h)
+      for (size_t i = 0; i < R / 2; ++i) {
+        const double angle = (first + n % T) * std::pow(theta, -2.0 * i / R);
+        const Number cosine = std::cos(angle), sine = std::sin(angle);
+        Number* pair = x + n * stride + h * D + i;
+        const Number a = pair[0], b = pair[R / 2];
+        pair[0] = a * cosine - b * sine;
+        pair[R / 2] = a * sine + b * cosine;
+      }
+}
+
+template <class Number>
+void rope_backward(Number* dx, double theta, size_t B, size_t T, size_t heads, size_t D, size_t R,
+                   size_t stride) {
+  for (size_t n = 0; n < B * T; ++n)
+    for (size_t h = 0; h < heads; ++h)
+      for (size_t i = 0; i < R / 2; ++i) {
+        const double angle = (n % T) * std::pow(theta, -2.0 * i / R);
+        const Number cosine = std::cos(angle), sine = std::sin(angle);
+        Number* pair = dx + n * stride + h * D + i;
+        const Number da = pair[0], db = pair[R / 2];
+        pair[0] = da * cosine + db * sine;      // a → (a·cos, a·sin)
+        pair[R / 2] = db * cosine - da * sine;  // b → (−b·sin, b·cos)
+      }
+}
+
+// ---- ALiBi ---------------------------------------------------------------------------------------------------
+
+// ALiBi subtracts slope·(i − j) from the score of query i and key j (`score` in attention.hpp). It has no parameters.
+//   slope of head h of H    2^(-8(h + 1)/H) if H is a power of two. Otherwise the first G heads, G the power of two
+//                           below H, have the slopes of G heads; the others have every second slope of 2G heads.
+
+inline double alibi_slope(size_t h, size_t H) {
+  const size_t power = std::bit_floor(H);
+  return h < power ? std::pow(2., -8. * (h + 1) / power) : alibi_slope(2 * (h - power), 2 * power);
 }
 
 }  // namespace textbook

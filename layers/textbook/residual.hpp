@@ -1,13 +1,65 @@
 #pragma once
-// A residual branch around any F. (A placement's norm_inner is within F, before its last matrix.)
+// The residual branch: skip path, norms and gain around a sublayer F.
+
+#include <cstddef>
+
+#include "norm.hpp"
+
+namespace textbook {
+
+// ---- gain ----------------------------------------------------------------------------------------------------
+
+// Gain: the parameter of the gain (LayerScale, ReZero), or its gradient. Without weight it is absent: the identity.
+//   x, y (N,C)   weight λ (C), or (1) if single
+//   forward   y  = λ ⊙ x
+//   backward  dx = λ ⊙ dy      dλ += Σₙ dy ⊙ x; if single, summed over the channels too
+
+template <class Number>
+struct Gain {
+  Number* weight = nullptr;
+  bool single = false;
+};
+
+template <class Number>
+void gain_forward(Number* y, const Number* x, const Gain<Number>& p, size_t N, size_t C) {
+  for (size_t i = 0; i < N * C; ++i) y[i] = p.weight ? p.weight[p.single ? 0 : i % C] * x[i] : x[i];
+}
+
+template <class Number>
+void gain_backward(Number* dx, const Gain<Number>& g, const Number* dy, const Number* x, const Gain<Number>& p,
+                   size_t N, size_t C) {
+  for (size_t i = 0; i < N * C; ++i) {
+    if (p.weight) g.weight[p.single ? 0 : i % C] += dy[i] * x[i];          // y = λ ⊙ x
+    dx[i] = p.weight ? p.weight[p.single ? 0 : i % C] * dy[i] : dy[i];  // y = λ ⊙ x
+  }
+}
+
+// ---- parameters ----------------------------------------------------------------------------------------------
+
+// Branch: the parameters of a residual branch, or their gradients. The placement says which norms are present, and what
+// skip and in_scale are. BranchSaved: what forward saves for backward.
+//
+//   y = norm_sum( skip·x + λ ⊙ norm_out( F( in_scale·norm_in(x) ) ) )       an absent norm or λ is the identity
+
+template <class Number>
+struct Branch {
+  Norm<Number> norm_in, norm_out, norm_sum;
+  Gain<Number> gain = {};
+  Number skip = 1, in_scale = 1;
+};
+template <class Number>
+struct BranchSaved {
+  std::vector<Number> u, f, o, s;  // (N,C) each; o = norm_out(f)
+  NormSaved<Number> in, out, sum;
+};
+
+// ---- branch --------------------------------------------------------------------------------------------------
+
+// A residual branch around any F. (norm_inner is part of F: it stands before the last matrix of F.)
 //   x, y (N,C)
 //   forward   u = in_scale·norm_in(x)      f = F(u)      s = skip·x + λ ⊙ norm_out(f)      y = norm_sum(s)
 //   backward  ds = norm_sum'(dy)      df = norm_out'(λ ⊙ ds)      du = F'(df)      dx = skip·ds + norm_in'(in_scale·du)
-// F.forward(f, u) writes f, F.backward(du, df, u) writes du; both (N,C).
-
-#include "branch.hpp"
-
-namespace textbook {
+// F.forward(f, u) writes f (N,C). F.backward(du, df, u) writes du (N,C).
 
 template <class Number, class Function>
 void branch_forward(Number* y, BranchSaved<Number>& saved, const Number* x, const Branch<Number>& p,
@@ -36,6 +88,34 @@ void branch_backward(Number* dx, const Branch<Number>& g, const Number* dy, cons
   for (Number& v : du) v *= p.in_scale;                                             // u = in_scale·norm_in(x)
   norm_backward(dx, g.norm_in, du.data(), x, in, p.norm_in, N, C);                  // u = in_scale·norm_in(x)
   for (size_t i = 0; i < N * C; ++i) dx[i] += p.skip * ds[i];                       // s = skip·x + ...
+}
+
+// ---- parallel branches ---------------------------------------------------------------------------------------
+
+// Two parallel branches: both read x, and x is added once. If they share a norm, p2.norm_in is p1.norm_in.
+//   x, y (N,C)
+//   forward   y = skip·x + λ₁ ⊙ norm_out₁(F₁(in_scale·norm_in₁(x))) + λ₂ ⊙ norm_out₂(F₂(in_scale·norm_in₂(x)))
+//   backward  dx = dx₁ + dx₂, those of the two branches
+
+template <class Number, class First, class Second>
+void parallel_forward(Number* y, BranchSaved<Number>& saved1, BranchSaved<Number>& saved2, const Number* x,
+                      const Branch<Number>& p1, Branch<Number> p2, First&& F1, Second&& F2, size_t N, size_t C) {
+  std::vector<Number> y2(N * C);
+  p2.skip = 0;
+  branch_forward(y, saved1, x, p1, F1, N, C);
+  branch_forward(y2.data(), saved2, x, p2, F2, N, C);
+  for (size_t i = 0; i < N * C; ++i) y[i] += y2[i];
+}
+
+template <class Number, class First, class Second>
+void parallel_backward(Number* dx, const Branch<Number>& g1, const Branch<Number>& g2, const Number* dy,
+                       const Number* x, const BranchSaved<Number>& saved1, const BranchSaved<Number>& saved2,
+                       const Branch<Number>& p1, Branch<Number> p2, First&& F1, Second&& F2, size_t N, size_t C) {
+  std::vector<Number> dx2(N * C);
+  p2.skip = 0;
+  branch_backward(dx, g1, dy, x, saved1, p1, F1, N, C);
+  branch_backward(dx2.data(), g2, dy, x, saved2, p2, F2, N, C);
+  for (size_t i = 0; i < N * C; ++i) dx[i] += dx2[i];
 }
 
 }  // namespace textbook

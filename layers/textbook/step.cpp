@@ -18,8 +18,9 @@ double loss_and_gradients(::Model& model, const Activations& activations, const 
   const double loss = book.forward(batch);
   book.backward(batch, scale);
   round_to(model.gradients.get(), book.pass.g.numbers);
-  round_to(model.weights.get(), book.pass.p.numbers);  // the same, but for what BatchNorm keeps running
-  if (!std::isfinite(loss)) model_loss(model, activations, batch);  // fills `activations`, in which the caller looks for the tensor to name
+  round_to(model.weights.get(), book.pass.p.numbers);  // changed only by the running statistics of BatchNorm
+  // The caller looks in `activations` for the tensor that is not finite; the fast forward pass fills them.
+  if (!std::isfinite(loss)) model_loss(model, activations, batch);
   return loss;
 }
 
@@ -56,11 +57,12 @@ size_t memory_of_textbook(const Config& c, int B) {
   const textbook::Sizes s = textbook::sizes_of(c, B, c.context);
   Layout parameters;
   declare_model(parameters, c);
-  const size_t qk = c.qk_norm == QkNormKind::none ? 0 : (s.H + s.KV) * s.D, raised = is_gated(c.activation) ? 2 * s.F : s.F;
-  const size_t branches = 12 * s.C;  // u, f, norm_out(f), s and dropout of each, middle and y
-  const size_t row = s.qkv() + qk + 2 * s.H * s.D + raised + 2 * s.F + branches;
-  const size_t blocks = checked_product({size_t(c.n_layer) + 1, s.N, row});  // one more for what backward holds
-  const size_t attention = checked_product({size_t(c.n_layer), 2 * s.N, s.H, s.T});  // P and dropout's multipliers
+  const size_t qk = c.qk_norm == QkNormKind::none ? 0 : (s.H + s.KV) * s.D;
+  const size_t up = is_gated(c.activation) ? 2 * s.F : s.F;
+  const size_t branches = 12 * s.C;  // u, f, norm_out(f), s and dropout of each branch, middle and y
+  const size_t row = s.qkv() + qk + 2 * s.H * s.D + up + 2 * s.F + branches;
+  const size_t blocks = checked_product({size_t(c.n_layer) + 1, s.N, row});  // one more for the buffers of backward
+  const size_t attention = checked_product({size_t(c.n_layer), 2 * s.N, s.H, s.T});  // P and the multipliers of dropout
   const size_t head = checked_product({4, s.N, s.V});
   return checked_product({sizeof(double), 2 * parameters.size() + blocks + attention + head});
 }

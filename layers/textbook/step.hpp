@@ -1,7 +1,8 @@
 #pragma once
-// The functions that take a training step, as the product has them and as the textbook does. Arguments and results are
-// the same; the textbook's compute in double, on one thread, and round what they leave to float: gradients, moments and
-// weights. So a checkpoint holds the whole state, and a resumed run has the same bits.
+// The functions of a training step, in two versions: the fast layers and the textbook (`--textbook`).
+//
+// Both take the same arguments. The textbook computes in double on one thread and rounds its results (gradients,
+// moments and weights) to float, so a checkpoint holds the whole state and a resumed run has the same bits.
 
 #include "layers/model/model.hpp"
 #include "layers/training/optimizer.hpp"
@@ -13,7 +14,8 @@ struct StepFunctions {
   decltype(&adamw_step) adamw;
 };
 inline constexpr StepFunctions kFastStep = {model_loss_and_gradients, gradient_norm, clip_factor, adamw_step};
-extern const StepFunctions kTextbookStep;  // takes no observer: pass null
+extern const StepFunctions kTextbookStep;  // observer must be null
 
-// About the bytes that the textbook takes in a step on B sequences, besides what training has anyway. Throws std::overflow_error.
+// Estimates the bytes that a textbook step on B sequences allocates, in addition to those of the fast model. Throws
+// std::overflow_error.
 size_t memory_of_textbook(const Config& config, int B);
