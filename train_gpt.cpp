@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "data/compare/compare.hpp"
-#include "data/text/corpus.hpp"
+#include "data/host/format.hpp"
 #include "data/run/evaluate.hpp"
 #include "data/show/info.hpp"
 #include "data/show/init_report.hpp"
@@ -30,6 +30,11 @@
 #include "data/run/time_limit.hpp"
 #include "data/run/trainer.hpp"
 #include "data/host/utf8.hpp"
+#include "data/options/command_line.hpp"
+#include "data/run/metrics.hpp"
+#include "data/run/outcome.hpp"
+#include "data/show/corpus.hpp"
+#include "data/show/eval.hpp"
 #include "layers/textbook/step.hpp"
 
 namespace {
@@ -277,7 +282,7 @@ void say_out_of_memory() {
 }
 
 void run_words(Command& command, int argc, char** argv) {
-  wait_patiently(argv);
+  limit_spinning(argv);
   try {
     command = parse_command_line(argc, argv);
     for (const std::string& notice : command.notices) std::fprintf(stderr, "note: %s\n", for_terminal(notice).c_str());

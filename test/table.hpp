@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/run/directory.hpp"
+#include "data/run/csv.hpp"
 
 class Table {
  public:

@@ -1,6 +1,5 @@
 // What a comparison makes of its runs: statistics, states, pairs, the grid.
 
-#include "data/compare/tables.hpp"
 
 #include <cmath>
 #include <stdexcept>
@@ -9,7 +8,9 @@
 
 #include "check.hpp"
 #include "data/compare/pool.hpp"
-#include "data/run/directory.hpp"
+#include "data/compare/summary.hpp"
+#include "data/host/progress.hpp"
+#include "data/run/outcome.hpp"
 #include "small_run.hpp"
 
 namespace {

@@ -3,8 +3,9 @@
 #include <cmath>
 
 #include "check.hpp"
-#include "data/compare/tables.hpp"
-#include "data/run/directory.hpp"
+#include "data/compare/result.hpp"
+#include "data/run/metrics.hpp"
+#include "data/run/outcome.hpp"
 #include "small_run.hpp"
 
 namespace {

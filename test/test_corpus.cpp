@@ -1,5 +1,6 @@
 // The story corpus: its grammar is unambiguous and its probabilities are what they are said to be.
 
+#include "data/text/corpus.hpp"
 #include "catch.hpp"
 
 #include <algorithm>

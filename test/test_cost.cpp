@@ -8,7 +8,9 @@
 
 #include "check.hpp"
 #include "data/host/peak.hpp"
+#include "data/show/cost_text.hpp"
 #include "data/show/info.hpp"
+#include "layers/model/presets.hpp"
 #include "forms.hpp"
 #include "small_run.hpp"
 #include "wirings.hpp"

@@ -1,7 +1,7 @@
+#include "data/run/generate_text.hpp"
 #include "layers/model/generate.hpp"
 
 #include "check.hpp"
-#include "data/show/sample.hpp"
 #include "forms.hpp"
 
 namespace {

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "data/options/command_line.hpp"
 #include "check.hpp"
 #include "data/options/options.hpp"
 #include "layers/model/model.hpp"

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "data/host/files.hpp"
+#include "data/options/command_line.hpp"
 #include "catch.hpp"
 #include "small_run.hpp"
 

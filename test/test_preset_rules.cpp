@@ -3,8 +3,10 @@
 #include <cmath>
 #include <sstream>
 
+#include "data/options/command_line.hpp"
 #include "check.hpp"
 #include "data/options/options.hpp"
+#include "layers/model/presets.hpp"
 
 namespace {
 

@@ -3,6 +3,7 @@
 
 #include "check.hpp"
 #include "layers/model/model.hpp"
+#include "layers/model/presets.hpp"
 #include "program.hpp"
 
 namespace {

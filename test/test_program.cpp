@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "data/host/files.hpp"
+#include "data/text/corpus.hpp"
 #include "catch.hpp"
 #include "check.hpp"
 #include "small_run.hpp"

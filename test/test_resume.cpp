@@ -8,7 +8,8 @@
 
 #include "data/host/peak.hpp"
 #include "data/host/progress.hpp"
-#include "data/run/directory.hpp"
+#include "data/options/command_line.hpp"
+#include "data/run/outcome.hpp"
 #include "data/run/schedule.hpp"
 #include "catch.hpp"
 #include "check.hpp"

@@ -8,9 +8,9 @@
 
 #include <cmath>
 
+#include "data/run/csv.hpp"
 #include "data/run/evaluate.hpp"
-#include "data/host/progress.hpp"
-#include "data/run/directory.hpp"
+#include "data/run/outcome.hpp"
 #include "catch.hpp"
 #include "check.hpp"
 #include "small_run.hpp"

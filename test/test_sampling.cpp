@@ -7,6 +7,7 @@
 
 #include "data/text/dataset.hpp"
 #include "data/run/evaluate.hpp"
+#include "data/text/corpus.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "catch.hpp"
 #include "check.hpp"

@@ -1,7 +1,8 @@
 // Stories written by a model: do they follow the grammar, and does sampling end where a story ends?
 
+#include "data/run/generate_text.hpp"
+#include "data/text/corpus.hpp"
 #include "check.hpp"
-#include "data/show/sample.hpp"
 #include "small_run.hpp"
 
 TEST_CASE("stories are checked line by line", "[corpus]") {

@@ -13,7 +13,9 @@
 
 #include "data/text/dataset.hpp"
 #include "data/host/utf8.hpp"
+#include "data/options/command_line.hpp"
 #include "data/run/warnings.hpp"
+#include "data/text/corpus.hpp"
 #include "catch.hpp"
 #include "check.hpp"
 #include "small_run.hpp"

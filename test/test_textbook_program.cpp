@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "data/run/directory.hpp"
+#include "data/run/csv.hpp"
 #include "check.hpp"
 #include "small_run.hpp"
 

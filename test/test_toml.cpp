@@ -1,5 +1,6 @@
 // Config files: what is written reads back exactly, and what is wrong in one is said with file and line.
 
+#include "data/options/command_line.hpp"
 #include "data/options/settings.hpp"
 #include "catch.hpp"
 #include "small_run.hpp"

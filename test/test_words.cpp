@@ -3,6 +3,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "data/options/command_line.hpp"
 #include "data/options/settings.hpp"
 #include "data/options/help.hpp"
 #include "catch.hpp"

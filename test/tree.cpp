@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "data/options/command_line.hpp"
 #include "data/options/options.hpp"
 #include "markdown.hpp"
 

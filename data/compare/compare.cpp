@@ -11,13 +11,18 @@
 
 #include "data/text/dataset.hpp"
 #include "data/host/files.hpp"
+#include "data/host/format.hpp"
 #include "data/host/interrupt.hpp"
-#include "data/host/progress.hpp"
+#include "data/options/command_line.hpp"
 #include "data/run/resume.hpp"
 #include "data/run/directory.hpp"
 #include "data/run/warnings.hpp"
 #include "pool.hpp"
+#include "runs.hpp"
 #include "study.hpp"
+#include "summary.hpp"
+#include "tables.hpp"
+#include "tune.hpp"
 
 namespace fs = std::filesystem;
 

@@ -18,8 +18,9 @@
 #endif
 
 #include "data/host/files.hpp"
+#include "data/host/format.hpp"
 #include "data/host/interrupt.hpp"
-#include "data/run/directory.hpp"
+#include "data/run/csv.hpp"
 
 namespace fs = std::filesystem;
 

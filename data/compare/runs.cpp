@@ -1,4 +1,4 @@
-// The runs of a comparison: planned, made where they are not there yet, read.
+#include "runs.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,11 +7,14 @@
 #include <stdexcept>
 
 #include "data/host/files.hpp"
+#include "data/host/format.hpp"
 #include "data/host/machine.hpp"
+#include "data/host/progress.hpp"
+#include "data/options/command_line.hpp"
 #include "data/run/resume.hpp"
 #include "data/run/directory.hpp"
+#include "data/run/outcome.hpp"
 #include "pool.hpp"
-#include "study.hpp"
 
 namespace fs = std::filesystem;
 
@@ -54,7 +57,7 @@ Job job_of(const Study& s, const PlannedRun& run) {
   job.words.insert(job.words.end(), {"--quiet", "--out", directory});
   job.words.push_back(fs::exists(directory + "/" + kLastCheckpoint) ? "--resume" : "--force");
   if (s.options().jobs > 1 && s.comparison.grid.cells[run.cell].value("threads").empty()) {
-    const int all = s.command.train.threads > 0 ? s.command.train.threads : look_at_machine().processors;
+    const int all = s.command.train.threads > 0 ? s.command.train.threads : detect_machine().processors;
     job.words.push_back("--threads=" + std::to_string(std::max(1, all / s.options().jobs)));
   }
   return job;

@@ -1,9 +1,7 @@
-// From runs to cells.
+#include "summary.hpp"
 
 #include <algorithm>
 #include <cmath>
-
-#include "tables.hpp"
 
 namespace {
 

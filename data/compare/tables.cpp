@@ -8,8 +8,9 @@
 #include <sstream>
 
 #include "data/host/files.hpp"
-#include "data/host/progress.hpp"
-#include "data/run/directory.hpp"
+#include "data/host/format.hpp"
+#include "data/run/csv.hpp"
+#include "data/run/metrics.hpp"
 
 namespace {
 

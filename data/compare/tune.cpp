@@ -1,12 +1,14 @@
-// The first stage of a comparison: each cell's own best value.
+#include "tune.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <stdexcept>
 
-#include "data/host/progress.hpp"
-#include "study.hpp"
+#include "data/host/format.hpp"
+#include "data/options/command_line.hpp"
+#include "runs.hpp"
+#include "summary.hpp"
 
 namespace {
 

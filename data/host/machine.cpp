@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "layers/kernels/parallel.hpp"
-#include "progress.hpp"
+#include "format.hpp"
 
 namespace {
 
@@ -24,7 +24,7 @@ size_t available_memory() {
 
 }  // namespace
 
-Machine look_at_machine() {
+Machine detect_machine() {
   Machine machine;
 #ifdef _OPENMP
   machine.openmp = true;
@@ -49,7 +49,7 @@ Machine look_at_machine() {
   return machine;
 }
 
-void wait_patiently(char** argv) {
+void limit_spinning(char** argv) {
 #if defined(_OPENMP) && defined(__linux__)
   // Threads that are bound to processors stay there: started once more, they would all be bound to the first one's.
   for (const char* name : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"})
@@ -76,7 +76,7 @@ int use_threads(int threads) {
 }
 
 void check_memory(size_t bytes, const char* advice) {
-  const Machine machine = look_at_machine();
+  const Machine machine = detect_machine();
   if (machine.memory && bytes > machine.memory)
     throw std::runtime_error("this needs " + format_bytes(bytes) + " of memory and the machine has " +
                              format_bytes(machine.memory) + ": " + advice);

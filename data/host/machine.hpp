@@ -11,14 +11,14 @@ struct Machine {
   size_t memory = 0;             // bytes in all; 0: unknown
   size_t memory_free = 0;        // bytes that could be had now
 };
-Machine look_at_machine();
+Machine detect_machine();
 
 // Makes threads that wait for one another give up their processor soon. GNU's OpenMP lets them spin for milliseconds,
 // which costs nothing on an idle machine and a factor of ten on one where something else runs too; not to spin at all
 // costs small models a tenth. So: about 0.1 ms where nothing else runs now, else a few µs. OpenMP reads this once, before
 // main(), so the program starts itself again; it does nothing where a person has decided how threads wait or where they
 // run (OMP_WAIT_POLICY, GOMP_SPINCOUNT, OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY).
-void wait_patiently(char** argv);
+void limit_spinning(char** argv);
 
 // Sets the number of threads, 0 for one a processor, and returns it.
 int use_threads(int threads);

@@ -1,11 +1,16 @@
+#include "command_line.hpp"
+
 #include <algorithm>
 #include <filesystem>
+#include <stdexcept>
 
-#include "settings.hpp"
 #include "data/host/files.hpp"
 #include "data/host/utf8.hpp"
 #include "help.hpp"
+#include "layers/model/presets.hpp"
 #include "names.hpp"
+#include "settings.hpp"
+#include "version.hpp"
 
 namespace {
 
@@ -342,19 +347,6 @@ Command parse_on_top(const Command& command, const std::string& toml, const std:
   Reading r = reading_of(command.kind);
   const Givens givens = givens_of(r, command);
   return command_of(r, put_under(givens, read_toml_options(r, toml, file)), command.program);
-}
-
-bool Command::said(const std::string& option) const {
-  return std::any_of(words.begin(), words.end(),
-                     [&](const std::string& word) { return word == option || word.starts_with(option + "="); });
-}
-
-std::string Command::located(const std::string& message) const {
-  const size_t begin = message.find("--");
-  if (begin == message.npos) return message;
-  const size_t end = message.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-", begin);
-  const auto origin = origins.find(message.substr(begin + 2, end - begin - 2));
-  return origin == origins.end() || message.starts_with(origin->second) ? message : origin->second + message;
 }
 
 Words words_for_train(const Command& compare) {

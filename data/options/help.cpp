@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "data/host/format.hpp"
 #include "settings.hpp"
-#include "data/host/progress.hpp"
 
 const std::vector<CommandRow>& commands() {
   static const std::vector<CommandRow> rows = {

@@ -16,4 +16,3 @@ const CommandRow& row_of(Command::Kind kind);
 
 std::string help_of_program();
 std::string help_of(const CommandRow& row, bool all);
-std::string version_text();

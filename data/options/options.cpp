@@ -31,6 +31,19 @@ TrainOptions closed(TrainOptions options) {
 
 }  // namespace
 
+bool Command::said(const std::string& option) const {
+  return std::any_of(words.begin(), words.end(),
+                     [&](const std::string& word) { return word == option || word.starts_with(option + "="); });
+}
+
+std::string Command::located(const std::string& message) const {
+  const size_t begin = message.find("--");
+  if (begin == message.npos) return message;
+  const size_t end = message.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-", begin);
+  const auto origin = origins.find(message.substr(begin + 2, end - begin - 2));
+  return origin == origins.end() || message.starts_with(origin->second) ? message : origin->second + message;
+}
+
 std::string to_toml(const TrainOptions& in_force, const TrainOptions& given) {
   return lines_of(closed(in_force), given, true);
 }

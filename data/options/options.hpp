@@ -106,36 +106,17 @@ struct Command {
   std::string located(const std::string& message) const;
 };
 
-// Throws std::invalid_argument for bad input, and CommandLineExit if help or the version was asked for.
-struct CommandLineExit {
-  std::string text;
-};
-Command parse_command_line(int argc, char** argv);
-
 // Throws std::invalid_argument if a step has more sequences than an int can count.
 void check_batch(const TrainOptions& options);
 
 // Throws std::invalid_argument where the options ask for what --textbook does not have.
 void check_textbook(const TrainOptions& options);
 
-// The same command line on top of other options: what it does not say is as in `toml`, the text of `file`.
-Command parse_on_top(const Command& command, const std::string& toml, const std::string& file = "");
-
-// The options on a command line as TOML, but those that concern one call: --out, --resume, --force, --dry-run.
-std::string said_as_toml(const Command& command);
-
-// The words of `train` that a comparison hands on to its runs, and what they mean with an option or two besides:
-// ("lr", "0.001"). Throws as parse_command_line does.
-std::vector<std::string> words_for_train(const Command& compare);
-TrainOptions train_options(const std::vector<std::string>& words,
-                           const std::vector<std::pair<std::string, std::string>>& more);
-
 // The options that matter for what is trained, as TOML, with every value as it is in force. What is open in
 // `given` ("as the placement says") becomes a comment, so that reading the file back leaves it open.
 std::string to_toml(const TrainOptions& in_force, const TrainOptions& given);
 std::string to_toml(const TrainOptions& in_force);
 std::string model_to_toml(const TrainOptions& in_force);  // only the model
-TrainOptions from_toml(const std::string& toml, const std::string& file = "");
 
 // What can be said before the text is read: a vocabulary stands in for the text's where it was left to it.
 TrainOptions with_vocabulary(TrainOptions options);

@@ -1,4 +1,5 @@
-#include "help.hpp"
+#include "version.hpp"
+
 #include "data/host/machine.hpp"
 
 #ifndef COMMIT
@@ -11,7 +12,7 @@ std::string version_text() {
 #else
   const std::string compiler = std::string("g++ ") + __VERSION__;
 #endif
-  const Machine machine = look_at_machine();
+  const Machine machine = detect_machine();
   const std::string commit = COMMIT;
   return "train_gpt " + (commit.empty() ? "(commit unknown)" : commit) + "\ncompiler  " + compiler + "\nOpenMP    " +
          (machine.openmp ? "yes" : "no") + "\nSIMD      " + machine.simd + "\n";

@@ -14,6 +14,7 @@
 
 #include "data/host/files.hpp"
 #include "data/host/utf8.hpp"
+#include "data/options/command_line.hpp"
 
 using nlohmann::json;
 

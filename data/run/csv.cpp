@@ -1,13 +1,27 @@
 #include "csv.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
 
 #include "data/host/files.hpp"
-#include "directory.hpp"
+
+std::string csv_number(double x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", x);
+  return std::isnan(x) ? "" : text;
+}
+
+std::vector<std::string> csv_fields(const std::string& line) {
+  std::vector<std::string> fields(1);
+  for (const char c : line)
+    if (c == ',') fields.emplace_back();
+    else fields.back() += c;
+  return fields;
+}
 
 namespace {
 

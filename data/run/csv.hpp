@@ -1,5 +1,5 @@
 #pragma once
-// The rows of a CSV file that a run goes on with.
+// The CSV files of a run.
 
 #include <cstdint>
 #include <string>
@@ -10,3 +10,9 @@
 // are no numbers; `once`: each step has one row.
 std::string csv_up_to(const std::string& path, const std::vector<std::string>& columns, int64_t last_step,
                       const std::vector<std::string>& words, bool once);
+
+// A number in a CSV file: nine significant digits, and nothing for NaN.
+std::string csv_number(double x);
+
+// The fields of a line of numbers and plain words, as metrics.csv and diagnostics.csv have them: nothing is quoted.
+std::vector<std::string> csv_fields(const std::string& line);

@@ -1,22 +1,17 @@
 #include "directory.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
 
-#include <nlohmann/json.hpp>
-
-#include "csv.hpp"
-#include "data/host/files.hpp"
+#include "outcome.hpp"
 
 namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kOutcome = "outcome.json";
 constexpr const char* kSamples = "samples.txt";
 
 }  // namespace
@@ -113,33 +108,6 @@ void write_config(const std::string& directory, const TrainOptions& in_force, co
   file.publish();
 }
 
-void write_outcome(const std::string& directory, const RunOutcome& o) {
-  const nlohmann::ordered_json json = {
-      {"state", o.finished ? "finished" : "diverged"}, {"step", o.step}, {"what", o.what}, {"tensor", o.tensor},
-      {"parameters", o.parameters}, {"unigram", o.unigram}, {"floor", o.floor}, {"data", o.data_fingerprint},
-      {"val_loss_full", std::isfinite(o.val_loss_full) ? nlohmann::ordered_json(o.val_loss_full) : nullptr},
-      {"measured", o.measured}};
-  WholeFile file(directory + "/" + kOutcome);
-  file.write(json.dump(2) + "\n");
-  file.finish();
-  file.publish();
-}
-
-std::optional<RunOutcome> read_outcome(const std::string& directory) {
-  const std::string path = directory + "/" + kOutcome;
-  if (!fs::exists(path)) return std::nullopt;
-  try {
-    const auto json = nlohmann::json::parse(read_file(path));
-    RunOutcome o{json.at("state") == "finished", json.at("step"), json.at("what"), json.at("tensor"),
-                 json.at("parameters"), json.at("unigram"), json.at("floor"), json.at("data")};
-    if (json.contains("val_loss_full") && !json["val_loss_full"].is_null()) o.val_loss_full = json["val_loss_full"];
-    o.measured = json.value("measured", true);
-    return o;
-  } catch (const nlohmann::json::exception&) {
-    throw std::runtime_error(path + " is not an outcome: remove the run's directory and train it again");
-  }
-}
-
 void keep_sample(const std::string& directory, int64_t step, const std::string& text) {
   std::FILE* file = std::fopen((directory + "/" + kSamples).c_str(), "a");
   if (!file) return;  // a sample is no reason to end a run
@@ -147,67 +115,4 @@ void keep_sample(const std::string& directory, int64_t step, const std::string& 
   std::fwrite(text.data(), 1, text.size(), file);
   std::fputs("\n", file);
   std::fclose(file);
-}
-
-void remove_outcome(const std::string& directory) {
-  std::error_code not_there;
-  fs::remove(directory + "/" + kOutcome, not_there);
-}
-
-std::string csv_number(double x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.9g", x);
-  return std::isnan(x) ? "" : text;
-}
-
-std::vector<std::string> csv_fields(const std::string& line) {
-  std::vector<std::string> fields(1);
-  for (const char c : line)
-    if (c == ',') fields.emplace_back();
-    else fields.back() += c;
-  return fields;
-}
-
-namespace {
-
-std::string line_of(const MetricsRow& r) {
-  char line[512];
-  std::snprintf(line, sizeof line, "%lld,%lld,%.3f,%s,%s,%s,%s,%s,%d,%.3f,%.0f,%s\n", static_cast<long long>(r.step),
-                static_cast<long long>(r.tokens), r.elapsed_s, csv_number(r.train_loss).c_str(),
-                csv_number(r.val_loss).c_str(), csv_number(r.val_bpb).c_str(), csv_number(r.lr).c_str(),
-                csv_number(r.grad_norm).c_str(), r.clipped ? 1 : 0, r.step_ms, r.tokens_per_second,
-                csv_number(r.val_loss_full).c_str());
-  return line;
-}
-
-MetricsRow last_row_of(const std::string& text) {
-  const size_t end = text.size() - 1, begin = text.rfind('\n', end - 1) + 1;
-  const std::vector<std::string> fields = csv_fields(text.substr(begin, end - begin));
-  const auto number = [&](metrics::Column column) {
-    return fields[column].empty() ? std::numeric_limits<double>::quiet_NaN() : std::strtod(fields[column].c_str(), nullptr);
-  };
-  if (fields[0] == "step") return {};
-  return {std::atoll(fields[metrics::step].c_str()), std::atoll(fields[metrics::tokens].c_str()), number(metrics::elapsed_s),
-          number(metrics::train_loss), number(metrics::val_loss), number(metrics::val_bpb), number(metrics::lr),
-          number(metrics::grad_norm), fields[metrics::clipped] == "1", number(metrics::step_ms),
-          number(metrics::tokens_per_second), number(metrics::val_loss_full)};
-}
-
-}  // namespace
-
-Metrics::Metrics(const std::string& directory, int64_t last_step)
-    : path_(directory + "/metrics.csv"), file_(path_, csv_up_to(path_, {std::begin(metrics::names), std::end(metrics::names)}, last_step, {}, true)) {
-  last_ = last_row_of(read_file(path_));
-}
-
-void Metrics::write(const MetricsRow& row) {
-  file_.write(line_of(row));
-  last_ = row;
-}
-
-void Metrics::replace_last(const MetricsRow& row) {
-  std::string text = read_file(path_);
-  text.resize(text.rfind('\n', text.size() - 2) + 1);
-  file_ = GrowingFile(path_, text + line_of(row));
-  last_ = row;
 }

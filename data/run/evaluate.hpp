@@ -18,6 +18,3 @@ double evaluate(const Model& model, const Activations& activations, const Datase
 // The same with a progress line. Ctrl-C stops it: the result is NaN, and interrupted() is true.
 double evaluate_with_progress(const Model& model, const Activations& activations, const Dataset& data, int B,
                               int64_t batches);
-
-struct EvalOptions;
-void run_eval(const EvalOptions& options);

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "data/host/files.hpp"
+#include "data/options/command_line.hpp"
 #include "directory.hpp"
 #include "schedule.hpp"
 

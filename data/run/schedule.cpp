@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "data/host/progress.hpp"
+#include "data/host/format.hpp"
 
 namespace {
 

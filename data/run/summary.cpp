@@ -5,10 +5,12 @@
 #include <csignal>
 #include <cstdio>
 
+#include "data/host/format.hpp"
+#include "directory.hpp"
 #include "evaluate.hpp"
+#include "generate_text.hpp"
+#include "outcome.hpp"
 #include "data/host/interrupt.hpp"
-#include "data/host/progress.hpp"
-#include "data/show/sample.hpp"
 #include "data/host/utf8.hpp"
 
 namespace {

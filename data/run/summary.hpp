@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "directory.hpp"
+#include "outcome.hpp"
 #include "trainer.hpp"
 
 // A sample of `length` tokens between two lines; it is also appended to samples.txt.

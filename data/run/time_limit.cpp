@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "evaluate.hpp"
+#include "generate_text.hpp"
 #include "data/host/interrupt.hpp"
 #include "data/host/progress.hpp"
-#include "data/show/sample.hpp"
 #include "schedule.hpp"
 
 namespace {

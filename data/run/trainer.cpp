@@ -6,6 +6,7 @@
 
 #include "layers/textbook/step.hpp"
 #include "directory.hpp"
+#include "outcome.hpp"
 
 Trainer::Trainer(const Command& given, const TrainOptions& in_force, Dataset text)
     : command(given), o(in_force), data(std::move(text)), model(o.config),

@@ -1,6 +1,6 @@
 #include "warnings.hpp"
 
-#include "data/host/progress.hpp"
+#include "data/host/format.hpp"
 
 std::vector<std::string> warnings_about(const TrainOptions& o) {
   const LearningRate& rate = o.rate;

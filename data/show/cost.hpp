@@ -38,9 +38,6 @@ struct PartCost {
 // One row for each Part, in their order: what there is to train, to calculate and to keep, with each tensor in one row.
 std::vector<PartCost> cost_of_parts(const Config& config, int B);
 
-// The same as tables for a reader, and what it comes to in a step, with and without --recompute.
-std::string cost_text(const Config& config, int B);
-
 // Operations for each token of a step, a multiply-add being two: of the matrices in the blocks, the classifier, and the
 // causal half of attention, as far as its window reaches; forward once and backward twice (Chowdhery et al. 2022, arXiv
 // 2204.02311, appendix B). What --recompute does again is not counted, nor norms, activations and softmax.

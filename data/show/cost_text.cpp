@@ -1,9 +1,11 @@
+#include "cost_text.hpp"
+
 #include <algorithm>
 #include <cmath>
 
-#include "layers/cross_entropy/cross_entropy.hpp"
 #include "cost.hpp"
-#include "data/host/progress.hpp"
+#include "data/host/format.hpp"
+#include "layers/cross_entropy/cross_entropy.hpp"
 
 namespace {
 

@@ -2,13 +2,15 @@
 
 #include <cstdio>
 
+#include "data/host/format.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/textbook/step.hpp"
 #include "data/host/peak.hpp"
 #include "data/host/machine.hpp"
-#include "data/host/progress.hpp"
 #include "data/run/directory.hpp"
 #include "data/run/warnings.hpp"
+#include "layers/model/presets.hpp"
+#include "cost_text.hpp"
 
 // ---- the drawing -----------------------------------------------------------------------------------------
 
@@ -242,7 +244,7 @@ std::string rate_text(const TrainOptions& o) {
 }  // namespace
 
 void print_plan(const TrainOptions& o, const Dataset& data) {
-  const Machine machine = look_at_machine();
+  const Machine machine = detect_machine();
   Layout layout;
   declare_model(layout, o.config);
   const double train = static_cast<double>(data.train), val = static_cast<double>(data.tokens.size()) - train;

@@ -8,13 +8,13 @@
 #include <memory>
 #include <stdexcept>
 
+#include "data/host/format.hpp"
 #include "cost.hpp"
 #include "data/options/settings.hpp"
 #include "data/run/diagnostics_csv.hpp"
 #include "data/options/grid.hpp"
 #include "data/host/machine.hpp"
-#include "data/host/progress.hpp"
-#include "data/run/directory.hpp"
+#include "data/options/command_line.hpp"
 
 namespace {
 

@@ -1,18 +1,18 @@
 #include "sample.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <stdexcept>
 
 #include <unistd.h>
 
-#include "data/run/checkpoint.hpp"
 #include "data/host/files.hpp"
 #include "data/host/machine.hpp"
-#include "data/run/directory.hpp"
-#include "data/text/text_files.hpp"
 #include "data/host/utf8.hpp"
+#include "data/run/checkpoint.hpp"
+#include "data/run/directory.hpp"
+#include "data/run/generate_text.hpp"
+#include "data/text/text_files.hpp"
 
 namespace {
 
@@ -52,44 +52,6 @@ class Output {
 };
 
 }  // namespace
-
-void generate_text(const Model& model, const Tokenizer& tokenizer, const std::string& prompt, const Generation& how,
-                   const std::function<void(const std::string&)>& write, const std::function<void()>& beyond) {
-  const std::vector<uint16_t> encoded = tokenizer.encode(prompt);
-  std::vector<int> next(encoded.begin(), encoded.end());
-  if (next.empty()) next.push_back(std::max(0, tokenizer.newline()));
-  // A vocabulary may be larger than what the tokenizer can say; only what it can say is drawn.
-  const int V = std::min(model.config.vocab_size, tokenizer.vocabulary());
-  Generator generator(model, static_cast<int64_t>(next.size()) + how.length);
-  bool told = false;
-  std::string held;  // the end of the text, as long as it may be the beginning of `stop`
-  for (int i = 0; i < how.length; ++i) {
-    const float* logits = generator.feed(next);
-    if (!std::all_of(logits, logits + V, [](float x) { return std::isfinite(x); }))
-      throw std::runtime_error("the model's output is not finite: its training diverged");
-    if (generator.beyond_context() && !told) {
-      beyond();
-      told = true;
-    }
-    next = {sample_token(logits, V, how.sampling, how.number << 32 | static_cast<uint64_t>(i))};
-    held += tokenizer.decode(next[0]);
-    if (const size_t end = how.stop.empty() ? held.npos : held.find(how.stop); end != held.npos)
-      return write(held.substr(0, end));
-    const size_t keep = std::min(held.size(), how.stop.empty() ? 0 : how.stop.size() - 1);
-    write(held.substr(0, held.size() - keep));
-    held.erase(0, held.size() - keep);
-  }
-  write(held);
-}
-
-std::string sample_of(const Model& model, const Tokenizer& tokenizer, int length, uint64_t seed, const std::string& stop,
-                      uint64_t number) {
-  std::string text;
-  generate_text(model, tokenizer, "",
-                {.length = length, .stop = stop, .sampling = {.temperature = .8f, .seed = seed}, .number = number},
-                [&](const std::string& piece) { text += piece; }, [] {});
-  return text;
-}
 
 void run_sample(const SampleOptions& options) {
   use_threads(options.threads);

@@ -52,7 +52,3 @@ struct StoryCheck {
   std::string readable, wrong;     // of that line: what the grammar can say, and the rest
 };
 StoryCheck check_stories(std::string_view text, std::string_view known);
-
-// The sub-command.
-struct CorpusOptions;
-void run_corpus(const CorpusOptions& options);

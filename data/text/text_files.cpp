@@ -14,7 +14,6 @@
 
 #include "data/host/files.hpp"
 #include "data/host/machine.hpp"
-#include "data/host/progress.hpp"
 #include "data/host/utf8.hpp"
 
 namespace fs = std::filesystem;
@@ -191,7 +190,7 @@ Text read_text(const std::vector<std::string>& paths, const TextFiles& filter) {
   Names skipped, marks, returns;
   const std::vector<Found> files = find_files(paths, filter, skipped);
   check_room(files);
-  const size_t memory = look_at_machine().memory, most = memory > 0 ? memory / memory_of_text(1) : size_t(-1);
+  const size_t memory = detect_machine().memory, most = memory > 0 ? memory / memory_of_text(1) : size_t(-1);
   for (const Found& found : files) {
     const File file = open_text(found.path);
     const std::string name = name_of_input(found.path);

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/host/progress.hpp"
+#include "data/compare/summary.hpp"
+#include "data/host/format.hpp"
 
 #include "bench.hpp"
 

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "data/host/format.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/progress.hpp"
 #include "layers/kernels/random.hpp"
@@ -111,7 +112,7 @@ void say_ceilings(const Bench& bench) {
 }
 
 void describe(const Bench& bench, int threads) {
-  const Machine machine = look_at_machine();
+  const Machine machine = detect_machine();
   Report& report = bench.report;
   const Peer& peer = bench.clock.peer;
   report.say("machine  " + processor() + ", " + std::to_string(threads) + " of " + std::to_string(machine.processors) +
@@ -188,8 +189,8 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  setenv("KMP_BLOCKTIME", "5", 0);  // as wait_patiently, for clang's OpenMP: milliseconds that its threads spin
-  wait_patiently(argv);
+  setenv("KMP_BLOCKTIME", "5", 0);  // as limit_spinning, for clang's OpenMP: milliseconds that its threads spin
+  limit_spinning(argv);
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {

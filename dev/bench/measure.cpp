@@ -5,6 +5,7 @@
 #include <cmath>
 #include <thread>
 
+#include "data/host/format.hpp"
 #include "data/host/progress.hpp"
 
 namespace {

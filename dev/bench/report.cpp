@@ -6,7 +6,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "data/host/progress.hpp"
+#include "data/host/format.hpp"
 
 namespace {
 

@@ -1,6 +1,7 @@
 // Text, one token at a time: every weight is read once for each, so the bound is the bandwidth of reading.
 
 #include "layers/model/generate.hpp"
+#include "layers/model/presets.hpp"
 
 #include "bench.hpp"
 

@@ -4,10 +4,11 @@
 #include <cmath>
 #include <optional>
 
+#include "data/host/format.hpp"
 #include "data/show/cost.hpp"
 #include "data/host/machine.hpp"
-#include "data/host/progress.hpp"
 #include "layers/model/model.hpp"
+#include "layers/model/presets.hpp"
 #include "layers/training/optimizer.hpp"
 
 #include "bench.hpp"
@@ -138,7 +139,7 @@ void bench_steps(Bench& all) {
     for (Matmul matmul : matmuls()) {
       const size_t need = memory_of_training(r.config, r.B).total() * (r.rmsnorm ? 2 : 1) *
                           (bench.clock.peer.present() ? 2 : 1);
-      const size_t free = look_at_machine().memory_free;
+      const size_t free = detect_machine().memory_free;
       if (free && need > free)
         bench.report.say(r.name + ": left out, it needs " + format_bytes(need) + " of memory, " + format_bytes(free) +
                          " are free");

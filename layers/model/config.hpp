@@ -1,5 +1,5 @@
 #pragma once
-// What a model is: its sizes and its switches, and the tables of placements and presets.
+// What a model is: its sizes and its switches, and the table of placements.
 //
 // A user's Config may leave things open (0, or an empty optional: "as the placement says", "as the other
 // sizes imply"). resolve() closes them and checks the whole; the layers only ever see a resolved Config.
@@ -161,18 +161,6 @@ Config resolve(Config config);
 enum class Role { qk, v, o, ffn_in, ffn_out, embedding };
 Start weight_start(const Config& config, Role role, int out, int in);
 bool has_bias(const Config& config, Role role);
-
-// A preset is a model that people know: its wiring and, under each size name, its numbers.
-struct Preset {
-  const char *name, *size, *note;
-  Config config;
-  const char* source;
-  const char* missing;  // what of the model is not implemented; "": nothing
-};
-const std::vector<Preset>& presets();
-const Preset& preset_row(std::string_view preset, std::string_view size);  // throws naming the nearest
-Config preset_config(std::string_view preset, std::string_view size);      // likewise
-std::vector<std::string> preset_names();                                   // each once
 
 // Of the names that are known, the one that takes the fewest edits to get to; "" where none is.
 std::string nearest_name(std::string_view given, const std::vector<std::string>& known);

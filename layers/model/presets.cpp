@@ -2,7 +2,7 @@
 // family's wiring stands once; a size adds its numbers, and says where it is wired unlike its family. What is not said is
 // as in GPT-2: a Config begins as one.
 
-#include "config.hpp"
+#include "presets.hpp"
 
 namespace {
 

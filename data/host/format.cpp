@@ -1,0 +1,67 @@
+#include "format.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+
+std::string format(const char* printf_format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, printf_format, value);
+  return text;
+}
+
+size_t columns_of(const std::string& utf8) {
+  size_t columns = 0;
+  for (const char c : utf8) columns += (c & 0xc0) != 0x80;  // bytes that begin a character
+  return columns;
+}
+
+std::string padded(const std::string& utf8, size_t columns) {
+  const size_t width = columns_of(utf8);
+  return utf8 + std::string(columns > width ? columns - width : 0, ' ');
+}
+
+std::string shell_words(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) {
+    const bool plain = !word.empty() && word.find_first_of(" \t\n'\"\\$&|;<>()*?[]#~`!{}") == word.npos;
+    std::string quoted = "'";
+    for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    line += (line.empty() ? "" : " ") + (plain ? word : quoted + "'");
+  }
+  return line;
+}
+
+std::string format_short(double n) {
+  const char* units[] = {"", " k", " M", " G", " T"};
+  int unit = 0;
+  while (n >= 999.5 && unit < 4) n /= 1000, ++unit;
+  return format(unit == 0 || n >= 100 ? "%.0f" : n >= 10 ? "%.1f" : "%.2f", n) + units[unit];
+}
+
+std::string format_bytes(size_t bytes) {
+  std::string text = format_short(static_cast<double>(bytes));
+  const size_t space = text.find(' ');
+  return space == std::string::npos ? text + " bytes" : text + "B";
+}
+
+std::string format_count(double n) {
+  std::string digits = format("%.0f", n);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, ",");
+  return digits;
+}
+
+std::string counted(double n, const std::string& noun) {
+  const std::string plural = noun.ends_with("y") ? noun.substr(0, noun.size() - 1) + "ies" : noun + "s";
+  return format_count(n) + " " + (n == 1 ? noun : plural);
+}
+
+std::string format_seconds(double seconds) {
+  const int64_t s = std::llround(seconds);
+  char text[32];
+  if (s >= 3600)
+    std::snprintf(text, sizeof text, "%d:%02d:%02d", int(s / 3600), int(s / 60 % 60), int(s % 60));
+  else
+    std::snprintf(text, sizeof text, "%d:%02d", int(s / 60), int(s % 60));
+  return text;
+}

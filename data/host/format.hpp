@@ -1,0 +1,16 @@
+#pragma once
+// Numbers, durations and command lines as text.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+std::string format_bytes(size_t bytes);       // "84 MB"
+std::string format_count(double n);           // "3,600,000"
+std::string counted(double n, const std::string& noun);  // "1 layer", "3,600 layers"
+std::string format_short(double n);           // "3.6 M"
+std::string format_seconds(double seconds);   // "1:05", "2:03:04"
+std::string format(const char* printf_format, double value);
+size_t columns_of(const std::string& utf8);                       // characters, not bytes
+std::string padded(const std::string& utf8, size_t columns);     // with spaces behind it
+std::string shell_words(const std::vector<std::string>& words);  // joined by spaces, quoted where a shell needs it

@@ -1,0 +1,47 @@
+#include "corpus.hpp"
+
+#include <cstdio>
+#include <filesystem>
+#include <stdexcept>
+
+#include "data/host/files.hpp"
+#include "data/host/format.hpp"
+#include "data/host/progress.hpp"
+#include "data/text/corpus.hpp"
+
+namespace {
+
+void write_and_report(const CorpusOptions& options) {
+  const size_t bytes = parse_bytes(options.bytes);
+  if (!options.force && std::filesystem::exists(options.out))
+    throw std::runtime_error(options.out + " is there already: --force replaces it");
+  const Stopwatch clock;
+  const CorpusSummary summary = write_corpus(options.out, bytes, options.seed, story_grammar(options.grammar));
+  std::printf("%s: %s, %s, floor %.4f nats/byte (%.1f s)\n", options.out.c_str(),
+              counted(static_cast<double>(summary.stories), "story").c_str(), format_bytes(summary.bytes).c_str(),
+              summary.nats / static_cast<double>(summary.bytes), clock.seconds());
+}
+
+void check_and_report(const CorpusOptions& options) {
+  const std::string name = options.check == "-" ? "standard input" : options.check;
+  const std::string text = read_file(options.check), known = options.known.empty() ? "" : read_file(options.known);
+  const StoryCheck c = check_stories(text, known);
+  if (c.lines == 0) throw std::runtime_error(name + " has no stories to check: give one story per line");
+  std::printf("%s: %zu of %zu stories follow the grammar (%.1f %%); %zu are different", name.c_str(), c.stories, c.lines,
+              100. * static_cast<double>(c.stories) / static_cast<double>(c.lines), c.distinct);
+  if (!options.known.empty()) std::printf("; %zu %s in %s", c.known, c.known == 1 ? "occurs" : "occur", options.known.c_str());
+  if (c.stories > 0) std::printf("; %.1f nats per story", c.nats / static_cast<double>(c.stories));
+  std::printf("\n");
+  if (c.first_wrong > 0)
+    std::printf("line %zu goes wrong after \"%s\", at \"%s\"\n", c.first_wrong, c.readable.c_str(), c.wrong.c_str());
+}
+
+}  // namespace
+
+void run_corpus(const CorpusOptions& options) {
+  if (!options.check.empty()) return check_and_report(options);
+  if (!options.known.empty()) throw std::invalid_argument("--known goes with --check: which stories should it be compared with?");
+  if (options.out.empty())
+    throw std::invalid_argument("--out is missing: name the file to write, or check one with --check FILE");
+  write_and_report(options);
+}

@@ -1,0 +1,35 @@
+#include "eval.hpp"
+
+#include <cmath>
+#include <cstdio>
+#include <stdexcept>
+
+#include "cost.hpp"
+#include "data/host/format.hpp"
+#include "data/host/interrupt.hpp"
+#include "data/host/machine.hpp"
+#include "data/host/progress.hpp"
+#include "data/run/checkpoint.hpp"
+#include "data/run/directory.hpp"
+#include "data/run/evaluate.hpp"
+
+void run_eval(const EvalOptions& options) {
+  use_threads(options.threads);
+  const auto [path, header, model] = load_trained_model(find_checkpoint(options.checkpoint));
+  check_memory(memory_of_inference(model.config, options.batch, model.config.context).total(), "lower --batch");
+  const Dataset data = load_for_evaluation(options, header.tokenizer, model.config.context);
+  for (const std::string& note : data.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
+  const Activations activations = allocate_activations(model.config, options.batch, model.config.context, false);
+  const Stopwatch clock;
+  catch_interrupts();
+  const double loss = evaluate_with_progress(model, activations, data, options.batch, 0);
+  if (interrupted()) throw std::runtime_error("stopped before the whole text was read: nothing was measured");
+  if (!std::isfinite(loss)) throw std::runtime_error("the loss of " + path + " is not finite: its training diverged");
+  const double tokens = static_cast<double>(data.val_targets());
+  std::printf("%s, step %lld, on %s (%s)\n", name_of_checkpoint(options.checkpoint, path).c_str(),
+              static_cast<long long>(header.step),
+              data.name.c_str(), counted(tokens, "token").c_str());
+  std::printf("loss %.4f nats/token, %.4f bits/byte%s  (%s tokens/s)\n", loss, data.bits_per_byte(loss),
+              data.floor > 0 ? format(", floor %.4f nats/token", data.floor).c_str() : "",
+              format_count(tokens / clock.seconds()).c_str());
+}
