@@ -71,7 +71,7 @@ trap 'rm -rf "$EXERCISE_DIR"' EXIT
 # shellcheck disable=SC2207
 names=($(sed -n 's/^\([a-z_]*\) | .*/\1/p' dev/exercise/exercises.txt))
 [ $# = 0 ] || names=("$@")
-$exercise check nothing 2>&1 | grep -q "there is none called 'nothing'" || verdict "an unknown name is refused" f
+$exercise check nothing 2>&1 | grep -q "there is no exercise called 'nothing'" || verdict "an unknown name is refused" f
 
 # The first alone, which compiles what all share; then as many at once as there are processors.
 one "${names[0]}"
