@@ -21,6 +21,7 @@
 #include "data/show/init_report.hpp"
 #include "data/host/interrupt.hpp"
 #include "data/host/machine.hpp"
+#include "data/host/peak.hpp"
 #include "data/host/progress.hpp"
 #include "data/run/resume.hpp"
 #include "data/run/directory.hpp"
@@ -35,6 +36,7 @@
 #include "data/run/outcome.hpp"
 #include "data/show/corpus.hpp"
 #include "data/show/eval.hpp"
+#include "layers/model/size.hpp"
 #include "layers/textbook/step.hpp"
 
 namespace {
@@ -132,7 +134,7 @@ std::string describe(const StepResult& result, double speed, Utilization* utiliz
 // Takes steps until the last one, or until the user asks to stop. Returns the step reached.
 int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& progress) {
   t.diagnostics = std::make_unique<Diagnostics>(t.o, t.data, t.model, t.activations, t.state.step);
-  Utilization utilization(t.model.config);
+  Utilization utilization(t.model.config.matmul, flops_per_token(t.model.config));
   int64_t step = t.state.step, tokens = targets_before(t.data, t.model.config.context, t.rows_of(step));
   const auto due = [&](int64_t every) { return every > 0 && step % every == 0 && step < t.o.steps; };
   MetricsRow row = metrics.last();

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "catch.hpp"
-#include "data/show/cost.hpp"
+#include "layers/model/size.hpp"
 #include "small_run.hpp"
 
 namespace fs = std::filesystem;

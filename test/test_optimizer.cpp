@@ -24,10 +24,10 @@ std::span<float> slice(std::vector<float>& buffer, const TensorSpec& spec) {
 // A table of a large matrix and some small tensors; one of them is not trained.
 std::vector<TensorSpec> large_table(size_t& floats) {
   Layout layout;
-  layout.take("matrix", {301, 333});
-  layout.take("vector", {77});
-  layout.take_joined({{"kept", {5, 5}, {}, true, false}});
-  layout.take("last", {40, 1000});
+  layout.take("matrix", Role::ffn_in, {301, 333});
+  layout.take("vector", Role::ffn_in, {77});
+  layout.take_joined({{"kept", Role::norm, {5, 5}, {}, true, false}});
+  layout.take("last", Role::ffn_in, {40, 1000});
   floats = layout.size();
   return layout.table();
 }
@@ -44,7 +44,7 @@ TEST_CASE("AdamW agrees with PyTorch over several steps", "[optimizer]") {
   REQUIRE(tensors == 3);
 
   Layout layout;
-  for (int i = 0; i < tensors; ++i) layout.take(numbered("w", i), shape[i]);
+  for (int i = 0; i < tensors; ++i) layout.take(numbered("w", i), Role::ffn_in, shape[i]);
   const std::vector<TensorSpec>& table = layout.table();
   std::vector<float> w(layout.size()), m(w.size()), v(w.size()), g(w.size());
   std::vector<float> gradients[3];
@@ -89,7 +89,7 @@ TEST_CASE("clipping agrees with PyTorch", "[optimizer]") {
     std::vector<double> want;
     for (int i = 0; i < ref.integer("tensors"); ++i) {
       const std::vector<float> tensor = ref.floats(numbered("g", i));
-      layout.take(numbered("g", i), {static_cast<int>(tensor.size())});
+      layout.take(numbered("g", i), Role::ffn_in, {static_cast<int>(tensor.size())});
       g.resize(layout.size(), 1e3f);  // what lies between the tensors does not count
       std::copy(tensor.begin(), tensor.end(), slice(g, layout.table()[i]).begin());
       const std::vector<double> clipped = ref.doubles(numbered("clipped", i));

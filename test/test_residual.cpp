@@ -15,7 +15,7 @@ Branch declare(Layout& layout, const Config& config) {
   declare_branch_enter(branch, layout, config, "b", kLayer);
   declare_branch_inner(branch, layout, config, "b", kLayer, C);
   declare_branch_leave(branch, layout, config, "b", kLayer);
-  declare_shared_gain(branch, other, layout, config, "b", kLayer);
+  declare_shared_gain(branch, other, layout, config, kLayer);
   return branch;
 }
 
@@ -72,7 +72,7 @@ TEST_CASE("a placement takes the norms of its row and no others", "[residual]") 
                                       {row.norm_sum, "b.norm_sum"}})
       for (const char* part : {".gain", ".bias"})
         if (there) want.push_back(std::string(name) + part);
-    if (row.gain != LearnedGain::none) want.push_back("b.scale.gain");
+    if (row.gain != LearnedGain::none) want.push_back(row.gain == LearnedGain::block ? "scale.gain" : "b.scale.gain");
     CHECK((row.gain == LearnedGain::none || !row.norm_out));
     CHECK((row.in_scale(kLayer) == 1 || row.norm_in));
     for (const TensorSpec& spec : run(row.name, 1).table) got.push_back(spec.name);

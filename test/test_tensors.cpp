@@ -13,10 +13,10 @@ struct Walk {
 
 Walk walk(Layout& layout) {
   Walk w;
-  w.a = layout.take("a", {3, 7}, {0, .5f});
-  w.q = layout.take_joined({{"q", {2, 5}, {}}, {"k", {1, 5}, {}}, {"v", {3, 5}, {}}});
-  w.c = layout.take("c", {1}, {1, 0});
-  w.d = layout.take("d", {2, 2, 2});
+  w.a = layout.take("a", Role::embedding, {3, 7}, {0, .5f});
+  w.q = layout.take_joined({{"q", Role::qk, {2, 5}, {}}, {"k", Role::qk, {1, 5}, {}}, {"v", Role::v, {3, 5}, {}}});
+  w.c = layout.take("c", Role::gain, {1}, {1, 0});
+  w.d = layout.take("d", Role::ffn_out, {2, 2, 2});
   return w;
 }
 
@@ -54,6 +54,25 @@ TEST_CASE("equal walks give equal tables; slices are aligned and lie behind one 
   CHECK(layout.table()[5].size() == 8);
 }
 
+TEST_CASE("a tensor knows its role, its layer and its group", "[tensors]") {
+  Layout layout;
+  layout.take("embedding.token.weight", Role::embedding, {3, 7});
+  layout.enter_layer(12);
+  layout.take("ffn.up.weight", Role::ffn_in, {5, 7});
+  layout.leave_layer();
+  layout.take("loss", Role::classifier, {2});
+  const TensorSpec &token = layout.table()[0], &up = layout.table()[1], &loss = layout.table()[2];
+  CHECK(token.layer == kOutside);
+  CHECK(token.name == token.part);
+  CHECK(up.name == "block.12.ffn.up.weight");
+  CHECK(up.part == "ffn.up.weight");
+  CHECK(up.group() == "ffn.up");
+  CHECK(up.leaf() == "weight");
+  CHECK(up.layer == 12);
+  CHECK(up.role == Role::ffn_in);
+  CHECK(loss.layer == kOutside);
+}
+
 TEST_CASE("buffers are zero and aligned", "[tensors]") {
   for (const size_t n : {0, 1, 17, 1000}) {
     const Buffer buffer = allocate(n);
@@ -70,9 +89,9 @@ TEST_CASE("sizes that no memory holds are refused", "[tensors]") {
   CHECK_THROWS_AS(checked_product({big, big, big}), std::overflow_error);
   CHECK_THROWS_AS(checked_product({big, big, 4}), std::overflow_error);
   const int large = std::numeric_limits<int>::max();
-  CHECK_THROWS_AS(Layout().take("x", {large, large, large}), std::overflow_error);
+  CHECK_THROWS_AS(Layout().take("x", Role::o, {large, large, large}), std::overflow_error);
   Layout full;  // each tensor could be addressed, all of them could not
-  const auto take = [&] { full.take("y", {1 << 30, 1 << 30}); };
+  const auto take = [&] { full.take("y", Role::o, {1 << 30, 1 << 30}); };
   take();
   CHECK_THROWS_AS(take(), std::overflow_error);
   CHECK_THROWS_AS(allocate(std::numeric_limits<size_t>::max() / 2), std::overflow_error);

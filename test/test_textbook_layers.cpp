@@ -236,7 +236,7 @@ TEST_CASE("residual branch agrees with the textbook for every placement", "[resi
         declare_branch_enter(branch, layout, config, "b", kLayer);
         declare_branch_leave(branch, layout, config, "b", kLayer);
         Branch other;
-        declare_shared_gain(branch, other, layout, config, "b", kLayer);
+        declare_shared_gain(branch, other, layout, config, kLayer);
         return std::pair{branch, layout.table()};
       };
       const auto [p, table] = declare(weights);
@@ -374,11 +374,11 @@ TEST_CASE("logits of one row and of many agree with the textbook", "[cross_entro
 
 TEST_CASE("AdamW, gradient norm and clipping agree with the textbook", "[optimizer][textbook]") {
   Layout layout;
-  layout.take("matrix", {7, 17});
-  layout.take("vector", {33});
-  layout.take_joined({{"running", {5}, {}, false, false}});  // saved with the model, but not trained
-  layout.take("large", {300, 301});                          // more than one piece
-  layout.take("small", {3, 1});
+  layout.take("matrix", Role::ffn_in, {7, 17});
+  layout.take("vector", Role::ffn_in, {33});
+  layout.take_joined({{"running", Role::norm, {5}, {}, false, false}});  // saved with the model, but not trained
+  layout.take("large", Role::ffn_in, {300, 301});                          // more than one piece
+  layout.take("small", Role::ffn_in, {3, 1});
   const std::vector<TensorSpec>& table = layout.table();
   const size_t n = layout.size();
   const std::vector<float> before = random_floats(n, 1);

@@ -109,3 +109,10 @@ Bandwidth measure_bandwidth(size_t floats) {
   const double bytes = static_cast<double>(share) * max_threads() * sizeof(float);
   return {bytes / read, 2 * bytes / copy};
 }
+
+double Utilization::of(double tokens_per_second) {
+  const double speed = tokens_per_second * work_;
+  if (most_ == 0) most_ = measure_flops(matmul_);
+  most_ = std::max(most_, speed);
+  return speed / most_;
+}

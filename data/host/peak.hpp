@@ -1,5 +1,5 @@
 #pragma once
-// What this machine can do at most, measured: against these numbers speed is a share.
+// The measured peak of this machine, the denominator of MFU.
 
 #include "layers/kernels/gemm.hpp"
 
@@ -14,6 +14,18 @@ struct Bandwidth {
   double read, copy;
 };
 Bandwidth measure_bandwidth(size_t floats = size_t(1) << 27);
+
+// Speed as a share of measure_flops: the model flops utilization, MFU. The first call of `of` measures the machine, in 0.1 s.
+// A speed above what was measured counts as the new maximum: something else ran meanwhile.
+class Utilization {
+ public:
+  Utilization(Matmul matmul, double flops_per_token) : matmul_(matmul), work_(flops_per_token) {}
+  double of(double tokens_per_second);
+
+ private:
+  Matmul matmul_;
+  double work_, most_ = 0;  // operations a token, and a second
+};
 
 // All threads read x(floats), each a share of it (but for less than 1 kB each): the least that work on it takes.
 void read_once(const float* x, size_t floats);

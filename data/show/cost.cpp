@@ -3,30 +3,10 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <stdexcept>
 
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/model/model.hpp"
-#include "data/host/peak.hpp"
-
-MemoryNeed memory_of_training(const Config& config, int B) {
-  Layout model, activations;
-  declare_model(model, config);
-  declare_activations(activations, config, B, config.context, true);
-  const size_t weights = checked_product({model.size(), sizeof(float)});
-  return {weights, weights, checked_product({2, weights}), checked_product({activations.size(), sizeof(float)})};
-}
-
-MemoryNeed memory_of_inference(const Config& config, int B, int T) {
-  Layout model, activations;
-  declare_model(model, config);
-  declare_activations(activations, config, B, T, false);
-  const size_t cache = checked_product({size_t(config.n_layer), size_t(T), cache_width(config)});
-  MemoryNeed need;
-  need.weights = checked_product({model.size(), sizeof(float)});
-  need.activations = checked_product({activations.size() + cache, sizeof(float)});
-  return need;
-}
+#include "layers/model/size.hpp"
 
 // ---- which part a tensor belongs to ------------------------------------------------------------------------
 
@@ -35,29 +15,26 @@ namespace {
 constexpr const char* kPartNames[] = {"embedding",  "norms", "gains",    "q, k, v",    "attention", "o",     "up",
                                       "activation", "down",  "residual", "classifier", "scratch",   "logits"};
 
-// A tensor belongs to the first row whose words are in its name.
-struct Belongs {
-  const char* words;
-  Part part;
-};
-constexpr Belongs kParameters[] = {
-    {"norm", Part::norms},       {"embedding.", Part::embedding}, {"attention.q.", Part::qkv},
-    {"attention.k.", Part::qkv}, {"attention.v.", Part::qkv},     {"attention.o.", Part::o},
-    {"ffn.gate.", Part::up},     {"ffn.up.", Part::up},           {"ffn.down.", Part::down},
-    {".scale.", Part::gains},    {"head.", Part::classifier}};
-constexpr Belongs kActivationTensors[] = {
-    {"scratch.logits", Part::logits},   {"scratch.", Part::scratch},           {"norm", Part::norms},
-    {".sum", Part::norms},              {"embedding", Part::embedding},        {"attention.qkv", Part::qkv},
-    {"attention.q", Part::norms},       {"attention.k", Part::norms},          {"attention.lse", Part::attention},
-    {"attention.mixed", Part::attention}, {"attention.o", Part::o},            {"attention.y", Part::residual},
-    {"ffn.up", Part::up},               {"ffn.activation", Part::activation},  {"ffn.down", Part::down},
-    {"ffn.y", Part::residual},          {"loss", Part::classifier}};
-
-template <size_t n>
-Part part_of(const Belongs (&table)[n], const std::string& name) {
-  for (const Belongs& row : table)
-    if (name.find(row.words) != name.npos) return row.part;
-  throw std::logic_error("no part of the costs has the tensor " + name + ": data/show/cost.cpp");
+CostPart part_of(Role role) {
+  switch (role) {
+    case Role::embedding: return CostPart::embedding;
+    case Role::norm:
+    case Role::norm_gain:
+    case Role::norm_scalar: return CostPart::norms;
+    case Role::gain: return CostPart::gains;
+    case Role::qk:
+    case Role::v: return CostPart::qkv;
+    case Role::attention: return CostPart::attention;
+    case Role::o: return CostPart::o;
+    case Role::ffn_in: return CostPart::up;
+    case Role::activation: return CostPart::activation;
+    case Role::ffn_out: return CostPart::down;
+    case Role::residual: return CostPart::residual;
+    case Role::classifier: return CostPart::classifier;
+    case Role::scratch: return CostPart::scratch;
+    case Role::logits: return CostPart::logits;
+  }
+  return CostPart::scratch;
 }
 
 // ---- formulas ----------------------------------------------------------------------------------------------
@@ -66,12 +43,12 @@ Part part_of(const Belongs (&table)[n], const std::string& name) {
 
 Config stand_in(const Config& config) {
   const bool qkv_as_wide = config.n_head * config.head_dim == config.channels;
-  const int raised = (config.gated() ? 2 : 1) * config.hidden;
+  const int up = (config.gated() ? 2 : 1) * config.hidden;
   Config c = config;
   c.n_head = 7, c.head_dim = 11, c.kv_heads = config.kv_heads == config.n_head ? 7 : 5;
   c.channels = qkv_as_wide ? 77 : 101, c.vocab_size = 307, c.context = 13;
   // Scratch is as wide as the wider of two things: here the same ones are.
-  c.hidden = raised >= config.qkv_width() ? 499 : config.hidden >= config.n_head * config.head_dim ? 89 : 53;
+  c.hidden = up >= config.qkv_width() ? 499 : config.hidden >= config.n_head * config.head_dim ? 89 : 53;
   return c;
 }
 
@@ -153,39 +130,29 @@ class Formula {
   std::vector<Term> terms_;
 };
 
-// "block.3.ffn.up" → "ffn.up"; "" for what is outside of the blocks.
-std::string within_block(const std::string& name) {
-  return name.starts_with("block.") ? name.substr(name.find('.', 6) + 1) : "";
-}
-
-// The names, within their block, of the tensors that every block has.
+// The tensors, by their names within a layer, that every block has.
 std::set<std::string> in_all_blocks(const std::vector<TensorSpec>& table, int n_layer) {
   std::map<std::string, int> count;
-  for (const TensorSpec& spec : table) ++count[within_block(spec.name)];
-  std::set<std::string> names;
-  for (const auto& [name, n] : count)
-    if (n == n_layer && !name.empty()) names.insert(name);
-  return names;
+  for (const TensorSpec& spec : table)
+    if (spec.layer != kOutside) ++count[spec.part];
+  std::set<std::string> parts;
+  for (const auto& [part, n] : count)
+    if (n == n_layer) parts.insert(part);
+  return parts;
 }
 
 // ---- the rows ----------------------------------------------------------------------------------------------
 
-// 1, 2, ... up to the window, and then as many as it has.
-double keys_seen_on_average(double T, double window) {
-  const double W = window > 0 && window < T ? window : T;
-  return W * (T - (W - 1) / 2) / T;
-}
-
 // Fills the rows by walking over both tables of tensors, the model's own and that of its stand-in, side by side.
-class Books {
+class CostTable {
  public:
   std::vector<PartCost> rows;
 
-  Books(const Config& config, int B) : config_(config), other_(stand_in(config)), B_(B) {
+  CostTable(const Config& config, int B) : config_(config), other_(stand_in(config)), B_(B) {
     for (const char* name : kPartNames) rows.push_back({.name = name});
-    enter_activations();
-    enter_parameters();
-    enter_products();
+    add_activations();
+    add_parameters();
+    add_products();
   }
 
  private:
@@ -193,10 +160,10 @@ class Books {
     double rows = 0, columns = 0;
   };
 
-  PartCost& at(Part part) { return rows[static_cast<size_t>(part)]; }
+  PartCost& at(CostPart part) { return rows[static_cast<size_t>(part)]; }
   double N() const { return static_cast<double>(B_) * config_.context; }
 
-  void enter_activations() {
+  void add_activations() {
     Layout real, same;
     declare_activations(real, config_, B_, config_.context, true);
     const bool in_pieces = classifier_rows(B_ * config_.context, config_.vocab_size) < B_ * config_.context;
@@ -204,35 +171,35 @@ class Books {
     declare_activations(same, other_, sequences, other_.context, true);
     const Letters letters(other_, sequences);
     const auto in_all = in_all_blocks(real.table(), config_.n_layer);
-    std::map<Part, Formula> floats;
+    std::map<CostPart, Formula> floats;
     for (size_t i = 0; i < real.table().size(); ++i) {
       const TensorSpec& spec = real.table()[i];
-      const Part part = part_of(kActivationTensors, spec.name);
+      const CostPart part = part_of(spec.role);
       at(part).floats.number += static_cast<double>(spec.size()) / N();
-      floats[part].add(letters.a_token(same.table()[i]), in_all.contains(within_block(spec.name)));
+      floats[part].add(letters.a_token(same.table()[i]), spec.layer != kOutside && in_all.contains(spec.part));
     }
     for (const auto& [part, formula] : floats) at(part).floats.formula = formula.text(config_.n_layer);
   }
 
-  void enter_parameters() {
+  void add_parameters() {
     Layout real, same;
     declare_model(real, config_);
     declare_model(same, other_);
     const Letters letters(other_, kFewSequences);
     const auto in_all = in_all_blocks(real.table(), config_.n_layer);
-    std::map<Part, Formula> parameters, products;
+    std::map<CostPart, Formula> parameters, products;
     for (size_t i = 0; i < real.table().size(); ++i) {
       const TensorSpec& spec = real.table()[i];
       if (!spec.trained) continue;
-      const std::string within = within_block(spec.name);
-      const Part part = part_of(kParameters, spec.name);
+      const bool in_each = spec.layer != kOutside && in_all.contains(spec.part);
+      const CostPart part = part_of(spec.role);
       const Product product = letters.all(same.table()[i]);
       at(part).parameters.number += static_cast<double>(spec.size());
-      parameters[part].add(product, in_all.contains(within));
-      if (within.empty() || spec.shape.size() != 2) continue;
+      parameters[part].add(product, in_each);
+      if (spec.layer == kOutside || spec.shape.size() != 2) continue;
       at(part).multiply_adds.number += static_cast<double>(spec.size());
-      products[part].add(product, in_all.contains(within));
-      if (!spec.name.starts_with("block.0.")) continue;
+      products[part].add(product, in_each);
+      if (spec.layer != 0) continue;
       matrices_[part].rows += spec.shape[0];
       matrices_[part].columns = spec.shape[1];
     }
@@ -241,41 +208,25 @@ class Books {
   }
 
   // The classifier, tied or not, and attention's q·k and P·v, which have no matrices of their own; and intensities.
-  void enter_products() {
+  void add_products() {
     double keys = 0;  // in all layers together
-    for (int l = 0; l < config_.n_layer; ++l) keys += keys_seen_on_average(config_.context, config_.window_of(l));
+    for (int l = 0; l < config_.n_layer; ++l) keys += keys_seen(config_, l);
     const double width = static_cast<double>(config_.n_head) * config_.head_dim, C = config_.channels;
-    at(Part::attention).multiply_adds = {2 * width * keys, width == C ? "2·L·C·K" : "2·L·H·D·K"};
-    at(Part::classifier).multiply_adds = {config_.vocab_size * C, "V·C"};
-    matrices_[Part::classifier] = {static_cast<double>(config_.vocab_size), C};
+    at(CostPart::attention).multiply_adds = {2 * width * keys, width == C ? "2·L·C·K" : "2·L·H·D·K"};
+    at(CostPart::classifier).multiply_adds = {config_.vocab_size * C, "V·C"};
+    matrices_[CostPart::classifier] = {static_cast<double>(config_.vocab_size), C};
 
     // x, W (O,I) and y move once: 2·N·O·I operations on 4·(N·I + O·I + N·O) bytes; of attention q, k, v and its output.
     for (const auto& [part, w] : matrices_) at(part).intensity = .5 / (1 / w.columns + 1 / w.rows + 1 / N());
-    at(Part::attention).intensity = width * keys / config_.n_layer / (config_.qkv_width() + width);
+    at(CostPart::attention).intensity = width * keys / config_.n_layer / (config_.qkv_width() + width);
   }
 
   const Config& config_;
   const Config other_;
   int B_;
-  std::map<Part, Size> matrices_;  // of one block; those over the same input are one product
+  std::map<CostPart, Size> matrices_;  // of one block; those over the same input are one product
 };
 
 }  // namespace
 
-std::vector<PartCost> cost_of_parts(const Config& config, int B) { return Books(config, B).rows; }
-
-double flops_per_token(const Config& config) {
-  double multiply_adds = 0;
-  for (const PartCost& part : cost_of_parts(config, 1)) multiply_adds += part.multiply_adds.number;
-  return 3 * 2 * multiply_adds;
-}
-
-Utilization::Utilization(const Config& config)
-    : matmul_(config.matmul), work_(flops_per_token(config)) {}
-
-double Utilization::of(double tokens_per_second) {
-  const double speed = tokens_per_second * work_;
-  if (most_ == 0) most_ = measure_flops(matmul_);
-  most_ = std::max(most_, speed);
-  return speed / most_;
-}
+std::vector<PartCost> cost_of_parts(const Config& config, int B) { return CostTable(config, B).rows; }

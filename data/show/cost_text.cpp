@@ -6,6 +6,7 @@
 #include "cost.hpp"
 #include "data/host/format.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
+#include "layers/model/size.hpp"
 
 namespace {
 
@@ -69,7 +70,7 @@ std::string sizes(const Step& s) {
     text += (*letter == 'C' ? "" : "  ") + size(letter, number);
   if (width == c.channels) text += "; H·D is C";
   if (c.kv_heads == c.n_head) text += width == c.channels ? ", KV is H" : "; KV is H";
-  const double attention = s.parts[static_cast<size_t>(Part::attention)].multiply_adds.number;
+  const double attention = s.parts[static_cast<size_t>(CostPart::attention)].multiply_adds.number;
   text += ".\nA query sees " + format("K %.5g keys", attention / (2. * width * c.n_layer)) + " on average.";
   return text + " Of logits " + size("R", classifier_rows(N, c.vocab_size)) + " rows are there at a time.\n\n";
 }
@@ -96,7 +97,7 @@ std::string operations(const Step& s) {
 }
 
 bool is_shared(const PartCost* part, const std::vector<PartCost>& parts) {
-  return part - parts.data() >= static_cast<ptrdiff_t>(Part::scratch);
+  return part - parts.data() >= static_cast<ptrdiff_t>(CostPart::scratch);
 }
 
 // Floats for each token of what each block keeps to itself, and of what all share.
@@ -139,7 +140,7 @@ std::string memory(const Step& s) {
   const double bytes = 4 * s.N(), own = std::round(bytes * floats(s.parts, false));
   const double own_again = std::round(bytes * floats(s.recomputed, false)), shared = std::round(bytes * floats(s.parts, true));
   row("kept for backward", format("N·%.10g", own / s.N()), own, own_again);
-  for (const Part part : {Part::scratch, Part::logits}) {
+  for (const CostPart part : {CostPart::scratch, CostPart::logits}) {
     const auto& [number, formula] = s.parts[static_cast<size_t>(part)].floats;
     row(s.parts[static_cast<size_t>(part)].name, bytes_of_all(formula), bytes * number, bytes * number);
   }
@@ -152,7 +153,7 @@ std::string memory(const Step& s) {
 // adamw_step has 15 operations for each parameter; it reads w, g, m and v, and writes w, m and v.
 std::string whole_step(const Step& s) {
   const double all = 6 * s.multiply_adds(), P = s.P();
-  const double classifier = s.parts[static_cast<size_t>(Part::classifier)].multiply_adds.number;
+  const double classifier = s.parts[static_cast<size_t>(CostPart::classifier)].multiply_adds.number;
   const double again = all + 2 * (s.multiply_adds() - classifier);
   std::string text = "A step takes N·" + format_count(all) + " = " + format_count(s.N() * all) + " flops; with --recompute ";
   text += format_count(s.N() * again) + ", " + format("%.2f", again / all) + " times as many: blocks go forward twice.\n";

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <stdexcept>
 
-#include "cost.hpp"
+#include "layers/model/size.hpp"
 #include "data/host/format.hpp"
 #include "data/host/interrupt.hpp"
 #include "data/host/machine.hpp"

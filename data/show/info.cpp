@@ -4,6 +4,7 @@
 
 #include "data/host/format.hpp"
 #include "layers/kernels/parallel.hpp"
+#include "layers/model/size.hpp"
 #include "layers/textbook/step.hpp"
 #include "data/host/peak.hpp"
 #include "data/host/machine.hpp"
@@ -195,12 +196,6 @@ std::string draw_model(const Config& open) {
 }
 
 // ---- numbers ---------------------------------------------------------------------------------------------
-
-size_t count_parameters(const std::vector<TensorSpec>& table) {
-  size_t n = 0;
-  for (const TensorSpec& spec : table) n += spec.trained ? spec.size() : 0;
-  return n;
-}
 
 std::string describe_briefly(const TrainOptions& options, size_t parameters) {
   const Config& c = options.config;

@@ -4,13 +4,10 @@
 #include <string>
 
 #include "data/run/checkpoint.hpp"
-#include "cost.hpp"
 #include "data/text/dataset.hpp"
 
 // The block, what is around it and the formula of its branches.
 std::string draw_model(const Config& config);
-
-size_t count_parameters(const std::vector<TensorSpec>& table);
 
 // "gpt2 nano: pre, layernorm, 4 layers x 128 channels, 4 heads, context 256, 859 k parameters"
 std::string describe_briefly(const TrainOptions& options, size_t parameters);

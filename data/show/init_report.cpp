@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "data/host/format.hpp"
-#include "cost.hpp"
+#include "layers/model/size.hpp"
 #include "data/options/settings.hpp"
 #include "data/run/diagnostics_csv.hpp"
 #include "data/options/grid.hpp"

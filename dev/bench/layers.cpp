@@ -118,7 +118,7 @@ void bench_dropout(Bench& bench, int N, int C) {
 void bench_optimizer(Bench& bench, int n) {
   const Buffer w = random_floats(n), m = allocate(n), v = allocate(n), g = random_floats(n);
   Layout layout;
-  layout.take("weights", {n / 1024, 1024});
+  layout.take("weights", Role::ffn_in, {n / 1024, 1024});
   const std::vector<TensorSpec> table = layout.table();
   int64_t t = 0;
   run(bench, {"clipping", "norm", std::to_string(n), 4. * n, bench.bandwidth.read,

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "data/host/format.hpp"
-#include "data/show/cost.hpp"
+#include "layers/model/size.hpp"
 #include "data/host/machine.hpp"
 #include "layers/model/model.hpp"
 #include "layers/model/presets.hpp"

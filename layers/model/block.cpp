@@ -12,35 +12,36 @@ bool shares_norm(const Config& config) { return config.block == BlockForm::paral
 }  // namespace
 
 Block declare_block(Layout& layout, const Config& config, int layer) {
-  const std::string name = "block." + std::to_string(layer);
   const int D = config.head_dim, C = config.channels, F = config.hidden;
+  layout.enter_layer(layer);
   Block p;
-  declare_branch_enter(p.attention, layout, config, name + ".attention", layer);
-  p.qkv = declare_linear(layout, config, name + ".attention",
+  declare_branch_enter(p.attention, layout, config, "attention", layer);
+  p.qkv = declare_linear(layout, config, "attention",
                          {{"q", Role::qk, config.n_head * D},
                           {"k", Role::qk, config.kv_heads * D},
                           {"v", Role::v, config.kv_heads * D}},
                          C);
-  p.qk_norm = declare_qk_norm(layout, config, name + ".attention");
-  declare_branch_inner(p.attention, layout, config, name + ".attention", layer, config.n_head * D);
-  p.o = declare_linear(layout, config, name + ".attention", {{"o", Role::o, C}}, config.n_head * D);
-  declare_branch_leave(p.attention, layout, config, name + ".attention", layer);
+  p.qk_norm = declare_qk_norm(layout, config, "attention");
+  declare_branch_inner(p.attention, layout, config, "attention", layer, config.n_head * D);
+  p.o = declare_linear(layout, config, "attention", {{"o", Role::o, C}}, config.n_head * D);
+  declare_branch_leave(p.attention, layout, config, "attention", layer);
 
-  if (!shares_norm(config)) declare_branch_enter(p.ffn, layout, config, name + ".ffn", layer);
+  if (!shares_norm(config)) declare_branch_enter(p.ffn, layout, config, "ffn", layer);
   if (config.block != BlockForm::sequential) p.ffn.skip = 1;  // skip·x is in what attention's branch leaves
   std::vector<LinearPart> up = {{"up", Role::ffn_in, F}};
   if (config.gated()) up.insert(up.begin(), {"gate", Role::ffn_in, F});
-  p.up = declare_linear(layout, config, name + ".ffn", up, C);
-  declare_branch_inner(p.ffn, layout, config, name + ".ffn", layer, F);
-  p.down = declare_linear(layout, config, name + ".ffn", {{"down", Role::ffn_out, C}}, F);
-  declare_branch_leave(p.ffn, layout, config, name + ".ffn", layer);
-  declare_shared_gain(p.attention, p.ffn, layout, config, name, layer);
+  p.up = declare_linear(layout, config, "ffn", up, C);
+  declare_branch_inner(p.ffn, layout, config, "ffn", layer, F);
+  p.down = declare_linear(layout, config, "ffn", {{"down", Role::ffn_out, C}}, F);
+  declare_branch_leave(p.ffn, layout, config, "ffn", layer);
+  declare_shared_gain(p.attention, p.ffn, layout, config, layer);
+  layout.leave_layer();
   return p;
 }
 
 namespace {
 
-int raised_width(const Config& config) { return config.gated() ? 2 * config.hidden : config.hidden; }
+int up_width(const Config& config) { return config.gated() ? 2 * config.hidden : config.hidden; }
 
 AttentionShape attention_shape(const BlockContext& c) {
   return attention_shape(c.config, c.layer, c.slopes, c.B, c.T);
@@ -54,33 +55,34 @@ AttentionShape attention_shape(const Config& config, int layer, const float* slo
 }
 
 BlockSaved declare_block_saved(Layout& layout, const Config& config, int layer, int B, int T) {
-  const std::string name = "block." + std::to_string(layer);
   const int N = B * T, C = config.channels, width = config.n_head * config.head_dim;
+  layout.enter_layer(layer);
   BlockSaved saved;
-  saved.attention = declare_branch_saved(layout, config, name + ".attention", layer, N, width);
-  saved.qkv = layout.take(name + ".attention.qkv", {N, config.qkv_width()});
-  saved.qk_norm = declare_qk_norm_saved(layout, config, name + ".attention", N);
-  saved.lse = layout.take(name + ".attention.lse", {B, config.n_head, T});
-  saved.mixed = layout.take(name + ".attention.mixed", {N, width});
-  if (branch_keeps_output(config, layer)) saved.attention_f = layout.take(name + ".attention.o", {N, C});
-  saved.middle = layout.take(name + ".attention.y", {N, C});
-  saved.ffn = declare_branch_saved(layout, config, name + ".ffn", layer, N, config.hidden, !shares_norm(config));
-  saved.raised = layout.take(name + ".ffn.up", {N, raised_width(config)});
-  saved.active = layout.take(name + ".ffn.activation", {N, config.hidden});
-  if (branch_keeps_output(config, layer)) saved.ffn_f = layout.take(name + ".ffn.down", {N, C});
-  saved.y = layout.take(name + ".ffn.y", {N, C});
+  saved.attention = declare_branch_saved(layout, config, "attention", layer, N, width);
+  saved.qkv = layout.take("attention.qkv", Role::qk, {N, config.qkv_width()});
+  saved.qk_norm = declare_qk_norm_saved(layout, config, "attention", N);
+  saved.lse = layout.take("attention.lse", Role::attention, {B, config.n_head, T});
+  saved.mixed = layout.take("attention.mixed", Role::attention, {N, width});
+  if (branch_keeps_output(config, layer)) saved.attention_f = layout.take("attention.o", Role::o, {N, C});
+  saved.middle = layout.take("attention.y", Role::residual, {N, C});
+  saved.ffn = declare_branch_saved(layout, config, "ffn", layer, N, config.hidden, !shares_norm(config));
+  saved.up = layout.take("ffn.up", Role::ffn_in, {N, up_width(config)});
+  saved.active = layout.take("ffn.activation", Role::activation, {N, config.hidden});
+  if (branch_keeps_output(config, layer)) saved.ffn_f = layout.take("ffn.down", Role::ffn_out, {N, C});
+  saved.y = layout.take("ffn.y", Role::residual, {N, C});
+  layout.leave_layer();
   return saved;
 }
 
 BlockScratch declare_block_scratch(Layout& layout, const Config& config, int B, int T, bool backward) {
   const int N = B * T, C = config.channels;
   BlockScratch scratch{};
-  scratch.f = layout.take("scratch.f", {N, C});
-  scratch.normed = layout.take("scratch.normed", {N, C});
+  scratch.f = layout.take("scratch.f", Role::scratch, {N, C});
+  scratch.normed = layout.take("scratch.normed", Role::scratch, {N, C});
   if (!backward) return scratch;
-  if (config.block != BlockForm::sequential) scratch.du = layout.take("scratch.du", {N, C});
-  scratch.wide = layout.take("scratch.wide", {N, std::max(config.hidden, config.n_head * config.head_dim)});
-  scratch.wider = layout.take("scratch.wider", {N, std::max(raised_width(config), config.qkv_width())});
+  if (config.block != BlockForm::sequential) scratch.du = layout.take("scratch.du", Role::scratch, {N, C});
+  scratch.wide = layout.take("scratch.wide", Role::scratch, {N, std::max(config.hidden, config.n_head * config.head_dim)});
+  scratch.wider = layout.take("scratch.wider", Role::scratch, {N, std::max(up_width(config), config.qkv_width())});
   return scratch;
 }
 
@@ -122,8 +124,8 @@ const float* ffn_branch(const BlockSaved& saved, const BlockScratch& scratch, co
                         const BlockContext& c) {
   const Config& config = c.config;
   const int N = c.B * c.T, C = config.channels, F = config.hidden;
-  linear_forward(saved.raised, u, p.up, N, C, raised_width(config));
-  activation_forward(saved.active, saved.raised, config.activation, N, F);
+  linear_forward(saved.up, u, p.up, N, C, up_width(config));
+  activation_forward(saved.active, saved.up, config.activation, N, F);
   const float* m = branch_inner(saved.ffn, saved.active, p.ffn, N, F, c.training);
   float* f = saved.ffn_f ? saved.ffn_f : scratch.f;
   linear_forward(f, m, p.down, N, F, C);
@@ -165,8 +167,8 @@ void ffn_branch_backward(float* du, const BlockScratch& scratch, const Block& g,
   const float* m = saved.ffn.m ? saved.ffn.m : saved.active;
   linear_backward(scratch.wide, g.down, df, m, p.down, N, F, C);
   branch_inner_backward(scratch.wide, g.ffn, saved.active, saved.ffn, p.ffn, N, F);
-  activation_backward(scratch.wider, scratch.wide, saved.raised, config.activation, N, F);
-  linear_backward(du, g.up, scratch.wider, u, p.up, N, C, raised_width(config));
+  activation_backward(scratch.wider, scratch.wide, saved.up, config.activation, N, F);
+  linear_backward(du, g.up, scratch.wider, u, p.up, N, C, up_width(config));
 }
 
 void sequential_backward(float* d, const BlockScratch& scratch, const Block& g, const float* x,

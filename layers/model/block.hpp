@@ -34,7 +34,7 @@ struct BlockSaved {
   float* attention_f = nullptr;  // (N,C) where norm_out or λ needs it
   float* middle;               // (N,C) between the branches
   BranchSaved ffn;
-  float *raised, *active;      // (N,F) or (N,2F), (N,F): before and after the activation
+  float *up, *active;          // (N,F) or (N,2F), (N,F): before and after the activation
   float* ffn_f = nullptr;
   float* y;                    // (N,C)
 };

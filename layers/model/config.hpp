@@ -157,8 +157,7 @@ const Placement& placement_at(const Config& config, int layer);
 // what is wrong and what to do. Idempotent.
 Config resolve(Config config);
 
-// The matrices of a model, as far as their initialisation differs.
-enum class Role { qk, v, o, ffn_in, ffn_out, embedding };
+// The initial values of a matrix (out, in).
 Start weight_start(const Config& config, Role role, int out, int in);
 bool has_bias(const Config& config, Role role);
 

@@ -14,14 +14,14 @@ ModelTensors declare_model(Layout& layout, const Config& config) {
   const int V = config.vocab_size, C = config.channels;
   const Start embedding = weight_start(config, Role::embedding, V, C);
   ModelTensors p;
-  p.token = layout.take("embedding.token.weight", {V, C}, embedding);
+  p.token = layout.take("embedding.token.weight", Role::embedding, {V, C}, embedding);
   if (config.position == Position::learned)
-    p.position = layout.take("embedding.position.weight", {config.context, C}, embedding);
+    p.position = layout.take("embedding.position.weight", Role::embedding, {config.context, C}, embedding);
   if (config.embedding_norm) p.embedding_norm = declare_norm(layout, config, "embedding.norm", C);
   for (int l = 0; l < config.n_layer; ++l) p.blocks.push_back(declare_block(layout, config, l));
   if (*config.final_norm) p.final_norm = declare_norm(layout, config, "final_norm", C);
-  if (!config.tied) p.head = layout.take("head.weight", {V, C}, embedding);
-  if (config.head_bias) p.head_bias = layout.take("head.bias", {V});
+  if (!config.tied) p.head = layout.take("head.weight", Role::classifier, {V, C}, embedding);
+  if (config.head_bias) p.head_bias = layout.take("head.bias", Role::classifier, {V});
   return p;
 }
 
@@ -66,25 +66,27 @@ Activations declare_activations(Layout& layout, const Config& config, int B, int
                               " tokens is too large: lower --batch or --context");
   const int N = B * T;
   Activations a;
-  a.embedded = layout.take("embedding", {N, C});
+  a.embedded = layout.take("embedding", Role::embedding, {N, C});
   a.x = a.embedded;
   if (config.embedding_norm) {
     a.embedding_norm = declare_norm_saved(layout, config, "embedding.norm", N, C);
-    a.x = layout.take("embedding.norm", {N, C});
+    a.x = layout.take("embedding.norm", Role::norm, {N, C});
   }
   const bool shared = !training || config.recompute;
   for (int l = 0; l < config.n_layer; ++l) {
     const bool own = !shared || l == 0 || &placement_at(config, l) != &placement_at(config, l - 1);
     a.blocks.push_back(own ? declare_block_saved(layout, config, l, B, T) : a.blocks[l - 1]);
-    if (!own && training) a.blocks[l].y = layout.take("block." + std::to_string(l) + ".ffn.y", {N, C});
+    layout.enter_layer(l);
+    if (!own && training) a.blocks[l].y = layout.take("ffn.y", Role::residual, {N, C});
+    layout.leave_layer();
   }
   if (*config.final_norm) {
     a.final_norm = declare_norm_saved(layout, config, "final_norm", N, C);
-    a.final = layout.take("final_norm", {N, C});
+    a.final = layout.take("final_norm", Role::norm, {N, C});
   }
-  a.losses = layout.take("loss", {N});
-  a.logits = layout.take("scratch.logits", {classifier_rows(N, V), V});
-  if (training) a.d = layout.take("scratch.gradient", {N, C});
+  a.losses = layout.take("loss", Role::classifier, {N});
+  a.logits = layout.take("scratch.logits", Role::logits, {classifier_rows(N, V), V});
+  if (training) a.d = layout.take("scratch.gradient", Role::scratch, {N, C});
   a.scratch = declare_block_scratch(layout, config, B, T, training);
   a.table = layout.table();
   return a;

@@ -35,21 +35,20 @@ size_t TensorSpec::size() const {
   return n;
 }
 
-float* Layout::take(const std::string& name, std::vector<int> shape, Start start) {
-  TensorSpec spec;
-  spec.name = name;
-  spec.shape = std::move(shape);
-  spec.start = start;
-  return take_joined({spec});
+float* Layout::take(const std::string& name, Role role, std::vector<int> shape, Start start) {
+  return take_joined({{name, role, std::move(shape), start}});
 }
 
-float* Layout::take_untrained(const std::string& name, std::vector<int> shape, float value) {
-  return take_joined({{.name = name, .shape = std::move(shape), .start = {value, 0}, .trained = false}});
+float* Layout::take_untrained(const std::string& name, Role role, std::vector<int> shape, float value) {
+  return take_joined({{.name = name, .role = role, .shape = std::move(shape), .start = {value, 0}, .trained = false}});
 }
 
 float* Layout::take_joined(std::vector<TensorSpec> specs) {
   const size_t begin = size_;
   for (TensorSpec& spec : specs) {
+    spec.layer = layer_;
+    spec.part = spec.name;
+    if (layer_ != kOutside) spec.name = "block." + std::to_string(layer_) + "." + spec.part;
     spec.offset = size_;
     spec.decay = spec.trained && spec.shape.size() >= 2;
     size_ += spec.size();

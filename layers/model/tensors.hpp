@@ -4,8 +4,8 @@
 // A Layout hands out slices of one flat float buffer and writes down a row for each. The same walk
 // (declare_model, declare_block, ...) is run three times: without a buffer, to learn the table and its size;
 // on the parameter buffer; and on the gradient buffer. Equal walks give equal offsets, so a parameter and
-// its gradient need no further bookkeeping. Initialisation, AdamW, clipping, checkpoints, the gradient tests,
-// `train_gpt info` and the Python twin all walk the table; nothing else lists the tensors.
+// its gradient need no further bookkeeping. Initialization, AdamW, clipping, checkpoints, costs, diagnostics, the gradient
+// tests, `train_gpt info` and the Python twin all walk the table; nothing else lists the tensors.
 
 #include <cstddef>
 #include <cstdlib>
@@ -20,15 +20,42 @@ struct Start {
   float deviation = 0;
 };
 
+// The part of the model that a tensor belongs to. Biases and activations have the role of the matrix they follow.
+enum class Role {
+  embedding,    // of tokens and positions
+  norm,         // its bias, its statistics, its output
+  norm_gain,    //
+  norm_scalar,  // alpha and shift of DyT and Derf
+  gain,         // LayerScale's and ReZero's λ
+  qk,           // queries and keys; the joined activations q|k|v
+  v,            //
+  attention,    // its output before o, and its log-sum-exp
+  o,            // attention's output matrix
+  ffn_in,       // up, and gate
+  activation,   //
+  ffn_out,      // down
+  residual,     // the stream
+  classifier,   // an untied head, its bias, the losses
+  scratch,      // shared by all blocks
+  logits,       //
+};
+
+inline constexpr int kOutside = -1;  // the layer of what is in no block
+
 struct TensorSpec {
   std::string name;        // "block.0.attention.q.weight"
+  Role role{};
   std::vector<int> shape;  // row-major
   Start start;
   bool decay = false;   // AdamW's weight decay applies (tensors of two and more dimensions)
-  bool trained = true;  // false: saved with the model, but not optimised
+  bool trained = true;  // false: saved with the model, but not optimized
   size_t offset = 0;    // in floats from the start of the buffer
+  int layer = kOutside;
+  std::string part{};  // the name within the layer: "attention.q.weight"
 
-  size_t size() const;  // number of elements
+  size_t size() const;                                                      // number of elements
+  std::string group() const { return part.substr(0, part.rfind('.')); }    // "attention.q"
+  std::string leaf() const { return part.substr(part.rfind('.') + 1); }    // "weight"
 };
 
 class Layout {
@@ -36,14 +63,18 @@ class Layout {
   // Without a base the walk only measures: every slice it hands out is null.
   explicit Layout(float* base = nullptr) : base_(base) {}
 
-  // One tensor in a 64-byte-aligned slice of its own. Matrices decay, vectors do not.
-  float* take(const std::string& name, std::vector<int> shape, Start start = {});
+  // The tensors taken next belong to this layer: "ffn.up.weight" gets the name "block.3.ffn.up.weight".
+  void enter_layer(int layer) { layer_ = layer; }
+  void leave_layer() { layer_ = kOutside; }
 
-  // One that is saved with the model but not optimised, and starts as a constant.
-  float* take_untrained(const std::string& name, std::vector<int> shape, float value);
+  // One tensor in a 64-byte-aligned slice of its own. Matrices decay, vectors do not.
+  float* take(const std::string& name, Role role, std::vector<int> shape, Start start = {});
+
+  // One that is saved with the model but not optimized, and starts as a constant.
+  float* take_untrained(const std::string& name, Role role, std::vector<int> shape, float value);
 
   // Several tensors in one aligned slice, one directly behind the other: together they are one matrix to the
-  // gemm (q|k|v, gate|up), and yet each has a name, an initialisation and a gradient of its own.
+  // gemm (q|k|v, gate|up), and yet each has a name, an initialization and a gradient of its own.
   float* take_joined(std::vector<TensorSpec> specs);
 
   const std::vector<TensorSpec>& table() const { return table_; }
@@ -52,6 +83,7 @@ class Layout {
  private:
   float* base_;
   size_t size_ = 0;
+  int layer_ = kOutside;
   std::vector<TensorSpec> table_;
 };
 

@@ -14,44 +14,44 @@ namespace {
 
 void declare_channels(Norm& p, Layout& layout, const Config& config, const std::string& name, int C) {
   p.unit_offset = config.norm_unit_offset;
-  p.gain = layout.take(name + ".gain", {C}, {p.unit_offset ? 0.f : 1.f, 0});
-  if (*config.norm_bias) p.bias = layout.take(name + ".bias", {C});
+  p.gain = layout.take(name + ".gain", Role::norm_gain, {C}, {p.unit_offset ? 0.f : 1.f, 0});
+  if (*config.norm_bias) p.bias = layout.take(name + ".bias", Role::norm, {C});
 }
 
 void declare_scalenorm(Norm& p, Layout& layout, const Config&, const std::string& name, int C) {
-  p.gain = layout.take(name + ".gain", {1}, {std::sqrt(static_cast<float>(C)), 0});
+  p.gain = layout.take(name + ".gain", Role::norm_gain, {1}, {std::sqrt(static_cast<float>(C)), 0});
 }
 
 void declare_batchnorm(Norm& p, Layout& layout, const Config& config, const std::string& name, int C) {
   declare_channels(p, layout, config, name, C);
-  p.running_mean = layout.take_untrained(name + ".running_mean", {C}, 0);
-  p.running_var = layout.take_untrained(name + ".running_var", {C}, 1);
+  p.running_mean = layout.take_untrained(name + ".running_mean", Role::norm, {C}, 0);
+  p.running_var = layout.take_untrained(name + ".running_var", Role::norm, {C}, 1);
 }
 
 void declare_dyt(Norm& p, Layout& layout, const Config& config, const std::string& name, int C) {
   declare_channels(p, layout, config, name, C);
-  p.alpha = layout.take(name + ".alpha", {1}, {config.dyt_alpha, 0});
+  p.alpha = layout.take(name + ".alpha", Role::norm_scalar, {1}, {config.dyt_alpha, 0});
 }
 
 void declare_derf(Norm& p, Layout& layout, const Config& config, const std::string& name, int C) {
   declare_dyt(p, layout, config, name, C);
-  p.shift = layout.take(name + ".shift", {1});
+  p.shift = layout.take(name + ".shift", Role::norm_scalar, {1});
 }
 
 void save_nothing(NormSaved&, Layout&, const std::string&, int, int) {}
 
 void save_rstd(NormSaved& saved, Layout& layout, const std::string& name, int N, int) {
-  saved.rstd = layout.take(name + ".rstd", {N});
+  saved.rstd = layout.take(name + ".rstd", Role::norm, {N});
 }
 
 void save_mean_and_rstd(NormSaved& saved, Layout& layout, const std::string& name, int N, int C) {
-  saved.mean = layout.take(name + ".mean", {N});
+  saved.mean = layout.take(name + ".mean", Role::norm, {N});
   save_rstd(saved, layout, name, N, C);
 }
 
 void save_statistics(NormSaved& saved, Layout& layout, const std::string& name, int, int C) {
-  saved.mean = layout.take(name + ".mean", {C});
-  saved.variance = layout.take(name + ".variance", {C});
+  saved.mean = layout.take(name + ".mean", Role::norm, {C});
+  saved.variance = layout.take(name + ".variance", Role::norm, {C});
 }
 
 // ---- the table ---------------------------------------------------------------------------------------------

@@ -21,8 +21,8 @@ QkNormSaved declare_qk_norm_saved(Layout& layout, const Config& config, const st
   if (config.qk_norm == QkNormKind::none) return {};
   const int H = config.n_head, KV = config.kv_heads, D = config.head_dim;
   QkNormSaved saved;
-  saved.q = layout.take(name + ".q", {N, H * D});
-  saved.k = layout.take(name + ".k", {N, KV * D});
+  saved.q = layout.take(name + ".q", Role::norm, {N, H * D});
+  saved.k = layout.take(name + ".k", Role::norm, {N, KV * D});
   saved.q_norm = declare_norm_saved(layout, config, name + ".q_norm", N * qk_rows(config, H).count, qk_rows(config, H).width);
   saved.k_norm = declare_norm_saved(layout, config, name + ".k_norm", N * qk_rows(config, KV).count, qk_rows(config, KV).width);
   return saved;

@@ -6,7 +6,7 @@
 #include "layers/kernels/parallel.hpp"
 
 Gain declare_gain(Layout& layout, const std::string& name, int channels, float start) {
-  return {layout.take(name + ".gain", {channels}, {start, 0}), channels == 1};
+  return {layout.take(name + ".gain", Role::gain, {channels}, {start, 0}), channels == 1};
 }
 
 const float* gain_forward(float* y, const float* x, const Gain& p, int N, int C) {

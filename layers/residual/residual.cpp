@@ -24,10 +24,9 @@ void declare_branch_leave(Branch& branch, Layout& layout, const Config& config, 
     branch.gain = declare_gain(layout, name + ".scale", C, static_cast<float>(*config.layer_scale_init));
 }
 
-void declare_shared_gain(Branch& first, Branch& second, Layout& layout, const Config& config, const std::string& name,
-                         int layer) {
+void declare_shared_gain(Branch& first, Branch& second, Layout& layout, const Config& config, int layer) {
   if (placement_at(config, layer).gain == LearnedGain::block)
-    first.gain = second.gain = declare_gain(layout, name + ".scale", 1, 0);
+    first.gain = second.gain = declare_gain(layout, "scale", 1, 0);
 }
 
 BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std::string& name, int layer, int N,
@@ -37,16 +36,16 @@ BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std
   BranchSaved saved;
   if (row.norm_in && enters) {
     saved.in = declare_norm_saved(layout, config, name + ".norm_in", N, C);
-    saved.u = layout.take(name + ".norm_in", {N, C});
+    saved.u = layout.take(name + ".norm_in", Role::norm, {N, C});
   }
   if (row.norm_inner) {
     saved.inner = declare_norm_saved(layout, config, name + ".norm_inner", N, inner_width);
-    saved.m = layout.take(name + ".norm_inner", {N, inner_width});
+    saved.m = layout.take(name + ".norm_inner", Role::norm, {N, inner_width});
   }
   if (row.norm_out) saved.out = declare_norm_saved(layout, config, name + ".norm_out", N, C);
   if (row.norm_sum) {
     saved.sum = declare_norm_saved(layout, config, name + ".norm_sum", N, C);
-    saved.s = layout.take(name + ".sum", {N, C});
+    saved.s = layout.take(name + ".sum", Role::norm, {N, C});
   }
   return saved;
 }

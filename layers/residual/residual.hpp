@@ -47,8 +47,7 @@ BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std
                                  int inner_width, bool enters = true);
 
 // The λ that both branches of block `layer` share, where the placement has one.
-void declare_shared_gain(Branch& first, Branch& second, Layout& layout, const Config& config, const std::string& name,
-                         int layer);
+void declare_shared_gain(Branch& first, Branch& second, Layout& layout, const Config& config, int layer);
 
 // True where norm_out or λ is there, and so the branch's output f has to be kept for backward.
 bool branch_keeps_output(const Config& config, int layer);

@@ -107,7 +107,7 @@ auto gained(const float* f, const Gain& gain, size_t C) {
   };
 }
 
-void add(Statistics& rows, int layer, const std::string& part, const char* what, double value) {
+void add(Statistics& rows, int layer, const std::string& part, const std::string& what, double value) {
   if (!std::isnan(value)) rows.push_back({layer, part, what, value});
 }
 
@@ -259,29 +259,17 @@ void PassStatistics::outside(const Activations& a, const float* y, int B, int T)
 
 namespace {
 
-// "block.3.ffn.up.weight": layer 3, part "ffn.up.weight".
-struct Place {
-  int layer = kOutside;
-  std::string part;
-
-  explicit Place(const std::string& tensor) : part(tensor) {
-    if (!tensor.starts_with("block.")) return;
-    size_t digits = 0;
-    layer = std::stoi(tensor.substr(6), &digits);
-    part = tensor.substr(6 + digits + 1);
-  }
-};
-
-void add_gain_statistics(Statistics& rows, const Place& place, const float* w, int C, float offset) {
-  const std::string norm = place.part.substr(0, place.part.rfind('.'));
+void add_gain_statistics(Statistics& rows, const TensorSpec& spec, const float* w, float offset) {
+  const size_t C = spec.size();
   std::vector<float> gain(w, w + C);
   for (float& x : gain) x += offset;
   const Powers powers = powers_of(C, elements(gain.data()));
+  const double count = static_cast<double>(C);
   const auto [min, max] = std::minmax_element(gain.begin(), gain.end());
-  add(rows, place.layer, norm, "gain_mean", powers.first / C);
-  add(rows, place.layer, norm, "gain_min", static_cast<double>(*min));
-  add(rows, place.layer, norm, "gain_max", static_cast<double>(*max));
-  add(rows, place.layer, norm, "gain_rms", std::sqrt(powers.second / C));
+  add(rows, spec.layer, spec.group(), "gain_mean", powers.first / count);
+  add(rows, spec.layer, spec.group(), "gain_min", static_cast<double>(*min));
+  add(rows, spec.layer, spec.group(), "gain_max", static_cast<double>(*max));
+  add(rows, spec.layer, spec.group(), "gain_rms", std::sqrt(powers.second / count));
 }
 
 }  // namespace
@@ -289,28 +277,22 @@ void add_gain_statistics(Statistics& rows, const Place& place, const float* w, i
 void add_tensor_statistics(Statistics& rows, const Model& model) {
   for (const TensorSpec& spec : model.table) {
     if (!spec.trained) continue;
-    const Place place(spec.name);
     const double norm = norm_of(spec.size(), elements(model.gradients.get() + spec.offset));
-    add(rows, place.layer, place.part, "grad_norm", norm);
+    add(rows, spec.layer, spec.part, "grad_norm", norm);
     const float* w = model.weights.get() + spec.offset;
-    if (spec.name.ends_with(".gain")) {
-      const bool offset = model.config.norm_unit_offset && !spec.name.ends_with(".scale.gain");  // λ has none
-      add_gain_statistics(rows, place, w, spec.shape[0], offset ? 1 : 0);
-    }
-    for (const char* scalar : {"alpha", "shift"})
-      if (spec.name.ends_with(std::string(".") + scalar))
-        add(rows, place.layer, place.part.substr(0, place.part.rfind('.')), scalar, static_cast<double>(*w));
+    if (spec.role == Role::norm_gain) add_gain_statistics(rows, spec, w, model.config.norm_unit_offset ? 1 : 0);
+    if (spec.role == Role::gain) add_gain_statistics(rows, spec, w, 0);
+    if (spec.role == Role::norm_scalar) add(rows, spec.layer, spec.group(), spec.leaf(), static_cast<double>(*w));
   }
 }
 
 void add_update_ratios(Statistics& rows, const Model& model, const float* before) {
   for (const TensorSpec& spec : model.table) {
     if (!spec.trained) continue;
-    const Place place(spec.name);
     const float *was = before + spec.offset, *is = model.weights.get() + spec.offset;
     const double size = norm_of(spec.size(), elements(was));
     const double ratio = size > 0 ? norm_of(spec.size(), difference(is, 1, was)) / size : NAN;
-    add(rows, place.layer, place.part, "update_ratio", ratio);
+    add(rows, spec.layer, spec.part, "update_ratio", ratio);
   }
 }
 

@@ -38,7 +38,6 @@ struct Statistic {
   std::string part, what;
   double value;
 };
-inline constexpr int kOutside = -1;
 using Statistics = std::vector<Statistic>;
 
 struct Distribution {

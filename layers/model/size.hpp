@@ -1,0 +1,24 @@
+#pragma once
+// What a model costs: bytes, and floating-point operations a token.
+
+#include "config.hpp"
+
+struct MemoryNeed {
+  size_t weights = 0, gradients = 0, moments = 0, activations = 0;
+  size_t total() const { return weights + gradients + moments + activations; }
+};
+// Bytes of a training step on B sequences. Throws std::overflow_error.
+MemoryNeed memory_of_training(const Config& config, int B);
+// Bytes of evaluating B sequences of T tokens, or of sampling T tokens. Throws std::overflow_error.
+MemoryNeed memory_of_inference(const Config& config, int B, int T);
+
+// Floating-point operations for each token of a training step, a multiply-add being two: of the matrices in the blocks, the
+// classifier, and the causal half of attention, as far as its window reaches; forward once and backward twice (Chowdhery et
+// al. 2022, arXiv 2204.02311, appendix B). Not counted: norms, activations, softmax, and what --recompute does again.
+double flops_per_token(const Config& config);
+
+// The number of trained parameters.
+size_t count_parameters(const std::vector<TensorSpec>& table);
+
+// Keys that a query of `layer` sees, on average over the context.
+double keys_seen(const Config& config, int layer);
