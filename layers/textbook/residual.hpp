@@ -55,7 +55,7 @@ struct BranchSaved {
 
 // ---- branch --------------------------------------------------------------------------------------------------
 
-// A residual branch around any F. (norm_inner is part of F: it stands before the last matrix of F.)
+// A residual branch around any F. (norm_inner is part of F: it comes before the last matrix of F.)
 //   x, y (N,C)
 //   forward   u = in_scale·norm_in(x)      f = F(u)      s = skip·x + λ ⊙ norm_out(f)      y = norm_sum(s)
 //   backward  ds = norm_sum'(dy)      df = norm_out'(λ ⊙ ds)      du = F'(df)      dx = skip·ds + norm_in'(in_scale·du)
