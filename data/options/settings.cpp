@@ -1,6 +1,5 @@
 #include "settings.hpp"
 
-#include "data/compare/summary.hpp"
 #include "data/text/story_grammars.hpp"
 #include "layers/model/presets.hpp"
 
