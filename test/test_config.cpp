@@ -1,4 +1,4 @@
-#include "layers/model/config.hpp"
+#include "data/options/options.hpp"
 
 #include <cmath>
 #include <limits>
@@ -28,7 +28,7 @@ std::string complaint(F f) {
 }
 template <class Change>
 std::string refusal(Change change) {
-  return complaint([&] { resolve(with(change)); });
+  return complaint([&] { resolved(with(change)); });
 }
 
 bool says(const std::string& message, const std::string& words) {

@@ -137,7 +137,7 @@ void check_cells(Study& s) {
         std::vector<GridKey> keys = cell.keys;
         keys.emplace_back(s.tuning.key, option_text(value));
         const TrainOptions tuned = options_on_checkpoint(s.words, keys, from);
-        resolve(with_vocabulary(tuned).config);
+        resolved(with_vocabulary(tuned).config);
         note_tokens(s.comparison, tuned);
       }
     } catch (const std::bad_alloc&) {

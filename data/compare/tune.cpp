@@ -51,7 +51,7 @@ std::optional<PlannedRun> plan_beyond_edge(const Study& s, size_t cell, const st
   if (!value) return std::nullopt;
   try {
     PlannedRun run = plan_run(s, Stage::tune, cell, seed, *value);
-    resolve(with_vocabulary(train_options(run.words, {})).config);
+    resolved(with_vocabulary(train_options(run.words, {})).config);
     for (const FinishedRun& other : s.comparison.runs)
       if (other.plan.directory == run.directory) return std::nullopt;
     return run;

@@ -261,9 +261,7 @@ void set_options(Command& c, const Givens& givens) {
     if (s.required && std::none_of(givens.begin(), givens.end(), [&](const Given& g) { return g.name == s.name; }))
       refuse("--" + s.name + " is missing: write --" + s.name + " " + s.takes);
   if (c.sample.greedy) c.sample.sampling.temperature = 0;
-  c.train.rate.min_lr = c.train.min_lr.value_or(c.train.rate.lr / 10);
-  check_batch(c.train);
-  check_textbook(c.train);
+  complete(c.train);
 }
 
 // A run has its own model: options of another would mean nothing.

@@ -22,14 +22,14 @@ std::string lines_of(TrainOptions in_force, TrainOptions given, bool training) {
   return text;
 }
 
+}  // namespace
+
 TrainOptions closed(TrainOptions options) {
-  options.config = resolve(options.config);
+  options.config = resolved(options.config);
   options.min_lr = options.rate.min_lr;
   options.final_batches = static_cast<double>(final_batches(options));
   return options;
 }
-
-}  // namespace
 
 bool Command::said(const std::string& option) const {
   return std::any_of(words.begin(), words.end(),
@@ -52,6 +52,16 @@ std::string to_toml(const TrainOptions& in_force) { return to_toml(in_force, clo
 
 std::string model_to_toml(const TrainOptions& in_force) { return lines_of(closed(in_force), closed(in_force), false); }
 
+Config resolved(const Config& config) {
+  try {
+    return resolve(config);
+  } catch (const ConfigError& error) {
+    throw std::invalid_argument(spelled(error.marked, "--"));
+  }
+}
+
+namespace {
+
 void check_batch(const TrainOptions& o) {
   const int64_t rows = int64_t(o.batch) * o.accumulate;
   if (rows > std::numeric_limits<int>::max())
@@ -65,6 +75,14 @@ void check_textbook(const TrainOptions& o) {
   if (o.diagnostics > 0) refuse("cannot be looked into: leave --diagnostics out");
   if (o.config.matmul != Matmul::fp32) refuse("computes in double: leave --matmul out");
   if (o.config.recompute) refuse("keeps all that backward needs: leave --recompute out");
+}
+
+}  // namespace
+
+void complete(TrainOptions& o) {
+  o.rate.min_lr = o.min_lr.value_or(o.rate.lr / 10);
+  check_batch(o);
+  check_textbook(o);
 }
 
 TrainOptions with_vocabulary(TrainOptions options) {

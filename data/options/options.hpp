@@ -106,11 +106,15 @@ struct Command {
   std::string located(const std::string& message) const;
 };
 
-// Throws std::invalid_argument if a step has more sequences than an int can count.
-void check_batch(const TrainOptions& options);
+// resolve(), with errors that spell settings as options: "--heads 3 does not divide --channels 128: ...".
+Config resolved(const Config& config);
 
-// Throws std::invalid_argument where the options ask for what --textbook does not have.
-void check_textbook(const TrainOptions& options);
+// Works out what follows from the settings once all are read. Throws std::invalid_argument if a step has more sequences
+// than an int can count, or if --textbook does not have what is asked for.
+void complete(TrainOptions& options);
+
+// The same options with nothing left open.
+TrainOptions closed(TrainOptions options);
 
 // The options that matter for what is trained, as TOML, with every value as it is in force. What is open in
 // `given` ("as the placement says") becomes a comment, so that reading the file back leaves it open.

@@ -94,9 +94,19 @@ Setting& Describe::open_number(const std::string& name, std::optional<double>& v
   return s;
 }
 
-Setting& Describe::derived(const std::string& name, int& variable, double high, const std::string& help) {
-  Setting& s = number(name, variable, 0, high, help);
-  s.open = [&variable] { return variable == 0; };
-  if (variable == 0) s.shown = "";
-  return s;
+Setting& Describe::number(const std::string& name, Config& config, const std::string& help) {
+  const auto& rows = config_numbers();
+  const auto row = std::find_if(rows.begin(), rows.end(), [&](const ConfigNumber& n) { return n.name == name; });
+  const auto of_member = [&](auto member) -> Setting& {
+    auto& variable = config.*member;
+    if constexpr (std::is_same_v<decltype(variable), std::optional<double>&>) {
+      return open_number(name, variable, row->low, row->high, help);
+    } else {
+      Setting& s = number(name, variable, row->low, row->high, help);
+      if (row->derived_if_0) s.open = [&variable] { return variable == 0; };
+      if (row->derived_if_0 && variable == 0) s.shown = "";
+      return s;
+    }
+  };
+  return std::visit(of_member, row->member);
 }

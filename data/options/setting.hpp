@@ -25,6 +25,7 @@ struct Setting {
   std::function<bool()> open;                   // left to the placement, the preset or the other sizes
 
   bool flag() const { return takes.empty(); }
+  bool numeric() const { return takes == "N" || takes == "X"; }
 };
 
 // The largest whole number that options take: up to 2^53, some 9e15, all of them are exact in double.
@@ -48,8 +49,8 @@ class Describe {
   Setting& open_flag(const std::string& name, std::optional<bool>& variable, const std::string& help);
   Setting& open_number(const std::string& name, std::optional<double>& variable, double low, double high,
                        const std::string& help);
-  // A size that is worked out from the others while it is 0.
-  Setting& derived(const std::string& name, int& variable, double high, const std::string& help);
+  // A number of a model, with its range in config_numbers().
+  Setting& number(const std::string& name, Config& config, const std::string& help);
 
   // Limits are included; NaN is outside all of them.
   template <class T>

@@ -28,11 +28,11 @@ void describe_norms(Describe& d, Config& c) {
   d.group("Norms");
   describe_placement(d, c);
   d.choice("norm", kNormKinds, c.norm, "normalization");
-  d.number("norm-eps", c.norm_eps, 0, 1, "norm epsilon, inside the square root");
+  d.number("norm-eps", c, "norm epsilon, inside the square root");
   d.open_flag("norm-bias", c.norm_bias, "norm bias (default: as --bias; rmsnorm, scalenorm: off)");
   d.flag("norm-unit-offset", c.norm_unit_offset, "gain 1 + w in layernorm and rmsnorm (Gemma)");
-  d.number("dyt-alpha", c.dyt_alpha, 0, 1e3, "initial alpha of dyt and derf");
-  d.number("mix-fraction", c.mix_fraction, 0, 1, "fraction of Post-LN blocks under mix-ln");
+  d.number("dyt-alpha", c, "initial alpha of dyt and derf");
+  d.number("mix-fraction", c, "fraction of Post-LN blocks under mix-ln");
   d.flag("embedding-norm", c.embedding_norm, "norm after the embedding");
   d.open_flag("final-norm", c.final_norm, "norm before the classifier (default: as --placement)");
   d.choice("qk-norm", kQkNormKinds, c.qk_norm, "query and key norm, per head or over all heads");
@@ -41,23 +41,23 @@ void describe_norms(Describe& d, Config& c) {
 void describe_attention(Describe& d, Config& c) {
   d.group("Attention and positions");
   d.choice("position", kPositions, c.position, "positional encoding");
-  d.number("rope-theta", c.rope_theta, 1, 1e12, "RoPE base");
-  d.number("rope-fraction", c.rope_fraction, 0, 1, "fraction of each head that RoPE rotates");
-  d.number("window", c.window, 0, 1 << 22, "sliding attention window (tokens; 0: off)");
-  d.number("window-every", c.window_every, 1, 10000, "sliding window in every Nth layer");
-  d.number("attention-cap", c.attention_cap, 0, 1e6, "soft cap on attention scores (0: off)");
-  d.open_number("attention-scale", c.attention_scale, 1e-6, 1e3, "attention score scale (default: 1/sqrt(head-dim))");
+  d.number("rope-theta", c, "RoPE base");
+  d.number("rope-fraction", c, "fraction of each head that RoPE rotates");
+  d.number("window", c, "sliding attention window (tokens; 0: off)");
+  d.number("window-every", c, "sliding window in every Nth layer");
+  d.number("attention-cap", c, "soft cap on attention scores (0: off)");
+  d.number("attention-scale", c, "attention score scale (default: 1/sqrt(head-dim))");
 }
 
 void describe_sizes(Describe& d, Config& c) {
-  d.number("layers", c.n_layer, 1, 10000, "number of blocks (L)");
-  d.number("heads", c.n_head, 1, 4096, "number of query heads (H)");
-  d.derived("kv-heads", c.kv_heads, 4096, "number of key/value heads (default: as --heads)");
-  d.derived("head-dim", c.head_dim, 1 << 14, "head size D (default: channels / heads)");
-  d.number("channels", c.channels, 1, 1 << 20, "residual stream width (C)");
-  d.derived("hidden", c.hidden, 1 << 22, "feed-forward width (default: 4 C; gated: 8/3 C)");
-  d.number("context", c.context, 1, 1 << 22, "context length (T, in tokens)");
-  d.derived("vocab-size", c.vocab_size, 1 << 24, "vocabulary size (default: the data's)");
+  d.number("layers", c, "number of blocks (L)");
+  d.number("heads", c, "number of query heads (H)");
+  d.number("kv-heads", c, "number of key/value heads (default: as --heads)");
+  d.number("head-dim", c, "head size D (default: channels / heads)");
+  d.number("channels", c, "residual stream width (C)");
+  d.number("hidden", c, "feed-forward width (default: 4 C; gated: 8/3 C)");
+  d.number("context", c, "context length (T, in tokens)");
+  d.number("vocab-size", c, "vocabulary size (default: the data's)");
 }
 
 void describe_blocks(Describe& d, Config& c) {
@@ -67,18 +67,18 @@ void describe_blocks(Describe& d, Config& c) {
   d.open_flag("qkv-bias", c.qkv_bias, "query, key and value bias (default: as --bias)");
   d.flag("head-bias", c.head_bias, "bias in the classifier");
   d.flag("tied", c.tied, "classifier shares the token embedding");
-  d.open_number("embedding-scale", c.embedding_scale, 1e-6, 1e6, "token embedding scale (default: 1; gemma2: sqrt(C))");
-  d.number("logit-cap", c.logit_cap, 0, 1e6, "soft cap on logits (0: off)");
-  d.number("dropout", c.dropout, 0, .99, "dropout probability during training");
+  d.number("embedding-scale", c, "token embedding scale (default: 1; gemma2: sqrt(C))");
+  d.number("logit-cap", c, "soft cap on logits (0: off)");
+  d.number("dropout", c, "dropout probability during training");
 }
 
 void describe_init(Describe& d, Config& c) {
   d.group("Weight initialization");
   d.choice("init", kInitChoices, c.init, "distribution of the initial weights");
   d.open_flag("residual-gain", c.residual_gain, "scale output matrices by 1/sqrt(2L) (default: as --init)");
-  d.open_number("init-gain", c.init_gain, 0, 1e3, "gain of v, o and feed-forward weights (default: as --init)");
-  d.open_number("skip-scale", c.skip_scale, 0, 1e3, "skip connection scale (default: as --placement)");
-  d.open_number("layer-scale-init", c.layer_scale_init, 0, 1e3, "initial LayerScale gain (default: by depth)");
+  d.number("init-gain", c, "gain of v, o and feed-forward weights (default: as --init)");
+  d.number("skip-scale", c, "skip connection scale (default: as --placement)");
+  d.number("layer-scale-init", c, "initial LayerScale gain (default: by depth)");
 }
 
 void describe_model(Describe& d, TrainOptions& o) {

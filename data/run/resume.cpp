@@ -90,7 +90,7 @@ Dataset load_training_data(TrainOptions& o, const CheckpointHeader& from, const 
   const Tokenizer* tokenizer = continues ? &from.tokenizer : nullptr;
   Dataset data = load_dataset(o, tokenizer, o.config.context);
   set_vocabulary(o.config, data.tokenizer.vocabulary());
-  o.config = resolve(o.config);
+  o.config = resolved(o.config);
   if (o.resume && from.data_fingerprint != data.fingerprint)
     throw std::invalid_argument("cannot resume " + o.out + ": the text is not the one the run was trained on");
   if (o.epochs > 0)

@@ -180,7 +180,7 @@ std::string formulas(const Config& c, const Stack& stack, const std::string& whe
 }  // namespace
 
 std::string draw_model(const Config& open) {
-  const Config c = resolve(open);
+  const Config c = resolved(open);
   const std::vector<Stack> stacks = stacks_of(c);
   const std::string norm = "       [ " + norm_name(c) + " ]\n";
   std::string s = "       logits over " + counted(c.vocab_size, "token") + "\n       │\n";
@@ -320,7 +320,7 @@ void run_info(const Command& command) {
   TrainOptions options = command.info_needs_checkpoint ? options_of_checkpoint(command.info_checkpoint) : command.train;
   if (command.said("--batch")) options.batch = command.train.batch;
   options = with_vocabulary(options);
-  options.config = resolve(options.config);
+  options.config = resolved(options.config);
   Layout layout;
   declare_model(layout, options.config);
   const std::string name = describe_briefly(options, count_parameters(layout.table()));

@@ -62,7 +62,7 @@ void resolve_cells(std::vector<Cell>& cells, int vocabulary) {
     for (TrainOptions& o : cell.seeds) {
       set_vocabulary(o.config, vocabulary);
       try {
-        o.config = resolve(o.config);
+        o.config = resolved(o.config);
       } catch (const std::invalid_argument& error) {
         throw std::invalid_argument(cell.grid.name + ": " + error.what());
       }

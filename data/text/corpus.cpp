@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "layers/kernels/random.hpp"
-#include "layers/model/config.hpp"
+#include "layers/model/named.hpp"
 #include "data/host/files.hpp"
 #include "story_grammars.hpp"
 

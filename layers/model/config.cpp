@@ -53,7 +53,7 @@ const std::vector<Placement>& placements() {
       {"glm-deepnorm", {"glm"}, "GLM-130B (Zeng et al. 2022, arXiv 2210.02414); ChatGLM-6B",
        false, false, false, true, false, no_gain, glm_alpha, one, kGlm, nullptr},
       // Keel is this with a larger skip. Second-hand accounts of α differ (2L; a convex sum), so it is left to
-      // --skip-scale, and is 1 by default.
+      // skip_scale, and is 1 by default.
       {"pre-post", {"pre-and-post"}, "the form of Keel (Chen & Wei 2026, arXiv 2601.19895), at skip 1",
        true, false, false, true, false, no_gain, one, one, kFlat, nullptr},
       {"mix-ln", {"mixln"}, "Mix-LN (Li et al. 2024, arXiv 2412.13795): Post-LN first, then Pre-LN",
@@ -121,6 +121,46 @@ bool has_bias(const Config& config, Role role) {
   return role == Role::qk || role == Role::v ? *config.qkv_bias : config.bias;
 }
 
+// ---- numbers ---------------------------------------------------------------------------------------------
+
+const std::vector<ConfigNumber>& config_numbers() {
+  static const std::vector<ConfigNumber> rows = {
+      {"layers", &Config::n_layer, 1, 10000},
+      {"heads", &Config::n_head, 1, 4096},
+      {"kv-heads", &Config::kv_heads, 0, 4096, true},
+      {"head-dim", &Config::head_dim, 0, 1 << 14, true},
+      {"channels", &Config::channels, 1, 1 << 20},
+      {"hidden", &Config::hidden, 0, 1 << 22, true},
+      {"context", &Config::context, 1, 1 << 22},
+      {"vocab-size", &Config::vocab_size, 0, 1 << 24, true},
+      {"norm-eps", &Config::norm_eps, 0, 1},
+      {"dyt-alpha", &Config::dyt_alpha, 0, 1e3},
+      {"dropout", &Config::dropout, 0, .99},
+      {"rope-theta", &Config::rope_theta, 1, 1e12},
+      {"rope-fraction", &Config::rope_fraction, 0, 1},
+      {"window", &Config::window, 0, 1 << 22},
+      {"window-every", &Config::window_every, 1, 10000},
+      {"attention-cap", &Config::attention_cap, 0, 1e6},
+      {"logit-cap", &Config::logit_cap, 0, 1e6},
+      {"mix-fraction", &Config::mix_fraction, 0, 1},
+      {"attention-scale", &Config::attention_scale, 1e-6, 1e3},
+      {"embedding-scale", &Config::embedding_scale, 1e-6, 1e6},
+      {"init-gain", &Config::init_gain, 0, 1e3},
+      {"skip-scale", &Config::skip_scale, 0, 1e3},
+      {"layer-scale-init", &Config::layer_scale_init, 0, 1e3},
+  };
+  return rows;
+}
+
+std::string spelled(const std::string& marked, const std::string& before) {
+  std::string text;
+  for (const char c : marked)
+    if (c != '}') text += c == '{' ? before : std::string(1, c);
+  return text;
+}
+
+ConfigError::ConfigError(const std::string& marked_) : std::invalid_argument(spelled(marked_, "")), marked(marked_) {}
+
 // ---- checking --------------------------------------------------------------------------------------------
 
 namespace {
@@ -132,14 +172,16 @@ std::string number(double x) {
   return s;
 }
 
-void require(bool ok, const std::string& message) {
-  if (!ok) throw std::invalid_argument(message);
+void require(bool ok, const std::string& marked) {
+  if (!ok) throw ConfigError(marked);
 }
 
-// The limits are included. Many values are floats: .99 as a float is a little above .99.
-void in_range(const char* option, double value, double low, double high) {
-  const bool ok = value >= std::min(low, double(float(low))) && value <= std::max(high, double(float(high)));
-  require(ok, std::string("--") + option + " is " + number(value) + ": must be " + number(low) + " to " + number(high));
+void check_range(const Config& c, const ConfigNumber& n) {
+  const std::optional<double> x = std::visit([&](auto member) { return std::optional<double>(c.*member); }, n.member);
+  // Many values are floats: .99 as a float is a little above .99.
+  const double low = std::min(n.low, double(float(n.low))), high = std::max(n.high, double(float(n.high)));
+  require(!x || (*x >= low && *x <= high), "{" + std::string(n.name) + "} is " + number(x.value_or(0)) + ": must be " +
+                                               number(n.low) + " to " + number(n.high));
 }
 
 // Branches that both read x and are both added to it: each needs its norm, and nothing may stand between the sums.
@@ -159,50 +201,25 @@ struct Contradiction {
 };
 const Contradiction kContradictions[] = {
     {[](const Config& c) { return c.norm_unit_offset && c.norm == NormKind::scalenorm; },
-     "--norm-unit-offset does not go with --norm scalenorm, whose one gain starts at sqrt(channels): leave it out"},
+     "{norm-unit-offset} does not go with {norm} scalenorm, whose one gain starts at sqrt(channels): leave it out"},
     {[](const Config& c) { return c.norm_unit_offset && !norm_row(c.norm).row_norm; },
-     "--norm-unit-offset goes with --norm layernorm or rmsnorm only: leave it out"},
+     "{norm-unit-offset} goes with {norm} layernorm or rmsnorm only: leave it out"},
     {[](const Config& c) { return c.norm_bias.value_or(false) && c.norm == NormKind::scalenorm; },
-     "--norm-bias does not go with --norm scalenorm, which has one gain and nothing else: leave it out"},
+     "{norm-bias} does not go with {norm} scalenorm, which has one gain and nothing else: leave it out"},
     {[](const Config& c) { return c.qk_norm != QkNormKind::none && !norm_row(c.norm).row_norm; },
-     "--qk-norm goes with --norm layernorm or rmsnorm only: leave it out"},
-};
-
-struct Range {
-  const char* option;
-  double (*value)(const Config&);
-  double low, high;
-};
-const Range kRanges[] = {
-    {"layers", [](const Config& c) -> double { return c.n_layer; }, 1, 10000},
-    {"heads", [](const Config& c) -> double { return c.n_head; }, 1, 4096},
-    {"channels", [](const Config& c) -> double { return c.channels; }, 1, 1 << 20},
-    {"context", [](const Config& c) -> double { return c.context; }, 1, 1 << 22},
-    {"vocab-size", [](const Config& c) -> double { return c.vocab_size; }, 1, 1 << 24},
-    {"head-dim", [](const Config& c) -> double { return c.head_dim; }, 0, 1 << 14},
-    {"hidden", [](const Config& c) -> double { return c.hidden; }, 0, 1 << 22},
-    {"norm-eps", [](const Config& c) -> double { return c.norm_eps; }, 0, 1},
-    {"dyt-alpha", [](const Config& c) -> double { return c.dyt_alpha; }, 0, 1e3},
-    {"dropout", [](const Config& c) -> double { return c.dropout; }, 0, .99},
-    {"rope-theta", [](const Config& c) -> double { return c.rope_theta; }, 1, 1e12},
-    {"rope-fraction", [](const Config& c) -> double { return c.rope_fraction; }, 0, 1},
-    {"window", [](const Config& c) -> double { return c.window; }, 0, 1 << 22},
-    {"window-every", [](const Config& c) -> double { return c.window_every; }, 1, 10000},
-    {"attention-cap", [](const Config& c) -> double { return c.attention_cap; }, 0, 1e6},
-    {"logit-cap", [](const Config& c) -> double { return c.logit_cap; }, 0, 1e6},
-    {"mix-fraction", [](const Config& c) -> double { return c.mix_fraction; }, 0, 1},
+     "{qk-norm} goes with {norm} layernorm or rmsnorm only: leave it out"},
 };
 
 // Sizes of heads and of the feed-forward layer.
 void close_sizes(Config& c) {
   if (c.kv_heads == 0) c.kv_heads = c.n_head;
   require(c.kv_heads > 0 && c.n_head % c.kv_heads == 0,
-          "--kv-heads " + std::to_string(c.kv_heads) + " does not divide --heads " + std::to_string(c.n_head) +
+          "{kv-heads} " + std::to_string(c.kv_heads) + " does not divide {heads} " + std::to_string(c.n_head) +
               ": each key/value head serves an equal number of query heads");
   if (c.head_dim == 0) {
-    require(c.channels % c.n_head == 0, "--heads " + std::to_string(c.n_head) + " does not divide --channels " +
+    require(c.channels % c.n_head == 0, "{heads} " + std::to_string(c.n_head) + " does not divide {channels} " +
                                             std::to_string(c.channels) +
-                                            ": choose heads that do, or set --head-dim");
+                                            ": choose heads that do, or set {head-dim}");
     c.head_dim = c.channels / c.n_head;
   }
   if (c.hidden == 0) c.hidden = c.gated() ? (8 * c.channels / 3 + 31) / 32 * 32 : 4 * c.channels;
@@ -211,16 +228,16 @@ void close_sizes(Config& c) {
 void check_rope(const Config& c) {
   if (c.position != Position::rope) return;
   require(c.rope_fraction < 1 || c.head_dim % 2 == 0,
-          "--position rope rotates pairs and needs an even head dimension, not " + std::to_string(c.head_dim));
-  require(c.rope_dims() >= 2, "--rope-fraction " + number(c.rope_fraction) + " of a head of " +
-                                  std::to_string(c.head_dim) + " is less than one pair: raise it, or --head-dim");
+          "{position} rope rotates pairs and needs an even head dimension, not " + std::to_string(c.head_dim));
+  require(c.rope_dims() >= 2, "{rope-fraction} " + number(c.rope_fraction) + " of a head of " +
+                                  std::to_string(c.head_dim) + " is less than one pair: raise it, or {head-dim}");
 }
 
 void check_wiring(const Config& c) {
   require(c.block == BlockForm::sequential || fits_parallel(placement_row(c.placement)),
-          std::string("--block ") + name_of(kBlockForms, c.block) + " needs a placement with a norm before each " +
+          std::string("{block} ") + name_of(kBlockForms, c.block) + " needs a placement with a norm before each " +
               "branch and none behind the sum, not " + c.placement + ": choose " + names_where(fits_parallel) +
-              ", or --block sequential");
+              ", or {block} sequential");
   for (const Contradiction& row : kContradictions) require(!row.holds(c), row.message);
 }
 
@@ -237,60 +254,17 @@ void close_choices(Config& c) {
   if (!c.init_gain) c.init_gain = init.gain(c.n_layer);
   if (!c.skip_scale) c.skip_scale = placement.skip(c.n_layer);
   if (!c.layer_scale_init) c.layer_scale_init = layer_scale_by_depth(c.n_layer);
-  in_range("attention-scale", *c.attention_scale, 1e-6, 1e3);
-  in_range("embedding-scale", *c.embedding_scale, 1e-6, 1e6);
-  in_range("init-gain", *c.init_gain, 0, 1e3);
-  in_range("skip-scale", *c.skip_scale, 0, 1e3);
-  in_range("layer-scale-init", *c.layer_scale_init, 0, 1e3);
 }
 
 }  // namespace
 
 Config resolve(Config c) {
   c.placement = placement_row(c.placement).name;
-  for (const Range& r : kRanges) in_range(r.option, r.value(c), r.low, r.high);
+  for (const ConfigNumber& n : config_numbers()) check_range(c, n);
+  require(c.vocab_size > 0, "{vocab-size} is 0: it must be known here");
   close_sizes(c);
   check_rope(c);
   check_wiring(c);
   close_choices(c);
   return c;
-}
-
-// ---- names -----------------------------------------------------------------------------------------------
-
-namespace {
-
-// Damerau–Levenshtein (1964, 1966): the fewest insertions, deletions, replacements and swaps of neighbors.
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
-  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
-  for (size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
-  for (size_t i = 1; i <= a.size(); ++i)
-    for (size_t j = 1; j <= b.size(); ++j) {
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
-    }
-  return d[a.size()][b.size()];
-}
-
-}  // namespace
-
-std::string nearest_name(std::string_view given, const std::vector<std::string>& known) {
-  // More edits than this make a wrong suggestion, which is worse than none.
-  size_t least = std::min<size_t>(2, given.size() / 3) + 1;
-  std::string nearest;
-  for (const std::string& name : known) {
-    const size_t edits = given.size() > 64 ? least : edit_distance(given, name);
-    if (edits < least) nearest = name, least = edits;
-  }
-  return nearest;
-}
-
-std::string unknown_name(std::string_view what, std::string_view given, const std::vector<std::string>& known) {
-  std::string message = "unknown " + std::string(what) + " '" + std::string(given) + "'";
-  if (known.empty()) return message;
-  const std::string nearest = nearest_name(given, known);
-  message += nearest.empty() ? ": choose one of" : ": did you mean '" + nearest + "'? (one of";
-  for (const auto& name : known) message += " " + name;
-  return message + (nearest.empty() ? "" : ")");
 }

@@ -4,14 +4,15 @@
 // A user's Config may leave things open (0, or an empty optional: "as the placement says", "as the other
 // sizes imply"). resolve() closes them and checks the whole; the layers only ever see a resolved Config.
 
-#include <cmath>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "layers/kernels/gemm.hpp"
+#include "named.hpp"
 #include "tensors.hpp"
 
 enum class NormKind { layernorm, rmsnorm, scalenorm, batchnorm, dyt, derf };
@@ -22,12 +23,6 @@ enum class LearnedGain { none, channel, block };  // on the output of a branch: 
 enum class BlockForm { sequential, parallel, parallel_shared };
 enum class QkNormKind { none, head, full };
 
-// The name of each value of an enum, as the user types it.
-template <class E>
-struct Named {
-  E value;
-  const char* name;
-};
 inline constexpr Named<NormKind> kNormKinds[] = {
     {NormKind::layernorm, "layernorm"}, {NormKind::rmsnorm, "rmsnorm"}, {NormKind::scalenorm, "scalenorm"},
     {NormKind::batchnorm, "batchnorm"}, {NormKind::dyt, "dyt"},         {NormKind::derf, "derf"}};
@@ -51,13 +46,6 @@ inline constexpr Named<BlockForm> kBlockForms[] = {{BlockForm::sequential, "sequ
                                                   {BlockForm::parallel_shared, "parallel-shared"}};
 inline constexpr Named<QkNormKind> kQkNormKinds[] = {
     {QkNormKind::none, "none"}, {QkNormKind::head, "head"}, {QkNormKind::full, "full"}};
-
-template <class E, size_t N>
-const char* name_of(const Named<E> (&names)[N], E value) {
-  for (const auto& entry : names)
-    if (entry.value == value) return entry.name;
-  return "?";
-}
 
 // y = f(gate)·up: the feed-forward layer has two matrices at its entry.
 constexpr bool is_gated(Activation kind) {
@@ -153,26 +141,27 @@ struct Config {
 // The row that the branches of block `layer` follow.
 const Placement& placement_at(const Config& config, int layer);
 
-// Fills in what was left open and checks everything; throws std::invalid_argument with one line that says
-// what is wrong and what to do. Idempotent.
+// The numbers of a Config and their ranges, limits included: what resolve() checks and what users may type.
+struct ConfigNumber {
+  const char* name;  // of the setting
+  std::variant<int Config::*, float Config::*, double Config::*, std::optional<double> Config::*> member;
+  double low, high;
+  bool derived_if_0 = false;  // 0: worked out from the others
+};
+const std::vector<ConfigNumber>& config_numbers();
+
+// What is wrong with a Config and what to do, in one line: "heads 3 does not divide channels 128: ...".
+struct ConfigError : std::invalid_argument {
+  explicit ConfigError(const std::string& marked);
+  std::string marked;  // the same with the names of settings in braces: "{heads} 3 does not divide {channels} 128: ..."
+};
+// A marked text with `before` in front of each name.
+std::string spelled(const std::string& marked, const std::string& before);
+
+// Fills in what was left open and checks everything; throws ConfigError, or std::invalid_argument for an unknown
+// placement. Idempotent.
 Config resolve(Config config);
 
 // The initial values of a matrix (out, in).
 Start weight_start(const Config& config, Role role, int out, int in);
 bool has_bias(const Config& config, Role role);
-
-// Of the names that are known, the one that takes the fewest edits to get to; "" where none is.
-std::string nearest_name(std::string_view given, const std::vector<std::string>& known);
-
-// "unknown WHAT 'postt': did you mean 'post'? (one of post pre ...)"
-std::string unknown_name(std::string_view what, std::string_view given, const std::vector<std::string>& known);
-
-template <class E, size_t N>
-E value_of(const Named<E> (&names)[N], std::string_view what, std::string_view given) {
-  std::vector<std::string> known;
-  for (const auto& entry : names) {
-    if (given == entry.name) return entry.value;
-    known.emplace_back(entry.name);
-  }
-  throw std::invalid_argument(unknown_name(what, given, known));
-}

@@ -63,7 +63,7 @@ Activations declare_activations(Layout& layout, const Config& config, int B, int
   constexpr size_t kMost = 0x7fffffff;
   if (checked_product({size_t(B), size_t(T)}) > kMost || checked_product({size_t(T), size_t(C)}) > kMost)
     throw std::overflow_error("a batch of " + std::to_string(B) + " x " + std::to_string(T) +
-                              " tokens is too large: lower --batch or --context");
+                              " tokens is too large: lower the batch or the context");
   const int N = B * T;
   Activations a;
   a.embedded = layout.take("embedding", Role::embedding, {N, C});

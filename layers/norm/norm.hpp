@@ -27,7 +27,7 @@ const float* norm_backward(float* dx, const Norm& g, const float* dy, const floa
 struct NormRow {
   NormKind kind;
   const char* source;
-  bool bias;  // has one where linear layers have, unless --norm-bias says otherwise
+  bool bias;  // has one where linear layers have, unless norm_bias says otherwise
   bool row_norm;  // a row's own statistics, a gain a channel: may have a unit offset, and norm queries and keys
   void (*declare)(Norm& p, Layout& layout, const Config& config, const std::string& name, int C);
   void (*declare_saved)(NormSaved& saved, Layout& layout, const std::string& name, int N, int C);

@@ -1,5 +1,5 @@
 #pragma once
-// The functions of a training step, in two versions: the fast layers and the textbook (`--textbook`).
+// The functions of a training step, in two versions: the fast layers and the textbook.
 //
 // Both take the same arguments. The textbook computes in double on one thread and rounds its results (gradients,
 // moments and weights) to float, so a checkpoint holds the whole state and a resumed run has the same bits.

@@ -1,0 +1,38 @@
+#pragma once
+// The names of enum values, and what to say of a name that is unknown.
+
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// The name of each value of an enum, as the user types it.
+template <class E>
+struct Named {
+  E value;
+  const char* name;
+};
+
+template <class E, size_t N>
+const char* name_of(const Named<E> (&names)[N], E value) {
+  for (const auto& entry : names)
+    if (entry.value == value) return entry.name;
+  return "?";
+}
+
+// Of the names that are known, the one that takes the fewest edits to get to; "" where none is.
+std::string nearest_name(std::string_view given, const std::vector<std::string>& known);
+
+// "unknown WHAT 'postt': did you mean 'post'? (one of post pre ...)"
+std::string unknown_name(std::string_view what, std::string_view given, const std::vector<std::string>& known);
+
+template <class E, size_t N>
+E value_of(const Named<E> (&names)[N], std::string_view what, std::string_view given) {
+  std::vector<std::string> known;
+  for (const auto& entry : names) {
+    if (given == entry.name) return entry.value;
+    known.emplace_back(entry.name);
+  }
+  throw std::invalid_argument(unknown_name(what, given, known));
+}
