@@ -6,6 +6,8 @@
 #include <functional>
 #include <sstream>
 
+#include <nlohmann/json.hpp>
+
 #include "catch.hpp"
 #include "layers/model/size.hpp"
 #include "small_run.hpp"
@@ -50,6 +52,15 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
+// The same checkpoint in the format of today.
+void save_again(const std::string& path) {
+  const CheckpointHeader header = read_checkpoint_header(path);
+  Model model(header.options.config, false);
+  Moments moments{allocate(model.floats), allocate(model.floats)};
+  load_checkpoint(path, model, &moments);
+  save_checkpoint(path, header, model, &moments);
+}
+
 std::string message_of(const std::function<void()>& f) {
   try {
     f();
@@ -63,8 +74,12 @@ std::string message_of(const std::function<void()>& f) {
 
 TEST_CASE("a header is checked against the model it describes and the size of the file", "[program][forged]") {
   const Folder f;
+  const int version = GENERATE(1, 2);
+  INFO("version " << version);
   fs::copy(kOldRun + "checkpoint.bin", f.path("good.bin"));
+  if (version == 2) save_again(f.path("good.bin"));
   const std::string checkpoint = f.read("good.bin"), header = header_in(checkpoint);
+  REQUIRE(checkpoint[8] == version);
   REQUIRE(read_checkpoint_header(f.path("good.bin")).step == 5);
   REQUIRE(with_header(checkpoint, header) == checkpoint);
   const auto says = [&](const std::string& forged, const std::string& why) {
@@ -88,18 +103,75 @@ TEST_CASE("a header is checked against the model it describes and the size of th
   instead("\"codepoints\":[10,", "\"codepoints\":[55296,", "alphabet");
   instead("\"codepoints\":[10,", "\"codepoints\":[122,", "alphabet");
   instead("\"codepoints\":[10,32,", "\"codepoints\":[32,10,", "alphabet");
-  instead("layers = 1\\n", "layers = 10000\\n", "fewer tensors than the model");
-  instead("channels = 16\\n", "channels = 1048576\\n", "of its table is not embedding.token.weight");
+  const auto setting = [&](const std::string& name, const std::string& value) {
+    return version == 1 ? name + " = " + value + "\\n" : "\"" + name + "\":" + value + ",";
+  };
+  instead(setting("layers", "1"), setting("layers", "10000"), "fewer tensors than the model");
+  instead(setting("channels", "16"), setting("channels", "1048576"), "of its table is not a tensor of its model");
+  instead(setting("channels", "16"), setting("channels", "0"), "--channels 0 is outside the range");
+  instead(setting("heads", "2"), setting("heads", "3"), "--kv-heads 2 does not divide --heads 3");
   instead("\"optimizer\":true", "\"optimizer\":7", "boolean");
-  instead("\"offset\":0", "\"offset\":64", "of its table is not embedding.token.weight");
-  instead("\"name\":\"embedding.token.weight\"", "\"name\":\"\\u001b[2J\"", "of its table is not embedding.token.weight");
-  instead("batch = 2\\n", "batch = 2\\nhelp = true\\n", "");
-  instead("batch = 2\\n", "batch = 2\\n\\u001b[31m = 1\\n", "");
+  instead("\"offset\":0", "\"offset\":1", "embedding.position.weight of its table overlaps");
+  instead("\"offset\":0", "\"offset\":4176", "embedding.token.weight of its table overlaps another tensor or the end");
+  instead("\"offset\":0", "\"offset\":4611686018427387904", "offset is out of range");
+  instead("\"offset\":0", "\"offset\":-1", "offset is out of range");
+  instead("\"floats\":4176", "\"floats\":4611686018427387904", "floats is out of range");
+  instead("\"floats\":4176", "\"floats\":4000", "out of range");
+  instead("\"name\":\"embedding.token.weight\"", "\"name\":\"\\u001b[2J\"", "of its table is not a tensor of its model");
+  instead("\"name\":\"embedding.token.weight\"", "\"name\":\"block.0.ffn.up.weight\"", "not a tensor of its model");
+  instead(setting("batch", "2"), setting("batch", "2") + setting(version == 1 ? "help" : "\\u001b[2J", "true"), "");
+  if (version == 1) instead("batch = 2\\n", "batch = 2\\n\\u001b[31m = 1\\n", "");
+  if (version == 2) {
+    instead("\"batch\":2,", "\"batch\":2,\"help\":true,", "there is no setting 'help'");
+    instead("\"batch\":2,", "\"batch\":null,", "--batch null is not a number");
+    instead("\"data\":[\"text.txt\"]", "\"data\":\"text.txt\"", "is a list");
+    instead("\"data\":[\"text.txt\"]", "\"data\":[[256]]", "a byte that is none");
+    instead("\"size\":\"nano\"", "\"size\":[1000]", "a byte that is none");
+  }
   says(std::string(100000, '['), "nested too deep");
   says("{\"a\":" + std::string(100000, '['), "nested too deep");
   says("", "parse error");
   f.write("bad.bin", with_header(checkpoint, replaced(header, "\"optimizer\":true", "\"optimizer\":false")));
   CHECK(contains(message_of([&] { read_checkpoint_header(f.path("bad.bin")); }), "bytes, expected"));
+}
+
+TEST_CASE("a file of another version is refused", "[program][forged]") {
+  const Folder f;
+  for (const char version : {0, 3}) {
+    fs::copy(kOldRun + "checkpoint.bin", f.path("other.bin"), fs::copy_options::overwrite_existing);
+    std::string bytes = f.read("other.bin");
+    bytes[8] = version;
+    f.write("other.bin", bytes);
+    CHECK(contains(message_of([&] { read_checkpoint_header(f.path("other.bin")); }), "this train_gpt reads versions 1 to 2"));
+  }
+}
+
+TEST_CASE("tensors are loaded by name, wherever in the file they lie", "[program][forged]") {
+  const Folder f;
+  fs::copy(kOldRun + "checkpoint.bin", f.path("a.bin"));
+  save_again(f.path("a.bin"));
+  const std::string checkpoint = f.read("a.bin");
+  nlohmann::json header = nlohmann::json::parse(header_in(checkpoint));
+  // Three floats more at the beginning of the weights and of each moment, and the rows of the table backwards.
+  const size_t bytes = header["floats"].get<size_t>() * sizeof(float), begin = checkpoint.size() - 8 - 3 * bytes;
+  std::string moved = checkpoint.substr(0, begin);
+  for (size_t i = 0; i < 3; ++i) moved += std::string(12, 'x') + checkpoint.substr(begin + i * bytes, bytes);
+  header["floats"] = header["floats"].get<size_t>() + 3;
+  for (auto& row : header["table"]) row["offset"] = row["offset"].get<size_t>() + 3;
+  std::reverse(header["table"].begin(), header["table"].end());
+  f.write("b.bin", with_header(moved + std::string(8, ' '), header.dump()));
+
+  const Config config = read_checkpoint_header(f.path("b.bin")).options.config;
+  Model a(config, false), b(config, false);
+  Moments of_a{allocate(a.floats), allocate(a.floats)}, of_b{allocate(a.floats), allocate(a.floats)};
+  load_checkpoint(f.path("a.bin"), a, &of_a);
+  load_checkpoint(f.path("b.bin"), b, &of_b);
+  CHECK(verify_checkpoint(f.path("b.bin")).step == 5);
+  const auto equal = [&](const Buffer& x, const Buffer& y) { return std::memcmp(x.get(), y.get(), a.floats * sizeof(float)) == 0; };
+  CHECK(equal(a.weights, b.weights));
+  CHECK(equal(of_a.m, of_b.m));
+  CHECK(equal(of_a.v, of_b.v));
+  CHECK(!equal(a.weights, of_a.m));
 }
 
 TEST_CASE("info reads the weights before it vouches for a file, and anything but a file is refused", "[program][forged]") {
@@ -123,7 +195,7 @@ TEST_CASE("memory goes by what is sampled, and a context too long for the machin
   f.write("text.txt", std::string(400, 'a') + "\n");
   REQUIRE(f.run("train --data text.txt --position rope --layers 1 --channels 16 --heads 2 --context 8 --steps 1 --out r --quiet").status == 0);
   const std::string checkpoint = f.read("r/checkpoint.bin");
-  f.write("long.bin", with_header(checkpoint, replaced(header_in(checkpoint), "context = 8\\n", "context = 4194304\\n")));
+  f.write("long.bin", with_header(checkpoint, replaced(header_in(checkpoint), "\"context\":8,", "\"context\":4194304,")));
   const CheckpointHeader header = read_checkpoint_header(f.path("long.bin"));
   CHECK(memory_of_inference(header.options.config, 1, 20).total() < 1000000);
   const Outcome sampled = f.run("sample long.bin --length 8 --prompt a");

@@ -9,61 +9,70 @@
 #include <memory>
 #include <new>
 #include <stdexcept>
+#include <string_view>
+#include <unordered_map>
 
 #include <nlohmann/json.hpp>
 
 #include "data/host/files.hpp"
 #include "data/host/utf8.hpp"
 #include "data/options/command_line.hpp"
+#include "data/options/settings_json.hpp"
 
 using nlohmann::json;
 
 namespace {
 
 constexpr char kMagic[8] = {'T', 'R', 'A', 'I', 'N', 'G', 'P', 'T'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2, kOldestVersion = 1;
 constexpr size_t kPreamble = 16;
 constexpr size_t kLongestHeader = 1 << 26;  // of the largest model that options describe: 30 MB
 
-// A running 64-bit checksum over whole words: multiply and rotate, as fast as memory.
+// A running 64-bit checksum over words of 8 bytes: multiply and rotate, as fast as memory.
 class Checksum {
  public:
   void add(const void* data, size_t bytes) {
     const char* p = static_cast<const char*>(data);
-    for (size_t i = 0; i < bytes; i += 8) {
-      uint64_t word = 0;
-      std::memcpy(&word, p + i, std::min<size_t>(8, bytes - i));
-      state_ = ((state_ << 29 | state_ >> 35) ^ word) * 0x9e3779b97f4a7c15ull;
+    for (; filled_ > 0 && bytes > 0; --bytes) add_byte(*p++);
+    for (; bytes >= 8; bytes -= 8, p += 8) {
+      uint64_t word;
+      std::memcpy(&word, p, 8);
+      state_ = with(word);
     }
+    for (; bytes > 0; --bytes) add_byte(*p++);
   }
-  uint64_t value() const { return state_ ^ state_ >> 32; }
+  uint64_t value() const {
+    const uint64_t state = filled_ > 0 ? with(word_) : state_;  // zeros fill the last word
+    return state ^ state >> 32;
+  }
 
  private:
-  uint64_t state_ = 0x243f6a8885a308d3ull;
+  uint64_t with(uint64_t word) const { return ((state_ << 29 | state_ >> 35) ^ word) * 0x9e3779b97f4a7c15ull; }
+  void add_byte(char byte) {
+    word_ |= uint64_t(static_cast<unsigned char>(byte)) << 8 * filled_;
+    if (++filled_ == 8) state_ = with(word_), word_ = 0, filled_ = 0;
+  }
+
+  uint64_t state_ = 0x243f6a8885a308d3ull, word_ = 0;
+  int filled_ = 0;  // bytes of word_
 };
 
 // ---- the header ------------------------------------------------------------------------------------------
 
 json to_json(const std::vector<TensorSpec>& table) {
   json rows = json::array();
-  for (const TensorSpec& spec : table)
-    rows.push_back({{"name", spec.name},
-                    {"shape", spec.shape},
-                    {"offset", spec.offset},
-                    {"start", {{"mean", spec.start.mean}, {"deviation", spec.start.deviation}}},
-                    {"decay", spec.decay},
-                    {"trained", spec.trained}});
+  for (const TensorSpec& spec : table) rows.push_back({{"name", spec.name}, {"shape", spec.shape}, {"offset", spec.offset}});
   return rows;
 }
 
 json optional_number(double x) { return std::isfinite(x) ? json(x) : json(nullptr); }
 
-json to_json(const CheckpointHeader& h) {
+json to_json(const CheckpointHeader& h, const Model& model) {
   json tokenizer = {{"kind", name_of(kTokenizers, h.tokenizer.kind())}};
   if (h.tokenizer.kind() == Tokenizer::Kind::character) tokenizer["codepoints"] = h.tokenizer.alphabet();
-  return {{"options", to_toml(h.options)},
-          {"table", to_json(h.table)},
-          {"floats", h.floats},
+  return {{"settings", to_json(h.options)},
+          {"table", to_json(model.table)},
+          {"floats", model.floats},
           {"optimizer", h.optimizer},
           {"tokenizer", tokenizer},
           {"step", h.step},
@@ -116,32 +125,40 @@ Tokenizer tokenizer_from_json(const json& j) {
   return Tokenizer::characters(std::move(alphabet));
 }
 
-// The table of the model that the options describe. What the file says of it must be the same.
-std::vector<TensorSpec> checked_table(const json& j, const CheckpointHeader& h) {
+// The tensors of the file are those of the model that the settings describe, wherever in the file they lie.
+std::vector<StoredTensor> checked_table(const json& j, const CheckpointHeader& h) {
   const json& rows = j.at("table");
   if (rows.size() < static_cast<size_t>(h.options.config.n_layer)) reject("its table has fewer tensors than the model layers");
   Layout layout;
   declare_model(layout, h.options.config);
-  const std::vector<TensorSpec>& table = layout.table();
-  if (rows.size() != table.size()) reject("its table has " + std::to_string(rows.size()) + " tensors, and its model " + std::to_string(table.size()));
-  for (size_t i = 0; i < table.size(); ++i) {
-    const json& row = rows[i];
-    const TensorSpec& spec = table[i];
-    if (row.at("name") != spec.name || row.at("shape") != spec.shape || row.at("offset") != spec.offset ||
-        row.at("decay") != spec.decay || row.at("trained") != spec.trained)
-      reject("row " + std::to_string(i + 1) + " of its table is not " + spec.name + " of its model");
+  if (rows.size() != layout.table().size())
+    reject("its table has " + std::to_string(rows.size()) + " tensors, and its model " + std::to_string(layout.table().size()));
+  std::unordered_map<std::string_view, const TensorSpec*> missing;
+  for (const TensorSpec& spec : layout.table()) missing[spec.name] = &spec;
+  std::vector<StoredTensor> table;
+  for (const json& row : rows) {
+    const std::string name = row.at("name");
+    const auto spec = missing.find(name);
+    if (spec == missing.end() || row.at("shape") != spec->second->shape) reject(name + " of its table is not a tensor of its model");
+    table.push_back({name, spec->second->shape, whole_number(row, "offset", h.floats), spec->second->size()});
+    missing.erase(spec);
   }
-  if (h.floats != layout.size()) reject("its model has " + std::to_string(layout.size()) + " numbers and not " + std::to_string(h.floats));
+  std::sort(table.begin(), table.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
+  size_t end = 0;
+  for (const StoredTensor& t : table) {
+    if (t.offset < end || t.size > h.floats - t.offset) reject(t.name + " of its table overlaps another tensor or the end");
+    end = t.offset + t.size;
+  }
   return table;
 }
 
 // Everything is checked against everything else, so that nobody has to do it again.
-CheckpointHeader header_from_json(const json& j) {
-  constexpr uint64_t kMostSteps = 1000000000000000, kAny = std::numeric_limits<uint64_t>::max();
+CheckpointHeader header_from_json(const json& j, uint32_t version) {
+  constexpr uint64_t kMostSteps = 1000000000000000, kMostFloats = uint64_t(1) << 56, kAny = std::numeric_limits<uint64_t>::max();
   CheckpointHeader h;
-  h.options = from_toml(j.at("options"), "options");
-  h.options.config = resolve(h.options.config);
-  h.floats = whole_number(j, "floats", kAny);
+  h.options = version == 1 ? from_toml(j.at("options"), "options") : train_options_of(j.at("settings"));
+  h.options.config = resolved(h.options.config);
+  h.floats = whole_number(j, "floats", kMostFloats);
   h.optimizer = j.at("optimizer");
   h.tokenizer = tokenizer_from_json(j.at("tokenizer"));
   if (h.tokenizer.vocabulary() > h.options.config.vocab_size) reject("its tokenizer has more tokens than its model");
@@ -184,9 +201,10 @@ class Reader {
     if (std::memcmp(magic, kMagic, sizeof magic) != 0)
       throw std::runtime_error(path_ + " is not a checkpoint of train_gpt");
     read(version_and_length, sizeof version_and_length);
-    if (version_and_length[0] != kVersion)
-      throw std::runtime_error(path_ + " is a checkpoint of version " + std::to_string(version_and_length[0]) +
-                               "; this train_gpt reads version " + std::to_string(kVersion));
+    const uint32_t version = version_and_length[0];
+    if (version < kOldestVersion || version > kVersion)
+      throw std::runtime_error(path_ + " is a checkpoint of version " + std::to_string(version) +
+                               "; this train_gpt reads versions " + std::to_string(kOldestVersion) + " to " + std::to_string(kVersion));
     const size_t length = version_and_length[1];
     if (size_ < kPreamble + length) throw std::runtime_error(path_ + " is truncated");
     if (length > kLongestHeader) throw std::runtime_error(path_ + " is corrupted: its header is too long");
@@ -198,13 +216,13 @@ class Reader {
     };
     try {
       require_shallow(text);
-      h = header_from_json(json::parse(text));
+      h = header_from_json(json::parse(text), version);
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception& error) {
       unreadable(for_terminal(error.what()));
     }
-    rest_ = h.floats * sizeof(float) * (h.optimizer ? 3 : 1);  // floats is the size of a model, which fits
+    rest_ = h.floats * sizeof(float) * (h.optimizer ? 3 : 1);
     const size_t expected = kPreamble + length + rest_ + 8;
     if (size_ != expected)
       throw std::runtime_error(path_ + (size_ < expected ? " is truncated: " : " is corrupted: ") +
@@ -212,16 +230,32 @@ class Reader {
     return h;
   }
 
-  // What has not been read yet still counts. Pieces are of whole words, as the checksum adds them.
+  // The weights, or one of the moments: places[i] is where the i-th tensor of the file belongs.
+  void read_tensors(const CheckpointHeader& h, const std::vector<float*>& places) {
+    size_t at = 0;
+    for (size_t i = 0; i < places.size(); ++i) {
+      const StoredTensor& tensor = h.table[i];
+      skip((tensor.offset - at) * sizeof(float));
+      read(places[i], tensor.size * sizeof(float));
+      at = tensor.offset + tensor.size;
+    }
+    skip((h.floats - at) * sizeof(float));
+  }
+
   void verify() {
-    std::vector<char> piece(1 << 16);
-    while (rest_ > 0) read(piece.data(), std::min(rest_, piece.size()));
+    skip(rest_);
     uint64_t expected = 0;
     if (std::fread(&expected, 1, 8, file_.get()) != 8 || expected != checksum_.value())
       throw std::runtime_error(path_ + " is corrupted: its checksum is wrong");
   }
 
  private:
+  // What is not used still counts in the checksum.
+  void skip(size_t bytes) {
+    std::vector<char> piece(std::min<size_t>(bytes, 1 << 16));
+    for (size_t n; bytes > 0; bytes -= n) read(piece.data(), n = std::min(bytes, piece.size()));
+  }
+
   struct Close {
     void operator()(std::FILE* f) const { std::fclose(f); }
   };
@@ -237,16 +271,30 @@ std::string shape_text(const std::vector<int>& shape) {
   return s + ")";
 }
 
-void require_same_table(const std::string& path, const std::vector<TensorSpec>& found,
-                        const std::vector<TensorSpec>& expected) {
-  for (size_t i = 0; i < std::max(found.size(), expected.size()); ++i) {
-    const std::string in_file =
-        i < found.size() ? found[i].name + " " + shape_text(found[i].shape) : "no further tensor";
-    const std::string in_model =
-        i < expected.size() ? expected[i].name + " " + shape_text(expected[i].shape) : "no further tensor";
-    if (in_file != in_model)
-      throw std::runtime_error(path + " does not fit this model: expected " + in_model + ", found " + in_file);
+// The place in `buffer`, laid out as `expected`, of each tensor of the file.
+std::vector<float*> places_in(float* buffer, const std::vector<TensorSpec>& expected, const CheckpointHeader& h) {
+  std::unordered_map<std::string_view, size_t> offsets;
+  for (const TensorSpec& spec : expected) offsets[spec.name] = spec.offset;
+  std::vector<float*> places;
+  for (const StoredTensor& tensor : h.table) places.push_back(buffer + offsets.at(tensor.name));
+  return places;
+}
+
+void require_same_tensors(const std::string& path, const std::vector<StoredTensor>& found,
+                          const std::vector<TensorSpec>& expected) {
+  const auto described = [](const auto& tensor) { return tensor.name + " " + shape_text(tensor.shape); };
+  std::unordered_map<std::string_view, const StoredTensor*> by_name;
+  for (const StoredTensor& tensor : found) by_name[tensor.name] = &tensor;
+  const auto refuse = [&](const std::string& in_model, const std::string& in_file) {
+    throw std::runtime_error(path + " does not fit this model: expected " + in_model + ", found " + in_file);
+  };
+  for (const TensorSpec& spec : expected) {
+    const auto tensor = by_name.find(spec.name);
+    if (tensor == by_name.end()) refuse(described(spec), "no such tensor");
+    else if (tensor->second->shape != spec.shape) refuse(described(spec), shape_text(tensor->second->shape));
+    else by_name.erase(tensor);
   }
+  if (!by_name.empty()) refuse("no further tensor", described(*by_name.begin()->second));
 }
 
 }  // namespace
@@ -254,10 +302,8 @@ void require_same_table(const std::string& path, const std::vector<TensorSpec>& 
 void save_checkpoint(const std::string& path, const CheckpointHeader& header, const Model& model,
                      const Moments* moments) {
   CheckpointHeader h = header;
-  h.table = model.table;
-  h.floats = model.floats;
   h.optimizer = moments != nullptr;
-  std::string text = to_json(h).dump();
+  std::string text = to_json(h, model).dump();
   text.append((64 - (kPreamble + text.size()) % 64) % 64, ' ');
 
   WholeFile file(path);
@@ -293,17 +339,13 @@ CheckpointHeader verify_checkpoint(const std::string& path) {
 void load_checkpoint(const std::string& path, Model& model, Moments* moments) {
   Reader reader(path);
   const CheckpointHeader h = reader.header();
-  require_same_table(path, h.table, model.table);
+  require_same_tensors(path, h.table, model.table);
   if (moments && !h.optimizer) throw std::runtime_error(path + " holds no optimizer state to resume from");
-  reader.read(model.weights.get(), model.floats * sizeof(float));
-  if (moments) {
-    reader.read(moments->m.get(), model.floats * sizeof(float));
-    reader.read(moments->v.get(), model.floats * sizeof(float));
-  }
+  std::vector<float*> buffers = {model.weights.get()};
+  if (moments) buffers.insert(buffers.end(), {moments->m.get(), moments->v.get()});
+  for (float* buffer : buffers) reader.read_tensors(h, places_in(buffer, model.table, h));
   reader.verify();
-  std::vector<const float*> loaded = {model.weights.get()};
-  if (moments) loaded.insert(loaded.end(), {moments->m.get(), moments->v.get()});
-  for (const float* buffer : loaded)
+  for (const float* buffer : buffers)
     if (const TensorSpec* bad = first_non_finite(model.table, buffer))
       throw std::runtime_error(path + " is of no use: " + bad->name + " is not finite, because its training diverged");
 }

@@ -2,10 +2,10 @@
 // Checkpoints: everything a run needs to go on, in one file that is either whole or not there.
 //
 //   "TRAINGPT"  u32 version  u32 length of the header
-//   header      JSON, padded with spaces to a multiple of 64 bytes: options, table of tensors, tokenizer, step, ...
-//   weights     float32, laid out as the table says; behind them AdamW's m and v, where there are any
+//   header      JSON, padded with spaces to a multiple of 64 bytes: settings, table of tensors, tokenizer, step, ...
+//   weights     float32; each tensor lies where the table says. Behind them AdamW's m and v, if there are any
 //   checksum    u64 over everything before it
-// All little-endian.
+// All little-endian. Version 1 held the settings as TOML, under "options".
 
 #include <cstdint>
 #include <limits>
@@ -15,6 +15,13 @@
 #include "layers/model/model.hpp"
 #include "data/options/options.hpp"
 #include "data/text/tokenizer.hpp"
+
+// A tensor of the file: `offset` floats behind the beginning of the weights, and of each of the moments.
+struct StoredTensor {
+  std::string name;
+  std::vector<int> shape;
+  size_t offset, size;
+};
 
 struct CheckpointHeader {
   TrainOptions options;  // with a resolved Config
@@ -26,7 +33,7 @@ struct CheckpointHeader {
   int64_t best_step = 0;
   uint64_t data_fingerprint = 0;
   bool optimizer = false;  // m and v are in the file
-  std::vector<TensorSpec> table;
+  std::vector<StoredTensor> table;  // by offset; tensors do not overlap
   size_t floats = 0;
 };
 
@@ -52,6 +59,6 @@ struct TrainedModel {
 };
 TrainedModel load_trained_model(const std::string& path);
 
-// Reads the weights, and the moments where asked for, into a model of the same shape. Throws std::runtime_error
-// naming the first tensor that differs, with what was expected and what was found.
+// Reads the weights, and the moments if `moments` is given, into a model with tensors of the same names and shapes.
+// Throws std::runtime_error naming the first tensor that differs, with what was expected and what was found.
 void load_checkpoint(const std::string& path, Model& model, Moments* moments);
