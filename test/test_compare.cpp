@@ -50,13 +50,13 @@ Comparison comparison_of(const std::vector<std::vector<double>>& losses) {
     for (size_t seed = 0; seed < losses[cell].size(); ++seed) {
       FinishedRun run;
       run.plan.cell = cell, run.plan.seed = std::to_string(seed);
-      run.result.state = std::isnan(losses[cell][seed]) ? State::diverged : State::finished;
+      run.result.state = std::isnan(losses[cell][seed]) ? RunState::diverged : RunState::finished;
       run.result.final_loss = run.result.best_loss = losses[cell][seed];
       run.result.tokens_per_second = 100;
       run.result.at_step = {10, 20}, run.result.at_second = {1, 2}, run.result.val_loss = {5, losses[cell][seed]};
       c.runs.push_back(run);
     }
-  summarise(c, 0);
+  summarize(c, 0);
   return c;
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("sensitivity to the learning rate", "[compare]") {
 
 TEST_CASE("the state of a run", "[compare]") {
   const RunResult good = RunFolder({5, 4, 2.5}, finished(), 2.6).result();
-  CHECK(good.state == State::finished);
+  CHECK(good.state == RunState::finished);
   CHECK(good.final_loss == 2.6);
   CHECK(good.initial_loss == 5);
   CHECK(good.best_step == 3);
@@ -132,11 +132,11 @@ TEST_CASE("the state of a run", "[compare]") {
   CHECK(good.stopped_at == 0);
   CHECK(near(good.clipped, 1. / 3));
   CHECK(good.tokens_per_second == 100);
-  CHECK(RunFolder({5, 4, 3.1}, finished(), 3.019).result().state == State::stuck);
-  CHECK(RunFolder({5, 4, 3.1}, finished(), 2.981).result().state == State::stuck);
-  CHECK(RunFolder({5, 4, 3.1}, finished(), 3.021).result().state == State::finished);
+  CHECK(RunFolder({5, 4, 3.1}, finished(), 3.019).result().state == RunState::stuck);
+  CHECK(RunFolder({5, 4, 3.1}, finished(), 2.981).result().state == RunState::stuck);
+  CHECK(RunFolder({5, 4, 3.1}, finished(), 3.021).result().state == RunState::finished);
   const RunResult risen = RunFolder({5, 4, 6, 7}, finished(), 7.).result();
-  CHECK(risen.state == State::diverged);
+  CHECK(risen.state == RunState::diverged);
   CHECK(risen.stopped_at == 3);
   CHECK(RunFolder({5, 4, 2}, finished()).result().final_loss == 2);  // no validation
   const RunFolder longer({5, 4, 2.5}, finished(), 2.6);
@@ -149,7 +149,7 @@ TEST_CASE("a run whose numbers were no longer finite says where", "[compare]") {
   RunOutcome o = finished();
   o.finished = false, o.step = 12, o.tensor = "block.3.ffn.y";
   const RunResult r = RunFolder({5, 4, 2}, o, 2.).result();
-  CHECK(r.state == State::diverged);
+  CHECK(r.state == RunState::diverged);
   CHECK(r.stopped_at == 12);
   CHECK(r.first_tensor == "block.3.ffn.y");
   CHECK(std::isnan(r.final_loss));
@@ -161,7 +161,7 @@ TEST_CASE("a run without an outcome has failed, and times can be left out", "[co
   CHECK(std::isnan(f.result(false).tokens_per_second));
   CHECK(std::isnan(f.result(false).at_second[0]));
   remove_outcome(f.path("run"));
-  CHECK(f.result().state == State::failed);
+  CHECK(f.result().state == RunState::failed);
   CHECK(std::isnan(f.result().final_loss));
   CHECK_FALSE(read_outcome(f.path("run")));
 }

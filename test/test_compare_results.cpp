@@ -42,14 +42,14 @@ std::string losses(const std::vector<double>& train, const std::string& val) {
 }  // namespace
 
 TEST_CASE("a run from a checkpoint may end above its first batch", "[compare]") {
-  CHECK(result_of(losses({1.5, 1.6, 1.4}, "1.62"), finished(3)).state == State::finished);
-  CHECK(result_of(losses({1.5, 2.9, 2.95}, "2.9"), finished(3)).state == State::finished);
-  CHECK(result_of(losses({1.5, 2.9, 3.0}, "3.01"), finished(3)).state == State::stuck);
+  CHECK(result_of(losses({1.5, 1.6, 1.4}, "1.62"), finished(3)).state == RunState::finished);
+  CHECK(result_of(losses({1.5, 2.9, 2.95}, "2.9"), finished(3)).state == RunState::finished);
+  CHECK(result_of(losses({1.5, 2.9, 3.0}, "3.01"), finished(3)).state == RunState::stuck);
   const RunResult forgot = result_of(losses({1.5, 2.0, 3.5, 4}, "4.1"), finished(4));
-  CHECK(forgot.state == State::diverged);
+  CHECK(forgot.state == RunState::diverged);
   CHECK(forgot.stopped_at == 3);
-  CHECK(result_of(losses({8, 7, 6}, "5.9"), finished(3)).state == State::finished);  // from large weights, and falling
-  CHECK(result_of(losses({5, 6, 7}, "inf"), finished(3)).state == State::diverged);
+  CHECK(result_of(losses({8, 7, 6}, "5.9"), finished(3)).state == RunState::finished);  // from large weights, and falling
+  CHECK(result_of(losses({5, 6, 7}, "inf"), finished(3)).state == RunState::diverged);
 }
 
 TEST_CASE("the loss on the whole split is the final one and no other", "[compare]") {
@@ -76,7 +76,7 @@ TEST_CASE("columns of metrics.csv are found by name", "[compare]") {
 
 TEST_CASE("a finished run is finished, however short its metrics.csv", "[compare]") {
   const RunResult r = result_of(losses({5, 4}, "3.8"), finished(100, 2.5));
-  CHECK(r.state == State::finished);
+  CHECK(r.state == RunState::finished);
   CHECK(r.final_loss == 2.5);
   CHECK(r.steps == 100);
   CHECK(r.tokens == 10000);
@@ -84,9 +84,9 @@ TEST_CASE("a finished run is finished, however short its metrics.csv", "[compare
   CHECK(r.best_loss == 3.8);
   CHECK(std::isnan(r.final_train));
   CHECK(std::isnan(r.seconds));
-  CHECK(result_of("", finished(100, 2.5)).state == State::finished);
+  CHECK(result_of("", finished(100, 2.5)).state == RunState::finished);
   CHECK(std::isnan(result_of(losses({5, 4}, "3.8"), finished(100)).final_loss));  // nobody wrote it down
-  CHECK(result_of(losses({5, 4}, "3.8"), finished(100)).state == State::finished);
+  CHECK(result_of(losses({5, 4}, "3.8"), finished(100)).state == RunState::finished);
 }
 
 TEST_CASE("rows of metrics.csv that cannot be read are left out alone", "[compare]") {

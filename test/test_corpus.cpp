@@ -76,9 +76,9 @@ struct Proof {
   explicit Proof(const Grammar& g) : grammar(g) {
     for (int pass = 0; pass < 2; ++pass) {  // the second sees the variables behind [v=p.home]
       for (const auto& [name, entries] : g.rules) {
-        for (const Entry& entry : entries) {
-          for (const Symbol& s : entry.body) {
-            if (s.kind != Symbol::pick || !s.variable) continue;
+        for (const GrammarEntry& entry : entries) {
+          for (const GrammarSymbol& s : entry.body) {
+            if (s.kind != GrammarSymbol::pick || !s.variable) continue;
             for (const std::string& rule : rules_of(s)) remembers[s.variable].insert(rule);
           }
         }
@@ -86,7 +86,7 @@ struct Proof {
     }
   }
 
-  std::set<std::string> rules_of(const Symbol& pick) const {
+  std::set<std::string> rules_of(const GrammarSymbol& pick) const {
     if (!pick.of) return {pick.text};
     std::set<std::string> rules;
     for (const std::string& word : words_of(pick.of, pick.column)) rules.insert(word);
@@ -98,23 +98,23 @@ struct Proof {
     const auto rules = remembers.find(variable);
     if (rules == remembers.end()) return words;
     for (const std::string& rule : rules->second) {
-      for (const Entry& entry : grammar.rules.at(rule)) words.insert(entry.columns.at(column));
+      for (const GrammarEntry& entry : grammar.rules.at(rule)) words.insert(entry.columns.at(column));
     }
     return words;
   }
 
   // No text of these symbols is longer than this.
-  size_t longest(const std::vector<Symbol>& body) const {
+  size_t longest(const std::vector<GrammarSymbol>& body) const {
     size_t sum = 0;
-    for (const Symbol& s : body) {
-      size_t most = s.kind == Symbol::article ? 3 : s.text.size();
-      if (s.kind == Symbol::recall) {
+    for (const GrammarSymbol& s : body) {
+      size_t most = s.kind == GrammarSymbol::article ? 3 : s.text.size();
+      if (s.kind == GrammarSymbol::recall) {
         for (const std::string& word : words_of(s.variable, s.column)) most = std::max(most, word.size());
       }
-      if (s.kind == Symbol::pick) {
+      if (s.kind == GrammarSymbol::pick) {
         most = 0;
         for (const std::string& rule : rules_of(s)) {
-          for (const Entry& entry : grammar.rules.at(rule)) most = std::max(most, longest(entry.body));
+          for (const GrammarEntry& entry : grammar.rules.at(rule)) most = std::max(most, longest(entry.body));
         }
       }
       sum += most;
@@ -124,10 +124,10 @@ struct Proof {
 
   // True only if no text of `a` begins with a text of `b` or the other way round, so that whoever reads knows
   // after the first difference which of the two it is. Symbols both have in common are no difference.
-  bool apart(std::vector<Symbol> a, std::vector<Symbol> b) const {
+  bool apart(std::vector<GrammarSymbol> a, std::vector<GrammarSymbol> b) const {
     while (!a.empty() && !b.empty()) {
-      Symbol &x = a.front(), &y = b.front();
-      if (x.kind == Symbol::literal && y.kind == Symbol::literal) {
+      GrammarSymbol &x = a.front(), &y = b.front();
+      if (x.kind == GrammarSymbol::literal && y.kind == GrammarSymbol::literal) {
         const size_t same = static_cast<size_t>(
             std::mismatch(x.text.begin(), x.text.end(), y.text.begin(), y.text.end()).first - x.text.begin());
         if (same < x.text.size() && same < y.text.size()) return true;
@@ -139,13 +139,13 @@ struct Proof {
                  x.column == y.column) {
         a.erase(a.begin());
         b.erase(b.begin());
-      } else if (x.kind == Symbol::recall && y.kind == Symbol::recall && x.column.empty() &&
+      } else if (x.kind == GrammarSymbol::recall && y.kind == GrammarSymbol::recall && x.column.empty() &&
                  y.column.empty() && remembers.at(x.variable) == remembers.at(y.variable)) {
         return true;  // two variables never hold the same entry, and the entries of a rule are apart
-      } else if (x.kind == Symbol::literal || x.kind == Symbol::article) {
-        if (y.kind == Symbol::article) return false;
+      } else if (x.kind == GrammarSymbol::literal || x.kind == GrammarSymbol::article) {
+        if (y.kind == GrammarSymbol::article) return false;
         std::swap(a, b);
-        if (a.front().kind == Symbol::article) return false;
+        if (a.front().kind == GrammarSymbol::article) return false;
         return all_apart(a, b);
       } else {
         return all_apart(a, b);
@@ -156,22 +156,22 @@ struct Proof {
 
  private:
   // Puts everything the first symbol of `a` can say in its place.
-  bool all_apart(const std::vector<Symbol>& a, const std::vector<Symbol>& b) const {
-    std::vector<std::vector<Symbol>> firsts;
-    const Symbol& s = a.front();
-    if (s.kind == Symbol::recall) {
+  bool all_apart(const std::vector<GrammarSymbol>& a, const std::vector<GrammarSymbol>& b) const {
+    std::vector<std::vector<GrammarSymbol>> firsts;
+    const GrammarSymbol& s = a.front();
+    if (s.kind == GrammarSymbol::recall) {
       for (std::string word : words_of(s.variable, s.column)) {
         if (s.capital) word[0] = static_cast<char>(std::toupper(word[0]));
-        Symbol literal;
+        GrammarSymbol literal;
         literal.text = word;
         firsts.push_back({literal});
       }
     } else {
       for (const std::string& rule : rules_of(s)) {
-        for (const Entry& entry : grammar.rules.at(rule)) firsts.push_back(entry.body);
+        for (const GrammarEntry& entry : grammar.rules.at(rule)) firsts.push_back(entry.body);
       }
     }
-    for (std::vector<Symbol>& first : firsts) {
+    for (std::vector<GrammarSymbol>& first : firsts) {
       first.insert(first.end(), a.begin() + 1, a.end());
       if (!apart(first, b)) return false;
     }
@@ -272,7 +272,7 @@ TEST_CASE("no story has two derivations, none is too long", "[corpus]") {
           CHECK(proof.apart(entries[j].body, entries[i].body));
         }
     size_t longest = 0;
-    for (const Entry& entry : grammar.rules.at("story")) longest = std::max<size_t>(longest, proof.longest(entry.body) + 1);
+    for (const GrammarEntry& entry : grammar.rules.at("story")) longest = std::max<size_t>(longest, proof.longest(entry.body) + 1);
     INFO(row.name);
     CHECK(longest == row.longest);
   }
@@ -330,7 +330,7 @@ TEST_CASE("a story whose names are not kept straight is none", "[corpus]") {
     CHECK_FALSE(story_nats(story.text.substr(0, story.text.size() / 2)));
     // Put another name in the place of the last one: no story says a name for the first time so late.
     size_t last = 0, length = 0;
-    for (const Entry& name : story_grammar().rules.at("name")) {
+    for (const GrammarEntry& name : story_grammar().rules.at("name")) {
       const std::string& word = name.columns.at("");
       const size_t at = story.text.rfind(word);
       if (at != story.text.npos && at > last) last = at, length = word.size();
@@ -348,13 +348,13 @@ TEST_CASE("a story whose names are not kept straight is none", "[corpus]") {
 TEST_CASE("choices come as often as their probability says", "[corpus]") {
   // The first person of a story: each name equally often.
   const size_t stories = 20000;
-  const std::vector<Entry>& people = story_grammar().rules.at("name");
+  const std::vector<GrammarEntry>& people = story_grammar().rules.at("name");
   std::map<std::string, size_t> names;
   for (uint64_t index = 0; index < stories; ++index) {
     const std::string text = tell_story(5, index).text;
     size_t first = text.size();
     std::string who;
-    for (const Entry& person : people) {
+    for (const GrammarEntry& person : people) {
       const size_t at = text.find(person.columns.at(""));
       if (at < first) first = at, who = person.columns.at("");
     }

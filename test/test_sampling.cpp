@@ -100,7 +100,7 @@ TEST_CASE("shuffled windows of a story corpus are its stories", "[sampling]") {
   }
   CHECK(count == targets_in(data, T, step));
   CHECK(targets_before(data, T, {1, 5, B}) == targets_before(data, T, {1, 4, B}) + count);
-  for (const Window& window : data.windows) CHECK(window.start + window.length < data.train);
+  for (const TokenWindow& window : data.windows) CHECK(window.start + window.length < data.train);
 }
 
 TEST_CASE("training and validation loss of shuffled stories are measured alike", "[sampling]") {
@@ -116,7 +116,7 @@ TEST_CASE("training and validation loss of shuffled stories are measured alike",
   double nats = 0;
   const size_t whole = data.windows.size() / 6;
   for (size_t i = 0; i < whole; ++i) nats += loss[i] * (tokens[i] - (i > 0 ? tokens[i - 1] : 0));
-  std::vector<Window> drawn;
+  std::vector<TokenWindow> drawn;
   for (uint64_t i = 0; i < whole * 6; ++i) drawn.push_back(draw_window(data, T, {1, i / 6, 6}, i % 6));
   data.val = drawn;
   CHECK(tokens[whole - 1] == double(data.val_targets()));

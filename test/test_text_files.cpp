@@ -183,7 +183,7 @@ TEST_CASE("a validation part that is spread keeps stories, their floor and all t
   const double share = double(spread.tokens.size() - spread.train) / double(spread.tokens.size());
   CHECK(std::abs(share - .1) < .01);
   double nats = 0;
-  for (const Window& window : spread.val) {
+  for (const TokenWindow& window : spread.val) {
     std::string story;
     for (int i = 1; i <= window.length; ++i) story += spread.tokenizer.decode(spread.tokens[window.start + i]);
     const auto found = story_nats(story);

@@ -256,7 +256,7 @@ void run_compare(const Command& command) {
   prepare_directory(s);
   if (!s.tuning.values.empty()) tune(s);
   final_runs(s);
-  summarise(s.comparison, s.options().target);
+  summarize(s.comparison, s.options().target);
   write_tables(s.comparison, s.out);
   print_table(s.comparison);
   std::printf("\ntables  %s\nreport  make report RUN=%s\n", shell_words({s.out + "/summary.csv"}).c_str(), shell_words({s.out}).c_str());

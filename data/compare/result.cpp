@@ -72,9 +72,9 @@ void read_end(RunResult& r, const Curves& curves, const RunOutcome& outcome) {
 // batch of a model that has already learned.
 double divergence_limit(const RunResult& r) { return std::fmax(r.initial_loss, r.unigram + kStuckWithin); }
 
-State state_of(const RunResult& r) {
-  if (r.final_loss > divergence_limit(r)) return State::diverged;
-  return std::abs(r.final_loss - r.unigram) <= kStuckWithin ? State::stuck : State::finished;
+RunState state_of(const RunResult& r) {
+  if (r.final_loss > divergence_limit(r)) return RunState::diverged;
+  return std::abs(r.final_loss - r.unigram) <= kStuckWithin ? RunState::stuck : RunState::finished;
 }
 
 // The step after the last whose loss was not too high.
@@ -87,7 +87,7 @@ int64_t high_from(const Curves& curves, double limit) {
 
 }  // namespace
 
-const char* name_of(State state) {
+const char* name_of(RunState state) {
   constexpr const char* kNames[] = {"finished", "diverged", "stuck", "failed"};
   return kNames[static_cast<int>(state)];
 }
@@ -123,9 +123,9 @@ RunResult read_result(const std::string& directory, bool timed) {
     if (outcome->finished) {
       read_end(r, curves, *outcome);
       r.state = state_of(r);
-      if (r.state == State::diverged) r.stopped_at = high_from(curves, divergence_limit(r));
+      if (r.state == RunState::diverged) r.stopped_at = high_from(curves, divergence_limit(r));
     } else {
-      r.state = State::diverged, r.stopped_at = outcome->step, r.first_tensor = outcome->tensor;
+      r.state = RunState::diverged, r.stopped_at = outcome->step, r.first_tensor = outcome->tensor;
     }
   }
   if (!timed) r.seconds = r.tokens_per_second = RunResult::kUnknown, r.at_second.assign(r.at_step.size(), RunResult::kUnknown);

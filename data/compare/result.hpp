@@ -23,11 +23,11 @@ struct PlannedRun {
   int64_t steps = 0;
 };
 
-enum class State { finished, diverged, stuck, failed };
-const char* name_of(State state);
+enum class RunState { finished, diverged, stuck, failed };
+const char* name_of(RunState state);
 
 struct RunResult {
-  State state = State::failed;  // the process ended without an outcome: no memory, no space on the disk, ...
+  RunState state = RunState::failed;  // the process ended without an outcome: no memory, no space on the disk, ...
   int64_t stopped_at = 0;       // diverged: the step that was not finite, or from which on the loss stayed too high
   std::string first_tensor;     // diverged: the first with a NaN or an infinity
   double unigram = kUnknown, floor = kUnknown;

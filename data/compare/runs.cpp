@@ -94,7 +94,7 @@ std::string complaint_of(const std::string& directory, int status) {
 std::string told(const RunResult& r) {
   std::string text = name_of(r.state);
   if (!std::isnan(r.final_loss)) text += format(", %.4f", r.final_loss);
-  if (r.state == State::diverged)
+  if (r.state == RunState::diverged)
     text += " (step " + std::to_string(r.stopped_at) + (r.first_tensor.empty() ? "" : ", " + r.first_tensor) + ")";
   if (!std::isnan(r.seconds)) text += "  " + format("%.1f s", r.seconds);
   return text;
@@ -114,7 +114,7 @@ void make_runs(Study& s, const std::vector<PlannedRun>& runs, int64_t later) {
   const auto ended = [&](size_t job, int status, Progress& progress) {
     const RunResult result = read_result(jobs[job].directory, s.comparison.timed);
     progress.line(jobs[job].label + ": " + told(result));
-    if (result.state != State::failed) return;
+    if (result.state != RunState::failed) return;
     const std::string complaint = complaint_of(jobs[job].directory, status);
     if (first_of_all && job == 0) throw std::runtime_error("the first run failed: " + complaint);
     progress.line("  " + complaint);

@@ -12,7 +12,7 @@ std::vector<const FinishedRun*> runs_of(const Comparison& c, size_t cell, Stage 
   return runs;
 }
 
-bool all_finished(const CellSummary& s) { return s.runs > 0 && s.count[static_cast<int>(State::finished)] == s.runs; }
+bool all_finished(const CellSummary& s) { return s.runs > 0 && s.count[static_cast<int>(RunState::finished)] == s.runs; }
 
 // The mean of what `of` says of each run.
 template <class Of>
@@ -26,7 +26,7 @@ double mean_of(const std::vector<const FinishedRun*>& runs, const Of& of) {
 double common_target(const Comparison& c) {
   double highest = RunResult::kUnknown;
   for (const FinishedRun& run : c.runs)
-    if (run.plan.stage == Stage::final && run.result.state == State::finished)
+    if (run.plan.stage == Stage::final && run.result.state == RunState::finished)
       highest = std::fmax(highest, run.result.best_loss);
   return highest;
 }
@@ -76,7 +76,7 @@ double sensitivity(const Comparison& c, size_t cell) {
   std::vector<double> losses, initial;
   for (const FinishedRun* run : runs_of(c, cell, Stage::tune)) {
     if (std::find(c.tuning_grid.begin(), c.tuning_grid.end(), *run->plan.tuned) == c.tuning_grid.end()) continue;
-    losses.push_back(run->result.state == State::diverged ? RunResult::kUnknown : run->result.final_loss);
+    losses.push_back(run->result.state == RunState::diverged ? RunResult::kUnknown : run->result.final_loss);
     initial.push_back(run->result.initial_loss);
   }
   return lr_sensitivity(losses, initial);
@@ -84,7 +84,7 @@ double sensitivity(const Comparison& c, size_t cell) {
 
 }  // namespace
 
-void summarise(Comparison& c, double target) {
+void summarize(Comparison& c, double target) {
   c.target = target > 0 ? target : common_target(c);
   c.cells.resize(c.grid.cells.size());
   for (size_t cell = 0; cell < c.cells.size(); ++cell) {

@@ -17,7 +17,7 @@ struct FinishedRun {
 struct CellSummary {
   double tuned = RunResult::kUnknown;  // the value of --tune's option that was chosen
   bool at_edge = false;                // which is the lowest or highest that was tried
-  int runs = 0, count[4] = {};         // of each State
+  int runs = 0, count[4] = {};         // of each RunState
   Estimate loss{}, difference{};       // of the final losses, and of their paired differences to the baseline's
   std::string verdict;                 // "baseline", "better", "worse", "not distinguishable"
   double best = RunResult::kUnknown, steps_to_target = RunResult::kUnknown, seconds_to_target = RunResult::kUnknown;
@@ -40,4 +40,4 @@ struct Comparison {
 };
 
 // Fills target and cells from the runs; the values that were chosen are there already.
-void summarise(Comparison& comparison, double target);
+void summarize(Comparison& comparison, double target);

@@ -168,7 +168,7 @@ std::string with_error(double x, double half_width, const char* how) {
 
 std::string state_of(const CellSummary& s) {
   std::string text = std::to_string(s.count[0]) + "/" + std::to_string(s.runs) + " finished";
-  for (const State state : {State::diverged, State::stuck, State::failed})
+  for (const RunState state : {RunState::diverged, RunState::stuck, RunState::failed})
     if (const int n = s.count[static_cast<int>(state)]) text += ", " + std::to_string(n) + " " + name_of(state);
   return text;
 }
@@ -192,12 +192,12 @@ void print_aligned(const std::vector<Fields>& rows) {
 void print_failures(const Comparison& c) {
   for (const FinishedRun& run : c.runs) {
     const RunResult& r = run.result;
-    if (run.plan.stage != Stage::final || r.state == State::finished) continue;
+    if (run.plan.stage != Stage::final || r.state == RunState::finished) continue;
     std::string text = run.plan.label + ": " + name_of(r.state);
-    if (r.state == State::diverged) text += (r.first_tensor.empty() ? " from step " : " at step ") + std::to_string(r.stopped_at);
+    if (r.state == RunState::diverged) text += (r.first_tensor.empty() ? " from step " : " at step ") + std::to_string(r.stopped_at);
     if (!r.first_tensor.empty()) text += ", first in " + r.first_tensor;
-    if (r.state == State::stuck) text += format(" at %.4f", r.final_loss) + format(", the unigram entropy being %.4f", r.unigram);
-    if (r.state == State::failed) text += ", see " + run.plan.directory + "/log.txt";
+    if (r.state == RunState::stuck) text += format(" at %.4f", r.final_loss) + format(", the unigram entropy being %.4f", r.unigram);
+    if (r.state == RunState::failed) text += ", see " + run.plan.directory + "/log.txt";
     std::puts(text.c_str());
   }
 }

@@ -24,10 +24,10 @@ struct Tried {
 Tried tried_with(const Comparison& c, size_t cell) {
   std::vector<std::pair<double, const RunResult*>> runs;
   for (const FinishedRun& run : c.runs)  // a run that failed says nothing of its value
-    if (run.plan.cell == cell && run.plan.stage == Stage::tune && run.result.state != State::failed)
+    if (run.plan.cell == cell && run.plan.stage == Stage::tune && run.result.state != RunState::failed)
       runs.emplace_back(*run.plan.tuned, &run.result);
   std::sort(runs.begin(), runs.end());
-  const auto cost = [](const RunResult& r) { return r.state == State::diverged ? INFINITY : r.final_loss; };
+  const auto cost = [](const RunResult& r) { return r.state == RunState::diverged ? INFINITY : r.final_loss; };
   Tried t;
   for (size_t i = 0; i < runs.size(); ++i) {
     t.values.push_back(runs[i].first);

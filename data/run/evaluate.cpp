@@ -8,9 +8,9 @@
 
 namespace {
 
-std::vector<Window> spread(const std::vector<Window>& all, size_t wanted) {
+std::vector<TokenWindow> spread(const std::vector<TokenWindow>& all, size_t wanted) {
   if (wanted == 0 || wanted >= all.size()) return all;
-  std::vector<Window> some;
+  std::vector<TokenWindow> some;
   for (size_t i = 0; i < wanted; ++i) some.push_back(all[i * all.size() / wanted]);
   return some;
 }
@@ -22,7 +22,7 @@ int64_t validation_batches(const Dataset& data, int B) { return (static_cast<int
 double evaluate(const Model& model, const Activations& activations, const Dataset& data, int B, int64_t batches,
                 const std::function<bool(int64_t done, int64_t total)>& go_on) {
   const int T = model.config.context;
-  const std::vector<Window> windows = spread(data.val, static_cast<size_t>(batches) * B);
+  const std::vector<TokenWindow> windows = spread(data.val, static_cast<size_t>(batches) * B);
   std::vector<int> tokens(static_cast<size_t>(B) * T), targets(tokens.size());
   double nats = 0;
   int64_t count = 0;

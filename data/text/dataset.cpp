@@ -77,15 +77,15 @@ uint64_t fingerprint_of(const std::vector<uint16_t>& tokens) {
 // ---- windows ---------------------------------------------------------------------------------------------
 
 // Windows side by side over tokens [first, end).
-void add_windows(std::vector<Window>& windows, size_t first, size_t end, int T) {
+void add_windows(std::vector<TokenWindow>& windows, size_t first, size_t end, int T) {
   for (size_t start = first; start + 1 < end; start += T)
     windows.push_back({start, static_cast<int>(std::min<size_t>(T, end - 1 - start))});
 }
 
 // One window for each story in [first, end) that a '\n' precedes, from there; empty if one is longer than the context.
-std::vector<Window> windows_by_story(const Dataset& data, size_t first, size_t end, int T) {
+std::vector<TokenWindow> windows_by_story(const Dataset& data, size_t first, size_t end, int T) {
   const auto begin = data.tokens.begin();
-  std::vector<Window> windows;
+  std::vector<TokenWindow> windows;
   for (size_t start = first; start < end;) {
     const size_t next = std::find(begin + start, begin + end, data.tokenizer.newline()) - begin + 1;
     if (next - start > static_cast<size_t>(T) || next > end) return {};
@@ -174,7 +174,7 @@ void set_validation(Dataset& data, const std::vector<double>& nats, const std::v
     for (const Stretch& part : parts) add_windows(data.val, part.begin, part.end, context);
   }
   size_t bytes = 0;
-  for (const Window& window : data.val)
+  for (const TokenWindow& window : data.val)
     for (int i = 1; i <= window.length; ++i) bytes += data.tokenizer.decode(data.tokens[window.start + i]).size();
   data.val_bytes = static_cast<double>(bytes);
 }
@@ -232,7 +232,7 @@ Dataset load_for_evaluation(const TextFiles& files, const Tokenizer& tokenizer, 
 
 size_t Dataset::val_targets() const {
   size_t n = 0;
-  for (const Window& window : val) n += window.length;
+  for (const TokenWindow& window : val) n += window.length;
   return n;
 }
 
@@ -244,7 +244,7 @@ double Dataset::unigram_nats() const {
   for (size_t i = 0; i < train; ++i) ++count[tokens[i]];
   const double total = static_cast<double>(train) + V;
   double nats = 0;
-  for (const Window& window : val)
+  for (const TokenWindow& window : val)
     for (int i = 1; i <= window.length; ++i) nats -= std::log(count[tokens[window.start + i]] / total);
   return nats / static_cast<double>(val_targets());
 }
@@ -271,7 +271,7 @@ uint64_t permuted(uint64_t i, uint64_t n, uint64_t key) {
 namespace {
 
 // A row of T for a window. What is behind a shorter one is ignored, but looks like text to BatchNorm and diagnostics.
-void fill_row(int* tokens, int* targets, const Dataset& data, const Window& window, int T) {
+void fill_row(int* tokens, int* targets, const Dataset& data, const TokenWindow& window, int T) {
   const uint16_t* from = data.tokens.data() + window.start;
   for (int t = 0; t < T; ++t) {
     tokens[t] = from[t % window.length];
@@ -280,22 +280,22 @@ void fill_row(int* tokens, int* targets, const Dataset& data, const Window& wind
 }
 
 // Number `i` of the windows that go by when each comes once an epoch.
-const Window& shuffled_window(const Dataset& data, uint64_t seed, uint64_t i) {
+const TokenWindow& shuffled_window(const Dataset& data, uint64_t seed, uint64_t i) {
   const uint64_t n = data.windows.size();
   return data.windows[permuted(i % n, n, rng::key({seed, rng::word("epoch"), i / n}))];
 }
 
-int64_t sum_of_lengths(const std::vector<Window>& windows) {
+int64_t sum_of_lengths(const std::vector<TokenWindow>& windows) {
   int64_t n = 0;
-  for (const Window& window : windows) n += window.length;
+  for (const TokenWindow& window : windows) n += window.length;
   return n;
 }
 
 }  // namespace
 
-Window draw_window(const Dataset& data, int T, const StepRows& step, uint64_t row) {
+TokenWindow draw_window(const Dataset& data, int T, const StepRows& step, uint64_t row) {
   if (!data.windows.empty()) {
-    const Window& window = shuffled_window(data, step.seed, step.step * step.rows + row);
+    const TokenWindow& window = shuffled_window(data, step.seed, step.step * step.rows + row);
     return {window.start, std::min(window.length, T)};
   }
   return {rng::below(data.train - T, rng::key({step.seed, rng::word("batch"), step.step, row}), 0), T};
@@ -329,7 +329,7 @@ int64_t steps_of_epochs(const Dataset& data, int T, uint64_t rows, double epochs
   return std::max<int64_t>(1, std::llround(std::ceil(epochs * in_epoch / static_cast<double>(rows))));
 }
 
-void fill_windows(int* tokens, int* targets, const Dataset& data, const std::vector<Window>& windows, size_t first,
+void fill_windows(int* tokens, int* targets, const Dataset& data, const std::vector<TokenWindow>& windows, size_t first,
                   int B, int T) {
   std::fill_n(tokens, static_cast<size_t>(B) * T, 0);
   std::fill_n(targets, static_cast<size_t>(B) * T, kIgnore);

@@ -8,7 +8,7 @@
 #include "text_files.hpp"
 
 // A stretch of the tokens that is fed to the model: tokens [start, start + length) predict those one further on.
-struct Window {
+struct TokenWindow {
   size_t start;
   int length;
 };
@@ -34,8 +34,8 @@ struct Dataset {
   size_t bytes = 0;          // of the whole text
   size_t train = 0;          // tokens [0, train) are for training, the rest for validation
   double val_bytes = 0;      // bytes that the validation targets stand for
-  std::vector<Window> windows;  // of the training part, for Draws::shuffle: the stories, or side by side; else empty
-  std::vector<Window> val;   // together they predict every validation token but the first
+  std::vector<TokenWindow> windows;  // of the training part, for Draws::shuffle: the stories, or side by side; else empty
+  std::vector<TokenWindow> val;   // together they predict every validation token but the first
   double floor = 0;          // nats per validation token that no model can beat; 0: not known
   std::string name;          // for people
   std::vector<std::string> notes;  // for people too: what was skipped or changed, a line each
@@ -68,7 +68,7 @@ struct StepRows {
 };
 
 // The window of a row: at most T tokens. A pure function of its arguments, so a resumed run draws the same.
-Window draw_window(const Dataset& data, int T, const StepRows& step, uint64_t row);
+TokenWindow draw_window(const Dataset& data, int T, const StepRows& step, uint64_t row);
 
 // B rows of T, from row `first` on.
 void draw_batch(int* tokens, int* targets, const Dataset& data, int B, int T, const StepRows& step, uint64_t first);
@@ -82,5 +82,5 @@ int64_t steps_of_epochs(const Dataset& data, int T, uint64_t rows, double epochs
 
 // Rows of T for windows [first, first + B). A window that is shorter repeats itself, with kIgnore as targets, and rows
 // past the last are all kIgnore.
-void fill_windows(int* tokens, int* targets, const Dataset& data, const std::vector<Window>& windows, size_t first,
+void fill_windows(int* tokens, int* targets, const Dataset& data, const std::vector<TokenWindow>& windows, size_t first,
                   int B, int T);

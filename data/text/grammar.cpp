@@ -8,7 +8,7 @@
 
 namespace {
 
-using Memory = std::array<const Entry*, 26>;  // what each variable remembers
+using Memory = std::array<const GrammarEntry*, 26>;  // what each variable remembers
 
 std::string_view trim(std::string_view s) {
   while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
@@ -26,20 +26,20 @@ std::vector<std::string> split(std::string_view s, std::string_view separator) {
 }
 
 // The inside of a bracket: "rule", "a=rule", "a=p.home", "a", "A.he".
-Symbol parse_slot(std::string_view slot) {
+GrammarSymbol parse_slot(std::string_view slot) {
   const auto is_variable = [](std::string_view s) { return s.size() == 1 || (s.size() > 1 && s[1] == '.'); };
-  Symbol symbol;
+  GrammarSymbol symbol;
   if (slot.size() > 2 && slot[1] == '=') {
     symbol.variable = slot[0];
     slot.remove_prefix(2);
   } else if (is_variable(slot)) {
-    symbol.kind = Symbol::recall;
+    symbol.kind = GrammarSymbol::recall;
     symbol.capital = std::isupper(static_cast<unsigned char>(slot[0]));
     symbol.variable = static_cast<char>(std::tolower(static_cast<unsigned char>(slot[0])));
     if (slot.size() > 1) symbol.column = slot.substr(2);
     return symbol;
   }
-  symbol.kind = Symbol::pick;
+  symbol.kind = GrammarSymbol::pick;
   if (is_variable(slot)) {
     symbol.of = slot[0];
     symbol.column = slot.substr(2);
@@ -49,10 +49,10 @@ Symbol parse_slot(std::string_view slot) {
   return symbol;
 }
 
-std::vector<Symbol> parse_body(std::string_view text) {
-  std::vector<Symbol> body;
+std::vector<GrammarSymbol> parse_body(std::string_view text) {
+  std::vector<GrammarSymbol> body;
   while (!text.empty()) {
-    Symbol symbol;
+    GrammarSymbol symbol;
     size_t used;
     if (text[0] == '[') {
       used = text.find(']') + 1;
@@ -60,7 +60,7 @@ std::vector<Symbol> parse_body(std::string_view text) {
       symbol = parse_slot(text.substr(1, used - 2));
     } else if (text.substr(0, 5) == "a(n) ") {
       used = 5;
-      symbol.kind = Symbol::article;
+      symbol.kind = GrammarSymbol::article;
     } else {
       used = std::min({text.find('['), text.find("a(n) "), text.size()});
       symbol.text = text.substr(0, used);
@@ -71,32 +71,32 @@ std::vector<Symbol> parse_body(std::string_view text) {
   return body;
 }
 
-const Entry& remembered(const Memory& memory, char variable) {
-  const Entry* entry = memory.at(static_cast<size_t>(variable - 'a'));
+const GrammarEntry& remembered(const Memory& memory, char variable) {
+  const GrammarEntry* entry = memory.at(static_cast<size_t>(variable - 'a'));
   if (!entry) throw std::invalid_argument(std::string("grammar: nothing is remembered as ") + variable);
   return *entry;
 }
 
-const std::string& column(const Entry& entry, const std::string& name) {
+const std::string& column(const GrammarEntry& entry, const std::string& name) {
   const auto found = entry.columns.find(name);
   if (found != entry.columns.end()) return found->second;
   throw std::invalid_argument("grammar: \"" + entry.columns.at("") + "\" has no column " + name);
 }
 
 // What a recall says.
-std::string recalled(const Symbol& symbol, const Memory& memory) {
+std::string recalled(const GrammarSymbol& symbol, const Memory& memory) {
   std::string word = column(remembered(memory, symbol.variable), symbol.column);
   if (symbol.capital) word[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(word[0])));
   return word;
 }
 
 // The entries a pick may choose: those of its rule that no variable remembers yet.
-std::vector<const Entry*> choices(const Grammar& grammar, const Symbol& pick, const Memory& memory) {
+std::vector<const GrammarEntry*> choices(const Grammar& grammar, const GrammarSymbol& pick, const Memory& memory) {
   const std::string& rule = pick.of ? column(remembered(memory, pick.of), pick.column) : pick.text;
-  std::vector<const Entry*> left;
-  for (const Entry& entry : grammar.rules.at(rule)) {
+  std::vector<const GrammarEntry*> left;
+  for (const GrammarEntry& entry : grammar.rules.at(rule)) {
     bool taken = false;
-    for (const Entry* held : memory) taken |= held == &entry;
+    for (const GrammarEntry* held : memory) taken |= held == &entry;
     if (!taken) left.push_back(&entry);
   }
   if (left.empty()) throw std::invalid_argument("grammar: no entry of " + rule + " is left");
@@ -119,17 +119,17 @@ struct Teller {
     text += words;
   }
 
-  void tell(const std::vector<Symbol>& body) {
-    for (const Symbol& symbol : body) {
-      if (symbol.kind == Symbol::literal) say(symbol.text);
-      if (symbol.kind == Symbol::recall) say(recalled(symbol, memory));
-      if (symbol.kind == Symbol::article) {
+  void tell(const std::vector<GrammarSymbol>& body) {
+    for (const GrammarSymbol& symbol : body) {
+      if (symbol.kind == GrammarSymbol::literal) say(symbol.text);
+      if (symbol.kind == GrammarSymbol::recall) say(recalled(symbol, memory));
+      if (symbol.kind == GrammarSymbol::article) {
         say("a ");
         after_article = true;
       }
-      if (symbol.kind == Symbol::pick) {
-        const std::vector<const Entry*> left = choices(grammar, symbol, memory);
-        const Entry* entry = left.at(choose(left.size()));
+      if (symbol.kind == GrammarSymbol::pick) {
+        const std::vector<const GrammarEntry*> left = choices(grammar, symbol, memory);
+        const GrammarEntry* entry = left.at(choose(left.size()));
         nats += std::log(static_cast<double>(left.size()));
         if (symbol.variable) memory.at(static_cast<size_t>(symbol.variable - 'a')) = entry;
         tell(entry->body);
@@ -140,8 +140,8 @@ struct Teller {
 
 // Symbols still to be read: the rest of one entry's body, then whatever follows that entry.
 struct Agenda {
-  const Symbol* next;
-  const Symbol* end;
+  const GrammarSymbol* next;
+  const GrammarSymbol* end;
   const Agenda* after;
 };
 
@@ -161,19 +161,19 @@ struct Reader {
         }
         agenda = *agenda.after;
       }
-      const Symbol& symbol = *agenda.next++;
-      if (symbol.kind == Symbol::pick) {
-        const std::vector<const Entry*> left = choices(grammar, symbol, memory);
+      const GrammarSymbol& symbol = *agenda.next++;
+      if (symbol.kind == GrammarSymbol::pick) {
+        const std::vector<const GrammarEntry*> left = choices(grammar, symbol, memory);
         nats += std::log(static_cast<double>(left.size()));
-        for (const Entry* entry : left) {
+        for (const GrammarEntry* entry : left) {
           Memory then = memory;
           if (symbol.variable) then.at(static_cast<size_t>(symbol.variable - 'a')) = entry;
           read({entry->body.data(), entry->body.data() + entry->body.size(), &agenda}, at, then, nats);
         }
         return;
       }
-      std::string words = symbol.kind == Symbol::recall ? recalled(symbol, memory) : symbol.text;
-      if (symbol.kind == Symbol::article) {
+      std::string words = symbol.kind == GrammarSymbol::recall ? recalled(symbol, memory) : symbol.text;
+      if (symbol.kind == GrammarSymbol::article) {
         const bool n = text.substr(at, 3) == "an " && at + 3 < text.size() && is_vowel(text[at + 3]);
         const bool vowel_ahead = at + 2 < text.size() && is_vowel(text[at + 2]);
         if (!n && vowel_ahead) return;  // "a owl"
@@ -216,18 +216,18 @@ std::vector<Paragraph> paragraphs_of(std::string_view source) {
 }
 
 // `columns` as the header has them behind the colon: "he his".
-std::vector<Entry> entries_of(const std::string& rule, std::string_view columns, const std::vector<std::string>& lines) {
+std::vector<GrammarEntry> entries_of(const std::string& rule, std::string_view columns, const std::vector<std::string>& lines) {
   if (lines.empty()) throw std::invalid_argument("grammar: the rule " + rule + " has no entry");
   std::vector<std::string> names = {""};
   if (!trim(columns).empty())
     for (const std::string& name : split(trim(columns), " ")) names.push_back(name);
-  std::vector<Entry> entries;
+  std::vector<GrammarEntry> entries;
   for (const std::string& line : lines)
     for (const std::string& written : split(line, " / ")) {
       const std::vector<std::string> cells = split(written, " | ");
       if (cells.size() != names.size())
         throw std::invalid_argument("grammar: " + rule + " has another number of columns than: " + written);
-      Entry entry{parse_body(cells[0]), {}};
+      GrammarEntry entry{parse_body(cells[0]), {}};
       for (size_t i = 0; i < cells.size(); ++i) entry.columns[names[i]] = cells[i];
       entries.push_back(std::move(entry));
     }
@@ -235,11 +235,11 @@ std::vector<Entry> entries_of(const std::string& rule, std::string_view columns,
 }
 
 // Those that a pick names itself; what a column names is not known before a text is told.
-void require_rules(const std::map<std::string, std::vector<Entry>>& rules) {
+void require_rules(const std::map<std::string, std::vector<GrammarEntry>>& rules) {
   for (const auto& [rule, entries] : rules)
-    for (const Entry& entry : entries)
-      for (const Symbol& symbol : entry.body)
-        if (symbol.kind == Symbol::pick && !symbol.of && !rules.count(symbol.text))
+    for (const GrammarEntry& entry : entries)
+      for (const GrammarSymbol& symbol : entry.body)
+        if (symbol.kind == GrammarSymbol::pick && !symbol.of && !rules.count(symbol.text))
           throw std::invalid_argument("grammar: no rule is named " + symbol.text + ", used in " + rule);
 }
 
@@ -259,8 +259,8 @@ Grammar::Grammar(std::string_view source) {
 std::string Grammar::tell(const std::string& start, const std::function<size_t(size_t)>& choose,
                           double& nats) const {
   Teller teller{*this, choose, nats};
-  Symbol whole;
-  whole.kind = Symbol::pick;
+  GrammarSymbol whole;
+  whole.kind = GrammarSymbol::pick;
   whole.text = start;
   teller.tell({whole});
   return teller.text;
@@ -268,8 +268,8 @@ std::string Grammar::tell(const std::string& start, const std::function<size_t(s
 
 std::vector<double> Grammar::read(const std::string& start, std::string_view text, size_t* readable) const {
   Reader reader{*this, text};
-  Symbol whole;
-  whole.kind = Symbol::pick;
+  GrammarSymbol whole;
+  whole.kind = GrammarSymbol::pick;
   whole.text = start;
   reader.read({&whole, &whole + 1, nullptr}, 0, {}, 0);
   if (readable) *readable = reader.furthest;

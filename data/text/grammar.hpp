@@ -26,7 +26,7 @@
 #include <string_view>
 #include <vector>
 
-struct Symbol {
+struct GrammarSymbol {
   enum Kind { literal, article, pick, recall };
   Kind kind = literal;
   std::string text;      // literal: what is said. pick: the rule's name, or "" where [of.column] names it
@@ -36,13 +36,13 @@ struct Symbol {
   bool capital = false;  // recall: with a capital
 };
 
-struct Entry {
-  std::vector<Symbol> body;
+struct GrammarEntry {
+  std::vector<GrammarSymbol> body;
   std::map<std::string, std::string> columns;  // "" is the word itself, as written
 };
 
 struct Grammar {
-  std::map<std::string, std::vector<Entry>> rules;
+  std::map<std::string, std::vector<GrammarEntry>> rules;
 
   // Reads the format above. Throws std::invalid_argument on a rule that is missing, empty, named twice or without a
   // colon, an entry before the first rule or with a cell too few or too many, and a bracket that is not closed.
