@@ -2,6 +2,7 @@
 
 #include "data/options/command_line.hpp"
 #include "data/options/settings.hpp"
+#include "data/options/settings_json.hpp"
 #include "catch.hpp"
 #include "small_run.hpp"
 
@@ -23,7 +24,7 @@ std::string error_of(const std::string& toml) {
 
 }  // namespace
 
-TEST_CASE("any text reads back from TOML as it was", "[toml]") {
+TEST_CASE("any text reads back from TOML and JSON as it was", "[toml]") {
   for (const std::string& text : kOdd) {
     INFO(toml(text));
     const auto entries = read_toml("a = " + toml(text) + " # a comment\nb = 1\n");
@@ -37,6 +38,10 @@ TEST_CASE("any text reads back from TOML as it was", "[toml]") {
   const TrainOptions again = from_toml(to_toml(with_vocabulary(o)));
   CHECK(again.data == kOdd);
   CHECK(again.init_from == kOdd[4]);
+  const auto json = nlohmann::json::parse(to_json(with_vocabulary(o)).dump());
+  CHECK(train_options_of(json).data == kOdd);
+  CHECK(train_options_of(json).init_from == kOdd[4]);
+  CHECK(to_json(train_options_of(json)) == json);
 }
 
 TEST_CASE("TOML as people write it", "[toml]") {

@@ -28,6 +28,15 @@ struct Given {
 };
 using Givens = std::vector<Given>;
 
+Given* find(Givens& givens, const std::string& name) {
+  const auto given = std::find_if(givens.begin(), givens.end(), [&](const Given& g) { return g.name == name; });
+  return given == givens.end() ? nullptr : &*given;
+}
+
+bool contains(const Words& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
 // ---- names -----------------------------------------------------------------------------------------------
 
 // What words are read against: the options of a command.
@@ -89,8 +98,7 @@ Meant meant_by(Reading& r, const std::string& typed) {
 
 // The value in our words, if the option takes names.
 std::string value_meant(Reading& r, const Setting& s, const std::string& typed) {
-  const auto is_one = [&](const Words& names) { return std::find(names.begin(), names.end(), typed) != names.end(); };
-  if (s.choices.empty() || is_one(s.choices) || is_one(s.synonyms)) return typed;
+  if (s.choices.empty() || contains(s.choices, typed) || contains(s.synonyms, typed)) return typed;
   for (const Words* names : {&s.choices, &s.synonyms})
     for (const std::string& name : *names)
       if (squeezed(name) == squeezed(typed)) return name;
@@ -104,8 +112,8 @@ std::string value_meant(Reading& r, const Setting& s, const std::string& typed) 
 // A list grows, the last of other values counts. Every --config is read.
 void add(Givens& givens, Reading& r, const Setting& s, Words values, const std::string& where = "") {
   for (std::string& value : values) value = value_meant(r, s, value);
-  const auto same = std::find_if(givens.begin(), givens.end(), [&](const Given& g) { return g.name == s.name; });
-  if (same == givens.end()) return void(givens.push_back({s.name, values, where}));
+  Given* same = find(givens, s.name);
+  if (!same) return void(givens.push_back({s.name, values, where}));
   if (!s.list && s.name != "config") same->values.clear();
   same->values.insert(same->values.end(), values.begin(), values.end());
 }
@@ -114,14 +122,13 @@ void add(Givens& givens, Reading& r, const Setting& s, Words values, const std::
 const Words kLength = {"steps", "epochs", "for"};
 
 bool decide_the_same(const std::string& a, const std::string& b) {
-  const auto is_length = [](const std::string& name) { return std::find(kLength.begin(), kLength.end(), name) != kLength.end(); };
-  return a == b || (is_length(a) && is_length(b));
+  return a == b || (contains(kLength, a) && contains(kLength, b));
 }
 
 Givens without_contradictions(Givens givens) {
   Words lengths;
   for (const std::string& name : kLength)
-    if (std::any_of(givens.begin(), givens.end(), [&](const Given& g) { return g.name == name; })) lengths.push_back(name);
+    if (find(givens, name)) lengths.push_back(name);
   if (lengths.size() > 1)
     refuse("--" + lengths[0] + " and --" + lengths[1] + " both say how long to train: leave one out");
   return givens;
@@ -131,8 +138,7 @@ Givens without_contradictions(Givens givens) {
 
 void add_positional(Givens& givens, Reading& r, const std::string& word) {
   const Setting* s = r.find(r.row.positional);
-  const bool given = std::any_of(givens.begin(), givens.end(), [&](const Given& g) { return g.name == s->name; });
-  if (given && !s->list)
+  if (find(givens, s->name) && !s->list)
     refuse("'" + for_terminal(word) + "' is one word too many: usage: train_gpt " + r.row.name + " " + r.row.usage);
   add(givens, r, *s, {word});
 }
@@ -200,17 +206,18 @@ Givens read_toml_options(Reading& r, const std::string& text, const std::string&
 Givens put_under(Givens top, const Givens& under) {
   const size_t size = top.size();
   for (const Given& given : under)
-    if (std::none_of(top.begin(), top.begin() + size, [&](const Given& g) { return decide_the_same(g.name, given.name); }))
+    if (std::none_of(top.begin(), top.begin() + size,
+                     [&](const Given& g) { return decide_the_same(g.name, given.name); }))
       top.push_back(given);
   return top;
 }
 
 // --config FILE is replaced by the file's options. A later file overrides an earlier one.
 Givens expand_config(Reading& r, Givens givens) {
-  const auto config = std::find_if(givens.begin(), givens.end(), [](const Given& g) { return g.name == "config"; });
-  if (config == givens.end()) return givens;
+  const Given* config = find(givens, "config");
+  if (!config) return givens;
   const Words files = config->values;
-  givens.erase(config);
+  givens.erase(givens.begin() + (config - givens.data()));
   for (size_t i = files.size(); i-- > 0;)
     givens = put_under(givens, read_toml_options(r, read_file(files[i], kLargestConfig), files[i]));
   return givens;
@@ -222,7 +229,8 @@ Words words_of(const Reading& r, const Givens& givens) {
   Words words = {r.row.name};
   for (const Given& g : givens) {
     const Setting& s = *r.find(g.name);
-    const bool dashes = std::any_of(g.values.begin(), g.values.end(), [](const auto& v) { return v.starts_with("--"); });
+    const bool dashes =
+        std::any_of(g.values.begin(), g.values.end(), [](const auto& value) { return value.starts_with("--"); });
     if (s.positional) {
       words.insert(words.begin() + 1, g.values[0]);
     } else if (s.flag()) {
@@ -240,11 +248,9 @@ Words words_of(const Reading& r, const Givens& givens) {
 // ---- options → a command ---------------------------------------------------------------------------------
 
 // A preset is what the other options change.
-void take_preset(TrainOptions& o, const Givens& givens) {
-  for (const Given& g : givens) {
-    if (g.name == "preset") o.preset = g.values[0];
-    if (g.name == "size") o.size = g.values[0];
-  }
+void take_preset(TrainOptions& o, Givens& givens) {
+  if (const Given* preset = find(givens, "preset")) o.preset = preset->values[0];
+  if (const Given* size = find(givens, "size")) o.size = size->values[0];
   try {
     o.config = preset_config(o.preset, o.size);
   } catch (const std::invalid_argument& error) {
@@ -252,13 +258,13 @@ void take_preset(TrainOptions& o, const Givens& givens) {
   }
 }
 
-void set_options(Command& c, const Givens& givens) {
+void set_options(Command& c, Givens& givens) {
   take_preset(c.train, givens);
   const Reading r{row_of(c.kind), settings_of(c)};
   for (const Given& g : givens)
     for (const std::string& value : g.values) r.find(g.name)->set(value);
   for (const Setting& s : r.settings)
-    if (s.required && std::none_of(givens.begin(), givens.end(), [&](const Given& g) { return g.name == s.name; }))
+    if (s.required && !find(givens, s.name))
       refuse("--" + s.name + " is missing: write --" + s.name + " " + s.takes);
   if (c.sample.greedy) c.sample.sampling.temperature = 0;
   complete(c.train);
@@ -274,7 +280,7 @@ void refuse_model_beside_run(const Command& command) {
              " has one already: leave one of them out");
 }
 
-Command command_of(const Reading& r, const Givens& givens, const std::string& program) {
+Command command_of(const Reading& r, Givens givens, const std::string& program) {
   Command c;
   c.kind = r.row.kind;
   c.program = program;
@@ -313,15 +319,17 @@ const CommandRow& command_named(const std::string& word) {
       {"resume", "train --out RUN --resume"}, {"pretrain", "train"}, {"sweep", "compare"}};
   for (const auto& [theirs, ours] : kForeign)
     if (word == theirs) refuse("there is no command " + word + ": write train_gpt " + ours);
-  if (word.starts_with("-")) refuse("the command comes before the options: train_gpt train " + for_terminal(word) + " ...");
+  if (word.starts_with("-"))
+    refuse("the command comes before the options: train_gpt train " + for_terminal(word) + " ...");
   if (std::filesystem::exists(word))
-    refuse("'" + for_terminal(word) + "' is not a command: to train on it, write train_gpt train " + for_terminal(word));
+    refuse("'" + for_terminal(word) + "' is not a command: to train on it, write train_gpt train " +
+           for_terminal(word));
   refuse(unknown_name("command", for_terminal(word), names));
 }
 
 // Throws if help or the version was asked for.
 void answer_questions(const Words& words) {
-  const auto has = [&](const char* word) { return std::find(words.begin(), words.end(), word) != words.end(); };
+  const auto has = [&](const char* word) { return contains(words, word); };
   if (words.empty()) throw CommandLineExit{help_of_program()};
   if (words[0] == "--version" || words[0] == "-V" || words[0] == "version") throw CommandLineExit{version_text()};
   const bool asked = words[0] == "help" || has("--help") || has("-h") || has("--help-all");
@@ -363,7 +371,7 @@ std::string said_as_toml(const Command& command) {
     if (g.name == "data" || g.name == "val-data" || g.name == "init-from")
       for (std::string& path : g.values) path = absolute_path(path);
     static const Words kOfThisCall = {"out", "resume", "force", "dry-run"};
-    if (std::find(kOfThisCall.begin(), kOfThisCall.end(), g.name) != kOfThisCall.end()) continue;
+    if (contains(kOfThisCall, g.name)) continue;
     const Setting& s = *r.find(g.name);
     text += g.name + " = " + (s.flag() ? g.values[0] : s.list ? toml(g.values) : toml(g.values[0])) + "\n";
   }

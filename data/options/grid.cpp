@@ -55,7 +55,8 @@ std::vector<GridCell> product(const Words& words, Grid& grid) {
     for (const GridCell& cell : cells)
       for (const std::string& value : values) {
         GridCell next = cell;
-        if (!cell.value(key).empty()) throw std::invalid_argument("--grid names " + key + " twice: write " + key + "=a,b");
+        if (!cell.value(key).empty())
+          throw std::invalid_argument("--grid names " + key + " twice: write " + key + "=a,b");
         next.name += (next.name.empty() ? "" : ",") + key + "=" + value;
         next.keys.emplace_back(key, value);
         more.push_back(next);
@@ -107,7 +108,8 @@ Tuning parse_tuning(const std::string& word) {
   }
   std::sort(tuning.values.begin(), tuning.values.end());
   tuning.values.erase(std::unique(tuning.values.begin(), tuning.values.end()), tuning.values.end());
-  if (tuning.values.size() < 2) throw std::invalid_argument("--tune " + key + " needs two values or more to choose from");
+  if (tuning.values.size() < 2)
+    throw std::invalid_argument("--tune " + key + " needs two values or more to choose from");
   return tuning;
 }
 

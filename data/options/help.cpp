@@ -9,7 +9,8 @@
 const std::vector<CommandRow>& commands() {
   static const std::vector<CommandRow> rows = {
       {Command::Kind::train, "train", "train a model on text", "data", "FILE... [OPTIONS]",
-       "data tokenizer preset layers heads channels context batch steps epochs for lr warmup out resume init-from config threads",
+       "data tokenizer preset layers heads channels context batch steps epochs for lr warmup out resume init-from config "
+       "threads",
        "train my.txt\n"
        "train my.txt --tokenizer char --for 10m\n"
        "train my.txt --preset llama2 --layers 6 --channels 256 --heads 8\n"

@@ -16,7 +16,8 @@ struct ForeignOption {
 
 constexpr const char *kCpu = "train_gpt runs on the CPU; --threads sets the number of cores",
                      *kLogs = "every step goes to metrics.csv; `make watch` and `make tensorboard` show it",
-                     *kPresets = "--preset names a family of models and --size its size; --init-from starts from weights",
+                     *kPresets = "--preset names a family of models and --size its size; --init-from starts from "
+                                 "weights",
                      *kAdamW = "the optimizer is always AdamW; set it with --lr, --beta1, --beta2 and --weight-decay",
                      *kGlobalBatch = "a step takes --batch times --accumulate sequences of --context tokens",
                      *kPrecision = "--matmul bf16 rounds matmul inputs; everything else stays fp32",
@@ -204,6 +205,7 @@ std::vector<std::string> similar_names(const std::string& given, const std::vect
 
 std::string did_you_mean(const std::string& given, const std::vector<std::string>& known, const std::string& dashes) {
   std::string list;
-  for (const std::string& name : similar_names(given, known)) list += (list.empty() ? "'" : " or '") + dashes + name + "'";
+  for (const std::string& name : similar_names(given, known))
+    list += (list.empty() ? "'" : " or '") + dashes + name + "'";
   return list.empty() ? "" : "did you mean " + list + "?";
 }

@@ -21,4 +21,5 @@ std::string dashed(std::string_view name);
 std::string squeezed(std::string_view name);
 
 // "did you mean '--layers'?": the nearest name, or up to three that `given` begins; "" if nothing is close.
-std::string did_you_mean(const std::string& given, const std::vector<std::string>& known, const std::string& dashes = "");
+std::string did_you_mean(const std::string& given, const std::vector<std::string>& known,
+                         const std::string& dashes = "");

@@ -65,8 +65,9 @@ namespace {
 void check_batch(const TrainOptions& o) {
   const int64_t rows = int64_t(o.batch) * o.accumulate;
   if (rows > std::numeric_limits<int>::max())
-    throw std::invalid_argument("--batch " + std::to_string(o.batch) + " times --accumulate " + std::to_string(o.accumulate) +
-                                " is " + std::to_string(rows) + " sequences a step: at most 2147483647 can be counted");
+    throw std::invalid_argument("--batch " + std::to_string(o.batch) + " times --accumulate " +
+                                std::to_string(o.accumulate) + " is " + std::to_string(rows) +
+                                " sequences a step: at most 2147483647 can be counted");
 }
 
 void check_textbook(const TrainOptions& o) {

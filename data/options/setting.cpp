@@ -37,7 +37,8 @@ bool parse_bool(const std::string& name, const std::string& text) {
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
   if (lower == "true" || lower == "yes" || lower == "on" || lower == "1") return true;
   if (lower == "false" || lower == "no" || lower == "off" || lower == "0") return false;
-  throw std::invalid_argument("--" + name + " " + for_terminal(text) + " is not true or false: write --" + name + " or --no-" + name);
+  throw std::invalid_argument("--" + name + " " + for_terminal(text) + " is not true or false: write --" + name +
+                              " or --no-" + name);
 }
 
 Setting& Describe::add(const std::string& name, const std::string& takes, const std::string& help) {

@@ -53,7 +53,8 @@ class Reader {
       list.push_back({name, value(), line});
       skip_blanks();
       if (i_ < s_.size() && s_[i_] == '#') skip_comment();
-      if (i_ < s_.size() && s_[i_] != '\n') fail("more text behind the value of '" + for_terminal(name) + "': quote the value");
+      if (i_ < s_.size() && s_[i_] != '\n')
+        fail("more text behind the value of '" + for_terminal(name) + "': quote the value");
     }
     return list;
   }
@@ -145,7 +146,7 @@ class Reader {
     const bool valid = number.size() == digits && number.find_first_not_of("0123456789abcdefABCDEF") == number.npos;
     const uint32_t code = digits > 0 && valid ? static_cast<uint32_t>(std::stoul(number, nullptr, 16)) : 0;
     if (code == 0 || code > 0x10ffff || code >> 11 == 27)
-      fail(std::string("unknown escape \\") + for_terminal(std::string(1, letter)) + " in a string: write \\\\ for a backslash");
+      fail("unknown escape \\" + for_terminal(std::string(1, letter)) + " in a string: write \\\\ for a backslash");
     i_ += digits;
     if (letter == 'x') return std::string(1, static_cast<char>(code));
     return utf8(code);

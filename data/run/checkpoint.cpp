@@ -61,7 +61,8 @@ class Checksum {
 
 json to_json(const std::vector<TensorSpec>& table) {
   json rows = json::array();
-  for (const TensorSpec& spec : table) rows.push_back({{"name", spec.name}, {"shape", spec.shape}, {"offset", spec.offset}});
+  for (const TensorSpec& spec : table)
+    rows.push_back({{"name", spec.name}, {"shape", spec.shape}, {"offset", spec.offset}});
   return rows;
 }
 
@@ -128,25 +129,29 @@ Tokenizer tokenizer_from_json(const json& j) {
 // The tensors of the file are those of the model that the settings describe, wherever in the file they lie.
 std::vector<StoredTensor> checked_table(const json& j, const CheckpointHeader& h) {
   const json& rows = j.at("table");
-  if (rows.size() < static_cast<size_t>(h.options.config.n_layer)) reject("its table has fewer tensors than the model layers");
+  if (rows.size() < static_cast<size_t>(h.options.config.n_layer))
+    reject("its table has fewer tensors than the model layers");
   Layout layout;
   declare_model(layout, h.options.config);
   if (rows.size() != layout.table().size())
-    reject("its table has " + std::to_string(rows.size()) + " tensors, and its model " + std::to_string(layout.table().size()));
+    reject("its table has " + std::to_string(rows.size()) + " tensors, and its model " +
+           std::to_string(layout.table().size()));
   std::unordered_map<std::string_view, const TensorSpec*> missing;
   for (const TensorSpec& spec : layout.table()) missing[spec.name] = &spec;
   std::vector<StoredTensor> table;
   for (const json& row : rows) {
     const std::string name = row.at("name");
     const auto spec = missing.find(name);
-    if (spec == missing.end() || row.at("shape") != spec->second->shape) reject(name + " of its table is not a tensor of its model");
+    if (spec == missing.end() || row.at("shape") != spec->second->shape)
+      reject(name + " of its table is not a tensor of its model");
     table.push_back({name, spec->second->shape, whole_number(row, "offset", h.floats), spec->second->size()});
     missing.erase(spec);
   }
   std::sort(table.begin(), table.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
   size_t end = 0;
   for (const StoredTensor& t : table) {
-    if (t.offset < end || t.size > h.floats - t.offset) reject(t.name + " of its table overlaps another tensor or the end");
+    if (t.offset < end || t.size > h.floats - t.offset)
+      reject(t.name + " of its table overlaps another tensor or the end");
     end = t.offset + t.size;
   }
   return table;
@@ -154,7 +159,8 @@ std::vector<StoredTensor> checked_table(const json& j, const CheckpointHeader& h
 
 // Everything is checked against everything else, so that nobody has to do it again.
 CheckpointHeader header_from_json(const json& j, uint32_t version) {
-  constexpr uint64_t kMostSteps = 1000000000000000, kMostFloats = uint64_t(1) << 56, kAny = std::numeric_limits<uint64_t>::max();
+  constexpr uint64_t kMostSteps = 1000000000000000, kMostFloats = uint64_t(1) << 56;
+  constexpr uint64_t kAny = std::numeric_limits<uint64_t>::max();
   CheckpointHeader h;
   h.options = version == 1 ? from_toml(j.at("options"), "options") : train_options_of(j.at("settings"));
   h.options.config = resolved(h.options.config);
@@ -181,7 +187,8 @@ class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path) {
     if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path))
-      throw std::runtime_error(path + (std::filesystem::is_directory(path) ? " is a folder, not a checkpoint" : " is not a checkpoint of train_gpt"));
+      throw std::runtime_error(path + (std::filesystem::is_directory(path) ? " is a folder, not a checkpoint"
+                                                                           : " is not a checkpoint of train_gpt"));
     file_.reset(std::fopen(path.c_str(), "rb"));
     if (!file_) fail_file("read", path, errno);
     size_ = std::filesystem::file_size(path);
@@ -204,7 +211,8 @@ class Reader {
     const uint32_t version = version_and_length[0];
     if (version < kOldestVersion || version > kVersion)
       throw std::runtime_error(path_ + " is a checkpoint of version " + std::to_string(version) +
-                               "; this train_gpt reads versions " + std::to_string(kOldestVersion) + " to " + std::to_string(kVersion));
+                               "; this train_gpt reads versions " + std::to_string(kOldestVersion) + " to " +
+                               std::to_string(kVersion));
     const size_t length = version_and_length[1];
     if (size_ < kPreamble + length) throw std::runtime_error(path_ + " is truncated");
     if (length > kLongestHeader) throw std::runtime_error(path_ + " is corrupted: its header is too long");

@@ -23,11 +23,13 @@ MetricsRow last_row_of(const std::string& text) {
   const size_t end = text.size() - 1, begin = text.rfind('\n', end - 1) + 1;
   const std::vector<std::string> fields = csv_fields(text.substr(begin, end - begin));
   const auto number = [&](metrics::Column column) {
-    return fields[column].empty() ? std::numeric_limits<double>::quiet_NaN() : std::strtod(fields[column].c_str(), nullptr);
+    const std::string& field = fields[column];
+    return field.empty() ? std::numeric_limits<double>::quiet_NaN() : std::strtod(field.c_str(), nullptr);
   };
   if (fields[0] == "step") return {};
-  return {std::atoll(fields[metrics::step].c_str()), std::atoll(fields[metrics::tokens].c_str()), number(metrics::elapsed_s),
-          number(metrics::train_loss), number(metrics::val_loss), number(metrics::val_bpb), number(metrics::lr),
+  return {std::atoll(fields[metrics::step].c_str()), std::atoll(fields[metrics::tokens].c_str()),
+          number(metrics::elapsed_s), number(metrics::train_loss), number(metrics::val_loss), number(metrics::val_bpb),
+          number(metrics::lr),
           number(metrics::grad_norm), fields[metrics::clipped] == "1", number(metrics::step_ms),
           number(metrics::tokens_per_second), number(metrics::val_loss_full)};
 }
@@ -35,7 +37,8 @@ MetricsRow last_row_of(const std::string& text) {
 }  // namespace
 
 Metrics::Metrics(const std::string& directory, int64_t last_step)
-    : path_(directory + "/metrics.csv"), file_(path_, csv_up_to(path_, {std::begin(metrics::names), std::end(metrics::names)}, last_step, {}, true)) {
+    : path_(directory + "/metrics.csv"),
+      file_(path_, csv_up_to(path_, {std::begin(metrics::names), std::end(metrics::names)}, last_step, {}, true)) {
   last_ = last_row_of(read_file(path_));
 }
 
