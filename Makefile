@@ -33,7 +33,7 @@ all: build/train_gpt  ## build build/train_gpt (the default)
 # ---- What this machine has: dev/setup.sh finds it, or installs it, and writes it down ------------
 # Goals that compile nothing here do without.
 
-ifneq (,$(filter-out asan venv .venv/% pages $(REPORTS) $(PRACTICE) reference reference-huggingface clean help,$(or $(MAKECMDGOALS),all)))
+ifneq (,$(filter-out venv .venv/% pages $(REPORTS) $(PRACTICE) reference reference-huggingface clean help,$(or $(MAKECMDGOALS),all)))
 
 NAMED_CXX := $(if $(filter default undefined,$(origin CXX)),,$(CXX))
 KEY := $(subst /,_,$(subst $() ,_,$(or $(NAMED_CXX),auto)-$(MARCH)))
@@ -78,12 +78,14 @@ LINK = $(COMPILE) -o $@ $(filter %.o,$^) $(OPENMP_LIBS) $(LDFLAGS)
 # Each compiler, processor and kind of build has its own objects.
 OUT := build/$(KEY)$(if $(SANITIZE),-sanitize)
 LIBRARY := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(wildcard layers/*.cpp layers/*/*.cpp data/*.cpp data/*/*.cpp)))
-# SUITE=layers is the tests that may differ between processors; SUITE=code is all but those of pages and their examples.
-TEST_FILES_layers = test/main.cpp $(shell grep -L '"\(program\|small_run\|pages\|tree\|markdown\|worked\)[.]hpp"' test/*.cpp)
-TEST_FILES_code = $(filter-out test/test_worked% test/worked.cpp test/test_pages.cpp,$(wildcard test/*.cpp))
+# SUITE=layers: the tests whose results may differ between processors. They need layers/ alone.
+NEED_MORE := "data/\|"\(program\|small_run\|table\|pages\|tree\|markdown\|worked\)[.]hpp"
+SAME_EVERYWHERE := check config tensors textbook textbook_model
+TEST_FILES_layers = test/main.cpp $(filter-out $(SAME_EVERYWHERE:%=test/test_%.cpp),$(shell grep -L '$(NEED_MORE)' test/*.cpp))
 TEST_FILES_ = $(wildcard test/*.cpp)
 TESTS := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(TEST_FILES_$(SUITE))))
 TEST_PROGRAM := $(OUT)/tests$(SUITE:%=-%)
+TESTED := $(if $(SUITE),$(filter $(OUT)/layers/%,$(LIBRARY)),$(LIBRARY))
 BENCH := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(wildcard dev/bench/*.cpp)))
 SAY = $(if $(V),,@echo "  $(1)";)
 
@@ -112,9 +114,9 @@ $(OUT)/%.o: %.cpp $(OUT)/command
 
 # A build from nothing takes a while: say how long.
 .PHONY: build-time
-$(LIBRARY): | build-time
+$(TESTED): | build-time
 build-time:
-	@n=$(words $(filter-out $(wildcard $(LIBRARY)),$(LIBRARY))); \
+	@n=$(words $(filter-out $(wildcard $(TESTED)),$(TESTED))); \
 	  [ $$n -lt 10 ] || dev/build_time.sh $$n $(CPUS) $(CXX)
 
 # Changes when the command line, the compiler or the processor does; every object depends on it.
@@ -159,11 +161,12 @@ $(OUT)/bench: $(BENCH) $(LIBRARY)
 
 # Some tests run the program, which they find beside them. GNU's OpenMP reads how long a thread spins before it
 # sleeps when a process starts: long spins make tests ten times slower on a machine that does something else too.
-test: $(TEST_PROGRAM) $(OUT)/train_gpt  ## run all tests, or some; ARGS='[norm]', SUITE=layers
-	@GOMP_SPINCOUNT=1000 $(TEST_PROGRAM) $(ARGS)
+test: $(TEST_PROGRAM) $(if $(SUITE),,$(OUT)/train_gpt)  ## run all tests, or some; ARGS='[norm]', SUITE=layers
+	@GOMP_SPINCOUNT=1000 $(if $(SANITIZE),SANITIZED=1) $(TEST_PROGRAM) $(ARGS)
 
-asan:  ## run the tests under the address and undefined-behavior sanitizers
-	@$(MAKE) --no-print-directory test SANITIZE=1
+# The tests themselves are compiled once and go without the sanitizers.
+asan: $(TESTS)  ## run the tests on a program with the address and undefined-behavior sanitizers
+	@$(MAKE) --no-print-directory test SANITIZE=1 TESTS='$(TESTS)' ARGS='$(ARGS)'
 
 # Linux with glibc alone: the library stands between the program and its C library.
 faults: $(OUT)/train_gpt $(OUT)/preload.so  ## make system calls and allocations fail, kill runs, forge files; ARGS=forged
@@ -195,12 +198,9 @@ exercise:  ## begin exercise LAYER=norm, or list all exercises
 check-exercise:  ## check exercise LAYER=norm, or the newest
 	@CXX='$(if $(filter default undefined,$(origin CXX)),,$(CXX))' dev/exercise/exercise.sh check $(LAYER)
 
-# Catch2 itself goes without the sanitizers.
-$(OUT)/test/main.o: private OPTIMIZE := -O1
-
 # Catch2 3 comes as a library, version 2 as a header. Our library comes first: what tests and it both have of an inline
 # function is then as it is in train_gpt.
-$(TEST_PROGRAM): $(LIBRARY) $(TESTS)
+$(TEST_PROGRAM): $(TESTED) $(TESTS)
 	$(call SAY,link  $@)$(LINK) $$(echo '#include <catch2/catch.hpp>' | \
 	  $(CXX) -isystem build/include -fsyntax-only -x c++ - 2>/dev/null || echo -lCatch2)
 $(TESTS): | catch2

@@ -4,7 +4,7 @@ cd "$(dirname "$0")/.."
 
 scratch=$(mktemp -d)
 passed=0 failed=0 skipped=0
-TIMEFORMAT='  (%1R s, %1U s of processor time)'
+TIMEFORMAT='  (%1R s; processors: %1U s + %1S s)'
 
 finish() {
   rm -rf "$scratch"
@@ -34,4 +34,15 @@ stage() {
   # No count, or a clean count from a command that failed (it crashed later, say).
   if [ $status = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
   if [ $status != 0 ]; then echo "== $name FAILED"; fi
+}
+
+# Under the sanitizers: parsing, files, training runs and each layer. The rest of the tests run the same code longer.
+sanitized='~[pages]~[textbook]~[equivalence]~[huggingface]~[compare]~[diagnostics]~[model]~[simd]'
+
+# other_processors WORDS...: `make test WORDS...` for the kinds of x86 processor that this one is not, but can run.
+other_processors() {
+  local macros
+  macros=$(${CXX:-c++} -march=native -dM -E -x c++ /dev/null 2>/dev/null || true)
+  case $macros in *__AVX512F__*) stage "AVX2 alone" make test MARCH=x86-64-v3 "$@" ;; esac
+  case $macros in *__AVX2__*) stage "SSE2 alone" make test MARCH=x86-64 "$@" ;; esac
 }

@@ -4,6 +4,7 @@
 #
 #   dev/exercise/test.sh          all
 #   dev/exercise/test.sh NAME...  some
+#   dev/exercise/test.sh --changed [COMMIT]  those that a change since COMMIT (or the commit before this one) reaches
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 unset FORCE HINT
@@ -66,15 +67,34 @@ one() {
   rm -rf "${EXERCISE_DIR:?}/$name"
 }
 
+# changed COMMIT: the names of the exercises that read a file which differs from COMMIT; all if there is no such commit
+changed() {
+  local files name file judge page needs
+  files=$(git diff --name-only "$1" -- 2>/dev/null) || { all; return; }
+  case $files in *dev/exercise/*.sh* | *dev/exercise/blank.awk* | *dev/exercise/*.txt* | *dev/pages.sh*) all; return ;; esac
+  while IFS='|' read -r name _ file _ judge page _; do
+    name=${name// /} file=${file// /} judge=dev/exercise/judges/${judge// /}.cpp page=${page// /}
+    needs="$file $(ls layers/*/"$page.md") $(${CXX:-c++} -std=c++20 -I. -MM -MT '' "$judge" "$file" 2>/dev/null)"
+    for needed in $needs; do
+      case $'\n'$files$'\n' in *$'\n'"$needed"$'\n'*) echo "$name" && break ;; esac
+    done
+  done < <(grep '^[a-z_]* |' dev/exercise/exercises.txt)
+}
+all() { sed -n 's/^\([a-z_]*\) | .*/\1/p' dev/exercise/exercises.txt; }
+
 rm -rf "$EXERCISE_DIR" && mkdir -p "$EXERCISE_DIR" && : >"$results" || exit
 trap 'rm -rf "$EXERCISE_DIR"' EXIT
 # shellcheck disable=SC2207
-names=($(sed -n 's/^\([a-z_]*\) | .*/\1/p' dev/exercise/exercises.txt))
-[ $# = 0 ] || names=("$@")
-$exercise check nothing 2>&1 | grep -q "there is no exercise called 'nothing'" || verdict "an unknown name is refused" f
+case ${1:-} in
+  '') names=($(all)) ;;
+  --changed) names=($(changed "${2:-HEAD^}")) ;;
+  *) names=("$@") ;;
+esac
+$exercise check nothing 2>&1 | grep -q "there is no exercise called 'nothing'"
+verdict "an unknown name is refused" "$([ $? = 0 ] && echo p || echo f)"
 
 # The first alone, which compiles what all share; then as many at once as there are processors.
-one "${names[0]}"
+[ ${#names[@]} = 0 ] || one "${names[0]}"
 workers=$(nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 1)
 for ((w = 0; w < workers; w++)); do
   for ((i = 1 + w; i < ${#names[@]}; i += workers)); do one "${names[i]}"; done &
