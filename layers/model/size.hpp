@@ -14,7 +14,7 @@ MemoryNeed memory_of_inference(const Config& config, int B, int T);
 
 // Floating-point operations for each token of a training step, a multiply-add being two: of the matrices in the blocks, the
 // classifier, and the causal half of attention, as far as its window reaches; forward once and backward twice (Chowdhery et
-// al. 2022, arXiv 2204.02311, appendix B). Not counted: norms, activations, softmax, and what --recompute does again.
+// al. 2022, arXiv 2204.02311, appendix B). Not counted: norms, activations, softmax, and what recomputation does again.
 double flops_per_token(const Config& config);
 
 // The number of trained parameters.
