@@ -5,8 +5,8 @@
 #   dev/mutants.sh TEXT         those with TEXT anywhere in their line
 #   dev/mutants.sh --list [TEXT]   only check that their texts are still there, and show them
 #
-# TESTS='~[corpus]' runs only some tests, in the words of Catch2 (default: all but [slow], [program] and
-# [pages], which would go red because a page shows the line, not because it is wrong).
+# A row may name the tests that see its mutant, in the words of Catch2; otherwise all run but [slow], [program] and [pages]
+# (which would fail because a page shows the line, not because it is wrong). TESTS='~[corpus]' runs others for all rows.
 #
 # The sources are copied to build/mutants/, one copy a processor, and only ever broken there. Ends with
 # "N mutants, N caught"; fails if one survived, does not compile, or no longer fits its file.
@@ -30,22 +30,25 @@ split_file() {
   [ "$before" != "$text" ] && [ "${after#*"$2"}" = "$after" ]
 }
 
-files=() olds=() news=() whats=() stale=0 number=0
+everywhere='~[slow]~[program]~[pages]'
+files=() olds=() news=() whats=() specs=() stale=0 number=0
 while IFS= read -r line || [ -n "$line" ]; do
   number=$((number + 1))
   case $line in '' | '#'*) continue ;; esac
   file=${line%%' | '*} rest=${line#*' | '}
   old=${rest%%' | '*} rest=${rest#*' | '}
-  new=${rest%%' | '*} what=${rest#*' | '}
-  if [ "$line" != "$file | $old | $new | $what" ] || [ "${what#*' | '}" != "$what" ]; then
-    die "dev/mutants.txt:$number is not 'file | old text | new text | what it breaks'"
+  new=${rest%%' | '*} rest=${rest#*' | '}
+  what=${rest%%' | '*} spec=$everywhere
+  [ "$what" = "$rest" ] || spec=${rest#*' | '}
+  if [ "$line" != "$file | $old | $new | $rest" ] || [ "${spec#*' | '}" != "$spec" ]; then
+    die "dev/mutants.txt:$number is not 'file | old text | new text | what it breaks' or has more than ' | tests' behind it"
   fi
   if ! split_file "$file" "$old"; then
     printf 'dev/mutants.txt:%s: %s does not have this text exactly once: %s\n' "$number" "$file" "$old" >&2
     stale=$((stale + 1))
     continue
   fi
-  case $line in *"$wanted"*) files+=("$file") olds+=("$old") news+=("$new") whats+=("$what") ;; esac
+  case $line in *"$wanted"*) files+=("$file") olds+=("$old") news+=("$new") whats+=("$what") specs+=("${TESTS:-$spec}") ;; esac
 done <dev/mutants.txt
 count=${#files[@]}
 [ "$stale" -eq 0 ] || die "$stale mutants no longer fit the sources; bring dev/mutants.txt up to date"
@@ -82,11 +85,11 @@ done
 
 cd "$root/0" || exit
 echo "building the tests"
-tests=$(make -pn test 2>/dev/null | sed -n 's/^OUT := //p' | tail -n 1)/tests
-make "$tests" >"$root/log" 2>&1 || { cat "$root/log"; die "the tests do not compile"; }
-tests_of() { # the first failing test case of the tests in this folder; empty if all pass
+out=$(make -pn test 2>/dev/null | sed -n 's/^OUT := //p' | tail -n 1) tests=$out/tests
+make "$tests" "$out/train_gpt" >"$root/log" 2>&1 || { cat "$root/log"; die "the tests do not compile"; }
+tests_of() { # SPEC: the first failing test case of these in this folder; empty if all pass
   local status output
-  output=$($limit "$tests" --abort "${TESTS:-~[slow]~[program]~[pages]}" 2>&1)
+  output=$($limit "$tests" --abort "$1" 2>&1)
   status=$?
   [ "$status" -eq 0 ] && return
   [ "$status" -eq 124 ] && { echo "(they hang)"; return; }
@@ -94,8 +97,10 @@ tests_of() { # the first failing test case of the tests in this folder; empty if
     echo "(they crash: status $status)"
 }
 limit='' SECONDS=0
-failing=$(tests_of)
-[ -z "$failing" ] || die "without any mutant this test fails already: $failing"
+while IFS= read -r spec; do
+  failing=$(tests_of "$spec")
+  [ -z "$failing" ] || die "without any mutant this test fails already: $failing"
+done < <(printf '%s\n' "${specs[@]}" | sort -u)
 for tool in timeout gtimeout; do
   command -v "$tool" >/dev/null && limit="$tool $((5 * SECONDS + 30))" && break
 done
@@ -113,11 +118,11 @@ worker() { # every workers-th mutant, in copy $1
     broken=${files[i]}
     split_file "$root/0/$broken" "${olds[i]}"
     printf '%s' "$before${news[i]}$after" >"$broken"
-    if ! make "$tests" >"$root/log-$1" 2>&1; then
+    if ! make "$tests" "$out/train_gpt" >"$root/log-$1" 2>&1; then
       verdict BROKEN "$i" "does not compile: $(grep -m 1 error "$root/log-$1")"
       continue
     fi
-    failing=$(tests_of)
+    failing=$(tests_of "${specs[i]}")
     if [ -n "$failing" ]; then verdict caught "$i" "$failing"; else verdict SURVIVED "$i" ""; fi
   done
   [ -z "$broken" ] || cp "$root/0/$broken" "$broken"

@@ -57,6 +57,30 @@ TEST_CASE("a permutation from a key alone", "[sampling]") {
   CHECK(same < 10);
 }
 
+TEST_CASE("random windows depend on seed, step and row, and stay in the training part", "[sampling]") {
+  Dataset data;
+  data.tokens.resize(100000), data.train = 50000;
+  std::set<size_t> starts;
+  for (uint64_t seed = 0; seed < 3; ++seed)
+    for (uint64_t step = 0; step < 3; ++step)
+      for (uint64_t row = 0; row < 10; ++row) {
+        const size_t start = draw_window(data, 8, {seed, step, 10}, row).start;
+        CHECK(start + 8 < data.train);
+        starts.insert(start);
+      }
+  CHECK(starts.size() > 80);  // of 90
+}
+
+TEST_CASE("the losses to compare with are those of the training part, and of all characters", "[sampling]") {
+  Dataset data;
+  for (const char c : std::string("aaabXY")) data.tokens.push_back(static_cast<uint16_t>(c));
+  data.train = 4;
+  data.val = {{3, 2}};
+  data.val_bytes = 4;
+  CHECK(data.unigram_nats() == Approx(std::log(260.)));  // neither X nor Y is known
+  CHECK(data.bits_per_byte(std::log(2.)) == Approx(.5));
+}
+
 TEST_CASE("shuffled windows come once an epoch, in another order each time", "[sampling]") {
   const Folder f;
   std::string text;

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <filesystem>
 #include <iterator>
+#include <numeric>
 #include <set>
 #include <sstream>
 
@@ -140,6 +141,43 @@ TEST_CASE("characters that a model has never seen", "[text]") {
   CHECK(f.run("sample r --length 0 --unknown replace", "wí").out == "w?\n");
 }
 
+TEST_CASE("a character has a token if it is in the alphabet, and bytes are characters only as UTF-8 has them", "[text]") {
+  const Tokenizer ac = Tokenizer::characters("ca");
+  CHECK(ac.encode("cac") == std::vector<uint16_t>{1, 0, 1});
+  CHECK_THROWS_AS(ac.encode("abc"), NoToken);
+  std::vector<uint32_t> points(0xffff);
+  std::iota(points.begin(), points.end(), 0x10000);
+  CHECK(Tokenizer::characters(points).vocabulary() == 0xffff);
+  points.push_back(points.back() + 1);
+  CHECK_THROWS_AS(Tokenizer::characters(points), std::runtime_error);
+  for (const char* bytes : {"\xe0\x80\xaf", "\xf0\x80\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xc0\xaf"}) {
+    size_t at = 0;
+    CHECK_FALSE(next_code_point(bytes, at));
+  }
+}
+
+TEST_CASE("files of a folder come in alphabetical order, and a place is in the right one", "[text]") {
+  const Folder f;
+  f.write("d/b.txt", "bb\n"), f.write("d/a.txt", "aa\n");
+  const Text text = read_text({f.path("d")}, {});
+  CHECK(text.bytes == "aa\nbb\n");
+  CHECK(text.place(2) == f.path("d/a.txt") + ", line 1, byte 3");
+  CHECK(text.place(3) == f.path("d/b.txt") + ", line 1, byte 1");
+  std::string returns = "a\rb\r\nc\r";
+  CHECK(drop_returns(returns));
+  CHECK(returns == "a\rb\nc\r");
+}
+
+TEST_CASE("the floor of a corpus is told only if all of it is read", "[text]") {
+  const Corpus f;
+  std::string letters = f.read("stories.txt");
+  TextFiles files;
+  files.data = {f.path("stories.txt")}, files.unknown = Unknown::skip;
+  CHECK(load_for_evaluation(files, Tokenizer::characters(letters), 400).floor > 0);
+  std::erase(letters, 'd');
+  CHECK(load_for_evaluation(files, Tokenizer::characters(letters), 400).floor == 0);
+}
+
 TEST_CASE("a command advises only what it can do", "[text]") {
   const Folder f;
   train_char(f, lines("some text", 30));
@@ -164,6 +202,18 @@ TEST_CASE("validation on other files", "[text]") {
   CHECK(f.run("train --out r --resume --steps 2 --quiet").status == 0);
   f.write("train.txt", lines("Anna had a red ball.", 51));
   CHECK(contains(f.run("train --out r --resume --steps 3").err, "not the one the run was trained on"));
+}
+
+TEST_CASE("the same characters divided into other files are another text", "[text]") {
+  const Folder f;
+  f.write("a", "aaaaaaaaaaaa"), f.write("b", "bbbbbbbb"), f.write("ab", "aaaaaaaaaaaab"), f.write("b7", "bbbbbbb");
+  const auto fingerprint = [&](const char* data, const char* validation) {
+    TextOptions o;
+    o.data = {f.path(data)}, o.val_data = {f.path(validation)};
+    return load_dataset(o, nullptr, 4).fingerprint;
+  };
+  CHECK(fingerprint("a", "b") != fingerprint("ab", "b7"));
+  CHECK(fingerprint("a", "b") == fingerprint("a", "b"));
 }
 
 TEST_CASE("a validation part that is spread keeps stories, their floor and all tokens", "[text]") {

@@ -74,7 +74,7 @@ changed() {
   case $files in *dev/exercise/*.sh* | *dev/exercise/blank.awk* | *dev/exercise/*.txt* | *dev/pages.sh*) all; return ;; esac
   while IFS='|' read -r name _ file _ judge page _; do
     name=${name// /} file=${file// /} judge=dev/exercise/judges/${judge// /}.cpp page=${page// /}
-    needs="$file $(ls layers/*/"$page.md") $(${CXX:-c++} -std=c++20 -I. -MM -MT '' "$judge" "$file" 2>/dev/null)"
+    needs="$file $(ls layers/*/"$page.md") $(${CXX:-c++} -std=c++20 -I. -Idev/exercise -MM -MG -MT '' "$judge" "$file" 2>/dev/null)"
     for needed in $needs; do
       case $'\n'$files$'\n' in *$'\n'"$needed"$'\n'*) echo "$name" && break ;; esac
     done

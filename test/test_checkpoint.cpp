@@ -1,0 +1,122 @@
+// What a checkpoint holds and refuses, and what a run keeps of itself.
+
+#include "data/run/checkpoint.hpp"
+
+#include <cmath>
+#include <csignal>
+#include <stdexcept>
+
+#include "catch.hpp"
+#include "data/run/directory.hpp"
+#include "data/run/evaluate.hpp"
+#include "small_run.hpp"
+#include "table.hpp"
+
+namespace {
+
+Config tiny() {
+  Config c;
+  c.n_layer = 1, c.n_head = 2, c.channels = 8, c.context = 8, c.vocab_size = 256;
+  return resolve(c);
+}
+
+struct Saved {
+  Folder folder;
+  Model model{tiny()};
+  Moments moments{allocate(model.floats), allocate(model.floats)};
+  CheckpointHeader header;
+  std::string path = folder.path("x.bin");
+
+  Saved() {
+    initialise(model, 1);
+    header.options.config = model.config;
+    header.step = 7, header.elapsed = 12.5, header.val_loss = 3, header.best_loss = 2, header.best_step = 5;
+  }
+  void save(bool with_moments = true) const { save_checkpoint(path, header, model, with_moments ? &moments : nullptr); }
+  void load() { load_checkpoint(path, model, &moments); }
+};
+
+std::string refusal(Saved& s) {
+  try {
+    s.load();
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a header reads back as it was", "[checkpoint]") {
+  const Saved s;
+  s.save();
+  const CheckpointHeader h = read_checkpoint_header(s.path);
+  CHECK(h.step == 7);
+  CHECK(h.elapsed == 12.5);
+  CHECK(h.val_loss == 3);
+  CHECK(h.best_loss == 2);
+  CHECK(h.best_step == 5);
+  CHECK(h.optimizer);
+}
+
+TEST_CASE("a header that cannot be is refused", "[checkpoint]") {
+  Saved s;
+  s.header.elapsed = -1;
+  s.save();
+  CHECK_THROWS_AS(read_checkpoint_header(s.path), std::runtime_error);
+  s.header.elapsed = 0;
+  s.header.tokenizer = Tokenizer::characters(std::vector<uint32_t>{97, 97});
+  s.save();
+  CHECK_THROWS_AS(read_checkpoint_header(s.path), std::runtime_error);
+}
+
+TEST_CASE("moments are there, finite and followed by nothing, or the run does not go on", "[checkpoint]") {
+  Saved s;
+  s.save();
+  s.load();
+  s.folder.write("x.bin", s.folder.read("x.bin") + "x");
+  CHECK(contains(refusal(s), "bytes, expected"));
+  s.save(false);
+  CHECK(contains(refusal(s), "no optimizer state"));
+  s.moments.v[3] = NAN;
+  s.save();
+  CHECK(contains(refusal(s), "is not finite"));
+}
+
+TEST_CASE("an estimate reads windows from the whole validation part", "[checkpoint]") {
+  Saved s;
+  Dataset data, spread;
+  for (int i = 0; i < 100; ++i) data.tokens.push_back(static_cast<uint16_t>(i * i % 97));
+  for (size_t i = 0; i < 8; ++i) data.val.push_back({8 * i, 8});
+  spread = data;
+  spread.val = {data.val[0], data.val[2], data.val[4], data.val[6]};
+  const Activations activations = allocate_activations(s.model.config, 2, 8, false);
+  CHECK(evaluate(s.model, activations, data, 2, 2) == evaluate(s.model, activations, spread, 2, 0));
+}
+
+TEST_CASE("a resumed run adds to its time and its tokens", "[program][checkpoint]") {
+  const Corpus f;
+  REQUIRE(f.run("train --data stories.txt --steps 4 --diagnostics 1 --out r" + kSmall).status == 0);
+  CHECK(f.has("r/diagnostics.csv"));
+  CHECK(find_checkpoint(f.path("r")) == f.path("r/best.bin"));
+  CHECK_FALSE(read_checkpoint_header(f.path("r/best.bin")).optimizer);
+  REQUIRE(f.run("train --out r --resume --steps 6 --quiet").status == 0);
+  const Table table(f.read("r/metrics.csv"));
+  CHECK(table.at("tokens", 4) == "512");
+  CHECK(table.at("tokens", 6) == "768");
+  double seconds = 0;
+  for (int step = 1; step <= 6; ++step) seconds += std::stod(table.at("step_ms", step)) / 1000;
+  CHECK(std::stod(table.at("elapsed_s", 6)) == Approx(seconds).margin(.005));
+  CHECK(read_checkpoint_header(f.path("r/checkpoint.bin")).elapsed == Approx(seconds).margin(.005));
+  REQUIRE(f.run("train --data stories.txt --steps 1 --force --out r" + kSmall).status == 0);
+  CHECK_FALSE(f.has("r/diagnostics.csv"));
+}
+
+TEST_CASE("a resumed run that is killed does not seem finished", "[program][checkpoint]") {
+  const Corpus f;
+  REQUIRE(f.run("train --data stories.txt --steps 2 --out r" + kSmall).status == 0);
+  REQUIRE(f.has("r/outcome.json"));
+  const auto going = [&] { return count_lines(f.read("r/metrics.csv")) > 5; };
+  REQUIRE(f.run_until("train --out r --resume --steps 100000 --quiet", SIGKILL, going).status == 128 + SIGKILL);
+  CHECK_FALSE(f.has("r/outcome.json"));
+}
