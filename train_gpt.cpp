@@ -135,7 +135,7 @@ std::string describe(const StepResult& result, double speed, Utilization* utiliz
 int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& progress) {
   t.diagnostics = std::make_unique<Diagnostics>(t.o, t.data, t.model, t.activations, t.state.step);
   Utilization utilization(t.model.config.matmul, flops_per_token(t.model.config));
-  int64_t step = t.state.step, tokens = targets_before(t.data, t.model.config.context, t.rows_of(step));
+  int64_t step = t.state.step, tokens = targets_before(t.data, t.model.config.context, rows_of(t.o, step));
   const auto due = [&](int64_t every) { return every > 0 && step % every == 0 && step < t.o.steps; };
   MetricsRow row = metrics.last();
   if (row.step == step && step > 0 && t.validates() && due(t.o.eval_every) && std::isnan(row.val_loss)) {
@@ -147,12 +147,12 @@ int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& pro
     if (step >= t.o.steps) break;
     const double lr = rate_at(t.o, step);
     const Stopwatch clock;
-    const StepResult result = train_step(t, step, lr);
+    const StepResult result = take_step(t, step, lr);
     const double seconds = clock.seconds();
     t.state.step = ++step;
-    tokens += result.tokens;
+    tokens += result.targets;
     t.state.elapsed += seconds;
-    const double speed = static_cast<double>(result.tokens) / seconds;
+    const double speed = static_cast<double>(result.targets) / seconds;
     progress.update(step, [&] { return describe(result, speed, t.o.quiet ? nullptr : &utilization); });
 
     row = {step, tokens, t.state.elapsed, result.loss};

@@ -9,6 +9,7 @@
 #include "catch.hpp"
 #include "data/run/directory.hpp"
 #include "data/run/evaluate.hpp"
+#include "layers/training/step.hpp"
 #include "small_run.hpp"
 #include "table.hpp"
 
@@ -20,20 +21,18 @@ Config tiny() {
   return resolve(c);
 }
 
-struct Saved {
+struct Saved : TrainingState {
   Folder folder;
-  Model model{tiny()};
-  Moments moments{allocate(model.floats), allocate(model.floats)};
   CheckpointHeader header;
   std::string path = folder.path("x.bin");
 
-  Saved() {
+  Saved() : TrainingState(Model(tiny()), 1, 8) {
     initialise(model, 1);
     header.options.config = model.config;
     header.step = 7, header.elapsed = 12.5, header.val_loss = 3, header.best_loss = 2, header.best_step = 5;
   }
-  void save(bool with_moments = true) const { save_checkpoint(path, header, model, with_moments ? &moments : nullptr); }
-  void load() { load_checkpoint(path, model, &moments); }
+  void save(bool with_moments = true) const { save_checkpoint(path, header, model, with_moments ? &optimizer_state : nullptr); }
+  void load() { load_checkpoint(path, model, &optimizer_state); }
 };
 
 std::string refusal(Saved& s) {
@@ -78,7 +77,7 @@ TEST_CASE("moments are there, finite and followed by nothing, or the run does no
   CHECK(contains(refusal(s), "bytes, expected"));
   s.save(false);
   CHECK(contains(refusal(s), "no optimizer state"));
-  s.moments.v[3] = NAN;
+  s.optimizer_state[1][3] = NAN;
   s.save();
   CHECK(contains(refusal(s), "is not finite"));
 }

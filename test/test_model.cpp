@@ -1,6 +1,6 @@
 #include "layers/model/model.hpp"
 
-#include "layers/training/optimizer.hpp"
+#include "layers/training/step.hpp"
 #include "forms.hpp"
 #include "model_case.hpp"
 
@@ -41,20 +41,12 @@ Model started(const Config& config) {
   return model;
 }
 
-// A step of training on random tokens: the gradients, in one or several micro-batches, into `model`.
-double random_step(Model& model, int B, int T, int micro_batches, const Dropout& dropout) {
+// Adds the gradients of a pass on random tokens to the model's. Returns the loss.
+double random_pass(Model& model, int B, int T, const Dropout& dropout) {
   const std::vector<int> tokens = random_ints(B * T, 1, model.config.vocab_size);
   const std::vector<int> targets = random_ints(B * T, 2, model.config.vocab_size);
-  const int b = B / micro_batches;
-  const Activations activations = allocate_activations(model.config, b, T, true);
-  double loss = 0;
-  for (int i = 0; i < micro_batches; ++i) {
-    Dropout part = dropout;
-    part.first_row = i * b;
-    loss += model_loss_and_gradients(model, activations, {&tokens[i * b * T], &targets[i * b * T], b, T},
-                                     1.f / (B * T), part);
-  }
-  return loss / (B * T);
+  return model_loss_and_gradients(model, allocate_activations(model.config, B, T, true),
+                                  {tokens.data(), targets.data(), B, T}, 1.f / (B * T), dropout) / (B * T);
 }
 
 }  // namespace
@@ -101,18 +93,18 @@ TEST_CASE("ten steps of AdamW with clipping agree with PyTorch", "[model][optimi
   for (const std::string& name : Reference::cases("model")) {
     ModelCase c(name);
     const json& adam = c.expected["adam"];
-    const AdamW options{adam["beta1"], adam["beta2"], adam["eps"], adam["weight-decay"]};
-    std::vector<float> m(c.model.floats), v(c.model.floats);
+    const StepOptions options{{adam["beta1"], adam["beta2"], adam["eps"], adam["weight-decay"]}, adam["clip"]};
+    TrainingState state(std::move(c.model), c.B, c.T);
     double worst_loss = 0, worst_norm = 0;
     int clipped = 0;
     for (int step = 0; step < 10; ++step) {
-      const double loss = c.loss_and_gradients(step),
-                   norm = gradient_norm(c.model.gradients.get(), c.model.table);
-      worst_loss = std::max(worst_loss, std::abs(loss / double(c.expected["losses"][step]) - 1));
-      worst_norm = std::max(worst_norm, std::abs(norm / double(c.expected["grad-norms"][step]) - 1));
-      clipped += norm > double(adam["clip"]);
-      adamw_step(c.model.weights.get(), m.data(), v.data(), c.model.gradients.get(), c.model.table, options,
-                 adam["lr"], clip_factor(norm, adam["clip"]), step + 1);
+      const Batch batch = c.batch(step);
+      const MicroBatches batches = micro_batches(batch.tokens, batch.targets, 1, c.B, c.T);
+      const StepResult result = training_step(state, batches, options, step, adam["lr"]);
+      worst_loss = std::max(worst_loss, std::abs(result.loss / double(c.expected["losses"][step]) - 1));
+      worst_norm = std::max(worst_norm, std::abs(result.grad_norm / double(c.expected["grad-norms"][step]) - 1));
+      CHECK(result.clipped == (result.grad_norm > options.clip - 1e-6));
+      clipped += result.clipped;
     }
     CHECK(clipped > 0);
     check_error("model ten losses/" + name, worst_loss, kTenLosses);
@@ -125,15 +117,14 @@ TEST_CASE("training is the same for any number of threads", "[model]") {
     for (const bool llama : {false, true})
       check_same_for_all_threads([&] {
         INFO(form.name);
-        Model model = started(make_config(form, llama, 96));
-        std::vector<float> m(model.floats), v(model.floats), losses;
-        for (int t = 1; t <= 2; ++t) {
-          std::fill_n(model.gradients.get(), model.floats, 0.f);
-          losses.push_back(random_step(model, 4, 40, 1, {.p = .1f}));
-          const double norm = gradient_norm(model.gradients.get(), model.table);
-          adamw_step(model.weights.get(), m.data(), v.data(), model.gradients.get(), model.table, {}, 1e-3f,
-                     clip_factor(norm, 1), t);
-        }
+        Config config = make_config(form, llama, 96);
+        config.dropout = .1f;
+        TrainingState state(started(config), 4, 40);
+        const Model& model = state.model;
+        const std::vector<int> tokens = random_ints(4 * 40, 1, 67), targets = random_ints(4 * 40, 2, 67);
+        std::vector<float> losses;
+        for (int step = 0; step < 2; ++step)
+          losses.push_back(training_step(state, micro_batches(tokens.data(), targets.data(), 1, 4, 40), {}, step, 1e-3).loss);
         return joined({losses, {model.weights.get(), model.floats}, {model.gradients.get(), model.floats}});
       });
 }
@@ -145,7 +136,7 @@ TEST_CASE("--recompute has the same bits and keeps one (N,C) a block", "[model][
       Config config = make_config(form, llama);
       const auto step = [&] {
         Model model = started(config);
-        const std::vector<float> loss{static_cast<float>(random_step(model, B, T, 1, {.p = .2f, .seed = 3}))};
+        const std::vector<float> loss{static_cast<float>(random_pass(model, B, T, {.p = .2f, .seed = 3}))};
         return joined({loss, {model.gradients.get(), model.floats}});
       };
       const std::vector<float> kept = step();
@@ -167,21 +158,15 @@ namespace {
 
 // Losses of 200 steps on a text with a rule in it: every token says which two may follow.
 std::vector<double> losses_of_200_steps(Config config, Matmul matmul) {
-  config.matmul = matmul;
   const int B = 4, T = 32, V = config.vocab_size;
-  Model model(config);
-  initialise(model, 7);
-  const Activations activations = allocate_activations(model.config, B, T, true);
-  std::vector<float> m(model.floats), v(model.floats);
+  config.matmul = matmul;
+  TrainingState state(Model(config), B, T);
+  initialise(state.model, 7);
   std::vector<double> losses;
   for (int step = 0; step < 200; ++step) {
     std::vector<int> tokens = random_ints(B * T, 3 * step, V), targets = random_ints(B * T, 3 * step + 1, 2);
     for (int i = 0; i < B * T; ++i) targets[i] = (5 * tokens[i] + 1 + targets[i]) % V;
-    std::fill_n(model.gradients.get(), model.floats, 0.f);
-    losses.push_back(model_loss_and_gradients(model, activations, {tokens.data(), targets.data(), B, T}, 1.f / (B * T), {}) /
-                     (B * T));
-    adamw_step(model.weights.get(), m.data(), v.data(), model.gradients.get(), model.table, {}, 1e-3f,
-               clip_factor(gradient_norm(model.gradients.get(), model.table), 1), step + 1);
+    losses.push_back(training_step(state, micro_batches(tokens.data(), targets.data(), 1, B, T), {}, step, 1e-3).loss);
   }
   return losses;
 }
@@ -203,13 +188,16 @@ TEST_CASE("200 steps in bf16 run beside those in fp32", "[model][bf16]") {
 TEST_CASE("two micro-batches equal one large batch, dropout and all", "[model][dropout]") {
   for (const Form& form : forms())
     for (const bool llama : {false, true}) {
-      Model whole = started(make_config(form, llama)), halves = started(make_config(form, llama));
-      const Dropout dropout{.p = .2f, .seed = 3, .step = 4};
-      const double want = random_step(whole, 4, 33, 1, dropout), got = random_step(halves, 4, 33, 2, dropout);
-      check_error("model micro-batches/loss", std::abs(got / want - 1), kSums);
-      check_close("model micro-batches/" + form.name,
-                  {halves.gradients.get(), halves.floats}, widen({whole.gradients.get(), whole.floats}),
-                  kSums);
+      Config config = make_config(form, llama);
+      config.dropout = .2f;
+      const std::vector<int> tokens = random_ints(4 * 33, 1, 67), targets = random_ints(4 * 33, 2, 67);
+      TrainingState whole(started(config), 4, 33, kGradientsOnly), halves(started(config), 2, 33, kGradientsOnly);
+      const auto loss = [&](TrainingState& s, int count) {
+        return training_step(s, micro_batches(tokens.data(), targets.data(), count, s.B, s.T), {}, 4, 0).loss;
+      };
+      check_error("model micro-batches/loss", std::abs(loss(halves, 2) / loss(whole, 1) - 1), kSums);
+      check_close("model micro-batches/" + form.name, {halves.model.gradients.get(), halves.model.floats},
+                  widen({whole.model.gradients.get(), whole.model.floats}), kSums);
     }
 }
 
@@ -236,8 +224,8 @@ TEST_CASE("the loss without gradients is the loss", "[model]") {
 TEST_CASE("gradients of the model add up", "[model]") {
   for (const Form& form : forms()) {
     Model once = started(make_config(form, false)), twice = started(make_config(form, false));
-    random_step(once, 2, 17, 1, {});
-    random_step(twice, 2, 17, 1, {}), random_step(twice, 2, 17, 1, {});
+    random_pass(once, 2, 17, {});
+    random_pass(twice, 2, 17, {}), random_pass(twice, 2, 17, {});
     check_close("model accumulates/" + form.name, {twice.gradients.get(), twice.floats},
                 times(2, widen({once.gradients.get(), once.floats})), kSums);
   }

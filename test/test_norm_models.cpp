@@ -3,7 +3,6 @@
 
 #include "layers/training/diagnostics.hpp"
 #include "layers/model/generate.hpp"
-#include "layers/training/optimizer.hpp"
 #include "model_case.hpp"
 
 namespace {
@@ -22,35 +21,23 @@ Config make_config(NormKind kind, const std::string& placement = "pre", bool lla
   return resolve(c);
 }
 
-struct Run {
-  Model model;
-  Activations activations;
-  std::vector<float> m, v;
+struct Run : TrainingState {
   double loss = 0;
 
-  explicit Run(const Config& config)
-      : model(config), activations(allocate_activations(model.config, B, T, true)), m(model.floats), v(model.floats) {
-    initialise(model, 7);
+  explicit Run(const Config& config) : TrainingState(Model(config), B, T) { initialise(model, 7); }
+  // Tokens that a rule links to their targets.
+  Batch batch(int number) {
+    tokens = random_ints(B * T, number, V);
+    for (int i = 0; i < B * T; ++i) targets[i] = (5 * tokens[i] + 1) % V;
+    return {tokens.data(), targets.data(), B, T};
   }
-  // A pass on tokens that a rule links to their targets.
   void pass(int number, const Dropout& dropout = {}, Observer* observer = nullptr) {
-    const std::vector<int> tokens = random_ints(B * T, number, V);
-    std::vector<int> targets = tokens;
-    for (int& target : targets) target = (5 * target + 1) % V;
-    loss = model_loss_and_gradients(model, activations, {tokens.data(), targets.data(), B, T}, 1.f / (B * T), dropout,
-                                    observer) / (B * T);
+    model_loss_and_gradients(model, activations, batch(number), 1.f / (B * T), dropout, observer);
   }
   void step(int number) {
-    set_zero(model.gradients.get(), model.floats);
-    pass(number);
-    adamw_step(model.weights.get(), m.data(), v.data(), model.gradients.get(), model.table, {}, 3e-3f, 1, number + 1);
+    loss = training_step(*this, {1, B * T, [&](int*, int*, int) { batch(number); }}, {{}, 0}, number, 3e-3).loss;
   }
-  double evaluate(int number) const {
-    const std::vector<int> tokens = random_ints(B * T, number, V);
-    std::vector<int> targets = tokens;
-    for (int& target : targets) target = (5 * target + 1) % V;
-    return model_loss(model, activations, {tokens.data(), targets.data(), B, T}) / (B * T);
-  }
+  double evaluate(int number) { return model_loss(model, activations, batch(number)) / (B * T); }
   std::vector<float> all() const {
     return joined({{model.weights.get(), model.floats}, {model.gradients.get(), model.floats}});
   }
@@ -142,8 +129,7 @@ TEST_CASE("running statistics are not optimised, decayed or counted in the gradi
   for (const TensorSpec& spec : run.model.table)
     if (!spec.trained) std::fill_n(run.model.gradients.get() + spec.offset, spec.size(), 100.f);
   CHECK(gradient_norm(run.model.gradients.get(), run.model.table) == norm);
-  adamw_step(run.model.weights.get(), run.m.data(), run.v.data(), run.model.gradients.get(), run.model.table, {}, 1e-2f,
-             1, 1);
+  kAdamW.update(run.model.weights.get(), run.optimizer_state, run.model.gradients.get(), run.model.table, {}, 1e-2f, 1, 1);
   CHECK(same_bits(running, run.running()));
 }
 

@@ -230,7 +230,7 @@ class Reader {
     } catch (const std::exception& error) {
       unreadable(for_terminal(error.what()));
     }
-    rest_ = h.floats * sizeof(float) * (h.optimizer ? 3 : 1);
+    rest_ = h.floats * sizeof(float) * (h.optimizer ? 1 + kAdamW.slots : 1);
     const size_t expected = kPreamble + length + rest_ + 8;
     if (size_ != expected)
       throw std::runtime_error(path_ + (size_ < expected ? " is truncated: " : " is corrupted: ") +
@@ -308,9 +308,9 @@ void require_same_tensors(const std::string& path, const std::vector<StoredTenso
 }  // namespace
 
 void save_checkpoint(const std::string& path, const CheckpointHeader& header, const Model& model,
-                     const Moments* moments) {
+                     const OptimizerState* state) {
   CheckpointHeader h = header;
-  h.optimizer = moments != nullptr;
+  h.optimizer = state != nullptr;
   std::string text = to_json(h, model).dump();
   text.append((64 - (kPreamble + text.size()) % 64) % 64, ' ');
 
@@ -325,10 +325,8 @@ void save_checkpoint(const std::string& path, const CheckpointHeader& header, co
   put(version_and_length, sizeof version_and_length);
   put(text.data(), text.size());
   put(model.weights.get(), model.floats * sizeof(float));
-  if (moments) {
-    put(moments->m.get(), model.floats * sizeof(float));
-    put(moments->v.get(), model.floats * sizeof(float));
-  }
+  if (state)
+    for (const Buffer& slot : *state) put(slot.get(), model.floats * sizeof(float));
   const uint64_t sum = checksum.value();
   file.write(&sum, sizeof sum);
   file.finish();
@@ -344,13 +342,14 @@ CheckpointHeader verify_checkpoint(const std::string& path) {
   return header;
 }
 
-void load_checkpoint(const std::string& path, Model& model, Moments* moments) {
+void load_checkpoint(const std::string& path, Model& model, OptimizerState* state) {
   Reader reader(path);
   const CheckpointHeader h = reader.header();
   require_same_tensors(path, h.table, model.table);
-  if (moments && !h.optimizer) throw std::runtime_error(path + " holds no optimizer state to resume from");
+  if (state && !h.optimizer) throw std::runtime_error(path + " holds no optimizer state to resume from");
   std::vector<float*> buffers = {model.weights.get()};
-  if (moments) buffers.insert(buffers.end(), {moments->m.get(), moments->v.get()});
+  if (state)
+    for (const Buffer& slot : *state) buffers.push_back(slot.get());
   for (float* buffer : buffers) reader.read_tensors(h, places_in(buffer, model.table, h));
   reader.verify();
   for (const float* buffer : buffers)

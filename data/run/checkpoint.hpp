@@ -3,7 +3,7 @@
 //
 //   "TRAINGPT"  u32 version  u32 length of the header
 //   header      JSON, padded with spaces to a multiple of 64 bytes: settings, table of tensors, tokenizer, step, ...
-//   weights     float32; each tensor lies where the table says. Behind them AdamW's m and v, if there are any
+//   weights     float32; each tensor lies where the table says. Behind them the optimizer's state, if there is any
 //   checksum    u64 over everything before it
 // All little-endian. Version 1 held the settings as TOML, under "options".
 
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "layers/model/model.hpp"
+#include "layers/training/optimizer.hpp"
 #include "data/options/options.hpp"
 #include "data/text/tokenizer.hpp"
 
@@ -32,18 +33,14 @@ struct CheckpointHeader {
   double best_loss = std::numeric_limits<double>::infinity();   // the best so far
   int64_t best_step = 0;
   uint64_t data_fingerprint = 0;
-  bool optimizer = false;  // m and v are in the file
+  bool optimizer = false;  // its state is in the file
   std::vector<StoredTensor> table;  // by offset; tensors do not overlap
   size_t floats = 0;
 };
 
-struct Moments {
-  Buffer m, v;
-};
-
 // Throws std::runtime_error (full disk, no permission); the file that was there before survives.
 void save_checkpoint(const std::string& path, const CheckpointHeader& header, const Model& model,
-                     const Moments* moments);
+                     const OptimizerState* state);
 
 // Throws std::runtime_error for what is no checkpoint, of another version, truncated or corrupted. Everything in the
 // header has been checked against the rest of it and the size of the file; verify_checkpoint reads the weights too and
@@ -59,6 +56,6 @@ struct TrainedModel {
 };
 TrainedModel load_trained_model(const std::string& path);
 
-// Reads the weights, and the moments if `moments` is given, into a model with tensors of the same names and shapes.
-// Throws std::runtime_error naming the first tensor that differs, with what was expected and what was found.
-void load_checkpoint(const std::string& path, Model& model, Moments* moments);
+// Reads the weights, and the optimizer's state if `state` is given, into a model with tensors of the same names and
+// shapes. Throws std::runtime_error naming the first tensor that differs, with what was expected and what was found.
+void load_checkpoint(const std::string& path, Model& model, OptimizerState* state);

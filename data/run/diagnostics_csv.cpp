@@ -33,7 +33,7 @@ Model initial_model(const TrainOptions& options, const Config& config) {
 
 Diagnostics::Diagnostics(const TrainOptions& options, const Dataset& data, const Model& model,
                          const Activations& activations, int64_t last_step)
-    : options_(options), model_(model), activations_(activations), pass_(model) {
+    : PassStatistics(model), options_(options), activations_(activations) {
   const std::string path = options.out + "/diagnostics.csv";
   if (options.diagnostics > 0 || std::filesystem::exists(path))
     file_ = std::make_unique<GrowingFile>(path, csv_up_to(path, {"step", "layer", "part", "what", "value"}, last_step, {"part", "what"}, false));
@@ -57,28 +57,27 @@ bool Diagnostics::due(int64_t step) const {
   return every > 0 && (step == 1 || step % every == 0 || step == options_.steps);
 }
 
-Observer* Diagnostics::observer(int64_t step) {
-  step_ = due(step) ? step : 0;
-  pass_.rows.clear();
-  return step_ > 0 ? &pass_ : nullptr;
+StepObserver* Diagnostics::observer(int64_t step) {
+  if (!due(step)) return nullptr;
+  step_ = step;
+  rows.clear();
+  return this;
 }
 
 void Diagnostics::before_update() {
-  if (step_ == 0) return;
-  add_tensor_statistics(pass_.rows, model_);
+  add_tensor_statistics(rows, model_);
   std::copy_n(model_.weights.get(), model_.floats, before_.get());
   const Batch batch = probe();
   const float* h = model_features(model_, activations_, batch);
   const double update =
       model_update(h, start_.data(), batch.targets, batch.B * batch.T, model_.config.channels);
-  pass_.rows.push_back({kOutside, "model", "update", update});
+  rows.push_back({kOutside, "model", "update", update});
 }
 
 void Diagnostics::after_update() {
-  if (step_ == 0) return;
-  add_update_ratios(pass_.rows, model_, before_.get());
-  sort_by_layer(pass_.rows);
+  add_update_ratios(rows, model_, before_.get());
+  sort_by_layer(rows);
   std::string lines;
-  for (const Statistic& row : pass_.rows) lines += std::to_string(step_) + "," + csv_row(row);
+  for (const Statistic& row : rows) lines += std::to_string(step_) + "," + csv_row(row);
   file_->write(lines);
 }

@@ -17,28 +17,25 @@ void sort_by_layer(Statistics& rows);
 // "0,stream,rms,1.25\n"
 std::string csv_row(const Statistic& statistic);
 
-class Diagnostics {
+class Diagnostics : public PassStatistics {
  public:
   // Rows beyond `last_step` are dropped. Where it is 0, the model has its initial weights. Keeps references to all
   // but the data.
   Diagnostics(const TrainOptions& options, const Dataset& data, const Model& model, const Activations& activations,
               int64_t last_step);
 
-  // Around each step, counted from 1: what looks on during the (last) pass, null where no look is due; then before
-  // and after the update. The former writes over the activations.
-  Observer* observer(int64_t step);
-  void before_update();
-  void after_update();
+  // What looks on at this step, counted from 1; null if no look is due.
+  StepObserver* observer(int64_t step);
+  void before_update() override;
+  void after_update() override;
 
  private:
   bool due(int64_t step) const;
 
   const TrainOptions& options_;
-  const Model& model_;
   const Activations& activations_;
   std::unique_ptr<GrowingFile> file_;  // none where there is nothing to write, and never was
-  int64_t step_ = 0;                   // that is looked at; 0: none
-  PassStatistics pass_;
+  int64_t step_ = 0;                   // that is looked at
   Buffer before_;                      // the weights before the update
   std::vector<int> tokens_, targets_;  // the fixed batch of `update`: the first of the validation, or of training where there is none
   std::vector<float> start_;           // (N,C) what the classifier read there at the start

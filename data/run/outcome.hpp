@@ -11,21 +11,6 @@ inline constexpr const char* kOutcome = "outcome.json";  // in a run's directory
 // How a training process says that its numbers stopped being finite.
 inline constexpr int kExitDiverged = 3;
 
-// Thrown where they do.
-struct Diverged {
-  int64_t step;
-  std::string what, tensor;  // "loss" or "gradient"; the first tensor with a NaN or an infinity, "" where there is none
-  bool exploded = false;     // finite, but too large to be of use
-
-  std::string message() const {
-    const std::string subject = "step " + std::to_string(step) + ": the " + what;
-    if (exploded) return subject + " has exploded: it is more than ten times that of uniform guessing";
-    return subject + " is not finite; " +
-           (tensor.empty() ? "every tensor is: their sum overflowed"
-                           : "the first tensor with a NaN or an infinity is " + tensor);
-  }
-};
-
 // How a run ended. outcome.json is there once it did, and not while it can go on.
 struct RunOutcome {
   bool finished = false;  // else its numbers stopped being finite

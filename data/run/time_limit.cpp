@@ -33,7 +33,7 @@ double time_of(double budget, int most, F f) {
 // Steps at a learning rate of 0 move the moments and what BatchNorm keeps running, so the trainer goes back to its start.
 Timing measure(Trainer& t, double budget) {
   Timing s;
-  s.step = time_of(budget / 20, 20, [&](int i) { train_step(t, i, 0); });
+  s.step = time_of(budget / 20, 20, [&](int i) { take_step(t, i, 0); });
   if (!t.data.val.empty())
     s.validation_batch =
         time_of(budget / 50, 3, [&](int) { evaluate(t.model, t.activations, t.data, t.o.batch, 1); });

@@ -9,20 +9,19 @@
 #include "outcome.hpp"
 
 Trainer::Trainer(const Command& given, const TrainOptions& in_force, Dataset text)
-    : command(given), o(in_force), data(std::move(text)), model(o.config),
-      activations(allocate_activations(model.config, o.batch, model.config.context, true)),
-      moments{allocate(model.floats), allocate(model.floats)},
-      tokens(size_t(o.batch) * model.config.context), targets(tokens.size()) {
+    : TrainingState(Model(in_force.config), in_force.batch, in_force.config.context,
+                    in_force.textbook ? kTextbookStep : kFastStep),
+      command(given), o(in_force), data(std::move(text)) {
   state.options = o;
   state.tokenizer = data.tokenizer;
   state.data_fingerprint = data.fingerprint;
 }
 
 void go_to_start(Trainer& t) {
-  for (Buffer* moment : {&t.moments.m, &t.moments.v}) set_zero(moment->get(), t.model.floats);
+  for (const Buffer& slot : t.optimizer_state) set_zero(slot.get(), t.model.floats);
   if (t.o.resume || !t.o.init_from.empty()) {
     const std::string path = t.o.resume ? t.path(kLastCheckpoint) : find_checkpoint(t.o.init_from);
-    load_checkpoint(path, t.model, t.o.resume ? &t.moments : nullptr);
+    load_checkpoint(path, t.model, t.o.resume ? &t.optimizer_state : nullptr);
   } else {
     initialise(t.model, t.o.seed);
   }
@@ -42,54 +41,30 @@ bool has_exploded(const Trainer& t) {
 }
 
 void save(Trainer& t, const std::string& file, int64_t step) {
-  for (const Buffer* buffer : {&t.model.weights, &t.moments.m, &t.moments.v})
-    if (const TensorSpec* bad = first_non_finite(t.model.table, buffer->get()))
-      throw Diverged{step, "update", bad->name};
+  const auto require_finite = [&](const Buffer& buffer) {
+    if (const TensorSpec* bad = first_non_finite(t.model.table, buffer.get())) throw Diverged{step, "update", bad->name};
+  };
+  require_finite(t.model.weights);
+  for (const Buffer& slot : t.optimizer_state) require_finite(slot);
   t.state.step = step;
-  save_checkpoint(t.path(file), t.state, t.model, file == kBestCheckpoint ? nullptr : &t.moments);
+  save_checkpoint(t.path(file), t.state, t.model, file == kBestCheckpoint ? nullptr : &t.optimizer_state);
 }
 
-namespace {
-
-enum class Pass { forward, backward };  // fills the tensors of a table from its first, or from its last
-
-void require_finite(double value, const char* what, Pass pass, const std::vector<TensorSpec>& table,
-                    const float* buffer, int64_t step) {
-  if (std::isfinite(value)) return;
-  std::vector<TensorSpec> filled = table;
-  if (pass == Pass::backward) std::reverse(filled.begin(), filled.end());
-  const TensorSpec* first = first_non_finite(filled, buffer);
-  throw Diverged{step + 1, what, first ? first->name : ""};
+StepRows rows_of(const TrainOptions& o, int64_t step) {
+  return {o.data_seed, uint64_t(step), uint64_t(o.batch) * o.accumulate};
 }
 
-}  // namespace
+MicroBatches micro_batches(const Dataset& data, const TrainOptions& o, int64_t step) {
+  const StepRows rows = rows_of(o, step);
+  const int B = o.batch, T = o.config.context;
+  return {o.accumulate, targets_in(data, T, rows), [&data, rows, B, T](int* tokens, int* targets, int micro) {
+            draw_batch(tokens, targets, data, B, T, rows, uint64_t(micro) * B);
+          }};
+}
 
-StepResult train_step(Trainer& t, int64_t step, double lr) {  // step counts from 0
-  const TrainOptions& o = t.o;
-  const StepFunctions& by = o.textbook ? kTextbookStep : kFastStep;
-  const int T = t.model.config.context;
-  const StepRows rows = t.rows_of(step);
-  const int64_t targets = targets_in(t.data, T, rows);
-  const float scale = 1.f / static_cast<float>(targets);
-  set_zero(t.model.gradients.get(), t.model.floats);
-  double nats = 0;
-  for (int micro = 0; micro < o.accumulate; ++micro) {
-    const int first_row = micro * o.batch;
-    draw_batch(t.tokens.data(), t.targets.data(), t.data, o.batch, T, rows, first_row);
-    const Dropout dropout{o.config.dropout, o.seed, uint64_t(step), first_row};
-    Observer* observer = t.diagnostics && micro + 1 == o.accumulate ? t.diagnostics->observer(step + 1) : nullptr;
-    nats += by.loss_and_gradients(t.model, t.activations, {t.tokens.data(), t.targets.data(), o.batch, T}, scale, dropout,
-                                  observer);
-    require_finite(nats, "loss", Pass::forward, t.activations.table, t.activations.buffer.get(), step);
-  }
-  const double norm = by.norm(t.model.gradients.get(), t.model.table);
-  require_finite(norm, "gradient", Pass::backward, t.model.table, t.model.gradients.get(), step);
-  if (t.diagnostics) t.diagnostics->before_update();
-  const float factor = by.clip(norm, o.clip);
-  by.adamw(t.model.weights.get(), t.moments.m.get(), t.moments.v.get(), t.model.gradients.get(), t.model.table, o.adamw,
-           static_cast<float>(lr), factor, step + 1);
-  if (t.diagnostics) t.diagnostics->after_update();
-  const double loss = nats / static_cast<double>(targets);
-  if (std::isnan(t.first_loss)) t.first_loss = loss;
-  return {loss, norm, factor < 1, targets};
+StepResult take_step(Trainer& t, int64_t step, double lr) {
+  const StepResult result = training_step(t, micro_batches(t.data, t.o, step), {t.o.adamw, t.o.clip, t.o.seed}, step, lr,
+                                          t.diagnostics ? t.diagnostics->observer(step + 1) : nullptr);
+  if (std::isnan(t.first_loss)) t.first_loss = result.loss;
+  return result;
 }

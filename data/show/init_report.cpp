@@ -11,7 +11,7 @@
 #include "data/host/format.hpp"
 #include "layers/model/size.hpp"
 #include "data/options/settings.hpp"
-#include "data/run/diagnostics_csv.hpp"
+#include "data/run/trainer.hpp"
 #include "data/options/grid.hpp"
 #include "data/host/machine.hpp"
 #include "data/options/command_line.hpp"
@@ -84,23 +84,15 @@ bool fits(const TrainOptions& o) {
 
 // What step 1 of a training with these options would see; empty where numbers are not finite.
 Statistics look_inside(const TrainOptions& o, const Dataset& data) {
-  const int B = o.batch, T = o.config.context;
-  Model model(o.config);
-  initialise(model, o.seed);
-  const Activations activations = allocate_activations(model.config, B, T, true);
-  std::vector<int> tokens(size_t(B) * T), targets(tokens.size());
-  const StepRows step{o.data_seed, 0, uint64_t(B) * o.accumulate};
-  const float scale = 1.f / static_cast<float>(targets_in(data, T, step));
-  PassStatistics pass(model);
-  double nats = 0;
-  for (int micro = 0; micro < o.accumulate; ++micro) {
-    draw_batch(tokens.data(), targets.data(), data, B, T, step, micro * B);
-    const Dropout dropout{o.config.dropout, o.seed, 0, micro * B};
-    nats += model_loss_and_gradients(model, activations, {tokens.data(), targets.data(), B, T}, scale, dropout,
-                                     micro + 1 == o.accumulate ? &pass : nullptr);
+  TrainingState state(Model(o.config), o.batch, o.config.context, kGradientsOnly);
+  initialise(state.model, o.seed);
+  PassStatistics pass(state.model);
+  try {
+    training_step(state, micro_batches(data, o, 0), {o.adamw, o.clip, o.seed}, 0, 0, &pass);
+  } catch (const Diverged&) {
+    return {};
   }
-  if (!std::isfinite(nats) || !std::isfinite(gradient_norm(model.gradients.get(), model.table))) return {};
-  add_tensor_statistics(pass.rows, model);
+  add_tensor_statistics(pass.rows, state.model);
   sort_by_layer(pass.rows);
   return pass.rows;
 }

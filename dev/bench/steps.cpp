@@ -7,9 +7,8 @@
 #include "data/host/format.hpp"
 #include "layers/model/size.hpp"
 #include "data/host/machine.hpp"
-#include "layers/model/model.hpp"
 #include "layers/model/presets.hpp"
-#include "layers/training/optimizer.hpp"
+#include "layers/training/step.hpp"
 
 #include "bench.hpp"
 
@@ -35,28 +34,20 @@ std::vector<Recipe> recipes(bool quick) {
   return list;
 }
 
-// As train_step in train_gpt.cpp.
+// A model that takes the same random batch again and again.
 struct Training {
-  Model model;
-  Activations activations;
-  Buffer m, v;
+  TrainingState state;
   std::vector<int> tokens, targets;
-  int B, T;
   int64_t t = 0;
 
-  Training(const Config& config, int b)
-      : model(config), activations(allocate_activations(model.config, b, config.context, true)),
-        m(allocate(model.floats)), v(allocate(model.floats)),
-        tokens(random_tokens(size_t(b) * config.context, config.vocab_size)),
-        targets(random_tokens(tokens.size(), config.vocab_size)), B(b), T(config.context) {
-    random_weights(model);
+  Training(const Config& config, int B)
+      : state(Model(config), B, config.context), tokens(random_tokens(size_t(B) * config.context, config.vocab_size)),
+        targets(random_tokens(tokens.size(), config.vocab_size)) {
+    random_weights(state.model);
   }
 
   void step() {
-    set_zero(model.gradients.get(), model.floats);
-    model_loss_and_gradients(model, activations, {tokens.data(), targets.data(), B, T}, 1.f / float(B * T), {});
-    const float factor = clip_factor(gradient_norm(model.gradients.get(), model.table), 1);
-    adamw_step(model.weights.get(), m.get(), v.get(), model.gradients.get(), model.table, {}, 1e-5f, factor, ++t);
+    training_step(state, micro_batches(tokens.data(), targets.data(), 1, state.B, state.T), {}, t++, 1e-5);
   }
 };
 

@@ -33,12 +33,12 @@ double norm_of_gradients(const float* gradients, const std::vector<TensorSpec>& 
 
 float clip(double norm, double largest) { return static_cast<float>(clip_factor(norm, largest)); }
 
-void adamw(float* weights, float* m, float* v, const float* gradients, const std::vector<TensorSpec>& table,
+void adamw(float* weights, const OptimizerState& state, const float* gradients, const std::vector<TensorSpec>& table,
            const AdamW& o, float lr, float gradient_factor, int64_t t) {
   for (const TensorSpec& spec : table) {
-    if (!spec.trained) continue;
+    if (!kAdamW.takes(spec)) continue;
     const size_t n = spec.size();
-    float *w_at = weights + spec.offset, *m_at = m + spec.offset, *v_at = v + spec.offset;
+    float *w_at = weights + spec.offset, *m_at = &state[0][spec.offset], *v_at = &state[1][spec.offset];
     const Doubles g = widened(gradients + spec.offset, n);
     Doubles wide_w = widened(w_at, n), wide_m = widened(m_at, n), wide_v = widened(v_at, n);
     adamw_step<double>(wide_w.data(), wide_m.data(), wide_v.data(), g.data(), n, o.beta1, o.beta2, o.eps,
@@ -47,11 +47,13 @@ void adamw(float* weights, float* m, float* v, const float* gradients, const std
   }
 }
 
+const Optimizer textbook_adamw = {kAdamW.name, kAdamW.slots, kAdamW.takes, adamw};
+
 }  // namespace
 }  // namespace textbook
 
 const StepFunctions kTextbookStep = {textbook::loss_and_gradients, textbook::norm_of_gradients, textbook::clip,
-                                     textbook::adamw};
+                                     &textbook::textbook_adamw};
 
 size_t memory_of_textbook(const Config& c, int B) {
   const textbook::Sizes s = textbook::sizes_of(c, B, c.context);

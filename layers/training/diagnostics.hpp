@@ -31,7 +31,7 @@
 #include <string>
 #include <vector>
 
-#include "layers/model/model.hpp"
+#include "step.hpp"
 
 struct Statistic {
   int layer;  // kOutside: in no block
@@ -52,7 +52,7 @@ struct AttentionStatistics {
 AttentionStatistics attention_statistics(const float* qkv, const float* lse, const AttentionShape& shape);
 
 // Collects what can be seen of the activations and of the stream's gradient in one pass, from the last block on.
-class PassStatistics : public Observer {
+class PassStatistics : public StepObserver {
  public:
   explicit PassStatistics(const Model& model) : model_(model) {}
 
@@ -60,6 +60,9 @@ class PassStatistics : public Observer {
   void outside(const Activations& activations, const float* y, int B, int T) override;
 
   Statistics rows;
+
+ protected:
+  const Model& model_;
 
  private:
   void norm(int layer, const std::string& name, const Distribution& before, const Distribution& after);
@@ -75,8 +78,6 @@ class PassStatistics : public Observer {
   void branch(const BranchView& view, const BranchSaved& saved, const Branch& p);
   void qk_norm(int layer, const char* name, const float* before, const NormSaved& saved, const Norm& p, int heads,
                int N);
-
-  const Model& model_;
 };
 
 // grad_norm of every trained tensor and gain_..., alpha, shift of every norm, from model.gradients and model.weights.

@@ -20,11 +20,13 @@ struct Piece {
   bool decay;
 };
 
-std::vector<Piece> pieces_of(const std::vector<TensorSpec>& table) {
+bool is_trained(const TensorSpec& spec) { return spec.trained; }
+
+std::vector<Piece> pieces_of(const std::vector<TensorSpec>& table, bool (*takes)(const TensorSpec&)) {
   constexpr size_t kPiece = 1 << 15;
   std::vector<Piece> pieces;
   for (const TensorSpec& spec : table) {
-    if (!spec.trained) continue;
+    if (!takes(spec)) continue;
     for (size_t i = 0; i < spec.size(); i += kPiece)
       pieces.push_back({spec.offset + i, spec.offset + std::min(spec.size(), i + kPiece), spec.decay});
   }
@@ -45,7 +47,7 @@ double sum_of_squares(const float* x, size_t n) {
 }  // namespace
 
 double gradient_norm(const float* gradients, const std::vector<TensorSpec>& table) {
-  const std::vector<Piece> pieces = pieces_of(table);
+  const std::vector<Piece> pieces = pieces_of(table, is_trained);
   std::vector<double> sums(pieces.size());
   parallel_for(static_cast<int>(pieces.size()), 1, 1 << 15, [&](int begin, int end) {
     for (int i = begin; i < end; ++i)
@@ -62,7 +64,7 @@ float clip_factor(double norm, double clip) {
 
 void adamw_step(float* weights, float* m, float* v, const float* gradients, const std::vector<TensorSpec>& table,
                 const AdamW& options, float lr, float gradient_factor, int64_t t) {
-  const std::vector<Piece> pieces = pieces_of(table);
+  const std::vector<Piece> pieces = pieces_of(table, kAdamW.takes);
   const float beta1 = options.beta1, beta2 = options.beta2, eps = options.eps;
   // lr · (m / c₁) / (√(v / c₂) + eps) = (lr / c₁) m / (√v / √c₂ + eps)
   const float step = static_cast<float>(lr / (1 - std::pow(static_cast<double>(beta1), t)));
@@ -84,6 +86,13 @@ void adamw_step(float* weights, float* m, float* v, const float* gradients, cons
     }
   });
 }
+
+const Optimizer kAdamW = {
+    "adamw", 2, is_trained,
+    [](float* weights, const OptimizerState& state, const float* gradients, const std::vector<TensorSpec>& table,
+       const AdamW& options, float lr, float gradient_factor, int64_t t) {
+      adamw_step(weights, state[0].get(), state[1].get(), gradients, table, options, lr, gradient_factor, t);
+    }};
 
 double LearningRate::at(int64_t step, int64_t steps) const {
   if (step < warmup) return lr * static_cast<double>(step + 1) / static_cast<double>(warmup + 1);

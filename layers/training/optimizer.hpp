@@ -24,6 +24,20 @@ float clip_factor(double norm, double clip);
 void adamw_step(float* weights, float* m, float* v, const float* gradients, const std::vector<TensorSpec>& table,
                 const AdamW& options, float lr, float gradient_factor, int64_t t);
 
+// What an optimizer keeps between steps: a buffer in the table's layout for each of its slots.
+using OptimizerState = std::vector<Buffer>;
+
+// A row of the table of optimizers. Training, checkpoints and estimates of memory read it.
+struct Optimizer {
+  const char* name;
+  int slots;                         // numbers kept for each weight
+  bool (*takes)(const TensorSpec&);  // the tensors that it updates
+  void (*update)(float* weights, const OptimizerState& state, const float* gradients,
+                 const std::vector<TensorSpec>& table, const AdamW& options, float lr, float gradient_factor,
+                 int64_t t);
+};
+extern const Optimizer kAdamW;  // m and v
+
 // The learning rate of step 0, 1, ...: a straight rise over `warmup` steps to lr, then down to min_lr at `steps` along
 // half a cosine (Loshchilov & Hutter 2017, arXiv 1608.03983) or a straight line, where it stays; or not at all.
 enum class Schedule { cosine, linear, constant };

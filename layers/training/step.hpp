@@ -1,0 +1,77 @@
+#pragma once
+// One training step: micro-batches → gradients → norm → clip → optimizer.
+//
+//   g = Σ over micro-batches ∂(sum of losses)/∂w / targets      targets: those that count, in all micro-batches
+//   w ← update(w, min(1, clip / ‖g‖)·g)
+//
+// Gradients and losses are added in the order of the micro-batches.
+
+#include <functional>
+#include <string>
+
+#include "group.hpp"
+#include "layers/model/model.hpp"
+#include "optimizer.hpp"
+
+// Thrown when training cannot go on: a number is not finite, or the loss has exploded.
+struct Diverged {
+  int64_t step;
+  std::string what, tensor;  // "loss" or "gradient"; the first tensor with a NaN or an infinity, "" if there is none
+  bool exploded = false;     // finite, but too large to be of use
+
+  std::string message() const;
+};
+
+// The functions of a step. Those of the textbook (layers/textbook/step.hpp) take the same arguments.
+struct StepFunctions {
+  decltype(&model_loss_and_gradients) loss_and_gradients;
+  decltype(&gradient_norm) norm;
+  decltype(&clip_factor) clip;
+  const Optimizer* optimizer;  // null: the step ends with the gradients
+};
+inline constexpr StepFunctions kFastStep = {model_loss_and_gradients, gradient_norm, clip_factor, &kAdamW};
+inline constexpr StepFunctions kGradientsOnly = {model_loss_and_gradients, gradient_norm, clip_factor, nullptr};
+
+// What a step reads and changes.
+struct TrainingState {
+  Model model;
+  StepFunctions by;
+  int B, T;                          // sequences in a micro-batch, tokens in each
+  Activations activations;
+  OptimizerState optimizer_state;
+  std::vector<int> tokens, targets;  // (B,T) of the newest micro-batch
+  Group group;
+
+  TrainingState(Model model, int B, int T, const StepFunctions& by = kFastStep);
+};
+
+// The micro-batches of a step.
+struct MicroBatches {
+  int count;
+  int64_t targets;  // that count, in all of them
+  std::function<void(int* tokens, int* targets, int micro)> fill;  // writes (B,T) each
+};
+// `count` of them that follow one another in memory. Keeps the pointers.
+MicroBatches micro_batches(const int* tokens, const int* targets, int count, int B, int T);
+
+struct StepOptions {
+  AdamW adamw;
+  double clip = 1;            // largest ‖g‖; 0: no clipping
+  uint64_t dropout_seed = 1;
+};
+
+// Looks on while a step is taken: at the backward of its last micro-batch, and around the update.
+struct StepObserver : Observer {
+  virtual void before_update() {}  // has the gradients; may write over the activations
+  virtual void after_update() {}
+};
+
+struct StepResult {
+  double loss, grad_norm;  // mean over the targets; ‖g‖ before clipping
+  bool clipped;
+  int64_t targets;         // that counted
+};
+
+// Takes step 0, 1, ... at learning rate `lr`. Throws Diverged if the loss or the gradient is not finite.
+StepResult training_step(TrainingState& s, const MicroBatches& batches, const StepOptions& options, int64_t step,
+                         double lr, StepObserver* observer = nullptr);
