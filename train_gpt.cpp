@@ -2,7 +2,6 @@
 //
 // What a sub-command does lives with its subject; this file is the training run.
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -12,11 +11,9 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "data/compare/compare.hpp"
 #include "data/host/format.hpp"
-#include "data/run/evaluate.hpp"
 #include "data/show/info.hpp"
 #include "data/show/init_report.hpp"
 #include "data/host/interrupt.hpp"
@@ -30,6 +27,7 @@
 #include "data/run/summary.hpp"
 #include "data/run/time_limit.hpp"
 #include "data/run/trainer.hpp"
+#include "data/run/validation.hpp"
 #include "data/host/utf8.hpp"
 #include "data/options/command_line.hpp"
 #include "data/run/metrics.hpp"
@@ -78,52 +76,7 @@ void require_work(const Trainer& t) {
                                 std::to_string(2 * t.state.step));
 }
 
-// Measuring it is not worth its time for a run of a few steps.
-void print_time(Trainer& t) {
-  constexpr int64_t kFew = 100;
-  if (t.o.quiet || !t.o.time_limit.empty() || t.o.steps - t.state.step < kFew) return;
-  std::printf("time     about %s at the speed of a few steps just now\n", format_seconds(expected_seconds(t)).c_str());
-}
-
-void write_config(const Trainer& t) {
-  TrainOptions given = t.command.train;
-  given.min_lr = t.o.min_lr;
-  write_config(t.o.out, t.o, given);
-}
-
 // ---- during ----------------------------------------------------------------------------------------------
-
-// NaN if the user stops it.
-double measure(const Trainer& t, int64_t step, int64_t batches) {
-  const double loss = evaluate_with_progress(t.model, t.activations, t.data, t.o.batch, batches);
-  if (std::isfinite(loss) || interrupted()) return loss;
-  const TensorSpec* bad = first_non_finite(t.activations.table, t.activations.buffer.get());
-  throw Diverged{step, "validation loss", bad ? bad->name : ""};
-}
-
-// The estimate on --eval-batches. It alone decides which weights are the best.
-void validate(Trainer& t, Progress& progress, MetricsRow& row) {
-  const double loss = measure(t, row.step, t.o.eval_batches);
-  if (std::isnan(loss)) return;
-  row.val_loss = t.state.val_loss = loss;
-  row.val_bpb = t.data.bits_per_byte(loss);
-  std::string text = "step " + std::to_string(row.step) + format("  val %.4f nats/token, ", loss) +
-                     format("%.4f bits/byte", row.val_bpb);
-  if (loss > t.state.best_loss)
-    text += format("  (rising: the best was %.4f", t.state.best_loss) + " at step " + std::to_string(t.state.best_step) +
-            ", kept in best.bin)";
-  progress.line(text);
-  if (loss >= t.state.best_loss) return;
-  t.state.best_loss = loss, t.state.best_step = row.step;
-  save(t, kBestCheckpoint, row.step);
-}
-
-// Saves, unless the model has exploded and would replace a good checkpoint. Returns whether it has saved.
-bool save_sound(Trainer& t, Progress& progress, int64_t step) {
-  if (!has_exploded(t)) return save(t, kLastCheckpoint, step), true;
-  progress.line("step " + std::to_string(step) + "  not saved: the loss has exploded; the last checkpoint stays");
-  return false;
-}
 
 // What the progress line says of a step.
 std::string describe(const StepResult& result, double speed, Utilization* utilization) {
@@ -168,37 +121,6 @@ int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& pro
 
 // ---- after -----------------------------------------------------------------------------------------------
 
-// Measures a run that has taken its last step and is saved: the estimate, then the whole validation split if it is small
-// enough. Returns false if the user stops it.
-bool measure_end(Trainer& t, Metrics& metrics, Progress& progress, RunOutcome& outcome) {
-  if (!t.validates()) return true;
-  MetricsRow row = metrics.last();
-  if (row.step != outcome.step) row = {outcome.step};  // metrics.csv has been removed
-  if (std::isnan(row.val_loss)) validate(t, progress, row);
-  t.state.val_loss = row.val_loss;
-  const int64_t all = validation_batches(t.data, t.o.batch), limit = final_batches(t.o);
-  if (t.o.eval_batches == 0 || t.o.eval_batches >= all) row.val_loss_full = row.val_loss;
-  else if (!interrupted() && (limit == 0 || all <= limit)) row.val_loss_full = measure(t, row.step, 0);
-  outcome.val_loss_full = row.val_loss_full;
-  if (metrics.last().step == row.step) metrics.replace_last(row);
-  save(t, kLastCheckpoint, outcome.step);
-  return !interrupted();
-}
-
-// Saves what a run has reached when it cannot go on, for example because the disk is full. A step whose row or best
-// weights could not be written is not saved: a resumed run repeats it, and misses neither.
-[[noreturn]] void save_and_fail(Trainer& t, const Metrics& metrics, const std::runtime_error& error) {
-  std::string text = error.what();
-  try {
-    if (metrics.last().step == t.state.step && !has_exploded(t)) {
-      save(t, kLastCheckpoint, t.state.step);
-      text += "; step " + std::to_string(t.state.step) + " is saved";
-    }
-  } catch (const std::runtime_error&) {
-  }
-  throw std::runtime_error(text);
-}
-
 // Trains, saves and measures. Throws Diverged.
 void train_and_measure(Trainer& t, TimeLimit& limit, RunOutcome& outcome) {
   Metrics metrics(t.o.out, t.state.step);
@@ -233,7 +155,7 @@ void train(const Command& command) {
     prepare_run_directory(t.o.out, t.o.force);
   }
   print_plan(t.o, t.data);
-  print_time(t);
+  print_expected_time(t);
   if (!notice.empty()) std::printf("resume   %s\n", notice.c_str());
   if (t.o.dry_run) return;
   write_config(t);

@@ -124,7 +124,8 @@ TEST_CASE("training is the same for any number of threads", "[model]") {
         const std::vector<int> tokens = random_ints(4 * 40, 1, 67), targets = random_ints(4 * 40, 2, 67);
         std::vector<float> losses;
         for (int step = 0; step < 2; ++step)
-          losses.push_back(training_step(state, micro_batches(tokens.data(), targets.data(), 1, 4, 40), {}, step, 1e-3).loss);
+          losses.push_back(
+              training_step(state, micro_batches(tokens.data(), targets.data(), 1, 4, 40), {}, step, 1e-3).loss);
         return joined({losses, {model.weights.get(), model.floats}, {model.gradients.get(), model.floats}});
       });
 }
@@ -166,7 +167,8 @@ std::vector<double> losses_of_200_steps(Config config, Matmul matmul) {
   for (int step = 0; step < 200; ++step) {
     std::vector<int> tokens = random_ints(B * T, 3 * step, V), targets = random_ints(B * T, 3 * step + 1, 2);
     for (int i = 0; i < B * T; ++i) targets[i] = (5 * tokens[i] + 1 + targets[i]) % V;
-    losses.push_back(training_step(state, micro_batches(tokens.data(), targets.data(), 1, B, T), {}, step, 1e-3).loss);
+    losses.push_back(
+        training_step(state, micro_batches(tokens.data(), targets.data(), 1, B, T), {}, step, 1e-3).loss);
   }
   return losses;
 }

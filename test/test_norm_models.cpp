@@ -24,7 +24,7 @@ Config make_config(NormKind kind, const std::string& placement = "pre", bool lla
 struct Run : TrainingState {
   double loss = 0;
 
-  explicit Run(const Config& config) : TrainingState(Model(config), B, T) { initialise(model, 7); }
+  explicit Run(const Config& config) : TrainingState(Model(config), ::B, ::T) { initialise(model, 7); }
   // Tokens that a rule links to their targets.
   Batch batch(int number) {
     tokens = random_ints(B * T, number, V);
@@ -129,7 +129,8 @@ TEST_CASE("running statistics are not optimised, decayed or counted in the gradi
   for (const TensorSpec& spec : run.model.table)
     if (!spec.trained) std::fill_n(run.model.gradients.get() + spec.offset, spec.size(), 100.f);
   CHECK(gradient_norm(run.model.gradients.get(), run.model.table) == norm);
-  kAdamW.update(run.model.weights.get(), run.optimizer_state, run.model.gradients.get(), run.model.table, {}, 1e-2f, 1, 1);
+  const Model& model = run.model;
+  kAdamW.update(model.weights.get(), run.optimizer_state, model.gradients.get(), model.table, {}, 1e-2f, 1, 1);
   CHECK(same_bits(running, run.running()));
 }
 

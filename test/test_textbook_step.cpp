@@ -16,7 +16,8 @@ struct Trained : TrainingState {
     initialise(model, 1);
     const int V = model.config.vocab_size;
     for (int step = 0; step < 3; ++step) {
-      const std::vector<int> inputs = random_ints(2 * B * T, 4 * step, V), wanted = random_ints(2 * B * T, 4 * step + 2, V);
+      const std::vector<int> inputs = random_ints(2 * B * T, 4 * step, V),
+                             wanted = random_ints(2 * B * T, 4 * step + 2, V);
       const StepResult result = training_step(*this, micro_batches(inputs.data(), wanted.data(), 2, B, T),
                                               {{.eps = 1e-3f}, .5, 3}, step, .05);
       losses.push_back(result.loss), norms.push_back(result.grad_norm);
@@ -44,7 +45,8 @@ TEST_CASE("steps of the textbook are those of the product", "[textbook][optimize
     compare("weights", book.model.weights.get(), fast.model.weights.get());
     if (spec.name.ends_with(".k.bias")) continue;  // its gradient is rounding alone
     compare("gradient", book.model.gradients.get(), fast.model.gradients.get());
-    for (int slot : {0, 1}) compare(slot == 0 ? "m" : "v", book.optimizer_state[slot].get(), fast.optimizer_state[slot].get());
+    for (int slot : {0, 1})
+      compare(slot == 0 ? "m" : "v", book.optimizer_state[slot].get(), fast.optimizer_state[slot].get());
   }
 }
 

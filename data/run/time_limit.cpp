@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "evaluate.hpp"
 #include "generate_text.hpp"
+#include "data/host/format.hpp"
 #include "data/host/interrupt.hpp"
 #include "data/host/progress.hpp"
 #include "schedule.hpp"
@@ -73,11 +75,14 @@ double seconds_per_step(const Trainer& t, const Timing& s) {
 
 }  // namespace
 
-double expected_seconds(Trainer& t) {
-  constexpr double kBudget = 10;  // of which a twentieth goes into steps
+void print_expected_time(Trainer& t) {
+  constexpr int64_t kFew = 100;   // measuring is not worth its time for so few steps
+  constexpr double kBudget = 10;  // seconds, of which a twentieth goes into steps
+  if (t.o.quiet || !t.o.time_limit.empty() || t.o.steps - t.state.step < kFew) return;
   const Timing timing = measure(t, kBudget);
   const double steps = static_cast<double>(t.o.steps - t.state.step);
-  return steps * seconds_per_step(t, timing) + end_seconds(t, timing, t.o.steps);
+  const double seconds = steps * seconds_per_step(t, timing) + end_seconds(t, timing, t.o.steps);
+  std::printf("time     about %s at the speed of a few steps just now\n", format_seconds(seconds).c_str());
 }
 
 TimeLimit::TimeLimit(Trainer& t) : first_(t.state.step) {

@@ -5,8 +5,9 @@
 
 #include "trainer.hpp"
 
-// About how many seconds a run takes from here, from the time that a few steps take now. Leaves the trainer at its start.
-double expected_seconds(Trainer& t);
+// Prints how long a run of more than a few steps will take, from the time that steps take now. Leaves the trainer at its
+// start.
+void print_expected_time(Trainer& t);
 
 class TimeLimit {
  public:

@@ -4,9 +4,8 @@
 #include <cmath>
 #include <utility>
 
-#include "layers/textbook/step.hpp"
 #include "directory.hpp"
-#include "outcome.hpp"
+#include "layers/textbook/step.hpp"
 
 Trainer::Trainer(const Command& given, const TrainOptions& in_force, Dataset text)
     : TrainingState(Model(in_force.config), in_force.batch, in_force.config.context,
@@ -42,12 +41,37 @@ bool has_exploded(const Trainer& t) {
 
 void save(Trainer& t, const std::string& file, int64_t step) {
   const auto require_finite = [&](const Buffer& buffer) {
-    if (const TensorSpec* bad = first_non_finite(t.model.table, buffer.get())) throw Diverged{step, "update", bad->name};
+    if (const TensorSpec* bad = first_non_finite(t.model.table, buffer.get()))
+      throw Diverged{step, "update", bad->name};
   };
   require_finite(t.model.weights);
   for (const Buffer& slot : t.optimizer_state) require_finite(slot);
   t.state.step = step;
   save_checkpoint(t.path(file), t.state, t.model, file == kBestCheckpoint ? nullptr : &t.optimizer_state);
+}
+
+bool save_sound(Trainer& t, Progress& progress, int64_t step) {
+  if (!has_exploded(t)) return save(t, kLastCheckpoint, step), true;
+  progress.line("step " + std::to_string(step) + "  not saved: the loss has exploded; the last checkpoint stays");
+  return false;
+}
+
+void save_and_fail(Trainer& t, const Metrics& metrics, const std::runtime_error& error) {
+  std::string text = error.what();
+  try {
+    if (metrics.last().step == t.state.step && !has_exploded(t)) {
+      save(t, kLastCheckpoint, t.state.step);
+      text += "; step " + std::to_string(t.state.step) + " is saved";
+    }
+  } catch (const std::runtime_error&) {
+  }
+  throw std::runtime_error(text);
+}
+
+void write_config(const Trainer& t) {
+  TrainOptions given = t.command.train;
+  given.min_lr = t.o.min_lr;
+  write_config(t.o.out, t.o, given);
 }
 
 StepRows rows_of(const TrainOptions& o, int64_t step) {
@@ -63,8 +87,9 @@ MicroBatches micro_batches(const Dataset& data, const TrainOptions& o, int64_t s
 }
 
 StepResult take_step(Trainer& t, int64_t step, double lr) {
-  const StepResult result = training_step(t, micro_batches(t.data, t.o, step), {t.o.adamw, t.o.clip, t.o.seed}, step, lr,
-                                          t.diagnostics ? t.diagnostics->observer(step + 1) : nullptr);
+  StepObserver* observer = t.diagnostics ? t.diagnostics->observer(step + 1) : nullptr;
+  const StepResult result =
+      training_step(t, micro_batches(t.data, t.o, step), {t.o.adamw, t.o.clip, t.o.seed}, step, lr, observer);
   if (std::isnan(t.first_loss)) t.first_loss = result.loss;
   return result;
 }

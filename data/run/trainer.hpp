@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "checkpoint.hpp"
 #include "data/text/dataset.hpp"
+#include "data/host/progress.hpp"
 #include "diagnostics_csv.hpp"
+#include "metrics.hpp"
 #include "layers/training/step.hpp"
 
 struct Trainer : TrainingState {
@@ -47,3 +50,13 @@ bool has_exploded(const Trainer& t);
 
 // Writes the state to `file` of the run's directory. Throws Diverged if weights or optimizer state are not finite.
 void save(Trainer& t, const std::string& file, int64_t step);
+
+// Saves the newest state, unless the model has exploded. Returns whether it has saved.
+bool save_sound(Trainer& t, Progress& progress, int64_t step);
+
+// Saves what a run has reached when it cannot go on, for example because the disk is full, and throws a
+// std::runtime_error that says so. A step whose row or best weights could not be written is not saved: a resumed run
+// repeats it, and misses neither.
+[[noreturn]] void save_and_fail(Trainer& t, const Metrics& metrics, const std::runtime_error& error);
+
+void write_config(const Trainer& t);
