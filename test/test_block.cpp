@@ -42,13 +42,13 @@ Run run(const Config& config, int B, int T, const Dropout& dropout, int backward
   const BlockScratch scratch = declare_block_scratch(layout, config, B, T, true);
 
   const RopeTable rope(config.context, config.head_dim, config.rope_theta);
-  const BlockContext context{config, rope, B, T, dropout, layer, {}};
+  const BlockContext context{config, rope, scratch, B, T, dropout, layer, {}};
   const std::vector<float> x = random_floats(N * C, 2);
-  block_forward(saved, scratch, x.data(), p, context);
-  Run r{{saved.y, saved.y + N * C}, {}, {}};
+  block_forward(saved, x.data(), p, context);
+  Run r{{saved.ffn.y, saved.ffn.y + N * C}, {}, {}};
   for (int i = 0; i < backwards; ++i) {
     r.dx = random_floats(N * C, 3);
-    block_backward(r.dx.data(), scratch, g, x.data(), saved, p, context);
+    block_backward(r.dx.data(), g, x.data(), saved, p, context);
   }
   for (const TensorSpec& spec : measure.table())
     r.gradients.insert(r.gradients.end(), &gradients[spec.offset], &gradients[spec.offset] + spec.size());

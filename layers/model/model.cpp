@@ -77,7 +77,7 @@ Activations declare_activations(Layout& layout, const Config& config, int B, int
     const bool own = !shared || l == 0 || &placement_at(config, l) != &placement_at(config, l - 1);
     a.blocks.push_back(own ? declare_block_saved(layout, config, l, B, T) : a.blocks[l - 1]);
     layout.enter_layer(l);
-    if (!own && training) a.blocks[l].y = layout.take("ffn.y", Role::residual, {N, C});
+    if (!own && training) a.blocks[l].ffn.y = layout.take("ffn.y", Role::residual, {N, C});
     layout.leave_layer();
   }
   if (*config.final_norm) {
@@ -107,12 +107,12 @@ Activations allocate_activations(const Config& config, int B, int T, bool traini
 namespace {
 
 // What is the same for all blocks of a pass.
-BlockContext block_context(const Model& model, int B, int T, const Dropout& dropout) {
-  return {model.config, model.rope, B, T, dropout, 0, {}, model.slopes.get()};
+BlockContext block_context(const Model& model, const Activations& a, int B, int T, const Dropout& dropout) {
+  return {model.config, model.rope, a.scratch, B, T, dropout, 0, {}, model.slopes.get()};
 }
 
 // x of a block is y of the one before.
-const float* input_of(const Activations& a, int layer) { return layer == 0 ? a.x : a.blocks[layer - 1].y; }
+const float* input_of(const Activations& a, int layer) { return layer == 0 ? a.x : a.blocks[layer - 1].ffn.y; }
 
 // Runs everything below the classifier and returns what it reads, (N,C).
 const float* forward(const Model& model, const Activations& a, const int* tokens, BlockContext context,
@@ -129,7 +129,7 @@ const float* forward(const Model& model, const Activations& a, const int* tokens
   for (int l = 0; l < config.n_layer; ++l) {
     context.layer = l;
     if (cache) context.cache = {cache->layer(config, l), past};
-    block_forward(a.blocks[l], a.scratch, input_of(a, l), model.p.blocks[l], context);
+    block_forward(a.blocks[l], input_of(a, l), model.p.blocks[l], context);
   }
   if (cache) cache->past += T;
   return norm_forward(a.final, a.final_norm, input_of(a, config.n_layer), model.p.final_norm, N, C, context.training);
@@ -149,7 +149,7 @@ double sum(const float* x, int n) {
 }  // namespace
 
 const float* model_features(const Model& model, const Activations& a, const Batch& batch) {
-  return forward(model, a, batch.tokens, block_context(model, batch.B, batch.T, {}), nullptr);
+  return forward(model, a, batch.tokens, block_context(model, a, batch.B, batch.T, {}), nullptr);
 }
 
 double model_loss(const Model& model, const Activations& a, const Batch& batch) {
@@ -166,7 +166,7 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
                                 const Dropout& dropout, Observer* observer) {
   const Config& config = model.config;
   const int B = batch.B, T = batch.T, N = B * T, C = config.channels;
-  BlockContext context = block_context(model, B, T, dropout);
+  BlockContext context = block_context(model, a, B, T, dropout);
   context.training = true;
   const float* h = forward(model, a, batch.tokens, context, nullptr);
 
@@ -177,9 +177,9 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
   norm_backward(d, model.g.final_norm, d, input_of(a, config.n_layer), a.final_norm, model.p.final_norm, N, C);
   for (int l = config.n_layer - 1; l >= 0; --l) {
     context.layer = l;
-    if (config.recompute) block_forward(a.blocks[l], a.scratch, input_of(a, l), model.p.blocks[l], context);
+    if (config.recompute) block_forward(a.blocks[l], input_of(a, l), model.p.blocks[l], context);
     if (observer) observer->block(l, input_of(a, l), a.blocks[l], d, B, T);
-    block_backward(d, a.scratch, model.g.blocks[l], input_of(a, l), a.blocks[l], model.p.blocks[l], context);
+    block_backward(d, model.g.blocks[l], input_of(a, l), a.blocks[l], model.p.blocks[l], context);
   }
   dropout_apply(d, dropout, 0, DropoutSite::embedding, B, T, C);
   norm_backward(d, model.g.embedding_norm, d, a.embedded, a.embedding_norm, model.p.embedding_norm, N, C);
@@ -199,7 +199,7 @@ float* ModelCache::layer(const Config& config, int l) const {
 
 const float* model_logits(const Model& model, const Activations& a, ModelCache& cache, const int* tokens, int T) {
   const int C = model.config.channels, V = model.config.vocab_size;
-  const float* h = forward(model, a, tokens, block_context(model, 1, T, {}), &cache);
+  const float* h = forward(model, a, tokens, block_context(model, a, 1, T, {}), &cache);
   head_forward(a.logits, h + static_cast<size_t>(T - 1) * C, head_of(model, model.p), 1, C, V);
   return a.logits;
 }

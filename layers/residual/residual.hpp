@@ -4,9 +4,9 @@
 //   y = norm_sum( skip·x + norm_out( W_out·norm_inner( F( in_scale·norm_in(x) ) ) ) )   an absent norm is the identity
 //
 //   u = branch_enter(x)           u = in_scale·norm_in(x)
-//   h = F(u)                      attention or feed-forward up to its last matrix; the block's business
+//   h = F(u)                      attention or feed-forward up to its last matrix; the sublayer does it
 //   m = branch_inner(h)           m = norm_inner(h)
-//   f = W_out m                   the block's again
+//   f = W_out m                   the sublayer again
 //   y = branch_leave(x, f)        s = skip·x + norm_out(f),  y = norm_sum(s);  or λ ⊙ f for norm_out(f)
 //
 //   df = branch_leave_backward(dy)        ds = norm_sum'(dy),  df = norm_out'(ds) or λ ⊙ ds; ds stays where dy was
@@ -33,6 +33,8 @@ struct BranchSaved {
   float* u = nullptr;  // (N,C) in_scale·norm_in(x), where there is a norm_in
   float* m = nullptr;  // (N,width) norm_inner(h), where there is one
   float* s = nullptr;  // (N,C) what norm_sum normalizes, where there is one
+  float* f = nullptr;  // (N,C) where norm_out or λ needs it
+  float* y = nullptr;  // (N,C)
   NormSaved in, inner, out, sum;
 };
 

@@ -144,8 +144,9 @@ struct Attention {
   const ::Block& block;
   int layer;
   Sizes s = pass.sizes;
-  LinearModule<Number> to_qkv = {pass, block.qkv, s.C, s.qkv()}, o = {pass, block.o, s.H * s.D, s.C};
-  QueriesKeys<Number> queries_keys = {pass, block.qk_norm};
+  LinearModule<Number> to_qkv = {pass, block.attention.qkv, s.C, s.qkv()},
+                       o = {pass, block.attention.o, s.H * s.D, s.C};
+  QueriesKeys<Number> queries_keys = {pass, block.attention.qk_norm};
   NormModule<Number> norm_inner = {pass, block.attention.norm_inner, s.H * s.D};
   Scoring scoring = scoring_of(pass.config, layer);
   std::vector<Number> m = attention_multipliers<Number>(pass.dropout, layer, s.B, s.H, s.T);
@@ -187,7 +188,8 @@ struct FeedForward {
   int layer;
   Sizes s = pass.sizes;
   Activation kind = pass.config.activation;
-  LinearModule<Number> up = {pass, block.up, s.C, is_gated(kind) ? 2 * s.F : s.F}, down = {pass, block.down, s.F, s.C};
+  LinearModule<Number> up = {pass, block.ffn.up, s.C, is_gated(kind) ? 2 * s.F : s.F},
+                       down = {pass, block.ffn.down, s.F, s.C};
   NormModule<Number> norm_inner = {pass, block.ffn.norm_inner, s.F};
   std::vector<Number> on_f = row_multipliers<Number>(pass.dropout, layer, DropoutSite::ffn_out, s.B, s.T, s.C);
   std::vector<Number> expanded = {}, active = {}, normed = {};  // normed = norm_inner(active)

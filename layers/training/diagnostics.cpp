@@ -196,9 +196,9 @@ void PassStatistics::norm(int layer, const std::string& name, const Distribution
 // base is x, but for the second branch of a parallel block: that is added to what the first one left.
 void PassStatistics::branch(const BranchView& v, const BranchSaved& saved, const Branch& p) {
   const size_t n = static_cast<size_t>(v.N) * model_.config.channels;
-  const float* s = p.norm_sum.present() ? saved.s : v.y;
+  const float* s = p.norm_sum.present() ? saved.s : saved.y;
   const Distribution in = distribution_of(v.x, n);
-  const Distribution added = p.gain.present() ? distribution(n, gained(v.f, p.gain, n / v.N))
+  const Distribution added = p.gain.present() ? distribution(n, gained(saved.f, p.gain, n / v.N))
                                               : distribution(n, difference(s, p.skip, v.base));
   if (p.norm_in.present()) {
     Distribution after = distribution_of(saved.u, n);
@@ -209,8 +209,8 @@ void PassStatistics::branch(const BranchView& v, const BranchSaved& saved, const
     const size_t inner = static_cast<size_t>(v.N) * v.width;
     norm(v.layer, v.name + ".norm_inner", distribution_of(v.h, inner), distribution_of(saved.m, inner));
   }
-  if (p.norm_out.present()) norm(v.layer, v.name + ".norm_out", distribution_of(v.f, n), added);
-  if (p.norm_sum.present()) norm(v.layer, v.name + ".norm_sum", distribution_of(s, n), distribution_of(v.y, n));
+  if (p.norm_out.present()) norm(v.layer, v.name + ".norm_out", distribution_of(saved.f, n), added);
+  if (p.norm_sum.present()) norm(v.layer, v.name + ".norm_sum", distribution_of(s, n), distribution_of(saved.y, n));
   const double skipped = static_cast<double>(*model_.config.skip_scale) * in.rms;
   add(rows, v.layer, v.name, "branch_ratio", skipped > 0 ? added.rms / skipped : NAN);
 }
@@ -229,22 +229,23 @@ void PassStatistics::block(int layer, const float* x, const BlockSaved& saved, c
   const Block& p = model_.p.blocks[layer];
   const size_t n = static_cast<size_t>(B) * T * config.channels;
   const int N = B * T, H = config.n_head, KV = config.kv_heads;
-  branch({layer, "attention", x, x, saved.mixed, H * config.head_dim, saved.attention_f, saved.middle, N},
-         saved.attention, p.attention);
-  if (p.qk_norm.q.present()) {
-    qk_norm(layer, "attention.q_norm", saved.qk_norm.q, saved.qk_norm.q_norm, p.qk_norm.q, H, N);
-    qk_norm(layer, "attention.k_norm", saved.qk_norm.k, saved.qk_norm.k_norm, p.qk_norm.k, KV, N);
+  const float* middle = saved.attention.y;
+  branch({layer, "attention", x, x, saved.attention.mixed, H * config.head_dim, N}, saved.attention, p.attention);
+  const QkNormSaved& qk = saved.attention.qk_norm;
+  if (qk.q) {
+    qk_norm(layer, "attention.q_norm", qk.q, qk.q_norm, p.attention.qk_norm.q, H, N);
+    qk_norm(layer, "attention.k_norm", qk.k, qk.k_norm, p.attention.qk_norm.k, KV, N);
   }
   const AttentionStatistics attention =
-      attention_statistics(saved.qkv, saved.lse, attention_shape(config, layer, model_.slopes.get(), B, T));
+      attention_statistics(saved.attention.qkv, saved.attention.lse, attention_shape(config, layer, model_.slopes.get(), B, T));
   add(rows, layer, "attention", "entropy", attention.entropy);
   add(rows, layer, "attention", "max_logit", attention.max_logit);
-  const float* ffn_x = config.block == BlockForm::sequential ? saved.middle : x;
-  branch({layer, "ffn", ffn_x, saved.middle, saved.active, config.hidden, saved.ffn_f, saved.y, N}, saved.ffn, p.ffn);
-  const Distribution y = distribution_of(saved.y, n);
-  add(rows, layer, "stream", "rms", y.rms);
-  add(rows, layer, "stream", "max", y.max);
-  add(rows, layer, "stream", "kurtosis", y.kurtosis);
+  const float* ffn_x = config.block == BlockForm::sequential ? middle : x;
+  branch({layer, "ffn", ffn_x, middle, saved.ffn.active, config.hidden, N}, saved.ffn, p.ffn);
+  const Distribution stream = distribution_of(saved.ffn.y, n);
+  add(rows, layer, "stream", "rms", stream.rms);
+  add(rows, layer, "stream", "max", stream.max);
+  add(rows, layer, "stream", "kurtosis", stream.kurtosis);
   add(rows, layer, "stream", "grad_norm", norm_of(n, elements(dy)));
 }
 

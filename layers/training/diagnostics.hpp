@@ -66,14 +66,12 @@ class PassStatistics : public StepObserver {
 
  private:
   void norm(int layer, const std::string& name, const Distribution& before, const Distribution& after);
-  // What a branch reads, is added to, computes before its last matrix (N,width) and behind it, and leaves.
+  // What a branch reads, is added to, and computes before its last matrix (N,width).
   struct BranchView {
     int layer;
     std::string name;
     const float *x, *base, *h;
-    int width;
-    const float *f, *y;
-    int N;
+    int width, N;
   };
   void branch(const BranchView& view, const BranchSaved& saved, const Branch& p);
   void qk_norm(int layer, const char* name, const float* before, const NormSaved& saved, const Norm& p, int heads,

@@ -1,0 +1,31 @@
+#pragma once
+// Self-attention, the sublayer of a residual branch:
+//   u (N,C) → q|k|v → QK-norm → RoPE → causal attention → norm_inner → o → f (N,C)      N = B·T
+
+#include "attention.hpp"
+#include "layers/norm/qk_norm.hpp"
+#include "layers/residual/sublayer.hpp"
+
+// Parameters, or their gradients.
+struct Attention : Branch {
+  Linear qkv, o;
+  QkNorm qk_norm;
+
+  static constexpr DropoutSite kDropout = DropoutSite::attention_out;
+  static int inner_width(const Config& config) { return config.n_head * config.head_dim; }
+};
+void declare_sublayer(Attention& p, Layout& layout, const Config& config, const std::string& name, int layer);
+
+struct AttentionSaved : BranchSaved {
+  float *qkv, *lse, *mixed;  // (N,q|k|v) (B,H,T) (N,H·D)
+  QkNormSaved qk_norm;
+};
+void declare_sublayer_saved(AttentionSaved& saved, Layout& layout, const Config& config, const std::string& name,
+                            int layer, int B, int T);
+
+void sublayer_forward(float* f, const AttentionSaved& saved, const float* u, const Attention& p, const BlockContext& c);
+void sublayer_backward(float* du, const Attention& g, const float* df, const float* u, const AttentionSaved& saved,
+                       const Attention& p, const BlockContext& c);
+
+// What attention does in a layer.
+AttentionShape attention_shape(const Config& config, int layer, const float* slopes, int B, int T);
