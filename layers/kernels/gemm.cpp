@@ -204,16 +204,20 @@ int whole_vectors(int n) { return (n + W - 1) / W * W; }
 struct Workspace {
   Buffer a = allocate(static_cast<size_t>(MC) * KC), b = allocate(kSlice);
 };
+const Workspace& workspace() {
+  thread_local const Workspace work;
+  return work;
+}
 
 // A matrix product with its choices made: which operands are packed, and where to.
 template <class Format>
-struct Multiplication {
-  static constexpr bool kAsItLies = std::is_same_v<Format, Fp32>;  // bf16 has to be rounded first
+struct Blocks {
+  static constexpr bool kUnpacked = std::is_same_v<Format, Fp32>;  // bf16 has to be rounded first
   static constexpr int kDepth = KC * Format::kSteps;
   const Product& p;
-  const Workspace& work;
-  const bool pack_a = !kAsItLies || p.a.col != 1;
-  const bool pack_b = !kAsItLies || p.b.col != 1 || p.M > 8 * MR || p.K > 8 * MR || p.N % W;
+  const Workspace& work = workspace();
+  const bool pack_a = !kUnpacked || p.a.col != 1;
+  const bool pack_b = !kUnpacked || p.b.col != 1 || p.M > 8 * MR || p.K > 8 * MR || p.N % W;
   const Tiles& tiles = pack_a ? kTiles<Format, true> : kTiles<Format, false>;
 
   void run() const {
@@ -226,7 +230,7 @@ struct Multiplication {
         const auto slice = [&](int pc) { return work.b.get() + words_of<Format>(pc - first) * whole_vectors(columns); };
         for (int pc = first; pack_b && pc < end; pc += kDepth) pack_slice(slice(pc), jc, columns, pc);
         for (int ic = 0; ic < p.M; ic += MC)
-          for (int pc = first; pc < end; pc += kDepth) multiply_block(ic, jc, columns, pc, slice(pc));
+          for (int pc = first; pc < end; pc += kDepth) run_block(ic, jc, columns, pc, slice(pc));
       }
     }
   }
@@ -245,7 +249,7 @@ struct Multiplication {
   }
 
   // Rows [ic, ic + MC) by columns [jc, jc + columns), over one KC of the inner dimension.
-  void multiply_block(int ic, int jc, int columns, int pc, const float* slice) const {
+  void run_block(int ic, int jc, int columns, int pc, const float* slice) const {
     const int rows = std::min(MC, p.M - ic), height = panel_height(rows), words = words_of<Format>(depth(pc));
     const auto a_panel = [&](int i) { return work.a.get() + i / height * MR * words; };
     for (int i = 0; pack_a && i < rows; i += height)
@@ -263,12 +267,6 @@ struct Multiplication {
     }
   }
 };
-
-template <class Format>
-void multiply(const Product& p) {
-  thread_local const Workspace work;
-  Multiplication<Format>{p, work}.run();
-}
 
 // Few rows of A, as when text is written token by token: B is read once, at the speed of memory, and nothing is
 // packed. W lines of B are turned in registers and used at once; sums are taken in the order of a tile.
@@ -307,15 +305,14 @@ void multiply_few_rows(const Product& p) {
   }
 }
 
-template <class Format>
-void multiply_any(const Product& p) {
-  constexpr void (*few[kFewRows])(const Product&) = {multiply_few_rows<Format, 1>, multiply_few_rows<Format, 2>,
-                                                     multiply_few_rows<Format, 3>, multiply_few_rows<Format, 4>};
-  p.M <= kFewRows && p.a.col == 1 && p.b.row == 1 ? few[p.M - 1](p) : multiply<Format>(p);
-}
-
-void multiply(const Product& p) {
-  p.options.matmul == Matmul::bf16 ? multiply_any<Bf16>(p) : multiply_any<Fp32>(p);
+// Chooses the format of the words and the loops.
+void multiply_on_one_thread(const Product& p) {
+  const auto run = [&]<class Format>(Format) {
+    constexpr void (*few[kFewRows])(const Product&) = {multiply_few_rows<Format, 1>, multiply_few_rows<Format, 2>,
+                                                       multiply_few_rows<Format, 3>, multiply_few_rows<Format, 4>};
+    p.M <= kFewRows && p.a.col == 1 && p.b.row == 1 ? few[p.M - 1](p) : Blocks<Format>{p}.run();
+  };
+  p.options.matmul == Matmul::bf16 ? run(Bf16{}) : run(Fp32{});
 }
 
 // ---- sharing among threads -------------------------------------------------------------------------------
@@ -343,7 +340,7 @@ int part_end(int size, int step, int q, int n) {
   return static_cast<int>(std::min<long long>(size, steps * q / n * step));
 }
 
-void multiply_parallel(const Product& p) {
+void multiply_on_all_threads(const Product& p) {
   const bool share = static_cast<double>(p.M) * p.N * p.K >= 4. * kWorthSharing;
   const int threads = share ? max_threads() : 1;
   const Grid grid = grid_of(p.M, p.N, threads);
@@ -359,7 +356,7 @@ void multiply_parallel(const Product& p) {
       part.b.data += j0 * p.b.col;
       part.M = i1 - i0, part.N = j1 - j0;
       if (part.options.bias) part.options.bias += j0;
-      multiply(part);
+      multiply_on_one_thread(part);
     }
   });
 }
@@ -369,19 +366,19 @@ size_t wide(int n) { return static_cast<size_t>(n); }
 }  // namespace
 
 void gemm_nt(float* c, const float* a, const float* b, int M, int N, int K, GemmOptions options) {
-  multiply_parallel({c, wide(N), {a, wide(K), 1}, {b, 1, wide(K)}, M, N, K, options});
+  multiply_on_all_threads({c, wide(N), {a, wide(K), 1}, {b, 1, wide(K)}, M, N, K, options});
 }
 
 void gemm_nn(float* c, const float* a, const float* b, int M, int N, int K, GemmOptions options) {
-  multiply_parallel({c, wide(N), {a, wide(K), 1}, {b, wide(N), 1}, M, N, K, options});
+  multiply_on_all_threads({c, wide(N), {a, wide(K), 1}, {b, wide(N), 1}, M, N, K, options});
 }
 
 void gemm_tn(float* c, const float* a, const float* b, int M, int N, int K, GemmOptions options) {
-  multiply_parallel({c, wide(N), {a, 1, wide(M)}, {b, wide(N), 1}, M, N, K, options});
+  multiply_on_all_threads({c, wide(N), {a, 1, wide(M)}, {b, wide(N), 1}, M, N, K, options});
 }
 
 void gemm_serial(float* c, size_t ldc, MatrixView a, MatrixView b, int M, int N, int K, bool accumulate) {
-  multiply({c, ldc, a, b, M, N, K, {nullptr, accumulate}});
+  multiply_on_one_thread({c, ldc, a, b, M, N, K, {nullptr, accumulate}});
 }
 
 bool gemm_has_bf16() { return simd::kHasBf16; }
