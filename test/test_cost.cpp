@@ -261,7 +261,7 @@ TEST_CASE("info --cost refuses what cannot be, in one line", "[cost][program]") 
   const Folder f;
   for (const auto& [words, message] :
        {std::pair{"--cost --batch 0", "--batch"}, {"--cost --batch x", "--batch"}, {"--cost --heads 3", "does not divide"},
-        {"--cost --batch 1048576 --context 4194304", "lower --batch or --context"}, {"--cots", "did you mean '--cost'"},
+        {"--cost --batch 1048576 --context 4194304", "lower the batch or the context"}, {"--cots", "did you mean '--cost'"},
         {"nowhere --cost", "nowhere"}}) {
     INFO(words);
     const Outcome outcome = f.run("info " + std::string(words));

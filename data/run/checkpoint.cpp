@@ -299,7 +299,7 @@ void require_same_tensors(const std::string& path, const std::vector<StoredTenso
   for (const TensorSpec& spec : expected) {
     const auto tensor = by_name.find(spec.name);
     if (tensor == by_name.end()) refuse(described(spec), "no such tensor");
-    else if (tensor->second->shape != spec.shape) refuse(described(spec), shape_text(tensor->second->shape));
+    else if (tensor->second->shape != spec.shape) refuse(described(spec), described(*tensor->second));
     else by_name.erase(tensor);
   }
   if (!by_name.empty()) refuse("no further tensor", described(*by_name.begin()->second));
