@@ -37,7 +37,7 @@ stage() {
 }
 
 # Under the sanitizers: parsing, files, training runs and each layer. The rest of the tests run the same code longer.
-sanitized='~[pages]~[textbook]~[equivalence]~[huggingface]~[compare]~[diagnostics]~[model]~[simd]~[cost]'
+sanitized='~[pages]~[textbook]~[equivalence]~[huggingface]~[compare]~[diagnostics]~[model]~[simd]~[cost]~*comparison*'
 
 # other_processors WORDS...: `make test WORDS...` for the kinds of x86 processor that this one is not, but can run.
 other_processors() {
