@@ -90,7 +90,7 @@ int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& pro
   Utilization utilization(t.model.config.matmul, flops_per_token(t.model.config));
   int64_t step = t.state.step, tokens = targets_before(t.data, t.model.config.context, rows_of(t.o, step));
   const auto due = [&](int64_t every) { return every > 0 && step % every == 0 && step < t.o.steps; };
-  MetricsRow row = metrics.last();
+  MetricsRow& row = t.row = metrics.last();
   if (row.step == step && step > 0 && t.validates() && due(t.o.eval_every) && std::isnan(row.val_loss)) {
     validate(t, progress, row);  // Ctrl-C stopped it
     metrics.replace_last(row);
@@ -100,6 +100,7 @@ int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& pro
     if (step >= t.o.steps) break;
     const double lr = rate_at(t.o, step);
     const Stopwatch clock;
+    t.within_step = true;
     const StepResult result = take_step(t, step, lr);
     const double seconds = clock.seconds();
     t.state.step = ++step;
@@ -111,6 +112,7 @@ int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& pro
     row = {step, tokens, t.state.elapsed, result.loss};
     row.lr = lr, row.grad_norm = result.grad_norm, row.clipped = result.clipped;
     row.step_ms = 1000 * seconds, row.tokens_per_second = speed;
+    t.within_step = false;
     if (t.validates() && due(t.o.eval_every)) validate(t, progress, row);
     metrics.write(row);
     if (due(t.o.sample_every)) progress.line(text_sample(t, step, t.model.config.context));
@@ -123,7 +125,8 @@ int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& pro
 
 // Trains, saves and measures. Throws Diverged.
 void train_and_measure(Trainer& t, TimeLimit& limit, RunOutcome& outcome) {
-  Metrics metrics(t.o.out, t.state.step);
+  Metrics metrics(t.o.out, t.state.step, t.state.unwritten_row);
+  t.state.unwritten_row.clear();
   Progress progress(t.state.step, t.o.steps);
   const int64_t planned = t.o.steps;
   try {
@@ -193,16 +196,17 @@ void say_out_of_memory() {
   std::fprintf(stderr, "train_gpt: not enough memory: lower --batch, --context or the size of the model\n");
 }
 
-// An allocation may fail where no handler can catch it, as in a thread of OpenMP.
+// An allocation may fail where no handler can catch it: in a thread of OpenMP, or in a function that the C++ library
+// declares noexcept (directory_iterator), which leaves no exception to look at.
 [[noreturn]] void end_program() {
   try {
     if (const auto exception = std::current_exception()) std::rethrow_exception(exception);
   } catch (const std::bad_alloc&) {
-    say_out_of_memory();
-    std::_Exit(1);
   } catch (...) {
+    std::abort();
   }
-  std::abort();
+  say_out_of_memory();
+  std::_Exit(1);
 }
 
 void run_words(Command& command, int argc, char** argv) {

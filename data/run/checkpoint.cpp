@@ -81,6 +81,7 @@ json to_json(const CheckpointHeader& h, const Model& model) {
           {"val_loss", optional_number(h.val_loss)},
           {"best_loss", optional_number(h.best_loss)},
           {"best_step", h.best_step},
+          {"unwritten_row", h.unwritten_row},
           {"data", h.data_fingerprint}};
 }
 
@@ -176,6 +177,8 @@ CheckpointHeader header_from_json(const json& j, uint32_t version) {
   h.best_step = static_cast<int64_t>(whole_number(j, "best_step", static_cast<uint64_t>(h.step)));
   if (h.elapsed < 0) reject("elapsed is not a time");
   if (std::isfinite(h.best_loss) != (h.best_step > 0)) reject("best_loss and best_step do not agree");
+  h.unwritten_row = j.value("unwritten_row", "");
+  if (h.unwritten_row.find_first_not_of("0123456789+-.e,") != h.unwritten_row.npos) reject("unwritten_row is not a row");
   h.data_fingerprint = whole_number(j, "data", kAny);
   const double tokens = double(h.step) * h.options.batch * h.options.accumulate * h.options.config.context;
   if (tokens > 4e18) reject("it has seen more tokens than can be counted");

@@ -32,6 +32,7 @@ struct CheckpointHeader {
   double val_loss = std::numeric_limits<double>::quiet_NaN();   // at this step, nats a token
   double best_loss = std::numeric_limits<double>::infinity();   // the best so far
   int64_t best_step = 0;
+  std::string unwritten_row;  // this step's line of metrics.csv, if it could not be written there
   uint64_t data_fingerprint = 0;
   bool optimizer = false;  // its state is in the file
   std::vector<StoredTensor> table;  // by offset; tensors do not overlap

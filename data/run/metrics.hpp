@@ -28,10 +28,14 @@ struct MetricsRow {
   double val_loss_full = std::numeric_limits<double>::quiet_NaN();  // whole validation split, at the last step
 };
 
-// metrics.csv, written line by line. Lines past `last_step` are dropped when a run is resumed.
+// The row as a line of metrics.csv, without its end.
+std::string csv_line(const MetricsRow& row);
+
+// metrics.csv, written line by line. When a run is resumed, lines past `last_step` are dropped, and the line of
+// `last_step` itself is `unwritten` if the file lacks it.
 class Metrics {
  public:
-  Metrics(const std::string& directory, int64_t last_step);
+  Metrics(const std::string& directory, int64_t last_step, const std::string& unwritten = "");
   void write(const MetricsRow& row);
   void replace_last(const MetricsRow& row);
   const MetricsRow& last() const { return last_; }  // step 0 if there is none

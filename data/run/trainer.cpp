@@ -59,7 +59,8 @@ bool save_sound(Trainer& t, Progress& progress, int64_t step) {
 void save_and_fail(Trainer& t, const Metrics& metrics, const std::runtime_error& error) {
   std::string text = error.what();
   try {
-    if (metrics.last().step == t.state.step && !has_exploded(t)) {
+    if (!t.within_step && !has_exploded(t)) {
+      if (metrics.last().step != t.state.step) t.state.unwritten_row = csv_line(t.row);
       save(t, kLastCheckpoint, t.state.step);
       text += "; step " + std::to_string(t.state.step) + " is saved";
     }

@@ -20,6 +20,8 @@ struct Trainer : TrainingState {
   TrainOptions o;   // and as they are in force
   Dataset data;
   CheckpointHeader state;
+  MetricsRow row;            // of the newest step
+  bool within_step = false;  // weights may be of one step and `state` of another
   std::unique_ptr<Diagnostics> diagnostics;  // once training begins
   double first_loss = std::numeric_limits<double>::quiet_NaN();  // of this call's first step
 
@@ -55,8 +57,7 @@ void save(Trainer& t, const std::string& file, int64_t step);
 bool save_sound(Trainer& t, Progress& progress, int64_t step);
 
 // Saves what a run has reached when it cannot go on, for example because the disk is full, and throws a
-// std::runtime_error that says so. A step whose row or best weights could not be written is not saved: a resumed run
-// repeats it, and misses neither.
+// std::runtime_error that says so. The checkpoint keeps the row of metrics.csv if that could not be written.
 [[noreturn]] void save_and_fail(Trainer& t, const Metrics& metrics, const std::runtime_error& error);
 
 void write_config(const Trainer& t);

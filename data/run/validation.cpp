@@ -1,6 +1,9 @@
 #include "validation.hpp"
 
 #include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <utility>
 
 #include "data/host/format.hpp"
 #include "data/host/interrupt.hpp"
@@ -32,8 +35,15 @@ void validate(Trainer& t, Progress& progress, MetricsRow& row) {
             std::to_string(t.state.best_step) + ", kept in best.bin)";
   progress.line(text);
   if (loss >= t.state.best_loss) return;
+  const auto [best_loss, best_step] = std::pair{t.state.best_loss, t.state.best_step};
   t.state.best_loss = loss, t.state.best_step = row.step;
-  save(t, kBestCheckpoint, row.step);
+  try {
+    save(t, kBestCheckpoint, row.step);
+  } catch (const std::runtime_error&) {  // a resumed run validates this step again
+    t.state.best_loss = best_loss, t.state.best_step = best_step;
+    row.val_loss = row.val_bpb = std::numeric_limits<double>::quiet_NaN();
+    throw;
+  }
 }
 
 bool measure_end(Trainer& t, Metrics& metrics, Progress& progress, RunOutcome& outcome) {

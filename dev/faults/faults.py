@@ -29,7 +29,7 @@ TIMES = int(WANTED.pop(WANTED.index("--times") + 1)) if "--times" in WANTED else
 WANTED = [word for word in WANTED if word != "--times"]
 SIZES = "--layers 1 --heads 1 --channels 8 --context 16 --batch 2 --threads 2".split()
 TRAIN = ["train", "--data", "text.txt", *SIZES, "--steps", "6", "--save-every", "2", "--eval-every", "3",
-         "--eval-batches", "2", "--dropout", "0.1", "--quiet", "--out", "r"]
+         "--eval-batches", "2", "--dropout", "0.1", "--diagnostics", "2", "--quiet", "--out", "r"]
 RESUME = ["train", "--out", "r", "--resume", "--quiet"]
 COMPARE = ["compare", "--data", "text.txt", *SIZES, "--grid", "placement=pre,post", "--steps", "4", "--eval-every", "2",
            "--eval-batches", "2", "--out", "r"]
