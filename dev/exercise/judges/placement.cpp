@@ -1,5 +1,6 @@
 #include "dev/exercise/check.hpp"
 #include "layers/model/config.cpp"
+#include "layers/model/named.cpp"
 #include "layers/norm/norm.hpp"
 
 // What config.cpp asks of the other files; no question of this judge leads there.
