@@ -193,7 +193,7 @@ Study prepare(const Command& given) {
 
 // ---- the directory ---------------------------------------------------------------------------------------
 
-// What a comparison has written, and nothing else: its tables, and directories with runs in them.
+// Files that a comparison has written: its tables and the directories of its runs.
 void remove_comparison(const std::string& out) {
   for (const char* name : {kOptions, "curves.csv", "runs.csv", "summary.csv", "diagnostics.csv"}) fs::remove(fs::path(out) / name);
   for (const auto& cell : fs::directory_iterator(out)) {

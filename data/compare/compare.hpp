@@ -7,5 +7,5 @@
 // cell first finds its best value on a seed of its own. Writes the tables of tables.hpp and prints one. What has been
 // done is not done again with --resume; a run that fails is a result.
 // Throws std::invalid_argument for bad options, before anything is run, and std::runtime_error where files cannot be
-// written or a person stopped it.
+// written or the user stopped it.
 void run_compare(const Command& command);

@@ -91,7 +91,7 @@ struct Running {
   pid_t process;
 };
 
-// What throws while runs are going leaves none of them behind.
+// Processes of running jobs. Its destructor kills those that are left, as when an exception is thrown.
 struct RunningJobs : std::vector<Running> {
   ~RunningJobs() {
     for (const Running& r : *this) kill(r.process, SIGKILL);

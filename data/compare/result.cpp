@@ -27,13 +27,13 @@ bool is_number(const std::string& field) {
   return !std::isspace(static_cast<unsigned char>(field[0])) && *end == '\0';  // also nothing at all
 }
 
-// What the rows of metrics.csv say.
+// Training losses by step, from metrics.csv.
 struct Curves {
   std::vector<double> step, loss;
   double full = RunResult::kUnknown;  // loss on the whole validation split
 };
 
-// Of a run, with what can be read off its curves.
+// Reads a run's metrics.csv, and fills in the fields of `r` that follow from it.
 Curves read_curves(RunResult& r, const std::string& directory) {
   Curves curves;
   std::vector<double> norm, clipped;

@@ -80,7 +80,7 @@ void require_same_run(const Study& s, const PlannedRun& run) {
     throw std::runtime_error(directory + " holds another run: " + what + "; remove it, or choose another --out");
 }
 
-// What a run said last before it failed: its complaint, if it had time for one.
+// Why a run failed: its error message from log.txt, or its exit code or signal.
 std::string complaint_of(const std::string& directory, int status) {
   std::ifstream log(directory + "/log.txt");
   const std::string mark = "train_gpt: ";

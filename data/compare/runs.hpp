@@ -13,7 +13,7 @@ PlannedRun plan_run(const Study& study, Stage stage, size_t cell, const std::str
 // The name of a cell as that of a directory: "init-from=a/b" is "init-from=a%2Fb".
 std::string directory_name(const std::string& cell);
 
-// Makes the runs that are not over yet, and adds all to the comparison. `later`: steps that other stages will take.
-// Throws std::runtime_error where a run that is there already is not the one that is planned, where the very first run
-// fails, and where a person stopped it.
+// Trains the runs that are not finished and adds all of them to the comparison. `later`: steps of later stages.
+// Throws std::runtime_error if a directory holds another run than the planned one, if the first run fails, or if the
+// user stops it.
 void make_runs(Study& study, const std::vector<PlannedRun>& runs, int64_t later);

@@ -1,5 +1,5 @@
 #pragma once
-// What can be said of a few numbers, and of a curve.
+// Statistics of a few numbers and of a curve.
 
 #include <vector>
 

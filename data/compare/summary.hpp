@@ -13,7 +13,7 @@ struct FinishedRun {
   std::string command;
 };
 
-// A cell, from its runs of the final stage. Numbers are NaN unless all of them finished.
+// Summary of a cell over its final-stage runs. Numbers are NaN unless all of these finished.
 struct CellSummary {
   double tuned = RunResult::kUnknown;  // the value of --tune's option that was chosen
   bool at_edge = false;                // which is the lowest or highest that was tried

@@ -212,7 +212,7 @@ std::string unequal_tokens(const Comparison& c) {
 
 namespace {
 
-// What the columns mean: `means` where a cell has several seeds, `edge` where a star stands.
+// The meaning of the columns. `means`: a cell has several seeds; `edge`: a rate is marked with a star.
 void print_legend(const Comparison& c, bool means, bool edge) {
   std::printf("final val   loss on the whole validation split, nats per token%s\n",
               means ? "; mean over the seeds ± the half width of its 95 % t interval" : "");

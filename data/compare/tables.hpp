@@ -1,6 +1,6 @@
 #pragma once
-// What a comparison writes: curves.csv, runs.csv, summary.csv, diagnostics.csv, and the table on the terminal. The columns
-// are described in data/compare/README.md.
+// The output of a comparison: curves.csv, runs.csv, summary.csv, diagnostics.csv, and the table on the terminal. The
+// columns are described in data/compare/README.md.
 
 #include <string>
 

@@ -34,7 +34,7 @@ class WholeFile {
 // Removes PATH.PID.partial of processes that were killed while they wrote PATH.
 void remove_leftovers(const std::string& path);
 
-// A file that grows line by line while a run goes on. It begins with `start`, whatever was there before.
+// A file that a run appends lines to. Opening it replaces its content with `start`.
 class GrowingFile {
  public:
   GrowingFile(std::string path, std::string_view start);

@@ -1,5 +1,5 @@
 #pragma once
-// What this machine and this binary offer.
+// Processors, memory and SIMD of this machine and this binary.
 
 #include <cstddef>
 #include <string>
@@ -16,7 +16,7 @@ Machine detect_machine();
 // Makes threads that wait for one another give up their processor soon. GNU's OpenMP lets them spin for milliseconds,
 // which costs nothing on an idle machine and a factor of ten on one where something else runs too; not to spin at all
 // costs small models a tenth. So: about 0.1 ms where nothing else runs now, else a few µs. OpenMP reads this once, before
-// main(), so the program starts itself again; it does nothing where a person has decided how threads wait or where they
+// main(), so the program starts itself again; it does nothing if the user has set how threads wait or where they
 // run (OMP_WAIT_POLICY, GOMP_SPINCOUNT, OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY).
 void limit_spinning(char** argv);
 

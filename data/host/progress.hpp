@@ -1,5 +1,5 @@
 #pragma once
-// What a person sees while something runs: a bar on a terminal, a plain line now and then elsewhere.
+// Progress of long work: a bar on a terminal, a plain line now and then elsewhere.
 
 #include <chrono>
 #include <cstdint>

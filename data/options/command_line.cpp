@@ -39,7 +39,7 @@ bool contains(const Words& words, const std::string& word) {
 
 // ---- names -----------------------------------------------------------------------------------------------
 
-// What words are read against: the options of a command.
+// The options of a command, against which words are read.
 struct Reading {
   const CommandRow& row;
   std::vector<Setting> settings;
@@ -157,7 +157,7 @@ Words values_behind(const Words& words, size_t& i, const Setting& s) {
   return values;
 }
 
-// What stands behind the command.
+// Reads the words after the command.
 Givens read_words(Reading& r, const Words& words) {
   Givens givens;
   for (size_t i = 0; i < words.size(); ++i) {

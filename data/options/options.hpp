@@ -84,7 +84,7 @@ struct InitReportOptions {
   bool force = false;
 };
 
-// What was asked for. `train` also holds the options of compare's and init-report's cells and of info without a
+// A parsed command line. `train` also holds the options of compare's and init-report's cells and of info without a
 // checkpoint.
 struct Command {
   enum class Kind { train, sample, eval, info, compare, init_report, corpus } kind = Kind::train;

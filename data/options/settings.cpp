@@ -163,7 +163,7 @@ void describe_training(Describe& d, TrainOptions& o) {
   d.value("earlier-schedules", o.earlier_schedules, "FROM TO SCHEDULE LR MIN-LR WARMUP");
 }
 
-// What concerns one call and is not written to config.toml.
+// Settings of one call, not written to config.toml.
 void describe_call(Describe& d, TrainOptions& o, bool comparison) {
   const char *group = "Run", *of_train = comparison ? "" : group;  // "" stays out of the help
   d.group(of_train);

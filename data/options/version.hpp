@@ -1,5 +1,5 @@
 #pragma once
-// What --version prints: commit, compiler, OpenMP, SIMD.
+// The text of --version: commit, compiler, OpenMP, SIMD.
 
 #include <string>
 

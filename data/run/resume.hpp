@@ -1,5 +1,5 @@
 #pragma once
-// What a run goes on from: a run of its own that was stopped, or the weights of another.
+// Resuming a stopped run, and starting from the weights of another.
 
 #include <string>
 

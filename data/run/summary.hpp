@@ -1,5 +1,5 @@
 #pragma once
-// What a training run prints when it ends.
+// Output of a training run when it ends.
 
 #include <string>
 

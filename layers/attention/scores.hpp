@@ -1,6 +1,6 @@
 #pragma once
 // What becomes of a row of products q[i]·k[j] before softmax, by the formulas of attention.hpp, and which of its keys
-// a query sees: for attention and for who looks at it. The cap serves the classifier's logits as well.
+// a query sees: used by attention and by diagnostics. The cap is also used for the classifier's logits.
 
 #include <algorithm>
 #include <cmath>
