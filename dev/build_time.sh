@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Says how long a build will take: dev/build_time.sh FILES PROCESSORS COMPILER...
-# Compiles one large header as a yardstick, so the answer includes whatever else keeps this machine busy now.
+# Estimates how long a build will take: dev/build_time.sh FILES PROCESSORS COMPILER...
+# Compiles one large header as a yardstick, so the estimate includes the load of this machine.
 set -eu
 files=$1 processors=$2
 shift 2

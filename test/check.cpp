@@ -18,7 +18,7 @@ struct Worst {
   double error = 0, tolerance = 0;
   std::string name;
 };
-std::map<std::string, Worst> worst_of_layer;  // nearest to its tolerance
+std::map<std::string, Worst> worst_of_layer;  // the error nearest to its tolerance
 
 #if defined(CATCH_VERSION_MAJOR) && CATCH_VERSION_MAJOR >= 3
 using Listener = Catch::EventListenerBase;
@@ -26,7 +26,7 @@ using Listener = Catch::EventListenerBase;
 using Listener = Catch::TestEventListenerBase;
 #endif
 
-// At the end one line a layer, so that tolerances can be tightened.
+// Prints the worst error of each layer at the end, so that you can tighten tolerances.
 struct PrintWorstErrors : Listener {
   using Listener::Listener;
   void testRunStarting(const Catch::TestRunInfo& info) override {

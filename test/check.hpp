@@ -1,6 +1,5 @@
 #pragma once
-// What the tests of the layers share: the criterion for a tensor, random inputs, and runs under several
-// numbers of threads.
+// Helpers for tests of layers: the error of a tensor, random inputs, and runs with several numbers of threads.
 
 #include <cmath>
 #include <cstdint>
@@ -12,9 +11,8 @@
 #include "catch.hpp"
 
 // ‖got − want‖ / max(‖want‖, 1e-3·s), in double. s is the norm of the terms that were summed for `want`,
-// before any cancelled: rounding errors are relative to them, so a gradient that nearly cancels may not be
-// held to its own size alone. Infinite where a number is not finite, the sizes differ or there is nothing to
-// compare.
+// before any cancelled: rounding errors are relative to them, so a gradient that nearly cancels is not judged by its
+// own size alone. Infinity if a number is not finite, the sizes differ or both are empty.
 double relative_error(std::span<const float> got, std::span<const double> want, double s = 0);
 
 // CHECKs that the relative error is at most `tolerance`. The name is "layer/case/tensor"; the worst error of
@@ -22,11 +20,11 @@ double relative_error(std::span<const float> got, std::span<const double> want, 
 void check_close(const std::string& name, std::span<const float> got, std::span<const double> want,
                  double tolerance, double s = 0);
 
-// What s is multiplied by where `want` is one number, a sum over all of a batch: it may cancel further than all numbers
-// of a vector do at once.
+// A factor for s if `want` is a single number, summed over a whole batch: it can cancel further than all numbers of a
+// vector at once.
 inline double sum_factor(size_t size) { return size == 1 ? 100 : 1; }
 
-// The same for errors measured otherwise.
+// The same for an error that the caller measured.
 void check_error(const std::string& name, double error, double tolerance);
 
 bool same_bits(std::span<const float> a, std::span<const float> b);
@@ -34,7 +32,7 @@ bool same_bits(std::span<const float> a, std::span<const float> b);
 std::vector<float> random_floats(size_t n, uint64_t seed, float mean = 0, float deviation = 1);
 std::vector<int> random_ints(size_t n, uint64_t seed, int below);  // 0 ... below − 1
 
-// NaN everywhere: what is written must not depend on it, what is left alone shows it.
+// NaN everywhere, for buffers that a function must overwrite or leave alone.
 std::vector<float> garbage(size_t n);
 
 std::vector<double> widen(std::span<const float> x);
@@ -42,11 +40,10 @@ std::vector<float> joined(std::initializer_list<std::span<const float>> parts);
 std::vector<double> times(double factor, std::vector<double> x);
 double norm_of(std::span<const double> x);
 
-// Number of threads for what follows: tests start with one, for their inputs are small. Without OpenMP always
-// one.
+// Sets the number of threads. Tests start with one because their inputs are small. Does nothing without OpenMP.
 void set_threads(int n);
 
-// f() computes something and returns all of it; the bits must be the same with 1, 2 and 3 threads.
+// CHECKs that f() returns the same bits with 1, 2 and 3 threads.
 template <class F>
 void check_same_for_all_threads(F f) {
   set_threads(1);

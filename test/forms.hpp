@@ -1,5 +1,5 @@
 #pragma once
-// Every form that a block can take: each placement, parallel branches, norms of queries and keys.
+// Every form of a block: each placement, parallel branches, QK-norms.
 
 #include "layers/model/model.hpp"
 
@@ -8,15 +8,15 @@ struct Form {
   BlockForm block = BlockForm::sequential;
   QkNormKind qk_norm = QkNormKind::none;
 
-  // Queries and keys are normalized row by row.
+  // QK-norms work on single rows, so they exist for two norms only.
   bool takes(NormKind kind) const {
     return qk_norm == QkNormKind::none || kind == NormKind::layernorm || kind == NormKind::rmsnorm;
   }
 
   void apply(Config& c) const {
     c.placement = placement, c.block = block, c.qk_norm = qk_norm;
-    c.mix_fraction = .5;  // so that few layers are of both kinds
-    if (block != BlockForm::sequential) c.skip_scale = 1.3;  // x is added once, and so it is multiplied once
+    c.mix_fraction = .5;  // both kinds of layers even in a shallow model
+    if (block != BlockForm::sequential) c.skip_scale = 1.3;  // a parallel block must scale x once, not per branch
   }
 };
 
@@ -33,8 +33,8 @@ inline std::vector<Form> forms() {
   return list;
 }
 
-// ReZero's gains start at 0, where no branch learns or shows: here they are something else.
-inline void wake(Model& model) {
+// Gives learned gains values other than 0. ReZero's start at 0, where branches have no effect.
+inline void set_learned_gains(Model& model) {
   for (const TensorSpec& spec : model.table)
     if (spec.name.ends_with(".scale.gain"))
       for (size_t i = 0; i < spec.size(); ++i) model.weights[spec.offset + i] = .5f + .1f * static_cast<float>(i % 7);

@@ -1,4 +1,4 @@
-// Runs the tests and ends with one line, "N passed, N failed" (", N skipped"), counted in test cases.
+// Runs the tests and prints the number of test cases last: "N passed, N failed" (", N skipped").
 
 #define CATCH_CONFIG_RUNNER
 #include "catch.hpp"
@@ -36,7 +36,7 @@ struct Counter : Listener {
     counts.case_skipped = false;
   }
 
-  // A failure counts even where the rest of the case was skipped.
+  // A failure counts even if the rest of the case was skipped.
   void testCaseEnded(const Catch::TestCaseStats& stats) override {
     Listener::testCaseEnded(stats);
     const Catch::Counts& cases = stats.totals.testCases;

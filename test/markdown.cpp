@@ -51,7 +51,7 @@ std::vector<Range> code_ranges(const std::string& text) {
   return ranges;
 }
 
-// A formula may be $`...`$ too: that is no code.
+// $`...`$ is a formula, not code.
 bool in_dollars(const std::string& text, const Range& r) {
   return r.begin > 0 && text[r.begin - 1] == '$' && r.end < text.size() && text[r.end] == '$';
 }
@@ -134,8 +134,8 @@ std::vector<Span> links(const Block& block) {
 
 namespace {
 
-// Small letters; spaces become hyphens; what is neither letter, digit, hyphen nor underscore goes. Of what is not
-// ASCII, Latin, Greek and Cyrillic letters and the accents that combine with them stay.
+// GitHub's anchor for a heading: lowercase, with hyphens for spaces, and only letters, digits, hyphens and underscores.
+// Latin, Greek and Cyrillic letters outside ASCII stay, with their combining accents.
 std::string slug(const std::string& heading) {
   std::string s;
   for (size_t i = 0; i < heading.size();) {
@@ -224,8 +224,8 @@ std::string fault_of_tex(const std::string& tex) {
   return "";
 }
 
-// Between dollars GitHub sees Markdown first (github/markup issue 1575): \{ \, \\ lose their backslash, and two _ or *
-// may become emphasis. In ```math and $`...`$ it does not.
+// Between dollars GitHub parses Markdown first (github/markup issue 1575): \{ \, \\ lose their backslash, and two _ or
+// * may become emphasis. ```math and $`...`$ are safe.
 std::string fault_of_dollars(const std::string& tex) {
   for (size_t i = 0; i + 1 < tex.size(); ++i) {
     if (tex[i] == '\\' && std::ispunct(static_cast<unsigned char>(tex[i + 1])))
@@ -236,7 +236,7 @@ std::string fault_of_dollars(const std::string& tex) {
   return "";
 }
 
-// May this _ or * begin emphasis, or end it? (CommonMark 0.31, 6.2)
+// Whether a _ or * can begin or end emphasis (CommonMark 0.31, 6.2).
 struct Delimiter {
   bool opens, closes;
 };

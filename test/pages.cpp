@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 namespace pages {
 namespace {
 
-// Words in backticks that are of other people's programs.
+// Words in backticks that belong to other programs.
 constexpr struct {
   const char *word, *whose;
 } kNotOurs[] = {
@@ -77,7 +77,7 @@ bool has_ending(const std::string& word, const Endings& endings) {
                      [&](const std::string& ending) { return word.ends_with(ending) && word.size() > ending.size(); });
 }
 
-// By its ending, or because its first folder exists.
+// Decides by the ending, or by whether the first folder exists.
 bool looks_like_path(const std::string& word, const Page& page, const Tree& tree) {
   const auto fits = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) || std::string("_.*<>/-").find(c) != std::string::npos;
@@ -88,7 +88,7 @@ bool looks_like_path(const std::string& word, const Page& page, const Tree& tree
   return first != word && !first.empty() && (tree.has_path(first) || tree.has_path(beside(page, first)));
 }
 
-// <case> and NAME stand for anything.
+// A glob pattern: <case> and NAME match anything.
 std::string pattern_of(const std::string& path) {
   std::string pattern;
   for (size_t i = 0; i < path.size();) {
@@ -114,7 +114,7 @@ bool is_path(const std::string& word, const Page& page, const Tree& tree) {
     return fnmatch(pattern.c_str(), path, 0) == 0 || fnmatch(("*/" + pattern).c_str(), path, 0) == 0;
   };
   if (pattern.find('*') != pattern.npos && std::any_of(tree.files.begin(), tree.files.end(), matches)) return true;
-  // What a program writes when it runs stands in a source by its name.
+  // The name of a file that a program writes occurs in a source.
   const std::string bare = word.ends_with("/") ? word.substr(0, word.size() - 1) : word;
   return !has_ending(word, kCode) && tree.writes(fs::path(bare).filename());
 }
@@ -135,7 +135,7 @@ std::string fault_of_identifiers(const std::string& text, const Tree& tree) {
   return "";
 }
 
-// Paths go by themselves, whatever quotes or commas are around them; what is left is code.
+// Checks paths one by one, without the quotes and commas around them. The rest is code.
 std::string fault_of_span(const std::string& text, const Page& page, const Tree& tree) {
   if (is_command(text)) return fault_of_command(text, tree);
   if (is_option(text)) return text == "--no-" ? "" : fault_of_options(text, tree);
@@ -165,7 +165,7 @@ Complaints wrong_names(const Page& page, const Tree& tree) {
   return complain.complaints;
 }
 
-// Lines that begin with make or train_gpt, behind "$ " or not.
+// Checks lines that begin with make or train_gpt, with or without "$ ".
 Complaints wrong_commands(const Page& page, const Tree& tree) {
   Writer complain{page};
   for (const Block& block : page.blocks) {
@@ -188,7 +188,7 @@ Complaints wrong_commands(const Page& page, const Tree& tree) {
 
 namespace {
 
-// What stands in quotes right behind a place, or right before it: `test/test_norm.cpp`, "a norm may ...";
+// The quoted text right after a place or right before it: `test/test_norm.cpp`, "a norm may ...";
 // "a norm may ..." in `test/test_norm.cpp`.
 std::string quoted_behind(const std::string& text, size_t at) {
   const size_t begin = text.find_first_not_of("`),: (\n", at);
@@ -251,7 +251,7 @@ Complaints wrong_tables(const Page& page) {
   return complain.complaints;
 }
 
-// ---- what was measured -------------------------------------------------------------------------------------
+// ---- measurements ------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -328,7 +328,7 @@ void check_headings(Writer& complain, const Page& page) {
                   " where " + (wanted == kHeadings.end() ? "the end" : *wanted) + " should stand");
 }
 
-// BENCH: here a table was to be put in.
+// A paragraph such as BENCH: a placeholder that was never filled in.
 void check_placeholders(Writer& complain, const Page& page) {
   const auto capital = [](char c) { return c >= 'A' && c <= 'Z'; };
   for (const Block& block : page.blocks)
@@ -336,9 +336,9 @@ void check_placeholders(Writer& complain, const Page& page) {
       complain(block.line, "nothing but " + block.text);
 }
 
-// Three times: an exercise, <details><summary>Answer</summary>, a blank line (or GitHub shows no Markdown), </details>.
+// Expects three times: an exercise, <details><summary>Answer</summary>, a blank line (GitHub needs it), </details>.
 void check_exercises(Writer& complain, const Page& page) {
-  int answers = 0, texts = 0;  // texts: blocks since the last answer, or since this one began
+  int answers = 0, texts = 0;  // texts: blocks since the last <details> or </details>
   bool below = false, inside = false;
   for (const Block& block : page.blocks) {
     if (block.kind == Block::Kind::heading && block.info == "##") below = block.text == "Exercises";
@@ -346,7 +346,7 @@ void check_exercises(Writer& complain, const Page& page) {
     const bool begins = block.text.find("<details>") != block.text.npos, ends = block.text.ends_with("</details>");
     const bool alone = block.text == "<details><summary>Answer</summary>";
     if (begins && (!alone || inside))
-      complain(block.line, "an answer begins with <details><summary>Answer</summary>, and a blank line behind it");
+      complain(block.line, "an answer begins with <details><summary>Answer</summary> and a blank line");
     if (ends && !inside) complain(block.line, "</details> ends nothing");
     if ((begins || (ends && block.text == "</details>")) && texts == 0)
       complain(block.line, begins ? "an answer without an exercise" : "an empty answer");

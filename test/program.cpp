@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The program lies beside the tests. Not every system has /proc.
+// The program is in the folder of the tests. Not every system has /proc.
 std::string program() {
   std::error_code none;
   const fs::path self = fs::read_symlink("/proc/self/exe", none);
@@ -71,7 +71,7 @@ Started Folder::start(const std::string& words, const std::function<void()>& cha
   redirect(log + ".out", O_WRONLY | O_CREAT | O_TRUNC, STDOUT_FILENO);
   redirect(log + ".err", O_WRONLY | O_CREAT | O_TRUNC, STDERR_FILENO);
   if (chdir(root_.c_str()) != 0) _exit(126);
-  // Under nohup or in the background of a shell the tests ignore these, and a child would inherit that.
+  // Under nohup or in the background of a shell, the tests ignore these signals. A child would inherit that.
   for (const int stop : {SIGHUP, SIGINT, SIGTERM, SIGPIPE}) signal(stop, SIG_DFL);
   change();
   execv(argv[0], argv.data());

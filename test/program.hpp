@@ -1,5 +1,5 @@
 #pragma once
-// Runs the program itself, as a person would, in a folder of its own.
+// Runs the program as a user would, in a temporary folder.
 
 #include <sys/types.h>
 
@@ -10,17 +10,17 @@
 extern std::string tests_as_typed;  // argv[0] of the tests, in main.cpp
 
 struct Outcome {
-  int status = 0;  // exit status; 128 + signal where a signal ended it
+  int status = 0;  // exit code, or 128 + signal if a signal ended it
   std::string out, err;
 };
 
-// The program while it runs.
+// A running program.
 struct Started {
   pid_t process;
   std::string log;  // LOG.out and LOG.err are what it prints
 };
 
-// A temporary folder that goes away with it, and the program to run in it.
+// A temporary folder in which to run the program. The destructor removes it.
 class Folder {
  public:
   Folder();
@@ -33,14 +33,14 @@ class Folder {
   std::string read(const std::string& name) const;
   bool has(const std::string& name) const;
 
-  // Words as in a shell without quotes: "train --data text.txt". `in` is its standard input.
+  // Runs the program with these words, split at spaces: "train --data text.txt". `in` is its standard input.
   Outcome run(const std::string& words, const std::string& in = "") const;
-  // The same, but limited to files of that many bytes, which is what a full disk looks like.
+  // Limits the size of files to `bytes`, which simulates a full disk.
   Outcome run_with_little_space(const std::string& words, size_t bytes) const;
-  // Starts it and sends `signal` as soon as ready() holds.
+  // Starts the program and sends `signal` as soon as ready() is true.
   Outcome run_until(const std::string& words, int signal, const std::function<bool()>& ready) const;
 
-  // Several at once. `redirect` is called in the child when its streams are in place.
+  // To run several at once. The child calls `redirect` after its streams are set up.
   Started start(const std::string& words, const std::function<void()>& redirect = [] {}) const;
   Outcome finish(const Started& started) const;
 
@@ -49,5 +49,5 @@ class Folder {
   mutable int started_ = 0;
 };
 
-// The columns of a metrics.csv that do not tell the time, line by line.
+// The lines of a metrics.csv without the columns that depend on time.
 std::vector<std::string> losses_in(const std::string& metrics);

@@ -11,8 +11,8 @@ class Reference {
   static std::vector<std::string> cases(const std::string& layer);  // never empty, or it throws
 
   int integer(const std::string& key) const { return static_cast<int>(number(key)); }
-  double number(const std::string& key) const;    // throws where there is none
-  double scale(const std::string& tensor) const;  // likewise
+  double number(const std::string& key) const;    // throws if there is none
+  double scale(const std::string& tensor) const;  // throws if there is none
   bool has(const std::string& tensor) const;
 
   std::vector<float> floats(const std::string& tensor) const;

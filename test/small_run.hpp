@@ -1,5 +1,5 @@
 #pragma once
-// Runs of the program on a short corpus, and what they leave.
+// Short training runs for tests, and helpers to read what they write.
 
 #include <algorithm>
 #include <string>

@@ -53,7 +53,7 @@ TEST_CASE("activations work in place", "[activation]") {
   }
 }
 
-TEST_CASE("activations far out", "[activation]") {
+TEST_CASE("activations of large inputs approach 0 and x", "[activation]") {
   const std::vector<float> x = {-1e4f, -100, 100, 1e4f}, dy = {1, 1, 1, 1};
   for (const Activation kind : kPlain) {
     const Result r = run(kind, x, dy, 1, 4);
@@ -64,7 +64,7 @@ TEST_CASE("activations far out", "[activation]") {
   }
 }
 
-// Where a derivative that divides by x has none.
+// A derivative that divides by x would fail here.
 TEST_CASE("activations at zero", "[activation]") {
   for (const auto& [kind, name] : kActivations) {
     INFO(name);

@@ -50,12 +50,12 @@ TEST_CASE("attention does not see the future", "[attention]") {
   const AttentionShape s{1, 100, 2, 1, 8};
   const std::vector<float> qkv = random_qkv(s);
   const Result r = run(s, qkv, random_dout(s));
-  for (const int t : {1, 40, 64, 99}) {  // what stands at t and later turns into garbage
+  for (const int t : {1, 40, 64, 99}) {  // replace position t and all later ones
     std::vector<float> other = qkv;
     for (int i = t * s.qkv_width(); i < int(other.size()); ++i) other[i] = 1e6f;
     const std::vector<float> out = run(s, other, random_dout(s)).out;
     CHECK(same_bits(std::span(out).first(t * s.width()), std::span(r.out).first(t * s.width())));
-    // and no gradient of what comes before t reaches it
+    // Gradients of earlier outputs do not reach them either.
     std::vector<float> dout = random_dout(s);
     std::fill(dout.begin() + t * s.width(), dout.end(), 0.f);
     const std::vector<float> dqkv = run(s, qkv, dout).dqkv;

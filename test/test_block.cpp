@@ -1,5 +1,4 @@
-// The numbers of a block: test_model.cpp (PyTorch) and test_textbook.cpp. Here: what its header promises
-// beyond them.
+// What the header of block promises beyond its numbers. test_model.cpp (PyTorch) and test_textbook.cpp check those.
 
 #include "layers/model/block.hpp"
 
@@ -33,7 +32,7 @@ Run run(const Config& config, int B, int T, const Dropout& dropout, int backward
   Layout on_weights(weights.data()), on_gradients(gradients.data());
   const Block p = declare_block(on_weights, config, layer), g = declare_block(on_gradients, config, layer);
 
-  Layout sizes;  // nothing that is kept or scribbled on may matter before it is written
+  Layout sizes;  // filled with NaN: no saved or scratch value may be read before it is written
   declare_block_saved(sizes, config, layer, B, T);
   declare_block_scratch(sizes, config, B, T, true);
   std::vector<float> buffer = garbage(sizes.size());
@@ -57,7 +56,7 @@ Run run(const Config& config, int B, int T, const Dropout& dropout, int backward
 
 }  // namespace
 
-TEST_CASE("q, k and v, and gate and up, are one aligned matrix each", "[block]") {
+TEST_CASE("q, k and v form one aligned matrix, and so do gate and up", "[block]") {
   Layout layout;
   declare_block(layout, make_config({"pre", "pre"}, true), 3);
   const auto row = [&](const std::string& name) {
@@ -76,7 +75,7 @@ TEST_CASE("q, k and v, and gate and up, are one aligned matrix each", "[block]")
   CHECK(up.offset == gate.offset + gate.size());
 }
 
-TEST_CASE("gradients of a block's parameters add up, those of its input do not", "[block]") {
+TEST_CASE("a block adds to the gradients of its parameters and overwrites that of its input", "[block]") {
   for (const Form& form : forms())
     for (const bool llama : {false, true}) {
       INFO(form.name << (llama ? " llama" : " gpt"));

@@ -1,4 +1,4 @@
-// The checker itself: what it must reject, and that it accepts rounding.
+// Tests of the error criterion itself: it accepts rounding and rejects everything coarser.
 
 #include "check.hpp"
 
@@ -46,7 +46,7 @@ TEST_CASE("the checker rejects what is wrong", "[check]") {
       one[at] = bad;
       CHECK_FALSE(accepts(one, want));
       CHECK_FALSE(accepts(one, want, 1e30));
-      CHECK_FALSE(accepts(one, widen(one)));  // nor in what is wanted
+      CHECK_FALSE(accepts(one, widen(one)));  // not even if it is expected
     }
   }
   CHECK_FALSE(accepts(std::vector<float>(x.begin(), x.end() - 1), want));
@@ -54,13 +54,12 @@ TEST_CASE("the checker rejects what is wrong", "[check]") {
   CHECK_FALSE(accepts(x, want, std::numeric_limits<double>::quiet_NaN()));
 }
 
-TEST_CASE("the uncancelled terms excuse a gradient that nearly cancels, by a thousandth of their size",
-          "[check]") {
+TEST_CASE("a gradient that nearly cancels is measured by a thousandth of its uncancelled terms", "[check]") {
   const std::vector<float> got = {2e-8f};
   CHECK_FALSE(accepts(got, {1e-8}));
   CHECK_FALSE(accepts(got, {1e-8}, 1));
   CHECK(accepts(got, {1e-8}, 100));
-  CHECK_FALSE(accepts({1e-3f}, {0}));  // a wanted zero is zero, or small beside its terms
+  CHECK_FALSE(accepts({1e-3f}, {0}));  // an expected zero is zero, or small compared with its terms
   CHECK_FALSE(accepts({1e-3f}, {0}, 1));
   CHECK(accepts({0}, {0}));
   CHECK(accepts({1e-10f}, {0}, 1));
@@ -74,7 +73,7 @@ TEST_CASE("bits are compared as bits", "[check]") {
   CHECK_FALSE(same_bits(std::vector{1.f}, std::vector{std::nextafter(1.f, 2.f)}));
 }
 
-TEST_CASE("references are read, or it is said why not", "[check]") {
+TEST_CASE("a reference is read, or an exception says why not", "[check]") {
   const Reference r("linear", "17x33x65-bias");
   CHECK(r.integer("I") == 33);
   CHECK(r.scale("dbias") > 0);

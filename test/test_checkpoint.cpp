@@ -1,4 +1,4 @@
-// What a checkpoint holds and refuses, and what a run keeps of itself.
+// Checkpoints: their contents, the files that are refused, and the state that a resumed run continues.
 
 #include "data/run/checkpoint.hpp"
 
@@ -46,7 +46,7 @@ std::string refusal(Saved& s) {
 
 }  // namespace
 
-TEST_CASE("a header reads back as it was", "[checkpoint]") {
+TEST_CASE("a header reads back unchanged", "[checkpoint]") {
   const Saved s;
   s.save();
   const CheckpointHeader h = read_checkpoint_header(s.path);
@@ -58,7 +58,7 @@ TEST_CASE("a header reads back as it was", "[checkpoint]") {
   CHECK(h.optimizer);
 }
 
-TEST_CASE("a header that cannot be is refused", "[checkpoint]") {
+TEST_CASE("an impossible header is refused", "[checkpoint]") {
   Saved s;
   s.header.elapsed = -1;
   s.save();
@@ -69,7 +69,7 @@ TEST_CASE("a header that cannot be is refused", "[checkpoint]") {
   CHECK_THROWS_AS(read_checkpoint_header(s.path), std::runtime_error);
 }
 
-TEST_CASE("moments are there, finite and followed by nothing, or the run does not go on", "[checkpoint]") {
+TEST_CASE("a checkpoint is refused if moments are missing or not finite, or if bytes follow", "[checkpoint]") {
   Saved s;
   s.save();
   s.load();
@@ -82,7 +82,7 @@ TEST_CASE("moments are there, finite and followed by nothing, or the run does no
   CHECK(contains(refusal(s), "is not finite"));
 }
 
-TEST_CASE("an estimate reads windows from the whole validation part", "[checkpoint]") {
+TEST_CASE("an estimate of the loss reads windows from the whole validation split", "[checkpoint]") {
   Saved s;
   Dataset data, spread;
   for (int i = 0; i < 100; ++i) data.tokens.push_back(static_cast<uint16_t>(i * i % 97));
@@ -111,11 +111,11 @@ TEST_CASE("a resumed run adds to its time and its tokens", "[program][checkpoint
   CHECK_FALSE(f.has("r/diagnostics.csv"));
 }
 
-TEST_CASE("a resumed run that is killed does not seem finished", "[program][checkpoint]") {
+TEST_CASE("a resumed run that is killed has no outcome", "[program][checkpoint]") {
   const Corpus f;
   REQUIRE(f.run("train --data stories.txt --steps 2 --out r" + kSmall).status == 0);
   REQUIRE(f.has("r/outcome.json"));
-  const auto going = [&] { return count_lines(f.read("r/metrics.csv")) > 5; };
-  REQUIRE(f.run_until("train --out r --resume --steps 100000 --quiet", SIGKILL, going).status == 128 + SIGKILL);
+  const auto trains = [&] { return count_lines(f.read("r/metrics.csv")) > 5; };
+  REQUIRE(f.run_until("train --out r --resume --steps 100000 --quiet", SIGKILL, trains).status == 128 + SIGKILL);
   CHECK_FALSE(f.has("r/outcome.json"));
 }

@@ -1,5 +1,4 @@
-// What a comparison makes of its runs: statistics, states, pairs, the grid.
-
+// How a comparison evaluates its runs: statistics, states, paired differences, the grid.
 
 #include <cmath>
 #include <stdexcept>
@@ -80,7 +79,7 @@ TEST_CASE("a mean and its 95 % interval", "[compare]") {
   CHECK(near(e.half_width, 3.182446 * std::sqrt(5. / 3) / 2, 1e-4));  // t's 97.5 % quantile for 3 degrees of freedom
   CHECK(!e.contains_zero());
   CHECK(estimate({-1, 1.5, 0}).contains_zero());
-  CHECK(estimate({1}).contains_zero());  // of one number nothing is known
+  CHECK(estimate({1}).contains_zero());  // one number has no interval
   CHECK(std::isnan(estimate({}).mean));
 }
 
@@ -98,7 +97,7 @@ TEST_CASE("Student's quantile beyond the table", "[compare]") {
   }
 }
 
-TEST_CASE("spikes are six deviations above what came before", "[compare]") {
+TEST_CASE("a spike is a loss six deviations above those before it", "[compare]") {
   std::vector<double> calm(200);
   for (size_t i = 0; i < calm.size(); ++i) calm[i] = 1 + .01 * (i % 2 ? 1 : -1);  // deviation .01
   CHECK(share_of_spikes(calm) == 0);
@@ -109,7 +108,7 @@ TEST_CASE("spikes are six deviations above what came before", "[compare]") {
   CHECK(std::isnan(share_of_spikes(std::vector<double>(128, 1.))));
 }
 
-TEST_CASE("steps to a loss lie on the line between two validations", "[compare]") {
+TEST_CASE("the step that reaches a loss is interpolated between two validations", "[compare]") {
   CHECK(first_at_or_below(2, {10, 20, 30}, {4, 3, 1}) == 25);
   CHECK(first_at_or_below(4, {10, 20}, {4, 3}) == 10);
   CHECK(first_at_or_below(3, {10, 20, 30, 40}, {4, 2, 5, 1}) == 15);  // the first time
@@ -141,11 +140,11 @@ TEST_CASE("the state of a run", "[compare]") {
   CHECK(RunFolder({5, 4, 2}, finished()).result().final_loss == 2);  // no validation
   const RunFolder longer({5, 4, 2.5}, finished(), 2.6);
   longer.write("run/metrics.csv", longer.read("run/metrics.csv") + "4,400,4,2.2,,,1e-3,1.5,0,1,100\n");
-  CHECK(longer.result().final_loss == 2.2);  // none at the end
+  CHECK(longer.result().final_loss == 2.2);  // the last step was not validated
   CHECK(longer.result().best_loss == 2.6);
 }
 
-TEST_CASE("a run whose numbers were no longer finite says where", "[compare]") {
+TEST_CASE("a run with numbers that are not finite names the step and the tensor", "[compare]") {
   RunOutcome o = finished();
   o.finished = false, o.step = 12, o.tensor = "block.3.ffn.y";
   const RunResult r = RunFolder({5, 4, 2}, o, 2.).result();
@@ -166,7 +165,7 @@ TEST_CASE("a run without an outcome has failed, and times can be left out", "[co
   CHECK_FALSE(read_outcome(f.path("run")));
 }
 
-TEST_CASE("what throws while runs are going ends the others", "[compare]") {
+TEST_CASE("an exception ends the runs that are still going", "[compare]") {
   const Folder f;
   const std::vector<Job> jobs = {{{"-c", "exit 3"}, f.path("a"), "fails", 1}, {{"-c", "exec sleep 60"}, f.path("b"), "goes on", 1}};
   const auto ended = [](size_t, int status, Progress&) { throw std::runtime_error(std::to_string(status)); };
@@ -174,8 +173,8 @@ TEST_CASE("what throws while runs are going ends the others", "[compare]") {
   CHECK(waitpid(-1, nullptr, WNOHANG) == -1);  // there is no child left
 }
 
-TEST_CASE("differences are of pairs, and no mean is one of survivors", "[compare]") {
-  // Seeds differ by 1, cells by .1: unpaired nothing could be said.
+TEST_CASE("differences are paired by seed, and a cell with a diverged run has no mean", "[compare]") {
+  // Seeds differ by 1 and cells by .1: only pairs show a difference.
   const Comparison c = comparison_of({{1.0, 2.0, 3.1}, {.9, 1.91, 2.99}, {1.1, kNone, 3.0}});
   CHECK(c.cells[0].verdict == "baseline");
   CHECK(near(c.cells[1].difference.mean, -.1));

@@ -1,4 +1,4 @@
-// How a comparison reads its runs: what counts as diverged, which loss is the final one, tables that are damaged.
+// How a comparison reads its runs: divergence, the final loss, damaged tables.
 
 #include <cmath>
 
@@ -48,11 +48,11 @@ TEST_CASE("a run from a checkpoint may end above its first batch", "[compare]") 
   const RunResult forgot = result_of(losses({1.5, 2.0, 3.5, 4}, "4.1"), finished(4));
   CHECK(forgot.state == RunState::diverged);
   CHECK(forgot.stopped_at == 3);
-  CHECK(result_of(losses({8, 7, 6}, "5.9"), finished(3)).state == RunState::finished);  // from large weights, and falling
+  CHECK(result_of(losses({8, 7, 6}, "5.9"), finished(3)).state == RunState::finished);  // starts high, but falls
   CHECK(result_of(losses({5, 6, 7}, "inf"), finished(3)).state == RunState::diverged);
 }
 
-TEST_CASE("the loss on the whole split is the final one and no other", "[compare]") {
+TEST_CASE("the loss on the whole split is used as the final loss only", "[compare]") {
   const std::string text = kHeader + ",val_loss_full\n" + row(1, 5) + ",\n" + row(2, 4, "2.5") + ",\n" + row(3, 3, "2.6") + ",2.4\n";
   for (const double in_outcome : {2.4, kNone}) {
     const RunResult r = result_of(text, finished(3, in_outcome));
@@ -61,7 +61,7 @@ TEST_CASE("the loss on the whole split is the final one and no other", "[compare
     CHECK(r.best_step == 2);
     CHECK(r.val_loss == std::vector<double>{2.5, 2.6});
   }
-  CHECK(result_of(losses({5, 4, 3}, "2.6"), finished(3)).final_loss == 2.6);  // of a program without that column
+  CHECK(result_of(losses({5, 4, 3}, "2.6"), finished(3)).final_loss == 2.6);  // by a version without that column
 }
 
 TEST_CASE("columns of metrics.csv are found by name", "[compare]") {
@@ -85,11 +85,11 @@ TEST_CASE("a finished run is finished, however short its metrics.csv", "[compare
   CHECK(std::isnan(r.final_train));
   CHECK(std::isnan(r.seconds));
   CHECK(result_of("", finished(100, 2.5)).state == RunState::finished);
-  CHECK(std::isnan(result_of(losses({5, 4}, "3.8"), finished(100)).final_loss));  // nobody wrote it down
+  CHECK(std::isnan(result_of(losses({5, 4}, "3.8"), finished(100)).final_loss));  // recorded nowhere
   CHECK(result_of(losses({5, 4}, "3.8"), finished(100)).state == RunState::finished);
 }
 
-TEST_CASE("rows of metrics.csv that cannot be read are left out alone", "[compare]") {
+TEST_CASE("only the unreadable rows of metrics.csv are left out", "[compare]") {
   const Folder f;
   const std::string torn = row(5, 2.123);
   f.write("run/metrics.csv", kHeader + "\n" + row(1, 5) + "\n\x01\x02garbage\n" + row(3, 4) + "\n4,x,4,3,,,1,1,0,1,1\n" + torn);
@@ -98,7 +98,7 @@ TEST_CASE("rows of metrics.csv that cannot be read are left out alone", "[compar
   CHECK(rows[1][metrics::step] == "3");
 }
 
-TEST_CASE("a grid of unequal tokens says so", "[compare][program]") {
+TEST_CASE("a grid says if its runs train on unequal numbers of tokens", "[compare][program]") {
   const Corpus f;
   const std::string words = "compare --data stories.txt --dry-run --out x --steps 10" + kSmall;
   const std::string unequal = f.run(words + "--grid batch=2,4 seed=1").out;
@@ -109,7 +109,7 @@ TEST_CASE("a grid of unequal tokens says so", "[compare][program]") {
   CHECK_FALSE(contains(f.run(words + "--grid batch=2 steps=20 + batch=4 steps=10").out, "runs train on"));
 }
 
-TEST_CASE("an option said twice counts as said last, and the comparison goes on", "[compare][program]") {
+TEST_CASE("compare takes the last value of a repeated option, and can be resumed", "[compare][program]") {
   const Corpus f;
   const std::string words = "compare --data stories.txt --out x" + kSmall + "--grid norm=layernorm,rmsnorm ";
   REQUIRE(f.run(words + "--steps 3 --steps 2 --min-lr 1e-5 --min-lr 1e-4 --no-bias --bias").status == 0);
@@ -119,7 +119,7 @@ TEST_CASE("an option said twice counts as said last, and the comparison goes on"
   CHECK(contains(f.read("x/runs.csv"), ",256,"));  // tokens of two steps
 }
 
-TEST_CASE("a comparison goes on by its own command line, and by that from another folder", "[compare][program]") {
+TEST_CASE("a comparison resumes with its own command line, also with an absolute path", "[compare][program]") {
   const Corpus f;
   const std::string words = " --out x --steps 2 --grid norm=layernorm,rmsnorm" + kSmall;
   REQUIRE(f.run("compare --data stories.txt" + words).status == 0);
@@ -130,7 +130,7 @@ TEST_CASE("a comparison goes on by its own command line, and by that from anothe
   }
 }
 
-TEST_CASE("train takes an option said twice as said last", "[program]") {
+TEST_CASE("train takes the last value of a repeated option", "[program]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --out x" + kSmall;
   REQUIRE(f.run(words + "--steps 3 --steps 2 --min-lr 1e-5 --min-lr 1e-4 --bias --no-bias --init-gain 1 --init-gain 2").status == 0);

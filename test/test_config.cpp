@@ -7,7 +7,7 @@
 
 namespace {
 
-// A config with a vocabulary, and what else a test changes in it.
+// A config with a vocabulary and a test's changes.
 template <class Change>
 Config with(Change change) {
   Config config;
@@ -92,13 +92,13 @@ TEST_CASE("under mix-ln the first blocks are Post-LN and the others Pre-LN", "[c
   CHECK(placement_at(post, 0).name == std::string("post"));
 }
 
-TEST_CASE("LayerScale starts the smaller the deeper the model is", "[config]") {
+TEST_CASE("LayerScale starts smaller in deeper models", "[config]") {
   for (const auto& [layers, start] : {std::pair{1, .1}, {18, .1}, {19, 1e-5}, {24, 1e-5}, {25, 1e-6}, {48, 1e-6}})
     CHECK(*resolve(with([layers = layers](Config& c) { c.n_layer = layers; })).layer_scale_init == start);
   CHECK(*resolve(with([](Config& c) { c.layer_scale_init = .5; })).layer_scale_init == .5);
 }
 
-TEST_CASE("parallel blocks go with norms before the branches, and with nothing behind their sum", "[config]") {
+TEST_CASE("parallel blocks need a norm before each branch and none after the sum", "[config]") {
   std::string fitting;
   for (const Placement& row : placements()) {
     const std::string message = refusal([&](Config& c) { c.placement = row.name, c.block = BlockForm::parallel; });
@@ -112,7 +112,7 @@ TEST_CASE("parallel blocks go with norms before the branches, and with nothing b
              "--block parallel-shared needs"));
 }
 
-TEST_CASE("placements answer to their usual names, and misspelled ones name the nearest", "[config]") {
+TEST_CASE("placements have their usual aliases, and a misspelled one suggests the nearest", "[config]") {
   for (const auto& [alias, name] : {std::pair{"post-ln", "post"},
                                     {"pre-ln", "pre"},
                                     {"peri-ln", "sandwich"},
@@ -131,7 +131,7 @@ TEST_CASE("placements answer to their usual names, and misspelled ones name the 
   CHECK(name_of(kPositions, Position::rope) == std::string("rope"));
 }
 
-TEST_CASE("what is left open follows from the rest", "[config]") {
+TEST_CASE("unset fields follow from the others", "[config]") {
   Config c = resolve(with([](Config& c) { c.channels = 96, c.n_head = 6; }));
   CHECK(c.kv_heads == 6);
   CHECK(c.head_dim == 16);
@@ -148,7 +148,7 @@ TEST_CASE("what is left open follows from the rest", "[config]") {
   CHECK(c.hidden == 352);  // 8/3 · 128, rounded up to a multiple of 32
   CHECK_FALSE(*c.norm_bias);
   CHECK_FALSE(*c.final_norm);
-  CHECK(*c.skip_scale == Approx(1.8612).epsilon(1e-4));  // (2·6)^¼ and (8·6)^-¼, of DeepNet's decoder
+  CHECK(*c.skip_scale == Approx(1.8612).epsilon(1e-4));  // (2·6)^¼ and (8·6)^-¼: DeepNet's decoder
   CHECK(*c.init_gain == Approx(.3799).epsilon(1e-4));
   CHECK_FALSE(*c.residual_gain);
   CHECK_FALSE(*resolve(with([](Config& c) { c.bias = false; })).norm_bias);
@@ -158,7 +158,7 @@ TEST_CASE("what is left open follows from the rest", "[config]") {
   CHECK(again.skip_scale == c.skip_scale);
 }
 
-TEST_CASE("initialisation is an axis of its own", "[config]") {
+TEST_CASE("the initialization can be chosen independently of the placement", "[config]") {
   const auto deviation = [](const Config& c, Role role) {
     return weight_start(resolve(c), role, 30, 70).deviation;
   };
@@ -178,7 +178,7 @@ TEST_CASE("initialisation is an axis of its own", "[config]") {
         .02f);
 }
 
-TEST_CASE("what does not go with a norm is refused, with the reason", "[config]") {
+TEST_CASE("options that a norm does not have are refused with the reason", "[config]") {
   CHECK(says(refusal([](Config& c) { c.norm = NormKind::scalenorm, c.norm_unit_offset = true; }),
              "one gain starts at sqrt(channels)"));
   for (const NormKind kind : {NormKind::batchnorm, NormKind::dyt, NormKind::derf})
@@ -189,7 +189,7 @@ TEST_CASE("what does not go with a norm is refused, with the reason", "[config]"
   CHECK(refusal([](Config& c) { c.norm = NormKind::rmsnorm, c.norm_unit_offset = true, c.norm_bias = true; }) == "");
 }
 
-TEST_CASE("values that make no sense are refused, with what to do", "[config]") {
+TEST_CASE("impossible values are refused and the option is named", "[config]") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   CHECK(says(refusal([](Config& c) { c.n_head = 3; }), "--heads 3 does not divide --channels 128"));
   CHECK(refusal([](Config& c) { c.n_head = 3, c.head_dim = 40; }) == "");

@@ -1,4 +1,4 @@
-// The story corpus: its grammar is unambiguous and its probabilities are what they are said to be.
+// The story corpus: its grammars are unambiguous and its probabilities are right.
 
 #include "data/text/corpus.hpp"
 #include "catch.hpp"
@@ -29,7 +29,7 @@ std::string slurp(const std::string& path) {
   return bytes.str();
 }
 
-// All derivations of a story. The '\n' that ends it is no choice.
+// -log P of every derivation of a story, without the '\n' at its end.
 std::vector<double> derivations(const Story& story, const Grammar& grammar) {
   const std::string_view text = std::string_view(story.text).substr(0, story.text.size() - 1);
   return grammar.read("story", text);
@@ -48,7 +48,7 @@ std::string complaint(Call&& call) {
   return "";
 }
 
-// Every derivation of a small grammar: all sequences of choices, by counting up like an odometer.
+// Every text of a small grammar with its probability. Counts through the choices like an odometer.
 std::map<std::string, double> all_texts(const Grammar& grammar, const std::string& start) {
   std::map<std::string, double> probability;
   std::vector<size_t> choice, sizes;
@@ -68,13 +68,13 @@ std::map<std::string, double> all_texts(const Grammar& grammar, const std::strin
   return probability;
 }
 
-// What can be said of the story grammar without telling a single story.
+// Proves properties of a grammar without generating a story.
 struct Proof {
   const Grammar& grammar;
   std::map<char, std::set<std::string>> remembers;  // the rules whose entries a variable can hold
 
   explicit Proof(const Grammar& g) : grammar(g) {
-    for (int pass = 0; pass < 2; ++pass) {  // the second sees the variables behind [v=p.home]
+    for (int pass = 0; pass < 2; ++pass) {  // the second pass knows p in [v=p.home]
       for (const auto& [name, entries] : g.rules) {
         for (const GrammarEntry& entry : entries) {
           for (const GrammarSymbol& s : entry.body) {
@@ -122,8 +122,8 @@ struct Proof {
     return sum;
   }
 
-  // True only if no text of `a` begins with a text of `b` or the other way round, so that whoever reads knows
-  // after the first difference which of the two it is. Symbols both have in common are no difference.
+  // True only if no text of `a` is a prefix of a text of `b` or the reverse, so that a reader can tell them apart at
+  // the first difference. Skips symbols that both begin with.
   bool apart(std::vector<GrammarSymbol> a, std::vector<GrammarSymbol> b) const {
     while (!a.empty() && !b.empty()) {
       GrammarSymbol &x = a.front(), &y = b.front();
@@ -155,7 +155,7 @@ struct Proof {
   }
 
  private:
-  // Puts everything the first symbol of `a` can say in its place.
+  // Replaces the first symbol of `a` by everything it can expand to.
   bool all_apart(const std::vector<GrammarSymbol>& a, const std::vector<GrammarSymbol>& b) const {
     std::vector<std::vector<GrammarSymbol>> firsts;
     const GrammarSymbol& s = a.front();
@@ -196,7 +196,7 @@ tale:
 
 }  // namespace
 
-TEST_CASE("a grammar tells what it says it tells", "[corpus]") {
+TEST_CASE("a small grammar has exactly its texts, with their probabilities", "[corpus]") {
   const Grammar grammar(small);
   const std::map<std::string, double> texts = all_texts(grammar, "tale");
   // Pairs of names with (owl: fur, down; ball: rubber), and those who slept.
@@ -232,7 +232,7 @@ TEST_CASE("a grammar tells what it says it tells", "[corpus]") {
   }
 }
 
-TEST_CASE("reader and proof notice ambiguity", "[corpus]") {
+TEST_CASE("the reader and the proof detect ambiguity", "[corpus]") {
   const Grammar ambiguous("s:\n  the [xs]\n  [ys] cat\nxs:\n  cat / dog\nys:\n  the / a\n");
   const std::vector<double> two = ambiguous.read("s", "the cat");
   REQUIRE(two.size() == 2);
@@ -319,7 +319,7 @@ TEST_CASE("thousands of stories, each with one derivation of the same probabilit
   }
 }
 
-TEST_CASE("a story whose names are not kept straight is none", "[corpus]") {
+TEST_CASE("a text that mixes up a story's names is not a story", "[corpus]") {
   CHECK_FALSE(story_nats(""));
   CHECK_FALSE(story_nats("\n"));
   CHECK_FALSE(story_nats("Once upon a time there was a king."));
@@ -328,7 +328,7 @@ TEST_CASE("a story whose names are not kept straight is none", "[corpus]") {
     const Story story = tell_story(4, index);
     CHECK_FALSE(story_nats(story.text + story.text));
     CHECK_FALSE(story_nats(story.text.substr(0, story.text.size() / 2)));
-    // Put another name in the place of the last one: no story says a name for the first time so late.
+    // Replace the last name by another: no story introduces a name so late.
     size_t last = 0, length = 0;
     for (const GrammarEntry& name : story_grammar().rules.at("name")) {
       const std::string& word = name.columns.at("");
@@ -345,7 +345,7 @@ TEST_CASE("a story whose names are not kept straight is none", "[corpus]") {
   CHECK(swapped > 400);
 }
 
-TEST_CASE("choices come as often as their probability says", "[corpus]") {
+TEST_CASE("choices occur as often as their probability says", "[corpus]") {
   // The first person of a story: each name equally often.
   const size_t stories = 20000;
   const std::vector<GrammarEntry>& people = story_grammar().rules.at("name");
@@ -370,7 +370,7 @@ TEST_CASE("choices come as often as their probability says", "[corpus]") {
   CHECK(chi_squared < freedom + 5 * std::sqrt(2 * freedom));
 }
 
-TEST_CASE("the corpus on the disk and the floor beside it", "[corpus]") {
+TEST_CASE("a corpus on disk and the .nats file beside it", "[corpus]") {
   const Folder folder;
   const std::string path = folder.path("stories.txt");
   const CorpusSummary summary = write_corpus(path, 300000, 7);
@@ -395,14 +395,14 @@ TEST_CASE("the corpus on the disk and the floor beside it", "[corpus]") {
   CHECK(near(sum, summary.nats, 1e-6));
   CHECK(std::distance(fs::directory_iterator(folder.path("")), fs::directory_iterator()) == 2);
 
-  SECTION("again, the same bytes; another seed, others") {
+  SECTION("the same seed gives the same bytes, another seed does not") {
     write_corpus(folder.path("again.txt"), 300000, 7);
     CHECK(slurp(folder.path("again.txt")) == text);
     CHECK(slurp(folder.path("again.txt.nats")) == slurp(path + ".nats"));
     write_corpus(folder.path("other.txt"), 300000, 8);
     CHECK(slurp(folder.path("other.txt")) != text);
   }
-  SECTION("a floor of another text is refused, none is none") {
+  SECTION("the .nats file of another text is refused, a missing one is empty") {
     const auto fault = [&](size_t bytes, size_t stories) {
       return complaint([&] { read_nats(path, bytes, stories); });
     };

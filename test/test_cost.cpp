@@ -17,13 +17,13 @@
 #include "wirings.hpp"
 
 // By hand: 12 blocks of 12 C² weights, V·C of the classifier, and two products with the (T + 1)/2 keys that a query sees
-// on average; two operations each, once forward and twice backward.
-TEST_CASE("operations for a token of GPT-2 124M", "[cost]") {
+// on average. Each counts two operations, once forward and twice backward.
+TEST_CASE("FLOPs per token of GPT-2 124M", "[cost]") {
   const double blocks = 12. * 12 * 768 * 768, classifier = 50257. * 768, attention = 12. * 2 * 768 * 512.5;
   CHECK(flops_per_token(resolve(preset_config("gpt2", "124M"))) == 6 * (blocks + classifier + attention));
 }
 
-TEST_CASE("grouped queries and gates count as what they are", "[cost]") {
+TEST_CASE("FLOPs of grouped-query attention and of a gated activation", "[cost]") {
   Config c;
   c.n_layer = 2, c.n_head = 4, c.kv_heads = 2, c.channels = 32, c.hidden = 48, c.context = 7, c.vocab_size = 11;
   c.activation = Activation::swiglu, c.bias = false, c.tied = false;
@@ -32,7 +32,7 @@ TEST_CASE("grouped queries and gates count as what they are", "[cost]") {
 }
 
 // Layers 0 and 2 see 1, 2, 3, 3, 3, 3, 3 keys, layer 1 sees 1 to 7.
-TEST_CASE("a window is counted as far as it reaches", "[cost]") {
+TEST_CASE("FLOPs of attention with a window", "[cost]") {
   Config c;
   c.n_layer = 3, c.n_head = 4, c.channels = 32, c.context = 7, c.vocab_size = 11;
   const double without = flops_per_token(resolve(c));
@@ -46,7 +46,7 @@ TEST_CASE("a window is counted as far as it reaches", "[cost]") {
 
 namespace {
 
-// The value of "2·L·(H + 2·KV)·D + L·C² + 1", R·V/N, ...
+// Evaluates a formula such as "2·L·(H + 2·KV)·D + L·C² + 1" or "R·V/N".
 class Value {
  public:
   Value(const std::string& formula, const std::map<std::string, double>& letters) : rest_(formula), letters_(letters) {
@@ -115,7 +115,7 @@ void check_amount(const PartCost& part, const Amount& amount, const std::map<std
   else CHECK(Value(amount.formula, letters) == Approx(amount.number).epsilon(1e-12));
 }
 
-// The parts against the two tables of tensors, and each formula against its number.
+// Checks the parts against the two tables of tensors and each formula against its number.
 void check_costs(const Config& config, int B) {
   Layout model, activations;
   declare_model(model, config);
@@ -163,7 +163,7 @@ TEST_CASE("costs by part add up however a model is wired, and for every preset",
     INFO(wiring.name);
     check_costs_with_and_without_recompute(wired(wiring.change));
   }
-  for (const Preset& preset : presets()) {  // the larger have more rows of logits than are there at a time
+  for (const Preset& preset : presets()) {  // the larger ones compute their logits in several pieces
     INFO(preset.name << " " << preset.size);
     Config c = preset.config;
     if (c.vocab_size == 0) c.vocab_size = 256;
@@ -221,11 +221,11 @@ TEST_CASE("costs of a small Llama, by hand", "[cost]") {
   CHECK(parts[size_t(CostPart::attention)].intensity == Approx(4 * 32 / (64. + 32)));
 }
 
-// ---- what is printed ---------------------------------------------------------------------------------------
+// ---- output ------------------------------------------------------------------------------------------------
 
 namespace {
 
-// The block of a page that begins with "$ build/train_gpt ..." and what it shows.
+// The command of a page's block that begins with "$ build/train_gpt ...", and the output it shows.
 std::pair<std::string, std::string> shown_in(const std::string& page, const std::string& command) {
   std::ifstream file(page);
   std::string line, words, text;
@@ -257,7 +257,7 @@ TEST_CASE("info --cost reads a model from options or from a run", "[cost][progra
   CHECK_FALSE(contains(f.run("info r").out, "flops a token"));
 }
 
-TEST_CASE("info --cost refuses what cannot be, in one line", "[cost][program]") {
+TEST_CASE("info --cost refuses impossible options in one line", "[cost][program]") {
   const Folder f;
   for (const auto& [words, message] :
        {std::pair{"--cost --batch 0", "--batch"}, {"--cost --batch x", "--batch"}, {"--cost --heads 3", "does not divide"},
@@ -274,7 +274,7 @@ TEST_CASE("info --cost refuses what cannot be, in one line", "[cost][program]") 
 
 // ---- speed -------------------------------------------------------------------------------------------------
 
-// The most that was ever seen never falls: a first look can only have seen less, and an impossible speed brings another.
+// The ceiling never falls: the first measurement can only be too low, and an impossible speed triggers another.
 TEST_CASE("utilization is the share of the measured ceiling", "[cost]") {
   const Config config = resolve(preset_config("gpt2", "124M"));
   Utilization utilization(config.matmul, flops_per_token(config));
@@ -284,7 +284,7 @@ TEST_CASE("utilization is the share of the measured ceiling", "[cost]") {
   CHECK(utilization.of(most / 8) <= exactly / 8);
 }
 
-// Otherwise MFU would be a share of nothing; a processor of this century does 1 GFLOP/s.
+// MFU needs a ceiling above 0. Any processor of this century does 1 GFLOP/s.
 TEST_CASE("the ceiling is measured", "[cost]") {
   CHECK(measure_flops(Matmul::fp32) > 1e9);
   CHECK(measure_flops(Matmul::bf16) > 1e9);

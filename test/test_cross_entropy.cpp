@@ -20,7 +20,7 @@ Result run(const std::vector<float>& logits, const std::vector<int>& targets, fl
   return r;
 }
 
-// Targets of which every fourth or so does not count.
+// Targets, every fourth of which is ignored.
 std::vector<int> some_targets(int N, int V) {
   std::vector<int> targets = random_ints(N, 7, V);
   for (int n = 1; n < N; n += 4) targets[n] = kIgnore;
@@ -43,7 +43,7 @@ TEST_CASE("cross-entropy agrees with PyTorch", "[cross_entropy]") {
   }
 }
 
-TEST_CASE("cross-entropy of large logits is finite, of non-finite ones not", "[cross_entropy]") {
+TEST_CASE("cross-entropy is finite for large logits and not finite for infinity and NaN", "[cross_entropy]") {
   const float infinity = std::numeric_limits<float>::infinity(),
               nan = std::numeric_limits<float>::quiet_NaN();
   const Result r = run({1e4f, -1e4f, 0, 3e38f, -3e38f, 0}, {1, 0}, 1);
@@ -51,7 +51,7 @@ TEST_CASE("cross-entropy of large logits is finite, of non-finite ones not", "[c
   CHECK(r.losses[1] == Approx(0));
   CHECK(r.dlogits[0] == 1);
   CHECK(r.dlogits[1] == -1);
-  // The next float after 1e8 is 8 away: whatever is added to a logit of that size is lost.
+  // The next float after 1e8 is 8 away, so adding a small number to such a logit has no effect.
   CHECK(run({1e8f, 1e8f}, {1}, 1).losses[0] == Approx(std::log(2.)));
   for (const float bad : {nan, infinity})
     for (const int at : {0, 3, 20, 32}) {

@@ -1,4 +1,4 @@
-// metrics.csv and diagnostics.csv of a run that goes on: what can be read stays, whatever lies between.
+// metrics.csv and diagnostics.csv of a resumed run: readable rows stay, damaged ones go.
 
 #include "data/run/csv.hpp"
 #include "catch.hpp"
@@ -10,7 +10,7 @@ const std::string kTiny = " --layers 1 --heads 1 --channels 8 --context 16 --bat
 
 }  // namespace
 
-TEST_CASE("rows that can be read survive the ones that cannot", "[csv]") {
+TEST_CASE("readable rows survive damage between them", "[csv]") {
   const Folder f;
   const auto rows = [&](const std::string& text, int64_t last) {
     f.write("x.csv", text);

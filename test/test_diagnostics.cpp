@@ -46,8 +46,8 @@ Config make_config(const Form& form, bool llama) {
 }
 Config make_config(const char* placement, bool llama) { return make_config({placement, placement}, llama); }
 
-// Everything that can be seen of one pass and one update on random tokens. T is longer than two tiles of attention.
-Statistics look_inside(const Config& config, Model& model) {
+// All statistics of one pass and one update on random tokens. T is longer than two tiles of attention.
+Statistics statistics_of_step(const Config& config, Model& model) {
   const int B = 3, T = 130;
   const std::vector<int> tokens = random_ints(B * T, 1, 67), targets = random_ints(B * T, 2, 67);
   const Activations activations = allocate_activations(config, B, T, true);
@@ -61,11 +61,11 @@ Statistics look_inside(const Config& config, Model& model) {
   return pass.rows;
 }
 
-Statistics look_inside(const Config& config) {
+Statistics statistics_of_step(const Config& config) {
   Model model(config);
   initialise(model, 7);
-  wake(model);
-  return look_inside(config, model);
+  set_learned_gains(model);
+  return statistics_of_step(config, model);
 }
 
 double mean_of(const Model& model, const std::string& tensor) {
@@ -79,7 +79,7 @@ double mean_of(const Model& model, const std::string& tensor) {
 
 // At most a few times the worst error measured with AVX-512, AVX2 and SSE.
 const std::map<std::string, double> kTolerances = {
-    {"grad", 1e-5},      // 4.5e-6: as the gradients themselves (test_model.cpp); of single numbers, too
+    {"grad", 1e-5},      // 4.5e-6: as the gradients themselves (test_model.cpp), single numbers included
     {"rms", 5e-7},       // 1.4e-7
     {"max", 1.5e-6},     // 5.1e-7
     {"kurtosis", 1e-6},  // 3.8e-7
@@ -89,7 +89,7 @@ const std::map<std::string, double> kTolerances = {
     {"alpha", 0},
     {"shift", 0},
 };
-// In one kind of model only.
+// Two statistics need more in one kind of model.
 double tolerance(const std::string& kind, const Config& config) {
   if (kind == "gain" && config.norm_unit_offset) return 2e-7;          // 5.9e-8: 1 + w is rounded to float
   if (kind == "branch" && config.placement == "rezero") return 4e-7;  // 2.1e-7 (SSE2)
@@ -99,7 +99,7 @@ constexpr double kTiles = 3e-7;  // 7.8e-8
 
 }  // namespace
 
-TEST_CASE("what is seen inside a pass agrees with PyTorch", "[diagnostics]") {
+TEST_CASE("the statistics of a pass agree with PyTorch", "[diagnostics]") {
   for (const std::string& name : Reference::cases("diagnostics")) {
     ModelCase c(name);
     PassStatistics pass(c.model);
@@ -127,7 +127,7 @@ TEST_CASE("a unit offset is added to the gains of norms and not to λ", "[diagno
     config.norm_unit_offset = true;
     Model model(config);
     initialise(model, 7);
-    wake(model);
+    set_learned_gains(model);
     Statistics rows;
     add_tensor_statistics(rows, model);
     const std::map<Key, double> got = by_key(rows);
@@ -200,7 +200,7 @@ TEST_CASE("a single token has no entropy", "[diagnostics]") {
   CHECK(rows.count({0, "attention", "max_logit"}));
 }
 
-TEST_CASE("update ratios by hand", "[diagnostics]") {
+TEST_CASE("update ratios agree with a direct sum", "[diagnostics]") {
   Model model(make_config("post", false));
   initialise(model, 7);
   const std::vector<float> before(model.weights.get(), model.weights.get() + model.floats);
@@ -225,7 +225,7 @@ TEST_CASE("update ratios by hand", "[diagnostics]") {
   CHECK(ratios.at({1, "ffn.down.weight", "update_ratio"}) == Approx(std::sqrt(change / was)));
 }
 
-TEST_CASE("the model's update by hand", "[diagnostics]") {
+TEST_CASE("the model update of two channels, by hand", "[diagnostics]") {
   const std::vector<float> h0(6, 1), h = {4, 5, 1, 1, 7, 9};
   const std::vector<int> targets = {3, 0, kIgnore};
   CHECK(model_update(h.data(), h0.data(), targets.data(), 3, 2) == 2.5);  // lengths 5, 0 and one that does not count
@@ -236,21 +236,21 @@ TEST_CASE("statistics are the same for any number of threads and under --recompu
     for (const bool llama : {false, true}) {
       Config config = make_config(form, llama);
       INFO(form.name);
-      const auto look = [&] { return bits_of(look_inside(config)); };
-      check_same_for_all_threads(look);
-      const std::vector<float> kept = look();
+      const auto statistics = [&] { return bits_of(statistics_of_step(config)); };
+      check_same_for_all_threads(statistics);
+      const std::vector<float> kept = statistics();
       config.recompute = true;
-      CHECK(same_bits(kept, look()));
+      CHECK(same_bits(kept, statistics()));
     }
 }
 
-TEST_CASE("looking on changes nothing", "[diagnostics]") {
+TEST_CASE("collecting statistics changes no gradient", "[diagnostics]") {
   const Config config = make_config("sandwich", true);
   const int B = 3, T = 130;
   const std::vector<int> tokens = random_ints(B * T, 1, 67), targets = random_ints(B * T, 2, 67);
   Model seen(config), alone(config);
   initialise(seen, 7), initialise(alone, 7);
-  look_inside(config, seen);  // gradients stay as the pass left them
+  statistics_of_step(config, seen);  // gradients stay as the pass left them
   model_loss_and_gradients(alone, allocate_activations(config, B, T, true), {tokens.data(), targets.data(), B, T},
                            1.f / (B * T), {.p = .1f});
   CHECK(same_bits({seen.gradients.get(), seen.floats}, {alone.gradients.get(), alone.floats}));

@@ -7,7 +7,7 @@ namespace {
 constexpr int B = 4, T = 50, C = 200;
 const Dropout kDropout{.p = .2f, .seed = 11, .step = 12, .first_row = 13};
 
-// What elements are multiplied by: ones, sent through dropout.
+// The factor of every element: ones passed through dropout.
 std::vector<float> mask(const Dropout& dropout, int layer = 3, DropoutSite site = DropoutSite::ffn_out,
                         int rows = B) {
   std::vector<float> m(rows * T * C, 1);
@@ -15,7 +15,7 @@ std::vector<float> mask(const Dropout& dropout, int layer = 3, DropoutSite site 
   return m;
 }
 
-// Of the centred masks of p = .2.
+// The correlation of two masks with p = .2.
 double correlation(std::span<const float> a, std::span<const float> b) {
   double sum = 0;
   for (size_t i = 0; i < b.size(); ++i) sum += (double(a[i]) - 1) * (double(b[i]) - 1);
@@ -24,7 +24,7 @@ double correlation(std::span<const float> a, std::span<const float> b) {
 
 }  // namespace
 
-TEST_CASE("dropout drops the share it should and keeps the mean", "[dropout]") {
+TEST_CASE("dropout drops a share p and keeps the mean", "[dropout]") {
   for (const float p : {.05f, .2f, .5f, .9f}) {
     Dropout dropout = kDropout;
     dropout.p = p;
@@ -40,7 +40,7 @@ TEST_CASE("dropout drops the share it should and keeps the mean", "[dropout]") {
   }
 }
 
-TEST_CASE("dropout multiplies, alike forward and backward, and is nothing at p = 0", "[dropout]") {
+TEST_CASE("dropout multiplies by its mask, and is the identity at p = 0", "[dropout]") {
   const std::vector<float> x = random_floats(B * T * C, 1), m = mask(kDropout);
   std::vector<float> y = x;
   dropout_apply(y.data(), kDropout, 3, DropoutSite::ffn_out, B, T, C);
@@ -50,7 +50,7 @@ TEST_CASE("dropout multiplies, alike forward and backward, and is nothing at p =
   CHECK(same_bits(y, x));
 }
 
-TEST_CASE("every line of dropout has a mask of its own", "[dropout]") {
+TEST_CASE("every step, seed, row, layer and place has its own dropout mask", "[dropout]") {
   const std::vector<float> m = mask(kDropout);
   Dropout step = kDropout, seed = kDropout, row = kDropout;
   step.step++, seed.seed++, row.first_row += 1000;
@@ -58,11 +58,11 @@ TEST_CASE("every line of dropout has a mask of its own", "[dropout]") {
   for (const auto& other :
        {mask(step), mask(seed), mask(row), mask(kDropout, 4), mask(kDropout, 3, DropoutSite::attention_out)})
     CHECK(std::abs(correlation(m, other)) < most);
-  for (const size_t shift : {1, 2, 16, C, T * C})  // neighbours in a line, neighbouring lines, rows
+  for (const size_t shift : {1, 2, 16, C, T * C})  // neighbors in a line, neighboring lines, neighboring rows
     CHECK(std::abs(correlation(m, std::span(m).subspan(shift))) < most);
 }
 
-TEST_CASE("dropout does not depend on how the batch is cut into micro-batches", "[dropout]") {
+TEST_CASE("dropout does not depend on how the batch is split into micro-batches", "[dropout]") {
   const std::vector<float> whole = mask(kDropout);
   Dropout later = kDropout;
   later.first_row += 1;
@@ -70,7 +70,7 @@ TEST_CASE("dropout does not depend on how the batch is cut into micro-batches", 
       joined({mask(kDropout, 3, DropoutSite::ffn_out, 1), mask(later, 3, DropoutSite::ffn_out, 3)}), whole));
 }
 
-TEST_CASE("a line of dropout may be done in pieces", "[dropout]") {
+TEST_CASE("dropout of a line can be computed in pieces", "[dropout]") {
   const std::vector<float> x = random_floats(100, 1);
   std::vector<float> whole = x, pieces = x;
   dropout_line(whole.data(), 77, .3f, 0, 100);

@@ -1,4 +1,4 @@
-// Placements that are another one in disguise: the same function of other weights.
+// Pairs of placements that compute the same function with different weights.
 
 #include <functional>
 
@@ -20,8 +20,8 @@ Config make_config(const std::string& placement, NormKind norm, std::function<vo
   return resolve(c);
 }
 
-// Random gains, biases and matrices, the same in every model that has a tensor of that name and shape.
-Model randomised(const Config& config) {
+// Random gains, biases and matrices. Tensors of the same name and shape are the same in every model.
+Model randomized(const Config& config) {
   Model model(config);
   for (const TensorSpec& spec : model.table) {
     uint64_t seed = 1;
@@ -55,10 +55,10 @@ bool is_output_matrix(const std::string& name) {
   return name.find(".attention.o.") != name.npos || name.find(".ffn.down.") != name.npos;
 }
 
-// 1-based, of "block.3.ffn.down.weight": 4.
+// The 1-based block: 4 for "block.3.ffn.down.weight".
 int block_of(const std::string& name) { return 1 + std::stoi(name.substr(6)); }
 
-// The same loss, and the same gradients but for factor(name): those of `b` times it are those of `a`.
+// CHECKs that losses are equal and that gradients of `a` are those of `b` times factor(name).
 void check_same_function(const std::string& what, Model& a, Model& b, double tolerance,
                          const std::function<double(const std::string&)>& factor) {
   check_error("equivalence " + what + "/loss", std::abs(loss_and_gradients(b) / loss_and_gradients(a) - 1), tolerance);
@@ -70,7 +70,7 @@ void check_same_function(const std::string& what, Model& a, Model& b, double tol
   }
 }
 
-// The same bits of the loss and of the gradient of every tensor that both have.
+// CHECKs that the losses and the gradients of all common tensors have the same bits.
 void check_same_bits(Model& a, Model& b) {
   CHECK(loss_and_gradients(a) == loss_and_gradients(b));
   int compared = 0;
@@ -92,10 +92,10 @@ constexpr double kRounding = 5e-6;  // 3.3e-6
 TEST_CASE("DeepNorm is Post-LN with the branch divided by α and eps by α²", "[equivalence]") {
   for (const NormKind norm : kBoth)
     for (const char* placement : {"deepnorm", "glm-deepnorm"}) {
-      Model deep = randomised(make_config(placement, norm));
+      Model deep = randomized(make_config(placement, norm));
       const double alpha = *deep.config.skip_scale;
       CHECK(alpha > 1.5);
-      Model post = randomised(
+      Model post = randomized(
           make_config("post", norm, [&](Config& c) { c.norm_eps = static_cast<float>(1e-5 / (alpha * alpha)); }));
       for (const TensorSpec& spec : post.table)
         if (is_output_matrix(spec.name)) scale(tensor(post, post.weights, spec.name), static_cast<float>(1 / alpha));
@@ -106,7 +106,7 @@ TEST_CASE("DeepNorm is Post-LN with the branch divided by α and eps by α²", "
 
 TEST_CASE("layer normalization scaling is Pre-LN with gains and biases scaled by 1/√l", "[equivalence]") {
   for (const NormKind norm : kBoth) {
-    Model lns = randomised(make_config("lns", norm)), pre = randomised(make_config("pre", norm));
+    Model lns = randomized(make_config("lns", norm)), pre = randomized(make_config("pre", norm));
     const auto factor = [](const std::string& name) {
       return name.find(".norm_in.") == name.npos ? 1 : 1 / std::sqrt(block_of(name));
     };
@@ -116,12 +116,12 @@ TEST_CASE("layer normalization scaling is Pre-LN with gains and biases scaled by
   }
 }
 
-// BLOOM and Megatron-LM with apply_residual_connection_post_layernorm: a branch reads h = norm(x), and what it computes
-// is added to h, not to x; one more norm comes at the end.
-TEST_CASE("the residual taken behind the norm is Post-LN with an embedding norm", "[equivalence]") {
+// BLOOM and Megatron-LM with apply_residual_connection_post_layernorm: a branch reads h = norm(x) and adds its output
+// to h, not to x. One more norm comes at the end.
+TEST_CASE("taking the residual after the norm is Post-LN with an embedding norm", "[equivalence]") {
   const int N = B * T;
   for (const NormKind norm : kBoth) {
-    Model post = randomised(make_config("post", norm, [](Config& c) { c.embedding_norm = true; }));
+    Model post = randomized(make_config("post", norm, [](Config& c) { c.embedding_norm = true; }));
     const Config& config = post.config;
     const int C = config.channels, F = config.hidden, H = config.n_head, width = H * config.head_dim;
     const std::vector<int> tokens = random_ints(N, 1, V);
@@ -154,20 +154,20 @@ TEST_CASE("the residual taken behind the norm is Post-LN with an embedding norm"
   }
 }
 
-TEST_CASE("with a norm behind the branch the size of its last matrix does not matter", "[equivalence]") {
+TEST_CASE("if a norm follows the branch, the scale of its output matrix does not matter", "[equivalence]") {
   for (const NormKind norm : kBoth)
     for (const char* placement : {"sandwich", "reordered"}) {
       const Config config =
           make_config(placement, norm, [](Config& c) { c.bias = false, c.norm_eps = 0; });
-      for (const float factor : {4.f, 3.f}) {  // by 4, all is scaled to the bit
-        Model model = randomised(config), scaled = randomised(config);
+      for (const float factor : {4.f, 3.f}) {  // scaling by 4 is exact
+        Model model = randomized(config), scaled = randomized(config);
         for (const TensorSpec& spec : scaled.table)
           if (is_output_matrix(spec.name)) scale(tensor(scaled, scaled.weights, spec.name), factor);
         const std::string what = factor == 4 ? "W_out·4 " : "W_out·3 ";
         check_same_function(what + placement, model, scaled, factor == 4 ? 0 : kRounding,
                             [&](const std::string& name) { return is_output_matrix(name) ? factor : 1; });
       }
-      Model model = randomised(config);
+      Model model = randomized(config);
       loss_and_gradients(model);
       for (const TensorSpec& spec : model.table) {
         if (!is_output_matrix(spec.name)) continue;
@@ -183,10 +183,10 @@ TEST_CASE("with a norm behind the branch the size of its last matrix does not ma
 
 TEST_CASE("mix-ln is Pre-LN at fraction 0 and Post-LN with a final norm at 1", "[equivalence]") {
   for (const NormKind norm : kBoth) {
-    Model none = randomised(make_config("mix-ln", norm, [](Config& c) { c.mix_fraction = 0; }));
-    Model all = randomised(make_config("mix-ln", norm, [](Config& c) { c.mix_fraction = 1; }));
-    Model pre = randomised(make_config("pre", norm));
-    Model post = randomised(make_config("post", norm, [](Config& c) { c.final_norm = true; }));
+    Model none = randomized(make_config("mix-ln", norm, [](Config& c) { c.mix_fraction = 0; }));
+    Model all = randomized(make_config("mix-ln", norm, [](Config& c) { c.mix_fraction = 1; }));
+    Model pre = randomized(make_config("pre", norm));
+    Model post = randomized(make_config("post", norm, [](Config& c) { c.final_norm = true; }));
     check_same_bits(none, pre);
     check_same_bits(all, post);
   }
@@ -194,18 +194,18 @@ TEST_CASE("mix-ln is Pre-LN at fraction 0 and Post-LN with a final norm at 1", "
 
 TEST_CASE("a gain of 1 changes nothing", "[equivalence]") {
   for (const auto& [with, without] : {std::pair{"layerscale", "pre"}, {"rezero", "none"}}) {
-    Model a = randomised(make_config(with, NormKind::layernorm));
-    Model b = randomised(make_config(without, NormKind::layernorm));
+    Model a = randomized(make_config(with, NormKind::layernorm));
+    Model b = randomized(make_config(without, NormKind::layernorm));
     for (const TensorSpec& spec : a.table)
       if (spec.name.ends_with(".scale.gain")) std::fill_n(&a.weights[spec.offset], spec.size(), 1.f);
     check_same_bits(a, b);
   }
 }
 
-TEST_CASE("where attention adds nothing, parallel and sequential blocks are one", "[equivalence]") {
+TEST_CASE("if attention adds nothing, parallel and sequential blocks are equal", "[equivalence]") {
   constexpr auto norm = NormKind::layernorm;
-  Model sequential = randomised(make_config("pre", norm));
-  Model parallel = randomised(make_config("pre", norm, [](Config& c) { c.block = BlockForm::parallel; }));
+  Model sequential = randomized(make_config("pre", norm));
+  Model parallel = randomized(make_config("pre", norm, [](Config& c) { c.block = BlockForm::parallel; }));
   CHECK(loss_and_gradients(sequential) != loss_and_gradients(parallel));
   for (Model* model : {&sequential, &parallel})
     for (const TensorSpec& spec : model->table)
@@ -213,22 +213,22 @@ TEST_CASE("where attention adds nothing, parallel and sequential blocks are one"
   CHECK(loss_and_gradients(sequential) == loss_and_gradients(parallel));
 }
 
-TEST_CASE("over one head, a norm of each head is a norm of all", "[equivalence]") {
+TEST_CASE("with one head, QK-norm by head and over all heads are equal", "[equivalence]") {
   const auto one_head = [](QkNormKind kind) {
     return [kind](Config& c) { c.qk_norm = kind, c.n_head = 1; };
   };
   for (const NormKind norm : kBoth) {
-    Model head = randomised(make_config("pre", norm, one_head(QkNormKind::head)));
-    Model full = randomised(make_config("pre", norm, one_head(QkNormKind::full)));
+    Model head = randomized(make_config("pre", norm, one_head(QkNormKind::head)));
+    Model full = randomized(make_config("pre", norm, one_head(QkNormKind::full)));
     check_same_bits(head, full);
   }
 }
 
-TEST_CASE("with norms of queries and keys their sizes do not matter", "[equivalence]") {
+TEST_CASE("with QK-norm, the scale of the query and key matrices does not matter", "[equivalence]") {
   for (const QkNormKind kind : {QkNormKind::head, QkNormKind::full}) {
     const Config config =
         make_config("pre", NormKind::rmsnorm, [&](Config& c) { c.qk_norm = kind, c.bias = false, c.norm_eps = 0; });
-    Model model = randomised(config), scaled = randomised(config);
+    Model model = randomized(config), scaled = randomized(config);
     const auto is_qk = [](const std::string& name) {
       return name.ends_with(".q.weight") || name.ends_with(".k.weight");
     };

@@ -1,4 +1,4 @@
-// Whole files: what is on the disk when.
+// Files that are published whole, or not at all.
 
 #include "data/host/files.hpp"
 
@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 namespace {
-std::string calls;  // "fsync 5, rename, ": what the C library was asked for, with the bytes in the file
+std::string calls;  // "fsync 5, rename, ": calls of the C library, with the bytes in the file
 }
 
-// The program's calls come here instead of to the C library, and go on to the kernel.
+// These replace the C library's functions: they record the call and pass it on to the kernel.
 int fsync(int handle) {
   struct stat status {};
   fstat(handle, &status);
@@ -31,7 +31,7 @@ int rename(const char* from, const char* to) noexcept {
   return renameat(AT_FDCWD, from, AT_FDCWD, to);
 }
 
-TEST_CASE("a file's bytes are on the disk before it gets its name", "[files]") {
+TEST_CASE("a file's bytes are on disk before it gets its name", "[files]") {
   const Folder f;
   WholeFile file(f.path("x"));
   file.write("12345");
@@ -43,7 +43,7 @@ TEST_CASE("a file's bytes are on the disk before it gets its name", "[files]") {
 }
 #endif
 
-TEST_CASE("a file that is not published leaves nothing, and the older one survives", "[files]") {
+TEST_CASE("a file that is not published leaves nothing, and the old one survives", "[files]") {
   const Folder f;
   f.write("folder/x", "old");
   {
@@ -56,7 +56,7 @@ TEST_CASE("a file that is not published leaves nothing, and the older one surviv
   CHECK(std::distance(directory_iterator(f.path("folder")), directory_iterator()) == 1);
 }
 
-TEST_CASE("a file that is too large for its purpose is refused", "[files]") {
+TEST_CASE("read_file refuses a file that is larger than its limit", "[files]") {
   const Folder f;
   f.write("x", std::string((1 << 20) + 1, 'a'));
   CHECK(read_file(f.path("x"), (1 << 20) + 1).size() == (1 << 20) + 1);

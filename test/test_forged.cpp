@@ -1,4 +1,4 @@
-// Checkpoints that are damaged or forged, and those of earlier versions of the program.
+// Checkpoints that are damaged, forged or written by earlier versions of the program.
 
 #include <cmath>
 #include <cstring>
@@ -18,7 +18,7 @@ namespace {
 
 const std::string kOldRun = "test/old_run/";
 
-// The checksum of a checkpoint, as the documentation of its format has it: words of eight bytes.
+// Appends the checksum of a checkpoint as its format documents it, over words of eight bytes.
 std::string with_checksum(std::string bytes) {
   uint64_t state = 0x243f6a8885a308d3ull;
   for (size_t i = 0; i < bytes.size(); i += 8) {
@@ -30,7 +30,7 @@ std::string with_checksum(std::string bytes) {
   return bytes.append(reinterpret_cast<const char*>(&state), 8);
 }
 
-// The same checkpoint with `header` in it, and a checksum that is right.
+// The same checkpoint with another header and a correct checksum.
 std::string with_header(const std::string& checkpoint, std::string header) {
   uint32_t length = 0;
   std::memcpy(&length, checkpoint.data() + 12, 4);
@@ -59,7 +59,7 @@ OptimizerState empty_state(const Model& model) {
   return state;
 }
 
-// The same checkpoint in the format of today.
+// Rewrites a checkpoint in the current format.
 void save_again(const std::string& path) {
   const CheckpointHeader header = read_checkpoint_header(path);
   Model model(header.options.config, false);
@@ -155,13 +155,13 @@ TEST_CASE("a file of another version is refused", "[forged]") {
   }
 }
 
-TEST_CASE("tensors are loaded by name, wherever in the file they lie", "[forged]") {
+TEST_CASE("tensors are loaded by name, in any order and at any offset", "[forged]") {
   const Folder f;
   fs::copy(kOldRun + "checkpoint.bin", f.path("a.bin"));
   save_again(f.path("a.bin"));
   const std::string checkpoint = f.read("a.bin");
   nlohmann::json header = nlohmann::json::parse(header_in(checkpoint));
-  // Three floats more at the beginning of the weights and of each moment, and the rows of the table backwards.
+  // Insert three floats before the weights and before each moment, and reverse the rows of the table.
   const size_t bytes = header["floats"].get<size_t>() * sizeof(float), begin = checkpoint.size() - 8 - 3 * bytes;
   std::string moved = checkpoint.substr(0, begin);
   for (size_t i = 0; i < 3; ++i) moved += std::string(12, 'x') + checkpoint.substr(begin + i * bytes, bytes);
@@ -185,7 +185,7 @@ TEST_CASE("tensors are loaded by name, wherever in the file they lie", "[forged]
   CHECK(!equal(a.weights, of_a[0]));
 }
 
-TEST_CASE("info reads the weights before it vouches for a file, and anything but a file is refused", "[program][forged]") {
+TEST_CASE("info verifies a checkpoint's checksum and refuses what is not a file", "[program][forged]") {
   const Folder f;
   fs::copy(kOldRun + "checkpoint.bin", f.path("good.bin"));
   std::string damaged = f.read("good.bin");
@@ -201,7 +201,8 @@ TEST_CASE("info reads the weights before it vouches for a file, and anything but
   CHECK(contains(f.run("info /dev/zero").err, "/dev/zero is not a checkpoint"));
 }
 
-TEST_CASE("memory goes by what is sampled, and a context too long for the machine is refused", "[program][forged]") {
+TEST_CASE("sample needs memory for its text alone, and eval refuses a context too long for the machine",
+          "[program][forged]") {
   const Folder f;
   f.write("text.txt", std::string(400, 'a') + "\n");
   REQUIRE(f.run("train --data text.txt --position rope --layers 1 --channels 16 --heads 2 --context 8 --steps 1 --out r --quiet").status == 0);
@@ -219,7 +220,7 @@ TEST_CASE("memory goes by what is sampled, and a context too long for the machin
   CHECK(evaluated.out.empty());
 }
 
-TEST_CASE("a run of an earlier version goes on", "[program][forged]") {
+TEST_CASE("a run of an earlier version can be resumed", "[program][forged]") {
   const Folder f;
   for (const char* name : {"checkpoint.bin", "config.toml", "metrics.csv"}) {
     fs::create_directories(f.path("r"));
@@ -235,7 +236,7 @@ TEST_CASE("a run of an earlier version goes on", "[program][forged]") {
   const std::vector<std::string> then = losses_in(f.read("resumed.csv")), now = losses_in(f.read("r/metrics.csv"));
   REQUIRE(now.size() == before.size() + then.size() - 1);
   for (size_t i = 1; i < before.size(); ++i) CHECK(now[i] == before[i]);
-  // The same losses and norms, within what processors differ in.
+  // The same losses and norms, up to differences between processors.
   for (size_t i = 1; i < then.size(); ++i) {
     const auto numbers = [](const std::string& line) {
       std::vector<double> x;

@@ -1,4 +1,4 @@
-// The forms of a block as a user meets them: drawn, configured, trained, resumed, sampled.
+// The forms of a block in the program: drawn, configured, trained, resumed, sampled.
 
 #include "data/show/info.hpp"
 #include "catch.hpp"
@@ -6,7 +6,7 @@
 
 namespace {
 
-// A model's drawing, "layernorm" written as N.
+// The drawing of a model, with N for "layernorm".
 std::string drawing(const std::string& placement, BlockForm block = BlockForm::sequential,
                     QkNormKind qk_norm = QkNormKind::none) {
   Config c;
@@ -24,7 +24,7 @@ size_t count(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("the drawing's formulas are those of the placement", "[info]") {
+TEST_CASE("the drawing shows the formulas of the placement", "[info]") {
   for (const auto& [placement, formula] : {std::pair{"post", "y = N( x + attention( x ) )"},
                                            {"pre", "y = x + attention( N(x) )"},
                                            {"sandwich", "y = x + N( attention( N(x) ) )"},
@@ -43,12 +43,12 @@ TEST_CASE("the drawing's formulas are those of the placement", "[info]") {
   const std::string mixed = drawing("mix-ln");
   CHECK(contains(mixed, "attention branch of block 1      y = N( x + attention( x ) )\n"));
   CHECK(contains(mixed, "feed-forward branch of blocks 2 to 4   y = x + ffn( N(x) )\n"));
-  CHECK(mixed.find("─ blocks 2 to 4\n") < mixed.find("─ block 1\n"));  // the last on top
+  CHECK(mixed.find("─ blocks 2 to 4\n") < mixed.find("─ block 1\n"));  // last block first
 }
 
-TEST_CASE("a block is drawn with what the placement puts into it", "[info]") {
+TEST_CASE("the drawing of a block shows the placement's norms and gains", "[info]") {
   const auto boxes = [](const std::string& s) { return count(s, "[ N ]"); };
-  CHECK(boxes(drawing("pre")) == 2 + 1);  // and the final norm
+  CHECK(boxes(drawing("pre")) == 2 + 1);  // one for the final norm
   CHECK(boxes(drawing("sub-ln")) == 4 + 1);
   CHECK(count(drawing("sub-ln"), "[ down ]") == 1);
   CHECK(count(drawing("lns"), "[ × 1 to 0.5 ]") == 2);
@@ -65,7 +65,7 @@ TEST_CASE("a block is drawn with what the placement puts into it", "[info]") {
   CHECK(contains(parallel, "block   y = x + attention( N(x) ) + ffn( N(x) )\n"));
 }
 
-TEST_CASE("every form is written down, resumed and recomputed to the same bits, and sampled", "[program]") {
+TEST_CASE("every form is configured, resumed and recomputed with the same bits, and sampled", "[program]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --layers 3 --heads 2 --channels 32 --context 32 --batch 4 "
                             "--schedule constant --warmup 0 --eval-every 3 --eval-batches 0 --diagnostics 3 --quiet ";
@@ -90,7 +90,7 @@ TEST_CASE("every form is written down, resumed and recomputed to the same bits, 
   CHECK(contains(config, "block = \"sequential\""));
 }
 
-TEST_CASE("init-report has no ratio where gradients are zero", "[program][diagnostics]") {
+TEST_CASE("init-report prints no ratio if gradients are zero", "[program][diagnostics]") {
   const Corpus f;
   const Outcome o = f.run("init-report --data stories.txt --channels 32 --heads 2 --context 32 --placement rezero "
                           "--grid layers=2,3");

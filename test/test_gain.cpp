@@ -1,4 +1,4 @@
-// A gain without a norm, alone: its part in branches and models is in test_residual.cpp and test_model.cpp.
+// A gain without a norm. test_residual.cpp and test_model.cpp test it inside branches and models.
 
 #include "layers/residual/gain.hpp"
 
@@ -27,7 +27,7 @@ TEST_CASE("gains agree with the textbook, for each channel and for all", "[gain]
       CHECK(gain_backward(dx.data(), gain_in(dweight), dy.data(), x.data(), gain_in(weight), N, C) == dx.data());
       textbook::gain_backward(want.data(), tg, widen(dy).data(), widen(x).data(), tp, N, C);
       check_close(name + "/dx", dx, want, 1e-7);
-      // One gain's is a sum of N·C products, which cancels: 1.5e-6 (SSE2).
+      // The gradient of a single gain is a sum of N·C products that cancels: 1.5e-6 (SSE2).
       check_close(name + "/dweight", dweight, want_dw, single ? 3e-6 : 1e-6, std::sqrt(N * C));
 
       std::vector<float> in_place = dy;

@@ -32,11 +32,10 @@ void gemm(Variant v, float* c, const float* a, const float* b, int M, int N, int
   (v == nt ? gemm_nt : v == nn ? gemm_nn : gemm_tn)(c, a, b, M, N, K, options);
 }
 
-// Of both signs, but their products do not cancel to nothing, so that a single sum can be held to its own
-// size.
+// Numbers of both signs whose products do not cancel, so that even a single sum has a small relative error.
 std::vector<float> operand(size_t n, uint64_t seed) { return random_floats(n, seed, .5f, 1); }
 
-// To bfloat16 and back: to nearest, ties to even.
+// Rounds to bfloat16, to nearest with ties to even.
 std::vector<float> rounded(std::vector<float> x) {
   for (float& f : x) {
     const uint32_t bits = std::bit_cast<uint32_t>(f);
@@ -70,13 +69,13 @@ void check_sizes(int M, int N, int K, Matmul matmul = Matmul::fp32) {
 
 }  // namespace
 
-TEST_CASE("gemm in all its forms and odd sizes", "[gemm]") {
+TEST_CASE("gemm in all variants and odd sizes", "[gemm]") {
   for (const int M : {1, 7, 17, 33})
     for (const int N : {1, 7, 17, 33})
       for (const int K : {1, 7, 17, 33}) check_sizes(M, N, K);
 }
 
-TEST_CASE("gemm across the borders of its tiles and blocks", "[gemm]") {
+TEST_CASE("gemm at the edges of its tiles and blocks", "[gemm]") {
   for (const Matmul matmul : {Matmul::fp32, Matmul::bf16}) {
     for (const int M : {2, 3, 4, 5, 9}) check_sizes(M, 49, 270, matmul);
     for (const int N : {15, 16, 31, 47, 48, 49}) check_sizes(9, N, 40, matmul);
@@ -95,7 +94,7 @@ TEST_CASE("gemm in bf16 and odd sizes", "[gemm][bf16]") {
 }
 
 TEST_CASE("gemm on one thread reads and writes inside wider matrices", "[gemm]") {
-  // C, A and B are the columns 3, 4, ... of matrices eleven columns wider.
+  // C, A and B begin at column 3 of matrices that are eleven columns wider.
   for (const auto& [M, N, K] : {std::array{1, 1, 1}, {7, 17, 33}, {64, 64, 64}, {130, 150, 300}})
     for (const Variant v : {nt, nn, tn})
       for (const bool accumulate : {false, true}) {
@@ -131,8 +130,8 @@ TEST_CASE("gemm is the same for any number of threads", "[gemm]") {
     }
 }
 
-// Text that is written token by token has the logits of the whole text, to the bit.
-TEST_CASE("a row of a product is the same alone and among others", "[gemm]") {
+// Therefore text generated token by token has the logits of the whole text, bit for bit.
+TEST_CASE("a row of a product has the same bits alone and among others", "[gemm]") {
   const int M = 20, N = 75, K = 600;
   const std::vector<float> a = operand(M * K, 1), b = operand(N * K, 2), bias = operand(N, 3);
   std::vector<float> all = garbage(M * N);

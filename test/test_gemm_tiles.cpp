@@ -1,4 +1,4 @@
-// The bits of a matrix product do not depend on the tiles it is cut into.
+// The bits of a matrix product do not depend on its tiles.
 
 #include <array>
 
@@ -7,8 +7,7 @@
 
 namespace {
 
-// For some processors compilers split a multiply-add where one sum is all that a loop adds to, as in a tile of one row
-// and one vector.
+// For some processors, compilers split multiply-adds in a loop with a single sum: a tile of one row and one vector.
 std::vector<float> product(int M, int N, int K) {
   const std::vector<float> a = random_floats(size_t(K) * M, 1), b = random_floats(size_t(K) * N, 2);
   std::vector<float> c(size_t(M) * N);

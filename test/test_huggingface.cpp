@@ -1,5 +1,5 @@
-// Our presets against the models of `transformers` that they claim to be: the wiring is the preset's own, the sizes,
-// parameters and answers stand in test/reference/huggingface (python_ref/huggingface.py).
+// Presets against their models in `transformers`. Sizes, parameters and expected values are in
+// test/reference/huggingface (python_ref/huggingface.py).
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ constexpr double kLoss = 2e-7;      // 4.8e-8
 constexpr double kGradient = 5e-6;  // 2.5e-6; PyTorch's own float32 misses by as much
 constexpr double kZero = 5e-7;      // 1.5e-7 of the terms that cancel
 
-// `train_gpt info --preset NAME --heads 4 ...`, so that what is tested is what a user gets.
+// The model of `train_gpt info --preset NAME --heads 4 ...`, so that the test builds what a user gets.
 Config config_of(const std::string& preset, const json& options) {
   std::vector<std::string> words = {"train_gpt", "info", "--preset", preset};
   for (const auto& [name, value] : options.items()) {

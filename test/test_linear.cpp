@@ -63,7 +63,7 @@ TEST_CASE("linear agrees with PyTorch", "[linear]") {
   }
 }
 
-// Where the processor has no bf16, the results are those of fp32 and so 2⁻⁹ away from rounded operands.
+// A processor without bf16 computes in fp32, which is 2⁻⁹ away from rounded operands.
 TEST_CASE("linear in bf16 agrees with PyTorch on rounded operands", "[linear][bf16]") {
   const double tolerance = gemm_has_bf16() ? 5e-7 : 4e-3;  // measured: at most 1.3e-7, and 2.4e-3 for fp32
   const std::string title = gemm_has_bf16() ? "linear_bf16/" : "linear fp32 for want of bf16/";
@@ -94,7 +94,7 @@ TEST_CASE("column sums keep their precision over many rows", "[linear]") {
   check_close("linear/column sums/5000", sums, want, kTolerance);
 }
 
-TEST_CASE("parts of a linear layer lie behind one another and have their own rows", "[linear]") {
+TEST_CASE("the parts of a joined linear layer are contiguous and have their own rows in the table", "[linear]") {
   Config config;
   config.vocab_size = 5;
   config = resolve(config);

@@ -1,4 +1,4 @@
-// Two processes and one directory: locks, names of directories and of temporary files, standard streams.
+// Several processes in one directory: locks, names of directories and temporary files, standard streams.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ std::vector<std::string> names_in(const std::string& folder) {
 
 }  // namespace
 
-TEST_CASE("a run that is being trained is refused to others, also while it is paused", "[program][locks]") {
+TEST_CASE("a run that another process trains is refused, even while that process is paused", "[program][locks]") {
   const Corpus f;
   std::vector<Started> others;
   const Started first = f.start("train --data stories.txt --steps 1000000 --save-every 5 --out r" + kTiny);
@@ -57,7 +57,7 @@ TEST_CASE("a run that is being trained is refused to others, also while it is pa
   CHECK(!f.has("r/.lock"));
 }
 
-TEST_CASE("runs that start together get directories and configurations of their own", "[program][locks]") {
+TEST_CASE("runs that start at the same time get their own directories", "[program][locks]") {
   const Corpus f;
   std::vector<Started> all;
   for (int seed = 1; seed <= 6; ++seed)
@@ -102,7 +102,7 @@ TEST_CASE("a temporary file follows no link and outlives its process only until 
   CHECK(f.has("x.note.partial"));
 }
 
-TEST_CASE("what is printed never lands in a file, and is missed where it cannot be printed", "[program][locks]") {
+TEST_CASE("output never ends up in another file, and output that cannot be written is an error", "[program][locks]") {
   const Corpus f;
   const auto closed = [](int stream) { return [stream] { close(stream); }; };
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
@@ -121,7 +121,8 @@ TEST_CASE("what is printed never lands in a file, and is missed where it cannot 
     CHECK(contains(o.err, "train_gpt: cannot write standard output: No space left on device"));
   }
 }
-TEST_CASE("a step has no more sequences than can be counted", "[program][locks]") {
+
+TEST_CASE("a step with more than 2^31 - 1 sequences is refused", "[program][locks]") {
   const Corpus f;
   for (const char* words : {"train --data stories.txt --batch 65536 --accumulate 65536 --out r",
                             "compare --data stories.txt --grid batch=65536 --accumulate 65536 --out r",
@@ -134,7 +135,7 @@ TEST_CASE("a step has no more sequences than can be counted", "[program][locks]"
   }
 }
 
-TEST_CASE("memory that is missing is said in one line, wherever it is missed", "[program][locks]") {
+TEST_CASE("running out of memory ends with one line, wherever it happens", "[program][locks]") {
   if (std::getenv("SANITIZED")) return;  // the sanitizers' own memory is larger than any of these limits
   const Corpus f;
   int refused = 0;

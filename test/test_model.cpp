@@ -7,7 +7,7 @@
 namespace {
 
 // At most a few times the worst error measured with AVX-512, AVX2 and SSE. Some of the random models are
-// badly conditioned: PyTorch's own float32 misses a gradient of theirs by 9.5e-6, and ten losses by 1.7e-6.
+// ill-conditioned: PyTorch in float32 has errors of 9.5e-6 in a gradient and of 1.7e-6 in ten losses.
 constexpr double kLoss = 2e-6;       // 7.1e-7
 constexpr double kGradient = 1e-5;   // 7.6e-6
 constexpr double kZero = 1e-6;       // 4.3e-7 of the terms that cancel
@@ -37,7 +37,7 @@ Config make_config(const char* placement, bool llama) { return make_config({plac
 Model started(const Config& config) {
   Model model(config);
   initialise(model, 7);
-  wake(model);
+  set_learned_gains(model);
   return model;
 }
 
@@ -51,7 +51,7 @@ double random_pass(Model& model, int B, int T, const Dropout& dropout) {
 
 }  // namespace
 
-TEST_CASE("our table of tensors is PyTorch's", "[model]") {
+TEST_CASE("the table of tensors is that of the PyTorch model", "[model]") {
   for (const std::string& name : Reference::cases("model")) {
     INFO(name);
     const Reference reference("model", name);
@@ -79,7 +79,7 @@ TEST_CASE("loss and every gradient of the model agree with PyTorch", "[model]") 
       if (!spec.trained) continue;
       const std::span<const float> got = row(c.model.gradients, spec);
       const double s = sum_factor(spec.size()) * double(c.expected["tensors"][i]["scale"]);
-      if (std::find(zero.begin(), zero.end(), spec.name) != zero.end())  // the reason stands in the .json
+      if (std::find(zero.begin(), zero.end(), spec.name) != zero.end())  // the .json says why
         check_error("model zero gradient/" + name + "/" + spec.name, norm_of(widen(got)) / s, kZero);
       else
         check_close("model gradient/" + name + "/" + spec.name, got,
@@ -130,7 +130,7 @@ TEST_CASE("training is the same for any number of threads", "[model]") {
       });
 }
 
-TEST_CASE("--recompute has the same bits and keeps one (N,C) a block", "[model][recompute]") {
+TEST_CASE("--recompute has the same bits and saves one (N,C) tensor per block", "[model][recompute]") {
   const int B = 2, T = 33;
   for (const Form& form : forms())
     for (const bool llama : {false, true}) {
@@ -157,7 +157,7 @@ TEST_CASE("--recompute has the same bits and keeps one (N,C) a block", "[model][
 
 namespace {
 
-// Losses of 200 steps on a text with a rule in it: every token says which two may follow.
+// Losses of 200 steps on a text in which every token allows two next tokens.
 std::vector<double> losses_of_200_steps(Config config, Matmul matmul) {
   const int B = 4, T = 32, V = config.vocab_size;
   config.matmul = matmul;
@@ -175,11 +175,11 @@ std::vector<double> losses_of_200_steps(Config config, Matmul matmul) {
 
 }  // namespace
 
-TEST_CASE("200 steps in bf16 run beside those in fp32", "[model][bf16]") {
+TEST_CASE("200 steps in bf16 stay close to those in fp32", "[model][bf16]") {
   for (const char* placement : {"pre", "post", "deepnorm"}) {
     const Config config = make_config(placement, false);
     const std::vector<double> fp32 = losses_of_200_steps(config, Matmul::fp32), bf16 = losses_of_200_steps(config, Matmul::bf16);
-    CHECK(fp32[199] < 2);  // from log 67 = 4.2, and log 2 = 0.7 is the lowest
+    CHECK(fp32[199] < 2);  // starts at log 67 = 4.2; the minimum is log 2 = 0.7
     double worst = 0;
     for (int i = 0; i < 200; ++i) worst = std::max(worst, std::abs(bf16[i] - fp32[i]));
     check_error(std::string("model bf16 curve, nats/") + placement, worst, 3e-3);  // measured: 7e-4
@@ -187,7 +187,7 @@ TEST_CASE("200 steps in bf16 run beside those in fp32", "[model][bf16]") {
   }
 }
 
-TEST_CASE("two micro-batches equal one large batch, dropout and all", "[model][dropout]") {
+TEST_CASE("two micro-batches equal one large batch, including dropout", "[model][dropout]") {
   for (const Form& form : forms())
     for (const bool llama : {false, true}) {
       Config config = make_config(form, llama);
@@ -203,17 +203,16 @@ TEST_CASE("two micro-batches equal one large batch, dropout and all", "[model][d
     }
 }
 
-TEST_CASE("the loss without gradients is the loss", "[model]") {
+TEST_CASE("model_loss equals the loss of model_loss_and_gradients", "[model]") {
   for (const bool llama : {false, true}) {
     Config config = make_config("sandwich", llama);
-    config.dropout = .5f;  // acts where it is handed to a pass, and a loss alone takes none
+    config.dropout = .5f;  // acts only in a pass that is given a Dropout
     Model model(config);
     initialise(model, 7);
     const std::vector<int> tokens = random_ints(80, 1, 67), targets = random_ints(80, 2, 67);
     const Batch batch{tokens.data(), targets.data(), 2, 40};
     const Activations training = allocate_activations(model.config, 2, 40, true);
-    const Activations inference =
-        allocate_activations(model.config, 2, 40, false);  // all blocks share one's memory
+    const Activations inference = allocate_activations(model.config, 2, 40, false);  // blocks share memory
     const double loss = model_loss_and_gradients(model, training, batch, 1, {});
     CHECK(model_loss(model, training, batch) == loss);
     CHECK(model_loss(model, inference, batch) == loss);
@@ -223,7 +222,7 @@ TEST_CASE("the loss without gradients is the loss", "[model]") {
   }
 }
 
-TEST_CASE("gradients of the model add up", "[model]") {
+TEST_CASE("gradients of the model accumulate", "[model]") {
   for (const Form& form : forms()) {
     Model once = started(make_config(form, false)), twice = started(make_config(form, false));
     random_pass(once, 2, 17, {});
@@ -233,11 +232,11 @@ TEST_CASE("gradients of the model add up", "[model]") {
   }
 }
 
-// ---- initialisation --------------------------------------------------------------------------------------
+// ---- initialization --------------------------------------------------------------------------------------
 
 namespace {
 
-// What the placement's own paper or program begins with, matrix by matrix.
+// The standard deviation of each tensor according to the placement's paper or program.
 double expected_deviation(const std::string& placement, const std::string& name, const TensorSpec& spec,
                           int L) {
   const bool embedding = name.starts_with("embedding") || name == "head.weight";
@@ -256,7 +255,7 @@ double expected_deviation(const std::string& placement, const std::string& name,
 
 }  // namespace
 
-TEST_CASE("weights are born as the placement says", "[model]") {
+TEST_CASE("weights are initialized according to the placement", "[model]") {
   for (const Placement& placement : placements())
     for (const bool llama : {false, true}) {
       Model model(make_config(placement.name, llama));
@@ -275,7 +274,7 @@ TEST_CASE("weights are born as the placement says", "[model]") {
     }
 }
 
-TEST_CASE("a tensor's initial values depend on the seed and its name alone", "[model]") {
+TEST_CASE("a tensor's initial values depend only on the seed and its name", "[model]") {
   Config small = make_config("pre", false), large = small;
   small.bias = false, small.norm_bias = false;
   large.tied = false, large.embedding_norm = true, large.n_layer = 5,
@@ -307,7 +306,7 @@ TEST_CASE("a model or a batch that cannot exist is refused", "[model]") {
   CHECK_THROWS_AS(Model(c), std::bad_alloc);
 }
 
-TEST_CASE("the first tensor with a number that is not finite is found", "[model]") {
+TEST_CASE("first_non_finite finds the first tensor with infinity or NaN", "[model]") {
   Model model(make_config("pre", false));
   CHECK(first_non_finite(model.table, model.weights.get()) == nullptr);
   for (const float bad : {garbage(1)[0], INFINITY}) {

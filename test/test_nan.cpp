@@ -1,4 +1,4 @@
-// A NaN stays a NaN: no comparison turns it into a number that training could go on with.
+// A NaN stays a NaN: no comparison turns it into a number, so training cannot continue unnoticed.
 
 #include <limits>
 
@@ -14,7 +14,7 @@ namespace {
 
 const float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-// One NaN at each place in turn: in whole vectors, and among the last elements.
+// Calls check(x, at) with a NaN at each index in turn: inside full vectors and in the remainder.
 template <class Check>
 void with_a_nan(int n, Check check) {
   for (int at = 0; at < n; ++at) {

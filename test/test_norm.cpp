@@ -78,14 +78,14 @@ TEST_CASE("norms are the same for any number of threads", "[norm]") {
       check_same_for_all_threads([&, N = N, C = C] { return run(made_up(kind, N, C, true), 2).all(); });
 }
 
-TEST_CASE("an absent norm is the identity and touches nothing", "[norm]") {
+TEST_CASE("an absent norm is the identity and writes nothing", "[norm]") {
   std::vector<float> x = random_floats(21, 1), y = garbage(21);
   CHECK(norm_forward(y.data(), {}, x.data(), {}, 3, 7, true) == x.data());
   CHECK(norm_backward(y.data(), {}, x.data(), nullptr, {}, {}, 3, 7) == x.data());
   CHECK(same_bits(y, garbage(21)));
 }
 
-TEST_CASE("LayerNorm does not cancel where the mean is large", "[norm]") {
+TEST_CASE("LayerNorm does not cancel if the mean is large", "[norm]") {
   // The variance is 2/3. In float, E[x²] − μ² would be 2, 0 and −128.
   for (const float a : {4096.f, 10000.f, 40000.f}) {
     const Result r = run({1, 3, NormKind::layernorm, 0, {a, a + 1, a + 2}, {1, 1, 1}, {}, {1, 0, 0}});

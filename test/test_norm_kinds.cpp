@@ -1,4 +1,4 @@
-// Norms of all kinds, one by one: against PyTorch, and what must be equal to what.
+// Norms of all kinds: against PyTorch, and identities between them.
 
 #include "norm_layer.hpp"
 #include "reference.hpp"
@@ -42,7 +42,7 @@ TEST_CASE("norms of the other kinds agree with PyTorch", "[norm]") {
   }
 }
 
-TEST_CASE("a norm declares what its kind has, and how it starts", "[norm]") {
+TEST_CASE("a norm declares the tensors of its kind and their initial values", "[norm]") {
   struct Want {
     NormKind kind;
     bool offset;
@@ -69,7 +69,7 @@ TEST_CASE("a norm declares what its kind has, and how it starts", "[norm]") {
   }
 }
 
-TEST_CASE("each kind of norm is its row of the table", "[norm]") {
+TEST_CASE("each kind of norm has its row in the table", "[norm]") {
   for (const auto& [kind, name] : kNormKinds) {
     INFO(name);
     CHECK(norm_row(kind).kind == kind);
@@ -88,7 +88,7 @@ TEST_CASE("norms of all kinds are the same for any number of threads", "[norm]")
           [&, N = N, C = C, kind = kind] { return NormLayer(norm_config(kind, norm_row(kind).bias), N, C).all(); });
 }
 
-TEST_CASE("a norm of any kind may write where it reads", "[norm]") {
+TEST_CASE("norms of all kinds work in place", "[norm]") {
   for (const auto& [kind, name] : kNormKinds)
     for (const auto& [N, C] : {std::array{70, 33}, {1, 7}, {7, 1}}) {
       INFO(name);
@@ -104,7 +104,7 @@ TEST_CASE("a norm of any kind may write where it reads", "[norm]") {
     }
 }
 
-// ---- equal to one another ----------------------------------------------------------------------------------
+// ---- identities --------------------------------------------------------------------------------------------
 
 TEST_CASE("N(c·x) with eps·c² is N(x), to the bit for a power of two", "[norm]") {
   const int N = 7, C = 33;
@@ -118,8 +118,8 @@ TEST_CASE("N(c·x) with eps·c² is N(x), to the bit for a power of two", "[norm
     }
 }
 
-TEST_CASE("the gradient of a norm's input does not point where the norm is blind", "[norm]") {
-  // LayerNorm: to (1, 1, ...) and to x; RMSNorm and ScaleNorm: to x; BatchNorm: both, but along a channel.
+TEST_CASE("the gradient of a norm's input is orthogonal to the changes that the norm ignores", "[norm]") {
+  // LayerNorm: orthogonal to (1, 1, ...) and x. RMSNorm and ScaleNorm: to x. BatchNorm: to both, along a channel.
   const int N = 9, C = 33;
   const std::vector<float> x = random_floats(N * C, 1, .5f), dy = random_floats(N * C, 2);
   for (const NormKind kind : {NormKind::layernorm, NormKind::rmsnorm, NormKind::scalenorm, NormKind::batchnorm}) {
@@ -128,7 +128,7 @@ TEST_CASE("the gradient of a norm's input does not point where the norm is blind
     std::fill_n(norm.p.gain, norm.row("gain").size(), 1.f);
     norm.forward(x);
     const std::vector<float> dx = norm.backward(dy, x);
-    const bool channels = kind == NormKind::batchnorm, centred = channels || kind == NormKind::layernorm;
+    const bool channels = kind == NormKind::batchnorm, centered = channels || kind == NormKind::layernorm;
     const int lines = channels ? C : N, length = channels ? N : C;
     for (int line = 0; line < lines; ++line) {
       double along_x = 0, along_one = 0, size = 0;
@@ -139,7 +139,7 @@ TEST_CASE("the gradient of a norm's input does not point where the norm is blind
         size += std::fabs(double(dx[at]));
       }
       check_error("norm blind/x", std::fabs(along_x) / size, 1e-6);
-      if (centred) check_error("norm blind/one", std::fabs(along_one) / size, 1e-6);
+      if (centered) check_error("norm blind/one", std::fabs(along_one) / size, 1e-6);
     }
   }
 }
@@ -173,7 +173,7 @@ TEST_CASE("a unit offset is the same norm with gains 1 + w, to the bit", "[norm]
     }
 }
 
-TEST_CASE("DyT is odd, and Derf with a shift is not", "[norm]") {
+TEST_CASE("DyT is an odd function, Derf with a shift is not", "[norm]") {
   const int N = 5, C = 17;
   const std::vector<float> x = random_floats(N * C, 1, 0, 3);
   for (const NormKind kind : {NormKind::dyt, NormKind::derf}) {
@@ -183,10 +183,10 @@ TEST_CASE("DyT is odd, and Derf with a shift is not", "[norm]") {
   }
 }
 
-TEST_CASE("the slopes of DyT and Derf do not cancel where the curve is flat", "[norm]") {
+TEST_CASE("the slopes of DyT and Derf do not cancel in the flat part of the curve", "[norm]") {
   for (const NormKind kind : {NormKind::dyt, NormKind::derf})
     for (const float x : {8.f, 12.f, 17.f, 19.f, -18.02183f}) {  // u = x/2; tanh 9.01 is 1 in float
-      if (kind == NormKind::derf && std::fabs(x) > 17) continue;  // e^(−u²) is no float any more
+      if (kind == NormKind::derf && std::fabs(x) > 17) continue;  // e^(−u²) underflows
       NormLayer norm(norm_config(kind), 1, 1);
       *norm.p.gain = 1, *norm.p.alpha = .5f;
       if (norm.p.shift) *norm.p.shift = 0;
@@ -198,7 +198,7 @@ TEST_CASE("the slopes of DyT and Derf do not cancel where the curve is flat", "[
     }
 }
 
-TEST_CASE("a row of zeros has a gradient", "[norm]") {
+TEST_CASE("a row of zeros has a finite gradient", "[norm]") {
   const int N = 2, C = 5;
   for (const NormKind kind : {NormKind::layernorm, NormKind::rmsnorm, NormKind::scalenorm}) {
     INFO(name_of(kNormKinds, kind));
@@ -211,9 +211,9 @@ TEST_CASE("a row of zeros has a gradient", "[norm]") {
   }
 }
 
-// ---- BatchNorm's two ways ----------------------------------------------------------------------------------
+// ---- BatchNorm in training and in evaluation ---------------------------------------------------------------
 
-TEST_CASE("BatchNorm's evaluation reads the running statistics and changes nothing", "[norm]") {
+TEST_CASE("BatchNorm reads its running statistics in evaluation and does not change them", "[norm]") {
   const int N = 5, C = 7;
   NormLayer norm(norm_config(NormKind::batchnorm, true), N, C);
   const std::vector<float> before(norm.weights.get(), norm.weights.get() + 4 * 16);
@@ -224,11 +224,11 @@ TEST_CASE("BatchNorm's evaluation reads the running statistics and changes nothi
     CHECK(y[i] == Approx(double(norm.p.gain[c]) * (double(x[i]) - double(norm.p.running_mean[c])) / deviation +
                          double(norm.p.bias[c])));
   }
-  norm.forward(x, true);  // nor does a forward pass in training: it may run twice
+  norm.forward(x, true);  // a forward pass in training does not change them either: it may run twice
   CHECK(same_bits(before, {norm.weights.get(), before.size()}));
 }
 
-TEST_CASE("BatchNorm's running statistics become those of the data", "[norm]") {
+TEST_CASE("BatchNorm's running statistics converge to those of the data", "[norm]") {
   const int N = 1000, C = 3;
   NormLayer norm(norm_config(NormKind::batchnorm), N, C);
   std::vector<float> x(N * C);
@@ -247,14 +247,14 @@ TEST_CASE("BatchNorm's running statistics become those of the data", "[norm]") {
   }
 }
 
-TEST_CASE("BatchNorm does not cancel where the mean is large", "[norm]") {
+TEST_CASE("BatchNorm does not cancel if the mean is large", "[norm]") {
   const int N = 700, C = 5;
   NormLayer norm(norm_config(NormKind::batchnorm, false, 0), N, C);
   norm.forward(random_floats(N * C, 1, 1000, .1f));
   for (int c = 0; c < C; ++c) CHECK(norm.saved.variance[c] == Approx(.01).epsilon(.2));
 }
 
-TEST_CASE("BatchNorm of one row, and of a channel that does not vary", "[norm]") {
+TEST_CASE("BatchNorm of a single row and of a constant channel", "[norm]") {
   for (const int N : {1, 9}) {
     NormLayer norm(norm_config(NormKind::batchnorm, true), N, 2);
     const std::vector<float> x(2 * N, 3), before(norm.p.running_var, norm.p.running_var + 2);

@@ -1,5 +1,5 @@
-// Whole models with norms of the other kinds: what BatchNorm's running statistics are used for and when they move, what
-// BatchNorm leaks, and that nothing else of a model breaks. Their numbers: test_model.cpp, test_textbook_model.cpp.
+// Whole models with ScaleNorm, BatchNorm, DyT and Derf: BatchNorm's running statistics and its leak from later tokens,
+// and the rest of a model with each norm. test_model.cpp and test_textbook_model.cpp check their numbers.
 
 #include "layers/training/diagnostics.hpp"
 #include "layers/model/generate.hpp"
@@ -54,7 +54,7 @@ struct Run : TrainingState {
 
 // ---- BatchNorm ---------------------------------------------------------------------------------------------
 
-TEST_CASE("BatchNorm's running statistics and the evaluation by them agree with PyTorch", "[norm][model]") {
+TEST_CASE("BatchNorm's running statistics and its loss in evaluation agree with PyTorch", "[norm][model]") {
   int found = 0;
   for (const std::string& name : Reference::cases("model")) {
     ModelCase c(name);
@@ -98,11 +98,11 @@ TEST_CASE("BatchNorm lets a position see later tokens in training, and not in ev
       if (!leaks) continue;
       double change = 0;
       for (int c = 0; c < C; ++c) change = std::max(change, std::fabs(double(row(after, t)[c] - row(before, t)[c])));
-      CHECK(change > 1e-3);  // and not by a rounding error
+      CHECK(change > 1e-3);  // more than a rounding error
     }
 }
 
-TEST_CASE("running statistics move once for each pass that trains, recomputed or not", "[norm][model][recompute]") {
+TEST_CASE("running statistics change once per training pass, recomputed or not", "[norm][model][recompute]") {
   for (const char* placement : {"pre", "post", "sandwich", "reordered"}) {
     Config config = make_config(NormKind::batchnorm, placement);
     Run kept(config);
@@ -121,7 +121,7 @@ TEST_CASE("running statistics move once for each pass that trains, recomputed or
   }
 }
 
-TEST_CASE("running statistics are not optimised, decayed or counted in the gradient's norm", "[norm][model]") {
+TEST_CASE("running statistics are not optimized, decayed or counted in the gradient norm", "[norm][model]") {
   Run run(make_config(NormKind::batchnorm));
   run.pass(0);
   const std::vector<float> running = run.running();
@@ -134,17 +134,17 @@ TEST_CASE("running statistics are not optimised, decayed or counted in the gradi
   CHECK(same_bits(running, run.running()));
 }
 
-TEST_CASE("models with norms of the other kinds learn, and evaluation knows it", "[norm][model]") {
+TEST_CASE("models with norms of the other kinds learn, and their evaluated loss falls too", "[norm][model]") {
   for (const NormKind kind : kOthers) {
     INFO(name_of(kNormKinds, kind));
     Run run(make_config(kind));
     for (int step = 0; step < 150; ++step) run.step(step);
-    CHECK(run.loss < 1.5);  // from log 31 = 3.4
+    CHECK(run.loss < 1.5);  // starts at log 31 = 3.4
     CHECK(run.evaluate(1000) < 1.5);
   }
 }
 
-// ---- all of them -------------------------------------------------------------------------------------------
+// ---- all kinds ---------------------------------------------------------------------------------------------
 
 TEST_CASE("training with other norms is the same for any number of threads, and recomputed", "[norm][model]") {
   for (const NormKind kind : kOthers)
@@ -165,12 +165,12 @@ TEST_CASE("training with other norms is the same for any number of threads, and 
       }
 }
 
-TEST_CASE("text with norms of the other kinds is generated as the full forward pass would", "[norm][generate]") {
+TEST_CASE("with norms of the other kinds, cached logits are those of the full forward pass", "[norm][generate]") {
   for (const NormKind kind : kOthers)
     for (const bool llama : {false, true}) {
       INFO(name_of(kNormKinds, kind));
       Run run(make_config(kind, "sandwich", llama));
-      for (int step = 0; step < 5; ++step) run.step(step);  // running statistics that are not those of the start
+      for (int step = 0; step < 5; ++step) run.step(step);  // moves the running statistics away from their start
       const std::vector<int> tokens = random_ints(T, 3, V);
       const Activations a = allocate_activations(run.model.config, 1, T, false);
       model_loss(run.model, a, {tokens.data(), tokens.data(), 1, T});
@@ -184,7 +184,7 @@ TEST_CASE("text with norms of the other kinds is generated as the full forward p
     }
 }
 
-TEST_CASE("diagnostics see norms of the other kinds", "[norm][diagnostics]") {
+TEST_CASE("diagnostics include norms of the other kinds", "[norm][diagnostics]") {
   for (const NormKind kind : kOthers) {
     Run run(make_config(kind));
     PassStatistics pass(run.model);

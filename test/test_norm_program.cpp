@@ -1,4 +1,4 @@
-// Norms of the other kinds in the program as a whole.
+// The whole program with ScaleNorm, BatchNorm, DyT and Derf.
 
 #include "check.hpp"
 #include "small_run.hpp"
@@ -17,7 +17,7 @@ TEST_CASE("BatchNorm's running statistics are part of a run", "[program]") {
   CHECK(same_bits(weights, weights_in(f.path("parts/checkpoint.bin"))));
   CHECK_FALSE(same_bits(weights, halfway));
 
-  // Steps that are only timed leave no trace.
+  // The steps that --for measures before training do not change the result.
   REQUIRE(f.run(words + "--for 1s --out timed").status == 0);
   REQUIRE(f.run("train --config timed/config.toml --out again --quiet").status == 0);
   CHECK(same_bits(weights_in(f.path("timed/checkpoint.bin")), weights_in(f.path("again/checkpoint.bin"))));
@@ -29,7 +29,7 @@ TEST_CASE("BatchNorm's running statistics are part of a run", "[program]") {
   CHECK(f.run("eval whole --data stories.txt").status == 0);
 }
 
-TEST_CASE("every norm trains, samples and is compared", "[program]") {
+TEST_CASE("compare and init-report take every norm", "[program]") {
   const Corpus f;
   const Outcome o = f.run("compare --data stories.txt --steps 3 --out c --grid norm=scalenorm,batchnorm,dyt,derf "
                           "+ norm=rmsnorm norm-unit-offset=true + norm=derf dyt-alpha=1" + kSmall);

@@ -16,7 +16,7 @@ std::string numbered(std::string name, int i) {
 
 float number(const Reference& ref, const char* key) { return static_cast<float>(ref.number(key)); }
 
-// The part of a buffer that a row of the table stands for.
+// The part of a buffer that a row of the table describes.
 std::span<float> slice(std::vector<float>& buffer, const TensorSpec& spec) {
   return std::span(buffer).subspan(spec.offset, spec.size());
 }
@@ -59,8 +59,8 @@ TEST_CASE("AdamW agrees with PyTorch over several steps", "[optimizer]") {
       std::copy_n(gradients[i].begin() + step * table[i].size(), table[i].size(), slice(g, table[i]).begin());
     adamw_step(w.data(), m.data(), v.data(), g.data(), table, options, lr[step], 1, step + 1);
     for (const char* name : {"after", "m", "v"}) {
-      // The first row of every tensor, whose gradients are 1e9 times smaller, the second, whose gradients are
-      // 0, and the rest are each held to their own size.
+      // The first row of every tensor has gradients 1e9 times smaller and the second has none. Each of the two and
+      // the rest have their own relative error.
       std::vector<float>& buffer = *name == 'a' ? w : *name == 'm' ? m : v;
       std::vector<float> got[3];
       std::vector<double> want[3];
@@ -90,7 +90,7 @@ TEST_CASE("clipping agrees with PyTorch", "[optimizer]") {
     for (int i = 0; i < ref.integer("tensors"); ++i) {
       const std::vector<float> tensor = ref.floats(numbered("g", i));
       layout.take(numbered("g", i), Role::ffn_in, {static_cast<int>(tensor.size())});
-      g.resize(layout.size(), 1e3f);  // what lies between the tensors does not count
+      g.resize(layout.size(), 1e3f);  // the padding between tensors must not count
       std::copy(tensor.begin(), tensor.end(), slice(g, layout.table()[i]).begin());
       const std::vector<double> clipped = ref.doubles(numbered("clipped", i));
       want.insert(want.end(), clipped.begin(), clipped.end());
@@ -107,7 +107,7 @@ TEST_CASE("clipping agrees with PyTorch", "[optimizer]") {
   CHECK(clip_factor(1e6, 0) == 1);  // 0 never clips
 }
 
-TEST_CASE("the gradient's norm is summed in double over what is trained", "[optimizer]") {
+TEST_CASE("the gradient norm is summed in double over trained tensors", "[optimizer]") {
   size_t floats;
   const std::vector<TensorSpec> table = large_table(floats);
   std::vector<float> g(floats, 1e6f);
@@ -121,7 +121,7 @@ TEST_CASE("the gradient's norm is summed in double over what is trained", "[opti
   CHECK(std::abs(gradient_norm(g.data(), table) / std::sqrt(want) - 1) < 1e-13);
 }
 
-TEST_CASE("AdamW decays where the table says so, and leaves alone what is not trained", "[optimizer]") {
+TEST_CASE("AdamW decays the tensors that the table marks and does not touch untrained ones", "[optimizer]") {
   size_t floats;
   const std::vector<TensorSpec> table = large_table(floats);
   std::vector<float> w(floats, 2), m(floats), v(floats), g(floats);
@@ -163,7 +163,7 @@ TEST_CASE("the optimizer is the same for any number of threads", "[optimizer]") 
   });
 }
 
-TEST_CASE("the learning rate rises, falls and stays", "[optimizer]") {
+TEST_CASE("the learning-rate schedules: warmup, decay, constant", "[optimizer]") {
   LearningRate schedule{.lr = 1, .min_lr = .2, .warmup = 10, .schedule = Schedule::cosine};
   const int steps = 110;
   for (const Schedule kind : {Schedule::cosine, Schedule::linear, Schedule::constant}) {
@@ -177,7 +177,7 @@ TEST_CASE("the learning rate rises, falls and stays", "[optimizer]") {
     if (falls) CHECK(schedule.at(1000, steps) == Approx(.2));
   }
   schedule.schedule = Schedule::cosine;
-  CHECK(schedule.at(35, steps) == Approx(.6 + .4 * std::sqrt(.5)).margin(.01));  // slow at first
+  CHECK(schedule.at(35, steps) == Approx(.6 + .4 * std::sqrt(.5)).margin(.01));  // cosine falls slowly at first
   schedule.warmup = 0;
   CHECK(schedule.at(0, steps) == Approx(1));
 }

@@ -1,5 +1,5 @@
-// The pages say nothing that is not so: what they link, name, command, measure and list exists. Each check is shown a
-// page that it must complain of, and then the pages of the tree. Their worked numbers: test_worked_*.cpp.
+// Checks of the pages: every link, name, command, measurement and listing is right. Each check first runs on made-up
+// pages with known faults, then on the pages of the project. test_worked_*.cpp check the worked numbers.
 
 #include <sys/wait.h>
 
@@ -49,7 +49,7 @@ const Tree& small() {
 
 Page page_of(const std::string& text) { return parse_page("layers/norm/norm.md", text); }
 
-// Each of these texts must be complained of once, the others not at all.
+// CHECKs that `check` returns one complaint for each text in `wrong` and none for those in `right`.
 template <class Check>
 void check_finds(Check check, const std::vector<std::string>& wrong, const std::vector<std::string>& right) {
   for (const std::string& text : wrong) {
@@ -71,7 +71,7 @@ void check_all(const std::vector<std::string>& complaints) {
 
 }  // namespace
 
-TEST_CASE("links of pages lead somewhere", "[pages]") {
+TEST_CASE("links in pages have a target", "[pages]") {
   const auto check = [](const Page& page) { return wrong_links(page, small()); };
   check_finds(
       check,
@@ -82,7 +82,7 @@ TEST_CASE("links of pages lead somewhere", "[pages]") {
   for (const Page& page : all_pages()) check_all(wrong_links(page, tree()));
 }
 
-TEST_CASE("what pages name in backticks exists", "[pages]") {
+TEST_CASE("names in backticks exist", "[pages]") {
   const auto check = [](const Page& page) { return wrong_names(page, small()); };
   check_finds(check,
               {"`layers/norm/norm.cpp`",
@@ -154,7 +154,7 @@ TEST_CASE("what pages name in backticks exists", "[pages]") {
   for (const Page& page : all_pages()) check_all(wrong_names(page, tree()));
 }
 
-TEST_CASE("commands in the blocks of pages are ones that can be given", "[pages]") {
+TEST_CASE("commands in code blocks are valid", "[pages]") {
   const auto check = [](const Page& page) { return wrong_commands(page, small()); };
   check_finds(check,
               {"```\nmake nothing\n```", "```sh\n$ make trains\n...\n```",
@@ -165,7 +165,7 @@ TEST_CASE("commands in the blocks of pages are ones that can be given", "[pages]
   for (const Page& page : all_pages()) check_all(wrong_commands(page, tree()));
 }
 
-TEST_CASE("test cases that pages name are in the file that they name", "[pages]") {
+TEST_CASE("test cases that pages quote are in the quoted file", "[pages]") {
   const auto check = [](const Page& page) { return wrong_tests(page, small()); };
   check_finds(check,
               {"`test/test_norm.cpp`, \"a norm is wrong\"", "`test/test_norm.cpp` (\"a norm is\nwrong\")",
@@ -175,7 +175,7 @@ TEST_CASE("test cases that pages name are in the file that they name", "[pages]"
   for (const Page& page : all_pages()) check_all(wrong_tests(page, tree()));
 }
 
-TEST_CASE("formulas come out on GitHub as they are meant", "[pages]") {
+TEST_CASE("GitHub shows formulas as intended", "[pages]") {
   check_finds(wrong_formulas,
               {"$x", "$$x", "$`x$", "$\\frac{1}{n$", "```math\n\\frac{1}{n\n```", "$\\left( x )$",
                "$\\operatorname{Re} x$", "$\\{x\\}$", "$a\\,b$", "$a<b$", "a$x$", "a $ x$ b",
@@ -186,14 +186,14 @@ TEST_CASE("formulas come out on GitHub as they are meant", "[pages]") {
   for (const Page& page : all_pages()) check_all(wrong_formulas(page));
 }
 
-TEST_CASE("the rows of a table have as many cells as its head", "[pages]") {
+TEST_CASE("the rows of a table have as many cells as its header", "[pages]") {
   check_finds(wrong_tables,
               {"| a | b |\n|---|---|\n| 1 |", "| a | b |\n|---|---|\n| 1 | 2 | 3 |", "| a |\n|---|\n| `x|y` |"},
               {"| a | b |\n|---|---|\n| 1 | |\n| `x\\|y` | 2 |", "```\n| a | b |\n| c |\n```"});
   for (const Page& page : all_pages()) check_all(wrong_tables(page));
 }
 
-TEST_CASE("what was measured names the command that measures it", "[pages]") {
+TEST_CASE("measured figures name the command that measures them", "[pages]") {
   const auto check = [](const Page& page) { return unnamed_measurements(page, small()); };
   const std::string by_bench = "\n\nMeasured with `make bench ARGS=norm`: 2 cores.";
   check_finds(
@@ -208,7 +208,7 @@ TEST_CASE("what was measured names the command that measures it", "[pages]") {
     if (page.path.starts_with("layers/")) check_all(unnamed_measurements(page, tree()));
 }
 
-TEST_CASE("the page of a layer has the form of one", "[pages]") {
+TEST_CASE("the page of a layer has the required sections", "[pages]") {
   const std::string answer = "\n\n<details><summary>Answer</summary>\n\nYes.\n\n</details>\n\n";
   const std::string exercises = "## Exercises\n\n1. Why?" + answer + "2. How?" + answer + "3. When?" + answer;
   const std::string middle =
@@ -255,7 +255,7 @@ struct Script {
   int status = 0;
   std::string said;
 
-  // What it makes of a page.
+  // The page after the script has run.
   std::string filled(const std::string& page) {
     folder.write("page.md", page);
     run("");
@@ -279,7 +279,7 @@ struct Script {
 
 }  // namespace
 
-TEST_CASE("make pages fills in a whole file, and its check sees that one has changed", "[pages]") {
+TEST_CASE("make pages fills in a whole file, and --check detects that it has changed", "[pages]") {
   Script script;
   script.folder.write("code.hpp", "one\n  two\n\nthree\n");
   const std::string mark = "<!-- listing: " + script.folder.path("code.hpp") + " -->\n";
@@ -307,7 +307,7 @@ TEST_CASE("make pages fills in a section of a file", "[pages]") {
   }
 }
 
-TEST_CASE("make pages takes a function, a row or a statement out of a file", "[pages]") {
+TEST_CASE("make pages extracts a function, a row or a statement from a file", "[pages]") {
   Script script;
   CHECK(script.piece("a\n\n// b\n\n// c\ntemplate <class T>\nT f(T x,\n  T y) {\n  if (x) {\n  }\n}\nvoid g() {\n}\n",
                      "T f(") == "// c\ntemplate <class T>\nT f(T x,\n  T y) {\n  if (x) {\n  }\n}\n");
@@ -319,7 +319,7 @@ TEST_CASE("make pages takes a function, a row or a statement out of a file", "[p
         "  x = f(1,\n        2);\n");
 }
 
-TEST_CASE("make pages changes nothing where it does not understand", "[pages]") {
+TEST_CASE("make pages leaves a page alone if it cannot fill in a listing", "[pages]") {
   Script script;
   script.folder.write("code.hpp", "one\n");
   const std::string file = script.folder.path("code.hpp");
@@ -335,7 +335,7 @@ TEST_CASE("make pages changes nothing where it does not understand", "[pages]") 
   }
 }
 
-TEST_CASE("pages show the code as it is", "[pages]") {
+TEST_CASE("pages show the current code", "[pages]") {
   INFO("`make pages` brings them up to date");
   CHECK(std::system("dev/pages.sh --check") == 0);
 }

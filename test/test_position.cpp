@@ -22,7 +22,7 @@ TEST_CASE("RoPE agrees with PyTorch", "[position]") {
   }
 }
 
-TEST_CASE("RoPE turns the leading heads of wider rows, and back", "[position]") {
+TEST_CASE("RoPE rotates the leading heads of wider rows, and backward undoes it", "[position]") {
   const int B = 2, T = 17, heads = 3, D = 10, stride = heads * D + 7;
   const RopeTable table(T, D, 10000);
   const std::vector<float> before = random_floats(B * T * stride, 1);
@@ -46,7 +46,7 @@ TEST_CASE("RoPE from a later position is the tail of RoPE from the start", "[pos
   CHECK(same_bits(tail, std::span(all).subspan(first * D)));
 }
 
-TEST_CASE("RoPE makes products depend on the distance alone", "[position]") {
+TEST_CASE("with RoPE, products of queries and keys depend only on their distance", "[position]") {
   const int T = 33, D = 16;
   const RopeTable table(T, D, 10000);
   const std::vector<float> one = random_floats(D, 1), other = random_floats(D, 2);
@@ -68,7 +68,7 @@ TEST_CASE("RoPE makes products depend on the distance alone", "[position]") {
   }
 }
 
-// The angle 999.99 of the slower pair has an error of 2e-5 in float.
+// In float, the angle 999.99 of the slower pair would have an error of 2e-5.
 TEST_CASE("RoPE's angles keep their digits at large positions", "[position]") {
   const int R = 4, t = 99999;
   const RopeTable table(t + 1, R, 10000);

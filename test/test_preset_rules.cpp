@@ -1,4 +1,4 @@
-// What a preset says by a rule follows the sizes that a user changes.
+// Settings that a preset derives from its sizes follow the sizes that a user changes.
 
 #include <cmath>
 #include <sstream>
@@ -10,7 +10,7 @@
 
 namespace {
 
-// Of `train_gpt info OPTIONS`, with what is open worked out.
+// The resolved config of `train_gpt info OPTIONS`.
 Config config_of(const std::string& options) {
   std::istringstream in("train_gpt info " + options);
   std::vector<std::string> words;
@@ -24,7 +24,7 @@ Config config_of(const std::string& options) {
 
 }  // namespace
 
-TEST_CASE("gemma2 multiplies its embedding by the root of the channels, however many there are", "[presets]") {
+TEST_CASE("gemma2 multiplies its embedding by the square root of the channels", "[presets]") {
   CHECK(config_of("--preset gemma2").embedding_scale == std::sqrt(128.));
   CHECK(config_of("--preset gemma2 --channels 48").embedding_scale == std::sqrt(48.));
   CHECK(config_of("--preset gemma2 --size 2B").embedding_scale == std::sqrt(2304.));
@@ -32,21 +32,21 @@ TEST_CASE("gemma2 multiplies its embedding by the root of the channels, however 
   CHECK(config_of("--preset llama --channels 48").embedding_scale == 1);
 }
 
-// Hugging Face turns int(0.4 * head_dim) numbers of a head of Phi-2; where that is odd it fails, and we leave the last.
-TEST_CASE("phi-2 turns .4 of a head of any size", "[presets]") {
+// Hugging Face rotates int(0.4 * head_dim) numbers of a head of Phi-2. If that is odd it fails; we leave out the last.
+TEST_CASE("phi-2 rotates .4 of a head of any size", "[presets]") {
   CHECK(config_of("--preset phi-2 --size 2.7B").rope_dims() == 32);
   CHECK(config_of("--preset phi-2").rope_fraction == .4f);
   for (const auto& [D, R] : {std::pair{32, 12}, {10, 4}, {16, 6}, {20, 8}, {24, 8}, {64, 24}, {80, 32}, {96, 38}})
     CHECK(config_of("--preset phi-2 --head-dim " + std::to_string(D)).rope_dims() == R);
 }
 
-TEST_CASE("a nano preset differs from its family in sizes alone", "[presets]") {
+TEST_CASE("a nano preset differs from its family only in sizes", "[presets]") {
   const auto wiring = [](const Preset& row) {
     Config c = row.config;
     const Config gpt2;
     c.n_layer = gpt2.n_layer, c.n_head = gpt2.n_head, c.kv_heads = c.head_dim = c.hidden = c.vocab_size = 0;
     c.channels = gpt2.channels, c.context = gpt2.context, c.window = c.window > 0;
-    if (row.size == std::string("27B")) c.attention_scale.reset();  // of Gemma-2's sizes it alone has its own
+    if (row.size == std::string("27B")) c.attention_scale.reset();  // the only size of Gemma 2 with its own
     TrainOptions options;
     options.config = c;
     return model_to_toml(with_vocabulary(options));
@@ -55,7 +55,7 @@ TEST_CASE("a nano preset differs from its family in sizes alone", "[presets]") {
     if (nano.size != std::string("nano")) continue;
     const Preset* largest = &nano;
     for (const Preset& row : presets())
-      if (row.name == std::string(nano.name)) largest = &row;  // the sizes rise
+      if (row.name == std::string(nano.name)) largest = &row;  // sizes are in ascending order
     INFO(nano.name << " " << largest->size);
     CHECK(wiring(nano) == wiring(*largest));
   }

@@ -32,7 +32,7 @@ std::string complaint(const char* preset, const char* size) {
 
 }  // namespace
 
-// A wrong number anywhere in a row, or a bias too many, shows in the sum.
+// A wrong number in a row or an extra bias would change the sum.
 TEST_CASE("presets have the published numbers of parameters", "[presets]") {
   const std::map<std::pair<std::string, std::string>, size_t> published = {
       {{"gpt1", "117M"}, 116534784},
@@ -42,7 +42,7 @@ TEST_CASE("presets have the published numbers of parameters", "[presets]") {
       {{"gpt2", "1558M"}, 1557611200},
       {{"gpt3", "125M"}, 125226240},
       {{"gpt3", "175B"}, 174604259328},  // "175.0B"
-      // here without the projections and the two positions that are never read
+      // without the projections, and without two positions that are never read
       {{"opt-350m", "350M"}, 331196416 - 2 * 512 * 1024 + 50272 * 512 - 2 * 1024},
       {{"llama", "7B"}, 6738415616},
       {{"llama2", "15M"}, 15191712},
@@ -90,7 +90,7 @@ TEST_CASE("presets have the published numbers of parameters", "[presets]") {
   CHECK(preset_names().size() == 22);
 }
 
-TEST_CASE("a nano preset is wired as its family", "[presets]") {
+TEST_CASE("a nano preset has the structure of its family", "[presets]") {
   for (const Preset& row : presets()) {
     INFO(row.name << " " << row.size);
     const Config nano = resolved(preset_config(row.name, "nano")), full = resolved(row.config);
@@ -100,7 +100,7 @@ TEST_CASE("a nano preset is wired as its family", "[presets]") {
     CHECK(nano.context == 256);
     CHECK((nano.window > 0) == (full.window > 0));
     CHECK(nano.window < nano.context);
-    if (row.name != std::string("llama2"))  // of which the largest alone has fewer key heads
+    if (row.name != std::string("llama2"))  // only its largest size has fewer key heads
       CHECK((nano.kv_heads < nano.n_head) == (full.kv_heads < full.n_head));
   }
 }
@@ -119,7 +119,7 @@ TEST_CASE("every nano preset takes a step", "[presets]") {
   }
 }
 
-TEST_CASE("info says what of a preset is missing, and where its numbers are from", "[presets][program]") {
+TEST_CASE("info names the missing parts of a preset and the source of its numbers", "[presets][program]") {
   const Folder f;
   const Outcome gpt3 = f.run("info --preset gpt3"), llama = f.run("info --preset llama");
   CHECK(gpt3.out.find("not implemented of gpt3: the banded attention") != std::string::npos);
@@ -127,7 +127,7 @@ TEST_CASE("info says what of a preset is missing, and where its numbers are from
   CHECK(llama.out.find("not implemented") == std::string::npos);
 }
 
-TEST_CASE("a misspelled preset names the nearest", "[presets]") {
+TEST_CASE("a misspelled preset suggests the nearest", "[presets]") {
   CHECK(complaint("gtp-neox", "nano").find("unknown preset 'gtp-neox': did you mean 'gpt-neox'?") == 0);
   CHECK(complaint("gpt2", "125M").find("unknown size of preset gpt2 '125M': did you mean '124M'?") == 0);
 }

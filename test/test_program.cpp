@@ -1,4 +1,4 @@
-// The program as a whole: runs that are stopped, killed, resumed and repeated, and input that is wrong.
+// The whole program: runs that are stopped, killed, resumed and repeated, and wrong input.
 
 #include <chrono>
 #include <csignal>
@@ -12,7 +12,7 @@
 #include "check.hpp"
 #include "small_run.hpp"
 
-TEST_CASE("any number of threads trains to the same bits", "[program]") {
+TEST_CASE("training has the same bits with any number of threads", "[program]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --steps 12 --dropout 0.1 --placement deepnorm" + kSmall;
   for (const char* threads : {"1", "2", "3"})
@@ -23,7 +23,7 @@ TEST_CASE("any number of threads trains to the same bits", "[program]") {
   }
 }
 
-TEST_CASE("a run that is killed goes on to the same bits", "[program]") {
+TEST_CASE("a run that is killed resumes with the same bits", "[program]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --steps 60 --save-every 7 --dropout 0.1 --kv-heads 1" + kSmall;
   REQUIRE(f.run(words + "--out whole").status == 0);
@@ -41,7 +41,7 @@ TEST_CASE("a run that is killed goes on to the same bits", "[program]") {
   CHECK(same_bits(weights_in(f.path("whole/best.bin")), weights_in(f.path("broken/best.bin"))));
 }
 
-TEST_CASE("Ctrl-C saves and says how to go on", "[program]") {
+TEST_CASE("Ctrl-C saves the run and says how to resume it", "[program]") {
   const Corpus f;
   const Outcome stopped = f.run_until("train --data stories.txt --steps 100000 --out r" + kSmall, SIGINT, [&] {
     return count_lines(f.read("r/metrics.csv")) > 3;
@@ -70,7 +70,7 @@ TEST_CASE("a finished run can be extended, but not changed", "[program]") {
   CHECK(count_lines(f.read("r/metrics.csv")) == 3);
 }
 
-TEST_CASE("micro-batches add up to the batch", "[program]") {
+TEST_CASE("accumulated micro-batches equal one batch", "[program]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --steps 5 --dropout 0.2 --eval-every 0 --layers 2 --heads 2 "
                             "--channels 32 --context 32 --quiet ";
@@ -80,7 +80,7 @@ TEST_CASE("micro-batches add up to the batch", "[program]") {
   check_close("program/micro-batches/weights", parts, widen(whole), 1e-6);
 }
 
-TEST_CASE("the configuration is written, reads back, and stays open where it was", "[program]") {
+TEST_CASE("config.toml reads back, and unset options stay unset", "[program]") {
   const Corpus f;
   REQUIRE(f.run("train --data stories.txt --steps 3 --placement deepnorm --no-bias --out a" + kSmall).status == 0);
   REQUIRE(f.run("train --config a/config.toml --out b --quiet").status == 0);
@@ -121,7 +121,7 @@ TEST_CASE("runs are numbered, and sample, eval and info find the newest", "[prog
   CHECK(contains(beyond.err, "the context of 32 tokens was full"));
   CHECK(f.run("eval --data stories.txt").status == 0);
 
-  // The newest is the one that was saved last, though its best weights are older than another run's.
+  // The newest run is the one saved last, even if its best weights are older than another run's.
   const auto now = std::filesystem::last_write_time(f.path("runs/0002-post-rmsnorm/checkpoint.bin"));
   const auto set_age = [&](const std::string& file, int seconds) {
     std::filesystem::last_write_time(f.path("runs/" + file), now - std::chrono::seconds(seconds));
@@ -131,7 +131,7 @@ TEST_CASE("runs are numbered, and sample, eval and info find the newest", "[prog
   CHECK(contains(f.run("info").out, "0001-pre-layernorm/best.bin"));
 }
 
-TEST_CASE("--for chooses the number of steps and writes it down", "[program]") {
+TEST_CASE("--for chooses the number of steps and records it", "[program]") {
   const Corpus f;
   REQUIRE(f.run("train --data stories.txt --for 1s --out r" + kSmall).status == 0);
   const TrainOptions o = read_checkpoint_header(f.path("r/checkpoint.bin")).options;
@@ -141,7 +141,7 @@ TEST_CASE("--for chooses the number of steps and writes it down", "[program]") {
   CHECK(losses_in(f.read("r/metrics.csv")) == losses_in(f.read("again/metrics.csv")));
 }
 
-TEST_CASE("--for times a resumed run without disturbing it", "[program]") {
+TEST_CASE("--for measures the speed of a resumed run without changing it", "[program]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --schedule constant" + kSmall;
   REQUIRE(f.run(words + "--steps 4 --out r").status == 0);
@@ -151,7 +151,7 @@ TEST_CASE("--for times a resumed run without disturbing it", "[program]") {
   CHECK(same_bits(weights_in(f.path("whole/checkpoint.bin")), weights_in(f.path("r/checkpoint.bin"))));
 }
 
-TEST_CASE("compare trains every cell and shows one that diverges", "[program]") {
+TEST_CASE("compare trains every cell and reports one that diverges", "[program]") {
   const Corpus f;
   const Outcome o = f.run("compare --data stories.txt --steps 8 --clip 0 --warmup 0 --out c --grid placement=post,none lr=1e-3,1e6" +
                           kSmall);
@@ -161,14 +161,14 @@ TEST_CASE("compare trains every cell and shows one that diverges", "[program]") 
   CHECK(f.read("c/curves.csv").starts_with("cell,stage,placement,peak_lr,seed,step,"));
   CHECK(contains(f.read("c/curves.csv"), "\"placement=none,lr=1e-3\",final,none,1e-3,1,8,"));
   CHECK(contains(f.read("c/runs.csv"), "\"placement=none,lr=1e6\",final,none,1e6,1,diverged,"));
-  CHECK(contains(f.read("c/runs.csv"), ",block.0."));  // where it went first
+  CHECK(contains(f.read("c/runs.csv"), ",block.0."));  // the first tensor that was not finite
   CHECK(contains(o.out, "0/1 finished, 1 diverged"));
   CHECK(contains(o.out, "placement=none,lr=1e6  seed=1: diverged at step "));
 }
 
 namespace {
 
-// The columns of a comparison's CSV file that do not tell the time.
+// A comparison's CSV file without the columns that depend on time.
 std::string untimed(const std::string& csv) {
   const std::set<std::string> timed = {"elapsed_s", "step_ms", "tokens_per_second", "seconds", "seconds_to_target",
                                        "command", "directory"};
@@ -191,12 +191,12 @@ std::string untimed(const std::string& csv) {
 
 }  // namespace
 
-TEST_CASE("a comparison that is killed goes on to the same tables", "[program]") {
+TEST_CASE("a comparison that is killed resumes to the same tables", "[program]") {
   const Corpus f;
   const std::string words = "compare --data stories.txt --steps 30 --save-every 4 --warmup 5 --grid placement=post,none norm=rmsnorm "
                             "--tune lr=1e-3,3e-3 --extend 0" + kSmall;
   REQUIRE(f.run(words + "--out whole").status == 0);
-  // A run's metrics, whichever rate its cell has chosen.
+  // The metrics of a run at the learning rate that its cell chose.
   const auto metrics_of = [&](const std::string& run) {
     for (const char* rate : {",lr=0.001", ",lr=0.003"})
       if (f.has(run + rate + "/metrics.csv")) return run + rate + "/metrics.csv";
@@ -219,7 +219,7 @@ TEST_CASE("a comparison that is killed goes on to the same tables", "[program]")
     CHECK(untimed(f.read(std::string("whole/") + table)) == untimed(f.read(std::string("broken/") + table)));
   CHECK(contains(f.read("whole/summary.csv"), "\"placement=post,norm=rmsnorm\",post,rmsnorm,"));
 
-  // What is done is not done again, the grid may grow, and a run may not change.
+  // Finished runs are not repeated, the grid may grow, and a run may not change.
   const auto before = std::filesystem::last_write_time(f.path(metrics_of("whole/placement=post,norm=rmsnorm/seed=1")));
   REQUIRE(f.run("compare --out whole --resume --grid placement=post,none,pre norm=rmsnorm").status == 0);
   CHECK(contains(f.read("whole/summary.csv"), "\"placement=pre,norm=rmsnorm\",pre,rmsnorm,"));
@@ -230,8 +230,8 @@ TEST_CASE("a comparison that is killed goes on to the same tables", "[program]")
   CHECK(contains(f.run(words + "--out whole").err, "already holds a comparison"));
 }
 
-// A preset changes what other options mean: what is stored must be what was said.
-TEST_CASE("a comparison of presets goes on as what it was", "[program]") {
+// A preset changes the defaults of other options, so the options must be stored as the user gave them.
+TEST_CASE("a comparison of presets resumes with the same options", "[program]") {
   const Corpus f;
   const std::string words = "compare --data stories.txt --steps 12 --batch 2 --context 32 --eval-every 6 --eval-batches 2 --grid preset=gpt2,llama2 ";
   REQUIRE(f.run(words + "--out whole").status == 0);
@@ -241,7 +241,7 @@ TEST_CASE("a comparison of presets goes on as what it was", "[program]") {
   CHECK(contains(f.read("broken/preset=llama2/seed=1/config.toml"), "norm = \"rmsnorm\""));
 }
 
-TEST_CASE("a run that is there already must be the one that is planned", "[program]") {
+TEST_CASE("compare accepts an existing run only if its options are those of the cell", "[program]") {
   const Corpus f;
   const std::string words = "compare --data stories.txt --steps 6 --out c" + kSmall + "--grid placement=post,pre ";
   REQUIRE(f.run(words).status == 0);
@@ -266,13 +266,13 @@ TEST_CASE("a comparison on a full disk loses nothing", "[program]") {
   CHECK(f.run("compare --out c --resume").status == 0);
   REQUIRE(f.run(words + "--force").status == 0);
   const std::string before = f.read("c/curves.csv");
-  const Outcome tables = f.run_with_little_space("compare --out c --resume", 600);  // enough for nothing but the options
+  const Outcome tables = f.run_with_little_space("compare --out c --resume", 600);  // enough only for the options
   CHECK(tables.status == 1);
   CHECK(count_lines(tables.err) == 1);
   CHECK(f.read("c/curves.csv") == before);
 }
 
-// text.txt, and a run r whose tokens are its characters.
+// Writes text.txt and trains a run r whose tokens are characters.
 static void train_on_characters(const Folder& f) {
   std::string text;
   for (int i = 0; i < 300; ++i) text += "Füße, 狐 und 🦊 ";
@@ -280,7 +280,7 @@ static void train_on_characters(const Folder& f) {
   REQUIRE(f.run("train --data text.txt --tokenizer char --steps 3 --out r" + kSmall).status == 0);
 }
 
-TEST_CASE("text with other characters than bytes", "[program]") {
+TEST_CASE("a run with a character tokenizer and characters of several bytes", "[program]") {
   const Folder f;
   train_on_characters(f);
   const Outcome sample = f.run("sample r --prompt 狐 --length 5");
@@ -292,7 +292,7 @@ TEST_CASE("text with other characters than bytes", "[program]") {
   CHECK(contains(f.run("eval r --data zoo.txt").err, "'i' (U+0069"));
 }
 
-TEST_CASE("what starts from another run's weights reads that run's tokens", "[program]") {
+TEST_CASE("a run that starts from another run's weights uses that run's tokenizer", "[program]") {
   const Folder f;
   train_on_characters(f);
   const std::string words = "train --data text.txt --steps 3 --batch 4 --quiet --init-from r ";
@@ -306,7 +306,7 @@ TEST_CASE("what starts from another run's weights reads that run's tokens", "[pr
   CHECK(contains(f.run(words + "--tokenizer byte --out t").err, "the tokens of r are those of --tokenizer char"));
 }
 
-TEST_CASE("a comparison of what starts from checkpoints goes on, and goes away", "[program]") {
+TEST_CASE("a comparison of runs that start from checkpoints can be resumed and replaced", "[program]") {
   const Corpus f;
   REQUIRE(f.run("train --data stories.txt --steps 2 --out r" + kSmall).status == 0);
   const std::string words = "compare --data stories.txt --steps 4 --batch 4 --eval-every 4 --eval-batches 2 --out c ";
@@ -326,7 +326,7 @@ TEST_CASE("a comparison of what starts from checkpoints goes on, and goes away",
   CHECK(contains(f.run(words + "--force --grid init-from=r,s").err, "have other tokens"));
 }
 
-TEST_CASE("a full disk leaves the last checkpoint as it was", "[program]") {
+TEST_CASE("a full disk does not damage the last checkpoint", "[program]") {
   const Corpus f;
   REQUIRE(f.run("train --data stories.txt --steps 4 --out r" + kSmall).status == 0);
   const std::string before = f.read("r/checkpoint.bin");
@@ -366,7 +366,7 @@ TEST_CASE("a checkpoint that is damaged or does not fit is refused", "[program]"
   CHECK(f.run("train --data stories.txt --out t --steps 1 --init-from r --quiet").status == 0);
 }
 
-TEST_CASE("wrong input is one clear line and leaves nothing behind", "[program]") {
+TEST_CASE("wrong input ends with one clear line and leaves nothing behind", "[program]") {
   const Corpus f;
   f.write("empty.txt", "");
   f.write("short.txt", "Too short.");
@@ -433,7 +433,7 @@ TEST_CASE("wrong input is one clear line and leaves nothing behind", "[program]"
   }
 }
 
-TEST_CASE("a loss that is no longer finite stops the run by name", "[program]") {
+TEST_CASE("a loss that is no longer finite stops the run and names the tensor", "[program]") {
   const Corpus f;
   const Outcome o = f.run("train --data stories.txt --placement none --lr 1e6 --warmup 0 --clip 0 --steps 50 --out r" + kSmall);
   CHECK(o.status == 3);
@@ -441,7 +441,7 @@ TEST_CASE("a loss that is no longer finite stops the run by name", "[program]") 
   CHECK(contains(o.err, "block."));
 }
 
-TEST_CASE("a dry run says what it would do and does nothing", "[program]") {
+TEST_CASE("a dry run prints its plan and writes nothing", "[program]") {
   const Corpus f;
   const Outcome o = f.run("train --data stories.txt --dry-run");
   CHECK(o.status == 0);

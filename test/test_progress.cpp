@@ -1,15 +1,15 @@
-// The time that is left, before training and during it.
+// The estimate of the remaining time, before and during training.
 
 #include "catch.hpp"
 
 #include "data/host/progress.hpp"
 #include "small_run.hpp"
 
-TEST_CASE("the time that is left follows a machine that gets busy", "[progress]") {
+TEST_CASE("the remaining time adapts when the machine gets busy", "[progress]") {
   Pace pace(10);
   int64_t done = 10;
   double now = 0;
-  while (now < 600) pace.reach(++done, now += 1);  // one a second
+  while (now < 600) pace.reach(++done, now += 1);  // one step per second
   CHECK(pace.seconds_for(100) == Approx(100));
   while (now < 660) pace.reach(++done, now += 5);  // a minute at a fifth of the speed
   CHECK(pace.seconds_for(100) > 300);              // the mean since the start would say 110
@@ -17,7 +17,7 @@ TEST_CASE("the time that is left follows a machine that gets busy", "[progress]"
   CHECK(pace.seconds_for(100) == Approx(500).epsilon(.01));
 }
 
-TEST_CASE("a plan says how long the run will take, unless it is short or nobody reads it", "[progress][program]") {
+TEST_CASE("the plan estimates the time of a run, unless the run is short or quiet", "[progress][program]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --layers 1 --heads 1 --channels 8 --context 16 --batch 1 --eval-every 0 ";
   const Outcome planned = f.run(words + "--steps 200 --out planned");

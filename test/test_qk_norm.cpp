@@ -1,4 +1,4 @@
-// Norms of queries and keys, alone: they are in whole models in test_forms.cpp and test_textbook_model.cpp.
+// QK-norm by itself. test_forms.cpp and test_textbook_model.cpp test it in whole models.
 
 #include "layers/norm/qk_norm.hpp"
 
@@ -25,7 +25,7 @@ struct Case {
     Layout saved_layout(kept.data());
     saved = declare_qk_norm_saved(saved_layout, config, "a", N);
   }
-  // Forward in place, and backward of the same rows as dy: both (N, q|k|v).
+  // Forward of qkv and backward of d, both in place and (N, q|k|v).
   void run(std::vector<float>& qkv, std::vector<float>& d) {
     std::vector<float> scratch = garbage(N * config.n_head * config.head_dim);
     qk_norm_forward(qkv.data(), saved, scratch.data(), p, config, N);
@@ -35,7 +35,7 @@ struct Case {
 
 }  // namespace
 
-TEST_CASE("norms of queries and keys agree with the textbook, and values pass", "[qk_norm][textbook]") {
+TEST_CASE("QK-norm agrees with the textbook and leaves values unchanged", "[qk_norm][textbook]") {
   for (const QkNormKind form : {QkNormKind::head, QkNormKind::full})
     for (const NormKind kind : {NormKind::layernorm, NormKind::rmsnorm})
       for (const auto& [H, KV, D, N] : {std::array{1, 1, 2, 1}, {4, 2, 7, 17}, {3, 1, 33, 5}}) {
@@ -70,7 +70,7 @@ TEST_CASE("norms of queries and keys agree with the textbook, and values pass", 
       }
 }
 
-TEST_CASE("norms of queries and keys are the same for any number of threads", "[qk_norm]") {
+TEST_CASE("QK-norm is the same for any number of threads", "[qk_norm]") {
   for (const QkNormKind form : {QkNormKind::head, QkNormKind::full})
     check_same_for_all_threads([&] {
       Case c(form, NormKind::layernorm, 4, 2, 16, 300);

@@ -6,7 +6,7 @@
 
 #include "check.hpp"
 
-// Seed 1234567: the numbers that Rosetta Code lists for SplitMix64; seed 0: those that its authors' C code prints first.
+// The numbers for seed 1234567 are from Rosetta Code, the number for seed 0 from the C code of SplitMix64's authors.
 TEST_CASE("bits are the outputs of SplitMix64", "[random]") {
   CHECK(rng::bits(0, 0) == 0xe220a8397b1dcdafull);
   const uint64_t outputs[] = {6457827717110365317ull, 3203168211198807973ull, 9817491932198370423ull, 4593380528125082431ull,
@@ -14,7 +14,7 @@ TEST_CASE("bits are the outputs of SplitMix64", "[random]") {
   for (uint64_t i = 0; i < 5; ++i) CHECK(rng::bits(1234567, i) == outputs[i]);
 }
 
-TEST_CASE("words and keys", "[random]") {
+TEST_CASE("words have FNV-1a's hash, and different keys differ", "[random]") {
   CHECK(rng::word("") == 0xcbf29ce484222325ull);  // FNV-1a's basis, and its published hash of "a"
   CHECK(rng::word("a") == 0xaf63dc4c8601ec8cull);
   const std::vector<uint64_t> keys = {rng::key({}),     rng::key({0}),    rng::key({0, 0}), rng::key({1}),
@@ -35,7 +35,7 @@ TEST_CASE("uniform numbers fill [0, 1) evenly", "[random]") {
   for (const int count : counts) CHECK(std::abs(count - n / kBins) < 4 * 62);  // four standard deviations
 }
 
-TEST_CASE("below stays below, and reaches every number", "[random]") {
+TEST_CASE("rng::below stays below its limit and reaches every number", "[random]") {
   constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
   uint64_t largest = 0;
   int counts[7] = {};

@@ -1,5 +1,5 @@
-// The numbers of a branch: test_textbook.cpp (each placement) and test_model.cpp (PyTorch). Here: what its
-// header promises beyond them.
+// What the header of residual promises beyond a branch's numbers. test_textbook.cpp (each placement) and test_model.cpp
+// (PyTorch) check those.
 
 #include "layers/residual/residual.hpp"
 
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int N = 40, C = 33, kLayer = 2;
 
-// A branch with nothing but its norms: W_out has as many inputs as outputs, and the block no second branch.
+// A branch with norms only: W_out is square, and the block has no second branch.
 Branch declare(Layout& layout, const Config& config) {
   Branch branch, other;
   declare_branch_enter(branch, layout, config, "b", kLayer);
@@ -24,7 +24,7 @@ struct Run {
   std::vector<TensorSpec> table;
 };
 
-// F and W_out are the identity here: h = u, f = m.
+// F and W_out are the identity: h = u, f = m.
 Run run(const std::string& placement, double skip, int backwards = 1, int rows = N) {
   Config config;
   config.placement = placement, config.vocab_size = 1, config.channels = C, config.n_head = 1,
@@ -63,7 +63,7 @@ Run run(const std::string& placement, double skip, int backwards = 1, int rows =
 
 }  // namespace
 
-TEST_CASE("a placement takes the norms of its row and no others", "[residual]") {
+TEST_CASE("a placement declares the norms of its row and no others", "[residual]") {
   for (const Placement& row : placements()) {
     std::vector<std::string> want, got;
     for (const auto& [there, name] : {std::pair{row.norm_in, "b.norm_in"},
@@ -89,7 +89,7 @@ TEST_CASE("without norms a branch is skip·x + f, and its gradient skip·dy + df
   }
 }
 
-TEST_CASE("gradients of a branch's norms add up", "[residual]") {
+TEST_CASE("gradients of a branch's norms accumulate", "[residual]") {
   for (const Placement& row : placements()) {
     const Run once = run(row.name, 1.3), twice = run(row.name, 1.3, 2);
     CHECK(same_bits(once.dx, twice.dx));
@@ -99,7 +99,7 @@ TEST_CASE("gradients of a branch's norms add up", "[residual]") {
   }
 }
 
-TEST_CASE("y of a branch may be its x", "[residual]") {
+TEST_CASE("a branch works in place", "[residual]") {
   for (const Placement& row : placements()) {
     Config config;
     config.placement = row.name, config.vocab_size = 1, config.channels = C, config.n_head = 1;

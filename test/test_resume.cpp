@@ -1,4 +1,4 @@
-// Resumed runs: the learning rate, the number of steps, threads and paths; and --for.
+// Resumed runs: learning rate, number of steps, threads and paths. Also --for.
 
 #include <chrono>
 #include <csignal>
@@ -44,7 +44,7 @@ void check_killed(const Folder& f, const std::string& words, const std::string& 
 
 }  // namespace
 
-TEST_CASE("more steps for a finished run go on at its final learning rate", "[program][resume]") {
+TEST_CASE("a finished run that gets more steps continues at its final learning rate", "[program][resume]") {
   const Corpus f;
   REQUIRE(f.run(kRun + "--steps 6 --out r").status == 0);
   REQUIRE(f.run(kRun + "--steps 6 --out s").status == 0);
@@ -58,7 +58,7 @@ TEST_CASE("more steps for a finished run go on at its final learning rate", "[pr
   check_replay(f, "r");
 }
 
-TEST_CASE("other steps for a stopped run keep its schedule", "[program][resume]") {
+TEST_CASE("a stopped run that gets another number of steps keeps its schedule", "[program][resume]") {
   const Corpus f;
   REQUIRE(f.run(kRun + "--steps 40 --out whole").status == 0);
   const auto whole = rates_of(f, "whole");
@@ -90,12 +90,12 @@ TEST_CASE("--lr on resume begins a new schedule", "[program][resume]") {
   CHECK(rates[39].starts_with("0.00012"));
   check_killed(f, "train --out s " + again, "s", "r", 15);
   check_replay(f, "r");
-  // A second one.
+  // And a second new schedule.
   REQUIRE(f.run("train --out r --resume --steps 44 --lr 0.002 --quiet").status == 0);
   check_replay(f, "r");
 }
 
-TEST_CASE("the words of a run change nothing when it is resumed with them", "[program][resume]") {
+TEST_CASE("a run can be resumed with its own command line", "[program][resume]") {
   const Corpus f;
   REQUIRE(f.run(kRun + "--steps 40 --out whole").status == 0);
   f.run_until(kRun + "--steps 40 --out r", SIGKILL, [&] { return count_lines(f.read("r/metrics.csv")) > 9; });
@@ -103,7 +103,7 @@ TEST_CASE("the words of a run change nothing when it is resumed with them", "[pr
   CHECK(losses_in(f.read("r/metrics.csv")) == losses_in(f.read("whole/metrics.csv")));
 }
 
-TEST_CASE("--resume with steps that are done is refused and writes nothing", "[program][resume]") {
+TEST_CASE("--resume to a step that is already done is refused and writes nothing", "[program][resume]") {
   const Corpus f;
   REQUIRE(f.run(kRun + "--steps 6 --out r").status == 0);
   const std::string config = f.read("r/config.toml"), metrics = f.read("r/metrics.csv");
@@ -118,7 +118,7 @@ TEST_CASE("--resume with steps that are done is refused and writes nothing", "[p
   }
 }
 
-TEST_CASE("a run goes on from another folder, with its own number of threads", "[program][resume]") {
+TEST_CASE("a run resumes from another folder, with its own number of threads", "[program][resume]") {
   const Corpus f;
   const Folder elsewhere;
   REQUIRE(f.run(kRun + "--steps 4 --threads 1 --out r").status == 0);
@@ -133,7 +133,7 @@ TEST_CASE("a run goes on from another folder, with its own number of threads", "
   CHECK(elsewhere.run("compare --out " + f.path("c") + " --resume --grid placement=post,pre").status == 0);
 }
 
-TEST_CASE("the rate of a step follows the schedule it belongs to", "[resume]") {
+TEST_CASE("the learning rate of a step follows the schedule of that step", "[resume]") {
   TrainOptions o;
   o.steps = 100, o.rate = {.lr = 1, .min_lr = .5, .warmup = 0, .schedule = Schedule::linear};
   CHECK(rate_at(o, 50) == .75);
@@ -154,8 +154,8 @@ TEST_CASE("the rate of a step follows the schedule it belongs to", "[resume]") {
   CHECK_THROWS_AS(rate_at(o, 3), std::invalid_argument);
 }
 
-// The machine is busy with two processes that spin.
-TEST_CASE("--for is wall-clock time with everything in it, also on a busy machine", "[program][resume]") {
+// Two spinning processes keep the machine busy.
+TEST_CASE("--for limits the wall-clock time of the whole run, even on a busy machine", "[program][resume]") {
   const Corpus f;
   std::vector<pid_t> spinning;
   for (int i = 0; i < 2; ++i) {
@@ -187,7 +187,7 @@ TEST_CASE("--for and --steps exclude each other", "[program][resume]") {
   CHECK(f.run("train --config recipe.toml --data stories.txt --for 0.1s --out r" + kSmall).status == 0);
 }
 
-TEST_CASE("the machine is measured once, and not for a quiet run", "[cost]") {
+TEST_CASE("the machine's peak is measured once, and not for a quiet run", "[cost]") {
   const double flops = measure_flops(Matmul::fp32);
   const Stopwatch clock;
   for (int i = 0; i < 9; ++i) CHECK(measure_flops(Matmul::fp32) == flops);

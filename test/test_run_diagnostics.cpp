@@ -1,4 +1,4 @@
-// diagnostics.csv of a run, and init-report.
+// diagnostics.csv and init-report.
 
 #include "catch.hpp"
 #include "check.hpp"
@@ -19,7 +19,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// The different values of a file's first column, in their order, without its header.
+// The distinct values of the first column, in order, without the header.
 std::vector<std::string> steps_in(const std::string& csv) {
   std::vector<std::string> steps;
   for (const std::string& line : lines_of(csv)) {
@@ -29,7 +29,7 @@ std::vector<std::string> steps_in(const std::string& csv) {
   return steps;
 }
 
-// The value behind "1,0,stream,rms,".
+// The value after a prefix such as "1,0,stream,rms,".
 double value_of_row(const std::string& csv, const std::string& row) {
   const size_t at = csv.find("\n" + row);
   INFO(row);
@@ -41,7 +41,7 @@ using Steps = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("diagnostics are written when they are due and change nothing", "[program][diagnostics]") {
+TEST_CASE("diagnostics are written at their steps and do not change training", "[program][diagnostics]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --steps 12 --dropout 0.1 --accumulate 2" + kRun;
   REQUIRE(f.run(words + "--out plain").status == 0);
@@ -54,7 +54,7 @@ TEST_CASE("diagnostics are written when they are due and change nothing", "[prog
   CHECK(csv.starts_with("step,layer,part,what,value\n1,,"));
   CHECK(steps_in(csv) == Steps{"1", "5", "10", "12"});
   CHECK(csv == f.read("again/diagnostics.csv"));
-  // Step 1 is seen before its update: gains are 1, nothing has moved.
+  // The statistics of step 1 precede its update: gains are 1 and the model update is 0.
   CHECK(value_of_row(csv, "1,1,ffn.norm_in,gain_max,") == 1);
   CHECK(value_of_row(csv, "5,1,ffn.norm_in,gain_max,") > 1);
   CHECK(value_of_row(csv, "1,,model,update,") == 0);
@@ -71,25 +71,25 @@ TEST_CASE("diagnostics are written when they are due and change nothing", "[prog
   CHECK(std::sqrt(squares) == Approx(std::stod(field)).epsilon(1e-7));
 }
 
-TEST_CASE("a resumed run goes on with its diagnostics", "[program][diagnostics]") {
+TEST_CASE("a resumed run continues its diagnostics", "[program][diagnostics]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --diagnostics 4 --schedule constant --warmup 0" + kRun;
   REQUIRE(f.run(words + "--steps 16 --out whole").status == 0);
   REQUIRE(f.run(words + "--steps 8 --out parts").status == 0);
   const std::string whole = f.read("whole/diagnostics.csv"), first = f.read("parts/diagnostics.csv");
   CHECK(whole.starts_with(first));
-  // Rows of steps that the checkpoint does not know are dropped, and what is left of a last one.
+  // Rows of steps after the checkpoint are dropped, and so is an incomplete last row.
   f.write("parts/diagnostics.csv", first + "12,,model,update,9\n12,0,stream,rms,2\n");
   REQUIRE(f.run("train --out parts --resume --steps 16 --quiet").status == 0);
   CHECK(f.read("parts/diagnostics.csv") == whole);
   f.write("parts/diagnostics.csv", whole + "16,1,stream,r");
-  // It may look more rarely, or no longer.
+  // The interval can change, also to 0.
   REQUIRE(f.run("train --out parts --resume --steps 22 --diagnostics 3 --quiet").status == 0);
   CHECK(steps_in(f.read("parts/diagnostics.csv")) == Steps{"1", "4", "8", "12", "16", "18", "21", "22"});
   f.write("parts/diagnostics.csv", f.read("parts/diagnostics.csv") + "23,,model,update,9\n");
   REQUIRE(f.run("train --out parts --resume --steps 24 --diagnostics 0 --quiet").status == 0);
   CHECK(steps_in(f.read("parts/diagnostics.csv")) == Steps{"1", "4", "8", "12", "16", "18", "21", "22"});
-  // A run that began with other weights measures its update from these, resumed or not.
+  // A run with --init-from measures its update from those weights, resumed or not.
   const std::string from = "train --data stories.txt --init-from whole/checkpoint.bin --diagnostics 2 --batch 4 "
                            "--schedule constant --warmup 0 --eval-every 0 --quiet ";
   REQUIRE(f.run(from + "--steps 4 --out next").status == 0);
@@ -100,7 +100,7 @@ TEST_CASE("a resumed run goes on with its diagnostics", "[program][diagnostics]"
   CHECK_FALSE(f.has("parts/diagnostics.csv"));
 }
 
-TEST_CASE("init-report sees what step 1 of training sees", "[program][diagnostics]") {
+TEST_CASE("init-report has the statistics of step 1 of training", "[program][diagnostics]") {
   const Corpus f;
   const std::string words = "--data stories.txt --placement post --accumulate 3 --seed 5" + kModel;
   REQUIRE(f.run("train --steps 1 --diagnostics 1 --eval-every 0 --quiet --out r " + words).status == 0);
@@ -112,7 +112,7 @@ TEST_CASE("init-report sees what step 1 of training sees", "[program][diagnostic
   CHECK(csv == "cell,seed,step,layer,part,what,value\n" + trained);
 }
 
-TEST_CASE("init-report tells a table and a file", "[program][diagnostics]") {
+TEST_CASE("init-report prints a table and writes a file", "[program][diagnostics]") {
   const Corpus f;
   const std::string words = "init-report --data stories.txt --init xavier" + kModel +
                             "--grid placement=post,pre layers=2,4,8 seed=1,2 + placement=none --out i.csv";
@@ -125,7 +125,7 @@ TEST_CASE("init-report tells a table and a file", "[program][diagnostics]") {
   CHECK(csv.starts_with(header + "\"placement=post,layers=2\",post,2,1,1,,"));
   CHECK(contains(csv, "\n\"placement=pre,layers=8\",pre,8,2,1,7,stream,rms,"));
   CHECK(contains(csv, "\n\"placement=none\",none,,1,1,0,stream,rms,"));
-  // The table is what the file says: means of the seeds, and the line of least squares through three depths.
+  // The table agrees with the file: means over seeds, and the least-squares slope over three depths.
   const auto mean = [&](const std::string& placement, int layers, int layer, const std::string& what) {
     double sum = 0;
     for (const char* seed : {"1", "2"}) {
@@ -158,7 +158,7 @@ TEST_CASE("init-report tells a table and a file", "[program][diagnostics]") {
   CHECK(f.read("i.csv") == csv);
 }
 
-TEST_CASE("init-report goes on past a cell that cannot be", "[program][diagnostics]") {
+TEST_CASE("init-report continues after a cell that fails", "[program][diagnostics]") {
   const Corpus f;
   const Outcome o = f.run("init-report --data stories.txt --placement none --activation relu --init-gain 1000" +
                           kModel + "--grid layers=1,60 channels=32,1048576");
@@ -168,7 +168,7 @@ TEST_CASE("init-report goes on past a cell that cannot be", "[program][diagnosti
   CHECK(contains(o.out, "\nlayers=1,channels=32  "));
 }
 
-TEST_CASE("init-report refuses what it cannot do in one line", "[program][diagnostics]") {
+TEST_CASE("init-report refuses wrong input in one line", "[program][diagnostics]") {
   const Corpus f;
   const struct {
     const char *words, *message;

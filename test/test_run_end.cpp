@@ -1,4 +1,4 @@
-// How a run ends: its last measurements, signals, divergence, and what is left to go on with.
+// How a run ends: its final validation, signals, divergence, and the state it leaves.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -18,11 +18,11 @@
 
 namespace {
 
-// A long validation split: 1,700 batches.
+// The validation split has 1,700 batches, so validation takes long.
 const std::string kLongValidation = "train --data stories.txt --val-fraction 0.9 --layers 1 --heads 1 --channels 16 --context 32 "
                                     "--batch 1 --eval-every 100 --eval-batches 4 --quiet --final-batches 0 ";
 
-// Longest of a file that a child may write.
+// Limits the size of the files that a child process may write.
 void limit_files(size_t bytes) {
   const rlimit limit{bytes, bytes};
   setrlimit(RLIMIT_FSIZE, &limit);
@@ -34,7 +34,7 @@ bool has_step(const Folder& f, const std::string& run, int64_t step) {
 
 }  // namespace
 
-TEST_CASE("the last step is saved before it is measured, and measured again if that is killed", "[program][end]") {
+TEST_CASE("the last step is saved before the final validation, which --resume repeats after a kill", "[program][end]") {
   const Corpus f;
   const std::string words = kLongValidation + "--steps 3 ";
   REQUIRE(f.run(words + "--out whole").status == 0);
@@ -47,7 +47,7 @@ TEST_CASE("the last step is saved before it is measured, and measured again if t
   CHECK(read_outcome(f.path("r"))->val_loss_full == read_outcome(f.path("whole"))->val_loss_full);
 }
 
-TEST_CASE("Ctrl-C in the last measurement leaves a finished run", "[program][end]") {
+TEST_CASE("Ctrl-C during the final validation leaves a finished run", "[program][end]") {
   const Corpus f;
   const Outcome stopped =
       f.run_until(kLongValidation + "--steps 3 --out r", SIGINT, [&] { return f.has("r/best.bin"); });
@@ -74,7 +74,7 @@ TEST_CASE("a stopped validation is repeated on resume", "[program][end]") {
   CHECK(losses_in(f.read("r/metrics.csv")) == losses_in(f.read("whole/metrics.csv")));
 }
 
-TEST_CASE("the whole validation split is measured if it is small, and once", "[program][end]") {
+TEST_CASE("the loss on the whole validation split is measured if it is small, and only once", "[program][end]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --steps 5" + kSmall;
   const auto last = [&](const std::string& run, const std::string& column) {
@@ -92,7 +92,7 @@ TEST_CASE("the whole validation split is measured if it is small, and once", "[p
   CHECK(last("once", "val_loss") == last("once", "val_loss_full"));
 }
 
-TEST_CASE("one estimate decides which weights are the best", "[program][end]") {
+TEST_CASE("the best weights are chosen by one estimate of the loss", "[program][end]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --lr 0.003 --warmup 0 --schedule constant" + kSmall;
   REQUIRE(f.run(words + "--steps 10 --out short --final-batches 0").status == 0);
@@ -105,7 +105,7 @@ TEST_CASE("one estimate decides which weights are the best", "[program][end]") {
   CHECK(read_checkpoint_header(f.path("long/checkpoint.bin")).best_step == 20);  // a new estimate
 }
 
-TEST_CASE("every way to stop a run saves it and has an exit code of its own", "[program][end]") {
+TEST_CASE("every signal that stops a run saves it, and each has its own exit code", "[program][end]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --save-every 0 --steps 100000" + kSmall;
   for (const auto& [signal, status] : {std::pair{SIGINT, 130}, {SIGTERM, 143}, {SIGHUP, 129}}) {
@@ -117,7 +117,7 @@ TEST_CASE("every way to stop a run saves it and has an exit code of its own", "[
   }
 }
 
-TEST_CASE("a closed pipe and a file that is too large leave a checkpoint and a word", "[program][end]") {
+TEST_CASE("a closed pipe and a file that is too large leave a checkpoint and a message", "[program][end]") {
   const Corpus f;
   int ends[2];
   REQUIRE(pipe(ends) == 0);
@@ -131,7 +131,7 @@ TEST_CASE("a closed pipe and a file that is too large leave a checkpoint and a w
   CHECK(contains(closed.err, "and saved; to go on"));
   CHECK(f.has("p/checkpoint.bin"));
 
-  // The limit lets the checkpoint pass, but not so many metrics.
+  // The limit is large enough for the checkpoint but not for the metrics.
   const std::string words = "train --data stories.txt --save-every 0 --layers 1 --heads 1 --channels 4 --context 8 --batch 1 "
                             "--eval-every 0 --quiet --steps 100000 --out m";
   const Outcome large = f.finish(f.start(words, [] { limit_files(40000); }));
@@ -158,7 +158,7 @@ TEST_CASE("a run that is killed before its first save starts over", "[program][e
   CHECK(losses_in(f.read("whole/metrics.csv")) == losses_in(f.read("r/metrics.csv")));
 }
 
-TEST_CASE("a run that diverges in its last update says so and is not saved", "[program][end]") {
+TEST_CASE("a run that diverges in its last update reports it and is not saved", "[program][end]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --warmup 0 --clip 0 --eval-every 0 --layers 2 --heads 2 --channels 32 "
                             "--context 32 --batch 4 --quiet ";
@@ -178,7 +178,7 @@ TEST_CASE("a run that diverges in its last update says so and is not saved", "[p
   CHECK_FALSE(read_outcome(f.path("r"))->finished);
 }
 
-TEST_CASE("weights that are not finite, or give no finite output, are refused", "[program][end]") {
+TEST_CASE("weights that are not finite, or whose output is not, are refused", "[program][end]") {
   const Corpus f;
   REQUIRE(f.run("train --data stories.txt --steps 1 --out r" + kSmall).status == 0);
   const CheckpointHeader header = read_checkpoint_header(f.path("r/checkpoint.bin"));
@@ -199,7 +199,7 @@ TEST_CASE("weights that are not finite, or give no finite output, are refused", 
   refused("not finite: its training diverged");
 }
 
-TEST_CASE("an evaluation can be watched and stopped", "[end]") {
+TEST_CASE("evaluate reports its progress and can be stopped", "[end]") {
   const Corpus f;
   Config config;
   config.n_layer = 1, config.n_head = 1, config.channels = 8, config.context = 16, config.vocab_size = 256;
@@ -219,8 +219,7 @@ TEST_CASE("an evaluation can be watched and stopped", "[end]") {
   CHECK(std::isnan(evaluate(model, activations, data, 4, 3, [](int64_t done, int64_t) { return done < 2; })));
 }
 
-// What is printed between two updates must not stand behind a bar.
-TEST_CASE("samples do not stand in the progress line of a terminal", "[program][end]") {
+TEST_CASE("on a terminal, the progress line is cleared before a sample is printed", "[program][end]") {
   const Corpus f;
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
   if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) return skip_test("no pseudo-terminal");
@@ -228,7 +227,7 @@ TEST_CASE("samples do not stand in the progress line of a terminal", "[program][
   const Started started = f.start("train --data stories.txt --steps 4 --sample-every 2 --out r" + kSmall, [&] {
     dup2(open(name.c_str(), O_RDWR | O_NOCTTY), STDOUT_FILENO);
   });
-  const int slave = open(name.c_str(), O_RDWR | O_NOCTTY);  // keeps what is written until it is read
+  const int slave = open(name.c_str(), O_RDWR | O_NOCTTY);  // keeps the output until it is read
   std::string text;
   char piece[4096];
   const auto drain = [&] {
@@ -250,7 +249,7 @@ TEST_CASE("samples do not stand in the progress line of a terminal", "[program][
   CHECK((cleared >= line && cleared + 4 == sample));
 }
 
-TEST_CASE("commands to go on with are quoted where a shell needs it", "[program][end]") {
+TEST_CASE("commands that the program suggests are quoted for a shell", "[program][end]") {
   const Corpus f;
   const Outcome o = f.run("train --data stories.txt --out my;run --steps 2 --layers 1 --channels 16 --heads 2 --context 16 --batch 2");
   INFO(o.err);

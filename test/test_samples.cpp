@@ -1,9 +1,9 @@
-// The samples that a run keeps.
+// samples.txt of a run.
 
 #include "catch.hpp"
 #include "program.hpp"
 
-TEST_CASE("a run keeps its samples with their steps, and --force starts anew", "[samples]") {
+TEST_CASE("a run keeps its samples with their steps, and --force starts a new file", "[samples]") {
   const Folder folder;
   folder.write("text.txt", std::string(4000, 'a') + std::string(4000, 'b'));
   const std::string words =

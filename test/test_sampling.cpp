@@ -1,4 +1,4 @@
-// How training windows are drawn, and for how long: --sampling and --epochs.
+// How training windows are drawn: --sampling and --epochs.
 
 #include <cmath>
 #include <map>
@@ -39,7 +39,7 @@ std::vector<double> column(const std::string& metrics, size_t which) {
 
 }  // namespace
 
-TEST_CASE("a permutation from a key alone", "[sampling]") {
+TEST_CASE("permuted is a permutation that depends only on its key", "[sampling]") {
   for (const uint64_t n : {1u, 2u, 3u, 17u, 1000u, 4096u, 4097u}) {
     std::set<uint64_t> seen;
     size_t fixed = 0;
@@ -50,14 +50,14 @@ TEST_CASE("a permutation from a key alone", "[sampling]") {
       fixed += to == i;
     }
     CHECK(seen.size() == n);
-    CHECK((n < 17 || fixed < 10));  // one is expected
+    CHECK((n < 17 || fixed < 10));  // the expected number is 1
   }
   size_t same = 0;
   for (uint64_t i = 0; i < 1000; ++i) same += permuted(i, 1000, 5) == permuted(i, 1000, 6);
   CHECK(same < 10);
 }
 
-TEST_CASE("random windows depend on seed, step and row, and stay in the training part", "[sampling]") {
+TEST_CASE("random windows depend on seed, step and row, and stay in the training split", "[sampling]") {
   Dataset data;
   data.tokens.resize(100000), data.train = 50000;
   std::set<size_t> starts;
@@ -71,17 +71,17 @@ TEST_CASE("random windows depend on seed, step and row, and stay in the training
   CHECK(starts.size() > 80);  // of 90
 }
 
-TEST_CASE("the losses to compare with are those of the training part, and of all characters", "[sampling]") {
+TEST_CASE("the unigram loss is that of the training split, with a chance for unseen characters", "[sampling]") {
   Dataset data;
   for (const char c : std::string("aaabXY")) data.tokens.push_back(static_cast<uint16_t>(c));
   data.train = 4;
   data.val = {{3, 2}};
   data.val_bytes = 4;
-  CHECK(data.unigram_nats() == Approx(std::log(260.)));  // neither X nor Y is known
+  CHECK(data.unigram_nats() == Approx(std::log(260.)));  // the training split has neither X nor Y
   CHECK(data.bits_per_byte(std::log(2.)) == Approx(.5));
 }
 
-TEST_CASE("shuffled windows come once an epoch, in another order each time", "[sampling]") {
+TEST_CASE("every shuffled window occurs once per epoch, in another order each time", "[sampling]") {
   const Folder f;
   std::string text;
   for (int i = 0; i < 3000; ++i) text += static_cast<char>('a' + i % 23);
@@ -89,7 +89,7 @@ TEST_CASE("shuffled windows come once an epoch, in another order each time", "[s
   const int T = 10;
   const Dataset data = shuffled(f.path("text.txt"), T);
   REQUIRE(data.train == 2700);
-  REQUIRE(data.windows.size() == 270);  // the last one is a target short
+  REQUIRE(data.windows.size() == 270);  // the last one has one target less
   std::vector<std::vector<size_t>> epochs(2);
   for (uint64_t i = 0; i < 540; ++i) epochs[i / 270].push_back(draw_window(data, T, {7, i / 6, 6}, i % 6).start);
   for (const auto& starts : epochs) {
@@ -127,7 +127,7 @@ TEST_CASE("shuffled windows of a story corpus are its stories", "[sampling]") {
   for (const TokenWindow& window : data.windows) CHECK(window.start + window.length < data.train);
 }
 
-TEST_CASE("training and validation loss of shuffled stories are measured alike", "[sampling]") {
+TEST_CASE("training and validation loss of shuffled stories are the same average", "[sampling]") {
   const Corpus f;
   REQUIRE(f.run("train --data stories.txt --out r --sampling shuffle --epochs 1 --lr 0 --layers 1 --heads 2 --channels 16 "
                 "--batch 2 --accumulate 3 --eval-every 0 --quiet").status == 0);
@@ -136,7 +136,7 @@ TEST_CASE("training and validation loss of shuffled stories are measured alike",
   Dataset data = shuffled(f.path("stories.txt"), T);
   const std::vector<double> tokens = column(f.read("r/metrics.csv"), 1), loss = column(f.read("r/metrics.csv"), 3);
   REQUIRE(tokens.size() == (data.windows.size() + 5) / 6);
-  // The last step takes what is missing in its batch from the next epoch.
+  // The last step fills its batch from the next epoch, so it is left out.
   double nats = 0;
   const size_t whole = data.windows.size() / 6;
   for (size_t i = 0; i < whole; ++i) nats += loss[i] * (tokens[i] - (i > 0 ? tokens[i - 1] : 0));
@@ -148,7 +148,7 @@ TEST_CASE("training and validation loss of shuffled stories are measured alike",
   CHECK(std::abs(nats / tokens[whole - 1] - evaluate(trained.model, activations, data, 4, 0)) < 1e-6);
 }
 
-TEST_CASE("micro-batches of unequal stories add up to the batch", "[sampling]") {
+TEST_CASE("micro-batches of stories of unequal length equal one batch", "[sampling]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --sampling shuffle --steps 4 --eval-every 0 --layers 2 --heads 2 "
                             "--channels 32 --quiet ";
@@ -158,7 +158,7 @@ TEST_CASE("micro-batches of unequal stories add up to the batch", "[sampling]") 
   check_close("sampling/micro-batches/weights", parts, widen(whole), 1e-6);
 }
 
-TEST_CASE("a shuffled run that stops goes on to the same bits", "[sampling]") {
+TEST_CASE("a shuffled run resumes with the same bits", "[sampling]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --sampling shuffle --schedule constant" + kSmall;
   REQUIRE(f.run(words + "--steps 12 --out whole").status == 0);
@@ -169,7 +169,7 @@ TEST_CASE("a shuffled run that stops goes on to the same bits", "[sampling]") {
   CHECK(contains(f.run("train --out r --resume --sampling random").err, "--sampling is \"shuffle\" there and \"random\" here"));
 }
 
-TEST_CASE("epochs stand in for steps", "[sampling]") {
+TEST_CASE("--epochs sets the number of steps", "[sampling]") {
   const Corpus f;
   f.write("recipe.toml", "steps = 5\n");
   const std::string words = "train --data stories.txt --dry-run" + kSmall;

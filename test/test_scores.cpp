@@ -1,5 +1,4 @@
-// What may be done to the scores of attention: scale, cap, ALiBi, window. Beside PyTorch, and under the conditions in
-// which it is nothing.
+// Options for attention scores (scale, cap, ALiBi, window): against PyTorch, and settings in which they have no effect.
 
 #include "check.hpp"
 #include "layers/attention/attention.hpp"
@@ -35,12 +34,12 @@ AttentionShape with(AttentionShape shape, Change change) {
   return shape;
 }
 
-// One tile and many, and too few heads for the threads.
+// One tile, several tiles, and fewer heads than threads.
 const std::vector<AttentionShape> kShapes = {{2, 17, 4, 2, 7}, {3, 70, 4, 2, 17}, {1, 200, 2, 1, 8}, {1, 64, 3, 3, 5}};
 
 }  // namespace
 
-TEST_CASE("attention agrees with PyTorch whatever is done to its scores", "[attention]") {
+TEST_CASE("attention with scale, cap, ALiBi and window agrees with PyTorch", "[attention]") {
   for (const std::string& name : Reference::cases("scores")) {
     const Reference ref("scores", name);
     const int H = ref.integer("H");
@@ -54,7 +53,7 @@ TEST_CASE("attention agrees with PyTorch whatever is done to its scores", "[atte
   }
 }
 
-TEST_CASE("attention is the same for any number of threads, whatever is done to its scores", "[attention]") {
+TEST_CASE("attention with scale, cap, ALiBi and window is the same for any number of threads", "[attention]") {
   const Buffer slopes = alibi_slopes(4);
   for (AttentionShape s : kShapes) {
     s.scale = .5f, s.cap = 2, s.slopes = slopes.get();
@@ -65,13 +64,13 @@ TEST_CASE("attention is the same for any number of threads, whatever is done to 
   }
 }
 
-TEST_CASE("ALiBi with slopes of 0 is none, to the bit", "[attention]") {
+TEST_CASE("ALiBi with slopes of 0 has the bits of no ALiBi", "[attention]") {
   const float zeros[4] = {};
   for (const AttentionShape& s : kShapes)
     CHECK(same_bits(random_run(with(s, [&](auto& c) { c.slopes = zeros; }), .1f).all(), random_run(s, .1f).all()));
 }
 
-TEST_CASE("a window of at least T is none, to the bit", "[attention]") {
+TEST_CASE("a window of at least T has the bits of no window", "[attention]") {
   for (const AttentionShape& s : kShapes)
     for (const int more : {0, 1, 1000}) {
       const AttentionShape wide = with(s, [&](auto& c) { c.window = s.T + more; });
@@ -79,7 +78,7 @@ TEST_CASE("a window of at least T is none, to the bit", "[attention]") {
     }
 }
 
-TEST_CASE("a window of one key passes on its value", "[attention]") {
+TEST_CASE("attention with a window of one key returns that key's value", "[attention]") {
   const AttentionShape s{1, 70, 2, 2, 5, .5f, 0, 1};
   const std::vector<float> qkv = random_qkv(s);
   const Result r = random_run(s);
@@ -87,17 +86,17 @@ TEST_CASE("a window of one key passes on its value", "[attention]") {
     for (int i = 0; i < s.width(); ++i) REQUIRE(r.out[t * s.width() + i] == qkv[t * s.qkv_width() + 2 * s.width() + i]);
 }
 
-TEST_CASE("attention does not see what is before its window", "[attention]") {
+TEST_CASE("attention does not see keys before its window", "[attention]") {
   for (const int window : {1, 3, 64, 70}) {
     const AttentionShape s{1, 150, 2, 1, 8, .4f, 0, window};
     const std::vector<float> qkv = random_qkv(s);
     const Result r = random_run(s);
-    for (const int t : {70, 127, 128, 149}) {  // what stands before query t's window turns into garbage
+    for (const int t : {70, 127, 128, 149}) {  // replace everything before query t's window
       std::vector<float> other = qkv, dout(s.T * s.width());
       std::fill_n(other.begin(), (t - window + 1) * s.qkv_width(), 1e6f);
       const std::vector<float> out = run(s, other, random_dout(s)).out;
       CHECK(same_bits(std::span(out).subspan(t * s.width()), std::span(r.out).subspan(t * s.width())));
-      // and no gradient of query t reaches it
+      // Gradients of query t do not reach it either.
       std::fill_n(dout.begin() + t * s.width(), s.width(), 1.f);
       const std::vector<float> dqkv = run(s, qkv, dout).dqkv;
       for (const float d : std::span(dqkv).first((t - window + 1) * s.qkv_width())) REQUIRE(d == 0);
@@ -105,7 +104,7 @@ TEST_CASE("attention does not see what is before its window", "[attention]") {
   }
 }
 
-TEST_CASE("a very large cap is none, but for rounding", "[attention]") {
+TEST_CASE("a very large cap equals no cap, up to rounding", "[attention]") {
   for (const AttentionShape& s : kShapes) {
     const Result none = random_run(s), capped = random_run(with(s, [](auto& c) { c.cap = 1e5f; }));
     check_close("large cap/out", capped.out, widen(none.out), kTolerance);  // S³/3c² is below 1e-6
@@ -113,14 +112,14 @@ TEST_CASE("a very large cap is none, but for rounding", "[attention]") {
   }
 }
 
-TEST_CASE("heads that share keys and values are heads with equal ones", "[attention]") {
+TEST_CASE("grouped-query attention is attention with repeated keys and values", "[attention]") {
   for (const int H : {2, 6})
     for (int KV = 1; KV <= H; ++KV) {
       if (H % KV != 0) continue;
       const AttentionShape grouped{2, 70, H, KV, 5}, every{2, 70, H, H, 5};
       const std::vector<float> qkv = random_qkv(grouped), dout = random_dout(grouped);
       const int D = 5, group = H / KV, rows = 2 * 70;
-      const auto from = [&](int part, int h) {  // where head h of q, k or v of `every` stands in `grouped`
+      const auto from = [&](int part, int h) {  // the column in `grouped` of head h of q, k or v of `every`
         return (part == 0 ? h : H + (part - 1) * KV + h / group) * D;
       };
       std::vector<float> wide(rows * every.qkv_width());
@@ -131,7 +130,7 @@ TEST_CASE("heads that share keys and values are heads with equal ones", "[attent
       const Result a = run(grouped, qkv, dout), b = run(every, wide, dout);
       CHECK(same_bits(a.out, b.out));
       CHECK(same_bits(a.lse, b.lse));
-      std::vector<double> sums(a.dqkv.size());  // a shared key's gradient is the sum over those who share it
+      std::vector<double> sums(a.dqkv.size());  // a shared key's gradient is the sum over its heads
       for (int i = 0; i < int(wide.size()); ++i) {
         const int column = i % every.qkv_width(), head = column / D;
         sums[i / every.qkv_width() * grouped.qkv_width() + from(head / H, head % H) + column % D] += double(b.dqkv[i]);

@@ -1,6 +1,5 @@
-// The functions of layers/kernels/simd.hpp over their whole range against the standard library in double, and that
-// whole vectors never touch memory beyond their numbers (buffers of the exact size: the address sanitizer
-// sees the rest).
+// The functions of layers/kernels/simd.hpp over their whole range, against the standard library in double. Buffers have
+// the exact size, so that the address sanitizer sees accesses beyond their end.
 
 #include "layers/kernels/simd.hpp"
 
@@ -17,18 +16,18 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kLargest = std::numeric_limits<float>::max();
-constexpr float kNormal = std::numeric_limits<float>::min();          // below are the subnormals,
-constexpr float kSpacing = std::numeric_limits<float>::denorm_min();  // this far apart
+constexpr float kNormal = std::numeric_limits<float>::min();          // smaller numbers are subnormal
+constexpr float kSpacing = std::numeric_limits<float>::denorm_min();  // the distance between subnormals
 
 template <class F>
 float lane(F f, float x) {
   return f(simd::all(x))[W - 1];
 }
 
-// Calls check(x, f(x)) for floats of all sizes from `low` to `high`: one of every 257 there are.
+// Calls check(x, f(x)) for every 257th float from `low` to `high`.
 template <class F, class Check>
 void walk(F f, float low, float high, Check check) {
-  const auto number = [](uint32_t i) {  // counts floats upwards, negative ones first
+  const auto number = [](uint32_t i) {  // the i-th float in ascending order
     const uint32_t bits = i >= 0x80000000u ? i - 0x80000000u : 0xffffffffu - i;
     float x;
     std::memcpy(&x, &bits, sizeof x);
@@ -47,7 +46,7 @@ void walk(F f, float low, float high, Check check) {
   }
 }
 
-// The largest relative error; a subnormal result may be off by half its spacing.
+// The largest relative error. A subnormal result may also be off by half its spacing.
 template <class F, class Exact>
 double worst_error(F f, Exact exact, float low, float high) {
   double worst = 0;
@@ -67,7 +66,7 @@ Vec tanh_of(Vec x) { return simd::tanh(x); }
 
 }  // namespace
 
-TEST_CASE("tanh is exact to 2e-7, near 0 as well", "[simd]") {
+TEST_CASE("tanh has a relative error below 2e-7, also near 0", "[simd]") {
   const auto exact = [](double x) { return std::tanh(x); };
   const auto mirrored = [](Vec x) { return -simd::tanh(-x); };
   check_error("simd tanh", worst_error(tanh_of, exact, 1e-30f, kLargest), 2e-7);  // measured: 1.4e-7
@@ -79,7 +78,7 @@ TEST_CASE("tanh is exact to 2e-7, near 0 as well", "[simd]") {
   CHECK(simd::counting()[W - 1] == W - 1);
 }
 
-TEST_CASE("exp is exact to 2e-7 wherever the result is a float", "[simd]") {
+TEST_CASE("exp has a relative error below 2e-7 if the result is a float", "[simd]") {
   const auto exact = [](double x) { return std::exp(x); };
   check_error("simd exp/normal results", worst_error(exp_of, exact, -87.33f, 88.72f), 2e-7);  // measured: 7.4e-8
   check_error("simd exp/subnormal results", worst_error(exp_of, exact, -103.2f, -87.33f), 2e-7);
@@ -106,7 +105,7 @@ TEST_CASE("sigmoid", "[simd]") {
   CHECK(std::isnan(lane(sigmoid_of, kNaN)));
 }
 
-// What erfc is there for is x·erfc(−x/√2)/2: its relative error may grow with x² where it is all but zero.
+// erfc is used in x·erfc(−x/√2)/2, so its relative error may grow with x² where it is nearly zero.
 TEST_CASE("erfc", "[simd]") {
   const auto exact = [](double x) { return std::erfc(x); };
   check_error("simd erfc below 1/all", worst_error(erfc_of, exact, -kLargest, 1), 6e-7);  // measured: 4.0e-7
@@ -123,11 +122,10 @@ TEST_CASE("erfc", "[simd]") {
   CHECK(std::isnan(lane(erfc_of, kNaN)));
 }
 
-TEST_CASE("erf and tanh are exact to 4e-7, near 0 too", "[simd]") {
+TEST_CASE("erf has a relative error below 4e-7, also near 0, and erf and tanh are odd", "[simd]") {
   const auto erf_of = [](Vec x) { return simd::erf(x); };
   const auto odd = [](auto f, float x) { return lane(f, x) == -lane(f, -x); };
   const float tiny = 1e-30f;  // its square is 0
-  // tanh's error is measured above, more strictly.
   check_error("simd erf/all", worst_error(erf_of, [](double x) { return std::erf(x); }, tiny, kLargest), 4e-7);  // measured: 1.8e-7
   for (const float x : {0.f, tiny, .3f, .62f, .63f, .99f, 1.01f, 3.f, kLargest, kInfinity}) {
     CHECK(odd(erf_of, x));
@@ -138,7 +136,7 @@ TEST_CASE("erf and tanh are exact to 4e-7, near 0 too", "[simd]") {
   CHECK(std::isnan(lane(erf_of, kNaN)));
 }
 
-TEST_CASE("sweep visits every element once and touches nothing beyond", "[simd]") {
+TEST_CASE("sweep visits every element once and nothing else", "[simd]") {
   for (int n = 0; n <= 3 * W + 1; ++n) {
     const std::vector<float> x = random_floats(n, 1);
     std::vector<float> y = garbage(n);
@@ -156,7 +154,7 @@ TEST_CASE("sweep visits every element once and touches nothing beyond", "[simd]"
   }
 }
 
-TEST_CASE("a store of some lanes leaves the others alone", "[simd]") {
+TEST_CASE("a store of some lanes does not change the others", "[simd]") {
   for (int lanes = 1; lanes <= W; ++lanes) {
     std::vector<float> y(W, 3);
     simd::store(y.data(), simd::all(5), lanes);

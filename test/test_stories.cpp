@@ -1,11 +1,11 @@
-// Stories written by a model: do they follow the grammar, and does sampling end where a story ends?
+// Stories written by a model: checking them against the grammar, and ending a sample with a story.
 
 #include "data/run/generate_text.hpp"
 #include "data/text/corpus.hpp"
 #include "check.hpp"
 #include "small_run.hpp"
 
-TEST_CASE("stories are checked line by line", "[corpus]") {
+TEST_CASE("check_stories checks line by line", "[corpus]") {
   const std::string one = tell_story(1, 1).text, two = tell_story(1, 2).text;
   const std::string begun = "One foggy morning, Mia, Anna and Ben";
   const std::string text = one + two + "\n" + begun + " sang.\n" + one + "Two days ago";
@@ -15,12 +15,12 @@ TEST_CASE("stories are checked line by line", "[corpus]") {
   CHECK(check.distinct == 4);
   CHECK(check.known == 1);
   CHECK(check.nats == 2 * tell_story(1, 1).nats + tell_story(1, 2).nats);
-  CHECK(check.first_wrong == 4);  // empty lines have a number, too
+  CHECK(check.first_wrong == 4);  // empty lines are numbered too
   CHECK(check.readable + check.wrong == begun + " sang.");
   CHECK(check_stories(one, "").first_wrong == 0);
 }
 
-TEST_CASE("the first wrong word of a story is found", "[corpus]") {
+TEST_CASE("check_stories finds the first wrong word", "[corpus]") {
   const std::string said = "One rainy day, Leo had a red pot. Ben had an old drum. Leo gave Ben the red pot, and Ben gave Leo the ";
   const StoryCheck check = check_stories(said + "old pot. Then", "");
   CHECK(check.stories == 0);
@@ -28,7 +28,7 @@ TEST_CASE("the first wrong word of a story is found", "[corpus]") {
   CHECK(check.wrong == "pot. Then");
 }
 
-TEST_CASE("corpus --check counts, and says what is missing", "[program]") {
+TEST_CASE("corpus --check counts stories and refuses wrong input", "[program]") {
   const Folder f;
   f.write("good.txt", tell_story(1, 1).text + tell_story(1, 2).text);
   f.write("mixed.txt", tell_story(1, 1).text + "Once upon a time.\n");
@@ -54,7 +54,7 @@ TEST_CASE("corpus --check counts, and says what is missing", "[program]") {
   refused("corpus", "--out is missing");
 }
 
-TEST_CASE("--stop ends a sample, also where it is cut into several tokens", "[generate]") {
+TEST_CASE("--stop ends a sample, even if it spans several tokens", "[generate]") {
   Config config;
   config.n_layer = 1, config.n_head = 1, config.channels = 8, config.context = 16, config.vocab_size = 256;
   Model model(resolve(config), false);
@@ -71,11 +71,11 @@ TEST_CASE("--stop ends a sample, also where it is cut into several tokens", "[ge
     const std::string stop = whole.substr(150, length);
     CHECK(text(stop, 0) == whole.substr(0, whole.find(stop)));
   }
-  CHECK(text(whole.substr(195) + "x", 0) == whole);  // held back to the end, and then written
+  CHECK(text(whole.substr(195) + "x", 0) == whole);  // a partial match at the end is written
   CHECK(text("", 1) != whole);
 }
 
-TEST_CASE("sample --count writes independent samples, a line each with --stop", "[program]") {
+TEST_CASE("sample --count writes independent samples, one per line with --stop", "[program]") {
   const Corpus f;
   REQUIRE(f.run("train --data stories.txt --steps 2 --out r" + kSmall).status == 0);
   const std::string one = f.run("sample r --length 60 --seed 7").out;
@@ -87,7 +87,7 @@ TEST_CASE("sample --count writes independent samples, a line each with --stop", 
   CHECK(f.run("sample r --count 0").status == 1);
 }
 
-TEST_CASE("a run on whole stories shows three, each drawn by itself", "[program]") {
+TEST_CASE("a run on whole stories shows three independent samples", "[program]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --steps 2 --layers 1 --heads 1 --channels 8 --context 251 --batch 1 "
                             "--eval-every 0 ";

@@ -22,7 +22,7 @@ Walk walk(Layout& layout) {
 
 }  // namespace
 
-TEST_CASE("equal walks give equal tables; slices are aligned and lie behind one another", "[tensors]") {
+TEST_CASE("equal declarations give equal tables, and tensors are aligned and in order", "[tensors]") {
   Layout measure;
   const Walk nothing = walk(measure);
   CHECK(nothing.a == nullptr);
@@ -82,7 +82,7 @@ TEST_CASE("buffers are zero and aligned", "[tensors]") {
   }
 }
 
-TEST_CASE("sizes that no memory holds are refused", "[tensors]") {
+TEST_CASE("sizes that do not fit in memory are refused", "[tensors]") {
   const size_t big = size_t{1} << 31;
   CHECK(checked_product({3, 5, 7}) == 105);
   CHECK(checked_product({0, big, big, big}) == 0);
@@ -90,7 +90,7 @@ TEST_CASE("sizes that no memory holds are refused", "[tensors]") {
   CHECK_THROWS_AS(checked_product({big, big, 4}), std::overflow_error);
   const int large = std::numeric_limits<int>::max();
   CHECK_THROWS_AS(Layout().take("x", Role::o, {large, large, large}), std::overflow_error);
-  Layout full;  // each tensor could be addressed, all of them could not
+  Layout full;  // one tensor could be addressed, two cannot
   const auto take = [&] { full.take("y", Role::o, {1 << 30, 1 << 30}); };
   take();
   CHECK_THROWS_AS(take(), std::overflow_error);

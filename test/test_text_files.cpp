@@ -1,4 +1,4 @@
-// Which files are read as text, how they are split, and what is said about it.
+// Reading text: which files count as text, how they are split, and the messages about them.
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ std::string lines(const std::string& line, int n) {
   return text;
 }
 
-// Trains for a moment, so that there is a model to ask.
+// Trains a run r for one step with a character tokenizer.
 void train_char(const Folder& f, const std::string& text) {
   f.write("seen.txt", text);
   REQUIRE(f.run("train --data seen.txt --tokenizer char --steps 1 --layers 1 --heads 1 --channels 8 --context 8 --out r --quiet")
@@ -40,7 +40,7 @@ void train_char(const Folder& f, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a folder is read by what its files hold", "[text]") {
+TEST_CASE("a folder's files are read if their contents are text", "[text]") {
   const Folder f;
   f.write("notes/a.md", lines("Some text.", 20));
   f.write("notes/deep/b", lines("Größe", 20));
@@ -62,7 +62,7 @@ TEST_CASE("a folder is read by what its files hold", "[text]") {
   CHECK(contains(none.err, "there is no text in notes"));
 }
 
-TEST_CASE("a file that is no text says so, with file and place", "[text]") {
+TEST_CASE("an error about a file that is not text names the file and the place", "[text]") {
   const Folder f;
   f.write("good.txt", lines("Some text.", 20));
   f.write("bad.txt", lines("Some text.", 3) + "caf\xe9\n");
@@ -89,7 +89,7 @@ TEST_CASE("pipes, devices and folders that cannot be read end with one line", "[
   CHECK(contains(f.run(kDry + "notes").out, "skipped 1 file that is not text: notes/pipe"));
   f.write("notes/closed/b.txt", "b");
   std::filesystem::permissions(f.path("notes/closed"), std::filesystem::perms::none);
-  if (::geteuid() != 0) {  // who may everything may read this too
+  if (::geteuid() != 0) {  // root can read it
     const Outcome closed = f.run(kDry + "notes");
     CHECK(contains(closed.err, "cannot read the folder notes/closed: Permission denied"));
     CHECK(f.run(kDry + "notes --exclude closed").status == 0);
@@ -107,7 +107,7 @@ TEST_CASE("a text larger than memory is refused before it is read", "[text]") {
   CHECK(contains(o.err, ": give less text"));
 }
 
-TEST_CASE("line ends and byte order marks of other systems", "[text]") {
+TEST_CASE("CRLF line ends and byte order marks are removed", "[text]") {
   const Folder f;
   train_char(f, lines("some text", 30));
   f.write("dos.txt", "\xef\xbb\xbf" + lines("some text\r", 30));
@@ -122,7 +122,7 @@ TEST_CASE("line ends and byte order marks of other systems", "[text]") {
   CHECK(loss("dos.txt") == loss("seen.txt"));
 }
 
-TEST_CASE("characters that a model has never seen", "[text]") {
+TEST_CASE("--unknown for characters that a model has never seen", "[text]") {
   const Folder f;
   train_char(f, lines("what is it?", 30));
   f.write("new.txt", lines("what ís it?", 10));
@@ -141,7 +141,7 @@ TEST_CASE("characters that a model has never seen", "[text]") {
   CHECK(f.run("sample r --length 0 --unknown replace", "wí").out == "w?\n");
 }
 
-TEST_CASE("a character has a token if it is in the alphabet, and bytes are characters only as UTF-8 has them", "[text]") {
+TEST_CASE("only characters of the alphabet have tokens, and only valid UTF-8 is a character", "[text]") {
   const Tokenizer ac = Tokenizer::characters("ca");
   CHECK(ac.encode("cac") == std::vector<uint16_t>{1, 0, 1});
   CHECK_THROWS_AS(ac.encode("abc"), NoToken);
@@ -156,7 +156,7 @@ TEST_CASE("a character has a token if it is in the alphabet, and bytes are chara
   }
 }
 
-TEST_CASE("files of a folder come in alphabetical order, and a place is in the right one", "[text]") {
+TEST_CASE("the files of a folder are in alphabetical order, and a place names the right one", "[text]") {
   const Folder f;
   f.write("d/b.txt", "bb\n"), f.write("d/a.txt", "aa\n");
   const Text text = read_text({f.path("d")}, {});
@@ -168,7 +168,7 @@ TEST_CASE("files of a folder come in alphabetical order, and a place is in the r
   CHECK(returns == "a\rb\nc\r");
 }
 
-TEST_CASE("the floor of a corpus is told only if all of it is read", "[text]") {
+TEST_CASE("a corpus has a floor only if all of it is read", "[text]") {
   const Corpus f;
   std::string letters = f.read("stories.txt");
   TextFiles files;
@@ -178,7 +178,7 @@ TEST_CASE("the floor of a corpus is told only if all of it is read", "[text]") {
   CHECK(load_for_evaluation(files, Tokenizer::characters(letters), 400).floor == 0);
 }
 
-TEST_CASE("a command advises only what it can do", "[text]") {
+TEST_CASE("an error of eval suggests no option that eval does not have", "[text]") {
   const Folder f;
   train_char(f, lines("some text", 30));
   f.write("one.txt", "s");
@@ -191,7 +191,7 @@ TEST_CASE("a command advises only what it can do", "[text]") {
   }
 }
 
-TEST_CASE("validation on other files", "[text]") {
+TEST_CASE("--val-data validates on other files", "[text]") {
   const Corpus f;
   f.write("train.txt", lines("Anna had a red ball.", 50));
   const Outcome o = f.run("train --data train.txt --val-data stories.txt --steps 1 --layers 1 --heads 1 --channels 8 --out r --quiet");
@@ -204,7 +204,7 @@ TEST_CASE("validation on other files", "[text]") {
   CHECK(contains(f.run("train --out r --resume --steps 3").err, "not the one the run was trained on"));
 }
 
-TEST_CASE("the same characters divided into other files are another text", "[text]") {
+TEST_CASE("the same characters split differently into files are another text", "[text]") {
   const Folder f;
   f.write("a", "aaaaaaaaaaaa"), f.write("b", "bbbbbbbb"), f.write("ab", "aaaaaaaaaaaab"), f.write("b7", "bbbbbbb");
   const auto fingerprint = [&](const char* data, const char* validation) {
@@ -216,7 +216,7 @@ TEST_CASE("the same characters divided into other files are another text", "[tex
   CHECK(fingerprint("a", "b") == fingerprint("a", "b"));
 }
 
-TEST_CASE("a validation part that is spread keeps stories, their floor and all tokens", "[text]") {
+TEST_CASE("a spread validation split keeps whole stories, their floor and all tokens", "[text]") {
   const Folder f;
   write_corpus(f.path("stories.txt"), 300000, 3);
   TextOptions options;
@@ -244,7 +244,7 @@ TEST_CASE("a validation part that is spread keeps stories, their floor and all t
   CHECK(spread.floor != tail.floor);
 }
 
-TEST_CASE("a spread validation part has a bit of every file", "[text]") {
+TEST_CASE("a spread validation split has a part of every file", "[text]") {
   const Folder f;
   for (int i = 0; i < 8; ++i) f.write("notes/" + std::to_string(i), std::string(2000, static_cast<char>('a' + i)));
   TextOptions options;
@@ -258,7 +258,7 @@ TEST_CASE("a spread validation part has a bit of every file", "[text]") {
   CHECK(letters() == 8);
 }
 
-TEST_CASE("settings that are surely a mistake are named", "[text]") {
+TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
   const Corpus f;
   TextOptions text;
   text.data = {f.path("stories.txt")};
@@ -288,7 +288,7 @@ TEST_CASE("settings that are surely a mistake are named", "[text]") {
   CHECK(contains(plan, "rate     0.003 after 5000 warm-up steps, cosine to 0.0003\nWARNING  --warmup 5000 "));
 }
 
-TEST_CASE("patience ends a run that no longer gets better, resumed or not", "[text]") {
+TEST_CASE("patience ends a run that no longer improves, resumed or not", "[text]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --steps 400 --lr 0 --patience 3 --eval-every 4" 
                             " --layers 1 --heads 2 --channels 16 --context 32 --batch 2 --quiet --out ";
@@ -305,12 +305,12 @@ TEST_CASE("patience ends a run that no longer gets better, resumed or not", "[te
   CHECK(read_checkpoint_header(f.path("r/checkpoint.bin")).step == 24);
 }
 
-TEST_CASE("text for a terminal has nothing that it obeys", "[text]") {
+TEST_CASE("text for a terminal contains no control characters", "[text]") {
   CHECK(for_terminal("a\tb\n\x1b[31mred\x07") == "a\tb\n\\x1b[31mred\\x07");
   CHECK(for_terminal(std::string("\0\x7f", 2)) == "\\x00\\x7f");
   CHECK(for_terminal("Größe € 😀") == "Größe € 😀");
   CHECK(for_terminal("\xc2\x9b") == "\\xc2\\x9b");           // a control character above 127
-  CHECK(for_terminal("\xe2\x82") == "\\xe2\\x82");           // cut short
+  CHECK(for_terminal("\xe2\x82") == "\\xe2\\x82");           // incomplete
   CHECK(for_terminal("\xed\xa0\x80") == "\\xed\\xa0\\x80");  // a surrogate
   TerminalText pieces;
   std::string shown;
@@ -318,7 +318,7 @@ TEST_CASE("text for a terminal has nothing that it obeys", "[text]") {
   CHECK(shown == "€\\xff!");
 }
 
-TEST_CASE("a sample in a file has exact bytes, NUL too", "[text]") {
+TEST_CASE("a sample that is not printed on a terminal has exact bytes, including NUL", "[text]") {
   const Folder f;
   f.write("zero.bin", std::string(4000, '\0'));
   REQUIRE(f.run("train --data zero.bin --steps 60 --warmup 0 --lr 0.01 --layers 1 --heads 1 --channels 8 --context 8 --out r --quiet")

@@ -1,5 +1,5 @@
-// The textbook layers (layers/textbook/) are certified: the backward pass in double agrees with the complex step
-// of the forward pass, element by element. No PyTorch is needed for that.
+// Certifies the textbook layers (layers/textbook/) without PyTorch: the backward pass in double agrees with the complex
+// step of the forward pass, element by element.
 
 #include <array>
 
@@ -12,8 +12,8 @@ using Complex = std::complex<double>;
 template <class T>
 using number_of = typename std::decay_t<T>::value_type::value_type;  // the Number of Tensors<Number>
 
-// `gradients` claim to be those of Σ dy·y by each of the inputs, y = forward(inputs), which is a template of
-// the number. Every element of every input takes a step of its own into the imaginary direction.
+// CHECKs that `gradients` are those of Σ dy·y with respect to each input, where y = forward(inputs). Each element of
+// each input takes an imaginary step in turn, so `forward` must accept real and complex numbers.
 template <class Forward>
 void certify(const std::string& name, const Tensors<double>& inputs, const Tensors<double>& gradients,
              const Doubles& dy, Forward forward) {
@@ -79,7 +79,7 @@ TEST_CASE("textbook norms are certified", "[textbook]") {
         for (const bool offset : {true, false}) {
           if (bias && kind == NormKind::scalenorm) continue;
           if (offset && !norm_row(kind).row_norm) continue;
-          if (N == 1 && kind == NormKind::batchnorm) continue;  // all is 0
+          if (N == 1 && kind == NormKind::batchnorm) continue;  // everything is 0
           const Config config = norm_config(kind, bias, .1f, offset);
           const NormLayer layer(config, N, C);
           Tensors<double> in, g;
@@ -142,7 +142,7 @@ TEST_CASE("textbook attention is certified", "[textbook]") {
     }
 }
 
-TEST_CASE("textbook attention is certified whatever is done to its scores", "[textbook]") {
+TEST_CASE("textbook attention with scale, cap, ALiBi and window is certified", "[textbook]") {
   const int B = 2, T = 7, H = 3, KV = 1, D = 3;
   const Tensors<double> in = {random_doubles(B * T * (H + 2 * KV) * D, 1)};
   const Doubles dy = random_doubles(B * T * H * D, 2);
@@ -210,14 +210,14 @@ TEST_CASE("textbook residual branch is certified for every placement", "[textboo
     const auto forward = [&](auto& saved, auto& t) {
       using Number = number_of<decltype(t)>;
       std::vector<Number> y(N * C);
-      textbook::branch_forward(y.data(), saved, t[0].data(), branch_of(row, t), Neighbours<Number>{N, C}, N,
+      textbook::branch_forward(y.data(), saved, t[0].data(), branch_of(row, t), Neighbors<Number>{N, C}, N,
                                C);
       return y;
     };
     textbook::BranchSaved<double> saved;
     forward(saved, in);
     textbook::branch_backward(g[0].data(), branch_of(row, g), dy.data(), in[0].data(), saved,
-                              branch_of(row, in), Neighbours<double>{N, C}, N, C);
+                              branch_of(row, in), Neighbors<double>{N, C}, N, C);
     certify(std::string("branch ") + row.name, in, g, dy, [&](auto& t) {
       textbook::BranchSaved<Complex> unused;
       return forward(unused, t);
@@ -225,7 +225,7 @@ TEST_CASE("textbook residual branch is certified for every placement", "[textboo
   }
 }
 
-TEST_CASE("textbook parallel branches are certified, with two norms and with one", "[textbook]") {
+TEST_CASE("textbook parallel branches are certified with two norms and with a shared one", "[textbook]") {
   const size_t N = 3, C = 7;
   for (const bool shared : {false, true}) {
     Tensors<double> in = {random_doubles(N * C, 1)}, g = {Doubles(N * C)};
@@ -243,8 +243,8 @@ TEST_CASE("textbook parallel branches are certified, with two norms and with one
       using Number = number_of<decltype(t)>;
       const auto [p1, p2] = branches(t);
       std::vector<Number> y(N * C);
-      textbook::parallel_forward(y.data(), saved1, saved2, t[0].data(), p1, p2, Neighbours<Number>{N, C},
-                                 Neighbours<Number>{N, C}, N, C);
+      textbook::parallel_forward(y.data(), saved1, saved2, t[0].data(), p1, p2, Neighbors<Number>{N, C},
+                                 Neighbors<Number>{N, C}, N, C);
       return y;
     };
     textbook::BranchSaved<double> saved1, saved2;
@@ -252,7 +252,7 @@ TEST_CASE("textbook parallel branches are certified, with two norms and with one
     const auto [p1, p2] = branches(in);
     const auto [g1, g2] = branches(g);
     textbook::parallel_backward(g[0].data(), g1, g2, dy.data(), in[0].data(), saved1, saved2, p1, p2,
-                                Neighbours<double>{N, C}, Neighbours<double>{N, C}, N, C);
+                                Neighbors<double>{N, C}, Neighbors<double>{N, C}, N, C);
     certify(std::string("parallel branches, ") + (shared ? "one norm" : "two norms"), in, g, dy, [&](auto& t) {
       textbook::BranchSaved<Complex> unused1, unused2;
       return forward(unused1, unused2, t);
@@ -260,7 +260,7 @@ TEST_CASE("textbook parallel branches are certified, with two norms and with one
   }
 }
 
-TEST_CASE("textbook norms of queries and keys are certified", "[textbook]") {
+TEST_CASE("textbook QK-norm is certified", "[textbook]") {
   const int N = 3, stride = 17;
   for (const auto& [count, width] : {std::array{3, 4}, {1, 12}})
     for (const NormKind kind : {NormKind::layernorm, NormKind::rmsnorm}) {

@@ -1,4 +1,4 @@
-// The fast attention, held against the textbook, which test_textbook.cpp certifies.
+// The fast attention against the textbook, which test_textbook.cpp certifies.
 
 #include <array>
 
@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kTolerance = 1e-6;
 
-// A slice of columns of x (rows, width).
+// Columns begin ... end − 1 of x (rows, width).
 template <class Number>
 std::vector<Number> columns(const std::vector<Number>& x, int width, int begin, int end) {
   std::vector<Number> slice;
@@ -17,7 +17,7 @@ std::vector<Number> columns(const std::vector<Number>& x, int width, int begin, 
   return slice;
 }
 
-// The product's shape for what the textbook is told; `slopes` keeps ALiBi's.
+// The fast layer's shape with the textbook's options. Stores ALiBi's slopes in `slopes`.
 AttentionShape scored(AttentionShape shape, const textbook::Scoring& scoring, std::vector<float>& slopes) {
   slopes.assign(scoring.slopes.begin(), scoring.slopes.end());
   if (scoring.scale > 0) shape.scale = static_cast<float>(scoring.scale);
@@ -52,12 +52,12 @@ void compare_attention(int T, int H, int KV, int D, float p, const std::string& 
                 kTolerance);
   };
   compare("dv", v_at, width);
-  if (T == 1 || scoring.window == 1)  // P = 1 whatever q and k are: dq = dk = 0 but for rounding
+  if (T == 1 || scoring.window == 1)  // P = 1 for any q and k, so dq = dk = 0 up to rounding
     return compare("dqkv", 0, width);
   compare("dq", 0, k_at);
   compare("dk", k_at, v_at);
 
-  // The same, the last few queries alone, with all else in the past.
+  // Compute only the last queries, with all earlier keys as the past.
   const int past = T / 2, fresh = T - past;
   std::vector<float> late = garbage(fresh * H * D), late_lse = garbage(H * fresh);
   attention_forward(late.data(), late_lse.data(), qkv.data() + past * width, width,
@@ -75,7 +75,7 @@ TEST_CASE("attention agrees with the textbook", "[attention][textbook]") {
   compare_attention(65, 2, 1, 140, .3f);
 }
 
-TEST_CASE("attention agrees with the textbook whatever is done to its scores", "[attention][textbook]") {
+TEST_CASE("attention with scale, cap, ALiBi and window agrees with the textbook", "[attention][textbook]") {
   for (const int T : {1, 7, 64, 65, 130, 200})
     for (const auto& [H, KV, D] : {std::array{2, 2, 5}, {3, 1, 16}})
       for (const int window : {1, 3, 64, 65, 100})
@@ -86,7 +86,7 @@ TEST_CASE("attention agrees with the textbook whatever is done to its scores", "
         }
 }
 
-TEST_CASE("attention does not overflow where scores are large", "[attention][textbook]") {
+TEST_CASE("attention does not overflow for large scores", "[attention][textbook]") {
   const int T = 70, D = 4;
   std::vector<float> qkv = random_floats(T * 3 * D, 1, 0, 30), out = garbage(T * D), lse = garbage(T);
   Doubles want(T * D), P(T * T);

@@ -1,5 +1,5 @@
-// The fast layers, held against the textbook, which test_textbook.cpp certifies.
-// Gradients of parameters start from something, to which both add; all else starts as garbage.
+// The fast layers against the textbook, which test_textbook.cpp certifies. Gradients of parameters start with random
+// numbers, to which both add. All other outputs start as NaN.
 
 #include <array>
 
@@ -64,7 +64,7 @@ TEST_CASE("ALiBi's slopes agree with the textbook", "[position][textbook]") {
 }
 
 TEST_CASE("RoPE agrees with the textbook", "[position][textbook]") {
-  const int B = 2, gap = 3;  // floats behind the heads of a row, which are left alone
+  const int B = 2, gap = 3;  // extra floats after the heads of a row, which must not change
   for (const int T : kSizes)
     for (const auto& [D, R] : {std::array{2, 2}, {6, 6}, {34, 34}, {34, 10}, {10, 4}})
       for (const int heads : {1, 3}) {
@@ -114,7 +114,7 @@ void compare_norms(const Config& config, int N, int C) {
   check_close(name + "y", norm.forward(x), want, kTolerance);
 
   textbook::norm_backward(want.data(), want_g, widen(dy).data(), widen(x).data(), saved, p, N, C);
-  // Of one or few numbers to a mean, dx is what a near-total cancellation leaves: its error is held against its terms.
+  // With few numbers per mean, dx nearly cancels, so its error is measured relative to its terms.
   double terms = 0;
   const bool points = kind == NormKind::dyt || kind == NormKind::derf;
   for (int i = 0; i < N * C && !points; ++i) {
@@ -258,7 +258,7 @@ TEST_CASE("residual branch agrees with the textbook for every placement", "[resi
       std::vector<float> kept(10000);
       Layout layout(kept.data());
       const BranchSaved saved = declare_branch_saved(layout, config, "b", kLayer, N, C);
-      const Neighbours<float> F{N, C};
+      const Neighbors<float> F{N, C};
       std::vector<float> x(in[0].begin(), in[0].end()), f = garbage(N * C), normed = garbage(N * C),
                                                         y = garbage(N * C);
       const float* u = branch_enter(saved, x.data(), p, N, C, true);
@@ -269,12 +269,12 @@ TEST_CASE("residual branch agrees with the textbook for every placement", "[resi
       auto tp = branch_of(row, in, kind == NormKind::layernorm),
            tg = branch_of(row, want_g, kind == NormKind::layernorm);
       tp.skip = p.skip, tp.in_scale = p.in_scale;
-      textbook::branch_forward(want.data(), textbook_saved, in[0].data(), tp, Neighbours<double>{N, C}, N, C);
+      textbook::branch_forward(want.data(), textbook_saved, in[0].data(), tp, Neighbors<double>{N, C}, N, C);
       check_close(name + "y", y, want, kTolerance);
 
       std::vector<float> d = random_floats(N * C, 9), scratch = garbage(N * C), du = garbage(N * C);
       textbook::branch_backward(want_g[0].data(), tg, widen(d).data(), in[0].data(), textbook_saved, tp,
-                                Neighbours<double>{N, C}, N, C);
+                                Neighbors<double>{N, C}, N, C);
       const float* df = branch_leave_backward(d.data(), scratch.data(), g, f.data(), saved, p, N, C);
       F.backward(du.data(), df, u);
       branch_enter_backward(d.data(), g, du.data(), x.data(), saved, p, N, C);
@@ -345,7 +345,7 @@ TEST_CASE("classifier agrees with the textbook, in one and in several chunks of 
     textbook::linear_backward<double>(want_dx.data(), want_dweight.data(), has_bias ? want_dbias.data() : nullptr,
                                       dlogits.data(), widen(x).data(), widen(weight).data(), N, C, V);
     check_close(name + "losses", losses, want, kTolerance);
-    // Sums of V terms that nearly cancel: 1.6e-6 at V = 20000 where the processor has no fused multiply-add.
+    // A sum of V terms that nearly cancel: 1.6e-6 at V = 20000 on a processor without fused multiply-add.
     check_close(name + "dx", dx, want_dx, 3 * kTolerance);
     check_close(name + "dweight", dweight, want_dweight, kTolerance);
     check_close(name + "dbias", dbias, want_dbias, kTolerance);
@@ -387,7 +387,7 @@ TEST_CASE("AdamW, gradient norm and clipping agree with the textbook", "[optimiz
   const AdamW options{.8f, .9f, 1e-3f, .1f};
   const float lr = .1f;
   for (int t = 1; t <= 10; ++t) {
-    const std::vector<float> g = random_floats(n, t + 10, 0, t % 3 == 0 ? 1e-3f : 1.f);  // eps counts, too
+    const std::vector<float> g = random_floats(n, t + 10, 0, t % 3 == 0 ? 1e-3f : 1.f);  // small: eps matters
     const float factor = t % 2 == 0 ? .3f : 1.f;
     adamw_step(w.data(), m.data(), v.data(), g.data(), table, options, lr, factor, t);
     double squares = 0;

@@ -1,6 +1,6 @@
-// The whole model, put together from textbook layers: certified by complex step, and the fast one held against it.
-// PyTorch's references have no dropout; this one has. The masks are the product's own, given to the textbook:
-// what is shown is that forward and backward apply them, and in the right places.
+// The whole model built from textbook layers: certified by complex step, and compared with the fast model. Unlike
+// PyTorch's references it includes dropout. The textbook gets the fast model's masks, so the test shows that forward
+// and backward apply them in the right places.
 
 #include "forms.hpp"
 #include "layers/textbook/model.hpp"
@@ -11,13 +11,13 @@ namespace {
 
 constexpr double kTolerance = 1e-6;
 
-// Without statistics of a row, one rounding error can weigh more: 2.1e-5 with Derf, 1.1e-5 with BatchNorm.
+// Norms without row statistics amplify rounding errors: 2.1e-5 with Derf, 1.1e-5 with BatchNorm.
 double model_tolerance(NormKind kind) { return kind == NormKind::layernorm || kind == NormKind::rmsnorm ? 1e-5 : 3e-5; }
 
-// Gains 1 ± .3, biases ± .1, matrices so large that attention is far from uniform.
-void randomise(Model& model) {
+// Gains 1 ± .3, biases ± .1, and matrices large enough that attention is far from uniform.
+void randomize(Model& model) {
   for (const TensorSpec& spec : model.table) {
-    const bool matrix = spec.shape.size() > 1, scale = spec.name.ends_with(".scale.gain");  // which may start at 0
+    const bool matrix = spec.shape.size() > 1, scale = spec.name.ends_with(".scale.gain");  // may start at 0
     const float mean = matrix ? 0 : scale ? 1 : spec.start.mean, vector = mean != 0 ? .3f * mean : .1f;
     const float deviation = matrix ? std::sqrt(2.f / (spec.shape[0] + spec.shape[1])) : vector;
     std::vector<float> w = random_floats(spec.size(), spec.offset + 1, mean, deviation);
@@ -27,7 +27,7 @@ void randomise(Model& model) {
   }
 }
 
-// A small model of this form, in the wiring of GPT-2 or Llama.
+// A small model of this form, otherwise like GPT-2 or Llama.
 Config small(const Form& form, NormKind kind, bool llama) {
   Config config;
   form.apply(config);
@@ -45,12 +45,12 @@ std::string title_of(const Form& form, NormKind kind, bool llama) {
   return form.name + " " + name_of(kNormKinds, kind) + (llama ? " llama" : " gpt2");
 }
 
-// The sum of losses by elements of every tensor: the backward pass, against the complex step of the forward pass.
+// Compares two gradients of every tensor with the complex step of the forward pass.
 void certify_model(const Config& config, const std::string& name) {
   using Complex = std::complex<double>;
   constexpr double h = 1e-50, kCertified = 2e-13;
   Model model(config);
-  randomise(model);
+  randomize(model);
   const int B = 2, T = 4;
   const std::vector<int> tokens = random_ints(B * T, 1, 13), targets = random_ints(B * T, 2, 13);
   const Batch batch{tokens.data(), targets.data(), B, T};
@@ -76,7 +76,7 @@ void certify_model(const Config& config, const std::string& name) {
 void compare_models(Config config, std::string name, float dropout_p) {
   config.dropout = dropout_p;
   Model model(config);
-  randomise(model);
+  randomize(model);
   name = "model vs textbook/" + name + (dropout_p > 0 ? " dropout/" : "/");
 
   const double tolerance = model_tolerance(config.norm);
@@ -96,8 +96,7 @@ void compare_models(Config config, std::string name, float dropout_p) {
   const double loss = model_loss_and_gradients(model, activations, batch, scale, dropout);
   check_error(name + "loss", std::fabs(loss / want - 1), kTolerance);
   for (const TensorSpec& spec : model.table) {
-    // Without RoPE or a cap what is added to all keys adds the same to all scores of a row: a gradient that is zero but
-    // for rounding.
+    // Without RoPE or a cap, a bias of all keys adds the same to all scores of a row, so its gradient is only rounding.
     const bool moved = config.position == Position::rope || config.attention_cap > 0;
     if (spec.name.ends_with(config.qk_norm == QkNormKind::none ? ".k.bias" : ".k_norm.bias") && !moved) continue;
     const std::span<const float> got{model.gradients.get() + spec.offset, spec.size()};
@@ -106,7 +105,7 @@ void compare_models(Config config, std::string name, float dropout_p) {
       CHECK(norm_of(widen(got)) == 0);
       check_close(name + spec.name, {model.weights.get() + spec.offset, spec.size()},
                   {&weights[spec.offset], spec.size()}, tolerance);
-    } else if (config.norm == NormKind::batchnorm && norm_of(expected) < 1e-13 * all) {  // before a norm: python_ref
+    } else if (config.norm == NormKind::batchnorm && norm_of(expected) < 1e-13 * all) {  // a bias before a norm
       check_error(name + "zero " + spec.name, norm_of(widen(got)) / all, kTolerance);
     } else {
       check_close(name + spec.name, got, expected, tolerance, spec.size() == 1 ? 100 * all : 0);
@@ -119,7 +118,7 @@ void compare_models(Config config, std::string name, float dropout_p) {
   CHECK((evaluated == want) == (config.norm != NormKind::batchnorm || !(has_norm || config.embedding_norm)));
   check_error(name + "loss alone", std::fabs(model_loss(model, activations, batch) / evaluated - 1), kTolerance);
 
-  // The first sequence once more, in pieces, with keys and values from the cache.
+  // The first sequence again, in pieces, with keys and values from the cache.
   const Activations without_backward = allocate_activations(model.config, 1, T, false);
   ModelCache cache(model.config, model.config.context);
   for (const int piece : {1, 4, 1, 3}) {
@@ -140,8 +139,7 @@ TEST_CASE("the textbook's model is certified", "[model][textbook]") {
   for (const auto& [name, change] : wirings()) certify_model(wired(change), name);
 }
 
-TEST_CASE("the model agrees with the textbook, every placement, with and without dropout",
-          "[model][textbook]") {
+TEST_CASE("the model agrees with the textbook for every placement, with and without dropout", "[model][textbook]") {
   for (const Form& form : forms())
     for (const auto& [kind, name] : kNormKinds)
       for (const bool llama : {false, true})
@@ -149,7 +147,7 @@ TEST_CASE("the model agrees with the textbook, every placement, with and without
           if (form.takes(kind)) compare_models(small(form, kind, llama), title_of(form, kind, llama), dropout);
 }
 
-TEST_CASE("the model agrees with the textbook, however it is wired", "[model][textbook]") {
+TEST_CASE("the model agrees with the textbook in the wiring of published models", "[model][textbook]") {
   for (const auto& [name, change] : wirings())
     for (const float dropout : {0.f, .2f}) compare_models(wired(change), name, dropout);
 }

@@ -1,4 +1,4 @@
-// Training with --textbook: slow, and otherwise the same.
+// Training with --textbook.
 
 #include <sstream>
 
@@ -10,7 +10,7 @@ namespace {
 
 enum Column { train_loss = 3, val_loss = 4, grad_norm = 7 };
 
-// A column of metrics.csv, where it is not empty.
+// The numbers in a column of metrics.csv, without empty fields.
 std::vector<double> column_of(const std::string& metrics, Column column) {
   std::vector<double> numbers;
   std::istringstream file(metrics);
@@ -20,7 +20,7 @@ std::vector<double> column_of(const std::string& metrics, Column column) {
   return numbers;
 }
 
-// The largest relative difference of any two numbers.
+// The largest relative difference between two numbers of the same index.
 double largest_difference(const std::vector<double>& got, const std::vector<double>& want) {
   REQUIRE(got.size() == want.size());
   double largest = 0;
@@ -30,7 +30,7 @@ double largest_difference(const std::vector<double>& got, const std::vector<doub
 
 }  // namespace
 
-TEST_CASE("the textbook trains along the same curve", "[program][textbook]") {
+TEST_CASE("--textbook has the same training curve", "[program][textbook]") {
   const Corpus f;
   const std::pair<std::string, std::string> models[] = {
       {"gpt2", "--lr 0.01 --warmup 2"},
@@ -49,12 +49,12 @@ TEST_CASE("the textbook trains along the same curve", "[program][textbook]") {
     for (const auto& [column, what] : {std::pair{train_loss, "loss"}, {val_loss, "validation"}, {grad_norm, "gradient norm"}})
       check_error("textbook program/" + name + "/" + what, largest_difference(column_of(book, column), column_of(fast, column)),
                   2e-6);
-    // Not the same numbers, or nothing was compared.
+    // The weights differ: otherwise --textbook did nothing.
     CHECK_FALSE(same_bits(weights_in(f.path("fast/checkpoint.bin")), weights_in(f.path("slow/checkpoint.bin"))));
   }
 }
 
-TEST_CASE("a run by the textbook goes on to the same bits, and only by the textbook", "[program][textbook]") {
+TEST_CASE("a run with --textbook resumes with the same bits, and only with --textbook", "[program][textbook]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --schedule constant --warmup 0 --norm batchnorm --dropout 0.1 --textbook" + kSmall +
                             "--eval-every 0 ";
@@ -67,7 +67,7 @@ TEST_CASE("a run by the textbook goes on to the same bits, and only by the textb
   CHECK(contains(f.run("train --out parts --resume --steps 9 --diagnostics 1").err, "leave --diagnostics out"));
 }
 
-TEST_CASE("the textbook stops where numbers are no longer finite, and is compared", "[program][textbook]") {
+TEST_CASE("--textbook stops if numbers are not finite, and works in compare", "[program][textbook]") {
   const Corpus f;
   const Outcome diverged =
       f.run("train --data stories.txt --textbook --placement none --lr 1e6 --warmup 0 --clip 0 --steps 50 --out r" + kSmall);
@@ -80,7 +80,7 @@ TEST_CASE("the textbook stops where numbers are no longer finite, and is compare
   CHECK(count_lines(f.read("c/summary.csv")) == 3);
 }
 
-TEST_CASE("what the textbook does not have is refused in one line", "[program][textbook]") {
+TEST_CASE("options that --textbook does not support are refused in one line", "[program][textbook]") {
   const Corpus f;
   for (const char* option : {"--diagnostics 5", "--matmul bf16", "--recompute"}) {
     const Outcome o = f.run(std::string("train --data stories.txt --textbook ") + option);

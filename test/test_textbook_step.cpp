@@ -1,4 +1,4 @@
-// The textbook's training step beside the fast one's: what both leave in gradients, moments and weights.
+// The gradients, moments and weights of the textbook's training step against the fast one's.
 
 #include "check.hpp"
 #include "layers/textbook/step.hpp"
@@ -7,7 +7,7 @@ namespace {
 
 constexpr double kTolerance = 1e-5;  // rounding grows from step to step
 
-// What a few steps of two micro-batches leave.
+// The state after three steps of two micro-batches.
 struct Trained : TrainingState {
   std::vector<double> losses, norms;
 
@@ -27,13 +27,13 @@ struct Trained : TrainingState {
 
 }  // namespace
 
-TEST_CASE("steps of the textbook are those of the product", "[textbook][optimizer][model]") {
+TEST_CASE("the textbook's training step agrees with the fast one", "[textbook][optimizer][model]") {
   Config config;
   config.n_layer = 2, config.n_head = 2, config.channels = 12, config.context = 7, config.vocab_size = 13;
   config.norm = NormKind::batchnorm, config.position = Position::rope, config.dropout = .2f;
   const Trained fast(config, kFastStep), book(config, kTextbookStep);
   for (size_t i = 0; i < fast.losses.size(); ++i) {
-    CHECK(book.norms[i] > .5);  // so that all are clipped
+    CHECK(book.norms[i] > .5);  // every step is clipped
     check_error("textbook step/loss", std::fabs(book.losses[i] / fast.losses[i] - 1), kTolerance);
     check_error("textbook step/norm", std::fabs(book.norms[i] / fast.norms[i] - 1), kTolerance);
   }
@@ -43,14 +43,14 @@ TEST_CASE("steps of the textbook are those of the product", "[textbook][optimize
       check_close("textbook step/" + spec.name + "/" + what, of(got), widen(of(want)), kTolerance);
     };
     compare("weights", book.model.weights.get(), fast.model.weights.get());
-    if (spec.name.ends_with(".k.bias")) continue;  // its gradient is rounding alone
+    if (spec.name.ends_with(".k.bias")) continue;  // its gradient is only rounding
     compare("gradient", book.model.gradients.get(), fast.model.gradients.get());
     for (int slot : {0, 1})
       compare(slot == 0 ? "m" : "v", book.optimizer_state[slot].get(), fast.optimizer_state[slot].get());
   }
 }
 
-TEST_CASE("a step whose loss is not finite names the tensor, by the textbook too", "[textbook][model]") {
+TEST_CASE("fast and textbook steps name the tensor if the loss is not finite", "[textbook][model]") {
   Config config;
   config.n_layer = 1, config.n_head = 1, config.channels = 4, config.context = 3, config.vocab_size = 5;
   const int tokens[] = {1, 2, 3}, targets[] = {2, 3, 4};

@@ -1,4 +1,4 @@
-// Config files: what is written reads back exactly, and what is wrong in one is said with file and line.
+// Config files: values read back exactly, and errors name the file and the line.
 
 #include "data/options/command_line.hpp"
 #include "data/options/settings.hpp"
@@ -24,7 +24,7 @@ std::string error_of(const std::string& toml) {
 
 }  // namespace
 
-TEST_CASE("any text reads back from TOML and JSON as it was", "[toml]") {
+TEST_CASE("any text reads back unchanged from TOML and JSON", "[toml]") {
   for (const std::string& text : kOdd) {
     INFO(toml(text));
     const auto entries = read_toml("a = " + toml(text) + " # a comment\nb = 1\n");
@@ -44,7 +44,7 @@ TEST_CASE("any text reads back from TOML and JSON as it was", "[toml]") {
   CHECK(to_json(train_options_of(json)) == json);
 }
 
-TEST_CASE("TOML as people write it", "[toml]") {
+TEST_CASE("TOML with comments, arrays, both kinds of quotes and escapes", "[toml]") {
   const auto entries = read_toml("\xef\xbb\xbf# head\r\n\r\nlr = 1e-3  # rate\r\n  name='C:\\dir'\nlist = [ 'a', # one\n\n \"b\",\n]\n"
                                  "bare = rmsnorm\n\"quoted\" = \"\\u00fc\\U0001F98A\\t\"\nempty = []");
   REQUIRE(entries.size() == 6);
@@ -57,7 +57,7 @@ TEST_CASE("TOML as people write it", "[toml]") {
   CHECK(entries[5].values.empty());
 }
 
-TEST_CASE("what is wrong in TOML is said with its line", "[toml]") {
+TEST_CASE("an error in TOML names its line", "[toml]") {
   const struct {
     const char *toml, *message;
   } cases[] = {
@@ -83,7 +83,7 @@ TEST_CASE("what is wrong in TOML is said with its line", "[toml]") {
   }
   for (const char c : {'[', '"', '{', '\\', '=', '\n', '\0'}) {
     const std::string deep(1000000, c);
-    error_of(deep), error_of("a = " + deep), error_of("a = [" + deep);  // end, and soon
+    error_of(deep), error_of("a = " + deep), error_of("a = [" + deep);  // must end soon
   }
 }
 
@@ -148,7 +148,7 @@ TEST_CASE("later files and the command line override earlier files", "[toml]") {
   CHECK(contains(f.run(line + " --for 1h --steps 3").err, "both say how long"));
 }
 
-TEST_CASE("nothing that moves a terminal's cursor is printed", "[toml]") {
+TEST_CASE("control characters in an error message are escaped", "[toml]") {
   const Corpus f;
   const Outcome o = f.run("train a\x1b[2J.txt");
   CHECK(contains(o.err, "a\\x1b[2J.txt"));

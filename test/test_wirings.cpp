@@ -1,5 +1,5 @@
-// Whole models, wired as real ones are: what holds for all of them, and the conditions under which two are one.
-// The numbers: test_model.cpp (PyTorch), test_textbook_model.cpp.
+// Whole models in the wiring of published ones: properties of all of them, and settings that have no effect.
+// test_model.cpp (PyTorch) and test_textbook_model.cpp check their numbers.
 
 #include "check.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
@@ -12,7 +12,7 @@
 
 namespace {
 
-// Large enough that attention is far from even.
+// A model with weights large enough that attention is far from uniform.
 Model made_up(Config config, bool training = true) {
   config.init = InitChoice::xavier, config.residual_gain = {}, config.init_gain = {};
   Model model(config, training);
@@ -83,7 +83,7 @@ TEST_CASE("wirings train the same for any number of threads, and under --recompu
   }
 }
 
-TEST_CASE("wirings generate what the full forward pass gives", "[generate]") {
+TEST_CASE("wirings generate with the logits of the full forward pass", "[generate]") {
   for (const Wiring& wiring : wirings()) {
     const Model model = made_up(long_context(wiring), false);
     const int T = model.config.context, V = model.config.vocab_size;
@@ -102,27 +102,27 @@ TEST_CASE("wirings generate what the full forward pass gives", "[generate]") {
   }
 }
 
-TEST_CASE("looking into a wiring changes nothing and is the same for any number of threads", "[diagnostics]") {
+TEST_CASE("statistics of wirings change nothing and are the same for any number of threads", "[diagnostics]") {
   for (const Wiring& wiring : wirings()) {
     INFO(wiring.name);
     const Config config = long_context(wiring);
     const int B = 2, T = config.context;
     const std::vector<int> tokens = random_ints(B * T, 1, 13), targets = random_ints(B * T, 2, 13);
-    const auto look = [&](bool observed) {
+    const auto pass_with = [&](bool observed) {
       Model model = made_up(config);
       PassStatistics pass(model);
       model_loss_and_gradients(model, allocate_activations(model.config, B, T, true),
                                {tokens.data(), targets.data(), B, T}, 1, {}, observed ? &pass : nullptr);
-      std::vector<float> seen;
-      for (const Statistic& row : pass.rows) seen.push_back(static_cast<float>(row.value));
-      return std::pair{seen, std::vector<float>(model.gradients.get(), model.gradients.get() + model.floats)};
+      std::vector<float> statistics;
+      for (const Statistic& row : pass.rows) statistics.push_back(static_cast<float>(row.value));
+      return std::pair{statistics, std::vector<float>(model.gradients.get(), model.gradients.get() + model.floats)};
     };
-    CHECK(same_bits(look(true).second, look(false).second));
-    check_same_for_all_threads([&] { return look(true).first; });
+    CHECK(same_bits(pass_with(true).second, pass_with(false).second));
+    check_same_for_all_threads([&] { return pass_with(true).first; });
   }
 }
 
-TEST_CASE("RoPE of all of a head, and a window of all, are what there is without, to the bit", "[model]") {
+TEST_CASE("RoPE fraction 1 and a window of the whole context have the bits of the defaults", "[model]") {
   const Config rope = changed(wired(wirings()[1].change), [](Config& c) { c.rope_fraction = 1; });
   CHECK(rope.rope_dims() == rope.head_dim);
   const RopeTable whole(9, rope.rope_dims(), 100), half(9, 2, 100);
@@ -143,14 +143,14 @@ TEST_CASE("RoPE of all of a head, and a window of all, are what there is without
   CHECK_FALSE(same_bits(step(rope), step(changed(rope, [](Config& c) { c.window = c.context - 1; }))));
 }
 
-TEST_CASE("caps as large as a number can be are none, but for rounding", "[model]") {
+TEST_CASE("very large caps equal no caps, up to rounding", "[model]") {
   const Config config = wired(wirings()[1].change);
   const std::vector<float> none = step(config);
   check_close("model large caps", step(changed(config, [](Config& c) { c.attention_cap = c.logit_cap = 1e6f; })),
               widen(none), 2e-6);
 }
 
-TEST_CASE("every n-th layer has the window, from the first on", "[config]") {
+TEST_CASE("every n-th layer has the window, starting with the first", "[config]") {
   Config c = wired([](Config& c) { c.window = 7, c.window_every = 2; });
   CHECK(c.window_of(0) == 7);  // transformers' Gemma2Config: layers 0, 2, 4, ... are "sliding_attention"
   CHECK(c.window_of(1) == 0);
@@ -160,7 +160,7 @@ TEST_CASE("every n-th layer has the window, from the first on", "[config]") {
   CHECK(c.window_of(2) == 0);
 }
 
-TEST_CASE("q, k and v have biases of their own, and the classifier", "[model][config]") {
+TEST_CASE("biases of q, k and v and of the classifier have their own options", "[model][config]") {
   const auto names = [](const std::function<void(Config&)>& change) {
     std::string all;
     for (const TensorSpec& spec : Model(wired(change)).table)
@@ -178,7 +178,7 @@ TEST_CASE("q, k and v have biases of their own, and the classifier", "[model][co
         "block.0.attention.o.bias block.0.ffn.up.bias block.0.ffn.down.bias ");
 }
 
-TEST_CASE("wirings that make no sense are refused, with what to do", "[config]") {
+TEST_CASE("impossible wirings are refused with a remedy", "[config]") {
   const auto refusal = [](const std::function<void(Config&)>& change) -> std::string {
     try {
       wired(change);
@@ -208,7 +208,7 @@ TEST_CASE("wirings that make no sense are refused, with what to do", "[config]")
   says("rope-fraction", [](Config& c) { c.rope_fraction = 1.5f; });
 }
 
-TEST_CASE("a wiring is written down, drawn, resumed to the same bits and sampled from", "[program]") {
+TEST_CASE("a wiring is configured, drawn, resumed with the same bits and sampled", "[program]") {
   const Folder f;
   REQUIRE(f.run("corpus --bytes 60k --out s.txt").status == 0);
   const std::string words =

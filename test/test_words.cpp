@@ -1,4 +1,4 @@
-// What people type: options by foreign names, misspelled ones, numbers, questions, and the help that answers them.
+// The command line as people type it: names of other programs, misspellings, numbers, and the help.
 
 #include <iterator>
 #include <sstream>
@@ -14,10 +14,10 @@ namespace {
 
 struct Parsed {
   Command command;
-  std::string error, text;  // what was refused, and what was printed instead
+  std::string error, text;  // the error, or the text that is printed instead of running
 };
 
-// The words behind train_gpt, as in a shell.
+// Parses the words after train_gpt, split as in a shell.
 Parsed parse(const std::string& line) {
   std::vector<std::string> words = pages::words_of("train_gpt " + line);
   std::vector<char*> argv;
@@ -44,7 +44,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("options by the names of other programs are taken, with a notice", "[words]") {
+TEST_CASE("options with the names of other programs are accepted with a notice", "[words]") {
   const struct {
     const char *theirs, *ours;
   } cases[] = {
@@ -84,7 +84,7 @@ TEST_CASE("options by the names of other programs are taken, with a notice", "[w
   CHECK(parse("sample --model runs/a --max_new_tokens 9").command.sample.checkpoint == "runs/a");
 }
 
-TEST_CASE("options that mean something else, or nothing here, are answered", "[words]") {
+TEST_CASE("an option of other programs that is missing here gets a specific answer", "[words]") {
   const struct {
     const char *words, *answer;
   } cases[] = {
@@ -112,7 +112,7 @@ TEST_CASE("options that mean something else, or nothing here, are answered", "[w
   CHECK(error_of("train --flurb 3") == "unknown option '--flurb': train_gpt train --help-all lists all options");
 }
 
-TEST_CASE("values by the names of other programs", "[words]") {
+TEST_CASE("values with the names of other programs are accepted", "[words]") {
   CHECK(parse("train --norm rms").command.train.config.norm == NormKind::rmsnorm);
   CHECK(parse("train --norm layer_norm").command.train.config.norm == NormKind::layernorm);
   CHECK(parse("train --norm RMSNorm").command.notices.empty());
@@ -140,7 +140,7 @@ TEST_CASE("words without dashes are files or a run", "[words]") {
   CHECK(contains(error_of("Makefile"), "to train on it, write train_gpt train Makefile"));
 }
 
-TEST_CASE("numbers are read as people write them, and limits are as they are said", "[words]") {
+TEST_CASE("numbers in usual notations, and errors that state the limits", "[words]") {
   CHECK(parse("train --steps 1e3").command.train.steps == 1000);
   CHECK(parse("train --steps 1_000").command.train.steps == 1000);
   CHECK(parse("train --seed 1000000000000000").command.train.seed == 1000000000000000);
@@ -182,7 +182,7 @@ TEST_CASE("every option takes the ends of its range", "[words]") {
   }
 }
 
-TEST_CASE("what is said twice counts once, and is written once", "[words]") {
+TEST_CASE("the last value of a repeated option counts, and only it is stored", "[words]") {
   const Command c = parse("compare x --grid lr=1,2 --steps 30 --steps 20").command;
   CHECK(c.train.steps == 20);
   CHECK(contains(said_as_toml(c), "steps = \"20\"\n"));
@@ -200,7 +200,7 @@ TEST_CASE("the version names commit, compiler, OpenMP and SIMD", "[words]") {
   }
 }
 
-TEST_CASE("help answers however it is asked", "[words]") {
+TEST_CASE("all the usual ways to ask for help work", "[words]") {
   const std::string all = parse("--help").text, train = parse("train --help").text;
   for (const char* line : {"", "-h", "help"}) CHECK(parse(line).text == all);
   for (const char* line : {"train -h", "help train", "train --nonsense --help"}) CHECK(parse(line).text == train);
@@ -211,7 +211,7 @@ TEST_CASE("help answers however it is asked", "[words]") {
   CHECK(contains(error_of("help trian"), "did you mean 'train'?"));
 }
 
-TEST_CASE("help is narrow, short and whole", "[words]") {
+TEST_CASE("help is narrow, short and complete", "[words]") {
   for (const CommandRow& row : commands()) {
     INFO(row.name);
     const std::string shorter = help_of(row, false), longer = help_of(row, true);
@@ -238,7 +238,7 @@ TEST_CASE("help is narrow, short and whole", "[words]") {
   }
 }
 
-TEST_CASE("the examples of the help can be given", "[words]") {
+TEST_CASE("the examples in the help work", "[words]") {
   const Corpus f;
   REQUIRE(f.run("train stories.txt --steps 2 --sample-every 0" + kSmall).status == 0);
   f.write("my.txt", f.read("stories.txt"));
@@ -246,7 +246,7 @@ TEST_CASE("the examples of the help can be given", "[words]") {
     for (const std::string& example : lines_of(row.examples)) {
       INFO(example);
       CHECK(error_of(example) == "");
-      // They run, too, but for what takes long.
+      // Run them too, unless they take long.
       std::string line = example;
       if (contains(line, "'") || contains(line, "--for") || contains(line, "--resume")) continue;
       if (row.kind == Command::Kind::train || row.kind == Command::Kind::compare) line += " --dry-run";
@@ -258,16 +258,16 @@ TEST_CASE("the examples of the help can be given", "[words]") {
     }
 }
 
-// ---- what is printed -------------------------------------------------------------------------------------
+// ---- output ----------------------------------------------------------------------------------------------
 
-TEST_CASE("after -- come only files", "[words]") {
+TEST_CASE("all words after -- are files", "[words]") {
   const Corpus f;
   f.write("--steps", f.read("stories.txt"));
   CHECK(contains(f.run("train --layers 1 --dry-run -- --steps").out, "--steps: 59"));
   CHECK(contains(f.run("sample -- a b").err, "'b' is one word too many"));
 }
 
-TEST_CASE("one is one", "[words]") {
+TEST_CASE("a count of one is printed with a singular noun", "[words]") {
   const Corpus f;
   const Outcome one = f.run("train stories.txt --dry-run --layers 1 --heads 1 --threads 1 --steps 1 --batch 1 --context 1 --vocab-size 256");
   for (const char* text : {"1 layer x", ", 1 head,", "1 thread,", "1 of 1 token ("}) CHECK(contains(one.out, text));
@@ -276,7 +276,7 @@ TEST_CASE("one is one", "[words]") {
   CHECK(contains(f.run("compare stories.txt --grid layers=1 --steps 1 --dry-run").out, "1 cell, 1 seed: 1 run of 1 step into "));
 }
 
-TEST_CASE("a command without a run says which one it took, and whether that has finished", "[words]") {
+TEST_CASE("a command without a run names the run it chose and says whether it has finished", "[words]") {
   const Corpus f;
   REQUIRE(f.run("train stories.txt --steps 2" + kSmall).status == 0);
   const std::string name = "runs/0001-pre-layernorm/best.bin (the newest run";

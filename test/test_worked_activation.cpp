@@ -28,7 +28,7 @@ double inner(double x) { return std::sqrt(2 / std::numbers::pi) * (x + .044715 *
 double inner_slope(double x) { return std::sqrt(2 / std::numbers::pi) * (1 + 3 * .044715 * x * x); }
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// Where two curves, or their slopes, are furthest from each other.
+// The point at which two curves, or their slopes, differ most.
 struct Furthest {
   double difference = 0, x = 0;
 };

@@ -20,7 +20,7 @@ Doubles seen_products(const Doubles& a, const Doubles& b) {
   return products;
 }
 
-// Rows that hold head 0 of q, head 1 of q, ..., k, v side by side; and one such part of joined rows.
+// Joins head 0 of q, head 1 of q, ..., k, v into rows. part_of extracts one part.
 Doubles joined_rows(const std::vector<Doubles>& parts) {
   Doubles rows;
   for (int t = 0; t < T; ++t)
@@ -33,7 +33,7 @@ Doubles part_of(const Doubles& rows, int part) {
   return x;
 }
 
-// The textbook on query heads that share k and v.
+// The textbook's attention with query heads that share k and v.
 struct Pass {
   int H;
   Doubles P, out, dqkv;
@@ -50,7 +50,7 @@ struct Pass {
   Doubles dk() const { return part_of(dqkv, H); }
   Doubles dv() const { return part_of(dqkv, H + 1); }
 
-  // Δ and dS of its first head.
+  // Δ and dS of the first head.
   Doubles delta(const Doubles& dP) const {
     Doubles sum(T);
     for (int i = 0, at = 0; i < T; ++i)

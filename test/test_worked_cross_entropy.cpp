@@ -17,7 +17,7 @@ double loss_of(const Doubles& logits, int target) {
   return loss;
 }
 
-// Of the gradient of one row's loss: softmax − one-hot.
+// The gradient of one row's loss: softmax − one-hot.
 Doubles gradient_of(const Doubles& logits, int target) {
   Doubles d(logits.size());
   textbook::cross_entropy_backward(d.data(), logits.data(), &target, 1., 1, d.size());

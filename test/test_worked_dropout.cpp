@@ -26,7 +26,7 @@ Doubles bits_of(const Dropout& dropout, int b, int lines) {
   return bits;
 }
 
-// What the elements of T lines of each of B sequences are multiplied by.
+// The factors of the elements of B sequences of T lines.
 Doubles multipliers(const Dropout& dropout, int B) {
   std::vector<float> ones(B * T * C, 1);
   dropout_apply(ones.data(), dropout, 0, DropoutSite::embedding, B, T, C);

@@ -22,7 +22,7 @@ Result run(NormKind kind, Doubles gain, Doubles bias, double eps, const Doubles&
   return r;
 }
 
-// x̂, which is what a norm with gain 1 and no bias writes.
+// x̂: the output of a norm with gain 1 and no bias.
 Doubles normalized(NormKind kind, double eps, const Doubles& x, const Doubles& dy) {
   return run(kind, Doubles(C, 1), {}, eps, x, dy).y;
 }
@@ -69,7 +69,7 @@ TEST_CASE("layers/norm/norm.md is worked out right", "[worked][pages][norm]") {
   page.matches("rms_dx", rms.dx);
   page.matches("rms_dgain", rms.dgain);
 
-  // What the page says beside its numbers.
+  // Statements in the page's text.
   const Doubles ones = row_means([&](size_t i) { return r.dx[i]; }), along = row_means([&](size_t i) { return rms.dx[i] * x[i]; });
   for (size_t n = 0; n < N; ++n) {
     CHECK(std::fabs(ones[n]) < 1e-14);

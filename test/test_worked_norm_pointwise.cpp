@@ -5,7 +5,7 @@
 
 namespace {
 
-// One curve: its rows on the page have their names, and what `mark` puts behind them.
+// Checks one curve, whose rows on the page end in `mark`.
 void check_curve(WorkedPage& page, NormKind kind, const std::string& curve, double shift, const std::string& mark) {
   const size_t N = 2, C = 3;
   const Doubles x = page.numbers("x"), dy = page.numbers("dy");

@@ -5,7 +5,7 @@
 
 namespace {
 
-// One tensor on its way: weights and moments.
+// A tensor's weights and moments.
 struct Tensor {
   Doubles w, m, v;
   explicit Tensor(const Doubles& start) : w(start), m(w.size()), v(w.size()) {}
@@ -23,7 +23,8 @@ struct Given {
   }
 };
 
-// The last of many steps, in learning rates. The gradients end at 1: after zeros, or having grown from next to nothing.
+// The size of the last of many steps, in learning rates. The last gradient is 1. Those before it are zero, or they grow
+// by the factor `growth`.
 double last_step(double beta1, double beta2, double growth) {
   constexpr int kSteps = 16000;
   double w = 0, m = 0, v = 0, before = 0;

@@ -7,7 +7,7 @@
 
 namespace {
 
-// One row at each of the positions 0, 1, ... that all hold x.
+// T equal rows x, one for each position.
 Doubles at_positions(const Doubles& x, size_t T) {
   Doubles rows;
   for (size_t t = 0; t < T; ++t) rows.insert(rows.end(), x.begin(), x.end());
@@ -67,8 +67,8 @@ void check_rope(WorkedPage& page) {
   for (size_t t = 0; t < T; ++t) CHECK(std::sqrt(dot(&dq[t * D], &dq[t * D], D)) == Approx(lengths[t]).epsilon(1e-14));
 }
 
-// softmax of z less slope times distance, of the last query, as the textbook's attention has it: q = z and k the unit
-// vectors, so that the scores are z, with a scale of 1.
+// The textbook's attention for the last query: softmax of z − slope·distance. q = z, scale = 1 and the keys are unit
+// vectors, so the scores are z.
 struct LastQuery {
   size_t T;
   Doubles z;
@@ -87,7 +87,7 @@ struct LastQuery {
     textbook::attention_forward<double>(out.data(), all.data(), qkv().data(), nullptr, 1, T, 1, 1, T, scoring);
     return {all.end() - static_cast<ptrdiff_t>(T), all.end()};
   }
-  // As the keys are unit vectors, dq is the gradient of the scores; as the values are, dout is dP.
+  // The keys are unit vectors, so dq is the gradient of the scores. So are the values, so dout is dP.
   Doubles dz(const Doubles& dP) const {
     Doubles out(T * T), all(T * T), dqkv(T * 3 * T), dout(T * T);
     std::copy(dP.begin(), dP.end(), dout.end() - static_cast<ptrdiff_t>(T));

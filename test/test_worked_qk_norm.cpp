@@ -7,7 +7,7 @@ namespace {
 
 constexpr size_t N = 2, H = 2, KV = 1, D = 2, kStride = (H + 2 * KV) * D;
 
-// q (N,H·D), k and v (N,KV·D) to rows q|k|v, and `count` heads from head `first` on out of them again.
+// Joins q (N,H·D), k and v (N,KV·D) into rows q|k|v. heads_of extracts `count` heads, starting with `first`.
 Doubles joined_rows(const Doubles& q, const Doubles& k, const Doubles& v) {
   Doubles rows;
   for (size_t n = 0; n < N; ++n) {
@@ -23,7 +23,7 @@ Doubles heads_of(const Doubles& rows, size_t first, size_t count) {
   return x;
 }
 
-// Norms of parts that are as wide as the gain, on the first numbers of rows `stride` apart.
+// QK-norm of `count` parts of each row, each as wide as the gain. Rows are `stride` apart.
 struct Pass {
   Doubles dgain, rstd, xhat, dxhat, mean;
 
@@ -45,7 +45,7 @@ struct Pass {
   }
 };
 
-// Scores of the first query head, with what stands in q (N,H·D) and k (N,D): keys j ≤ i.
+// Scores of the first query head for q (N,H·D) and k (N,D), with keys j ≤ i.
 Doubles scores(const Doubles& q, const Doubles& k) {
   Doubles s;
   for (size_t i = 0; i < N; ++i)
@@ -85,7 +85,7 @@ TEST_CASE("layers/norm/qk_norm.md is worked out right", "[worked][pages][qk_norm
   page.matches("dγq", of_q.dgain);
   page.matches("dγk", of_k.dgain);
 
-  // The exercise: all heads of the first token at once, each with the gain of a head.
+  // The exercise: one norm over all heads of the first token, each head with the same gain.
   Doubles row(q.begin(), q.begin() + H * D), drow(dyq.begin(), dyq.begin() + H * D), gains = gain;
   gains.insert(gains.end(), gain.begin(), gain.end());
   const Pass full(row.data(), drow.data(), gains, 1, 1, H * D);

@@ -7,7 +7,7 @@ namespace {
 
 constexpr size_t N = 2, C = 3;
 
-// f = factor·u, turned by `places` within its row; remembers what it was given and what came back.
+// f = factor·u, rotated by `places` within each row. Records the inputs and outputs of both passes.
 struct Turn {
   double factor;
   size_t places;
@@ -94,7 +94,7 @@ TEST_CASE("layers/residual/residual.md is worked out right", "[worked][pages][re
   page.matches("par_du", du);
   page.matches("par_dx", dx);
 
-  // What the page says of lengths.
+  // Lengths that the page's text states.
   const auto length = [](const Doubles& a) { return norm_of(std::span(a).subspan(C)); };
   CHECK(length(dy) == Approx(2.3).margin(.05));
   CHECK(length(post.dx) == Approx(.5).margin(.05));

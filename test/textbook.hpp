@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of the textbook share: its layers, and small pieces of models put together from them.
+// Helpers for tests of the textbook: its headers, and small parts of models built from its layers.
 
 #include <complex>
 
@@ -28,9 +28,9 @@ inline Doubles random_doubles(size_t n, uint64_t seed, float mean = 0, float dev
   return widen(random_floats(n, seed, mean, deviation));
 }
 
-// f = F(u), f[n,c] = u[n,c]·u[n,c+1]: something that mixes channels, to put into a residual branch.
+// f[n,c] = u[n,c]·u[n,c+1]: a sublayer that mixes channels, for tests of residual branches.
 template <class Number>
-struct Neighbours {
+struct Neighbors {
   size_t N, C;
   size_t next(size_t i) const { return (i + 1) % C == 0 ? i + 1 - C : i + 1; }
   void forward(Number* f, const Number* u) const {
@@ -45,13 +45,13 @@ struct Neighbours {
   }
 };
 
-inline constexpr int kLayer = 2;  // the block whose branches are tested, of four or more
+inline constexpr int kLayer = 2;  // the tested block, of four or more
 
-// Tensors 1, 2: gain and bias of norm_in; 3, 4: of norm_out; 5, 6: of norm_sum; 7: λ; where the placement has them.
+// A branch with tensors 1, 2 as gain and bias of norm_in, 3, 4 of norm_out, 5, 6 of norm_sum and 7 as λ, where present.
 template <class Number>
-textbook::Branch<Number> branch_of(const Placement& row, Tensors<Number>& t, bool centred = true) {
+textbook::Branch<Number> branch_of(const Placement& row, Tensors<Number>& t, bool centered = true) {
   const auto norm = [&](bool there, size_t at) {
-    const NormKind kind = centred ? NormKind::layernorm : NormKind::rmsnorm;
+    const NormKind kind = centered ? NormKind::layernorm : NormKind::rmsnorm;
     return there ? textbook::Norm<Number>{kind, 1e-5, t[at].data(), t[at + 1].data()}
                  : textbook::Norm<Number>{};
   };
@@ -81,7 +81,7 @@ inline std::string at(std::initializer_list<int> sizes) {
 
 inline int width_of(Activation kind, int F) { return is_gated(kind) ? 2 * F : F; }
 
-// All that may be done to the scores of attention, alone and together.
+// The options for attention scores, one at a time and all together.
 inline std::vector<std::pair<std::string, textbook::Scoring>> scorings(size_t H, size_t window) {
   Doubles slopes(H);
   for (size_t h = 0; h < H; ++h) slopes[h] = static_cast<float>(textbook::alibi_slope(h, H));

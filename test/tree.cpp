@@ -26,7 +26,7 @@ bool is_cpp(const std::string& path) { return path.ends_with(".cpp") || path.end
 
 bool is_source(const std::string& path) {
   if (path == "Makefile" || path == ".ci/run") return true;
-  // These have in them what no page may name.
+  // These contain names that no page may use.
   if (path == "test/pages.cpp" || path == "test/test_pages.cpp") return false;
   for (const char* ending : {".py", ".sh", ".toml", ".js", "requirements.txt"})
     if (path.ends_with(ending)) return true;
@@ -40,7 +40,7 @@ std::string without_comments(const std::string& text) {
   return left;
 }
 
-// "--quick" in quotes, or anywhere in a shell script.
+// Options such as "--quick": in quotes only, or anywhere in the text.
 std::set<std::string> options_in(const std::string& text, bool quoted) {
   std::set<std::string> found;
   for (size_t at = text.find("--"); at != text.npos; at = text.find("--", at + 2)) {
@@ -137,10 +137,10 @@ namespace {
 using Words = std::vector<std::string>;
 
 struct Outcome {
-  std::string fault, help;  // the help where it was asked for
+  std::string fault, help;  // help: if the words ask for it
 };
 
-// What the program itself makes of the words behind its name.
+// Parses the words after train_gpt with the program's own parser.
 Outcome parsed(Words words) {
   words.insert(words.begin(), "train_gpt");
   std::vector<char*> argv;
@@ -166,7 +166,7 @@ std::string negations_written_out(std::string help) {
   return help;
 }
 
-// Each command of train_gpt with its options, as --help-all lists them.
+// Each command of train_gpt with the options in its --help-all.
 const std::map<std::string, std::set<std::string>>& commands() {
   static const auto all = [] {
     std::map<std::string, std::set<std::string>> found;
@@ -188,7 +188,7 @@ std::string fault_of_option(const std::string& command, const std::string& word,
   return "there is no option " + option + (command.empty() ? "" : " of " + command);
 }
 
-// The words behind train_gpt. Where a reader is to fill in something, only the names of the options can be looked at.
+// Checks the words after train_gpt. If they contain placeholders, only the names of options can be checked.
 std::string fault_of_program(const Words& words, const Tree& tree) {
   if (words.empty() || is_placeholder(words[0])) return "";
   if (std::none_of(words.begin(), words.end(), is_placeholder)) return parsed(words).fault;
@@ -218,14 +218,14 @@ bool is_command(const std::string& text) {
   return std::any_of(words.begin(), words.end() - 1, is_train_gpt);
 }
 
-// "--qk-norm head|full": any command may take it, and each of the values.
+// "--qk-norm head|full": one of the commands must accept the option with each value.
 std::string fault_of_options(const std::string& text, const Tree& tree) {
   Words words = words_of(text);
   for (const std::string& word : words) {
     const std::string fault = is_option(word) ? fault_of_option("", word, tree) : "";
     if (!fault.empty()) return fault;
   }
-  if (is_option(words.back())) words.pop_back();  // its value is not said
+  if (is_option(words.back())) words.pop_back();  // an option without its value
   if (words.empty() || tree.options.contains(words[0])) return "";
   if (std::any_of(words.begin(), words.end(), is_placeholder)) return "";
   std::istringstream values(words.back());
@@ -247,7 +247,7 @@ std::string fault_of_options(const std::string& text, const Tree& tree) {
 
 namespace {
 
-// ARGS of a goal: options of the program it runs, or names of what it is to do.
+// ARGS of a goal: options of the program that it runs, or the names of benchmarks, ladders or tests.
 std::string fault_of_arguments(const std::string& goal, Words words, const Tree& tree) {
   if (goal == "train" || goal == "compare") {
     words.insert(words.begin(), goal);

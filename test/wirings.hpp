@@ -1,5 +1,5 @@
 #pragma once
-// Small models that wire positions, attention and feed-forward layers as real ones do.
+// Small models with the positional encodings, attention and feed-forward layers of published models.
 
 #include <functional>
 #include <string>

@@ -8,7 +8,7 @@
 
 namespace {
 
-// Half a unit of the last digit of "-1.25e-3", and a little for its own rounding.
+// Half a unit of the last digit of a number such as "-1.25e-3", plus a little for its own rounding.
 double half_unit(const std::string& number) {
   const size_t e = number.find_first_of("eE"), dot = number.find('.');
   const double exponent = e == std::string::npos ? 0 : std::stod(number.substr(e + 1));

@@ -1,18 +1,18 @@
 #pragma once
-// The examples that pages of layers/ work by hand, read from the page itself.
+// Reads the worked examples from the pages of layers/.
 //
-// An example is a block of text behind a mark:
+// An example is a text block after a mark:
 //
 //   <!-- worked -->
 //   ```text
-//   x     =  1.0   2.0   3.0        a row of numbers; what stands behind # is a remark
+//   x     =  1.0   2.0   3.0        a row of numbers; text after # is a comment
 //            2.0   4.0   9.0        a further row of x
 //   mean  =  2.0
 //            5.0
 //   ```
 //
-// A test takes what is given with numbers("x"), computes the rest with the textbook in double, and says
-// matches("mean", ...): each number must be what is printed, to half a unit of its last digit.
+// A test reads the inputs with numbers("x"), computes the rest with the textbook in double, and calls
+// matches("mean", ...): each number must equal the printed one to half a unit in its last digit.
 
 #include <map>
 #include <set>
@@ -23,7 +23,7 @@
 class WorkedPage {
  public:
   explicit WorkedPage(const std::string& name);  // "norm/norm": layers/norm/norm.md
-  ~WorkedPage();                                 // CHECKs that no number of the page was passed over
+  ~WorkedPage();                                 // CHECKs that the test used every number of the page
 
   std::vector<double> numbers(const std::string& name);
   std::vector<int> integers(const std::string& name);

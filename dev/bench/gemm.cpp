@@ -78,7 +78,7 @@ Json bench_product(Bench& bench, const Shape& shape, const Form& form, Matmul ma
   return row;
 }
 
-void summarise(Bench& bench, Matmul matmul, const std::vector<Json>& rows) {
+void summarize(Bench& bench, Matmul matmul, const std::vector<Json>& rows) {
   std::vector<double> ratios, shares;
   const Json* worst = nullptr;
   for (const Json& row : rows) {
@@ -118,7 +118,7 @@ void bench_gemm(Bench& bench) {
         rows.push_back(bench_product(bench, shape, form, matmul));
         bench.report.row(rows.back());
       }
-    summarise(bench, matmul, rows);
+    summarize(bench, matmul, rows);
   }
   if (bench.clock.peer.present())
     bench.report.say("nt: y = x wᵀ    nn: dx = dy w    tn: dw += dyᵀ x; in PyTorch addmm_ (bf16: mm and add_), in\n"

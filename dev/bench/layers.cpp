@@ -1,4 +1,4 @@
-// Everything else between the products: each layer forward and backward.
+// Each layer other than the matrix products, forward and backward.
 
 #include "layers/feed_forward/activation.hpp"
 #include "layers/attention/attention.hpp"
@@ -16,12 +16,12 @@
 
 namespace {
 
-// A layer at a size: what is done to how many bytes, or with how many operations.
+// A layer at one size.
 struct Case {
   std::string of, direction, size;
-  double work, ceiling;
+  double work, ceiling;  // in bytes or operations
   std::function<void()> ours;
-  std::string theirs = {};  // the peer's line, where PyTorch has such a function
+  std::string theirs = {};  // the request to the peer if PyTorch has such a function
 };
 
 void run(Bench& bench, const Case& c) {
@@ -59,7 +59,7 @@ void bench_activation(Bench& bench, Activation kind, int N, int F) {
 void bench_residual(Bench& bench, int N, int C) {
   const size_t n = size_t(N) * C;
   const Buffer x = random_floats(n), f = random_floats(n), y = allocate(n);
-  const Branch none;  // without norms all that is left is y = x + f, and backward the same sum of gradients
+  const Branch none;  // without norms: y = x + f, and the same sum of gradients backward
   const double bytes = 12. * N * C, copy = bench.bandwidth.copy;
   run(bench, {"residual", "forward", by(N, C), bytes, copy,
               [&] { branch_leave(y.get(), {}, nullptr, x.get(), f.get(), none, N, C, true); }});
@@ -77,7 +77,7 @@ void bench_embedding(Bench& bench, int N, int C, int V) {
               [&] { embedding_backward(weight.get(), tokens.data(), x.get(), N, C); }});
 }
 
-// The heads of q and k, which are turned in place.
+// RoPE rotates the heads of q and k in place.
 void bench_rope(Bench& bench, int B, int T, int heads, int D) {
   const int C = heads * D, N = B * T;
   const Buffer x = random_floats(size_t(N) * C);
@@ -140,7 +140,7 @@ void bench_attention(Bench& bench, int B, int T, int H, int D) {
   const Buffer lse = allocate(rows * H);
   const auto forward = [&] { attention_forward(out.get(), lse.get(), qkv.get(), shape, {}, 0); };
   forward();
-  // Each product over the causal half of (T,T): two forward; in backward five, one of them the scores again.
+  // Each product covers the causal half of (T,T). Forward has two; backward has five, because it recomputes the scores.
   const double product = 2. * B * H * (T * (T + 1.) / 2) * D;
   const std::string size = "B" + std::to_string(B) + " T" + std::to_string(T) + " H" + std::to_string(H) + " D" +
                            std::to_string(D);
@@ -179,6 +179,6 @@ void bench_layers(Bench& bench) {
   bench_cross_entropy(bench, N / 4, 50257);
   bench_dropout(bench, N, 768);
   bench_optimizer(bench, bench.quick ? 1 << 20 : 1 << 25);
-  bench.report.say("The ceiling is that of reading where nothing is written, else of copying; above 100 %: the data\n"
-                   "stay in the caches.");
+  bench.report.say("The ceiling is the bandwidth of reading if nothing is written, else of copying. Above 100 % the\n"
+                   "data stay in the caches.");
 }

@@ -1,4 +1,4 @@
-// make bench: how fast this build is on this machine, beside what the machine can do and beside PyTorch and NumPy.
+// make bench: the speed of this build on this machine, against the measured peak and against PyTorch and NumPy.
 
 #include <algorithm>
 #include <cstdio>
@@ -16,7 +16,7 @@
 
 #include "bench.hpp"
 
-// ---- what the parts share ----------------------------------------------------------------------------------
+// ---- shared by the parts -----------------------------------------------------------------------------------
 
 std::vector<Matmul> matmuls() {
   return gemm_has_bf16() ? std::vector{Matmul::fp32, Matmul::bf16} : std::vector{Matmul::fp32};
@@ -82,16 +82,15 @@ std::string compiler() {
 #endif
 }
 
-// Threads that spin while they wait lose most where something else wants their processor.
+// Threads that spin while they wait lose most if another program needs their processor.
 void warn_if_busy(Report& report) {
   double load = 0;
   if (getloadavg(&load, 1) == 1 && load > .5)
-    report.say("WARNING  something else is running here (load " + format("%.1f", load) +
-               "): all speeds are too low, PyTorch's most");
+    report.say("WARNING  another program is running (load " + format("%.1f", load) +
+               "): all speeds are too low, most of all PyTorch's");
 }
 
-// A ceiling is the best that was ever seen: where something else ran meanwhile, less was measured. So each part looks
-// again.
+// A ceiling is the best measurement so far, because other programs can only make it lower. Each part measures again.
 void measure_ceilings(Bench& bench) {
   for (int i = 0; i < (bench.quick ? 1 : 3); ++i) {
     bench.flops_fp32 = measure_flops(Matmul::fp32);
@@ -132,7 +131,7 @@ constexpr Part kParts[] = {{"gemm", bench_gemm}, {"norm", bench_norms}, {"layers
                            {"sampling", bench_sampling}, {"steps", bench_steps}};
 
 struct Options {
-  std::vector<std::string> parts;  // none: all
+  std::vector<std::string> parts;  // empty: all
   std::string peer, json;
   int threads = 0;
   std::vector<int> widths;
@@ -178,7 +177,7 @@ int run(int argc, char** argv) {
       say_ceilings(bench);
       part.run(bench);
     } catch (const std::exception& error) {
-      report.say(std::string(part.name) + ": " + error.what() + "; going on with the rest");
+      report.say(std::string(part.name) + ": " + error.what() + "; continuing with the other parts");
     }
     if (!json.empty()) report.write(json);
   }
@@ -189,7 +188,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  setenv("KMP_BLOCKTIME", "5", 0);  // as limit_spinning, for clang's OpenMP: milliseconds that its threads spin
+  setenv("KMP_BLOCKTIME", "5", 0);  // milliseconds that threads of clang's OpenMP spin, like limit_spinning
   limit_spinning(argv);
   try {
     return run(argc, argv);

@@ -10,11 +10,11 @@
 
 namespace {
 
-// Threads of PyTorch's OpenMP spin for 5 to 10 ms after their work; ours for less.
+// Threads of PyTorch's OpenMP spin for 5 to 10 ms after their work, ours for less.
 void let_threads_sleep() { std::this_thread::sleep_for(std::chrono::milliseconds(12)); }
 
-// After a warm-up, repetitions of at least a millisecond each: a case may be over in one microsecond. From the second
-// round on a case that takes long is its own warm-up. dev/bench/peer.py does the same.
+// Warms up, then takes repetitions of at least a millisecond each, because a case may take one microsecond. From the
+// second round on, a long case needs no warm-up. dev/bench/peer.py does the same.
 double median_repetition(const std::function<void()>& work, double least, bool first) {
   const Stopwatch warm_up;
   work();

@@ -1,7 +1,6 @@
 #pragma once
-// Timing, one contestant beside another. On a machine that does other things too, two numbers taken minutes apart
-// compare two minutes; so contestants take turns, in both orders, and what is reported of two of them is the median of
-// the rounds' ratios.
+// Timing of contestants against each other. On a busy machine, two measurements taken minutes apart are not comparable.
+// So contestants take turns in both orders, and the speedup is the median of the rounds' ratios.
 
 #include <functional>
 #include <string>
@@ -9,9 +8,9 @@
 
 #include "peer.hpp"
 
-double median(std::vector<double> values);  // NaN of none
+double median(std::vector<double> values);  // NaN if there are none
 
-// One round of one contestant: the median seconds of a repetition, or NaN where it failed. The first is told so.
+// Runs one round and returns the median seconds of a repetition, or NaN if it failed.
 using Contestant = std::function<double(bool first)>;
 
 struct Times {
@@ -21,7 +20,7 @@ struct Times {
   double seconds() const { return median(rounds); }
 };
 
-// How many times as fast as `theirs`.
+// How many times as fast `ours` is.
 double speedup(const Times& ours, const Times& theirs);
 
 struct Clockwork {
@@ -32,7 +31,7 @@ struct Clockwork {
   Contestant ours(std::function<void()> work) const;
   Contestant theirs(const std::string& request) const;  // the line without `least`
 
-  // A contestant that fails once is out, and its times are none.
+  // A contestant that fails once is left out and has no times.
   std::vector<Times> race(const std::vector<Contestant>& contestants) const;
   Times alone(std::function<void()> work) const { return race({ours(std::move(work))})[0]; }
 };

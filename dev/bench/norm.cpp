@@ -1,4 +1,4 @@
-// Norms of every kind, and PyTorch's LayerNorm and RMSNorm, all in turn.
+// Norms of every kind against PyTorch's LayerNorm and RMSNorm.
 
 #include "layers/norm/norm.hpp"
 
@@ -35,7 +35,7 @@ struct Norms {
 void bench_direction(Bench& bench, const Norms& norms, bool forward) {
   const char* direction = forward ? "forward" : "backward";
   const std::string size = std::to_string(norms.N) + " x " + std::to_string(norms.C);
-  constexpr size_t kKinds = std::size(kNormKinds), kPeers = 2;  // PyTorch's: the first two
+  constexpr size_t kKinds = std::size(kNormKinds), kPeers = 2;  // PyTorch has the first two
   std::vector<Contestant> contestants;
   for (const auto& [kind, name] : kNormKinds)
     contestants.push_back(bench.clock.ours([&norms, kind = kind, forward] {
@@ -77,10 +77,10 @@ void bench_norms(Bench& bench) {
     const Norms norms(N, C);
     for (const auto& [kind, name] : kNormKinds) norms.forward(kind);
     bench_direction(bench, norms, true);
-    norms.forward(NormKind::layernorm);  // backward needs what it saves; the others do with any numbers
+    norms.forward(NormKind::layernorm);  // saves what its backward needs; the others take any numbers
     bench_direction(bench, norms, false);
   }
-  bench.report.say("The ceiling is that of copying; a share above 100 %: the data stay in the caches.");
+  bench.report.say("The ceiling is the bandwidth of copying. Above 100 % the data stay in the caches.");
   if (bench.clock.peer.present())
-    bench.report.say("PyTorch allocates a result in every call, ours writes where it is told to.");
+    bench.report.say("PyTorch allocates its result in every call, ours writes to a given buffer.");
 }

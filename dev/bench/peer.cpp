@@ -19,12 +19,12 @@ constexpr int kPatienceMs = 300'000;
 
 Peer::Peer(const std::string& command, int threads) {
   if (command.empty()) return;
-  std::signal(SIGPIPE, SIG_IGN);  // a peer that died is an error of write()
+  std::signal(SIGPIPE, SIG_IGN);  // if the peer died, write() fails instead
   int in[2], out[2];
   if (pipe(in) != 0 || pipe(out) != 0) throw std::runtime_error("no pipe to the peer");
   pid_ = fork();
   if (pid_ == 0) {
-    // How threads wait is our own choice (data/host/machine.hpp); PyTorch runs as it does for those who use it.
+    // These settings are for our own threads (data/host/machine.hpp). PyTorch runs with its defaults.
     unsetenv("GOMP_SPINCOUNT");
     unsetenv("KMP_BLOCKTIME");
     std::signal(SIGPIPE, SIG_DFL);
@@ -44,13 +44,13 @@ Peer::Peer(const std::string& command, int threads) {
 
 Peer::~Peer() {
   if (!present()) return;
-  close(to_);  // it reads the end of its input and goes
+  close(to_);  // the peer ends at the end of its input
   close(from_);
   waitpid(pid_, nullptr, 0);
 }
 
 void Peer::leave(const std::string& why) {
-  std::printf("peer: %s; going on without it\n", why.c_str());
+  std::printf("peer: %s; continuing without it\n", why.c_str());
   close(to_);
   close(from_);
   if (pid_ > 0) {

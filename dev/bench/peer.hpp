@@ -1,5 +1,5 @@
 #pragma once
-// Another program that is timed beside this one: PyTorch and NumPy, through dev/bench/peer.py.
+// Another program to compare with: PyTorch and NumPy, through dev/bench/peer.py.
 
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 
 class Peer {
  public:
-  // Starts `command --threads N` in a shell and asks what it is. Where that fails, says so in one line and is absent.
+  // Starts `command --threads N` in a shell and asks for its name. If that fails, prints one line and is not present.
   Peer(const std::string& command, int threads);
   ~Peer();
   Peer(const Peer&) = delete;
@@ -17,9 +17,9 @@ class Peer {
   bool present() const { return pid_ > 0; }
   const std::string& about() const { return about_; }
 
-  // The seconds of each repetition of a case; none where it failed, after a line that says why.
+  // The seconds of each repetition of a case. Empty if it failed; a printed line says why.
   std::vector<double> seconds(const std::string& request);
-  void forget();  // lets go of its tensors
+  void forget();  // frees its tensors
 
  private:
   std::string ask(const std::string& request);  // the answer, or "error ..."

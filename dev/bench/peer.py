@@ -1,11 +1,11 @@
 """PyTorch's and NumPy's side of `make bench`.
 
-dev/bench starts this program and asks it one case a line; the answer is one line, too: the seconds of each repetition,
-or "error ...". While the C++ works it sleeps in a read.
+dev/bench starts this program and sends one case per line. The answer is also one line: the seconds of each repetition,
+or "error ...". While the C++ side works, this program waits for input.
 
     about                                       names of the libraries
     gemm by=torch form=nt m=256 n=768 k=768 matmul=fp32 least=0.03
-    forget                                      lets go of all tensors
+    forget                                      frees all tensors
 """
 
 import argparse
@@ -19,8 +19,8 @@ PARSER = argparse.ArgumentParser(description="answers dev/bench, line by line on
 PARSER.add_argument("--threads", type=int, default=1)
 THREADS = PARSER.parse_args().threads
 
-# Both are read when the libraries load. OpenBLAS's threads spin for a tenth of a second after their work and would
-# disturb whoever is timed next; 2^20 cycles still keep them awake from one product to the next.
+# Libraries read these variables when they load. OpenBLAS's threads spin for a tenth of a second after their work, which
+# would slow down the next contestant. 2^20 cycles still keep them awake from one product to the next.
 os.environ["OPENBLAS_THREAD_TIMEOUT"] = "20"
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = str(THREADS)
@@ -41,8 +41,8 @@ torch.manual_seed(1)
 
 
 def seconds_of(run, least, first):
-    """As dev/bench/measure.cpp does it: a warm-up, then repetitions of at least a millisecond each. From the second
-    round on a case that takes long is its own warm-up."""
+    """Like dev/bench/measure.cpp: a warm-up, then repetitions of at least a millisecond each. From the second round
+    on, a long case needs no warm-up."""
     start = time.perf_counter()
     run()
     once = time.perf_counter() - start
@@ -58,7 +58,7 @@ def seconds_of(run, least, first):
 
 
 # ---- products ------------------------------------------------------------------------------------------------
-# a and b lie as in layers/kernels/gemm.hpp; the result goes into a matrix that is already there, as ours does.
+# a and b have the layout of layers/kernels/gemm.hpp, and the result goes into an existing matrix, as in our code.
 
 
 def gemm(o):
@@ -73,7 +73,7 @@ def gemm(o):
     if o["by"] == "numpy":
         if form != "tn":
             return lambda: np.matmul(A, B, out=c)
-        product = np.zeros_like(c)  # NumPy has no product that adds
+        product = np.zeros_like(c)  # NumPy cannot accumulate a product
 
         def multiply_and_add():
             np.matmul(A, B, out=product)
@@ -90,7 +90,7 @@ def gemm(o):
 
 
 def forward_or_backward(o, f, inputs, parameters=()):
-    """Backward is the gradient of everything; its forward pass runs once, before."""
+    """Backward computes all gradients. Its forward pass runs once, before the timing."""
     if o["direction"] == "forward":
 
         def run():
@@ -177,7 +177,7 @@ class Gpt(nn.Module):
         with torch.no_grad():
             for p in self.parameters():
                 if p.dim() > 1:
-                    p.uniform_(-0.035, 0.035)  # a deviation of 0.02
+                    p.uniform_(-0.035, 0.035)  # a standard deviation of 0.02
 
     def forward(self, tokens, targets):
         x = self.token(tokens) + self.position(torch.arange(tokens.shape[1]))
@@ -186,7 +186,7 @@ class Gpt(nn.Module):
         return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), targets.flatten())
 
 
-MODELS = {}  # one model serves fp32 and bf16, eager and compiled: GPT-2 takes 2 GB with gradients and moments
+MODELS = {}  # fp32, bf16, eager and compiled share one model: GPT-2 takes 2 GB with gradients and moments
 
 
 def step(o):
@@ -225,7 +225,7 @@ def about():
 
 
 CASES = {f.__name__: f for f in (gemm, norm, activation, attention, cross_entropy, adamw, step)}
-KNOWN = {}  # what has been set up, by its line
+KNOWN = {}  # the cases that are set up, by their line
 
 
 def answer(line):
@@ -244,7 +244,7 @@ def answer(line):
 
 
 def main():
-    answers = os.fdopen(os.dup(1), "w")  # what libraries print must not get between
+    answers = os.fdopen(os.dup(1), "w")  # libraries must not print between the answers
     os.dup2(2, 1)
     for line in sys.stdin:
         try:

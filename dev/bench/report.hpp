@@ -9,22 +9,22 @@
 using Json = nlohmann::ordered_json;
 
 struct Column {
-  const char* key;    // of the field that is shown; a row may lack it
+  const char* key;    // of the field to show; a row may lack it
   const char* title;
   int width;
-  int digits;         // behind the point; kText or kShare instead
+  int digits;         // after the decimal point, or kText or kShare
 };
-constexpr int kText = -1;   // a string, to the left
-constexpr int kShare = -2;  // a share as per cent
+constexpr int kText = -1;   // a string, left-aligned
+constexpr int kShare = -2;  // a share in percent
 
 class Report {
  public:
-  // Begins a table; it is the array `name` of the file.
+  // Begins a table. Its rows go to the array `name` of the file.
   void table(const std::string& name, const std::string& title, const std::vector<Column>& columns);
-  void row(const Json& fields);        // a line of the table, a whole object in the file
-  void say(const std::string& line);   // on the terminal only
-  void keep(const std::string& name, const Json& value);  // in the file only
-  void write(const std::string& path) const;  // throws std::runtime_error
+  void row(const Json& fields);       // to the table and to the file
+  void say(const std::string& line);  // to the terminal only
+  void keep(const std::string& name, const Json& value);  // to the file only
+  void write(const std::string& path) const;              // throws std::runtime_error
 
  private:
   Json all_ = Json::object();

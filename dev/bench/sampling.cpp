@@ -1,4 +1,4 @@
-// Text, one token at a time: every weight is read once for each, so the bound is the bandwidth of reading.
+// Sampling, one token at a time. Each token reads every weight once, so the limit is the bandwidth of reading.
 
 #include "layers/model/generate.hpp"
 #include "layers/model/presets.hpp"
@@ -7,7 +7,7 @@
 
 namespace {
 
-// Bytes of the weights that one token needs: all but the rows of the embeddings that are not its own.
+// Bytes of the weights that one token reads: all but the embedding rows of other tokens and positions.
 double bytes_of_weights(const Model& model) {
   size_t floats = 0;
   for (const TensorSpec& spec : model.table) floats += spec.size();
@@ -49,7 +49,7 @@ void bench_model(Bench& bench, const char* preset, const char* size) {
 }  // namespace
 
 void bench_sampling(Bench& bench) {
-  bench.report.table("sampling", "Sampling with the key/value cache, behind a prompt of 16 tokens",
+  bench.report.table("sampling", "Sampling with the key/value cache, after a prompt of 16 tokens",
                      {{"of", "", 12, kText}, {"how", "", 21, kText}, {"tokens per second", "tokens/s", 8, 1},
                       {"speed", "GB/s of weights", 15, 1}, {"share", "of reading", 10, kShare}});
   if (!bench.quick) bench_model(bench, "gpt2", "124M");

@@ -18,8 +18,8 @@ struct Recipe {
   std::string name;
   Config config;  // its context is the length of the sequences
   int B;
-  bool rmsnorm;  // time it with RMSNorm, too
-  bool compile;  // time PyTorch's compiled model, too
+  bool rmsnorm;  // also time it with RMSNorm
+  bool compile;  // also time PyTorch's compiled model
 };
 
 std::vector<Recipe> recipes(bool quick) {
@@ -34,7 +34,7 @@ std::vector<Recipe> recipes(bool quick) {
   return list;
 }
 
-// A model that takes the same random batch again and again.
+// A model that trains on the same random batch in every step.
 struct Training {
   TrainingState state;
   std::vector<int> tokens, targets;
@@ -59,7 +59,7 @@ std::string request(const Recipe& r, const Config& c, Matmul matmul, const char*
          " norm=" + name_of(kNormKinds, c.norm) + " matmul=" + name_of(kMatmuls, matmul) + " mode=" + mode;
 }
 
-// A row of the table, and its contestants; -1: not there.
+// A row of the table with the indices of its contestants, -1 for none.
 struct Entry {
   Config config;
   std::optional<Training> training;
@@ -138,6 +138,6 @@ void bench_steps(Bench& all) {
         bench_recipe(bench, r, matmul);
     }
   if (bench.clock.peer.present())
-    bench.report.say("PyTorch: scaled_dot_product_attention, fused AdamW, bf16 by autocast. At T1024 it is not compiled:\n"
-                     "that alone takes minutes.");
+    bench.report.say("PyTorch: scaled_dot_product_attention, fused AdamW, bf16 by autocast. Not compiled at T1024, because\n"
+                     "that takes minutes.");
 }

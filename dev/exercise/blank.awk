@@ -1,17 +1,17 @@
-# Takes the body out of functions of a C++ file, or takes a function out of the file.
+# Removes the bodies of functions from a C++ file, or extracts the functions.
 #
-#   NAMES='linear_backward'  functions by name; {"deepnorm" is the row of a table that begins so
-#   WANT=blank     the file with the bodies blank, HINT in the last of them, and the comments of their section cut
-#                  after what CUT matches (a section begins with a line "// ---- NAME ----...")
-#   WANT=function  the functions alone
-#   WANT=cut       what was cut from the comments alone
+#   NAMES='linear_backward'  names of functions; {"deepnorm" is the row of a table that begins like that
+#   WANT=blank     the file with blank bodies, HINT in the last of them, and the comments of their section cut
+#                  after the match of CUT (a section begins with a line "// ---- NAME ----...")
+#   WANT=function  only the functions
+#   WANT=cut       only the text cut from the comments
 #
-# A function begins at the start of a line, as everything in this project does that is not inside of another thing.
+# A function must begin at the start of a line.
 
 function code(text) { sub(/\/\/.*/, "", text); return text }
 function fail(text) { print "blank.awk: " text > "/dev/stderr"; failed = 1; exit 1 }
 
-# The line where `name` begins: of a function its name and (, of a row its first words.
+# The line in which `name` begins: a function's name and (, or the first words of a row.
 function find(name,    n) {
   for (n = 1; n <= NR; ++n) {
     if (name ~ /^[{]/ ? index(code(line[n]), name) : code(line[n]) ~ ("^[A-Za-z](.*[^A-Za-z0-9_])?" name "[(]")) return n
@@ -19,7 +19,7 @@ function find(name,    n) {
   fail(FILENAME " has no " name)
 }
 
-# Sets open_line, open_at and close_line: the first brace outside of parentheses from line `start` on, and its partner.
+# Sets open_line, open_at and close_line: the first brace outside parentheses after line `start`, and its partner.
 function braces(start,    n, i, c, text, round, depth) {
   for (n = start; n <= NR; ++n) {
     text = code(line[n])
@@ -34,14 +34,14 @@ function braces(start,    n, i, c, text, round, depth) {
   fail(FILENAME ": no body from line " start " on")
 }
 
-# The comment in a blank; `last` has the hint.
+# Prints the comment in a blank. The last blank has the hint.
 function comment(indent, last,    parts, count, i) {
   print indent "// Yours to write." (last ? "" : " See below.")
   count = last ? split(ENVIRON["HINT"], parts, "\n") : 0
   for (i = 1; i <= count; ++i) if (parts[i] != "") print indent "// " parts[i]
 }
 
-# How deep a comment's text stands, 0 if it is no comment.
+# The column of a comment's text, 0 if the line is not a comment.
 function depth_of(text) { return match(text, /^ *\/\/ */) ? RLENGTH : 0 }
 
 { line[NR] = $0 }
@@ -67,7 +67,7 @@ END {
   # The section of the file that the functions are in.
   for (section = from[1]; section > 1 && line[section] !~ /^\/\/ ---- /; ) --section
 
-  # What is cut: from behind CUT to the end of the line, and the lines below that begin as deep.
+  # Cut from after CUT to the end of the line, and the lines below that are indented at least as far.
   for (n = section; n <= NR && cut != "" && cut != "-"; ++n) {
     if (n > section && line[n] ~ /^\/\/ ---- /) break
     depth = depth_of(line[n])
@@ -89,7 +89,7 @@ END {
   for (n = 1; n <= NR; ++n) {
     if (n in dropped) continue
     if (k > count || n < from[k]) { print line[n]; continue }
-    if (names[k] ~ /^[{]/) {  # a row: its first line stays, no norms and no constants follow
+    if (names[k] ~ /^[{]/) {  # a row: keep its first line, without norms and constants
       print line[n]
       comment("       ", k == count)
       print "       false, false, false, false, false, no_gain, one, one, kFlat, nullptr},"

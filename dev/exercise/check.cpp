@@ -38,7 +38,7 @@ std::string Guarded::written_outside() const {
 
 namespace {
 
-constexpr double kRight = 1e-12;  // relative; sums in another order differ by some 1e-16
+constexpr double kRight = 1e-12;  // relative; sums in another order differ by about 1e-16
 
 double length(const Doubles& a) {
   double sum = 0;
@@ -64,7 +64,7 @@ std::string shown(double x, const char* format = "%.4g") {
 
 // ---- one tensor ------------------------------------------------------------------------------------------
 
-// What a view of an output has, in the order of its letters.
+// The numbers of one view of an output, in the order of its letters.
 struct Result {
   const View& view;
   How how;
@@ -101,7 +101,7 @@ Doubles gather(const Doubles& buffer, const View& view) {
   return values;
 }
 
-// ---- what it looks like: the first that fits is said ------------------------------------------------------
+// ---- descriptions of a mistake: looks_like() returns the first that fits ----------------------------------
 
 std::string not_finite(const Result& r) {
   for (size_t k = 0; k < r.size(); ++k)
@@ -146,7 +146,7 @@ std::string factor(const Result& r) {
   return "all of it is " + shown(ratio) + " times what it should be";
 }
 
-// The same of what is added to something.
+// The same for the change of a tensor that is updated in place.
 std::string factor_of_change(const Result& r) {
   if (r.how != How::in_place) return "";
   const std::string text = factor({r.view, r.how, minus(r.got, r.start), minus(r.want, r.start), r.start, r.factors, {}});
@@ -173,7 +173,7 @@ std::string signs(const Result& r) {
          " have the wrong sign";
 }
 
-// The ratio to what it should be depends on one letter alone.
+// The ratio to the right value depends only on one letter.
 std::string factor_by_letter(const Result& r) {
   if (r.view.index.size() < 2) return "";
   for (size_t l = 0; l < r.view.index.size(); ++l) {
@@ -222,7 +222,7 @@ std::string looks_like(const Result& r) {
   return "";
 }
 
-// "wrong only where t=3", for each letter that says something.
+// ", all where t = 3", for each letter of which only some values are wrong.
 std::string where_wrong(const Result& r) {
   std::string text;
   for (size_t l = 0; l < r.view.index.size(); ++l) {
@@ -240,17 +240,17 @@ std::string where_wrong(const Result& r) {
   return text;
 }
 
-// ---- what is printed ---------------------------------------------------------------------------------------
+// ---- output ------------------------------------------------------------------------------------------------
 
 void say(const std::string& text) { std::printf("                %s\n", text.c_str()); }
 
-// Filled up to a width in characters: in UTF-8 the bytes 10...... begin none.
+// Padded to a width in characters. In UTF-8, bytes 10...... do not begin a character.
 std::string padded(std::string text, size_t width) {
   const size_t shown = std::count_if(text.begin(), text.end(), [](unsigned char byte) { return byte >> 6 != 2; });
   return text.append(width - std::min(width, shown), ' ');
 }
 
-// One line if it is right, three if not. Returns whether it is.
+// Prints one line if the result is right, three if not. Returns whether it is right.
 bool report(const Result& r, double* worst_error) {
   const double off = error(r.got, r.want);
   std::printf("    %s ", padded(r.view.name, 11).c_str());
@@ -286,7 +286,7 @@ bool report(const Result& r, double* worst_error) {
   return false;
 }
 
-// What an output holds before a call, and should hold behind it.
+// The contents of an output before a call.
 Doubles start_of(const Output& output, int call) {
   if (output.how == How::in_place) return output.start;
   const Doubles garbage = scaled(10, numbers(output.want.size(), 77 + call));
@@ -352,8 +352,8 @@ bool Judge::verdict() const {
 }  // namespace exercise
 
 int main(int, char** argv) {
-  std::setvbuf(stdout, nullptr, _IOLBF, 1 << 12);  // what was said stands, whatever happens then
-  alarm(10);                                       // a loop that does not end
+  std::setvbuf(stdout, nullptr, _IOLBF, 1 << 12);  // keep the output even if the code crashes
+  alarm(10);                                       // end an endless loop
   for (const exercise::Exercise& e : exercise::exercises)
     if (e.name == argv[1]) {
       exercise::Judge judge;

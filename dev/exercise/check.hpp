@@ -1,7 +1,7 @@
 #pragma once
-// What judges an exercise: it runs the function on small tensors, compares with what should come out, and says where it
-// is off and what that looks like. A gradient is judged by complex step of the forward function, which the exercise
-// leaves whole; anything else by `textbook::answer`, the functions as the project has them.
+// Judges an exercise: runs the function on small tensors, compares the results with the right ones, and says which are
+// wrong and which mistake that looks like. The right gradients are the complex step of the forward function, which the
+// exercise does not remove. Everything else comes from `textbook::answer`, the project's own functions.
 
 #include <cmath>
 #include <complex>
@@ -15,18 +15,18 @@ using Doubles = std::vector<double>;
 using Complex = std::complex<double>;
 using Tensors = std::vector<std::vector<Complex>>;
 
-// n numbers of two digits, the same in every run: short enough to be followed by hand.
+// n numbers with two decimals, the same in every run: short enough to follow by hand.
 Doubles numbers(size_t n, int seed);
 
-// A tensor between two margins: of NaN, so that what is read outside spreads; of a number around outputs, so that what
-// is written there, or added, is found.
+// A tensor between two margins. Inputs have margins of NaN, so that a read outside spreads. Outputs have margins of a
+// number, so that a write outside shows.
 class Guarded {
  public:
   explicit Guarded(const Doubles& values, double around = std::nan(""));
   double* data() { return all_.data() + margin_; }
   const double* data() const { return all_.data() + margin_; }
   Doubles values() const { return {data(), data() + size_}; }
-  std::string written_outside() const;  // where, in words; "" if nothing was
+  std::string written_outside() const;  // where something was written, in words; "" if nowhere
 
  private:
   size_t size_, margin_;
@@ -34,10 +34,10 @@ class Guarded {
   Doubles all_;
 };
 
-// Index letters of a tensor, as its header comment has them. A view is a part of a buffer that has letters of its own.
+// The index letters of a tensor, as in its header comment. A view is a part of a buffer with its own letters.
 struct Letter {
   const char* name;
-  size_t size, stride = 0, first = 0;  // stride 0: as if the view were all of the buffer
+  size_t size, stride = 0, first = 0;  // stride 0: contiguous, as if the view were the whole buffer
 };
 struct View {
   std::string name;
@@ -45,7 +45,7 @@ struct View {
   size_t offset = 0;
 };
 
-// What one often writes instead, and what it comes from.
+// The result of a frequent mistake, and its explanation.
 struct Mistake {
   std::string text;
   Doubles value;
@@ -55,8 +55,8 @@ enum class How { written, added, in_place };
 struct Output {
   std::vector<View> views;
   How how;
-  Doubles want;      // of `added`: what is added
-  Doubles start;     // in_place: what stands there before
+  Doubles want;   // added: the sum to be added
+  Doubles start;  // in_place: the contents before the call
   std::vector<Mistake> mistakes;
 };
 inline Output written(std::string name, std::vector<Letter> index, Doubles want, std::vector<Mistake> mistakes = {}) {
@@ -70,7 +70,7 @@ inline Output in_place(std::string name, std::vector<Letter> index, Doubles star
   return {{{name, index}}, How::in_place, want, start, mistakes};
 }
 
-// A number that one forgets, or takes twice.
+// A factor that is easily forgotten, or applied twice.
 struct Factor {
   std::string name;
   double value;
@@ -78,12 +78,12 @@ struct Factor {
 
 class Judge {
  public:
-  // One case. `call` gets a pointer to each output and runs the learner's function; it is called twice, the second time
-  // with something in what is added to. After a case that is wrong, the others wait.
+  // Tests one case. `call` gets a pointer to each output and runs the learner's function. It is called twice, the second
+  // time with numbers in the outputs to add to. After a wrong case, the others are not run.
   void test(const std::string& title, const std::vector<Factor>& factors, const std::vector<Output>& outputs,
             const std::function<void(const std::vector<double*>&)>& call);
-  void wrong(const std::string& text);  // what else was wrong with the case just tested
-  bool verdict() const;  // prints it
+  void wrong(const std::string& text);  // reports another mistake in the last case
+  bool verdict() const;                 // prints the result; true if all cases are right
 
  private:
   size_t right_ = 0, waiting_ = 0;
@@ -91,7 +91,7 @@ class Judge {
   bool failed_ = false;
 };
 
-// The exercises that a file in judges/ knows.
+// The exercises of a file in judges/.
 struct Exercise {
   std::string name;
   void (*judge)(Judge&);
@@ -101,7 +101,7 @@ extern const std::vector<Exercise> exercises;
 // Gradients of Σ dy·y by each of the tensors, y = forward(tensors): F'(x) = Im F(x + ih)/h (Squire & Trapp 1998).
 template <class Forward>
 std::vector<Doubles> complex_step(const Doubles& dy, const std::vector<Doubles>& tensors, Forward forward) {
-  constexpr double h = 0x1p-166;  // some 1e-50; divided by a power of two nothing is rounded
+  constexpr double h = 0x1p-166;  // about 1e-50; dividing by a power of two does not round
   Tensors z;
   for (const Doubles& t : tensors) z.emplace_back(t.begin(), t.end());
   std::vector<Doubles> gradients;

@@ -34,7 +34,7 @@ row() {
 
 hint() { awk -v name="$name" '/^[a-z]/ { on = $1 == name } on && sub(/^    /, "")' "$table"; }
 
-# blank WANT FILE: what blank.awk makes of it
+# blank WANT FILE: the output of blank.awk
 blank() { WANT=$1 NAMES=$blanks CUT=$cut HINT=$(hint) awk -f "$here/blank.awk" "$2"; }
 
 done_mark() { [ -e "$all/$1/.check/done" ]; }

@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# Tests the exercises: each blank is red, the project's own code is green, and to each mistake of mistakes.txt the judge
-# says what stands there. The copies are made in build/exercise-test/. Ends with "N passed, M failed".
+# Tests the exercises: each blank must fail, the project's own code must pass, and for each mistake in mistakes.txt the
+# judge must give the answer listed there. Works in build/exercise-test/. Ends with "N passed, M failed".
 #
 #   dev/exercise/test.sh          all
 #   dev/exercise/test.sh NAME...  some
-#   dev/exercise/test.sh --changed [COMMIT]  those that a change since COMMIT (or the commit before this one) reaches
+#   dev/exercise/test.sh --changed [COMMIT]  those affected by changes since COMMIT (default: the previous commit)
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 unset FORCE HINT
 export EXERCISE_DIR=build/exercise-test
 exercise=dev/exercise/exercise.sh results=$EXERCISE_DIR/results
 
-# verdict WHAT STATUS: one line, and a letter in $results
+# verdict WHAT STATUS: prints one line and appends a letter to $results
 verdict() {
   printf '%s' "$2" >>"$results"
   printf '%s  %s\n' "$([ "$2" = p ] && echo 'ok    ' || echo 'FAILED')" "$1"
 }
 
-# judged NAME STATUS WORDS WHAT: check ends with the status and says the words
+# judged NAME STATUS WORDS WHAT: whether check ends with the status and prints the words
 judged() {
   local output status
   output=$($exercise check "$1" 2>&1)
@@ -67,7 +67,7 @@ one() {
   rm -rf "${EXERCISE_DIR:?}/$name"
 }
 
-# changed COMMIT: the names of the exercises that read a file which differs from COMMIT; all if there is no such commit
+# changed COMMIT: the names of the exercises that read a file changed since COMMIT; all if there is no such commit
 changed() {
   local files name file judge page needs
   files=$(git diff --name-only "$1" -- 2>/dev/null) || { all; return; }
@@ -93,7 +93,7 @@ esac
 $exercise check nothing 2>&1 | grep -q "there is no exercise called 'nothing'"
 verdict "an unknown name is refused" "$([ $? = 0 ] && echo p || echo f)"
 
-# The first alone, which compiles what all share; then as many at once as there are processors.
+# Run the first alone, because it compiles the shared part. Then run one per processor.
 [ ${#names[@]} = 0 ] || one "${names[0]}"
 workers=$(nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 1)
 for ((w = 0; w < workers; w++)); do

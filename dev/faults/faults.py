@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Breaks what the program stands on, and checks that nothing is lost.
+"""Makes files, memory and processes fail under the program, and checks that nothing is lost.
 
-Every case ends in one of three ways: the program does its work; it says in one line which file failed and why; or it
-was killed. Afterwards every published checkpoint must be whole, and a resumed run must have the bits of one that
-nothing disturbed. The last line counts the cases.
+Each case ends in one of three ways: the program does its work, it says in one line which file failed and why, or it
+is killed. After that, every published checkpoint must be whole, and a resumed run must have the bits of an undisturbed
+one. The last line counts the cases.
 
     dev/faults/faults.py build/train_gpt build/preload.so [CAMPAIGN...] [--times N]
 
@@ -45,7 +45,7 @@ class Ended:
     def __init__(self, status, out, err):
         self.status, self.out, self.err = status, out, err
 
-    def crashed(self):  # by a signal that nobody sent, or by a sanitizer
+    def crashed(self):  # by a signal that this driver did not send, or by a sanitizer
         return self.status < 0 or self.status > 3 or "Sanitizer" in self.err or "terminate called" in self.err
 
     def complaint(self):
@@ -116,7 +116,7 @@ def split(data):
 
 
 def forge(header, numbers):
-    """A checkpoint whose checksum is right, whatever its header says."""
+    """A checkpoint with this header and a correct checksum."""
     header += b" " * (-(16 + len(header)) % 64)
     data = b"TRAINGPT" + struct.pack("<II", 2, len(header)) + header + numbers
     return data + checksum(data)
@@ -127,7 +127,7 @@ def numbers_in(path):
 
 
 def results(folder):
-    """What a run must not change: weights, moments, and what metrics.csv says but for the time."""
+    """Weights, moments, and metrics.csv without the columns that depend on time."""
     found = {}
     for path in sorted(pathlib.Path(folder).rglob("*")):
         name = str(path.relative_to(folder))
@@ -183,7 +183,7 @@ def names_file(ended):
 
 
 def goes_on(folder, reference, command):
-    """Goes on with what the fault left, or starts anew where nothing was saved."""
+    """Resumes after the fault, or starts again if nothing was saved."""
     if command[0] == "compare":
         words = command + (["--resume"] if os.path.exists(f"{folder}/r/comparison.toml") else [])
     else:
@@ -213,7 +213,7 @@ def count_of(kind, before, words):
 
 
 def injected(kind, name, before, words, reference):
-    """Makes the n-th call of a kind fail, for every n; of allocations, which are thousands, for some 60."""
+    """Makes the n-th call of a kind fail, for every n. Of the thousands of allocations, about 60 are chosen."""
     campaign = Campaign(f"{kind} fails in {name}")
     calls = count_of(kind, before, words)
     for n in range(1, calls + 1, max(1, calls // 60) if kind == "malloc" else 1):
@@ -236,7 +236,7 @@ def little_space(before, reference):
 
 
 def read_only(reference):
-    """Folders one may not write to. Root may write anywhere, and becomes nobody for it."""
+    """Folders without write permission. Root can write anywhere, so it runs the program as nobody."""
     campaign = Campaign("read-only folder")
     for name in ("new run", "resume", "compare"):
         with Folder(reference["folder"]) as folder:
@@ -298,7 +298,7 @@ def kills(before, reference):
 
 
 def interleaved(before, reference):
-    """One process pauses before its n-th write, another one works on the same run, and the first goes on."""
+    """One process pauses before its n-th write, another works on the same run, and the first continues."""
     campaign = Campaign("two processes on one run")
     others = [TRAIN + ["--force"], RESUME, TRAIN]
     for n in range(1, count_of("stop", before, TRAIN) + 1):
@@ -315,7 +315,7 @@ def interleaved(before, reference):
 
 
 def together(before):
-    """Runs that start at once and name no directory."""
+    """Runs that start at the same time without --out."""
     campaign = Campaign("started together")
     for case in range(10):
         with Folder(before) as folder:
@@ -337,7 +337,7 @@ def together(before):
 # ---- damaged and forged files ------------------------------------------------------------------------------
 
 def reads(folder, data, name, campaign, accepted=False):
-    """`data` must be refused in one line that names it, quickly, in little memory; or, where it is allowed, be used."""
+    """`data` must be refused quickly, in one line that names the file. With `accepted` it may also be used."""
     pathlib.Path(folder, "bad.bin").write_bytes(data)
 
     def limits():
@@ -374,7 +374,7 @@ def damaged(reference):
 
 
 def damage(text, dice):
-    """Text with one thing wrong: a byte, or a piece that is missing, double or of another kind."""
+    """Text with one fault: a changed byte, or a piece that is missing, doubled or replaced."""
     a, b = sorted(dice.randrange(len(text)) for _ in range(2))
     b = min(b, a + 40)
     new = bytes(dice.choice(b'0123456789-.,="\'[]#\n\\ e\x00\xff') for _ in range(dice.choice((1, 1, 3, 20))))
@@ -383,7 +383,7 @@ def damage(text, dice):
 
 
 def configs(reference):
-    """A damaged config file is read, or refused in one line that names it."""
+    """A damaged config file must be read, or refused in one line that names it."""
     campaign = Campaign("damaged config files")
     dice = random.Random(5)
     good = pathlib.Path(reference["folder"], "r/config.toml").read_bytes()
@@ -398,7 +398,7 @@ def configs(reference):
 
 
 def tables(reference):
-    """A run with a damaged metrics.csv goes on, and its table is whole again; or it is refused in one line that names it."""
+    """A run with a damaged metrics.csv must resume with a repaired table, or be refused in one line that names it."""
     campaign = Campaign("damaged tables")
     dice = random.Random(6)
     good = pathlib.Path(reference["folder"], "r/metrics.csv").read_bytes()
@@ -477,7 +477,7 @@ def main():
         assert run(compared, COMPARE).status == 0
         trained = results(folder)
         steps = 0
-        for n in range(1, 100):  # a run that stopped between its first save and its end
+        for n in range(1, 100):  # make a run that stopped between its first save and its end
             if 0 < steps < 6:
                 break
             shutil.rmtree(f"{half}/r", ignore_errors=True)

@@ -1,10 +1,10 @@
-// Makes one call of the program fail, to see what it does then (LD_PRELOAD, glibc).
+// Makes one call of the program fail (LD_PRELOAD, glibc).
 //
 //   FAULT=fsync:3       the third fsync fails. Kinds: write, short (half is written), fsync, rename, open, malloc
-//   FAULT=stop:3        the process pauses before the third write, as Ctrl-Z does
+//   FAULT=stop:3        the process pauses before the third write, as with Ctrl-Z
 //   FAULT_COUNT=FILE    append the number of calls to FILE when the process ends
 //
-// glibc's own buffers call write where no library can come between, so that a write here is fwrite or fflush.
+// glibc calls write() for its buffers in a way that no library can intercept, so a write here is fwrite or fflush.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -35,7 +35,7 @@ static int begin(int argc, char** argv, char** environment) {
   return real_main(argc, argv, environment);
 }
 
-// Calls count from main on.
+// Counts calls from the start of main.
 int __libc_start_main(int (*main)(int, char**, char**), int argc, char** argv, void (*init)(void), void (*fini)(void),
                       void (*loader_fini)(void), void* stack_end) {
   real_main = main;
@@ -58,7 +58,7 @@ static int fails(const char* what, int error) {
   return 1;
 }
 
-// What the system keeps for itself may be missing; the program's own files may not.
+// Opening the system's own files never fails: the program may ignore that.
 static int is_system(const char* path) {
   return strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/sys/", 5) == 0 || strncmp(path, "/dev/", 5) == 0;
 }

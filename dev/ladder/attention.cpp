@@ -3,9 +3,9 @@
 //
 //   qkv (B,T,3·H·D): rows q|k|v      out (B,T,H·D)      lse (B,H,T)
 //
-// Speed counts what the formulas need and no more: pairs (query, key) that are not in the future, D multiply-adds for
-// each of the products q·k and P·v forward, and for each of dV, dP, dq and dk backward. What a rung computes beyond
-// that (tiles in the future, P once more) lowers its share.
+// Speed counts only the work in the formulas: causal pairs (query, key), D multiply-adds for each of the products q·k
+// and P·v forward, and for each of dV, dP, dq and dk backward. Extra work of a rung (tiles in the future, computing P
+// again) lowers its share.
 
 #include "layers/attention/attention.hpp"
 
@@ -24,7 +24,7 @@ using simd::store;
 using simd::sweep;
 using simd::Vec;
 
-// What both passes are made of: dots of rows, and rows added to rows. Here one number after the other ...
+// The operations of both passes, dot products of rows and sums of rows: one number at a time ...
 struct Scalar {
   static float dot(const float* a, const float* b, int n) {
     float sum = 0;
@@ -36,7 +36,7 @@ struct Scalar {
   }
 };
 
-// ... and here as vectors.
+// ... and as vectors.
 struct Vectors {
   static float dot(const float* a, const float* b, int n) {
     Vec sum = {};
@@ -71,8 +71,8 @@ struct Head {
 
 // ---- forward ----
 
-// No (T,T) matrix: running softmax (Milakov & Gimelshein 2018, arXiv 1805.02867). A query walks over its keys once and
-// adds exp(S − top)·v as it goes; where a key raises the maximum `top`, what was added so far is shrunk to match.
+// Running softmax, without a (T,T) matrix (Milakov & Gimelshein 2018, arXiv 1805.02867). A query visits its keys once
+// and adds exp(S − top)·v for each. If a key raises the maximum `top`, the sum so far is scaled down to match.
 //
 // Vectors. The same with another Ops.
 template <class Ops>
@@ -98,8 +98,8 @@ void running_softmax(const Head& a) {
 
 constexpr int kTile = 64;  // keys, and in tiles queries too
 
-// The running softmax of one query: takes in the scores of some keys, of which it may see the first `seen`, and leaves
-// exp(S − top) in their place, zero for the others.
+// The running softmax of one query. Takes the scores of some keys, of which the query sees the first `seen`, and
+// replaces them by exp(S − top), zero for the others.
 struct Softmax {
   float top = -INFINITY, sum = 0;
 
@@ -123,7 +123,7 @@ struct Softmax {
   }
 };
 
-// Keys by the block: one maximum and one shrinking for 64 keys, and their exponentials are vectors too.
+// Blocks of keys. One maximum and one rescaling for 64 keys, and their exponentials are vectors too.
 void key_blocks(const Head& a) {
   float s[kTile];
   for (int i = 0; i < a.T; ++i) {
@@ -140,10 +140,10 @@ void key_blocks(const Head& a) {
   }
 }
 
-// Tiles. 64 queries by 64 keys make both products matrix products, and the gemm's register tile does them: a key that
-// was loaded serves several queries. Here all tiles, half of which lie in the future and come to nothing.
+// Tiles. With 64 queries by 64 keys both products are matrix products, and gemm's register tile computes them: one load
+// of a key serves several queries. This rung computes all tiles, half of which are in the future and add nothing.
 //
-// Skipping. A tile whose first key comes after its last query is not even looked at.
+// Skipping. Leaves out a tile whose first key comes after its last query.
 template <bool skip>
 void tiles(const Head& a) {
   alignas(64) float s[kTile * kTile];
@@ -164,10 +164,10 @@ void tiles(const Head& a) {
 
 // ---- backward ----
 
-// P once more: P[i,j] = exp(S[i,j] − lse[i]) costs one dot, and so nothing of size (T,T) is kept from forward either.
-// Δ[i] = Σⱼ P[i,j] dP[i,j] is dout[i]·out[i], known before the first key (Dao et al. 2022, arXiv 2205.14135).
+// Recomputing P. P[i,j] = exp(S[i,j] − lse[i]) costs one dot product, so forward saves nothing of size (T,T).
+// Δ[i] = Σⱼ P[i,j] dP[i,j] = dout[i]·out[i] is known before the first key (Dao et al. 2022, arXiv 2205.14135).
 //
-// Vectors. Again the same with another Ops.
+// Vectors. The same with another Ops.
 template <class Ops>
 void recompute(const Head& a) {
   for (int t = 0; t < a.T; ++t)
@@ -185,7 +185,7 @@ void recompute(const Head& a) {
   }
 }
 
-// In place of a row of scores and one of dP: P and dS, zero beyond the `seen` keys.
+// Replaces a row of scores and a row of dP by P and dS, zero after the first `seen` keys.
 void score_gradients(float* p, float* ds, float lse, float delta, float factor, int seen, int keys) {
   sweep(seen, [&](int j, int lanes) {
     const Vec e = simd::exp(load(p + j, lanes) * factor - lse);
@@ -195,8 +195,8 @@ void score_gradients(float* p, float* ds, float lse, float delta, float factor, 
   std::fill(p + seen, p + keys, 0.f), std::fill(ds + seen, ds + keys, 0.f);
 }
 
-// Tiles. All five products become matrix products, and as vectors lie along keys, so do the exponentials. The first
-// tile of queries to reach a tile of keys is the one on the diagonal: it writes dk and dv, later ones add to them.
+// Tiles. All five products become matrix products, and the exponentials are vectors along the keys. The first tile of
+// queries for a tile of keys is on the diagonal: it writes dk and dv, and later ones add to them.
 void tiles_backward(const Head& a) {
   alignas(64) float p[kTile * kTile], ds[kTile * kTile];
   const size_t x = a.stride, y = a.width;  // from row to row

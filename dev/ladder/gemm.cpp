@@ -1,10 +1,10 @@
-// The ladder of the matrix product: y = x wᵀ, a linear layer's forward pass, from the textbook's loops to gemm_nt; then
-// both products of its backward pass, dx = dy w and dw = dyᵀ x, to gemm_nn and gemm_tn.
+// The ladder of the matrix product: the forward pass of a linear layer, y = x wᵀ, from the textbook's loops to gemm_nt.
+// Then both products of its backward pass, dx = dy w and dw = dyᵀ x, to gemm_nn and gemm_tn.
 //
 //   x (M,K)   w (N,K)   y (M,N)      M rows, K inputs, N outputs
 //
-// In the textbook every y[m,n] is a sum of its own: each addition waits for the one before it, and of a register that
-// holds W floats it uses one.
+// In the textbook, each y[m,n] is a separate sum: each addition waits for the previous one, and it uses one of the W
+// floats in a register.
 
 #include "layers/kernels/gemm.hpp"
 
@@ -27,8 +27,8 @@ struct Sizes {
   size_t M, N, K;
 };
 
-// Vectors. A row of x and a row of w both run along k, so W products at a time are added to W sums that do not wait
-// for each other; only at the end do the W become one.
+// Vectors. Rows of x and of w both run along k, so W products at a time are added to W independent sums. At the end the
+// W sums are added.
 void vectors(float* y, const float* x, const float* w, const Sizes& s) {
   for (size_t m = 0; m < s.M; ++m)
     for (size_t n = 0; n < s.N; ++n) {
@@ -38,10 +38,10 @@ void vectors(float* y, const float* x, const float* w, const Sizes& s) {
     }
 }
 
-constexpr size_t kRows = 4, kVectors = 3;  // of the register tile: 12 sums, and what is multiplied, fit 16 registers
+constexpr size_t kRows = 4, kVectors = 3;  // of the register tile: 12 sums and the operands fit in 16 registers
 
-// A register tile. 4 rows of x meet 3 rows of w, and the 12 sums stay in registers: while one waits for its last
-// multiply-add the others go on, and 7 loads serve 12 multiply-adds instead of 24 loads.
+// A register tile. 4 rows of x times 3 rows of w are 12 sums in registers. While one waits for its last multiply-add
+// the others continue, and 12 multiply-adds need 7 loads instead of 24.
 void register_tile(float* y, const float* x, const float* w, const Sizes& s) {
   for (size_t n = 0; n < s.N; n += kVectors)
     for (size_t m = 0; m < s.M; m += kRows) {
@@ -59,10 +59,10 @@ void register_tile(float* y, const float* x, const float* w, const Sizes& s) {
     }
 }
 
-// Packing. What is left to lose is the end of every sum, where W lanes are added one by one. So let the lanes be W
-// columns of y instead: then a number of x is spread over all lanes, and w is needed by columns. They are copied into
-// a panel, k after k, which every row of x finds ready: consecutive memory, whatever way w itself lies. (The wider the
-// registers, the longer those ends: with 4 lanes and no instruction that spreads, this rung may lie below the last.)
+// Packing. The remaining cost is the end of every sum, where W lanes are added one by one. Instead, let the lanes be W
+// columns of y: a number of x is broadcast to all lanes, and w is read by columns. The columns are copied into a packed
+// panel that all rows of x read from consecutive memory, for any layout of w. (With 4 lanes and no broadcast
+// instruction, this rung may be slower than the previous one.)
 constexpr size_t kPanel = kVectors * W;  // columns
 
 void pack(float* panel, const float* w, size_t K, size_t depth) {
@@ -95,8 +95,8 @@ void packing(float* y, const float* x, const float* w, const Sizes& s) {
   }
 }
 
-// Blocking. A panel is read again for every 4 rows of x; cut along k it is short enough to stay in L1 meanwhile, with
-// room for the rows of x that stream past, and the slice of x in L2. The price: y is read and written once a slice.
+// Blocking. Every 4 rows of x read a panel again. Cut along k, the panel is short enough to stay in L1 beside the rows
+// of x that stream through, and the slice of x stays in L2. In exchange y is read and written once per slice.
 constexpr size_t kDepth = 128;
 
 void blocking(float* y, const float* x, const float* w, const Sizes& s) {
@@ -111,7 +111,7 @@ void blocking(float* y, const float* x, const float* w, const Sizes& s) {
   }
 }
 
-// Rounded to bfloat16, to nearest even: the upper half of a float's bits.
+// Rounded to bfloat16 (the upper half of a float's bits), to nearest even.
 Tensor rounded(const Tensor& t) {
   Tensor out(t.size);
   for (size_t i = 0; i < t.size; ++i) {
@@ -146,25 +146,25 @@ void forward(const Sizes& s, Ceiling ceiling) {
   ladder.rung("register tile: 12 vectors of sums at once", Threads::one, [&] { register_tile(y, x, w, s); });
   ladder.rung("packing: lanes are columns, panels are consecutive", Threads::one, [&] { packing(y, x, w, s); });
   ladder.rung("blocking: a panel stays in L1, its rows in L2", Threads::one, [&] { blocking(y, x, w, s); });
-  // The product packs by turning squares of W × W numbers in registers, its tile is as high as the registers allow, and
-  // edges have tiles of their own.
+  // The product packs by transposing W × W squares in registers, its tile is as high as the registers allow, and edges
+  // have their own tiles.
   ladder.rung("the product on one thread", Threads::one,
               [&] { gemm_serial(y, s.N, {x, s.K, 1}, {w, 1, s.K}, M, N, K, false); });
-  // Each thread owns a rectangle of y: nothing is shared, nothing waits but for the end.
+  // Each thread owns a rectangle of y, so threads wait for each other only at the end.
   ladder.rung("threads: a rectangle of y each (gemm_nt)", Threads::all, [&] { gemm_nt(y, x, w, M, N, K); });
   if (!gemm_has_bf16()) return;
-  // An instruction takes in pairs of bf16 numbers, two products a lane; whether that is faster depends on how often the
-  // processor can start one. The textbook is given the same rounded operands, so that the error is the product's own,
-  // and the share is one of what that instruction can do.
+  // One instruction multiplies pairs of bf16 numbers, two products per lane. Whether that is faster depends on how often
+  // the processor can start one. The textbook gets the same rounded operands, so the error is that of the product, and
+  // the share is that of the bf16 peak.
   const std::vector<double> want_rounded = in_double(rounded(tx), rounded(tw), s);
   ladder.compare_with(flops_ceiling(Matmul::bf16), {{ty, want_rounded}});
   ladder.rung("bf16: two products a lane (share, error: of bf16)", Threads::all,
               [&] { gemm_nt(y, x, w, M, N, K, {.matmul = Matmul::bf16}); });
 }
 
-// Loop order. The textbook's dx[m,k] = Σₙ dy[m,n] w[n,k] walks down a column of w, each number on another line of the
-// cache. With n outside and k inside the innermost loop runs along rows of dx and w, its elements do not wait for each
-// other, and the compiler makes vectors of them. (dw = dyᵀ x is in this order already.)
+// Loop order. The textbook's dx[m,k] = Σₙ dy[m,n] w[n,k] reads down a column of w, each number on another cache line.
+// With n outside and k inside, the innermost loop runs along rows of dx and w, its elements are independent, and the
+// compiler vectorizes it. (dw = dyᵀ x has this order already.)
 void loop_order(float* dx, float* dw, const float* dy, const float* x, const float* w, const Sizes& s) {
   std::fill_n(dx, s.M * s.K, 0.f);
   for (size_t m = 0; m < s.M; ++m)
@@ -197,7 +197,7 @@ void backward(const Sizes& s, Ceiling ceiling) {
     gemm_nn(dx, dy, w, M, K, N);
     gemm_tn(dw, dy, x, N, K, M);
   };
-  // From here on the climb is the one above: once panels are packed, it no longer matters how the operands lay.
+  // The following rungs are those above: after packing, the layout of the operands does not matter.
   ladder.rung("the product on one thread: all of the above", Threads::one, product);
   ladder.rung("threads: a rectangle each (gemm_nn, gemm_tn)", Threads::all, product);
 }
@@ -207,7 +207,7 @@ void backward(const Sizes& s, Ceiling ceiling) {
 int main(int argc, char** argv) {
   const std::vector<int> sizes = sizes_from(argc, argv, "M N K", {256, 768, 768});
   const Sizes s{static_cast<size_t>(sizes[0]), static_cast<size_t>(sizes[1]), static_cast<size_t>(sizes[2])};
-  if (s.M % kRows || s.N % kPanel || s.K % W) {  // the rungs in between know no edges, to stay short
+  if (s.M % kRows || s.N % kPanel || s.K % W) {  // to stay short, the rungs in between do not handle edges
     std::fprintf(stderr, "M must be a multiple of %zu, N of %zu and K of %zu\n", kRows, kPanel, W);
     return 2;
   }

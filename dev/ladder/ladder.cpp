@@ -13,8 +13,8 @@
 
 namespace {
 
-constexpr double kTolerance = 1e-5;  // ‖got − want‖ / ‖want‖: float's rounding stays well below, no mistake does
-constexpr double kSeconds = .25;     // to repeat a rung in; the best time counts, as for the ceilings
+constexpr double kTolerance = 1e-5;  // ‖got − want‖ / ‖want‖: above rounding in float, below any mistake
+constexpr double kSeconds = .25;     // spent on a rung; the best time counts, as for the ceilings
 constexpr int kIdeaWidth = 50;
 
 int wrong_rungs = 0;
@@ -29,7 +29,7 @@ void use(Threads threads) {
 #endif
 }
 
-// Infinite where a number is not finite.
+// Infinity if a number is not finite.
 double error_of(const Output& output) {
   if (output.got.size != output.want.size()) return INFINITY;
   double off = 0, norm = 0;
@@ -42,7 +42,7 @@ double error_of(const Output& output) {
   return std::isfinite(error) ? error : INFINITY;
 }
 
-// The best of as many measurements as there is time for, as for a rung.
+// The best of as many measurements as fit into kSeconds, as for a rung.
 template <class Measure>
 double best_of(Threads threads, Measure measure) {
   use(threads);
@@ -94,7 +94,7 @@ void Ladder::compare_with(Ceiling ceiling, std::vector<Output> outputs) {
 }
 
 void Ladder::rung(const std::string& idea, Threads threads, const std::function<void()>& run) {
-  for (const Output& output : outputs_) output.got.fill(NAN);  // what the rung before it left must not pass for its own
+  for (const Output& output : outputs_) output.got.fill(NAN);  // erase the results of the previous rung
   use(threads);
   const Stopwatch all;
   double seconds = std::numeric_limits<double>::max();

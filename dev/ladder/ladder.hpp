@@ -1,9 +1,8 @@
 #pragma once
-// What the three kernel ladders share. A ladder climbs from the textbook's version of a layer (rung 0) to the function
-// that the trainer calls (the last rung), one idea a rung; just below the top that function runs on one thread, so that
-// the last step is what threads bring and nothing else. Each rung prints one line: its speed, which share that is
-// of what the machine can do, how much faster it is than rung 0, and how far its results are from those of the
-// textbook in double. A rung that is too far off makes the program exit with 1.
+// Shared by the kernel ladders. A ladder goes from the textbook's version of a layer (rung 0) to the function that the
+// trainer calls (the last rung), with one idea per rung. The rung before the last runs that function on one thread, so
+// that the last step shows the effect of threads alone. Each rung prints its speed, the share of the measured peak, the
+// speedup over rung 0 and the error against the textbook in double. If an error is too large, the exit code is 1.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,14 +26,14 @@ struct Tensor {
   size_t size;
 };
 
-// What this machine can do in a second, measured: on one thread and on all of them.
+// The measured peak of this machine, per second, on one thread and on all of them.
 struct Ceiling {
   double one, all;
 };
 Ceiling flops_ceiling(Matmul matmul = Matmul::fp32);
-Ceiling copy_ceiling(size_t floats);  // bytes read and bytes written while so many floats are copied
+Ceiling copy_ceiling(size_t floats);  // bytes read plus bytes written when copying this many floats
 
-// What a rung computes, and what that should be.
+// A result of a rung, and the right one.
 struct Output {
   const Tensor& got;
   const std::vector<double>& want;
@@ -44,13 +43,13 @@ enum class Threads { one, all };
 
 class Ladder {
  public:
-  // `work` is what one run is worth, in `unit` ("FLOP" or "B"), whatever a rung really does for it.
+  // `work` is the necessary work of one run in `unit` ("FLOP" or "B"), even if a rung does more.
   Ladder(const std::string& title, double work, const std::string& unit, Ceiling ceiling, std::vector<Output> outputs);
 
-  // Times run(), whose share is one of the ceiling on as many threads.
+  // Times run() and prints its share of the ceiling for as many threads.
   void rung(const std::string& idea, Threads threads, const std::function<void()>& run);
 
-  // Holds the rungs that follow against something else.
+  // Compares the following rungs with another ceiling and other results.
   void compare_with(Ceiling ceiling, std::vector<Output> outputs);
 
   static int exit_status();  // 1 if any rung of any ladder was wrong
@@ -64,5 +63,5 @@ class Ladder {
   double first_ = 0;  // seconds that rung 0 takes
 };
 
-// The sizes on the command line, or these; leaves the program with a usage line where they make no sense.
+// The sizes on the command line, or `sizes`. Ends the program with a usage line if they are not valid.
 std::vector<int> sizes_from(int argc, char** argv, const std::string& letters, std::vector<int> sizes);

@@ -2,8 +2,8 @@
 //
 //   x, y, dx, dy (N,C)      speed: the bytes that have to move, x and y forward, x, dy and dx backward
 //
-// A norm computes little and moves much: what a copy of as many floats reaches is its ceiling. Large activations come
-// from memory, and the climb ends early; small ones (sizes: ARGS='norm 768 128') from the cache, and it goes on.
+// A norm computes little and moves much data, so its ceiling is the speed of copying as many floats. Large activations
+// come from memory, and later rungs gain little. Small ones (ARGS='norm 768 128') come from the cache.
 
 #include "layers/norm/norm.hpp"
 
@@ -21,8 +21,8 @@ using simd::sweep;
 using simd::Vec;
 using simd::W;
 
-// Σᵢ f(i) over a row; f returns as many terms as there are lanes. With one vector of sums each addition waits for the
-// one before.
+// Σᵢ f(i) over a row. f returns one term per lane. With a single vector of sums, each addition waits for the previous
+// one.
 template <int sums, class F>
 float row_sum(int C, F f) {
   Vec sum[sums] = {};
@@ -43,10 +43,10 @@ void write_row(float* y, const float* x, float mean, float rstd, const Norm& p, 
   });
 }
 
-// Vectors. W numbers of a row at a time, in three sweeps over it: mean, variance, y. The row comes from memory once
-// and is in L1 for the other two. With `sums` = 1 that is all.
+// Vectors. W numbers of a row at a time, in three sweeps: mean, variance, y. The row comes from memory once and from L1
+// in the other two sweeps. This is the version with `sums` = 1.
 //
-// Several sums at once. With `sums` = 4 the processor adds to one while three others are on their way.
+// Several sums at once. With `sums` = 4 the processor adds to one sum while three other additions are in flight.
 template <int sums>
 void vectors(float* y, const NormSaved& saved, const float* x, const Norm& p, int N, int C) {
   for (int n = 0; n < N; ++n, x += C, y += C) {
@@ -62,9 +62,9 @@ void vectors(float* y, const NormSaved& saved, const float* x, const Norm& p, in
   }
 }
 
-// Both statistics in one go: var = mean(d²) − mean(d)² for d = x − shift, whatever the shift. Zero would cancel where
-// the mean is large; any number of the row itself does not (Chan, Golub & LeVeque 1983). The divisions wait for one
-// sweep instead of two.
+// Both statistics in one sweep: var = mean(d²) − mean(d)² for d = x − shift, for any shift. A shift of 0 would cancel
+// if the mean is large; a number of the row does not (Chan, Golub & LeVeque 1983). The divisions wait for one sweep
+// instead of two.
 void one_sweep(float* y, const NormSaved& saved, const float* x, const Norm& p, int N, int C) {
   for (int n = 0; n < N; ++n, x += C, y += C) {
     const float shift = x[0];
@@ -88,12 +88,12 @@ void one_sweep(float* y, const NormSaved& saved, const float* x, const Norm& p, 
 struct Row {
   const float *dy, *x, *gain;
   float mean, rstd;
-  bool centred;
+  bool centered;
 
   Vec dxhat(int i, int lanes) const { return load(dy + i, lanes) * load(gain + i, lanes); }
   Vec xhat(int i, int lanes) const { return (load(x + i, lanes, mean) - mean) * rstd; }
 
-  // dx, for which two means over the row have to be known first; also(i, lanes) runs in the second sweep.
+  // dx. It needs two means over the row first. also(i, lanes) runs in the second sweep.
   template <class F>
   void backward(float* dx, int C, F also) const {
     Vec sum = {}, dot = {};
@@ -102,7 +102,7 @@ struct Row {
       sum += d;
       dot += d * xhat(i, lanes);
     });
-    const float mean_dxhat = centred ? static_cast<float>(simd::sum(sum)) / C : 0;
+    const float mean_dxhat = centered ? static_cast<float>(simd::sum(sum)) / C : 0;
     const float mean_dot = static_cast<float>(simd::sum(dot)) / C;
     sweep(C, [&](int i, int lanes) {
       also(i, lanes);
@@ -119,8 +119,8 @@ struct Row {
 
 Row row_of(const float* dy, const float* x, const NormSaved& saved, const Norm& p, int n, int C) {
   const size_t at = static_cast<size_t>(n) * C;
-  const bool centred = p.kind == NormKind::layernorm;
-  return {dy + at, x + at, p.gain, centred ? saved.mean[n] : 0, saved.rstd[n], centred};
+  const bool centered = p.kind == NormKind::layernorm;
+  return {dy + at, x + at, p.gain, centered ? saved.mean[n] : 0, saved.rstd[n], centered};
 }
 
 // Vectors, in two passes: first dgain and dbias of all rows, then dx of all rows. x and dy come from memory twice.
@@ -134,7 +134,7 @@ void two_passes(float* dx, const Norm& g, const float* dy, const float* x, const
     row_of(dy, x, saved, p, n, C).backward(dx + static_cast<size_t>(n) * C, C, [](int, int) {});
 }
 
-// Fused: a row's share of dgain and dbias is added while the row is in L1 for dx.
+// Fused. Adds a row's share of dgain and dbias while the row is in L1 for dx.
 void fused(float* dx, const Norm& g, const float* dy, const float* x, const NormSaved& saved, const Norm& p, int N,
            int C) {
   for (int n = 0; n < N; ++n) {
@@ -144,7 +144,7 @@ void fused(float* dx, const Norm& g, const float* dy, const float* x, const Norm
   }
 }
 
-// What is computed, once more in double.
+// The same computation in double.
 struct Want {
   std::vector<double> y, dx, dgain, dbias;
   textbook::NormSaved<double> saved;
@@ -161,17 +161,17 @@ struct Want {
 };
 
 void climb(NormKind kind, int N, int C, const Tensor& x, const Tensor& dy) {
-  const bool centred = kind == NormKind::layernorm;
+  const bool centered = kind == NormKind::layernorm;
   const size_t rows = static_cast<size_t>(N), columns = static_cast<size_t>(C);
   const Tensor gain(columns, 3, 1, .3f), bias(columns, 4, 0, .1f);  // both kinds may have a bias
   const Tensor y(x.size), dx(x.size), mean(rows), rstd(rows), dgain(columns), dbias(columns);
   const Norm p{kind, 1e-5f, gain.get(), bias.get()}, g{kind, 1e-5f, dgain.get(), dbias.get()};
-  const NormSaved saved{centred ? mean.get() : nullptr, rstd.get()};
+  const NormSaved saved{centered ? mean.get() : nullptr, rstd.get()};
   const textbook::Norm<float> book_p{kind, p.eps, p.gain, p.bias}, book_g{kind, g.eps, g.gain, g.bias};
   textbook::NormSaved<float> book_saved;
   const Want want(kind, static_cast<double>(p.eps), x, dy, gain, bias, rows);
   const Ceiling ceiling = copy_ceiling(x.size);
-  const std::string sizes = std::string(centred ? "LayerNorm" : "RMSNorm") + ", " + std::to_string(N) + " rows of " +
+  const std::string sizes = std::string(centered ? "LayerNorm" : "RMSNorm") + ", " + std::to_string(N) + " rows of " +
                             std::to_string(C);
   const double bytes = static_cast<double>(x.size * sizeof(float));
 
@@ -179,15 +179,15 @@ void climb(NormKind kind, int N, int C, const Tensor& x, const Tensor& dy) {
   Ladder forward("norm_forward: " + sizes, 2 * bytes, "B", ceiling, outputs);
   forward.rung("textbook", Threads::one,
                [&] { textbook::norm_forward<float>(y.get(), book_saved, x.get(), book_p, rows, columns); });
-  outputs.push_back({rstd, want.saved.rstd});  // these the textbook keeps in vectors of its own
-  if (centred) outputs.push_back({mean, want.saved.mean});
+  outputs.push_back({rstd, want.saved.rstd});  // the textbook has its own vectors for these
+  if (centered) outputs.push_back({mean, want.saved.mean});
   forward.compare_with(ceiling, outputs);
   const auto rung = [&](const char* idea, Threads threads, auto function) {
     forward.rung(idea, threads, [&] { function(y.get(), saved, x.get(), p, N, C); });
   };
   rung("vectors: W numbers of a row at a time", Threads::one, vectors<1>);
   rung("several sums at once", Threads::one, vectors<4>);
-  if (centred) rung("both statistics in one sweep", Threads::one, one_sweep);
+  if (centered) rung("both statistics in one sweep", Threads::one, one_sweep);
   const auto product_forward = [](float* to, const NormSaved& kept, const float* from, const Norm& norm, int n, int c) {
     norm_forward(to, kept, from, norm, n, c, true);
   };

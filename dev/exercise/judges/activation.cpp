@@ -4,7 +4,7 @@
 namespace exercise {
 namespace {
 
-// f' by complex step of f.
+// f' as the complex step of f.
 double slope_of(double x, Activation kind) {
   return complex_step({1}, {{x}}, [&](const Tensors& t) {
     return std::vector<Complex>{textbook::answer::curve(t[0][0], kind).y};

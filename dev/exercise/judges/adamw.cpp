@@ -4,12 +4,12 @@
 namespace exercise {
 namespace {
 
-struct Step {  // what a step reads besides the gradients, and what it changes
+struct Step {  // the inputs of a step except for gradients, and the tensors it changes
   double beta1 = .9, beta2 = .95, eps = 1e-8, decay = 0, lr = .01, factor = 1;
   int t = 1;
   Doubles w = numbers(5, 1), m = Doubles(5), v = Doubles(5);
 };
-const Doubles gradients = {.53, -1.2, .02, -3e-6, 1e-9};  // eps is nothing beside the first and much beside the last
+const Doubles gradients = {.53, -1.2, .02, -3e-6, 1e-9};  // eps is negligible for the first and large for the last
 
 Step after(Step s) {
   textbook::answer::adamw_step(s.w.data(), s.m.data(), s.v.data(), gradients.data(), s.w.size(), s.beta1, s.beta2,
@@ -17,7 +17,7 @@ Step after(Step s) {
   return s;
 }
 
-// What the weights would be with another order, or another formula, of a step `s`.
+// The weights after step `s` with a wrong order or a wrong formula.
 std::vector<Mistake> mistakes(const Step& s) {
   Step uncorrected = s, first = s, undecayed = s, unclipped = s;
   Step coupled = s, inside = s, unsquared = s, late = s, steep = s;

@@ -5,7 +5,7 @@ namespace {
 
 using Case = AttentionCase;
 
-// What one writes instead. Where two look the same in dq and dk, the one that says more stands first.
+// Frequent mistakes. If two give the same dq and dk, the more specific one comes first.
 enum class Slip {
   unscaled, usual_scale, scaled_twice, uncapped, no_sum, plain_mean, bracket, undropped, undropped_dP, dropped_p,
   dropped_dS, last_dq, last_dk, last_dv, modulo, quotient, not_itself, keys, unmoved

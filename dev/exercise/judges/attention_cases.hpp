@@ -1,5 +1,5 @@
 #pragma once
-// What attention is judged on, forward and backward.
+// The cases for judging attention, forward and backward.
 
 #include "dev/exercise/check.hpp"
 #include "answer.hpp"

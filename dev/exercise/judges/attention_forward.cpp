@@ -8,7 +8,7 @@ struct Forward {
   Doubles out, P;
 };
 
-// What one writes instead.
+// Frequent mistakes.
 enum class Slip {
   unscaled, scaled_twice, own_score, future, not_itself, itself_unscored, unseen, before_window, no_window, modulo,
   quotient, key_slope, early_dropout, kept_dropout, undropped, last, heads_first, keys

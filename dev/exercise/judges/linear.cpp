@@ -22,7 +22,7 @@ void forward(Judge& judge) {
   }
 }
 
-// The parameters' gradients where only the last row is left of the sum.
+// The gradients of the parameters if only the last row of the sum is left.
 Doubles last_row(bool of_bias) {
   Doubles last(of_bias ? O : O * I);
   for (size_t o = 0; o < O; ++o)
@@ -31,7 +31,7 @@ Doubles last_row(bool of_bias) {
   return last;
 }
 
-// dx from another reading of weight, and with the last o alone.
+// dx with weight read as (I,O), and with the last o only.
 std::vector<Mistake> mistakes_of_dx() {
   Doubles turned(N * I), last(N * I);
   for (size_t n = 0; n < N; ++n)

@@ -18,7 +18,7 @@ const Case cases[] = {{"LayerNorm · N=3 C=5", NormKind::layernorm, true, false}
                       {"RMSNorm whose gain is 1 + w", NormKind::rmsnorm, false, true}};
 
 const size_t N = 3, C = 5;
-const double eps = .1;  // large: a forgotten one is seen
+const double eps = .1;  // large, so that a missing eps shows
 const std::vector<Factor> factors = {{"N", N}, {"C", C}, {"C - 1", C - 1}, {"2", 2}};
 
 template <class Number>
@@ -28,7 +28,7 @@ textbook::Norm<Number> parameters(const Case& c, Number* gain, Number* bias) {
   return p;
 }
 
-// What a forward gives: y, μ and r one behind the other.
+// The results of forward: y, μ and r.
 struct Forward {
   Doubles y = Doubles(N * C);
   Saved saved;
@@ -49,7 +49,7 @@ void forward(Judge& judge) {
     other.kind = c.kind == NormKind::layernorm ? NormKind::rmsnorm : NormKind::layernorm;
     no_eps.eps = 0;
     const Forward want = forward_of(x, p);
-    // Other ways to r, for the same μ.
+    // Wrong formulas for r, with the same μ.
     Forward unbiased = want, outside = want;
     for (size_t n = 0; n < N; ++n) {
       const double variance = std::pow(want.saved.rstd[n], -2) - eps;
@@ -80,11 +80,11 @@ void forward(Judge& judge) {
   }
 }
 
-// What dx would be without some of its terms, or with others.
+// dx without some of its terms, or with wrong ones.
 std::vector<Mistake> mistakes(const Doubles& dy, const Doubles& x, const Saved& saved, const Norm& p) {
   const Doubles zero(N * C);
-  Doubles ungained = zero, free = zero, no_mean = zero, no_dot = zero, sums = zero, sum_mean = zero, sum_dot = zero, centred = zero, raw = zero,
-          unscaled = zero, plus_mean = zero, plus_dot = zero, without_offset = zero;
+  Doubles ungained = zero, free = zero, no_mean = zero, no_dot = zero, sums = zero, sum_mean = zero, sum_dot = zero,
+          centered = zero, raw = zero, unscaled = zero, plus_mean = zero, plus_dot = zero, without_offset = zero;
   for (size_t n = 0; n < N; ++n) {
     const double r = saved.rstd[n], centre = p.kind == NormKind::layernorm;
     double mean = 0, dot = 0, plain_mean = 0, plain_dot = 0, raw_dot = 0;
@@ -99,7 +99,7 @@ std::vector<Mistake> mistakes(const Doubles& dy, const Doubles& x, const Saved& 
       free[k] = r * d;
       no_mean[k] = r * (d - xhat * dot);
       no_dot[k] = r * (d - centre * mean);
-      centred[k] = r * (d - mean - xhat * dot);
+      centered[k] = r * (d - mean - xhat * dot);
       sums[k] = r * (d - C * centre * mean - C * xhat * dot);
       sum_mean[k] = r * (d - C * centre * mean - xhat * dot);
       sum_dot[k] = r * (d - centre * mean - C * xhat * dot);
@@ -119,7 +119,7 @@ std::vector<Mistake> mistakes(const Doubles& dy, const Doubles& x, const Saved& 
           {"x's ways through μ and r are missing: there is only r·dx̂", free},
           {"x's way through μ is missing: - mean(dx̂)", no_mean},
           {"x's way through r is missing: - x̂·mean(dx̂·x̂)", no_dot},
-          {"RMSNorm has no μ: without - mean(dx̂)", centred},
+          {"RMSNorm has no μ: without - mean(dx̂)", centered},
           {"the sign of mean(dx̂) is the wrong way round", plus_mean},
           {"the sign of x̂·mean(dx̂·x̂) is the wrong way round", plus_dot},
           {"there are sums over C where means belong", sums},

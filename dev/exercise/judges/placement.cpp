@@ -3,8 +3,8 @@
 #include "layers/model/named.cpp"
 #include "layers/norm/norm.hpp"
 
-// What config.cpp asks of the other files; no question of this judge leads there.
-const NormRow& norm_row(NormKind) { throw std::logic_error("not asked"); }
+// config.cpp refers to this function. This judge never calls it.
+const NormRow& norm_row(NormKind) { throw std::logic_error("not called"); }
 
 namespace exercise {
 namespace {
@@ -51,7 +51,7 @@ void deepnorm(Judge& judge) {
              [&](auto out) { tabulate(out[0], row.skip); });
 
   const auto beta = by_depth([](double L) { return std::pow(8 * L, -.25); });
-  judge.test("beta, the gain of its initialisation", {},
+  judge.test("beta, the gain of its initialization", {},
              {written("xavier", {}, {1}),
               written("gain", depth, beta,
                       {{"1 at every depth: the row does not name kDeepNet; or " + quarter, Doubles(100, 1)},

@@ -6,8 +6,8 @@ namespace {
 
 const size_t N = 2, C = 4;
 
-// f = F(u), f[n,c] = u[n,c]·u[n,c + 1] around: something that is not linear and mixes channels.
-struct Neighbours {
+// f[n,c] = u[n,c]·u[n,c + 1], circular: a nonlinear function that mixes channels.
+struct Neighbors {
   static size_t next(size_t i) { return (i + 1) % C == 0 ? i + 1 - C : i + 1; }
   template <class Number>
   void forward(Number* f, const Number* u) const {
@@ -36,7 +36,7 @@ const Case cases[] = {{"no norm: x + F(x) · N=2 C=4", false, false, false, fals
                       {"LayerNorm scaling: x + F( 0.5·norm(x) )", true, false, false, false, 1, .5},
                       {"LayerScale: x + λ ⊙ F( norm(x) )", true, false, false, true, 1, 1}};
 
-// t: gains of norm_in, norm_out and norm_sum, and λ. LayerNorm without bias.
+// `pointers`: gains of norm_in, norm_out and norm_sum, and λ. LayerNorm without bias.
 template <class Number, class Four>
 textbook::Branch<Number> branch(const Case& c, Four pointers) {
   const auto norm = [&](bool there, size_t at) {
@@ -48,7 +48,7 @@ textbook::Branch<Number> branch(const Case& c, Four pointers) {
   return p;
 }
 
-// What one writes instead.
+// Frequent mistakes.
 enum class Slip {
   no_past, no_through, dy_past, unskipped, all_skipped, branch_skipped, dy_through, no_sum, ds_to_F, unscaled, scaled_late,
   scaled_twice, ungained, in_reads_u, in_reads_s, out_reads_u, out_reads_o, sum_reads_x, sum_reads_f, F_reads_x
@@ -100,7 +100,7 @@ Doubles slipped(Slip slip, const Case& c, Weights& gradients, const Doubles& dy,
   textbook::gain_backward(d.data(), g.gain, enters.data(), o.data(), p.gain, N, C);
   if (is(Slip::ungained)) d = enters;
   textbook::norm_backward(df.data(), g.norm_out, d.data(), at_out.data(), out, p.norm_out, N, C);
-  Neighbours().backward(du.data(), (is(Slip::ds_to_F) ? ds : df).data(), (is(Slip::F_reads_x) ? x : u).data());
+  Neighbors().backward(du.data(), (is(Slip::ds_to_F) ? ds : df).data(), (is(Slip::F_reads_x) ? x : u).data());
   const double before = is(Slip::unscaled) || is(Slip::scaled_late) ? 1 : p.in_scale;
   const double behind = is(Slip::scaled_late) || is(Slip::scaled_twice) ? p.in_scale : 1;
   textbook::norm_backward(dx.data(), g.norm_in, scaled(before, du).data(), at_in.data(), in, p.norm_in, N, C);
@@ -118,7 +118,7 @@ void backward(Judge& judge) {
       Complex* pointers[] = {t[1].data(), t[2].data(), t[3].data(), t[4].data()};
       std::vector<Complex> y(N * C);
       textbook::BranchSaved<Complex> saved;
-      textbook::branch_forward(y.data(), saved, t[0].data(), branch<Complex>(c, pointers), Neighbours(), N, C);
+      textbook::branch_forward(y.data(), saved, t[0].data(), branch<Complex>(c, pointers), Neighbors(), N, C);
       return y;
     });
 
@@ -128,7 +128,7 @@ void backward(Judge& judge) {
     const auto p = branch<double>(c, pointers);
     textbook::BranchSaved<double> saved;
     Doubles y(N * C);
-    textbook::branch_forward(y.data(), saved, x.data(), p, Neighbours(), N, C);
+    textbook::branch_forward(y.data(), saved, x.data(), p, Neighbors(), N, C);
 
     const char* names[] = {"dgain in", "dgain out", "dgain sum", "dλ"};
     const bool there[] = {c.in, c.out, c.sum, c.gain};
@@ -147,7 +147,7 @@ void backward(Judge& judge) {
       for (size_t k = 0, next = 1; k < 4; ++k)
         if (there[k]) gradients[k] = out[next++];
       textbook::branch_backward<double>(out[0], branch<double>(c, gradients), in_dy.data(), in_x.data(), saved, p,
-                                        Neighbours(), N, C);
+                                        Neighbors(), N, C);
     });
     for (size_t k = 0; k < 4; ++k)
       if (in[k].values() != weights[k])

@@ -7,7 +7,7 @@ namespace {
 struct Case {
   const char* title;
   size_t B, T, heads, D, R;
-  size_t behind() const { return 2 * D; }  // v, say, which is not turned
+  size_t behind() const { return 2 * D; }  // the numbers of v, which are not rotated
   size_t stride() const { return heads * D + behind(); }
 };
 const Case cases[] = {{"two sequences, one head · B=2 T=3 D=4 R=4", 2, 3, 1, 4, 4},
@@ -15,15 +15,15 @@ const Case cases[] = {{"two sequences, one head · B=2 T=3 D=4 R=4", 2, 3, 1, 4,
                       {"a part of each head · B=2 T=3 D=6 R=4", 2, 3, 2, 6, 4}};
 const double theta = 100;
 
-// What one writes instead.
-enum class Slip { forwards, new_a, added, row, sequence, neighbours, frequency, partner, whole, values };
+// Frequent mistakes.
+enum class Slip { forwards, new_a, added, row, sequence, neighbors, frequency, partner, whole, values };
 const std::pair<Slip, const char*> slips[] = {
     {Slip::forwards, "it is turned as in forward: the gradient is turned back"},
     {Slip::new_a, "the second of a pair is computed from the new first: keep the old one"},
     {Slip::added, "in place: it is written (=), not added (+=)"},
     {Slip::row, "the position is n % T: sequence 1 begins at 0 again"},
     {Slip::sequence, "the position is n % T: n / T is the sequence"},
-    {Slip::neighbours, "pairs are halves, (i, i + R/2), not neighbours"},
+    {Slip::neighbors, "pairs are halves, (i, i + R/2), not neighbors"},
     {Slip::frequency, "R, not D, stands in the frequency"},
     {Slip::partner, "the partner is R/2 away, not D/2"},
     {Slip::whole, "R numbers of a head are turned, not all D"},
@@ -31,14 +31,14 @@ const std::pair<Slip, const char*> slips[] = {
 
 Doubles slipped(Slip slip, const Case& c, Doubles dx) {
   const size_t R = slip == Slip::whole ? c.D : c.R;
-  const size_t apart = slip == Slip::neighbours ? 1 : slip == Slip::partner ? c.D / 2 : R / 2;
+  const size_t apart = slip == Slip::neighbors ? 1 : slip == Slip::partner ? c.D / 2 : R / 2;
   for (size_t n = 0; n < c.B * c.T; ++n)
     for (size_t h = 0; h < (slip == Slip::values ? c.stride() / c.D : c.heads); ++h)
       for (size_t i = 0; i < R / 2; ++i) {
         const size_t position = slip == Slip::row ? n : slip == Slip::sequence ? n / c.T : n % c.T;
         const double angle = position * std::pow(theta, -2.0 * i / (slip == Slip::frequency ? c.D : R));
         const double cosine = std::cos(angle), sine = (slip == Slip::forwards ? -1 : 1) * std::sin(angle);
-        double* a = &dx[n * c.stride() + h * c.D + (slip == Slip::neighbours ? 2 * i : i)];
+        double* a = &dx[n * c.stride() + h * c.D + (slip == Slip::neighbors ? 2 * i : i)];
         const double da = a[0], db = a[apart], old = slip == Slip::added;
         a[0] = old * da + da * cosine + db * sine;
         a[apart] = old * db + db * cosine - (slip == Slip::new_a ? a[0] : da) * sine;

@@ -4,7 +4,7 @@
 namespace exercise {
 namespace {
 
-// What one writes for dx[i] instead. Σ is over j, of p[j]·dp[j] where nothing else is said.
+// Frequent mistakes in dx[i]. Sums are over j, of p[j]·dp[j] unless stated otherwise.
 std::vector<Mistake> mistakes(const Doubles& p, const Doubles& dp) {
   double sum = 0, plain = 0, squares = 0;
   for (size_t j = 0; j < p.size(); ++j) sum += p[j] * dp[j], plain += dp[j], squares += p[j] * p[j] * dp[j];
