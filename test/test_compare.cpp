@@ -47,15 +47,15 @@ Comparison comparison_of(const std::vector<std::vector<double>>& losses) {
   c.grid.cells.resize(losses.size());
   for (size_t cell = 0; cell < losses.size(); ++cell)
     for (size_t seed = 0; seed < losses[cell].size(); ++seed) {
-      FinishedRun run;
-      run.plan.cell = cell, run.plan.seed = std::to_string(seed);
+      CellRun run;
+      run.cell = cell, run.seed = std::to_string(seed);
       run.result.state = std::isnan(losses[cell][seed]) ? RunState::diverged : RunState::finished;
       run.result.final_loss = run.result.best_loss = losses[cell][seed];
       run.result.tokens_per_second = 100;
       run.result.at_step = {10, 20}, run.result.at_second = {1, 2}, run.result.val_loss = {5, losses[cell][seed]};
       c.runs.push_back(run);
     }
-  summarize(c, 0);
+  summarize(c);
   return c;
 }
 
@@ -182,10 +182,10 @@ TEST_CASE("differences are paired by seed, and a cell with a diverged run has no
   CHECK(c.cells[2].count[0] == 2);
   CHECK(c.cells[2].count[1] == 1);
   CHECK(std::isnan(c.cells[2].loss.mean));
-  CHECK(std::isnan(c.cells[2].tokens_per_second));
+  CHECK(std::isnan(c.cells[2].mean.tokens_per_second));
   CHECK(c.cells[2].verdict.empty());
   CHECK(c.target == 3.1);
-  CHECK(near(c.cells[0].steps_to_target, 10 + 10 * ((5 - 3.1) / (5 - 1.) + (5 - 3.1) / (5 - 2.) + (5 - 3.1) / (5 - 3.1)) / 3));
+  CHECK(near(c.cells[0].mean.steps_to_target, 10 + 10 * ((5 - 3.1) / (5 - 1.) + (5 - 3.1) / (5 - 2.) + (5 - 3.1) / (5 - 3.1)) / 3));
   const Comparison close = comparison_of({{1.0, 2.0, 3.0}, {1.1, 1.9, 3.01}});
   CHECK(close.cells[1].verdict == "not distinguishable");
   CHECK(comparison_of({{1.0, 2.0, 3.0}, {1.1, 2.12, 3.09}}).cells[1].verdict == "worse");

@@ -193,7 +193,7 @@ TEST_CASE("costs of a small Llama, by hand", "[cost]") {
   const std::vector<PartCost> parts = cost_of_parts(resolve(c), 3);
   c.recompute = true;
   const std::vector<PartCost> again = cost_of_parts(resolve(c), 3);
-  const auto check = [&](CostPart part, const Amount& parameters, const Amount& products, const Amount& kept,
+  const auto check = [&](Role part, const Amount& parameters, const Amount& products, const Amount& kept,
                          const Amount& recomputed) {
     const PartCost &a = parts[size_t(part)], &b = again[size_t(part)];
     INFO(a.name);
@@ -204,21 +204,21 @@ TEST_CASE("costs of a small Llama, by hand", "[cost]") {
     }
   };
   const Amount none;
-  check(CostPart::embedding, {11 * 32, "V·C"}, none, {32, "C"}, {32, "C"});
-  check(CostPart::norms, {5 * 32, "(2·L + 1)·C"}, none, {5 * 33, "(2·L + 1)·C + 2·L + 1"}, {3 * 33, "3·C + 3"});
-  check(CostPart::qkv, {4096, "L·C² + 2·L·KV·D·C"}, {4096, "L·C² + 2·L·KV·D·C"}, {128, "L·(H + 2·KV)·D"}, {64, "(H + 2·KV)·D"});
-  check(CostPart::attention, none, {2 * 2 * 32 * 4, "2·L·C·K"}, {2 * 36, "L·H + L·C"}, {36, "H + C"});
-  check(CostPart::o, {2048, "L·C²"}, {2048, "L·C²"}, none, none);
-  check(CostPart::up, {6144, "2·L·F·C"}, {6144, "2·L·F·C"}, {192, "2·L·F"}, {96, "2·F"});
-  check(CostPart::activation, none, none, {96, "L·F"}, {48, "F"});
-  check(CostPart::down, {3072, "L·C·F"}, {3072, "L·C·F"}, none, none);
-  check(CostPart::residual, none, none, {4 * 32, "2·L·C"}, {3 * 32, "(L + 1)·C"});
-  check(CostPart::classifier, {352, "V·C"}, {352, "V·C"}, {1, "1"}, {1, "1"});
-  check(CostPart::scratch, none, none, {3 * 32 + 3 * 48, "3·C + 3·F"}, {240, "3·C + 3·F"});
-  check(CostPart::logits, none, none, {11, "V"}, {11, "V"});
-  CHECK(parts[size_t(CostPart::down)].intensity == Approx(.5 / (1. / 48 + 1. / 32 + 1. / 21)));
-  CHECK(parts[size_t(CostPart::up)].intensity == Approx(.5 / (1. / 32 + 1. / 96 + 1. / 21)));  // gate and up are one product
-  CHECK(parts[size_t(CostPart::attention)].intensity == Approx(4 * 32 / (64. + 32)));
+  check(Role::embedding, {11 * 32, "V·C"}, none, {32, "C"}, {32, "C"});
+  check(Role::norm, {5 * 32, "(2·L + 1)·C"}, none, {5 * 33, "(2·L + 1)·C + 2·L + 1"}, {3 * 33, "3·C + 3"});
+  check(Role::qk, {4096, "L·C² + 2·L·KV·D·C"}, {4096, "L·C² + 2·L·KV·D·C"}, {128, "L·(H + 2·KV)·D"}, {64, "(H + 2·KV)·D"});
+  check(Role::attention, none, {2 * 2 * 32 * 4, "2·L·C·K"}, {2 * 36, "L·H + L·C"}, {36, "H + C"});
+  check(Role::o, {2048, "L·C²"}, {2048, "L·C²"}, none, none);
+  check(Role::ffn_in, {6144, "2·L·F·C"}, {6144, "2·L·F·C"}, {192, "2·L·F"}, {96, "2·F"});
+  check(Role::activation, none, none, {96, "L·F"}, {48, "F"});
+  check(Role::ffn_out, {3072, "L·C·F"}, {3072, "L·C·F"}, none, none);
+  check(Role::residual, none, none, {4 * 32, "2·L·C"}, {3 * 32, "(L + 1)·C"});
+  check(Role::classifier, {352, "V·C"}, {352, "V·C"}, {1, "1"}, {1, "1"});
+  check(Role::scratch, none, none, {3 * 32 + 3 * 48, "3·C + 3·F"}, {240, "3·C + 3·F"});
+  check(Role::logits, none, none, {11, "V"}, {11, "V"});
+  CHECK(parts[size_t(Role::ffn_out)].intensity == Approx(.5 / (1. / 48 + 1. / 32 + 1. / 21)));
+  CHECK(parts[size_t(Role::ffn_in)].intensity == Approx(.5 / (1. / 32 + 1. / 96 + 1. / 21)));  // gate and up are one product
+  CHECK(parts[size_t(Role::attention)].intensity == Approx(4 * 32 / (64. + 32)));
 }
 
 // ---- output ------------------------------------------------------------------------------------------------

@@ -323,7 +323,7 @@ TEST_CASE("a comparison of runs that start from checkpoints can be resumed and r
   CHECK_FALSE(f.has("c/init-from=."));
 
   REQUIRE(f.run("train --data stories.txt --tokenizer char --steps 2 --out s" + kSmall).status == 0);
-  CHECK(contains(f.run(words + "--force --grid init-from=r,s").err, "have other tokens"));
+  CHECK(contains(f.run(words + "--force --grid init-from=r,s").err, "have different tokens"));
 }
 
 TEST_CASE("a full disk does not damage the last checkpoint", "[program]") {
@@ -416,7 +416,7 @@ TEST_CASE("wrong input ends with one clear line and leaves nothing behind", "[pr
       {"compare --data stories.txt --grid data=stories.txt,short.txt", "losses on different texts"},
       {"compare --data stories.txt --grid placement=pre,pre-ln", "cells placement=pre and placement=pre-ln are the same"},
       {"compare --data stories.txt --grid seed=1,x", "seed 'x' is not a whole number"},
-      {"compare --data stories.txt --tune seed=4,5", "a seed is not to be chosen by its loss"},
+      {"compare --data stories.txt --tune seed=4,5", "a seed must not be chosen by its loss"},
       {"compare --data stories.txt --tune heads=2,3", "--heads 3 does not divide"},
       {"compare --data stories.txt --grid placement=post --eval-every 0", "the loss on the validation split"},
       {"compare --data stories.txt --grid placement=post --steps 0", "compares nothing"},

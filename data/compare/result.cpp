@@ -19,8 +19,6 @@ double number(const std::string& field) {
   return field.empty() ? RunResult::kUnknown : std::strtod(field.c_str(), nullptr);
 }
 
-double mean(const std::vector<double>& x) { return estimate(x).mean; }
-
 bool is_number(const std::string& field) {
   char* end = nullptr;
   std::strtod(field.c_str(), &end);
@@ -51,7 +49,7 @@ Curves read_curves(RunResult& r, const std::string& directory) {
   r.tokens_per_second = r.tokens / r.seconds;
   if (!curves.loss.empty()) r.final_train = curves.loss.back();
   if (!curves.step.empty() && curves.step.front() == 1) r.initial_loss = curves.loss.front();
-  r.loss_spikes = share_of_spikes(curves.loss), r.grad_spikes = share_of_spikes(norm), r.clipped = mean(clipped);
+  r.loss_spikes = share_of_spikes(curves.loss), r.grad_spikes = share_of_spikes(norm), r.clipped = estimate(clipped).mean;
   return curves;
 }
 

@@ -11,26 +11,26 @@
 #include "data/host/machine.hpp"
 #include "data/host/progress.hpp"
 #include "data/options/command_line.hpp"
-#include "data/run/resume.hpp"
 #include "data/run/directory.hpp"
 #include "data/run/outcome.hpp"
-#include "pool.hpp"
+#include "data/run/resume.hpp"
 
 namespace fs = std::filesystem;
 
-PlannedRun plan_run(const Study& s, Stage stage, size_t cell, const std::string& seed, std::optional<double> tuned) {
-  const GridCell& c = s.comparison.grid.cells[cell];
-  PlannedRun run{stage, cell, seed, tuned, {}, s.words, {}, s.command.train.steps};
+CellRun plan_run(const Comparison& c, Stage stage, size_t cell, const std::string& seed, std::optional<double> tuned) {
+  const GridCell& options = c.grid.cells[cell];
+  CellRun run;
+  run.stage = stage, run.cell = cell, run.seed = seed, run.tuned = tuned, run.words = c.words;
   const auto say = [&](const std::string& key, const std::string& text) { run.words.push_back("--" + key + "=" + text); };
-  for (const auto& [key, text] : c.keys) say(key, text);
-  if (tuned) say(s.tuning.key, option_text(*tuned));
+  for (const auto& [key, text] : options.keys) say(key, text);
+  if (tuned) say(c.tuning.key, option_text(*tuned));
   say("seed", seed);
-  // Other seeds see other batches, unless someone fixed them.
-  if (!s.command.said("--data-seed") && c.value("data-seed").empty()) say("data-seed", seed);
-  const std::string value = tuned ? "," + s.tuning.key + "=" + option_text(*tuned) : "";
+  // The seed also draws the batches, unless the user has set --data-seed.
+  if (!c.command.said("--data-seed") && options.value("data-seed").empty()) say("data-seed", seed);
+  const std::string value = tuned ? "," + c.tuning.key + "=" + option_text(*tuned) : "";
   const std::string name = (stage == Stage::tune ? "tune," : "") + ("seed=" + seed) + value;
-  run.directory = directory_name(c.name) + "/" + name;
-  run.label = c.name + "  " + name;
+  run.directory = directory_name(options.name) + "/" + name;
+  run.label = options.name + "  " + name;
   run.steps = train_options(run.words, {}).steps;
   return run;
 }
@@ -43,29 +43,23 @@ std::string directory_name(const std::string& cell) {
 
 namespace {
 
-std::string path_of(const Study& s, const PlannedRun& run) { return s.out + "/" + run.directory; }
+std::string path_of(const Comparison& c, const CellRun& run) { return c.out() + "/" + run.directory; }
 
-std::string command_of(const Study& s, const PlannedRun& run) {
-  std::vector<std::string> words = run.words;
-  words.insert(words.begin(), s.command.program);
-  return shell_words(words);
-}
-
-Job job_of(const Study& s, const PlannedRun& run) {
-  const std::string directory = path_of(s, run);
-  Job job{run.words, directory, run.label, run.steps};
-  job.words.insert(job.words.end(), {"--quiet", "--out", directory});
-  job.words.push_back(fs::exists(directory + "/" + kLastCheckpoint) ? "--resume" : "--force");
-  if (s.options().jobs > 1 && s.comparison.grid.cells[run.cell].value("threads").empty()) {
-    const int all = s.command.train.threads > 0 ? s.command.train.threads : detect_machine().processors;
-    job.words.push_back("--threads=" + std::to_string(std::max(1, all / s.options().jobs)));
+Job job_of(const Comparison& c, const CellRun& run) {
+  Job job = run;
+  job.directory = path_of(c, run);
+  job.words.insert(job.words.end(), {"--quiet", "--out", job.directory});
+  job.words.push_back(fs::exists(job.directory + "/" + kLastCheckpoint) ? "--resume" : "--force");
+  if (!c.timed() && c.grid.cells[run.cell].value("threads").empty()) {
+    const int all = c.command.train.threads > 0 ? c.command.train.threads : detect_machine().processors;
+    job.words.push_back("--threads=" + std::to_string(std::max(1, all / c.options().jobs)));
   }
   return job;
 }
 
-// A directory of this name may hold a run of other options, or of a text that has changed since.
-void require_same_run(const Study& s, const PlannedRun& run) {
-  const std::string directory = path_of(s, run), config = directory + "/config.toml";
+// A directory of this name may hold a run with other options, or on a text that has changed since.
+void require_same_run(const Comparison& c, const CellRun& run) {
+  const std::string directory = path_of(c, run), config = directory + "/config.toml";
   if (!fs::exists(config)) return;
   CheckpointHeader from;
   TrainOptions there = with_vocabulary(from_toml(read_file(config), config));
@@ -73,25 +67,26 @@ void require_same_run(const Study& s, const PlannedRun& run) {
   make_paths_absolute(there), make_paths_absolute(here);
   const auto changed = differences(there, here, {"threads", "final-batches"});
   const auto outcome = read_outcome(directory);
-  std::string what;
-  if (!changed.empty()) what = changed[0];
-  else if (outcome && outcome->data_fingerprint != s.data_fingerprint) what = "it was trained on another text";
-  if (!what.empty())
-    throw std::runtime_error(directory + " holds another run: " + what + "; remove it, or choose another --out");
+  std::string difference;
+  if (!changed.empty()) difference = changed[0];
+  else if (outcome && outcome->data_fingerprint != c.data_fingerprint) difference = "it was trained on another text";
+  if (!difference.empty())
+    throw std::runtime_error(directory + " holds another run: " + difference + "; remove it, or choose another --out");
 }
 
 // Why a run failed: its error message from log.txt, or its exit code or signal.
-std::string complaint_of(const std::string& directory, int status) {
+std::string reason_of_failure(const std::string& directory, int status) {
+  if (status > 128) return "killed by signal " + std::to_string(status - 128);
   std::ifstream log(directory + "/log.txt");
   const std::string mark = "train_gpt: ";
-  std::string line, complaint;
+  std::string line, message;
   while (std::getline(log, line))
-    if (line.starts_with(mark)) complaint = line.substr(mark.size());
-  if (status > 128) return "killed by signal " + std::to_string(status - 128);
-  return complaint.empty() ? "exit status " + std::to_string(status) + ", see " + directory + "/log.txt" : complaint;
+    if (line.starts_with(mark)) message = line.substr(mark.size());
+  return message.empty() ? "exit status " + std::to_string(status) + ", see " + directory + "/log.txt" : message;
 }
 
-std::string told(const RunResult& r) {
+// "diverged, 7.1234 (step 12, block.3.ffn.y)  1.5 s"
+std::string brief(const RunResult& r) {
   std::string text = name_of(r.state);
   if (!std::isnan(r.final_loss)) text += format(", %.4f", r.final_loss);
   if (r.state == RunState::diverged)
@@ -102,27 +97,29 @@ std::string told(const RunResult& r) {
 
 }  // namespace
 
-void make_runs(Study& s, const std::vector<PlannedRun>& runs, int64_t later) {
+void make_runs(Comparison& c, const std::vector<CellRun>& runs, int64_t later) {
   std::vector<Job> jobs;
-  for (const PlannedRun& run : runs) {
-    require_same_run(s, run);
-    const auto outcome = read_outcome(path_of(s, run));
-    if (outcome && outcome->measured) s.steps_taken += run.steps;
-    else jobs.push_back(job_of(s, run));
+  for (const CellRun& run : runs) {
+    require_same_run(c, run);
+    const auto outcome = read_outcome(path_of(c, run));
+    if (outcome && outcome->measured) c.steps_taken += run.steps;
+    else jobs.push_back(job_of(c, run));
   }
-  const bool first_of_all = s.steps_taken == 0;
+  const bool first_of_all = c.steps_taken == 0;
   const auto ended = [&](size_t job, int status, Progress& progress) {
-    const RunResult result = read_result(jobs[job].directory, s.comparison.timed);
-    progress.line(jobs[job].label + ": " + told(result));
+    const RunResult result = read_result(jobs[job].directory, c.timed());
+    progress.line(jobs[job].label + ": " + brief(result));
     if (result.state != RunState::failed) return;
-    const std::string complaint = complaint_of(jobs[job].directory, status);
-    if (first_of_all && job == 0) throw std::runtime_error("the first run failed: " + complaint);
-    progress.line("  " + complaint);
+    const std::string reason = reason_of_failure(jobs[job].directory, status);
+    if (first_of_all && job == 0) throw std::runtime_error("the first run failed: " + reason);
+    progress.line("  " + reason);
   };
-  if (!run_jobs(s.binary, jobs, s.options().jobs, s.steps_taken, later, ended))
+  if (!run_jobs(own_binary(c.command.program), jobs, c.options().jobs, c.steps_taken, later, ended))
     throw std::runtime_error("stopped; nothing is lost. To go on:\n  " +
-                             shell_words({s.command.program, "compare", "--out", s.out, "--resume"}));
-  for (const Job& job : jobs) s.steps_taken += job.steps;
-  for (const PlannedRun& run : runs)
-    s.comparison.runs.push_back({run, read_result(path_of(s, run), s.comparison.timed), command_of(s, run)});
+                             shell_words({c.command.program, "compare", "--out", c.out(), "--resume"}));
+  for (const Job& job : jobs) c.steps_taken += job.steps;
+  for (const CellRun& run : runs) {
+    c.runs.push_back(run);
+    c.runs.back().result = read_result(path_of(c, run), c.timed());
+  }
 }

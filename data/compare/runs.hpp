@@ -1,19 +1,20 @@
 #pragma once
-// The runs of a comparison: planned, trained unless they are there already, read.
+// The runs of a comparison: planned, trained unless they have finished already, and read.
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "study.hpp"
+#include "summary.hpp"
 
-// Everything about a run, before it begins. Throws std::invalid_argument where an option does not take its value.
-PlannedRun plan_run(const Study& study, Stage stage, size_t cell, const std::string& seed, std::optional<double> tuned);
+// Throws std::invalid_argument if an option does not take its value.
+CellRun plan_run(const Comparison& comparison, Stage stage, size_t cell, const std::string& seed,
+                 std::optional<double> tuned);
 
-// The name of a cell as that of a directory: "init-from=a/b" is "init-from=a%2Fb".
+// The directory name of a cell: "init-from=a/b" becomes "init-from=a%2Fb".
 std::string directory_name(const std::string& cell);
 
-// Trains the runs that are not finished and adds all of them to the comparison. `later`: steps of later stages.
+// Trains the runs that have not finished and adds all of them to the comparison. `later`: steps of later stages.
 // Throws std::runtime_error if a directory holds another run than the planned one, if the first run fails, or if the
 // user stops it.
-void make_runs(Study& study, const std::vector<PlannedRun>& runs, int64_t later);
+void make_runs(Comparison& comparison, const std::vector<CellRun>& runs, int64_t later);

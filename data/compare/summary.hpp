@@ -1,43 +1,58 @@
 #pragma once
-// From the runs of a comparison to its cells.
+// A comparison in memory: its runs, and what they say about its cells.
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "data/options/grid.hpp"
+#include "data/options/options.hpp"
+#include "pool.hpp"
 #include "result.hpp"
 #include "statistics.hpp"
 
-struct FinishedRun {
-  PlannedRun plan;
+enum class Stage { tune, final };  // one seed with every value of --tune; every seed with the cell's best value
+
+// A run of a comparison. All but the result is known before it begins. Its directory is below the comparison's, its
+// words are those of `train` without --out, its label is "placement=post,norm=layernorm  seed=1".
+struct CellRun : Job {
+  Stage stage = Stage::final;
+  size_t cell = 0;              // index into the grid's cells
+  std::string seed;
+  std::optional<double> tuned;  // value of --tune's option
   RunResult result;
-  std::string command;
 };
 
-// Summary of a cell over its final-stage runs. Numbers are NaN unless all of these finished.
+// Summary of a cell over its final-stage runs.
 struct CellSummary {
-  double tuned = RunResult::kUnknown;  // the value of --tune's option that was chosen
-  bool at_edge = false;                // which is the lowest or highest that was tried
+  double tuned = RunResult::kUnknown;  // the chosen value of --tune's option
+  bool at_edge = false;                // it is the lowest or highest of those tried
   int runs = 0, count[4] = {};         // of each RunState
-  Estimate loss{}, difference{};       // of the final losses, and of their paired differences to the baseline's
+  RunResult mean;                      // of the numbers of the runs; NaN unless all of these finished
+  Estimate loss{}, difference{};       // of the final losses, and of their paired differences to the baseline's; likewise
   std::string verdict;                 // "baseline", "better", "worse", "not distinguishable"
-  double best = RunResult::kUnknown, steps_to_target = RunResult::kUnknown, seconds_to_target = RunResult::kUnknown;
-  double seconds = RunResult::kUnknown, tokens_per_second = RunResult::kUnknown;
-  double loss_spikes = RunResult::kUnknown, grad_spikes = RunResult::kUnknown, clipped = RunResult::kUnknown;
   double lr_sensitivity = RunResult::kUnknown;
-  size_t parameters = 0;
 };
 
 struct Comparison {
+  Command command;                 // `compare`
+  std::vector<std::string> words;  // of `train`, common to all runs
   Grid grid;
-  std::string tuned_key;  // "" where nothing is tuned
-  std::vector<double> tuning_grid;  // what every cell tried
-  size_t baseline = 0;    // a cell
+  std::vector<std::string> seeds;
+  Tuning tuning;                   // without --tune no key and no values
+  size_t baseline = 0;             // a cell
+  uint64_t data_fingerprint = 0;
   double target = RunResult::kUnknown;
   double fewest_tokens = 0, most_tokens = 0;  // that a run trains on
-  bool timed = true;
-  std::vector<FinishedRun> runs;
-  std::vector<CellSummary> cells;  // as the grid's
+  int64_t steps_taken = 0;                    // of all runs that have ended
+  std::vector<CellRun> runs;                  // those that have ended
+  std::vector<CellSummary> cells;             // in the order of the grid's
+
+  const CompareOptions& options() const { return command.compare; }
+  const std::string& out() const { return command.train.out; }
+  bool timed() const { return options().jobs == 1; }  // runs beside one another slow each other down
 };
 
-// Fills target and cells from the runs; the values that were chosen are there already.
-void summarize(Comparison& comparison, double target);
+// Fills the target, the summaries of the cells, and the runs' times to the target.
+void summarize(Comparison& comparison);

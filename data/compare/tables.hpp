@@ -1,6 +1,6 @@
 #pragma once
-// The output of a comparison: curves.csv, runs.csv, summary.csv, diagnostics.csv, and the table on the terminal. The
-// columns are described in data/compare/README.md.
+// The output of a comparison: curves.csv, runs.csv, summary.csv, diagnostics.csv, and the table on the terminal.
+// README.md describes the columns.
 
 #include <string>
 
@@ -9,5 +9,5 @@
 // "runs train on 12800 to 51200 tokens: ..." if their numbers differ, else "".
 std::string unequal_tokens(const Comparison& comparison);
 
-void write_tables(const Comparison& comparison, const std::string& directory);
+void write_tables(const Comparison& comparison);  // into its directory
 void print_table(const Comparison& comparison);

@@ -1,5 +1,6 @@
 #include "format.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -19,6 +20,23 @@ size_t columns_of(const std::string& utf8) {
 std::string padded(const std::string& utf8, size_t columns) {
   const size_t width = columns_of(utf8);
   return utf8 + std::string(columns > width ? columns - width : 0, ' ');
+}
+
+std::string aligned(const std::vector<std::vector<std::string>>& rows, size_t left) {
+  std::vector<size_t> width(rows[0].size());
+  for (const auto& row : rows)
+    for (size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], columns_of(row[i]));
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (width[i] == 0) continue;
+      const std::string space(width[i] - columns_of(row[i]), ' ');
+      line += (i == 0 ? "" : "  ") + (i < left ? row[i] + space : space + row[i]);
+    }
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
 }
 
 std::string shell_words(const std::vector<std::string>& words) {

@@ -13,4 +13,6 @@ std::string format_seconds(double seconds);   // "1:05", "2:03:04"
 std::string format(const char* printf_format, double value);
 size_t columns_of(const std::string& utf8);                       // characters, not bytes
 std::string padded(const std::string& utf8, size_t columns);     // with spaces behind it
+// Lines of a table in aligned columns: text in the first `left` columns, numbers in the others. Empty columns are left out.
+std::string aligned(const std::vector<std::vector<std::string>>& rows, size_t left);
 std::string shell_words(const std::vector<std::string>& words);  // joined by spaces, quoted where a shell needs it

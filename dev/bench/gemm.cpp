@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/compare/summary.hpp"
 #include "data/host/format.hpp"
 
 #include "bench.hpp"

@@ -1,0 +1,210 @@
+#include "prepare.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <new>
+#include <set>
+#include <stdexcept>
+
+#include "data/host/files.hpp"
+#include "data/options/command_line.hpp"
+#include "data/run/directory.hpp"
+#include "data/run/resume.hpp"
+#include "data/text/dataset.hpp"
+#include "runs.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kOptions = "comparison.toml";
+
+[[noreturn]] void refuse(const std::string& message) { throw std::invalid_argument(message); }
+
+bool contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+// ---- options ---------------------------------------------------------------------------------------------
+
+// With --resume, options that the command line leaves out are as they were. The grid may have grown. The options of a run
+// may not have changed, and a comparison with some times measured in parallel runs must leave out all of them.
+Command on_top_of_stored(const Command& command) {
+  const TrainOptions& o = command.train;
+  if (!o.resume) return command;
+  if (o.out.empty()) refuse("--resume needs --out: name the comparison to continue");
+  const std::string path = o.out + "/" + kOptions;
+  if (!fs::exists(path)) throw std::runtime_error(o.out + " holds no comparison: there is no " + path);
+  const std::string stored = read_file(path);
+  Command before = command;
+  before.words = {"compare"};
+  before = parse_on_top(before, stored, path);
+  Command merged = parse_on_top(command, stored, path);
+  TrainOptions there = with_vocabulary(before.train), here = with_vocabulary(merged.train);
+  make_paths_absolute(there), make_paths_absolute(here);
+  const auto changed = differences(there, here, {"threads"});
+  if (!changed.empty())
+    refuse("cannot go on with " + o.out + ": " + changed[0] + "; leave the option out, or start anew");
+  if (before.compare.jobs > 1 && merged.compare.jobs == 1)
+    refuse("cannot go on with " + o.out + " as --jobs 1: some of its runs were made in parallel; leave --jobs out");
+  return merged;
+}
+
+uint64_t parse_seed(const std::string& text) {
+  if (text.empty() || text.size() > 15 || text.find_first_not_of("0123456789") != text.npos)
+    refuse("seed '" + text + "' is not a whole number");
+  return std::stoull(text);
+}
+
+std::vector<std::string> seeds_of(const Grid& grid, const Command& command) {
+  std::set<uint64_t> numbers;
+  for (const std::string& seed : grid.seeds) numbers.insert(parse_seed(seed));
+  if (numbers.empty() && !command.compare.tune.empty() && !command.said("--seed")) numbers = {1, 2, 3};
+  if (numbers.empty()) numbers = {command.train.seed};
+  std::vector<std::string> seeds;
+  for (const uint64_t number : numbers) seeds.push_back(std::to_string(number));
+  return seeds;
+}
+
+Tuning tuning_of(const Grid& grid, const Command& command, const std::vector<std::string>& seeds) {
+  const CompareOptions& c = command.compare;
+  if (c.tune.empty()) return {};
+  Tuning tuning = parse_tuning(c.tune);
+  if (tuning.key == "seed" || tuning.key == "data-seed")
+    refuse("--tune " + tuning.key + ": a seed must not be chosen by its loss; tune another option");
+  if (contains(grid.keys, tuning.key)) refuse("--tune and --grid both name " + tuning.key + ": leave one of them out");
+  if (const std::string seed = std::to_string(c.tune_seed); contains(seeds, seed))
+    refuse("--tune-seed " + seed + " is one of the seeds: a rate chosen on it would favor it; choose another");
+  return tuning;
+}
+
+size_t baseline_of(const Grid& grid, const std::string& name) {
+  if (name.empty()) return 0;
+  std::vector<std::string> known;
+  for (size_t i = 0; i < grid.cells.size(); ++i) {
+    if (grid.cells[i].name == name) return i;
+    known.push_back(grid.cells[i].name);
+  }
+  refuse("--baseline: " + unknown_name("cell", name, known));
+}
+
+// ---- checks: an error in the last run is reported now, not in an hour --------------------------------------
+
+void check_options(const CompareOptions& c, const TrainOptions& o) {
+  if (c.grid.empty() && c.tune.empty())
+    refuse("--grid is missing: say what to compare, e.g. --grid placement=post,pre seed=1,2");
+  if (o.data.empty()) refuse("--data is missing: name the text to train on");
+  if (contains(o.data, "-")) refuse("compare reads its text once for each run: --data - cannot do that");
+  if (!o.time_limit.empty() || o.epochs > 0)
+    refuse("compare gives every run the same steps: say --steps, not --for or --epochs");
+  if (o.patience > 0) refuse("compare gives every run the same steps: leave --patience out");
+  if (o.eval_every == 0 || o.val_fraction == 0)
+    refuse("compare goes by the loss on the validation split: --eval-every and --val-fraction must be above 0");
+  if (o.steps == 0) refuse("--steps 0 compares nothing");
+}
+
+void check_keys(const Grid& grid) {
+  for (const char* key : {"data", "include", "exclude", "unknown", "tokenizer", "val-fraction", "val-split", "val-data"})
+    if (contains(grid.keys, key))
+      refuse(std::string("--grid ") + key + ": losses on different texts cannot be compared; make a comparison for each");
+}
+
+void note_tokens(Comparison& c, const TrainOptions& o) {
+  const double tokens = static_cast<double>(o.steps) * o.batch * o.accumulate * o.config.context;
+  c.fewest_tokens = c.most_tokens == 0 ? tokens : std::min(c.fewest_tokens, tokens);
+  c.most_tokens = std::max(c.most_tokens, tokens);
+}
+
+void check_cells(Comparison& c) {
+  std::vector<std::string> models;
+  for (const GridCell& cell : c.grid.cells) {
+    if (directory_name(cell.name).size() > 200)
+      refuse("the name of cell " + cell.name.substr(0, 50) + "... is too long for a directory: name fewer keys");
+    try {
+      CheckpointHeader from;
+      const TrainOptions untuned = options_on_checkpoint(c.words, cell.keys, from);
+      models.push_back(to_toml(with_vocabulary(untuned)));
+      if (c.tuning.values.empty()) note_tokens(c, untuned);
+      for (const double value : c.tuning.values) {
+        std::vector<GridKey> keys = cell.keys;
+        keys.emplace_back(c.tuning.key, option_text(value));
+        const TrainOptions tuned = options_on_checkpoint(c.words, keys, from);
+        resolved(with_vocabulary(tuned).config);
+        note_tokens(c, tuned);
+      }
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& error) {
+      refuse("cell " + cell.name + ": " + error.what());
+    }
+    const auto same = std::find(models.begin(), models.end() - 1, models.back());
+    if (same != models.end() - 1)
+      refuse("cells " + c.grid.cells[size_t(same - models.begin())].name + " and " + cell.name + " are the same");
+  }
+}
+
+// The fingerprint of the text as the runs read it. Runs that start from a checkpoint use its tokenizer. All must have the
+// same tokens.
+uint64_t fingerprint_of_data(const Comparison& c) {
+  std::map<std::string, uint64_t> started_from;
+  for (const GridCell& cell : c.grid.cells) {
+    CheckpointHeader from;
+    const TrainOptions o = options_on_checkpoint(c.words, cell.keys, from);
+    if (started_from.count(o.init_from)) continue;
+    const Tokenizer* tokenizer = o.init_from.empty() ? nullptr : &from.tokenizer;
+    const uint64_t found = load_dataset(o, tokenizer, o.config.context).fingerprint;
+    if (!started_from.empty() && found != started_from.begin()->second)
+      refuse("cells " + c.grid.cells[0].name + " and " + cell.name +
+             " have different tokens: their losses cannot be compared");
+    started_from[o.init_from] = found;
+  }
+  return started_from.begin()->second;
+}
+
+// Removes the files of a comparison: its tables and the directories of its runs.
+void remove_comparison(const std::string& out) {
+  for (const char* name : {kOptions, "curves.csv", "runs.csv", "summary.csv", "diagnostics.csv"})
+    fs::remove(fs::path(out) / name);
+  for (const auto& cell : fs::directory_iterator(out)) {
+    if (!cell.is_directory()) continue;
+    for (const auto& run : fs::directory_iterator(cell))
+      if (fs::exists(run.path() / "log.txt")) fs::remove_all(run.path());
+    if (fs::is_empty(cell)) fs::remove(cell.path());
+  }
+}
+
+}  // namespace
+
+Comparison prepare_comparison(const Command& given) {
+  Comparison c;
+  c.command = on_top_of_stored(given);
+  TrainOptions& o = c.command.train;
+  check_options(c.options(), o);
+  c.grid = parse_grid(c.options().grid);
+  check_keys(c.grid);
+  c.seeds = seeds_of(c.grid, c.command);
+  c.tuning = tuning_of(c.grid, c.command, c.seeds);
+  c.baseline = baseline_of(c.grid, c.options().baseline);
+  c.cells.resize(c.grid.cells.size());
+  c.words = words_for_train(c.command);
+  if (!c.command.said("--final-batches")) c.words.push_back("--final-batches=0");  // final losses on the whole split
+  check_cells(c);
+  c.data_fingerprint = fingerprint_of_data(c);
+  if (o.dry_run && o.out.empty()) o.out = next_run_directory("compare");
+  return c;
+}
+
+void prepare_directory(const Comparison& c) {
+  const std::string path = c.out() + "/" + kOptions;
+  if (fs::exists(path) && !c.command.train.resume) {
+    if (!c.command.train.force)
+      throw std::runtime_error(c.out() + " already holds a comparison: --resume goes on with it, --force replaces it");
+    remove_comparison(c.out());
+  }
+  WholeFile file(path);
+  file.write("# The options of this comparison; train_gpt compare --out THIS --resume reads them.\n" +
+             said_as_toml(c.command));
+  file.finish();
+  file.publish();
+}

@@ -1,0 +1,183 @@
+#include "model_text.hpp"
+
+#include <vector>
+
+#include "data/host/format.hpp"
+
+std::string norm_name(const Config& config) {
+  return std::string(name_of(kNormKinds, config.norm)) + (config.norm_unit_offset ? "+1" : "");
+}
+
+std::string describe_briefly(const TrainOptions& options, size_t parameters) {
+  const Config& c = options.config;
+  return options.preset + " " + options.size + ": " + c.placement + ", " + norm_name(c) + ", " +
+         counted(c.n_layer, "layer") + " x " + counted(c.channels, "channel") + ", " +
+         counted(c.n_head, "head") + ", context " + std::to_string(c.context) + ", " +
+         format_short(static_cast<double>(parameters)) + " parameters";
+}
+
+namespace {
+
+// Blocks first ... last, which follow one row of the placements.
+struct Stack {
+  int first, last;
+  const Placement& row;
+};
+
+std::vector<Stack> stacks_of(const Config& c) {
+  std::vector<Stack> stacks;
+  for (int l = 0; l < c.n_layer; ++l) {
+    const Placement& row = placement_at(c, l);
+    if (stacks.empty() || &stacks.back().row != &row) stacks.push_back({l, l, row});
+    stacks.back().last = l;
+  }
+  return stacks;
+}
+
+std::string name_of_stack(const Stack& stack, const Config& c) {
+  if (stack.last - stack.first + 1 == c.n_layer) return c.n_layer == 1 ? "block" : "block, " + counted(c.n_layer, "time");
+  if (stack.first == stack.last) return "block " + std::to_string(stack.first + 1);
+  return "blocks " + std::to_string(stack.first + 1) + " to " + std::to_string(stack.last + 1);
+}
+
+// What is added to the skip path: "λ·attention( layernorm(x) )"
+std::string branch_formula(const Config& c, const Placement& row, const std::string& branch, const std::string& last) {
+  const std::string norm = norm_name(c), scale = row.in_scale(1) == 1 ? "" : "s·";
+  std::string f = branch + "( " + (row.norm_in ? scale + norm + "(x)" : "x") + " )";
+  if (row.norm_inner) f = last + "( " + norm + "( " + f + " ) )";
+  if (row.norm_out) f = norm + "( " + f + " )";
+  return row.gain == LearnedGain::none ? f : "λ·" + f;
+}
+
+// "y = rmsnorm( 1.86·x + attention(x) )"
+std::string formula(const Config& c, const Placement& row, const std::string& added) {
+  const std::string skip = *c.skip_scale == 1 ? "x" : format("%.4g·x", *c.skip_scale);
+  return "y = " + (row.norm_sum ? norm_name(c) + "( " + skip + " + " + added + " )" : skip + " + " + added);
+}
+
+std::string attention_text(const Config& c) {
+  std::string text = counted(c.n_head, "head") + " of " + std::to_string(c.head_dim);
+  if (c.kv_heads != c.n_head) text += " on " + std::to_string(c.kv_heads) + " of keys and values";
+  if (c.qk_norm != QkNormKind::none)
+    text += c.qk_norm == QkNormKind::head ? ", norm of each head's q and k" : ", norm of q and of k";
+  text += ", causal";
+  if (c.window > 0) text += ", window " + std::to_string(c.window);
+  if (c.window > 0 && c.window_every > 1) text += " in one layer of " + std::to_string(c.window_every);
+  const bool rope = c.position == Position::rope;
+  if (rope) text += ", RoPE";
+  if (rope && c.rope_fraction < 1) text += " on " + std::to_string(c.rope_dims()) + " of each head";
+  if (c.position == Position::alibi) text += ", ALiBi";
+  if (c.attention_cap > 0) text += format(", scores capped at %g", static_cast<double>(c.attention_cap));
+  return text;
+}
+
+std::string head_text(const Config& c) {
+  std::string text = c.tied ? "the token embedding again" : "a matrix of its own";
+  if (c.head_bias) text += ", with a bias";
+  return text + (c.logit_cap > 0 ? format(", logits capped at %g", static_cast<double>(c.logit_cap)) : "");
+}
+
+std::string embedding_text(const Config& c) {
+  std::string text = "of the token";
+  if (*c.embedding_scale != 1) text += format(" times %.4g", *c.embedding_scale);
+  if (c.position == Position::sinusoidal) text += " plus the sinusoids of its position";
+  return text + (c.position == Position::learned ? " plus that of its position" : "");
+}
+
+// A box on a branch, and a remark beside it. A box without text is the branch's last matrix.
+struct Box {
+  std::string text, about;
+};
+
+struct BranchText {
+  Box function;
+  std::string last;  // name of its last matrix
+};
+
+std::vector<Box> boxes_above(const Config& c, const Placement& row) {
+  std::vector<Box> boxes;
+  const std::string norm = "[ " + norm_name(c) + " ]";
+  if (row.norm_out) boxes.push_back({norm, ""});
+  if (row.gain == LearnedGain::channel) boxes.push_back({"[ × λ ]", "a gain for each channel"});
+  if (row.gain == LearnedGain::block) boxes.push_back({"[ × λ ]", "one gain for both branches of a block"});
+  if (row.norm_inner) boxes.insert(boxes.end(), {{"", ""}, {norm, ""}});
+  return boxes;
+}
+
+std::vector<Box> boxes_below(const Config& c, const Stack& stack) {
+  std::vector<Box> boxes;
+  const double first = stack.row.in_scale(stack.first), last = stack.row.in_scale(stack.last);
+  const std::string scale = format("[ × %.3g", first) + format(" to %.3g ]", last);
+  if (first != last) boxes.push_back({scale, "from the first block to the last"});
+  if (stack.row.norm_in) boxes.push_back({"[ " + norm_name(c) + " ]", ""});
+  return boxes;
+}
+
+// The skip path on the left, with a remark, and one or two branches on the right.
+std::string rails(size_t branches, const std::string& skip = "") {
+  return "  │    │ " + padded(skip, 15) + " │" + (branches == 2 ? std::string(20, ' ') + "│" : "");
+}
+
+std::string line_of_boxes(const std::vector<std::string>& boxes, const std::string& about) {
+  std::string s = "  │    │           ";
+  for (const std::string& box : boxes) s += &box == &boxes.back() ? box : padded(box, 21);
+  return s + (about.empty() ? "" : "   " + about) + "\n";
+}
+
+// One residual branch, or two side by side, from the sum at the top down to where they leave the stream.
+std::string draw_branches(const Config& c, const Stack& stack, const std::vector<BranchText>& branches) {
+  size_t n = branches.size();
+  const auto line = [&](const Box& box) {
+    std::vector<std::string> boxes;
+    for (size_t i = 0; i < n; ++i) boxes.push_back(box.text.empty() ? "[ " + branches[i].last + " ]" : box.text);
+    return line_of_boxes(boxes, box.about);
+  };
+  std::string s = stack.row.norm_sum ? "  │    [ " + norm_name(c) + " ]\n  │    │\n" : "";
+  s += std::string("  │    + ◄───────────────") + (n == 2 ? "┬────────────────────┐\n" : "┐\n");
+  for (const Box& box : boxes_above(c, stack.row)) s += line(box);
+  s += rails(n, *c.skip_scale == 1 ? "" : format("× %.4g", *c.skip_scale)) + "\n";
+  std::vector<std::string> functions;
+  for (const BranchText& branch : branches) functions.push_back(branch.function.text);
+  s += line_of_boxes(functions, branches[0].function.about);
+  s += rails(n) + (n == 2 ? "   " + branches[1].function.about : "") + "\n";
+  if (c.block == BlockForm::parallel_shared) s += "  │    │                 ├────────────────────┘\n", n = 1;
+  for (const Box& box : boxes_below(c, stack)) s += line(box) + rails(n) + "\n";
+  return s + "  │    ├─────────────────" + (n == 2 ? "┴────────────────────┘\n" : "┘\n");
+}
+
+std::string draw_stack(const Config& c, const Stack& stack) {
+  const std::string sizes = std::to_string(c.channels) + " → " + std::to_string(c.hidden) + " → " + std::to_string(c.channels);
+  const BranchText attention{{"[  attention   ]", attention_text(c)}, "o"};
+  const BranchText ffn{{"[ feed-forward ]", sizes + ", " + name_of(kActivations, c.activation)}, "down"};
+  const std::string branches = c.block == BlockForm::sequential
+                                   ? draw_branches(c, stack, {ffn}) + "  │    │\n" + draw_branches(c, stack, {attention})
+                                   : draw_branches(c, stack, {attention, ffn});
+  return "       │\n  ┌─── " + name_of_stack(stack, c) + "\n" + branches + "  └───\n";
+}
+
+std::string formulas(const Config& c, const Stack& stack, const std::string& where) {
+  const Placement& row = stack.row;
+  const std::string attention = branch_formula(c, row, "attention", "o"), ffn = branch_formula(c, row, "ffn", "down");
+  if (c.block != BlockForm::sequential) return "  block" + where + "   " + formula(c, row, attention + " + " + ffn) + "\n";
+  return "  attention branch" + where + "      " + formula(c, row, attention) + "\n" +
+         "  feed-forward branch" + where + "   " + formula(c, row, ffn) + "\n";
+}
+
+}  // namespace
+
+std::string draw_model(const Config& open) {
+  const Config c = resolved(open);
+  const std::vector<Stack> stacks = stacks_of(c);
+  const std::string norm = "       [ " + norm_name(c) + " ]\n";
+  std::string s = "       logits over " + counted(c.vocab_size, "token") + "\n       │\n";
+  s += "       [ head ]   " + head_text(c) + "\n";
+  if (*c.final_norm) s += norm;
+  for (auto stack = stacks.rbegin(); stack != stacks.rend(); ++stack) s += draw_stack(c, *stack);
+  s += "       │\n";
+  if (c.embedding_norm) s += norm;
+  s += "       [ embedding ]   " + embedding_text(c) + "\n       │\n";
+  s += "       up to " + counted(c.context, "token") + "\n\n";
+  for (const Stack& stack : stacks) s += formulas(c, stack, stacks.size() == 1 ? "" : " of " + name_of_stack(stack, c));
+  return s;
+}
+

@@ -1,0 +1,15 @@
+#pragma once
+// A model as text: its name and sizes in one line, and a drawing.
+
+#include <string>
+
+#include "data/options/options.hpp"
+
+// "rmsnorm", or "rmsnorm+1" if the gain is 1 + w.
+std::string norm_name(const Config& config);
+
+// "gpt2 nano: pre, layernorm, 4 layers x 128 channels, 4 heads, context 256, 859 k parameters"
+std::string describe_briefly(const TrainOptions& options, size_t parameters);
+
+// The blocks, the layers around them, and the formulas of the branches.
+std::string draw_model(const Config& config);
