@@ -9,7 +9,6 @@
 #include "check.hpp"
 #include "data/host/peak.hpp"
 #include "data/show/cost_text.hpp"
-#include "data/show/info.hpp"
 #include "layers/model/presets.hpp"
 #include "layers/model/size.hpp"
 #include "forms.hpp"

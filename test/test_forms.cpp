@@ -1,6 +1,6 @@
 // The forms of a block in the program: drawn, configured, trained, resumed, sampled.
 
-#include "data/show/info.hpp"
+#include "data/show/model_text.hpp"
 #include "catch.hpp"
 #include "small_run.hpp"
 
