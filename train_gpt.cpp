@@ -1,6 +1,6 @@
 // train_gpt: options → data → model → loop.
 //
-// What a sub-command does lives with its subject; this file is the training run.
+// This file is the training run. The other commands are in data/show/ and data/compare/.
 
 #include <cmath>
 #include <cstdio>
@@ -14,26 +14,24 @@
 
 #include "data/compare/compare.hpp"
 #include "data/host/format.hpp"
-#include "data/show/info.hpp"
-#include "data/show/init_report.hpp"
 #include "data/host/interrupt.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/peak.hpp"
 #include "data/host/progress.hpp"
-#include "data/run/resume.hpp"
-#include "data/run/directory.hpp"
-#include "data/show/sample.hpp"
-#include "data/run/schedule.hpp"
-#include "data/run/summary.hpp"
-#include "data/run/time_limit.hpp"
-#include "data/run/trainer.hpp"
-#include "data/run/validation.hpp"
 #include "data/host/utf8.hpp"
 #include "data/options/command_line.hpp"
+#include "data/run/directory.hpp"
+#include "data/run/messages.hpp"
 #include "data/run/metrics.hpp"
-#include "data/run/outcome.hpp"
+#include "data/run/resume.hpp"
+#include "data/run/schedule.hpp"
+#include "data/run/time_limit.hpp"
+#include "data/run/trainer.hpp"
 #include "data/show/corpus.hpp"
 #include "data/show/eval.hpp"
+#include "data/show/info.hpp"
+#include "data/show/init_report.hpp"
+#include "data/show/sample.hpp"
 #include "layers/model/size.hpp"
 #include "layers/textbook/step.hpp"
 
@@ -43,7 +41,7 @@ namespace {
 
 struct Prepared {
   Trainer trainer;
-  std::string notice;  // what a resumed run changes
+  std::string notice;  // what resuming changes; "" if nothing
 };
 
 Prepared prepare(const Command& given) {
@@ -67,7 +65,7 @@ Prepared prepare(const Command& given) {
   return {std::move(t), notice};
 }
 
-// A finished run has nothing left to do, unless its last measurement was stopped.
+// Throws if the run is finished, unless its final validation was interrupted.
 void require_work(const Trainer& t) {
   if (!t.o.resume || t.state.step < t.o.steps || !t.o.time_limit.empty()) return;
   const auto outcome = read_outcome(t.o.out);
@@ -78,7 +76,7 @@ void require_work(const Trainer& t) {
 
 // ---- during ----------------------------------------------------------------------------------------------
 
-// What the progress line says of a step.
+// The text of the progress line for a step.
 std::string describe(const StepResult& result, double speed, Utilization* utilization) {
   const std::string text = format("loss %.4f  ", result.loss) + format_count(speed) + " tokens/s";
   return utilization ? text + format("  %.0f%% MFU", 100 * utilization->of(speed)) : text;
@@ -92,7 +90,7 @@ int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& pro
   const auto due = [&](int64_t every) { return every > 0 && step % every == 0 && step < t.o.steps; };
   MetricsRow& row = t.row = metrics.last();
   if (row.step == step && step > 0 && t.validates() && due(t.o.eval_every) && std::isnan(row.val_loss)) {
-    validate(t, progress, row);  // Ctrl-C stopped it
+    validate(t, progress, row);  // Ctrl-C had stopped it
     metrics.replace_last(row);
   }
   while (!interrupted() && !out_of_patience(t, step)) {
@@ -147,7 +145,7 @@ void train(const Command& command) {
   DirectoryLock lock;
   const TrainOptions& asked = command.train;
   const bool goes_on = asked.resume && !asked.out.empty() && !asked.dry_run;
-  if (goes_on) lock = DirectoryLock(asked.out);  // before the files are read that another process may be writing
+  if (goes_on) lock = DirectoryLock(asked.out);  // before reading files that another process may be writing
   auto [t, notice] = prepare(command);
   require_work(t);
   TimeLimit limit(t);
@@ -196,7 +194,7 @@ void say_out_of_memory() {
   std::fprintf(stderr, "train_gpt: not enough memory: lower --batch, --context or the size of the model\n");
 }
 
-// An allocation may fail where no handler can catch it: in a thread of OpenMP, or in a function that the C++ library
+// Handles allocations that fail beyond the reach of a catch: in an OpenMP thread, or in a function that the C++ library
 // declares noexcept (directory_iterator), which leaves no exception to look at.
 [[noreturn]] void end_program() {
   try {
@@ -209,7 +207,7 @@ void say_out_of_memory() {
   std::_Exit(1);
 }
 
-void run_words(Command& command, int argc, char** argv) {
+void run_command_line(Command& command, int argc, char** argv) {
   limit_spinning(argv);
   try {
     command = parse_command_line(argc, argv);
@@ -229,10 +227,11 @@ int main(int argc, char** argv) {
   report_file_size_limit();
   Command command;
   try {
-    run_words(command, argc, argv);
+    run_command_line(command, argc, argv);
     return exit_code(0);
   } catch (const Diverged& diverged) {
-    std::fprintf(stderr, "train_gpt: %s. Try a lower --lr, a longer --warmup or --clip 1.\n", diverged.message().c_str());
+    std::fprintf(stderr, "train_gpt: %s. Try a lower --lr, a longer --warmup or --clip 1.\n",
+                 diverged.message().c_str());
     return kExitDiverged;
   } catch (const std::bad_alloc&) {
     say_out_of_memory();

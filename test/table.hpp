@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/run/csv.hpp"
+#include "data/run/metrics.hpp"
 
 class Table {
  public:

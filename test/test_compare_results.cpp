@@ -5,7 +5,7 @@
 #include "check.hpp"
 #include "data/compare/result.hpp"
 #include "data/run/metrics.hpp"
-#include "data/run/outcome.hpp"
+#include "data/run/directory.hpp"
 #include "small_run.hpp"
 
 namespace {

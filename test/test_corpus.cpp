@@ -15,7 +15,6 @@
 
 #include <sys/resource.h>
 
-#include "data/text/story_grammars.hpp"
 #include "small_run.hpp"
 
 namespace {

@@ -1,6 +1,6 @@
 // metrics.csv and diagnostics.csv of a resumed run: readable rows stay, damaged ones go.
 
-#include "data/run/csv.hpp"
+#include "data/run/metrics.hpp"
 #include "catch.hpp"
 #include "small_run.hpp"
 

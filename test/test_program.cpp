@@ -303,7 +303,7 @@ TEST_CASE("a run that starts from another run's weights uses that run's tokenize
   CHECK(header.options.config.n_layer == 2);
   CHECK(f.run("sample s --prompt 狐 --length 5").out.starts_with("狐"));
   CHECK(f.run("train --out s --resume --steps 4 --quiet").status == 0);
-  CHECK(contains(f.run(words + "--tokenizer byte --out t").err, "the tokens of r are those of --tokenizer char"));
+  CHECK(contains(f.run(words + "--tokenizer byte --out t").err, "r was trained with --tokenizer char"));
 }
 
 TEST_CASE("a comparison of runs that start from checkpoints can be resumed and replaced", "[program]") {
@@ -398,7 +398,7 @@ TEST_CASE("wrong input ends with one clear line and leaves nothing behind", "[pr
       {"train --data stories.txt --for soon", "not a time"},
       {"train --data stories.txt --resume", "--resume needs --out"},
       {"train --data stories.txt --config nowhere.toml", "cannot read nowhere.toml"},
-      {"sample", "no run below runs/"},
+      {"sample", "no run in runs/"},
       {"sample nowhere", "there is no checkpoint or run nowhere"},
       {"sample stories.txt --length 3", "not a checkpoint"},
       {"compare --data stories.txt --grid placment=post", "did you mean 'placement'?"},

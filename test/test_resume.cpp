@@ -1,6 +1,7 @@
 // Resumed runs: learning rate, number of steps, threads and paths. Also --for.
 
 #include <chrono>
+#include <cmath>
 #include <csignal>
 
 #include <sys/wait.h>
@@ -9,7 +10,7 @@
 #include "data/host/peak.hpp"
 #include "data/host/progress.hpp"
 #include "data/options/command_line.hpp"
-#include "data/run/outcome.hpp"
+#include "data/run/directory.hpp"
 #include "data/run/schedule.hpp"
 #include "catch.hpp"
 #include "check.hpp"
@@ -116,6 +117,37 @@ TEST_CASE("--resume to a step that is already done is refused and writes nothing
     CHECK(f.read("r/metrics.csv") == metrics);
     CHECK(f.has("r/outcome.json"));
   }
+}
+
+TEST_CASE("a resumed run keeps the vocabulary of its checkpoint", "[program][resume]") {
+  const Folder f;
+  const auto write = [&](const std::string& line) {
+    std::string text;
+    for (int i = 0; i < 100; ++i) text += line;
+    f.write("text.txt", text);
+  };
+  write("ab\n");
+  REQUIRE(f.run("train --data text.txt --tokenizer char --steps 2 --out r" + kSmall).status == 0);
+  write("cd\n");  // the same token numbers in another alphabet
+  const Outcome o = f.run("train --out r --resume --steps 4 --quiet");
+  CHECK(o.status == 1);
+  CHECK(contains(o.err, "character 'c' (U+0063) is not in the model's vocabulary"));
+}
+
+TEST_CASE("another --eval-batches on resume resets the best loss", "[program][resume]") {
+  const Corpus f;
+  REQUIRE(f.run(kRun + "--steps 6 --out r").status == 0);
+  CHECK(std::isfinite(read_checkpoint_header(f.path("r/checkpoint.bin")).best_loss));
+  const auto going = [&] { return count_lines(f.read("r/metrics.csv")) > 9; };
+  const std::string words = "train --out r --resume --steps 100000 --eval-every 50000 --save-every 1 --quiet";
+  REQUIRE(f.run_until(words, SIGKILL, going).status == 128 + SIGKILL);
+  CHECK(std::isfinite(read_checkpoint_header(f.path("r/checkpoint.bin")).best_loss));
+  const auto still_going = [&] { return count_lines(f.read("r/metrics.csv")) > 99; };
+  REQUIRE(f.run_until(words + " --eval-batches 1", SIGKILL, still_going).status == 128 + SIGKILL);
+  const CheckpointHeader header = read_checkpoint_header(f.path("r/checkpoint.bin"));
+  CHECK(header.step > 6);
+  CHECK(std::isinf(header.best_loss));
+  CHECK(contains(f.run("train --out r --resume --dry-run --eval-batches 3").out, "best.bin is chosen anew"));
 }
 
 TEST_CASE("a run resumes from another folder, with its own number of threads", "[program][resume]") {

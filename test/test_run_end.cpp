@@ -8,9 +8,9 @@
 
 #include <cmath>
 
-#include "data/run/csv.hpp"
+#include "data/run/metrics.hpp"
 #include "data/run/evaluate.hpp"
-#include "data/run/outcome.hpp"
+#include "data/run/directory.hpp"
 #include "catch.hpp"
 #include "check.hpp"
 #include "small_run.hpp"

@@ -15,7 +15,7 @@
 #include "data/text/dataset.hpp"
 #include "data/host/utf8.hpp"
 #include "data/options/command_line.hpp"
-#include "data/run/warnings.hpp"
+#include "data/run/messages.hpp"
 #include "data/text/corpus.hpp"
 #include "catch.hpp"
 #include "check.hpp"

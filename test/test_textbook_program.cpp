@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "data/run/csv.hpp"
+#include "data/run/metrics.hpp"
 #include "check.hpp"
 #include "small_run.hpp"
 

@@ -11,7 +11,7 @@
 #include "data/host/interrupt.hpp"
 #include "data/options/command_line.hpp"
 #include "data/run/directory.hpp"
-#include "data/run/warnings.hpp"
+#include "data/run/messages.hpp"
 #include "prepare.hpp"
 #include "runs.hpp"
 #include "tables.hpp"

@@ -20,7 +20,7 @@
 #include "data/host/files.hpp"
 #include "data/host/format.hpp"
 #include "data/host/interrupt.hpp"
-#include "data/run/csv.hpp"
+#include "data/run/metrics.hpp"
 
 namespace fs = std::filesystem;
 

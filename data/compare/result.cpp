@@ -8,9 +8,8 @@
 #include <sstream>
 
 #include "data/host/files.hpp"
-#include "data/run/csv.hpp"
 #include "data/run/metrics.hpp"
-#include "data/run/outcome.hpp"
+#include "data/run/directory.hpp"
 #include "statistics.hpp"
 
 namespace {

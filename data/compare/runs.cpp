@@ -12,7 +12,6 @@
 #include "data/host/progress.hpp"
 #include "data/options/command_line.hpp"
 #include "data/run/directory.hpp"
-#include "data/run/outcome.hpp"
 #include "data/run/resume.hpp"
 
 namespace fs = std::filesystem;

@@ -9,7 +9,6 @@
 
 #include "data/host/files.hpp"
 #include "data/host/format.hpp"
-#include "data/run/csv.hpp"
 #include "data/run/metrics.hpp"
 
 namespace {

@@ -1,6 +1,6 @@
 #include "settings.hpp"
 
-#include "data/text/story_grammars.hpp"
+#include "data/text/corpus.hpp"
 #include "layers/model/presets.hpp"
 
 namespace {

@@ -26,20 +26,19 @@ namespace {
 constexpr char kMagic[8] = {'T', 'R', 'A', 'I', 'N', 'G', 'P', 'T'};
 constexpr uint32_t kVersion = 2, kOldestVersion = 1;
 constexpr size_t kPreamble = 16;
-constexpr size_t kLongestHeader = 1 << 26;  // of the largest model that options describe: 30 MB
+constexpr size_t kLongestHeader = 1 << 26;  // the largest model that options describe needs 30 MB
 
 // A running 64-bit checksum over words of 8 bytes: multiply and rotate, as fast as memory.
 class Checksum {
  public:
   void add(const void* data, size_t bytes) {
     const char* p = static_cast<const char*>(data);
-    for (; filled_ > 0 && bytes > 0; --bytes) add_byte(*p++);
-    for (; bytes >= 8; bytes -= 8, p += 8) {
-      uint64_t word;
-      std::memcpy(&word, p, 8);
-      state_ = with(word);
+    for (size_t n; bytes > 0; bytes -= n, p += n) {
+      n = std::min(bytes, 8 - filled_);
+      if (n == 8) std::memcpy(&word_, p, 8);
+      else std::memcpy(reinterpret_cast<char*>(&word_) + filled_, p, n);
+      if ((filled_ += n) == 8) state_ = with(word_), word_ = 0, filled_ = 0;
     }
-    for (; bytes > 0; --bytes) add_byte(*p++);
   }
   uint64_t value() const {
     const uint64_t state = filled_ > 0 ? with(word_) : state_;  // zeros fill the last word
@@ -48,13 +47,9 @@ class Checksum {
 
  private:
   uint64_t with(uint64_t word) const { return ((state_ << 29 | state_ >> 35) ^ word) * 0x9e3779b97f4a7c15ull; }
-  void add_byte(char byte) {
-    word_ |= uint64_t(static_cast<unsigned char>(byte)) << 8 * filled_;
-    if (++filled_ == 8) state_ = with(word_), word_ = 0, filled_ = 0;
-  }
 
   uint64_t state_ = 0x243f6a8885a308d3ull, word_ = 0;
-  int filled_ = 0;  // bytes of word_
+  size_t filled_ = 0;  // bytes of word_
 };
 
 // ---- the header ------------------------------------------------------------------------------------------
@@ -87,25 +82,13 @@ json to_json(const CheckpointHeader& h, const Model& model) {
 
 [[noreturn]] void reject(const std::string& why) { throw std::runtime_error(why); }
 
-// A header nests its values four deep. nlohmann's parser would follow any depth.
-void require_shallow(const std::string& text) {
-  int depth = 0;
-  bool quoted = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (quoted && text[i] == '\\') ++i;
-    else if (text[i] == '"') quoted = !quoted;
-    else if (!quoted && (text[i] == '[' || text[i] == '{') && ++depth > 8) reject("its values are nested too deep");
-    else if (!quoted && (text[i] == ']' || text[i] == '}')) --depth;
-  }
-}
-
 uint64_t whole_number(const json& j, const char* key, uint64_t most) {
   const json& x = j.at(key);
   if (!x.is_number_unsigned() || x.get<uint64_t>() > most) reject(std::string(key) + " is out of range");
   return x.get<uint64_t>();
 }
 
-// Finite, and `otherwise` for null.
+// A finite number, or `otherwise` for null.
 double number(const json& j, const char* key, double otherwise) {
   const json& x = j.at(key);
   if (x.is_null()) return otherwise;
@@ -120,16 +103,16 @@ Tokenizer tokenizer_from_json(const json& j) {
   for (const json& point : j.at("codepoints")) {
     if (!point.is_number_unsigned() || point > 0x10ffff || (point >= 0xd800 && point < 0xe000) ||
         (!alphabet.empty() && point <= alphabet.back()))
-      reject("its alphabet is not one of Unicode characters in ascending order");
+      reject("its alphabet is not a list of Unicode characters in ascending order");
     alphabet.push_back(point);
   }
   if (alphabet.empty()) reject("its alphabet is empty");
   return Tokenizer::characters(std::move(alphabet));
 }
 
-// The tensors of the file are those of the model that the settings describe, wherever in the file they lie.
-std::vector<StoredTensor> checked_table(const json& j, const CheckpointHeader& h) {
-  const json& rows = j.at("table");
+// The tensors that the header lists, which may lie anywhere in the file. They must be those of the model that its
+// settings describe.
+std::vector<TensorSpec> checked_table(const json& rows, const CheckpointHeader& h) {
   if (rows.size() < static_cast<size_t>(h.options.config.n_layer))
     reject("its table has fewer tensors than the model layers");
   Layout layout;
@@ -139,26 +122,27 @@ std::vector<StoredTensor> checked_table(const json& j, const CheckpointHeader& h
            std::to_string(layout.table().size()));
   std::unordered_map<std::string_view, const TensorSpec*> missing;
   for (const TensorSpec& spec : layout.table()) missing[spec.name] = &spec;
-  std::vector<StoredTensor> table;
+  std::vector<TensorSpec> table;
   for (const json& row : rows) {
     const std::string name = row.at("name");
     const auto spec = missing.find(name);
     if (spec == missing.end() || row.at("shape") != spec->second->shape)
       reject(name + " of its table is not a tensor of its model");
-    table.push_back({name, spec->second->shape, whole_number(row, "offset", h.floats), spec->second->size()});
+    table.push_back(*spec->second);
+    table.back().offset = whole_number(row, "offset", h.floats);
     missing.erase(spec);
   }
   std::sort(table.begin(), table.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
   size_t end = 0;
-  for (const StoredTensor& t : table) {
-    if (t.offset < end || t.size > h.floats - t.offset)
+  for (const TensorSpec& t : table) {
+    if (t.offset < end || t.size() > h.floats - t.offset)
       reject(t.name + " of its table overlaps another tensor or the end");
-    end = t.offset + t.size;
+    end = t.offset + t.size();
   }
   return table;
 }
 
-// Everything is checked against everything else, so that nobody has to do it again.
+// Checks every field, alone and against the others. A run that has forgotten its best loss keeps its best step.
 CheckpointHeader header_from_json(const json& j, uint32_t version) {
   constexpr uint64_t kMostSteps = 1000000000000000, kMostFloats = uint64_t(1) << 56;
   constexpr uint64_t kAny = std::numeric_limits<uint64_t>::max();
@@ -169,36 +153,46 @@ CheckpointHeader header_from_json(const json& j, uint32_t version) {
   h.optimizer = j.at("optimizer");
   h.tokenizer = tokenizer_from_json(j.at("tokenizer"));
   if (h.tokenizer.vocabulary() > h.options.config.vocab_size) reject("its tokenizer has more tokens than its model");
-  h.table = checked_table(j, h);
+  h.table = checked_table(j.at("table"), h);
   h.step = static_cast<int64_t>(whole_number(j, "step", kMostSteps));
   h.elapsed = number(j, "elapsed", -1);
   h.val_loss = number(j, "val_loss", h.val_loss);
   h.best_loss = number(j, "best_loss", h.best_loss);
   h.best_step = static_cast<int64_t>(whole_number(j, "best_step", static_cast<uint64_t>(h.step)));
   if (h.elapsed < 0) reject("elapsed is not a time");
-  if (std::isfinite(h.best_loss) != (h.best_step > 0)) reject("best_loss and best_step do not agree");
+  if (std::isfinite(h.best_loss) && h.best_step == 0) reject("best_loss and best_step do not agree");
   h.unwritten_row = j.value("unwritten_row", "");
-  if (h.unwritten_row.find_first_not_of("0123456789+-.e,") != h.unwritten_row.npos) reject("unwritten_row is not a row");
+  if (h.unwritten_row.find_first_not_of("0123456789+-.e,") != h.unwritten_row.npos)
+    reject("unwritten_row is not a row");
   h.data_fingerprint = whole_number(j, "data", kAny);
   const double tokens = double(h.step) * h.options.batch * h.options.accumulate * h.options.config.context;
   if (tokens > 4e18) reject("it has seen more tokens than can be counted");
   return h;
 }
 
-// A checkpoint being read: every byte passes the checksum.
+// A header nests its values four deep. nlohmann's parser alone would follow any depth.
+json parse_header(const std::string& text) {
+  return json::parse(text, [](int depth, json::parse_event_t, json&) {
+    if (depth > 8) reject("its values are nested too deep");
+    return true;
+  });
+}
+
+// Reads a checkpoint and adds every byte to the checksum.
 class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path) {
-    if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path))
-      throw std::runtime_error(path + (std::filesystem::is_directory(path) ? " is a folder, not a checkpoint"
-                                                                           : " is not a checkpoint of train_gpt"));
+    if (std::filesystem::is_directory(path)) fail(" is a folder, not a checkpoint");
+    if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path)) fail(kForeign);
     file_.reset(std::fopen(path.c_str(), "rb"));
     if (!file_) fail_file("read", path, errno);
     size_ = std::filesystem::file_size(path);
   }
 
+  [[noreturn]] void fail(const std::string& why) const { throw std::runtime_error(path_ + why); }
+
   void read(void* to, size_t bytes) {
-    if (std::fread(to, 1, bytes, file_.get()) != bytes) throw std::runtime_error(path_ + " is truncated");
+    if (std::fread(to, 1, bytes, file_.get()) != bytes) fail(" is truncated");
     checksum_.add(to, bytes);
     rest_ -= std::min(rest_, bytes);
   }
@@ -206,49 +200,43 @@ class Reader {
   CheckpointHeader header() {
     char magic[8];
     uint32_t version_and_length[2];
-    if (size_ < kPreamble) throw std::runtime_error(path_ + " is not a checkpoint of train_gpt");
+    if (size_ < kPreamble) fail(kForeign);
     read(magic, sizeof magic);
-    if (std::memcmp(magic, kMagic, sizeof magic) != 0)
-      throw std::runtime_error(path_ + " is not a checkpoint of train_gpt");
+    if (std::memcmp(magic, kMagic, sizeof magic) != 0) fail(kForeign);
     read(version_and_length, sizeof version_and_length);
-    const uint32_t version = version_and_length[0];
+    const auto [version, length] = version_and_length;
     if (version < kOldestVersion || version > kVersion)
-      throw std::runtime_error(path_ + " is a checkpoint of version " + std::to_string(version) +
-                               "; this train_gpt reads versions " + std::to_string(kOldestVersion) + " to " +
-                               std::to_string(kVersion));
-    const size_t length = version_and_length[1];
-    if (size_ < kPreamble + length) throw std::runtime_error(path_ + " is truncated");
-    if (length > kLongestHeader) throw std::runtime_error(path_ + " is corrupted: its header is too long");
+      fail(" is a checkpoint of version " + std::to_string(version) + "; this train_gpt reads versions " +
+           std::to_string(kOldestVersion) + " to " + std::to_string(kVersion));
+    if (size_ < kPreamble + length) fail(" is truncated");
+    if (length > kLongestHeader) fail(" is corrupted: its header is too long");
     std::string text(length, ' ');
     read(text.data(), length);
     CheckpointHeader h;
-    const auto unreadable = [&](const std::string& why) {
-      throw std::runtime_error(path_ + " is corrupted: its header cannot be read (" + why + ")");
-    };
     try {
-      require_shallow(text);
-      h = header_from_json(json::parse(text), version);
+      h = header_from_json(parse_header(text), version);
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception& error) {
-      unreadable(for_terminal(error.what()));
+      fail(" is corrupted: its header cannot be read (" + for_terminal(error.what()) + ")");
     }
     rest_ = h.floats * sizeof(float) * (h.optimizer ? 1 + kAdamW.slots : 1);
     const size_t expected = kPreamble + length + rest_ + 8;
     if (size_ != expected)
-      throw std::runtime_error(path_ + (size_ < expected ? " is truncated: " : " is corrupted: ") +
-                               std::to_string(size_) + " bytes, expected " + std::to_string(expected));
+      fail((size_ < expected ? " is truncated: " : " is corrupted: ") + std::to_string(size_) + " bytes, expected " +
+           std::to_string(expected));
     return h;
   }
 
-  // The weights, or one of the moments: places[i] is where the i-th tensor of the file belongs.
-  void read_tensors(const CheckpointHeader& h, const std::vector<float*>& places) {
+  // Reads the weights or one buffer of the optimizer into `buffer`, which is laid out as `expected`.
+  void read_tensors(const CheckpointHeader& h, float* buffer, const std::vector<TensorSpec>& expected) {
+    std::unordered_map<std::string_view, size_t> offsets;
+    for (const TensorSpec& spec : expected) offsets[spec.name] = spec.offset;
     size_t at = 0;
-    for (size_t i = 0; i < places.size(); ++i) {
-      const StoredTensor& tensor = h.table[i];
+    for (const TensorSpec& tensor : h.table) {
       skip((tensor.offset - at) * sizeof(float));
-      read(places[i], tensor.size * sizeof(float));
-      at = tensor.offset + tensor.size;
+      read(buffer + offsets.at(tensor.name), tensor.size() * sizeof(float));
+      at = tensor.offset + tensor.size();
     }
     skip((h.floats - at) * sizeof(float));
   }
@@ -257,53 +245,44 @@ class Reader {
     skip(rest_);
     uint64_t expected = 0;
     if (std::fread(&expected, 1, 8, file_.get()) != 8 || expected != checksum_.value())
-      throw std::runtime_error(path_ + " is corrupted: its checksum is wrong");
+      fail(" is corrupted: its checksum is wrong");
   }
 
  private:
-  // What is not used still counts in the checksum.
+  // Bytes that nobody needs still count in the checksum.
   void skip(size_t bytes) {
     std::vector<char> piece(std::min<size_t>(bytes, 1 << 16));
     for (size_t n; bytes > 0; bytes -= n) read(piece.data(), n = std::min(bytes, piece.size()));
   }
 
+  static constexpr const char* kForeign = " is not a checkpoint of train_gpt";
   struct Close {
     void operator()(std::FILE* f) const { std::fclose(f); }
   };
   std::string path_;
   std::unique_ptr<std::FILE, Close> file_;
-  size_t size_ = 0, rest_ = 0;  // bytes of weights and moments that are still to be read
+  size_t size_ = 0, rest_ = 0;  // bytes of the file, and of weights and state that are still to be read
   Checksum checksum_;
 };
 
-std::string shape_text(const std::vector<int>& shape) {
-  std::string s;
-  for (int d : shape) s += (s.empty() ? "(" : ", ") + std::to_string(d);
-  return s + ")";
+std::string described(const TensorSpec& tensor) {
+  std::string text = tensor.name;
+  for (const int& d : tensor.shape) text += (&d == tensor.shape.data() ? " (" : ", ") + std::to_string(d);
+  return text + ")";
 }
 
-// The place in `buffer`, laid out as `expected`, of each tensor of the file.
-std::vector<float*> places_in(float* buffer, const std::vector<TensorSpec>& expected, const CheckpointHeader& h) {
-  std::unordered_map<std::string_view, size_t> offsets;
-  for (const TensorSpec& spec : expected) offsets[spec.name] = spec.offset;
-  std::vector<float*> places;
-  for (const StoredTensor& tensor : h.table) places.push_back(buffer + offsets.at(tensor.name));
-  return places;
-}
-
-void require_same_tensors(const std::string& path, const std::vector<StoredTensor>& found,
+void require_same_tensors(const std::string& path, const std::vector<TensorSpec>& found,
                           const std::vector<TensorSpec>& expected) {
-  const auto described = [](const auto& tensor) { return tensor.name + " " + shape_text(tensor.shape); };
-  std::unordered_map<std::string_view, const StoredTensor*> by_name;
-  for (const StoredTensor& tensor : found) by_name[tensor.name] = &tensor;
+  std::unordered_map<std::string_view, const TensorSpec*> by_name;
+  for (const TensorSpec& tensor : found) by_name[tensor.name] = &tensor;
   const auto refuse = [&](const std::string& in_model, const std::string& in_file) {
     throw std::runtime_error(path + " does not fit this model: expected " + in_model + ", found " + in_file);
   };
   for (const TensorSpec& spec : expected) {
     const auto tensor = by_name.find(spec.name);
-    if (tensor == by_name.end()) refuse(described(spec), "no such tensor");
-    else if (tensor->second->shape != spec.shape) refuse(described(spec), described(*tensor->second));
-    else by_name.erase(tensor);
+    if (tensor == by_name.end()) return refuse(described(spec), "no such tensor");
+    if (tensor->second->shape != spec.shape) refuse(described(spec), described(*tensor->second));
+    by_name.erase(tensor);
   }
   if (!by_name.empty()) refuse("no further tensor", described(*by_name.begin()->second));
 }
@@ -353,11 +332,12 @@ void load_checkpoint(const std::string& path, Model& model, OptimizerState* stat
   std::vector<float*> buffers = {model.weights.get()};
   if (state)
     for (const Buffer& slot : *state) buffers.push_back(slot.get());
-  for (float* buffer : buffers) reader.read_tensors(h, places_in(buffer, model.table, h));
+  for (float* buffer : buffers) reader.read_tensors(h, buffer, model.table);
   reader.verify();
   for (const float* buffer : buffers)
     if (const TensorSpec* bad = first_non_finite(model.table, buffer))
-      throw std::runtime_error(path + " is of no use: " + bad->name + " is not finite, because its training diverged");
+      throw std::runtime_error(path + " cannot be used: " + bad->name +
+                               " is not finite, because its training diverged");
 }
 
 TrainedModel load_trained_model(const std::string& path) {

@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "checkpoint.hpp"
-#include "csv.hpp"
 #include "directory.hpp"
+#include "metrics.hpp"
 
 void sort_by_layer(Statistics& rows) {
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.layer < b.layer; });
@@ -18,14 +18,11 @@ std::string csv_row(const Statistic& s) {
 
 namespace {
 
-// What a resumed run began with.
+// The model before the first step of a run that was resumed.
 Model initial_model(const TrainOptions& options, const Config& config) {
   Model model(config, false);
-  if (options.init_from.empty()) {
-    initialise(model, options.seed);
-  } else {
-    load_checkpoint(find_checkpoint(options.init_from), model, nullptr);
-  }
+  if (options.init_from.empty()) initialise(model, options.seed);
+  else load_checkpoint(find_checkpoint(options.init_from), model, nullptr);
   return model;
 }
 
@@ -36,29 +33,23 @@ Diagnostics::Diagnostics(const TrainOptions& options, const Dataset& data, const
     : PassStatistics(model), options_(options), activations_(activations) {
   const std::string path = options.out + "/diagnostics.csv";
   if (options.diagnostics > 0 || std::filesystem::exists(path))
-    file_ = std::make_unique<GrowingFile>(path, csv_up_to(path, {"step", "layer", "part", "what", "value"}, last_step, {"part", "what"}, false));
+    file_ = std::make_unique<GrowingFile>(
+        path, csv_up_to(path, {"step", "layer", "part", "what", "value"}, last_step, {"part", "what"}, false));
   if (options.diagnostics == 0) return;
 
   before_ = allocate(model.floats);
   const int B = options.batch, T = model.config.context;
   tokens_.resize(size_t(B) * T), targets_.resize(tokens_.size());
-  if (data.val.empty()) {
-    draw_batch(tokens_.data(), targets_.data(), data, B, T, {options.data_seed, 0, uint64_t(B)}, 0);
-  } else {
-    fill_windows(tokens_.data(), targets_.data(), data, data.val, 0, B, T);
-  }
+  if (data.val.empty()) draw_batch(tokens_.data(), targets_.data(), data, B, T, {options.data_seed, 0, uint64_t(B)}, 0);
+  else fill_windows(tokens_.data(), targets_.data(), data, data.val, 0, B, T);
   const float* h = last_step == 0 ? model_features(model, activations, probe())
                                   : model_features(initial_model(options, model.config), activations, probe());
   start_.assign(h, h + tokens_.size() * model.config.channels);
 }
 
-bool Diagnostics::due(int64_t step) const {
-  const int64_t every = options_.diagnostics;
-  return every > 0 && (step == 1 || step % every == 0 || step == options_.steps);
-}
-
 StepObserver* Diagnostics::observer(int64_t step) {
-  if (!due(step)) return nullptr;
+  const int64_t every = options_.diagnostics;
+  if (every == 0 || (step != 1 && step % every != 0 && step != options_.steps)) return nullptr;
   step_ = step;
   rows.clear();
   return this;
@@ -69,8 +60,7 @@ void Diagnostics::before_update() {
   std::copy_n(model_.weights.get(), model_.floats, before_.get());
   const Batch batch = probe();
   const float* h = model_features(model_, activations_, batch);
-  const double update =
-      model_update(h, start_.data(), batch.targets, batch.B * batch.T, model_.config.channels);
+  const double update = model_update(h, start_.data(), batch.targets, batch.B * batch.T, model_.config.channels);
   rows.push_back({kOutside, "model", "update", update});
 }
 

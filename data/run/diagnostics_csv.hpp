@@ -1,7 +1,7 @@
 #pragma once
-// diagnostics.csv of a run: step,layer,part,what,value (layers/training/diagnostics.hpp says what there is).
+// diagnostics.csv of a run: step,layer,part,what,value (layers/training/diagnostics.hpp lists the values).
 //
-// The rows of step k belong to the pass whose loss is row k of metrics.csv, on the weights before update k: step 1
+// The rows of step k belong to the pass whose loss is row k of metrics.csv, on the weights before update k. So step 1
 // shows the initial weights. With micro-batches, activations and the stream's gradient are those of the last one.
 
 #include <memory>
@@ -11,7 +11,7 @@
 #include "data/host/files.hpp"
 #include "data/options/options.hpp"
 
-// In the order of the layers; what is in no layer comes first.
+// Sorts rows by layer. Rows that belong to no layer come first.
 void sort_by_layer(Statistics& rows);
 
 // "0,stream,rms,1.25\n"
@@ -19,26 +19,24 @@ std::string csv_row(const Statistic& statistic);
 
 class Diagnostics : public PassStatistics {
  public:
-  // Rows beyond `last_step` are dropped. Where it is 0, the model has its initial weights. Keeps references to all
-  // but the data.
+  // Drops the rows after `last_step`. If that is 0, the model must have its initial weights. Keeps references to all
+  // arguments but the data.
   Diagnostics(const TrainOptions& options, const Dataset& data, const Model& model, const Activations& activations,
               int64_t last_step);
 
-  // What looks on at this step, counted from 1; null if no look is due.
+  // The observer of this step, counted from 1; null if no diagnostics are due.
   StepObserver* observer(int64_t step);
   void before_update() override;
   void after_update() override;
 
  private:
-  bool due(int64_t step) const;
+  Batch probe() const { return {tokens_.data(), targets_.data(), options_.batch, model_.config.context}; }
 
   const TrainOptions& options_;
   const Activations& activations_;
-  std::unique_ptr<GrowingFile> file_;  // none where there is nothing to write, and never was
-  int64_t step_ = 0;                   // that is looked at
+  std::unique_ptr<GrowingFile> file_;  // null if this call writes no rows and no earlier one did
+  int64_t step_ = 0;                   // the step that is observed
   Buffer before_;                      // the weights before the update
-  std::vector<int> tokens_, targets_;  // the fixed batch of `update`: the first of the validation, or of training where there is none
-  std::vector<float> start_;           // (N,C) what the classifier read there at the start
-
-  Batch probe() const { return {tokens_.data(), targets_.data(), options_.batch, model_.config.context}; }
+  std::vector<int> tokens_, targets_;  // a fixed batch for `update`: the first validation batch, or else a training one
+  std::vector<float> start_;           // (N,C) the classifier's input for that batch at the start of the run
 };

@@ -1,18 +1,31 @@
 #include "directory.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
 
-#include "outcome.hpp"
+#include <nlohmann/json.hpp>
 
 namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kSamples = "samples.txt";
+constexpr const char *kSamples = "samples.txt", *kOutcome = "outcome.json";
+
+std::string checkpoint_in(const std::string& directory) {
+  for (const char* name : {kBestCheckpoint, kLastCheckpoint})
+    if (fs::exists(fs::path(directory) / name)) return (fs::path(directory) / name).string();
+  return "";
+}
+
+// The time at which a run was last saved. Its best weights may be much older than its state.
+fs::file_time_type saved_at(const std::string& checkpoint) {
+  const fs::path last = fs::path(checkpoint).parent_path() / kLastCheckpoint;
+  return fs::last_write_time(fs::exists(last) ? last : fs::path(checkpoint));
+}
 
 }  // namespace
 
@@ -43,22 +56,6 @@ DirectoryLock claim_directory(std::string& directory, const std::string& name) {
   return DirectoryLock(directory);
 }
 
-namespace {
-
-std::string checkpoint_in(const std::string& directory) {
-  for (const char* name : {kBestCheckpoint, kLastCheckpoint})
-    if (fs::exists(fs::path(directory) / name)) return (fs::path(directory) / name).string();
-  return "";
-}
-
-// When a run was last saved. Its best weights may be much older than its state.
-fs::file_time_type saved_at(const std::string& found) {
-  const fs::path last = fs::path(found).parent_path() / kLastCheckpoint;
-  return fs::last_write_time(fs::exists(last) ? last : fs::path(found));
-}
-
-}  // namespace
-
 std::string find_checkpoint(const std::string& file_or_run) {
   if (!file_or_run.empty()) {
     if (!fs::exists(file_or_run)) throw std::runtime_error("there is no checkpoint or run " + file_or_run);
@@ -77,7 +74,7 @@ std::string find_checkpoint(const std::string& file_or_run) {
     newest_time = saved_at(found);
   }
   if (newest.empty())
-    throw std::runtime_error("there is no run below runs/ yet: train one first, or name a checkpoint");
+    throw std::runtime_error("there is no run in runs/ yet: train one first, or name a checkpoint");
   return newest;
 }
 
@@ -90,29 +87,55 @@ std::string name_of_checkpoint(const std::string& asked, const std::string& path
 
 void prepare_run_directory(const std::string& directory, bool replace) {
   std::error_code error;
-  const fs::path path(directory);
-  for (const char* name : {kLastCheckpoint, kBestCheckpoint, "metrics.csv", "diagnostics.csv", "config.toml", kSamples, kOutcome}) {
-    if (!fs::exists(path / name)) continue;
+  for (const char* name : {kLastCheckpoint, kBestCheckpoint, "metrics.csv", "diagnostics.csv", "config.toml", kSamples,
+                           kOutcome}) {
+    const fs::path file = fs::path(directory) / name;
+    if (!fs::exists(file)) continue;
     if (!replace)
       throw std::runtime_error(directory + " already holds a run: --resume goes on with it, --force replaces it");
-    fs::remove(path / name, error);
+    fs::remove(file, error);
   }
-}
-
-void write_config(const std::string& directory, const TrainOptions& in_force, const TrainOptions& given) {
-  WholeFile file(directory + "/config.toml");
-  file.write("# Every option in force; train_gpt train --config reads them back. What is behind a # was worked out\n"
-             "# from the placement, the preset and the sizes, and will be again.\n" +
-             to_toml(in_force, given));
-  file.finish();
-  file.publish();
 }
 
 void keep_sample(const std::string& directory, int64_t step, const std::string& text) {
   std::FILE* file = std::fopen((directory + "/" + kSamples).c_str(), "a");
-  if (!file) return;  // a sample is no reason to end a run
+  if (!file) return;  // a run goes on without its samples
   std::fprintf(file, "==== step %lld ====\n", static_cast<long long>(step));
   std::fwrite(text.data(), 1, text.size(), file);
   std::fputs("\n", file);
   std::fclose(file);
+}
+
+// ---- outcome.json ----------------------------------------------------------------------------------------
+
+void write_outcome(const std::string& directory, const RunOutcome& o) {
+  const nlohmann::ordered_json json = {
+      {"state", o.finished ? "finished" : "diverged"}, {"step", o.step}, {"what", o.what}, {"tensor", o.tensor},
+      {"parameters", o.parameters}, {"unigram", o.unigram}, {"floor", o.floor}, {"data", o.data_fingerprint},
+      {"val_loss_full", std::isfinite(o.val_loss_full) ? nlohmann::ordered_json(o.val_loss_full) : nullptr},
+      {"measured", o.measured}};
+  WholeFile file(directory + "/" + kOutcome);
+  file.write(json.dump(2) + "\n");
+  file.finish();
+  file.publish();
+}
+
+std::optional<RunOutcome> read_outcome(const std::string& directory) {
+  const std::string path = directory + "/" + kOutcome;
+  if (!fs::exists(path)) return std::nullopt;
+  try {
+    const auto json = nlohmann::json::parse(read_file(path));
+    RunOutcome o{json.at("state") == "finished", json.at("step"), json.at("what"), json.at("tensor"),
+                 json.at("parameters"), json.at("unigram"), json.at("floor"), json.at("data")};
+    if (json.contains("val_loss_full") && !json["val_loss_full"].is_null()) o.val_loss_full = json["val_loss_full"];
+    o.measured = json.value("measured", true);
+    return o;
+  } catch (const nlohmann::json::exception&) {
+    throw std::runtime_error(path + " is not an outcome: remove the run's directory and train it again");
+  }
+}
+
+void remove_outcome(const std::string& directory) {
+  std::error_code not_there;
+  fs::remove(directory + "/" + kOutcome, not_there);
 }

@@ -1,33 +1,54 @@
 #pragma once
-// The run directory: config.toml, metrics.csv, checkpoint.bin, best.bin, and outcome.json when the run is over.
+// The run directory: config.toml, metrics.csv, checkpoint.bin, best.bin, and outcome.json once the run is over.
 
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 
 #include "data/host/files.hpp"
-#include "data/options/options.hpp"
 
-// In a run's directory: the newest state, and the weights of the lowest validation loss so far.
+// Files of a run directory: the newest state, and the weights of the lowest validation loss so far.
 inline constexpr const char* kLastCheckpoint = "checkpoint.bin";
 inline constexpr const char* kBestCheckpoint = "best.bin";
 
-// "runs/0002-pre-layernorm": one more than the highest number there is.
+// "runs/0002-pre-layernorm": the number is one more than the highest in use.
 std::string next_run_directory(const std::string& name);
 
 // Makes `directory` and locks it; "" becomes the next run directory of that name, which no other process gets.
 DirectoryLock claim_directory(std::string& directory, const std::string& name);
 
 // Finds the checkpoint that the user names: the file itself, a run's best.bin or else its checkpoint.bin, and for
-// "" the run below runs/ that saved its state last. Throws std::runtime_error if there is none.
+// "" the run in runs/ that saved its state last. Throws std::runtime_error if there is none.
 std::string find_checkpoint(const std::string& file_or_run);
 
-// The path of a checkpoint for a message. If the user asked for none, it says that this is the newest run, and whether
-// that is still training or stopped early.
+// The path of a checkpoint for a message. If the user named none, it says that this is the newest run, and whether that
+// is still training or stopped early.
 std::string name_of_checkpoint(const std::string& asked, const std::string& path);
 
 // Throws std::runtime_error if the directory already holds a run, unless `replace` is set: then it removes the run.
 void prepare_run_directory(const std::string& directory, bool replace);
-void write_config(const std::string& directory, const TrainOptions& in_force, const TrainOptions& given);
 
-// Appends a sample to samples.txt, which `make report` shows. A resumed run may repeat a step: the last one counts.
+// Appends a sample to samples.txt, which `make report` shows. A resumed run may repeat a step: the last sample counts.
 void keep_sample(const std::string& directory, int64_t step, const std::string& text);
+
+// ---- outcome.json ----------------------------------------------------------------------------------------
+
+// The exit code of a training run whose numbers stopped being finite.
+inline constexpr int kExitDiverged = 3;
+
+// How a run ended. outcome.json exists once a run has ended, and not while it can go on.
+struct RunOutcome {
+  bool finished = false;  // false: its numbers stopped being finite
+  int64_t step = 0;       // steps done, or the step that failed
+  std::string what;       // what was not finite: "loss", "gradient"
+  std::string tensor;     // the first tensor with a NaN or an infinity, if there is one
+  size_t parameters = 0;
+  double unigram = 0, floor = 0;  // nats per token of the text; floor 0: unknown
+  uint64_t data_fingerprint = 0;  // hash of its tokens
+  double val_loss_full = std::numeric_limits<double>::quiet_NaN();  // on the whole validation split, if measured
+  bool measured = true;  // false: the final validation was interrupted, and --resume repeats it
+};
+void write_outcome(const std::string& directory, const RunOutcome& outcome);
+std::optional<RunOutcome> read_outcome(const std::string& directory);  // none if the run is not over
+void remove_outcome(const std::string& directory);

@@ -3,15 +3,15 @@
 
 #include <functional>
 
-#include "layers/model/model.hpp"
 #include "data/text/dataset.hpp"
+#include "layers/model/model.hpp"
 
 // Batches of B rows in the validation split.
 int64_t validation_batches(const Dataset& data, int B);
 
-// Mean loss in nats per token, by batches of B rows of the model's context. At most `batches` of them, spread
-// evenly over the windows; 0: all. `go_on` is called before each batch with the number done and their total; if it
-// returns false, the result is NaN.
+// Mean loss in nats per token, by batches of B rows of the model's context. Measures at most `batches` of them, spread
+// evenly over the windows; 0: all. Calls `go_on` before each batch with the number done and the total; if it returns
+// false, the result is NaN.
 double evaluate(const Model& model, const Activations& activations, const Dataset& data, int B, int64_t batches,
                 const std::function<bool(int64_t done, int64_t total)>& go_on = {});
 

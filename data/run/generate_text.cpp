@@ -9,11 +9,11 @@ void generate_text(const Model& model, const Tokenizer& tokenizer, const std::st
   const std::vector<uint16_t> encoded = tokenizer.encode(prompt);
   std::vector<int> next(encoded.begin(), encoded.end());
   if (next.empty()) next.push_back(std::max(0, tokenizer.newline()));
-  // A vocabulary may be larger than what the tokenizer can say; only what it can say is drawn.
+  // A model's vocabulary may be larger than the tokenizer's. Only tokens of the tokenizer are drawn.
   const int V = std::min(model.config.vocab_size, tokenizer.vocabulary());
   Generator generator(model, static_cast<int64_t>(next.size()) + how.length);
   bool told = false;
-  std::string held;  // the end of the text, as long as it may be the beginning of `stop`
+  std::string held;  // the end of the text, while it may be the beginning of `stop`
   for (int i = 0; i < how.length; ++i) {
     const float* logits = generator.feed(next);
     if (!std::all_of(logits, logits + V, [](float x) { return std::isfinite(x); }))
@@ -33,8 +33,8 @@ void generate_text(const Model& model, const Tokenizer& tokenizer, const std::st
   write(held);
 }
 
-std::string sample_of(const Model& model, const Tokenizer& tokenizer, int length, uint64_t seed, const std::string& stop,
-                      uint64_t number) {
+std::string sample_of(const Model& model, const Tokenizer& tokenizer, int length, uint64_t seed,
+                      const std::string& stop, uint64_t number) {
   std::string text;
   generate_text(model, tokenizer, "",
                 {.length = length, .stop = stop, .sampling = {.temperature = .8f, .seed = seed}, .number = number},

@@ -1,11 +1,89 @@
 #include "metrics.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <iterator>
-#include <vector>
+#include <sstream>
 
-#include "csv.hpp"
+#include "data/host/format.hpp"
+
+std::string csv_number(double x) { return std::isnan(x) ? "" : format("%.9g", x); }
+
+std::vector<std::string> csv_fields(const std::string& line) {
+  std::vector<std::string> fields(1);
+  for (const char c : line)
+    if (c == ',') fields.emplace_back();
+    else fields.back() += c;
+  return fields;
+}
+
+namespace {
+
+bool is_number(const std::string& field) {
+  char* end = nullptr;
+  std::strtod(field.c_str(), &end);
+  return end == field.c_str() + field.size();  // also for ""
+}
+
+// The step that a row begins with; -1 if there is none.
+int64_t step_of(const std::string& field) {
+  if (field.empty() || field.size() > 18 || field.find_first_not_of("0123456789") != field.npos) return -1;
+  return std::atoll(field.c_str());
+}
+
+void report_dropped(const std::string& path, const std::vector<size_t>& lines) {
+  if (lines.empty()) return;
+  std::string list = lines.size() == 1 ? "line " : "lines ";
+  for (size_t i = 0; i < std::min<size_t>(5, lines.size()); ++i) list += (i ? ", " : "") + std::to_string(lines[i]);
+  if (lines.size() > 5) list += ", ...";
+  std::fprintf(stderr, "NOTE     %s: dropped %s that cannot be read (%s)\n", path.c_str(),
+               counted(static_cast<double>(lines.size()), "row").c_str(), list.c_str());
+}
+
+std::string joined(const std::vector<std::string>& fields) {
+  std::string line;
+  for (const std::string& field : fields) line += (line.empty() ? "" : ",") + field;
+  return line + "\n";
+}
+
+size_t place(const std::vector<std::string>& in, const std::string& name) {
+  return static_cast<size_t>(std::find(in.begin(), in.end(), name) - in.begin());
+}
+
+}  // namespace
+
+std::string csv_up_to(const std::string& path, const std::vector<std::string>& columns, int64_t last_step,
+                      const std::vector<std::string>& words, bool once) {
+  std::string kept = joined(columns), line;
+  if (last_step == 0 || !std::filesystem::exists(path)) return kept;
+  std::istringstream file(read_file(path));
+  std::getline(file, line);
+  std::vector<std::string> found = csv_fields(line);
+  if (found[0] != columns[0]) found = columns;  // the header is damaged, but the rows may be good
+  std::vector<size_t> dropped;
+  int64_t before = 0;
+  for (size_t number = 2; std::getline(file, line) && !file.eof(); ++number) {
+    const std::vector<std::string> fields = csv_fields(line);
+    const int64_t step = step_of(fields[0]);
+    bool readable = fields.size() == found.size() && step >= before + (once ? 1 : 0);
+    for (size_t i = 0; readable && i < fields.size(); ++i)
+      readable = is_number(fields[i]) || place(words, found[i]) < words.size();
+    if (!readable) dropped.push_back(number);
+    if (!readable || step > last_step) continue;  // later steps will be taken again
+    before = step;
+    std::vector<std::string> row;
+    for (const std::string& column : columns)
+      row.push_back(place(found, column) < found.size() ? fields[place(found, column)] : "");
+    kept += joined(row);
+  }
+  report_dropped(path, dropped);
+  return kept;
+}
+
+// ---- metrics.csv -----------------------------------------------------------------------------------------
 
 std::string csv_line(const MetricsRow& r) {
   char line[512];
@@ -19,19 +97,14 @@ std::string csv_line(const MetricsRow& r) {
 
 namespace {
 
-MetricsRow last_row_of(const std::string& text) {
-  const size_t end = text.size() - 1, begin = text.rfind('\n', end - 1) + 1;
-  const std::vector<std::string> fields = csv_fields(text.substr(begin, end - begin));
-  const auto number = [&](metrics::Column column) {
-    const std::string& field = fields[column];
-    return field.empty() ? std::numeric_limits<double>::quiet_NaN() : std::strtod(field.c_str(), nullptr);
-  };
-  if (fields[0] == "step") return {};
-  return {std::atoll(fields[metrics::step].c_str()), std::atoll(fields[metrics::tokens].c_str()),
-          number(metrics::elapsed_s), number(metrics::train_loss), number(metrics::val_loss), number(metrics::val_bpb),
-          number(metrics::lr),
-          number(metrics::grad_norm), fields[metrics::clipped] == "1", number(metrics::step_ms),
-          number(metrics::tokens_per_second), number(metrics::val_loss_full)};
+MetricsRow row_of(const std::string& line) {
+  if (line.starts_with("step")) return {};
+  std::vector<double> x;
+  for (const std::string& field : csv_fields(line))
+    x.push_back(field.empty() ? std::numeric_limits<double>::quiet_NaN() : std::strtod(field.c_str(), nullptr));
+  using namespace metrics;
+  return {int64_t(x[step]), int64_t(x[tokens]), x[elapsed_s], x[train_loss], x[val_loss], x[val_bpb], x[lr],
+          x[grad_norm], x[clipped] == 1, x[step_ms], x[tokens_per_second], x[val_loss_full]};
 }
 
 }  // namespace
@@ -39,11 +112,12 @@ MetricsRow last_row_of(const std::string& text) {
 Metrics::Metrics(const std::string& directory, int64_t last_step, const std::string& unwritten)
     : path_(directory + "/metrics.csv"),
       file_(path_, csv_up_to(path_, {std::begin(metrics::names), std::end(metrics::names)}, last_step, {}, true)) {
-  last_ = last_row_of(read_file(path_));
+  std::string text = read_file(path_);
+  text.pop_back();
+  last_ = row_of(text.substr(text.rfind('\n') + 1));
   const std::vector<std::string> fields = csv_fields(unwritten);
   if (last_.step >= last_step || fields.size() != metrics::columns || fields[0] != std::to_string(last_step)) return;
-  file_.write(unwritten + "\n");
-  last_ = last_row_of(unwritten + "\n");
+  write(row_of(unwritten));
 }
 
 void Metrics::write(const MetricsRow& row) {

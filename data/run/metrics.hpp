@@ -1,13 +1,26 @@
 #pragma once
-// metrics.csv: one row per step.
+// The CSV files of a run, and metrics.csv: one row per step.
 
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "data/host/files.hpp"
 
-// metrics.csv, column by column.
+// A number in a CSV file: nine significant digits, and nothing for NaN.
+std::string csv_number(double x);
+
+// The fields of a line of numbers and plain words, as in metrics.csv and diagnostics.csv: nothing is quoted.
+std::vector<std::string> csv_fields(const std::string& line);
+
+// The header and the rows of `path` up to step `last_step`, in `columns`, of which the first is the step. Drops rows
+// that cannot be read and says so on standard error, except for a torn last row. `words` are the columns that hold no
+// numbers; `once`: each step has one row.
+std::string csv_up_to(const std::string& path, const std::vector<std::string>& columns, int64_t last_step,
+                      const std::vector<std::string>& words, bool once);
+
+// The columns of metrics.csv.
 namespace metrics {
 enum Column {
   step, tokens, elapsed_s, train_loss, val_loss, val_bpb, lr, grad_norm, clipped, step_ms, tokens_per_second,
@@ -17,7 +30,7 @@ inline constexpr const char* names[columns] = {"step", "tokens", "elapsed_s", "t
                                                "grad_norm", "clipped", "step_ms", "tokens_per_second", "val_loss_full"};
 }  // namespace metrics
 
-// One line of it.
+// One row of metrics.csv. NaN is an empty field.
 struct MetricsRow {
   int64_t step = 0, tokens = 0;
   double elapsed_s = 0, train_loss = 0;
@@ -28,11 +41,11 @@ struct MetricsRow {
   double val_loss_full = std::numeric_limits<double>::quiet_NaN();  // whole validation split, at the last step
 };
 
-// The row as a line of metrics.csv, without its end.
+// The row as a line of metrics.csv, without its '\n'.
 std::string csv_line(const MetricsRow& row);
 
-// metrics.csv, written line by line. When a run is resumed, lines past `last_step` are dropped, and the line of
-// `last_step` itself is `unwritten` if the file lacks it.
+// metrics.csv, written line by line. A resumed run drops the lines after `last_step`. If the file lacks the line of
+// `last_step`, that line is `unwritten`.
 class Metrics {
  public:
   Metrics(const std::string& directory, int64_t last_step, const std::string& unwritten = "");

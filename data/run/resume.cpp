@@ -1,6 +1,5 @@
 #include "resume.hpp"
 
-#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <stdexcept>
@@ -21,12 +20,75 @@ Command from_the_start(Command command, const std::string& config) {
   return parse_on_top(command, config);
 }
 
+Command on_top_of_run(const Command& command, CheckpointHeader& header) {
+  const std::string& run = command.train.out;
+  if (run.empty()) throw std::invalid_argument("--resume needs --out: which run is to go on?");
+  const std::string checkpoint = run + "/" + kLastCheckpoint, config = run + "/config.toml";
+  if (!fs::exists(checkpoint) && fs::exists(config))
+    return on_top_of_checkpoint(from_the_start(command, read_file(config)), header);
+  header = read_checkpoint_header(checkpoint);
+  const Command merged = parse_on_top(command, read_file(config), config);
+  TrainOptions now = merged.train;
+  make_paths_absolute(now);
+  make_paths_absolute(header.options);
+  if (now.config.vocab_size == 0) now.config.vocab_size = header.options.config.vocab_size;
+  const auto contradictions = differences(
+      header.options, now,
+      {"data", "val-data", "steps", "lr", "min-lr", "warmup", "schedule", "schedule-start", "schedule-end",
+       "earlier-schedules", "threads", "recompute", "eval-every", "eval-batches", "final-batches", "sample-every",
+       "save-every", "diagnostics", "patience"});
+  if (!contradictions.empty())
+    throw std::invalid_argument("cannot resume " + run + ": " + contradictions[0] +
+                                "; leave the option out, or start a new run");
+  return merged;
+}
+
+Command on_top_of_weights(const Command& command, CheckpointHeader& header) {
+  const std::string& from = command.train.init_from;
+  header = read_checkpoint_header(find_checkpoint(from));
+  const std::string kind = name_of(kTokenizers, header.tokenizer.kind());
+  const Command merged = parse_on_top(command, model_to_toml(header.options) + "tokenizer = \"" + kind + "\"\n");
+  if (merged.train.tokenizer != header.tokenizer.kind())
+    throw std::invalid_argument(from + " was trained with --tokenizer " + kind +
+                                "; leave --tokenizer out, or start without --init-from");
+  return merged;
+}
+
 }  // namespace
+
+Command on_top_of_checkpoint(const Command& command, CheckpointHeader& header) {
+  if (command.train.resume) return on_top_of_run(command, header);
+  return command.train.init_from.empty() ? command : on_top_of_weights(command, header);
+}
+
+TrainOptions options_on_checkpoint(const std::vector<std::string>& words,
+                                   const std::vector<std::pair<std::string, std::string>>& more,
+                                   CheckpointHeader& header) {
+  Command command;
+  command.words = words;
+  for (const auto& [option, value] : more) command.words.push_back("--" + option + "=" + value);
+  command.train = train_options(command.words, {});
+  return on_top_of_checkpoint(command, header).train;
+}
 
 void make_paths_absolute(TrainOptions& o) {
   for (auto* paths : {&o.data, &o.val_data})
     for (std::string& path : *paths) path = absolute_path(path);
   o.init_from = absolute_path(o.init_from);
+}
+
+Dataset load_training_data(TrainOptions& o, const CheckpointHeader& from, const std::string& program) {
+  if (o.data.empty())
+    throw std::invalid_argument("--data is missing: name a text file, or make one with " + program +
+                                " corpus --bytes 4M --out stories.txt");
+  const bool continues = o.resume || !o.init_from.empty();
+  Dataset data = load_dataset(o, continues ? &from.tokenizer : nullptr, o.config.context);
+  set_vocabulary(o.config, data.tokenizer.vocabulary());
+  o.config = resolved(o.config);
+  if (o.resume && from.data_fingerprint != data.fingerprint)
+    throw std::invalid_argument("cannot resume " + o.out + ": the text is not the one the run was trained on");
+  if (o.epochs > 0) o.steps = steps_of_epochs(data, o.config.context, uint64_t(o.batch) * o.accumulate, o.epochs);
+  return data;
 }
 
 std::string adapt_to_resume(TrainOptions& o, CheckpointHeader& header, const Command& given) {
@@ -36,64 +98,4 @@ std::string adapt_to_resume(TrainOptions& o, CheckpointHeader& header, const Com
     text += std::string(text.empty() ? "" : "; ") + "--eval-batches has changed, so best.bin is chosen anew";
   }
   return text;
-}
-
-Command on_top_of_checkpoint(const Command& command, CheckpointHeader& header) {
-  const TrainOptions& o = command.train;
-  if (o.resume && o.out.empty()) throw std::invalid_argument("--resume needs --out: which run is to go on?");
-  const std::string checkpoint = o.out + "/" + kLastCheckpoint, config = o.out + "/config.toml";
-  if (o.resume && !fs::exists(checkpoint) && fs::exists(config))
-    return on_top_of_checkpoint(from_the_start(command, read_file(config)), header);
-  if (o.resume) {
-    header = read_checkpoint_header(checkpoint);
-    const Command merged = parse_on_top(command, read_file(config), config);
-    TrainOptions now = merged.train;
-    make_paths_absolute(now);
-    make_paths_absolute(header.options);
-    if (now.config.vocab_size == 0) now.config.vocab_size = header.options.config.vocab_size;
-    const auto contradictions = differences(
-        header.options, now,
-        {"data", "val-data", "steps", "lr", "min-lr", "warmup", "schedule", "schedule-start", "schedule-end",
-         "earlier-schedules", "threads", "recompute", "eval-every", "eval-batches", "final-batches", "sample-every",
-         "save-every", "diagnostics", "patience"});
-    if (!contradictions.empty())
-      throw std::invalid_argument("cannot resume " + o.out + ": " + contradictions[0] +
-                                  "; leave the option out, or start a new run");
-    return merged;
-  }
-  if (!o.init_from.empty()) {
-    header = read_checkpoint_header(find_checkpoint(o.init_from));
-    const std::string kind = name_of(kTokenizers, header.tokenizer.kind());
-    const Command merged = parse_on_top(command, model_to_toml(header.options) + "tokenizer = \"" + kind + "\"\n");
-    if (merged.train.tokenizer != header.tokenizer.kind())
-      throw std::invalid_argument("the tokens of " + o.init_from + " are those of --tokenizer " + kind +
-                                  "; leave --tokenizer out, or start without --init-from");
-    return merged;
-  }
-  return command;
-}
-
-TrainOptions options_on_checkpoint(const std::vector<std::string>& words,
-                                   const std::vector<std::pair<std::string, std::string>>& more, CheckpointHeader& header) {
-  Command command;
-  command.words = words;
-  for (const auto& [option, value] : more) command.words.push_back("--" + option + "=" + value);
-  command.train = train_options(command.words, {});
-  return on_top_of_checkpoint(command, header).train;
-}
-
-Dataset load_training_data(TrainOptions& o, const CheckpointHeader& from, const std::string& program) {
-  if (o.data.empty())
-    throw std::invalid_argument("--data is missing: name a text file, or make one with " + program +
-                                " corpus --bytes 4M --out stories.txt");
-  const bool continues = o.resume || !o.init_from.empty();
-  const Tokenizer* tokenizer = continues ? &from.tokenizer : nullptr;
-  Dataset data = load_dataset(o, tokenizer, o.config.context);
-  set_vocabulary(o.config, data.tokenizer.vocabulary());
-  o.config = resolved(o.config);
-  if (o.resume && from.data_fingerprint != data.fingerprint)
-    throw std::invalid_argument("cannot resume " + o.out + ": the text is not the one the run was trained on");
-  if (o.epochs > 0)
-    o.steps = steps_of_epochs(data, o.config.context, uint64_t(o.batch) * o.accumulate, o.epochs);
-  return data;
 }

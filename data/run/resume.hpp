@@ -6,22 +6,23 @@
 #include "checkpoint.hpp"
 #include "data/text/dataset.hpp"
 
-// Options, and for `header` the tokenizer, where a checkpoint brings them: its model and its kind of tokens are those to
-// go on with. A run to resume that has no checkpoint yet starts from the beginning: the result is without --resume.
-// Throws std::invalid_argument where the command line says otherwise.
+// Merges a command line with the checkpoint that --resume or --init-from names, whose model and tokenizer it keeps, and
+// fills in `header`. A run without a checkpoint yet starts from the beginning: the result is without --resume then.
+// Throws std::invalid_argument if the command line contradicts the checkpoint.
 Command on_top_of_checkpoint(const Command& command, CheckpointHeader& header);
+
+// The same for words of `train` and some options besides, as train_options() takes them.
+TrainOptions options_on_checkpoint(const std::vector<std::string>& words,
+                                   const std::vector<std::pair<std::string, std::string>>& more,
+                                   CheckpointHeader& header);
 
 // Makes the paths in a run's options independent of the current folder. "-" stays.
 void make_paths_absolute(TrainOptions& options);
 
-// What --resume changes and what stays, for the user; "" if there is nothing to say. Sets the schedule in `o`, and
-// forgets the best loss in `header` if it was measured on other batches.
-std::string adapt_to_resume(TrainOptions& o, CheckpointHeader& header, const Command& given);
-
-// The same of words of `train` and an option or two besides, as train_options takes them.
-TrainOptions options_on_checkpoint(const std::vector<std::string>& words,
-                                   const std::vector<std::pair<std::string, std::string>>& more, CheckpointHeader& header);
-
-// The text, as tokens of the checkpoint's kind where there is one, and what `o` left to it: the vocabulary, and the
-// steps of --epochs.
+// Loads the text, with the checkpoint's tokenizer if there is one. Sets the options that depend on the text: the
+// vocabulary, and the steps of --epochs. Throws std::invalid_argument if a resumed run would read another text.
 Dataset load_training_data(TrainOptions& o, const CheckpointHeader& from, const std::string& program);
+
+// Sets the schedule of a resumed run in `o`, and forgets the best loss in `header` if it was measured on other batches.
+// Returns a message for the user; "" if nothing changes.
+std::string adapt_to_resume(TrainOptions& o, CheckpointHeader& header, const Command& given);

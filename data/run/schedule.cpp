@@ -1,15 +1,15 @@
 #include "schedule.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <sstream>
 #include <stdexcept>
-#include <tuple>
 
 #include "data/host/format.hpp"
+#include "data/options/toml.hpp"
 
 namespace {
 
+// One schedule, from step `from` to step `to`.
 struct Phase {
   int64_t from = 0, to = 0;
   LearningRate rate;
@@ -19,15 +19,9 @@ int64_t end_of(const TrainOptions& o) { return o.schedule_end > 0 ? o.schedule_e
 
 Phase current(const TrainOptions& o) { return {o.schedule_start, end_of(o), o.rate}; }
 
-// The shortest digits that read back as the same number.
-std::string exact(double x) {
-  char digits[32];
-  return {digits, std::to_chars(digits, digits + sizeof digits, x).ptr};
-}
-
 std::string text_of(const Phase& p) {
   return std::to_string(p.from) + " " + std::to_string(p.to) + " " + name_of(kSchedules, p.rate.schedule) + " " +
-         exact(p.rate.lr) + " " + exact(p.rate.min_lr) + " " + std::to_string(p.rate.warmup);
+         toml(p.rate.lr) + " " + toml(p.rate.min_lr) + " " + std::to_string(p.rate.warmup);
 }
 
 Phase parse_phase(const std::string& text) {
@@ -45,8 +39,6 @@ void begin_schedule(TrainOptions& o, int64_t from, int64_t to, const LearningRat
   o.schedule_start = from, o.schedule_end = to;
   o.rate = rate;
 }
-
-auto numbers_of(const LearningRate& r) { return std::tuple(r.lr, r.min_lr, r.warmup, r.schedule); }
 
 std::string describe(const LearningRate& r, int64_t start, const std::string& end) {
   std::string text = format("%g", r.lr);
@@ -83,7 +75,7 @@ std::string resume_schedule(TrainOptions& now, const TrainOptions& before, int64
 
   const double rate = rate_at(before, std::max<int64_t>(0, reached - 1));
   const std::string last = timed ? "the last step" : "step " + std::to_string(now.steps);
-  if (asked && (other_end || numbers_of(wanted) != numbers_of(before.rate))) {
+  if (asked && (other_end || text_of({0, 0, wanted}) != text_of({0, 0, before.rate}))) {
     begin_schedule(now, reached, wanted_end, wanted);
     return "a new schedule from step " + std::to_string(reached) + ": " + describe(wanted, reached, last) +
            format(" (the rate was %g)", rate);

@@ -1,9 +1,9 @@
 #pragma once
-// The learning rate of a run over its whole life: one schedule, or several if it was resumed with another one.
+// The learning-rate schedule of a run: one, or several if the run was resumed with another one.
 //
 // --lr, --min-lr, --warmup and --schedule describe the current schedule, which goes from --schedule-start to
-// --schedule-end. After its end the rate stays where it is. --earlier-schedules lists the ones before it, so that the
-// config of a run repeats the run.
+// --schedule-end. After its end the rate stays constant. --earlier-schedules lists the schedules before it, so that
+// config.toml can repeat the whole run.
 
 #include <cstdint>
 #include <string>
@@ -13,15 +13,15 @@
 // The learning rate of `step`, counted from 0.
 double rate_at(const TrainOptions& options, int64_t step);
 
-// Sets the schedule of a run that is resumed at step `reached`. `now` has the options as merged, `before` those of the
-// checkpoint, `given` the command line. --steps alone keeps the schedule; --lr, --min-lr, --warmup or --schedule begin
-// a new one. Returns what to tell the user; "" if nothing changes. Throws std::invalid_argument if --steps is not above
+// Sets the schedule in `now`, the options of a run that is resumed at step `reached`. `before` has the checkpoint's
+// options, `given` the command line. --steps alone keeps the schedule; --lr, --min-lr, --warmup or --schedule begin a
+// new one. Returns a message for the user, "" if nothing changes. Throws std::invalid_argument if --steps is not above
 // `reached`.
 std::string resume_schedule(TrainOptions& now, const TrainOptions& before, int64_t reached, const Command& given);
 
-// Lets the rate fall in a straight line from step `from` to the end of the run, which becomes `to`. A constant rate
-// stays constant.
+// Makes the rate fall linearly from step `from` to the end of the run, which becomes `to`. A constant rate stays
+// constant.
 void cool_down(TrainOptions& options, int64_t from, int64_t to);
 
-// Ends the run at `step` and leaves the rates of the steps before it as they are.
+// Ends the run at `step` without changing the rates of earlier steps.
 void cut_short(TrainOptions& options, int64_t step);

@@ -4,23 +4,23 @@
 #include <cmath>
 #include <cstdio>
 
-#include "evaluate.hpp"
-#include "generate_text.hpp"
 #include "data/host/format.hpp"
 #include "data/host/interrupt.hpp"
 #include "data/host/progress.hpp"
+#include "evaluate.hpp"
+#include "generate_text.hpp"
 #include "schedule.hpp"
 
 namespace {
 
 const Stopwatch since_start;
 
-// Seconds that parts of a run take.
+// The time that parts of a run take, in seconds.
 struct Timing {
   double step = 0, validation_batch = 0, save = 0, token = 0;
 };
 
-// The mean of a few calls of f, within about `budget` seconds. The first call only warms up.
+// The mean time of a few calls of f, within about `budget` seconds. The first call only warms up.
 template <class F>
 double time_of(double budget, int most, F f) {
   const Stopwatch whole;
@@ -32,13 +32,13 @@ double time_of(double budget, int most, F f) {
   return clock.seconds() / calls;
 }
 
-// Steps at a learning rate of 0 move the moments and what BatchNorm keeps running, so the trainer goes back to its start.
+// Times some steps at a learning rate of 0, a validation batch and a sample. Such steps change the optimizer state and
+// BatchNorm's running statistics, so the trainer goes back to its start afterwards.
 Timing measure(Trainer& t, double budget) {
   Timing s;
   s.step = time_of(budget / 20, 20, [&](int i) { take_step(t, i, 0); });
   if (!t.data.val.empty())
-    s.validation_batch =
-        time_of(budget / 50, 3, [&](int) { evaluate(t.model, t.activations, t.data, t.o.batch, 1); });
+    s.validation_batch = time_of(budget / 50, 3, [&](int) { evaluate(t.model, t.activations, t.data, t.o.batch, 1); });
   constexpr int kTokens = 16;
   if (!t.o.quiet || t.o.sample_every > 0) {
     const Stopwatch clock;
@@ -51,33 +51,27 @@ Timing measure(Trainer& t, double budget) {
   return s;
 }
 
-// Seconds from the last step to the end of the program.
+// The time from the last step to the end of the program.
 double end_seconds(const Trainer& t, const Timing& s, int64_t steps) {
-  double seconds = s.save + (t.o.quiet ? 0 : s.token * t.final_sample_length());
+  const double seconds = s.save + (t.o.quiet ? 0 : s.token * t.final_sample_length());
   if (!t.validates()) return seconds;
-  TrainOptions o = t.o;
-  o.steps = steps;
-  const int64_t all = validation_batches(t.data, o.batch), limit = final_batches(o);
-  const int64_t estimate = o.eval_batches > 0 ? std::min(o.eval_batches, all) : all;
-  const bool whole = estimate < all && (limit == 0 || all <= limit);
-  return seconds + s.save + s.validation_batch * static_cast<double>(estimate + (whole ? all : 0));
+  const int64_t all = validation_batches(t.data, t.o.batch), estimate = t.batches_per_validation();
+  const bool both = estimate < all && t.measures_whole_validation(steps);
+  return seconds + s.save + s.validation_batch * static_cast<double>(estimate + (both ? all : 0));
 }
 
-// Seconds of a step with its share of what comes every so many steps.
+// The time of a step with its share of the work that comes every so many steps.
 double seconds_per_step(const Trainer& t, const Timing& s) {
-  const TrainOptions& o = t.o;
-  const int64_t all = validation_batches(t.data, o.batch);
-  const int64_t estimate = o.eval_batches > 0 ? std::min(o.eval_batches, all) : all;
   const auto share = [](double seconds, int64_t every) { return every > 0 ? seconds / static_cast<double>(every) : 0; };
-  return s.step + share(s.validation_batch * static_cast<double>(estimate), o.eval_every) + share(s.save, o.save_every) +
-         share(s.token * t.model.config.context, o.sample_every);
+  return s.step + share(s.save, t.o.save_every) + share(s.token * t.model.config.context, t.o.sample_every) +
+         share(s.validation_batch * static_cast<double>(t.batches_per_validation()), t.o.eval_every);
 }
 
 }  // namespace
 
 void print_expected_time(Trainer& t) {
   constexpr int64_t kFew = 100;   // measuring is not worth its time for so few steps
-  constexpr double kBudget = 10;  // seconds, of which a twentieth goes into steps
+  constexpr double kBudget = 10;  // seconds; a twentieth of them is for steps
   if (t.o.quiet || !t.o.time_limit.empty() || t.o.steps - t.state.step < kFew) return;
   const Timing timing = measure(t, kBudget);
   const double steps = static_cast<double>(t.o.steps - t.state.step);

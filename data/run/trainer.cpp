@@ -1,10 +1,11 @@
 #include "trainer.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "directory.hpp"
+#include "data/host/format.hpp"
+#include "data/host/interrupt.hpp"
+#include "evaluate.hpp"
 #include "layers/textbook/step.hpp"
 
 Trainer::Trainer(const Command& given, const TrainOptions& in_force, Dataset text)
@@ -14,6 +15,18 @@ Trainer::Trainer(const Command& given, const TrainOptions& in_force, Dataset tex
   state.options = o;
   state.tokenizer = data.tokenizer;
   state.data_fingerprint = data.fingerprint;
+}
+
+int64_t Trainer::batches_per_validation() const {
+  const int64_t all = validation_batches(data, o.batch);
+  return o.eval_batches > 0 ? std::min(o.eval_batches, all) : all;
+}
+
+bool Trainer::measures_whole_validation(int64_t steps) const {
+  TrainOptions options = o;
+  options.steps = steps;
+  const int64_t all = validation_batches(data, o.batch), limit = final_batches(options);
+  return limit == 0 || all <= limit;
 }
 
 void go_to_start(Trainer& t) {
@@ -26,54 +39,18 @@ void go_to_start(Trainer& t) {
   }
 }
 
-bool out_of_patience(const Trainer& t, int64_t step) {
-  const int64_t every = t.o.eval_every;
-  return t.o.patience > 0 && every > 0 && step / every - t.state.best_step / every >= t.o.patience;
-}
-
-bool has_exploded(const Trainer& t) {
-  if (std::isnan(t.first_loss)) return false;
-  const int B = t.o.batch, T = t.model.config.context;
-  const double nats = model_loss(t.model, t.activations, {t.tokens.data(), t.targets.data(), B, T});
-  const double loss = nats / (static_cast<double>(B) * T);
-  return !(loss <= 10 * std::max(t.first_loss, t.data.uniform_nats()));
-}
-
-void save(Trainer& t, const std::string& file, int64_t step) {
-  const auto require_finite = [&](const Buffer& buffer) {
-    if (const TensorSpec* bad = first_non_finite(t.model.table, buffer.get()))
-      throw Diverged{step, "update", bad->name};
-  };
-  require_finite(t.model.weights);
-  for (const Buffer& slot : t.optimizer_state) require_finite(slot);
-  t.state.step = step;
-  save_checkpoint(t.path(file), t.state, t.model, file == kBestCheckpoint ? nullptr : &t.optimizer_state);
-}
-
-bool save_sound(Trainer& t, Progress& progress, int64_t step) {
-  if (!has_exploded(t)) return save(t, kLastCheckpoint, step), true;
-  progress.line("step " + std::to_string(step) + "  not saved: the loss has exploded; the last checkpoint stays");
-  return false;
-}
-
-void save_and_fail(Trainer& t, const Metrics& metrics, const std::runtime_error& error) {
-  std::string text = error.what();
-  try {
-    if (!t.within_step && !has_exploded(t)) {
-      if (metrics.last().step != t.state.step) t.state.unwritten_row = csv_line(t.row);
-      save(t, kLastCheckpoint, t.state.step);
-      text += "; step " + std::to_string(t.state.step) + " is saved";
-    }
-  } catch (const std::runtime_error&) {
-  }
-  throw std::runtime_error(text);
-}
-
 void write_config(const Trainer& t) {
   TrainOptions given = t.command.train;
   given.min_lr = t.o.min_lr;
-  write_config(t.o.out, t.o, given);
+  WholeFile file(t.path("config.toml"));
+  file.write("# Every option in force; train_gpt train --config reads them back. Values behind a # follow from the\n"
+             "# placement, the preset and the sizes.\n" +
+             to_toml(t.o, given));
+  file.finish();
+  file.publish();
 }
+
+// ---- steps -----------------------------------------------------------------------------------------------
 
 StepRows rows_of(const TrainOptions& o, int64_t step) {
   return {o.data_seed, uint64_t(step), uint64_t(o.batch) * o.accumulate};
@@ -93,4 +70,104 @@ StepResult take_step(Trainer& t, int64_t step, double lr) {
       training_step(t, micro_batches(t.data, t.o, step), {t.o.adamw, t.o.clip, t.o.seed}, step, lr, observer);
   if (std::isnan(t.first_loss)) t.first_loss = result.loss;
   return result;
+}
+
+namespace {
+
+// Writes the state to `file` of the run's directory. Throws Diverged if weights or optimizer state are not finite.
+void save(Trainer& t, const std::string& file, int64_t step) {
+  const auto require_finite = [&](const Buffer& buffer) {
+    if (const TensorSpec* bad = first_non_finite(t.model.table, buffer.get()))
+      throw Diverged{step, "update", bad->name};
+  };
+  require_finite(t.model.weights);
+  for (const Buffer& slot : t.optimizer_state) require_finite(slot);
+  t.state.step = step;
+  save_checkpoint(t.path(file), t.state, t.model, file == kBestCheckpoint ? nullptr : &t.optimizer_state);
+}
+
+// A model has exploded if its loss on the last batch is more than ten times the first loss of this call and more than
+// ten times that of uniform guessing. False before the first step.
+bool has_exploded(const Trainer& t) {
+  if (std::isnan(t.first_loss)) return false;
+  const int B = t.o.batch, T = t.model.config.context;
+  const double nats = model_loss(t.model, t.activations, {t.tokens.data(), t.targets.data(), B, T});
+  const double loss = nats / (static_cast<double>(B) * T);
+  return !(loss <= 10 * std::max(t.first_loss, t.data.uniform_nats()));
+}
+
+// NaN if the user stops it.
+double measure(const Trainer& t, int64_t step, int64_t batches) {
+  const double loss = evaluate_with_progress(t.model, t.activations, t.data, t.o.batch, batches);
+  if (std::isfinite(loss) || interrupted()) return loss;
+  const TensorSpec* bad = first_non_finite(t.activations.table, t.activations.buffer.get());
+  throw Diverged{step, "validation loss", bad ? bad->name : ""};
+}
+
+}  // namespace
+
+// ---- validation ------------------------------------------------------------------------------------------
+
+void validate(Trainer& t, Progress& progress, MetricsRow& row) {
+  const double loss = measure(t, row.step, t.o.eval_batches);
+  if (std::isnan(loss)) return;
+  row.val_loss = t.state.val_loss = loss;
+  row.val_bpb = t.data.bits_per_byte(loss);
+  std::string text = "step " + std::to_string(row.step) + format("  val %.4f nats/token, ", loss) +
+                     format("%.4f bits/byte", row.val_bpb);
+  if (loss > t.state.best_loss)
+    text += format("  (rising: the best was %.4f", t.state.best_loss) + " at step " +
+            std::to_string(t.state.best_step) + ", kept in best.bin)";
+  progress.line(text);
+  if (loss >= t.state.best_loss) return;
+  const auto [best_loss, best_step] = std::pair{t.state.best_loss, t.state.best_step};
+  t.state.best_loss = loss, t.state.best_step = row.step;
+  try {
+    save(t, kBestCheckpoint, row.step);
+  } catch (const std::runtime_error&) {  // a resumed run validates this step again
+    t.state.best_loss = best_loss, t.state.best_step = best_step;
+    row.val_loss = row.val_bpb = std::numeric_limits<double>::quiet_NaN();
+    throw;
+  }
+}
+
+bool measure_end(Trainer& t, Metrics& metrics, Progress& progress, RunOutcome& outcome) {
+  if (!t.validates()) return true;
+  MetricsRow row = metrics.last();
+  if (row.step != outcome.step) row = {outcome.step};  // metrics.csv has been removed
+  if (std::isnan(row.val_loss)) validate(t, progress, row);
+  t.state.val_loss = row.val_loss;
+  const bool whole = t.batches_per_validation() == validation_batches(t.data, t.o.batch);
+  if (whole) row.val_loss_full = row.val_loss;
+  else if (!interrupted() && t.measures_whole_validation(t.o.steps)) row.val_loss_full = measure(t, row.step, 0);
+  outcome.val_loss_full = row.val_loss_full;
+  if (metrics.last().step == row.step) metrics.replace_last(row);
+  save(t, kLastCheckpoint, outcome.step);
+  return !interrupted();
+}
+
+bool out_of_patience(const Trainer& t, int64_t step) {
+  const int64_t every = t.o.eval_every;
+  return t.o.patience > 0 && every > 0 && step / every - t.state.best_step / every >= t.o.patience;
+}
+
+// ---- saving ----------------------------------------------------------------------------------------------
+
+bool save_sound(Trainer& t, Progress& progress, int64_t step) {
+  if (!has_exploded(t)) return save(t, kLastCheckpoint, step), true;
+  progress.line("step " + std::to_string(step) + "  not saved: the loss has exploded; the last checkpoint stays");
+  return false;
+}
+
+void save_and_fail(Trainer& t, const Metrics& metrics, const std::runtime_error& error) {
+  std::string text = error.what();
+  try {
+    if (!t.within_step && !has_exploded(t)) {
+      if (metrics.last().step != t.state.step) t.state.unwritten_row = csv_line(t.row);
+      save(t, kLastCheckpoint, t.state.step);
+      text += "; step " + std::to_string(t.state.step) + " is saved";
+    }
+  } catch (const std::runtime_error&) {
+  }
+  throw std::runtime_error(text);
 }

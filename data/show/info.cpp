@@ -10,7 +10,7 @@
 #include "data/host/machine.hpp"
 #include "data/run/checkpoint.hpp"
 #include "data/run/directory.hpp"
-#include "data/run/warnings.hpp"
+#include "data/run/messages.hpp"
 #include "layers/model/presets.hpp"
 #include "cost_text.hpp"
 #include "model_text.hpp"

@@ -10,26 +10,130 @@
 #include <fstream>
 #include <stdexcept>
 #include <unordered_set>
-#include <utility>
 
 #include <unistd.h>
 
 #include "layers/kernels/random.hpp"
 #include "layers/model/named.hpp"
 #include "data/host/files.hpp"
-#include "story_grammars.hpp"
+
+// Variables: a b d people, c e looks, x y things, p place, s t spots, n where, v animal, w weather.
+const NamedGrammar kStoryGrammars[2] = {
+    {"stories", "about 200 bytes", 251, R"(
+name: he his
+  Anna | she | her / Kate | she | her / Mia | she | her / Rose | she | her
+  Ben | he | his / Hugo | he | his / Leo | he | his / Sam | he | his
+
+thing: did
+  ball | threw / coin | flipped / drum | played / egg | rolled / flag | waved / gem | kissed / hat | wore / kite | flew
+  lamp | lit / mat | shook / pot | banged / top | spun
+
+look:
+  blue / dark / green / huge / new / old / pink / red / shiny / tiny / ugly / white
+
+place: at home
+  farm | on the farm | farm animal / lake | by the lake | lake animal
+  park | in the park | park animal / woods | in the woods | wild animal
+
+farm animal: said food
+  cow | mooed | grass / goat | bleated | hay / hen | clucked | seeds
+lake animal: said food
+  duck | quacked | bread / frog | croaked | flies / otter | squealed | fish
+park animal: said food
+  bee | buzzed | nectar / cat | meowed | milk / mouse | squeaked | cheese
+wild animal: said food
+  bear | growled | honey / fox | yelped | jam / wolf | howled | stew
+sort:
+  big / hungry / lonely / shy / small / thin
+
+spot:
+  behind the hedge / behind the rock / behind the wall / by the fence / by the gate / by the well
+  in the grass / in the hay / in the tree / under the bench / under the bush / under the steps
+
+weather: in
+  foggy | in the fog / rainy | in the rain / snowy | in the snow / sunny | in the sun
+time:
+  day / evening / morning
+
+when:
+  One [w=weather] [time],
+
+story:
+  [when] [a=name] had a(n) [c=look] [x=thing]. [b=name] had a(n) [e=look] [y=thing]. [a] gave [b] the [c] [x], and [b]
+    gave [a] the [e] [y]. Then [b] [x.did] the [c] [x], and [a] [y.did] the [e] [y] [w.in].
+  [when] [a=name] lost a(n) [c=look] [x=thing]. [b=name] and [d=name] found the [c] [x] [s=spot]. "Is this your [x],
+    [a]?" asked [d]. "Thank you, [d]! Thank you, [b]!" said [a]. Then [a] [x.did] the [c] [x].
+  [when] [a=name] hid a(n) [c=look] [x=thing] [s=spot] and a(n) [e=look] [y=thing] [t=spot]. [b=name] looked [s] and
+    [x.did] the [c] [x]. Then [b] looked [t] and [y.did] the [e] [y].
+  [when] [a=name], [b=name] and [d=name] went to the [p=place]. They met a(n) [sort] [v=p.home] [spot]. The [v]
+    [v.said]. "It wants [v.food]," said [d]. So [b] gave the [v] some [v.food], and [a] sang.
+  [when] [a=name], [b=name] and [d=name] played. [a] hid [s=spot], and [b] hid [t=spot]. [d] looked [s] and found [a].
+    Then [d] looked [t] and found [b]. "Well done, [d]!" said [a] and [b].
+  [when] [a=name] gave a(n) [c=look] [x=thing] to [b=name]. [b] gave the [x] to [d=name]. [d] left the [x] [s=spot].
+    "Where is my [c] [x]?" asked [a]. "Look [s]," said [d]. So [a] looked [s] and [x.did] the [c] [x].
+)"},
+    {"tales", "about 126 bytes", 149, R"(
+girl:
+  Anna / Cora / Eve / Ivy / Kate / Mia / Rose / Tess
+boy:
+  Ben / Dan / Finn / Hugo / Leo / Ned / Sam / Will
+
+toy: did
+  ball | threw / coin | flipped / drum | played / egg | rolled / flag | waved / gem | kissed / hat | wore / kite | flew
+  lamp | lit / mat | shook / pot | banged / top | spun
+tool: did
+  axe | swung / bell | rang / cake | ate / fork | bent / horn | blew / jar | opened / key | turned / net | cast
+  oar | pulled / pie | baked / rope | tied / vase | filled
+
+color:
+  amber / blue / cream / green / lilac / navy / orange / pink / red / silver / violet / white
+look:
+  big / clean / dusty / fine / huge / light / new / old / pretty / shiny / tiny / ugly
+
+animal: said food
+  bear | growled | honey / cow | mooed | grass / duck | quacked | bread / frog | croaked | flies
+  goat | bleated | hay / hen | clucked | seeds / mouse | squeaked | cheese / otter | squealed | fish
+  pony | neighed | oats / seal | barked | crabs / toad | burped | bugs / wolf | howled | stew
+
+near:
+  behind / beside / by / near / over / under
+spot:
+  in the barn / in the grass / in the hay / in the mud / in the pond / in the shed
+place:
+  on the bench / on the gate / on the hill / on the path / on the rock / on the wall
+
+weather:
+  cold / foggy / hot / misty / rainy / snowy / windy
+time:
+  day / evening / morning / night
+
+when:
+  One [weather] [time],
+
+story:
+  [when] [a=girl] had a(n) [c=color] [x=toy] and [b=boy] had a(n) [e=look] [y=tool]. [b] [x.did] the [x], and [a]
+    [y.did] the [y] [spot].
+  [when] [a=girl] lost a(n) [c=color] [x=toy]. [b=boy] found it [n=near] a(n) [e=look] [y=tool]. "My [c] [x]!" said [a],
+    and [b] [y.did] the [y].
+  [when] [a=girl] hid a(n) [c=color] [x=toy] [s=spot] and a(n) [e=look] [y=tool] [t=place]. [b=boy] looked [s] and
+    [x.did] the [c] [x].
+  [when] [a=girl] and [b=boy] met a(n) [e=look] [v=animal]. The [v] [v.said], so [a] gave it [v.food] from a(n)
+    [c=color] [x=toy], and [b] [x.did] the [x].
+  [when] [a=girl] gave a(n) [c=color] [x=toy] to [b=boy]. "Where is the [x]?" asked [a]. "It is [n=near] the [e=look]
+    [y=tool]," said [b] and [y.did] the [y].
+)"}};
 
 namespace {
 
-// How the file of nats begins, for printf and scanf; the seed follows for people.
+// The first line of the file of nats, for printf and scanf; the seed follows for people.
 constexpr const char* kHeader = "# -log P of each story in nats; text: %zu bytes, %zu stories";
 
 std::string nats_path(const std::string& text_path) { return text_path + ".nats"; }
 
-// A story (without its newline) as the grammar that can say most of it says it.
+// A story (without its newline), read by the grammar that can produce most of it.
 struct Reading {
-  std::optional<double> nats;  // none: no grammar can say all of it
-  size_t readable = 0;
+  std::optional<double> nats;  // none: no grammar can produce all of it
+  size_t readable = 0;         // length of the prefix that it can produce
 };
 
 Reading read_story(std::string_view story) {
@@ -79,18 +183,17 @@ CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed,
   for (const std::string& target : {path, nats_path(path)}) {
     std::error_code ignored;
     const fs::file_status status = fs::status(target, ignored);
-    if (fs::exists(status) && !fs::is_regular_file(status)) {
+    if (fs::exists(status) && !fs::is_regular_file(status))
       throw std::runtime_error("cannot write " + target + ": it is not a regular file; choose another name");
-    }
   }
 
   WholeFile text(path), floor(nats_path(path));
   CorpusSummary summary;
   std::string numbers;
   // A story told before is skipped, so that no validation story occurs in training. Two stories are alike with
-  // probability 7e-8 (the mean of P over 200,000 stories), so of the 20,000 in 4 MB about 14 are skipped. A
-  // model that remembered all earlier stories could rule them out: that is worth -log(1 - 20,000 · 7e-8) = 0.0014 nats of
-  // a story's 18, so the floor is right to 1e-4 of itself.
+  // probability 7e-8 (the mean of P over 200,000 stories), so about 14 of the 20,000 in 4 MB are skipped. A model that
+  // remembered all earlier stories could rule them out. That would save -log(1 - 20,000 · 7e-8) = 0.0014 of a story's
+  // 18 nats, so the floor has a relative error of 1e-4.
   std::unordered_set<uint64_t> told;
   for (uint64_t index = 0;; ++index) {
     const Story story = tell_story(seed, index, grammar);
@@ -104,16 +207,15 @@ CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed,
     summary.bytes += story.text.size();
     summary.nats += story.nats;
   }
-  if (summary.stories == 0) {
+  if (summary.stories == 0)
     throw std::runtime_error("cannot write " + path + ": " + std::to_string(bytes) +
                              " bytes hold no story; ask for 256 or more");
-  }
   char header[128];
   std::snprintf(header, sizeof header, kHeader, summary.bytes, summary.stories);
   floor.write(header + (", seed " + std::to_string(seed)) + "\n");
   floor.write(numbers);
 
-  // An older floor goes first: whenever the power fails, no text stands beside the floor of another.
+  // The older floor is removed first: even if the power fails, no text stands beside the floor of another.
   text.finish();
   floor.finish();
   if (::unlink(nats_path(path).c_str()) != 0 && errno != ENOENT) fail_file("replace", nats_path(path), errno);
@@ -128,25 +230,22 @@ std::vector<double> read_nats(const std::string& text_path, size_t text_bytes, s
   std::ifstream file(path);
   std::string line;
   size_t said_bytes = 0, said_stories = 0;
-  if (!std::getline(file, line) || std::sscanf(line.c_str(), kHeader, &said_bytes, &said_stories) != 2) {
+  if (!std::getline(file, line) || std::sscanf(line.c_str(), kHeader, &said_bytes, &said_stories) != 2)
     throw std::runtime_error(path + " holds no -log P of stories; delete it to train without a floor");
-  }
   std::vector<double> nats;
   while (std::getline(file, line)) {
     char* end = nullptr;
     const double value = std::strtod(line.c_str(), &end);
-    if (line.empty() || *end != '\0' || !(value >= 0) || std::isinf(value)) {
+    if (line.empty() || *end != '\0' || !(value >= 0) || std::isinf(value))
       throw std::runtime_error(path + ": line " + std::to_string(nats.size() + 2) +
                                " is not a number of nats: " + line.substr(0, 40));
-    }
     nats.push_back(value);
   }
-  if (said_bytes != text_bytes || said_stories != stories || nats.size() != stories) {
+  if (said_bytes != text_bytes || said_stories != stories || nats.size() != stories)
     throw std::runtime_error(path + " belongs to another text (" + std::to_string(said_bytes) + " bytes, " +
                              std::to_string(said_stories) + " stories, " + std::to_string(nats.size()) +
                              " numbers; " + text_path + " has " + std::to_string(text_bytes) + " bytes, " +
                              std::to_string(stories) + " stories); delete it or write the corpus anew");
-  }
   return nats;
 }
 

@@ -2,17 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <numeric>
+#include <set>
 #include <stdexcept>
 
+#include "corpus.hpp"
+#include "data/host/format.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/kernels/random.hpp"
-#include "corpus.hpp"
 
 namespace {
 
-// A text with -log P of each of its stories, if it is one generated corpus.
+// A text, and -log P of each of its stories if it is a generated corpus.
 struct Source {
   Text text;
   std::vector<double> nats;
@@ -28,7 +29,7 @@ Source read_source(const std::vector<std::string>& paths, const TextFiles& filte
 
 // ---- tokens ----------------------------------------------------------------------------------------------
 
-// What to do about a character without a token, depends on whose tokens they are.
+// The advice depends on whether the tokenizer is new or a checkpoint's.
 [[noreturn]] void fail_token(const Text& text, const NoToken& error, bool new_tokenizer) {
   const char* advice = error.is_utf8   ? "--unknown skip or --unknown replace goes on without it"
                        : new_tokenizer ? "convert the file, leave it out, or use --tokenizer byte, which reads anything"
@@ -38,20 +39,19 @@ Source read_source(const std::vector<std::string>& paths, const TextFiles& filte
 
 Tokenizer new_tokenizer(const TextOptions& options, const Text& text, const Text& validation) {
   if (options.tokenizer == Tokenizer::Kind::byte) return Tokenizer::bytes();
-  std::vector<uint32_t> known;
+  std::set<uint32_t> known;
   for (const Text* part : {&text, &validation}) {
     try {
-      const std::vector<uint32_t> before = std::move(known), found = Tokenizer::characters(part->bytes).alphabet();
-      known.clear();
-      std::set_union(before.begin(), before.end(), found.begin(), found.end(), std::back_inserter(known));
+      const std::vector<uint32_t> found = Tokenizer::characters(part->bytes).alphabet();
+      known.insert(found.begin(), found.end());
     } catch (const NoToken& error) {
       fail_token(*part, error, true);
     }
   }
-  return Tokenizer::characters(known);
+  return Tokenizer::characters(std::vector<uint32_t>(known.begin(), known.end()));
 }
 
-// Puts the tokens of a text behind those that are there.
+// Appends the tokens of a text.
 void append(Dataset& data, Source& source, const TextFiles& filter) {
   const Text& text = source.text;
   size_t unknown = 0;
@@ -64,25 +64,28 @@ void append(Dataset& data, Source& source, const TextFiles& filter) {
   data.bytes += text.bytes.size();
   data.notes.insert(data.notes.end(), text.notes.begin(), text.notes.end());
   if (unknown == 0) return;
-  data.notes.push_back(std::to_string(unknown) + (unknown == 1 ? " character" : " characters") + " of " + text.name +
+  data.notes.push_back(counted(static_cast<double>(unknown), "character") + " of " + text.name +
                        " not in the model's vocabulary: " +
                        (filter.unknown == Unknown::skip ? "skipped" : "replaced"));
   source.nats.clear();  // these are no longer the stories whose entropy is known
 }
 
-uint64_t fingerprint_of(const std::vector<uint16_t>& tokens) {
-  return rng::word({reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof tokens[0]});
-}
-
 // ---- windows ---------------------------------------------------------------------------------------------
 
-// Windows side by side over tokens [first, end).
+// Adds windows side by side over tokens [first, end).
 void add_windows(std::vector<TokenWindow>& windows, size_t first, size_t end, int T) {
   for (size_t start = first; start + 1 < end; start += T)
     windows.push_back({start, static_cast<int>(std::min<size_t>(T, end - 1 - start))});
 }
 
-// One window for each story in [first, end) that a '\n' precedes, from there; empty if one is longer than the context.
+size_t sum_of_lengths(const std::vector<TokenWindow>& windows) {
+  size_t n = 0;
+  for (const TokenWindow& window : windows) n += window.length;
+  return n;
+}
+
+// One window for each story in [first, end) that follows a '\n', starting at that '\n'. Returns no windows if a story
+// is longer than T.
 std::vector<TokenWindow> windows_by_story(const Dataset& data, size_t first, size_t end, int T) {
   const auto begin = data.tokens.begin();
   std::vector<TokenWindow> windows;
@@ -96,11 +99,23 @@ std::vector<TokenWindow> windows_by_story(const Dataset& data, size_t first, siz
   return windows;
 }
 
+// The i-th window of a run that takes each once per epoch, in an order of its own for every epoch.
+const TokenWindow& shuffled_window(const Dataset& data, uint64_t seed, uint64_t i) {
+  const uint64_t n = data.windows.size();
+  return data.windows[permuted(i % n, n, rng::key({seed, rng::word("epoch"), i / n}))];
+}
+
 // ---- the split -------------------------------------------------------------------------------------------
 
 // Tokens [begin, end).
 struct Stretch {
   size_t begin, end;
+};
+
+// Tokens, and -log P of their stories if it is known.
+struct Tokens {
+  std::vector<uint16_t> tokens;
+  std::vector<double> nats;
 };
 
 // The start of the line that `at` is in, or `at` if the line starts before `lowest`.
@@ -110,7 +125,7 @@ size_t line_start(const Dataset& data, size_t lowest, size_t at) {
   return at;
 }
 
-// The last part of each of up to 100 equal stretches, if that leaves each part four contexts.
+// The ends of up to 100 equal stretches, so few that each part has four contexts.
 std::vector<Stretch> spread_parts(const Dataset& data, double fraction, int context) {
   const size_t n = data.tokens.size(), wanted = static_cast<size_t>(static_cast<double>(n) * fraction);
   const size_t count = std::clamp<size_t>(wanted / (4 * context), 1, 100);
@@ -125,32 +140,24 @@ std::vector<Stretch> spread_parts(const Dataset& data, double fraction, int cont
   return parts;
 }
 
-// Moves these parts of the tokens behind the others, and -log P of their stories alike. Then they lie where `parts` says.
+// Moves these parts of the tokens, and -log P of their stories, behind the others. `parts` becomes where they are then.
 void move_behind(Dataset& data, std::vector<double>& nats, std::vector<Stretch>& parts) {
-  std::vector<uint16_t> rest, moved;
-  std::vector<double> nats_of_rest, nats_of_moved;
-  size_t at = 0, story = 0;
-  const auto take = [&](size_t end, std::vector<uint16_t>& tokens, std::vector<double>& of_stories) {
-    for (; at < end; ++at) {
-      tokens.push_back(data.tokens[at]);
-      if (!nats.empty() && data.tokens[at] == data.tokenizer.newline()) of_stories.push_back(nats[story++]);
-    }
-  };
-  for (Stretch& part : parts) {
-    take(part.begin, rest, nats_of_rest);
-    const size_t begin = moved.size();
-    take(part.end, moved, nats_of_moved);
-    part = {begin, moved.size()};
+  Tokens rest, moved;
+  auto part = parts.begin();
+  for (size_t at = 0, story = 0; at < data.tokens.size(); ++at) {
+    while (part != parts.end() && at >= part->end) ++part;
+    Tokens& to = part != parts.end() && at >= part->begin ? moved : rest;
+    to.tokens.push_back(data.tokens[at]);
+    if (!nats.empty() && data.tokens[at] == data.tokenizer.newline()) to.nats.push_back(nats[story++]);
   }
-  take(data.tokens.size(), rest, nats_of_rest);
-  data.train = rest.size();
-  for (Stretch& part : parts) part = {part.begin + data.train, part.end + data.train};
-  rest.insert(rest.end(), moved.begin(), moved.end());
-  nats_of_rest.insert(nats_of_rest.end(), nats_of_moved.begin(), nats_of_moved.end());
-  data.tokens = std::move(rest), nats = std::move(nats_of_rest);
+  size_t end = data.train = rest.tokens.size();
+  for (Stretch& p : parts) p = {end, end + p.end - p.begin}, end = p.end;
+  data.tokens = std::move(rest.tokens), nats = std::move(rest.nats);
+  data.tokens.insert(data.tokens.end(), moved.tokens.begin(), moved.tokens.end());
+  nats.insert(nats.end(), moved.nats.begin(), moved.nats.end());
 }
 
-// Sets data.train, and returns the stretches behind it that are for validation.
+// Sets data.train and returns the stretches after it, which are for validation.
 std::vector<Stretch> split(Dataset& data, std::vector<double>& nats, const TextOptions& options, int context) {
   if (options.val_split == ValSplit::spread && options.val_fraction > 0) {
     std::vector<Stretch> parts = spread_parts(data, options.val_fraction, context);
@@ -203,7 +210,7 @@ Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int
   } else {
     parts = split(data, text.nats, options, context);
   }
-  data.fingerprint = fingerprint_of(data.tokens);
+  data.fingerprint = rng::word({reinterpret_cast<const char*>(data.tokens.data()), data.memory()});
   if (separate) data.fingerprint = rng::key({data.fingerprint, data.train});
   require_tokens(data.train, context + 1, "training with a context of " + std::to_string(context), data.name,
                  "give more text, or lower --context or --val-fraction");
@@ -230,11 +237,7 @@ Dataset load_for_evaluation(const TextFiles& files, const Tokenizer& tokenizer, 
   return data;
 }
 
-size_t Dataset::val_targets() const {
-  size_t n = 0;
-  for (const TokenWindow& window : val) n += window.length;
-  return n;
-}
+size_t Dataset::val_targets() const { return sum_of_lengths(val); }
 
 double Dataset::uniform_nats() const { return std::log(static_cast<double>(tokenizer.vocabulary())); }
 
@@ -268,31 +271,6 @@ uint64_t permuted(uint64_t i, uint64_t n, uint64_t key) {
   return i;
 }
 
-namespace {
-
-// A row of T for a window. What is behind a shorter one is ignored, but looks like text to BatchNorm and diagnostics.
-void fill_row(int* tokens, int* targets, const Dataset& data, const TokenWindow& window, int T) {
-  const uint16_t* from = data.tokens.data() + window.start;
-  for (int t = 0; t < T; ++t) {
-    tokens[t] = from[t % window.length];
-    targets[t] = t < window.length ? from[t + 1] : kIgnore;
-  }
-}
-
-// Number `i` of the windows that go by when each comes once an epoch.
-const TokenWindow& shuffled_window(const Dataset& data, uint64_t seed, uint64_t i) {
-  const uint64_t n = data.windows.size();
-  return data.windows[permuted(i % n, n, rng::key({seed, rng::word("epoch"), i / n}))];
-}
-
-int64_t sum_of_lengths(const std::vector<TokenWindow>& windows) {
-  int64_t n = 0;
-  for (const TokenWindow& window : windows) n += window.length;
-  return n;
-}
-
-}  // namespace
-
 TokenWindow draw_window(const Dataset& data, int T, const StepRows& step, uint64_t row) {
   if (!data.windows.empty()) {
     const TokenWindow& window = shuffled_window(data, step.seed, step.step * step.rows + row);
@@ -302,10 +280,9 @@ TokenWindow draw_window(const Dataset& data, int T, const StepRows& step, uint64
 }
 
 void draw_batch(int* tokens, int* targets, const Dataset& data, int B, int T, const StepRows& step, uint64_t first) {
-  for (int b = 0; b < B; ++b) {
-    const size_t at = static_cast<size_t>(b) * T;
-    fill_row(tokens + at, targets + at, data, draw_window(data, T, step, first + b), T);
-  }
+  std::vector<TokenWindow> windows;
+  for (int b = 0; b < B; ++b) windows.push_back(draw_window(data, T, step, first + b));
+  fill_windows(tokens, targets, data, windows, 0, B, T);
 }
 
 int64_t targets_in(const Dataset& data, int T, const StepRows& step) {
@@ -318,23 +295,29 @@ int64_t targets_in(const Dataset& data, int T, const StepRows& step) {
 int64_t targets_before(const Dataset& data, int T, const StepRows& step) {
   const uint64_t rows = step.step * step.rows, in_epoch = data.windows.size();
   if (in_epoch == 0) return static_cast<int64_t>(rows) * T;
-  int64_t n = sum_of_lengths(data.windows) * static_cast<int64_t>(rows / in_epoch);
+  int64_t n = static_cast<int64_t>(sum_of_lengths(data.windows) * (rows / in_epoch));
   for (uint64_t i = rows - rows % in_epoch; i < rows; ++i) n += shuffled_window(data, step.seed, i).length;
   return n;
 }
 
-int64_t steps_of_epochs(const Dataset& data, int T, uint64_t rows, double epochs) {
-  const double in_epoch = data.windows.empty() ? static_cast<double>(data.train - 1) / T
-                                               : static_cast<double>(data.windows.size());
-  return std::max<int64_t>(1, std::llround(std::ceil(epochs * in_epoch / static_cast<double>(rows))));
+double Dataset::rows_per_epoch(int T) const {
+  return windows.empty() ? static_cast<double>(train - 1) / T : static_cast<double>(windows.size());
 }
 
+int64_t steps_of_epochs(const Dataset& data, int T, uint64_t rows, double epochs) {
+  return std::max<int64_t>(1, std::llround(std::ceil(epochs * data.rows_per_epoch(T) / static_cast<double>(rows))));
+}
+
+// The tokens after a shorter window are ignored, but look like text to BatchNorm and diagnostics.
 void fill_windows(int* tokens, int* targets, const Dataset& data, const std::vector<TokenWindow>& windows, size_t first,
                   int B, int T) {
-  std::fill_n(tokens, static_cast<size_t>(B) * T, 0);
-  std::fill_n(targets, static_cast<size_t>(B) * T, kIgnore);
-  for (int b = 0; b < B && first + b < windows.size(); ++b) {
-    const size_t at = static_cast<size_t>(b) * T;
-    fill_row(tokens + at, targets + at, data, windows[first + b], T);
+  for (int b = 0; b < B; ++b, tokens += T, targets += T) {
+    const bool any = first + b < windows.size();
+    const TokenWindow window = any ? windows[first + b] : TokenWindow{0, 0};
+    const uint16_t* from = data.tokens.data() + window.start;
+    for (int t = 0; t < T; ++t) {
+      tokens[t] = any ? from[t % window.length] : 0;
+      targets[t] = t < window.length ? from[t + 1] : kIgnore;
+    }
   }
 }

@@ -7,13 +7,13 @@
 
 #include "text_files.hpp"
 
-// A stretch of the tokens that is fed to the model: tokens [start, start + length) predict those one further on.
+// Tokens [start, start + length), fed to the model; each is followed by the token to predict.
 struct TokenWindow {
   size_t start;
   int length;
 };
 
-// How the windows of training steps are chosen: anywhere in the text, with replacement, or each window once an epoch.
+// How training steps choose windows: anywhere in the text, with replacement, or each window once per epoch.
 enum class Draws { random, shuffle };
 
 // Which part of the text is for validation: its end, or the ends of up to 100 equal stretches of it.
@@ -31,56 +31,57 @@ struct TextOptions : TextFiles {
 struct Dataset {
   Tokenizer tokenizer;
   std::vector<uint16_t> tokens;
-  size_t bytes = 0;          // of the whole text
-  size_t train = 0;          // tokens [0, train) are for training, the rest for validation
-  double val_bytes = 0;      // bytes that the validation targets stand for
-  std::vector<TokenWindow> windows;  // of the training part, for Draws::shuffle: the stories, or side by side; else empty
-  std::vector<TokenWindow> val;   // together they predict every validation token but the first
-  double floor = 0;          // nats per validation token that no model can beat; 0: not known
-  std::string name;          // for people
-  std::vector<std::string> notes;  // for people too: what was skipped or changed, a line each
-  uint64_t fingerprint = 0;  // of the tokens
+  size_t bytes = 0;                  // of the whole text
+  size_t train = 0;                  // tokens [0, train) are for training, the rest for validation
+  double val_bytes = 0;              // bytes that the validation targets stand for
+  std::vector<TokenWindow> windows;  // Draws::shuffle: windows of the training part, one per story or side by side
+  std::vector<TokenWindow> val;      // together they predict every validation token but the first
+  double floor = 0;                  // nats per validation token that no model can beat; 0: unknown
+  std::string name;                  // shown to the user
+  std::vector<std::string> notes;    // shown to the user: what was skipped or changed, a line each
+  uint64_t fingerprint = 0;          // hash of the tokens
 
   size_t val_targets() const;
   size_t memory() const { return tokens.size() * sizeof tokens[0]; }  // bytes
-  double uniform_nats() const;                  // log of the number of tokens that can occur
-  double unigram_nats() const;                  // cross-entropy of the training frequencies on the validation part
+  double uniform_nats() const;  // log of the number of tokens that can occur
+  double unigram_nats() const;  // cross-entropy of the training frequencies on the validation part
   double bits_per_byte(double nats_per_token) const;
+  double rows_per_epoch(int T) const;  // rows of T tokens that cover the training part once
 };
 
 // Reads and splits the text. A split by --val-fraction falls anywhere, but "spread" prefers the starts of lines. In a
 // generated corpus with its floor beside it, a split falls at the story boundary before that, and windows are stories.
-// The tokens are those of `tokenizer`, a checkpoint's, or of a new one if it is null.
+// Uses `tokenizer`, that of a checkpoint, or makes a new one if it is null.
 // Throws std::runtime_error for missing, empty and too short data, saying how many tokens are needed.
 Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int context);
 
-// The whole of a text as validation, for `eval`.
+// Reads a whole text as validation, for `eval`.
 Dataset load_for_evaluation(const TextFiles& files, const Tokenizer& tokenizer, int context);
 
-// Where a random permutation of 0 ... n - 1 puts i: a Feistel network over the next power of four (Luby & Rackoff 1988),
-// applied again while its result is outside.
+// The image of i under a random permutation of 0 ... n - 1: a Feistel network over the next power of four
+// (Luby & Rackoff 1988), applied again while its result is n or more.
 uint64_t permuted(uint64_t i, uint64_t n, uint64_t key);
 
-// The rows of one training step: those of all its micro-batches.
+// The rows of one training step, over all its micro-batches.
 struct StepRows {
   uint64_t seed, step;  // steps count from 0
   uint64_t rows;        // in each step
 };
 
-// The window of a row: at most T tokens. A pure function of its arguments, so a resumed run draws the same.
+// The window of a row: at most T tokens. A pure function of its arguments, so a resumed run draws the same windows.
 TokenWindow draw_window(const Dataset& data, int T, const StepRows& step, uint64_t row);
 
-// B rows of T, from row `first` on.
+// Draws B rows of T, from row `first` on.
 void draw_batch(int* tokens, int* targets, const Dataset& data, int B, int T, const StepRows& step, uint64_t first);
 
-// Targets that count: in this step, and in all steps before it.
+// The number of targets that count, in this step and in all steps before it.
 int64_t targets_in(const Dataset& data, int T, const StepRows& step);
 int64_t targets_before(const Dataset& data, int T, const StepRows& step);
 
-// Steps that go over the training part `epochs` times.
+// The number of steps that cover the training part `epochs` times.
 int64_t steps_of_epochs(const Dataset& data, int T, uint64_t rows, double epochs);
 
-// Rows of T for windows [first, first + B). A window that is shorter repeats itself, with kIgnore as targets, and rows
-// past the last are all kIgnore.
+// Fills rows of T with windows [first, first + B). A window shorter than T repeats itself, with kIgnore as targets.
+// Rows after the last window are all kIgnore.
 void fill_windows(int* tokens, int* targets, const Dataset& data, const std::vector<TokenWindow>& windows, size_t first,
                   int B, int T);

@@ -8,7 +8,7 @@
 
 namespace {
 
-using Memory = std::array<const GrammarEntry*, 26>;  // what each variable remembers
+using Memory = std::array<const GrammarEntry*, 26>;  // the entry that each variable remembers
 
 std::string_view trim(std::string_view s) {
   while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
@@ -18,9 +18,8 @@ std::string_view trim(std::string_view s) {
 
 std::vector<std::string> split(std::string_view s, std::string_view separator) {
   std::vector<std::string> parts;
-  for (size_t end; (end = s.find(separator)) != s.npos; s.remove_prefix(end + separator.size())) {
+  for (size_t end; (end = s.find(separator)) != s.npos; s.remove_prefix(end + separator.size()))
     parts.emplace_back(trim(s.substr(0, end)));
-  }
   parts.emplace_back(trim(s));
   return parts;
 }
@@ -51,22 +50,18 @@ GrammarSymbol parse_slot(std::string_view slot) {
 
 std::vector<GrammarSymbol> parse_body(std::string_view text) {
   std::vector<GrammarSymbol> body;
-  while (!text.empty()) {
-    GrammarSymbol symbol;
-    size_t used;
+  for (size_t used; !text.empty(); text.remove_prefix(used)) {
     if (text[0] == '[') {
       used = text.find(']') + 1;
       if (used == 0) throw std::invalid_argument("grammar: a bracket is not closed in: " + std::string(text));
-      symbol = parse_slot(text.substr(1, used - 2));
-    } else if (text.substr(0, 5) == "a(n) ") {
+      body.push_back(parse_slot(text.substr(1, used - 2)));
+    } else if (text.starts_with("a(n) ")) {
       used = 5;
-      symbol.kind = GrammarSymbol::article;
+      body.push_back({.kind = GrammarSymbol::article});
     } else {
       used = std::min({text.find('['), text.find("a(n) "), text.size()});
-      symbol.text = text.substr(0, used);
+      body.push_back({.text = std::string(text.substr(0, used))});
     }
-    text.remove_prefix(used);
-    body.push_back(std::move(symbol));
   }
   return body;
 }
@@ -83,7 +78,7 @@ const std::string& column(const GrammarEntry& entry, const std::string& name) {
   throw std::invalid_argument("grammar: \"" + entry.columns.at("") + "\" has no column " + name);
 }
 
-// What a recall says.
+// The text of a recall.
 std::string recalled(const GrammarSymbol& symbol, const Memory& memory) {
   std::string word = column(remembered(memory, symbol.variable), symbol.column);
   if (symbol.capital) word[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(word[0])));
@@ -94,11 +89,8 @@ std::string recalled(const GrammarSymbol& symbol, const Memory& memory) {
 std::vector<const GrammarEntry*> choices(const Grammar& grammar, const GrammarSymbol& pick, const Memory& memory) {
   const std::string& rule = pick.of ? column(remembered(memory, pick.of), pick.column) : pick.text;
   std::vector<const GrammarEntry*> left;
-  for (const GrammarEntry& entry : grammar.rules.at(rule)) {
-    bool taken = false;
-    for (const GrammarEntry* held : memory) taken |= held == &entry;
-    if (!taken) left.push_back(&entry);
-  }
+  for (const GrammarEntry& entry : grammar.rules.at(rule))
+    if (std::find(memory.begin(), memory.end(), &entry) == memory.end()) left.push_back(&entry);
   if (left.empty()) throw std::invalid_argument("grammar: no entry of " + rule + " is left");
   return left;
 }
@@ -138,19 +130,19 @@ struct Teller {
   }
 };
 
-// Symbols still to be read: the rest of one entry's body, then whatever follows that entry.
+// The symbols that are still to be read: the rest of one entry's body, then the symbols after that entry.
 struct Agenda {
   const GrammarSymbol* next;
   const GrammarSymbol* end;
   const Agenda* after;
 };
 
-// Tries every entry at every choice and gives up a path at its first wrong letter.
+// Tries every entry at every choice and leaves a path at its first wrong letter.
 struct Reader {
   const Grammar& grammar;
   std::string_view text;
   std::vector<double> derivations{};
-  size_t furthest = 0;  // the longest beginning of the text that could be read
+  size_t furthest = 0;  // length of the longest prefix that could be read
 
   void read(Agenda agenda, size_t at, Memory memory, double nats) {
     for (;;) {
@@ -188,89 +180,77 @@ struct Reader {
   }
 };
 
-// A rule as it is written: its header, and each of its entries whole, also where it went on over several lines.
-struct Paragraph {
-  std::string header;
-  std::vector<std::string> lines;
+// A rule's header or an entry, with the lines that continue it.
+struct WholeLine {
+  bool is_header;
+  std::string words;
 };
 
-std::vector<Paragraph> paragraphs_of(std::string_view source) {
-  std::vector<Paragraph> paragraphs;
+std::vector<WholeLine> whole_lines(std::string_view source) {
+  std::vector<WholeLine> lines;
   for (std::string_view rest = source; !rest.empty();) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
     const std::string words(trim(line));
     const size_t indent = line.find_first_not_of(' ');
     if (words.empty()) continue;
-    if (indent == 0) {
-      paragraphs.push_back({words, {}});
-    } else if (paragraphs.empty()) {
-      throw std::invalid_argument("grammar: an entry stands before the first rule: " + words);
-    } else if (auto& lines = paragraphs.back().lines; indent <= 2 || lines.empty()) {
-      lines.push_back(words);
-    } else {
-      lines.back() += " " + words;
-    }
+    if (indent <= 2 || lines.empty() || lines.back().is_header) lines.push_back({indent == 0, words});
+    else lines.back().words += " " + words;
   }
-  return paragraphs;
+  return lines;
 }
 
-// `columns` as the header has them behind the colon: "he his".
-std::vector<GrammarEntry> entries_of(const std::string& rule, std::string_view columns, const std::vector<std::string>& lines) {
-  if (lines.empty()) throw std::invalid_argument("grammar: the rule " + rule + " has no entry");
-  std::vector<std::string> names = {""};
-  if (!trim(columns).empty())
-    for (const std::string& name : split(trim(columns), " ")) names.push_back(name);
-  std::vector<GrammarEntry> entries;
-  for (const std::string& line : lines)
-    for (const std::string& written : split(line, " / ")) {
-      const std::vector<std::string> cells = split(written, " | ");
-      if (cells.size() != names.size())
-        throw std::invalid_argument("grammar: " + rule + " has another number of columns than: " + written);
-      GrammarEntry entry{parse_body(cells[0]), {}};
-      for (size_t i = 0; i < cells.size(); ++i) entry.columns[names[i]] = cells[i];
-      entries.push_back(std::move(entry));
-    }
-  return entries;
+// An entry as it is written: "Lily | she | her".
+GrammarEntry parse_entry(const std::string& rule, const std::vector<std::string>& columns, const std::string& written) {
+  const std::vector<std::string> cells = split(written, " | ");
+  if (cells.size() != columns.size())
+    throw std::invalid_argument("grammar: " + rule + " has another number of columns than: " + written);
+  GrammarEntry entry{parse_body(cells[0]), {}};
+  for (size_t i = 0; i < cells.size(); ++i) entry.columns[columns[i]] = cells[i];
+  return entry;
 }
 
-// Those that a pick names itself; what a column names is not known before a text is told.
-void require_rules(const std::map<std::string, std::vector<GrammarEntry>>& rules) {
-  for (const auto& [rule, entries] : rules)
+// Checks every rule, and the rules that picks name. A rule that a column names is not known before a text is told.
+void check_rules(const std::map<std::string, std::vector<GrammarEntry>>& rules) {
+  for (const auto& [rule, entries] : rules) {
+    if (entries.empty()) throw std::invalid_argument("grammar: the rule " + rule + " has no entry");
     for (const GrammarEntry& entry : entries)
       for (const GrammarSymbol& symbol : entry.body)
         if (symbol.kind == GrammarSymbol::pick && !symbol.of && !rules.count(symbol.text))
           throw std::invalid_argument("grammar: no rule is named " + symbol.text + ", used in " + rule);
+  }
 }
 
 }  // namespace
 
 Grammar::Grammar(std::string_view source) {
-  for (const auto& [header, lines] : paragraphs_of(source)) {
-    const size_t colon = header.find(':');
-    const std::string rule = header.substr(0, colon);
-    if (colon == header.npos) throw std::invalid_argument("grammar: no colon after the rule's name: " + rule);
-    if (rules.count(rule)) throw std::invalid_argument("grammar: two rules are named " + rule);
-    rules[rule] = entries_of(rule, std::string_view(header).substr(colon + 1), lines);
+  std::string rule;
+  std::vector<std::string> columns;
+  for (const auto& [is_header, words] : whole_lines(source)) {
+    if (is_header) {
+      const size_t colon = words.find(':');
+      rule = words.substr(0, colon);
+      if (colon == words.npos) throw std::invalid_argument("grammar: no colon after the rule's name: " + rule);
+      if (!rules.try_emplace(rule).second) throw std::invalid_argument("grammar: two rules are named " + rule);
+      columns = split(words.substr(colon + 1), " ");  // begins with "", as a space or nothing follows the colon
+    } else if (rule.empty()) {
+      throw std::invalid_argument("grammar: an entry stands before the first rule: " + words);
+    } else {
+      for (const std::string& written : split(words, " / ")) rules[rule].push_back(parse_entry(rule, columns, written));
+    }
   }
-  require_rules(rules);
+  check_rules(rules);
 }
 
-std::string Grammar::tell(const std::string& start, const std::function<size_t(size_t)>& choose,
-                          double& nats) const {
+std::string Grammar::tell(const std::string& start, const std::function<size_t(size_t)>& choose, double& nats) const {
   Teller teller{*this, choose, nats};
-  GrammarSymbol whole;
-  whole.kind = GrammarSymbol::pick;
-  whole.text = start;
-  teller.tell({whole});
+  teller.tell({{.kind = GrammarSymbol::pick, .text = start}});
   return teller.text;
 }
 
 std::vector<double> Grammar::read(const std::string& start, std::string_view text, size_t* readable) const {
   Reader reader{*this, text};
-  GrammarSymbol whole;
-  whole.kind = GrammarSymbol::pick;
-  whole.text = start;
+  const GrammarSymbol whole{.kind = GrammarSymbol::pick, .text = start};
   reader.read({&whole, &whole + 1, nullptr}, 0, {}, 0);
   if (readable) *readable = reader.furthest;
   return reader.derivations;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "data/host/files.hpp"
+#include "data/host/format.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/utf8.hpp"
 
@@ -30,11 +31,11 @@ std::string list(const Names& names) {
   return names.size() > kMost ? text + " and " + std::to_string(names.size() - kMost) + " more" : text;
 }
 
-std::string count(size_t n, const char* what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
+std::string count_files(size_t n) { return counted(static_cast<double>(n), "file"); }
 
 // ---- folders ---------------------------------------------------------------------------------------------
 
-// A glob with a slash is for the path below the folder, any other for the name alone.
+// A glob with a slash is compared with the path below the folder, any other with the file name.
 bool matches(const Names& globs, const fs::path& path, const fs::path& folder) {
   return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
     const bool whole = glob.find('/') != glob.npos;
@@ -43,12 +44,7 @@ bool matches(const Names& globs, const fs::path& path, const fs::path& folder) {
   });
 }
 
-// The numbers that `corpus` writes beside its text.
-bool is_floor_of_another(const fs::path& path) {
-  return path.extension() == ".nats" && fs::exists(fs::path(path).replace_extension());
-}
-
-// The files below a folder, in alphabetical order.
+// The files below a folder, in alphabetical order. Adds those that are not text to `skipped`.
 Names files_in(const std::string& folder, const TextFiles& filter, Names& skipped) {
   Names files;
   std::error_code error;
@@ -62,8 +58,8 @@ Names files_in(const std::string& folder, const TextFiles& filter, Names& skippe
       if (left_out) entry.disable_recursion_pending();
       else if (::access(path.c_str(), R_OK | X_OK) != 0) fail_file("read the folder", path.string(), errno);
     } else if (!left_out && (filter.include.empty() || matches(filter.include, path, folder))) {
-      const bool readable = entry->is_regular_file(error) && !is_floor_of_another(path);
-      (readable ? files : skipped).push_back(path.string());
+      const bool floor_of_a_corpus = path.extension() == ".nats" && fs::exists(fs::path(path).replace_extension());
+      (entry->is_regular_file(error) && !floor_of_a_corpus ? files : skipped).push_back(path.string());
     }
   }
   std::sort(files.begin(), files.end());
@@ -79,7 +75,7 @@ struct Close {
 };
 using File = std::unique_ptr<std::FILE, Close>;
 
-// A named pipe that nobody writes to has no end. A writer may take a moment to open it.
+// Throws for a named pipe that has no writer within a second: reading it would never end.
 void require_writer(std::FILE* file, const std::string& path) {
   const int handle = fileno(file);
   pollfd wanted{handle, POLLIN, 0};
@@ -102,19 +98,13 @@ File open_text(const std::string& path) {
   return file;
 }
 
-// Goes on reading until `text` has `most` bytes or the file ends.
+// Appends to `text` until it has `most` bytes or the file ends.
 void read_on(std::string& text, std::FILE* file, size_t most, const std::string& path) {
   char buffer[1 << 16];
   size_t n;
   while (text.size() < most && (n = std::fread(buffer, 1, std::min(sizeof buffer, most - text.size()), file)) > 0)
     text.append(buffer, n);
   if (std::ferror(file)) fail_file("read", path, errno);
-}
-
-// Where the beginning of a file stops being text; npos: nowhere.
-size_t non_text_at(std::string_view beginning) {
-  const size_t at = first_non_text(beginning);
-  return at != beginning.npos && is_cut_short(beginning.substr(at)) ? beginning.npos : at;
 }
 
 std::string note_of_binary(const std::string& name, const std::string& bytes, size_t at) {
@@ -125,7 +115,7 @@ std::string note_of_binary(const std::string& name, const std::string& bytes, si
          (utf16 ? "convert it from UTF-16 with iconv -t UTF-8" : "leave it out unless its bytes are what to learn");
 }
 
-// Leaves out what is no text but how an editor keeps it.
+// Removes a byte order mark and carriage returns, and records the name of a file that had them.
 void normalize(std::string& bytes, const std::string& name, Names& marks, Names& returns) {
   if (bytes.starts_with("\xef\xbb\xbf")) {
     bytes.erase(0, 3);
@@ -138,7 +128,7 @@ void normalize(std::string& bytes, const std::string& name, Names& marks, Names&
 
 struct Found {
   std::string path;
-  bool named;  // by the user, not found in a folder
+  bool named;  // named by the user, not found in a folder
 };
 
 std::vector<Found> find_files(const Names& paths, const TextFiles& filter, Names& skipped) {
@@ -161,8 +151,6 @@ void check_room(const std::vector<Found>& files) {
   }
   check_memory(memory_of_text(bytes), "give less text");
 }
-
-std::string name_of_input(const std::string& path) { return path == "-" ? "standard input" : path; }
 
 }  // namespace
 
@@ -193,11 +181,12 @@ Text read_text(const std::vector<std::string>& paths, const TextFiles& filter) {
   const size_t memory = detect_machine().memory, most = memory > 0 ? memory / memory_of_text(1) : size_t(-1);
   for (const Found& found : files) {
     const File file = open_text(found.path);
-    const std::string name = name_of_input(found.path);
+    const std::string name = found.path == "-" ? "standard input" : found.path;
     std::string bytes;
     read_on(bytes, file.get(), kLook, name);
     if (bytes.size() == kLook) refuse_device(file.get(), name);
-    const size_t bad = non_text_at(bytes);
+    size_t bad = first_non_text(bytes);
+    if (bad != bytes.npos && is_cut_short(std::string_view(bytes).substr(bad))) bad = bytes.npos;
     if (bad != bytes.npos && !found.named) {
       skipped.push_back(name);
       continue;
@@ -205,7 +194,8 @@ Text read_text(const std::vector<std::string>& paths, const TextFiles& filter) {
     std::error_code not_regular;
     if (const size_t size = fs::file_size(found.path, not_regular); !not_regular) bytes.reserve(size);
     read_on(bytes, file.get(), most - text.bytes.size(), name);
-    if (bytes.size() + text.bytes.size() >= most) throw std::runtime_error(name + " has more text than fits into memory");
+    if (bytes.size() + text.bytes.size() >= most)
+      throw std::runtime_error(name + " has more text than fits into memory");
     if (bad == bytes.npos) normalize(bytes, name, marks, returns);
     else text.notes.push_back(note_of_binary(name, bytes, bad));
     text.parts.push_back({name, text.bytes.size()});
@@ -213,13 +203,14 @@ Text read_text(const std::vector<std::string>& paths, const TextFiles& filter) {
     else text.bytes += bytes;
   }
   if (!skipped.empty())
-    text.notes.push_back("skipped " + count(skipped.size(), "file") + (skipped.size() == 1 ? " that is" : " that are") +
-                         " not text: " + list(skipped));
+    text.notes.push_back("skipped " + count_files(skipped.size()) +
+                         (skipped.size() == 1 ? " that is" : " that are") + " not text: " + list(skipped));
   if (!marks.empty()) text.notes.push_back("left out the byte order mark of " + list(marks));
   if (!returns.empty()) text.notes.push_back("read CRLF line ends as LF: " + list(returns));
-  text.name = text.parts.size() == 1 ? text.parts[0].name : count(text.parts.size(), "file");
+  text.name = text.parts.size() == 1 ? text.parts[0].name : count_files(text.parts.size());
   if (text.parts.empty())
-    throw std::runtime_error("there is no text in " + list(paths) + (skipped.empty() ? "" : " (" + text.notes.back() + ")"));
+    throw std::runtime_error("there is no text in " + list(paths) +
+                             (skipped.empty() ? "" : " (" + text.notes.back() + ")"));
   if (text.bytes.empty()) throw std::runtime_error("there is no text in " + text.name + ": it is empty");
   return text;
 }

@@ -8,7 +8,7 @@
 
 // Which text to read.
 struct TextFiles {
-  std::vector<std::string> data, include, exclude;  // include, exclude: globs for what is inside folders
+  std::vector<std::string> data, include, exclude;  // include, exclude: globs for files inside folders
   Unknown unknown = Unknown::error;
 };
 
@@ -18,19 +18,19 @@ struct Text {
     size_t begin;
   };
   std::string bytes;               // of all files, one after the other
-  std::string name;                // for people
+  std::string name;                // shown to the user
   std::vector<Part> parts;         // the files
   std::vector<std::string> notes;  // what was skipped or changed, a line each
 
   std::string place(size_t at) const;  // "notes.txt, line 3, byte 7"
 };
 
-// Reads `paths`: files, folders and "-" for standard input. In a folder, files that are not text are skipped; hidden
-// ones are not looked at. Byte order marks are left out, and CRLF becomes LF. Throws std::runtime_error.
+// Reads `paths`: files, folders and "-" for standard input. In folders, skips files that are not text and ignores
+// hidden ones. Leaves out byte order marks, and turns CRLF into LF. Throws std::runtime_error.
 Text read_text(const std::vector<std::string>& paths, const TextFiles& filter);
 
-// Makes CRLF line ends LF. True if there were any.
+// Turns CRLF line ends into LF. Returns true if there were any.
 bool drop_returns(std::string& text);
 
-// Bytes of memory that reading and tokenizing so many bytes of text takes.
+// Bytes of memory needed to read and tokenize so many bytes of text.
 inline size_t memory_of_text(size_t bytes) { return bytes + bytes * sizeof(uint16_t); }

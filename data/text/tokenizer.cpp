@@ -8,7 +8,7 @@
 
 namespace {
 
-// Calls with_point(code point, its first byte) for each of a text.
+// Calls with_point(code point, index of its first byte) for each code point of a text.
 template <class Call>
 void for_each_code_point(std::string_view text, const Call& with_point) {
   for (size_t at = 0; at < text.size();) {

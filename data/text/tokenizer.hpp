@@ -9,14 +9,14 @@
 #include <string_view>
 #include <vector>
 
-// What becomes of a character without a token. It is replaced by U+FFFD, or else '?', if that has one; else skipped.
+// The treatment of a character without a token. `replace` uses U+FFFD, or else '?', or skips if neither has a token.
 enum class Unknown { error, skip, replace };
 
 // Thrown for such a character.
 struct NoToken : std::runtime_error {
   NoToken(size_t byte, bool utf8, const std::string& what) : std::runtime_error(what), at(byte), is_utf8(utf8) {}
   size_t at;     // byte in the text
-  bool is_utf8;  // but not in the vocabulary
+  bool is_utf8;  // true: a character that is not in the vocabulary
 };
 
 class Tokenizer {
@@ -32,9 +32,10 @@ class Tokenizer {
   const std::vector<uint32_t>& alphabet() const { return alphabet_; }  // char only
   int vocabulary() const;
 
-  // Throws NoToken for what is not UTF-8, and for characters without a token if `unknown` says so; else counts them.
+  // Throws NoToken for bytes that are not UTF-8. Treats characters without a token as `unknown` says and adds their
+  // number to `count`.
   std::vector<uint16_t> encode(std::string_view text, Unknown unknown = Unknown::error, size_t* count = nullptr) const;
-  // The bytes of one token; nothing for numbers beyond the vocabulary.
+  // The bytes of one token; "" for numbers beyond the vocabulary.
   std::string decode(int token) const;
   int newline() const { return token_of('\n'); }  // -1 if there is none
 

@@ -1,0 +1,126 @@
+#include "messages.hpp"
+
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+
+#include "data/host/format.hpp"
+#include "data/host/interrupt.hpp"
+#include "data/host/utf8.hpp"
+#include "evaluate.hpp"
+#include "generate_text.hpp"
+
+std::vector<std::string> warnings_about(const TrainOptions& o) {
+  const LearningRate& rate = o.rate;
+  const bool warms_up = rate.warmup > 0 && o.steps > 0;
+  const struct {
+    bool holds;
+    std::string line;
+  } list[] = {
+      {rate.lr == 0, "--lr 0: nothing will be learned"},
+      {rate.lr >= .1,
+       "--lr " + format("%g", rate.lr) + ": AdamW moves every weight by about that much in a step; try 1e-3"},
+      {warms_up && rate.warmup >= o.steps,
+       "--warmup " + std::to_string(rate.warmup) + " does not end before step " + std::to_string(o.steps) +
+           ": the learning rate only gets to " + format("%.2g", rate.at(o.steps - 1, o.steps)) + " of " +
+           format("%g", rate.lr)},
+      {rate.min_lr > rate.lr, "--min-lr " + format("%g", rate.min_lr) + " is above --lr " + format("%g", rate.lr) +
+                                  ": the learning rate rises at the end"},
+      {o.min_lr && rate.schedule == Schedule::constant, "--min-lr has no effect with --schedule constant"},
+      {o.patience > 0 && (o.eval_every == 0 || (o.val_data.empty() && o.val_fraction == 0)),
+       "--patience has no effect without validations"},
+      {!o.val_data.empty() && o.val_split != ValSplit::tail, "--val-split has no effect with --val-data"},
+  };
+  std::vector<std::string> lines;
+  for (const auto& entry : list)
+    if (entry.holds) lines.push_back(entry.line);
+  return lines;
+}
+
+double epochs_of(const Dataset& data, const TrainOptions& o) {
+  return static_cast<double>(o.steps) * o.batch * o.accumulate / data.rows_per_epoch(o.config.context);
+}
+
+std::vector<std::string> warnings_about(const Dataset& data, const TrainOptions& o, size_t parameters) {
+  // Repeating a text up to 4 times is as good as fresh text; beyond 16 times it adds little (Muennighoff et al. 2023,
+  // arXiv 2305.16264).
+  constexpr double kMostEpochs = 16, kGoodEpochs = 4, kFewestTokens = .1;
+  const double epochs = epochs_of(data, o), each = static_cast<double>(data.train) / static_cast<double>(parameters);
+  std::vector<std::string> lines;
+  if (o.init_from.empty() && each < kFewestTokens)
+    lines.push_back(format("the text has %.2g tokens for each parameter", each) +
+                    ", so the model can learn it by heart: give more text or a smaller model");
+  if (epochs > kMostEpochs)
+    lines.push_back(format("the text is read %.0f times", epochs) +
+                    ", and more than 16 times mostly overfits: try --steps " +
+                    std::to_string(static_cast<int64_t>(static_cast<double>(o.steps) * kGoodEpochs / epochs) + 1) +
+                    " or --patience 5");
+  return lines;
+}
+
+namespace {
+
+// A model whose rows were whole stories has learned nothing about the text after one.
+bool learns_whole_stories(const Trainer& t) { return t.data.floor > 0 && !t.data.windows.empty(); }
+
+// A command line that calls this program.
+std::string program_words(const Trainer& t, std::vector<std::string> words) {
+  words.insert(words.begin(), t.command.program);
+  return shell_words(words);
+}
+
+void print_validation(const Trainer& t, const RunOutcome& outcome) {
+  const bool whole = !std::isnan(outcome.val_loss_full);
+  const double loss = whole ? outcome.val_loss_full : t.state.val_loss;
+  if (std::isnan(loss)) return;
+  std::printf("\nvalidation  %.4f nats/token, %s", loss, format("%.4f bits/byte", t.data.bits_per_byte(loss)).c_str());
+  if (t.data.floor > 0) std::printf("; the floor is %.4f nats/token, %.4f above it", t.data.floor, loss - t.data.floor);
+  std::printf("\n");
+  if (!whole && outcome.measured)
+    std::printf("            on %lld of %lld batches; --final-batches 0 measures all of them\n",
+                static_cast<long long>(t.o.eval_batches),
+                static_cast<long long>(validation_batches(t.data, t.o.batch)));
+}
+
+}  // namespace
+
+std::string text_sample(const Trainer& t, int64_t step, int length) {
+  std::string text;
+  if (learns_whole_stories(t))
+    for (uint64_t n = 0; n < 3; ++n)
+      text += sample_of(t.model, t.data.tokenizer, t.model.config.context, t.o.seed, "\n", n) + "\n";
+  else
+    text = sample_of(t.model, t.data.tokenizer, length, t.o.seed);
+  if (text.rfind('\n') != text.npos && text.rfind('\n') > text.size() / 2) text.resize(text.rfind('\n'));
+  keep_sample(t.o.out, step, text);
+  return "---- sample ----\n" + for_terminal(text) + "\n----------------";
+}
+
+void print_summary(const Trainer& t, const RunOutcome& outcome) {
+  if (outcome.step < t.o.steps)
+    std::printf("stopped early: no new best in %lld validations since step %lld (%.4f nats/token, in best.bin)\n",
+                static_cast<long long>(t.o.patience), static_cast<long long>(t.state.best_step), t.state.best_loss);
+  print_validation(t, outcome);
+  std::printf("checkpoint  %s\n", t.path(kLastCheckpoint).c_str());
+  if (!outcome.measured)
+    std::printf("The run is finished; its last measurement was stopped. To repeat it:\n  %s\n",
+                program_words(t, {"train", "--out", t.o.out, "--resume"}).c_str());
+  if (t.o.quiet) return;
+  std::printf("%s\n", text_sample(t, outcome.step, t.final_sample_length()).c_str());
+  std::vector<std::string> sample = {"sample", t.o.out, "--prompt", "One "};
+  if (learns_whole_stories(t)) sample.insert(sample.end(), {"--stop", "\\n"});
+  const std::string twice = std::to_string(2 * t.o.steps);
+  std::printf("next:\n");
+  for (const auto& words : {sample,
+                            {"train", "--out", t.o.out, "--resume", "--steps", twice},
+                            {"compare", "--data", t.command.train.data[0], "--grid",
+                             "placement=post,pre,sandwich,deepnorm", "--tune", "lr=3e-4,1e-3,3e-3", "--steps", "600"}})
+    std::printf("  %s\n", program_words(t, words).c_str());
+}
+
+void print_stopped(const Trainer& t, int64_t step, bool saved) {
+  std::FILE* to = stop_signal() == SIGPIPE ? stderr : stdout;
+  std::fprintf(to, "stopped at step %lld and %s; to go on:\n  %s\n", static_cast<long long>(step),
+               saved ? "saved" : "not saved, because its loss has exploded",
+               program_words(t, {"train", "--out", t.o.out, "--resume"}).c_str());
+}
