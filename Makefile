@@ -92,14 +92,14 @@ SAY = $(if $(V),,@echo "  $(1)";)
 $(OUT)/train_gpt: $(OUT)/train_gpt.o $(LIBRARY)
 	$(call SAY,link  $@)$(LINK)
 
-# What reads options and the tests run for a moment; with -O1 they compile in half the time.
-READS_OPTIONS := command_line grid setting help names options settings toml
+# The readers of options and the tests run for a moment. With -O1 they compile in half the time.
+READS_OPTIONS := command_line grid help names options settings stored toml
 $(TESTS) $(READS_OPTIONS:%=$(OUT)/data/options/%.o): private OPTIMIZE := -O1 $(SANITIZERS)
 
 # The commit that --version prints. A tarball has none.
 COMMIT := $(shell [ -e .git ] && git describe --always --dirty 2>/dev/null)
-$(OUT)/data/options/version.o: private OPTIMIZE += $(if $(COMMIT),-DCOMMIT='"$(COMMIT)"')
-$(OUT)/data/options/version.o: $(OUT)/commit
+$(OUT)/data/host/machine.o: private OPTIMIZE += $(if $(COMMIT),-DCOMMIT='"$(COMMIT)"')
+$(OUT)/data/host/machine.o: $(OUT)/commit
 $(OUT)/commit: FORCE
 	@mkdir -p $(@D)
 	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@

@@ -222,9 +222,8 @@ void run_command_line(Command& command, int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  open_closed_streams();
+  make_output_safe();
   std::set_terminate(end_program);
-  report_file_size_limit();
   Command command;
   try {
     run_command_line(command, argc, argv);

@@ -133,8 +133,8 @@ TEST_CASE("a header is checked against the model it describes and the size of th
     instead("\"batch\":2,", "\"batch\":2,\"help\":true,", "there is no setting 'help'");
     instead("\"batch\":2,", "\"batch\":null,", "--batch null is not a number");
     instead("\"data\":[\"text.txt\"]", "\"data\":\"text.txt\"", "is a list");
-    instead("\"data\":[\"text.txt\"]", "\"data\":[[256]]", "a byte that is none");
-    instead("\"size\":\"nano\"", "\"size\":[1000]", "a byte that is none");
+    instead("\"data\":[\"text.txt\"]", "\"data\":[[256]]", "a byte outside 0 to 255");
+    instead("\"size\":\"nano\"", "\"size\":[1000]", "a byte outside 0 to 255");
   }
   says(std::string(100000, '['), "nested too deep");
   says("{\"a\":" + std::string(100000, '['), "nested too deep");

@@ -129,7 +129,7 @@ TEST_CASE("a step with more than 2^31 - 1 sequences is refused", "[program][lock
                             "train --data stories.txt --batch 1048576 --accumulate 1048576 --dry-run"}) {
     const Outcome o = f.run(words);
     CHECK(o.status == 1);
-    CHECK(contains(o.err, "sequences a step: at most 2147483647"));
+    CHECK(contains(o.err, "sequences per step: choose at most 2147483647"));
     CHECK(count_lines(o.err) == 1);
     CHECK(!f.has("r"));
   }

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "data/options/command_line.hpp"
+#include "data/options/stored.hpp"
 #include "check.hpp"
 #include "data/options/options.hpp"
 #include "layers/model/presets.hpp"

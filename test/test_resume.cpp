@@ -9,6 +9,7 @@
 
 #include "data/host/peak.hpp"
 #include "data/host/progress.hpp"
+#include "data/options/stored.hpp"
 #include "data/options/command_line.hpp"
 #include "data/run/directory.hpp"
 #include "data/run/schedule.hpp"

@@ -265,7 +265,7 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
   const Dataset data = load_dataset(text, nullptr, 32);
   const auto warnings = [&](const std::string& more) {
     std::istringstream in("train" + kSmall + more);
-    const TrainOptions o = train_options({std::istream_iterator<std::string>(in), {}}, {});
+    const TrainOptions o = parse_words({std::istream_iterator<std::string>(in), {}}).train;
     std::string found;
     for (const std::string& line : warnings_about(o)) found += line + "\n";
     for (const std::string& line : warnings_about(data, o, 1000000)) found += line + "\n";

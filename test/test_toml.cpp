@@ -2,7 +2,7 @@
 
 #include "data/options/command_line.hpp"
 #include "data/options/settings.hpp"
-#include "data/options/settings_json.hpp"
+#include "data/options/stored.hpp"
 #include "catch.hpp"
 #include "small_run.hpp"
 
@@ -65,7 +65,7 @@ TEST_CASE("an error in TOML names its line", "[toml]") {
       {"a\n", "line 1: expected name = value"},
       {"a = \n", "line 1: a value is missing"},
       {"a = = 3\n", "line 1: a value is missing"},
-      {"a = 1 2\n", "line 1: more text behind the value of 'a': quote the value"},
+      {"a = 1 2\n", "line 1: more text after the value of 'a': quote the value"},
       {"a = \"b\n", "line 1: the string is not closed"},
       {"a = \"\"\"b\"\"\"", "line 1: multi-line strings are not read"},
       {"a = \"\\q\"", "line 1: unknown escape \\q"},
@@ -75,7 +75,7 @@ TEST_CASE("an error in TOML names its line", "[toml]") {
       {"a = [1 2]", "line 1: the array needs ,"},
       {"\na = [1, [2]]", "line 2: an array in an array is not read"},
       {"a = {b = 1}", "line 1: a value is missing"},
-      {"a = 1\na = 2", "line 2: 'a' stands twice"},
+      {"a = 1\na = 2", "line 2: 'a' appears twice"},
   };
   for (const auto& [toml, message] : cases) {
     INFO(toml);

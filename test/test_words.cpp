@@ -75,7 +75,7 @@ TEST_CASE("options with the names of other programs are accepted with a notice",
     INFO(theirs);
     const Parsed p = parse(std::string("train ") + theirs);
     CHECK(p.error == "");
-    CHECK(p.command.words == parse(std::string("train ") + ours).command.words);
+    CHECK(words_of(p.command) == words_of(parse(std::string("train ") + ours).command));
     REQUIRE(p.command.notices.size() == 1);
     CHECK(contains(p.command.notices[0], " here"));
   }

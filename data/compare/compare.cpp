@@ -58,7 +58,7 @@ std::optional<CellRun> plan_beyond_edge(const Comparison& c, size_t cell, const 
   if (!value) return std::nullopt;
   try {
     CellRun run = plan_run(c, Stage::tune, cell, seed, *value);
-    resolved(with_vocabulary(train_options(run.words, {})).config);
+    resolved(with_vocabulary(parse_words(run.words).train).config);
     for (const CellRun& other : c.runs)
       if (other.directory == run.directory) return std::nullopt;
     return run;

@@ -9,6 +9,8 @@
 
 #include "data/host/files.hpp"
 #include "data/options/command_line.hpp"
+#include "data/options/stored.hpp"
+#include "data/options/toml.hpp"
 #include "data/run/directory.hpp"
 #include "data/run/resume.hpp"
 #include "data/text/dataset.hpp"
@@ -38,7 +40,7 @@ Command on_top_of_stored(const Command& command) {
   if (!fs::exists(path)) throw std::runtime_error(o.out + " holds no comparison: there is no " + path);
   const std::string stored = read_file(path);
   Command before = command;
-  before.words = {"compare"};
+  before.given.clear();
   before = parse_on_top(before, stored, path);
   Command merged = parse_on_top(command, stored, path);
   TrainOptions there = with_vocabulary(before.train), here = with_vocabulary(merged.train);
@@ -60,7 +62,7 @@ uint64_t parse_seed(const std::string& text) {
 std::vector<std::string> seeds_of(const Grid& grid, const Command& command) {
   std::set<uint64_t> numbers;
   for (const std::string& seed : grid.seeds) numbers.insert(parse_seed(seed));
-  if (numbers.empty() && !command.compare.tune.empty() && !command.said("--seed")) numbers = {1, 2, 3};
+  if (numbers.empty() && !command.compare.tune.empty() && !command.said("seed")) numbers = {1, 2, 3};
   if (numbers.empty()) numbers = {command.train.seed};
   std::vector<std::string> seeds;
   for (const uint64_t number : numbers) seeds.push_back(std::to_string(number));
@@ -128,7 +130,7 @@ void check_cells(Comparison& c) {
       if (c.tuning.values.empty()) note_tokens(c, untuned);
       for (const double value : c.tuning.values) {
         std::vector<GridKey> keys = cell.keys;
-        keys.emplace_back(c.tuning.key, option_text(value));
+        keys.emplace_back(c.tuning.key, toml(value));
         const TrainOptions tuned = options_on_checkpoint(c.words, keys, from);
         resolved(with_vocabulary(tuned).config);
         note_tokens(c, tuned);
@@ -188,7 +190,7 @@ Comparison prepare_comparison(const Command& given) {
   c.baseline = baseline_of(c.grid, c.options().baseline);
   c.cells.resize(c.grid.cells.size());
   c.words = words_for_train(c.command);
-  if (!c.command.said("--final-batches")) c.words.push_back("--final-batches=0");  // final losses on the whole split
+  if (!c.command.said("final-batches")) c.words.push_back("--final-batches=0");  // final losses on the whole split
   check_cells(c);
   c.data_fingerprint = fingerprint_of_data(c);
   if (o.dry_run && o.out.empty()) o.out = next_run_directory("compare");

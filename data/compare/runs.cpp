@@ -11,6 +11,8 @@
 #include "data/host/machine.hpp"
 #include "data/host/progress.hpp"
 #include "data/options/command_line.hpp"
+#include "data/options/stored.hpp"
+#include "data/options/toml.hpp"
 #include "data/run/directory.hpp"
 #include "data/run/resume.hpp"
 
@@ -22,15 +24,15 @@ CellRun plan_run(const Comparison& c, Stage stage, size_t cell, const std::strin
   run.stage = stage, run.cell = cell, run.seed = seed, run.tuned = tuned, run.words = c.words;
   const auto say = [&](const std::string& key, const std::string& text) { run.words.push_back("--" + key + "=" + text); };
   for (const auto& [key, text] : options.keys) say(key, text);
-  if (tuned) say(c.tuning.key, option_text(*tuned));
+  if (tuned) say(c.tuning.key, toml(*tuned));
   say("seed", seed);
   // The seed also draws the batches, unless the user has set --data-seed.
-  if (!c.command.said("--data-seed") && options.value("data-seed").empty()) say("data-seed", seed);
-  const std::string value = tuned ? "," + c.tuning.key + "=" + option_text(*tuned) : "";
+  if (!c.command.said("data-seed") && options.value("data-seed").empty()) say("data-seed", seed);
+  const std::string value = tuned ? "," + c.tuning.key + "=" + toml(*tuned) : "";
   const std::string name = (stage == Stage::tune ? "tune," : "") + ("seed=" + seed) + value;
   run.directory = directory_name(options.name) + "/" + name;
   run.label = options.name + "  " + name;
-  run.steps = train_options(run.words, {}).steps;
+  run.steps = parse_words(run.words).train.steps;
   return run;
 }
 

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "data/host/files.hpp"
+#include "data/options/toml.hpp"
 #include "data/host/format.hpp"
 #include "data/run/metrics.hpp"
 
@@ -79,7 +80,7 @@ Fields run_columns(const Comparison& c) {
 Fields run_fields(const Comparison& c, const CellRun& run) {
   Fields fields = {c.grid.cells[run.cell].name, run.stage == Stage::tune ? "tune" : "final"};
   fields = fields + key_fields(c, run.cell) + Fields{run.seed};
-  if (!c.tuning.key.empty()) fields.push_back(run.tuned ? option_text(*run.tuned) : "");
+  if (!c.tuning.key.empty()) fields.push_back(run.tuned ? toml(*run.tuned) : "");
   return fields;
 }
 
@@ -124,7 +125,7 @@ void write_summary(const Comparison& c) {
     for (size_t i = 0; i < c.cells.size(); ++i) {
       const CellSummary& s = c.cells[i];
       const RunResult& mean = s.mean;
-      const Fields tuned = c.tuning.key.empty() ? Fields{} : Fields{std::isnan(s.tuned) ? "" : option_text(s.tuned)};
+      const Fields tuned = c.tuning.key.empty() ? Fields{} : Fields{std::isnan(s.tuned) ? "" : toml(s.tuned)};
       write(Fields{c.grid.cells[i].name} + key_fields(c, i) + tuned +
             Fields{s.at_edge ? "1" : "", field(int64_t(s.runs)), field(int64_t(s.count[0])), field(int64_t(s.count[1])),
                    field(int64_t(s.count[2])), field(int64_t(s.count[3])), field(s.loss.mean), field(s.loss.sd),
@@ -226,7 +227,7 @@ void print_table(const Comparison& c) {
     const CellSummary& s = c.cells[i];
     const std::string loss = with_error(s.loss.mean, s.loss.half_width, "%.4f");
     rows.push_back((named_by_keys ? key_fields(c, i) : Fields{c.grid.cells[i].name}) +
-                   Fields{std::isnan(s.tuned) ? "" : option_text(s.tuned) + (s.at_edge ? "*" : ""),
+                   Fields{std::isnan(s.tuned) ? "" : toml(s.tuned) + (s.at_edge ? "*" : ""),
                           loss.empty() ? state_of(s) : loss, shown(s.mean.best_loss, "%.4f"),
                           with_error(s.difference.mean, s.difference.half_width, "%+.4f"), s.verdict,
                           shown(s.mean.steps_to_target, "%.0f"), shown(s.mean.seconds, "%.1f"),

@@ -2,10 +2,12 @@
 
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -33,14 +35,13 @@ namespace {
 
 constexpr std::string_view kPartial = ".partial";
 
-// A new file NAME.PID.partial, locked for as long as it is open: that tells it from what a killed process left.
-// Throws where there can be none.
+// Creates NAME.PID.partial. It stays locked while it is open, which tells it from the leftovers of killed processes.
 std::FILE* create_partial(const std::string& path, std::string& partial) {
   for (int attempt = 0; attempt < 1000; ++attempt) {
     const std::string again = attempt == 0 ? "" : "-" + std::to_string(attempt);
     partial = path + "." + std::to_string(::getpid()) + again + std::string(kPartial);
     const int handle = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (handle < 0 && errno == EEXIST) continue;  // of a process with the same number, perhaps on another machine
+    if (handle < 0 && errno == EEXIST) continue;  // a process with the same number, perhaps on another machine
     if (handle < 0) break;
     ::flock(handle, LOCK_EX | LOCK_NB);
     struct stat status {};
@@ -56,8 +57,7 @@ std::FILE* create_partial(const std::string& path, std::string& partial) {
   fail_file("write", path, errno);
 }
 
-}  // namespace
-
+// Removes PATH.PID.partial of processes that were killed while they wrote PATH.
 void remove_leftovers(const std::string& path) {
   const fs::path file(path);
   const std::string start = file.filename().string() + ".";
@@ -73,6 +73,8 @@ void remove_leftovers(const std::string& path) {
     ::close(handle);
   }
 }
+
+}  // namespace
 
 WholeFile::WholeFile(std::string path) : path_(std::move(path)) {
   remove_leftovers(path_);
@@ -100,7 +102,8 @@ void WholeFile::publish() {
   if (std::fclose(std::exchange(file_, nullptr)) != 0) fail_file("write", path_, errno);
 }
 
-GrowingFile::GrowingFile(std::string path, std::string_view start) : path_(std::move(path)) {
+GrowingFile::GrowingFile(std::string path, std::string_view start)
+    : path_(std::move(path)), file_(nullptr, std::fclose) {
   WholeFile whole(path_);
   whole.write(start);
   whole.finish();
@@ -120,12 +123,6 @@ namespace {
 
 constexpr const char* kLock = ".lock";
 
-std::string host_name() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
-
 // "process 1234 on host", as the holder wrote it.
 std::string holder_of(int handle) {
   char text[300];
@@ -136,36 +133,34 @@ std::string holder_of(int handle) {
 
 }  // namespace
 
-// A process that was just killed holds its locks until its memory is given back; hence a second of patience.
-DirectoryLock::DirectoryLock(const std::string& directory) : path_(directory + "/" + kLock) {
+DirectoryLock::DirectoryLock(const std::string& directory) {
+  const std::string path = directory + "/" + kLock;
+  int handle = -1;
   for (int tries = 0;;) {
-    handle_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (handle_ < 0) fail_file("lock", directory, errno);
-    const bool refused = ::flock(handle_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    handle = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (handle < 0) fail_file("lock", directory, errno);
+    const bool refused = ::flock(handle, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     struct stat status {};
-    const bool removed = ::fstat(handle_, &status) == 0 && status.st_nlink == 0;  // by the holder before us
+    const bool removed = ::fstat(handle, &status) == 0 && status.st_nlink == 0;  // by the holder before us
     if (!refused && !removed) break;
-    const std::string holder = holder_of(handle_);
-    ::close(std::exchange(handle_, -1));
+    const std::string holder = holder_of(handle);
+    ::close(handle);
+    // A process that was just killed holds its locks until its memory is freed. Hence this waits for a second.
     if (refused && ++tries == 20)
-      throw std::runtime_error(directory + " is in use by " + holder + ": wait until it ends, or end it (also if it is paused)");
+      throw std::runtime_error(directory + " is in use by " + holder +
+                               ": wait until it ends, or end it (also if it is paused)");
     if (refused) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  const std::string self = "process " + std::to_string(::getpid()) + " on " + host_name();
-  if (::ftruncate(handle_, 0) != 0 || ::pwrite(handle_, self.data(), self.size(), 0) != ssize_t(self.size())) {
-    // Only the message to the next process is poorer.
+  held_ = std::shared_ptr<void>(nullptr, [path, handle](void*) {
+    ::unlink(path.c_str());
+    ::close(handle);
+  });
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  const std::string self = "process " + std::to_string(::getpid()) + " on " + host;
+  if (::ftruncate(handle, 0) != 0 || ::pwrite(handle, self.data(), self.size(), 0) != ssize_t(self.size())) {
+    // The message to the next process cannot name this one. The lock holds all the same.
   }
-}
-
-DirectoryLock& DirectoryLock::operator=(DirectoryLock other) noexcept {
-  std::swap(handle_, other.handle_), std::swap(path_, other.path_);
-  return *this;
-}
-
-DirectoryLock::~DirectoryLock() {
-  if (handle_ < 0) return;
-  ::unlink(path_.c_str());
-  ::close(handle_);
 }
 
 bool is_locked(const std::string& directory) {
@@ -178,7 +173,8 @@ bool is_locked(const std::string& directory) {
 
 // ---- standard streams ------------------------------------------------------------------------------------
 
-void open_closed_streams() {
+void make_output_safe() {
+  std::signal(SIGXFSZ, SIG_IGN);
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) ::open("/dev/null", O_RDWR);  // the lowest number that is free
 }
@@ -186,7 +182,7 @@ void open_closed_streams() {
 void finish_output() {
   if (std::fflush(stdout) != 0) fail_file("write", "standard output", errno);
   if (!std::ferror(stdout)) return;
-  const bool works_again = ::write(STDOUT_FILENO, "\n", 1) == 1;  // else this failure tells the reason of the first
+  const bool works_again = ::write(STDOUT_FILENO, "\n", 1) == 1;  // else it fails for the same reason as before
   fail_file("write", "standard output", works_again ? EIO : errno);
 }
 

@@ -5,14 +5,16 @@
 #include <string>
 #include <vector>
 
-std::string format_bytes(size_t bytes);       // "84 MB"
-std::string format_count(double n);           // "3,600,000"
-std::string counted(double n, const std::string& noun);  // "1 layer", "3,600 layers"
-std::string format_short(double n);           // "3.6 M"
-std::string format_seconds(double seconds);   // "1:05", "2:03:04"
 std::string format(const char* printf_format, double value);
-size_t columns_of(const std::string& utf8);                       // characters, not bytes
-std::string padded(const std::string& utf8, size_t columns);     // with spaces behind it
-// Lines of a table in aligned columns: text in the first `left` columns, numbers in the others. Empty columns are left out.
+std::string format_bytes(size_t bytes);                          // "84 MB"
+std::string format_count(double n);                              // "3,600,000"
+std::string counted(double n, const std::string& noun);          // "1 layer", "3,600 layers"
+std::string format_short(double n);                              // "3.6 M"
+std::string format_seconds(double seconds);                      // "1:05", "2:03:04"
+size_t columns_of(const std::string& utf8);                      // characters, not bytes
+std::string padded(const std::string& utf8, size_t columns);     // with spaces after it
+std::string shell_words(const std::vector<std::string>& words);  // joined by spaces, quoted for a shell
+
+// Lines of a table in aligned columns: text in the first `left` columns, numbers in the others. Empty columns are
+// left out.
 std::string aligned(const std::vector<std::vector<std::string>>& rows, size_t left);
-std::string shell_words(const std::vector<std::string>& words);  // joined by spaces, quoted where a shell needs it

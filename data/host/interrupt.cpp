@@ -16,15 +16,11 @@ void catch_interrupts() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
     sigaction(signal, nullptr, &before);
     if (signal == SIGHUP && before.sa_handler == SIG_IGN) continue;
-    // A closed pipe stays closed: further writes must not end the process before it has saved.
+    // A closed pipe stays closed. Further writes must not end the process before it has saved.
     stop.sa_flags = signal == SIGPIPE ? 0 : SA_RESETHAND;
     sigaction(signal, &stop, nullptr);
   }
 }
-
-void report_file_size_limit() { std::signal(SIGXFSZ, SIG_IGN); }
-
-bool interrupted() { return arrived != 0; }
 
 int stop_signal() { return arrived; }
 

@@ -11,18 +11,9 @@
 #include "layers/kernels/parallel.hpp"
 #include "format.hpp"
 
-namespace {
-
-// Free memory as Linux counts it, with caches that it would give back; 0 where there is no /proc/meminfo.
-size_t available_memory() {
-  std::ifstream file("/proc/meminfo");
-  std::string name, unit;
-  for (size_t kilobytes; file >> name >> kilobytes; std::getline(file, unit))
-    if (name == "MemAvailable:") return kilobytes * 1024;
-  return 0;
-}
-
-}  // namespace
+#ifndef COMMIT
+#define COMMIT "(commit unknown)"  // not built from a clone
+#endif
 
 Machine detect_machine() {
   Machine machine;
@@ -45,22 +36,36 @@ Machine detect_machine() {
 #endif
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
   if (pages > 0 && page > 0) machine.memory = static_cast<size_t>(pages) * static_cast<size_t>(page);
-  machine.memory_free = available_memory();
+  std::ifstream file("/proc/meminfo");  // Linux only
+  std::string name, unit;
+  for (size_t kilobytes; file >> name >> kilobytes; std::getline(file, unit))
+    if (name == "MemAvailable:") machine.memory_free = kilobytes * 1024;
   return machine;
+}
+
+std::string version_text() {
+#ifdef __clang__
+  const std::string compiler = "clang " __clang_version__;
+#else
+  const std::string compiler = "g++ " __VERSION__;
+#endif
+  const Machine machine = detect_machine();
+  return "train_gpt " COMMIT "\ncompiler  " + compiler + "\nOpenMP    " + (machine.openmp ? "yes" : "no") +
+         "\nSIMD      " + machine.simd + "\n";
 }
 
 void limit_spinning(char** argv) {
 #if defined(_OPENMP) && defined(__linux__)
-  // Threads that are bound to processors stay there: started once more, they would all be bound to the first one's.
+  // Also for threads bound to processors: in a restarted program all would be bound to the processor of the first.
   for (const char* name : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"})
     if (std::getenv(name)) return;
   int running = 0;
-  std::ifstream file("/proc/loadavg");  // "0.20 0.18 0.12 1/80 11206": the fourth is what runs now, this included
+  std::ifstream file("/proc/loadavg");  // "0.20 0.18 0.12 1/80 11206": 1 thread runs now, this one, of 80
   for (std::string word; file >> word;)
     if (word.find('/') != word.npos) running = std::atoi(word.c_str());
   file.close();
-  if (setenv("GOMP_SPINCOUNT", running == 1 ? "20000" : "1000", 0) != 0) return;  // or it would start itself for ever
-  execv("/proc/self/exe", argv);  // returns only where it cannot; then all goes on as it was
+  if (setenv("GOMP_SPINCOUNT", running == 1 ? "20000" : "1000", 0) != 0) return;  // else it would restart forever
+  execv("/proc/self/exe", argv);  // returns only on failure; then the program runs as it is
 #endif
   (void)argv;
 }

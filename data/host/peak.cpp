@@ -14,11 +14,11 @@ namespace {
 using simd::Vec;
 using simd::W;
 
-// So many sums that two units of latency four are always busy, also where a multiply-add is a multiplication and an
-// addition; they stay in registers.
+// Enough sums to keep two units of latency four busy, even if a multiply-add is a multiplication and an addition. They
+// fit into the registers.
 constexpr int kSums = 12;
 
-// Keeps the compiler from seeing through a value, or from dropping it.
+// Keeps the compiler from computing a value in advance, and from dropping it.
 void hide(Vec& v) {
 #if defined(__aarch64__)
   asm volatile("" : "+w"(v));
@@ -42,8 +42,8 @@ void run(int times, MultiplyAdd multiply_add) {
   for (int j = 0; j < kSums; ++j) hide(sum[j]);
 }
 
-// The best of at least five runs of f, in seconds. A tenth of a second at least: threads that are young may share one
-// processor for a while, and a virtual machine its cores with others.
+// The shortest of at least five runs of f, in seconds. Measures for at least 0.1 s, because new threads may share one
+// processor for a while, and a virtual machine shares its cores with others.
 template <class F>
 double best_of(F f) {
   double best = 1e9;
@@ -64,7 +64,7 @@ void on_all_threads(F f) {
   });
 }
 
-// Of so many floats each thread's share, in whole steps of the loop in read_once.
+// Each thread's share of `floats`, in whole steps of the loop in read_once().
 size_t share_of(size_t floats) { return floats / static_cast<size_t>(max_threads()) / (8 * W) * (8 * W); }
 
 }  // namespace

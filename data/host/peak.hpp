@@ -3,20 +3,20 @@
 
 #include "layers/kernels/gemm.hpp"
 
-// Floating-point operations a second of all threads together, from registers alone; a multiply-add is two. For bf16: of
-// the instruction that multiplies bf16 numbers, or of fp32 where there is none. Takes 0.1 s the first time with so many
-// threads; later calls return the same.
+// Floating-point operations per second of all threads together, on registers alone. A multiply-add is two operations.
+// bf16 measures the instruction that multiplies bf16 numbers, or fp32 if the processor has none. The first call with a
+// given number of threads takes 0.1 s. Later calls return the same number.
 double measure_flops(Matmul matmul);
 
-// Bytes a second of all threads together over `floats` floats, far more than the caches hold: read once, and copied
-// (each byte counted as read and as written).
+// Bytes per second of all threads together, from memory: `floats` should be far more than the caches hold. A copied
+// byte counts twice, as read and as written.
 struct Bandwidth {
   double read, copy;
 };
 Bandwidth measure_bandwidth(size_t floats = size_t(1) << 27);
 
-// Speed as a share of measure_flops: the model flops utilization, MFU. The first call of `of` measures the machine, in 0.1 s.
-// A speed above what was measured counts as the new maximum: something else ran meanwhile.
+// Model FLOPs utilization (MFU): speed as a share of measure_flops(), which the first call of `of` measures. A speed
+// above the measured peak becomes the new peak, because something else must have run during the measurement.
 class Utilization {
  public:
   Utilization(Matmul matmul, double flops_per_token) : matmul_(matmul), work_(flops_per_token) {}
@@ -24,8 +24,8 @@ class Utilization {
 
  private:
   Matmul matmul_;
-  double work_, most_ = 0;  // operations a token, and a second
+  double work_, most_ = 0;  // operations per token, and per second
 };
 
-// All threads read x(floats), each a share of it (but for less than 1 kB each): the least that work on it takes.
+// Reads x(floats), on all threads: the least time that any work on it takes. Skips less than 1 kB per thread.
 void read_once(const float* x, size_t floats);

@@ -51,16 +51,12 @@ void Progress::update(int64_t done, const std::function<std::string()>& describe
   winsize window{};
   const int columns = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0 ? window.ws_col : 80;
   const int room = columns - static_cast<int>(place.size() + details.size() + left.size()) - 3;
-  std::string bar;
-  if (room >= 10) {
-    const int width = room < 40 ? room : 40;
-    const int full = total_ > 0 ? static_cast<int>(width * done / total_) : width;
-    for (int i = 0; i < width; ++i) bar += i < full ? "█" : "·";
-    bar += " ";
-  }
-  // A line that wraps could not be written over.
-  const std::string shown = room < 0 ? details.substr(0, std::max(0, static_cast<int>(details.size()) + room)) : details;
-  std::printf("\r\033[K%s%s %s%s", place.c_str(), bar.c_str(), shown.c_str(), left.c_str());
+  const int width = room < 10 ? 0 : std::min(room, 40), full = total_ > 0 ? int(width * done / total_) : width;
+  std::string bar = width > 0 ? " " : "";
+  for (int i = width; i-- > 0;) bar = (i < full ? "█" : "·") + bar;
+  // A line that wraps could not be overwritten. Hence the details are cut.
+  const int fits = std::max(0, static_cast<int>(details.size()) + std::min(room, 0));
+  std::printf("\r\033[K%s%s %.*s%s", place.c_str(), bar.c_str(), fits, details.c_str(), left.c_str());
   shown_ = true;
   std::fflush(stdout);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Progress of long work: a bar on a terminal, a plain line now and then elsewhere.
+// Progress of long work: a bar on a terminal, otherwise a line every ten seconds.
 
 #include <chrono>
 #include <cstdint>
@@ -16,17 +16,17 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// The time that is left, from the speed of about the last half minute: it follows a machine that gets busy.
+// The remaining time, from the speed of about the last half minute, so that it follows a machine that gets busy.
 class Pace {
  public:
   explicit Pace(int64_t first) : done_(first) {}
-  // Tells it that `done` were done at `now`, in seconds from the start.
+  // `now`: seconds since the start.
   void reach(int64_t done, double now);
   double seconds_for(int64_t more) const { return seconds_ / count_ * static_cast<double>(more); }  // after reach()
 
  private:
   int64_t done_;
-  double now_ = 0, seconds_ = 0, count_ = 0;  // the last two fade
+  double now_ = 0, seconds_ = 0, count_ = 0;  // seconds_ and count_ decay
 };
 
 class Progress {
@@ -35,10 +35,10 @@ class Progress {
   Progress(int64_t first, int64_t total, std::string unit = "step", double quiet = 0);
   ~Progress();
 
-  // Shows where it stands. `details` is only called if the line is shown: "loss 1.234  23,100 tok/s".
+  // Shows the progress, with `details` such as "loss 1.234  23,100 tokens/s". Calls it only if a line is due.
   void update(int64_t done, const std::function<std::string()>& details);
   void set_total(int64_t total) { total_ = total; }
-  // A line that stays.
+  // Prints a line that stays.
   void line(const std::string& text);
 
  private:
@@ -49,5 +49,5 @@ class Progress {
   int64_t first_, total_;
   std::string unit_;
   bool terminal_, shown_ = false;
-  double next_;  // seconds from the start at which the next update is shown
+  double next_;  // when the next update is shown, in seconds since the start
 };

@@ -5,8 +5,8 @@
 
 namespace {
 
-// Bytes behind the first one of a code point; -1 if none begins like this.
-int bytes_behind(unsigned char first) {
+// The number of bytes after the first one of a code point; -1 if none begins with this byte.
+int bytes_after(unsigned char first) {
   return first < 0x80 ? 0 : first < 0xc2 ? -1 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : first < 0xf5 ? 3 : -1;
 }
 
@@ -17,7 +17,7 @@ bool continues(char byte) { return (byte & 0xc0) == 0x80; }
 std::optional<uint32_t> next_code_point(std::string_view text, size_t& at) {
   if (at >= text.size()) return std::nullopt;
   const unsigned char first = text[at];
-  const int more = bytes_behind(first);
+  const int more = bytes_after(first);
   if (more < 0 || at + more >= text.size()) return std::nullopt;
   uint32_t point = more == 0 ? first : first & (0x3f >> more);
   for (int i = 1; i <= more; ++i) {
@@ -31,23 +31,15 @@ std::optional<uint32_t> next_code_point(std::string_view text, size_t& at) {
 }
 
 bool is_cut_short(std::string_view text) {
-  return !text.empty() && static_cast<int>(text.size()) <= bytes_behind(text[0]) &&
+  return !text.empty() && static_cast<int>(text.size()) <= bytes_after(text[0]) &&
          std::all_of(text.begin() + 1, text.end(), continues);
 }
 
 std::string utf8(uint32_t point) {
-  std::string s;
-  const auto put = [&](uint32_t byte) { s += static_cast<char>(byte); };
-  if (point < 0x80) {
-    put(point);
-  } else if (point < 0x800) {
-    put(0xc0 | point >> 6), put(0x80 | (point & 0x3f));
-  } else if (point < 0x10000) {
-    put(0xe0 | point >> 12), put(0x80 | (point >> 6 & 0x3f)), put(0x80 | (point & 0x3f));
-  } else {
-    put(0xf0 | point >> 18), put(0x80 | (point >> 12 & 0x3f)), put(0x80 | (point >> 6 & 0x3f));
-    put(0x80 | (point & 0x3f));
-  }
+  if (point < 0x80) return {static_cast<char>(point)};
+  const int more = point < 0x800 ? 1 : point < 0x10000 ? 2 : 3;  // bytes after the first, each with six bits
+  std::string s = {static_cast<char>(0xff00 >> (more + 1) | point >> 6 * more)};
+  for (int i = more - 1; i >= 0; --i) s += static_cast<char>(0x80 | (point >> 6 * i & 0x3f));
   return s;
 }
 
@@ -55,7 +47,7 @@ size_t first_non_text(std::string_view bytes) {
   for (size_t at = 0; at < bytes.size();) {
     const size_t start = at;
     const auto point = next_code_point(bytes, at);
-    if (!point || is_control(*point)) return start;
+    if (!point || *point < 7 || (*point > 13 && *point < 32 && *point != 27) || *point == 127) return start;
   }
   return std::string_view::npos;
 }
@@ -84,7 +76,7 @@ std::string TerminalText::feed(std::string_view bytes) {
 }
 
 std::string TerminalText::finish() {
-  std::string last = feed(" ");  // no code point goes on with a space
+  std::string last = feed(" ");  // a space continues no code point
   last.pop_back();
   return last;
 }

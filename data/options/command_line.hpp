@@ -7,23 +7,27 @@
 
 #include "options.hpp"
 
-// Throws std::invalid_argument for bad input, and CommandLineExit if help or the version was asked for.
+// Throws std::invalid_argument for bad input, and CommandLineExit with the text to print for --help and --version.
 struct CommandLineExit {
   std::string text;
 };
 Command parse_command_line(int argc, char** argv);
 
-// The same command line on top of other options: what it does not say is as in `toml`, the text of `file`.
+// The same for words that start with the name of a command. `more` are further options: ("lr", "0.001").
+Command parse_words(std::vector<std::string> words, const std::vector<std::pair<std::string, std::string>>& more = {},
+                    const std::string& program = "");
+
+// The command with the options in `toml` added. Those that the command has already stay. `file` is named in errors.
 Command parse_on_top(const Command& command, const std::string& toml, const std::string& file = "");
 
-// The options on a command line as TOML, but those that concern one call: --out, --resume, --force, --dry-run.
+// The words that parse_words() reads as this command.
+std::vector<std::string> words_of(const Command& command);
+
+// The command line of `train` that a comparison hands on to its runs.
+std::vector<std::string> words_for_train(const Command& compare);
+
+// The options of a command as TOML, without --out, --resume, --force and --dry-run.
 std::string said_as_toml(const Command& command);
 
-// The words of `train` that a comparison hands on to its runs, and what they mean with an option or two besides:
-// ("lr", "0.001"). Throws as parse_command_line does.
-std::vector<std::string> words_for_train(const Command& compare);
-TrainOptions train_options(const std::vector<std::string>& words,
-                           const std::vector<std::pair<std::string, std::string>>& more);
-
-// The options that to_toml wrote, or a person.
+// The options of `train` in a TOML file that to_toml() or a user wrote.
 TrainOptions from_toml(const std::string& toml, const std::string& file = "");

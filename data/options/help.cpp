@@ -9,8 +9,8 @@
 const std::vector<CommandRow>& commands() {
   static const std::vector<CommandRow> rows = {
       {Command::Kind::train, "train", "train a model on text", "data", "FILE... [OPTIONS]",
-       "data tokenizer preset layers heads channels context batch steps epochs for lr warmup out resume init-from config "
-       "threads",
+       "data tokenizer preset layers heads channels context batch steps epochs for lr warmup out resume init-from "
+       "config threads",
        "train my.txt\n"
        "train my.txt --tokenizer char --for 10m\n"
        "train my.txt --preset llama2 --layers 6 --channels 256 --heads 8\n"
@@ -55,17 +55,13 @@ constexpr size_t kWidth = 80, kIndent = 30;
 // `text` from column `indent` on, wrapped at spaces.
 std::string wrapped(const std::string& text, size_t indent) {
   std::istringstream in(text);
-  std::string s;
-  size_t column = indent;
-  for (std::string word; in >> word;) {
-    if (column > indent && column + 1 + word.size() > kWidth) {
-      s += "\n" + std::string(indent, ' ');
-      column = indent;
+  std::string lines, line;
+  for (std::string word; in >> word; line += (line.empty() ? "" : " ") + word)
+    if (!line.empty() && indent + line.size() + 1 + word.size() > kWidth) {
+      lines += line + "\n" + std::string(indent, ' ');
+      line.clear();
     }
-    s += (column > indent ? " " : "") + word;
-    column += (column > indent) + word.size();
-  }
-  return s + "\n";
+  return lines + line + "\n";
 }
 
 // "normalization: layernorm, rmsnorm, ... (default layernorm)"
@@ -86,32 +82,21 @@ std::string line_of(const Setting& s) {
   return left + gap + wrapped(text_of(s), kIndent);
 }
 
-std::string examples_of(const CommandRow& row) {
-  std::istringstream in(row.examples);
-  std::string text;
-  for (std::string line; std::getline(in, line);) text += "  train_gpt " + line + "\n";
-  return text;
-}
-
 std::string common_options(const CommandRow& row, const std::vector<Setting>& settings) {
   std::string text = "\nCommon options:\n";
   std::istringstream in(row.common);
-  for (std::string name; in >> name;)
-    for (const Setting& s : settings)
-      if (s.name == name) text += line_of(s);
+  for (std::string name; in >> name;) text += line_of(*find_setting(settings, name));
   return text + "\n" + wrapped(std::string("train_gpt ") + row.name + " --help-all shows all " +
                                std::to_string(settings.size()) + " options.", 0);
 }
 
 std::string all_options(const std::vector<Setting>& settings) {
-  std::vector<std::string> groups;
-  for (const Setting& s : settings)
-    if (!s.group.empty() && std::find(groups.begin(), groups.end(), s.group) == groups.end()) groups.push_back(s.group);
-  std::string text;
-  for (const std::string& group : groups) {
-    text += "\n" + group + ":\n";
-    for (const Setting& s : settings)
-      if (s.group == group) text += line_of(s);
+  std::string text, group;
+  for (const Setting& s : settings) {
+    if (s.group.empty()) continue;
+    if (s.group != group) text += "\n" + s.group + ":\n";
+    group = s.group;
+    text += line_of(s);
   }
   return text;
 }
@@ -133,7 +118,9 @@ std::string help_of(const CommandRow& row, bool all) {
   Command c;
   c.kind = row.kind;
   const std::vector<Setting> settings = settings_of(c);
-  const std::string head = std::string("train_gpt ") + row.name + ": " + row.help + "\n\nUsage: train_gpt " + row.name +
-                           " " + row.usage + "\n\nExamples:\n" + examples_of(row);
-  return head + (all || !*row.common ? all_options(settings) : common_options(row, settings));
+  const std::string name = std::string("train_gpt ") + row.name;
+  std::string text = name + ": " + row.help + "\n\nUsage: " + name + " " + row.usage + "\n\nExamples:\n";
+  std::istringstream examples(row.examples);
+  for (std::string line; std::getline(examples, line);) text += "  train_gpt " + line + "\n";
+  return text + (all || !*row.common ? all_options(settings) : common_options(row, settings));
 }

@@ -6,10 +6,10 @@
 struct CommandRow {
   Command::Kind kind;
   const char *name, *help;
-  const char* positional;  // the option that a word without dashes belongs to; "": none
+  const char* positional;  // the option that words without dashes are values of
   const char* usage;
-  const char* common;      // the options that the short help shows, separated by spaces
-  const char* examples;    // a line each
+  const char* common;      // the options in the short help, separated by spaces; "": all of them
+  const char* examples;    // one per line
 };
 const std::vector<CommandRow>& commands();
 const CommandRow& row_of(Command::Kind kind);

@@ -1,17 +1,18 @@
 #pragma once
-// The options of every command and what is read from a command line or a config file.
+// The options of every command, as structs.
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "data/text/dataset.hpp"
 #include "layers/model/config.hpp"
 #include "layers/model/generate.hpp"
 #include "layers/training/optimizer.hpp"
-#include "data/text/dataset.hpp"
+
+// The largest whole number that options take. All whole numbers up to 2^53, some 9e15, are exact in double.
+inline constexpr double kLargest = 1e15;
 
 inline constexpr Named<Schedule> kSchedules[] = {
     {Schedule::cosine, "cosine"}, {Schedule::linear, "linear"}, {Schedule::constant, "constant"}};
@@ -28,29 +29,30 @@ struct TrainOptions : TextOptions {
 
   int batch = 4, accumulate = 1;
   int64_t steps = 3000;
-  double epochs = 0;       // in place of `steps`; 0: not said
-  std::string time_limit;   // --for
-  std::string config_file;  // --config
+  double epochs = 0;             // instead of `steps`; 0: not given
+  std::string time_limit;        // --for
+  std::string config_file;       // --config
   LearningRate rate;
-  std::optional<double> min_lr;  // open: a tenth of the largest
+  std::optional<double> min_lr;  // open: a tenth of the peak learning rate
   int64_t schedule_start = 0, schedule_end = 0;  // steps; an end of 0: the run's last step
-  std::vector<std::string> earlier_schedules;    // of a run resumed with a new one (schedule.hpp)
+  std::vector<std::string> earlier_schedules;    // of a run that was resumed with another schedule (schedule.hpp)
   AdamW adamw;
   double clip = 1;
   uint64_t seed = 1, data_seed = 1;
-  int threads = 0;  // 0: one for every processor
-  bool textbook = false;  // steps by layers/textbook/
+  int threads = 0;        // 0: one per processor
+  bool textbook = false;  // train with the naive loops of layers/textbook/
 
-  std::optional<double> final_batches;  // open: as many as cost a tenth of the training
+  std::optional<double> final_batches;  // open: as many as cost a tenth of the training time
   int64_t eval_every = 300, eval_batches = 50, patience = 0, sample_every = 0, save_every = 300, diagnostics = 0;
   std::string out, init_from;
   bool resume = false, force = false, dry_run = false;
-  bool quiet = false;  // no sample and no advice at the end
+  bool quiet = false;  // no sample and no suggestions at the end
 };
 
 struct SampleOptions {
-  std::string checkpoint, prompt;
-  bool prompt_given = false, greedy = false;
+  std::string checkpoint;
+  std::optional<std::string> prompt;  // open: standard input, or a newline
+  bool greedy = false;
   Unknown unknown = Unknown::error;
   int length = 500, count = 1, threads = 0;
   std::string stop;  // as typed: \n and \t stand for a newline and a tab
@@ -64,7 +66,7 @@ struct EvalOptions : TextFiles {
 
 struct CorpusOptions {
   std::string bytes = "4M", grammar = "stories", out;
-  std::string check, known;  // a file of stories to check, and a text that they should not repeat
+  std::string check, known;  // a file of stories to check, and a file of stories that they should not repeat
   uint64_t seed = 1;
   bool force = false;
 };
@@ -84,6 +86,13 @@ struct InitReportOptions {
   bool force = false;
 };
 
+// An option with its values.
+struct Given {
+  std::string name;
+  std::vector<std::string> values;
+  std::string where = "";  // the place in a config file: "recipe.toml line 3: "; "": the command line
+};
+
 // A parsed command line. `train` also holds the options of compare's and init-report's cells and of info without a
 // checkpoint.
 struct Command {
@@ -96,45 +105,37 @@ struct Command {
   InitReportOptions init_report;
   CorpusOptions corpus;
   std::string info_checkpoint;
-  bool info_needs_checkpoint = true;  // one was named, or nothing was
+  bool info_needs_checkpoint = true;  // a checkpoint was named, or no option was given
   bool info_cost = false;
-  std::vector<std::string> words;     // the command line in our names, with what --config stands for
-  std::map<std::string, std::string> origins;  // option → the place in a file that it comes from: "a.toml line 3: "
-  std::vector<std::string> notices;            // what to tell the user about foreign names
-  bool said(const std::string& option) const;  // "--seed" stands on the command line or in --config's file
-  // The message, behind the place in a file that the first option in it comes from.
+  std::vector<Given> given;           // by our names, with the options of config files in place of --config
+  std::vector<std::string> notices;   // notes to the user about names from other programs
+
+  // True if the option is on the command line or in a config file.
+  bool said(const std::string& option) const;
+  // The message, after the place in a config file of the first option that it names.
   std::string located(const std::string& message) const;
 };
 
 // resolve(), with errors that spell settings as options: "--heads 3 does not divide --channels 128: ...".
 Config resolved(const Config& config);
 
-// Works out what follows from the settings once all are read. Throws std::invalid_argument if a step has more sequences
-// than an int can count, or if --textbook does not have what is asked for.
+// Sets what follows from other options, after all are read. Throws std::invalid_argument if a step has more sequences
+// than an int can count, or if --textbook is combined with an option that it does not support.
 void complete(TrainOptions& options);
 
 // The same options with nothing left open.
 TrainOptions closed(TrainOptions options);
 
-// The options that matter for what is trained, as TOML, with every value as it is in force. What is open in
-// `given` ("as the placement says") becomes a comment, so that reading the file back leaves it open.
-std::string to_toml(const TrainOptions& in_force, const TrainOptions& given);
-std::string to_toml(const TrainOptions& in_force);
-std::string model_to_toml(const TrainOptions& in_force);  // only the model
-
-// What can be said before the text is read: a vocabulary stands in for the text's where it was left to it.
+// The same options with a vocabulary of 256 if it was left to the text, which is not read yet.
 TrainOptions with_vocabulary(TrainOptions options);
 
-// And once it is read: the vocabulary of the data where it was left to it. Throws where one that was said is too small.
+// Sets the vocabulary to that of the data if it was left open. Throws if one was given and is too small.
 void set_vocabulary(Config& config, int of_data);
 
-// The largest whole validation split, in batches, that is measured at the end of a run; 0: any.
+// The largest validation split, in batches, that is measured whole at the end of a run; 0: any.
 int64_t final_batches(const TrainOptions& options);
 
-// Names of the options in which two runs differ, with both values: "--lr is 0.001 there and 0.002 here".
-std::vector<std::string> differences(const TrainOptions& there, const TrainOptions& here,
-                                     const std::vector<std::string>& except);
-
-// "4M", "64k", "1000": a number of bytes. "90s", "10m", "1h": a number of seconds. Both throw.
+// A number of bytes such as "4M", "64k", "1000", or of seconds such as "90s", "10m", "1h". Throw
+// std::invalid_argument.
 size_t parse_bytes(const std::string& text);
 double parse_seconds(const std::string& text);

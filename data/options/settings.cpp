@@ -1,290 +1,384 @@
 #include "settings.hpp"
 
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+#include <stdexcept>
+#include <type_traits>
+
+#include "data/host/utf8.hpp"
 #include "data/text/corpus.hpp"
 #include "layers/model/presets.hpp"
 
 namespace {
 
+// "1e6" and "1e-6", not "1e+06" and "1e-06".
+std::string limit(double x) {
+  std::string s = toml(x);
+  std::erase(s, '+');
+  const size_t zero = s.find("e0") != s.npos ? s.find("e0") + 1 : s.find("e-0") != s.npos ? s.find("e-0") + 2 : s.npos;
+  return zero == s.npos ? s : s.erase(zero, 1);
+}
+
+// A number within limits, which are included; "1e3" and "1_000" are whole numbers. NaN is outside all limits.
+double parse_number(const std::string& name, const std::string& text, double low, double high, bool whole) {
+  std::string digits = text;
+  std::erase(digits, '_');
+  char* end = nullptr;
+  const double x = std::strtod(digits.c_str(), &end);
+  const bool decimal = digits.find_first_of("xX \t\n") == digits.npos;  // strtod also reads hexadecimal
+  const std::string range = limit(low) + " to " + limit(high), given = "--" + name + " " + for_terminal(text) + " is ";
+  if (digits.empty() || *end || !decimal) throw std::invalid_argument(given + "not a number: choose " + range);
+  if (!(x >= low && x <= high)) throw std::invalid_argument(given + "outside the range: choose " + range);
+  if (whole && x != std::floor(x)) throw std::invalid_argument(given + "not a whole number: choose one in " + range);
+  return x;
+}
+
+// Collects the rows of the table.
+class Table {
+ public:
+  std::vector<Setting> settings;
+
+  // The group of the rows that follow, a heading of the help. "" keeps them out of the help.
+  void group(const std::string& name) { group_ = name; }
+
+  // T is std::string or an optional one.
+  template <class T>
+  Setting& text(const std::string& name, T& variable, const std::string& takes, const std::string& help) {
+    return add(name, takes, help, [&variable](const std::string& text) { variable = text; },
+               [&variable] { return toml(variable); });
+  }
+
+  Setting& list(const std::string& name, std::vector<std::string>& variable, const std::string& takes,
+                const std::string& help) {
+    Setting& s = add(name, takes, help, [&variable](const std::string& text) { variable.push_back(text); },
+                     [&variable] { return toml(variable); });
+    s.list = true;
+    return s;
+  }
+
+  // T is bool or std::optional<bool>.
+  template <class T>
+  Setting& flag(const std::string& name, T& variable, const std::string& help) {
+    return add(name, "", help, [&variable, name](const std::string& text) { variable = parse_bool(name, text); },
+               [&variable] { return toml(variable); });
+  }
+
+  template <class T>
+  Setting& number(const std::string& name, T& variable, double low, double high, const std::string& help) {
+    constexpr bool whole = std::is_integral_v<T>;
+    const auto set = [=, &variable](const std::string& text) {
+      variable = static_cast<T>(parse_number(name, text, low, high, whole));
+    };
+    return add(name, whole ? "N" : "X", help, set, [&variable] { return toml(variable); });
+  }
+
+  // A number of the model, with its range in config_numbers().
+  Setting& number(const std::string& name, Config& config, const std::string& help) {
+    const auto& rows = config_numbers();
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const ConfigNumber& n) { return n.name == name; });
+    const auto add_member = [&](auto member) -> Setting& {
+      auto& variable = config.*member;
+      Setting& s = number(name, variable, row->low, row->high, help);
+      if (!row->derived_if_0) return s;
+      s.value = [&variable] { return variable == 0 ? "" : toml(variable); };
+      s.shown = s.value();
+      return s;
+    };
+    return std::visit(add_member, row->member);
+  }
+
+  template <class E, size_t N>
+  Setting& choice(const std::string& name, const Named<E> (&names)[N], E& variable, const std::string& help) {
+    Setting& s = add(name, "NAME", help,
+                     [&variable, &names, name](const std::string& text) { variable = value_of(names, name, text); },
+                     [&variable, &names] { return toml(std::string(name_of(names, variable))); });
+    for (const auto& entry : names) s.choices.emplace_back(entry.name);
+    return s;
+  }
+
+ private:
+  Setting& add(const std::string& name, const std::string& takes, const std::string& help,
+               const std::function<void(const std::string&)>& set, const std::function<std::string()>& value) {
+    std::string shown = value();
+    std::erase(shown, '"');
+    if (takes.empty()) shown = shown == "true" ? "on" : "";
+    if (shown == "[]") shown = "";
+    return settings.emplace_back(Setting{.name = name, .group = group_, .help = help, .takes = takes, .shown = shown,
+                                         .choices = {}, .synonyms = {}, .set = set, .value = value});
+  }
+
+  std::string group_ = "Options";
+};
+
 // ---- the model -------------------------------------------------------------------------------------------
 
-void describe_placement(Describe& d, Config& c) {
-  Setting& s = d.value("placement", c.placement, "norm placement");
-  s.takes = "NAME";
+void describe_norms(Table& t, Config& c) {
+  t.group("Norms");
+  Setting& placement = t.text("placement", c.placement, "NAME", "norm placement");
   for (const Placement& row : placements()) {
-    s.choices.emplace_back(row.name);
-    s.synonyms.insert(s.synonyms.end(), row.aliases.begin(), row.aliases.end());
+    placement.choices.emplace_back(row.name);
+    placement.synonyms.insert(placement.synonyms.end(), row.aliases.begin(), row.aliases.end());
   }
+  t.choice("norm", kNormKinds, c.norm, "normalization");
+  t.number("norm-eps", c, "norm epsilon, inside the square root");
+  t.flag("norm-bias", c.norm_bias, "norm bias (default: as --bias; rmsnorm, scalenorm: off)");
+  t.flag("norm-unit-offset", c.norm_unit_offset, "gain 1 + w in layernorm and rmsnorm (Gemma)");
+  t.number("dyt-alpha", c, "initial alpha of dyt and derf");
+  t.number("mix-fraction", c, "fraction of Post-LN blocks under mix-ln");
+  t.flag("embedding-norm", c.embedding_norm, "norm after the embedding");
+  t.flag("final-norm", c.final_norm, "norm before the classifier (default: as --placement)");
+  t.choice("qk-norm", kQkNormKinds, c.qk_norm, "query and key norm, per head or over all heads");
 }
 
-void describe_preset(Describe& d, TrainOptions& o) {
-  d.group("Model");
-  Setting& s = d.value("preset", o.preset, "model family");
-  s.takes = "NAME";
-  s.choices = preset_names();
-  d.value("size", o.size, "model size of the preset: nano, 124M, 7B, ...").takes = "NAME";
+void describe_attention(Table& t, Config& c) {
+  t.group("Attention and positions");
+  t.choice("position", kPositions, c.position, "positional encoding");
+  t.number("rope-theta", c, "RoPE base");
+  t.number("rope-fraction", c, "fraction of each head that RoPE rotates");
+  t.number("window", c, "sliding attention window (tokens; 0: off)");
+  t.number("window-every", c, "sliding window in every Nth layer");
+  t.number("attention-cap", c, "soft cap on attention scores (0: off)");
+  t.number("attention-scale", c, "attention score scale (default: 1/sqrt(head-dim))");
 }
 
-void describe_norms(Describe& d, Config& c) {
-  d.group("Norms");
-  describe_placement(d, c);
-  d.choice("norm", kNormKinds, c.norm, "normalization");
-  d.number("norm-eps", c, "norm epsilon, inside the square root");
-  d.open_flag("norm-bias", c.norm_bias, "norm bias (default: as --bias; rmsnorm, scalenorm: off)");
-  d.flag("norm-unit-offset", c.norm_unit_offset, "gain 1 + w in layernorm and rmsnorm (Gemma)");
-  d.number("dyt-alpha", c, "initial alpha of dyt and derf");
-  d.number("mix-fraction", c, "fraction of Post-LN blocks under mix-ln");
-  d.flag("embedding-norm", c.embedding_norm, "norm after the embedding");
-  d.open_flag("final-norm", c.final_norm, "norm before the classifier (default: as --placement)");
-  d.choice("qk-norm", kQkNormKinds, c.qk_norm, "query and key norm, per head or over all heads");
+void describe_init(Table& t, Config& c) {
+  t.group("Weight initialization");
+  t.choice("init", kInitChoices, c.init, "distribution of the initial weights");
+  t.flag("residual-gain", c.residual_gain, "scale output matrices by 1/sqrt(2L) (default: as --init)");
+  t.number("init-gain", c, "gain of v, o and feed-forward weights (default: as --init)");
+  t.number("skip-scale", c, "skip connection scale (default: as --placement)");
+  t.number("layer-scale-init", c, "initial LayerScale gain (default: by depth)");
 }
 
-void describe_attention(Describe& d, Config& c) {
-  d.group("Attention and positions");
-  d.choice("position", kPositions, c.position, "positional encoding");
-  d.number("rope-theta", c, "RoPE base");
-  d.number("rope-fraction", c, "fraction of each head that RoPE rotates");
-  d.number("window", c, "sliding attention window (tokens; 0: off)");
-  d.number("window-every", c, "sliding window in every Nth layer");
-  d.number("attention-cap", c, "soft cap on attention scores (0: off)");
-  d.number("attention-scale", c, "attention score scale (default: 1/sqrt(head-dim))");
-}
-
-void describe_sizes(Describe& d, Config& c) {
-  d.number("layers", c, "number of blocks (L)");
-  d.number("heads", c, "number of query heads (H)");
-  d.number("kv-heads", c, "number of key/value heads (default: as --heads)");
-  d.number("head-dim", c, "head size D (default: channels / heads)");
-  d.number("channels", c, "residual stream width (C)");
-  d.number("hidden", c, "feed-forward width (default: 4 C; gated: 8/3 C)");
-  d.number("context", c, "context length (T, in tokens)");
-  d.number("vocab-size", c, "vocabulary size (default: the data's)");
-}
-
-void describe_blocks(Describe& d, Config& c) {
-  d.choice("block", kBlockForms, c.block, "arrangement of attention and feed-forward branches");
-  d.choice("activation", kActivations, c.activation, "feed-forward activation");
-  d.flag("bias", c.bias, "bias in linear layers and norms");
-  d.open_flag("qkv-bias", c.qkv_bias, "query, key and value bias (default: as --bias)");
-  d.flag("head-bias", c.head_bias, "bias in the classifier");
-  d.flag("tied", c.tied, "classifier shares the token embedding");
-  d.number("embedding-scale", c, "token embedding scale (default: 1; gemma2: sqrt(C))");
-  d.number("logit-cap", c, "soft cap on logits (0: off)");
-  d.number("dropout", c, "dropout probability during training");
-}
-
-void describe_init(Describe& d, Config& c) {
-  d.group("Weight initialization");
-  d.choice("init", kInitChoices, c.init, "distribution of the initial weights");
-  d.open_flag("residual-gain", c.residual_gain, "scale output matrices by 1/sqrt(2L) (default: as --init)");
-  d.number("init-gain", c, "gain of v, o and feed-forward weights (default: as --init)");
-  d.number("skip-scale", c, "skip connection scale (default: as --placement)");
-  d.number("layer-scale-init", c, "initial LayerScale gain (default: by depth)");
-}
-
-void describe_model(Describe& d, TrainOptions& o) {
-  describe_preset(d, o);
-  describe_sizes(d, o.config);
-  describe_blocks(d, o.config);
-  describe_norms(d, o.config);
-  describe_attention(d, o.config);
-  describe_init(d, o.config);
+void describe_model(Table& t, TrainOptions& o) {
+  Config& c = o.config;
+  t.group("Model");
+  t.text("preset", o.preset, "NAME", "model family").choices = preset_names();
+  t.text("size", o.size, "NAME", "model size of the preset: nano, 124M, 7B, ...");
+  t.number("layers", c, "number of blocks (L)");
+  t.number("heads", c, "number of query heads (H)");
+  t.number("kv-heads", c, "number of key/value heads (default: as --heads)");
+  t.number("head-dim", c, "head size D (default: channels / heads)");
+  t.number("channels", c, "residual stream width (C)");
+  t.number("hidden", c, "feed-forward width (default: 4 C; gated: 8/3 C)");
+  t.number("context", c, "context length (T, in tokens)");
+  t.number("vocab-size", c, "vocabulary size (default: the data's)");
+  t.choice("block", kBlockForms, c.block, "arrangement of attention and feed-forward branches");
+  t.choice("activation", kActivations, c.activation, "feed-forward activation");
+  t.flag("bias", c.bias, "bias in linear layers and norms");
+  t.flag("qkv-bias", c.qkv_bias, "query, key and value bias (default: as --bias)");
+  t.flag("head-bias", c.head_bias, "bias in the classifier");
+  t.flag("tied", c.tied, "classifier shares the token embedding");
+  t.number("embedding-scale", c, "token embedding scale (default: 1; gemma2: sqrt(C))");
+  t.number("logit-cap", c, "soft cap on logits (0: off)");
+  t.number("dropout", c, "dropout probability during training");
+  describe_norms(t, c);
+  describe_attention(t, c);
+  describe_init(t, c);
 }
 
 // ---- training --------------------------------------------------------------------------------------------
 
-void describe_files(Describe& d, TextFiles& o, bool required) {
-  Setting& data = d.value("data", o.data, "text files, folders, or - for standard input");
-  data.takes = "FILE...", data.required = required;
-  d.value("include", o.include, "files to read in folders: '*.md' '*.txt'").takes = "PATTERN...";
-  d.value("exclude", o.exclude, "files and subfolders to skip in folders: '*.json' drafts").takes = "PATTERN...";
-  d.choice("unknown", kUnknowns, o.unknown, "handling of characters outside the vocabulary");
+void describe_files(Table& t, TextFiles& o, bool required) {
+  t.list("data", o.data, "FILE...", "text files, folders, or - for standard input").required = required;
+  t.list("include", o.include, "PATTERN...", "files to read in folders: '*.md' '*.txt'");
+  t.list("exclude", o.exclude, "PATTERN...", "files and subfolders to skip in folders: '*.json' drafts");
+  t.choice("unknown", kUnknowns, o.unknown, "handling of characters outside the vocabulary");
 }
 
-void describe_data(Describe& d, TrainOptions& o) {
-  d.group("Data");
-  describe_files(d, o, false);
-  d.choice("tokenizer", kTokenizers, o.tokenizer, "tokenizer");
-  d.number("val-fraction", o.val_fraction, 0, .9, "fraction of the text held out for validation");
-  d.choice("val-split", kValSplits, o.val_split, "validation text, at the end or in spread blocks");
-  d.value("val-data", o.val_data, "validation files, instead of a fraction of --data").takes = "FILE...";
-  d.choice("sampling", kDraws, o.sampling, "training windows, anywhere or each once per epoch");
+void describe_data(Table& t, TrainOptions& o) {
+  t.group("Data");
+  describe_files(t, o, false);
+  t.choice("tokenizer", kTokenizers, o.tokenizer, "tokenizer");
+  t.number("val-fraction", o.val_fraction, 0, .9, "fraction of the text held out for validation");
+  t.choice("val-split", kValSplits, o.val_split, "validation text, at the end or in spread blocks");
+  t.list("val-data", o.val_data, "FILE...", "validation files, instead of a fraction of --data");
+  t.choice("sampling", kDraws, o.sampling, "training windows, anywhere or each once per epoch");
 }
 
-void describe_batch(Describe& d, TrainOptions& o) {
-  d.number("batch", o.batch, 1, 1 << 20, "sequences per micro-batch (B)");
-  d.number("accumulate", o.accumulate, 1, 1 << 20, "micro-batches per step");
+void describe_batch(Table& t, TrainOptions& o) {
+  t.number("batch", o.batch, 1, 1 << 20, "sequences per micro-batch (B)");
+  t.number("accumulate", o.accumulate, 1, 1 << 20, "micro-batches per step");
 }
 
-void describe_seeds(Describe& d, TrainOptions& o) {
-  d.number("seed", o.seed, 0, kLargest, "seed of weights and dropout");
-  d.number("data-seed", o.data_seed, 0, kLargest, "seed of the batches");
+void describe_seeds(Table& t, TrainOptions& o) {
+  t.number("seed", o.seed, 0, kLargest, "seed of weights and dropout");
+  t.number("data-seed", o.data_seed, 0, kLargest, "seed of the batches");
 }
 
-void describe_threads(Describe& d, int& threads) {
-  d.number("threads", threads, 0, 4096, "threads (0: all processors)");
+void describe_threads(Table& t, int& threads) {
+  t.number("threads", threads, 0, 4096, "threads (0: all processors)");
 }
 
-void describe_machine(Describe& d, TrainOptions& o) {
-  describe_threads(d, o.threads);
-  d.choice("matmul", kMatmuls, o.config.matmul, "matmul input precision; everything else stays fp32");
-  d.flag("recompute", o.config.recompute, "activation checkpointing: less memory, more time, same result");
+void describe_machine(Table& t, TrainOptions& o) {
+  describe_threads(t, o.threads);
+  t.choice("matmul", kMatmuls, o.config.matmul, "matmul input precision; everything else stays fp32");
+  t.flag("recompute", o.config.recompute, "activation checkpointing: less memory, more time, same result");
 }
 
-void describe_training(Describe& d, TrainOptions& o) {
-  describe_data(d, o);
-  d.group("Training");
-  describe_batch(d, o);
-  d.number("steps", o.steps, 0, kLargest, "optimizer steps");
-  d.number("lr", o.rate.lr, 0, 1e6, "peak learning rate");
-  d.open_number("min-lr", o.min_lr, 0, 1e6, "final learning rate (default: lr / 10)");
-  d.number("warmup", o.rate.warmup, 0, kLargest, "warm-up steps");
-  d.choice("schedule", kSchedules, o.rate.schedule, "learning-rate schedule after the warm-up");
-  d.number("schedule-end", o.schedule_end, 0, kLargest, "last step of the schedule (0: the run's last)");
-  d.number("weight-decay", o.adamw.weight_decay, 0, 100, "AdamW weight decay of matrices");
-  d.number("beta1", o.adamw.beta1, 0, .999999, "AdamW beta1");
-  d.number("beta2", o.adamw.beta2, 0, .9999999, "AdamW beta2");
-  d.number("adam-eps", o.adamw.eps, 0, 1, "AdamW epsilon");
-  d.number("clip", o.clip, 0, 1e9, "gradient norm clipping threshold (0: off)");
-  describe_seeds(d, o);
-  d.group("Run");
-  describe_machine(d, o);
-  d.flag("textbook", o.textbook, "train with the naive loops of layers/textbook/ (slow)");
-  d.number("eval-every", o.eval_every, 0, kLargest, "validate every N steps (0: never)");
-  d.number("eval-batches", o.eval_batches, 0, kLargest, "batches per validation (0: the whole split)");
-  d.number("patience", o.patience, 0, kLargest, "early stopping after N validations without improvement (0: off)");
-  d.open_number("final-batches", o.final_batches, 0, kLargest,
+void describe_training(Table& t, TrainOptions& o) {
+  describe_data(t, o);
+  t.group("Training");
+  describe_batch(t, o);
+  t.number("steps", o.steps, 0, kLargest, "optimizer steps");
+  t.number("lr", o.rate.lr, 0, 1e6, "peak learning rate");
+  t.number("min-lr", o.min_lr, 0, 1e6, "final learning rate (default: lr / 10)");
+  t.number("warmup", o.rate.warmup, 0, kLargest, "warm-up steps");
+  t.choice("schedule", kSchedules, o.rate.schedule, "learning-rate schedule after the warm-up");
+  t.number("schedule-end", o.schedule_end, 0, kLargest, "last step of the schedule (0: the run's last)");
+  t.number("weight-decay", o.adamw.weight_decay, 0, 100, "AdamW weight decay of matrices");
+  t.number("beta1", o.adamw.beta1, 0, .999999, "AdamW beta1");
+  t.number("beta2", o.adamw.beta2, 0, .9999999, "AdamW beta2");
+  t.number("adam-eps", o.adamw.eps, 0, 1, "AdamW epsilon");
+  t.number("clip", o.clip, 0, 1e9, "gradient norm clipping threshold (0: off)");
+  describe_seeds(t, o);
+  t.group("Run");
+  describe_machine(t, o);
+  t.flag("textbook", o.textbook, "train with the naive loops of layers/textbook/ (slow)");
+  t.number("eval-every", o.eval_every, 0, kLargest, "validate every N steps (0: never)");
+  t.number("eval-batches", o.eval_batches, 0, kLargest, "batches per validation (0: the whole split)");
+  t.number("patience", o.patience, 0, kLargest, "early stopping after N validations without improvement (0: off)");
+  t.number("final-batches", o.final_batches, 0, kLargest,
                 "largest split evaluated whole at the end (batches; 0: any; default: a tenth of the training)");
-  d.number("sample-every", o.sample_every, 0, kLargest, "print a sample every N steps (0: never)");
-  d.number("save-every", o.save_every, 0, kLargest, "save a checkpoint every N steps (0: only at the end)");
-  d.number("diagnostics", o.diagnostics, 0, kLargest, "write diagnostics.csv every N steps (0: off)");
-  d.value("init-from", o.init_from, "run or checkpoint to take initial weights from").takes = "RUN";
-  d.group("");  // what --resume and --for write down; not in the help
-  d.number("schedule-start", o.schedule_start, 0, kLargest, "first step of the schedule");
-  d.value("earlier-schedules", o.earlier_schedules, "FROM TO SCHEDULE LR MIN-LR WARMUP");
+  t.number("sample-every", o.sample_every, 0, kLargest, "print a sample every N steps (0: never)");
+  t.number("save-every", o.save_every, 0, kLargest, "save a checkpoint every N steps (0: only at the end)");
+  t.number("diagnostics", o.diagnostics, 0, kLargest, "write diagnostics.csv every N steps (0: off)");
+  t.text("init-from", o.init_from, "RUN", "run or checkpoint to take initial weights from");
+  t.group("");  // written by --resume and --for; not in the help
+  t.number("schedule-start", o.schedule_start, 0, kLargest, "first step of the schedule");
+  t.list("earlier-schedules", o.earlier_schedules, "TEXT...", "FROM TO SCHEDULE LR MIN-LR WARMUP");
 }
 
 // Settings of one call, not written to config.toml.
-void describe_call(Describe& d, TrainOptions& o, bool comparison) {
-  const char *group = "Run", *of_train = comparison ? "" : group;  // "" stays out of the help
-  d.group(of_train);
-  d.number("epochs", o.epochs, 1e-6, 1e6, "passes over the training text, instead of --steps").shown = "";
-  d.value("for", o.time_limit, "approximate training time: 90s, 10m, 2h").takes = "TIME";
-  d.flag("quiet", o.quiet, "no sample and no suggestions at the end");
-  d.group(group);
-  d.value("config", o.config_file, "TOML file of options; the command line overrides it").takes = "FILE";
-  d.value("out", o.out, comparison ? "comparison directory (default: runs/NUMBER-compare)"
-                                   : "run directory (default: runs/NUMBER-PLACEMENT-NORM)").takes = "DIR";
-  d.flag("resume", o.resume, comparison ? "continue the comparison in --out" : "continue the run in --out");
-  d.flag("force", o.force, "overwrite what is in --out");
-  d.flag("dry-run", o.dry_run, "print the plan and stop");
+void describe_call(Table& t, TrainOptions& o, bool comparison) {
+  t.group(comparison ? "" : "Run");
+  t.number("epochs", o.epochs, 1e-6, 1e6, "passes over the training text, instead of --steps").shown = "";
+  t.text("for", o.time_limit, "TIME", "approximate training time: 90s, 10m, 2h");
+  t.flag("quiet", o.quiet, "no sample and no suggestions at the end");
+  t.group("Run");
+  t.text("config", o.config_file, "FILE", "TOML file of options; the command line overrides it");
+  t.text("out", o.out, "DIR", comparison ? "comparison directory (default: runs/NUMBER-compare)"
+                                         : "run directory (default: runs/NUMBER-PLACEMENT-NORM)");
+  t.flag("resume", o.resume, comparison ? "continue the comparison in --out" : "continue the run in --out");
+  t.flag("force", o.force, "overwrite what is in --out");
+  t.flag("dry-run", o.dry_run, "print the plan and stop");
 }
 
 // ---- the other commands ----------------------------------------------------------------------------------
 
-void describe_checkpoint(Describe& d, std::string& checkpoint) {
-  d.positional("checkpoint", checkpoint, "run directory or checkpoint (default: the newest run)").takes = "RUN";
+void describe_checkpoint(Table& t, std::string& checkpoint) {
+  t.text("checkpoint", checkpoint, "RUN", "run directory or checkpoint (default: the newest run)").positional = true;
 }
 
-void describe_sample(Describe& d, SampleOptions& o) {
-  describe_checkpoint(d, o.checkpoint);
-  Setting& prompt = d.value("prompt", o.prompt, "text to continue (default: standard input, or a newline)");
-  prompt.set = [&o](const std::string& text) { o.prompt = text, o.prompt_given = true; };
-  d.choice("unknown", kUnknowns, o.unknown, "handling of prompt characters outside the vocabulary");
-  d.number("length", o.length, 0, 1e9, "tokens to generate");
-  d.number("count", o.count, 1, 1e9, "samples to generate, each from the same prompt");
-  d.value("stop", o.stop, "stop sequence (\\n: a newline)");
-  d.number("temperature", o.sampling.temperature, 0, 100, "sampling temperature (0: greedy)");
-  d.number("top-k", o.sampling.top_k, 0, 1e9, "top-k sampling: only the K likeliest tokens (0: all)");
-  d.number("top-p", o.sampling.top_p, 0, 1, "nucleus sampling: only the likeliest tokens of this total probability");
-  d.flag("greedy", o.greedy, "greedy decoding: always the likeliest token");
-  d.number("seed", o.sampling.seed, 0, kLargest, "sampling seed");
-  describe_threads(d, o.threads);
+void describe_sample(Table& t, SampleOptions& o) {
+  describe_checkpoint(t, o.checkpoint);
+  t.text("prompt", o.prompt, "TEXT", "text to continue (default: standard input, or a newline)");
+  t.choice("unknown", kUnknowns, o.unknown, "handling of prompt characters outside the vocabulary");
+  t.number("length", o.length, 0, 1e9, "tokens to generate");
+  t.number("count", o.count, 1, 1e9, "samples to generate, each from the same prompt");
+  t.text("stop", o.stop, "TEXT", "stop sequence (\\n: a newline)");
+  t.number("temperature", o.sampling.temperature, 0, 100, "sampling temperature (0: greedy)");
+  t.number("top-k", o.sampling.top_k, 0, 1e9, "top-k sampling: only the K likeliest tokens (0: all)");
+  t.number("top-p", o.sampling.top_p, 0, 1, "nucleus sampling: only the likeliest tokens of this total probability");
+  t.flag("greedy", o.greedy, "greedy decoding: always the likeliest token");
+  t.number("seed", o.sampling.seed, 0, kLargest, "sampling seed");
+  describe_threads(t, o.threads);
 }
 
-void describe_eval(Describe& d, EvalOptions& o) {
-  describe_checkpoint(d, o.checkpoint);
-  describe_files(d, o, true);
-  d.number("batch", o.batch, 1, 1 << 20, "sequences per batch");
-  describe_threads(d, o.threads);
+void describe_eval(Table& t, EvalOptions& o) {
+  describe_checkpoint(t, o.checkpoint);
+  describe_files(t, o, true);
+  t.number("batch", o.batch, 1, 1 << 20, "sequences per batch");
+  describe_threads(t, o.threads);
 }
 
-void describe_info(Describe& d, Command& c) {
-  describe_checkpoint(d, c.info_checkpoint);
-  d.flag("cost", c.info_cost, "memory and FLOPs of one step, part by part");
-  describe_model(d, c.train);
-  d.number("batch", c.train.batch, 1, 1 << 20, "sequences per micro-batch (B)");
+void describe_info(Table& t, Command& c) {
+  describe_checkpoint(t, c.info_checkpoint);
+  t.flag("cost", c.info_cost, "memory and FLOPs of one step, part by part");
+  t.number("batch", c.train.batch, 1, 1 << 20, "sequences per micro-batch (B)");
+  describe_model(t, c.train);
 }
 
-void describe_grammar(Describe& d, CorpusOptions& o) {
-  Setting& s = d.value("grammar", o.grammar, "grammar of the text");
-  s.takes = "NAME";
-  for (const NamedGrammar& row : kStoryGrammars) s.choices.emplace_back(row.name);
+void describe_corpus(Table& t, CorpusOptions& o) {
+  t.text("out", o.out, "FILE", "output file; its entropy goes to FILE.nats");
+  Setting& grammar = t.text("grammar", o.grammar, "NAME", "grammar of the text");
+  for (const NamedGrammar& row : kStoryGrammars) grammar.choices.emplace_back(row.name);
+  t.text("bytes", o.bytes, "SIZE", "text size in bytes: 500k, 4M, ...");
+  t.number("seed", o.seed, 0, kLargest, "seed of the text");
+  t.flag("force", o.force, "overwrite the file");
+  t.text("check", o.check, "FILE", "count the lines of FILE that follow the grammar");
+  t.text("known", o.known, "FILE", "with --check: count lines that also occur in FILE");
 }
 
-void describe_corpus(Describe& d, CorpusOptions& o) {
-  d.value("out", o.out, "output file; its entropy goes to FILE.nats").takes = "FILE";
-  describe_grammar(d, o);
-  d.value("bytes", o.bytes, "text size in bytes: 500k, 4M, ...").takes = "SIZE";
-  d.number("seed", o.seed, 0, kLargest, "seed of the text");
-  d.flag("force", o.force, "overwrite the file");
-  d.value("check", o.check, "count the lines of FILE that follow the grammar").takes = "FILE";
-  d.value("known", o.known, "with --check: count lines that also occur in FILE").takes = "FILE";
+void describe_comparison(Table& t, CompareOptions& o) {
+  t.group("Comparison");
+  t.list("grid", o.grid, "KEY=A,B...", "option values to combine: placement=post,pre seed=1,2");
+  t.text("tune", o.tune, "KEY=A,B", "values to tune each cell over: lr=3e-4,1e-3,3e-3");
+  t.number("tune-seed", o.tune_seed, 0, kLargest, "seed of the tuning runs, different from all others");
+  t.number("extend", o.extend, 0, 10, "extra values to try beyond an edge of --tune");
+  t.number("jobs", o.jobs, 1, 1024, "parallel runs; above 1, no times are reported");
+  t.text("baseline", o.baseline, "CELL", "baseline cell: placement=pre (default: the first)");
+  t.number("target", o.target, 0, 1e6, "target loss of steps_to_target (0: the highest final loss)");
 }
 
-void describe_comparison(Describe& d, CompareOptions& o) {
-  d.group("Comparison");
-  d.value("grid", o.grid, "option values to combine: placement=post,pre seed=1,2").takes = "KEY=A,B...";
-  d.value("tune", o.tune, "values to tune each cell over: lr=3e-4,1e-3,3e-3").takes = "KEY=A,B";
-  d.number("tune-seed", o.tune_seed, 0, kLargest, "seed of the tuning runs, different from all others");
-  d.number("extend", o.extend, 0, 10, "extra values to try beyond an edge of --tune");
-  d.number("jobs", o.jobs, 1, 1024, "parallel runs; above 1, no times are reported");
-  d.value("baseline", o.baseline, "baseline cell: placement=pre (default: the first)").takes = "CELL";
-  d.number("target", o.target, 0, 1e6, "target loss of steps_to_target (0: the highest final loss)");
-}
-
-void describe_init_report(Describe& d, TrainOptions& o, InitReportOptions& report) {
-  d.group("Report");
-  d.value("grid", report.grid, "option values to combine: layers=6,12 seed=1,2").takes = "KEY=A,B...";
-  d.value("out", report.out, "output CSV file, one row per statistic").takes = "FILE";
-  d.flag("force", report.force, "overwrite the file");
-  describe_model(d, o);
-  describe_data(d, o);
-  d.group("Pass");
-  describe_batch(d, o);
-  describe_seeds(d, o);
-  describe_machine(d, o);
+void describe_init_report(Table& t, TrainOptions& o, InitReportOptions& report) {
+  t.group("Report");
+  t.list("grid", report.grid, "KEY=A,B...", "option values to combine: layers=6,12 seed=1,2");
+  t.text("out", report.out, "FILE", "output CSV file, one row per statistic");
+  t.flag("force", report.force, "overwrite the file");
+  describe_model(t, o);
+  describe_data(t, o);
+  t.group("Pass");
+  describe_batch(t, o);
+  describe_seeds(t, o);
+  describe_machine(t, o);
 }
 
 }  // namespace
 
 std::vector<Setting> settings_of(Command& c) {
-  Describe d;
+  Table t;
   switch (c.kind) {
-    case Command::Kind::compare: describe_comparison(d, c.compare); [[fallthrough]];
+    case Command::Kind::compare: describe_comparison(t, c.compare); [[fallthrough]];
     case Command::Kind::train:
-      describe_model(d, c.train);
-      describe_training(d, c.train);
-      describe_call(d, c.train, c.kind == Command::Kind::compare);
+      describe_model(t, c.train);
+      describe_training(t, c.train);
+      describe_call(t, c.train, c.kind == Command::Kind::compare);
       break;
-    case Command::Kind::info: describe_info(d, c); break;
-    case Command::Kind::sample: describe_sample(d, c.sample); break;
-    case Command::Kind::eval: describe_eval(d, c.eval); break;
-    case Command::Kind::init_report: describe_init_report(d, c.train, c.init_report); break;
-    case Command::Kind::corpus: describe_corpus(d, c.corpus); break;
+    case Command::Kind::info: describe_info(t, c); break;
+    case Command::Kind::sample: describe_sample(t, c.sample); break;
+    case Command::Kind::eval: describe_eval(t, c.eval); break;
+    case Command::Kind::init_report: describe_init_report(t, c.train, c.init_report); break;
+    case Command::Kind::corpus: describe_corpus(t, c.corpus); break;
   }
-  return d.settings;
+  return t.settings;
 }
 
 std::vector<Setting> settings_of(TrainOptions& options, bool training) {
-  Describe d;
-  describe_model(d, options);
-  if (training) describe_training(d, options);
-  return d.settings;
+  Table t;
+  describe_model(t, options);
+  if (training) describe_training(t, options);
+  return t.settings;
 }
 
-std::vector<Setting> settings_of_comparison(Command& c) {
-  Describe d;
-  describe_comparison(d, c.compare);
-  describe_call(d, c.train, true);
-  return d.settings;
+const Setting* find_setting(const std::vector<Setting>& settings, const std::string& name) {
+  const auto found = std::find_if(settings.begin(), settings.end(), [&](const Setting& s) { return s.name == name; });
+  return found == settings.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> names_of(const std::vector<Setting>& settings) {
+  std::vector<std::string> names;
+  for (const Setting& s : settings) names.push_back(s.name);
+  return names;
+}
+
+bool parse_bool(const std::string& name, const std::string& text) {
+  std::string lower = text;
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (lower == "true" || lower == "yes" || lower == "on" || lower == "1") return true;
+  if (lower == "false" || lower == "no" || lower == "off" || lower == "0") return false;
+  throw std::invalid_argument("--" + name + " " + for_terminal(text) + " is not true or false: write --" + name +
+                              " or --no-" + name);
 }

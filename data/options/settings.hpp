@@ -1,14 +1,38 @@
 #pragma once
-// The options of every command.
+// The table of options. Each option is described once, with its name, variable, range and help. Command lines, config
+// files, --help, config.toml and checkpoints all use this table.
+
+#include <functional>
+#include <string>
+#include <vector>
 
 #include "options.hpp"
-#include "setting.hpp"
+#include "toml.hpp"
 
-// Those of the command `c.kind`, in the order of --help-all. `c` must outlive them.
+struct Setting {
+  std::string name, group, help;
+  std::string takes;                            // the placeholder of the value in the help: "N"; "": a flag
+  std::string shown;                            // the default in the help; "": none
+  bool list = false;                            // takes one value or more
+  bool positional = false;                      // is written without a name
+  bool required = false;
+  std::vector<std::string> choices, synonyms;   // the names that it takes, if it takes names
+  std::function<void(const std::string&)> set;  // throws std::invalid_argument "--lr x is not a number: ..."
+  std::function<std::string()> value;           // as TOML; "": open, so that the other settings decide it
+
+  bool flag() const { return takes.empty(); }
+  bool open() const { return value().empty(); }
+  bool numeric() const { return takes == "N" || takes == "X"; }
+};
+
+// The options of the command `c.kind`, in the order of --help-all. `c` must outlive them.
 std::vector<Setting> settings_of(Command& c);
 
-// Those of `train` that decide what is trained and are written to config.toml; without `training`, only the model's.
+// The options of `train` that decide what is trained, which config.toml holds; without `training`, only the model's.
 std::vector<Setting> settings_of(TrainOptions& options, bool training = true);
 
-// Those that are not a run's: of a comparison, and of one call. A comparison does not hand them on.
-std::vector<Setting> settings_of_comparison(Command& c);
+// The setting with this name, or null.
+const Setting* find_setting(const std::vector<Setting>& settings, const std::string& name);
+std::vector<std::string> names_of(const std::vector<Setting>& settings);
+
+bool parse_bool(const std::string& name, const std::string& text);

@@ -1,7 +1,7 @@
 #include "toml.hpp"
 
-#include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <set>
 #include <stdexcept>
@@ -10,51 +10,25 @@
 
 namespace {
 
-// ---- characters ------------------------------------------------------------------------------------------
-
-std::string hex(unsigned char byte) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  return {kDigits[byte >> 4], kDigits[byte & 15]};
-}
-
 constexpr char kEscaped[] = "\b\t\n\f\r\"\\", kLetters[] = "btnfr\"\\";
-
-std::string escaped(const std::string& text) {
-  std::string s;
-  for (size_t i = 0; i < text.size();) {
-    const size_t begin = i;
-    const bool valid = next_code_point(text, i).has_value();
-    if (!valid) ++i;
-    const auto byte = static_cast<unsigned char>(text[begin]);
-    const char* named = byte ? std::strchr(kEscaped, text[begin]) : nullptr;
-    if (named) s += std::string("\\") + kLetters[named - kEscaped];
-    else if (byte < 0x20 || byte == 0x7f) s += "\\u00" + hex(byte);
-    else if (!valid) s += "\\x" + hex(byte);
-    else s += text.substr(begin, i - begin);
-  }
-  return s;
-}
-
-// ---- reading ---------------------------------------------------------------------------------------------
 
 class Reader {
  public:
   explicit Reader(const std::string& text) : s_(text) {
     if (s_.starts_with("\xef\xbb\xbf")) i_ = 3;
+    if (!s_.ends_with('\n')) s_ += '\n';
   }
 
   std::vector<TomlEntry> entries() {
     std::vector<TomlEntry> list;
     std::set<std::string> seen;
-    for (skip_lines(); i_ < s_.size(); skip_lines()) {
+    for (skip_lines(); !at_end(); skip_lines()) {
       const int line = line_;
       const std::string name = key();
-      if (!seen.insert(name).second) fail("'" + for_terminal(name) + "' stands twice: leave one of them out");
+      if (!seen.insert(name).second) fail("'" + for_terminal(name) + "' appears twice: leave one of them out");
       list.push_back({name, value(), line});
-      skip_blanks();
-      if (i_ < s_.size() && s_[i_] == '#') skip_comment();
-      if (i_ < s_.size() && s_[i_] != '\n')
-        fail("more text behind the value of '" + for_terminal(name) + "': quote the value");
+      skip_rest_of_line();
+      if (here() != '\n') fail("more text after the value of '" + for_terminal(name) + "': quote the value");
     }
     return list;
   }
@@ -64,20 +38,17 @@ class Reader {
     throw std::invalid_argument("line " + std::to_string(line_) + ": " + what);
   }
 
-  char here() const { return i_ < s_.size() ? s_[i_] : '\n'; }
+  bool at_end() const { return i_ == s_.size(); }
+  char here() const { return s_[i_]; }  // '\0' at the end
   void skip_blanks() {
-    while (i_ < s_.size() && std::strchr(" \t\r", s_[i_]) && s_[i_]) ++i_;
+    while (here() == ' ' || here() == '\t' || here() == '\r') ++i_;
   }
-  void skip_comment() {
-    while (i_ < s_.size() && s_[i_] != '\n') ++i_;
+  void skip_rest_of_line() {
+    skip_blanks();
+    if (here() == '#') i_ = s_.find('\n', i_);
   }
   void skip_lines() {
-    for (;; ++i_) {
-      skip_blanks();
-      if (here() == '#') skip_comment();
-      if (i_ >= s_.size() || s_[i_] != '\n') return;
-      ++line_;
-    }
+    for (skip_rest_of_line(); here() == '\n'; skip_rest_of_line()) ++i_, ++line_;
   }
 
   std::string key() {
@@ -96,12 +67,12 @@ class Reader {
     std::vector<std::string> list;
     ++i_;
     for (skip_lines(); here() != ']'; skip_lines()) {
-      if (i_ >= s_.size()) fail("the array is not closed: add ]");
+      if (at_end()) fail("the array is not closed: add ]");
       if (here() == '[') fail("an array in an array is not read: write one flat list");
       list.push_back(scalar());
       skip_lines();
       if (here() == ',') ++i_;
-      else if (here() != ']' && i_ < s_.size()) fail("the array needs , between its values and ] at its end");
+      else if (here() != ']' && !at_end()) fail("the array needs , between its values and ] at its end");
     }
     ++i_;
     return list;
@@ -116,7 +87,7 @@ class Reader {
 
   std::string bare() {
     const size_t begin = i_;
-    while (i_ < s_.size() && static_cast<unsigned char>(s_[i_]) > ' ' && !std::strchr(",[]{}#=\"'", s_[i_])) ++i_;
+    while (static_cast<unsigned char>(here()) > ' ' && !std::strchr(",[]{}#=\"'", here())) ++i_;
     return s_.substr(begin, i_ - begin);
   }
 
@@ -137,12 +108,11 @@ class Reader {
   }
 
   std::string escape() {
-    const char letter = here();
-    ++i_;
+    const char letter = s_[i_++];
     if (const char* named = letter ? std::strchr(kLetters, letter) : nullptr)
       return std::string(1, kEscaped[named - kLetters]);
     const size_t digits = letter == 'x' ? 2 : letter == 'u' ? 4 : letter == 'U' ? 8 : 0;
-    const std::string number = i_ < s_.size() ? s_.substr(i_, digits) : "";
+    const std::string number = s_.substr(i_, digits);
     const bool valid = number.size() == digits && number.find_first_not_of("0123456789abcdefABCDEF") == number.npos;
     const uint32_t code = digits > 0 && valid ? static_cast<uint32_t>(std::stoul(number, nullptr, 16)) : 0;
     if (code == 0 || code > 0x10ffff || code >> 11 == 27)
@@ -152,7 +122,7 @@ class Reader {
     return utf8(code);
   }
 
-  const std::string& s_;
+  std::string s_;  // ends with a newline
   size_t i_ = 0;
   int line_ = 1;
 };
@@ -161,7 +131,21 @@ class Reader {
 
 std::vector<TomlEntry> read_toml(const std::string& text) { return Reader(text).entries(); }
 
-std::string toml(const std::string& text) { return '"' + escaped(text) + '"'; }
+std::string toml(const std::string& text) {
+  std::string s = "\"";
+  for (size_t i = 0; i < text.size();) {
+    const size_t begin = i;
+    const auto point = next_code_point(text, i);
+    if (!point) ++i;
+    const char* named = point && *point ? std::strchr(kEscaped, text[begin]) : nullptr;
+    char code[8];
+    std::snprintf(code, sizeof code, point ? "\\u%04x" : "\\x%02x", static_cast<unsigned char>(text[begin]));
+    if (named) s += std::string("\\") + kLetters[named - kEscaped];
+    else if (!point || *point < 0x20 || *point == 0x7f) s += code;
+    else s += text.substr(begin, i - begin);
+  }
+  return s + '"';
+}
 
 std::string toml(const std::vector<std::string>& list) {
   std::string s = "[";

@@ -1,11 +1,12 @@
 #pragma once
-// The part of TOML that config files and checkpoints need: name = value lines and comments.
+// The part of TOML that config files need: lines `name = value` and comments.
 //
 //   value   "text", 'text', number, true, false, or an array of these; bare words are text
 //
 // Tables, dotted keys, nested arrays and multi-line strings are refused. The reader does not recurse.
 
 #include <charconv>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -21,7 +22,7 @@ std::vector<TomlEntry> read_toml(const std::string& text);
 
 // ---- values as TOML --------------------------------------------------------------------------------------
 
-// Reads back as the same bytes. A byte that is not UTF-8 becomes \xHH, which only read_toml understands.
+// read_toml() returns the same bytes. A byte that is not UTF-8 becomes \xHH, which is not standard TOML.
 std::string toml(const std::string& text);
 std::string toml(const std::vector<std::string>& list);
 inline std::string toml(bool b) { return b ? "true" : "false"; }
@@ -32,4 +33,10 @@ template <class T>
 std::string toml(T x) {
   char digits[64];
   return {digits, std::to_chars(digits, digits + sizeof digits, x).ptr};
+}
+
+// "" for no value.
+template <class T>
+std::string toml(const std::optional<T>& x) {
+  return x ? toml(*x) : "";
 }

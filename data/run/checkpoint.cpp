@@ -17,7 +17,7 @@
 #include "data/host/files.hpp"
 #include "data/host/utf8.hpp"
 #include "data/options/command_line.hpp"
-#include "data/options/settings_json.hpp"
+#include "data/options/stored.hpp"
 
 using nlohmann::json;
 

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "data/host/files.hpp"
+#include "data/options/stored.hpp"
 #include "data/options/command_line.hpp"
 #include "directory.hpp"
 #include "schedule.hpp"
@@ -15,8 +16,8 @@ namespace {
 
 // The command that starts a run over.
 Command from_the_start(Command command, const std::string& config) {
-  std::erase_if(command.words, [](const std::string& word) { return word.starts_with("--resume"); });
-  command.words.push_back("--force");
+  std::erase_if(command.given, [](const Given& g) { return g.name == "resume"; });
+  command.given.push_back({"force", {"true"}});
   return parse_on_top(command, config);
 }
 
@@ -64,11 +65,7 @@ Command on_top_of_checkpoint(const Command& command, CheckpointHeader& header) {
 TrainOptions options_on_checkpoint(const std::vector<std::string>& words,
                                    const std::vector<std::pair<std::string, std::string>>& more,
                                    CheckpointHeader& header) {
-  Command command;
-  command.words = words;
-  for (const auto& [option, value] : more) command.words.push_back("--" + option + "=" + value);
-  command.train = train_options(command.words, {});
-  return on_top_of_checkpoint(command, header).train;
+  return on_top_of_checkpoint(parse_words(words, more), header).train;
 }
 
 void make_paths_absolute(TrainOptions& o) {

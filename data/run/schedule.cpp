@@ -58,15 +58,15 @@ double rate_at(const TrainOptions& o, int64_t step) {
 
 std::string resume_schedule(TrainOptions& now, const TrainOptions& before, int64_t reached, const Command& given) {
   const bool timed = !now.time_limit.empty();
-  if (!given.said("--steps") && now.epochs == 0) now.steps = before.steps;
+  if (!given.said("steps") && now.epochs == 0) now.steps = before.steps;
   if (!timed && now.steps <= reached && now.steps != before.steps)
     throw std::invalid_argument("--steps " + std::to_string(now.steps) + ": " + now.out + " has already reached step " +
                                 std::to_string(reached) + "; name a later step");
   const bool other_end = timed || now.steps != before.steps;
   const LearningRate wanted = now.rate;
-  const int64_t wanted_end = given.said("--schedule-end") ? now.schedule_end : 0;
-  const bool asked = given.said("--lr") || given.said("--min-lr") || given.said("--warmup") ||
-                     given.said("--schedule") || wanted_end > 0;
+  const int64_t wanted_end = given.said("schedule-end") ? now.schedule_end : 0;
+  const bool asked = given.said("lr") || given.said("min-lr") || given.said("warmup") ||
+                     given.said("schedule") || wanted_end > 0;
   now.rate = before.rate;
   now.schedule_start = before.schedule_start, now.schedule_end = before.schedule_end;
   now.earlier_schedules = before.earlier_schedules;

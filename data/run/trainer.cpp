@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "data/host/format.hpp"
+#include "data/options/stored.hpp"
 #include "data/host/interrupt.hpp"
 #include "evaluate.hpp"
 #include "layers/textbook/step.hpp"

@@ -127,7 +127,7 @@ void print_model(const TrainOptions& options, const std::string& name, const std
 
 void run_info(const Command& command) {
   TrainOptions options = command.info_needs_checkpoint ? options_of_checkpoint(command.info_checkpoint) : command.train;
-  if (command.said("--batch")) options.batch = command.train.batch;
+  if (command.said("batch")) options.batch = command.train.batch;
   options = with_vocabulary(options);
   options.config = resolved(options.config);
   Layout layout;

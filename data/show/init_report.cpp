@@ -29,7 +29,7 @@ struct Cell {
 void refuse_keys_without_effect(const Grid& grid) {
   TrainOptions scratch;
   std::vector<std::string> known = {"batch", "accumulate", "data-seed"};
-  for (const Setting& setting : settings_of(scratch, false)) known.push_back(setting.name);
+  for (const std::string& name : names_of(settings_of(scratch, false))) known.push_back(name);
   for (const std::string& key : grid.keys)
     if (std::find(known.begin(), known.end(), key) == known.end())
       throw std::invalid_argument("--grid: " + key + " changes nothing before the first step (keys are the options of "
@@ -45,7 +45,7 @@ std::vector<Cell> cells_of(const Command& command, const Grid& grid) {
     for (const std::string& seed : seeds) {
       std::vector<GridKey> keys = cell.keys;
       keys.emplace_back("seed", seed);
-      cells.back().seeds.push_back(train_options(command.words, keys));
+      cells.back().seeds.push_back(parse_words(words_of(command), keys).train);
     }
   }
   return cells;

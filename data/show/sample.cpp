@@ -60,8 +60,8 @@ void run_sample(const SampleOptions& options) {
   std::fprintf(stderr, "%s, step %lld\n", name_of_checkpoint(options.checkpoint, trained.path).c_str(),
                static_cast<long long>(trained.header.step));
 
-  std::string prompt = options.prompt;
-  if (!options.prompt_given && !isatty(STDIN_FILENO)) prompt = read_file("-");
+  std::string prompt = options.prompt.value_or("");
+  if (!options.prompt && !isatty(STDIN_FILENO)) prompt = read_file("-");
   prompt = known_prompt(prompt, trained.header.tokenizer, options.unknown);
   Output output;
   const auto print = [&](const std::string& piece) { output.write(piece); };

@@ -1,0 +1,95 @@
+#include "stored.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "data/host/utf8.hpp"
+#include "layers/model/presets.hpp"
+#include "settings.hpp"
+
+using nlohmann::json;
+
+namespace {
+
+bool is_empty(const std::string& toml) { return toml == "\"\"" || toml == "[]"; }
+
+std::string lines_of(TrainOptions in_force, TrainOptions given, bool training) {
+  const std::vector<Setting> settings = settings_of(in_force, training), asked = settings_of(given, training);
+  std::string text;
+  for (size_t i = 0; i < settings.size(); ++i)
+    if (const std::string value = settings[i].value(); !is_empty(value))
+      text += (asked[i].open() ? "# " : "") + settings[i].name + " = " + value + "\n";
+  return text;
+}
+
+json json_of(const std::string& text) {
+  for (size_t i = 0; i < text.size();)
+    if (!next_code_point(text, i)) return std::vector<unsigned char>(text.begin(), text.end());
+  return text;
+}
+
+json json_of(const Setting& s) {
+  const std::vector<std::string> values = read_toml("value = " + s.value()).at(0).values;
+  if (s.flag() || s.numeric()) return json::parse(values.at(0));
+  if (!s.list) return json_of(values.at(0));
+  json list = json::array();
+  for (const std::string& value : values) list.push_back(json_of(value));
+  return list;
+}
+
+std::string text_of(const json& value) {
+  if (value.is_string()) return value;
+  if (!value.is_array()) return value.dump();
+  std::string bytes;
+  for (const json& byte : value) {
+    if (!byte.is_number_unsigned() || byte > 255) throw std::invalid_argument("a text has a byte outside 0 to 255");
+    bytes += static_cast<char>(byte.get<unsigned>());
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::string to_toml(const TrainOptions& in_force, const TrainOptions& given) {
+  return lines_of(closed(in_force), given, true);
+}
+
+std::string to_toml(const TrainOptions& in_force) { return to_toml(in_force, closed(in_force)); }
+
+std::string model_to_toml(const TrainOptions& in_force) { return lines_of(closed(in_force), closed(in_force), false); }
+
+json to_json(const TrainOptions& in_force) {
+  TrainOptions options = closed(in_force);
+  json settings = json::object();
+  for (const Setting& s : settings_of(options))
+    if (!is_empty(s.value())) settings[s.name] = json_of(s);
+  return settings;
+}
+
+TrainOptions train_options_of(const json& given) {
+  TrainOptions o;
+  o.config = preset_config(text_of(given.at("preset")), text_of(given.at("size")));
+  const std::vector<Setting> settings = settings_of(o);
+  for (const auto& [name, value] : given.items()) {
+    const Setting* s = find_setting(settings, name);
+    if (!s) throw std::invalid_argument("there is no setting '" + name + "'");
+    if (s->list && !value.is_array()) throw std::invalid_argument("the setting '" + name + "' is a list");
+    if (!s->list) s->set(text_of(value));
+    else for (const json& item : value) s->set(text_of(item));
+  }
+  complete(o);
+  return o;
+}
+
+std::vector<std::string> differences(const TrainOptions& there, const TrainOptions& here,
+                                     const std::vector<std::string>& except) {
+  TrainOptions a = closed(there), b = closed(here);
+  const std::vector<Setting> in_a = settings_of(a), in_b = settings_of(b);
+  std::vector<std::string> list;
+  for (size_t i = 0; i < in_a.size(); ++i) {
+    const std::string &name = in_a[i].name, x = in_a[i].value(), y = in_b[i].value();
+    if (x != y && std::find(except.begin(), except.end(), name) == except.end())
+      list.push_back("--" + name + " is " + x + " there and " + y + " here");
+  }
+  return list;
+}
