@@ -11,7 +11,7 @@
 // Throws std::invalid_argument if the command line contradicts the checkpoint.
 Command on_top_of_checkpoint(const Command& command, CheckpointHeader& header);
 
-// The same for words of `train` and some options besides, as train_options() takes them.
+// The same for words of `train` and some options besides, as parse_words() takes them.
 TrainOptions options_on_checkpoint(const std::vector<std::string>& words,
                                    const std::vector<std::pair<std::string, std::string>>& more,
                                    CheckpointHeader& header);
