@@ -26,8 +26,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// In a process group of its own, so that Ctrl-C reaches it through us and once; and it ends when we are killed, so that
-// no run goes on behind the back of the comparison that takes it up again.
+// Starts the job in a process group of its own, so that Ctrl-C reaches it once, from this process. It is killed when
+// this process dies, so that no run is still going when the comparison is resumed.
 pid_t start(const std::string& binary, const Job& job) {
   std::vector<std::string> words = job.words;
   words.insert(words.begin(), binary);
@@ -41,7 +41,7 @@ pid_t start(const std::string& binary, const Job& job) {
   const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666);
   if (out < 0) fail_file("write", log, errno);
   std::fflush(nullptr);
-  // Until it has put its own handler there, a signal must wait, or end the child: ours would swallow it.
+  // Signals are blocked until the child has reset their handlers: the handlers of this process would swallow them.
   sigset_t stops, before;
   sigemptyset(&stops);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) sigaddset(&stops, signal);
@@ -66,7 +66,7 @@ pid_t start(const std::string& binary, const Job& job) {
   _exit(127);
 }
 
-// Step and loss in the last whole line of a metrics.csv.
+// Step and loss in the last complete line of a metrics.csv.
 struct Place {
   int64_t step = 0;
   double loss = 0;
@@ -91,7 +91,7 @@ struct Running {
   pid_t process;
 };
 
-// Processes of running jobs. Its destructor kills those that are left, as when an exception is thrown.
+// Processes of running jobs. The destructor kills those that are left when an exception is thrown.
 struct RunningJobs : std::vector<Running> {
   ~RunningJobs() {
     for (const Running& r : *this) kill(r.process, SIGKILL);
@@ -102,7 +102,7 @@ struct RunningJobs : std::vector<Running> {
 }  // namespace
 
 std::string own_binary(const std::string& typed) {
-  const std::string self = "/proc/self/exe";  // also where its file has been replaced since: all runs have the same
+  const std::string self = "/proc/self/exe";  // stays the same binary when its file is replaced
   return fs::exists(self) ? self : typed;
 }
 
@@ -114,7 +114,7 @@ bool run_jobs(const std::string& binary, const std::vector<Job>& jobs, int at_on
   RunningJobs running;
   size_t next = 0;
   bool passed_on = false;
-  std::signal(SIGCHLD, SIG_DFL);  // ignored, it would take the statuses away
+  std::signal(SIGCHLD, SIG_DFL);  // if it were ignored, waitpid() would return no status
   while (!running.empty() || (next < jobs.size() && !interrupted())) {
     while (next < jobs.size() && running.size() < size_t(at_once) && !interrupted()) {
       running.push_back({next, start(binary, jobs[next])});
@@ -141,12 +141,11 @@ bool run_jobs(const std::string& binary, const std::vector<Job>& jobs, int at_on
     for (const Running& r : running) steps += place_of(jobs[r.job].directory).step;
     const Job& shown = jobs[running[0].job];
     const Place place = place_of(shown.directory);
-    // Never all of them: what is shown is still running.
-    progress.update(std::min(done + steps, total - 1),
-                    [&] {
-                      return (place.step > 0 ? format("loss %.4f at ", place.loss) + std::to_string(place.step) + "  " : "") +
-                             shown.label;
-                    });
+    // Never the total: a job is still running.
+    progress.update(std::min(done + steps, total - 1), [&] {
+      if (place.step == 0) return shown.label;
+      return format("loss %.4f at ", place.loss) + std::to_string(place.step) + "  " + shown.label;
+    });
   }
   return !interrupted();
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Training runs as processes of this binary, some at a time.
+// Training runs as processes of this binary, several at a time.
 
 #include <functional>
 #include <string>
@@ -8,18 +8,17 @@
 #include "data/host/progress.hpp"
 
 struct Job {
-  std::vector<std::string> words;  // of the command line, behind the program
-  std::string directory;           // the run's; what it prints goes to log.txt there
+  std::vector<std::string> words;  // command line, without the program
+  std::string directory;           // of the run; its output goes to log.txt there
   std::string label;
   int64_t steps = 0;
 };
 
-// The binary that is running; `typed` where the system does not say.
+// The running binary, or `typed` if the system does not name it.
 std::string own_binary(const std::string& typed);
 
-// Runs the jobs in order, at most `at_once` at a time, and calls `ended` with each one's index and exit status (128 +
-// signal where one ended it). `before` and `after` steps of other jobs count in what is shown. A person's Ctrl-C is
-// passed on, so that each run saves itself, and false is returned when all have. Where `ended` throws, the others are
-// killed.
+// Starts the jobs in order, at most `at_once` at a time. When one ends, calls `ended` with its index and exit code
+// (128 + signal if a signal killed it). `before` and `after` are steps of other jobs that the progress counts. Passes
+// Ctrl-C on, so that each run saves itself, and returns false once all have. If `ended` throws, kills the other jobs.
 bool run_jobs(const std::string& binary, const std::vector<Job>& jobs, int at_once, int64_t before, int64_t after,
               const std::function<void(size_t, int, Progress&)>& ended);

@@ -30,8 +30,8 @@ bool contains(const std::vector<std::string>& words, const std::string& word) {
 
 // ---- options ---------------------------------------------------------------------------------------------
 
-// With --resume, options that the command line leaves out are as they were. The grid may have grown. The options of a run
-// may not have changed, and a comparison with some times measured in parallel runs must leave out all of them.
+// With --resume, options that the command line leaves out are as they were. The grid may have grown. The options of a
+// run may not have changed, and a comparison with some times measured in parallel runs must leave out all of them.
 Command on_top_of_stored(const Command& command) {
   const TrainOptions& o = command.train;
   if (!o.resume) return command;
@@ -43,11 +43,8 @@ Command on_top_of_stored(const Command& command) {
   before.given.clear();
   before = parse_on_top(before, stored, path);
   Command merged = parse_on_top(command, stored, path);
-  TrainOptions there = with_vocabulary(before.train), here = with_vocabulary(merged.train);
-  make_paths_absolute(there), make_paths_absolute(here);
-  const auto changed = differences(there, here, {"threads"});
-  if (!changed.empty())
-    refuse("cannot go on with " + o.out + ": " + changed[0] + "; leave the option out, or start anew");
+  if (const std::string changed = first_difference(before.train, merged.train, {"threads"}); !changed.empty())
+    refuse("cannot go on with " + o.out + ": " + changed + "; leave the option out, or start anew");
   if (before.compare.jobs > 1 && merged.compare.jobs == 1)
     refuse("cannot go on with " + o.out + " as --jobs 1: some of its runs were made in parallel; leave --jobs out");
   return merged;
@@ -107,9 +104,11 @@ void check_options(const CompareOptions& c, const TrainOptions& o) {
 }
 
 void check_keys(const Grid& grid) {
-  for (const char* key : {"data", "include", "exclude", "unknown", "tokenizer", "val-fraction", "val-split", "val-data"})
-    if (contains(grid.keys, key))
-      refuse(std::string("--grid ") + key + ": losses on different texts cannot be compared; make a comparison for each");
+  const std::vector<std::string> of_text = {"data",      "include",      "exclude",   "unknown",
+                                            "tokenizer", "val-fraction", "val-split", "val-data"};
+  for (const std::string& key : grid.keys)
+    if (contains(of_text, key))
+      refuse("--grid " + key + ": losses on different texts cannot be compared; make a comparison for each");
 }
 
 void note_tokens(Comparison& c, const TrainOptions& o) {
@@ -146,8 +145,8 @@ void check_cells(Comparison& c) {
   }
 }
 
-// The fingerprint of the text as the runs read it. Runs that start from a checkpoint use its tokenizer. All must have the
-// same tokens.
+// The fingerprint of the text as the runs read it. Runs that start from a checkpoint use its tokenizer. All must have
+// the same tokens.
 uint64_t fingerprint_of_data(const Comparison& c) {
   std::map<std::string, uint64_t> started_from;
   for (const GridCell& cell : c.grid.cells) {

@@ -3,8 +3,8 @@
 
 #include "summary.hpp"
 
-// With --resume, takes what the command line leaves out from the comparison's directory. Throws std::invalid_argument if
-// any of the runs could not begin or would not be comparable.
+// With --resume, takes what the command line leaves out from the comparison's directory. Throws std::invalid_argument
+// if any of the runs could not begin or would not be comparable.
 Comparison prepare_comparison(const Command& command);
 
 // Writes the options into the comparison's directory. With --force, removes the comparison that is there.

@@ -8,8 +8,9 @@
 #include <sstream>
 
 #include "data/host/files.hpp"
-#include "data/run/metrics.hpp"
+#include "data/host/format.hpp"
 #include "data/run/directory.hpp"
+#include "data/run/metrics.hpp"
 #include "statistics.hpp"
 
 namespace {
@@ -21,7 +22,7 @@ double number(const std::string& field) {
 bool is_number(const std::string& field) {
   char* end = nullptr;
   std::strtod(field.c_str(), &end);
-  return !std::isspace(static_cast<unsigned char>(field[0])) && *end == '\0';  // also nothing at all
+  return !std::isspace(static_cast<unsigned char>(field[0])) && *end == '\0';  // also for ""
 }
 
 // Training losses by step, from metrics.csv.
@@ -36,23 +37,26 @@ Curves read_curves(RunResult& r, const std::string& directory) {
   std::vector<double> norm, clipped;
   r.seconds = 0;
   for (const auto& row : read_metrics(directory)) {
-    r.steps = number(row[metrics::step]), r.tokens = number(row[metrics::tokens]), r.seconds = number(row[metrics::elapsed_s]);
+    r.steps = number(row[metrics::step]), r.tokens = number(row[metrics::tokens]);
+    r.seconds = number(row[metrics::elapsed_s]);
     curves.step.push_back(r.steps), curves.loss.push_back(number(row[metrics::train_loss]));
     norm.push_back(number(row[metrics::grad_norm]));
     clipped.push_back(number(row[metrics::clipped]));
     curves.full = number(row[metrics::val_loss_full]);
     if (row[metrics::val_loss].empty()) continue;
-    r.at_step.push_back(r.steps), r.at_second.push_back(r.seconds), r.val_loss.push_back(number(row[metrics::val_loss]));
-    if (r.val_loss.back() < r.best_loss || std::isnan(r.best_loss)) r.best_loss = r.val_loss.back(), r.best_step = r.steps;
+    const double val_loss = number(row[metrics::val_loss]);
+    r.at_step.push_back(r.steps), r.at_second.push_back(r.seconds), r.val_loss.push_back(val_loss);
+    if (val_loss < r.best_loss || std::isnan(r.best_loss)) r.best_loss = val_loss, r.best_step = r.steps;
   }
   r.tokens_per_second = r.tokens / r.seconds;
   if (!curves.loss.empty()) r.final_train = curves.loss.back();
   if (!curves.step.empty() && curves.step.front() == 1) r.initial_loss = curves.loss.front();
-  r.loss_spikes = share_of_spikes(curves.loss), r.grad_spikes = share_of_spikes(norm), r.clipped = estimate(clipped).mean;
+  r.loss_spikes = share_of_spikes(curves.loss), r.grad_spikes = share_of_spikes(norm);
+  r.clipped = estimate(clipped).mean;
   return curves;
 }
 
-// Rows may be missing at the end: then outcome.json alone says how the run ended.
+// If the last rows of metrics.csv are missing, only outcome.json says how the run ended.
 void read_end(RunResult& r, const Curves& curves, const RunOutcome& outcome) {
   const double steps = static_cast<double>(outcome.step);
   r.final_loss = outcome.val_loss_full;
@@ -65,8 +69,8 @@ void read_end(RunResult& r, const Curves& curves, const RunOutcome& outcome) {
   }
 }
 
-// A run that ends above this has diverged. Not above the first training loss alone: that of a run from a checkpoint is one
-// batch of a model that has already learned.
+// A run with a final loss above this has diverged. The first training loss alone is no limit: in a run from a
+// checkpoint it is the loss of a trained model on one batch.
 double divergence_limit(const RunResult& r) { return std::fmax(r.initial_loss, r.unigram + kStuckWithin); }
 
 RunState state_of(const RunResult& r) {
@@ -74,7 +78,7 @@ RunState state_of(const RunResult& r) {
   return std::abs(r.final_loss - r.unigram) <= kStuckWithin ? RunState::stuck : RunState::finished;
 }
 
-// The step after the last whose loss was not too high.
+// The step after the last step with a loss of at most `limit`.
 int64_t high_from(const Curves& curves, double limit) {
   int64_t from = 1;
   for (size_t i = 0; i < curves.loss.size(); ++i)
@@ -89,6 +93,14 @@ const char* name_of(RunState state) {
   return kNames[static_cast<int>(state)];
 }
 
+std::string describe(const RunResult& r) {
+  std::string text = name_of(r.state);
+  if (r.state == RunState::diverged)
+    text += (r.first_tensor.empty() ? " from step " : " at step ") + std::to_string(r.stopped_at);
+  if (!r.first_tensor.empty()) text += ", first in " + r.first_tensor;
+  return std::isnan(r.final_loss) ? text : text + format(", %.4f", r.final_loss);
+}
+
 std::vector<std::vector<std::string>> read_metrics(const std::string& directory) {
   std::vector<std::vector<std::string>> rows;
   const std::string path = directory + "/metrics.csv";
@@ -97,7 +109,7 @@ std::vector<std::vector<std::string>> read_metrics(const std::string& directory)
   std::string line;
   std::getline(file, line);
   const std::vector<std::string> header = csv_fields(line);
-  while (std::getline(file, line) && !file.eof()) {  // a last line without its end may be torn
+  while (std::getline(file, line) && !file.eof()) {  // a last line without a newline may be incomplete
     const std::vector<std::string> fields = csv_fields(line);
     if (fields.size() != header.size() || !std::all_of(fields.begin(), fields.end(), is_number)) continue;
     std::vector<std::string> row;
@@ -125,6 +137,8 @@ RunResult read_result(const std::string& directory, bool timed) {
       r.state = RunState::diverged, r.stopped_at = outcome->step, r.first_tensor = outcome->tensor;
     }
   }
-  if (!timed) r.seconds = r.tokens_per_second = RunResult::kUnknown, r.at_second.assign(r.at_step.size(), RunResult::kUnknown);
+  if (timed) return r;
+  r.seconds = r.tokens_per_second = RunResult::kUnknown;
+  r.at_second.assign(r.at_step.size(), RunResult::kUnknown);
   return r;
 }

@@ -26,13 +26,16 @@ struct RunResult {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 };
 
+// "diverged at step 12, first in block.3.ffn.y", "diverged from step 3, 7.1234", "finished, 2.3456"
+std::string describe(const RunResult& result);
+
 // A model this close to the unigram entropy has learned how often each token occurs and nothing else.
 inline constexpr double kStuckWithin = 0.02;
 
-// Takes from outcome.json how the run ended, and the rest from metrics.csv. A run has diverged if a number was not finite,
-// or if its final loss is above both its first training loss and the unigram entropy. final_loss is on the whole
-// validation split, or else the last row's loss; best_loss and val_loss are on --eval-batches. Leaves the times out unless
-// `timed`.
+// Takes from outcome.json how the run ended, and the rest from metrics.csv. A run has diverged if a number was not
+// finite, or if its final loss is above both its first training loss and the unigram entropy. final_loss is on the
+// whole validation split, or else the last row's loss; best_loss and val_loss are on --eval-batches. Leaves the times
+// out unless `timed`.
 RunResult read_result(const std::string& directory, bool timed);
 
 // The readable rows of the run's metrics.csv, with fields in the order of metrics::names.

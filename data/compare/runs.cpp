@@ -22,7 +22,9 @@ CellRun plan_run(const Comparison& c, Stage stage, size_t cell, const std::strin
   const GridCell& options = c.grid.cells[cell];
   CellRun run;
   run.stage = stage, run.cell = cell, run.seed = seed, run.tuned = tuned, run.words = c.words;
-  const auto say = [&](const std::string& key, const std::string& text) { run.words.push_back("--" + key + "=" + text); };
+  const auto say = [&](const std::string& key, const std::string& value) {
+    run.words.push_back("--" + key + "=" + value);
+  };
   for (const auto& [key, text] : options.keys) say(key, text);
   if (tuned) say(c.tuning.key, toml(*tuned));
   say("seed", seed);
@@ -40,6 +42,13 @@ std::string directory_name(const std::string& cell) {
   std::string name;
   for (const char c : cell) name += c == '/' ? "%2F" : c == '%' ? "%25" : std::string(1, c);
   return name;
+}
+
+std::string first_difference(TrainOptions there, TrainOptions here, const std::vector<std::string>& except) {
+  there = with_vocabulary(there), here = with_vocabulary(here);
+  make_paths_absolute(there), make_paths_absolute(here);
+  const auto found = differences(there, here, except);
+  return found.empty() ? "" : found[0];
 }
 
 namespace {
@@ -63,14 +72,11 @@ void require_same_run(const Comparison& c, const CellRun& run) {
   const std::string directory = path_of(c, run), config = directory + "/config.toml";
   if (!fs::exists(config)) return;
   CheckpointHeader from;
-  TrainOptions there = with_vocabulary(from_toml(read_file(config), config));
-  TrainOptions here = with_vocabulary(options_on_checkpoint(run.words, {}, from));
-  make_paths_absolute(there), make_paths_absolute(here);
-  const auto changed = differences(there, here, {"threads", "final-batches"});
+  std::string difference = first_difference(from_toml(read_file(config), config),
+                                            options_on_checkpoint(run.words, {}, from), {"threads", "final-batches"});
   const auto outcome = read_outcome(directory);
-  std::string difference;
-  if (!changed.empty()) difference = changed[0];
-  else if (outcome && outcome->data_fingerprint != c.data_fingerprint) difference = "it was trained on another text";
+  if (difference.empty() && outcome && outcome->data_fingerprint != c.data_fingerprint)
+    difference = "it was trained on another text";
   if (!difference.empty())
     throw std::runtime_error(directory + " holds another run: " + difference + "; remove it, or choose another --out");
 }
@@ -86,16 +92,6 @@ std::string reason_of_failure(const std::string& directory, int status) {
   return message.empty() ? "exit status " + std::to_string(status) + ", see " + directory + "/log.txt" : message;
 }
 
-// "diverged, 7.1234 (step 12, block.3.ffn.y)  1.5 s"
-std::string brief(const RunResult& r) {
-  std::string text = name_of(r.state);
-  if (!std::isnan(r.final_loss)) text += format(", %.4f", r.final_loss);
-  if (r.state == RunState::diverged)
-    text += " (step " + std::to_string(r.stopped_at) + (r.first_tensor.empty() ? "" : ", " + r.first_tensor) + ")";
-  if (!std::isnan(r.seconds)) text += "  " + format("%.1f s", r.seconds);
-  return text;
-}
-
 }  // namespace
 
 void make_runs(Comparison& c, const std::vector<CellRun>& runs, int64_t later) {
@@ -109,7 +105,8 @@ void make_runs(Comparison& c, const std::vector<CellRun>& runs, int64_t later) {
   const bool first_of_all = c.steps_taken == 0;
   const auto ended = [&](size_t job, int status, Progress& progress) {
     const RunResult result = read_result(jobs[job].directory, c.timed());
-    progress.line(jobs[job].label + ": " + brief(result));
+    const std::string time = std::isnan(result.seconds) ? "" : format("  %.1f s", result.seconds);
+    progress.line(jobs[job].label + ": " + describe(result) + time);
     if (result.state != RunState::failed) return;
     const std::string reason = reason_of_failure(jobs[job].directory, status);
     if (first_of_all && job == 0) throw std::runtime_error("the first run failed: " + reason);

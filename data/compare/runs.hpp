@@ -14,6 +14,9 @@ CellRun plan_run(const Comparison& comparison, Stage stage, size_t cell, const s
 // The directory name of a cell: "init-from=a/b" becomes "init-from=a%2Fb".
 std::string directory_name(const std::string& cell);
 
+// The first option in which two runs differ, with both values; "" if there is none.
+std::string first_difference(TrainOptions there, TrainOptions here, const std::vector<std::string>& except);
+
 // Trains the runs that have not finished and adds all of them to the comparison. `later`: steps of later stages.
 // Throws std::runtime_error if a directory holds another run than the planned one, if the first run fails, or if the
 // user stops it.

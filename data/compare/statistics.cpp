@@ -19,40 +19,32 @@ double t_quantile(int df) {
          (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * n * n * n);
 }
 
-struct MeanAndDeviation {
-  double mean, sd;
-};
-
-MeanAndDeviation mean_and_deviation(const double* x, int n) {
-  double sum = 0, squares = 0;
-  for (int i = 0; i < n; ++i) sum += x[i];
-  const double mean = sum / n;
-  for (int i = 0; i < n; ++i) squares += (x[i] - mean) * (x[i] - mean);
-  return {mean, n > 1 ? std::sqrt(squares / (n - 1)) : kNone};
-}
-
 }  // namespace
 
 bool Estimate::contains_zero() const { return !(std::abs(mean) > half_width); }
 
-Estimate estimate(const std::vector<double>& values) {
-  const int n = static_cast<int>(values.size());
-  if (n == 0) return {kNone, kNone, kNone, 0};
-  const auto [mean, sd] = mean_and_deviation(values.data(), n);
-  return {mean, sd, n > 1 ? t_quantile(n - 1) * sd / std::sqrt(n) : kNone, n};
+Estimate estimate(const std::vector<double>& x) {
+  if (x.empty()) return {kNone, kNone, kNone};
+  const int n = static_cast<int>(x.size());
+  double sum = 0, squares = 0;
+  for (const double value : x) sum += value;
+  const double mean = sum / n;
+  if (n == 1) return {mean, kNone, kNone};
+  for (const double value : x) squares += (value - mean) * (value - mean);
+  const double sd = std::sqrt(squares / (n - 1));
+  return {mean, sd, t_quantile(n - 1) * sd / std::sqrt(n)};
 }
 
 double share_of_spikes(const std::vector<double>& values) {
   constexpr int kWindow = 128;
   constexpr double kDeviations = 6;
   const int n = static_cast<int>(values.size());
-  if (n <= kWindow) return kNone;
   int spikes = 0;
   for (int i = kWindow; i < n; ++i) {
-    const auto [mean, sd] = mean_and_deviation(&values[i - kWindow], kWindow);
-    spikes += values[i] > mean + kDeviations * sd;
+    const Estimate before = estimate({&values[i - kWindow], &values[i]});
+    spikes += values[i] > before.mean + kDeviations * before.sd;
   }
-  return double(spikes) / (n - kWindow);
+  return n > kWindow ? double(spikes) / (n - kWindow) : kNone;
 }
 
 double first_at_or_below(double target, const std::vector<double>& x, const std::vector<double>& y) {
@@ -67,9 +59,5 @@ double first_at_or_below(double target, const std::vector<double>& x, const std:
 double lr_sensitivity(const std::vector<double>& losses, const std::vector<double>& initial) {
   std::vector<double> capped;
   for (size_t i = 0; i < losses.size(); ++i) capped.push_back(std::fmin(losses[i], initial[i]));
-  if (capped.empty()) return kNone;
-  const double lowest = *std::min_element(capped.begin(), capped.end());
-  double sum = 0;
-  for (const double loss : capped) sum += loss - lowest;
-  return sum / static_cast<double>(capped.size());
+  return capped.empty() ? kNone : estimate(capped).mean - *std::min_element(capped.begin(), capped.end());
 }

@@ -12,7 +12,9 @@ std::vector<const CellRun*> runs_of(const Comparison& c, size_t cell, Stage stag
   return runs;
 }
 
-bool all_finished(const CellSummary& s) { return s.runs > 0 && s.count[static_cast<int>(RunState::finished)] == s.runs; }
+bool all_finished(const CellSummary& s) {
+  return s.runs > 0 && s.count[static_cast<int>(RunState::finished)] == s.runs;
+}
 
 Estimate estimate_of(const std::vector<const CellRun*>& runs, double RunResult::* number) {
   std::vector<double> values;
@@ -45,8 +47,8 @@ void average(CellSummary& s, const std::vector<const CellRun*>& runs) {
     s.mean.*number = estimate_of(runs, number).mean;
 }
 
-// Runs with the same seed have the same batches and, if the tensors are the same, the same initial weights. Differences of
-// such pairs leave that noise out.
+// Runs with the same seed have the same batches and, if the tensors are the same, the same initial weights.
+// Differences of such pairs leave that noise out.
 void compare_with_baseline(Comparison& c, size_t cell) {
   CellSummary& s = c.cells[cell];
   if (cell == c.baseline) {

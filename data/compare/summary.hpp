@@ -30,7 +30,7 @@ struct CellSummary {
   bool at_edge = false;                // it is the lowest or highest of those tried
   int runs = 0, count[4] = {};         // of each RunState
   RunResult mean;                      // of the numbers of the runs; NaN unless all of these finished
-  Estimate loss{}, difference{};       // of the final losses, and of their paired differences to the baseline's; likewise
+  Estimate loss{}, difference{};       // of the final losses, and of their paired differences to the baseline's
   std::string verdict;                 // "baseline", "better", "worse", "not distinguishable"
   double lr_sensitivity = RunResult::kUnknown;
 };

@@ -98,8 +98,8 @@ void write_curves(const Comparison& c) {
 
 void write_runs(const Comparison& c) {
   const Fields columns =
-      run_columns(c) + split("state stopped_at first_tensor initial_loss final_val best_val best_step final_train steps "
-                             "tokens seconds tokens_per_second loss_spikes grad_spikes clipped steps_to_target "
+      run_columns(c) + split("state stopped_at first_tensor initial_loss final_val best_val best_step final_train "
+                             "steps tokens seconds tokens_per_second loss_spikes grad_spikes clipped steps_to_target "
                              "seconds_to_target parameters unigram floor directory command");
   write_csv(c.out() + "/runs.csv", columns, [&](const auto& write) {
     for (const CellRun& run : c.runs) {
@@ -175,16 +175,14 @@ void print_failures(const Comparison& c) {
   for (const CellRun& run : c.runs) {
     const RunResult& r = run.result;
     if (run.stage != Stage::final || r.state == RunState::finished) continue;
-    std::string text = run.label + ": " + name_of(r.state);
-    if (r.state == RunState::diverged) text += (r.first_tensor.empty() ? " from step " : " at step ") + std::to_string(r.stopped_at);
-    if (!r.first_tensor.empty()) text += ", first in " + r.first_tensor;
-    if (r.state == RunState::stuck) text += format(" at %.4f", r.final_loss) + format(", the unigram entropy being %.4f", r.unigram);
+    std::string text = run.label + ": " + describe(r);
+    if (r.state == RunState::stuck) text += format("; the unigram entropy is %.4f", r.unigram);
     if (r.state == RunState::failed) text += ", see " + run.directory + "/log.txt";
     std::puts(text.c_str());
   }
 }
 
-// The meaning of the columns. `means`: a cell has several seeds; `edge`: a rate is marked with a star.
+// Explains the columns. `means`: a cell has several seeds; `edge`: a value is marked with a star.
 void print_legend(const Comparison& c) {
   bool means = false, edge = false;
   for (const CellSummary& s : c.cells) edge |= s.at_edge, means |= !std::isnan(s.loss.half_width);
@@ -192,15 +190,15 @@ void print_legend(const Comparison& c) {
               means ? "; mean over the seeds ± the half width of its 95 % t interval" : "");
   std::printf("best        lowest validation loss during training, on --eval-batches batches\n");
   if (c.cells.size() > 1)
-    std::printf("difference  to %s, of pairs with the same seed; \"not distinguishable\": its interval holds 0%s\n",
-                c.grid.cells[c.baseline].name.c_str(), means ? "" : " or, with one seed, is not known");
+    std::printf("difference  to %s, of pairs with the same seed; \"not distinguishable\": its interval contains 0%s\n",
+                c.grid.cells[c.baseline].name.c_str(), means ? "" : " or, with one seed, is unknown");
   if (c.cells.size() > 2)
-    std::printf("            not corrected for the number of cells: of twenty equal ones, one is expected to look different\n");
+    std::printf("            not corrected for the number of cells: one of twenty equal cells is expected to differ\n");
   if (c.cells.size() > 1 && c.cells[c.baseline].count[0] < c.cells[c.baseline].runs)
-    std::printf("            none is given where not every seed of the baseline finished; --baseline names another\n");
-  if (!std::isnan(c.target)) std::printf("to %.3f    steps until the validation loss is down to that\n", c.target);
+    std::printf("            unknown: not every seed of the baseline finished; choose another with --baseline\n");
+  if (!std::isnan(c.target)) std::printf("to %.3f    steps until the validation loss reaches this value\n", c.target);
   if (const std::string text = unequal_tokens(c); !text.empty()) std::printf("unequal     %s\n", text.c_str());
-  if (edge) std::printf("*           the lowest or the highest of the values tried: the best may lie beyond\n");
+  if (edge) std::printf("*           the lowest or highest value tried: the best may lie beyond it\n");
 }
 
 }  // namespace
@@ -208,7 +206,7 @@ void print_legend(const Comparison& c) {
 std::string unequal_tokens(const Comparison& c) {
   if (c.fewest_tokens == c.most_tokens) return "";
   return format("runs train on %.0f to ", c.fewest_tokens) + format("%.0f tokens: ", c.most_tokens) +
-         "to give all the same, name steps too, e.g. --grid batch=4 steps=400 + batch=8 steps=200";
+         "for equal numbers, name steps too, e.g. --grid batch=4 steps=400 + batch=8 steps=200";
 }
 
 void write_tables(const Comparison& c) {
@@ -221,8 +219,9 @@ void write_tables(const Comparison& c) {
 void print_table(const Comparison& c) {
   const bool named_by_keys = !c.grid.keys.empty();
   std::vector<Fields> rows = {(named_by_keys ? c.grid.keys : Fields{"cell"}) +
-                              Fields{c.tuning.key, "final val", "best", "difference", "", "to " + shown(c.target, "%.3f"),
-                                     "seconds", "tokens/s", "spikes", "clipped", "sensitivity"}};
+                              Fields{c.tuning.key, "final val", "best", "difference", "",
+                                     "to " + shown(c.target, "%.3f"), "seconds", "tokens/s", "spikes", "clipped",
+                                     "sensitivity"}};
   for (size_t i = 0; i < c.cells.size(); ++i) {
     const CellSummary& s = c.cells[i];
     const std::string loss = with_error(s.loss.mean, s.loss.half_width, "%.4f");

@@ -27,9 +27,10 @@ void check_and_report(const CorpusOptions& options) {
   const std::string text = read_file(options.check), known = options.known.empty() ? "" : read_file(options.known);
   const StoryCheck c = check_stories(text, known);
   if (c.lines == 0) throw std::runtime_error(name + " has no stories to check: give one story per line");
-  std::printf("%s: %zu of %zu stories follow the grammar (%.1f %%); %zu are different", name.c_str(), c.stories, c.lines,
-              100. * static_cast<double>(c.stories) / static_cast<double>(c.lines), c.distinct);
-  if (!options.known.empty()) std::printf("; %zu %s in %s", c.known, c.known == 1 ? "occurs" : "occur", options.known.c_str());
+  std::printf("%s: %zu of %zu stories follow the grammar (%.1f %%); %zu are different", name.c_str(), c.stories,
+              c.lines, 100. * static_cast<double>(c.stories) / static_cast<double>(c.lines), c.distinct);
+  if (!options.known.empty())
+    std::printf("; %zu %s in %s", c.known, c.known == 1 ? "occurs" : "occur", options.known.c_str());
   if (c.stories > 0) std::printf("; %.1f nats per story", c.nats / static_cast<double>(c.stories));
   std::printf("\n");
   if (c.first_wrong > 0)
@@ -40,7 +41,8 @@ void check_and_report(const CorpusOptions& options) {
 
 void run_corpus(const CorpusOptions& options) {
   if (!options.check.empty()) return check_and_report(options);
-  if (!options.known.empty()) throw std::invalid_argument("--known goes with --check: which stories should it be compared with?");
+  if (!options.known.empty())
+    throw std::invalid_argument("--known goes with --check: name the stories to compare with");
   if (options.out.empty())
     throw std::invalid_argument("--out is missing: name the file to write, or check one with --check FILE");
   write_and_report(options);

@@ -12,8 +12,9 @@
 namespace {
 
 // One name per Role.
-constexpr const char* kPartNames[] = {"embedding", "norms", "",           "",     "gains",    "q, k, v",    "",        "attention",
-                                      "o",         "up",    "activation", "down", "residual", "classifier", "scratch", "logits"};
+constexpr const char* kPartNames[] = {"embedding", "norms",     "",   "",   "gains",      "q, k, v",
+                                      "",          "attention", "o",  "up", "activation", "down",
+                                      "residual",  "classifier", "scratch", "logits"};
 
 size_t row_of(Role role) {
   size_t row = static_cast<size_t>(role);
@@ -22,8 +23,8 @@ size_t row_of(Role role) {
 }
 
 // ---- formulas ----------------------------------------------------------------------------------------------
-// The declarations of the tensors give the formulas. A stand-in, the same model with sizes that all differ, declares its
-// tensors, so that each size in the table of tensors identifies its letter.
+// The declarations of the tensors give the formulas. A stand-in, the same model with sizes that all differ, declares
+// its tensors, so that each size in the table of tensors identifies its letter.
 
 // factor·letters, and its value in the model itself.
 struct Product {

@@ -1,6 +1,6 @@
 #pragma once
-// The cost of a training step by formula, for readers: parameters, operations and activations of each part of the model.
-// Training itself takes its numbers from layers/model/size.hpp.
+// The cost of a training step by formula, for readers: parameters, operations and activations of each part of the
+// model. Training itself takes its numbers from layers/model/size.hpp.
 
 #include <string>
 #include <vector>

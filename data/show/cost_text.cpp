@@ -38,8 +38,8 @@ struct StepCost {
 std::string sizes(const Config& c, int B, const StepCost& s) {
   const int N = B * c.context, width = c.n_head * c.head_dim;
   std::string text = size("B", B) + " · " + size("T", c.context) + " = " + size("N", N) + " rows;  ";
-  for (const auto& [letter, number] : {std::pair{"C", c.channels}, {"H", c.n_head}, {"KV", c.kv_heads}, {"D", c.head_dim},
-                                       {"F", c.hidden}, {"V", c.vocab_size}, {"L", c.n_layer}})
+  for (const auto& [letter, number] : {std::pair{"C", c.channels}, {"H", c.n_head}, {"KV", c.kv_heads},
+                                       {"D", c.head_dim}, {"F", c.hidden}, {"V", c.vocab_size}, {"L", c.n_layer}})
     text += (*letter == 'C' ? "" : "  ") + size(letter, number);
   if (width == c.channels) text += "; H·D is C";
   if (c.kv_heads == c.n_head) text += width == c.channels ? ", KV is H" : "; KV is H";
@@ -68,12 +68,14 @@ std::string operations(const StepCost& s) {
 }
 
 std::string kept(const StepCost& s, const StepCost& recomputed) {
-  Rows rows = {{"kept for backward", "floats a token", "with --recompute", "bytes a token", "share", "with --recompute"}};
+  const std::string again = "with --recompute";
+  Rows rows = {{"kept for backward", "floats a token", again, "bytes a token", "share", again}};
   for (size_t i = 0; i < s.parts.size(); ++i) {
-    const Amount &amount = s.parts[i].floats, &again = recomputed.parts[i].floats;
-    if (amount.number > 0 && !s.is_shared(s.parts[i]))
-      rows.push_back({s.parts[i].name, amount.formula, again.formula, format_count(4 * amount.number),
-                      share(amount.number, s.kept), format_count(4 * again.number)});
+    const auto& [number, formula] = s.parts[i].floats;
+    const Amount& less = recomputed.parts[i].floats;
+    if (number > 0 && !s.is_shared(s.parts[i]))
+      rows.push_back({s.parts[i].name, formula, less.formula, format_count(4 * number), share(number, s.kept),
+                      format_count(4 * less.number)});
   }
   rows.push_back({"all", "", "", format_count(4 * s.kept), "", format_count(4 * recomputed.kept)});
   return aligned(rows, 3);
@@ -113,8 +115,9 @@ std::string memory(const StepCost& s, const StepCost& recomputed, double N) {
 std::string whole_step(const StepCost& s, double N) {
   const double all = 6 * s.multiply_adds, P = s.parameters;
   const double again = all + 2 * (s.multiply_adds - s.of(Role::classifier).multiply_adds.number);
-  std::string text = "A step takes N·" + format_count(all) + " = " + format_count(N * all) + " flops; with --recompute ";
-  text += format_count(N * again) + ", " + format("%.2f", again / all) + " times as many: blocks go forward twice.\n";
+  std::string text = "A step takes N·" + format_count(all) + " = " + format_count(N * all) + " flops; ";
+  text += "with --recompute " + format_count(N * again) + ", " + format("%.2f", again / all);
+  text += " times as many: blocks go forward twice.\n";
   text += "AdamW takes 15·P = " + format_count(15 * P) + " flops and moves 28·P = " + format_count(28 * P);
   return text + " bytes: half a flop a byte.\n\n";
 }

@@ -1,9 +1,9 @@
 #pragma once
-// The costs of a training step as tables for a reader.
+// The cost of a training step as tables for readers.
 
 #include <string>
 
 #include "layers/model/config.hpp"
 
-// Parameters, operations and memory, part by part, and what a step comes to with and without --recompute.
+// Parameters, operations and memory of each part, and the totals of a step with and without --recompute.
 std::string cost_text(const Config& config, int B);

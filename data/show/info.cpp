@@ -69,8 +69,8 @@ void print_plan(const TrainOptions& o, const Dataset& data) {
   if (!machine.openmp)
     std::printf("WARNING  built without OpenMP: uses only one processor; `make` says how to install it\n");
   std::printf("steps    %s of %s (%s), %.3g epochs\n", format_count(static_cast<double>(o.steps)).c_str(),
-              counted(static_cast<double>(o.batch) * o.accumulate * o.config.context, "token").c_str(), batch_text(o).c_str(),
-              epochs_of(data, o));
+              counted(static_cast<double>(o.batch) * o.accumulate * o.config.context, "token").c_str(),
+              batch_text(o).c_str(), epochs_of(data, o));
   std::printf("rate     %s\n", rate_text(o).c_str());
   for (const auto& lines : {warnings_about(o), warnings_about(data, o, count_parameters(layout.table()))})
     for (const std::string& line : lines) std::printf("WARNING  %s\n", line.c_str());

@@ -1,7 +1,6 @@
 #pragma once
-// What placements do to gradients and activations before the first step: one pass of each model, no training.
+// The sub-command init-report: gradients and activations of each model of a grid in one pass, without training.
 
 #include "data/options/options.hpp"
 
-// The sub-command.
 void run_init_report(const Command& command);

@@ -18,7 +18,7 @@ std::string describe_briefly(const TrainOptions& options, size_t parameters) {
 
 namespace {
 
-// Blocks first ... last, which follow one row of the placements.
+// The blocks first ... last, which have the same row of the placements.
 struct Stack {
   int first, last;
   const Placement& row;
@@ -35,12 +35,13 @@ std::vector<Stack> stacks_of(const Config& c) {
 }
 
 std::string name_of_stack(const Stack& stack, const Config& c) {
-  if (stack.last - stack.first + 1 == c.n_layer) return c.n_layer == 1 ? "block" : "block, " + counted(c.n_layer, "time");
+  if (stack.last - stack.first + 1 == c.n_layer)
+    return c.n_layer == 1 ? "block" : "block, " + counted(c.n_layer, "time");
   if (stack.first == stack.last) return "block " + std::to_string(stack.first + 1);
   return "blocks " + std::to_string(stack.first + 1) + " to " + std::to_string(stack.last + 1);
 }
 
-// What is added to the skip path: "λ·attention( layernorm(x) )"
+// The term that is added to the skip path: "λ·attention( layernorm(x) )"
 std::string branch_formula(const Config& c, const Placement& row, const std::string& branch, const std::string& last) {
   const std::string norm = norm_name(c), scale = row.in_scale(1) == 1 ? "" : "s·";
   std::string f = branch + "( " + (row.norm_in ? scale + norm + "(x)" : "x") + " )";
@@ -146,19 +147,21 @@ std::string draw_branches(const Config& c, const Stack& stack, const std::vector
 }
 
 std::string draw_stack(const Config& c, const Stack& stack) {
-  const std::string sizes = std::to_string(c.channels) + " → " + std::to_string(c.hidden) + " → " + std::to_string(c.channels);
+  const std::string C = std::to_string(c.channels), sizes = C + " → " + std::to_string(c.hidden) + " → " + C;
   const BranchText attention{{"[  attention   ]", attention_text(c)}, "o"};
   const BranchText ffn{{"[ feed-forward ]", sizes + ", " + name_of(kActivations, c.activation)}, "down"};
-  const std::string branches = c.block == BlockForm::sequential
-                                   ? draw_branches(c, stack, {ffn}) + "  │    │\n" + draw_branches(c, stack, {attention})
-                                   : draw_branches(c, stack, {attention, ffn});
+  const std::string branches =
+      c.block == BlockForm::sequential
+          ? draw_branches(c, stack, {ffn}) + "  │    │\n" + draw_branches(c, stack, {attention})
+          : draw_branches(c, stack, {attention, ffn});
   return "       │\n  ┌─── " + name_of_stack(stack, c) + "\n" + branches + "  └───\n";
 }
 
 std::string formulas(const Config& c, const Stack& stack, const std::string& where) {
   const Placement& row = stack.row;
   const std::string attention = branch_formula(c, row, "attention", "o"), ffn = branch_formula(c, row, "ffn", "down");
-  if (c.block != BlockForm::sequential) return "  block" + where + "   " + formula(c, row, attention + " + " + ffn) + "\n";
+  if (c.block != BlockForm::sequential)
+    return "  block" + where + "   " + formula(c, row, attention + " + " + ffn) + "\n";
   return "  attention branch" + where + "      " + formula(c, row, attention) + "\n" +
          "  feed-forward branch" + where + "   " + formula(c, row, ffn) + "\n";
 }

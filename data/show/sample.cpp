@@ -16,14 +16,14 @@
 
 namespace {
 
-// What a shell cannot easily type: \n and \t.
+// Replaces \n and \t, which a shell cannot easily type.
 std::string with_newlines(std::string text) {
   for (const auto& [typed, meant] : {std::pair{"\\n", "\n"}, std::pair{"\\t", "\t"}})
     for (size_t at; (at = text.find(typed)) != text.npos;) text.replace(at, 2, meant);
   return text;
 }
 
-// The prompt as the model reads it.
+// The prompt as the model reads it, without characters that the tokenizer skips.
 std::string known_prompt(std::string prompt, const Tokenizer& tokenizer, Unknown unknown) {
   std::string known;
   drop_returns(prompt);
@@ -36,7 +36,7 @@ std::string known_prompt(std::string prompt, const Tokenizer& tokenizer, Unknown
   return known;
 }
 
-// Exact bytes for a file or a pipe; for a terminal, which would obey control characters, text.
+// Standard output: exact bytes for a file or a pipe; no control characters for a terminal, which would obey them.
 class Output {
  public:
   void write(const std::string& text) { put(terminal_ ? shown_.feed(text) : text); }
@@ -74,7 +74,7 @@ void run_sample(const SampleOptions& options) {
                   beyond);
     output.end();
   }
-  if (full)  // after the text: it would split a word
+  if (full)  // not earlier: it would split a word
     std::fprintf(stderr, "[the context of %d tokens was full: beyond it the model saw the last %d to %d]\n",
                  model.config.context, std::max(1, model.config.context / 2), model.config.context);
 }
