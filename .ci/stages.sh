@@ -39,10 +39,23 @@ stage() {
 # Under the sanitizers: parsing, files, training runs and each layer. The rest of the tests run the same code longer.
 sanitized='~[pages]~[textbook]~[equivalence]~[huggingface]~[compare]~[diagnostics]~[model]~[simd]~[cost]~*comparison*'
 
-# other_processors WORDS...: `make test WORDS...` for the kinds of x86 processor that this one is not, but can run.
+# other_processors WORDS...: the tests, for the kinds of x86 processor that this one is not, but can run.
 other_processors() {
   local macros
   macros=$(${CXX:-c++} -march=native -dM -E -x c++ /dev/null 2>/dev/null || true)
-  case $macros in *__AVX512F__*) stage "AVX2 alone" make test MARCH=x86-64-v3 "$@" ;; esac
-  case $macros in *__AVX2__*) stage "SSE2 alone" make test MARCH=x86-64 "$@" ;; esac
+  case $macros in *__AVX512F__*) stage "AVX2 alone" make test-elsewhere ON=x86-64-v3 "$@" ;; esac
+  case $macros in *__AVX2__*) stage "SSE2 alone" make test-elsewhere ON=x86-64 "$@" ;; esac
+}
+
+# changed PATH...: did this commit change them? Yes if nobody knows what was before.
+changed() { ! git diff --quiet HEAD~1 -- "$@" 2>/dev/null; }
+
+# Plots come from Python's package index, or from the system's packages.
+report_tests() {
+  if make .venv/.report; then
+    stage "report tests" make test-report
+  else
+    echo "no reports: neither pip nor this system has what they need"
+    skipped=$((skipped + 1))
+  fi
 }
