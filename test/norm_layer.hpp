@@ -2,6 +2,8 @@
 // One norm of any kind by itself, with random parameters, as the tests of norms want it.
 
 #include "check.hpp"
+#include "layers/kernels/buffer.hpp"
+#include "layers/model/resolve.hpp"
 #include "layers/norm/norm.hpp"
 
 inline Config norm_config(NormKind kind, bool bias = false, float eps = 1e-5f, bool unit_offset = false) {

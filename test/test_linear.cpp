@@ -1,4 +1,6 @@
 #include "layers/linear/linear.hpp"
+#include "layers/kernels/buffer.hpp"
+#include "layers/model/resolve.hpp"
 
 #include "check.hpp"
 #include "reference.hpp"

@@ -2,6 +2,7 @@
 // (PyTorch) check those.
 
 #include "layers/residual/residual.hpp"
+#include "layers/model/resolve.hpp"
 
 #include "check.hpp"
 

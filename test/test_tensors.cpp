@@ -1,4 +1,5 @@
-#include "layers/model/tensors.hpp"
+#include "layers/config/tensors.hpp"
+#include "layers/kernels/buffer.hpp"
 
 #include <limits>
 #include <stdexcept>

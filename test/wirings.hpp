@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "layers/model/config.hpp"
+#include "layers/model/resolve.hpp"
 
 struct Wiring {
   std::string name;

@@ -4,9 +4,9 @@
 #include <map>
 #include <utility>
 
+#include "layers/kernels/buffer.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/simd.hpp"
-#include "layers/model/tensors.hpp"
 #include "progress.hpp"
 
 namespace {

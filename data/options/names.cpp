@@ -4,7 +4,7 @@
 #include <cctype>
 #include <sstream>
 
-#include "layers/model/config.hpp"
+#include "layers/config/config.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/text/dataset.hpp"
-#include "layers/model/config.hpp"
+#include "layers/model/resolve.hpp"
 #include "layers/model/generate.hpp"
 #include "layers/training/optimizer.hpp"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "layers/model/config.hpp"
+#include "layers/config/config.hpp"
 
 // A number and its formula: "3·L·C² + 3·L·C". The letters are those of layers/README.md, and
 //   K   keys that a query sees, on average over positions and layers

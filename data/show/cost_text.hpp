@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "layers/model/config.hpp"
+#include "layers/config/config.hpp"
 
 // Parameters, operations and memory of each part, and the totals of a step with and without --recompute.
 std::string cost_text(const Config& config, int B);

@@ -13,8 +13,8 @@
 
 #include <unistd.h>
 
+#include "layers/config/named.hpp"
 #include "layers/kernels/random.hpp"
-#include "layers/model/named.hpp"
 #include "data/host/files.hpp"
 
 // Variables: a b d people, c e looks, x y things, p place, s t spots, n where, v animal, w weather.

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "layers/kernels/gemm.hpp"
-#include "layers/model/tensors.hpp"
+#include "layers/kernels/buffer.hpp"
 
 // Floats aligned like the trainer's own.
 struct Tensor {

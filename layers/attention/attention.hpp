@@ -18,22 +18,10 @@
 // softmax (Milakov & Gimelshein 2018, arXiv 1805.02867), backward recomputing P from the log-sum-exp (Dao et al.
 // 2022, arXiv 2205.14135). Dropout, where on, acts on P after the softmax.
 
-#include <cmath>
 #include <cstddef>
 
 #include "layers/residual/dropout.hpp"
-
-struct AttentionShape {
-  int B, T;  // sequences and queries in each
-  int n_head, kv_heads, head_dim;
-  float scale = 1 / std::sqrt(static_cast<float>(head_dim));
-  float cap = 0;
-  int window = 0;
-  const float* slopes = nullptr;  // (H)
-
-  int width() const { return n_head * head_dim; }                      // of out
-  int qkv_width() const { return (n_head + 2 * kv_heads) * head_dim; }  // of a row q|k|v
-};
+#include "shape.hpp"
 
 // Where keys and values come from: row j of sequence b lies (b·(past + T) + j)·stride behind k and v. There are `past`
 // keys before the first query; the last query sees them all.

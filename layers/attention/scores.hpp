@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "attention.hpp"
 #include "layers/kernels/simd.hpp"
+#include "shape.hpp"
 
 // Of the keys k0, k0 + 1, ... of a tile those from `begin` up to `end` are seen.
 struct Seen {

@@ -18,7 +18,7 @@
 
 #include <cstddef>
 
-#include "layers/model/tensors.hpp"
+#include "layers/kernels/buffer.hpp"
 
 // Of both: the weight is learned, or the sinusoids. `first` is the position of the first row: 0 in training, beyond it
 // when text is generated token by token.

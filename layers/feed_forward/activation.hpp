@@ -9,7 +9,7 @@
 //   geglu, geglu-tanh, swiglu      f = gelu, gelu-tanh (Gemma), silu      (Shazeer 2020, arXiv 2002.05202, eq. 6)
 //   saves      nothing: the caller still holds x
 
-#include "layers/model/config.hpp"
+#include "layers/config/config.hpp"
 
 void activation_forward(float* y, const float* x, Activation kind, int N, int F);
 

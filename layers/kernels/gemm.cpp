@@ -24,9 +24,9 @@
 #include <array>
 #include <type_traits>
 
+#include "buffer.hpp"
 #include "parallel.hpp"
 #include "simd.hpp"
-#include "layers/model/tensors.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "layers/model/config.hpp"
+#include "layers/config/placements.hpp"
 
 // Parameters, or their gradients. Absent: null.
 struct Linear {

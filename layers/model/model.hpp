@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "block.hpp"
+#include "layers/kernels/buffer.hpp"
+#include "resolve.hpp"
 
 // Parameters, or their gradients.
 struct ModelTensors {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "config.hpp"
+#include "layers/config/config.hpp"
 
 // A preset is a model that people know: its wiring and, under each size name, its numbers.
 struct Preset {

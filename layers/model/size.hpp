@@ -1,7 +1,8 @@
 #pragma once
 // What a model costs: bytes, and floating-point operations a token.
 
-#include "config.hpp"
+#include "layers/config/tensors.hpp"
+#include "layers/config/config.hpp"
 
 struct MemoryNeed {
   size_t weights = 0, gradients = 0, moments = 0, activations = 0;

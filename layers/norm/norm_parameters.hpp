@@ -1,7 +1,8 @@
 #pragma once
 // What every norm reads and saves.
 
-#include "layers/model/config.hpp"
+#include "layers/config/config.hpp"
+#include "layers/config/tensors.hpp"
 
 // Parameters, or their gradients. A norm that is absent has no gain: it is the identity and costs nothing.
 struct Norm {

@@ -9,7 +9,7 @@
 
 #include <string>
 
-#include "layers/model/config.hpp"
+#include "layers/config/tensors.hpp"
 
 // Parameters, or their gradients. An absent gain is the identity and costs nothing.
 struct Gain {

@@ -20,6 +20,7 @@
 #include <string>
 
 #include "gain.hpp"
+#include "layers/config/placements.hpp"
 #include "layers/norm/norm.hpp"
 
 // Parameters, or their gradients.

@@ -1,7 +1,7 @@
 #pragma once
 // The activation functions of the feed-forward layer.
 
-#include "layers/model/config.hpp"
+#include "layers/config/config.hpp"
 #include "number.hpp"
 
 namespace textbook {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "layers/model/config.hpp"
+#include "layers/config/config.hpp"
 #include "number.hpp"
 
 namespace textbook {

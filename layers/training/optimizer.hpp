@@ -8,7 +8,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "layers/model/tensors.hpp"
+#include "layers/config/tensors.hpp"
+#include "layers/kernels/buffer.hpp"
 
 struct AdamW {
   float beta1 = .9f, beta2 = .95f, eps = 1e-8f, weight_decay = .1f;

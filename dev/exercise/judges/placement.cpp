@@ -1,10 +1,6 @@
 #include "dev/exercise/check.hpp"
-#include "layers/model/config.cpp"
-#include "layers/model/named.cpp"
-#include "layers/norm/norm.hpp"
-
-// config.cpp refers to this function. This judge never calls it.
-const NormRow& norm_row(NormKind) { throw std::logic_error("not called"); }
+#include "layers/config/named.cpp"
+#include "layers/config/placements.cpp"
 
 namespace exercise {
 namespace {

@@ -1,127 +1,10 @@
-#include "config.hpp"
+#include "resolve.hpp"
 
 #include <algorithm>
 #include <cmath>
 
+#include "layers/config/placements.hpp"
 #include "layers/norm/norm.hpp"
-
-// ---- placements ------------------------------------------------------------------------------------------
-
-namespace {
-
-double one(int) { return 1; }
-// DeepNet, decoder-only (Wang et al. 2022, arXiv 2203.00555, table in fig. 2): α = (2L)^¼, β = (8L)^-¼.
-double deepnorm_alpha(int n_layer) { return std::pow(2.0 * n_layer, 0.25); }
-double deepnorm_beta(int n_layer) { return std::pow(8.0 * n_layer, -0.25); }
-
-// GLM-130B (Zeng et al. 2022, arXiv 2210.02414): α = (2L)^½, β = (2L)^-½; ChatGLM-6B likewise (α = √56, L = 28).
-double glm_alpha(int n_layer) { return std::pow(2.0 * n_layer, 0.5); }
-double glm_beta(int n_layer) { return std::pow(2.0 * n_layer, -0.5); }
-// Magneto, decoder-only (Wang et al. 2022, arXiv 2210.06423, fig. 2): γ = √(ln 2L).
-double magneto_gamma(int n_layer) { return std::sqrt(std::log(2.0 * n_layer)); }
-// LayerNorm scaling (Sun et al. 2025, arXiv 2502.05795): 1/√l, the first block being l = 1.
-double lns_scale(int layer) { return 1 / std::sqrt(layer + 1.0); }
-
-// CaiT (Touvron et al. 2021, arXiv 2103.17239, §2): what LayerScale's gains start at.
-double layer_scale_by_depth(int n_layer) { return n_layer <= 18 ? .1 : n_layer <= 24 ? 1e-5 : 1e-6; }
-
-const InitRow kFlat = {Base::normal, .02f, .02f, false, one};
-const InitRow kGpt2 = {Base::normal, .02f, .02f, true, one};
-const InitRow kXavier = {Base::xavier, .02f, .02f, false, one};
-const InitRow kDeepNet = {Base::xavier, .02f, .02f, false, deepnorm_beta};
-const InitRow kGlm = {Base::xavier, .02f, .02f, false, glm_beta};
-const InitRow kMagneto = {Base::xavier, .02f, .02f, false, magneto_gamma};
-
-}  // namespace
-
-const std::vector<Placement>& placements() {
-  constexpr auto no_gain = LearnedGain::none;
-  static const std::vector<Placement> rows = {
-      // name, aliases, source; norms in, inner, out, sum and final; gain, skip, in_scale, init, early
-      {"post", {"post-ln", "postln"}, "Vaswani et al. 2017, arXiv 1706.03762; GPT-1",
-       false, false, false, true, false, no_gain, one, one, kFlat, nullptr},
-      {"pre", {"pre-ln", "preln"}, "GPT-2 (Radford et al. 2019); Llama",
-       true, false, false, false, true, no_gain, one, one, kGpt2, nullptr},
-      {"sandwich", {"sandwich-ln", "peri", "peri-ln"}, "CogView (Ding et al. 2021, arXiv 2105.13290); Gemma-2",
-       true, false, true, false, true, no_gain, one, one, kFlat, nullptr},
-      {"deepnorm", {"deepnet"}, "DeepNet (Wang et al. 2022, arXiv 2203.00555), decoder-only",
-       false, false, false, true, false, no_gain, deepnorm_alpha, one, kDeepNet, nullptr},
-      {"reordered", {"olmo2", "res-post-norm"}, "OLMo 2 (2024, arXiv 2501.00656); Swin v2",
-       false, false, true, false, true, no_gain, one, one, kFlat, nullptr},
-      {"none", {"no-norm"}, "no normalization at all",
-       false, false, false, false, false, no_gain, one, one, kGpt2, nullptr},
-      {"glm-deepnorm", {"glm"}, "GLM-130B (Zeng et al. 2022, arXiv 2210.02414); ChatGLM-6B",
-       false, false, false, true, false, no_gain, glm_alpha, one, kGlm, nullptr},
-      // Keel is this with a larger skip. Second-hand accounts of α differ (2L; a convex sum), so it is left to
-      // skip_scale, and is 1 by default.
-      {"pre-post", {"pre-and-post"}, "the form of Keel (Chen & Wei 2026, arXiv 2601.19895), at skip 1",
-       true, false, false, true, false, no_gain, one, one, kFlat, nullptr},
-      {"mix-ln", {"mixln"}, "Mix-LN (Li et al. 2024, arXiv 2412.13795): Post-LN first, then Pre-LN",
-       true, false, false, false, true, no_gain, one, one, kFlat, "post"},
-      {"lns", {"layernorm-scaling"}, "LayerNorm scaling (Sun et al. 2025, arXiv 2502.05795)",
-       true, false, false, false, true, no_gain, one, lns_scale, kFlat, nullptr},
-      {"sub-ln", {"subln", "magneto"}, "Magneto (Wang et al. 2022, arXiv 2210.06423), decoder-only",
-       true, true, false, false, true, no_gain, one, one, kMagneto, nullptr},
-      // CaiT draws all its matrices from a (truncated) normal of .02.
-      {"layerscale", {"cait"}, "LayerScale (CaiT, Touvron et al. 2021, arXiv 2103.17239)",
-       true, false, false, false, true, LearnedGain::channel, one, one, kFlat, nullptr},
-      // One scalar for both branches of a block, as in the authors' code, whose blocks are made for PyTorch's
-      // nn.Transformer: that draws every matrix by Xavier's rule.
-      {"rezero", {"re-zero"}, "ReZero (Bachlechner et al. 2020, arXiv 2003.04887)",
-       false, false, false, false, false, LearnedGain::block, one, one, kXavier, nullptr},
-  };
-  return rows;
-}
-
-const Placement& placement_row(std::string_view name) {
-  std::vector<std::string> known;
-  for (const Placement& row : placements()) {
-    if (name == row.name) return row;
-    known.emplace_back(row.name);
-    for (const char* alias : row.aliases) {
-      if (name == alias) return row;
-      known.emplace_back(alias);
-    }
-  }
-  throw std::invalid_argument(unknown_name("placement", name, known));
-}
-
-const Placement& placement_at(const Config& config, int layer) {
-  const Placement& row = placement_row(config.placement);
-  const double early = std::floor(config.mix_fraction * config.n_layer + 1e-9);  // .29 · 100 is 29, not 28.99...
-  return row.early && layer < early ? placement_row(row.early) : row;
-}
-
-// ---- initialisation --------------------------------------------------------------------------------------
-
-namespace {
-
-const InitRow& init_row(const Config& config) {
-  switch (config.init) {
-    case InitChoice::gpt2: return kGpt2;
-    case InitChoice::xavier: return kXavier;
-    case InitChoice::placement: break;
-  }
-  return placement_row(config.placement).init;
-}
-
-}  // namespace
-
-Start weight_start(const Config& config, Role role, int out, int in) {
-  const InitRow& row = init_row(config);
-  if (role == Role::embedding) return {0, row.embedding_std};
-  double deviation = row.base == Base::xavier ? std::sqrt(2.0 / (double(in) + out)) : row.std;
-  if (role != Role::qk) deviation *= *config.init_gain;
-  if (*config.residual_gain && (role == Role::o || role == Role::ffn_out))
-    deviation /= std::sqrt(2.0 * config.n_layer);
-  return {0, static_cast<float>(deviation)};
-}
-
-bool has_bias(const Config& config, Role role) {
-  return role == Role::qk || role == Role::v ? *config.qkv_bias : config.bias;
-}
-
-// ---- numbers ---------------------------------------------------------------------------------------------
 
 const std::vector<ConfigNumber>& config_numbers() {
   static const std::vector<ConfigNumber> rows = {
@@ -161,9 +44,10 @@ std::string spelled(const std::string& marked, const std::string& before) {
 
 ConfigError::ConfigError(const std::string& marked_) : std::invalid_argument(spelled(marked_, "")), marked(marked_) {}
 
-// ---- checking --------------------------------------------------------------------------------------------
-
 namespace {
+
+// CaiT (Touvron et al. 2021, arXiv 2103.17239, §2): what LayerScale's gains start at.
+double layer_scale_by_depth(int n_layer) { return n_layer <= 18 ? .1 : n_layer <= 24 ? 1e-5 : 1e-6; }
 
 std::string number(double x) {
   std::string s = std::to_string(x);

@@ -1,20 +1,17 @@
 #pragma once
-// The one table of tensors.
+// The table of tensors.
 //
-// A Layout hands out slices of one flat float buffer and writes down a row for each. The same walk
-// (declare_model, declare_block, ...) is run three times: without a buffer, to learn the table and its size;
-// on the parameter buffer; and on the gradient buffer. Equal walks give equal offsets, so a parameter and
-// its gradient need no further bookkeeping. Initialization, AdamW, clipping, checkpoints, costs, diagnostics, the gradient
-// tests, `train_gpt info` and the Python twin all walk the table; nothing else lists the tensors.
+// A Layout hands out slices of one flat float buffer and records a row for each. The same walk (declare_model,
+// declare_block, ...) runs three times: without a buffer, to learn the table and its size; on the parameter buffer; and
+// on the gradient buffer. Equal walks give equal offsets, so a parameter and its gradient need no further bookkeeping.
+// Initialization, AdamW, clipping, checkpoints, costs, diagnostics, the gradient tests, `train_gpt info` and the Python
+// twin all read the table. Nothing else lists the tensors.
 
 #include <cstddef>
-#include <cstdlib>
-#include <initializer_list>
-#include <memory>
 #include <string>
 #include <vector>
 
-// How a parameter is born: the constant `mean` (deviation 0) or N(mean, deviation²).
+// The initial value of a parameter: the constant `mean` (deviation 0) or a draw from N(mean, deviation²).
 struct Start {
   float mean = 0;
   float deviation = 0;
@@ -86,19 +83,6 @@ class Layout {
   int layer_ = kOutside;
   std::vector<TensorSpec> table_;
 };
-
-// Product of sizes; throws std::overflow_error where so many floats could not be addressed.
-size_t checked_product(std::initializer_list<size_t> sizes);
-
-struct FreeBuffer {
-  void operator()(void* p) const { std::free(p); }
-};
-using Buffer = std::unique_ptr<float[], FreeBuffer>;
-// 64-byte-aligned zeros. Throws std::bad_alloc or std::overflow_error.
-Buffer allocate(size_t floats);
-
-// x[0..n) = 0
-void set_zero(float* x, size_t n);
 
 // The first tensor of the table with a NaN or an infinity in it, or null.
 const TensorSpec* first_non_finite(const std::vector<TensorSpec>& table, const float* buffer);

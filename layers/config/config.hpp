@@ -1,19 +1,14 @@
 #pragma once
-// What a model is: its sizes and its switches, and the table of placements.
+// Config: the sizes and choices of a model.
 //
-// A user's Config may leave things open (0, or an empty optional: "as the placement says", "as the other
-// sizes imply"). resolve() closes them and checks the whole; the layers only ever see a resolved Config.
+// A user's Config may leave values open (0, or an empty optional: "as the placement says", "as the other sizes imply").
+// resolve() in layers/model/ fills them in and checks all of them. Layers only ever see a resolved Config.
 
 #include <optional>
-#include <stdexcept>
 #include <string>
-#include <string_view>
-#include <variant>
-#include <vector>
 
 #include "layers/kernels/gemm.hpp"
 #include "named.hpp"
-#include "tensors.hpp"
 
 enum class NormKind { layernorm, rmsnorm, scalenorm, batchnorm, dyt, derf };
 enum class Position { learned, sinusoidal, rope, alibi, none };
@@ -51,38 +46,6 @@ inline constexpr Named<QkNormKind> kQkNormKinds[] = {
 constexpr bool is_gated(Activation kind) {
   return kind == Activation::geglu || kind == Activation::geglu_tanh || kind == Activation::swiglu;
 }
-
-// How the weights of a model are born. A weight matrix (out, in) gets N(0, s²) with
-//   s = base · gain(L)          on v, o and every FFN matrix (q, k: base alone)
-//         · 1/√(2L)             on o and the FFN's down matrix, where residual_gain is set
-//   base = .02, or √(2/(in + out)) for Xavier (Glorot & Bengio 2010).
-// Embeddings and an untied head get N(0, embedding_std²); gains are 1, biases 0.
-enum class Base { normal, xavier };
-struct InitRow {
-  Base base;
-  float std;            // of the normal base
-  float embedding_std;  // of token and position embeddings and of an untied head
-  bool residual_gain;   // GPT-2's 1/√(2L) (Radford et al. 2019, §2.3)
-  double (*gain)(int n_layer);
-};
-
-// Where the normalizations of a residual branch sit, and what the skip path is multiplied by:
-//   y = norm_sum( skip·x + norm_out( W_out·norm_inner( F( in_scale·norm_in(x) ) ) ) )
-// An absent norm is the identity. W_out is attention's o or the FFN's down matrix. A learned gain λ, which starts at
-// layer_scale_init or 0, may be there in place of norm_out.
-struct Placement {
-  const char* name;
-  std::vector<const char*> aliases;
-  const char* source;
-  bool norm_in, norm_inner, norm_out, norm_sum, final_norm;
-  LearnedGain gain;  // where it is not none, there is no norm_out
-  double (*skip)(int n_layer);
-  double (*in_scale)(int layer);  // other than 1 only where norm_in is
-  InitRow init;
-  const char* early;  // the row of the first ⌊mix_fraction·L⌋ blocks; null: this one
-};
-const std::vector<Placement>& placements();
-const Placement& placement_row(std::string_view name);  // by name or alias; throws naming the nearest
 
 struct Config {
   std::string placement = "pre";
@@ -137,31 +100,3 @@ struct Config {
   int rope_dims() const { return static_cast<int>(rope_fraction * static_cast<float>(head_dim) + 1e-3f) / 2 * 2; }
   int window_of(int layer) const { return layer % window_every == 0 ? window : 0; }
 };
-
-// The row that the branches of block `layer` follow.
-const Placement& placement_at(const Config& config, int layer);
-
-// The numbers of a Config and their ranges, limits included: what resolve() checks and what users may type.
-struct ConfigNumber {
-  const char* name;  // of the setting
-  std::variant<int Config::*, float Config::*, double Config::*, std::optional<double> Config::*> member;
-  double low, high;
-  bool derived_if_0 = false;  // 0: worked out from the others
-};
-const std::vector<ConfigNumber>& config_numbers();
-
-// What is wrong with a Config and what to do, in one line: "heads 3 does not divide channels 128: ...".
-struct ConfigError : std::invalid_argument {
-  explicit ConfigError(const std::string& marked);
-  std::string marked;  // the same with the names of settings in braces: "{heads} 3 does not divide {channels} 128: ..."
-};
-// A marked text with `before` in front of each name.
-std::string spelled(const std::string& marked, const std::string& before);
-
-// Fills in what was left open and checks everything; throws ConfigError, or std::invalid_argument for an unknown
-// placement. Idempotent.
-Config resolve(Config config);
-
-// The initial values of a matrix (out, in).
-Start weight_start(const Config& config, Role role, int out, int in);
-bool has_bias(const Config& config, Role role);

@@ -1,0 +1,50 @@
+#pragma once
+// The tables of placements and weight initializations.
+
+#include <string_view>
+#include <vector>
+
+#include "config.hpp"
+#include "tensors.hpp"
+
+// Weight initialization. A weight matrix (out, in) is drawn from N(0, s²) with
+//   s = base · gain(L)          on v, o and every FFN matrix (q, k: base alone)
+//         · 1/√(2L)             on o and the FFN's down matrix, if residual_gain is set
+//   base = .02, or √(2/(in + out)) for Xavier (Glorot & Bengio 2010).
+// Embeddings and an untied head are drawn from N(0, embedding_std²). Gains start at 1, biases at 0.
+enum class Base { normal, xavier };
+struct InitRow {
+  Base base;
+  float std;            // of the normal base
+  float embedding_std;  // of token and position embeddings and of an untied head
+  bool residual_gain;   // GPT-2's 1/√(2L) (Radford et al. 2019, §2.3)
+  double (*gain)(int n_layer);
+};
+
+// Where a residual branch has its norms, and the factor on the skip path:
+//   y = norm_sum( skip·x + norm_out( W_out·norm_inner( F( in_scale·norm_in(x) ) ) ) )
+// An absent norm is the identity. W_out is attention's o or the FFN's down matrix. A learned gain λ, which starts at
+// layer_scale_init or 0, may take the place of norm_out.
+struct Placement {
+  const char* name;
+  std::vector<const char*> aliases;
+  const char* source;
+  bool norm_in, norm_inner, norm_out, norm_sum, final_norm;
+  LearnedGain gain;  // if not none, norm_out is absent
+  double (*skip)(int n_layer);
+  double (*in_scale)(int layer);  // 1 unless norm_in is set
+  InitRow init;
+  const char* early;  // the row of the first ⌊mix_fraction·L⌋ blocks; null: this one
+};
+const std::vector<Placement>& placements();
+const Placement& placement_row(std::string_view name);  // by name or alias; throws naming the nearest
+
+// The row that the branches of block `layer` follow.
+const Placement& placement_at(const Config& config, int layer);
+
+// The row of config.init, or that of the placement.
+const InitRow& init_row(const Config& config);
+
+// The initial values of a matrix (out, in).
+Start weight_start(const Config& config, Role role, int out, int in);
+bool has_bias(const Config& config, Role role);

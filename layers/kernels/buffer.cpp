@@ -1,0 +1,44 @@
+#include "buffer.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+
+#include "parallel.hpp"
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+size_t checked_product(std::initializer_list<size_t> sizes) {
+  size_t product = 1;
+  for (size_t size : sizes) {
+    if (size != 0 && product > kMostFloats / size)
+      throw std::overflow_error("a tensor would have more elements than this machine can address");
+    product *= size;
+  }
+  return product;
+}
+
+// Large buffers ask for large pages if the system has them. A page of 4 KB holds at most one row of a large matrix, and
+// the processor caches the addresses of only a few hundred pages.
+Buffer allocate(size_t floats) {
+  constexpr size_t kLargePage = 2 << 20;
+  const size_t needed = std::max(checked_product({floats, sizeof(float)}), kAlignment);
+  const size_t align = needed >= 4 * kLargePage ? kLargePage : kAlignment, bytes = round_up(needed, align);
+  void* p = std::aligned_alloc(align, bytes);
+  if (!p) throw std::bad_alloc();
+#if defined(__linux__)
+  if (align == kLargePage) madvise(p, bytes, MADV_HUGEPAGE);
+#endif
+  std::memset(p, 0, bytes);
+  return Buffer(static_cast<float*>(p));
+}
+
+void set_zero(float* x, size_t n) {
+  constexpr size_t kPiece = 1 << 16;
+  parallel_for(static_cast<int>((n + kPiece - 1) / kPiece), 1, kPiece, [&](int begin, int end) {
+    std::fill(x + begin * kPiece, x + std::min(n, end * kPiece), 0.f);
+  });
+}

@@ -1,0 +1,26 @@
+#pragma once
+// Flat buffers of floats.
+
+#include <cstddef>
+#include <cstdlib>
+#include <initializer_list>
+#include <limits>
+#include <memory>
+
+constexpr size_t kAlignment = 64;  // bytes: one cache line, one AVX-512 register
+constexpr size_t kMostFloats = std::numeric_limits<ptrdiff_t>::max() / sizeof(float);
+
+constexpr size_t round_up(size_t n, size_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+
+// Product of sizes. Throws std::overflow_error if this machine cannot address so many floats.
+size_t checked_product(std::initializer_list<size_t> sizes);
+
+struct FreeBuffer {
+  void operator()(void* p) const { std::free(p); }
+};
+using Buffer = std::unique_ptr<float[], FreeBuffer>;
+// Aligned zeros. Throws std::bad_alloc or std::overflow_error.
+Buffer allocate(size_t floats);
+
+// x[0..n) = 0
+void set_zero(float* x, size_t n);

@@ -1,0 +1,31 @@
+#pragma once
+// Checks a Config and fills in what the user left open.
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "layers/config/config.hpp"
+
+// The numbers of a Config and their ranges, limits included: what resolve() checks and what users may type.
+struct ConfigNumber {
+  const char* name;  // of the setting
+  std::variant<int Config::*, float Config::*, double Config::*, std::optional<double> Config::*> member;
+  double low, high;
+  bool derived_if_0 = false;  // 0: worked out from the others
+};
+const std::vector<ConfigNumber>& config_numbers();
+
+// What is wrong with a Config and what to do, in one line: "heads 3 does not divide channels 128: ...".
+struct ConfigError : std::invalid_argument {
+  explicit ConfigError(const std::string& marked);
+  std::string marked;  // the same with the names of settings in braces: "{heads} 3 does not divide {channels} 128: ..."
+};
+// A marked text with `before` in front of each name.
+std::string spelled(const std::string& marked, const std::string& before);
+
+// Fills in what was left open and checks everything; throws ConfigError, or std::invalid_argument for an unknown
+// placement. Idempotent.
+Config resolve(Config config);
