@@ -27,7 +27,7 @@ struct Saved : TrainingState {
   std::string path = folder.path("x.bin");
 
   Saved() : TrainingState(Model(tiny()), 1, 8) {
-    initialise(model, 1);
+    initialize(model, 1);
     header.options.config = model.config;
     header.step = 7, header.elapsed = 12.5, header.val_loss = 3, header.best_loss = 2, header.best_step = 5;
   }

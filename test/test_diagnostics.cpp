@@ -63,7 +63,7 @@ Statistics statistics_of_step(const Config& config, Model& model) {
 
 Statistics statistics_of_step(const Config& config) {
   Model model(config);
-  initialise(model, 7);
+  initialize(model, 7);
   set_learned_gains(model);
   return statistics_of_step(config, model);
 }
@@ -126,7 +126,7 @@ TEST_CASE("a unit offset is added to the gains of norms and not to λ", "[diagno
     Config config = make_config(placement, true);
     config.norm_unit_offset = true;
     Model model(config);
-    initialise(model, 7);
+    initialize(model, 7);
     set_learned_gains(model);
     Statistics rows;
     add_tensor_statistics(rows, model);
@@ -190,7 +190,7 @@ TEST_CASE("entropy and largest logit over many tiles, heads and groups", "[diagn
 TEST_CASE("a single token has no entropy", "[diagnostics]") {
   Config config = make_config("pre", false);
   Model model(config);
-  initialise(model, 7);
+  initialize(model, 7);
   const int token = 3, target = 4;
   const Activations activations = allocate_activations(config, 1, 1, true);
   PassStatistics pass(model);
@@ -202,7 +202,7 @@ TEST_CASE("a single token has no entropy", "[diagnostics]") {
 
 TEST_CASE("update ratios agree with a direct sum", "[diagnostics]") {
   Model model(make_config("post", false));
-  initialise(model, 7);
+  initialize(model, 7);
   const std::vector<float> before(model.weights.get(), model.weights.get() + model.floats);
   for (const TensorSpec& spec : model.table) {
     for (size_t i = 0; i < spec.size(); ++i) model.weights[spec.offset + i] *= 1.25f;
@@ -249,7 +249,7 @@ TEST_CASE("collecting statistics changes no gradient", "[diagnostics]") {
   const int B = 3, T = 130;
   const std::vector<int> tokens = random_ints(B * T, 1, 67), targets = random_ints(B * T, 2, 67);
   Model seen(config), alone(config);
-  initialise(seen, 7), initialise(alone, 7);
+  initialize(seen, 7), initialize(alone, 7);
   statistics_of_step(config, seen);  // gradients stay as the pass left them
   model_loss_and_gradients(alone, allocate_activations(config, B, T, true), {tokens.data(), targets.data(), B, T},
                            1.f / (B * T), {.p = .1f});

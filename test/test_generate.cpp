@@ -21,7 +21,7 @@ Model make_model(const Form& form, bool llama) {
     c.bias = c.tied = false, c.kv_heads = 2;
   }
   Model model(c, false);
-  initialise(model, 7);
+  initialize(model, 7);
   set_learned_gains(model);
   const std::vector<float> nudge = random_floats(model.floats, 8, 0, .1f);
   for (size_t i = 0; i < model.floats; ++i) model.weights[i] += nudge[i];
@@ -131,7 +131,7 @@ TEST_CASE("tokens that the tokenizer does not have are never drawn", "[generate]
   Config c;
   c.n_layer = 1, c.n_head = 2, c.channels = 8, c.context = 32, c.vocab_size = 300, c.head_bias = true;
   Model model(c, false);
-  initialise(model, 1);
+  initialize(model, 1);
   for (int v = 256; v < 300; ++v) model.p.head_bias[v] = 1000;  // not bytes, and likelier than all of them
   int pieces = 0;
   const auto write = [&](const std::string& piece) { pieces += piece.size() == 1; };

@@ -1,5 +1,6 @@
 #include "layers/linear/linear.hpp"
 #include "layers/kernels/buffer.hpp"
+#include "layers/kernels/reductions.hpp"
 #include "layers/model/resolve.hpp"
 
 #include "check.hpp"

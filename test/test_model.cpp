@@ -36,7 +36,7 @@ Config make_config(const char* placement, bool llama) { return make_config({plac
 
 Model started(const Config& config) {
   Model model(config);
-  initialise(model, 7);
+  initialize(model, 7);
   set_learned_gains(model);
   return model;
 }
@@ -162,7 +162,7 @@ std::vector<double> losses_of_200_steps(Config config, Matmul matmul) {
   const int B = 4, T = 32, V = config.vocab_size;
   config.matmul = matmul;
   TrainingState state(Model(config), B, T);
-  initialise(state.model, 7);
+  initialize(state.model, 7);
   std::vector<double> losses;
   for (int step = 0; step < 200; ++step) {
     std::vector<int> tokens = random_ints(B * T, 3 * step, V), targets = random_ints(B * T, 3 * step + 1, 2);
@@ -208,7 +208,7 @@ TEST_CASE("model_loss equals the loss of model_loss_and_gradients", "[model]") {
     Config config = make_config("sandwich", llama);
     config.dropout = .5f;  // acts only in a pass that is given a Dropout
     Model model(config);
-    initialise(model, 7);
+    initialize(model, 7);
     const std::vector<int> tokens = random_ints(80, 1, 67), targets = random_ints(80, 2, 67);
     const Batch batch{tokens.data(), targets.data(), 2, 40};
     const Activations training = allocate_activations(model.config, 2, 40, true);
@@ -259,7 +259,7 @@ TEST_CASE("weights are initialized according to the placement", "[model]") {
   for (const Placement& placement : placements())
     for (const bool llama : {false, true}) {
       Model model(make_config(placement.name, llama));
-      initialise(model, 7);
+      initialize(model, 7);
       for (const TensorSpec& spec : model.table) {
         INFO(placement.name << " " << spec.name);
         const double want = expected_deviation(placement.name, spec.name, spec, 3), n = spec.size();
@@ -280,7 +280,7 @@ TEST_CASE("a tensor's initial values depend only on the seed and its name", "[mo
   large.tied = false, large.embedding_norm = true, large.n_layer = 5,
   large.residual_gain = small.residual_gain = false;
   Model a(small), b(large), c(small);
-  initialise(a, 7), initialise(b, 7), initialise(c, 8);
+  initialize(a, 7), initialize(b, 7), initialize(c, 8);
   int compared = 0;
   for (const TensorSpec& one : a.table)
     for (const TensorSpec& other : b.table)

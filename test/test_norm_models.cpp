@@ -24,7 +24,7 @@ Config make_config(NormKind kind, const std::string& placement = "pre", bool lla
 struct Run : TrainingState {
   double loss = 0;
 
-  explicit Run(const Config& config) : TrainingState(Model(config), ::B, ::T) { initialise(model, 7); }
+  explicit Run(const Config& config) : TrainingState(Model(config), ::B, ::T) { initialize(model, 7); }
   // Tokens that a rule links to their targets.
   Batch batch(int number) {
     tokens = random_ints(B * T, number, V);

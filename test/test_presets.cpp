@@ -109,7 +109,7 @@ TEST_CASE("every nano preset takes a step", "[presets]") {
   for (const std::string& name : preset_names()) {
     INFO(name);
     Model model(resolved(preset_config(name, "nano")));
-    initialise(model, 7);
+    initialize(model, 7);
     const std::vector<int> tokens = random_ints(48, 1, 256), targets = random_ints(48, 2, 256);
     const Activations activations = allocate_activations(model.config, 1, 48, true);
     const double loss =

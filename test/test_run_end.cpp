@@ -204,7 +204,7 @@ TEST_CASE("evaluate reports its progress and can be stopped", "[end]") {
   Config config;
   config.n_layer = 1, config.n_head = 1, config.channels = 8, config.context = 16, config.vocab_size = 256;
   Model model(resolve(config));
-  initialise(model, 1);
+  initialize(model, 1);
   TextOptions text;
   text.data = {f.path("stories.txt")};
   const Dataset data = load_dataset(text, nullptr, 16);

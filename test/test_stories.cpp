@@ -58,7 +58,7 @@ TEST_CASE("--stop ends a sample, even if it spans several tokens", "[generate]")
   Config config;
   config.n_layer = 1, config.n_head = 1, config.channels = 8, config.context = 16, config.vocab_size = 256;
   Model model(resolve(config), false);
-  initialise(model, 1);
+  initialize(model, 1);
   const auto text = [&](const std::string& stop, uint64_t number) {
     std::string all;
     generate_text(model, Tokenizer::bytes(), "a", {.length = 200, .stop = stop, .sampling = {}, .number = number},

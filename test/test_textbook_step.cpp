@@ -13,7 +13,7 @@ struct Trained : TrainingState {
 
   Trained(const Config& config, const StepFunctions& functions)
       : TrainingState(Model(config), 2, config.context, functions) {
-    initialise(model, 1);
+    initialize(model, 1);
     const int V = model.config.vocab_size;
     for (int step = 0; step < 3; ++step) {
       const std::vector<int> inputs = random_ints(2 * B * T, 4 * step, V),
@@ -56,7 +56,7 @@ TEST_CASE("fast and textbook steps name the tensor if the loss is not finite", "
   const int tokens[] = {1, 2, 3}, targets[] = {2, 3, 4};
   for (const StepFunctions& by : {kFastStep, kTextbookStep}) {
     TrainingState state(Model(config), 1, 3, by);
-    initialise(state.model, 1);
+    initialize(state.model, 1);
     state.model.p.blocks[0].attention.norm_in.gain[0] = std::numeric_limits<float>::infinity();
     try {
       training_step(state, micro_batches(tokens, targets, 1, 1, 3), {}, 6, 1e-3);

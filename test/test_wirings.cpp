@@ -16,7 +16,7 @@ namespace {
 Model made_up(Config config, bool training = true) {
   config.init = InitChoice::xavier, config.residual_gain = {}, config.init_gain = {};
   Model model(config, training);
-  initialise(model, 7);
+  initialize(model, 7);
   const std::vector<float> nudge = random_floats(model.floats, 8, 0, .1f);
   for (size_t i = 0; i < model.floats; ++i) model.weights[i] += nudge[i];
   return model;

@@ -21,7 +21,7 @@ namespace {
 // The model before the first step of a run that was resumed.
 Model initial_model(const TrainOptions& options, const Config& config) {
   Model model(config, false);
-  if (options.init_from.empty()) initialise(model, options.seed);
+  if (options.init_from.empty()) initialize(model, options.seed);
   else load_checkpoint(find_checkpoint(options.init_from), model, nullptr);
   return model;
 }

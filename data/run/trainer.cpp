@@ -36,7 +36,7 @@ void go_to_start(Trainer& t) {
     const std::string path = t.o.resume ? t.path(kLastCheckpoint) : find_checkpoint(t.o.init_from);
     load_checkpoint(path, t.model, t.o.resume ? &t.optimizer_state : nullptr);
   } else {
-    initialise(t.model, t.o.seed);
+    initialize(t.model, t.o.seed);
   }
 }
 

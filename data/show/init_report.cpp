@@ -87,7 +87,7 @@ bool fits(const TrainOptions& o) {
 // The diagnostics of the first step of a training with these options; empty if a number is not finite.
 Statistics first_step_statistics(const TrainOptions& o, const Dataset& data) {
   TrainingState state(Model(o.config), o.batch, o.config.context, kGradientsOnly);
-  initialise(state.model, o.seed);
+  initialize(state.model, o.seed);
   PassStatistics pass(state.model);
   try {
     training_step(state, micro_batches(data, o, 0), {o.adamw, o.clip, o.seed}, 0, 0, &pass);

@@ -68,8 +68,8 @@ struct Keys {  // a tile of them
   bool first;
 };
 
-// Query i takes in a tile of keys: `row`, its products with them, becomes their weights, and `out`, what it has mixed so
-// far, is brought to the new maximum.
+// Query i takes in a tile of keys: `row`, its products with them, becomes their weights, and `out`, what it has mixed
+// so far, is brought to the new maximum.
 void forward_row(float* row, float* out, const Forward& w, Running& t, int i, const Keys& tile) {
   const auto [k0, keys, first] = tile;
   const int at = w.kv.past + t.q0 + i;
@@ -171,8 +171,8 @@ struct Queries {
   }
 };
 
-// What one tile of queries and one of keys give each other: dq of the queries, dk and dv of the keys. Either pair may
-// be left out. The first tile to reach an output writes it (`add_dkv` false), all later ones add.
+// The gradients that one tile of queries and one of keys give each other: dq of the queries, dk and dv of the keys.
+// Either pair may be left out. The first tile to reach an output writes it (`add_dkv` false), all later ones add.
 struct Wanted {
   bool dq, dkv, add_dkv;
 };

@@ -7,24 +7,24 @@
 //             dq[i] = s·Σⱼ dS[i,j] k[j]              dk[j] = s·Σᵢ dS[i,j] q[i]
 //   saves     log-sum-exp of each row of S; the caller still holds q, k, v and out
 //
-// What AttentionShape may change of the scores, in this order, each left out where it is 0 or null:
+// AttentionShape may change the scores, in this order. A change is off if its value is 0 or null:
 //   scale    another s (Gemma-2: query_pre_attn_scalar^-½)
 //   cap      S ← c·tanh(S/c)            dS ← dS·(1 − tanh²)         (Gemma 2: Riviere et al. 2024, arXiv 2408.00118)
 //   slopes   S ← S − slopes[h]·(i − j)  dS passes on unchanged      (ALiBi: Press et al. 2021, arXiv 2108.12409, §3)
 //   window   query i sees the `window` keys i − window < j ≤ i      (Mistral 7B: Jiang et al. 2023, arXiv 2310.06825,
-//            §2, as transformers has it; tiles that nobody sees are passed over)
+//            §2, as transformers has it; tiles outside every window are skipped)
 //
 // No (T,T) matrix is ever stored: forward and backward walk over square tiles of it, forward with a running
 // softmax (Milakov & Gimelshein 2018, arXiv 1805.02867), backward recomputing P from the log-sum-exp (Dao et al.
-// 2022, arXiv 2205.14135). Dropout, where on, acts on P after the softmax.
+// 2022, arXiv 2205.14135). Dropout acts on P, after the softmax.
 
 #include <cstddef>
 
 #include "layers/residual/dropout.hpp"
 #include "shape.hpp"
 
-// Where keys and values come from: row j of sequence b lies (b·(past + T) + j)·stride behind k and v. There are `past`
-// keys before the first query; the last query sees them all.
+// Keys and values: row j of sequence b starts at k and v + (b·(past + T) + j)·stride. `past` keys come before the first
+// query; the last query sees all keys.
 struct KeysValues {
   const float *k, *v;
   size_t stride;

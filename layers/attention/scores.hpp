@@ -1,6 +1,6 @@
 #pragma once
-// What becomes of a row of products q[i]·k[j] before softmax, by the formulas of attention.hpp, and which of its keys
-// a query sees: used by attention and by diagnostics. The cap is also used for the classifier's logits.
+// Turns a row of products q[i]·k[j] into scores, by the formulas of attention.hpp, and says which keys a query sees.
+// Used by attention and by diagnostics. The classifier uses the cap for its logits.
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "layers/kernels/simd.hpp"
 #include "shape.hpp"
 
-// Of the keys k0, k0 + 1, ... of a tile those from `begin` up to `end` are seen.
+// A query sees the keys k0 + begin, ..., k0 + end − 1 of a tile that starts at key k0.
 struct Seen {
   int begin, end;
   int count() const { return end - begin; }
@@ -23,7 +23,7 @@ constexpr int kTile = 64;  // queries, and keys, in a tile of the scores
 // The first tile of keys that any query from position `at` on sees.
 inline int first_tile(int at, int window) { return window > 0 ? std::max(0, at - window + 1) / kTile * kTile : 0; }
 
-// x ← c·tanh(scale·x/c). Where slopes are asked for: 1 − tanh², what the gradient is multiplied by.
+// x ← c·tanh(scale·x/c). slopes, unless null, becomes 1 − tanh², the factor on the gradient.
 inline void soft_cap(float* x, float* slopes, float scale, float cap, int n) {
   simd::sweep(n, [=](int i, int lanes) {
     const simd::Vec t = simd::tanh(simd::load(x + i, lanes) * (scale / cap));
@@ -32,7 +32,7 @@ inline void soft_cap(float* x, float* slopes, float scale, float cap, int n) {
   });
 }
 
-// Products, already capped where there is a cap, to scores: scale·product − slope·(i − j).
+// score = scale·product − slope·(i − j). With a cap, the products have been capped before.
 struct Scores {
   float scale, slope;
   bool biased;
@@ -44,7 +44,7 @@ struct Scores {
 
   simd::Vec bias(int j) const { return slope * (simd::counting() + (static_cast<float>(j) - distance)); }
 
-  // f(j, lanes, score − shift) for the n keys of a row, a vector of them at a time; beyond the last they are −∞.
+  // Calls f(j, lanes, score − shift) for the n keys of a row, one vector at a time. Lanes beyond the last key are −∞.
   template <class F>
   void each(const float* row, float shift, int n, F f) const {
     if (biased)

@@ -27,5 +27,5 @@ void sublayer_forward(float* f, const AttentionSaved& saved, const float* u, con
 void sublayer_backward(float* du, const Attention& g, const float* df, const float* u, const AttentionSaved& saved,
                        const Attention& p, const BlockContext& c);
 
-// What attention does in a layer.
+// The sizes and choices of attention in this layer.
 AttentionShape attention_shape(const Config& config, int layer, const float* slopes, int B, int T);

@@ -14,7 +14,7 @@ enum class NormKind { layernorm, rmsnorm, scalenorm, batchnorm, dyt, derf };
 enum class Position { learned, sinusoidal, rope, alibi, none };
 enum class Activation { gelu, gelu_tanh, relu, silu, geglu, geglu_tanh, swiglu };
 enum class InitChoice { placement, gpt2, xavier };
-enum class LearnedGain { none, channel, block };  // on the output of a branch: one a channel, one a block
+enum class LearnedGain { none, channel, block };  // on the output of a branch: one per channel, one per block
 enum class BlockForm { sequential, parallel, parallel_shared };
 enum class QkNormKind { none, head, full };
 
@@ -42,7 +42,7 @@ inline constexpr Named<BlockForm> kBlockForms[] = {{BlockForm::sequential, "sequ
 inline constexpr Named<QkNormKind> kQkNormKinds[] = {
     {QkNormKind::none, "none"}, {QkNormKind::head, "head"}, {QkNormKind::full, "full"}};
 
-// y = f(gate)·up: the feed-forward layer has two matrices at its entry.
+// y = f(gate)·up: the feed-forward layer has two input matrices.
 constexpr bool is_gated(Activation kind) {
   return kind == Activation::geglu || kind == Activation::geglu_tanh || kind == Activation::swiglu;
 }
@@ -53,27 +53,27 @@ struct Config {
   float norm_eps = 1e-5f;
   std::optional<bool> norm_bias;   // open: as `bias`, but none for RMSNorm and ScaleNorm
   bool norm_unit_offset = false;   // the gain is 1 + w, and w starts at 0 (Gemma)
-  float dyt_alpha = .5f;           // where alpha of DyT and Derf starts
+  float dyt_alpha = .5f;           // initial alpha of DyT and Derf
   std::optional<bool> final_norm;  // open: as the placement says
   bool embedding_norm = false;
   QkNormKind qk_norm = QkNormKind::none;    // of queries and keys, each head by itself or all together
-  BlockForm block = BlockForm::sequential;  // whether the feed-forward branch reads what attention left, or x
+  BlockForm block = BlockForm::sequential;  // the feed-forward branch reads the output of attention, or x
 
   int n_layer = 4;     // L
   int n_head = 4;      // H
   int kv_heads = 0;    // heads of k and v (GQA); 0: as many as heads
   int head_dim = 0;    // D; 0: channels / heads
   int channels = 128;  // C
-  int hidden = 0;      // F; 0: 4·C, or where gated 8/3·C rounded up to a multiple of 32
+  int hidden = 0;      // F; 0: 4·C, or if gated 8/3·C rounded up to a multiple of 32
   int context = 256;   // longest sequence T
   int vocab_size = 0;  // V
 
   Position position = Position::learned;
   float rope_theta = 10000;
-  float rope_fraction = 1;                // share of each head that RoPE turns, from its start, in whole pairs
+  float rope_fraction = 1;                // share of each head that RoPE rotates, from its start, in whole pairs
   int window = 0;                         // keys that a query sees, itself among them; 0: all
-  int window_every = 1;                   // layers 0, n, 2n, ... have the window, the others see all
-  float attention_cap = 0;                // scores become c·tanh(S/c); 0: they stay
+  int window_every = 1;                   // layers 0, n, 2n, ... have the window, the others see all keys
+  float attention_cap = 0;                // scores become c·tanh(S/c); 0: off
   std::optional<double> attention_scale;  // factor on q·k; open: D^-½
   Activation activation = Activation::gelu_tanh;
   bool bias = true;
@@ -82,13 +82,13 @@ struct Config {
   bool tied = true;
   std::optional<double> embedding_scale;  // factor on the token embedding, before positions are added; open: 1, or
   bool root_embedding_scale = false;      // √C (Gemma)
-  float logit_cap = 0;        // logits become c·tanh(l/c); 0: they stay
+  float logit_cap = 0;        // logits become c·tanh(l/c); 0: off
   float dropout = 0;
-  Matmul matmul = Matmul::fp32;  // of linear layers and classifier; all else is float
-  bool recompute = false;        // keep the input of each block only, and run it again before its backward
+  Matmul matmul = Matmul::fp32;  // input precision of linear layers and classifier
+  bool recompute = false;        // store only the input of each block; run the block again before its backward
 
   InitChoice init = InitChoice::placement;
-  std::optional<bool> residual_gain;  // open: as the chosen initialisation says
+  std::optional<bool> residual_gain;  // open: as the initialization says
   std::optional<double> init_gain;    // β on v, o and the FFN; open: likewise
   std::optional<double> skip_scale;   // α; open: as the placement says
   std::optional<double> layer_scale_init;  // of LayerScale's gains; open: by depth
@@ -96,7 +96,7 @@ struct Config {
 
   bool gated() const { return is_gated(activation); }
   int qkv_width() const { return (n_head + 2 * kv_heads) * head_dim; }
-  // R, truncated as by Hugging Face, but for rounding errors.
+  // Channels of a head that RoPE rotates: truncated as Hugging Face does, up to rounding errors.
   int rope_dims() const { return static_cast<int>(rope_fraction * static_cast<float>(head_dim) + 1e-3f) / 2 * 2; }
   int window_of(int layer) const { return layer % window_every == 0 ? window : 0; }
 };

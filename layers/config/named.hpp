@@ -1,5 +1,5 @@
 #pragma once
-// The names of enum values, and what to say of a name that is unknown.
+// Names of enum values, and messages about unknown names.
 
 #include <cstddef>
 #include <stdexcept>
@@ -21,7 +21,7 @@ const char* name_of(const Named<E> (&names)[N], E value) {
   return "?";
 }
 
-// Of the names that are known, the one that takes the fewest edits to get to; "" where none is.
+// The known name that takes the fewest edits to reach, or "" if none is near.
 std::string nearest_name(std::string_view given, const std::vector<std::string>& known);
 
 // "unknown WHAT 'postt': did you mean 'post'? (one of post pre ...)"

@@ -37,7 +37,7 @@ enum class Role {
   logits,       //
 };
 
-inline constexpr int kOutside = -1;  // the layer of what is in no block
+inline constexpr int kOutside = -1;  // the layer of a tensor outside all blocks
 
 struct TensorSpec {
   std::string name;        // "block.0.attention.q.weight"
@@ -67,11 +67,11 @@ class Layout {
   // One tensor in a 64-byte-aligned slice of its own. Matrices decay, vectors do not.
   float* take(const std::string& name, Role role, std::vector<int> shape, Start start = {});
 
-  // One that is saved with the model but not optimized, and starts as a constant.
+  // A tensor that is saved with the model but not optimized. Starts as a constant.
   float* take_untrained(const std::string& name, Role role, std::vector<int> shape, float value);
 
-  // Several tensors in one aligned slice, one directly behind the other: together they are one matrix to the
-  // gemm (q|k|v, gate|up), and yet each has a name, an initialization and a gradient of its own.
+  // Several tensors in one aligned slice, one right behind the other. gemm takes them as one matrix (q|k|v, gate|up),
+  // and each still has its own name, initialization and gradient.
   float* take_joined(std::vector<TensorSpec> specs);
 
   const std::vector<TensorSpec>& table() const { return table_; }

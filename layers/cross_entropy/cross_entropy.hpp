@@ -13,7 +13,8 @@
 
 constexpr int kIgnore = -1;
 
-// dlogits may be logits, or null for the losses alone. With a cap, which the logits went through before, du is written.
+// dlogits may be logits, or null to compute only the losses. With a cap, the logits must be capped already; du is
+// written.
 void cross_entropy(float* losses, float* dlogits, const float* logits, const int* targets, float scale, int N,
                    int V, float cap = 0);
 

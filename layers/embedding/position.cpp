@@ -3,8 +3,8 @@
 #include <bit>
 #include <cmath>
 
-#include "layers/linear/linear.hpp"
 #include "layers/kernels/parallel.hpp"
+#include "layers/kernels/reductions.hpp"
 
 void position_forward(float* x, const float* weight, int first, int B, int T, int C) {
   parallel_for(B * T, 1, C, [&](int begin, int end) {

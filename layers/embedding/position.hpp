@@ -1,5 +1,5 @@
 #pragma once
-// Ways of telling a transformer where a token stands. (ALiBi's slopes act in attention.)
+// Positional encodings. (ALiBi's slopes act in attention.)
 //
 //   learned   x (B,T,C)   weight (context,C)
 //     forward   x[b,t,:] += weight[t,:]

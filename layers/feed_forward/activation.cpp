@@ -15,7 +15,7 @@ constexpr float kSqrt2OverPi = 0.7978845608028654f;
 constexpr float kSqrtHalf = 0.7071067811865476f;
 constexpr float kInvSqrt2Pi = 0.3989422804014327f;
 
-// What of d = ∂L/∂y reaches the two factors of y = up·f(x). Where nothing is gated, `up` is 1.
+// The gradients of the two factors of y = up·f(x), from d = ∂L/∂y. `up` is 1 if the layer is not gated.
 struct Pulled {
   Vec up, x;  // d·f(x), d·up·f'(x)
 };

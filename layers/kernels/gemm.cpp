@@ -9,8 +9,8 @@
 //             for each panel of A       (streams from L2)
 //               tile: MR × NR sums in registers over KC
 //
-// NC is such that a slice fills half of L2. It is 4 KC deep: then the block of C stays near while it is added to. Where A
-// has to be packed it is one KC deep and wider, so that A is packed less often.
+// NC is such that a slice fills half of L2. It is 4 KC deep: then the block of C stays near while it is added to.
+// Where A has to be packed it is one KC deep and wider, so that A is packed less often.
 //
 // An operand that already lies as the tile reads it is not packed: A where its rows run along k, and B where its
 // columns lie beside each other and too few rows of A pass by to earn the packing back.
@@ -81,8 +81,8 @@ int words_of(int k) { return (k + Format::kSteps - 1) / Format::kSteps; }
 // ---- packing ---------------------------------------------------------------------------------------------
 
 // Packs `lines` ≤ width lines (rows of A, columns of B) of k numbers each: word w of line i goes to
-// to[w·width + i]. Lines are taken by groups of up to W; those that the last group lacks are zero. `line` and `step` are
-// the distances in memory from line to line and along k; one of them is 1.
+// to[w·width + i]. Lines are taken by groups of up to W; those that the last group lacks are zero. `line` and `step`
+// are the distances in memory from line to line and along k; one of them is 1.
 template <class Format, int group>
 void pack(float* to, int width, const float* from, size_t line, size_t step, int lines, int k) {
   constexpr int kSteps = Format::kSteps;
@@ -91,7 +91,8 @@ void pack(float* to, int width, const float* from, size_t line, size_t step, int
     for (int w = 0; w < words; ++w)
       for (int i = 0; i < lines; i += group)
         simd::store(to + w * width + i,
-                    Format::across(from + w * kSteps * step + i, step, std::min(lines - i, group), k - w * kSteps), group);
+                    Format::across(from + w * kSteps * step + i, step, std::min(lines - i, group), k - w * kSteps),
+                    group);
     return;
   }
   constexpr int kTurned = W / group;          // words of a group that fill a vector
@@ -118,7 +119,7 @@ inline void finish(Vec sum, float* c, const float* bias, bool add, int lanes) {
   simd::store(c, sum, lanes);
 }
 
-// Where a tile's sums go.
+// The destination of a tile's sums.
 struct Target {
   float* c;
   size_t ldc;
@@ -127,7 +128,7 @@ struct Target {
   int columns;
 };
 
-// What a tile reads: panels packed by pack(), or the matrix itself. Word w of row i of A is at a[w·MR + i], or at
+// The input of a tile: panels packed by pack(), or the matrix itself. Word w of row i of A is at a[w·MR + i], or at
 // a[i·lda + w] where A is not packed; words w of the columns of B are at b[w·ldb].
 struct Source {
   const float *a, *b;
@@ -192,8 +193,8 @@ int panel_height(int rows) {
   return (rows + panels - 1) / panels;
 }
 
-// Columns of the next panel when `left` are left. Four vectors are 2 + 2 and not 3 + 1: a tile of one vector has too few
-// sums to keep the processor busy.
+// Columns of the next panel when `left` are left. Four vectors are 2 + 2 and not 3 + 1: a tile of one vector has too
+// few sums to keep the processor busy.
 int panel_width(int left) {
   const int vectors = (left + W - 1) / W;
   return std::min(left, W * (vectors == NV + 1 ? (NV + 1) / 2 : NV));
@@ -243,8 +244,8 @@ struct Blocks {
   void pack_slice(float* to, int jc, int columns, int pc) const {
     for (int j = 0, width; j < columns; j += width) {
       width = panel_width(columns - j);
-      pack<Format, W>(to + j * words_of<Format>(depth(pc)), whole_vectors(width), b_at(pc, jc + j), p.b.col, p.b.row, width,
-                      depth(pc));
+      pack<Format, W>(to + j * words_of<Format>(depth(pc)), whole_vectors(width), b_at(pc, jc + j), p.b.col, p.b.row,
+                      width, depth(pc));
     }
   }
 
@@ -260,8 +261,8 @@ struct Blocks {
       const float* bias = pc == 0 && p.options.bias ? p.options.bias + jc + j : nullptr;
       for (int i = 0; i < rows; i += height) {
         const Target target{p.c + (ic + i) * p.ldc + jc + j, p.ldc, bias, pc > 0 || p.options.accumulate, width};
-        const Source source{pack_a ? a_panel(i) : a_at(ic + i, pc), pack_b ? slice + j * words : b_at(pc, jc + j), p.a.row,
-                            pack_b ? whole_vectors(width) : p.b.row};
+        const Source source{pack_a ? a_panel(i) : a_at(ic + i, pc), pack_b ? slice + j * words : b_at(pc, jc + j),
+                            p.a.row, pack_b ? whole_vectors(width) : p.b.row};
         tiles[(std::min(height, rows - i) - 1) * NV + (width - 1) / W](target, source, words);
       }
     }

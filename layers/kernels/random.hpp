@@ -3,8 +3,8 @@
 // to be stored or replayed: any thread, any micro-batch and any resumed run computes the same number.
 //
 // The mixing function is Stafford's variant 13 of MurmurHash3's 64-bit finaliser, as SplitMix64 has it (Steele, Lea &
-// Flood 2014, "Fast splittable pseudorandom number generators"): bits(key, 0), bits(key, 1), ... are what the SplitMix64
-// that starts from `key` puts out (test/test_random.cpp).
+// Flood 2014, "Fast splittable pseudorandom number generators"): bits(key, 0), bits(key, 1), ... are what the
+// SplitMix64 that starts from `key` puts out (test/test_random.cpp).
 
 #include <cmath>
 #include <cstdint>

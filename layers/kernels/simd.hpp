@@ -62,8 +62,8 @@ inline void sweep(int n, F f) {
   if (i < n) f(i, n - i);
 }
 
-// sum + a·b, rounded once if the processor can. It is not left to the compiler: tuned for AMD's Zen, GCC splits a*b + sum
-// in loops that add to a single sum, and tiles of different shapes would round differently.
+// sum + a·b, rounded once if the processor can. It is not left to the compiler: tuned for AMD's Zen, GCC splits a*b +
+// sum in loops that add to a single sum, and tiles of different shapes would round differently.
 inline Vec multiply_add(Vec sum, Vec a, Vec b) {
 #if defined(__AVX512F__)
   return _mm512_fmadd_ps(a, b, sum);
@@ -225,8 +225,8 @@ inline Vec tanh(Vec x) {
 
 // erfc(x) for x ≥ 0 is e^(−x²)·t·Q(t), t = 1/(1 + x/2), with Q a polynomial of degree 8 fitted to relative error 5e-8
 // (the form of Press et al., Numerical Recipes, §6.2), and 2 − erfc(−x) below. `gauss` is e^(−x²), which GELU's
-// derivative needs too. Relative error, rounding included, below 5e-7 for x < 1 and below 2e-7·(1 + x²) above, where the
-// result is small (test/test_simd.cpp).
+// derivative needs too. Relative error, rounding included, below 5e-7 for x < 1 and below 2e-7·(1 + x²) above, where
+// the result is small (test/test_simd.cpp).
 inline Vec erfc(Vec x, Vec gauss) {
   const Vec z = x < 0.f ? -x : x;
   const Vec t = 1.f / (1.f + .5f * z);

@@ -1,9 +1,7 @@
 #include "linear.hpp"
 
-#include <algorithm>
-
 #include "layers/kernels/gemm.hpp"
-#include "layers/kernels/parallel.hpp"
+#include "layers/kernels/reductions.hpp"
 
 Linear declare_linear(Layout& layout, const Config& config, const std::string& prefix,
                       const std::vector<LinearPart>& parts, int in) {
@@ -29,21 +27,4 @@ void linear_backward(float* dx, const Linear& g, const float* dy, const float* x
   gemm_tn(g.weight, dy, x, O, I, N, {.accumulate = true, .matmul = p.matmul});  // y = x wᵀ: dw[o,i] = Σₙ dy[n,o] x[n,i]
   if (g.bias) add_column_sums(g.bias, dy, N, O);  // y += b:   db[o] = Σₙ dy[n,o]
   gemm_nn(dx, dy, p.weight, N, I, O, {.matmul = p.matmul});  // y = x wᵀ: dx[n,i] = Σₒ dy[n,o] w[o,i]
-}
-
-void add_column_sums(float* out, const float* x, int N, int C) {
-  constexpr int kColumns = 64;
-  parallel_for(C, kColumns, N, [&](int begin, int end) {
-    for (int c0 = begin; c0 < end; c0 += kColumns) {
-      const int columns = std::min(kColumns, end - c0);
-      double total[kColumns] = {};
-      for (int n0 = 0; n0 < N; n0 += kRowBlock) {
-        float block[kColumns] = {};
-        for (int n = n0; n < std::min(N, n0 + kRowBlock); ++n)
-          for (int c = 0; c < columns; ++c) block[c] += x[static_cast<size_t>(n) * C + c0 + c];
-        for (int c = 0; c < columns; ++c) total[c] += static_cast<double>(block[c]);
-      }
-      for (int c = 0; c < columns; ++c) out[c0 + c] += static_cast<float>(total[c]);
-    }
-  });
 }

@@ -29,12 +29,3 @@ Linear declare_linear(Layout& layout, const Config& config, const std::string& p
 void linear_forward(float* y, const float* x, const Linear& p, int N, int I, int O);
 void linear_backward(float* dx, const Linear& g, const float* dy, const float* x, const Linear& p, int N, int I,
                      int O);
-
-// Sums over rows are taken by blocks of so many rows, and then over the blocks: the order is the same for any number of
-// threads, and rows of a block can be summed in float.
-constexpr int kRowBlock = 64;
-inline int row_blocks(int N) { return (N + kRowBlock - 1) / kRowBlock; }
-
-// out (C) += Σₙ x[n,:]; for biases and positions. Blocks are summed in float and added in double: the rounding error is
-// that of 64 additions, however large N is.
-void add_column_sums(float* out, const float* x, int N, int C);

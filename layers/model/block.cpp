@@ -10,7 +10,7 @@ bool shares_norm(const Config& config) { return config.block == BlockForm::paral
 
 // ---- a branch ----------------------------------------------------------------------------------------------
 
-// Without `enters` it reads what the other branch has entered.
+// A branch without `enters` reads the normalized input of the other branch.
 template <class Sublayer>
 void declare_branch(Sublayer& p, Layout& layout, const Config& config, const std::string& name, int layer,
                     bool enters) {
@@ -62,7 +62,7 @@ Block declare_block(Layout& layout, const Config& config, int layer) {
   Block p;
   declare_branch(p.attention, layout, config, "attention", layer, true);
   declare_branch(p.ffn, layout, config, "ffn", layer, !shares_norm(config));
-  if (!is_sequential(config)) p.ffn.skip = 1;  // skip·x is in what attention's branch leaves
+  if (!is_sequential(config)) p.ffn.skip = 1;  // the output of attention's branch contains skip·x
   declare_shared_gain(p.attention, p.ffn, layout, config, layer);
   layout.leave_layer();
   return p;
@@ -93,7 +93,7 @@ BlockScratch declare_block_scratch(Layout& layout, const Config& config, int B, 
 
 // ---- schedules ---------------------------------------------------------------------------------------------
 
-// The feed-forward branch reads what attention left, or x; it adds to what attention left either way.
+// The feed-forward branch reads the output of attention's branch, or x. Either way it adds to the former.
 void block_forward(const BlockSaved& saved, const float* x, const Block& p, const BlockContext& c) {
   const int N = c.B * c.T, C = c.config.channels;
   const float *middle = saved.attention.y, *u = branch_enter(saved.attention, x, p.attention, N, C, c.training);
@@ -103,7 +103,8 @@ void block_forward(const BlockSaved& saved, const float* x, const Block& p, cons
   forward(saved.ffn, middle, u, p.ffn, c);
 }
 
-// d holds dy until the branches have read it: parallel ones both do before either adds to it. (They have no norm_sum.)
+// d holds dy until both branches have read it. Parallel branches both read it before either adds to it (they have no
+// norm_sum).
 void block_backward(float* d, const Block& g, const float* x, const BlockSaved& saved, const Block& p,
                     const BlockContext& c) {
   const int N = c.B * c.T, C = c.config.channels;

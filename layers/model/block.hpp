@@ -13,11 +13,11 @@
 // Parameters, or their gradients.
 struct Block {
   Attention attention;
-  FeedForward ffn;  // without norm_in where it is shared with attention's
+  FeedForward ffn;  // without norm_in if it shares attention's
 };
 Block declare_block(Layout& layout, const Config& config, int layer);
 
-// What backward needs. attention.y is what is between the branches; ffn.y is the next block's x.
+// Saved for backward. attention.y is the stream between the branches; ffn.y is the next block's x.
 struct BlockSaved {
   AttentionSaved attention;
   FeedForwardSaved ffn;

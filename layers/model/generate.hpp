@@ -7,7 +7,7 @@
 #include "model.hpp"
 
 struct Sampling {
-  float temperature = 1;  // logits are divided by it; 0: always the likeliest token
+  float temperature = 1;  // logits are divided by it; 0: always the most likely token
   int top_k = 0;          // only the k likeliest tokens; 0: all (Fan et al. 2018, arXiv 1805.04833)
   float top_p = 1;        // only the fewest tokens that hold this probability (Holtzman et al. 2020, arXiv 1904.09751)
   uint64_t seed = 1;
@@ -16,15 +16,15 @@ struct Sampling {
 // Draws a token from logits (V); `counter` numbers the draws of a run.
 int sample_token(const float* logits, int V, const Sampling& sampling, uint64_t counter);
 
-// Feeds tokens to a model and gives the logits of the next one. Within the context they equal those of the full
-// forward pass; when the context is full, the older half is forgotten and the newer half read again.
+// Feeds tokens to a model and returns the logits of the next one. Within the context they equal those of the full
+// forward pass. When the context is full, the older half is dropped and the newer half is read again.
 class Generator {
  public:
-  // `tokens`: how many it will be fed in all. Memory is for those, or for the context if that is shorter.
+  // `tokens`: how many tokens it will be fed in all. Allocates for these, or for the context if that is shorter.
   Generator(const Model& model, int64_t tokens);
 
   const float* feed(const std::vector<int>& tokens);  // at least one; returns logits (V)
-  bool beyond_context() const { return beyond_; }     // true once something was forgotten
+  bool beyond_context() const { return beyond_; }     // true once tokens were dropped
 
  private:
   const Model& model_;

@@ -43,7 +43,7 @@ Model::Model(const Config& c, bool training) : config(resolve(c)) {
   if (config.position == Position::alibi) slopes = alibi_slopes(config.n_head);
 }
 
-void initialise(Model& model, uint64_t seed) {
+void initialize(Model& model, uint64_t seed) {
   for (const TensorSpec& spec : model.table) {
     const uint64_t key = rng::key({seed, rng::word(spec.name)});
     float* w = model.weights.get() + spec.offset;
@@ -52,7 +52,9 @@ void initialise(Model& model, uint64_t seed) {
     constexpr size_t kPiece = 1 << 10, kCost = 100;  // a normal number takes a logarithm, a root and a cosine
     parallel_for(static_cast<int>((size + kPiece - 1) / kPiece), 1, kCost * kPiece, [=](int begin, int end) {
       for (size_t i = begin * kPiece; i < std::min(size, end * kPiece); ++i)
-        w[i] = start.deviation == 0 ? start.mean : start.mean + start.deviation * static_cast<float>(rng::normal(key, i));
+        w[i] = start.deviation == 0
+                   ? start.mean
+                   : start.mean + start.deviation * static_cast<float>(rng::normal(key, i));
     });
   }
 }
@@ -106,7 +108,7 @@ Activations allocate_activations(const Config& config, int B, int T, bool traini
 
 namespace {
 
-// What is the same for all blocks of a pass.
+// The context that all blocks of a pass share.
 BlockContext block_context(const Model& model, const Activations& a, int B, int T, const Dropout& dropout) {
   return {model.config, model.rope, a.scratch, B, T, dropout, 0, {}, model.slopes.get()};
 }
@@ -114,7 +116,7 @@ BlockContext block_context(const Model& model, const Activations& a, int B, int 
 // x of a block is y of the one before.
 const float* input_of(const Activations& a, int layer) { return layer == 0 ? a.x : a.blocks[layer - 1].ffn.y; }
 
-// Runs everything below the classifier and returns what it reads, (N,C).
+// Runs everything below the classifier and returns the classifier's input (N,C).
 const float* forward(const Model& model, const Activations& a, const int* tokens, BlockContext context,
                      ModelCache* cache) {
   const Config& config = model.config;
@@ -135,7 +137,7 @@ const float* forward(const Model& model, const Activations& a, const int* tokens
   return norm_forward(a.final, a.final_norm, input_of(a, config.n_layer), model.p.final_norm, N, C, context.training);
 }
 
-// Of the parameters, or of their gradients.
+// The classifier's parameters, or their gradients.
 Head head_of(const Model& model, const ModelTensors& t) {
   return {{t.head ? t.head : t.token, t.head_bias, model.config.matmul}, model.config.logit_cap};
 }

@@ -13,11 +13,11 @@
 struct ModelTensors {
   float* token = nullptr;     // (V,C)
   float* position = nullptr;  // (context,C), learned positions only
-  Norm embedding_norm;        // only where asked for
+  Norm embedding_norm;        // if enabled
   std::vector<Block> blocks;
-  Norm final_norm;            // only where the placement has one
-  float* head = nullptr;      // (V,C), null where tied to `token`
-  float* head_bias = nullptr;  // (V), only where asked for
+  Norm final_norm;            // if the placement has one
+  float* head = nullptr;      // (V,C), null if tied to `token`
+  float* head_bias = nullptr;  // (V), if enabled
 };
 ModelTensors declare_model(Layout& layout, const Config& config);
 
@@ -28,28 +28,28 @@ struct Model {
   Buffer weights, gradients;
   ModelTensors p, g;
   RopeTable rope;
-  Buffer sinusoids, slopes;  // (context,C); (H) of ALiBi; one of the three at most, as Config::position says
+  Buffer sinusoids, slopes;  // (context,C); (H) of ALiBi. At most one of the three exists, by Config::position
 
-  // Weights are zero until they are initialised or loaded. Without training there are no gradients.
-  // Throws std::bad_alloc or std::overflow_error where the model cannot exist.
+  // Weights are zero until they are initialized or loaded. Gradients exist only for training.
+  // Throws std::bad_alloc or std::overflow_error if the model is too large.
   explicit Model(const Config& config, bool training = true);
 };
 
-// Every tensor from (seed, its name), so that adding a tensor changes no other.
-void initialise(Model& model, uint64_t seed);
+// Draws every tensor from (seed, its name), so adding a tensor changes no other.
+void initialize(Model& model, uint64_t seed);
 
-// What a step keeps and scribbles on, for up to B sequences of up to T tokens. For training there is one
-// BlockSaved a block; with Config::recompute they share all but y, which is the next block's input; without training
-// they share all. Blocks share only with blocks of the same placement row (Mix-LN has two).
+// Activations and scratch buffers of one step, for up to B sequences of up to T tokens. In training each block has
+// its own BlockSaved. With Config::recompute the blocks share all of it but y, the next block's input; without
+// training they share all of it. Blocks share only with blocks of the same placement row (Mix-LN has two).
 struct Activations {
   std::vector<TensorSpec> table;
   Buffer buffer;
 
-  float *embedded = nullptr, *x = nullptr;  // (N,C) token + position, and what enters the first block
+  float *embedded = nullptr, *x = nullptr;  // (N,C) token + position; input of the first block
   NormSaved embedding_norm;
   std::vector<BlockSaved> blocks;
   NormSaved final_norm;
-  float* final = nullptr;   // (N,C) what the classifier reads
+  float* final = nullptr;   // (N,C) input of the classifier
   float* losses = nullptr;  // (N)
   float* logits = nullptr;  // (classifier_rows, V)
   float* d = nullptr;       // (N,C) the gradient of the stream
@@ -68,20 +68,21 @@ struct Batch {
 // Sum of the losses of all counted targets, in nats.
 double model_loss(const Model& model, const Activations& activations, const Batch& batch);
 
-// What the classifier reads, (N,C); it lies in the activations.
+// The input of the classifier (N,C), inside the activations.
 const float* model_features(const Model& model, const Activations& activations, const Batch& batch);
 
-// Looks on while a training pass goes backward; changes nothing.
+// Called during the backward pass. Must change nothing.
 struct Observer {
   virtual ~Observer() = default;
-  // Before the backward of block `layer`: its input x (N,C), all it saved, and dy (N,C), the gradient of its output.
+  // Called before the backward of block `layer` with its input x (N,C), all it saved, and dy (N,C), the gradient of its
+  // output.
   virtual void block(int layer, const float* x, const BlockSaved& saved, const float* dy, int B, int T) = 0;
-  // Once: the embedding's norm and the final norm, whose input is y (N,C) of the last block.
+  // Called once, for the embedding's norm and the final norm. y (N,C) is the output of the last block.
   virtual void outside(const Activations& activations, const float* y, int B, int T) = 0;
 };
 
-// The loss again, and its gradients: model.gradients += scale · d(sum of losses). Dropout acts here only, and BatchNorm
-// takes the statistics of the batch, by which it moves its running ones.
+// Returns the same sum and adds its gradients: model.gradients += scale · d(sum of losses). Only here does dropout
+// act, and BatchNorm use the statistics of the batch and update its running ones.
 double model_loss_and_gradients(Model& model, const Activations& activations, const Batch& batch, float scale,
                                 const Dropout& dropout, Observer* observer = nullptr);
 
@@ -89,12 +90,12 @@ double model_loss_and_gradients(Model& model, const Activations& activations, co
 struct ModelCache {
   int T;
   Buffer rows;   // (L, T, 2·KV·D)
-  int past = 0;  // tokens it holds
+  int past = 0;  // number of tokens in it
 
   ModelCache(const Config& config, int T);
   float* layer(const Config& config, int l) const;
 };
 
-// Reads T further tokens of one sequence and returns the logits (V) of what follows the last of them.
+// Reads T more tokens of one sequence. Returns the logits (V) of the token after the last.
 const float* model_logits(const Model& model, const Activations& activations, ModelCache& cache,
                           const int* tokens, int T);

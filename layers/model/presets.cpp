@@ -1,6 +1,6 @@
-// The presets: models that people know, each with the numbers that its authors published; those of a `nano` are ours. A
-// family's wiring stands once; a size adds its numbers, and says where it is wired unlike its family. What is not said is
-// as in GPT-2: a Config begins as one.
+// The table of presets. The numbers are those that the authors published, except for `nano`, which is ours. A family
+// states its wiring once. A size adds its numbers and its differences from the family. Everything else is as in
+// GPT-2, the default Config.
 
 #include "presets.hpp"
 
@@ -27,7 +27,7 @@ void falcon(Config& c, BlockForm block) {
 
 struct Size {
   const char *name, *note;
-  int L, H, KV, D, C, F, T, V;  // 0: as many as resolve() works out
+  int L, H, KV, D, C, F, T, V;  // 0: derived by resolve()
   Change differs = nullptr;
 };
 

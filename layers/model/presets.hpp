@@ -1,5 +1,5 @@
 #pragma once
-// Presets: models that people know, by family and size.
+// Presets: published models, by family and size.
 
 #include <string>
 #include <string_view>
@@ -7,12 +7,12 @@
 
 #include "layers/config/config.hpp"
 
-// A preset is a model that people know: its wiring and, under each size name, its numbers.
+// A published model: the wiring of its family with the numbers of one size.
 struct Preset {
   const char *name, *size, *note;
   Config config;
   const char* source;
-  const char* missing;  // what of the model is not implemented; "": nothing
+  const char* missing;  // the part of the model that is not implemented; "": nothing
 };
 const std::vector<Preset>& presets();
 const Preset& preset_row(std::string_view preset, std::string_view size);  // throws naming the nearest

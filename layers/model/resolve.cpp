@@ -68,7 +68,7 @@ void check_range(const Config& c, const ConfigNumber& n) {
                                                number(n.low) + " to " + number(n.high));
 }
 
-// Branches that both read x and are both added to it: each needs its norm, and nothing may stand between the sums.
+// Parallel branches both read x and are both added to it. Each needs its norm, and no norm may stand between the sums.
 bool fits_parallel(const Placement& row) { return row.norm_in && !row.norm_sum && !row.early; }
 
 std::string names_where(bool (*fits)(const Placement&)) {
@@ -78,7 +78,7 @@ std::string names_where(bool (*fits)(const Placement&)) {
   return list;
 }
 
-// What does not go together, and why.
+// Settings that exclude each other, and why.
 struct Contradiction {
   bool (*holds)(const Config&);
   const char* message;
@@ -125,7 +125,7 @@ void check_wiring(const Config& c) {
   for (const Contradiction& row : kContradictions) require(!row.holds(c), row.message);
 }
 
-// What the head dimension, the kind of norm, the placement and the initialisation imply where nothing else was said.
+// Open choices follow from the head dimension, the kind of norm, the placement and the initialization.
 void close_choices(Config& c) {
   const Placement& placement = placement_row(c.placement);
   const InitRow& init = init_row(c);

@@ -9,16 +9,16 @@
 
 #include "layers/config/config.hpp"
 
-// The numbers of a Config and their ranges, limits included: what resolve() checks and what users may type.
+// A number of a Config and its range, limits included. resolve() checks it, and the options show it.
 struct ConfigNumber {
   const char* name;  // of the setting
   std::variant<int Config::*, float Config::*, double Config::*, std::optional<double> Config::*> member;
   double low, high;
-  bool derived_if_0 = false;  // 0: worked out from the others
+  bool derived_if_0 = false;  // 0: derived from the others
 };
 const std::vector<ConfigNumber>& config_numbers();
 
-// What is wrong with a Config and what to do, in one line: "heads 3 does not divide channels 128: ...".
+// One line that says what is wrong with a Config and what to do: "heads 3 does not divide channels 128: ...".
 struct ConfigError : std::invalid_argument {
   explicit ConfigError(const std::string& marked);
   std::string marked;  // the same with the names of settings in braces: "{heads} 3 does not divide {channels} 128: ..."

@@ -35,7 +35,7 @@ double flops_per_token(const Config& c) {
   return 3 * 2 * multiply_adds;
 }
 
-// 1, 2, ... up to the window, and then as many as it has.
+// 1, 2, ... keys up to the window, and then always that many.
 double keys_seen(const Config& config, int layer) {
   const double T = config.context, window = config.window_of(layer), W = window > 0 && window < T ? window : T;
   return W * (T - (W - 1) / 2) / T;

@@ -1,5 +1,5 @@
 #pragma once
-// What a model costs: bytes, and floating-point operations a token.
+// The cost of a model: bytes, and floating-point operations per token.
 
 #include "layers/config/tensors.hpp"
 #include "layers/config/config.hpp"
@@ -13,9 +13,9 @@ MemoryNeed memory_of_training(const Config& config, int B);
 // Bytes of evaluating B sequences of T tokens, or of sampling T tokens. Throws std::overflow_error.
 MemoryNeed memory_of_inference(const Config& config, int B, int T);
 
-// Floating-point operations for each token of a training step, a multiply-add being two: of the matrices in the blocks, the
-// classifier, and the causal half of attention, as far as its window reaches; forward once and backward twice (Chowdhery et
-// al. 2022, arXiv 2204.02311, appendix B). Not counted: norms, activations, softmax, and what recomputation does again.
+// Floating-point operations per token of a training step (a multiply-add is two): the matrices in the blocks, the
+// classifier, and the causal half of attention within its window. Backward counts twice as much as forward (Chowdhery
+// et al. 2022, arXiv 2204.02311, appendix B). Norms, activations, softmax and recomputation do not count.
 double flops_per_token(const Config& config);
 
 // The number of trained parameters.

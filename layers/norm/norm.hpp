@@ -12,23 +12,23 @@
 
 #include "norm_parameters.hpp"
 
-// A norm of rows that are `width` wide.
+// A norm over rows of `width` channels.
 Norm declare_norm(Layout& layout, const Config& config, const std::string& name, int width);
 NormSaved declare_norm_saved(Layout& layout, const Config& config, const std::string& name, int N, int width);
 
-// Writes y and returns it; an absent norm returns x. y may be x. `training`: a backward pass will follow, and BatchNorm
-// takes the statistics of these rows; else it takes the running ones. To the others it is the same.
+// Writes y and returns it; an absent norm returns x. y may be x. `training` matters to BatchNorm alone: it then uses
+// the statistics of these rows, and the running ones otherwise.
 const float* norm_forward(float* y, const NormSaved& saved, const float* x, const Norm& p, int N, int C, bool training);
 
-// Writes dx and returns it; an absent norm returns dy. dx may be dy. BatchNorm moves its running statistics here.
+// Writes dx and returns it; an absent norm returns dy. dx may be dy. BatchNorm updates its running statistics here.
 const float* norm_backward(float* dx, const Norm& g, const float* dy, const float* x, const NormSaved& saved,
                            const Norm& p, int N, int C);
 
 struct NormRow {
   NormKind kind;
   const char* source;
-  bool bias;  // has one where linear layers have, unless norm_bias says otherwise
-  bool row_norm;  // a row's own statistics, a gain a channel: may have a unit offset, and norm queries and keys
+  bool bias;      // has a bias if linear layers do, unless norm_bias says otherwise
+  bool row_norm;  // statistics per row, one gain per channel: allows a unit offset and QK-norm
   void (*declare)(Norm& p, Layout& layout, const Config& config, const std::string& name, int C);
   void (*declare_saved)(NormSaved& saved, Layout& layout, const std::string& name, int N, int C);
   void (*forward)(float* y, const NormSaved& saved, const float* x, const Norm& p, int N, int C, bool training);

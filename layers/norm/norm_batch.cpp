@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "layers/kernels/parallel.hpp"
+#include "layers/kernels/reductions.hpp"
 #include "layers/kernels/simd.hpp"
-#include "layers/linear/linear.hpp"
 
 using simd::load;
 using simd::store;

@@ -19,5 +19,5 @@
 #include "norm_parameters.hpp"
 
 void batchnorm_forward(float* y, const NormSaved& saved, const float* x, const Norm& p, int N, int C, bool training);
-void batchnorm_backward(float* dx, const Norm& g, const float* dy, const float* x, const NormSaved& saved, const Norm& p,
-                        int N, int C);
+void batchnorm_backward(float* dx, const Norm& g, const float* dy, const float* x, const NormSaved& saved,
+                        const Norm& p, int N, int C);

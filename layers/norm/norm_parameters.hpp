@@ -1,5 +1,5 @@
 #pragma once
-// What every norm reads and saves.
+// Parameters and saved statistics of every norm.
 
 #include "layers/config/config.hpp"
 #include "layers/config/tensors.hpp"
@@ -19,6 +19,6 @@ struct Norm {
 
 struct NormSaved {
   float* mean = nullptr;      // (N) LayerNorm, (C) BatchNorm
-  float* rstd = nullptr;      // (N) LayerNorm, RMSNorm, ScaleNorm: what x is multiplied by
+  float* rstd = nullptr;      // (N) LayerNorm, RMSNorm, ScaleNorm: the factor on x
   float* variance = nullptr;  // (C) BatchNorm
 };

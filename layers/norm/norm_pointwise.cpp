@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "layers/kernels/parallel.hpp"
+#include "layers/kernels/reductions.hpp"
 #include "layers/kernels/simd.hpp"
-#include "layers/linear/linear.hpp"
 
 using simd::load;
 using simd::store;
@@ -43,7 +43,7 @@ void forward(float* y, const float* x, const Norm& p, int N, int C) {
   });
 }
 
-// Of one block of rows.
+// Sums over one block of rows.
 struct Sums {
   float *gain, *bias;  // (C) each
   double alpha = 0, shift = 0;

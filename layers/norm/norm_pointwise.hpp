@@ -15,5 +15,5 @@
 #include "norm_parameters.hpp"
 
 void pointwise_forward(float* y, const NormSaved& saved, const float* x, const Norm& p, int N, int C, bool training);
-void pointwise_backward(float* dx, const Norm& g, const float* dy, const float* x, const NormSaved& saved, const Norm& p,
-                        int N, int C);
+void pointwise_backward(float* dx, const Norm& g, const float* dy, const float* x, const NormSaved& saved,
+                        const Norm& p, int N, int C);

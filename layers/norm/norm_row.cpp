@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "layers/kernels/parallel.hpp"
+#include "layers/kernels/reductions.hpp"
 #include "layers/kernels/simd.hpp"
-#include "layers/linear/linear.hpp"
 
 using simd::load;
 using simd::store;
@@ -14,7 +14,7 @@ using simd::Vec;
 
 namespace {
 
-// What the normalized number is multiplied by. Without an offset that is a plain load.
+// The factor on the normalized number. Without an offset it is a plain load.
 template <bool unit_offset>
 Vec gain_at(const Norm& p, int i, int lanes) {
   const Vec w = load(p.gain + i, lanes);
@@ -85,8 +85,8 @@ void backward_row(float* dx, const Sums& sums, const float* dy, const float* x, 
   });
 }
 
-// Rows go by blocks (linear.hpp), each with sums of its own that are added at the end: one sweep over memory for dx, dgain
-// and dbias together.
+// Rows go by blocks (linear.hpp), each with sums of its own that are added at the end: one sweep over memory for dx,
+// dgain and dbias together.
 template <bool unit_offset>
 void rows_backward(float* dx, const Norm& g, const float* dy, const float* x, const NormSaved& saved, const Norm& p,
                    int N, int C) {

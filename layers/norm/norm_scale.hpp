@@ -5,11 +5,12 @@
 //     backward  dx = g·r·(dy − u·Σ dy·u)   dg += Σₙ Σ dy·u
 //   saves      r of each row
 //
-// The paper has no eps; its code clamps ‖x‖ to 1e-5. Here eps is added to the mean square inside the root, as in RMSNorm:
-// r has a derivative everywhere, eps means the same size of x for every C, and ScaleNorm is RMSNorm with all gains g/√C.
+// The paper has no eps; its code clamps ‖x‖ to 1e-5. Here eps is added to the mean square inside the root, as in
+// RMSNorm: r has a derivative everywhere, eps means the same size of x for every C, and ScaleNorm is RMSNorm with all
+// gains g/√C.
 
 #include "norm_parameters.hpp"
 
 void scalenorm_forward(float* y, const NormSaved& saved, const float* x, const Norm& p, int N, int C, bool training);
-void scalenorm_backward(float* dx, const Norm& g, const float* dy, const float* x, const NormSaved& saved, const Norm& p,
-                        int N, int C);
+void scalenorm_backward(float* dx, const Norm& g, const float* dy, const float* x, const NormSaved& saved,
+                        const Norm& p, int N, int C);

@@ -23,8 +23,10 @@ QkNormSaved declare_qk_norm_saved(Layout& layout, const Config& config, const st
   QkNormSaved saved;
   saved.q = layout.take(name + ".q", Role::norm, {N, H * D});
   saved.k = layout.take(name + ".k", Role::norm, {N, KV * D});
-  saved.q_norm = declare_norm_saved(layout, config, name + ".q_norm", N * qk_rows(config, H).count, qk_rows(config, H).width);
-  saved.k_norm = declare_norm_saved(layout, config, name + ".k_norm", N * qk_rows(config, KV).count, qk_rows(config, KV).width);
+  const auto [q_count, q_width] = qk_rows(config, H);
+  const auto [k_count, k_width] = qk_rows(config, KV);
+  saved.q_norm = declare_norm_saved(layout, config, name + ".q_norm", N * q_count, q_width);
+  saved.k_norm = declare_norm_saved(layout, config, name + ".k_norm", N * k_count, k_width);
   return saved;
 }
 

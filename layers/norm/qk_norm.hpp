@@ -11,7 +11,7 @@
 
 #include "norm.hpp"
 
-// Parameters, or their gradients; absent where config.qk_norm is none.
+// Parameters, or their gradients; absent if config.qk_norm is none.
 struct QkNorm {
   Norm q, k;
 };
@@ -23,7 +23,7 @@ struct QkNormSaved {
 };
 QkNormSaved declare_qk_norm_saved(Layout& layout, const Config& config, const std::string& name, int N);
 
-// The rows that q (heads H) or k (heads KV) is normalized by: how many for each token, and how long.
+// The rows over which q (heads H) or k (heads KV) is normalized: how many per token, and how long.
 struct QkRows {
   int count, width;
 };

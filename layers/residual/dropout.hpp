@@ -19,12 +19,12 @@ struct Dropout {
   // The key of one line of elements: `index` counts lines within (row b, layer, site).
   uint64_t key(int b, int layer, DropoutSite site, uint64_t index) const;
 
-  // That of the line of weights that a query gives to all keys.
+  // The key of the line of attention weights of one query.
   uint64_t attention_key(int b, int layer, int h, int query) const;
 };
 
 // x[0..n) are the elements begin, begin + 1, ... of the line with this key.
 void dropout_line(float* x, uint64_t key, float p, int begin, int n);
 
-// In place on x (B,T,C); does nothing where p is 0.
+// In place on x (B,T,C). Does nothing if p is 0.
 void dropout_apply(float* x, const Dropout& dropout, int layer, DropoutSite site, int B, int T, int C);

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "layers/linear/linear.hpp"
 #include "layers/kernels/parallel.hpp"
+#include "layers/kernels/reductions.hpp"
 
 Gain declare_gain(Layout& layout, const std::string& name, int channels, float start) {
   return {layout.take(name + ".gain", Role::gain, {channels}, {start, 0}), channels == 1};
@@ -21,7 +21,7 @@ const float* gain_forward(float* y, const float* x, const Gain& p, int N, int C)
   return y;
 }
 
-// As in a norm's backward, rows go by blocks with sums of their own.
+// Each block of rows has its own sums, as in a norm's backward.
 const float* gain_backward(float* dx, const Gain& g, const float* dy, const float* x, const Gain& p, int N, int C) {
   if (!p.present()) return dy;
   const int blocks = row_blocks(N);

@@ -28,7 +28,7 @@ struct BlockScratch {
   float* du;              // (N,C) backward of parallel blocks only
 };
 
-// What a block is told besides its parameters.
+// Everything a block needs besides its parameters.
 struct BlockContext {
   const Config& config;
   const RopeTable& rope;

@@ -215,7 +215,7 @@ void PassStatistics::branch(const BranchView& v, const BranchSaved& saved, const
   add(rows, v.layer, v.name, "branch_ratio", skipped > 0 ? added.rms / skipped : NAN);
 }
 
-// What attention read has been through RoPE: the norm is taken again.
+// The saved queries and keys have been through RoPE, so the norm is computed again.
 void PassStatistics::qk_norm(int layer, const char* name, const float* before, const NormSaved& saved, const Norm& p,
                              int heads, int N) {
   const auto [count, width] = qk_rows(model_.config, heads);
@@ -236,8 +236,8 @@ void PassStatistics::block(int layer, const float* x, const BlockSaved& saved, c
     qk_norm(layer, "attention.q_norm", qk.q, qk.q_norm, p.attention.qk_norm.q, H, N);
     qk_norm(layer, "attention.k_norm", qk.k, qk.k_norm, p.attention.qk_norm.k, KV, N);
   }
-  const AttentionStatistics attention =
-      attention_statistics(saved.attention.qkv, saved.attention.lse, attention_shape(config, layer, model_.slopes.get(), B, T));
+  const AttentionShape shape = attention_shape(config, layer, model_.slopes.get(), B, T);
+  const AttentionStatistics attention = attention_statistics(saved.attention.qkv, saved.attention.lse, shape);
   add(rows, layer, "attention", "entropy", attention.entropy);
   add(rows, layer, "attention", "max_logit", attention.max_logit);
   const float* ffn_x = config.block == BlockForm::sequential ? middle : x;

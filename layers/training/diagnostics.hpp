@@ -1,6 +1,6 @@
 #pragma once
-// What a training pass looks like inside, layer by layer: sizes of gradients, of the stream and of what each norm
-// reads and writes, how sharp attention is, how far an update goes. A number is a row: layer, part, what, value.
+// Statistics of a training pass, layer by layer: gradient norms, the stream, the input and output of each norm, the
+// entropy of attention, the size of the update. Each number is a row: layer, part, what, value.
 //
 //   part            what           value
 //   a tensor        grad_norm      ‖∂L/∂w‖ (Frobenius), of the gradients of all micro-batches together. With many of
@@ -24,9 +24,9 @@
 //   model           update         mean over tokens of ‖h(x,θ) − h(x,θ₀)‖, h what the classifier reads, x a fixed
 //                                  batch (‖F(x,θᵢ) − F(x,θ₀)‖ of DeepNet, Wang et al. 2022, arXiv 2203.00555)
 //
-// Norms see what dropout left; the output of the embedding's norm is read behind the embedding's dropout. What
-// norm_out writes is s − skip·x, what norm_in writes is u / in_scale. Sums are taken in double, over fixed chunks in a
-// fixed order. A value that does not exist (the kurtosis of a constant) has no row.
+// Norms are measured after dropout; the output of the embedding's norm is measured after the embedding's dropout. The
+// output of norm_out is s − skip·x, that of norm_in is u / in_scale. Sums are in double, over fixed chunks in a fixed
+// order. A value that does not exist (the kurtosis of a constant) has no row.
 
 #include <string>
 #include <vector>
@@ -45,13 +45,13 @@ struct Distribution {
 };
 Distribution distribution_of(const float* x, size_t n);
 
-// From the joined rows q|k|v, after RoPE, and the log-sum-exp that attention's forward saved.
+// Takes the joined rows q|k|v, after RoPE, and the log-sum-exp that attention's forward saved.
 struct AttentionStatistics {
   double entropy, max_logit;
 };
 AttentionStatistics attention_statistics(const float* qkv, const float* lse, const AttentionShape& shape);
 
-// Collects what can be seen of the activations and of the stream's gradient in one pass, from the last block on.
+// Collects statistics of the activations and of the stream's gradient in one pass, from the last block to the first.
 class PassStatistics : public StepObserver {
  public:
   explicit PassStatistics(const Model& model) : model_(model) {}
@@ -66,7 +66,7 @@ class PassStatistics : public StepObserver {
 
  private:
   void norm(int layer, const std::string& name, const Distribution& before, const Distribution& after);
-  // What a branch reads, is added to, and computes before its last matrix (N,width).
+  // The input of a branch, the stream it is added to, and the input h (N,width) of its last matrix.
   struct BranchView {
     int layer;
     std::string name;

@@ -14,7 +14,7 @@ using simd::Vec;
 
 namespace {
 
-// A piece of a tensor: small enough to share work evenly, large enough that handing it out costs nothing.
+// A piece of a tensor: small enough to share work evenly, large enough that scheduling it costs nothing.
 struct Piece {
   size_t begin, end;
   bool decay;

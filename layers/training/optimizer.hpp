@@ -1,7 +1,7 @@
 #pragma once
 // AdamW (Loshchilov & Hutter 2019, arXiv 1711.05101; Adam: Kingma & Ba 2015, arXiv 1412.6980), t counted from 1:
 //   m ← β₁ m + (1 − β₁) g            v ← β₂ v + (1 − β₂) g²
-//   w ← w − lr·weight_decay·w        where the table says so
+//   w ← w − lr·weight_decay·w        for tensors that decay
 //   w ← w − lr · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + eps)
 // Clipping by the global norm (Pascanu et al. 2013, arXiv 1211.5063): g ← g · min(1, clip / (‖g‖ + 1e-6)).
 
@@ -18,14 +18,14 @@ struct AdamW {
 // √Σg² over the trained tensors, in double, by fixed chunks.
 double gradient_norm(const float* gradients, const std::vector<TensorSpec>& table);
 
-// What gradients are multiplied by; clip = 0 never clips.
+// The factor on gradients; clip = 0 never clips.
 float clip_factor(double norm, double clip);
 
 // One step on every trained tensor. All four buffers have the table's layout.
 void adamw_step(float* weights, float* m, float* v, const float* gradients, const std::vector<TensorSpec>& table,
                 const AdamW& options, float lr, float gradient_factor, int64_t t);
 
-// What an optimizer keeps between steps: a buffer in the table's layout for each of its slots.
+// The state of an optimizer between steps: one buffer in the table's layout per slot.
 using OptimizerState = std::vector<Buffer>;
 
 // A row of the table of optimizers. Training, checkpoints and estimates of memory read it.
@@ -39,8 +39,8 @@ struct Optimizer {
 };
 extern const Optimizer kAdamW;  // m and v
 
-// The learning rate of step 0, 1, ...: a straight rise over `warmup` steps to lr, then down to min_lr at `steps` along
-// half a cosine (Loshchilov & Hutter 2017, arXiv 1608.03983) or a straight line, where it stays; or not at all.
+// Learning-rate schedule: linear warm-up over `warmup` steps to lr, then decay to min_lr at `steps` along half a cosine
+// (Loshchilov & Hutter 2017, arXiv 1608.03983) or a line, or no decay. After `steps` the rate stays.
 enum class Schedule { cosine, linear, constant };
 struct LearningRate {
   double lr = 3e-3, min_lr = 3e-4;

@@ -32,7 +32,7 @@ struct StepFunctions {
 inline constexpr StepFunctions kFastStep = {model_loss_and_gradients, gradient_norm, clip_factor, &kAdamW};
 inline constexpr StepFunctions kGradientsOnly = {model_loss_and_gradients, gradient_norm, clip_factor, nullptr};
 
-// What a step reads and changes.
+// The state that a step reads and updates.
 struct TrainingState {
   Model model;
   StepFunctions by;
@@ -51,7 +51,7 @@ struct MicroBatches {
   int64_t targets;  // that count, in all of them
   std::function<void(int* tokens, int* targets, int micro)> fill;  // writes (B,T) each
 };
-// `count` of them that follow one another in memory. Keeps the pointers.
+// `count` micro-batches, contiguous in memory. Keeps the pointers.
 MicroBatches micro_batches(const int* tokens, const int* targets, int count, int B, int T);
 
 struct StepOptions {
@@ -60,9 +60,9 @@ struct StepOptions {
   uint64_t dropout_seed = 1;
 };
 
-// Looks on while a step is taken: at the backward of its last micro-batch, and around the update.
+// Called during a step: in the backward of its last micro-batch, and before and after the update.
 struct StepObserver : Observer {
-  virtual void before_update() {}  // has the gradients; may write over the activations
+  virtual void before_update() {}  // the gradients are complete; may overwrite the activations
   virtual void after_update() {}
 };
 
