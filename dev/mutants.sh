@@ -89,12 +89,17 @@ out=$(make -pn test 2>/dev/null | sed -n 's/^OUT := //p' | tail -n 1) tests=$out
 make "$tests" "$out/train_gpt" >"$root/log" 2>&1 || { cat "$root/log"; die "the tests do not compile"; }
 tests_of() { # SPEC: the first failing test case of these in this folder; empty if all pass
   local status output
-  output=$($limit "$tests" --abort "$1" 2>&1)
+  output=$($limit "$tests" --abort --filenames-as-tags "$1" 2>&1)
   status=$?
   [ "$status" -eq 0 ] && return
   [ "$status" -eq 124 ] && { echo "(they hang)"; return; }
   printf '%s\n' "$output" | awk '/^-+$/ { getline; print; found = 1; exit } END { exit !found }' ||
     echo "(they crash: status $status)"
+}
+# nearest FILE SPEC: the tests of the file's own test file, which see most of its mutants, and soon; else SPEC.
+nearest() {
+  local own=test_${1##*/}
+  if [ "$2" = "$everywhere" ] && [ -e "test/$own" ]; then echo "[#${own%.cpp}]"; else echo "$2"; fi
 }
 limit='' SECONDS=0
 while IFS= read -r spec; do
@@ -122,7 +127,8 @@ worker() { # every workers-th mutant, in copy $1
       verdict BROKEN "$i" "does not compile: $(grep -m 1 error "$root/log-$1")"
       continue
     fi
-    failing=$(tests_of "${specs[i]}")
+    failing=$(tests_of "$(nearest "$broken" "${specs[i]}")")
+    [ -n "$failing" ] || failing=$(tests_of "${specs[i]}")
     if [ -n "$failing" ]; then verdict caught "$i" "$failing"; else verdict SURVIVED "$i" ""; fi
   done
   [ -z "$broken" ] || cp "$root/0/$broken" "$broken"
