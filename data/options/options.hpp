@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "data/text/dataset.hpp"
-#include "layers/model/resolve.hpp"
 #include "layers/model/generate.hpp"
+#include "layers/model/resolve.hpp"
 #include "layers/training/optimizer.hpp"
 
 // The largest whole number that options take. All whole numbers up to 2^53, some 9e15, are exact in double.
