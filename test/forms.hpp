@@ -33,6 +33,12 @@ inline std::vector<Form> forms() {
   return list;
 }
 
+// Llama's norm, positional encoding and feed-forward layer, and two key/value heads.
+inline void like_llama(Config& c) {
+  c.norm = NormKind::rmsnorm, c.position = Position::rope, c.activation = Activation::swiglu;
+  c.bias = c.tied = false, c.kv_heads = 2;
+}
+
 // Gives learned gains values other than 0. ReZero's start at 0, where branches have no effect.
 inline void set_learned_gains(Model& model) {
   for (const TensorSpec& spec : model.table)

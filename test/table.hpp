@@ -31,6 +31,13 @@ class Table {
     for (const auto& row : rows_) fields.push_back(row.at(index_of(column)));
     return fields;
   }
+  // The numbers in a column, without empty fields.
+  std::vector<double> numbers(const std::string& column) const {
+    std::vector<double> values;
+    for (const std::string& field : all(column))
+      if (!field.empty()) values.push_back(std::stod(field));
+    return values;
+  }
 
  private:
   size_t index_of(const std::string& column) const {

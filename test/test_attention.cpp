@@ -1,29 +1,41 @@
-#include "layers/attention/attention.hpp"
+// Attention, plain and with options for its scores (scale, cap, ALiBi, window).
 
 #include "check.hpp"
+#include "layers/attention/attention.hpp"
+#include "layers/embedding/position.hpp"
 #include "reference.hpp"
 
 namespace {
 
 constexpr double kTolerance = 1e-6;  // measured: at most 3.4e-7
-constexpr int kLayer = 2;
 
 struct Result {
   std::vector<float> out, lse, dqkv;
+  std::vector<float> all() const { return joined({out, lse, dqkv}); }
 };
 
 Result run(const AttentionShape& s, const std::vector<float>& qkv, const std::vector<float>& dout,
            const Dropout& dropout = {}) {
   Result r{garbage(dout.size()), garbage(s.B * s.n_head * s.T), garbage(qkv.size())};
-  attention_forward(r.out.data(), r.lse.data(), qkv.data(), s, dropout, kLayer);
-  attention_backward(r.dqkv.data(), dout.data(), r.out.data(), r.lse.data(), qkv.data(), s, dropout, kLayer);
+  attention_forward(r.out.data(), r.lse.data(), qkv.data(), s, dropout, 2);
+  attention_backward(r.dqkv.data(), dout.data(), r.out.data(), r.lse.data(), qkv.data(), s, dropout, 2);
   return r;
 }
 
-std::vector<float> random_qkv(const AttentionShape& s) {
-  return random_floats(s.B * s.T * s.qkv_width(), 1, 0, 1.5f);
-}
+std::vector<float> random_qkv(const AttentionShape& s) { return random_floats(s.B * s.T * s.qkv_width(), 1, 0, 1.5f); }
 std::vector<float> random_dout(const AttentionShape& s) { return random_floats(s.B * s.T * s.width(), 2); }
+Result random_run(const AttentionShape& s, float dropout = 0) {
+  return run(s, random_qkv(s), random_dout(s), {.p = dropout});
+}
+
+template <class Change>
+AttentionShape with(AttentionShape shape, Change change) {
+  change(shape);
+  return shape;
+}
+
+// One tile, several tiles, and fewer heads than threads.
+const std::vector<AttentionShape> kShapes = {{2, 17, 4, 2, 7}, {3, 70, 4, 2, 17}, {1, 200, 2, 1, 8}, {1, 64, 3, 3, 5}};
 
 }  // namespace
 
@@ -40,10 +52,7 @@ TEST_CASE("attention agrees with PyTorch", "[attention]") {
 
 TEST_CASE("attention is the same for any number of threads", "[attention]") {
   for (const AttentionShape& s : {AttentionShape{3, 70, 4, 2, 17}, {1, 200, 2, 1, 8}})
-    check_same_for_all_threads([&] {
-      const Result r = run(s, random_qkv(s), random_dout(s), {.p = .1f});
-      return joined({r.out, r.lse, r.dqkv});
-    });
+    check_same_for_all_threads([&] { return random_run(s, .1f).all(); });
 }
 
 TEST_CASE("attention does not see the future", "[attention]") {
@@ -61,4 +70,106 @@ TEST_CASE("attention does not see the future", "[attention]") {
     const std::vector<float> dqkv = run(s, qkv, dout).dqkv;
     for (const float d : std::span(dqkv).subspan(t * s.qkv_width())) REQUIRE(d == 0);
   }
+}
+
+// ---- options for scores ------------------------------------------------------------------------------------
+
+TEST_CASE("attention with scale, cap, ALiBi and window agrees with PyTorch", "[attention]") {
+  for (const std::string& name : Reference::cases("scores")) {
+    const Reference ref("scores", name);
+    const int H = ref.integer("H");
+    const Buffer slopes = alibi_slopes(H);
+    AttentionShape shape{1, ref.integer("T"), H, ref.integer("KV"), ref.integer("D")};
+    shape.scale = static_cast<float>(ref.number("scale")), shape.cap = static_cast<float>(ref.number("cap"));
+    shape.window = ref.integer("window"), shape.slopes = ref.integer("alibi") ? slopes.get() : nullptr;
+    const Result r = run(shape, ref.floats("qkv"), ref.floats("dout"));
+    check_close("scores/" + name + "/out", r.out, ref.doubles("out"), kTolerance);
+    check_close("scores/" + name + "/dqkv", r.dqkv, ref.doubles("dqkv"), kTolerance, ref.scale("dqkv"));
+  }
+}
+
+TEST_CASE("attention with scale, cap, ALiBi and window is the same for any number of threads", "[attention]") {
+  const Buffer slopes = alibi_slopes(4);
+  for (AttentionShape s : kShapes) {
+    s.scale = .5f, s.cap = 2, s.slopes = slopes.get();
+    for (const int window : {0, 1, 5, 64, 66}) {
+      s.window = window;
+      check_same_for_all_threads([&] { return random_run(s, .1f).all(); });
+    }
+  }
+}
+
+TEST_CASE("ALiBi with slopes of 0 has the bits of no ALiBi", "[attention]") {
+  const float zeros[4] = {};
+  for (const AttentionShape& s : kShapes)
+    CHECK(same_bits(random_run(with(s, [&](auto& c) { c.slopes = zeros; }), .1f).all(), random_run(s, .1f).all()));
+}
+
+TEST_CASE("a window of at least T has the bits of no window", "[attention]") {
+  for (const AttentionShape& s : kShapes)
+    for (const int more : {0, 1, 1000}) {
+      const AttentionShape wide = with(s, [&](auto& c) { c.window = s.T + more; });
+      CHECK(same_bits(random_run(wide, .1f).all(), random_run(s, .1f).all()));
+    }
+}
+
+TEST_CASE("attention with a window of one key returns that key's value", "[attention]") {
+  const AttentionShape s{1, 70, 2, 2, 5, .5f, 0, 1};
+  const std::vector<float> qkv = random_qkv(s);
+  const Result r = random_run(s);
+  for (int t = 0; t < s.T; ++t)
+    for (int i = 0; i < s.width(); ++i) REQUIRE(r.out[t * s.width() + i] == qkv[t * s.qkv_width() + 2 * s.width() + i]);
+}
+
+TEST_CASE("attention does not see keys before its window", "[attention]") {
+  for (const int window : {1, 3, 64, 70}) {
+    const AttentionShape s{1, 150, 2, 1, 8, .4f, 0, window};
+    const std::vector<float> qkv = random_qkv(s);
+    const Result r = random_run(s);
+    for (const int t : {70, 127, 128, 149}) {  // replace everything before query t's window
+      std::vector<float> other = qkv, dout(s.T * s.width());
+      std::fill_n(other.begin(), (t - window + 1) * s.qkv_width(), 1e6f);
+      const std::vector<float> out = run(s, other, random_dout(s)).out;
+      CHECK(same_bits(std::span(out).subspan(t * s.width()), std::span(r.out).subspan(t * s.width())));
+      // Gradients of query t do not reach it either.
+      std::fill_n(dout.begin() + t * s.width(), s.width(), 1.f);
+      const std::vector<float> dqkv = run(s, qkv, dout).dqkv;
+      for (const float d : std::span(dqkv).first((t - window + 1) * s.qkv_width())) REQUIRE(d == 0);
+    }
+  }
+}
+
+TEST_CASE("a very large cap equals no cap, up to rounding", "[attention]") {
+  for (const AttentionShape& s : kShapes) {
+    const Result none = random_run(s), capped = random_run(with(s, [](auto& c) { c.cap = 1e5f; }));
+    check_close("large cap/out", capped.out, widen(none.out), kTolerance);  // S³/3c² is below 1e-6
+    check_close("large cap/dqkv", capped.dqkv, widen(none.dqkv), kTolerance);
+  }
+}
+
+TEST_CASE("grouped-query attention is attention with repeated keys and values", "[attention]") {
+  for (const int H : {2, 6})
+    for (int KV = 1; KV <= H; ++KV) {
+      if (H % KV != 0) continue;
+      const AttentionShape grouped{2, 70, H, KV, 5}, every{2, 70, H, H, 5};
+      const std::vector<float> qkv = random_qkv(grouped), dout = random_dout(grouped);
+      const int D = 5, group = H / KV, rows = 2 * 70;
+      const auto from = [&](int part, int h) {  // the column in `grouped` of head h of q, k or v of `every`
+        return (part == 0 ? h : H + (part - 1) * KV + h / group) * D;
+      };
+      std::vector<float> wide(rows * every.qkv_width());
+      for (int i = 0; i < int(wide.size()); ++i) {
+        const int column = i % every.qkv_width(), head = column / D;
+        wide[i] = qkv[i / every.qkv_width() * grouped.qkv_width() + from(head / H, head % H) + column % D];
+      }
+      const Result a = run(grouped, qkv, dout), b = run(every, wide, dout);
+      CHECK(same_bits(a.out, b.out));
+      CHECK(same_bits(a.lse, b.lse));
+      std::vector<double> sums(a.dqkv.size());  // a shared key's gradient is the sum over its heads
+      for (int i = 0; i < int(wide.size()); ++i) {
+        const int column = i % every.qkv_width(), head = column / D;
+        sums[i / every.qkv_width() * grouped.qkv_width() + from(head / H, head % H) + column % D] += double(b.dqkv[i]);
+      }
+      check_close("shared heads/dqkv", a.dqkv, sums, kTolerance);
+    }
 }

@@ -15,12 +15,8 @@ struct Run {
 Config make_config(const Form& form, bool llama, int channels = 36) {
   Config config;
   form.apply(config);
-  config.vocab_size = 1, config.channels = channels, config.n_head = 6,
-  config.context = 50;
-  if (llama) {
-    config.norm = NormKind::rmsnorm, config.position = Position::rope, config.activation = Activation::swiglu;
-    config.bias = false, config.kv_heads = 2, config.hidden = 50;
-  }
+  config.vocab_size = 1, config.channels = channels, config.n_head = 6, config.context = 50;
+  if (llama) like_llama(config), config.hidden = 50;
   return resolve(config);
 }
 
@@ -82,8 +78,7 @@ TEST_CASE("a block adds to the gradients of its parameters and overwrites that o
       const Config config = make_config(form, llama);
       const Run once = run(config, 3, 7, {.p = .1f}), twice = run(config, 3, 7, {.p = .1f}, 2);
       CHECK(same_bits(once.dx, twice.dx));
-      check_close("block/" + form.name + "/twice", twice.gradients,
-                  times(2, widen(once.gradients)), 1e-6);
+      check_close("block/" + form.name + "/twice", twice.gradients, times(2, widen(once.gradients)), 1e-6);
       for (const float x : once.all()) REQUIRE(std::isfinite(x));
     }
 }

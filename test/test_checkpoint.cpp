@@ -31,18 +31,13 @@ struct Saved : TrainingState {
     header.options.config = model.config;
     header.step = 7, header.elapsed = 12.5, header.val_loss = 3, header.best_loss = 2, header.best_step = 5;
   }
-  void save(bool with_moments = true) const { save_checkpoint(path, header, model, with_moments ? &optimizer_state : nullptr); }
+  void save(bool with_moments = true) const {
+    save_checkpoint(path, header, model, with_moments ? &optimizer_state : nullptr);
+  }
   void load() { load_checkpoint(path, model, &optimizer_state); }
 };
 
-std::string refusal(Saved& s) {
-  try {
-    s.load();
-  } catch (const std::runtime_error& error) {
-    return error.what();
-  }
-  return "";
-}
+std::string refusal(Saved& s) { return message_of<std::runtime_error>([&] { s.load(); }); }
 
 }  // namespace
 

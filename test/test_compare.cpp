@@ -59,15 +59,8 @@ Comparison comparison_of(const std::vector<std::vector<double>>& losses) {
   return c;
 }
 
-// What a grid or a tuning is refused with.
 std::string complaint(const std::vector<std::string>& grid, const std::string& tuning = "lr=1,2") {
-  try {
-    parse_grid(grid);
-    parse_tuning(tuning);
-    return "";
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
+  return message_of<std::invalid_argument>([&] { parse_grid(grid), parse_tuning(tuning); });
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "check.hpp"
+#include "message.hpp"
 
 namespace {
 
@@ -16,23 +17,9 @@ Config with(Change change) {
   return config;
 }
 
-// The message with which something is refused.
-template <class F>
-std::string complaint(F f) {
-  try {
-    f();
-  } catch (const std::invalid_argument& e) {
-    return e.what();
-  }
-  return "";
-}
 template <class Change>
 std::string refusal(Change change) {
-  return complaint([&] { resolved(with(change)); });
-}
-
-bool says(const std::string& message, const std::string& words) {
-  return message.find(words) != std::string::npos;
+  return message_of<std::invalid_argument>([&] { resolved(with(change)); });
 }
 
 }  // namespace
@@ -104,11 +91,12 @@ TEST_CASE("parallel blocks need a norm before each branch and none after the sum
     const std::string message = refusal([&](Config& c) { c.placement = row.name, c.block = BlockForm::parallel; });
     if (message.empty()) fitting += std::string(fitting.empty() ? "" : "|") + row.name;
     if (message.empty()) continue;
-    CHECK(says(message, "--block parallel needs a placement with a norm before each branch and none behind the sum, " +
-                            std::string("not ") + row.name + ": choose pre|sandwich|lns|sub-ln|layerscale, or "));
+    const std::string needs = "a placement with a norm before each branch and none behind the sum, not ";
+    CHECK(contains(message, "--block parallel needs " + needs + row.name));
+    CHECK(contains(message, std::string(row.name) + ": choose pre|sandwich|lns|sub-ln|layerscale, or "));
   }
   CHECK(fitting == "pre|sandwich|lns|sub-ln|layerscale");
-  CHECK(says(refusal([](Config& c) { c.placement = "post", c.block = BlockForm::parallel_shared; }),
+  CHECK(contains(refusal([](Config& c) { c.placement = "post", c.block = BlockForm::parallel_shared; }),
              "--block parallel-shared needs"));
 }
 
@@ -122,9 +110,9 @@ TEST_CASE("placements have their usual aliases, and a misspelled one suggests th
                                     {"magneto", "sub-ln"},
                                     {"layernorm-scaling", "lns"}})
     CHECK(resolve(with([alias = alias](Config& c) { c.placement = alias; })).placement == name);
-  CHECK(says(refusal([](Config& c) { c.placement = "deepnrom"; }),
+  CHECK(contains(refusal([](Config& c) { c.placement = "deepnrom"; }),
              "unknown placement 'deepnrom': did you mean 'deepnorm'?"));
-  CHECK(says(unknown_name("norm", "rsnorm", {"layernorm", "rmsnorm"}),
+  CHECK(contains(unknown_name("norm", "rsnorm", {"layernorm", "rmsnorm"}),
              "did you mean 'rmsnorm'? (one of layernorm rmsnorm)"));
   CHECK_THROWS_AS(value_of(kActivations, "activation", "gelo"), std::invalid_argument);
   CHECK(value_of(kActivations, "activation", "gelu-tanh") == Activation::gelu_tanh);
@@ -174,16 +162,15 @@ TEST_CASE("the initialization can be chosen independently of the placement", "[c
     CHECK(deviation(with([](Config& c) { c.placement = "post", c.init_gain = 3; }), role) ==
           Approx(role == Role::qk ? .02f : .06f));
   }
-  CHECK(deviation(with([](Config& c) { c.init = InitChoice::xavier, c.init_gain = 3; }), Role::embedding) ==
-        .02f);
+  CHECK(deviation(with([](Config& c) { c.init = InitChoice::xavier, c.init_gain = 3; }), Role::embedding) == .02f);
 }
 
 TEST_CASE("options that a norm does not have are refused with the reason", "[config]") {
-  CHECK(says(refusal([](Config& c) { c.norm = NormKind::scalenorm, c.norm_unit_offset = true; }),
+  CHECK(contains(refusal([](Config& c) { c.norm = NormKind::scalenorm, c.norm_unit_offset = true; }),
              "one gain starts at sqrt(channels)"));
   for (const NormKind kind : {NormKind::batchnorm, NormKind::dyt, NormKind::derf})
-    CHECK(says(refusal([&](Config& c) { c.norm = kind, c.norm_unit_offset = true; }), "layernorm or rmsnorm only"));
-  CHECK(says(refusal([](Config& c) { c.norm = NormKind::scalenorm, c.norm_bias = true; }),
+    CHECK(contains(refusal([&](Config& c) { c.norm = kind, c.norm_unit_offset = true; }), "layernorm or rmsnorm only"));
+  CHECK(contains(refusal([](Config& c) { c.norm = NormKind::scalenorm, c.norm_bias = true; }),
              "--norm-bias does not go with"));
   CHECK(refusal([](Config& c) { c.norm = NormKind::scalenorm, c.norm_bias = false; }) == "");
   CHECK(refusal([](Config& c) { c.norm = NormKind::rmsnorm, c.norm_unit_offset = true, c.norm_bias = true; }) == "");
@@ -191,21 +178,21 @@ TEST_CASE("options that a norm does not have are refused with the reason", "[con
 
 TEST_CASE("impossible values are refused and the option is named", "[config]") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  CHECK(says(refusal([](Config& c) { c.n_head = 3; }), "--heads 3 does not divide --channels 128"));
+  CHECK(contains(refusal([](Config& c) { c.n_head = 3; }), "--heads 3 does not divide --channels 128"));
   CHECK(refusal([](Config& c) { c.n_head = 3, c.head_dim = 40; }) == "");
-  CHECK(says(refusal([](Config& c) { c.kv_heads = 3; }), "--kv-heads 3 does not divide --heads 4"));
-  CHECK(says(refusal([](Config& c) { c.kv_heads = -1; }), "--kv-heads"));
-  CHECK(says(refusal([](Config& c) { c.head_dim = 7, c.position = Position::rope; }), "even head dimension"));
-  CHECK(says(refusal([](Config& c) { c.n_layer = 0; }), "--layers is 0: must be 1 to"));
-  CHECK(says(refusal([](Config& c) { c.vocab_size = 0; }), "--vocab-size"));
-  CHECK(says(refusal([](Config& c) { c.context = -5; }), "--context"));
-  CHECK(says(refusal([](Config& c) { c.dropout = 1; }), "--dropout"));
-  CHECK(says(refusal([&](Config& c) { c.dropout = nan; }), "--dropout"));
-  CHECK(says(refusal([&](Config& c) { c.norm_eps = nan; }), "--norm-eps"));
-  CHECK(says(refusal([](Config& c) { c.skip_scale = -1; }), "--skip-scale"));
-  CHECK(says(refusal([&](Config& c) { c.mix_fraction = double(nan); }), "--mix-fraction"));
-  CHECK(says(refusal([](Config& c) { c.mix_fraction = 1.5; }), "--mix-fraction"));
-  CHECK(says(refusal([](Config& c) { c.layer_scale_init = -1; }), "--layer-scale-init"));
-  CHECK(says(refusal([](Config& c) { c.dyt_alpha = -1; }), "--dyt-alpha"));
-  CHECK(says(refusal([&](Config& c) { c.init_gain = double(nan); }), "--init-gain"));
+  CHECK(contains(refusal([](Config& c) { c.kv_heads = 3; }), "--kv-heads 3 does not divide --heads 4"));
+  CHECK(contains(refusal([](Config& c) { c.kv_heads = -1; }), "--kv-heads"));
+  CHECK(contains(refusal([](Config& c) { c.head_dim = 7, c.position = Position::rope; }), "even head dimension"));
+  CHECK(contains(refusal([](Config& c) { c.n_layer = 0; }), "--layers is 0: must be 1 to"));
+  CHECK(contains(refusal([](Config& c) { c.vocab_size = 0; }), "--vocab-size"));
+  CHECK(contains(refusal([](Config& c) { c.context = -5; }), "--context"));
+  CHECK(contains(refusal([](Config& c) { c.dropout = 1; }), "--dropout"));
+  CHECK(contains(refusal([&](Config& c) { c.dropout = nan; }), "--dropout"));
+  CHECK(contains(refusal([&](Config& c) { c.norm_eps = nan; }), "--norm-eps"));
+  CHECK(contains(refusal([](Config& c) { c.skip_scale = -1; }), "--skip-scale"));
+  CHECK(contains(refusal([&](Config& c) { c.mix_fraction = double(nan); }), "--mix-fraction"));
+  CHECK(contains(refusal([](Config& c) { c.mix_fraction = 1.5; }), "--mix-fraction"));
+  CHECK(contains(refusal([](Config& c) { c.layer_scale_init = -1; }), "--layer-scale-init"));
+  CHECK(contains(refusal([](Config& c) { c.dyt_alpha = -1; }), "--dyt-alpha"));
+  CHECK(contains(refusal([&](Config& c) { c.init_gain = double(nan); }), "--init-gain"));
 }

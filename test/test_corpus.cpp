@@ -21,13 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string slurp(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream bytes;
-  bytes << file.rdbuf();
-  return bytes.str();
-}
-
 // -log P of every derivation of a story, without the '\n' at its end.
 std::vector<double> derivations(const Story& story, const Grammar& grammar) {
   const std::string_view text = std::string_view(story.text).substr(0, story.text.size() - 1);
@@ -35,17 +28,6 @@ std::vector<double> derivations(const Story& story, const Grammar& grammar) {
 }
 
 bool near(double a, double b, double tolerance) { return std::abs(a - b) <= tolerance; }
-
-// What a call complains of, or "" if it does not.
-template <class Call>
-std::string complaint(Call&& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
-}
 
 // Every text of a small grammar with its probability. Counts through the choices like an odometer.
 std::map<std::string, double> all_texts(const Grammar& grammar, const std::string& start) {
@@ -246,7 +228,7 @@ TEST_CASE("the reader and the proof detect ambiguity", "[corpus]") {
 }
 
 TEST_CASE("a faulty grammar is refused with its reason", "[corpus]") {
-  const auto fault = [](const char* source) { return complaint([&] { Grammar grammar(source); }); };
+  const auto fault = [](const char* source) { return message_of<std::exception>([&] { Grammar grammar(source); }); };
   CHECK(contains(fault("s:\n  a [nobody] here\n"), "no rule is named nobody"));
   CHECK(contains(fault("s:\nt:\n  x\n"), "the rule s has no entry"));
   CHECK(contains(fault("s:\n  x\ns:\n  y\n"), "two rules are named s"));
@@ -255,9 +237,9 @@ TEST_CASE("a faulty grammar is refused with its reason", "[corpus]") {
   CHECK(contains(fault("  x\n"), "before the first rule"));
   CHECK(contains(fault("s\n  x\n"), "no colon"));
   const Grammar forgetful("s:\n  [a] slept.\n");
-  CHECK(contains(complaint([&] { forgetful.read("s", "Tom slept."); }), "nothing is remembered as a"));
+  CHECK(contains(message_of<std::exception>([&] { forgetful.read("s", "Tom slept."); }), "nothing is remembered as a"));
   const Grammar crowded("s:\n  [a=name] met [b=name].\nname:\n  Tom\n");
-  CHECK(contains(complaint([&] { crowded.read("s", "Tom met Tom."); }), "no entry of name is left"));
+  CHECK(contains(message_of<std::exception>([&] { crowded.read("s", "Tom met Tom."); }), "no entry of name is left"));
 }
 
 TEST_CASE("no story has two derivations, none is too long", "[corpus]") {
@@ -287,7 +269,7 @@ TEST_CASE("no text is a story of both grammars, and a tale has at least the entr
     stories += story.nats, tales += tale.nats;
   }
   CHECK(tales > stories);
-  CHECK(contains(complaint([] { story_grammar("storys"); }), "did you mean 'stories'?"));
+  CHECK(contains(message_of<std::exception>([] { story_grammar("storys"); }), "did you mean 'stories'?"));
 }
 
 TEST_CASE("a story is a function of seed and index", "[corpus]") {
@@ -373,7 +355,7 @@ TEST_CASE("a corpus on disk and the .nats file beside it", "[corpus]") {
   const Folder folder;
   const std::string path = folder.path("stories.txt");
   const CorpusSummary summary = write_corpus(path, 300000, 7);
-  const std::string text = slurp(path);
+  const std::string text = folder.read("stories.txt");
   CHECK(text.size() == summary.bytes);
   CHECK(text.size() <= 300000);
   CHECK(text.size() > 300000 - 256);
@@ -396,21 +378,21 @@ TEST_CASE("a corpus on disk and the .nats file beside it", "[corpus]") {
 
   SECTION("the same seed gives the same bytes, another seed does not") {
     write_corpus(folder.path("again.txt"), 300000, 7);
-    CHECK(slurp(folder.path("again.txt")) == text);
-    CHECK(slurp(folder.path("again.txt.nats")) == slurp(path + ".nats"));
+    CHECK(folder.read("again.txt") == text);
+    CHECK(folder.read("again.txt.nats") == folder.read("stories.txt.nats"));
     write_corpus(folder.path("other.txt"), 300000, 8);
-    CHECK(slurp(folder.path("other.txt")) != text);
+    CHECK(folder.read("other.txt") != text);
   }
   SECTION("the .nats file of another text is refused, a missing one is empty") {
     const auto fault = [&](size_t bytes, size_t stories) {
-      return complaint([&] { read_nats(path, bytes, stories); });
+      return message_of<std::exception>([&] { read_nats(path, bytes, stories); });
     };
     CHECK(contains(fault(summary.bytes + 1, summary.stories), "belongs to another text"));
     CHECK(contains(fault(summary.bytes, summary.stories - 1), "belongs to another text"));
-    std::string header = slurp(path + ".nats");
+    std::string header = folder.read("stories.txt.nats");
     const std::string count = std::to_string(summary.stories) + " stories", more = "9" + count;
     header.replace(header.find(count), count.size(), more);
-    const std::string whole = slurp(path + ".nats");
+    const std::string whole = folder.read("stories.txt.nats");
     std::ofstream(path + ".nats") << header;
     CHECK(contains(fault(summary.bytes, summary.stories), "belongs to another text"));
     std::ofstream(path + ".nats") << whole;
@@ -428,7 +410,7 @@ TEST_CASE("a corpus on disk and the .nats file beside it", "[corpus]") {
 TEST_CASE("a corpus that cannot be written leaves nothing and says why", "[corpus]") {
   const Folder folder;
   const auto fault = [](const std::string& path, size_t bytes = 10000) {
-    return complaint([&] { write_corpus(path, bytes, 1); });
+    return message_of<std::exception>([&] { write_corpus(path, bytes, 1); });
   };
   CHECK(contains(fault(folder.path("no/such/folder.txt")), "No such file or directory"));
   CHECK(contains(fault(folder.path("x.txt"), 100), "100 bytes hold no story"));
@@ -438,7 +420,7 @@ TEST_CASE("a corpus that cannot be written leaves nothing and says why", "[corpu
   // A full disk, as a limit on the size of files: an older corpus survives.
   const std::string path = folder.path("stories.txt");
   write_corpus(path, 10000, 1);
-  const std::string before = slurp(path), floor_before = slurp(path + ".nats");
+  const std::string before = folder.read("stories.txt"), floor_before = folder.read("stories.txt.nats");
   rlimit old{};
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &old) == 0);
   const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
@@ -451,7 +433,7 @@ TEST_CASE("a corpus that cannot be written leaves nothing and says why", "[corpu
   std::signal(SIGXFSZ, old_handler);
   CHECK(contains(full, "cannot write " + path + ": File too large"));
   CHECK(contains(full_new, "File too large"));
-  CHECK(slurp(path) == before);
-  CHECK(slurp(path + ".nats") == floor_before);
+  CHECK(folder.read("stories.txt") == before);
+  CHECK(folder.read("stories.txt.nats") == floor_before);
   CHECK(std::distance(fs::directory_iterator(folder.path("")), fs::directory_iterator()) == 2);
 }

@@ -44,8 +44,7 @@ TEST_CASE("cross-entropy agrees with PyTorch", "[cross_entropy]") {
 }
 
 TEST_CASE("cross-entropy is finite for large logits and not finite for infinity and NaN", "[cross_entropy]") {
-  const float infinity = std::numeric_limits<float>::infinity(),
-              nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   const Result r = run({1e4f, -1e4f, 0, 3e38f, -3e38f, 0}, {1, 0}, 1);
   CHECK(r.losses[0] == Approx(2e4));
   CHECK(r.losses[1] == Approx(0));

@@ -4,12 +4,6 @@
 #include "catch.hpp"
 #include "small_run.hpp"
 
-namespace {
-
-const std::string kTiny = " --layers 1 --heads 1 --channels 8 --context 16 --batch 2 --eval-every 0 --threads 1 --quiet ";
-
-}  // namespace
-
 TEST_CASE("readable rows survive damage between them", "[csv]") {
   const Folder f;
   const auto rows = [&](const std::string& text, int64_t last) {

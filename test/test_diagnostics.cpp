@@ -38,10 +38,7 @@ Config make_config(const Form& form, bool llama) {
   form.apply(c);
   c.n_layer = 3, c.n_head = 4, c.channels = 96, c.context = 130, c.vocab_size = 67;
   c.embedding_norm = true;
-  if (llama) {
-    c.norm = NormKind::rmsnorm, c.position = Position::rope, c.activation = Activation::swiglu;
-    c.bias = c.tied = false, c.kv_heads = 2;
-  }
+  if (llama) like_llama(c);
   return resolve(c);
 }
 Config make_config(const char* placement, bool llama) { return make_config({placement, placement}, llama); }

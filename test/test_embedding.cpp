@@ -4,11 +4,7 @@
 #include "layers/embedding/position.hpp"
 #include "reference.hpp"
 
-namespace {
-
 constexpr double kTolerance = 2e-7;  // measured: at most 4.9e-8
-
-}  // namespace
 
 TEST_CASE("embedding and learned positions agree with PyTorch", "[embedding][position]") {
   for (const std::string& name : Reference::cases("embedding")) {

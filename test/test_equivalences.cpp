@@ -157,8 +157,7 @@ TEST_CASE("taking the residual after the norm is Post-LN with an embedding norm"
 TEST_CASE("if a norm follows the branch, the scale of its output matrix does not matter", "[equivalence]") {
   for (const NormKind norm : kBoth)
     for (const char* placement : {"sandwich", "reordered"}) {
-      const Config config =
-          make_config(placement, norm, [](Config& c) { c.bias = false, c.norm_eps = 0; });
+      const Config config = make_config(placement, norm, [](Config& c) { c.bias = false, c.norm_eps = 0; });
       for (const float factor : {4.f, 3.f}) {  // scaling by 4 is exact
         Model model = randomized(config), scaled = randomized(config);
         for (const TensorSpec& spec : scaled.table)

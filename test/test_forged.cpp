@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <functional>
 #include <sstream>
 
 #include <nlohmann/json.hpp>
@@ -68,13 +67,8 @@ void save_again(const std::string& path) {
   save_checkpoint(path, header, model, &state);
 }
 
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const std::runtime_error& error) {
-    return error.what();
-  }
-  return "";
+std::string refusal_of(const std::string& path) {
+  return message_of<std::runtime_error>([&] { read_checkpoint_header(path); });
 }
 
 }  // namespace
@@ -91,7 +85,7 @@ TEST_CASE("a header is checked against the model it describes and the size of th
   REQUIRE(with_header(checkpoint, header) == checkpoint);
   const auto says = [&](const std::string& forged, const std::string& why) {
     f.write("bad.bin", with_header(checkpoint, forged));
-    const std::string message = message_of([&] { read_checkpoint_header(f.path("bad.bin")); });
+    const std::string message = refusal_of(f.path("bad.bin"));
     INFO(why << "\n" << message);
     CHECK(contains(message, f.path("bad.bin") + " is corrupted: its header cannot be read ("));
     CHECK(contains(message, why));
@@ -140,7 +134,7 @@ TEST_CASE("a header is checked against the model it describes and the size of th
   says("{\"a\":" + std::string(100000, '['), "nested too deep");
   says("", "parse error");
   f.write("bad.bin", with_header(checkpoint, replaced(header, "\"optimizer\":true", "\"optimizer\":false")));
-  CHECK(contains(message_of([&] { read_checkpoint_header(f.path("bad.bin")); }), "bytes, expected"));
+  CHECK(contains(refusal_of(f.path("bad.bin")), "bytes, expected"));
 }
 
 TEST_CASE("a file of another version is refused", "[forged]") {
@@ -150,7 +144,7 @@ TEST_CASE("a file of another version is refused", "[forged]") {
     std::string bytes = f.read("other.bin");
     bytes[8] = version;
     f.write("other.bin", bytes);
-    const std::string message = message_of([&] { read_checkpoint_header(f.path("other.bin")); });
+    const std::string message = refusal_of(f.path("other.bin"));
     CHECK(contains(message, "this train_gpt reads versions 1 to 2"));
   }
 }

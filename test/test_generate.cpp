@@ -1,8 +1,7 @@
 #include "data/run/generate_text.hpp"
-#include "layers/model/generate.hpp"
 
-#include "check.hpp"
 #include "forms.hpp"
+#include "generated.hpp"
 
 namespace {
 
@@ -13,27 +12,15 @@ constexpr int V = 31, kContext = 72;
 Model make_model(const Form& form, bool llama) {
   Config c;
   form.apply(c);
-  c.n_layer = 3, c.n_head = 4, c.channels = 32, c.context = kContext,
-  c.vocab_size = V;
+  c.n_layer = 3, c.n_head = 4, c.channels = 32, c.context = kContext, c.vocab_size = V;
   c.init = InitChoice::xavier;  // large enough that attention matters
-  if (llama) {
-    c.norm = NormKind::rmsnorm, c.position = Position::rope, c.activation = Activation::swiglu;
-    c.bias = c.tied = false, c.kv_heads = 2;
-  }
+  if (llama) like_llama(c);
   Model model(c, false);
   initialize(model, 7);
   set_learned_gains(model);
   const std::vector<float> nudge = random_floats(model.floats, 8, 0, .1f);
   for (size_t i = 0; i < model.floats; ++i) model.weights[i] += nudge[i];
   return model;
-}
-
-// Logits (T,V) of the full forward pass.
-std::vector<float> full_logits(const Model& model, const std::vector<int>& tokens) {
-  const int T = tokens.size();
-  const Activations a = allocate_activations(model.config, 1, T, false);
-  model_loss(model, a, {tokens.data(), tokens.data(), 1, T});
-  return {a.logits, a.logits + T * V};
 }
 
 std::vector<float> copy(const float* logits) { return {logits, logits + V}; }
@@ -51,20 +38,9 @@ std::vector<double> shares(const std::vector<float>& logits, const Sampling& sam
 TEST_CASE("logits with a cache are those of the full forward pass", "[generate]") {
   const std::vector<int> tokens = random_ints(kContext, 1, V);
   for (const Form& form : forms())
-    for (const bool llama : {false, true}) {
-      const Model model = make_model(form, llama);
-      const std::vector<double> want = widen(full_logits(model, tokens));
-      for (const int chunk : {1, 5, kContext}) {
-        Generator generator(model, model.config.context);
-        for (int t = 0; t < kContext; t += chunk) {
-          const int end = std::min(kContext, t + chunk);
-          const std::vector<float> got = copy(generator.feed({tokens.begin() + t, tokens.begin() + end}));
-          check_close("generate/" + form.name + (llama ? " llama" : " gpt"), got,
-                      std::span(want).subspan((end - 1) * V, V), kTolerance);
-        }
-        CHECK_FALSE(generator.beyond_context());
-      }
-    }
+    for (const bool llama : {false, true})
+      check_generated("generate/" + form.name + (llama ? " llama" : " gpt"), make_model(form, llama), tokens,
+                      {1, 5, kContext}, kTolerance);
 }
 
 TEST_CASE("beyond the context, the older half is forgotten", "[generate]") {
@@ -123,8 +99,7 @@ TEST_CASE("a sampled token depends only on the seed and its index", "[generate]"
   std::vector<float> shifted = logits;
   for (float& x : shifted) x += 1000;
   for (int i = 0; i < 50; ++i)
-    CHECK(sample_token(shifted.data(), V, {.top_k = 3}, i) ==
-          sample_token(logits.data(), V, {.top_k = 3}, i));
+    CHECK(sample_token(shifted.data(), V, {.top_k = 3}, i) == sample_token(logits.data(), V, {.top_k = 3}, i));
 }
 
 TEST_CASE("tokens that the tokenizer does not have are never drawn", "[generate]") {
@@ -136,6 +111,7 @@ TEST_CASE("tokens that the tokenizer does not have are never drawn", "[generate]
   int pieces = 0;
   const auto write = [&](const std::string& piece) { pieces += piece.size() == 1; };
   for (const float temperature : {0.f, 1.f})
-    generate_text(model, Tokenizer::bytes(), "a", {.length = 20, .stop = "", .sampling = {.temperature = temperature}}, write, [] {});
+    generate_text(model, Tokenizer::bytes(), "a",
+                  {.length = 20, .stop = "", .sampling = {.temperature = temperature}}, write, [] {});
   CHECK(pieces == 40);
 }

@@ -4,10 +4,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "data/options/command_line.hpp"
 #include "check.hpp"
 #include "data/options/options.hpp"
 #include "layers/model/model.hpp"
+#include "parse.hpp"
 #include "reference.hpp"
 
 using nlohmann::json;
@@ -31,9 +31,7 @@ Config config_of(const std::string& preset, const json& options) {
       words.push_back(value.dump());
     }
   }
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  return parse_command_line(int(argv.size()), argv.data()).train.config;
+  return parse_program_words(words).train.config;
 }
 
 struct Case {

@@ -33,14 +33,8 @@ Result run(Data d, int backwards = 1) {
 }
 
 Data made_up(int N, int I, int O, bool bias) {
-  return {N,
-          I,
-          O,
-          random_floats(N * I, 1),
-          random_floats(O * I, 2),
-          random_floats(bias ? O : 0, 3),
-          random_floats(N * O, 4),
-          Matmul::fp32};
+  return {N, I, O, random_floats(N * I, 1), random_floats(O * I, 2), random_floats(bias ? O : 0, 3),
+          random_floats(N * O, 4), Matmul::fp32};
 }
 
 }  // namespace
@@ -60,8 +54,7 @@ TEST_CASE("linear agrees with PyTorch", "[linear]") {
       check_close(at + "dweight", r.dweight, times(times_run, ref.doubles("dweight")), kTolerance,
                   ref.scale("dweight"));
       if (bias)
-        check_close(at + "dbias", r.dbias, times(times_run, ref.doubles("dbias")), kTolerance,
-                    ref.scale("dbias"));
+        check_close(at + "dbias", r.dbias, times(times_run, ref.doubles("dbias")), kTolerance, ref.scale("dbias"));
     }
   }
 }
@@ -69,7 +62,7 @@ TEST_CASE("linear agrees with PyTorch", "[linear]") {
 // A processor without bf16 computes in fp32, which is 2⁻⁹ away from rounded operands.
 TEST_CASE("linear in bf16 agrees with PyTorch on rounded operands", "[linear][bf16]") {
   const double tolerance = gemm_has_bf16() ? 5e-7 : 4e-3;  // measured: at most 1.3e-7, and 2.4e-3 for fp32
-  const std::string title = gemm_has_bf16() ? "linear_bf16/" : "linear fp32 for want of bf16/";
+  const std::string title = gemm_has_bf16() ? "linear_bf16/" : "linear without bf16/";
   for (const std::string& name : Reference::cases("linear_bf16")) {
     const Reference ref("linear_bf16", name);
     const Data d{ref.integer("N"),   ref.integer("I"),   ref.integer("O"),  ref.floats("x"),

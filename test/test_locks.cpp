@@ -18,8 +18,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const std::string kTiny = " --layers 1 --heads 1 --channels 8 --context 16 --batch 2 --eval-every 0 --threads 1 --quiet ";
-
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
@@ -127,10 +125,7 @@ TEST_CASE("a step with more than 2^31 - 1 sequences is refused", "[program][lock
   for (const char* words : {"train --data stories.txt --batch 65536 --accumulate 65536 --out r",
                             "compare --data stories.txt --grid batch=65536 --accumulate 65536 --out r",
                             "train --data stories.txt --batch 1048576 --accumulate 1048576 --dry-run"}) {
-    const Outcome o = f.run(words);
-    CHECK(o.status == 1);
-    CHECK(contains(o.err, "sequences per step: choose at most 2147483647"));
-    CHECK(count_lines(o.err) == 1);
+    check_refused(f, words, "sequences per step: choose at most 2147483647");
     CHECK(!f.has("r"));
   }
 }

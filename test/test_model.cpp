@@ -24,12 +24,8 @@ std::span<const float> row(const Buffer& buffer, const TensorSpec& spec) {
 Config make_config(const Form& form, bool llama, int channels = 48) {
   Config c;
   form.apply(c);
-  c.n_layer = 3, c.n_head = 4, c.channels = channels, c.context = 40,
-  c.vocab_size = 67;
-  if (llama) {
-    c.norm = NormKind::rmsnorm, c.position = Position::rope, c.activation = Activation::swiglu;
-    c.bias = c.tied = false, c.kv_heads = 2;
-  }
+  c.n_layer = 3, c.n_head = 4, c.channels = channels, c.context = 40, c.vocab_size = 67;
+  if (llama) like_llama(c);
   return resolve(c);
 }
 Config make_config(const char* placement, bool llama) { return make_config({placement, placement}, llama); }
@@ -237,8 +233,7 @@ TEST_CASE("gradients of the model accumulate", "[model]") {
 namespace {
 
 // The standard deviation of each tensor according to the placement's paper or program.
-double expected_deviation(const std::string& placement, const std::string& name, const TensorSpec& spec,
-                          int L) {
+double expected_deviation(const std::string& placement, const std::string& name, const TensorSpec& spec, int L) {
   const bool embedding = name.starts_with("embedding") || name == "head.weight";
   if (spec.shape.size() < 2) return 0;
   if (embedding) return .02;

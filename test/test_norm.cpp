@@ -1,81 +1,45 @@
-#include "layers/norm/norm.hpp"
+// Norms against PyTorch, and LayerNorm and RMSNorm in extreme cases. test_norm_kinds.cpp tests all kinds further.
 
-#include "check.hpp"
+#include "norm_layer.hpp"
 #include "reference.hpp"
-
-namespace {
 
 constexpr double kTolerance = 1e-6;  // measured: at most 5.4e-7
 
-struct Data {
-  int N, C;
-  NormKind kind;
-  float eps;
-  std::vector<float> x, gain, bias, dy;
-  Norm p() { return {kind, eps, gain.data(), bias.empty() ? nullptr : bias.data()}; }
-};
-
-struct Result {
-  std::vector<float> y, dx, dgain, dbias;
-  std::vector<float> all() const { return joined({y, dx, dgain, dbias}); }
-};
-
-Result run(Data d, int backwards = 1) {
-  Result r{garbage(d.x.size()), garbage(d.x.size()), std::vector<float>(d.C),
-           std::vector<float>(d.bias.size())};
-  std::vector<float> mean = garbage(d.N), rstd = garbage(d.N);
-  const NormSaved saved{d.kind == NormKind::layernorm ? mean.data() : nullptr, rstd.data()};
-  CHECK(norm_forward(r.y.data(), saved, d.x.data(), d.p(), d.N, d.C, true) == r.y.data());
-  const Norm g{d.kind, d.eps, r.dgain.data(), d.bias.empty() ? nullptr : r.dbias.data()};
-  for (int i = 0; i < backwards; ++i)
-    CHECK(norm_backward(r.dx.data(), g, d.dy.data(), d.x.data(), saved, d.p(), d.N, d.C) == r.dx.data());
-  return r;
-}
-
-Data made_up(NormKind kind, int N, int C, bool bias) {
-  return {N,
-          C,
-          kind,
-          1e-5f,
-          random_floats(N * C, 1, .5f, 1),
-          random_floats(C, 2, 1, .3f),
-          random_floats(bias ? C : 0, 3, 0, .1f),
-          random_floats(N * C, 4)};
-}
-
-}  // namespace
-
+// norm: LayerNorm and RMSNorm; norm_kinds: all kinds.
 TEST_CASE("norms agree with PyTorch", "[norm]") {
-  for (const std::string& name : Reference::cases("norm")) {
-    const Reference ref("norm", name);
-    Data d{ref.integer("N"),
-           ref.integer("C"),
-           ref.integer("rms") ? NormKind::rmsnorm : NormKind::layernorm,
-           static_cast<float>(ref.number("eps")),
-           ref.floats("x"),
-           ref.floats("gain"),
-           {},
-           ref.floats("dy")};
-    const bool bias = ref.integer("bias");
-    if (bias) d.bias = ref.floats("bias");
-    const std::string at = "norm/" + name + "/";
-    for (const int times_run : {1, 2}) {  // the second backward adds the same again
-      const Result r = run(d, times_run);
-      check_close(at + "y", r.y, ref.doubles("y"), kTolerance);
-      check_close(at + "dx", r.dx, ref.doubles("dx"), kTolerance, ref.scale("dx"));
-      check_close(at + "dgain", r.dgain, times(times_run, ref.doubles("dgain")), kTolerance,
-                  ref.scale("dgain"));
-      if (bias)
-        check_close(at + "dbias", r.dbias, times(times_run, ref.doubles("dbias")), kTolerance,
-                    ref.scale("dbias"));
+  for (const std::string folder : {"norm", "norm_kinds"})
+    for (const std::string& name : Reference::cases(folder)) {
+      const Reference ref(folder, name);
+      const NormKind kind = value_of(kNormKinds, "norm", name.substr(0, name.find('-')));
+      const float eps = static_cast<float>(ref.number("eps"));
+      const bool offset = folder == "norm_kinds" && ref.integer("offset");
+      const Config config = norm_config(kind, ref.integer("bias"), eps, offset);
+      for (const int times_run : {1, 2}) {  // the second backward adds the same again
+        NormLayer norm(config, ref.integer("N"), ref.integer("C"));
+        for (const TensorSpec& spec : norm.table) norm.set(spec, ref.floats(spec.name.substr(5)));
+        const std::string at = folder + "/" + name + "/";
+        const std::vector<float> x = ref.floats("x"), dy = ref.floats("dy");
+        if (ref.has("evaluated"))
+          check_close(at + "evaluated", norm.forward(x, false), ref.doubles("evaluated"), kTolerance);
+        check_close(at + "y", norm.forward(x), ref.doubles("y"), kTolerance);
+        for (int i = 1; i < times_run; ++i) norm.backward(dy, x);
+        check_close(at + "dx", norm.backward(dy, x), ref.doubles("dx"), kTolerance, ref.scale("dx"));
+        for (const TensorSpec& spec : norm.table) {
+          const std::string tensor = spec.name.substr(5);
+          if (spec.trained)
+            check_close(at + "d" + tensor, norm.gradient(spec), times(times_run, ref.doubles("d" + tensor)), kTolerance,
+                        sum_factor(spec.size()) * ref.scale("d" + tensor));
+          else if (times_run == 1)
+            check_close(at + tensor + " after", norm.weight(spec), ref.doubles(tensor + "_after"), kTolerance);
+        }
+      }
     }
-  }
 }
 
 TEST_CASE("norms are the same for any number of threads", "[norm]") {
   for (const NormKind kind : {NormKind::layernorm, NormKind::rmsnorm})
     for (const auto& [N, C] : {std::array{500, 33}, {7, 2000}})
-      check_same_for_all_threads([&, N = N, C = C] { return run(made_up(kind, N, C, true), 2).all(); });
+      check_same_for_all_threads([&, N = N, C = C] { return NormLayer(norm_config(kind, true), N, C).all(); });
 }
 
 TEST_CASE("an absent norm is the identity and writes nothing", "[norm]") {
@@ -88,22 +52,23 @@ TEST_CASE("an absent norm is the identity and writes nothing", "[norm]") {
 TEST_CASE("LayerNorm does not cancel if the mean is large", "[norm]") {
   // The variance is 2/3. In float, E[x²] − μ² would be 2, 0 and −128.
   for (const float a : {4096.f, 10000.f, 40000.f}) {
-    const Result r = run({1, 3, NormKind::layernorm, 0, {a, a + 1, a + 2}, {1, 1, 1}, {}, {1, 0, 0}});
-    for (int c = 0; c < 3; ++c) CHECK(r.y[c] == Approx((c - 1) * std::sqrt(1.5)).epsilon(1e-6));
-    CHECK(r.dx[1] == Approx(-std::sqrt(1.5) / 3).epsilon(1e-6));
+    NormLayer norm(norm_config(NormKind::layernorm, false, 0), 1, 3);
+    std::fill_n(norm.p.gain, 3, 1.f);
+    const std::vector<float> x = {a, a + 1, a + 2}, y = norm.forward(x), dx = norm.backward({1, 0, 0}, x);
+    for (int c = 0; c < 3; ++c) CHECK(y[c] == Approx((c - 1) * std::sqrt(1.5)).epsilon(1e-6));
+    CHECK(dx[1] == Approx(-std::sqrt(1.5) / 3).epsilon(1e-6));
   }
 }
 
 TEST_CASE("a norm with one channel or one row", "[norm]") {
-  Data d = made_up(NormKind::layernorm, 7, 1, true);
-  Result r = run(d);
+  const std::vector<float> x = random_floats(7, 1, .5f), dy = random_floats(7, 4);
+  NormLayer channel(norm_config(NormKind::layernorm, true), 7, 1);
+  const std::vector<float> y = channel.forward(x), dx = channel.backward(dy, x);
   for (int n = 0; n < 7; ++n) {
-    CHECK(r.y[n] == d.bias[0]);       // x − μ = 0
-    CHECK(std::abs(r.dx[n]) < 1e-4);  // r = 316 times a rounding error
+    CHECK(y[n] == channel.p.bias[0]);  // x − μ = 0
+    CHECK(std::abs(dx[n]) < 1e-4);     // r = 316 times a rounding error
   }
-  d = made_up(NormKind::rmsnorm, 1, 1, false);
-  d.eps = 0;
-  r = run(d);
-  CHECK(r.y[0] == Approx(std::copysign(d.gain[0], d.x[0])));
-  CHECK(std::abs(r.dx[0]) < 1e-6);
+  NormLayer row(norm_config(NormKind::rmsnorm, false, 0), 1, 1);
+  CHECK(row.forward({x[0]})[0] == Approx(std::copysign(row.p.gain[0], x[0])));
+  CHECK(std::abs(row.backward({dy[0]}, {x[0]})[0]) < 1e-6);
 }

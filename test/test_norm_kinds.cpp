@@ -1,11 +1,8 @@
-// Norms of all kinds: against PyTorch, and identities between them.
+// Norms of all kinds: their tensors, identities between them, and BatchNorm in training and evaluation.
 
 #include "norm_layer.hpp"
-#include "reference.hpp"
 
 namespace {
-
-constexpr double kTolerance = 1e-6;
 
 std::vector<float> scaled(float c, std::vector<float> x) {
   for (float& v : x) v *= c;
@@ -13,34 +10,6 @@ std::vector<float> scaled(float c, std::vector<float> x) {
 }
 
 }  // namespace
-
-TEST_CASE("norms of the other kinds agree with PyTorch", "[norm]") {
-  for (const std::string& name : Reference::cases("norm_kinds")) {
-    const Reference ref("norm_kinds", name);
-    const NormKind kind = value_of(kNormKinds, "norm", name.substr(0, name.find('-')));
-    const float eps = static_cast<float>(ref.number("eps"));
-    const Config config = norm_config(kind, ref.integer("bias"), eps, ref.integer("offset"));
-    for (const int times_run : {1, 2}) {  // the second backward adds the same again
-      NormLayer norm(config, ref.integer("N"), ref.integer("C"));
-      for (const TensorSpec& spec : norm.table) norm.set(spec, ref.floats(spec.name.substr(5)));
-      const std::string at = "norm kinds/" + name + "/";
-      const std::vector<float> x = ref.floats("x"), dy = ref.floats("dy");
-      if (ref.has("evaluated"))
-        check_close(at + "evaluated", norm.forward(x, false), ref.doubles("evaluated"), kTolerance);
-      check_close(at + "y", norm.forward(x), ref.doubles("y"), kTolerance);
-      for (int i = 1; i < times_run; ++i) norm.backward(dy, x);
-      check_close(at + "dx", norm.backward(dy, x), ref.doubles("dx"), kTolerance, ref.scale("dx"));
-      for (const TensorSpec& spec : norm.table) {
-        const std::string tensor = spec.name.substr(5);
-        if (spec.trained)
-          check_close(at + "d" + tensor, norm.gradient(spec), times(times_run, ref.doubles("d" + tensor)), kTolerance,
-                      sum_factor(spec.size()) * ref.scale("d" + tensor));
-        else if (times_run == 1)
-          check_close(at + tensor + " after", norm.weight(spec), ref.doubles(tensor + "_after"), kTolerance);
-      }
-    }
-  }
-}
 
 TEST_CASE("a norm declares the tensors of its kind and their initial values", "[norm]") {
   struct Want {

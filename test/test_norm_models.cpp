@@ -2,7 +2,7 @@
 // and the rest of a model with each norm. test_model.cpp and test_textbook_model.cpp check their numbers.
 
 #include "layers/training/diagnostics.hpp"
-#include "layers/model/generate.hpp"
+#include "generated.hpp"
 #include "model_case.hpp"
 
 namespace {
@@ -171,16 +171,8 @@ TEST_CASE("with norms of the other kinds, cached logits are those of the full fo
       INFO(name_of(kNormKinds, kind));
       Run run(make_config(kind, "sandwich", llama));
       for (int step = 0; step < 5; ++step) run.step(step);  // moves the running statistics away from their start
-      const std::vector<int> tokens = random_ints(T, 3, V);
-      const Activations a = allocate_activations(run.model.config, 1, T, false);
-      model_loss(run.model, a, {tokens.data(), tokens.data(), 1, T});
-      const std::vector<float> full(a.logits, a.logits + T * V);
-      Generator generator(run.model, run.model.config.context);
-      for (int t = 0; t < T; ++t) {
-        const float* logits = generator.feed({tokens[t]});
-        check_close("norm models cached logits/" + std::string(name_of(kNormKinds, kind)), {logits, size_t(V)},
-                    widen({&full[t * V], size_t(V)}), 3e-6);  // as in test_generate.cpp
-      }
+      check_generated(std::string("norm models cached logits/") + name_of(kNormKinds, kind), run.model,
+                      random_ints(T, 3, V), {1}, 3e-6);  // as in test_generate.cpp
     }
 }
 

@@ -38,8 +38,7 @@ TEST_CASE("AdamW agrees with PyTorch over several steps", "[optimizer]") {
   const Reference ref("optimizer", "adamw");
   const int steps = ref.integer("steps"), tensors = ref.integer("tensors");
   const std::vector<float> lr = ref.floats("lr");
-  const AdamW options{number(ref, "beta1"), number(ref, "beta2"), number(ref, "eps"),
-                      number(ref, "weight_decay")};
+  const AdamW options{number(ref, "beta1"), number(ref, "beta2"), number(ref, "eps"), number(ref, "weight_decay")};
   std::vector<int> shape[3] = {{5, 7}, {9}, {2, 3, 4}};
   REQUIRE(tensors == 3);
 

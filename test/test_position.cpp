@@ -3,11 +3,7 @@
 #include "check.hpp"
 #include "reference.hpp"
 
-namespace {
-
 constexpr double kTolerance = 2e-7;  // measured: at most 5.7e-8
-
-}  // namespace
 
 TEST_CASE("RoPE agrees with PyTorch", "[position]") {
   for (const std::string& name : Reference::cases("position")) {

@@ -1,11 +1,12 @@
 // Settings that a preset derives from its sizes follow the sizes that a user changes.
 
 #include <cmath>
+#include <iterator>
 #include <sstream>
 
-#include "data/options/command_line.hpp"
 #include "data/options/stored.hpp"
 #include "check.hpp"
+#include "parse.hpp"
 #include "data/options/options.hpp"
 #include "layers/model/presets.hpp"
 
@@ -14,11 +15,8 @@ namespace {
 // The resolved config of `train_gpt info OPTIONS`.
 Config config_of(const std::string& options) {
   std::istringstream in("train_gpt info " + options);
-  std::vector<std::string> words;
-  for (std::string word; in >> word;) words.push_back(word);
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  Config c = parse_command_line(int(argv.size()), argv.data()).train.config;
+  const std::vector<std::string> words{std::istream_iterator<std::string>(in), {}};
+  Config c = parse_program_words(words).train.config;
   if (c.vocab_size == 0) c.vocab_size = 256;
   return resolve(c);
 }

@@ -2,8 +2,10 @@
 #include <map>
 
 #include "check.hpp"
+#include "message.hpp"
 #include "layers/model/model.hpp"
 #include "layers/model/presets.hpp"
+#include "layers/model/size.hpp"
 #include "program.hpp"
 
 namespace {
@@ -16,18 +18,11 @@ Config resolved(Config config) {
 size_t parameters_of(const Config& config) {
   Layout layout;
   declare_model(layout, resolved(config));
-  size_t parameters = 0;
-  for (const TensorSpec& spec : layout.table()) parameters += spec.trained ? spec.size() : 0;
-  return parameters;
+  return count_parameters(layout.table());
 }
 
 std::string complaint(const char* preset, const char* size) {
-  try {
-    preset_config(preset, size);
-  } catch (const std::invalid_argument& e) {
-    return e.what();
-  }
-  return "";
+  return message_of<std::invalid_argument>([&] { preset_config(preset, size); });
 }
 
 }  // namespace
@@ -122,9 +117,9 @@ TEST_CASE("every nano preset takes a step", "[presets]") {
 TEST_CASE("info names the missing parts of a preset and the source of its numbers", "[presets][program]") {
   const Folder f;
   const Outcome gpt3 = f.run("info --preset gpt3"), llama = f.run("info --preset llama");
-  CHECK(gpt3.out.find("not implemented of gpt3: the banded attention") != std::string::npos);
-  CHECK(llama.out.find("preset llama: Touvron et al. 2023") != std::string::npos);
-  CHECK(llama.out.find("not implemented") == std::string::npos);
+  CHECK(contains(gpt3.out, "not implemented of gpt3: the banded attention"));
+  CHECK(contains(llama.out, "preset llama: Touvron et al. 2023"));
+  CHECK_FALSE(contains(llama.out, "not implemented"));
 }
 
 TEST_CASE("a misspelled preset suggests the nearest", "[presets]") {

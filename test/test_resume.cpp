@@ -213,9 +213,7 @@ TEST_CASE("--for limits the wall-clock time of the whole run, even on a busy mac
 
 TEST_CASE("--for and --steps exclude each other", "[program][resume]") {
   const Corpus f;
-  const Outcome both = f.run("train --data stories.txt --for 10s --steps 4");
-  CHECK(both.status == 1);
-  CHECK(contains(both.err, "both say how long to train: leave one out"));
+  check_refused(f, "train --data stories.txt --for 10s --steps 4", "both say how long to train: leave one out");
   f.write("recipe.toml", "steps = 1000000\n");
   CHECK(f.run("train --config recipe.toml --data stories.txt --for 0.1s --out r" + kSmall).status == 0);
 }

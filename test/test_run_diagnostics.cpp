@@ -3,6 +3,7 @@
 #include "catch.hpp"
 #include "check.hpp"
 #include "small_run.hpp"
+#include "table.hpp"
 
 #include <algorithm>
 #include <sstream>
@@ -11,13 +12,6 @@ namespace {
 
 const std::string kModel = " --layers 2 --heads 2 --channels 32 --context 32 --batch 4 ";
 const std::string kRun = kModel + "--eval-every 5 --eval-batches 2 --quiet ";
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
 
 // The distinct values of the first column, in order, without the header.
 std::vector<std::string> steps_in(const std::string& csv) {
@@ -65,10 +59,8 @@ TEST_CASE("diagnostics are written at their steps and do not change training", "
   for (const std::string& line : lines_of(csv))
     if (line.starts_with("10,") && contains(line, ",grad_norm,") && !contains(line, ",stream,"))
       squares += std::pow(std::strtod(line.c_str() + line.rfind(',') + 1, nullptr), 2);
-  std::istringstream metrics(lines_of(f.read("seen/metrics.csv"))[10]);
-  std::string field;
-  for (int column = 0; column <= 7; ++column) std::getline(metrics, field, ',');
-  CHECK(std::sqrt(squares) == Approx(std::stod(field)).epsilon(1e-7));
+  const double whole = std::stod(Table(f.read("seen/metrics.csv")).at("grad_norm", 10));
+  CHECK(std::sqrt(squares) == Approx(whole).epsilon(1e-7));
 }
 
 TEST_CASE("a resumed run continues its diagnostics", "[program][diagnostics]") {
@@ -151,9 +143,7 @@ TEST_CASE("init-report prints a table and writes a file", "[program][diagnostics
     const std::string slopes = o.out.substr(o.out.find("slope")), key = "\nplacement=" + placement + " ";
     CHECK(std::strtod(slopes.c_str() + slopes.find(key) + key.size(), nullptr) == Approx(slope).margin(.0051));
   }
-  const Outcome refused = f.run(words);
-  CHECK(refused.status == 1);
-  CHECK(contains(refused.err, "i.csv is there already"));
+  check_refused(f, words, "i.csv is there already");
   CHECK(f.run(words + " --force --threads 1").status == 0);
   CHECK(f.read("i.csv") == csv);
 }
@@ -189,7 +179,7 @@ TEST_CASE("init-report refuses wrong input in one line", "[program][diagnostics]
     INFO(c.words << "\n" << o.err);
     CHECK(o.status == 1);
     CHECK(contains(o.err, c.message));
-    CHECK(lines_of(o.err).size() == 1);
+    CHECK(count_lines(o.err) == 1);
     CHECK(o.out.empty());
     CHECK_FALSE(f.has("i.csv"));
   }

@@ -57,9 +57,7 @@ TEST_CASE("Ctrl-C during the final validation leaves a finished run", "[program]
   CHECK(std::isnan(read_outcome(f.path("r"))->val_loss_full));
   CHECK(f.run("train --out r --resume --quiet").status == 0);
   CHECK(read_outcome(f.path("r"))->val_loss_full > 0);
-  const Outcome nothing = f.run("train --out r --resume --quiet");
-  CHECK(nothing.status == 1);
-  CHECK(contains(nothing.err, "r is finished: say how far to go on, e.g. --steps 6"));
+  check_refused(f, "train --out r --resume --quiet", "r is finished: say how far to go on, e.g. --steps 6");
   CHECK(read_outcome(f.path("r")));
 }
 

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <map>
 #include <set>
-#include <sstream>
 
 #include "data/text/dataset.hpp"
 #include "data/run/evaluate.hpp"
@@ -12,6 +11,7 @@
 #include "catch.hpp"
 #include "check.hpp"
 #include "small_run.hpp"
+#include "table.hpp"
 
 namespace {
 
@@ -20,21 +20,6 @@ Dataset shuffled(const std::string& path, int context) {
   options.data = {path};
   options.sampling = Draws::shuffle;
   return load_dataset(options, nullptr, context);
-}
-
-// One column of metrics.csv.
-std::vector<double> column(const std::string& metrics, size_t which) {
-  std::vector<double> numbers;
-  std::istringstream file(metrics);
-  std::string line;
-  std::getline(file, line);
-  while (std::getline(file, line)) {
-    std::istringstream in(line);
-    std::string field;
-    for (size_t i = 0; i <= which; ++i) std::getline(in, field, ',');
-    numbers.push_back(std::atof(field.c_str()));
-  }
-  return numbers;
 }
 
 }  // namespace
@@ -134,7 +119,8 @@ TEST_CASE("training and validation loss of shuffled stories are the same average
   const TrainedModel trained = load_trained_model(f.path("r/checkpoint.bin"));
   const int T = trained.model.config.context;
   Dataset data = shuffled(f.path("stories.txt"), T);
-  const std::vector<double> tokens = column(f.read("r/metrics.csv"), 1), loss = column(f.read("r/metrics.csv"), 3);
+  const Table metrics(f.read("r/metrics.csv"));
+  const std::vector<double> tokens = metrics.numbers("tokens"), loss = metrics.numbers("train_loss");
   REQUIRE(tokens.size() == (data.windows.size() + 5) / 6);
   // The last step fills its batch from the next epoch, so it is left out.
   double nats = 0;
@@ -176,9 +162,7 @@ TEST_CASE("--epochs sets the number of steps", "[sampling]") {
   // 54,000 bytes in windows of 32, 4 in a batch.
   CHECK(contains(f.run(words + "--epochs 2").out, "steps    840 of 128 tokens"));
   CHECK(contains(f.run(words + "--config recipe.toml --epochs 2").out, "steps    840 of"));
-  const Outcome both = f.run(words + "--epochs 2 --steps 7");
-  CHECK(both.status == 1);
-  CHECK(contains(both.err, "--steps and --epochs both say how long to train: leave one out"));
+  check_refused(f, words + "--epochs 2 --steps 7", "--steps and --epochs both say how long to train: leave one out");
   REQUIRE(f.run("train --data stories.txt --steps 3 --out r" + kSmall).status == 0);
   CHECK(contains(f.run("train --out r --resume --epochs 0.01 --dry-run").out, "steps    5 of"));
 }

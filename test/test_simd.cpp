@@ -52,8 +52,7 @@ double worst_error(F f, Exact exact, float low, float high) {
   double worst = 0;
   walk(f, low, high, [&](float x, float y) {
     const double want = exact(double(x)), off = std::fabs(double(y) - want);
-    const double error =
-        want < double(kNormal) ? std::max(0., off - .501 * double(kSpacing)) / want : off / want;
+    const double error = want < double(kNormal) ? std::max(0., off - .501 * double(kSpacing)) / want : off / want;
     if (!(error <= worst)) worst = error;
   });
   return worst;

@@ -41,17 +41,10 @@ TEST_CASE("corpus --check counts stories and refuses wrong input", "[program]") 
   CHECK(contains(mixed.out, "1 of 2 stories follow"));
   CHECK(contains(mixed.out, "line 2 goes wrong after \"On\", at \"ce upon a time.\""));
   CHECK(contains(f.run("corpus --check -", tell_story(1, 3).text).out, "standard input: 1 of 1 stories"));
-  const auto refused = [&](const char* words, const char* message) {
-    const Outcome outcome = f.run(words);
-    INFO(words);
-    CHECK(outcome.status == 1);
-    CHECK(contains(outcome.err, message));
-    CHECK(count_lines(outcome.err) == 1);
-  };
-  refused("corpus --check empty.txt", "empty.txt has no stories to check");
-  refused("corpus --check missing.txt", "cannot read missing.txt");
-  refused("corpus --known good.txt --out x", "--known goes with --check");
-  refused("corpus", "--out is missing");
+  check_refused(f, "corpus --check empty.txt", "empty.txt has no stories to check");
+  check_refused(f, "corpus --check missing.txt", "cannot read missing.txt");
+  check_refused(f, "corpus --known good.txt --out x", "--known goes with --check");
+  check_refused(f, "corpus", "--out is missing");
 }
 
 TEST_CASE("--stop ends a sample, even if it spans several tokens", "[generate]") {

@@ -57,9 +57,7 @@ TEST_CASE("a folder's files are read if their contents are text", "[text]") {
   CHECK(contains(f.run(kDry + "notes --include *.md").out, "data     notes/a.md:"));
   CHECK(contains(f.run(kDry + "notes --exclude *.md deep --include *.txt *.md b").out, "data     notes/stories.txt:"));
   CHECK(contains(f.run(kDry + "notes --include deep/*").out, "data     notes/deep/b:"));
-  const Outcome none = f.run(kDry + "notes --include *.tex");
-  CHECK(none.status == 1);
-  CHECK(contains(none.err, "there is no text in notes"));
+  check_refused(f, kDry + "notes --include *.tex", "there is no text in notes");
 }
 
 TEST_CASE("an error about a file that is not text names the file and the place", "[text]") {
@@ -68,9 +66,7 @@ TEST_CASE("an error about a file that is not text names the file and the place",
   f.write("bad.txt", lines("Some text.", 3) + "caf\xe9\n");
   f.write("zero.bin", lines("Some text.", 20) + std::string("\0", 1));
   f.write("wide.txt", std::string("\xff\xfeS\0o\0", 6) + lines("x", 20));
-  const Outcome latin = f.run(kDry + "good.txt bad.txt --tokenizer char");
-  CHECK(latin.status == 1);
-  CHECK(contains(latin.err, "bad.txt, line 4, byte 4: 0xe9 is not UTF-8; "));
+  check_refused(f, kDry + "good.txt bad.txt --tokenizer char", "bad.txt, line 4, byte 4: 0xe9 is not UTF-8; ");
   CHECK(contains(f.run(kDry + "zero.bin").out, "zero.bin is not text (byte 220 is 0x00)"));
   CHECK(contains(f.run(kDry + "wide.txt").out, "iconv"));
 }

@@ -210,8 +210,7 @@ TEST_CASE("textbook residual branch is certified for every placement", "[textboo
     const auto forward = [&](auto& saved, auto& t) {
       using Number = number_of<decltype(t)>;
       std::vector<Number> y(N * C);
-      textbook::branch_forward(y.data(), saved, t[0].data(), branch_of(row, t), Neighbors<Number>{N, C}, N,
-                               C);
+      textbook::branch_forward(y.data(), saved, t[0].data(), branch_of(row, t), Neighbors<Number>{N, C}, N, C);
       return y;
     };
     textbook::BranchSaved<double> saved;

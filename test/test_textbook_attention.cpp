@@ -40,16 +40,14 @@ void compare_attention(int T, int H, int KV, int D, float p, const std::string& 
   Doubles want(N * H * D), P(m.size()), want_dqkv(N * width);
 
   attention_forward(out.data(), lse.data(), qkv.data(), shape, dropout, layer);
-  textbook::attention_forward(want.data(), P.data(), widen(qkv).data(), m.data(), B, T, H, KV, D,
-                              scoring);
+  textbook::attention_forward(want.data(), P.data(), widen(qkv).data(), m.data(), B, T, H, KV, D, scoring);
   check_close(name + "out", out, want, kTolerance);
 
   attention_backward(dqkv.data(), dout.data(), out.data(), lse.data(), qkv.data(), shape, dropout, layer);
   textbook::attention_backward(want_dqkv.data(), widen(dout).data(), P.data(), widen(qkv).data(), m.data(), B,
                                T, H, KV, D, scoring);
   const auto compare = [&](const char* part, int begin, int end) {
-    check_close(name + part, columns(dqkv, width, begin, end), columns(want_dqkv, width, begin, end),
-                kTolerance);
+    check_close(name + part, columns(dqkv, width, begin, end), columns(want_dqkv, width, begin, end), kTolerance);
   };
   compare("dv", v_at, width);
   if (T == 1 || scoring.window == 1)  // P = 1 for any q and k, so dq = dk = 0 up to rounding

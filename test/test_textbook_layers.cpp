@@ -6,12 +6,8 @@
 #include "norm_layer.hpp"
 #include "textbook.hpp"
 
-namespace {
-
 constexpr double kTolerance = 1e-6;
 constexpr int kSizes[] = {1, 7, 17, 33};
-
-}  // namespace
 
 TEST_CASE("embedding and learned position agree with the textbook", "[embedding][textbook]") {
   const int V = 5, first = 2;
@@ -23,21 +19,18 @@ TEST_CASE("embedding and learned position agree with the textbook", "[embedding]
       const std::vector<int> tokens = random_ints(N, 1, V);
       const std::vector<float> weight = random_floats(V * C, 2), position = random_floats((first + T) * C, 3),
                                dx = random_floats(N * C, 4);
-      std::vector<float> x = garbage(N * C), dweight = random_floats(V * C, 5),
-                         dposition = random_floats(T * C, 6);
+      std::vector<float> x = garbage(N * C), dweight = random_floats(V * C, 5), dposition = random_floats(T * C, 6);
       Doubles want(N * C), want_dweight = widen(dweight), want_dposition = widen(dposition);
 
       embedding_forward(x.data(), tokens.data(), weight.data(), N, C, scale);
       position_forward(x.data(), position.data(), first, B, T, C);
-      textbook::embedding_forward(want.data(), tokens.data(), widen(weight).data(), N, C,
-                                  double(scale));
+      textbook::embedding_forward(want.data(), tokens.data(), widen(weight).data(), N, C, double(scale));
       textbook::learned_position_forward(want.data(), widen(position).data(), first, B, T, C);
       check_close(name + "x", x, want, kTolerance);
 
       embedding_backward(dweight.data(), tokens.data(), dx.data(), N, C, scale);
       learned_position_backward(dposition.data(), dx.data(), B, T, C);
-      textbook::embedding_backward(want_dweight.data(), tokens.data(), widen(dx).data(), N, C,
-                                   double(scale));
+      textbook::embedding_backward(want_dweight.data(), tokens.data(), widen(dx).data(), N, C, double(scale));
       textbook::learned_position_backward(want_dposition.data(), widen(dx).data(), B, T, C);
       check_close(name + "dweight", dweight, want_dweight, kTolerance);
       check_close(name + "dposition", dposition, want_dposition, kTolerance);
@@ -193,8 +186,7 @@ TEST_CASE("activations agree with the textbook", "[activation][textbook]") {
           const Activation kind = entry.value;
           const int width = width_of(kind, F);
           const std::string name = std::string(entry.name) + " vs textbook" + at({N, F});
-          const std::vector<float> x = random_floats(N * width, 1, 0, deviation),
-                                   dy = random_floats(N * F, 2);
+          const std::vector<float> x = random_floats(N * width, 1, 0, deviation), dy = random_floats(N * F, 2);
           std::vector<float> y = garbage(N * F), dx = garbage(N * width);
           Doubles want(N * F), want_dx(N * width);
           activation_forward(y.data(), x.data(), kind, N, F);
@@ -412,6 +404,5 @@ TEST_CASE("AdamW, gradient norm and clipping agree with the textbook", "[optimiz
     compare("v", v, want_v);
   }
   for (const auto& [norm, clip] : {std::pair{5., 1.}, {.5, 1.}, {1., 1.}, {7., 0.}, {0., 1.}})
-    CHECK(clip_factor(norm, static_cast<float>(clip)) ==
-          static_cast<float>(textbook::clip_factor(norm, clip)));
+    CHECK(clip_factor(norm, static_cast<float>(clip)) == static_cast<float>(textbook::clip_factor(norm, clip)));
 }

@@ -1,24 +1,10 @@
 // Training with --textbook.
 
-#include <sstream>
-
-#include "data/run/metrics.hpp"
 #include "check.hpp"
 #include "small_run.hpp"
+#include "table.hpp"
 
 namespace {
-
-enum Column { train_loss = 3, val_loss = 4, grad_norm = 7 };
-
-// The numbers in a column of metrics.csv, without empty fields.
-std::vector<double> column_of(const std::string& metrics, Column column) {
-  std::vector<double> numbers;
-  std::istringstream file(metrics);
-  std::string line;
-  for (std::getline(file, line); std::getline(file, line);)
-    if (const std::string field = csv_fields(line)[column]; !field.empty()) numbers.push_back(std::stod(field));
-  return numbers;
-}
 
 // The largest relative difference between two numbers of the same index.
 double largest_difference(const std::vector<double>& got, const std::vector<double>& want) {
@@ -43,12 +29,12 @@ TEST_CASE("--textbook has the same training curve", "[program][textbook]") {
     INFO(slow.err);
     REQUIRE(slow.status == 0);
     CHECK(contains(slow.out, "the textbook takes the steps"));
-    const std::string fast = f.read("fast/metrics.csv"), book = f.read("slow/metrics.csv");
-    REQUIRE(column_of(fast, train_loss).size() == 20);
-    REQUIRE(column_of(fast, val_loss).size() == 4);
-    for (const auto& [column, what] : {std::pair{train_loss, "loss"}, {val_loss, "validation"}, {grad_norm, "gradient norm"}})
-      check_error("textbook program/" + name + "/" + what, largest_difference(column_of(book, column), column_of(fast, column)),
-                  2e-6);
+    const Table fast(f.read("fast/metrics.csv")), book(f.read("slow/metrics.csv"));
+    REQUIRE(fast.numbers("train_loss").size() == 20);
+    REQUIRE(fast.numbers("val_loss").size() == 4);
+    for (const char* column : {"train_loss", "val_loss", "grad_norm"})
+      check_error("textbook program/" + name + "/" + column,
+                  largest_difference(book.numbers(column), fast.numbers(column)), 2e-6);
     // The weights differ: otherwise --textbook did nothing.
     CHECK_FALSE(same_bits(weights_in(f.path("fast/checkpoint.bin")), weights_in(f.path("slow/checkpoint.bin"))));
   }

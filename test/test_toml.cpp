@@ -14,12 +14,7 @@ const std::vector<std::string> kOdd = {
     "true", "1e3", "--dashes", "-", "", " ", "a = b", "{}", "%%", "$HOME `x`"};
 
 std::string error_of(const std::string& toml) {
-  try {
-    read_toml(toml);
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "";
+  return message_of<std::invalid_argument>([&] { read_toml(toml); });
 }
 
 }  // namespace

@@ -1,11 +1,10 @@
 // Whole models in the wiring of published ones: properties of all of them, and settings that have no effect.
 // test_model.cpp (PyTorch) and test_textbook_model.cpp check their numbers.
 
-#include "check.hpp"
-#include "layers/cross_entropy/cross_entropy.hpp"
+#include "generated.hpp"
 #include "layers/training/diagnostics.hpp"
-#include "layers/model/generate.hpp"
 #include "layers/embedding/position.hpp"
+#include "message.hpp"
 #include "program.hpp"
 #include "reference.hpp"
 #include "wirings.hpp"
@@ -86,19 +85,8 @@ TEST_CASE("wirings train the same for any number of threads, and under --recompu
 TEST_CASE("wirings generate with the logits of the full forward pass", "[generate]") {
   for (const Wiring& wiring : wirings()) {
     const Model model = made_up(long_context(wiring), false);
-    const int T = model.config.context, V = model.config.vocab_size;
-    const std::vector<int> tokens = random_ints(T, 1, V);
-    const Activations a = allocate_activations(model.config, 1, T, false);
-    model_loss(model, a, {tokens.data(), tokens.data(), 1, T});
-    const std::vector<double> want = widen({a.logits, size_t(T) * V});
-    for (const int chunk : {1, 6, T}) {
-      Generator generator(model, model.config.context);
-      for (int t = 0; t < T; t += chunk) {
-        const int end = std::min(T, t + chunk);
-        const float* got = generator.feed({tokens.begin() + t, tokens.begin() + end});
-        check_close("generate/" + wiring.name, {got, size_t(V)}, std::span(want).subspan((end - 1) * V, V), 1e-6);
-      }
-    }
+    const int T = model.config.context;
+    check_generated("generate/" + wiring.name, model, random_ints(T, 1, model.config.vocab_size), {1, 6, T}, 1e-6);
   }
 }
 
@@ -179,13 +167,8 @@ TEST_CASE("biases of q, k and v and of the classifier have their own options", "
 }
 
 TEST_CASE("impossible wirings are refused with a remedy", "[config]") {
-  const auto refusal = [](const std::function<void(Config&)>& change) -> std::string {
-    try {
-      wired(change);
-    } catch (const std::invalid_argument& e) {
-      return e.what();
-    }
-    return "";
+  const auto refusal = [](const std::function<void(Config&)>& change) {
+    return message_of<std::invalid_argument>([&] { wired(change); });
   };
   CHECK(refusal([](Config& c) { c.position = Position::rope, c.rope_fraction = .25f; }) ==
         "rope-fraction 0.25 of a head of 4 is less than one pair: raise it, or head-dim");
@@ -219,7 +202,7 @@ TEST_CASE("a wiring is configured, drawn, resumed with the same bits and sampled
   REQUIRE(f.run(words + "--steps 6 --out whole").status == 0);
   REQUIRE(f.run(words + "--steps 3 --out broken").status == 0);
   const Outcome refused = f.run("train --out broken --resume --steps 6 --window 8");
-  CHECK(refused.err.find("--window is 9 there and 8 here") != std::string::npos);
+  CHECK(contains(refused.err, "--window is 9 there and 8 here"));
   REQUIRE(f.run("train --out broken --resume --steps 6 --quiet").status == 0);
   CHECK(losses_in(f.read("whole/metrics.csv")) == losses_in(f.read("broken/metrics.csv")));
   const std::string told = f.run("info whole").out;
@@ -227,11 +210,11 @@ TEST_CASE("a wiring is configured, drawn, resumed with the same bits and sampled
        {"the token embedding again, with a bias, logits capped at 30", "causal, window 9 in one layer of 2",
         "RoPE on 4 of each head",
         "scores capped at 20", "32 → 96 → 32, geglu-tanh", "of the token times 4\n", "block.0.attention.q.bias"})
-    CHECK(told.find(line) != std::string::npos);
-  CHECK(told.find("attention.o.bias") == std::string::npos);
+    CHECK(contains(told, line));
+  CHECK_FALSE(contains(told, "attention.o.bias"));
   CHECK(f.run("sample whole --length 60 --prompt The").status == 0);
   const Outcome wrong = f.run("train --data s.txt --position rope --rope-fraction 0.03 --out wrong");
   CHECK(wrong.status == 1);
-  CHECK(wrong.err.find("--rope-fraction 0.03 of a head of 32 is less than one pair") != std::string::npos);
+  CHECK(contains(wrong.err, "--rope-fraction 0.03 of a head of 32 is less than one pair"));
   CHECK_FALSE(f.has("wrong"));
 }

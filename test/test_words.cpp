@@ -3,11 +3,11 @@
 #include <iterator>
 #include <sstream>
 
-#include "data/options/command_line.hpp"
 #include "data/options/settings.hpp"
 #include "data/options/help.hpp"
 #include "catch.hpp"
 #include "markdown.hpp"
+#include "parse.hpp"
 #include "small_run.hpp"
 
 namespace {
@@ -19,12 +19,9 @@ struct Parsed {
 
 // Parses the words after train_gpt, split as in a shell.
 Parsed parse(const std::string& line) {
-  std::vector<std::string> words = pages::words_of("train_gpt " + line);
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
   Parsed p;
   try {
-    p.command = parse_command_line(static_cast<int>(argv.size()), argv.data());
+    p.command = parse_program_words(pages::words_of("train_gpt " + line));
   } catch (const CommandLineExit& exit) {
     p.text = exit.text;
   } catch (const std::exception& error) {
@@ -34,13 +31,6 @@ Parsed parse(const std::string& line) {
 }
 
 std::string error_of(const std::string& line) { return parse(line).error; }
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
 
 }  // namespace
 

@@ -14,11 +14,7 @@ Doubles at_positions(const Doubles& x, size_t T) {
   return rows;
 }
 
-double dot(const double* a, const double* b, size_t n) {
-  double sum = 0;
-  for (size_t i = 0; i < n; ++i) sum += a[i] * b[i];
-  return sum;
-}
+using textbook::dot;
 
 void check_learned(WorkedPage& page) {
   const size_t B = 2, T = 2, C = 3;

@@ -6,9 +6,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "data/options/command_line.hpp"
 #include "data/options/options.hpp"
 #include "markdown.hpp"
+#include "parse.hpp"
 
 namespace fs = std::filesystem;
 
@@ -143,10 +143,8 @@ struct Outcome {
 // Parses the words after train_gpt with the program's own parser.
 Outcome parsed(Words words) {
   words.insert(words.begin(), "train_gpt");
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
   try {
-    parse_command_line(static_cast<int>(argv.size()), argv.data());
+    parse_program_words(words);
   } catch (const CommandLineExit& exit) {
     return {"", exit.text};
   } catch (const std::exception& error) {
