@@ -1,0 +1,105 @@
+// The rooms of the project: includes point one way, and every .cpp has its header.
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "catch.hpp"
+#include "tree.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Includes = std::map<std::string, std::set<std::string>>;  // a file → the files of the project it includes
+
+// From the ground up. A room includes rooms below it and on its own floor.
+const std::vector<std::vector<std::string>> kFloors = {
+    {"layers/kernels"},
+    {"layers/config"},
+    {"layers/attention", "layers/cross_entropy", "layers/embedding", "layers/feed_forward", "layers/linear",
+     "layers/norm", "layers/residual"},
+    {"layers/model"},
+    {"layers/training"},
+    {"layers/textbook"},
+    {"data/host"},
+    {"data/text"},
+    {"data/options"},
+    {"data/run"},
+    {"data/compare", "data/show"},
+    {""}};
+
+int floor_of(const std::string& room) {
+  for (size_t i = 0; i < kFloors.size(); ++i)
+    if (std::find(kFloors[i].begin(), kFloors[i].end(), room) != kFloors[i].end()) return static_cast<int>(i);
+  return -1;
+}
+
+std::string room_of(const std::string& path) { return fs::path(path).parent_path(); }
+std::string pair_of(const std::string& path) { return fs::path(path).replace_extension(); }
+
+bool is_product(const std::string& path) {
+  return (path.ends_with(".cpp") || path.ends_with(".hpp")) &&
+         (path.starts_with("layers/") || path.starts_with("data/") || path == "train_gpt.cpp");
+}
+
+const Includes& includes() {
+  static const Includes all = [] {
+    Includes found;
+    const pages::Tree tree = pages::read_tree();
+    for (const auto& [path, text] : tree.files) {
+      if (!is_product(path)) continue;
+      found[path];
+      std::istringstream lines(text);
+      for (std::string line; std::getline(lines, line);) {
+        if (!line.starts_with("#include \"")) continue;
+        const std::string name = line.substr(10, line.find('"', 10) - 10);
+        for (const std::string& target : {(fs::path(room_of(path)) / name).lexically_normal().string(), name})
+          if (tree.files.contains(target)) found[path].insert(target);
+      }
+    }
+    return found;
+  }();
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a room includes no room above it", "[rooms]") {
+  for (const auto& [path, targets] : includes()) {
+    INFO(path);
+    REQUIRE(floor_of(room_of(path)) >= 0);
+    for (const std::string& target : targets) {
+      INFO("includes " << target);
+      CHECK(floor_of(room_of(target)) <= floor_of(room_of(path)));
+    }
+  }
+}
+
+TEST_CASE("file pairs do not include each other in a circle", "[rooms]") {
+  Includes below;
+  for (const auto& [path, targets] : includes())
+    for (const std::string& target : targets)
+      if (pair_of(path) != pair_of(target)) below[pair_of(path)].insert(pair_of(target));
+  // Pairs that include none of the others are taken away until none is left but those in circles and above them.
+  for (bool found = true; found;) {
+    found = false;
+    for (auto pair = below.begin(); pair != below.end();) {
+      std::erase_if(pair->second, [&](const std::string& target) { return !below.contains(target); });
+      found = found || pair->second.empty();
+      pair = pair->second.empty() ? below.erase(pair) : std::next(pair);
+    }
+  }
+  std::string left;
+  for (const auto& [pair, targets] : below) left += pair + " ";
+  CHECK(left == "");
+}
+
+TEST_CASE("every .cpp has its header", "[rooms]") {
+  for (const auto& [path, targets] : includes()) {
+    INFO(path);
+    if (path.ends_with(".cpp") && path != "train_gpt.cpp") CHECK(includes().contains(pair_of(path) + ".hpp"));
+  }
+}
