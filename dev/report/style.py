@@ -1,10 +1,10 @@
-"""Colour, dash and marker of each cell, and its name: the one place, for the page, the pictures, `watch` and the studies."""
+"""Color, dash and marker of each cell, and its name: the one place, for the page, the pictures, `watch` and the studies."""
 
 from dataclasses import dataclass
 
-# Okabe & Ito's colours, which colour-blind readers can tell apart, without yellow and black; behind them more, for
+# Okabe & Ito's colors, which color-blind readers can tell apart, without yellow and black; behind them more, for
 # placements that are seldom all in one picture. Each with the same hue lighter, for a dark page.
-COLOURS = (("#0072B2", "#56A8DE"), ("#D55E00", "#F08A45"), ("#009E73", "#35C29B"), ("#B5568F", "#DD8FBD"),
+COLORS = (("#0072B2", "#56A8DE"), ("#D55E00", "#F08A45"), ("#009E73", "#35C29B"), ("#B5568F", "#DD8FBD"),
            ("#C98A00", "#E8B23F"), ("#3A9BD0", "#8CCBEF"), ("#5F6670", "#A4ACB7"),
            ("#6B4CB3", "#A890E6"), ("#A3123A", "#E8668C"), ("#7B4B1E", "#C29468"), ("#75800A", "#B9C548"),
            ("#0B5D66", "#56AEB8"), ("#7CC62F", "#B4EB7A"))
@@ -12,7 +12,7 @@ IN_TURN = 7  # of these, where cells are only numbered
 DASHES = ("solid", "dash", "dot", "dashdot")
 MARKERS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "pentagon", "hexagon")
 
-# A placement has the same colour in every report and study.
+# A placement has the same color in every report and study.
 PLACEMENTS = {"pre": 0, "post": 1, "sandwich": 2, "peri": 2, "deepnorm": 3, "reordered": 4, "olmo2": 4, "none": 6,
               "lns": 5, "glm-deepnorm": 7, "pre-post": 8, "mix-ln": 9, "sub-ln": 10, "layerscale": 11, "rezero": 12}
 NORMS = {"layernorm": 0, "rmsnorm": 1}
@@ -26,9 +26,9 @@ class Style:
     marker: str
 
 
-def style(colour, dash):
-    light, dark = COLOURS[colour]
-    return Style(light, dark, DASHES[dash % len(DASHES)], MARKERS[colour % len(MARKERS)])
+def style(color, dash):
+    light, dark = COLORS[color]
+    return Style(light, dark, DASHES[dash % len(DASHES)], MARKERS[color % len(MARKERS)])
 
 
 def by_number(index):
@@ -36,7 +36,7 @@ def by_number(index):
 
 
 def styles(cells):
-    """cells: [{key: value}]. Colour tells the placement and dash the norm where that tells all cells apart."""
+    """cells: [{key: value}]. Color tells the placement and dash the norm where that tells all cells apart."""
     chosen = []
     for cell in cells:
         placement, norm = cell.get("placement"), cell.get("norm") or "layernorm"
@@ -44,7 +44,7 @@ def styles(cells):
             break
         chosen.append((PLACEMENTS[placement], NORMS[norm]))
     if len(chosen) == len(cells) == len(set(chosen)):
-        return [style(colour, dash) for colour, dash in chosen]
+        return [style(color, dash) for color, dash in chosen]
     return [by_number(i) for i in range(len(cells))]
 
 

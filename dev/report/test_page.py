@@ -270,7 +270,7 @@ class Page(Scratch):
 
     def test_dark(self):
         self.open("full", dark=True)
-        colours = self.browser.evaluate("[getComputedStyle(document.body).backgroundColor, "
+        colors = self.browser.evaluate("[getComputedStyle(document.body).backgroundColor, "
                                         "document.getElementById('loss').data.find((t) => t.line).line.color]")
-        self.assertEqual(colours[0], "rgb(20, 23, 26)")
-        self.assertIn(colours[1].upper(), ("#56A8DE", "#F08A45", "#35C29B", "#DD8FBD"))
+        self.assertEqual(colors[0], "rgb(20, 23, 26)")
+        self.assertIn(colors[1].upper(), ("#56A8DE", "#F08A45", "#35C29B", "#DD8FBD"))

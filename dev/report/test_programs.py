@@ -28,10 +28,10 @@ class Pictures(Scratch):
     make = {"full": fixtures.full, "plain": fixtures.plain}
 
     def ink(self, path):
-        """{colour: how many pixels} of the cells' colours."""
+        """{color: how many pixels} of the cells' colors."""
         pixels = (image.imread(path)[..., :3] * 255).round().astype(int).reshape(-1, 3)
-        colours, counts = np.unique(pixels, axis=0, return_counts=True)
-        return {"#" + "".join(f"{c:02X}" for c in colour): int(n) for colour, n in zip(colours, counts)}
+        colors, counts = np.unique(pixels, axis=0, return_counts=True)
+        return {"#" + "".join(f"{c:02X}" for c in color): int(n) for color, n in zip(colors, counts)}
 
     def test_of_a_comparison(self):
         for name, pictures in (("full", ["loss.png", "lr.png", "profiles.png"]), ("plain", ["loss.png"])):
@@ -40,11 +40,11 @@ class Pictures(Scratch):
             result = run("picture.py", directory)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual(sorted(p.name for p in directory.glob("*.png")), pictures)
-            colours = ("#0072B2", "#D55E00", "#009E73") + (("#B5568F",) if name == "full" else ())
+            colors = ("#0072B2", "#D55E00", "#009E73") + (("#B5568F",) if name == "full" else ())
             for picture in pictures:
                 ink = self.ink(directory / picture)
-                for colour in colours:
-                    self.assertGreater(ink.get(colour, 0), 300, (picture, colour))
+                for color in colors:
+                    self.assertGreater(ink.get(color, 0), 300, (picture, color))
 
     def test_what_only_plain_runs_take(self):
         result = run("picture.py", self.scratch / "plain", "--title", "Mine", "--x", "seconds")

@@ -28,13 +28,13 @@ from matplotlib import pyplot as plt  # noqa: E402
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "report"))
-from style import COLOURS, PLACEMENTS  # noqa: E402
+from style import COLORS, PLACEMENTS  # noqa: E402
 
 ROOT = HERE.parent.parent
 BINARY = ROOT / "build" / "train_gpt"
 STORIES = ROOT / "build" / "stories.txt"
 
-COLOUR = {placement: COLOURS[number][0] for placement, number in PLACEMENTS.items()}  # the same as in reports
+COLOR = {placement: COLORS[number][0] for placement, number in PLACEMENTS.items()}  # the same as in reports
 DASH = {"layernorm": "-", "rmsnorm": "--"}
 
 plt.rcParams.update({
@@ -211,21 +211,21 @@ def unigram_line(axis, runs, name_at=None):
         axis.annotate("unigram entropy", (0.02, level), xycoords=("axes fraction", "data"), xytext=(0, name_at), textcoords="offset points", color="0.4", fontsize=8)
 
 
-def draw_by_time(by_step, by_second, curves, colours, top=None):
+def draw_by_time(by_step, by_second, curves, colors, top=None):
     """Validation losses by steps and by seconds: of each name the mean over its seeds, and from the lowest to the highest.
 
     What rises above `top` after it began is left out, and said.
     """
     said = 0
-    for name, colour in colours.items():
+    for name, color in colors.items():
         at = curves[curves.name == name].dropna(subset="val_loss").groupby("step")
         mean, low, high = at.val_loss.mean(), at.val_loss.min(), at.val_loss.max()
         for axis, x in (by_step, mean.index), (by_second, at.elapsed_s.mean()):
-            axis.plot(x, mean, color=colour, label=name)
-            axis.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
+            axis.plot(x, mean, color=color, label=name)
+            axis.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
         if top and high.max() > top and high.idxmax() > high.index[0]:
             by_step.annotate(f"{name}: one seed up to {high.max():.0f}", (high.idxmax(), top), xytext=(22, -2 - 11 * said), textcoords="offset points", va="top",
-                             color=colour, fontsize=8)
+                             color=color, fontsize=8)
             said += 1
     for axis, unit in (by_step, "step"), (by_second, "seconds"):
         axis.set(xlabel=unit, ylabel="validation loss", ylim=(0.9 * curves.val_loss.min(), top))

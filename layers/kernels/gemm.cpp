@@ -64,7 +64,7 @@ struct Fp32 {
 struct Bf16 {
   static constexpr int kSteps = 2;
   static Vec along(const float* p, int n) {
-    return simd::bf16_neighbours(simd::load(p, std::min(n, W)), n > W ? simd::load(p + W, std::min(n - W, W)) : Vec{});
+    return simd::bf16_neighbors(simd::load(p, std::min(n, W)), n > W ? simd::load(p + W, std::min(n - W, W)) : Vec{});
   }
   static Vec across(const float* p, size_t step, int n, int k) {
     return simd::bf16_pairs(simd::load(p, std::min(n, W)), k > 1 ? simd::load(p + step, std::min(n, W)) : Vec{});

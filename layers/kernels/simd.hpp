@@ -99,8 +99,8 @@ inline void turn(Vec (&v)[n]) { turn(v, std::make_integer_sequence<int, W>()); }
 #if defined(__AVX512BF16__)
 constexpr bool kHasBf16 = true;
 
-// Words from 2W neighbours: (a₀,a₁) (a₂,a₃) ... (b₀,b₁) ...
-inline Vec bf16_neighbours(Vec a, Vec b) { return (Vec)_mm512_cvtne2ps_pbh(b, a); }
+// Words from 2W neighbors: (a₀,a₁) (a₂,a₃) ... (b₀,b₁) ...
+inline Vec bf16_neighbors(Vec a, Vec b) { return (Vec)_mm512_cvtne2ps_pbh(b, a); }
 
 // Words from two vectors: (a₀,b₀) (a₁,b₁) ...
 inline Vec bf16_pairs(Vec a, Vec b) {

@@ -70,7 +70,7 @@ int sample_token(const float* logits, int V, const Sampling& sampling, uint64_t 
   const int best = static_cast<int>(std::max_element(logits, logits + V) - logits);
   if (sampling.temperature <= 0) return best;
 
-  std::vector<float> weight(V);  // unnormalised probabilities
+  std::vector<float> weight(V);  // unnormalized probabilities
   simd::sweep(V, [&](int v, int lanes) {
     const simd::Vec above = simd::load(logits + v, lanes) - logits[best];
     simd::store(&weight[v], simd::exp(above / sampling.temperature), lanes);

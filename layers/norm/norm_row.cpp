@@ -39,19 +39,19 @@ double row_variance(const float* x, float mean, int C) {
 
 template <bool unit_offset>
 void rows_forward(float* y, const NormSaved& saved, const float* x, const Norm& p, int N, int C) {
-  const bool centred = p.kind == NormKind::layernorm;
+  const bool centered = p.kind == NormKind::layernorm;
   parallel_for(N, 1, 4 * static_cast<size_t>(C), [&](int begin, int end) {
     for (int n = begin; n < end; ++n) {
       const float* in = x + static_cast<size_t>(n) * C;
       float* out = y + static_cast<size_t>(n) * C;
-      const float mean = centred ? row_mean(in, C) : 0;
+      const float mean = centered ? row_mean(in, C) : 0;
       const float rstd = static_cast<float>(1 / std::sqrt(row_variance(in, mean, C) + p.eps));
       sweep(C, [&](int i, int lanes) {
         Vec v = (load(in + i, lanes) - mean) * rstd * gain_at<unit_offset>(p, i, lanes);
         if (p.bias) v += load(p.bias + i, lanes);
         store(out + i, v, lanes);
       });
-      if (centred) saved.mean[n] = mean;
+      if (centered) saved.mean[n] = mean;
       saved.rstd[n] = rstd;
     }
   });
@@ -66,7 +66,7 @@ struct Sums {
 template <bool unit_offset>
 void backward_row(float* dx, const Sums& sums, const float* dy, const float* x, float mean, float rstd, const Norm& p,
                   int C) {
-  const bool centred = p.kind == NormKind::layernorm;
+  const bool centered = p.kind == NormKind::layernorm;
   const auto dxhat = [&](int i, int lanes) { return load(dy + i, lanes) * gain_at<unit_offset>(p, i, lanes); };
   const auto xhat = [&](int i, int lanes) { return (load(x + i, lanes, mean) - mean) * rstd; };
   Vec sum = {}, dot = {};
@@ -75,7 +75,7 @@ void backward_row(float* dx, const Sums& sums, const float* dy, const float* x, 
     sum += d;
     dot += d * xhat(i, lanes);
   });
-  const float mean_dxhat = centred ? static_cast<float>(simd::sum(sum) / C) : 0;
+  const float mean_dxhat = centered ? static_cast<float>(simd::sum(sum) / C) : 0;
   const float mean_dot = static_cast<float>(simd::sum(dot) / C);
   sweep(C, [&](int i, int lanes) {
     const Vec d = load(dy + i, lanes), h = xhat(i, lanes);

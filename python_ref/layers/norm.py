@@ -33,9 +33,9 @@ def normalized(x, kind, eps, running=None):
     over = tuple(range(x.dim() - 1)) if kind == "batchnorm" else (-1,)
     if running is not None:
         return (x - running[0]) / torch.sqrt(running[1] + eps), None
-    centred = x if kind == "rmsnorm" else x - x.mean(over, keepdim=True)
-    r = (centred.square().mean(over, keepdim=True) + eps).rsqrt()
-    return centred * r, r
+    centered = x if kind == "rmsnorm" else x - x.mean(over, keepdim=True)
+    r = (centered.square().mean(over, keepdim=True) + eps).rsqrt()
+    return centered * r, r
 
 
 def squash(x, kind, alpha, shift=None):

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOUR, Study, draw_band, outcome, plt, table  # noqa: E402
+from common import COLOR, Study, draw_band, outcome, plt, table  # noqa: E402
 
 INITS = {"each placement's own initialization": "", "the same Xavier for all": "--init xavier --no-residual-gain"}
 PLACEMENTS = ["post", "pre", "sandwich", "reordered"]
@@ -30,7 +30,7 @@ for line, (init, words) in zip(axes, INITS.items()):
     for axis, (step, when) in zip(line, ((1, "before training"), (steps // 2, f"step {steps // 2}"), (steps, f"step {steps}"))):
         for placement in PLACEMENTS:
             by_layer = stream[(stream.step == step) & (stream.placement == placement)].groupby("layer").square
-            draw_band(axis, by_layer, "o-", first=1, markersize=3, color=COLOUR[placement], label=placement)
+            draw_band(axis, by_layer, "o-", first=1, markersize=3, color=COLOR[placement], label=placement)
         axis.set(yscale="log", title=when, xlabel="block")
     line[0].set_ylabel(f"mean square of the stream\n{init}")
     for placement in PLACEMENTS:

@@ -32,12 +32,12 @@ for axis, (name, wiring) in zip(axes, WIRING.items()):
     tables = study.compare(name, f"{wiring} {shared}")
     runs = tables.runs
     for (alpha, gain), cell in runs.groupby(["skip-scale", "init-gain"]):
-        colour = "#0072B2" if gain < 1 else "#D55E00"
+        color = "#0072B2" if gain < 1 else "#D55E00"
         mean = mean_by(cell, "peak_lr")
-        axis.plot(mean.index, mean, "-" if alpha == 2.632 else "--", color=colour, label=f"{ALPHA[alpha]}, {GAIN[gain]}")
+        axis.plot(mean.index, mean, "-" if alpha == 2.632 else "--", color=color, label=f"{ALPHA[alpha]}, {GAIN[gain]}")
         for state, marker in ("finished", "o"), ("stuck", "s"), ("diverged", "x"):
             some = cell[cell.state == state]
-            axis.plot(some.peak_lr, capped(some), marker, color=colour, markersize=4)
+            axis.plot(some.peak_lr, capped(some), marker, color=color, markersize=4)
         rows.append([name, f"{alpha:.3f}", f"{gain:.4f}"] + [outcome(at) for _, at in cell.groupby("peak_lr")])
     unigram_line(axis, runs, name_at=3 if axis is axes[0] else None)
     rate_axis(axis, RATES.split(","), title=f"wiring of the {name}")

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOUR, Study, draw_band, outcome, plt, shown, table  # noqa: E402
+from common import COLOR, Study, draw_band, outcome, plt, shown, table  # noqa: E402
 
 DEPTHS = [6, 24, 100]
 PLACEMENTS = ["post", "pre", "sandwich", "deepnorm"]
@@ -36,9 +36,9 @@ for panel, (label, (init, grid)) in enumerate(PANELS.items()):
         top, bottom = axes[2 * panel, column], axes[2 * panel + 1, column]
         for placement in PLACEMENTS:
             moved = update[(update.placement == placement) & (update.layers == layers)].groupby("step").value
-            draw_band(top, moved, color=COLOUR[placement], label=placement)
+            draw_band(top, moved, color=COLOR[placement], label=placement)
             losses = tables.curves[(tables.curves.placement == placement) & (tables.curves.layers == layers)].groupby("step").train_loss.mean()
-            bottom.plot(losses.index, losses, color=COLOUR[placement])
+            bottom.plot(losses.index, losses, color=COLOR[placement])
             early = update[(update.placement == placement) & (update.layers == layers) & (update.step == 20)]
             cell = tables.runs[(tables.runs.placement == placement) & (tables.runs.layers == layers)]
             rows.append([init, layers, placement, shown(early.value, 2) if len(early) else "", outcome(cell)])

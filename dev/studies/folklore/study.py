@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOUR, Study, draw_band, mean_by, outcome, plt, rate_axis, table  # noqa: E402
+from common import COLOR, Study, draw_band, mean_by, outcome, plt, rate_axis, table  # noqa: E402
 
 study = Study(__doc__)
 steps = 3000 if study.long else 600
@@ -21,10 +21,10 @@ rows = []
 # 1. A norm behind the embedding, under Pre-LN.
 embedding = study.compare("embedding", f"""{shared} --layers 6 --steps {steps} --warmup {steps // 10} --eval-every {steps // 4}
     --grid embedding-norm=false,true lr={",".join(RATES)} seed=1,2,3""").runs
-for present, colour in (False, "#0072B2"), (True, "#D55E00"):
+for present, color in (False, "#0072B2"), (True, "#D55E00"):
     cells = embedding[embedding["embedding-norm"] == present]
     mean = mean_by(cells, "peak_lr")
-    axes[0].plot(mean.index, mean, "o-", color=colour, label="with an embedding norm" if present else "without")
+    axes[0].plot(mean.index, mean, "o-", color=color, label="with an embedding norm" if present else "without")
     name = f"Pre-LN {'with' if present else 'without'} embedding norm"
     for rate, cell in cells.groupby("peak_lr"):
         rows.append([name, f"lr {rate:g}", outcome(cell), f"{100 * cell.grad_spikes.mean():.2f} %", f"{100 * cell.clipped.mean():.0f} %"])
@@ -36,7 +36,7 @@ converged = study.compare("converged", f"""{shared} --layers 4 --steps {far} --w
     --grid placement=post,pre norm=layernorm --tune lr=3e-4,1e-3,3e-3,1e-2""")
 for placement in "post", "pre":
     curves = converged.curves[(converged.curves.placement == placement) & (converged.curves.stage == "final")].dropna(subset="val_loss").groupby("step").val_loss
-    draw_band(axes[1], curves, color=COLOUR[placement], label=f"{placement.capitalize()}-LN")
+    draw_band(axes[1], curves, color=COLOR[placement], label=f"{placement.capitalize()}-LN")
     cell = converged.runs[(converged.runs.placement == placement) & (converged.runs.stage == "final")]
     rows.append([f"{placement.capitalize()}-LN, 4 layers, {far} steps", f"lr {cell.peak_lr.iloc[0]:g}", outcome(cell), f"{100 * cell.grad_spikes.mean():.2f} %",
                  f"{100 * cell.clipped.mean():.0f} %"])
@@ -51,7 +51,7 @@ sandwich = study.compare("sandwich", f"""{shared} --layers 6 --steps {steps} --w
 for placement in "pre", "sandwich":
     cells = sandwich[sandwich.placement == placement]
     mean = mean_by(cells, "peak_lr")
-    axes[2].plot(mean.index, mean, "o-", color=COLOUR[placement], label=placement)
+    axes[2].plot(mean.index, mean, "o-", color=COLOR[placement], label=placement)
     for rate, cell in cells.groupby("peak_lr"):
         rows.append([f"{placement}, no clipping", f"lr {rate:g}", outcome(cell), f"{100 * cell.grad_spikes.mean():.2f} %", ""])
 rate_axis(axes[2], HIGH, title="Sandwich-LN and Pre-LN, no clipping")

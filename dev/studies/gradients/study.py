@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOUR, Study, draw_band, plt, shown, table  # noqa: E402
+from common import COLOR, Study, draw_band, plt, shown, table  # noqa: E402
 
 INITS = {"the same Xavier for both": "--init xavier --no-residual-gain", "each placement's own": ""}
 DEPTHS = [6, 12, 24, 48]
@@ -28,12 +28,12 @@ for (profile, depth), (init, words) in zip(axes, INITS.items()):
     for placement in "post", "pre":
         some = down[down.placement == placement]
         deep = some[some.layers == 12].groupby("layer").value
-        draw_band(profile, deep, "o-", first=1, color=COLOUR[placement], label=f"{placement.capitalize()}-LN")
+        draw_band(profile, deep, "o-", first=1, color=COLOR[placement], label=f"{placement.capitalize()}-LN")
         last = some[some.layer == some.layers - 1]
         of_depth = last.groupby("layers").value
         slopes = [numpy.polyfit(numpy.log(seed.layers), numpy.log(seed.value), 1)[0] for _, seed in last.groupby("seed")]
         inside = [numpy.polyfit(numpy.log(seed.layer + 1), numpy.log(seed.value), 1)[0] for _, seed in some[some.layers == 12].groupby("seed")]
-        draw_band(depth, of_depth, "o-", color=COLOUR[placement], label=f"{placement.capitalize()}-LN: depth to the {numpy.mean(slopes):+.2f}")
+        draw_band(depth, of_depth, "o-", color=COLOR[placement], label=f"{placement.capitalize()}-LN: depth to the {numpy.mean(slopes):+.2f}")
         rows.append([init, placement, shown(slopes), THEORY[placement] if words else "", shown(inside)]
                     + [f"{of_depth.mean()[n]:.3g}" for n in DEPTHS])
     profile.set(yscale="log", xlabel="layer of 12", ylabel="gradient norm, 2nd FFN matrix", title=f"{init}: by layer")

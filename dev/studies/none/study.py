@@ -33,10 +33,10 @@ for name, some in runs.groupby("name"):
 own = study.compare("own", f"{shared} --grid " + " + ".join(f"{cell} lr={best[name]}" for name, cell in CELLS.items()) + " seed=4,5,6", jobs=1)
 figure, (by_rate, by_step, by_second) = plt.subplots(1, 3, figsize=(13, 4))
 rows = []
-for name, colour in STYLE.items():
+for name, color in STYLE.items():
     some = runs[runs.name == name]
     mean = mean_by(some, "peak_lr")
-    by_rate.plot(mean.index, mean, "o-", color=colour, label=name)
+    by_rate.plot(mean.index, mean, "o-", color=color, label=name)
     last = own.runs[own.runs.apply(name_of, axis=1) == name]
     rows.append([name, f"{best[name]:g}", f"{stable[name]:g}", outcome(last), shown(last.seconds, 1), f"{last.steps_to_target.mean():.0f}",
                  f"{last.seconds_to_target.mean():.1f}"])

@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from common import ROOT, Study, draw_by_time, plt, shown, table  # noqa: E402
 
-COLOURS = {"layernorm": "#0072B2", "rmsnorm": "#D55E00"}
+COLORS = {"layernorm": "#0072B2", "rmsnorm": "#D55E00"}
 KERNELS = [64, 128, 256, 512, 1024, 2048, 4096]
 WIDTHS = [64, 128, 256, 512]
 
@@ -28,7 +28,7 @@ if not kernels.exists():
         sys.exit("rmsnorm: make bench failed")
 seconds = {}
 for row in json.loads(kernels.read_text())["norm"]:
-    if row["of"] in COLOURS:
+    if row["of"] in COLORS:
         seconds[row["of"], row["direction"], int(row["size"].split()[-1])] = row["seconds"]
 kernel = {width: sum(seconds["rmsnorm", d, width] for d in ("forward", "backward")) / sum(seconds["layernorm", d, width] for d in ("forward", "backward"))
           for width in KERNELS}
@@ -52,7 +52,7 @@ speed.axhline(1, color="0.5", linestyle=":", linewidth=1)
 speed.set(xscale="log", xlabel="width", ylabel="RMSNorm's time / LayerNorm's", xticks=KERNELS, xticklabels=KERNELS, ylim=(0, 1.15))
 speed.minorticks_off()
 speed.legend()
-draw_by_time(by_step, by_second, losses.curves.rename(columns={"norm": "name"}), COLOURS)
+draw_by_time(by_step, by_second, losses.curves.rename(columns={"norm": "name"}), COLORS)
 for axis in by_step, by_second:
     axis.set(yscale="log", yticks=[0.7, 1, 1.5, 2, 2.5], yticklabels=[0.7, 1, 1.5, 2, 2.5])
     axis.minorticks_off()

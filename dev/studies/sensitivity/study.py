@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOUR, DASH, Study, capped, mean_by, outcome, plt, rate_axis, shown, table, unigram_line  # noqa: E402
+from common import COLOR, DASH, Study, capped, mean_by, outcome, plt, rate_axis, shown, table, unigram_line  # noqa: E402
 
 study = Study(__doc__)
 steps = 3000 if study.long else 600
@@ -28,7 +28,7 @@ for (placement, norm), cell in runs.groupby(["placement", "norm"], sort=False):
     for axis, kind in zip(axes, ("layernorm", "rmsnorm")):
         if norm not in (kind, "none"):
             continue
-        axis.plot(by_rate.index, by_rate, DASH.get(norm, ":") + "o", color=COLOUR[placement], label=f"{placement}  {sum(numbers) / len(numbers):.2f}")
+        axis.plot(by_rate.index, by_rate, DASH.get(norm, ":") + "o", color=COLOR[placement], label=f"{placement}  {sum(numbers) / len(numbers):.2f}")
         rate_axis(axis, RATES, title=kind)
 for axis in axes:
     unigram_line(axis, runs)

@@ -14,7 +14,7 @@ from common import Study, draw_by_time, interval, outcome, plt, shown, table  # 
 
 PLACEMENTS = ["post", "pre", "sandwich", "deepnorm", "glm-deepnorm", "reordered", "pre-post", "mix-ln", "lns", "sub-ln", "layerscale"]
 WITHOUT = ["rezero", "none"]  # no norm is in them
-COLOUR = {"layernorm": "#0072B2", "rmsnorm": "#D55E00", "batchnorm": "#009E73", "dyt": "#CC79A7", "none": "#000000",
+COLOR = {"layernorm": "#0072B2", "rmsnorm": "#D55E00", "batchnorm": "#009E73", "dyt": "#CC79A7", "none": "#000000",
           "layernorm, wide": "#56B4E9", "dyt, wide": "#E69F00"}
 WIDE = "tied=off embedding-scale=50 dyt-alpha=1"  # 50 times the embedding's deviation of .02
 
@@ -46,10 +46,10 @@ def draw_placements(axis, tables):
         y = names.index(placement) + {"layernorm": -0.14, "rmsnorm": 0.14}.get(norm, 0)
         if (some.state == "finished").all():
             mean, half = interval(some.final_val)
-            axis.errorbar(mean, y, xerr=half, color=COLOUR[norm], capsize=2, linewidth=1)
-        axis.plot(some.final_val, [y] * len(some), "o", color=COLOUR[norm], alpha=0.5, markersize=4)
+            axis.errorbar(mean, y, xerr=half, color=COLOR[norm], capsize=2, linewidth=1)
+        axis.plot(some.final_val, [y] * len(some), "o", color=COLOR[norm], alpha=0.5, markersize=4)
     for norm in "layernorm", "rmsnorm", "none":
-        axis.plot([], [], "o", color=COLOUR[norm], label={"none": "no norm"}.get(norm, norm))
+        axis.plot([], [], "o", color=COLOR[norm], label={"none": "no norm"}.get(norm, norm))
     unigram = tables.runs.unigram.iloc[0]
     axis.axvline(unigram, color="0.5", linestyle=":", linewidth=1)
     axis.annotate("unigram entropy", (unigram, 1), xycoords=("data", "axes fraction"), xytext=(-4, -8), textcoords="offset points", ha="right", va="top",
@@ -69,7 +69,7 @@ placements = study.compare("placements", f"{shared} --baseline placement=pre,nor
 figure, axes = plt.subplot_mosaic([["placements", "steps"], ["placements", "seconds"]], figsize=(11, 7), width_ratios=[1.3, 1])
 draw_placements(axes["placements"], placements)
 curves = named(kinds.curves[kinds.curves.stage == "final"])
-draw_by_time(axes["steps"], axes["seconds"], curves.assign(name=curves.norm), {name: COLOUR[name] for name in curves.norm.unique()}, top=4)
+draw_by_time(axes["steps"], axes["seconds"], curves.assign(name=curves.norm), {name: COLOR[name] for name in curves.norm.unique()}, top=4)
 axes["steps"].set(title="kinds of norm, Pre-LN")
 verdicts = named(placements.summary).set_index(["placement", "norm"])
 rows = []

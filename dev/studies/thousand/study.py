@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOUR, Study, plt, table, unigram_line  # noqa: E402
+from common import COLOR, Study, plt, table, unigram_line  # noqa: E402
 
 study = Study(__doc__)
 steps = 4000 if study.long else 1200
@@ -17,8 +17,8 @@ tables = study.compare("thousand", f"""--layers 1000 --channels 64 --hidden 128 
     --grid placement=deepnorm seed=1""", jobs=1)
 run = tables.runs.iloc[0]
 figure, axis = plt.subplots(figsize=(6, 4))
-axis.plot(tables.curves.step, tables.curves.train_loss, color=COLOUR["deepnorm"], alpha=0.4, linewidth=0.8)
-axis.plot(tables.curves.step, tables.curves.train_loss.rolling(10, min_periods=1).mean(), color=COLOUR["deepnorm"], label="mean of 10 steps")
+axis.plot(tables.curves.step, tables.curves.train_loss, color=COLOR["deepnorm"], alpha=0.4, linewidth=0.8)
+axis.plot(tables.curves.step, tables.curves.train_loss.rolling(10, min_periods=1).mean(), color=COLOR["deepnorm"], label="mean of 10 steps")
 unigram_line(axis, tables.runs, name_at=-11)
 axis.set(xlabel="step", ylabel="training loss", title="DeepNorm, 1000 layers, one seed")
 axis.legend()

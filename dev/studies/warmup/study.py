@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOUR, Study, capped, mean_by, outcome, plt, rate_axis, table, unigram_line  # noqa: E402
+from common import COLOR, Study, capped, mean_by, outcome, plt, rate_axis, table, unigram_line  # noqa: E402
 
 study = Study(__doc__)
 steps = 3000 if study.long else 800
@@ -24,10 +24,10 @@ for axis, placement in zip(axes, ("post", "pre")):
         cell = tables.runs[(tables.runs.placement == placement) & (tables.runs.warmup == steps_of)]
         mean = mean_by(cell, "peak_lr")
         label = f"warm-up of {steps_of} steps" if steps_of else "no warm-up"
-        axis.plot(mean.index, mean, style, color=COLOUR[placement], label=label)
+        axis.plot(mean.index, mean, style, color=COLOR[placement], label=label)
         for state, marker in ("finished", "o"), ("stuck", "s"), ("diverged", "x"):
             some = cell[cell.state == state]
-            axis.plot(some.peak_lr, capped(some), marker, color=COLOUR[placement], fillstyle="none" if not steps_of else "full")
+            axis.plot(some.peak_lr, capped(some), marker, color=COLOR[placement], fillstyle="none" if not steps_of else "full")
         rows.append([placement, steps_of] + [outcome(at) for _, at in cell.groupby("peak_lr")])
     unigram_line(axis, tables.runs)
     rate_axis(axis, RATES, title=f"{placement.capitalize()}-LN")
