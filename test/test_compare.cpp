@@ -16,17 +16,20 @@ namespace {
 
 constexpr double kNone = RunResult::kUnknown;
 
-bool near(double got, double want, double relative = 1e-12) { return std::abs(got - want) <= relative * std::abs(want); }
+bool near(double got, double want, double relative = 1e-12) {
+  return std::abs(got - want) <= relative * std::abs(want);
+}
 
 // The directory of a run with these training losses, and `val` as the validation loss of its last step.
 struct RunFolder : Folder {
   RunFolder(const std::vector<double>& losses, const RunOutcome& outcome, double val = kNone) {
-    std::string text = "step,tokens,elapsed_s,train_loss,val_loss,val_bpb,lr,grad_norm,clipped,step_ms,tokens_per_second\n";
+    std::string text =
+        "step,tokens,elapsed_s,train_loss,val_loss,val_bpb,lr,grad_norm,clipped,step_ms,tokens_per_second\n";
     for (size_t i = 0; i < losses.size(); ++i) {
       const std::string loss = std::to_string(losses[i]), step = std::to_string(i + 1);
       const bool last = i + 1 == losses.size();
-      text += step + "," + step + "00," + step + "," + loss + "," + (last && !std::isnan(val) ? std::to_string(val) : "") +
-              ",,1e-3,1.5," + (i % 2 ? "1" : "0") + ",1,100\n";
+      text += step + "," + step + "00," + step + "," + loss + "," +
+              (last && !std::isnan(val) ? std::to_string(val) : "") + ",,1e-3,1.5," + (i % 2 ? "1" : "0") + ",1,100\n";
     }
     write("run/metrics.csv", text);
     write_outcome(path("run"), outcome);
@@ -160,7 +163,8 @@ TEST_CASE("a run without an outcome has failed, and times can be left out", "[co
 
 TEST_CASE("an exception ends the runs that are still going", "[compare]") {
   const Folder f;
-  const std::vector<Job> jobs = {{{"-c", "exit 3"}, f.path("a"), "fails", 1}, {{"-c", "exec sleep 60"}, f.path("b"), "goes on", 1}};
+  const std::vector<Job> jobs = {{{"-c", "exit 3"}, f.path("a"), "fails", 1},
+                                 {{"-c", "exec sleep 60"}, f.path("b"), "goes on", 1}};
   const auto ended = [](size_t, int status, Progress&) { throw std::runtime_error(std::to_string(status)); };
   CHECK_THROWS_AS(run_jobs("/bin/sh", jobs, 2, 0, 0, ended), std::runtime_error);
   CHECK(waitpid(-1, nullptr, WNOHANG) == -1);  // there is no child left
@@ -178,7 +182,8 @@ TEST_CASE("differences are paired by seed, and a cell with a diverged run has no
   CHECK(std::isnan(c.cells[2].mean.tokens_per_second));
   CHECK(c.cells[2].verdict.empty());
   CHECK(c.target == 3.1);
-  CHECK(near(c.cells[0].mean.steps_to_target, 10 + 10 * ((5 - 3.1) / (5 - 1.) + (5 - 3.1) / (5 - 2.) + (5 - 3.1) / (5 - 3.1)) / 3));
+  CHECK(near(c.cells[0].mean.steps_to_target,
+             10 + 10 * ((5 - 3.1) / (5 - 1.) + (5 - 3.1) / (5 - 2.) + (5 - 3.1) / (5 - 3.1)) / 3));
   const Comparison close = comparison_of({{1.0, 2.0, 3.0}, {1.1, 1.9, 3.01}});
   CHECK(close.cells[1].verdict == "not distinguishable");
   CHECK(comparison_of({{1.0, 2.0, 3.0}, {1.1, 2.12, 3.09}}).cells[1].verdict == "worse");

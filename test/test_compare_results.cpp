@@ -53,7 +53,8 @@ TEST_CASE("a run from a checkpoint may end above its first batch", "[compare]") 
 }
 
 TEST_CASE("the loss on the whole split is used as the final loss only", "[compare]") {
-  const std::string text = kHeader + ",val_loss_full\n" + row(1, 5) + ",\n" + row(2, 4, "2.5") + ",\n" + row(3, 3, "2.6") + ",2.4\n";
+  const std::string text =
+      kHeader + ",val_loss_full\n" + row(1, 5) + ",\n" + row(2, 4, "2.5") + ",\n" + row(3, 3, "2.6") + ",2.4\n";
   for (const double in_outcome : {2.4, kNone}) {
     const RunResult r = result_of(text, finished(3, in_outcome));
     CHECK(r.final_loss == 2.4);
@@ -92,7 +93,8 @@ TEST_CASE("a finished run is finished, however short its metrics.csv", "[compare
 TEST_CASE("only the unreadable rows of metrics.csv are left out", "[compare]") {
   const Folder f;
   const std::string torn = row(5, 2.123);
-  f.write("run/metrics.csv", kHeader + "\n" + row(1, 5) + "\n\x01\x02garbage\n" + row(3, 4) + "\n4,x,4,3,,,1,1,0,1,1\n" + torn);
+  f.write("run/metrics.csv",
+          kHeader + "\n" + row(1, 5) + "\n\x01\x02garbage\n" + row(3, 4) + "\n4,x,4,3,,,1,1,0,1,1\n" + torn);
   const auto rows = read_metrics(f.path("run"));
   REQUIRE(rows.size() == 2);
   CHECK(rows[1][metrics::step] == "3");
@@ -133,7 +135,8 @@ TEST_CASE("a comparison resumes with its own command line, also with an absolute
 TEST_CASE("train takes the last value of a repeated option", "[program]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --out x" + kSmall;
-  REQUIRE(f.run(words + "--steps 3 --steps 2 --min-lr 1e-5 --min-lr 1e-4 --bias --no-bias --init-gain 1 --init-gain 2").status == 0);
+  REQUIRE(f.run(words + "--steps 3 --steps 2 --min-lr 1e-5 --min-lr 1e-4 --bias --no-bias --init-gain 1 --init-gain 2")
+              .status == 0);
   const std::string config = f.read("x/config.toml");
   CHECK(contains(config, "\nsteps = 2\n"));
   CHECK(contains(config, "\nmin-lr = 1e-04\n"));

@@ -249,11 +249,13 @@ TEST_CASE("no story has two derivations, none is too long", "[corpus]") {
     for (const auto& [name, entries] : grammar.rules)
       for (size_t i = 0; i < entries.size(); ++i)
         for (size_t j = 0; j < i; ++j) {
-          INFO(row.name << ", " << name << ": \"" << entries[j].columns.at("") << "\" and \"" << entries[i].columns.at("") << "\"");
+          INFO(row.name << ", " << name << ": \"" << entries[j].columns.at("") << "\" and \""
+                        << entries[i].columns.at("") << "\"");
           CHECK(proof.apart(entries[j].body, entries[i].body));
         }
     size_t longest = 0;
-    for (const GrammarEntry& entry : grammar.rules.at("story")) longest = std::max<size_t>(longest, proof.longest(entry.body) + 1);
+    for (const GrammarEntry& entry : grammar.rules.at("story"))
+      longest = std::max<size_t>(longest, proof.longest(entry.body) + 1);
     INFO(row.name);
     CHECK(longest == row.longest);
   }

@@ -15,8 +15,8 @@
 #include "small_run.hpp"
 #include "wirings.hpp"
 
-// By hand: 12 blocks of 12 C² weights, V·C of the classifier, and two products with the (T + 1)/2 keys that a query sees
-// on average. Each counts two operations, once forward and twice backward.
+// By hand: 12 blocks of 12 C² weights, V·C of the classifier, and two products with the (T + 1)/2 keys that a query
+// sees on average. Each counts two operations, once forward and twice backward.
 TEST_CASE("FLOPs per token of GPT-2 124M", "[cost]") {
   const double blocks = 12. * 12 * 768 * 768, classifier = 50257. * 768, attention = 12. * 2 * 768 * 512.5;
   CHECK(flops_per_token(resolve(preset_config("gpt2", "124M"))) == 6 * (blocks + classifier + attention));
@@ -104,8 +104,8 @@ std::map<std::string, double> letters_of(const Config& c, int B) {
     for (int t = 0; t < c.context; ++t) keys += c.window_of(l) > 0 ? std::min(c.window_of(l), t + 1) : t + 1;
   const double N = double(B) * c.context, V = c.vocab_size;
   const double R = std::min(N, std::max(256., std::floor((1 << 22) / V)));
-  return {{"B", B}, {"T", c.context}, {"N", N}, {"C", c.channels}, {"H", c.n_head}, {"KV", c.kv_heads}, {"D", c.head_dim},
-          {"F", c.hidden}, {"V", V}, {"L", c.n_layer}, {"K", keys / (double(c.n_layer) * c.context)}, {"R", R}};
+  return {{"B", B}, {"T", c.context}, {"N", N}, {"C", c.channels}, {"H", c.n_head}, {"KV", c.kv_heads},
+          {"D", c.head_dim}, {"F", c.hidden}, {"V", V}, {"L", c.n_layer}, {"K", keys / (double(c.n_layer) * c.context)}, {"R", R}};
 }
 
 void check_amount(const PartCost& part, const Amount& amount, const std::map<std::string, double>& letters) {
@@ -149,7 +149,8 @@ TEST_CASE("costs by part add up to the tables of tensors, whatever the form of a
         if (!form.takes(kind)) continue;
         INFO(form.name << ", " << kind_name << ", " << layers << " layers");
         Config c;
-        c.n_layer = layers, c.n_head = 4, c.kv_heads = 2, c.head_dim = 6, c.channels = 20, c.context = 9, c.vocab_size = 13;
+        c.n_layer = layers, c.n_head = 4, c.kv_heads = 2, c.head_dim = 6, c.channels = 20, c.context = 9,
+        c.vocab_size = 13;
         c.norm = kind, c.embedding_norm = layers == 2;
         c.hidden = layers == 1 ? 60 : layers == 2 ? 30 : 10;  // wider than q|k|v, than q, than neither
         form.apply(c);
@@ -205,7 +206,8 @@ TEST_CASE("costs of a small Llama, by hand", "[cost]") {
   const Amount none;
   check(Role::embedding, {11 * 32, "V·C"}, none, {32, "C"}, {32, "C"});
   check(Role::norm, {5 * 32, "(2·L + 1)·C"}, none, {5 * 33, "(2·L + 1)·C + 2·L + 1"}, {3 * 33, "3·C + 3"});
-  check(Role::qk, {4096, "L·C² + 2·L·KV·D·C"}, {4096, "L·C² + 2·L·KV·D·C"}, {128, "L·(H + 2·KV)·D"}, {64, "(H + 2·KV)·D"});
+  check(Role::qk, {4096, "L·C² + 2·L·KV·D·C"}, {4096, "L·C² + 2·L·KV·D·C"}, {128, "L·(H + 2·KV)·D"},
+        {64, "(H + 2·KV)·D"});
   check(Role::attention, none, {2 * 2 * 32 * 4, "2·L·C·K"}, {2 * 36, "L·H + L·C"}, {36, "H + C"});
   check(Role::o, {2048, "L·C²"}, {2048, "L·C²"}, none, none);
   check(Role::ffn_in, {6144, "2·L·F·C"}, {6144, "2·L·F·C"}, {192, "2·L·F"}, {96, "2·F"});
@@ -216,7 +218,8 @@ TEST_CASE("costs of a small Llama, by hand", "[cost]") {
   check(Role::scratch, none, none, {3 * 32 + 3 * 48, "3·C + 3·F"}, {240, "3·C + 3·F"});
   check(Role::logits, none, none, {11, "V"}, {11, "V"});
   CHECK(parts[size_t(Role::ffn_out)].intensity == Approx(.5 / (1. / 48 + 1. / 32 + 1. / 21)));
-  CHECK(parts[size_t(Role::ffn_in)].intensity == Approx(.5 / (1. / 32 + 1. / 96 + 1. / 21)));  // gate and up are one product
+  CHECK(parts[size_t(Role::ffn_in)].intensity ==
+        Approx(.5 / (1. / 32 + 1. / 96 + 1. / 21)));  // gate and up are one product
   CHECK(parts[size_t(Role::attention)].intensity == Approx(4 * 32 / (64. + 32)));
 }
 
@@ -258,10 +261,12 @@ TEST_CASE("info --cost reads a model from options or from a run", "[cost][progra
 
 TEST_CASE("info --cost refuses impossible options in one line", "[cost][program]") {
   const Folder f;
-  for (const auto& [words, message] :
-       {std::pair{"--cost --batch 0", "--batch"}, {"--cost --batch x", "--batch"}, {"--cost --heads 3", "does not divide"},
-        {"--cost --batch 1048576 --context 4194304", "lower the batch or the context"}, {"--cots", "did you mean '--cost'"},
-        {"nowhere --cost", "nowhere"}}) {
+  for (const auto& [words, message] : {std::pair{"--cost --batch 0", "--batch"},
+                                       {"--cost --batch x", "--batch"},
+                                       {"--cost --heads 3", "does not divide"},
+                                       {"--cost --batch 1048576 --context 4194304", "lower the batch or the context"},
+                                       {"--cots", "did you mean '--cost'"},
+                                       {"nowhere --cost", "nowhere"}}) {
     INFO(words);
     const Outcome outcome = f.run("info " + std::string(words));
     CHECK(outcome.status == 1);

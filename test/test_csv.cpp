@@ -25,10 +25,13 @@ TEST_CASE("a resumed run keeps its metrics and says which rows it cannot read", 
   const Corpus f;
   REQUIRE(f.run("train --data stories.txt --steps 6 --diagnostics 2 --out r" + kTiny).status == 0);
   const std::string metrics = f.read("r/metrics.csv"), diagnostics = f.read("r/diagnostics.csv");
-  const auto damaged = [](std::string text, const std::string& row) { return text.replace(text.find(row), row.size(), "\nrubbish\n"); };
+  const auto damaged = [](std::string text, const std::string& row) {
+    return text.replace(text.find(row), row.size(), "\nrubbish\n");
+  };
   const size_t third = metrics.find("\n3,");
   f.write("r/metrics.csv", damaged(metrics, metrics.substr(third, metrics.find("\n4,") + 1 - third)) + "7,22");
-  f.write("r/diagnostics.csv", "step,layer,part,what,value\nrubbish\n" + diagnostics.substr(diagnostics.find('\n') + 1) + "7,0,str");
+  f.write("r/diagnostics.csv",
+          "step,layer,part,what,value\nrubbish\n" + diagnostics.substr(diagnostics.find('\n') + 1) + "7,0,str");
   const Outcome o = f.run("train --out r --resume --steps 8 --quiet");
   INFO(o.err);
   REQUIRE(o.status == 0);

@@ -199,7 +199,9 @@ TEST_CASE("sample needs memory for its text alone, and eval refuses a context to
           "[program][forged]") {
   const Folder f;
   f.write("text.txt", std::string(400, 'a') + "\n");
-  REQUIRE(f.run("train --data text.txt --position rope --layers 1 --channels 16 --heads 2 --context 8 --steps 1 --out r --quiet").status == 0);
+  REQUIRE(f.run("train --data text.txt --position rope --layers 1 --channels 16 --heads 2 --context 8 --steps 1 --out "
+                "r --quiet")
+              .status == 0);
   const std::string checkpoint = f.read("r/checkpoint.bin");
   const std::string forged = replaced(header_in(checkpoint), "\"context\":8,", "\"context\":4194304,");
   f.write("long.bin", with_header(checkpoint, forged));

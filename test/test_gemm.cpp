@@ -60,8 +60,8 @@ void check_sizes(int M, int N, int K, Matmul matmul = Matmul::fp32) {
           want[i] += (with_bias ? double(bias[i % N]) : 0) + (accumulate ? double(before[i]) : 0);
         std::vector<float> c = accumulate ? before : garbage(before.size());
         gemm(v, c.data(), a.data(), b.data(), M, N, K, {with_bias ? bias.data() : nullptr, accumulate, matmul});
-        check_close(std::string(rounds ? "gemm bf16/" : "gemm/") + kNames[v] + " " + sizes + (accumulate ? " +=" : " =") +
-                        (with_bias ? " bias" : ""),
+        check_close(std::string(rounds ? "gemm bf16/" : "gemm/") + kNames[v] + " " + sizes +
+                        (accumulate ? " +=" : " =") + (with_bias ? " bias" : ""),
                     c, want, kTolerance);
       }
   }

@@ -32,13 +32,14 @@ TEST_CASE("a run that another process trains is refused, even while that process
   std::vector<Started> others;
   const Started first = f.start("train --data stories.txt --steps 1000000 --save-every 5 --out r" + kTiny);
   siginfo_t ended{};
-  while (!f.has("r/checkpoint.bin") && waitid(P_PID, first.process, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0)
+  while (!f.has("r/checkpoint.bin") && waitid(P_PID, first.process, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         ended.si_pid == 0)
     usleep(1000);
   REQUIRE(ended.si_pid == 0);
   kill(first.process, SIGSTOP);
-  for (const std::string& words : {std::string("train --out r --resume --steps 9 --quiet"),
-                                   "train --data stories.txt --out r --force" + kTiny,
-                                   "compare --data stories.txt --grid seed=1 --steps 3 --out r" + kTiny + "--eval-every 3"})
+  for (const std::string& words :
+       {std::string("train --out r --resume --steps 9 --quiet"), "train --data stories.txt --out r --force" + kTiny,
+        "compare --data stories.txt --grid seed=1 --steps 3 --out r" + kTiny + "--eval-every 3"})
     others.push_back(f.start(words));
   for (const Started& other : others) {
     const Outcome refused = f.finish(other);
@@ -71,7 +72,8 @@ TEST_CASE("runs that start at the same time get their own directories", "[progra
     REQUIRE(f.has(folder + "/checkpoint.bin"));
     const TrainOptions saved = read_checkpoint_header(f.path(folder + "/checkpoint.bin")).options;
     CHECK(from_toml(f.read(folder + "/config.toml")).seed == saved.seed);
-    CHECK(names_in(f.path(folder)) == std::vector<std::string>{"checkpoint.bin", "config.toml", "metrics.csv", "outcome.json"});
+    CHECK(names_in(f.path(folder)) ==
+          std::vector<std::string>{"checkpoint.bin", "config.toml", "metrics.csv", "outcome.json"});
     seeds.push_back(std::to_string(saved.seed));
   }
   std::sort(seeds.begin(), seeds.end());
@@ -110,8 +112,8 @@ TEST_CASE("output never ends up in another file, and output that cannot be writt
     CHECK(count_lines(f.read(out + "/metrics.csv")) == 4);
   }
   if (!fs::exists("/dev/full")) return;
-  for (const char* words : {"sample r0 --prompt A --length 9", "eval r0 --data stories.txt", "info r0", "info r0 --cost",
-                            "--help", "train --help", "corpus --bytes 9k --out new.txt",
+  for (const char* words : {"sample r0 --prompt A --length 9", "eval r0 --data stories.txt", "info r0",
+                            "info r0 --cost", "--help", "train --help", "corpus --bytes 9k --out new.txt",
                             "train --data stories.txt --dry-run", "init-report --data stories.txt --layers 1"}) {
     const Outcome o = f.finish(f.start(words, [] { dup2(open("/dev/full", O_WRONLY), STDOUT_FILENO); }));
     INFO(words << "\n" << o.err);
@@ -135,11 +137,13 @@ TEST_CASE("running out of memory ends with one line, wherever it happens", "[pro
   const Corpus f;
   int refused = 0;
   for (rlim_t megabytes = 60; megabytes <= 300; megabytes += 40) {
-    const Outcome o = f.finish(f.start("train --data stories.txt --layers 1 --channels 512 --context 64 --batch 8 --threads 2 --steps 1 "
-                                       "--force --quiet --out r", [=] {
-      const rlimit limit{megabytes << 20, megabytes << 20};
-      setrlimit(RLIMIT_AS, &limit);
-    }));
+    const Outcome o = f.finish(
+        f.start("train --data stories.txt --layers 1 --channels 512 --context 64 --batch 8 --threads 2 --steps 1 "
+                "--force --quiet --out r",
+                [=] {
+                  const rlimit limit{megabytes << 20, megabytes << 20};
+                  setrlimit(RLIMIT_AS, &limit);
+                }));
     INFO(megabytes << " MB\n" << o.err);
     CHECK((o.status == 0 || (o.status == 1 && contains(o.err, "emory"))));
     refused += o.status == 1;

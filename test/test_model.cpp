@@ -174,7 +174,8 @@ std::vector<double> losses_of_200_steps(Config config, Matmul matmul) {
 TEST_CASE("200 steps in bf16 stay close to those in fp32", "[model][bf16]") {
   for (const char* placement : {"pre", "post", "deepnorm"}) {
     const Config config = make_config(placement, false);
-    const std::vector<double> fp32 = losses_of_200_steps(config, Matmul::fp32), bf16 = losses_of_200_steps(config, Matmul::bf16);
+    const std::vector<double> fp32 = losses_of_200_steps(config, Matmul::fp32),
+                              bf16 = losses_of_200_steps(config, Matmul::bf16);
     CHECK(fp32[199] < 2);  // starts at log 67 = 4.2; the minimum is log 2 = 0.7
     double worst = 0;
     for (int i = 0; i < 200; ++i) worst = std::max(worst, std::abs(bf16[i] - fp32[i]));

@@ -73,12 +73,12 @@ void check_all(const std::vector<std::string>& complaints) {
 
 TEST_CASE("links in pages have a target", "[pages]") {
   const auto check = [](const Page& page) { return wrong_links(page, small()); };
-  check_finds(
-      check,
-      {"[x](norm.cpp)", "text [x\ny](../../nothing) text", "![x](../../dev/p.png)", "<img src=\"x.png\">",
-       "[x](#forward)", "[x](../../README.md#two)", "[x](../../README.md#two-words-2)", "| [x](none.md) | y |"},
-      {"[x](norm.hpp)", "[x](../../README.md#two-words-1)", "# A γ-word: x\n[x](#a-γ-word-x)",
-       "[x](https://x.org/none)", "`[x](none)`", "```\n[x](none)\n```", "[x](../textbook)", "[x](../../test/reference/)"});
+  check_finds(check,
+              {"[x](norm.cpp)", "text [x\ny](../../nothing) text", "![x](../../dev/p.png)", "<img src=\"x.png\">",
+               "[x](#forward)", "[x](../../README.md#two)", "[x](../../README.md#two-words-2)", "| [x](none.md) | y |"},
+              {"[x](norm.hpp)", "[x](../../README.md#two-words-1)", "# A γ-word: x\n[x](#a-γ-word-x)",
+               "[x](https://x.org/none)", "`[x](none)`", "```\n[x](none)\n```", "[x](../textbook)",
+               "[x](../../test/reference/)"});
   for (const Page& page : all_pages()) check_all(wrong_links(page, tree()));
 }
 

@@ -19,7 +19,8 @@ TEST_CASE("training has the same bits with any number of threads", "[program]") 
     REQUIRE(f.run(words + "--threads " + threads + " --out t" + threads).status == 0);
   for (const char* other : {"t2", "t3"}) {
     CHECK(losses_in(f.read("t1/metrics.csv")) == losses_in(f.read(std::string(other) + "/metrics.csv")));
-    CHECK(same_bits(weights_in(f.path("t1/checkpoint.bin")), weights_in(f.path(std::string(other) + "/checkpoint.bin"))));
+    CHECK(
+        same_bits(weights_in(f.path("t1/checkpoint.bin")), weights_in(f.path(std::string(other) + "/checkpoint.bin"))));
   }
 }
 
@@ -150,8 +151,9 @@ TEST_CASE("--for measures the speed of a resumed run without changing it", "[pro
 
 TEST_CASE("compare trains every cell and reports one that diverges", "[program]") {
   const Corpus f;
-  const Outcome o = f.run("compare --data stories.txt --steps 8 --clip 0 --warmup 0 --out c --grid placement=post,none lr=1e-3,1e6" +
-                          kSmall);
+  const Outcome o =
+      f.run("compare --data stories.txt --steps 8 --clip 0 --warmup 0 --out c --grid placement=post,none lr=1e-3,1e6" +
+            kSmall);
   INFO(o.err);
   REQUIRE(o.status == 0);
   CHECK(f.has("c/placement=post,lr=1e-3/seed=1/checkpoint.bin"));
@@ -190,8 +192,10 @@ std::string untimed(const std::string& csv) {
 
 TEST_CASE("a comparison that is killed resumes to the same tables", "[program]") {
   const Corpus f;
-  const std::string words = "compare --data stories.txt --steps 30 --save-every 4 --warmup 5 --grid placement=post,none norm=rmsnorm "
-                            "--tune lr=1e-3,3e-3 --extend 0" + kSmall;
+  const std::string words =
+      "compare --data stories.txt --steps 30 --save-every 4 --warmup 5 --grid placement=post,none norm=rmsnorm "
+      "--tune lr=1e-3,3e-3 --extend 0" +
+      kSmall;
   REQUIRE(f.run(words + "--out whole").status == 0);
   // The metrics of a run at the learning rate that its cell chose.
   const auto metrics_of = [&](const std::string& run) {
@@ -203,7 +207,8 @@ TEST_CASE("a comparison that is killed resumes to the same tables", "[program]")
   for (const char* run : {"broken/placement=post,norm=rmsnorm/tune,seed=0", "broken/placement=none,norm=rmsnorm/seed=1",
                           "broken/placement=post,norm=rmsnorm/seed=3"}) {
     const std::string again = f.has("broken") ? "compare --out broken --resume" : words + "--out broken";
-    killed += f.run_until(again, SIGKILL, [&] { return count_lines(f.read(metrics_of(run))) > 9; }).status == 128 + SIGKILL;
+    killed +=
+        f.run_until(again, SIGKILL, [&] { return count_lines(f.read(metrics_of(run))) > 9; }).status == 128 + SIGKILL;
   }
   CHECK(killed == 3);
   const Outcome asked = f.run_until("compare --out broken --resume", SIGINT,
@@ -228,7 +233,9 @@ TEST_CASE("a comparison that is killed resumes to the same tables", "[program]")
 // A preset changes the defaults of other options, so the options must be stored as the user gave them.
 TEST_CASE("a comparison of presets resumes with the same options", "[program]") {
   const Corpus f;
-  const std::string words = "compare --data stories.txt --steps 12 --batch 2 --context 32 --eval-every 6 --eval-batches 2 --grid preset=gpt2,llama2 ";
+  const std::string words =
+      "compare --data stories.txt --steps 12 --batch 2 --context 32 --eval-every 6 --eval-batches 2 --grid "
+      "preset=gpt2,llama2 ";
   REQUIRE(f.run(words + "--out whole").status == 0);
   f.run_until(words + "--out broken", SIGINT, [&] { return f.has("broken/preset=gpt2/seed=1/metrics.csv"); });
   REQUIRE(f.run("compare --out broken --resume").status == 0);
@@ -242,7 +249,8 @@ TEST_CASE("compare accepts an existing run only if its options are those of the 
   REQUIRE(f.run(words).status == 0);
   CHECK(contains(f.run("compare --out c --resume --data-seed 9").err, "--data-seed is 1 there and 9 here"));
   REQUIRE(f.run("train --resume --steps 9 --quiet --out c/placement=pre/seed=1").status == 0);
-  CHECK(contains(f.run("compare --out c --resume").err, "c/placement=pre/seed=1 holds another run: --steps is 9 there and 6 here"));
+  CHECK(contains(f.run("compare --out c --resume").err,
+                 "c/placement=pre/seed=1 holds another run: --steps is 9 there and 6 here"));
   REQUIRE(f.run(words + "--force").status == 0);
   write_corpus(f.path("stories.txt"), 60000, 2);
   CHECK(contains(f.run("compare --out c --resume").err, "it was trained on another text"));
@@ -399,16 +407,20 @@ TEST_CASE("wrong input ends with one clear line and leaves nothing behind", "[pr
       {"compare --data stories.txt --grid placement=", "has no values"},
       {"compare --data stories.txt --grid placement=post,prr", "did you mean 'pre'?"},
       {"compare --data stories.txt", "--grid is missing"},
-      {"compare --data stories.txt --grid placement=post heads=3", "cell placement=post,heads=3: --heads 3 does not divide"},
+      {"compare --data stories.txt --grid placement=post heads=3",
+       "cell placement=post,heads=3: --heads 3 does not divide"},
       {"compare --data stories.txt --grid placement=post,post2 --dry-run", "did you mean 'post'?"},
-      {"compare --data stories.txt --grid placement=post,pre --baseline placement=pst", "did you mean 'placement=post'?"},
+      {"compare --data stories.txt --grid placement=post,pre --baseline placement=pst",
+       "did you mean 'placement=post'?"},
       {"compare --data stories.txt --grid placement=post lr=1e-3,1e-2 --tune lr=1e-3,1e-2", "both name lr"},
-      {"compare --data stories.txt --grid placement=post seed=0,1 --tune lr=1e-3,1e-2", "--tune-seed 0 is one of the seeds"},
+      {"compare --data stories.txt --grid placement=post seed=0,1 --tune lr=1e-3,1e-2",
+       "--tune-seed 0 is one of the seeds"},
       {"compare --data stories.txt --grid placement=post --for 10s", "say --steps, not --for"},
       {"compare --data - --grid placement=post", "--data - cannot do that"},
       {"compare --resume --out nowhere", "nowhere holds no comparison"},
       {"compare --data stories.txt --grid data=stories.txt,short.txt", "losses on different texts"},
-      {"compare --data stories.txt --grid placement=pre,pre-ln", "cells placement=pre and placement=pre-ln are the same"},
+      {"compare --data stories.txt --grid placement=pre,pre-ln",
+       "cells placement=pre and placement=pre-ln are the same"},
       {"compare --data stories.txt --grid seed=1,x", "seed 'x' is not a whole number"},
       {"compare --data stories.txt --tune seed=4,5", "a seed must not be chosen by its loss"},
       {"compare --data stories.txt --tune heads=2,3", "--heads 3 does not divide"},
@@ -425,7 +437,8 @@ TEST_CASE("wrong input ends with one clear line and leaves nothing behind", "[pr
 
 TEST_CASE("a loss that is no longer finite stops the run and names the tensor", "[program]") {
   const Corpus f;
-  const Outcome o = f.run("train --data stories.txt --placement none --lr 1e6 --warmup 0 --clip 0 --steps 50 --out r" + kSmall);
+  const Outcome o =
+      f.run("train --data stories.txt --placement none --lr 1e6 --warmup 0 --clip 0 --steps 50 --out r" + kSmall);
   CHECK(o.status == 3);
   CHECK(contains(o.err, "is not finite"));
   CHECK(contains(o.err, "block."));

@@ -19,7 +19,8 @@ TEST_CASE("the remaining time adapts when the machine gets busy", "[progress]") 
 
 TEST_CASE("the plan estimates the time of a run, unless the run is short or quiet", "[progress][program]") {
   const Corpus f;
-  const std::string words = "train --data stories.txt --layers 1 --heads 1 --channels 8 --context 16 --batch 1 --eval-every 0 ";
+  const std::string words =
+      "train --data stories.txt --layers 1 --heads 1 --channels 8 --context 16 --batch 1 --eval-every 0 ";
   const Outcome planned = f.run(words + "--steps 200 --out planned");
   CHECK(contains(planned.out, "\ntime     about 0:0"));
   CHECK_FALSE(contains(f.run(words + "--steps 99 --out short").out, "\ntime "));

@@ -9,8 +9,8 @@
 // The numbers for seed 1234567 are from Rosetta Code, the number for seed 0 from the C code of SplitMix64's authors.
 TEST_CASE("bits are the outputs of SplitMix64", "[random]") {
   CHECK(rng::bits(0, 0) == 0xe220a8397b1dcdafull);
-  const uint64_t outputs[] = {6457827717110365317ull, 3203168211198807973ull, 9817491932198370423ull, 4593380528125082431ull,
-                              16408922859458223821ull};
+  const uint64_t outputs[] = {6457827717110365317ull, 3203168211198807973ull, 9817491932198370423ull,
+                              4593380528125082431ull, 16408922859458223821ull};
   for (uint64_t i = 0; i < 5; ++i) CHECK(rng::bits(1234567, i) == outputs[i]);
 }
 

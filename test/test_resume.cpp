@@ -36,7 +36,8 @@ void check_replay(const Folder& f, const std::string& run) {
 }
 
 // Kills `words` in the middle, resumes, and expects the losses of `whole`.
-void check_killed(const Folder& f, const std::string& words, const std::string& run, const std::string& whole, size_t rows) {
+void check_killed(const Folder& f, const std::string& words, const std::string& run, const std::string& whole,
+                  size_t rows) {
   const Outcome killed =
       f.run_until(words, SIGKILL, [&] { return count_lines(f.read(run + "/metrics.csv")) > rows; });
   REQUIRE(killed.status == 128 + SIGKILL);
@@ -66,7 +67,8 @@ TEST_CASE("a stopped run that gets another number of steps keeps its schedule", 
   const auto whole = rates_of(f, "whole");
   for (const char* steps : {"30", "45"}) {
     const std::string run = std::string("r") + steps;
-    f.run_until(kRun + "--steps 40 --out " + run, SIGINT, [&] { return count_lines(f.read(run + "/metrics.csv")) > 5; });
+    f.run_until(kRun + "--steps 40 --out " + run, SIGINT,
+                [&] { return count_lines(f.read(run + "/metrics.csv")) > 5; });
     REQUIRE(read_checkpoint_header(f.path(run + "/checkpoint.bin")).step < 30);
     const Outcome o = f.run("train --out " + run + " --resume --quiet --steps " + steps);
     CHECK(contains(o.out, "the schedule still ends at step 40"));
@@ -199,8 +201,9 @@ TEST_CASE("--for limits the wall-clock time of the whole run, even on a busy mac
     spinning.push_back(child);
   }
   const Stopwatch clock;
-  const Outcome o = f.run("train --data stories.txt --for 2s --val-fraction 0.8 --batch 1 --layers 1 --heads 2 --channels 32 "
-                          "--context 32 --eval-every 100 --out r");
+  const Outcome o = f.run(
+      "train --data stories.txt --for 2s --val-fraction 0.8 --batch 1 --layers 1 --heads 2 --channels 32 "
+      "--context 32 --eval-every 100 --out r");
   const double seconds = clock.seconds();
   for (const pid_t child : spinning) kill(child, SIGKILL), waitpid(child, nullptr, 0);
   INFO(o.err);

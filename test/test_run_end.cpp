@@ -19,8 +19,9 @@
 namespace {
 
 // The validation split has 1,700 batches, so validation takes long.
-const std::string kLongValidation = "train --data stories.txt --val-fraction 0.9 --layers 1 --heads 1 --channels 16 --context 32 "
-                                    "--batch 1 --eval-every 100 --eval-batches 4 --quiet --final-batches 0 ";
+const std::string kLongValidation =
+    "train --data stories.txt --val-fraction 0.9 --layers 1 --heads 1 --channels 16 --context 32 "
+    "--batch 1 --eval-every 100 --eval-batches 4 --quiet --final-batches 0 ";
 
 // Limits the size of the files that a child process may write.
 void limit_files(size_t bytes) {
@@ -63,11 +64,13 @@ TEST_CASE("Ctrl-C during the final validation leaves a finished run", "[program]
 
 TEST_CASE("a stopped validation is repeated on resume", "[program][end]") {
   const Corpus f;
-  const std::string words = "train --data stories.txt --val-fraction 0.9 --layers 1 --heads 1 --channels 16 --context 32 "
-                            "--batch 1 --eval-every 2 --eval-batches 0 --steps 4 --quiet ";
+  const std::string words =
+      "train --data stories.txt --val-fraction 0.9 --layers 1 --heads 1 --channels 16 --context 32 "
+      "--batch 1 --eval-every 2 --eval-batches 0 --steps 4 --quiet ";
   REQUIRE(f.run(words + "--out whole").status == 0);
   // Step 2 is validated before its row is written.
-  REQUIRE(f.run_until(words + "--out r", SIGINT, [&] { return count_lines(f.read("r/metrics.csv")) > 1; }).status == 130);
+  REQUIRE(f.run_until(words + "--out r", SIGINT, [&] { return count_lines(f.read("r/metrics.csv")) > 1; }).status ==
+          130);
   REQUIRE(f.run("train --out r --resume --quiet").status == 0);
   CHECK(losses_in(f.read("r/metrics.csv")) == losses_in(f.read("whole/metrics.csv")));
 }
@@ -119,10 +122,11 @@ TEST_CASE("a closed pipe and a file that is too large leave a checkpoint and a m
   const Corpus f;
   int ends[2];
   REQUIRE(pipe(ends) == 0);
-  const Started piped = f.start("train --data stories.txt --save-every 0 --sample-every 1 --steps 100000 --out p" + kSmall, [&] {
-    dup2(ends[1], STDOUT_FILENO);
-    close(ends[0]), close(ends[1]);
-  });
+  const Started piped =
+      f.start("train --data stories.txt --save-every 0 --sample-every 1 --steps 100000 --out p" + kSmall, [&] {
+        dup2(ends[1], STDOUT_FILENO);
+        close(ends[0]), close(ends[1]);
+      });
   close(ends[1]), close(ends[0]);
   const Outcome closed = f.finish(piped);
   CHECK(closed.status == 128 + SIGPIPE);
@@ -130,8 +134,9 @@ TEST_CASE("a closed pipe and a file that is too large leave a checkpoint and a m
   CHECK(f.has("p/checkpoint.bin"));
 
   // The limit is large enough for the checkpoint but not for the metrics.
-  const std::string words = "train --data stories.txt --save-every 0 --layers 1 --heads 1 --channels 4 --context 8 --batch 1 "
-                            "--eval-every 0 --quiet --steps 100000 --out m";
+  const std::string words =
+      "train --data stories.txt --save-every 0 --layers 1 --heads 1 --channels 4 --context 8 --batch 1 "
+      "--eval-every 0 --quiet --steps 100000 --out m";
   const Outcome large = f.finish(f.start(words, [] { limit_files(40000); }));
   INFO(large.err);
   CHECK(large.status == 1);
@@ -158,12 +163,14 @@ TEST_CASE("a run that is killed before its first save starts over", "[program][e
 
 TEST_CASE("a run that diverges in its last update reports it and is not saved", "[program][end]") {
   const Corpus f;
-  const std::string words = "train --data stories.txt --warmup 0 --clip 0 --eval-every 0 --layers 2 --heads 2 --channels 32 "
-                            "--context 32 --batch 4 --quiet ";
+  const std::string words =
+      "train --data stories.txt --warmup 0 --clip 0 --eval-every 0 --layers 2 --heads 2 --channels 32 "
+      "--context 32 --batch 4 --quiet ";
   // Without eps, tokens that do not occur in the batch are updated by 0/0.
   const Outcome nan = f.run(words + "--steps 1 --no-tied --adam-eps 0 --out nan");
   CHECK(nan.status == 3);
-  CHECK(contains(nan.err, "step 1: the update is not finite; the first tensor with a NaN or an infinity is embedding.token"));
+  CHECK(contains(nan.err,
+                 "step 1: the update is not finite; the first tensor with a NaN or an infinity is embedding.token"));
   CHECK_FALSE(read_outcome(f.path("nan"))->finished);
   CHECK_FALSE(f.has("nan/checkpoint.bin"));
 
@@ -249,11 +256,13 @@ TEST_CASE("on a terminal, the progress line is cleared before a sample is printe
 
 TEST_CASE("commands that the program suggests are quoted for a shell", "[program][end]") {
   const Corpus f;
-  const Outcome o = f.run("train --data stories.txt --out my;run --steps 2 --layers 1 --channels 16 --heads 2 --context 16 --batch 2");
+  const Outcome o = f.run(
+      "train --data stories.txt --out my;run --steps 2 --layers 1 --channels 16 --heads 2 --context 16 --batch 2");
   INFO(o.err);
   REQUIRE(o.status == 0);
   CHECK(contains(o.out, " train --out 'my;run' --resume --steps 4\n"));
   CHECK(contains(o.out, " sample 'my;run' --prompt 'One '\n"));
   CHECK(contains(o.out, "NOTE     the floor is not known: a story is longer than the context of 16\n"));
-  CHECK(!contains(f.run("train --data stories.txt --dry-run --val-fraction 0 --eval-every 0 --context 16").out, "floor"));
+  CHECK(
+      !contains(f.run("train --data stories.txt --dry-run --val-fraction 0 --eval-every 0 --context 16").out, "floor"));
 }

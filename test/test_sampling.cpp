@@ -114,8 +114,10 @@ TEST_CASE("shuffled windows of a story corpus are its stories", "[sampling]") {
 
 TEST_CASE("training and validation loss of shuffled stories are the same average", "[sampling]") {
   const Corpus f;
-  REQUIRE(f.run("train --data stories.txt --out r --sampling shuffle --epochs 1 --lr 0 --layers 1 --heads 2 --channels 16 "
-                "--batch 2 --accumulate 3 --eval-every 0 --quiet").status == 0);
+  REQUIRE(
+      f.run("train --data stories.txt --out r --sampling shuffle --epochs 1 --lr 0 --layers 1 --heads 2 --channels 16 "
+            "--batch 2 --accumulate 3 --eval-every 0 --quiet")
+          .status == 0);
   const TrainedModel trained = load_trained_model(f.path("r/checkpoint.bin"));
   const int T = trained.model.config.context;
   Dataset data = shuffled(f.path("stories.txt"), T);
@@ -152,7 +154,8 @@ TEST_CASE("a shuffled run resumes with the same bits", "[sampling]") {
   REQUIRE(f.run("train --out r --resume --steps 12 --quiet").status == 0);
   CHECK(losses_in(f.read("whole/metrics.csv")).back() == losses_in(f.read("r/metrics.csv")).back());
   CHECK(same_bits(weights_in(f.path("whole/checkpoint.bin")), weights_in(f.path("r/checkpoint.bin"))));
-  CHECK(contains(f.run("train --out r --resume --sampling random").err, "--sampling is \"shuffle\" there and \"random\" here"));
+  CHECK(contains(f.run("train --out r --resume --sampling random").err,
+                 "--sampling is \"shuffle\" there and \"random\" here"));
 }
 
 TEST_CASE("--epochs sets the number of steps", "[sampling]") {

@@ -125,7 +125,8 @@ TEST_CASE("erf has a relative error below 4e-7, also near 0, and erf and tanh ar
   const auto erf_of = [](Vec x) { return simd::erf(x); };
   const auto odd = [](auto f, float x) { return lane(f, x) == -lane(f, -x); };
   const float tiny = 1e-30f;  // its square is 0
-  check_error("simd erf/all", worst_error(erf_of, [](double x) { return std::erf(x); }, tiny, kLargest), 4e-7);  // measured: 1.8e-7
+  check_error("simd erf/all",
+              worst_error(erf_of, [](double x) { return std::erf(x); }, tiny, kLargest), 4e-7);  // measured: 1.8e-7
   for (const float x : {0.f, tiny, .3f, .62f, .63f, .99f, 1.01f, 3.f, kLargest, kInfinity}) {
     CHECK(odd(erf_of, x));
     CHECK(odd(tanh_of, x));

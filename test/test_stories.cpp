@@ -21,7 +21,8 @@ TEST_CASE("check_stories checks line by line", "[corpus]") {
 }
 
 TEST_CASE("check_stories finds the first wrong word", "[corpus]") {
-  const std::string said = "One rainy day, Leo had a red pot. Ben had an old drum. Leo gave Ben the red pot, and Ben gave Leo the ";
+  const std::string said =
+      "One rainy day, Leo had a red pot. Ben had an old drum. Leo gave Ben the red pot, and Ben gave Leo the ";
   const StoryCheck check = check_stories(said + "old pot. Then", "");
   CHECK(check.stories == 0);
   CHECK(check.readable == said + "old ");
@@ -82,8 +83,9 @@ TEST_CASE("sample --count writes independent samples, one per line with --stop",
 
 TEST_CASE("a run on whole stories shows three independent samples", "[program]") {
   const Corpus f;
-  const std::string words = "train --data stories.txt --steps 2 --layers 1 --heads 1 --channels 8 --context 251 --batch 1 "
-                            "--eval-every 0 ";
+  const std::string words =
+      "train --data stories.txt --steps 2 --layers 1 --heads 1 --channels 8 --context 251 --batch 1 "
+      "--eval-every 0 ";
   const Outcome whole = f.run(words + "--sampling shuffle --out whole");
   CHECK(contains(whole.out, "sample whole --prompt 'One ' --stop '\\n'\n"));
   const size_t begin = whole.out.find("---- sample ----\n") + 17, end = whole.out.find("\n----------------\n", begin);

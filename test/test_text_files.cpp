@@ -34,7 +34,8 @@ std::string lines(const std::string& line, int n) {
 // Trains a run r for one step with a character tokenizer.
 void train_char(const Folder& f, const std::string& text) {
   f.write("seen.txt", text);
-  REQUIRE(f.run("train --data seen.txt --tokenizer char --steps 1 --layers 1 --heads 1 --channels 8 --context 8 --out r --quiet")
+  REQUIRE(f.run("train --data seen.txt --tokenizer char --steps 1 --layers 1 --heads 1 --channels 8 --context 8 --out "
+                "r --quiet")
               .status == 0);
 }
 
@@ -53,7 +54,8 @@ TEST_CASE("a folder's files are read if their contents are text", "[text]") {
   REQUIRE(all.status == 0);
   CHECK(contains(all.out, "data     3 files:"));
   CHECK(contains(all.out, "skipped 3 files that are not text: "));
-  for (const char* name : {"notes/picture.txt", "notes/latin.txt", "notes/stories.txt.nats"}) CHECK(contains(all.out, name));
+  for (const char* name : {"notes/picture.txt", "notes/latin.txt", "notes/stories.txt.nats"})
+    CHECK(contains(all.out, name));
   CHECK(contains(f.run(kDry + "notes --include *.md").out, "data     notes/a.md:"));
   CHECK(contains(f.run(kDry + "notes --exclude *.md deep --include *.txt *.md b").out, "data     notes/stories.txt:"));
   CHECK(contains(f.run(kDry + "notes --include deep/*").out, "data     notes/deep/b:"));
@@ -110,7 +112,8 @@ TEST_CASE("CRLF line ends and byte order marks are removed", "[text]") {
   const Outcome tuned = f.run("train --init-from r --data dos.txt --steps 1 --out tuned --quiet");
   INFO(tuned.err);
   CHECK(tuned.status == 0);
-  CHECK(contains(tuned.out, "NOTE     left out the byte order mark of dos.txt\nNOTE     read CRLF line ends as LF: dos.txt\n"));
+  CHECK(contains(tuned.out,
+                 "NOTE     left out the byte order mark of dos.txt\nNOTE     read CRLF line ends as LF: dos.txt\n"));
   const auto loss = [&](const std::string& file) {
     const std::string out = f.run("eval r --data " + file).out;
     return out.substr(out.find("loss"), 40);
@@ -190,7 +193,8 @@ TEST_CASE("an error of eval suggests no option that eval does not have", "[text]
 TEST_CASE("--val-data validates on other files", "[text]") {
   const Corpus f;
   f.write("train.txt", lines("Anna had a red ball.", 50));
-  const Outcome o = f.run("train --data train.txt --val-data stories.txt --steps 1 --layers 1 --heads 1 --channels 8 --out r --quiet");
+  const Outcome o = f.run(
+      "train --data train.txt --val-data stories.txt --steps 1 --layers 1 --heads 1 --channels 8 --out r --quiet");
   INFO(o.err);
   REQUIRE(o.status == 0);
   CHECK(contains(o.out, "1.05 k tokens to train on"));
@@ -294,7 +298,8 @@ TEST_CASE("patience ends a run that no longer improves, resumed or not", "[text]
   CHECK(contains(o.out, "stopped early: no new best in 3 validations since step 4 ("));
   CHECK(read_checkpoint_header(f.path("r/checkpoint.bin")).step == 16);
   CHECK(contains(f.read("r/outcome.json"), "\"state\": \"finished\""));
-  const Outcome killed = f.run_until(words + "s --save-every 1", SIGKILL, [&] { return count_lines(f.read("s/metrics.csv")) > 6; });
+  const Outcome killed =
+      f.run_until(words + "s --save-every 1", SIGKILL, [&] { return count_lines(f.read("s/metrics.csv")) > 6; });
   if (killed.status != 0) CHECK(f.run("train --out s --resume --quiet").status == 0);
   CHECK(losses_in(f.read("r/metrics.csv")) == losses_in(f.read("s/metrics.csv")));
   CHECK(f.run("train --out r --resume --patience 5 --quiet").status == 0);
@@ -317,7 +322,8 @@ TEST_CASE("text for a terminal contains no control characters", "[text]") {
 TEST_CASE("a sample that is not printed on a terminal has exact bytes, including NUL", "[text]") {
   const Folder f;
   f.write("zero.bin", std::string(4000, '\0'));
-  REQUIRE(f.run("train --data zero.bin --steps 60 --warmup 0 --lr 0.01 --layers 1 --heads 1 --channels 8 --context 8 --out r --quiet")
+  REQUIRE(f.run("train --data zero.bin --steps 60 --warmup 0 --lr 0.01 --layers 1 --heads 1 --channels 8 --context 8 "
+                "--out r --quiet")
               .status == 0);
   CHECK(f.run("sample r --length 20 --greedy", std::string(3, '\0')).out == std::string(23, '\0') + "\n");
 }

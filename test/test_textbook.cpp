@@ -234,7 +234,8 @@ TEST_CASE("textbook parallel branches are certified with two norms and with a sh
       using Number = number_of<decltype(t)>;
       textbook::Branch<Number> first, second;
       first.norm_in = {NormKind::layernorm, .1, t[1].data(), t[2].data()};
-      second.norm_in = shared ? first.norm_in : textbook::Norm<Number>{NormKind::layernorm, .1, t[3].data(), t[4].data()};
+      second.norm_in =
+          shared ? first.norm_in : textbook::Norm<Number>{NormKind::layernorm, .1, t[3].data(), t[4].data()};
       first.skip = 1.7, first.in_scale = second.in_scale = .6;
       return std::pair{first, second};
     };

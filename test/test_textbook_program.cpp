@@ -42,21 +42,23 @@ TEST_CASE("--textbook has the same training curve", "[program][textbook]") {
 
 TEST_CASE("a run with --textbook resumes with the same bits, and only with --textbook", "[program][textbook]") {
   const Corpus f;
-  const std::string words = "train --data stories.txt --schedule constant --warmup 0 --norm batchnorm --dropout 0.1 --textbook" + kSmall +
-                            "--eval-every 0 ";
+  const std::string words =
+      "train --data stories.txt --schedule constant --warmup 0 --norm batchnorm --dropout 0.1 --textbook" + kSmall +
+      "--eval-every 0 ";
   REQUIRE(f.run(words + "--steps 8 --out whole").status == 0);
   REQUIRE(f.run(words + "--steps 3 --out parts").status == 0);
   REQUIRE(f.run("train --out parts --resume --steps 8 --threads 1 --quiet").status == 0);
   CHECK(losses_in(f.read("whole/metrics.csv")) == losses_in(f.read("parts/metrics.csv")));
   CHECK(same_bits(weights_in(f.path("whole/checkpoint.bin")), weights_in(f.path("parts/checkpoint.bin"))));
-  CHECK(contains(f.run("train --out parts --resume --steps 9 --no-textbook").err, "--textbook is true there and false here"));
+  CHECK(contains(f.run("train --out parts --resume --steps 9 --no-textbook").err,
+                 "--textbook is true there and false here"));
   CHECK(contains(f.run("train --out parts --resume --steps 9 --diagnostics 1").err, "leave --diagnostics out"));
 }
 
 TEST_CASE("--textbook stops if numbers are not finite, and works in compare", "[program][textbook]") {
   const Corpus f;
-  const Outcome diverged =
-      f.run("train --data stories.txt --textbook --placement none --lr 1e6 --warmup 0 --clip 0 --steps 50 --out r" + kSmall);
+  const Outcome diverged = f.run(
+      "train --data stories.txt --textbook --placement none --lr 1e6 --warmup 0 --clip 0 --steps 50 --out r" + kSmall);
   CHECK(diverged.status == 3);
   CHECK(contains(diverged.err, "is not finite; the first tensor with a NaN or an infinity is "));
   CHECK_FALSE(contains(diverged.err, "is none"));
@@ -73,7 +75,8 @@ TEST_CASE("options that --textbook does not support are refused in one line", "[
     INFO(o.err);
     CHECK(o.status == 1);
     CHECK(count_lines(o.err) == 1);
-    CHECK(contains(o.err, std::string("leave ") + std::string(option).substr(0, std::string(option).find(' ')) + " out"));
+    CHECK(
+        contains(o.err, std::string("leave ") + std::string(option).substr(0, std::string(option).find(' ')) + " out"));
     CHECK(!f.has("runs"));
   }
 }

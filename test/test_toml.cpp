@@ -9,9 +9,9 @@
 namespace {
 
 const std::vector<std::string> kOdd = {
-    "plain.txt", "a b.txt", "a#b.txt", "line\nbreak.txt", "tab\t\r\x01\x1b[31m\x7f.txt", "\"double\"", "'single'", "'both\"",
-    "back\\slash\\n", "Füße/狐🦊.txt", "latin1 \xe9.txt", "\xc3", "\xed\xa0\x80 \xf4\x90\x80\x80", "[a, b]", "# no comment",
-    "true", "1e3", "--dashes", "-", "", " ", "a = b", "{}", "%%", "$HOME `x`"};
+    "plain.txt", "a b.txt", "a#b.txt", "line\nbreak.txt", "tab\t\r\x01\x1b[31m\x7f.txt", "\"double\"", "'single'",
+    "'both\"", "back\\slash\\n", "Füße/狐🦊.txt", "latin1 \xe9.txt", "\xc3", "\xed\xa0\x80 \xf4\x90\x80\x80", "[a, b]",
+    "# no comment", "true", "1e3", "--dashes", "-", "", " ", "a = b", "{}", "%%", "$HOME `x`"};
 
 std::string error_of(const std::string& toml) {
   return message_of<std::invalid_argument>([&] { read_toml(toml); });
@@ -40,8 +40,9 @@ TEST_CASE("any text reads back unchanged from TOML and JSON", "[toml]") {
 }
 
 TEST_CASE("TOML with comments, arrays, both kinds of quotes and escapes", "[toml]") {
-  const auto entries = read_toml("\xef\xbb\xbf# head\r\n\r\nlr = 1e-3  # rate\r\n  name='C:\\dir'\nlist = [ 'a', # one\n\n \"b\",\n]\n"
-                                 "bare = rmsnorm\n\"quoted\" = \"\\u00fc\\U0001F98A\\t\"\nempty = []");
+  const auto entries = read_toml(
+      "\xef\xbb\xbf# head\r\n\r\nlr = 1e-3  # rate\r\n  name='C:\\dir'\nlist = [ 'a', # one\n\n \"b\",\n]\n"
+      "bare = rmsnorm\n\"quoted\" = \"\\u00fc\\U0001F98A\\t\"\nempty = []");
   REQUIRE(entries.size() == 6);
   CHECK(entries[0].values == std::vector<std::string>{"1e-3"});
   CHECK(entries[1].values == std::vector<std::string>{"C:\\dir"});
@@ -126,7 +127,8 @@ TEST_CASE("a run on an odd path resumes, and its config reads back", "[toml]") {
   INFO(resumed.err);
   CHECK(resumed.status == 0);
   CHECK(f.run("train --config r/config.toml --steps 2 --out s --quiet").status == 0);
-  const std::string words = "compare --config c.toml --grid seed=1 --steps 2 --out c" + kSmall.substr(0, kSmall.find("--quiet"));
+  const std::string words =
+      "compare --config c.toml --grid seed=1 --steps 2 --out c" + kSmall.substr(0, kSmall.find("--quiet"));
   REQUIRE(f.run(words).status == 0);
   CHECK(f.run("compare --out c --resume").status == 0);
 }

@@ -111,7 +111,8 @@ TEST_CASE("values with the names of other programs are accepted", "[words]") {
   CHECK(parse("train --position rotary").command.train.config.position == Position::rope);
   CHECK(parse("train --preset llama-2").command.train.preset == "llama2");
   CHECK(parse("train --placement Pre-LN").command.train.config.placement == "pre-ln");
-  CHECK(error_of("train --tokenizer bpe") == "there is no --tokenizer bpe: tokens are bytes or characters: choose byte or char");
+  CHECK(error_of("train --tokenizer bpe") ==
+        "there is no --tokenizer bpe: tokens are bytes or characters: choose byte or char");
   CHECK(contains(error_of("train --norm none"), "--placement none has no norms"));
   CHECK(contains(error_of("train --norm rmsnrom"), "did you mean 'rmsnorm'?"));
   CHECK(contains(error_of("train --norm quux"), "choose one of layernorm rmsnorm"));
@@ -165,7 +166,8 @@ TEST_CASE("every option takes the ends of its range", "[words]") {
       CHECK_NOTHROW(s.set(message.substr(to + 4)));
     }
   }
-  for (const char* line : {"--dropout 0.99", "--dropout 0", "--embedding-scale 1e-6", "--rope-fraction 1", "--mix-fraction 1"}) {
+  for (const char* line :
+       {"--dropout 0.99", "--dropout 0", "--embedding-scale 1e-6", "--rope-fraction 1", "--mix-fraction 1"}) {
     INFO(line);
     Command c = parse(std::string("train ") + line).command;
     CHECK_NOTHROW(resolve(with_vocabulary(c.train).config));
@@ -194,7 +196,8 @@ TEST_CASE("all the usual ways to ask for help work", "[words]") {
   const std::string all = parse("--help").text, train = parse("train --help").text;
   for (const char* line : {"", "-h", "help"}) CHECK(parse(line).text == all);
   for (const char* line : {"train -h", "help train", "train --nonsense --help"}) CHECK(parse(line).text == train);
-  for (const char* line : {"train --help all", "help train all"}) CHECK(parse(line).text == parse("train --help-all").text);
+  for (const char* line : {"train --help all", "help train all"})
+    CHECK(parse(line).text == parse("train --help-all").text);
   CHECK(contains(train, "--lr X"));
   CHECK(!contains(train, "--adam-eps"));
   CHECK(contains(parse("train --help-all").text, "--adam-eps"));
@@ -259,11 +262,14 @@ TEST_CASE("all words after -- are files", "[words]") {
 
 TEST_CASE("a count of one is printed with a singular noun", "[words]") {
   const Corpus f;
-  const Outcome one = f.run("train stories.txt --dry-run --layers 1 --heads 1 --threads 1 --steps 1 --batch 1 --context 1 --vocab-size 256");
+  const Outcome one = f.run(
+      "train stories.txt --dry-run --layers 1 --heads 1 --threads 1 --steps 1 --batch 1 --context 1 --vocab-size 256");
   for (const char* text : {"1 layer x", ", 1 head,", "1 thread,", "1 of 1 token ("}) CHECK(contains(one.out, text));
   const Outcome info = f.run("info --layers 1 --heads 1 --context 1");
-  for (const char* text : {"1 layers", "1 heads", "1 tokens", "1 times"}) CHECK(!contains(info.out, std::string(" ") + text));
-  CHECK(contains(f.run("compare stories.txt --grid layers=1 --steps 1 --dry-run").out, "1 cell, 1 seed: 1 run of 1 step into "));
+  for (const char* text : {"1 layers", "1 heads", "1 tokens", "1 times"})
+    CHECK(!contains(info.out, std::string(" ") + text));
+  CHECK(contains(f.run("compare stories.txt --grid layers=1 --steps 1 --dry-run").out,
+                 "1 cell, 1 seed: 1 run of 1 step into "));
 }
 
 TEST_CASE("a command without a run names the run it chose and says whether it has finished", "[words]") {

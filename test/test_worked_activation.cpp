@@ -63,8 +63,9 @@ TEST_CASE("layers/feed_forward/activation.md is worked out right", "[worked][pag
   const Furthest y = furthest([](Activation kind, const Doubles& at) { return forward(kind, at, 1, 1); });
   page.matches("furthest", Doubles{y.difference});
   page.matches("at_x", Doubles{y.x});
-  page.matches("steepest",
-               Doubles{furthest([](Activation kind, const Doubles& at) { return backward(kind, {1}, at, 1, 1); }).difference});
+  page.matches(
+      "steepest",
+      Doubles{furthest([](Activation kind, const Doubles& at) { return backward(kind, {1}, at, 1, 1); }).difference});
 
   page.matches("relu", forward(Activation::relu, x, N, F));
   page.matches("dx_relu", backward(Activation::relu, dy, x, N, F));

@@ -12,7 +12,8 @@ struct Result {
   textbook::NormSaved<double> saved;
 };
 
-Result run(NormKind kind, Doubles gain, Doubles bias, double eps, const Doubles& x, const Doubles& dy, bool offset = false) {
+Result run(NormKind kind, Doubles gain, Doubles bias, double eps, const Doubles& x, const Doubles& dy,
+           bool offset = false) {
   Result r;
   textbook::Norm<double> p{kind, eps, gain.data(), bias.empty() ? nullptr : bias.data()};
   textbook::Norm<double> g{kind, eps, r.dgain.data(), bias.empty() ? nullptr : r.dbias.data()};
@@ -39,7 +40,8 @@ Doubles row_means(F f) {
 
 TEST_CASE("layers/norm/norm.md is worked out right", "[worked][pages][norm]") {
   WorkedPage page("norm/norm");
-  const Doubles x = page.numbers("x"), gain = page.numbers("gain"), bias = page.numbers("bias"), dy = page.numbers("dy");
+  const Doubles x = page.numbers("x"), gain = page.numbers("gain"), bias = page.numbers("bias"),
+                dy = page.numbers("dy");
   const double eps = page.numbers("eps")[0];
   const Result r = run(NormKind::layernorm, gain, bias, eps, x, dy);
   const Doubles xhat = normalized(NormKind::layernorm, eps, x, dy);
@@ -70,7 +72,8 @@ TEST_CASE("layers/norm/norm.md is worked out right", "[worked][pages][norm]") {
   page.matches("rms_dgain", rms.dgain);
 
   // Statements in the page's text.
-  const Doubles ones = row_means([&](size_t i) { return r.dx[i]; }), along = row_means([&](size_t i) { return rms.dx[i] * x[i]; });
+  const Doubles ones = row_means([&](size_t i) { return r.dx[i]; }),
+                along = row_means([&](size_t i) { return rms.dx[i] * x[i]; });
   for (size_t n = 0; n < N; ++n) {
     CHECK(std::fabs(ones[n]) < 1e-14);
     CHECK(std::fabs(along[n]) < 1e-5);  // eps

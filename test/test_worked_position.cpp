@@ -88,7 +88,8 @@ struct LastQuery {
     Doubles out(T * T), all(T * T), dqkv(T * 3 * T), dout(T * T);
     std::copy(dP.begin(), dP.end(), dout.end() - static_cast<ptrdiff_t>(T));
     textbook::attention_forward<double>(out.data(), all.data(), qkv().data(), nullptr, 1, T, 1, 1, T, scoring);
-    textbook::attention_backward<double>(dqkv.data(), dout.data(), all.data(), qkv().data(), nullptr, 1, T, 1, 1, T, scoring);
+    textbook::attention_backward<double>(dqkv.data(), dout.data(), all.data(), qkv().data(), nullptr, 1, T, 1, 1, T,
+                                         scoring);
     const double* last = &dqkv[(T - 1) * 3 * T];
     return {last, last + T};
   }

@@ -33,7 +33,9 @@ struct Run {
 Run run(bool norm_in, bool norm_out, bool norm_sum, double skip, double eps, const Doubles& x, const Doubles& dy) {
   Doubles ones(C, 1), unused(C);
   const auto branch = [&](Doubles& gain) {
-    const auto norm = [&](bool there) { return textbook::Norm<double>{NormKind::layernorm, eps, there ? gain.data() : nullptr}; };
+    const auto norm = [&](bool there) {
+      return textbook::Norm<double>{NormKind::layernorm, eps, there ? gain.data() : nullptr};
+    };
     return textbook::Branch<double>{norm(norm_in), norm(norm_out), norm(norm_sum), {}, skip};
   };
   Run r;

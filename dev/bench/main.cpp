@@ -143,7 +143,9 @@ Options options_of(int argc, char** argv) {
   Options o;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
-    const auto value = [&] { return i + 1 < argc ? std::string(argv[++i]) : throw std::invalid_argument(word + " needs a value"); };
+    const auto value = [&] {
+      return i + 1 < argc ? std::string(argv[++i]) : throw std::invalid_argument(word + " needs a value");
+    };
     const auto is_part = [&](const Part& part) { return word == part.name; };
     if (word == "--quick") o.quick = true;
     else if (word == "--peer") o.peer = value();

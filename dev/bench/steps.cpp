@@ -138,6 +138,7 @@ void bench_steps(Bench& all) {
         bench_recipe(bench, r, matmul);
     }
   if (bench.clock.peer.present())
-    bench.report.say("PyTorch: scaled_dot_product_attention, fused AdamW, bf16 by autocast. Not compiled at T1024, because\n"
-                     "that takes minutes.");
+    bench.report.say(
+        "PyTorch: scaled_dot_product_attention, fused AdamW, bf16 by autocast. Not compiled at T1024, because\n"
+        "that takes minutes.");
 }

@@ -149,7 +149,8 @@ std::string factor(const Result& r) {
 // The same for the change of a tensor that is updated in place.
 std::string factor_of_change(const Result& r) {
   if (r.how != How::in_place) return "";
-  const std::string text = factor({r.view, r.how, minus(r.got, r.start), minus(r.want, r.start), r.start, r.factors, {}});
+  const std::string text =
+      factor({r.view, r.how, minus(r.got, r.start), minus(r.want, r.start), r.start, r.factors, {}});
   return text.empty() ? "" : "of the change: " + text;
 }
 

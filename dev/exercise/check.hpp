@@ -78,8 +78,8 @@ struct Factor {
 
 class Judge {
  public:
-  // Tests one case. `call` gets a pointer to each output and runs the learner's function. It is called twice, the second
-  // time with numbers in the outputs to add to. After a wrong case, the others are not run.
+  // Tests one case. `call` gets a pointer to each output and runs the learner's function. It is called twice, the
+  // second time with numbers in the outputs to add to. After a wrong case, the others are not run.
   void test(const std::string& title, const std::vector<Factor>& factors, const std::vector<Output>& outputs,
             const std::function<void(const std::vector<double*>&)>& call);
   void wrong(const std::string& text);  // reports another mistake in the last case

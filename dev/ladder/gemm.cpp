@@ -153,9 +153,9 @@ void forward(const Sizes& s, Ceiling ceiling) {
   // Each thread owns a rectangle of y, so threads wait for each other only at the end.
   ladder.rung("threads: a rectangle of y each (gemm_nt)", Threads::all, [&] { gemm_nt(y, x, w, M, N, K); });
   if (!gemm_has_bf16()) return;
-  // One instruction multiplies pairs of bf16 numbers, two products per lane. Whether that is faster depends on how often
-  // the processor can start one. The textbook gets the same rounded operands, so the error is that of the product, and
-  // the share is that of the bf16 peak.
+  // One instruction multiplies pairs of bf16 numbers, two products per lane. Whether that is faster depends on how
+  // often the processor can start one. The textbook gets the same rounded operands, so the error is that of the
+  // product, and the share is that of the bf16 peak.
   const std::vector<double> want_rounded = in_double(rounded(tx), rounded(tw), s);
   ladder.compare_with(flops_ceiling(Matmul::bf16), {{ty, want_rounded}});
   ladder.rung("bf16: two products a lane (share, error: of bf16)", Threads::all,

@@ -14,8 +14,8 @@ double slope_of(double x, Activation kind) {
 void curve(Judge& judge) {
   const Doubles x = {-2.5, -1, -.3, .2, .8, 1.7};
   const size_t n = x.size();
-  for (const auto kind : {Activation::relu, Activation::silu, Activation::gelu, Activation::gelu_tanh, Activation::swiglu,
-                          Activation::geglu, Activation::geglu_tanh}) {
+  for (const auto kind : {Activation::relu, Activation::silu, Activation::gelu, Activation::gelu_tanh,
+                          Activation::swiglu, Activation::geglu, Activation::geglu_tanh}) {
     Doubles f(n), slope(n);
     for (size_t i = 0; i < n; ++i) f[i] = textbook::answer::curve(x[i], kind).y, slope[i] = slope_of(x[i], kind);
     judge.test(std::string(name_of(kActivations, kind)) + " at x = -2.5 -1 -0.3 0.2 0.8 1.7", {{"2", 2}},

@@ -62,8 +62,8 @@ void step(Judge& judge) {
                {output("m", s.m, want.m, {{factor, unclipped.m}}), output("v", s.v, want.v, {{factor, unclipped.v}}),
                 output("weights", s.w, want.w, mistakes(s))},
                [&](auto out) {
-                 textbook::adamw_step<double>(out[2], out[0], out[1], g.data(), n, s.beta1, s.beta2, s.eps, s.decay, s.lr,
-                                              s.factor, s.t);
+                 textbook::adamw_step<double>(out[2], out[0], out[1], g.data(), n, s.beta1, s.beta2, s.eps, s.decay,
+                                              s.lr, s.factor, s.t);
                });
     s.w = want.w, s.m = want.m, s.v = want.v, ++s.t;
   };

@@ -54,7 +54,8 @@ Doubles slipped(Slip slip, const Case& c, const Doubles& dout, const Doubles& P,
     }
     if (slip == Slip::unmoved) dP.insert(dP.begin(), first, 0.);
     double sum = 0;
-    for (size_t j = 0; j < end && slip != Slip::no_sum; ++j) sum += slip == Slip::plain_mean ? dP[j] / end : p[j] * dP[j];
+    for (size_t j = 0; j < end && slip != Slip::no_sum; ++j)
+      sum += slip == Slip::plain_mean ? dP[j] / end : p[j] * dP[j];
     for (size_t j = 0; j < end; ++j) {
       const size_t k = c.at(b, j, c.H + g);
       double dS = slip == Slip::bracket ? p[j] * dP[j] - sum : p[j] * (dP[j] - sum);

@@ -12,7 +12,8 @@ void backward(Judge& judge) {
   };
   const size_t N = 4, V = 5;
   for (const auto& [title, targets, scale, size] :
-       {Case{"logits of about 1, scale 1 · N=4 V=5", {1, 4, 0, 1}, 1, 1}, {"the mean of 4 rows: scale 0.25", {1, 4, 0, 1}, .25, 1},
+       {Case{"logits of about 1, scale 1 · N=4 V=5", {1, 4, 0, 1}, 1, 1},
+        {"the mean of 4 rows: scale 0.25", {1, 4, 0, 1}, .25, 1},
         {"row 2 does not count: scale 1/3", {1, 4, kIgnore, 1}, 1. / 3, 1},
         {"logits of about a thousand: exp(1000) is infinite, exp(logit - largest) is not", {1, 4, 0, 1}, 1, 1000}}) {
     const Doubles logits = scaled(size, numbers(N * V, 2));

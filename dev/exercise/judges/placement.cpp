@@ -36,15 +36,16 @@ void deepnorm(Judge& judge) {
     for (int L = 1; L <= 100; ++L) out[L - 1] = f(L);
   };
   const auto alpha = by_depth([](double L) { return std::pow(2 * L, .25); });
-  judge.test("alpha, the row's skip: (2L)^¼ is 2 at L=8", {},
-             {written("skip", depth, alpha,
-                      {{"1 at every depth: the row does not name deepnorm_alpha, or not where skip stands; or " + quarter,
-                        Doubles(100, 1)},
-                       {glm, by_depth([](double L) { return std::pow(2 * L, .5); })},
-                       {blocks, by_depth([](double L) { return std::pow(L, .25); })},
-                       {"its inverse", by_depth([](double L) { return std::pow(2 * L, -.25); })},
-                       {other, by_depth([](double L) { return std::pow(3 * L, .25); })}})},
-             [&](auto out) { tabulate(out[0], row.skip); });
+  judge.test(
+      "alpha, the row's skip: (2L)^¼ is 2 at L=8", {},
+      {written("skip", depth, alpha,
+               {{"1 at every depth: the row does not name deepnorm_alpha, or not where skip stands; or " + quarter,
+                 Doubles(100, 1)},
+                {glm, by_depth([](double L) { return std::pow(2 * L, .5); })},
+                {blocks, by_depth([](double L) { return std::pow(L, .25); })},
+                {"its inverse", by_depth([](double L) { return std::pow(2 * L, -.25); })},
+                {other, by_depth([](double L) { return std::pow(3 * L, .25); })}})},
+      [&](auto out) { tabulate(out[0], row.skip); });
 
   const auto beta = by_depth([](double L) { return std::pow(8 * L, -.25); });
   judge.test("beta, the gain of its initialization", {},

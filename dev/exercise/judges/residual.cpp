@@ -50,7 +50,8 @@ textbook::Branch<Number> branch(const Case& c, Four pointers) {
 
 // Frequent mistakes.
 enum class Slip {
-  no_past, no_through, dy_past, unskipped, all_skipped, branch_skipped, dy_through, no_sum, ds_to_F, unscaled, scaled_late,
+  no_past, no_through, dy_past, unskipped, all_skipped, branch_skipped, dy_through, no_sum, ds_to_F, unscaled,
+  scaled_late,
   scaled_twice, ungained, in_reads_u, in_reads_s, out_reads_u, out_reads_o, sum_reads_x, sum_reads_f, F_reads_x
 };
 const char* const in_reads = "the backward of norm_in reads x, what forward gave it";
@@ -58,8 +59,9 @@ const char* const out_reads = "the backward of norm_out reads f, what forward ga
 const char* const sum_reads = "the backward of norm_sum reads s, what forward gave it";
 const std::pair<Slip, const char*> slips[] = {
     {Slip::no_past, "x's way past the branch is missing: skip·ds"},
-    {Slip::no_through, "x's way through the branch is missing; or F.backward got one buffer for du and df: it writes du "
-                       "before it has read df"},
+    {Slip::no_through,
+     "x's way through the branch is missing; or F.backward got one buffer for du and df: it writes du "
+     "before it has read df"},
     {Slip::dy_past, "skip·dy stands where skip·ds belongs: norm_sum is in the way"},
     {Slip::unskipped, "the skip path is not multiplied by skip"},
     {Slip::all_skipped, "skip belongs to ds only: the branch has no such factor"},
