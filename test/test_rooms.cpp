@@ -27,6 +27,7 @@ const std::vector<std::vector<std::string>> kFloors = {
     {"data/host"},
     {"data/text"},
     {"data/options"},
+    {"data/formats"},
     {"data/run"},
     {"data/compare", "data/show"},
     {""}};

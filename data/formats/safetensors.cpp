@@ -1,0 +1,334 @@
+#include "safetensors.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <set>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "data/host/files.hpp"
+#include "data/host/utf8.hpp"
+#include "json.hpp"
+
+using nlohmann::json;
+
+namespace {
+
+constexpr uint64_t kLongestHeader = 100000000;  // bytes, as in safetensors/src/tensor.rs
+constexpr size_t kMostDimensions = 8, kLengthBytes = 8;
+constexpr const char *kWeights = "model.safetensors", *kIndex = "model.safetensors.index.json",
+                     *kMetadata = "__metadata__";
+
+struct TypeRow {
+  std::string_view name;
+  TensorType type;
+  uint64_t bytes;
+};
+constexpr TypeRow kTypes[] = {
+    {"F32", TensorType::f32, 4},     {"F16", TensorType::f16, 2},     {"BF16", TensorType::bf16, 2},
+    {"F64", TensorType::other, 8},   {"I64", TensorType::other, 8},   {"U64", TensorType::other, 8},
+    {"I32", TensorType::other, 4},   {"U32", TensorType::other, 4},   {"I16", TensorType::other, 2},
+    {"U16", TensorType::other, 2},   {"I8", TensorType::other, 1},    {"U8", TensorType::other, 1},
+    {"BOOL", TensorType::other, 1},  {"F8_E4M3", TensorType::other, 1}, {"F8_E5M2", TensorType::other, 1},
+};
+
+const TypeRow* find_type(std::string_view name) {
+  const auto row = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const TypeRow& t) { return t.name == name; });
+  return row == std::end(kTypes) ? nullptr : row;
+}
+
+std::string in_quotes(const std::string& name) { return "'" + for_terminal(name) + "'"; }
+
+// a·b; throws if it has more than 64 bits.
+uint64_t product(uint64_t a, uint64_t b) {
+  if (b != 0 && a > std::numeric_limits<uint64_t>::max() / b) throw std::overflow_error("too large");
+  return a * b;
+}
+
+uint64_t elements(const std::vector<uint64_t>& shape) {
+  uint64_t n = 1;
+  for (const uint64_t d : shape) n = product(n, d);
+  return n;
+}
+
+// ---- the header ------------------------------------------------------------------------------------------
+
+// Receives the header value by value, so that memory grows with the tensors listed and no nesting is followed. Throws
+// std::runtime_error saying what is wrong with the header.
+class HeaderReader : public nlohmann::json_sax<json> {
+ public:
+  std::vector<StoredTensor> tensors;  // with offsets from the end of the header
+  std::map<std::string, std::string> metadata;
+
+  bool null() override { return misplaced("null"); }
+  bool boolean(bool) override { return misplaced("a truth value"); }
+  bool number_integer(number_integer_t) override { return misplaced("a negative number"); }
+  bool number_float(number_float_t, const string_t&) override { return misplaced("a number that is not whole"); }
+  bool binary(binary_t&) override { return misplaced("binary data"); }
+
+  bool number_unsigned(number_unsigned_t x) override {
+    if (!in_array_) misplaced("a number");
+    numbers_.push_back(x);
+    if (numbers_.size() > kMostDimensions) reject(in_quotes(name_) + " has more than 8 dimensions");
+    return true;
+  }
+
+  bool string(string_t& text) override {
+    if (depth_ != 2 || in_array_) misplaced("a text");
+    if (name_ == kMetadata) return metadata[key_] = text, true;
+    if (key_ != "dtype") misplaced("a text");
+    const TypeRow* type = find_type(text);
+    if (!type) reject(in_quotes(name_) + " has the unknown dtype " + in_quotes(text));
+    tensors.back().type_name = text, tensors.back().type = type->type;
+    return true;
+  }
+
+  bool start_object(size_t) override {
+    if (depth_ > 1 || in_array_) misplaced("an object");
+    if (++depth_ == 2 && name_ != kMetadata) tensors.emplace_back().name = name_;
+    keys_.clear();
+    return true;
+  }
+
+  bool key(string_t& key) override {
+    if (!(depth_ == 1 ? names_ : keys_).insert(key).second) reject("it holds " + in_quotes(key) + " twice");
+    const bool known = key == "dtype" || key == "shape" || key == "data_offsets";
+    if (depth_ == 2 && name_ != kMetadata && !known)
+      reject(in_quotes(name_) + " has an unknown field " + in_quotes(key));
+    (depth_ == 1 ? name_ : key_) = key;
+    return true;
+  }
+
+  bool end_object() override {
+    if (depth_-- == 2 && name_ != kMetadata && keys_.size() != 3)
+      reject(in_quotes(name_) + " lacks dtype, shape or data_offsets");
+    return true;
+  }
+
+  bool start_array(size_t) override {
+    if (depth_ != 2 || in_array_ || name_ == kMetadata || key_ == "dtype") misplaced("a list");
+    in_array_ = true;
+    return true;
+  }
+
+  bool end_array() override {
+    in_array_ = false;
+    StoredTensor& t = tensors.back();
+    if (key_ == "shape") return t.shape = std::exchange(numbers_, {}), true;
+    if (numbers_.size() != 2) reject(in_quotes(name_) + " has data_offsets that are not two numbers");
+    t.begin = numbers_[0], t.end = numbers_[1];
+    numbers_.clear();
+    return true;
+  }
+
+  bool parse_error(size_t at, const std::string&, const nlohmann::detail::exception&) override {
+    reject("it is no JSON at byte " + std::to_string(at));
+  }
+
+ private:
+  [[noreturn]] static void reject(const std::string& why) { throw std::runtime_error(why); }
+  [[noreturn]] bool misplaced(const std::string& what) const {
+    reject("it has " + what + " in a wrong place" + (name_.empty() ? "" : ", at " + in_quotes(name_)));
+  }
+
+  int depth_ = 0;
+  bool in_array_ = false;
+  std::string name_, key_;
+  std::set<std::string> names_, keys_;
+  std::vector<uint64_t> numbers_;
+};
+
+// Each tensor has the bytes of its shape, and begins where the one before it ends.
+void check_extents(std::vector<StoredTensor>& tensors, uint64_t data_bytes) {
+  for (const StoredTensor& t : tensors) {
+    uint64_t bytes = 0;
+    try {
+      bytes = product(elements(t.shape), find_type(t.type_name)->bytes);
+    } catch (const std::overflow_error&) {
+      throw std::runtime_error(in_quotes(t.name) + " has more elements than can be counted");
+    }
+    if (t.end < t.begin || t.end - t.begin != bytes)
+      throw std::runtime_error(in_quotes(t.name) + " has data_offsets that do not fit its shape");
+  }
+  std::sort(tensors.begin(), tensors.end(),
+            [](const auto& a, const auto& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
+  uint64_t end = 0;
+  for (const StoredTensor& t : tensors) {
+    const char* problem = t.begin < end ? " overlaps another tensor" : " lies behind a hole";
+    if (t.begin != end) throw std::runtime_error(in_quotes(t.name) + problem);
+    end = t.end;
+  }
+  if (end != data_bytes)
+    throw std::runtime_error("its tensors take " + std::to_string(end) + " bytes, and the file has " +
+                             std::to_string(data_bytes) + " for them");
+}
+
+}  // namespace
+
+// ---- numbers ---------------------------------------------------------------------------------------------
+
+float float_of_bfloat16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+
+float float_of_half(uint16_t bits) {
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16, exponent = bits >> 10 & 31, fraction = bits & 1023;
+  if (exponent == 0) {  // zero or subnormal: fraction · 2^-24
+    const float x = static_cast<float>(fraction) * 0x1p-24f;
+    return sign ? -x : x;
+  }
+  const uint32_t rebiased = exponent == 31 ? 255 : exponent + 127 - 15;
+  return std::bit_cast<float>(sign | rebiased << 23 | fraction << 13);
+}
+
+uint64_t StoredTensor::size() const { return elements(shape); }
+
+// ---- reading ---------------------------------------------------------------------------------------------
+
+class StoredTensors::File {
+ public:
+  explicit File(std::string path_) : path(std::move(path_)) {
+    handle_ = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (handle_ < 0) fail_file("read", path, errno);
+    struct stat status {};
+    const bool known = ::fstat(handle_, &status) == 0;
+    if (!known || !S_ISREG(status.st_mode)) {
+      ::close(handle_);
+      fail(known ? " is not a file" : " cannot be read");
+    }
+    size = static_cast<uint64_t>(status.st_size);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File() { ::close(handle_); }
+
+  [[noreturn]] void fail(const std::string& why) const { throw std::runtime_error(path + why); }
+
+  void read(void* to, uint64_t bytes, uint64_t at) const {
+    for (char* p = static_cast<char*>(to); bytes > 0;) {
+      const ssize_t n = ::pread(handle_, p, std::min<uint64_t>(bytes, 1 << 30), static_cast<off_t>(at));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) fail_file("read", path, errno);
+      if (n == 0) fail(" is truncated");
+      p += n, at += static_cast<uint64_t>(n), bytes -= static_cast<uint64_t>(n);
+    }
+  }
+
+  const std::string path;
+  uint64_t size = 0;
+
+ private:
+  int handle_;
+};
+
+void StoredTensors::open(const std::string& path) {
+  const auto file = std::make_shared<const File>(path);
+  uint64_t length = 0;
+  if (file->size < kLengthBytes) file->fail(" is truncated: it is shorter than the length of a header");
+  file->read(&length, sizeof length, 0);
+  if (length > kLongestHeader) file->fail(" is not a safetensors file, or corrupted: its header is longer than 100 MB");
+  if (length > file->size - kLengthBytes) file->fail(" is truncated: it is shorter than its header");
+  std::string text(length, ' ');
+  file->read(text.data(), length, kLengthBytes);
+  const uint64_t data = kLengthBytes + length;
+  HeaderReader header;
+  try {
+    if (!text.starts_with('{')) throw std::runtime_error("it is no JSON object");
+    json::sax_parse(text, &header);
+    check_extents(header.tensors, file->size - data);
+  } catch (const std::runtime_error& error) {
+    file->fail(std::string(" has a header that cannot be used: ") + error.what());
+  }
+  for (StoredTensor& t : header.tensors) {
+    t.begin += data, t.end += data, t.file = files_.size();
+    tensors_.push_back(std::move(t));
+  }
+  metadata_.merge(header.metadata);
+  files_.push_back(file);
+}
+
+void StoredTensors::open_shards(const std::string& folder, const std::string& index) {
+  const json parsed = read_json(index, kLongestHeader);
+  const json map = parsed.is_object() ? parsed.value("weight_map", json()) : json();
+  const auto refuse = [&](const std::string& why) { throw std::runtime_error(index + " cannot be used: " + why); };
+  if (!map.is_object()) refuse("it has no weight_map");
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : map.items()) {
+    if (!file.is_string() || file.get<std::string>().find('/') != std::string::npos)
+      refuse(in_quotes(tensor) + " is not in a file of this folder");
+    names.insert(file.get<std::string>());
+  }
+  for (const std::string& name : names) open(folder + "/" + name);
+  for (const StoredTensor& t : tensors_)
+    if (!map.contains(t.name) || files_[t.file]->path != folder + "/" + map[t.name].get<std::string>())
+      refuse(in_quotes(t.name) + " is in " + files_[t.file]->path + ", which it does not say");
+  if (tensors_.size() != map.size()) refuse("it lists tensors that its files do not hold");
+}
+
+StoredTensors::StoredTensors(const std::string& path) {
+  namespace fs = std::filesystem;
+  const std::string weights = path + "/" + kWeights, index = path + "/" + kIndex;
+  if (!fs::is_directory(path)) open(path);
+  else if (fs::exists(weights) || !fs::exists(index)) open(weights);
+  else open_shards(path, index);
+  std::sort(tensors_.begin(), tensors_.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+}
+
+const StoredTensor* StoredTensors::find(const std::string& name) const {
+  const auto found = std::lower_bound(tensors_.begin(), tensors_.end(), name,
+                                      [](const StoredTensor& t, const std::string& n) { return t.name < n; });
+  return found == tensors_.end() || found->name != name ? nullptr : &*found;
+}
+
+const std::string& StoredTensors::path_of(const StoredTensor& tensor) const { return files_[tensor.file]->path; }
+
+void StoredTensors::read(float* to, const StoredTensor& tensor) const {
+  const File& file = *files_[tensor.file];
+  if (tensor.type == TensorType::other)
+    file.fail(": " + in_quotes(tensor.name) + " has dtype " + tensor.type_name + "; train_gpt reads F32, F16 and BF16");
+  if (tensor.type == TensorType::f32) return file.read(to, tensor.end - tensor.begin, tensor.begin);
+  const auto convert = tensor.type == TensorType::f16 ? float_of_half : float_of_bfloat16;
+  uint16_t piece[1 << 12];
+  uint64_t at = tensor.begin;
+  for (uint64_t rest = tensor.size(), n; rest > 0; rest -= n, at += 2 * n) {
+    n = std::min<uint64_t>(rest, std::size(piece));
+    file.read(piece, 2 * n, at);
+    to = std::transform(piece, piece + n, to, convert);
+  }
+}
+
+// ---- writing ---------------------------------------------------------------------------------------------
+
+void write_safetensors(const std::string& path, std::vector<NewTensor> tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  nlohmann::ordered_json header = {{kMetadata, metadata}};
+  uint64_t end = 0;
+  for (const NewTensor& t : tensors) {
+    const uint64_t begin = end;
+    end += product(elements(t.shape), sizeof(float));
+    header[t.name] = {{"dtype", "F32"}, {"shape", t.shape}, {"data_offsets", {begin, end}}};
+  }
+  std::string text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');
+  WholeFile file(path);
+  const uint64_t length = text.size();
+  file.write(&length, sizeof length);
+  file.write(text);
+  for (const NewTensor& t : tensors) {
+    const std::vector<float> values = t.values();
+    if (values.size() != elements(t.shape)) throw std::logic_error(t.name + " has other values than its shape");
+    file.write(values.data(), values.size() * sizeof(float));
+  }
+  file.finish();
+  file.publish();
+}

@@ -1,0 +1,68 @@
+#pragma once
+// safetensors, the file format of Hugging Face's weights (huggingface/safetensors, README.md):
+//
+//   u64     length of the header, at most 100 MB, little-endian as all numbers here
+//   header  JSON: {"NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [BEGIN, END]}, ...}; offsets count from
+//           the end of the header; "__metadata__" holds strings
+//   data    the tensors, row-major, one right behind the other
+//
+// A folder holds model.safetensors, or several such files and model.safetensors.index.json, which lists them.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+float float_of_half(uint16_t bits);      // IEEE 754 binary16; exact
+float float_of_bfloat16(uint16_t bits);  // the upper half of a float; exact
+
+enum class TensorType { f32, f16, bf16, other };
+
+// A tensor in a file.
+struct StoredTensor {
+  std::string name, type_name;
+  TensorType type = TensorType::other;
+  std::vector<uint64_t> shape;
+  uint64_t begin = 0, end = 0;  // bytes, from the start of the file
+  size_t file = 0;
+
+  uint64_t size() const;  // number of elements
+};
+
+// The tensors of a file, or of a folder. Opening reads the headers and checks them against the sizes of the files, so
+// that nothing is allocated that the files do not hold. Throws std::runtime_error in one line that names the file.
+class StoredTensors {
+ public:
+  explicit StoredTensors(const std::string& file_or_folder);
+
+  const std::vector<StoredTensor>& all() const { return tensors_; }
+  const StoredTensor* find(const std::string& name) const;  // or null
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  const std::string& path_of(const StoredTensor& tensor) const;
+
+  // Converts tensor.size() numbers to floats.
+  void read(float* to, const StoredTensor& tensor) const;
+
+ private:
+  class File;
+  void open(const std::string& path);
+  void open_shards(const std::string& folder, const std::string& index);
+
+  std::vector<std::shared_ptr<const File>> files_;
+  std::vector<StoredTensor> tensors_;  // by name
+  std::map<std::string, std::string> metadata_;
+};
+
+// A tensor to write. `values` returns its floats when their turn comes.
+struct NewTensor {
+  std::string name;
+  std::vector<uint64_t> shape;
+  std::function<std::vector<float>()> values;
+};
+
+// Writes float32 tensors in the order of their names, as the official writer does. Throws std::runtime_error; an older
+// file survives then.
+void write_safetensors(const std::string& path, std::vector<NewTensor> tensors,
+                       const std::map<std::string, std::string>& metadata);
