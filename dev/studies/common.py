@@ -1,12 +1,12 @@
-"""What the studies share: running train_gpt, reading its tables, one style for the pictures, the tables in README.md.
+"""Shared code of the studies: runs train_gpt, reads its tables, draws pictures in one style, fills in README.md.
 
-A study is a script that says
+A study is a script that contains
 
-    study = Study(__doc__)                       --long, --out, --jobs and --data on its command line
+    study = Study(__doc__)                       parses --long, --out, --jobs and --data
     tables = study.compare("rates", "--grid placement=post,pre lr=1e-3,3e-3 seed=1,2,3 --layers 6 ...")
-    study.publish(figure, markdown)              picture.png beside the script, the table into README.md
+    study.publish(figure, markdown)              writes picture.png beside the script, and the table into README.md
 
-A comparison that was made before, or that was stopped, is gone on with: what is done is not done again.
+Running a study again resumes it: runs that have ended are not repeated.
 """
 
 import argparse
@@ -49,11 +49,10 @@ class Tables:
 
     def __init__(self, folder):
         self.folder = folder
-        self.summary, self.runs, self.curves = (pandas.read_csv(folder / f"{name}.csv") for name in ("summary", "runs", "curves"))
+        self.summary, self.runs, self.curves = map(self.read, ("summary", "runs", "curves"))
 
-    @property
-    def diagnostics(self):
-        return pandas.read_csv(self.folder / "diagnostics.csv")
+    def read(self, name):
+        return pandas.read_csv(self.folder / f"{name}.csv")
 
 
 class Study:
@@ -63,9 +62,9 @@ class Study:
         self.folder = script.parent
         parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
         parser.add_argument("--long", action="store_true", help="the longer setting")
-        parser.add_argument("--out", type=Path, help="where the runs go (default: build/studies/NAME)")
-        parser.add_argument("--jobs", type=int, default=2, help="runs at a time, where no times are measured")
-        parser.add_argument("--data", type=Path, default=STORIES, help="the text (default: stories the program writes itself)")
+        parser.add_argument("--out", type=Path, help="directory of the runs (default: build/studies/NAME)")
+        parser.add_argument("--jobs", type=int, default=2, help="runs at a time, unless times are measured")
+        parser.add_argument("--data", type=Path, default=STORIES, help="training text (default: generated stories)")
         self.args = parser.parse_args()
         self.long = self.args.long
         self.out = self.args.out or ROOT / "build" / "studies" / (self.name + ("-long" if self.long else ""))
@@ -80,7 +79,7 @@ class Study:
         self.seconds = self.processor = 0
 
     def run(self, *words):
-        """Runs train_gpt; the study ends where that fails, and where a person stops it, once its runs are saved."""
+        """Runs train_gpt. Exits if that fails or is interrupted; the runs are saved by then."""
         process = subprocess.Popen([str(BINARY), *words], stdin=subprocess.DEVNULL)
         try:
             failed = process.wait()
@@ -90,10 +89,12 @@ class Study:
             sys.exit(f"{self.name}: stopped; the same command goes on where it was")
 
     def timed(self, place, words, run):
-        """Runs run() unless this was done with the same options before; its seconds, all attempts together, are remembered."""
+        """Calls run() unless it succeeded with these options before. Adds up the seconds of all attempts."""
         options = " ".join(words if self.own_text else ["--data", str(self.args.data.resolve()), *words])
         notes = place.parent / f"{place.name}.json"
-        note = json.loads(notes.read_text()) if notes.exists() else {"options": options, "seconds": 0, "processor": 0, "done": False}
+        note = {"options": options, "seconds": 0, "processor": 0, "done": False}
+        if notes.exists():
+            note = json.loads(notes.read_text())
         if note["options"] != options:
             sys.exit(f"{self.name}: {place} was made with other options: remove it, or choose another --out")
         if not note["done"]:
@@ -110,25 +111,26 @@ class Study:
         self.processor += note["processor"]
 
     def compare(self, label, options, jobs=None):
-        """A comparison by its options; jobs=1 where times matter."""
+        """The tables of a comparison with these options. Pass jobs=1 if times matter."""
         folder, words = self.out / label, shlex.split(options)
 
         def run():
-            go_on = ["--resume"] if (folder / "comparison.toml").exists() else []
-            self.run("compare", "--data", str(self.args.data), *words, "--jobs", str(jobs or self.args.jobs), "--out", str(folder), *go_on)
+            resume = ["--resume"] if (folder / "comparison.toml").exists() else []
+            at_once = ["--jobs", str(jobs or self.args.jobs)]
+            self.run("compare", "--data", str(self.args.data), *words, *at_once, "--out", str(folder), *resume)
 
         self.timed(folder, words, run)
         return Tables(folder)
 
     def init_report(self, label, options):
-        """init-report's tidy table."""
+        """The table of init-report with these options."""
         path, words = self.out / f"{label}.csv", shlex.split(options)
-        self.timed(path, words,
-                   lambda: self.run("init-report", "--data", str(self.args.data), *words, "--force", "--out", str(path)))
+        command = ["init-report", "--data", str(self.args.data), *words, "--force", "--out", str(path)]
+        self.timed(path, words, lambda: self.run(*command))
         return pandas.read_csv(path)
 
     def publish(self, figure, markdown):
-        """The picture beside the script, the table between its marks in README.md."""
+        """Writes the picture beside the script, and the table between its marks in README.md."""
         figure.savefig(self.folder / "picture.png")
         took = f"Took {span(self.seconds)}, {span(self.processor)} of processor time."
         replace_between(HERE / "README.md", self.name, f"{markdown.strip()}\n\n{took}\n")
@@ -137,7 +139,7 @@ class Study:
 
 
 def processor_seconds():
-    """Of all programs that were run and have ended; unlike the time that passes, it does not grow where the machine is shared."""
+    """CPU time of all programs that have ended. Unlike elapsed time, it does not grow on a shared machine."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -147,7 +149,7 @@ def span(seconds):
 
 
 def rate_axis(axis, rates, **more):
-    """Learning rates on a log axis, with a tick for each that was tried."""
+    """A log axis of learning rates, with a tick for each rate tried."""
     rates = sorted({float(rate) for rate in rates})
     labels = [f"{rate:.0e}".replace("e-0", "e-") for rate in rates]
     axis.set(xscale="log", xlabel="learning rate", xticks=rates, xticklabels=labels, **more)
@@ -166,7 +168,7 @@ def replace_between(path, name, text):
 
 
 def interval(values):
-    """Mean and half width of the 95 % t interval."""
+    """Mean and half-width of the 95 % t interval."""
     values = list(values)
     n = len(values)
     mean = sum(values) / n
@@ -181,40 +183,50 @@ def shown(values, digits=3):
 
 
 def table(rows, columns):
-    """A Markdown table of lists of texts."""
+    """A Markdown table."""
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     return "\n".join(lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]) + "\n"
 
 
 def capped(runs):
-    """Final losses for a picture: a run that diverged or failed stands at its initial loss."""
+    """Final losses for a picture: the initial loss for a run that diverged or failed."""
     return runs.final_val.where(runs.state.isin(["finished", "stuck"]), runs.initial_loss)
 
 
 def mean_by(runs, key):
-    """The mean of these over each value of `key`, in rising order."""
+    """The mean final loss of each value of `key`, in ascending order."""
     return capped(runs).groupby(runs[key]).mean()
 
 
+def draw_rates(axis, runs, style, label, color, **look):
+    """Mean final loss against learning rate as a line, and each run as a point that shows its outcome."""
+    mean = mean_by(runs, "peak_lr")
+    axis.plot(mean.index, mean, style, color=color, label=label)
+    for state, marker in ("finished", "o"), ("stuck", "s"), ("diverged", "x"):
+        some = runs[runs.state == state]
+        axis.plot(some.peak_lr, capped(some), marker, color=color, **look)
+
+
 def draw_band(axis, groups, style="-", first=0, **look):
-    """The mean of each group over its key, counted from `first`, in a band from the lowest to the highest."""
+    """The mean of each group against its key plus `first`, in a band from minimum to maximum."""
     mean = groups.mean()
     axis.plot(mean.index + first, mean, style, **look)
     axis.fill_between(mean.index + first, groups.min(), groups.max(), color=look["color"], alpha=0.2, linewidth=0)
 
 
 def unigram_line(axis, runs, name_at=None):
-    """The loss of a model that knows only how often each token occurs; its name so many points above the line, where that is said."""
+    """The loss of a model that knows only token frequencies. The label stands `name_at` points above the line."""
     level = runs.unigram.iloc[0]
     axis.axhline(level, color="0.5", linestyle=":", linewidth=1)
     if name_at is not None:
-        axis.annotate("unigram entropy", (0.02, level), xycoords=("axes fraction", "data"), xytext=(0, name_at), textcoords="offset points", color="0.4", fontsize=8)
+        axis.annotate("unigram entropy", (0.02, level), xycoords=("axes fraction", "data"), xytext=(0, name_at),
+                      textcoords="offset points", color="0.4", fontsize=8)
 
 
 def draw_by_time(by_step, by_second, curves, colors, top=None):
-    """Validation losses by steps and by seconds: of each name the mean over its seeds, and from the lowest to the highest.
+    """Validation loss by step and by second: the mean over the seeds of each name, in a band from minimum to maximum.
 
-    What rises above `top` after it began is left out, and said.
+    `top` cuts the axis off. A label names each curve that rises above it.
     """
     said = 0
     for name, color in colors.items():
@@ -224,8 +236,8 @@ def draw_by_time(by_step, by_second, curves, colors, top=None):
             axis.plot(x, mean, color=color, label=name)
             axis.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
         if top and high.max() > top and high.idxmax() > high.index[0]:
-            by_step.annotate(f"{name}: one seed up to {high.max():.0f}", (high.idxmax(), top), xytext=(22, -2 - 11 * said), textcoords="offset points", va="top",
-                             color=color, fontsize=8)
+            by_step.annotate(f"{name}: one seed up to {high.max():.0f}", (high.idxmax(), top),
+                             xytext=(22, -2 - 11 * said), textcoords="offset points", va="top", color=color, fontsize=8)
             said += 1
     for axis, unit in (by_step, "step"), (by_second, "seconds"):
         axis.set(xlabel=unit, ylabel="validation loss", ylim=(0.9 * curves.val_loss.min(), top))
@@ -233,7 +245,7 @@ def draw_by_time(by_step, by_second, curves, colors, top=None):
 
 
 def outcome(runs):
-    """Of the runs of one cell: their mean loss, or how many got anywhere."""
+    """Mean final loss of the runs of a cell, or the number of runs in each state unless all finished."""
     good = runs[runs.state == "finished"]
     if len(good) == len(runs):
         return shown(good.final_val)

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""The DeepNorm audit: the paper's constants, and those of two public comparison repositories.
+"""The DeepNorm audit: the paper's constants against those of two public comparison repositories.
 
-24 layers x 64 channels. Skip factor (2L)^1/4 = 2.632 of the paper or 2.828, which is right for 32 layers; gain on v, o and the
-feed-forward matrices (8L)^-1/4 = 0.2686 of the paper or its inverse 3.7224. In the repositories' wiring (RMSNorm, SwiGLU, RoPE, a
-final norm, no clipping, no weight decay) and in the paper's (LayerNorm, GELU, no final norm), over learning rates and seeds.
+24 layers x 64 channels, over learning rates and seeds. Skip factor: the paper's (2L)^1/4 = 2.632, or 2.828, which is
+right for 32 layers. Gain on v, o and the feed-forward matrices: the paper's (8L)^-1/4 = 0.2686, or its inverse 3.7224.
+Wiring: the repositories' (RMSNorm, SwiGLU, RoPE, a final norm, no clipping, no weight decay), or the paper's
+(LayerNorm, GELU, no final norm).
 """
 
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import Study, capped, mean_by, outcome, plt, rate_axis, table, unigram_line  # noqa: E402
+from common import Study, draw_rates, outcome, plt, rate_axis, table, unigram_line  # noqa: E402
 
 ALPHA = {2.632: "α = (2L)^¼ = 2.632", 2.8284: "α = 2.828 (32 layers)"}
 GAIN = {0.2686: "gain (8L)^-¼ = 0.269", 3.7224: "gain (8L)^+¼ = 3.722"}
@@ -22,8 +23,8 @@ WIRING = {
 study = Study(__doc__)
 RATES = "1e-4,3e-4,1e-3,3e-3,1e-2" if study.long else "3e-4,1e-3,3e-3"
 steps = 2000 if study.long else 500
-shared = f"""--placement deepnorm --layers 24 --channels 64 --heads 4 --context 128 --batch 4 --steps {steps} --warmup {steps // 10}
-    --eval-every {steps // 10} --eval-batches 20 --val-fraction 0.02 --save-every 0
+shared = f"""--placement deepnorm --layers 24 --channels 64 --heads 4 --context 128 --batch 4 --steps {steps}
+    --warmup {steps // 10} --eval-every {steps // 10} --eval-batches 20 --val-fraction 0.02 --save-every 0
     --grid skip-scale=2.632,2.8284 init-gain=0.2686,3.7224 lr={RATES} seed=1,2,3"""
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True)
@@ -32,12 +33,8 @@ for axis, (name, wiring) in zip(axes, WIRING.items()):
     tables = study.compare(name, f"{wiring} {shared}")
     runs = tables.runs
     for (alpha, gain), cell in runs.groupby(["skip-scale", "init-gain"]):
-        color = "#0072B2" if gain < 1 else "#D55E00"
-        mean = mean_by(cell, "peak_lr")
-        axis.plot(mean.index, mean, "-" if alpha == 2.632 else "--", color=color, label=f"{ALPHA[alpha]}, {GAIN[gain]}")
-        for state, marker in ("finished", "o"), ("stuck", "s"), ("diverged", "x"):
-            some = cell[cell.state == state]
-            axis.plot(some.peak_lr, capped(some), marker, color=color, markersize=4)
+        draw_rates(axis, cell, "-" if alpha == 2.632 else "--", f"{ALPHA[alpha]}, {GAIN[gain]}",
+                   color="#0072B2" if gain < 1 else "#D55E00", markersize=4)
         rows.append([name, f"{alpha:.3f}", f"{gain:.4f}"] + [outcome(at) for _, at in cell.groupby("peak_lr")])
     unigram_line(axis, runs, name_at=3 if axis is axes[0] else None)
     rate_axis(axis, RATES.split(","), title=f"wiring of the {name}")

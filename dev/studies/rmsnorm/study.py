@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""RMSNorm against LayerNorm (Zhang & Sennrich 2019, arXiv 1910.07467: 7 % to 64 % faster): the kernels and the whole step by width, the loss by steps and
-by seconds.
+"""RMSNorm against LayerNorm (Zhang & Sennrich 2019, arXiv 1910.07467: 7 % to 64 % faster).
 
-Pre-LN. Kernels: 1024 rows, as `make bench ARGS='norm --widths ...'` times them. Steps: 6 layers, 512 tokens. Losses: 6 layers x 128 channels, both at the same
-rate (the sensitivity study finds no difference in their best rates).
+The time of the kernels and of the whole step by width, and the loss by steps and by seconds; all with Pre-LN.
+Kernels: 1024 rows, as `make bench ARGS='norm --widths ...'` times them. Steps: 6 layers, 512 tokens. Losses: 6 layers
+x 128 channels, both at the same rate (the sensitivity study finds no difference in their best rates).
 """
 
 import json
@@ -30,18 +30,25 @@ seconds = {}
 for row in json.loads(kernels.read_text())["norm"]:
     if row["of"] in COLORS:
         seconds[row["of"], row["direction"], int(row["size"].split()[-1])] = row["seconds"]
-kernel = {width: sum(seconds["rmsnorm", d, width] for d in ("forward", "backward")) / sum(seconds["layernorm", d, width] for d in ("forward", "backward"))
-          for width in KERNELS}
+
+
+def both_ways(norm, width):
+    return seconds[norm, "forward", width] + seconds[norm, "backward", width]
+
+
+kernel = {width: both_ways("rmsnorm", width) / both_ways("layernorm", width) for width in KERNELS}
 
 step = {}
 for width in WIDTHS:
-    curves = study.compare(f"width {width}", f"""--layers 6 --channels {width} --heads 4 --context 128 --batch 4 --steps {max(20, 12800 // width)} --eval-every 100000 --val-fraction 0.01
-        --save-every 0 --grid norm=layernorm,rmsnorm seed=1,2,3,4,5""", jobs=1).curves
+    curves = study.compare(f"width {width}", f"""--layers 6 --channels {width} --heads 4 --context 128 --batch 4
+        --steps {max(20, 12800 // width)} --eval-every 100000 --val-fraction 0.01 --save-every 0
+        --grid norm=layernorm,rmsnorm seed=1,2,3,4,5""", jobs=1).curves
     medians = curves[curves.step > 5].groupby(["norm", "seed"]).step_ms.median()
     step[width] = [medians["rmsnorm", seed] / medians["layernorm", seed] for seed in range(1, 6)]
 
-losses = study.compare("losses", f"""--layers 6 --channels 128 --heads 4 --context 128 --batch 4 --steps {steps} --warmup {steps // 10} --lr 3e-3
-    --eval-every {steps // 20} --eval-batches 20 --val-fraction 0.02 --save-every 0 --grid norm=layernorm,rmsnorm seed=1,2,3,4,5""", jobs=1)
+losses = study.compare("losses", f"""--layers 6 --channels 128 --heads 4 --context 128 --batch 4 --steps {steps}
+    --warmup {steps // 10} --lr 3e-3 --eval-every {steps // 20} --eval-batches 20 --val-fraction 0.02 --save-every 0
+    --grid norm=layernorm,rmsnorm seed=1,2,3,4,5""", jobs=1)
 
 figure, (speed, by_step, by_second) = plt.subplots(1, 3, figsize=(13, 4))
 speed.plot(KERNELS, [kernel[w] for w in KERNELS], "o-", color="#009E73", label="the norm alone, forward and backward")
@@ -49,7 +56,8 @@ speed.plot(WIDTHS, [sum(step[w]) / len(step[w]) for w in WIDTHS], "s-", color="#
 for width in WIDTHS:
     speed.plot([width] * len(step[width]), step[width], ".", color="0.6", markersize=3)
 speed.axhline(1, color="0.5", linestyle=":", linewidth=1)
-speed.set(xscale="log", xlabel="width", ylabel="RMSNorm's time / LayerNorm's", xticks=KERNELS, xticklabels=KERNELS, ylim=(0, 1.15))
+speed.set(xscale="log", xlabel="width", ylabel="RMSNorm's time / LayerNorm's", xticks=KERNELS, xticklabels=KERNELS,
+          ylim=(0, 1.15))
 speed.minorticks_off()
 speed.legend()
 draw_by_time(by_step, by_second, losses.curves.rename(columns={"norm": "name"}), COLORS)
@@ -58,5 +66,6 @@ for axis in by_step, by_second:
     axis.minorticks_off()
 rms = losses.summary[losses.summary.norm == "rmsnorm"].iloc[0]
 rows = [[width, f"{kernel[width]:.2f}", shown(step[width], 2) if width in step else ""] for width in KERNELS]
-study.publish(figure, table(rows, ["width", "kernel: RMSNorm's time / LayerNorm's", "whole step"])
-              + f"\nFinal loss, RMSNorm − LayerNorm: {rms.difference:+.4f} ± {rms.difference_ci:.4f} ({rms.verdict}).\n")
+loss = f"Final loss, RMSNorm − LayerNorm: {rms.difference:+.4f} ± {rms.difference_ci:.4f} ({rms.verdict})."
+by_width = table(rows, ["width", "kernel: RMSNorm's time / LayerNorm's", "whole step"])
+study.publish(figure, f"{by_width}\n{loss}\n")

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """The survey: every placement with LayerNorm and RMSNorm, and BatchNorm and DyT against LayerNorm and no norm.
 
-12 layers x 64 channels, each placement with its own initialization; learning rates tuned on a seed of their own, then three fresh seeds.
-The kinds of norm, under Pre-LN, run one at a time, so that seconds can be compared. DyT also gets what its authors give it and LayerNorm does
-not need: a stream that begins at size 1, a larger alpha, and (as in Llama) a classifier of its own.
+12 layers x 64 channels, each placement with its own initialization. Learning rates are tuned on a separate seed, then
+three fresh seeds are run. The kinds of norm, under Pre-LN, run one at a time, so that seconds can be compared.
+LayerNorm and DyT also run with the settings of DyT's authors: a stream that begins at size 1, a larger alpha, and an
+untied classifier (as in Llama).
 """
 
 import sys
@@ -12,15 +13,16 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from common import Study, draw_by_time, interval, outcome, plt, shown, table  # noqa: E402
 
-PLACEMENTS = ["post", "pre", "sandwich", "deepnorm", "glm-deepnorm", "reordered", "pre-post", "mix-ln", "lns", "sub-ln", "layerscale"]
-WITHOUT = ["rezero", "none"]  # no norm is in them
+PLACEMENTS = ["post", "pre", "sandwich", "deepnorm", "glm-deepnorm", "reordered", "pre-post", "mix-ln", "lns",
+              "sub-ln", "layerscale"]
+WITHOUT = ["rezero", "none"]  # placements without norms
 COLOR = {"layernorm": "#0072B2", "rmsnorm": "#D55E00", "batchnorm": "#009E73", "dyt": "#CC79A7", "none": "#000000",
-          "layernorm, wide": "#56B4E9", "dyt, wide": "#E69F00"}
-WIDE = "tied=off embedding-scale=50 dyt-alpha=1"  # 50 times the embedding's deviation of .02
+         "layernorm, wide": "#56B4E9", "dyt, wide": "#E69F00"}
+WIDE = "tied=off embedding-scale=50 dyt-alpha=1"  # the embedding's standard deviation, 0.02, becomes 1
 
 
 def named(rows):
-    """Rows of a table with the norm's name; "none" where the placement has none, "..., wide" where the stream begins wide."""
+    """The rows with the norm's name: "none" if the placement has no norm, "..., wide" if the stream starts at 1."""
     wide = rows.cell.str.contains("embedding-scale").map({True: ", wide", False: ""})
     return rows.assign(norm=rows.norm.fillna("none") + wide)
 
@@ -30,13 +32,13 @@ def final(tables):
 
 
 def cells(tables):
-    """Name and runs of each cell of the final stage, the lowest mean loss first, whatever did not finish last."""
+    """Name and runs of each cell of the final stage, by ascending mean loss; cells with unfinished runs come last."""
     groups = [(key, some) for key, some in final(tables).groupby(["placement", "norm"])]
     return sorted(groups, key=lambda cell: ((cell[1].state != "finished").sum(), cell[1].final_val.mean()))
 
 
 def mean_of(values, digits):
-    """Nothing where not all of them got there."""
+    """The mean, or "" if a run has no value."""
     return f"{values.mean():.{digits}f}" if values.notna().all() else ""
 
 
@@ -52,34 +54,41 @@ def draw_placements(axis, tables):
         axis.plot([], [], "o", color=COLOR[norm], label={"none": "no norm"}.get(norm, norm))
     unigram = tables.runs.unigram.iloc[0]
     axis.axvline(unigram, color="0.5", linestyle=":", linewidth=1)
-    axis.annotate("unigram entropy", (unigram, 1), xycoords=("data", "axes fraction"), xytext=(-4, -8), textcoords="offset points", ha="right", va="top",
-                  color="0.4", fontsize=8, rotation=90)
-    axis.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.5, -0.5), xlabel=f"validation loss after {steps} steps", title="placements")
+    axis.annotate("unigram entropy", (unigram, 1), xycoords=("data", "axes fraction"), xytext=(-4, -8),
+                  textcoords="offset points", ha="right", va="top", color="0.4", fontsize=8, rotation=90)
+    axis.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.5, -0.5),
+             xlabel=f"validation loss after {steps} steps", title="placements")
     axis.legend(fontsize=8)
 
 
 study = Study(__doc__)
 steps = 3000 if study.long else 400
-shared = f"""--layers 12 --channels 64 --heads 4 --context 128 --batch 4 --steps {steps} --warmup {steps // 10} --tune lr=3e-4,1e-3,3e-3
-    --eval-every {steps // 20} --eval-batches 20 --val-fraction 0.02 --save-every 0"""
-kinds = study.compare("kinds", f"{shared} --grid placement=pre norm=layernorm,batchnorm,dyt + placement=pre norm=layernorm,dyt {WIDE} + placement=none", jobs=1)
-placements = study.compare("placements", f"{shared} --baseline placement=pre,norm=layernorm --grid placement={','.join(PLACEMENTS)} norm=layernorm,rmsnorm "
-                           f"+ placement={','.join(WITHOUT)}")
+shared = f"""--layers 12 --channels 64 --heads 4 --context 128 --batch 4 --steps {steps}
+    --warmup {steps // 10} --tune lr=3e-4,1e-3,3e-3 --eval-every {steps // 20} --eval-batches 20
+    --val-fraction 0.02 --save-every 0"""
+kinds = study.compare("kinds", f"""{shared} --grid placement=pre norm=layernorm,batchnorm,dyt
+    + placement=pre norm=layernorm,dyt {WIDE} + placement=none""", jobs=1)
+placements = study.compare("placements", f"""{shared} --baseline placement=pre,norm=layernorm
+    --grid placement={",".join(PLACEMENTS)} norm=layernorm,rmsnorm + placement={",".join(WITHOUT)}""")
 
-figure, axes = plt.subplot_mosaic([["placements", "steps"], ["placements", "seconds"]], figsize=(11, 7), width_ratios=[1.3, 1])
+figure, axes = plt.subplot_mosaic([["placements", "steps"], ["placements", "seconds"]], figsize=(11, 7),
+                                  width_ratios=[1.3, 1])
 draw_placements(axes["placements"], placements)
-curves = named(kinds.curves[kinds.curves.stage == "final"])
-draw_by_time(axes["steps"], axes["seconds"], curves.assign(name=curves.norm), {name: COLOR[name] for name in curves.norm.unique()}, top=4)
+curves = named(kinds.curves[kinds.curves.stage == "final"]).rename(columns={"norm": "name"})
+draw_by_time(axes["steps"], axes["seconds"], curves, {name: COLOR[name] for name in curves.name.unique()}, top=4)
 axes["steps"].set(title="kinds of norm, Pre-LN")
 verdicts = named(placements.summary).set_index(["placement", "norm"])
 rows = []
 for name, some in cells(placements):
     cell = verdicts.loc[name]
-    difference = f"{cell.difference:+.3f} ± {cell.difference_ci:.3f}" if cell.difference == cell.difference and cell.verdict != "baseline" else ""
-    rows.append([name[0], name[1] if name[1] != "none" else "", f"{cell.peak_lr:g}" + ("*" if cell.at_edge == 1 else ""), outcome(some), difference, cell.verdict])
+    known = cell.difference == cell.difference and cell.verdict != "baseline"  # not NaN
+    difference = f"{cell.difference:+.3f} ± {cell.difference_ci:.3f}" if known else ""
+    rate = f"{cell.peak_lr:g}" + ("*" if cell.at_edge == 1 else "")
+    rows.append([name[0], name[1] if name[1] != "none" else "", rate, outcome(some), difference, cell.verdict])
 by_placement = table(rows, ["placement", "norm", "rate", "final loss", "against Pre-LN, LayerNorm", "verdict"])
 target = kinds.summary.target.iloc[0]
-rows = [[norm, f"{some.peak_lr.iloc[0]:g}", outcome(some), shown(some.seconds, 1), mean_of(some.steps_to_target, 0), mean_of(some.seconds_to_target, 1)]
-        for (_, norm), some in cells(kinds)]
-by_kind = table(rows, ["norm, under Pre-LN", "rate", "final loss", "seconds", f"steps to {target:.3f}", f"seconds to {target:.3f}"])
+rows = [[norm, f"{some.peak_lr.iloc[0]:g}", outcome(some), shown(some.seconds, 1), mean_of(some.steps_to_target, 0),
+         mean_of(some.seconds_to_target, 1)] for (_, norm), some in cells(kinds)]
+by_kind = table(rows, ["norm, under Pre-LN", "rate", "final loss", "seconds",
+                       f"steps to {target:.3f}", f"seconds to {target:.3f}"])
 study.publish(figure, by_placement + "\n" + by_kind)
