@@ -25,7 +25,8 @@ DATA ?= build/stories.txt
 
 REPORTS := report watch tensorboard test-report
 PRACTICE := exercise check-exercise
-.PHONY: all train stories test asan test-elsewhere mutants bench ladders compare study pages $(REPORTS) $(PRACTICE) reference reference-huggingface curves venv clean help FORCE
+.PHONY: all train stories test asan test-elsewhere mutants bench ladders compare study pages $(REPORTS) \
+  $(PRACTICE) reference reference-huggingface curves venv clean help FORCE
 .DELETE_ON_ERROR:
 
 all: build/train_gpt  ## build build/train_gpt (the default)
@@ -33,7 +34,8 @@ all: build/train_gpt  ## build build/train_gpt (the default)
 # ---- What this machine has: dev/setup.sh finds it, or installs it, and writes it down ------------
 # Goals that compile nothing here do without.
 
-ifneq (,$(filter-out venv .venv/% pages $(REPORTS) $(PRACTICE) reference reference-huggingface clean help,$(or $(MAKECMDGOALS),all)))
+NO_COMPILER := venv .venv/% pages $(REPORTS) $(PRACTICE) reference reference-huggingface clean help
+ifneq (,$(filter-out $(NO_COMPILER),$(or $(MAKECMDGOALS),all)))
 
 NAMED_CXX := $(if $(filter default undefined,$(origin CXX)),,$(CXX))
 KEY := $(subst /,_,$(subst $() ,_,$(or $(NAMED_CXX),auto)-$(MARCH)))
@@ -84,10 +86,11 @@ LIBRARY := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(wildcard layers/*.cpp layers/*/*
 # SUITE=layers: the tests whose results may differ between processors. They need layers/ alone.
 NEED_MORE := "data/\|"\(program\|small_run\|table\|pages\|tree\|markdown\|worked\)[.]hpp"
 SAME_EVERYWHERE := check config tensors textbook textbook_model
-TEST_FILES_layers = test/main.cpp $(filter-out $(SAME_EVERYWHERE:%=test/test_%.cpp),$(shell grep -L '$(NEED_MORE)' test/*.cpp))
+TEST_FILES_layers = test/main.cpp \
+  $(filter-out $(SAME_EVERYWHERE:%=test/test_%.cpp),$(shell grep -L '$(NEED_MORE)' test/*.cpp))
 TEST_FILES_ = $(wildcard test/*.cpp)
-# TESTS_BUILT: objects of another build of this tree, to link instead of compiling tests again. test_simd cannot be among
-# them: its vectors are as wide as those of the processor.
+# TESTS_BUILT: objects of another build of this tree, to link instead of compiling tests again. test_simd is compiled
+# again, because the width of its vectors depends on the processor.
 TESTS_BUILT ?=
 TESTS := $(foreach test,$(sort $(TEST_FILES_$(SUITE):%.cpp=%)),\
   $(or $(filter %/$(test).o,$(filter-out %/test_simd.o,$(TESTS_BUILT))),$(OUT)/$(test).o))
@@ -144,8 +147,9 @@ build/tales.txt build/stories.txt: build/%.txt: | build/train_gpt
 DATA_WRITTEN := $(filter build/stories.txt,$(DATA))
 stories: build/stories.txt  ## write build/stories.txt, the text of the examples
 
-train: build/train_gpt $(filter build/tales.txt,$(TRAIN_DATA))  ## train on DATA=my.txt, or on tales that the program writes
-	@build/train_gpt train --data $(TRAIN_DATA) $(if $(filter build/tales.txt,$(TRAIN_DATA)),--config dev/recipes/tales.toml) $(ARGS)
+TALES := $(filter build/tales.txt,$(TRAIN_DATA))
+train: build/train_gpt $(TALES)  ## train on DATA=my.txt, or on tales that the program writes
+	@build/train_gpt train --data $(TRAIN_DATA) $(if $(TALES),--config dev/recipes/tales.toml) $(ARGS)
 
 RECIPE ?= dev/recipes/compare.toml
 # Where its tables are: below runs/, or where --out in ARGS puts them.
@@ -154,8 +158,9 @@ compare: build/train_gpt $(DATA_WRITTEN)  ## compare normalizations; ARGS='--gri
 	@touch build/compare-began
 	@build/train_gpt compare --data $(DATA) --config $(RECIPE) $(ARGS)
 	@for table in $$(find $(COMPARED) -name summary.csv -newer build/compare-began 2>/dev/null); do \
-	  if $(MAKE) --no-print-directory .venv/.report; then $(PYTHON) dev/report/report.py "$${table%/summary.csv}"; \
-	  else echo "no report: \`make report RUN=$${table%/summary.csv}\` makes it where Python's packages can be had"; fi; done
+	  run="$${table%/summary.csv}"; \
+	  if $(MAKE) --no-print-directory .venv/.report; then $(PYTHON) dev/report/report.py "$$run"; \
+	  else echo "no report: \`make report RUN=$$run\` makes it where Python's packages can be had"; fi; done
 
 # PyTorch and NumPy are timed beside it where .venv has them.
 bench: $(OUT)/bench  ## measure speed, layer by layer; ARGS='gemm', 'steps', '--quick'
@@ -179,7 +184,8 @@ test-elsewhere: $(TESTS)  ## run the tests as a lesser processor of this kind ru
 	@$(MAKE) --no-print-directory test MARCH='$(ON)' TESTS_BUILT='$(TESTS)' ARGS='$(ARGS)'
 
 # Linux with glibc alone: the library stands between the program and its C library.
-faults: $(OUT)/train_gpt $(OUT)/preload.so  ## make system calls and allocations fail, kill runs, forge files; ARGS=forged
+FAULTS_NEED := $(OUT)/train_gpt $(OUT)/preload.so
+faults: $(FAULTS_NEED)  ## make system calls and allocations fail, kill runs, forge files; ARGS=forged
 	@python3 dev/faults/faults.py $^ $(ARGS)
 
 $(OUT)/preload.so: dev/faults/preload.c
@@ -229,8 +235,9 @@ watch: .venv/.report  ## watch runs in a browser while they train; RUN=DIR, or t
 tensorboard: .venv/.report  ## write metrics for TensorBoard; RUN=DIR, or the newest
 	@$(PYTHON) dev/report/events.py $(RUN)
 
-study: .venv/.report build/train_gpt  ## repeat a published result: STUDY=warmup, or another of dev/studies/; ARGS=--long
-	@$(PYTHON) dev/studies/$(or $(STUDY),$(error say which: STUDY=$(subst $() ,|,$(notdir $(patsubst %/study.py,%,$(wildcard dev/studies/*/study.py))))))/study.py $(ARGS)
+STUDIES = $(notdir $(patsubst %/study.py,%,$(wildcard dev/studies/*/study.py)))
+study: .venv/.report build/train_gpt  ## repeat a published result: STUDY=warmup or another of dev/studies/; ARGS=--long
+	@$(PYTHON) dev/studies/$(or $(STUDY),$(error say which: STUDY=$(subst $() ,|,$(STUDIES))))/study.py $(ARGS)
 
 test-report: .venv/.report  ## test reports in a browser
 	@$(PYTHON) dev/report/test_report.py $(ARGS)

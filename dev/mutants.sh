@@ -5,8 +5,8 @@
 #   dev/mutants.sh TEXT         those with TEXT anywhere in their line
 #   dev/mutants.sh --list [TEXT]   only check that their texts are still there, and show them
 #
-# A row may name the tests that see its mutant, in the words of Catch2; otherwise all run but [slow], [program] and [pages]
-# (which would fail because a page shows the line, not because it is wrong). TESTS='~[corpus]' runs others for all rows.
+# A row may select the tests that see its mutant, as Catch2 selects them. Otherwise all tests run except [slow],
+# [program] and [pages] ([pages] would fail because a page shows the line). TESTS='~[corpus]' selects for all rows.
 #
 # The sources are copied to build/mutants/, one copy a processor, and only ever broken there. Ends with
 # "N mutants, N caught"; fails if one survived, does not compile, or no longer fits its file.
@@ -41,14 +41,17 @@ while IFS= read -r line || [ -n "$line" ]; do
   what=${rest%%' | '*} spec=$everywhere
   [ "$what" = "$rest" ] || spec=${rest#*' | '}
   if [ "$line" != "$file | $old | $new | $rest" ] || [ "${spec#*' | '}" != "$spec" ]; then
-    die "dev/mutants.txt:$number is not 'file | old text | new text | what it breaks' or has more than ' | tests' behind it"
+    die "dev/mutants.txt:$number is not 'file | old text | new text | what it breaks'" \
+      "or has more than ' | tests' behind it"
   fi
   if ! split_file "$file" "$old"; then
     printf 'dev/mutants.txt:%s: %s does not have this text exactly once: %s\n' "$number" "$file" "$old" >&2
     stale=$((stale + 1))
     continue
   fi
-  case $line in *"$wanted"*) files+=("$file") olds+=("$old") news+=("$new") whats+=("$what") specs+=("${TESTS:-$spec}") ;; esac
+  case $line in *"$wanted"*)
+    files+=("$file") olds+=("$old") news+=("$new") whats+=("$what") specs+=("${TESTS:-$spec}") ;;
+  esac
 done <dev/mutants.txt
 count=${#files[@]}
 [ "$stale" -eq 0 ] || die "$stale mutants no longer fit the sources; bring dev/mutants.txt up to date"

@@ -1,9 +1,9 @@
-"""The same 200 steps in C++ and in PyTorch, for every placement: how far apart are the losses?
+"""Trains the same 200 steps in C++ and in PyTorch with every placement, and compares the losses.
 
     python python_ref/curves.py --binary build/train_gpt --data input.txt --out curves
 
-Both start from the initial weights that the binary saves after no step at all. Prints the largest difference
-of each placement, writes OUT/curves.csv and OUT/curves.png, and fails where one exceeds the tolerance.
+Both start from the weights that the binary saves after zero steps. Prints the largest difference of each placement,
+writes OUT/curves.csv and OUT/curves.png, and fails if a difference exceeds the tolerance.
 """
 
 import argparse
@@ -17,9 +17,9 @@ import torch
 from layers import residual
 from train import train
 
-# The embedding norm is there for the sake of comparing at all. Without it, `reordered` (whose first branch reads the raw
-# embedding, .02 large, and normalizes what comes out) and at times `sandwich` are chaotic at this learning rate: two
-# correct implementations part, PyTorch's own float32 from its float64 by 0.36 nats.
+# Without the embedding norm, two correct implementations diverge at this learning rate: PyTorch's own float32 and
+# float64 differ by 0.36 nats. `reordered` is chaotic because its first branch reads the raw embedding, about 0.02 in
+# size, and normalizes its output. `sandwich` sometimes is, too.
 SETTING = (
     "--tokenizer char --layers 4 --heads 4 --channels 64 --context 64 --batch 8 --dropout 0 --lr 1e-3 "
     "--warmup 100 --schedule constant --clip 1 --embedding-norm --eval-every 0 --sample-every 0 --save-every 0 --force"

@@ -288,7 +288,7 @@ def linear_cases(out):
 
 
 def linear_bf16_cases(out):
-    """Operands rounded to bfloat16 by PyTorch, products and sums in float64; a bias is not rounded, nor its gradient."""
+    """PyTorch rounds the operands to bfloat16. Products, sums, the bias and its gradient are float64."""
 
     def rounded(t):
         return t.detach().to(torch.bfloat16).double()
@@ -426,7 +426,9 @@ LLAMA = {
 }  # fmt: skip
 SMALL = GPT | {"layers": 2, "channels": 12, "head-dim": 3, "hidden": 23, "vocab-size": 19}
 
-TINY_GPT = GPT | {"layers": 2, "heads": 2, "kv-heads": 2, "head-dim": 3, "channels": 8, "hidden": 11, "vocab-size": 11, "context": 7}
+TINY_GPT = GPT | {
+    "layers": 2, "heads": 2, "kv-heads": 2, "head-dim": 3, "channels": 8, "hidden": 11, "vocab-size": 11, "context": 7,
+}  # fmt: skip
 TINY_LLAMA = LLAMA | {"layers": 2, "channels": 10, "head-dim": 4, "hidden": 7, "vocab-size": 11, "context": 7}
 WIRED = {
     "placement": "pre", "layers": 2, "heads": 4, "kv-heads": 4, "head-dim": 4, "channels": 12, "hidden": 16,
@@ -513,7 +515,8 @@ BATCHNORM_ZERO_REASON = "what is added to every row alike is not seen by a Batch
 
 def is_zero(c, name):
     """Whether a gradient is zero in exact arithmetic."""
-    if name.endswith(".k.bias" if c.qk_norm == "none" else ".k_norm.bias") and c.position != "rope" and not c.attention_cap:
+    bias_of_keys = ".k.bias" if c.qk_norm == "none" else ".k_norm.bias"
+    if name.endswith(bias_of_keys) and c.position != "rope" and not c.attention_cap:
         return True
     if c.norm != "batchnorm" or not name.endswith(".bias"):
         return False
@@ -589,7 +592,7 @@ def ten_passes(c, values, tokens):
 
 
 def well_conditioned(grads, norms, terms, zero, rounded):
-    """Whether PyTorch's float32 comes near its float64: where it does not, neither could ours, and the case shows nothing."""
+    """Whether PyTorch's float32 agrees with its float64. If not, ours cannot either, and the case tests nothing."""
     if max(abs(a - b) / b for a, b in zip(rounded[0], norms)) > 5e-6:
         return False
     sizes = {n: max(g.norm(), 1e-3 * terms[n].norm()) for n, g in grads.items() if n not in zero}

@@ -105,7 +105,8 @@ std::map<std::string, double> letters_of(const Config& c, int B) {
   const double N = double(B) * c.context, V = c.vocab_size;
   const double R = std::min(N, std::max(256., std::floor((1 << 22) / V)));
   return {{"B", B}, {"T", c.context}, {"N", N}, {"C", c.channels}, {"H", c.n_head}, {"KV", c.kv_heads},
-          {"D", c.head_dim}, {"F", c.hidden}, {"V", V}, {"L", c.n_layer}, {"K", keys / (double(c.n_layer) * c.context)}, {"R", R}};
+          {"D", c.head_dim}, {"F", c.hidden}, {"V", V}, {"L", c.n_layer}, {"R", R},
+          {"K", keys / (double(c.n_layer) * c.context)}};
 }
 
 void check_amount(const PartCost& part, const Amount& amount, const std::map<std::string, double>& letters) {

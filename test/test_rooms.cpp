@@ -1,4 +1,4 @@
-// The rooms of the project: includes point one way, and every .cpp has its header.
+// The rooms of the project: includes point one way, every .cpp has its header, and lines fit the screen.
 
 #include <algorithm>
 #include <filesystem>
@@ -103,4 +103,19 @@ TEST_CASE("every .cpp has its header", "[rooms]") {
     INFO(path);
     if (path.ends_with(".cpp") && path != "train_gpt.cpp") CHECK(includes().contains(pair_of(path) + ".hpp"));
   }
+}
+
+TEST_CASE("code has at most 120 columns", "[rooms]") {
+  const pages::Tree tree = pages::read_tree();
+  const auto begins_character = [](unsigned char c) { return c < 0x80 || c >= 0xC0; };  // in UTF-8
+  std::string wide;
+  for (const auto& [path, text] : tree.files) {
+    if (!std::set<std::string>{".cpp", ".hpp", ".py", ".sh"}.contains(fs::path(path).extension())) continue;
+    std::istringstream lines(text);
+    int number = 1;
+    for (std::string line; std::getline(lines, line); ++number)
+      if (std::count_if(line.begin(), line.end(), begins_character) > 120)
+        wide += path + ":" + std::to_string(number) + " ";
+  }
+  CHECK(wide == "");
 }

@@ -12,9 +12,10 @@ function code(text) { sub(/\/\/.*/, "", text); return text }
 function fail(text) { print "blank.awk: " text > "/dev/stderr"; failed = 1; exit 1 }
 
 # The line in which `name` begins: a function's name and (, or the first words of a row.
-function find(name,    n) {
+function find(name,    n, text) {
   for (n = 1; n <= NR; ++n) {
-    if (name ~ /^[{]/ ? index(code(line[n]), name) : code(line[n]) ~ ("^[A-Za-z](.*[^A-Za-z0-9_])?" name "[(]")) return n
+    text = code(line[n])
+    if (name ~ /^[{]/ ? index(text, name) : text ~ ("^[A-Za-z](.*[^A-Za-z0-9_])?" name "[(]")) return n
   }
   fail(FILENAME " has no " name)
 }

@@ -69,12 +69,15 @@ one() {
 
 # changed COMMIT: the names of the exercises that read a file changed since COMMIT; all if there is no such commit
 changed() {
-  local files name file judge page needs
+  local files name file judge page reads needs
   files=$(git diff --name-only "$1" -- 2>/dev/null) || { all; return; }
-  case $files in *dev/exercise/*.sh* | *dev/exercise/blank.awk* | *dev/exercise/*.txt* | *dev/pages.sh*) all; return ;; esac
+  case $files in
+    *dev/exercise/*.sh* | *dev/exercise/blank.awk* | *dev/exercise/*.txt* | *dev/pages.sh*) all; return ;;
+  esac
   while IFS='|' read -r name _ file _ judge page _; do
     name=${name// /} file=${file// /} judge=dev/exercise/judges/${judge// /}.cpp page=${page// /}
-    needs="$file $(ls layers/*/"$page.md") $(${CXX:-c++} -std=c++20 -I. -Idev/exercise -MM -MG -MT '' "$judge" "$file" 2>/dev/null)"
+    reads=$(${CXX:-c++} -std=c++20 -I. -Idev/exercise -MM -MG -MT '' "$judge" "$file" 2>/dev/null)
+    needs="$file $(ls layers/*/"$page.md") $reads"
     for needed in $needs; do
       case $'\n'$files$'\n' in *$'\n'"$needed"$'\n'*) echo "$name" && break ;; esac
     done

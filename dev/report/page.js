@@ -1,5 +1,6 @@
 "use strict";
-// The page: curves, colors, legend, axes, sorting, saving. The other figures come from figures.py, ready but for colors.
+// The page: curves, colors, legend, axes, sorting, saving. The other figures come from figures.py, complete except for
+// their colors.
 
 const report = JSON.parse(document.getElementById("data").textContent);
 const dark = matchMedia("(prefers-color-scheme: dark)");

@@ -67,7 +67,7 @@ def look(cell, **more):
 
 
 def label_ends(axes, ends):
-    """(x, y, text, properties of the line) of each line: its name to the right of the axes; or, where there are many, a legend."""
+    """Writes the name of each line, (x, y, text, its properties), to the right of the axes; many get a legend."""
     if len(ends) > LABELS_AT_MOST:
         handles = [plt.Line2D([], [], **style, label=text) for *_, text, style in ends]
         axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, ncols=1,
@@ -239,13 +239,14 @@ def main():
     parser.add_argument("--floor", type=float, help="a loss no model can go below, as a dashed line")
     parser.add_argument("--x", choices=X, default="step")
     args = parser.parse_args()
-    for_runs = [f"--{name}" for name in ("out", "title", "floor", "x") if getattr(args, name) != parser.get_default(name)]
+    given = [name for name in ("out", "title", "floor", "x") if getattr(args, name) != parser.get_default(name)]
     try:
         if (Path(args.source[0]) / "summary.csv").exists():
             if len(args.source) > 1:
                 raise read.Complaint("one comparison at a time")
-            if for_runs:
-                raise read.Complaint(f"only a picture of plain runs takes {', '.join(for_runs)}: {args.source[0]} is a comparison")
+            if given:
+                options = ", ".join(f"--{name}" for name in given)
+                raise read.Complaint(f"only a picture of plain runs takes {options}: {args.source[0]} is a comparison")
             made = draw_all(read.read_comparison(args.source[0]), args.source[0])
         else:
             path = Path(args.out or Path(args.source[0]) / "loss.png")

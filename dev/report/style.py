@@ -1,4 +1,4 @@
-"""Color, dash and marker of each cell, and its name: the one place, for the page, the pictures, `watch` and the studies."""
+"""Name, color, dash and marker of each cell, shared by the page, the pictures, `watch` and the studies."""
 
 from dataclasses import dataclass
 

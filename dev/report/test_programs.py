@@ -119,8 +119,9 @@ class Watch(Scratch):
 
     def start(self, *args):
         # Whatever a shell runs in the background ignores Ctrl-C, and so would this.
-        process = subprocess.Popen([sys.executable, HERE / "watch.py", *map(str, args)], text=True, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        process = subprocess.Popen([sys.executable, HERE / "watch.py", *map(str, args)], text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
 
         def end():
             process.kill()

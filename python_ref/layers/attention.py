@@ -27,7 +27,7 @@ def declare(name, c):
 
 
 def declare_qk_norm(name, c):
-    """Qwen3 (arXiv 2505.09388): a norm of each head, its gain shared by the heads. OLMo 2 (arXiv 2501.00656): over all."""
+    """Qwen3 (arXiv 2505.09388) normalizes each head, with one gain for all; OLMo 2 (arXiv 2501.00656) all together."""
     if c.qk_norm == "none":
         return []
     rows = []

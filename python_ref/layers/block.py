@@ -1,5 +1,7 @@
-"""A transformer block: an attention branch and a feed-forward branch, one after the other, or side by side: with two
-norms (GPT-NeoX, Black et al. 2022, arXiv 2204.06745, §2.1) or with one (PaLM, Chowdhery et al. 2022, arXiv 2204.02311, §2).
+"""A transformer block: an attention branch and a feed-forward branch, sequential or parallel.
+
+Parallel branches have two norms (GPT-NeoX, Black et al. 2022, arXiv 2204.06745, §2.1) or share one (PaLM, Chowdhery et
+al. 2022, arXiv 2204.02311, §2).
 """
 
 from layers import activation, attention, linear, residual

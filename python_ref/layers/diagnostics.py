@@ -1,5 +1,6 @@
-"""What a training pass looks like inside: the numbers of layers/training/diagnostics.hpp, each from its formula, seen by
-standing between the twin's own functions while they run.
+"""The diagnostics of layers/training/diagnostics.hpp, computed from their formulas.
+
+Wraps the functions of this Python implementation to see their inputs and outputs while they run.
 """
 
 import math

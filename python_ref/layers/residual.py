@@ -64,8 +64,8 @@ PLACEMENTS = {
     "mix-ln": Placement((), None, True),
     # Sun et al. 2025, arXiv 2502.05795: the output of each layer normalization times 1/√l
     "lns": Placement(("norm_in",), lambda x, F, n, a, l, g: a * x + F(n("norm_in", x) / math.sqrt(l)), True),
-    # Wang et al. 2022 (Magneto), arXiv 2210.06423, §2.1: Pre-LN with a second norm before the output matrix; decoder-only:
-    # v, out and ffn times √(log 2M)
+    # Wang et al. 2022 (Magneto), arXiv 2210.06423, §2.1: Pre-LN with a second norm before the output
+    # matrix; in a decoder, v, out and ffn are multiplied by √(log 2M)
     "sub-ln": Placement(
         ("norm_in", "norm_inner"),
         lambda x, F, n, a, l, g: a * x + F(n("norm_in", x)),
