@@ -78,7 +78,7 @@ WARNINGS := -Wall -Wextra $(if $(call has,__clang__),,-Wno-restrict) $(if $(OPEN
 # No -ffast-math: NaN, infinity and masks keep their meaning.
 COMPILE = $(CXX) -std=c++20 $(OPTIMIZE) $(ARCH) -fno-math-errno -fno-trapping-math -ffp-contract=fast \
   $(WARNINGS) $(OPENMP) -I. -isystem build/include $(CXXFLAGS)
-LINK = $(COMPILE) -o $@ $(filter %.o,$^) $(OPENMP_LIBS) $(LDFLAGS)
+LINK = $(COMPILE) -o $@ $(filter %.o,$^) $(OPENMP_LIBS) $(PCRE2_LIBS) $(LDFLAGS)
 
 # Each compiler, processor and kind of build has its own objects.
 OUT := build/$(KEY)$(if $(SANITIZE),-sanitize)

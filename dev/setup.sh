@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Finds what the build needs, and installs what is missing:
 #
-#   dev/setup.sh                 a C++20 compiler, make, OpenMP, nlohmann/json
+#   dev/setup.sh                 a C++20 compiler, make, OpenMP, nlohmann/json, PCRE2
 #   dev/setup.sh --config FILE   the same, and writes down what it found for the Makefile
 #   dev/setup.sh test            the same, and Catch2
 #   dev/setup.sh python          the same without Catch2, and Python with venv (PyTorch reference, reports)
@@ -20,7 +20,7 @@ say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
-needs="compiler make openmp json" named=${CXX:-} CXX='' march=${MARCH:-native} config=
+needs="compiler make openmp json pcre2" named=${CXX:-} CXX='' march=${MARCH:-native} config=
 while [ $# -gt 0 ]; do
   case $1 in
     test) needs="$needs catch2" ;;
@@ -114,6 +114,26 @@ has_openmp() {
 
 has_json() { echo '#include <nlohmann/json.hpp>' | parses; }
 
+pcre2_libs=''
+pcre2_works() {
+  builds "$@" <<'END' && pcre2_libs=$*
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+int main() {
+  int error;
+  PCRE2_SIZE at;
+  return !pcre2_compile(reinterpret_cast<PCRE2_SPTR>("\\p{L}"), 5, PCRE2_UTF, &error, &at, nullptr);
+}
+END
+}
+has_pcre2() {
+  pcre2_works -lpcre2-8 && return
+  pcre2_works -Lbuild/lib -lpcre2-8 && return
+  local keg  # brew's headers are not where compilers look
+  keg=$(brew --prefix pcre2 2>/dev/null) && [ -e "$keg/include/pcre2.h" ] || return 1
+  mkdir -p build/include && cp "$keg/include/pcre2.h" build/include/ && pcre2_works "-L$keg/lib" -lpcre2-8
+}
+
 # Of Catch2 2 the header is all there is; version 3 must link.
 has_catch2() {
   printf '#include <catch2/catch.hpp>\n' | parses ||
@@ -132,7 +152,7 @@ look() {
   local need
   for need in $needs; do
     case $CXX:$need in
-      :openmp | :json | :catch2) missing="$missing $need" ;;  # no compiler to look with
+      :openmp | :json | :pcre2 | :catch2) missing="$missing $need" ;;  # no compiler to look with
       *) "has_$need" || missing="$missing $need" ;;
     esac
   done
@@ -152,10 +172,12 @@ package() {
     apt-get:compiler) case $named in *clang*) echo "clang$version" ;; *) echo "g++$version" ;; esac ;;
     apt-get:openmp) case ${CXX:-$named} in *clang*) echo "libomp$version-dev" ;; *) : ;; esac ;;
     apt-get:json) echo nlohmann-json3-dev ;;
+    apt-get:pcre2) echo libpcre2-dev ;;
     apt-get:python) echo python3-venv ;;
     dnf:compiler) case $named in *clang*) echo clang ;; *) echo gcc-c++ ;; esac ;;
     dnf:openmp) case ${CXX:-$named} in *clang*) echo libomp-devel ;; *) : ;; esac ;;
     dnf:json) echo json-devel ;;
+    dnf:pcre2 | zypper:pcre2) echo pcre2-devel ;;
     dnf:catch2) echo catch-devel ;;
     pacman:compiler) case $named in *clang*) echo clang ;; *) echo gcc ;; esac ;;
     pacman:openmp) case ${CXX:-$named} in *clang*) echo openmp ;; *) : ;; esac ;;
@@ -276,7 +298,7 @@ fetch() {
   esac
 }
 
-# apt downloads and checks a package without root, too; its headers are copied out, nothing is installed.
+# apt downloads and checks a package without root, too; its headers, and PCRE2's library, are copied out, nothing is installed.
 unpack_debian() {  # unpack_debian PACKAGE
   local own="$PWD/build/apt" options=''
   if ! have_lists; then
@@ -284,18 +306,19 @@ unpack_debian() {  # unpack_debian PACKAGE
     options="-o Dir::State::Lists=$own/lists -o Dir::Cache=$own/cache -o APT::Sandbox::User=$(id -un)"
     [ -n "$(ls "$own"/lists/*_Packages* 2>/dev/null)" ] || apt-get -qq $options update >"$scratch/log" 2>&1
   fi
-  say "taking the headers out of Debian's package $1 into build/include"
+  say "taking what is needed out of Debian's package $1 into build/"
   mkdir -p "$scratch/deb"
   (cd "$scratch" && apt-get -qq $options download "$1" >log 2>&1 && dpkg -x "$1"_*.deb deb) ||
     { say "  no: $(tail -n 1 "$scratch/log")"; return 1; }
-  mkdir -p build/include && cp -R "$scratch"/deb/usr/include/* build/include/
+  mkdir -p build/include build/lib && cp -R "$scratch"/deb/usr/include/* build/include/
+  find "$scratch/deb" -name libpcre2-8.a -exec cp {} build/lib/ ';'
 }
 
 fetch_headers() {
   local need
   for need in $missing; do
     case $need in
-      json | catch2)
+      json | pcre2 | catch2)
         fetch "$need" || { [ "$manager" = apt-get ] && have dpkg && unpack_debian "$(package "$need")"; } ;;
     esac
   done
@@ -351,5 +374,6 @@ for arch in "-march=$march" "-mcpu=$march" ''; do
 done
 [ -n "$arch" ] || [ "$march" = native ] || die "$CXX does not know MARCH=$march"
 mkdir -p "${config%/*}"
-printf '%s := %s\n' CXX "$CXX" ARCH "$arch" OPENMP "$openmp" OPENMP_LIBS "$openmp_libs" >"$scratch/config"
+printf '%s := %s\n' CXX "$CXX" ARCH "$arch" OPENMP "$openmp" OPENMP_LIBS "$openmp_libs" \
+  PCRE2_LIBS "$pcre2_libs" >"$scratch/config"
 cp "$scratch/config" "$config"

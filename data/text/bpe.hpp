@@ -1,0 +1,58 @@
+#pragma once
+// Byte-level byte-pair encoding (Sennrich et al. 2016, over bytes as in GPT-2). Text is split into words (split.hpp).
+// Each word starts as its bytes. Then the pair of neighbors with the lowest rank is merged, leftmost first, until no
+// pair has a rank. Any bytes can be encoded, and decoding gives them back.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+struct Merge {
+  uint32_t left, right, token;  // the token is the bytes of left followed by those of right
+};
+
+// A token with a meaning of its own, such as <|endoftext|>. encode() never finds it in text.
+struct SpecialToken {
+  uint32_t token;
+  std::string name;
+};
+
+struct BpeTables {
+  std::vector<std::string> tokens;    // the bytes of each token
+  std::vector<Merge> merges;          // by rank
+  std::vector<SpecialToken> special;
+  bool words_first = false;           // a word that is a token needs no merges ("ignore_merges")
+};
+
+class Bpe {
+ public:
+  // Throws std::runtime_error if a byte has no token of its own.
+  explicit Bpe(BpeTables tables);
+
+  const BpeTables& tables() const { return tables_; }
+  int vocabulary() const { return static_cast<int>(tables_.tokens.size()); }
+  std::vector<uint32_t> encode(std::string_view text) const;
+  const std::string& bytes_of(uint32_t token) const { return tables_.tokens[token]; }
+
+ private:
+  class Words;
+  struct Slot {
+    uint64_t pair;
+    uint32_t rank;
+  };
+
+  uint32_t rank_of(uint32_t left, uint32_t right) const;
+  void encode_word(std::string_view word, std::vector<uint32_t>& tokens) const;
+  void merge_short(std::vector<uint32_t>& word) const;
+  void merge_long(std::vector<uint32_t>& word) const;
+
+  BpeTables tables_;
+  uint32_t token_of_byte_[256];
+  std::vector<Slot> ranks_;                                     // a hash table of the merges
+  std::vector<std::pair<std::string_view, uint32_t>> sorted_;  // tokens by their bytes, if words_first
+};
+
+// The 256 single bytes as tokens, in the order of GPT-2: "!" to "~", bytes 161 to 172 and 174 to 255, then the rest.
+std::vector<std::string> byte_tokens();

@@ -1,0 +1,315 @@
+#include "bpe_files.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <unordered_map>
+
+#include <nlohmann/json.hpp>
+
+#include "data/host/files.hpp"
+#include "data/host/utf8.hpp"
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+namespace {
+
+[[noreturn]] void reject(const std::string& why) { throw std::runtime_error(why); }
+[[noreturn]] void lack(const std::string& what) { reject(what + " is not supported"); }
+
+// A text of the file as errors show it: on one line, and not too long.
+std::string quoted(const std::string& text) {
+  return json(text.substr(0, 60)).dump(-1, ' ', true, json::error_handler_t::replace);
+}
+
+// ---- the alphabet ----------------------------------------------------------------------------------------
+
+// Files write each byte as a printable character: the 68 bytes that are none become U+0100 to U+0143.
+constexpr uint32_t kFirstStandIn = 0x100;
+
+const std::array<uint32_t, 256>& characters_of_bytes() {
+  static const std::array<uint32_t, 256> table = [] {
+    std::array<uint32_t, 256> points{};
+    uint32_t rank = 0, next = kFirstStandIn;
+    for (const std::string& token : byte_tokens()) {
+      const auto byte = static_cast<unsigned char>(token[0]);
+      points[byte] = rank++ < 188 ? byte : next++;
+    }
+    return points;
+  }();
+  return table;
+}
+
+std::string to_characters(const std::string& bytes) {
+  std::string text;
+  for (const char byte : bytes) text += utf8(characters_of_bytes()[static_cast<unsigned char>(byte)]);
+  return text;
+}
+
+// The bytes that the characters stand for, or the text itself if a character stands for none.
+std::string from_characters(const std::string& text) {
+  static const std::array<int, 0x144> bytes = [] {
+    std::array<int, 0x144> table;
+    table.fill(-1);
+    for (int b = 0; b < 256; ++b) table[characters_of_bytes()[b]] = b;
+    return table;
+  }();
+  std::string result;
+  for (size_t at = 0; at < text.size();) {
+    const std::optional<uint32_t> point = next_code_point(text, at);
+    if (!point || *point >= bytes.size() || bytes[*point] < 0) return text;
+    result += static_cast<char>(bytes[*point]);
+  }
+  return result;
+}
+
+// ---- reading ---------------------------------------------------------------------------------------------
+
+// nlohmann's parser alone would follow any depth.
+json parse(const std::string& text) {
+  try {
+    return json::parse(text, [](int depth, json::parse_event_t, json&) {
+      if (depth > 16) reject("its values are nested too deep");
+      return true;
+    });
+  } catch (const json::exception&) {
+    reject("it is not JSON, or it is cut short");
+  }
+}
+
+const json& member(const json& j, const char* name) {
+  static const json none;
+  const auto found = j.find(name);
+  return found == j.end() ? none : *found;
+}
+
+std::string text_of(const json& j, const std::string& what) {
+  if (!j.is_string()) reject(what + " is not a text");
+  return j.get<std::string>();
+}
+
+// `most` is one beyond the largest.
+uint32_t token_of(const json& j, size_t most, const std::string& what) {
+  if (!j.is_number_unsigned() || j.get<uint64_t>() >= most)
+    reject("the number of token " + quoted(what) + " is not one of 0 to " + std::to_string(most - 1));
+  return j.get<uint32_t>();
+}
+
+std::string type_of(const json& part) {
+  const std::string type = text_of(member(part, "type"), "the type of a part");
+  const bool is_word = std::all_of(type.begin(), type.end(), [](unsigned char c) { return std::isalnum(c); });
+  return is_word ? type.substr(0, 60) : quoted(type);
+}
+
+// "Sequence [Digits, ByteLevel]"
+std::string name_of(const json& part) {
+  std::string name = type_of(part);
+  for (const char* list : {"normalizers", "pretokenizers", "processors", "decoders"})
+    if (const json& parts = member(part, list); parts.is_array()) {
+      for (const json& inner : parts)
+        name += (&inner == &parts[0] ? " [" : ", ") + type_of(inner);
+      name += "]";
+    }
+  return name;
+}
+
+// Refuses a part of the file unless it is absent, or of the one type that does here what it does there.
+void require(const json& file, const char* part, const std::string& type) {
+  const json& j = member(file, part);
+  if (j.is_null()) return;
+  if (!j.is_object()) reject(std::string("its ") + part + " is not an object");
+  if (const std::string name = name_of(j); name != type) lack("the " + std::string(part) + " " + name);
+}
+
+// Refuses an option of the model unless it is absent or "off".
+void require_off(const json& model, const char* option) {
+  const json& j = member(model, option);
+  if (!(j.is_null() || j == false || j == "" || j == 0.0)) lack("the model's " + std::string(option));
+}
+
+void require_known_parts(const json& file) {
+  require(file, "normalizer", "");
+  const json& split = member(file, "pre_tokenizer");
+  if (!split.is_object()) lack("a file without a pre_tokenizer");
+  require(file, "pre_tokenizer", "ByteLevel");
+  if (member(split, "add_prefix_space") != false) lack("the pre_tokenizer's add_prefix_space");
+  if (member(split, "use_regex") == false) lack("a pre_tokenizer without use_regex");
+  require(file, "post_processor", "ByteLevel");
+  require(file, "decoder", "ByteLevel");
+  require(file, "truncation", "");
+  require(file, "padding", "");
+  const json& model = member(file, "model");
+  if (!model.is_object()) reject("it has no model");
+  if (const json& type = member(model, "type"); !type.is_null() && type != "BPE")
+    lack("the model " + type_of(model));
+  for (const char* option : {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"})
+    require_off(model, option);
+}
+
+// Builds the tables of a file. Tokens have the names that the file gives them.
+class Reader {
+ public:
+  Reader(const json& vocabulary, const json& added) {
+    if (!vocabulary.is_object()) reject("its vocabulary is not an object");
+    if (!added.is_null() && !added.is_array()) reject("its added_tokens are not a list");
+    tables_.tokens.resize(vocabulary.size() + added.size());
+    std::vector<bool> seen(tables_.tokens.size());
+    for (const auto& [name, number] : vocabulary.items()) {
+      const uint32_t token = token_of(number, seen.size(), name);
+      if (seen[token]) reject("two tokens have the number " + std::to_string(token));
+      seen[token] = true;
+      tokens_[name] = token;
+      tables_.tokens[token] = from_characters(name);
+    }
+    for (const json& row : added) add(row, seen);
+    tables_.tokens.resize(std::find(seen.begin(), seen.end(), false) - seen.begin());
+    if (std::find(seen.begin() + tables_.tokens.size(), seen.end(), true) != seen.end())
+      reject("no token has the number " + std::to_string(tables_.tokens.size()));
+  }
+
+  void add_merge(const std::string& left, const std::string& right) {
+    const auto known = [&](const std::string& name) {
+      const auto found = tokens_.find(name);
+      if (found == tokens_.end())
+        reject("merge " + std::to_string(tables_.merges.size()) + " needs " + quoted(name) + ", which is not a token");
+      return found->second;
+    };
+    tables_.merges.push_back({known(left), known(right), known(left + right)});
+  }
+
+  void add_merge(const std::string& line) {
+    const size_t space = line.find(' ');
+    if (space == line.npos || line.find(' ', space + 1) != line.npos)
+      reject("merge " + std::to_string(tables_.merges.size()) + " is not two tokens");
+    add_merge(line.substr(0, space), line.substr(space + 1));
+  }
+
+  bool has(const std::string& name) const { return tokens_.contains(name); }
+  void add_special(const std::string& name) { tables_.special.push_back({tokens_.at(name), name}); }
+
+  Bpe finish(bool words_first) {
+    tables_.words_first = words_first;
+    return Bpe(std::move(tables_));
+  }
+
+ private:
+  void add(const json& row, std::vector<bool>& seen) {
+    const std::string name = text_of(member(row, "content"), "the content of an added token");
+    const uint32_t token = token_of(member(row, "id"), seen.size(), name);
+    if (member(row, "special") != true) lack("the added token " + quoted(name) + ", which is not special,");
+    const auto found = tokens_.find(name);
+    if (seen[token] && (found == tokens_.end() || found->second != token))
+      reject("two tokens have the number " + std::to_string(token));
+    seen[token] = true;
+    tables_.tokens[token] = name;
+    tables_.special.push_back({token, name});
+  }
+
+  BpeTables tables_;
+  std::unordered_map<std::string, uint32_t> tokens_;
+};
+
+Bpe from_tokenizer_json(const json& file) {
+  require_known_parts(file);
+  const json& model = member(file, "model");
+  Reader reader(member(model, "vocab"), member(file, "added_tokens"));
+  const json& merges = member(model, "merges");
+  if (!merges.is_array()) reject("its merges are not a list");
+  for (const json& merge : merges) {
+    if (merge.is_string()) reader.add_merge(merge.get<std::string>());
+    else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
+      reader.add_merge(merge[0].get<std::string>(), merge[1].get<std::string>());
+    else reject("one of its merges is not two tokens");
+  }
+  return reader.finish(member(model, "ignore_merges") == true);
+}
+
+// The first line of vocab.bpe is its version.
+Bpe from_gpt2(const json& vocabulary, const std::string& merges) {
+  constexpr const char* kEndOfText = "<|endoftext|>";
+  Reader reader(vocabulary, nullptr);
+  for (size_t at = 0, end; at < merges.size(); at = end + 1) {
+    end = std::min(merges.find('\n', at), merges.size());
+    std::string line = merges.substr(at, end - at);
+    if (line.ends_with('\r')) line.pop_back();
+    if (!line.empty() && !(at == 0 && line.starts_with("#version"))) reader.add_merge(line);
+  }
+  if (reader.has(kEndOfText)) reader.add_special(kEndOfText);
+  return reader.finish(false);
+}
+
+// Calls read(), and puts the name of the file before its errors.
+template <class Read>
+Bpe named(const std::string& path, const Read& read) {
+  try {
+    return read();
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    reject(path + " cannot be used as a tokenizer: " + error.what());
+  }
+}
+
+constexpr size_t kLargestFile = 1 << 28;  // tokenizer.json of 250,000 tokens has 30 MB
+
+}  // namespace
+
+Bpe bpe_from_json(const std::string& text) { return from_tokenizer_json(parse(text)); }
+
+Bpe read_bpe(const std::string& path) {
+  const std::string text = read_file(path, kLargestFile);
+  return named(path, [&] {
+    const json file = parse(text);
+    if (!file.is_object()) reject("it is not a JSON object");
+    if (file.contains("model") && file["model"].is_object()) return from_tokenizer_json(file);
+    for (const char* name : {"vocab.bpe", "merges.txt"}) {
+      const std::filesystem::path merges = std::filesystem::path(path).replace_filename(name);
+      if (std::filesystem::exists(merges)) return from_gpt2(file, read_file(merges, kLargestFile));
+    }
+    reject("it has no model, and there is no vocab.bpe or merges.txt beside it");
+  });
+}
+
+std::string to_json(const Bpe& bpe) {
+  const BpeTables& tables = bpe.tables();
+  const ordered_json byte_level = {
+      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
+  std::vector<std::string> names;
+  for (const std::string& token : tables.tokens) names.push_back(to_characters(token));
+  ordered_json added = ordered_json::array(), merges = ordered_json::array(), vocabulary = ordered_json::object();
+  for (const auto& [token, name] : tables.special) {
+    names[token] = name;
+    added.push_back({{"id", token}, {"content", name}, {"single_word", false}, {"lstrip", false}, {"rstrip", false},
+                     {"normalized", false}, {"special", true}});
+  }
+  // An ordered object would look for each name among all before it.
+  auto& rows = vocabulary.get_ref<ordered_json::object_t&>();
+  for (size_t i = 0; i < names.size(); ++i) rows.push_back({names[i], i});
+  for (const Merge& merge : tables.merges) merges.push_back(names[merge.left] + " " + names[merge.right]);
+  return ordered_json{{"version", "1.0"},
+                      {"truncation", nullptr},
+                      {"padding", nullptr},
+                      {"added_tokens", std::move(added)},
+                      {"normalizer", nullptr},
+                      {"pre_tokenizer", byte_level},
+                      {"post_processor", nullptr},
+                      {"decoder", byte_level},
+                      {"model",
+                       {{"type", "BPE"},
+                        {"dropout", nullptr},
+                        {"unk_token", nullptr},
+                        {"continuing_subword_prefix", nullptr},
+                        {"end_of_word_suffix", nullptr},
+                        {"fuse_unk", false},
+                        {"byte_fallback", false},
+                        {"ignore_merges", tables.words_first},
+                        {"vocab", std::move(vocabulary)},
+                        {"merges", std::move(merges)}}}}
+             .dump(1) +
+         "\n";
+}

@@ -1,0 +1,199 @@
+#include "bpe_training.hpp"
+
+#include <algorithm>
+#include <queue>
+#include <stdexcept>
+#include <unordered_map>
+
+#include "split.hpp"
+
+namespace {
+
+constexpr size_t kPiece = 1 << 20;  // bytes whose words a thread counts at a time
+
+// How often each word occurs: a hash table with open addressing.
+class Counts {
+ public:
+  struct Slot {
+    std::string_view word;
+    int64_t count = 0;
+  };
+
+  void add(std::string_view word, int64_t count) {
+    if (2 * used_ >= slots_.size()) grow();
+    Slot& slot = find(word);
+    used_ += slot.count == 0;
+    slot = {word, slot.count + count};
+  }
+  const std::vector<Slot>& slots() const { return slots_; }
+
+ private:
+  Slot& find(std::string_view word) {
+    size_t at = std::hash<std::string_view>()(word) & (slots_.size() - 1);
+    while (slots_[at].count > 0 && slots_[at].word != word) at = (at + 1) & (slots_.size() - 1);
+    return slots_[at];
+  }
+  void grow() {
+    std::vector<Slot> old(2 * slots_.size());
+    old.swap(slots_);
+    for (const Slot& slot : old)
+      if (slot.count > 0) find(slot.word) = slot;
+  }
+
+  std::vector<Slot> slots_ = std::vector<Slot>(1 << 10);
+  size_t used_ = 0;
+};
+
+// The different words of a text, sorted.
+std::vector<Counts::Slot> count_words(std::string_view text) {
+  const std::vector<std::string_view> pieces = cut_between_words(text, kPiece);
+  Counts all;
+#pragma omp parallel
+  {
+    Counts own;
+#pragma omp for schedule(dynamic)
+    for (size_t i = 0; i < pieces.size(); ++i) split_words(pieces[i], [&](std::string_view word) { own.add(word, 1); });
+#pragma omp critical
+    for (const auto& [word, count] : own.slots())
+      if (count > 0) all.add(word, count);
+  }
+  std::vector<Counts::Slot> words;
+  for (const Counts::Slot& slot : all.slots())
+    if (slot.count > 0) words.push_back(slot);
+  std::sort(words.begin(), words.end(), [](const auto& a, const auto& b) { return a.word < b.word; });
+  return words;
+}
+
+// A pair of tokens, left in the upper half. Comparing numbers compares left first.
+using Pair = uint64_t;
+Pair pair_of(uint32_t left, uint32_t right) { return Pair{left} << 32 | right; }
+
+struct HashPair {
+  size_t operator()(Pair pair) const { return (pair ^ pair >> 29) * 0x9e3779b97f4a7c15ull >> 17; }
+};
+
+struct Word {
+  std::vector<uint32_t> tokens;
+  int64_t count;
+};
+
+// A pair, its count when it was queued, and the words that have it.
+struct Candidate {
+  Pair pair;
+  int64_t count;
+  std::vector<uint32_t> words;
+  bool operator<(const Candidate& other) const {
+    return count != other.count ? count < other.count : pair > other.pair;
+  }
+};
+
+// The words of a text, each once, with the count of every pair of neighboring tokens.
+class Training {
+ public:
+  explicit Training(std::string_view text) {
+    tables_.tokens = byte_tokens();
+    for (uint32_t t = 0; t < 256; ++t) known_[tables_.tokens[t]] = t;
+    for (const auto& [text, count] : count_words(text)) {
+      Word word{{}, count};
+      for (const char byte : text) word.tokens.push_back(known_.at({byte}));
+      words_.push_back(std::move(word));
+    }
+    for (uint32_t w = 0; w < words_.size(); ++w)
+      for (size_t i = 0; i + 1 < words_[w].tokens.size(); ++i)
+        change(pair_of(words_[w].tokens[i], words_[w].tokens[i + 1]), words_[w].count, w);
+    queue_changed();
+  }
+
+  size_t size() const { return tables_.tokens.size(); }
+
+  // Returns false if no pair is left.
+  bool merge_most_frequent() {
+    while (!queue_.empty()) {
+      Candidate best = std::move(const_cast<Candidate&>(queue_.top()));
+      queue_.pop();
+      const int64_t count = counts_[best.pair];
+      if (count < 1) continue;
+      if (best.count == count) {
+        merge(best);
+        return true;
+      }
+      best.count = count;  // it has changed since: back to its place in the queue
+      queue_.push(std::move(best));
+    }
+    return false;
+  }
+
+  // Two pairs can make the same token. A pair that was merged twice counts as merged the second time.
+  BpeTables finish() {
+    std::unordered_map<Pair, size_t, HashPair> last;
+    std::vector<Merge> merges;
+    for (size_t i = 0; i < merges_.size(); ++i) last[pair_of(merges_[i].left, merges_[i].right)] = i;
+    for (size_t i = 0; i < merges_.size(); ++i)
+      if (last[pair_of(merges_[i].left, merges_[i].right)] == i) merges.push_back(merges_[i]);
+    tables_.merges = std::move(merges);
+    return std::move(tables_);
+  }
+
+ private:
+  void merge(const Candidate& best) {
+    const uint32_t left = best.pair >> 32, right = static_cast<uint32_t>(best.pair);
+    const std::string bytes = tables_.tokens[left] + tables_.tokens[right];
+    const auto [known, fresh] = known_.try_emplace(bytes, static_cast<uint32_t>(size()));
+    if (fresh) tables_.tokens.push_back(bytes);
+    merges_.push_back({left, right, known->second});
+    for (const uint32_t w : best.words) merge_in(w, merges_.back());
+    queue_changed();
+  }
+
+  void merge_in(uint32_t w, const Merge& merge) {
+    std::vector<uint32_t>& tokens = words_[w].tokens;
+    const int64_t count = words_[w].count;
+    size_t to = 0;
+    for (size_t from = 0; from < tokens.size(); ++from, ++to) {
+      tokens[to] = tokens[from];
+      if (from + 1 >= tokens.size() || tokens[from] != merge.left || tokens[from + 1] != merge.right) continue;
+      tokens[to] = merge.token;
+      if (to > 0) {
+        change(pair_of(tokens[to - 1], merge.left), -count, w);
+        change(pair_of(tokens[to - 1], merge.token), count, w);
+      }
+      if (++from + 1 < tokens.size()) {
+        change(pair_of(merge.right, tokens[from + 1]), -count, w);
+        change(pair_of(merge.token, tokens[from + 1]), count, w);
+      }
+    }
+    tokens.resize(to);
+  }
+
+  void change(Pair pair, int64_t by, uint32_t w) {
+    counts_[pair] += by;
+    if (by < 0) return;
+    std::vector<uint32_t>& words = changed_[pair];
+    if (words.empty() || words.back() != w) words.push_back(w);
+  }
+
+  // Queues the pairs that have appeared.
+  void queue_changed() {
+    for (auto& [pair, words] : changed_)
+      if (const int64_t count = counts_[pair]; count > 0) queue_.push({pair, count, std::move(words)});
+    changed_.clear();
+  }
+
+  BpeTables tables_;
+  std::vector<Merge> merges_;
+  std::unordered_map<std::string, uint32_t> known_;
+  std::vector<Word> words_;
+  std::unordered_map<Pair, int64_t, HashPair> counts_;
+  std::unordered_map<Pair, std::vector<uint32_t>, HashPair> changed_;  // pairs that appeared, and in which words
+  std::priority_queue<Candidate> queue_;
+};
+
+}  // namespace
+
+Bpe train_bpe(std::string_view text, int vocabulary, const std::function<void(int, int)>& progress) {
+  if (vocabulary < 256) throw std::invalid_argument("a vocabulary of bytes and their merges has at least 256 tokens");
+  Training training(text);
+  while (training.size() < static_cast<size_t>(vocabulary) && training.merge_most_frequent())
+    if (progress) progress(static_cast<int>(training.size()) - 256, vocabulary - 256);
+  return Bpe(training.finish());
+}

@@ -1,0 +1,103 @@
+#include "split.hpp"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+
+#include "data/host/utf8.hpp"
+
+namespace {
+
+// White space is Unicode's property White_Space. PCRE2's \s has one character more (U+180E).
+// Possessive repeats (++) match the same and keep nothing to go back to.
+#define SPACE R"(\p{Z}\t-\r\x{85})"
+constexpr char kPattern[] = "'(?:[stmd]|re|ve|ll)| ?\\p{L}++| ?\\p{N}++| ?[^" SPACE "\\p{L}\\p{N}]++|"
+                            "[" SPACE "]+(?![^" SPACE "])|[" SPACE "]++";
+#undef SPACE
+
+struct Free {
+  void operator()(pcre2_code* p) const { pcre2_code_free(p); }
+  void operator()(pcre2_match_data* p) const { pcre2_match_data_free(p); }
+};
+using Code = std::unique_ptr<pcre2_code, Free>;
+using Match = std::unique_ptr<pcre2_match_data, Free>;
+
+[[noreturn]] void fail(int error) {
+  if (error == PCRE2_ERROR_NOMEMORY) throw std::bad_alloc();
+  unsigned char text[256];
+  pcre2_get_error_message(error, text, sizeof text);
+  throw std::runtime_error(std::string("cannot split the text into words: ") + reinterpret_cast<const char*>(text));
+}
+
+// Without just-in-time compilation, the pattern is interpreted.
+Code compile() {
+  int error;
+  PCRE2_SIZE at;
+  const auto text = reinterpret_cast<PCRE2_SPTR>(kPattern);
+  Code code(pcre2_compile(text, sizeof kPattern - 1, PCRE2_UTF, &error, &at, nullptr));
+  if (!code) fail(error);
+  pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);
+  return code;
+}
+
+const pcre2_code* pattern() {
+  static const Code code = compile();
+  return code.get();
+}
+
+// The end of the UTF-8 that starts at `at`.
+size_t end_of_utf8(std::string_view text, size_t at) {
+  constexpr uint64_t kNotAscii = 0x8080808080808080ull;
+  for (;;) {
+    for (uint64_t word; at + 8 <= text.size(); at += 8) {
+      std::memcpy(&word, text.data() + at, 8);
+      if (word & kNotAscii) break;
+    }
+    for (size_t to = std::min(text.size(), at + 8); at < to;)
+      if (!next_code_point(text, at)) return at;
+    if (at == text.size()) return at;
+  }
+}
+
+bool is_ascii_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+bool is_ascii_mark(char c) { return c > ' ' && c < 0x7f; }
+
+}  // namespace
+
+void split_words(std::string_view text, const std::function<void(std::string_view)>& with_word) {
+  const Match match(pcre2_match_data_create(1, nullptr));
+  if (!match) throw std::bad_alloc();
+  const PCRE2_SIZE* found = pcre2_get_ovector_pointer(match.get());
+  for (size_t at = 0; at < text.size();) {
+    const std::string_view valid = text.substr(at, end_of_utf8(text, at) - at);
+    const auto* bytes = reinterpret_cast<PCRE2_SPTR>(valid.data());
+    for (size_t i = 0; i < valid.size(); i = found[1]) {
+      const int n = pcre2_match(pattern(), bytes, valid.size(), i, PCRE2_NO_UTF_CHECK, match.get(), nullptr);
+      if (n < 0) fail(n);
+      with_word(valid.substr(i, found[1] - i));
+    }
+    const size_t bad = at += valid.size();
+    while (at < text.size() && end_of_utf8(text.substr(at, 4), 0) == 0) ++at;
+    if (at > bad) with_word(text.substr(bad, at - bad));
+  }
+}
+
+// A word with white space has it in front of everything else. So a word starts wherever white space follows a mark.
+std::vector<std::string_view> cut_between_words(std::string_view text, size_t bytes) {
+  std::vector<std::string_view> pieces;
+  while (text.size() > bytes) {
+    size_t cut = bytes;
+    while (cut < text.size() && !(is_ascii_mark(text[cut - 1]) && is_ascii_space(text[cut]))) ++cut;
+    pieces.push_back(text.substr(0, cut));
+    text.remove_prefix(cut);
+  }
+  if (!text.empty()) pieces.push_back(text);
+  return pieces;
+}

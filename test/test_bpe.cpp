@@ -1,0 +1,271 @@
+// Byte-level BPE, held against Hugging Face's tokenizers (python_ref/tokenizer.py) and against plain loops.
+
+#include "data/text/bpe.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+#include <nlohmann/json.hpp>
+
+#include "catch.hpp"
+#include "data/host/files.hpp"
+#include "data/host/progress.hpp"
+#include "data/text/bpe_files.hpp"
+#include "data/text/bpe_training.hpp"
+#include "data/text/split.hpp"
+#include "layers/kernels/random.hpp"
+#include "message.hpp"
+#include "program.hpp"
+
+using nlohmann::json;
+
+namespace {
+
+const std::string kFolder = "test/reference/tokenizer/";
+
+std::string reference(const std::string& name) { return read_file(kFolder + name); }
+
+std::vector<std::pair<uint32_t, uint32_t>> pairs_of(const Bpe& bpe) {
+  std::vector<std::pair<uint32_t, uint32_t>> pairs;
+  for (const Merge& merge : bpe.tables().merges) pairs.emplace_back(merge.left, merge.right);
+  return pairs;
+}
+
+void check_equal(const Bpe& a, const Bpe& b) {
+  CHECK(a.tables().tokens == b.tables().tokens);
+  CHECK(pairs_of(a) == pairs_of(b));
+}
+
+std::string decoded(const Bpe& bpe, const std::vector<uint32_t>& tokens) {
+  std::string text;
+  for (const uint32_t token : tokens) text += bpe.bytes_of(token);
+  return text;
+}
+
+// `count` characters drawn from `alphabet`, which is all bytes if it is empty.
+std::string random_text(size_t count, const std::string& alphabet, uint64_t seed) {
+  std::string text;
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t drawn = rng::key({seed, i}) >> 8;
+    text += alphabet.empty() ? static_cast<char>(drawn) : alphabet[drawn % alphabet.size()];
+  }
+  return text;
+}
+
+// One merge at a time, each time the lowest rank, leftmost: what encode() does, in plain loops.
+std::vector<uint32_t> encode_plainly(const Bpe& bpe, std::string_view word) {
+  std::vector<uint32_t> tokens;
+  for (const char byte : word) {
+    const auto& all = bpe.tables().tokens;
+    tokens.push_back(std::find(all.begin(), all.end(), std::string(1, byte)) - all.begin());
+  }
+  for (const Merge& merge : bpe.tables().merges)
+    for (size_t i = 0; i + 1 < tokens.size(); ++i)
+      if (tokens[i] == merge.left && tokens[i + 1] == merge.right) {
+        tokens[i] = merge.token;
+        tokens.erase(tokens.begin() + i + 1);
+      }
+  return tokens;
+}
+
+// The message for a tokenizer.json after `change`.
+template <class Change>
+std::string refusal(const Change& change) {
+  json file = json::parse(reference("tokenizer.json"));
+  change(file);
+  const std::string text = file.dump();
+  return message_of<std::runtime_error>([&] { bpe_from_json(text); });
+}
+
+// A file that is not part of the project: below $SHARED, or below ../shared.
+std::string shared_file(const std::string& name) {
+  const char* folder = std::getenv("SHARED");
+  const std::string path = std::string(folder ? folder : "../shared") + "/data/" + name;
+  return std::filesystem::exists(path) ? path : "";
+}
+
+}  // namespace
+
+TEST_CASE("training makes the merges of Hugging Face's tokenizers", "[bpe]") {
+  const Bpe theirs = read_bpe(kFolder + "tokenizer.json");
+  REQUIRE(theirs.vocabulary() == 400);
+  check_equal(train_bpe(reference("trained_on.txt"), 400), theirs);
+}
+
+TEST_CASE("encoding gives the tokens of Hugging Face's tokenizers", "[bpe]") {
+  const Bpe bpe = read_bpe(kFolder + "tokenizer.json");
+  const std::string text = reference("hard.txt");
+  const auto tokens = bpe.encode(text);
+  CHECK(tokens == json::parse(reference("hard.tokens.json")).get<std::vector<uint32_t>>());
+  CHECK(decoded(bpe, tokens) == text);
+}
+
+TEST_CASE("training does not depend on the number of merges, and ends when no pair is left", "[bpe]") {
+  const std::string text = reference("trained_on.txt");
+  const Bpe few = train_bpe(text, 300), many = train_bpe(text, 380);
+  const auto first = pairs_of(few), all = pairs_of(many);
+  CHECK(std::equal(first.begin(), first.end(), all.begin()));
+  CHECK(train_bpe("ab ab", 1000).vocabulary() == 258);  // "ab" and " ab"
+  CHECK(train_bpe("", 300).vocabulary() == 256);
+  CHECK_THROWS_AS(train_bpe(text, 255), std::invalid_argument);
+}
+
+TEST_CASE("of equally frequent pairs the one with the lowest token numbers is merged first", "[bpe]") {
+  const Bpe bpe = train_bpe("dc\nba\ndc\nba\n", 258);
+  CHECK(bpe.bytes_of(256) == "ba");
+  CHECK(bpe.bytes_of(257) == "dc");
+}
+
+TEST_CASE("any bytes can be encoded and decoded", "[bpe]") {
+  const Bpe bpe = train_bpe(reference("trained_on.txt"), 400);
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const std::string noise = random_text(3000, "", seed), cut = reference("hard.txt").substr(seed, 2000 + seed);
+    CHECK(decoded(bpe, bpe.encode(noise)) == noise);
+    CHECK(decoded(bpe, bpe.encode(cut)) == cut);
+  }
+  CHECK(bpe.encode("").empty());
+}
+
+TEST_CASE("words of every length are merged by rank, leftmost first", "[bpe]") {
+  const Bpe bpe = train_bpe(random_text(20000, "aaab", 1), 330);
+  for (size_t length = 1; length < 120; ++length)
+    for (const char* alphabet : {"a", "ab", "aaab"}) {
+      const std::string word = random_text(length, alphabet, length);
+      CHECK(bpe.encode(word) == encode_plainly(bpe, word));
+    }
+}
+
+TEST_CASE("pieces of a text have the words of the whole text", "[bpe]") {
+  std::string text;
+  for (int i = 0; i < 8; ++i) text += reference("hard.txt") + random_text(500, " \n.a\xc3\xa9", i);
+  std::vector<std::string_view> whole, parts;
+  split_words(text, [&](std::string_view word) { whole.push_back(word); });
+  for (const std::string_view piece : cut_between_words(text, 100))
+    split_words(piece, [&](std::string_view word) { parts.push_back(word); });
+  CHECK(whole == parts);
+  CHECK(cut_between_words(text, 100).size() > 50);
+}
+
+TEST_CASE("a megabyte without a space is encoded in seconds", "[bpe]") {
+  const Bpe bpe = train_bpe(reference("trained_on.txt"), 400);
+  const Stopwatch clock;
+  for (const std::string alphabet : {"a", "abcdefghijklmnopqrstuvwxyz", " ", "\xff"}) {
+    const std::string text = random_text(1000000, alphabet, 1);
+    CHECK(decoded(bpe, bpe.encode(text)) == text);
+  }
+  CHECK(clock.seconds() < 120);  // hours if each merge looked at the whole word
+}
+
+TEST_CASE("a tokenizer survives its tokenizer.json", "[bpe]") {
+  BpeTables tables = train_bpe(reference("trained_on.txt"), 350).tables();
+  tables.tokens.push_back("<|end of text|>");
+  tables.special.push_back({350, "<|end of text|>"});
+  const Bpe bpe(tables), back = bpe_from_json(to_json(bpe));
+  check_equal(bpe, back);
+  REQUIRE(back.tables().special.size() == 1);
+  CHECK(back.tables().special[0].token == 350);
+  const std::vector<uint32_t> tokens = back.encode("a<|end of text|>");
+  CHECK(std::count(tokens.begin(), tokens.end(), 350u) == 0);
+}
+
+TEST_CASE("words that are tokens need no merges under ignore_merges", "[bpe]") {
+  json file = json::parse(reference("tokenizer.json"));
+  file["model"]["merges"] = json::array();
+  const std::string word = "the";
+  REQUIRE(file["model"]["vocab"].contains(word));
+  CHECK(bpe_from_json(file.dump()).encode(word).size() == 3);
+  file["model"]["ignore_merges"] = true;
+  CHECK(bpe_from_json(file.dump()).encode(word) == std::vector<uint32_t>{file["model"]["vocab"][word]});
+}
+
+TEST_CASE("GPT-2's two files are read", "[bpe]") {
+  const Folder f;
+  const json file = json::parse(reference("tokenizer.json"));
+  std::string merges = "#version: 0.2\n";
+  for (const json& merge : file["model"]["merges"])
+    merges += merge[0].get<std::string>() + " " + merge[1].get<std::string>() + "\n";
+  f.write("encoder.json", file["model"]["vocab"].dump());
+  CHECK(contains(message_of<std::runtime_error>([&] { read_bpe(f.path("encoder.json")); }), "no vocab.bpe"));
+  f.write("vocab.bpe", merges);
+  check_equal(read_bpe(f.path("encoder.json")), read_bpe(kFolder + "tokenizer.json"));
+  f.write("vocab.bpe", merges + "a b c\n");
+  CHECK(contains(message_of<std::runtime_error>([&] { read_bpe(f.path("encoder.json")); }),
+                 "encoder.json cannot be used as a tokenizer: merge 144 is not two tokens"));
+}
+
+TEST_CASE("parts of a tokenizer.json that would tokenize differently are refused by name", "[bpe]") {
+  CHECK(refusal([](json&) {}) == "");
+  CHECK(refusal([](json& j) { j["normalizer"] = {{"type", "NFC"}}; }) == "the normalizer NFC is not supported");
+  CHECK(refusal([](json& j) { j["pre_tokenizer"]["add_prefix_space"] = true; }) ==
+        "the pre_tokenizer's add_prefix_space is not supported");
+  CHECK(refusal([](json& j) {
+          const json parts = {{{"type", "Split"}}, {{"type", "ByteLevel"}}};
+          j["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", parts}};
+        }) == "the pre_tokenizer Sequence [Split, ByteLevel] is not supported");
+  CHECK(refusal([](json& j) { j["post_processor"] = {{"type", "TemplateProcessing"}}; }) ==
+        "the post_processor TemplateProcessing is not supported");
+  CHECK(refusal([](json& j) { j["decoder"] = {{"type", "WordPiece"}}; }) == "the decoder WordPiece is not supported");
+  CHECK(refusal([](json& j) { j["model"]["type"] = "Unigram"; }) == "the model Unigram is not supported");
+  CHECK(refusal([](json& j) { j["model"]["dropout"] = .1; }) == "the model's dropout is not supported");
+  CHECK(refusal([](json& j) { j["model"]["byte_fallback"] = true; }) == "the model's byte_fallback is not supported");
+  CHECK(refusal([](json& j) { j["added_tokens"] = {{{"id", 400}, {"content", "x y"}, {"special", false}}}; }) ==
+        "the added token \"x y\", which is not special, is not supported");
+}
+
+TEST_CASE("a damaged tokenizer.json is refused in one line that names it", "[bpe]") {
+  CHECK(refusal([](json& j) { j["model"]["vocab"]["a"] = 999; }) == "the number of token \"a\" is not one of 0 to 399");
+  CHECK(refusal([](json& j) { j["model"]["vocab"]["a"] = -1; }) == "the number of token \"a\" is not one of 0 to 399");
+  CHECK(refusal([](json& j) { j["model"]["vocab"]["a"] = 1; }) == "two tokens have the number 1");
+  CHECK(refusal([](json& j) { j["model"]["vocab"] = 1; }) == "its vocabulary is not an object");
+  CHECK(refusal([](json& j) { j["model"]["merges"][0] = "a"; }) == "merge 0 is not two tokens");
+  CHECK(refusal([](json& j) { j["model"]["merges"][0] = 7; }) == "one of its merges is not two tokens");
+  CHECK(refusal([](json& j) { j["model"]["merges"][1] = {"a", "\n"}; }) ==
+        "merge 1 needs \"\\n\", which is not a token");
+  CHECK(refusal([](json& j) { j["added_tokens"] = 3; }) == "its added_tokens are not a list");
+  CHECK(refusal([](json& j) { j["added_tokens"] = {3}; }) == "the content of an added token is not a text");
+  CHECK(refusal([](json& j) {
+          const json number = j["model"]["vocab"]["a"];
+          j["model"]["vocab"].erase("a");
+          j["model"]["vocab"]["aa a"] = number;
+          j["model"]["merges"] = json::array();
+        }) == "it has no token for byte 97");
+
+  const Folder f;
+  const std::string text = reference("tokenizer.json");
+  const auto check_refused = [&](const std::string& damaged) {
+    f.write("tok.json", damaged);
+    const std::string message = message_of<std::runtime_error>([&] { read_bpe(f.path("tok.json")); });
+    CHECK(contains(message, "tok.json cannot be used as a tokenizer: "));
+    CHECK(count_lines(message) == 0);
+  };
+  for (size_t size = 0; size + 1 < text.size(); size += 97) check_refused(text.substr(0, size));
+  check_refused(std::string(100000, '['));
+  check_refused("{\"model\": " + std::string(100000, '['));
+  for (const char* other : {"3", "[]", "{}", "null", "{\"model\": {}}", "{\"a\": \"b\"}"}) check_refused(other);
+  for (uint64_t seed = 0; seed < 300; ++seed) {  // must throw or succeed
+    std::string damaged = text;
+    damaged[rng::key({seed, 1}) % damaged.size()] = static_cast<char>(rng::key({seed, 2}) >> 8);
+    f.write("tok.json", damaged);
+    message_of<std::runtime_error>([&] { read_bpe(f.path("tok.json")); });
+  }
+}
+
+TEST_CASE("GPT-2 tokenizes tiny Shakespeare as tiktoken does", "[bpe]") {
+  const std::string encoder = shared_file("gpt2/encoder.json"), text = shared_file("tinyshakespeare.txt");
+  if (encoder.empty() || text.empty()) return skip_test("no gpt2/encoder.json and tinyshakespeare.txt");
+  const Bpe gpt2 = read_bpe(encoder);
+  const std::vector<uint32_t> tokens = gpt2.encode(read_file(text));
+  uint64_t hash = 0;
+  for (const uint32_t token : tokens) {
+    hash = (hash ^ token) * 0x9e3779b97f4a7c15ull;
+    hash ^= hash >> 32;
+  }
+  CHECK(gpt2.vocabulary() == 50257);
+  CHECK(tokens.size() == 338025);
+  CHECK(hash == 0xbfe520071eb814b5ull);
+  check_equal(gpt2, bpe_from_json(to_json(gpt2)));
+}
