@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Finds what the build needs, and installs what is missing:
+# Finds what the build needs and installs what is missing:
 #
 #   dev/setup.sh                 a C++20 compiler, make, OpenMP, nlohmann/json, PCRE2
-#   dev/setup.sh --config FILE   the same, and writes down what it found for the Makefile
+#   dev/setup.sh --config FILE   the same, and writes the result to FILE for the Makefile
 #   dev/setup.sh test            the same, and Catch2
 #   dev/setup.sh python          the same without Catch2, and Python with venv (PyTorch reference, reports)
-#   dev/setup.sh report          Python, and plotly, pandas, matplotlib and scipy of the system: for where pip cannot
+#   dev/setup.sh report          Python and the system's plotly, pandas, matplotlib and scipy, if pip has no network
 #
-# Each thing is looked for by compiling a few lines that use it. What is missing comes from the system's
-# packages (apt, dnf, pacman, zypper, brew); at a terminal it asks first. Where that cannot be, headers of
-# fixed releases go into build/include: from GitHub, checked by SHA-256, or out of Debian's packages, checked
-# by apt.
+# The script tests each requirement by compiling a few lines that use it. It installs missing ones with the system's
+# package manager (apt, dnf, pacman, zypper, brew); at a terminal it asks first. If that is impossible, it copies
+# headers of fixed releases into build/include: from GitHub, checked by SHA-256, or from Debian's packages, checked by
+# apt.
 #
 # CXX names the compiler, MARCH the processor, HEADER_URL a mirror of https://github.com.
 set -u
@@ -33,7 +33,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 
-# Everything was there the last time: nothing to do. `make clean` forgets it.
+# A stamp file means that everything was found before. `make clean` removes it.
 stamp=build/setup/$(printf %s "${named:-any} $needs" | tr -c 'A-Za-z0-9+.-' _)
 [ -z "$config" ] && [ "$stamp" -nt "dev/${0##*/}" ] && exit 0
 
@@ -41,9 +41,9 @@ scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM
 
-# ---- What is there? ------------------------------------------------------------------------------
+# ---- What is installed ---------------------------------------------------------------------------
 
-# builds FLAGS...: does the program on standard input compile, link and run?
+# builds FLAGS...: succeeds if the program on standard input compiles, links and runs
 builds() {
   cat >"$scratch/try.cpp"
   $CXX -std=c++20 -isystem build/include "$scratch/try.cpp" -o "$scratch/try" "$@" >"$scratch/log" 2>&1 &&
@@ -73,7 +73,7 @@ int main() {
 END
 }
 
-# The compiler that was named, or the first that works: an old g++ does not keep a newer clang++ away.
+# Sets CXX to the compiler that was named, or to the first that works. A newer clang++ is found despite an old g++.
 has_compiler() {
   if [ -n "$named" ]; then
     CXX=$named
@@ -90,8 +90,7 @@ has_compiler() {
 
 has_make() { have make || have gmake; }
 
-# OpenMP counts as present when a parallel program links and runs: a compiler may know the option and lack
-# the library.
+# OpenMP is present if a parallel program links and runs: a compiler may know the option and lack the library.
 openmp='' openmp_libs=''
 openmp_works() {
   # shellcheck disable=SC2086
@@ -129,12 +128,12 @@ END
 has_pcre2() {
   pcre2_works -lpcre2-8 && return
   pcre2_works -Lbuild/lib -lpcre2-8 && return
-  local keg  # brew's headers are not where compilers look
+  local keg  # compilers do not search brew's headers
   keg=$(brew --prefix pcre2 2>/dev/null) && [ -e "$keg/include/pcre2.h" ] || return 1
   mkdir -p build/include && cp "$keg/include/pcre2.h" build/include/ && pcre2_works "-L$keg/lib" -lpcre2-8
 }
 
-# Of Catch2 2 the header is all there is; version 3 must link.
+# Catch2 2 is a header. Catch2 3 must link, too.
 has_catch2() {
   printf '#include <catch2/catch.hpp>\n' | parses ||
     printf '#include <catch2/catch_session.hpp>\nint main() { Catch::Session session; }\n' | builds -lCatch2
@@ -152,7 +151,7 @@ look() {
   local need
   for need in $needs; do
     case $CXX:$need in
-      :openmp | :json | :pcre2 | :catch2) missing="$missing $need" ;;  # no compiler to look with
+      :openmp | :json | :pcre2 | :catch2) missing="$missing $need" ;;  # cannot be tested without a compiler
       *) "has_$need" || missing="$missing $need" ;;
     esac
   done
@@ -164,7 +163,7 @@ look() {
 manager=
 for manager in apt-get dnf pacman zypper brew none; do have "$manager" && break; done
 
-# package THING: its name here. OpenMP comes with gcc, but not with clang.
+# package REQUIREMENT: the name of its package. OpenMP comes with gcc, but not with clang.
 package() {
   local version=
   case $named in *++-[0-9]*) version=-${named##*-} ;; esac  # CXX=clang++-16 asks for clang-16
@@ -190,7 +189,7 @@ package() {
     brew:compiler) case $named in *clang*) echo llvm ;; *) echo gcc ;; esac ;;
     brew:openmp) echo libomp ;;
     brew:json) echo nlohmann-json ;;
-    brew:plots) : ;;  # pip alone has them
+    brew:plots) : ;;  # only pip has them
     pacman:plots) echo python-plotly python-pandas python-matplotlib python-scipy ;;
     *:plots) echo python3-plotly python3-pandas python3-matplotlib python3-scipy ;;
     *:python) echo python3 ;;
@@ -203,7 +202,7 @@ wanted_packages() {
   for need in $missing; do package "$need"; done | tr '\n' ' ' | sed 's/ *$//'
 }
 
-install_line() {  # install_line PACKAGE...: the command, without sudo
+install_line() {  # install_line PACKAGE...: prints the command, without sudo
   case $manager in
     apt-get) echo "apt-get install -y --no-install-recommends $*" ;;
     dnf) echo "dnf install -y $*" ;;
@@ -224,7 +223,7 @@ refresh() {
   esac
 }
 
-# No root, no network, or a "no": the caller looks again and sees what is still missing.
+# May fail: no root, no network, or the user declines. The caller looks again for what is missing.
 install_packages() {
   local packages need line answer sudo='' terminal=no
   packages=$(wanted_packages)
@@ -236,7 +235,7 @@ install_packages() {
     if ! have sudo; then
       return 1
     elif [ $terminal = yes ]; then
-      sudo=sudo  # a person is there to type the password
+      sudo=sudo  # the user can type the password
     elif sudo -n true 2>/dev/null; then
       sudo="sudo -n"
     else
@@ -255,7 +254,7 @@ install_packages() {
   if [ "$manager" = apt-get ] && ! have_lists; then refresh; updated=yes; fi
   as_root $line </dev/null >&2 && return
   [ $updated = no ] && refresh && as_root $line </dev/null >&2 && return
-  say "one by one, so that a package this system lacks does not keep the others away:"
+  say "one by one, in case one of them does not exist here:"
   for need in $packages; do as_root $(install_line "$need") </dev/null >&2; done
 }
 
@@ -287,7 +286,7 @@ fetch_header() {  # fetch_header PATH-UNDER-GITHUB FILE SHA-256
   [ "$sum" = "$3" ] || { say "  refused: its SHA-256 is $sum, not $3"; return 1; }
   mkdir -p "${file%/*}" && cp "$scratch/header" "$file"
 }
-# The sums are those of the files attached to the releases.
+# The checksums are of the files attached to the releases.
 fetch() {
   case $1 in
     json) fetch_header nlohmann/json/releases/download/v3.11.3/json.hpp nlohmann/json.hpp \
@@ -298,7 +297,8 @@ fetch() {
   esac
 }
 
-# apt downloads and checks a package without root, too; its headers, and PCRE2's library, are copied out, nothing is installed.
+# Copies the headers, and PCRE2's library, out of a package, which apt downloads and checks without root. Installs
+# nothing.
 unpack_debian() {  # unpack_debian PACKAGE
   local own="$PWD/build/apt" options=''
   if ! have_lists; then
@@ -338,7 +338,7 @@ if [ -n "$missing" ]; then
   if [ -n "$CXX" ] && [ -n "$missing" ]; then fetch_headers; look; fi
 fi
 
-# Without OpenMP everything works, slowly: the Makefile says so at every build.
+# OpenMP is optional. Without it everything is slow, and the Makefile says so at every build.
 fatal=$(printf '%s\n' $missing | grep -v -x openmp | tr '\n' ' ')
 if [ -n "$missing" ]; then
   packages=$(wanted_packages)
@@ -347,26 +347,26 @@ if [ -n "$missing" ]; then
     say "  wanted: g++ 12 or newer, or clang++ 14 or newer${named:+ (CXX=$named does not work)}" ;;
   esac
   if [ "$missing:$packages" = plots: ]; then
-    say "  this system has no packages of plotly, pandas, matplotlib and scipy: pip must reach them"
+    say "  this system has no packages of plotly, pandas, matplotlib and scipy: install them with pip"
   elif [ -z "$packages" ]; then
-    say "  $CXX should have brought it along: its installation is incomplete"
+    say "  it should come with $CXX, whose installation is incomplete"
   elif [ "$manager" = none ]; then
-    say "  no package manager that this script knows: please install it by hand"
+    say "  no known package manager: install it by hand"
   elif [ "$(id -u)" = 0 ] || [ "$manager" = brew ]; then
-    say "  to try again by hand: $(install_line $packages)"
+    say "  try it by hand: $(install_line $packages)"
   else
-    say "  ask whoever administers this machine to run: $(install_line $packages)"
+    say "  ask the administrator of this machine to run: $(install_line $packages)"
   fi
   case $missing in compiler*) ;; *json* | *catch2*)
-    say "  or put the single-header releases where they will be found: build/include/nlohmann/json.hpp (3.11.3),"
-    say "  build/include/catch2/catch.hpp (2.13.10)" ;;
+    say "  or copy the single-header releases to build/include/nlohmann/json.hpp (3.11.3)"
+    say "  and build/include/catch2/catch.hpp (2.13.10)" ;;
   esac
   [ -z "$fatal" ] || exit 1
 else
   mkdir -p build/setup && : >"$stamp"
 fi
 
-# ---- What the Makefile wants to know -------------------------------------------------------------
+# ---- The Makefile's configuration ----------------------------------------------------------------
 
 [ -n "$config" ] || exit 0
 for arch in "-march=$march" "-mcpu=$march" ''; do

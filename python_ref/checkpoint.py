@@ -1,7 +1,7 @@
 """Reads a checkpoint of train_gpt.
 
-"TRAINGPT", uint32 version, uint32 header bytes, a JSON header padded with spaces, then float32: the
-parameters (slices found by their offsets), the two moments where "optimizer" is true, and an 8-byte checksum.
+The file holds "TRAINGPT", a uint32 version, the uint32 size of the header, a JSON header padded with spaces, the
+parameters in float32 (at the offsets in the header), both moments if "optimizer" is true, and an 8-byte checksum.
 """
 
 import json
@@ -37,7 +37,7 @@ def read(path):
 
 
 def encode(tokenizer, data):
-    """bytes -> token ids, as the checkpoint's tokenizer has it"""
+    """bytes -> token ids, by the checkpoint's tokenizer"""
     if tokenizer["kind"] == "byte":
         return np.frombuffer(data, np.uint8).astype(np.int64)
     points = np.frombuffer(data.decode().encode("utf-32-le"), "<u4")

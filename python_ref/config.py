@@ -1,4 +1,4 @@
-"""What a model is: the options of `train_gpt train` that describe it, closed and checked."""
+"""The configuration of a model: the options of `train_gpt train` that describe it, resolved and checked."""
 
 from dataclasses import dataclass, fields
 from typing import Optional
@@ -11,37 +11,37 @@ class Config:
     placement: str = "pre"
     norm: str = "layernorm"  # one of norm.KINDS
     norm_eps: float = 1e-5
-    norm_bias: Optional[bool] = None  # open: as `bias`, but none for RMSNorm and ScaleNorm
+    norm_bias: Optional[bool] = None  # None: as `bias`, but false for RMSNorm and ScaleNorm
     norm_unit_offset: bool = False  # the gain is 1 + w
-    dyt_alpha: float = 0.5  # where α of DyT and Derf starts
-    final_norm: Optional[bool] = None  # open: as the placement says
+    dyt_alpha: float = 0.5  # initial α of DyT and Derf
+    final_norm: Optional[bool] = None  # None: the default of the placement
     embedding_norm: bool = False
     qk_norm: str = "none"  # none | head | full
     block: str = "sequential"  # sequential | parallel | parallel-shared
-    mix_fraction: float = 0.25  # share of the blocks, from the first, that are Post-LN under mix-ln
+    mix_fraction: float = 0.25  # share of the blocks that are Post-LN under mix-ln, from the first
     layers: int = 4
     heads: int = 4
     kv_heads: int = 0  # 0: as many as heads
     head_dim: int = 0  # 0: channels / heads
     channels: int = 128
-    hidden: int = 0  # 0: 4 C, or where gated 8/3 C rounded up to a multiple of 32
+    hidden: int = 0  # 0: 4 C, or 8/3 C rounded up to a multiple of 32 if gated
     context: int = 256
     vocab_size: int = 0
     position: str = "learned"  # learned | sinusoidal | rope | alibi | none
     rope_theta: float = 10000.0
-    rope_fraction: float = 1.0  # share of each head that RoPE turns
-    window: int = 0  # keys that a query sees, itself among them; 0: all
+    rope_fraction: float = 1.0  # share of each head that RoPE rotates
+    window: int = 0  # keys that a query sees, itself included; 0: all
     window_every: int = 1  # layers 0, n, 2n, ... have the window
     attention_cap: float = 0.0  # c·tanh(s/c) on the scores; 0: none
-    attention_scale: Optional[float] = None  # open: head_dim^-½
+    attention_scale: Optional[float] = None  # None: head_dim^-½
     activation: str = "gelu-tanh"  # gelu | gelu-tanh | relu | silu | geglu | geglu-tanh | swiglu
     bias: bool = True
-    qkv_bias: Optional[bool] = None  # open: as `bias`
+    qkv_bias: Optional[bool] = None  # None: as `bias`
     head_bias: bool = False
     tied: bool = True
     embedding_scale: float = 1.0  # factor on the token embedding
     logit_cap: float = 0.0  # c·tanh(l/c) on the logits; 0: none
-    skip_scale: Optional[float] = None  # α; open: as the placement says
+    skip_scale: Optional[float] = None  # α; None: the default of the placement
 
     def __post_init__(self):
         self.placement = residual.ALIASES.get(self.placement, self.placement)
@@ -73,6 +73,6 @@ class Config:
 
     @staticmethod
     def from_options(options):
-        """From a dict spelled as command line options; other options are passed over, empty ones are open."""
+        """From a dict with the names of command-line options. Ignores other options; an empty value means None."""
         known = {f.name.replace("_", "-"): f.name for f in fields(Config)}
         return Config(**{known[k]: v for k, v in options.items() if k in known and v not in (None, "")})

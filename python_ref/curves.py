@@ -52,7 +52,7 @@ def picture(curves, path):
     for i, (placement, rows) in enumerate(curves.items()):
         steps, ours, twin = [list(column) for column in zip(*rows)][:3]
         top.plot(steps, ours, color=f"C{i}", linewidth=1.2, label=placement)
-        some = slice(i, None, 8)  # markers side by side, not on top of each other
+        some = slice(i, None, 8)  # markers do not overlap
         top.plot(steps[some], twin[some], f"C{i}o", markersize=3, fillstyle="none")
         distance = [max(abs(a - b), 1e-9) for a, b in zip(ours, twin)]
         bottom.plot(steps, distance, color=f"C{i}", linewidth=0.8)
@@ -93,7 +93,7 @@ def main():
             sys.exit(f"{run / 'metrics.csv'} has no loss of step {min(missing)}")
         rows = [(s, ours[s], loss, other) for (s, loss, _), (_, other, _) in zip(twin, single)]
         curves[placement] = rows
-        # not (a <= b) rather than a > b: a loss that is no number must fail too
+        # not (a <= b) instead of a > b, so that NaN fails too
         difference = [
             max((abs(row[i] - row[2]) for row in rows), key=lambda d: (d != d, d)) for i in (1, 3)
         ]

@@ -1,4 +1,4 @@
-"""How the reference files are written: the same bytes each time."""
+"""Writes reference files, with the same bytes each time."""
 
 import json
 
@@ -11,7 +11,7 @@ def write_array(path, value):
 
 
 def write_json(path, about, table="tensors"):
-    """Indented, but each row of that table on one line."""
+    """Writes indented JSON, with each row of `table` on one line."""
     rows = "[\n  " + ",\n  ".join(json.dumps(row) for row in about[table]) + "\n ]"
     text = json.dumps(about | {table: "ROWS"}, indent=1).replace('"ROWS"', rows)
     with open(path, "w", encoding="utf-8") as file:

@@ -1,11 +1,11 @@
-"""Writes test/reference/huggingface: what the models of `transformers` compute in float64, with our names and layouts.
+"""Writes test/reference/huggingface: results of `transformers` models in float64, with our names and layouts.
 
     python python_ref/huggingface.py [--out test/reference/huggingface]
 
-<preset>.json holds the options that make the same model of ours beside `--preset NAME`, its tensors and the loss;
-<preset>.params.npy float32, .tokens.npy int32 (B,T+1), .logits.npy (B,T,V) and .grads.npy float64. A tensor's scale is
-the norm of its gradient's uncancelled terms. Needs requirements-huggingface.txt and no network. The same bytes each
-time.
+<preset>.json holds the tensors, the loss, and the options that make the same model of ours together with `--preset
+NAME`. <preset>.params.npy is float32, .tokens.npy int32 (B,T+1), .logits.npy (B,T,V) and .grads.npy float64. A tensor's
+scale is the norm of its gradient's uncancelled terms. The script needs requirements-huggingface.txt and no network. It
+writes the same bytes each time.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from layers import linear, model
 from layers.diagnostics import replaced
 from layers.parameters import Parameters
 
-torch.set_num_threads(1)  # sums in one order
+torch.set_num_threads(1)  # a fixed order of summation
 transformers.logging.set_verbosity_error()
 B, T = 2, 9
 
@@ -36,7 +36,7 @@ B, T = 2, 9
 
 @contextmanager
 def double():
-    """Norms, angles and softmaxes there ask for float32 by name: for a while that is the name of float64."""
+    """Their norms, angles and softmaxes ask for torch.float32. Inside this context, that name means float64."""
     single = torch.get_default_dtype()
     with ExitStack() as stack:
         for name in "float", "float32":
@@ -48,7 +48,7 @@ def double():
 
 
 class OnlyFloat64(TorchDispatchMode):
-    """Every operation, of forward and backward, is looked at: none may have a float32 result."""
+    """Checks that no operation, forward or backward, has a float32 result."""
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         out = function(*args, **(kwargs or {}))
@@ -58,7 +58,7 @@ class OnlyFloat64(TorchDispatchMode):
         return out
 
 
-# ---- their parameters as ours -------------------------------------------------------------------------------
+# ---- parameters, theirs to ours -----------------------------------------------------------------------------
 
 
 def modules(case):
@@ -70,7 +70,7 @@ def modules(case):
 
 
 def positions(case, network):
-    """{our tensor: where each of its elements stands in their parameters, laid one after the other}"""
+    """{our tensor: the index of each of its elements in the concatenation of their parameters}"""
     where, found, at = {}, {}, 0
     for name, w in network.named_parameters():
         where[name] = np.arange(at, at + w.numel()).reshape(w.shape)
@@ -91,7 +91,7 @@ def positions(case, network):
 
 
 def start(random, name, shape, unit_offset=False):
-    """Randomised so that every term of every gradient counts."""
+    """Random values, so that every term of every gradient counts."""
     part, kind = name.split(".")[-2:]
     z = random.standard_normal(shape)
     if kind == "gain":
@@ -168,7 +168,7 @@ def logits_and_loss(network, tokens):
 
 
 def along(network, w, direction, tokens):
-    """The derivative of the loss by differences: two central ones, of which the error of order h² is removed."""
+    """The derivative of the loss from two central differences, combined so that the error of order h² cancels."""
     losses, h, origin = {}, 1e-5, w.detach().clone()
     with torch.no_grad():
         for step in (-2, -1, 1, 2):
@@ -249,7 +249,7 @@ def write_case(out, name, case):
     print(f"{name:13}{case.model.__name__:22}{loss.item():8.4f}{worst:14.0e}{max(errors):13.0e}", flush=True)
 
 
-# ---- presets that transformers does not have: our own twin --------------------------------------------------
+# ---- presets that transformers does not have use our twin --------------------------------------------------
 
 
 def write_twin(out, name, sizes, wiring):

@@ -1,7 +1,7 @@
-"""The models of `transformers` that a preset claims to be: a tiny one of each, and how its parameters are ours.
+"""A tiny `transformers` model for each preset, and the rules that map its parameters to ours.
 
-A rule says which of its modules one of our modules is, and by which permutation: `#` stands for the layer, a transform
-gets rows that belong to outputs and returns those that are ours, in our order.
+A rule maps one of our modules to one of theirs, with a permutation if the layouts differ. `#` stands for the layer. A
+permutation takes the rows of a weight, one per output, and returns those of our module in our order.
 """
 
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ def piece(i, n):
 
 
 def of_heads(i):
-    """BLOOM, GPT-NeoX: q, k and v of a head stand together, (H, 3, D)."""
+    """BLOOM, GPT-NeoX: q, k and v of a head are together, (H, 3, D)."""
     return lambda w, o: w.reshape(o["heads"], 3, -1, *w.shape[1:])[:, i].reshape(-1, *w.shape[1:])
 
 
@@ -38,7 +38,7 @@ def of_groups(which):
 
 
 def halves(w, o):
-    """GLM turns the pairs (2i, 2i + 1) of the first half of a head, we (i, i + R/2)."""
+    """GLM rotates the pairs (2i, 2i + 1) of the first half of a head; we rotate (i, i + R/2)."""
     D = o["head-dim"]
     R = D // 2
     order = [*range(0, R, 2), *range(1, R, 2), *range(R, D)]
@@ -58,7 +58,7 @@ def pair(rule):
 
 
 def block(layer, rules):
-    """The rules of a block, whose modules there stand below `layer`."""
+    """The rules of a block. Their modules are below `layer`."""
     pairs = {ours: pair(rule) for ours, rule in rules.items()}
     return {f"block.#.{ours}": (f"{layer}.{theirs}", transform) for ours, (theirs, transform) in pairs.items()}
 
@@ -143,7 +143,7 @@ GPT_NEOX = {"embedding.token": "gpt_neox.embed_in"} | block("gpt_neox.layers.#",
 
 # ---- the models ---------------------------------------------------------------------------------------------
 
-# Options of ours as arguments of a configuration there.
+# Our options as arguments of their configuration.
 USUAL = {
     "layers": "num_hidden_layers", "heads": "num_attention_heads", "channels": "hidden_size",
     "hidden": "intermediate_size", "context": "max_position_embeddings", "vocab-size": "vocab_size",
@@ -158,20 +158,20 @@ TINY = {
     "layers": 2, "heads": 4, "kv-heads": 4, "head-dim": 4, "channels": 16, "hidden": 12, "context": 12,
     "vocab-size": 13,
 }  # fmt: skip
-SMALL = TINY | {"head-dim": 2, "channels": 8, "hidden": 32}  # where the hidden layer is 4 C wide in any case
+SMALL = TINY | {"head-dim": 2, "channels": 8, "hidden": 32}  # for models whose hidden layer is always 4 C wide
 GQA = TINY | {"kv-heads": 2}
 
 
 @dataclass
 class Model:
-    """`options` are what our preset is given beside its name: sizes; the wiring is the preset's own affair."""
+    """`options` are sizes for our preset, which determines everything else."""
 
-    kind: type  # of configuration
+    kind: type  # of their configuration
     model: type
     rules: dict
     options: dict = field(default_factory=lambda: TINY)
     names: dict = field(default_factory=lambda: USUAL)
-    more: dict = field(default_factory=dict)  # arguments of the configuration that are no sizes of ours
+    more: dict = field(default_factory=dict)  # other arguments of their configuration
 
     @property
     def unit_offset(self):
@@ -179,7 +179,7 @@ class Model:
 
     @property
     def zero_key_bias(self):
-        """Without RoPE a key bias adds the same number to every score of a query, which softmax does not see."""
+        """Without RoPE a key bias adds the same number to every score of a query, and softmax cancels it."""
         return not hasattr(self.kind(), "rope_parameters")
 
     def build(self):
@@ -202,7 +202,7 @@ def llama_like(theta, eps, options=TINY, kind=hf.LlamaConfig, model=hf.LlamaForC
 MODELS = {
     "gpt1": Model(hf.OpenAIGPTConfig, hf.OpenAIGPTLMHeadModel, GPT1, SMALL, GPT),
     "gpt2": Model(hf.GPT2Config, hf.GPT2LMHeadModel, GPT2, TINY, GPT),
-    "gpt3": Model(hf.GPT2Config, hf.GPT2LMHeadModel, GPT2, TINY | {"hidden": 14}, GPT),  # but for its banded layers
+    "gpt3": Model(hf.GPT2Config, hf.GPT2LMHeadModel, GPT2, TINY | {"hidden": 14}, GPT),  # except its banded layers
     "opt-350m": Model(
         hf.OPTConfig, hf.OPTForCausalLM, OPT, names=USUAL | {"hidden": "ffn_dim"},
         more={"do_layer_norm_before": False, "word_embed_proj_dim": TINY["channels"]},
@@ -218,7 +218,7 @@ MODELS = {
     "chatglm2-6b": llama_like(
         1e4, 1e-5, GQA | {"head-dim": 8}, hf.GlmConfig, hf.GlmForCausalLM, GLM, partial_rotary_factor=0.5
     ),
-    "bloom": Model(  # six heads: no power of two, so that the slopes are no plain series
+    "bloom": Model(  # six heads are not a power of two, so the slopes are not one geometric series
         hf.BloomConfig, hf.BloomForCausalLM, BLOOM,
         SMALL | {"heads": 6, "kv-heads": 6, "channels": 12, "hidden": 48}, GPT | {"channels": "hidden_size"},
     ),
@@ -240,7 +240,7 @@ MODELS = {
         TINY | {"heads": 2, "kv-heads": 2, "head-dim": 10, "channels": 20, "rope-fraction": 0.4},
         more=rope(1e4, partial_rotary_factor=0.4),
     ),
-    # caps so low that they act; two layers with the window and two without
+    # caps low enough to matter; two layers with the window and two without
     "gemma2": llama_like(
         1e4, 1e-6,
         GQA | {
@@ -253,7 +253,7 @@ MODELS = {
     "olmo2": llama_like(5e5, 1e-6, TINY, hf.Olmo2Config, hf.Olmo2ForCausalLM, OLMO2),
 }  # fmt: skip
 
-# Presets that transformers does not have: sizes, and the wiring that our twin is told.
+# Presets that transformers does not have: sizes, and the wiring for our twin.
 TWINS = {
     "baichuan-13b": (
         TINY | {"heads": 6, "kv-heads": 6},

@@ -1,10 +1,10 @@
-"""Writes test/reference: what every layer and the whole model must compute, in float64 from float32 inputs.
+"""Writes test/reference: the results of every layer and of whole models, in float64 from float32 inputs.
 
     python python_ref/reference.py [--out test/reference]
 
-<layer>/<case>.json holds "numbers" and "scales"; <layer>/<case>.<tensor>.npy a tensor: inputs float32,
-integers int32, expected values float64. A scale is the norm of the gradient's uncancelled terms. The same
-bytes every time on the same machine.
+<layer>/<case>.json holds "numbers" and "scales". <layer>/<case>.<tensor>.npy holds a tensor: inputs are float32,
+integers int32, expected values float64. A scale is the norm of the gradient's uncancelled terms. The bytes are the same
+every time on the same machine.
 """
 
 import argparse
@@ -23,11 +23,11 @@ from layers import activation, attention, cross_entropy, diagnostics, embedding,
 from layers import model, norm, optimizer, position, residual
 from layers.parameters import Parameters
 
-torch.set_num_threads(1)  # sums in one order
+torch.set_num_threads(1)  # a fixed order of summation
 
 
 class Case:
-    """One case of one layer: draws inputs, collects and writes what belongs to it."""
+    """One case of one layer: draws inputs, collects tensors and numbers, and writes them."""
 
     def __init__(self, out, layer, name, draw=0, **numbers):
         self.path = out / layer / name
@@ -39,7 +39,7 @@ class Case:
         write_array(f"{self.path}.{tensor}.npy", value)
 
     def floats(self, tensor, value):
-        """An input: rounded to float32, written, and returned in float64, ready for a gradient."""
+        """Rounds an input to float32, writes it, and returns it in float64 with requires_grad."""
         value = np.asarray(value).astype(np.float32)
         self.write(tensor, value)
         return torch.from_numpy(value).double().requires_grad_()
@@ -68,7 +68,7 @@ class Case:
 
 
 def same(got, want, tolerance=1e-12):
-    """The self-check: our few lines against PyTorch's own function."""
+    """Self-check: compares our layer with PyTorch's function."""
     error = (got - want).norm().item()
     assert error <= tolerance * max(want.norm().item(), 1e-300), (error, want.norm().item())
 
@@ -107,7 +107,7 @@ def position_cases(out):
         case = Case(out, "position", f"rope-d{D}", B=B, T=T, H=H, D=D, theta=10000.0)
         x, dy = case.normal("x", B, T, H, D), case.normal("dy", B, T, H, D)
         y = position.rope(x)
-        # as a product of complex numbers: the pair (i, i + D/2) is one number, turned by e^(i angle)
+        # with complex numbers: the pair (i, i + D/2) is one number, multiplied by e^(i angle)
         turn = torch.polar(
             torch.ones(T, D // 2, dtype=torch.float64),
             torch.outer(torch.arange(T).double(), 10000 ** -(torch.arange(D // 2).double() / (D // 2))),
@@ -147,7 +147,7 @@ def wiring_cases(out):
 
 
 def scores_cases(out):
-    """Attention with all that may be done to its scores, alone and together."""
+    """Attention with each option for its scores, alone and together."""
     for name, T, H, KV, D, cap, window, alibi, scale in [
         ("scale", 9, 2, 2, 6, 0, 0, False, 0.75),
         ("cap", 33, 2, 1, 6, 2, 0, False, 0.5),
@@ -165,7 +165,7 @@ def scores_cases(out):
         for t in range(T):
             for j in range(max(0, t + 1 - window) if window else 0, t + 1):
                 bias[:, t, j] = torch.tensor(slopes or [0.0] * H, dtype=torch.float64) * (j - t)
-        if cap:  # PyTorch's function has none
+        if cap:  # PyTorch's function has no cap
             capped = cap * torch.tanh(scale / cap * q @ k.repeat_interleave(H // KV, 1).transpose(2, 3))
             theirs = (capped + bias).softmax(-1) @ v.repeat_interleave(H // KV, 1)
         else:
@@ -208,7 +208,7 @@ def norm_cases(out):
 
 
 def theirs_of_kind(kind, x, p, eps, offset):
-    """The same by PyTorch's own functions."""
+    """The same with PyTorch's functions."""
     C, bias = x.shape[1], p.get("bias", 0)
     if kind == "batchnorm":
         running = [p[n].detach().clone() for n in ("running_mean", "running_var")]
@@ -361,7 +361,7 @@ def cross_entropy_cases(out):
         values = 2 * case.random.standard_normal((N, V))
         values[1, 3], values[3, 4], values[4, 5], values[6, :] = 50, -50, 50, values[6, :] + 50
         targets = case.random.integers(0, V, N)
-        targets[1], targets[3], targets[4] = 3, 4, 6  # sure and right, unlikely, sure and wrong
+        targets[1], targets[3], targets[4] = 3, 4, 6  # confident and right, unlikely, confident and wrong
         targets[list(ignored)] = -1
         logits, targets = case.floats("logits", values), case.ints("targets", targets)
         losses, mean = cross_entropy.forward(logits, targets)
@@ -382,8 +382,8 @@ def optimizer_cases(out):
     g = []
     for i, shape in enumerate(shapes):
         values = case.random.standard_normal((steps, *shape))
-        values[:, 0] *= 1e-9  # eps is not small beside these
-        values[:, 1] = 0  # as of a token that never occurs
+        values[:, 0] *= 1e-9  # eps is not small compared to these
+        values[:, 1] = 0  # as for a token that never occurs
         g.append(case.floats(f"g{i}", values).detach())
         case.numbers[f"decay{i}"] = int(len(shape) >= 2)
     adamw = optimizer.adamw(w, lr[0], **setting)
@@ -449,7 +449,7 @@ MODELS = {
     | {"placement": "post", "activation": "relu", "position": "none", "embedding-norm": True},
     "pre-no-final-norm": SMALL
     | {"placement": "pre", "norm": "rmsnorm", "norm-bias": False, "final-norm": False},
-    # heads wider than C/H, one key head, and every bias there is: also of the gate and of RMSNorm
+    # heads wider than C/H, one key head, and every bias, also of the gate and of RMSNorm
     "reordered-head-dim-all-biases": SMALL
     | {"placement": "reordered", "norm": "rmsnorm", "norm-bias": True, "embedding-norm": True}
     | {"position": "rope", "activation": "swiglu", "heads": 3, "kv-heads": 1, "head-dim": 6, "tied": False},
@@ -475,7 +475,7 @@ MODELS = {
     | {"qk-norm": form}
     for form in ("head", "full")
     for kind, wiring, options in [("layernorm", "gpt", TINY_GPT), ("rmsnorm", "llama", TINY_LLAMA)]
-} | {  # the other kinds of norm with each placement that has one, the two wirings in turn
+} | {  # the other norms with each placement that has one, alternating between the two wirings
     f"{placement}-{kind}": (TINY_LLAMA if (i + j) % 2 else TINY_GPT)
     | {"placement": placement, "norm": kind, "norm-bias": kind != "scalenorm"}
     | ({"mix-fraction": 0.5} if placement == "mix-ln" else {})
@@ -505,7 +505,7 @@ MODELS = {
     }.items()
 }  # fmt: skip
 ADAM = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight-decay": 0.1, "clip": 1.0}
-TINY_CLIP = 0.2  # their gradients are smaller, and some steps are to be clipped
+TINY_CLIP = 0.2  # low enough that some steps are clipped; their gradients are smaller
 KEY_BIASES = ".k.bias", ".k_norm.bias"
 ZERO_REASON = (
     "without RoPE a key bias adds the same number q.b to every score of a query, which softmax does not see"
@@ -523,9 +523,9 @@ def is_zero(c, name):
     if not name.startswith("block."):
         return False
     _, layer, branch, part = name.split(".", 3)
-    if part in ("v.bias", "o.bias", "down.bias", "norm_inner.bias"):  # v's is passed on by attention
+    if part in ("v.bias", "o.bias", "down.bias", "norm_inner.bias"):  # attention passes that of v on
         return bool(residual.at(c, f"block.{layer}.{branch}").norms)
-    if part in ("norm_out.bias", "norm_sum.bias"):  # it stays in the stream: is that only read through norms from here?
+    if part in ("norm_out.bias", "norm_sum.bias"):  # it stays in the stream; do only norms read it from here?
         names = [f"block.{l}.{b}" for l in range(c.layers) for b in ("attention", "ffn")]
         later = [residual.at(c, n).norms for n in names[names.index(f"block.{layer}.{branch}") + 1 :]]
         ends = c.final_norm or any("norm_sum" in norms for norms in later)
@@ -534,7 +534,7 @@ def is_zero(c, name):
 
 
 def start(rnd, c, name, shape):
-    """Randomised so that every term of every gradient counts."""
+    """Random values, so that every term of every gradient counts."""
     part = name.split(".")[-2]
     if name.endswith(".gain"):
         usual = {"scalenorm": math.sqrt(c.channels)}.get(c.norm, 1)
@@ -554,7 +554,7 @@ def start(rnd, c, name, shape):
 
 
 def ten_steps(c, values, tokens, adam, dtype=torch.float64):
-    """-> losses, gradient norms, and of step 0: gradients and their uncancelled terms."""
+    """-> losses, gradient norms, and the gradients of step 0 with their uncancelled terms."""
     p = Parameters(
         {n: torch.tensor(v, dtype=dtype, requires_grad=Parameters.trains(n)) for n, v in values.items()}
     )
@@ -577,7 +577,7 @@ def ten_steps(c, values, tokens, adam, dtype=torch.float64):
 
 
 def ten_passes(c, values, tokens):
-    """-> the running statistics after ten batches in training, and the first batch's loss by them.
+    """-> the running statistics after ten training batches, and the loss of the first batch with them.
 
     Weights stay as they are: AdamW makes full steps of the rounding errors of gradients that are zero, which only
     running statistics see.
@@ -613,7 +613,7 @@ def model_cases(out):
             values = {n: start(case.random, c, n, shape).astype(np.float32) for n, shape in model.table(c)}
             tokens = case.random.integers(0, c.vocab_size, (10, B, T + 1))
             if name == "pre-ignored-targets":
-                for batch in tokens:  # only the last column is never an input
+                for batch in tokens:  # the last column is the only one that is never an input
                     batch[: case.random.integers(1, B), T] = -1
             tokens = tokens.astype(np.int32)
             losses, norms, grads, terms = ten_steps(c, values, tokens, adam)
@@ -624,13 +624,13 @@ def model_cases(out):
         else:
             raise SystemExit(f"{name}: PyTorch's float32 is far from its float64 for every draw")
 
-        # Which gradients are zero in exact arithmetic: by rule, and found to be exactly those.
+        # Checks that exactly the gradients in `zero` are zero.
         for n, g in grads.items():
             size = (g.norm() / terms[n].norm()).item()
             assert terms[n].shape == g.shape and (g.abs() <= terms[n] * (1 + 1e-12) + 1e-300).all(), (name, n)
             assert (size < 1e-13) == (n in zero), (name, n, size)
             if n not in zero:
-                assert size > (1e-3 if g.numel() > 1 else 1e-5), (name, n, size)  # a single number may come out small
+                assert size > (1e-3 if g.numel() > 1 else 1e-5), (name, n, size)  # single numbers may be small
                 faintest = min(faintest, (size, f"{name} {n}"))
         worst = max(worst, *(abs(a - b) / b for a, b in zip(in_float32, losses)))
 
@@ -658,7 +658,7 @@ def model_cases(out):
 
 
 def diagnostics_cases(out):
-    """What is seen inside some of these models in their first step. A gradient that is zero has no row."""
+    """The diagnostics of some of these models in their first step, without gradients that are zero."""
     names = [f"{placement}-layernorm-gpt" for placement in FIRST_PLACEMENTS]
     names += ["sandwich-rmsnorm-llama", "post-relu-no-position-embedding-norm"]
     names += [f"{form}-llama" for form in ("lns-rmsnorm", "sub-ln-rmsnorm", "layerscale-parallel", "rezero-rmsnorm")]

@@ -1,11 +1,11 @@
-"""The counter-based random numbers of layers/kernels/random.hpp, with Python's integers."""
+"""The counter-based random numbers of layers/kernels/random.hpp in Python integers."""
 
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
 
 
 def mix(z):
-    """SplitMix64's finaliser (Steele, Lea & Flood 2014)."""
+    """SplitMix64's finalizer (Steele, Lea & Flood 2014)."""
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
     return z ^ (z >> 31)

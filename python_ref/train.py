@@ -2,9 +2,9 @@
 
     python python_ref/train.py --checkpoint x/checkpoint.bin --data input.txt --steps 200 --out losses.csv
 
-Writes step,loss,grad_norm for steps 1, 2, ...: the loss of a step's batch before its update. The options are
-the checkpoint's; --option key=value sets another, e.g. --option warmup=100. --steps says how many are run,
-the option `steps` where the schedule ends.
+Writes step,loss,grad_norm for steps 1, 2, ...: the loss of a step's batch before its update. The options are those of
+the checkpoint; --option key=value changes one, e.g. --option warmup=100. --steps is the number of steps to run, the
+option `steps` the end of the schedule.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from config import Config
 from layers import model, optimizer
 from layers.parameters import Parameters
 
-torch.set_num_threads(1)  # the matrices are small: further threads only wait for each other
+torch.set_num_threads(1)  # more threads would not help, because the matrices are small
 
 DEFAULTS = {"accumulate": 1, "schedule": "cosine", "dropout": 0.0}
 
@@ -37,7 +37,7 @@ def learning_rate(o, step):
 
 
 def batch(o, tokens, n_train, step):
-    """Random windows with replacement: a function of (data-seed, step, row)."""
+    """Random windows, drawn with replacement as a function of (data-seed, step, row)."""
     T, rows = o["context"], o["batch"] * o["accumulate"]
     name = rng.word("batch")
     starts = [rng.below(n_train - T, rng.key(o["data-seed"], name, step, row), 0) for row in range(rows)]
@@ -46,7 +46,7 @@ def batch(o, tokens, n_train, step):
 
 
 def starting_point(saved, config, dtype):
-    """The checkpoint's parameters; its table must be the one the options imply here."""
+    """The checkpoint's parameters. Checks that its table follows from its options."""
     found = {name: value.shape for name, value in saved.parameters.items()}
     expected = dict(model.table(config))
     for name in expected.keys() | found.keys():

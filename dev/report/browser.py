@@ -1,4 +1,4 @@
-"""Chromium or Chrome without a window, driven over its debugging pipe: what the tests look at the pages with."""
+"""A headless Chromium or Chrome in which the tests look at pages. It is driven over its debugging pipe."""
 
 import base64
 import json
@@ -76,7 +76,7 @@ class Browser:
         self.size(width, height)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
-        # From one page to the same with another #hash would be no loading.
+        # A page that differs only in its #hash would not be loaded again.
         self.send("Page.navigate", url="about:blank")
         error = self.send("Page.navigate", url=url).get("errorText")
         if error:
@@ -101,14 +101,14 @@ class Browser:
             time.sleep(0.05)
 
     def errors(self):
-        """What the page threw, or what the browser complained of."""
+        """Exceptions, errors and warnings of the page, and errors of the browser."""
         self.evaluate("1")
         return [e["params"] for e in self.events if e.get("method") == "Runtime.exceptionThrown"
                 or e.get("method") == "Log.entryAdded" and e["params"]["entry"]["level"] == "error"
                 or e.get("method") == "Runtime.consoleAPICalled" and e["params"]["type"] in ("error", "warning")]
 
     def requests(self):
-        """The addresses asked for, but for what the page has in it."""
+        """The addresses that the page requested, except data inside the page."""
         self.evaluate("1")
         urls = [e["params"]["request"]["url"] for e in self.events if e.get("method") == "Network.requestWillBeSent"]
         return [url for url in urls if not url.startswith(("data:", "about:", "blob:"))]

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""metrics.csv and diagnostics.csv for TensorBoard:
+"""Writes metrics.csv and diagnostics.csv as event files of TensorBoard:
 
-    python dev/report/events.py [RUN...]     into RUN/tensorboard/; a directory with several runs stands for all of them
+    python dev/report/events.py [RUN...]     into RUN/tensorboard/; RUN may be a directory with several runs
 
-Look at them with `.venv/bin/tensorboard --logdir RUN`. What an earlier call wrote is replaced.
+View them with `.venv/bin/tensorboard --logdir RUN`. Files of an earlier call are replaced.
 """
 
 import argparse
@@ -27,7 +27,7 @@ NOT_CURVES = {"step", "elapsed_s"}
 
 
 def metrics_scalars(table):
-    """(tag, step, value) of each number measured."""
+    """Yields (tag, step, value) for each number measured."""
     for column in (name for name in (*read.METRICS, *read.OPTIONAL) if name in table and name not in NOT_CURVES):
         for step, value in zip(table.step, table[column]):
             if not math.isnan(value):
@@ -35,7 +35,7 @@ def metrics_scalars(table):
 
 
 def diagnostics_scalars(table):
-    """A curve for each layer: grad_norm/ffn.down.weight/layer 03."""
+    """Yields a curve for each layer: grad_norm/ffn.down.weight/layer 03."""
     for row in table.itertuples():
         if not math.isnan(row.value):
             layer = "" if math.isnan(row.layer) else f"/layer {int(row.layer):02d}"
@@ -43,7 +43,7 @@ def diagnostics_scalars(table):
 
 
 def write(run):
-    """The event file of one run."""
+    """Writes the event file of one run."""
     metrics = run / "metrics.csv"
     table = read.read_table(metrics)
     scalars = list(metrics_scalars(table))
@@ -52,7 +52,7 @@ def write(run):
     out = run / "tensorboard"
     for old in out.glob("events.out.tfevents.*"):
         old.unlink()
-    # The wall clock: the file was last written at the end of the run.
+    # Wall-clock times: the run ended when the file was last written.
     elapsed = dict(zip(table.step, table.elapsed_s.fillna(0)))
     end = metrics.stat().st_mtime
     begin = end - max(elapsed.values())

@@ -1,5 +1,5 @@
-"""What the page draws. Curves go to page.js as numbers; the other figures are ready for Plotly but for the color of
-each cell (meta.cell)."""
+"""The figures of the page. Curves go to page.js as numbers. The other figures are ready for Plotly, except for the
+color of each cell (meta.cell)."""
 
 import math
 
@@ -11,7 +11,7 @@ CROSSES = {"diverged": "x", "stuck": "square-open", "failed": "star-triangle-dow
 
 
 def rounded(values):
-    """Seven digits are more than can be seen, and half the size. JSON has no NaN and no infinity."""
+    """Seven digits are more than a figure shows, and halve the size. JSON has no NaN and no infinity."""
     return [float(f"{v:.7g}") if math.isfinite(v) else None for v in values]
 
 
@@ -21,14 +21,14 @@ def axis(title, log=False, limits=None):
         result["type"] = "log"
     if limits is not None:
         result["range"] = [math.log10(limit) for limit in limits] if log else list(limits)
-        if log:  # ticks at 1, 2, 5, or only at 1, or at every digit: left alone, Plotly sets them too close
+        if log:  # ticks at 1, 2, 5, only at 1, or at every digit; by default Plotly sets them too close
             decades = math.log10(limits[1] / limits[0])
             result["dtick"] = 1 if decades > 3 else "D2" if decades > 0.7 else "D1"
     return result
 
 
 def band(index, x, low, high):
-    """Down one side and up the other, as one outline."""
+    """The outline of a band: down one side and up the other."""
     return go.Scatter(x=rounded(x) + rounded(x)[::-1], y=rounded(low) + rounded(high)[::-1], fill="toself",
                       mode="none", hoverinfo="skip", meta={"cell": index, "role": "band"}, showlegend=False)
 
@@ -39,7 +39,7 @@ def seeds_said(curve):
 
 
 def curve_data(index, curve, parameters, log, limits):
-    """What page.js draws of a curve. The page smooths it, takes off the floor and chooses the horizontal axis."""
+    """A curve for page.js, which smooths it, subtracts the floor and chooses the horizontal axis."""
     points = curve.points
     tokens = points.tokens.iloc[-1] / points.step.iloc[-1]
     whole = curve.drawn().reindex(points.index)
@@ -73,7 +73,7 @@ def parameters_of(cell):
 
 
 def rates(comparison, cells, scale):
-    """Final loss against the learning rate, of the tuning runs; None where nothing was tuned."""
+    """Final loss of the tuning runs against learning rate; None if nothing was tuned."""
     figure = go.Figure()
     marks = {"finished": None, **CROSSES}
     for i, cell in enumerate(cells):
@@ -115,7 +115,7 @@ def profiles(comparison, cells):
             continue
         low, high = min(values), max(values)
         limits = (low / 1.3, high * 1.3) if which.log else (min(0, low), max(1, high))
-        for _, figure in panels.values():  # one height for all: the change over time can be seen
+        for _, figure in panels.values():  # the same height for all, so that changes over time show
             figure.update_layout(yaxis=axis("", which.log, limits))
         result.append((which, panels))
     return result

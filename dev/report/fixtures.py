@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Made-up comparisons with plausible curves, in the files that `train_gpt compare` writes. For tests, and to look at:
+"""Synthetic comparisons with plausible curves, in the files that `train_gpt compare` writes. For tests and demos:
 
     python dev/report/fixtures.py DIRECTORY     writes DIRECTORY/full and DIRECTORY/plain
 """
@@ -24,7 +24,7 @@ SUMMARY = ("at_edge", "n", "finished", "diverged", "stuck", "failed", "mean", "s
            "loss_spikes", "grad_spikes", "clipped", "parameters", "lr_sensitivity")
 T_975 = {2: 12.7062, 3: 4.3027, 5: 2.7764}
 
-# How far above the floor a cell ends: the better, the lower.
+# The distance from the floor at which each cell ends.
 QUALITY = {"pre": 0.030, "sandwich": 0.036, "deepnorm": 0.055, "post": 0.090, "layernorm": 1.0, "rmsnorm": 1.02,
            "2": 1.5, "4": 1.2, "8": 1.0}
 
@@ -202,7 +202,7 @@ class Maker:
 
 
 def full(out):
-    """A floor, tuned rates, diagnostics, three seeds, and every kind of failure."""
+    """Has a floor, tuned rates, diagnostics, three seeds, and every kind of failure."""
     fates = {("placement=post,norm=layernorm", "final", 2): 150, "placement=post,norm=rmsnorm": 90,
              "placement=deepnorm,norm=rmsnorm": "stuck", ("placement=pre,norm=layernorm", "tune", 0.03): 60,
              ("placement=sandwich,norm=layernorm", "tune", 0.03): "stuck"}
@@ -211,7 +211,7 @@ def full(out):
 
 
 def plain(out):
-    """No floor, no tuning, no diagnostics, one seed, no times (several runs at once), no placement among the keys."""
+    """Has one seed and no floor, tuning, diagnostics, times (runs in parallel) or placement among the keys."""
     Maker(out, {"layers": ["2", "4", "8"]}, seeds=1, floor=False, diagnostics=False, times=False)
 
 

@@ -1,4 +1,4 @@
-"""Imported first by the programs here: says in one line which package is missing."""
+"""Programs here import this first. It names a missing package in one line."""
 
 import importlib.util
 import sys

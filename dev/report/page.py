@@ -1,4 +1,4 @@
-"""The page: one HTML file with plotly.js, data and style in it."""
+"""The page: one HTML file that contains plotly.js, data and style."""
 
 import json
 import math
@@ -22,7 +22,7 @@ Click a heading to sort."""
 
 
 def as_json(figure):
-    """Without what Plotly's default template adds: page.js sets all of it."""
+    """Removes the parts of Plotly's default template, because page.js sets all of them."""
     figure = json.loads(figure.to_json())
     figure["layout"].pop("template", None)
     return figure
@@ -54,7 +54,7 @@ COURSES = {"lr": "learning rate", "grad_norm": "gradient norm"}
 # ---- Sections --------------------------------------------------------------------------------------
 
 def head_section(name, sentences):
-    first, *others = (sentence.replace(" · ", "\u00a0·\u00a0") for sentence in sentences)  # a name stays in one line
+    first, *others = (sentence.replace(" · ", "\u00a0·\u00a0") for sentence in sentences)  # keeps a name on one line
     return (f'<p class="name">{escape(name)}</p><h1 id="headline">{escape(first)}</h1>'
             + (f'<p class="lead">{escape(" ".join(others))}</p>' if others else ""))
 
@@ -98,7 +98,7 @@ def plot(name, kind=""):
 
 
 def toolbar(plots):
-    """Horizontal axis, logarithms, smoothing."""
+    """The controls: horizontal axis, logarithms, smoothing."""
     curves = plots["loss"]["curves"]
     missing = {"seconds": "not measured: several runs shared the machine",
                "flops": "the number of parameters is not known"}
@@ -214,7 +214,7 @@ def commands_section(comparison, cells):
 
 
 def course_section(plots):
-    """How the learning rate and the gradient norm went."""
+    """The plots of learning rate and gradient norm."""
     figures = "".join(f'<figure><figcaption>{words.capital(plots[name]["title"])} '
                       f'{save_buttons(name, ("PNG", "SVG", "CSV"))}</figcaption>{plot(name)}</figure>'
                       for name in plots if name != "loss")
@@ -236,7 +236,7 @@ def samples_section(samples):
     return f'<section id="samples"><h2>Samples</h2>{listing([samples[i] for i in spread])}{rest}</section>'
 
 
-# ---- All of it -------------------------------------------------------------------------------------
+# ---- Pages ----------------------------------------------------------------------------------------
 
 def of_comparison(comparison):
     """The page of a comparison."""
@@ -288,7 +288,7 @@ def footer(files):
 
 
 def document(title, body, data, script="page.js"):
-    """A whole page; nothing is fetched."""
+    """A complete page that fetches nothing."""
     inside = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
     return (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
             f'<meta name="viewport" content="width=device-width, initial-scale=1">'

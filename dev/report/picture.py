@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Loss curves as a picture, of a comparison or of plain runs:
+"""Draws the loss curves of a comparison or of plain runs:
 
-    python dev/report/picture.py OUT               loss.png, lr.png and profiles.png of a comparison, into OUT
-    python dev/report/picture.py runs/0001 runs/...  a picture of these runs, into the first (--out names the file)
+    python dev/report/picture.py OUT                 loss.png, lr.png and profiles.png of a comparison, into OUT
+    python dev/report/picture.py runs/0001 runs/...  loss.png of these runs, into the first (--out names the file)
 
 Bold lines are the validation loss, thin lines the smoothed training loss. Bands are 95 % confidence intervals of the
-mean over the seeds; a band that would cover the plot, as after an explosion, is left out. A run that diverged or was
+mean over the seeds. A band that would cover the plot, as after an explosion, is omitted. A run that diverged or got
 stuck ends in a cross.
 """
 
@@ -27,7 +27,7 @@ DASHES = {"solid": "-", "dash": (0, (5, 2)), "dot": (0, (1, 1.6)), "dashdot": (0
 MARKERS = {"circle": "o", "square": "s", "diamond": "D", "triangle-up": "^", "triangle-down": "v", "pentagon": "p",
            "hexagon": "h"}
 CROSSES = {"diverged": "X", "stuck": "s", "failed": "v"}
-LABELS_AT_MOST = 16  # at the ends of lines; more go into a legend
+LABELS_AT_MOST = 16  # at the ends of lines; more than that go into a legend
 X = {"step": "step", "seconds": "seconds of training"}
 
 plt.rcParams.update({"font.size": 14, "font.family": "DejaVu Sans", "axes.spines.top": False,
@@ -73,7 +73,7 @@ def label_ends(axes, ends):
         axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, ncols=1,
                     fontsize=max(7, 320 // len(ends)))
         return
-    place = axes.transData + axes.transAxes.inverted()  # where a point lies, from 0 to 1
+    place = axes.transData + axes.transAxes.inverted()  # the position of a point, from 0 to 1
     heights = [place.transform((x, y))[1] for x, y, *_ in ends]
     for (x, y, text, style), height in zip(ends, spread_out(heights, 0.042, 0, 1)):
         axes.annotate(text, (x, y), xytext=(1.03, height), textcoords="axes fraction", color=style["color"],
@@ -83,7 +83,7 @@ def label_ends(axes, ends):
 
 
 def save(figure, path):
-    """Cut to what is drawn, so that the longest label fits."""
+    """Saves the figure, cropped so that the longest label fits."""
     try:
         figure.savefig(path, bbox_inches="tight", pad_inches=0.25)
     except (OSError, ValueError) as error:
@@ -149,7 +149,7 @@ def draw_loss(comparison, path, x="step", title=None, floor=None):
         axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
     if title:
         axes.set_title(title, loc="left", fontsize=18, pad=16)
-    if len(ends) <= LABELS_AT_MOST:  # else the legend says which is which
+    if len(ends) <= LABELS_AT_MOST:  # else the legend has the names
         drawn = [plt.Line2D([], [], color="0.35", linewidth=2.6, label="validation"),
                  plt.Line2D([], [], color="0.35", linewidth=1, alpha=0.6, label="training, smoothed")]
         axes.legend(handles=drawn, loc="lower left", edgecolor="none", framealpha=0.85)
@@ -159,7 +159,7 @@ def draw_loss(comparison, path, x="step", title=None, floor=None):
 # ---- Learning rates and layers ---------------------------------------------------------------------
 
 def draw_rates(comparison, path):
-    """None where nothing was tuned."""
+    """Final loss against learning rate; None if nothing was tuned."""
     cells, scale = series.cells_of(comparison), series.scale_of(comparison)
     tuned = [(cell, series.tuned(comparison, cell, scale)) for cell in cells]
     tuned = [(cell, runs) for cell, runs in tuned if len(runs)]
@@ -187,7 +187,7 @@ def draw_rates(comparison, path):
 
 
 def draw_profiles(comparison, path):
-    """A row for each quantity, a column for each of start, middle and end; None without diagnostics."""
+    """One row per quantity, with columns for start, middle and end; None without diagnostics."""
     d = comparison.diagnostics
     quantities = series.profiles_present(d) if d is not None else []
     if not quantities:
@@ -220,7 +220,7 @@ def draw_profiles(comparison, path):
 
 
 def draw_all(comparison, directory):
-    """The pictures that there are data for; one of an earlier report that there are none for goes."""
+    """Draws the pictures for which there are data. Deletes the others, which an earlier report may have left."""
     made = []
     for name, draw in (("loss.png", draw_loss), ("lr.png", draw_rates), ("profiles.png", draw_profiles)):
         path = Path(directory) / name

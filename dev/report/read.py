@@ -1,4 +1,4 @@
-"""What `train_gpt compare` and `train_gpt train` write, as tables. Every complaint about a file is made here."""
+"""Reads the files of `train_gpt compare` and `train_gpt train` as tables, and checks them."""
 
 import csv
 import json
@@ -34,7 +34,7 @@ STATES = {"finished", "diverged", "stuck", "failed"}
 
 
 class Complaint(Exception):
-    """Something the user can mend; said in one line."""
+    """An error that the user can fix, in one line."""
 
 
 @dataclass
@@ -43,13 +43,13 @@ class Comparison:
     keys: list  # the grid's keys, in the order of its columns, without seed
     curves: pd.DataFrame
     runs: pd.DataFrame
-    summary: pd.DataFrame = None      # absent where plain runs were put together
-    diagnostics: pd.DataFrame = None  # absent where none were asked for
+    summary: pd.DataFrame = None      # None for plain runs
+    diagnostics: pd.DataFrame = None  # None without --diagnostics
     configs: dict = None              # (stage, cell, directory) -> the options of the run
 
 
 def read_table(path):
-    """A CSV file whose columns are numbers, but for TEXT and the grid's keys."""
+    """A CSV file whose columns are numbers, except TEXT and the grid's keys."""
     needed = COLUMNS[path.name]
     try:
         table = pd.read_csv(path, dtype=str, keep_default_na=False)
@@ -70,7 +70,7 @@ def read_table(path):
 
 
 def numbers(column, path):
-    """Empty fields become NaN: not measured."""
+    """A column of numbers. Empty fields, which were not measured, become NaN."""
     result = pd.to_numeric(column.where(column != "", "nan"), errors="coerce")
     wrong = column[result.isna() & ~column.str.lower().isin(["", "nan", "-nan"])]
     if len(wrong):
@@ -91,7 +91,7 @@ def read_comparison(directory):
     if not (directory / "summary.csv").exists():
         raise Complaint(f"{directory} holds neither a comparison (summary.csv) nor a run (metrics.csv)")
     curves, runs, summary = (read_table(directory / name) for name in ("curves.csv", "runs.csv", "summary.csv"))
-    if runs.floor.nunique() == 1:  # a run that failed at once does not know the floor, which is that of the data
+    if runs.floor.nunique() == 1:  # a run that failed at once has no floor; all have the same, that of the data
         runs.floor = runs.floor.where(runs.state != "failed", runs.floor.dropna().iloc[0])
     unknown = set(runs.state) - STATES
     if unknown:
@@ -111,7 +111,7 @@ def read_comparison(directory):
     return Comparison(directory.resolve().name, grid_keys(curves.columns), curves, runs, summary, diagnostics, configs)
 
 
-# A run's config.toml has what was worked out from other options behind a #.
+# In config.toml, options derived from others are commented out with #.
 WORKED_OUT = re.compile(r"^# (?=[a-z0-9-]+ = )", re.MULTILINE)
 
 
@@ -130,7 +130,7 @@ def read_config(path):
     return Config(given, {key: value for key, value in everything.items() if key not in given})
 
 
-# ---- Runs without a comparison around them -------------------------------------------------------
+# ---- Runs outside a comparison -------------------------------------------------------------------
 
 def runs_below(path):
     """The run directories in `path`, which may be one itself: those with a metrics.csv or a config.toml."""
@@ -147,7 +147,7 @@ def run_name(run, root):
 
 
 def newest(*files, below="runs"):
-    """The directory below runs/ in which one of `files` was written last."""
+    """The directory below runs/ with the newest of `files`."""
     found = [path for file in files for path in Path(below).rglob(file)]
     if not found:
         raise Complaint(f"nothing below {below}/ has a {' or '.join(files)}: name a directory")
@@ -155,7 +155,7 @@ def newest(*files, below="runs"):
 
 
 def read_metrics_so_far(path):
-    """{column: [numbers]} of a metrics.csv that is being written: what is not a whole line yet does not count."""
+    """{column: [numbers]} of a metrics.csv that is being written; ignores an incomplete last line."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -176,18 +176,18 @@ def read_metrics_so_far(path):
 
 
 def state_of(metrics):
-    """(state, step at which it stopped) of a run of which only metrics.csv is known."""
+    """(state, step at which it stopped) of a run, judged by metrics.csv alone."""
     loss = metrics.train_loss
     finite = loss.map(lambda x: abs(x) < float("inf"))
     if not finite.all():
         return "diverged", metrics.step[~finite].iloc[0]
-    if loss.iloc[-1] > 1.5 * loss.iloc[0]:  # one batch may well be above another, as in fine-tuning
+    if loss.iloc[-1] > 1.5 * loss.iloc[0]:  # the margin is for noise of single batches, as in fine-tuning
         return "diverged", metrics.step.iloc[-1]
     return "finished", float("nan")
 
 
 def read_outcome(run):
-    """outcome.json of a run that ended; {} if there is none that can be read."""
+    """outcome.json of a run that ended; {} if it is missing or unreadable."""
     try:
         outcome = json.loads((run / "outcome.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -196,7 +196,7 @@ def read_outcome(run):
 
 
 def positive(outcome, key):
-    """A number that the outcome knows; NaN if it does not."""
+    """A number of the outcome; NaN if it is missing."""
     value = outcome.get(key)
     return float(value) if isinstance(value, (int, float)) and value > 0 else float("nan")
 
@@ -207,7 +207,7 @@ def last_of(column):
 
 
 def summary_of(run, metrics):
-    """The row that runs.csv would have for a run of its own."""
+    """The row of a single run, as in runs.csv."""
     outcome = read_outcome(run)
     state, stopped_at = state_of(metrics)
     if outcome.get("state") == "diverged":
@@ -229,7 +229,7 @@ def summary_of(run, metrics):
 
 
 def read_runs(paths):
-    """Plain run directories as a comparison: each a cell of its own."""
+    """Plain run directories as a comparison with one cell per run."""
     curves, runs, diagnostics, configs = [], [], [], {}
     for path in map(Path, paths):
         if not path.is_dir():

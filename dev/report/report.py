@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""One page and pictures of a comparison, or one page of a run:
+"""Writes the report of a comparison (a page and pictures) or of a run (a page):
 
-    python dev/report/report.py [OUT]     OUT/report.html; of a comparison also loss.png, lr.png and profiles.png
+    python dev/report/report.py [OUT]     OUT/report.html; for a comparison also loss.png, lr.png and profiles.png
 
-OUT is what `train_gpt compare` or `train_gpt train` wrote; without it, the newest below runs/.
+OUT is a directory of `train_gpt compare` or `train_gpt train` (default: the newest below runs/).
 """
 
 import argparse
@@ -19,14 +19,14 @@ import read
 
 
 def write_whole(path, text):
-    """Never half a file under the name that is looked for."""
+    """Writes a file so that its name never refers to an incomplete one."""
     scratch = path.with_name(path.name + ".part")
     scratch.write_text(text, encoding="utf-8")
     os.replace(scratch, path)
 
 
 def report(directory):
-    """The files made."""
+    """Writes the report; returns the paths of its files."""
     path = directory / "report.html"
     if (directory / "metrics.csv").exists() and not (directory / "summary.csv").exists():
         write_whole(path, page.of_run(read.read_runs([directory]), read.read_samples(directory)))

@@ -1,4 +1,4 @@
-"""From tables to curves: means over seeds, confidence bands, smoothing. The page and the pictures both draw these."""
+"""Curves from tables: means over seeds, confidence bands, smoothing. The page and the pictures draw them."""
 
 from dataclasses import dataclass
 
@@ -8,9 +8,9 @@ from scipy import stats
 
 import style
 
-MOST_POINTS = 1000  # of a training loss on the page; more cannot be seen
+MOST_POINTS = 1000  # of a training loss on the page; more would not show
 SMOOTHING = 0.02  # share of the run that a smoothed training loss averages over
-WIDEST_BAND = 0.4  # of the height of the plot; a wider band, as of an exploding seed, hides what matters
+WIDEST_BAND = 0.4  # share of the plot's height; a wider band, as of an exploding seed, hides the rest
 
 
 @dataclass
@@ -41,7 +41,7 @@ def cells_of(comparison):
         if any(part.startswith("lr=") for part in name.split(",")):  # a key of the grid, whose column is peak_lr
             cell["lr"] = f"{row.peak_lr:g}"
         keys.append(cell)
-    # A key that never changes says nothing.
+    # A key with one value does not distinguish cells.
     telling = [{key: value for key, value in cell.items() if len({c.get(key) for c in keys}) > 1} for cell in keys]
     looks = style.styles(keys)
     return [Cell(name, style.label(short, name or "the model"), look, cell, final[final.cell == name])
@@ -52,7 +52,7 @@ def cells_of(comparison):
 
 @dataclass
 class Scale:
-    excess: bool  # above the floor, on a log axis; otherwise the loss itself
+    excess: bool  # the loss above the floor, on a log axis; otherwise the loss itself
 
     def of(self, loss, floor):
         if not self.excess:
@@ -65,7 +65,7 @@ class Scale:
 
 
 def scale_of(comparison):
-    """Excess if every run knows its floor and no validation came out below it, as one on a few batches can."""
+    """Excess if every run has a floor and no validation is below it. On a few batches, one can be."""
     runs = comparison.runs
     floors = dict(zip(zip(runs.stage, runs.cell, runs.seed), runs.floor))
     if not all(floor > 0 for floor in floors.values()):
@@ -90,20 +90,20 @@ class Curve:
     role: str  # val: mean of the finished seeds | train: the same | lost: one run that did not finish
     points: pd.DataFrame  # step, tokens, seconds, mean, half: the mean loss and half its 95 % interval, not smoothed
     seeds: list
-    floor: float = 0.0  # what the scale takes off
+    floor: float = 0.0  # subtracted from the loss
     state: str = "finished"
     stopped_at: float = float("nan")
     full: float = float("nan")  # mean of the losses on the whole validation split, if all seeds measured it
 
     def drawn(self, share=SMOOTHING):
-        """x columns, y, low, high: a training loss smoothed, everything above the floor."""
+        """The columns of x, and y, low, high: above the floor, and smoothed for a training loss."""
         points = self.points
         y = points["mean"].to_numpy() if self.role == "val" else smoothed(points["mean"].to_numpy(), share)
         above = pd.Series(np.where(y > self.floor, y - self.floor, np.nan), points.index)
         return points.assign(y=above, low=above - points.half, high=above + points.half)[above.notna()]
 
     def end(self, x, top):
-        """Its last point; for a curve that leaves the top of the plot for good, the place where it does."""
+        """The last point, or the point at which the curve leaves the top of the plot for good."""
         points = self.drawn()
         inside = points.y[::-1].le(top).cummax()[::-1]
         if inside.all():
@@ -119,12 +119,12 @@ def smoothed(loss, share=SMOOTHING):
     """
     n = len(loss)
     half = int(n * share / 2)
-    # No running sum: after an explosion it would have lost the digits of all that follows.
+    # A running sum would lose the digits of everything after an explosion.
     return np.array([loss[i - min(half, i):i + min(half, i) + 1].mean() for i in range(n)])
 
 
 def binned(frame):
-    """At most MOST_POINTS rows: means over equally many steps each."""
+    """At most MOST_POINTS rows, each the mean over the same number of steps."""
     size = -(-len(frame) // MOST_POINTS)
     return frame if size <= 1 else frame.groupby(np.arange(len(frame)) // size).mean()
 
@@ -138,7 +138,7 @@ X = {"step": "step", "tokens": "tokens", "elapsed_s": "seconds"}
 
 
 def run_points(run, column):
-    """step, tokens, seconds, loss of one run wherever `column` was measured."""
+    """step, tokens, seconds, loss of one run at the steps that have a value in `column`."""
     rows = run[np.isfinite(run[column])]
     return rows[[*X, column]].rename(columns={**X, column: "loss"})
 
@@ -171,7 +171,7 @@ def curves_of(comparison, cell, scale):
         if len(together):
             full = np.mean([full_loss(of_seed[seed]) for seed in seeds]) if role == "val" else float("nan")
             result.append(Curve(cell, role, together, seeds, floor[seeds[0]], full=full))
-    if len(result) == 1:  # nothing was validated: the training loss is the bold curve
+    if len(result) == 1:  # without validation, the training loss is the bold curve
         result[0].role = "val"
         result[0].points["mean"] = smoothed(result[0].points["mean"].to_numpy())
     for run in cell.lost.itertuples():
@@ -191,7 +191,7 @@ def course(run, cell, column, role):
 
 
 def height(curves, log, floor=None):
-    """(lowest, highest) y of the plot: a robust range of what finished, so that an explosion leaves through the top.
+    """(lowest, highest) y of the plot: a robust range of the finished runs, so that an explosion leaves at the top.
 
     `floor` is a line that has to be visible. On a linear axis the steep first tenth does not count.
     """
@@ -222,11 +222,11 @@ def narrow(points, log, limits):
 # ---- Learning rates ------------------------------------------------------------------------------
 
 def tuned(comparison, cell, scale):
-    """peak_lr, y, state of each tuning run; y is at most the loss before training, as the sensitivity counts it."""
+    """peak_lr, y, state of each tuning run. y is at most the loss before training, as in the sensitivity."""
     runs = comparison.runs[(comparison.runs.stage == "tune") & (comparison.runs.cell == cell.name)]
     if runs.empty or "peak_lr" not in runs.columns:
         return pd.DataFrame()
-    ended = runs.state.isin(["finished", "stuck"])  # what was measured before a run diverged is not its end
+    ended = runs.state.isin(["finished", "stuck"])  # a loss from before the divergence is not final
     loss = np.fmin(runs.final_val.where(ended), runs.initial_loss)
     result = pd.DataFrame({"peak_lr": runs.peak_lr, "y": scale.of(loss, runs.floor), "state": runs.state,
                            "stopped_at": runs.stopped_at})
@@ -257,7 +257,7 @@ PROFILES = (
 
 
 def profile_steps(diagnostics):
-    """{start, middle, end: step}, of the steps that were measured."""
+    """{start, middle, end: step} among the steps that were measured."""
     steps = np.sort(diagnostics.step.unique())
     middle = steps[np.abs(steps - steps[-1] / 2).argmin()]
     named = {"start": steps[0], "middle": middle, "end": steps[-1]}

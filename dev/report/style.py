@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-# Okabe & Ito's colors, which color-blind readers can tell apart, without yellow and black; behind them more, for
-# placements that are seldom all in one picture. Each with the same hue lighter, for a dark page.
+# Okabe & Ito's colors, which color-blind readers can distinguish, without yellow and black. More follow for placements
+# that rarely appear together. The second of each pair has the same hue, lighter, for a dark page.
 COLORS = (("#0072B2", "#56A8DE"), ("#D55E00", "#F08A45"), ("#009E73", "#35C29B"), ("#B5568F", "#DD8FBD"),
            ("#C98A00", "#E8B23F"), ("#3A9BD0", "#8CCBEF"), ("#5F6670", "#A4ACB7"),
            ("#6B4CB3", "#A890E6"), ("#A3123A", "#E8668C"), ("#7B4B1E", "#C29468"), ("#75800A", "#B9C548"),
            ("#0B5D66", "#56AEB8"), ("#7CC62F", "#B4EB7A"))
-IN_TURN = 7  # of these, where cells are only numbered
+IN_TURN = 7  # colors used for numbered cells
 DASHES = ("solid", "dash", "dot", "dashdot")
 MARKERS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "pentagon", "hexagon")
 
@@ -36,7 +36,7 @@ def by_number(index):
 
 
 def styles(cells):
-    """cells: [{key: value}]. Color tells the placement and dash the norm where that tells all cells apart."""
+    """cells: [{key: value}]. Color stands for the placement and dash for the norm if that distinguishes all cells."""
     chosen = []
     for cell in cells:
         placement, norm = cell.get("placement"), cell.get("norm") or "layernorm"
@@ -49,10 +49,10 @@ def styles(cells):
 
 
 def said(key, value):
-    """Words speak for themselves, numbers need their key."""
+    """A value for a label: words alone, numbers after their key."""
     if value in ("true", "false"):
         return key if value == "true" else f"no {key}"
-    if value == "none":  # alone it would read as nobody
+    if value == "none":  # "none" alone would be unclear
         return "no norm" if key == "placement" else f"no {key}"
     return value if value[:1].isalpha() else f"{key} {value}"
 

@@ -1,4 +1,4 @@
-"""What happens with bad input: one clear line, exit code 1, nothing written."""
+"""Bad input gives one clear line and exit code 1, and writes nothing."""
 
 import shutil
 import tempfile

@@ -1,4 +1,4 @@
-"""Comparisons that are right but unusual: each makes a report without an error, which says what is the case."""
+"""Unusual but valid comparisons. Each makes a report without an error, and the report describes the case."""
 
 import shutil
 import unittest
@@ -12,7 +12,7 @@ RESULTS = ("mean", "sd", "ci", "best", "difference", "difference_ci", "verdict")
 
 
 def change(directory, files, of_row):
-    """of_row(row) for each row of some files; None drops it."""
+    """Replaces each row of some files by of_row(row); None drops it."""
     for name in files:
         rewrite(directory / f"{name}.csv", lambda rows: [row for row in map(of_row, rows) if row is not None])
 
@@ -30,7 +30,7 @@ def no_validation(out):
 
 
 def one_failed(out):
-    """A run that failed at once: no curve, no config.toml, nothing known of it."""
+    """A run that failed at once has no curve, no config.toml and no numbers."""
     fixtures.Maker(out, TWO)
 
     def failed(row):
@@ -68,7 +68,7 @@ def rates_as_a_key(out):
                 for key, value in row.items()} | {"cell": f"lr={lr}"}
 
     change(out, ["curves", "runs", "summary"], keyed)
-    order = ("cell", "stage", "seed", "peak_lr")  # of the columns: it stands behind the seed
+    order = ("cell", "stage", "seed", "peak_lr")  # of the columns: peak_lr comes after the seed
     change(out, ["curves", "runs"], lambda row: {key: row[key] for key in dict.fromkeys((*order, *row))})
 
 

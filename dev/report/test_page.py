@@ -1,4 +1,4 @@
-"""The report of made-up comparisons, looked at in a real browser."""
+"""Reports of synthetic comparisons in a real browser."""
 
 import math
 import re
@@ -14,7 +14,7 @@ FULL_CELLS = [f"{placement} · {norm}" for placement in ("pre", "post", "sandwic
 
 FARTHEST = "Math.max(...document.getElementById('loss').data.flatMap((t) => t.x).filter((x) => x !== null))"
 
-# [role, label of the cell, length of its outline] of each trace that stands in the figure's SVG.
+# [role, label of the cell, length of its outline] of each trace in the figure's SVG.
 TRACES = """(id) => {
   const gd = document.getElementById(id), paths = new Map();
   gd.querySelectorAll('.scatterlayer .trace').forEach((g) => {

@@ -118,7 +118,7 @@ class Watch(Scratch):
     make = {"full": fixtures.full}
 
     def start(self, *args):
-        # Whatever a shell runs in the background ignores Ctrl-C, and so would this.
+        # Background jobs of a shell ignore Ctrl-C, and their children inherit that.
         process = subprocess.Popen([sys.executable, HERE / "watch.py", *map(str, args)], text=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
@@ -139,7 +139,7 @@ class Watch(Scratch):
     def test_a_file_that_grows(self):
         directory = self.scratch / "growing"
         _, url = self.start(directory)
-        self.assertEqual(self.runs(url), [])  # there is no directory yet
+        self.assertEqual(self.runs(url), [])  # the directory does not exist yet
         directory.mkdir()
         (directory / "config.toml").write_text("steps = 4\n")
         self.assertEqual([(r["name"], r["step"]) for r in self.runs(url)], [("growing", 0)])
@@ -169,7 +169,7 @@ class Watch(Scratch):
         with open(directory / ".lock") as held:
             fcntl.flock(held, fcntl.LOCK_EX)
             self.assertEqual(self.runs(url)[0]["condition"], "training")
-        self.assertEqual(self.runs(url)[0]["condition"], "stopped")  # killed: its lock stays, but nobody holds it
+        self.assertEqual(self.runs(url)[0]["condition"], "stopped")  # killed: nobody holds its lock
         (directory / ".lock").write_text("process 1 on another-machine")
         self.assertEqual(self.runs(url)[0]["condition"], "training")
         long_ago = time.time() - 3600

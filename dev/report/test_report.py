@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""All tests of the report:
+"""Runs all tests of the report:
 
     make test-report        or: python dev/report/test_report.py [-k NAME]
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 class Counted(unittest.TextTestResult):
-    passed = 0  # testsRun leaves out a class whose preparation failed
+    passed = 0  # testsRun does not count a class whose setup failed
 
     def addSuccess(self, test):
         super().addSuccess(test)

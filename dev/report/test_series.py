@@ -1,4 +1,4 @@
-"""What is computed before anything is drawn, and what the headline claims."""
+"""The computations behind the figures, and the claims of the headline."""
 
 import shutil
 import unittest
@@ -60,7 +60,7 @@ class Curves(Scratch):
         loss[-1] = 1.0  # a lucky batch
         self.assertGreater(series.smoothed(loss)[-1], 1.85)
         self.assertEqual(len(series.smoothed(loss)), 1000)
-        falling = np.exp(-np.arange(1000) / 5)  # the first point is what it was
+        falling = np.exp(-np.arange(1000) / 5)  # the first point is not smoothed
         self.assertEqual(series.smoothed(falling)[0], 1)
         self.assertTrue(np.allclose(series.smoothed(np.arange(500.0))[:480], np.arange(480)))
 

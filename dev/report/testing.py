@@ -1,4 +1,4 @@
-"""What the tests share."""
+"""Shared code of the tests."""
 
 import csv
 import shutil
@@ -16,7 +16,7 @@ def run(program, *args):
 
 
 class Scratch(unittest.TestCase):
-    """A directory for the class, with the comparisons in it."""
+    """A test class with a directory that contains the comparisons."""
 
     make = {}
 
@@ -34,7 +34,7 @@ def rows_of(path):
 
 
 def rewrite(path, change):
-    """change(rows) of a CSV file; what it returns is written."""
+    """Replaces the rows of a CSV file by change(rows)."""
     rows = change(rows_of(path))
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, rows[0].keys())

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Watch runs while they train, in a browser:
+"""Shows runs in a browser while they train:
 
     python dev/report/watch.py [RUN]     a run, or a directory with several; without it, the newest below runs/
 
@@ -31,13 +31,13 @@ SHOWN = ("train_loss", "val_loss", "grad_norm", "lr")
 
 
 def waiting(directory):
-    """A directory that a run is about to make is worth waiting for; a file is not."""
+    """Accepts a directory that does not exist yet, because a run may be about to create it."""
     if directory.exists() and not directory.is_dir():
         raise read.Complaint(f"{directory} is no directory")
 
 
 def options_of(run):
-    """What config.toml sets; {} if it is not there (yet)."""
+    """The options in config.toml; {} if there is none (yet)."""
     try:
         return read.read_config(run / "config.toml").given
     except read.Complaint:
@@ -49,7 +49,7 @@ def whole_number(value):
 
 
 def thinned(xs, ys, smooth=False):
-    """[[x...], [y...]] where y was measured."""
+    """[[x...], [y...]] of the steps at which y was measured."""
     pairs = [(x, y) for x, y in zip(xs, ys) if x is not None and y is not None and abs(y) < float("inf")]
     if not pairs:
         return [[], []]
@@ -65,11 +65,11 @@ def last(values):
 
 # ---- Is it still training? -----------------------------------------------------------------------
 
-SILENCE = 60, 20  # a run without a lock has stopped after so many seconds, or steps, without a new row
+SILENCE = 60, 20  # (seconds, steps) without a new row after which a run without a lock counts as stopped
 
 
 def lock_is_held(run):
-    """Whether a process of this machine holds the run; None if the lock does not say."""
+    """Whether a process of this machine holds the run; None if the lock does not show it."""
     path = run / ".lock"
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
@@ -99,14 +99,14 @@ def condition(run, state, now):
 
 
 class Watched:
-    """What a page shows of the runs below a directory; a file that has not changed is not read again."""
+    """The data of the page for the runs below a directory. Reads only files that have changed."""
 
     def __init__(self, directory):
         self.directory, self.known, self.seen = directory, {}, []
 
     def runs(self):
         runs = read.runs_below(self.directory) if self.directory.is_dir() else []
-        self.seen += [run for run in runs if run not in self.seen]  # a run keeps its color when others join
+        self.seen += [run for run in runs if run not in self.seen]  # a run keeps its color when others are added
         states = {run: self.state(run) for run in runs}
         values = words.options([read.Config(state["options"], {}) for state in states.values()], "given")
         differing = [key for key, some in values.items() if len(some) > 1 and key != "out"]
@@ -183,10 +183,10 @@ def handler(directory):
 
 class Server(ThreadingHTTPServer):
     daemon_threads = True
-    allow_reuse_address = False  # a port that another watch has is taken
+    allow_reuse_address = False  # so that a port in use by another watch is refused
 
     def handle_error(self, request, client_address):
-        if not isinstance(sys.exc_info()[1], ConnectionError):  # a page that was closed in the middle is no error
+        if not isinstance(sys.exc_info()[1], ConnectionError):  # closing the page during a reply is no error
             super().handle_error(request, client_address)
 
 
@@ -197,7 +197,7 @@ def serve(directory, port):
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
-        return Server(("127.0.0.1", 0), make)  # any that is free
+        return Server(("127.0.0.1", 0), make)  # any free port
 
 
 def main():

@@ -1,4 +1,4 @@
-"""What the report says in words: the headline, the recipe, the table."""
+"""The text of the report: the headline, the recipe, the table."""
 
 import math
 from pathlib import Path
@@ -20,7 +20,7 @@ def signed(x, digits=4):
 
 
 def plain(x):
-    """12,345 or 0.0003: as short as it can be said."""
+    """A number in short form: 12,345 or 0.0003."""
     if not known(x):
         return ""
     return f"{x:,.0f}" if x == int(x) or abs(x) >= 1000 else f"{x:.4g}"
@@ -36,7 +36,7 @@ def listed(words, last="and"):
 
 
 def paired(cell, other):
-    """(mean, half width of its 95 % t interval) of the paired difference of final losses; None below two pairs."""
+    """(mean, half-width of its 95 % t interval) of the paired differences of final losses; None below two pairs."""
     ours, theirs = (dict(zip(c.finished.seed, c.finished.final_val)) for c in (cell, other))
     pairs = [ours[seed] - theirs[seed] for seed in ours if seed in theirs and known(ours[seed] - theirs[seed])]
     if len(pairs) < 2:
@@ -45,11 +45,11 @@ def paired(cell, other):
 
 
 HIGHER = "All others that finished are distinguishably higher."
-NAMED_AT_MOST = 4  # cells in a headline; of more, their number
+NAMED_AT_MOST = 4  # cells named in a headline; if there are more, their number
 
 
 def headline(comparison, cells):
-    """[sentence]: first what held, never more than the intervals and the tuning support; then the rest."""
+    """[sentence]: first the result, as far as the intervals and the tuning support it; then failures."""
     means = dict(zip(comparison.summary.cell, comparison.summary["mean"]))
     ranked = sorted((cell for cell in cells if known(means.get(cell.name))), key=lambda cell: means[cell.name])
     if ranked:
@@ -63,7 +63,7 @@ def headline(comparison, cells):
 
 
 def ranking(ranked, means, cells, edge):
-    """What the order of the final losses says."""
+    """[sentence] about the order of the final losses."""
     first, rest = ranked[0], ranked[1:]
     low = number(means[first.name])
     floor = first.runs.floor.mean()
@@ -91,7 +91,7 @@ def ranking(ranked, means, cells, edge):
 
 
 def tie(first, tied, rest, losses):
-    """Several cells that cannot be told apart have the lowest loss."""
+    """[sentence] about several indistinguishable cells with the lowest loss."""
     names = [first.label, *(cell.label for cell in tied)]
     others = len(rest) - len(tied)
     if not others:
@@ -148,14 +148,14 @@ def shown(value):
 
 
 def spread(values):
-    """What an option was set to, a few at most."""
+    """The values of an option: all, or the first three and the last if there are more than eight."""
     if all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values):
         values = sorted(values)
     words = [shown(value) for value in values]
     return ", ".join(words) if len(words) <= 8 else f"{', '.join(words[:3])}, …, {words[-1]} ({len(words)} values)"
 
 
-RUN_ONLY = {"seed", "threads", "out", "save-every", "sample-every"}  # these are no part of the recipe
+RUN_ONLY = {"seed", "threads", "out", "save-every", "sample-every"}  # not part of the recipe
 
 
 def final_configs(comparison):
@@ -163,7 +163,7 @@ def final_configs(comparison):
 
 
 def recipe_line(comparison):
-    """[part]: what was trained on what, and for how long, in a line."""
+    """[part] of a line: the model, the data, the length of training."""
     configs, final = final_configs(comparison), comparison.runs[comparison.runs.stage == "final"]
     given = options(configs, "given")
     told = {key: spread(values) for key, values in given.items()}
@@ -212,7 +212,7 @@ def recipe(comparison):
 
     configs = final_configs(comparison)
     given, derived = options(configs, "given"), options(configs, "worked_out")
-    # As a rule the batches go with the seed.
+    # By default the seed determines the batches.
     follow = all(config.given.get("data-seed") == config.given.get("seed") for config in configs)
     hidden = RUN_ONLY | ({"data-seed"} if follow else set())
     facts.append(("seeds", seeds(final) + (" (of weights and batches)" if follow else " (of weights)")))
@@ -228,7 +228,7 @@ def recipe(comparison):
                                                 "frequencies)")
     one("floor", "floor", lambda x: f"{number(x)} nats per token (no model can do better)")
 
-    moved = {key for key in set(given) & set(derived)}  # given in one run, worked out in another
+    moved = {key for key in set(given) & set(derived)}  # given in one run, derived in another
     follows = {key: values for key, values in derived.items() if key not in moved}
     return {
         "facts": facts,
@@ -267,7 +267,7 @@ def count(finished, n):
 
 
 def final_loss(row):
-    """0.2690 ± 0.0051; where seeds failed there is no mean."""
+    """0.2690 ± 0.0051, or the number of finished runs if some failed."""
     if not known(row.mean):
         return count(row.finished, row.n)
     return number(row.mean) + (f" ± {number(row.ci)}" if known(row.ci) else "")
@@ -292,7 +292,7 @@ def share(x):
     return f"{100 * x:.1f} %" if known(x) else ""
 
 
-# Heading, text of a row, what it is sorted by.
+# Heading, text of a row, sort key.
 TABLE = (
     ("final loss", final_loss, lambda row: row.mean),
     ("best on the way", lambda row: number(row.best), lambda row: row.best),
@@ -313,20 +313,20 @@ TABLE = (
 )
 
 
-# What the table shows at first; the other columns come with a click.
+# The columns that show at first; a click shows the others.
 MAIN = ("final loss", "to the baseline", "verdict", "runs", "learning rate", "seconds")
 
 
 def worked(comparison):
-    """The cells of which a run of the tuning finished."""
+    """The cells with at least one finished tuning run."""
     runs = comparison.runs
     return set(runs[(runs.stage == "tune") & (runs.state == "finished")].cell)
 
 
 def table(comparison):
-    """(headings, {cell: [(text, sort key)]}); columns in which nothing was measured are left out."""
+    """(headings, {cell: [(text, sort key)]}) without columns that have no measurement."""
     summary = comparison.summary
-    # Where no rate worked at all, the formula says that the rate does not matter.
+    # If no rate worked, the formula would show no sensitivity to the rate.
     summary = summary.assign(lr_sensitivity=summary.lr_sensitivity.where(summary.cell.isin(worked(comparison))))
     rows = {row.cell: [(text(row), key(row) if key else text(row)) for _, text, key in TABLE]
             for row in summary.itertuples()}

@@ -1,5 +1,5 @@
 """GELU, its tanh form and SiLU (Hendrycks & Gimpel 2016, arXiv 1606.08415, §2), ReLU, and the gated GEGLU and SwiGLU
-(Shazeer 2020, arXiv 2002.05202, eq. 6); Gemma gates with the tanh form.
+(Shazeer 2020, arXiv 2002.05202, eq. 6). Gemma uses GEGLU with the tanh form.
 """
 
 import math

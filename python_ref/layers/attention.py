@@ -1,8 +1,9 @@
 """Causal attention with grouped heads (Vaswani et al. 2017, arXiv 1706.03762, eq. 1; groups: Ainslie et al.
 2023, arXiv 2305.13245): query head h reads key and value head h / (H/KV).
 
-A score may be capped, c·tanh(s/c) (Gemma 2, arXiv 2408.00118), and lowered by slope·(i - j) (ALiBi, Press et al. 2021,
-arXiv 2108.12409); with a window each query i sees the keys i - window < j <= i (Mistral 7B, arXiv 2310.06825, §2).
+Options: scores capped by c·tanh(s/c) (Gemma 2, arXiv 2408.00118); slope·(i - j) subtracted from scores (ALiBi, Press
+et al. 2021, arXiv 2108.12409); a window, in which query i sees the keys i - window < j <= i (Mistral 7B, arXiv
+2310.06825, §2).
 
 q (B,T,H,D)   k, v (B,T,KV,D)   out (B,T,H·D)
 """
@@ -37,7 +38,7 @@ def declare_qk_norm(name, c):
 
 
 def options(c, layer):
-    """What forward is told of the scores of this layer."""
+    """The arguments of `forward` for the scores of this layer."""
     return {
         "scale": c.attention_scale,
         "cap": c.attention_cap,
@@ -65,7 +66,7 @@ def forward(q, k, v, scale=None, cap=0, window=0, slopes=None):
 
 
 def forward_qkv(qkv, heads, kv_heads, head_dim, **options):
-    """The same with a row holding the heads of q, then of k, then of v: (B,T,(H+2KV)·D)."""
+    """Attention on rows that hold the heads of q, then of k, then of v: (B,T,(H+2KV)·D)."""
     parts = qkv.split([heads * head_dim, kv_heads * head_dim, kv_heads * head_dim], dim=-1)
     return forward(*(part.unflatten(-1, (-1, head_dim)) for part in parts), **options)
 

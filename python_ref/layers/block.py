@@ -45,7 +45,7 @@ def apply(p, c, name, x):
     if c.block == "parallel":  # x + A + F, from x + A and x + F
         with_attention = residual.apply(p, c, f"{name}.attention", x, attend)
         return with_attention + residual.apply(p, c, f"{name}.ffn", x, feed_forward) - c.skip_scale * x
-    if c.block == "parallel-shared":  # one branch that does both; so each placement with one norm and no gain
+    if c.block == "parallel-shared":  # one branch for both; for placements with one norm and no gain
         return residual.apply(p, c, f"{name}.attention", x, lambda u: attend(u) + feed_forward(u))
     x = residual.apply(p, c, f"{name}.attention", x, attend)
     return residual.apply(p, c, f"{name}.ffn", x, feed_forward)

@@ -1,4 +1,4 @@
-"""Softmax cross-entropy.   logits (N,V)   targets (N) ints, -1 is not counted   losses (N), mean: a scalar"""
+"""Softmax cross-entropy.   logits (N,V)   targets (N) ints, -1 is ignored   losses (N), mean: a scalar"""
 
 import torch
 

@@ -44,7 +44,7 @@ def attention_numbers(q, k, scale, cap, window, slopes):
 
 @contextmanager
 def replaced(module, name, make):
-    """module.name is make(module.name) for a while."""
+    """Replaces module.name by make(module.name) inside this context."""
     original = getattr(module, name)
     setattr(module, name, make(original))
     try:

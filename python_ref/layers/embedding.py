@@ -1,4 +1,4 @@
-"""Token embedding times a scale, plus a position embedding where there is one, learned or fixed.
+"""Token embedding times a scale, plus a learned or fixed position embedding if there is one.
 
 tokens (B,T) ints   weight (V,C)   position (Tctx,C) or None   out (B,T,C)
 """
@@ -18,7 +18,7 @@ def forward(tokens, weight, position=None, scale=1.0):
 
 
 def uncancelled(tokens, dout, weight, position=None):
-    """Σ|dout| over the places each row was used at."""
+    """Σ|dout| over the positions that use each row."""
     dtoken = torch.zeros_like(weight).index_add_(0, tokens.flatten().long(), dout.abs().flatten(0, 1))
     if position is None:
         return dtoken, None

@@ -13,7 +13,7 @@ def uncancelled(x, weight, dy):
 
 
 def apply(p, x, weight, bias=None):
-    """By the names of the parameters; a bias not in the table is none."""
+    """Linear by the names of its parameters. A bias that is not in the table is absent."""
     y = forward(x, p[weight], p.get(bias))
 
     def terms(dy):

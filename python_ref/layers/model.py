@@ -36,5 +36,5 @@ def logits(p, c, tokens):
 
 
 def loss(p, c, tokens, targets):
-    """tokens, targets (B,T); -1 in targets is not counted."""
+    """tokens, targets (B,T); -1 in targets is ignored."""
     return cross_entropy.forward(logits(p, c, tokens).flatten(0, 1), targets.flatten())[1]

@@ -3,7 +3,7 @@
 LayerNorm (Ba et al. 2016, arXiv 1607.06450) and RMSNorm (Zhang & Sennrich 2019, arXiv 1910.07467, eq. 4), both over
 the last dimension, with eps inside the root and the biased variance. With a unit offset their gain is 1 + w (Gemma).
 ScaleNorm (Nguyen & Salazar 2019, arXiv 1910.05895, eq. 5): g·x/‖x‖; C·eps is added to ‖x‖² (the paper has no eps).
-BatchNorm (Ioffe & Szegedy 2015, arXiv 1502.03167): over all but the last dimension; the running statistics as PyTorch.
+BatchNorm (Ioffe & Szegedy 2015, arXiv 1502.03167): over all but the last dimension; running statistics as in PyTorch.
 DyT (Zhu et al. 2025, arXiv 2503.10622) and Derf (Chen et al. 2025, arXiv 2512.10938): tanh(αx), erf(αx + s).
 """
 
@@ -56,14 +56,14 @@ def forward(x, gain, bias=None, kind="layernorm", eps=1e-5, *, unit_offset=False
 
 
 def moved(running_mean, running_var, x):
-    """The running statistics after a training pass on x: the variance unbiased."""
+    """The running statistics after a training pass on x, with the unbiased variance."""
     rows = x.flatten(0, -2)
     mean, variance = rows.mean(0), rows.var(0, correction=1)
     return (1 - MOMENTUM) * running_mean + MOMENTUM * mean, (1 - MOMENTUM) * running_var + MOMENTUM * variance
 
 
 def uncancelled(x, gain, dy, kind, eps, *, unit_offset=False, alpha=None, shift=None):
-    """-> {tensor: its gradient with every term made positive}, of x, gain, bias and what else there is"""
+    """-> {tensor: its gradient with every term made positive}, of x, gain, bias and the other tensors"""
     rows = tuple(range(x.dim() - 1))
     if kind in ("dyt", "derf"):
         f, slope = squash(x, kind, alpha, shift)
@@ -83,7 +83,7 @@ def uncancelled(x, gain, dy, kind, eps, *, unit_offset=False, alpha=None, shift=
 
 
 def apply(p, c, name, x):
-    """A norm of the model. BatchNorm moves its running statistics where p is training."""
+    """A norm of the model. BatchNorm updates its running statistics if p is training."""
     parts = {part: p[f"{name}.{part}"] for part in ("gain", "bias", "alpha", "shift") if f"{name}.{part}" in p}
     more = {"unit_offset": c.norm_unit_offset} | {k: parts[k] for k in ("alpha", "shift") if k in parts}
     running = None

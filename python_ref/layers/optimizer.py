@@ -1,4 +1,4 @@
-"""AdamW (Loshchilov & Hutter 2019, arXiv 1711.05101) and clipping by the global norm: PyTorch's own."""
+"""PyTorch's AdamW (Loshchilov & Hutter 2019, arXiv 1711.05101) and clipping by the global norm."""
 
 import torch
 
@@ -19,5 +19,5 @@ def set_lr(optimizer, lr):
 
 
 def clip(tensors, max_norm):
-    """-> the norm before clipping; 0 clips nothing."""
+    """-> the norm before clipping. A limit of 0 turns clipping off."""
     return torch.nn.utils.clip_grad_norm_(list(tensors), max_norm if max_norm > 0 else float("inf")).item()

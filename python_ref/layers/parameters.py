@@ -1,8 +1,7 @@
 """The parameters of a model: a dict from the table's names to tensors.
 
-With `terms` switched on (a dict instead of None), every layer also measures the gradient of each of its
-parameters "uncancelled": the same sum with the absolute value of every term. Its norm is the yardstick for
-gradients that are nearly or exactly zero because large terms cancel.
+If `terms` is a dict, every layer also computes the "uncancelled" gradient of its parameters: the same sum with the
+absolute value of every term. Its norm is the scale for errors of gradients that are small because large terms cancel.
 """
 
 
@@ -12,14 +11,14 @@ class Parameters(dict):
 
     @staticmethod
     def trains(name):
-        """Whether the optimizer changes it: not the running statistics of BatchNorm."""
+        """Whether the optimizer changes it. It does not change the running statistics of BatchNorm."""
         return not name.endswith((".running_mean", ".running_var"))
 
     def trained(self):
         return {name: tensor for name, tensor in self.items() if self.trains(name)}
 
     def watch(self, y, uncancelled):
-        """When dy arrives in backward: uncancelled(dy) -> [(name, Σ|terms|), ...]"""
+        """Calls uncancelled(dy) -> [(name, Σ|terms|), ...] in the backward pass."""
         if self.terms is None:
             return
 

@@ -1,7 +1,7 @@
 """Rotary position embedding (Su et al. 2021, arXiv 2104.09864, eq. 34), pairs (i, i + R/2) of the first R of a head's D
 numbers; sinusoids (Vaswani et al. 2017, arXiv 1706.03762, §3.5); ALiBi's slopes (Press et al. 2021, arXiv 2108.12409).
 
-x (B,T,H,D)   the pair i of the row at position t turns by the angle t · theta^(-2i/R)
+x (B,T,H,D)   the pair i of the row at position t is rotated by the angle t · theta^(-2i/R)
 """
 
 import math
@@ -19,15 +19,15 @@ def rope(x, theta=10000.0, fraction=1.0):
 
 
 def sinusoids(T, C):
-    """(T,C): column 2i is sin(t / 10000^(2i/C)), column 2i + 1 the cosine of the same, as the paper writes it."""
+    """(T,C): column 2i is sin(t / 10000^(2i/C)), column 2i + 1 is the cosine of the same angle."""
     t = torch.arange(T, dtype=torch.float64)
     columns = [(torch.sin, torch.cos)[c % 2](t / 10000 ** ((c - c % 2) / C)) for c in range(C)]
     return torch.stack(columns, dim=-1)
 
 
 def alibi_slopes(heads):
-    """2^(-8/n), 2^(-16/n), ... for n heads, a power of two (§3). Otherwise, as the paper's code has it: those of the
-    power of two below, then every second one of twice as many heads."""
+    """2^(-8/n), 2^(-16/n), ... for n heads, a power of two (§3). For other n, as in the paper's code: the slopes of
+    the next lower power of two, then every second slope of twice that many heads."""
     power = 2 ** math.floor(math.log2(heads))
     slopes = [2 ** (-8 * (h + 1) / power) for h in range(power)]
     return slopes if power == heads else slopes + alibi_slopes(2 * power)[::2][: heads - power]

@@ -1,8 +1,8 @@
-"""Where the normalizations of a residual branch sit: each placement as its paper writes it.
+"""Norm placements in a residual branch, each as its paper writes it.
 
-x the residual stream, F the branch (attention or feed-forward), a the factor on the skip path,
-n(part, z) the normalization of this branch named `part`, applied to z; l the number of the block, from 1;
-g(z) the learned gain of this branch, times z. A norm_inner is within F, before its last matrix.
+x is the residual stream, F the branch (attention or feed-forward), a the factor on the skip path, l the number of the
+block from 1. n(part, z) applies the branch's norm called `part` to z. g(z) is z times the learned gain of the branch.
+norm_inner is inside F, before its last matrix.
 """
 
 import math
@@ -19,7 +19,7 @@ class Placement:
     final_norm: bool
     skip: Callable = lambda layers: 1.0
     gain: Optional[str] = None  # per "channel" of each branch, or one per "block"
-    matrices: Callable = lambda layers: 1.0  # what v, o and the feed-forward matrices are scaled by at the start
+    matrices: Callable = lambda layers: 1.0  # initial factor of v, o and the feed-forward matrices
 
 
 PLACEMENTS = {
@@ -83,7 +83,7 @@ ALIASES = {"post-ln": "post", "pre-ln": "pre", "peri": "sandwich", "olmo2": "reo
 
 
 def at(c, name):
-    """The placement of a branch "block.3.attention"."""
+    """The placement of a branch such as "block.3.attention"."""
     if c.placement != "mix-ln":
         return PLACEMENTS[c.placement]
     return PLACEMENTS["post" if int(name.split(".")[1]) < math.floor(c.mix_fraction * c.layers) else "pre"]
@@ -95,7 +95,7 @@ def norm_rows(name, c, part, width=None):
 
 
 def gain_name(c, name):
-    """Of a branch: its own, that of its block, or none."""
+    """The gain of a branch: its own, that of its block, or none."""
     owner = {"channel": name, "block": name.rpartition(".")[0]}.get(at(c, name).gain)
     return owner and f"{owner}.scale.gain"
 
@@ -109,7 +109,7 @@ def declare(name, c, branch_rows, enters=True):
 
 
 def inner(p, c, name, z):
-    """norm_inner of a branch, where there is one."""
+    """Applies norm_inner of a branch if there is one."""
     return norm.apply(p, c, f"{name}.norm_inner", z) if f"{name}.norm_inner.gain" in p else z
 
 
