@@ -104,7 +104,17 @@ $(OUT)/train_gpt: $(OUT)/train_gpt.o $(LIBRARY)
 
 # These run for a moment: -O1 compiles them in two thirds of the time.
 BRIEF := $(foreach room,options run show compare,$(filter $(OUT)/data/$(room)/%,$(LIBRARY)))
-$(TESTS) $(BRIEF): private OPTIMIZE := -O1 $(SANITIZERS)
+FIRST := $(OUT)/test/first.hpp
+$(TESTS) $(FIRST).gch $(BRIEF): private OPTIMIZE := -O1 $(SANITIZERS)
+
+# The headers of all tests are compiled once. Two files configure Catch2 before they include it.
+INCLUDE_FIRST := $(filter-out %/main.o %/check.o,$(filter $(OUT)/%,$(TESTS)))
+$(INCLUDE_FIRST): $(FIRST).gch
+$(INCLUDE_FIRST): private CXXFLAGS += -include $(FIRST)
+$(FIRST).gch: test/check.hpp test/catch.hpp $(OUT)/command | catch2
+	@mkdir -p $(@D)
+	@echo '#include "test/check.hpp"' > $(FIRST)
+	$(call SAY,c++   test/check.hpp)$(COMPILE) -x c++-header $(FIRST) -o $@
 
 # The commit that --version prints. A tarball has none.
 COMMIT := $(shell [ -e .git ] && git describe --always --dirty 2>/dev/null)

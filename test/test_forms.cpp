@@ -65,7 +65,7 @@ TEST_CASE("the drawing of a block shows the placement's norms and gains", "[info
   CHECK(contains(parallel, "block   y = x + attention( N(x) ) + ffn( N(x) )\n"));
 }
 
-TEST_CASE("every form is configured, resumed and recomputed with the same bits, and sampled", "[program]") {
+TEST_CASE("every form is configured, resumed and recomputed with the same bits, and sampled", "[program][slow]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --layers 3 --heads 2 --channels 32 --context 32 --batch 4 "
                             "--schedule constant --warmup 0 --eval-every 3 --eval-batches 0 --diagnostics 3 --quiet ";

@@ -47,7 +47,7 @@ void check_killed(const Folder& f, const std::string& words, const std::string& 
 
 }  // namespace
 
-TEST_CASE("a finished run that gets more steps continues at its final learning rate", "[program][resume]") {
+TEST_CASE("a finished run that gets more steps continues at its final learning rate", "[program][resume][slow]") {
   const Corpus f;
   REQUIRE(f.run(kRun + "--steps 6 --out r").status == 0);
   REQUIRE(f.run(kRun + "--steps 6 --out s").status == 0);
@@ -61,7 +61,7 @@ TEST_CASE("a finished run that gets more steps continues at its final learning r
   check_replay(f, "r");
 }
 
-TEST_CASE("a stopped run that gets another number of steps keeps its schedule", "[program][resume]") {
+TEST_CASE("a stopped run that gets another number of steps keeps its schedule", "[program][resume][slow]") {
   const Corpus f;
   REQUIRE(f.run(kRun + "--steps 40 --out whole").status == 0);
   const auto whole = rates_of(f, "whole");
@@ -80,7 +80,7 @@ TEST_CASE("a stopped run that gets another number of steps keeps its schedule", 
   }
 }
 
-TEST_CASE("--lr on resume begins a new schedule", "[program][resume]") {
+TEST_CASE("--lr on resume begins a new schedule", "[program][resume][slow]") {
   const Corpus f;
   const std::string again = "--resume --steps 40 --lr 0.001 --warmup 3 --schedule linear --quiet";
   for (const char* run : {"r", "s"}) REQUIRE(f.run(kRun + "--steps 6 --out " + run).status == 0);

@@ -231,7 +231,7 @@ TEST_CASE("help is narrow, short and complete", "[words]") {
   }
 }
 
-TEST_CASE("the examples in the help work", "[words]") {
+TEST_CASE("the examples in the help work", "[words][slow]") {
   const Corpus f;
   REQUIRE(f.run("train stories.txt --steps 2 --sample-every 0" + kSmall).status == 0);
   f.write("my.txt", f.read("stories.txt"));

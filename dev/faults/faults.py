@@ -34,7 +34,7 @@ RESUME = ["train", "--out", "r", "--resume", "--quiet"]
 COMPARE = ["compare", "--data", "text.txt", *SIZES, "--grid", "placement=pre,post", "--steps", "4", "--eval-every", "2",
            "--eval-batches", "2", "--out", "r"]
 REASONS = ("No space left on device|Input/output error|Too many open files|not enough memory|Out of memory"
-           "|File too large|Permission denied|Read-only file system")
+           "|Cannot allocate memory|File too large|Permission denied|Read-only file system")
 HARMLESS = ("elapsed", "val_loss", "best_loss", "best_step", "step", "data", "settings")  # fields of a header
 MASK = (1 << 64) - 1
 failures = []
