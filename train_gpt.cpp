@@ -32,6 +32,7 @@
 #include "data/show/info.hpp"
 #include "data/show/init_report.hpp"
 #include "data/show/sample.hpp"
+#include "data/show/tokenizer.hpp"
 #include "layers/model/size.hpp"
 #include "layers/textbook/step.hpp"
 
@@ -187,6 +188,7 @@ void run(const Command& command) {
     case Command::Kind::compare: return run_compare(command);
     case Command::Kind::init_report: return run_init_report(command);
     case Command::Kind::corpus: return run_corpus(command.corpus);
+    case Command::Kind::tokenizer: return run_tokenizer(command.tokenizer);
   }
 }
 

@@ -3,6 +3,7 @@
 #include "data/text/bpe.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -17,6 +18,7 @@
 #include "data/text/bpe_files.hpp"
 #include "data/text/bpe_training.hpp"
 #include "data/text/split.hpp"
+#include "data/text/text_files.hpp"
 #include "layers/kernels/random.hpp"
 #include "message.hpp"
 #include "program.hpp"
@@ -252,6 +254,33 @@ TEST_CASE("a damaged tokenizer.json is refused in one line that names it", "[bpe
     f.write("tok.json", damaged);
     message_of<std::runtime_error>([&] { read_bpe(f.path("tok.json")); });
   }
+}
+
+TEST_CASE("the command tokenizer trains on files and writes a tokenizer.json", "[bpe]") {
+  const Folder f;
+  const std::string text = reference("trained_on.txt");
+  std::string lines = text;
+  drop_returns(lines);
+  f.write("my.txt", text);
+  const Outcome o = f.run("tokenizer my.txt --vocab 400 --out tok.json");
+  INFO(o.err);
+  REQUIRE(o.status == 0);
+  const Bpe bpe = read_bpe(f.path("tok.json"));
+  check_equal(bpe, train_bpe(lines, 400));
+  const double per_token = static_cast<double>(lines.size()) / static_cast<double>(bpe.encode(lines).size());
+  char number[16];
+  std::snprintf(number, sizeof number, "%.2f", per_token);
+  CHECK(contains(o.out, "tok.json: 400 tokens from my.txt"));
+  CHECK(contains(o.out, std::string(number) + " bytes per token"));
+  CHECK(f.read("tok.json") == to_json(bpe));
+
+  CHECK(contains(f.run("tokenizer my.txt --out tok.json").err, "tok.json is there already: --force replaces it"));
+  f.write("short.txt", "ab ab");
+  CHECK(contains(f.run("tokenizer short.txt --vocab 300 --out tok.json --force").err, "258 tokens instead of 300"));
+  CHECK(contains(f.run("tokenizer my.txt --vocab 255 --out t.json").err, "--vocab 255 is outside the range"));
+  CHECK(contains(f.run("tokenizer my.txt").err, "--out is missing"));
+  CHECK(contains(f.run("tokenizer none.txt --out t.json").err, "cannot read none.txt"));
+  CHECK(contains(f.run("tokenizer my.txt --out none/t.json").err, "cannot write none/t.json"));
 }
 
 TEST_CASE("GPT-2 tokenizes tiny Shakespeare as tiktoken does", "[bpe]") {

@@ -149,8 +149,10 @@ TEST_CASE("numbers in usual notations, and errors that state the limits", "[word
 
 // The limits in a message are themselves allowed.
 TEST_CASE("every option takes the ends of its range", "[words]") {
-  for (const char* name : {"train", "sample", "compare", "corpus", "eval"}) {
-    Command c = parse(std::string(name) + (std::string(name) == "eval" ? " --data x" : "")).command;
+  for (const char* name : {"train", "sample", "compare", "corpus", "eval", "tokenizer"}) {
+    const std::string command = name;
+    const std::string more = command == "eval" ? " --data x" : command == "tokenizer" ? " x --out y" : "";
+    Command c = parse(command + more).command;
     for (const Setting& s : settings_of(c)) {
       if (s.takes != "N" && s.takes != "X") continue;
       std::string message;

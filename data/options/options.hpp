@@ -71,6 +71,12 @@ struct CorpusOptions {
   bool force = false;
 };
 
+struct TokenizerOptions : TextFiles {
+  int vocabulary = 4096, threads = 0;
+  std::string out;
+  bool force = false;
+};
+
 struct CompareOptions {
   std::vector<std::string> grid;  // "placement=post,pre"
   std::string tune;               // "lr=1e-3,3e-3"
@@ -96,7 +102,7 @@ struct Given {
 // A parsed command line. `train` also holds the options of compare's and init-report's cells and of info without a
 // checkpoint.
 struct Command {
-  enum class Kind { train, sample, eval, info, compare, init_report, corpus } kind = Kind::train;
+  enum class Kind { train, sample, eval, info, compare, init_report, corpus, tokenizer } kind = Kind::train;
   std::string program;  // as typed, for the commands that are suggested
   TrainOptions train;
   SampleOptions sample;
@@ -104,6 +110,7 @@ struct Command {
   CompareOptions compare;
   InitReportOptions init_report;
   CorpusOptions corpus;
+  TokenizerOptions tokenizer;
   std::string info_checkpoint;
   bool info_needs_checkpoint = true;  // a checkpoint was named, or no option was given
   bool info_cost = false;

@@ -181,10 +181,14 @@ void describe_model(Table& t, TrainOptions& o) {
 
 // ---- training --------------------------------------------------------------------------------------------
 
-void describe_files(Table& t, TextFiles& o, bool required) {
+void describe_text(Table& t, TextFiles& o, bool required) {
   t.list("data", o.data, "FILE...", "text files, folders, or - for standard input").required = required;
   t.list("include", o.include, "PATTERN...", "files to read in folders: '*.md' '*.txt'");
   t.list("exclude", o.exclude, "PATTERN...", "files and subfolders to skip in folders: '*.json' drafts");
+}
+
+void describe_files(Table& t, TextFiles& o, bool required) {
+  describe_text(t, o, required);
   t.choice("unknown", kUnknowns, o.unknown, "handling of characters outside the vocabulary");
 }
 
@@ -301,6 +305,14 @@ void describe_info(Table& t, Command& c) {
   describe_model(t, c.train);
 }
 
+void describe_tokenizer(Table& t, TokenizerOptions& o) {
+  describe_text(t, o, true);
+  t.number("vocab", o.vocabulary, 256, 1e6, "vocabulary size, of which 256 tokens are the bytes");
+  t.text("out", o.out, "FILE", "output file, a tokenizer.json").required = true;
+  t.flag("force", o.force, "overwrite the file");
+  describe_threads(t, o.threads);
+}
+
 void describe_corpus(Table& t, CorpusOptions& o) {
   t.text("out", o.out, "FILE", "output file; its entropy goes to FILE.nats");
   Setting& grammar = t.text("grammar", o.grammar, "NAME", "grammar of the text");
@@ -352,6 +364,7 @@ std::vector<Setting> settings_of(Command& c) {
     case Command::Kind::eval: describe_eval(t, c.eval); break;
     case Command::Kind::init_report: describe_init_report(t, c.train, c.init_report); break;
     case Command::Kind::corpus: describe_corpus(t, c.corpus); break;
+    case Command::Kind::tokenizer: describe_tokenizer(t, c.tokenizer); break;
   }
   return t.settings;
 }

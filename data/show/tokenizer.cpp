@@ -1,0 +1,45 @@
+#include "tokenizer.hpp"
+
+#include <cstdio>
+#include <filesystem>
+#include <stdexcept>
+
+#include "data/host/files.hpp"
+#include "data/host/format.hpp"
+#include "data/host/machine.hpp"
+#include "data/host/progress.hpp"
+#include "data/text/bpe_files.hpp"
+#include "data/text/bpe_training.hpp"
+
+namespace {
+
+Bpe train_with_progress(const std::string& text, int vocabulary) {
+  Progress progress(0, vocabulary - 256, "merge", 10);
+  return train_bpe(text, vocabulary, [&](int done, int total) {
+    if (done < total) progress.update(done, [&] { return std::to_string(256 + done) + " tokens"; });
+  });
+}
+
+}  // namespace
+
+void run_tokenizer(const TokenizerOptions& options) {
+  if (!options.force && std::filesystem::exists(options.out))
+    throw std::runtime_error(options.out + " is there already: --force replaces it");
+  use_threads(options.threads);
+  WholeFile file(options.out);
+  const Text text = read_text(options.data, options);
+  for (const std::string& note : text.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
+  const Stopwatch clock;
+  const Bpe bpe = train_with_progress(text.bytes, options.vocabulary);
+  const double seconds = clock.seconds();
+  if (bpe.vocabulary() < options.vocabulary)
+    std::fprintf(stderr, "NOTE: the text has no more pairs to merge: %d tokens instead of %d\n", bpe.vocabulary(),
+                 options.vocabulary);
+  file.write(to_json(bpe));
+  file.finish();
+  file.publish();
+  const double bytes = static_cast<double>(text.bytes.size());
+  std::printf("%s: %s from %s (%s, %.1f s), %.2f bytes per token\n", options.out.c_str(),
+              counted(bpe.vocabulary(), "token").c_str(), text.name.c_str(), format_bytes(text.bytes.size()).c_str(),
+              seconds, bytes / static_cast<double>(bpe.encode(text.bytes).size()));
+}
