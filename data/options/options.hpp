@@ -64,6 +64,11 @@ struct EvalOptions : TextFiles {
   int batch = 8, threads = 0;
 };
 
+struct ExportOptions {
+  std::string checkpoint, format = "hf", out;
+  bool force = false;
+};
+
 struct CorpusOptions {
   std::string bytes = "4M", grammar = "stories", out;
   std::string check, known;  // a file of stories to check, and a file of stories that they should not repeat
@@ -102,7 +107,8 @@ struct Given {
 // A parsed command line. `train` also holds the options of compare's and init-report's cells and of info without a
 // checkpoint.
 struct Command {
-  enum class Kind { train, sample, eval, info, compare, init_report, corpus, tokenizer } kind = Kind::train;
+  enum class Kind { train, sample, eval, info, compare, init_report, corpus, tokenizer, export_model };
+  Kind kind = Kind::train;
   std::string program;  // as typed, for the commands that are suggested
   TrainOptions train;
   SampleOptions sample;
@@ -111,6 +117,7 @@ struct Command {
   InitReportOptions init_report;
   CorpusOptions corpus;
   TokenizerOptions tokenizer;
+  ExportOptions export_model;
   std::string info_checkpoint;
   bool info_needs_checkpoint = true;  // a checkpoint was named, or no option was given
   bool info_cost = false;

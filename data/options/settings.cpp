@@ -249,7 +249,7 @@ void describe_training(Table& t, TrainOptions& o) {
   t.number("sample-every", o.sample_every, 0, kLargest, "print a sample every N steps (0: never)");
   t.number("save-every", o.save_every, 0, kLargest, "save a checkpoint every N steps (0: only at the end)");
   t.number("diagnostics", o.diagnostics, 0, kLargest, "write diagnostics.csv every N steps (0: off)");
-  t.text("init-from", o.init_from, "RUN", "run or checkpoint to take initial weights from");
+  t.text("init-from", o.init_from, "RUN", "run, checkpoint or Hugging Face folder with initial weights");
   t.group("");  // written by --resume and --for; not in the help
   t.number("schedule-start", o.schedule_start, 0, kLargest, "first step of the schedule");
   t.list("earlier-schedules", o.earlier_schedules, "TEXT...", "FROM TO SCHEDULE LR MIN-LR WARMUP");
@@ -324,6 +324,13 @@ void describe_corpus(Table& t, CorpusOptions& o) {
   t.text("known", o.known, "FILE", "with --check: count lines that also occur in FILE");
 }
 
+void describe_export(Table& t, ExportOptions& o) {
+  describe_checkpoint(t, o.checkpoint);
+  t.text("out", o.out, "DIR", "output folder").required = true;
+  t.text("format", o.format, "NAME", "format: a folder of Hugging Face's transformers").choices = {"hf"};
+  t.flag("force", o.force, "overwrite what is in --out");
+}
+
 void describe_comparison(Table& t, CompareOptions& o) {
   t.group("Comparison");
   t.list("grid", o.grid, "KEY=A,B...", "option values to combine: placement=post,pre seed=1,2");
@@ -365,6 +372,7 @@ std::vector<Setting> settings_of(Command& c) {
     case Command::Kind::init_report: describe_init_report(t, c.train, c.init_report); break;
     case Command::Kind::corpus: describe_corpus(t, c.corpus); break;
     case Command::Kind::tokenizer: describe_tokenizer(t, c.tokenizer); break;
+    case Command::Kind::export_model: describe_export(t, c.export_model); break;
   }
   return t.settings;
 }

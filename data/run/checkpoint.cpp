@@ -14,6 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "data/formats/huggingface.hpp"
 #include "data/host/files.hpp"
 #include "data/host/utf8.hpp"
 #include "data/options/command_line.hpp"
@@ -64,13 +65,11 @@ json to_json(const std::vector<TensorSpec>& table) {
 json optional_number(double x) { return std::isfinite(x) ? json(x) : json(nullptr); }
 
 json to_json(const CheckpointHeader& h, const Model& model) {
-  json tokenizer = {{"kind", name_of(kTokenizers, h.tokenizer.kind())}};
-  if (h.tokenizer.kind() == Tokenizer::Kind::character) tokenizer["codepoints"] = h.tokenizer.alphabet();
   return {{"settings", to_json(h.options)},
           {"table", to_json(model.table)},
           {"floats", model.floats},
           {"optimizer", h.optimizer},
-          {"tokenizer", tokenizer},
+          {"tokenizer", to_json(h.tokenizer)},
           {"step", h.step},
           {"elapsed", h.elapsed},
           {"val_loss", optional_number(h.val_loss)},
@@ -287,7 +286,47 @@ void require_same_tensors(const std::string& path, const std::vector<TensorSpec>
   if (!by_name.empty()) refuse("no further tensor", described(*by_name.begin()->second));
 }
 
+// ---- folders of Hugging Face -----------------------------------------------------------------------------
+
+Tokenizer imported_tokenizer(const std::string& folder, const HuggingFaceModel& from) {
+  if (!from.tokenizer().is_null()) try {
+      return tokenizer_from_json(from.tokenizer());
+    } catch (const std::exception& error) {
+      throw std::runtime_error(folder + " has a tokenizer that cannot be read: " + for_terminal(error.what()));
+    }
+  if (from.has_other_tokenizer() || from.config().vocab_size != 256)
+    throw std::runtime_error(folder + " has a tokenizer that train_gpt does not read yet: only models of bytes or "
+                                      "characters can be used");
+  return Tokenizer::bytes();
+}
+
+CheckpointHeader imported_header(const std::string& folder) {
+  const HuggingFaceModel from(folder);
+  CheckpointHeader h;
+  h.options.preset = from.preset(), h.options.config = from.config();
+  h.tokenizer = imported_tokenizer(folder, from);
+  h.options.tokenizer = h.tokenizer.kind();
+  if (h.tokenizer.vocabulary() > from.config().vocab_size)
+    throw std::runtime_error(folder + " has a tokenizer with more tokens than its model");
+  return h;
+}
+
+void import_weights(const std::string& folder, Model& model, const OptimizerState* state) {
+  if (state) throw std::runtime_error(folder + " holds no optimizer state to resume from");
+  const HuggingFaceModel from(folder);
+  Layout layout;
+  declare_model(layout, from.config());
+  require_same_tensors(folder, layout.table(), model.table);
+  from.load(model);
+}
+
 }  // namespace
+
+json to_json(const Tokenizer& tokenizer) {
+  json j = {{"kind", name_of(kTokenizers, tokenizer.kind())}};
+  if (tokenizer.kind() == Tokenizer::Kind::character) j["codepoints"] = tokenizer.alphabet();
+  return j;
+}
 
 void save_checkpoint(const std::string& path, const CheckpointHeader& header, const Model& model,
                      const OptimizerState* state) {
@@ -315,9 +354,12 @@ void save_checkpoint(const std::string& path, const CheckpointHeader& header, co
   file.publish();
 }
 
-CheckpointHeader read_checkpoint_header(const std::string& path) { return Reader(path).header(); }
+CheckpointHeader read_checkpoint_header(const std::string& path) {
+  return is_huggingface_folder(path) ? imported_header(path) : Reader(path).header();
+}
 
 CheckpointHeader verify_checkpoint(const std::string& path) {
+  if (is_huggingface_folder(path)) return imported_header(path);
   Reader reader(path);
   CheckpointHeader header = reader.header();
   reader.verify();
@@ -325,6 +367,7 @@ CheckpointHeader verify_checkpoint(const std::string& path) {
 }
 
 void load_checkpoint(const std::string& path, Model& model, OptimizerState* state) {
+  if (is_huggingface_folder(path)) return import_weights(path, model, state);
   Reader reader(path);
   const CheckpointHeader h = reader.header();
   require_same_tensors(path, h.table, model.table);

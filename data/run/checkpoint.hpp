@@ -13,11 +13,14 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "layers/model/model.hpp"
 #include "layers/training/optimizer.hpp"
 #include "data/options/options.hpp"
 #include "data/text/tokenizer.hpp"
 
+// Where a path names a checkpoint to read, it may also name a folder of Hugging Face: a model of step 0.
 struct CheckpointHeader {
   TrainOptions options;  // with a resolved Config
   Tokenizer tokenizer;
@@ -50,6 +53,9 @@ struct TrainedModel {
   Model model;
 };
 TrainedModel load_trained_model(const std::string& path);
+
+// The tokenizer, as checkpoints hold it.
+nlohmann::json to_json(const Tokenizer& tokenizer);
 
 // Reads the weights, and the optimizer's state if `state` is given, into a model with tensors of the same names and
 // shapes. Otherwise throws std::runtime_error naming the first tensor that differs.

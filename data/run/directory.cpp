@@ -9,6 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "data/formats/huggingface.hpp"
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -61,8 +63,9 @@ std::string find_checkpoint(const std::string& file_or_run) {
     if (!fs::exists(file_or_run)) throw std::runtime_error("there is no checkpoint or run " + file_or_run);
     if (!fs::is_directory(file_or_run)) return file_or_run;
     const std::string found = checkpoint_in(file_or_run);
-    if (found.empty()) throw std::runtime_error(file_or_run + " holds no checkpoint");
-    return found;
+    if (!found.empty()) return found;
+    if (is_huggingface_folder(file_or_run)) return file_or_run;
+    throw std::runtime_error(file_or_run + " holds no checkpoint");
   }
   std::string newest;
   fs::file_time_type newest_time;

@@ -18,8 +18,8 @@ std::string next_run_directory(const std::string& name);
 // Makes `directory` and locks it; "" becomes the next run directory of that name, which no other process gets.
 DirectoryLock claim_directory(std::string& directory, const std::string& name);
 
-// Finds the checkpoint that the user names: the file itself, a run's best.bin or else its checkpoint.bin, and for
-// "" the run in runs/ that saved its state last. Throws std::runtime_error if there is none.
+// Finds the checkpoint that the user names: the file itself, a run's best.bin or else its checkpoint.bin, a folder of
+// Hugging Face, and for "" the run in runs/ that saved its state last. Throws std::runtime_error if there is none.
 std::string find_checkpoint(const std::string& file_or_run);
 
 // The path of a checkpoint for a message. If the user named none, it says that this is the newest run, and whether that

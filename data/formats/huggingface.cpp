@@ -1,0 +1,195 @@
+#include "huggingface.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <map>
+#include <stdexcept>
+#include <string_view>
+
+#include "architectures.hpp"
+#include "data/host/files.hpp"
+#include "data/host/utf8.hpp"
+#include "json.hpp"
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char *kConfig = "/config.json", *kWeights = "/model.safetensors", *kTokenizer = "train_gpt_tokenizer";
+constexpr size_t kLargestConfig = 64 << 20;  // bytes; a vocabulary of characters may be in it
+
+// ---- their tensors, made of ours -------------------------------------------------------------------------
+
+// A tensor of ours within one of theirs.
+struct Part {
+  TensorSpec spec;
+  RowOf row_of;
+};
+
+struct TheirTensor {
+  std::vector<Part> parts;
+  size_t rows = 0, columns = 1;
+  bool transposed = false, vector = false;
+
+  std::vector<uint64_t> shape() const {
+    if (vector) return {rows};
+    return transposed ? std::vector<uint64_t>{columns, rows} : std::vector<uint64_t>{rows, columns};
+  }
+
+  // Calls f(index of theirs, index of ours) for each element.
+  template <class F>
+  void for_each(const Part& part, const Config& config, F f) const {
+    const size_t count = part.spec.shape[0];
+    for (size_t r = 0; r < count; ++r) {
+      const size_t row = part.row_of ? part.row_of(r, config) : r;
+      for (size_t c = 0; c < columns; ++c) f(transposed ? c * rows + row : row * columns + c, r * columns + c);
+    }
+  }
+};
+
+// "block.3.attention.q.weight" → "block.#.attention.q"
+std::string module_of(const TensorSpec& spec) { return (spec.layer == kOutside ? "" : "block.#.") + spec.group(); }
+
+std::string their_name(const ModuleRow& row, const TensorSpec& spec) {
+  std::string name = row.theirs;
+  if (const size_t at = name.find('#'); at != name.npos) name.replace(at, 1, std::to_string(spec.layer));
+  return name + "." + (spec.leaf() == "gain" ? "weight" : spec.leaf());
+}
+
+// Their tensors by name.
+std::map<std::string, TheirTensor> their_tensors(const Architecture& architecture, const Config& config) {
+  Layout layout;
+  declare_model(layout, config);
+  std::map<std::string, TheirTensor> all;
+  for (const TensorSpec& spec : layout.table()) {
+    const auto row = std::find_if(architecture.modules.begin(), architecture.modules.end(),
+                                  [&](const ModuleRow& m) { return module_of(spec) == m.ours; });
+    if (row == architecture.modules.end())
+      throw std::logic_error(std::string(architecture.model_class) + " has no module for " + spec.name);
+    TheirTensor& tensor = all[their_name(*row, spec)];
+    tensor.parts.push_back({spec, row->row_of});
+    tensor.rows += spec.shape[0];
+    tensor.vector = spec.shape.size() == 1;
+    tensor.columns = tensor.vector ? 1 : spec.shape[1];
+    tensor.transposed = row->transposed && !tensor.vector;
+  }
+  return all;
+}
+
+std::string shape_text(const std::vector<uint64_t>& shape) {
+  std::string text;
+  for (const uint64_t d : shape) text += (text.empty() ? "" : ", ") + std::to_string(d);
+  return "(" + text + ")";
+}
+
+// ---- tensors in a folder ---------------------------------------------------------------------------------
+
+// Files of a model without its head leave out the first word: "h.0.ln_1.weight".
+const StoredTensor* find_stored(const StoredTensors& tensors, const std::string& name) {
+  const StoredTensor* found = tensors.find(name);
+  return found ? found : tensors.find(name.substr(name.find('.') + 1));
+}
+
+// Constants that older versions stored, and a copy of tied weights.
+bool is_redundant(const std::string& name, const Config& config) {
+  constexpr std::string_view kConstants[] = {".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"};
+  return (config.tied && name == "lm_head.weight") ||
+         std::any_of(std::begin(kConstants), std::end(kConstants), [&](auto end) { return name.ends_with(end); });
+}
+
+// Throws unless the tensors are those of the model.
+void check_tensors(const std::string& folder, const StoredTensors& stored, const Architecture& architecture,
+                   const Config& config) {
+  std::vector<const StoredTensor*> used;
+  for (const auto& [name, tensor] : their_tensors(architecture, config)) {
+    const StoredTensor* found = find_stored(stored, name);
+    if (!found) throw std::runtime_error(folder + " lacks the tensor '" + name + "'");
+    if (found->shape != tensor.shape())
+      throw std::runtime_error(stored.path_of(*found) + ": '" + for_terminal(found->name) + "' has the shape " +
+                               shape_text(found->shape) + ", and config.json asks for " + shape_text(tensor.shape()));
+    used.push_back(found);
+  }
+  std::sort(used.begin(), used.end());
+  for (const StoredTensor& t : stored.all())
+    if (!std::binary_search(used.begin(), used.end(), &t) && !is_redundant(t.name, config))
+      throw std::runtime_error(stored.path_of(t) + " holds '" + for_terminal(t.name) +
+                               "', which the model of config.json does not have");
+}
+
+Config read_config(const std::string& path, const json& file, std::string& model_type) {
+  try {
+    if (!file.is_object()) throw std::runtime_error("it is not an object");
+    model_type = file.value("model_type", "");
+    if (const Architecture* row = find_architecture(model_type)) return config_of(*row, file);
+    std::string known;
+    for (const Architecture& row : architectures()) known += " " + std::string(row.model_type);
+    throw std::runtime_error("model_type is '" + for_terminal(model_type) + "', and train_gpt reads" + known);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw std::runtime_error(path + " cannot be used: " + error.what());
+  }
+}
+
+}  // namespace
+
+bool is_huggingface_folder(const std::string& path) { return fs::is_regular_file(path + kConfig); }
+
+HuggingFaceModel::HuggingFaceModel(const std::string& folder) : folder_(folder), tensors_(folder) {
+  const json file = read_json(folder + kConfig, kLargestConfig);
+  config_ = read_config(folder + kConfig, file, model_type_);
+  tokenizer_ = file.value(kTokenizer, json());
+  check_tensors(folder, tensors_, *find_architecture(model_type_), config_);
+}
+
+const char* HuggingFaceModel::preset() const { return find_architecture(model_type_)->preset; }
+
+bool HuggingFaceModel::has_other_tokenizer() const {
+  for (const char* file : {"/tokenizer.json", "/tokenizer.model", "/vocab.json"})
+    if (fs::exists(folder_ + file)) return true;
+  return false;
+}
+
+void HuggingFaceModel::load(Model& model) const {
+  std::map<std::string, size_t> offsets;
+  for (const TensorSpec& spec : model.table) offsets[spec.name] = spec.offset;
+  for (const auto& [name, tensor] : their_tensors(*find_architecture(model_type_), config_)) {
+    const StoredTensor& stored = *find_stored(tensors_, name);
+    std::vector<float> values(stored.size());
+    tensors_.read(values.data(), stored);
+    for (const Part& part : tensor.parts) {
+      float* ours = model.weights.get() + offsets.at(part.spec.name);
+      tensor.for_each(part, config_, [&](size_t theirs, size_t i) { ours[i] = values[theirs]; });
+    }
+  }
+  if (const TensorSpec* bad = first_non_finite(model.table, model.weights.get()))
+    throw std::runtime_error(folder_ + " cannot be used: " + bad->name + " is not finite");
+}
+
+// ---- writing ---------------------------------------------------------------------------------------------
+
+std::string write_huggingface(const std::string& folder, const Model& model, const json& tokenizer) {
+  const auto [architecture, config] = expressed(model.config);
+  std::map<std::string, const float*> ours;
+  for (const TensorSpec& spec : model.table) ours[spec.name] = model.weights.get() + spec.offset;
+  const auto tensors = their_tensors(architecture, config);
+  std::vector<NewTensor> rows;
+  for (const auto& [name, tensor] : tensors)
+    rows.push_back({name, tensor.shape(), [&ours, &tensor = tensor, &config = config] {
+                      std::vector<float> values(tensor.rows * tensor.columns);  // zeros: biases that the model lacks
+                      for (const Part& part : tensor.parts)
+                        if (const auto from = ours.find(part.spec.name); from != ours.end())
+                          tensor.for_each(part, config, [&](size_t i, size_t j) { values[i] = from->second[j]; });
+                      return values;
+                    }});
+  write_safetensors(folder + kWeights, rows, {{"format", "pt"}});
+  json file = config_json(architecture, config);
+  file[kTokenizer] = tokenizer;
+  WholeFile out(folder + kConfig);
+  out.write(file.dump(2) + "\n");
+  out.finish();
+  out.publish();
+  return architecture.model_class;
+}

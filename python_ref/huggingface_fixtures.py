@@ -1,0 +1,70 @@
+"""Writes test/huggingface/: tiny models as `transformers` saves them, with the loss of one batch in float64.
+
+    python python_ref/huggingface_fixtures.py [--out test/huggingface]
+
+Each folder has config.json and model.safetensors as save_pretrained() leaves them, and expected.json with the tokens
+(B,T+1) and the loss. Needs requirements-huggingface.txt and no network. The same bytes each time.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+import transformers
+
+from huggingface import double
+
+torch.set_num_threads(1)
+transformers.logging.set_verbosity_error()
+
+GPT2 = {"n_layer": 2, "n_head": 2, "n_embd": 16, "n_positions": 12, "vocab_size": 31}
+LLAMA = {
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 16,
+    "intermediate_size": 24, "max_position_embeddings": 12, "vocab_size": 31,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}, "rms_norm_eps": 1e-5,
+}  # fmt: skip
+B, T = 2, 9
+
+# name: configuration, how the weights are stored, bytes of a shard
+MODELS = {
+    "gpt2": (transformers.GPT2Config(**GPT2), torch.float32, "1GB"),
+    "llama": (transformers.LlamaConfig(**LLAMA), torch.float32, "1GB"),
+    "llama-bf16-shards": (transformers.LlamaConfig(**LLAMA, tie_word_embeddings=True), torch.bfloat16, "4KB"),
+}
+
+
+def write(folder, config, dtype, shard):
+    torch.manual_seed(17)
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+    with torch.no_grad():
+        for name, w in model.named_parameters():  # gains and biases too: 1 and 0 would hide that one is missing
+            w.copy_(torch.randn_like(w) * 0.3 if w.ndim > 1 else w + torch.randn_like(w) * 0.2)
+    model = model.to(dtype)
+    model.save_pretrained(folder, max_shard_size=shard)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    tokens = torch.randint(config.vocab_size, (B, T + 1))
+    with double():  # angles and norms, too
+        exact = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager", dtype=torch.double)
+        exact.eval().load_state_dict(model.state_dict())
+        logits = exact(input_ids=tokens[:, :-1], use_cache=False).logits
+    loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten()).item()
+    (folder / "expected.json").write_text(json.dumps({"tokens": tokens.tolist(), "loss": loss}) + "\n")
+    print(f"{folder.name:20} loss {loss:.6f}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Writes tiny models as transformers saves them.")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent.parent / "test" / "huggingface")
+    out = parser.parse_args().out
+    for name, (config, dtype, shard) in MODELS.items():
+        folder = out / name
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.iterdir():
+            old.unlink()
+        write(folder, config, dtype, shard)
+
+
+if __name__ == "__main__":
+    main()
