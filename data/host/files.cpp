@@ -87,7 +87,7 @@ WholeFile::~WholeFile() {
 }
 
 void WholeFile::write(const void* data, size_t bytes) {
-  if (std::fwrite(data, 1, bytes, file_) != bytes) fail_file("write", path_, errno);
+  if (bytes > 0 && std::fwrite(data, 1, bytes, file_) != bytes) fail_file("write", path_, errno);
 }
 
 void WholeFile::write(std::string_view bytes) { write(bytes.data(), bytes.size()); }

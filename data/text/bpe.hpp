@@ -30,6 +30,7 @@ class Bpe {
  public:
   // Throws std::runtime_error if a byte has no token of its own.
   explicit Bpe(BpeTables tables);
+  Bpe(Bpe&&) = default;  // and no copy: sorted_ points into tables_
 
   const BpeTables& tables() const { return tables_; }
   int vocabulary() const { return static_cast<int>(tables_.tokens.size()); }
