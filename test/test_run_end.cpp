@@ -154,7 +154,7 @@ TEST_CASE("a run that is killed before its first save starts over", "[program][e
   const Outcome killed =
       f.run_until(words + "--out r", SIGKILL, [&] { return count_lines(f.read("r/metrics.csv")) > 3; });
   REQUIRE(killed.status == 128 + SIGKILL);
-  CHECK(contains(f.run(words + "--out r").err, "--resume goes on with it"));
+  CHECK(contains(f.run(words + "--out r").err, "--resume continues it"));
   const Outcome resumed = f.run("train --out r --resume --quiet");
   INFO(resumed.err);
   REQUIRE(resumed.status == 0);

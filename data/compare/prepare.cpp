@@ -30,8 +30,8 @@ bool contains(const std::vector<std::string>& words, const std::string& word) {
 
 // ---- options ---------------------------------------------------------------------------------------------
 
-// With --resume, options that the command line leaves out are as they were. The grid may have grown. The options of a
-// run may not have changed, and a comparison with some times measured in parallel runs must leave out all of them.
+// With --resume, the stored options apply unless the command line repeats them. The grid may grow, but the options of a
+// run must not change. If some runs were parallel, the comparison reports no times.
 Command on_top_of_stored(const Command& command) {
   const TrainOptions& o = command.train;
   if (!o.resume) return command;
@@ -200,7 +200,7 @@ void prepare_directory(const Comparison& c) {
   const std::string path = c.out() + "/" + kOptions;
   if (fs::exists(path) && !c.command.train.resume) {
     if (!c.command.train.force)
-      throw std::runtime_error(c.out() + " already holds a comparison: --resume goes on with it, --force replaces it");
+      throw std::runtime_error(c.out() + " already holds a comparison: --resume continues it, --force replaces it");
     remove_comparison(c.out());
   }
   WholeFile file(path);

@@ -7,5 +7,5 @@
 // if any of the runs could not begin or would not be comparable.
 Comparison prepare_comparison(const Command& command);
 
-// Writes the options into the comparison's directory. With --force, removes the comparison that is there.
+// Writes the options into the comparison's directory. With --force, first removes the comparison in it.
 void prepare_directory(const Comparison& comparison);

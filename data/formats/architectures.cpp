@@ -222,7 +222,7 @@ const std::vector<ModuleRow> kLlamaCommon = {
     {"head", "lm_head"},
 };
 
-// Where the norms of a block are.
+// Names of the two norms of a block.
 const std::vector<ModuleRow> kPreNorms = {
     {"block.#.attention.norm_in", "model.layers.#.input_layernorm"},
     {"block.#.ffn.norm_in", "model.layers.#.post_attention_layernorm"},
@@ -301,7 +301,7 @@ json config_json(const Architecture& architecture, const Config& config) {
 
 namespace {
 
-// What decides the result of a model: without the settings of training, or those without effect.
+// The settings that decide what a model computes. Training settings and settings without effect have their defaults.
 TrainOptions essence(Config c) {
   const Config standard;
   c = resolve(c);

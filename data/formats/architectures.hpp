@@ -10,7 +10,7 @@
 
 #include "layers/config/config.hpp"
 
-// The row of their tensor at which row `r` of ours stands.
+// Maps row `r` of our tensor to its row in theirs.
 using RowOf = size_t (*)(size_t r, const Config& config);
 
 // One of our modules in theirs. '#' stands for the layer.

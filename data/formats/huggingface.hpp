@@ -19,7 +19,7 @@ class HuggingFaceModel {
 
   const Config& config() const { return config_; }  // resolved
   const char* preset() const;  // ours, with the same wiring
-  // What write_huggingface() was given, or null.
+  // The tokenizer that write_huggingface() stored, or null.
   const nlohmann::json& tokenizer() const { return tokenizer_; }
   bool has_other_tokenizer() const;
 

@@ -20,7 +20,7 @@
 #include "data/options/options.hpp"
 #include "data/text/tokenizer.hpp"
 
-// Where a path names a checkpoint to read, it may also name a folder of Hugging Face: a model of step 0.
+// The header of a checkpoint. A Hugging Face folder can be read in its place, as a model of step 0.
 struct CheckpointHeader {
   TrainOptions options;  // with a resolved Config
   Tokenizer tokenizer;

@@ -95,7 +95,7 @@ void prepare_run_directory(const std::string& directory, bool replace) {
     const fs::path file = fs::path(directory) / name;
     if (!fs::exists(file)) continue;
     if (!replace)
-      throw std::runtime_error(directory + " already holds a run: --resume goes on with it, --force replaces it");
+      throw std::runtime_error(directory + " already holds a run: --resume continues it, --force replaces it");
     fs::remove(file, error);
   }
 }

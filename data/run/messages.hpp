@@ -1,5 +1,5 @@
 #pragma once
-// What a training run tells the user: warnings before it starts, samples, and the summary when it ends.
+// Messages of a training run: warnings before it starts, samples, and the summary when it ends.
 
 #include <string>
 #include <vector>

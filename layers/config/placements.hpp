@@ -21,7 +21,7 @@ struct InitRow {
   double (*gain)(int n_layer);
 };
 
-// Where a residual branch has its norms, and the factor on the skip path:
+// The norms of a residual branch, and the factor on its skip path:
 //   y = norm_sum( skip·x + norm_out( W_out·norm_inner( F( in_scale·norm_in(x) ) ) ) )
 // An absent norm is the identity. W_out is attention's o or the FFN's down matrix. A learned gain λ, which starts at
 // layer_scale_init or 0, may take the place of norm_out.

@@ -20,8 +20,8 @@
 
 #include "layers/kernels/buffer.hpp"
 
-// Of both: the weight is learned, or the sinusoids. `first` is the position of the first row: 0 in training, beyond it
-// when text is generated token by token.
+// Adds positions to x. `weight` holds learned positions or the sinusoids. `first` is the position of the first row: 0 in
+// training, later when text is generated token by token.
 void position_forward(float* x, const float* weight, int first, int B, int T, int C);
 void learned_position_backward(float* dweight, const float* dx, int B, int T, int C);
 
@@ -40,7 +40,7 @@ struct RopeTable {
 void rope_forward(float* x, const RopeTable& table, int first, int B, int T, int heads, int D, size_t stride);
 void rope_backward(float* dx, const RopeTable& table, int B, int T, int heads, int D, size_t stride);
 
-// (H): ALiBi's slopes 2^(-8/H), 2^(-16/H), ..., where H is a power of two (Press et al. 2021, arXiv 2108.12409, §3).
-// Where it is none, as the paper's code and BLOOM have it: the slopes of the power of two below, and then every second
-// one of those of twice as many heads.
+// ALiBi's slopes (H): 2^(-8/H), 2^(-16/H), ... if H is a power of two (Press et al. 2021, arXiv 2108.12409, §3). For
+// other H, as in the paper's code and BLOOM: the slopes of the power of two below H, then every second slope of twice
+// that power.
 Buffer alibi_slopes(int n_head);

@@ -9,8 +9,8 @@
 //             for each panel of A       (streams from L2)
 //               tile: MR × NR sums in registers over KC
 //
-// NC is such that a slice fills half of L2. It is 4 KC deep: then the block of C stays near while it is added to.
-// Where A has to be packed it is one KC deep and wider, so that A is packed less often.
+// A slice fills half of L2, which sets NC. It is 4 KC deep, so that the block of C stays in cache while it is added to.
+// If A must be packed, the slice is one KC deep and wider, so that A is packed less often.
 //
 // An operand that already lies as the tile reads it is not packed: A where its rows run along k, and B where its
 // columns lie beside each other and too few rows of A pass by to earn the packing back.
