@@ -20,8 +20,8 @@
 
 #include "layers/kernels/buffer.hpp"
 
-// Adds positions to x. `weight` holds learned positions or the sinusoids. `first` is the position of the first row: 0 in
-// training, later when text is generated token by token.
+// Adds positions to x. `weight` holds learned positions or the sinusoids. `first` is the position of the first row: 0
+// in training, later when text is generated token by token.
 void position_forward(float* x, const float* weight, int first, int B, int T, int C);
 void learned_position_backward(float* dweight, const float* dx, int B, int T, int C);
 
