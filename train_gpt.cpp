@@ -55,7 +55,7 @@ Prepared prepare(const Command& given) {
   const std::string notice = o.resume             ? adapt_to_resume(o, from, given)
                              : given.train.resume ? "there is no checkpoint yet: starting from the beginning"
                                                   : "";
-  check_memory(data.memory() + memory_of_training(o.config, o.batch).total() +
+  check_memory(data.tokens.memory() + memory_of_training(o.config, o.batch).total() +
                (o.textbook ? memory_of_textbook(o.config, o.batch) : 0));
   make_paths_absolute(o);
   Trainer t(command, o, std::move(data));

@@ -80,7 +80,9 @@ TEST_CASE("a checkpoint is refused if moments are missing or not finite, or if b
 TEST_CASE("an estimate of the loss reads windows from the whole validation split", "[checkpoint]") {
   Saved s;
   Dataset data, spread;
-  for (int i = 0; i < 100; ++i) data.tokens.push_back(static_cast<uint16_t>(i * i % 97));
+  std::vector<uint16_t> tokens;
+  for (int i = 0; i < 100; ++i) tokens.push_back(static_cast<uint16_t>(i * i % 97));
+  data.tokens.append(tokens);
   for (size_t i = 0; i < 8; ++i) data.val.push_back({8 * i, 8});
   spread = data;
   spread.val = {data.val[0], data.val[2], data.val[4], data.val[6]};

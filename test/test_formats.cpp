@@ -35,7 +35,7 @@ Model small(const std::string& preset) {
 }
 
 std::string refusal_of(const std::string& folder) {
-  return message_of<std::runtime_error>([&] { HuggingFaceModel from(folder); });
+  return message_of<std::runtime_error>([&] { open_huggingface(folder); });
 }
 
 const std::vector<std::string> kExpressed = {"gpt2",  "gpt3",  "llama",       "llama2", "llama3", "mistral", "qwen",
@@ -47,9 +47,9 @@ TEST_CASE("a model that transformers wrote has its loss here", "[formats]") {
   for (const std::string name : {"gpt2", "llama", "llama-bf16-shards"}) {
     INFO(name);
     const std::string folder = "test/huggingface/" + name;
-    const HuggingFaceModel from(folder);
-    Model model(from.config(), false);
-    from.load(model);
+    const std::unique_ptr<OtherModel> from = open_huggingface(folder);
+    Model model(from->config(), false);
+    from->load(model);
     const json expected = read(folder + "/expected.json");
     constexpr int B = 2, T = 9;
     std::vector<int> tokens, targets;
@@ -69,12 +69,11 @@ TEST_CASE("a preset that is exported and imported again has the same bits", "[fo
   for (const std::string& preset : kExpressed) {
     INFO(preset);
     const Model model = small(preset);
-    const json tokenizer = {{"kind", "byte"}};
-    write_huggingface(f.path("."), model, tokenizer);
-    const HuggingFaceModel from(f.path("."));
-    CHECK(from.tokenizer() == tokenizer);
-    Model again(from.config(), false);
-    from.load(again);
+    write_huggingface(f.path("."), {model, Tokenizer::bytes(), "", "f32"});
+    const std::unique_ptr<OtherModel> from = open_huggingface(f.path("."));
+    CHECK(from->tokenizer().kind() == Tokenizer::Kind::byte);
+    Model again(from->config(), false);
+    from->load(again);
     REQUIRE(again.table.size() == model.table.size());
     CHECK(same_bits({again.weights.get(), again.floats}, {model.weights.get(), model.floats}));
     CHECK(again.config.norm_eps == model.config.norm_eps);
@@ -111,11 +110,11 @@ TEST_CASE("a model without biases has zeros for them in GPT-2's class", "[format
   c.qkv_bias.reset(), c.norm_bias.reset();
   Model model(c, false);
   initialize(model, 1);
-  write_huggingface(f.path("."), model, nullptr);
-  const HuggingFaceModel from(f.path("."));
-  CHECK(from.config().bias);
-  Model again(from.config(), false);
-  from.load(again);
+  write_huggingface(f.path("."), {model, Tokenizer::bytes(), "", "f32"});
+  const std::unique_ptr<OtherModel> from = open_huggingface(f.path("."));
+  CHECK(from->config().bias);
+  Model again(from->config(), false);
+  from->load(again);
   for (const TensorSpec& spec : again.table)
     if (spec.leaf() == "bias") CHECK(norm_of(widen({again.weights.get() + spec.offset, spec.size()})) == 0);
 }
@@ -124,7 +123,7 @@ TEST_CASE("a folder whose config.json or tensors do not fit is refused", "[forma
   const Folder f;
   const Model model = small("llama");
   const auto with = [&](const std::string& key, const json& value) {
-    write_huggingface(f.path("."), model, nullptr);
+    write_huggingface(f.path("."), {model, Tokenizer::bytes(), "", "f32"});
     json file = json::parse(f.read("config.json"));
     file[key] = value;
     f.write("config.json", file.dump());
@@ -170,7 +169,7 @@ TEST_CASE("a run is exported, and its folder is a checkpoint", "[formats]") {
   json config = json::parse(f.read("hf/config.json"));
   config.erase("train_gpt_tokenizer");
   f.write("hf/config.json", config.dump());
-  check_refused(f, "eval hf --data stories.txt", "hf has a tokenizer that train_gpt does not read yet");
+  check_refused(f, "eval hf --data stories.txt", "hf has no tokenizer that train_gpt reads: copy a tokenizer.json");
   REQUIRE(f.run("train stories.txt --placement post --steps 1 --out post" + kTiny).status == 0);
   check_refused(f, "export post --out none", "has no --");
   CHECK(!f.has("none"));

@@ -44,7 +44,7 @@ TEST_CASE("permuted is a permutation that depends only on its key", "[sampling]"
 
 TEST_CASE("random windows depend on seed, step and row, and stay in the training split", "[sampling]") {
   Dataset data;
-  data.tokens.resize(100000), data.train = 50000;
+  data.tokens.append(std::vector<uint16_t>(100000)), data.train = 50000;
   std::set<size_t> starts;
   for (uint64_t seed = 0; seed < 3; ++seed)
     for (uint64_t step = 0; step < 3; ++step)
@@ -58,7 +58,7 @@ TEST_CASE("random windows depend on seed, step and row, and stay in the training
 
 TEST_CASE("the unigram loss is that of the training split, with a chance for unseen characters", "[sampling]") {
   Dataset data;
-  for (const char c : std::string("aaabXY")) data.tokens.push_back(static_cast<uint16_t>(c));
+  data.tokens.append(std::vector<uint16_t>{'a', 'a', 'a', 'b', 'X', 'Y'});
   data.train = 4;
   data.val = {{3, 2}};
   data.val_bytes = 4;

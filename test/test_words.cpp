@@ -112,7 +112,8 @@ TEST_CASE("values with the names of other programs are accepted", "[words]") {
   CHECK(parse("train --preset llama-2").command.train.preset == "llama2");
   CHECK(parse("train --placement Pre-LN").command.train.config.placement == "pre-ln");
   CHECK(error_of("train --tokenizer bpe") ==
-        "there is no --tokenizer bpe: tokens are bytes or characters: choose byte or char");
+        "there is no --tokenizer bpe: write bpe:4096 to train a byte-pair encoding on the text, or name a tokenizer "
+        "file");
   CHECK(contains(error_of("train --norm none"), "--placement none has no norms"));
   CHECK(contains(error_of("train --norm rmsnrom"), "did you mean 'rmsnorm'?"));
   CHECK(contains(error_of("train --norm quux"), "choose one of layernorm rmsnorm"));

@@ -9,8 +9,12 @@
 
 #include "architectures.hpp"
 #include "data/host/files.hpp"
+#include "data/host/format.hpp"
 #include "data/host/utf8.hpp"
+#include "data/text/stored_tokenizer.hpp"
 #include "json.hpp"
+#include "layers/model/size.hpp"
+#include "safetensors.hpp"
 
 using nlohmann::json;
 namespace fs = std::filesystem;
@@ -133,23 +137,38 @@ Config read_config(const std::string& path, const json& file, std::string& model
   }
 }
 
-}  // namespace
+class HuggingFaceModel : public OtherModel {
+ public:
+  explicit HuggingFaceModel(const std::string& folder) : folder_(folder), tensors_(folder) {
+    const json file = read_json(folder + kConfig, kLargestConfig);
+    config_ = read_config(folder + kConfig, file, model_type_);
+    tokenizer_ = file.value(kTokenizer, json());
+    check_tensors(folder, tensors_, *find_architecture(model_type_), config_);
+  }
 
-bool is_huggingface_folder(const std::string& path) { return fs::is_regular_file(path + kConfig); }
+  const Config& config() const override { return config_; }
+  const char* preset() const override { return find_architecture(model_type_)->preset; }
+  Tokenizer tokenizer() const override;
+  void load(Model& model) const override;
 
-HuggingFaceModel::HuggingFaceModel(const std::string& folder) : folder_(folder), tensors_(folder) {
-  const json file = read_json(folder + kConfig, kLargestConfig);
-  config_ = read_config(folder + kConfig, file, model_type_);
-  tokenizer_ = file.value(kTokenizer, json());
-  check_tensors(folder, tensors_, *find_architecture(model_type_), config_);
-}
+ private:
+  std::string folder_, model_type_;
+  Config config_;
+  json tokenizer_;  // that write_huggingface() stored, or null
+  StoredTensors tensors_;
+};
 
-const char* HuggingFaceModel::preset() const { return find_architecture(model_type_)->preset; }
-
-bool HuggingFaceModel::has_other_tokenizer() const {
-  for (const char* file : {"/tokenizer.json", "/tokenizer.model", "/vocab.json"})
-    if (fs::exists(folder_ + file)) return true;
-  return false;
+Tokenizer HuggingFaceModel::tokenizer() const {
+  if (!tokenizer_.is_null()) try {
+      return tokenizer_from_json(tokenizer_);
+    } catch (const std::exception& error) {
+      throw std::runtime_error(folder_ + " has a tokenizer that cannot be read: " + for_terminal(error.what()));
+    }
+  for (const char* file : {"/tokenizer.json", "/vocab.json"})
+    if (fs::exists(folder_ + file)) return read_tokenizer(folder_);
+  if (fs::exists(folder_ + "/tokenizer.model") || config_.vocab_size != 256)
+    throw std::runtime_error(folder_ + " has no tokenizer that train_gpt reads: copy a tokenizer.json into it");
+  return Tokenizer::bytes();
 }
 
 void HuggingFaceModel::load(Model& model) const {
@@ -168,9 +187,20 @@ void HuggingFaceModel::load(Model& model) const {
     throw std::runtime_error(folder_ + " cannot be used: " + bad->name + " is not finite");
 }
 
+}  // namespace
+
+bool is_huggingface_folder(const std::string& path) { return fs::is_regular_file(path + kConfig); }
+
+std::unique_ptr<OtherModel> open_huggingface(const std::string& folder) {
+  return std::make_unique<HuggingFaceModel>(folder);
+}
+
 // ---- writing ---------------------------------------------------------------------------------------------
 
-std::string write_huggingface(const std::string& folder, const Model& model, const json& tokenizer) {
+void check_huggingface(const ExportedModel& exported) { expressed(exported.model.config); }
+
+std::string write_huggingface(const std::string& folder, const ExportedModel& exported) {
+  const Model& model = exported.model;
   const auto [architecture, config] = expressed(model.config);
   std::map<std::string, const float*> ours;
   for (const TensorSpec& spec : model.table) ours[spec.name] = model.weights.get() + spec.offset;
@@ -186,10 +216,11 @@ std::string write_huggingface(const std::string& folder, const Model& model, con
                     }});
   write_safetensors(folder + kWeights, rows, {{"format", "pt"}});
   json file = config_json(architecture, config);
-  file[kTokenizer] = tokenizer;
+  file[kTokenizer] = to_json(exported.tokenizer);
   WholeFile out(folder + kConfig);
   out.write(file.dump(2) + "\n");
   out.finish();
   out.publish();
-  return architecture.model_class;
+  return std::string(architecture.model_class) + " of transformers, " +
+         counted(static_cast<double>(count_parameters(model.table)), "parameter") + ", in float32";
 }

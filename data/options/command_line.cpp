@@ -82,6 +82,7 @@ Meant meant_by(Reader& r, const std::string& typed) {
 // The value by our name, if the option takes names.
 std::string value_meant(Reader& r, const Setting& s, const std::string& typed) {
   if (s.choices.empty() || contains(s.choices, typed) || contains(s.synonyms, typed)) return typed;
+  if (s.files && typed.find_first_of("./:") != typed.npos) return typed;
   for (const Words* names : {&s.choices, &s.synonyms})
     for (const std::string& name : *names)
       if (squeezed(name) == squeezed(typed)) return name;

@@ -123,7 +123,7 @@ constexpr ForeignName kForeign[] = {
     {"character characters unicode codepoint codepoints", "char", "tokenizer"},
     {"bytes bytelevel utf8", "byte", "tokenizer"},
     {"bpe gpt2 tiktoken sentencepiece wordpiece unigram word words llama",
-     "tokens are bytes or characters: choose byte or char", "tokenizer"},
+     "write bpe:4096 to train a byte-pair encoding on the text, or name a tokenizer file", "tokenizer"},
     {"cos cosineannealing cosinewithwarmup", "cosine", "schedule"},
     {"lin lineardecay", "linear", "schedule"},
     {"const none flat constantwithwarmup fixed", "constant", "schedule"},

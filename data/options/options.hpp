@@ -16,8 +16,6 @@ inline constexpr double kLargest = 1e15;
 
 inline constexpr Named<Schedule> kSchedules[] = {
     {Schedule::cosine, "cosine"}, {Schedule::linear, "linear"}, {Schedule::constant, "constant"}};
-inline constexpr Named<Tokenizer::Kind> kTokenizers[] = {{Tokenizer::Kind::byte, "byte"},
-                                                         {Tokenizer::Kind::character, "char"}};
 inline constexpr Named<Unknown> kUnknowns[] = {
     {Unknown::error, "error"}, {Unknown::skip, "skip"}, {Unknown::replace, "replace"}};
 inline constexpr Named<ValSplit> kValSplits[] = {{ValSplit::tail, "tail"}, {ValSplit::spread, "spread"}};
@@ -65,7 +63,7 @@ struct EvalOptions : TextFiles {
 };
 
 struct ExportOptions {
-  std::string checkpoint, format = "hf", out;
+  std::string checkpoint, to = "hf", dtype, out;
   bool force = false;
 };
 

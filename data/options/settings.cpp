@@ -9,6 +9,7 @@
 
 #include "data/host/utf8.hpp"
 #include "data/text/corpus.hpp"
+#include "data/text/stored_tokenizer.hpp"
 #include "layers/model/presets.hpp"
 
 namespace {
@@ -192,10 +193,19 @@ void describe_files(Table& t, TextFiles& o, bool required) {
   t.choice("unknown", kUnknowns, o.unknown, "handling of characters outside the vocabulary");
 }
 
+void describe_tokenizer(Table& t, std::string& tokenizer) {
+  Setting& s = t.text("tokenizer", tokenizer, "NAME", "tokenizer, or a tokenizer file");
+  s.choices = {"byte", "char", "bpe:VOCABULARY"}, s.files = true;
+  s.set = [&tokenizer](const std::string& text) {
+    vocabulary_of_bpe(text);
+    tokenizer = text;
+  };
+}
+
 void describe_data(Table& t, TrainOptions& o) {
   t.group("Data");
   describe_files(t, o, false);
-  t.choice("tokenizer", kTokenizers, o.tokenizer, "tokenizer");
+  describe_tokenizer(t, o.tokenizer);
   t.number("val-fraction", o.val_fraction, 0, .9, "fraction of the text held out for validation");
   t.choice("val-split", kValSplits, o.val_split, "validation text, at the end or in spread blocks");
   t.list("val-data", o.val_data, "FILE...", "validation files, instead of a fraction of --data");
@@ -326,8 +336,9 @@ void describe_corpus(Table& t, CorpusOptions& o) {
 
 void describe_export(Table& t, ExportOptions& o) {
   describe_checkpoint(t, o.checkpoint);
-  t.text("out", o.out, "DIR", "output folder").required = true;
-  t.text("format", o.format, "NAME", "format: a folder of Hugging Face's transformers").choices = {"hf"};
+  t.text("out", o.out, "PATH", "output file or folder").required = true;
+  t.text("to", o.to, "FORMAT", "format").choices = {"hf"};
+  t.text("dtype", o.dtype, "TYPE", "number type of the matrices (default: f32)").choices = {"f32"};
   t.flag("force", o.force, "overwrite what is in --out");
 }
 

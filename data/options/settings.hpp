@@ -17,6 +17,7 @@ struct Setting {
   bool positional = false;                      // is written without a name
   bool required = false;
   std::vector<std::string> choices, synonyms;   // the names that it takes, if it takes names
+  bool files = false;                           // takes other words too if they have one of ./: in them
   std::function<void(const std::string&)> set;  // throws std::invalid_argument "--lr x is not a number: ..."
   std::function<std::string()> value;           // as TOML; "": open, so that the other settings decide it
 

@@ -14,11 +14,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "data/formats/huggingface.hpp"
+#include "data/formats/formats.hpp"
 #include "data/host/files.hpp"
 #include "data/host/utf8.hpp"
 #include "data/options/command_line.hpp"
 #include "data/options/stored.hpp"
+#include "data/text/stored_tokenizer.hpp"
 
 using nlohmann::json;
 
@@ -93,20 +94,6 @@ double number(const json& j, const char* key, double otherwise) {
   if (x.is_null()) return otherwise;
   if (!x.is_number() || !std::isfinite(x.get<double>())) reject(std::string(key) + " is not a number");
   return x.get<double>();
-}
-
-Tokenizer tokenizer_from_json(const json& j) {
-  const auto kind = value_of(kTokenizers, "tokenizer", j.at("kind").get<std::string>());
-  if (kind == Tokenizer::Kind::byte) return Tokenizer::bytes();
-  std::vector<uint32_t> alphabet;
-  for (const json& point : j.at("codepoints")) {
-    if (!point.is_number_unsigned() || point > 0x10ffff || (point >= 0xd800 && point < 0xe000) ||
-        (!alphabet.empty() && point <= alphabet.back()))
-      reject("its alphabet is not a list of Unicode characters in ascending order");
-    alphabet.push_back(point);
-  }
-  if (alphabet.empty()) reject("its alphabet is empty");
-  return Tokenizer::characters(std::move(alphabet));
 }
 
 // The tensors that the header lists, which may lie anywhere in the file. They must be those of the model that its
@@ -286,47 +273,30 @@ void require_same_tensors(const std::string& path, const std::vector<TensorSpec>
   if (!by_name.empty()) refuse("no further tensor", described(*by_name.begin()->second));
 }
 
-// ---- folders of Hugging Face -----------------------------------------------------------------------------
+// ---- models of other programs ----------------------------------------------------------------------------
 
-Tokenizer imported_tokenizer(const std::string& folder, const HuggingFaceModel& from) {
-  if (!from.tokenizer().is_null()) try {
-      return tokenizer_from_json(from.tokenizer());
-    } catch (const std::exception& error) {
-      throw std::runtime_error(folder + " has a tokenizer that cannot be read: " + for_terminal(error.what()));
-    }
-  if (from.has_other_tokenizer() || from.config().vocab_size != 256)
-    throw std::runtime_error(folder + " has a tokenizer that train_gpt does not read yet: only models of bytes or "
-                                      "characters can be used");
-  return Tokenizer::bytes();
-}
-
-CheckpointHeader imported_header(const std::string& folder) {
-  const HuggingFaceModel from(folder);
+CheckpointHeader imported_header(const std::string& path, const Format& format) {
+  const std::unique_ptr<OtherModel> from = format.open(path);
   CheckpointHeader h;
-  h.options.preset = from.preset(), h.options.config = from.config();
-  h.tokenizer = imported_tokenizer(folder, from);
-  h.options.tokenizer = h.tokenizer.kind();
-  if (h.tokenizer.vocabulary() > from.config().vocab_size)
-    throw std::runtime_error(folder + " has a tokenizer with more tokens than its model");
+  h.options.preset = from->preset(), h.options.config = from->config();
+  h.tokenizer = from->tokenizer();
+  h.options.tokenizer = name_of_kind(h.tokenizer.kind());
+  if (h.tokenizer.bpe()) h.options.tokenizer = absolute_path(path);
+  if (h.tokenizer.vocabulary() > from->config().vocab_size)
+    throw std::runtime_error(path + " has a tokenizer with more tokens than its model");
   return h;
 }
 
-void import_weights(const std::string& folder, Model& model, const OptimizerState* state) {
-  if (state) throw std::runtime_error(folder + " holds no optimizer state to resume from");
-  const HuggingFaceModel from(folder);
+void import_weights(const std::string& path, const Format& format, Model& model, const OptimizerState* state) {
+  if (state) throw std::runtime_error(path + " holds no optimizer state to resume from");
+  const std::unique_ptr<OtherModel> from = format.open(path);
   Layout layout;
-  declare_model(layout, from.config());
-  require_same_tensors(folder, layout.table(), model.table);
-  from.load(model);
+  declare_model(layout, from->config());
+  require_same_tensors(path, layout.table(), model.table);
+  from->load(model);
 }
 
 }  // namespace
-
-json to_json(const Tokenizer& tokenizer) {
-  json j = {{"kind", name_of(kTokenizers, tokenizer.kind())}};
-  if (tokenizer.kind() == Tokenizer::Kind::character) j["codepoints"] = tokenizer.alphabet();
-  return j;
-}
 
 void save_checkpoint(const std::string& path, const CheckpointHeader& header, const Model& model,
                      const OptimizerState* state) {
@@ -355,11 +325,12 @@ void save_checkpoint(const std::string& path, const CheckpointHeader& header, co
 }
 
 CheckpointHeader read_checkpoint_header(const std::string& path) {
-  return is_huggingface_folder(path) ? imported_header(path) : Reader(path).header();
+  const Format* format = format_of(path);
+  return format ? imported_header(path, *format) : Reader(path).header();
 }
 
 CheckpointHeader verify_checkpoint(const std::string& path) {
-  if (is_huggingface_folder(path)) return imported_header(path);
+  if (const Format* format = format_of(path)) return imported_header(path, *format);
   Reader reader(path);
   CheckpointHeader header = reader.header();
   reader.verify();
@@ -367,7 +338,7 @@ CheckpointHeader verify_checkpoint(const std::string& path) {
 }
 
 void load_checkpoint(const std::string& path, Model& model, OptimizerState* state) {
-  if (is_huggingface_folder(path)) return import_weights(path, model, state);
+  if (const Format* format = format_of(path)) return import_weights(path, *format, model, state);
   Reader reader(path);
   const CheckpointHeader h = reader.header();
   require_same_tensors(path, h.table, model.table);

@@ -13,8 +13,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "layers/model/model.hpp"
 #include "layers/training/optimizer.hpp"
 #include "data/options/options.hpp"
@@ -53,9 +51,6 @@ struct TrainedModel {
   Model model;
 };
 TrainedModel load_trained_model(const std::string& path);
-
-// The tokenizer, as checkpoints hold it.
-nlohmann::json to_json(const Tokenizer& tokenizer);
 
 // Reads the weights, and the optimizer's state if `state` is given, into a model with tensors of the same names and
 // shapes. Otherwise throws std::runtime_error naming the first tensor that differs.

@@ -6,7 +6,7 @@
 
 void generate_text(const Model& model, const Tokenizer& tokenizer, const std::string& prompt, const Generation& how,
                    const std::function<void(const std::string&)>& write, const std::function<void()>& beyond) {
-  const std::vector<uint16_t> encoded = tokenizer.encode(prompt);
+  const std::vector<uint32_t> encoded = tokenizer.encode(prompt);
   std::vector<int> next(encoded.begin(), encoded.end());
   if (next.empty()) next.push_back(std::max(0, tokenizer.newline()));
   // A model's vocabulary may be larger than the tokenizer's. Only tokens of the tokenizer are drawn.

@@ -7,6 +7,7 @@
 #include "data/host/files.hpp"
 #include "data/options/stored.hpp"
 #include "data/options/command_line.hpp"
+#include "data/options/toml.hpp"
 #include "directory.hpp"
 #include "schedule.hpp"
 
@@ -47,10 +48,10 @@ Command on_top_of_run(const Command& command, CheckpointHeader& header) {
 Command on_top_of_weights(const Command& command, CheckpointHeader& header) {
   const std::string& from = command.train.init_from;
   header = read_checkpoint_header(find_checkpoint(from));
-  const std::string kind = name_of(kTokenizers, header.tokenizer.kind());
-  const Command merged = parse_on_top(command, model_to_toml(header.options) + "tokenizer = \"" + kind + "\"\n");
-  if (merged.train.tokenizer != header.tokenizer.kind())
-    throw std::invalid_argument(from + " was trained with --tokenizer " + kind +
+  const std::string& tokenizer = header.options.tokenizer;
+  const Command merged = parse_on_top(command, model_to_toml(header.options) + "tokenizer = " + toml(tokenizer) + "\n");
+  if (merged.train.tokenizer != tokenizer)
+    throw std::invalid_argument(from + " was trained with --tokenizer " + tokenizer +
                                 "; leave --tokenizer out, or start without --init-from");
   return merged;
 }
@@ -72,6 +73,7 @@ void make_paths_absolute(TrainOptions& o) {
   for (auto* paths : {&o.data, &o.val_data})
     for (std::string& path : *paths) path = absolute_path(path);
   o.init_from = absolute_path(o.init_from);
+  if (fs::exists(o.tokenizer)) o.tokenizer = absolute_path(o.tokenizer);
 }
 
 Dataset load_training_data(TrainOptions& o, const CheckpointHeader& from, const std::string& program) {

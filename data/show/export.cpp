@@ -1,41 +1,50 @@
 #include "export.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <stdexcept>
 
-#include <nlohmann/json.hpp>
-
-#include "data/formats/architectures.hpp"
-#include "data/formats/huggingface.hpp"
+#include "data/formats/formats.hpp"
 #include "data/host/files.hpp"
-#include "data/host/format.hpp"
 #include "data/run/checkpoint.hpp"
 #include "data/run/directory.hpp"
-#include "layers/model/size.hpp"
 
 namespace fs = std::filesystem;
 
 namespace {
 
-void make_output_folder(const std::string& folder, bool force) {
-  if (!force && fs::exists(folder) && !fs::is_empty(folder))
-    throw std::invalid_argument(folder + " is not empty: choose another --out, or overwrite it with --force");
+void check_dtype(const Format& format, const std::string& dtype) {
+  if (std::find(format.dtypes.begin(), format.dtypes.end(), dtype) != format.dtypes.end()) return;
+  std::string known;
+  for (const std::string& type : format.dtypes) known += (known.empty() ? "" : ", ") + type;
+  throw std::invalid_argument("--to " + std::string(format.name) + " has no --dtype " + dtype + ": choose " + known);
+}
+
+// Makes the folder, or the folder of the file.
+void make_output(const std::string& out, bool is_folder, bool force) {
+  const bool taken = is_folder ? fs::exists(out) && !fs::is_empty(out) : fs::exists(out);
+  if (!force && taken)
+    throw std::invalid_argument(out + (is_folder ? " is not empty" : " is there already") +
+                                ": choose another --out, or overwrite it with --force");
+  const fs::path folder = is_folder ? fs::path(out) : fs::path(out).parent_path();
   std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) fail_file("make the directory", folder, error.value());
+  if (!folder.empty()) fs::create_directories(folder, error);
+  if (error) fail_file("make the directory", folder.string(), error.value());
 }
 
 }  // namespace
 
 void run_export(const ExportOptions& options) {
+  const Format& format = find_format(options.to);
   const TrainedModel trained = load_trained_model(find_checkpoint(options.checkpoint));
-  expressed(trained.model.config);  // throws before anything is written
-  make_output_folder(options.out, options.force);
-  const std::string model_class = write_huggingface(options.out, trained.model, to_json(trained.header.tokenizer));
-  std::printf("%s, step %lld\n", name_of_checkpoint(options.checkpoint, trained.path).c_str(),
-              static_cast<long long>(trained.header.step));
-  std::printf("%s: %s of transformers, %s, in float32; tokens are %s\n", options.out.c_str(), model_class.c_str(),
-              counted(static_cast<double>(count_parameters(trained.model.table)), "parameter").c_str(),
-              trained.header.tokenizer.kind() == Tokenizer::Kind::byte ? "bytes" : "characters");
+  const ExportedModel exported{trained.model, trained.header.tokenizer,
+                               name_of_checkpoint(options.checkpoint, trained.path),
+                               options.dtype.empty() ? format.dtypes[0] : options.dtype};
+  check_dtype(format, exported.dtype);
+  format.check(exported);
+  make_output(options.out, format.folder, options.force);
+  const std::string written = format.write(options.out, exported);
+  std::printf("%s, step %lld\n", exported.name.c_str(), static_cast<long long>(trained.header.step));
+  std::printf("%s: %s\n", options.out.c_str(), written.c_str());
 }

@@ -61,7 +61,7 @@ void print_plan(const TrainOptions& o, const Dataset& data) {
                 data.floor > 0 ? format(", floor %.4f", data.floor).c_str() : "");
   std::printf("model    %s\n", describe_briefly(o, count_parameters(layout.table())).c_str());
   std::printf("machine  %s, %s, needs %s of memory\n", counted(max_threads(), "thread").c_str(), machine.simd.c_str(),
-              format_bytes(memory_of_training(o.config, o.batch).total() + data.memory()).c_str());
+              format_bytes(memory_of_training(o.config, o.batch).total() + data.tokens.memory()).c_str());
   print_matmul(o.config.matmul, o.quiet);
   if (o.textbook)
     std::printf("NOTE     the textbook takes the steps, in double and on one thread: slow, and needs %s more memory\n",

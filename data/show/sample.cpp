@@ -28,7 +28,7 @@ std::string known_prompt(std::string prompt, const Tokenizer& tokenizer, Unknown
   std::string known;
   drop_returns(prompt);
   try {
-    for (const uint16_t token : tokenizer.encode(prompt, unknown)) known += tokenizer.decode(token);
+    for (const uint32_t token : tokenizer.encode(prompt, unknown)) known += tokenizer.decode(static_cast<int>(token));
   } catch (const NoToken& error) {
     throw std::runtime_error("byte " + std::to_string(error.at + 1) + " of the prompt: " + error.what() + "; " +
                              (error.is_utf8 ? "--unknown skip or --unknown replace goes on without it" : "convert it"));

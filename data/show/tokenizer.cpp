@@ -11,17 +11,6 @@
 #include "data/text/bpe_files.hpp"
 #include "data/text/bpe_training.hpp"
 
-namespace {
-
-Bpe train_with_progress(const std::string& text, int vocabulary) {
-  Progress progress(0, vocabulary - 256, "merge", 10);
-  return train_bpe(text, vocabulary, [&](int done, int total) {
-    if (done < total) progress.update(done, [&] { return std::to_string(256 + done) + " tokens"; });
-  });
-}
-
-}  // namespace
-
 void run_tokenizer(const TokenizerOptions& options) {
   if (!options.force && std::filesystem::exists(options.out))
     throw std::runtime_error(options.out + " is there already: --force replaces it");
@@ -30,7 +19,7 @@ void run_tokenizer(const TokenizerOptions& options) {
   const Text text = read_text(options.data, options);
   for (const std::string& note : text.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
   const Stopwatch clock;
-  const Bpe bpe = train_with_progress(text.bytes, options.vocabulary);
+  const Bpe bpe = train_bpe_shown(text.bytes, options.vocabulary);
   const double seconds = clock.seconds();
   if (bpe.vocabulary() < options.vocabulary)
     std::fprintf(stderr, "NOTE: the text has no more pairs to merge: %d tokens instead of %d\n", bpe.vocabulary(),

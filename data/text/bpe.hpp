@@ -35,6 +35,7 @@ class Bpe {
   const BpeTables& tables() const { return tables_; }
   int vocabulary() const { return static_cast<int>(tables_.tokens.size()); }
   std::vector<uint32_t> encode(std::string_view text) const;
+  uint32_t token_of_byte(uint32_t byte) const { return token_of_byte_[byte]; }
   const std::string& bytes_of(uint32_t token) const { return tables_.tokens[token]; }
 
  private:

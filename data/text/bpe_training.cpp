@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <unordered_map>
 
+#include "data/host/progress.hpp"
 #include "split.hpp"
 
 namespace {
@@ -196,4 +197,11 @@ Bpe train_bpe(std::string_view text, int vocabulary, const std::function<void(in
   while (training.size() < static_cast<size_t>(vocabulary) && training.merge_most_frequent())
     if (progress) progress(static_cast<int>(training.size()) - 256, vocabulary - 256);
   return Bpe(training.finish());
+}
+
+Bpe train_bpe_shown(std::string_view text, int vocabulary) {
+  Progress progress(0, vocabulary - 256, "merge", 10);
+  return train_bpe(text, vocabulary, [&](int done, int total) {
+    if (done < total) progress.update(done, [&] { return std::to_string(256 + done) + " tokens"; });
+  });
 }

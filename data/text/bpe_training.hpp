@@ -10,3 +10,6 @@
 // of equally frequent pairs the one with the lowest token numbers, left before right. Stops early if no pair is left.
 // `progress(done, total)` counts merges. Throws std::invalid_argument for a vocabulary below 256.
 Bpe train_bpe(std::string_view text, int vocabulary, const std::function<void(int, int)>& progress = nullptr);
+
+// The same, with its progress on standard error if it takes long.
+Bpe train_bpe_shown(std::string_view text, int vocabulary);

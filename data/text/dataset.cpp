@@ -6,10 +6,12 @@
 #include <set>
 #include <stdexcept>
 
+#include "bpe_training.hpp"
 #include "corpus.hpp"
 #include "data/host/format.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/kernels/random.hpp"
+#include "stored_tokenizer.hpp"
 
 namespace {
 
@@ -29,6 +31,12 @@ Source read_source(const std::vector<std::string>& paths, const TextFiles& filte
 
 // ---- tokens ----------------------------------------------------------------------------------------------
 
+size_t newlines(const Dataset& data, size_t begin, size_t end) {
+  size_t n = 0;
+  data.tokens.for_each(begin, end, [&, newline = data.tokenizer.newline()](uint32_t t) { n += int(t) == newline; });
+  return n;
+}
+
 // The advice depends on whether the tokenizer is new or a checkpoint's.
 [[noreturn]] void fail_token(const Text& text, const NoToken& error, bool new_tokenizer) {
   const char* advice = error.is_utf8   ? "--unknown skip or --unknown replace goes on without it"
@@ -37,8 +45,7 @@ Source read_source(const std::vector<std::string>& paths, const TextFiles& filte
   throw std::runtime_error(text.place(error.at) + ": " + error.what() + "; " + advice);
 }
 
-Tokenizer new_tokenizer(const TextOptions& options, const Text& text, const Text& validation) {
-  if (options.tokenizer == Tokenizer::Kind::byte) return Tokenizer::bytes();
+Tokenizer alphabet_of(const Text& text, const Text& validation) {
   std::set<uint32_t> known;
   for (const Text* part : {&text, &validation}) {
     try {
@@ -51,23 +58,56 @@ Tokenizer new_tokenizer(const TextOptions& options, const Text& text, const Text
   return Tokenizer::characters(std::vector<uint32_t>(known.begin(), known.end()));
 }
 
+// A byte-pair encoding is trained on the whole text, but not on validation files.
+Tokenizer new_tokenizer(const std::string& name, const Text& text, const Text& validation) {
+  if (name == "byte") return Tokenizer::bytes();
+  if (name == "char") return alphabet_of(text, validation);
+  if (const int vocabulary = vocabulary_of_bpe(name)) return Tokenizer::bpe(train_bpe_shown(text.bytes, vocabulary));
+  return read_tokenizer(name);
+}
+
+// Encodes a text piece by piece, so that memory holds its tokens once. T is uint16_t or uint32_t.
+template <class T>
+std::vector<T> encoded(const Tokenizer& tokenizer, std::string_view text, Unknown unknown, size_t& count) {
+  constexpr size_t kPiece = 1 << 24;
+  std::vector<T> tokens;
+  if (tokenizer.kind() != Tokenizer::Kind::bpe) tokens.reserve(text.size());
+  for (const std::string_view piece : tokenizer.cut(text, kPiece)) {
+    try {
+      const std::vector<uint32_t> part = tokenizer.encode(piece, unknown, &count);
+      tokens.insert(tokens.end(), part.begin(), part.end());
+    } catch (const NoToken& error) {
+      throw NoToken(static_cast<size_t>(piece.data() - text.data()) + error.at, error.is_utf8, error.what());
+    }
+  }
+  return tokens;
+}
+
 // Appends the tokens of a text.
 void append(Dataset& data, Source& source, const TextFiles& filter) {
   const Text& text = source.text;
+  const size_t before = data.tokens.size();
   size_t unknown = 0;
   try {
-    const std::vector<uint16_t> tokens = data.tokenizer.encode(text.bytes, filter.unknown, &unknown);
-    data.tokens.insert(data.tokens.end(), tokens.begin(), tokens.end());
+    if (data.tokenizer.vocabulary() <= 1 << 16)
+      data.tokens.append(encoded<uint16_t>(data.tokenizer, text.bytes, filter.unknown, unknown));
+    else
+      data.tokens.append(encoded<uint32_t>(data.tokenizer, text.bytes, filter.unknown, unknown));
   } catch (const NoToken& error) {
     fail_token(text, error, false);
   }
   data.bytes += text.bytes.size();
   data.notes.insert(data.notes.end(), text.notes.begin(), text.notes.end());
-  if (unknown == 0) return;
-  data.notes.push_back(counted(static_cast<double>(unknown), "character") + " of " + text.name +
-                       " not in the model's vocabulary: " +
-                       (filter.unknown == Unknown::skip ? "skipped" : "replaced"));
-  source.nats.clear();  // these are no longer the stories whose entropy is known
+  if (unknown > 0) {
+    data.notes.push_back(counted(static_cast<double>(unknown), "character") + " of " + text.name +
+                         " not in the model's vocabulary: " +
+                         (filter.unknown == Unknown::skip ? "skipped" : "replaced"));
+    source.nats.clear();  // these are no longer the stories whose entropy is known
+  }
+  if (!source.nats.empty() && newlines(data, before, data.tokens.size()) != source.nats.size()) {
+    data.notes.push_back("the floor is not known: the tokenizer joins the ends of stories with other text");
+    source.nats.clear();
+  }
 }
 
 // ---- windows ---------------------------------------------------------------------------------------------
@@ -87,12 +127,12 @@ size_t sum_of_lengths(const std::vector<TokenWindow>& windows) {
 // One window for each story in [first, end) that follows a '\n', starting at that '\n'. Returns no windows if a story
 // is longer than T.
 std::vector<TokenWindow> windows_by_story(const Dataset& data, size_t first, size_t end, int T) {
-  const auto begin = data.tokens.begin();
+  const auto newline = static_cast<uint32_t>(data.tokenizer.newline());
   std::vector<TokenWindow> windows;
   for (size_t start = first; start < end;) {
-    const size_t next = std::find(begin + start, begin + end, data.tokenizer.newline()) - begin + 1;
+    const size_t next = data.tokens.find(start, end, newline) + 1;
     if (next - start > static_cast<size_t>(T) || next > end) return {};
-    if (start > 0 && data.tokens[start - 1] == data.tokenizer.newline())
+    if (start > 0 && data.tokens[start - 1] == newline)
       windows.push_back({start - 1, static_cast<int>(next - start)});
     start = next;
   }
@@ -112,16 +152,10 @@ struct Stretch {
   size_t begin, end;
 };
 
-// Tokens, and -log P of their stories if it is known.
-struct Tokens {
-  std::vector<uint16_t> tokens;
-  std::vector<double> nats;
-};
-
 // The start of the line that `at` is in, or `at` if the line starts before `lowest`.
 size_t line_start(const Dataset& data, size_t lowest, size_t at) {
   for (size_t i = at; i > lowest; --i)
-    if (data.tokens[i - 1] == data.tokenizer.newline()) return i;
+    if (int(data.tokens[i - 1]) == data.tokenizer.newline()) return i;
   return at;
 }
 
@@ -140,21 +174,46 @@ std::vector<Stretch> spread_parts(const Dataset& data, double fraction, int cont
   return parts;
 }
 
+// Tokens, and -log P of their stories if it is known.
+struct Stories {
+  Tokens tokens;
+  std::vector<double> nats;
+
+  void append(const Stories& from, size_t begin, size_t end, size_t& story, const Dataset& data) {
+    tokens.append(from.tokens, begin, end);
+    if (from.nats.empty()) return;
+    const size_t count = newlines(data, begin, end);
+    nats.insert(nats.end(), from.nats.begin() + story, from.nats.begin() + story + count);
+    story += count;
+  }
+};
+
 // Moves these parts of the tokens, and -log P of their stories, behind the others. `parts` becomes where they are then.
 void move_behind(Dataset& data, std::vector<double>& nats, std::vector<Stretch>& parts) {
-  Tokens rest, moved;
-  auto part = parts.begin();
-  for (size_t at = 0, story = 0; at < data.tokens.size(); ++at) {
-    while (part != parts.end() && at >= part->end) ++part;
-    Tokens& to = part != parts.end() && at >= part->begin ? moved : rest;
-    to.tokens.push_back(data.tokens[at]);
-    if (!nats.empty() && data.tokens[at] == data.tokenizer.newline()) to.nats.push_back(nats[story++]);
+  const Stories all{data.tokens, nats};
+  Stories rest, moved;
+  size_t at = 0, story = 0;
+  for (const Stretch& part : parts) {
+    rest.append(all, at, part.begin, story, data);
+    moved.append(all, part.begin, part.end, story, data);
+    at = part.end;
   }
+  rest.append(all, at, all.tokens.size(), story, data);
   size_t end = data.train = rest.tokens.size();
   for (Stretch& p : parts) p = {end, end + p.end - p.begin}, end = p.end;
+  rest.tokens.append(moved.tokens, 0, moved.tokens.size());
   data.tokens = std::move(rest.tokens), nats = std::move(rest.nats);
-  data.tokens.insert(data.tokens.end(), moved.tokens.begin(), moved.tokens.end());
   nats.insert(nats.end(), moved.nats.begin(), moved.nats.end());
+}
+
+// A hash of the tokens, as 16-bit numbers if each of them is one.
+uint64_t fingerprint(const Dataset& data) {
+  const bool wide = data.tokenizer.vocabulary() > 1 << 16;
+  uint64_t hash = rng::word("");
+  data.tokens.for_each(0, data.tokens.size(), [&](uint32_t token) {
+    for (int shift = 0; shift < (wide ? 32 : 16); shift += 8) hash = rng::word_byte(hash, token >> shift & 0xff);
+  });
+  return hash;
 }
 
 // Sets data.train and returns the stretches after it, which are for validation.
@@ -182,7 +241,8 @@ void set_validation(Dataset& data, const std::vector<double>& nats, const std::v
   }
   size_t bytes = 0;
   for (const TokenWindow& window : data.val)
-    for (int i = 1; i <= window.length; ++i) bytes += data.tokenizer.decode(data.tokens[window.start + i]).size();
+    data.tokens.for_each(window.start + 1, window.start + 1 + window.length,
+                         [&](uint32_t token) { bytes += data.tokenizer.decode(static_cast<int>(token)).size(); });
   data.val_bytes = static_cast<double>(bytes);
 }
 
@@ -200,7 +260,7 @@ Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int
   if (separate) validation = read_source(options.val_data, options);
   Dataset data;
   data.name = text.text.name;
-  data.tokenizer = tokenizer ? *tokenizer : new_tokenizer(options, text.text, validation.text);
+  data.tokenizer = tokenizer ? *tokenizer : new_tokenizer(options.tokenizer, text.text, validation.text);
   append(data, text, options);
   std::vector<Stretch> parts;
   if (separate) {
@@ -210,7 +270,7 @@ Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int
   } else {
     parts = split(data, text.nats, options, context);
   }
-  data.fingerprint = rng::word({reinterpret_cast<const char*>(data.tokens.data()), data.memory()});
+  data.fingerprint = fingerprint(data);
   if (separate) data.fingerprint = rng::key({data.fingerprint, data.train});
   require_tokens(data.train, context + 1, "training with a context of " + std::to_string(context), data.name,
                  "give more text, or lower --context or --val-fraction");
@@ -244,11 +304,12 @@ double Dataset::uniform_nats() const { return std::log(static_cast<double>(token
 double Dataset::unigram_nats() const {
   const int V = tokenizer.vocabulary();
   std::vector<double> count(V, 1.0);  // one of each, so that nothing has probability 0
-  for (size_t i = 0; i < train; ++i) ++count[tokens[i]];
+  tokens.for_each(0, train, [&](uint32_t token) { ++count[token]; });
   const double total = static_cast<double>(train) + V;
   double nats = 0;
   for (const TokenWindow& window : val)
-    for (int i = 1; i <= window.length; ++i) nats -= std::log(count[tokens[window.start + i]] / total);
+    tokens.for_each(window.start + 1, window.start + 1 + window.length,
+                    [&](uint32_t token) { nats -= std::log(count[token] / total); });
   return nats / static_cast<double>(val_targets());
 }
 
@@ -311,10 +372,14 @@ int64_t steps_of_epochs(const Dataset& data, int T, uint64_t rows, double epochs
 // The tokens after a shorter window are ignored, but look like text to BatchNorm and diagnostics.
 void fill_windows(int* tokens, int* targets, const Dataset& data, const std::vector<TokenWindow>& windows, size_t first,
                   int B, int T) {
+  std::vector<int> from;
   for (int b = 0; b < B; ++b, tokens += T, targets += T) {
     const bool any = first + b < windows.size();
     const TokenWindow window = any ? windows[first + b] : TokenWindow{0, 0};
-    const uint16_t* from = data.tokens.data() + window.start;
+    from.clear();
+    if (any)
+      data.tokens.for_each(window.start, window.start + window.length + 1,
+                           [&](uint32_t token) { from.push_back(static_cast<int>(token)); });
     for (int t = 0; t < T; ++t) {
       tokens[t] = any ? from[t % window.length] : 0;
       targets[t] = t < window.length ? from[t + 1] : kIgnore;

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "text_files.hpp"
+#include "tokenizer.hpp"
+#include "tokens.hpp"
 
 // Tokens [start, start + length), fed to the model; each is followed by the token to predict.
 struct TokenWindow {
@@ -22,7 +24,7 @@ enum class ValSplit { tail, spread };
 // Which text to read, and how to split and draw it.
 struct TextOptions : TextFiles {
   std::vector<std::string> val_data;  // the validation text; empty: a part of `data`
-  Tokenizer::Kind tokenizer = Tokenizer::Kind::byte;
+  std::string tokenizer = "byte";     // or char, bpe:VOCABULARY, or a tokenizer file
   double val_fraction = 0.1;
   ValSplit val_split = ValSplit::tail;
   Draws sampling = Draws::random;
@@ -30,7 +32,7 @@ struct TextOptions : TextFiles {
 
 struct Dataset {
   Tokenizer tokenizer;
-  std::vector<uint16_t> tokens;
+  Tokens tokens;
   size_t bytes = 0;                  // of the whole text
   size_t train = 0;                  // tokens [0, train) are for training, the rest for validation
   double val_bytes = 0;              // bytes that the validation targets stand for
@@ -42,7 +44,6 @@ struct Dataset {
   uint64_t fingerprint = 0;          // hash of the tokens
 
   size_t val_targets() const;
-  size_t memory() const { return tokens.size() * sizeof tokens[0]; }  // bytes
   double uniform_nats() const;  // log of the number of tokens that can occur
   double unigram_nats() const;  // cross-entropy of the training frequencies on the validation part
   double bits_per_byte(double nats_per_token) const;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "data/host/utf8.hpp"
+#include "split.hpp"
 
 namespace {
 
@@ -45,20 +46,32 @@ Tokenizer Tokenizer::characters(std::vector<uint32_t> code_points) {
   return tokenizer;
 }
 
-int Tokenizer::vocabulary() const { return kind_ == Kind::byte ? 256 : static_cast<int>(alphabet_.size()); }
+Tokenizer Tokenizer::bpe(Bpe bpe) {
+  Tokenizer tokenizer;
+  tokenizer.kind_ = Kind::bpe;
+  tokenizer.bpe_ = std::make_shared<const Bpe>(std::move(bpe));
+  return tokenizer;
+}
+
+int Tokenizer::vocabulary() const {
+  if (kind_ == Kind::bpe) return bpe_->vocabulary();
+  return kind_ == Kind::byte ? 256 : static_cast<int>(alphabet_.size());
+}
 
 int Tokenizer::token_of(uint32_t point) const {
+  if (kind_ == Kind::bpe) return point < 128 ? static_cast<int>(bpe_->token_of_byte(point)) : -1;
   if (kind_ == Kind::byte) return point < 256 ? static_cast<int>(point) : -1;
   const auto found = std::lower_bound(alphabet_.begin(), alphabet_.end(), point);
   return found == alphabet_.end() || *found != point ? -1 : static_cast<int>(found - alphabet_.begin());
 }
 
-std::vector<uint16_t> Tokenizer::encode(std::string_view text, Unknown unknown, size_t* count) const {
+std::vector<uint32_t> Tokenizer::encode(std::string_view text, Unknown unknown, size_t* count) const {
+  if (kind_ == Kind::bpe) return bpe_->encode(text);
   if (kind_ == Kind::byte) {
     const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
     return {bytes, bytes + text.size()};
   }
-  std::vector<uint16_t> tokens;
+  std::vector<uint32_t> tokens;
   tokens.reserve(text.size());
   const int mark = token_of(0xfffd) >= 0 ? token_of(0xfffd) : token_of('?');
   const int instead = unknown == Unknown::replace ? mark : -1;
@@ -73,12 +86,27 @@ std::vector<uint16_t> Tokenizer::encode(std::string_view text, Unknown unknown, 
       if (count) ++*count;
       token = instead;
     }
-    if (token >= 0) tokens.push_back(static_cast<uint16_t>(token));
+    if (token >= 0) tokens.push_back(static_cast<uint32_t>(token));
   });
   return tokens;
 }
 
+std::vector<std::string_view> Tokenizer::cut(std::string_view text, size_t bytes) const {
+  if (kind_ == Kind::bpe) return cut_between_words(text, bytes);
+  std::vector<std::string_view> pieces;
+  while (text.size() > bytes) {
+    size_t end = bytes;
+    if (kind_ == Kind::character)  // not before a continuation byte of UTF-8
+      for (int i = 0; i < 3 && (text[end] & 0xc0) == 0x80; ++i) --end;
+    pieces.push_back(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+  pieces.push_back(text);
+  return pieces;
+}
+
 std::string Tokenizer::decode(int token) const {
   if (token < 0 || token >= vocabulary()) return "";
+  if (kind_ == Kind::bpe) return bpe_->bytes_of(static_cast<uint32_t>(token));
   return kind_ == Kind::byte ? std::string(1, static_cast<char>(token)) : utf8(alphabet_[token]);
 }

@@ -2,12 +2,16 @@
 // Text ↔ tokens.
 //   byte   256 tokens, the bytes themselves; reads anything
 //   char   one token for each Unicode code point that occurs in the text, in ascending order
+//   bpe    byte-pair encoding of the bytes, by a trained table of merges; reads anything
 
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "bpe.hpp"
 
 // The treatment of a character without a token. `replace` uses U+FFFD, or else '?', or skips if neither has a token.
 enum class Unknown { error, skip, replace };
@@ -21,20 +25,24 @@ struct NoToken : std::runtime_error {
 
 class Tokenizer {
  public:
-  enum class Kind { byte, character };
+  enum class Kind { byte, character, bpe };
 
   static Tokenizer bytes();
   // The alphabet of a text. Throws NoToken if it is not UTF-8, std::runtime_error above 65,535 code points.
   static Tokenizer characters(std::string_view text);
   static Tokenizer characters(std::vector<uint32_t> code_points);
+  static Tokenizer bpe(Bpe bpe);
 
   Kind kind() const { return kind_; }
   const std::vector<uint32_t>& alphabet() const { return alphabet_; }  // char only
+  const Bpe* bpe() const { return bpe_.get(); }                        // null for other kinds
   int vocabulary() const;
 
   // Throws NoToken for bytes that are not UTF-8. Treats characters without a token as `unknown` says and adds their
   // number to `count`.
-  std::vector<uint16_t> encode(std::string_view text, Unknown unknown = Unknown::error, size_t* count = nullptr) const;
+  std::vector<uint32_t> encode(std::string_view text, Unknown unknown = Unknown::error, size_t* count = nullptr) const;
+  // Cuts a text into pieces of about `bytes` bytes that have the same tokens, piece by piece, as the whole text.
+  std::vector<std::string_view> cut(std::string_view text, size_t bytes) const;
   // The bytes of one token; "" for numbers beyond the vocabulary.
   std::string decode(int token) const;
   int newline() const { return token_of('\n'); }  // -1 if there is none
@@ -44,4 +52,5 @@ class Tokenizer {
 
   Kind kind_ = Kind::byte;
   std::vector<uint32_t> alphabet_;
+  std::shared_ptr<const Bpe> bpe_;
 };

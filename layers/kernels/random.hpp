@@ -27,10 +27,11 @@ inline uint64_t key(std::initializer_list<uint64_t> words) {
   return k;
 }
 
-// FNV-1a: a name as a word for key().
+// FNV-1a: a name as a word for key(). word_byte() adds a byte to it.
+inline uint64_t word_byte(uint64_t hash, unsigned char byte) { return (hash ^ byte) * 0x100000001b3ull; }
 inline uint64_t word(std::string_view name) {
   uint64_t h = 0xcbf29ce484222325ull;
-  for (unsigned char c : name) h = (h ^ c) * 0x100000001b3ull;
+  for (unsigned char c : name) h = word_byte(h, c);
   return h;
 }
 

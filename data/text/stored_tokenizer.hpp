@@ -1,0 +1,22 @@
+#pragma once
+// Tokenizers in files: as checkpoints hold them, and in the formats of other programs.
+
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "tokenizer.hpp"
+
+// The tokenizer as checkpoints hold it, and back. Throws std::runtime_error, which does not name a file.
+nlohmann::json to_json(const Tokenizer& tokenizer);
+Tokenizer tokenizer_from_json(const nlohmann::json& stored);
+
+// Reads a tokenizer file, or the one in a folder: tokenizer.json, or encoder.json or vocab.json with their merges.
+// Throws std::runtime_error naming the file.
+Tokenizer read_tokenizer(const std::string& path);
+
+// "byte", "char" or "bpe".
+std::string name_of_kind(Tokenizer::Kind kind);
+
+// 4096 for "bpe:4096"; 0 for other names. Throws std::invalid_argument if the number is missing or out of range.
+int vocabulary_of_bpe(const std::string& name);
