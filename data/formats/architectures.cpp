@@ -341,10 +341,10 @@ Config with_biases(Config c) {
 
 }  // namespace
 
-Expressed expressed(const Config& config) {
+Expressed expressed(const Config& config, const std::vector<Architecture>& rows, const std::string& kind) {
   const Architecture* nearest = nullptr;
   std::vector<std::string> fewest;
-  for (const Architecture& row : architectures()) {
+  for (const Architecture& row : rows) {
     const Config c = row.always_biased ? with_biases(config) : config;
     const std::vector<std::string> lost = losses(row, c);
     if (lost.empty()) return {row, resolve(c)};
@@ -352,6 +352,6 @@ Expressed expressed(const Config& config) {
     nearest = &row;
     fewest = lost;
   }
-  throw std::invalid_argument("no model class of transformers is this model: the nearest, " +
-                              std::string(nearest->model_class) + ", has no " + fewest.front());
+  throw std::invalid_argument("no " + kind + " is this model: the nearest, " + std::string(nearest->model_class) +
+                              ", has no " + fewest.front());
 }

@@ -40,10 +40,11 @@ const Architecture* find_architecture(const std::string& model_type);  // or nul
 Config config_of(const Architecture& architecture, const nlohmann::json& file);
 nlohmann::json config_json(const Architecture& architecture, const Config& config);
 
-// A class that computes what a model of this Config does.
+// The first of the rows that computes what a model of this Config does.
 struct Expressed {
   const Architecture& architecture;
   Config config;  // the same, with the biases that the class always has
 };
-// Throws std::invalid_argument naming the option that the nearest class cannot express.
-Expressed expressed(const Config& config);
+// Throws std::invalid_argument naming the option that the nearest row cannot express. `kind` is what errors call a row.
+Expressed expressed(const Config& config, const std::vector<Architecture>& rows = architectures(),
+                    const std::string& kind = "model class of transformers");

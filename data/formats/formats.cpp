@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "gguf.hpp"
 #include "huggingface.hpp"
 #include "layers/config/named.hpp"
 
@@ -10,6 +11,7 @@ const std::vector<Format>& formats() {
   static const std::vector<Format> rows = {
       {"hf", "folder of Hugging Face's transformers", {"f32"}, true, is_huggingface_folder, open_huggingface,
        check_huggingface, write_huggingface},
+      {"gguf", "file of llama.cpp", {"f32", "f16", "bf16", "q8_0"}, false, nullptr, nullptr, check_gguf, write_gguf},
   };
   return rows;
 }

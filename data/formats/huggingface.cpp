@@ -15,6 +15,7 @@
 #include "json.hpp"
 #include "layers/model/size.hpp"
 #include "safetensors.hpp"
+#include "their_tensors.hpp"
 
 using nlohmann::json;
 namespace fs = std::filesystem;
@@ -23,64 +24,6 @@ namespace {
 
 constexpr const char *kConfig = "/config.json", *kWeights = "/model.safetensors", *kTokenizer = "train_gpt_tokenizer";
 constexpr size_t kLargestConfig = 64 << 20;  // bytes; a vocabulary of characters may be in it
-
-// ---- their tensors, made of ours -------------------------------------------------------------------------
-
-// A tensor of ours within one of theirs.
-struct Part {
-  TensorSpec spec;
-  RowOf row_of;
-};
-
-struct TheirTensor {
-  std::vector<Part> parts;
-  size_t rows = 0, columns = 1;
-  bool transposed = false, vector = false;
-
-  std::vector<uint64_t> shape() const {
-    if (vector) return {rows};
-    return transposed ? std::vector<uint64_t>{columns, rows} : std::vector<uint64_t>{rows, columns};
-  }
-
-  // Calls f(index of theirs, index of ours) for each element.
-  template <class F>
-  void for_each(const Part& part, const Config& config, F f) const {
-    const size_t count = part.spec.shape[0];
-    for (size_t r = 0; r < count; ++r) {
-      const size_t row = part.row_of ? part.row_of(r, config) : r;
-      for (size_t c = 0; c < columns; ++c) f(transposed ? c * rows + row : row * columns + c, r * columns + c);
-    }
-  }
-};
-
-// "block.3.attention.q.weight" → "block.#.attention.q"
-std::string module_of(const TensorSpec& spec) { return (spec.layer == kOutside ? "" : "block.#.") + spec.group(); }
-
-std::string their_name(const ModuleRow& row, const TensorSpec& spec) {
-  std::string name = row.theirs;
-  if (const size_t at = name.find('#'); at != name.npos) name.replace(at, 1, std::to_string(spec.layer));
-  return name + "." + (spec.leaf() == "gain" ? "weight" : spec.leaf());
-}
-
-// Their tensors by name.
-std::map<std::string, TheirTensor> their_tensors(const Architecture& architecture, const Config& config) {
-  Layout layout;
-  declare_model(layout, config);
-  std::map<std::string, TheirTensor> all;
-  for (const TensorSpec& spec : layout.table()) {
-    const auto row = std::find_if(architecture.modules.begin(), architecture.modules.end(),
-                                  [&](const ModuleRow& m) { return module_of(spec) == m.ours; });
-    if (row == architecture.modules.end())
-      throw std::logic_error(std::string(architecture.model_class) + " has no module for " + spec.name);
-    TheirTensor& tensor = all[their_name(*row, spec)];
-    tensor.parts.push_back({spec, row->row_of});
-    tensor.rows += spec.shape[0];
-    tensor.vector = spec.shape.size() == 1;
-    tensor.columns = tensor.vector ? 1 : spec.shape[1];
-    tensor.transposed = row->transposed && !tensor.vector;
-  }
-  return all;
-}
 
 std::string shape_text(const std::vector<uint64_t>& shape) {
   std::string text;
@@ -178,7 +121,7 @@ void HuggingFaceModel::load(Model& model) const {
     const StoredTensor& stored = *find_stored(tensors_, name);
     std::vector<float> values(stored.size());
     tensors_.read(values.data(), stored);
-    for (const Part& part : tensor.parts) {
+    for (const TheirTensor::Part& part : tensor.parts) {
       float* ours = model.weights.get() + offsets.at(part.spec.name);
       tensor.for_each(part, config_, [&](size_t theirs, size_t i) { ours[i] = values[theirs]; });
     }
@@ -202,17 +145,11 @@ void check_huggingface(const ExportedModel& exported) { expressed(exported.model
 std::string write_huggingface(const std::string& folder, const ExportedModel& exported) {
   const Model& model = exported.model;
   const auto [architecture, config] = expressed(model.config);
-  std::map<std::string, const float*> ours;
-  for (const TensorSpec& spec : model.table) ours[spec.name] = model.weights.get() + spec.offset;
   const auto tensors = their_tensors(architecture, config);
   std::vector<NewTensor> rows;
   for (const auto& [name, tensor] : tensors)
-    rows.push_back({name, tensor.shape(), [&ours, &tensor = tensor, &config = config] {
-                      std::vector<float> values(tensor.rows * tensor.columns);  // zeros: biases that the model lacks
-                      for (const Part& part : tensor.parts)
-                        if (const auto from = ours.find(part.spec.name); from != ours.end())
-                          tensor.for_each(part, config, [&](size_t i, size_t j) { values[i] = from->second[j]; });
-                      return values;
+    rows.push_back({name, tensor.shape(), [&tensor = tensor, &config = config, &model] {
+                      return values_of(tensor, config, model);
                     }});
   write_safetensors(folder + kWeights, rows, {{"format", "pt"}});
   json file = config_json(architecture, config);

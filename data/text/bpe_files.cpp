@@ -45,12 +45,6 @@ const std::array<uint32_t, 256>& characters_of_bytes() {
   return table;
 }
 
-std::string to_characters(const std::string& bytes) {
-  std::string text;
-  for (const char byte : bytes) text += utf8(characters_of_bytes()[static_cast<unsigned char>(byte)]);
-  return text;
-}
-
 // The bytes that the characters stand for, or the text itself if a character stands for none.
 std::string from_characters(const std::string& text) {
   static const std::array<int, 0x144> bytes = [] {
@@ -259,6 +253,12 @@ constexpr size_t kLargestFile = 1 << 28;  // tokenizer.json of 250,000 tokens ha
 
 }  // namespace
 
+std::string printable(const std::string& bytes) {
+  std::string text;
+  for (const char byte : bytes) text += utf8(characters_of_bytes()[static_cast<unsigned char>(byte)]);
+  return text;
+}
+
 Bpe bpe_from_json(const std::string& text) { return from_tokenizer_json(parse(text)); }
 
 Bpe read_bpe(const std::string& path) {
@@ -280,7 +280,7 @@ std::string to_json(const Bpe& bpe) {
   const ordered_json byte_level = {
       {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
   std::vector<std::string> names;
-  for (const std::string& token : tables.tokens) names.push_back(to_characters(token));
+  for (const std::string& token : tables.tokens) names.push_back(printable(token));
   ordered_json added = ordered_json::array(), merges = ordered_json::array(), vocabulary = ordered_json::object();
   for (const auto& [token, name] : tables.special) {
     names[token] = name;

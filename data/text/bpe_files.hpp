@@ -13,3 +13,6 @@ Bpe read_bpe(const std::string& path);
 // The text of a tokenizer.json, which Hugging Face's tokenizers read, and back. Errors do not name a file.
 std::string to_json(const Bpe& bpe);
 Bpe bpe_from_json(const std::string& text);
+
+// Bytes as such files write them: each is a printable character of its own.
+std::string printable(const std::string& bytes);

@@ -1,0 +1,202 @@
+#include "gguf.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <stdexcept>
+
+#include <nlohmann/json.hpp>
+
+#include "data/host/files.hpp"
+#include "data/host/format.hpp"
+#include "ggml_types.hpp"
+#include "gguf_architectures.hpp"
+#include "gguf_tokenizer.hpp"
+#include "layers/model/size.hpp"
+#include "their_tensors.hpp"
+
+using nlohmann::json;
+
+namespace {
+
+constexpr uint32_t kVersion = 3;
+constexpr size_t kAlignment = 32;
+constexpr uint32_t kQuantizationVersion = 2;  // GGML_QNT_VERSION
+
+// ---- bytes -----------------------------------------------------------------------------------------------
+
+template <class T>
+void put(std::string& to, T number) {
+  to.append(reinterpret_cast<const char*>(&number), sizeof number);
+}
+
+void put_string(std::string& to, const std::string& text) {
+  put<uint64_t>(to, text.size());
+  to += text;
+}
+
+size_t padded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// ---- keys ------------------------------------------------------------------------------------------------
+
+enum class ValueType : uint32_t { u32 = 4, i32 = 5, f32 = 6, boolean = 7, string = 8, array = 9 };
+
+class Keys {
+ public:
+  void add_size(const std::string& key, uint32_t x) { start(key, ValueType::u32), put(bytes_, x); }
+  void add_float(const std::string& key, float x) { start(key, ValueType::f32), put(bytes_, x); }
+  void add_choice(const std::string& key, bool x) { start(key, ValueType::boolean), put<uint8_t>(bytes_, x); }
+  void add_text(const std::string& key, const std::string& x) { start(key, ValueType::string), put_string(bytes_, x); }
+
+  void add_texts(const std::string& key, const std::vector<std::string>& list) {
+    start_array(key, ValueType::string, list.size());
+    for (const std::string& x : list) put_string(bytes_, x);
+  }
+  void add_integers(const std::string& key, const std::vector<int32_t>& list) {
+    start_array(key, ValueType::i32, list.size());
+    for (const int32_t x : list) put(bytes_, x);
+  }
+
+  uint64_t count() const { return count_; }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  void start(const std::string& key, ValueType type) {
+    ++count_;
+    put_string(bytes_, key);
+    put(bytes_, type);
+  }
+  void start_array(const std::string& key, ValueType element, size_t count) {
+    start(key, ValueType::array);
+    put(bytes_, element);
+    put<uint64_t>(bytes_, count);
+  }
+
+  uint64_t count_ = 0;
+  std::string bytes_;
+};
+
+void add_model(Keys& keys, const Expressed& model) {
+  const std::string prefix = std::string(model.architecture.model_type) + ".";
+  const json numbers = gguf_keys(model);
+  for (const auto& [key, value] : numbers.items()) {
+    if (value.is_number_float()) keys.add_float(prefix + key, value);
+    else keys.add_size(prefix + key, value);
+  }
+}
+
+void add_tokenizer(Keys& keys, const GgufTokenizer& t) {
+  const std::string prefix = "tokenizer.ggml.";
+  keys.add_text(prefix + "model", t.model);
+  if (!t.pre.empty()) keys.add_text(prefix + "pre", t.pre);
+  keys.add_texts(prefix + "tokens", t.tokens);
+  keys.add_integers(prefix + "token_type", t.types);
+  if (!t.merges.empty()) keys.add_texts(prefix + "merges", t.merges);
+  if (t.first) keys.add_size(prefix + "bos_token_id", *t.first);
+  if (t.end) keys.add_size(prefix + "eos_token_id", *t.end);
+  keys.add_choice(prefix + "add_bos_token", false);
+  keys.add_choice(prefix + "add_eos_token", false);
+}
+
+// ---- tensors ---------------------------------------------------------------------------------------------
+
+struct FileTensor {
+  std::string name;
+  TheirTensor tensor;
+  const GgmlType* type;
+
+  size_t row() const { return tensor.vector ? tensor.rows : tensor.columns; }
+  size_t bytes() const { return tensor.rows * tensor.columns / type->block * type->bytes; }
+};
+
+const GgmlType& type_of(const std::string& name, const TheirTensor& tensor, const GgmlType& wanted) {
+  if (tensor.vector || name == "position_embd.weight") return kF32;
+  return tensor.columns % wanted.block == 0 ? wanted : kF16;
+}
+
+std::vector<FileTensor> file_tensors(const Expressed& model, const GgmlType& wanted) {
+  std::map<std::string, TheirTensor> all = their_tensors(model.architecture, model.config);
+  if (needs_own_head(model)) all.emplace("output.weight", all.at("token_embd.weight"));  // keeps one that is there
+  std::vector<FileTensor> list;
+  for (const auto& [name, tensor] : all) list.push_back({name, tensor, &type_of(name, tensor, wanted)});
+  return list;
+}
+
+// The numbers as llama.cpp computes with them: gains without an offset.
+std::vector<float> file_values(const FileTensor& t, const Expressed& expressed, const Model& model) {
+  std::vector<float> values = values_of(t.tensor, expressed.config, model);
+  if (expressed.config.norm_unit_offset && t.tensor.parts[0].spec.role == Role::norm_gain)
+    for (float& x : values) x += 1;
+  return values;
+}
+
+// Throws for a number that is not finite, or would not be in the file.
+void check_values(const FileTensor& t, const Expressed& expressed, const Model& model) {
+  for (const float x : file_values(t, expressed, model)) {
+    if (std::abs(x) <= t.type->limit) continue;
+    const std::string& ours = t.tensor.parts[0].spec.name;
+    if (!std::isfinite(x)) throw std::runtime_error("the model cannot be exported: " + ours + " is not finite");
+    throw std::invalid_argument(std::string("--dtype ") + t.type->name + " has no " + format("%g", x) +
+                                ", which is in " + ours + ": use --dtype f32");
+  }
+}
+
+std::string header(const std::vector<FileTensor>& tensors, const Keys& keys) {
+  std::string bytes = "GGUF";
+  put(bytes, kVersion);
+  put<uint64_t>(bytes, tensors.size());
+  put<uint64_t>(bytes, keys.count());
+  bytes += keys.bytes();
+  uint64_t offset = 0;
+  for (const FileTensor& t : tensors) {
+    const std::vector<uint64_t> shape = t.tensor.shape();
+    put_string(bytes, t.name);
+    put<uint32_t>(bytes, static_cast<uint32_t>(shape.size()));
+    for (auto d = shape.rbegin(); d != shape.rend(); ++d) put(bytes, *d);
+    put(bytes, t.type->id);
+    put(bytes, offset);
+    offset += padded(t.bytes());
+  }
+  bytes.resize(padded(bytes.size()));
+  return bytes;
+}
+
+}  // namespace
+
+void check_gguf(const ExportedModel& exported) {
+  const Expressed expressed = gguf_expressed(exported.model.config);
+  gguf_tokenizer(exported.tokenizer, expressed.config.vocab_size);
+  for (const FileTensor& t : file_tensors(expressed, find_ggml_type(exported.dtype)))
+    check_values(t, expressed, exported.model);
+}
+
+std::string write_gguf(const std::string& out, const ExportedModel& exported) {
+  const Model& model = exported.model;
+  const Expressed expressed = gguf_expressed(model.config);
+  const GgmlType& type = find_ggml_type(exported.dtype);
+  const std::string architecture = expressed.architecture.model_type;
+  Keys keys;
+  keys.add_text("general.architecture", architecture);
+  keys.add_text("general.name", exported.name);
+  keys.add_size("general.file_type", type.file_type);
+  keys.add_size("general.quantization_version", kQuantizationVersion);
+  add_model(keys, expressed);
+  add_tokenizer(keys, gguf_tokenizer(exported.tokenizer, expressed.config.vocab_size));
+  const std::vector<FileTensor> tensors = file_tensors(expressed, type);
+  WholeFile file(out);
+  file.write(header(tensors, keys));
+  for (const FileTensor& t : tensors) {
+    const std::vector<float> values = file_values(t, expressed, model);
+    std::string bytes;
+    for (size_t at = 0; at < values.size(); at += t.row()) {
+      bytes.clear();
+      t.type->encode(bytes, &values[at], t.row());
+      file.write(bytes);
+    }
+    file.write(std::string(padded(t.bytes()) - t.bytes(), '\0'));
+  }
+  file.finish();
+  file.publish();
+  return "architecture " + architecture + " of llama.cpp, " +
+         counted(static_cast<double>(count_parameters(model.table)), "parameter") + ", in " + type.name;
+}

@@ -1,0 +1,174 @@
+#include "gguf_architectures.hpp"
+
+#include <cmath>
+#include <string_view>
+
+using nlohmann::json;
+
+namespace {
+
+// ---- keys ------------------------------------------------------------------------------------------------
+
+// A key that holds a member of Config.
+template <class T>
+ConfigField key(const char* name, T Config::*member) {
+  return {[=](Config& c, const json& keys) { c.*member = keys.at(name); },
+          [=](json& keys, const Config& c) { keys[name] = c.*member; }};
+}
+
+// A key that repeats another.
+ConfigField written(const char* name, int Config::*member) {
+  return {[](Config&, const json&) {}, [=](json& keys, const Config& c) { keys[name] = c.*member; }};
+}
+
+// A choice that the tensors of the file show, not a key.
+constexpr const char* kShown = "shown by tensors";
+template <class T>
+ConfigField shown(const char* name, T Config::*member) {
+  return {[=](Config& c, const json& keys) { c.*member = keys.at(kShown).at(name).template get<bool>(); },
+          [=](json& keys, const Config& c) { keys[kShown][name] = std::optional<bool>(c.*member).value(); }};
+}
+
+// Pairs of channels that RoPE rotates, as a number of channels.
+ConfigField rotated_channels() {
+  constexpr const char* kKey = "rope.dimension_count";
+  return {[=](Config& c, const json& keys) { c.rope_fraction = keys.at(kKey).get<float>() / c.head_dim; },
+          [=](json& keys, const Config& c) { keys[kKey] = c.rope_dims(); }};
+}
+
+// Gemma 2 always has a window. One as long as the context is none.
+ConfigField window() {
+  constexpr const char* kKey = "attention.sliding_window";
+  return {[=](Config& c, const json& keys) { c.window = keys.at(kKey) < c.context ? keys.at(kKey).get<int>() : 0; },
+          [=](json& keys, const Config& c) { keys[kKey] = c.window > 0 ? c.window : c.context; }};
+}
+
+// Gemma 2 always has caps. The key of one that is off is left out, which reads as `standard`.
+ConfigField cap(const char* name, float Config::*member, float standard) {
+  return {[=](Config& c, const json& keys) { c.*member = keys.contains(name) ? keys.at(name).get<float>() : standard; },
+          [=](json& keys, const Config& c) {
+            if (c.*member > 0) keys[name] = c.*member;
+          }};
+}
+
+// llama.cpp knows the scale of Gemma 2's scores from the number of layers: the 27B model has 46.
+ConfigField score_scale() {
+  return {[](Config& c, const json&) {
+            if (c.n_layer == 46) c.attention_scale = 1 / std::sqrt(static_cast<double>(c.channels / c.n_head));
+          },
+          [](json&, const Config&) {}};
+}
+
+std::vector<ConfigField> joined(std::vector<ConfigField> a, const std::vector<ConfigField>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+// A model class gets its gains from the tensors, so the file holds 1 + w for a gain with an offset.
+std::vector<ConfigField> common(const std::vector<ConfigField>& more) {
+  return joined({key("block_count", &Config::n_layer), key("context_length", &Config::context),
+                 key("embedding_length", &Config::channels), key("feed_forward_length", &Config::hidden),
+                 key("attention.head_count", &Config::n_head), key("attention.head_count_kv", &Config::kv_heads),
+                 key("vocab_size", &Config::vocab_size), shown("gain", &Config::norm_unit_offset)},
+                more);
+}
+
+// With RMSNorm and RoPE. Heads are C/H wide unless `more` says otherwise.
+std::vector<ConfigField> llama_like(const std::vector<ConfigField>& more) {
+  return common(joined({key("attention.layer_norm_rms_epsilon", &Config::norm_eps),
+                        key("rope.freq_base", &Config::rope_theta), written("rope.dimension_count", &Config::head_dim)},
+                       more));
+}
+
+// ---- names of tensors ------------------------------------------------------------------------------------
+
+// Rows of one matrix: q of all heads, then k, then v.
+size_t behind_q(size_t r, const Config& c) { return r + static_cast<size_t>(c.n_head) * c.head_dim; }
+size_t behind_k(size_t r, const Config& c) { return r + static_cast<size_t>(c.n_head + c.kv_heads) * c.head_dim; }
+
+// RoPE rotates the pairs (i, i + D/2) in ours, and (2i, 2i + 1) in arch llama (LLAMA_ROPE_TYPE_NORM). All others have
+// LLAMA_ROPE_TYPE_NEOX, which is ours.
+size_t paired_with_next(size_t r, const Config& c) {
+  const size_t D = c.head_dim, i = r % D;
+  return r - i + (i < D / 2 ? 2 * i : 2 * (i - D / 2) + 1);
+}
+
+using Modules = std::vector<ModuleRow>;
+
+Modules joined(Modules a, const Modules& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+Modules with_common(const Modules& more) {
+  return joined({{"embedding.token", "token_embd"},
+                 {"block.#.attention.o", "blk.#.attn_output"},
+                 {"block.#.ffn.gate", "blk.#.ffn_gate"},
+                 {"block.#.ffn.up", "blk.#.ffn_up"},
+                 {"block.#.ffn.down", "blk.#.ffn_down"},
+                 {"final_norm", "output_norm"},
+                 {"head", "output"}},
+                more);
+}
+
+const Modules kPreNorms = {{"block.#.attention.norm_in", "blk.#.attn_norm"}, {"block.#.ffn.norm_in", "blk.#.ffn_norm"}};
+const Modules kOutputNorms = {{"block.#.attention.norm_out", "blk.#.post_attention_norm"},
+                              {"block.#.ffn.norm_out", "blk.#.post_ffw_norm"}};
+const Modules kQkNorms = {{"block.#.attention.q_norm", "blk.#.attn_q_norm"},
+                          {"block.#.attention.k_norm", "blk.#.attn_k_norm"}};
+
+Modules qkv(RowOf row_of) {
+  return {{"block.#.attention.q", "blk.#.attn_q", row_of},
+          {"block.#.attention.k", "blk.#.attn_k", row_of},
+          {"block.#.attention.v", "blk.#.attn_v"}};
+}
+
+const Modules kGpt2 = {{"embedding.position", "position_embd"},
+                       {"block.#.attention.q", "blk.#.attn_qkv"},
+                       {"block.#.attention.k", "blk.#.attn_qkv", behind_q},
+                       {"block.#.attention.v", "blk.#.attn_qkv", behind_k}};
+
+// ---- the architectures -----------------------------------------------------------------------------------
+
+// The first that can be the model is taken.
+const std::vector<Architecture>& rows() {
+  const ConfigField tied = shown("output", &Config::tied), any_bias = shown("bias", &Config::bias);
+  const ConfigField qkv_bias = shown("qkv bias", &Config::qkv_bias), head_bias = shown("head", &Config::head_bias);
+  const ConfigField head_dim = key("attention.key_length", &Config::head_dim);
+  const ConfigField value_dim = written("attention.value_length", &Config::head_dim);
+  const ConfigField eps = key("attention.layer_norm_epsilon", &Config::norm_eps);
+  const auto row = [](const char* name, bool biased, std::vector<ConfigField> fields, Modules modules) {
+    return Architecture{name, name, name, biased, std::move(fields), with_common(modules)};
+  };
+  static const std::vector<Architecture> all = {
+      row("gpt2", true, common({eps, tied}), joined(kGpt2, kPreNorms)),
+      row("qwen2", false, llama_like({tied, head_bias}), joined(qkv(nullptr), kPreNorms)),
+      row("qwen3", false, llama_like({tied, head_dim, value_dim, qkv_bias}),
+          joined(joined(qkv(nullptr), kPreNorms), kQkNorms)),
+      row("olmo2", false, llama_like({tied}), joined(joined(qkv(nullptr), kOutputNorms), kQkNorms)),
+      row("gemma2", false,
+          llama_like({head_dim, value_dim, rotated_channels(), window(), score_scale(),
+                      cap("attn_logit_softcapping", &Config::attention_cap, 50),
+                      cap("final_logit_softcapping", &Config::logit_cap, 30)}),
+          joined(joined(qkv(nullptr), kPreNorms), kOutputNorms)),
+      row("llama", false, llama_like({tied, head_dim, value_dim, any_bias, qkv_bias}),
+          joined(qkv(paired_with_next), kPreNorms)),
+  };
+  return all;
+}
+
+}  // namespace
+
+Expressed gguf_expressed(Config config) {
+  if (config.window >= config.context) config.window = 0;  // it holds all keys
+  return expressed(config, rows(), "architecture of llama.cpp");
+}
+
+json gguf_keys(const Expressed& model) {
+  json keys;
+  for (const ConfigField& field : model.architecture.fields) field.write(keys, model.config);
+  keys.erase(kShown);
+  return keys;
+}
+
+bool needs_own_head(const Expressed& model) { return std::string_view(model.architecture.model_type) == "olmo2"; }

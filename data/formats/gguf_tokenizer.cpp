@@ -1,0 +1,85 @@
+#include "gguf_tokenizer.hpp"
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
+#include "data/host/utf8.hpp"
+#include "data/text/bpe_files.hpp"
+
+namespace {
+
+enum TokenType : int32_t { kNormal = 1, kControl = 3, kUnused = 5 };  // llama_token_type
+
+GgufTokenizer byte_tokenizer() {
+  GgufTokenizer t;
+  t.model = "gpt2", t.pre = "gpt-2";
+  for (int byte = 0; byte < 256; ++byte) t.tokens.push_back(printable(std::string(1, static_cast<char>(byte))));
+  t.merges = {t.tokens[0] + " " + t.tokens[0]};
+  t.first = t.end = 0;  // text has no zero byte
+  return t;
+}
+
+// rwkv's model reads "\x00" as a byte.
+GgufTokenizer character_tokenizer(const std::vector<uint32_t>& alphabet) {
+  GgufTokenizer t;
+  t.model = "rwkv";
+  for (const uint32_t point : alphabet) {
+    const std::string text = utf8(point);
+    t.tokens.push_back(point == 0 ? "\\x00" : point == '\\' ? "\\\\" : text);
+  }
+  return t;
+}
+
+// The special token with the first of these names that there is, or `otherwise`.
+uint32_t special_token(const BpeTables& tables, const std::vector<std::string>& names, uint32_t otherwise) {
+  for (const std::string& name : names)
+    for (const SpecialToken& special : tables.special)
+      if (special.name == name) return special.token;
+  return otherwise;
+}
+
+GgufTokenizer bpe_tokenizer(const Bpe& bpe) {
+  const BpeTables& tables = bpe.tables();
+  if (tables.words_first)
+    throw std::invalid_argument("llama.cpp merges within words that are tokens, which this tokenizer does not "
+                                "(ignore_merges): GGUF cannot hold it");
+  GgufTokenizer t;
+  t.model = "gpt2", t.pre = "gpt-2";
+  for (const std::string& token : tables.tokens) t.tokens.push_back(printable(token));
+  for (const Merge& merge : tables.merges) t.merges.push_back(t.tokens[merge.left] + " " + t.tokens[merge.right]);
+  const std::string zero = printable(std::string(1, '\0'));
+  if (t.merges.empty()) t.merges.push_back(zero + " " + zero);
+  t.types.assign(t.tokens.size(), kNormal);
+  for (const SpecialToken& special : tables.special)
+    t.tokens[special.token] = special.name, t.types[special.token] = kControl;
+  const uint32_t any = tables.special.empty() ? bpe.token_of_byte(0) : tables.special.front().token;
+  t.end = special_token(tables, {"<|endoftext|>", "<|end_of_text|>", "<|im_end|>", "</s>"}, any);
+  t.first = special_token(tables, {"<|begin_of_text|>", "<s>"}, *t.end);
+  return t;
+}
+
+GgufTokenizer converted(const Tokenizer& tokenizer) {
+  if (tokenizer.bpe()) return bpe_tokenizer(*tokenizer.bpe());
+  if (tokenizer.kind() == Tokenizer::Kind::character) return character_tokenizer(tokenizer.alphabet());
+  return byte_tokenizer();
+}
+
+}  // namespace
+
+GgufTokenizer gguf_tokenizer(const Tokenizer& tokenizer, int vocabulary) {
+  if (tokenizer.vocabulary() > vocabulary)
+    throw std::invalid_argument("the tokenizer has " + std::to_string(tokenizer.vocabulary()) +
+                                " tokens, and the model --vocab-size " + std::to_string(vocabulary));
+  GgufTokenizer t = converted(tokenizer);
+  t.types.resize(t.tokens.size(), kNormal);
+  while (t.tokens.size() < static_cast<size_t>(vocabulary)) {
+    t.tokens.push_back("[PAD" + std::to_string(t.tokens.size()) + "]");  // as llama.cpp's converter writes them
+    t.types.push_back(kUnused);
+  }
+  std::set<std::string_view> seen;
+  for (const std::string& token : t.tokens)
+    if (!seen.insert(token).second)
+      throw std::invalid_argument("two tokens are written '" + for_terminal(token) + "', which llama.cpp refuses");
+  return t;
+}

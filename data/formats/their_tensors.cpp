@@ -1,0 +1,47 @@
+#include "their_tensors.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace {
+
+// "block.3.attention.q.weight" → "block.#.attention.q"
+std::string module_of(const TensorSpec& spec) { return (spec.layer == kOutside ? "" : "block.#.") + spec.group(); }
+
+std::string their_name(const ModuleRow& row, const TensorSpec& spec) {
+  std::string name = row.theirs;
+  if (const size_t at = name.find('#'); at != name.npos) name.replace(at, 1, std::to_string(spec.layer));
+  return name + "." + (spec.leaf() == "gain" ? "weight" : spec.leaf());
+}
+
+}  // namespace
+
+std::map<std::string, TheirTensor> their_tensors(const Architecture& architecture, const Config& config) {
+  Layout layout;
+  declare_model(layout, config);
+  std::map<std::string, TheirTensor> all;
+  for (const TensorSpec& spec : layout.table()) {
+    const auto row = std::find_if(architecture.modules.begin(), architecture.modules.end(),
+                                  [&](const ModuleRow& m) { return module_of(spec) == m.ours; });
+    if (row == architecture.modules.end())
+      throw std::logic_error(std::string(architecture.model_class) + " has no module for " + spec.name);
+    TheirTensor& tensor = all[their_name(*row, spec)];
+    tensor.parts.push_back({spec, row->row_of});
+    tensor.rows += spec.shape[0];
+    tensor.vector = spec.shape.size() == 1;
+    tensor.columns = tensor.vector ? 1 : spec.shape[1];
+    tensor.transposed = row->transposed && !tensor.vector;
+  }
+  return all;
+}
+
+std::vector<float> values_of(const TheirTensor& tensor, const Config& config, const Model& model) {
+  std::vector<float> values(tensor.rows * tensor.columns);
+  for (const TheirTensor::Part& part : tensor.parts)
+    for (const TensorSpec& spec : model.table)
+      if (spec.name == part.spec.name)
+        tensor.for_each(part, config, [&, from = model.weights.get() + spec.offset](size_t theirs, size_t ours) {
+          values[theirs] = from[ours];
+        });
+  return values;
+}

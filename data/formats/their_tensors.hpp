@@ -1,0 +1,42 @@
+#pragma once
+// The tensors of a model class of another program, made of ours by the table of its architecture.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "architectures.hpp"
+#include "layers/model/model.hpp"
+
+// One of their tensors: several of ours, one below the other, or one of ours with its rows in another order.
+struct TheirTensor {
+  struct Part {
+    TensorSpec spec;  // ours
+    RowOf row_of;
+  };
+  std::vector<Part> parts;
+  size_t rows = 0, columns = 1;
+  bool transposed = false, vector = false;
+
+  std::vector<uint64_t> shape() const {
+    if (vector) return {rows};
+    return transposed ? std::vector<uint64_t>{columns, rows} : std::vector<uint64_t>{rows, columns};
+  }
+
+  // Calls f(index of theirs, index of ours) for each element.
+  template <class F>
+  void for_each(const Part& part, const Config& config, F f) const {
+    const size_t count = part.spec.shape[0];
+    for (size_t r = 0; r < count; ++r) {
+      const size_t row = part.row_of ? part.row_of(r, config) : r;
+      for (size_t c = 0; c < columns; ++c) f(transposed ? c * rows + row : row * columns + c, r * columns + c);
+    }
+  }
+};
+
+// All of them by name.
+std::map<std::string, TheirTensor> their_tensors(const Architecture& architecture, const Config& config);
+
+// The numbers of one, row-major. Biases that the model lacks are zero.
+std::vector<float> values_of(const TheirTensor& tensor, const Config& config, const Model& model);

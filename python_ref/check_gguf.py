@@ -1,0 +1,177 @@
+"""Exports tiny models as GGUF with train_gpt, and runs them with the real llama.cpp.
+
+    python python_ref/check_gguf.py [--program build/train_gpt] [CASE...]
+
+Trains a model of each architecture for a few steps, exports it in each number type, and checks with the wheels
+`xllamacpp` (llama.cpp) and `gguf` (its file format) that
+
+- llama.cpp writes the same greedy text as `train_gpt sample`, in float32 with a float32 cache;
+- llama.cpp finds the same tokens in a text, and the loss of `train_gpt eval` on it, within BOUND;
+- numbers in f16, bf16 and q8_0 have the bits that `gguf.quants` makes of those in f32.
+
+Prints "N passed, N failed". Needs requirements-gguf.txt; skips with a message if they are not installed.
+"""
+
+import argparse
+import json
+import math
+import re
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from pathlib import Path
+
+try:
+    import gguf
+    import numpy as np
+    import xllamacpp
+except ImportError as error:
+    print(f"skipped: {error}; pip install -r python_ref/requirements-gguf.txt")
+    sys.exit(0)
+
+T = 64
+SIZES = f"--layers 2 --heads 4 --channels 64 --context {T} --batch 4 --steps 100 --lr 1e-2 --warmup 5 --quiet"
+CASES = {
+    "gpt2": "--preset gpt2", "gpt2-char": "--preset gpt2 --tokenizer char --no-tied --hidden 96",
+    "gpt2-bpe": "--preset gpt2 --no-bias --tokenizer bpe:300", "gpt2-gqa": "--preset gpt2 --kv-heads 2",
+    "llama": "--preset llama", "llama-bpe": "--preset llama3 --tied --tokenizer bpe:300",
+    "llama-bias": "--preset llama2 --head-dim 24 --bias --kv-heads 2 --norm-unit-offset",
+    "llama-char": "--preset llama --tokenizer char", "llama-odd": "--preset llama --channels 72 --hidden 100",
+    "qwen2": "--preset qwen2 --tied", "qwen2-head-bias": "--preset qwen2 --head-bias",
+    "qwen3": "--preset qwen3 --head-dim 24", "qwen3-bias": "--preset qwen3 --qkv-bias",
+    "olmo2": "--preset olmo2", "olmo2-tied": "--preset olmo2 --tied",
+    "gemma2": "--preset gemma2 --window 17 --attention-cap 2 --logit-cap 3",
+    "gemma2-other": "--preset gemma2 --window 0 --rope-fraction 0.5 --no-norm-unit-offset --head-dim 24",
+}  # fmt: skip
+# llama.cpp looks GELU up in a table of halves (ggml_vec_gelu_f32): GPT-2 and Gemma 2 miss by more in f32.
+BOUND, GELU_BOUND = {"f32": 1e-4, "f16": 1e-2, "bf16": 1e-2, "q8_0": 2e-2}, 2e-3
+PROMPT = "One day the fox"
+TEXT = (
+    "One day the fox met a crow. The crow had cheese;  don't ask, it's 25 kg (\\o/).\n\tÜber Füchse: €5 — 漢!\n"
+    "The fox, who'd a plan, said nothing.\n\n"
+) * 25
+
+
+class LlamaCpp:
+    """A model in llama.cpp, whose server listens on a free port of 127.0.0.1."""
+
+    def __init__(self, path):
+        params = xllamacpp.CommonParams()
+        params.model.path = str(path)
+        params.n_ctx, params.n_parallel, params.warmup = T, 1, False
+        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+        params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+        params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
+        self.server = xllamacpp.Server(params)
+
+    def ask(self, path, **request):
+        url, header = f"{self.server.listening_address}/{path}", {"Content-Type": "application/json"}
+        question = urllib.request.Request(url, json.dumps(request).encode(), header)
+        with urllib.request.urlopen(question, timeout=120) as answer:
+            return json.load(answer)
+
+    def tokens(self, text):
+        return self.ask("tokenize", content=text, add_special=True)["tokens"]
+
+    def greedy(self, prompt, length):
+        return self.ask("completion", prompt=prompt, n_predict=length, temperature=0, top_k=1)["content"]
+
+    def loss(self, tokens):
+        """The mean loss of the tokens after the first, in nats."""
+        nats, e = 0, self.tokens("e")[0]  # a token that is a whole character: only those come with their probabilities
+        for n in range(1, len(tokens)):
+            biased = {"n_predict": 1, "n_probs": 1000, "logit_bias": [[e, 1e4]]}  # acts after the probabilities
+            answer = self.ask("completion", prompt=tokens[:n], temperature=0, **biased)
+            rows = answer["completion_probabilities"][0]["top_logprobs"]
+            nats -= next(row["logprob"] for row in rows if row["id"] == tokens[n])
+        return nats / (len(tokens) - 1)
+
+
+class Checks:
+    def __init__(self, program):
+        self.program, self.passed, self.failed, self.worst = program, 0, 0, {}
+
+    def run(self, folder, *words):
+        done = subprocess.run([self.program, *words], cwd=folder, capture_output=True)
+        return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+
+    def check(self, name, ok, detail=""):
+        self.passed, self.failed = self.passed + bool(ok), self.failed + (not ok)
+        if not ok:
+            print(f"FAILED {name}: {detail}", flush=True)
+
+    def case(self, folder, name, options):
+        (folder / "text.txt").write_text(TEXT)
+        status, _, message = self.run(folder, *f"train text.txt {SIZES} {options} --out run --force".split())
+        assert status == 0, message
+        types = ["f32", "f16", "bf16", "q8_0"] if "-" not in name or name == "llama-odd" else ["f32"]
+        for dtype in types:
+            status, _, message = self.run(folder, *f"export run --to gguf --dtype {dtype} --out {dtype}.gguf".split())
+            self.check(f"{name}: export {dtype}", status == 0, message)
+            if status != 0:
+                return
+            self.in_llama_cpp(folder, name, dtype)
+        for dtype in types[1:]:
+            self.same_bits(folder, name, dtype)
+
+    def in_llama_cpp(self, folder, name, dtype):
+        model = LlamaCpp(folder / f"{dtype}.gguf")
+        window, tokens = self.window(model)
+        if "char" in name:
+            self.check(f"{name}: tokens", tokens == [sorted(set(TEXT)).index(c) for c in window], tokens)
+        elif "bpe" not in name:
+            self.check(f"{name}: tokens", tokens == list(window.encode()), tokens)
+        (folder / "window.txt").write_text(window)
+        _, text, message = self.run(folder, "eval", "run", "--data", "window.txt")
+        found = re.search(r"loss ([0-9.]+) nats", text)
+        loss, ours = model.loss(tokens), float(found[1]) if found else math.nan
+        gelu = dtype == "f32" and name.startswith(("gpt2", "gemma2"))
+        bound = GELU_BOUND if gelu else BOUND[dtype]
+        self.check(f"{name} {dtype}: loss", abs(loss - ours) < bound, f"{loss:.6f}, and {ours:.6f} by eval {message}")
+        kind = "gelu" if gelu else dtype
+        self.worst[kind] = max(self.worst.get(kind, 0), abs(loss - ours))
+        if dtype == "f32":
+            _, want, _ = self.run(folder, "sample", "run", "--greedy", "--length", "40", "--prompt", PROMPT)
+            got = PROMPT + model.greedy(PROMPT, 40)
+            same = got.rstrip("\n\ufffd") == want.rstrip("\n\ufffd") and len(got) > len(PROMPT) + 20
+            self.check(f"{name}: greedy text", same, f"{got!r}, and {want!r}")
+
+    @staticmethod
+    def window(model):
+        """As much of the text as fits into the context, and its tokens."""
+        start = TEXT.index("don't")
+        for end in range(start + T, start, -1):
+            if len(tokens := model.tokens(TEXT[start:end])) <= T:
+                return TEXT[start:end], tokens
+        raise AssertionError("no window")
+
+    def same_bits(self, folder, name, dtype):
+        full, small = ({t.name: t for t in gguf.GGUFReader(folder / f"{d}.gguf").tensors} for d in ("f32", dtype))
+        kinds = {str(t.tensor_type.name).lower() for t in small.values()}
+        self.check(f"{name} {dtype}: types", dtype in kinds and kinds <= {"f32", "f16", dtype}, kinds)
+        self.check(f"{name} {dtype}: names", full.keys() == small.keys(), "other tensors")
+        for key, t in small.items():
+            x = np.array(full[key].data)
+            want = gguf.quants.quantize(x, t.tensor_type)
+            same = want.tobytes() == np.array(t.data).tobytes()
+            error = np.abs(gguf.quants.dequantize(np.array(t.data), t.tensor_type).reshape(x.shape) - x).max()
+            self.check(f"{name} {dtype}: {key}", same and error <= np.abs(x).max() / 100, f"other bits, error {error}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Checks exported GGUF files with llama.cpp.")
+    parser.add_argument("--program", type=Path, default=Path(__file__).parent.parent / "build" / "train_gpt")
+    parser.add_argument("cases", nargs="*", help="some of: " + " ".join(CASES))
+    arguments = parser.parse_args()
+    checks = Checks(arguments.program.resolve())
+    for name in arguments.cases or CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            checks.case(Path(folder), name, CASES[name])
+    print("largest error of the loss: " + ", ".join(f"{kind} {error:.1e}" for kind, error in checks.worst.items()))
+    print(f"{checks.passed} passed, {checks.failed} failed")
+    sys.exit(checks.failed > 0)
+
+
+if __name__ == "__main__":
+    main()
