@@ -37,7 +37,7 @@ CASES = {
     "gpt2-bpe": "--preset gpt2 --no-bias --tokenizer bpe:300", "gpt2-gqa": "--preset gpt2 --kv-heads 2",
     "llama": "--preset llama", "llama-bpe": "--preset llama3 --tied --tokenizer bpe:300",
     "llama-bias": "--preset llama2 --head-dim 24 --bias --kv-heads 2 --norm-unit-offset",
-    "llama-char": "--preset llama --tokenizer char", "llama-odd": "--preset llama --channels 72 --hidden 100",
+    "llama-char": "--preset llama --tokenizer char", "llama-odd": "--preset llama --hidden 100",
     "qwen2": "--preset qwen2 --tied", "qwen2-head-bias": "--preset qwen2 --head-bias",
     "qwen3": "--preset qwen3 --head-dim 24", "qwen3-bias": "--preset qwen3 --qkv-bias",
     "olmo2": "--preset olmo2", "olmo2-tied": "--preset olmo2 --tied",

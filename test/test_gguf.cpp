@@ -447,7 +447,7 @@ TEST_CASE("models that llama.cpp cannot compute are refused by the option in the
     const char* option;
   };
   const std::vector<Case> cases = {
-      {"gpt2", [](Config& c) { c.activation = Activation::gelu; }, "has no --activation \"gelu\" (it has \"gelu-tanh\")"},
+      {"gpt2", [](Config& c) { c.activation = Activation::gelu; }, "has no --activation \"gelu\" (it has \"gelu-tanh"},
       {"gpt2", [](Config& c) { c.head_dim = 8; }, "has no --head-dim 8 (it has 16)"},
       {"gpt2", [](Config& c) { c.position = Position::sinusoidal; }, "has no --position \"sinusoidal\""},
       {"llama", [](Config& c) { c.rope_fraction = .5f; }, "has no --rope-fraction 0.5 (it has 1)"},
