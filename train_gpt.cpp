@@ -33,6 +33,7 @@
 #include "data/show/info.hpp"
 #include "data/show/init_report.hpp"
 #include "data/show/sample.hpp"
+#include "data/show/tokenize.hpp"
 #include "data/show/tokenizer.hpp"
 #include "layers/model/size.hpp"
 #include "layers/textbook/step.hpp"
@@ -190,6 +191,7 @@ void run(const Command& command) {
     case Command::Kind::init_report: return run_init_report(command);
     case Command::Kind::export_model: return run_export(command.export_model);
     case Command::Kind::corpus: return run_corpus(command.corpus);
+    case Command::Kind::tokenize: return run_tokenize(command.tokenize);
     case Command::Kind::tokenizer: return run_tokenizer(command.tokenizer);
   }
 }

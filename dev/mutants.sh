@@ -9,7 +9,8 @@
 # [program] and [pages] ([pages] would fail because a page shows the line). TESTS='~[corpus]' selects for all rows.
 #
 # The sources are copied to build/mutants/, one copy a processor, and only ever broken there. Ends with
-# "N mutants, N caught"; fails if one survived, does not compile, or no longer fits its file.
+# "N mutants, N caught"; fails if one survived, does not compile, or no longer fits its file. A mutant whose object file
+# is that of the whole program is left out: its code is for another processor.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 unset MAKEFLAGS MFLAGS MAKELEVEL # the makes below are on their own
@@ -120,7 +121,7 @@ done
 
 worker() { # every workers-th mutant, in copy $1
   cd "$root/$1" || exit
-  local i failing broken=''
+  local i failing object broken=''
   for ((i = $1 - 1; i < count; i += workers)); do
     [ -n "$broken" ] && [ "$broken" != "${files[i]}" ] && cp "$root/0/$broken" "$broken"
     broken=${files[i]}
@@ -128,6 +129,11 @@ worker() { # every workers-th mutant, in copy $1
     printf '%s' "$before${news[i]}$after" >"$broken"
     if ! make "$tests" "$out/train_gpt" >"$root/log-$1" 2>&1; then
       verdict BROKEN "$i" "does not compile: $(grep -m 1 error "$root/log-$1")"
+      continue
+    fi
+    object=$out/${broken%.cpp}.o
+    if [ "${broken%.cpp}" != "$broken" ] && cmp -s "$object" "$root/0/$object"; then
+      verdict absent "$i" "not compiled for this processor"
       continue
     fi
     failing=$(tests_of "$(nearest "$broken" "${specs[i]}")")
@@ -145,10 +151,10 @@ trap 'kill $(jobs -p) 2>/dev/null; exit 130' INT TERM
 for ((w = 1; w <= workers; w++)); do worker "$w" & done
 wait
 
-caught=$(grep -c '^caught' "$root/verdicts")
+caught=$(grep -c '^caught' "$root/verdicts") absent=$(grep -c '^absent' "$root/verdicts")
 if [ "$caught" -ne "$count" ]; then
   echo
   grep -v '^caught' "$root/verdicts"
 fi
-echo "$count mutants, $caught caught"
-[ "$caught" -eq "$count" ]
+echo "$count mutants, $caught caught$([ "$absent" -eq 0 ] || echo ", $absent for other processors")"
+[ "$((caught + absent))" -eq "$count" ]

@@ -12,7 +12,7 @@
 #include <set>
 #include <sstream>
 
-#include "data/text/dataset.hpp"
+#include "data/text/load_dataset.hpp"
 #include "data/host/utf8.hpp"
 #include "data/options/command_line.hpp"
 #include "data/run/messages.hpp"

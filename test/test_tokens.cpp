@@ -3,6 +3,7 @@
 #include "data/text/tokens.hpp"
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 
 #include <nlohmann/json.hpp>
@@ -10,8 +11,12 @@
 #include "catch.hpp"
 #include "data/run/checkpoint.hpp"
 #include "data/text/bpe_training.hpp"
-#include "data/text/dataset.hpp"
+#include "data/text/load_dataset.hpp"
+#include "data/run/generate_text.hpp"
+#include "data/text/bpe_files.hpp"
 #include "data/text/stored_tokenizer.hpp"
+#include "data/text/token_files.hpp"
+#include "layers/model/presets.hpp"
 #include "message.hpp"
 #include "small_run.hpp"
 
@@ -27,6 +32,18 @@ std::vector<uint32_t> all_of(const Tokens& tokens, size_t begin, size_t end) {
 std::vector<Tokenizer> tokenizers_for(const std::string& text) {
   return {Tokenizer::bytes(), Tokenizer::characters(text), Tokenizer::bpe(train_bpe(text, 300))};
 }
+
+// A tokenizer of bytes, as a file, with a special token.
+void write_byte_tokenizer(const Folder& f, const std::string& name) {
+  BpeTables tables;
+  tables.tokens = byte_tokens();
+  tables.tokens.push_back("<|endoftext|>");
+  tables.special.push_back({256, "<|endoftext|>"});
+  f.write(name, to_json(Bpe(std::move(tables))));
+}
+
+const std::string kSmallRun =
+    " --context 16 --layers 1 --heads 1 --channels 8 --batch 2 --threads 1 --eval-batches 2 --quiet ";
 
 }  // namespace
 
@@ -146,4 +163,179 @@ TEST_CASE("a tokenizer that is missing or unknown is refused", "[tokens]") {
   check_refused(f, train + "none.json", "none.json");
   check_refused(f, train + "./", "has no tokenizer.json, encoder.json or vocab.json");
   check_refused(f, train + "wordz", "unknown tokenizer 'wordz'");
+}
+
+TEST_CASE("token files are read as they were written", "[tokens]") {
+  const Folder f;
+  for (const bool wide : {false, true}) {
+    const std::vector<uint32_t> written = {1, 2, 65535, wide ? 70000u : 7u};
+    write_token_file(f.path("a.bin"), written, wide);
+    CHECK(f.read("a.bin").size() == 1024 + 4 * (wide ? 4 : 2));
+    Tokens tokens;
+    append_token_file(tokens, f.path("a.bin"));
+    CHECK(all_of(tokens, 0, 4) == written);
+    CHECK(tokens.memory() == 0);
+  }
+  f.write("raw.bin", std::string("\1\0\xff\xff", 4));
+  Tokens raw;
+  append_token_file(raw, f.path("raw.bin"));
+  CHECK(all_of(raw, 0, 2) == std::vector<uint32_t>{1, 65535});
+}
+
+TEST_CASE("llm.c's token files have the layout of its writer", "[tokens]") {
+  // write_datafile() of llm.c's dev/data/data_common.py: 256 int32, of which three are set, then uint16 tokens.
+  const Folder f;
+  std::string file(1024, '\0');
+  const int32_t header[] = {20240520, 1, 3};
+  std::memcpy(file.data(), header, sizeof header);
+  const uint16_t tokens[] = {50256, 464, 198};
+  file.append(reinterpret_cast<const char*>(tokens), sizeof tokens);
+  write_token_file(f.path("a.bin"), {50256, 464, 198}, false);
+  CHECK(f.read("a.bin") == file);
+}
+
+TEST_CASE("a token file whose size does not fit its header is refused", "[tokens]") {
+  const Folder f;
+  write_token_file(f.path("whole.bin"), {1, 2, 3}, false);
+  const std::string whole = f.read("whole.bin");
+  const auto refusal = [&](const std::string& bytes) {
+    f.write("a.bin", bytes);
+    return message_of<std::runtime_error>([&] {
+      Tokens tokens;
+      append_token_file(tokens, f.path("a.bin"));
+    });
+  };
+  const auto with = [&](size_t i, int32_t value) {
+    std::string bytes = whole;
+    std::memcpy(bytes.data() + 4 * i, &value, 4);
+    return refusal(bytes);
+  };
+  CHECK(refusal(whole) == "");
+  CHECK(contains(refusal(whole.substr(0, 100)), "is truncated"));
+  CHECK(contains(refusal(whole.substr(0, 1028)), "has 1028 bytes, and its header asks for 1030"));
+  CHECK(contains(refusal(whole + "12"), "has 1032 bytes, and its header asks for 1030"));
+  CHECK(contains(with(1, 2), "is a token file of version 2; train_gpt reads version 1"));
+  CHECK(contains(with(2, -1), "its header asks for"));
+  CHECK(contains(refusal("abc"), "has an odd number of bytes"));
+}
+
+TEST_CASE("two token files that differ anywhere have different fingerprints", "[tokens]") {
+  const Folder f;
+  write_byte_tokenizer(f, "tokenizer.json");
+  TextOptions options;
+  const auto fingerprint = [&](const std::vector<uint32_t>& a, const std::vector<uint32_t>& b) {
+    write_token_file(f.path("train_0.bin"), a, false);
+    write_token_file(f.path("train_1.bin"), b, false);
+    options.data = {f.path("train_0.bin"), f.path("train_1.bin")};
+    return load_dataset(options, nullptr, 8).fingerprint;
+  };
+  const std::vector<uint32_t> x(100, 1), y(100, 2), longer(101, 1);
+  CHECK(fingerprint(x, y) == fingerprint(x, y));
+  CHECK(fingerprint(x, y) != fingerprint(y, y));
+  CHECK(fingerprint(x, y) != fingerprint(x, x));
+  CHECK(fingerprint(x, x) != fingerprint(x, longer));
+}
+
+TEST_CASE("tokenize writes files that train as the text does", "[tokens]") {
+  const Corpus f;
+  f.write("more/a.txt", "first document\n");
+  f.write("more/b.txt", "second document\n");
+  const Outcome o = f.run("tokenize stories.txt more --tokenizer bpe:300 --shard-tokens 5000 --out tokens");
+  INFO(o.err);
+  REQUIRE(o.status == 0);
+  CHECK(f.has("tokens/train_000001.bin"));
+  CHECK(f.has("tokens/val_000000.bin"));
+  const Tokenizer tokenizer = read_tokenizer(f.path("tokens"));
+  CHECK(tokenizer.vocabulary() == 300);
+  CHECK(tokenizer.special("<|endoftext|>") == 299);
+
+  TextOptions options;
+  options.data = {f.path("tokens")};
+  const Dataset data = load_dataset(options, nullptr, 16);
+  CHECK(data.tokens.memory() == 0);
+  CHECK(data.train > 9 * (data.tokens.size() - data.train) - 20);
+  std::string text;
+  size_t documents = 0;
+  data.tokens.for_each(0, data.tokens.size(), [&](uint32_t token) {
+    documents += token == 299;
+    if (token != 299) text += tokenizer.decode(static_cast<int>(token));
+  });
+  CHECK(documents == 3);
+  CHECK(text.size() == f.read("stories.txt").size() + 15 + 16);
+
+  REQUIRE(f.run("train tokens --steps 2 --out run" + kSmallRun).status == 0);
+  CHECK(f.run("train --out run --resume --steps 3").status == 0);
+  CHECK(f.run("eval run --data tokens/val_000000.bin --threads 1").status == 0);
+  CHECK(f.run("train tokens/train_*.bin --val-data tokens/val_000000.bin --steps 1 --out glob" + kSmallRun).status ==
+        0);
+  CHECK(read_checkpoint_header(f.path("glob/checkpoint.bin")).data_fingerprint ==
+        read_checkpoint_header(f.path("run/checkpoint.bin")).data_fingerprint);
+  write_token_file(f.path("tokens/train_000000.bin"), std::vector<uint32_t>(5000, 1), false);
+  check_refused(f, "train --out run --resume --steps 4", "the text is not the one the run was trained on");
+
+  check_refused(f, "tokenize stories.txt --out tokens", "tokens is not empty");
+  check_refused(f, "tokenize stories.txt --tokenizer byte --out other", "token files need a byte-pair encoding");
+  check_refused(f, "train tokens/train_000001.bin stories.txt --out r", "another file does not");
+  check_refused(f, "train stories.txt --val-data tokens/val_000000.bin --out r", "give both as text or both as tokens");
+  std::filesystem::remove(f.path("tokens/tokenizer.json"));
+  check_refused(f, "train tokens --out r", "name their tokenizer with --tokenizer FILE");
+}
+
+TEST_CASE("a token beyond the vocabulary is refused", "[tokens]") {
+  const Folder f;
+  write_byte_tokenizer(f, "tokenizer.json");
+  std::vector<uint32_t> tokens(200, 5);
+  tokens[100] = 300;
+  write_token_file(f.path("train.bin"), tokens, false);
+  check_refused(f, "train train.bin --steps 1 --out r" + kSmallRun,
+                "train.bin holds token 300, and the tokenizer has 257: name the right one with --tokenizer");
+}
+
+TEST_CASE("20 GB of raw tokens train in the memory of the model", "[tokens]") {
+  const Folder f;
+  write_byte_tokenizer(f, "tok.json");
+  f.write("big.bin", "");
+  std::filesystem::resize_file(f.path("big.bin"), 20000000000);  // a sparse file of zeros
+  const Outcome o = f.run("train big.bin --tokenizer tok.json --steps 2 --out r" + kSmallRun + "--context 256");
+  INFO(o.err);
+  CHECK(o.status == 0);
+  CHECK(contains(o.out, "20.0 GB"));
+  CHECK(contains(o.out, "needs 1.1"));  // MB
+}
+
+TEST_CASE("documents are separated by a special token, which a sample starts from and ends at", "[tokens]") {
+  const Folder f;
+  f.write("text/a.txt", std::string(300, 'a'));
+  f.write("text/b.txt", std::string(300, 'b'));
+  TextOptions options;
+  options.data = {f.path("text")};
+  options.tokenizer = "bpe:260", options.separator = "<|endoftext|>";
+  const Dataset data = load_dataset(options, nullptr, 8);
+  CHECK(data.separator == data.tokenizer.vocabulary() - 1);
+  CHECK(int(data.tokens[0]) == data.separator);
+  size_t separators = 0;
+  data.tokens.for_each(0, data.tokens.size(), [&](uint32_t token) { separators += int(token) == data.separator; });
+  CHECK(separators == 2);
+  // Text that looks like the special token is text.
+  for (const uint32_t token : data.tokenizer.encode("<|endoftext|>")) CHECK(int(token) != data.separator);
+  options.tokenizer = "byte";
+  CHECK(message_of<std::runtime_error>([&] { load_dataset(options, nullptr, 8); }) ==
+        "the tokenizer has no special token <|endoftext|>");
+
+  Config c = preset_config("gpt2", "nano");
+  c.n_layer = 1, c.channels = 8, c.n_head = 1, c.context = 16, c.vocab_size = data.tokenizer.vocabulary();
+  c.tied = false;
+  c.head_bias = true;
+  Model model(resolve(c), false);
+  for (size_t i = 0; i < model.floats; ++i) model.weights.get()[i] = 0;
+  for (const TensorSpec& spec : model.table)  // the likeliest token is the separator
+    if (spec.name == "head.bias") model.weights.get()[spec.offset + static_cast<size_t>(data.separator)] = 9;
+  const auto sample = [&](int separator) {
+    std::string text;
+    generate_text(model, data.tokenizer, "", {.length = 3, .stop = "", .sampling = {.temperature = 0},
+                  .separator = separator}, [&](const std::string& piece) { text += piece; }, [] {});
+    return text;
+  };
+  CHECK(sample(data.separator) == "");
+  CHECK(sample(-1) == "<|endoftext|><|endoftext|><|endoftext|>");
 }

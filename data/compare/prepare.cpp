@@ -13,7 +13,7 @@
 #include "data/options/toml.hpp"
 #include "data/run/directory.hpp"
 #include "data/run/resume.hpp"
-#include "data/text/dataset.hpp"
+#include "data/text/load_dataset.hpp"
 #include "runs.hpp"
 
 namespace fs = std::filesystem;

@@ -47,6 +47,9 @@ const std::vector<CommandRow>& commands() {
       {Command::Kind::tokenizer, "tokenizer", "train a byte-pair encoding on text", "data",
        "FILE... --out FILE [OPTIONS]", "",
        "tokenizer my.txt --vocab 512 --out tok.json\n"},
+      {Command::Kind::tokenize, "tokenize", "write a text as token files", "data", "FILE... --out DIR [OPTIONS]", "",
+       "tokenize my.txt --tokenizer bpe:4096 --out tokens\n"
+       "tokenize books --tokenizer tok.json --out tokens\n"},
   };
   return rows;
 }

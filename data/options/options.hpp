@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/text/dataset.hpp"
+#include "data/text/load_dataset.hpp"
 #include "layers/model/generate.hpp"
 #include "layers/model/resolve.hpp"
 #include "layers/training/optimizer.hpp"
@@ -76,7 +76,15 @@ struct CorpusOptions {
 
 struct TokenizerOptions : TextFiles {
   int vocabulary = 4096, threads = 0;
-  std::string out;
+  std::string separator, out;
+  bool force = false;
+};
+
+struct TokenizeOptions : TextFiles {
+  std::string tokenizer = "bpe:4096", separator = "<|endoftext|>", out;
+  double val_fraction = 0.1;
+  int64_t shard_tokens = 100000000;
+  int threads = 0;
   bool force = false;
 };
 
@@ -105,7 +113,7 @@ struct Given {
 // A parsed command line. `train` also holds the options of compare's and init-report's cells and of info without a
 // checkpoint.
 struct Command {
-  enum class Kind { train, sample, eval, info, compare, init_report, corpus, tokenizer, export_model };
+  enum class Kind { train, sample, eval, info, compare, init_report, corpus, tokenizer, tokenize, export_model };
   Kind kind = Kind::train;
   std::string program;  // as typed, for the commands that are suggested
   TrainOptions train;
@@ -115,6 +123,7 @@ struct Command {
   InitReportOptions init_report;
   CorpusOptions corpus;
   TokenizerOptions tokenizer;
+  TokenizeOptions tokenize;
   ExportOptions export_model;
   std::string info_checkpoint;
   bool info_needs_checkpoint = true;  // a checkpoint was named, or no option was given

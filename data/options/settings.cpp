@@ -193,6 +193,10 @@ void describe_files(Table& t, TextFiles& o, bool required) {
   t.choice("unknown", kUnknowns, o.unknown, "handling of characters outside the vocabulary");
 }
 
+void describe_separator(Table& t, std::string& separator) {
+  t.text("document-separator", separator, "TOKEN", "special token before each file: '<|endoftext|>'");
+}
+
 void describe_tokenizer(Table& t, std::string& tokenizer) {
   Setting& s = t.text("tokenizer", tokenizer, "NAME", "tokenizer, or a tokenizer file");
   s.choices = {"byte", "char", "bpe:VOCABULARY"}, s.files = true;
@@ -206,6 +210,7 @@ void describe_data(Table& t, TrainOptions& o) {
   t.group("Data");
   describe_files(t, o, false);
   describe_tokenizer(t, o.tokenizer);
+  describe_separator(t, o.separator);
   t.number("val-fraction", o.val_fraction, 0, .9, "fraction of the text held out for validation");
   t.choice("val-split", kValSplits, o.val_split, "validation text, at the end or in spread blocks");
   t.list("val-data", o.val_data, "FILE...", "validation files, instead of a fraction of --data");
@@ -318,8 +323,20 @@ void describe_info(Table& t, Command& c) {
 void describe_tokenizer(Table& t, TokenizerOptions& o) {
   describe_text(t, o, true);
   t.number("vocab", o.vocabulary, 256, 1e6, "vocabulary size, of which 256 tokens are the bytes");
+  describe_separator(t, o.separator);
   t.text("out", o.out, "FILE", "output file, a tokenizer.json").required = true;
   t.flag("force", o.force, "overwrite the file");
+  describe_threads(t, o.threads);
+}
+
+void describe_tokenize(Table& t, TokenizeOptions& o) {
+  describe_text(t, o, true);
+  describe_tokenizer(t, o.tokenizer);
+  describe_separator(t, o.separator);
+  t.number("val-fraction", o.val_fraction, 0, .9, "fraction of the tokens held out for validation");
+  t.number("shard-tokens", o.shard_tokens, 1, 2147483647, "most tokens in a file");
+  t.text("out", o.out, "DIR", "output folder").required = true;
+  t.flag("force", o.force, "overwrite what is in --out");
   describe_threads(t, o.threads);
 }
 
@@ -384,6 +401,7 @@ std::vector<Setting> settings_of(Command& c) {
     case Command::Kind::init_report: describe_init_report(t, c.train, c.init_report); break;
     case Command::Kind::corpus: describe_corpus(t, c.corpus); break;
     case Command::Kind::tokenizer: describe_tokenizer(t, c.tokenizer); break;
+    case Command::Kind::tokenize: describe_tokenize(t, c.tokenize); break;
     case Command::Kind::export_model: describe_export(t, c.export_model); break;
   }
   return t.settings;

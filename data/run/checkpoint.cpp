@@ -281,7 +281,11 @@ CheckpointHeader imported_header(const std::string& path, const Format& format) 
   h.options.preset = from->preset(), h.options.config = from->config();
   h.tokenizer = from->tokenizer();
   h.options.tokenizer = name_of_kind(h.tokenizer.kind());
-  if (h.tokenizer.bpe()) h.options.tokenizer = absolute_path(path);
+  if (const Bpe* bpe = h.tokenizer.bpe()) {
+    h.options.tokenizer = absolute_path(path);
+    for (const SpecialToken& special : bpe->tables().special)
+      if (special.name == "<|endoftext|>") h.options.separator = special.name;
+  }
   if (h.tokenizer.vocabulary() > from->config().vocab_size)
     throw std::runtime_error(path + " has a tokenizer with more tokens than its model");
   return h;

@@ -8,7 +8,7 @@ void generate_text(const Model& model, const Tokenizer& tokenizer, const std::st
                    const std::function<void(const std::string&)>& write, const std::function<void()>& beyond) {
   const std::vector<uint32_t> encoded = tokenizer.encode(prompt);
   std::vector<int> next(encoded.begin(), encoded.end());
-  if (next.empty()) next.push_back(std::max(0, tokenizer.newline()));
+  if (next.empty()) next.push_back(how.separator >= 0 ? how.separator : std::max(0, tokenizer.newline()));
   // A model's vocabulary may be larger than the tokenizer's. Only tokens of the tokenizer are drawn.
   const int V = std::min(model.config.vocab_size, tokenizer.vocabulary());
   Generator generator(model, static_cast<int64_t>(next.size()) + how.length);
@@ -23,6 +23,7 @@ void generate_text(const Model& model, const Tokenizer& tokenizer, const std::st
       told = true;
     }
     next = {sample_token(logits, V, how.sampling, how.number << 32 | static_cast<uint64_t>(i))};
+    if (next[0] == how.separator) break;
     held += tokenizer.decode(next[0]);
     if (const size_t end = how.stop.empty() ? held.npos : held.find(how.stop); end != held.npos)
       return write(held.substr(0, end));
@@ -34,10 +35,14 @@ void generate_text(const Model& model, const Tokenizer& tokenizer, const std::st
 }
 
 std::string sample_of(const Model& model, const Tokenizer& tokenizer, int length, uint64_t seed,
-                      const std::string& stop, uint64_t number) {
+                      const std::string& stop, uint64_t number, int separator) {
   std::string text;
   generate_text(model, tokenizer, "",
-                {.length = length, .stop = stop, .sampling = {.temperature = .8f, .seed = seed}, .number = number},
+                {.length = length,
+                 .stop = stop,
+                 .sampling = {.temperature = .8f, .seed = seed},
+                 .number = number,
+                 .separator = separator},
                 [&](const std::string& piece) { text += piece; }, [] {});
   return text;
 }

@@ -88,9 +88,9 @@ std::string text_sample(const Trainer& t, int64_t step, int length) {
   std::string text;
   if (learns_whole_stories(t))
     for (uint64_t n = 0; n < 3; ++n)
-      text += sample_of(t.model, t.data.tokenizer, t.model.config.context, t.o.seed, "\n", n) + "\n";
+      text += sample_of(t.model, t.data.tokenizer, t.model.config.context, t.o.seed, "\n", n, t.data.separator) + "\n";
   else
-    text = sample_of(t.model, t.data.tokenizer, length, t.o.seed);
+    text = sample_of(t.model, t.data.tokenizer, length, t.o.seed, "", 0, t.data.separator);
   if (text.rfind('\n') != text.npos && text.rfind('\n') > text.size() / 2) text.resize(text.rfind('\n'));
   keep_sample(t.o.out, step, text);
   return "---- sample ----\n" + for_terminal(text) + "\n----------------";

@@ -49,7 +49,8 @@ Command on_top_of_weights(const Command& command, CheckpointHeader& header) {
   const std::string& from = command.train.init_from;
   header = read_checkpoint_header(find_checkpoint(from));
   const std::string& tokenizer = header.options.tokenizer;
-  const Command merged = parse_on_top(command, model_to_toml(header.options) + "tokenizer = " + toml(tokenizer) + "\n");
+  const Command merged = parse_on_top(command, model_to_toml(header.options) + "tokenizer = " + toml(tokenizer) +
+                                                   "\ndocument-separator = " + toml(header.options.separator) + "\n");
   if (merged.train.tokenizer != tokenizer)
     throw std::invalid_argument(from + " was trained with --tokenizer " + tokenizer +
                                 "; leave --tokenizer out, or start without --init-from");

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "checkpoint.hpp"
-#include "data/text/dataset.hpp"
+#include "data/text/load_dataset.hpp"
 
 // Merges a command line with the checkpoint that --resume or --init-from names, whose model and tokenizer it keeps, and
 // fills in `header`. A run without a checkpoint yet starts from the beginning: the result is without --resume then.

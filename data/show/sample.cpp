@@ -68,9 +68,11 @@ void run_sample(const SampleOptions& options) {
   bool full = false;
   const auto beyond = [&] { full = true; };
   const std::string stop = with_newlines(options.stop);
+  const Tokenizer& tokenizer = trained.header.tokenizer;
+  const int separator = tokenizer.special(trained.header.options.separator);
   for (int n = 0; n < options.count; ++n) {
     print(prompt);
-    generate_text(model, trained.header.tokenizer, prompt, {options.length, stop, options.sampling, uint64_t(n)}, print,
+    generate_text(model, tokenizer, prompt, {options.length, stop, options.sampling, uint64_t(n), separator}, print,
                   beyond);
     output.end();
   }

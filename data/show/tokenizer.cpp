@@ -19,7 +19,7 @@ void run_tokenizer(const TokenizerOptions& options) {
   const Text text = read_text(options.data, options);
   for (const std::string& note : text.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
   const Stopwatch clock;
-  const Bpe bpe = train_bpe_shown(text.bytes, options.vocabulary);
+  const Bpe bpe = train_bpe_shown(text.bytes, options.vocabulary, options.separator);
   const double seconds = clock.seconds();
   if (bpe.vocabulary() < options.vocabulary)
     std::fprintf(stderr, "NOTE: the text has no more pairs to merge: %d tokens instead of %d\n", bpe.vocabulary(),

@@ -2,6 +2,7 @@
 // Training of byte-level BPE tokenizers.
 
 #include <functional>
+#include <string>
 #include <string_view>
 
 #include "bpe.hpp"
@@ -11,5 +12,6 @@
 // `progress(done, total)` counts merges. Throws std::invalid_argument for a vocabulary below 256.
 Bpe train_bpe(std::string_view text, int vocabulary, const std::function<void(int, int)>& progress = nullptr);
 
-// The same, with its progress on standard error if it takes long.
-Bpe train_bpe_shown(std::string_view text, int vocabulary);
+// The same, with its progress on standard error if it takes long. The last of the tokens is the special token
+// `separator`, unless that is "".
+Bpe train_bpe_shown(std::string_view text, int vocabulary, const std::string& separator);

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "text_files.hpp"
 #include "tokenizer.hpp"
 #include "tokens.hpp"
 
@@ -15,31 +14,18 @@ struct TokenWindow {
   int length;
 };
 
-// How training steps choose windows: anywhere in the text, with replacement, or each window once per epoch.
-enum class Draws { random, shuffle };
-
-// Which part of the text is for validation: its end, or the ends of up to 100 equal stretches of it.
-enum class ValSplit { tail, spread };
-
-// Which text to read, and how to split and draw it.
-struct TextOptions : TextFiles {
-  std::vector<std::string> val_data;  // the validation text; empty: a part of `data`
-  std::string tokenizer = "byte";     // or char, bpe:VOCABULARY, or a tokenizer file
-  double val_fraction = 0.1;
-  ValSplit val_split = ValSplit::tail;
-  Draws sampling = Draws::random;
-};
-
+// Statistics of mapped files come from samples of about a million tokens.
 struct Dataset {
   Tokenizer tokenizer;
   Tokens tokens;
-  size_t bytes = 0;                  // of the whole text
+  size_t bytes = 0;                  // of the whole text, or of its token files
   size_t train = 0;                  // tokens [0, train) are for training, the rest for validation
   double val_bytes = 0;              // bytes that the validation targets stand for
   std::vector<TokenWindow> windows;  // Draws::shuffle: windows of the training part, one per story or side by side
   std::vector<TokenWindow> val;      // together they predict every validation token but the first
   double floor = 0;                  // nats per validation token that no model can beat; 0: unknown
   std::string name;                  // shown to the user
+  int separator = -1;                // the token between documents, or -1
   std::vector<std::string> notes;    // shown to the user: what was skipped or changed, a line each
   uint64_t fingerprint = 0;          // hash of the tokens
 
@@ -50,14 +36,8 @@ struct Dataset {
   double rows_per_epoch(int T) const;  // rows of T tokens that cover the training part once
 };
 
-// Reads and splits the text. A split by --val-fraction falls anywhere, but "spread" prefers the starts of lines. In a
-// generated corpus with its floor beside it, a split falls at the story boundary before that, and windows are stories.
-// Uses `tokenizer`, that of a checkpoint, or makes a new one if it is null.
-// Throws std::runtime_error for missing, empty and too short data, saying how many tokens are needed.
-Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int context);
-
-// Reads a whole text as validation, for `eval`.
-Dataset load_for_evaluation(const TextFiles& files, const Tokenizer& tokenizer, int context);
+// Bytes that the validation targets stand for.
+double val_bytes_of(const Dataset& data);
 
 // The image of i under a random permutation of 0 ... n - 1: a Feistel network over the next power of four
 // (Luby & Rackoff 1988), applied again while its result is n or more.

@@ -154,6 +154,11 @@ void check_room(const std::vector<Found>& files) {
 
 }  // namespace
 
+std::string_view Text::part(size_t i) const {
+  const size_t begin = parts[i].begin, end = i + 1 < parts.size() ? parts[i + 1].begin : bytes.size();
+  return std::string_view(bytes).substr(begin, end - begin);
+}
+
 std::string Text::place(size_t at) const {
   const Part* part = &parts.front();
   for (const Part& p : parts)

@@ -22,6 +22,7 @@ struct Text {
   std::vector<Part> parts;         // the files
   std::vector<std::string> notes;  // what was skipped or changed, a line each
 
+  std::string_view part(size_t i) const;  // the bytes of a file
   std::string place(size_t at) const;  // "notes.txt, line 3, byte 7"
 };
 

@@ -110,3 +110,11 @@ std::string Tokenizer::decode(int token) const {
   if (kind_ == Kind::bpe) return bpe_->bytes_of(static_cast<uint32_t>(token));
   return kind_ == Kind::byte ? std::string(1, static_cast<char>(token)) : utf8(alphabet_[token]);
 }
+
+int Tokenizer::special(const std::string& name) const {
+  if (name.empty()) return -1;
+  if (bpe_)
+    for (const SpecialToken& token : bpe_->tables().special)
+      if (token.name == name) return static_cast<int>(token.token);
+  throw std::runtime_error("the tokenizer has no special token " + name);
+}

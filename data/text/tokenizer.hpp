@@ -46,6 +46,8 @@ class Tokenizer {
   // The bytes of one token; "" for numbers beyond the vocabulary.
   std::string decode(int token) const;
   int newline() const { return token_of('\n'); }  // -1 if there is none
+  // The special token of this name, such as "<|endoftext|>"; -1 for "". Throws std::runtime_error if there is none.
+  int special(const std::string& name) const;
 
  private:
   int token_of(uint32_t code_point) const;

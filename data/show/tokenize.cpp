@@ -1,0 +1,117 @@
+#include "tokenize.hpp"
+
+#include <cstdio>
+#include <filesystem>
+#include <stdexcept>
+
+#include "data/host/files.hpp"
+#include "data/host/format.hpp"
+#include "data/host/machine.hpp"
+#include "data/host/progress.hpp"
+#include "data/text/bpe_files.hpp"
+#include "data/text/bpe_training.hpp"
+#include "data/text/stored_tokenizer.hpp"
+#include "data/text/token_files.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Files PREFIX_000000.bin, PREFIX_000001.bin, ...
+class Shards {
+ public:
+  Shards(std::string prefix, size_t most, bool wide) : prefix_(std::move(prefix)), most_(most), wide_(wide) {}
+
+  void add(const Tokens& tokens, size_t begin, size_t end) {
+    tokens.for_each(begin, end, [&](uint32_t token) {
+      tokens_.push_back(token);
+      if (tokens_.size() == most_) finish();
+    });
+    total_ += end - begin;
+  }
+
+  void finish() {
+    if (tokens_.empty()) return;
+    char number[32];
+    std::snprintf(number, sizeof number, "_%06zu.bin", files_++);
+    write_token_file(prefix_ + number, tokens_, wide_);
+    tokens_.clear();
+  }
+
+  size_t total() const { return total_; }
+  size_t files() const { return files_; }
+
+ private:
+  std::string prefix_;
+  size_t most_, files_ = 0, total_ = 0;
+  bool wide_;
+  std::vector<uint32_t> tokens_;
+};
+
+Tokenizer tokenizer_for(const TokenizeOptions& o) {
+  if (o.tokenizer == "byte" || o.tokenizer == "char")
+    throw std::invalid_argument("token files need a byte-pair encoding: --tokenizer bpe:4096, or a tokenizer file");
+  const int vocabulary = vocabulary_of_bpe(o.tokenizer);
+  if (vocabulary == 0) return read_tokenizer(o.tokenizer);
+  return Tokenizer::bpe(train_bpe_shown(read_text(o.data, o).bytes, vocabulary, o.separator));
+}
+
+// The separator of the tokenizer, or -1 if it lacks the default one.
+int separator_for(const TokenizeOptions& o, const Tokenizer& tokenizer) {
+  for (const SpecialToken& special : tokenizer.bpe()->tables().special)
+    if (special.name == o.separator) return static_cast<int>(special.token);
+  return o.separator == TokenizeOptions().separator ? -1 : tokenizer.special(o.separator);
+}
+
+// The tokens of a text, each file behind a separator. Returns the bytes of the text.
+Tokens tokens_of(const Text& text, const Tokenizer& tokenizer, int separator) {
+  Tokens tokens;
+  for (size_t i = 0; i < text.parts.size(); ++i) {
+    if (separator >= 0) tokens.append(std::vector<uint32_t>{static_cast<uint32_t>(separator)});
+    tokens.append(tokenizer.encode(text.part(i)));
+  }
+  return tokens;
+}
+
+void write_tokenizer(const std::string& path, const Tokenizer& tokenizer) {
+  WholeFile file(path);
+  file.write(to_json(*tokenizer.bpe()));
+  file.finish();
+  file.publish();
+}
+
+}  // namespace
+
+// Reads one of --data at a time, so that only the largest has to fit into memory.
+void run_tokenize(const TokenizeOptions& o) {
+  use_threads(o.threads);
+  if (!o.force && fs::exists(o.out) && !fs::is_empty(o.out))
+    throw std::invalid_argument(o.out + " is not empty: choose another --out, or overwrite it with --force");
+  const Tokenizer tokenizer = tokenizer_for(o);
+  const int separator = separator_for(o, tokenizer);
+  std::error_code error;
+  fs::create_directories(o.out, error);
+  if (error) fail_file("make the directory", o.out, error.value());
+  const bool wide = tokenizer.vocabulary() > 1 << 16;
+  Shards train(o.out + "/train", static_cast<size_t>(o.shard_tokens), wide);
+  Shards val(o.out + "/val", static_cast<size_t>(o.shard_tokens), wide);
+  const Stopwatch clock;
+  size_t bytes = 0;
+  for (const std::string& path : o.data) {
+    const Text text = read_text({path}, o);
+    for (const std::string& note : text.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
+    const Tokens tokens = tokens_of(text, tokenizer, separator);
+    const auto split = static_cast<size_t>(static_cast<double>(tokens.size()) * (1 - o.val_fraction));
+    train.add(tokens, 0, split);
+    val.add(tokens, split, tokens.size());
+    bytes += text.bytes.size();
+  }
+  train.finish(), val.finish();
+  write_tokenizer(o.out + "/tokenizer.json", tokenizer);
+  std::printf("%s: %s to train on in %s, %s to validate in %s (%s in %.1f s), vocabulary %d\n", o.out.c_str(),
+              counted(static_cast<double>(train.total()), "token").c_str(),
+              counted(static_cast<double>(train.files()), "file").c_str(),
+              format_short(static_cast<double>(val.total())).c_str(),
+              counted(static_cast<double>(val.files()), "file").c_str(), format_bytes(bytes).c_str(), clock.seconds(),
+              tokenizer.vocabulary());
+}

@@ -1,0 +1,33 @@
+#pragma once
+// Datasets from text files and token files: reading, encoding, and the split into training and validation.
+
+#include <string>
+#include <vector>
+
+#include "dataset.hpp"
+#include "text_files.hpp"
+
+// How training steps choose windows: anywhere in the text, with replacement, or each window once per epoch.
+enum class Draws { random, shuffle };
+
+// Which part of the text is for validation: its end, or the ends of up to 100 equal stretches of it.
+enum class ValSplit { tail, spread };
+
+// Which text to read, and how to split and draw it.
+struct TextOptions : TextFiles {
+  std::vector<std::string> val_data;  // the validation text; empty: a part of `data`
+  std::string tokenizer = "byte";     // or char, bpe:VOCABULARY, or a tokenizer file
+  std::string separator;              // the special token before each file; "": none
+  double val_fraction = 0.1;
+  ValSplit val_split = ValSplit::tail;
+  Draws sampling = Draws::random;
+};
+
+// Reads and splits the text. A split by --val-fraction falls anywhere, but "spread" prefers the starts of lines. In a
+// generated corpus with its floor beside it, a split falls at the story boundary before that, and windows are stories.
+// Uses `tokenizer`, that of a checkpoint, or makes a new one if it is null. Token files (token_files.hpp) are mapped.
+// Throws std::runtime_error for missing, empty and too short data, saying how many tokens are needed.
+Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int context);
+
+// Reads a whole text as validation, for `eval`.
+Dataset load_for_evaluation(const TextFiles& files, const Tokenizer& tokenizer, int context);

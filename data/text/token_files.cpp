@@ -1,0 +1,168 @@
+#include "token_files.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+
+#include <fcntl.h>
+#include <glob.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "data/host/files.hpp"
+#include "layers/kernels/random.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+constexpr size_t kHeader = 256;  // int32 numbers
+struct Kind {
+  int32_t magic, version;
+  int width;  // bytes of a token
+};
+constexpr Kind kNarrow = {20240520, 1, 2}, kWide = {20240801, 7, 4}, kRaw = {0, 0, 2};
+
+// ---- finding ---------------------------------------------------------------------------------------------
+
+bool has_header(const std::string& path) {
+  int32_t magic = 0;
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return false;  // a pipe would lose what is read here
+  std::ifstream(path, std::ios::binary).read(reinterpret_cast<char*>(&magic), sizeof magic);
+  return magic == kNarrow.magic || magic == kWide.magic;
+}
+
+bool is_token_file(const std::string& path, bool raw) {
+  std::error_code error;
+  return has_header(path) || (raw && path.ends_with(".bin") && fs::is_regular_file(path, error));
+}
+
+bool is_for_validation(const std::string& path) { return fs::path(path).filename().string().find("val") != path.npos; }
+
+// The token files of a folder, in the order of their names.
+Names files_of(const std::string& folder, bool raw, bool validation) {
+  Names files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string path = entry.path().string();
+    if (is_token_file(path, raw) && is_for_validation(path) == validation) files.push_back(path);
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+// The files that match a pattern, in the order of their names.
+Names matching(const std::string& pattern) {
+  glob_t found{};
+  Names files;
+  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0) files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  return files;
+}
+
+// ---- one file --------------------------------------------------------------------------------------------
+
+// A whole file, mapped for reading.
+struct Mapping {
+  explicit Mapping(const std::string& path) {
+    const int handle = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    struct stat status {};
+    if (handle < 0 || ::fstat(handle, &status) != 0) fail_file("read", path, errno);
+    size = static_cast<size_t>(status.st_size);
+    if (size > 0) data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, handle, 0);
+    const int error = errno;
+    ::close(handle);
+    if (data == MAP_FAILED) fail_file("map", path, error);
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping() {
+    if (data) ::munmap(data, size);
+  }
+
+  void* data = nullptr;
+  size_t size = 0;  // bytes
+};
+
+// The kind of a file, checked against its size.
+Kind kind_of(const std::string& path, const Mapping& file) {
+  const auto fail = [&](const std::string& why) { throw std::runtime_error(path + why); };
+  const auto* header = static_cast<const int32_t*>(file.data);
+  const bool known = file.size >= 4 && (header[0] == kNarrow.magic || header[0] == kWide.magic);
+  if (!known) {
+    if (file.size % 2 != 0) fail(" has an odd number of bytes, so it does not hold 16-bit tokens");
+    return kRaw;
+  }
+  const Kind kind = header[0] == kNarrow.magic ? kNarrow : kWide;
+  if (file.size < kHeader * sizeof(int32_t)) fail(" is truncated");
+  if (header[1] != kind.version)
+    fail(" is a token file of version " + std::to_string(header[1]) + "; train_gpt reads version " +
+         std::to_string(kind.version));
+  const uint64_t expected = kHeader * sizeof(int32_t) + uint64_t(uint32_t(header[2])) * uint64_t(kind.width);
+  if (header[2] < 0 || file.size != expected)
+    fail(" has " + std::to_string(file.size) + " bytes, and its header asks for " + std::to_string(expected));
+  return kind;
+}
+
+// A hash of the size and of up to 64 samples, so that a large file is not read.
+uint64_t sampled_hash(const Mapping& file) {
+  constexpr size_t kSamples = 64, kBytes = 4096;
+  uint64_t hash = rng::key({file.size});
+  const size_t samples = std::min(kSamples, (file.size + kBytes - 1) / kBytes);
+  for (size_t i = 0; i < samples; ++i) {
+    const size_t begin = samples == kSamples ? (file.size - kBytes) / (kSamples - 1) * i : i * kBytes;
+    const size_t bytes = std::min(kBytes, file.size - begin);
+    hash = rng::key({hash, rng::word({static_cast<const char*>(file.data) + begin, bytes})});
+  }
+  return hash;
+}
+
+}  // namespace
+
+Names find_token_files(const Names& paths, bool raw, bool validation) {
+  Names files;
+  size_t others = 0;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    Names found = fs::is_directory(path, error)                ? files_of(path, raw, validation)
+                  : fs::exists(path, error) || path == "-" ? Names{path}
+                                                               : matching(path);
+    std::erase_if(found, [&](const std::string& file) { return !is_token_file(file, raw); });
+    others += found.empty();
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  if (!files.empty() && others > 0)
+    throw std::runtime_error(files[0] + " holds tokens, and another file does not: give all as text or all as tokens");
+  return files;
+}
+
+uint64_t append_token_file(Tokens& tokens, const std::string& path) {
+  const auto file = std::make_shared<const Mapping>(path);
+  const Kind kind = kind_of(path, *file);
+  const size_t header = kind.magic ? kHeader * sizeof(int32_t) : 0;
+  tokens.append_mapped(file, static_cast<const char*>(file->data) + header, kind.width,
+                       (file->size - header) / static_cast<size_t>(kind.width));
+  return sampled_hash(*file);
+}
+
+void write_token_file(const std::string& path, const std::vector<uint32_t>& tokens, bool wide) {
+  const Kind kind = wide ? kWide : kNarrow;
+  int32_t header[kHeader] = {kind.magic, kind.version, static_cast<int32_t>(tokens.size())};
+  WholeFile file(path);
+  file.write(header, sizeof header);
+  if (wide) {
+    file.write(tokens.data(), tokens.size() * sizeof tokens[0]);
+  } else {
+    const std::vector<uint16_t> narrow(tokens.begin(), tokens.end());
+    file.write(narrow.data(), narrow.size() * sizeof narrow[0]);
+  }
+  file.finish();
+  file.publish();
+}
