@@ -5,13 +5,16 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <numeric>
 
 #include "check.hpp"
+#include "data/formats/formats.hpp"
 #include "data/formats/ggml_types.hpp"
 #include "data/formats/gguf.hpp"
 #include "data/formats/gguf_architectures.hpp"
 #include "data/formats/gguf_tokenizer.hpp"
 #include "data/formats/safetensors.hpp"
+#include "data/host/files.hpp"
 #include "data/text/bpe_training.hpp"
 #include "layers/model/presets.hpp"
 #include "message.hpp"
@@ -301,6 +304,22 @@ TEST_CASE("norms, windows, caps and heads of the other architectures", "[gguf]")
   file = file_of(qwen);
   CHECK(is_tensor(file, "output.bias", ours(qwen, "head.bias")));
   CHECK(is_tensor(file, "blk.0.attn_k.bias", ours(qwen, "block.0.attention.k.bias")));
+}
+
+// python_ref/check_gguf.py writes these files, and finds in llama.cpp the losses that transformers has.
+TEST_CASE("files that llama.cpp reads are written again", "[gguf]") {
+  for (const std::string name : {"gpt2", "llama"}) {
+    INFO(name);
+    const auto from = find_format("hf").open("test/huggingface/" + name);
+    Model model(from->config(), false);
+    from->load(model);
+    std::vector<uint32_t> alphabet(from->config().vocab_size);
+    std::iota(alphabet.begin(), alphabet.end(), 'A');
+    const Tokenizer letters = Tokenizer::characters(alphabet);
+    const Folder f;
+    write_gguf(f.path("model.gguf"), {model, letters, name, "f32"});
+    CHECK(f.read("model.gguf") == read_file("test/gguf/" + name + ".gguf"));
+  }
 }
 
 TEST_CASE("halves and bfloat16s are the nearest, of two the even one", "[gguf]") {
