@@ -505,7 +505,7 @@ TEST_CASE("a run is exported to GGUF", "[gguf]") {
   INFO(exported.err);
   REQUIRE(exported.status == 0);
   CHECK(contains(exported.out, "folder/model.gguf: architecture llama of llama.cpp, "));
-  CHECK(contains(exported.out, "in q8_0"));
+  CHECK(contains(exported.out, "in q8_0, with 8 tensors in f16, whose rows are not multiples of 32"));
   const std::string bytes = f.read("folder/model.gguf");
   const GgufFile file(bytes);
   CHECK(file.keys.at("general.architecture") == "8:llama");

@@ -161,6 +161,16 @@ std::string header(const std::vector<FileTensor>& tensors, const Keys& keys) {
   return bytes;
 }
 
+// ", with 2 tensors of rows ... in f16"
+std::string exceptions(const std::vector<FileTensor>& tensors, const GgmlType& type) {
+  const auto count = std::count_if(tensors.begin(), tensors.end(), [&](const FileTensor& t) {
+    return t.type == &kF16 && &type != &kF16;
+  });
+  if (count == 0) return "";
+  return ", with " + counted(static_cast<double>(count), "tensor") + " in f16, whose rows are not multiples of " +
+         std::to_string(type.block);
+}
+
 }  // namespace
 
 void check_gguf(const ExportedModel& exported) {
@@ -198,5 +208,6 @@ std::string write_gguf(const std::string& out, const ExportedModel& exported) {
   file.finish();
   file.publish();
   return "architecture " + architecture + " of llama.cpp, " +
-         counted(static_cast<double>(count_parameters(model.table)), "parameter") + ", in " + type.name;
+         counted(static_cast<double>(count_parameters(model.table)), "parameter") + ", in " + type.name +
+         exceptions(tensors, type);
 }
