@@ -124,6 +124,14 @@ $(OUT)/commit: FORCE
 	@mkdir -p $(@D)
 	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
 
+# The code of models that transformers has no class for, as a string literal.
+MODELING := $(OUT)/data/formats/modeling
+$(MODELING).o: $(MODELING)_train_gpt.inc
+$(MODELING).o: private CXXFLAGS += -I$(dir $(MODELING))
+$(MODELING)_train_gpt.inc: data/formats/modeling_train_gpt.py
+	@mkdir -p $(@D)
+	@{ echo 'R"python('; cat $<; echo ')python"'; } > $@
+
 # build/train_gpt is whichever was asked for last.
 build/train_gpt: $(OUT)/train_gpt FORCE
 	@ln -sf $(<:build/%=%) $@

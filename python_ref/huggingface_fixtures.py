@@ -25,6 +25,34 @@ LLAMA = {
     "intermediate_size": 24, "max_position_embeddings": 12, "vocab_size": 31,
     "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}, "rms_norm_eps": 1e-5,
 }  # fmt: skip
+
+# One of each of the other classes, tiny, and with everything of it that could go wrong.
+SMALL = {
+    "num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 8, "intermediate_size": 12,
+    "max_position_embeddings": 12,
+}  # fmt: skip
+HALF = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}}
+FALCON = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 16, "max_position_embeddings": 12}
+OPT = SMALL | {"ffn_dim": 12, "word_embed_proj_dim": 8}
+OTHERS = {
+    "openai-gpt": transformers.OpenAIGPTConfig(n_layer=2, n_head=2, n_embd=8, n_positions=12),
+    "gpt_bigcode": transformers.GPTBigCodeConfig(n_layer=2, n_head=2, n_embd=8, n_positions=12),
+    "opt": transformers.OPTConfig(**OPT),
+    "opt-post": transformers.OPTConfig(**OPT, do_layer_norm_before=False),
+    "bloom": transformers.BloomConfig(n_layer=2, n_head=2, hidden_size=8),
+    "falcon-7b": transformers.FalconConfig(**FALCON),
+    "falcon-40b": transformers.FalconConfig(**FALCON, new_decoder_architecture=True, num_kv_heads=2),
+    "gpt_neox": transformers.GPTNeoXConfig(**SMALL, **HALF),
+    "phi": transformers.PhiConfig(**SMALL, **HALF),
+    "phi3": transformers.Phi3Config(**SMALL, num_key_value_heads=1),
+    "glm": transformers.GlmConfig(**SMALL, **HALF, num_key_value_heads=1, head_dim=8, attention_bias=True),
+    "gemma": transformers.GemmaConfig(**SMALL, num_key_value_heads=1, head_dim=6),
+    "stablelm": transformers.StableLmConfig(**SMALL, **HALF, num_key_value_heads=1, use_parallel_residual=True),
+    "starcoder2": transformers.Starcoder2Config(**SMALL, num_key_value_heads=1, sliding_window=4),
+}
+for config in OTHERS.values():
+    config.vocab_size = 31
+    config.bos_token_id = config.eos_token_id = config.pad_token_id = None
 B, T = 2, 9
 
 # name: configuration, how the weights are stored, bytes of a shard
@@ -32,7 +60,7 @@ MODELS = {
     "gpt2": (transformers.GPT2Config(**GPT2), torch.float32, "1GB"),
     "llama": (transformers.LlamaConfig(**LLAMA), torch.float32, "1GB"),
     "llama-bf16-shards": (transformers.LlamaConfig(**LLAMA, tie_word_embeddings=True), torch.bfloat16, "4KB"),
-}
+} | {name: (config, torch.float32, "1GB") for name, config in OTHERS.items()}
 
 
 def write(folder, config, dtype, shard):

@@ -2,13 +2,21 @@
 // of every preset that has a class, and folders that do not fit.
 
 #include <filesystem>
+#include <cmath>
+#include <cstring>
 #include <fstream>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
 #include "check.hpp"
 #include "data/formats/architectures.hpp"
 #include "data/formats/huggingface.hpp"
+#include "data/formats/json.hpp"
+#include "data/formats/modeling.hpp"
+#include "data/host/format.hpp"
+#include "data/text/stored_tokenizer.hpp"
+#include "layers/config/placements.hpp"
 #include "layers/model/presets.hpp"
 #include "message.hpp"
 #include "small_run.hpp"
@@ -22,11 +30,13 @@ constexpr double kLoss = 2e-7;  // 2.1e-8
 
 json read(const std::string& path) { return json::parse(std::ifstream(path)); }
 
-// A small model of a preset, with random numbers in every tensor.
-Model small(const std::string& preset) {
-  Config c = preset_config(preset, "nano");
-  c.n_layer = 3, c.n_head = 2, c.channels = 16, c.hidden = 24, c.context = 8, c.vocab_size = 11;
-  if (c.window > 0) c.window = 5;
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// A model with random numbers in every tensor.
+Model randomized(const Config& c) {
   Model model(c, false);
   const std::vector<float> values = random_floats(model.floats, 3);
   for (const TensorSpec& spec : model.table)
@@ -34,19 +44,32 @@ Model small(const std::string& preset) {
   return model;
 }
 
+// A small model of a preset. Some classes have hidden layers of 4·C only.
+Model small(const std::string& preset) {
+  Config c = preset_config(preset, "nano");
+  c.n_layer = 3, c.n_head = 4, c.channels = 32, c.context = 8, c.vocab_size = 11;
+  c.hidden = preset == "gpt1" || preset == "bloom" ? 128 : 24;
+  if (c.window > 0) c.window = 5;
+  return randomized(c);
+}
+
 std::string refusal_of(const std::string& folder) {
   return message_of<std::runtime_error>([&] { open_huggingface(folder); });
 }
 
-const std::vector<std::string> kExpressed = {"gpt2",  "gpt3",  "llama",       "llama2", "llama3", "mistral", "qwen",
-                                             "qwen2", "qwen3", "baichuan-7b", "gemma2", "olmo2"};
+// All others come with the code of their own.
+const std::set<std::string> kOwn = {"baichuan-13b", "chatglm-6b"};
+
+std::string class_of(const Config& config) { return expressed(config).architecture.model_class; }
 
 }  // namespace
 
 TEST_CASE("a model that transformers wrote has its loss here", "[formats]") {
-  for (const std::string name : {"gpt2", "llama", "llama-bf16-shards"}) {
+  int models = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator("test/huggingface")) {
+    const std::string folder = entry.path(), name = entry.path().filename();
     INFO(name);
-    const std::string folder = "test/huggingface/" + name;
+    ++models;
     const std::unique_ptr<OtherModel> from = open_huggingface(folder);
     Model model(from->config(), false);
     from->load(model);
@@ -62,13 +85,15 @@ TEST_CASE("a model that transformers wrote has its loss here", "[formats]") {
     const double loss = model_loss(model, a, {tokens.data(), targets.data(), B, T}) / (B * T);
     check_error("formats loss/" + name, std::abs(loss / expected["loss"].get<double>() - 1), kLoss);
   }
+  CHECK(models == 17);
 }
 
 TEST_CASE("a preset that is exported and imported again has the same bits", "[formats]") {
   const Folder f;
-  for (const std::string& preset : kExpressed) {
+  for (const std::string& preset : preset_names()) {
     INFO(preset);
     const Model model = small(preset);
+    CHECK((class_of(model.config) == "TrainGPTForCausalLM") == kOwn.contains(preset));
     write_huggingface(f.path("."), {model, Tokenizer::bytes(), "", "f32"});
     const std::unique_ptr<OtherModel> from = open_huggingface(f.path("."));
     CHECK(from->tokenizer().kind() == Tokenizer::Kind::byte);
@@ -84,23 +109,86 @@ TEST_CASE("a preset that is exported and imported again has the same bits", "[fo
   }
 }
 
-TEST_CASE("presets without a class are refused by the option in the way", "[formats]") {
-  for (const std::string& preset : preset_names()) {
-    if (std::find(kExpressed.begin(), kExpressed.end(), preset) != kExpressed.end()) continue;
-    INFO(preset);
-    const std::string message = message_of<std::invalid_argument>([&] { expressed(small(preset).config); });
-    CHECK(contains(message, "no model class of transformers is this model: the nearest, "));
-    CHECK(contains(message, " has no --"));
-    CHECK(count_lines(message) == 0);
-  }
-  Config c = small("gpt2").config;
-  c.placement = "deepnorm", c.skip_scale.reset(), c.final_norm.reset(), c.init_gain.reset(), c.residual_gain.reset();
-  CHECK(contains(message_of<std::invalid_argument>([&] { expressed(c); }), "--"));
-  c = small("llama").config;
+TEST_CASE("a model without a class comes with its own", "[formats]") {
+  Config c = small("llama").config;
   c.window = 4;
-  CHECK(std::string(expressed(c).architecture.model_class) == "MistralForCausalLM");
+  CHECK(class_of(c) == "MistralForCausalLM");
   c.logit_cap = 3;
-  CHECK(contains(message_of<std::invalid_argument>([&] { expressed(c); }), "--logit-cap 3 (it has 0)"));
+  CHECK(class_of(c) == "TrainGPTForCausalLM");
+  CHECK(contains(expressed(c).why, "ForCausalLM has no --"));
+  const Folder f;
+  Model model(c, false);
+  CHECK(contains(write_huggingface(f.path("."), {model, Tokenizer::bytes(), "", "f32"}),
+                 "TrainGPTForCausalLM of modeling_train_gpt.py (load it with trust_remote_code=True; "));
+  CHECK(f.read("modeling_train_gpt.py") == text_of("data/formats/modeling_train_gpt.py"));
+  CHECK(json::parse(f.read("config.json"))["auto_map"]["AutoModelForCausalLM"] ==
+        "modeling_train_gpt.TrainGPTForCausalLM");
+}
+
+// The fields of modeling_train_gpt.py that follow from a placement; python_ref/check_formats.py runs the file.
+TEST_CASE("config.json says which norms a block has", "[formats]") {
+  const auto config = [](const std::string& placement) {
+    Config c;
+    c.placement = placement, c.n_layer = 4, c.vocab_size = 11;
+    json file;
+    write_modeling_config(file, resolve(c));
+    return file;
+  };
+  const json in = {"in"}, sum = {"sum"};
+  CHECK(config("mix-ln")["norms"] == json({sum, in, in, in}));
+  CHECK(config("sub-ln")["norms"][3] == json({"in", "inner"}));
+  CHECK(config("sandwich")["norms"][0] == json({"in", "out"}));
+  CHECK(config("none")["norms"][0] == json::array());
+  CHECK(config("deepnorm")["skip_scale"] == shortest(static_cast<float>(std::pow(8, .25))));
+  CHECK(config("lns")["in_scales"] == json({1.0, shortest(std::sqrt(.5f)), shortest(std::sqrt(1 / 3.f)), .5}));
+  CHECK(config("layerscale")["learned_gain"] == "channel");
+  CHECK(config("rezero")["learned_gain"] == "block");
+  CHECK(config("pre")["learned_gain"] == "none");
+  CHECK(config("pre")["final_norm"] == true);
+  CHECK(config("post")["final_norm"] == false);
+}
+
+TEST_CASE("every placement and norm comes back with the same bits", "[formats]") {
+  const Folder f;
+  for (const Placement& placement : placements())
+    for (const auto& norm : kNormKinds) {
+      INFO(placement.name << " " << norm.name);
+      Config c;
+      c.placement = placement.name, c.norm = norm.value, c.n_layer = 2, c.n_head = 2, c.channels = 8, c.context = 8;
+      c.vocab_size = 11, c.logit_cap = 3, c.mix_fraction = .5;
+      const Model model = randomized(c);
+      write_huggingface(f.path("."), {model, Tokenizer::bytes(), "", "f32"});
+      const std::unique_ptr<OtherModel> from = open_huggingface(f.path("."));
+      Model again(from->config(), false);
+      from->load(again);
+      REQUIRE(again.table.size() == model.table.size());
+      CHECK(same_bits({again.weights.get(), again.floats}, {model.weights.get(), model.floats}));
+      CHECK(*again.config.skip_scale == *model.config.skip_scale);
+    }
+}
+
+TEST_CASE("a folder holds the tokenizer as transformers reads it", "[formats]") {
+  const Folder f;
+  const Model model = small("gpt2");
+  const std::string text = "The fox \xff\xe9 met a crow.";
+  const Tokenizer bytes = Tokenizer::bytes();
+  write_huggingface(f.path("."), {model, bytes, "", "f32"});
+  CHECK(read_tokenizer(f.path("tokenizer.json")).encode(text) == bytes.encode(text));
+  CHECK(json::parse(f.read("generation_config.json"))["eos_token_id"].is_null());
+
+  BpeTables tables;
+  tables.tokens = byte_tokens();
+  tables.merges.push_back({static_cast<uint32_t>('f' - '!'), static_cast<uint32_t>('o' - '!'), 256});
+  tables.tokens.insert(tables.tokens.end(), {"fo", "<|endoftext|>"});
+  tables.special.push_back({257, "<|endoftext|>"});
+  const Tokenizer bpe = Tokenizer::bpe(Bpe(tables));
+  write_huggingface(f.path("."), {model, bpe, "", "f32"});
+  CHECK(!json::parse(f.read("config.json")).contains("train_gpt_tokenizer"));
+  const std::unique_ptr<OtherModel> from = open_huggingface(f.path("."));
+  CHECK(from->tokenizer().encode(text) == bpe.encode(text));
+  CHECK(json::parse(f.read("config.json"))["eos_token_id"] == 257);
+  CHECK(json::parse(f.read("generation_config.json"))["eos_token_id"] == 257);
+  CHECK(json::parse(f.read("tokenizer_config.json"))["eos_token"] == "<|endoftext|>");
 }
 
 TEST_CASE("a model without biases has zeros for them in GPT-2's class", "[formats]") {
@@ -141,7 +229,7 @@ TEST_CASE("a folder whose config.json or tensors do not fit is refused", "[forma
   CHECK(contains(with("num_hidden_layers", nullptr), "num_hidden_layers is missing"));
   CHECK(contains(with("num_hidden_layers", 4), "lacks the tensor 'model.layers.3."));
   CHECK(contains(with("num_hidden_layers", 2), "which the model of config.json does not have"));
-  CHECK(contains(with("vocab_size", 12), "has the shape (11, 16), and config.json asks for (12, 16)"));
+  CHECK(contains(with("vocab_size", 12), "has the shape (11, 32), and config.json asks for (12, 32)"));
   f.write("config.json", std::string(100000, '['));
   CHECK(contains(refusal_of(f.path(".")), "nested too deep"));
 }
@@ -170,7 +258,8 @@ TEST_CASE("a run is exported, and its folder is a checkpoint", "[formats]") {
   config.erase("train_gpt_tokenizer");
   f.write("hf/config.json", config.dump());
   check_refused(f, "eval hf --data stories.txt", "hf has no tokenizer that train_gpt reads: copy a tokenizer.json");
-  REQUIRE(f.run("train stories.txt --placement post --steps 1 --out post" + kTiny).status == 0);
-  check_refused(f, "export post --out none", "has no --");
-  CHECK(!f.has("none"));
+  REQUIRE(f.run("train stories.txt --placement deepnorm --steps 1 --out deepnorm" + kTiny).status == 0);
+  const Outcome own = f.run("export deepnorm --out own");
+  CHECK(contains(own.out, "own: TrainGPTForCausalLM of modeling_train_gpt.py"));
+  CHECK(loss("own") == loss("deepnorm"));
 }

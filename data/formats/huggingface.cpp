@@ -4,6 +4,8 @@
 #include <array>
 #include <filesystem>
 #include <map>
+#include <optional>
+#include <set>
 #include <stdexcept>
 #include <string_view>
 
@@ -11,9 +13,11 @@
 #include "data/host/files.hpp"
 #include "data/host/format.hpp"
 #include "data/host/utf8.hpp"
+#include "data/text/bpe_files.hpp"
 #include "data/text/stored_tokenizer.hpp"
 #include "json.hpp"
 #include "layers/model/size.hpp"
+#include "modeling.hpp"
 #include "safetensors.hpp"
 #include "their_tensors.hpp"
 
@@ -41,7 +45,8 @@ const StoredTensor* find_stored(const StoredTensors& tensors, const std::string&
 
 // Constants that older versions stored, and a copy of tied weights.
 bool is_redundant(const std::string& name, const Config& config) {
-  constexpr std::string_view kConstants[] = {".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"};
+  constexpr std::string_view kConstants[] = {".attn.bias", ".attn.masked_bias", ".attention.bias",
+                                             ".attention.masked_bias", ".rotary_emb.inv_freq"};
   return (config.tied && name == "lm_head.weight") ||
          std::any_of(std::begin(kConstants), std::end(kConstants), [&](auto end) { return name.ends_with(end); });
 }
@@ -65,14 +70,22 @@ void check_tensors(const std::string& folder, const StoredTensors& stored, const
                                "', which the model of config.json does not have");
 }
 
-Config read_config(const std::string& path, const json& file, std::string& model_type) {
+const Architecture& architecture_of(const json& file) {
+  if (!file.is_object()) throw std::runtime_error("it is not an object");
+  const std::string model_type = file.value("model_type", "");
+  if (const Architecture* row = find_architecture(file)) return *row;
+  std::set<std::string> known;
+  for (const Architecture& row : architectures()) known.insert(row.model_type);
+  std::string list;
+  for (const std::string& name : known) list += " " + name;
+  throw std::runtime_error("model_type is '" + for_terminal(model_type) + "', and train_gpt reads" + list);
+}
+
+// The model class of a config.json, and its Config.
+Config read_config(const std::string& path, const json& file, const Architecture*& architecture) {
   try {
-    if (!file.is_object()) throw std::runtime_error("it is not an object");
-    model_type = file.value("model_type", "");
-    if (const Architecture* row = find_architecture(model_type)) return config_of(*row, file);
-    std::string known;
-    for (const Architecture& row : architectures()) known += " " + std::string(row.model_type);
-    throw std::runtime_error("model_type is '" + for_terminal(model_type) + "', and train_gpt reads" + known);
+    architecture = &architecture_of(file);
+    return config_of(*architecture, file);
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
@@ -84,18 +97,19 @@ class HuggingFaceModel : public OtherModel {
  public:
   explicit HuggingFaceModel(const std::string& folder) : folder_(folder), tensors_(folder) {
     const json file = read_json(folder + kConfig, kLargestConfig);
-    config_ = read_config(folder + kConfig, file, model_type_);
+    config_ = read_config(folder + kConfig, file, architecture_);
     tokenizer_ = file.value(kTokenizer, json());
-    check_tensors(folder, tensors_, *find_architecture(model_type_), config_);
+    check_tensors(folder, tensors_, *architecture_, config_);
   }
 
   const Config& config() const override { return config_; }
-  const char* preset() const override { return find_architecture(model_type_)->preset; }
+  const char* preset() const override { return architecture_->preset; }
   Tokenizer tokenizer() const override;
   void load(Model& model) const override;
 
  private:
-  std::string folder_, model_type_;
+  std::string folder_;
+  const Architecture* architecture_ = nullptr;
   Config config_;
   json tokenizer_;  // that write_huggingface() stored, or null
   StoredTensors tensors_;
@@ -117,7 +131,7 @@ Tokenizer HuggingFaceModel::tokenizer() const {
 void HuggingFaceModel::load(Model& model) const {
   std::map<std::string, size_t> offsets;
   for (const TensorSpec& spec : model.table) offsets[spec.name] = spec.offset;
-  for (const auto& [name, tensor] : their_tensors(*find_architecture(model_type_), config_)) {
+  for (const auto& [name, tensor] : their_tensors(*architecture_, config_)) {
     const StoredTensor& stored = *find_stored(tensors_, name);
     std::vector<float> values(stored.size());
     tensors_.read(values.data(), stored);
@@ -140,11 +154,62 @@ std::unique_ptr<OtherModel> open_huggingface(const std::string& folder) {
 
 // ---- writing ---------------------------------------------------------------------------------------------
 
-void check_huggingface(const ExportedModel& exported) { expressed(exported.model.config); }
+void check_huggingface(const ExportedModel&) {}
+
+namespace {
+
+void write_text(const std::string& path, const std::string& text) {
+  WholeFile out(path);
+  out.write(text);
+  out.finish();
+  out.publish();
+}
+
+void write_json(const std::string& path, const json& file) { write_text(path, file.dump(2) + "\n"); }
+
+// Bytes are a byte-pair encoding without merges. Characters are no tokenizer of transformers.
+std::optional<Bpe> as_bpe(const Tokenizer& tokenizer) {
+  if (tokenizer.bpe()) return Bpe(tokenizer.bpe()->tables());
+  if (tokenizer.kind() != Tokenizer::Kind::byte) return std::nullopt;
+  BpeTables tables;
+  for (int byte = 0; byte < 256; ++byte) tables.tokens.push_back(tokenizer.decode(byte));
+  return Bpe(std::move(tables));
+}
+
+// The number of <|endoftext|>, or null.
+json end_of_text(const Tokenizer& tokenizer) {
+  if (tokenizer.bpe())
+    for (const SpecialToken& special : tokenizer.bpe()->tables().special)
+      if (special.name == "<|endoftext|>") return special.token;
+  return nullptr;
+}
+
+void write_tokenizer(const std::string& folder, const Tokenizer& tokenizer, int context) {
+  const std::optional<Bpe> bpe = as_bpe(tokenizer);
+  if (!bpe) return;
+  json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                 {"clean_up_tokenization_spaces", false},
+                 {"model_max_length", context}};
+  if (!end_of_text(tokenizer).is_null()) config["eos_token"] = config["bos_token"] = "<|endoftext|>";
+  write_text(folder + "/tokenizer.json", to_json(*bpe));
+  write_json(folder + "/tokenizer_config.json", config);
+}
+
+bool is_ours(const Architecture& architecture) { return std::string_view(architecture.model_class) == kModelingClass; }
+
+std::string described(const Expressed& as) {
+  if (!is_ours(as.architecture)) return std::string(as.architecture.model_class) + " of transformers";
+  return std::string(kModelingClass) + " of " + kModelingFile + " (load it with trust_remote_code=True; " + as.why +
+         ")";
+}
+
+}  // namespace
 
 std::string write_huggingface(const std::string& folder, const ExportedModel& exported) {
   const Model& model = exported.model;
-  const auto [architecture, config] = expressed(model.config);
+  const Expressed as = expressed(model.config);
+  const Architecture& architecture = as.architecture;
+  const Config& config = as.config;
   const auto tensors = their_tensors(architecture, config);
   std::vector<NewTensor> rows;
   for (const auto& [name, tensor] : tensors)
@@ -153,11 +218,13 @@ std::string write_huggingface(const std::string& folder, const ExportedModel& ex
                     }});
   write_safetensors(folder + kWeights, rows, {{"format", "pt"}});
   json file = config_json(architecture, config);
-  file[kTokenizer] = to_json(exported.tokenizer);
-  WholeFile out(folder + kConfig);
-  out.write(file.dump(2) + "\n");
-  out.finish();
-  out.publish();
-  return std::string(architecture.model_class) + " of transformers, " +
-         counted(static_cast<double>(count_parameters(model.table)), "parameter") + ", in float32";
+  const json end = end_of_text(exported.tokenizer);
+  file["bos_token_id"] = file["eos_token_id"] = end;
+  if (!exported.tokenizer.bpe()) file[kTokenizer] = to_json(exported.tokenizer);
+  write_json(folder + kConfig, file);
+  write_json(folder + "/generation_config.json", {{"bos_token_id", end}, {"eos_token_id", end}});
+  write_tokenizer(folder, exported.tokenizer, config.context);
+  if (is_ours(architecture)) write_text(folder + "/" + kModelingFile, modeling_text());
+  return described(as) + ", " + counted(static_cast<double>(count_parameters(model.table)), "parameter") +
+         ", in float32";
 }

@@ -6,15 +6,18 @@
 
 #include "other_model.hpp"
 
+struct Architecture;
+
 // A folder with a config.json.
 bool is_huggingface_folder(const std::string& path);
 
 // Throws std::runtime_error if the folder is damaged or its model is none of ours.
 std::unique_ptr<OtherModel> open_huggingface(const std::string& folder);
 
-// Throws std::invalid_argument naming the option that no class can express.
+// Every model can be written.
 void check_huggingface(const ExportedModel& exported);
 
-// Writes model.safetensors and config.json into an existing folder, and keeps the tokenizer in config.json, where
-// transformers ignores it.
+// Writes the model, and what else transformers reads, into an existing folder. The tokenizer is also in config.json,
+// where transformers ignores it, unless it is a byte-pair encoding. A model that is no class of transformers gets its
+// code, too (modeling.hpp).
 std::string write_huggingface(const std::string& folder, const ExportedModel& exported);

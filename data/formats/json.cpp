@@ -1,5 +1,6 @@
 #include "json.hpp"
 
+#include <charconv>
 #include <stdexcept>
 
 #include "data/host/files.hpp"
@@ -19,4 +20,11 @@ json read_json(const std::string& path, size_t most) {
   } catch (const std::runtime_error& error) {
     throw std::runtime_error(path + " cannot be used: " + error.what());
   }
+}
+
+double shortest(float x) {
+  char digits[32];
+  double same = 0;
+  std::from_chars(digits, std::to_chars(digits, digits + sizeof digits, x).ptr, same);
+  return same;
 }

@@ -1,6 +1,5 @@
 #include "their_tensors.hpp"
 
-#include <algorithm>
 #include <stdexcept>
 
 namespace {
@@ -8,8 +7,17 @@ namespace {
 // "block.3.attention.q.weight" → "block.#.attention.q"
 std::string module_of(const TensorSpec& spec) { return (spec.layer == kOutside ? "" : "block.#.") + spec.group(); }
 
+// The row of a tensor's module. A class without rows has our names.
+ModuleRow row_of(const Architecture& architecture, const TensorSpec& spec) {
+  for (const ModuleRow& row : architecture.modules)
+    if (module_of(spec) == row.ours) return row;
+  if (architecture.modules.empty()) return {"", ""};
+  throw std::logic_error(std::string(architecture.model_class) + " has no module for " + spec.name);
+}
+
 std::string their_name(const ModuleRow& row, const TensorSpec& spec) {
   std::string name = row.theirs;
+  if (name.empty()) return spec.name;
   if (const size_t at = name.find('#'); at != name.npos) name.replace(at, 1, std::to_string(spec.layer));
   return name + "." + (spec.leaf() == "gain" ? "weight" : spec.leaf());
 }
@@ -21,16 +29,13 @@ std::map<std::string, TheirTensor> their_tensors(const Architecture& architectur
   declare_model(layout, config);
   std::map<std::string, TheirTensor> all;
   for (const TensorSpec& spec : layout.table()) {
-    const auto row = std::find_if(architecture.modules.begin(), architecture.modules.end(),
-                                  [&](const ModuleRow& m) { return module_of(spec) == m.ours; });
-    if (row == architecture.modules.end())
-      throw std::logic_error(std::string(architecture.model_class) + " has no module for " + spec.name);
-    TheirTensor& tensor = all[their_name(*row, spec)];
-    tensor.parts.push_back({spec, row->row_of});
-    tensor.rows += spec.shape[0];
+    const ModuleRow row = row_of(architecture, spec);
+    TheirTensor& tensor = all[their_name(row, spec)];
+    tensor.parts.push_back({spec, row.row_of});
+    tensor.rows += spec.shape[0] + row.unused;
     tensor.vector = spec.shape.size() == 1;
     tensor.columns = tensor.vector ? 1 : spec.shape[1];
-    tensor.transposed = row->transposed && !tensor.vector;
+    tensor.transposed = row.transposed && !tensor.vector;
   }
   return all;
 }

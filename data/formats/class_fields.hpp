@@ -1,0 +1,37 @@
+#pragma once
+// The config.json of each model class of Hugging Face's transformers, as parts that read and write it.
+
+#include <functional>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "layers/config/config.hpp"
+
+// A part of config.json. `read` throws std::runtime_error.
+struct ConfigField {
+  std::function<void(Config&, const nlohmann::json& file)> read;
+  std::function<void(nlohmann::json& file, const Config&)> write;
+};
+using ConfigFields = std::vector<ConfigField>;
+
+ConfigFields bloom_fields();
+ConfigFields falcon_7b_fields();
+ConfigFields falcon_40b_fields();
+ConfigFields gemma_fields();
+ConfigFields gemma2_fields();
+ConfigFields glm_fields();
+ConfigFields gpt1_fields();
+ConfigFields gpt2_fields();
+ConfigFields gpt_bigcode_fields();
+ConfigFields gpt_neox_fields();
+ConfigFields llama_fields();
+ConfigFields mistral_fields();
+ConfigFields olmo2_fields();
+ConfigFields opt_fields();
+ConfigFields phi_fields();
+ConfigFields phi3_fields();
+ConfigFields qwen2_fields();
+ConfigFields qwen3_fields();
+ConfigFields stablelm_fields();
+ConfigFields starcoder2_fields();

@@ -1,0 +1,220 @@
+#include "class_modules.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+namespace {
+
+// q, k and v of all heads, one behind the other.
+template <int part>
+size_t third(size_t r, const Config& c) {
+  const size_t q = static_cast<size_t>(c.n_head) * c.head_dim, k = static_cast<size_t>(c.kv_heads) * c.head_dim;
+  return r + (part > 0 ? q : 0) + (part > 1 ? k : 0);
+}
+
+// q, k and v of a head together, (H, 3, D): BLOOM, GPT-NeoX.
+template <int part>
+size_t of_head(size_t r, const Config& c) {
+  const size_t D = c.head_dim;
+  return (r / D * 3 + part) * D + r % D;
+}
+
+// The query heads of a group, its key head and its value head, (KV, H/KV + 2, D): Falcon.
+template <int part>
+size_t of_group(size_t r, const Config& c) {
+  const size_t D = c.head_dim, queries = c.n_head / c.kv_heads, heads = part == 0 ? queries : 1, h = r / D;
+  return (h / heads * (queries + 2) + (part == 0 ? h % heads : queries + part - 1)) * D + r % D;
+}
+
+// GLM rotates the pairs (2i, 2i + 1) of the first R numbers of a head, and we (i, i + R/2).
+size_t of_neighbors(size_t r, const Config& c) {
+  const size_t D = c.head_dim, R = c.rope_dims(), i = r % D;
+  return r - i + (i < R / 2 ? 2 * i : i < R ? 2 * i - R + 1 : i);
+}
+
+// The second of two matrices as wide as the feed-forward layer, one behind the other.
+size_t second(size_t r, const Config& c) { return r + c.hidden; }
+
+// OPT's first two positions are never used.
+size_t behind_two(size_t r, const Config&) { return r + 2; }
+
+Modules joined(Modules a, const Modules& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+const Modules kGpt2 = {
+    {"embedding.token", "transformer.wte"},
+    {"embedding.position", "transformer.wpe"},
+    {"block.#.attention.norm_in", "transformer.h.#.ln_1"},
+    {"block.#.attention.q", "transformer.h.#.attn.c_attn", third<0>, true},
+    {"block.#.attention.k", "transformer.h.#.attn.c_attn", third<1>, true},
+    {"block.#.attention.v", "transformer.h.#.attn.c_attn", third<2>, true},
+    {"block.#.attention.o", "transformer.h.#.attn.c_proj", nullptr, true},
+    {"block.#.ffn.norm_in", "transformer.h.#.ln_2"},
+    {"block.#.ffn.up", "transformer.h.#.mlp.c_fc", nullptr, true},
+    {"block.#.ffn.down", "transformer.h.#.mlp.c_proj", nullptr, true},
+    {"final_norm", "transformer.ln_f"},
+    {"head", "lm_head"},
+};
+
+const Modules kLlamaCommon = {
+    {"embedding.token", "model.embed_tokens"},
+    {"block.#.attention.q", "model.layers.#.self_attn.q_proj"},
+    {"block.#.attention.k", "model.layers.#.self_attn.k_proj"},
+    {"block.#.attention.v", "model.layers.#.self_attn.v_proj"},
+    {"block.#.attention.q_norm", "model.layers.#.self_attn.q_norm"},
+    {"block.#.attention.k_norm", "model.layers.#.self_attn.k_norm"},
+    {"block.#.attention.o", "model.layers.#.self_attn.o_proj"},
+    {"block.#.ffn.gate", "model.layers.#.mlp.gate_proj"},
+    {"block.#.ffn.up", "model.layers.#.mlp.up_proj"},
+    {"block.#.ffn.down", "model.layers.#.mlp.down_proj"},
+    {"final_norm", "model.norm"},
+    {"head", "lm_head"},
+};
+
+const Modules kGpt1 = {
+    {"embedding.token", "transformer.tokens_embed"},
+    {"embedding.position", "transformer.positions_embed"},
+    {"block.#.attention.q", "transformer.h.#.attn.c_attn", third<0>, true},
+    {"block.#.attention.k", "transformer.h.#.attn.c_attn", third<1>, true},
+    {"block.#.attention.v", "transformer.h.#.attn.c_attn", third<2>, true},
+    {"block.#.attention.o", "transformer.h.#.attn.c_proj", nullptr, true},
+    {"block.#.attention.norm_sum", "transformer.h.#.ln_1"},
+    {"block.#.ffn.up", "transformer.h.#.mlp.c_fc", nullptr, true},
+    {"block.#.ffn.down", "transformer.h.#.mlp.c_proj", nullptr, true},
+    {"block.#.ffn.norm_sum", "transformer.h.#.ln_2"},
+    {"head", "lm_head"},
+};
+
+const Modules kOpt = {
+    {"embedding.token", "model.decoder.embed_tokens"},
+    {"embedding.position", "model.decoder.embed_positions", behind_two, false, 2},
+    {"block.#.attention.q", "model.decoder.layers.#.self_attn.q_proj"},
+    {"block.#.attention.k", "model.decoder.layers.#.self_attn.k_proj"},
+    {"block.#.attention.v", "model.decoder.layers.#.self_attn.v_proj"},
+    {"block.#.attention.o", "model.decoder.layers.#.self_attn.out_proj"},
+    {"block.#.attention.norm_in", "model.decoder.layers.#.self_attn_layer_norm"},
+    {"block.#.attention.norm_sum", "model.decoder.layers.#.self_attn_layer_norm"},
+    {"block.#.ffn.up", "model.decoder.layers.#.fc1"},
+    {"block.#.ffn.down", "model.decoder.layers.#.fc2"},
+    {"block.#.ffn.norm_in", "model.decoder.layers.#.final_layer_norm"},
+    {"block.#.ffn.norm_sum", "model.decoder.layers.#.final_layer_norm"},
+    {"final_norm", "model.decoder.final_layer_norm"},
+    {"head", "lm_head"},
+};
+
+const Modules kBloom = {
+    {"embedding.token", "transformer.word_embeddings"},
+    {"embedding.norm", "transformer.word_embeddings_layernorm"},
+    {"block.#.attention.norm_in", "transformer.h.#.input_layernorm"},
+    {"block.#.attention.q", "transformer.h.#.self_attention.query_key_value", of_head<0>},
+    {"block.#.attention.k", "transformer.h.#.self_attention.query_key_value", of_head<1>},
+    {"block.#.attention.v", "transformer.h.#.self_attention.query_key_value", of_head<2>},
+    {"block.#.attention.o", "transformer.h.#.self_attention.dense"},
+    {"block.#.ffn.norm_in", "transformer.h.#.post_attention_layernorm"},
+    {"block.#.ffn.up", "transformer.h.#.mlp.dense_h_to_4h"},
+    {"block.#.ffn.down", "transformer.h.#.mlp.dense_4h_to_h"},
+    {"final_norm", "transformer.ln_f"},
+    {"head", "lm_head"},
+};
+
+Modules falcon_modules(const Modules& norms) {
+  return joined({{"embedding.token", "transformer.word_embeddings"},
+                 {"block.#.attention.q", "transformer.h.#.self_attention.query_key_value", of_group<0>},
+                 {"block.#.attention.k", "transformer.h.#.self_attention.query_key_value", of_group<1>},
+                 {"block.#.attention.v", "transformer.h.#.self_attention.query_key_value", of_group<2>},
+                 {"block.#.attention.o", "transformer.h.#.self_attention.dense"},
+                 {"block.#.ffn.up", "transformer.h.#.mlp.dense_h_to_4h"},
+                 {"block.#.ffn.down", "transformer.h.#.mlp.dense_4h_to_h"},
+                 {"final_norm", "transformer.ln_f"},
+                 {"head", "lm_head"}},
+                norms);
+}
+
+const Modules kGptNeox = {
+    {"embedding.token", "gpt_neox.embed_in"},
+    {"block.#.attention.norm_in", "gpt_neox.layers.#.input_layernorm"},
+    {"block.#.attention.q", "gpt_neox.layers.#.attention.query_key_value", of_head<0>},
+    {"block.#.attention.k", "gpt_neox.layers.#.attention.query_key_value", of_head<1>},
+    {"block.#.attention.v", "gpt_neox.layers.#.attention.query_key_value", of_head<2>},
+    {"block.#.attention.o", "gpt_neox.layers.#.attention.dense"},
+    {"block.#.ffn.norm_in", "gpt_neox.layers.#.post_attention_layernorm"},
+    {"block.#.ffn.up", "gpt_neox.layers.#.mlp.dense_h_to_4h"},
+    {"block.#.ffn.down", "gpt_neox.layers.#.mlp.dense_4h_to_h"},
+    {"final_norm", "gpt_neox.final_layer_norm"},
+    {"head", "embed_out"},
+};
+
+// Names of the two norms of a block.
+const Modules kPreNorms = {
+    {"block.#.attention.norm_in", "model.layers.#.input_layernorm"},
+    {"block.#.ffn.norm_in", "model.layers.#.post_attention_layernorm"},
+};
+const Modules kSandwichNorms = {
+    {"block.#.attention.norm_in", "model.layers.#.input_layernorm"},
+    {"block.#.attention.norm_out", "model.layers.#.post_attention_layernorm"},
+    {"block.#.ffn.norm_in", "model.layers.#.pre_feedforward_layernorm"},
+    {"block.#.ffn.norm_out", "model.layers.#.post_feedforward_layernorm"},
+};
+const Modules kReorderedNorms = {
+    {"block.#.attention.norm_out", "model.layers.#.post_attention_layernorm"},
+    {"block.#.ffn.norm_out", "model.layers.#.post_feedforward_layernorm"},
+};
+
+// Llama's rows with others in the place of those that `changed` has, too.
+Modules like_llama(const Modules& norms, const Modules& changed = {}) {
+  Modules rows = joined(changed, norms);
+  for (const ModuleRow& row : kLlamaCommon)
+    if (std::none_of(changed.begin(), changed.end(),
+                     [&](const ModuleRow& other) { return std::string_view(other.ours) == row.ours; }))
+      rows.push_back(row);
+  return rows;
+}
+
+const Modules kGateUp = {{"block.#.ffn.gate", "model.layers.#.mlp.gate_up_proj"},
+                         {"block.#.ffn.up", "model.layers.#.mlp.gate_up_proj", second}};
+const Modules kGlm = joined(kGateUp, {{"block.#.attention.q", "model.layers.#.self_attn.q_proj", of_neighbors},
+                                      {"block.#.attention.k", "model.layers.#.self_attn.k_proj", of_neighbors}});
+const Modules kPhi3 = joined(kGateUp, {{"block.#.attention.q", "model.layers.#.self_attn.qkv_proj", third<0>},
+                                       {"block.#.attention.k", "model.layers.#.self_attn.qkv_proj", third<1>},
+                                       {"block.#.attention.v", "model.layers.#.self_attn.qkv_proj", third<2>}});
+const Modules kPhi = {{"block.#.attention.o", "model.layers.#.self_attn.dense"},
+                      {"block.#.ffn.up", "model.layers.#.mlp.fc1"},
+                      {"block.#.ffn.down", "model.layers.#.mlp.fc2"},
+                      {"final_norm", "model.final_layernorm"}};
+const Modules kStarcoder2 = {{"block.#.ffn.up", "model.layers.#.mlp.c_fc"},
+                             {"block.#.ffn.down", "model.layers.#.mlp.c_proj"}};
+
+}  // namespace
+
+// ---- the classes -----------------------------------------------------------------------------------------
+
+Modules bloom_modules() { return kBloom; }
+Modules glm_modules() { return like_llama(kPreNorms, kGlm); }
+Modules gpt1_modules() { return kGpt1; }
+Modules gpt2_modules() { return kGpt2; }
+Modules gpt_neox_modules() { return kGptNeox; }
+Modules llama_modules() { return like_llama(kPreNorms); }
+Modules reordered_modules() { return like_llama(kReorderedNorms); }
+Modules sandwich_modules() { return like_llama(kSandwichNorms); }
+Modules opt_modules() { return kOpt; }
+Modules phi_modules() { return like_llama(kPreNorms, kPhi); }
+Modules phi3_modules() { return like_llama(kPreNorms, kPhi3); }
+Modules starcoder2_modules() { return like_llama(kPreNorms, kStarcoder2); }
+
+Modules falcon_7b_modules() {
+  return falcon_modules({{"block.#.attention.norm_in", "transformer.h.#.input_layernorm"}});
+}
+
+Modules falcon_40b_modules() {
+  return falcon_modules({{"block.#.attention.norm_in", "transformer.h.#.ln_attn"},
+                         {"block.#.ffn.norm_in", "transformer.h.#.ln_mlp"}});
+}
+
+// GPT-2's names, with the matrices of nn.Linear.
+Modules gpt_bigcode_modules() {
+  Modules rows = kGpt2;
+  for (ModuleRow& row : rows) row.transposed = false;
+  return rows;
+}

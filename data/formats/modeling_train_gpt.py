@@ -1,0 +1,261 @@
+"""A model that train_gpt trained, as plain PyTorch, for Hugging Face's transformers 5.
+
+    model = AutoModelForCausalLM.from_pretrained("FOLDER", trust_remote_code=True)
+
+config.json says which norm the model uses, where it goes, and everything else. Tensors have train_gpt's names. The file
+computes logits, the loss of labels, and generates with or without a cache. It has no dropout and no padding: all rows
+of a batch are equally long. BatchNorm uses its running statistics.
+
+Shapes: B batch, T new tokens, S all tokens so far, C channels, H query heads, K key/value heads, D head size.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from transformers import GenerationMixin, PreTrainedModel
+from transformers.configuration_utils import PreTrainedConfig
+from transformers.modeling_outputs import CausalLMOutputWithPast
+
+ACTIVATIONS = {
+    "gelu": F.gelu, "gelu-tanh": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu, "silu": F.silu,
+}  # fmt: skip
+GATES = {"geglu": "gelu", "geglu-tanh": "gelu-tanh", "swiglu": "silu"}  # f(gate) * up
+
+
+class TrainGPTConfig(PreTrainedConfig):
+    model_type = "train_gpt"
+
+
+class Norm(nn.Module):
+    """y = gain * f(x) + bias over rows of `width` channels."""
+
+    def __init__(self, config, width):
+        super().__init__()
+        self.kind, self.eps, self.unit_offset = config.norm, config.norm_eps, config.norm_unit_offset
+        self.gain = nn.Parameter(torch.ones(1 if self.kind == "scalenorm" else width))
+        self.bias = nn.Parameter(torch.zeros(width)) if config.norm_bias else None
+        if self.kind in ("dyt", "derf"):
+            self.alpha = nn.Parameter(torch.ones(1))
+        if self.kind == "derf":
+            self.shift = nn.Parameter(torch.zeros(1))
+        if self.kind == "batchnorm":
+            self.register_buffer("running_mean", torch.zeros(width))
+            self.register_buffer("running_var", torch.ones(width))
+
+    def normalized(self, x):
+        if self.kind == "layernorm":
+            return F.layer_norm(x, x.shape[-1:], eps=self.eps)
+        if self.kind == "rmsnorm":
+            return F.rms_norm(x, x.shape[-1:], eps=self.eps)
+        if self.kind == "scalenorm":  # rows of length 1
+            return F.rms_norm(x, x.shape[-1:], eps=self.eps) / math.sqrt(x.shape[-1])
+        if self.kind == "batchnorm":
+            return (x - self.running_mean) / torch.sqrt(self.running_var + self.eps)
+        if self.kind == "dyt":
+            return torch.tanh(self.alpha * x)
+        if self.kind == "derf":
+            return torch.erf(self.alpha * x + self.shift)
+        raise ValueError(f"unknown norm {self.kind}")
+
+    def forward(self, x):
+        y = self.normalized(x) * (1 + self.gain if self.unit_offset else self.gain)
+        return y if self.bias is None else y + self.bias
+
+
+class Gain(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(width))
+
+
+class Branch(nn.Module):
+    """A sublayer in its residual rule. An absent norm is the identity; an absent gain is 1.
+
+    y = norm_sum(skip * x + gain * norm_out(W_out norm_inner(F(in_scale * norm_in(x)))))
+    """
+
+    def __init__(self, config, layer, inner_width, enters=True):
+        super().__init__()
+
+        def norm(part, width):
+            return Norm(config, width) if part in config.norms[layer] else nn.Identity()
+
+        self.norm_in = norm("in", config.hidden_size) if enters else nn.Identity()
+        self.norm_inner = norm("inner", inner_width)
+        self.norm_out = norm("out", config.hidden_size)
+        self.norm_sum = norm("sum", config.hidden_size)
+        self.in_scale = config.in_scales[layer]
+        if config.learned_gain == "channel":
+            self.scale = Gain(config.hidden_size)
+
+    def enter(self, x):
+        return self.in_scale * self.norm_in(x)
+
+    def leave(self, skipped, f, scale=None):
+        f = self.norm_out(f)
+        scale = getattr(self, "scale", scale)
+        return self.norm_sum(skipped + (f if scale is None else scale.gain * f))
+
+
+def rotate(x, first, dims, theta):
+    """RoPE: turns the pairs (i, i + dims/2) of the first `dims` numbers of a head by t * theta^(-2i/dims). x (B,H,T,D)
+    """
+    half = dims // 2
+    t = torch.arange(first, first + x.shape[2], dtype=torch.float64)[:, None]
+    angle = t * theta ** (-torch.arange(half, dtype=torch.float64) / half)
+    cos, sin = angle.cos().to(x), angle.sin().to(x)
+    a, b, rest = x[..., :half], x[..., half:dims], x[..., dims:]
+    return torch.cat((a * cos - b * sin, a * sin + b * cos, rest), -1)
+
+
+def alibi_slopes(heads):
+    """2^(-8/n), 2^(-16/n), ... for n heads, a power of two. Further heads get every second slope of 2n heads."""
+    n = 2 ** int(math.log2(heads))
+    slopes = [2 ** (-8 * i / n) for i in range(1, n + 1)]
+    return slopes + [2 ** (-4 * i / n) for i in range(1, 2 * (heads - n), 2)]
+
+
+class Attention(Branch):
+    def __init__(self, config, layer):
+        H, K, D, C = config.num_attention_heads, config.num_key_value_heads, config.head_dim, config.hidden_size
+        super().__init__(config, layer, H * D)
+        self.config, self.layer, self.window = config, layer, config.windows[layer]
+        self.q = nn.Linear(C, H * D, bias=config.qkv_bias)
+        self.k = nn.Linear(C, K * D, bias=config.qkv_bias)
+        self.v = nn.Linear(C, K * D, bias=config.qkv_bias)
+        if config.qk_norm != "none":  # of each head by itself, or of all heads together
+            each = config.qk_norm == "head"
+            self.q_norm = Norm(config, D if each else H * D)
+            self.k_norm = Norm(config, D if each else K * D)
+        self.o = nn.Linear(H * D, C, bias=config.bias)
+
+    def scores(self, q, k, first):
+        """(B,H,T,S); a query does not see later keys, nor those `window` or more tokens back."""
+        c, T, S = self.config, q.shape[2], k.shape[2]
+        distance = torch.arange(first, first + T)[:, None] - torch.arange(S)  # from query to key
+        scores = c.attention_scale * (q @ k.transpose(2, 3))
+        if c.attention_cap > 0:
+            scores = c.attention_cap * torch.tanh(scores / c.attention_cap)
+        if c.position == "alibi":
+            slopes = torch.tensor(alibi_slopes(c.num_attention_heads), dtype=torch.float64)
+            scores = scores - (slopes[:, None, None] * distance).to(scores)
+        hidden = (distance < 0) | (distance >= (self.window or S))
+        return scores.masked_fill(hidden.to(scores.device), -math.inf)
+
+    def forward(self, u, first, cache):
+        c = self.config
+        q, k, v = self.q(u), self.k(u), self.v(u)
+        if c.qk_norm == "full":
+            q, k = self.q_norm(q), self.k_norm(k)
+        q, k, v = (x.unflatten(-1, (-1, c.head_dim)).transpose(1, 2) for x in (q, k, v))  # (B,heads,T,D)
+        if c.qk_norm == "head":
+            q, k = self.q_norm(q), self.k_norm(k)
+        if c.position == "rope":
+            q, k = (rotate(x, first, c.rotary_dims, c.rotary_base) for x in (q, k))
+        if cache is not None:
+            k, v = cache.update(k, v, self.layer)
+        k, v = (x.repeat_interleave(c.num_attention_heads // c.num_key_value_heads, 1) for x in (k, v))
+        mixed = self.scores(q, k, first).softmax(-1) @ v
+        return self.o(self.norm_inner(mixed.transpose(1, 2).flatten(2)))
+
+
+class FeedForward(Branch):
+    def __init__(self, config, layer):
+        super().__init__(config, layer, config.intermediate_size, config.block != "parallel-shared")
+        C, hidden = config.hidden_size, config.intermediate_size
+        self.up = nn.Linear(C, hidden, bias=config.bias)
+        self.gate = nn.Linear(C, hidden, bias=config.bias) if config.activation in GATES else None
+        self.down = nn.Linear(hidden, C, bias=config.bias)
+        self.activation = ACTIVATIONS[GATES.get(config.activation, config.activation)]
+
+    def forward(self, u):
+        h = self.activation(self.up(u)) if self.gate is None else self.activation(self.gate(u)) * self.up(u)
+        return self.down(self.norm_inner(h))
+
+
+class Block(nn.Module):
+    """Sequential: the feed-forward branch reads what attention left. Parallel: both read x, with a norm each or one."""
+
+    def __init__(self, config, layer):
+        super().__init__()
+        self.form, self.skip = config.block, config.skip_scale
+        self.attention = Attention(config, layer)
+        self.ffn = FeedForward(config, layer)
+        self.scale = Gain(1) if config.learned_gain == "block" else None
+
+    def forward(self, x, first, cache):
+        u = self.attention.enter(x)
+        y = self.attention.leave(self.skip * x, self.attention(u, first, cache), self.scale)
+        if self.form == "sequential":
+            return self.ffn.leave(self.skip * y, self.ffn(self.ffn.enter(y)), self.scale)
+        u = self.ffn.enter(x) if self.form == "parallel" else u
+        return self.ffn.leave(y, self.ffn(u), self.scale)
+
+
+class Embedding(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        C = config.hidden_size
+        self.kind, self.scale, self.context = config.position, config.embedding_scale, config.max_position_embeddings
+        self.token = nn.Embedding(config.vocab_size, C)
+        self.position = nn.Embedding(self.context, C) if self.kind == "learned" else None
+        self.norm = Norm(config, C) if config.embedding_norm else nn.Identity()
+
+    def forward(self, tokens, first):
+        x = self.scale * self.token(tokens)
+        t = torch.arange(first, first + tokens.shape[1])
+        if self.kind == "learned":
+            if first + len(t) > self.context:
+                raise ValueError(f"{first + len(t)} tokens are more than this model's context, {self.context}")
+            x = x + self.position(t.to(tokens.device))
+        if self.kind == "sinusoidal":  # sine and cosine alternate
+            C = x.shape[-1]
+            angle = t.double()[:, None] * 10000 ** (-torch.arange(0, C, 2, dtype=torch.float64) / C)
+            x = x + torch.stack((angle.sin(), angle.cos()), -1).flatten(1)[:, :C].to(x)
+        return self.norm(x)
+
+
+class Head(nn.Module):
+    """Logits; a tied head uses the embedding's weight."""
+
+    def __init__(self, config):
+        super().__init__()
+        V, C = config.vocab_size, config.hidden_size
+        self.weight = None if config.tie_word_embeddings else nn.Parameter(torch.zeros(V, C))
+        self.bias = nn.Parameter(torch.zeros(V)) if config.head_bias else None
+        self.cap = config.logit_cap
+
+    def forward(self, x, embedding):
+        logits = F.linear(x, embedding if self.weight is None else self.weight, self.bias)
+        return self.cap * torch.tanh(logits / self.cap) if self.cap > 0 else logits
+
+
+class TrainGPTForCausalLM(PreTrainedModel, GenerationMixin):
+    config_class = TrainGPTConfig
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.embedding = Embedding(config)
+        self.block = nn.ModuleList(Block(config, layer) for layer in range(config.num_hidden_layers))
+        self.final_norm = Norm(config, config.hidden_size) if config.final_norm else nn.Identity()
+        self.head = Head(config)
+        self.post_init()
+
+    def get_input_embeddings(self):
+        return self.embedding.token
+
+    def forward(self, input_ids, attention_mask=None, past_key_values=None, labels=None, **_):
+        """input_ids (B,T), behind the tokens in the cache -> logits (B,T,V), and the mean loss if there are labels."""
+        if attention_mask is not None and not attention_mask.all():
+            raise ValueError("padding is not supported: make all rows of a batch equally long")
+        first = 0 if past_key_values is None else past_key_values.get_seq_length()
+        x = self.embedding(input_ids, first)
+        for block in self.block:
+            x = block(x, first, past_key_values)
+        logits = self.head(self.final_norm(x), self.embedding.token.weight)
+        loss = None
+        if labels is not None:
+            loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
+        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=past_key_values)
