@@ -1,107 +1,233 @@
-"""Exports tiny models with train_gpt, loads them with `transformers`, and compares logits in float64.
+"""Exchanges tiny models between train_gpt and `transformers`, and compares logits in float64.
 
-    python python_ref/check_formats.py [--program build/train_gpt]
+    python python_ref/check_formats.py [--program build/train_gpt] [NAME...]
 
-Trains each preset that has a model class for a few steps, exports it, and checks that the folder loads without a
-missing or unexpected tensor, that its loss is that of `train_gpt eval`, and that importing the folder again gives the
-same weights. Prints "N passed, N failed". Needs requirements-huggingface.txt and no network.
+Out: trains each case for a few steps and exports it. The folder must load without a missing or unexpected tensor; its
+logits must be those of `train_gpt eval --logits` to 1e-5 of the largest, its loss that of `eval`, its greedy text that
+of `sample`, with and without a cache. Importing the folder must give the same weights. CLASSES must be classes of
+transformers; OWN must come with modeling_train_gpt.py.
+
+In: `transformers` makes a model of each class with random weights; the logits of `train_gpt eval` must be its own.
+
+NAMEs choose cases. Prints "N passed, N failed". Needs requirements-huggingface.txt and no network.
 """
 
 import argparse
+import itertools
 import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.nn.functional as F
-import transformers
+import transformers as hf
 from safetensors.torch import load_file
 
 torch.set_num_threads(1)
-transformers.logging.set_verbosity_error()
+hf.logging.set_verbosity_error()
+hf.logging.disable_progress_bar()
 
-T = 16
-SIZES = f"--layers 2 --heads 4 --channels 32 --context {T} --batch 4 --steps 20 --lr 3e-2 --warmup 1 --quiet"
-CASES = {
-    "gpt2": "--preset gpt2", "gpt2-gelu-untied": "--preset gpt2 --activation gelu --no-tied --hidden 48",
-    "gpt2-no-bias": "--preset gpt2 --no-bias", "llama": "--preset llama", "llama2": "--preset llama2 --head-dim 10",
-    "llama3": "--preset llama3 --tied", "mistral": "--preset mistral --window 5", "qwen": "--preset qwen",
-    "qwen2": "--preset qwen2", "qwen3": "--preset qwen3 --head-dim 12", "baichuan-7b": "--preset baichuan-7b",
-    "olmo2": "--preset olmo2",
+T, B, LENGTH = 80, 4, 64
+SIZES = f"--layers 2 --heads 4 --channels 32 --context {T} --batch {B} --steps 20 --lr 2e-2 --warmup 1 --quiet"
+GQA = "--kv-heads 2 --head-dim 10"
+CLASSES = {
+    "gpt1": "--preset gpt1", "gpt2": "--preset gpt2", "gpt2-no-bias": "--preset gpt2 --no-bias",
+    "gpt2-gelu-untied": "--preset gpt2 --activation gelu --no-tied --hidden 48", "opt-350m": "--preset opt-350m",
+    "llama": "--preset llama", "llama2": f"--preset llama2 {GQA}", "llama3": "--preset llama3 --tied",
+    "mistral": "--preset mistral --window 5", "qwen": "--preset qwen", "qwen2": "--preset qwen2",
+    "qwen3": f"--preset qwen3 {GQA}", "baichuan-7b": "--preset baichuan-7b", "olmo2": "--preset olmo2",
     "gemma2": "--preset gemma2 --window 5 --attention-cap 2 --logit-cap 3 --attention-scale 0.25",
+    "gemma": "--preset gemma2 --placement pre --window 0 --window-every 1 --attention-cap 0 --logit-cap 0",
+    "bloom": "--preset bloom --heads 8", "falcon-7b": "--preset falcon-7b", "falcon-40b": "--preset falcon-40b",
+    "gpt-neox": "--preset gpt-neox", "phi-2": "--preset phi-2 --rope-fraction 0.5",
+    "chatglm2-6b": "--preset chatglm2-6b --kv-heads 2",
+    "stablelm": "--preset llama3 --norm layernorm --norm-bias --rope-fraction 0.25 --qkv-bias",
+    "starcoder2": "--position rope --kv-heads 2 --window 7", "gpt-bigcode": "--kv-heads 1",
+    "gpt2-bpe": "--tokenizer bpe:300", "gpt2-char": "--tokenizer char",
 }  # fmt: skip
-REFUSED = {"--placement post": "--placement", "--placement deepnorm": "--placement", "--norm dyt": "--norm"}
-TEXT = ("One day the fox met a crow. The crow had cheese, and the fox had a plan.\n" * 40).encode()[: 150 * T + 1]
+
+PLACEMENTS = (
+    "post pre sandwich deepnorm reordered none glm-deepnorm pre-post mix-ln lns sub-ln layerscale rezero".split()
+)
+NORMS = "layernorm rmsnorm scalenorm batchnorm dyt derf".split()
+POSITIONS = "learned sinusoidal rope alibi none".split()
+ACTIVATIONS = "gelu gelu-tanh relu silu geglu geglu-tanh swiglu".split()
+UNUSUAL = "--logit-cap 20"  # with learned positions, no class has it
+OWN = {
+    f"{placement}-{norm}": f"--placement {placement} --norm {norm} --mix-fraction 0.5 {UNUSUAL}"
+    for placement, norm in itertools.product(PLACEMENTS, NORMS)
+} | {f"position-{p}": f"--position {p} {UNUSUAL}" for p in POSITIONS} | {
+    f"activation-{a}": f"--activation {a} --placement deepnorm" for a in ACTIVATIONS
+} | {
+    "parallel": f"--block parallel {UNUSUAL}", "parallel-gain": "--block parallel --placement layerscale",
+    "parallel-shared": "--block parallel-shared --placement sandwich",
+    "parallel-lns": "--block parallel --placement lns",
+    "qk-head": f"--qk-norm head {GQA} {UNUSUAL}", "qk-full": f"--qk-norm full {GQA} {UNUSUAL}",
+    "unit-offset": f"--norm-unit-offset --placement deepnorm {GQA}", "head-bias": "--head-bias --embedding-norm",
+    "untied": f"--no-tied --no-bias --embedding-scale 3 {UNUSUAL}", "skip": "--placement pre-post --skip-scale 3",
+    "windows": f"--position rope --rope-fraction 0.5 --window 5 --window-every 2 --attention-cap 2 {UNUSUAL}",
+    "alibi-6": "--position alibi --heads 6 --channels 36 --attention-scale 0.3", "odd": "--position sinusoidal "
+    "--heads 1 --channels 33", "baichuan-13b": "--preset baichuan-13b", "chatglm-6b": "--preset chatglm-6b",
+    "deepnorm-bpe": "--placement deepnorm --tokenizer bpe:300",
+}  # fmt: skip
+
+# ---- models that transformers makes -------------------------------------------------------------------------
+
+GPT = {"n_layer": 2, "n_head": 4, "n_embd": 32, "n_positions": T}
+BLOOM = {"n_layer": 2, "n_head": 4, "hidden_size": 32}
+USUAL = {
+    "num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "intermediate_size": 48,
+    "max_position_embeddings": T,
+}  # fmt: skip
+LLAMA = USUAL | {"num_key_value_heads": 2}
+OPT = {
+    "num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "ffn_dim": 48, "max_position_embeddings": T,
+    "word_embed_proj_dim": 32,
+}  # fmt: skip
+FALCON = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "max_position_embeddings": T}
+MADE = {
+    "gpt2": hf.GPT2Config(**GPT), "openai-gpt": hf.OpenAIGPTConfig(**GPT), "gpt-bigcode": hf.GPTBigCodeConfig(**GPT),
+    "opt": hf.OPTConfig(**OPT), "opt-post": hf.OPTConfig(**OPT, do_layer_norm_before=False),
+    "llama": hf.LlamaConfig(**LLAMA), "mistral": hf.MistralConfig(**LLAMA, sliding_window=5),
+    "qwen2": hf.Qwen2Config(**LLAMA), "qwen3": hf.Qwen3Config(**LLAMA, head_dim=12), "olmo2": hf.Olmo2Config(**LLAMA),
+    "gemma": hf.GemmaConfig(**LLAMA, head_dim=12), "gemma2": hf.Gemma2Config(**LLAMA, head_dim=12, sliding_window=5),
+    "bloom": hf.BloomConfig(**BLOOM, seq_length=T), "falcon-7b": hf.FalconConfig(**FALCON),
+    "falcon-40b": hf.FalconConfig(**FALCON, new_decoder_architecture=True, num_kv_heads=2),
+    "gpt-neox": hf.GPTNeoXConfig(**USUAL), "pythia": hf.GPTNeoXConfig(**USUAL, use_parallel_residual=False),
+    "phi": hf.PhiConfig(**LLAMA), "phi3": hf.Phi3Config(**LLAMA), "glm": hf.GlmConfig(**LLAMA, attention_bias=True),
+    "stablelm": hf.StableLmConfig(**LLAMA, use_qkv_bias=True), "starcoder2": hf.Starcoder2Config(**LLAMA),
+}  # fmt: skip
+
+TEXT = ("One day the fox met a crow. The crow had cheese, and the fox had a plan.\n" * 80).encode()[: 60 * T + 1]
+PROMPT = "One"
 
 
 class Checks:
-    def __init__(self, program):
-        self.program, self.passed, self.failed = program, 0, 0
+    def __init__(self, program, folder):
+        self.program, self.folder, self.passed, self.failed = program, folder, 0, 0
+        (folder / "text.txt").write_bytes(TEXT)
 
-    def run(self, folder, words):
-        return subprocess.run([self.program, *words.split()], cwd=folder, capture_output=True, text=True)
+    def run(self, words):
+        return subprocess.run([self.program, *words.split()], cwd=self.folder, capture_output=True)
+
+    def must(self, words):
+        done = self.run(words)
+        assert done.returncode == 0, (words, done.stderr.decode())
+        return done
 
     def check(self, name, ok, detail=""):
         self.passed, self.failed = self.passed + bool(ok), self.failed + (not ok)
         if not ok:
             print(f"FAILED {name}: {detail}", flush=True)
 
-    def train(self, folder, options):
-        (folder / "text.txt").write_bytes(TEXT)
-        done = self.run(folder, f"train text.txt {SIZES} {options} --out run --force")
-        assert done.returncode == 0, done.stderr
-
-    def export(self, folder, name, options):
-        self.train(folder, options)
-        done = self.run(folder, "export run --out hf --force")
-        self.check(f"{name}: export", done.returncode == 0, done.stderr)
-        return done.returncode == 0
-
-    def loss_of_eval(self, folder, run):
-        done = self.run(folder, f"eval {run} --data text.txt")
-        found = re.search(r"loss ([0-9.]+) nats", done.stdout)
+    def loss_of_eval(self, run):
+        done = self.run(f"eval {run} --data text.txt --batch {B} --logits logits.npy")
+        found = re.search(r"loss ([0-9.]+) nats", done.stdout.decode())
+        self.check(f"eval {run}", found, done.stderr.decode())
         return float(found[1]) if found else float("nan")
 
-    def compare(self, folder, name):
-        model, info = transformers.AutoModelForCausalLM.from_pretrained(
-            folder / "hf", dtype=torch.float64, attn_implementation="eager", output_loading_info=True
-        )
+    def load(self, name, own=False):
+        model, info = hf.AutoModelForCausalLM.from_pretrained(
+            self.folder / "hf", dtype=torch.float64, attn_implementation="eager", output_loading_info=True,
+            trust_remote_code=own,
+        )  # fmt: skip
         lost = {k: v for k, v in info.items() if v}
         self.check(f"{name}: tensors", not lost, lost)
-        ids = torch.tensor(list(TEXT))  # eval reads windows, one behind the other
+        return model.eval()
+
+    def tokenizer(self):
+        if (self.folder / "hf" / "tokenizer.json").exists():
+            return hf.AutoTokenizer.from_pretrained(self.folder / "hf", trust_remote_code=True)
+        return None
+
+    def ids(self, text, tokenizer):
+        """Token numbers; those of characters are their order."""
+        if tokenizer is None:
+            alphabet = sorted(set(TEXT.decode()))
+            return torch.tensor([alphabet.index(c) for c in text.decode()])
+        return torch.tensor(tokenizer(text.decode())["input_ids"])
+
+    def compare_logits(self, name, model, tokenizer):
+        """Of the first batch of windows, which are one behind the other."""
+        ours = torch.from_numpy(np.load(self.folder / "logits.npy")).double()
         with torch.no_grad():
-            logits = model(input_ids=ids[:-1].view(-1, T)).logits
-        loss = F.cross_entropy(logits.flatten(0, 1), ids[1:]).item()
-        ours = self.loss_of_eval(folder, "run")
-        self.check(f"{name}: loss", abs(loss - ours) < 1e-4, f"{loss:.6f}, and {ours:.6f} by eval")
-        self.check(f"{name}: import", self.loss_of_eval(folder, "hf") == ours, "another loss after import")
-        self.run(folder, "export hf --out again --force")
-        first, second = (load_file(folder / f / "model.safetensors") for f in ("hf", "again"))
+            theirs = model(input_ids=self.ids(TEXT, tokenizer)[: ours.shape[0] * T].view(-1, T)).logits
+        error = ((ours - theirs).abs().max() / theirs.abs().max()).item()
+        self.check(f"{name}: logits", error < 1e-5, f"differ by {error:.1e}")
+        return error
+
+    def compare_text(self, name, model, tokenizer):
+        sampled = self.must(f"sample run --prompt {PROMPT} --greedy --length {LENGTH}").stdout[:-1]
+        prompt = self.ids(PROMPT.encode(), tokenizer)[None]
+        for cache in True, False:
+            tokens = model.generate(prompt, max_new_tokens=LENGTH, do_sample=False, use_cache=cache)[0]
+            if tokenizer is None:
+                text = "".join(sorted(set(TEXT.decode()))[t] for t in tokens)
+            else:
+                text = tokenizer.decode(tokens)
+            ok = text == sampled.decode(errors="replace")
+            self.check(f"{name}: text, cache {cache}", ok, f"{text!r}, and {sampled!r} by sample")
+
+    def out(self, name, options, own):
+        self.must(f"train text.txt {SIZES} {options} --out run --force")
+        done = self.must("export run --to hf --out hf --force")
+        self.check(f"{name}: class", (b"modeling_train_gpt.py" in done.stdout) == own, done.stdout)
+        model, tokenizer = self.load(name, own), self.tokenizer()
+        loss = self.loss_of_eval("run")
+        error = self.compare_logits(name, model, tokenizer)
+        if len(self.ids(TEXT, tokenizer)) == len(TEXT):
+            ids = self.ids(TEXT, tokenizer)
+            with torch.no_grad():
+                logits = model(input_ids=ids[:-1].view(-1, T)).logits
+            theirs = F.cross_entropy(logits.flatten(0, 1), ids[1:]).item()
+            self.check(f"{name}: loss", abs(theirs - loss) < 1e-4, f"{theirs:.6f}, and {loss:.6f} by eval")
+        self.check(f"{name}: import", self.loss_of_eval("hf") == loss, "another loss after import")
+        self.compare_text(name, model, tokenizer)
+        self.must("export hf --to hf --out again --force")
+        first, second = (load_file(self.folder / f / "model.safetensors") for f in ("hf", "again"))
         same = first.keys() == second.keys() and all(torch.equal(first[k], second[k]) for k in first)
         self.check(f"{name}: the same bits after import and export", same)
+        print(f"out  {name:24}{type(model).__name__:24} loss {loss:.4f}  logits {error:.0e}", flush=True)
 
-    def refuse(self, folder, options, named):
-        self.train(folder, options)
-        done = self.run(folder, "export run --out refused --force")
-        ok = done.returncode == 1 and named in done.stderr and done.stderr.count("\n") == 1
-        self.check(f"{options}: refused", ok, done.stderr)
+    def come_in(self, name, config):
+        torch.manual_seed(17)
+        config.vocab_size = 256
+        config.bos_token_id = config.eos_token_id = config.pad_token_id = None
+        model = hf.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+        with torch.no_grad():
+            for w in model.parameters():
+                w.copy_(torch.randn_like(w) * 0.3 if w.ndim > 1 else w + torch.randn_like(w) * 0.2)
+        model.save_pretrained(self.folder / "hf")
+        model, loss = self.load(name), self.loss_of_eval("hf")
+        bytes_alone = type("Bytes", (), {"__call__": lambda self, text: {"input_ids": list(text.encode())}})()
+        error = self.compare_logits(f"{name} in", model, bytes_alone)
+        print(f"in   {name:24}{type(model).__name__:24} loss {loss:.4f}  logits {error:.0e}", flush=True)
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Checks exported folders with transformers.")
+    parser = argparse.ArgumentParser(description="Exchanges tiny models with transformers.")
     parser.add_argument("--program", type=Path, default=Path(__file__).parent.parent / "build" / "train_gpt")
-    checks = Checks(parser.parse_args().program.resolve())
-    for name, options in CASES.items():
+    parser.add_argument("names", nargs="*", help="cases (default: all)")
+    given = parser.parse_args()
+    passed = failed = 0
+    jobs = [(n, lambda c, n=n, o=o: c.out(n, o, False)) for n, o in CLASSES.items()]
+    jobs += [(n, lambda c, n=n, o=o: c.out(n, o, True)) for n, o in OWN.items()]
+    jobs += [(n, lambda c, n=n, o=o: c.come_in(n, o)) for n, o in MADE.items()]
+    for name, job in jobs:
+        if given.names and name not in given.names:
+            continue
         with tempfile.TemporaryDirectory() as folder:
-            if checks.export(Path(folder), name, options):
-                checks.compare(Path(folder), name)
-    for options, named in REFUSED.items():
-        with tempfile.TemporaryDirectory() as folder:
-            checks.refuse(Path(folder), options, named)
-    print(f"{checks.passed} passed, {checks.failed} failed")
-    sys.exit(checks.failed > 0)
+            checks = Checks(given.program.resolve(), Path(folder))
+            try:
+                job(checks)
+            except Exception as error:
+                checks.check(name, False, repr(error)[:500])
+            passed, failed = passed + checks.passed, failed + checks.failed
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(failed > 0)
 
 
 if __name__ == "__main__":

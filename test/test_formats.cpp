@@ -191,6 +191,31 @@ TEST_CASE("a folder holds the tokenizer as transformers reads it", "[formats]") 
   CHECK(json::parse(f.read("tokenizer_config.json"))["eos_token"] == "<|endoftext|>");
 }
 
+TEST_CASE("eval writes the logits of the first batch", "[formats]") {
+  const Corpus f;
+  f.write("short.txt", f.read("stories.txt").substr(0, 3 * 16 + 1));
+  REQUIRE(f.run("train stories.txt --steps 3 --logit-cap 5 --out run" + kTiny).status == 0);
+  const Outcome done = f.run("eval run --data short.txt --batch 8 --threads 1 --logits logits.npy");
+  INFO(done.err);
+  REQUIRE(done.status == 0);
+  const std::string npy = f.read("logits.npy");
+  constexpr size_t kRows = 3 * 16, V = 256;
+  REQUIRE(npy.size() == 128 + kRows * V * sizeof(float));
+  CHECK(npy.substr(0, 10) == std::string("\x93NUMPY\x01\x00\x76\x00", 10));
+  CHECK(contains(npy, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 16, 256, ), }"));
+  CHECK(npy[127] == '\n');
+  std::vector<float> logits(kRows * V);
+  std::memcpy(logits.data(), npy.data() + 128, logits.size() * sizeof(float));
+  const std::string text = f.read("short.txt");
+  double nats = 0;
+  for (size_t n = 0; n < kRows; ++n) {
+    double sum = 0;
+    for (size_t v = 0; v < V; ++v) sum += std::exp(static_cast<double>(logits[n * V + v]));
+    nats += std::log(sum) - static_cast<double>(logits[n * V + static_cast<unsigned char>(text[n + 1])]);
+  }
+  CHECK(contains(done.out, format("loss %.3f", nats / kRows)));
+}
+
 TEST_CASE("a model without biases has zeros for them in GPT-2's class", "[formats]") {
   const Folder f;
   Config c = small("gpt2").config;

@@ -58,7 +58,7 @@ struct SampleOptions {
 };
 
 struct EvalOptions : TextFiles {
-  std::string checkpoint;
+  std::string checkpoint, logits;
   int batch = 8, threads = 0;
 };
 

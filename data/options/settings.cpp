@@ -310,6 +310,7 @@ void describe_eval(Table& t, EvalOptions& o) {
   describe_checkpoint(t, o.checkpoint);
   describe_files(t, o, true);
   t.number("batch", o.batch, 1, 1 << 20, "sequences per batch");
+  t.text("logits", o.logits, "FILE", "write the first batch's logits as .npy (float32; B, T, vocabulary)");
   describe_threads(t, o.threads);
 }
 

@@ -1,10 +1,14 @@
 #include "eval.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <stdexcept>
+#include <vector>
 
+#include "layers/kernels/buffer.hpp"
 #include "layers/model/size.hpp"
+#include "data/formats/npy.hpp"
 #include "data/host/format.hpp"
 #include "data/host/interrupt.hpp"
 #include "data/host/machine.hpp"
@@ -13,13 +17,36 @@
 #include "data/run/directory.hpp"
 #include "data/run/evaluate.hpp"
 
+namespace {
+
+size_t size_of_logits(const Config& config, int B) {
+  return checked_product({static_cast<size_t>(B), static_cast<size_t>(config.context),
+                          static_cast<size_t>(config.vocab_size)});
+}
+
+// Writes the logits (B,T,V) of the first `batch` windows.
+void write_logits(const std::string& path, const Model& model, const Activations& activations, const Dataset& data,
+                  int batch) {
+  const int B = std::min(batch, static_cast<int>(data.val.size())), T = model.config.context;
+  std::vector<int> tokens(static_cast<size_t>(B) * T), targets(tokens.size());
+  fill_windows(tokens.data(), targets.data(), data, data.val, 0, B, T);
+  const Buffer logits = allocate(size_of_logits(model.config, B));
+  batch_logits(logits.get(), model, activations, {tokens.data(), targets.data(), B, T});
+  write_npy(path, {uint64_t(B), uint64_t(T), uint64_t(model.config.vocab_size)}, logits.get());
+}
+
+}  // namespace
+
 void run_eval(const EvalOptions& options) {
   use_threads(options.threads);
   const auto [path, header, model] = load_trained_model(find_checkpoint(options.checkpoint));
-  check_memory(memory_of_inference(model.config, options.batch, model.config.context).total(), "lower --batch");
+  const size_t logits = options.logits.empty() ? 0 : size_of_logits(model.config, options.batch) * sizeof(float);
+  check_memory(memory_of_inference(model.config, options.batch, model.config.context).total() + logits,
+               "lower --batch");
   const Dataset data = load_for_evaluation(options, header.tokenizer, model.config.context);
   for (const std::string& note : data.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
   const Activations activations = allocate_activations(model.config, options.batch, model.config.context, false);
+  if (!options.logits.empty()) write_logits(options.logits, model, activations, data, options.batch);
   const Stopwatch clock;
   catch_interrupts();
   const double loss = evaluate_with_progress(model, activations, data, options.batch, 0);

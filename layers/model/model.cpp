@@ -154,6 +154,11 @@ const float* model_features(const Model& model, const Activations& a, const Batc
   return forward(model, a, batch.tokens, block_context(model, a, batch.B, batch.T, {}), nullptr);
 }
 
+void batch_logits(float* logits, const Model& model, const Activations& a, const Batch& batch) {
+  const float* h = model_features(model, a, batch);
+  head_forward(logits, h, head_of(model, model.p), batch.B * batch.T, model.config.channels, model.config.vocab_size);
+}
+
 double model_loss(const Model& model, const Activations& a, const Batch& batch) {
   const int N = batch.B * batch.T;
   const float* h = model_features(model, a, batch);

@@ -68,6 +68,9 @@ struct Batch {
 // Sum of the losses of all counted targets, in nats.
 double model_loss(const Model& model, const Activations& activations, const Batch& batch);
 
+// The logits (N,V) of all rows, capped if the model caps them. batch.targets may be null.
+void batch_logits(float* logits, const Model& model, const Activations& activations, const Batch& batch);
+
 // The input of the classifier (N,C), inside the activations.
 const float* model_features(const Model& model, const Activations& activations, const Batch& batch);
 
