@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
@@ -22,6 +20,7 @@
 #include "layers/kernels/random.hpp"
 #include "message.hpp"
 #include "program.hpp"
+#include "shared.hpp"
 
 using nlohmann::json;
 
@@ -81,13 +80,6 @@ std::string refusal(const Change& change) {
   change(file);
   const std::string text = file.dump();
   return message_of<std::runtime_error>([&] { bpe_from_json(text); });
-}
-
-// A file that is not part of the project: below $SHARED, or below ../shared.
-std::string shared_file(const std::string& name) {
-  const char* folder = std::getenv("SHARED");
-  const std::string path = std::string(folder ? folder : "../shared") + "/data/" + name;
-  return std::filesystem::exists(path) ? path : "";
 }
 
 }  // namespace

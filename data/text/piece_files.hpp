@@ -1,0 +1,23 @@
+#pragma once
+// Files of SentencePiece tokenizers: SentencePiece's own .model, and llama2.c's tokenizer.bin.
+
+#include <string>
+#include <string_view>
+
+#include "pieces.hpp"
+
+// Reads either of them. Throws std::runtime_error "FILE: ..." for a damaged file, and for an algorithm, normalizer or
+// type of piece that would tokenize differently, naming it.
+Pieces read_pieces(const std::string& path);
+
+// A SentencePiece .model (sentencepiece_model.proto). Errors do not name a file.
+bool is_sentencepiece_model(std::string_view bytes);
+Pieces pieces_from_model(std::string_view bytes);
+
+// llama2.c's tokenizer.bin (its tokenizer.py), which has no magic number:
+//   u32 length of the longest piece, in bytes
+//   f32 score, u32 length, bytes   for each piece, with ' ' for U+2581
+// Tokens 0, 1 and 2 are <unk>, "\n<s>\n" and "\n</s>\n", and 3 to 258 are <0x00> to <0xFF>.
+Pieces pieces_from_llama2c(std::string_view bytes);
+// Throws std::invalid_argument if these tokens have other numbers, or if there is no dummy prefix.
+std::string to_llama2c(const Pieces& pieces);

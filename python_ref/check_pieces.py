@@ -1,0 +1,136 @@
+"""Compares the tokens of data/text/pieces.cpp with those of sentencepiece and of llama2.c, on several MB of text.
+
+    python python_ref/check_pieces.py TOKENIZER.model [--llama2c CHECKOUT] [--text FILES] [--tests build/auto-native/tests]
+
+Writes texts and their tokens into a folder that a hidden test reads ("[.pieces_of_folder]"). The texts are code, words
+of many scripts, emoji, combining marks, bytes that are not UTF-8, runs of spaces, CRLF, and a line of 1 MB without a
+space. sentencepiece replaces bytes that are not UTF-8 by U+FFFD, so it gets a character that is in no piece for them.
+llama2.c merges in quadratic time and gets the short texts only; it does not take U+2581 for a space, nor a NUL.
+Prints "N texts ... equal". Needs sentencepiece; for llama2.c also a C compiler.
+"""
+
+import argparse
+import ctypes
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from array import array
+from pathlib import Path
+
+import sentencepiece
+
+from tokenizer import HARD, WORDS, text
+
+ROOT = Path(__file__).resolve().parent.parent
+BAD = [b"\xff", b"\x80", b"\xc3", b"\xe2\x82", b"\xed\xa0\x80", b"\xf0\x9f\x98", b"\xc0\xaf", b"\xf4\x90\x80\x80"]
+STAND_IN = "\uf8ff"
+LITERAL = ["<s>", "</s>", "<unk>", "<0x41>", "\n<s>\n", "\u2581", "\u2581the", "\ufffd", "\x00", "\x7f", "\u200b"]
+
+
+def characters(rng, count):
+    """Any characters at all, most of them rare."""
+    drawn = (rng.choice([rng.randrange(0x80), rng.randrange(0x3000), rng.randrange(0x10000), rng.randrange(0x110000)])
+             for _ in range(count))
+    return "".join(chr(c) for c in drawn if not 0xD800 <= c < 0xE000)
+
+
+def texts(files):
+    rng = random.Random(3)
+    code = "\n".join(p.read_text(encoding="utf-8") for p in sorted(ROOT.glob("layers/**/*.[ch]pp")))
+    yield "code", code.encode()
+    yield "code, CRLF", code[:300000].replace("\n", "\r\n").encode()
+    yield "many scripts", text(WORDS + HARD, 150000, 5).encode()
+    yield "literal special tokens", text(WORDS + LITERAL, 20000, 6).encode()
+    yield "any characters", characters(rng, 300000).encode()
+    yield "runs of spaces", "".join(" " * rng.randrange(40) + rng.choice(WORDS) for _ in range(20000)).encode()
+    yield "1 MB without a space", "".join(rng.choice(WORDS) for _ in range(250000)).encode()[:1 << 20]
+    yield "1 MB of a", b"a" * (1 << 20)
+    yield "1 MB of spaces", b" " * (1 << 20)
+    words = [w.encode() for w in WORDS] + BAD
+    yield "bytes that are not UTF-8", b" ".join(rng.choice(words) for _ in range(100000))
+    yield "random bytes", rng.randbytes(300000)
+    for file in files:
+        yield file.name, file.read_bytes()
+    for i in range(2000):
+        yield f"short {i}", text(WORDS + HARD + LITERAL, 12, 100 + i).encode() + rng.choice(BAD + [b""] * 8)
+
+
+def is_utf8(data):
+    try:
+        data.decode()
+        return True
+    except UnicodeDecodeError:
+        return False
+
+
+def tokens_of(processor, data):
+    """sentencepiece's tokens, with bytes that are not UTF-8 as a character that is in no piece."""
+    if is_utf8(data):
+        return processor.encode(data.decode())
+    first_byte = processor.piece_to_id("<0x00>")
+    stand_in = [first_byte + byte for byte in STAND_IN.encode()]
+    assert processor.encode(STAND_IN)[-3:] == stand_in and STAND_IN.encode() not in data
+    chars, replaced, at = [], [], 0
+    while at < len(data):
+        size = next((n for n in (1, 2, 3, 4) if is_utf8(data[at : at + n])), 0)
+        chars.append(data[at : at + size].decode() if size else STAND_IN)
+        if not size:
+            replaced.append(first_byte + data[at])
+        at += size or 1
+    bad, given, tokens = iter(replaced), processor.encode("".join(chars)), []
+    while len(tokens) < len(given) - 2 * len(replaced):
+        at = len(tokens) + 2 * (len(replaced) - bad.__length_hint__())
+        tokens.append(next(bad) if given[at : at + 3] == stand_in else given[at])
+    return tokens
+
+
+class Llama2c:
+    """The functions of run.c, compiled as a library."""
+
+    def __init__(self, checkout, folder, processor):
+        library = folder / "run.so"
+        subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-DTESTING", "-o", library, checkout / "run.c", "-lm"],
+                       check=True)
+        self.run = ctypes.CDLL(str(library))
+        self.tokenizer = ctypes.create_string_buffer(4096)  # larger than its struct Tokenizer
+        path = str(checkout / "tokenizer.bin").encode()
+        self.run.build_tokenizer(self.tokenizer, path, processor.vocab_size())
+
+    def encode(self, data):
+        tokens, count = (ctypes.c_int * (len(data) + 3))(), ctypes.c_int()
+        self.run.encode(self.tokenizer, data, ctypes.c_int8(0), ctypes.c_int8(0), tokens, ctypes.byref(count))
+        return tokens[: count.value]
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Compares tokens with sentencepiece's and llama2.c's.")
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--llama2c", type=Path, help="checkout whose tokenizer.bin is the same model")
+    parser.add_argument("--text", type=Path, nargs="*", default=[])
+    parser.add_argument("--tests", type=Path, default=ROOT / "build" / "auto-native" / "tests")
+    args = parser.parse_args()
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(args.model))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        llama2c = Llama2c(args.llama2c, folder, processor) if args.llama2c else None
+        size = short = differ = 0
+        for i, (what, data) in enumerate(texts(args.text)):
+            (folder / f"{i}.txt").write_bytes(data)
+            tokens = tokens_of(processor, data)
+            (folder / f"{i}.tokens").write_bytes(array("I", tokens).tobytes())
+            size += len(data)
+            if llama2c and what.startswith("short") and "\u2581".encode() not in data and b"\0" not in data:
+                short += 1
+                if llama2c.encode(data) != tokens:
+                    differ += 1
+                    print(f"llama2.c differs from sentencepiece: {data!r}")
+        print(f"{i + 1} texts, {size / 1e6:.1f} MB by sentencepiece; {short} of them by llama2.c, {differ} differ")
+        env = os.environ | {"PIECES_MODEL": str(args.model.resolve()), "PIECES_FOLDER": name}
+        done = subprocess.run([args.tests.resolve(), "[.pieces_of_folder]"], cwd=ROOT, env=env)
+        sys.exit(done.returncode != 0 or differ > 0)
+
+
+if __name__ == "__main__":
+    main()
