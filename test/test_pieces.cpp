@@ -19,10 +19,12 @@
 #include "data/host/progress.hpp"
 #include "data/host/utf8.hpp"
 #include "data/text/piece_files.hpp"
+#include "data/text/stored_tokenizer.hpp"
 #include "layers/kernels/random.hpp"
 #include "message.hpp"
 #include "program.hpp"
 #include "shared.hpp"
+#include "small_run.hpp"
 
 using nlohmann::json;
 
@@ -227,6 +229,22 @@ TEST_CASE("a tokenizer.bin of llama2.c is written and read", "[pieces]") {
   tables = pieces.tables();
   std::swap(tables.pieces[1], tables.pieces[300]);
   CHECK(contains(refusal(Pieces(tables)), "at number 1"));
+}
+
+TEST_CASE("pieces survive a checkpoint, and train and generate", "[pieces]") {
+  const Tokenizer tokenizer = read_tokenizer(kFolder + "llama2.model");
+  REQUIRE(tokenizer.pieces());
+  check_equal(*tokenizer_from_json(to_json(tokenizer)).pieces(), *tokenizer.pieces());
+  CHECK(tokenizer.decode(tokenizer.newline()) == "\n");
+  const Folder f;
+  f.write("tokenizer.bin", to_llama2c(*tokenizer.pieces()));
+  f.write("my.txt", reference("hard.txt"));
+  check_equal(*read_tokenizer(f.path(".")).pieces(), *tokenizer.pieces());
+  const Outcome trained = f.run("train my.txt --tokenizer tokenizer.bin --steps 2 --out run" + kTiny);
+  INFO(trained.err);
+  REQUIRE(trained.status == 0);
+  const Outcome sampled = f.run("sample run --prompt the --length 5");
+  CHECK(sampled.out.starts_with("the"));  // without the dummy prefix
 }
 
 TEST_CASE("models that would tokenize differently are refused by name", "[pieces]") {

@@ -161,7 +161,7 @@ TEST_CASE("a tokenizer that is missing or unknown is refused", "[tokens]") {
   check_refused(f, train + "bpe:x", "needs a vocabulary");
   check_refused(f, train + "bpe:300x", "needs a vocabulary");
   check_refused(f, train + "none.json", "none.json");
-  check_refused(f, train + "./", "has no tokenizer.json, encoder.json or vocab.json");
+  check_refused(f, train + "./", "has no tokenizer.json, encoder.json, vocab.json, ");
   check_refused(f, train + "wordz", "unknown tokenizer 'wordz'");
 }
 

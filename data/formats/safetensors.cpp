@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -12,10 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include <fcntl.h>
 #include <nlohmann/json.hpp>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "data/host/files.hpp"
 #include "data/host/utf8.hpp"
@@ -194,49 +190,13 @@ uint64_t StoredTensor::size() const { return elements(shape); }
 
 // ---- reading ---------------------------------------------------------------------------------------------
 
-class StoredTensors::File {
- public:
-  explicit File(std::string path_) : path(std::move(path_)) {
-    handle_ = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (handle_ < 0) fail_file("read", path, errno);
-    struct stat status {};
-    const bool known = ::fstat(handle_, &status) == 0;
-    if (!known || !S_ISREG(status.st_mode)) {
-      ::close(handle_);
-      fail(known ? " is not a file" : " cannot be read");
-    }
-    size = static_cast<uint64_t>(status.st_size);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  ~File() { ::close(handle_); }
-
-  [[noreturn]] void fail(const std::string& why) const { throw std::runtime_error(path + why); }
-
-  void read(void* to, uint64_t bytes, uint64_t at) const {
-    for (char* p = static_cast<char*>(to); bytes > 0;) {
-      const ssize_t n = ::pread(handle_, p, std::min<uint64_t>(bytes, 1 << 30), static_cast<off_t>(at));
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) fail_file("read", path, errno);
-      if (n == 0) fail(" is truncated");
-      p += n, at += static_cast<uint64_t>(n), bytes -= static_cast<uint64_t>(n);
-    }
-  }
-
-  const std::string path;
-  uint64_t size = 0;
-
- private:
-  int handle_;
-};
-
 void StoredTensors::open(const std::string& path) {
-  const auto file = std::make_shared<const File>(path);
+  const auto file = std::make_shared<const InputFile>(path);
   uint64_t length = 0;
-  if (file->size < kLengthBytes) file->fail(" is truncated: it is shorter than the length of a header");
+  if (file->size() < kLengthBytes) file->fail(" is truncated: it is shorter than the length of a header");
   file->read(&length, sizeof length, 0);
   if (length > kLongestHeader) file->fail(" is not a safetensors file, or corrupted: its header is longer than 100 MB");
-  if (length > file->size - kLengthBytes) file->fail(" is truncated: it is shorter than its header");
+  if (length > file->size() - kLengthBytes) file->fail(" is truncated: it is shorter than its header");
   std::string text(length, ' ');
   file->read(text.data(), length, kLengthBytes);
   const uint64_t data = kLengthBytes + length;
@@ -244,7 +204,7 @@ void StoredTensors::open(const std::string& path) {
   try {
     if (!text.starts_with('{')) throw std::runtime_error("it is no JSON object");
     json::sax_parse(text, &header);
-    check_extents(header.tensors, file->size - data);
+    check_extents(header.tensors, file->size() - data);
   } catch (const std::runtime_error& error) {
     file->fail(std::string(" has a header that cannot be used: ") + error.what());
   }
@@ -269,8 +229,8 @@ void StoredTensors::open_shards(const std::string& folder, const std::string& in
   }
   for (const std::string& name : names) open(folder + "/" + name);
   for (const StoredTensor& t : tensors_)
-    if (!map.contains(t.name) || files_[t.file]->path != folder + "/" + map[t.name].get<std::string>())
-      refuse(in_quotes(t.name) + " is in " + files_[t.file]->path + ", which it does not say");
+    if (!map.contains(t.name) || files_[t.file]->path() != folder + "/" + map[t.name].get<std::string>())
+      refuse(in_quotes(t.name) + " is in " + files_[t.file]->path() + ", which it does not say");
   if (tensors_.size() != map.size()) refuse("it lists tensors that its files do not hold");
 }
 
@@ -289,10 +249,10 @@ const StoredTensor* StoredTensors::find(const std::string& name) const {
   return found == tensors_.end() || found->name != name ? nullptr : &*found;
 }
 
-const std::string& StoredTensors::path_of(const StoredTensor& tensor) const { return files_[tensor.file]->path; }
+const std::string& StoredTensors::path_of(const StoredTensor& tensor) const { return files_[tensor.file]->path(); }
 
 void StoredTensors::read(float* to, const StoredTensor& tensor) const {
-  const File& file = *files_[tensor.file];
+  const InputFile& file = *files_[tensor.file];
   if (tensor.type == TensorType::other)
     file.fail(": " + in_quotes(tensor.name) + " has dtype " + tensor.type_name + "; train_gpt reads F32, F16 and BF16");
   if (tensor.type == TensorType::f32) return file.read(to, tensor.end - tensor.begin, tensor.begin);

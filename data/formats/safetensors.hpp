@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "data/host/files.hpp"
+
 float float_of_half(uint16_t bits);      // IEEE 754 binary16; exact
 float float_of_bfloat16(uint16_t bits);  // the upper half of a float; exact
 
@@ -46,11 +48,10 @@ class StoredTensors {
   void read(float* to, const StoredTensor& tensor) const;
 
  private:
-  class File;
   void open(const std::string& path);
   void open_shards(const std::string& folder, const std::string& index);
 
-  std::vector<std::shared_ptr<const File>> files_;
+  std::vector<std::shared_ptr<const InputFile>> files_;
   std::vector<StoredTensor> tensors_;  // by name
   std::map<std::string, std::string> metadata_;
 };

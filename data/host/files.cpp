@@ -1,5 +1,6 @@
 #include "files.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -187,6 +188,32 @@ void finish_output() {
 }
 
 // ---- reading ---------------------------------------------------------------------------------------------
+
+InputFile::InputFile(std::string path) : path_(std::move(path)) {
+  handle_ = ::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (handle_ < 0) fail_file("read", path_, errno);
+  struct stat status {};
+  const bool known = ::fstat(handle_, &status) == 0;
+  if (!known || !S_ISREG(status.st_mode)) {
+    ::close(handle_);
+    fail(known ? " is not a file" : " cannot be read");
+  }
+  size_ = static_cast<uint64_t>(status.st_size);
+}
+
+InputFile::~InputFile() { ::close(handle_); }
+
+void InputFile::fail(const std::string& why) const { throw std::runtime_error(path_ + why); }
+
+void InputFile::read(void* to, uint64_t bytes, uint64_t at) const {
+  for (char* p = static_cast<char*>(to); bytes > 0;) {
+    const ssize_t n = ::pread(handle_, p, std::min<uint64_t>(bytes, 1 << 30), static_cast<off_t>(at));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_file("read", path_, errno);
+    if (n == 0) fail(" is truncated");
+    p += n, at += static_cast<uint64_t>(n), bytes -= static_cast<uint64_t>(n);
+  }
+}
 
 void refuse_device(std::FILE* file, const std::string& path) {
   struct stat is;

@@ -60,6 +60,25 @@ void make_output_safe();
 // Throws std::runtime_error if some output could not be written to standard output.
 void finish_output();
 
+// A regular file to read from anywhere. Throws std::runtime_error in one line that names the file.
+class InputFile {
+ public:
+  explicit InputFile(std::string path);
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+  ~InputFile();
+
+  const std::string& path() const { return path_; }
+  uint64_t size() const { return size_; }  // bytes
+  void read(void* to, uint64_t bytes, uint64_t at) const;
+  [[noreturn]] void fail(const std::string& why) const;  // throws "FILE" + why
+
+ private:
+  std::string path_;
+  int handle_;
+  uint64_t size_ = 0;
+};
+
 // Throws std::runtime_error if `file` is a device, which may go on without end.
 void refuse_device(std::FILE* file, const std::string& path);
 

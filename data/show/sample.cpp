@@ -25,15 +25,13 @@ std::string with_newlines(std::string text) {
 
 // The prompt as the model reads it, without characters that the tokenizer skips.
 std::string known_prompt(std::string prompt, const Tokenizer& tokenizer, Unknown unknown) {
-  std::string known;
   drop_returns(prompt);
   try {
-    for (const uint32_t token : tokenizer.encode(prompt, unknown)) known += tokenizer.decode(static_cast<int>(token));
+    return tokenizer.decode(tokenizer.encode(prompt, unknown));
   } catch (const NoToken& error) {
     throw std::runtime_error("byte " + std::to_string(error.at + 1) + " of the prompt: " + error.what() + "; " +
                              (error.is_utf8 ? "--unknown skip or --unknown replace goes on without it" : "convert it"));
   }
-  return known;
 }
 
 // Standard output: exact bytes for a file or a pipe; no control characters for a terminal, which would obey them.

@@ -123,7 +123,7 @@ template <class T>
 std::vector<T> encoded(const Tokenizer& tokenizer, std::string_view text, Unknown unknown, size_t& count) {
   constexpr size_t kPiece = 1 << 24;
   std::vector<T> tokens;
-  if (tokenizer.kind() != Tokenizer::Kind::bpe) tokens.reserve(text.size());
+  if (!tokenizer.bpe() && !tokenizer.pieces()) tokens.reserve(text.size());
   for (const std::string_view piece : tokenizer.cut(text, kPiece)) {
     try {
       const std::vector<uint32_t> part = tokenizer.encode(piece, unknown, &count);

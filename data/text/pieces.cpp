@@ -54,10 +54,9 @@ void check_piece(const Piece& piece) {
   if (piece.text.size() > kLongest)
     throw std::runtime_error(in_quotes(piece.text) + "... is longer than " + std::to_string(kLongest) + " bytes");
   if (!std::isfinite(piece.score)) throw std::runtime_error("the score of " + in_quotes(piece.text) + " is not finite");
-  if (piece.type != PieceType::normal) return;
   for (size_t at = 0; at < piece.text.size();)
     if (!next_code_point(piece.text, at)) throw std::runtime_error(in_quotes(piece.text) + " is not UTF-8");
-  if (piece.text.find(' ') != piece.text.npos)
+  if (piece.type == PieceType::normal && piece.text.find(' ') != piece.text.npos)
     throw std::runtime_error(in_quotes(piece.text) + " has a space, which is U+2581 in a piece");
 }
 
@@ -242,6 +241,11 @@ size_t Pieces::end_of_word(std::string_view text, size_t start) const {
   while (at != text.npos && (text[at - 1] == ' ' || text.substr(0, at).ends_with(kSpaceText)))
     at = text.find(' ', at + 1);
   return std::min(at, text.size());
+}
+
+uint32_t Pieces::token_of_byte(uint32_t byte) const {
+  const auto symbol = byte < 128 ? symbol_of_.find(byte) : symbol_of_.end();
+  return symbol != symbol_of_.end() && symbol->second < bytes_.size() ? symbol->second : token_of_byte_[byte];
 }
 
 std::vector<uint32_t> Pieces::encode(std::string_view text) const {

@@ -37,6 +37,7 @@ class Pieces {
   std::vector<uint32_t> encode(std::string_view text) const;
   // The text of tokens that begin a document: without the dummy prefix.
   std::string decode(const std::vector<uint32_t>& tokens) const;
+  uint32_t token_of_byte(uint32_t byte) const;  // of a byte by itself
   // The bytes of one token: none of a control token, " ⁇ " of the unknown one.
   const std::string& bytes_of(uint32_t token) const { return bytes_[token]; }
 

@@ -7,15 +7,25 @@
 #include <nlohmann/json.hpp>
 
 #include "bpe_files.hpp"
+#include "data/host/files.hpp"
 #include "layers/config/named.hpp"
+#include "llmc_tokenizer.hpp"
+#include "piece_files.hpp"
 
 using nlohmann::json;
 namespace fs = std::filesystem;
 
 namespace {
 
-constexpr Named<Tokenizer::Kind> kKinds[] = {
-    {Tokenizer::Kind::byte, "byte"}, {Tokenizer::Kind::character, "char"}, {Tokenizer::Kind::bpe, "bpe"}};
+constexpr Named<Tokenizer::Kind> kKinds[] = {{Tokenizer::Kind::byte, "byte"},
+                                             {Tokenizer::Kind::character, "char"},
+                                             {Tokenizer::Kind::bpe, "bpe"},
+                                             {Tokenizer::Kind::pieces, "pieces"}};
+constexpr Named<PieceType> kPieceTypes[] = {{PieceType::normal, "normal"},
+                                            {PieceType::unknown, "unknown"},
+                                            {PieceType::control, "control"},
+                                            {PieceType::byte, "byte"}};
+constexpr size_t kLargestFile = 1 << 28;
 
 Tokenizer characters_from_json(const json& points) {
   std::vector<uint32_t> alphabet;
@@ -29,12 +39,33 @@ Tokenizer characters_from_json(const json& points) {
   return Tokenizer::characters(std::move(alphabet));
 }
 
+json to_json(const PieceTables& tables) {
+  json rows = json::array();
+  for (const Piece& piece : tables.pieces) rows.push_back({piece.text, piece.score, name_of(kPieceTypes, piece.type)});
+  return {{"pieces", rows}, {"dummy_prefix", tables.dummy_prefix}, {"begin", tables.begin}, {"end", tables.end}};
+}
+
+PieceTables tables_from_json(const json& j) {
+  PieceTables tables{{}, j.at("dummy_prefix"), j.at("begin"), j.at("end")};
+  for (const json& row : j.at("pieces"))
+    tables.pieces.push_back({row.at(0), row.at(1), value_of(kPieceTypes, "type of a piece", row.at(2).get<std::string>())});
+  return tables;
+}
+
+Tokenizer read_tokenizer_file(const std::string& path) {
+  const std::string bytes = read_file(path, kLargestFile);
+  if (is_llmc_tokenizer(bytes)) return read_llmc_tokenizer(path);
+  if (is_sentencepiece_model(bytes) || path.ends_with(".bin")) return Tokenizer::pieces(read_pieces(path));
+  return Tokenizer::bpe(read_bpe(path));
+}
+
 }  // namespace
 
 json to_json(const Tokenizer& tokenizer) {
   json j = {{"kind", name_of_kind(tokenizer.kind())}};
   if (tokenizer.kind() == Tokenizer::Kind::character) j["codepoints"] = tokenizer.alphabet();
   if (tokenizer.bpe()) j["tokenizer.json"] = to_json(*tokenizer.bpe());
+  if (tokenizer.pieces()) j["tables"] = to_json(tokenizer.pieces()->tables());
   return j;
 }
 
@@ -43,15 +74,18 @@ Tokenizer tokenizer_from_json(const json& j) {
     case Tokenizer::Kind::byte: return Tokenizer::bytes();
     case Tokenizer::Kind::character: return characters_from_json(j.at("codepoints"));
     case Tokenizer::Kind::bpe: return Tokenizer::bpe(bpe_from_json(j.at("tokenizer.json").get<std::string>()));
+    case Tokenizer::Kind::pieces: return Tokenizer::pieces(Pieces(tables_from_json(j.at("tables"))));
   }
   return {};
 }
 
 Tokenizer read_tokenizer(const std::string& path) {
-  if (!fs::is_directory(path)) return Tokenizer::bpe(read_bpe(path));
-  for (const char* name : {"tokenizer.json", "encoder.json", "vocab.json"})
-    if (fs::exists(fs::path(path) / name)) return Tokenizer::bpe(read_bpe((fs::path(path) / name).string()));
-  throw std::runtime_error(path + " has no tokenizer.json, encoder.json or vocab.json");
+  if (!fs::is_directory(path)) return read_tokenizer_file(path);
+  for (const char* name : {"tokenizer.json", "encoder.json", "vocab.json", "tokenizer.model", "tokenizer.bin",
+                           "gpt2_tokenizer.bin"})
+    if (fs::exists(fs::path(path) / name)) return read_tokenizer_file((fs::path(path) / name).string());
+  throw std::runtime_error(path + " has no tokenizer.json, encoder.json, vocab.json, tokenizer.model, tokenizer.bin or " +
+                           "gpt2_tokenizer.bin");
 }
 
 std::string name_of_kind(Tokenizer::Kind kind) { return name_of(kKinds, kind); }

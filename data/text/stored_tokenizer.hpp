@@ -11,11 +11,12 @@
 nlohmann::json to_json(const Tokenizer& tokenizer);
 Tokenizer tokenizer_from_json(const nlohmann::json& stored);
 
-// Reads a tokenizer file, or the one in a folder: tokenizer.json, or encoder.json or vocab.json with their merges.
+// Reads a tokenizer file, or the one in a folder: tokenizer.json, encoder.json or vocab.json with their merges,
+// SentencePiece's tokenizer.model, llama2.c's tokenizer.bin, or llm.c's gpt2_tokenizer.bin.
 // Throws std::runtime_error naming the file.
 Tokenizer read_tokenizer(const std::string& path);
 
-// "byte", "char" or "bpe".
+// "byte", "char", "bpe" or "pieces".
 std::string name_of_kind(Tokenizer::Kind kind);
 
 // 4096 for "bpe:4096"; 0 for other names. Throws std::invalid_argument if the number is missing or out of range.

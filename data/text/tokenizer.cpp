@@ -53,12 +53,21 @@ Tokenizer Tokenizer::bpe(Bpe bpe) {
   return tokenizer;
 }
 
+Tokenizer Tokenizer::pieces(Pieces pieces) {
+  Tokenizer tokenizer;
+  tokenizer.kind_ = Kind::pieces;
+  tokenizer.pieces_ = std::make_shared<const Pieces>(std::move(pieces));
+  return tokenizer;
+}
+
 int Tokenizer::vocabulary() const {
+  if (kind_ == Kind::pieces) return pieces_->vocabulary();
   if (kind_ == Kind::bpe) return bpe_->vocabulary();
   return kind_ == Kind::byte ? 256 : static_cast<int>(alphabet_.size());
 }
 
 int Tokenizer::token_of(uint32_t point) const {
+  if (kind_ == Kind::pieces) return point < 128 ? static_cast<int>(pieces_->token_of_byte(point)) : -1;
   if (kind_ == Kind::bpe) return point < 128 ? static_cast<int>(bpe_->token_of_byte(point)) : -1;
   if (kind_ == Kind::byte) return point < 256 ? static_cast<int>(point) : -1;
   const auto found = std::lower_bound(alphabet_.begin(), alphabet_.end(), point);
@@ -67,6 +76,7 @@ int Tokenizer::token_of(uint32_t point) const {
 
 std::vector<uint32_t> Tokenizer::encode(std::string_view text, Unknown unknown, size_t* count) const {
   if (kind_ == Kind::bpe) return bpe_->encode(text);
+  if (kind_ == Kind::pieces) return pieces_->encode(text);
   if (kind_ == Kind::byte) {
     const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
     return {bytes, bytes + text.size()};
@@ -93,6 +103,7 @@ std::vector<uint32_t> Tokenizer::encode(std::string_view text, Unknown unknown, 
 
 std::vector<std::string_view> Tokenizer::cut(std::string_view text, size_t bytes) const {
   if (kind_ == Kind::bpe) return cut_between_words(text, bytes);
+  if (kind_ == Kind::pieces) return {text};  // the beginning of a text has tokens of its own
   std::vector<std::string_view> pieces;
   while (text.size() > bytes) {
     size_t end = bytes;
@@ -108,6 +119,7 @@ std::vector<std::string_view> Tokenizer::cut(std::string_view text, size_t bytes
 std::string Tokenizer::decode(int token) const {
   if (token < 0 || token >= vocabulary()) return "";
   if (kind_ == Kind::bpe) return bpe_->bytes_of(static_cast<uint32_t>(token));
+  if (kind_ == Kind::pieces) return pieces_->bytes_of(static_cast<uint32_t>(token));
   return kind_ == Kind::byte ? std::string(1, static_cast<char>(token)) : utf8(alphabet_[token]);
 }
 
@@ -116,5 +128,16 @@ int Tokenizer::special(const std::string& name) const {
   if (bpe_)
     for (const SpecialToken& token : bpe_->tables().special)
       if (token.name == name) return static_cast<int>(token.token);
+  if (pieces_)
+    for (int token = 0; token < vocabulary(); ++token)
+      if (const Piece& piece = pieces_->tables().pieces[token]; piece.type == PieceType::control && piece.text == name)
+        return token;
   throw std::runtime_error("the tokenizer has no special token " + name);
+}
+
+std::string Tokenizer::decode(const std::vector<uint32_t>& tokens) const {
+  if (kind_ == Kind::pieces) return pieces_->decode(tokens);
+  std::string text;
+  for (const uint32_t token : tokens) text += decode(static_cast<int>(token));
+  return text;
 }

@@ -3,6 +3,7 @@
 //   byte   256 tokens, the bytes themselves; reads anything
 //   char   one token for each Unicode code point that occurs in the text, in ascending order
 //   bpe    byte-pair encoding of the bytes, by a trained table of merges; reads anything
+//   pieces SentencePiece's byte-pair encoding of characters, by scores (Llama 2); reads anything
 
 #include <cstdint>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "bpe.hpp"
+#include "pieces.hpp"
 
 // The treatment of a character without a token. `replace` uses U+FFFD, or else '?', or skips if neither has a token.
 enum class Unknown { error, skip, replace };
@@ -25,17 +27,19 @@ struct NoToken : std::runtime_error {
 
 class Tokenizer {
  public:
-  enum class Kind { byte, character, bpe };
+  enum class Kind { byte, character, bpe, pieces };
 
   static Tokenizer bytes();
   // The alphabet of a text. Throws NoToken if it is not UTF-8, std::runtime_error above 65,535 code points.
   static Tokenizer characters(std::string_view text);
   static Tokenizer characters(std::vector<uint32_t> code_points);
   static Tokenizer bpe(Bpe bpe);
+  static Tokenizer pieces(Pieces pieces);
 
   Kind kind() const { return kind_; }
   const std::vector<uint32_t>& alphabet() const { return alphabet_; }  // char only
   const Bpe* bpe() const { return bpe_.get(); }                        // null for other kinds
+  const Pieces* pieces() const { return pieces_.get(); }               // likewise
   int vocabulary() const;
 
   // Throws NoToken for bytes that are not UTF-8. Treats characters without a token as `unknown` says and adds their
@@ -45,6 +49,8 @@ class Tokenizer {
   std::vector<std::string_view> cut(std::string_view text, size_t bytes) const;
   // The bytes of one token; "" for numbers beyond the vocabulary.
   std::string decode(int token) const;
+  // The text that these tokens encode.
+  std::string decode(const std::vector<uint32_t>& tokens) const;
   int newline() const { return token_of('\n'); }  // -1 if there is none
   // The special token of this name, such as "<|endoftext|>"; -1 for "". Throws std::runtime_error if there is none.
   int special(const std::string& name) const;
@@ -55,4 +61,5 @@ class Tokenizer {
   Kind kind_ = Kind::byte;
   std::vector<uint32_t> alphabet_;
   std::shared_ptr<const Bpe> bpe_;
+  std::shared_ptr<const Pieces> pieces_;
 };
