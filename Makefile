@@ -153,7 +153,7 @@ $(OUT)/command: FORCE
 	@mkdir -p $(@D)
 	@echo '$(COMMAND)' | cmp -s - $@ || echo '$(COMMAND)' > $@
 
--include $(patsubst %.o,%.d,$(OUT)/train_gpt.o $(LIBRARY) $(TESTS) $(BENCH)) $(wildcard $(OUT)/dev/ladder/*.d)
+-include $(patsubst %.o,%.d,$(OUT)/train_gpt.o $(LIBRARY) $(TESTS) $(BENCH)) $(wildcard $(OUT)/dev/ladder/*.d $(OUT)/dev/peers/*.d)
 
 # ---- Run -----------------------------------------------------------------------------------------
 
@@ -223,6 +223,10 @@ ladders: $(CLIMBED:%=$(OUT)/dev/ladder/%)  ## run the kernel ladders; ARGS=gemm,
 	@for ladder in $^; do GOMP_SPINCOUNT=1000 $$ladder $(filter-out $(LADDERS),$(ARGS)) || exit; done
 
 $(LADDERS:%=$(OUT)/dev/ladder/%): %: %.o $(OUT)/dev/ladder/ladder.o $(LIBRARY)
+	$(call SAY,link  $@)$(LINK)
+
+# dev/peers.sh builds and runs it.
+$(OUT)/dev/peers/peers: %: %.o $(LIBRARY)
 	$(call SAY,link  $@)$(LINK)
 
 # A learner needs nothing but a compiler for these, hence no configuration (dev/exercise/README.md).

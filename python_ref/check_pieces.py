@@ -1,6 +1,6 @@
 """Compares the tokens of data/text/pieces.cpp with those of sentencepiece and of llama2.c, on several MB of text.
 
-    python python_ref/check_pieces.py TOKENIZER.model [--llama2c CHECKOUT] [--text FILES] [--tests build/auto-native/tests]
+    python python_ref/check_pieces.py TOKENIZER.model [--llama2c CHECKOUT] [--text FILES] [--tests PROGRAM]
 
 Writes texts and their tokens into a folder that a hidden test reads ("[.pieces_of_folder]"). The texts are code, words
 of many scripts, emoji, combining marks, bytes that are not UTF-8, runs of spaces, CRLF, and a line of 1 MB without a

@@ -1,5 +1,5 @@
-"""Writes test/reference/pieces/: a small SentencePiece model with the settings of Llama 2, and its tokens of a text that
-is hard to split. Needs sentencepiece.
+"""Writes test/reference/pieces/: small SentencePiece models with the settings of Llama 2, and their tokens of a text
+that is hard to split. Needs sentencepiece.
 
     .venv/bin/python python_ref/pieces.py
 """

@@ -1,20 +1,27 @@
-// llm.c's files: gpt2_tokenizer.bin.
+// llm.c's files: models, debug states and gpt2_tokenizer.bin.
 
+#include <bit>
 #include <cstring>
+#include <filesystem>
+#include <limits>
 #include <stdexcept>
 
 #include <nlohmann/json.hpp>
 
-#include "catch.hpp"
+#include "check.hpp"
+#include "data/formats/formats.hpp"
+#include "data/formats/llmc.hpp"
 #include "data/host/files.hpp"
 #include "data/text/bpe_files.hpp"
 #include "data/text/bpe_training.hpp"
 #include "data/text/llmc_tokenizer.hpp"
 #include "data/text/stored_tokenizer.hpp"
 #include "layers/kernels/random.hpp"
+#include "layers/model/presets.hpp"
 #include "message.hpp"
 #include "program.hpp"
 #include "shared.hpp"
+#include "small_run.hpp"
 
 namespace {
 
@@ -59,7 +66,313 @@ std::string refusal(const std::string& bytes) {
   return message_of<std::runtime_error>([&] { tokenizer_from_llmc(bytes); });
 }
 
+// ---- models ----------------------------------------------------------------------------------------------
+
+constexpr int kB = 2, kT = 5;
+
+Config small() {
+  Config c = preset_config("gpt2", "nano");
+  c.n_layer = 2, c.n_head = 2, c.channels = 8, c.context = 6, c.vocab_size = 256;
+  return c;
+}
+
+// With random numbers in every tensor.
+Model random_model(const Config& config) {
+  Model model(config);
+  const std::vector<float> values = random_floats(model.floats, 3, 0, .3f);
+  for (const TensorSpec& spec : model.table)
+    std::copy_n(values.begin() + spec.offset, spec.size(), model.weights.get() + spec.offset);
+  return model;
+}
+
+const TensorSpec& spec_of(const Model& model, const std::string& name) {
+  for (const TensorSpec& spec : model.table)
+    if (spec.name == name) return spec;
+  throw std::runtime_error("no tensor " + name);
+}
+
+ExportedModel exported(const Model& model, const char* dtype = "f32") {
+  static const Tokenizer bytes = Tokenizer::bytes();
+  return {model, bytes, "run", dtype};
+}
+
+float number_at(const std::string& file, size_t index) {
+  float x;
+  std::memcpy(&x, file.data() + 1024 + 4 * index, sizeof x);
+  return x;
+}
+
+std::string with_int(std::string file, int field, int32_t value) {
+  std::memcpy(file.data() + 4 * field, &value, sizeof value);
+  return file;
+}
+
+std::string refusal_of_model(const Folder& f, const std::string& bytes) {
+  f.write("model.bin", bytes);
+  const std::string message = message_of<std::runtime_error>([&] { open_llmc(f.path(".")); });
+  CHECK(message.starts_with(f.path("./model.bin")));
+  CHECK(count_lines(message) == 0);
+  return message;
+}
+
+DebugState state_of(Model& model) {
+  return debug_state(model, random_ints(kB * kT, 1, model.config.vocab_size),
+                     random_ints(kB * kT, 2, model.config.vocab_size), kB, kT);
+}
+
 }  // namespace
+
+TEST_CASE("a GPT-2 has the same bits after llm.c's file", "[llmc]") {
+  const Folder f;
+  for (const int vocabulary : {256, 300}) {
+    Config c = small();
+    c.vocab_size = vocabulary;
+    const Model model = random_model(c);
+    CHECK(write_llmc(f.path("."), exported(model)) ==
+          "GPT-2 of llm.c, version 3, in model.bin, with gpt2_tokenizer.bin");
+    for (const std::string& path : {f.path("."), f.path("model.bin")}) {
+      REQUIRE(format_of(path));
+      CHECK(std::string(format_of(path)->name) == "llmc");
+      const auto from = open_llmc(path);
+      CHECK(std::string(from->preset()) == "gpt2");
+      CHECK(from->config().vocab_size == vocabulary);  // without the padding
+      Model again(from->config(), false);
+      from->load(again);
+      REQUIRE(again.floats == model.floats);
+      CHECK(same_bits({again.weights.get(), again.floats}, {model.weights.get(), model.floats}));
+    }
+  }
+}
+
+// The layout of write_tensors() in llm.c, element by element.
+TEST_CASE("llm.c's file has its tensors in order, and the vocabulary padded with zeros", "[llmc]") {
+  const Folder f;
+  Config c = small();
+  c.vocab_size = 130;
+  const Model model = random_model(c);
+  write_llmc(f.path("."), exported(model));
+  const std::string file = f.read("model.bin");
+  int32_t header[256];
+  std::memcpy(header, file.data(), sizeof header);
+  CHECK(std::vector<int32_t>(header, header + 9) == std::vector<int32_t>{20240326, 3, 6, 130, 2, 2, 8, 256, 0});
+  constexpr size_t C = 8, V = 130, P = 256, T = 6;
+  size_t at = 0;
+  const auto check_tensor = [&](const std::string& name, size_t size) {
+    INFO(name);
+    const TensorSpec& spec = spec_of(model, name);
+    REQUIRE(spec.size() == size);
+    size_t same = 0;
+    for (size_t i = 0; i < size; ++i) same += number_at(file, at + i) == model.weights[spec.offset + i];
+    CHECK(same == size);
+    at += size;
+  };
+  const auto check_layers = [&](const std::vector<std::string>& parts, size_t size) {
+    for (const std::string layer : {"block.0.", "block.1."})
+      for (const std::string& part : parts) check_tensor(layer + part, size);
+  };
+  check_tensor("embedding.token.weight", V * C);
+  for (const size_t end = P * C; at < end; ++at) CHECK(number_at(file, at) == 0);
+  check_tensor("embedding.position.weight", T * C);
+  check_layers({"attention.norm_in.gain"}, C);
+  check_layers({"attention.norm_in.bias"}, C);
+  check_layers({"attention.q.weight", "attention.k.weight", "attention.v.weight"}, C * C);
+  check_layers({"attention.q.bias", "attention.k.bias", "attention.v.bias"}, C);
+  check_layers({"attention.o.weight"}, C * C);
+  check_layers({"attention.o.bias"}, C);
+  check_layers({"ffn.norm_in.gain"}, C);
+  check_layers({"ffn.norm_in.bias"}, C);
+  check_layers({"ffn.up.weight"}, 4 * C * C);
+  check_layers({"ffn.up.bias"}, 4 * C);
+  check_layers({"ffn.down.weight"}, 4 * C * C);
+  check_layers({"ffn.down.bias"}, C);
+  check_tensor("final_norm.gain", C);
+  check_tensor("final_norm.bias", C);
+  CHECK(file.size() == 1024 + 4 * at);
+
+  std::string garbage = file;  // padding is not part of the model
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(garbage.data() + 1024 + 4 * (V * C), &nan, sizeof nan);
+  f.write("model.bin", garbage);
+  Model again(open_llmc(f.path("."))->config(), false);
+  open_llmc(f.path("."))->load(again);
+  CHECK(same_bits({again.weights.get(), again.floats}, {model.weights.get(), model.floats}));
+}
+
+TEST_CASE("llm.c's version 5 has bfloat16, rounded to the nearest", "[llmc]") {
+  const Folder f;
+  const Model model = random_model(small());
+  write_llmc(f.path("."), exported(model, "bf16"));
+  const auto from = open_llmc(f.path("."));
+  Model rounded(from->config(), false);
+  from->load(rounded);
+  for (const TensorSpec& spec : model.table)
+    for (size_t i = spec.offset; i < spec.offset + spec.size(); ++i) {
+      const float x = model.weights[i], got = rounded.weights[i];
+      REQUIRE((std::bit_cast<uint32_t>(got) & 0xffff) == 0);
+      REQUIRE(std::abs(got - x) <= std::abs(x) / 256);
+    }
+  write_llmc(f.path("."), exported(rounded, "bf16"));
+  Model again(from->config(), false);
+  open_llmc(f.path("."))->load(again);
+  CHECK(same_bits({again.weights.get(), again.floats}, {rounded.weights.get(), rounded.floats}));
+
+  Model large = random_model(small());
+  large.weights[0] = std::numeric_limits<float>::max();
+  CHECK(contains(message_of<std::runtime_error>([&] { write_llmc(f.path("."), exported(large, "bf16")); }),
+                 "too large for bfloat16: choose --dtype f32"));
+  CHECK(message_of<std::invalid_argument>([&] { write_llmc(f.path("."), exported(model, "f16")); }) ==
+        "llm.c has no --dtype f16");
+}
+
+TEST_CASE("a model without biases has zeros for them in llm.c's file", "[llmc]") {
+  const Folder f;
+  Config c = small();
+  c.bias = false;
+  const Model model = random_model(c);
+  write_llmc(f.path("."), exported(model));
+  const auto from = open_llmc(f.path("."));
+  Model again(from->config(), false);
+  from->load(again);
+  for (const TensorSpec& spec : again.table) {
+    INFO(spec.name);
+    const std::span<const float> got(again.weights.get() + spec.offset, spec.size());
+    if (spec.leaf() == "bias") CHECK(norm_of(widen(got)) == 0);
+    else CHECK(same_bits(got, {model.weights.get() + spec_of(model, spec.name).offset, spec.size()}));
+  }
+}
+
+TEST_CASE("models that llm.c does not have are refused by the option in the way", "[llmc]") {
+  const auto with = [](auto change) {
+    Config c = small();
+    change(c);
+    const Model model(c, false);
+    return message_of<std::invalid_argument>([&] { check_llmc(exported(model)); });
+  };
+  CHECK(with([](Config&) {}) == "");
+  CHECK(with([](Config& c) { c.dropout = .1f; }) == "");
+  CHECK(contains(with([](Config& c) { c.hidden = 24; }), "--hidden 24 (it has 32)"));
+  CHECK(contains(with([](Config& c) { c.placement = "deepnorm"; }), "--placement"));
+  CHECK(contains(with([](Config& c) { c.norm = NormKind::rmsnorm; }), "--norm"));
+  CHECK(contains(with([](Config& c) { c.activation = Activation::gelu; }), "--activation"));
+  CHECK(contains(with([](Config& c) { c.position = Position::sinusoidal; }), "--position"));
+  CHECK(contains(with([](Config& c) { c.kv_heads = 1; }), "--kv-heads 1 (it has 2)"));
+  CHECK(contains(with([](Config& c) { c.norm_eps = 1e-6f; }), "--norm-eps"));
+  CHECK(contains(with([](Config& c) { c.tied = false; }), "--tied"));
+}
+
+TEST_CASE("a damaged model of llm.c is refused before anything is allocated", "[llmc]") {
+  const Folder f;
+  Model model = random_model(small());
+  write_llmc(f.path("."), exported(model));
+  const std::string file = f.read("model.bin");
+  for (const size_t size : {0, 3, 1000, 1023})
+    CHECK(contains(refusal_of_model(f, file.substr(0, size)), "is truncated: it is shorter than a header"));
+  for (size_t size = 1024; size < file.size(); size += 4 * 8)
+    CHECK(contains(refusal_of_model(f, file.substr(0, size)), "is truncated: its header asks for"));
+  CHECK(contains(refusal_of_model(f, file.substr(0, file.size() - 1)), "is truncated: its header asks for"));
+  CHECK(contains(refusal_of_model(f, file + "x"), "is too long: its header asks for"));
+  const auto with = [&](int field, int32_t value) { return refusal_of_model(f, with_int(file, field, value)); };
+  CHECK(contains(with(0, 20240327), "is not a model of llm.c"));
+  CHECK(contains(with(0, 20240803), "is a Llama 3 model of llm.c; train_gpt reads its GPT-2 only"));
+  CHECK(contains(with(1, 1), "has version 1; train_gpt reads 3 (f32) and 5 (bf16)"));
+  CHECK(contains(with(1, 5), "is too long: its header asks for"));
+  CHECK(contains(with(2, 0), "has a header that cannot be used: context is 0"));
+  CHECK(contains(with(2, 1 << 22), "is truncated: its header asks for"));
+  CHECK(contains(with(3, -1), "has a header that cannot be used: vocab-size is -1"));
+  CHECK(contains(with(3, 257), "the vocabulary of 257 is padded to 256"));
+  CHECK(contains(with(4, 10000), "is truncated: its header asks for"));
+  CHECK(contains(with(4, 0x7fffffff), "has a header that cannot be used: layers is 2147483647"));
+  CHECK(contains(with(5, 3), "has a header that cannot be used: heads 3 does not divide channels 8"));
+  CHECK(contains(with(6, 1 << 20), "is truncated: its header asks for"));
+  CHECK(contains(with(7, 0x7fffffff), "is truncated: its header asks for"));
+  CHECK(contains(with(8, 7), "has 7 in int 8 of its header, where llm.c has 0"));
+
+  f.write("model.bin", file);
+  const auto from = open_llmc(f.path("."));
+  CHECK(from->tokenizer().kind() == Tokenizer::Kind::byte);
+  const auto tokenizer = [&] { return message_of<std::runtime_error>([&] { from->tokenizer(); }); };
+  f.write("gpt2_tokenizer.bin", to_llmc(Tokenizer::characters(std::string_view("ab"))));
+  CHECK(contains(tokenizer(), "gpt2_tokenizer.bin has 2 tokens, and the model 256"));
+  std::filesystem::remove(f.path("gpt2_tokenizer.bin"));
+  CHECK(contains(tokenizer(), "model.bin has no gpt2_tokenizer.bin beside it"));
+
+  model.weights[spec_of(model, "block.1.attention.k.bias").offset] = std::numeric_limits<float>::quiet_NaN();
+  write_llmc(f.path("."), exported(model));
+  Model again(from->config(), false);
+  CHECK(contains(message_of<std::runtime_error>([&] { open_llmc(f.path("."))->load(again); }),
+                 "model.bin cannot be used: block.1.attention.k.bias is not finite"));
+}
+
+TEST_CASE("a debug state holds the logits, the loss and its gradients", "[llmc]") {
+  const Folder f;
+  Config c = small();
+  c.vocab_size = 130;
+  Model model = random_model(c);
+  const DebugState state = state_of(model);
+  double loss = 0;
+  for (int n = 0; n < kB * kT; ++n) {
+    double sum = 0;
+    for (int v = 0; v < c.vocab_size; ++v) sum += std::exp(double(state.logits[n * c.vocab_size + v]));
+    loss += std::log(sum) - state.logits[n * c.vocab_size + state.targets[n]];
+  }
+  check_error("llmc debug state/loss", std::abs(state.loss / (loss / (kB * kT)) - 1), 1e-6);
+  CHECK(same_bits(state.gradients, {model.gradients.get(), model.floats}));
+
+  const std::string path = f.path("model_debug_state.bin");
+  write_debug_state(path, model, state);
+  const DebugState again = read_debug_state(path, model);
+  CHECK((again.B == kB && again.T == kT));
+  CHECK(again.tokens == state.tokens);
+  CHECK(again.targets == state.targets);
+  CHECK(same_bits(again.logits, state.logits));
+  CHECK(again.loss == state.loss);
+  CHECK(same_bits(again.gradients, state.gradients));
+
+  const std::string file = f.read("model_debug_state.bin");
+  int32_t header[5];
+  std::memcpy(header, file.data(), sizeof header);
+  CHECK(std::vector<int32_t>(header, header + 5) == std::vector<int32_t>{20240327, 2, kB, kT, 0});
+  write_llmc(f.path("."), exported(model));
+  const size_t batch = 4 * (2 * kB * kT + kB * kT * 130 + 1);
+  CHECK(file.size() == f.read("model.bin").size() + batch);  // the gradients are laid out as the model
+  const auto refusal_of = [&](const std::string& bytes) {
+    f.write("state", bytes);
+    const std::string message = message_of<std::runtime_error>([&] { read_debug_state(f.path("state"), model); });
+    CHECK(message.starts_with(f.path("state")));
+    CHECK(count_lines(message) == 0);
+    return message;
+  };
+  for (size_t size = 0; size < file.size(); size += 511)
+    CHECK(contains(refusal_of(file.substr(0, size)), "is truncated"));
+  CHECK(contains(refusal_of(file + "x"), "is too long"));
+  CHECK(contains(refusal_of(with_int(file, 0, 20240326)), "is not a debug state of llm.c"));
+  CHECK(contains(refusal_of(with_int(file, 1, 1)), "has version 1; train_gpt reads version 2"));
+  for (const int32_t bad : {0, -1, 7, 0x7fffffff})
+    CHECK(contains(refusal_of(with_int(file, 3, bad)), "has a header that cannot be used: its batch is 2 x "));
+  for (const int32_t bad : {0, -1})
+    CHECK(contains(refusal_of(with_int(file, 2, bad)), "has a header that cannot be used: its batch is "));
+  for (const int32_t bad : {3, 1 << 20, 0x7fffffff})
+    CHECK(contains(refusal_of(with_int(file, 2, bad)), "is truncated: its header asks for"));
+  CHECK(contains(refusal_of(with_int(file, 256, 130)), "has a token 130, which is none"));
+}
+
+TEST_CASE("a run is exported for llm.c, and its folder is a checkpoint", "[llmc]") {
+  const Corpus f;
+  REQUIRE(f.run("train stories.txt --tokenizer bpe:280 --steps 2 --out run" + kTiny).status == 0);
+  const Outcome done = f.run("export run --to llmc --out their");
+  INFO(done.err);
+  REQUIRE(done.status == 0);
+  CHECK(contains(done.out, "their: GPT-2 of llm.c, version 3, in model.bin, with gpt2_tokenizer.bin"));
+  CHECK(same_bits(weights_in(f.path("their")), weights_in(f.path("run/checkpoint.bin"))));
+  CHECK(f.run("sample their --greedy --length 9").out == f.run("sample run --greedy --length 9").out);
+  CHECK(f.run("export run --to llmc --dtype bf16 --out half").status == 0);
+  CHECK(f.read("half/model.bin").size() < f.read("their/model.bin").size());
+  REQUIRE(f.run("train stories.txt --placement post --steps 1 --out post" + kTiny).status == 0);
+  check_refused(f, "export post --to llmc --out none", "has no --");
+  CHECK(!f.has("none"));
+}
+
+// ---- gpt2_tokenizer.bin ----------------------------------------------------------------------------------
 
 TEST_CASE("a tokenizer is written for llm.c and read again", "[llmc]") {
   for (const Tokenizer& tokenizer : {Tokenizer::bytes(), Tokenizer::characters(std::string_view("a z\u00e9\u65e5\n")),

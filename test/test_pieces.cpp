@@ -108,7 +108,8 @@ std::string refusal_of_tables(const PieceTables& tables) {
 // A protobuf message with bytes in field `number`; a value; a piece of a model.
 std::string field(int number, const std::string& bytes) {
   std::string length;
-  for (size_t n = bytes.size(); n > 0 || length.empty(); n >>= 7) length += static_cast<char>((n & 127) | (n > 127) << 7);
+  for (size_t n = bytes.size(); n > 0 || length.empty(); n >>= 7)
+    length += static_cast<char>((n & 127) | (n > 127) << 7);
   return static_cast<char>(number << 3 | 2) + length + bytes;
 }
 std::string value(int number, int x) {
@@ -149,10 +150,12 @@ TEST_CASE("pieces of every kind of text are merged by score, leftmost first", "[
   std::vector<Pieces> all;
   for (const char* name : {"llama2.model", "across_spaces.model"}) all.push_back(read_pieces(kFolder + name));
   // "x" and "é" are in pieces and no pieces themselves; "b" in none; "ab" and "ba" have the same score.
-  PieceTables tables = tables_with({"\u2581", "a", "b", "ab", "ba", "x\u00e9", "aab", "a\u2581", "\u2581\u2581", "abab"});
+  PieceTables tables =
+      tables_with({"\u2581", "a", "b", "ab", "ba", "x\u00e9", "aab", "a\u2581", "\u2581\u2581", "abab"});
   tables.pieces[263].score = tables.pieces[262].score;
   all.emplace_back(tables);
-  const std::vector<std::string> parts = {"a", "b", "a", "b", " ", " ", "x", "\u00e9", "\u2581", "\xc3", "\xff", "\n", "the"};
+  const std::vector<std::string> parts = {"a", "b", "a", "b", " ", " ", "x", "\u00e9", "\u2581", "\xc3", "\xff", "\n",
+                                          "the"};
   for (const Pieces& pieces : all)
     for (size_t length = 0; length < 200; ++length) {
       const std::string text = random_text(length, parts, length);
@@ -160,7 +163,7 @@ TEST_CASE("pieces of every kind of text are merged by score, leftmost first", "[
     }
 }
 
-TEST_CASE("any bytes can be encoded and decoded", "[pieces]") {
+TEST_CASE("pieces encode any bytes, and decoding gives them back", "[pieces]") {
   const Pieces pieces = read_pieces(kFolder + "llama2.model");
   std::vector<std::string> bytes;
   for (int b = 0; b < 256; ++b) bytes.emplace_back(1, static_cast<char>(b));
@@ -203,7 +206,7 @@ TEST_CASE("a text in parts has the tokens of the whole", "[pieces]") {
   CHECK(std::count(tokens.begin(), tokens.end(), the) > 100);
 }
 
-TEST_CASE("a megabyte without a space is encoded in seconds", "[pieces]") {
+TEST_CASE("pieces encode a megabyte without a space in seconds", "[pieces]") {
   const Pieces pieces = read_pieces(kFolder + "llama2.model");
   const Stopwatch clock;
   for (const std::vector<std::string>& parts :
@@ -254,8 +257,9 @@ TEST_CASE("models that would tokenize differently are refused by name", "[pieces
   };
   CHECK(with(kTrainer, kNormalizer) == "");
   CHECK(with("", kNormalizer) == "its model_type is unigram, and train_gpt reads bpe only");
-  CHECK(with(field(2, value(3, 3) + value(35, 1)), kNormalizer) == "its model_type is word, and train_gpt reads bpe only");
-  CHECK(with(field(2, value(3, 9) + value(35, 1)), kNormalizer) == "its model_type is 9, and train_gpt reads bpe only");
+  for (const auto& [type, name] : {std::pair{3, "word"}, std::pair{4, "char"}, std::pair{9, "9"}})
+    CHECK(with(field(2, value(3, type) + value(35, 1)), kNormalizer) ==
+          "its model_type is " + std::string(name) + ", and train_gpt reads bpe only");
   CHECK(with(field(2, value(3, 2)), kNormalizer) == "it has no byte_fallback, which train_gpt needs");
   CHECK(with(field(2, value(3, 2) + value(35, 1) + value(24, 1)), kNormalizer) ==
         "treat_whitespace_as_suffix is not supported");
@@ -311,13 +315,16 @@ TEST_CASE("a damaged tokenizer file is refused in one line that names it", "[pie
     boundary += 8 + length;
     if (t < 258) CHECK(contains(refusal(bin.substr(0, boundary)), "tok cannot be used as a tokenizer: "));
   }
-  for (size_t size = boundary + 1; size < boundary + 9; ++size) CHECK(contains(refusal(bin.substr(0, size)), "cut short"));
+  for (size_t size = boundary + 1; size < boundary + 9; ++size)
+    CHECK(contains(refusal(bin.substr(0, size)), "cut short"));
   for (size_t size = 0; size < model.size(); size += size < 100 ? 1 : 37)
     CHECK(contains(refusal(model.substr(0, size)), "tok cannot be used as a tokenizer: "));
   for (size_t size = 0; size < 100; ++size)
     CHECK(contains(refusal(bin.substr(0, size)), "tok cannot be used as a tokenizer: "));
 
-  const auto changed = [](std::string bytes, size_t at, const std::string& to) { return bytes.replace(at, to.size(), to); };
+  const auto changed = [](std::string bytes, size_t at, const std::string& to) {
+    return bytes.replace(at, to.size(), to);
+  };
   CHECK(contains(refusal(changed(bin, 8, "\xff\xff\xff\xff")), "piece 0 has 4294967295 bytes"));
   CHECK(contains(refusal(changed(bin, bin.find("<0x00>"), "<0x07>")), "token 3 is '<0x07>' instead of <0x00>"));
   CHECK(contains(refusal(std::string(20, '\xff')), "piece 0 has 4294967295 bytes"));

@@ -60,6 +60,8 @@ GgufTokenizer bpe_tokenizer(const Bpe& bpe) {
 }
 
 GgufTokenizer converted(const Tokenizer& tokenizer) {
+  if (tokenizer.pieces())
+    throw std::invalid_argument("GGUF files of train_gpt hold no SentencePiece tokenizer: choose --to hf or llama2c");
   if (tokenizer.bpe()) return bpe_tokenizer(*tokenizer.bpe());
   if (tokenizer.kind() == Tokenizer::Kind::character) return character_tokenizer(tokenizer.alphabet());
   return byte_tokenizer();

@@ -355,7 +355,7 @@ void describe_corpus(Table& t, CorpusOptions& o) {
 void describe_export(Table& t, ExportOptions& o) {
   describe_checkpoint(t, o.checkpoint);
   t.text("out", o.out, "PATH", "output file or folder").required = true;
-  t.text("to", o.to, "FORMAT", "format").choices = {"hf", "gguf"};
+  t.text("to", o.to, "FORMAT", "format").choices = {"hf", "gguf", "llmc", "llama2c"};
   t.text("dtype", o.dtype, "TYPE", "number type of the matrices (default: f32)").choices = {"f32", "f16", "bf16",
                                                                                              "q8_0"};
   t.flag("force", o.force, "overwrite what is in --out");

@@ -22,6 +22,7 @@
 #include "data/text/stored_tokenizer.hpp"
 
 using nlohmann::json;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -281,11 +282,13 @@ CheckpointHeader imported_header(const std::string& path, const Format& format) 
   h.options.preset = from->preset(), h.options.config = from->config();
   h.tokenizer = from->tokenizer();
   h.options.tokenizer = name_of_kind(h.tokenizer.kind());
-  if (const Bpe* bpe = h.tokenizer.bpe()) {
-    h.options.tokenizer = absolute_path(path);
+  const fs::path folder = fs::is_directory(path) ? fs::path(path) : fs::path(path).parent_path();
+  if (h.tokenizer.bpe() || h.tokenizer.pieces()) h.options.tokenizer = fs::absolute(folder).lexically_normal().string();
+  if (const Bpe* bpe = h.tokenizer.bpe())
     for (const SpecialToken& special : bpe->tables().special)
       if (special.name == "<|endoftext|>") h.options.separator = special.name;
-  }
+  if (const Pieces* pieces = h.tokenizer.pieces(); pieces && pieces->tables().begin >= 0)
+    h.options.separator = pieces->tables().pieces[pieces->tables().begin].text;
   if (h.tokenizer.vocabulary() > from->config().vocab_size)
     throw std::runtime_error(path + " has a tokenizer with more tokens than its model");
   return h;

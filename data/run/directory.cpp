@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "data/formats/huggingface.hpp"
+#include "data/formats/formats.hpp"
 
 namespace fs = std::filesystem;
 
@@ -64,7 +64,7 @@ std::string find_checkpoint(const std::string& file_or_run) {
     if (!fs::is_directory(file_or_run)) return file_or_run;
     const std::string found = checkpoint_in(file_or_run);
     if (!found.empty()) return found;
-    if (is_huggingface_folder(file_or_run)) return file_or_run;
+    if (format_of(file_or_run)) return file_or_run;
     throw std::runtime_error(file_or_run + " holds no checkpoint");
   }
   std::string newest;

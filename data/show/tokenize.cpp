@@ -49,10 +49,12 @@ class Shards {
 };
 
 Tokenizer tokenizer_for(const TokenizeOptions& o) {
-  if (o.tokenizer == "byte" || o.tokenizer == "char")
-    throw std::invalid_argument("token files need a byte-pair encoding: --tokenizer bpe:4096, or a tokenizer file");
   const int vocabulary = vocabulary_of_bpe(o.tokenizer);
-  if (vocabulary == 0) return read_tokenizer(o.tokenizer);
+  if (vocabulary == 0) {
+    const bool file = o.tokenizer != "byte" && o.tokenizer != "char";
+    if (const Tokenizer found = file ? read_tokenizer(o.tokenizer) : Tokenizer(); found.bpe()) return found;
+    throw std::invalid_argument("token files need a byte-pair encoding: --tokenizer bpe:4096, or a tokenizer.json");
+  }
   return Tokenizer::bpe(train_bpe_shown(read_text(o.data, o).bytes, vocabulary, o.separator));
 }
 

@@ -28,7 +28,8 @@ File parse(std::string_view bytes) {
   std::memcpy(header, bytes.data(), kHeaderBytes);
   if (header[0] != kMagic) reject("it is not a tokenizer of llm.c");
   const uint32_t version = header[1], count = header[2];
-  if (version != 1 && version != 2) reject("its version is " + std::to_string(version) + ", and train_gpt reads 1 and 2");
+  if (version != 1 && version != 2)
+    reject("its version is " + std::to_string(version) + ", and train_gpt reads 1 and 2");
   File file{{}, version == 1 ? kGpt2End : header[3]};
   for (bytes.remove_prefix(kHeaderBytes); file.tokens.size() < count;) {
     const size_t length = bytes.empty() ? 0 : static_cast<unsigned char>(bytes[0]);

@@ -14,8 +14,8 @@
 
 bool is_llmc_tokenizer(std::string_view bytes);
 
-// A byte tokenizer if the tokens are the 256 bytes in order, characters if they are characters in order, else BPE. Throws
-// std::runtime_error, which does not name a file, if the file is damaged or the tokens are no such merges.
+// A byte tokenizer if the tokens are the 256 bytes in order, characters if they are characters in order, else BPE.
+// Throws std::runtime_error, which does not name a file, if the file is damaged or the tokens are no such merges.
 Tokenizer tokenizer_from_llmc(std::string_view bytes);
 Tokenizer read_llmc_tokenizer(const std::string& path);  // errors name the file
 

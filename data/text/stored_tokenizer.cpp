@@ -48,7 +48,8 @@ json to_json(const PieceTables& tables) {
 PieceTables tables_from_json(const json& j) {
   PieceTables tables{{}, j.at("dummy_prefix"), j.at("begin"), j.at("end")};
   for (const json& row : j.at("pieces"))
-    tables.pieces.push_back({row.at(0), row.at(1), value_of(kPieceTypes, "type of a piece", row.at(2).get<std::string>())});
+    tables.pieces.push_back(
+        {row.at(0), row.at(1), value_of(kPieceTypes, "type of a piece", row.at(2).get<std::string>())});
   return tables;
 }
 
@@ -84,8 +85,8 @@ Tokenizer read_tokenizer(const std::string& path) {
   for (const char* name : {"tokenizer.json", "encoder.json", "vocab.json", "tokenizer.model", "tokenizer.bin",
                            "gpt2_tokenizer.bin"})
     if (fs::exists(fs::path(path) / name)) return read_tokenizer_file((fs::path(path) / name).string());
-  throw std::runtime_error(path + " has no tokenizer.json, encoder.json, vocab.json, tokenizer.model, tokenizer.bin or " +
-                           "gpt2_tokenizer.bin");
+  throw std::runtime_error(path + " has no tokenizer.json, encoder.json, vocab.json, tokenizer.model, tokenizer.bin " +
+                           "or gpt2_tokenizer.bin");
 }
 
 std::string name_of_kind(Tokenizer::Kind kind) { return name_of(kKinds, kind); }

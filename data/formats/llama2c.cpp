@@ -1,0 +1,195 @@
+#include "llama2c.hpp"
+
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+
+#include "architectures.hpp"
+#include "data/text/piece_files.hpp"
+#include "flat_weights.hpp"
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char *kModel = "model.bin", *kTokenizer = "tokenizer.bin";
+constexpr int32_t kVersionedMagic = 0x616b3432;  // "ak42": versions 1 and 2
+
+using Header = std::array<int32_t, 7>;
+enum Field { kChannels, kHidden, kLayers, kHeads, kKvHeads, kVocabulary, kContext };
+
+// ---- the model in the header -----------------------------------------------------------------------------
+
+ConfigField number(const char* key, int Config::*member) {
+  return {[=](Config& c, const json& file) { c.*member = file.at(key); },
+          [=](json& file, const Config& c) { file[key] = c.*member; }};
+}
+
+ConfigField fixed(float Config::*member, float value) {
+  return {[=](Config& c, const json&) { c.*member = value; }, [](json&, const Config&) {}};
+}
+
+ConfigField tied() {
+  return {[](Config& c, const json& file) { c.tied = file.at("shared_weights"); },
+          [](json& file, const Config& c) { file["shared_weights"] = c.tied; }};
+}
+
+// The keys are the members of run.c's Config.
+const std::vector<Architecture>& llama() {
+  static const std::vector<Architecture> rows = {
+      {"llama", "Llama", "llama2", false,
+       {number("dim", &Config::channels), number("hidden_dim", &Config::hidden), number("n_layers", &Config::n_layer),
+        number("n_heads", &Config::n_head), number("n_kv_heads", &Config::kv_heads),
+        number("vocab_size", &Config::vocab_size), number("seq_len", &Config::context), tied(),
+        fixed(&Config::norm_eps, 1e-5f), fixed(&Config::rope_theta, 10000)},
+       {}}};
+  return rows;
+}
+
+Config config_of(const Header& header) {
+  const int64_t vocabulary = header[kVocabulary];
+  return config_of(llama()[0], {{"dim", header[kChannels]},
+                                {"hidden_dim", header[kHidden]},
+                                {"n_layers", header[kLayers]},
+                                {"n_heads", header[kHeads]},
+                                {"n_kv_heads", header[kKvHeads]},
+                                {"vocab_size", std::abs(vocabulary)},
+                                {"seq_len", header[kContext]},
+                                {"shared_weights", vocabulary > 0}});
+}
+
+Config config_in_llama2c(const Config& config) { return expressed(config, llama(), "model of llama2.c").config; }
+
+// ---- tensors ---------------------------------------------------------------------------------------------
+
+// Channels i and i + D/2 of a head become 2i and 2i + 1.
+size_t paired(size_t r, const Config& c) {
+  const size_t D = c.head_dim, half = D / 2, i = r % D;
+  return r - i + (i < half ? 2 * i : 2 * (i - half) + 1);
+}
+
+// The angle of pair i at position t, for element t·D/2 + i. run.c computes its own; programs like it read these.
+double angle(uint64_t element, const Config& c) {
+  const uint64_t half = c.head_dim / 2, t = element / half, i = element % half;
+  return static_cast<double>(t) * std::pow(double(c.rope_theta), -2. * static_cast<double>(i) / c.head_dim);
+}
+float cosine_or_sine(uint64_t element, const Config& c) {
+  const uint64_t cosines = static_cast<uint64_t>(c.context) * (c.head_dim / 2);
+  return static_cast<float>(element < cosines ? std::cos(angle(element, c)) : std::sin(angle(element - cosines, c)));
+}
+
+std::vector<FlatRow> rows_of(const Config& config) {
+  const std::string attention = "block.#.attention.", ffn = "block.#.ffn.";
+  std::vector<FlatRow> rows = {
+      {{"embedding.token.weight"}},
+      {{attention + "norm_in.gain"}},
+      {{attention + "q.weight"}, paired},
+      {{attention + "k.weight"}, paired},
+      {{attention + "v.weight"}},
+      {{attention + "o.weight"}},
+      {{ffn + "norm_in.gain"}},
+      {{ffn + "gate.weight"}},
+      {{ffn + "down.weight"}},
+      {{ffn + "up.weight"}},
+      {{"final_norm.gain"}, nullptr, static_cast<uint64_t>(config.context) * config.head_dim, cosine_or_sine}};
+  if (!config.tied) rows.push_back({{"head.weight"}});
+  return rows;
+}
+
+// ---- reading ---------------------------------------------------------------------------------------------
+
+std::string model_file(const std::string& path) {
+  return fs::is_directory(path) ? (fs::path(path) / kModel).string() : path;
+}
+
+class Llama2cModel : public OtherModel {
+ public:
+  explicit Llama2cModel(const std::string& path) : file_(model_file(path)) {
+    Header header;
+    if (file_.size() < sizeof header) file_.fail(" is truncated: it is shorter than a header of 28 bytes");
+    file_.read(header.data(), sizeof header, 0);
+    if (header[0] == kVersionedMagic)
+      file_.fail(" has version " + std::to_string(header[1]) +
+                 " of llama2.c; train_gpt reads version 0: write it again with export.py --version 0");
+    try {
+      config_ = config_of(header);
+    } catch (const std::invalid_argument& error) {
+      file_.fail(std::string(" has a header that cannot be used: ") + error.what());
+    }
+    rows_ = rows_of(config_);
+    const uint64_t wanted = sizeof header + sizeof(float) * count_flat(rows_, config_);
+    if (file_.size() != wanted)
+      file_.fail(std::string(file_.size() < wanted ? " is truncated" : " is too long") + ": its header asks for " +
+                 std::to_string(wanted) + " bytes, and it has " + std::to_string(file_.size()));
+  }
+
+  const Config& config() const override { return config_; }
+  const char* preset() const override { return llama()[0].preset; }
+
+  Tokenizer tokenizer() const override {
+    const std::string path = fs::path(file_.path()).replace_filename(kTokenizer).string();
+    if (!fs::exists(path)) throw std::runtime_error(file_.path() + " has no " + kTokenizer + " beside it");
+    Pieces pieces = read_pieces(path);
+    if (pieces.vocabulary() == config_.vocab_size) return Tokenizer::pieces(std::move(pieces));
+    throw std::runtime_error(path + " has " + std::to_string(pieces.vocabulary()) + " tokens, and the model " +
+                             std::to_string(config_.vocab_size));
+  }
+
+  void load(Model& model) const override {
+    read_flat(model.weights.get(), file_, sizeof(Header), FlatType::f32, rows_, config_);
+    if (const TensorSpec* bad = first_non_finite(model.table, model.weights.get()))
+      file_.fail(" cannot be used: " + bad->name + " is not finite");
+  }
+
+ private:
+  InputFile file_;
+  Config config_;
+  std::vector<FlatRow> rows_;
+};
+
+const Pieces& pieces_of(const Tokenizer& tokenizer) {
+  if (!tokenizer.pieces())
+    throw std::invalid_argument(
+        "llama2.c reads SentencePiece tokenizers only: train with --tokenizer and the path of a tokenizer.model");
+  return *tokenizer.pieces();
+}
+
+}  // namespace
+
+bool is_llama2c(const std::string& path) {
+  const std::string name = model_file(path);
+  Header header;
+  if (!fs::is_regular_file(name) || fs::file_size(name) < sizeof header) return false;
+  InputFile(name).read(header.data(), sizeof header, 0);
+  try {
+    return header[0] == kVersionedMagic || config_of(header).vocab_size > 0;
+  } catch (const std::invalid_argument&) {
+    return false;
+  }
+}
+
+std::unique_ptr<OtherModel> open_llama2c(const std::string& path) { return std::make_unique<Llama2cModel>(path); }
+
+// ---- writing ---------------------------------------------------------------------------------------------
+
+void check_llama2c(const ExportedModel& exported) {
+  config_in_llama2c(exported.model.config);
+  to_llama2c(pieces_of(exported.tokenizer));
+}
+
+std::string write_llama2c(const std::string& folder, const ExportedModel& exported) {
+  const Model& model = exported.model;
+  const Config c = config_in_llama2c(model.config);
+  const Header header{c.channels, c.hidden, c.n_layer, c.n_head, c.kv_heads, c.tied ? c.vocab_size : -c.vocab_size,
+                      c.context};
+  WholeFile file((fs::path(folder) / kModel).string()), tokenizer((fs::path(folder) / kTokenizer).string());
+  file.write(header.data(), sizeof header);
+  write_flat(file, FlatType::f32, rows_of(c), c, model.table, model.weights.get());
+  tokenizer.write(to_llama2c(pieces_of(exported.tokenizer)));
+  for (WholeFile* whole : {&file, &tokenizer}) whole->finish();
+  for (WholeFile* whole : {&file, &tokenizer}) whole->publish();
+  return std::string("Llama of llama2.c, version 0, in ") + kModel + ", with " + kTokenizer;
+}

@@ -1,0 +1,150 @@
+// Our side of dev/peers.sh.
+//
+//   peers batch MODEL STATE              writes the debug state of a random batch
+//   peers compare MODEL STATE LOSSES     compares another program's debug state of that batch, and its losses of ten
+//                                        steps of AdamW, with ours
+//   peers generate MODEL PROMPT LENGTH   prints greedy text as llama2.c's run does
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "data/formats/formats.hpp"
+#include "data/formats/llmc.hpp"
+#include "data/host/files.hpp"
+#include "layers/kernels/random.hpp"
+#include "layers/model/generate.hpp"
+#include "layers/training/optimizer.hpp"
+
+namespace {
+
+constexpr int kB = 4, kT = 48, kSteps = 10;
+constexpr float kRate = 1e-3f;
+
+// A few times the worst error measured (AVX2): llm.c computes in float, too, and sums in another order.
+constexpr double kLogits = 5e-6, kGradient = 5e-5, kLosses = 5e-5;
+
+Model read_model(const std::string& path) {
+  const auto from = format_of(path)->open(path);
+  Model model(from->config());
+  from->load(model);
+  return model;
+}
+
+// ‖got − want‖ / ‖want‖
+double error(std::span<const float> got, std::span<const float> want) {
+  double difference = 0, size = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    const double d = double(got[i]) - want[i];
+    difference += d * d, size += double(want[i]) * want[i];
+  }
+  return std::sqrt(difference / std::fmax(size, 1e-30));
+}
+
+int failures = 0;
+void check(const std::string& what, double error, double tolerance) {
+  const bool ok = error <= tolerance;
+  failures += !ok;
+  std::printf("%-36s %.2g%s\n", what.c_str(), error, ok ? "" : "  FAILED");
+}
+
+void write_batch(const std::string& model_path, const std::string& path) {
+  Model model = read_model(model_path);
+  std::vector<int> tokens, targets;
+  for (uint64_t i = 0; i < kB * kT; ++i) {
+    tokens.push_back(int(rng::key({1, i}) % uint64_t(model.config.vocab_size)));
+    targets.push_back(int(rng::key({2, i}) % uint64_t(model.config.vocab_size)));
+  }
+  write_debug_state(path, model, debug_state(model, tokens, targets, kB, kT));
+}
+
+std::vector<float> losses_in(const std::string& path) {
+  std::vector<float> losses;
+  std::istringstream words(read_file(path));
+  for (std::string word; words >> word;)
+    if (word == "loss" && words >> word) losses.push_back(std::stof(word));
+  return losses;
+}
+
+// Without weight decay: llm.c's decays biases and gains, too.
+std::vector<float> train(Model& model, const DebugState& batch) {
+  const Activations a = allocate_activations(model.config, batch.B, batch.T, true);
+  const AdamW adamw = {.beta1 = .9f, .beta2 = .999f, .eps = 1e-8f, .weight_decay = 0};
+  std::vector<float> m(model.floats), v(model.floats), losses;
+  const int N = batch.B * batch.T;
+  for (int step = 0; step < kSteps; ++step) {
+    std::fill_n(model.gradients.get(), model.floats, 0.f);
+    const Batch of = {batch.tokens.data(), batch.targets.data(), batch.B, batch.T};
+    losses.push_back(float(model_loss_and_gradients(model, a, of, 1.f / float(N), {}) / N));
+    adamw_step(model.weights.get(), m.data(), v.data(), model.gradients.get(), model.table, adamw, kRate, 1, step + 1);
+  }
+  return losses;
+}
+
+void compare(const std::string& model_path, const std::string& state, const std::string& losses) {
+  Model model = read_model(model_path);
+  const DebugState theirs = read_debug_state(state, model);
+  const DebugState ours = debug_state(model, theirs.tokens, theirs.targets, theirs.B, theirs.T);
+  check("loss", std::fabs(double(ours.loss) / theirs.loss - 1), kLogits);
+  check("logits", error(ours.logits, theirs.logits), kLogits);
+  for (const TensorSpec& spec : model.table) {
+    // Softmax does not see the bias of keys: its gradient is zero but for rounding.
+    if (spec.name.ends_with("attention.k.bias")) continue;
+    const auto part = [&](const DebugState& s) { return std::span(s.gradients).subspan(spec.offset, spec.size()); };
+    check("gradient of " + spec.name, error(part(ours), part(theirs)), kGradient);
+  }
+  const std::vector<float> want = losses_in(losses), got = train(model, theirs);
+  if (want.size() != got.size()) throw std::runtime_error(losses + " does not have ten losses");
+  for (int i = 0; i < kSteps; ++i)
+    check("loss of step " + std::to_string(i + 1), std::fabs(double(got[i]) / want[i] - 1), kLosses);
+}
+
+// As run.c prints: no space behind the beginning, no single bytes that are not printable.
+void generate(const std::string& path, const std::string& prompt, int length) {
+  const auto from = format_of(path)->open(path);
+  Model model(from->config(), false);
+  from->load(model);
+  const Tokenizer tokenizer = from->tokenizer();
+  const int begin = tokenizer.pieces()->tables().begin;
+  std::vector<int> all = {begin};
+  for (const uint32_t token : tokenizer.encode(prompt)) all.push_back(int(token));
+  const int V = model.config.vocab_size, given = int(all.size());
+  Generator generator(model, given + length);
+  const float* logits = generator.feed(all);
+  while (int(all.size()) < length + 1) {
+    const int next = int(std::max_element(logits, logits + V) - logits);
+    if (next == begin) break;
+    all.push_back(next);
+    logits = generator.feed({next});
+  }
+  for (size_t i = 1; i < all.size(); ++i) {
+    std::string piece = tokenizer.decode(all[i]);
+    if (i == 1 && piece.starts_with(' ')) piece.erase(0, 1);
+    const auto first = static_cast<unsigned char>(piece[0]);
+    const bool shown = piece.size() != 1 || std::isprint(first) || std::isspace(first);
+    if (shown) std::fputs(piece.c_str(), stdout);
+  }
+  std::printf("\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  try {
+    if (words.size() == 3 && words[0] == "batch") write_batch(words[1], words[2]);
+    else if (words.size() == 4 && words[0] == "compare") compare(words[1], words[2], words[3]);
+    else if (words.size() == 4 && words[0] == "generate") generate(words[1], words[2], std::stoi(words[3]));
+    else return std::fprintf(stderr, "peers batch|compare|generate ...\n"), 2;
+  } catch (const std::exception& error) {
+    return std::fprintf(stderr, "peers: %s\n", error.what()), 1;
+  }
+  return failures > 0;
+}
