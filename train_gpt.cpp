@@ -45,6 +45,7 @@ namespace {
 struct Prepared {
   Trainer trainer;
   std::string notice;  // what resuming changes; "" if nothing
+  std::string norms;   // in which the model differs from that of --init-from; "" if in none
 };
 
 Prepared prepare(const Command& given) {
@@ -60,12 +61,12 @@ Prepared prepare(const Command& given) {
                (o.textbook ? memory_of_textbook(o.config, o.batch) : 0));
   make_paths_absolute(o);
   Trainer t(command, o, std::move(data));
-  go_to_start(t);
+  const std::string norms = go_to_start(t);
   if (o.resume) {
     t.state = from;
     t.state.options = o;
   }
-  return {std::move(t), notice};
+  return {std::move(t), notice, norms};
 }
 
 // Throws if the run is finished, unless its final validation was interrupted.
@@ -149,7 +150,7 @@ void train(const Command& command) {
   const TrainOptions& asked = command.train;
   const bool goes_on = asked.resume && !asked.out.empty() && !asked.dry_run;
   if (goes_on) lock = DirectoryLock(asked.out);  // before reading files that another process may be writing
-  auto [t, notice] = prepare(command);
+  auto [t, notice, norms] = prepare(command);
   require_work(t);
   TimeLimit limit(t);
   const std::string name = t.o.config.placement + "-" + name_of(kNormKinds, t.o.config.norm);
@@ -161,10 +162,12 @@ void train(const Command& command) {
   print_plan(t.o, t.data);
   print_expected_time(t);
   if (!notice.empty()) std::printf("resume   %s\n", notice.c_str());
+  if (!t.trained.empty()) std::printf("trains   %s\n", t.trained.c_str());
+  if (!norms.empty()) std::printf("WARNING  %s: %s\n", asked.init_from.c_str(), norms.c_str());
   if (t.o.dry_run) return;
   write_config(t);
   RunOutcome outcome;
-  outcome.parameters = count_parameters(t.model.table);
+  outcome.parameters = count_parameters(t.o.config);
   outcome.unigram = t.data.unigram_nats(), outcome.floor = t.data.floor;
   outcome.data_fingerprint = t.data.fingerprint;
   remove_outcome(t.o.out);

@@ -51,6 +51,7 @@ void complete(TrainOptions& o) {
   if (rows > std::numeric_limits<int>::max())
     refuse("--batch " + std::to_string(o.batch) + " times --accumulate " + std::to_string(o.accumulate) + " is " +
            std::to_string(rows) + " sequences per step: choose at most 2147483647");
+  if (o.norm_lr && o.rate.lr == 0) refuse("--norm-lr needs --lr above 0: both follow one schedule");
   if (!o.textbook) return;
   if (o.diagnostics > 0) refuse("--textbook does not write diagnostics: leave --diagnostics out");
   if (o.config.matmul != Matmul::fp32) refuse("--textbook computes in double: leave --matmul out");

@@ -36,6 +36,8 @@ struct TrainOptions : TextOptions {
   std::vector<std::string> earlier_schedules;    // of a run that was resumed with another schedule (schedule.hpp)
   AdamW adamw;
   double clip = 1;
+  std::string train_only, freeze;  // regular expressions for the names of tensors; "": all, none
+  std::optional<double> norm_lr;   // open: as lr
   uint64_t seed = 1, data_seed = 1;
   int threads = 0;        // 0: one per processor
   bool textbook = false;  // train with the naive loops of layers/textbook/

@@ -251,6 +251,9 @@ void describe_training(Table& t, TrainOptions& o) {
   t.number("beta1", o.adamw.beta1, 0, .999999, "AdamW beta1");
   t.number("beta2", o.adamw.beta2, 0, .9999999, "AdamW beta2");
   t.number("adam-eps", o.adamw.eps, 0, 1, "AdamW epsilon");
+  t.text("train-only", o.train_only, "REGEX", "train only tensors whose names match: norm");
+  t.text("freeze", o.freeze, "REGEX", "do not train tensors whose names match: embedding");
+  t.number("norm-lr", o.norm_lr, 0, 1e6, "peak learning rate of norms (default: lr)");
   t.number("clip", o.clip, 0, 1e9, "gradient norm clipping threshold (0: off)");
   describe_seeds(t, o);
   t.group("Run");

@@ -7,12 +7,14 @@
 #include "data/options/stored.hpp"
 #include "data/host/interrupt.hpp"
 #include "evaluate.hpp"
+#include "fine_tune.hpp"
 #include "layers/textbook/step.hpp"
 
 Trainer::Trainer(const Command& given, const TrainOptions& in_force, Dataset text)
     : TrainingState(Model(in_force.config), in_force.batch, in_force.config.context,
                     in_force.textbook ? kTextbookStep : kFastStep),
       command(given), o(in_force), data(std::move(text)) {
+  trained = choose_trained(model.table, o);
   state.options = o;
   state.tokenizer = data.tokenizer;
   state.data_fingerprint = data.fingerprint;
@@ -30,14 +32,16 @@ bool Trainer::measures_whole_validation(int64_t steps) const {
   return limit == 0 || all <= limit;
 }
 
-void go_to_start(Trainer& t) {
+std::string go_to_start(Trainer& t) {
   for (const Buffer& slot : t.optimizer_state) set_zero(slot.get(), t.model.floats);
-  if (t.o.resume || !t.o.init_from.empty()) {
-    const std::string path = t.o.resume ? t.path(kLastCheckpoint) : find_checkpoint(t.o.init_from);
-    load_checkpoint(path, t.model, t.o.resume ? &t.optimizer_state : nullptr);
-  } else {
-    initialize(t.model, t.o.seed);
+  if (t.o.resume) {
+    load_checkpoint(t.path(kLastCheckpoint), t.model, &t.optimizer_state);
+    return "";
   }
+  initialize(t.model, t.o.seed);
+  if (t.o.init_from.empty()) return "";
+  const TrainedModel from = load_trained_model(find_checkpoint(t.o.init_from));
+  return copy_weights(t.model, from.model, from.path);
 }
 
 void write_config(const Trainer& t) {

@@ -22,6 +22,7 @@ struct Trainer : TrainingState {
   CheckpointHeader state;
   MetricsRow row;            // of the newest step
   bool within_step = false;  // true: weights and `state` may belong to different steps
+  std::string trained;       // what trains, for the user; "": all
   std::unique_ptr<Diagnostics> diagnostics;  // null until training begins
   double first_loss = std::numeric_limits<double>::quiet_NaN();  // of this call's first step
 
@@ -34,8 +35,9 @@ struct Trainer : TrainingState {
   std::string path(const std::string& file) const { return o.out + "/" + file; }
 };
 
-// Sets weights and optimizer state to those before the first step of this call.
-void go_to_start(Trainer& t);
+// Sets weights and optimizer state to those before the first step of this call. Returns a line about the norms in which
+// the model differs from that of --init-from, or "".
+std::string go_to_start(Trainer& t);
 
 void write_config(const Trainer& t);
 

@@ -46,6 +46,7 @@ struct TensorSpec {
   Start start;
   bool decay = false;   // AdamW's weight decay applies (tensors of two and more dimensions)
   bool trained = true;  // false: saved with the model, but not optimized
+  float rate = 1;       // of the learning rate
   size_t offset = 0;    // in floats from the start of the buffer
   int layer = kOutside;
   std::string part{};  // the name within the layer: "attention.q.weight"

@@ -27,6 +27,12 @@ size_t count_parameters(const std::vector<TensorSpec>& table) {
   return n;
 }
 
+size_t count_parameters(const Config& config) {
+  Layout layout;
+  declare_model(layout, config);
+  return count_parameters(layout.table());
+}
+
 double flops_per_token(const Config& c) {
   const double C = c.channels, F = c.hidden, width = static_cast<double>(c.n_head) * c.head_dim;
   const double qkv = c.qkv_width() * C, o = width * C, ffn = (c.gated() ? 3 : 2) * F * C, classifier = c.vocab_size * C;

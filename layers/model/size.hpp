@@ -20,6 +20,7 @@ double flops_per_token(const Config& config);
 
 // The number of trained parameters.
 size_t count_parameters(const std::vector<TensorSpec>& table);
+size_t count_parameters(const Config& config);
 
 // Keys that a query of `layer` sees, on average over the context.
 double keys_seen(const Config& config, int layer);

@@ -42,7 +42,7 @@ void adamw(float* weights, const OptimizerState& state, const float* gradients, 
     const Doubles g = widened(gradients + spec.offset, n);
     Doubles wide_w = widened(w_at, n), wide_m = widened(m_at, n), wide_v = widened(v_at, n);
     adamw_step<double>(wide_w.data(), wide_m.data(), wide_v.data(), g.data(), n, o.beta1, o.beta2, o.eps,
-                       spec.decay ? o.weight_decay : 0, lr, gradient_factor, static_cast<int>(t));
+                       spec.decay ? o.weight_decay : 0, lr * spec.rate, gradient_factor, static_cast<int>(t));
     round_to(w_at, wide_w), round_to(m_at, wide_m), round_to(v_at, wide_v);
   }
 }

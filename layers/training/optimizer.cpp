@@ -18,6 +18,7 @@ namespace {
 struct Piece {
   size_t begin, end;
   bool decay;
+  float rate;  // of the learning rate
 };
 
 bool is_trained(const TensorSpec& spec) { return spec.trained; }
@@ -28,7 +29,7 @@ std::vector<Piece> pieces_of(const std::vector<TensorSpec>& table, bool (*takes)
   for (const TensorSpec& spec : table) {
     if (!takes(spec)) continue;
     for (size_t i = 0; i < spec.size(); i += kPiece)
-      pieces.push_back({spec.offset + i, spec.offset + std::min(spec.size(), i + kPiece), spec.decay});
+      pieces.push_back({spec.offset + i, spec.offset + std::min(spec.size(), i + kPiece), spec.decay, spec.rate});
   }
   return pieces;
 }
@@ -71,7 +72,8 @@ void adamw_step(float* weights, float* m, float* v, const float* gradients, cons
   const float root = static_cast<float>(1 / std::sqrt(1 - std::pow(static_cast<double>(beta2), t)));
   parallel_for(static_cast<int>(pieces.size()), 1, 1 << 15, [&](int begin, int end) {
     for (int q = begin; q < end; ++q) {
-      const float keep = pieces[q].decay ? 1 - lr * options.weight_decay : 1;
+      const float keep = pieces[q].decay ? 1 - lr * pieces[q].rate * options.weight_decay : 1;
+      const float rate = step * pieces[q].rate;
       const size_t at = pieces[q].begin;
       sweep(static_cast<int>(pieces[q].end - at), [&](int i, int lanes) {
         const Vec g = load(gradients + at + i, lanes) * gradient_factor;
@@ -80,7 +82,7 @@ void adamw_step(float* weights, float* m, float* v, const float* gradients, cons
         square += (1 - beta2) * (g * g - square);
         store(m + at + i, mean, lanes);
         store(v + at + i, square, lanes);
-        const Vec change = step * mean / (simd::sqrt(square) * root + eps);
+        const Vec change = rate * mean / (simd::sqrt(square) * root + eps);
         store(weights + at + i, keep * load(weights + at + i, lanes) - change, lanes);
       });
     }

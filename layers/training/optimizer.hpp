@@ -3,6 +3,7 @@
 //   m ← β₁ m + (1 − β₁) g            v ← β₂ v + (1 − β₂) g²
 //   w ← w − lr·weight_decay·w        for tensors that decay
 //   w ← w − lr · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + eps)
+// lr is the step's learning rate times the tensor's `rate`.
 // Clipping by the global norm (Pascanu et al. 2013, arXiv 1211.5063): g ← g · min(1, clip / (‖g‖ + 1e-6)).
 
 #include <cstdint>

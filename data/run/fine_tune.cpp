@@ -1,0 +1,84 @@
+#include "fine_tune.hpp"
+
+#include <algorithm>
+#include <map>
+#include <regex>
+#include <stdexcept>
+
+#include "data/host/format.hpp"
+#include "layers/model/size.hpp"
+
+namespace {
+
+bool is_norm(const TensorSpec& spec) {
+  return spec.role == Role::norm || spec.role == Role::norm_gain || spec.role == Role::norm_scalar;
+}
+
+// Calls f(tensor, whether its name matches) for each tensor that can be trained.
+template <class F>
+void match(std::vector<TensorSpec>& table, const std::string& option, const std::string& pattern, const F& f) {
+  std::regex expression;
+  try {
+    expression = std::regex(pattern);
+  } catch (const std::regex_error&) {
+    throw std::invalid_argument("--" + option + " " + pattern + " is not a regular expression");
+  }
+  bool any = false;
+  for (TensorSpec& spec : table) {
+    if (!spec.trained) continue;
+    const bool matches = std::regex_search(spec.name, expression);
+    any = any || matches;
+    f(spec, matches);
+  }
+  if (!any)
+    throw std::invalid_argument("--" + option + " " + pattern + " matches no tensor: `train_gpt info` lists their names");
+}
+
+// "3 tensors of norms (block.0.norm1.bias, ...)"
+std::string listed(const std::vector<std::string>& names) {
+  return counted(static_cast<double>(names.size()), "tensor") + " of norms (" + names[0] +
+         (names.size() > 1 ? ", ...)" : ")");
+}
+
+}  // namespace
+
+std::string choose_trained(std::vector<TensorSpec>& table, const TrainOptions& o) {
+  const size_t all = count_parameters(table);
+  if (!o.train_only.empty())
+    match(table, "train-only", o.train_only, [](TensorSpec& spec, bool matches) { spec.trained = matches; });
+  if (!o.freeze.empty())
+    match(table, "freeze", o.freeze, [](TensorSpec& spec, bool matches) { spec.trained = !matches; });
+  const size_t trained = count_parameters(table);
+  if (trained == 0) throw std::invalid_argument("--freeze " + o.freeze + " leaves nothing to train");
+  if (o.norm_lr)
+    for (TensorSpec& spec : table)
+      if (is_norm(spec)) spec.rate = static_cast<float>(*o.norm_lr / o.rate.lr);
+  if (trained == all) return "";
+  return format_short(static_cast<double>(trained)) + " of " + format_short(static_cast<double>(all)) + " parameters";
+}
+
+std::string copy_weights(Model& model, const Model& from, const std::string& path) {
+  std::map<std::string, const TensorSpec*> theirs;
+  for (const TensorSpec& spec : from.table) theirs[spec.name] = &spec;
+  std::vector<std::string> added, dropped;
+  for (const TensorSpec& spec : model.table) {
+    const auto found = theirs.find(spec.name);
+    const bool fits = found != theirs.end() && found->second->shape == spec.shape;
+    if (!fits && !is_norm(spec))
+      throw std::runtime_error(path + " does not fit this model: " + spec.name + " has another shape there or is missing");
+    if (!fits) {
+      added.push_back(spec.name);
+      continue;
+    }
+    std::copy_n(from.weights.get() + found->second->offset, spec.size(), model.weights.get() + spec.offset);
+    theirs.erase(found);
+  }
+  for (const auto& [name, spec] : theirs) {
+    if (!is_norm(*spec)) throw std::runtime_error(path + " does not fit this model: it also has " + name);
+    dropped.push_back(name);
+  }
+  std::string text;
+  if (!dropped.empty()) text = "dropped " + listed(dropped);
+  if (!added.empty()) text += (text.empty() ? "" : "; ") + listed(added) + " start new";
+  return text;
+}

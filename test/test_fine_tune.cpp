@@ -1,0 +1,146 @@
+// Fine-tuning: frozen tensors, learning rates of norms, and weights of a model with other norms.
+
+#include "data/run/fine_tune.hpp"
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+
+#include "catch.hpp"
+#include "data/run/checkpoint.hpp"
+#include "layers/model/presets.hpp"
+#include "layers/model/size.hpp"
+#include "message.hpp"
+#include "small_run.hpp"
+
+namespace {
+
+Config tiny(const std::string& preset) {
+  Config c = preset_config(preset, "nano");
+  c.n_layer = 2, c.channels = 8, c.n_head = 2, c.hidden = 16, c.context = 16, c.vocab_size = 256;
+  return resolve(c);
+}
+
+std::vector<std::string> trained_names(const std::vector<TensorSpec>& table) {
+  std::vector<std::string> names;
+  for (const TensorSpec& spec : table)
+    if (spec.trained) names.push_back(spec.name);
+  return names;
+}
+
+// The tensors of a checkpoint, by name.
+std::map<std::string, std::vector<float>> tensors_of(const std::string& path) {
+  const TrainedModel trained = load_trained_model(path);
+  std::map<std::string, std::vector<float>> tensors;
+  for (const TensorSpec& spec : trained.model.table) {
+    const float* at = trained.model.weights.get() + spec.offset;
+    tensors[spec.name].assign(at, at + spec.size());
+  }
+  return tensors;
+}
+
+}  // namespace
+
+TEST_CASE("tensors are chosen for training by their names", "[tune]") {
+  const Model model(tiny("gpt2"), false);
+  TrainOptions o;
+  const auto chosen = [&] {
+    std::vector<TensorSpec> table = model.table;
+    choose_trained(table, o);
+    return trained_names(table);
+  };
+  CHECK(chosen().size() == model.table.size());
+  o.train_only = "norm";
+  for (const std::string& name : chosen()) CHECK(contains(name, "norm"));
+  CHECK(chosen().size() == 2 * 2 * 2 + 2);
+  o.freeze = "block\\.0";
+  CHECK(chosen().size() == 2 * 2 + 2);
+  o.train_only = "";
+  for (const std::string& name : chosen()) CHECK(!contains(name, "block.0."));
+  const auto refusal = [&] { return message_of<std::invalid_argument>([&] { chosen(); }); };
+  o.freeze = "(";
+  CHECK(refusal() == "--freeze ( is not a regular expression");
+  o.freeze = "nothing";
+  CHECK(contains(refusal(), "--freeze nothing matches no tensor"));
+  o.freeze = ".";
+  CHECK(contains(refusal(), "leaves nothing to train"));
+}
+
+TEST_CASE("the learning rate of norms is a factor on the others'", "[tune]") {
+  Model model(tiny("gpt2"), false);
+  TrainOptions o;
+  o.rate.lr = .5;
+  o.norm_lr = .125;
+  choose_trained(model.table, o);
+  for (const TensorSpec& spec : model.table) CHECK(spec.rate == (contains(spec.name, "norm") ? .25f : 1));
+
+  // The first step of AdamW moves a weight by its learning rate.
+  std::vector<float> w(model.floats), m(w), v(w), g(w.size(), 1.f);
+  adamw_step(w.data(), m.data(), v.data(), g.data(), model.table, {.eps = 0, .weight_decay = 0}, .5f, 1, 1);
+  for (const TensorSpec& spec : model.table)
+    CHECK(w[spec.offset] == Approx(contains(spec.name, "norm") ? -.125 : -.5));
+}
+
+TEST_CASE("weights are copied by name, and only norms may differ", "[tune]") {
+  const auto filled = [](const Config& c) {
+    Model model(c, false);
+    for (size_t i = 0; i < model.floats; ++i) model.weights.get()[i] = static_cast<float>(i + 1);
+    return model;
+  };
+  const Model from = filled(tiny("gpt2"));
+  Config c = tiny("gpt2");
+  c.norm = NormKind::rmsnorm;
+  c.norm_bias.reset();
+  Model to(resolve(c), false);
+  const std::string text = copy_weights(to, from, "there");
+  CHECK(text == "dropped 5 tensors of norms (block.0.attention.norm_in.bias, ...)");
+  CHECK(to.p.blocks[1].ffn.down.weight[3] == from.p.blocks[1].ffn.down.weight[3]);
+
+  c.placement = "sandwich";
+  Model sandwich(resolve(c), false);
+  initialize(sandwich, 1);
+  CHECK(contains(copy_weights(sandwich, from, "there"), "; 4 tensors of norms ("));
+  CHECK(copy_weights(sandwich, sandwich, "there") == "");
+  const auto refusal = [&](const Config& config) {
+    Model other(resolve(config), false);
+    return message_of<std::runtime_error>([&] { copy_weights(other, from, "there"); });
+  };
+  Config wide = tiny("gpt2"), no_positions = tiny("gpt2"), deep = tiny("gpt2");
+  wide.hidden = 32, no_positions.position = Position::none, deep.n_layer = 3;
+  CHECK(contains(refusal(wide), "there does not fit this model: block.0.ffn.up.weight has another shape there"));
+  CHECK(refusal(no_positions) == "there does not fit this model: it also has embedding.position.weight");
+  CHECK(contains(refusal(deep), "there does not fit this model: block.2.attention"));
+}
+
+TEST_CASE("a run trains only what it was told to, and goes on so when resumed", "[tune]") {
+  const Corpus f;
+  REQUIRE(f.run("train stories.txt --steps 2 --out first" + kTiny).status == 0);
+  const std::string tune = "train stories.txt --init-from first --train-only norm --norm-lr 0.01 --steps 3 --warmup 0 "
+                           "--out tuned --quiet --threads 1 --eval-every 0";
+  const Outcome tuned = f.run(tune);
+  INFO(tuned.err);
+  REQUIRE(tuned.status == 0);
+  CHECK(contains(tuned.out, "trains   40 of "));
+  REQUIRE(f.run("train --out tuned --resume --steps 4").status == 0);
+  const auto before = tensors_of(f.path("first/checkpoint.bin")), after = tensors_of(f.path("tuned/checkpoint.bin"));
+  for (const auto& [name, values] : before) {
+    INFO(name);
+    CHECK((values == after.at(name)) == !contains(name, "norm"));
+  }
+  check_refused(f, "train stories.txt --train-only wheel --steps 1 --out r" + kTiny,
+                "--train-only wheel matches no tensor");
+}
+
+TEST_CASE("a trained model goes on with another norm", "[tune]") {
+  const Corpus f;
+  REQUIRE(f.run("train stories.txt --steps 2 --out first" + kTiny).status == 0);
+  const std::string tune = "train stories.txt --init-from first --steps 1 --quiet --threads 1 --eval-every 0 --norm ";
+  const Outcome rms = f.run(tune + "rmsnorm --out rms");
+  INFO(rms.err);
+  REQUIRE(rms.status == 0);
+  CHECK(contains(rms.out, "WARNING  first: dropped 3 tensors of norms (block.0.attention.norm_in.bias, ...)"));
+  const Outcome dyt = f.run(tune + "dyt --out dyt");
+  CHECK(dyt.status == 0);
+  CHECK(contains(dyt.out, " tensors of norms (block.0.attention.norm_in.alpha, ...) start new"));
+  CHECK(!contains(f.run(tune + "layernorm --out same").out, "WARNING  first"));
+}
