@@ -107,6 +107,17 @@ Outcome Folder::run_until(const std::string& words, int signal, const std::funct
   return finish(started);
 }
 
+Outcome Folder::run_paused(const std::string& words, double seconds, const std::function<bool()>& ready) const {
+  const Started started = start(words);
+  siginfo_t ended{};
+  while (!ready() && waitid(P_PID, started.process, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  kill(started.process, SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  kill(started.process, SIGCONT);
+  return finish(started);
+}
+
 std::vector<std::string> losses_in(const std::string& metrics) {
   std::vector<std::string> lines;
   std::istringstream file(metrics);

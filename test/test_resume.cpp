@@ -214,6 +214,16 @@ TEST_CASE("--for limits the wall-clock time of the whole run, even on a busy mac
   check_replay(f, "r");
 }
 
+TEST_CASE("--for ends a run at once whose time is over, without cooling down", "[program][resume][slow]") {
+  const Corpus f;
+  const Outcome o = f.run_paused("train --data stories.txt --for 3s --out r" + kSmall, 3.5,
+                                 [&] { return f.has("r/metrics.csv") && count_lines(f.read("r/metrics.csv")) > 2; });
+  INFO(o.err);
+  REQUIRE(o.status == 0);
+  CHECK(read_outcome(f.path("r"))->finished);
+  CHECK(!contains(f.read("r/config.toml"), "earlier-schedules = "));
+}
+
 TEST_CASE("--for and --steps exclude each other", "[program][resume]") {
   const Corpus f;
   check_refused(f, "train --data stories.txt --for 10s --steps 4", "both say how long to train: leave one out");

@@ -183,6 +183,19 @@ TEST_CASE("a run that diverges in its last update reports it and is not saved", 
   CHECK_FALSE(read_outcome(f.path("r"))->finished);
 }
 
+TEST_CASE("finite weights whose loss is NaN do not replace a checkpoint", "[program][end]") {
+  const Corpus f;
+  const std::string words =
+      "train --data stories.txt --warmup 0 --clip 0 --eval-every 0 --placement none --layers 8 --heads 2 --channels 32 "
+      "--context 32 --batch 4 --quiet ";
+  REQUIRE(f.run(words + "--steps 2 --lr 1e-6 --out r").status == 0);
+  const std::string good = f.read("r/checkpoint.bin");
+  const Outcome o = f.run("train --out r --resume --steps 4 --save-every 1 --lr 1e6 --quiet");
+  CHECK(o.status == 3);
+  CHECK(contains(o.err, "not finite"));
+  CHECK(f.read("r/checkpoint.bin") == good);
+}
+
 TEST_CASE("weights that are not finite, or whose output is not, are refused", "[program][end]") {
   const Corpus f;
   REQUIRE(f.run("train --data stories.txt --steps 1 --out r" + kSmall).status == 0);

@@ -98,6 +98,17 @@ TEST_CASE("tensors come back with the same bits", "[safetensors]") {
   CHECK(bytes.size() == 8 + length + 4 * (odd.size() + 1));
 }
 
+TEST_CASE("the data starts at a multiple of 8 bytes", "[safetensors]") {
+  const Folder f;
+  for (size_t n = 0; n < 8; ++n) {
+    write_safetensors(f.path("x.safetensors"), {tensor("a", {}, {7})}, {{"name", std::string(n, 'x')}});
+    uint64_t length = 0;
+    const std::string bytes = f.read("x.safetensors");
+    std::copy_n(bytes.data(), 8, reinterpret_cast<char*>(&length));
+    CHECK(length % 8 == 0);
+  }
+}
+
 TEST_CASE("half and bfloat16 tensors are read as floats", "[safetensors]") {
   const Folder f;
   const json header = {{"h", row("F16", {2}, 0, 4)}, {"w", row("BF16", {1, 2}, 4, 8)}, {"n", row("I64", {1}, 8, 16)}};

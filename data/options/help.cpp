@@ -49,7 +49,7 @@ const std::vector<CommandRow>& commands() {
        "tokenizer my.txt --vocab 512 --out tok.json\n"},
       {Command::Kind::tokenize, "tokenize", "write a text as token files", "data", "FILE... --out DIR [OPTIONS]", "",
        "tokenize my.txt --tokenizer bpe:4096 --out tokens\n"
-       "tokenize books --tokenizer tok.json --out tokens\n"},
+       "tokenize my.txt --tokenizer tok.json --out files\n"},
   };
   return rows;
 }

@@ -11,7 +11,7 @@ using nlohmann::json;
 
 namespace {
 
-bool is_empty(const std::string& toml) { return toml == "\"\"" || toml == "[]"; }
+bool is_empty(const std::string& toml) { return toml.empty() || toml == "\"\"" || toml == "[]"; }
 
 std::string lines_of(TrainOptions in_force, TrainOptions given, bool training) {
   const std::vector<Setting> settings = settings_of(in_force, training), asked = settings_of(given, training);

@@ -252,12 +252,6 @@ class Reader {
   Checksum checksum_;
 };
 
-std::string described(const TensorSpec& tensor) {
-  std::string text = tensor.name;
-  for (const int& d : tensor.shape) text += (&d == tensor.shape.data() ? " (" : ", ") + std::to_string(d);
-  return text + ")";
-}
-
 void require_same_tensors(const std::string& path, const std::vector<TensorSpec>& found,
                           const std::vector<TensorSpec>& expected) {
   std::unordered_map<std::string_view, const TensorSpec*> by_name;
@@ -304,6 +298,12 @@ void import_weights(const std::string& path, const Format& format, Model& model,
 }
 
 }  // namespace
+
+std::string described(const TensorSpec& tensor) {
+  std::string text = tensor.name;
+  for (const int& d : tensor.shape) text += (&d == tensor.shape.data() ? " (" : ", ") + std::to_string(d);
+  return text + ")";
+}
 
 void save_checkpoint(const std::string& path, const CheckpointHeader& header, const Model& model,
                      const OptimizerState* state) {

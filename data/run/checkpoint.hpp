@@ -34,6 +34,9 @@ struct CheckpointHeader {
   size_t floats = 0;              // in the weights, and in each buffer of the optimizer
 };
 
+// "ffn.up.weight (32, 8)", for errors.
+std::string described(const TensorSpec& tensor);
+
 // Throws std::runtime_error (full disk, no permission). An older file survives then.
 void save_checkpoint(const std::string& path, const CheckpointHeader& header, const Model& model,
                      const OptimizerState* state);

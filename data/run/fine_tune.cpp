@@ -5,6 +5,7 @@
 #include <regex>
 #include <stdexcept>
 
+#include "checkpoint.hpp"
 #include "data/host/format.hpp"
 #include "layers/model/size.hpp"
 
@@ -31,7 +32,7 @@ void match(std::vector<TensorSpec>& table, const std::string& option, const std:
     f(spec, matches);
   }
   if (!any)
-    throw std::invalid_argument("--" + option + " " + pattern + " matches no tensor: `train_gpt info` lists their names");
+    throw std::invalid_argument("--" + option + " " + pattern + " matches no tensor: train_gpt info lists their names");
 }
 
 // "3 tensors of norms (block.0.norm1.bias, ...)"
@@ -58,23 +59,24 @@ std::string choose_trained(std::vector<TensorSpec>& table, const TrainOptions& o
 }
 
 std::string copy_weights(Model& model, const Model& from, const std::string& path) {
+  const auto refuse = [&](const std::string& expected, const std::string& found) {
+    throw std::runtime_error(path + " does not fit this model: expected " + expected + ", found " + found);
+  };
   std::map<std::string, const TensorSpec*> theirs;
   for (const TensorSpec& spec : from.table) theirs[spec.name] = &spec;
   std::vector<std::string> added, dropped;
   for (const TensorSpec& spec : model.table) {
     const auto found = theirs.find(spec.name);
-    const bool fits = found != theirs.end() && found->second->shape == spec.shape;
-    if (!fits && !is_norm(spec))
-      throw std::runtime_error(path + " does not fit this model: " + spec.name + " has another shape there or is missing");
-    if (!fits) {
-      added.push_back(spec.name);
+    if (found != theirs.end() && found->second->shape == spec.shape) {
+      std::copy_n(from.weights.get() + found->second->offset, spec.size(), model.weights.get() + spec.offset);
+      theirs.erase(found);
       continue;
     }
-    std::copy_n(from.weights.get() + found->second->offset, spec.size(), model.weights.get() + spec.offset);
-    theirs.erase(found);
+    if (!is_norm(spec)) refuse(described(spec), found == theirs.end() ? "no such tensor" : described(*found->second));
+    added.push_back(spec.name);
   }
   for (const auto& [name, spec] : theirs) {
-    if (!is_norm(*spec)) throw std::runtime_error(path + " does not fit this model: it also has " + name);
+    if (!is_norm(*spec)) refuse("no further tensor", described(*spec));
     dropped.push_back(name);
   }
   std::string text;

@@ -1,7 +1,9 @@
 #include "resume.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <sstream>
 #include <stdexcept>
 
 #include "data/host/files.hpp"
@@ -45,12 +47,29 @@ Command on_top_of_run(const Command& command, CheckpointHeader& header) {
   return merged;
 }
 
+// The settings of a model, without those that follow from an option that the user changes.
+std::string without_derived(const std::string& settings, const Command& command) {
+  const std::pair<const char*, std::vector<std::string>> kDerived[] = {
+      {"norm", {"norm-bias"}}, {"placement", {"final-norm", "skip-scale", "layer-scale-init"}}};
+  std::istringstream lines(settings);
+  std::string kept;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string name = line.substr(0, line.find(' '));
+    const bool derived = std::any_of(std::begin(kDerived), std::end(kDerived), [&](const auto& row) {
+      return command.said(row.first) && std::find(row.second.begin(), row.second.end(), name) != row.second.end();
+    });
+    if (!derived) kept += line + "\n";
+  }
+  return kept;
+}
+
 Command on_top_of_weights(const Command& command, CheckpointHeader& header) {
   const std::string& from = command.train.init_from;
   header = read_checkpoint_header(find_checkpoint(from));
   const std::string& tokenizer = header.options.tokenizer;
-  const Command merged = parse_on_top(command, model_to_toml(header.options) + "tokenizer = " + toml(tokenizer) +
-                                                   "\ndocument-separator = " + toml(header.options.separator) + "\n");
+  const std::string model = without_derived(model_to_toml(header.options), command);
+  const Command merged = parse_on_top(command, model + "tokenizer = " + toml(tokenizer) + "\ndocument-separator = " +
+                                                   toml(header.options.separator) + "\n");
   if (merged.train.tokenizer != tokenizer)
     throw std::invalid_argument(from + " was trained with --tokenizer " + tokenizer +
                                 "; leave --tokenizer out, or start without --init-from");
