@@ -42,11 +42,17 @@ CASES = {
     "llama": "--preset llama", "llama-bpe": "--preset llama3 --tied --tokenizer bpe:300",
     "llama-bias": "--preset llama2 --head-dim 24 --bias --kv-heads 2 --norm-unit-offset",
     "llama-char": "--preset llama --tokenizer char", "llama-odd": "--preset llama --hidden 100",
+    "llama-bpe-file": f"--preset llama --tokenizer {TESTS}/reference/tokenizer/tokenizer.json",
+    "llama-pieces": f"--preset llama --tokenizer {TESTS}/reference/pieces/llama2.model",
     "qwen2": "--preset qwen2 --tied", "qwen2-head-bias": "--preset qwen2 --head-bias",
     "qwen3": "--preset qwen3 --head-dim 24", "qwen3-bias": "--preset qwen3 --qkv-bias",
     "olmo2": "--preset olmo2", "olmo2-tied": "--preset olmo2 --tied",
     "gemma2": "--preset gemma2 --window 17 --attention-cap 2 --logit-cap 3",
     "gemma2-other": "--preset gemma2 --window 0 --rope-fraction 0.5 --no-norm-unit-offset --head-dim 24",
+}  # fmt: skip
+# Texts that are hard to split, and their tokens by `tokenizers` and `sentencepiece`.
+HARD = {
+    "llama-bpe-file": ("tokenizer", lambda tokens: tokens), "llama-pieces": ("pieces", lambda tokens: tokens["llama2"]),
 }  # fmt: skip
 # Of the loss: a few times the largest error seen, 4.6e-5 (llama.cpp has GELU as a table of halves), 5.8e-5, 3.0e-4
 # and 9.0e-4.
@@ -127,6 +133,13 @@ class Checks:
         window, tokens = self.window(model)
         if "char" in name:
             self.check(f"{name}: tokens", tokens == [sorted(set(TEXT)).index(c) for c in window], tokens)
+        elif name in HARD:
+            of, part = HARD[name]
+            hard = (TESTS / "reference" / of / "hard.txt").read_bytes().decode()
+            want = part(json.loads((TESTS / "reference" / of / "hard.tokens.json").read_text()))
+            got = model.tokens(hard)
+            at = next((i for i, (a, b) in enumerate(zip(got, want)) if a != b), min(len(got), len(want)))
+            self.check(f"{name}: hard text", got == want, f"from token {at}: {got[at:at + 9]}, and {want[at:at + 9]}")
         elif "bpe" not in name:
             self.check(f"{name}: tokens", tokens == list(window.encode()), tokens)
         (folder / "window.txt").write_text(window)

@@ -16,6 +16,7 @@
 #include "data/formats/safetensors.hpp"
 #include "data/host/files.hpp"
 #include "data/text/bpe_training.hpp"
+#include "data/text/piece_files.hpp"
 #include "layers/model/presets.hpp"
 #include "message.hpp"
 #include "small_run.hpp"
@@ -378,7 +379,7 @@ TEST_CASE("matrices have the number type asked for, vectors and positions float3
   }
 }
 
-TEST_CASE("numbers that the type does not have are refused", "[gguf]") {
+TEST_CASE("numbers that the type cannot hold are refused", "[gguf]") {
   const Tokenizer bytes = Tokenizer::bytes();
   Model model = random_model(small_config("gpt2"));
   float& w = model.weights[ours(model, "block.1.ffn.up.weight") - model.weights.get()];
@@ -386,9 +387,9 @@ TEST_CASE("numbers that the type does not have are refused", "[gguf]") {
   w = 70000;
   check("f32"), check("bf16"), check("q8_0");
   CHECK(message_of<std::invalid_argument>([&] { check("f16"); }) ==
-        "--dtype f16 has no 70000, which is in block.1.ffn.up.weight: use --dtype f32");
+        "--dtype f16 cannot hold 70000, which is in block.1.ffn.up.weight: use --dtype f32");
   w = 1e7f;
-  CHECK(contains(message_of<std::invalid_argument>([&] { check("q8_0"); }), "--dtype q8_0 has no 1e+07"));
+  CHECK(contains(message_of<std::invalid_argument>([&] { check("q8_0"); }), "--dtype q8_0 cannot hold 1e+07"));
   w = 3.4e38f;
   check("f32");
   CHECK(contains(message_of<std::invalid_argument>([&] { check("bf16"); }), "--dtype bf16"));
@@ -438,6 +439,39 @@ TEST_CASE("tokenizers in the file", "[gguf]") {
   tables.words_first = true;
   const Tokenizer words = Tokenizer::bpe(Bpe(tables));
   CHECK(contains(message_of<std::invalid_argument>([&] { gguf_tokenizer(words, end + 1); }), "ignore_merges"));
+}
+
+TEST_CASE("pieces of SentencePiece in the file", "[gguf]") {
+  const Pieces pieces = read_pieces("test/reference/pieces/llama2.model");
+  const Tokenizer tokenizer = Tokenizer::pieces(pieces);
+  const int size = tokenizer.vocabulary();
+  GgufTokenizer t = gguf_tokenizer(tokenizer, size + 1);
+  CHECK(t.model == "llama");
+  CHECK(t.tokens[1] == "<s>");
+  CHECK(t.tokens[3 + 'A'] == "<0x41>");
+  CHECK(t.types[0] == 2);
+  CHECK(t.types[1] == 3);
+  CHECK(t.types[3 + 'A'] == 6);
+  CHECK(t.types[size - 1] == 1);
+  CHECK(t.types[size] == 5);
+  CHECK(t.scores[size - 1] == pieces.tables().pieces[size - 1].score);
+  CHECK(t.scores.size() == t.tokens.size());
+  CHECK(t.unknown == 0u);
+  CHECK(t.first == 1u);
+  CHECK(t.end == 2u);
+  CHECK(t.dummy_prefix == true);
+  PieceTables tables = pieces.tables();
+  tables.begin = tables.end = -1;
+  CHECK(gguf_tokenizer(Tokenizer::pieces(Pieces(tables)), size).end == 3u);  // the zero byte
+
+  Config c = small_config("llama");
+  c.vocab_size = size;
+  const GgufFile file = file_of(random_model(c), "f32", tokenizer);
+  CHECK(file.keys.at("tokenizer.ggml.model") == "8:llama");
+  CHECK(file.keys.at("tokenizer.ggml.unknown_token_id") == "4:0");
+  CHECK(file.keys.at("tokenizer.ggml.add_space_prefix") == "7:true");
+  const std::string first = std::to_string(std::bit_cast<uint32_t>(tables.pieces[0].score));
+  CHECK(file.keys.at("tokenizer.ggml.scores").starts_with("6:[" + first + "|"));
 }
 
 TEST_CASE("a tokenizer is written as llama.cpp reads it", "[gguf]") {

@@ -52,6 +52,10 @@ class Keys {
     start_array(key, ValueType::string, list.size());
     for (const std::string& x : list) put_string(bytes_, x);
   }
+  void add_floats(const std::string& key, const std::vector<float>& list) {
+    start_array(key, ValueType::f32, list.size());
+    for (const float x : list) put(bytes_, x);
+  }
   void add_integers(const std::string& key, const std::vector<int32_t>& list) {
     start_array(key, ValueType::i32, list.size());
     for (const int32_t x : list) put(bytes_, x);
@@ -92,8 +96,11 @@ void add_tokenizer(Keys& keys, const GgufTokenizer& t) {
   keys.add_texts(prefix + "tokens", t.tokens);
   keys.add_integers(prefix + "token_type", t.types);
   if (!t.merges.empty()) keys.add_texts(prefix + "merges", t.merges);
+  if (!t.scores.empty()) keys.add_floats(prefix + "scores", t.scores);
   if (t.first) keys.add_size(prefix + "bos_token_id", *t.first);
   if (t.end) keys.add_size(prefix + "eos_token_id", *t.end);
+  if (t.unknown) keys.add_size(prefix + "unknown_token_id", *t.unknown);
+  if (t.dummy_prefix) keys.add_choice(prefix + "add_space_prefix", *t.dummy_prefix);
   keys.add_choice(prefix + "add_bos_token", false);
   keys.add_choice(prefix + "add_eos_token", false);
 }
@@ -130,13 +137,13 @@ std::vector<float> file_values(const FileTensor& t, const Expressed& expressed, 
   return values;
 }
 
-// Throws for a number that is not finite, or would not be in the file.
+// Throws for a number that is not finite here, or would not be in the file.
 void check_values(const FileTensor& t, const Expressed& expressed, const Model& model) {
   for (const float x : file_values(t, expressed, model)) {
     if (std::abs(x) <= t.type->limit) continue;
     const std::string& ours = t.tensor.parts[0].spec.name;
     if (!std::isfinite(x)) throw std::runtime_error("the model cannot be exported: " + ours + " is not finite");
-    throw std::invalid_argument(std::string("--dtype ") + t.type->name + " has no " + format("%g", x) +
+    throw std::invalid_argument(std::string("--dtype ") + t.type->name + " cannot hold " + format("%g", x) +
                                 ", which is in " + ours + ": use --dtype f32");
   }
 }

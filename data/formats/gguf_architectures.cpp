@@ -29,21 +29,21 @@ ConfigField shown(const char* name, T Config::*member) {
           [=](json& keys, const Config& c) { keys[kShown][name] = std::optional<bool>(c.*member).value(); }};
 }
 
-// Pairs of channels that RoPE rotates, as a number of channels.
+// The number of channels of a head that RoPE rotates.
 ConfigField rotated_channels() {
   constexpr const char* kKey = "rope.dimension_count";
   return {[=](Config& c, const json& keys) { c.rope_fraction = keys.at(kKey).get<float>() / c.head_dim; },
           [=](json& keys, const Config& c) { keys[kKey] = c.rope_dims(); }};
 }
 
-// Gemma 2 always has a window. One as long as the context is none.
+// In llama.cpp, Gemma 2 always has a window. One as long as the context hides nothing.
 ConfigField window() {
   constexpr const char* kKey = "attention.sliding_window";
   return {[=](Config& c, const json& keys) { c.window = keys.at(kKey) < c.context ? keys.at(kKey).get<int>() : 0; },
           [=](json& keys, const Config& c) { keys[kKey] = c.window > 0 ? c.window : c.context; }};
 }
 
-// Gemma 2 always has caps. The key of one that is off is left out, which reads as `standard`.
+// In llama.cpp, Gemma 2 always has caps. A cap that is off has no key here, which reads as `standard`.
 ConfigField cap(const char* name, float Config::*member, float standard) {
   return {[=](Config& c, const json& keys) { c.*member = keys.contains(name) ? keys.at(name).get<float>() : standard; },
           [=](json& keys, const Config& c) {
@@ -51,7 +51,7 @@ ConfigField cap(const char* name, float Config::*member, float standard) {
           }};
 }
 
-// llama.cpp knows the scale of Gemma 2's scores from the number of layers: the 27B model has 46.
+// llama.cpp derives the scale of Gemma 2's scores from the number of layers: the 27B model has 46.
 ConfigField score_scale() {
   return {[](Config& c, const json&) {
             if (c.n_layer == 46) c.attention_scale = 1 / std::sqrt(static_cast<double>(c.channels / c.n_head));
@@ -64,7 +64,7 @@ std::vector<ConfigField> joined(std::vector<ConfigField> a, const std::vector<Co
   return a;
 }
 
-// A model class gets its gains from the tensors, so the file holds 1 + w for a gain with an offset.
+// The file holds gains as llama.cpp multiplies by them, so a gain with an offset is 1 + w there.
 std::vector<ConfigField> common(const std::vector<ConfigField>& more) {
   return joined({key("block_count", &Config::n_layer), key("context_length", &Config::context),
                  key("embedding_length", &Config::channels), key("feed_forward_length", &Config::hidden),
@@ -86,8 +86,8 @@ std::vector<ConfigField> llama_like(const std::vector<ConfigField>& more) {
 size_t behind_q(size_t r, const Config& c) { return r + static_cast<size_t>(c.n_head) * c.head_dim; }
 size_t behind_k(size_t r, const Config& c) { return r + static_cast<size_t>(c.n_head + c.kv_heads) * c.head_dim; }
 
-// RoPE rotates the pairs (i, i + D/2) in ours, and (2i, 2i + 1) in arch llama (LLAMA_ROPE_TYPE_NORM). All others have
-// LLAMA_ROPE_TYPE_NEOX, which is ours.
+// Our RoPE rotates the pairs (i, i + D/2), as all architectures with LLAMA_ROPE_TYPE_NEOX do. Arch llama has
+// LLAMA_ROPE_TYPE_NORM: it rotates the pairs (2i, 2i + 1).
 size_t paired_with_next(size_t r, const Config& c) {
   const size_t D = c.head_dim, i = r % D;
   return r - i + (i < D / 2 ? 2 * i : 2 * (i - D / 2) + 1);

@@ -9,7 +9,7 @@
 
 namespace {
 
-enum TokenType : int32_t { kNormal = 1, kControl = 3, kUnused = 5 };  // llama_token_type
+enum TokenType : int32_t { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };  // llama_token_type
 
 GgufTokenizer byte_tokenizer() {
   GgufTokenizer t;
@@ -59,9 +59,37 @@ GgufTokenizer bpe_tokenizer(const Bpe& bpe) {
   return t;
 }
 
+TokenType type_of(PieceType type) {
+  switch (type) {
+    case PieceType::normal: return kNormal;
+    case PieceType::unknown: return kUnknown;
+    case PieceType::control: return kControl;
+    case PieceType::byte: break;
+  }
+  return kByte;
+}
+
+// llama.cpp takes tokens 1 and 2 for those around a text if none are named. A zero byte is in no text.
+GgufTokenizer piece_tokenizer(const PieceTables& tables) {
+  GgufTokenizer t;
+  t.model = "llama", t.pre = "default";
+  uint32_t zero_byte = 0;
+  for (const Piece& piece : tables.pieces) {
+    const auto token = static_cast<uint32_t>(t.tokens.size());
+    if (piece.type == PieceType::unknown) t.unknown = token;
+    if (piece.text == "<0x00>") zero_byte = token;
+    t.tokens.push_back(piece.text);
+    t.types.push_back(type_of(piece.type));
+    t.scores.push_back(piece.score);
+  }
+  t.first = tables.begin < 0 ? zero_byte : static_cast<uint32_t>(tables.begin);
+  t.end = tables.end < 0 ? zero_byte : static_cast<uint32_t>(tables.end);
+  t.dummy_prefix = tables.dummy_prefix;
+  return t;
+}
+
 GgufTokenizer converted(const Tokenizer& tokenizer) {
-  if (tokenizer.pieces())
-    throw std::invalid_argument("GGUF files of train_gpt hold no SentencePiece tokenizer: choose --to hf or llama2c");
+  if (tokenizer.pieces()) return piece_tokenizer(tokenizer.pieces()->tables());
   if (tokenizer.bpe()) return bpe_tokenizer(*tokenizer.bpe());
   if (tokenizer.kind() == Tokenizer::Kind::character) return character_tokenizer(tokenizer.alphabet());
   return byte_tokenizer();
@@ -78,6 +106,7 @@ GgufTokenizer gguf_tokenizer(const Tokenizer& tokenizer, int vocabulary) {
   while (t.tokens.size() < static_cast<size_t>(vocabulary)) {
     t.tokens.push_back("[PAD" + std::to_string(t.tokens.size()) + "]");  // as llama.cpp's converter writes them
     t.types.push_back(kUnused);
+    if (!t.scores.empty()) t.scores.push_back(-1e9f);
   }
   std::set<std::string_view> seen;
   for (const std::string& token : t.tokens)

@@ -2,12 +2,14 @@
 // Tokenizers as GGUF files hold them and llama.cpp reads them (ggml-org/llama.cpp, src/llama-vocab.cpp).
 //
 //   ours      model   how llama.cpp gets the same tokens
-//   bytes     gpt2    byte-level BPE with one merge, of two zero bytes, whose result is no token: it wants one at least
-//   chars     rwkv    the longest token that the text goes on with. The tokens are the characters in UTF-8. No token
-//                     ends a text, unlike gpt2's model, which takes number 11 if none is named
+//   bytes     gpt2    byte-level BPE. llama.cpp requires a merge: the only one is of two zero bytes, and its result is
+//                     no token
+//   chars     rwkv    the longest token that matches is the next character. No token ends a text; in model gpt2,
+//                     token 11 would
 //   bpe       gpt2    byte-level BPE, split as GPT-2 does
+//   pieces    llama   SentencePiece's BPE with scores
 //
-// A text has tokens of its own only: no first and no last one is added.
+// llama.cpp adds no token before or after a text.
 
 #include <cstdint>
 #include <optional>
@@ -20,8 +22,10 @@ struct GgufTokenizer {
   std::string model, pre;           // tokenizer.ggml.model and .pre, which is left out if it is ""
   std::vector<std::string> tokens;  // as the file writes them
   std::vector<int32_t> types;
-  std::vector<std::string> merges;             // "left right", by rank
-  std::optional<uint32_t> first, end;          // tokens that begin and end a text
+  std::vector<std::string> merges;              // "left right", by rank
+  std::vector<float> scores;                    // of pieces
+  std::optional<uint32_t> first, end, unknown;  // tokens that begin and end a text, or stand for one that has none
+  std::optional<bool> dummy_prefix;             // a space is put before a text
 };
 
 // `vocabulary` is the model's, which may be larger: the tokens beyond are unused. Throws std::invalid_argument if
