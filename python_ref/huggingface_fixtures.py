@@ -1,9 +1,10 @@
-"""Writes test/huggingface/: tiny models as `transformers` saves them, with the loss of one batch in float64.
+"""Writes test/huggingface/: tiny models as `transformers` saves them, with loss and gradients of one batch in float64.
 
     python python_ref/huggingface_fixtures.py [--out test/huggingface]
 
 Each folder has config.json and model.safetensors as save_pretrained() leaves them, and expected.json with the tokens
-(B,T+1) and the loss. Needs requirements-huggingface.txt and no network. The same bytes each time.
+(B,T+1), the loss, and two numbers of the gradient of each tensor: its norm, and its product with cos(0), cos(1), ...,
+which depends on the order of the elements. Needs requirements-huggingface.txt and no network. The same bytes each time.
 """
 
 import argparse
@@ -77,8 +78,16 @@ def write(folder, config, dtype, shard):
         exact = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager", dtype=torch.double)
         exact.eval().load_state_dict(model.state_dict())
         logits = exact(input_ids=tokens[:, :-1], use_cache=False).logits
-    loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten()).item()
-    (folder / "expected.json").write_text(json.dumps({"tokens": tokens.tolist(), "loss": loss}) + "\n")
+        loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+        loss.backward()
+    gradients = {}
+    for name, w in exact.named_parameters():
+        if config.model_type == "gpt_neox":  # has another name in the file
+            name = name.replace("lm_head", "embed_out")
+        g = w.grad.flatten()
+        gradients[name] = [g.norm().item(), (g @ torch.arange(len(g)).double().cos()).item()]
+    expected = {"tokens": tokens.tolist(), "loss": loss.item(), "gradients": gradients}
+    (folder / "expected.json").write_text(json.dumps(expected) + "\n")
     print(f"{folder.name:20} loss {loss:.6f}")
 
 

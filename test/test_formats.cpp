@@ -14,6 +14,7 @@
 #include "data/formats/huggingface.hpp"
 #include "data/formats/json.hpp"
 #include "data/formats/modeling.hpp"
+#include "data/formats/their_tensors.hpp"
 #include "data/host/format.hpp"
 #include "data/text/stored_tokenizer.hpp"
 #include "layers/config/placements.hpp"
@@ -27,6 +28,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr double kLoss = 2e-7;  // 2.1e-8
+constexpr double kGradients = 2e-5;  // 5.4e-6
 
 json read(const std::string& path) { return json::parse(std::ifstream(path)); }
 
@@ -62,16 +64,35 @@ const std::set<std::string> kOwn = {"baichuan-13b", "chatglm-6b"};
 
 std::string class_of(const Config& config) { return expressed(config).architecture.model_class; }
 
+// Compares the gradients of their tensors, which `model` has for weights, with what huggingface_fixtures.py wrote.
+void check_gradients(const std::string& name, const Model& model, const json& config, const json& expected) {
+  double largest = 0;
+  for (const json& numbers : expected) largest = std::max(largest, numbers[0].get<double>());
+  const auto tensors = their_tensors(*find_architecture(config), model.config);
+  CHECK(tensors.size() == expected.size());
+  for (const auto& [tensor, rows] : tensors) {
+    INFO(tensor);
+    REQUIRE(expected.contains(tensor));
+    const std::vector<float> g = values_of(rows, model.config, model);
+    double product = 0;
+    for (size_t i = 0; i < g.size(); ++i) product += static_cast<double>(g[i]) * std::cos(static_cast<double>(i));
+    const double norm = expected[tensor][0], scale = std::max(norm, 1e-3 * largest);  // some gradients cancel
+    const double error = std::max(std::abs(norm_of(widen(g)) - norm),
+                                  std::abs(product - expected[tensor][1].get<double>()));
+    check_error("formats gradients/" + name, error / scale, kGradients);
+  }
+}
+
 }  // namespace
 
-TEST_CASE("a model that transformers wrote has its loss here", "[formats]") {
+TEST_CASE("a model that transformers wrote has its loss and its gradients here", "[formats]") {
   int models = 0;
   for (const fs::directory_entry& entry : fs::directory_iterator("test/huggingface")) {
     const std::string folder = entry.path(), name = entry.path().filename();
     INFO(name);
     ++models;
     const std::unique_ptr<OtherModel> from = open_huggingface(folder);
-    Model model(from->config(), false);
+    Model model(from->config(), true);
     from->load(model);
     const json expected = read(folder + "/expected.json");
     constexpr int B = 2, T = 9;
@@ -81,9 +102,12 @@ TEST_CASE("a model that transformers wrote has its loss here", "[formats]") {
       tokens.insert(tokens.end(), ids.begin(), ids.end() - 1);
       targets.insert(targets.end(), ids.begin() + 1, ids.end());
     }
-    const Activations a = allocate_activations(model.config, B, T, false);
-    const double loss = model_loss(model, a, {tokens.data(), targets.data(), B, T}) / (B * T);
+    const Activations a = allocate_activations(model.config, B, T, true);
+    const double loss =
+        model_loss_and_gradients(model, a, {tokens.data(), targets.data(), B, T}, 1.f / (B * T), {}) / (B * T);
     check_error("formats loss/" + name, std::abs(loss / expected["loss"].get<double>() - 1), kLoss);
+    std::copy_n(model.gradients.get(), model.floats, model.weights.get());  // where values_of() reads
+    check_gradients(name, model, read(folder + "/config.json"), expected["gradients"]);
   }
   CHECK(models == 17);
 }
