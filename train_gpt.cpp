@@ -30,6 +30,7 @@
 #include "data/show/corpus.hpp"
 #include "data/show/eval.hpp"
 #include "data/show/export.hpp"
+#include "data/show/import.hpp"
 #include "data/show/info.hpp"
 #include "data/show/init_report.hpp"
 #include "data/show/sample.hpp"
@@ -192,6 +193,7 @@ void run(const Command& command) {
     case Command::Kind::info: return run_info(command);
     case Command::Kind::compare: return run_compare(command);
     case Command::Kind::init_report: return run_init_report(command);
+    case Command::Kind::import_model: return run_import(command.import_model);
     case Command::Kind::export_model: return run_export(command.export_model);
     case Command::Kind::corpus: return run_corpus(command.corpus);
     case Command::Kind::tokenize: return run_tokenize(command.tokenize);

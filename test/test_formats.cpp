@@ -283,6 +283,29 @@ TEST_CASE("a folder whose config.json or tensors do not fit is refused", "[forma
   CHECK(contains(refusal_of(f.path(".")), "nested too deep"));
 }
 
+TEST_CASE("an exported model that is imported is the run again", "[formats]") {
+  const Corpus f;
+  REQUIRE(f.run("train stories.txt --preset llama2 --steps 2 --out run" + kTiny).status == 0);
+  REQUIRE(f.run("export run --to hf --out folder").status == 0);
+  const Outcome o = f.run("import folder --out back");
+  INFO(o.err);
+  REQUIRE(o.status == 0);
+  CHECK(contains(o.out, "back: folder of Hugging Face's transformers, llama2, "));
+  CHECK(same_bits(weights_in(f.path("back/checkpoint.bin")), weights_in(f.path("run/checkpoint.bin"))));
+  CHECK(f.run("train stories.txt --init-from back --steps 1 --out tuned --quiet").status == 0);
+  check_refused(f, "import folder --out back", "back");
+  check_refused(f, "import stories.txt --out other", "stories.txt is no model that train_gpt reads");
+  CHECK(!f.has("other"));
+
+  const Outcome measured = f.run("eval run --data stories.txt --json --threads 1");
+  const json result = json::parse(measured.out);
+  CHECK(result["tokens"].get<size_t>() > 59000);
+  CHECK(result["nats"].get<double>() == result["loss"].get<double>() * result["tokens"].get<double>());
+  CHECK(result["bits_per_byte"].get<double>() == Approx(result["loss"].get<double>() / std::log(2.)));
+  CHECK(contains(f.run("eval run --data stories.txt --threads 1").out,
+                 "loss " + std::to_string(result["loss"].get<double>()).substr(0, 5)));
+}
+
 TEST_CASE("a run is exported, and its folder is a checkpoint", "[formats]") {
   const Corpus f;
   REQUIRE(f.run("train stories.txt --tokenizer char --preset llama2 --steps 3 --out run" + kTiny).status == 0);

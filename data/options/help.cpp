@@ -37,10 +37,12 @@ const std::vector<CommandRow>& commands() {
        "FILE... [OPTIONS]", "data grid out preset layers heads channels context init batch seed threads",
        "init-report my.txt --grid placement=post,pre layers=6,12\n"
        "init-report my.txt --init xavier --channels 64 --out init.csv\n"},
-      {Command::Kind::export_model, "export", "write a trained model for transformers (Hugging Face)", "checkpoint",
-       "[RUN] --out DIR [OPTIONS]", "",
+      {Command::Kind::export_model, "export", "write a trained model for other programs", "checkpoint",
+       "[RUN] --out PATH [OPTIONS]", "",
        "export --out my-model\n"
        "export runs/0001-pre-layernorm --out my-model --force\n"},
+      {Command::Kind::import_model, "import", "make a run of another program's model", "from", "PATH --out DIR", "",
+       "import my-model --out runs/imported\n"},
       {Command::Kind::corpus, "corpus", "write stories of known entropy", "out", "FILE [OPTIONS]", "",
        "corpus stories.txt --bytes 500k --seed 2\n"
        "corpus --check stories.txt\n"},

@@ -62,6 +62,12 @@ struct SampleOptions {
 struct EvalOptions : TextFiles {
   std::string checkpoint, logits;
   int batch = 8, threads = 0;
+  bool json = false;
+};
+
+struct ImportOptions {
+  std::string path, out;
+  bool force = false;
 };
 
 struct ExportOptions {
@@ -115,7 +121,19 @@ struct Given {
 // A parsed command line. `train` also holds the options of compare's and init-report's cells and of info without a
 // checkpoint.
 struct Command {
-  enum class Kind { train, sample, eval, info, compare, init_report, corpus, tokenizer, tokenize, export_model };
+  enum class Kind {
+    train,
+    sample,
+    eval,
+    info,
+    compare,
+    init_report,
+    corpus,
+    tokenizer,
+    tokenize,
+    import_model,
+    export_model
+  };
   Kind kind = Kind::train;
   std::string program;  // as typed, for the commands that are suggested
   TrainOptions train;
@@ -126,6 +144,7 @@ struct Command {
   CorpusOptions corpus;
   TokenizerOptions tokenizer;
   TokenizeOptions tokenize;
+  ImportOptions import_model;
   ExportOptions export_model;
   std::string info_checkpoint;
   bool info_needs_checkpoint = true;  // a checkpoint was named, or no option was given

@@ -313,6 +313,7 @@ void describe_eval(Table& t, EvalOptions& o) {
   describe_checkpoint(t, o.checkpoint);
   describe_files(t, o, true);
   t.number("batch", o.batch, 1, 1 << 20, "sequences per batch");
+  t.flag("json", o.json, "print the result as JSON, in full precision");
   t.text("logits", o.logits, "FILE", "write the first batch's logits as .npy (float32; B, T, vocabulary)");
   describe_threads(t, o.threads);
 }
@@ -353,6 +354,13 @@ void describe_corpus(Table& t, CorpusOptions& o) {
   t.flag("force", o.force, "overwrite the file");
   t.text("check", o.check, "FILE", "count the lines of FILE that follow the grammar");
   t.text("known", o.known, "FILE", "with --check: count lines that also occur in FILE");
+}
+
+void describe_import(Table& t, ImportOptions& o) {
+  Setting& path = t.text("from", o.path, "PATH", "model of another program: a file or folder");
+  path.positional = path.required = true;
+  t.text("out", o.out, "DIR", "run directory").required = true;
+  t.flag("force", o.force, "overwrite what is in --out");
 }
 
 void describe_export(Table& t, ExportOptions& o) {
@@ -406,6 +414,7 @@ std::vector<Setting> settings_of(Command& c) {
     case Command::Kind::corpus: describe_corpus(t, c.corpus); break;
     case Command::Kind::tokenizer: describe_tokenizer(t, c.tokenizer); break;
     case Command::Kind::tokenize: describe_tokenize(t, c.tokenize); break;
+    case Command::Kind::import_model: describe_import(t, c.import_model); break;
     case Command::Kind::export_model: describe_export(t, c.export_model); break;
   }
   return t.settings;

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "layers/kernels/buffer.hpp"
 #include "layers/model/size.hpp"
 #include "data/formats/npy.hpp"
@@ -35,6 +37,36 @@ void write_logits(const std::string& path, const Model& model, const Activations
   write_npy(path, {uint64_t(B), uint64_t(T), uint64_t(model.config.vocab_size)}, logits.get());
 }
 
+struct Measured {
+  std::string checkpoint;
+  int64_t step;
+  double loss, seconds;  // nats per token
+};
+
+void print_text(const Measured& m, const Dataset& data) {
+  const double tokens = static_cast<double>(data.val_targets());
+  std::printf("%s, step %lld, on %s (%s)\n", m.checkpoint.c_str(), static_cast<long long>(m.step), data.name.c_str(),
+              counted(tokens, "token").c_str());
+  std::printf("loss %.4f nats/token, %.4f bits/byte%s  (%s tokens/s)\n", m.loss, data.bits_per_byte(m.loss),
+              data.floor > 0 ? format(", floor %.4f nats/token", data.floor).c_str() : "",
+              format_count(tokens / m.seconds).c_str());
+}
+
+void print_json(const Measured& m, const Dataset& data) {
+  const auto tokens = data.val_targets();
+  nlohmann::ordered_json json = {{"checkpoint", m.checkpoint},
+                                 {"step", m.step},
+                                 {"data", data.name},
+                                 {"loss", m.loss},
+                                 {"nats", m.loss * static_cast<double>(tokens)},
+                                 {"tokens", tokens},
+                                 {"bytes", data.val_bytes},
+                                 {"bits_per_byte", data.bits_per_byte(m.loss)},
+                                 {"seconds", m.seconds}};
+  if (data.floor > 0) json["floor"] = data.floor;
+  std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+}
+
 }  // namespace
 
 void run_eval(const EvalOptions& options) {
@@ -52,11 +84,6 @@ void run_eval(const EvalOptions& options) {
   const double loss = evaluate_with_progress(model, activations, data, options.batch, 0);
   if (interrupted()) throw std::runtime_error("stopped before the whole text was read: nothing was measured");
   if (!std::isfinite(loss)) throw std::runtime_error("the loss of " + path + " is not finite: its training diverged");
-  const double tokens = static_cast<double>(data.val_targets());
-  std::printf("%s, step %lld, on %s (%s)\n", name_of_checkpoint(options.checkpoint, path).c_str(),
-              static_cast<long long>(header.step),
-              data.name.c_str(), counted(tokens, "token").c_str());
-  std::printf("loss %.4f nats/token, %.4f bits/byte%s  (%s tokens/s)\n", loss, data.bits_per_byte(loss),
-              data.floor > 0 ? format(", floor %.4f nats/token", data.floor).c_str() : "",
-              format_count(tokens / clock.seconds()).c_str());
+  const Measured m{name_of_checkpoint(options.checkpoint, path), header.step, loss, clock.seconds()};
+  options.json ? print_json(m, data) : print_text(m, data);
 }

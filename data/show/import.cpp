@@ -1,0 +1,25 @@
+#include "import.hpp"
+
+#include <cstdio>
+#include <stdexcept>
+
+#include "data/formats/formats.hpp"
+#include "data/host/format.hpp"
+#include "data/run/checkpoint.hpp"
+#include "data/run/directory.hpp"
+#include "layers/model/size.hpp"
+
+void run_import(const ImportOptions& options) {
+  const Format* format = format_of(options.path);
+  if (!format)
+    throw std::invalid_argument(options.path + " is no model that train_gpt reads: a folder of transformers, llm.c or "
+                                               "llama2.c");
+  const TrainedModel from = load_trained_model(options.path);
+  std::string out = options.out;
+  const DirectoryLock lock = claim_directory(out, "");
+  prepare_run_directory(out, options.force);
+  save_checkpoint(out + "/" + kLastCheckpoint, from.header, from.model, nullptr);
+  std::printf("%s: %s, %s, %s, vocabulary %d\n", out.c_str(), format->description, from.header.options.preset.c_str(),
+              counted(static_cast<double>(count_parameters(from.model.table)), "parameter").c_str(),
+              from.model.config.vocab_size);
+}
