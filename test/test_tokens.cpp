@@ -234,6 +234,10 @@ TEST_CASE("two token files that differ anywhere have different fingerprints", "[
   CHECK(fingerprint(x, y) != fingerprint(y, y));
   CHECK(fingerprint(x, y) != fingerprint(x, x));
   CHECK(fingerprint(x, x) != fingerprint(x, longer));
+  std::vector<uint32_t> large(5000, 1);
+  const uint64_t before = fingerprint(large, x);
+  large[10] = 2;
+  CHECK(fingerprint(large, x) != before);
 }
 
 TEST_CASE("tokenize writes files that train as the text does", "[tokens]") {

@@ -121,9 +121,9 @@ Tokenizer HuggingFaceModel::tokenizer() const {
     } catch (const std::exception& error) {
       throw std::runtime_error(folder_ + " has a tokenizer that cannot be read: " + for_terminal(error.what()));
     }
-  for (const char* file : {"/tokenizer.json", "/vocab.json"})
+  for (const char* file : {"/tokenizer.json", "/vocab.json", "/tokenizer.model"})
     if (fs::exists(folder_ + file)) return read_tokenizer(folder_);
-  if (fs::exists(folder_ + "/tokenizer.model") || config_.vocab_size != 256)
+  if (config_.vocab_size != 256)
     throw std::runtime_error(folder_ + " has no tokenizer that train_gpt reads: copy a tokenizer.json into it");
   return Tokenizer::bytes();
 }
