@@ -103,7 +103,8 @@ $(OUT)/train_gpt: $(OUT)/train_gpt.o $(LIBRARY)
 	$(call SAY,link  $@)$(LINK)
 
 # These run for a moment: -O1 compiles them in two thirds of the time.
-BRIEF := $(foreach room,options run show compare,$(filter $(OUT)/data/$(room)/%,$(LIBRARY)))
+BRIEF_ROOMS := formats options run show compare $(if $(SANITIZE),host text)
+BRIEF := $(foreach room,$(BRIEF_ROOMS),$(filter $(OUT)/data/$(room)/%,$(LIBRARY)))
 FIRST := $(OUT)/test/first.hpp
 $(TESTS) $(FIRST).gch $(BRIEF): private OPTIMIZE := -O1 $(SANITIZERS)
 

@@ -133,15 +133,30 @@ TEST_CASE("words of every length are merged by rank, leftmost first", "[bpe]") {
     }
 }
 
+TEST_CASE("the splits of Llama 3 and Qwen 2 give the tokens of Hugging Face's tokenizers", "[bpe]") {
+  const std::string text = reference("hard.txt");
+  for (const std::string name : {"llama3", "qwen2"}) {
+    INFO(name);
+    const Bpe bpe = read_bpe(kFolder + name + ".json");
+    CHECK(bpe.tables().split == (name == "llama3" ? Split::llama3 : Split::qwen2));
+    CHECK(bpe.tables().words_first == (name == "llama3"));
+    const json expected = json::parse(reference(name + ".tokens.json"));
+    CHECK(bpe.encode(text) == expected.get<std::vector<uint32_t>>());
+    CHECK(decoded(bpe, bpe.encode(text)) == text);
+    CHECK(bpe_from_json(to_json(bpe)).encode(text) == expected.get<std::vector<uint32_t>>());
+  }
+}
+
 TEST_CASE("pieces of a text have the words of the whole text", "[bpe]") {
+  const Split split = GENERATE(Split::gpt2, Split::llama3, Split::qwen2);
   std::string text;
   for (int i = 0; i < 8; ++i) text += reference("hard.txt") + random_text(500, " \n.a\xc3\xa9", i);
   std::vector<std::string_view> whole, parts;
-  split_words(text, [&](std::string_view word) { whole.push_back(word); });
-  for (const std::string_view piece : cut_between_words(text, 100))
-    split_words(piece, [&](std::string_view word) { parts.push_back(word); });
+  split_words(split, text, [&](std::string_view word) { whole.push_back(word); });
+  for (const std::string_view piece : cut_between_words(split, text, 100))
+    split_words(split, piece, [&](std::string_view word) { parts.push_back(word); });
   CHECK(whole == parts);
-  CHECK(cut_between_words(text, 100).size() > 50);
+  CHECK(cut_between_words(split, text, 100).size() > (split == Split::gpt2 ? 50u : 20u));
 }
 
 TEST_CASE("a megabyte without a space is encoded in seconds", "[bpe]") {
@@ -197,11 +212,27 @@ TEST_CASE("parts of a tokenizer.json that would tokenize differently are refused
   CHECK(refusal([](json& j) { j["pre_tokenizer"]["add_prefix_space"] = true; }) ==
         "the pre_tokenizer's add_prefix_space is not supported");
   CHECK(refusal([](json& j) {
-          const json parts = {{{"type", "Split"}}, {{"type", "ByteLevel"}}};
+          const json parts = {{{"type", "Digits"}}, {{"type", "ByteLevel"}}};
           j["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", parts}};
-        }) == "the pre_tokenizer Sequence [Split, ByteLevel] is not supported");
-  CHECK(refusal([](json& j) { j["post_processor"] = {{"type", "TemplateProcessing"}}; }) ==
-        "the post_processor TemplateProcessing is not supported");
+        }) == "the pre_tokenizer Sequence [Digits, ByteLevel] is not supported");
+  const auto with_split = [](const json& words, bool use_regex) {
+    return refusal([&](json& j) {
+      json bytes = j["pre_tokenizer"];
+      bytes["use_regex"] = use_regex;
+      j["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {words, bytes}}};
+    });
+  };
+  json words = {{"type", "Split"}, {"pattern", {{"Regex", regex_of(Split::qwen2)}}}, {"behavior", "Isolated"},
+                {"invert", false}};
+  CHECK(with_split(words, false) == "");
+  CHECK(with_split(words, true) == "a pre_tokenizer that splits twice or not at all is not supported");
+  words["invert"] = true;
+  CHECK(with_split(words, false) == "a Split that is inverted or not Isolated is not supported");
+  words["invert"] = false, words["pattern"]["Regex"] = "\\d+";
+  CHECK(with_split(words, false) == "a Split by \"\\\\d+\" is not supported");
+  CHECK(refusal([](json& j) { j["post_processor"] = {{"type", "TemplateProcessing"}}; }) == "");
+  CHECK(refusal([](json& j) { j["post_processor"] = {{"type", "BertProcessing"}}; }) ==
+        "the post_processor BertProcessing is not supported");
   CHECK(refusal([](json& j) { j["decoder"] = {{"type", "WordPiece"}}; }) == "the decoder WordPiece is not supported");
   CHECK(refusal([](json& j) { j["model"]["type"] = "Unigram"; }) == "the model Unigram is not supported");
   CHECK(refusal([](json& j) { j["model"]["dropout"] = .1; }) == "the model's dropout is not supported");

@@ -294,6 +294,10 @@ TEST_CASE("an exported model that is imported is the run again", "[formats]") {
   CHECK(same_bits(weights_in(f.path("back/checkpoint.bin")), weights_in(f.path("run/checkpoint.bin"))));
   CHECK(f.run("train stories.txt --init-from back --steps 1 --out tuned --quiet").status == 0);
   check_refused(f, "import folder --out back", "back");
+  REQUIRE(f.has("folder/tokenizer.json"));
+  REQUIRE(f.run("train stories.txt --tokenizer char --preset llama2 --steps 1 --out letters" + kTiny).status == 0);
+  REQUIRE(f.run("export letters --out folder --force").status == 0);
+  CHECK(!f.has("folder/tokenizer.json"));
   check_refused(f, "import stories.txt --out other", "stories.txt is no model that train_gpt reads");
   CHECK(!f.has("other"));
 

@@ -2,6 +2,7 @@
 
 #include "data/text/tokens.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -118,6 +119,26 @@ TEST_CASE("the floor of stories is known with a byte-pair encoding", "[tokens]")
     CHECK(std::abs(bits(data) / bits(bytes) - 1) < .05);
     for (const TokenWindow& window : data.windows)
       CHECK(int(data.tokens[window.start]) == data.tokenizer.newline());
+  }
+}
+
+TEST_CASE("a floor is not told if tokens join the ends of stories with other text", "[tokens]") {
+  const Corpus f;
+  BpeTables tables;
+  tables.tokens = byte_tokens();
+  const auto token_of = [&](char c) {
+    const auto found = std::find(tables.tokens.begin(), tables.tokens.end(), std::string(1, c));
+    return static_cast<uint32_t>(found - tables.tokens.begin());
+  };
+  tables.merges.push_back({token_of('.'), token_of('\n'), 256});  // one word in Llama 3's split
+  tables.tokens.push_back(".\n");
+  TextOptions options;
+  options.data = {f.path("stories.txt")};
+  options.tokenizer = f.path("tok.json");
+  for (const Split split : {Split::gpt2, Split::llama3}) {
+    tables.split = split;
+    f.write("tok.json", to_json(Bpe(tables)));
+    CHECK((load_dataset(options, nullptr, 400).floor > 0) == (split == Split::gpt2));
   }
 }
 

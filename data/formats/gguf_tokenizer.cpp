@@ -39,13 +39,23 @@ uint32_t special_token(const BpeTables& tables, const std::vector<std::string>& 
   return otherwise;
 }
 
+// llama.cpp's name of a split ("tokenizer.ggml.pre").
+const char* name_of(Split split) {
+  switch (split) {
+    case Split::gpt2: return "gpt-2";
+    case Split::llama3: return "llama-bpe";
+    case Split::qwen2: break;
+  }
+  return "qwen2";
+}
+
 GgufTokenizer bpe_tokenizer(const Bpe& bpe) {
   const BpeTables& tables = bpe.tables();
   if (tables.words_first)
     throw std::invalid_argument("llama.cpp merges within words that are tokens, which this tokenizer does not "
                                 "(ignore_merges): GGUF cannot hold it");
   GgufTokenizer t;
-  t.model = "gpt2", t.pre = "gpt-2";
+  t.model = "gpt2", t.pre = name_of(tables.split);
   for (const std::string& token : tables.tokens) t.tokens.push_back(printable(token));
   for (const Merge& merge : tables.merges) t.merges.push_back(t.tokens[merge.left] + " " + t.tokens[merge.right]);
   const std::string zero = printable(std::string(1, '\0'));

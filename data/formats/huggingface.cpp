@@ -203,9 +203,16 @@ std::string described(const Expressed& as) {
          ")";
 }
 
+// Files of an older model that the new one may not have, but that readers would take for its own.
+void remove_stale(const std::string& folder) {
+  for (const char* name : {"model.safetensors.index.json", "tokenizer.json", "tokenizer_config.json", kModelingFile})
+    fs::remove(fs::path(folder) / name);
+}
+
 }  // namespace
 
 std::string write_huggingface(const std::string& folder, const ExportedModel& exported) {
+  remove_stale(folder);
   const Model& model = exported.model;
   const Expressed as = expressed(model.config);
   const Architecture& architecture = as.architecture;

@@ -7,7 +7,6 @@
 #include <queue>
 #include <stdexcept>
 
-#include "split.hpp"
 
 namespace {
 
@@ -156,7 +155,7 @@ class Bpe::Words {
 };
 
 std::vector<uint32_t> Bpe::encode(std::string_view text) const {
-  const std::vector<std::string_view> pieces = cut_between_words(text, kPiece);
+  const std::vector<std::string_view> pieces = cut_between_words(tables_.split, text, kPiece);
   std::vector<std::vector<uint32_t>> parts(pieces.size());
 #pragma omp parallel if (pieces.size() > 1)
   {
@@ -164,7 +163,7 @@ std::vector<uint32_t> Bpe::encode(std::string_view text) const {
 #pragma omp for schedule(dynamic)
     for (size_t i = 0; i < pieces.size(); ++i) {
       parts[i].reserve(pieces[i].size() / 3);
-      split_words(pieces[i], [&](std::string_view word) { words.append(word, parts[i]); });
+      split_words(tables_.split, pieces[i], [&](std::string_view word) { words.append(word, parts[i]); });
     }
   }
   if (parts.size() == 1) return std::move(parts[0]);

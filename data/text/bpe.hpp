@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "split.hpp"
+
 struct Merge {
   uint32_t left, right, token;  // the token is the bytes of left followed by those of right
 };
@@ -24,6 +26,7 @@ struct BpeTables {
   std::vector<Merge> merges;          // by rank
   std::vector<SpecialToken> special;
   bool words_first = false;           // a word that is a token needs no merges ("ignore_merges")
+  Split split = Split::gpt2;
 };
 
 class Bpe {

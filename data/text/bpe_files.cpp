@@ -126,14 +126,40 @@ void require_off(const json& model, const char* option) {
   if (!(j.is_null() || j == false || j == "" || j == 0.0)) lack("the model's " + std::string(option));
 }
 
+// The split of a pre_tokenizer: ByteLevel, which splits as GPT-2 does, or a Split by one of our regular expressions and
+// a ByteLevel without one.
+Split split_of(const json& file) {
+  const json& pre = member(file, "pre_tokenizer");
+  if (!pre.is_object()) lack("a file without a pre_tokenizer");
+  const std::string name = name_of(pre);
+  const bool two = name == "Sequence [Split, ByteLevel]";
+  if (name != "ByteLevel" && !two) lack("the pre_tokenizer " + name);
+  const json& bytes = two ? pre["pretokenizers"][1] : pre;
+  if (member(bytes, "add_prefix_space") != false) lack("the pre_tokenizer's add_prefix_space");
+  if ((member(bytes, "use_regex") == false) != two) lack("a pre_tokenizer that splits twice or not at all");
+  if (!two) return Split::gpt2;
+  const json& words = pre["pretokenizers"][0];
+  if (member(words, "behavior") != "Isolated" || member(words, "invert") != false)
+    lack("a Split that is inverted or not Isolated");
+  const json& pattern = member(words, "pattern");
+  const json& regex = pattern.is_object() ? member(pattern, "Regex") : pattern;
+  for (const Split split : {Split::gpt2, Split::llama3, Split::qwen2})
+    if (regex == regex_of(split)) return split;
+  lack("a Split by " + (regex.is_string() ? quoted(regex.get<std::string>()) : "something else"));
+}
+
+// A TemplateProcessing adds special tokens around a text, which encode() never does.
+void require_known_processor(const json& file) {
+  const json& part = member(file, "post_processor");
+  const std::string name = part.is_object() ? name_of(part) : "ByteLevel";
+  for (const char* known : {"ByteLevel", "TemplateProcessing", "Sequence [ByteLevel, TemplateProcessing]"})
+    if (name == known) return;
+  lack("the post_processor " + name);
+}
+
 void require_known_parts(const json& file) {
   require(file, "normalizer", "");
-  const json& split = member(file, "pre_tokenizer");
-  if (!split.is_object()) lack("a file without a pre_tokenizer");
-  require(file, "pre_tokenizer", "ByteLevel");
-  if (member(split, "add_prefix_space") != false) lack("the pre_tokenizer's add_prefix_space");
-  if (member(split, "use_regex") == false) lack("a pre_tokenizer without use_regex");
-  require(file, "post_processor", "ByteLevel");
+  require_known_processor(file);
   require(file, "decoder", "ByteLevel");
   require(file, "truncation", "");
   require(file, "padding", "");
@@ -186,8 +212,9 @@ class Reader {
   bool has(const std::string& name) const { return tokens_.contains(name); }
   void add_special(const std::string& name) { tables_.special.push_back({tokens_.at(name), name}); }
 
-  Bpe finish(bool words_first) {
+  Bpe finish(bool words_first, Split split) {
     tables_.words_first = words_first;
+    tables_.split = split;
     return Bpe(std::move(tables_));
   }
 
@@ -220,7 +247,7 @@ Bpe from_tokenizer_json(const json& file) {
       reader.add_merge(merge[0].get<std::string>(), merge[1].get<std::string>());
     else reject("one of its merges is not two tokens");
   }
-  return reader.finish(member(model, "ignore_merges") == true);
+  return reader.finish(member(model, "ignore_merges") == true, split_of(file));
 }
 
 // The first line of vocab.bpe is its version.
@@ -234,7 +261,7 @@ Bpe from_gpt2(const json& vocabulary, const std::string& merges) {
     if (!line.empty() && !(at == 0 && line.starts_with("#version"))) reader.add_merge(line);
   }
   if (reader.has(kEndOfText)) reader.add_special(kEndOfText);
-  return reader.finish(false);
+  return reader.finish(false, Split::gpt2);
 }
 
 // Calls read(), and puts the name of the file before its errors.
@@ -277,8 +304,16 @@ Bpe read_bpe(const std::string& path) {
 
 std::string to_json(const Bpe& bpe) {
   const BpeTables& tables = bpe.tables();
-  const ordered_json byte_level = {
-      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
+  const auto byte_level = [](bool use_regex) {
+    return ordered_json{
+        {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", use_regex}};
+  };
+  const ordered_json words = {{"type", "Split"},
+                              {"pattern", {{"Regex", regex_of(tables.split)}}},
+                              {"behavior", "Isolated"},
+                              {"invert", false}};
+  const ordered_json sequence = {{"type", "Sequence"},
+                                 {"pretokenizers", ordered_json::array({words, byte_level(false)})}};
   std::vector<std::string> names;
   for (const std::string& token : tables.tokens) names.push_back(printable(token));
   ordered_json added = ordered_json::array(), merges = ordered_json::array(), vocabulary = ordered_json::object();
@@ -296,9 +331,9 @@ std::string to_json(const Bpe& bpe) {
                       {"padding", nullptr},
                       {"added_tokens", std::move(added)},
                       {"normalizer", nullptr},
-                      {"pre_tokenizer", byte_level},
+                      {"pre_tokenizer", tables.split == Split::gpt2 ? byte_level(true) : sequence},
                       {"post_processor", nullptr},
-                      {"decoder", byte_level},
+                      {"decoder", byte_level(true)},
                       {"model",
                        {{"type", "BPE"},
                         {"dropout", nullptr},

@@ -47,13 +47,14 @@ class Counts {
 
 // The different words of a text, sorted.
 std::vector<Counts::Slot> count_words(std::string_view text) {
-  const std::vector<std::string_view> pieces = cut_between_words(text, kPiece);
+  const std::vector<std::string_view> pieces = cut_between_words(Split::gpt2, text, kPiece);
   Counts all;
 #pragma omp parallel
   {
     Counts own;
 #pragma omp for schedule(dynamic)
-    for (size_t i = 0; i < pieces.size(); ++i) split_words(pieces[i], [&](std::string_view word) { own.add(word, 1); });
+    for (size_t i = 0; i < pieces.size(); ++i)
+      split_words(Split::gpt2, pieces[i], [&](std::string_view word) { own.add(word, 1); });
 #pragma omp critical
     for (const auto& [word, count] : own.slots())
       if (count > 0) all.add(word, count);

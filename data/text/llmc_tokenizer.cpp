@@ -159,6 +159,8 @@ std::string to_llmc(const Tokenizer& tokenizer) {
     throw std::invalid_argument("llm.c's gpt2_tokenizer.bin cannot hold this tokenizer: " + why);
   };
   if (tokenizer.pieces()) refuse("it is SentencePiece's");
+  if (tokenizer.bpe() && tokenizer.bpe()->tables().split != Split::gpt2)
+    refuse("it does not split words as GPT-2 does");
   const std::vector<std::string> tokens = tokens_of(tokenizer);
   const bool has_end = tokenizer.bpe() && !tokenizer.bpe()->tables().special.empty();
   const uint32_t end = has_end ? tokenizer.bpe()->tables().special[0].token : std::max(0, tokenizer.newline());

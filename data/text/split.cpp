@@ -4,6 +4,7 @@
 #include <pcre2.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -18,9 +19,30 @@ namespace {
 // White space is Unicode's property White_Space. PCRE2's \s has one character more (U+180E).
 // Possessive repeats (++) match the same and keep nothing to go back to.
 #define SPACE R"(\p{Z}\t-\r\x{85})"
-constexpr char kPattern[] = "'(?:[stmd]|re|ve|ll)| ?\\p{L}++| ?\\p{N}++| ?[^" SPACE "\\p{L}\\p{N}]++|"
-                            "[" SPACE "]+(?![^" SPACE "])|[" SPACE "]++";
-#undef SPACE
+#define OTHER "[^" SPACE "\\p{L}\\p{N}]++"
+#define ENDING "'(?:[stmd]|re|ve|ll)"
+#define SPACES "[" SPACE "]+(?![^" SPACE "])|[" SPACE "]++"
+#define FROM_LLAMA3(digits) \
+  "(?i:" ENDING ")|[^\r\n\\p{L}\\p{N}]?\\p{L}++|" digits "| ?" OTHER "[\r\n]*+|[" SPACE "]*[\r\n]++|" SPACES
+
+struct Pattern {
+  Split split;
+  const char* regex;   // of PCRE2
+  const char* theirs;  // as tokenizer.json has it
+};
+constexpr Pattern kPatterns[] = {
+    {Split::gpt2, ENDING "| ?\\p{L}++| ?\\p{N}++| ?" OTHER "|" SPACES,
+     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
+    {Split::llama3, FROM_LLAMA3("\\p{N}{1,3}+"),
+     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|)"
+     R"(\s+(?!\S)|\s+)"},
+    {Split::qwen2, FROM_LLAMA3("\\p{N}"),
+     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|)"
+     R"(\s+(?!\S)|\s+)"}};
+
+const Pattern& pattern_of(Split split) {
+  return *std::find_if(std::begin(kPatterns), std::end(kPatterns), [&](const Pattern& p) { return p.split == split; });
+}
 
 struct Free {
   void operator()(pcre2_code* p) const { pcre2_code_free(p); }
@@ -37,19 +59,23 @@ using Match = std::unique_ptr<pcre2_match_data, Free>;
 }
 
 // Without just-in-time compilation, the pattern is interpreted.
-Code compile() {
+Code compile(const char* pattern) {
   int error;
   PCRE2_SIZE at;
-  const auto text = reinterpret_cast<PCRE2_SPTR>(kPattern);
-  Code code(pcre2_compile(text, sizeof kPattern - 1, PCRE2_UTF, &error, &at, nullptr));
+  const auto text = reinterpret_cast<PCRE2_SPTR>(pattern);
+  Code code(pcre2_compile(text, PCRE2_ZERO_TERMINATED, PCRE2_UTF, &error, &at, nullptr));
   if (!code) fail(error);
   pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);
   return code;
 }
 
-const pcre2_code* pattern() {
-  static const Code code = compile();
-  return code.get();
+const pcre2_code* compiled(Split split) {
+  static const std::array<Code, std::size(kPatterns)> codes = [] {
+    std::array<Code, std::size(kPatterns)> all;
+    for (const Pattern& p : kPatterns) all[static_cast<size_t>(p.split)] = compile(p.regex);
+    return all;
+  }();
+  return codes[static_cast<size_t>(split)].get();
 }
 
 // The end of the UTF-8 that starts at `at`.
@@ -71,7 +97,10 @@ bool is_ascii_mark(char c) { return c > ' ' && c < 0x7f; }
 
 }  // namespace
 
-void split_words(std::string_view text, const std::function<void(std::string_view)>& with_word) {
+std::string regex_of(Split split) { return pattern_of(split).theirs; }
+
+void split_words(Split split, std::string_view text, const std::function<void(std::string_view)>& with_word) {
+  const pcre2_code* code = compiled(split);
   const Match match(pcre2_match_data_create(1, nullptr));
   if (!match) throw std::bad_alloc();
   const PCRE2_SIZE* found = pcre2_get_ovector_pointer(match.get());
@@ -79,7 +108,7 @@ void split_words(std::string_view text, const std::function<void(std::string_vie
     const std::string_view valid = text.substr(at, end_of_utf8(text, at) - at);
     const auto* bytes = reinterpret_cast<PCRE2_SPTR>(valid.data());
     for (size_t i = 0; i < valid.size(); i = found[1]) {
-      const int n = pcre2_match(pattern(), bytes, valid.size(), i, PCRE2_NO_UTF_CHECK, match.get(), nullptr);
+      const int n = pcre2_match(code, bytes, valid.size(), i, PCRE2_NO_UTF_CHECK, match.get(), nullptr);
       if (n < 0) fail(n);
       with_word(valid.substr(i, found[1] - i));
     }
@@ -89,12 +118,14 @@ void split_words(std::string_view text, const std::function<void(std::string_vie
   }
 }
 
-// A word with white space has it in front of everything else. So a word starts wherever white space follows a mark.
-std::vector<std::string_view> cut_between_words(std::string_view text, size_t bytes) {
+// A word with white space has it in front of everything else. So a word starts wherever white space follows a mark. In
+// Llama 3's split, line ends may also be behind.
+std::vector<std::string_view> cut_between_words(Split split, std::string_view text, size_t bytes) {
+  const auto starts_word = [split](char c) { return split == Split::gpt2 ? is_ascii_space(c) : c == ' ' || c == '\t'; };
   std::vector<std::string_view> pieces;
   while (text.size() > bytes) {
     size_t cut = bytes;
-    while (cut < text.size() && !(is_ascii_mark(text[cut - 1]) && is_ascii_space(text[cut]))) ++cut;
+    while (cut < text.size() && !(is_ascii_mark(text[cut - 1]) && starts_word(text[cut]))) ++cut;
     pieces.push_back(text.substr(0, cut));
     text.remove_prefix(cut);
   }

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "data/host/utf8.hpp"
-#include "split.hpp"
 
 namespace {
 
@@ -102,7 +101,7 @@ std::vector<uint32_t> Tokenizer::encode(std::string_view text, Unknown unknown, 
 }
 
 std::vector<std::string_view> Tokenizer::cut(std::string_view text, size_t bytes) const {
-  if (kind_ == Kind::bpe) return cut_between_words(text, bytes);
+  if (kind_ == Kind::bpe) return cut_between_words(bpe_->tables().split, text, bytes);
   if (kind_ == Kind::pieces) return {text};  // the beginning of a text has tokens of its own
   std::vector<std::string_view> pieces;
   while (text.size() > bytes) {
