@@ -299,6 +299,7 @@ TEST_CASE("an exported model that is imported is the run again", "[formats]") {
   REQUIRE(f.run("export letters --out folder --force").status == 0);
   CHECK(!f.has("folder/tokenizer.json"));
   check_refused(f, "import stories.txt --out other", "stories.txt is no model that train_gpt reads");
+  check_refused(f, "import nothing --out other", "there is no file or folder nothing");
   CHECK(!f.has("other"));
 
   const Outcome measured = f.run("eval run --data stories.txt --json --threads 1");

@@ -1,6 +1,7 @@
 #include "import.hpp"
 
 #include <cstdio>
+#include <filesystem>
 #include <stdexcept>
 
 #include "data/formats/formats.hpp"
@@ -10,6 +11,8 @@
 #include "layers/model/size.hpp"
 
 void run_import(const ImportOptions& options) {
+  if (!std::filesystem::exists(options.path))
+    throw std::invalid_argument("there is no file or folder " + options.path);
   const Format* format = format_of(options.path);
   if (!format)
     throw std::invalid_argument(options.path + " is no model that train_gpt reads: a folder of transformers, llm.c or "
