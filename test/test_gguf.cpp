@@ -19,6 +19,7 @@
 #include "data/text/piece_files.hpp"
 #include "layers/model/presets.hpp"
 #include "message.hpp"
+#include "random_model.hpp"
 #include "small_run.hpp"
 
 namespace {
@@ -132,21 +133,6 @@ Config small_config(const std::string& preset) {
   return c;
 }
 
-Model random_model(const Config& config) {
-  Model model(config, false);
-  const std::vector<float> values = random_floats(model.floats, 3);
-  for (const TensorSpec& spec : model.table)
-    std::copy_n(values.begin() + spec.offset, spec.size(), model.weights.get() + spec.offset);
-  return model;
-}
-
-const float* ours(const Model& model, const std::string& name) {
-  for (const TensorSpec& spec : model.table)
-    if (spec.name == name) return model.weights.get() + spec.offset;
-  FAIL("no tensor " << name);
-  return nullptr;
-}
-
 GgufFile file_of(const Model& model, const std::string& dtype = "f32", const Tokenizer& t = Tokenizer::bytes()) {
   const Folder f;
   check_gguf({model, t, "a run", dtype});
@@ -211,15 +197,15 @@ TEST_CASE("a Llama model has llama.cpp's keys and tensors", "[gguf]") {
   CHECK(dims("blk.1.attn_q.weight") == std::vector<uint64_t>{kC, kHeads * kD});
   CHECK(dims("blk.1.attn_k.weight") == std::vector<uint64_t>{kC, kKv * kD});
   CHECK(dims("blk.1.ffn_down.weight") == std::vector<uint64_t>{kF, kC});
-  CHECK(is_tensor(file, "token_embd.weight", ours(model, "embedding.token.weight")));
-  CHECK(is_tensor(file, "output.weight", ours(model, "head.weight")));
-  CHECK(is_tensor(file, "blk.0.attn_v.weight", ours(model, "block.0.attention.v.weight")));
-  CHECK(is_tensor(file, "blk.1.attn_output.weight", ours(model, "block.1.attention.o.weight")));
-  CHECK(is_tensor(file, "blk.1.ffn_gate.weight", ours(model, "block.1.ffn.gate.weight")));
-  CHECK(is_tensor(file, "blk.1.ffn_up.weight", ours(model, "block.1.ffn.up.weight")));
-  CHECK(is_tensor(file, "blk.1.ffn_down.weight", ours(model, "block.1.ffn.down.weight")));
-  CHECK(is_tensor(file, "blk.1.attn_norm.weight", ours(model, "block.1.attention.norm_in.gain")));
-  CHECK(is_tensor(file, "blk.1.ffn_norm.weight", ours(model, "block.1.ffn.norm_in.gain")));
+  CHECK(is_tensor(file, "token_embd.weight", tensor_of(model, "embedding.token.weight")));
+  CHECK(is_tensor(file, "output.weight", tensor_of(model, "head.weight")));
+  CHECK(is_tensor(file, "blk.0.attn_v.weight", tensor_of(model, "block.0.attention.v.weight")));
+  CHECK(is_tensor(file, "blk.1.attn_output.weight", tensor_of(model, "block.1.attention.o.weight")));
+  CHECK(is_tensor(file, "blk.1.ffn_gate.weight", tensor_of(model, "block.1.ffn.gate.weight")));
+  CHECK(is_tensor(file, "blk.1.ffn_up.weight", tensor_of(model, "block.1.ffn.up.weight")));
+  CHECK(is_tensor(file, "blk.1.ffn_down.weight", tensor_of(model, "block.1.ffn.down.weight")));
+  CHECK(is_tensor(file, "blk.1.attn_norm.weight", tensor_of(model, "block.1.attention.norm_in.gain")));
+  CHECK(is_tensor(file, "blk.1.ffn_norm.weight", tensor_of(model, "block.1.ffn.norm_in.gain")));
 }
 
 TEST_CASE("arch llama has the two channels of each RoPE pair one behind the other, the others have not", "[gguf]") {
@@ -229,8 +215,8 @@ TEST_CASE("arch llama has the two channels of each RoPE pair one behind the othe
   const Model llama = random_model(c);
   const GgufFile file = file_of(llama);
   for (const std::string part : {"q", "k"}) {
-    const float* weight = ours(llama, "block.0.attention." + part + ".weight");
-    const float* bias = ours(llama, "block.0.attention." + part + ".bias");
+    const float* weight = tensor_of(llama, "block.0.attention." + part + ".weight");
+    const float* bias = tensor_of(llama, "block.0.attention." + part + ".bias");
     for (int h = 0; h < kHeads; ++h)
       for (int i = 0; i < kD / 2; ++i) {
         const int row = h * kD;
@@ -246,8 +232,8 @@ TEST_CASE("arch llama has the two channels of each RoPE pair one behind the othe
     const Model other = random_model(small_config(preset));
     const GgufFile written = file_of(other);
     CHECK(written.keys.at("general.architecture") == "8:" + preset);
-    CHECK(is_tensor(written, "blk.1.attn_q.weight", ours(other, "block.1.attention.q.weight")));
-    CHECK(is_tensor(written, "blk.1.attn_k.weight", ours(other, "block.1.attention.k.weight")));
+    CHECK(is_tensor(written, "blk.1.attn_q.weight", tensor_of(other, "block.1.attention.q.weight")));
+    CHECK(is_tensor(written, "blk.1.attn_k.weight", tensor_of(other, "block.1.attention.k.weight")));
   }
 }
 
@@ -260,11 +246,11 @@ TEST_CASE("GPT-2 has q, k and v in one matrix, and zeros for biases that are mis
   CHECK(file.keys.at("gpt2.attention.head_count_kv") == "4:1");
   CHECK(!file.keys.contains("gpt2.rope.freq_base"));
   CHECK(file.tensors.at("blk.0.attn_qkv.weight").dims == std::vector<uint64_t>{kC, (kHeads + 2 * kKv) * kD});
-  CHECK(is_row(file, "blk.0.attn_qkv.weight", 0, ours(model, "block.0.attention.q.weight"), 0));
-  CHECK(is_row(file, "blk.0.attn_qkv.weight", kHeads * kD, ours(model, "block.0.attention.k.weight"), 0));
-  CHECK(is_row(file, "blk.0.attn_qkv.weight", (kHeads + kKv) * kD, ours(model, "block.0.attention.v.weight"), 0));
-  CHECK(is_tensor(file, "position_embd.weight", ours(model, "embedding.position.weight")));
-  CHECK(is_tensor(file, "blk.1.ffn_norm.bias", ours(model, "block.1.ffn.norm_in.bias")));
+  CHECK(is_row(file, "blk.0.attn_qkv.weight", 0, tensor_of(model, "block.0.attention.q.weight"), 0));
+  CHECK(is_row(file, "blk.0.attn_qkv.weight", kHeads * kD, tensor_of(model, "block.0.attention.k.weight"), 0));
+  CHECK(is_row(file, "blk.0.attn_qkv.weight", (kHeads + kKv) * kD, tensor_of(model, "block.0.attention.v.weight"), 0));
+  CHECK(is_tensor(file, "position_embd.weight", tensor_of(model, "embedding.position.weight")));
+  CHECK(is_tensor(file, "blk.1.ffn_norm.bias", tensor_of(model, "block.1.ffn.norm_in.bias")));
   CHECK(!file.tensors.contains("output.weight"));  // tied
   c.bias = false;
   c.qkv_bias.reset(), c.norm_bias.reset();
@@ -280,7 +266,7 @@ TEST_CASE("norms, windows, caps and heads of the other architectures", "[gguf]")
   CHECK(file.keys.at("gemma2.attention.sliding_window") == "4:5");
   CHECK(file.keys.at("gemma2.attn_logit_softcapping") == f32(50));
   CHECK(file.keys.at("gemma2.final_logit_softcapping") == f32(30));
-  const float* w = ours(gemma, "block.1.ffn.norm_out.gain");
+  const float* w = tensor_of(gemma, "block.1.ffn.norm_out.gain");
   float gain;
   std::memcpy(&gain, file.tensors.at("blk.1.post_ffw_norm.weight").bytes.data(), sizeof gain);
   CHECK(gain == 1 + w[0]);
@@ -289,22 +275,22 @@ TEST_CASE("norms, windows, caps and heads of the other architectures", "[gguf]")
   CHECK(file_of(random_model(c)).keys.at("gemma2.attention.sliding_window") == "4:8");  // the context
   c.norm_unit_offset = false;
   const Model plain = random_model(c);
-  CHECK(is_tensor(file_of(plain), "blk.1.post_ffw_norm.weight", ours(plain, "block.1.ffn.norm_out.gain")));
+  CHECK(is_tensor(file_of(plain), "blk.1.post_ffw_norm.weight", tensor_of(plain, "block.1.ffn.norm_out.gain")));
 
   c = small_config("olmo2");
   c.tied = true;  // llama.cpp wants the matrix all the same
   const Model olmo = random_model(c);
   file = file_of(olmo);
-  CHECK(is_tensor(file, "output.weight", ours(olmo, "embedding.token.weight")));
-  CHECK(is_tensor(file, "blk.1.attn_q_norm.weight", ours(olmo, "block.1.attention.q_norm.gain")));
-  CHECK(is_tensor(file, "blk.1.post_attention_norm.weight", ours(olmo, "block.1.attention.norm_out.gain")));
+  CHECK(is_tensor(file, "output.weight", tensor_of(olmo, "embedding.token.weight")));
+  CHECK(is_tensor(file, "blk.1.attn_q_norm.weight", tensor_of(olmo, "block.1.attention.q_norm.gain")));
+  CHECK(is_tensor(file, "blk.1.post_attention_norm.weight", tensor_of(olmo, "block.1.attention.norm_out.gain")));
 
   c = small_config("qwen2");
   c.head_bias = true;
   const Model qwen = random_model(c);
   file = file_of(qwen);
-  CHECK(is_tensor(file, "output.bias", ours(qwen, "head.bias")));
-  CHECK(is_tensor(file, "blk.0.attn_k.bias", ours(qwen, "block.0.attention.k.bias")));
+  CHECK(is_tensor(file, "output.bias", tensor_of(qwen, "head.bias")));
+  CHECK(is_tensor(file, "blk.0.attn_k.bias", tensor_of(qwen, "block.0.attention.k.bias")));
 }
 
 // python_ref/check_gguf.py writes these files, and finds in llama.cpp the losses that transformers has.
@@ -374,7 +360,7 @@ TEST_CASE("matrices have the number type asked for, vectors and positions float3
     CHECK(file.tensors.at("blk.0.attn_norm.weight").type == 0);
     CHECK(file.tensors.at("position_embd.weight").type == 0);
     std::string want;
-    find_ggml_type(dtype).encode(want, ours(model, "block.1.attention.o.weight"), kC * kC);
+    find_ggml_type(dtype).encode(want, tensor_of(model, "block.1.attention.o.weight"), kC * kC);
     CHECK(file.tensors.at("blk.1.attn_output.weight").bytes == want);
   }
 }
@@ -382,7 +368,7 @@ TEST_CASE("matrices have the number type asked for, vectors and positions float3
 TEST_CASE("numbers that the type cannot hold are refused", "[gguf]") {
   const Tokenizer bytes = Tokenizer::bytes();
   Model model = random_model(small_config("gpt2"));
-  float& w = model.weights[ours(model, "block.1.ffn.up.weight") - model.weights.get()];
+  float& w = model.weights[tensor_of(model, "block.1.ffn.up.weight") - model.weights.get()];
   const auto check = [&](const std::string& dtype) { check_gguf({model, bytes, "", dtype}); };
   w = 70000;
   check("f32"), check("bf16"), check("q8_0");

@@ -13,6 +13,7 @@
 #include "data/text/stored_tokenizer.hpp"
 #include "layers/model/presets.hpp"
 #include "message.hpp"
+#include "random_model.hpp"
 #include "program.hpp"
 #include "small_run.hpp"
 
@@ -30,22 +31,6 @@ Config small(bool tied, int kv_heads) {
   c.n_layer = 2, c.n_head = 4, c.kv_heads = kv_heads, c.channels = 24, c.hidden = 20, c.context = 7;
   c.vocab_size = kVocabulary, c.tied = tied;
   return c;
-}
-
-// With random numbers in every tensor.
-Model random_model(const Config& config) {
-  Model model(config, false);
-  const std::vector<float> values = random_floats(model.floats, 3);
-  for (const TensorSpec& spec : model.table)
-    std::copy_n(values.begin() + spec.offset, spec.size(), model.weights.get() + spec.offset);
-  return model;
-}
-
-const float* tensor(const Model& model, const std::string& name) {
-  for (const TensorSpec& spec : model.table)
-    if (spec.name == name) return model.weights.get() + spec.offset;
-  FAIL("no tensor " << name);
-  return nullptr;
 }
 
 float number_at(const std::string& file, size_t index) {
@@ -111,7 +96,7 @@ TEST_CASE("llama2.c's file has its tensors in order, and RoPE's channels in pair
   size_t at = 0;
   const auto check_tensor = [&](const std::string& name, size_t size) {
     INFO(name);
-    const float* ours = tensor(model, name);
+    const float* ours = tensor_of(model, name);
     size_t same = 0;
     for (size_t i = 0; i < size; ++i) same += number_at(file, at + i) == ours[i];
     CHECK(same == size);
@@ -122,7 +107,7 @@ TEST_CASE("llama2.c's file has its tensors in order, and RoPE's channels in pair
   };
   const auto check_paired = [&](const std::string& part, size_t rows) {
     for (const std::string layer : {"block.0.", "block.1."}) {
-      const float* ours = tensor(model, layer + part);
+      const float* ours = tensor_of(model, layer + part);
       size_t same = 0;
       for (size_t r = 0; r < rows; ++r) {  // theirs: pair (r % D) / 2 of head r / D, its first or second channel
         const size_t row = r / D * D + r % D / 2 + r % 2 * (D / 2);
@@ -211,7 +196,7 @@ TEST_CASE("a damaged file of llama2.c is refused before anything is allocated", 
   CHECK(contains(tokenizer(), "tokenizer.bin has 439 tokens, and the model 440"));
 
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    const_cast<float*>(tensor(model, "block.1.ffn.up.weight"))[5] = bad;
+    const_cast<float*>(tensor_of(model, "block.1.ffn.up.weight"))[5] = bad;
     write();
     Model again(from->config(), false);
     const std::string message = message_of<std::runtime_error>([&] { open_llama2c(f.path("."))->load(again); });

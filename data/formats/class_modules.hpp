@@ -9,7 +9,7 @@
 // Maps row `r` of our tensor to its row in theirs.
 using RowOf = size_t (*)(size_t r, const Config& config);
 
-// One of our modules in theirs. '#' stands for the layer.
+// Maps one of our modules to theirs. '#' stands for the layer.
 struct ModuleRow {
   const char *ours, *theirs;
   RowOf row_of = nullptr;   // null: the same row

@@ -14,7 +14,7 @@ enum class FlatType { f32, bf16 };
 
 // A tensor of such a file.
 struct FlatRow {
-  std::vector<std::string> ours;  // one behind the other; "block.#.attention.q.weight" is there for each layer
+  std::vector<std::string> ours;  // concatenated; rows with a '#' repeat for each layer
   RowOf row_of = nullptr;         // maps a row of ours to its row in theirs; null: the same
   uint64_t others = 0;            // numbers behind them that are none of ours
   float (*other)(uint64_t i, const Config& config) = nullptr;  // the i-th of these, when written; null: 0
