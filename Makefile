@@ -82,7 +82,7 @@ LINK = $(COMPILE) -o $@ $(filter %.o,$^) $(OPENMP_LIBS) $(PCRE2_LIBS) $(LDFLAGS)
 
 # Each compiler, processor and kind of build has its own objects.
 OUT := build/$(KEY)$(if $(SANITIZE),-sanitize)
-LIBRARY := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(wildcard layers/*.cpp layers/*/*.cpp data/*.cpp data/*/*.cpp)))
+LIBRARY := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(wildcard layers/*/*.cpp data/*/*.cpp data/*/*/*.cpp)))
 # SUITE=layers: the tests whose results may differ between processors. They need layers/ alone.
 NEED_MORE := "data/\|"\(program\|small_run\|table\|pages\|tree\|markdown\|worked\)[.]hpp"
 SAME_EVERYWHERE := check config tensors textbook textbook_model
@@ -103,7 +103,7 @@ $(OUT)/train_gpt: $(OUT)/train_gpt.o $(LIBRARY)
 	$(call SAY,link  $@)$(LINK)
 
 # These run for a moment: -O1 compiles them in two thirds of the time.
-BRIEF_ROOMS := formats options run show compare $(if $(SANITIZE),host text)
+BRIEF_ROOMS := formats options run show compare $(if $(SANITIZE),host text tokenizer)
 BRIEF := $(foreach room,$(BRIEF_ROOMS),$(filter $(OUT)/data/$(room)/%,$(LIBRARY)))
 FIRST := $(OUT)/test/first.hpp
 $(TESTS) $(FIRST).gch $(BRIEF): private OPTIMIZE := -O1 $(SANITIZERS)
@@ -126,10 +126,10 @@ $(OUT)/commit: FORCE
 	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
 
 # The code of models that transformers has no class for, as a string literal.
-MODELING := $(OUT)/data/formats/modeling
+MODELING := $(OUT)/data/formats/huggingface/modeling
 $(MODELING).o: $(MODELING)_train_gpt.inc
 $(MODELING).o: private CXXFLAGS += -I$(dir $(MODELING))
-$(MODELING)_train_gpt.inc: data/formats/modeling_train_gpt.py
+$(MODELING)_train_gpt.inc: data/formats/huggingface/modeling_train_gpt.py
 	@mkdir -p $(@D)
 	@{ echo 'R"python('; cat $<; echo ')python"'; } > $@
 

@@ -1,6 +1,6 @@
 // Byte-level BPE, held against Hugging Face's tokenizers (python_ref/tokenizer.py) and against plain loops.
 
-#include "data/text/bpe.hpp"
+#include "data/tokenizer/bpe.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -13,10 +13,10 @@
 #include "catch.hpp"
 #include "data/host/files.hpp"
 #include "data/host/progress.hpp"
-#include "data/text/bpe_files.hpp"
-#include "data/text/bpe_training.hpp"
-#include "data/text/split.hpp"
 #include "data/text/text_files.hpp"
+#include "data/tokenizer/bpe_files.hpp"
+#include "data/tokenizer/bpe_training.hpp"
+#include "data/tokenizer/split.hpp"
 #include "layers/kernels/random.hpp"
 #include "message.hpp"
 #include "program.hpp"

@@ -10,13 +10,13 @@
 #include <nlohmann/json.hpp>
 
 #include "check.hpp"
-#include "data/formats/architectures.hpp"
-#include "data/formats/huggingface.hpp"
+#include "data/formats/huggingface/architectures.hpp"
+#include "data/formats/huggingface/huggingface.hpp"
+#include "data/formats/huggingface/modeling.hpp"
 #include "data/formats/json.hpp"
-#include "data/formats/modeling.hpp"
 #include "data/formats/their_tensors.hpp"
 #include "data/host/format.hpp"
-#include "data/text/stored_tokenizer.hpp"
+#include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/config/placements.hpp"
 #include "layers/model/presets.hpp"
 #include "message.hpp"
@@ -144,7 +144,7 @@ TEST_CASE("a model without a class comes with its own", "[formats]") {
   Model model(c, false);
   CHECK(contains(write_huggingface(f.path("."), {model, Tokenizer::bytes(), "", "f32"}),
                  "TrainGPTForCausalLM of modeling_train_gpt.py (load it with trust_remote_code=True; "));
-  CHECK(f.read("modeling_train_gpt.py") == text_of("data/formats/modeling_train_gpt.py"));
+  CHECK(f.read("modeling_train_gpt.py") == text_of("data/formats/huggingface/modeling_train_gpt.py"));
   CHECK(json::parse(f.read("config.json"))["auto_map"]["AutoModelForCausalLM"] ==
         "modeling_train_gpt.TrainGPTForCausalLM");
 }

@@ -9,12 +9,12 @@
 #include "check.hpp"
 #include "data/formats/formats.hpp"
 #include "data/formats/llama2c.hpp"
-#include "data/text/piece_files.hpp"
-#include "data/text/stored_tokenizer.hpp"
+#include "data/tokenizer/piece_files.hpp"
+#include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/model/presets.hpp"
 #include "message.hpp"
-#include "random_model.hpp"
 #include "program.hpp"
+#include "random_model.hpp"
 #include "small_run.hpp"
 
 namespace {

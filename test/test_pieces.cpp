@@ -1,7 +1,7 @@
 // SentencePiece tokenizers, held against sentencepiece (python_ref/pieces.py, python_ref/check_pieces.py) and against
 // plain loops.
 
-#include "data/text/pieces.hpp"
+#include "data/tokenizer/pieces.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -18,8 +18,8 @@
 #include "data/host/files.hpp"
 #include "data/host/progress.hpp"
 #include "data/host/utf8.hpp"
-#include "data/text/piece_files.hpp"
-#include "data/text/stored_tokenizer.hpp"
+#include "data/tokenizer/piece_files.hpp"
+#include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/kernels/random.hpp"
 #include "message.hpp"
 #include "program.hpp"

@@ -25,9 +25,10 @@ const std::vector<std::vector<std::string>> kFloors = {
     {"layers/training"},
     {"layers/textbook"},
     {"data/host"},
+    {"data/tokenizer"},
     {"data/text"},
     {"data/options"},
-    {"data/formats"},
+    {"data/formats", "data/formats/gguf", "data/formats/huggingface"},
     {"data/run"},
     {"data/compare", "data/show"},
     {""}};

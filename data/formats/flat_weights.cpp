@@ -6,7 +6,7 @@
 #include <map>
 #include <stdexcept>
 
-#include "ggml_types.hpp"
+#include "data/formats/gguf/ggml_types.hpp"
 #include "safetensors.hpp"
 
 namespace {

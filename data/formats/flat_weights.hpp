@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "architectures.hpp"
+#include "data/formats/huggingface/architectures.hpp"
 #include "data/host/files.hpp"
 #include "layers/model/model.hpp"
 

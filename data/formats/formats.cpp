@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "gguf.hpp"
-#include "huggingface.hpp"
+#include "data/formats/gguf/gguf.hpp"
+#include "data/formats/huggingface/huggingface.hpp"
 #include "layers/config/named.hpp"
 #include "llama2c.hpp"
 #include "llmc.hpp"

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "architectures.hpp"
-#include "data/text/piece_files.hpp"
+#include "data/formats/huggingface/architectures.hpp"
+#include "data/tokenizer/piece_files.hpp"
 #include "flat_weights.hpp"
 
 using nlohmann::json;

@@ -7,7 +7,7 @@
 //              then in f32, each of all layers: token embedding (V,C), attention's norm (C), q (C,C), k and v (K·D,C),
 //              o (C,C), the FFN's norm (C), gate (F,C), down (C,F), up (F,C); final norm (C); cosines and sines of RoPE
 //              (T,D/2); the classifier (V,C) if it is not tied
-//   tokenizer.bin   (data/text/piece_files.hpp)
+//   tokenizer.bin   (data/tokenizer/piece_files.hpp)
 //
 // The file has no magic number, no epsilon and no base of RoPE: they are 1e-5 and 10000. RoPE turns the channels 2i and
 // 2i + 1 of a head here, i and i + D/2 in ours, so the rows of q and k are in another order.

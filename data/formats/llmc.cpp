@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "architectures.hpp"
-#include "data/text/llmc_tokenizer.hpp"
+#include "data/formats/huggingface/architectures.hpp"
+#include "data/tokenizer/llmc_tokenizer.hpp"
 #include "flat_weights.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 

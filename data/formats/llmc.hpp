@@ -9,7 +9,7 @@
 //   NAME_debug_state.bin   int32[256]: 20240327, 2, batch B, T; the rest is 0
 //              then tokens (B,T) and targets (B,T) in int32, logits (B,T,V) and the mean loss in f32, and its gradients
 //              in f32 as in NAME.bin
-//   gpt2_tokenizer.bin   (data/text/llmc_tokenizer.hpp)
+//   gpt2_tokenizer.bin   (data/tokenizer/llmc_tokenizer.hpp)
 //
 // llm.c pads the vocabulary to a multiple of 128 rows. A model here has the V rows without the others, which are zeros
 // when written and ignored when read.

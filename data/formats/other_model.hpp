@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "data/text/tokenizer.hpp"
+#include "data/tokenizer/tokenizer.hpp"
 #include "layers/model/model.hpp"
 
 // A model in a file or folder of another program. Opening it checks its header and the shape of every tensor before

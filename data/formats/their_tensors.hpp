@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "architectures.hpp"
+#include "data/formats/huggingface/architectures.hpp"
 #include "layers/model/model.hpp"
 
 // One of their tensors: several of ours, one below the other, or one of ours with its rows in another order.

@@ -9,7 +9,7 @@
 
 #include "data/host/utf8.hpp"
 #include "data/text/corpus.hpp"
-#include "data/text/stored_tokenizer.hpp"
+#include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/model/presets.hpp"
 
 namespace {

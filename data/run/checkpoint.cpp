@@ -19,7 +19,7 @@
 #include "data/host/utf8.hpp"
 #include "data/options/command_line.hpp"
 #include "data/options/stored.hpp"
-#include "data/text/stored_tokenizer.hpp"
+#include "data/tokenizer/stored_tokenizer.hpp"
 
 using nlohmann::json;
 namespace fs = std::filesystem;

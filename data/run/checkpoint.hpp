@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "data/options/options.hpp"
+#include "data/tokenizer/tokenizer.hpp"
 #include "layers/model/model.hpp"
 #include "layers/training/optimizer.hpp"
-#include "data/options/options.hpp"
-#include "data/text/tokenizer.hpp"
 
 // The header of a checkpoint. A Hugging Face folder can be read in its place, as a model of step 0.
 struct CheckpointHeader {

@@ -4,8 +4,8 @@
 #include <functional>
 #include <string>
 
+#include "data/tokenizer/tokenizer.hpp"
 #include "layers/model/generate.hpp"
-#include "data/text/tokenizer.hpp"
 
 struct Generation {
   int length = 500;  // tokens

@@ -8,10 +8,10 @@
 #include "data/host/format.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/progress.hpp"
-#include "data/text/bpe_files.hpp"
-#include "data/text/bpe_training.hpp"
-#include "data/text/stored_tokenizer.hpp"
 #include "data/text/token_files.hpp"
+#include "data/tokenizer/bpe_files.hpp"
+#include "data/tokenizer/bpe_training.hpp"
+#include "data/tokenizer/stored_tokenizer.hpp"
 
 namespace fs = std::filesystem;
 

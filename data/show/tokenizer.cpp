@@ -8,8 +8,8 @@
 #include "data/host/format.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/progress.hpp"
-#include "data/text/bpe_files.hpp"
-#include "data/text/bpe_training.hpp"
+#include "data/tokenizer/bpe_files.hpp"
+#include "data/tokenizer/bpe_training.hpp"
 
 void run_tokenizer(const TokenizerOptions& options) {
   if (!options.force && std::filesystem::exists(options.out))

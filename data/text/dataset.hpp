@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tokenizer.hpp"
+#include "data/tokenizer/tokenizer.hpp"
 #include "tokens.hpp"
 
 // Tokens [start, start + length), fed to the model; each is followed by the token to predict.

@@ -6,11 +6,11 @@
 #include <set>
 #include <stdexcept>
 
-#include "bpe_training.hpp"
 #include "corpus.hpp"
 #include "data/host/format.hpp"
+#include "data/tokenizer/bpe_training.hpp"
+#include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/kernels/random.hpp"
-#include "stored_tokenizer.hpp"
 #include "token_files.hpp"
 
 namespace fs = std::filesystem;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tokenizer.hpp"
+#include "data/tokenizer/tokenizer.hpp"
 
 // Which text to read.
 struct TextFiles {

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "data/host/utf8.hpp"
-#include "data/text/bpe_files.hpp"
+#include "data/tokenizer/bpe_files.hpp"
 
 namespace {
 

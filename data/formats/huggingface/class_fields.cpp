@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "data/formats/json.hpp"
 #include "data/host/utf8.hpp"
-#include "json.hpp"
 
 using nlohmann::json;
 

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "architectures.hpp"
+#include "data/formats/huggingface/architectures.hpp"
 
 // Throws std::invalid_argument naming the option that the nearest architecture cannot express.
 Expressed gguf_expressed(Config config);

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "other_model.hpp"
+#include "data/formats/other_model.hpp"
 
 struct Architecture;
 

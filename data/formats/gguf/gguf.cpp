@@ -7,13 +7,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "data/formats/their_tensors.hpp"
 #include "data/host/files.hpp"
 #include "data/host/format.hpp"
 #include "ggml_types.hpp"
 #include "gguf_architectures.hpp"
 #include "gguf_tokenizer.hpp"
 #include "layers/model/size.hpp"
-#include "their_tensors.hpp"
 
 using nlohmann::json;
 

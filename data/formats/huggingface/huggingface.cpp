@@ -10,16 +10,16 @@
 #include <string_view>
 
 #include "architectures.hpp"
+#include "data/formats/json.hpp"
+#include "data/formats/safetensors.hpp"
+#include "data/formats/their_tensors.hpp"
 #include "data/host/files.hpp"
 #include "data/host/format.hpp"
 #include "data/host/utf8.hpp"
-#include "data/text/bpe_files.hpp"
-#include "data/text/stored_tokenizer.hpp"
-#include "json.hpp"
+#include "data/tokenizer/bpe_files.hpp"
+#include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/model/size.hpp"
 #include "modeling.hpp"
-#include "safetensors.hpp"
-#include "their_tensors.hpp"
 
 using nlohmann::json;
 namespace fs = std::filesystem;

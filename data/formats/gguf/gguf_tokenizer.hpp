@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "data/text/tokenizer.hpp"
+#include "data/tokenizer/tokenizer.hpp"
 
 struct GgufTokenizer {
   std::string model, pre;           // tokenizer.ggml.model and .pre, which is left out if it is ""

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "data/formats/json.hpp"
 #include "data/options/settings.hpp"
 #include "data/options/stored.hpp"
-#include "json.hpp"
 #include "layers/config/placements.hpp"
 
 using nlohmann::json;
