@@ -105,17 +105,22 @@ $(OUT)/train_gpt: $(OUT)/train_gpt.o $(LIBRARY)
 # These run for a moment: -O1 compiles them in two thirds of the time.
 BRIEF_ROOMS := formats options run show compare $(if $(SANITIZE),host text tokenizer)
 BRIEF := $(foreach room,$(BRIEF_ROOMS),$(filter $(OUT)/data/$(room)/%,$(LIBRARY)))
-FIRST := $(OUT)/test/first.hpp
-$(TESTS) $(FIRST).gch $(BRIEF): private OPTIMIZE := -O1 $(SANITIZERS)
+$(OUT)/%/first.hpp.gch $(TESTS) $(BRIEF): private OPTIMIZE := -O1 $(SANITIZERS)
 
-# The headers of all tests are compiled once. Two files configure Catch2 before they include it.
-INCLUDE_FIRST := $(filter-out %/main.o %/check.o,$(filter $(OUT)/%,$(TESTS)))
-$(INCLUDE_FIRST): $(FIRST).gch
-$(INCLUDE_FIRST): private CXXFLAGS += -include $(FIRST)
-$(FIRST).gch: test/check.hpp test/catch.hpp $(OUT)/command | catch2
+# The headers that most of them include are compiled once. Two files configure Catch2 before they include it.
+FIRST_data := <nlohmann/json.hpp> $(patsubst %,<%>,algorithm cmath cstdio filesystem fstream functional map memory \
+  optional set sstream stdexcept string vector)
+FIRST_test := "test/check.hpp"
+FIRST_TESTS := $(filter-out %/main.o %/check.o,$(filter $(OUT)/%,$(TESTS)))
+$(BRIEF): $(OUT)/data/first.hpp.gch
+$(BRIEF): private CXXFLAGS += -include $(OUT)/data/first.hpp
+$(FIRST_TESTS): $(OUT)/test/first.hpp.gch
+$(FIRST_TESTS): private CXXFLAGS += -include $(OUT)/test/first.hpp
+$(OUT)/test/first.hpp.gch: test/check.hpp test/catch.hpp | catch2
+$(OUT)/%/first.hpp.gch: $(OUT)/command
 	@mkdir -p $(@D)
-	@echo '#include "test/check.hpp"' > $(FIRST)
-	$(call SAY,c++   test/check.hpp)$(COMPILE) -x c++-header $(FIRST) -o $@
+	@printf '#include %s\n' $(patsubst %,'%',$(FIRST_$*)) > $(@:.gch=)
+	$(call SAY,c++   $*/first.hpp)$(COMPILE) -x c++-header $(@:.gch=) -o $@
 
 # The commit that --version prints. A tarball has none.
 COMMIT := $(shell [ -e .git ] && git describe --always --dirty 2>/dev/null)

@@ -105,13 +105,15 @@ nearest() {
   local own=test_${1##*/}
   if [ "$2" = "$everywhere" ] && [ -e "test/$own" ]; then echo "[#${own%.cpp}]"; else echo "$2"; fi
 }
-limit='' SECONDS=0
+limit='' longest=0
 while IFS= read -r spec; do
+  SECONDS=0
   failing=$(tests_of "$spec")
   [ -z "$failing" ] || die "without any mutant this test fails already: $failing"
+  [ "$SECONDS" -le "$longest" ] || longest=$SECONDS
 done < <(printf '%s\n' "${specs[@]}" | sort -u)
 for tool in timeout gtimeout; do
-  command -v "$tool" >/dev/null && limit="$tool $((5 * SECONDS + 30))" && break
+  command -v "$tool" >/dev/null && limit="$tool $((5 * longest + 30))" && break
 done
 for ((w = 1; w <= workers; w++)); do
   rm -rf "${root:?}/$w" && cp -Rp "$root/0" "$root/$w" || die "cannot copy to $root/$w"

@@ -290,7 +290,8 @@ fetch_header() {  # fetch_header PATH-UNDER-GITHUB FILE SHA-256
 fetch() {
   case $1 in
     json) fetch_header nlohmann/json/releases/download/v3.11.3/json.hpp nlohmann/json.hpp \
-      9bea4c8066ef4a1c206b2be5a36302f8926f7fdc6087af5d20b417d0cf103ea6 ;;
+      9bea4c8066ef4a1c206b2be5a36302f8926f7fdc6087af5d20b417d0cf103ea6 &&
+      echo '#include <nlohmann/json.hpp>' >build/include/nlohmann/json_fwd.hpp ;;  # a part of the one header
     catch2) fetch_header catchorg/Catch2/releases/download/v2.13.10/catch.hpp catch2/catch.hpp \
       3725c0f0a75f376a5005dde31ead0feb8f7da7507644c201b814443de8355170 ;;
     *) false ;;

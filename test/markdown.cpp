@@ -229,7 +229,7 @@ std::string fault_of_tex(const std::string& tex) {
 std::string fault_of_dollars(const std::string& tex) {
   for (size_t i = 0; i + 1 < tex.size(); ++i) {
     if (tex[i] == '\\' && std::ispunct(static_cast<unsigned char>(tex[i + 1])))
-      return std::string("GitHub takes the \\ from ") + tex[i] + tex[i + 1] + ": write ```math or $`...`$";
+      return "GitHub takes the \\ from " + tex.substr(i, 2) + ": write ```math or $`...`$";
     if (tex[i] == '<' && std::isalpha(static_cast<unsigned char>(tex[i + 1])))
       return "GitHub reads < and a letter as HTML: put a space between them";
   }
@@ -298,9 +298,8 @@ std::vector<Span> faults_of_formulas(const Block& block) {
       if (text[i] != '_' && text[i] != '*') continue;
       const Delimiter d = delimiter_at(text, i);
       if (d.closes && opened[text[i]]) {
-        complain(i, std::string("GitHub reads two ") + text[i] +
-                        " as emphasis, this one and one before: write \\hat x_i "
-                        "for \\hat{x}_i, ```math or $`...`$");
+        complain(i, "GitHub reads this and an earlier " + text.substr(i, 1) +
+                        " as emphasis: write \\hat x_i for \\hat{x}_i, ```math or $`...`$");
         opened[text[i]] = false;
       } else if (d.opens) {
         opened[text[i]] = true;

@@ -132,7 +132,7 @@ TEST_CASE("a header is checked against the model it describes and the size of th
   }
   says(std::string(100000, '['), "nested too deep");
   says("{\"a\":" + std::string(100000, '['), "nested too deep");
-  says("", "parse error");
+  says("", "is not JSON");
   f.write("bad.bin", with_header(checkpoint, replaced(header, "\"optimizer\":true", "\"optimizer\":false")));
   CHECK(contains(refusal_of(f.path("bad.bin")), "bytes, expected"));
 }

@@ -1,5 +1,6 @@
 // Config files: values read back exactly, and errors name the file and the line.
 
+#include "data/host/json.hpp"
 #include "data/options/command_line.hpp"
 #include "data/options/settings.hpp"
 #include "data/options/stored.hpp"
@@ -33,7 +34,7 @@ TEST_CASE("any text reads back unchanged from TOML and JSON", "[toml]") {
   const TrainOptions again = from_toml(to_toml(with_vocabulary(o)));
   CHECK(again.data == kOdd);
   CHECK(again.init_from == kOdd[4]);
-  const auto json = nlohmann::json::parse(to_json(with_vocabulary(o)).dump());
+  const auto json = parse_json(to_text(to_json(with_vocabulary(o))));
   CHECK(train_options_of(json).data == kOdd);
   CHECK(train_options_of(json).init_from == kOdd[4]);
   CHECK(to_json(train_options_of(json)) == json);

@@ -11,11 +11,9 @@
 #include <string_view>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "data/host/files.hpp"
+#include "data/host/json.hpp"
 #include "data/host/utf8.hpp"
-#include "json.hpp"
 
 using nlohmann::json;
 
@@ -278,7 +276,7 @@ void write_safetensors(const std::string& path, std::vector<NewTensor> tensors,
     end += product(elements(t.shape), sizeof(float));
     header[t.name] = {{"dtype", "F32"}, {"shape", t.shape}, {"data_offsets", {begin, end}}};
   }
-  std::string text = header.dump();
+  std::string text = to_text(header);
   text.append((8 - text.size() % 8) % 8, ' ');
   WholeFile file(path);
   const uint64_t length = text.size();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "data/host/json.hpp"
 #include "data/host/utf8.hpp"
 #include "layers/model/presets.hpp"
 #include "settings.hpp"
@@ -30,7 +31,7 @@ json json_of(const std::string& text) {
 
 json json_of(const Setting& s) {
   const std::vector<std::string> values = read_toml("value = " + s.value()).at(0).values;
-  if (s.flag() || s.numeric()) return json::parse(values.at(0));
+  if (s.flag() || s.numeric()) return parse_json(values.at(0));
   if (!s.list) return json_of(values.at(0));
   json list = json::array();
   for (const std::string& value : values) list.push_back(json_of(value));
@@ -39,7 +40,7 @@ json json_of(const Setting& s) {
 
 std::string text_of(const json& value) {
   if (value.is_string()) return value;
-  if (!value.is_array()) return value.dump();
+  if (!value.is_array()) return to_text(value);
   std::string bytes;
   for (const json& byte : value) {
     if (!byte.is_number_unsigned() || byte > 255) throw std::invalid_argument("a text has a byte outside 0 to 255");

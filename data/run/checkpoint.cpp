@@ -12,10 +12,9 @@
 #include <string_view>
 #include <unordered_map>
 
-#include <nlohmann/json.hpp>
-
 #include "data/formats/formats.hpp"
 #include "data/host/files.hpp"
+#include "data/host/json.hpp"
 #include "data/host/utf8.hpp"
 #include "data/options/command_line.hpp"
 #include "data/options/stored.hpp"
@@ -157,14 +156,6 @@ CheckpointHeader header_from_json(const json& j, uint32_t version) {
   return h;
 }
 
-// A header nests its values four deep. nlohmann's parser alone would follow any depth.
-json parse_header(const std::string& text) {
-  return json::parse(text, [](int depth, json::parse_event_t, json&) {
-    if (depth > 8) reject("its values are nested too deep");
-    return true;
-  });
-}
-
 // Reads a checkpoint and adds every byte to the checksum.
 class Reader {
  public:
@@ -201,7 +192,7 @@ class Reader {
     read(text.data(), length);
     CheckpointHeader h;
     try {
-      h = header_from_json(parse_header(text), version);
+      h = header_from_json(parse_json(text, 8), version);
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception& error) {
@@ -309,7 +300,7 @@ void save_checkpoint(const std::string& path, const CheckpointHeader& header, co
                      const OptimizerState* state) {
   CheckpointHeader h = header;
   h.optimizer = state != nullptr;
-  std::string text = to_json(h, model).dump();
+  std::string text = to_text(to_json(h, model));
   text.append((64 - (kPreamble + text.size()) % 64) % 64, ' ');
 
   WholeFile file(path);

@@ -7,9 +7,8 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include <nlohmann/json.hpp>
-
 #include "data/formats/formats.hpp"
+#include "data/host/json.hpp"
 
 namespace fs = std::filesystem;
 
@@ -118,7 +117,7 @@ void write_outcome(const std::string& directory, const RunOutcome& o) {
       {"val_loss_full", std::isfinite(o.val_loss_full) ? nlohmann::ordered_json(o.val_loss_full) : nullptr},
       {"measured", o.measured}};
   WholeFile file(directory + "/" + kOutcome);
-  file.write(json.dump(2) + "\n");
+  file.write(to_text(json, 2) + "\n");
   file.finish();
   file.publish();
 }
@@ -126,14 +125,15 @@ void write_outcome(const std::string& directory, const RunOutcome& o) {
 std::optional<RunOutcome> read_outcome(const std::string& directory) {
   const std::string path = directory + "/" + kOutcome;
   if (!fs::exists(path)) return std::nullopt;
+  const std::string text = read_file(path);
   try {
-    const auto json = nlohmann::json::parse(read_file(path));
+    const auto json = parse_json(text);
     RunOutcome o{json.at("state") == "finished", json.at("step"), json.at("what"), json.at("tensor"),
                  json.at("parameters"), json.at("unigram"), json.at("floor"), json.at("data")};
     if (json.contains("val_loss_full") && !json["val_loss_full"].is_null()) o.val_loss_full = json["val_loss_full"];
     o.measured = json.value("measured", true);
     return o;
-  } catch (const nlohmann::json::exception&) {
+  } catch (const std::exception&) {
     throw std::runtime_error(path + " is not an outcome: remove the run's directory and train it again");
   }
 }

@@ -6,18 +6,17 @@
 #include <stdexcept>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
-#include "layers/kernels/buffer.hpp"
-#include "layers/model/size.hpp"
 #include "data/formats/npy.hpp"
 #include "data/host/format.hpp"
 #include "data/host/interrupt.hpp"
+#include "data/host/json.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/progress.hpp"
 #include "data/run/checkpoint.hpp"
 #include "data/run/directory.hpp"
 #include "data/run/evaluate.hpp"
+#include "layers/kernels/buffer.hpp"
+#include "layers/model/size.hpp"
 
 namespace {
 
@@ -64,7 +63,7 @@ void print_json(const Measured& m, const Dataset& data) {
                                  {"bits_per_byte", data.bits_per_byte(m.loss)},
                                  {"seconds", m.seconds}};
   if (data.floor > 0) json["floor"] = data.floor;
-  std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  std::printf("%s\n", to_ascii(json).c_str());
 }
 
 }  // namespace

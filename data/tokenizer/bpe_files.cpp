@@ -9,9 +9,8 @@
 #include <stdexcept>
 #include <unordered_map>
 
-#include <nlohmann/json.hpp>
-
 #include "data/host/files.hpp"
+#include "data/host/json.hpp"
 #include "data/host/utf8.hpp"
 
 using nlohmann::json;
@@ -24,7 +23,7 @@ namespace {
 
 // A text of the file as errors show it: on one line, and not too long.
 std::string quoted(const std::string& text) {
-  return json(text.substr(0, 60)).dump(-1, ' ', true, json::error_handler_t::replace);
+  return to_ascii(text.substr(0, 60));
 }
 
 // ---- the alphabet ----------------------------------------------------------------------------------------
@@ -63,18 +62,6 @@ std::string from_characters(const std::string& text) {
 }
 
 // ---- reading ---------------------------------------------------------------------------------------------
-
-// nlohmann's parser alone would follow any depth.
-json parse(const std::string& text) {
-  try {
-    return json::parse(text, [](int depth, json::parse_event_t, json&) {
-      if (depth > 16) reject("its values are nested too deep");
-      return true;
-    });
-  } catch (const json::exception&) {
-    reject("it is not JSON, or it is cut short");
-  }
-}
 
 const json& member(const json& j, const char* name) {
   static const json none;
@@ -286,12 +273,12 @@ std::string printable(const std::string& bytes) {
   return text;
 }
 
-Bpe bpe_from_json(const std::string& text) { return from_tokenizer_json(parse(text)); }
+Bpe bpe_from_json(const std::string& text) { return from_tokenizer_json(parse_json(text)); }
 
 Bpe read_bpe(const std::string& path) {
   const std::string text = read_file(path, kLargestFile);
   return named(path, [&] {
-    const json file = parse(text);
+    const json file = parse_json(text);
     if (!file.is_object()) reject("it is not a JSON object");
     if (file.contains("model") && file["model"].is_object()) return from_tokenizer_json(file);
     for (const char* name : {"vocab.bpe", "merges.txt"}) {
@@ -326,25 +313,24 @@ std::string to_json(const Bpe& bpe) {
   auto& rows = vocabulary.get_ref<ordered_json::object_t&>();
   for (size_t i = 0; i < names.size(); ++i) rows.push_back({names[i], i});
   for (const Merge& merge : tables.merges) merges.push_back(names[merge.left] + " " + names[merge.right]);
-  return ordered_json{{"version", "1.0"},
-                      {"truncation", nullptr},
-                      {"padding", nullptr},
-                      {"added_tokens", std::move(added)},
-                      {"normalizer", nullptr},
-                      {"pre_tokenizer", tables.split == Split::gpt2 ? byte_level(true) : sequence},
-                      {"post_processor", nullptr},
-                      {"decoder", byte_level(true)},
-                      {"model",
-                       {{"type", "BPE"},
-                        {"dropout", nullptr},
-                        {"unk_token", nullptr},
-                        {"continuing_subword_prefix", nullptr},
-                        {"end_of_word_suffix", nullptr},
-                        {"fuse_unk", false},
-                        {"byte_fallback", false},
-                        {"ignore_merges", tables.words_first},
-                        {"vocab", std::move(vocabulary)},
-                        {"merges", std::move(merges)}}}}
-             .dump(1) +
-         "\n";
+  const ordered_json file = {{"version", "1.0"},
+                             {"truncation", nullptr},
+                             {"padding", nullptr},
+                             {"added_tokens", std::move(added)},
+                             {"normalizer", nullptr},
+                             {"pre_tokenizer", tables.split == Split::gpt2 ? byte_level(true) : sequence},
+                             {"post_processor", nullptr},
+                             {"decoder", byte_level(true)},
+                             {"model",
+                              {{"type", "BPE"},
+                               {"dropout", nullptr},
+                               {"unk_token", nullptr},
+                               {"continuing_subword_prefix", nullptr},
+                               {"end_of_word_suffix", nullptr},
+                               {"fuse_unk", false},
+                               {"byte_fallback", false},
+                               {"ignore_merges", tables.words_first},
+                               {"vocab", std::move(vocabulary)},
+                               {"merges", std::move(merges)}}}};
+  return to_text(file, 1) + "\n";
 }

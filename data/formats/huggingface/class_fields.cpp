@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "data/formats/json.hpp"
+#include "data/host/json.hpp"
 #include "data/host/utf8.hpp"
 
 using nlohmann::json;
@@ -76,7 +76,7 @@ ConfigField fixed(const char* key, const json& only) {
   return {[=](Config&, const json& file) {
             const json value = value_at(file, key);
             if (!value.is_null() && value != only)
-              reject(key, "is " + for_terminal(value.dump()) + "; train_gpt has " + only.dump() + " only");
+              reject(key, "is " + for_terminal(to_text(value)) + "; train_gpt has " + to_text(only) + " only");
           },
           [=](json& file, const Config&) { file[key] = only; }};
 }
@@ -103,7 +103,7 @@ ConfigField activation(const char* key, const char* fallback,
             const auto name = std::find_if(names.begin(), names.end(), [&](const ActivationName& n) {
               return value.is_null() ? std::string_view(n.theirs) == fallback : value == n.theirs;
             });
-            if (name == names.end()) reject(key, "is " + for_terminal(value.dump()) + ", which train_gpt lacks");
+            if (name == names.end()) reject(key, "is " + for_terminal(to_text(value)) + ", which train_gpt lacks");
             c.activation = name->ours;
           },
           [=](json& file, const Config& c) {
@@ -131,7 +131,7 @@ ConfigField rope() {
             const json values = rope_values(file), theta = value_at(values, "rope_theta");
             const json type = values.value("rope_type", values.value("type", json("default")));
             if (type != "default")
-              reject("rope_type", "is " + for_terminal(type.dump()) + "; train_gpt has default only");
+              reject("rope_type", "is " + for_terminal(to_text(type)) + "; train_gpt has default only");
             c.rope_theta = theta.is_null() ? 10000.f : static_cast<float>(number("rope_theta", theta));
           },
           [](json& file, const Config& c) {

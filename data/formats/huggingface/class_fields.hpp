@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "layers/config/config.hpp"
 

@@ -10,11 +10,11 @@
 #include <string_view>
 
 #include "architectures.hpp"
-#include "data/formats/json.hpp"
 #include "data/formats/safetensors.hpp"
 #include "data/formats/their_tensors.hpp"
 #include "data/host/files.hpp"
 #include "data/host/format.hpp"
+#include "data/host/json.hpp"
 #include "data/host/utf8.hpp"
 #include "data/tokenizer/bpe_files.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
@@ -165,7 +165,7 @@ void write_text(const std::string& path, const std::string& text) {
   out.publish();
 }
 
-void write_json(const std::string& path, const json& file) { write_text(path, file.dump(2) + "\n"); }
+void write_json(const std::string& path, const json& file) { write_text(path, to_text(file, 2) + "\n"); }
 
 // Bytes are a byte-pair encoding without merges. Characters are no tokenizer of transformers.
 std::optional<Bpe> as_bpe(const Tokenizer& tokenizer) {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "data/formats/json.hpp"
+#include "data/host/json.hpp"
 #include "data/options/settings.hpp"
 #include "data/options/stored.hpp"
 #include "layers/config/placements.hpp"

@@ -1,0 +1,43 @@
+#include "json.hpp"
+
+#include <charconv>
+#include <stdexcept>
+
+#include "files.hpp"
+
+using nlohmann::json, nlohmann::ordered_json;
+
+// nlohmann's parser alone would follow any depth.
+json parse_json(std::string_view text, int deepest) {
+  try {
+    return json::parse(text, [=](int depth, json::parse_event_t, json&) {
+      if (depth > deepest) throw std::runtime_error("its values are nested too deep");
+      return true;
+    });
+  } catch (const json::parse_error& error) {
+    throw std::runtime_error("it is not JSON: byte " + std::to_string(error.byte) + " is unexpected");
+  }
+}
+
+json read_json(const std::string& path, size_t most) {
+  const std::string text = read_file(path, most);
+  try {
+    return parse_json(text);
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(path + " cannot be used: " + error.what());
+  }
+}
+
+std::string to_text(const json& value, int indent) { return value.dump(indent); }
+std::string to_text(const ordered_json& value, int indent) { return value.dump(indent); }
+
+std::string to_ascii(const ordered_json& value) {
+  return value.dump(-1, ' ', true, ordered_json::error_handler_t::replace);
+}
+
+double shortest(float x) {
+  char digits[32];
+  double same = 0;
+  std::from_chars(digits, std::to_chars(digits, digits + sizeof digits, x).ptr, same);
+  return same;
+}
