@@ -147,6 +147,17 @@ TEST_CASE("the splits of Llama 3 and Qwen 2 give the tokens of Hugging Face's to
   }
 }
 
+TEST_CASE("the splits differ in endings, digits and line ends", "[bpe]") {
+  const auto words = [](Split split) {
+    std::string found;
+    split_words(split, "it'so IT'SO 12345!\n\nx", [&](std::string_view word) { found += std::string(word) + "|"; });
+    return found;
+  };
+  CHECK(words(Split::gpt2) == "it|'s|o| IT|'|SO| 12345|!|\n|\n|x|");
+  CHECK(words(Split::llama3) == "it|'s|o| IT|'S|O| |123|45|!\n\n|x|");
+  CHECK(words(Split::qwen2) == "it|'s|o| IT|'S|O| |1|2|3|4|5|!\n\n|x|");
+}
+
 TEST_CASE("pieces of a text have the words of the whole text", "[bpe]") {
   const Split split = GENERATE(Split::gpt2, Split::llama3, Split::qwen2);
   std::string text;

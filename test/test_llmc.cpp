@@ -424,6 +424,7 @@ TEST_CASE("a damaged tokenizer of llm.c is refused in one line that names it", "
   CHECK(refusal(file_of(bytes_and({"ab", "ab"}))) == "token 257 is there twice");
   CHECK(refusal(file_of(bytes_and({"abc"}))) == "token 256 is not the merge of two tokens before it");
   CHECK(refusal(file_of(bytes_and({"abc", "ab"}))) == "token 256 is not the merge of two tokens before it");
+  CHECK(refusal(file_of(bytes_and({"abc", "ab", "bc"}))) == "token 256 is not the merge of two tokens before it");
   CHECK(refusal(file_of({"a", "b", "ab"})) == "it has no token for byte 0");
   const std::string file = file_of(bytes_and({"ab", "abc"}));
   CHECK(refusal(file + "x") == "it goes on behind its 258 tokens");

@@ -138,7 +138,9 @@ TEST_CASE("a floor is not told if tokens join the ends of stories with other tex
   for (const Split split : {Split::gpt2, Split::llama3}) {
     tables.split = split;
     f.write("tok.json", to_json(Bpe(tables)));
-    CHECK((load_dataset(options, nullptr, 400).floor > 0) == (split == Split::gpt2));
+    const Dataset data = load_dataset(options, nullptr, 400);
+    CHECK((data.floor > 0) == (split == Split::gpt2));
+    CHECK(data.notes.empty() == (split == Split::gpt2));
   }
 }
 
