@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <new>
 #include <stdexcept>
 
 #include "data/formats/formats.hpp"
@@ -133,6 +134,8 @@ std::optional<RunOutcome> read_outcome(const std::string& directory) {
     if (json.contains("val_loss_full") && !json["val_loss_full"].is_null()) o.val_loss_full = json["val_loss_full"];
     o.measured = json.value("measured", true);
     return o;
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception&) {
     throw std::runtime_error(path + " is not an outcome: remove the run's directory and train it again");
   }
