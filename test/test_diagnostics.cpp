@@ -229,16 +229,16 @@ TEST_CASE("the model update of two channels, by hand", "[diagnostics]") {
 }
 
 TEST_CASE("statistics are the same for any number of threads and under --recompute", "[diagnostics][recompute]") {
-  for (const Form& form : forms())
-    for (const bool llama : {false, true}) {
-      Config config = make_config(form, llama);
-      INFO(form.name);
-      const auto statistics = [&] { return bits_of(statistics_of_step(config)); };
-      check_same_for_all_threads(statistics);
-      const std::vector<float> kept = statistics();
-      config.recompute = true;
-      CHECK(same_bits(kept, statistics()));
-    }
+  bool llama = false;
+  for (const Form& form : forms()) {
+    Config config = make_config(form, llama = !llama);
+    INFO(form.name);
+    const auto statistics = [&] { return bits_of(statistics_of_step(config)); };
+    check_same_for_all_threads(statistics);
+    const std::vector<float> kept = statistics();
+    config.recompute = true;
+    CHECK(same_bits(kept, statistics()));
+  }
 }
 
 TEST_CASE("collecting statistics changes no gradient", "[diagnostics]") {

@@ -136,7 +136,7 @@ TEST_CASE("running out of memory ends with one line, wherever it happens", "[pro
   if (std::getenv("SANITIZED")) return;  // the sanitizers' own memory is larger than any of these limits
   const Corpus f;
   int refused = 0;
-  for (rlim_t megabytes = 60; megabytes <= 300; megabytes += 40) {
+  for (rlim_t megabytes = 60; megabytes <= 300; megabytes += 60) {
     const Outcome o = f.finish(
         f.start("train --data stories.txt --layers 1 --channels 512 --context 64 --batch 8 --threads 2 --steps 1 "
                 "--force --quiet --out r",

@@ -80,6 +80,8 @@ struct Mapping {
     const int error = errno;
     ::close(handle);
     if (data == MAP_FAILED) fail_file("map", path, error);
+    // Batches and statistics read here and there: the system would read megabytes around each place.
+    if (size > 0) ::madvise(data, size, MADV_RANDOM);
   }
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
