@@ -25,7 +25,7 @@ DATA ?= build/stories.txt
 
 REPORTS := report watch tensorboard test-report
 PRACTICE := exercise check-exercise
-.PHONY: all train stories test asan test-elsewhere mutants bench ladders compare study pages $(REPORTS) \
+.PHONY: all train stories test asan test-elsewhere fuzz mutants bench ladders compare study pages $(REPORTS) \
   $(PRACTICE) reference reference-huggingface curves venv clean help FORCE
 .DELETE_ON_ERROR:
 
@@ -71,17 +71,18 @@ endif
 # The checks that are left out double the compile time. The address sanitizer sees bad pointers, too.
 CHECKED := -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all \
   -fno-sanitize=null,alignment,vptr,object-size
-SANITIZERS := $(if $(SANITIZE),$(CHECKED))
+SANITIZERS := $(if $(SANITIZE),$(CHECKED)) $(if $(FUZZ),-fsanitize=fuzzer-no-link)
 OPTIMIZE := $(if $(SANITIZE),-O1,-O3) $(SANITIZERS)
 # GCC bug 105651: g++ 12 warns of overlapping copies in std::string where there are none.
 WARNINGS := -Wall -Wextra $(if $(call has,__clang__),,-Wno-restrict) $(if $(OPENMP),,-Wno-unknown-pragmas)
+EXTRA :=  # of single files; CXXFLAGS on a command line would take no more
 # No -ffast-math: NaN, infinity and masks keep their meaning.
 COMPILE = $(CXX) -std=c++20 $(OPTIMIZE) $(ARCH) -fno-math-errno -fno-trapping-math -ffp-contract=fast \
-  $(WARNINGS) $(OPENMP) -I. -isystem build/include $(CXXFLAGS)
+  $(WARNINGS) $(OPENMP) -I. -isystem build/include $(EXTRA) $(CXXFLAGS)
 LINK = $(COMPILE) -o $@ $(filter %.o,$^) $(OPENMP_LIBS) $(PCRE2_LIBS) $(LDFLAGS)
 
 # Each compiler, processor and kind of build has its own objects.
-OUT := build/$(KEY)$(if $(SANITIZE),-sanitize)
+OUT := build/$(KEY)$(if $(FUZZ),-fuzz,$(if $(SANITIZE),-sanitize))
 LIBRARY := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(wildcard layers/*/*.cpp data/*/*.cpp data/*/*/*.cpp)))
 # SUITE=layers: the tests whose results may differ between processors. They need layers/ alone.
 NEED_MORE := "data/\|"\(program\|small_run\|table\|pages\|tree\|markdown\|worked\)[.]hpp"
@@ -113,9 +114,9 @@ FIRST_data := <nlohmann/json.hpp> $(patsubst %,<%>,algorithm cmath cstdio filesy
 FIRST_test := "test/check.hpp"
 FIRST_TESTS := $(filter-out %/main.o %/check.o,$(filter $(OUT)/%,$(TESTS)))
 $(BRIEF): $(OUT)/data/first.hpp.gch
-$(BRIEF): private CXXFLAGS += -include $(OUT)/data/first.hpp
+$(BRIEF): private EXTRA += -include $(OUT)/data/first.hpp
 $(FIRST_TESTS): $(OUT)/test/first.hpp.gch
-$(FIRST_TESTS): private CXXFLAGS += -include $(OUT)/test/first.hpp
+$(FIRST_TESTS): private EXTRA += -include $(OUT)/test/first.hpp
 $(OUT)/test/first.hpp.gch: test/check.hpp test/catch.hpp | catch2
 $(OUT)/%/first.hpp.gch: $(OUT)/command
 	@mkdir -p $(@D)
@@ -133,7 +134,7 @@ $(OUT)/commit: FORCE
 # The code of models that transformers has no class for, as a string literal.
 MODELING := $(OUT)/data/formats/huggingface/modeling
 $(MODELING).o: $(MODELING)_train_gpt.inc
-$(MODELING).o: private CXXFLAGS += -I$(dir $(MODELING))
+$(MODELING).o: private EXTRA += -I$(dir $(MODELING))
 $(MODELING)_train_gpt.inc: data/formats/huggingface/modeling_train_gpt.py
 	@mkdir -p $(@D)
 	@{ echo 'R"python('; cat $<; echo ')python"'; } > $@
@@ -214,6 +215,17 @@ faults: $(FAULTS_NEED)  ## make system calls and allocations fail, kill runs, fo
 
 $(OUT)/preload.so: dev/faults/preload.c
 	$(call SAY,cc    $<)$(CC) -Wall -Wextra -O1 -shared -fPIC -o $@ $< -ldl
+
+# libFuzzer comes with clang.
+fuzz:  ## feed damaged files to every parser, 30 minutes each; ARGS='--seconds 60 text'
+	@$(MAKE) --no-print-directory CXX='$(or $(NAMED_CXX),clang++)' SANITIZE=1 FUZZ=1 run-fuzz
+
+.PHONY: run-fuzz
+run-fuzz: $(OUT)/fuzz
+	@dev/fuzz/fuzz.sh $< $(ARGS)
+
+$(OUT)/fuzz: $(OUT)/dev/fuzz/fuzz.o $(OUT)/test/parsers.o $(LIBRARY)
+	$(call SAY,link  $@)$(LINK) -fsanitize=fuzzer
 
 mutants: catch2  ## break the code in many small ways; each must turn a test red
 	@dev/mutants.sh $(ARGS)
