@@ -38,9 +38,9 @@ class Folder {
   // Limits the size of files to `bytes`, which simulates a full disk.
   Outcome run_with_little_space(const std::string& words, size_t bytes) const;
   // Starts the program and sends `signal` as soon as ready() is true.
+  Outcome run_until(const std::string& words, int signal, const std::function<bool()>& ready) const;
   // The same, but the program is stopped for so many seconds once ready() returns true, and then goes on.
   Outcome run_paused(const std::string& words, double seconds, const std::function<bool()>& ready) const;
-  Outcome run_until(const std::string& words, int signal, const std::function<bool()>& ready) const;
 
   // To run several at once. The child calls `redirect` after its streams are set up.
   Started start(const std::string& words, const std::function<void()>& redirect = [] {}) const;

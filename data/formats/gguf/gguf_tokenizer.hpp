@@ -6,7 +6,7 @@
 //                     no token
 //   chars     rwkv    the longest token that matches is the next character. No token ends a text; in model gpt2,
 //                     token 11 would
-//   bpe       gpt2    byte-level BPE, split as GPT-2 does
+//   bpe       gpt2    byte-level BPE, split as in GPT-2, Llama 3 or Qwen 2
 //   pieces    llama   SentencePiece's BPE with scores
 //
 // llama.cpp adds no token before or after a text.

@@ -1,0 +1,111 @@
+#include "parsers.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+
+#include "data/compare/result.hpp"
+#include "data/formats/formats.hpp"
+#include "data/formats/huggingface/huggingface.hpp"
+#include "data/formats/llama2c.hpp"
+#include "data/formats/llmc.hpp"
+#include "data/formats/safetensors.hpp"
+#include "data/host/files.hpp"
+#include "data/options/command_line.hpp"
+#include "data/run/checkpoint.hpp"
+#include "data/run/directory.hpp"
+#include "data/text/corpus.hpp"
+#include "data/text/text_files.hpp"
+#include "data/text/token_files.hpp"
+#include "data/tokenizer/stored_tokenizer.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string folder_of(const std::string& path) { return fs::path(path).parent_path(); }
+
+// What a reader accepts must also work.
+void use(const Tokenizer& tokenizer) {
+  const std::string text = "It's 1, 22 or 333?\n  \xc3\xa9\xf0\x9f\x98\x80\xff\n";
+  const std::vector<uint32_t> tokens = tokenizer.encode(text, Unknown::skip);
+  for (const uint32_t token : tokens)
+    if (token >= static_cast<uint32_t>(tokenizer.vocabulary())) throw std::logic_error("a token beyond the vocabulary");
+  if (tokenizer.bpe() && tokenizer.decode(tokens) != text) throw std::logic_error("the text does not come back");
+}
+
+void use(const OtherModel& found) {
+  Model model(found.config(), false);
+  found.load(model);
+}
+
+void use(const StoredTensors& tensors) {
+  std::vector<float> values;
+  for (const StoredTensor& tensor : tensors.all()) {
+    if (tensor.type == TensorType::other) continue;
+    values.resize(tensor.size());
+    tensors.read(values.data(), tensor);
+  }
+}
+
+void read_token_file(const std::string& path) {
+  Tokens tokens;
+  for (const std::string& file : find_token_files({path}, true)) append_token_file(tokens, file);
+  uint64_t sum = 0;
+  tokens.for_each(0, tokens.size(), [&](uint32_t token) { sum += token; });
+}
+
+// Reads config.json in a folder whose weights lack every tensor.
+void read_class(const std::string& path) {
+  const std::string folder = folder_of(path);
+  if (!fs::exists(folder + "/model.safetensors")) write_safetensors(folder + "/model.safetensors", {}, {});
+  try {
+    open_huggingface(folder);
+  } catch (const std::runtime_error& error) {
+    if (std::string(error.what()).find("lacks the tensor") == std::string::npos) throw;
+  }
+}
+
+void check_message(const std::string& message) {
+  const bool control = std::any_of(message.begin(), message.end(), [](unsigned char c) { return c < 32 || c == 127; });
+  if (message.empty() || control) throw std::logic_error("an error is not one line of text: " + message);
+}
+
+}  // namespace
+
+const std::vector<Parser> kParsers = {
+    {"tokenizer.json", "tokenizer.json", [](const std::string& path) { use(read_tokenizer(path)); }},
+    {"sentencepiece", "tokenizer.model", [](const std::string& path) { use(read_tokenizer(path)); }},
+    {"llama2c-tokenizer", "tokenizer.bin", [](const std::string& path) { use(read_tokenizer(path)); }},
+    {"llmc-tokenizer", "gpt2_tokenizer.bin", [](const std::string& path) { use(read_tokenizer(path)); }},
+    {"token-file", "tokens.bin", read_token_file},
+    {"text", "text.txt", [](const std::string& path) { read_text({path}, {}); }},
+    {"nats", "text.txt.nats", [](const std::string& path) { read_nats(path.substr(0, path.size() - 5), 9, 2); }},
+    {"stories", "stories.txt", [](const std::string& path) { check_stories(read_file(path), ""); }},
+    {"safetensors", "model.safetensors", [](const std::string& path) { use(StoredTensors(path)); }},
+    {"safetensors-index", "model.safetensors.index.json",
+     [](const std::string& path) { use(StoredTensors(folder_of(path))); }},
+    {"config.json", "config.json", read_class},
+    {"llmc", "model.bin", [](const std::string& path) { use(*open_llmc(path)); }},
+    {"llama2c", "model.bin", [](const std::string& path) { use(*open_llama2c(path)); }},
+    {"checkpoint", "checkpoint.bin", [](const std::string& path) { load_trained_model(path); }},
+    {"config.toml", "config.toml", [](const std::string& path) { from_toml(read_file(path), path); }},
+    {"metrics.csv", "metrics.csv", [](const std::string& path) { read_metrics(folder_of(path)); }},
+    {"outcome.json", "outcome.json", [](const std::string& path) { read_outcome(folder_of(path)); }},
+};
+
+bool accepts(const Parser& parser, const std::string& folder, std::string_view bytes) {
+  const std::string path = folder + "/" + parser.file;
+  std::ofstream(path, std::ios::binary) << bytes;
+  try {
+    parser.read(path);
+    return true;
+  } catch (const std::logic_error& error) {
+    if (!dynamic_cast<const std::invalid_argument*>(&error)) throw;
+    check_message(error.what());
+  } catch (const std::runtime_error& error) {
+    check_message(error.what());
+  }
+  return false;
+}

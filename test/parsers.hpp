@@ -1,0 +1,17 @@
+#pragma once
+// Every reader of files that may be damaged or forged, for `make fuzz` and for the tests that replay what it found.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+struct Parser {
+  const char* name;
+  const char* file;                        // what it reads, in a folder of its own
+  void (*read)(const std::string& path);
+};
+extern const std::vector<Parser> kParsers;
+
+// Writes the bytes to `folder` and reads them. True if they were accepted. Throws std::logic_error if they were refused
+// in any other way than by one line of printable text.
+bool accepts(const Parser& parser, const std::string& folder, std::string_view bytes);
