@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr double kLoss = 2e-7;  // 2.1e-8
-constexpr double kGradients = 2e-5;  // 5.4e-6
+constexpr double kGradients = 5e-5;  // 5.4e-6 with AVX2, 2.8e-5 with SSE2: the bias of k, whose gradient cancels
 
 json read(const std::string& path) { return json::parse(std::ifstream(path)); }
 

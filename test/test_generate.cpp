@@ -85,6 +85,22 @@ TEST_CASE("tokens are drawn as often as their probabilities say", "[generate]") 
   expect({.top_p = .65f}, {4 / 7., 0, 3 / 7., 0});
   expect({.top_k = 3, .top_p = .7f}, {4 / 7., 0, 3 / 7., 0});  // .7 of the .9 that are left
   expect({.top_p = 1e-6f}, {1, 0, 0, 0});
+  expect({.min_p = .6f}, {4 / 7., 0, 3 / 7., 0});
+  expect({.min_p = .3f}, {4 / 9., 0, 3 / 9., 2 / 9.});
+  expect({.min_p = 1}, {1, 0, 0, 0});
+  expect({.top_k = 2, .min_p = .3f}, {4 / 7., 0, 3 / 7., 0});
+  expect({.temperature = .5f, .min_p = .3f}, {.16 / .25, 0, .09 / .25, 0});  // .04 is less than .3 of .16
+}
+
+TEST_CASE("tokens that were seen lose by the repeat penalty, once each", "[generate]") {
+  const std::vector<float> logits = {3, -1, 2, 1}, after = {1.5, -2, 2, 1};
+  const std::vector<int> seen = {0, 1, 0, 7};
+  const Sampling penalty{.repeat_penalty = 2};
+  for (int i = 0; i < 200; ++i)
+    CHECK(sample_token(logits.data(), 4, penalty, i, seen) == sample_token(after.data(), 4, {}, i));
+  const Sampling greedy{.repeat_penalty = 2, .temperature = 0};
+  CHECK(sample_token(logits.data(), 4, greedy, 0, seen) == 2);
+  CHECK(sample_token(logits.data(), 4, greedy, 0) == 0);
 }
 
 TEST_CASE("a sampled token depends only on the seed and its index", "[generate]") {

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "data/host/files.hpp"
+#include "data/host/json.hpp"
 #include "data/text/corpus.hpp"
 #include "catch.hpp"
 #include "check.hpp"
@@ -114,6 +115,15 @@ TEST_CASE("runs are numbered, and sample, eval and info find the newest", "[prog
   CHECK(sample.out == f.run("sample --length 40 --greedy", "Lily").out);
   CHECK(sample.out == f.run("sample --prompt Lily --length 40 --temperature 0").out);
   CHECK(sample.out == f.run("sample --prompt Lily --length 40 --greedy --temperature 2").out);
+  CHECK(sample.out == f.run("sample --prompt - --length 40 --greedy", "Lily").out);
+  const auto line = parse_json(f.run("sample --prompt Lily --length 40 --greedy --json").out);
+  std::string text = line["prompt"];
+  for (const int byte : line["tokens"]) text += static_cast<char>(byte);
+  CHECK(text + "\n" == sample.out);
+  CHECK(line["end"] == "length");
+  CHECK(parse_json(f.run("sample --greedy --json --prompt Lily --stop y --length 99").out)["end"] == "stop");
+  CHECK(sample.out != f.run("sample --prompt Lily --length 40 --greedy --repeat-penalty 3").out);
+  CHECK(sample.out == f.run("sample --prompt Lily --length 40 --min-p 1").out);
   const Outcome beyond = f.run("sample runs/0001-pre-layernorm --prompt Lily --length 60 --seed 3");
   CHECK(beyond.status == 0);
   CHECK(contains(beyond.err, "the context of 32 tokens was full"));

@@ -112,7 +112,8 @@ constexpr ForeignName kForeign[] = {
     {"resume-from resume-from-checkpoint resume-training load-checkpoint ckpt",
      "--out RUN --resume continues a run; --init-from FILE starts a new one from its weights"},
     {"pretrained from-pretrained finetune init-checkpoint load", "--init-from RUN starts from its weights"},
-    {"repetition-penalty presence-penalty num-beams", "--temperature, --top-k and --top-p shape the sample"},
+    {"repetition-penalty repetition_penalty", "write --repeat-penalty"},
+    {"presence-penalty num-beams", "--temperature, --top-k, --top-p and --min-p shape the sample"},
     {"do-sample", "sampling is on unless you say --greedy"},
 
     {"rms", "rmsnorm", "norm"},

@@ -51,8 +51,8 @@ struct TrainOptions : TextOptions {
 
 struct SampleOptions {
   std::string checkpoint;
-  std::optional<std::string> prompt;  // open: standard input, or a newline
-  bool greedy = false;
+  std::optional<std::string> prompt;  // open: standard input, or a newline; "-": standard input
+  bool greedy = false, json = false;
   Unknown unknown = Unknown::error;
   int length = 500, count = 1, threads = 0;
   std::string stop;  // as typed: \n and \t stand for a newline and a tab

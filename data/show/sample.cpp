@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "data/host/files.hpp"
+#include "data/host/json.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/utf8.hpp"
 #include "data/run/checkpoint.hpp"
@@ -39,6 +40,7 @@ class Output {
  public:
   void write(const std::string& text) { put(terminal_ ? shown_.feed(text) : text); }
   void end() { put(shown_.finish() + "\n"); }
+  static void line(const std::string& text) { put(text + "\n"); }
 
  private:
   static void put(const std::string& bytes) {
@@ -48,6 +50,11 @@ class Output {
   const bool terminal_ = isatty(STDOUT_FILENO);
   TerminalText shown_;
 };
+
+// Bytes that are not UTF-8 become U+FFFD; the tokens are exact.
+nlohmann::ordered_json json_of(const std::string& prompt, const std::string& text, const Generated& result) {
+  return {{"prompt", prompt}, {"text", text}, {"tokens", result.tokens}, {"end", result.end}};
+}
 
 }  // namespace
 
@@ -59,20 +66,22 @@ void run_sample(const SampleOptions& options) {
                static_cast<long long>(trained.header.step));
 
   std::string prompt = options.prompt.value_or("");
-  if (!options.prompt && !isatty(STDIN_FILENO)) prompt = read_file("-");
+  if (prompt == "-" || (!options.prompt && !isatty(STDIN_FILENO))) prompt = read_file("-");
   prompt = known_prompt(prompt, trained.header.tokenizer, options.unknown);
   Output output;
-  const auto print = [&](const std::string& piece) { output.write(piece); };
+  std::string text;  // of one sample, for JSON
+  const auto print = [&](const std::string& piece) { options.json ? void(text += piece) : output.write(piece); };
   bool full = false;
   const auto beyond = [&] { full = true; };
   const std::string stop = with_newlines(options.stop);
   const Tokenizer& tokenizer = trained.header.tokenizer;
   const int separator = tokenizer.special(trained.header.options.separator);
   for (int n = 0; n < options.count; ++n) {
-    print(prompt);
-    generate_text(model, tokenizer, prompt, {options.length, stop, options.sampling, uint64_t(n), separator}, print,
-                  beyond);
-    output.end();
+    text.clear();
+    if (!options.json) print(prompt);
+    const Generated result = generate_text(
+        model, tokenizer, prompt, {options.length, stop, options.sampling, uint64_t(n), separator}, print, beyond);
+    options.json ? output.line(to_ascii(json_of(prompt, text, result))) : output.end();
   }
   if (full)  // not earlier: it would split a word
     std::fprintf(stderr, "[the context of %d tokens was full: beyond it the model saw the last %d to %d]\n",

@@ -64,9 +64,19 @@ std::vector<int> candidates(const std::vector<float>& weight, const Sampling& sa
   return tokens;
 }
 
+std::vector<float> penalized(const float* logits, int V, const std::vector<int>& seen, float penalty) {
+  std::vector<float> result(logits, logits + V);
+  for (const int v : seen)
+    if (v < V) result[v] = logits[v] > 0 ? logits[v] / penalty : logits[v] * penalty;
+  return result;
+}
+
 }  // namespace
 
-int sample_token(const float* logits, int V, const Sampling& sampling, uint64_t counter) {
+int sample_token(const float* logits, int V, const Sampling& sampling, uint64_t counter, const std::vector<int>& seen) {
+  std::vector<float> changed;
+  if (sampling.repeat_penalty != 1)
+    logits = (changed = penalized(logits, V, seen, sampling.repeat_penalty)).data();
   const int best = static_cast<int>(std::max_element(logits, logits + V) - logits);
   if (sampling.temperature <= 0) return best;
 
@@ -75,7 +85,8 @@ int sample_token(const float* logits, int V, const Sampling& sampling, uint64_t 
     const simd::Vec above = simd::load(logits + v, lanes) - logits[best];
     simd::store(&weight[v], simd::exp(above / sampling.temperature), lanes);
   });
-  const std::vector<int> tokens = candidates(weight, sampling);
+  std::vector<int> tokens = candidates(weight, sampling);
+  std::erase_if(tokens, [&](int v) { return weight[v] < sampling.min_p; });  // the largest weight is 1
   double at = rng::uniform(rng::key({sampling.seed, rng::word("sample")}), counter) * mass_of(tokens, weight);
   for (int v : tokens) {
     at -= static_cast<double>(weight[v]);
