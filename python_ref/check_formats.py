@@ -4,8 +4,8 @@
 
 Out: trains each case for a few steps and exports it. The folder must load without a missing or unexpected tensor; its
 logits must be those of `train_gpt eval --logits` to 1e-5 of the largest, its loss that of `eval`, its greedy text that
-of `sample`, with and without a cache. Importing the folder must give the same weights. CLASSES must be classes of
-transformers; OWN must come with modeling_train_gpt.py.
+of `sample`, with and without a cache. Importing the folder must give the same weights. PyTorch must open the run's
+checkpoint, too. CLASSES must be classes of transformers; OWN must come with modeling_train_gpt.py.
 
 In: `transformers` makes a model of each class with random weights; the logits of `train_gpt eval` must be its own.
 
@@ -171,10 +171,21 @@ class Checks:
             ok = text == sampled.decode(errors="replace")
             self.check(f"{name}: text, cache {cache}", ok, f"{text!r}, and {sampled!r} by sample")
 
+    def open_checkpoint(self, name):
+        """It has the weights by our names, with both moments of each, and its embedding is that of the export."""
+        tensors = load_file(self.folder / "run" / "checkpoint.safetensors")
+        weights = {key: t for key, t in tensors.items() if not key.startswith("optimizer.")}
+        moments = {f"optimizer.{slot}.{key}": t for slot in ("exp_avg", "exp_avg_sq") for key, t in weights.items()}
+        fits = tensors.keys() == {*weights, *moments} and all(tensors[k].shape == t.shape for k, t in moments.items())
+        exported = load_file(self.folder / "hf" / "model.safetensors").values()
+        fits = fits and any(torch.equal(weights["embedding.token.weight"], t) for t in exported)
+        self.check(f"{name}: checkpoint", fits, f"has {sorted(tensors)}")
+
     def out(self, name, options, own):
         self.must(f"train text.txt {SIZES} {options} --out run --force")
         done = self.must("export run --to hf --out hf --force")
         self.check(f"{name}: class", (b"modeling_train_gpt.py" in done.stdout) == own, done.stdout)
+        self.open_checkpoint(name)
         model, tokenizer = self.load(name, own), self.tokenizer()
         loss = self.loss_of_eval("run")
         error = self.compare_logits(name, model, tokenizer)

@@ -1,18 +1,13 @@
-"""Reads a checkpoint of train_gpt.
-
-The file holds "TRAINGPT", a uint32 version, the uint32 size of the header, a JSON header padded with spaces, the
-parameters in float32 (at the offsets in the header), both moments if "optimizer" is true, and an 8-byte checksum.
-"""
+"""Reads a checkpoint of train_gpt: a safetensors file, whose layout data/run/README.md states."""
 
 import json
 import math
 import struct
-import tomllib
 from dataclasses import dataclass
 
 import numpy as np
 
-MAGIC, VERSION = b"TRAINGPT", 1
+VERSION = "3"
 
 
 @dataclass
@@ -24,16 +19,20 @@ class Checkpoint:
 
 def read(path):
     data = open(path, "rb").read()
-    version, size = struct.unpack_from("<II", data, 8)
-    if data[:8] != MAGIC or version != VERSION:
+    (size,) = struct.unpack_from("<Q", data)
+    rows = json.loads(data[8 : 8 + size])
+    metadata = rows.pop("__metadata__")
+    if metadata.get("version") != VERSION:
         raise SystemExit(f"{path}: not a checkpoint of version {VERSION}")
-    header = json.loads(data[16 : 16 + size])
-    buffer = np.frombuffer(data, "<f4", header["floats"], 16 + size)
+    header = json.loads(metadata["train_gpt"])
     parameters = {
-        row["name"]: buffer[row["offset"] :][: math.prod(row["shape"])].reshape(row["shape"]).copy()
-        for row in header["table"]
+        name: np.frombuffer(data, "<f4", math.prod(row["shape"]), 8 + size + row["data_offsets"][0])
+        .reshape(row["shape"])
+        .copy()
+        for name, row in rows.items()
+        if not name.startswith("optimizer.")
     }
-    return Checkpoint(header, tomllib.loads(header["options"]), parameters)
+    return Checkpoint(header, header["settings"], parameters)
 
 
 def encode(tokenizer, data):

@@ -84,7 +84,7 @@ def main():
         initial, run = args.out / f"{placement}-init", args.out / placement
         run_binary(args, placement, 0, initial, args.extra)
         run_binary(args, placement, args.steps, run, args.extra)
-        checkpoint = initial / "checkpoint.bin"
+        checkpoint = initial / "checkpoint.safetensors"
         twin = train(checkpoint, args.data, args.steps)
         single = twin if args.no_float32 else train(checkpoint, args.data, args.steps, torch.float32)
         ours = losses_of(run)

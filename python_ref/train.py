@@ -1,6 +1,6 @@
 """Trains the twin from a checkpoint of train_gpt, on the same batches and with the same schedule.
 
-    python python_ref/train.py --checkpoint x/checkpoint.bin --data input.txt --steps 200 --out losses.csv
+    python python_ref/train.py --checkpoint x/checkpoint.safetensors --data input.txt --steps 200 --out losses.csv
 
 Writes step,loss,grad_norm for steps 1, 2, ...: the loss of a step's batch before its update. The options are those of
 the checkpoint; --option key=value changes one, e.g. --option warmup=100. --steps is the number of steps to run, the

@@ -89,7 +89,7 @@ const std::vector<Parser> kParsers = {
     {"config.json", "config.json", read_class},
     {"llmc", "model.bin", [](const std::string& path) { use(*open_llmc(path)); }},
     {"llama2c", "model.bin", [](const std::string& path) { use(*open_llama2c(path)); }},
-    {"checkpoint", "checkpoint.bin", [](const std::string& path) { load_trained_model(path); }},
+    {"checkpoint", "checkpoint.safetensors", [](const std::string& path) { load_trained_model(path); }},
     {"config.toml", "config.toml", [](const std::string& path) { from_toml(read_file(path), path); }},
     {"metrics.csv", "metrics.csv", [](const std::string& path) { read_metrics(folder_of(path)); }},
     {"outcome.json", "outcome.json", [](const std::string& path) { read_outcome(folder_of(path)); }},

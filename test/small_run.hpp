@@ -35,3 +35,8 @@ inline std::vector<float> weights_in(const std::string& path) {
   load_checkpoint(path, model, nullptr);
   return {model.weights.get(), model.weights.get() + model.floats};
 }
+
+// The weights of the newest state in a run's directory.
+inline std::vector<float> last_weights(const Folder& f, const std::string& run) {
+  return weights_in(f.path(run + "/checkpoint.safetensors"));
+}

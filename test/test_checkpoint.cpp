@@ -24,7 +24,7 @@ Config tiny() {
 struct Saved : TrainingState {
   Folder folder;
   CheckpointHeader header;
-  std::string path = folder.path("x.bin");
+  std::string path = folder.path("x.safetensors");
 
   Saved() : TrainingState(Model(tiny()), 1, 8) {
     initialize(model, 1);
@@ -68,8 +68,8 @@ TEST_CASE("a checkpoint is refused if moments are missing or not finite, or if b
   Saved s;
   s.save();
   s.load();
-  s.folder.write("x.bin", s.folder.read("x.bin") + "x");
-  CHECK(contains(refusal(s), "bytes, expected"));
+  s.folder.write("x.safetensors", s.folder.read("x.safetensors") + "x");
+  CHECK(contains(refusal(s), "is corrupted: its tensors take "));
   s.save(false);
   CHECK(contains(refusal(s), "no optimizer state"));
   s.optimizer_state[1][3] = NAN;
@@ -94,8 +94,8 @@ TEST_CASE("a resumed run adds to its time and its tokens", "[program][checkpoint
   const Corpus f;
   REQUIRE(f.run("train --data stories.txt --steps 4 --diagnostics 1 --out r" + kSmall).status == 0);
   CHECK(f.has("r/diagnostics.csv"));
-  CHECK(find_checkpoint(f.path("r")) == f.path("r/best.bin"));
-  CHECK_FALSE(read_checkpoint_header(f.path("r/best.bin")).optimizer);
+  CHECK(find_checkpoint(f.path("r")) == f.path("r/best.safetensors"));
+  CHECK_FALSE(read_checkpoint_header(f.path("r/best.safetensors")).optimizer);
   REQUIRE(f.run("train --out r --resume --steps 6 --quiet").status == 0);
   const Table table(f.read("r/metrics.csv"));
   CHECK(table.at("tokens", 4) == "512");
@@ -103,7 +103,7 @@ TEST_CASE("a resumed run adds to its time and its tokens", "[program][checkpoint
   double seconds = 0;
   for (int step = 1; step <= 6; ++step) seconds += std::stod(table.at("step_ms", step)) / 1000;
   CHECK(std::stod(table.at("elapsed_s", 6)) == Approx(seconds).margin(.005));
-  CHECK(read_checkpoint_header(f.path("r/checkpoint.bin")).elapsed == Approx(seconds).margin(.005));
+  CHECK(read_checkpoint_header(f.path("r/checkpoint.safetensors")).elapsed == Approx(seconds).margin(.005));
   REQUIRE(f.run("train --data stories.txt --steps 1 --force --out r" + kSmall).status == 0);
   CHECK_FALSE(f.has("r/diagnostics.csv"));
 }

@@ -251,7 +251,7 @@ TEST_CASE("the tour shows what info --cost prints", "[cost][program]") {
 TEST_CASE("info --cost reads a model from options or from a run", "[cost][program]") {
   const Corpus f;
   REQUIRE(f.run("train --data stories.txt --steps 1 --out r" + kSmall).status == 0);
-  const TrainOptions o = read_checkpoint_header(f.path("r/checkpoint.bin")).options;
+  const TrainOptions o = read_checkpoint_header(f.path("r/checkpoint.safetensors")).options;
   const Outcome with = f.run("info r --cost --batch 2"), first = f.run("info --cost --batch 2 r");
   CHECK(contains(with.out, cost_text(o.config, 2)));
   CHECK(first.out == with.out);

@@ -123,7 +123,8 @@ TEST_CASE("a run trains only what it was told to, and goes on so when resumed", 
   REQUIRE(tuned.status == 0);
   CHECK(contains(tuned.out, "trains   48 of "));
   REQUIRE(f.run("train --out tuned --resume --steps 4").status == 0);
-  const auto before = tensors_of(f.path("first/checkpoint.bin")), after = tensors_of(f.path("tuned/checkpoint.bin"));
+  const auto before = tensors_of(f.path("first/checkpoint.safetensors"));
+  const auto after = tensors_of(f.path("tuned/checkpoint.safetensors"));
   for (const auto& [name, values] : before) {
     INFO(name);
     CHECK((values == after.at(name)) == !contains(name, "norm"));

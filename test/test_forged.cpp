@@ -1,6 +1,7 @@
 // Checkpoints that are damaged, forged or written by earlier versions of the program.
 
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <sstream>
@@ -8,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
+#include "data/run/directory.hpp"
 #include "layers/model/size.hpp"
 #include "small_run.hpp"
 
@@ -15,35 +17,83 @@ namespace fs = std::filesystem;
 
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 const std::string kOldRun = "test/old_run/";
 
-// Appends the checksum of a checkpoint as its format documents it, over words of eight bytes.
-std::string with_checksum(std::string bytes) {
+// The file of a version in test/old_run/.
+std::string old_file(int version) { return kOldRun + (version == 1 ? "checkpoint.bin" : "version_2.bin"); }
+
+// The checksum of checkpoints as README.md documents it, over words of eight bytes.
+uint64_t sum_of(const std::string& bytes) {
   uint64_t state = 0x243f6a8885a308d3ull;
   for (size_t i = 0; i < bytes.size(); i += 8) {
     uint64_t word = 0;
     std::memcpy(&word, bytes.data() + i, std::min<size_t>(8, bytes.size() - i));
     state = ((state << 29 | state >> 35) ^ word) * 0x9e3779b97f4a7c15ull;
   }
-  state ^= state >> 32;
-  return bytes.append(reinterpret_cast<const char*>(&state), 8);
+  return state ^ state >> 32;
 }
 
-// The same checkpoint with another header and a correct checksum.
-std::string with_header(const std::string& checkpoint, std::string header) {
-  uint32_t length = 0;
-  std::memcpy(&length, checkpoint.data() + 12, 4);
-  const std::string numbers = checkpoint.substr(16 + length, checkpoint.size() - 24 - length);
-  header.append((64 - (16 + header.size()) % 64) % 64, ' ');
-  length = static_cast<uint32_t>(header.size());
-  const std::string bytes_of_length(reinterpret_cast<const char*>(&length), 4);
-  return with_checksum(checkpoint.substr(0, 12) + bytes_of_length + header + numbers);
+template <class T>
+std::string bytes_of(T number) {
+  return {reinterpret_cast<const char*>(&number), sizeof number};
 }
 
-std::string header_in(const std::string& checkpoint) {
+// ---- versions 1 and 2 ------------------------------------------------------------------------------------
+
+std::string with_checksum(const std::string& bytes) { return bytes + bytes_of(sum_of(bytes)); }
+
+std::string old_header(const std::string& checkpoint) {
   uint32_t length = 0;
   std::memcpy(&length, checkpoint.data() + 12, 4);
   return checkpoint.substr(16, length);
+}
+
+// The same checkpoint with another header and a correct checksum.
+std::string with_old_header(const std::string& checkpoint, std::string header) {
+  const size_t begin = 16 + old_header(checkpoint).size();
+  const std::string numbers = checkpoint.substr(begin, checkpoint.size() - 8 - begin);
+  header.append((64 - (16 + header.size()) % 64) % 64, ' ');
+  return with_checksum(checkpoint.substr(0, 12) + bytes_of(static_cast<uint32_t>(header.size())) + header + numbers);
+}
+
+// ---- safetensors -----------------------------------------------------------------------------------------
+
+// A checkpoint taken apart. joined() puts it together with a correct checksum.
+struct Parts {
+  std::string header, data;
+
+  Json json() const { return Json::parse(header); }
+};
+
+Parts parts_of(const std::string& checkpoint) {
+  uint64_t length = 0;
+  std::memcpy(&length, checkpoint.data(), 8);
+  return {checkpoint.substr(8, length), checkpoint.substr(8 + length)};
+}
+
+std::string joined(std::string header, const std::string& data) {
+  header.append((64 - (8 + header.size()) % 64) % 64, ' ');
+  const std::string opening = R"({"__metadata__":{"checksum":")";
+  REQUIRE(header.starts_with(opening));
+  header.replace(opening.size(), 16, 16, '0');
+  std::string bytes = bytes_of(static_cast<uint64_t>(header.size())) + header + data;
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(sum_of(bytes)));
+  return bytes.replace(8 + opening.size(), 16, digits);
+}
+
+// The fields of the run, and the same checkpoint with others.
+std::string fields_of(const std::string& checkpoint) {
+  return parts_of(checkpoint).json()["__metadata__"]["train_gpt"];
+}
+
+std::string with_fields(const std::string& checkpoint, const std::string& fields) {
+  const Parts parts = parts_of(checkpoint);
+  Json header = parts.json();
+  header["__metadata__"]["train_gpt"] = fields;
+  return joined(header.dump(), parts.data);
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -54,17 +104,34 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 OptimizerState empty_state(const Model& model) {
   OptimizerState state;
-  for (int slot = 0; slot < kAdamW.slots; ++slot) state.push_back(allocate(model.floats));
+  while (state.size() < kAdamW.slots.size()) state.push_back(allocate(model.floats));
   return state;
 }
 
-// Rewrites a checkpoint in the current format.
-void save_again(const std::string& path) {
-  const CheckpointHeader header = read_checkpoint_header(path);
-  Model model(header.options.config, false);
-  OptimizerState state = empty_state(model);
-  load_checkpoint(path, model, &state);
-  save_checkpoint(path, header, model, &state);
+// A model with the optimizer's state, loaded.
+struct Loaded {
+  CheckpointHeader header;
+  Model model;
+  OptimizerState state;
+
+  explicit Loaded(const std::string& path)
+      : header(read_checkpoint_header(path)), model(header.options.config, false), state(empty_state(model)) {
+    load_checkpoint(path, model, &state);
+  }
+};
+
+bool equal(const Loaded& a, const Loaded& b) {
+  const auto same = [&](const Buffer& x, const Buffer& y) {
+    return std::memcmp(x.get(), y.get(), a.model.floats * sizeof(float)) == 0;
+  };
+  return same(a.model.weights, b.model.weights) && same(a.state[0], b.state[0]) && same(a.state[1], b.state[1]) &&
+         !same(a.model.weights, a.state[0]) && !same(a.state[0], a.state[1]);
+}
+
+// Writes a checkpoint of any version in the current one.
+void convert(const std::string& from, const std::string& to) {
+  const Loaded loaded(from);
+  save_checkpoint(to, loaded.header, loaded.model, &loaded.state);
 }
 
 std::string refusal_of(const std::string& path) {
@@ -75,19 +142,22 @@ std::string refusal_of(const std::string& path) {
 
 TEST_CASE("a header is checked against the model it describes and the size of the file", "[forged]") {
   const Folder f;
-  const int version = GENERATE(1, 2);
+  const int version = GENERATE(1, 2, 3);
   INFO("version " << version);
-  fs::copy(kOldRun + "checkpoint.bin", f.path("good.bin"));
-  if (version == 2) save_again(f.path("good.bin"));
-  const std::string checkpoint = f.read("good.bin"), header = header_in(checkpoint);
-  REQUIRE(checkpoint[8] == version);
-  REQUIRE(read_checkpoint_header(f.path("good.bin")).step == 5);
-  REQUIRE(with_header(checkpoint, header) == checkpoint);
+  if (version == 3) convert(old_file(2), f.path("good"));
+  else fs::copy(old_file(version), f.path("good"));
+  const std::string checkpoint = f.read("good");
+  const std::string header = version == 3 ? fields_of(checkpoint) : old_header(checkpoint);
+  const auto forge = [&](const std::string& forged) {
+    return version == 3 ? with_fields(checkpoint, forged) : with_old_header(checkpoint, forged);
+  };
+  REQUIRE(read_checkpoint_header(f.path("good")).step == 5);
+  REQUIRE(forge(header) == checkpoint);
   const auto says = [&](const std::string& forged, const std::string& why) {
-    f.write("bad.bin", with_header(checkpoint, forged));
-    const std::string message = refusal_of(f.path("bad.bin"));
+    f.write("bad", forge(forged));
+    const std::string message = refusal_of(f.path("bad"));
     INFO(why << "\n" << message);
-    CHECK(contains(message, f.path("bad.bin") + " is corrupted: its header cannot be read ("));
+    CHECK(contains(message, f.path("bad") + " is corrupted: its header cannot be read ("));
     CHECK(contains(message, why));
     CHECK(message.find_first_of("\n\x1b") == message.npos);
   };
@@ -108,22 +178,14 @@ TEST_CASE("a header is checked against the model it describes and the size of th
     return version == 1 ? name + " = " + value + "\\n" : "\"" + name + "\":" + value + ",";
   };
   instead(setting("layers", "1"), setting("layers", "10000"), "fewer tensors than the model");
-  instead(setting("channels", "16"), setting("channels", "1048576"), "of its table is not a tensor of its model");
+  instead(setting("channels", "16"), setting("channels", "1048576"),
+          version == 3 ? "has another shape than in its model" : "of its table is not a tensor of its model");
   instead(setting("channels", "16"), setting("channels", "0"), "--channels 0 is outside the range");
   instead(setting("heads", "2"), setting("heads", "3"), "--kv-heads 2 does not divide --heads 3");
   instead("\"optimizer\":true", "\"optimizer\":7", "boolean");
-  instead("\"offset\":0", "\"offset\":1", "embedding.position.weight of its table overlaps");
-  instead("\"offset\":0", "\"offset\":4176", "embedding.token.weight of its table overlaps another tensor or the end");
-  instead("\"offset\":0", "\"offset\":4611686018427387904", "offset is out of range");
-  instead("\"offset\":0", "\"offset\":-1", "offset is out of range");
-  instead("\"floats\":4176", "\"floats\":4611686018427387904", "floats is out of range");
-  instead("\"floats\":4176", "\"floats\":4000", "out of range");
-  instead("\"name\":\"embedding.token.weight\"", "\"name\":\"\\u001b[2J\"", "not a tensor of its model");
-  instead("\"name\":\"embedding.token.weight\"", "\"name\":\"block.0.ffn.up.weight\"", "not a tensor of its model");
-  instead("block.0.attention.q.weight", "block.0.attention.k.weight", "not a tensor of its model");
   instead(setting("batch", "2"), setting("batch", "2") + setting(version == 1 ? "help" : "\\u001b[2J", "true"), "");
   if (version == 1) instead("batch = 2\\n", "batch = 2\\n\\u001b[31m = 1\\n", "");
-  if (version == 2) {
+  if (version > 1) {
     instead("\"batch\":2,", "\"batch\":2,\"help\":true,", "there is no setting 'help'");
     instead("\"batch\":2,", "\"batch\":null,", "--batch null is not a number");
     instead("\"data\":[\"text.txt\"]", "\"data\":\"text.txt\"", "is a list");
@@ -133,8 +195,119 @@ TEST_CASE("a header is checked against the model it describes and the size of th
   says(std::string(100000, '['), "nested too deep");
   says("{\"a\":" + std::string(100000, '['), "nested too deep");
   says("", "is not JSON");
-  f.write("bad.bin", with_header(checkpoint, replaced(header, "\"optimizer\":true", "\"optimizer\":false")));
-  CHECK(contains(refusal_of(f.path("bad.bin")), "bytes, expected"));
+  f.write("bad", forge(replaced(header, "\"optimizer\":true", "\"optimizer\":false")));
+  CHECK(contains(refusal_of(f.path("bad")), version == 3 ? "is not a tensor of its model" : "bytes, expected"));
+  if (version == 3) return;
+  instead("\"offset\":0", "\"offset\":1", "embedding.position.weight of its table overlaps");
+  instead("\"offset\":0", "\"offset\":4176", "embedding.token.weight of its table overlaps another tensor or the end");
+  instead("\"offset\":0", "\"offset\":4611686018427387904", "offset is out of range");
+  instead("\"offset\":0", "\"offset\":-1", "offset is out of range");
+  instead("\"floats\":4176", "\"floats\":4611686018427387904", "floats is out of range");
+  instead("\"floats\":4176", "\"floats\":4000", "out of range");
+  instead("\"name\":\"embedding.token.weight\"", "\"name\":\"\\u001b[2J\"", "not a tensor of its model");
+  instead("\"name\":\"embedding.token.weight\"", "\"name\":\"block.0.ffn.up.weight\"", "not a tensor of its model");
+  instead("block.0.attention.q.weight", "block.0.attention.k.weight", "not a tensor of its model");
+}
+
+TEST_CASE("the tensors of a checkpoint are checked against its model and the rules of safetensors", "[forged]") {
+  const Folder f;
+  convert(old_file(2), f.path("good"));
+  const Parts good = parts_of(f.read("good"));
+  const Json header = good.json();
+  REQUIRE(joined(header.dump(), good.data) == f.read("good"));
+  CHECK(header["__metadata__"]["format"] == "pt");
+  CHECK(header["embedding.token.weight"]["shape"] == Json({42, 16}));
+  CHECK(header.contains("optimizer.exp_avg.embedding.token.weight"));
+  CHECK(header.contains("optimizer.exp_avg_sq.embedding.token.weight"));
+  CHECK((8 + good.header.size()) % 64 == 0);
+
+  const auto says = [&](const std::string& text, const std::string& why, const std::string& data) {
+    f.write("bad", joined(text, data));
+    const std::string message = refusal_of(f.path("bad"));
+    INFO(why << "\n" << message);
+    CHECK(contains(message, f.path("bad") + " "));
+    CHECK(contains(message, why));
+    CHECK(message.find_first_of("\n\x1b") == message.npos);
+  };
+  const auto instead = [&](const std::string& from, const std::string& to, const std::string& why) {
+    says(replaced(header.dump(), from, to), why, good.data);
+  };
+  const std::string first = R"("embedding.token.weight":{"dtype":"F32","shape":[42,16],"data_offsets":[0,2688]})";
+  instead("[2688,3712]", "[2684,3708]", "overlaps another tensor");
+  instead("[0,2688]", "[0,2684]", "do not fit its shape");
+  instead("[0,2688]", "[50112,52800]", "hole");
+  instead("[0,2688]", "[4611686018427387904,4611686018427390592]", "hole");
+  instead("[0,2688]", "[18446744073709551612,2684]", "do not fit its shape");
+  instead("[0,2688]", "[-1,2687]", "a negative number");
+  instead("[42,16]", "[16,42]", "embedding.token.weight has another shape than in its model");
+  instead("[42,16]", "[42,16,1]", "embedding.token.weight has another shape than in its model");
+  instead("[42,16]", "[4294967338,16]", "do not fit its shape");
+  instead("[42,16]", "[42,9223372036854775824]", "more elements than can be counted");
+  instead("F32", "I32", "embedding.token.weight has dtype I32, not F32");
+  instead("F32", "F16", "do not fit its shape");
+  instead("\"embedding.token.weight", "\"embedding.token.wait", "embedding.token.wait is not a tensor of its model");
+  instead("\"embedding.token.weight", "\"\\u001b[2J", "is not a tensor of its model");
+  instead("\"optimizer.exp_avg.", "\"optimizer.momentum.", "is not a tensor of its model");
+  instead("\"block.0.attention.q.weight", "\"block.0.attention.k.weight", "twice");
+  instead(first, first + "," + first, "it holds 'embedding.token.weight' twice");
+  instead(first, first + R"(,"more":{"dtype":"F32","shape":[0],"data_offsets":[0,0]})", "more is not a tensor");
+  instead(R"("format":"pt",)", R"("format":"pt","format":"pt",)", "it holds 'format' twice");
+  instead(R"("version":"3")", R"("version":"4")", "is a checkpoint of version 4; this train_gpt reads versions 1 to 3");
+  instead(R"("version":"3")", R"("edition":"3")", "is a checkpoint of version unknown");
+  instead(R"("train_gpt":)", R"("other":)", "is corrupted: its header cannot be read");
+  says(header.dump(), "is truncated: its tensors take 50112 bytes, and the file has 50108 for them",
+       good.data.substr(4));
+  says(header.dump(), "is corrupted: its tensors take 50112 bytes, and the file has 50116 for them",
+       good.data + "more");
+  Json shorter = header;
+  const std::string last = (--shorter.end()).key();
+  const size_t end = shorter[last]["data_offsets"][0];
+  shorter.erase(last);
+  says(shorter.dump(), "it lists 47 tensors, and its model and optimizer have 48", good.data.substr(0, end));
+}
+
+TEST_CASE("a checkpoint that is truncated or has one wrong bit is never loaded", "[forged]") {
+  const Folder f;
+  Config config;
+  config.n_layer = 1, config.n_head = 1, config.channels = 8, config.context = 8, config.vocab_size = 256;
+  CheckpointHeader header;
+  header.options.config = resolve(config);
+  Model model(header.options.config, false);
+  initialize(model, 1);
+  save_checkpoint(f.path("x"), header, model, nullptr);
+  const std::string good = f.read("x");
+  const size_t data = good.size() - parts_of(good).data.size();
+  const auto refused = [&](std::string bytes) {
+    f.write("x", bytes);
+    const std::string why = message_of<std::runtime_error>([&] { load_checkpoint(f.path("x"), model, nullptr); });
+    return contains(why, f.path("x "));
+  };
+  CHECK_FALSE(refused(good));
+  for (size_t at = 0; at < good.size(); at += at < data ? 1 : 97)
+    for (int bit = 0; bit < 8; ++bit) {
+      if (at > 300 && bit != int(at % 8)) continue;  // the others take half a minute, and are refused as well
+      std::string bytes = good;
+      bytes[at] = static_cast<char>(bytes[at] ^ 1 << bit);
+      if (!refused(bytes)) FAIL_CHECK("bit " << bit << " of byte " << at);
+    }
+  std::vector<size_t> ends = {0, 7, 8, 9, 36, 37, 52, 53, 54, data - 1, data, data + 1, good.size() - 1};
+  const Json rows = parts_of(good).json();
+  for (const auto& [name, row] : rows.items())
+    if (name != "__metadata__")
+      for (const size_t end : {-1, 0, 1}) ends.push_back(data + row["data_offsets"][0].get<size_t>() + end);
+  for (const size_t end : ends)
+    if (!refused(good.substr(0, end))) FAIL_CHECK("truncated to " << end);
+}
+
+TEST_CASE("a header that safetensors does not allow is not written", "[forged]") {
+  const Folder f;
+  const Loaded loaded(old_file(2));
+  CheckpointHeader header = loaded.header;
+  header.unwritten_row = std::string(100000000, '1');
+  const std::string message =
+      message_of<std::runtime_error>([&] { save_checkpoint(f.path("x"), header, loaded.model, nullptr); });
+  CHECK(contains(message, "cannot write " + f.path("x") + ": safetensors allows a header of 100 MB"));
+  CHECK_FALSE(f.has("x"));
 }
 
 TEST_CASE("a file of another version is refused", "[forged]") {
@@ -145,16 +318,15 @@ TEST_CASE("a file of another version is refused", "[forged]") {
     bytes[8] = version;
     f.write("other.bin", bytes);
     const std::string message = refusal_of(f.path("other.bin"));
-    CHECK(contains(message, "this train_gpt reads versions 1 to 2"));
+    CHECK(contains(message, "in this format, train_gpt reads versions 1 to 2"));
   }
 }
 
 TEST_CASE("tensors are loaded by name, in any order and at any offset", "[forged]") {
   const Folder f;
-  fs::copy(kOldRun + "checkpoint.bin", f.path("a.bin"));
-  save_again(f.path("a.bin"));
-  const std::string checkpoint = f.read("a.bin");
-  nlohmann::json header = nlohmann::json::parse(header_in(checkpoint));
+  fs::copy(old_file(2), f.path("old"));
+  const std::string checkpoint = f.read("old");
+  nlohmann::json header = nlohmann::json::parse(old_header(checkpoint));
   // Insert three floats before the weights and before each moment, and reverse the rows of the table.
   const size_t bytes = header["floats"].get<size_t>() * sizeof(float), begin = checkpoint.size() - 8 - 3 * bytes;
   std::string moved = checkpoint.substr(0, begin);
@@ -162,34 +334,55 @@ TEST_CASE("tensors are loaded by name, in any order and at any offset", "[forged
   header["floats"] = header["floats"].get<size_t>() + 3;
   for (auto& row : header["table"]) row["offset"] = row["offset"].get<size_t>() + 3;
   std::reverse(header["table"].begin(), header["table"].end());
-  f.write("b.bin", with_header(moved + std::string(8, ' '), header.dump()));
+  f.write("moved", with_old_header(moved + std::string(8, ' '), header.dump()));
+  CHECK(equal(Loaded(f.path("old")), Loaded(f.path("moved"))));
+  CHECK(verify_checkpoint(f.path("moved")).step == 5);
 
-  const Config config = read_checkpoint_header(f.path("b.bin")).options.config;
-  Model a(config, false), b(config, false);
-  OptimizerState of_a = empty_state(a), of_b = empty_state(b);
-  load_checkpoint(f.path("a.bin"), a, &of_a);
-  load_checkpoint(f.path("b.bin"), b, &of_b);
-  CHECK(verify_checkpoint(f.path("b.bin")).step == 5);
-  const auto equal = [&](const Buffer& x, const Buffer& y) {
-    return std::memcmp(x.get(), y.get(), a.floats * sizeof(float)) == 0;
-  };
-  CHECK(equal(a.weights, b.weights));
-  CHECK(equal(of_a[0], of_b[0]));
-  CHECK(equal(of_a[1], of_b[1]));
-  CHECK(!equal(a.weights, of_a[0]));
+  // In safetensors there are no gaps. Reverse the tensors, and then their rows.
+  convert(f.path("old"), f.path("new"));
+  const Parts parts = parts_of(f.read("new"));
+  const Json rows = parts.json();
+  Json other = {{"__metadata__", rows["__metadata__"]}};
+  std::string data;
+  for (auto row = --rows.end(); row.key() != "__metadata__"; --row) {
+    const size_t from = row.value()["data_offsets"][0], to = row.value()["data_offsets"][1];
+    other[row.key()] = row.value();
+    other[row.key()]["data_offsets"] = {data.size(), data.size() + to - from};
+    data += parts.data.substr(from, to - from);
+  }
+  f.write("reversed", joined(other.dump(), data));
+  Json sorted = {{"__metadata__", other["__metadata__"]}};
+  for (const auto& [name, row] : rows.items())
+    if (name != "__metadata__") sorted[name] = other[name];
+  f.write("sorted", joined(sorted.dump(), data));
+  for (const char* name : {"new", "reversed", "sorted"}) CHECK(equal(Loaded(f.path("old")), Loaded(f.path(name))));
+  CHECK(verify_checkpoint(f.path("reversed")).step == 5);
+}
+
+TEST_CASE("checkpoints of earlier versions have the numbers that their files hold", "[forged]") {
+  const Folder f;
+  fs::copy(old_file(1), f.path("1")), fs::copy(old_file(2), f.path("2"));
+  const std::string bytes = f.read("2");
+  const Loaded one(f.path("1")), two(f.path("2"));
+  CHECK(equal(one, two));
+  const size_t floats = one.model.floats * sizeof(float), begin = bytes.size() - 8 - 3 * floats;
+  CHECK(std::memcmp(bytes.data() + begin, two.model.weights.get(), floats) == 0);
+  CHECK(std::memcmp(bytes.data() + begin + 2 * floats, two.state[1].get(), floats) == 0);
 }
 
 TEST_CASE("info verifies a checkpoint's checksum and refuses what is not a file", "[program][forged]") {
   const Folder f;
-  fs::copy(kOldRun + "checkpoint.bin", f.path("good.bin"));
-  std::string damaged = f.read("good.bin");
+  const int version = GENERATE(1, 3);
+  if (version == 1) fs::copy(old_file(1), f.path("good"));
+  else convert(old_file(1), f.path("good"));
+  std::string damaged = f.read("good");
   damaged[damaged.size() - 30000] ^= 1;
-  f.write("bad.bin", damaged);
-  CHECK(f.run("info good.bin").status == 0);
-  for (const char* words : {"info bad.bin", "info bad.bin --cost"}) {
+  f.write("bad", damaged);
+  CHECK(f.run("info good").status == 0);
+  for (const char* words : {"info bad", "info bad --cost"}) {
     const Outcome o = f.run(words);
     CHECK(o.status == 1);
-    CHECK(contains(o.err, "train_gpt: bad.bin is corrupted: its checksum is wrong"));
+    CHECK(contains(o.err, "train_gpt: bad is corrupted: its checksum is wrong"));
     CHECK(o.out.empty());
   }
   CHECK(contains(f.run("info /dev/zero").err, "/dev/zero is not a checkpoint"));
@@ -202,28 +395,38 @@ TEST_CASE("sample needs memory for its text alone, and eval refuses a context to
   REQUIRE(f.run("train --data text.txt --position rope --layers 1 --channels 16 --heads 2 --context 8 --steps 1 --out "
                 "r --quiet")
               .status == 0);
-  const std::string checkpoint = f.read("r/checkpoint.bin");
-  const std::string forged = replaced(header_in(checkpoint), "\"context\":8,", "\"context\":4194304,");
-  f.write("long.bin", with_header(checkpoint, forged));
-  const CheckpointHeader header = read_checkpoint_header(f.path("long.bin"));
+  const std::string checkpoint = f.read("r/checkpoint.safetensors");
+  f.write("long", with_fields(checkpoint, replaced(fields_of(checkpoint), "\"context\":8,", "\"context\":4194304,")));
+  const CheckpointHeader header = read_checkpoint_header(f.path("long"));
   CHECK(memory_of_inference(header.options.config, 1, 20).total() < 1000000);
-  const Outcome sampled = f.run("sample long.bin --length 8 --prompt a");
+  const Outcome sampled = f.run("sample long --length 8 --prompt a");
   CHECK(sampled.status == 0);
-  const Outcome evaluated = f.run("eval long.bin --data text.txt --batch 500");
+  const Outcome evaluated = f.run("eval long --data text.txt --batch 500");
   CHECK(evaluated.status == 1);
   CHECK(contains(evaluated.err, "train_gpt: this needs "));
   CHECK(contains(evaluated.err, ": lower --batch"));
   CHECK(evaluated.out.empty());
 }
 
+namespace {
+
+// A folder with the run r of an earlier version, and its text.
+void copy_old_run(const Folder& f, int version) {
+  fs::create_directories(f.path("r"));
+  for (const char* name : {"config.toml", "metrics.csv"}) fs::copy(kOldRun + name, f.path(std::string("r/") + name));
+  fs::copy(old_file(version), f.path("r/checkpoint.bin"));
+  fs::copy(old_file(version), f.path("r/best.bin"));
+  fs::copy(kOldRun + "text.txt", f.path("text.txt"));
+}
+
+}  // namespace
+
 TEST_CASE("a run of an earlier version can be resumed", "[program][forged]") {
   const Folder f;
-  for (const char* name : {"checkpoint.bin", "config.toml", "metrics.csv"}) {
-    fs::create_directories(f.path("r"));
-    fs::copy(kOldRun + name, f.path(std::string("r/") + name));
-  }
-  fs::copy(kOldRun + "text.txt", f.path("text.txt"));
+  copy_old_run(f, GENERATE(1, 2));
+  fs::copy(f.path("r"), f.path("new"));
   fs::copy(kOldRun + "resumed.csv", f.path("resumed.csv"));
+  CHECK(find_checkpoint(f.path("r")) == f.path("r/best.bin"));
 
   const std::vector<std::string> before = losses_in(f.read("r/metrics.csv"));
   const Outcome resumed = f.run("train --out r --resume --steps 9 --quiet");
@@ -245,4 +448,33 @@ TEST_CASE("a run of an earlier version can be resumed", "[program][forged]") {
     CHECK(std::abs(got[2] - want[2]) < 1e-4);  // train_loss
     CHECK(std::abs(got[6] - want[6]) < 1e-3);  // grad_norm
   }
+  // The same bits as from a checkpoint in the current version, whose files replace the old ones.
+  convert(f.path("new/checkpoint.bin"), f.path("new/checkpoint.safetensors"));
+  fs::remove(f.path("new/checkpoint.bin"));
+  REQUIRE(f.run("train --out new --resume --steps 9 --quiet").status == 0);
+  CHECK(equal(Loaded(f.path("r/checkpoint.safetensors")), Loaded(f.path("new/checkpoint.safetensors"))));
+  CHECK(losses_in(f.read("new/metrics.csv")) == now);
+  CHECK_FALSE(f.has("r/checkpoint.bin"));
+  CHECK_FALSE(f.has("r/best.bin"));
+  CHECK(find_checkpoint(f.path("r")) == f.path("r/best.safetensors"));
+}
+
+TEST_CASE("a checkpoint of an earlier version is removed only when another is in its place", "[program][forged]") {
+  const Folder f;
+  copy_old_run(f, 2);
+  CHECK(contains(f.run("train --data text.txt --out r" + kTiny).err, "already holds a run"));
+  const Outcome full = f.run_with_little_space("train --out r --resume --steps 9 --quiet", 9000);
+  CHECK(full.status == 1);
+  CHECK(contains(full.err, "cannot write r/"));
+  CHECK(f.has("r/checkpoint.bin"));
+  CHECK_FALSE(f.has("r/checkpoint.safetensors"));
+  // Without a better validation loss, the old weights stay the best, and older state is never taken for newer.
+  REQUIRE(f.run("train --out r --resume --steps 6 --eval-every 0 --quiet").status == 0);
+  CHECK(find_checkpoint(f.path("r")) == f.path("r/best.bin"));
+  fs::copy(old_file(2), f.path("r/checkpoint.bin"));
+  REQUIRE(f.run("train --out r --resume --steps 7 --eval-every 0 --quiet").status == 0);
+  CHECK(read_checkpoint_header(f.path("r/checkpoint.safetensors")).step == 7);
+  CHECK_FALSE(f.has("r/checkpoint.bin"));
+  REQUIRE(f.run("train --data text.txt --steps 1 --force --out r" + kTiny).status == 0);
+  CHECK_FALSE(f.has("r/best.bin"));
 }

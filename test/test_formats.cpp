@@ -291,7 +291,7 @@ TEST_CASE("an exported model that is imported is the run again", "[formats]") {
   INFO(o.err);
   REQUIRE(o.status == 0);
   CHECK(contains(o.out, "back: folder of Hugging Face's transformers, llama"));
-  CHECK(same_bits(weights_in(f.path("back/checkpoint.bin")), weights_in(f.path("run/checkpoint.bin"))));
+  CHECK(same_bits(last_weights(f, "back"), last_weights(f, "run")));
   CHECK(f.run("train stories.txt --init-from back --steps 1 --out tuned --quiet").status == 0);
   check_refused(f, "import folder --out back", "back");
   REQUIRE(f.has("folder/tokenizer.json"));
@@ -319,7 +319,7 @@ TEST_CASE("a run is exported, and its folder is a checkpoint", "[formats]") {
   REQUIRE(exported.status == 0);
   CHECK(contains(exported.out, "hf: LlamaForCausalLM of transformers, "));
   check_refused(f, "export run --out hf", "hf is not empty: choose another --out, or overwrite it with --force");
-  CHECK(same_bits(weights_in(f.path("hf")), weights_in(f.path("run/checkpoint.bin"))));
+  CHECK(same_bits(weights_in(f.path("hf")), last_weights(f, "run")));
   const auto loss = [&](const std::string& of) {
     const std::string out = f.run("eval " + of + " --data stories.txt --threads 1").out;
     return lines_of(out).at(1).substr(0, 20);

@@ -212,7 +212,7 @@ TEST_CASE("a run is exported for llama2.c, and its folder is a checkpoint", "[ll
   INFO(exported.err);
   REQUIRE(exported.status == 0);
   CHECK(contains(exported.out, "their: Llama of llama2.c, version 0, in model.bin, with tokenizer.bin"));
-  CHECK(same_bits(weights_in(f.path("their")), weights_in(f.path("run/checkpoint.bin"))));
+  CHECK(same_bits(weights_in(f.path("their")), last_weights(f, "run")));
   const std::string words = " --prompt One --greedy --length 9";
   CHECK(f.run("sample their" + words).out == f.run("sample run" + words).out);
   REQUIRE(f.run("train stories.txt --preset llama2 --steps 1 --out bytes" + kTiny).status == 0);

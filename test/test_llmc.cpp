@@ -363,7 +363,7 @@ TEST_CASE("a run is exported for llm.c, and its folder is a checkpoint", "[llmc]
   INFO(done.err);
   REQUIRE(done.status == 0);
   CHECK(contains(done.out, "their: GPT-2 of llm.c, version 3, in model.bin, with gpt2_tokenizer.bin"));
-  CHECK(same_bits(weights_in(f.path("their")), weights_in(f.path("run/checkpoint.bin"))));
+  CHECK(same_bits(weights_in(f.path("their")), last_weights(f, "run")));
   CHECK(f.run("sample their --greedy --length 9").out == f.run("sample run --greedy --length 9").out);
   CHECK(f.run("export run --to llmc --dtype bf16 --out half").status == 0);
   CHECK(f.read("half/model.bin").size() < f.read("their/model.bin").size());

@@ -32,7 +32,7 @@ TEST_CASE("a run that another process trains is refused, even while that process
   std::vector<Started> others;
   const Started first = f.start("train --data stories.txt --steps 1000000 --save-every 5 --out r" + kTiny);
   siginfo_t ended{};
-  while (!f.has("r/checkpoint.bin") && waitid(P_PID, first.process, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+  while (!f.has("r/checkpoint.safetensors") && waitid(P_PID, first.process, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
          ended.si_pid == 0)
     usleep(1000);
   REQUIRE(ended.si_pid == 0);
@@ -49,7 +49,7 @@ TEST_CASE("a run that another process trains is refused, even while that process
   }
   kill(first.process, SIGKILL);
   CHECK(f.finish(first).status == 128 + SIGKILL);
-  const int64_t step = read_checkpoint_header(f.path("r/checkpoint.bin")).step;
+  const int64_t step = read_checkpoint_header(f.path("r/checkpoint.safetensors")).step;
   const Outcome resumed = f.run("train --out r --resume --quiet --steps " + std::to_string(step + 2));
   INFO(resumed.err);
   CHECK(resumed.status == 0);  // the lock died with its holder
@@ -69,11 +69,11 @@ TEST_CASE("runs that start at the same time get their own directories", "[progra
   std::vector<std::string> seeds;
   for (int run = 1; run <= 6; ++run) {
     const std::string folder = "runs/000" + std::to_string(run) + "-pre-layernorm";
-    REQUIRE(f.has(folder + "/checkpoint.bin"));
-    const TrainOptions saved = read_checkpoint_header(f.path(folder + "/checkpoint.bin")).options;
+    REQUIRE(f.has(folder + "/checkpoint.safetensors"));
+    const TrainOptions saved = read_checkpoint_header(f.path(folder + "/checkpoint.safetensors")).options;
     CHECK(from_toml(f.read(folder + "/config.toml")).seed == saved.seed);
     CHECK(names_in(f.path(folder)) ==
-          std::vector<std::string>{"checkpoint.bin", "config.toml", "metrics.csv", "outcome.json"});
+          std::vector<std::string>{"checkpoint.safetensors", "config.toml", "metrics.csv", "outcome.json"});
     seeds.push_back(std::to_string(saved.seed));
   }
   std::sort(seeds.begin(), seeds.end());

@@ -9,18 +9,18 @@ TEST_CASE("BatchNorm's running statistics are part of a run", "[program]") {
                             "--accumulate 2" + kSmall + "--eval-every 0 ";
   REQUIRE(f.run(words + "--steps 8 --out whole").status == 0);
   REQUIRE(f.run(words + "--steps 4 --out parts").status == 0);
-  const std::vector<float> halfway = weights_in(f.path("parts/checkpoint.bin"));
+  const std::vector<float> halfway = last_weights(f, "parts");
   REQUIRE(f.run("train --out parts --resume --recompute --steps 8").status == 0);
   CHECK(losses_in(f.read("whole/metrics.csv")) == losses_in(f.read("parts/metrics.csv")));
   CHECK(f.read("whole/diagnostics.csv") == f.read("parts/diagnostics.csv"));
-  const std::vector<float> weights = weights_in(f.path("whole/checkpoint.bin"));
-  CHECK(same_bits(weights, weights_in(f.path("parts/checkpoint.bin"))));
+  const std::vector<float> weights = last_weights(f, "whole");
+  CHECK(same_bits(weights, last_weights(f, "parts")));
   CHECK_FALSE(same_bits(weights, halfway));
 
   // The steps that --for measures before training do not change the result.
   REQUIRE(f.run(words + "--for 1s --out timed").status == 0);
   REQUIRE(f.run("train --config timed/config.toml --out again --quiet").status == 0);
-  CHECK(same_bits(weights_in(f.path("timed/checkpoint.bin")), weights_in(f.path("again/checkpoint.bin"))));
+  CHECK(same_bits(last_weights(f, "timed"), last_weights(f, "again")));
 
   const std::string table = f.run("info whole").out;
   CHECK(contains(table, "running_var"));

@@ -21,7 +21,7 @@ TEST_CASE("training has the same bits with any number of threads", "[program]") 
   for (const char* other : {"t2", "t3"}) {
     CHECK(losses_in(f.read("t1/metrics.csv")) == losses_in(f.read(std::string(other) + "/metrics.csv")));
     CHECK(
-        same_bits(weights_in(f.path("t1/checkpoint.bin")), weights_in(f.path(std::string(other) + "/checkpoint.bin"))));
+        same_bits(last_weights(f, "t1"), last_weights(f, other)));
   }
 }
 
@@ -31,7 +31,7 @@ TEST_CASE("a run that is killed resumes with the same bits", "[program]") {
   REQUIRE(f.run(words + "--out whole").status == 0);
 
   const Outcome killed = f.run_until(words + "--out broken", SIGKILL, [&] {
-    return f.has("broken/checkpoint.bin") && count_lines(f.read("broken/metrics.csv")) > 17;
+    return f.has("broken/checkpoint.safetensors") && count_lines(f.read("broken/metrics.csv")) > 17;
   });
   REQUIRE(killed.status == 128 + SIGKILL);
   REQUIRE(count_lines(f.read("broken/metrics.csv")) < 61);
@@ -39,8 +39,8 @@ TEST_CASE("a run that is killed resumes with the same bits", "[program]") {
   INFO(resumed.err);
   REQUIRE(resumed.status == 0);
   CHECK(losses_in(f.read("whole/metrics.csv")) == losses_in(f.read("broken/metrics.csv")));
-  CHECK(same_bits(weights_in(f.path("whole/checkpoint.bin")), weights_in(f.path("broken/checkpoint.bin"))));
-  CHECK(same_bits(weights_in(f.path("whole/best.bin")), weights_in(f.path("broken/best.bin"))));
+  CHECK(same_bits(last_weights(f, "whole"), last_weights(f, "broken")));
+  CHECK(same_bits(weights_in(f.path("whole/best.safetensors")), weights_in(f.path("broken/best.safetensors"))));
 }
 
 TEST_CASE("Ctrl-C saves the run and says how to resume it", "[program]") {
@@ -50,11 +50,11 @@ TEST_CASE("Ctrl-C saves the run and says how to resume it", "[program]") {
   });
   CHECK(stopped.status == 130);
   CHECK(contains(stopped.out, "train --out r --resume"));
-  const int64_t step = read_checkpoint_header(f.path("r/checkpoint.bin")).step;
+  const int64_t step = read_checkpoint_header(f.path("r/checkpoint.safetensors")).step;
   CHECK(count_lines(f.read("r/metrics.csv")) == static_cast<size_t>(step) + 1);
   const Outcome resumed = f.run("train --out r --resume --quiet --steps " + std::to_string(step + 2));
   CHECK(resumed.status == 0);
-  CHECK(read_checkpoint_header(f.path("r/checkpoint.bin")).step == step + 2);
+  CHECK(read_checkpoint_header(f.path("r/checkpoint.safetensors")).step == step + 2);
 }
 
 TEST_CASE("a finished run can be extended, but not changed", "[program]") {
@@ -76,7 +76,7 @@ TEST_CASE("accumulated micro-batches equal one batch", "[program]") {
                             "--channels 32 --context 32 --quiet ";
   REQUIRE(f.run(words + "--batch 8 --out whole").status == 0);
   REQUIRE(f.run(words + "--batch 2 --accumulate 4 --out parts").status == 0);
-  const auto whole = weights_in(f.path("whole/checkpoint.bin")), parts = weights_in(f.path("parts/checkpoint.bin"));
+  const auto whole = last_weights(f, "whole"), parts = last_weights(f, "parts");
   check_close("program/micro-batches/weights", parts, widen(whole), 1e-6);
 }
 
@@ -87,7 +87,7 @@ TEST_CASE("config.toml reads back, and unset options stay unset", "[program]") {
   CHECK(f.read("a/config.toml") == f.read("b/config.toml"));
   CHECK(losses_in(f.read("a/metrics.csv")) == losses_in(f.read("b/metrics.csv")));
   REQUIRE(f.run("train --config a/config.toml --placement pre --out c --quiet").status == 0);
-  const Config c = read_checkpoint_header(f.path("c/checkpoint.bin")).options.config;
+  const Config c = read_checkpoint_header(f.path("c/checkpoint.safetensors")).options.config;
   CHECK(c.placement == "pre");
   CHECK(*c.skip_scale == 1);
   CHECK(*c.final_norm);
@@ -98,8 +98,8 @@ TEST_CASE("runs are numbered, and sample, eval and info find the newest", "[prog
   const Corpus f;
   REQUIRE(f.run("train --data stories.txt --steps 3" + kSmall).status == 0);
   REQUIRE(f.run("train --data stories.txt --steps 3 --placement post-ln --norm rmsnorm" + kSmall).status == 0);
-  CHECK(f.has("runs/0001-pre-layernorm/best.bin"));
-  CHECK(f.has("runs/0002-post-rmsnorm/checkpoint.bin"));
+  CHECK(f.has("runs/0001-pre-layernorm/best.safetensors"));
+  CHECK(f.has("runs/0002-post-rmsnorm/checkpoint.safetensors"));
   const Outcome info = f.run("info");
   CHECK(contains(info.out, "0002-post-rmsnorm"));
   CHECK(contains(info.out, "block.1.ffn.norm_sum.gain"));
@@ -130,19 +130,19 @@ TEST_CASE("runs are numbered, and sample, eval and info find the newest", "[prog
   CHECK(f.run("eval --data stories.txt").status == 0);
 
   // The newest run is the one saved last, even if its best weights are older than another run's.
-  const auto now = std::filesystem::last_write_time(f.path("runs/0002-post-rmsnorm/checkpoint.bin"));
+  const auto now = std::filesystem::last_write_time(f.path("runs/0002-post-rmsnorm/checkpoint.safetensors"));
   const auto set_age = [&](const std::string& file, int seconds) {
     std::filesystem::last_write_time(f.path("runs/" + file), now - std::chrono::seconds(seconds));
   };
-  set_age("0001-pre-layernorm/best.bin", 30), set_age("0001-pre-layernorm/checkpoint.bin", 0);
-  set_age("0002-post-rmsnorm/best.bin", 20), set_age("0002-post-rmsnorm/checkpoint.bin", 10);
-  CHECK(contains(f.run("info").out, "0001-pre-layernorm/best.bin"));
+  set_age("0001-pre-layernorm/best.safetensors", 30), set_age("0001-pre-layernorm/checkpoint.safetensors", 0);
+  set_age("0002-post-rmsnorm/best.safetensors", 20), set_age("0002-post-rmsnorm/checkpoint.safetensors", 10);
+  CHECK(contains(f.run("info").out, "0001-pre-layernorm/best.safetensors"));
 }
 
 TEST_CASE("--for chooses the number of steps and records it", "[program]") {
   const Corpus f;
   REQUIRE(f.run("train --data stories.txt --for 1s --out r" + kSmall).status == 0);
-  const TrainOptions o = read_checkpoint_header(f.path("r/checkpoint.bin")).options;
+  const TrainOptions o = read_checkpoint_header(f.path("r/checkpoint.safetensors")).options;
   CHECK(o.steps >= 1);
   CHECK(contains(f.read("r/config.toml"), "steps = " + std::to_string(o.steps)));
   REQUIRE(f.run("train --config r/config.toml --out again --quiet").status == 0);
@@ -154,10 +154,10 @@ TEST_CASE("--for measures the speed of a resumed run without changing it", "[pro
   const std::string words = "train --data stories.txt --schedule constant" + kSmall;
   REQUIRE(f.run(words + "--steps 4 --out r").status == 0);
   REQUIRE(f.run("train --out r --resume --for 1s --quiet").status == 0);
-  const std::string steps = std::to_string(read_checkpoint_header(f.path("r/checkpoint.bin")).options.steps);
+  const std::string steps = std::to_string(read_checkpoint_header(f.path("r/checkpoint.safetensors")).options.steps);
   CHECK(std::stoi(steps) > 10);
   REQUIRE(f.run(words + "--out whole --steps " + steps).status == 0);
-  CHECK(same_bits(weights_in(f.path("whole/checkpoint.bin")), weights_in(f.path("r/checkpoint.bin"))));
+  CHECK(same_bits(last_weights(f, "whole"), last_weights(f, "r")));
 }
 
 TEST_CASE("compare trains every cell and reports one that diverges", "[program]") {
@@ -167,7 +167,7 @@ TEST_CASE("compare trains every cell and reports one that diverges", "[program]"
             kSmall);
   INFO(o.err);
   REQUIRE(o.status == 0);
-  CHECK(f.has("c/placement=post,lr=1e-3/seed=1/checkpoint.bin"));
+  CHECK(f.has("c/placement=post,lr=1e-3/seed=1/checkpoint.safetensors"));
   CHECK(f.read("c/curves.csv").starts_with("cell,stage,placement,peak_lr,seed,step,"));
   CHECK(contains(f.read("c/curves.csv"), "\"placement=none,lr=1e-3\",final,none,1e-3,1,8,"));
   CHECK(contains(f.read("c/runs.csv"), "\"placement=none,lr=1e6\",final,none,1e6,1,diverged,"));
@@ -276,7 +276,7 @@ TEST_CASE("a comparison on a full disk loses nothing", "[program]") {
   const Outcome full = f.run_with_little_space(words, 40000);  // less than a checkpoint
   CHECK(full.status == 1);
   CHECK(count_lines(full.err) == 1);
-  CHECK(contains(full.err, "cannot write c/placement=post/seed=1/best.bin"));
+  CHECK(contains(full.err, "cannot write c/placement=post/seed=1/best.safetensors"));
   CHECK(f.run("compare --out c --resume").status == 0);
   REQUIRE(f.run(words + "--force").status == 0);
   const std::string before = f.read("c/curves.csv");
@@ -311,7 +311,7 @@ TEST_CASE("a run that starts from another run's weights uses that run's tokenize
   train_on_characters(f);
   const std::string words = "train --data text.txt --steps 3 --batch 4 --quiet --init-from r ";
   REQUIRE(f.run(words + "--out s").status == 0);
-  const CheckpointHeader header = read_checkpoint_header(f.path("s/checkpoint.bin"));
+  const CheckpointHeader header = read_checkpoint_header(f.path("s/checkpoint.safetensors"));
   CHECK(header.tokenizer.kind() == Tokenizer::Kind::character);
   CHECK(header.options.tokenizer == "char");
   CHECK(header.options.config.n_layer == 2);
@@ -328,12 +328,12 @@ TEST_CASE("a comparison of runs that start from checkpoints can be resumed and r
   const Outcome more = f.run("compare --out c --resume --grid lr=1e-3,3e-3,1e-2");
   INFO(more.err);
   CHECK(more.status == 0);
-  CHECK(f.has("c/lr=1e-2/seed=1/checkpoint.bin"));
+  CHECK(f.has("c/lr=1e-2/seed=1/checkpoint.safetensors"));
 
-  REQUIRE(f.run(words + "--force --grid init-from=./r,./r/best.bin").status == 0);
-  CHECK(f.has("c/init-from=.%2Fr%2Fbest.bin/seed=1/checkpoint.bin"));
+  REQUIRE(f.run(words + "--force --grid init-from=./r,./r/best.safetensors").status == 0);
+  CHECK(f.has("c/init-from=.%2Fr%2Fbest.safetensors/seed=1/checkpoint.safetensors"));
   REQUIRE(f.run(words + "--force --init-from r --grid lr=1e-3").status == 0);
-  CHECK_FALSE(f.has("c/init-from=.%2Fr%2Fbest.bin"));
+  CHECK_FALSE(f.has("c/init-from=.%2Fr%2Fbest.safetensors"));
   CHECK_FALSE(f.has("c/init-from=."));
 
   REQUIRE(f.run("train --data stories.txt --tokenizer char --steps 2 --out s" + kSmall).status == 0);
@@ -343,12 +343,12 @@ TEST_CASE("a comparison of runs that start from checkpoints can be resumed and r
 TEST_CASE("a full disk does not damage the last checkpoint", "[program]") {
   const Corpus f;
   REQUIRE(f.run("train --data stories.txt --steps 4 --out r" + kSmall).status == 0);
-  const std::string before = f.read("r/checkpoint.bin");
+  const std::string before = f.read("r/checkpoint.safetensors");
   const Outcome full = f.run_with_little_space("train --out r --resume --steps 8 --quiet", before.size() / 2);
   CHECK(full.status == 1);
   CHECK(contains(full.err, "cannot write r/"));
   CHECK(count_lines(full.err) == 1);
-  CHECK(f.read("r/checkpoint.bin") == before);
+  CHECK(f.read("r/checkpoint.safetensors") == before);
   for (const auto& entry : std::filesystem::directory_iterator(f.path("r")))
     CHECK(entry.path().extension() != ".partial");
 }
@@ -356,7 +356,7 @@ TEST_CASE("a full disk does not damage the last checkpoint", "[program]") {
 TEST_CASE("a checkpoint that is damaged or does not fit is refused", "[program]") {
   const Corpus f;
   REQUIRE(f.run("train --data stories.txt --steps 2 --out r" + kSmall).status == 0);
-  const std::string good = f.read("r/checkpoint.bin");
+  const std::string good = f.read("r/checkpoint.safetensors");
   const auto refused = [&](std::string bytes, const std::string& because) {
     f.write("bad.bin", bytes);
     const Outcome o = f.run("sample bad.bin --length 3 --prompt x");
@@ -367,9 +367,10 @@ TEST_CASE("a checkpoint that is damaged or does not fit is refused", "[program]"
   };
   refused(good.substr(0, good.size() - 100), "truncated");
   refused(good.substr(0, 10), "not a checkpoint");
-  refused("GGUF" + good.substr(4), "not a checkpoint");
+  refused("GGUF" + good.substr(4), "longer than 100 MB");
+  refused(good.substr(0, 8) + "[" + good.substr(9), "not a checkpoint");
   std::string other = good;
-  other[8] = 9;
+  other[good.find(R"("version":"3")") + 11] = '9';
   refused(other, "version 9");
   other = good;
   other[good.size() / 2] ^= 1;

@@ -32,7 +32,7 @@ void check_replay(const Folder& f, const std::string& run) {
   INFO(replay.err);
   REQUIRE(replay.status == 0);
   CHECK(rates_of(f, run) == rates_of(f, "replay"));
-  CHECK(same_bits(weights_in(f.path(run + "/checkpoint.bin")), weights_in(f.path("replay/checkpoint.bin"))));
+  CHECK(same_bits(last_weights(f, run), last_weights(f, "replay")));
 }
 
 // Kills `words` in the middle, resumes, and expects the losses of `whole`.
@@ -69,7 +69,7 @@ TEST_CASE("a stopped run that gets another number of steps keeps its schedule", 
     const std::string run = std::string("r") + steps;
     f.run_until(kRun + "--steps 40 --out " + run, SIGINT,
                 [&] { return count_lines(f.read(run + "/metrics.csv")) > 5; });
-    REQUIRE(read_checkpoint_header(f.path(run + "/checkpoint.bin")).step < 30);
+    REQUIRE(read_checkpoint_header(f.path(run + "/checkpoint.safetensors")).step < 30);
     const Outcome o = f.run("train --out " + run + " --resume --quiet --steps " + steps);
     CHECK(contains(o.out, "the schedule still ends at step 40"));
     const auto rates = rates_of(f, run);
@@ -140,17 +140,17 @@ TEST_CASE("a resumed run keeps the vocabulary of its checkpoint", "[program][res
 TEST_CASE("another --eval-batches on resume resets the best loss", "[program][resume]") {
   const Corpus f;
   REQUIRE(f.run(kRun + "--steps 6 --out r").status == 0);
-  CHECK(std::isfinite(read_checkpoint_header(f.path("r/checkpoint.bin")).best_loss));
+  CHECK(std::isfinite(read_checkpoint_header(f.path("r/checkpoint.safetensors")).best_loss));
   const auto going = [&] { return count_lines(f.read("r/metrics.csv")) > 9; };
   const std::string words = "train --out r --resume --steps 100000 --eval-every 50000 --save-every 1 --quiet";
   REQUIRE(f.run_until(words, SIGKILL, going).status == 128 + SIGKILL);
-  CHECK(std::isfinite(read_checkpoint_header(f.path("r/checkpoint.bin")).best_loss));
+  CHECK(std::isfinite(read_checkpoint_header(f.path("r/checkpoint.safetensors")).best_loss));
   const auto still_going = [&] { return count_lines(f.read("r/metrics.csv")) > 99; };
   REQUIRE(f.run_until(words + " --eval-batches 1", SIGKILL, still_going).status == 128 + SIGKILL);
-  const CheckpointHeader header = read_checkpoint_header(f.path("r/checkpoint.bin"));
+  const CheckpointHeader header = read_checkpoint_header(f.path("r/checkpoint.safetensors"));
   CHECK(header.step > 6);
   CHECK(std::isinf(header.best_loss));
-  CHECK(contains(f.run("train --out r --resume --dry-run --eval-batches 3").out, "best.bin is chosen anew"));
+  CHECK(contains(f.run("train --out r --resume --dry-run --eval-batches 3").out, "best.safetensors is chosen anew"));
 }
 
 TEST_CASE("a run resumes from another folder, with its own number of threads", "[program][resume]") {

@@ -82,8 +82,8 @@ TEST_CASE("a resumed run continues its diagnostics", "[program][diagnostics]") {
   REQUIRE(f.run("train --out parts --resume --steps 24 --diagnostics 0 --quiet").status == 0);
   CHECK(steps_in(f.read("parts/diagnostics.csv")) == Steps{"1", "4", "8", "12", "16", "18", "21", "22"});
   // A run with --init-from measures its update from those weights, resumed or not.
-  const std::string from = "train --data stories.txt --init-from whole/checkpoint.bin --diagnostics 2 --batch 4 "
-                           "--schedule constant --warmup 0 --eval-every 0 --quiet ";
+  const std::string from = "train --data stories.txt --init-from whole/checkpoint.safetensors --diagnostics 2 "
+                           "--batch 4 --schedule constant --warmup 0 --eval-every 0 --quiet ";
   REQUIRE(f.run(from + "--steps 4 --out next").status == 0);
   REQUIRE(f.run(from + "--steps 2 --out halves").status == 0);
   REQUIRE(f.run("train --out halves --resume --steps 4 --quiet").status == 0);

@@ -30,7 +30,8 @@ void limit_files(size_t bytes) {
 }
 
 bool has_step(const Folder& f, const std::string& run, int64_t step) {
-  return f.has(run + "/checkpoint.bin") && read_checkpoint_header(f.path(run + "/checkpoint.bin")).step == step;
+  const std::string file = run + "/checkpoint.safetensors";
+  return f.has(file) && read_checkpoint_header(f.path(file)).step == step;
 }
 
 }  // namespace
@@ -39,7 +40,7 @@ TEST_CASE("the last step is saved before the final validation, which --resume re
   const Corpus f;
   const std::string words = kLongValidation + "--steps 3 ";
   REQUIRE(f.run(words + "--out whole").status == 0);
-  const Outcome killed = f.run_until(words + "--out r", SIGKILL, [&] { return f.has("r/checkpoint.bin"); });
+  const Outcome killed = f.run_until(words + "--out r", SIGKILL, [&] { return f.has("r/checkpoint.safetensors"); });
   REQUIRE(killed.status == 128 + SIGKILL);
   CHECK(has_step(f, "r", 3));
   CHECK_FALSE(read_outcome(f.path("r")));
@@ -51,7 +52,7 @@ TEST_CASE("the last step is saved before the final validation, which --resume re
 TEST_CASE("Ctrl-C during the final validation leaves a finished run", "[program][end]") {
   const Corpus f;
   const Outcome stopped =
-      f.run_until(kLongValidation + "--steps 3 --out r", SIGINT, [&] { return f.has("r/best.bin"); });
+      f.run_until(kLongValidation + "--steps 3 --out r", SIGINT, [&] { return f.has("r/best.safetensors"); });
   CHECK(stopped.status == 130);
   CHECK(contains(stopped.out, "The run is finished; its last measurement was stopped"));
   CHECK(read_outcome(f.path("r"))->finished);
@@ -100,10 +101,10 @@ TEST_CASE("the best weights are chosen by one estimate of the loss", "[program][
   REQUIRE(f.run(words + "--steps 15 --out long").status == 0);
   const Table shorter(f.read("short/metrics.csv")), longer(f.read("long/metrics.csv"));
   CHECK(shorter.at("val_loss", 10) == longer.at("val_loss", 10));
-  const CheckpointHeader header = read_checkpoint_header(f.path("short/checkpoint.bin"));
+  const CheckpointHeader header = read_checkpoint_header(f.path("short/checkpoint.safetensors"));
   CHECK(csv_number(header.best_loss) == shorter.at("val_loss", header.best_step));
   REQUIRE(f.run("train --out long --resume --steps 20 --eval-batches 1 --quiet").status == 0);
-  CHECK(read_checkpoint_header(f.path("long/checkpoint.bin")).best_step == 20);  // a new estimate
+  CHECK(read_checkpoint_header(f.path("long/checkpoint.safetensors")).best_step == 20);  // a new estimate
 }
 
 TEST_CASE("every signal that stops a run saves it, and each has its own exit code", "[program][end]") {
@@ -113,7 +114,7 @@ TEST_CASE("every signal that stops a run saves it, and each has its own exit cod
     const std::string run = "r" + std::to_string(signal);
     const auto ready = [&] { return count_lines(f.read(run + "/metrics.csv")) > 3; };
     CHECK(f.run_until(words + "--out " + run, signal, ready).status == status);
-    REQUIRE(f.has(run + "/checkpoint.bin"));
+    REQUIRE(f.has(run + "/checkpoint.safetensors"));
     CHECK(has_step(f, run, static_cast<int64_t>(count_lines(f.read(run + "/metrics.csv"))) - 1));
   }
 }
@@ -131,7 +132,7 @@ TEST_CASE("a closed pipe and a file that is too large leave a checkpoint and a m
   const Outcome closed = f.finish(piped);
   CHECK(closed.status == 128 + SIGPIPE);
   CHECK(contains(closed.err, "and saved; to go on"));
-  CHECK(f.has("p/checkpoint.bin"));
+  CHECK(f.has("p/checkpoint.safetensors"));
 
   // The limit is large enough for the checkpoint but not for the metrics.
   const std::string words =
@@ -143,7 +144,7 @@ TEST_CASE("a closed pipe and a file that is too large leave a checkpoint and a m
   CHECK(contains(large.err, "cannot write m/metrics.csv"));
   CHECK(contains(large.err, "is saved"));
   CHECK(count_lines(large.err) == 1);
-  CHECK(f.has("m/checkpoint.bin"));
+  CHECK(f.has("m/checkpoint.safetensors"));
 }
 
 TEST_CASE("a run that is killed before its first save starts over", "[program][end]") {
@@ -172,14 +173,14 @@ TEST_CASE("a run that diverges in its last update reports it and is not saved", 
   CHECK(contains(nan.err,
                  "step 1: the update is not finite; the first tensor with a NaN or an infinity is embedding.token"));
   CHECK_FALSE(read_outcome(f.path("nan"))->finished);
-  CHECK_FALSE(f.has("nan/checkpoint.bin"));
+  CHECK_FALSE(f.has("nan/checkpoint.safetensors"));
 
   REQUIRE(f.run(words + "--steps 4 --out r").status == 0);
-  const std::string good = f.read("r/checkpoint.bin");
+  const std::string good = f.read("r/checkpoint.safetensors");
   const Outcome exploded = f.run("train --out r --resume --steps 6 --save-every 1 --lr 1e6 --quiet");
   CHECK(exploded.status == 3);
   CHECK(count_lines(exploded.err) == 1);
-  CHECK(f.read("r/checkpoint.bin") == good);
+  CHECK(f.read("r/checkpoint.safetensors") == good);
   CHECK_FALSE(read_outcome(f.path("r"))->finished);
 }
 
@@ -189,19 +190,19 @@ TEST_CASE("finite weights whose loss is NaN do not replace a checkpoint", "[prog
       "train --data stories.txt --warmup 0 --clip 0 --eval-every 0 --placement none --layers 8 --heads 2 --channels 32 "
       "--context 32 --batch 4 --quiet ";
   REQUIRE(f.run(words + "--steps 2 --lr 1e-6 --out r").status == 0);
-  const std::string good = f.read("r/checkpoint.bin");
+  const std::string good = f.read("r/checkpoint.safetensors");
   const Outcome o = f.run("train --out r --resume --steps 4 --save-every 1 --lr 1e6 --quiet");
   CHECK(o.status == 3);
   CHECK(contains(o.err, "not finite"));
-  CHECK(f.read("r/checkpoint.bin") == good);
+  CHECK(f.read("r/checkpoint.safetensors") == good);
 }
 
 TEST_CASE("weights that are not finite, or whose output is not, are refused", "[program][end]") {
   const Corpus f;
   REQUIRE(f.run("train --data stories.txt --steps 1 --out r" + kSmall).status == 0);
-  const CheckpointHeader header = read_checkpoint_header(f.path("r/checkpoint.bin"));
+  const CheckpointHeader header = read_checkpoint_header(f.path("r/checkpoint.safetensors"));
   Model model(header.options.config);
-  load_checkpoint(f.path("r/checkpoint.bin"), model, nullptr);
+  load_checkpoint(f.path("r/checkpoint.safetensors"), model, nullptr);
   const auto refused = [&](const std::string& message) {
     save_checkpoint(f.path("bad.bin"), header, model, nullptr);
     for (const char* words : {"eval bad.bin --data stories.txt", "sample bad.bin --prompt x --length 3"}) {

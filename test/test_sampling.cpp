@@ -118,7 +118,7 @@ TEST_CASE("training and validation loss of shuffled stories are the same average
       f.run("train --data stories.txt --out r --sampling shuffle --epochs 1 --lr 0 --layers 1 --heads 2 --channels 16 "
             "--batch 2 --accumulate 3 --eval-every 0 --quiet")
           .status == 0);
-  const TrainedModel trained = load_trained_model(f.path("r/checkpoint.bin"));
+  const TrainedModel trained = load_trained_model(f.path("r/checkpoint.safetensors"));
   const int T = trained.model.config.context;
   Dataset data = shuffled(f.path("stories.txt"), T);
   const Table metrics(f.read("r/metrics.csv"));
@@ -142,7 +142,7 @@ TEST_CASE("micro-batches of stories of unequal length equal one batch", "[sampli
                             "--channels 32 --quiet ";
   REQUIRE(f.run(words + "--batch 4 --out whole").status == 0);
   REQUIRE(f.run(words + "--batch 1 --accumulate 4 --out parts").status == 0);
-  const auto whole = weights_in(f.path("whole/checkpoint.bin")), parts = weights_in(f.path("parts/checkpoint.bin"));
+  const auto whole = last_weights(f, "whole"), parts = last_weights(f, "parts");
   check_close("sampling/micro-batches/weights", parts, widen(whole), 1e-6);
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("a shuffled run resumes with the same bits", "[sampling]") {
   REQUIRE(f.run(words + "--steps 7 --out r").status == 0);
   REQUIRE(f.run("train --out r --resume --steps 12 --quiet").status == 0);
   CHECK(losses_in(f.read("whole/metrics.csv")).back() == losses_in(f.read("r/metrics.csv")).back());
-  CHECK(same_bits(weights_in(f.path("whole/checkpoint.bin")), weights_in(f.path("r/checkpoint.bin"))));
+  CHECK(same_bits(last_weights(f, "whole"), last_weights(f, "r")));
   CHECK(contains(f.run("train --out r --resume --sampling random").err,
                  "--sampling is \"shuffle\" there and \"random\" here"));
 }

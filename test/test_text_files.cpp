@@ -304,14 +304,14 @@ TEST_CASE("patience ends a run that no longer improves, resumed or not", "[text]
   INFO(o.err);
   CHECK(o.status == 0);
   CHECK(contains(o.out, "stopped early: no new best in 3 validations since step 4 ("));
-  CHECK(read_checkpoint_header(f.path("r/checkpoint.bin")).step == 16);
+  CHECK(read_checkpoint_header(f.path("r/checkpoint.safetensors")).step == 16);
   CHECK(contains(f.read("r/outcome.json"), "\"state\": \"finished\""));
   const Outcome killed =
       f.run_until(words + "s --save-every 1", SIGKILL, [&] { return count_lines(f.read("s/metrics.csv")) > 6; });
   if (killed.status != 0) CHECK(f.run("train --out s --resume --quiet").status == 0);
   CHECK(losses_in(f.read("r/metrics.csv")) == losses_in(f.read("s/metrics.csv")));
   CHECK(f.run("train --out r --resume --patience 5 --quiet").status == 0);
-  CHECK(read_checkpoint_header(f.path("r/checkpoint.bin")).step == 24);
+  CHECK(read_checkpoint_header(f.path("r/checkpoint.safetensors")).step == 24);
 }
 
 TEST_CASE("text for a terminal contains no control characters", "[text]") {

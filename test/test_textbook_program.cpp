@@ -36,7 +36,7 @@ TEST_CASE("--textbook has the same training curve", "[program][textbook]") {
       check_error("textbook program/" + name + "/" + column,
                   largest_difference(book.numbers(column), fast.numbers(column)), 2e-6);
     // The weights differ: otherwise --textbook did nothing.
-    CHECK_FALSE(same_bits(weights_in(f.path("fast/checkpoint.bin")), weights_in(f.path("slow/checkpoint.bin"))));
+    CHECK_FALSE(same_bits(last_weights(f, "fast"), last_weights(f, "slow")));
   }
 }
 
@@ -49,7 +49,7 @@ TEST_CASE("a run with --textbook resumes with the same bits, and only with --tex
   REQUIRE(f.run(words + "--steps 3 --out parts").status == 0);
   REQUIRE(f.run("train --out parts --resume --steps 8 --threads 1 --quiet").status == 0);
   CHECK(losses_in(f.read("whole/metrics.csv")) == losses_in(f.read("parts/metrics.csv")));
-  CHECK(same_bits(weights_in(f.path("whole/checkpoint.bin")), weights_in(f.path("parts/checkpoint.bin"))));
+  CHECK(same_bits(last_weights(f, "whole"), last_weights(f, "parts")));
   CHECK(contains(f.run("train --out parts --resume --steps 9 --no-textbook").err,
                  "--textbook is true there and false here"));
   CHECK(contains(f.run("train --out parts --resume --steps 9 --diagnostics 1").err, "leave --diagnostics out"));

@@ -152,7 +152,7 @@ TEST_CASE("a run with a byte-pair encoding trains, resumes, samples and is evalu
   INFO(first.err);
   REQUIRE(first.status == 0);
   CHECK(contains(first.out, "vocabulary 300"));
-  const CheckpointHeader header = read_checkpoint_header(f.path("run/checkpoint.bin"));
+  const CheckpointHeader header = read_checkpoint_header(f.path("run/checkpoint.safetensors"));
   REQUIRE(header.tokenizer.bpe());
   CHECK(header.options.tokenizer == "bpe:300");
   CHECK(header.options.config.vocab_size == 300);
@@ -167,7 +167,7 @@ TEST_CASE("a run with a byte-pair encoding trains, resumes, samples and is evalu
   REQUIRE(f.run("tokenizer stories.txt --vocab 300 --out tok.json").status == 0);
   REQUIRE(f.run("train stories.txt --tokenizer tok.json --context 64 --steps 3 --layers 1 --heads 1 --channels 8 "
                 "--batch 2 --threads 1 --quiet --out same").status == 0);
-  CHECK(read_checkpoint_header(f.path("same/checkpoint.bin")).data_fingerprint == header.data_fingerprint);
+  CHECK(read_checkpoint_header(f.path("same/checkpoint.safetensors")).data_fingerprint == header.data_fingerprint);
   std::filesystem::remove(f.path("tok.json"));
   CHECK(f.run("train --out same --resume --steps 4").status == 0);
   CHECK(f.run("train stories.txt --init-from same --steps 1 --quiet --threads 1 --out tuned").status == 0);
@@ -295,8 +295,8 @@ TEST_CASE("tokenize writes files that train as the text does", "[tokens]") {
   CHECK(f.run("eval run --data tokens/val_000000.bin --threads 1").status == 0);
   CHECK(f.run("train tokens/train_*.bin --val-data tokens/val_000000.bin --steps 1 --out glob" + kSmallRun).status ==
         0);
-  CHECK(read_checkpoint_header(f.path("glob/checkpoint.bin")).data_fingerprint ==
-        read_checkpoint_header(f.path("run/checkpoint.bin")).data_fingerprint);
+  CHECK(read_checkpoint_header(f.path("glob/checkpoint.safetensors")).data_fingerprint ==
+        read_checkpoint_header(f.path("run/checkpoint.safetensors")).data_fingerprint);
   write_token_file(f.path("tokens/train_000000.bin"), std::vector<uint32_t>(5000, 1), false);
   check_refused(f, "train --out run --resume --steps 4", "the text is not the one the run was trained on");
 

@@ -278,7 +278,7 @@ TEST_CASE("a count of one is printed with a singular noun", "[words]") {
 TEST_CASE("a command without a run names the run it chose and says whether it has finished", "[words]") {
   const Corpus f;
   REQUIRE(f.run("train stories.txt --steps 2" + kSmall).status == 0);
-  const std::string name = "runs/0001-pre-layernorm/best.bin (the newest run";
+  const std::string name = "runs/0001-pre-layernorm/best.safetensors (the newest run";
   CHECK(contains(f.run("sample --length 3").err, name + "), step 2"));
   CHECK(contains(f.run("eval --data stories.txt").out, name + "), step 2"));
   CHECK(contains(f.run("info").out, name + "), step 2"));

@@ -59,7 +59,7 @@ Job job_of(const Comparison& c, const CellRun& run) {
   Job job = run;
   job.directory = path_of(c, run);
   job.words.insert(job.words.end(), {"--quiet", "--out", job.directory});
-  job.words.push_back(fs::exists(job.directory + "/" + kLastCheckpoint) ? "--resume" : "--force");
+  job.words.push_back(fs::exists(last_checkpoint(job.directory)) ? "--resume" : "--force");
   if (!c.timed() && c.grid.cells[run.cell].value("threads").empty()) {
     const int all = c.command.train.threads > 0 ? c.command.train.threads : detect_machine().processors;
     job.words.push_back("--threads=" + std::to_string(std::max(1, all / c.options().jobs)));

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <memory>
 #include <set>
 #include <stdexcept>
 #include <string_view>
@@ -143,8 +144,8 @@ class HeaderReader : public nlohmann::json_sax<json> {
   std::vector<uint64_t> numbers_;
 };
 
-// Each tensor has the bytes of its shape, and begins where the one before it ends.
-void check_extents(std::vector<StoredTensor>& tensors, uint64_t data_bytes) {
+// Each tensor has the bytes of its shape, and begins where the one before it ends. Returns the end of the last.
+uint64_t checked_extents(std::vector<StoredTensor>& tensors) {
   for (const StoredTensor& t : tensors) {
     uint64_t bytes = 0;
     try {
@@ -163,9 +164,7 @@ void check_extents(std::vector<StoredTensor>& tensors, uint64_t data_bytes) {
     if (t.begin != end) throw std::runtime_error(in_quotes(t.name) + problem);
     end = t.end;
   }
-  if (end != data_bytes)
-    throw std::runtime_error("its tensors take " + std::to_string(end) + " bytes, and the file has " +
-                             std::to_string(data_bytes) + " for them");
+  return end;
 }
 
 }  // namespace
@@ -188,30 +187,32 @@ uint64_t StoredTensor::size() const { return elements(shape); }
 
 // ---- reading ---------------------------------------------------------------------------------------------
 
-void StoredTensors::open(const std::string& path) {
-  const auto file = std::make_shared<const InputFile>(path);
-  uint64_t length = 0;
+void StoredTensors::open(std::shared_ptr<const InputFile> file) {
+  uint64_t length = 0, end = 0;
   if (file->size() < kLengthBytes) file->fail(" is truncated: it is shorter than the length of a header");
   file->read(&length, sizeof length, 0);
   if (length > kLongestHeader) file->fail(" is not a safetensors file, or corrupted: its header is longer than 100 MB");
   if (length > file->size() - kLengthBytes) file->fail(" is truncated: it is shorter than its header");
   std::string text(length, ' ');
   file->read(text.data(), length, kLengthBytes);
-  const uint64_t data = kLengthBytes + length;
+  const uint64_t data = kLengthBytes + length, bytes = file->size() - data;
   HeaderReader header;
   try {
     if (!text.starts_with('{')) throw std::runtime_error("it is no JSON object");
     json::sax_parse(text, &header);
-    check_extents(header.tensors, file->size() - data);
+    end = checked_extents(header.tensors);
   } catch (const std::runtime_error& error) {
     file->fail(std::string(" has a header that cannot be used: ") + error.what());
   }
+  if (end != bytes)
+    file->fail((end > bytes ? " is truncated" : " is corrupted") + (": its tensors take " + std::to_string(end)) +
+               " bytes, and the file has " + std::to_string(bytes) + " for them");
   for (StoredTensor& t : header.tensors) {
     t.begin += data, t.end += data, t.file = files_.size();
     tensors_.push_back(std::move(t));
   }
   metadata_.merge(header.metadata);
-  files_.push_back(file);
+  files_.push_back(std::move(file));
 }
 
 void StoredTensors::open_shards(const std::string& folder, const std::string& index) {
@@ -225,7 +226,7 @@ void StoredTensors::open_shards(const std::string& folder, const std::string& in
       refuse(in_quotes(tensor) + " is not in a file of this folder");
     names.insert(file.get<std::string>());
   }
-  for (const std::string& name : names) open(folder + "/" + name);
+  for (const std::string& name : names) open(std::make_shared<const InputFile>(folder + "/" + name));
   for (const StoredTensor& t : tensors_)
     if (!map.contains(t.name) || files_[t.file]->path() != folder + "/" + map[t.name].get<std::string>())
       refuse(in_quotes(t.name) + " is in " + files_[t.file]->path() + ", which it does not say");
@@ -235,9 +236,17 @@ void StoredTensors::open_shards(const std::string& folder, const std::string& in
 StoredTensors::StoredTensors(const std::string& path) {
   namespace fs = std::filesystem;
   const std::string weights = path + "/" + kWeights, index = path + "/" + kIndex;
-  if (!fs::is_directory(path)) open(path);
-  else if (fs::exists(weights) || !fs::exists(index)) open(weights);
-  else open_shards(path, index);
+  if (fs::is_directory(path) && !fs::exists(weights) && fs::exists(index)) open_shards(path, index);
+  else open(std::make_shared<const InputFile>(fs::is_directory(path) ? weights : path));
+  sort();
+}
+
+StoredTensors::StoredTensors(std::shared_ptr<const InputFile> file) {
+  open(std::move(file));
+  sort();
+}
+
+void StoredTensors::sort() {
   std::sort(tensors_.begin(), tensors_.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
 }
 
@@ -266,22 +275,31 @@ void StoredTensors::read(float* to, const StoredTensor& tensor) const {
 
 // ---- writing ---------------------------------------------------------------------------------------------
 
-void write_safetensors(const std::string& path, std::vector<NewTensor> tensors,
-                       const std::map<std::string, std::string>& metadata) {
-  std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  nlohmann::ordered_json header = {{kMetadata, metadata}};
+std::string safetensors_header(const std::string& path, const std::vector<NewTensor>& tensors,
+                               const std::map<std::string, std::string>& metadata, size_t alignment) {
+  std::string text = "{" + to_text(json(kMetadata)) + ":" + to_text(json(metadata));
   uint64_t end = 0;
   for (const NewTensor& t : tensors) {
     const uint64_t begin = end;
     end += product(elements(t.shape), sizeof(float));
-    header[t.name] = {{"dtype", "F32"}, {"shape", t.shape}, {"data_offsets", {begin, end}}};
+    const nlohmann::ordered_json row = {{"dtype", "F32"}, {"shape", t.shape}, {"data_offsets", {begin, end}}};
+    text += "," + to_text(json(t.name)) + ":" + to_text(row);
   }
-  std::string text = to_text(header);
-  text.append((8 - text.size() % 8) % 8, ' ');
-  WholeFile file(path);
+  text += "}";
+  text.append((alignment - (kLengthBytes + text.size()) % alignment) % alignment, ' ');
   const uint64_t length = text.size();
-  file.write(&length, sizeof length);
-  file.write(text);
+  if (length > kLongestHeader)
+    throw std::runtime_error("cannot write " + path + ": safetensors allows a header of 100 MB, and this one has " +
+                             std::to_string(length) + " bytes; choose fewer layers or a smaller vocabulary");
+  return std::string(reinterpret_cast<const char*>(&length), kLengthBytes) + text;
+}
+
+void write_safetensors(const std::string& path, std::vector<NewTensor> tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  const std::string header = safetensors_header(path, tensors, metadata, 8);
+  WholeFile file(path);
+  file.write(header);
   for (const NewTensor& t : tensors) {
     const std::vector<float> values = t.values();
     if (values.size() != elements(t.shape)) throw std::logic_error(t.name + " has other values than its shape");

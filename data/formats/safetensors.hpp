@@ -38,6 +38,7 @@ struct StoredTensor {
 class StoredTensors {
  public:
   explicit StoredTensors(const std::string& file_or_folder);
+  explicit StoredTensors(std::shared_ptr<const InputFile> file);
 
   const std::vector<StoredTensor>& all() const { return tensors_; }
   const StoredTensor* find(const std::string& name) const;  // or null
@@ -48,8 +49,9 @@ class StoredTensors {
   void read(float* to, const StoredTensor& tensor) const;
 
  private:
-  void open(const std::string& path);
+  void open(std::shared_ptr<const InputFile> file);
   void open_shards(const std::string& folder, const std::string& index);
+  void sort();
 
   std::vector<std::shared_ptr<const InputFile>> files_;
   std::vector<StoredTensor> tensors_;  // by name
@@ -62,6 +64,11 @@ struct NewTensor {
   std::vector<uint64_t> shape;
   std::function<std::vector<float>()> values;
 };
+
+// The beginning of the file `path`, up to its data: float32 tensors in this order, whose `values` are not read. The
+// length is a multiple of `alignment` bytes. Throws std::runtime_error if the header is longer than the format allows.
+std::string safetensors_header(const std::string& path, const std::vector<NewTensor>& tensors,
+                               const std::map<std::string, std::string>& metadata, size_t alignment);
 
 // Writes float32 tensors in the order of their names, as the official writer does. Throws std::runtime_error; an older
 // file survives then.

@@ -1,247 +1,149 @@
 #include "checkpoint.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cmath>
+#include <charconv>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <new>
 #include <stdexcept>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "data/formats/formats.hpp"
+#include "data/formats/safetensors.hpp"
 #include "data/host/files.hpp"
 #include "data/host/json.hpp"
 #include "data/host/utf8.hpp"
-#include "data/options/command_line.hpp"
 #include "data/options/stored.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
+#include "old_checkpoint.hpp"
 
 using nlohmann::json;
 namespace fs = std::filesystem;
 
 namespace {
 
-constexpr char kMagic[8] = {'T', 'R', 'A', 'I', 'N', 'G', 'P', 'T'};
-constexpr uint32_t kVersion = 2, kOldestVersion = 1;
-constexpr size_t kPreamble = 16;
-constexpr size_t kLongestHeader = 1 << 26;  // the largest model that options describe needs 30 MB
+const std::string kVersion = "3";
+constexpr const char* kForeign = " is not a checkpoint of train_gpt";
+constexpr size_t kDataAlignment = 64;  // bytes
 
-// A running 64-bit checksum over words of 8 bytes: multiply and rotate, as fast as memory.
-class Checksum {
- public:
-  void add(const void* data, size_t bytes) {
-    const char* p = static_cast<const char*>(data);
-    for (size_t n; bytes > 0; bytes -= n, p += n) {
-      n = std::min(bytes, 8 - filled_);
-      if (n == 8) std::memcpy(&word_, p, 8);
-      else std::memcpy(reinterpret_cast<char*>(&word_) + filled_, p, n);
-      if ((filled_ += n) == 8) state_ = with(word_), word_ = 0, filled_ = 0;
-    }
-  }
-  uint64_t value() const {
-    const uint64_t state = filled_ > 0 ? with(word_) : state_;  // zeros fill the last word
-    return state ^ state >> 32;
-  }
+// Every file begins with its length and this text. The checksum counts its own digits as zeros.
+constexpr std::string_view kOpening = "{\"__metadata__\":{\"checksum\":\"", kNoSum = "0000000000000000";
+constexpr size_t kSumAt = sizeof(uint64_t) + kOpening.size();
 
- private:
-  uint64_t with(uint64_t word) const { return ((state_ << 29 | state_ >> 35) ^ word) * 0x9e3779b97f4a7c15ull; }
-
-  uint64_t state_ = 0x243f6a8885a308d3ull, word_ = 0;
-  size_t filled_ = 0;  // bytes of word_
-};
-
-// ---- the header ------------------------------------------------------------------------------------------
-
-json to_json(const std::vector<TensorSpec>& table) {
-  json rows = json::array();
-  for (const TensorSpec& spec : table)
-    rows.push_back({{"name", spec.name}, {"shape", spec.shape}, {"offset", spec.offset}});
-  return rows;
+std::string digits_of(uint64_t sum) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(sum));
+  return text;
 }
 
-json optional_number(double x) { return std::isfinite(x) ? json(x) : json(nullptr); }
-
-json to_json(const CheckpointHeader& h, const Model& model) {
-  return {{"settings", to_json(h.options)},
-          {"table", to_json(model.table)},
-          {"floats", model.floats},
-          {"optimizer", h.optimizer},
-          {"tokenizer", to_json(h.tokenizer)},
-          {"step", h.step},
-          {"elapsed", h.elapsed},
-          {"val_loss", optional_number(h.val_loss)},
-          {"best_loss", optional_number(h.best_loss)},
-          {"best_step", h.best_step},
-          {"unwritten_row", h.unwritten_row},
-          {"data", h.data_fingerprint}};
+// The name of a tensor in the file: that of the table, or "optimizer.exp_avg." before it.
+std::string stored_name(size_t buffer, const std::string& tensor) {
+  return buffer == 0 ? tensor : std::string("optimizer.") + kAdamW.slots[buffer - 1] + "." + tensor;
 }
+
+// ---- reading ---------------------------------------------------------------------------------------------
 
 [[noreturn]] void reject(const std::string& why) { throw std::runtime_error(why); }
 
-uint64_t whole_number(const json& j, const char* key, uint64_t most) {
-  const json& x = j.at(key);
-  if (!x.is_number_unsigned() || x.get<uint64_t>() > most) reject(std::string(key) + " is out of range");
-  return x.get<uint64_t>();
+// The tensors of the file must be those of the table, once as weights and once for each of the optimizer's slots.
+std::vector<StoredSlice> slices_of(const StoredTensors& stored, const std::vector<TensorSpec>& table, bool optimizer) {
+  const size_t buffers = optimizer ? 1 + kAdamW.slots.size() : 1;
+  std::unordered_map<std::string, std::pair<size_t, const TensorSpec*>> expected;
+  for (size_t b = 0; b < buffers; ++b)
+    for (const TensorSpec& spec : table) expected[stored_name(b, spec.name)] = {b, &spec};
+  std::vector<StoredSlice> slices;
+  for (const StoredTensor& t : stored.all()) {
+    const auto found = expected.find(t.name);
+    if (found == expected.end()) reject(t.name + " is not a tensor of its model");
+    const auto [buffer, spec] = found->second;
+    if (t.type != TensorType::f32) reject(t.name + " has dtype " + t.type_name + ", not F32");
+    if (!std::equal(t.shape.begin(), t.shape.end(), spec->shape.begin(), spec->shape.end(),
+                    [](uint64_t a, int b) { return a == static_cast<uint64_t>(b); }))
+      reject(t.name + " has another shape than in its model");
+    slices.push_back({spec->name, buffer, t.begin, t.end - t.begin});
+  }
+  if (slices.size() != expected.size())
+    reject("it lists " + std::to_string(slices.size()) + " tensors, and its model and optimizer have " +
+           std::to_string(expected.size()));
+  std::sort(slices.begin(), slices.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
+  return slices;
 }
 
-// A finite number, or `otherwise` for null.
-double number(const json& j, const char* key, double otherwise) {
-  const json& x = j.at(key);
-  if (x.is_null()) return otherwise;
-  if (!x.is_number() || !std::isfinite(x.get<double>())) reject(std::string(key) + " is not a number");
-  return x.get<double>();
+// "" if there is none.
+std::string metadata(const StoredTensors& stored, const char* key) {
+  const auto found = stored.metadata().find(key);
+  return found == stored.metadata().end() ? "" : found->second;
 }
 
-// The tensors that the header lists, which may lie anywhere in the file. They must be those of the model that its
-// settings describe.
-std::vector<TensorSpec> checked_table(const json& rows, const CheckpointHeader& h) {
-  if (rows.size() < static_cast<size_t>(h.options.config.n_layer))
-    reject("its table has fewer tensors than the model layers");
-  Layout layout;
-  declare_model(layout, h.options.config);
-  if (rows.size() != layout.table().size())
-    reject("its table has " + std::to_string(rows.size()) + " tensors, and its model " +
-           std::to_string(layout.table().size()));
-  std::unordered_map<std::string_view, const TensorSpec*> missing;
-  for (const TensorSpec& spec : layout.table()) missing[spec.name] = &spec;
-  std::vector<TensorSpec> table;
-  for (const json& row : rows) {
-    const std::string name = row.at("name");
-    const auto spec = missing.find(name);
-    if (spec == missing.end() || row.at("shape") != spec->second->shape)
-      reject(name + " of its table is not a tensor of its model");
-    table.push_back(*spec->second);
-    table.back().offset = whole_number(row, "offset", h.floats);
-    missing.erase(spec);
-  }
-  std::sort(table.begin(), table.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
-  size_t end = 0;
-  for (const TensorSpec& t : table) {
-    if (t.offset < end || t.size() > h.floats - t.offset)
-      reject(t.name + " of its table overlaps another tensor or the end");
-    end = t.offset + t.size();
-  }
-  return table;
+uint64_t sum_of(const std::string& digits) {
+  uint64_t sum = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), sum, 16);
+  if (digits_of(sum) != digits) reject("its checksum is not 16 hexadecimal digits");
+  return sum;
 }
 
-// Checks every field, alone and against the others. A run that has forgotten its best loss keeps its best step.
-CheckpointHeader header_from_json(const json& j, uint32_t version) {
-  constexpr uint64_t kMostSteps = 1000000000000000, kMostFloats = uint64_t(1) << 56;
-  constexpr uint64_t kAny = std::numeric_limits<uint64_t>::max();
-  CheckpointHeader h;
-  h.options = version == 1 ? from_toml(j.at("options"), "options") : train_options_of(j.at("settings"));
-  h.options.config = resolved(h.options.config);
-  h.floats = whole_number(j, "floats", kMostFloats);
-  h.optimizer = j.at("optimizer");
-  h.tokenizer = tokenizer_from_json(j.at("tokenizer"));
-  if (h.tokenizer.vocabulary() > h.options.config.vocab_size) reject("its tokenizer has more tokens than its model");
-  h.table = checked_table(j.at("table"), h);
-  h.step = static_cast<int64_t>(whole_number(j, "step", kMostSteps));
-  h.elapsed = number(j, "elapsed", -1);
-  h.val_loss = number(j, "val_loss", h.val_loss);
-  h.best_loss = number(j, "best_loss", h.best_loss);
-  h.best_step = static_cast<int64_t>(whole_number(j, "best_step", static_cast<uint64_t>(h.step)));
-  if (h.elapsed < 0) reject("elapsed is not a time");
-  if (std::isfinite(h.best_loss) && h.best_step == 0) reject("best_loss and best_step do not agree");
-  h.unwritten_row = j.value("unwritten_row", "");
-  if (h.unwritten_row.find_first_not_of("0123456789+-.e,") != h.unwritten_row.npos)
-    reject("unwritten_row is not a row");
-  h.data_fingerprint = whole_number(j, "data", kAny);
-  const double tokens = double(h.step) * h.options.batch * h.options.accumulate * h.options.config.context;
-  if (tokens > 4e18) reject("it has seen more tokens than can be counted");
-  return h;
+CheckpointFile open_safetensors(const std::shared_ptr<const InputFile>& file) {
+  std::string opening(kOpening.size(), ' ');
+  if (file->size() < kSumAt + kNoSum.size()) file->fail(kForeign);
+  file->read(opening.data(), opening.size(), sizeof(uint64_t));
+  if (opening != kOpening) file->fail(kForeign);
+  const StoredTensors stored(file);
+  if (const std::string version = metadata(stored, "version"); version != kVersion)
+    file->fail(" is a checkpoint of version " + (version.empty() ? "unknown" : for_terminal(version)) +
+               "; this train_gpt reads versions 1 to " + kVersion);
+  CheckpointFile c;
+  c.file = file;
+  try {
+    const json fields = parse_json(metadata(stored, "train_gpt"), 8);
+    c.header = header_of(fields, train_options_of(fields.at("settings")));
+    c.table = table_of(c.header.options.config, stored.all().size());
+    c.slices = slices_of(stored, c.table, c.header.optimizer);
+    c.sum = sum_of(metadata(stored, "checksum"));
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    file->fail(" is corrupted: its header cannot be read (" + for_terminal(error.what()) + ")");
+  }
+  std::string header(c.slices.front().begin, ' ');
+  file->read(header.data(), header.size(), 0);
+  header.replace(kSumAt, kNoSum.size(), kNoSum);
+  c.checksum.add(header.data(), header.size());
+  c.begin = header.size(), c.end = file->size();
+  return c;
 }
 
-// Reads a checkpoint and adds every byte to the checksum.
-class Reader {
- public:
-  explicit Reader(const std::string& path) : path_(path) {
-    if (std::filesystem::is_directory(path)) fail(" is a folder, not a checkpoint");
-    if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path)) fail(kForeign);
-    file_.reset(std::fopen(path.c_str(), "rb"));
-    if (!file_) fail_file("read", path, errno);
-    size_ = std::filesystem::file_size(path);
-  }
+CheckpointFile open_checkpoint(const std::string& path) {
+  if (fs::is_directory(path)) reject(path + " is a folder, not a checkpoint");
+  if (fs::exists(path) && !fs::is_regular_file(path)) reject(path + kForeign);
+  const auto file = std::make_shared<const InputFile>(path);
+  return is_old_checkpoint(*file) ? open_old_checkpoint(file) : open_safetensors(file);
+}
 
-  [[noreturn]] void fail(const std::string& why) const { throw std::runtime_error(path_ + why); }
-
-  void read(void* to, size_t bytes) {
-    if (std::fread(to, 1, bytes, file_.get()) != bytes) fail(" is truncated");
-    checksum_.add(to, bytes);
-    rest_ -= std::min(rest_, bytes);
-  }
-
-  CheckpointHeader header() {
-    char magic[8];
-    uint32_t version_and_length[2];
-    if (size_ < kPreamble) fail(kForeign);
-    read(magic, sizeof magic);
-    if (std::memcmp(magic, kMagic, sizeof magic) != 0) fail(kForeign);
-    read(version_and_length, sizeof version_and_length);
-    const auto [version, length] = version_and_length;
-    if (version < kOldestVersion || version > kVersion)
-      fail(" is a checkpoint of version " + std::to_string(version) + "; this train_gpt reads versions " +
-           std::to_string(kOldestVersion) + " to " + std::to_string(kVersion));
-    if (size_ < kPreamble + length) fail(" is truncated");
-    if (length > kLongestHeader) fail(" is corrupted: its header is too long");
-    std::string text(length, ' ');
-    read(text.data(), length);
-    CheckpointHeader h;
-    try {
-      h = header_from_json(parse_json(text, 8), version);
-    } catch (const std::bad_alloc&) {
-      throw;
-    } catch (const std::exception& error) {
-      fail(" is corrupted: its header cannot be read (" + for_terminal(error.what()) + ")");
-    }
-    rest_ = h.floats * sizeof(float) * (h.optimizer ? 1 + kAdamW.slots : 1);
-    const size_t expected = kPreamble + length + rest_ + 8;
-    if (size_ != expected)
-      fail((size_ < expected ? " is truncated: " : " is corrupted: ") + std::to_string(size_) + " bytes, expected " +
-           std::to_string(expected));
-    return h;
-  }
-
-  // Reads the weights or one buffer of the optimizer into `buffer`, which is laid out as `expected`.
-  void read_tensors(const CheckpointHeader& h, float* buffer, const std::vector<TensorSpec>& expected) {
-    std::unordered_map<std::string_view, size_t> offsets;
-    for (const TensorSpec& spec : expected) offsets[spec.name] = spec.offset;
-    size_t at = 0;
-    for (const TensorSpec& tensor : h.table) {
-      skip((tensor.offset - at) * sizeof(float));
-      read(buffer + offsets.at(tensor.name), tensor.size() * sizeof(float));
-      at = tensor.offset + tensor.size();
-    }
-    skip((h.floats - at) * sizeof(float));
-  }
-
-  void verify() {
-    skip(rest_);
-    uint64_t expected = 0;
-    if (std::fread(&expected, 1, 8, file_.get()) != 8 || expected != checksum_.value())
-      fail(" is corrupted: its checksum is wrong");
-  }
-
- private:
-  // Bytes that nobody needs still count in the checksum.
-  void skip(size_t bytes) {
-    std::vector<char> piece(std::min<size_t>(bytes, 1 << 16));
-    for (size_t n; bytes > 0; bytes -= n) read(piece.data(), n = std::min(bytes, piece.size()));
-  }
-
-  static constexpr const char* kForeign = " is not a checkpoint of train_gpt";
-  struct Close {
-    void operator()(std::FILE* f) const { std::fclose(f); }
+// Reads every slice to where `place` says, or nowhere for null, and compares the checksum.
+template <class Place>
+void read_slices(CheckpointFile& c, const Place& place) {
+  uint64_t at = c.begin;
+  const auto read = [&](void* to, uint64_t bytes) {
+    c.file->read(to, bytes, at);
+    c.checksum.add(to, bytes);
+    at += bytes;
   };
-  std::string path_;
-  std::unique_ptr<std::FILE, Close> file_;
-  size_t size_ = 0, rest_ = 0;  // bytes of the file, and of weights and state that are still to be read
-  Checksum checksum_;
-};
+  std::vector<char> piece(1 << 16);
+  const auto skip_to = [&](uint64_t end) {
+    while (at < end) read(piece.data(), std::min<uint64_t>(end - at, piece.size()));
+  };
+  for (const StoredSlice& slice : c.slices) {
+    float* to = place(slice);
+    if (!to) continue;
+    skip_to(slice.begin);
+    read(to, slice.bytes);
+  }
+  skip_to(c.end);
+  if (c.checksum.value() != c.sum) c.file->fail(" is corrupted: its checksum is wrong");
+}
 
 void require_same_tensors(const std::string& path, const std::vector<TensorSpec>& found,
                           const std::vector<TensorSpec>& expected) {
@@ -296,56 +198,66 @@ std::string described(const TensorSpec& tensor) {
   return text + ")";
 }
 
+// ---- checkpoints -----------------------------------------------------------------------------------------
+
 void save_checkpoint(const std::string& path, const CheckpointHeader& header, const Model& model,
                      const OptimizerState* state) {
   CheckpointHeader h = header;
   h.optimizer = state != nullptr;
-  std::string text = to_text(to_json(h, model));
-  text.append((64 - (kPreamble + text.size()) % 64) % 64, ' ');
+  std::vector<const float*> buffers = {model.weights.get()};
+  if (state)
+    for (const Buffer& slot : *state) buffers.push_back(slot.get());
+  std::vector<NewTensor> tensors;
+  for (size_t b = 0; b < buffers.size(); ++b)
+    for (const TensorSpec& spec : model.table)
+      tensors.push_back({stored_name(b, spec.name), {spec.shape.begin(), spec.shape.end()}, {}});
+  std::string start = safetensors_header(path, tensors,
+                                         {{"checksum", std::string(kNoSum)},  // the first in the alphabet
+                                          {"format", "pt"},
+                                          {"train_gpt", to_text(to_json(h))},
+                                          {"version", kVersion}},
+                                         kDataAlignment);
+  const auto each_tensor = [&](const auto& use) {
+    for (const float* buffer : buffers)
+      for (const TensorSpec& spec : model.table) use(buffer + spec.offset, spec.size() * sizeof(float));
+  };
+  Checksum checksum;
+  checksum.add(start.data(), start.size());
+  each_tensor([&](const float* x, size_t bytes) { checksum.add(x, bytes); });
+  start.replace(kSumAt, kNoSum.size(), digits_of(checksum.value()));
 
   WholeFile file(path);
-  Checksum checksum;
-  const auto put = [&](const void* data, size_t bytes) {
-    file.write(data, bytes);
-    checksum.add(data, bytes);
-  };
-  const uint32_t version_and_length[2] = {kVersion, static_cast<uint32_t>(text.size())};
-  put(kMagic, sizeof kMagic);
-  put(version_and_length, sizeof version_and_length);
-  put(text.data(), text.size());
-  put(model.weights.get(), model.floats * sizeof(float));
-  if (state)
-    for (const Buffer& slot : *state) put(slot.get(), model.floats * sizeof(float));
-  const uint64_t sum = checksum.value();
-  file.write(&sum, sizeof sum);
+  file.write(start);
+  each_tensor([&](const float* x, size_t bytes) { file.write(x, bytes); });
   file.finish();
   file.publish();
 }
 
 CheckpointHeader read_checkpoint_header(const std::string& path) {
   const Format* format = format_of(path);
-  return format ? imported_header(path, *format) : Reader(path).header();
+  return format ? imported_header(path, *format) : open_checkpoint(path).header;
 }
 
 CheckpointHeader verify_checkpoint(const std::string& path) {
   if (const Format* format = format_of(path)) return imported_header(path, *format);
-  Reader reader(path);
-  CheckpointHeader header = reader.header();
-  reader.verify();
-  return header;
+  CheckpointFile file = open_checkpoint(path);
+  read_slices(file, [](const StoredSlice&) { return nullptr; });
+  return file.header;
 }
 
 void load_checkpoint(const std::string& path, Model& model, OptimizerState* state) {
   if (const Format* format = format_of(path)) return import_weights(path, *format, model, state);
-  Reader reader(path);
-  const CheckpointHeader h = reader.header();
-  require_same_tensors(path, h.table, model.table);
-  if (state && !h.optimizer) throw std::runtime_error(path + " holds no optimizer state to resume from");
+  CheckpointFile file = open_checkpoint(path);
+  require_same_tensors(path, file.table, model.table);
+  if (state && !file.header.optimizer) throw std::runtime_error(path + " holds no optimizer state to resume from");
   std::vector<float*> buffers = {model.weights.get()};
   if (state)
     for (const Buffer& slot : *state) buffers.push_back(slot.get());
-  for (float* buffer : buffers) reader.read_tensors(h, buffer, model.table);
-  reader.verify();
+  std::unordered_map<std::string_view, size_t> offsets;
+  for (const TensorSpec& spec : model.table) offsets[spec.name] = spec.offset;
+  read_slices(file, [&](const StoredSlice& slice) {
+    return slice.buffer < buffers.size() ? buffers[slice.buffer] + offsets.at(slice.tensor) : nullptr;
+  });
   for (const float* buffer : buffers)
     if (const TensorSpec* bad = first_non_finite(model.table, buffer))
       throw std::runtime_error(path + " cannot be used: " + bad->name +

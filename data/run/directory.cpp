@@ -17,19 +17,39 @@ namespace {
 
 constexpr const char *kSamples = "samples.txt", *kOutcome = "outcome.json";
 
-std::string checkpoint_in(const std::string& directory) {
-  for (const char* name : {kBestCheckpoint, kLastCheckpoint})
-    if (fs::exists(fs::path(directory) / name)) return (fs::path(directory) / name).string();
+// The name of a checkpoint in earlier versions: best.bin for best.safetensors.
+fs::path old_name(fs::path checkpoint) { return checkpoint.replace_extension(".bin"); }
+
+// A checkpoint of this name in a directory, or one of an earlier version, or "".
+std::string checkpoint_in(const std::string& directory, const char* name) {
+  const fs::path path = fs::path(directory) / name;
+  for (const fs::path& file : {path, old_name(path)})
+    if (fs::exists(file)) return file.string();
   return "";
+}
+
+std::string checkpoint_in(const std::string& directory) {
+  const std::string best = checkpoint_in(directory, kBestCheckpoint);
+  return best.empty() ? checkpoint_in(directory, kLastCheckpoint) : best;
 }
 
 // The time at which a run was last saved. Its best weights may be much older than its state.
 fs::file_time_type saved_at(const std::string& checkpoint) {
-  const fs::path last = fs::path(checkpoint).parent_path() / kLastCheckpoint;
-  return fs::last_write_time(fs::exists(last) ? last : fs::path(checkpoint));
+  const std::string last = checkpoint_in(fs::path(checkpoint).parent_path().string(), kLastCheckpoint);
+  return fs::last_write_time(last.empty() ? checkpoint : last);
 }
 
 }  // namespace
+
+std::string last_checkpoint(const std::string& directory) {
+  const std::string found = checkpoint_in(directory, kLastCheckpoint);
+  return found.empty() ? directory + "/" + kLastCheckpoint : found;
+}
+
+void remove_replaced(const std::string& checkpoint) {
+  std::error_code not_there;
+  fs::remove(old_name(checkpoint), not_there);
+}
 
 std::string next_run_directory(const std::string& name) {
   int highest = 0;
@@ -90,8 +110,8 @@ std::string name_of_checkpoint(const std::string& asked, const std::string& path
 
 void prepare_run_directory(const std::string& directory, bool replace) {
   std::error_code error;
-  for (const char* name : {kLastCheckpoint, kBestCheckpoint, "metrics.csv", "diagnostics.csv", "config.toml", kSamples,
-                           kOutcome}) {
+  for (const char* name : {kLastCheckpoint, kBestCheckpoint, "checkpoint.bin", "best.bin", "metrics.csv",
+                           "diagnostics.csv", "config.toml", kSamples, kOutcome}) {
     const fs::path file = fs::path(directory) / name;
     if (!fs::exists(file)) continue;
     if (!replace)

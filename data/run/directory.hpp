@@ -1,5 +1,6 @@
 #pragma once
-// The run directory: config.toml, metrics.csv, checkpoint.bin, best.bin, and outcome.json once the run is over.
+// The run directory: config.toml, metrics.csv, checkpoint.safetensors, best.safetensors, and outcome.json once the run
+// is over.
 
 #include <cstdint>
 #include <limits>
@@ -8,9 +9,16 @@
 
 #include "data/host/files.hpp"
 
-// Files of a run directory: the newest state, and the weights of the lowest validation loss so far.
-inline constexpr const char* kLastCheckpoint = "checkpoint.bin";
-inline constexpr const char* kBestCheckpoint = "best.bin";
+// Files of a run directory: the newest state, and the weights of the lowest validation loss so far. Earlier versions of
+// train_gpt named them checkpoint.bin and best.bin.
+inline constexpr const char* kLastCheckpoint = "checkpoint.safetensors";
+inline constexpr const char* kBestCheckpoint = "best.safetensors";
+
+// The newest state in a directory, perhaps of an earlier version. Its path also if there is none yet.
+std::string last_checkpoint(const std::string& directory);
+
+// Removes the file of an earlier version in whose place `checkpoint` is now.
+void remove_replaced(const std::string& checkpoint);
 
 // "runs/0002-pre-layernorm": the number is one more than the highest in use.
 std::string next_run_directory(const std::string& name);
@@ -18,8 +26,9 @@ std::string next_run_directory(const std::string& name);
 // Makes `directory` and locks it; "" becomes the next run directory of that name, which no other process gets.
 DirectoryLock claim_directory(std::string& directory, const std::string& name);
 
-// Finds the checkpoint that the user names: the file itself, a run's best.bin or else its checkpoint.bin, a folder of
-// Hugging Face, and for "" the run in runs/ that saved its state last. Throws std::runtime_error if there is none.
+// Finds the checkpoint that the user names: the file itself, a run's best.safetensors or else its
+// checkpoint.safetensors, a folder of Hugging Face, and for "" the run in runs/ that saved its state last. Throws
+// std::runtime_error if there is none.
 std::string find_checkpoint(const std::string& file_or_run);
 
 // The path of a checkpoint for a message. If the user named none, it says that this is the newest run, and whether that

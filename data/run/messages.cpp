@@ -98,10 +98,11 @@ std::string text_sample(const Trainer& t, int64_t step, int length) {
 
 void print_summary(const Trainer& t, const RunOutcome& outcome) {
   if (outcome.step < t.o.steps)
-    std::printf("stopped early: no new best in %lld validations since step %lld (%.4f nats/token, in best.bin)\n",
-                static_cast<long long>(t.o.patience), static_cast<long long>(t.state.best_step), t.state.best_loss);
+    std::printf("stopped early: no new best in %lld validations since step %lld (%.4f nats/token, in %s)\n",
+                static_cast<long long>(t.o.patience), static_cast<long long>(t.state.best_step), t.state.best_loss,
+                kBestCheckpoint);
   print_validation(t, outcome);
-  std::printf("checkpoint  %s\n", t.path(kLastCheckpoint).c_str());
+  std::printf("checkpoint  %s\n", last_checkpoint(t.o.out).c_str());
   if (!outcome.measured)
     std::printf("The run is finished; its last measurement was stopped. To repeat it:\n  %s\n",
                 program_words(t, {"train", "--out", t.o.out, "--resume"}).c_str());

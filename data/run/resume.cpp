@@ -27,7 +27,7 @@ Command from_the_start(Command command, const std::string& config) {
 Command on_top_of_run(const Command& command, CheckpointHeader& header) {
   const std::string& run = command.train.out;
   if (run.empty()) throw std::invalid_argument("--resume needs --out: which run is to go on?");
-  const std::string checkpoint = run + "/" + kLastCheckpoint, config = run + "/config.toml";
+  const std::string checkpoint = last_checkpoint(run), config = run + "/config.toml";
   if (!fs::exists(checkpoint) && fs::exists(config))
     return on_top_of_checkpoint(from_the_start(command, read_file(config)), header);
   header = read_checkpoint_header(checkpoint);
@@ -114,7 +114,7 @@ std::string adapt_to_resume(TrainOptions& o, CheckpointHeader& header, const Com
   std::string text = resume_schedule(o, header.options, header.step, given);
   if (o.eval_batches != header.options.eval_batches && header.best_step > 0) {
     header.best_loss = std::numeric_limits<double>::infinity(), header.best_step = header.step;
-    text += std::string(text.empty() ? "" : "; ") + "--eval-batches has changed, so best.bin is chosen anew";
+    text += std::string(text.empty() ? "" : "; ") + "--eval-batches has changed, so best.safetensors is chosen anew";
   }
   return text;
 }

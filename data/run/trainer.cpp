@@ -35,7 +35,7 @@ bool Trainer::measures_whole_validation(int64_t steps) const {
 std::string go_to_start(Trainer& t) {
   for (const Buffer& slot : t.optimizer_state) set_zero(slot.get(), t.model.floats);
   if (t.o.resume) {
-    load_checkpoint(t.path(kLastCheckpoint), t.model, &t.optimizer_state);
+    load_checkpoint(last_checkpoint(t.o.out), t.model, &t.optimizer_state);
     return "";
   }
   initialize(t.model, t.o.seed);
@@ -89,6 +89,7 @@ void save(Trainer& t, const std::string& file, int64_t step) {
   for (const Buffer& slot : t.optimizer_state) require_finite(slot);
   t.state.step = step;
   save_checkpoint(t.path(file), t.state, t.model, file == kBestCheckpoint ? nullptr : &t.optimizer_state);
+  remove_replaced(t.path(file));
 }
 
 // A model has exploded if its loss on the last batch is more than ten times the first loss of this call and more than
@@ -122,7 +123,7 @@ void validate(Trainer& t, Progress& progress, MetricsRow& row) {
                      format("%.4f bits/byte", row.val_bpb);
   if (loss > t.state.best_loss)
     text += format("  (rising: the best was %.4f", t.state.best_loss) + " at step " +
-            std::to_string(t.state.best_step) + ", kept in best.bin)";
+            std::to_string(t.state.best_step) + ", kept in best.safetensors)";
   progress.line(text);
   if (loss >= t.state.best_loss) return;
   const auto [best_loss, best_step] = std::pair{t.state.best_loss, t.state.best_step};

@@ -37,6 +37,8 @@ REASONS = ("No space left on device|Input/output error|Too many open files|not e
            "|Cannot allocate memory|File too large|Permission denied|Read-only file system")
 HARMLESS = ("elapsed", "val_loss", "best_loss", "best_step", "step", "data", "settings")  # fields of a header
 MASK = (1 << 64) - 1
+OPENING = b'{"__metadata__":{"checksum":"'  # the beginning of a checkpoint's header
+OLD_RUN = pathlib.Path(__file__).resolve().parents[2] / "test" / "old_run"
 failures = []
 
 
@@ -105,26 +107,37 @@ def checksum(data):
     state = 0x243F6A8885A308D3
     for (word,) in struct.iter_unpack("<Q", data + bytes(-len(data) % 8)):
         state = ((((state << 29) | (state >> 35)) & MASK) ^ word) * 0x9E3779B97F4A7C15 & MASK
-    return struct.pack("<Q", state ^ (state >> 32))
+    return b"%016x" % (state ^ (state >> 32))
+
+
+def with_checksum(data):
+    at = 8 + len(OPENING)
+    zeroed = data[:at] + b"0" * 16 + data[at + 16:]
+    return data[:at] + checksum(zeroed) + data[at + 16:]
 
 
 def split(data):
     """Header and numbers of a checkpoint; raises ValueError if it is not whole."""
-    if data[:8] != b"TRAINGPT" or data[-8:] != checksum(data[:-8]):
+    if data[8:8 + len(OPENING)] != OPENING or data != with_checksum(data):
         raise ValueError("not whole")
-    length = struct.unpack("<I", data[12:16])[0]
-    return data[16:16 + length], data[16 + length:-8]
+    length = struct.unpack("<Q", data[:8])[0]
+    return data[8:8 + length], data[8 + length:]
 
 
 def forge(header, numbers):
     """A checkpoint with this header and a correct checksum."""
-    header += b" " * (-(16 + len(header)) % 64)
-    data = b"TRAINGPT" + struct.pack("<II", 2, len(header)) + header + numbers
-    return data + checksum(data)
+    header += b" " * (-(8 + len(header)) % 64)
+    data = struct.pack("<Q", len(header)) + header + numbers
+    return with_checksum(data) if header.startswith(OPENING) else data
 
 
 def numbers_in(path):
     return split(pathlib.Path(path).read_bytes())[1]
+
+
+def fields_in(path):
+    """The fields of a run, which are JSON in the metadata of its checkpoint."""
+    return json.loads(json.loads(split(pathlib.Path(path).read_bytes())[0])["__metadata__"]["train_gpt"])
 
 
 def results(folder):
@@ -132,7 +145,7 @@ def results(folder):
     found = {}
     for path in sorted(pathlib.Path(folder).rglob("*")):
         name = str(path.relative_to(folder))
-        if path.suffix == ".bin":
+        if path.suffix == ".safetensors":
             found[name] = numbers_in(path)
         elif path.name == "metrics.csv":
             timed = ("elapsed_s", "step_ms", "tokens_per_second")
@@ -143,7 +156,7 @@ def results(folder):
 
 
 def whole_checkpoints(folder):
-    for path in pathlib.Path(folder).rglob("*.bin"):
+    for path in pathlib.Path(folder).rglob("*.safetensors"):
         try:
             numbers_in(path)
         except (ValueError, struct.error):
@@ -188,7 +201,7 @@ def goes_on(folder, reference, command):
     if command[0] == "compare":
         words = command + (["--resume"] if os.path.exists(f"{folder}/r/comparison.toml") else [])
     else:
-        words = RESUME if os.path.exists(f"{folder}/r/checkpoint.bin") else TRAIN + ["--force"]
+        words = RESUME if os.path.exists(f"{folder}/r/checkpoint.safetensors") else TRAIN + ["--force"]
         if finished(folder, 6):
             words = None
     if words:
@@ -227,7 +240,7 @@ def injected(kind, name, before, words, reference):
 
 def little_space(before, reference):
     campaign = Campaign("files limited in size (train)")
-    largest = len(numbers_in(f"{reference['folder']}/r/checkpoint.bin")) + 8000
+    largest = os.path.getsize(f"{reference['folder']}/r/checkpoint.safetensors") + 2000
     for limit in range(0, largest, largest // 12):
         with Folder(before) as folder:
             ended = run(folder, TRAIN, limit=limit)
@@ -268,14 +281,14 @@ def output(reference):
                            "" if ended.status == 1 else f"ends with {ended.status}", says_why(ended), names_file(ended))
         for stream in (0, 1, 2):
             with Folder(reference["folder"]) as folder:
-                before = numbers_in(f"{folder}/r/checkpoint.bin")
+                before = numbers_in(f"{folder}/r/checkpoint.safetensors")
                 shell = f"exec {PROGRAM} \"$@\" {stream}{'<' if stream == 0 else '>'}&-"
                 p = subprocess.run(["bash", "-c", shell, "-", *words], cwd=folder, capture_output=True, timeout=120,
                                    stdin=subprocess.DEVNULL)
                 ended = Ended(p.returncode, "", p.stderr.decode(errors="replace"))
                 campaign.check(f"{stream} closed: " + " ".join(words[:2]), no_crash(ended),
                                "" if ended.status == 0 else f"ends with {ended.status}: {ended.err[-200:]!r}",
-                               "" if numbers_in(f"{folder}/r/checkpoint.bin") == before else "another checkpoint",
+                               "" if numbers_in(f"{folder}/r/checkpoint.safetensors") == before else "other numbers",
                                *("text in " + str(p) for p in pathlib.Path(folder).rglob("metrics.csv")
                                  if not all(line[:1].isdigit() for line in p.read_text().splitlines()[1:])))
     return campaign
@@ -326,8 +339,7 @@ def together(before):
             for run_folder in pathlib.Path(folder, "runs").iterdir():
                 if not run_folder.is_dir():
                     continue
-                settings = json.loads(split((run_folder / "checkpoint.bin").read_bytes())[0])["settings"]
-                seed = str(settings["seed"])
+                seed = str(fields_in(run_folder / "checkpoint.safetensors")["settings"]["seed"])
                 config = re.search(r"^seed = (\d+)", (run_folder / "config.toml").read_text(), re.M).group(1)
                 seeds.append(seed if seed == config else "another's config.toml")
             campaign.check(case, *map(no_crash, ended), "" if all(e.status == 0 for e in ended) else "one failed",
@@ -339,17 +351,17 @@ def together(before):
 
 def reads(folder, data, name, campaign, accepted=False):
     """`data` must be refused quickly, in one line that names the file. With `accepted` it may also be used."""
-    pathlib.Path(folder, "bad.bin").write_bytes(data)
+    pathlib.Path(folder, "bad").write_bytes(data)
 
     def limits():
         resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
         resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
 
-    for words in (["info", "bad.bin"], ["eval", "bad.bin", "--data", "text.txt", "--threads", "1"]):
+    for words in (["info", "bad"], ["eval", "bad", "--data", "text.txt", "--threads", "1"]):
         p = subprocess.run([PROGRAM, *words], cwd=folder, capture_output=True, stdin=subprocess.DEVNULL,
                            preexec_fn=limits)
         ended = Ended(p.returncode, p.stdout.decode(errors="replace"), p.stderr.decode(errors="replace"))
-        refused = ended.status == 1 and "bad.bin" in ended.complaint() and not ended.out
+        refused = ended.status == 1 and "bad" in ended.complaint() and not ended.out
         campaign.check(f"{name} ({words[0]})", no_crash(ended),
                        "" if refused or (accepted and ended.status == 0) else f"{ended.status}: {ended.err[-200:]!r}",
                        "an escape reaches the terminal" if "\x1b" in ended.out + ended.err else "")
@@ -358,20 +370,21 @@ def reads(folder, data, name, campaign, accepted=False):
 def damaged(reference):
     campaign = Campaign("damaged checkpoints")
     dice = random.Random(3)
-    good = pathlib.Path(reference["folder"], "r/checkpoint.bin").read_bytes()
+    now = pathlib.Path(reference["folder"], "r/checkpoint.safetensors").read_bytes()
     with Folder(reference["folder"]) as folder:
-        for _ in range(60 * TIMES):
-            data, at = bytearray(good), dice.randrange(len(good))
-            data[at] ^= 1 << dice.randrange(8)
-            reads(folder, bytes(data), f"bit flipped in byte {at}", campaign)
-        for _ in range(40 * TIMES):
-            length = dice.randrange(len(good))
-            reads(folder, good[:length], f"truncated to {length}", campaign)
-        for _ in range(20 * TIMES):
-            a, b = sorted(dice.sample(range(0, len(good) - 64, 8), 2))
-            data = good[:a] + good[b:b + 8] + good[a + 8:b] + good[a:a + 8] + good[b + 8:]
-            if data != good:
-                reads(folder, data, f"words {a} and {b} swapped", campaign)
+        for good, cases in (now, 6 * TIMES), ((OLD_RUN / "version_2.bin").read_bytes(), TIMES):
+            for _ in range(10 * cases):
+                data, at = bytearray(good), dice.randrange(len(good))
+                data[at] ^= 1 << dice.randrange(8)
+                reads(folder, bytes(data), f"bit flipped in byte {at}", campaign)
+            for _ in range(7 * cases):
+                length = dice.randrange(len(good))
+                reads(folder, good[:length], f"truncated to {length}", campaign)
+            for _ in range(3 * cases):
+                a, b = sorted(dice.sample(range(0, len(good) - 64, 8), 2))
+                data = good[:a] + good[b:b + 8] + good[a + 8:b] + good[a:a + 8] + good[b + 8:]
+                if data != good:
+                    reads(folder, data, f"words {a} and {b} swapped", campaign)
     return campaign
 
 
@@ -439,12 +452,12 @@ def replaced(value, path, by):
 def forged(reference):
     campaign = Campaign("forged headers")
     dice = random.Random(4)
-    header, numbers = split(pathlib.Path(reference["folder"], "r/checkpoint.bin").read_bytes())
-    h = json.loads(header)
-    dump = lambda x: json.dumps(x).encode()
+    header, numbers = split(pathlib.Path(reference["folder"], "r/checkpoint.safetensors").read_bytes())
+    outer = json.loads(header)
+    h = json.loads(outer["__metadata__"]["train_gpt"])
+    dump = lambda x: json.dumps(x, separators=(",", ":")).encode()
+    with_fields = lambda text: forge(dump(replaced(outer, ("__metadata__", "train_gpt"), text)), numbers)
     setting = lambda name, value: dict(h, settings=dict(h["settings"], **{name: value}))
-    escape = json.loads(json.dumps(h))
-    escape["table"][0]["name"] = "\x1b[2J\x1b]0;owned\x07"
     alphabet = lambda points: dict(h, tokenizer={"kind": "char", "codepoints": points})
     by_hand = {
         "more tokens than the vocabulary": alphabet(list(range(32, 900))), "an empty alphabet": alphabet([]),
@@ -452,23 +465,28 @@ def forged(reference):
         "beyond Unicode": alphabet([0x110000]), "step -1e308": dict(h, step=-1e308), "step -1": dict(h, step=-1),
         "best_step behind step": dict(h, best_step=10**9),
         "layers = 10000": setting("layers", 10000), "channels = 1048576": setting("channels", 1 << 20),
-        "floats": dict(h, floats=1 << 62), "help = true": setting("help", True), "an escape": escape,
+        "help = true": setting("help", True), "an escape": setting("\x1b[2J\x1b]0;owned\x07", 1),
         "a byte of 256": setting("data", [[256]]), "no settings": dict(h, settings={}),
     }
     with Folder(reference["folder"]) as folder:
         for name, forgery in by_hand.items():
-            reads(folder, forge(dump(forgery), numbers), name, campaign)
-        for text in (b"[" * 100000, b'{"a":' * 100000, b"", b"null", b"[]", b"{}", b'"' * 999):
-            reads(folder, forge(text, numbers), f"header {text[:5]!r}", campaign)
-        places = list(places_in(h))
-        for _ in range(80 * TIMES):
-            path = dice.choice(places)
-            by = dice.choice([None, True, -1, 0, 1 << 63, 1e308, -1e308, "", "\x1b[31m", [], {}, "x" * 5000, [[]],
-                              2**31])
-            forgery = dump(replaced(h, path, by))
-            harmless = path[:1] and path[0] in HARMLESS
-            if json.loads(forgery) != h:
-                reads(folder, forge(forgery, numbers), f"{path} = {by!r}"[:70], campaign, bool(harmless))
+            reads(folder, with_fields(json.dumps(forgery)), name, campaign)
+        for text in ("[" * 100000, '{"a":' * 100000, "", "null", "[]", "{}", '"' * 999):
+            reads(folder, forge(text.encode(), numbers), f"header {text[:5]!r}", campaign)
+            reads(folder, forge(OPENING + b'0123456789abcdef"},"a":' + text.encode(), numbers), f"row {text[:5]!r}",
+                  campaign)
+            reads(folder, with_fields(text), f"fields {text[:5]!r}", campaign)
+        for before, cases in (h, 60), (outer, 60):
+            places = list(places_in(before))
+            for _ in range(cases * TIMES):
+                path = dice.choice(places)
+                by = dice.choice([None, True, -1, 0, 1 << 63, 1e308, -1e308, "", "\x1b[31m", [], {}, "x" * 5000, [[]],
+                                  2**31])
+                forgery = replaced(before, path, by)
+                harmless = path[:1] and path[0] in HARMLESS or path[-1:] == ("format",)
+                if dump(forgery) != dump(before) and path[-1:] != ("checksum",):
+                    data = forge(dump(forgery), numbers) if before is outer else with_fields(json.dumps(forgery))
+                    reads(folder, data, f"{path} = {by!r}"[:70], campaign, bool(harmless))
     return campaign
 
 
@@ -489,8 +507,8 @@ def main():
                 break
             shutil.rmtree(f"{half}/r", ignore_errors=True)
             run(half, TRAIN, f"fsync:{n}")
-            saved = pathlib.Path(half, "r/checkpoint.bin")
-            steps = json.loads(split(saved.read_bytes())[0])["step"] if saved.exists() else 0
+            saved = pathlib.Path(half, "r/checkpoint.safetensors")
+            steps = fields_in(saved)["step"] if saved.exists() else 0
         reference = {"folder": folder, "train": trained}
         campaigns = {}
         for kind in ("write", "short", "fsync", "rename", "open", "malloc"):

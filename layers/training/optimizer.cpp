@@ -89,8 +89,10 @@ void adamw_step(float* weights, float* m, float* v, const float* gradients, cons
   });
 }
 
+constexpr const char* kMoments[] = {"exp_avg", "exp_avg_sq"};  // PyTorch's names for m and v
+
 const Optimizer kAdamW = {
-    "adamw", 2, is_trained,
+    "adamw", kMoments, is_trained,
     [](float* weights, const OptimizerState& state, const float* gradients, const std::vector<TensorSpec>& table,
        const AdamW& options, float lr, float gradient_factor, int64_t t) {
       adamw_step(weights, state[0].get(), state[1].get(), gradients, table, options, lr, gradient_factor, t);

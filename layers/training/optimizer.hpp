@@ -7,6 +7,7 @@
 // Clipping by the global norm (Pascanu et al. 2013, arXiv 1211.5063): g ← g · min(1, clip / (‖g‖ + 1e-6)).
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "layers/config/tensors.hpp"
@@ -32,8 +33,8 @@ using OptimizerState = std::vector<Buffer>;
 // A row of the table of optimizers. Training, checkpoints and estimates of memory read it.
 struct Optimizer {
   const char* name;
-  int slots;                         // numbers kept for each weight
-  bool (*takes)(const TensorSpec&);  // the tensors that it updates
+  std::span<const char* const> slots;  // the numbers kept for each weight, by the names that checkpoints give them
+  bool (*takes)(const TensorSpec&);    // the tensors that it updates
   void (*update)(float* weights, const OptimizerState& state, const float* gradients,
                  const std::vector<TensorSpec>& table, const AdamW& options, float lr, float gradient_factor,
                  int64_t t);

@@ -17,7 +17,7 @@ std::string Diverged::message() const {
 TrainingState::TrainingState(Model m, int b, int t, const StepFunctions& functions)
     : model(std::move(m)), by(functions), B(b), T(t), activations(allocate_activations(model.config, B, T, true)),
       tokens(size_t(B) * T), targets(tokens.size()) {
-  for (int slot = 0; by.optimizer && slot < by.optimizer->slots; ++slot)
+  for (size_t slot = 0; by.optimizer && slot < by.optimizer->slots.size(); ++slot)
     optimizer_state.push_back(allocate(model.floats));
 }
 

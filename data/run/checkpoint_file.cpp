@@ -1,0 +1,80 @@
+#include "checkpoint_file.hpp"
+
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include "data/host/json.hpp"
+#include "data/options/options.hpp"
+#include "data/options/stored.hpp"
+#include "data/tokenizer/stored_tokenizer.hpp"
+#include "layers/model/model.hpp"
+
+using nlohmann::json;
+
+namespace {
+
+json optional_number(double x) { return std::isfinite(x) ? json(x) : json(nullptr); }
+
+[[noreturn]] void reject(const std::string& why) { throw std::runtime_error(why); }
+
+// A finite number, or `otherwise` for null.
+double number(const json& j, const char* key, double otherwise) {
+  const json& x = j.at(key);
+  if (x.is_null()) return otherwise;
+  if (!x.is_number() || !std::isfinite(x.get<double>())) reject(std::string(key) + " is not a number");
+  return x.get<double>();
+}
+
+}  // namespace
+
+uint64_t whole_number(const json& fields, const char* key, uint64_t most) {
+  const json& x = fields.at(key);
+  if (!x.is_number_unsigned() || x.get<uint64_t>() > most) reject(std::string(key) + " is out of range");
+  return x.get<uint64_t>();
+}
+
+json to_json(const CheckpointHeader& h) {
+  return {{"settings", to_json(h.options)},
+          {"optimizer", h.optimizer},
+          {"tokenizer", to_json(h.tokenizer)},
+          {"step", h.step},
+          {"elapsed", h.elapsed},
+          {"val_loss", optional_number(h.val_loss)},
+          {"best_loss", optional_number(h.best_loss)},
+          {"best_step", h.best_step},
+          {"unwritten_row", h.unwritten_row},
+          {"data", h.data_fingerprint}};
+}
+
+// A run that has forgotten its best loss keeps its best step.
+CheckpointHeader header_of(const json& j, const TrainOptions& options) {
+  constexpr uint64_t kMostSteps = 1000000000000000, kAny = std::numeric_limits<uint64_t>::max();
+  CheckpointHeader h;
+  h.options = options;
+  h.options.config = resolved(h.options.config);
+  h.optimizer = j.at("optimizer");
+  h.tokenizer = tokenizer_from_json(j.at("tokenizer"));
+  if (h.tokenizer.vocabulary() > h.options.config.vocab_size) reject("its tokenizer has more tokens than its model");
+  h.step = static_cast<int64_t>(whole_number(j, "step", kMostSteps));
+  h.elapsed = number(j, "elapsed", -1);
+  h.val_loss = number(j, "val_loss", h.val_loss);
+  h.best_loss = number(j, "best_loss", h.best_loss);
+  h.best_step = static_cast<int64_t>(whole_number(j, "best_step", static_cast<uint64_t>(h.step)));
+  if (h.elapsed < 0) reject("elapsed is not a time");
+  if (std::isfinite(h.best_loss) && h.best_step == 0) reject("best_loss and best_step do not agree");
+  h.unwritten_row = j.value("unwritten_row", "");
+  if (h.unwritten_row.find_first_not_of("0123456789+-.e,") != h.unwritten_row.npos)
+    reject("unwritten_row is not a row");
+  h.data_fingerprint = whole_number(j, "data", kAny);
+  const double tokens = double(h.step) * h.options.batch * h.options.accumulate * h.options.config.context;
+  if (tokens > 4e18) reject("it has seen more tokens than can be counted");
+  return h;
+}
+
+std::vector<TensorSpec> table_of(const Config& config, size_t listed) {
+  if (listed < static_cast<size_t>(config.n_layer)) reject("its table has fewer tensors than the model layers");
+  Layout layout;
+  declare_model(layout, config);
+  return layout.table();
+}

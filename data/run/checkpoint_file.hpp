@@ -1,0 +1,85 @@
+#pragma once
+// What the checkpoints of every version have in common: the fields of the header, slices of numbers, and a checksum.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "data/host/files.hpp"
+#include "data/options/options.hpp"
+#include "data/tokenizer/tokenizer.hpp"
+#include "layers/config/tensors.hpp"
+
+// The header of a checkpoint. A Hugging Face folder can be read in its place, as a model of step 0.
+struct CheckpointHeader {
+  TrainOptions options;  // with a resolved Config
+  Tokenizer tokenizer;
+  int64_t step = 0;    // steps done
+  double elapsed = 0;  // seconds of training so far
+  double val_loss = std::numeric_limits<double>::quiet_NaN();  // nats per token, at this step
+  double best_loss = std::numeric_limits<double>::infinity();  // the lowest so far
+  int64_t best_step = 0;
+  std::string unwritten_row;  // this step's line of metrics.csv, if it could not be written there
+  uint64_t data_fingerprint = 0;
+  bool optimizer = false;  // the file has the optimizer's state
+};
+
+// A running 64-bit checksum over words of 8 bytes: multiply and rotate, as fast as memory.
+class Checksum {
+ public:
+  void add(const void* data, size_t bytes) {
+    const char* p = static_cast<const char*>(data);
+    for (size_t n; bytes > 0; bytes -= n, p += n) {
+      n = std::min(bytes, 8 - filled_);
+      if (n == 8) std::memcpy(&word_, p, 8);
+      else std::memcpy(reinterpret_cast<char*>(&word_) + filled_, p, n);
+      if ((filled_ += n) == 8) state_ = with(word_), word_ = 0, filled_ = 0;
+    }
+  }
+  uint64_t value() const {
+    const uint64_t state = filled_ > 0 ? with(word_) : state_;  // zeros fill the last word
+    return state ^ state >> 32;
+  }
+
+ private:
+  uint64_t with(uint64_t word) const { return ((state_ << 29 | state_ >> 35) ^ word) * 0x9e3779b97f4a7c15ull; }
+
+  uint64_t state_ = 0x243f6a8885a308d3ull, word_ = 0;
+  size_t filled_ = 0;  // bytes of word_
+};
+
+// Where the numbers of a tensor are.
+struct StoredSlice {
+  std::string tensor;
+  size_t buffer = 0;  // 0: weights; 1, 2, ...: the optimizer's slots
+  uint64_t begin = 0, bytes = 0;
+};
+
+// A checkpoint whose header has been read and checked.
+struct CheckpointFile {
+  std::shared_ptr<const InputFile> file;
+  CheckpointHeader header;
+  std::vector<TensorSpec> table;    // of the model that the header describes
+  std::vector<StoredSlice> slices;  // by their place in the file, without overlap: all weights, perhaps all state
+  Checksum checksum;                // of the bytes before `begin`
+  uint64_t begin = 0, end = 0;      // the bytes that the checksum covers, too
+  uint64_t sum = 0;                 // the checksum according to the file
+};
+
+// The fields of a header as JSON. header_of() checks every field, alone and against the others; its options come from
+// the caller. It throws std::exception, which does not name the file.
+nlohmann::json to_json(const CheckpointHeader& header);
+CheckpointHeader header_of(const nlohmann::json& fields, const TrainOptions& options);
+
+// The table of the model, whose offsets are not those of the file. Throws std::runtime_error, before it makes the
+// table, if the file lists fewer tensors than the model has layers.
+std::vector<TensorSpec> table_of(const Config& config, size_t listed);
+
+// A field that is a whole number of at most `most`; throws std::exception otherwise.
+uint64_t whole_number(const nlohmann::json& fields, const char* key, uint64_t most);
