@@ -120,8 +120,10 @@ $(FIRST_TESTS): private EXTRA += -include $(OUT)/test/first.hpp
 $(OUT)/test/first.hpp.gch: test/check.hpp test/catch.hpp | catch2
 $(OUT)/%/first.hpp.gch: $(OUT)/command
 	@mkdir -p $(@D)
-	@printf '#include %s\n' $(patsubst %,'%',$(FIRST_$*)) > $(@:.gch=)
-	$(call SAY,c++   $*/first.hpp)$(COMPILE) -x c++-header $(@:.gch=) -o $@
+	@printf '#include %s\n' $(patsubst %,'%',$(FIRST_$*)) > $@.new
+	@cmp -s $@.new $(@:.gch=) && rm $@.new || mv $@.new $(@:.gch=)
+	$(call SAY,c++   $*/first.hpp)$(COMPILE) $(if $(call has,__clang__),-Xclang -fno-pch-timestamp) \
+	  -x c++-header $(@:.gch=) -o $@
 
 # The commit that --version prints. A tarball has none.
 COMMIT := $(shell [ -e .git ] && git describe --always --dirty 2>/dev/null)

@@ -13,12 +13,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const Parser& wanted() {
+const Parser* wanted() {
   const char* name = std::getenv("PARSER");
   for (const Parser& parser : kParsers)
-    if (name && name == std::string(parser.name)) return parser;
-  for (const Parser& parser : kParsers) std::printf("%s\n", parser.name);
-  std::exit(2);
+    if (name && name == std::string(parser.name)) return &parser;
+  return nullptr;
 }
 
 // In memory where the system has such a folder.
@@ -33,8 +32,15 @@ std::string scratch_folder() {
 
 }  // namespace
 
+// Without a parser, lists them.
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  if (wanted()) return 0;
+  for (const Parser& parser : kParsers) std::puts(parser.name);
+  std::exit(0);
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, size_t size) {
-  static const Parser& parser = wanted();
+  static const Parser& parser = *wanted();
   static const std::string folder = scratch_folder();
   accepts(parser, folder, {reinterpret_cast<const char*>(data), size});
   return 0;

@@ -20,7 +20,7 @@ while [ $# -gt 0 ]; do
     *) wanted+=("$1"); shift ;;
   esac
 done
-known=($(PARSER='' "$program" /dev/null 2>/dev/null))
+known=($(PARSER='' "$program"))
 [ ${#wanted[@]} -gt 0 ] || wanted=("${known[@]}")
 for parser in "${wanted[@]}"; do
   case " ${known[*]} " in *" $parser "*) ;; *)
