@@ -1,6 +1,5 @@
 #include "parsers.hpp"
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -67,9 +66,10 @@ void read_class(const std::string& path) {
   }
 }
 
+// The program escapes what a terminal would obey. Line ends it prints, so none may come from the file.
 void check_message(const std::string& message) {
-  const bool control = std::any_of(message.begin(), message.end(), [](unsigned char c) { return c < 32 || c == 127; });
-  if (message.empty() || control) throw std::logic_error("an error is not one line of text: " + message);
+  if (message.empty() || message.find('\n') != message.npos)
+    throw std::logic_error("an error is not one line: " + message);
 }
 
 }  // namespace
@@ -101,8 +101,7 @@ bool accepts(const Parser& parser, const std::string& folder, std::string_view b
   try {
     parser.read(path);
     return true;
-  } catch (const std::logic_error& error) {
-    if (!dynamic_cast<const std::invalid_argument*>(&error)) throw;
+  } catch (const std::invalid_argument& error) {
     check_message(error.what());
   } catch (const std::runtime_error& error) {
     check_message(error.what());

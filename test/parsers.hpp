@@ -12,6 +12,6 @@ struct Parser {
 };
 extern const std::vector<Parser> kParsers;
 
-// Writes the bytes to `folder` and reads them. True if they were accepted. Throws std::logic_error if they were refused
-// in any other way than by one line of printable text.
+// Writes the bytes to `folder` and reads them. True if they were accepted, false if they were refused in one line.
+// Throws std::logic_error for any other refusal.
 bool accepts(const Parser& parser, const std::string& folder, std::string_view bytes);

@@ -43,8 +43,6 @@ const TypeRow* find_type(std::string_view name) {
   return row == std::end(kTypes) ? nullptr : row;
 }
 
-std::string in_quotes(const std::string& name) { return "'" + for_terminal(name) + "'"; }
-
 // a·b; throws if it has more than 64 bits.
 uint64_t product(uint64_t a, uint64_t b) {
   if (b != 0 && a > std::numeric_limits<uint64_t>::max() / b) throw std::overflow_error("too large");

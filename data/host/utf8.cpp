@@ -86,3 +86,12 @@ std::string for_terminal(std::string_view text) {
   const std::string beginning = shown.feed(text);
   return beginning + shown.finish();
 }
+
+std::string one_line(std::string_view text) {
+  std::string line = for_terminal(text);
+  for (const auto& [character, escaped] : {std::pair{'\n', "\\n"}, std::pair{'\t', "\\t"}})
+    for (size_t at; (at = line.find(character)) != line.npos;) line.replace(at, 1, escaped);
+  return line;
+}
+
+std::string in_quotes(std::string_view name) { return "'" + one_line(name.substr(0, 60)) + "'"; }

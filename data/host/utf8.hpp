@@ -30,3 +30,9 @@ class TerminalText {
 };
 
 std::string for_terminal(std::string_view text);
+
+// The same on one line: line ends and tabs are escaped, too.
+std::string one_line(std::string_view text);
+
+// The first 60 bytes of a name in a file, as errors show it: on one line, in single quotes.
+std::string in_quotes(std::string_view name);

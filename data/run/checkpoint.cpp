@@ -92,7 +92,7 @@ CheckpointFile open_safetensors(const std::shared_ptr<const InputFile>& file) {
   if (opening != kOpening) file->fail(kForeign);
   const StoredTensors stored(file);
   if (const std::string version = metadata(stored, "version"); version != kVersion)
-    file->fail(" is a checkpoint of version " + (version.empty() ? "unknown" : for_terminal(version)) +
+    file->fail(" is a checkpoint of version " + (version.empty() ? "unknown" : one_line(version)) +
                "; this train_gpt reads versions 1 to " + kVersion);
   CheckpointFile c;
   c.file = file;
@@ -105,7 +105,7 @@ CheckpointFile open_safetensors(const std::shared_ptr<const InputFile>& file) {
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
-    file->fail(" is corrupted: its header cannot be read (" + for_terminal(error.what()) + ")");
+    file->fail(" is corrupted: its header cannot be read (" + one_line(error.what()) + ")");
   }
   std::string header(c.slices.front().begin, ' ');
   file->read(header.data(), header.size(), 0);

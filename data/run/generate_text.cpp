@@ -5,7 +5,8 @@
 #include <stdexcept>
 
 Generated generate_text(const Model& model, const Tokenizer& tokenizer, const std::string& prompt,
-                        const Generation& how, const std::function<void(const std::string&)>& write, const std::function<void()>& beyond) {
+                        const Generation& how, const std::function<void(const std::string&)>& write,
+                        const std::function<void()>& beyond) {
   const std::vector<uint32_t> encoded = tokenizer.encode(prompt);
   std::vector<int> next(encoded.begin(), encoded.end());
   if (next.empty()) next.push_back(how.separator >= 0 ? how.separator : std::max(0, tokenizer.newline()));

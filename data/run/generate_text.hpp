@@ -25,8 +25,9 @@ struct Generated {
 // Feeds the prompt, then draws tokens. Calls `write` with each piece of text as soon as it cannot be part of `stop`,
 // and `beyond` once, when the context is full and its older half is forgotten. An empty prompt without a separator
 // becomes a newline, or the first character of a vocabulary that has no newline.
-Generated generate_text(const Model& model, const Tokenizer& tokenizer, const std::string& prompt, const Generation& how,
-                                           const std::function<void(const std::string&)>& write, const std::function<void()>& beyond);
+Generated generate_text(const Model& model, const Tokenizer& tokenizer, const std::string& prompt,
+                        const Generation& how, const std::function<void(const std::string&)>& write,
+                        const std::function<void()>& beyond);
 
 // A sample without a prompt, at temperature 0.8.
 std::string sample_of(const Model& model, const Tokenizer& tokenizer, int length, uint64_t seed,

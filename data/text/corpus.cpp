@@ -16,6 +16,7 @@
 #include "layers/config/named.hpp"
 #include "layers/kernels/random.hpp"
 #include "data/host/files.hpp"
+#include "data/host/utf8.hpp"
 
 // Variables: a b d people, c e looks, x y things, p place, s t spots, n where, v animal, w weather.
 const NamedGrammar kStoryGrammars[2] = {
@@ -238,7 +239,7 @@ std::vector<double> read_nats(const std::string& text_path, size_t text_bytes, s
     const double value = std::strtod(line.c_str(), &end);
     if (line.empty() || *end != '\0' || !(value >= 0) || std::isinf(value))
       throw std::runtime_error(path + ": line " + std::to_string(nats.size() + 2) +
-                               " is not a number of nats: " + line.substr(0, 40));
+                               " is not a number of nats: " + in_quotes(line));
     nats.push_back(value);
   }
   if (said_bytes != text_bytes || said_stories != stories || nats.size() != stories)

@@ -16,8 +16,6 @@ constexpr const char* kSpace = "\u2581";
 
 [[noreturn]] void reject(const std::string& why) { throw std::runtime_error(why); }
 
-std::string in_quotes(std::string_view text) { return "'" + for_terminal(std::string(text.substr(0, 60))) + "'"; }
-
 std::string replaced(std::string text, std::string_view from, std::string_view to) {
   for (size_t at = 0; (at = text.find(from, at)) != text.npos; at += to.size()) text.replace(at, from.size(), to);
   return text;

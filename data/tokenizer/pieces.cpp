@@ -22,8 +22,6 @@ constexpr const char *kSpaceText = "\u2581", *kUnknownText = " \u2047 ";
 uint64_t joined(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
 uint64_t hash(uint64_t x) { return (x ^ x >> 32) * 0x9e3779b97f4a7c15ull >> 20; }
 
-std::string in_quotes(const std::string& text) { return "'" + for_terminal(text.substr(0, 60)) + "'"; }
-
 // "<0x41>" → 65; -1 if the text is no byte.
 int byte_of(const std::string& text) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";

@@ -14,7 +14,7 @@ struct Sampling {
   float temperature = 1;  // logits are divided by it; 0: always the most likely token
   int top_k = 0;          // only the k likeliest tokens; 0: all (Fan et al. 2018, arXiv 1805.04833)
   float top_p = 1;        // only the fewest tokens that hold this probability (Holtzman et al. 2020, arXiv 1904.09751)
-  float min_p = 0;        // only tokens with this share of the largest probability (Nguyen et al. 2024, arXiv 2407.01082)
+  float min_p = 0;        // only tokens with this share of the largest probability (Nguyen et al. 2024, 2407.01082)
   uint64_t seed = 1;
 };
 

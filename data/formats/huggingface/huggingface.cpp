@@ -59,15 +59,15 @@ void check_tensors(const std::string& folder, const StoredTensors& stored, const
     const StoredTensor* found = find_stored(stored, name);
     if (!found) throw std::runtime_error(folder + " lacks the tensor '" + name + "'");
     if (found->shape != tensor.shape())
-      throw std::runtime_error(stored.path_of(*found) + ": '" + for_terminal(found->name) + "' has the shape " +
+      throw std::runtime_error(stored.path_of(*found) + ": " + in_quotes(found->name) + " has the shape " +
                                shape_text(found->shape) + ", and config.json asks for " + shape_text(tensor.shape()));
     used.push_back(found);
   }
   std::sort(used.begin(), used.end());
   for (const StoredTensor& t : stored.all())
     if (!std::binary_search(used.begin(), used.end(), &t) && !is_redundant(t.name, config))
-      throw std::runtime_error(stored.path_of(t) + " holds '" + for_terminal(t.name) +
-                               "', which the model of config.json does not have");
+      throw std::runtime_error(stored.path_of(t) + " holds " + in_quotes(t.name) +
+                               ", which the model of config.json does not have");
 }
 
 const Architecture& architecture_of(const json& file) {
@@ -78,7 +78,7 @@ const Architecture& architecture_of(const json& file) {
   for (const Architecture& row : architectures()) known.insert(row.model_type);
   std::string list;
   for (const std::string& name : known) list += " " + name;
-  throw std::runtime_error("model_type is '" + for_terminal(model_type) + "', and train_gpt reads" + list);
+  throw std::runtime_error("model_type is " + in_quotes(model_type) + ", and train_gpt reads" + list);
 }
 
 // The model class of a config.json, and its Config.
@@ -119,7 +119,7 @@ Tokenizer HuggingFaceModel::tokenizer() const {
   if (!tokenizer_.is_null()) try {
       return tokenizer_from_json(tokenizer_);
     } catch (const std::exception& error) {
-      throw std::runtime_error(folder_ + " has a tokenizer that cannot be read: " + for_terminal(error.what()));
+      throw std::runtime_error(folder_ + " has a tokenizer that cannot be read: " + one_line(error.what()));
     }
   for (const char* file : {"/tokenizer.json", "/vocab.json", "/tokenizer.model"})
     if (fs::exists(folder_ + file)) return read_tokenizer(folder_);
