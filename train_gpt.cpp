@@ -63,10 +63,7 @@ Prepared prepare(const Command& given) {
   make_paths_absolute(o);
   Trainer t(command, o, std::move(data));
   const std::string norms = go_to_start(t);
-  if (o.resume) {
-    t.state = from;
-    t.state.options = o;
-  }
+  if (o.resume) t.state = from, t.state.options = o;
   return {std::move(t), notice, norms};
 }
 
@@ -240,8 +237,8 @@ int main(int argc, char** argv) {
     run_command_line(command, argc, argv);
     return exit_code(0);
   } catch (const Diverged& diverged) {
-    std::fprintf(stderr, "train_gpt: %s. Try a lower --lr, a longer --warmup or --clip 1.\n",
-                 diverged.message().c_str());
+    const std::string message = diverged.message();
+    std::fprintf(stderr, "train_gpt: %s. Try a lower --lr, a longer --warmup or --clip 1.\n", message.c_str());
     return kExitDiverged;
   } catch (const std::bad_alloc&) {
     say_out_of_memory();

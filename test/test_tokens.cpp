@@ -188,6 +188,13 @@ TEST_CASE("a tokenizer that is missing or unknown is refused", "[tokens]") {
   check_refused(f, train + "wordz", "unknown tokenizer 'wordz'");
 }
 
+TEST_CASE("a folder with the name of a tokenizer is no tokenizer file", "[tokens]") {
+  const Corpus f;
+  std::filesystem::create_directory(f.path("char"));
+  REQUIRE(f.run("train stories.txt --tokenizer char --steps 1 --out r" + kSmallRun).status == 0);
+  CHECK(contains(f.read("r/config.toml"), "\ntokenizer = \"char\"\n"));
+}
+
 TEST_CASE("token files are read as they were written", "[tokens]") {
   const Folder f;
   for (const bool wide : {false, true}) {

@@ -304,11 +304,11 @@ void describe_sample(Table& t, SampleOptions& o) {
   t.number("temperature", o.sampling.temperature, 0, 100, "sampling temperature (0: greedy)");
   t.number("top-k", o.sampling.top_k, 0, 1e9, "top-k sampling: only the K likeliest tokens (0: all)");
   t.number("top-p", o.sampling.top_p, 0, 1, "nucleus sampling: only the likeliest tokens of this total probability");
-  t.number("min-p", o.sampling.min_p, 0, 1, "only tokens with at least this share of the largest probability");
+  t.number("min-p", o.sampling.min_p, 0, 1, "only tokens with this share of the largest probability");
   t.number("repeat-penalty", o.sampling.repeat_penalty, .01, 100, "makes tokens of the context less likely (1: off)");
   t.flag("greedy", o.greedy, "greedy decoding: always the likeliest token");
   t.number("seed", o.sampling.seed, 0, kLargest, "sampling seed");
-  t.flag("json", o.json, "print each sample as a line of JSON, with its tokens");
+  t.flag("json", o.json, "print each sample and its tokens as JSON");
   describe_threads(t, o.threads);
 }
 

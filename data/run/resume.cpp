@@ -10,6 +10,7 @@
 #include "data/options/stored.hpp"
 #include "data/options/command_line.hpp"
 #include "data/options/toml.hpp"
+#include "data/tokenizer/stored_tokenizer.hpp"
 #include "directory.hpp"
 #include "schedule.hpp"
 
@@ -93,7 +94,7 @@ void make_paths_absolute(TrainOptions& o) {
   for (auto* paths : {&o.data, &o.val_data})
     for (std::string& path : *paths) path = absolute_path(path);
   o.init_from = absolute_path(o.init_from);
-  if (fs::exists(o.tokenizer)) o.tokenizer = absolute_path(o.tokenizer);
+  if (names_file(o.tokenizer) && fs::exists(o.tokenizer)) o.tokenizer = absolute_path(o.tokenizer);
 }
 
 Dataset load_training_data(TrainOptions& o, const CheckpointHeader& from, const std::string& program) {

@@ -35,14 +35,9 @@ Source read_source(const std::vector<std::string>& paths, const TextFiles& filte
   return source;
 }
 
-// A tokenizer file, not the name of a tokenizer.
-bool is_file(const std::string& tokenizer) {
-  return tokenizer != "byte" && tokenizer != "char" && vocabulary_of_bpe(tokenizer) == 0;
-}
-
 // The tokenizer file of token files: the one that is named, or else that beside them. "": none.
 std::string tokenizer_file_of(const std::string& path, const std::string& tokenizer) {
-  if (is_file(tokenizer)) return tokenizer;
+  if (names_file(tokenizer)) return tokenizer;
   const fs::path beside = (fs::is_directory(path) ? fs::path(path) : fs::path(path).parent_path()) / "tokenizer.json";
   return tokenizer == "byte" && fs::exists(beside) ? beside.string() : "";
 }

@@ -101,3 +101,7 @@ int vocabulary_of_bpe(const std::string& name) {
     throw std::invalid_argument("--tokenizer " + name + " needs a vocabulary from 256 to 1000000, such as bpe:4096");
   return vocabulary;
 }
+
+bool names_file(const std::string& tokenizer) {
+  return tokenizer != "byte" && tokenizer != "char" && vocabulary_of_bpe(tokenizer) == 0;
+}
