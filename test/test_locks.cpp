@@ -102,7 +102,8 @@ TEST_CASE("a temporary file follows no link and outlives its process only until 
   CHECK(f.has("x.note.partial"));
 }
 
-TEST_CASE("output never ends up in another file, and output that cannot be written is an error", "[program][locks]") {
+TEST_CASE("output never ends up in another file, and output that cannot be written is an error",
+          "[program][locks][slow]") {
   const Corpus f;
   const auto closed = [](int stream) { return [stream] { close(stream); }; };
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {

@@ -3,7 +3,7 @@
 #include "check.hpp"
 #include "small_run.hpp"
 
-TEST_CASE("BatchNorm's running statistics are part of a run", "[program]") {
+TEST_CASE("BatchNorm's running statistics are part of a run", "[program][slow]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --schedule constant --norm batchnorm --diagnostics 4 "
                             "--accumulate 2" + kSmall + "--eval-every 0 ";
@@ -29,7 +29,7 @@ TEST_CASE("BatchNorm's running statistics are part of a run", "[program]") {
   CHECK(f.run("eval whole --data stories.txt").status == 0);
 }
 
-TEST_CASE("compare and init-report take every norm", "[program]") {
+TEST_CASE("compare and init-report take every norm", "[program][slow]") {
   const Corpus f;
   const Outcome o = f.run("compare --data stories.txt --steps 3 --out c --grid norm=scalenorm,batchnorm,dyt,derf "
                           "+ norm=rmsnorm norm-unit-offset=true + norm=derf dyt-alpha=1" + kSmall);

@@ -94,7 +94,7 @@ TEST_CASE("config.toml reads back, and unset options stay unset", "[program]") {
   CHECK(*c.residual_gain);
 }
 
-TEST_CASE("runs are numbered, and sample, eval and info find the newest", "[program]") {
+TEST_CASE("runs are numbered, and sample, eval and info find the newest", "[program][slow]") {
   const Corpus f;
   REQUIRE(f.run("train --data stories.txt --steps 3" + kSmall).status == 0);
   REQUIRE(f.run("train --data stories.txt --steps 3 --placement post-ln --norm rmsnorm" + kSmall).status == 0);
@@ -254,7 +254,7 @@ TEST_CASE("a comparison of presets resumes with the same options", "[program]") 
   CHECK(contains(f.read("broken/preset=llama2/seed=1/config.toml"), "norm = \"rmsnorm\""));
 }
 
-TEST_CASE("compare accepts an existing run only if its options are those of the cell", "[program]") {
+TEST_CASE("compare accepts an existing run only if its options are those of the cell", "[program][slow]") {
   const Corpus f;
   const std::string words = "compare --data stories.txt --steps 6 --out c" + kSmall + "--grid placement=post,pre ";
   REQUIRE(f.run(words).status == 0);

@@ -51,7 +51,7 @@ class Output {
   TerminalText shown_;
 };
 
-// Bytes that are not UTF-8 become U+FFFD; the tokens are exact.
+// Bytes that are not UTF-8 become U+FFFD; the tokens are exact, and include those of a stop text.
 nlohmann::ordered_json json_of(const std::string& prompt, const std::string& text, const Generated& result) {
   return {{"prompt", prompt}, {"text", text}, {"tokens", result.tokens}, {"end", result.end}};
 }

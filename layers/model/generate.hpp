@@ -8,8 +8,8 @@
 
 // Applied in this order, which is that of transformers.
 struct Sampling {
-  // The logits of tokens that the model has seen are divided by it if they are positive, and multiplied if they are
-  // negative (Keskar et al. 2019, arXiv 1909.05858); 1: no penalty.
+  // The logits of tokens in the model's context are divided by it (Keskar et al. 2019, arXiv 1909.05858), or multiplied
+  // if they are negative, as transformers does; 1: no penalty.
   float repeat_penalty = 1;
   float temperature = 1;  // logits are divided by it; 0: always the most likely token
   int top_k = 0;          // only the k likeliest tokens; 0: all (Fan et al. 2018, arXiv 1805.04833)
