@@ -201,6 +201,7 @@ TEST_CASE("all the usual ways to ask for help work", "[words]") {
   for (const char* line : {"train -h", "help train", "train --nonsense --help"}) CHECK(parse(line).text == train);
   for (const char* line : {"train --help all", "help train all"})
     CHECK(parse(line).text == parse("train --help-all").text);
+  CHECK(contains(all, "3 if training diverged"));
   CHECK(contains(train, "--lr X"));
   CHECK(!contains(train, "--adam-eps"));
   CHECK(contains(parse("train --help-all").text, "--adam-eps"));

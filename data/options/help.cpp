@@ -123,7 +123,9 @@ std::string help_of_program() {
           "  train_gpt corpus stories.txt\n"
           "  train_gpt train stories.txt\n"
           "  train_gpt sample --prompt 'One day'\n";
-  return text + "\n'train_gpt COMMAND --help' shows the options of a command,\n'train_gpt --version' the version.\n";
+  return text + "\n'train_gpt COMMAND --help' shows the options of a command,\n'train_gpt --version' the version.\n"
+                "\nExit status: 0 for success, 1 for an error, 3 if training diverged,\n"
+                "128 + the signal's number if one stopped it (130: Ctrl-C).\n";
 }
 
 std::string help_of(const CommandRow& row, bool all) {
