@@ -138,6 +138,17 @@ std::string refusal_of(const std::string& path) {
   return message_of<std::runtime_error>([&] { read_checkpoint_header(path); });
 }
 
+// The file is refused in one line, which begins with its name and `after`, and says why.
+void check_refused_checkpoint(const Folder& f, const std::string& bytes, const std::string& after,
+                              const std::string& why) {
+  f.write("bad", bytes);
+  const std::string message = refusal_of(f.path("bad"));
+  INFO(why << "\n" << message);
+  CHECK(contains(message, f.path("bad") + after));
+  CHECK(contains(message, why));
+  CHECK(message.find_first_of("\n\x1b") == message.npos);
+}
+
 }  // namespace
 
 TEST_CASE("a header is checked against the model it describes and the size of the file", "[forged]") {
@@ -154,12 +165,7 @@ TEST_CASE("a header is checked against the model it describes and the size of th
   REQUIRE(read_checkpoint_header(f.path("good")).step == 5);
   REQUIRE(forge(header) == checkpoint);
   const auto says = [&](const std::string& forged, const std::string& why) {
-    f.write("bad", forge(forged));
-    const std::string message = refusal_of(f.path("bad"));
-    INFO(why << "\n" << message);
-    CHECK(contains(message, f.path("bad") + " is corrupted: its header cannot be read ("));
-    CHECK(contains(message, why));
-    CHECK(message.find_first_of("\n\x1b") == message.npos);
+    check_refused_checkpoint(f, forge(forged), " is corrupted: its header cannot be read (", why);
   };
   const auto instead = [&](const std::string& from, const std::string& to, const std::string& why) {
     says(replaced(header, from, to), why);
@@ -222,12 +228,7 @@ TEST_CASE("the tensors of a checkpoint are checked against its model and the rul
   CHECK((8 + good.header.size()) % 64 == 0);
 
   const auto says = [&](const std::string& text, const std::string& why, const std::string& data) {
-    f.write("bad", joined(text, data));
-    const std::string message = refusal_of(f.path("bad"));
-    INFO(why << "\n" << message);
-    CHECK(contains(message, f.path("bad") + " "));
-    CHECK(contains(message, why));
-    CHECK(message.find_first_of("\n\x1b") == message.npos);
+    check_refused_checkpoint(f, joined(text, data), " ", why);
   };
   const auto instead = [&](const std::string& from, const std::string& to, const std::string& why) {
     says(replaced(header.dump(), from, to), why, good.data);

@@ -39,7 +39,7 @@ std::string digits_of(uint64_t sum) {
   return text;
 }
 
-// The name of a tensor in the file: that of the table, or "optimizer.exp_avg." before it.
+// The name of a tensor in the file: a weight has its name in the table; state has "optimizer.exp_avg." before it.
 std::string stored_name(size_t buffer, const std::string& tensor) {
   return buffer == 0 ? tensor : std::string("optimizer.") + kAdamW.slots[buffer - 1] + "." + tensor;
 }

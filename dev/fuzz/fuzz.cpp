@@ -1,4 +1,4 @@
-// Fuzzing with libFuzzer: one program for all parsers. The environment variable PARSER names one of them.
+// A libFuzzer program. The environment variable PARSER names the parser that it tests.
 
 #include <cstdio>
 #include <cstdlib>

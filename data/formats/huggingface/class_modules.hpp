@@ -9,7 +9,7 @@
 // Maps row `r` of our tensor to its row in theirs.
 using RowOf = size_t (*)(size_t r, const Config& config);
 
-// Maps one of our modules to theirs. '#' stands for the layer.
+// A module of ours and its name in transformers. In both, '#' stands for the number of the layer.
 struct ModuleRow {
   const char *ours, *theirs;
   RowOf row_of = nullptr;   // null: the same row
