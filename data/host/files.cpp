@@ -35,6 +35,7 @@ void fail_file(const std::string& what, const std::string& where, int error) {
 namespace {
 
 constexpr std::string_view kPartial = ".partial";
+constexpr size_t kWholeFileBuffer = 1 << 20;  // bytes: a checkpoint is written tensor by tensor
 
 // Creates NAME.PID.partial. It stays locked while it is open, which tells it from the leftovers of killed processes.
 std::FILE* create_partial(const std::string& path, std::string& partial) {
@@ -77,9 +78,11 @@ void remove_leftovers(const std::string& path) {
 
 }  // namespace
 
-WholeFile::WholeFile(std::string path) : path_(std::move(path)) {
+WholeFile::WholeFile(std::string path)
+    : path_(std::move(path)), buffer_(std::make_unique_for_overwrite<char[]>(kWholeFileBuffer)) {
   remove_leftovers(path_);
   file_ = create_partial(path_, partial_);
+  std::setvbuf(file_, buffer_.get(), _IOFBF, kWholeFileBuffer);
 }
 
 WholeFile::~WholeFile() {

@@ -27,6 +27,7 @@ class WholeFile {
 
  private:
   std::string path_, partial_;
+  std::unique_ptr<char[]> buffer_;
   std::FILE* file_ = nullptr;
 };
 
