@@ -74,7 +74,7 @@ CHECKED := -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitiz
 SANITIZERS := $(if $(SANITIZE),$(CHECKED)) $(if $(FUZZ),-fsanitize=fuzzer-no-link)
 OPTIMIZE := $(if $(SANITIZE),-O1,-O3) $(SANITIZERS)
 # GCC bug 105651: g++ 12 warns of overlapping copies in std::string where there are none.
-WARNINGS := -Wall -Wextra $(if $(call has,__clang__),,-Wno-restrict) $(if $(OPENMP),,-Wno-unknown-pragmas)
+WARNINGS := -Wall -Wextra $(if $(call has,__clang__),,-Wno-restrict $(if $(SANITIZE),-Wno-maybe-uninitialized)) $(if $(OPENMP),,-Wno-unknown-pragmas)
 EXTRA :=  # of single files; CXXFLAGS on a command line would take no more
 # No -ffast-math: NaN, infinity and masks keep their meaning.
 COMPILE = $(CXX) -std=c++20 $(OPTIMIZE) $(ARCH) -fno-math-errno -fno-trapping-math -ffp-contract=fast \
@@ -84,6 +84,11 @@ LINK = $(COMPILE) -o $@ $(filter %.o,$^) $(OPENMP_LIBS) $(PCRE2_LIBS) $(LDFLAGS)
 # Each compiler, processor and kind of build has its own objects.
 OUT := build/$(KEY)$(if $(FUZZ),-fuzz,$(if $(SANITIZE),-sanitize))
 LIBRARY := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(wildcard layers/*/*.cpp data/*/*.cpp data/*/*/*.cpp)))
+
+# A build with sanitizers is for one run: it compiles each of these rooms in one piece, which reads the headers once.
+ROOMS_JOINED := $(if $(SANITIZE),$(addprefix data/,host text options run show compare formats/huggingface formats/gguf))
+JOINED := $(foreach room,$(ROOMS_JOINED),$(patsubst %.cpp,$(OUT)/%.o,$(wildcard $(room)/*.cpp)))
+LIBRARY := $(ROOMS_JOINED:%=$(OUT)/%/room.o) $(filter-out $(JOINED),$(LIBRARY))
 # SUITE=layers: the tests whose results may differ between processors. They need layers/ alone.
 NEED_MORE := "data/\|"\(program\|small_run\|table\|pages\|tree\|markdown\|worked\)[.]hpp"
 SAME_EVERYWHERE := check config tensors textbook textbook_model
@@ -127,17 +132,19 @@ $(OUT)/%/first.hpp.gch: $(OUT)/command
 
 # The commit that --version prints. A tarball has none.
 COMMIT := $(shell [ -e .git ] && git describe --always --dirty 2>/dev/null)
-$(OUT)/data/host/machine.o: private OPTIMIZE += $(if $(COMMIT),-DCOMMIT='"$(COMMIT)"')
-$(OUT)/data/host/machine.o: $(OUT)/commit
+VERSIONED := $(OUT)/data/host/$(if $(SANITIZE),room,machine).o
+$(VERSIONED): private OPTIMIZE += $(if $(COMMIT),-DCOMMIT='"$(COMMIT)"')
+$(VERSIONED): $(OUT)/commit
 $(OUT)/commit: FORCE
 	@mkdir -p $(@D)
 	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
 
 # The code of models that transformers has no class for, as a string literal.
-MODELING := $(OUT)/data/formats/huggingface/modeling
-$(MODELING).o: $(MODELING)_train_gpt.inc
-$(MODELING).o: private EXTRA += -I$(dir $(MODELING))
-$(MODELING)_train_gpt.inc: data/formats/huggingface/modeling_train_gpt.py
+HUGGINGFACE := $(OUT)/data/formats/huggingface
+MODELING := $(HUGGINGFACE)/$(if $(SANITIZE),room,modeling).o
+$(MODELING): $(HUGGINGFACE)/modeling_train_gpt.inc
+$(MODELING): private EXTRA += -I$(HUGGINGFACE)
+$(HUGGINGFACE)/modeling_train_gpt.inc: data/formats/huggingface/modeling_train_gpt.py
 	@mkdir -p $(@D)
 	@{ echo 'R"python('; cat $<; echo ')python"'; } > $@
 
@@ -148,6 +155,13 @@ build/train_gpt: $(OUT)/train_gpt FORCE
 $(OUT)/%.o: %.cpp $(OUT)/command
 	@mkdir -p $(@D)
 	$(call SAY,c++   $<)$(COMPILE) -MMD -MP -c $< -o $@
+
+$(OUT)/%/room.o: $(OUT)/%/room.cpp $(OUT)/command
+	$(call SAY,c++   $*/*.cpp)$(COMPILE) -MMD -MP -c $< -o $@
+
+$(ROOMS_JOINED:%=$(OUT)/%/room.cpp): $(OUT)/%/room.cpp: FORCE
+	@mkdir -p $(@D)
+	@printf '#include "%s"\n' $(wildcard $*/*.cpp) | cmp -s - $@ || printf '#include "%s"\n' $(wildcard $*/*.cpp) > $@
 
 # A build from nothing takes a while: say how long.
 .PHONY: build-time

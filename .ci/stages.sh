@@ -38,7 +38,7 @@ stage() {
 
 # Under the sanitizers: parsing, files, training runs and each layer. The rest of the tests run the same code longer.
 sanitized='~[slow]~[pages]~[textbook]~[equivalence]~[huggingface]~[compare]~[diagnostics]~[model]~[simd]~[cost]'
-sanitized+='~[block]~[presets]~[sampling]'
+sanitized+='~[block]~[presets]~[sampling]~[end]~[resume]~[words]~[corpus]~[rooms]'
 sanitized+='~*comparison*'  # last: a name ends at the next bracket only
 
 # other_processors WORDS...: the tests, for the kinds of x86 processor that this one is not, but can run.

@@ -456,7 +456,7 @@ TEST_CASE("a loss that is no longer finite stops the run and names the tensor", 
   CHECK(contains(o.err, "block."));
 }
 
-TEST_CASE("a dry run prints its plan and writes nothing", "[program]") {
+TEST_CASE("a dry run prints its plan and writes nothing", "[program][slow]") {
   const Corpus f;
   const Outcome o = f.run("train --data stories.txt --dry-run");
   CHECK(o.status == 0);

@@ -7,6 +7,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "data/host/errors.hpp"
 #include "data/host/files.hpp"
 #include "data/options/command_line.hpp"
 #include "data/options/stored.hpp"
@@ -21,8 +22,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kOptions = "comparison.toml";
-
-[[noreturn]] void refuse(const std::string& message) { throw std::invalid_argument(message); }
 
 bool contains(const std::vector<std::string>& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "data/host/errors.hpp"
 #include "data/host/files.hpp"
 #include "data/host/json.hpp"
 #include "data/host/utf8.hpp"
@@ -130,7 +131,6 @@ class HeaderReader : public nlohmann::json_sax<json> {
   }
 
  private:
-  [[noreturn]] static void reject(const std::string& why) { throw std::runtime_error(why); }
   [[noreturn]] bool misplaced(const std::string& what) const {
     reject("it has " + what + " in a wrong place" + (name_.empty() ? "" : ", at " + in_quotes(name_)));
   }

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "data/host/errors.hpp"
 #include "data/host/files.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/utf8.hpp"
@@ -18,8 +19,6 @@ using Words = std::vector<std::string>;
 using Givens = std::vector<Given>;
 
 constexpr size_t kLargestConfig = 16 << 20;  // bytes
-
-[[noreturn]] void refuse(const std::string& message) { throw std::invalid_argument(message); }
 
 Given* find(Givens& givens, const std::string& name) {
   const auto given = std::find_if(givens.begin(), givens.end(), [&](const Given& g) { return g.name == name; });

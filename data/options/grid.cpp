@@ -6,14 +6,13 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "data/host/errors.hpp"
 #include "names.hpp"
 #include "settings.hpp"
 
 namespace {
 
 using Words = std::vector<std::string>;
-
-[[noreturn]] void refuse(const std::string& message) { throw std::invalid_argument(message); }
 
 void add_new(Words& list, const std::string& word) {
   if (std::find(list.begin(), list.end(), word) == list.end()) list.push_back(word);

@@ -7,9 +7,9 @@
 #include <map>
 #include <stdexcept>
 
-namespace {
+#include "data/host/errors.hpp"
 
-[[noreturn]] void refuse(const std::string& message) { throw std::invalid_argument(message); }
+namespace {
 
 // A positive number with an optional unit.
 double with_unit(const std::string& text, const std::map<int, double>& units, const char* expected) {

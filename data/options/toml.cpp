@@ -12,9 +12,9 @@ namespace {
 
 constexpr char kEscaped[] = "\b\t\n\f\r\"\\", kLetters[] = "btnfr\"\\";
 
-class Reader {
+class TomlReader {
  public:
-  explicit Reader(const std::string& text) : s_(text) {
+  explicit TomlReader(const std::string& text) : s_(text) {
     if (s_.starts_with("\xef\xbb\xbf")) i_ = 3;
     if (!s_.ends_with('\n')) s_ += '\n';
   }
@@ -129,7 +129,7 @@ class Reader {
 
 }  // namespace
 
-std::vector<TomlEntry> read_toml(const std::string& text) { return Reader(text).entries(); }
+std::vector<TomlEntry> read_toml(const std::string& text) { return TomlReader(text).entries(); }
 
 std::string toml(const std::string& text) {
   std::string s = "\"";

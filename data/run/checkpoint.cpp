@@ -13,6 +13,7 @@
 
 #include "data/formats/formats.hpp"
 #include "data/formats/safetensors.hpp"
+#include "data/host/errors.hpp"
 #include "data/host/files.hpp"
 #include "data/host/json.hpp"
 #include "data/host/utf8.hpp"
@@ -45,8 +46,6 @@ std::string stored_name(size_t buffer, const std::string& tensor) {
 }
 
 // ---- reading ---------------------------------------------------------------------------------------------
-
-[[noreturn]] void reject(const std::string& why) { throw std::runtime_error(why); }
 
 // The tensors of the file must be those of the table, once as weights and once for each of the optimizer's slots.
 std::vector<StoredSlice> slices_of(const StoredTensors& stored, const std::vector<TensorSpec>& table, bool optimizer) {

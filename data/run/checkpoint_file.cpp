@@ -4,6 +4,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "data/host/errors.hpp"
 #include "data/host/json.hpp"
 #include "data/options/options.hpp"
 #include "data/options/stored.hpp"
@@ -15,8 +16,6 @@ using nlohmann::json;
 namespace {
 
 json optional_number(double x) { return std::isfinite(x) ? json(x) : json(nullptr); }
-
-[[noreturn]] void reject(const std::string& why) { throw std::runtime_error(why); }
 
 // A finite number, or `otherwise` for null.
 double number(const json& j, const char* key, double otherwise) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "data/host/errors.hpp"
 #include "data/host/json.hpp"
 #include "data/host/utf8.hpp"
 #include "data/options/command_line.hpp"
@@ -21,8 +22,6 @@ constexpr char kMagic[8] = {'T', 'R', 'A', 'I', 'N', 'G', 'P', 'T'};
 constexpr uint32_t kOldest = 1, kNewest = 2;
 constexpr uint64_t kPreamble = 16, kSumBytes = 8;
 constexpr uint64_t kLongestHeader = 1 << 26;
-
-[[noreturn]] void reject(const std::string& why) { throw std::runtime_error(why); }
 
 // The tensors that the header lists, with their offsets in floats and in the order of these. They are those of `table`.
 std::vector<TensorSpec> listed_tensors(const json& rows, const std::vector<TensorSpec>& table, uint64_t floats) {

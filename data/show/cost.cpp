@@ -125,7 +125,7 @@ struct Row {
   Formula parameters, multiply_adds, floats;
   double out = 0, in = 0;
 };
-using Rows = std::array<Row, std::size(kPartNames)>;
+using PartRows = std::array<Row, std::size(kPartNames)>;
 
 // Calls `add` with each tensor of a table, and whether every block has one of its name.
 template <class Add>
@@ -136,7 +136,7 @@ void for_each_tensor(const Layout& layout, int n_layer, const Add& add) {
     add(spec, spec.layer != kOutside && blocks_with[spec.part] == n_layer);
 }
 
-void add_activations(Rows& rows, const StandIn& s) {
+void add_activations(PartRows& rows, const StandIn& s) {
   Layout layout;
   declare_activations(layout, s.config, s.B, s.config.context, true);
   for_each_tensor(layout, s.config.n_layer, [&](const TensorSpec& spec, bool in_each_block) {
@@ -144,7 +144,7 @@ void add_activations(Rows& rows, const StandIn& s) {
   });
 }
 
-void add_parameters(Rows& rows, const StandIn& s) {
+void add_parameters(PartRows& rows, const StandIn& s) {
   Layout layout;
   declare_model(layout, s.config);
   for_each_tensor(layout, s.config.n_layer, [&](const TensorSpec& spec, bool in_each_block) {
@@ -163,7 +163,7 @@ void add_parameters(Rows& rows, const StandIn& s) {
 
 std::vector<PartCost> cost_of_parts(const Config& config, int B) {
   const StandIn stand_in(config, B);
-  Rows rows;
+  PartRows rows;
   add_activations(rows, stand_in);
   add_parameters(rows, stand_in);
 

@@ -22,7 +22,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-constexpr size_t kHeader = 256;  // int32 numbers
+constexpr size_t kHeaderNumbers = 256;  // int32
 struct Kind {
   int32_t magic, version;
   int width;  // bytes of a token
@@ -103,11 +103,11 @@ Kind kind_of(const std::string& path, const Mapping& file) {
     return kRaw;
   }
   const Kind kind = header[0] == kNarrow.magic ? kNarrow : kWide;
-  if (file.size < kHeader * sizeof(int32_t)) fail(" is truncated");
+  if (file.size < kHeaderNumbers * sizeof(int32_t)) fail(" is truncated");
   if (header[1] != kind.version)
     fail(" is a token file of version " + std::to_string(header[1]) + "; train_gpt reads version " +
          std::to_string(kind.version));
-  const uint64_t expected = kHeader * sizeof(int32_t) + uint64_t(uint32_t(header[2])) * uint64_t(kind.width);
+  const uint64_t expected = kHeaderNumbers * sizeof(int32_t) + uint64_t(uint32_t(header[2])) * uint64_t(kind.width);
   if (header[2] < 0 || file.size != expected)
     fail(" has " + std::to_string(file.size) + " bytes, and its header asks for " + std::to_string(expected));
   return kind;
@@ -148,7 +148,7 @@ Names find_token_files(const Names& paths, bool raw, bool validation) {
 uint64_t append_token_file(Tokens& tokens, const std::string& path) {
   const auto file = std::make_shared<const Mapping>(path);
   const Kind kind = kind_of(path, *file);
-  const size_t header = kind.magic ? kHeader * sizeof(int32_t) : 0;
+  const size_t header = kind.magic ? kHeaderNumbers * sizeof(int32_t) : 0;
   tokens.append_mapped(file, static_cast<const char*>(file->data) + header, kind.width,
                        (file->size - header) / static_cast<size_t>(kind.width));
   return sampled_hash(*file);
@@ -156,7 +156,7 @@ uint64_t append_token_file(Tokens& tokens, const std::string& path) {
 
 void write_token_file(const std::string& path, const std::vector<uint32_t>& tokens, bool wide) {
   const Kind kind = wide ? kWide : kNarrow;
-  int32_t header[kHeader] = {kind.magic, kind.version, static_cast<int32_t>(tokens.size())};
+  int32_t header[kHeaderNumbers] = {kind.magic, kind.version, static_cast<int32_t>(tokens.size())};
   WholeFile file(path);
   file.write(header, sizeof header);
   if (wide) {

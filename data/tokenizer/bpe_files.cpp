@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <unordered_map>
 
+#include "data/host/errors.hpp"
 #include "data/host/files.hpp"
 #include "data/host/json.hpp"
 #include "data/host/utf8.hpp"
@@ -18,7 +19,6 @@ using nlohmann::ordered_json;
 
 namespace {
 
-[[noreturn]] void reject(const std::string& why) { throw std::runtime_error(why); }
 [[noreturn]] void lack(const std::string& what) { reject(what + " is not supported"); }
 
 // A text of the file as errors show it: on one line, and not too long.

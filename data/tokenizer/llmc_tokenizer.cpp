@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <unordered_map>
 
+#include "data/host/errors.hpp"
 #include "data/host/files.hpp"
 #include "data/host/utf8.hpp"
 
@@ -14,8 +15,6 @@ namespace {
 
 constexpr uint32_t kMagic = 20240328, kGpt2End = 50256;
 constexpr size_t kHeader = 256, kHeaderBytes = kHeader * sizeof(uint32_t), kLongest = 255, kLargestFile = 1 << 28;
-
-[[noreturn]] void reject(const std::string& why) { throw std::runtime_error(why); }
 
 struct File {
   std::vector<std::string> tokens;

@@ -6,6 +6,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "data/host/errors.hpp"
 #include "data/host/files.hpp"
 #include "data/host/utf8.hpp"
 
@@ -13,8 +14,6 @@ namespace {
 
 constexpr size_t kLargestFile = 1 << 28;  // the .model of 256,000 pieces has 4 MB
 constexpr const char* kSpace = "\u2581";
-
-[[noreturn]] void reject(const std::string& why) { throw std::runtime_error(why); }
 
 std::string replaced(std::string text, std::string_view from, std::string_view to) {
   for (size_t at = 0; (at = text.find(from, at)) != text.npos; at += to.size()) text.replace(at, from.size(), to);
