@@ -195,6 +195,7 @@ void run(const Command& command) {
     case Command::Kind::corpus: return run_corpus(command.corpus);
     case Command::Kind::tokenize: return run_tokenize(command.tokenize);
     case Command::Kind::tokenizer: return run_tokenizer(command.tokenizer);
+    case Command::Kind::completion: case Command::Kind::man: return;  // parse_command_line() has answered
   }
 }
 

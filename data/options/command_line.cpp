@@ -4,12 +4,14 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "completion.hpp"
 #include "data/host/errors.hpp"
 #include "data/host/files.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/utf8.hpp"
 #include "help.hpp"
 #include "layers/model/presets.hpp"
+#include "man_page.hpp"
 #include "names.hpp"
 #include "settings.hpp"
 
@@ -119,8 +121,8 @@ Givens without_contradictions(Givens givens) {
 
 void add_positional(Givens& givens, Reader& r, const std::string& word) {
   const Setting* s = r.find(r.row.positional);
-  if (find(givens, s->name) && !s->list)
-    refuse("'" + for_terminal(word) + "' is one word too many: usage: train_gpt " + r.row.name + " " + r.row.usage);
+  if (!s || (find(givens, s->name) && !s->list))
+    refuse("'" + for_terminal(word) + "' is one word too many: usage: " + usage_of(r.row));
   add(givens, r, {s, false}, {word});
 }
 
@@ -282,7 +284,10 @@ void answer_questions(const Words& words) {
 Command parse_command_line(int argc, char** argv) {
   const Words words(argv + 1, argv + argc);
   answer_questions(words);
-  return parse_words(words, {}, argv[0]);
+  const Command command = parse_words(words, {}, argv[0]);
+  if (command.kind == Command::Kind::completion) throw CommandLineExit{completion_script(command.shell)};
+  if (command.kind == Command::Kind::man) throw CommandLineExit{man_page()};
+  return command;
 }
 
 Command parse_words(Words words, const std::vector<std::pair<std::string, std::string>>& more,

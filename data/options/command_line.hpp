@@ -7,7 +7,8 @@
 
 #include "options.hpp"
 
-// Throws std::invalid_argument for bad input, and CommandLineExit with the text to print for --help and --version.
+// Throws std::invalid_argument for bad input, and CommandLineExit with the text to print for --help, --version,
+// completion and man.
 struct CommandLineExit {
   std::string text;
 };

@@ -52,6 +52,9 @@ const std::vector<CommandRow>& commands() {
       {Command::Kind::tokenize, "tokenize", "write a text as token files", "data", "FILE... --out DIR [OPTIONS]", "",
        "tokenize my.txt --tokenizer bpe:4096 --out tokens\n"
        "tokenize my.txt --tokenizer tok.json --out files\n"},
+      {Command::Kind::completion, "completion", "print tab completion for a shell", "shell", "bash|zsh|fish", "",
+       "completion bash\n"},
+      {Command::Kind::man, "man", "print the manual page", "", "", "", "man\n"},
   };
   return rows;
 }
@@ -76,22 +79,11 @@ std::string wrapped(const std::string& text, size_t indent) {
   return lines + line + "\n";
 }
 
-// "normalization: layernorm, rmsnorm, ... (default layernorm)"
-std::string text_of(const Setting& s) {
-  std::string text = s.help;
-  for (const std::string& name : s.choices) text += (&name == &s.choices[0] ? ": " : ", ") + name;
-  if (s.shown.empty()) return text;
-  if (text.ends_with(")")) return text.substr(0, text.size() - 1) + "; default " + s.shown + ")";
-  return text + " (default " + s.shown + ")";
-}
-
 std::string line_of(const Setting& s) {
-  const bool negatable = s.flag() && (s.shown == "on" || s.open());
-  std::string left = "  " + (s.positional ? s.takes : negatable ? "--[no-]" + s.name : "--" + s.name);
-  if (!s.flag() && !s.positional) left += " " + s.takes;
+  const std::string left = "  " + spelling_of(s);
   const std::string gap = left.size() + 2 > kIndent ? "\n" + std::string(kIndent, ' ')
                                                     : std::string(kIndent - left.size(), ' ');
-  return left + gap + wrapped(text_of(s), kIndent);
+  return left + gap + wrapped(explanation_of(s), kIndent);
 }
 
 std::string common_options(const CommandRow& row, const std::vector<Setting>& settings) {
@@ -115,6 +107,23 @@ std::string all_options(const std::vector<Setting>& settings) {
 
 }  // namespace
 
+std::string spelling_of(const Setting& s) {
+  if (s.positional) return s.takes;
+  return (s.negatable() ? "--[no-]" : "--") + s.name + (s.flag() ? "" : " " + s.takes);
+}
+
+std::string explanation_of(const Setting& s) {
+  std::string text = s.help;
+  for (const std::string& name : s.choices) text += (&name == &s.choices[0] ? ": " : ", ") + name;
+  if (s.shown.empty()) return text;
+  if (text.ends_with(")")) return text.substr(0, text.size() - 1) + "; default " + s.shown + ")";
+  return text + " (default " + s.shown + ")";
+}
+
+std::string usage_of(const CommandRow& row) {
+  return std::string("train_gpt ") + row.name + (*row.usage ? " " : "") + row.usage;
+}
+
 std::string help_of_program() {
   std::string text = "train_gpt trains small GPT and Llama models on the CPU.\n\n"
                      "Usage: train_gpt COMMAND [OPTIONS]\n\nCommands:\n";
@@ -132,8 +141,8 @@ std::string help_of(const CommandRow& row, bool all) {
   Command c;
   c.kind = row.kind;
   const std::vector<Setting> settings = settings_of(c);
-  const std::string name = std::string("train_gpt ") + row.name;
-  std::string text = name + ": " + row.help + "\n\nUsage: " + name + " " + row.usage + "\n\nExamples:\n";
+  std::string text = std::string("train_gpt ") + row.name + ": " + row.help + "\n\nUsage: " + usage_of(row) +
+                     "\n\nExamples:\n";
   std::istringstream examples(row.examples);
   for (std::string line; std::getline(examples, line);) text += "  train_gpt " + line + "\n";
   return text + (all || !*row.common ? all_options(settings) : common_options(row, settings));

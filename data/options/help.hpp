@@ -1,18 +1,29 @@
 #pragma once
 // The commands of the program and what --help prints. No line is longer than 80 columns.
 
+#include <string>
+#include <vector>
+
 #include "options.hpp"
+#include "settings.hpp"
 
 struct CommandRow {
   Command::Kind kind;
   const char *name, *help;
-  const char* positional;  // the option that words without dashes are values of
+  const char* positional;  // the option that words without dashes are values of; "": none
   const char* usage;
   const char* common;      // the options in the short help, separated by spaces; "": all of them
   const char* examples;    // one per line
 };
 const std::vector<CommandRow>& commands();
 const CommandRow& row_of(Command::Kind kind);
+
+// "train_gpt eval [RUN] --data FILE... [OPTIONS]"
+std::string usage_of(const CommandRow& row);
+// "--norm NAME", "--[no-]bias", "FILE..."
+std::string spelling_of(const Setting& s);
+// "normalization: layernorm, rmsnorm, ... (default layernorm)"
+std::string explanation_of(const Setting& s);
 
 std::string help_of_program();
 std::string help_of(const CommandRow& row, bool all);

@@ -132,7 +132,9 @@ struct Command {
     tokenizer,
     tokenize,
     import_model,
-    export_model
+    export_model,
+    completion,
+    man
   };
   Kind kind = Kind::train;
   std::string program;  // as typed, for the commands that are suggested
@@ -146,6 +148,7 @@ struct Command {
   TokenizeOptions tokenize;
   ImportOptions import_model;
   ExportOptions export_model;
+  std::string shell;  // of completion
   std::string info_checkpoint;
   bool info_needs_checkpoint = true;  // a checkpoint was named, or no option was given
   bool info_cost = false;

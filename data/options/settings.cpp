@@ -375,6 +375,12 @@ void describe_export(Table& t, ExportOptions& o) {
   t.flag("force", o.force, "overwrite what is in --out");
 }
 
+void describe_completion(Table& t, std::string& shell) {
+  Setting& s = t.text("shell", shell, "SHELL", "shell");
+  s.choices = {"bash", "zsh", "fish"};
+  s.positional = s.required = true;
+}
+
 void describe_comparison(Table& t, CompareOptions& o) {
   t.group("Comparison");
   t.list("grid", o.grid, "KEY=A,B...", "option values to combine: placement=post,pre seed=1,2");
@@ -419,6 +425,8 @@ std::vector<Setting> settings_of(Command& c) {
     case Command::Kind::tokenize: describe_tokenize(t, c.tokenize); break;
     case Command::Kind::import_model: describe_import(t, c.import_model); break;
     case Command::Kind::export_model: describe_export(t, c.export_model); break;
+    case Command::Kind::completion: describe_completion(t, c.shell); break;
+    case Command::Kind::man: break;
   }
   return t.settings;
 }

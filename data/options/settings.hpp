@@ -23,6 +23,7 @@ struct Setting {
 
   bool flag() const { return takes.empty(); }
   bool open() const { return value().empty(); }
+  bool negatable() const { return flag() && (shown == "on" || open()); }  // --no-NAME differs from the default
   bool numeric() const { return takes == "N" || takes == "X"; }
 };
 

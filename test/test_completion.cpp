@@ -1,0 +1,252 @@
+// Tab completion and the manual page, in the shells and in groff if they are installed.
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "catch.hpp"
+#include "data/options/completion.hpp"
+#include "data/options/help.hpp"
+#include "data/options/man_page.hpp"
+#include "data/options/settings.hpp"
+#include "program.hpp"
+
+namespace {
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
+
+bool installed(const std::string& program) {
+  return std::system(("command -v " + program + " >/dev/null 2>&1").c_str()) == 0;
+}
+
+// What a command of the shell prints in the folder, errors included.
+std::string printed(const Folder& f, const std::string& command) {
+  const int status = std::system(("cd " + f.path("") + " && (" + command + ") >printed 2>&1").c_str());
+  INFO(command << " printed: " << f.read("printed"));
+  CHECK(WEXITSTATUS(status) == 0);
+  return f.read("printed");
+}
+
+// The options of all commands that help shows.
+std::vector<Setting> shown_options() {
+  static Command c;
+  std::vector<Setting> all;
+  for (const CommandRow& row : commands()) {
+    c.kind = row.kind;
+    for (const Setting& s : settings_of(c))
+      if (!s.group.empty() && !s.positional) all.push_back(s);
+  }
+  return all;
+}
+
+// True if the word stands in the text, and not only as a part of a longer one.
+bool has_word(const std::string& text, const std::string& word) {
+  const auto inside = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-'; };
+  for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1))
+    if ((at == 0 || !inside(text[at - 1])) && !inside(text.c_str()[at + word.size()])) return true;
+  return false;
+}
+
+std::string without_roff(std::string page) {
+  for (const auto& [from, to] : {std::pair{"\\fB", ""}, {"\\fR", ""}, {"\\-", "-"}})
+    for (size_t at; (at = page.find(from)) != page.npos;) page.replace(at, std::string(from).size(), to);
+  return page;
+}
+
+struct Case {
+  const char *typed, *offered;  // words of a command line, the last one to be completed; what is offered for it
+};
+
+const Case kCases[] = {
+    {"train_gpt|tok", "tokenizer tokenize"},
+    {"train_gpt|help|tr", "train"},
+    {"train_gpt|completion|", "bash zsh fish"},
+    {"train_gpt|train|--norm-e", "--norm-eps"},
+    {"train_gpt|train|--no-qk", "--no-qkv-bias"},
+    {"train_gpt|sample|--norm", ""},
+    {"train_gpt|train|--norm|", "layernorm rmsnorm scalenorm batchnorm dyt derf"},
+    {"train_gpt|compare|--placement|de", "deepnorm"},
+    {"train_gpt|export|--to|", "hf gguf llmc llama2c"},
+    {"train_gpt|train|--lr|", ""},
+    {"train_gpt|train|--tokenizer|b", "byte bpe: FILES"},
+    {"train_gpt|train|", "FILES"},
+    {"train_gpt|train|--lr|1|", "FILES"},
+    {"train_gpt|train|--bias|", "FILES"},
+    {"train_gpt|train|--data|", "FILES"},
+    {"train_gpt|train|--data|a.txt|", "FILES"},
+    {"train_gpt|train|--include|*.md|", ""},
+    {"train_gpt|train|--out|", "FOLDERS"},
+    {"train_gpt|sample|", "FILES"},
+    {"train_gpt|man|", ""},
+};
+
+std::vector<std::string> words_of(const std::string& typed) {
+  std::vector<std::string> words = {""};
+  for (const char c : typed)
+    if (c == '|') words.emplace_back();
+    else words.back() += c;
+  return words;
+}
+
+std::string quoted(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += " '" + word + "'";
+  return text;
+}
+
+// Stands for bash while it completes a word.
+const char* const kBash = R"(source ./script || exit
+shown=
+compopt() { case $2 in default) shown+=" FILES" ;; dirnames) shown+=" FOLDERS" ;; esac; }
+complete_line() {
+  COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=() shown=
+  _train_gpt
+  set -- ${COMPREPLY[*]} $shown
+  echo "$*"
+}
+)";
+
+// Stands for zsh while it completes a word.
+const char* const kZsh = R"(compdef() { }
+source ./script || exit
+compset() { PREFIX=${PREFIX#*=} }
+offer() { local word; for word; do [[ ${word%%:*} == $PREFIX* ]] && shown+=($word); done }
+_describe() { offer ${${(P)@[-1]}%%:*} }
+compadd() { while [[ $1 != -- ]]; do shift; done; shift; offer $@ }
+_files() { [[ $1 == -/ ]] && shown+=(FOLDERS) || shown+=(FILES) }
+complete_line() {
+  local -a shown words=("$@")
+  local CURRENT=$# PREFIX=$@[-1]
+  _train_gpt
+  print -r -- $shown
+}
+)";
+
+std::vector<std::string> sorted_words(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> words;
+  for (std::string word; in >> word;) words.push_back(word);
+  std::sort(words.begin(), words.end());
+  return words;
+}
+
+// Completes every line of kCases in the shell, after `start`.
+void check_cases(const Folder& f, const std::string& shell, std::string start) {
+  for (const Case& c : kCases) start += "complete_line" + quoted(words_of(c.typed)) + "\n";
+  f.write("lines", start);
+  std::istringstream lines(printed(f, shell + " ./lines"));
+  for (const Case& c : kCases) {
+    INFO(c.typed);
+    std::string line;
+    std::getline(lines, line);
+    CHECK(sorted_words(line) == sorted_words(c.offered));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("completion scripts and the manual page have every command and option", "[completion]") {
+  const std::pair<std::string, std::string> texts[] = {{"--", completion_script("bash")},
+                                                       {"--", completion_script("zsh")},
+                                                       {"-l ", completion_script("fish")},
+                                                       {"--", without_roff(man_page())}};
+  for (const auto& [dashes, text] : texts) {
+    INFO(text.substr(0, 100));
+    CHECK(std::all_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x80; }));
+    std::string missing;
+    for (const CommandRow& row : commands())
+      if (!has_word(text, row.name)) missing += std::string(row.name) + " ";
+    for (const Setting& s : shown_options()) {
+      if (!has_word(text, dashes + s.name) && !contains(text, "--[no-]" + s.name + "\n")) missing += s.name + " ";
+      for (const std::string& choice : s.choices)
+        if (!has_word(text, choice) && !contains(choice, "VOCABULARY")) missing += choice + " ";
+    }
+    CHECK(missing == "");
+  }
+  CHECK(!contains(completion_script("bash"), "earlier-schedules"));
+}
+
+TEST_CASE("choices can stand in scripts without quotes", "[completion]") {
+  for (const Setting& s : shown_options())
+    for (const std::string& choice : s.choices)
+      CHECK(std::all_of(choice.begin(), choice.end(), [](unsigned char c) {
+        return std::isalnum(c) || c == '-' || c == '_' || c == '.' || c == ':';
+      }));
+}
+
+TEST_CASE("bash completes commands, options, choices and files", "[completion]") {
+  if (!installed("bash")) return skip_test("no bash");
+  const Folder f;
+  f.write("script", completion_script("bash"));
+  printed(f, "bash -n script");
+  check_cases(f, "bash", kBash);
+  // bash splits --norm=r into three words.
+  f.write("lines", std::string(kBash) + "complete_line train_gpt train --norm =\n"
+                                        "complete_line train_gpt train --norm = r\n"
+                                        "complete_line train_gpt train --data = a.txt\n");
+  CHECK(printed(f, "bash lines") == "layernorm rmsnorm scalenorm batchnorm dyt derf\nrmsnorm\nFILES\n");
+}
+
+TEST_CASE("zsh completes commands, options, choices and files", "[completion]") {
+  if (!installed("zsh")) return skip_test("no zsh");
+  const Folder f;
+  f.write("script", completion_script("zsh"));
+  printed(f, "zsh -f -n script");
+  check_cases(f, "zsh -f", kZsh);
+  f.write("lines", std::string(kZsh) + "complete_line train_gpt train --norm=r\n");
+  CHECK(printed(f, "zsh -f lines") == "rmsnorm\n");
+}
+
+TEST_CASE("fish completes commands, options, choices and files", "[completion]") {
+  if (!installed("fish")) return skip_test("no fish");
+  const Folder f;
+  f.write("script", completion_script("fish"));
+  f.write("data/a.txt", "");
+  f.write("data/folder/b.txt", "");
+  for (const Case& c : kCases) {
+    const std::vector<std::string> words = words_of(c.typed);
+    std::string line, offered;
+    for (const std::string& word : words) line += (line.empty() ? "" : " ") + word;
+    INFO(line);
+    const std::string script = "\"source ../script; complete -C '" + line + "'\"";
+    std::istringstream in(printed(f, "cd data && HOME=. fish --no-config -c " + script + " | cut -f 1"));
+    for (std::string word; std::getline(in, word);) offered += (word == "a.txt" ? "FILES" : word) + " ";
+    const std::string folder = "folder/ ";
+    if (const size_t at = offered.find(folder); at != offered.npos)
+      offered.replace(at, folder.size(), contains(offered, "FILES") ? "" : "FOLDERS");
+    // fish offers only files that fit, and offers files after the first value of a list.
+    if (contains(c.offered, " FILES") || contains(line, "--include")) continue;
+    CHECK(sorted_words(offered) == sorted_words(c.offered));
+  }
+}
+
+TEST_CASE("groff formats the manual page without a warning", "[completion]") {
+  if (!installed("groff")) return skip_test("no groff");
+  const Folder f;
+  f.write("page", man_page());
+  CHECK(printed(f, "groff -man -Tutf8 -ww page 2>&1 >/dev/null") == "");
+  const std::string text = printed(f, "groff -man -Tascii -P-cbou page");
+  CHECK(contains(text, "--lr X"));
+  CHECK(contains(text, "--[no-]bias"));
+  CHECK(contains(text, "vocabulary size (default: the data's)"));
+  CHECK(contains(text, "stop sequence (\\n: a newline)"));
+  CHECK(contains(text, "The options of these groups are those of train: Model, Norms,"));
+}
+
+TEST_CASE("the program prints completion and the manual page", "[completion][program]") {
+  const Folder f;
+  for (const char* shell : {"bash", "zsh", "fish"})
+    CHECK(f.run(std::string("completion ") + shell).out == completion_script(shell));
+  CHECK(f.run("man").out == man_page());
+  const Outcome other = f.run("completion tcsh");
+  CHECK(other.status == 1);
+  CHECK(contains(other.err, "tcsh"));
+  CHECK(contains(other.err, "choose one of bash zsh fish"));
+  CHECK(contains(f.run("man me").err, "'me' is one word too many: usage: train_gpt man\n"));
+}
