@@ -26,7 +26,7 @@ DATA ?= build/stories.txt
 REPORTS := report watch tensorboard test-report
 PRACTICE := exercise check-exercise
 .PHONY: all train stories test asan test-elsewhere fuzz mutants bench ladders compare study pages $(REPORTS) \
-  $(PRACTICE) reference reference-huggingface curves venv clean help FORCE
+  install uninstall $(PRACTICE) reference reference-huggingface curves venv clean help FORCE
 .DELETE_ON_ERROR:
 
 all: build/train_gpt  ## build build/train_gpt (the default)
@@ -34,7 +34,7 @@ all: build/train_gpt  ## build build/train_gpt (the default)
 # ---- What this machine has: dev/setup.sh finds it, or installs it, and writes it down ------------
 # Goals that compile nothing here do without.
 
-NO_COMPILER := venv .venv/% pages $(REPORTS) $(PRACTICE) reference reference-huggingface clean help
+NO_COMPILER := venv .venv/% pages $(REPORTS) $(PRACTICE) reference reference-huggingface uninstall clean help
 ifneq (,$(filter-out $(NO_COMPILER),$(or $(MAKECMDGOALS),all)))
 
 NAMED_CXX := $(if $(filter default undefined,$(origin CXX)),,$(CXX))
@@ -279,6 +279,15 @@ $(TESTS): | catch2
 .PHONY: catch2
 catch2:
 	@CXX='$(CXX)' dev/setup.sh test
+
+# ---- Install and release ---------------------------------------------------------------------------
+
+PREFIX ?= /usr/local
+install: $(OUT)/train_gpt  ## install below PREFIX=/usr/local; MARCH=x86-64-v3 for other processors than this one
+	@dev/release/install.sh $< '$(DESTDIR)$(PREFIX)'
+
+uninstall:  ## remove what install put below PREFIX=/usr/local
+	@dev/release/install.sh --remove '$(DESTDIR)$(PREFIX)'
 
 # ---- Python: reports, and the PyTorch reference ---------------------------------------------------
 

@@ -15,16 +15,11 @@
 
 namespace fs = std::filesystem;
 
-namespace {
-
-// The program is in the folder of the tests. Not every system has /proc.
-std::string program() {
-  std::error_code none;
+std::string program_path() {
+  std::error_code none;  // not every system has /proc
   const fs::path self = fs::read_symlink("/proc/self/exe", none);
   return fs::absolute(none ? fs::path(tests_as_typed) : self).parent_path() / "train_gpt";
 }
-
-}  // namespace
 
 Folder::Folder() {
   std::string pattern = fs::temp_directory_path() / "train_gpt-XXXXXX";
@@ -53,7 +48,7 @@ bool Folder::has(const std::string& name) const { return fs::exists(path(name));
 
 Started Folder::start(const std::string& words, const std::function<void()>& change) const {
   const std::string log = path(".log") + std::to_string(started_++);
-  std::istringstream in(program() + " " + words);
+  std::istringstream in(program_path() + " " + words);
   std::vector<std::string> list;
   for (std::string word; in >> word;) list.push_back(word);
   std::vector<char*> argv;

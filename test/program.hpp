@@ -9,6 +9,9 @@
 
 extern std::string tests_as_typed;  // argv[0] of the tests, in main.cpp
 
+// The program, which is in the folder of the tests.
+std::string program_path();
+
 struct Outcome {
   int status = 0;  // exit code, or 128 + signal if a signal ended it
   std::string out, err;
