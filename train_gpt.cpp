@@ -21,6 +21,7 @@
 #include "data/host/utf8.hpp"
 #include "data/options/command_line.hpp"
 #include "data/run/directory.hpp"
+#include "data/run/fine_tune.hpp"
 #include "data/run/messages.hpp"
 #include "data/run/metrics.hpp"
 #include "data/run/resume.hpp"
@@ -58,7 +59,7 @@ Prepared prepare(const Command& given) {
   const std::string notice = o.resume             ? adapt_to_resume(o, from, given)
                              : given.train.resume ? "there is no checkpoint yet: starting from the beginning"
                                                   : "";
-  check_memory(data.tokens.memory() + memory_of_training(o.config, o.batch).total() +
+  check_memory(data.tokens.memory() + memory_of_run(o).total() +
                (o.textbook ? memory_of_textbook(o.config, o.batch) : 0));
   make_paths_absolute(o);
   Trainer t(command, o, std::move(data));
@@ -87,7 +88,7 @@ std::string describe(const StepResult& result, double speed, Utilization* utiliz
 // Takes steps until the last one, or until the user asks to stop. Returns the step reached.
 int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& progress) {
   t.diagnostics = std::make_unique<Diagnostics>(t.o, t.data, t.model, t.activations, t.state.step);
-  Utilization utilization(t.model.config.matmul, flops_per_token(t.model.config));
+  Utilization utilization(t.model.config.matmul, flops_per_token(t.model.config, t.model.table));
   int64_t step = t.state.step, tokens = targets_before(t.data, t.model.config.context, rows_of(t.o, step));
   const auto due = [&](int64_t every) { return every > 0 && step % every == 0 && step < t.o.steps; };
   MetricsRow& row = t.row = metrics.last();

@@ -252,12 +252,19 @@ TEST_CASE("info --cost reads a model from options or from a run", "[cost][progra
   const Corpus f;
   REQUIRE(f.run("train --data stories.txt --steps 1 --out r" + kSmall).status == 0);
   const TrainOptions o = read_checkpoint_header(f.path("r/checkpoint.safetensors")).options;
+  Layout layout;
+  declare_model(layout, o.config);
+  const std::vector<TensorSpec>& table = layout.table();
   const Outcome with = f.run("info r --cost --batch 2"), first = f.run("info --cost --batch 2 r");
-  CHECK(contains(with.out, cost_text(o.config, 2)));
+  CHECK(contains(with.out, cost_text(o.config, 2, table)));
   CHECK(first.out == with.out);
-  CHECK(contains(f.run("info r --cost").out, cost_text(o.config, o.batch)));
+  CHECK(contains(f.run("info r --cost").out, cost_text(o.config, o.batch, table)));
   CHECK(contains(f.run("info --preset gpt2 --size 124M --cost").out, "4·R·V "));
   CHECK_FALSE(contains(f.run("info r").out, "flops a token"));
+
+  const std::string norms = f.run("info r --cost --train-only norm").out;
+  CHECK(contains(norms, "gradients          4·(P' + "));  // frozen vectors have gradients
+  CHECK(contains(norms, "Matrices that do not train have no dW."));
 }
 
 TEST_CASE("info --cost refuses impossible options in one line", "[cost][program]") {

@@ -7,9 +7,13 @@
 #include <stdexcept>
 
 #include "catch.hpp"
+#include "check.hpp"
+#include "data/host/files.hpp"
 #include "data/run/checkpoint.hpp"
 #include "layers/model/presets.hpp"
 #include "layers/model/size.hpp"
+#include "layers/textbook/step.hpp"
+#include "layers/training/step.hpp"
 #include "message.hpp"
 #include "small_run.hpp"
 
@@ -79,6 +83,59 @@ TEST_CASE("the learning rate of norms is a factor on the others'", "[tune]") {
   adamw_step(w.data(), m.data(), v.data(), g.data(), model.table, {.eps = 0, .weight_decay = 0}, .5f, 1, 1);
   for (const TensorSpec& spec : model.table)
     CHECK(w[spec.offset] == Approx(contains(spec.name, "norm") ? -.125 : -.5));
+}
+
+// The weights after three steps in which the gradients of frozen matrices exist, or do not.
+std::vector<float> trained_weights(const StepFunctions& by, const std::string& train_only, bool frozen_gradients) {
+  const Config config = tiny("gpt2");
+  Model model(config, frozen_gradients);
+  initialize(model, 1);
+  TrainOptions o;
+  o.train_only = train_only;
+  choose_trained(model.table, o);
+  if (!frozen_gradients) allocate_gradients(model);
+  TrainingState s(std::move(model), 2, 16, by);
+  const std::vector<int> tokens = random_ints(4 * 2 * 16, 1, 256), targets = random_ints(4 * 2 * 16, 2, 256);
+  for (int step = 0; step < 3; ++step)
+    training_step(s, micro_batches(tokens.data(), targets.data(), 4, 2, 16), {}, step, .01);
+  return {s.model.weights.get(), s.model.weights.get() + s.model.floats};
+}
+
+TEST_CASE("matrices that do not train have neither gradients nor optimizer state", "[tune]") {
+  Model model(tiny("gpt2"), false);
+  TrainOptions o;
+  o.train_only = "norm|attention.q.weight";
+  choose_trained(model.table, o);
+  allocate_gradients(model);
+  CHECK(model.g.token == nullptr);
+  CHECK(model.g.blocks[1].ffn.up.weight == nullptr);
+  CHECK(model.g.blocks[1].attention.qkv.weight != nullptr);  // q, k and v are one product
+  CHECK(model.gradient_floats < model.floats / 2);
+  const MemoryNeed need = memory_of_training(model.config, 2, model.table);
+  CHECK(need.gradients == model.gradient_floats * sizeof(float));
+  CHECK(need.moments == 2 * need.gradients);
+  const TrainingState s(std::move(model), 2, 16);
+  for (const TensorSpec& spec : s.model.table) {
+    const bool joined = contains(spec.name, "attention.k.") || contains(spec.name, "attention.v.");
+    CHECK((spec.gradient == kNoGradient) == (!spec.trained && spec.shape.size() == 2 && !joined));
+  }
+
+  for (const char* what : {"norm", "ffn", "attention.o", "embedding"})
+    CHECK(same_bits(trained_weights(kFastStep, what, false), trained_weights(kFastStep, what, true)));
+  CHECK(same_bits(trained_weights(kTextbookStep, "norm|up", false), trained_weights(kTextbookStep, "norm|up", true)));
+}
+
+TEST_CASE("a checkpoint holds optimizer state for what trains, and a run resumes only with all of it", "[tune]") {
+  const Corpus f;
+  REQUIRE(f.run("train --data stories.txt --steps 2 --train-only norm --out r" + kTiny).status == 0);
+  const std::string path = f.path("r/checkpoint.safetensors");
+  CHECK(contains(read_file(path), "\"optimizer.exp_avg.final_norm.gain\""));
+  CHECK(!contains(read_file(path), "\"optimizer.exp_avg.embedding.token.weight\""));
+  Model whole(read_checkpoint_header(path).options.config);
+  OptimizerState state;
+  for (int slot = 0; slot < 2; ++slot) state.push_back(allocate(whole.gradient_floats));
+  CHECK(message_of<std::runtime_error>([&] { load_checkpoint(path, whole, &state); }) ==
+        path + " lacks the optimizer state of tensors that train");
 }
 
 TEST_CASE("weights are copied by name, and only norms may differ", "[tune]") {

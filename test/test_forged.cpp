@@ -264,7 +264,7 @@ TEST_CASE("the tensors of a checkpoint are checked against its model and the rul
   const std::string last = (--shorter.end()).key();
   const size_t end = shorter[last]["data_offsets"][0];
   shorter.erase(last);
-  says(shorter.dump(), "it lists 47 tensors, and its model and optimizer have 48", good.data.substr(0, end));
+  says(shorter.dump(), "its optimizer state is incomplete", good.data.substr(0, end));
 }
 
 TEST_CASE("a checkpoint that is truncated or has one wrong bit is never loaded", "[forged]") {

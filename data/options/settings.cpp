@@ -231,6 +231,11 @@ void describe_threads(Table& t, int& threads) {
   t.number("threads", threads, 0, 4096, "threads (0: all processors)");
 }
 
+void describe_trained(Table& t, TrainOptions& o) {
+  t.text("train-only", o.train_only, "REGEX", "train only tensors whose names match: norm");
+  t.text("freeze", o.freeze, "REGEX", "do not train tensors whose names match: embedding");
+}
+
 void describe_machine(Table& t, TrainOptions& o) {
   describe_threads(t, o.threads);
   t.choice("matmul", kMatmuls, o.config.matmul, "matmul input precision; everything else stays fp32");
@@ -251,8 +256,7 @@ void describe_training(Table& t, TrainOptions& o) {
   t.number("beta1", o.adamw.beta1, 0, .999999, "AdamW beta1");
   t.number("beta2", o.adamw.beta2, 0, .9999999, "AdamW beta2");
   t.number("adam-eps", o.adamw.eps, 0, 1, "AdamW epsilon");
-  t.text("train-only", o.train_only, "REGEX", "train only tensors whose names match: norm");
-  t.text("freeze", o.freeze, "REGEX", "do not train tensors whose names match: embedding");
+  describe_trained(t, o);
   t.number("norm-lr", o.norm_lr, 0, 1e6, "peak learning rate of norms (default: lr)");
   t.number("clip", o.clip, 0, 1e9, "gradient norm clipping threshold (0: off)");
   describe_seeds(t, o);
@@ -325,6 +329,7 @@ void describe_info(Table& t, Command& c) {
   describe_checkpoint(t, c.info_checkpoint);
   t.flag("cost", c.info_cost, "memory and FLOPs of one step, part by part");
   t.number("batch", c.train.batch, 1, 1 << 20, "sequences per micro-batch (B)");
+  describe_trained(t, c.train);
   describe_model(t, c.train);
 }
 

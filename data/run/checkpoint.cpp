@@ -47,7 +47,7 @@ std::string stored_name(size_t buffer, const std::string& tensor) {
 
 // ---- reading ---------------------------------------------------------------------------------------------
 
-// The tensors of the file must be those of the table, once as weights and once for each of the optimizer's slots.
+// The tensors of the file must be those of the table as weights. Each may have a tensor for each slot of the optimizer.
 std::vector<StoredSlice> slices_of(const StoredTensors& stored, const std::vector<TensorSpec>& table, bool optimizer) {
   const size_t buffers = optimizer ? 1 + kAdamW.slots.size() : 1;
   std::unordered_map<std::string, std::pair<size_t, const TensorSpec*>> expected;
@@ -64,9 +64,13 @@ std::vector<StoredSlice> slices_of(const StoredTensors& stored, const std::vecto
       reject(t.name + " has another shape than in its model");
     slices.push_back({spec->name, buffer, t.begin, t.end - t.begin});
   }
-  if (slices.size() != expected.size())
-    reject("it lists " + std::to_string(slices.size()) + " tensors, and its model and optimizer have " +
-           std::to_string(expected.size()));
+  const auto in_buffer = [&](size_t b) {
+    return static_cast<size_t>(std::count_if(slices.begin(), slices.end(), [&](auto& s) { return s.buffer == b; }));
+  };
+  if (in_buffer(0) != table.size())
+    reject("it lists " + std::to_string(in_buffer(0)) + " weights, and its model has " + std::to_string(table.size()));
+  for (size_t b = 2; b < buffers; ++b)
+    if (in_buffer(b) != in_buffer(1)) reject("its optimizer state is incomplete");
   std::sort(slices.begin(), slices.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
   return slices;
 }
@@ -207,8 +211,10 @@ void save_checkpoint(const std::string& path, const CheckpointHeader& header, co
   if (state)
     for (const Buffer& slot : *state) buffers.push_back(slot.get());
   std::vector<NewTensor> tensors;
+  const std::vector<TensorSpec> state_table = gradients_of(model.table);
+  const auto table_of_buffer = [&](size_t b) -> const auto& { return b == 0 ? model.table : state_table; };
   for (size_t b = 0; b < buffers.size(); ++b)
-    for (const TensorSpec& spec : model.table)
+    for (const TensorSpec& spec : table_of_buffer(b))
       tensors.push_back({stored_name(b, spec.name), {spec.shape.begin(), spec.shape.end()}, {}});
   std::string start = safetensors_header(path, tensors,
                                          {{"checksum", std::string(kNoSum)},  // the first in the alphabet
@@ -217,8 +223,8 @@ void save_checkpoint(const std::string& path, const CheckpointHeader& header, co
                                           {"version", kVersion}},
                                          kDataAlignment);
   const auto each_tensor = [&](const auto& use) {
-    for (const float* buffer : buffers)
-      for (const TensorSpec& spec : model.table) use(buffer + spec.offset, spec.size() * sizeof(float));
+    for (size_t b = 0; b < buffers.size(); ++b)
+      for (const TensorSpec& spec : table_of_buffer(b)) use(buffers[b] + spec.offset, spec.size() * sizeof(float));
   };
   Checksum checksum;
   checksum.add(start.data(), start.size());
@@ -252,13 +258,20 @@ void load_checkpoint(const std::string& path, Model& model, OptimizerState* stat
   std::vector<float*> buffers = {model.weights.get()};
   if (state)
     for (const Buffer& slot : *state) buffers.push_back(slot.get());
-  std::unordered_map<std::string_view, size_t> offsets;
-  for (const TensorSpec& spec : model.table) offsets[spec.name] = spec.offset;
-  read_slices(file, [&](const StoredSlice& slice) {
-    return slice.buffer < buffers.size() ? buffers[slice.buffer] + offsets.at(slice.tensor) : nullptr;
-  });
-  for (const float* buffer : buffers)
-    if (const TensorSpec* bad = first_non_finite(model.table, buffer))
+  std::unordered_map<std::string_view, const TensorSpec*> specs;
+  for (const TensorSpec& spec : model.table) specs[spec.name] = &spec;
+  const std::vector<TensorSpec> state_table = gradients_of(model.table);
+  const auto place = [&](const StoredSlice& slice) -> float* {
+    const TensorSpec& spec = *specs.at(slice.tensor);
+    const size_t at = slice.buffer == 0 ? spec.offset : spec.gradient;
+    return slice.buffer >= buffers.size() || at == kNoGradient ? nullptr : buffers[slice.buffer] + at;
+  };
+  const size_t found = std::count_if(file.slices.begin(), file.slices.end(), place);
+  if (found < model.table.size() + (buffers.size() - 1) * state_table.size())
+    throw std::runtime_error(path + " lacks the optimizer state of tensors that train");
+  read_slices(file, place);
+  for (size_t b = 0; b < buffers.size(); ++b)
+    if (const TensorSpec* bad = first_non_finite(b == 0 ? model.table : state_table, buffers[b]))
       throw std::runtime_error(path + " cannot be used: " + bad->name +
                                " is not finite, because its training diverged");
 }

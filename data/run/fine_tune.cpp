@@ -7,7 +7,6 @@
 
 #include "checkpoint.hpp"
 #include "data/host/format.hpp"
-#include "layers/model/size.hpp"
 
 namespace {
 
@@ -43,19 +42,29 @@ std::string listed(const std::vector<std::string>& names) {
 
 }  // namespace
 
-std::string choose_trained(std::vector<TensorSpec>& table, const TrainOptions& o) {
-  const size_t all = count_parameters(table);
+void choose_trained(std::vector<TensorSpec>& table, const TrainOptions& o) {
   if (!o.train_only.empty())
     match(table, "train-only", o.train_only, [](TensorSpec& spec, bool matches) { spec.trained = matches; });
   if (!o.freeze.empty())
     match(table, "freeze", o.freeze, [](TensorSpec& spec, bool matches) { spec.trained = !matches; });
-  const size_t trained = count_parameters(table);
-  if (trained == 0) throw std::invalid_argument("--freeze " + o.freeze + " leaves nothing to train");
+  if (count_parameters(table) == 0) throw std::invalid_argument("--freeze " + o.freeze + " leaves nothing to train");
   if (o.norm_lr)
     for (TensorSpec& spec : table)
       if (is_norm(spec)) spec.rate = static_cast<float>(*o.norm_lr / o.rate.lr);
+}
+
+std::string describe_trained(const Model& model) {
+  const size_t all = count_parameters(model.config), trained = count_parameters(model.table);
   if (trained == all) return "";
   return format_short(static_cast<double>(trained)) + " of " + format_short(static_cast<double>(all)) + " parameters";
+}
+
+MemoryNeed memory_of_run(const TrainOptions& o) {
+  Layout layout;
+  declare_model(layout, o.config);
+  std::vector<TensorSpec> table = layout.table();
+  choose_trained(table, o);
+  return memory_of_training(o.config, o.batch, table);
 }
 
 std::string copy_weights(Model& model, const Model& from, const std::string& path) {

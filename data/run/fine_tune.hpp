@@ -6,10 +6,17 @@
 
 #include "data/options/options.hpp"
 #include "layers/model/model.hpp"
+#include "layers/model/size.hpp"
 
-// Applies --train-only, --freeze and --norm-lr to a table of tensors. Returns a line about what trains, "" if all does.
-// Throws std::invalid_argument if a pattern is not a regular expression or matches no tensor, or if nothing is left.
-std::string choose_trained(std::vector<TensorSpec>& table, const TrainOptions& options);
+// Applies --train-only, --freeze and --norm-lr to the table of a model. Throws std::invalid_argument if a pattern is no
+// regular expression or matches no tensor, or if nothing is left.
+void choose_trained(std::vector<TensorSpec>& table, const TrainOptions& options);
+
+// A line about what trains of a model, or "" if all does.
+std::string describe_trained(const Model& model);
+
+// The memory of a run in bytes. Throws like choose_trained(), and std::overflow_error.
+MemoryNeed memory_of_run(const TrainOptions& options);
 
 // Copies the weights of another model by name. The tensors of norms may differ: those of `from` that fit nothing are
 // dropped, those of `model` that are missing keep their values. Returns a line about them, "" if there are none. Throws

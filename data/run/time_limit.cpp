@@ -46,7 +46,8 @@ Timing measure(Trainer& t, double budget) {
     s.token = clock.seconds() / kTokens;
   }
   constexpr double kDiskBytesPerSecond = 5e8;  // an ordinary solid-state disk
-  s.save = 3 * sizeof(float) * static_cast<double>(t.model.floats) / kDiskBytesPerSecond;
+  const size_t floats = t.model.floats + t.optimizer_state.size() * t.model.gradient_floats;
+  s.save = sizeof(float) * static_cast<double>(floats) / kDiskBytesPerSecond;
   go_to_start(t);
   return s;
 }

@@ -10,11 +10,21 @@
 #include "fine_tune.hpp"
 #include "layers/textbook/step.hpp"
 
+namespace {
+
+Model model_to_train(const TrainOptions& o) {
+  Model model(o.config, false);
+  choose_trained(model.table, o);
+  allocate_gradients(model);
+  return model;
+}
+
+}  // namespace
+
 Trainer::Trainer(const Command& given, const TrainOptions& in_force, Dataset text)
-    : TrainingState(Model(in_force.config), in_force.batch, in_force.config.context,
+    : TrainingState(model_to_train(in_force), in_force.batch, in_force.config.context,
                     in_force.textbook ? kTextbookStep : kFastStep),
-      command(given), o(in_force), data(std::move(text)) {
-  trained = choose_trained(model.table, o);
+      command(given), o(in_force), data(std::move(text)), trained(describe_trained(model)) {
   state.options = o;
   state.tokenizer = data.tokenizer;
   state.data_fingerprint = data.fingerprint;
@@ -33,7 +43,7 @@ bool Trainer::measures_whole_validation(int64_t steps) const {
 }
 
 std::string go_to_start(Trainer& t) {
-  for (const Buffer& slot : t.optimizer_state) set_zero(slot.get(), t.model.floats);
+  for (const Buffer& slot : t.optimizer_state) set_zero(slot.get(), t.model.gradient_floats);
   if (t.o.resume) {
     load_checkpoint(last_checkpoint(t.o.out), t.model, &t.optimizer_state);
     return "";
@@ -81,12 +91,12 @@ namespace {
 
 // Writes the state to `file` of the run's directory. Throws Diverged if weights or optimizer state are not finite.
 void save(Trainer& t, const std::string& file, int64_t step) {
-  const auto require_finite = [&](const Buffer& buffer) {
-    if (const TensorSpec* bad = first_non_finite(t.model.table, buffer.get()))
+  const auto require_finite = [&](const std::vector<TensorSpec>& table, const Buffer& buffer) {
+    if (const TensorSpec* bad = first_non_finite(table, buffer.get()))
       throw Diverged{step, "update", bad->name};
   };
-  require_finite(t.model.weights);
-  for (const Buffer& slot : t.optimizer_state) require_finite(slot);
+  require_finite(t.model.table, t.model.weights);
+  for (const Buffer& slot : t.optimizer_state) require_finite(gradients_of(t.model.table), slot);
   t.state.step = step;
   save_checkpoint(t.path(file), t.state, t.model, file == kBestCheckpoint ? nullptr : &t.optimizer_state);
   remove_replaced(t.path(file));

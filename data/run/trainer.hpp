@@ -19,10 +19,10 @@ struct Trainer : TrainingState {
   Command command;  // with the options as the user gave them
   TrainOptions o;   // the options in force
   Dataset data;
+  std::string trained;       // what trains, for the user; "": all
   CheckpointHeader state;
   MetricsRow row;            // of the newest step
   bool within_step = false;  // true: weights and `state` may belong to different steps
-  std::string trained;       // what trains, for the user; "": all
   std::unique_ptr<Diagnostics> diagnostics;  // null until training begins
   double first_loss = std::numeric_limits<double>::quiet_NaN();  // of this call's first step
 

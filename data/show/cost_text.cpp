@@ -19,18 +19,20 @@ std::string size(const char* letter, double number) { return std::string(letter)
 struct StepCost {
   MemoryNeed need;
   std::vector<PartCost> parts;
-  double parameters = 0, multiply_adds = 0;
+  double parameters = 0, trained = 0, multiply_adds = 0, flops = 0;
   double kept = 0, shared = 0;  // floats per token: of single blocks, and shared by all
 
-  StepCost(Config config, int B, bool recompute) {
+  StepCost(Config config, int B, const std::vector<TensorSpec>& table, bool recompute) {
     config.recompute = recompute;
-    need = memory_of_training(config, B), parts = cost_of_parts(config, B);
+    need = memory_of_training(config, B, table), parts = cost_of_parts(config, B);
+    trained = static_cast<double>(count_parameters(table)), flops = flops_per_token(config, table);
     for (const PartCost& part : parts) {
       parameters += part.parameters.number, multiply_adds += part.multiply_adds.number;
       (is_shared(part) ? shared : kept) += part.floats.number;
     }
   }
 
+  const char* letter() const { return trained < parameters ? "P'" : "P"; }  // of the parameters that train
   const PartCost& of(Role role) const { return parts[static_cast<size_t>(role)]; }
   bool is_shared(const PartCost& part) const { return &part == &of(Role::scratch) || &part == &of(Role::logits); }
 };
@@ -54,6 +56,8 @@ std::string parameters(const StepCost& s) {
     if (const auto& [number, formula] = part.parameters; number > 0)
       rows.push_back({part.name, formula, format_count(number), share(number, s.parameters)});
   rows.push_back({"P", "", format_count(s.parameters), ""});
+  if (s.trained < s.parameters)
+    rows.push_back({"P'", "trained", format_count(s.trained), share(s.trained, s.parameters)});
   return aligned(rows, 2);
 }
 
@@ -92,11 +96,14 @@ std::string memory(const StepCost& s, const StepCost& recomputed, double N) {
   const auto row = [&](const std::string& name, const std::string& formula, double bytes, double again) {
     if (bytes > 0 || again > 0) rows.push_back({name, formula, format_count(bytes), format_count(again)});
   };
-  const auto weights = static_cast<double>(s.need.weights), P = s.parameters;
-  const std::string all = weights > 4 * P ? "(P + " + format_count(weights / 4 - P) + ")" : "P";
-  row("weights", "4·" + all, weights, weights);
-  row("gradients", "4·" + all, weights, weights);
-  row("moments", "8·" + all, 2 * weights, 2 * weights);
+  const auto same = [&](const char* name, int factor, const std::string& letter, double numbers, size_t need) {
+    const double more = static_cast<double>(need) / factor - numbers;
+    const std::string all = more > 0 ? "(" + letter + " + " + format_count(more) + ")" : letter;
+    row(name, std::to_string(factor) + "·" + all, static_cast<double>(need), static_cast<double>(need));
+  };
+  same("weights", 4, "P", s.parameters, s.need.weights);
+  same("gradients", 4, s.letter(), s.trained, s.need.gradients);
+  same("moments", 8, s.letter(), s.trained, s.need.moments);
   const auto bytes = [&](double floats) { return std::round(4 * N * floats); };
   row("kept for backward", format("N·%.10g", bytes(s.kept) / N), bytes(s.kept), bytes(recomputed.kept));
   for (const Role role : {Role::scratch, Role::logits}) {
@@ -113,12 +120,15 @@ std::string memory(const StepCost& s, const StepCost& recomputed, double N) {
 
 // adamw_step has 15 operations per parameter; it reads w, g, m and v, and writes w, m and v.
 std::string whole_step(const StepCost& s, double N) {
-  const double all = 6 * s.multiply_adds, P = s.parameters;
+  const double all = s.flops, P = s.trained;
+  const std::string letter = s.letter();
   const double again = all + 2 * (s.multiply_adds - s.of(Role::classifier).multiply_adds.number);
   std::string text = "A step takes N·" + format_count(all) + " = " + format_count(N * all) + " flops; ";
   text += "with --recompute " + format_count(N * again) + ", " + format("%.2f", again / all);
   text += " times as many: blocks go forward twice.\n";
-  text += "AdamW takes 15·P = " + format_count(15 * P) + " flops and moves 28·P = " + format_count(28 * P);
+  if (s.trained < s.parameters) text += "Matrices that do not train have no dW.\n";
+  text += "AdamW takes 15·" + letter + " = " + format_count(15 * P) + " flops and moves 28·" + letter + " = " +
+          format_count(28 * P);
   return text + " bytes: half a flop a byte.\n\n";
 }
 
@@ -130,9 +140,9 @@ constexpr const char* kExplanation =
 
 }  // namespace
 
-std::string cost_text(const Config& config, int B) {
+std::string cost_text(const Config& config, int B, const std::vector<TensorSpec>& table) {
   const double N = static_cast<double>(B) * config.context;
-  const StepCost step(config, B, false), recomputed(config, B, true);
+  const StepCost step(config, B, table, false), recomputed(config, B, table, true);
   return sizes(config, B, step) + parameters(step) + "\n" + operations(step) + "\n" + kept(step, recomputed) + "\n" +
          memory(step, recomputed, N) + "\n" + whole_step(step, N) + kExplanation;
 }

@@ -4,7 +4,7 @@
 
 #include "data/host/format.hpp"
 #include "layers/kernels/parallel.hpp"
-#include "layers/model/size.hpp"
+#include "data/run/fine_tune.hpp"
 #include "layers/textbook/step.hpp"
 #include "data/host/peak.hpp"
 #include "data/host/machine.hpp"
@@ -61,7 +61,7 @@ void print_plan(const TrainOptions& o, const Dataset& data) {
                 data.floor > 0 ? format(", floor %.4f", data.floor).c_str() : "");
   std::printf("model    %s\n", describe_briefly(o, count_parameters(layout.table())).c_str());
   std::printf("machine  %s, %s, needs %s of memory\n", counted(max_threads(), "thread").c_str(), machine.simd.c_str(),
-              format_bytes(memory_of_training(o.config, o.batch).total() + data.tokens.memory()).c_str());
+              format_bytes(memory_of_run(o).total() + data.tokens.memory()).c_str());
   print_matmul(o.config.matmul, o.quiet);
   if (o.textbook)
     std::printf("NOTE     the textbook takes the steps, in double and on one thread: slow, and needs %s more memory\n",
@@ -108,15 +108,17 @@ TrainOptions options_of_checkpoint(const std::string& which) {
 void print_model(const TrainOptions& options, const std::string& name, const std::vector<TensorSpec>& table) {
   const Config& c = options.config;
   const Preset& preset = preset_row(options.preset, options.size);
-  const MemoryNeed need = memory_of_training(c, options.batch);
+  const MemoryNeed need = memory_of_training(c, options.batch, table);
   std::printf("%s\npreset %s: %s\n", name.c_str(), preset.name, preset.source);
   if (*preset.missing) std::printf("not implemented of %s: %s\n", preset.name, preset.missing);
   std::printf("placement %s: %s\nnorm %s: %s\n\n%s\n", c.placement.c_str(), placement_row(c.placement).source,
               norm_name(c).c_str(), norm_row(c.norm).source, draw_model(c).c_str());
   std::printf("%-40s %-16s %13s  %-20s %s\n", "tensor", "shape", "elements", "initial value", "decay");
   for (const TensorSpec& spec : table) print_row(spec);
-  std::printf("\n%s in %s\n", counted(static_cast<double>(count_parameters(table)), "parameter").c_str(),
-              counted(static_cast<double>(table.size()), "tensor").c_str());
+  const size_t all = count_parameters(c), trained = count_parameters(table);
+  std::printf("\n%s in %s%s\n", counted(static_cast<double>(all), "parameter").c_str(),
+              counted(static_cast<double>(table.size()), "tensor").c_str(),
+              trained < all ? (", " + format_short(static_cast<double>(trained)) + " trained").c_str() : "");
   std::printf("to train with --batch %d: %s (weights %s, gradients %s, moments %s, activations %s)\n", options.batch,
               format_bytes(need.total()).c_str(), format_bytes(need.weights).c_str(),
               format_bytes(need.gradients).c_str(), format_bytes(need.moments).c_str(),
@@ -132,7 +134,11 @@ void run_info(const Command& command) {
   options.config = resolved(options.config);
   Layout layout;
   declare_model(layout, options.config);
-  const std::string name = describe_briefly(options, count_parameters(layout.table()));
-  if (!command.info_cost) return print_model(options, name, layout.table());
-  std::printf("%s\n\n%s", name.c_str(), cost_text(options.config, options.batch).c_str());
+  std::vector<TensorSpec> table = layout.table();
+  const std::string name = describe_briefly(options, count_parameters(table));
+  if (command.said("train-only")) options.train_only = command.train.train_only;
+  if (command.said("freeze")) options.freeze = command.train.freeze;
+  choose_trained(table, options);
+  if (!command.info_cost) return print_model(options, name, table);
+  std::printf("%s\n\n%s", name.c_str(), cost_text(options.config, options.batch, table).c_str());
 }

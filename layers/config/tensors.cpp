@@ -1,5 +1,6 @@
 #include "tensors.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -19,20 +20,34 @@ float* Layout::take_untrained(const std::string& name, Role role, std::vector<in
   return take_joined({{.name = name, .role = role, .shape = std::move(shape), .start = {value, 0}, .trained = false}});
 }
 
+bool Layout::all_frozen(const std::vector<TensorSpec>& specs) const {
+  if (!weights_) return false;
+  const auto* next = weights_->data() + table_.size();
+  return std::none_of(next, next + specs.size(),
+                      [](const TensorSpec& spec) { return spec.trained || spec.shape.size() < 2; });
+}
+
 float* Layout::take_joined(std::vector<TensorSpec> specs) {
   const size_t begin = size_;
+  const bool frozen = all_frozen(specs);
   for (TensorSpec& spec : specs) {
     spec.layer = layer_;
     spec.part = spec.name;
     if (layer_ != kOutside) spec.name = "block." + std::to_string(layer_) + "." + spec.part;
-    spec.offset = size_;
+    spec.offset = spec.gradient = frozen ? kNoGradient : size_;
     spec.decay = spec.trained && spec.shape.size() >= 2;
-    size_ += spec.size();
+    if (!frozen) size_ += spec.size();
     if (size_ > kMostFloats) throw std::overflow_error("the tensors have more elements than this machine can address");
     table_.push_back(std::move(spec));
   }
   size_ = round_up(size_, kAlignment / sizeof(float));
-  return base_ ? base_ + begin : nullptr;
+  return base_ && !frozen ? base_ + begin : nullptr;
+}
+
+std::vector<TensorSpec> gradients_of(std::vector<TensorSpec> table) {
+  std::erase_if(table, [](const TensorSpec& spec) { return spec.gradient == kNoGradient; });
+  for (TensorSpec& spec : table) spec.offset = spec.gradient;
+  return table;
 }
 
 const TensorSpec* first_non_finite(const std::vector<TensorSpec>& table, const float* buffer) {

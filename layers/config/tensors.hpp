@@ -3,11 +3,12 @@
 //
 // A Layout hands out slices of one flat float buffer and records a row for each. The same walk (declare_model,
 // declare_block, ...) runs three times: without a buffer, to learn the table and its size; on the parameter buffer; and
-// on the gradient buffer. Equal walks give equal offsets, so a parameter and its gradient need no further bookkeeping.
+// on the gradient buffer. Equal walks give equal offsets, unless some matrices do not train and have no gradient.
 // Initialization, AdamW, clipping, checkpoints, costs, diagnostics, the gradient tests, `train_gpt info` and the Python
 // twin all read the table. Nothing else lists the tensors.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,8 @@ enum class Role {
   logits,       //
 };
 
-inline constexpr int kOutside = -1;  // the layer of a tensor outside all blocks
+inline constexpr int kOutside = -1;               // the layer of a tensor outside all blocks
+inline constexpr size_t kNoGradient = SIZE_MAX;  // the offset of a gradient that takes no memory
 
 struct TensorSpec {
   std::string name;        // "block.0.attention.q.weight"
@@ -48,6 +50,7 @@ struct TensorSpec {
   bool trained = true;  // false: saved with the model, but not optimized
   float rate = 1;       // of the learning rate
   size_t offset = 0;    // in floats from the start of the buffer
+  size_t gradient = 0;  // the offset of its gradient and optimizer state; kNoGradient: a matrix that does not train
   int layer = kOutside;
   std::string part{};  // the name within the layer: "attention.q.weight"
 
@@ -60,6 +63,10 @@ class Layout {
  public:
   // Without a base the walk only measures: every slice it hands out is null.
   explicit Layout(float* base = nullptr) : base_(base) {}
+
+  // A walk for gradients. The matrices of `weights`, the table of the same walk, that do not train get no slice. Their
+  // gradients are not computed either.
+  Layout(float* base, const std::vector<TensorSpec>& weights) : base_(base), weights_(&weights) {}
 
   // The tensors taken next belong to this layer: "ffn.up.weight" gets the name "block.3.ffn.up.weight".
   void enter_layer(int layer) { layer_ = layer; }
@@ -79,11 +86,17 @@ class Layout {
   size_t size() const { return size_; }  // floats, including the padding between slices
 
  private:
+  bool all_frozen(const std::vector<TensorSpec>& specs) const;  // the tensors that are taken next
+
   float* base_;
+  const std::vector<TensorSpec>* weights_ = nullptr;
   size_t size_ = 0;
   int layer_ = kOutside;
   std::vector<TensorSpec> table_;
 };
+
+// The tensors of a table that have a gradient, at the offsets of their gradients.
+std::vector<TensorSpec> gradients_of(std::vector<TensorSpec> table);
 
 // The first tensor of the table with a NaN or an infinity in it, or null.
 const TensorSpec* first_non_finite(const std::vector<TensorSpec>& table, const float* buffer);

@@ -9,7 +9,7 @@
 
 #include "layers/config/placements.hpp"
 
-// Parameters, or their gradients. Absent: null.
+// Parameters, or their gradients. Absent: null. So is the gradient of a matrix that does not train.
 struct Linear {
   float* weight = nullptr;
   float* bias = nullptr;

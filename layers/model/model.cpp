@@ -33,14 +33,20 @@ Model::Model(const Config& c, bool training) : config(resolve(c)) {
   weights = allocate(floats);
   Layout on_weights(weights.get());
   p = declare_model(on_weights, config);
-  if (training) {
-    gradients = allocate(floats);
-    Layout on_gradients(gradients.get());
-    g = declare_model(on_gradients, config);
-  }
+  if (training) allocate_gradients(*this);
   if (config.position == Position::rope) rope = RopeTable(config.context, config.rope_dims(), config.rope_theta);
   if (config.position == Position::sinusoidal) sinusoids = ::sinusoids(config.context, config.channels);
   if (config.position == Position::alibi) slopes = alibi_slopes(config.n_head);
+}
+
+void allocate_gradients(Model& model) {
+  Layout layout(nullptr, model.table);
+  declare_model(layout, model.config);
+  model.gradient_floats = layout.size();
+  model.gradients = allocate(layout.size());
+  Layout on_gradients(model.gradients.get(), model.table);
+  model.g = declare_model(on_gradients, model.config);
+  for (size_t i = 0; i < model.table.size(); ++i) model.table[i].gradient = layout.table()[i].gradient;
 }
 
 void initialize(Model& model, uint64_t seed) {
@@ -191,7 +197,8 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
   dropout_apply(d, dropout, 0, DropoutSite::embedding, B, T, C);
   norm_backward(d, model.g.embedding_norm, d, a.embedded, a.embedding_norm, model.p.embedding_norm, N, C);
   if (model.g.position) learned_position_backward(model.g.position, d, B, T, C);
-  embedding_backward(model.g.token, batch.tokens, d, N, C, static_cast<float>(*config.embedding_scale));
+  if (model.g.token)
+    embedding_backward(model.g.token, batch.tokens, d, N, C, static_cast<float>(*config.embedding_scale));
   return sum(a.losses, N);
 }
 

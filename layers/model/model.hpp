@@ -24,7 +24,8 @@ ModelTensors declare_model(Layout& layout, const Config& config);
 struct Model {
   Config config;  // resolved
   std::vector<TensorSpec> table;
-  size_t floats = 0;  // in each of the two buffers
+  size_t floats = 0;  // of the weights
+  size_t gradient_floats = 0;
   Buffer weights, gradients;
   ModelTensors p, g;
   RopeTable rope;
@@ -34,6 +35,9 @@ struct Model {
   // Throws std::bad_alloc or std::overflow_error if the model is too large.
   explicit Model(const Config& config, bool training = true);
 };
+
+// Allocates zeros for the gradients of the tensors that train. Call it again when TensorSpec::trained has changed.
+void allocate_gradients(Model& model);
 
 // Draws every tensor from (seed, its name), so adding a tensor changes no other.
 void initialize(Model& model, uint64_t seed);

@@ -2,12 +2,19 @@
 
 #include "model.hpp"
 
-MemoryNeed memory_of_training(const Config& config, int B) {
-  Layout model, activations;
+MemoryNeed memory_of_training(const Config& config, int B, const std::vector<TensorSpec>& table) {
+  Layout model, gradients(nullptr, table), activations;
   declare_model(model, config);
+  declare_model(gradients, config);
   declare_activations(activations, config, B, config.context, true);
-  const size_t weights = checked_product({model.size(), sizeof(float)});
-  return {weights, weights, checked_product({2, weights}), checked_product({activations.size(), sizeof(float)})};
+  return {checked_product({model.size(), sizeof(float)}), checked_product({gradients.size(), sizeof(float)}),
+          checked_product({2, gradients.size(), sizeof(float)}), checked_product({activations.size(), sizeof(float)})};
+}
+
+MemoryNeed memory_of_training(const Config& config, int B) {
+  Layout model;
+  declare_model(model, config);
+  return memory_of_training(config, B, model.table());
 }
 
 MemoryNeed memory_of_inference(const Config& config, int B, int T) {
@@ -39,6 +46,16 @@ double flops_per_token(const Config& c) {
   double multiply_adds = c.n_layer * (qkv + o + ffn) + classifier;
   for (int l = 0; l < c.n_layer; ++l) multiply_adds += 2 * width * keys_seen(c, l);  // q·k and P·v
   return 3 * 2 * multiply_adds;
+}
+
+double flops_per_token(const Config& config, const std::vector<TensorSpec>& table) {
+  double frozen = 0;  // multiply-adds
+  for (const TensorSpec& spec : table) {
+    const bool classifies = spec.role == Role::classifier || (config.tied && spec.name == "embedding.token.weight");
+    if (!spec.trained && spec.shape.size() == 2 && (spec.layer != kOutside || classifies))
+      frozen += static_cast<double>(spec.size());
+  }
+  return flops_per_token(config) - 2 * frozen;
 }
 
 // 1, 2, ... keys up to the window, and then always that many.

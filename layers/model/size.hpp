@@ -8,8 +8,10 @@ struct MemoryNeed {
   size_t weights = 0, gradients = 0, moments = 0, activations = 0;
   size_t total() const { return weights + gradients + moments + activations; }
 };
-// Bytes of a training step on B sequences. Throws std::overflow_error.
-MemoryNeed memory_of_training(const Config& config, int B);
+// Bytes of a training step on B sequences. Matrices of `table`, that of the model, that do not train need no gradients.
+// Throws std::overflow_error.
+MemoryNeed memory_of_training(const Config& config, int B, const std::vector<TensorSpec>& table);
+MemoryNeed memory_of_training(const Config& config, int B);  // all of it trains
 // Bytes of evaluating B sequences of T tokens, or of sampling T tokens. Throws std::overflow_error.
 MemoryNeed memory_of_inference(const Config& config, int B, int T);
 
@@ -17,6 +19,9 @@ MemoryNeed memory_of_inference(const Config& config, int B, int T);
 // classifier, and the causal half of attention within its window. Backward counts twice as much as forward (Chowdhery
 // et al. 2022, arXiv 2204.02311, appendix B). Norms, activations, softmax and recomputation do not count.
 double flops_per_token(const Config& config);
+
+// The same if only part of `table`, that of the model, trains: a frozen matrix has no dW = dyᵀ x.
+double flops_per_token(const Config& config, const std::vector<TensorSpec>& table);
 
 // The number of trained parameters.
 size_t count_parameters(const std::vector<TensorSpec>& table);

@@ -1,5 +1,7 @@
 #include "step.hpp"
 
+#include <ranges>
+
 #include "adamw.hpp"
 #include "model.hpp"
 
@@ -14,10 +16,15 @@ void round_to(float* x, const Doubles& numbers) { std::copy(numbers.begin(), num
 double loss_and_gradients(::Model& model, const Activations& activations, const Batch& batch, float scale,
                           const Dropout& dropout, Observer*) {
   Model<double> book(model, batch.B, batch.T, dropout);
-  book.pass.g.numbers = widened(model.gradients.get(), model.floats);
+  float* gradients = model.gradients.get();
+  double* wide = book.pass.g.numbers.data();  // in the layout of the weights
+  const auto has_gradient = [](const TensorSpec& spec) { return spec.gradient != kNoGradient; };
+  for (const TensorSpec& spec : model.table | std::views::filter(has_gradient))
+    std::copy_n(gradients + spec.gradient, spec.size(), wide + spec.offset);
   const double loss = book.forward(batch);
   book.backward(batch, scale);
-  round_to(model.gradients.get(), book.pass.g.numbers);
+  for (const TensorSpec& spec : model.table | std::views::filter(has_gradient))
+    std::copy_n(wide + spec.offset, spec.size(), gradients + spec.gradient);
   round_to(model.weights.get(), book.pass.p.numbers);  // changed only by the running statistics of BatchNorm
   // The caller looks in `activations` for the tensor that is not finite; the fast forward pass fills them.
   if (!std::isfinite(loss)) model_loss(model, activations, batch);
@@ -27,7 +34,8 @@ double loss_and_gradients(::Model& model, const Activations& activations, const 
 double norm_of_gradients(const float* gradients, const std::vector<TensorSpec>& table) {
   Doubles trained;
   for (const TensorSpec& spec : table)
-    if (spec.trained) trained.insert(trained.end(), gradients + spec.offset, gradients + spec.offset + spec.size());
+    if (spec.trained)
+      trained.insert(trained.end(), gradients + spec.gradient, gradients + spec.gradient + spec.size());
   return gradient_norm(trained.data(), trained.size());
 }
 
@@ -38,8 +46,8 @@ void adamw(float* weights, const OptimizerState& state, const float* gradients, 
   for (const TensorSpec& spec : table) {
     if (!kAdamW.takes(spec)) continue;
     const size_t n = spec.size();
-    float *w_at = weights + spec.offset, *m_at = &state[0][spec.offset], *v_at = &state[1][spec.offset];
-    const Doubles g = widened(gradients + spec.offset, n);
+    float *w_at = weights + spec.offset, *m_at = &state[0][spec.gradient], *v_at = &state[1][spec.gradient];
+    const Doubles g = widened(gradients + spec.gradient, n);
     Doubles wide_w = widened(w_at, n), wide_m = widened(m_at, n), wide_v = widened(v_at, n);
     adamw_step<double>(wide_w.data(), wide_m.data(), wide_v.data(), g.data(), n, o.beta1, o.beta2, o.eps,
                        spec.decay ? o.weight_decay : 0, lr * spec.rate, gradient_factor, static_cast<int>(t));

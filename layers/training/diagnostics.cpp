@@ -278,7 +278,7 @@ void add_gain_statistics(Statistics& rows, const TensorSpec& spec, const float* 
 void add_tensor_statistics(Statistics& rows, const Model& model) {
   for (const TensorSpec& spec : model.table) {
     if (!spec.trained) continue;
-    const double norm = norm_of(spec.size(), elements(model.gradients.get() + spec.offset));
+    const double norm = norm_of(spec.size(), elements(model.gradients.get() + spec.gradient));
     add(rows, spec.layer, spec.part, "grad_norm", norm);
     const float* w = model.weights.get() + spec.offset;
     if (spec.role == Role::norm_gain) add_gain_statistics(rows, spec, w, model.config.norm_unit_offset ? 1 : 0);

@@ -16,7 +16,7 @@ namespace {
 
 // A piece of a tensor: small enough to share work evenly, large enough that scheduling it costs nothing.
 struct Piece {
-  size_t begin, end;
+  size_t weights, gradients, size;  // offsets, and the number of elements
   bool decay;
   float rate;  // of the learning rate
 };
@@ -29,7 +29,8 @@ std::vector<Piece> pieces_of(const std::vector<TensorSpec>& table, bool (*takes)
   for (const TensorSpec& spec : table) {
     if (!takes(spec)) continue;
     for (size_t i = 0; i < spec.size(); i += kPiece)
-      pieces.push_back({spec.offset + i, spec.offset + std::min(spec.size(), i + kPiece), spec.decay, spec.rate});
+      pieces.push_back(
+          {spec.offset + i, spec.gradient + i, std::min(spec.size() - i, kPiece), spec.decay, spec.rate});
   }
   return pieces;
 }
@@ -52,7 +53,7 @@ double gradient_norm(const float* gradients, const std::vector<TensorSpec>& tabl
   std::vector<double> sums(pieces.size());
   parallel_for(static_cast<int>(pieces.size()), 1, 1 << 15, [&](int begin, int end) {
     for (int i = begin; i < end; ++i)
-      sums[i] = sum_of_squares(gradients + pieces[i].begin, pieces[i].end - pieces[i].begin);
+      sums[i] = sum_of_squares(gradients + pieces[i].gradients, pieces[i].size);
   });
   double sum = 0;
   for (double s : sums) sum += s;
@@ -74,8 +75,9 @@ void adamw_step(float* weights, float* m, float* v, const float* gradients, cons
     for (int q = begin; q < end; ++q) {
       const float keep = pieces[q].decay ? 1 - lr * pieces[q].rate * options.weight_decay : 1;
       const float rate = step * pieces[q].rate;
-      const size_t at = pieces[q].begin;
-      sweep(static_cast<int>(pieces[q].end - at), [&](int i, int lanes) {
+      const size_t at = pieces[q].gradients;
+      float* w = weights + pieces[q].weights;
+      sweep(static_cast<int>(pieces[q].size), [&](int i, int lanes) {
         const Vec g = load(gradients + at + i, lanes) * gradient_factor;
         Vec mean = load(m + at + i, lanes), square = load(v + at + i, lanes);
         mean += (1 - beta1) * (g - mean);
@@ -83,7 +85,7 @@ void adamw_step(float* weights, float* m, float* v, const float* gradients, cons
         store(m + at + i, mean, lanes);
         store(v + at + i, square, lanes);
         const Vec change = rate * mean / (simd::sqrt(square) * root + eps);
-        store(weights + at + i, keep * load(weights + at + i, lanes) - change, lanes);
+        store(w + i, keep * load(w + i, lanes) - change, lanes);
       });
     }
   });

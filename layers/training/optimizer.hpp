@@ -17,17 +17,17 @@ struct AdamW {
   float beta1 = .9f, beta2 = .95f, eps = 1e-8f, weight_decay = .1f;
 };
 
-// √Σg² over the trained tensors, in double, by fixed chunks.
+// √Σg² over the trained tensors, in double, by fixed chunks. Gradients are at TensorSpec::gradient.
 double gradient_norm(const float* gradients, const std::vector<TensorSpec>& table);
 
 // The factor on gradients; clip = 0 never clips.
 float clip_factor(double norm, double clip);
 
-// One step on every trained tensor. All four buffers have the table's layout.
+// One step on every trained tensor: weights at TensorSpec::offset, the other three at TensorSpec::gradient.
 void adamw_step(float* weights, float* m, float* v, const float* gradients, const std::vector<TensorSpec>& table,
                 const AdamW& options, float lr, float gradient_factor, int64_t t);
 
-// The state of an optimizer between steps: one buffer in the table's layout per slot.
+// The state of an optimizer between steps: one buffer in the layout of the gradients per slot.
 using OptimizerState = std::vector<Buffer>;
 
 // A row of the table of optimizers. Training, checkpoints and estimates of memory read it.

@@ -18,7 +18,7 @@ TrainingState::TrainingState(Model m, int b, int t, const StepFunctions& functio
     : model(std::move(m)), by(functions), B(b), T(t), activations(allocate_activations(model.config, B, T, true)),
       tokens(size_t(B) * T), targets(tokens.size()) {
   for (size_t slot = 0; by.optimizer && slot < by.optimizer->slots.size(); ++slot)
-    optimizer_state.push_back(allocate(model.floats));
+    optimizer_state.push_back(allocate(model.gradient_floats));
 }
 
 MicroBatches micro_batches(const int* tokens, const int* targets, int count, int B, int T) {
@@ -37,7 +37,7 @@ enum class Pass { forward, backward };  // fills the tensors of a table from its
 void require_finite(double value, const char* what, Pass pass, const std::vector<TensorSpec>& table,
                     const float* buffer, int64_t step) {
   if (std::isfinite(value)) return;
-  std::vector<TensorSpec> filled = table;
+  std::vector<TensorSpec> filled = pass == Pass::forward ? table : gradients_of(table);
   if (pass == Pass::backward) std::reverse(filled.begin(), filled.end());
   const TensorSpec* first = first_non_finite(filled, buffer);
   throw Diverged{step + 1, what, first ? first->name : ""};
@@ -65,9 +65,9 @@ StepResult training_step(TrainingState& s, const MicroBatches& batches, const St
                          StepObserver* observer) {
   const Model& model = s.model;
   float* gradients = model.gradients.get();
-  set_zero(gradients, model.floats);
+  set_zero(gradients, model.gradient_floats);
   const double nats = s.group.add_losses(add_micro_batches(s, batches, o, step, observer));
-  s.group.add_gradients(gradients, model.floats);
+  s.group.add_gradients(gradients, model.gradient_floats);
   const double norm = s.by.norm(gradients, model.table);
   require_finite(norm, "gradient", Pass::backward, model.table, gradients, step);
   const float factor = s.by.clip(norm, o.clip);
