@@ -128,6 +128,50 @@ TEST_CASE("tokens that the tokenizer does not have are never drawn", "[generate]
   const auto write = [&](const std::string& piece) { pieces += piece.size() == 1; };
   for (const float temperature : {0.f, 1.f})
     generate_text(model, Tokenizer::bytes(), "a",
-                  {.length = 20, .stop = "", .sampling = {.temperature = temperature}}, write, [] {});
+                  {.length = 20, .stop = "", .sampling = {.temperature = temperature}}, write);
   CHECK(pieces == 40);
+}
+
+TEST_CASE("samples that advance together have the texts that they have alone", "[generate]") {
+  const int count = kMostSequences + 3;  // two batches
+  const auto check = [&](const Model& model, const Generation& how, int samples) {
+    std::vector<std::string> texts(samples);
+    std::vector<Generated> results(samples);
+    generate_texts(model, Tokenizer::bytes(), "\1\2\3", how, samples,
+                   {[&](int n, const std::string& piece) { texts[n] += piece; },
+                    [&](int n, const Generated& result) { results[n] = result; }});
+    for (int n = 0; n < samples; ++n) {
+      Generation alone = how;
+      alone.number += n;
+      std::string text;
+      const Generated want = generate_text(model, Tokenizer::bytes(), "\1\2\3", alone,
+                                           [&](const std::string& piece) { text += piece; });
+      CHECK(texts[n] == text);
+      CHECK(results[n].tokens == want.tokens);
+      CHECK(std::string(results[n].end) == want.end);
+      CHECK(results[n].beyond_context == want.beyond_context);
+    }
+    std::erase_if(results, [](const Generated& r) { return std::string(r.end) == "length"; });
+    return results.size();
+  };
+  for (const Form& form : forms())
+    for (const bool llama : {false, true}) {
+      INFO(form.name);
+      check(make_model(form, llama), {.length = kContext + 40, .stop = "", .sampling = {.seed = 3}}, 3);
+    }
+  const Model model = make_model({"pre", "pre"}, true);
+  const size_t stopped = check(model, {.length = kContext, .stop = "\5", .sampling = {}, .number = 7}, count);
+  CHECK(stopped > 10);  // so they end at different times
+  CHECK(stopped < static_cast<size_t>(count));
+  CHECK(check(model, {.length = 0, .stop = "", .sampling = {}}, 2) == 0);
+}
+
+TEST_CASE("as many samples advance together as a gigabyte of keys and values allows", "[generate]") {
+  Config c;
+  c.n_layer = 12, c.n_head = 12, c.kv_heads = 12, c.head_dim = 64, c.context = 1024;
+  CHECK(sequences_together(c, 1 << 20, 1000) == 14);  // 72 MB each
+  CHECK(sequences_together(c, 100, 1000) == kMostSequences);
+  CHECK(sequences_together(c, 100, 5) == 5);
+  c.context = 1 << 24;
+  CHECK(sequences_together(c, 1 << 24, 5) == 1);
 }

@@ -56,7 +56,7 @@ TEST_CASE("--stop ends a sample, even if it spans several tokens", "[generate]")
   const auto text = [&](const std::string& stop, uint64_t number) {
     std::string all;
     generate_text(model, Tokenizer::bytes(), "a", {.length = 200, .stop = stop, .sampling = {}, .number = number},
-                  [&](const std::string& piece) { all += piece; }, [] {});
+                  [&](const std::string& piece) { all += piece; });
     return all;
   };
   const std::string whole = text("", 0);

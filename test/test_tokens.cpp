@@ -367,7 +367,7 @@ TEST_CASE("documents are separated by a special token, which a sample starts fro
   const auto sample = [&](int separator) {
     std::string text;
     generate_text(model, data.tokenizer, "", {.length = 3, .stop = "", .sampling = {.temperature = 0},
-                  .separator = separator}, [&](const std::string& piece) { text += piece; }, [] {});
+                  .separator = separator}, [&](const std::string& piece) { text += piece; });
     return text;
   };
   CHECK(sample(data.separator) == "");

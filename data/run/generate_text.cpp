@@ -3,44 +3,101 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <utility>
 
-Generated generate_text(const Model& model, const Tokenizer& tokenizer, const std::string& prompt,
-                        const Generation& how, const std::function<void(const std::string&)>& write,
-                        const std::function<void()>& beyond) {
+namespace {
+
+std::vector<int> prompt_tokens(const Tokenizer& tokenizer, const std::string& prompt, int separator) {
   const std::vector<uint32_t> encoded = tokenizer.encode(prompt);
-  std::vector<int> next(encoded.begin(), encoded.end());
-  if (next.empty()) next.push_back(how.separator >= 0 ? how.separator : std::max(0, tokenizer.newline()));
+  if (!encoded.empty()) return {encoded.begin(), encoded.end()};
+  return {separator >= 0 ? separator : std::max(0, tokenizer.newline())};
+}
+
+// A sample as far as it has come.
+struct Text {
+  int sample;
+  Generated result = {};
+  std::string held = "";  // the end of the text, while it may be the beginning of `stop`
+};
+
+// Adds a token. False if the text ends with it.
+bool add(Text& text, int token, const Tokenizer& tokenizer, const Generation& how, const Listener& listener) {
+  if (token == how.separator) {
+    text.result.end = "separator";
+    return false;
+  }
+  text.result.tokens.push_back(token);
+  std::string& held = text.held;
+  held += tokenizer.decode(token);
+  if (const size_t end = how.stop.empty() ? held.npos : held.find(how.stop); end != held.npos) {
+    held.erase(end);
+    text.result.end = "stop";
+    return false;
+  }
+  const size_t keep = std::min(held.size(), how.stop.empty() ? 0 : how.stop.size() - 1);
+  listener.write(text.sample, held.substr(0, held.size() - keep));
+  held.erase(0, held.size() - keep);
+  return text.result.tokens.size() < static_cast<size_t>(how.length);
+}
+
+void finish(const Text& text, const Listener& listener) {
+  listener.write(text.sample, text.held);
+  listener.end(text.sample, text.result);
+}
+
+// Samples that advance together.
+void generate_together(const Model& model, const Tokenizer& tokenizer, const std::vector<int>& prompt,
+                       const Generation& how, std::vector<Text> texts, const Listener& listener) {
   // A model's vocabulary may be larger than the tokenizer's. Only tokens of the tokenizer are drawn.
   const int V = std::min(model.config.vocab_size, tokenizer.vocabulary());
-  Generator generator(model, static_cast<int64_t>(next.size()) + how.length);
-  Generated result{"length", {}};
-  bool told = false;
-  std::string held;  // the end of the text, while it may be the beginning of `stop`
-  for (int i = 0; i < how.length; ++i) {
-    const float* logits = generator.feed(next);
-    if (!std::all_of(logits, logits + V, [](float x) { return std::isfinite(x); }))
-      throw std::runtime_error("the model's output is not finite: its training diverged");
-    if (generator.beyond_context() && !told) {
-      beyond();
-      told = true;
+  const auto count = static_cast<int>(texts.size());
+  Generator generator(model, static_cast<int64_t>(prompt.size()) + how.length, count);
+  generator.feed(prompt);
+  for (const float* logits = generator.split(count);;) {
+    std::vector<int> tokens, open;
+    for (int b = 0; b < static_cast<int>(texts.size()); ++b) {
+      Text& text = texts[b];
+      const float* row = logits + static_cast<size_t>(b) * model.config.vocab_size;
+      if (!std::all_of(row, row + V, [](float x) { return std::isfinite(x); }))
+        throw std::runtime_error("the model's output is not finite: its training diverged");
+      text.result.beyond_context = generator.beyond_context();
+      const uint64_t number = how.number + static_cast<uint64_t>(text.sample);
+      const int token =
+          sample_token(row, V, how.sampling, number << 32 | text.result.tokens.size(), generator.seen(b));
+      if (add(text, token, tokenizer, how, listener)) tokens.push_back(token), open.push_back(b);
+      else finish(text, listener);
     }
-    next = {sample_token(logits, V, how.sampling, how.number << 32 | static_cast<uint64_t>(i), generator.seen())};
-    if (next[0] == how.separator) {
-      result.end = "separator";
-      break;
+    if (open.empty()) return;
+    if (open.size() < texts.size()) {
+      generator.keep(open);
+      std::vector<Text> left;
+      for (const int b : open) left.push_back(std::move(texts[b]));
+      texts = std::move(left);
     }
-    result.tokens.push_back(next[0]);
-    held += tokenizer.decode(next[0]);
-    if (const size_t end = how.stop.empty() ? held.npos : held.find(how.stop); end != held.npos) {
-      held.erase(end);
-      result.end = "stop";
-      break;
-    }
-    const size_t keep = std::min(held.size(), how.stop.empty() ? 0 : how.stop.size() - 1);
-    write(held.substr(0, held.size() - keep));
-    held.erase(0, held.size() - keep);
+    logits = generator.step(tokens);
   }
-  write(held);
+}
+
+}  // namespace
+
+void generate_texts(const Model& model, const Tokenizer& tokenizer, const std::string& prompt, const Generation& how,
+                    int count, const Listener& listener) {
+  const std::vector<int> tokens = prompt_tokens(tokenizer, prompt, how.separator);
+  const int together = sequences_together(model.config, static_cast<int64_t>(tokens.size()) + how.length, count);
+  for (int first = 0; first < count; first += together) {
+    std::vector<Text> texts;
+    for (int n = first; n < first + std::min(together, count - first); ++n) texts.push_back({n});
+    if (how.length > 0) generate_together(model, tokenizer, tokens, how, std::move(texts), listener);
+    else std::for_each(texts.begin(), texts.end(), [&](const Text& text) { finish(text, listener); });
+  }
+}
+
+Generated generate_text(const Model& model, const Tokenizer& tokenizer, const std::string& prompt,
+                        const Generation& how, const std::function<void(const std::string&)>& write) {
+  Generated result;
+  generate_texts(model, tokenizer, prompt, how, 1,
+                 {[&](int, const std::string& piece) { write(piece); },
+                  [&](int, const Generated& generated) { result = generated; }});
   return result;
 }
 
@@ -53,6 +110,6 @@ std::string sample_of(const Model& model, const Tokenizer& tokenizer, int length
                  .sampling = {.temperature = .8f, .seed = seed},
                  .number = number,
                  .separator = separator},
-                [&](const std::string& piece) { text += piece; }, [] {});
+                [&](const std::string& piece) { text += piece; });
   return text;
 }

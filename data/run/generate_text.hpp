@@ -18,16 +18,26 @@ struct Generation {
 
 // Why a text ended, and its tokens, without those of the prompt.
 struct Generated {
-  const char* end;  // "length", "stop" or "separator"
+  const char* end = "length";  // or "stop", "separator"
   std::vector<int> tokens;
+  bool beyond_context = false;  // the context was full, and its older half was forgotten
 };
 
-// Feeds the prompt, then draws tokens. Calls `write` with each piece of text as soon as it cannot be part of `stop`,
-// and `beyond` once, when the context is full and its older half is forgotten. An empty prompt without a separator
-// becomes a newline, or the first character of a vocabulary that has no newline.
+// Called with the texts of samples as they come. Samples are numbered from 0.
+struct Listener {
+  std::function<void(int sample, const std::string& piece)> write;  // as soon as it cannot be part of `stop`
+  std::function<void(int sample, const Generated& result)> end;
+};
+
+// Feeds the prompt, then draws tokens, for `count` samples numbered from how.number on. As many as memory allows
+// advance together, so that the weights are read once a step; each has the text that it would have alone. An empty
+// prompt without a separator becomes a newline, or the first character of a vocabulary that has no newline.
+void generate_texts(const Model& model, const Tokenizer& tokenizer, const std::string& prompt, const Generation& how,
+                    int count, const Listener& listener);
+
+// One sample.
 Generated generate_text(const Model& model, const Tokenizer& tokenizer, const std::string& prompt,
-                        const Generation& how, const std::function<void(const std::string&)>& write,
-                        const std::function<void()>& beyond);
+                        const Generation& how, const std::function<void(const std::string&)>& write);
 
 // A sample without a prompt, at temperature 0.8.
 std::string sample_of(const Model& model, const Tokenizer& tokenizer, int length, uint64_t seed,

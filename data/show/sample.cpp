@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
+#include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include <unistd.h>
 
@@ -56,6 +59,47 @@ nlohmann::ordered_json json_of(const std::string& prompt, const std::string& tex
   return {{"prompt", prompt}, {"text", text}, {"tokens", result.tokens}, {"end", result.end}};
 }
 
+// Prints samples that come side by side one after the other. The first that has not ended is printed as it comes.
+class InOrder {
+ public:
+  InOrder(const SampleOptions& options, std::string prompt) : options_(options), prompt_(std::move(prompt)) { begin(); }
+
+  void write(int n, const std::string& piece) {
+    if (n == first_ && !options_.json) output_.write(piece);
+    else waiting_[n].text += piece;
+  }
+  void end(int n, const Generated& result) {
+    waiting_[n].result = result;
+    any_beyond_context_ |= result.beyond_context;
+    while (waiting_.contains(first_) && waiting_[first_].result) {
+      options_.json ? Output::line(to_ascii(json_of(prompt_, waiting_[first_].text, *waiting_[first_].result)))
+                    : output_.end();
+      waiting_.erase(first_++);
+      if (first_ < options_.count) begin();
+    }
+  }
+  bool any_beyond_context() const { return any_beyond_context_; }
+
+ private:
+  struct Sample {
+    std::string text;
+    std::optional<Generated> result;  // once it has ended
+  };
+
+  void begin() {
+    if (options_.json) return;
+    output_.write(prompt_);
+    output_.write(std::exchange(waiting_[first_].text, ""));
+  }
+
+  const SampleOptions& options_;
+  const std::string prompt_;
+  Output output_;
+  int first_ = 0;  // the first that is not printed
+  std::map<int, Sample> waiting_;
+  bool any_beyond_context_ = false;
+};
+
 }  // namespace
 
 void run_sample(const SampleOptions& options) {
@@ -68,22 +112,14 @@ void run_sample(const SampleOptions& options) {
   std::string prompt = options.prompt.value_or("");
   if (prompt == "-" || (!options.prompt && !isatty(STDIN_FILENO))) prompt = read_file("-");
   prompt = known_prompt(prompt, trained.header.tokenizer, options.unknown);
-  Output output;
-  std::string text;  // of one sample, for JSON
-  const auto print = [&](const std::string& piece) { options.json ? void(text += piece) : output.write(piece); };
-  bool full = false;
-  const auto beyond = [&] { full = true; };
-  const std::string stop = with_newlines(options.stop);
   const Tokenizer& tokenizer = trained.header.tokenizer;
-  const int separator = tokenizer.special(trained.header.options.separator);
-  for (int n = 0; n < options.count; ++n) {
-    text.clear();
-    if (!options.json) print(prompt);
-    const Generated result = generate_text(
-        model, tokenizer, prompt, {options.length, stop, options.sampling, uint64_t(n), separator}, print, beyond);
-    options.json ? output.line(to_ascii(json_of(prompt, text, result))) : output.end();
-  }
-  if (full)  // not earlier: it would split a word
+  const Generation how{options.length, with_newlines(options.stop), options.sampling, 0,
+                       tokenizer.special(trained.header.options.separator)};
+  InOrder samples(options, prompt);
+  generate_texts(model, tokenizer, prompt, how, options.count,
+                 {[&](int n, const std::string& piece) { samples.write(n, piece); },
+                  [&](int n, const Generated& result) { samples.end(n, result); }});
+  if (samples.any_beyond_context())  // not earlier: it would split a word
     std::fprintf(stderr, "[the context of %d tokens was full: beyond it the model saw the last %d to %d]\n",
                  model.config.context, std::max(1, model.config.context / 2), model.config.context);
 }

@@ -95,8 +95,8 @@ void forward_tile(const Forward& w, int b, int h, int q0) {
   const AttentionShape& shape = w.shape;
   const KeysValues& kv = w.kv;
   const int H = shape.n_head, D = shape.head_dim;
-  const size_t row = static_cast<size_t>(b) * shape.T, out_stride = shape.width(), kv_rows = kv.past + shape.T;
-  const size_t kv_at = b * kv_rows * kv.stride + h / (H / shape.kv_heads) * D;
+  const size_t row = static_cast<size_t>(b) * shape.T, out_stride = shape.width();
+  const size_t kv_at = b * kv.length * kv.stride + h / (H / shape.kv_heads) * D;
   const HeadRows q{w.q + row * w.q_stride + h * D, w.q_stride}, k{kv.k + kv_at, kv.stride}, v{kv.v + kv_at, kv.stride};
   float* out = w.out + (row + q0) * out_stride + h * D;
   float* lse = w.lse + row * H + static_cast<size_t>(h) * shape.T + q0;
@@ -129,7 +129,7 @@ void attention_forward(float* out, float* lse, const float* q, size_t q_stride, 
 void attention_forward(float* out, float* lse, const float* qkv, const AttentionShape& shape,
                        const Dropout& dropout, int layer) {
   const size_t stride = shape.qkv_width(), k_at = shape.width(), v_at = k_at + shape.kv_heads * shape.head_dim;
-  attention_forward(out, lse, qkv, stride, {qkv + k_at, qkv + v_at, stride}, shape, dropout, layer);
+  attention_forward(out, lse, qkv, stride, {qkv + k_at, qkv + v_at, stride, 0, size_t(shape.T)}, shape, dropout, layer);
 }
 
 namespace {

@@ -23,12 +23,13 @@
 #include "layers/residual/dropout.hpp"
 #include "shape.hpp"
 
-// Keys and values: row j of sequence b starts at k and v + (b·(past + T) + j)·stride. `past` keys come before the first
-// query; the last query sees all keys.
+// Keys and values: row j of sequence b starts at k and v + (b·length + j)·stride. `past` keys come before the first
+// query; the last query sees past + T keys.
 struct KeysValues {
   const float *k, *v;
   size_t stride;
-  int past = 0;
+  int past;
+  size_t length;
 };
 
 // out (B,T,H·D), lse (B,H,T), q (B,T) rows `q_stride` apart.

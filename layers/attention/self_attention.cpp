@@ -40,10 +40,12 @@ void attend(const AttentionSaved& saved, const Attention& p, const BlockContext&
     rope_forward(saved.qkv, c.rope, c.cache.past, c.B, c.T, config.n_head + config.kv_heads, config.head_dim, stride);
   if (!c.cache.rows) return attention_forward(saved.mixed, saved.lse, saved.qkv, shape, c.dropout, c.layer);
 
-  for (int t = 0; t < c.T; ++t)
-    std::memcpy(c.cache.rows + (c.cache.past + t) * kv_width, saved.qkv + t * stride + shape.width(),
-                kv_width * sizeof(float));
-  const KeysValues kv{c.cache.rows, c.cache.rows + kv_width / 2, kv_width, c.cache.past};
+  const size_t length = c.cache.length;
+  for (int n = 0; n < c.B * c.T; ++n) {
+    const size_t row = n / c.T * length + c.cache.past + n % c.T;
+    std::memcpy(c.cache.rows + row * kv_width, saved.qkv + n * stride + shape.width(), kv_width * sizeof(float));
+  }
+  const KeysValues kv{c.cache.rows, c.cache.rows + kv_width / 2, kv_width, c.cache.past, length};
   attention_forward(saved.mixed, saved.lse, saved.qkv, stride, kv, shape, c.dropout, c.layer);
 }
 

@@ -95,21 +95,78 @@ int sample_token(const float* logits, int V, const Sampling& sampling, uint64_t 
   return best;  // rounding left nothing
 }
 
-Generator::Generator(const Model& model, int64_t tokens)
+namespace {
+
+int length_of_cache(const Config& config, int64_t tokens) {
+  return static_cast<int>(std::min<int64_t>(config.context, tokens));
+}
+
+}  // namespace
+
+int sequences_together(const Config& config, int64_t tokens, int64_t wanted) {
+  constexpr size_t kMostBytes = size_t{1} << 30;
+  const size_t each = sizeof(float) * config.n_layer * length_of_cache(config, tokens) * cache_width(config);
+  return static_cast<int>(std::min<int64_t>(wanted, std::clamp<size_t>(kMostBytes / each, 1, kMostSequences)));
+}
+
+Generator::Generator(const Model& model, int64_t tokens, int sequences)
     : model_(model),
-      cache_(model.config, static_cast<int>(std::min<int64_t>(model.config.context, tokens))),
-      activations_(allocate_activations(model.config, 1, cache_.T, false)) {}
+      cache_(model.config, length_of_cache(model.config, tokens), sequences),
+      activations_(allocate_activations(model.config, 1, std::max(cache_.T, sequences), false)),
+      seen_(1) {}
 
 const float* Generator::feed(const std::vector<int>& tokens) {
-  const size_t context = model_.config.context;
-  size_t fresh = tokens.size();  // how many of the last tokens seen the cache does not hold yet
-  seen_.insert(seen_.end(), tokens.begin(), tokens.end());
-  if (seen_.size() > context) {
-    const size_t keep = std::max<size_t>(1, context / 2);
-    seen_.erase(seen_.begin(), seen_.end() - keep);
-    cache_.past = 0;
-    fresh = keep;
-    beyond_ = true;
+  seen_[0].insert(seen_[0].end(), tokens.begin(), tokens.end());
+  return seen_[0].size() > size_t(model_.config.context) ? read_again() : read(tokens, static_cast<int>(tokens.size()));
+}
+
+const float* Generator::step(const std::vector<int>& tokens) {
+  for (size_t b = 0; b < tokens.size(); ++b) seen_[b].push_back(tokens[b]);
+  return seen_[0].size() > size_t(model_.config.context) ? read_again() : read(tokens, 1);
+}
+
+// Reads T more tokens of each sequence: tokens (sequences,T).
+const float* Generator::read(const std::vector<int>& tokens, int T) {
+  model_logits(activations_.logits, model_, activations_, cache_, tokens.data(), static_cast<int>(seen_.size()), T);
+  cache_.past += T;
+  return activations_.logits;
+}
+
+// Reads the newer half of the context again, one sequence after the other.
+const float* Generator::read_again() {
+  const size_t keep = std::max(1, model_.config.context / 2);
+  cache_.past = 0;
+  for (size_t b = 0; b < seen_.size(); ++b) {
+    seen_[b].erase(seen_[b].begin(), seen_[b].end() - keep);
+    model_logits(activations_.logits + b * model_.config.vocab_size, model_, activations_, cache_, seen_[b].data(), 1,
+                 static_cast<int>(keep), static_cast<int>(b));
   }
-  return model_logits(model_, activations_, cache_, seen_.data() + seen_.size() - fresh, static_cast<int>(fresh));
+  cache_.past = static_cast<int>(keep);
+  beyond_ = true;
+  return activations_.logits;
+}
+
+const float* Generator::split(int sequences) {
+  seen_.resize(sequences, seen_[0]);
+  const size_t V = model_.config.vocab_size;
+  for (int b = 1; b < sequences; ++b) {
+    copy_cache(b, 0);
+    std::copy_n(activations_.logits, V, activations_.logits + b * V);
+  }
+  return activations_.logits;
+}
+
+void Generator::keep(const std::vector<int>& sequences) {
+  for (size_t b = 0; b < sequences.size(); ++b) {
+    if (sequences[b] == static_cast<int>(b)) continue;
+    seen_[b] = std::move(seen_[sequences[b]]);
+    copy_cache(static_cast<int>(b), sequences[b]);
+  }
+  seen_.resize(sequences.size());
+}
+
+void Generator::copy_cache(int to, int from) {
+  const Config& config = model_.config;
+  for (int l = 0; l < config.n_layer; ++l)
+    std::copy_n(cache_.layer(config, l, from), cache_.past * cache_width(config), cache_.layer(config, l, to));
 }

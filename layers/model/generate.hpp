@@ -24,19 +24,35 @@ int sample_token(const float* logits, int V, const Sampling& sampling, uint64_t 
 
 // Feeds tokens to a model and returns the logits of the next one. Within the context they equal those of the full
 // forward pass. When the context is full, the older half is dropped and the newer half is read again.
+//
+// A sequence can be split into several that go on side by side: then a step reads the weights once for all of them. The
+// logits of a sequence have the same bits whatever goes on beside it.
 class Generator {
  public:
-  // `tokens`: how many tokens it will be fed in all. Allocates for these, or for the context if that is shorter.
-  Generator(const Model& model, int64_t tokens);
+  // `tokens`: how many tokens a sequence will be fed in all. Allocates for these, or for the context if that is
+  // shorter, and for so many sequences, at most kMostSequences.
+  Generator(const Model& model, int64_t tokens, int sequences = 1);
 
-  const float* feed(const std::vector<int>& tokens);  // at least one; returns logits (V)
-  const std::vector<int>& seen() const { return seen_; }  // the tokens that the model sees
-  bool beyond_context() const { return beyond_; }         // true once tokens were dropped
+  const float* feed(const std::vector<int>& tokens);  // of one sequence; at least one token; returns logits (V)
+  const float* split(int sequences);                  // makes so many of the one; returns logits (sequences,V)
+  const float* step(const std::vector<int>& tokens);  // one token of each sequence; returns logits (sequences,V)
+  void keep(const std::vector<int>& sequences);       // drops all others; in rising order
+  const std::vector<int>& seen(int sequence = 0) const { return seen_[sequence]; }  // the tokens that the model sees
+  bool beyond_context() const { return beyond_; }                                   // true once tokens were dropped
 
  private:
+  const float* read(const std::vector<int>& tokens, int T);
+  const float* read_again();
+  void copy_cache(int to, int from);
+
   const Model& model_;
   ModelCache cache_;
   Activations activations_;
-  std::vector<int> seen_;  // the tokens the cache holds
+  std::vector<std::vector<int>> seen_;  // of each sequence, the tokens the cache holds; all are equally many
   bool beyond_ = false;
 };
+
+// How many sequences should advance together: as many as are wanted, but no more than kMostSequences, and no more than
+// have keys and values of a gigabyte.
+inline constexpr int kMostSequences = 64;
+int sequences_together(const Config& config, int64_t tokens, int64_t wanted);

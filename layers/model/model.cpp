@@ -124,7 +124,7 @@ const float* input_of(const Activations& a, int layer) { return layer == 0 ? a.x
 
 // Runs everything below the classifier and returns the classifier's input (N,C).
 const float* forward(const Model& model, const Activations& a, const int* tokens, BlockContext context,
-                     ModelCache* cache) {
+                     const ModelCache* cache, int first = 0) {
   const Config& config = model.config;
   const int B = context.B, T = context.T, N = B * T, C = config.channels, past = cache ? cache->past : 0;
 
@@ -136,10 +136,9 @@ const float* forward(const Model& model, const Activations& a, const int* tokens
 
   for (int l = 0; l < config.n_layer; ++l) {
     context.layer = l;
-    if (cache) context.cache = {cache->layer(config, l), past};
+    if (cache) context.cache = {cache->layer(config, l, first), past, cache->T};
     block_forward(a.blocks[l], input_of(a, l), model.p.blocks[l], context);
   }
-  if (cache) cache->past += T;
   return norm_forward(a.final, a.final_norm, input_of(a, config.n_layer), model.p.final_norm, N, C, context.training);
 }
 
@@ -204,16 +203,27 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
 
 // ---- one token after another -----------------------------------------------------------------------------
 
-ModelCache::ModelCache(const Config& config, int T)
-    : T(T), rows(allocate(checked_product({size_t(config.n_layer), size_t(T), cache_width(config)}))) {}
+ModelCache::ModelCache(const Config& config, int T, int B)
+    : B(B), T(T),
+      rows(allocate(checked_product({size_t(config.n_layer), size_t(B), size_t(T), cache_width(config)}))) {}
 
-float* ModelCache::layer(const Config& config, int l) const {
-  return rows.get() + static_cast<size_t>(l) * T * cache_width(config);
+size_t ModelCache::sequence(const Config& config) const { return T * cache_width(config); }
+
+float* ModelCache::layer(const Config& config, int l, int first) const {
+  return rows.get() + (static_cast<size_t>(l) * B + first) * sequence(config);
+}
+
+void model_logits(float* logits, const Model& model, const Activations& a, const ModelCache& cache, const int* tokens,
+                  int B, int T, int first) {
+  const int C = model.config.channels, V = model.config.vocab_size;
+  const float* h = forward(model, a, tokens, block_context(model, a, B, T, {}), &cache, first);
+  const int together = T == 1 ? B : 1;  // the last rows of longer pieces do not lie beside each other
+  for (int b = 0; b < B; b += together)
+    head_forward(logits + size_t(b) * V, h + (size_t(b + 1) * T - 1) * C, head_of(model, model.p), together, C, V);
 }
 
 const float* model_logits(const Model& model, const Activations& a, ModelCache& cache, const int* tokens, int T) {
-  const int C = model.config.channels, V = model.config.vocab_size;
-  const float* h = forward(model, a, tokens, block_context(model, a, 1, T, {}), &cache);
-  head_forward(a.logits, h + static_cast<size_t>(T - 1) * C, head_of(model, model.p), 1, C, V);
+  model_logits(a.logits, model, a, cache, tokens, 1, T);
+  cache.past += T;
   return a.logits;
 }

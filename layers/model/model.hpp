@@ -93,16 +93,23 @@ struct Observer {
 double model_loss_and_gradients(Model& model, const Activations& activations, const Batch& batch, float scale,
                                 const Dropout& dropout, Observer* observer = nullptr);
 
-// Keys and values of all layers, for one sequence of up to T tokens.
+// Keys and values of all layers, for B sequences of up to T tokens.
 struct ModelCache {
-  int T;
-  Buffer rows;   // (L, T, 2·KV·D)
-  int past = 0;  // number of tokens in it
+  int B, T;
+  Buffer rows;   // (L, B, T, 2·KV·D)
+  int past = 0;  // number of tokens of each sequence in it
 
-  ModelCache(const Config& config, int T);
-  float* layer(const Config& config, int l) const;
+  ModelCache(const Config& config, int T, int B = 1);
+  size_t sequence(const Config& config) const;                   // floats of one sequence in a layer
+  float* layer(const Config& config, int l, int first = 0) const;  // from the sequence `first` on
 };
 
-// Reads T more tokens of one sequence. Returns the logits (V) of the token after the last.
+// Reads T more tokens of each of B sequences of the cache, from the sequence `first` on: tokens (B,T). Writes the
+// logits (B,V) of the tokens after the last. Does not change cache.past, which is common to all sequences. The
+// activations are of at least B·T rows. The logits of a sequence have the same bits for every B.
+void model_logits(float* logits, const Model& model, const Activations& activations, const ModelCache& cache,
+                  const int* tokens, int B, int T, int first = 0);
+
+// Reads T more tokens of the first sequence. Returns the logits (V) of the token after the last.
 const float* model_logits(const Model& model, const Activations& activations, ModelCache& cache,
                           const int* tokens, int T);

@@ -13,11 +13,11 @@
 #include "layers/linear/linear.hpp"
 #include "residual.hpp"
 
-// Keys and values of the positions before the first of these T, when text is generated: `past` rows k|v, to
-// which the T new ones are added. Of one sequence: B is 1.
+// Keys and values of the positions before the first of these T, when text is generated: `past` rows k|v of each
+// sequence, to which the T new ones are added.
 struct Cache {
-  float* rows = nullptr;  // (context, 2·KV·D)
-  int past = 0;
+  float* rows = nullptr;  // (B, length, 2·KV·D)
+  int past = 0, length = 0;
 };
 inline size_t cache_width(const Config& config) { return 2 * size_t(config.kv_heads) * config.head_dim; }
 
