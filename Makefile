@@ -26,7 +26,7 @@ DATA ?= build/stories.txt
 REPORTS := report watch tensorboard test-report
 PRACTICE := exercise check-exercise
 .PHONY: all train stories test asan test-elsewhere fuzz mutants bench ladders compare study pages $(REPORTS) \
-  install uninstall $(PRACTICE) reference reference-huggingface curves venv clean help FORCE
+  install uninstall dist $(PRACTICE) reference reference-huggingface curves venv clean help FORCE
 .DELETE_ON_ERROR:
 
 all: build/train_gpt  ## build build/train_gpt (the default)
@@ -34,7 +34,7 @@ all: build/train_gpt  ## build build/train_gpt (the default)
 # ---- What this machine has: dev/setup.sh finds it, or installs it, and writes it down ------------
 # Goals that compile nothing here do without.
 
-NO_COMPILER := venv .venv/% pages $(REPORTS) $(PRACTICE) reference reference-huggingface uninstall clean help
+NO_COMPILER := venv .venv/% pages $(REPORTS) $(PRACTICE) reference reference-huggingface uninstall dist clean help
 ifneq (,$(filter-out $(NO_COMPILER),$(or $(MAKECMDGOALS),all)))
 
 NAMED_CXX := $(if $(filter default undefined,$(origin CXX)),,$(CXX))
@@ -130,8 +130,8 @@ $(OUT)/%/first.hpp.gch: $(OUT)/command
 	$(call SAY,c++   $*/first.hpp)$(COMPILE) $(if $(call has,__clang__),-Xclang -fno-pch-timestamp) \
 	  -x c++-header $(@:.gch=) -o $@
 
-# The commit that --version prints. A tarball has none.
-COMMIT := $(shell [ -e .git ] && git describe --always --dirty 2>/dev/null)
+# The commit that --version prints. A source archive of a release has it in VERSION.
+COMMIT := $(shell { [ -e .git ] && git describe --always --dirty || cat VERSION; } 2>/dev/null)
 VERSIONED := $(OUT)/data/host/$(if $(SANITIZE),room,machine).o
 $(VERSIONED): private OPTIMIZE += $(if $(COMMIT),-DCOMMIT='"$(COMMIT)"')
 $(VERSIONED): $(OUT)/commit
@@ -288,6 +288,14 @@ install: $(OUT)/train_gpt  ## install below PREFIX=/usr/local; MARCH=x86-64-v3 f
 
 uninstall:  ## remove what install put below PREFIX=/usr/local
 	@dev/release/install.sh --remove '$(DESTDIR)$(PREFIX)'
+
+dist:  ## write build/dist/: static Linux programs for x86-64-v3 and -v4, and the sources, for a release
+	+@MAKE='$(MAKE)' dev/release/dist.sh
+
+# ld warns of dlopen in libgomp. libgomp calls it for code that runs on accelerators, of which train_gpt has none.
+build/dist/train_gpt-$(MARCH): $(OUT)/train_gpt.o $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call SAY,link  $@)$(LINK) -static -s
 
 # ---- Python: reports, and the PyTorch reference ---------------------------------------------------
 

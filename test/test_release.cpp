@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include "catch.hpp"
@@ -16,6 +18,11 @@ namespace fs = std::filesystem;
 namespace {
 
 int status_of(const std::string& command) { return WEXITSTATUS(std::system(command.c_str())); }
+
+void write_script(const Folder& f, const std::string& name, const std::string& text) {
+  f.write(name, text);
+  fs::permissions(f.path(name), fs::perms(0755));
+}
 
 }  // namespace
 
@@ -37,4 +44,31 @@ TEST_CASE("an installed program has its manual page and completion, and can be r
   for (const auto& entry : fs::recursive_directory_iterator(f.path("a b"))) left += !entry.is_directory();
   CHECK(left == 0);
   CHECK(status_of(script + "--remove " + to) == 0);  // nothing there
+}
+
+TEST_CASE("the launcher of a release starts the program that fits the processor", "[release]") {
+  const std::string avx2 = "fpu sse2 avx avx2 bmi1 bmi2 f16c fma abm movbe";
+  const std::string most = " avx512f avx512cd avx512dq avx512bw", avx512 = most + " avx512vl avx512_bf16";
+  const struct {
+    std::string flags, started;
+  } cases[] = {{avx2, "v3"}, {avx2 + most, "v3"}, {avx2 + avx512, "v4"}, {avx512 + " " + avx2, "v4"}};
+  const Folder f;
+  std::ifstream file("dev/release/launcher.sh");
+  std::string launcher((std::istreambuf_iterator<char>(file)), {});
+  const std::string cpuinfo = "/proc/cpuinfo";
+  REQUIRE(launcher.find(cpuinfo) != launcher.npos);
+  write_script(f, "a b/train_gpt", launcher.replace(launcher.find(cpuinfo), cpuinfo.size(), "./cpuinfo"));
+  for (const std::string kind : {"v3", "v4"})
+    write_script(f, "a b/train_gpt-x86-64-" + kind, "#!/bin/sh\necho " + kind + " $# \"$2\"\n");
+  fs::create_symlink("a b/train_gpt", f.path("train_gpt"));
+  const std::string run = "cd '" + f.path("") + "' && env -i ./train_gpt train 'my text.txt' >out 2>&1";
+  for (const auto& [flags, started] : cases) {
+    INFO(flags);
+    f.write("cpuinfo", "processor\t: 0\nflags\t\t: " + flags + "\nbugs\t\t: avx512vl\n");
+    CHECK(status_of(run) == 0);
+    CHECK(f.read("out") == started + " 2 my text.txt\n");
+  }
+  f.write("cpuinfo", "flags\t\t: fpu sse2 avx avx2x bmi1 bmi2 f16c fma abm movbe\n");
+  CHECK(status_of(run) == 1);
+  CHECK(f.read("out").starts_with("train_gpt: this program needs a processor with AVX2"));
 }
