@@ -236,6 +236,7 @@ TEST_CASE("groff formats the manual page without a warning", "[completion]") {
   CHECK(contains(text, "--[no-]bias"));
   CHECK(contains(text, "vocabulary size (default: the data's)"));
   CHECK(contains(text, "stop sequence (\\n: a newline)"));
+  CHECK(contains(text, "NO_COLOR"));
   CHECK(contains(text, "The options of these groups are those of train: Model, Norms,"));
 }
 

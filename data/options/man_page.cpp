@@ -88,7 +88,8 @@ std::string environment() {
   return ".SH ENVIRONMENT\n" +
          item("OMP_WAIT_POLICY, GOMP_SPINCOUNT, OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY",
               "How the threads wait and where they run. If none of them is set, train_gpt shortens the time that "
-              "waiting threads spin. --threads sets their number.");
+              "waiting threads spin. --threads sets their number.") +
+         item("NO_COLOR", "Changes nothing: train_gpt prints no colors.");
 }
 
 std::string exit_status() {
