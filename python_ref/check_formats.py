@@ -7,6 +7,8 @@ logits must be those of `train_gpt eval --logits` to 1e-5 of the largest, its lo
 of `sample`, with and without a cache. Importing the folder must give the same weights. PyTorch must open the run's
 checkpoint, too. CLASSES must be classes of transformers; OWN must come with modeling_train_gpt.py.
 
+LoRA: the adapters of a run, read by `peft` beside the exported model, give the run's logits.
+
 In: `transformers` makes a model of each class with random weights; the logits of `train_gpt eval` must be its own.
 
 NAMEs choose cases. Prints "N passed, N failed". Needs requirements-huggingface.txt and no network.
@@ -24,6 +26,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 import transformers as hf
+from peft import PeftModel
 from safetensors.torch import load_file
 
 torch.set_num_threads(1)
@@ -203,6 +206,24 @@ class Checks:
         self.check(f"{name}: the same bits after import and export", same)
         print(f"out  {name:24}{type(model).__name__:24} loss {loss:.4f}  logits {error:.0e}", flush=True)
 
+    def adapters(self, name, options):
+        """LoRA: the base model of transformers with the adapters by `peft`, and the merged model."""
+        self.must(f"train text.txt {SIZES} {options} --out base --force")
+        self.must("export base --to hf --out hf --force")
+        base = self.loss_of_eval("base")
+        self.must(
+            f"train text.txt --init-from base --steps 10 --lr 3e-2 --warmup 1 --batch {B} --quiet --lora 3 "
+            "--lora-alpha 7 --lora-on q,k,v,o,up,down --out run --force"
+        )
+        loss = self.loss_of_eval("run")
+        self.check(f"{name}: adapters learn", loss < base - 0.003, f"{loss:.4f} with them, {base:.4f} without")
+        self.must("export run --to hf --out adapters --force")
+        model = PeftModel.from_pretrained(self.load(name), self.folder / "adapters").eval().double()
+        error = self.compare_logits(f"{name} adapters", model, self.tokenizer())
+        self.must("export run --to hf --lora-merge --out hf --force")
+        merged = self.compare_logits(f"{name} merged", self.load(name), self.tokenizer())
+        print(f"lora {name:24}{base:.4f} -> {loss:.4f}  logits {error:.0e}, merged {merged:.0e}", flush=True)
+
     def come_in(self, name, config):
         torch.manual_seed(17)
         config.vocab_size = 256
@@ -226,6 +247,7 @@ def main():
     passed = failed = 0
     jobs = [(n, lambda c, n=n, o=o: c.out(n, o, False)) for n, o in CLASSES.items()]
     jobs += [(n, lambda c, n=n, o=o: c.out(n, o, True)) for n, o in OWN.items()]
+    jobs += [(f"lora-{n}", lambda c, n=n, o=o: c.adapters(n, o)) for n, o in CLASSES.items()]
     jobs += [(n, lambda c, n=n, o=o: c.come_in(n, o)) for n, o in MADE.items()]
     for name, job in jobs:
         if given.names and name not in given.names:

@@ -74,7 +74,7 @@ void certify_model(const Config& config, const std::string& name) {
 }
 
 void compare_models(Config config, std::string name, float dropout_p) {
-  config.dropout = dropout_p;
+  config.dropout = config.lora_dropout = dropout_p;
   Model model(config);
   randomize(model);
   name = "model vs textbook/" + name + (dropout_p > 0 ? " dropout/" : "/");
@@ -150,4 +150,17 @@ TEST_CASE("the model agrees with the textbook for every placement, with and with
 TEST_CASE("the model agrees with the textbook in the wiring of published models", "[model][textbook]") {
   for (const auto& [name, change] : wirings())
     for (const float dropout : {0.f, .2f}) compare_models(wired(change), name, dropout);
+}
+
+TEST_CASE("low-rank adapters are certified and agree with the textbook's", "[model][textbook][lora]") {
+  for (const char* shared : {"", "qkv", "qkv,gate_up"})
+    for (const char* on : {"q,k,v,o,up,down", "q,v", "k,up"})
+      for (const bool llama : {false, true}) {
+        Config config = small(forms()[0], NormKind::layernorm, llama);
+        config.lora_rank = 3, config.lora_alpha = 1, config.lora_dropout = .2f;
+        config.lora_on = on, config.lora_shared = shared;
+        const std::string name = std::string("lora ") + on + " " + shared + (llama ? " llama" : " gpt2");
+        certify_model(config, name);
+        for (const float dropout : {0.f, .2f}) compare_models(config, name, dropout);
+      }
 }

@@ -35,6 +35,8 @@ constexpr ForeignName kForeign[] = {
     {"gradient-accumulation-steps grad-accum grad-accum-steps accumulate-grad-batches accumulation-steps "
      "gradient-accumulation", "accumulate"},
     {"wd", "weight-decay"},
+    {"lora-r lora-rank", "lora"},
+    {"target-modules lora-target-modules", "lora-on"},
     {"adam-beta1", "beta1"},
     {"adam-beta2", "beta2"},
     {"adam-epsilon", "adam-eps"},

@@ -51,6 +51,8 @@ void complete(TrainOptions& o) {
   if (rows > std::numeric_limits<int>::max())
     refuse("--batch " + std::to_string(o.batch) + " times --accumulate " + std::to_string(o.accumulate) + " is " +
            std::to_string(rows) + " sequences per step: choose at most 2147483647");
+  if (o.config.lora_rank > 0 && !o.train_only.empty())
+    refuse("--lora trains its adapters alone: leave --train-only out");
   if (o.norm_lr && o.rate.lr == 0) refuse("--norm-lr needs --lr above 0: both follow one schedule");
   if (!o.textbook) return;
   if (o.diagnostics > 0) refuse("--textbook does not write diagnostics: leave --diagnostics out");

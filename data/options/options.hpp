@@ -72,7 +72,7 @@ struct ImportOptions {
 
 struct ExportOptions {
   std::string checkpoint, to = "hf", dtype, out;
-  bool force = false;
+  bool force = false, lora_merge = false;
 };
 
 struct CorpusOptions {

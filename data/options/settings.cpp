@@ -153,6 +153,16 @@ void describe_init(Table& t, Config& c) {
   t.number("layer-scale-init", c, "initial LayerScale gain (default: by depth)");
 }
 
+void describe_lora(Table& t, Config& c) {
+  t.group("LoRA");
+  t.number("lora", c, "rank of low-rank adapters, which alone train (0: off)");
+  t.number("lora-alpha", c, "adapters are multiplied by alpha / rank");
+  t.number("lora-dropout", c, "dropout of what adapters read");
+  t.text("lora-on", c.lora_on, "NAMES", "matrices with adapters, of q,k,v,o,gate,up,down");
+  t.group("");  // follows from the class of the model in transformers; not in the help
+  t.text("lora-shared", c.lora_shared, "NAMES", "joined matrices whose adapters share A, of qkv,gate_up");
+}
+
 void describe_model(Table& t, TrainOptions& o) {
   Config& c = o.config;
   t.group("Model");
@@ -178,6 +188,7 @@ void describe_model(Table& t, TrainOptions& o) {
   describe_norms(t, c);
   describe_attention(t, c);
   describe_init(t, c);
+  describe_lora(t, c);
 }
 
 // ---- training --------------------------------------------------------------------------------------------
@@ -377,6 +388,7 @@ void describe_export(Table& t, ExportOptions& o) {
   t.text("to", o.to, "FORMAT", "format").choices = {"hf", "gguf", "llmc", "llama2c"};
   t.text("dtype", o.dtype, "TYPE", "number type of the matrices (default: f32)").choices = {"f32", "f16", "bf16",
                                                                                              "q8_0"};
+  t.flag("lora-merge", o.lora_merge, "add the adapters of --lora to the weights (hf: default is the adapters alone)");
   t.flag("force", o.force, "overwrite what is in --out");
 }
 

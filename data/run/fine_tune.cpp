@@ -43,6 +43,8 @@ std::string listed(const std::vector<std::string>& names) {
 }  // namespace
 
 void choose_trained(std::vector<TensorSpec>& table, const TrainOptions& o) {
+  if (o.config.lora_rank > 0)
+    for (TensorSpec& spec : table) spec.trained = spec.role == Role::adapter;
   if (!o.train_only.empty())
     match(table, "train-only", o.train_only, [](TensorSpec& spec, bool matches) { spec.trained = matches; });
   if (!o.freeze.empty())
@@ -81,6 +83,7 @@ std::string copy_weights(Model& model, const Model& from, const std::string& pat
       theirs.erase(found);
       continue;
     }
+    if (spec.role == Role::adapter && found == theirs.end()) continue;
     if (!is_norm(spec)) refuse(described(spec), found == theirs.end() ? "no such tensor" : described(*found->second));
     added.push_back(spec.name);
   }

@@ -14,7 +14,7 @@ namespace {
 // One name per Role.
 constexpr const char* kPartNames[] = {"embedding", "norms",     "",   "",   "gains",      "q, k, v",
                                       "",          "attention", "o",  "up", "activation", "down",
-                                      "residual",  "classifier", "scratch", "logits"};
+                                      "residual",  "classifier", "scratch", "logits", "adapters"};
 
 size_t row_of(Role role) {
   size_t row = static_cast<size_t>(role);
@@ -40,14 +40,15 @@ Product operator*(const Product& a, const Product& b) {
 
 constexpr std::pair<int, const char*> kLetters[] = {
     {1, ""},   {1, "C"}, {1, "H·D"},  {1, "F"},            {1, "V"}, {1, "T"},  {1, "H"},
-    {1, "KV"}, {1, "D"}, {1, "KV·D"}, {1, "(H + 2·KV)·D"}, {2, "F"}, {1, "R·V"}};
+    {1, "KV"}, {1, "D"}, {1, "KV·D"}, {1, "(H + 2·KV)·D"}, {2, "F"}, {1, "R·V"}, {1, "r"}};
 
 // The values of kLetters.
 std::vector<size_t> sizes_of(const Config& c, int B) {
   const auto size = [](int n) { return static_cast<size_t>(n); };
   const size_t C = size(c.channels), F = size(c.hidden), V = size(c.vocab_size), D = size(c.head_dim);
   return {1, C, size(c.n_head) * D, F, V, size(c.context), size(c.n_head), size(c.kv_heads), D, size(c.kv_heads) * D,
-          size(c.qkv_width()), 2 * F, size(classifier_rows(B * c.context, c.vocab_size)) * V};
+          size(c.qkv_width()), 2 * F, size(classifier_rows(B * c.context, c.vocab_size)) * V,
+          size(c.lora_rank)};
 }
 
 struct StandIn {
@@ -59,6 +60,7 @@ struct StandIn {
   StandIn(const Config& model, int model_B) : config(model), N(static_cast<double>(model_B) * model.context) {
     const bool qkv_as_wide = model.n_head * model.head_dim == model.channels, grouped = model.kv_heads != model.n_head;
     const int up = (model.gated() ? 2 : 1) * model.hidden;
+    if (config.lora_rank > 0) config.lora_rank = 19;
     config.n_head = 7, config.head_dim = 11, config.kv_heads = grouped ? 5 : 7;
     config.channels = qkv_as_wide ? 77 : 101, config.vocab_size = 307, config.context = 13;
     // Scratch is as wide as the wider of two tensors. The same one must be wider here.
@@ -155,7 +157,8 @@ void add_parameters(PartRows& rows, const StandIn& s) {
     row.parameters.add(product, in_each_block);
     if (spec.layer == kOutside || spec.shape.size() != 2) return;
     row.multiply_adds.add(product, in_each_block);
-    if (spec.layer == 0) row.out += s.letters.at(spec.shape[0]).number, row.in = s.letters.at(spec.shape[1]).number;
+    if (spec.layer != 0 || spec.role == Role::adapter) return;
+    row.out += s.letters.at(spec.shape[0]).number, row.in = s.letters.at(spec.shape[1]).number;
   });
 }
 

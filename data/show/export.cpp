@@ -33,11 +33,20 @@ void make_output(const std::string& out, bool is_folder, bool force) {
   if (error) fail_file("make the directory", folder.string(), error.value());
 }
 
+void merge_adapters(TrainedModel& trained, const std::string& checkpoint) {
+  if (trained.model.config.lora_rank == 0)
+    throw std::invalid_argument(checkpoint + " has no adapters: leave --lora-merge out");
+  trained.model = merged(trained.model);
+}
+
 }  // namespace
 
 void run_export(const ExportOptions& options) {
   const Format& format = find_format(options.to);
-  const TrainedModel trained = load_trained_model(find_checkpoint(options.checkpoint));
+  TrainedModel trained = load_trained_model(find_checkpoint(options.checkpoint));
+  if (options.lora_merge) merge_adapters(trained, options.checkpoint);
+  if (trained.model.config.lora_rank > 0 && options.to != "hf")
+    throw std::invalid_argument("--to " + options.to + " has no adapters: add --lora-merge");
   const ExportedModel exported{trained.model, trained.header.tokenizer,
                                name_of_checkpoint(options.checkpoint, trained.path),
                                options.dtype.empty() ? format.dtypes[0] : options.dtype};

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "data/formats/huggingface/peft.hpp"
 #include "data/host/format.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "data/run/fine_tune.hpp"
@@ -132,6 +133,8 @@ void run_info(const Command& command) {
   if (command.said("batch")) options.batch = command.train.batch;
   options = with_vocabulary(options);
   options.config = resolved(options.config);
+  if (options.config.lora_rank > 0 && !command.info_needs_checkpoint)
+    options.config.lora_shared = joined_matrices(options.config);
   Layout layout;
   declare_model(layout, options.config);
   std::vector<TensorSpec> table = layout.table();

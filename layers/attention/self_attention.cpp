@@ -54,10 +54,10 @@ void attend(const AttentionSaved& saved, const Attention& p, const BlockContext&
 void sublayer_forward(float* f, const AttentionSaved& saved, const float* u, const Attention& p,
                       const BlockContext& c) {
   const int N = c.B * c.T, C = c.config.channels, width = Attention::inner_width(c.config);
-  linear_forward(saved.qkv, u, p.qkv, N, C, c.config.qkv_width());
+  adapted_forward(saved.qkv, u, p.qkv, C, c.config.qkv_width(), c, DropoutSite::lora_qkv);
   attend(saved, p, c);
   const float* m = branch_inner(saved, saved.mixed, p, N, width, c.training);
-  linear_forward(f, m, p.o, N, width, C);
+  adapted_forward(f, m, p.o, width, C, c, DropoutSite::lora_o);
 }
 
 void sublayer_backward(float* du, const Attention& g, const float* df, const float* u, const AttentionSaved& saved,
@@ -65,12 +65,13 @@ void sublayer_backward(float* du, const Attention& g, const float* df, const flo
   const Config& config = c.config;
   const int N = c.B * c.T, C = config.channels, width = Attention::inner_width(config), read_width = config.qkv_width();
   float *dmixed = c.scratch.inner, *dqkv = c.scratch.joined;
-  linear_backward(dmixed, g.o, df, saved.m ? saved.m : saved.mixed, p.o, N, width, C);
+  const float* m = saved.m ? saved.m : saved.mixed;
+  adapted_backward(dmixed, g.o, df, m, p.o, width, C, c, DropoutSite::lora_o);
   branch_inner_backward(dmixed, g, saved.mixed, saved, p, N, width);
   attention_backward(dqkv, dmixed, saved.mixed, saved.lse, saved.qkv,
                      attention_shape(config, c.layer, c.slopes, c.B, c.T), c.dropout, c.layer);
   if (config.position == Position::rope)
     rope_backward(dqkv, c.rope, c.B, c.T, config.n_head + config.kv_heads, config.head_dim, read_width);
   qk_norm_backward(dqkv, g.qk_norm, c.scratch.inner, saved.qk_norm, p.qk_norm, config, N);
-  linear_backward(du, g.qkv, dqkv, u, p.qkv, N, C, read_width);
+  adapted_backward(du, g.qkv, dqkv, u, p.qkv, C, read_width, c, DropoutSite::lora_qkv);
 }

@@ -94,6 +94,17 @@ struct Config {
   std::optional<double> layer_scale_init;  // of LayerScale's gains; open: by depth
   double mix_fraction = .25;               // share of the blocks, from the first, that are Post-LN under mix-ln
 
+  int lora_rank = 0;            // LoRA (layers/linear/lora.hpp); 0: off
+  float lora_alpha = 16;        // adapters are multiplied by alpha / rank
+  float lora_dropout = 0;       // of what adapters read
+  std::string lora_on = "q,v";  // matrices with adapters: of q, k, v, o, gate, up, down
+  std::string lora_shared;      // joined matrices whose adapters share a: of qkv, gate_up
+
+  Config without_lora() const {
+    Config c = *this;
+    c.lora_rank = 0, c.lora_alpha = 16, c.lora_dropout = 0, c.lora_on = "q,v", c.lora_shared.clear();
+    return c;
+  }
   bool gated() const { return is_gated(activation); }
   int qkv_width() const { return (n_head + 2 * kv_heads) * head_dim; }
   // Channels of a head that RoPE rotates: truncated as Hugging Face does, up to rounding errors.

@@ -36,6 +36,7 @@ enum class Role {
   classifier,   // an untied head, its bias, the losses
   scratch,      // shared by all blocks
   logits,       //
+  adapter,      // a and b of LoRA
 };
 
 inline constexpr int kOutside = -1;               // the layer of a tensor outside all blocks

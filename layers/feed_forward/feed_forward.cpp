@@ -22,16 +22,18 @@ void declare_sublayer_saved(FeedForwardSaved& saved, Layout& layout, const Confi
 void sublayer_forward(float* f, const FeedForwardSaved& saved, const float* u, const FeedForward& p,
                       const BlockContext& c) {
   const int N = c.B * c.T, C = c.config.channels, F = c.config.hidden;
-  linear_forward(saved.up, u, p.up, N, C, FeedForward::up_width(c.config));
+  adapted_forward(saved.up, u, p.up, C, FeedForward::up_width(c.config), c, DropoutSite::lora_up);
   activation_forward(saved.active, saved.up, c.config.activation, N, F);
-  linear_forward(f, branch_inner(saved, saved.active, p, N, F, c.training), p.down, N, F, C);
+  const float* m = branch_inner(saved, saved.active, p, N, F, c.training);
+  adapted_forward(f, m, p.down, F, C, c, DropoutSite::lora_down);
 }
 
 void sublayer_backward(float* du, const FeedForward& g, const float* df, const float* u, const FeedForwardSaved& saved,
                        const FeedForward& p, const BlockContext& c) {
   const int N = c.B * c.T, C = c.config.channels, F = c.config.hidden;
-  linear_backward(c.scratch.inner, g.down, df, saved.m ? saved.m : saved.active, p.down, N, F, C);
+  const float* m = saved.m ? saved.m : saved.active;
+  adapted_backward(c.scratch.inner, g.down, df, m, p.down, F, C, c, DropoutSite::lora_down);
   branch_inner_backward(c.scratch.inner, g, saved.active, saved, p, N, F);
   activation_backward(c.scratch.joined, c.scratch.inner, saved.up, c.config.activation, N, F);
-  linear_backward(du, g.up, c.scratch.joined, u, p.up, N, C, FeedForward::up_width(c.config));
+  adapted_backward(du, g.up, c.scratch.joined, u, p.up, C, FeedForward::up_width(c.config), c, DropoutSite::lora_up);
 }

@@ -1,7 +1,48 @@
 #include "linear.hpp"
 
+#include <cmath>
+
 #include "layers/kernels/gemm.hpp"
 #include "layers/kernels/reductions.hpp"
+
+namespace {
+
+bool lists(const std::string& names, const std::string& name) {
+  return ("," + names + ",").find("," + name + ",") != std::string::npos;
+}
+
+// The name of matrices with one input.
+std::string joined_name(const std::vector<LinearPart>& parts) {
+  if (parts.size() == 1) return parts[0].name;
+  return parts.size() == 3 ? "qkv" : "gate_up";
+}
+
+std::vector<Lora> declare_lora(Layout& layout, const Config& config, const std::string& prefix,
+                               const std::vector<LinearPart>& parts, int in) {
+  std::vector<Lora> adapters;
+  if (config.lora_rank == 0) return adapters;
+  const int r = config.lora_rank;
+  // a has the variance of PEFT's.
+  const Start start{0, 1 / std::sqrt(3 * static_cast<float>(in))};
+  const auto add = [&](const std::string& name, int begin, int out) {
+    float* a = layout.take(name + ".lora_a", Role::adapter, {r, in}, start);
+    float* b = layout.take(name + ".lora_b", Role::adapter, {out, r});
+    adapters.push_back({a, b, begin, out, r, config.lora_alpha / static_cast<float>(r)});
+  };
+  const std::string joined = joined_name(parts);
+  int rows = 0;
+  bool any = false;
+  for (const LinearPart& part : parts) {
+    const bool adapts = lists(config.lora_on, part.name);
+    if (adapts && !lists(config.lora_shared, joined)) add(prefix + "." + part.name, rows, part.out);
+    rows += part.out;
+    any = any || adapts;
+  }
+  if (any && lists(config.lora_shared, joined)) add(prefix + "." + joined, 0, rows);
+  return adapters;
+}
+
+}  // namespace
 
 Linear declare_linear(Layout& layout, const Config& config, const std::string& prefix,
                       const std::vector<LinearPart>& parts, int in) {
@@ -15,6 +56,7 @@ Linear declare_linear(Layout& layout, const Config& config, const std::string& p
   p.matmul = config.matmul;
   p.weight = layout.take_joined(std::move(weights));
   if (has_bias(config, parts[0].role)) p.bias = layout.take_joined(std::move(biases));
+  p.lora = declare_lora(layout, config, prefix, parts, in);
   return p;
 }
 

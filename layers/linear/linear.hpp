@@ -9,11 +9,19 @@
 
 #include "layers/config/placements.hpp"
 
+// A low-rank adapter of `out` rows of the weight, from `begin` on; see lora.hpp. Parameters, or their gradients.
+struct Lora {
+  float *a, *b;  // (rank,I) (out,rank)
+  int begin, out, rank;
+  float scale;
+};
+
 // Parameters, or their gradients. Absent: null. So is the gradient of a matrix that does not train.
 struct Linear {
   float* weight = nullptr;
   float* bias = nullptr;
   Matmul matmul = Matmul::fp32;
+  std::vector<Lora> lora = {};
 };
 
 // Several matrices over the same input are one product if they lie behind one another: q, k and v are three

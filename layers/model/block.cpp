@@ -82,9 +82,10 @@ BlockScratch declare_block_scratch(Layout& layout, const Config& config, int B, 
   BlockScratch scratch{};
   scratch.f = layout.take("scratch.f", Role::scratch, {N, C});
   scratch.normed = layout.take("scratch.normed", Role::scratch, {N, C});
+  const int inner = std::max(FeedForward::inner_width(config), Attention::inner_width(config));
+  scratch.lora = declare_lora_scratch(layout, config, N, std::max(C, inner), backward);
   if (!backward) return scratch;
   if (!is_sequential(config)) scratch.du = layout.take("scratch.du", Role::scratch, {N, C});
-  const int inner = std::max(FeedForward::inner_width(config), Attention::inner_width(config));
   scratch.inner = layout.take("scratch.wide", Role::scratch, {N, inner});
   const int joined = std::max(FeedForward::up_width(config), config.qkv_width());
   scratch.joined = layout.take("scratch.wider", Role::scratch, {N, joined});

@@ -1,7 +1,9 @@
 #include "model.hpp"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
+#include <string_view>
 
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/embedding/embedding.hpp"
@@ -47,6 +49,23 @@ void allocate_gradients(Model& model) {
   Layout on_gradients(model.gradients.get(), model.table);
   model.g = declare_model(on_gradients, model.config);
   for (size_t i = 0; i < model.table.size(); ++i) model.table[i].gradient = layout.table()[i].gradient;
+}
+
+Model merged(const Model& from) {
+  const Config config = from.config.without_lora();
+  Model model(config, false);
+  std::map<std::string_view, size_t> offsets;
+  for (const TensorSpec& spec : from.table) offsets[spec.name] = spec.offset;
+  for (const TensorSpec& spec : model.table)
+    std::copy_n(from.weights.get() + offsets.at(spec.name), spec.size(), model.weights.get() + spec.offset);
+  for (size_t l = 0; l < model.p.blocks.size(); ++l) {
+    const Block &to = model.p.blocks[l], &adapted = from.p.blocks[l];
+    lora_merge(to.attention.qkv.weight, adapted.attention.qkv.lora, config.channels);
+    lora_merge(to.attention.o.weight, adapted.attention.o.lora, Attention::inner_width(config));
+    lora_merge(to.ffn.up.weight, adapted.ffn.up.lora, config.channels);
+    lora_merge(to.ffn.down.weight, adapted.ffn.down.lora, config.hidden);
+  }
+  return model;
 }
 
 void initialize(Model& model, uint64_t seed) {

@@ -39,6 +39,9 @@ struct Model {
 // Allocates zeros for the gradients of the tensors that train. Call it again when TensorSpec::trained has changed.
 void allocate_gradients(Model& model);
 
+// The model with its adapters (layers/linear/lora.hpp) added to its weights.
+Model merged(const Model& model);
+
 // Draws every tensor from (seed, its name), so adding a tensor changes no other.
 void initialize(Model& model, uint64_t seed);
 

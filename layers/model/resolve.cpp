@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "layers/config/placements.hpp"
 #include "layers/norm/norm.hpp"
@@ -31,6 +32,9 @@ const std::vector<ConfigNumber>& config_numbers() {
       {"init-gain", &Config::init_gain, 0, 1e3},
       {"skip-scale", &Config::skip_scale, 0, 1e3},
       {"layer-scale-init", &Config::layer_scale_init, 0, 1e3},
+      {"lora", &Config::lora_rank, 0, 4096},
+      {"lora-alpha", &Config::lora_alpha, 1e-6, 1e6},
+      {"lora-dropout", &Config::lora_dropout, 0, .99},
   };
   return rows;
 }
@@ -109,6 +113,18 @@ void close_sizes(Config& c) {
   if (c.hidden == 0) c.hidden = c.gated() ? (8 * c.channels / 3 + 31) / 32 * 32 : 4 * c.channels;
 }
 
+void check_lora(const Config& c) {
+  if (c.lora_rank == 0) return;
+  std::istringstream names(c.lora_on);
+  for (std::string name; std::getline(names, name, ',');) {
+    const bool gate = name == "gate" && c.gated();
+    require(gate || name == "q" || name == "k" || name == "v" || name == "o" || name == "up" || name == "down",
+            "{lora-on} names '" + name + "', which is no matrix of this model: choose from q,k,v,o," +
+                (c.gated() ? "gate," : "") + "up,down");
+  }
+  require(!c.lora_on.empty(), "{lora-on} names no matrix: choose from q,k,v,o,up,down");
+}
+
 void check_rope(const Config& c) {
   if (c.position != Position::rope) return;
   require(c.rope_fraction < 1 || c.head_dim % 2 == 0,
@@ -147,6 +163,7 @@ Config resolve(Config c) {
   for (const ConfigNumber& n : config_numbers()) check_range(c, n);
   require(c.vocab_size > 0, "{vocab-size} is 0: it must be known here");
   close_sizes(c);
+  check_lora(c);
   check_rope(c);
   check_wiring(c);
   close_choices(c);

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-enum class DropoutSite { embedding, attention, attention_out, ffn_out };
+enum class DropoutSite { embedding, attention, attention_out, ffn_out, lora_qkv, lora_o, lora_up, lora_down };
 
 struct Dropout {
   float p = 0;  // 0: off

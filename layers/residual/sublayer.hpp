@@ -10,7 +10,7 @@
 
 #include "dropout.hpp"
 #include "layers/embedding/position.hpp"
-#include "layers/linear/linear.hpp"
+#include "layers/linear/lora.hpp"
 #include "residual.hpp"
 
 // Keys and values of the positions before the first of these T, when text is generated: `past` rows k|v of each
@@ -26,6 +26,7 @@ struct BlockScratch {
   float *f, *normed;      // (N,C) each
   float *inner, *joined;  // backward only: gradients of what norm_inner reads, and of joined rows q|k|v or gate|up
   float* du;              // (N,C) backward of parallel blocks only
+  LoraScratch lora;
 };
 
 // Everything a block needs besides its parameters.
@@ -40,3 +41,20 @@ struct BlockContext {
   const float* slopes = nullptr;  // (H) of ALiBi, where that is how positions are told
   bool training = false;          // see norm_forward
 };
+
+// A linear layer of a sublayer, with its adapters. `site` numbers the dropout of what they read.
+inline LoraDropout lora_dropout(const BlockContext& c, DropoutSite site) {
+  LoraDropout d{c.dropout, c.layer, site, c.B, c.T};
+  d.dropout.p = c.training ? c.config.lora_dropout : 0;
+  return d;
+}
+inline void adapted_forward(float* y, const float* x, const Linear& p, int I, int O, const BlockContext& c,
+                            DropoutSite site) {
+  linear_forward(y, x, p, c.B * c.T, I, O);
+  lora_forward(y, x, p.lora, c.B * c.T, I, O, c.scratch.lora, lora_dropout(c, site));
+}
+inline void adapted_backward(float* dx, const Linear& g, const float* dy, const float* x, const Linear& p, int I, int O,
+                             const BlockContext& c, DropoutSite site) {
+  linear_backward(dx, g, dy, x, p, c.B * c.T, I, O);
+  lora_backward(dx, g.lora, dy, x, p.lora, c.B * c.T, I, O, c.scratch.lora, lora_dropout(c, site));
+}

@@ -6,6 +6,7 @@
 #include "dropout.hpp"
 #include "layers/model/model.hpp"
 #include "linear.hpp"
+#include "lora.hpp"
 #include "norm.hpp"
 #include "position.hpp"
 #include "residual.hpp"
@@ -76,12 +77,36 @@ struct LinearModule {
   Pass<Number>& pass;
   const ::Linear& w;
   size_t I, O;
+  int layer = 0;                                // of its adapters' dropout
+  DropoutSite site = DropoutSite::embedding;
+  size_t N = pass.sizes.N;
 
   void forward(Number* y, const Number* x) {
-    linear_forward(y, x, pass.p.at(w.weight), pass.p.at(w.bias), pass.sizes.N, I, O);
+    linear_forward(y, x, pass.p.at(w.weight), pass.p.at(w.bias), N, I, O);
+    if (w.lora.empty()) return;
+    std::vector<Number> read(x, x + N * I);
+    dropout_forward(read.data(), multipliers().data(), N * I);
+    for (const Lora& l : w.lora)
+      lora_forward(y, read.data(), pass.p.at(l.a), pass.p.at(l.b), adapter(l), N, I, O);
   }
   void backward(Number* dx, const Number* dy, const Number* x) {
-    linear_backward(dx, pass.g.at(w.weight), pass.g.at(w.bias), dy, x, pass.p.at(w.weight), pass.sizes.N, I, O);
+    linear_backward(dx, pass.g.at(w.weight), pass.g.at(w.bias), dy, x, pass.p.at(w.weight), N, I, O);
+    if (w.lora.empty()) return;
+    std::vector<Number> read(x, x + N * I), dread(N * I);
+    const std::vector<Number> m = multipliers();
+    dropout_forward(read.data(), m.data(), N * I);
+    for (const Lora& l : w.lora)
+      lora_backward(dread.data(), pass.g.at(l.a), pass.g.at(l.b), dy, read.data(), pass.p.at(l.a), pass.p.at(l.b),
+                    adapter(l), N, I, O);
+    dropout_backward(dread.data(), m.data(), N * I);
+    for (size_t i = 0; i < N * I; ++i) dx[i] += dread[i];
+  }
+
+  static Adapter adapter(const Lora& l) { return {size_t(l.begin), size_t(l.out), size_t(l.rank), l.scale}; }
+  std::vector<Number> multipliers() const {
+    Dropout dropout = pass.dropout;
+    dropout.p = pass.p.training ? pass.config.lora_dropout : 0;
+    return row_multipliers<Number>(dropout, layer, site, pass.sizes.B, pass.sizes.T, I);
   }
 };
 
@@ -144,8 +169,8 @@ struct Attention {
   const ::Block& block;
   int layer;
   Sizes s = pass.sizes;
-  LinearModule<Number> to_qkv = {pass, block.attention.qkv, s.C, s.qkv()},
-                       o = {pass, block.attention.o, s.H * s.D, s.C};
+  LinearModule<Number> to_qkv = {pass, block.attention.qkv, s.C, s.qkv(), layer, DropoutSite::lora_qkv},
+                       o = {pass, block.attention.o, s.H * s.D, s.C, layer, DropoutSite::lora_o};
   QueriesKeys<Number> queries_keys = {pass, block.attention.qk_norm};
   NormModule<Number> norm_inner = {pass, block.attention.norm_inner, s.H * s.D};
   Scoring scoring = scoring_of(pass.config, layer);
@@ -188,8 +213,8 @@ struct FeedForward {
   int layer;
   Sizes s = pass.sizes;
   Activation kind = pass.config.activation;
-  LinearModule<Number> up = {pass, block.ffn.up, s.C, is_gated(kind) ? 2 * s.F : s.F},
-                       down = {pass, block.ffn.down, s.F, s.C};
+  LinearModule<Number> up = {pass, block.ffn.up, s.C, is_gated(kind) ? 2 * s.F : s.F, layer, DropoutSite::lora_up},
+                       down = {pass, block.ffn.down, s.F, s.C, layer, DropoutSite::lora_down};
   NormModule<Number> norm_inner = {pass, block.ffn.norm_inner, s.F};
   std::vector<Number> on_f = row_multipliers<Number>(pass.dropout, layer, DropoutSite::ffn_out, s.B, s.T, s.C);
   std::vector<Number> expanded = {}, active = {}, normed = {};  // normed = norm_inner(active)

@@ -20,6 +20,7 @@
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/model/size.hpp"
 #include "modeling.hpp"
+#include "peft.hpp"
 
 using nlohmann::json;
 namespace fs = std::filesystem;
@@ -205,7 +206,8 @@ std::string described(const Expressed& as) {
 
 // Files of an older model that the new one may not have, but that readers would take for its own.
 void remove_stale(const std::string& folder) {
-  for (const char* name : {"model.safetensors.index.json", "tokenizer.json", "tokenizer_config.json", kModelingFile})
+  for (const char* name : {"model.safetensors.index.json", "tokenizer.json", "tokenizer_config.json", kModelingFile,
+                           "adapter_config.json", "adapter_model.safetensors"})
     fs::remove(fs::path(folder) / name);
 }
 
@@ -213,6 +215,10 @@ void remove_stale(const std::string& folder) {
 
 std::string write_huggingface(const std::string& folder, const ExportedModel& exported) {
   remove_stale(folder);
+  if (exported.model.config.lora_rank > 0) {
+    for (const char* name : {kConfig, kWeights}) fs::remove(folder + name);
+    return write_adapters(folder, exported);
+  }
   const Model& model = exported.model;
   const Expressed as = expressed(model.config);
   const Architecture& architecture = as.architecture;

@@ -1,0 +1,163 @@
+// Low-rank adapters: training them, merging them, and the runs that hold them. test_textbook_model.cpp compares their
+// gradients with the textbook's.
+
+#include <algorithm>
+
+#include "catch.hpp"
+#include "check.hpp"
+#include "data/formats/huggingface/peft.hpp"
+#include "data/formats/safetensors.hpp"
+#include "data/run/fine_tune.hpp"
+#include "layers/model/presets.hpp"
+#include "layers/training/step.hpp"
+#include "small_run.hpp"
+
+namespace {
+
+constexpr int kB = 2, kT = 16, kV = 64;
+constexpr const char* kEvery = "q,k,v,o,up,down";
+
+Config adapted(const std::string& preset, const std::string& shared = "") {
+  Config c = preset_config(preset, "nano");
+  c.n_layer = 2, c.channels = 24, c.n_head = 2, c.kv_heads = 2, c.hidden = 40, c.context = kT, c.vocab_size = kV;
+  c.lora_rank = 3, c.lora_on = kEvery, c.lora_shared = shared;
+  return resolve(c);
+}
+
+// A model whose adapters do something.
+Model filled(const Config& config) {
+  Model model(config);
+  initialize(model, 1);
+  for (const TensorSpec& spec : model.table)
+    if (spec.leaf() == "lora_b") {
+      const std::vector<float> b = random_floats(spec.size(), spec.offset, 0, .1f);
+      std::copy(b.begin(), b.end(), model.weights.get() + spec.offset);
+    }
+  return model;
+}
+
+std::vector<float> logits_of(const Model& model) {
+  const std::vector<int> tokens = random_ints(kB * kT, 1, kV);
+  std::vector<float> logits(size_t(kB) * kT * kV);
+  const Activations activations = allocate_activations(model.config, kB, kT, false);
+  batch_logits(logits.data(), model, activations, {tokens.data(), nullptr, kB, kT});
+  return logits;
+}
+
+std::vector<std::string> adapter_names(const Config& config) {
+  Layout layout;
+  declare_model(layout, config);
+  std::vector<std::string> names;
+  for (const TensorSpec& spec : layout.table())
+    if (spec.role == Role::adapter && spec.layer == 0) names.push_back(spec.part);
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("adapters belong to the matrices that are named, or to joined ones", "[lora]") {
+  Config c = adapted("llama2");
+  c.lora_on = "v,down";
+  const std::vector<std::string> names = {"attention.v.lora_a", "attention.v.lora_b", "ffn.down.lora_a",
+                                          "ffn.down.lora_b"};
+  CHECK(adapter_names(c) == names);
+  c.lora_on = "v,gate", c.lora_shared = "qkv,gate_up";
+  const std::vector<std::string> joined = {"attention.qkv.lora_a", "attention.qkv.lora_b", "ffn.gate_up.lora_a",
+                                           "ffn.gate_up.lora_b"};
+  CHECK(adapter_names(c) == joined);
+  c.lora_rank = 0;
+  CHECK(adapter_names(c).empty());
+  const auto refusal = [&](const std::string& on) {
+    Config other = adapted("gpt2");
+    other.lora_on = on;
+    return message_of<ConfigError>([&] { resolve(other); });
+  };
+  CHECK(contains(refusal("q,gate"), "names 'gate', which is no matrix of this model: choose from q,k,v,o,up,down"));
+  CHECK(contains(refusal(""), "names no matrix"));
+}
+
+TEST_CASE("new adapters change nothing, and merged ones are the model", "[lora]") {
+  for (const auto& [preset, shared] : {std::pair{"gpt2", "qkv"}, {"llama2", ""}, {"llama2", "qkv,gate_up"}}) {
+    const Config config = adapted(preset, shared);
+    Model plain(config.without_lora(), false), fresh(config);
+    initialize(plain, 1), initialize(fresh, 1);
+    CHECK(logits_of(plain) == logits_of(fresh));
+    const Model model = filled(config);
+    CHECK(logits_of(model) != logits_of(plain));
+    check_close(std::string("merged adapters/") + preset, logits_of(merged(model)), widen(logits_of(model)), 5e-6);
+  }
+}
+
+// GPT-NeoX stores q, k and v of a head together: (H, 3, D).
+TEST_CASE("the rows of exported adapters are in the order of the class", "[lora]") {
+  Config c = adapted("gpt-neox");
+  REQUIRE(joined_matrices(c) == "qkv");
+  c.lora_shared = "qkv", c.lora_on = "q";
+  const Model model = filled(c);
+  const Folder f;
+  write_adapters(f.path("."), {model, Tokenizer::bytes(), "x", "f32"});
+  const StoredTensors tensors(f.path("adapter_model.safetensors"));
+  const std::string name = "base_model.model.gpt_neox.layers.1.attention.query_key_value.lora_B.weight";
+  const StoredTensor* stored = tensors.find(name);
+  REQUIRE(stored != nullptr);
+  std::vector<float> b(stored->size());
+  tensors.read(b.data(), *stored);
+  const size_t H = c.n_head, D = c.head_dim, r = c.lora_rank;
+  const float* ours = model.p.blocks[1].attention.qkv.lora[0].b;
+  for (size_t part = 0; part < 3; ++part)
+    for (size_t h = 0; h < H; ++h)
+      for (size_t i = 0; i < D * r; ++i) CHECK(b[((h * 3 + part) * D) * r + i] == ours[((part * H + h) * D) * r + i]);
+}
+
+TEST_CASE("only adapters train, with the same bits on any number of threads", "[lora]") {
+  check_same_for_all_threads([] {
+    TrainOptions o;
+    o.config = adapted("gpt2", "qkv");
+    o.config.lora_dropout = .3f;
+    Model model(o.config, false);
+    initialize(model, 1);
+    choose_trained(model.table, o);
+    allocate_gradients(model);
+    const std::vector<float> before(model.weights.get(), model.weights.get() + model.floats);
+    TrainingState s(std::move(model), kB, kT);
+    const std::vector<int> tokens = random_ints(kB * kT, 1, kV), targets = random_ints(kB * kT, 2, kV);
+    for (int step = 0; step < 2; ++step)
+      training_step(s, micro_batches(tokens.data(), targets.data(), 1, kB, kT), {}, step, .01);
+    for (const TensorSpec& spec : s.model.table) {
+      const float *was = before.data() + spec.offset, *is = s.model.weights.get() + spec.offset;
+      CHECK(std::equal(was, was + spec.size(), is) == (spec.role != Role::adapter));
+    }
+    return std::vector<float>(s.model.weights.get(), s.model.weights.get() + s.model.floats);
+  });
+}
+
+TEST_CASE("a run with adapters resumes, samples, and is exported alone or merged", "[lora][program]") {
+  const Corpus f;
+  REQUIRE(f.run("train --data stories.txt --steps 3 --out base" + kTiny).status == 0);
+  const std::string tune = "train stories.txt --init-from base --batch 2 --lora 2 --lora-dropout .1 --eval-every 0 "
+                           "--threads 1 --quiet --steps ";
+  const Outcome done = f.run(tune + "6 --out whole");
+  REQUIRE(done.status == 0);
+  CHECK(contains(done.out, "trains   "));
+  REQUIRE(f.run(tune + "3 --schedule-end 6 --out half").status == 0);
+  REQUIRE(f.run("train --resume --out half --steps 6").status == 0);
+  CHECK(same_bits(last_weights(f, "half"), last_weights(f, "whole")));
+  CHECK(f.run("sample whole --length 5").status == 0);
+
+  REQUIRE(f.run("export whole --to hf --out adapters").status == 0);
+  const StoredTensors tensors(f.path("adapters/adapter_model.safetensors"));
+  const StoredTensor* b = tensors.find("base_model.model.transformer.h.0.attn.c_attn.lora_B.weight");
+  REQUIRE(b != nullptr);
+  CHECK(b->shape == std::vector<uint64_t>{24, 2});
+  CHECK(tensors.all().size() == 2);
+  const std::string config = read_file(f.path("adapters/adapter_config.json"));
+  for (const char* part : {R"("attn.c_attn")", R"("fan_in_fan_out": true)", R"("r": 2)"}) CHECK(contains(config, part));
+  REQUIRE(f.run("export whole --to hf --lora-merge --out merged").status == 0);
+  CHECK(f.run("sample merged --length 5").status == 0);
+  CHECK(f.run("export whole --to llmc --lora-merge --out llmc").status == 0);
+
+  check_refused(f, "export whole --to gguf --out x.gguf", "--to gguf has no adapters: add --lora-merge");
+  check_refused(f, "export base --to hf --lora-merge --out x", "base has no adapters: leave --lora-merge out");
+  check_refused(f, tune + "3 --train-only norm", "--lora trains its adapters alone");
+  check_refused(f, tune + "3 --lora-on x", "--lora-on names 'x', which is no matrix of this model");
+}
