@@ -59,7 +59,7 @@ void compare_attention(int T, int H, int KV, int D, float p, const std::string& 
   const int past = T / 2, fresh = T - past;
   std::vector<float> late = garbage(fresh * H * D), late_lse = garbage(H * fresh);
   attention_forward(late.data(), late_lse.data(), qkv.data() + past * width, width,
-                    {qkv.data() + k_at, qkv.data() + v_at, size_t(width), past},
+                    {qkv.data() + k_at, qkv.data() + v_at, size_t(width), past, 0},
                     scored({1, fresh, H, KV, D}, scoring, slopes), {}, 0);
   if (p == 0) check_close(name + "past", late, Doubles(&want[past * H * D], &want[T * H * D]), kTolerance);
 }
