@@ -249,5 +249,6 @@ TEST_CASE("the program prints completion and the manual page", "[completion][pro
   CHECK(other.status == 1);
   CHECK(contains(other.err, "tcsh"));
   CHECK(contains(other.err, "choose one of bash zsh fish"));
+  CHECK(contains(f.run("completion").err, "SHELL is missing: usage: train_gpt completion bash|zsh|fish\n"));
   CHECK(contains(f.run("man me").err, "'me' is one word too many: usage: train_gpt man\n"));
 }

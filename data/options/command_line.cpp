@@ -220,7 +220,9 @@ void set_options(Command& c) {
   for (const Given& g : c.given)
     for (const std::string& value : g.values) find_setting(settings, g.name)->set(value);
   for (const Setting& s : settings)
-    if (s.required && !c.said(s.name)) refuse("--" + s.name + " is missing: write --" + s.name + " " + s.takes);
+    if (s.required && !c.said(s.name))
+      refuse(s.positional ? s.takes + " is missing: usage: " + usage_of(row_of(c.kind))
+                          : "--" + s.name + " is missing: write --" + s.name + " " + s.takes);
   if (c.sample.greedy) c.sample.sampling.temperature = 0;
   complete(c.train);
 }
