@@ -167,8 +167,7 @@ void train(const Command& command) {
   write_config(t);
   RunOutcome outcome;
   outcome.parameters = count_parameters(t.o.config);
-  outcome.unigram = t.data.unigram_nats(), outcome.floor = t.data.floor;
-  outcome.data_fingerprint = t.data.fingerprint;
+  outcome.unigram = t.data.unigram_nats(), outcome.floor = t.data.floor, outcome.data_fingerprint = t.data.fingerprint;
   remove_outcome(t.o.out);
   try {
     train_and_measure(t, limit, outcome);
