@@ -212,11 +212,11 @@ class Checks:
         self.must("export base --to hf --out hf --force")
         base = self.loss_of_eval("base")
         self.must(
-            f"train text.txt --init-from base --steps 10 --lr 3e-2 --warmup 1 --batch {B} --quiet --lora 3 "
+            f"train text.txt --init-from base --steps 20 --lr 1e-2 --warmup 2 --batch {B} --quiet --lora 3 "
             "--lora-alpha 7 --lora-on q,k,v,o,up,down --out run --force"
         )
         loss = self.loss_of_eval("run")
-        self.check(f"{name}: adapters learn", loss < base - 0.003, f"{loss:.4f} with them, {base:.4f} without")
+        self.check(f"{name}: adapters learn", loss < base - 0.001, f"{loss:.4f} with them, {base:.4f} without")
         self.must("export run --to hf --out adapters --force")
         model = PeftModel.from_pretrained(self.load(name), self.folder / "adapters").eval().double()
         error = self.compare_logits(f"{name} adapters", model, self.tokenizer())
