@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <new>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "data/compare/compare.hpp"
+#include "data/host/errors.hpp"
 #include "data/host/format.hpp"
 #include "data/host/interrupt.hpp"
 #include "data/host/machine.hpp"
@@ -199,23 +199,6 @@ void run(const Command& command) {
   }
 }
 
-void say_out_of_memory() {
-  std::fprintf(stderr, "train_gpt: not enough memory: lower --batch, --context or the size of the model\n");
-}
-
-// Handles allocations that fail beyond the reach of a catch: in an OpenMP thread, or in a function that the C++ library
-// declares noexcept (directory_iterator), which leaves no exception to look at.
-[[noreturn]] void end_program() {
-  try {
-    if (const auto exception = std::current_exception()) std::rethrow_exception(exception);
-  } catch (const std::bad_alloc&) {
-  } catch (...) {
-    std::abort();
-  }
-  say_out_of_memory();
-  std::_Exit(1);
-}
-
 void run_command_line(Command& command, int argc, char** argv) {
   limit_spinning(argv);
   try {
@@ -232,7 +215,7 @@ void run_command_line(Command& command, int argc, char** argv) {
 
 int main(int argc, char** argv) {
   make_output_safe();
-  std::set_terminate(end_program);
+  end_clearly_without_memory();
   Command command;
   try {
     run_command_line(command, argc, argv);

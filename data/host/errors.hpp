@@ -1,5 +1,5 @@
 #pragma once
-// Two ways to give up. Both messages reach the user.
+// Ways to give up. Their messages reach the user.
 
 #include <stdexcept>
 #include <string>
@@ -9,3 +9,9 @@
 
 // For the content of files.
 [[noreturn]] inline void reject(const std::string& why) { throw std::runtime_error(why); }
+
+void say_out_of_memory();
+
+// Allocations that fail beyond the reach of a catch end the program with this message: in an OpenMP thread, or in a
+// function that the C++ library declares noexcept (directory_iterator).
+void end_clearly_without_memory();
