@@ -265,6 +265,17 @@ TEST_CASE("the tensors of a checkpoint are checked against its model and the rul
   const size_t end = shorter[last]["data_offsets"][0];
   shorter.erase(last);
   says(shorter.dump(), "its optimizer state is incomplete", good.data.substr(0, end));
+
+  // Without a weight, and without its bytes.
+  Json fewer = header;
+  const std::string weight = "embedding.position.weight";
+  const size_t from = fewer[weight]["data_offsets"][0], to = fewer[weight]["data_offsets"][1];
+  fewer.erase(weight);
+  for (auto& [name, row] : fewer.items())
+    if (name != "__metadata__")
+      for (auto& offset : row["data_offsets"])
+        if (offset.get<size_t>() >= to) offset = offset.get<size_t>() - (to - from);
+  says(fewer.dump(), "it lists 15 weights, and its model has 16", good.data.substr(0, from) + good.data.substr(to));
 }
 
 TEST_CASE("a checkpoint that is truncated or has one wrong bit is never loaded", "[forged]") {
