@@ -145,6 +145,7 @@ void train_and_measure(Trainer& t, TimeLimit& limit, RunOutcome& outcome) {
 
 void train(const Command& command) {
   catch_interrupts();
+  if (command.train.json) begin_json_lines();
   DirectoryLock lock;
   const TrainOptions& asked = command.train;
   const bool goes_on = asked.resume && !asked.out.empty() && !asked.dry_run;

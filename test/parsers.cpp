@@ -15,6 +15,7 @@
 #include "data/run/checkpoint.hpp"
 #include "data/run/directory.hpp"
 #include "data/text/corpus.hpp"
+#include "data/text/multiple_choice.hpp"
 #include "data/text/text_files.hpp"
 #include "data/text/token_files.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
@@ -81,6 +82,7 @@ const std::vector<Parser> kParsers = {
     {"llmc-tokenizer", "gpt2_tokenizer.bin", [](const std::string& path) { use(read_tokenizer(path)); }},
     {"token-file", "tokens.bin", read_token_file},
     {"text", "text.txt", [](const std::string& path) { read_text({path}, {}); }},
+    {"questions", "questions.bin", [](const std::string& path) { read_questions(path); }},
     {"nats", "text.txt.nats", [](const std::string& path) { read_nats(path.substr(0, path.size() - 5), 9, 2); }},
     {"stories", "stories.txt", [](const std::string& path) { check_stories(read_file(path), ""); }},
     {"safetensors", "model.safetensors", [](const std::string& path) { use(StoredTensors(path)); }},

@@ -9,6 +9,7 @@
 #include "data/host/files.hpp"
 #include "data/host/format.hpp"
 #include "data/host/interrupt.hpp"
+#include "data/host/json.hpp"
 #include "data/options/command_line.hpp"
 #include "data/run/directory.hpp"
 #include "data/run/messages.hpp"
@@ -102,6 +103,13 @@ void train_cells(Comparison& c) {
   make_runs(c, runs, 0);
 }
 
+std::string plan_json(const Comparison& c, size_t runs) {
+  nlohmann::ordered_json cells = nlohmann::ordered_json::array();
+  for (const GridCell& cell : c.grid.cells) cells.push_back(cell.name);
+  return to_ascii({{"event", "plan"}, {"directory", c.out()}, {"cells", cells}, {"seeds", c.seeds}, {"runs", runs},
+                   {"steps", c.command.train.steps}});
+}
+
 void print_plan(const Comparison& c) {
   const size_t cells = c.grid.cells.size(), finals = cells * c.seeds.size(), tunes = cells * c.tuning.values.size();
   std::printf("%s", counted(double(cells), "cell").c_str());
@@ -112,6 +120,7 @@ void print_plan(const Comparison& c) {
               counted(double(finals + tunes), "run").c_str(), counted(double(c.command.train.steps), "step").c_str(),
               c.out().c_str());
   for (const GridCell& cell : c.grid.cells) std::printf("  %s\n", cell.name.c_str());
+  if (has_json_lines()) json_line(plan_json(c, finals + tunes));
   for (const std::string& line : warnings_about(c.command.train)) std::printf("WARNING: %s\n", line.c_str());
   if (const std::string text = unequal_tokens(c); !text.empty()) std::puts(text.c_str());
 }
@@ -119,6 +128,7 @@ void print_plan(const Comparison& c) {
 }  // namespace
 
 void run_compare(const Command& command) {
+  if (command.train.json) begin_json_lines();
   Comparison c = prepare_comparison(command);
   const bool dry_run = c.command.train.dry_run;
   DirectoryLock lock;
@@ -132,6 +142,7 @@ void run_compare(const Command& command) {
   summarize(c);
   write_tables(c);
   print_table(c);
+  if (has_json_lines()) print_json_summary(c);
   std::printf("\ntables  %s\nreport  make report RUN=%s\n", shell_words({c.out() + "/summary.csv"}).c_str(),
               shell_words({c.out()}).c_str());
 }

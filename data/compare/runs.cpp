@@ -8,6 +8,7 @@
 
 #include "data/host/files.hpp"
 #include "data/host/format.hpp"
+#include "data/host/json.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/progress.hpp"
 #include "data/options/command_line.hpp"
@@ -92,6 +93,12 @@ std::string reason_of_failure(const std::string& directory, int status) {
   return message.empty() ? "exit status " + std::to_string(status) + ", see " + directory + "/log.txt" : message;
 }
 
+std::string run_json(const Job& job, const RunResult& r) {
+  return to_ascii({{"event", "run"}, {"run", job.label}, {"directory", job.directory}, {"state", name_of(r.state)},
+                   {"final_val", r.final_loss}, {"best_val", r.best_loss}, {"steps", r.steps},
+                   {"seconds", r.seconds}});
+}
+
 }  // namespace
 
 void make_runs(Comparison& c, const std::vector<CellRun>& runs, int64_t later) {
@@ -107,6 +114,7 @@ void make_runs(Comparison& c, const std::vector<CellRun>& runs, int64_t later) {
     const RunResult result = read_result(jobs[job].directory, c.timed());
     const std::string time = std::isnan(result.seconds) ? "" : format("  %.1f s", result.seconds);
     progress.line(jobs[job].label + ": " + describe(result) + time);
+    if (has_json_lines()) json_line(run_json(jobs[job], result));
     if (result.state != RunState::failed) return;
     const std::string reason = reason_of_failure(jobs[job].directory, status);
     if (first_of_all && job == 0) throw std::runtime_error("the first run failed: " + reason);

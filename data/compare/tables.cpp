@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <sstream>
 
 #include "data/host/files.hpp"
+#include "data/host/json.hpp"
 #include "data/options/toml.hpp"
 #include "data/host/format.hpp"
 #include "data/run/metrics.hpp"
@@ -115,26 +117,36 @@ void write_runs(const Comparison& c) {
   });
 }
 
-void write_summary(const Comparison& c) {
-  const Fields columns =
-      Fields{"cell"} + key_columns(c) + tuned_column(c) +
+Fields summary_columns(const Comparison& c) {
+  return Fields{"cell"} + key_columns(c) + tuned_column(c) +
       split("at_edge n finished diverged stuck failed mean sd ci best difference difference_ci verdict target "
             "steps_to_target seconds_to_target seconds tokens_per_second loss_spikes grad_spikes clipped parameters "
             "lr_sensitivity");
-  write_csv(c.out() + "/summary.csv", columns, [&](const auto& write) {
-    for (size_t i = 0; i < c.cells.size(); ++i) {
-      const CellSummary& s = c.cells[i];
-      const RunResult& mean = s.mean;
-      const Fields tuned = c.tuning.key.empty() ? Fields{} : Fields{std::isnan(s.tuned) ? "" : toml(s.tuned)};
-      write(Fields{c.grid.cells[i].name} + key_fields(c, i) + tuned +
-            Fields{s.at_edge ? "1" : "", field(int64_t(s.runs)), field(int64_t(s.count[0])), field(int64_t(s.count[1])),
-                   field(int64_t(s.count[2])), field(int64_t(s.count[3])), field(s.loss.mean), field(s.loss.sd),
-                   field(s.loss.half_width), field(mean.best_loss), field(s.difference.mean),
-                   field(s.difference.half_width), s.verdict, field(c.target), field(mean.steps_to_target),
-                   field(mean.seconds_to_target), field(mean.seconds), field(mean.tokens_per_second),
-                   field(mean.loss_spikes), field(mean.grad_spikes), field(mean.clipped),
-                   field(int64_t(mean.parameters)), field(s.lr_sensitivity)});
-    }
+}
+
+// One for each cell, in the order of summary_columns().
+std::vector<Fields> summary_rows(const Comparison& c) {
+  std::vector<Fields> rows;
+  for (size_t i = 0; i < c.cells.size(); ++i) {
+    const CellSummary& s = c.cells[i];
+    const RunResult& mean = s.mean;
+    const Fields tuned = c.tuning.key.empty() ? Fields{} : Fields{std::isnan(s.tuned) ? "" : toml(s.tuned)};
+    rows.push_back(
+        Fields{c.grid.cells[i].name} + key_fields(c, i) + tuned +
+        Fields{s.at_edge ? "1" : "", field(int64_t(s.runs)), field(int64_t(s.count[0])), field(int64_t(s.count[1])),
+               field(int64_t(s.count[2])), field(int64_t(s.count[3])), field(s.loss.mean), field(s.loss.sd),
+               field(s.loss.half_width), field(mean.best_loss), field(s.difference.mean),
+               field(s.difference.half_width), s.verdict, field(c.target), field(mean.steps_to_target),
+               field(mean.seconds_to_target), field(mean.seconds), field(mean.tokens_per_second),
+               field(mean.loss_spikes), field(mean.grad_spikes), field(mean.clipped),
+               field(int64_t(mean.parameters)), field(s.lr_sensitivity)});
+  }
+  return rows;
+}
+
+void write_summary(const Comparison& c) {
+  write_csv(c.out() + "/summary.csv", summary_columns(c), [&](const auto& write) {
+    for (const Fields& row : summary_rows(c)) write(row);
   });
 }
 
@@ -214,6 +226,20 @@ void write_tables(const Comparison& c) {
   write_runs(c);
   write_diagnostics(c);
   write_summary(c);
+}
+
+void print_json_summary(const Comparison& c) {
+  const Fields columns = summary_columns(c), texts = Fields{"cell", "verdict"} + key_columns(c);
+  for (const Fields& row : summary_rows(c)) {
+    nlohmann::ordered_json json = {{"event", "summary"}};
+    for (size_t i = 0; i < columns.size(); ++i) {
+      const bool text = std::find(texts.begin(), texts.end(), columns[i]) != texts.end();
+      nlohmann::ordered_json& value = json[columns[i]];
+      if (text) value = row[i];
+      else if (!row[i].empty()) value = std::strtod(row[i].c_str(), nullptr);
+    }
+    json_line(to_ascii(json));
+  }
 }
 
 void print_table(const Comparison& c) {

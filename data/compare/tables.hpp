@@ -11,3 +11,4 @@ std::string unequal_tokens(const Comparison& comparison);
 
 void write_tables(const Comparison& comparison);  // into its directory
 void print_table(const Comparison& comparison);
+void print_json_summary(const Comparison& comparison);  // the rows of summary.csv, by json_line()

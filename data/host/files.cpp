@@ -183,7 +183,28 @@ void make_output_safe() {
     if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) ::open("/dev/null", O_RDWR);  // the lowest number that is free
 }
 
+namespace {
+
+std::FILE* json_lines = nullptr;
+int json_error = 0;
+
+}  // namespace
+
+void begin_json_lines() {
+  std::fflush(stdout);
+  const int handle = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  json_lines = handle < 0 ? nullptr : ::fdopen(handle, "w");
+  if (!json_lines || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) fail_file("write", "standard output", errno);
+}
+
+bool has_json_lines() { return json_lines != nullptr; }
+
+void json_line(const std::string& json) {
+  if (std::fputs((json + "\n").c_str(), json_lines) < 0 || std::fflush(json_lines) != 0) json_error = errno;
+}
+
 void finish_output() {
+  if (json_error != 0) fail_file("write", "standard output", json_error);
   if (std::fflush(stdout) != 0) fail_file("write", "standard output", errno);
   if (!std::ferror(stdout)) return;
   const bool works_again = ::write(STDOUT_FILENO, "\n", 1) == 1;  // else it fails for the same reason as before

@@ -61,6 +61,11 @@ void make_output_safe();
 // Throws std::runtime_error if some output could not be written to standard output.
 void finish_output();
 
+// From now on standard output is for json_line(), and what other code prints to it goes to standard error.
+void begin_json_lines();
+bool has_json_lines();
+void json_line(const std::string& json);  // errors are left to finish_output()
+
 // A regular file to read from anywhere. Throws std::runtime_error in one line that names the file.
 class InputFile {
  public:

@@ -22,6 +22,18 @@ void catch_interrupts() {
   }
 }
 
+CatchCtrlC::CatchCtrlC() {
+  struct sigaction stop {};
+  stop.sa_handler = [](int signal) { arrived = signal; };
+  stop.sa_flags = SA_RESETHAND;
+  sigaction(SIGINT, &stop, &before_);
+}
+
+CatchCtrlC::~CatchCtrlC() {
+  sigaction(SIGINT, &before_, nullptr);
+  arrived = 0;
+}
+
 int stop_signal() { return arrived; }
 
 int exit_code(int status) { return arrived ? 128 + arrived : status; }

@@ -1,12 +1,26 @@
 #pragma once
 // Signals that ask a process to stop: Ctrl-C, `kill`, a closed terminal, a closed pipe.
 
+#include <csignal>
+
 // Makes SIGINT, SIGTERM, SIGHUP and SIGPIPE set stop_signal() instead of ending the process, so that it can stop
 // without losing work. The same signal a second time ends the process at once. SIGHUP stays ignored under nohup.
 void catch_interrupts();
 
 int stop_signal();  // the signal that has arrived; 0: none
 inline bool interrupted() { return stop_signal() != 0; }
+
+// While it lives, Ctrl-C sets stop_signal() instead of ending the process. Then the signal is forgotten.
+class CatchCtrlC {
+ public:
+  CatchCtrlC();
+  CatchCtrlC(const CatchCtrlC&) = delete;
+  CatchCtrlC& operator=(const CatchCtrlC&) = delete;
+  ~CatchCtrlC();
+
+ private:
+  struct sigaction before_;
+};
 
 // The exit code of a process that would otherwise end with `status`: 130 after Ctrl-C, 143 after SIGTERM, ...
 int exit_code(int status);

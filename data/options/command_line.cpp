@@ -219,11 +219,14 @@ void set_options(Command& c) {
   const std::vector<Setting> settings = settings_of(c);
   for (const Given& g : c.given)
     for (const std::string& value : g.values) find_setting(settings, g.name)->set(value);
+  const bool reads_no_text = c.said("hellaswag");
   for (const Setting& s : settings)
-    if (s.required && !c.said(s.name))
+    if (s.required && !c.said(s.name) && !(s.name == "data" && reads_no_text))
       refuse(s.positional ? s.takes + " is missing: usage: " + usage_of(row_of(c.kind))
                           : "--" + s.name + " is missing: write --" + s.name + " " + s.takes);
   if (c.sample.greedy) c.sample.sampling.temperature = 0;
+  if (c.sample.interactive && (c.sample.count > 1 || c.sample.prompt == "-"))
+    refuse("--interactive reads lines from standard input and answers each once: leave out --count and --prompt -");
   complete(c.train);
 }
 
@@ -245,7 +248,8 @@ Command command_of(const Reader& r, const Givens& givens, const std::string& pro
   } catch (const std::invalid_argument& error) {
     refuse(c.located(error.what()));
   }
-  c.info_needs_checkpoint = givens.empty() || !c.info_checkpoint.empty();
+  const auto is_json = [](const Given& g) { return g.name == "json"; };
+  c.info_needs_checkpoint = std::all_of(givens.begin(), givens.end(), is_json) || !c.info_checkpoint.empty();
   refuse_model_beside_run(c);
   return c;
 }
@@ -337,7 +341,7 @@ std::string said_as_toml(const Command& command) {
   const Reader r = reader_of(command.kind);
   std::string text;
   for (Given g : command.given) {
-    if (contains({"out", "resume", "force", "dry-run"}, g.name)) continue;
+    if (contains({"out", "resume", "force", "dry-run", "json"}, g.name)) continue;
     if (contains({"data", "val-data", "init-from"}, g.name))
       for (std::string& path : g.values) path = absolute_path(path);
     const Setting& s = *r.find(g.name);

@@ -47,12 +47,13 @@ struct TrainOptions : TextOptions {
   std::string out, init_from;
   bool resume = false, force = false, dry_run = false;
   bool quiet = false;  // no sample and no suggestions at the end
+  bool json = false;   // events as JSON lines on standard output, of a run or a comparison
 };
 
 struct SampleOptions {
   std::string checkpoint;
   std::optional<std::string> prompt;  // open: standard input, or a newline; "-": standard input
-  bool greedy = false, json = false;
+  bool greedy = false, json = false, interactive = false;
   Unknown unknown = Unknown::error;
   int length = 500, count = 1, threads = 0;
   std::string stop;  // as typed: \n and \t stand for a newline and a tab
@@ -60,7 +61,7 @@ struct SampleOptions {
 };
 
 struct EvalOptions : TextFiles {
-  std::string checkpoint, logits;
+  std::string checkpoint, logits, gradients, hellaswag;
   int batch = 8, threads = 0;
   bool json = false;
 };
@@ -151,7 +152,7 @@ struct Command {
   std::string shell;  // of completion
   std::string info_checkpoint;
   bool info_needs_checkpoint = true;  // a checkpoint was named, or no option was given
-  bool info_cost = false;
+  bool info_cost = false, info_json = false;
   std::vector<Given> given;           // by our names, with the options of config files in place of --config
   std::vector<std::string> notices;   // notes to the user about names from other programs
 

@@ -137,6 +137,11 @@ void write_outcome(const std::string& directory, const RunOutcome& o) {
       {"parameters", o.parameters}, {"unigram", o.unigram}, {"floor", o.floor}, {"data", o.data_fingerprint},
       {"val_loss_full", std::isfinite(o.val_loss_full) ? nlohmann::ordered_json(o.val_loss_full) : nullptr},
       {"measured", o.measured}};
+  if (has_json_lines()) {
+    nlohmann::ordered_json event = {{"event", "end"}, {"run", directory}};
+    event.update(json);
+    json_line(to_ascii(event));
+  }
   WholeFile file(directory + "/" + kOutcome);
   file.write(to_text(json, 2) + "\n");
   file.finish();

@@ -58,6 +58,6 @@ struct RunOutcome {
   double val_loss_full = std::numeric_limits<double>::quiet_NaN();  // on the whole validation split, if measured
   bool measured = true;  // false: the final validation was interrupted, and --resume repeats it
 };
-void write_outcome(const std::string& directory, const RunOutcome& outcome);
+void write_outcome(const std::string& directory, const RunOutcome& outcome);  // and with --json the event `end`
 std::optional<RunOutcome> read_outcome(const std::string& directory);  // none if the run is not over
 void remove_outcome(const std::string& directory);

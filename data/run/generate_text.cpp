@@ -37,6 +37,10 @@ bool add(Text& text, int token, const Tokenizer& tokenizer, const Generation& ho
   const size_t keep = std::min(held.size(), how.stop.empty() ? 0 : how.stop.size() - 1);
   listener.write(text.sample, held.substr(0, held.size() - keep));
   held.erase(0, held.size() - keep);
+  if (how.stopped && how.stopped()) {
+    text.result.end = "interrupted";
+    return false;
+  }
   return text.result.tokens.size() < static_cast<size_t>(how.length);
 }
 

@@ -14,11 +14,12 @@ struct Generation {
   Sampling sampling;
   uint64_t number = 0;  // samples with different numbers are drawn independently
   int separator = -1;   // the token between documents: an empty prompt becomes it, and the text ends before it
+  std::function<bool()> stopped = {};  // asked after every token: true ends the text
 };
 
 // Why a text ended, and its tokens, without those of the prompt.
 struct Generated {
-  const char* end = "length";  // or "stop", "separator"
+  const char* end = "length";  // or "stop", "separator", "interrupted"
   std::vector<int> tokens;
   bool beyond_context = false;  // the context was full, and its older half was forgotten
 };

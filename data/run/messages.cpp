@@ -6,6 +6,7 @@
 
 #include "data/host/format.hpp"
 #include "data/host/interrupt.hpp"
+#include "data/host/json.hpp"
 #include "data/host/utf8.hpp"
 #include "evaluate.hpp"
 #include "generate_text.hpp"
@@ -93,6 +94,7 @@ std::string text_sample(const Trainer& t, int64_t step, int length) {
     text = sample_of(t.model, t.data.tokenizer, length, t.o.seed, "", 0, t.data.separator);
   if (text.rfind('\n') != text.npos && text.rfind('\n') > text.size() / 2) text.resize(text.rfind('\n'));
   keep_sample(t.o.out, step, text);
+  if (has_json_lines()) json_line(to_ascii({{"event", "sample"}, {"step", step}, {"text", text}}));
   return "---- sample ----\n" + for_terminal(text) + "\n----------------";
 }
 
@@ -120,6 +122,8 @@ void print_summary(const Trainer& t, const RunOutcome& outcome) {
 }
 
 void print_stopped(const Trainer& t, int64_t step, bool saved) {
+  if (has_json_lines())
+    json_line(to_ascii({{"event", "stopped"}, {"run", t.o.out}, {"step", step}, {"saved", saved}}));
   std::FILE* to = stop_signal() == SIGPIPE ? stderr : stdout;
   std::fprintf(to, "stopped at step %lld and %s; to go on:\n  %s\n", static_cast<long long>(step),
                saved ? "saved" : "not saved, because its loss has exploded",

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "data/host/format.hpp"
+#include "data/host/json.hpp"
 
 std::string csv_number(double x) { return std::isnan(x) ? "" : format("%.9g", x); }
 
@@ -97,6 +98,12 @@ std::string csv_line(const MetricsRow& r) {
 
 namespace {
 
+std::string step_json(const MetricsRow& r) {
+  return to_ascii({{"event", "step"}, {"step", r.step}, {"tokens", r.tokens}, {"elapsed_s", r.elapsed_s},
+                   {"train_loss", r.train_loss}, {"lr", r.lr}, {"grad_norm", r.grad_norm}, {"clipped", r.clipped},
+                   {"step_ms", r.step_ms}, {"tokens_per_second", r.tokens_per_second}});
+}
+
 MetricsRow row_of(const std::string& line) {
   if (line.starts_with("step")) return {};
   std::vector<double> x;
@@ -121,6 +128,7 @@ Metrics::Metrics(const std::string& directory, int64_t last_step, const std::str
 }
 
 void Metrics::write(const MetricsRow& row) {
+  if (has_json_lines()) json_line(step_json(row));
   file_.write(csv_line(row) + "\n");
   last_ = row;
 }

@@ -44,8 +44,8 @@ struct MetricsRow {
 // The row as a line of metrics.csv, without its '\n'.
 std::string csv_line(const MetricsRow& row);
 
-// metrics.csv, written line by line. A resumed run drops the lines after `last_step`. If the file lacks the line of
-// `last_step`, that line is `unwritten`.
+// metrics.csv, written line by line, and with --json the event of each step. A resumed run drops the lines after
+// `last_step`. If the file lacks the line of `last_step`, that line is `unwritten`.
 class Metrics {
  public:
   Metrics(const std::string& directory, int64_t last_step, const std::string& unwritten = "");

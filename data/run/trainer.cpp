@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "data/host/format.hpp"
+#include "data/host/json.hpp"
 #include "data/options/stored.hpp"
 #include "data/host/interrupt.hpp"
 #include "evaluate.hpp"
@@ -129,6 +130,9 @@ void validate(Trainer& t, Progress& progress, MetricsRow& row) {
   if (std::isnan(loss)) return;
   row.val_loss = t.state.val_loss = loss;
   row.val_bpb = t.data.bits_per_byte(loss);
+  if (has_json_lines())
+    json_line(to_ascii({{"event", "validation"}, {"step", row.step}, {"val_loss", loss}, {"val_bpb", row.val_bpb},
+                        {"best", loss < t.state.best_loss}}));
   std::string text = "step " + std::to_string(row.step) + format("  val %.4f nats/token, ", loss) +
                      format("%.4f bits/byte", row.val_bpb);
   if (loss > t.state.best_loss)

@@ -15,8 +15,10 @@
 #include "data/run/checkpoint.hpp"
 #include "data/run/directory.hpp"
 #include "data/run/evaluate.hpp"
+#include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/kernels/buffer.hpp"
 #include "layers/model/size.hpp"
+#include "multiple_choice.hpp"
 
 namespace {
 
@@ -25,15 +27,41 @@ size_t size_of_logits(const Config& config, int B) {
                           static_cast<size_t>(config.vocab_size)});
 }
 
-// Writes the logits (B,T,V) of the first `batch` windows.
+// The first windows of the validation text, at most `batch` of them.
+struct FirstBatch {
+  int B, T;
+  std::vector<int> tokens, targets;
+
+  FirstBatch(const Dataset& data, int batch, int context)
+      : B(std::min(batch, static_cast<int>(data.val.size()))), T(context), tokens(static_cast<size_t>(B) * T),
+        targets(tokens.size()) {
+    fill_windows(tokens.data(), targets.data(), data, data.val, 0, B, T);
+  }
+  Batch batch() const { return {tokens.data(), targets.data(), B, T}; }
+};
+
+// Writes the logits (B,T,V) of the first batch.
 void write_logits(const std::string& path, const Model& model, const Activations& activations, const Dataset& data,
                   int batch) {
-  const int B = std::min(batch, static_cast<int>(data.val.size())), T = model.config.context;
-  std::vector<int> tokens(static_cast<size_t>(B) * T), targets(tokens.size());
-  fill_windows(tokens.data(), targets.data(), data, data.val, 0, B, T);
-  const Buffer logits = allocate(size_of_logits(model.config, B));
-  batch_logits(logits.get(), model, activations, {tokens.data(), targets.data(), B, T});
-  write_npy(path, {uint64_t(B), uint64_t(T), uint64_t(model.config.vocab_size)}, logits.get());
+  const FirstBatch first(data, batch, model.config.context);
+  const Buffer logits = allocate(size_of_logits(model.config, first.B));
+  batch_logits(logits.get(), model, activations, first.batch());
+  write_npy(path, {uint64_t(first.B), uint64_t(first.T), uint64_t(model.config.vocab_size)}, logits.get());
+}
+
+// Writes the gradients of the first batch's mean loss, without dropout, for every tensor that is trained.
+void write_gradients(const std::string& path, const Model& model, const Dataset& data, int batch) {
+  const FirstBatch first(data, batch, model.config.context);
+  Model copy(model.config);
+  std::copy_n(model.weights.get(), model.floats, copy.weights.get());
+  const auto targets = std::count_if(first.targets.begin(), first.targets.end(), [](int t) { return t != kIgnore; });
+  model_loss_and_gradients(copy, allocate_activations(copy.config, first.B, first.T, true), first.batch(),
+                           1 / static_cast<float>(targets), {});
+  std::vector<NpyArray> arrays;
+  for (const TensorSpec& spec : copy.table)
+    if (spec.trained)
+      arrays.push_back({spec.name, {spec.shape.begin(), spec.shape.end()}, copy.gradients.get() + spec.gradient});
+  write_npz(path, arrays);
 }
 
 struct Measured {
@@ -66,16 +94,51 @@ void print_json(const Measured& m, const Dataset& data) {
   std::printf("%s\n", to_ascii(json).c_str());
 }
 
+void run_hellaswag(const EvalOptions& options, const std::string& checkpoint, int64_t step, const Model& model) {
+  if (!options.data.empty() || !options.logits.empty() || !options.gradients.empty())
+    throw std::invalid_argument("--hellaswag reads questions only: leave out --data, --logits and --gradients");
+  const std::vector<Question> questions = read_questions(options.hellaswag);
+  check_questions(questions, options.hellaswag, model.config);
+  check_memory(memory_of_inference(model.config, options.batch, model.config.context).total(), "lower --batch");
+  const Activations activations = allocate_activations(model.config, options.batch, model.config.context, false);
+  const Stopwatch clock;
+  Progress progress(0, 0, "completion", 10);
+  catch_interrupts();
+  const Accuracy a =
+      measure_accuracy(model, activations, questions, options.batch, [&](int64_t done, int64_t total) {
+        progress.set_total(total);
+        if (done > 0 && !options.json) progress.update(done, [] { return ""; });
+        return !interrupted();
+      });
+  if (a.questions == 0) throw std::runtime_error("stopped before all questions were read: nothing was measured");
+  if (!options.json) {
+    std::printf("%s, step %lld, on %s (%s)\n", checkpoint.c_str(), static_cast<long long>(step),
+                options.hellaswag.c_str(), counted(static_cast<double>(a.questions), "question").c_str());
+    std::printf("acc_norm %.4f, acc %.4f\n", a.acc_norm(), a.acc());
+    return;
+  }
+  const nlohmann::ordered_json json = {{"checkpoint", checkpoint},       {"step", step},
+                                       {"data", options.hellaswag},      {"questions", a.questions},
+                                       {"right_by_mean", a.by_mean},     {"right_by_sum", a.by_sum},
+                                       {"acc_norm", a.acc_norm()},       {"acc", a.acc()},
+                                       {"seconds", clock.seconds()}};
+  std::printf("%s\n", to_ascii(json).c_str());
+}
+
 }  // namespace
 
 void run_eval(const EvalOptions& options) {
   use_threads(options.threads);
   const auto [path, header, model] = load_trained_model(find_checkpoint(options.checkpoint));
+  const std::string name = name_of_checkpoint(options.checkpoint, path);
+  if (!options.hellaswag.empty()) return run_hellaswag(options, name, header.step, model);
   const size_t logits = options.logits.empty() ? 0 : size_of_logits(model.config, options.batch) * sizeof(float);
-  check_memory(memory_of_inference(model.config, options.batch, model.config.context).total() + logits,
+  check_memory(memory_of_inference(model.config, options.batch, model.config.context).total() + logits +
+                   (options.gradients.empty() ? 0 : memory_of_training(model.config, options.batch).total()),
                "lower --batch");
   const Dataset data = load_for_evaluation(options, header.tokenizer, model.config.context);
   for (const std::string& note : data.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
+  if (!options.gradients.empty()) write_gradients(options.gradients, model, data, options.batch);
   const Activations activations = allocate_activations(model.config, options.batch, model.config.context, false);
   if (!options.logits.empty()) write_logits(options.logits, model, activations, data, options.batch);
   const Stopwatch clock;
@@ -83,6 +146,6 @@ void run_eval(const EvalOptions& options) {
   const double loss = evaluate_with_progress(model, activations, data, options.batch, 0);
   if (interrupted()) throw std::runtime_error("stopped before the whole text was read: nothing was measured");
   if (!std::isfinite(loss)) throw std::runtime_error("the loss of " + path + " is not finite: its training diverged");
-  const Measured m{name_of_checkpoint(options.checkpoint, path), header.step, loss, clock.seconds()};
+  const Measured m{name, header.step, loss, clock.seconds()};
   options.json ? print_json(m, data) : print_text(m, data);
 }

@@ -1,9 +1,13 @@
 #include "info.hpp"
 
 #include <cstdio>
+#include <iterator>
+#include <optional>
 
 #include "data/formats/huggingface/peft.hpp"
+#include "data/host/files.hpp"
 #include "data/host/format.hpp"
+#include "data/host/json.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "data/run/fine_tune.hpp"
 #include "layers/textbook/step.hpp"
@@ -13,7 +17,9 @@
 #include "data/run/directory.hpp"
 #include "data/run/messages.hpp"
 #include "layers/model/presets.hpp"
+#include "cost.hpp"
 #include "cost_text.hpp"
+#include "data/options/stored.hpp"
 #include "model_text.hpp"
 
 namespace {
@@ -48,6 +54,27 @@ std::string rate_text(const TrainOptions& o) {
 
 }  // namespace
 
+namespace {
+
+std::string plan_json(const TrainOptions& o, const Dataset& data, size_t parameters) {
+  nlohmann::ordered_json warnings = nlohmann::ordered_json::array();
+  for (const auto& lines : {data.notes, warnings_about(o), warnings_about(data, o, parameters)})
+    for (const std::string& line : lines) warnings.push_back(line);
+  return to_ascii({{"event", "plan"},
+                   {"run", o.out},
+                   {"data", {{"name", data.name},
+                             {"bytes", data.bytes},
+                             {"train_tokens", data.train},
+                             {"tokens", data.tokens.size()},
+                             {"floor", data.floor}}},
+                   {"parameters", parameters},
+                   {"bytes_of_memory", memory_of_run(o).total() + data.tokens.memory()},
+                   {"warnings", warnings},
+                   {"settings", to_json(o)}});
+}
+
+}  // namespace
+
 void print_plan(const TrainOptions& o, const Dataset& data) {
   const Machine machine = detect_machine();
   Layout layout;
@@ -76,6 +103,7 @@ void print_plan(const TrainOptions& o, const Dataset& data) {
   for (const auto& lines : {warnings_about(o), warnings_about(data, o, count_parameters(layout.table()))})
     for (const std::string& line : lines) std::printf("WARNING  %s\n", line.c_str());
   std::printf("run      %s\n", o.out.c_str());
+  if (has_json_lines()) json_line(plan_json(o, data, count_parameters(layout.table())));
 }
 
 // ---- the sub-command -------------------------------------------------------------------------------------
@@ -92,17 +120,24 @@ void print_row(const TensorSpec& spec) {
               !spec.trained ? "not trained" : spec.decay ? "yes" : "no");
 }
 
-TrainOptions options_of_checkpoint(const std::string& which) {
+struct Trained {
+  std::string name, path;
+  CheckpointHeader header;
+};
+
+Trained open_checkpoint(const std::string& which) {
   const std::string path = find_checkpoint(which);
-  const CheckpointHeader header = verify_checkpoint(path);
-  std::printf("%s, step %lld, trained for %s", name_of_checkpoint(which, path).c_str(),
-              static_cast<long long>(header.step),
+  return {name_of_checkpoint(which, path), path, verify_checkpoint(path)};
+}
+
+void print_trained(const Trained& trained) {
+  const CheckpointHeader& header = trained.header;
+  std::printf("%s, step %lld, trained for %s", trained.name.c_str(), static_cast<long long>(header.step),
               format_seconds(header.elapsed).c_str());
   if (header.best_step > 0)
     std::printf(", best validation loss %.4f at step %lld", header.best_loss,
                 static_cast<long long>(header.best_step));
   std::printf("\n");
-  return header.options;
 }
 
 // The model's sources, its drawing, its tensors, and the memory it takes.
@@ -126,10 +161,63 @@ void print_model(const TrainOptions& options, const std::string& name, const std
               format_bytes(need.activations).c_str());
 }
 
+// ---- as JSON ---------------------------------------------------------------------------------------------
+
+using Json = nlohmann::ordered_json;
+
+// In the order of Role.
+constexpr const char* kRoles[] = {"embedding", "norm",    "norm_gain",  "norm_scalar", "gain",     "qk",
+                                  "v",         "attention", "o",        "ffn_in",      "activation", "ffn_out",
+                                  "residual",  "classifier", "scratch", "logits"};
+static_assert(std::size(kRoles) == static_cast<size_t>(Role::logits) + 1);
+
+Json json_of(const TensorSpec& spec) {
+  return {{"name", spec.name},      {"shape", spec.shape}, {"role", kRoles[static_cast<size_t>(spec.role)]},
+          {"trained", spec.trained}, {"decay", spec.decay}, {"mean", spec.start.mean},
+          {"deviation", spec.start.deviation}};
+}
+
+Json json_of(const Trained& trained) {
+  const CheckpointHeader& header = trained.header;
+  Json json = {{"path", trained.path}, {"step", header.step}, {"seconds", header.elapsed}};
+  if (header.best_step > 0) json["best_step"] = header.best_step, json["best_loss"] = header.best_loss;
+  return json;
+}
+
+Json cost_json(const Config& config, int B, const std::vector<TensorSpec>& table) {
+  const MemoryNeed need = memory_of_training(config, B, table);
+  Json parts = Json::array();
+  size_t role = 0;
+  for (const PartCost& part : cost_of_parts(config, B))
+    parts.push_back({{"role", kRoles[role++]},
+                     {"parameters", part.parameters.number},
+                     {"multiply_adds", part.multiply_adds.number},
+                     {"floats", part.floats.number},
+                     {"intensity", part.intensity}});
+  return {{"batch", B},
+          {"bytes", {{"weights", need.weights}, {"gradients", need.gradients}, {"moments", need.moments},
+                     {"activations", need.activations}, {"total", need.total()}}},
+          {"flops_per_token", flops_per_token(config, table)},
+          {"parts", parts}};
+}
+
+void print_json(const TrainOptions& options, const Trained* trained, const std::string& name,
+                const std::vector<TensorSpec>& table, bool cost) {
+  Json json = {{"model", name}, {"parameters", count_parameters(table)}, {"settings", to_json(options)}};
+  if (trained) json["checkpoint"] = json_of(*trained);
+  json["tensors"] = Json::array();
+  for (const TensorSpec& spec : table) json["tensors"].push_back(json_of(spec));
+  if (cost) json["cost"] = cost_json(options.config, options.batch, table);
+  std::printf("%s\n", to_ascii(json).c_str());
+}
+
 }  // namespace
 
 void run_info(const Command& command) {
-  TrainOptions options = command.info_needs_checkpoint ? options_of_checkpoint(command.info_checkpoint) : command.train;
+  std::optional<Trained> trained;
+  if (command.info_needs_checkpoint) trained = open_checkpoint(command.info_checkpoint);
+  if (trained && !command.info_json) print_trained(*trained);
+  TrainOptions options = trained ? trained->header.options : command.train;
   if (command.said("batch")) options.batch = command.train.batch;
   options = with_vocabulary(options);
   options.config = resolved(options.config);
@@ -142,6 +230,7 @@ void run_info(const Command& command) {
   if (command.said("train-only")) options.train_only = command.train.train_only;
   if (command.said("freeze")) options.freeze = command.train.freeze;
   choose_trained(table, options);
+  if (command.info_json) return print_json(options, trained ? &*trained : nullptr, name, table, command.info_cost);
   if (!command.info_cost) return print_model(options, name, table);
   std::printf("%s\n\n%s", name.c_str(), cost_text(options.config, options.batch, table).c_str());
 }

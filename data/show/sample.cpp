@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "data/host/files.hpp"
+#include "data/host/interrupt.hpp"
 #include "data/host/json.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/utf8.hpp"
@@ -59,23 +60,39 @@ nlohmann::ordered_json json_of(const std::string& prompt, const std::string& tex
   return {{"prompt", prompt}, {"text", text}, {"tokens", result.tokens}, {"end", result.end}};
 }
 
+// What all samples of a call have in common.
+struct Session {
+  const SampleOptions& options;
+  const TrainedModel& trained;
+  Generation how;
+
+  std::string known(const std::string& prompt) const {
+    return known_prompt(prompt, trained.header.tokenizer, options.unknown);
+  }
+  void print_json(int sample, const std::string& prompt, const std::string& text, const Generated& result) const {
+    nlohmann::ordered_json json = {{"checkpoint", trained.path}, {"seed", options.sampling.seed}, {"sample", sample}};
+    json.update(json_of(prompt, text, result));
+    Output::line(to_ascii(json));
+  }
+};
+
 // Prints samples that come side by side one after the other. The first that has not ended is printed as it comes.
 class InOrder {
  public:
-  InOrder(const SampleOptions& options, std::string prompt) : options_(options), prompt_(std::move(prompt)) { begin(); }
+  InOrder(const Session& session, std::string prompt) : session_(session), prompt_(std::move(prompt)) { begin(); }
 
   void write(int n, const std::string& piece) {
-    if (n == first_ && !options_.json) output_.write(piece);
+    if (n == first_ && !session_.options.json) output_.write(piece);
     else waiting_[n].text += piece;
   }
   void end(int n, const Generated& result) {
     waiting_[n].result = result;
     any_beyond_context_ |= result.beyond_context;
     while (waiting_.contains(first_) && waiting_[first_].result) {
-      options_.json ? Output::line(to_ascii(json_of(prompt_, waiting_[first_].text, *waiting_[first_].result)))
-                    : output_.end();
+      const Sample& sample = waiting_[first_];
+      session_.options.json ? session_.print_json(first_, prompt_, sample.text, *sample.result) : output_.end();
       waiting_.erase(first_++);
-      if (first_ < options_.count) begin();
+      if (first_ < session_.options.count) begin();
     }
   }
   bool any_beyond_context() const { return any_beyond_context_; }
@@ -87,12 +104,12 @@ class InOrder {
   };
 
   void begin() {
-    if (options_.json) return;
+    if (session_.options.json) return;
     output_.write(prompt_);
     output_.write(std::exchange(waiting_[first_].text, ""));
   }
 
-  const SampleOptions& options_;
+  const Session& session_;
   const std::string prompt_;
   Output output_;
   int first_ = 0;  // the first that is not printed
@@ -100,26 +117,80 @@ class InOrder {
   bool any_beyond_context_ = false;
 };
 
+void print_samples(const Session& session) {
+  const auto& [options, trained, how] = session;
+  std::string prompt = options.prompt.value_or("");
+  if (prompt == "-" || (!options.prompt && !isatty(STDIN_FILENO))) prompt = read_file("-");
+  prompt = session.known(prompt);
+  InOrder samples(session, prompt);
+  generate_texts(trained.model, trained.header.tokenizer, prompt, how, options.count,
+                 {[&](int n, const std::string& piece) { samples.write(n, piece); },
+                  [&](int n, const Generated& result) { samples.end(n, result); }});
+  const int context = trained.model.config.context;
+  if (samples.any_beyond_context())  // not earlier: it would split a word
+    std::fprintf(stderr, "[the context of %d tokens was full: beyond it the model saw the last %d to %d]\n", context,
+                 std::max(1, context / 2), context);
+}
+
+// ---- the prompt loop -------------------------------------------------------------------------------------
+
+// None at the end of standard input.
+std::optional<std::string> read_line() {
+  if (isatty(STDIN_FILENO)) std::fputs("> ", stderr);
+  std::string line;
+  int c;
+  while ((c = std::getchar()) != EOF && c != '\n') line += static_cast<char>(c);
+  if (c == EOF && line.empty()) return std::nullopt;
+  return line;
+}
+
+// The text that follows `prompt`, printed as it comes. Ctrl-C ends it.
+std::string answer(const Session& session, const std::string& prompt, uint64_t number) {
+  const auto& [options, trained, common] = session;
+  Generation how = common;
+  how.number = number, how.stopped = interrupted;
+  Output output;
+  std::string text;
+  const CatchCtrlC until_the_end;
+  const Generated result =
+      generate_text(trained.model, trained.header.tokenizer, prompt, how, [&](const std::string& piece) {
+        text += piece;
+        if (!options.json) output.write(piece);
+      });
+  options.json ? session.print_json(static_cast<int>(number), prompt, text, result) : output.end();
+  return text;
+}
+
+void talk(const Session& session) {
+  const std::string begin = session.options.prompt.value_or("");
+  std::string text = begin;
+  uint64_t number = 0;
+  while (const std::optional<std::string> line = read_line()) {
+    if (line->empty()) {
+      text = begin;
+      continue;
+    }
+    try {
+      text = session.known(text + *line);
+    } catch (const std::runtime_error& error) {
+      std::fprintf(stderr, "train_gpt: %s\n", error.what());
+      continue;
+    }
+    text += answer(session, text, number++);
+  }
+  if (isatty(STDIN_FILENO)) std::fputs("\n", stderr);
+}
+
 }  // namespace
 
 void run_sample(const SampleOptions& options) {
   use_threads(options.threads);
   const TrainedModel trained = load_trained_model(find_checkpoint(options.checkpoint));
-  const Model& model = trained.model;
   std::fprintf(stderr, "%s, step %lld\n", name_of_checkpoint(options.checkpoint, trained.path).c_str(),
                static_cast<long long>(trained.header.step));
-
-  std::string prompt = options.prompt.value_or("");
-  if (prompt == "-" || (!options.prompt && !isatty(STDIN_FILENO))) prompt = read_file("-");
-  prompt = known_prompt(prompt, trained.header.tokenizer, options.unknown);
   const Tokenizer& tokenizer = trained.header.tokenizer;
-  const Generation how{options.length, with_newlines(options.stop), options.sampling, 0,
-                       tokenizer.special(trained.header.options.separator)};
-  InOrder samples(options, prompt);
-  generate_texts(model, tokenizer, prompt, how, options.count,
-                 {[&](int n, const std::string& piece) { samples.write(n, piece); },
-                  [&](int n, const Generated& result) { samples.end(n, result); }});
-  if (samples.any_beyond_context())  // not earlier: it would split a word
-    std::fprintf(stderr, "[the context of %d tokens was full: beyond it the model saw the last %d to %d]\n",
-                 model.config.context, std::max(1, model.config.context / 2), model.config.context);
+  const int separator = tokenizer.special(trained.header.options.separator);
+  const Session session{
+      options, trained, {options.length, with_newlines(options.stop), options.sampling, 0, separator}};
+  options.interactive ? talk(session) : print_samples(session);
 }
