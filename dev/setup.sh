@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Finds what the build needs and installs what is missing:
 #
-#   dev/setup.sh                 a C++20 compiler, make, OpenMP, nlohmann/json, PCRE2
+#   dev/setup.sh                 a C++20 compiler, make, OpenMP, nlohmann/json, PCRE2, utf8proc
 #   dev/setup.sh --config FILE   the same, and writes the result to FILE for the Makefile
 #   dev/setup.sh test            the same, and Catch2
 #   dev/setup.sh python          the same without Catch2, and Python with venv (PyTorch reference, reports)
@@ -20,7 +20,7 @@ say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
-needs="compiler make openmp json pcre2" named=${CXX:-} CXX='' march=${MARCH:-native} config=
+needs="compiler make openmp json pcre2 utf8proc" named=${CXX:-} CXX='' march=${MARCH:-native} config=
 while [ $# -gt 0 ]; do
   case $1 in
     test) needs="$needs catch2" ;;
@@ -113,6 +113,13 @@ has_openmp() {
 
 has_json() { echo '#include <nlohmann/json.hpp>' | parses; }
 
+# brew_header PACKAGE HEADER: copies a header, because compilers do not search brew's. Sets keg.
+keg=''
+brew_header() {
+  keg=$(brew --prefix "$1" 2>/dev/null) && [ -e "$keg/include/$2" ] || return 1
+  mkdir -p build/include && cp "$keg/include/$2" build/include/
+}
+
 pcre2_libs=''
 pcre2_works() {
   builds "$@" <<'END' && pcre2_libs=$*
@@ -128,9 +135,22 @@ END
 has_pcre2() {
   pcre2_works -lpcre2-8 && return
   pcre2_works -Lbuild/lib -lpcre2-8 && return
-  local keg  # compilers do not search brew's headers
-  keg=$(brew --prefix pcre2 2>/dev/null) && [ -e "$keg/include/pcre2.h" ] || return 1
-  mkdir -p build/include && cp "$keg/include/pcre2.h" build/include/ && pcre2_works "-L$keg/lib" -lpcre2-8
+  brew_header pcre2 pcre2.h && pcre2_works "-L$keg/lib" -lpcre2-8
+}
+
+# The static library comes first, so that the program runs elsewhere, too.
+utf8proc_libs=''
+utf8proc_works() {
+  builds "$@" <<'END' && utf8proc_libs=$*
+#include <utf8proc.h>
+int main() { return utf8proc_category('a') != UTF8PROC_CATEGORY_LL; }
+END
+}
+has_utf8proc() {
+  utf8proc_works -l:libutf8proc.a && return
+  utf8proc_works -lutf8proc && return
+  utf8proc_works -Lbuild/lib -lutf8proc && return
+  brew_header utf8proc utf8proc.h && utf8proc_works "-L$keg/lib" -lutf8proc
 }
 
 # Catch2 2 is a header. Catch2 3 must link, too.
@@ -151,7 +171,7 @@ look() {
   local need
   for need in $needs; do
     case $CXX:$need in
-      :openmp | :json | :pcre2 | :catch2) missing="$missing $need" ;;  # cannot be tested without a compiler
+      :openmp | :json | :pcre2 | :utf8proc | :catch2) missing="$missing $need" ;;  # cannot be tested without a compiler
       *) "has_$need" || missing="$missing $need" ;;
     esac
   done
@@ -172,15 +192,18 @@ package() {
     apt-get:openmp) case ${CXX:-$named} in *clang*) echo "libomp$version-dev" ;; *) : ;; esac ;;
     apt-get:json) echo nlohmann-json3-dev ;;
     apt-get:pcre2) echo libpcre2-dev ;;
+    apt-get:utf8proc) echo libutf8proc-dev ;;
     apt-get:python) echo python3-venv ;;
     dnf:compiler) case $named in *clang*) echo clang ;; *) echo gcc-c++ ;; esac ;;
     dnf:openmp) case ${CXX:-$named} in *clang*) echo libomp-devel ;; *) : ;; esac ;;
     dnf:json) echo json-devel ;;
     dnf:pcre2 | zypper:pcre2) echo pcre2-devel ;;
+    dnf:utf8proc | zypper:utf8proc) echo utf8proc-devel ;;
     dnf:catch2) echo catch-devel ;;
     pacman:compiler) case $named in *clang*) echo clang ;; *) echo gcc ;; esac ;;
     pacman:openmp) case ${CXX:-$named} in *clang*) echo openmp ;; *) : ;; esac ;;
     pacman:json) echo nlohmann-json ;;
+    pacman:utf8proc) echo libutf8proc ;;
     pacman:python) echo python ;;
     zypper:compiler) case $named in *clang*) echo clang ;; *) echo gcc-c++ ;; esac ;;
     zypper:openmp) case ${CXX:-$named} in *clang*) echo libomp-devel ;; *) : ;; esac ;;
@@ -298,7 +321,7 @@ fetch() {
   esac
 }
 
-# Copies the headers, and PCRE2's library, out of a package, which apt downloads and checks without root. Installs
+# Copies the headers and static libraries out of a package, which apt downloads and checks without root. Installs
 # nothing.
 unpack_debian() {  # unpack_debian PACKAGE
   local own="$PWD/build/apt" options=''
@@ -312,14 +335,14 @@ unpack_debian() {  # unpack_debian PACKAGE
   (cd "$scratch" && apt-get -qq $options download "$1" >log 2>&1 && dpkg -x "$1"_*.deb deb) ||
     { say "  no: $(tail -n 1 "$scratch/log")"; return 1; }
   mkdir -p build/include build/lib && cp -R "$scratch"/deb/usr/include/* build/include/
-  find "$scratch/deb" -name libpcre2-8.a -exec cp {} build/lib/ ';'
+  find "$scratch/deb" '(' -name libpcre2-8.a -o -name libutf8proc.a ')' -exec cp {} build/lib/ ';'
 }
 
 fetch_headers() {
   local need
   for need in $missing; do
     case $need in
-      json | pcre2 | catch2)
+      json | pcre2 | utf8proc | catch2)
         fetch "$need" || { [ "$manager" = apt-get ] && have dpkg && unpack_debian "$(package "$need")"; } ;;
     esac
   done
@@ -376,5 +399,5 @@ done
 [ -n "$arch" ] || [ "$march" = native ] || die "$CXX does not know MARCH=$march"
 mkdir -p "${config%/*}"
 printf '%s := %s\n' CXX "$CXX" ARCH "$arch" OPENMP "$openmp" OPENMP_LIBS "$openmp_libs" \
-  PCRE2_LIBS "$pcre2_libs" >"$scratch/config"
+  PCRE2_LIBS "$pcre2_libs" UTF8PROC_LIBS "$utf8proc_libs" >"$scratch/config"
 cp "$scratch/config" "$config"

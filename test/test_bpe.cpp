@@ -16,7 +16,9 @@
 #include "data/text/text_files.hpp"
 #include "data/tokenizer/bpe_files.hpp"
 #include "data/tokenizer/bpe_training.hpp"
+#include "data/tokenizer/normalize.hpp"
 #include "data/tokenizer/split.hpp"
+#include "data/tokenizer/tokenizer.hpp"
 #include "layers/kernels/random.hpp"
 #include "message.hpp"
 #include "program.hpp"
@@ -147,6 +149,57 @@ TEST_CASE("the splits of Llama 3 and Qwen 2 give the tokens of Hugging Face's to
   }
 }
 
+TEST_CASE("a tokenizer.json that asks for NFC gives the tokens of Hugging Face's tokenizers", "[bpe]") {
+  const std::string text = reference("nfc.txt");
+  const Bpe bpe = read_bpe(kFolder + "nfc.json");
+  const auto tokens = bpe.encode(text);
+  CHECK(tokens == json::parse(reference("nfc.tokens.json")).get<std::vector<uint32_t>>());
+  CHECK(decoded(bpe, tokens) == nfc(text));
+  CHECK(bpe_from_json(to_json(bpe)).encode(text) == tokens);
+  CHECK(nfc(text) != text);
+  CHECK(nfc(nfc(text)) == nfc(text));
+}
+
+TEST_CASE("text that is normalized in parts has the tokens of the whole", "[bpe]") {
+  const Bpe bpe = read_bpe(kFolder + "nfc.json");
+  BpeTables tables = bpe.tables();
+  tables.nfc = false;
+  const Bpe plain(std::move(tables));
+  std::string text;
+  for (int i = 0; text.size() < 1 << 20; ++i)  // more than one thread encodes at a time
+    text += reference("nfc.txt").substr(0, 3000 + i) + random_text(200, "=! \n\xcc\xb8\xe1\x85\xa1", i);
+  const std::vector<uint32_t> whole = plain.encode(nfc(text));
+  CHECK(bpe.encode(text) == whole);
+  const Tokenizer tokenizer = Tokenizer::bpe(read_bpe(kFolder + "nfc.json"));
+  for (const size_t bytes : {30, 1000, 300000}) {
+    std::vector<uint32_t> parts;
+    for (const std::string_view piece : tokenizer.cut(text, bytes)) {
+      const std::vector<uint32_t> part = tokenizer.encode(piece);
+      parts.insert(parts.end(), part.begin(), part.end());
+    }
+    CHECK(parts == whole);
+  }
+}
+
+TEST_CASE("normalization keeps bytes that are not UTF-8, and takes linear time", "[bpe]") {
+  CHECK(nfc("") == "");
+  CHECK(nfc("e\xcc\x81") == "\xc3\xa9");
+  CHECK(nfc("e\xff\xcc\x81") == "e\xff\xcc\x81");         // nothing combines across it
+  CHECK(nfc("\xffxe\xcc\x81\xcc") == "\xffx\xc3\xa9\xcc");  // the last mark is cut short
+  CHECK(nfc("\xcc\x81 \xcc\x81") == "\xcc\x81 \xcc\x81");
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const std::string noise = random_text(2000, "", seed);
+    CHECK(nfc(nfc(noise)) == nfc(noise));
+  }
+  std::string marks = "a";
+  for (int i = 0; i < 250000; ++i) marks += "\xcc\x81\xcc\xa3";  // above, below
+  const Stopwatch clock;
+  const std::string normal = nfc(marks);
+  CHECK(normal.substr(0, 5) == "\xe1\xba\xa1\xcc\xa3");  // one below, then all others below, then those above
+  CHECK(normal.size() == marks.size());
+  CHECK(clock.seconds() < 60);  // hours if each mark were moved past all before it
+}
+
 TEST_CASE("the splits differ in endings, digits and line ends", "[bpe]") {
   const auto words = [](Split split) {
     std::string found;
@@ -219,7 +272,9 @@ TEST_CASE("GPT-2's two files are read", "[bpe]") {
 
 TEST_CASE("parts of a tokenizer.json that would tokenize differently are refused by name", "[bpe]") {
   CHECK(refusal([](json&) {}) == "");
-  CHECK(refusal([](json& j) { j["normalizer"] = {{"type", "NFC"}}; }) == "the normalizer NFC is not supported");
+  CHECK(refusal([](json& j) { j["normalizer"] = {{"type", "NFC"}}; }) == "");
+  CHECK(refusal([](json& j) { j["normalizer"] = {{"type", "NFKC"}}; }) == "the normalizer NFKC is not supported");
+  CHECK(refusal([](json& j) { j["normalizer"] = "NFC"; }) == "its normalizer is not an object");
   CHECK(refusal([](json& j) { j["pre_tokenizer"]["add_prefix_space"] = true; }) ==
         "the pre_tokenizer's add_prefix_space is not supported");
   CHECK(refusal([](json& j) {

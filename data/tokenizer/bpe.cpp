@@ -7,6 +7,7 @@
 #include <queue>
 #include <stdexcept>
 
+#include "normalize.hpp"
 
 namespace {
 
@@ -154,6 +155,7 @@ class Bpe::Words {
   std::vector<uint32_t> tokens_;
 };
 
+// The parts are cut before ASCII, where neither words nor normal forms depend on what is before.
 std::vector<uint32_t> Bpe::encode(std::string_view text) const {
   const std::vector<std::string_view> pieces = cut_between_words(tables_.split, text, kPiece);
   std::vector<std::vector<uint32_t>> parts(pieces.size());
@@ -163,7 +165,9 @@ std::vector<uint32_t> Bpe::encode(std::string_view text) const {
 #pragma omp for schedule(dynamic)
     for (size_t i = 0; i < pieces.size(); ++i) {
       parts[i].reserve(pieces[i].size() / 3);
-      split_words(tables_.split, pieces[i], [&](std::string_view word) { words.append(word, parts[i]); });
+      const std::string normal = tables_.nfc ? nfc(pieces[i]) : "";
+      const std::string_view piece = tables_.nfc ? normal : pieces[i];
+      split_words(tables_.split, piece, [&](std::string_view word) { words.append(word, parts[i]); });
     }
   }
   if (parts.size() == 1) return std::move(parts[0]);

@@ -1,7 +1,7 @@
 #pragma once
 // Byte-level byte-pair encoding (Sennrich et al. 2016, over bytes as in GPT-2). Text is split into words (split.hpp).
 // Each word starts as its bytes. Then the pair of neighbors with the lowest rank is merged, leftmost first, until no
-// pair has a rank. Any bytes can be encoded, and decoding gives them back.
+// pair has a rank. Any bytes can be encoded, and decoding gives them back, unless the text is normalized first.
 
 #include <cstdint>
 #include <string>
@@ -27,6 +27,7 @@ struct BpeTables {
   std::vector<SpecialToken> special;
   bool words_first = false;           // a word that is a token needs no merges ("ignore_merges")
   Split split = Split::gpt2;
+  bool nfc = false;                   // normalize the text first (normalize.hpp)
 };
 
 class Bpe {

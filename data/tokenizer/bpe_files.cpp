@@ -107,6 +107,14 @@ void require(const json& file, const char* part, const std::string& type) {
   if (const std::string name = name_of(j); name != type) lack("the " + std::string(part) + " " + name);
 }
 
+// True for Unicode's normalization form C, the only normalizer that we have.
+bool normalizes(const json& file) {
+  const json& part = member(file, "normalizer");
+  const bool nfc = part.is_object() && name_of(part) == "NFC";
+  if (!nfc) require(file, "normalizer", "");
+  return nfc;
+}
+
 // Refuses an option of the model unless it is absent or "off".
 void require_off(const json& model, const char* option) {
   const json& j = member(model, option);
@@ -145,7 +153,6 @@ void require_known_processor(const json& file) {
 }
 
 void require_known_parts(const json& file) {
-  require(file, "normalizer", "");
   require_known_processor(file);
   require(file, "decoder", "ByteLevel");
   require(file, "truncation", "");
@@ -199,9 +206,10 @@ class Reader {
   bool has(const std::string& name) const { return tokens_.contains(name); }
   void add_special(const std::string& name) { tables_.special.push_back({tokens_.at(name), name}); }
 
-  Bpe finish(bool words_first, Split split) {
+  Bpe finish(bool words_first, Split split, bool nfc) {
     tables_.words_first = words_first;
     tables_.split = split;
+    tables_.nfc = nfc;
     return Bpe(std::move(tables_));
   }
 
@@ -234,7 +242,7 @@ Bpe from_tokenizer_json(const json& file) {
       reader.add_merge(merge[0].get<std::string>(), merge[1].get<std::string>());
     else reject("one of its merges is not two tokens");
   }
-  return reader.finish(member(model, "ignore_merges") == true, split_of(file));
+  return reader.finish(member(model, "ignore_merges") == true, split_of(file), normalizes(file));
 }
 
 // The first line of vocab.bpe is its version.
@@ -248,7 +256,7 @@ Bpe from_gpt2(const json& vocabulary, const std::string& merges) {
     if (!line.empty() && !(at == 0 && line.starts_with("#version"))) reader.add_merge(line);
   }
   if (reader.has(kEndOfText)) reader.add_special(kEndOfText);
-  return reader.finish(false, Split::gpt2);
+  return reader.finish(false, Split::gpt2, false);
 }
 
 // Calls read(), and puts the name of the file before its errors.
@@ -317,7 +325,7 @@ std::string to_json(const Bpe& bpe) {
                              {"truncation", nullptr},
                              {"padding", nullptr},
                              {"added_tokens", std::move(added)},
-                             {"normalizer", nullptr},
+                             {"normalizer", tables.nfc ? ordered_json{{"type", "NFC"}} : ordered_json()},
                              {"pre_tokenizer", tables.split == Split::gpt2 ? byte_level(true) : sequence},
                              {"post_processor", nullptr},
                              {"decoder", byte_level(true)},

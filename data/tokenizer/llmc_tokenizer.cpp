@@ -160,6 +160,7 @@ std::string to_llmc(const Tokenizer& tokenizer) {
   if (tokenizer.pieces()) refuse("it is SentencePiece's");
   if (tokenizer.bpe() && tokenizer.bpe()->tables().split != Split::gpt2)
     refuse("it does not split words as GPT-2 does");
+  if (tokenizer.bpe() && tokenizer.bpe()->tables().nfc) refuse("it normalizes text");
   const std::vector<std::string> tokens = tokens_of(tokenizer);
   const bool has_end = tokenizer.bpe() && !tokenizer.bpe()->tables().special.empty();
   const uint32_t end = has_end ? tokenizer.bpe()->tables().special[0].token : std::max(0, tokenizer.newline());

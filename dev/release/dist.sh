@@ -22,7 +22,7 @@ git archive --prefix="$name/" --add-virtual-file="$name/VERSION:$version" HEAD |
 cp dev/CHANGELOG.md LICENSE "$to/"
 
 # The programs contain these libraries. Debian and its descendants keep their licenses here.
-for package in libpcre2-dev nlohmann-json3-dev libstdc++-12-dev libc6-dev; do
+for package in libpcre2-dev libutf8proc-dev nlohmann-json3-dev libstdc++-12-dev libc6-dev; do
   text=/usr/share/doc/$package/copyright
   if [ -r "$text" ]; then printf '==== %s ====\n\n' "$package" && cat "$text" && echo; fi
 done >"$to/LICENSES-OF-LIBRARIES"
