@@ -215,6 +215,8 @@ TEST_CASE("a run is exported for llama2.c, and its folder is a checkpoint", "[ll
   CHECK(same_bits(weights_in(f.path("their")), last_weights(f, "run")));
   const std::string words = " --prompt One --greedy --length 9";
   CHECK(f.run("sample their" + words).out == f.run("sample run" + words).out);
+  std::filesystem::copy(f.path("their/model.bin"), f.path("model.bin"));
+  CHECK(f.run("sample model.bin" + words).out == f.run("sample run" + words).out);
   REQUIRE(f.run("train stories.txt --preset llama2 --steps 1 --out bytes" + kTiny).status == 0);
   check_refused(f, "export bytes --to llama2c --out none", "llama2.c reads SentencePiece tokenizers only");
   CHECK(!f.has("none"));

@@ -158,7 +158,8 @@ TEST_CASE("info --json has the model, its tensors and its cost", "[measure]") {
 TEST_CASE("compare --json writes the plan, each run and the summary", "[measure]") {
   const Corpus f;
   const Outcome done =
-      f.run("compare --data stories.txt --grid norm=layernorm,rmsnorm --steps 2 --out c --json" + kTiny + "--eval-every 1");
+      f.run("compare --data stories.txt --grid norm=layernorm,rmsnorm --steps 2 --out c --json" + kTiny +
+            "--eval-every 1");
   INFO(done.err);
   REQUIRE(done.status == 0);
   const auto lines = json_lines_of(done.out);

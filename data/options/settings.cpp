@@ -294,7 +294,7 @@ void describe_call(Table& t, TrainOptions& o, bool comparison) {
   t.number("epochs", o.epochs, 1e-6, 1e6, "passes over the training text, instead of --steps").shown = "";
   t.text("for", o.time_limit, "TIME", "approximate training time: 90s, 10m, 2h");
   t.flag("quiet", o.quiet, "no sample and no suggestions at the end");
-  t.flag("json", o.json, "events as JSON lines on standard output, text on standard error");
+  t.flag("json", o.json, "JSON lines on standard output, text on standard error");
   t.group("Run");
   t.text("config", o.config_file, "FILE", "TOML file of options; the command line overrides it");
   t.text("out", o.out, "DIR", comparison ? "comparison directory (default: runs/NUMBER-compare)"
@@ -325,7 +325,7 @@ void describe_sample(Table& t, SampleOptions& o) {
   t.flag("greedy", o.greedy, "greedy decoding: always the likeliest token");
   t.number("seed", o.sampling.seed, 0, kLargest, "sampling seed");
   t.flag("json", o.json, "print each sample and its tokens as JSON");
-  t.flag("interactive", o.interactive, "continue the text with each line typed; an empty line restarts");
+  t.flag("interactive", o.interactive, "prompt loop: lines continue the text, an empty one restarts");
   describe_threads(t, o.threads);
 }
 
@@ -335,7 +335,7 @@ void describe_eval(Table& t, EvalOptions& o) {
   t.number("batch", o.batch, 1, 1 << 20, "sequences per batch");
   t.flag("json", o.json, "print the result as JSON, in full precision");
   t.text("logits", o.logits, "FILE", "write the first batch's logits as .npy (float32; B, T, vocabulary)");
-  t.text("gradients", o.gradients, "FILE", "write the gradients of the first batch's mean loss as .npz");
+  t.text("gradients", o.gradients, "FILE", "write the gradients of the first batch as .npz");
   t.text("hellaswag", o.hellaswag, "FILE", "accuracy on questions in llm.c's format, instead of --data");
   describe_threads(t, o.threads);
 }

@@ -172,7 +172,7 @@ CheckpointHeader imported_header(const std::string& path, const Format& format) 
   h.options.preset = from->preset(), h.options.config = from->config();
   h.tokenizer = from->tokenizer();
   h.options.tokenizer = name_of_kind(h.tokenizer.kind());
-  const fs::path folder = fs::is_directory(path) ? fs::path(path) : fs::path(path).parent_path();
+  const fs::path folder = fs::is_directory(path) ? fs::path(path) : fs::absolute(path).parent_path();
   if (h.tokenizer.bpe() || h.tokenizer.pieces()) h.options.tokenizer = fs::absolute(folder).lexically_normal().string();
   if (const Bpe* bpe = h.tokenizer.bpe())
     for (const SpecialToken& special : bpe->tables().special)

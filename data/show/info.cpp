@@ -168,8 +168,8 @@ using Json = nlohmann::ordered_json;
 // In the order of Role.
 constexpr const char* kRoles[] = {"embedding", "norm",    "norm_gain",  "norm_scalar", "gain",     "qk",
                                   "v",         "attention", "o",        "ffn_in",      "activation", "ffn_out",
-                                  "residual",  "classifier", "scratch", "logits"};
-static_assert(std::size(kRoles) == static_cast<size_t>(Role::logits) + 1);
+                                  "residual",  "classifier", "scratch", "logits",     "adapter"};
+static_assert(std::size(kRoles) == static_cast<size_t>(Role::adapter) + 1);
 
 Json json_of(const TensorSpec& spec) {
   return {{"name", spec.name},      {"shape", spec.shape}, {"role", kRoles[static_cast<size_t>(spec.role)]},
