@@ -14,14 +14,14 @@ std::vector<int> prompt_tokens(const Tokenizer& tokenizer, const std::string& pr
 }
 
 // A sample as far as it has come.
-struct Text {
+struct UnfinishedText {
   int sample;
   Generated result = {};
   std::string held = "";  // the end of the text, while it may be the beginning of `stop`
 };
 
 // Adds a token. False if the text ends with it.
-bool add(Text& text, int token, const Tokenizer& tokenizer, const Generation& how, const Listener& listener) {
+bool add(UnfinishedText& text, int token, const Tokenizer& tokenizer, const Generation& how, const Listener& listener) {
   if (token == how.separator) {
     text.result.end = "separator";
     return false;
@@ -44,14 +44,14 @@ bool add(Text& text, int token, const Tokenizer& tokenizer, const Generation& ho
   return text.result.tokens.size() < static_cast<size_t>(how.length);
 }
 
-void finish(const Text& text, const Listener& listener) {
+void finish(const UnfinishedText& text, const Listener& listener) {
   listener.write(text.sample, text.held);
   listener.end(text.sample, text.result);
 }
 
 // Samples that advance together.
 void generate_together(const Model& model, const Tokenizer& tokenizer, const std::vector<int>& prompt,
-                       const Generation& how, std::vector<Text> texts, const Listener& listener) {
+                       const Generation& how, std::vector<UnfinishedText> texts, const Listener& listener) {
   // A model's vocabulary may be larger than the tokenizer's. Only tokens of the tokenizer are drawn.
   const int V = std::min(model.config.vocab_size, tokenizer.vocabulary());
   const auto count = static_cast<int>(texts.size());
@@ -60,7 +60,7 @@ void generate_together(const Model& model, const Tokenizer& tokenizer, const std
   for (const float* logits = generator.split(count);;) {
     std::vector<int> tokens, open;
     for (int b = 0; b < static_cast<int>(texts.size()); ++b) {
-      Text& text = texts[b];
+      UnfinishedText& text = texts[b];
       const float* row = logits + static_cast<size_t>(b) * model.config.vocab_size;
       if (!std::all_of(row, row + V, [](float x) { return std::isfinite(x); }))
         throw std::runtime_error("the model's output is not finite: its training diverged");
@@ -74,7 +74,7 @@ void generate_together(const Model& model, const Tokenizer& tokenizer, const std
     if (open.empty()) return;
     if (open.size() < texts.size()) {
       generator.keep(open);
-      std::vector<Text> left;
+      std::vector<UnfinishedText> left;
       for (const int b : open) left.push_back(std::move(texts[b]));
       texts = std::move(left);
     }
@@ -89,10 +89,10 @@ void generate_texts(const Model& model, const Tokenizer& tokenizer, const std::s
   const std::vector<int> tokens = prompt_tokens(tokenizer, prompt, how.separator);
   const int together = sequences_together(model.config, static_cast<int64_t>(tokens.size()) + how.length, count);
   for (int first = 0; first < count; first += together) {
-    std::vector<Text> texts;
+    std::vector<UnfinishedText> texts;
     for (int n = first; n < first + std::min(together, count - first); ++n) texts.push_back({n});
     if (how.length > 0) generate_together(model, tokenizer, tokens, how, std::move(texts), listener);
-    else std::for_each(texts.begin(), texts.end(), [&](const Text& text) { finish(text, listener); });
+    else std::for_each(texts.begin(), texts.end(), [&](const UnfinishedText& text) { finish(text, listener); });
   }
 }
 

@@ -9,20 +9,20 @@
 namespace {
 
 // A text with one of its completions.
-struct Row {
+struct Choice {
   const std::vector<int>*text, *completion;
   size_t inputs() const { return text->size() + completion->size() - 1; }  // the last token is only a target
 };
 
-std::vector<Row> rows_of(const std::vector<Question>& questions) {
-  std::vector<Row> rows;
+std::vector<Choice> choices_of(const std::vector<Question>& questions) {
+  std::vector<Choice> rows;
   for (const Question& q : questions)
     for (const std::vector<int>& completion : q.completions) rows.push_back({&q.text, &completion});
   return rows;
 }
 
 // The sum of the losses of each completion's tokens, given the text.
-std::vector<double> losses_of(const Model& model, const Activations& a, const Row* rows, size_t count) {
+std::vector<double> losses_of(const Model& model, const Activations& a, const Choice* rows, size_t count) {
   size_t T = 0;
   for (size_t b = 0; b < count; ++b) T = std::max(T, rows[b].inputs());
   std::vector<int> tokens(count * T), targets(count * T, kIgnore);
@@ -47,7 +47,7 @@ void check_questions(const std::vector<Question>& questions, const std::string& 
   };
   for (size_t i = 0; i < questions.size(); ++i)
     for (const std::vector<int>& completion : questions[i].completions) {
-      const Row row{&questions[i].text, &completion};
+      const Choice row{&questions[i].text, &completion};
       if (row.inputs() > static_cast<size_t>(config.context))
         fail(i, "has " + std::to_string(row.inputs() + 1) + " tokens, and the model's context is " +
                     std::to_string(config.context) + ": it needs a model with a longer one");
@@ -60,7 +60,7 @@ void check_questions(const std::vector<Question>& questions, const std::string& 
 
 Accuracy measure_accuracy(const Model& model, const Activations& activations, const std::vector<Question>& questions,
                           int B, const std::function<bool(int64_t done, int64_t total)>& go_on) {
-  const std::vector<Row> rows = rows_of(questions);
+  const std::vector<Choice> rows = choices_of(questions);
   std::vector<double> sums, means;
   for (size_t first = 0; first < rows.size(); first += static_cast<size_t>(B)) {
     if (!go_on(static_cast<int64_t>(first), static_cast<int64_t>(rows.size()))) return {};
