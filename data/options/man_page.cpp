@@ -87,8 +87,8 @@ std::string summary() {
 std::string environment() {
   return ".SH ENVIRONMENT\n" +
          item("OMP_WAIT_POLICY, GOMP_SPINCOUNT, OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY",
-              "How the threads wait and where they run. If none of them is set, train_gpt shortens the time that "
-              "waiting threads spin. --threads sets their number.") +
+              "How threads wait, and which processors they use. If you set none of them, waiting threads go to sleep "
+              "early. --threads sets their number.") +
          item("NO_COLOR", "Changes nothing: train_gpt prints no colors.");
 }
 

@@ -13,7 +13,7 @@ std::vector<int> prompt_tokens(const Tokenizer& tokenizer, const std::string& pr
   return {separator >= 0 ? separator : std::max(0, tokenizer.newline())};
 }
 
-// A sample as far as it has come.
+// A sample that is being generated.
 struct UnfinishedText {
   int sample;
   Generated result = {};

@@ -27,7 +27,7 @@ size_t size_of_logits(const Config& config, int B) {
                           static_cast<size_t>(config.vocab_size)});
 }
 
-// The first windows of the validation text, at most `batch` of them.
+// The first batch of the validation text; smaller if the text has fewer than `batch` windows.
 struct FirstBatch {
   int B, T;
   std::vector<int> tokens, targets;

@@ -36,7 +36,7 @@ std::vector<std::string> parts_of(const std::string& group) {
   return {group};
 }
 
-// Rows of theirs in the order of ours: first[i] is where row i of b goes.
+// Their row for each row of our b.
 std::vector<size_t> rows_of(const Architecture& architecture, const Config& config, const std::string& group) {
   std::vector<size_t> rows;
   const size_t D = config.head_dim;
