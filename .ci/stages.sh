@@ -7,6 +7,7 @@ passed=0 failed=0 skipped=0
 TIMEFORMAT='  (%1R s; processors: %1U s + %1S s)'
 
 finish() {
+  jobs -p | xargs -r kill 2>/dev/null || true
   rm -rf "$scratch"
   if [ $((passed + failed)) = 0 ]; then failed=1; fi
   echo
@@ -34,6 +35,19 @@ stage() {
   # No count, or a clean count from a command that failed (it crashed later, say).
   if [ $status = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
   if [ $status != 0 ]; then echo "== $name FAILED"; fi
+}
+
+# beside COMMAND...: runs it beside the stages that follow. After `wait`, `stage NAME beside_done` counts it.
+beside() {
+  {
+    local status=0
+    "$@" </dev/null || status=$?
+    echo $status >"$scratch/beside.status"
+  } >"$scratch/beside" 2>&1 &
+}
+beside_done() {
+  cat "$scratch/beside"
+  return "$(cat "$scratch/beside.status")"
 }
 
 # Under the sanitizers: parsing, files, training runs and each layer. The rest of the tests run the same code longer.
