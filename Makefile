@@ -25,8 +25,10 @@ DATA ?= build/stories.txt
 
 REPORTS := report watch tensorboard test-report
 PRACTICE := exercise check-exercise
+EXCHANGES := check-formats check-gguf
 .PHONY: all train stories test tests asan test-elsewhere fuzz mutants bench ladders compare study pages $(REPORTS) \
-  install uninstall dist $(PRACTICE) reference reference-huggingface curves venv clean help FORCE
+  install uninstall dist $(PRACTICE) reference reference-huggingface $(EXCHANGES) curves venv clean \
+  help FORCE
 .DELETE_ON_ERROR:
 
 all: build/train_gpt  ## build build/train_gpt (the default)
@@ -325,6 +327,11 @@ reference: venv  ## write test/reference/*.npy with PyTorch
 reference-huggingface: .venv/.huggingface  ## write test/reference/huggingface with Hugging Face's models
 	@$(PYTHON) python_ref/huggingface.py $(ARGS)
 
+check-formats: .venv/.huggingface  ## exchange models with transformers and adapters with peft, and compare results
+check-gguf: .venv/.gguf  ## run exported models in llama.cpp, and compare results
+$(EXCHANGES): build/train_gpt
+	@$(PYTHON) python_ref/$(subst -,_,$@).py $(ARGS)
+
 curves: venv build/train_gpt $(DATA_WRITTEN)  ## train beside PyTorch on DATA, compare the losses
 	@$(PYTHON) python_ref/curves.py --binary build/train_gpt --data $(DATA) --out build/curves $(ARGS)
 
@@ -336,7 +343,7 @@ PIP = echo 'pip install -r $<'; $(PYTHON) -m pip install --quiet --disable-pip-v
 	@$(PIP)
 	@touch $@
 
-.venv/.huggingface: python_ref/requirements-huggingface.txt | .venv/.report
+.venv/.huggingface .venv/.gguf: .venv/.%: python_ref/requirements-%.txt | .venv/.report
 	@$(PIP)
 	@touch $@
 

@@ -41,7 +41,7 @@ stage() {
 beside() {
   {
     local status=0
-    "$@" </dev/null || status=$?
+    time "$@" </dev/null || status=$?
     echo $status >"$scratch/beside.status"
   } >"$scratch/beside" 2>&1 &
 }
@@ -66,12 +66,14 @@ other_processors() {
 # changed PATH...: did this commit change them? Yes if nobody knows what was before.
 changed() { ! git diff --quiet HEAD~1 -- "$@" 2>/dev/null; }
 
-# Plots come from Python's package index, or from the system's packages.
-report_tests() {
-  if make .venv/.report; then
-    stage "report tests" make test-report
+# with_packages PACKAGES NAME COMMAND...: a stage that needs packages of Python. Skipped where they cannot be had.
+with_packages() {
+  local packages=$1
+  shift
+  if make ".venv/.$packages"; then
+    stage "$@"
   else
-    echo "no reports: neither pip nor this system has what they need"
+    printf '\n== %s: skipped: Python lacks its packages, and pip cannot get them\n' "$1"
     skipped=$((skipped + 1))
   fi
 }
