@@ -34,7 +34,8 @@ Diagnostics::Diagnostics(const TrainOptions& options, const Dataset& data, const
   const std::string path = options.out + "/diagnostics.csv";
   if (options.diagnostics > 0 || std::filesystem::exists(path))
     file_ = std::make_unique<GrowingFile>(
-        path, csv_up_to(path, {"step", "layer", "part", "what", "value"}, last_step, {"part", "what"}, false));
+        path, readable_rows(path, csv_up_to(path, {"step", "layer", "part", "what", "value"}, last_step,
+                                            {"part", "what"}, false)));
   if (options.diagnostics == 0) return;
 
   before_ = allocate(model.floats);

@@ -35,15 +35,6 @@ int64_t step_of(const std::string& field) {
   return std::atoll(field.c_str());
 }
 
-void report_dropped(const std::string& path, const std::vector<size_t>& lines) {
-  if (lines.empty()) return;
-  std::string list = lines.size() == 1 ? "line " : "lines ";
-  for (size_t i = 0; i < std::min<size_t>(5, lines.size()); ++i) list += (i ? ", " : "") + std::to_string(lines[i]);
-  if (lines.size() > 5) list += ", ...";
-  std::fprintf(stderr, "NOTE     %s: dropped %s that cannot be read (%s)\n", path.c_str(),
-               counted(static_cast<double>(lines.size()), "row").c_str(), list.c_str());
-}
-
 std::string joined(const std::vector<std::string>& fields) {
   std::string line;
   for (const std::string& field : fields) line += (line.empty() ? "" : ",") + field;
@@ -56,15 +47,15 @@ size_t place(const std::vector<std::string>& in, const std::string& name) {
 
 }  // namespace
 
-std::string csv_up_to(const std::string& path, const std::vector<std::string>& columns, int64_t last_step,
-                      const std::vector<std::string>& words, bool once) {
-  std::string kept = joined(columns), line;
+CsvRows csv_up_to(const std::string& path, const std::vector<std::string>& columns, int64_t last_step,
+                  const std::vector<std::string>& words, bool once) {
+  CsvRows kept = {joined(columns), {}};
+  std::string line;
   if (last_step == 0 || !std::filesystem::exists(path)) return kept;
   std::istringstream file(read_file(path));
   std::getline(file, line);
   std::vector<std::string> found = csv_fields(line);
   if (found[0] != columns[0]) found = columns;  // the header is damaged, but the rows may be good
-  std::vector<size_t> dropped;
   int64_t before = 0;
   for (size_t number = 2; std::getline(file, line) && !file.eof(); ++number) {
     const std::vector<std::string> fields = csv_fields(line);
@@ -72,16 +63,26 @@ std::string csv_up_to(const std::string& path, const std::vector<std::string>& c
     bool readable = fields.size() == found.size() && step >= before + (once ? 1 : 0);
     for (size_t i = 0; readable && i < fields.size(); ++i)
       readable = is_number(fields[i]) || place(words, found[i]) < words.size();
-    if (!readable) dropped.push_back(number);
+    if (!readable) kept.dropped.push_back(number);
     if (!readable || step > last_step) continue;  // later steps will be taken again
     before = step;
     std::vector<std::string> row;
     for (const std::string& column : columns)
       row.push_back(place(found, column) < found.size() ? fields[place(found, column)] : "");
-    kept += joined(row);
+    kept.text += joined(row);
   }
-  report_dropped(path, dropped);
   return kept;
+}
+
+std::string readable_rows(const std::string& path, CsvRows rows) {
+  const std::vector<size_t>& lines = rows.dropped;
+  if (lines.empty()) return rows.text;
+  std::string list = lines.size() == 1 ? "line " : "lines ";
+  for (size_t i = 0; i < std::min<size_t>(5, lines.size()); ++i) list += (i ? ", " : "") + std::to_string(lines[i]);
+  if (lines.size() > 5) list += ", ...";
+  std::fprintf(stderr, "NOTE     %s: dropped %s that cannot be read (%s)\n", path.c_str(),
+               counted(static_cast<double>(lines.size()), "row").c_str(), list.c_str());
+  return rows.text;
 }
 
 // ---- metrics.csv -----------------------------------------------------------------------------------------
@@ -118,7 +119,8 @@ MetricsRow row_of(const std::string& line) {
 
 Metrics::Metrics(const std::string& directory, int64_t last_step, const std::string& unwritten)
     : path_(directory + "/metrics.csv"),
-      file_(path_, csv_up_to(path_, {std::begin(metrics::names), std::end(metrics::names)}, last_step, {}, true)) {
+      file_(path_, readable_rows(path_, csv_up_to(path_, {std::begin(metrics::names), std::end(metrics::names)},
+                                                  last_step, {}, true))) {
   std::string text = read_file(path_);
   text.pop_back();
   last_ = row_of(text.substr(text.rfind('\n') + 1));

@@ -14,11 +14,17 @@ std::string csv_number(double x);
 // The fields of a line of numbers and plain words, as in metrics.csv and diagnostics.csv: nothing is quoted.
 std::vector<std::string> csv_fields(const std::string& line);
 
-// The header and the rows of `path` up to step `last_step`, in `columns`, of which the first is the step. Drops rows
-// that cannot be read and says so on standard error, except for a torn last row. `words` are the columns that hold no
-// numbers; `once`: each step has one row.
-std::string csv_up_to(const std::string& path, const std::vector<std::string>& columns, int64_t last_step,
-                      const std::vector<std::string>& words, bool once);
+// The header and the rows of `path` up to step `last_step`, in `columns`, of which the first is the step. `words` are
+// the columns that hold no numbers; `once`: each step has one row.
+struct CsvRows {
+  std::string text;
+  std::vector<size_t> dropped;  // the lines that cannot be read, from 1 on, without a torn last one
+};
+CsvRows csv_up_to(const std::string& path, const std::vector<std::string>& columns, int64_t last_step,
+                  const std::vector<std::string>& words, bool once);
+
+// Says on standard error which rows are dropped. Returns the others.
+std::string readable_rows(const std::string& path, CsvRows rows);
 
 // The columns of metrics.csv.
 namespace metrics {

@@ -146,8 +146,9 @@ std::optional<std::string> read_line() {
 
 // The text that follows `prompt`, printed as it comes. Ctrl-C ends it.
 std::string answer(const Session& session, const std::string& prompt, uint64_t number) {
-  const auto& [options, trained, common] = session;
-  Generation how = common;
+  const bool json = session.options.json;
+  const TrainedModel& trained = session.trained;
+  Generation how = session.how;
   how.number = number, how.stopped = interrupted;
   Output output;
   std::string text;
@@ -155,9 +156,9 @@ std::string answer(const Session& session, const std::string& prompt, uint64_t n
   const Generated result =
       generate_text(trained.model, trained.header.tokenizer, prompt, how, [&](const std::string& piece) {
         text += piece;
-        if (!options.json) output.write(piece);
+        if (!json) output.write(piece);
       });
-  options.json ? session.print_json(static_cast<int>(number), prompt, text, result) : output.end();
+  json ? session.print_json(static_cast<int>(number), prompt, text, result) : output.end();
   return text;
 }
 

@@ -1,6 +1,7 @@
 #include "step.hpp"
 
-#include <ranges>
+#include <algorithm>
+#include <cmath>
 
 #include "adamw.hpp"
 #include "model.hpp"
@@ -18,13 +19,14 @@ double loss_and_gradients(::Model& model, const Activations& activations, const 
   Model<double> book(model, batch.B, batch.T, dropout);
   float* gradients = model.gradients.get();
   double* wide = book.pass.g.numbers.data();  // in the layout of the weights
-  const auto has_gradient = [](const TensorSpec& spec) { return spec.gradient != kNoGradient; };
-  for (const TensorSpec& spec : model.table | std::views::filter(has_gradient))
-    std::copy_n(gradients + spec.gradient, spec.size(), wide + spec.offset);
+  for (const TensorSpec& spec : model.table)
+    if (spec.gradient != kNoGradient)
+      std::copy_n(gradients + spec.gradient, spec.size(), wide + spec.offset);
   const double loss = book.forward(batch);
   book.backward(batch, scale);
-  for (const TensorSpec& spec : model.table | std::views::filter(has_gradient))
-    std::copy_n(wide + spec.offset, spec.size(), gradients + spec.gradient);
+  for (const TensorSpec& spec : model.table)
+    if (spec.gradient != kNoGradient)
+      std::copy_n(wide + spec.offset, spec.size(), gradients + spec.gradient);
   round_to(model.weights.get(), book.pass.p.numbers);  // changed only by the running statistics of BatchNorm
   // The caller looks in `activations` for the tensor that is not finite; the fast forward pass fills them.
   if (!std::isfinite(loss)) model_loss(model, activations, batch);
