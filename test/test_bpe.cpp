@@ -255,6 +255,38 @@ TEST_CASE("words that are tokens need no merges under ignore_merges", "[bpe]") {
   CHECK(bpe_from_json(file.dump()).encode(word) == std::vector<uint32_t>{file["model"]["vocab"][word]});
 }
 
+TEST_CASE("a tokenizer.json says which token begins a text", "[bpe]") {
+  json file = json::parse(reference("llama3.json"));
+  const std::string name = "<|begin_of_text|>";
+  file["added_tokens"] = {{{"id", 400}, {"content", name}, {"special", true}},
+                          {{"id", 401}, {"content", "<|end_of_text|>"}, {"special", true}}};
+  const json begin = {{"SpecialToken", {{"id", name}, {"type_id", 0}}}}, text = {{"Sequence", {{"id", "A"}}}};
+  const auto with = [&](const json& parts) {  // as in Llama 3's file
+    json changed = file;
+    const json both = {{{"type", "ByteLevel"}}, {{"type", "TemplateProcessing"}, {"single", parts}}};
+    changed["post_processor"] = {{"type", "Sequence"}, {"processors", both}};
+    return changed.dump();
+  };
+  const Tokenizer llama3 = Tokenizer::bpe(bpe_from_json(with({begin, text})));
+  CHECK(llama3.begin() == 400);
+  CHECK(llama3.end() == 401);
+  CHECK(llama3.name_of_special(400) == name);
+  CHECK(llama3.encode("a").size() == 1);
+  const Bpe again = bpe_from_json(to_json(*llama3.bpe()));
+  CHECK(again.tables().begin == 400);
+  CHECK(to_json(again) == to_json(*llama3.bpe()));
+  const Tokenizer neither = Tokenizer::bpe(bpe_from_json(with({text, begin})));
+  CHECK(neither.begin() == -1);
+  CHECK(neither.end() == -1);
+  const auto refused = [&](const json& parts) {
+    return message_of<std::runtime_error>([&] { bpe_from_json(with(parts)); });
+  };
+  CHECK(refused({begin, begin, text}) == "a TemplateProcessing with two tokens before the text is not supported");
+  CHECK(refused({{{"SpecialToken", {{"id", "a"}}}}, text}) ==
+        "its post_processor needs \"a\", which is not a special token");
+  CHECK(refused({{{"SpecialToken", {{"id", 3}}}}, text}) == "a token of the post_processor is not a text");
+}
+
 TEST_CASE("GPT-2's two files are read", "[bpe]") {
   const Folder f;
   const json file = json::parse(reference("tokenizer.json"));

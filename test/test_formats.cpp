@@ -16,6 +16,7 @@
 #include "data/formats/their_tensors.hpp"
 #include "data/host/format.hpp"
 #include "data/host/json.hpp"
+#include "data/tokenizer/bpe_files.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/config/placements.hpp"
 #include "layers/model/presets.hpp"
@@ -281,6 +282,29 @@ TEST_CASE("a folder whose config.json or tensors do not fit is refused", "[forma
   CHECK(contains(with("vocab_size", 12), "has the shape (11, 32), and config.json asks for (12, 32)"));
   f.write("config.json", std::string(100000, '['));
   CHECK(contains(refusal_of(f.path(".")), "nested too deep"));
+}
+
+TEST_CASE("AutoTokenizer puts the token before a text that sample puts there", "[formats]") {
+  const Corpus f;
+  BpeTables tables;
+  tables.tokens = byte_tokens();
+  tables.tokens.push_back("<s>");
+  tables.special.push_back({256, "<s>"});
+  tables.begin = 256;
+  f.write("my.json", to_json(Bpe(tables)));
+  const std::string train = "train stories.txt --preset llama2 --tokenizer my.json --steps 1" + kTiny;
+  REQUIRE(f.run(train + "--out without").status == 0);
+  REQUIRE(f.run(train + "--out with --document-separator <s>").status == 0);
+  for (const std::string run : {"with", "without"}) {
+    const std::string folder = run + "_folder";
+    REQUIRE(f.run("export " + run + " --to hf --out " + folder).status == 0);
+    const bool begins = run == "with";
+    CHECK(json::parse(f.read(folder + "/tokenizer.json"))["post_processor"].is_object() == begins);
+    CHECK(json::parse(f.read(folder + "/tokenizer_config.json")).contains("bos_token") == begins);
+    CHECK(json::parse(f.read(folder + "/config.json"))["bos_token_id"] == (begins ? json(256) : json()));
+    const std::string sample = " --greedy --length 20 --prompt fox";
+    CHECK(f.run("sample " + folder + sample).out == f.run("sample " + run + sample).out);
+  }
 }
 
 TEST_CASE("an exported model that is imported is the run again", "[formats]") {

@@ -419,9 +419,14 @@ TEST_CASE("tokenizers in the file", "[gguf]") {
   const Tokenizer special = Tokenizer::bpe(Bpe(tables));
   t = gguf_tokenizer(special, special.vocabulary());
   CHECK(t.first == end - 1);
+  CHECK(!t.add_first);
   CHECK(t.end == end);
   CHECK(t.types[end] == 3);
   CHECK(contains(message_of<std::invalid_argument>([&] { gguf_tokenizer(special, 256); }), "--vocab-size 256"));
+  tables.begin = static_cast<int>(end);
+  const Tokenizer begins = Tokenizer::bpe(Bpe(tables));
+  CHECK(gguf_tokenizer(begins, begins.vocabulary()).first == end);
+  CHECK(gguf_tokenizer(begins, begins.vocabulary()).add_first);
   tables.words_first = true;
   const Tokenizer words = Tokenizer::bpe(Bpe(tables));
   CHECK(contains(message_of<std::invalid_argument>([&] { gguf_tokenizer(words, end + 1); }), "ignore_merges"));
@@ -477,6 +482,27 @@ TEST_CASE("a tokenizer is written as llama.cpp reads it", "[gguf]") {
   CHECK(file.keys.at("tokenizer.ggml.pre") == "8:gpt-2");
   CHECK(file.keys.at("tokenizer.ggml.merges") == "8:[Ā Ā]");
   CHECK(file.keys.at("tokenizer.ggml.eos_token_id") == "4:0");
+}
+
+TEST_CASE("llama.cpp puts the token before a prompt that sample puts there", "[gguf]") {
+  const Corpus f;
+  f.write("my.model", read_file("test/reference/pieces/llama2.model"));
+  const std::string train = "train stories.txt --preset llama2 --tokenizer my.model --steps 1" + kTiny;
+  REQUIRE(f.run(train + "--out without").status == 0);
+  REQUIRE(f.run(train + "--out with --document-separator <s>").status == 0);
+  REQUIRE(f.run("export without --to llama2c --out llama2c").status == 0);
+  const auto keys_of = [&](const std::string& model) {
+    REQUIRE(f.run("export " + model + " --to gguf --out " + model + ".gguf").status == 0);
+    return GgufFile(f.read(model + ".gguf")).keys;
+  };
+  CHECK(keys_of("without").at("tokenizer.ggml.add_bos_token") == "7:false");
+  for (const std::string model : {"with", "llama2c"}) {  // llama2.c always puts <s> before a text
+    const auto keys = keys_of(model);
+    CHECK(keys.at("tokenizer.ggml.add_bos_token") == "7:true");
+    CHECK(keys.at("tokenizer.ggml.bos_token_id") == "4:1");
+    CHECK(keys.at("tokenizer.ggml.eos_token_id") == "4:2");
+    CHECK(keys.at("tokenizer.ggml.add_eos_token") == "7:false");
+  }
 }
 
 TEST_CASE("models that llama.cpp cannot compute are refused by the option in the way", "[gguf]") {

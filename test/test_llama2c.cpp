@@ -1,5 +1,6 @@
 // llama2.c's models: written, read, and damaged.
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include "data/formats/llama2c.hpp"
 #include "data/tokenizer/piece_files.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
+#include "layers/model/generate.hpp"
 #include "layers/model/presets.hpp"
 #include "message.hpp"
 #include "program.hpp"
@@ -81,6 +83,32 @@ TEST_CASE("a Llama has the same bits after llama2.c's file", "[llama2c]") {
         CHECK(again.config.context == 7);
       }
     }
+}
+
+// As llama2.c and transformers do.
+TEST_CASE("a Llama that comes in reads <s> before a prompt and before a text", "[llama2c]") {
+  const Folder f;
+  const Model model = random_model(small(false, 2));
+  write_llama2c(f.path("."), {model, pieces(), "run", "f32"});
+  const std::string prompt = "the";
+  std::vector<int> tokens = {1};
+  for (const uint32_t token : pieces().encode(prompt)) tokens.push_back(static_cast<int>(token));
+  Generator generator(model, 6);
+  std::string expected = prompt;
+  for (int i = 0; i < 3; ++i) {
+    const float* logits = generator.feed(tokens);
+    tokens = {static_cast<int>(std::max_element(logits, logits + kVocabulary) - logits)};
+    expected += pieces().decode(tokens[0]);
+  }
+  const Outcome sampled = f.run("sample model.bin --greedy --length 3 --prompt " + prompt);
+  INFO(sampled.err);
+  CHECK(sampled.out == expected + "\n");
+
+  f.write("a.txt", "the norm of a layer");
+  f.write("b.txt", "a token");
+  const size_t count = pieces().encode(f.read("a.txt")).size() + pieces().encode(f.read("b.txt")).size();
+  const Outcome measured = f.run("eval model.bin --data a.txt --data b.txt --threads 1 --json");
+  CHECK(contains(measured.out, "\"tokens\":" + std::to_string(count + 1) + ","));  // all, and one <s>
 }
 
 // The layout of legacy_export() in llama2.c, element by element.

@@ -206,6 +206,31 @@ TEST_CASE("a text in parts has the tokens of the whole", "[pieces]") {
   CHECK(std::count(tokens.begin(), tokens.end(), the) > 100);
 }
 
+TEST_CASE("parts of a text are cut where its tokens do not depend on the cut", "[pieces]") {
+  const Tokenizer whole = read_tokenizer(kFolder + "llama2.model");
+  PieceTables tables = whole.pieces()->tables();
+  tables.dummy_prefix = false;
+  const Tokenizer plain = Tokenizer::pieces(Pieces(tables)), crossing = read_tokenizer(kFolder + "across_spaces.model");
+  const auto check_parts = [](const Tokenizer& tokenizer, const std::string& text, size_t bytes) {
+    std::vector<uint32_t> tokens;
+    const auto parts = tokenizer.cut(text, bytes);
+    for (const std::string_view part : parts)
+      for (const uint32_t token : tokenizer.encode(part)) tokens.push_back(token);
+    CHECK(tokens == tokenizer.encode(text));
+    return parts.size();
+  };
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const std::string text = random_text(60, {" ", "  ", "the", "a", "\u2581", "\u00e9", "\n", "\xff", " no"}, seed);
+    for (const Tokenizer* tokenizer : {&whole, &plain, &crossing})
+      for (const size_t bytes : {1, 2, 7, 30}) check_parts(*tokenizer, text, bytes);
+  }
+  const std::string text = reference("hard.txt");
+  CHECK(check_parts(whole, text, 100) > text.size() / 200);
+  CHECK(check_parts(plain, text, 100) > text.size() / 200);
+  CHECK(check_parts(crossing, text, 100) == 1);
+  for (const char* short_text : {"", " ", "a ", "a  ", " a", "a b "}) check_parts(whole, short_text, 1);
+}
+
 TEST_CASE("pieces encode a megabyte without a space in seconds", "[pieces]") {
   const Pieces pieces = read_pieces(kFolder + "llama2.model");
   const Stopwatch clock;

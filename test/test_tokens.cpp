@@ -10,12 +10,14 @@
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
+#include "data/host/files.hpp"
 #include "data/run/checkpoint.hpp"
 #include "data/run/generate_text.hpp"
 #include "data/text/load_dataset.hpp"
 #include "data/text/token_files.hpp"
 #include "data/tokenizer/bpe_files.hpp"
 #include "data/tokenizer/bpe_training.hpp"
+#include "data/tokenizer/piece_files.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/model/presets.hpp"
 #include "message.hpp"
@@ -298,6 +300,7 @@ TEST_CASE("tokenize writes files that train as the text does", "[tokens]") {
   CHECK(text.size() == f.read("stories.txt").size() + 15 + 16);
 
   REQUIRE(f.run("train tokens --steps 2 --out run" + kSmallRun).status == 0);
+  CHECK(contains(f.read("run/config.toml"), "\ntokenizer = \"" + f.path("tokens/tokenizer.json") + "\"\n"));
   CHECK(f.run("train --out run --resume --steps 3").status == 0);
   CHECK(f.run("eval run --data tokens/val_000000.bin --threads 1").status == 0);
   CHECK(f.run("train tokens/train_*.bin --val-data tokens/val_000000.bin --steps 1 --out glob" + kSmallRun).status ==
@@ -313,6 +316,45 @@ TEST_CASE("tokenize writes files that train as the text does", "[tokens]") {
   check_refused(f, "train stories.txt --val-data tokens/val_000000.bin --out r", "give both as text or both as tokens");
   std::filesystem::remove(f.path("tokens/tokenizer.json"));
   check_refused(f, "train tokens --out r", "name their tokenizer with --tokenizer FILE");
+}
+
+TEST_CASE("tokenize writes SentencePiece's tokens, which train beside a copy of its file", "[tokens]") {
+  const Folder f;
+  const std::string model = read_file("test/reference/pieces/llama2.model");
+  f.write("my.model", model);
+  f.write("a.txt", read_file("test/reference/pieces/hard.txt"));
+  f.write("b.txt", "the second document\n");
+  const Outcome o = f.run("tokenize a.txt b.txt --tokenizer my.model --val-fraction 0.1 --out tokens");
+  INFO(o.err);
+  REQUIRE(o.status == 0);
+  CHECK(f.read("tokens/tokenizer.model") == model);
+  const Tokenizer tokenizer = read_tokenizer(f.path("tokens"));
+  TextOptions options;
+  options.data = {f.path("tokens")};
+  const Dataset data = load_dataset(options, nullptr, 16);
+  std::vector<uint32_t> train, val;
+  for (const char* name : {"a.txt", "b.txt"}) {
+    std::vector<uint32_t> tokens = {1};  // <s>
+    for (const uint32_t token : tokenizer.encode(f.read(name))) tokens.push_back(token);
+    const auto split = tokens.begin() + static_cast<int>(0.9 * static_cast<double>(tokens.size()));
+    train.insert(train.end(), tokens.begin(), split);
+    val.insert(val.end(), split, tokens.end());
+  }
+  CHECK(all_of(data.tokens, 0, data.train) == train);
+  CHECK(all_of(data.tokens, data.train, data.tokens.size()) == val);
+
+  REQUIRE(f.run("train tokens --steps 1 --out run" + kSmallRun).status == 0);
+  CHECK(contains(f.read("run/config.toml"), "\ntokenizer = \"" + f.path("tokens/tokenizer.model") + "\"\n"));
+  CHECK(f.run("train --out run --resume --steps 2").status == 0);
+  CHECK(f.run("eval run --data tokens/val_000000.bin --threads 1").status == 0);
+
+  // llama2.c's file is no token file.
+  std::filesystem::remove(f.path("tokens/tokenizer.model"));
+  f.write("tokens/tokenizer.bin", to_llama2c(*tokenizer.pieces()));
+  CHECK(load_dataset(options, nullptr, 16).fingerprint == data.fingerprint);
+  REQUIRE(f.run("tokenize a.txt b.txt --tokenizer ./tokens --val-fraction 0.1 --out again").status == 0);
+  CHECK(f.read("again/tokenizer.bin") == f.read("tokens/tokenizer.bin"));
+  CHECK(f.read("again/train_000000.bin") == f.read("tokens/train_000000.bin"));
 }
 
 TEST_CASE("a token beyond the vocabulary is refused", "[tokens]") {

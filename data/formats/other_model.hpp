@@ -22,7 +22,7 @@ class OtherModel {
 // What to export.
 struct ExportedModel {
   const Model& model;
-  const Tokenizer& tokenizer;
+  const Tokenizer& tokenizer;  // with begin() if the model reads this token before a text
   std::string name;   // of the run, for formats that hold one
   std::string dtype;  // one of Format::dtypes
 };

@@ -177,8 +177,7 @@ CheckpointHeader imported_header(const std::string& path, const Format& format) 
   if (const Bpe* bpe = h.tokenizer.bpe())
     for (const SpecialToken& special : bpe->tables().special)
       if (special.name == "<|endoftext|>") h.options.separator = special.name;
-  if (const Pieces* pieces = h.tokenizer.pieces(); pieces && pieces->tables().begin >= 0)
-    h.options.separator = pieces->tables().pieces[pieces->tables().begin].text;
+  if (const int begin = h.tokenizer.begin(); begin >= 0) h.options.separator = h.tokenizer.name_of_special(begin);
   if (h.tokenizer.vocabulary() > from->config().vocab_size)
     throw std::runtime_error(path + " has a tokenizer with more tokens than its model");
   return h;

@@ -7,10 +7,15 @@
 
 namespace {
 
+// True if the separator is the token that the tokenizer puts before a text.
+bool begins(const Tokenizer& tokenizer, int separator) { return separator >= 0 && separator == tokenizer.begin(); }
+
 std::vector<int> prompt_tokens(const Tokenizer& tokenizer, const std::string& prompt, int separator) {
   const std::vector<uint32_t> encoded = tokenizer.encode(prompt);
-  if (!encoded.empty()) return {encoded.begin(), encoded.end()};
-  return {separator >= 0 ? separator : std::max(0, tokenizer.newline())};
+  std::vector<int> tokens(encoded.begin(), encoded.end());
+  if (begins(tokenizer, separator)) tokens.insert(tokens.begin(), separator);
+  if (tokens.empty()) tokens.push_back(separator >= 0 ? separator : std::max(0, tokenizer.newline()));
+  return tokens;
 }
 
 // A sample that is being generated.
@@ -22,7 +27,7 @@ struct UnfinishedText {
 
 // Adds a token. False if the text ends with it.
 bool add(UnfinishedText& text, int token, const Tokenizer& tokenizer, const Generation& how, const Listener& listener) {
-  if (token == how.separator) {
+  if (token == how.separator || (begins(tokenizer, how.separator) && token == tokenizer.end())) {
     text.result.end = "separator";
     return false;
   }

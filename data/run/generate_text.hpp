@@ -13,7 +13,7 @@ struct Generation {
   std::string stop;  // the text ends before this; "": only after `length` tokens
   Sampling sampling;
   uint64_t number = 0;  // samples with different numbers are drawn independently
-  int separator = -1;   // the token between documents: an empty prompt becomes it, and the text ends before it
+  int separator = -1;   // the token before each document: an empty prompt becomes it, and the text ends before it
   std::function<bool()> stopped = {};  // asked after every token: true ends the text
 };
 
@@ -32,7 +32,8 @@ struct Listener {
 
 // Feeds the prompt, then draws tokens, for `count` samples numbered from how.number on. As many as memory allows
 // advance together, so that the weights are read once a step; each has the text that it would have alone. An empty
-// prompt without a separator becomes a newline, or the first character of a vocabulary that has no newline.
+// prompt without a separator becomes a newline, or the first character of a vocabulary that has no newline. A separator
+// that the tokenizer puts before texts comes before the prompt, and the text also ends before the tokenizer's end.
 void generate_texts(const Model& model, const Tokenizer& tokenizer, const std::string& prompt, const Generation& how,
                     int count, const Listener& listener);
 

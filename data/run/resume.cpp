@@ -103,6 +103,7 @@ Dataset load_training_data(TrainOptions& o, const CheckpointHeader& from, const 
     throw std::invalid_argument("--data is missing: name a text file, or make one with " + program +
                                 " corpus --bytes 4M --out stories.txt");
   const bool continues = o.resume || !o.init_from.empty();
+  if (!continues) o.tokenizer = tokenizer_of(o);
   Dataset data = load_dataset(o, continues ? &from.tokenizer : nullptr, o.config.context);
   set_vocabulary(o.config, data.tokenizer.vocabulary());
   o.config = resolved(o.config);

@@ -39,6 +39,12 @@ void merge_adapters(TrainedModel& trained, const std::string& checkpoint) {
   trained.model = merged(trained.model);
 }
 
+// A model that has not read the token before a text gets none from other programs, as from `sample`.
+Tokenizer exported_tokenizer(const CheckpointHeader& header) {
+  const Tokenizer& tokenizer = header.tokenizer;
+  return tokenizer.special(header.options.separator) == tokenizer.begin() ? tokenizer : tokenizer.without_begin();
+}
+
 }  // namespace
 
 void run_export(const ExportOptions& options) {
@@ -47,8 +53,8 @@ void run_export(const ExportOptions& options) {
   if (options.lora_merge) merge_adapters(trained, options.checkpoint);
   if (trained.model.config.lora_rank > 0 && options.to != "hf")
     throw std::invalid_argument("--to " + options.to + " has no adapters: add --lora-merge");
-  const ExportedModel exported{trained.model, trained.header.tokenizer,
-                               name_of_checkpoint(options.checkpoint, trained.path),
+  const Tokenizer tokenizer = exported_tokenizer(trained.header);
+  const ExportedModel exported{trained.model, tokenizer, name_of_checkpoint(options.checkpoint, trained.path),
                                options.dtype.empty() ? format.dtypes[0] : options.dtype};
   check_dtype(format, exported.dtype);
   format.check(exported);

@@ -11,6 +11,7 @@
 #include "data/text/token_files.hpp"
 #include "data/tokenizer/bpe_files.hpp"
 #include "data/tokenizer/bpe_training.hpp"
+#include "data/tokenizer/piece_files.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 
 namespace fs = std::filesystem;
@@ -52,20 +53,25 @@ Tokenizer tokenizer_for(const TokenizeOptions& o) {
   const int vocabulary = vocabulary_of_bpe(o.tokenizer);
   if (vocabulary == 0) {
     const bool file = o.tokenizer != "byte" && o.tokenizer != "char";
-    if (const Tokenizer found = file ? read_tokenizer(o.tokenizer) : Tokenizer(); found.bpe()) return found;
-    throw std::invalid_argument("token files need a byte-pair encoding: --tokenizer bpe:4096, or a tokenizer.json");
+    if (const Tokenizer found = file ? read_tokenizer(o.tokenizer) : Tokenizer(); found.bpe() || found.pieces())
+      return found;
+    throw std::invalid_argument("token files need a byte-pair encoding: --tokenizer bpe:4096, or a tokenizer.json or "
+                                "tokenizer.model");
   }
   return Tokenizer::bpe(train_bpe_shown(read_text(o.data, o).bytes, vocabulary, o.separator));
 }
 
-// The separator of the tokenizer, or -1 if it lacks the default one.
+// The separator. If the tokenizer lacks the default one, the token that it puts before texts, or -1.
 int separator_for(const TokenizeOptions& o, const Tokenizer& tokenizer) {
-  for (const SpecialToken& special : tokenizer.bpe()->tables().special)
-    if (special.name == o.separator) return static_cast<int>(special.token);
-  return o.separator == TokenizeOptions().separator ? -1 : tokenizer.special(o.separator);
+  try {
+    return tokenizer.special(o.separator);
+  } catch (const std::runtime_error&) {
+    if (o.separator != TokenizeOptions().separator) throw;
+    return tokenizer.begin();
+  }
 }
 
-// The tokens of a text, each file behind a separator. Returns the bytes of the text.
+// The tokens of a text, each file behind a separator.
 Tokens tokens_of(const Text& text, const Tokenizer& tokenizer, int separator) {
   Tokens tokens;
   for (size_t i = 0; i < text.parts.size(); ++i) {
@@ -75,9 +81,16 @@ Tokens tokens_of(const Text& text, const Tokenizer& tokenizer, int separator) {
   return tokens;
 }
 
-void write_tokenizer(const std::string& path, const Tokenizer& tokenizer) {
-  WholeFile file(path);
-  file.write(to_json(*tokenizer.bpe()));
+// A tokenizer.json, or a copy of SentencePiece's or llama2.c's file, by the name under which `train` looks for it.
+void write_tokenizer(const TokenizeOptions& o, const Tokenizer& tokenizer) {
+  constexpr size_t kLargestFile = 1 << 28;
+  const std::string bytes =
+      tokenizer.bpe() ? to_json(*tokenizer.bpe()) : read_file(tokenizer_file(o.tokenizer), kLargestFile);
+  const char* name = tokenizer.bpe()                  ? "/tokenizer.json"
+                     : is_sentencepiece_model(bytes) ? "/tokenizer.model"
+                                                     : "/tokenizer.bin";
+  WholeFile file(o.out + name);
+  file.write(bytes);
   file.finish();
   file.publish();
 }
@@ -109,7 +122,7 @@ void run_tokenize(const TokenizeOptions& o) {
     bytes += text.bytes.size();
   }
   train.finish(), val.finish();
-  write_tokenizer(o.out + "/tokenizer.json", tokenizer);
+  write_tokenizer(o, tokenizer);
   std::printf("%s: %s to train on in %s, %s to validate in %s (%s in %.1f s), vocabulary %d\n", o.out.c_str(),
               counted(static_cast<double>(train.total()), "token").c_str(),
               counted(static_cast<double>(train.files()), "file").c_str(),

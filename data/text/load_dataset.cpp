@@ -38,8 +38,10 @@ Source read_source(const std::vector<std::string>& paths, const TextFiles& filte
 // The tokenizer file of token files: the one that is named, or else that beside them. "": none.
 std::string tokenizer_file_of(const std::string& path, const std::string& tokenizer) {
   if (names_file(tokenizer)) return tokenizer;
-  const fs::path beside = (fs::is_directory(path) ? fs::path(path) : fs::path(path).parent_path()) / "tokenizer.json";
-  return tokenizer == "byte" && fs::exists(beside) ? beside.string() : "";
+  const fs::path folder = fs::is_directory(path) ? fs::path(path) : fs::path(path).parent_path();
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer.bin"})
+    if (tokenizer == "byte" && fs::exists(folder / name)) return (folder / name).string();
+  return "";
 }
 
 // `raw`: NAME.bin without a header holds tokens.
@@ -304,7 +306,7 @@ void require_tokens(size_t have, size_t need, const std::string& what, const std
 }  // namespace
 
 Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int context) {
-  const bool raw = tokenizer ? tokenizer->bpe() != nullptr
+  const bool raw = tokenizer ? tokenizer->bpe() || tokenizer->pieces()
                              : !tokenizer_file_of(options.data.at(0), options.tokenizer).empty();
   Source source = open_source(options.data, options, raw), validation = open_validation(options, source, raw);
   const bool separate = !validation.empty();
@@ -337,11 +339,17 @@ Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int
   return data;
 }
 
-Dataset load_for_evaluation(const TextFiles& files, const Tokenizer& tokenizer, int context) {
-  Source source = open_source(files.data, files, tokenizer.bpe());
+std::string tokenizer_of(const TextOptions& options) {
+  const std::string file = tokenizer_file_of(options.data.at(0), options.tokenizer);
+  return file.empty() || find_token_files(options.data, true).empty() ? options.tokenizer : file;
+}
+
+Dataset load_for_evaluation(const TextFiles& files, const Tokenizer& tokenizer, int context, int separator) {
+  Source source = open_source(files.data, files, tokenizer.bpe() || tokenizer.pieces());
   Dataset data;
   data.name = source.name();
   data.tokenizer = tokenizer;
+  data.separator = separator;
   append(data, source, files);
   require_tokens(data.tokens.size(), 2, "evaluation", data.name, "give more text");
   set_validation(data, source.nats, {{0, data.tokens.size()}}, context);

@@ -29,5 +29,8 @@ struct TextOptions : TextFiles {
 // Throws std::runtime_error for missing, empty and too short data, saying how many tokens are needed.
 Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int context);
 
-// Reads a whole text as validation, for `eval`.
-Dataset load_for_evaluation(const TextFiles& files, const Tokenizer& tokenizer, int context);
+// The tokenizer that new token files need: --tokenizer, or else the file beside them. For a text it is --tokenizer.
+std::string tokenizer_of(const TextOptions& options);
+
+// Reads a whole text as validation, for `eval`. `separator`: the token before each file, or -1.
+Dataset load_for_evaluation(const TextFiles& files, const Tokenizer& tokenizer, int context, int separator = -1);

@@ -41,7 +41,8 @@ bool has_header(const std::string& path) {
 
 bool is_token_file(const std::string& path, bool raw) {
   std::error_code error;
-  return has_header(path) || (raw && path.ends_with(".bin") && fs::is_regular_file(path, error));
+  const bool tokenizer = path.ends_with("tokenizer.bin");
+  return has_header(path) || (raw && path.ends_with(".bin") && !tokenizer && fs::is_regular_file(path, error));
 }
 
 bool is_for_validation(const std::string& path) { return fs::path(path).filename().string().find("val") != path.npos; }

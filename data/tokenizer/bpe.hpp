@@ -28,6 +28,7 @@ struct BpeTables {
   bool words_first = false;           // a word that is a token needs no merges ("ignore_merges")
   Split split = Split::gpt2;
   bool nfc = false;                   // normalize the text first (normalize.hpp)
+  int begin = -1;                     // the special token before a text; -1: none. encode() does not add it
 };
 
 class Bpe {

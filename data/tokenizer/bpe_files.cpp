@@ -143,17 +143,31 @@ Split split_of(const json& file) {
   lack("a Split by " + (regex.is_string() ? quoted(regex.get<std::string>()) : "something else"));
 }
 
-// A TemplateProcessing adds special tokens around a text, which encode() never does.
-void require_known_processor(const json& file) {
+// The template of a post_processor, or null. It adds special tokens around a text, which encode() never does.
+const json& template_of(const json& file) {
   const json& part = member(file, "post_processor");
   const std::string name = part.is_object() ? name_of(part) : "ByteLevel";
-  for (const char* known : {"ByteLevel", "TemplateProcessing", "Sequence [ByteLevel, TemplateProcessing]"})
-    if (name == known) return;
+  if (name == "ByteLevel") return member(part, "single");
+  if (name == "TemplateProcessing") return member(part, "single");
+  if (name == "Sequence [ByteLevel, TemplateProcessing]") return member(part["processors"][1], "single");
   lack("the post_processor " + name);
 }
 
+// The name of the special token that comes before a text, or "". What comes after a text is not for prompts.
+std::string name_of_begin(const json& file) {
+  const json& parts = template_of(file);
+  std::string begin;
+  if (!parts.is_array()) return begin;
+  for (const json& part : parts) {
+    const json& special = part.is_object() ? member(part, "SpecialToken") : part;
+    if (!special.is_object()) break;
+    if (!begin.empty()) lack("a TemplateProcessing with two tokens before the text");
+    begin = text_of(member(special, "id"), "a token of the post_processor");
+  }
+  return begin;
+}
+
 void require_known_parts(const json& file) {
-  require_known_processor(file);
   require(file, "decoder", "ByteLevel");
   require(file, "truncation", "");
   require(file, "padding", "");
@@ -206,6 +220,12 @@ class Reader {
   bool has(const std::string& name) const { return tokens_.contains(name); }
   void add_special(const std::string& name) { tables_.special.push_back({tokens_.at(name), name}); }
 
+  void set_begin(const std::string& name) {
+    for (const SpecialToken& special : tables_.special)
+      if (special.name == name) tables_.begin = static_cast<int>(special.token);
+    if (tables_.begin < 0) reject("its post_processor needs " + quoted(name) + ", which is not a special token");
+  }
+
   Bpe finish(bool words_first, Split split, bool nfc) {
     tables_.words_first = words_first;
     tables_.split = split;
@@ -242,6 +262,7 @@ Bpe from_tokenizer_json(const json& file) {
       reader.add_merge(merge[0].get<std::string>(), merge[1].get<std::string>());
     else reject("one of its merges is not two tokens");
   }
+  if (const std::string begin = name_of_begin(file); !begin.empty()) reader.set_begin(begin);
   return reader.finish(member(model, "ignore_merges") == true, split_of(file), normalizes(file));
 }
 
@@ -297,6 +318,25 @@ Bpe read_bpe(const std::string& path) {
   });
 }
 
+namespace {
+
+// Puts a special token before a text.
+ordered_json template_with(const SpecialToken& begin) {
+  const ordered_json special = {{"SpecialToken", {{"id", begin.name}, {"type_id", 0}}}};
+  const auto text = [](const char* id, int type) {
+    return ordered_json{{"Sequence", {{"id", id}, {"type_id", type}}}};
+  };
+  ordered_json second = special;
+  second["SpecialToken"]["type_id"] = 1;
+  const ordered_json ids = ordered_json::array({begin.token}), names = ordered_json::array({begin.name});
+  return {{"type", "TemplateProcessing"},
+          {"single", ordered_json::array({special, text("A", 0)})},
+          {"pair", ordered_json::array({special, text("A", 0), second, text("B", 1)})},
+          {"special_tokens", {{begin.name, {{"id", begin.name}, {"ids", ids}, {"tokens", names}}}}}};
+}
+
+}  // namespace
+
 std::string to_json(const Bpe& bpe) {
   const BpeTables& tables = bpe.tables();
   const auto byte_level = [](bool use_regex) {
@@ -311,9 +351,11 @@ std::string to_json(const Bpe& bpe) {
                                  {"pretokenizers", ordered_json::array({words, byte_level(false)})}};
   std::vector<std::string> names;
   for (const std::string& token : tables.tokens) names.push_back(printable(token));
+  ordered_json processor;
   ordered_json added = ordered_json::array(), merges = ordered_json::array(), vocabulary = ordered_json::object();
   for (const auto& [token, name] : tables.special) {
     names[token] = name;
+    if (static_cast<int>(token) == tables.begin) processor = template_with({token, name});
     added.push_back({{"id", token}, {"content", name}, {"single_word", false}, {"lstrip", false}, {"rstrip", false},
                      {"normalized", false}, {"special", true}});
   }
@@ -327,7 +369,7 @@ std::string to_json(const Bpe& bpe) {
                              {"added_tokens", std::move(added)},
                              {"normalizer", tables.nfc ? ordered_json{{"type", "NFC"}} : ordered_json()},
                              {"pre_tokenizer", tables.split == Split::gpt2 ? byte_level(true) : sequence},
-                             {"post_processor", nullptr},
+                             {"post_processor", std::move(processor)},
                              {"decoder", byte_level(true)},
                              {"model",
                               {{"type", "BPE"},

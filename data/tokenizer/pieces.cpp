@@ -273,6 +273,20 @@ std::vector<uint32_t> Pieces::encode(std::string_view text) const {
   return std::move(tokens[0]);
 }
 
+// A word begins with one space, which the dummy prefix gives back. So a part needs a word, and not only its space.
+std::vector<std::string_view> Pieces::cut(std::string_view text, size_t bytes) const {
+  const size_t space = tables_.dummy_prefix ? 1 : 0;
+  std::vector<std::string_view> parts;
+  while (text.size() > bytes) {
+    const size_t end = end_of_word(text, bytes);
+    if (end + space >= text.size()) break;
+    parts.push_back(text.substr(0, end));
+    text.remove_prefix(end + space);
+  }
+  if (!text.empty()) parts.push_back(text);
+  return parts;
+}
+
 std::string Pieces::decode(const std::vector<uint32_t>& tokens) const {
   std::string text;
   for (const uint32_t token : tokens) text += bytes_of(token);

@@ -35,6 +35,9 @@ class Pieces {
   const PieceTables& tables() const { return tables_; }
   int vocabulary() const { return static_cast<int>(tables_.pieces.size()); }
   std::vector<uint32_t> encode(std::string_view text) const;
+  // Cuts a text into parts of about `bytes` bytes that have the same tokens, part by part, as the whole text. A dummy
+  // prefix takes the place of the space before a part, which is in no part then.
+  std::vector<std::string_view> cut(std::string_view text, size_t bytes) const;
   // The text of tokens that begin a document: without the dummy prefix.
   std::string decode(const std::vector<uint32_t>& tokens) const;
   uint32_t token_of_byte(uint32_t byte) const;  // of a byte by itself

@@ -80,11 +80,13 @@ Tokenizer tokenizer_from_json(const json& j) {
   return {};
 }
 
-Tokenizer read_tokenizer(const std::string& path) {
-  if (!fs::is_directory(path)) return read_tokenizer_file(path);
+Tokenizer read_tokenizer(const std::string& path) { return read_tokenizer_file(tokenizer_file(path)); }
+
+std::string tokenizer_file(const std::string& path) {
+  if (!fs::is_directory(path)) return path;
   for (const char* name : {"tokenizer.json", "encoder.json", "vocab.json", "tokenizer.model", "tokenizer.bin",
                            "gpt2_tokenizer.bin"})
-    if (fs::exists(fs::path(path) / name)) return read_tokenizer_file((fs::path(path) / name).string());
+    if (fs::exists(fs::path(path) / name)) return (fs::path(path) / name).string();
   throw std::runtime_error(path + " has no tokenizer.json, encoder.json, vocab.json, tokenizer.model, tokenizer.bin " +
                            "or gpt2_tokenizer.bin");
 }

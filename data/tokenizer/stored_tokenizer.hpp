@@ -15,6 +15,7 @@ Tokenizer tokenizer_from_json(const nlohmann::json& stored);
 // SentencePiece's tokenizer.model, llama2.c's tokenizer.bin, or llm.c's gpt2_tokenizer.bin.
 // Throws std::runtime_error naming the file.
 Tokenizer read_tokenizer(const std::string& path);
+std::string tokenizer_file(const std::string& path);  // the file that it reads
 
 // "byte", "char", "bpe" or "pieces".
 std::string name_of_kind(Tokenizer::Kind kind);

@@ -102,7 +102,7 @@ std::vector<uint32_t> Tokenizer::encode(std::string_view text, Unknown unknown, 
 
 std::vector<std::string_view> Tokenizer::cut(std::string_view text, size_t bytes) const {
   if (kind_ == Kind::bpe) return cut_between_words(bpe_->tables().split, text, bytes);
-  if (kind_ == Kind::pieces) return {text};  // the beginning of a text has tokens of its own
+  if (kind_ == Kind::pieces) return pieces_->cut(text, bytes);
   std::vector<std::string_view> pieces;
   while (text.size() > bytes) {
     size_t end = bytes;
@@ -122,6 +122,33 @@ std::string Tokenizer::decode(int token) const {
   return kind_ == Kind::byte ? std::string(1, static_cast<char>(token)) : utf8(alphabet_[token]);
 }
 
+int Tokenizer::begin() const {
+  if (pieces_) return pieces_->tables().begin;
+  return bpe_ ? bpe_->tables().begin : -1;
+}
+
+// A tokenizer.json does not say which of its special tokens ends a text. Llama 3's is known by its name.
+int Tokenizer::end() const {
+  if (pieces_) return pieces_->tables().end;
+  if (bpe_ && bpe_->tables().begin >= 0)
+    for (const char* name : {"<|end_of_text|>", "<|endoftext|>", "</s>"})
+      for (const SpecialToken& token : bpe_->tables().special)
+        if (token.name == name) return static_cast<int>(token.token);
+  return -1;
+}
+
+Tokenizer Tokenizer::without_begin() const {
+  if (begin() < 0) return *this;
+  if (kind_ == Kind::pieces) {
+    PieceTables tables = pieces_->tables();
+    tables.begin = -1;
+    return pieces(Pieces(std::move(tables)));
+  }
+  BpeTables tables = bpe_->tables();
+  tables.begin = -1;
+  return bpe(Bpe(std::move(tables)));
+}
+
 int Tokenizer::special(const std::string& name) const {
   if (name.empty()) return -1;
   if (bpe_)
@@ -132,6 +159,15 @@ int Tokenizer::special(const std::string& name) const {
       if (const Piece& piece = pieces_->tables().pieces[token]; piece.type == PieceType::control && piece.text == name)
         return token;
   throw std::runtime_error("the tokenizer has no special token " + name);
+}
+
+std::string Tokenizer::name_of_special(int token) const {
+  if (bpe_)
+    for (const SpecialToken& special : bpe_->tables().special)
+      if (static_cast<int>(special.token) == token) return special.name;
+  const bool listed = pieces_ && token >= 0 && token < vocabulary();
+  if (listed && pieces_->tables().pieces[token].type == PieceType::control) return pieces_->tables().pieces[token].text;
+  return "";
 }
 
 std::string Tokenizer::decode(const std::vector<uint32_t>& tokens) const {

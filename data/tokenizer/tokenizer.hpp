@@ -52,8 +52,13 @@ class Tokenizer {
   // The text that these tokens encode.
   std::string decode(const std::vector<uint32_t>& tokens) const;
   int newline() const { return token_of('\n'); }  // -1 if there is none
+  // The special tokens that begin and end a text, as the tokenizer's file has them; -1: none. encode() adds neither.
+  int begin() const;
+  int end() const;
+  Tokenizer without_begin() const;  // the same, but begin() is -1
   // The special token of this name, such as "<|endoftext|>"; -1 for "". Throws std::runtime_error if there is none.
   int special(const std::string& name) const;
+  std::string name_of_special(int token) const;  // "" if it is not special
 
  private:
   int token_of(uint32_t code_point) const;

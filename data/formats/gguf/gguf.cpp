@@ -101,7 +101,7 @@ void add_tokenizer(Keys& keys, const GgufTokenizer& t) {
   if (t.end) keys.add_size(prefix + "eos_token_id", *t.end);
   if (t.unknown) keys.add_size(prefix + "unknown_token_id", *t.unknown);
   if (t.dummy_prefix) keys.add_choice(prefix + "add_space_prefix", *t.dummy_prefix);
-  keys.add_choice(prefix + "add_bos_token", false);
+  keys.add_choice(prefix + "add_bos_token", t.add_first);
   keys.add_choice(prefix + "add_eos_token", false);
 }
 

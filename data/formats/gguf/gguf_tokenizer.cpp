@@ -65,7 +65,8 @@ GgufTokenizer bpe_tokenizer(const Bpe& bpe) {
     t.tokens[special.token] = special.name, t.types[special.token] = kControl;
   const uint32_t any = tables.special.empty() ? bpe.token_of_byte(0) : tables.special.front().token;
   t.end = special_token(tables, {"<|endoftext|>", "<|end_of_text|>", "<|im_end|>", "</s>"}, any);
-  t.first = special_token(tables, {"<|begin_of_text|>", "<s>"}, *t.end);
+  t.first = tables.begin >= 0 ? static_cast<uint32_t>(tables.begin)
+                              : special_token(tables, {"<|begin_of_text|>", "<s>"}, *t.end);
   return t;
 }
 
@@ -112,6 +113,7 @@ GgufTokenizer gguf_tokenizer(const Tokenizer& tokenizer, int vocabulary) {
     throw std::invalid_argument("the tokenizer has " + std::to_string(tokenizer.vocabulary()) +
                                 " tokens, and the model --vocab-size " + std::to_string(vocabulary));
   GgufTokenizer t = converted(tokenizer);
+  t.add_first = tokenizer.begin() >= 0;
   t.types.resize(t.tokens.size(), kNormal);
   while (t.tokens.size() < static_cast<size_t>(vocabulary)) {
     t.tokens.push_back("[PAD" + std::to_string(t.tokens.size()) + "]");  // as llama.cpp's converter writes them

@@ -9,7 +9,7 @@
 //   bpe       gpt2    byte-level BPE, split as in GPT-2, Llama 3 or Qwen 2
 //   pieces    llama   SentencePiece's BPE with scores
 //
-// llama.cpp adds no token before or after a text.
+// llama.cpp puts begin() of the tokenizer before a text, if there is one, and no token after a text.
 
 #include <cstdint>
 #include <optional>
@@ -25,6 +25,7 @@ struct GgufTokenizer {
   std::vector<std::string> merges;              // "left right", by rank
   std::vector<float> scores;                    // of pieces
   std::optional<uint32_t> first, end, unknown;  // tokens that begin and end a text, or stand for one that has none
+  bool add_first = false;                       // `first` is put before a text
   std::optional<bool> dummy_prefix;             // a space is put before a text
 };
 

@@ -185,13 +185,22 @@ json end_of_text(const Tokenizer& tokenizer) {
   return nullptr;
 }
 
+// The numbers of the tokens that begin and end a text, or null.
+json begin_of(const Tokenizer& tokenizer) {
+  return tokenizer.begin() >= 0 ? json(tokenizer.begin()) : end_of_text(tokenizer);
+}
+json end_of(const Tokenizer& tokenizer) {
+  return tokenizer.end() >= 0 ? json(tokenizer.end()) : end_of_text(tokenizer);
+}
+
 void write_tokenizer(const std::string& folder, const Tokenizer& tokenizer, int context) {
   const std::optional<Bpe> bpe = as_bpe(tokenizer);
   if (!bpe) return;
   json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                  {"clean_up_tokenization_spaces", false},
                  {"model_max_length", context}};
-  if (!end_of_text(tokenizer).is_null()) config["eos_token"] = config["bos_token"] = "<|endoftext|>";
+  for (const auto& [name, token] : {std::pair("bos_token", begin_of(tokenizer)), {"eos_token", end_of(tokenizer)}})
+    if (!token.is_null()) config[name] = tokenizer.name_of_special(token);
   write_text(folder + "/tokenizer.json", to_json(*bpe));
   write_json(folder + "/tokenizer_config.json", config);
 }
@@ -231,11 +240,11 @@ std::string write_huggingface(const std::string& folder, const ExportedModel& ex
                     }});
   write_safetensors(folder + kWeights, rows, {{"format", "pt"}});
   json file = config_json(architecture, config);
-  const json end = end_of_text(exported.tokenizer);
-  file["bos_token_id"] = file["eos_token_id"] = end;
+  const json begin = begin_of(exported.tokenizer), end = end_of(exported.tokenizer);
+  file["bos_token_id"] = begin, file["eos_token_id"] = end;
   if (!exported.tokenizer.bpe()) file[kTokenizer] = to_json(exported.tokenizer);
   write_json(folder + kConfig, file);
-  write_json(folder + "/generation_config.json", {{"bos_token_id", end}, {"eos_token_id", end}});
+  write_json(folder + "/generation_config.json", {{"bos_token_id", begin}, {"eos_token_id", end}});
   write_tokenizer(folder, exported.tokenizer, config.context);
   if (is_ours(architecture)) write_text(folder + "/" + kModelingFile, modeling_text());
   return described(as) + ", " + counted(static_cast<double>(count_parameters(model.table)), "parameter") +
