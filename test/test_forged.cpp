@@ -484,6 +484,7 @@ TEST_CASE("a checkpoint of an earlier version is removed only when another is in
   REQUIRE(f.run("train --out r --resume --steps 6 --eval-every 0 --quiet").status == 0);
   CHECK(find_checkpoint(f.path("r")) == f.path("r/best.bin"));
   fs::copy(old_file(2), f.path("r/checkpoint.bin"));
+  CHECK(last_checkpoint(f.path("r")) == f.path("r/checkpoint.safetensors"));
   REQUIRE(f.run("train --out r --resume --steps 7 --eval-every 0 --quiet").status == 0);
   CHECK(read_checkpoint_header(f.path("r/checkpoint.safetensors")).step == 7);
   CHECK_FALSE(f.has("r/checkpoint.bin"));
