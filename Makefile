@@ -25,7 +25,7 @@ DATA ?= build/stories.txt
 
 REPORTS := report watch tensorboard test-report
 PRACTICE := exercise check-exercise
-EXCHANGES := check-formats check-gguf
+EXCHANGES := check-formats check-gguf check-tokenizers
 .PHONY: all train stories test tests asan test-elsewhere fuzz mutants bench ladders compare study pages $(REPORTS) \
   install uninstall dist $(PRACTICE) reference reference-huggingface $(EXCHANGES) curves venv clean \
   help FORCE
@@ -330,6 +330,7 @@ reference-huggingface: .venv/.huggingface  ## write test/reference/huggingface w
 
 check-formats: .venv/.huggingface  ## exchange models with transformers and adapters with peft, and compare results
 check-gguf: .venv/.gguf  ## run exported models in llama.cpp, and compare results
+check-tokenizers: .venv/.huggingface  ## compare the tokens of exported tokenizers in transformers with ours
 $(EXCHANGES): build/train_gpt
 	@$(PYTHON) python_ref/$(subst -,_,$@).py $(ARGS)
 

@@ -37,3 +37,4 @@ void bench_norms(Bench& bench);
 void bench_layers(Bench& bench);
 void bench_sampling(Bench& bench);
 void bench_steps(Bench& bench);
+void bench_tokenizers(Bench& bench);

@@ -127,8 +127,8 @@ struct Part {
   const char* name;
   void (*run)(Bench&);
 };
-constexpr Part kParts[] = {{"gemm", bench_gemm}, {"norm", bench_norms}, {"layers", bench_layers},
-                           {"sampling", bench_sampling}, {"steps", bench_steps}};
+constexpr Part kParts[] = {{"gemm", bench_gemm},         {"norm", bench_norms},           {"layers", bench_layers},
+                           {"sampling", bench_sampling}, {"tokenizer", bench_tokenizers}, {"steps", bench_steps}};
 
 struct Options {
   std::vector<std::string> parts;  // empty: all
@@ -155,8 +155,8 @@ Options options_of(int argc, char** argv) {
       std::istringstream list(value());
       for (std::string width; std::getline(list, width, ',');) o.widths.push_back(std::stoi(width));
     } else if (std::any_of(std::begin(kParts), std::end(kParts), is_part)) o.parts.push_back(word);
-    else throw std::invalid_argument("unknown word '" + word + "': choose parts of gemm norm layers sampling steps, or "
-                                     "--quick --threads N --widths N,N --json FILE --peer COMMAND");
+    else throw std::invalid_argument("unknown word '" + word + "': choose parts of gemm norm layers sampling tokenizer "
+                                     "steps, or --quick --threads N --widths N,N --json FILE --peer COMMAND");
   }
   return o;
 }

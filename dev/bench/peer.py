@@ -22,7 +22,7 @@ THREADS = PARSER.parse_args().threads
 # Libraries read these variables when they load. OpenBLAS's threads spin for a tenth of a second after their work, which
 # would slow down the next contestant. 2^20 cycles still keep them awake from one product to the next.
 os.environ["OPENBLAS_THREAD_TIMEOUT"] = "20"
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
     os.environ[name] = str(THREADS)
 warnings.filterwarnings("ignore")
 
@@ -210,6 +210,52 @@ def step(o):
     return run
 
 
+# ---- tokenizers ----------------------------------------------------------------------------------------------
+# Each splits words as GPT-2 does, and gets the text in parts, so that it can use all threads.
+
+
+def parts_of(o, repeats=1):
+    with open(o["text"], encoding="utf-8", newline="") as file:
+        text = file.read() * repeats
+    parts = []
+    while text:
+        end = text.find("\n", 65536) + 1 or len(text)
+        parts.append(text[:end])
+        text = text[end:]
+    return parts
+
+
+GPT2 = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"""
+
+
+def encode(o):
+    import tiktoken
+    from tiktoken.load import data_gym_to_mergeable_bpe_ranks
+
+    ranks = data_gym_to_mergeable_bpe_ranks(vocab_bpe_file=o["merges"], encoder_json_file=o["encoder"])
+    gpt2 = tiktoken.Encoding("gpt2", pat_str=GPT2, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": 50256})
+    parts = parts_of(o, int(o["repeats"]))
+    return lambda: gpt2.encode_ordinary_batch(parts, num_threads=THREADS)
+
+
+def train_tokenizer(o):
+    parts, vocabulary = parts_of(o), int(o["vocabulary"])
+    if o["by"] == "rustbpe":
+        import rustbpe
+
+        return lambda: rustbpe.Tokenizer().train_from_iterator(iter(parts), vocabulary, pattern=GPT2)
+    import tokenizers as hf
+
+    def train():
+        tokenizer = hf.Tokenizer(hf.models.BPE())
+        tokenizer.pre_tokenizer = hf.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        alphabet = hf.pre_tokenizers.ByteLevel.alphabet()
+        trainer = hf.trainers.BpeTrainer(vocab_size=vocabulary, initial_alphabet=alphabet, show_progress=False)
+        tokenizer.train_from_iterator(parts, trainer)
+
+    return train
+
+
 # ---- one line, one answer ------------------------------------------------------------------------------------
 
 
@@ -224,7 +270,10 @@ def about():
     )
 
 
-CASES = {f.__name__: f for f in (gemm, norm, activation, attention, cross_entropy, adamw, step)}
+CASES = {
+    f.__name__: f
+    for f in (gemm, norm, activation, attention, cross_entropy, adamw, step, encode, train_tokenizer)
+}
 KNOWN = {}  # the cases that are set up, by their line
 
 

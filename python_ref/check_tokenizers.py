@@ -1,0 +1,153 @@
+"""Compares the tokens of AutoTokenizer with those of train_gpt, on many MB of text that is hard to tokenize.
+
+    make check-tokenizers
+
+Trains a model of each kind of tokenizer for one step and exports it with --to hf. AutoTokenizer reads the folder and
+encodes each text; `train_gpt tokenize` writes its tokens of the same text with the folder's tokenizer.json. Both must
+be equal, and decoding must give the text. The same for tokenizers that `tokenizers` trains with the splits of Llama 3
+(and its token before a text) and Qwen 2 (with NFC), which train_gpt imports and exports again. A model of characters
+has no tokenizer of transformers: its folder must not pretend to have one.
+
+The texts are code, words of many scripts, emoji, combining marks, runs of spaces, CRLF, and lines of 100 kB. train_gpt
+reads a text file without byte order mark and with LF line ends, so both get the text in that form.
+Prints "N passed, N failed". Needs requirements-huggingface.txt and no network.
+"""
+
+import argparse
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import unicodedata
+from array import array
+from pathlib import Path
+
+import transformers as hf
+from tokenizers import AddedToken, Regex, decoders, normalizers, pre_tokenizers, processors
+
+from tokenizer import HARD, SPLITS, TO_NORMALIZE, WORDS, text, trained
+
+hf.logging.set_verbosity_error()
+ROOT = Path(__file__).resolve().parent.parent
+SMALL = "--layers 1 --heads 1 --channels 8 --context 16 --batch 2 --steps 1 --quiet"
+BEGIN = "<|begin_of_text|>"
+
+
+def is_settled(c):
+    """True if Unicode has not changed its kind since version 3.2. PCRE2 and `tokenizers` know different versions."""
+    return unicodedata.ucd_3_2_0.category(c) == unicodedata.category(c) not in ("Cn", "Cs")
+
+
+def characters(rng, count):
+    """Any settled characters, most of them rare."""
+    drawn = (rng.choice([rng.randrange(0x80), rng.randrange(0x3000), rng.randrange(0x10000), rng.randrange(0x110000)])
+             for _ in range(count))  # fmt: skip
+    return "".join(filter(is_settled, map(chr, drawn)))
+
+
+def unix(content):
+    """Without CRLF: train_gpt keeps it in files with control characters, which it takes for binary."""
+    return re.sub("\r+\n", "\n", content)
+
+
+def texts():
+    rng = random.Random(3)
+    code = "\n".join(p.read_text(encoding="utf-8") for p in sorted(ROOT.glob("layers/**/*.[ch]pp")))
+    yield "code", code
+    yield "code, CRLF", code[:200000].replace("\n", "\r\n")
+    yield "CR and CRLF", code[:200000].replace("\n", "\r\r\n")  # becomes CRLF
+    yield "many scripts", unix(text(WORDS + HARD, 60000, 5))
+    yield "combining marks", text(WORDS + TO_NORMALIZE, 40000, 6)
+    yield "any characters", unix(characters(rng, 400000))
+    yield "runs of spaces", "".join(" " * rng.randrange(40) + rng.choice(WORDS) for _ in range(20000))
+    yield "lines of 100 kB", "\n".join("".join(rng.choice(WORDS) for _ in range(25000)) for _ in range(3))
+    yield "100 kB of a, of spaces, of marks", "\n".join(c * 100000 for c in ("a", " ", "e\u0301"))
+    yield "special tokens as text", text(WORDS + ["<|endoftext|>", "<|end", BEGIN], 5000, 7).replace(BEGIN, "<|begin")
+
+
+class Checks:
+    def __init__(self, program, folder):
+        self.program, self.folder, self.passed, self.failed = program, folder, 0, 0
+
+    def run(self, words):
+        done = subprocess.run([self.program, *words.split()], cwd=self.folder, capture_output=True)
+        assert done.returncode == 0, (words, done.stderr.decode())
+
+    def check(self, name, ok, detail=""):
+        self.passed, self.failed = self.passed + bool(ok), self.failed + (not ok)
+        if not ok:
+            print(f"FAILED {name}: {detail}", flush=True)
+
+    def tokens_of(self, content, tokenizer):
+        (self.folder / "text.txt").write_bytes(content.encode())
+        self.run(f"tokenize text.txt --tokenizer {tokenizer} --val-fraction 0 --out tokens --force "
+                 "--shard-tokens 100000000")  # fmt: skip
+        return list(array("H", (self.folder / "tokens" / "train_000000.bin").read_bytes()[1024:]))
+
+    def compare(self, name, normal=lambda t: t, begin=None):
+        theirs = hf.AutoTokenizer.from_pretrained(self.folder / "hf")
+        size = 0
+        for what, content in texts():
+            if "<|endoftext|>" in theirs.get_vocab():  # transformers parses it out of text, train_gpt never does
+                content = content.replace("<|endoftext|>", "<|endoftex|>")
+            read = content.replace("\r\n", "\n")
+            ours, expected = self.tokens_of(content, "hf/tokenizer.json"), theirs(read)["input_ids"]
+            if begin is None and "<|endoftext|>" in theirs.get_vocab():
+                expected = [theirs.convert_tokens_to_ids("<|endoftext|>"), *expected]  # before each file
+            at = next((i for i, (a, b) in enumerate(zip(ours, expected)) if a != b), min(len(ours), len(expected)))
+            self.check(f"{name}: {what}", ours == expected,
+                       f"token {at}: {ours[at:at + 5]} and {expected[at:at + 5]}, "
+                       f"{len(ours)} and {len(expected)} tokens")  # fmt: skip
+            back = theirs.decode(expected, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+            self.check(f"{name}: {what}, decoded", back == normal(read))
+            if begin is not None:
+                self.check(f"{name}: {what}, begin", expected[0] == begin, expected[:3])
+            size += len(read.encode())
+        print(f"{name:8}  {size / 1e6:.1f} MB, vocabulary {len(theirs)}", flush=True)
+
+    def of_run(self, kind):
+        (self.folder / "train.txt").write_text(text(WORDS, 5000, 1) * 3, encoding="utf-8", newline="")
+        self.run(f"train train.txt --tokenizer {kind} --out run --force {SMALL}")
+        self.run("export run --to hf --out hf --force")
+        if kind == "char":
+            self.check("char: no tokenizer.json", not (self.folder / "hf" / "tokenizer.json").exists())
+        else:
+            self.compare(kind)
+
+    # A tokenizer of `tokenizers` is read, trained with, and written.
+    def of_tokenizers(self, name, normalizer=None):
+        words = pre_tokenizers.Split(Regex(SPLITS[name]), "isolated")
+        split = pre_tokenizers.Sequence([words, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+        tokenizer = trained(text(WORDS, 5000, 1), split, normalizer, ignore_merges=name == "llama3")
+        tokenizer.decoder = decoders.ByteLevel()
+        begin = None
+        if name == "llama3":
+            tokenizer.add_special_tokens([AddedToken(BEGIN), AddedToken("<|end_of_text|>")])
+            begin = tokenizer.token_to_id(BEGIN)
+            template = processors.TemplateProcessing(single=f"{BEGIN} $A", special_tokens=[(BEGIN, begin)])
+            tokenizer.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=False), template])
+        tokenizer.save(str(self.folder / "their.json"))
+        (self.folder / "train.txt").write_text(text(WORDS, 5000, 1), encoding="utf-8", newline="")
+        separator = f"--document-separator {BEGIN}" if name == "llama3" else ""  # so the model knows the token
+        self.run(f"train train.txt --tokenizer their.json {separator} --out run --force {SMALL}")
+        self.run("export run --to hf --out hf --force")
+        self.compare(name, normalizer.normalize_str if normalizer else lambda t: t, begin)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Compares the tokens of AutoTokenizer with those of train_gpt.")
+    parser.add_argument("--program", type=Path, default=ROOT / "build" / "train_gpt")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        checks = Checks(given.program.resolve(), Path(folder))
+        for kind in ("byte", "char", "bpe:1024"):
+            checks.of_run(kind)
+        checks.of_tokenizers("llama3")
+        checks.of_tokenizers("qwen2", normalizers.NFC())
+    print(f"{checks.passed} passed, {checks.failed} failed")
+    sys.exit(checks.failed > 0)
+
+
+if __name__ == "__main__":
+    main()
