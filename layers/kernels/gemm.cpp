@@ -46,6 +46,7 @@ constexpr int NR = NV * W;
 constexpr int KC = 256;      // words: a KC × MR panel of A and a KC × NR panel of B meet in L1
 constexpr int MC = 16 * MR;  // rows of a block
 constexpr int kSlice = 144 * 1024;  // words of B that are packed at a time: half of an L2 of 1 MB
+constexpr int kStrip = 16;   // words of all panels that are packed before the next ones
 
 // ---- what a word of a panel is ---------------------------------------------------------------------------
 
@@ -89,10 +90,12 @@ void pack(float* to, int width, const float* from, size_t line, size_t step, int
   const int words = words_of<Format>(k);
   if (step != 1) {  // lines lie beside each other, as the panel wants them
     for (int w = 0; w < words; ++w)
-      for (int i = 0; i < lines; i += group)
-        simd::store(to + w * width + i,
-                    Format::across(from + w * kSteps * step + i, step, std::min(lines - i, group), k - w * kSteps),
-                    group);
+      for (int i = 0; i < lines; i += group) {
+        const auto take = [&](int n) {  // where n is known to be a whole group, this is one load
+          return Format::across(from + w * kSteps * step + i, step, n, k - w * kSteps);
+        };
+        simd::store(to + w * width + i, lines - i >= group ? take(group) : take(lines - i), group);
+      }
     return;
   }
   constexpr int kTurned = W / group;          // words of a group that fill a vector
@@ -240,22 +243,36 @@ struct Blocks {
   const float* a_at(int i, int k) const { return p.a.data + i * p.a.row + k * p.a.col; }
   const float* b_at(int k, int j) const { return p.b.data + k * p.b.row + j * p.b.col; }
 
+  // Calls f(k, steps) for all k < depth. Of lines that lie beside each other it takes few steps at a time: these rows
+  // of memory stay in L1 while all panels take their part of them.
+  template <class F>
+  static void in_strips(size_t line, int depth, F f) {
+    const int strip = line == 1 ? kStrip * Format::kSteps : depth;
+    for (int k = 0; k < depth; k += strip) f(k, std::min(strip, depth - k));
+  }
+
   // Columns [jc, jc + columns) of B, panel behind panel.
   void pack_slice(float* to, int jc, int columns, int pc) const {
-    for (int j = 0, width; j < columns; j += width) {
-      width = panel_width(columns - j);
-      pack<Format, W>(to + j * words_of<Format>(depth(pc)), whole_vectors(width), b_at(pc, jc + j), p.b.col, p.b.row,
-                      width, depth(pc));
-    }
+    in_strips(p.b.col, depth(pc), [&](int k, int steps) {
+      for (int j = 0, width; j < columns; j += width) {
+        width = panel_width(columns - j);
+        const int panel = whole_vectors(width);
+        pack<Format, W>(to + j * words_of<Format>(depth(pc)) + words_of<Format>(k) * panel, panel,
+                        b_at(pc + k, jc + j), p.b.col, p.b.row, width, steps);
+      }
+    });
   }
 
   // Rows [ic, ic + MC) by columns [jc, jc + columns), over one KC of the inner dimension.
   void run_block(int ic, int jc, int columns, int pc, const float* slice) const {
     const int rows = std::min(MC, p.M - ic), height = panel_height(rows), words = words_of<Format>(depth(pc));
     const auto a_panel = [&](int i) { return work.a.get() + i / height * MR * words; };
-    for (int i = 0; pack_a && i < rows; i += height)
-      pack<Format, std::min(MR, W)>(a_panel(i), MR, a_at(ic + i, pc), p.a.row, p.a.col, std::min(height, rows - i),
-                                    depth(pc));
+    if (pack_a)
+      in_strips(p.a.row, depth(pc), [&](int k, int steps) {
+        for (int i = 0; i < rows; i += height)
+          pack<Format, std::min(MR, W)>(a_panel(i) + words_of<Format>(k) * MR, MR, a_at(ic + i, pc + k), p.a.row,
+                                        p.a.col, std::min(height, rows - i), steps);
+      });
     for (int j = 0, width; j < columns; j += width) {
       width = panel_width(columns - j);
       const float* bias = pc == 0 && p.options.bias ? p.options.bias + jc + j : nullptr;
