@@ -51,8 +51,9 @@ std::vector<TensorSpec> gradients_of(std::vector<TensorSpec> table) {
 }
 
 const TensorSpec* first_non_finite(const std::vector<TensorSpec>& table, const float* buffer) {
-  for (const TensorSpec& spec : table)
-    for (size_t i = 0; i < spec.size(); ++i)
-      if (!std::isfinite(buffer[spec.offset + i])) return &spec;
+  for (const TensorSpec& spec : table) {
+    const float* x = buffer + spec.offset;
+    if (!std::all_of(x, x + spec.size(), [](float v) { return std::isfinite(v); })) return &spec;
+  }
   return nullptr;
 }
