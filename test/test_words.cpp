@@ -93,6 +93,8 @@ TEST_CASE("an option of other programs that is missing here gets a specific answ
       {"--layrs 3", "did you mean '--layers'?"},
       {"--wieght-decay 3", "did you mean '--weight-decay'?"},
       {"--accum 3", "did you mean '--accumulate'?"},
+      {"--batch-sise 3", "did you mean '--batch'?"},
+      {"--learning-rte 3", "did you mean '--lr'?"},
       {"--eval 3", "did you mean '--eval-every' or '--eval-batches'?"},
   };
   for (const auto& [words, answer] : cases) {

@@ -148,6 +148,18 @@ bool has_word(const std::string& list, const std::string& word) {
   return (" " + list + " ").find(" " + word + " ") != list.npos;
 }
 
+// The nearest option name of another program, in our words; "" if nothing is close.
+std::string nearest_meaning(const std::string& given, const std::vector<std::string>& known) {
+  std::vector<std::string> theirs;
+  for (const ForeignName& row : kForeign) {
+    if (*row.option) continue;
+    std::istringstream words(row.theirs);
+    for (std::string word; words >> word;)
+      if (meaning_of(word, known).find(' ') == std::string::npos) theirs.push_back(word);
+  }
+  return meaning_of(nearest_name(given, theirs), known);
+}
+
 }  // namespace
 
 std::string dashed(std::string_view name) {
@@ -178,6 +190,8 @@ std::string did_you_mean(const std::string& given, const std::vector<std::string
   if (names.empty() && given.size() >= 3)
     for (const std::string& name : known)
       if (("-" + name).find("-" + given) != name.npos) names.push_back(name);
+  if (names.empty() && !dashes.empty())
+    if (const std::string meaning = nearest_meaning(given, known); !meaning.empty()) names = {meaning};
   if (names.empty() || names.size() > 3) return "";
   std::string list;
   for (const std::string& name : names) list += (list.empty() ? "'" : " or '") + dashes + name + "'";

@@ -15,7 +15,7 @@ std::string dashed(std::string_view name);
 // Without dashes, underscores and dots as well: "Layer_Norm" → "layernorm".
 std::string squeezed(std::string_view name);
 
-// "did you mean '--layers'?": the nearest name, or up to three names that have a word that starts with `given`; "" if
-// nothing is close.
+// "did you mean '--layers'?": the nearest name, or up to three names that have a word that starts with `given`, or what
+// the nearest option of another program means; "" if nothing is close.
 std::string did_you_mean(const std::string& given, const std::vector<std::string>& known,
                          const std::string& dashes = "");
