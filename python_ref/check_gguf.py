@@ -71,7 +71,7 @@ class LlamaCpp:
     def __init__(self, path, context=T):
         params = xllamacpp.CommonParams()
         params.model.path = str(path)
-        params.n_ctx, params.n_parallel, params.warmup = context, 1, False
+        params.n_ctx, params.n_parallel, params.warmup, params.verbosity = context, 1, False, 1  # errors alone
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
         params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
         params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
