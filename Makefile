@@ -27,8 +27,7 @@ REPORTS := report watch tensorboard test-report
 PRACTICE := exercise check-exercise
 EXCHANGES := check-formats check-gguf check-tokenizers
 .PHONY: all train stories test tests asan test-elsewhere fuzz mutants bench ladders compare study pages $(REPORTS) \
-  install uninstall dist $(PRACTICE) reference reference-huggingface $(EXCHANGES) curves venv clean \
-  help FORCE
+  install uninstall dist $(PRACTICE) reference reference-huggingface $(EXCHANGES) curves venv clean help FORCE
 .DELETE_ON_ERROR:
 
 all: build/train_gpt  ## build build/train_gpt (the default)
