@@ -40,7 +40,7 @@ def is_settled(c):
 
 
 def characters(rng, count):
-    """Any settled characters, most of them rare."""
+    """Random characters, most of them rare, of those that is_settled() allows."""
     drawn = (rng.choice([rng.randrange(0x80), rng.randrange(0x3000), rng.randrange(0x10000), rng.randrange(0x110000)])
              for _ in range(count))  # fmt: skip
     return "".join(filter(is_settled, map(chr, drawn)))

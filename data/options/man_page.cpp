@@ -87,8 +87,8 @@ std::string summary() {
 std::string environment() {
   return ".SH ENVIRONMENT\n" +
          item("OMP_WAIT_POLICY, GOMP_SPINCOUNT, OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY",
-              "How threads wait, and which processors they use. If you set none of them, waiting threads go to sleep "
-              "early. --threads sets their number.") +
+              "How threads wait, and on which processors they run. If none of these is set, a waiting thread soon "
+              "sleeps. --threads sets the number of threads.") +
          item("NO_COLOR", "Changes nothing: train_gpt prints no colors.");
 }
 

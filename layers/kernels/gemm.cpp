@@ -243,8 +243,8 @@ struct Blocks {
   const float* a_at(int i, int k) const { return p.a.data + i * p.a.row + k * p.a.col; }
   const float* b_at(int k, int j) const { return p.b.data + k * p.b.row + j * p.b.col; }
 
-  // Calls f(k, steps) for all k < depth. Of lines that lie beside each other it takes few steps at a time: these rows
-  // of memory stay in L1 while all panels take their part of them.
+  // Calls f(k, steps) for all k < depth. If lines lie beside each other, `steps` is small: the rows of memory that all
+  // panels read then stay in L1.
   template <class F>
   static void in_strips(size_t line, int depth, F f) {
     const int strip = line == 1 ? kStrip * Format::kSteps : depth;
