@@ -34,12 +34,22 @@ inline Vec load(const float* p) {
 }
 inline void store(float* p, Vec v) { std::memcpy(p, &v, sizeof v); }
 
-// The first n lanes; the others are `fill`. With n == W known at compile time these are plain load and store.
+#if defined(__AVX2__) && !defined(__AVX512F__)
+inline VecI first_lanes(int n) { return VecI{0, 1, 2, 3, 4, 5, 6, 7} < n; }
+#endif
+
+// The first n lanes; the others are `fill`. Where n is known when it is compiled, this is a plain move.
 inline Vec load(const float* p, int n, float fill = 0) {
   if (n == W) return load(p);
 #if defined(__AVX512F__)
   return _mm512_mask_loadu_ps(all(fill), static_cast<__mmask16>((1u << n) - 1), p);
 #else
+#if defined(__AVX2__)
+  if (!__builtin_constant_p(n)) {
+    const VecI first = first_lanes(n);
+    return first ? Vec(_mm256_maskload_ps(p, (__m256i)first)) : all(fill);
+  }
+#endif
   Vec v = all(fill);
   for (int i = 0; i < n; ++i) v[i] = p[i];
   return v;
@@ -50,6 +60,9 @@ inline void store(float* p, Vec v, int n) {
 #if defined(__AVX512F__)
   _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), v);
 #else
+#if defined(__AVX2__)
+  if (!__builtin_constant_p(n)) return _mm256_maskstore_ps(p, (__m256i)first_lanes(n), v);
+#endif
   for (int i = 0; i < n; ++i) p[i] = v[i];
 #endif
 }
