@@ -81,36 +81,52 @@ int words_of(int k) { return (k + Format::kSteps - 1) / Format::kSteps; }
 
 // ---- packing ---------------------------------------------------------------------------------------------
 
-// Packs `lines` ≤ width lines (rows of A, columns of B) of k numbers each: word w of line i goes to
-// to[w·width + i]. Lines are taken by groups of up to W; those that the last group lacks are zero. `line` and `step`
-// are the distances in memory from line to line and along k; one of them is 1.
-template <class Format, int group>
-void pack(float* to, int width, const float* from, size_t line, size_t step, int lines, int k) {
+// Lines beside each other in memory, as the panel wants them; `groups` whole ones, if that is known.
+template <class Format, int group, int groups>
+void pack_beside(float* to, int width, const float* from, size_t step, int lines, int k) {
   constexpr int kSteps = Format::kSteps;
-  const int words = words_of<Format>(k);
-  if (step != 1) {  // lines lie beside each other, as the panel wants them
-    for (int w = 0; w < words; ++w)
-      for (int i = 0; i < lines; i += group) {
-        const auto take = [&](int n) {  // where n is known to be a whole group, this is one load
-          return Format::across(from + w * kSteps * step + i, step, n, k - w * kSteps);
-        };
-        simd::store(to + w * width + i, lines - i >= group ? take(group) : take(lines - i), group);
-      }
-    return;
+  for (int w = 0; w < words_of<Format>(k); ++w) {
+    const auto take = [&](int i, int n) {  // where n is known to be a whole group, this is one load
+      simd::store(to + w * width + i, Format::across(from + w * kSteps * step + i, step, n, k - w * kSteps), group);
+    };
+    const int whole = groups ? groups * group : lines / group * group;
+#pragma GCC unroll 3
+    for (int i = 0; i < whole; i += group) take(i, group);
+    if (!groups && whole < lines) take(whole, lines - whole);
   }
-  constexpr int kTurned = W / group;          // words of a group that fill a vector
-  for (int i0 = 0; i0 < lines; i0 += group)  // `group` lines × W words are turned in registers
+}
+
+// Lines that lie along k: `group` lines × W words are turned in registers.
+template <class Format, int group>
+void pack_turned(float* to, int width, const float* from, size_t line, int lines, int k) {
+  constexpr int kSteps = Format::kSteps, kTurned = W / group;  // words of a group that fill a vector
+  const int words = words_of<Format>(k);
+  for (int i0 = 0; i0 < lines; i0 += group)
     for (int w0 = 0; w0 < words; w0 += W) {
       Vec v[group];
 #pragma GCC unroll 16
-      for (int i = 0; i < group; ++i)
-        v[i] = i0 + i < lines ? Format::along(from + (i0 + i) * line + w0 * kSteps, k - w0 * kSteps) : Vec{};
+      for (int i = 0; i < group; ++i) {
+        const float* next = from + (i0 + i) * line + w0 * kSteps;
+        __builtin_prefetch(next + group * line);
+        v[i] = i0 + i < lines ? Format::along(next, k - w0 * kSteps) : Vec{};
+      }
       simd::turn(v);
 #pragma GCC unroll 16
       for (int q = 0; q < group; ++q)
         if (const int left = (words - w0) * group - q * W; left > 0)
           simd::store(to + (w0 + q * kTurned) * width + i0, v[q], std::min(W, left));
     }
+}
+
+// Packs `lines` ≤ width lines (rows of A, columns of B) of k numbers each: word w of line i goes to
+// to[w·width + i]. Lines are taken by groups of up to W; those that the last group lacks are zero. `line` and `step`
+// are the distances in memory from line to line and along k; one of them is 1.
+template <class Format, int group>
+void pack(float* to, int width, const float* from, size_t line, size_t step, int lines, int k) {
+  step == 1 ? pack_turned<Format, group>(to, width, from, line, lines, k)
+  : lines == width && width == group ? pack_beside<Format, group, 1>(to, width, from, step, lines, k)
+  : lines == width && width == NV * group ? pack_beside<Format, group, NV>(to, width, from, step, lines, k)
+                                          : pack_beside<Format, group, 0>(to, width, from, step, lines, k);
 }
 
 // ---- the register tile -----------------------------------------------------------------------------------
