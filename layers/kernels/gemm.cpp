@@ -89,6 +89,8 @@ void pack_beside(float* to, int width, const float* from, size_t step, int lines
     const auto take = [&](int i, int n) {  // where n is known to be a whole group, this is one load
       simd::store(to + w * width + i, Format::across(from + w * kSteps * step + i, step, n, k - w * kSteps), group);
     };
+    if (group == W)  // lines of memory, 64 bytes each, of the next strip
+      for (int i = 0; i < lines; i += 16) __builtin_prefetch(from + (w + kStrip) * kSteps * step + i);
     const int whole = groups ? groups * group : lines / group * group;
 #pragma GCC unroll 3
     for (int i = 0; i < whole; i += group) take(i, group);
