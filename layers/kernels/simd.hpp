@@ -9,6 +9,8 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 namespace simd {
@@ -51,7 +53,9 @@ inline Vec load(const float* p, int n, float fill = 0) {
   }
 #endif
   Vec v = all(fill);
-  for (int i = 0; i < n; ++i) v[i] = p[i];
+#pragma GCC unroll 8  // a lane that is known keeps v in its register
+  for (int i = 0; i < W; ++i)
+    if (i < n) v[i] = p[i];
   return v;
 #endif
 }
@@ -63,7 +67,9 @@ inline void store(float* p, Vec v, int n) {
 #if defined(__AVX2__)
   if (!__builtin_constant_p(n)) return _mm256_maskstore_ps(p, (__m256i)first_lanes(n), v);
 #endif
-  for (int i = 0; i < n; ++i) p[i] = v[i];
+#pragma GCC unroll 8
+  for (int i = 0; i < W; ++i)
+    if (i < n) p[i] = v[i];
 #endif
 }
 
@@ -82,6 +88,8 @@ inline Vec multiply_add(Vec sum, Vec a, Vec b) {
   return _mm512_fmadd_ps(a, b, sum);
 #elif defined(__AVX2__) && defined(__FMA__)
   return _mm256_fmadd_ps(a, b, sum);
+#elif defined(__aarch64__)
+  return vfmaq_f32(sum, a, b);
 #else
   return sum + a * b;
 #endif
@@ -133,6 +141,8 @@ constexpr bool kHasBf16 = false;
 inline Vec sqrt(Vec v) {
 #if defined(__AVX512F__)
   return _mm512_maskz_sqrt_ps(0xffff, v);
+#elif defined(__aarch64__)
+  return vsqrtq_f32(v);
 #else
   for (int i = 0; i < W; ++i) v[i] = __builtin_sqrtf(v[i]);
   return v;
@@ -165,7 +175,13 @@ inline Halves widen(Vec v, std::integer_sequence<int, lane...>) {
   return {__builtin_convertvector(__builtin_shufflevector(v, v, lane...), Half),
           __builtin_convertvector(__builtin_shufflevector(v, v, (lane + W / 2)...), Half)};
 }
-inline Halves widen(Vec v) { return widen(v, std::make_integer_sequence<int, W / 2>()); }
+inline Halves widen(Vec v) {
+#if defined(__aarch64__)  // g++ would convert lane by lane
+  return {vcvt_f64_f32(vget_low_f32(v)), vcvt_high_f64_f32(v)};
+#else
+  return widen(v, std::make_integer_sequence<int, W / 2>());
+#endif
+}
 
 inline double sum(Half v) {
   return fold<W / 2>(v, [](Half a, Half b) { return a + b; });
