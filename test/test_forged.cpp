@@ -200,6 +200,7 @@ TEST_CASE("a header is checked against the model it describes and the size of th
   }
   says(std::string(100000, '['), "nested too deep");
   says("{\"a\":" + std::string(100000, '['), "nested too deep");
+  says("{\"a\":1e999}", "a number too large for a double");
   says("", "is not JSON");
   f.write("bad", forge(replaced(header, "\"optimizer\":true", "\"optimizer\":false")));
   CHECK(contains(refusal_of(f.path("bad")), version == 3 ? "is not a tensor of its model" : "bytes, expected"));

@@ -150,4 +150,6 @@ TEST_CASE("control characters in an error message are escaped", "[toml]") {
   const Corpus f;
   const Outcome o = f.run("train a\x1b[2J.txt");
   CHECK(contains(o.err, "a\\x1b[2J.txt"));
+  f.write("odd.toml", "sampling = \"ran\\ndom\"\n");
+  CHECK(contains(f.run("train --config odd.toml").err, "odd.toml line 1: unknown sampling 'ran\\ndom'"));
 }

@@ -16,6 +16,8 @@ json parse_json(std::string_view text, int deepest) {
     });
   } catch (const json::parse_error& error) {
     throw std::runtime_error("it is not JSON: byte " + std::to_string(error.byte) + " is unexpected");
+  } catch (const json::out_of_range&) {  // all that it is thrown for here
+    throw std::runtime_error("it has a number too large for a double");
   }
 }
 

@@ -56,7 +56,7 @@ Reader reader_of(Command::Kind kind) {
       refuse("--" + name + " is an option of " + other.name + ", not of " + command + ": leave it out");
   const std::string near = did_you_mean(name, names_of(r.settings), "--");
   const std::string list = "train_gpt " + command + " --help-all lists all options";
-  refuse("unknown option '--" + for_terminal(name) + "': " + (near.empty() ? list : near + " (" + list + ")"));
+  refuse("unknown option '--" + one_line(name) + "': " + (near.empty() ? list : near + " (" + list + ")"));
 }
 
 struct Meant {
@@ -88,7 +88,7 @@ std::string value_meant(Reader& r, const Setting& s, const std::string& typed) {
     for (const std::string& name : *names)
       if (squeezed(name) == squeezed(typed)) return name;
   const std::string meaning = meaning_of(squeezed(typed), s.choices, s.name);
-  if (meaning.empty()) refuse(unknown_name(s.name, for_terminal(typed), s.choices));
+  if (meaning.empty()) refuse(unknown_name(s.name, one_line(typed), s.choices));
   if (!contains(s.choices, meaning)) refuse("there is no --" + s.name + " " + typed + ": " + meaning);
   r.notices.push_back("--" + s.name + " " + typed + " is " + meaning + " here");
   return meaning;
@@ -122,7 +122,7 @@ Givens without_contradictions(Givens givens) {
 void add_positional(Givens& givens, Reader& r, const std::string& word) {
   const Setting* s = r.find(r.row.positional);
   if (!s || (find(givens, s->name) && !s->list))
-    refuse("'" + for_terminal(word) + "' is one word too many: usage: " + usage_of(r.row));
+    refuse("'" + one_line(word) + "' is one word too many: usage: " + usage_of(r.row));
   add(givens, r, {s, false}, {word});
 }
 
@@ -151,7 +151,7 @@ Givens read_words(Reader& r, const Words& words) {
     } else if (!options || word[0] != '-' || word == "-") {
       add_positional(givens, r, word);
     } else if (!word.starts_with("--")) {
-      refuse("unknown option '" + for_terminal(word) + "': options begin with two dashes (train_gpt " + r.row.name +
+      refuse("unknown option '" + one_line(word) + "': options begin with two dashes (train_gpt " + r.row.name +
              " --help lists them)");
     } else {
       const size_t equals = word.find('=');
@@ -267,7 +267,7 @@ const CommandRow& command_named(const std::string& word) {
       {"resume", "train --out RUN --resume"}, {"pretrain", "train"}, {"sweep", "compare"}};
   for (const auto& [theirs, ours] : kForeign)
     if (word == theirs) refuse("there is no command " + word + ": write train_gpt " + ours);
-  const std::string shown = for_terminal(word);
+  const std::string shown = one_line(word);
   if (word.starts_with("-")) refuse("the command comes before the options: train_gpt train " + shown + " ...");
   if (std::filesystem::exists(word))
     refuse("'" + shown + "' is not a command: to train on it, write train_gpt train " + shown);

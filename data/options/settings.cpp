@@ -29,7 +29,7 @@ double parse_number(const std::string& name, const std::string& text, double low
   char* end = nullptr;
   const double x = std::strtod(digits.c_str(), &end);
   const bool decimal = digits.find_first_of("xX \t\n") == digits.npos;  // strtod also reads hexadecimal
-  const std::string range = limit(low) + " to " + limit(high), given = "--" + name + " " + for_terminal(text) + " is ";
+  const std::string range = limit(low) + " to " + limit(high), given = "--" + name + " " + one_line(text) + " is ";
   if (digits.empty() || *end || !decimal) throw std::invalid_argument(given + "not a number: choose " + range);
   if (!(x >= low && x <= high)) throw std::invalid_argument(given + "outside the range: choose " + range);
   if (whole && x != std::floor(x)) throw std::invalid_argument(given + "not a whole number: choose one in " + range);
@@ -476,6 +476,6 @@ bool parse_bool(const std::string& name, const std::string& text) {
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
   if (lower == "true" || lower == "yes" || lower == "on" || lower == "1") return true;
   if (lower == "false" || lower == "no" || lower == "off" || lower == "0") return false;
-  throw std::invalid_argument("--" + name + " " + for_terminal(text) + " is not true or false: write --" + name +
+  throw std::invalid_argument("--" + name + " " + one_line(text) + " is not true or false: write --" + name +
                               " or --no-" + name);
 }

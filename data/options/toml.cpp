@@ -25,10 +25,10 @@ class TomlReader {
     for (skip_lines(); !at_end(); skip_lines()) {
       const int line = line_;
       const std::string name = key();
-      if (!seen.insert(name).second) fail("'" + for_terminal(name) + "' appears twice: leave one of them out");
+      if (!seen.insert(name).second) fail("'" + one_line(name) + "' appears twice: leave one of them out");
       list.push_back({name, value(), line});
       skip_rest_of_line();
-      if (here() != '\n') fail("more text after the value of '" + for_terminal(name) + "': quote the value");
+      if (here() != '\n') fail("more text after the value of '" + one_line(name) + "': quote the value");
     }
     return list;
   }
@@ -116,7 +116,7 @@ class TomlReader {
     const bool valid = number.size() == digits && number.find_first_not_of("0123456789abcdefABCDEF") == number.npos;
     const uint32_t code = digits > 0 && valid ? static_cast<uint32_t>(std::stoul(number, nullptr, 16)) : 0;
     if (code == 0 || code > 0x10ffff || code >> 11 == 27)
-      fail("unknown escape \\" + for_terminal(std::string(1, letter)) + " in a string: write \\\\ for a backslash");
+      fail("unknown escape \\" + one_line(std::string(1, letter)) + " in a string: write \\\\ for a backslash");
     i_ += digits;
     if (letter == 'x') return std::string(1, static_cast<char>(code));
     return utf8(code);
