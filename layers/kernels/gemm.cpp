@@ -12,8 +12,8 @@
 // A slice fills half of L2, which sets NC. It is 4 KC deep, so that the block of C stays in cache while it is added to.
 // If A must be packed, the slice is one KC deep and wider, so that A is packed less often.
 //
-// An operand that already lies as the tile reads it is not packed: A where its rows run along k, and B where its
-// columns lie beside each other and too few rows of A pass by to earn the packing back.
+// An operand that already lies as the tile reads it is not packed: A where its rows run along k, B where its columns
+// lie beside each other and too few rows of A pass by to earn the packing back, and whatever lies in L1.
 //
 // Threads share nothing: C is cut into one rectangle a thread, and each packs what it needs itself. That packs
 // one operand as often as there are threads beside each other, and saves every barrier but the last.
@@ -149,18 +149,18 @@ struct Target {
   int columns;
 };
 
-// The input of a tile: panels packed by pack(), or the matrix itself. Word w of row i of A is at a[w·MR + i], or at
-// a[i·lda + w] where A is not packed; words w of the columns of B are at b[w·ldb].
+// The input of a tile: panels packed by pack(), or the matrix itself. Where the rows of A lie beside each other, word w
+// of row i is at a[i + w·a_next], else at a[i·a_next + w]. Words w of the columns of B are at b[w·b_next].
 struct Source {
   const float *a, *b;
-  size_t lda, ldb;
+  size_t a_next, b_next;
 };
 
 // rows × (vectors·W) sums over `words` words.
-template <class Format, bool a_packed, int rows, int vectors>
+template <class Format, bool a_beside, int rows, int vectors>
 void tile(const Target& t, const Source& source, int words) {
   const float *a = source.a, *b = source.b;
-  const size_t row = a_packed ? 1 : source.lda, ldb = source.ldb;
+  const size_t row = a_beside ? 1 : source.a_next, word = a_beside ? source.a_next : 1;
   if (t.add)  // C is far away, and needed only at the end
 #pragma GCC unroll 8
     for (int i = 0; i < rows; ++i)
@@ -170,7 +170,7 @@ void tile(const Target& t, const Source& source, int words) {
   for (int i = 0; i < rows; ++i)
     for (int j = 0; j < vectors; ++j) sum[i][j] = Vec{};
 #pragma GCC unroll 4
-  for (int w = 0; w < words; ++w, a += a_packed ? MR : 1, b += ldb) {
+  for (int w = 0; w < words; ++w, a += word, b += source.b_next) {
     Vec right[vectors];
     for (int j = 0; j < vectors; ++j) right[j] = simd::load(b + j * W);
 #pragma GCC unroll 8
@@ -191,12 +191,12 @@ void tile(const Target& t, const Source& source, int words) {
 // A tile for every number of rows and of vectors: edges cost what they are worth.
 using Tile = void (*)(const Target&, const Source&, int words);
 using Tiles = std::array<Tile, MR * NV>;
-template <class Format, bool a_packed, int... i>
+template <class Format, bool a_beside, int... i>
 constexpr Tiles tiles_of(std::integer_sequence<int, i...>) {
-  return {tile<Format, a_packed, i / NV + 1, i % NV + 1>...};
+  return {tile<Format, a_beside, i / NV + 1, i % NV + 1>...};
 }
-template <class Format, bool a_packed>
-constexpr Tiles kTiles = tiles_of<Format, a_packed>(std::make_integer_sequence<int, MR * NV>());
+template <class Format, bool a_beside>
+constexpr Tiles kTiles = tiles_of<Format, a_beside>(std::make_integer_sequence<int, MR * NV>());
 
 // ---- the loops around it ---------------------------------------------------------------------------------
 
@@ -206,6 +206,7 @@ struct Product {
   MatrixView a, b;
   int M, N, K;
   GemmOptions options;
+  Triangle triangle = {};
 };
 
 // Rows of a panel: as even as can be, so that 9 rows are 5 + 4 and not 8 + 1.
@@ -238,9 +239,10 @@ struct Blocks {
   static constexpr int kDepth = KC * Format::kSteps;
   const Product& p;
   const Workspace& work = workspace();
-  const bool pack_a = !kUnpacked || p.a.col != 1;
-  const bool pack_b = !kUnpacked || p.b.col != 1 || p.M > 8 * MR || p.K > 8 * MR || p.N % W;
-  const Tiles& tiles = pack_a ? kTiles<Format, true> : kTiles<Format, false>;
+  const bool pack_a = !kUnpacked || (p.a.col != 1 && !near(p.a.col));
+  const bool few = p.M <= 8 * MR && p.K <= 8 * MR;  // too few for packing B to pay
+  const bool pack_b = !kUnpacked || p.b.col != 1 || p.N % W || !(few || near(p.b.row));
+  const Tiles& tiles = p.a.col != 1 || pack_a ? kTiles<Format, true> : kTiles<Format, false>;
 
   void run() const {
     const int deep = pack_a ? kDepth : 4 * kDepth;
@@ -257,6 +259,8 @@ struct Blocks {
     }
   }
 
+  // K lines that are so far apart lie in L1 together, half of which is 4096 words.
+  bool near(size_t line) const { return line * p.K <= 4096; }
   int depth(int pc) const { return std::min(kDepth, p.K - pc); }
   const float* a_at(int i, int k) const { return p.a.data + i * p.a.row + k * p.a.col; }
   const float* b_at(int k, int j) const { return p.b.data + k * p.b.row + j * p.b.col; }
@@ -295,11 +299,31 @@ struct Blocks {
       width = panel_width(columns - j);
       const float* bias = pc == 0 && p.options.bias ? p.options.bias + jc + j : nullptr;
       for (int i = 0; i < rows; i += height) {
+        const int high = std::min(height, rows - i);
+        const Needed k = needed(ic + i, high, jc + j, pc, words);
+        if (k.nothing) continue;
         const Target target{p.c + (ic + i) * p.ldc + jc + j, p.ldc, bias, pc > 0 || p.options.accumulate, width};
-        const Source source{pack_a ? a_panel(i) : a_at(ic + i, pc), pack_b ? slice + j * words : b_at(pc, jc + j),
-                            p.a.row, pack_b ? whole_vectors(width) : p.b.row};
-        tiles[(std::min(height, rows - i) - 1) * NV + (width - 1) / W](target, source, words);
+        const size_t b_next = pack_b ? whole_vectors(width) : p.b.row;
+        const Source source{(pack_a ? a_panel(i) : a_at(ic + i, pc)) + k.first * (pack_a ? MR : p.a.col),
+                            (pack_b ? slice + j * words : b_at(pc, jc + j)) + k.first * b_next,
+                            pack_a ? MR : p.a.row * p.a.col, b_next};  // one of row and col is 1
+        tiles[(high - 1) * NV + (width - 1) / W](target, source, k.end - k.first);
       }
+    }
+  }
+
+  // The words that a tile at row i, column j has to add up.
+  struct Needed {
+    bool nothing;
+    int first, end;
+  };
+  Needed needed(int i, int high, int j, int pc, int words) const {
+    const int last = i + high - 1 + p.triangle.diagonal - pc;  // the last k of a lower triangle
+    switch (p.triangle.part) {
+      case Triangle::c_lower: return {j > last + pc, 0, words};
+      case Triangle::a_lower: return {false, 0, std::clamp(last + 1, 0, words)};
+      case Triangle::a_upper: return {false, std::clamp(i - p.triangle.diagonal - pc, 0, words), words};
+      default: return {false, 0, words};
     }
   }
 };
@@ -413,8 +437,9 @@ void gemm_tn(float* c, const float* a, const float* b, int M, int N, int K, Gemm
   multiply_on_all_threads({c, wide(N), {a, 1, wide(M)}, {b, wide(N), 1}, M, N, K, options});
 }
 
-void gemm_serial(float* c, size_t ldc, MatrixView a, MatrixView b, int M, int N, int K, bool accumulate) {
-  multiply_on_one_thread({c, ldc, a, b, M, N, K, {nullptr, accumulate}});
+void gemm_serial(float* c, size_t ldc, MatrixView a, MatrixView b, int M, int N, int K, bool accumulate,
+                 Triangle triangle) {
+  multiply_on_one_thread({c, ldc, a, b, M, N, K, {nullptr, accumulate}, triangle});
 }
 
 bool gemm_has_bf16() { return simd::kHasBf16; }
