@@ -117,6 +117,30 @@ TEST_CASE("gemm on one thread reads and writes inside wider matrices", "[gemm]")
       }
 }
 
+// Where a triangle is zero, A holds zeros and the product must be the whole one to the bit. Where C is not wanted, its
+// numbers do not count.
+TEST_CASE("gemm leaves out what a triangle does not need", "[gemm]") {
+  for (const auto& [M, N, K] : {std::array{64, 64, 64}, {5, 30, 7}, {37, 70, 41}, {70, 40, 300}, {130, 24, 520}})
+    for (const Variant v : {nt, nn, tn})
+      for (const Triangle::Part part : {Triangle::c_lower, Triangle::a_lower, Triangle::a_upper})
+        for (const int diagonal : {0, 3, 64})
+          for (const bool accumulate : {false, true}) {
+            std::vector<float> a = random_floats(size_t(M) * K, 1);
+            const std::vector<float> b = random_floats(size_t(K) * N, 2);
+            const MatrixView av = view_a(v, a.data(), M, K), bv = view_b(v, b.data(), N, K);
+            for (int i = 0; i < M; ++i)
+              for (int k = 0; k < K; ++k)
+                if (part == Triangle::a_lower ? k > i + diagonal : part == Triangle::a_upper && k < i - diagonal)
+                  a[i * av.row + k * av.col] = 0;
+            std::vector<float> whole = random_floats(size_t(M) * N, 3), c = whole;
+            gemm_serial(whole.data(), N, av, bv, M, N, K, accumulate);
+            gemm_serial(c.data(), N, av, bv, M, N, K, accumulate, {part, diagonal});
+            for (int i = 0; i < M; ++i)
+              for (int j = 0; j < N; ++j)
+                if (part != Triangle::c_lower || j <= i + diagonal) REQUIRE(c[i * N + j] == whole[i * N + j]);
+          }
+}
+
 TEST_CASE("gemm is the same for any number of threads", "[gemm]") {
   for (const auto& [M, N, K] : {std::array{100, 70, 300}, {485, 40, 30}, {3, 3100, 300}})
     for (const Variant v : {nt, nn, tn}) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "layers/kernels/buffer.hpp"
 #include "layers/kernels/gemm.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "scores.hpp"
@@ -14,6 +15,9 @@ using simd::sweep;
 using simd::Vec;
 
 namespace {
+
+// So many queries share a packed tile of keys. Each has a softmax of its own: its results do not depend on this number.
+constexpr int kQueries = 2 * kTile;
 
 struct HeadRows {  // one head of one sequence: rows `stride` apart
   const float* data;
@@ -51,13 +55,13 @@ struct Forward {
   int layer;
 };
 
-// A tile of queries of one head, and their softmax as far as it has come.
+// Some queries of one head, and their softmax as far as it has come.
 struct Running {
   int b, h, q0, queries;
-  float top[kTile], sum[kTile];  // the largest score, and the sum of the exponentials of all scores less it
+  float top[kQueries], sum[kQueries];  // the largest score, and the sum of the exponentials of all scores less it
 
   Running(const Forward& w, int batch, int head, int first)
-      : b(batch), h(head), q0(first), queries(std::min(kTile, w.shape.T - first)) {
+      : b(batch), h(head), q0(first), queries(std::min(kQueries, w.shape.T - first)) {
     std::fill_n(top, queries, -INFINITY);
     std::fill_n(sum, queries, 0.f);
   }
@@ -86,12 +90,12 @@ void forward_row(float* row, float* out, const Forward& w, Running& t, int i, co
   const float tile_sum = exponentials(row, scores, new_top, seen, keys);
   const float shrink = first ? 0 : std::exp(t.top[i] - new_top);  // what was summed so far was too large
   t.sum[i] = first ? tile_sum : t.sum[i] * shrink + tile_sum;
-  if (!first) scale_row(out, shrink, w.shape.head_dim);
+  if (!first && shrink != 1) scale_row(out, shrink, w.shape.head_dim);
   t.top[i] = new_top;
   if (w.dropout.p > 0) dropout_line(row, w.dropout.attention_key(t.b, w.layer, t.h, t.q0 + i), w.dropout.p, k0, keys);
 }
 
-void forward_tile(const Forward& w, int b, int h, int q0) {
+void forward_queries(const Forward& w, int b, int h, int q0) {
   const AttentionShape& shape = w.shape;
   const KeysValues& kv = w.kv;
   const int H = shape.n_head, D = shape.head_dim;
@@ -101,14 +105,17 @@ void forward_tile(const Forward& w, int b, int h, int q0) {
   float* out = w.out + (row + q0) * out_stride + h * D;
   float* lse = w.lse + row * H + static_cast<size_t>(h) * shape.T + q0;
 
-  alignas(64) float s[kTile * kTile];
+  alignas(64) float s[kQueries * kTile];
   Running t(w, b, h, q0);
-  const int first = first_tile(kv.past + q0, shape.window), end = kv.past + q0 + t.queries;
+  const int at = kv.past + q0, first = first_tile(at, shape.window), end = at + t.queries;
   for (int k0 = first; k0 < end; k0 += kTile) {
     const Keys tile{k0, std::min(kTile, end - k0), k0 == first};
-    gemm_serial(s, kTile, q.rows(q0), k.transposed(k0), t.queries, tile.keys, D, false);  // q kᵀ; Scores makes S of it
-    for (int i = 0; i < t.queries; ++i) forward_row(s + i * kTile, out + i * out_stride, w, t, i, tile);
-    gemm_serial(out, out_stride, {s, kTile, 1}, v.rows(k0), t.queries, D, tile.keys, !tile.first);
+    const int i0 = std::max(0, k0 - at), rows = t.queries - i0, diagonal = at + i0 - k0;  // earlier queries see no key
+    gemm_serial(s, kTile, q.rows(q0 + i0), k.transposed(k0), rows, tile.keys, D, false,  // q kᵀ; Scores makes S of it
+                {Triangle::c_lower, diagonal});
+    for (int i = i0; i < t.queries; ++i) forward_row(s + (i - i0) * kTile, out + i * out_stride, w, t, i, tile);
+    gemm_serial(out + i0 * out_stride, out_stride, {s, kTile, 1}, v.rows(k0), rows, D, tile.keys, !tile.first,
+                {Triangle::a_lower, diagonal});
   }
   for (int i = 0; i < t.queries; ++i) {
     scale_row(out + i * out_stride, 1 / t.sum[i], D);
@@ -121,9 +128,9 @@ void forward_tile(const Forward& w, int b, int h, int q0) {
 void attention_forward(float* out, float* lse, const float* q, size_t q_stride, const KeysValues& kv,
                        const AttentionShape& shape, const Dropout& dropout, int layer) {
   const Forward w{out, lse, q, q_stride, kv, shape, dropout, layer};
-  const int H = shape.n_head, tiles = (shape.T + kTile - 1) / kTile;
-  parallel_tasks(shape.B * H * tiles,
-                 [&](int task) { forward_tile(w, task / tiles / H, task / tiles % H, task % tiles * kTile); });
+  const int H = shape.n_head, pieces = (shape.T + kQueries - 1) / kQueries;
+  parallel_tasks(shape.B * H * pieces,
+                 [&](int task) { forward_queries(w, task / pieces / H, task / pieces % H, task % pieces * kQueries); });
 }
 
 void attention_forward(float* out, float* lse, const float* qkv, const AttentionShape& shape,
@@ -154,27 +161,38 @@ struct Backward {
   size_t out_at(int b, int h) const { return static_cast<size_t>(b) * shape.T * shape.width() + h * shape.head_dim; }
 };
 
-// A tile of queries of one head, with what its backward needs again for every tile of keys.
+// Some queries of one head, with what their backward needs again for every tile of keys.
 struct Queries {
   int b, h, q0, queries;
-  HeadRows q, dy;
+  HeadRows q, dy;  // from query q0 on, copied
   const float* lse;
-  float delta[kTile];  // Δ = Σⱼ P·dP = dout·out
+  float delta[kQueries];  // Δ = Σⱼ P·dP = dout·out
 
   Queries(const Backward& w, int batch, int head, int first)
-      : b(batch), h(head), q0(first), queries(std::min(kTile, w.shape.T - first)),
-        q{w.qkv + w.q_at(b, h), w.stride()}, dy{w.dout + w.out_at(b, h), static_cast<size_t>(w.shape.width())},
+      : b(batch), h(head), q0(first), queries(std::min(kQueries, w.shape.T - first)),
         lse(w.lse + (static_cast<size_t>(b) * w.shape.n_head + h) * w.shape.T + q0) {
-    const HeadRows y{w.out + w.out_at(b, h), dy.stride};
-    for (int i = 0; i < queries; ++i)
-      delta[i] = static_cast<float>(simd::dot(dy.rows(q0 + i).data, y.rows(q0 + i).data, w.shape.head_dim));
+    const size_t D = w.shape.head_dim, width = w.shape.width(), at = w.out_at(b, h) + q0 * width;
+    float* copies = copies_of(2 * kQueries * D);
+    q = {copies, D}, dy = {copies + kQueries * D, D};
+    for (int i = 0; i < queries; ++i) {
+      std::copy_n(w.qkv + w.q_at(b, h) + (q0 + i) * w.stride(), D, copies + i * D);
+      std::copy_n(w.dout + at + i * width, D, copies + (kQueries + i) * D);
+      delta[i] = static_cast<float>(simd::dot(w.dout + at + i * width, w.out + at + i * width, w.shape.head_dim));
+    }
+  }
+
+  static float* copies_of(size_t floats) {  // memory of this thread
+    thread_local struct { Buffer buffer; size_t floats = 0; } memory;
+    if (memory.floats < floats) memory = {allocate(floats), floats};
+    return memory.buffer.get();
   }
 };
 
-// The gradients that one tile of queries and one of keys give each other: dq of the queries, dk and dv of the keys.
-// Either pair may be left out. The first tile to reach an output writes it (`add_dkv` false), all later ones add.
+// The gradients that queries and a tile of keys give each other: dq of the queries, dk and dv of the keys. Either may
+// be left out. The first tile to reach an output writes it, all later ones add. For dk and dv that is the first head
+// that reads a key, with the tile of queries at the same place.
 struct Wanted {
-  bool dq, dkv, add_dkv;
+  bool dq, dkv;
 };
 
 // Query i of a tile: its products with the keys become P, and dP becomes s·dS. With dropout `dropped_row` is what v was
@@ -193,9 +211,10 @@ void backward_row(float* p_row, float* dropped_row, float* ds_row, const Backwar
     dropout_line(dropped_row, key, w.dropout.p, k0, keys);
     dropout_line(ds_row, key, w.dropout.p, k0, keys);
   }
-  sweep(keys, [&](int j, int lanes) {  // P = softmax(S): dS = P·(dP − Δ); the scale belongs to dq and dk
+  sweep(seen.end, [&](int j, int lanes) {  // P = softmax(S): dS = P·(dP − Δ); the scale belongs to dq and dk
     store(ds_row + j, load(p_row + j, lanes) * (load(ds_row + j, lanes) - t.delta[i]) * scale, lanes);
   });
+  std::fill(ds_row + seen.end, ds_row + keys, 0.f);  // where P is zero; dP was not calculated
   if (w.shape.cap > 0)  // S = c·tanh(...): dS ← dS·(1 − tanh²)
     sweep(seen.count(), [&](int j, int lanes) {
       float* to = ds_row + seen.begin + j;
@@ -204,31 +223,38 @@ void backward_row(float* p_row, float* dropped_row, float* ds_row, const Backwar
 }
 
 void backward_tile(const Backward& w, const Queries& t, int k0, Wanted wanted) {
-  const int D = w.shape.head_dim, kv = t.h / w.group(), queries = t.queries;
-  const int keys = std::min(kTile, t.q0 + queries - k0);
+  const int D = w.shape.head_dim, kv = t.h / w.group();
+  const int keys = std::min(kTile, t.q0 + t.queries - k0);
+  const int i0 = std::max(0, k0 - t.q0), rows = t.queries - i0;  // earlier queries see none of the keys
+  const Triangle lower{Triangle::c_lower, t.q0 + i0 - k0}, left{Triangle::a_lower, lower.diagonal};
   const size_t stride = w.stride();
   const HeadRows k{w.qkv + w.k_at(t.b, kv), stride}, v{w.qkv + w.v_at(t.b, kv), stride};
-  alignas(64) float p[kTile * kTile], dropped[kTile * kTile], ds[kTile * kTile];
-  gemm_serial(p, kTile, t.q.rows(t.q0), k.transposed(k0), queries, keys, D, false);    // q kᵀ; Scores makes S of it
-  gemm_serial(ds, kTile, t.dy.rows(t.q0), v.transposed(k0), queries, keys, D, false);  // out = P v: dP
-  for (int i = 0; i < queries; ++i)
-    backward_row(p + i * kTile, dropped + i * kTile, ds + i * kTile, w, t, i, k0, keys);
+  alignas(64) float p[kQueries * kTile], dropped[kQueries * kTile], ds[kQueries * kTile];
+  gemm_serial(p, kTile, t.q.rows(i0), k.transposed(k0), rows, keys, D, false, lower);    // q kᵀ; Scores makes S of it
+  gemm_serial(ds, kTile, t.dy.rows(i0), v.transposed(k0), rows, keys, D, false, lower);  // out = P v: dP
+  for (int i = 0; i < rows; ++i)
+    backward_row(p + i * kTile, dropped + i * kTile, ds + i * kTile, w, t, i0 + i, k0, keys);
   const float* weights = w.dropout.p > 0 ? dropped : p;  // what v was multiplied by
   if (wanted.dq)  // S = scale·q kᵀ
-    gemm_serial(w.dqkv + w.q_at(t.b, t.h) + t.q0 * stride, stride, {ds, kTile, 1}, k.rows(k0), queries, D, keys,
-                k0 > w.first_keys(t.q0));
+    gemm_serial(w.dqkv + w.q_at(t.b, t.h) + (t.q0 + i0) * stride, stride, {ds, kTile, 1}, k.rows(k0), rows, D, keys,
+                k0 > w.first_keys(t.q0), left);
   if (!wanted.dkv) return;
-  gemm_serial(w.dqkv + w.k_at(t.b, kv) + k0 * stride, stride, {ds, 1, kTile}, t.q.rows(t.q0), keys, D, queries,
-              wanted.add_dkv);
-  gemm_serial(w.dqkv + w.v_at(t.b, kv) + k0 * stride, stride, {weights, 1, kTile}, t.dy.rows(t.q0), keys, D, queries,
-              wanted.add_dkv);  // out = P v
+  for (int i = 0; i < rows; i += kTile) {
+    const int queries = std::min(kTile, rows - i), q0 = t.q0 + i0 + i;
+    const bool add = t.h != kv * w.group() || q0 != k0;
+    const Triangle right{Triangle::a_upper, q0 - k0};
+    gemm_serial(w.dqkv + w.k_at(t.b, kv) + k0 * stride, stride, {ds + i * kTile, 1, kTile}, t.q.rows(i0 + i), keys, D,
+                queries, add, right);
+    gemm_serial(w.dqkv + w.v_at(t.b, kv) + k0 * stride, stride, {weights + i * kTile, 1, kTile}, t.dy.rows(i0 + i),
+                keys, D, queries, add, right);  // out = P v
+  }
 }
 
 // dk and dv of a tile of keys are summed over the query heads that read it, and in each over its later queries.
 void backward_of_key_tile(const Backward& w, int b, int kv, int k0) {
   for (int h = kv * w.group(); h < (kv + 1) * w.group(); ++h)
-    for (int q0 = k0; q0 < w.end_of_queries(k0); q0 += kTile)
-      backward_tile(w, Queries(w, b, h, q0), k0, {false, true, h != kv * w.group() || q0 != k0});
+    for (int q0 = k0; q0 < w.end_of_queries(k0); q0 += kQueries)
+      backward_tile(w, Queries(w, b, h, q0), k0, {false, true});
 }
 
 }  // namespace
@@ -242,20 +268,22 @@ void attention_backward(float* dqkv, const float* dout, const float* out, const 
     parallel_tasks(shape.B * KV, [&](int task) {
       const int b = task / KV, kv = task % KV;
       for (int h = kv * w.group(); h < (kv + 1) * w.group(); ++h)
-        for (int q0 = 0; q0 < T; q0 += kTile) {
+        for (int q0 = 0; q0 < T; q0 += kQueries) {
           const Queries queries(w, b, h, q0);
-          for (int k0 = w.first_keys(q0); k0 <= q0; k0 += kTile)
-            backward_tile(w, queries, k0, {true, true, h != kv * w.group() || k0 != q0});
+          for (int k0 = w.first_keys(q0); k0 < q0 + queries.queries; k0 += kTile)
+            backward_tile(w, queries, k0, {true, true});
         }
     });
     return;
   }
   // Too few heads to go round: tiles of queries and tiles of keys are tasks of their own. S and dP are calculated
   // twice, all sums are taken in the same order as above.
-  parallel_tasks(shape.B * H * tiles, [&](int task) {
-    const Queries queries(w, task / tiles / H, task / tiles % H, (tiles - 1 - task % tiles) * kTile);  // longest first
-    for (int k0 = w.first_keys(queries.q0); k0 <= queries.q0; k0 += kTile)
-      backward_tile(w, queries, k0, {true, false, false});
+  const int pieces = (T + kQueries - 1) / kQueries;
+  parallel_tasks(shape.B * H * pieces, [&](int task) {
+    const int piece = pieces - 1 - task % pieces;  // the longest first
+    const Queries queries(w, task / pieces / H, task / pieces % H, piece * kQueries);
+    for (int k0 = w.first_keys(queries.q0); k0 < queries.q0 + queries.queries; k0 += kTile)
+      backward_tile(w, queries, k0, {true, false});
   });
   parallel_tasks(shape.B * KV * tiles, [&](int task) {
     backward_of_key_tile(w, task / tiles / KV, task / tiles % KV, task % tiles * kTile);
