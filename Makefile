@@ -3,6 +3,7 @@
 #   CXX=clang++          another compiler              MARCH=x86-64-v3     for another processor
 #   DATA=my.txt          text to train on              ARGS='--steps 9'    options of the command that is run
 #   CXXFLAGS, LDFLAGS    added to the command lines    V=1                 show the command lines
+#   EMULATOR             runs what a cross compiler made
 
 CPUS := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 ifeq (0,$(MAKELEVEL))
@@ -25,9 +26,10 @@ DATA ?= build/stories.txt
 
 REPORTS := report watch tensorboard test-report
 PRACTICE := exercise check-exercise
+ARM := aarch64-linux-gnu
 EXCHANGES := check-formats check-gguf check-tokenizers
-.PHONY: all train stories test tests asan test-elsewhere fuzz mutants bench ladders compare study pages $(REPORTS) \
-  install uninstall dist $(PRACTICE) reference reference-huggingface $(EXCHANGES) curves venv clean help FORCE
+.PHONY: all train stories test tests asan test-elsewhere test-arm fuzz mutants bench ladders compare study pages \
+  $(REPORTS) install uninstall dist $(PRACTICE) reference reference-huggingface $(EXCHANGES) curves venv clean help FORCE
 .DELETE_ON_ERROR:
 
 all: build/train_gpt  ## build build/train_gpt (the default)
@@ -35,12 +37,13 @@ all: build/train_gpt  ## build build/train_gpt (the default)
 # ---- What this machine has: dev/setup.sh finds it, or installs it, and writes it down ------------
 # Goals that compile nothing here do without.
 
-NO_COMPILER := venv .venv/% pages $(REPORTS) $(PRACTICE) reference reference-huggingface uninstall dist clean help
+NAMED_CXX := $(if $(filter default undefined,$(origin CXX)),,$(CXX))
+NO_COMPILER := test-arm venv .venv/% pages $(REPORTS) $(PRACTICE) \
+  reference reference-huggingface uninstall dist clean help
 ifneq (,$(filter-out $(NO_COMPILER),$(or $(MAKECMDGOALS),all)))
 
-NAMED_CXX := $(if $(filter default undefined,$(origin CXX)),,$(CXX))
 KEY := $(subst /,_,$(subst $() ,_,$(or $(NAMED_CXX),auto)-$(MARCH)))
-CONFIG := build/config-$(KEY).mk
+CONFIG := build/config-$(KEY)$(SUITE:%=-%).mk
 
 # OpenMP may have been installed since.
 ifndef MAKE_RESTARTS
@@ -48,7 +51,7 @@ ifndef MAKE_RESTARTS
 endif
 include $(CONFIG)
 $(CONFIG): dev/setup.sh
-	@CXX='$(NAMED_CXX)' MARCH='$(MARCH)' dev/setup.sh --config $@
+	@CXX='$(NAMED_CXX)' MARCH='$(MARCH)' EMULATOR='$(EMULATOR)' dev/setup.sh $(SUITE) --config $@
 
 MACROS := $(shell $(CXX) $(ARCH) -dM -E -x c++ /dev/null 2>/dev/null)
 has = $(filter $(1),$(MACROS))
@@ -95,6 +98,12 @@ NEED_MORE := "data/\|"\(program\|small_run\|table\|pages\|tree\|markdown\|worked
 SAME_EVERYWHERE := check config tensors textbook textbook_model
 TEST_FILES_layers = test/main.cpp \
   $(filter-out $(SAME_EVERYWHERE:%=test/test_%.cpp),$(shell grep -L '$(NEED_MORE)' test/*.cpp))
+# SUITE=kernels: the fast loops alone, for a processor that is emulated. [long] tests take ten seconds and more there.
+TEST_FILES_kernels := $(patsubst %,test/%.cpp,main check reference \
+  $(addprefix test_,gemm gemm_tiles simd activation attention cross_entropy norm optimizer))
+NEEDED_kernels := kernels/% config/% norm/% attention/attention.o cross_entropy/% embedding/position.o \
+  feed_forward/activation.o linear/linear.o model/resolve.o residual/dropout.o training/optimizer.o
+NEEDED_layers := %
 TEST_FILES_ = $(wildcard test/*.cpp)
 # TESTS_BUILT: objects of another build of this tree, to link instead of compiling tests again. test_simd is compiled
 # again, because the width of its vectors depends on the processor.
@@ -102,7 +111,7 @@ TESTS_BUILT ?=
 TESTS := $(foreach test,$(sort $(TEST_FILES_$(SUITE):%.cpp=%)),\
   $(or $(filter %/$(test).o,$(filter-out %/test_simd.o,$(TESTS_BUILT))),$(OUT)/$(test).o))
 TEST_PROGRAM := $(OUT)/tests$(SUITE:%=-%)
-TESTED := $(if $(SUITE),$(filter $(OUT)/layers/%,$(LIBRARY)),$(LIBRARY))
+TESTED := $(if $(SUITE),$(filter $(NEEDED_$(SUITE):%=$(OUT)/layers/%),$(LIBRARY)),$(LIBRARY))
 BENCH := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(wildcard dev/bench/*.cpp)))
 SAY = $(if $(V),,@echo "  $(1)";)
 
@@ -133,6 +142,10 @@ $(OUT)/%/first.hpp.gch: $(OUT)/command
 	@cmp -s $@.new $(@:.gch=) && rm $@.new || mv $@.new $(@:.gch=)
 	$(call SAY,c++   $*/first.hpp)$(COMPILE) $(if $(call has,__clang__),-Xclang -fno-pch-timestamp) \
 	  -x c++-header $(@:.gch=) -o $@
+
+# g++ for ARM orders instructions before it assigns registers, and then the sums of gemm's tiles do not fit into them.
+$(OUT)/layers/kernels/gemm.o: private EXTRA += $(if $(call has,__clang__),,$(if $(call has,__aarch64__),\
+  -fno-schedule-insns))
 
 # The commit that --version prints. A source archive of a release has it in VERSION.
 COMMIT := $(shell { [ -e .git ] && git describe --always --dirty || cat VERSION; } 2>/dev/null)
@@ -219,7 +232,7 @@ $(OUT)/bench: $(BENCH) $(LIBRARY)
 # Some tests run the program, which they find beside them. GNU's OpenMP reads how long a thread spins before it
 # sleeps when a process starts: long spins make tests ten times slower on a machine that does something else too.
 test: tests  ## run all tests, or some; ARGS='[norm]', SUITE=layers
-	@GOMP_SPINCOUNT=1000 $(if $(SANITIZE),SANITIZED=1) $(TEST_PROGRAM) $(ARGS)
+	@GOMP_SPINCOUNT=1000 $(if $(SANITIZE),SANITIZED=1) $(EMULATOR) $(TEST_PROGRAM) $(ARGS)
 
 tests: $(TEST_PROGRAM) $(if $(SUITE),,$(OUT)/train_gpt)  ## build the tests
 
@@ -229,6 +242,13 @@ asan: $(TESTS)  ## run the tests on a program with the address and undefined-beh
 
 test-elsewhere: $(TESTS)  ## run the tests as a lesser processor of this kind runs them; ON=x86-64
 	@$(MAKE) --no-print-directory test MARCH='$(ON)' TESTS_BUILT='$(TESTS)' ARGS='$(ARGS)'
+
+# Debian's names: a cross compiler looks for its libraries below /usr/$(ARM), and so must the emulator.
+test-arm: ARM_CXX := $(or $(NAMED_CXX),$(ARM)-g++)
+test-arm: export EMULATOR := $(or $(EMULATOR),qemu-aarch64 -L /usr/$(ARM))
+test-arm:  ## run tests as a 64-bit ARM processor runs them, emulated; SUITE=kernels
+	@CXX='$(ARM_CXX)' dev/setup.sh arm
+	@$(MAKE) --no-print-directory test SUITE='$(or $(SUITE),layers)' CXX='$(ARM_CXX)' ARGS='$(ARGS)'
 
 # Linux with glibc alone: the library stands between the program and its C library.
 FAULTS_NEED := $(OUT)/train_gpt $(OUT)/preload.so
@@ -284,7 +304,7 @@ $(TEST_PROGRAM): $(TESTED) $(TESTS)
 $(TESTS): | catch2
 .PHONY: catch2
 catch2:
-	@CXX='$(CXX)' dev/setup.sh test
+	@CXX='$(CXX)' EMULATOR='$(EMULATOR)' dev/setup.sh $(SUITE) test
 
 # ---- Install and release ---------------------------------------------------------------------------
 

@@ -63,6 +63,18 @@ other_processors() {
   case $macros in *__AVX2__*) stage "SSE2 alone" make test-elsewhere ON=x86-64 "$@" ;; esac
 }
 
+# arm WORDS...: tests as a 64-bit ARM processor runs them, unless this is one. Skipped without a cross compiler or an
+# emulator: only Debian's packages of them are known.
+arm() {
+  if [ "$(uname -m)" = aarch64 ] || [ "$(uname -m)" = arm64 ]; then return; fi
+  if dev/setup.sh arm >"$scratch/log" 2>&1; then
+    stage NEON make test-arm "$@"
+  else
+    printf '\n== NEON: skipped: no cross compiler for ARM and emulator: %s\n' "$(tail -n 1 "$scratch/log")"
+    skipped=$((skipped + 1))
+  fi
+}
+
 # changed PATH...: did this commit change them? Yes if nobody knows what was before.
 changed() { ! git diff --quiet HEAD~1 -- "$@" 2>/dev/null; }
 

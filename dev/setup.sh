@@ -5,6 +5,8 @@
 #   dev/setup.sh --config FILE   the same, and writes the result to FILE for the Makefile
 #   dev/setup.sh test            the same, and Catch2
 #   dev/setup.sh python          the same without Catch2, and Python with venv (PyTorch reference, reports)
+#   dev/setup.sh layers          (or kernels) what layers/ and its tests need: neither PCRE2 nor utf8proc
+#   dev/setup.sh arm             g++ for 64-bit ARM, and an emulator that runs what it compiles
 #   dev/setup.sh report          Python and the system's plotly, pandas, matplotlib and scipy, if pip has no network
 #
 # The script tests each requirement by compiling a few lines that use it. It installs missing ones with the system's
@@ -12,7 +14,8 @@
 # headers of fixed releases into build/include: from GitHub, checked by SHA-256, or from Debian's packages, checked by
 # apt.
 #
-# CXX names the compiler, MARCH the processor, HEADER_URL a mirror of https://github.com.
+# CXX names the compiler, MARCH the processor, HEADER_URL a mirror of https://github.com. EMULATOR runs what a cross
+# compiler made ('qemu-aarch64 -L /usr/aarch64-linux-gnu'); without one, it is enough that the lines compile and link.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -21,10 +24,15 @@ die() { say "$*"; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
 needs="compiler make openmp json pcre2 utf8proc" named=${CXX:-} CXX='' march=${MARCH:-native} config=
+emulator=${EMULATOR:-}
 while [ $# -gt 0 ]; do
   case $1 in
     test) needs="$needs catch2" ;;
     python) needs="$needs python" ;;
+    layers | kernels) needs="compiler make openmp json" ;;
+    arm)
+      needs="compiler openmp json catch2 emulator" named=${named:-aarch64-linux-gnu-g++}
+      emulator=${emulator:-qemu-aarch64 -L /usr/aarch64-linux-gnu} ;;
     report) needs="python plots" ;;
     --config) config=${2:?--config needs a file}; shift ;;
     -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "dev/${0##*/}"; exit 0 ;;
@@ -43,11 +51,12 @@ trap 'exit 130' INT TERM
 
 # ---- What is installed ---------------------------------------------------------------------------
 
-# builds FLAGS...: succeeds if the program on standard input compiles, links and runs
+# builds FLAGS...: succeeds if the program on standard input compiles, links and runs. Exit code 126 is the shell's for
+# a program of another processor.
 builds() {
   cat >"$scratch/try.cpp"
-  $CXX -std=c++20 -isystem build/include "$scratch/try.cpp" -o "$scratch/try" "$@" >"$scratch/log" 2>&1 &&
-    "$scratch/try" >"$scratch/log" 2>&1
+  $CXX -std=c++20 -isystem build/include "$scratch/try.cpp" -o "$scratch/try" "$@" >"$scratch/log" 2>&1 || return
+  $emulator "$scratch/try" >"$scratch/log" 2>&1 || [ "$?:$emulator" = 126: ]
 }
 parses() { $CXX -std=c++20 -isystem build/include -fsyntax-only -x c++ - >"$scratch/log" 2>&1; }
 
@@ -89,6 +98,8 @@ has_compiler() {
 }
 
 has_make() { have make || have gmake; }
+
+has_emulator() { have "${emulator%% *}"; }
 
 # OpenMP is present if a parallel program links and runs: a compiler may know the option and lack the library.
 openmp='' openmp_libs=''
@@ -187,6 +198,12 @@ for manager in apt-get dnf pacman zypper brew none; do have "$manager" && break;
 package() {
   local version=
   case $named in *++-[0-9]*) version=-${named##*-} ;; esac  # CXX=clang++-16 asks for clang-16
+  case $manager:$1:$named in
+    apt-get:compiler:aarch64-linux-gnu-g++) echo g++-aarch64-linux-gnu; return ;;
+    apt-get:compiler:clang*--target=aarch64*) echo "clang$version g++-aarch64-linux-gnu"; return ;;
+    *:openmp:*--target=*) return ;;
+    apt-get:emulator:*) echo qemu-user; return ;;
+  esac
   case $manager:$1 in
     apt-get:compiler) case $named in *clang*) echo "clang$version" ;; *) echo "g++$version" ;; esac ;;
     apt-get:openmp) case ${CXX:-$named} in *clang*) echo "libomp$version-dev" ;; *) : ;; esac ;;

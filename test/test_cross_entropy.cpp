@@ -60,7 +60,7 @@ TEST_CASE("cross-entropy is finite for large logits and not finite for infinity 
     }
 }
 
-TEST_CASE("cross-entropy is the same for any number of threads", "[cross_entropy]") {
+TEST_CASE("cross-entropy is the same for any number of threads", "[cross_entropy][long]") {
   const int N = 300, C = 9, V = 17000;
   const std::vector<float> x = random_floats(N * C, 1);
   std::vector<float> weight = random_floats(V * C, 2), bias = random_floats(V, 3);

@@ -65,7 +65,7 @@ Vec tanh_of(Vec x) { return simd::tanh(x); }
 
 }  // namespace
 
-TEST_CASE("tanh has a relative error below 2e-7, also near 0", "[simd]") {
+TEST_CASE("tanh has a relative error below 2e-7, also near 0", "[simd][long]") {
   const auto exact = [](double x) { return std::tanh(x); };
   const auto mirrored = [](Vec x) { return -simd::tanh(-x); };
   check_error("simd tanh", worst_error(tanh_of, exact, 1e-30f, kLargest), 2e-7);  // measured: 1.4e-7
@@ -93,7 +93,7 @@ TEST_CASE("exp has a relative error below 2e-7 if the result is a float", "[simd
   CHECK(std::isnan(lane(exp_of, -kNaN)));
 }
 
-TEST_CASE("sigmoid", "[simd]") {
+TEST_CASE("sigmoid", "[simd][long]") {
   const auto exact = [](double x) { return 1 / (1 + std::exp(-x)); };
   check_error("simd sigmoid/all", worst_error(sigmoid_of, exact, -87.33f, kLargest), 3e-7);  // measured: 1.4e-7
   walk(sigmoid_of, -kLargest, -87.33f, [](float x, float y) {
@@ -105,7 +105,7 @@ TEST_CASE("sigmoid", "[simd]") {
 }
 
 // erfc is used in x·erfc(−x/√2)/2, so its relative error may grow with x² where it is nearly zero.
-TEST_CASE("erfc", "[simd]") {
+TEST_CASE("erfc", "[simd][long]") {
   const auto exact = [](double x) { return std::erfc(x); };
   check_error("simd erfc below 1/all", worst_error(erfc_of, exact, -kLargest, 1), 6e-7);  // measured: 4.0e-7
   double worst = 0;
@@ -121,7 +121,7 @@ TEST_CASE("erfc", "[simd]") {
   CHECK(std::isnan(lane(erfc_of, kNaN)));
 }
 
-TEST_CASE("erf has a relative error below 4e-7, also near 0, and erf and tanh are odd", "[simd]") {
+TEST_CASE("erf has a relative error below 4e-7, also near 0, and erf and tanh are odd", "[simd][long]") {
   const auto erf_of = [](Vec x) { return simd::erf(x); };
   const auto odd = [](auto f, float x) { return lane(f, x) == -lane(f, -x); };
   const float tiny = 1e-30f;  // its square is 0
