@@ -67,8 +67,8 @@ other_processors() {
 # emulator: only Debian's packages of them are known.
 arm() {
   if [ "$(uname -m)" = aarch64 ] || [ "$(uname -m)" = arm64 ]; then return; fi
-  if dev/setup.sh arm >"$scratch/log" 2>&1; then
-    stage NEON make test-arm "$@"
+  if CXX='' dev/setup.sh arm >"$scratch/log" 2>&1; then
+    stage NEON make test-arm CXX=aarch64-linux-gnu-g++ "$@"
   else
     printf '\n== NEON: skipped: no cross compiler for ARM and emulator: %s\n' "$(tail -n 1 "$scratch/log")"
     skipped=$((skipped + 1))
