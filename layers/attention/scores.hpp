@@ -45,14 +45,13 @@ struct Scores {
   simd::Vec bias(int j) const { return slope * (simd::counting() + (static_cast<float>(j) - distance)); }
 
   // Calls f(j, lanes, score − shift) for the n keys of a row, one vector at a time. Lanes beyond the last key are −∞.
+  // multiply_add() rounds both kinds alike, whatever the compiler does with a product and a sum.
   template <class F>
   void each(const float* row, float shift, int n, F f) const {
-    if (biased)
-      simd::sweep(n, [&](int j, int lanes) {
-        f(j, lanes, simd::load(row + j, lanes, -INFINITY) * scale - (shift - bias(j)));
-      });
-    else
-      simd::sweep(n, [&](int j, int lanes) { f(j, lanes, simd::load(row + j, lanes, -INFINITY) * scale - shift); });
+    const simd::Vec factor = simd::all(scale), less = simd::all(-shift);
+    simd::sweep(n, [&](int j, int lanes) {
+      f(j, lanes, simd::multiply_add(biased ? less + bias(j) : less, simd::load(row + j, lanes, -INFINITY), factor));
+    });
   }
 
   float largest(const float* row, int n) const {

@@ -216,7 +216,7 @@ inline Vec counting() { return counting(std::make_integer_sequence<int, W>()); }
 inline Vec exp(Vec x) {
   const Vec clamped = min(all(89.f), max(all(-104.f), x));  // NaN passes
   const Vec magic = all(12582912.f);  // 1.5·2²³: adding it rounds to an integer
-  const Vec n = (clamped * 1.44269504088896341f + magic) - magic;
+  const Vec shifted = clamped * 1.44269504088896341f + magic, n = shifted - magic;
   const Vec r = (clamped - n * 0.693359375f) + n * 2.12194440e-4f;
   Vec p = all(1.f / 5040);
   p = p * r + 1.f / 720;
@@ -229,7 +229,7 @@ inline Vec exp(Vec x) {
 #if defined(__AVX512F__)
   return _mm512_maskz_scalef_ps(0xffff, p, n);  // p·2ⁿ
 #else
-  const VecI k = __builtin_convertvector(n, VecI);
+  const VecI k = (VecI)shifted - (VecI)magic;  // n: a conversion of NaN would be undefined
   const VecI half = k >> 1;
   const VecI low = (half + 127) << 23, high = (k - half + 127) << 23;
   return p * (Vec)low * (Vec)high;
