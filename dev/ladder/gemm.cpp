@@ -38,7 +38,7 @@ void vectors(float* y, const float* x, const float* w, const Sizes& s) {
     }
 }
 
-constexpr size_t kRows = 4, kVectors = 3;  // of the register tile: 12 sums and the operands fit in 16 registers
+constexpr size_t kRows = 4, kVectors = 3;  // of the register tile: 12 sums and the operands fit in AVX2's 16 registers
 
 // A register tile. 4 rows of x times 3 rows of w are 12 sums in registers. While one waits for its last multiply-add
 // the others continue, and 12 multiply-adds need 7 loads instead of 24.
@@ -65,50 +65,51 @@ void register_tile(float* y, const float* x, const float* w, const Sizes& s) {
 // instruction, this rung may be slower than the previous one.)
 constexpr size_t kPanel = kVectors * W;  // columns
 
-void pack(float* panel, const float* w, size_t K, size_t depth) {
+void pack(float* panel, const float* w, size_t K) {
   for (size_t j = 0; j < kPanel; ++j)
-    for (size_t k = 0; k < depth; ++k) panel[k * kPanel + j] = w[j * K + k];
+    for (size_t k = 0; k < K; ++k) panel[k * kPanel + j] = w[j * K + k];
 }
 
-void packed_tile(float* y, const float* x, const float* panel, size_t depth, const Sizes& s) {
-  Vec sum[kRows][kVectors] = {};
-  for (size_t k = 0; k < depth; ++k)
-#pragma GCC unroll 4
-    for (size_t i = 0; i < kRows; ++i)
-#pragma GCC unroll 3
-      for (size_t j = 0; j < kVectors; ++j) sum[i][j] += x[i * s.K + k] * load(panel + k * kPanel + j * W);
+using Sums = Vec[kRows][kVectors];
+
+inline void step(Sums& sum, const float* x, const float* panel, size_t k, size_t K) {
 #pragma GCC unroll 4
   for (size_t i = 0; i < kRows; ++i)
 #pragma GCC unroll 3
-    for (size_t j = 0; j < kVectors; ++j) {
-      float* to = y + i * s.N + j * W;
-      simd::store(to, load(to) + sum[i][j]);
-    }
+    for (size_t j = 0; j < kVectors; ++j) sum[i][j] += x[i * K + k] * load(panel + k * kPanel + j * W);
 }
 
+inline void finish(float* y, const Sums& sum, size_t N) {
+#pragma GCC unroll 4
+  for (size_t i = 0; i < kRows; ++i)
+#pragma GCC unroll 3
+    for (size_t j = 0; j < kVectors; ++j) simd::store(y + i * N + j * W, sum[i][j]);
+}
+
+void packed_tile(float* y, const float* x, const float* panel, const Sizes& s) {
+  Sums sum = {};
+  for (size_t k = 0; k < s.K; ++k) step(sum, x, panel, k, s.K);
+  finish(y, sum, s.N);
+}
+
+template <auto tile>
 void packing(float* y, const float* x, const float* w, const Sizes& s) {
   const Tensor panel(s.K * kPanel);
-  std::fill_n(y, s.M * s.N, 0.f);
   for (size_t n = 0; n < s.N; n += kPanel) {
-    pack(panel.get(), w + n * s.K, s.K, s.K);
-    for (size_t m = 0; m < s.M; m += kRows) packed_tile(y + m * s.N + n, x + m * s.K, panel.get(), s.K, s);
+    pack(panel.get(), w + n * s.K, s.K);
+    for (size_t m = 0; m < s.M; m += kRows) tile(y + m * s.N + n, x + m * s.K, panel.get(), s);
   }
 }
 
-// Blocking. Every 4 rows of x read a panel again. Cut along k, the panel is short enough to stay in L1 beside the rows
-// of x that stream through, and the slice of x stays in L2. In exchange y is read and written once per slice.
-constexpr size_t kDepth = 128;
-
-void blocking(float* y, const float* x, const float* w, const Sizes& s) {
-  const Tensor panel(kDepth * kPanel);
-  std::fill_n(y, s.M * s.N, 0.f);
-  for (size_t k = 0; k < s.K; k += kDepth) {
-    const size_t depth = std::min(kDepth, s.K - k);
-    for (size_t n = 0; n < s.N; n += kPanel) {
-      pack(panel.get(), w + n * s.K + k, s.K, depth);
-      for (size_t m = 0; m < s.M; m += kRows) packed_tile(y + m * s.N + n, x + m * s.K + k, panel.get(), depth, s);
-    }
-  }
+// Fewer loads. A step of the tile takes 12 multiply-adds and could do with 7 loads: 4 numbers of x, 3 vectors of the
+// panel. But a multiply-add may read an operand from memory, and GCC makes each of them load its vector of the panel:
+// 16 loads. A processor that starts two multiply-adds and two loads per cycle then waits for loads. If the loop is
+// unrolled, GCC keeps the vectors of the panel in registers.
+void unrolled_tile(float* y, const float* x, const float* panel, const Sizes& s) {
+  Sums sum = {};
+#pragma GCC unroll 4
+  for (size_t k = 0; k < s.K; ++k) step(sum, x, panel, k, s.K);
+  finish(y, sum, s.N);
 }
 
 // Rounded to bfloat16 (the upper half of a float's bits), to nearest even.
@@ -144,10 +145,13 @@ void forward(const Sizes& s, Ceiling ceiling) {
   ladder.rung("textbook", Threads::one, [&] { textbook::linear_forward<float>(y, x, w, nullptr, s.M, s.K, s.N); });
   ladder.rung("vectors: W sums beside each other", Threads::one, [&] { vectors(y, x, w, s); });
   ladder.rung("register tile: 12 vectors of sums at once", Threads::one, [&] { register_tile(y, x, w, s); });
-  ladder.rung("packing: lanes are columns, panels are consecutive", Threads::one, [&] { packing(y, x, w, s); });
-  ladder.rung("blocking: a panel stays in L1, its rows in L2", Threads::one, [&] { blocking(y, x, w, s); });
-  // The product packs by transposing W × W squares in registers, its tile is as high as the registers allow, and edges
-  // have their own tiles.
+  ladder.rung("packing: lanes are columns, panels are consecutive", Threads::one,
+              [&] { packing<packed_tile>(y, x, w, s); });
+  ladder.rung("fewer loads: unrolled, a vector is loaded once", Threads::one,
+              [&] { packing<unrolled_tile>(y, x, w, s); });
+  // The product takes matrices of any size: edges have tiles of their own, whose last vectors are stored by a mask. It
+  // packs by transposing W × W squares in registers, which counts if x has few rows, and cuts matrices into blocks that
+  // stay in the caches, which counts if they are large. With 32 registers (AVX-512, NEON) its tile has 8 rows.
   ladder.rung("the product on one thread", Threads::one,
               [&] { gemm_serial(y, s.N, {x, s.K, 1}, {w, 1, s.K}, M, N, K, false); });
   // Each thread owns a rectangle of y, so threads wait for each other only at the end.
