@@ -220,11 +220,22 @@ compare: build/train_gpt $(DATA_WRITTEN)  ## compare normalizations; ARGS='--gri
 	  if $(MAKE) --no-print-directory .venv/.report; then $(PYTHON) dev/report/report.py "$$run"; \
 	  else echo "no report: \`make report RUN=$$run\` makes it where Python's packages can be had"; fi; done
 
+# Without ARGS, the parts in which they differ are measured again as the lesser processors of this kind would run them.
+LESSER := $(if $(ARGS)$(filter-out native,$(MARCH)),,\
+  $(if $(filter AVX-512,$(SIMD)),x86-64-v3) $(if $(filter AVX-512 AVX2,$(SIMD)),x86-64))
+bench:  ## measure speed, layer by layer; ARGS='gemm', 'steps', '--quick'
+	@$(MAKE) --no-print-directory run-bench
+	@for march in $(LESSER); do \
+	  $(MAKE) --no-print-directory run-bench MARCH=$$march ARGS='gemm layers sampling steps' || exit; done
+	@$(if $(LESSER),$(OUT)/bench --summary $(patsubst %,build/bench-%.json,native $(LESSER)))
+
 # PyTorch and NumPy are timed beside it where .venv has them.
-bench: $(OUT)/bench  ## measure speed, layer by layer; ARGS='gemm', 'steps', '--quick'
+.PHONY: run-bench
+run-bench: $(OUT)/bench
 	@if $(PYTHON) -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("torch"))' 2>/dev/null; \
-	then $(OUT)/bench --json build/bench.json --peer '$(PYTHON) dev/bench/peer.py' $(ARGS); \
-	else echo "without PyTorch's numbers: \`make venv\` would add them"; $(OUT)/bench --json build/bench.json $(ARGS); fi
+	then $(OUT)/bench --json build/bench-$(MARCH).json --peer '$(PYTHON) dev/bench/peer.py' $(ARGS); \
+	else echo "without PyTorch's numbers: \`make venv\` would add them"; \
+	  $(OUT)/bench --json build/bench-$(MARCH).json $(ARGS); fi
 
 $(OUT)/bench: $(BENCH) $(LIBRARY)
 	$(call SAY,link  $@)$(LINK)

@@ -15,6 +15,7 @@
 #include "layers/kernels/random.hpp"
 
 #include "bench.hpp"
+#include "summary.hpp"
 
 // ---- shared by the parts -----------------------------------------------------------------------------------
 
@@ -133,12 +134,13 @@ constexpr Part kParts[] = {{"gemm", bench_gemm},         {"norm", bench_norms}, 
 struct Options {
   std::vector<std::string> parts;  // empty: all
   std::string peer, json;
+  std::vector<std::string> summary;  // files of earlier runs to print side by side, instead of measuring
   int threads = 0;
   std::vector<int> widths;
   bool quick = false;
 };
 
-// [PART...] [--quick] [--threads N] [--widths N,N] [--json FILE] [--peer COMMAND]
+// [PART...] [--quick] [--threads N] [--widths N,N] [--json FILE] [--peer COMMAND], or --summary FILE...
 Options options_of(int argc, char** argv) {
   Options o;
   for (int i = 1; i < argc; ++i) {
@@ -151,18 +153,21 @@ Options options_of(int argc, char** argv) {
     else if (word == "--peer") o.peer = value();
     else if (word == "--json") o.json = value();
     else if (word == "--threads") o.threads = std::stoi(value());
+    else if (word == "--summary") o.summary.assign(argv + i + 1, argv + argc), i = argc;
     else if (word == "--widths") {
       std::istringstream list(value());
       for (std::string width; std::getline(list, width, ',');) o.widths.push_back(std::stoi(width));
     } else if (std::any_of(std::begin(kParts), std::end(kParts), is_part)) o.parts.push_back(word);
     else throw std::invalid_argument("unknown word '" + word + "': choose parts of gemm norm layers sampling tokenizer "
-                                     "steps, or --quick --threads N --widths N,N --json FILE --peer COMMAND");
+                                     "steps, or --quick --threads N --widths N,N --json FILE --peer COMMAND, or\n"
+                                     "--summary FILE...");
   }
   return o;
 }
 
 int run(int argc, char** argv) {
   const Options o = options_of(argc, argv);
+  if (!o.summary.empty()) return print_summary(o.summary), 0;
   const std::string& json = o.json;
   const bool quick = o.quick;
   const int threads = use_threads(o.threads);

@@ -10,10 +10,41 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "data/host/machine.hpp"
+
 namespace {
 
 // Compiling a model takes PyTorch a minute or two.
 constexpr int kPatienceMs = 300'000;
+
+// Settings that hold libraries to the instructions of a lesser processor: MKL, oneDNN, OpenBLAS, PyTorch's own loops,
+// and what its compiler writes. MKL_ENABLE_INSTRUCTIONS does nothing on AMD's processors, where MKL_CBWR does. oneDNN
+// and OpenBLAS cannot be held to SSE2: they keep SSE4, which is more.
+struct Hold {
+  const char *simd, *variable, *value;
+};
+constexpr Hold kHolds[] = {
+    {"AVX2", "MKL_ENABLE_INSTRUCTIONS", "AVX2"},      {"SSE2", "MKL_ENABLE_INSTRUCTIONS", "SSE4_2"},
+    {"AVX2", "MKL_CBWR", "AVX2"},                     {"SSE2", "MKL_CBWR", "COMPATIBLE"},
+    {"AVX2", "ONEDNN_MAX_CPU_ISA", "AVX2"},           {"SSE2", "ONEDNN_MAX_CPU_ISA", "SSE41"},
+    {"AVX2", "OPENBLAS_CORETYPE", "Haswell"},         {"SSE2", "OPENBLAS_CORETYPE", "Nehalem"},
+    {"AVX2", "ATEN_CPU_CAPABILITY", "avx2"},          {"SSE2", "ATEN_CPU_CAPABILITY", "default"},
+    {"AVX2", "TORCHINDUCTOR_CPP_MARCH", "x86-64-v3"}, {"SSE2", "TORCHINDUCTOR_CPP_MARCH", "x86-64"},
+};
+
+bool processor_has_more([[maybe_unused]] const std::string& simd) {
+#if defined(__x86_64__)
+  return simd == "AVX2" ? __builtin_cpu_supports("avx512f") : simd == "SSE2" && __builtin_cpu_supports("avx2");
+#else
+  return false;
+#endif
+}
+
+void hold_libraries(const std::string& simd) {
+  if (!processor_has_more(simd)) return;
+  for (const Hold& hold : kHolds)
+    if (simd == hold.simd) setenv(hold.variable, hold.value, 0);
+}
 
 }  // namespace
 
@@ -27,6 +58,7 @@ Peer::Peer(const std::string& command, int threads) {
     // These settings are for our own threads (data/host/machine.hpp). PyTorch runs with its defaults.
     unsetenv("GOMP_SPINCOUNT");
     unsetenv("KMP_BLOCKTIME");
+    hold_libraries(detect_machine().simd);
     std::signal(SIGPIPE, SIG_DFL);
     dup2(in[0], STDIN_FILENO);
     dup2(out[1], STDOUT_FILENO);

@@ -9,6 +9,7 @@
 class Peer {
  public:
   // Starts `command --threads N` in a shell and asks for its name. If that fails, prints one line and is not present.
+  // If this program was built for less than the processor can do, its libraries are held to the same instructions.
   Peer(const std::string& command, int threads);
   ~Peer();
   Peer(const Peer&) = delete;

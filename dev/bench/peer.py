@@ -259,13 +259,22 @@ def train_tokenizer(o):
 # ---- one line, one answer ------------------------------------------------------------------------------------
 
 
+def instructions():
+    """What this processor has, or what the environment holds the libraries to: of PyTorch's loops and its compiler."""
+    from torch._inductor.cpu_vec_isa import pick_vec_isa
+
+    isa = pick_vec_isa()
+    width = f"{isa.bit_width()} bits" if isa else "no vectors"
+    return f"{torch.backends.cpu.get_cpu_capability()}, compiled {width}"
+
+
 def about():
     config = torch.__config__.show()
     found = re.search(r"Math Kernel Library Version ([\d.]+)", config), re.search(r"MKL-DNN v(\S+)", config)
     libraries = [name + match[1] for name, match in zip(("MKL ", "oneDNN "), found) if match]
     blas = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})
     return (
-        f"PyTorch {torch.__version__} ({', '.join(libraries) or 'BLAS unknown'}) · "
+        f"PyTorch {torch.__version__} ({', '.join(libraries) or 'BLAS unknown'}; {instructions()}) · "
         f"NumPy {np.__version__} ({blas.get('name', 'BLAS unknown')} {blas.get('version', '')})"
     )
 
