@@ -7,6 +7,7 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -80,16 +81,21 @@ void require_work(const Trainer& t) {
 // ---- during ----------------------------------------------------------------------------------------------
 
 // The text of the progress line for a step.
-std::string describe(const StepResult& result, double speed, Utilization* utilization) {
+std::string describe(const StepResult& result, double speed, std::optional<Utilization>& utilization) {
   const std::string text = format("loss %.4f  ", result.loss) + format_count(speed) + " tokens/s";
   return utilization ? text + format("  %.0f%% MFU", 100 * utilization->of(speed)) : text;
 }
 
+// Measuring takes longer than the first steps of a small model, so it waits for so many seconds of training.
+constexpr double kUnmeasured = 1;
+
 // Takes steps until the last one, or until the user asks to stop. Returns the step reached.
 int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& progress) {
   t.diagnostics = std::make_unique<Diagnostics>(t.o, t.data, t.model, t.activations, t.state.step);
-  Utilization utilization(t.model.config.matmul, flops_per_token(t.model.config, t.model.table));
-  int64_t step = t.state.step, tokens = targets_before(t.data, t.model.config.context, rows_of(t.o, step));
+  std::optional<Utilization> utilization;
+  const int64_t first = t.state.step;
+  const double before = t.state.elapsed;
+  int64_t step = first, tokens = targets_before(t.data, t.model.config.context, rows_of(t.o, step));
   const auto due = [&](int64_t every) { return every > 0 && step % every == 0 && step < t.o.steps; };
   MetricsRow& row = t.row = metrics.last();
   if (row.step == step && step > 0 && t.validates() && due(t.o.eval_every) && std::isnan(row.val_loss)) {
@@ -108,7 +114,7 @@ int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& pro
     tokens += result.targets;
     t.state.elapsed += seconds;
     const double speed = static_cast<double>(result.targets) / seconds;
-    progress.update(step, [&] { return describe(result, speed, t.o.quiet ? nullptr : &utilization); });
+    progress.update(step, [&] { return describe(result, speed, utilization); });
 
     row = {step, tokens, t.state.elapsed, result.loss};
     row.lr = lr, row.grad_norm = result.grad_norm, row.clipped = result.clipped;
@@ -116,6 +122,11 @@ int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& pro
     t.within_step = false;
     if (t.validates() && due(t.o.eval_every)) validate(t, progress, row);
     metrics.write(row);
+    if (const double trained = t.state.elapsed - before; !utilization && !t.o.quiet && trained > kUnmeasured) {
+      const double step_seconds = trained / static_cast<double>(step - first);
+      for (const std::string& line : speed_and_time(t, first, step_seconds)) progress.line(line);
+      utilization.emplace(t.model.config.matmul, flops_per_token(t.model.config, t.model.table));
+    }
     if (due(t.o.sample_every)) progress.line(text_sample(t, step, t.model.config.context));
     if (due(t.o.save_every)) save_sound(t, progress, step);
   }
@@ -160,15 +171,17 @@ void train(const Command& command) {
     prepare_run_directory(t.o.out, t.o.force);
   }
   print_plan(t.o, t.data);
-  print_expected_time(t);
   if (!notice.empty()) std::printf("resume   %s\n", notice.c_str());
   if (!t.trained.empty()) std::printf("trains   %s\n", t.trained.c_str());
   if (!norms.empty()) std::printf("WARNING  %s: %s\n", asked.init_from.c_str(), norms.c_str());
-  if (t.o.dry_run) return;
+  if (t.o.dry_run) {
+    for (const std::string& line : speed_and_time(t, t.state.step, 0)) std::puts(line.c_str());
+    return;
+  }
   write_config(t);
   RunOutcome outcome;
   outcome.parameters = count_parameters(t.o.config);
-  outcome.unigram = t.data.unigram_nats(), outcome.floor = t.data.floor, outcome.data_fingerprint = t.data.fingerprint;
+  outcome.unigram = t.data.unigram_nats, outcome.floor = t.data.floor, outcome.data_fingerprint = t.data.fingerprint;
   remove_outcome(t.o.out);
   try {
     train_and_measure(t, limit, outcome);

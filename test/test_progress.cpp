@@ -1,9 +1,14 @@
 // The estimate of the remaining time, before and during training.
 
+#include <algorithm>
+#include <csignal>
+
 #include "catch.hpp"
 
 #include "data/host/progress.hpp"
+#include "message.hpp"
 #include "small_run.hpp"
+#include "table.hpp"
 
 TEST_CASE("the remaining time adapts when the machine gets busy", "[progress]") {
   Pace pace(10);
@@ -17,14 +22,31 @@ TEST_CASE("the remaining time adapts when the machine gets busy", "[progress]") 
   CHECK(pace.seconds_for(100) == Approx(500).epsilon(.01));
 }
 
-TEST_CASE("the plan estimates the time of a run, unless the run is short or quiet", "[progress][program]") {
+TEST_CASE("a second of training comes before measurements, which --dry-run makes at once", "[progress][program]") {
   const Corpus f;
   const std::string words =
       "train --data stories.txt --layers 1 --heads 1 --channels 8 --context 16 --batch 1 --eval-every 0 ";
-  const Outcome planned = f.run(words + "--steps 200 --out planned");
-  CHECK(contains(planned.out, "\ntime     about 0:0"));
-  CHECK_FALSE(contains(f.run(words + "--steps 99 --out short").out, "\ntime "));
-  CHECK_FALSE(contains(f.run(words + "--steps 200 --out quiet --quiet").out, "\ntime "));
-  CHECK(contains(f.run(words + "--steps 200 --dry-run").out, "\ntime     about 0:0"));
-  CHECK(losses_in(f.read("planned/metrics.csv")) == losses_in(f.read("quiet/metrics.csv")));
+  const auto trained = [&](const std::string& run, const std::string& more) {
+    return f.run_until(words + "--steps 100000000 --out " + run + more, SIGINT, [&] {
+      const std::string rows = f.read(run + "/metrics.csv");
+      return count_lines(rows) > 1 && Table(rows.substr(0, rows.rfind('\n') + 1)).numbers("elapsed_s").back() > 1.1;
+    });
+  };
+  const std::string out = trained("measured", "").out;
+  CHECK(out.find("\nspeed    at most ") > out.find("\nstep 1/"));
+  CHECK(contains(out, " GFLOP/s in fp32\ntime     about "));
+  const std::string quiet = trained("quiet", " --quiet").out;
+  CHECK_FALSE(contains(quiet, "\nspeed "));
+  CHECK_FALSE(contains(quiet, "\ntime "));
+  std::vector<std::string> a = losses_in(f.read("measured/metrics.csv")), b = losses_in(f.read("quiet/metrics.csv"));
+  a.resize(std::min(a.size(), b.size())), b.resize(a.size());
+  CHECK(a == b);
+
+  const std::string brief = f.run(words + "--steps 100 --out brief").out;
+  CHECK_FALSE(contains(brief, "\nspeed "));
+  CHECK_FALSE(contains(brief, "\ntime "));
+  const std::string planned = f.run(words + "--steps 100 --dry-run").out;
+  CHECK(contains(planned, "\nspeed    at most "));
+  CHECK(contains(planned, "\ntime     about 0:0"));
+  CHECK_FALSE(contains(f.run(words + "--steps 99 --dry-run").out, "\ntime "));
 }

@@ -19,6 +19,7 @@
 #include "data/tokenizer/bpe_training.hpp"
 #include "data/tokenizer/piece_files.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
+#include "layers/kernels/random.hpp"
 #include "layers/model/presets.hpp"
 #include "message.hpp"
 #include "small_run.hpp"
@@ -57,14 +58,18 @@ TEST_CASE("tokens in several pieces are one sequence", "[tokens]") {
   tokens.append(std::vector<uint32_t>{70000, 5});
   const uint16_t file[] = {6, 7};
   tokens.append_mapped(nullptr, file, 2, 2);
-  CHECK(tokens.size() == 7);
-  CHECK(tokens.memory() == 3 * 2 + 2 * 4);
-  const std::vector<uint32_t> expected = {1, 2, 65535, 70000, 5, 6, 7};
-  CHECK(all_of(tokens, 0, 7) == expected);
-  for (size_t i = 0; i < 7; ++i) CHECK(tokens[i] == expected[i]);
+  tokens.append(std::vector<uint8_t>{255});
+  tokens.append_bytes("a\xe9");
+  CHECK(tokens.size() == 10);
+  CHECK(tokens.memory() == 3 * 2 + 2 * 4 + 3);
+  const std::vector<uint32_t> expected = {1, 2, 65535, 70000, 5, 6, 7, 255, 'a', 0xe9};
+  CHECK(all_of(tokens, 0, 10) == expected);
+  for (size_t i = 0; i < 10; ++i) CHECK(tokens[i] == expected[i]);
   CHECK(tokens.find(0, 7, 5) == 4);
   CHECK(tokens.find(0, 4, 5) == 4);
   CHECK(tokens.find(1, 7, 1) == 7);
+  CHECK(tokens.find(0, 10, 0xe9) == 9);
+  CHECK(tokens.find(0, 10, 0x1e9) == 10);
   Tokens turned;
   turned.append(tokens, 3, 7);
   turned.append(tokens, 1, 3);
@@ -72,6 +77,48 @@ TEST_CASE("tokens in several pieces are one sequence", "[tokens]") {
   CHECK(all_of(turned, 2, 5) == std::vector<uint32_t>{6, 7, 2});
   CHECK(turned.memory() == 2 * 2 + 2 * 4);
   CHECK(Tokens().size() == 0);
+}
+
+TEST_CASE("the bytes of a text are its tokens, and memory holds them once", "[tokens]") {
+  const Folder f;
+  f.write("text.txt", "Größe\xff\n" + std::string(300, 'x'));
+  TextOptions options;
+  options.data = {f.path("text.txt")};
+  const Dataset data = load_dataset(options, nullptr, 16);
+  const std::string text = f.read("text.txt");
+  CHECK(data.tokens.memory() == text.size());
+  CHECK(data.bytes == text.size());
+  CHECK(data.tokenizer.decode(all_of(data.tokens, 0, text.size())) == text);
+  std::string wide;  // checkpoints of earlier versions hold the hash of 16-bit tokens
+  for (const char byte : text) wide += {byte, '\0'};
+  CHECK(data.fingerprint == rng::word(wide));
+}
+
+TEST_CASE("threads share the pieces of a text of characters", "[tokens]") {
+  const Folder f;
+  std::string text;
+  while (text.size() < 3 << 20) text += "a" + std::string(text.size() % 7, 'b') + "é€😀";
+  f.write("text.txt", text + "z");
+  TextOptions options;
+  options.data = {f.path("text.txt")}, options.tokenizer = "char";
+  const Dataset data = load_dataset(options, nullptr, 16);
+  CHECK(data.tokenizer.alphabet() == std::vector<uint32_t>{'a', 'b', 'z', 0xe9, 0x20ac, 0x1f600});
+  CHECK(data.tokens.memory() == data.tokens.size());
+  CHECK(data.tokenizer.decode(all_of(data.tokens, 0, data.tokens.size())) == text + "z");
+
+  const auto message = [&] { return message_of<std::runtime_error>([&] { load_dataset(options, nullptr, 16); }); };
+  const Tokenizer known = Tokenizer::characters(text);
+  text.assign(3 << 20, 'a');
+  text[(1 << 20) + 5] = '\n', text[2 << 20] = text[5 << 19] = '\xff';
+  f.write("text.txt", text);
+  CHECK(contains(message(), "line 2, byte " + std::to_string((1 << 20) - 5) + ": 0xff is not UTF-8"));
+  f.write("text.txt", "y" + std::string(1 << 20, 'a') + "y" + std::string(1 << 20, 'a') + "z");
+  CHECK(contains(message_of<std::runtime_error>([&] { load_dataset(options, &known, 16); }), "byte 1: character 'y'"));
+  options.unknown = Unknown::skip;
+  const Dataset skipped = load_dataset(options, &known, 16);
+  CHECK(skipped.tokens.size() == 2 << 20);
+  CHECK(skipped.notes == std::vector<std::string>{"3 characters of " + f.path("text.txt") +
+                                                  " not in the model's vocabulary: skipped"});
 }
 
 TEST_CASE("a text that is cut has the tokens of the whole text", "[tokens]") {

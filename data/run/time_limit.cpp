@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "data/host/format.hpp"
 #include "data/host/interrupt.hpp"
+#include "data/host/peak.hpp"
 #include "data/host/progress.hpp"
 #include "evaluate.hpp"
 #include "generate_text.hpp"
@@ -32,11 +32,18 @@ double time_of(double budget, int most, F f) {
   return clock.seconds() / calls;
 }
 
-// Times some steps at a learning rate of 0, a validation batch and a sample. Such steps change the optimizer state and
-// BatchNorm's running statistics, so the trainer goes back to its start afterwards.
-Timing measure(Trainer& t, double budget) {
+// Times some steps at a learning rate of 0. Such steps change the optimizer state and BatchNorm's running statistics,
+// so the trainer goes back to its start afterwards.
+double measure_step(Trainer& t, double budget) {
+  const double seconds = time_of(budget / 20, 20, [&](int i) { take_step(t, i, 0); });
+  go_to_start(t);
+  return seconds;
+}
+
+// Times a validation batch and a sample. Leaves the run as it is.
+Timing measure_rest(Trainer& t, double budget, double step) {
   Timing s;
-  s.step = time_of(budget / 20, 20, [&](int i) { take_step(t, i, 0); });
+  s.step = step;
   if (!t.data.val.empty())
     s.validation_batch = time_of(budget / 50, 3, [&](int) { evaluate(t.model, t.activations, t.data, t.o.batch, 1); });
   constexpr int kTokens = 16;
@@ -48,7 +55,6 @@ Timing measure(Trainer& t, double budget) {
   constexpr double kDiskBytesPerSecond = 5e8;  // an ordinary solid-state disk
   const size_t floats = t.model.floats + t.optimizer_state.size() * t.model.gradient_floats;
   s.save = sizeof(float) * static_cast<double>(floats) / kDiskBytesPerSecond;
-  go_to_start(t);
   return s;
 }
 
@@ -68,22 +74,35 @@ double seconds_per_step(const Trainer& t, const Timing& s) {
          share(s.validation_batch * static_cast<double>(t.batches_per_validation()), t.o.eval_every);
 }
 
+// The measured peak. bf16 may be slower than fp32. Measures only what it says.
+std::string speed_text(Matmul matmul) {
+  const double fp32 = measure_flops(Matmul::fp32) * 1e-9;
+  if (matmul == Matmul::fp32 || !gemm_has_bf16()) return format("speed    at most %.0f GFLOP/s in fp32", fp32);
+  const double bf16 = measure_flops(Matmul::bf16) * 1e-9;
+  return format("speed    at most %.0f GFLOP/s in bf16, ", bf16) + format("%.0f in fp32", fp32) +
+         (bf16 < fp32 ? ": on this processor bf16 is slower" : "");
+}
+
 }  // namespace
 
-void print_expected_time(Trainer& t) {
+std::vector<std::string> speed_and_time(Trainer& t, int64_t first, double step_seconds) {
   constexpr int64_t kFew = 100;   // measuring is not worth its time for so few steps
   constexpr double kBudget = 10;  // seconds; a twentieth of them is for steps
-  if (t.o.quiet || !t.o.time_limit.empty() || t.o.steps - t.state.step < kFew) return;
-  const Timing timing = measure(t, kBudget);
-  const double steps = static_cast<double>(t.o.steps - t.state.step);
+  if (t.o.quiet) return {};
+  std::vector<std::string> lines = {speed_text(t.model.config.matmul)};
+  if (!t.o.time_limit.empty() || t.o.steps - first < kFew) return lines;
+  const Timing timing = measure_rest(t, kBudget, step_seconds > 0 ? step_seconds : measure_step(t, kBudget));
+  const double steps = static_cast<double>(t.o.steps - first);
   const double seconds = steps * seconds_per_step(t, timing) + end_seconds(t, timing, t.o.steps);
-  std::printf("time     about %s at the speed of a few steps just now\n", format_seconds(seconds).c_str());
+  lines.push_back("time     about " + format_seconds(seconds) + " at the speed of the first steps");
+  return lines;
 }
 
 TimeLimit::TimeLimit(Trainer& t) : first_(t.state.step) {
   if (t.o.time_limit.empty()) return;
   const double budget = parse_seconds(t.o.time_limit);
-  const Timing timing = measure(t, budget - since_start.seconds());
+  const double left = budget - since_start.seconds();
+  const Timing timing = measure_rest(t, left, measure_step(t, left));
   const double each = seconds_per_step(t, timing);
   start_ = since_start.seconds();
   const auto fits = [&](double end) { return std::max<int64_t>(1, std::llround((budget - start_ - end) / each)); };

@@ -1,13 +1,16 @@
 #pragma once
-// How long a run takes, and --for: a run that ends, with all work before and after its steps, when the time is up.
+// How fast a run is, how long it takes, and --for: a run that ends, with all work before and after its steps, when the
+// time is up.
 
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "trainer.hpp"
 
-// Prints how long a run of more than a few steps will take, at the speed of a few steps now. Leaves the trainer at its
-// start.
-void print_expected_time(Trainer& t);
+// The measured peak of the machine and the time of a run from step `first` on if that has more than a few steps, a line
+// each; none if it is quiet. A step takes `step_seconds`; 0: times a few steps and leaves the trainer at its start.
+std::vector<std::string> speed_and_time(Trainer& t, int64_t first, double step_seconds);
 
 class TimeLimit {
  public:

@@ -11,7 +11,6 @@
 #include "layers/kernels/parallel.hpp"
 #include "data/run/fine_tune.hpp"
 #include "layers/textbook/step.hpp"
-#include "data/host/peak.hpp"
 #include "data/host/machine.hpp"
 #include "data/run/checkpoint.hpp"
 #include "data/run/directory.hpp"
@@ -23,20 +22,6 @@
 #include "model_text.hpp"
 
 namespace {
-
-// The measured peak. bf16 may be missing, or slower than fp32. Measures only what it prints.
-void print_matmul(Matmul matmul, bool quiet) {
-  if (matmul == Matmul::bf16 && !gemm_has_bf16()) {
-    std::printf("NOTE     no bf16: this processor or this build has no instruction for it; --matmul stays fp32\n");
-    return;
-  }
-  if (quiet) return;
-  const double fp32 = measure_flops(Matmul::fp32) * 1e-9;
-  if (matmul == Matmul::fp32) return void(std::printf("speed    at most %.0f GFLOP/s in fp32\n", fp32));
-  const double bf16 = measure_flops(Matmul::bf16) * 1e-9;
-  std::printf("speed    at most %.0f GFLOP/s in bf16, %.0f in fp32%s\n", bf16, fp32,
-              bf16 < fp32 ? ": on this processor bf16 is slower" : "");
-}
 
 // "batch 4 x 8 accumulated x context 256"
 std::string batch_text(const TrainOptions& o) {
@@ -85,12 +70,13 @@ void print_plan(const TrainOptions& o, const Dataset& data) {
               o.config.vocab_size);
   for (const std::string& note : data.notes) std::printf("NOTE     %s\n", note.c_str());
   if (!data.val.empty())
-    std::printf("scale    uniform %.4f, unigram %.4f%s nats/token\n", data.uniform_nats(), data.unigram_nats(),
+    std::printf("scale    uniform %.4f, unigram %.4f%s nats/token\n", data.uniform_nats(), data.unigram_nats,
                 data.floor > 0 ? format(", floor %.4f", data.floor).c_str() : "");
   std::printf("model    %s\n", describe_briefly(o, count_parameters(layout.table())).c_str());
   std::printf("machine  %s, %s, needs %s of memory\n", counted(max_threads(), "thread").c_str(), machine.simd.c_str(),
               format_bytes(memory_of_run(o).total() + data.tokens.memory()).c_str());
-  print_matmul(o.config.matmul, o.quiet);
+  if (o.config.matmul == Matmul::bf16 && !gemm_has_bf16())
+    std::printf("NOTE     no bf16: this processor or this build has no instruction for it; --matmul stays fp32\n");
   if (o.textbook)
     std::printf("NOTE     the textbook takes the steps, in double and on one thread: slow, and needs %s more memory\n",
                 format_bytes(memory_of_textbook(o.config, o.batch)).c_str());

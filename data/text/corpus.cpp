@@ -225,9 +225,10 @@ CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed,
   return summary;
 }
 
-std::vector<double> read_nats(const std::string& text_path, size_t text_bytes, size_t stories) {
+std::vector<double> read_nats(const std::string& text_path, std::string_view text) {
   const std::string path = nats_path(text_path);
   if (!std::filesystem::exists(path)) return {};
+  const size_t stories = std::count(text.begin(), text.end(), '\n');
   std::ifstream file(path);
   std::string line;
   size_t said_bytes = 0, said_stories = 0;
@@ -242,10 +243,10 @@ std::vector<double> read_nats(const std::string& text_path, size_t text_bytes, s
                                " is not a number of nats: " + in_quotes(line));
     nats.push_back(value);
   }
-  if (said_bytes != text_bytes || said_stories != stories || nats.size() != stories)
+  if (said_bytes != text.size() || said_stories != stories || nats.size() != stories)
     throw std::runtime_error(path + " belongs to another text (" + std::to_string(said_bytes) + " bytes, " +
                              std::to_string(said_stories) + " stories, " + std::to_string(nats.size()) +
-                             " numbers; " + text_path + " has " + std::to_string(text_bytes) + " bytes, " +
+                             " numbers; " + text_path + " has " + std::to_string(text.size()) + " bytes, " +
                              std::to_string(stories) + " stories); delete it or write the corpus anew");
   return nats;
 }

@@ -51,9 +51,9 @@ struct CorpusSummary {
 CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed,
                            const Grammar& grammar = story_grammar());
 
-// Reads the -log P of each story from the file beside a text of that many bytes and stories; empty if there is no such
-// file. Throws std::runtime_error if the file belongs to another text.
-std::vector<double> read_nats(const std::string& text_path, size_t text_bytes, size_t stories);
+// Reads the -log P of each story of a text from the file beside it; empty if there is no such file. Throws
+// std::runtime_error if the file belongs to another text.
+std::vector<double> read_nats(const std::string& text_path, std::string_view text);
 
 // How well a text follows the grammars, line by line.
 struct StoryCheck {

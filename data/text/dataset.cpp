@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
+#include <utility>
 
 #include "layers/cross_entropy/cross_entropy.hpp"
+#include "layers/kernels/parallel.hpp"
 #include "layers/kernels/random.hpp"
 
 namespace {
@@ -31,41 +34,62 @@ uint32_t known(const Dataset& data, uint32_t token) {
 // Statistics look at every n-th piece of mapped files, so that they read about a million tokens.
 size_t sampling_step(const Dataset& data, size_t tokens) { return data.tokens.memory() > 0 ? 1 : 1 + (tokens >> 20); }
 
+// How often each token occurs in stretches [0, n); stretch(i) is tokens [first, second). Integers have the same sum in
+// any order.
+template <class Stretch>
+std::vector<size_t> count_tokens(const Dataset& data, size_t n, const Stretch& stretch) {
+  constexpr size_t kFewTokens = 256;  // of a stretch
+  const auto V = static_cast<size_t>(data.tokenizer.vocabulary());
+  std::vector<size_t> count(V + 1);  // the last one is of tokens beyond the vocabulary
+  parallel_for(static_cast<int>(n), 1, kFewTokens, [&](int begin, int end) {
+    std::vector<size_t> own(V + 1);
+    for (int i = begin; i < end; ++i) {
+      const auto [first, last] = stretch(static_cast<size_t>(i));
+      data.tokens.for_each(first, last, [&](size_t token) { ++own[std::min(token, V)]; });
+    }
+#pragma omp critical
+    for (size_t token = 0; token <= V; ++token) count[token] += own[token];
+  });
+  for (size_t i = 0; count[V] > 0 && i < n; ++i)
+    data.tokens.for_each(stretch(i).first, stretch(i).second, [&](uint32_t token) { known(data, token); });
+  count.pop_back();
+  return count;
+}
+
+// The same for the validation targets, or for a sample of them.
+std::vector<size_t> count_targets(const Dataset& data) {
+  const size_t step = sampling_step(data, data.val_targets());
+  return count_tokens(data, (data.val.size() + step - 1) / step, [&](size_t i) {
+    const TokenWindow& window = data.val[i * step];
+    return std::pair(window.start + 1, window.start + 1 + window.length);
+  });
+}
+
 }  // namespace
 
 size_t Dataset::val_targets() const { return sum_of_lengths(val); }
 
 double Dataset::uniform_nats() const { return std::log(static_cast<double>(tokenizer.vocabulary())); }
 
-double Dataset::unigram_nats() const {
-  const int V = tokenizer.vocabulary();
-  std::vector<double> count(V, 1.0);  // one of each, so that nothing has probability 0
-  double total = V, nats = 0, targets = 0;
+void measure_validation(Dataset& data) {
   constexpr size_t kStretch = 1 << 12;
-  for (size_t begin = 0, step = sampling_step(*this, train); begin < train; begin += kStretch * step) {
-    const size_t end = std::min(begin + kStretch, train);
-    tokens.for_each(begin, end, [&](uint32_t token) { ++count[known(*this, token)]; });
-    total += static_cast<double>(end - begin);
+  const size_t between = kStretch * sampling_step(data, data.train);
+  const std::vector<size_t> targets = count_targets(data);
+  const std::vector<size_t> trained = count_tokens(data, (data.train + between - 1) / between, [&](size_t i) {
+    return std::pair(i * between, std::min(i * between + kStretch, data.train));
+  });
+  // One more of each token, so that nothing has probability 0.
+  const auto total = static_cast<double>(std::accumulate(trained.begin(), trained.end(), trained.size()));
+  double bytes = 0, nats = 0, counted = 0;
+  for (size_t token = 0; token < targets.size(); ++token) {
+    const auto times = static_cast<double>(targets[token]);
+    if (times == 0) continue;
+    bytes += times * static_cast<double>(data.tokenizer.decode(static_cast<int>(token)).size());
+    nats -= times * std::log(static_cast<double>(trained[token] + 1) / total);
+    counted += times;
   }
-  for (size_t i = 0, step = sampling_step(*this, val_targets()); i < val.size(); i += step) {
-    tokens.for_each(val[i].start + 1, val[i].start + 1 + val[i].length,
-                    [&](uint32_t token) { nats -= std::log(count[known(*this, token)] / total); });
-    targets += val[i].length;
-  }
-  return nats / targets;
-}
-
-double val_bytes_of(const Dataset& data) {
-  const size_t all = data.val_targets(), step = sampling_step(data, all);
-  size_t bytes = 0, targets = 0;
-  for (size_t i = 0; i < data.val.size(); i += step) {
-    const TokenWindow& window = data.val[i];
-    data.tokens.for_each(window.start + 1, window.start + 1 + window.length, [&](uint32_t token) {
-      bytes += data.tokenizer.decode(static_cast<int>(known(data, token))).size();
-    });
-    targets += window.length;
-  }
-  return static_cast<double>(bytes) * (static_cast<double>(all) / static_cast<double>(targets));
+  data.val_bytes = bytes * (static_cast<double>(data.val_targets()) / counted);
+  data.unigram_nats = nats / counted;
 }
 
 double Dataset::bits_per_byte(double nats_per_token) const {

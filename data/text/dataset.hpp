@@ -1,6 +1,7 @@
 #pragma once
 // A text as tokens, split into a training and a validation part, and the batches drawn from it.
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@ struct Dataset {
   size_t bytes = 0;                  // of the whole text, or of its token files
   size_t train = 0;                  // tokens [0, train) are for training, the rest for validation
   double val_bytes = 0;              // bytes that the validation targets stand for
+  double unigram_nats = NAN;         // cross-entropy of the training frequencies on the validation part
   std::vector<TokenWindow> windows;  // Draws::shuffle: windows of the training part, one per story or side by side
   std::vector<TokenWindow> val;      // together they predict every validation token but the first
   double floor = 0;                  // nats per validation token that no model can beat; 0: unknown
@@ -31,13 +33,12 @@ struct Dataset {
 
   size_t val_targets() const;
   double uniform_nats() const;  // log of the number of tokens that can occur
-  double unigram_nats() const;  // cross-entropy of the training frequencies on the validation part
   double bits_per_byte(double nats_per_token) const;
   double rows_per_epoch(int T) const;  // rows of T tokens that cover the training part once
 };
 
-// Bytes that the validation targets stand for.
-double val_bytes_of(const Dataset& data);
+// Sets `val_bytes` and `unigram_nats`.
+void measure_validation(Dataset& data);
 
 // The image of i under a random permutation of 0 ... n - 1: a Feistel network over the next power of four
 // (Luby & Rackoff 1988), applied again while its result is n or more.

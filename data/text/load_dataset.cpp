@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <stdexcept>
 
 #include "corpus.hpp"
 #include "data/host/format.hpp"
+#include "data/host/machine.hpp"
 #include "data/tokenizer/bpe_training.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/kernels/random.hpp"
@@ -29,9 +31,7 @@ struct Source {
 
 Source read_source(const std::vector<std::string>& paths, const TextFiles& filter) {
   Source source{read_text(paths, filter), {}, {}};
-  const std::string& bytes = source.text.bytes;
-  if (source.text.parts.size() == 1)
-    source.nats = read_nats(source.text.name, bytes.size(), std::count(bytes.begin(), bytes.end(), '\n'));
+  if (source.text.parts.size() == 1) source.nats = read_nats(source.text.name, source.text.bytes);
   return source;
 }
 
@@ -115,26 +115,45 @@ Tokenizer new_tokenizer(const TextOptions& options, const Source& source, const 
   return read_tokenizer(name);
 }
 
-// Encodes a text piece by piece, so that memory holds its tokens once. T is uint16_t or uint32_t.
+// Encodes a text piece by piece, so that memory holds its tokens once. T is an unsigned integer of 8, 16 or 32 bits.
+// Threads share the pieces, or what encode() makes of one.
 template <class T>
 std::vector<T> encoded(const Tokenizer& tokenizer, std::string_view text, Unknown unknown, size_t& count) {
-  constexpr size_t kPiece = 1 << 24;
+  const bool shares = tokenizer.bpe() || tokenizer.pieces();
   std::vector<T> tokens;
-  if (!tokenizer.bpe() && !tokenizer.pieces()) tokens.reserve(text.size());
-  for (const std::string_view piece : tokenizer.cut(text, kPiece)) {
+  if (!shares) {
+    check_memory(text.size() * sizeof(T), "give less text");
+    tokens.reserve(text.size());
+  }
+  const std::vector<std::string_view> pieces = tokenizer.cut(text, shares ? 1 << 24 : 1 << 18);
+  std::optional<NoToken> first_error;
+#pragma omp parallel for ordered schedule(static, 1) if (!shares)
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    std::vector<T> part;
+    std::optional<NoToken> error;
+    size_t unknown_here = 0;
     try {
-      const std::vector<uint32_t> part = tokenizer.encode(piece, unknown, &count);
+      const std::vector<uint32_t> wide = tokenizer.encode(pieces[i], unknown, &unknown_here);
+      part.assign(wide.begin(), wide.end());
+    } catch (const NoToken& e) {
+      error = e.behind(static_cast<size_t>(pieces[i].data() - text.data()));
+    }
+#pragma omp ordered
+    {
       tokens.insert(tokens.end(), part.begin(), part.end());
-    } catch (const NoToken& error) {
-      throw NoToken(static_cast<size_t>(piece.data() - text.data()) + error.at, error.is_utf8, error.what());
+      count += unknown_here;
+      if (!first_error) first_error = error;
     }
   }
+  if (first_error) throw *first_error;
   return tokens;
 }
 
-// Appends the tokens of a text, each file of it behind a separator if there is one.
+// Appends the tokens of a text, each file of it behind a separator if there is one. Bytes are tokens as they are.
 template <class T>
-void append_text(Dataset& data, const Text& text, Unknown unknown, size_t& count) {
+void append_text(Dataset& data, Text& text, Unknown unknown, size_t& count) {
+  const bool bytes = data.tokenizer.kind() == Tokenizer::Kind::byte;
+  if (data.separator < 0 && bytes) return data.tokens.append_bytes(std::move(text.bytes));
   if (data.separator < 0) return data.tokens.append(encoded<T>(data.tokenizer, text.bytes, unknown, count));
   for (size_t i = 0; i < text.parts.size(); ++i) {
     data.tokens.append(std::vector<T>{static_cast<T>(data.separator)});
@@ -154,16 +173,17 @@ void append_token_files(Dataset& data, const Source& source) {
 // Appends the tokens of a source.
 void append(Dataset& data, Source& source, const TextFiles& filter) {
   if (!source.token_files.empty()) return append_token_files(data, source);
-  const Text& text = source.text;
+  Text& text = source.text;
   const size_t before = data.tokens.size();
   size_t unknown = 0;
+  data.bytes += text.bytes.size();
   try {
-    if (data.tokenizer.vocabulary() <= 1 << 16) append_text<uint16_t>(data, text, filter.unknown, unknown);
+    if (data.tokenizer.vocabulary() <= 1 << 8) append_text<uint8_t>(data, text, filter.unknown, unknown);
+    else if (data.tokenizer.vocabulary() <= 1 << 16) append_text<uint16_t>(data, text, filter.unknown, unknown);
     else append_text<uint32_t>(data, text, filter.unknown, unknown);
   } catch (const NoToken& error) {
     fail_token(text, error, false);
   }
-  data.bytes += text.bytes.size();
   data.notes.insert(data.notes.end(), text.notes.begin(), text.notes.end());
   if (unknown > 0) {
     data.notes.push_back(counted(static_cast<double>(unknown), "character") + " of " + text.name +
@@ -265,8 +285,9 @@ void move_behind(Dataset& data, std::vector<double>& nats, std::vector<Stretch>&
 uint64_t fingerprint(const Dataset& data) {
   const bool wide = data.tokenizer.vocabulary() > 1 << 16;
   uint64_t hash = rng::word("");
-  data.tokens.for_each(0, data.tokens.size(), [&](uint32_t token) {
-    for (int shift = 0; shift < (wide ? 32 : 16); shift += 8) hash = rng::word_byte(hash, token >> shift & 0xff);
+  data.tokens.for_each(0, data.tokens.size(), [&](auto token) {
+    hash = rng::word_byte(rng::word_byte(hash, token & 0xff), token >> 8 & 0xff);
+    if (wide) hash = rng::word_byte(rng::word_byte(hash, token >> 16 & 0xff), token >> 24);
   });
   return hash;
 }
@@ -294,7 +315,7 @@ void set_validation(Dataset& data, const std::vector<double>& nats, const std::v
       data.notes.push_back("the floor is not known: a story is longer than the context of " + std::to_string(context));
     for (const Stretch& part : parts) add_windows(data.val, part.begin, part.end, context);
   }
-  data.val_bytes = val_bytes_of(data);
+  measure_validation(data);
 }
 
 void require_tokens(size_t have, size_t need, const std::string& what, const std::string& name, const char* advice) {

@@ -9,12 +9,14 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "data/host/files.hpp"
 #include "data/host/format.hpp"
 #include "data/host/machine.hpp"
+#include "data/host/progress.hpp"
 #include "data/host/utf8.hpp"
 
 namespace fs = std::filesystem;
@@ -75,6 +77,19 @@ struct Close {
 };
 using File = std::unique_ptr<std::FILE, Close>;
 
+// Asks for large pages before memory is written for the first time: most of that time goes into its pages.
+void advise_large_pages(std::string& text) {
+#if defined(__linux__)
+  constexpr size_t kLargePage = 2 << 20;
+  char* const begin = text.data();
+  const size_t before = -reinterpret_cast<uintptr_t>(begin) % kLargePage;
+  if (before >= text.capacity()) return;
+  ::madvise(begin + before, (text.capacity() - before) / kLargePage * kLargePage, MADV_HUGEPAGE);
+#else
+  (void)text;
+#endif
+}
+
 // Throws for a named pipe that has no writer within a second: reading it would never end.
 void require_writer(std::FILE* file, const std::string& path) {
   const int handle = fileno(file);
@@ -98,16 +113,19 @@ File open_text(const std::string& path) {
   return file;
 }
 
-// Appends to `text` until it has `most` bytes or the file ends.
-void read_on(std::string& text, std::FILE* file, size_t most, const std::string& path) {
+// Appends to `text` until it has `most` bytes or the file ends. Calls grown() now and then.
+template <class Grown>
+void read_on(std::string& text, std::FILE* file, size_t most, const std::string& path, const Grown& grown) {
   char buffer[1 << 16];
   size_t n;
-  while (text.size() < most && (n = std::fread(buffer, 1, std::min(sizeof buffer, most - text.size()), file)) > 0)
+  while (text.size() < most && (n = std::fread(buffer, 1, std::min(sizeof buffer, most - text.size()), file)) > 0) {
     text.append(buffer, n);
+    grown();
+  }
   if (std::ferror(file)) fail_file("read", path, errno);
 }
 
-std::string note_of_binary(const std::string& name, const std::string& bytes, size_t at) {
+std::string note_of_binary(const std::string& name, std::string_view bytes, size_t at) {
   char byte[8];
   std::snprintf(byte, sizeof byte, "0x%02x", static_cast<unsigned char>(bytes[at]));
   const bool utf16 = bytes.starts_with("\xff\xfe") || bytes.starts_with("\xfe\xff");
@@ -115,13 +133,13 @@ std::string note_of_binary(const std::string& name, const std::string& bytes, si
          (utf16 ? "convert it from UTF-16 with iconv -t UTF-8" : "leave it out unless its bytes are what to learn");
 }
 
-// Removes a byte order mark and carriage returns, and records the name of a file that had them.
-void normalize(std::string& bytes, const std::string& name, Names& marks, Names& returns) {
-  if (bytes.starts_with("\xef\xbb\xbf")) {
-    bytes.erase(0, 3);
+// Removes a byte order mark and carriage returns from text[begin] on, and records the name of a file that had them.
+void normalize(std::string& text, size_t begin, const std::string& name, Names& marks, Names& returns) {
+  if (std::string_view(text).substr(begin).starts_with("\xef\xbb\xbf")) {
+    text.erase(begin, 3);
     marks.push_back(name);
   }
-  if (drop_returns(bytes)) returns.push_back(name);
+  if (drop_returns(text, begin)) returns.push_back(name);
 }
 
 // ---- all files -------------------------------------------------------------------------------------------
@@ -142,14 +160,14 @@ std::vector<Found> find_files(const Names& paths, const TextFiles& filter, Names
   return found;
 }
 
-// Throws if the machine cannot hold the text, before any of it is read.
-void check_room(const std::vector<Found>& files) {
+// The bytes of these files, without pipes and devices.
+size_t bytes_of(const std::vector<Found>& files) {
   size_t bytes = 0;
   for (const Found& file : files) {
     std::error_code error;
     if (file.path != "-" && fs::is_regular_file(file.path, error)) bytes += fs::file_size(file.path, error);
   }
-  check_memory(memory_of_text(bytes), "give less text");
+  return bytes;
 }
 
 }  // namespace
@@ -168,10 +186,10 @@ std::string Text::place(size_t at) const {
   return part->name + ", line " + std::to_string(line) + ", byte " + std::to_string(before.size() - start + 1);
 }
 
-bool drop_returns(std::string& text) {
-  if (text.find("\r\n") == text.npos) return false;
-  size_t to = 0;
-  for (size_t from = 0; from < text.size(); ++from)
+bool drop_returns(std::string& text, size_t begin) {
+  size_t to = text.find("\r\n", begin);
+  if (to == text.npos) return false;
+  for (size_t from = to; from < text.size(); ++from)
     if (text[from] != '\r' || from + 1 == text.size() || text[from + 1] != '\n') text[to++] = text[from];
   text.resize(to);
   return true;
@@ -182,30 +200,35 @@ Text read_text(const std::vector<std::string>& paths, const TextFiles& filter) {
   Text text;
   Names skipped, marks, returns;
   const std::vector<Found> files = find_files(paths, filter, skipped);
-  check_room(files);
-  const size_t memory = detect_machine().memory, most = memory > 0 ? memory / memory_of_text(1) : size_t(-1);
+  const size_t total = bytes_of(files), memory = detect_machine().memory, most = memory > 0 ? memory : size_t(-1);
+  check_memory(total, "give less text");
+  text.bytes.reserve(total);
+  advise_large_pages(text.bytes);
+  const auto megabytes = [](size_t bytes) { return static_cast<int64_t>(bytes / 1'000'000); };
+  Progress progress(0, megabytes(total), "MB", 10);
+  const auto show = [&] {
+    const int64_t done = megabytes(text.bytes.size());
+    if (done < megabytes(total)) progress.update(done, [] { return "read"; });  // the end of a pipe is unknown
+  };
   for (const Found& found : files) {
     const File file = open_text(found.path);
     const std::string name = found.path == "-" ? "standard input" : found.path;
-    std::string bytes;
-    read_on(bytes, file.get(), kLook, name);
-    if (bytes.size() == kLook) refuse_device(file.get(), name);
-    size_t bad = first_non_text(bytes);
-    if (bad != bytes.npos && is_cut_short(std::string_view(bytes).substr(bad))) bad = bytes.npos;
-    if (bad != bytes.npos && !found.named) {
+    const size_t begin = text.bytes.size();
+    read_on(text.bytes, file.get(), begin + kLook, name, show);
+    const std::string_view look = std::string_view(text.bytes).substr(begin);
+    if (look.size() == kLook) refuse_device(file.get(), name);
+    const size_t bad = first_non_text(look);
+    const bool is_text = bad == look.npos || is_cut_short(look.substr(bad));
+    if (!is_text && !found.named) {
       skipped.push_back(name);
+      text.bytes.resize(begin);
       continue;
     }
-    std::error_code not_regular;
-    if (const size_t size = fs::file_size(found.path, not_regular); !not_regular) bytes.reserve(size);
-    read_on(bytes, file.get(), most - text.bytes.size(), name);
-    if (bytes.size() + text.bytes.size() >= most)
-      throw std::runtime_error(name + " has more text than fits into memory");
-    if (bad == bytes.npos) normalize(bytes, name, marks, returns);
-    else text.notes.push_back(note_of_binary(name, bytes, bad));
-    text.parts.push_back({name, text.bytes.size()});
-    if (text.bytes.empty()) text.bytes = std::move(bytes);
-    else text.bytes += bytes;
+    if (!is_text) text.notes.push_back(note_of_binary(name, look, bad));
+    read_on(text.bytes, file.get(), most, name, show);
+    if (text.bytes.size() >= most) throw std::runtime_error(name + " has more text than fits into memory");
+    if (is_text) normalize(text.bytes, begin, name, marks, returns);
+    text.parts.push_back({name, begin});
   }
   if (!skipped.empty())
     text.notes.push_back("skipped " + count_files(skipped.size()) +

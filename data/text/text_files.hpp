@@ -30,8 +30,5 @@ struct Text {
 // hidden ones. Leaves out byte order marks, and turns CRLF into LF. Throws std::runtime_error.
 Text read_text(const std::vector<std::string>& paths, const TextFiles& filter);
 
-// Turns CRLF line ends into LF. Returns true if there were any.
-bool drop_returns(std::string& text);
-
-// Bytes of memory needed to read and tokenize so many bytes of text.
-inline size_t memory_of_text(size_t bytes) { return bytes + bytes * sizeof(uint16_t); }
+// Turns CRLF line ends from text[begin] on into LF. Returns true if there were any.
+bool drop_returns(std::string& text, size_t begin = 0);

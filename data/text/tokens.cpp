@@ -27,11 +27,19 @@ size_t Tokens::memory() const {
   return bytes;
 }
 
+uint32_t Tokens::operator[](size_t i) const {
+  const Piece& piece = piece_of(i);
+  return with_numbers(piece, [&](const auto* numbers) -> uint32_t { return numbers[i - piece.begin]; });
+}
+
 size_t Tokens::find(size_t begin, size_t end, uint32_t token) const {
   for (size_t i = begin; i < end;) {
     const Piece& piece = piece_of(i);
-    for (const size_t stop = std::min(end, piece.end); i < stop; ++i)
-      if (at(piece, i) == token) return i;
+    const size_t first = i - piece.begin, stop = std::min(end, piece.end) - piece.begin;
+    i = piece.begin + with_numbers(piece, [&](const auto* numbers) -> size_t {
+          return std::find(numbers + first, numbers + stop, token) - numbers;
+        });
+    if (i < piece.begin + stop) return i;
   }
   return end;
 }

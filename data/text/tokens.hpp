@@ -1,17 +1,23 @@
 #pragma once
-// A long sequence of tokens. Its pieces may lie in memory or in mapped files, with 16 or 32 bits for each token.
+// A long sequence of tokens. Its pieces may lie in memory or in mapped files, with 8, 16 or 32 bits for each token.
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 class Tokens {
  public:
-  template <class T>  // uint16_t or uint32_t
+  template <class T>  // uint8_t, uint16_t or uint32_t
   void append(std::vector<T> tokens) {
     const auto kept = std::make_shared<const std::vector<T>>(std::move(tokens));
     append({0, kept->size(), kept->data(), sizeof(T), false, kept});
+  }
+  // Appends a text whose bytes are the tokens. It moves, so memory holds it once.
+  void append_bytes(std::string text) {
+    const auto kept = std::make_shared<const std::string>(std::move(text));
+    append({0, kept->size(), kept->data(), 1, false, kept});
   }
   // Appends `count` tokens of a mapped file, little-endian, with `width` bytes each (2 or 4). `file` keeps it mapped.
   void append_mapped(std::shared_ptr<const void> file, const void* data, int width, size_t count) {
@@ -23,8 +29,8 @@ class Tokens {
   size_t size() const { return pieces_.empty() ? 0 : pieces_.back().end; }
   size_t memory() const;  // bytes, without mapped files
 
-  uint32_t operator[](size_t i) const { return at(piece_of(i), i); }
-  // Calls f(token) for tokens [begin, end) in order.
+  uint32_t operator[](size_t i) const;
+  // Calls f(token) for tokens [begin, end) in order; the token is of the type that holds it.
   template <class F>
   void for_each(size_t begin, size_t end, const F& f) const;
   // The first token from `begin` on that equals `token`, or `end`.
@@ -38,9 +44,12 @@ class Tokens {
     bool mapped;
     std::shared_ptr<const void> owner;
   };
-  static uint32_t at(const Piece& piece, size_t i) {
-    const size_t k = i - piece.begin;
-    return piece.width == 2 ? static_cast<const uint16_t*>(piece.data)[k] : static_cast<const uint32_t*>(piece.data)[k];
+  // f(numbers) for the tokens of a piece, in the type that holds them.
+  template <class F>
+  static auto with_numbers(const Piece& piece, const F& f) {
+    if (piece.width == 1) return f(static_cast<const uint8_t*>(piece.data));
+    if (piece.width == 2) return f(static_cast<const uint16_t*>(piece.data));
+    return f(static_cast<const uint32_t*>(piece.data));
   }
   const Piece& piece_of(size_t i) const;
   void append(Piece piece);  // of tokens [0, piece.end)
@@ -52,6 +61,10 @@ template <class F>
 void Tokens::for_each(size_t begin, size_t end, const F& f) const {
   for (size_t i = begin; i < end;) {
     const Piece& piece = piece_of(i);
-    for (const size_t stop = piece.end < end ? piece.end : end; i < stop; ++i) f(at(piece, i));
+    const size_t first = i - piece.begin, stop = (piece.end < end ? piece.end : end) - piece.begin;
+    with_numbers(piece, [&](const auto* numbers) {
+      for (size_t k = first; k < stop; ++k) f(numbers[k]);
+    });
+    i = piece.begin + stop;
   }
 }

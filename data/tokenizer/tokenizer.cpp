@@ -1,6 +1,5 @@
 #include "tokenizer.hpp"
 
-#include <algorithm>
 #include <cstdio>
 #include <optional>
 
@@ -8,19 +7,41 @@
 
 namespace {
 
+std::string hexadecimal(const char* printf_format, uint32_t number) {
+  char text[16];
+  std::snprintf(text, sizeof text, printf_format, number);
+  return text;
+}
+
 // Calls with_point(code point, index of its first byte) for each code point of a text.
 template <class Call>
 void for_each_code_point(std::string_view text, const Call& with_point) {
   for (size_t at = 0; at < text.size();) {
     const size_t start = at;
-    const std::optional<uint32_t> point = next_code_point(text, at);
-    if (!point) {
-      char byte[8];
-      std::snprintf(byte, sizeof byte, "0x%02x", static_cast<unsigned char>(text[start]));
-      throw NoToken(start, false, std::string(byte) + " is not UTF-8");
-    }
-    with_point(*point, start);
+    uint32_t point = static_cast<unsigned char>(text[at]);
+    if (point < 0x80) ++at;  // most texts are mostly ASCII
+    else if (const std::optional<uint32_t> found = next_code_point(text, at)) point = *found;
+    else throw NoToken(start, false, hexadecimal("0x%02x", point) + " is not UTF-8");
+    with_point(point, start);
   }
+}
+
+[[noreturn]] void fail_unknown(uint32_t point, size_t at) {
+  throw NoToken(at, true, "character '" + utf8(point) + "' (" + hexadecimal("U+%04X", point) +
+                              ") is not in the model's vocabulary");
+}
+
+// Pieces of at most `bytes` bytes that do not begin with a continuation byte of UTF-8.
+std::vector<std::string_view> cut_between_characters(std::string_view text, size_t bytes) {
+  std::vector<std::string_view> pieces;
+  while (text.size() > bytes) {
+    size_t end = bytes;
+    for (int i = 0; i < 3 && end > 1 && (text[end] & 0xc0) == 0x80; ++i) --end;
+    pieces.push_back(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+  pieces.push_back(text);
+  return pieces;
 }
 
 }  // namespace
@@ -28,8 +49,25 @@ void for_each_code_point(std::string_view text, const Call& with_point) {
 Tokenizer Tokenizer::bytes() { return {}; }
 
 Tokenizer Tokenizer::characters(std::string_view text) {
-  std::vector<bool> seen(0x110000);
-  for_each_code_point(text, [&](uint32_t point, size_t) { seen[point] = true; });
+  std::vector<char> seen(0x110000);
+  const std::vector<std::string_view> pieces = cut_between_characters(text, 1 << 20);
+  std::vector<std::optional<NoToken>> errors(pieces.size());
+#pragma omp parallel if (pieces.size() > 1)
+  {
+    std::vector<char> own(seen.size());
+#pragma omp for schedule(dynamic)
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      try {
+        for_each_code_point(pieces[i], [own = own.data()](uint32_t point, size_t) { own[point] = true; });
+      } catch (const NoToken& error) {
+        errors[i] = error.behind(static_cast<size_t>(pieces[i].data() - text.data()));
+      }
+    }
+#pragma omp critical
+    for (size_t point = 0; point < seen.size(); ++point) seen[point] |= own[point];
+  }
+  for (const auto& error : errors)
+    if (error) throw *error;
   std::vector<uint32_t> points;
   for (uint32_t point = 0; point < seen.size(); ++point)
     if (seen[point]) points.push_back(point);
@@ -41,6 +79,9 @@ Tokenizer Tokenizer::characters(std::vector<uint32_t> code_points) {
     throw std::runtime_error("the text has more than 65,535 different characters: use --tokenizer byte");
   Tokenizer tokenizer;
   tokenizer.kind_ = Kind::character;
+  tokenizer.token_of_.assign(code_points.empty() ? 0 : code_points.back() + 1, -1);
+  for (size_t token = 0; token < code_points.size(); ++token)
+    tokenizer.token_of_[code_points[token]] = static_cast<int>(token);
   tokenizer.alphabet_ = std::move(code_points);
   return tokenizer;
 }
@@ -69,8 +110,7 @@ int Tokenizer::token_of(uint32_t point) const {
   if (kind_ == Kind::pieces) return point < 128 ? static_cast<int>(pieces_->token_of_byte(point)) : -1;
   if (kind_ == Kind::bpe) return point < 128 ? static_cast<int>(bpe_->token_of_byte(point)) : -1;
   if (kind_ == Kind::byte) return point < 256 ? static_cast<int>(point) : -1;
-  const auto found = std::lower_bound(alphabet_.begin(), alphabet_.end(), point);
-  return found == alphabet_.end() || *found != point ? -1 : static_cast<int>(found - alphabet_.begin());
+  return token_of_character(point);
 }
 
 std::vector<uint32_t> Tokenizer::encode(std::string_view text, Unknown unknown, size_t* count) const {
@@ -80,39 +120,27 @@ std::vector<uint32_t> Tokenizer::encode(std::string_view text, Unknown unknown, 
     const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
     return {bytes, bytes + text.size()};
   }
-  std::vector<uint32_t> tokens;
-  tokens.reserve(text.size());
+  std::vector<uint32_t> tokens(text.size());
+  uint32_t* next = tokens.data();
   const int mark = token_of(0xfffd) >= 0 ? token_of(0xfffd) : token_of('?');
   const int instead = unknown == Unknown::replace ? mark : -1;
   for_each_code_point(text, [&](uint32_t point, size_t at) {
-    int token = token_of(point);
+    int token = token_of_character(point);
     if (token < 0) {
-      if (unknown == Unknown::error) {
-        char number[16];
-        std::snprintf(number, sizeof number, "U+%04X", point);
-        throw NoToken(at, true, "character '" + utf8(point) + "' (" + number + ") is not in the model's vocabulary");
-      }
+      if (unknown == Unknown::error) fail_unknown(point, at);
       if (count) ++*count;
       token = instead;
     }
-    if (token >= 0) tokens.push_back(static_cast<uint32_t>(token));
+    if (token >= 0) *next++ = static_cast<uint32_t>(token);
   });
+  tokens.resize(static_cast<size_t>(next - tokens.data()));
   return tokens;
 }
 
 std::vector<std::string_view> Tokenizer::cut(std::string_view text, size_t bytes) const {
   if (kind_ == Kind::bpe) return cut_between_words(bpe_->tables().split, text, bytes);
   if (kind_ == Kind::pieces) return pieces_->cut(text, bytes);
-  std::vector<std::string_view> pieces;
-  while (text.size() > bytes) {
-    size_t end = bytes;
-    if (kind_ == Kind::character)  // not before a continuation byte of UTF-8
-      for (int i = 0; i < 3 && (text[end] & 0xc0) == 0x80; ++i) --end;
-    pieces.push_back(text.substr(0, end));
-    text.remove_prefix(end);
-  }
-  pieces.push_back(text);
-  return pieces;
+  return cut_between_characters(text, bytes);
 }
 
 std::string Tokenizer::decode(int token) const {

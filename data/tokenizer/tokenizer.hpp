@@ -21,6 +21,7 @@ enum class Unknown { error, skip, replace };
 // Thrown for such a character.
 struct NoToken : std::runtime_error {
   NoToken(size_t byte, bool utf8, const std::string& what) : std::runtime_error(what), at(byte), is_utf8(utf8) {}
+  NoToken behind(size_t bytes) const { return {bytes + at, is_utf8, what()}; }  // for a text that begins earlier
   size_t at;     // byte in the text
   bool is_utf8;  // true: a character that is not in the vocabulary
 };
@@ -62,9 +63,11 @@ class Tokenizer {
 
  private:
   int token_of(uint32_t code_point) const;
+  int token_of_character(uint32_t point) const { return point < token_of_.size() ? token_of_[point] : -1; }
 
   Kind kind_ = Kind::byte;
   std::vector<uint32_t> alphabet_;
+  std::vector<int> token_of_;  // token of each code point up to the last of the alphabet, or -1
   std::shared_ptr<const Bpe> bpe_;
   std::shared_ptr<const Pieces> pieces_;
 };
