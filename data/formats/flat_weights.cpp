@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <stdexcept>
 
 #include "data/formats/gguf/ggml_types.hpp"
 #include "safetensors.hpp"
+
+using nlohmann::json;
 
 namespace {
 
@@ -77,6 +80,15 @@ void write_numbers(WholeFile& file, FlatType type, const std::vector<float>& num
 }
 
 }  // namespace
+
+std::string flat_file(const std::string& path) {
+  return std::filesystem::is_directory(path) ? (std::filesystem::path(path) / kFlatFile).string() : path;
+}
+
+ConfigField header_field(const char* key, int Config::*member) {
+  return {[=](Config& c, const json& file) { c.*member = file.at(key); },
+          [=](json& file, const Config& c) { file[key] = c.*member; }};
+}
 
 uint64_t count_flat(const std::vector<FlatRow>& rows, const Config& config) {
   Config one = config;

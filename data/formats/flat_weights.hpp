@@ -12,6 +12,13 @@
 
 enum class FlatType { f32, bf16 };
 
+// The file of such a model, given it or its folder.
+constexpr const char* kFlatFile = "model.bin";
+std::string flat_file(const std::string& path);
+
+// A number of the header, as a key of config.json.
+ConfigField header_field(const char* key, int Config::*member);
+
 // A tensor of such a file.
 struct FlatRow {
   std::vector<std::string> ours;  // concatenated; rows with a '#' repeat for each layer

@@ -1,6 +1,5 @@
 #include "llama2c.hpp"
 
-#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -15,18 +14,15 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char *kModel = "model.bin", *kTokenizer = "tokenizer.bin";
+constexpr const char* kLlama2cTokenizer = "tokenizer.bin";
 constexpr int32_t kVersionedMagic = 0x616b3432;  // "ak42": versions 1 and 2
 
-using Header = std::array<int32_t, 7>;
-enum Field { kChannels, kHidden, kLayers, kHeads, kKvHeads, kVocabulary, kContext };
+// Later versions have kVersionedMagic first, and then their number.
+struct Llama2cHeader {
+  int32_t channels, hidden, layers, heads, kv_heads, vocabulary, context;
+};
 
 // ---- the model in the header -----------------------------------------------------------------------------
-
-ConfigField number(const char* key, int Config::*member) {
-  return {[=](Config& c, const json& file) { c.*member = file.at(key); },
-          [=](json& file, const Config& c) { file[key] = c.*member; }};
-}
 
 ConfigField fixed(float Config::*member, float value) {
   return {[=](Config& c, const json&) { c.*member = value; }, [](json&, const Config&) {}};
@@ -41,23 +37,24 @@ ConfigField tied() {
 const std::vector<Architecture>& llama() {
   static const std::vector<Architecture> rows = {
       {"llama", "Llama", "llama2", false,
-       {number("dim", &Config::channels), number("hidden_dim", &Config::hidden), number("n_layers", &Config::n_layer),
-        number("n_heads", &Config::n_head), number("n_kv_heads", &Config::kv_heads),
-        number("vocab_size", &Config::vocab_size), number("seq_len", &Config::context), tied(),
+       {header_field("dim", &Config::channels), header_field("hidden_dim", &Config::hidden),
+        header_field("n_layers", &Config::n_layer), header_field("n_heads", &Config::n_head),
+        header_field("n_kv_heads", &Config::kv_heads), header_field("vocab_size", &Config::vocab_size),
+        header_field("seq_len", &Config::context), tied(),
         fixed(&Config::norm_eps, 1e-5f), fixed(&Config::rope_theta, 10000)},
        {}}};
   return rows;
 }
 
-Config config_of(const Header& header) {
-  const int64_t vocabulary = header[kVocabulary];
-  return config_of(llama()[0], {{"dim", header[kChannels]},
-                                {"hidden_dim", header[kHidden]},
-                                {"n_layers", header[kLayers]},
-                                {"n_heads", header[kHeads]},
-                                {"n_kv_heads", header[kKvHeads]},
+Config config_of(const Llama2cHeader& header) {
+  const int64_t vocabulary = header.vocabulary;
+  return config_of(llama()[0], {{"dim", header.channels},
+                                {"hidden_dim", header.hidden},
+                                {"n_layers", header.layers},
+                                {"n_heads", header.heads},
+                                {"n_kv_heads", header.kv_heads},
                                 {"vocab_size", std::abs(vocabulary)},
-                                {"seq_len", header[kContext]},
+                                {"seq_len", header.context},
                                 {"shared_weights", vocabulary > 0}});
 }
 
@@ -101,18 +98,14 @@ std::vector<FlatRow> rows_of(const Config& config) {
 
 // ---- reading ---------------------------------------------------------------------------------------------
 
-std::string model_file(const std::string& path) {
-  return fs::is_directory(path) ? (fs::path(path) / kModel).string() : path;
-}
-
 class Llama2cModel : public OtherModel {
  public:
-  explicit Llama2cModel(const std::string& path) : file_(model_file(path)) {
-    Header header;
+  explicit Llama2cModel(const std::string& path) : file_(flat_file(path)) {
+    Llama2cHeader header;
     if (file_.size() < sizeof header) file_.fail(" is truncated: it is shorter than a header of 28 bytes");
-    file_.read(header.data(), sizeof header, 0);
-    if (header[0] == kVersionedMagic)
-      file_.fail(" has version " + std::to_string(header[1]) +
+    file_.read(&header, sizeof header, 0);
+    if (header.channels == kVersionedMagic)
+      file_.fail(" has version " + std::to_string(header.hidden) +
                  " of llama2.c; train_gpt reads version 0: write it again with export.py --version 0");
     try {
       config_ = config_of(header);
@@ -130,8 +123,8 @@ class Llama2cModel : public OtherModel {
   const char* preset() const override { return llama()[0].preset; }
 
   Tokenizer tokenizer() const override {
-    const std::string path = fs::path(file_.path()).replace_filename(kTokenizer).string();
-    if (!fs::exists(path)) throw std::runtime_error(file_.path() + " has no " + kTokenizer + " beside it");
+    const std::string path = fs::path(file_.path()).replace_filename(kLlama2cTokenizer).string();
+    if (!fs::exists(path)) throw std::runtime_error(file_.path() + " has no " + kLlama2cTokenizer + " beside it");
     Pieces pieces = read_pieces(path);
     if (pieces.vocabulary() == config_.vocab_size) return Tokenizer::pieces(std::move(pieces));
     throw std::runtime_error(path + " has " + std::to_string(pieces.vocabulary()) + " tokens, and the model " +
@@ -139,7 +132,7 @@ class Llama2cModel : public OtherModel {
   }
 
   void load(Model& model) const override {
-    read_flat(model.weights.get(), file_, sizeof(Header), FlatType::f32, rows_, config_);
+    read_flat(model.weights.get(), file_, sizeof(Llama2cHeader), FlatType::f32, rows_, config_);
     if (const TensorSpec* bad = first_non_finite(model.table, model.weights.get()))
       file_.fail(" cannot be used: " + bad->name + " is not finite");
   }
@@ -160,12 +153,12 @@ const Pieces& pieces_of(const Tokenizer& tokenizer) {
 }  // namespace
 
 bool is_llama2c(const std::string& path) {
-  const std::string name = model_file(path);
-  Header header;
+  const std::string name = flat_file(path);
+  Llama2cHeader header;
   if (!fs::is_regular_file(name) || fs::file_size(name) < sizeof header) return false;
-  InputFile(name).read(header.data(), sizeof header, 0);
+  InputFile(name).read(&header, sizeof header, 0);
   try {
-    return header[0] == kVersionedMagic || config_of(header).vocab_size > 0;
+    return header.channels == kVersionedMagic || config_of(header).vocab_size > 0;
   } catch (const std::invalid_argument&) {
     return false;
   }
@@ -183,13 +176,13 @@ void check_llama2c(const ExportedModel& exported) {
 std::string write_llama2c(const std::string& folder, const ExportedModel& exported) {
   const Model& model = exported.model;
   const Config c = config_in_llama2c(model.config);
-  const Header header{c.channels, c.hidden, c.n_layer, c.n_head, c.kv_heads, c.tied ? c.vocab_size : -c.vocab_size,
-                      c.context};
-  WholeFile file((fs::path(folder) / kModel).string()), tokenizer((fs::path(folder) / kTokenizer).string());
-  file.write(header.data(), sizeof header);
+  const Llama2cHeader header{c.channels, c.hidden, c.n_layer, c.n_head,
+                             c.kv_heads, c.tied ? c.vocab_size : -c.vocab_size, c.context};
+  WholeFile file((fs::path(folder) / kFlatFile).string()), tokenizer((fs::path(folder) / kLlama2cTokenizer).string());
+  file.write(&header, sizeof header);
   write_flat(file, FlatType::f32, rows_of(c), c, model.table, model.weights.get());
   tokenizer.write(to_llama2c(pieces_of(exported.tokenizer)));
   for (WholeFile* whole : {&file, &tokenizer}) whole->finish();
   for (WholeFile* whole : {&file, &tokenizer}) whole->publish();
-  return std::string("Llama of llama2.c, version 0, in ") + kModel + ", with " + kTokenizer;
+  return std::string("Llama of llama2.c, version 0, in ") + kFlatFile + ", with " + kLlama2cTokenizer;
 }

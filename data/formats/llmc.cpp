@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kModelMagic = 20240326, kLlamaMagic = 20240803, kStateMagic = 20240327, kStateVersion = 2;
 constexpr int kPadTo = 128;  // rows
-constexpr const char *kModel = "model.bin", *kTokenizer = "gpt2_tokenizer.bin";
+constexpr const char* kLlmcTokenizer = "gpt2_tokenizer.bin";
 
 struct Version {
   int number;
@@ -26,29 +26,24 @@ struct Version {
 };
 constexpr Version kVersions[] = {{3, "f32", FlatType::f32}, {5, "bf16", FlatType::bf16}};
 
-using Header = std::array<int32_t, 256>;
+using LlmcHeader = std::array<int32_t, 256>;
 enum Field { kMagic, kVersion, kContext, kVocabulary, kLayers, kHeads, kChannels, kPadded, kFields };
 enum StateField { kBatch = 2, kTime, kStateFields };
 
 // ---- the model in the header -----------------------------------------------------------------------------
 
-ConfigField number(const char* key, int Config::*member) {
-  return {[=](Config& c, const json& file) { c.*member = file.at(key); },
-          [=](json& file, const Config& c) { file[key] = c.*member; }};
-}
-
 // The keys are the members of llm.c's GPT2Config. The rest is as in GPT-2.
 const std::vector<Architecture>& gpt2() {
   static const std::vector<Architecture> rows = {
       {"gpt2", "GPT-2", "gpt2", true,
-       {number("max_seq_len", &Config::context), number("vocab_size", &Config::vocab_size),
-        number("num_layers", &Config::n_layer), number("num_heads", &Config::n_head),
-        number("channels", &Config::channels)},
+       {header_field("max_seq_len", &Config::context), header_field("vocab_size", &Config::vocab_size),
+        header_field("num_layers", &Config::n_layer), header_field("num_heads", &Config::n_head),
+        header_field("channels", &Config::channels)},
        {}}};
   return rows;
 }
 
-Config config_of(const Header& header) {
+Config config_of(const LlmcHeader& header) {
   return config_of(gpt2()[0], {{"max_seq_len", header[kContext]},
                                {"vocab_size", header[kVocabulary]},
                                {"num_layers", header[kLayers]},
@@ -84,15 +79,15 @@ std::vector<FlatRow> rows_of(const Config& config, int padded_vocabulary) {
 
 // ---- reading ---------------------------------------------------------------------------------------------
 
-Header read_header(const InputFile& file) {
-  Header header;
+LlmcHeader read_header(const InputFile& file) {
+  LlmcHeader header;
   if (file.size() < sizeof header) file.fail(" is truncated: it is shorter than a header of 1024 bytes");
   file.read(header.data(), sizeof header, 0);
   return header;
 }
 
 // The ints behind the fields.
-void require_zeros(const InputFile& file, const Header& header, int fields) {
+void require_zeros(const InputFile& file, const LlmcHeader& header, int fields) {
   for (int i = fields; i < int(header.size()); ++i)
     if (header[i] != 0) file.fail(" has " + std::to_string(header[i]) + " in int " + std::to_string(i) +
                                   " of its header, where llm.c has 0: is it of a newer version?");
@@ -102,10 +97,6 @@ void check_size(const InputFile& file, uint64_t wanted) {
   if (file.size() != wanted)
     file.fail(std::string(file.size() < wanted ? " is truncated" : " is too long") + ": its header asks for " +
               std::to_string(wanted) + " bytes, and it has " + std::to_string(file.size()));
-}
-
-std::string model_file(const std::string& path) {
-  return fs::is_directory(path) ? (fs::path(path) / kModel).string() : path;
 }
 
 // The first int of a file; 0 if there is none.
@@ -118,8 +109,8 @@ int32_t magic_of(const std::string& path) {
 
 class LlmcModel : public OtherModel {
  public:
-  explicit LlmcModel(const std::string& path) : file_(model_file(path)) {
-    const Header header = read_header(file_);
+  explicit LlmcModel(const std::string& path) : file_(flat_file(path)) {
+    const LlmcHeader header = read_header(file_);
     if (header[kMagic] == kLlamaMagic) file_.fail(" is a Llama 3 model of llm.c; train_gpt reads its GPT-2 only");
     if (header[kMagic] != kModelMagic) file_.fail(" is not a model of llm.c");
     const auto version = std::find_if(std::begin(kVersions), std::end(kVersions),
@@ -139,15 +130,15 @@ class LlmcModel : public OtherModel {
                  " is padded to " + std::to_string(header[kPadded]));
     rows_ = rows_of(config_, header[kPadded]);
     const uint64_t bytes = type_ == FlatType::f32 ? sizeof(float) : sizeof(uint16_t);
-    check_size(file_, sizeof(Header) + bytes * count_flat(rows_, config_));
+    check_size(file_, sizeof(LlmcHeader) + bytes * count_flat(rows_, config_));
   }
 
   const Config& config() const override { return config_; }
   const char* preset() const override { return gpt2()[0].preset; }
 
   Tokenizer tokenizer() const override {
-    const std::string path = fs::path(file_.path()).replace_filename(kTokenizer).string();
-    if (!fs::exists(path)) throw std::runtime_error(file_.path() + " has no " + kTokenizer + " beside it");
+    const std::string path = fs::path(file_.path()).replace_filename(kLlmcTokenizer).string();
+    if (!fs::exists(path)) throw std::runtime_error(file_.path() + " has no " + kLlmcTokenizer + " beside it");
     Tokenizer found = read_llmc_tokenizer(path);
     if (found.vocabulary() == config_.vocab_size) return found;
     throw std::runtime_error(path + " has " + std::to_string(found.vocabulary()) + " tokens, and the model " +
@@ -155,7 +146,7 @@ class LlmcModel : public OtherModel {
   }
 
   void load(Model& model) const override {
-    read_flat(model.weights.get(), file_, sizeof(Header), type_, rows_, config_);
+    read_flat(model.weights.get(), file_, sizeof(LlmcHeader), type_, rows_, config_);
     if (const TensorSpec* bad = first_non_finite(model.table, model.weights.get()))
       file_.fail(" cannot be used: " + bad->name + " is not finite");
   }
@@ -175,7 +166,7 @@ void write_values(WholeFile& file, const std::vector<T>& values) {
 }  // namespace
 
 bool is_llmc(const std::string& path) {
-  const int32_t magic = magic_of(model_file(path));
+  const int32_t magic = magic_of(flat_file(path));
   return magic == kModelMagic || magic == kLlamaMagic;
 }
 
@@ -195,15 +186,16 @@ std::string write_llmc(const std::string& folder, const ExportedModel& exported)
                                     [&](const Version& v) { return exported.dtype == v.dtype; });
   if (version == std::end(kVersions)) throw std::invalid_argument("llm.c has no --dtype " + exported.dtype);
   const int pad = padded(config.vocab_size);
-  Header header{kModelMagic, version->number, config.context, config.vocab_size,
-                config.n_layer, config.n_head, config.channels, pad};
-  WholeFile file((fs::path(folder) / kModel).string()), tokenizer((fs::path(folder) / kTokenizer).string());
+  LlmcHeader header{kModelMagic, version->number, config.context, config.vocab_size,
+                    config.n_layer, config.n_head, config.channels, pad};
+  WholeFile file((fs::path(folder) / kFlatFile).string()), tokenizer((fs::path(folder) / kLlmcTokenizer).string());
   file.write(header.data(), sizeof header);
   write_flat(file, version->type, rows_of(config, pad), config, model.table, model.weights.get());
   tokenizer.write(to_llmc(exported.tokenizer));
   for (WholeFile* whole : {&file, &tokenizer}) whole->finish();
   for (WholeFile* whole : {&file, &tokenizer}) whole->publish();
-  return "GPT-2 of llm.c, version " + std::to_string(version->number) + ", in " + kModel + ", with " + kTokenizer;
+  return "GPT-2 of llm.c, version " + std::to_string(version->number) + ", in " + kFlatFile + ", with " +
+         kLlmcTokenizer;
 }
 
 // ---- debug states ----------------------------------------------------------------------------------------
@@ -228,7 +220,7 @@ DebugState debug_state(Model& model, const std::vector<int>& tokens, const std::
 
 void write_debug_state(const std::string& path, const Model& model, const DebugState& state) {
   const Config config = config_in_llmc(model.config);
-  const Header header{kStateMagic, kStateVersion, state.B, state.T};
+  const LlmcHeader header{kStateMagic, kStateVersion, state.B, state.T};
   WholeFile file(path);
   file.write(header.data(), sizeof header);
   write_values(file, state.tokens);
@@ -243,7 +235,7 @@ void write_debug_state(const std::string& path, const Model& model, const DebugS
 
 DebugState read_debug_state(const std::string& path, const Model& model) {
   const InputFile file(path);
-  const Header header = read_header(file);
+  const LlmcHeader header = read_header(file);
   if (header[kMagic] != kStateMagic) file.fail(" is not a debug state of llm.c");
   if (header[kVersion] != kStateVersion)
     file.fail(" has version " + std::to_string(header[kVersion]) + "; train_gpt reads version 2");

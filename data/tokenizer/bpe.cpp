@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 #include <queue>
 #include <stdexcept>
@@ -11,13 +10,8 @@
 
 namespace {
 
-constexpr uint32_t kNone = ~uint32_t{0};
-constexpr uint64_t kFree = ~uint64_t{0};
 constexpr size_t kPiece = 1 << 18;  // bytes that a thread encodes at a time
 constexpr size_t kShort = 48;       // symbols up to which looking at every pair is faster than a queue
-
-uint64_t joined(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
-uint64_t hash(uint64_t x) { return (x ^ x >> 32) * 0x9e3779b97f4a7c15ull >> 20; }
 
 }  // namespace
 
@@ -31,18 +25,14 @@ std::vector<std::string> byte_tokens() {
 }
 
 Bpe::Bpe(BpeTables tables) : tables_(std::move(tables)) {
-  std::fill(std::begin(token_of_byte_), std::end(token_of_byte_), kNone);
+  std::fill(std::begin(token_of_byte_), std::end(token_of_byte_), kAbsent);
   for (uint32_t t = tables_.tokens.size(); t-- > 0;)
     if (tables_.tokens[t].size() == 1) token_of_byte_[static_cast<unsigned char>(tables_.tokens[t][0])] = t;
   for (int byte = 0; byte < 256; ++byte)
-    if (token_of_byte_[byte] == kNone) throw std::runtime_error("it has no token for byte " + std::to_string(byte));
-  ranks_.assign(std::bit_ceil(2 * tables_.merges.size() + 1), {kFree, kNone});
-  for (uint32_t rank = 0; rank < tables_.merges.size(); ++rank) {
-    const uint64_t pair = joined(tables_.merges[rank].left, tables_.merges[rank].right);
-    size_t at = hash(pair) & (ranks_.size() - 1);
-    while (ranks_[at].pair != kFree && ranks_[at].pair != pair) at = (at + 1) & (ranks_.size() - 1);
-    ranks_[at] = {pair, rank};
-  }
+    if (token_of_byte_[byte] == kAbsent) throw std::runtime_error("it has no token for byte " + std::to_string(byte));
+  rank_of_ = PairTable(tables_.merges.size());
+  for (uint32_t rank = 0; rank < tables_.merges.size(); ++rank)
+    rank_of_.set(tables_.merges[rank].left, tables_.merges[rank].right, rank);
   if (!tables_.words_first) return;
   for (uint32_t t = 0; t < tables_.tokens.size(); ++t) sorted_.emplace_back(tables_.tokens[t], t);
   for (const SpecialToken& special : tables_.special)
@@ -50,27 +40,19 @@ Bpe::Bpe(BpeTables tables) : tables_(std::move(tables)) {
   std::sort(sorted_.begin(), sorted_.end());
 }
 
-uint32_t Bpe::rank_of(uint32_t left, uint32_t right) const {
-  const uint64_t pair = joined(left, right);
-  for (size_t at = hash(pair) & (ranks_.size() - 1);; at = (at + 1) & (ranks_.size() - 1)) {
-    if (ranks_[at].pair == pair) return ranks_[at].rank;
-    if (ranks_[at].pair == kFree) return kNone;
-  }
-}
-
 void Bpe::merge_short(std::vector<uint32_t>& word) const {
   std::array<uint32_t, kShort> ranks;
   size_t n = word.size();
-  for (size_t i = 0; i + 1 < n; ++i) ranks[i] = rank_of(word[i], word[i + 1]);
+  for (size_t i = 0; i + 1 < n; ++i) ranks[i] = rank_of_(word[i], word[i + 1]);
   while (n > 1) {
     const size_t best = std::min_element(ranks.begin(), ranks.begin() + n - 1) - ranks.begin();
-    if (ranks[best] == kNone) break;
+    if (ranks[best] == kAbsent) break;
     word[best] = tables_.merges[ranks[best]].token;
     std::copy(word.begin() + best + 2, word.begin() + n, word.begin() + best + 1);
     std::copy(ranks.begin() + best + 1, ranks.begin() + n - 1, ranks.begin() + best);
     --n;
-    if (best > 0) ranks[best - 1] = rank_of(word[best - 1], word[best]);
-    if (best + 1 < n) ranks[best] = rank_of(word[best], word[best + 1]);
+    if (best > 0) ranks[best - 1] = rank_of_(word[best - 1], word[best]);
+    if (best + 1 < n) ranks[best] = rank_of_(word[best], word[best + 1]);
   }
   word.resize(n);
 }
@@ -85,25 +67,25 @@ void Bpe::merge_long(std::vector<uint32_t>& word) const {
   const size_t end = word.size();
   std::vector<size_t> next(end), previous(end);  // `end` stands for none, also before the first symbol
   std::vector<Pair> pairs;
-  const auto rank_at = [&](size_t i) { return next[i] == end ? kNone : rank_of(word[i], word[next[i]]); };
+  const auto rank_at = [&](size_t i) { return next[i] == end ? kAbsent : rank_of_(word[i], word[next[i]]); };
   for (size_t i = 0; i < end; ++i) next[i] = i + 1, previous[i] = i > 0 ? i - 1 : end;
   for (size_t i = 0; i < end; ++i)
-    if (const uint32_t rank = rank_at(i); rank != kNone) pairs.push_back({rank, i});
+    if (const uint32_t rank = rank_at(i); rank != kAbsent) pairs.push_back({rank, i});
   std::priority_queue<Pair> queue(std::less<Pair>(), std::move(pairs));
   while (!queue.empty()) {
     const auto [rank, at] = queue.top();
     queue.pop();
-    if (word[at] == kNone || rank_at(at) != rank) continue;
+    if (word[at] == kAbsent || rank_at(at) != rank) continue;
     const size_t gone = next[at];
     word[at] = tables_.merges[rank].token;
-    word[gone] = kNone;
+    word[gone] = kAbsent;
     next[at] = next[gone];
     if (next[at] != end) previous[next[at]] = at;
     for (const size_t i : {previous[at], at})
       if (i != end)
-        if (const uint32_t fresh = rank_at(i); fresh != kNone) queue.push({fresh, i});
+        if (const uint32_t fresh = rank_at(i); fresh != kAbsent) queue.push({fresh, i});
   }
-  std::erase(word, kNone);
+  std::erase(word, kAbsent);
 }
 
 void Bpe::encode_word(std::string_view word, std::vector<uint32_t>& tokens) const {
@@ -125,7 +107,7 @@ class Bpe::Words {
     if (word.size() > sizeof(Entry::word)) return append_new(word, tokens);
     Entry key{};
     std::memcpy(key.word, word.data(), word.size());
-    Entry& entry = entries_[(hash(key.word[0]) ^ hash(key.word[1] + word.size())) & (entries_.size() - 1)];
+    Entry& entry = entries_[(hash_bits(key.word[0]) ^ hash_bits(key.word[1] + word.size())) & (entries_.size() - 1)];
     if (entry.bytes != word.size() || entry.word[0] != key.word[0] || entry.word[1] != key.word[1]) {
       append_new(word, tokens);
       if (tokens_.size() > kTokens) return;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "pair_table.hpp"
 #include "split.hpp"
 
 struct Merge {
@@ -45,19 +46,14 @@ class Bpe {
 
  private:
   class Words;
-  struct Slot {
-    uint64_t pair;
-    uint32_t rank;
-  };
 
-  uint32_t rank_of(uint32_t left, uint32_t right) const;
   void encode_word(std::string_view word, std::vector<uint32_t>& tokens) const;
   void merge_short(std::vector<uint32_t>& word) const;
   void merge_long(std::vector<uint32_t>& word) const;
 
   BpeTables tables_;
   uint32_t token_of_byte_[256];
-  std::vector<Slot> ranks_;                                     // a hash table of the merges
+  PairTable rank_of_;
   std::vector<std::pair<std::string_view, uint32_t>> sorted_;  // tokens by their bytes, if words_first
 };
 

@@ -13,6 +13,7 @@
 #include "data/host/files.hpp"
 #include "data/host/json.hpp"
 #include "data/host/utf8.hpp"
+#include "tokenizer.hpp"
 
 using nlohmann::json;
 using nlohmann::ordered_json;
@@ -292,8 +293,6 @@ Bpe named(const std::string& path, const Read& read) {
   }
 }
 
-constexpr size_t kLargestFile = 1 << 28;  // tokenizer.json of 250,000 tokens has 30 MB
-
 }  // namespace
 
 std::string printable(const std::string& bytes) {
@@ -305,14 +304,14 @@ std::string printable(const std::string& bytes) {
 Bpe bpe_from_json(const std::string& text) { return from_tokenizer_json(parse_json(text)); }
 
 Bpe read_bpe(const std::string& path) {
-  const std::string text = read_file(path, kLargestFile);
+  const std::string text = read_file(path, kLargestTokenizer);
   return named(path, [&] {
     const json file = parse_json(text);
     if (!file.is_object()) reject("it is not a JSON object");
     if (file.contains("model") && file["model"].is_object()) return from_tokenizer_json(file);
     for (const char* name : {"vocab.bpe", "merges.txt"}) {
       const std::filesystem::path merges = std::filesystem::path(path).replace_filename(name);
-      if (std::filesystem::exists(merges)) return from_gpt2(file, read_file(merges, kLargestFile));
+      if (std::filesystem::exists(merges)) return from_gpt2(file, read_file(merges, kLargestTokenizer));
     }
     reject("it has no model, and there is no vocab.bpe or merges.txt beside it");
   });

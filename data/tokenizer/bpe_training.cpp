@@ -10,7 +10,7 @@
 
 namespace {
 
-constexpr size_t kPiece = 1 << 20;  // bytes whose words a thread counts at a time
+constexpr size_t kCounted = 1 << 20;  // bytes whose words a thread counts at a time
 
 // How often each word occurs: a hash table with open addressing.
 class Counts {
@@ -47,7 +47,7 @@ class Counts {
 
 // The different words of a text, sorted.
 std::vector<Counts::Slot> count_words(std::string_view text) {
-  const std::vector<std::string_view> pieces = cut_between_words(Split::gpt2, text, kPiece);
+  const std::vector<std::string_view> pieces = cut_between_words(Split::gpt2, text, kCounted);
   Counts all;
 #pragma omp parallel
   {

@@ -14,7 +14,7 @@
 namespace {
 
 constexpr uint32_t kMagic = 20240328, kGpt2End = 50256;
-constexpr size_t kHeader = 256, kHeaderBytes = kHeader * sizeof(uint32_t), kLongest = 255, kLargestFile = 1 << 28;
+constexpr size_t kHeader = 256, kHeaderBytes = kHeader * sizeof(uint32_t), kLongest = 255;
 
 struct File {
   std::vector<std::string> tokens;
@@ -143,7 +143,7 @@ Tokenizer tokenizer_from_llmc(std::string_view bytes) {
 }
 
 Tokenizer read_llmc_tokenizer(const std::string& path) {
-  const std::string bytes = read_file(path, kLargestFile);
+  const std::string bytes = read_file(path, kLargestTokenizer);
   try {
     return tokenizer_from_llmc(bytes);
   } catch (const std::bad_alloc&) {

@@ -9,11 +9,9 @@
 #include "data/host/errors.hpp"
 #include "data/host/files.hpp"
 #include "data/host/utf8.hpp"
+#include "tokenizer.hpp"
 
 namespace {
-
-constexpr size_t kLargestFile = 1 << 28;  // the .model of 256,000 pieces has 4 MB
-constexpr const char* kSpace = "\u2581";
 
 std::string replaced(std::string text, std::string_view from, std::string_view to) {
   for (size_t at = 0; (at = text.find(from, at)) != text.npos; at += to.size()) text.replace(at, from.size(), to);
@@ -209,7 +207,7 @@ Pieces pieces_from_llama2c(std::string_view bytes) {
     if (length > longest || length > bytes.size())
       reject("piece " + std::to_string(token) + " has " + std::to_string(length) +
              " bytes: it is cut short, or not a tokenizer.bin of llama2.c");
-    piece.text = replaced(std::string(bytes.substr(0, length)), " ", kSpace);
+    piece.text = replaced(std::string(bytes.substr(0, length)), " ", kSpaceText);
     bytes.remove_prefix(length);
     if (piece.type == PieceType::control) piece.text = replaced(piece.text, "\n", "");
     if (piece.type == PieceType::byte && piece.text != byte_name(token - kFirstByte))
@@ -236,7 +234,7 @@ std::string to_llama2c(const Pieces& pieces) {
       throw std::invalid_argument("llama2.c has no place for the token " + in_quotes(piece.text) + " at number " +
                                   std::to_string(token));
     const bool control = piece.type == PieceType::control;
-    const std::string text = control ? "\n" + piece.text + "\n" : replaced(piece.text, kSpace, " ");
+    const std::string text = control ? "\n" + piece.text + "\n" : replaced(piece.text, kSpaceText, " ");
     const auto length = static_cast<uint32_t>(text.size());
     longest = std::max(longest, length);
     append(rows, piece.score);
@@ -249,7 +247,7 @@ std::string to_llama2c(const Pieces& pieces) {
 }
 
 Pieces read_pieces(const std::string& path) {
-  const std::string bytes = read_file(path, kLargestFile);
+  const std::string bytes = read_file(path, kLargestTokenizer);
   try {
     return is_sentencepiece_model(bytes) ? pieces_from_model(bytes) : pieces_from_llama2c(bytes);
   } catch (const std::bad_alloc&) {

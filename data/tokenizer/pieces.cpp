@@ -1,7 +1,7 @@
 #include "pieces.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -12,15 +12,10 @@
 
 namespace {
 
-constexpr uint32_t kNone = ~uint32_t{0};
-constexpr uint64_t kFree = ~uint64_t{0};
-constexpr size_t kPart = 1 << 18;     // bytes that a thread encodes at a time
-constexpr size_t kLongest = 512;      // bytes of a piece
-constexpr uint32_t kSpace = 0x2581;   // how files spell ' '
-constexpr const char *kSpaceText = "\u2581", *kUnknownText = " \u2047 ";
-
-uint64_t joined(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
-uint64_t hash(uint64_t x) { return (x ^ x >> 32) * 0x9e3779b97f4a7c15ull >> 20; }
+constexpr size_t kPart = 1 << 18;      // bytes that a thread encodes at a time
+constexpr size_t kLongestPiece = 512;  // bytes
+constexpr uint32_t kSpace = 0x2581;    // kSpaceText
+constexpr const char* kUnknownText = " \u2047 ";
 
 // "<0x41>" → 65; -1 if the text is no byte.
 int byte_of(const std::string& text) {
@@ -49,8 +44,8 @@ std::string bytes_of_piece(const Piece& piece) {
 
 void check_piece(const Piece& piece) {
   if (piece.text.empty()) throw std::runtime_error("one of its pieces is empty");
-  if (piece.text.size() > kLongest)
-    throw std::runtime_error(in_quotes(piece.text) + "... is longer than " + std::to_string(kLongest) + " bytes");
+  if (piece.text.size() > kLongestPiece)
+    throw std::runtime_error(in_quotes(piece.text) + "... is longer than " + std::to_string(kLongestPiece) + " bytes");
   if (!std::isfinite(piece.score)) throw std::runtime_error("the score of " + in_quotes(piece.text) + " is not finite");
   for (size_t at = 0; at < piece.text.size();)
     if (!next_code_point(piece.text, at)) throw std::runtime_error(in_quotes(piece.text) + " is not UTF-8");
@@ -73,16 +68,16 @@ std::vector<uint32_t> ranks_of(const std::vector<Piece>& pieces) {
 }  // namespace
 
 Pieces::Pieces(PieceTables tables) : tables_(std::move(tables)) {
-  std::fill(std::begin(token_of_byte_), std::end(token_of_byte_), kNone);
+  std::fill(std::begin(token_of_byte_), std::end(token_of_byte_), kAbsent);
   for (const Piece& piece : tables_.pieces) {
     check_piece(piece);
     bytes_.push_back(bytes_of_piece(piece));
     if (piece.type != PieceType::byte) continue;
     uint32_t& token = token_of_byte_[static_cast<unsigned char>(bytes_.back()[0])];
-    if (token != kNone) throw std::runtime_error("two tokens are " + in_quotes(piece.text));
+    if (token != kAbsent) throw std::runtime_error("two tokens are " + in_quotes(piece.text));
     token = bytes_.size() - 1;
   }
-  const size_t missing = std::find(std::begin(token_of_byte_), std::end(token_of_byte_), kNone) - token_of_byte_;
+  const size_t missing = std::find(std::begin(token_of_byte_), std::end(token_of_byte_), kAbsent) - token_of_byte_;
   if (missing < 256)
     throw std::runtime_error("it has no token for byte " + std::to_string(missing) + ", and needs byte fallback");
   for (const int special : {tables_.begin, tables_.end})
@@ -105,13 +100,13 @@ void Pieces::add_characters() {
       spaces_begin_words_ = spaces_begin_words_ && (point != ' ' || space_before);
       space_before = point == ' ';
       const bool whole = start == 0 && at == piece.size();
-      uint32_t& symbol = symbol_of_.try_emplace(point, kNone).first->second;
+      uint32_t& symbol = symbol_of_.try_emplace(point, kAbsent).first->second;
       if (whole) symbol = token;
     }
   }
   if (!symbol_of_.contains(' ')) throw std::runtime_error("none of its pieces has a space");
   for (auto& [point, symbol] : symbol_of_)
-    if (symbol == kNone) {
+    if (symbol == kAbsent) {
       symbol = bytes_.size() + other_symbols_.size();
       other_symbols_.push_back(utf8(point));
     }
@@ -124,33 +119,21 @@ void Pieces::add_merges() {
     if (tables_.pieces[token].type == PieceType::normal && !symbols.emplace(bytes_[token], token).second)
       throw std::runtime_error("two tokens are " + in_quotes(bytes_[token]));
   for (uint32_t i = 0; i < other_symbols_.size(); ++i) symbols.emplace(other_symbols_[i], bytes_.size() + i);
-  std::vector<Slot> found;
+  std::vector<std::array<uint32_t, 3>> found;
   for (uint32_t token = 0; token < bytes_.size(); ++token) {
     if (tables_.pieces[token].type != PieceType::normal) continue;
     const std::string_view piece = bytes_[token];
     for (size_t at = 0; next_code_point(piece, at) && at < piece.size();) {
       const auto left = symbols.find(piece.substr(0, at)), right = symbols.find(piece.substr(at));
       if (left != symbols.end() && right != symbols.end())
-        found.push_back({joined(left->second, right->second), token});
+        found.push_back({left->second, right->second, token});
     }
   }
-  merges_.assign(std::bit_ceil(2 * found.size() + 1), {kFree, kNone});
-  for (const Slot& slot : found) {
-    size_t at = hash(slot.pair) & (merges_.size() - 1);
-    while (merges_[at].pair != kFree) at = (at + 1) & (merges_.size() - 1);
-    merges_[at] = slot;
-  }
+  merged_ = PairTable(found.size());
+  for (const auto& [left, right, token] : found) merged_.set(left, right, token);
 }
 
 // ---- encoding --------------------------------------------------------------------------------------------
-
-uint32_t Pieces::merged(uint32_t left, uint32_t right) const {
-  const uint64_t pair = joined(left, right);
-  for (size_t at = hash(pair) & (merges_.size() - 1);; at = (at + 1) & (merges_.size() - 1)) {
-    if (merges_[at].pair == pair) return merges_[at].token;
-    if (merges_[at].pair == kFree) return kNone;
-  }
-}
 
 // A queue of pairs over a linked list of symbols. A pair that has changed since it was queued is passed over.
 void Pieces::merge(std::vector<uint32_t>& symbols) const {
@@ -161,26 +144,26 @@ void Pieces::merge(std::vector<uint32_t>& symbols) const {
   };
   const size_t end = symbols.size();
   std::vector<size_t> next(end), previous(end);  // `end` stands for none, also before the first symbol
-  const auto token_at = [&](size_t i) { return next[i] == end ? kNone : merged(symbols[i], symbols[next[i]]); };
+  const auto token_at = [&](size_t i) { return next[i] == end ? kAbsent : merged_(symbols[i], symbols[next[i]]); };
   std::priority_queue<Pair> queue;
   const auto push = [&](size_t i) {
-    if (const uint32_t token = token_at(i); token != kNone) queue.push({rank_[token], token, i});
+    if (const uint32_t token = token_at(i); token != kAbsent) queue.push({rank_[token], token, i});
   };
   for (size_t i = 0; i < end; ++i) next[i] = i + 1, previous[i] = i > 0 ? i - 1 : end;
   for (size_t i = 0; i < end; ++i) push(i);
   while (!queue.empty()) {
     const auto [rank, token, at] = queue.top();
     queue.pop();
-    if (symbols[at] == kNone || token_at(at) != token) continue;
+    if (symbols[at] == kAbsent || token_at(at) != token) continue;
     const size_t gone = next[at];
     symbols[at] = token;
-    symbols[gone] = kNone;
+    symbols[gone] = kAbsent;
     next[at] = next[gone];
     if (next[at] != end) previous[next[at]] = at;
     if (previous[at] != end) push(previous[at]);
     push(at);
   }
-  std::erase(symbols, kNone);
+  std::erase(symbols, kAbsent);
 }
 
 void Pieces::encode_word(std::string_view word, std::vector<uint32_t>& symbols) const {

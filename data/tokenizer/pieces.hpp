@@ -13,6 +13,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "pair_table.hpp"
+
+constexpr const char* kSpaceText = "\u2581";  // a space in the files of SentencePiece
+
 enum class PieceType { normal, unknown, control, byte };
 
 struct Piece {
@@ -46,15 +50,10 @@ class Pieces {
 
  private:
   class Words;
-  struct Slot {
-    uint64_t pair;
-    uint32_t token;
-  };
 
   void add_characters();
   void add_merges();
   size_t end_of_word(std::string_view text, size_t start) const;
-  uint32_t merged(uint32_t left, uint32_t right) const;
   void merge(std::vector<uint32_t>& symbols) const;
   void encode_word(std::string_view word, std::vector<uint32_t>& symbols) const;
 
@@ -64,6 +63,6 @@ class Pieces {
   uint32_t token_of_byte_[256];
   std::unordered_map<uint32_t, uint32_t> symbol_of_;          // code point → token, or a symbol behind the tokens
   std::vector<std::string> other_symbols_;                    // characters of pieces that are no pieces themselves
-  std::vector<Slot> merges_;                                  // a hash table of pairs of symbols
+  PairTable merged_;                                          // pairs of symbols → token
   bool spaces_begin_words_ = true;                            // no piece has a space behind another character
 };

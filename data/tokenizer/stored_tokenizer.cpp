@@ -25,7 +25,6 @@ constexpr Named<PieceType> kPieceTypes[] = {{PieceType::normal, "normal"},
                                             {PieceType::unknown, "unknown"},
                                             {PieceType::control, "control"},
                                             {PieceType::byte, "byte"}};
-constexpr size_t kLargestFile = 1 << 28;
 
 Tokenizer characters_from_json(const json& points) {
   std::vector<uint32_t> alphabet;
@@ -54,7 +53,7 @@ PieceTables tables_from_json(const json& j) {
 }
 
 Tokenizer read_tokenizer_file(const std::string& path) {
-  const std::string bytes = read_file(path, kLargestFile);
+  const std::string bytes = read_file(path, kLargestTokenizer);
   if (is_llmc_tokenizer(bytes)) return read_llmc_tokenizer(path);
   if (is_sentencepiece_model(bytes) || path.ends_with(".bin")) return Tokenizer::pieces(read_pieces(path));
   return Tokenizer::bpe(read_bpe(path));

@@ -15,6 +15,8 @@
 #include "bpe.hpp"
 #include "pieces.hpp"
 
+constexpr size_t kLargestTokenizer = 1 << 28;  // bytes of a file. tokenizer.json of 250,000 tokens has 30 MB
+
 // The treatment of a character without a token. `replace` uses U+FFFD, or else '?', or skips if neither has a token.
 enum class Unknown { error, skip, replace };
 
