@@ -24,7 +24,7 @@ const std::string kOldRun = "test/old_run/";
 // The file of a version in test/old_run/.
 std::string old_file(int version) { return kOldRun + (version == 1 ? "checkpoint.bin" : "version_2.bin"); }
 
-// The checksum of checkpoints as README.md documents it, over words of eight bytes.
+// The checksum of checkpoints up to version 3, over words of eight bytes.
 uint64_t sum_of(const std::string& bytes) {
   uint64_t state = 0x243f6a8885a308d3ull;
   for (size_t i = 0; i < bytes.size(); i += 8) {
@@ -38,6 +38,15 @@ uint64_t sum_of(const std::string& bytes) {
 template <class T>
 std::string bytes_of(T number) {
   return {reinterpret_cast<const char*>(&number), sizeof number};
+}
+
+// The checksum of version 4, as README.md documents it.
+uint64_t sum_of_pieces(const std::string& bytes) {
+  constexpr size_t kPiece = 262144;
+  if (bytes.size() <= kPiece) return sum_of(bytes);
+  std::string sums;
+  for (size_t i = 0; i < bytes.size(); i += kPiece) sums += bytes_of(sum_of(bytes.substr(i, kPiece)));
+  return sum_of(sums);
 }
 
 // ---- versions 1 and 2 ------------------------------------------------------------------------------------
@@ -73,14 +82,15 @@ Parts parts_of(const std::string& checkpoint) {
   return {checkpoint.substr(8, length), checkpoint.substr(8 + length)};
 }
 
-std::string joined(std::string header, const std::string& data) {
+std::string joined(std::string header, const std::string& data,
+                   uint64_t (*checksum)(const std::string&) = sum_of_pieces) {
   header.append((64 - (8 + header.size()) % 64) % 64, ' ');
   const std::string opening = R"({"__metadata__":{"checksum":")";
   REQUIRE(header.starts_with(opening));
   header.replace(opening.size(), 16, 16, '0');
   std::string bytes = bytes_of(static_cast<uint64_t>(header.size())) + header + data;
   char digits[17];
-  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(sum_of(bytes)));
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(checksum(bytes)));
   return bytes.replace(8 + opening.size(), 16, digits);
 }
 
@@ -254,8 +264,8 @@ TEST_CASE("the tensors of a checkpoint are checked against its model and the rul
   instead(first, first + "," + first, "it holds 'embedding.token.weight' twice");
   instead(first, first + R"(,"more":{"dtype":"F32","shape":[0],"data_offsets":[0,0]})", "more is not a tensor");
   instead(R"("format":"pt",)", R"("format":"pt","format":"pt",)", "it holds 'format' twice");
-  instead(R"("version":"3")", R"("version":"4")", "is a checkpoint of version 4; this train_gpt reads versions 1 to 3");
-  instead(R"("version":"3")", R"("edition":"3")", "is a checkpoint of version unknown");
+  instead(R"("version":"4")", R"("version":"5")", "is a checkpoint of version 5; this train_gpt reads versions 1 to 4");
+  instead(R"("version":"4")", R"("edition":"4")", "is a checkpoint of version unknown");
   instead(R"("train_gpt":)", R"("other":)", "is corrupted: its header cannot be read");
   says(header.dump(), "is truncated: its tensors take 50112 bytes, and the file has 50108 for them",
        good.data.substr(4));
@@ -381,6 +391,33 @@ TEST_CASE("checkpoints of earlier versions have the numbers that their files hol
   const size_t floats = one.model.floats * sizeof(float), begin = bytes.size() - 8 - 3 * floats;
   CHECK(std::memcmp(bytes.data() + begin, two.model.weights.get(), floats) == 0);
   CHECK(std::memcmp(bytes.data() + begin + 2 * floats, two.state[1].get(), floats) == 0);
+}
+
+TEST_CASE("the checksum of a large checkpoint has pieces since version 4, and none in version 3", "[forged]") {
+  const Folder f;
+  Config config;
+  config.n_layer = 1, config.n_head = 2, config.channels = 64, config.context = 8, config.vocab_size = 256;
+  CheckpointHeader header;
+  header.options.config = resolved(config);
+  Model model(header.options.config, false);
+  initialize(model, 1);
+  OptimizerState state = empty_state(model);
+  for (size_t i = 0; i < model.floats; ++i) state[0][i] = -model.weights[i], state[1][i] = 2 * model.weights[i];
+  save_checkpoint(f.path("new"), header, model, &state);
+  const std::string bytes = f.read("new");
+  REQUIRE(bytes.size() > 3 * 262144);
+  const Parts parts = parts_of(bytes);
+  CHECK(joined(parts.header, parts.data) == bytes);
+  f.write("old", joined(replaced(parts.header, R"("version":"4")", R"("version":"3")"), parts.data, sum_of));
+  CHECK(equal(Loaded(f.path("new")), Loaded(f.path("old"))));
+  for (const char* name : {"new", "old"})
+    for (const size_t at : {bytes.size() - 1, bytes.size() - 262144, bytes.size() / 2}) {
+      std::string damaged = f.read(name);
+      damaged[at] ^= 1;
+      f.write("bad", damaged);
+      CHECK(contains(message_of<std::runtime_error>([&] { Loaded bad(f.path("bad")); }), "its checksum is wrong"));
+      CHECK(contains(message_of<std::runtime_error>([&] { verify_checkpoint(f.path("bad")); }), "checksum is wrong"));
+    }
 }
 
 TEST_CASE("info verifies a checkpoint's checksum and refuses what is not a file", "[program][forged]") {

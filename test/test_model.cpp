@@ -308,6 +308,9 @@ TEST_CASE("first_non_finite finds the first tensor with infinity or NaN", "[mode
   for (const float bad : {garbage(1)[0], INFINITY}) {
     for (const size_t i : {model.table.size() - 1, size_t(5), size_t(0)}) {
       const TensorSpec& spec = model.table[i];
+      model.weights[spec.offset] = bad;
+      CHECK(first_non_finite(model.table, model.weights.get()) == &spec);
+      model.weights[spec.offset] = 0;
       model.weights[spec.offset + spec.size() - 1] = bad;
       CHECK(first_non_finite(model.table, model.weights.get()) == &spec);
     }

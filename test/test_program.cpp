@@ -370,7 +370,7 @@ TEST_CASE("a checkpoint that is damaged or does not fit is refused", "[program]"
   refused("GGUF" + good.substr(4), "longer than 100 MB");
   refused(good.substr(0, 8) + "[" + good.substr(9), "not a checkpoint");
   std::string other = good;
-  other[good.find(R"("version":"3")") + 11] = '9';
+  other[good.find(R"("version":"4")") + 11] = '9';
   refused(other, "version 9");
   other = good;
   other[good.size() / 2] ^= 1;

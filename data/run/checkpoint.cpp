@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const std::string kVersion = "3";
+const std::string kVersion = "4";
 constexpr const char* kForeign = " is not a checkpoint of train_gpt";
 constexpr size_t kDataAlignment = 64;  // bytes
 
@@ -94,7 +94,8 @@ CheckpointFile open_safetensors(const std::shared_ptr<const InputFile>& file) {
   file->read(opening.data(), opening.size(), sizeof(uint64_t));
   if (opening != kOpening) file->fail(kForeign);
   const StoredTensors stored(file);
-  if (const std::string version = metadata(stored, "version"); version != kVersion)
+  const std::string version = metadata(stored, "version");
+  if (version != kVersion && version != "3")
     file->fail(" is a checkpoint of version " + (version.empty() ? "unknown" : one_line(version)) +
                "; this train_gpt reads versions 1 to " + kVersion);
   CheckpointFile c;
@@ -110,11 +111,11 @@ CheckpointFile open_safetensors(const std::shared_ptr<const InputFile>& file) {
   } catch (const std::exception& error) {
     file->fail(" is corrupted: its header cannot be read (" + one_line(error.what()) + ")");
   }
-  std::string header(c.slices.front().begin, ' ');
-  file->read(header.data(), header.size(), 0);
-  header.replace(kSumAt, kNoSum.size(), kNoSum);
-  c.checksum.add(header.data(), header.size());
-  c.begin = header.size(), c.end = file->size();
+  c.start.resize(c.slices.front().begin);
+  file->read(c.start.data(), c.start.size(), 0);
+  c.start.replace(kSumAt, kNoSum.size(), kNoSum);
+  c.end = file->size();
+  if (version == kVersion) c.piece = kChecksumPiece;
   return c;
 }
 
@@ -125,27 +126,42 @@ CheckpointFile open_checkpoint(const std::string& path) {
   return is_old_checkpoint(*file) ? open_old_checkpoint(file) : open_safetensors(file);
 }
 
+// Bytes of a file, and their place in memory.
+template <class Byte>
+struct Part {
+  uint64_t begin, end;
+  Byte* memory;  // null: only the checksum needs them
+};
+
+// Adds bytes of the file to the checksum, and leaves them in their place.
+void read_part(const CheckpointFile& c, Checksum& sum, const Part<char>& part, uint64_t from, uint64_t to) {
+  if (to <= c.start.size()) return sum.add(c.start.data() + from, to - from);
+  const uint64_t most = std::min(to - from, kChecksumPiece);
+  const auto elsewhere = part.memory ? nullptr : std::make_unique_for_overwrite<char[]>(most);
+  for (uint64_t n; from < to; from += n) {
+    n = std::min(to - from, most);
+    char* memory = part.memory ? part.memory + (from - part.begin) : elsewhere.get();
+    c.file->read(memory, n, from);
+    sum.add(memory, n);
+  }
+}
+
 // Reads every slice to where `place` says, or nowhere for null, and compares the checksum.
 template <class Place>
-void read_slices(CheckpointFile& c, const Place& place) {
-  uint64_t at = c.begin;
-  const auto read = [&](void* to, uint64_t bytes) {
-    c.file->read(to, bytes, at);
-    c.checksum.add(to, bytes);
-    at += bytes;
+void read_slices(const CheckpointFile& c, const Place& place) {
+  std::vector<Part<char>> parts = {{0, c.start.size(), nullptr}};
+  const auto add = [&](uint64_t begin, uint64_t end, float* to) {
+    if (parts.back().end < begin) parts.push_back({parts.back().end, begin, nullptr});
+    parts.push_back({begin, end, reinterpret_cast<char*>(to)});
   };
-  std::vector<char> piece(1 << 16);
-  const auto skip_to = [&](uint64_t end) {
-    while (at < end) read(piece.data(), std::min<uint64_t>(end - at, piece.size()));
-  };
-  for (const StoredSlice& slice : c.slices) {
-    float* to = place(slice);
-    if (!to) continue;
-    skip_to(slice.begin);
-    read(to, slice.bytes);
-  }
-  skip_to(c.end);
-  if (c.checksum.value() != c.sum) c.file->fail(" is corrupted: its checksum is wrong");
+  for (const StoredSlice& slice : c.slices)
+    if (float* to = place(slice)) add(slice.begin, slice.begin + slice.bytes, to);
+  add(c.end, c.end, nullptr);
+  const uint64_t sum = checksum_in_pieces(c.end, c.piece, [&](Checksum& piece, uint64_t begin, uint64_t end) {
+    each_within(parts, begin, end,
+                [&](auto& part, uint64_t from, uint64_t to) { read_part(c, piece, part, from, to); });
+  });
+  if (sum != c.sum) c.file->fail(" is corrupted: its checksum is wrong");
 }
 
 void require_same_tensors(const std::string& path, const std::vector<TensorSpec>& found,
@@ -221,18 +237,22 @@ void save_checkpoint(const std::string& path, const CheckpointHeader& header, co
                                           {"train_gpt", to_text(to_json(h))},
                                           {"version", kVersion}},
                                          kDataAlignment);
-  const auto each_tensor = [&](const auto& use) {
-    for (size_t b = 0; b < buffers.size(); ++b)
-      for (const TensorSpec& spec : table_of_buffer(b)) use(buffers[b] + spec.offset, spec.size() * sizeof(float));
-  };
-  Checksum checksum;
-  checksum.add(start.data(), start.size());
-  each_tensor([&](const float* x, size_t bytes) { checksum.add(x, bytes); });
-  start.replace(kSumAt, kNoSum.size(), digits_of(checksum.value()));
+  std::vector<Part<const char>> parts = {{0, start.size(), start.data()}};
+  for (size_t b = 0; b < buffers.size(); ++b)
+    for (const TensorSpec& spec : table_of_buffer(b)) {
+      const uint64_t begin = parts.back().end, end = begin + spec.size() * sizeof(float);
+      parts.push_back({begin, end, reinterpret_cast<const char*>(buffers[b] + spec.offset)});
+    }
+  const uint64_t sum =
+      checksum_in_pieces(parts.back().end, kChecksumPiece, [&](Checksum& piece, uint64_t begin, uint64_t end) {
+        each_within(parts, begin, end, [&](auto& part, uint64_t from, uint64_t to) {
+          piece.add(part.memory + (from - part.begin), to - from);
+        });
+      });
+  start.replace(kSumAt, kNoSum.size(), digits_of(sum));  // in its place in memory
 
   WholeFile file(path);
-  file.write(start);
-  each_tensor([&](const float* x, size_t bytes) { file.write(x, bytes); });
+  for (const auto& part : parts) file.write(part.memory, part.end - part.begin);
   file.finish();
   file.publish();
 }

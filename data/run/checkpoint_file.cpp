@@ -1,7 +1,9 @@
 #include "checkpoint_file.hpp"
 
 #include <cmath>
+#include <exception>
 #include <limits>
+#include <mutex>
 #include <stdexcept>
 
 #include "data/host/errors.hpp"
@@ -9,6 +11,7 @@
 #include "data/options/options.hpp"
 #include "data/options/stored.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
+#include "layers/kernels/parallel.hpp"
 #include "layers/model/model.hpp"
 
 using nlohmann::json;
@@ -69,6 +72,29 @@ CheckpointHeader header_of(const json& j, const TrainOptions& options) {
   const double tokens = double(h.step) * h.options.batch * h.options.accumulate * h.options.config.context;
   if (tokens > 4e18) reject("it has seen more tokens than can be counted");
   return h;
+}
+
+uint64_t checksum_in_pieces(uint64_t size, uint64_t piece,
+                            const std::function<void(Checksum& sum, uint64_t begin, uint64_t end)>& add) {
+  std::vector<uint64_t> sums(size == 0 ? 1 : (size - 1) / piece + 1);
+  std::exception_ptr error;  // no exception may leave a parallel loop
+  std::mutex one_at_a_time;
+  parallel_tasks(static_cast<int>(sums.size()), [&](int i) {
+    try {
+      Checksum sum;
+      const uint64_t begin = static_cast<uint64_t>(i) * piece;
+      add(sum, begin, begin + std::min(piece, size - begin));
+      sums[static_cast<size_t>(i)] = sum.value();
+    } catch (...) {
+      const std::lock_guard lock(one_at_a_time);
+      error = std::current_exception();
+    }
+  });
+  if (error) std::rethrow_exception(error);
+  if (sums.size() == 1) return sums[0];
+  Checksum all;
+  all.add(sums.data(), sums.size() * sizeof(uint64_t));
+  return all.value();
 }
 
 std::vector<TensorSpec> table_of(const Config& config, size_t listed) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -30,29 +31,53 @@ struct CheckpointHeader {
   bool optimizer = false;  // the file has the optimizer's state
 };
 
-// A running 64-bit checksum over words of 8 bytes: multiply and rotate, as fast as memory.
+// A running 64-bit checksum over words of 8 bytes: multiply and rotate.
 class Checksum {
  public:
   void add(const void* data, size_t bytes) {
     const char* p = static_cast<const char*>(data);
+    if (filled_ == 0) {
+      uint64_t state = state_;  // stays in a register
+      for (uint64_t word; bytes >= 8; bytes -= 8, p += 8) std::memcpy(&word, p, 8), state = with(state, word);
+      state_ = state;
+    }
     for (size_t n; bytes > 0; bytes -= n, p += n) {
       n = std::min(bytes, 8 - filled_);
       if (n == 8) std::memcpy(&word_, p, 8);
       else std::memcpy(reinterpret_cast<char*>(&word_) + filled_, p, n);
-      if ((filled_ += n) == 8) state_ = with(word_), word_ = 0, filled_ = 0;
+      if ((filled_ += n) == 8) state_ = with(state_, word_), word_ = 0, filled_ = 0;
     }
   }
   uint64_t value() const {
-    const uint64_t state = filled_ > 0 ? with(word_) : state_;  // zeros fill the last word
+    const uint64_t state = filled_ > 0 ? with(state_, word_) : state_;  // zeros fill the last word
     return state ^ state >> 32;
   }
 
  private:
-  uint64_t with(uint64_t word) const { return ((state_ << 29 | state_ >> 35) ^ word) * 0x9e3779b97f4a7c15ull; }
+  static uint64_t with(uint64_t state, uint64_t word) {
+    return ((state << 29 | state >> 35) ^ word) * 0x9e3779b97f4a7c15ull;
+  }
 
   uint64_t state_ = 0x243f6a8885a308d3ull, word_ = 0;
   size_t filled_ = 0;  // bytes of word_
 };
+
+// The checksum of a file of `size` bytes, shared among threads. Each piece has a Checksum, to which
+// add(sum, begin, end) adds the bytes of the file from `begin` to `end`. The file's checksum is that of its only piece,
+// or else the Checksum of these.
+constexpr uint64_t kChecksumPiece = 1 << 18;  // bytes; in the processor's cache after it was read
+constexpr uint64_t kOnePiece = UINT64_MAX;    // versions 1 to 3
+uint64_t checksum_in_pieces(uint64_t size, uint64_t piece,
+                            const std::function<void(Checksum& sum, uint64_t begin, uint64_t end)>& add);
+
+// Calls f(part, from, to) for the parts of a file that make up the bytes from `begin` to `end`. `parts` have `begin`
+// and `end` and follow each other without gaps.
+template <class Part, class F>
+void each_within(const std::vector<Part>& parts, uint64_t begin, uint64_t end, const F& f) {
+  const auto ends_behind = [](uint64_t at, const Part& p) { return at < p.end; };
+  auto part = std::upper_bound(parts.begin(), parts.end(), begin, ends_behind);
+  for (; begin < end; begin = std::min(end, part++->end)) f(*part, begin, std::min(end, part->end));
+}
 
 // Where the numbers of a tensor are.
 struct StoredSlice {
@@ -67,8 +92,9 @@ struct CheckpointFile {
   CheckpointHeader header;
   std::vector<TensorSpec> table;    // of the model that the header describes
   std::vector<StoredSlice> slices;  // by their place in the file, without overlap: all weights, perhaps all state
-  Checksum checksum;                // of the bytes before `begin`
-  uint64_t begin = 0, end = 0;      // the bytes that the checksum covers, too
+  std::string start;                // the first bytes of the file, if the checksum counts them differently
+  uint64_t end = 0;                 // of the bytes that the checksum covers
+  uint64_t piece = kOnePiece;       // of the checksum
   uint64_t sum = 0;                 // the checksum according to the file
 };
 

@@ -1,10 +1,13 @@
 #include "tensors.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <atomic>
+#include <bit>
+#include <cstdint>
 #include <stdexcept>
 
 #include "layers/kernels/buffer.hpp"
+#include "layers/kernels/parallel.hpp"
 
 size_t TensorSpec::size() const {
   size_t n = 1;
@@ -50,10 +53,25 @@ std::vector<TensorSpec> gradients_of(std::vector<TensorSpec> table) {
   return table;
 }
 
+namespace {
+
+bool all_finite(const float* x, size_t n) {
+  constexpr size_t kPiece = 1 << 16;
+  constexpr uint32_t kExponent = 0x7f800000;  // all ones in infinities and NaN
+  std::atomic<bool> finite = true;
+  parallel_for(static_cast<int>((n + kPiece - 1) / kPiece), 1, kPiece, [&](int begin, int end) {
+    uint32_t bad = 0;
+    for (size_t i = begin * kPiece; i < std::min(n, end * kPiece); ++i)
+      bad |= (std::bit_cast<uint32_t>(x[i]) & kExponent) == kExponent;
+    if (bad) finite = false;
+  });
+  return finite;
+}
+
+}  // namespace
+
 const TensorSpec* first_non_finite(const std::vector<TensorSpec>& table, const float* buffer) {
-  for (const TensorSpec& spec : table) {
-    const float* x = buffer + spec.offset;
-    if (!std::all_of(x, x + spec.size(), [](float v) { return std::isfinite(v); })) return &spec;
-  }
+  for (const TensorSpec& spec : table)
+    if (!all_finite(buffer + spec.offset, spec.size())) return &spec;
   return nullptr;
 }
