@@ -113,6 +113,22 @@ Outcome Folder::run_paused(const std::string& words, double seconds, const std::
   return finish(started);
 }
 
+// Not ru_maxrss: that of a child includes the memory of the tests, from which it was forked.
+size_t Folder::peak_of(const std::string& words) const {
+  write(".in", "");
+  const Started started = start(words);
+  const std::string status = "/proc/" + std::to_string(started.process) + "/status";
+  size_t peak = 0;
+  siginfo_t ended{};
+  while (waitid(P_PID, started.process, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0) {
+    std::ifstream file(status);
+    for (std::string line; std::getline(file, line);)
+      if (line.starts_with("VmHWM:")) peak = 1024 * std::stoul(line.substr(6));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return finish(started).status == 0 ? peak : 0;
+}
+
 std::vector<std::string> losses_in(const std::string& metrics) {
   std::vector<std::string> lines;
   std::istringstream file(metrics);

@@ -45,6 +45,9 @@ class Folder {
   // The same, but the program is stopped for so many seconds once ready() returns true, and then goes on.
   Outcome run_paused(const std::string& words, double seconds, const std::function<bool()>& ready) const;
 
+  // The most memory that the program has while it runs, in bytes; 0 if this system does not tell.
+  size_t peak_of(const std::string& words) const;
+
   // To run several at once. The child calls `redirect` after its streams are set up.
   Started start(const std::string& words, const std::function<void()>& redirect = [] {}) const;
   Outcome finish(const Started& started) const;

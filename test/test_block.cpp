@@ -29,11 +29,11 @@ Run run(const Config& config, int B, int T, const Dropout& dropout, int backward
   const Block p = declare_block(on_weights, config, layer), g = declare_block(on_gradients, config, layer);
 
   Layout sizes;  // filled with NaN: no saved or scratch value may be read before it is written
-  declare_block_saved(sizes, config, layer, B, T);
+  declare_block_saved(sizes, config, layer, B, T, true);
   declare_block_scratch(sizes, config, B, T, true);
   std::vector<float> buffer = garbage(sizes.size());
   Layout layout(buffer.data());
-  const BlockSaved saved = declare_block_saved(layout, config, layer, B, T);
+  const BlockSaved saved = declare_block_saved(layout, config, layer, B, T, true);
   const BlockScratch scratch = declare_block_scratch(layout, config, B, T, true);
 
   const RopeTable rope(config.context, config.head_dim, config.rope_theta);

@@ -136,9 +136,10 @@ void check_costs(const Config& config, int B) {
 
 void check_costs_with_and_without_recompute(Config config) {
   config = resolve(config);
-  check_costs(config, 3);
-  config.recompute = true;
-  check_costs(config, 3);
+  for (const auto& [level, name] : kRecomputes) {
+    config.recompute = level;
+    check_costs(config, 3);
+  }
 }
 
 }  // namespace
@@ -175,8 +176,8 @@ TEST_CASE("costs by part add up however a model is wired, and for every preset",
 TEST_CASE("a buffer of activations is as large as its parts", "[cost]") {
   Config c;
   c.n_layer = 3, c.n_head = 2, c.channels = 8, c.context = 5, c.vocab_size = 7;
-  for (const bool recompute : {false, true}) {
-    c.recompute = recompute;
+  for (const auto& [level, name] : kRecomputes) {
+    c.recompute = level;
     const Activations activations = allocate_activations(resolve(c), 2, c.context, true);
     double floats = 0, size = 0;
     for (const PartCost& part : cost_of_parts(resolve(c), 2)) floats += 10 * part.floats.number;
@@ -192,7 +193,7 @@ TEST_CASE("costs of a small Llama, by hand", "[cost]") {
   c.norm = NormKind::rmsnorm, c.position = Position::rope, c.activation = Activation::swiglu;
   c.bias = false, c.tied = false;
   const std::vector<PartCost> parts = cost_of_parts(resolve(c), 3);
-  c.recompute = true;
+  c.recompute = Recompute::full;
   const std::vector<PartCost> again = cost_of_parts(resolve(c), 3);
   const auto check = [&](Role part, const Amount& parameters, const Amount& products, const Amount& kept,
                          const Amount& recomputed) {
@@ -281,6 +282,42 @@ TEST_CASE("info --cost refuses impossible options in one line", "[cost][program]
     CHECK(contains(outcome.err, message));
     CHECK(count_lines(outcome.err) == 1);
     CHECK(outcome.out.empty());
+  }
+}
+
+// ---- memory ------------------------------------------------------------------------------------------------
+
+// The last number of the row "all" of the memory, in the column of a level of --recompute.
+double memory_in(const std::string& cost, Recompute level) {
+  std::istringstream text(cost.substr(cost.find("memory of a step")));
+  for (std::string line, word; std::getline(text, line);) {
+    if (!line.starts_with("all ")) continue;
+    std::erase(line, ',');
+    std::istringstream row(line);
+    row >> word;
+    double bytes = 0;
+    for (int column = 0; column <= static_cast<int>(level); ++column) row >> bytes;
+    return bytes;
+  }
+  return 0;
+}
+
+// With validation, a sample and saving. The text has 60 thousand tokens.
+TEST_CASE("a run's peak memory is what info --cost says, within 3 %", "[cost][program]") {
+  if (std::getenv("SANITIZED")) return;  // the sanitizers have memory of their own
+  const Corpus f;
+  for (const std::string words :
+       {"--batch 8", "--layers 12 --channels 64", "--channels 256 --dropout 0.1 --accumulate 2",
+        "--matmul bf16 --batch 8", "--layers 12 --recompute selective", "--layers 12 --recompute",
+        "--channels 256 --lora 4", "--preset llama2 --batch 8", "--placement post --norm batchnorm --batch 8",
+        "--vocab-size 20000"}) {
+    INFO(words);
+    const double peak = static_cast<double>(
+        f.peak_of("train --data stories.txt --threads 2 --out r --force --steps 2 --eval-every 1 --sample-every 1 "
+                  "--save-every 1 --eval-batches 2 " + words));
+    if (peak == 0 && !std::ifstream("/proc/self/status")) return;
+    const Recompute level = read_checkpoint_header(f.path("r/checkpoint.safetensors")).options.config.recompute;
+    CHECK(peak == Approx(memory_in(f.run("info r --cost").out, level)).epsilon(.03));
   }
 }
 

@@ -236,7 +236,7 @@ TEST_CASE("statistics are the same for any number of threads and under --recompu
     const auto statistics = [&] { return bits_of(statistics_of_step(config)); };
     check_same_for_all_threads(statistics);
     const std::vector<float> kept = statistics();
-    config.recompute = true;
+    config.recompute = Recompute::full;
     CHECK(same_bits(kept, statistics()));
   }
 }

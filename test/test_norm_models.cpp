@@ -106,7 +106,7 @@ TEST_CASE("running statistics change once per training pass, recomputed or not",
   for (const char* placement : {"pre", "post", "sandwich", "reordered"}) {
     Config config = make_config(NormKind::batchnorm, placement);
     Run kept(config);
-    config.recompute = true;
+    config.recompute = Recompute::full;
     Run recomputed(config);
     std::vector<float> last = kept.running();
     CHECK(!last.empty());
@@ -160,7 +160,7 @@ TEST_CASE("training with other norms is the same for any number of threads, and 
         };
         check_same_for_all_threads(train);
         const std::vector<float> kept = train();
-        config.recompute = true;
+        config.recompute = Recompute::full;
         CHECK(same_bits(kept, train()));
       }
 }

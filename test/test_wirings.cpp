@@ -77,7 +77,7 @@ TEST_CASE("wirings train the same for any number of threads, and under --recompu
     Config config = long_context(wiring);
     check_same_for_all_threads([&] { return step(config, .1f); });
     const std::vector<float> kept = step(config, .1f);
-    config.recompute = true;
+    config.recompute = Recompute::full;
     CHECK(same_bits(kept, step(config, .1f)));
   }
 }

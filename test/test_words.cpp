@@ -34,6 +34,34 @@ std::string error_of(const std::string& line) { return parse(line).error; }
 
 }  // namespace
 
+// It was a switch once, and config files and checkpoints have it as true or false.
+TEST_CASE("--recompute takes a level, and alone means full", "[words][recompute]") {
+  const struct {
+    const char* words;
+    Recompute level;
+  } cases[] = {{"a.txt", Recompute::none},
+               {"a.txt --recompute", Recompute::full},
+               {"--recompute a.txt", Recompute::full},
+               {"--recompute --data a.txt", Recompute::full},
+               {"--recompute selective a.txt", Recompute::selective},
+               {"a.txt --recompute=selective", Recompute::selective},
+               {"a.txt --recompute full", Recompute::full},
+               {"a.txt --recompute none", Recompute::none},
+               {"a.txt --recompute true", Recompute::full},
+               {"a.txt --recompute=false", Recompute::none},
+               {"a.txt --no-recompute", Recompute::none},
+               {"a.txt --recompute selective --no-recompute", Recompute::none},
+               {"a.txt --recompute-granularity selective", Recompute::selective}};
+  for (const auto& [words, level] : cases) {
+    INFO(words);
+    const Parsed p = parse(std::string("train ") + words);
+    CHECK(p.error.empty());
+    CHECK(p.command.train.data == std::vector<std::string>{"a.txt"});
+    CHECK(p.command.train.config.recompute == level);
+  }
+  CHECK(contains(error_of("train a.txt --recompute=selectiv"), "did you mean 'selective'"));
+}
+
 TEST_CASE("options with the names of other programs are accepted with a notice", "[words]") {
   const struct {
     const char *theirs, *ours;

@@ -71,10 +71,10 @@ Meant meant_by(Reader& r, const std::string& typed) {
   const bool no = name.starts_with("no-");
   const std::string positive = no ? name.substr(3) : name;
   const Setting* flag = r.find(positive);
-  if (flag && flag->flag()) return {flag, true};
+  if (flag && flag->stands_alone()) return {flag, true};
   const std::string meaning = meaning_of(positive, names_of(r.settings));
   const Setting* ours = r.find(meaning);
-  if (!ours || (no && !ours->flag())) refuse_option(r, name, ours ? "" : meaning);
+  if (!ours || (no && !ours->stands_alone())) refuse_option(r, name, ours ? "" : meaning);
   const std::string dashes = ours->positional ? "" : no ? "--no-" : "--";
   r.notices.push_back("--" + name + " is " + dashes + (ours->positional ? ours->takes : ours->name) + " here");
   return {ours, no};
@@ -99,7 +99,7 @@ std::string value_meant(Reader& r, const Setting& s, const std::string& typed) {
 // The values of a list, and --config files, accumulate. For other options the last value counts.
 void add(Givens& givens, Reader& r, const Meant& meant, Words values, const std::string& where = "") {
   const Setting& s = *meant.setting;
-  if (s.flag()) values = {toml(parse_bool(s.name, values[0]) != meant.negated)};
+  if (s.flag() || meant.negated) values = {toml(parse_bool(s.name, values[0]) != meant.negated)};
   for (std::string& value : values) value = value_meant(r, s, value);
   Given* same = find(givens, s.name);
   if (!same) return void(givens.push_back({s.name, values, where}));
@@ -126,13 +126,15 @@ void add_positional(Givens& givens, Reader& r, const std::string& word) {
   add(givens, r, {s, false}, {word});
 }
 
-bool is_bool(const std::string& word) { return dashed(word) == "true" || dashed(word) == "false"; }
+bool is_value(const Setting& s, const std::string& word) {
+  return dashed(word) == "true" || dashed(word) == "false" || contains(s.choices, dashed(word));
+}
 
 // The values that follow the option words[i]; moves i to the last of them.
 Words values_after(const Words& words, size_t& i, const Setting& s) {
   Words values;
   const auto more = [&] { return i + 1 < words.size() && !words[i + 1].starts_with("--"); };
-  if (s.flag()) return more() && is_bool(words[i + 1]) ? Words{words[++i]} : Words{"true"};
+  if (s.stands_alone()) return more() && is_value(s, words[i + 1]) ? Words{words[++i]} : Words{"true"};
   while (more() && (s.list || values.empty())) values.push_back(words[++i]);
   if (values.empty())
     refuse("--" + s.name + " needs a value: write --" + s.name + " " + s.takes +

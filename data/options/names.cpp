@@ -69,7 +69,7 @@ constexpr ForeignName kForeign[] = {
     {"dropout-rate", "dropout"},
     {"use-bias", "bias"},
     {"tie-weights tie-word-embeddings tie-embeddings weight-tying tied-embeddings", "tied"},
-    {"gradient-checkpointing activation-checkpointing recompute-activations", "recompute"},
+    {"gradient-checkpointing activation-checkpointing recompute-activations recompute-granularity", "recompute"},
     {"max-new-tokens max-tokens num-tokens n-tokens", "length"},
     {"temp", "temperature"},
     {"start", "prompt"},

@@ -57,7 +57,7 @@ void complete(TrainOptions& o) {
   if (!o.textbook) return;
   if (o.diagnostics > 0) refuse("--textbook does not write diagnostics: leave --diagnostics out");
   if (o.config.matmul != Matmul::fp32) refuse("--textbook computes in double: leave --matmul out");
-  if (o.config.recompute) refuse("--textbook keeps all activations: leave --recompute out");
+  if (o.config.recompute != Recompute::none) refuse("--textbook keeps all activations: leave --recompute out");
 }
 
 TrainOptions closed(TrainOptions options) {

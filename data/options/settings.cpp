@@ -247,10 +247,20 @@ void describe_trained(Table& t, TrainOptions& o) {
   t.text("freeze", o.freeze, "REGEX", "do not train tensors whose names match: embedding");
 }
 
+// Checkpoints and config files of older versions have a switch, true or false.
+void describe_recompute(Table& t, Recompute& level) {
+  Setting& s = t.choice("recompute", kRecomputes, level, "activation checkpointing, for less memory and more time");
+  s.takes = "[NAME]", s.synonyms = {"true", "false"};
+  s.set = [&level, by_name = s.set](const std::string& text) {
+    if (text == "true") level = Recompute::full;
+    else by_name(text == "false" ? "none" : text);
+  };
+}
+
 void describe_machine(Table& t, TrainOptions& o) {
   describe_threads(t, o.threads);
   t.choice("matmul", kMatmuls, o.config.matmul, "matmul input precision; everything else stays fp32");
-  t.flag("recompute", o.config.recompute, "activation checkpointing: less memory, more time, same result");
+  describe_recompute(t, o.config.recompute);
 }
 
 void describe_training(Table& t, TrainOptions& o) {

@@ -11,7 +11,8 @@
 
 struct Setting {
   std::string name, group, help;
-  std::string takes;                            // the placeholder of the value in the help: "N"; "": a flag
+  std::string takes;                            // the placeholder of the value in the help: "N"; "[N]": it may be
+                                                // missing, and then is "true"; "": a flag
   std::string shown;                            // the default in the help; "": none
   bool list = false;                            // takes one value or more
   bool positional = false;                      // is written without a name
@@ -22,6 +23,7 @@ struct Setting {
   std::function<std::string()> value;           // as TOML; "": open, so that the other settings decide it
 
   bool flag() const { return takes.empty(); }
+  bool stands_alone() const { return flag() || takes[0] == '['; }  // --NAME; --no-NAME is --NAME=false
   bool open() const { return value().empty(); }
   bool negatable() const { return flag() && (shown == "on" || open()); }  // --no-NAME differs from the default
   bool numeric() const { return takes == "N" || takes == "X"; }

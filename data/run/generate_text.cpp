@@ -60,7 +60,7 @@ void generate_together(const Model& model, const Tokenizer& tokenizer, const std
   // A model's vocabulary may be larger than the tokenizer's. Only tokens of the tokenizer are drawn.
   const int V = std::min(model.config.vocab_size, tokenizer.vocabulary());
   const auto count = static_cast<int>(texts.size());
-  Generator generator(model, static_cast<int64_t>(prompt.size()) + how.length, count);
+  Generator generator(model, static_cast<int64_t>(prompt.size()) + how.length, count, how.activations);
   generator.feed(prompt);
   for (const float* logits = generator.split(count);;) {
     std::vector<int> tokens, open;
@@ -111,14 +111,15 @@ Generated generate_text(const Model& model, const Tokenizer& tokenizer, const st
 }
 
 std::string sample_of(const Model& model, const Tokenizer& tokenizer, int length, uint64_t seed,
-                      const std::string& stop, uint64_t number, int separator) {
+                      const std::string& stop, uint64_t number, int separator, const Activations* activations) {
   std::string text;
   generate_text(model, tokenizer, "",
                 {.length = length,
                  .stop = stop,
                  .sampling = {.temperature = .8f, .seed = seed},
                  .number = number,
-                 .separator = separator},
+                 .separator = separator,
+                 .activations = activations},
                 [&](const std::string& piece) { text += piece; });
   return text;
 }

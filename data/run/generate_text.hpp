@@ -15,6 +15,7 @@ struct Generation {
   uint64_t number = 0;  // samples with different numbers are drawn independently
   int separator = -1;   // the token before each document: an empty prompt becomes it, and the text ends before it
   std::function<bool()> stopped = {};  // asked after every token: true ends the text
+  const Activations* activations = nullptr;  // to use, of a whole context; null: the generator allocates its own
 };
 
 // Why a text ended, and its tokens, without those of the prompt.
@@ -41,6 +42,7 @@ void generate_texts(const Model& model, const Tokenizer& tokenizer, const std::s
 Generated generate_text(const Model& model, const Tokenizer& tokenizer, const std::string& prompt,
                         const Generation& how, const std::function<void(const std::string&)>& write);
 
-// A sample without a prompt, at temperature 0.8.
+// A sample without a prompt, at temperature 0.8. `activations`: see Generation.
 std::string sample_of(const Model& model, const Tokenizer& tokenizer, int length, uint64_t seed,
-                      const std::string& stop = "", uint64_t number = 0, int separator = -1);
+                      const std::string& stop = "", uint64_t number = 0, int separator = -1,
+                      const Activations* activations = nullptr);

@@ -86,12 +86,15 @@ void print_validation(const Trainer& t, const RunOutcome& outcome) {
 }  // namespace
 
 std::string text_sample(const Trainer& t, int64_t step, int length) {
+  const auto sample = [&t](int tokens, const char* stop, uint64_t n) {
+    return sample_of(t.model, t.data.tokenizer, std::min(tokens, kSampleTokens), t.o.seed, stop, n, t.data.separator,
+                     &t.activations);
+  };
   std::string text;
   if (learns_whole_stories(t))
-    for (uint64_t n = 0; n < 3; ++n)
-      text += sample_of(t.model, t.data.tokenizer, t.model.config.context, t.o.seed, "\n", n, t.data.separator) + "\n";
+    for (uint64_t n = 0; n < 3; ++n) text += sample(t.model.config.context, "\n", n) + "\n";
   else
-    text = sample_of(t.model, t.data.tokenizer, length, t.o.seed, "", 0, t.data.separator);
+    text = sample(length, "", 0);
   if (text.rfind('\n') != text.npos && text.rfind('\n') > text.size() / 2) text.resize(text.rfind('\n'));
   keep_sample(t.o.out, step, text);
   if (has_json_lines()) json_line(to_ascii({{"event", "sample"}, {"step", step}, {"text", text}}));

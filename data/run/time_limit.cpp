@@ -49,7 +49,7 @@ Timing measure_rest(Trainer& t, double budget, double step) {
   constexpr int kTokens = 16;
   if (!t.o.quiet || t.o.sample_every > 0) {
     const Stopwatch clock;
-    sample_of(t.model, t.data.tokenizer, kTokens, 1);
+    sample_of(t.model, t.data.tokenizer, kTokens, 1, "", 0, -1, &t.activations);
     s.token = clock.seconds() / kTokens;
   }
   constexpr double kDiskBytesPerSecond = 5e8;  // an ordinary solid-state disk

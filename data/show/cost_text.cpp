@@ -1,5 +1,6 @@
 #include "cost_text.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "cost.hpp"
@@ -15,17 +16,20 @@ std::string share(double part, double all) { return format("%.1f %%", 100 * part
 
 std::string size(const char* letter, double number) { return std::string(letter) + " " + format_count(number); }
 
-// The costs of a step, with or without --recompute.
+// The costs of a step at one level of --recompute.
 struct StepCost {
+  Recompute level;
   MemoryNeed need;
   std::vector<PartCost> parts;
-  double parameters = 0, trained = 0, multiply_adds = 0, flops = 0;
+  double parameters = 0, trained = 0, multiply_adds = 0, flops = 0, again = 0;
   double kept = 0, shared = 0;  // floats per token: of single blocks, and shared by all
 
-  StepCost(Config config, int B, const std::vector<TensorSpec>& table, bool recompute) {
-    config.recompute = recompute;
+  StepCost(Config config, int B, const std::vector<TensorSpec>& table, Recompute recompute)
+      : level(recompute) {
+    config.recompute = level;
     need = memory_of_training(config, B, table), parts = cost_of_parts(config, B);
     trained = static_cast<double>(count_parameters(table)), flops = flops_per_token(config, table);
+    again = flops_run_again(config);
     for (const PartCost& part : parts) {
       parameters += part.parameters.number, multiply_adds += part.multiply_adds.number;
       (is_shared(part) ? shared : kept) += part.floats.number;
@@ -71,18 +75,35 @@ std::string operations(const StepCost& s) {
   return aligned(rows, 2);
 }
 
-std::string kept(const StepCost& s, const StepCost& recomputed) {
-  const std::string again = "with --recompute";
-  Rows rows = {{"kept for backward", "floats a token", again, "bytes a token", "share", again}};
-  for (size_t i = 0; i < s.parts.size(); ++i) {
-    const auto& [number, formula] = s.parts[i].floats;
-    const Amount& less = recomputed.parts[i].floats;
-    if (number > 0 && !s.is_shared(s.parts[i]))
-      rows.push_back({s.parts[i].name, formula, less.formula, format_count(4 * number), share(number, s.kept),
-                      format_count(4 * less.number)});
+// Without --recompute, and at each level of it.
+using StepCosts = std::vector<StepCost>;
+
+// A row of a table that ends with cell(s) of each of the costs.
+template <class Cell>
+std::vector<std::string> row_of(std::vector<std::string> start, const StepCosts& costs, const Cell& cell) {
+  for (const StepCost& s : costs) start.push_back(cell(s));
+  return start;
+}
+
+// A heading, which names the levels behind `start`.
+std::vector<std::string> heading(const std::vector<std::string>& start, const char* without, const StepCosts& costs) {
+  return row_of(start, costs, [&](const StepCost& s) {
+    return s.level == Recompute::none ? std::string(without) : name_of(kRecomputes, s.level);
+  });
+}
+
+std::string kept(const StepCosts& costs) {
+  Rows rows = {heading(heading({"kept for backward"}, "floats a token", costs), "bytes a token", costs)};
+  for (size_t i = 0; i < costs[0].parts.size(); ++i) {
+    const PartCost& part = costs[0].parts[i];
+    if (part.floats.number == 0 || costs[0].is_shared(part)) continue;
+    const auto formulas = row_of({part.name}, costs, [i](const StepCost& s) { return s.parts[i].floats.formula; });
+    rows.push_back(row_of(formulas, costs, [i](const StepCost& s) {
+      return format_count(4 * s.parts[i].floats.number);
+    }));
   }
-  rows.push_back({"all", "", "", format_count(4 * s.kept), "", format_count(4 * recomputed.kept)});
-  return aligned(rows, 3);
+  rows.push_back(row_of({"all", "", "", ""}, costs, [](const StepCost& s) { return format_count(4 * s.kept); }));
+  return aligned(rows, 1 + costs.size());
 }
 
 // The bytes of all tokens from the formula of the floats per token: "4·N·(3·C + 2·F)", and "4·R·V" from "R·V/N".
@@ -91,41 +112,47 @@ std::string bytes_of_all(const std::string& formula) {
   return "4·N·" + (formula.find(' ') == formula.npos ? formula : "(" + formula + ")");
 }
 
-std::string memory(const StepCost& s, const StepCost& recomputed, double N) {
-  Rows rows = {{"memory of a step", "", "bytes", "with --recompute"}};
-  const auto row = [&](const std::string& name, const std::string& formula, double bytes, double again) {
-    if (bytes > 0 || again > 0) rows.push_back({name, formula, format_count(bytes), format_count(again)});
+std::string memory(const Config& config, const StepCosts& costs, double N) {
+  const StepCost& s = costs[0];
+  Rows rows = {heading({"memory of a step", ""}, "bytes", costs)};
+  const auto row = [&](const std::string& name, const std::string& formula, const auto& bytes_of) {
+    if (bytes_of(s) > 0)
+      rows.push_back(row_of({name, formula}, costs, [&](const StepCost& c) { return format_count(bytes_of(c)); }));
   };
   const auto same = [&](const char* name, int factor, const std::string& letter, double numbers, size_t need) {
     const double more = static_cast<double>(need) / factor - numbers;
     const std::string all = more > 0 ? "(" + letter + " + " + format_count(more) + ")" : letter;
-    row(name, std::to_string(factor) + "·" + all, static_cast<double>(need), static_cast<double>(need));
+    row(name, std::to_string(factor) + "·" + all, [need](const StepCost&) { return static_cast<double>(need); });
   };
   same("weights", 4, "P", s.parameters, s.need.weights);
   same("gradients", 4, s.letter(), s.trained, s.need.gradients);
   same("moments", 8, s.letter(), s.trained, s.need.moments);
-  const auto bytes = [&](double floats) { return std::round(4 * N * floats); };
-  row("kept for backward", format("N·%.10g", bytes(s.kept) / N), bytes(s.kept), bytes(recomputed.kept));
+  const auto bytes = [N](double floats) { return std::round(4 * N * floats); };
+  row("kept for backward", format("N·%.10g", bytes(s.kept) / N), [&](const StepCost& c) { return bytes(c.kept); });
   for (const Role role : {Role::scratch, Role::logits}) {
     const auto& [floats, formula] = s.of(role).floats;
-    row(s.of(role).name, bytes_of_all(formula), bytes(floats), bytes(floats));
+    row(s.of(role).name, bytes_of_all(formula), [&](const StepCost&) { return bytes(floats); });
   }
-  const auto padding = [&](const StepCost& c) {
-    return static_cast<double>(c.need.activations) - bytes(c.kept) - bytes(s.shared);
-  };
-  row("padding", "to 64 bytes a tensor", padding(s), padding(recomputed));
-  row("all", "", static_cast<double>(s.need.total()), static_cast<double>(recomputed.need.total()));
+  row("sampling", "8·L·KV·D·" + format_count(std::min(config.context, kSampleTokens)),
+      [](const StepCost& c) { return static_cast<double>(c.need.cache); });
+  row("padding", "to 64 bytes a tensor, 2 MB a buffer", [&](const StepCost& c) {
+    return static_cast<double>(c.need.activations + c.need.padding) - bytes(c.kept) - bytes(c.shared);
+  });
+  row("program", "code, stacks, packed panels", [](const StepCost&) { return double{kProgramBytes}; });
+  row("all", "", [](const StepCost& c) { return static_cast<double>(c.need.total()); });
   return aligned(rows, 2);
 }
 
 // adamw_step has 15 operations per parameter; it reads w, g, m and v, and writes w, m and v.
-std::string whole_step(const StepCost& s, double N) {
-  const double all = s.flops, P = s.trained;
+std::string whole_step(const StepCosts& costs, double N) {
+  const StepCost& s = costs[0];
+  const double P = s.trained;
   const std::string letter = s.letter();
-  const double again = all + 2 * (s.multiply_adds - s.of(Role::classifier).multiply_adds.number);
-  std::string text = "A step takes N·" + format_count(all) + " = " + format_count(N * all) + " flops; ";
-  text += "with --recompute " + format_count(N * again) + ", " + format("%.2f", again / all);
-  text += " times as many: blocks go forward twice.\n";
+  std::string text = "A step takes N·" + format_count(s.flops) + " = " + format_count(N * s.flops) + " flops.\n";
+  for (const StepCost& c : costs)
+    if (c.again > 0)
+      text += std::string("With --recompute ") + name_of(kRecomputes, c.level) +
+              format(" it takes %.2f times as many.\n", 1 + c.again / c.flops);
   if (s.trained < s.parameters) text += "Matrices that do not train have no dW.\n";
   text += "AdamW takes 15·" + letter + " = " + format_count(15 * P) + " flops and moves 28·" + letter + " = " +
           format_count(28 * P);
@@ -142,7 +169,9 @@ constexpr const char* kExplanation =
 
 std::string cost_text(const Config& config, int B, const std::vector<TensorSpec>& table) {
   const double N = static_cast<double>(B) * config.context;
-  const StepCost step(config, B, table, false), recomputed(config, B, table, true);
-  return sizes(config, B, step) + parameters(step) + "\n" + operations(step) + "\n" + kept(step, recomputed) + "\n" +
-         memory(step, recomputed, N) + "\n" + whole_step(step, N) + kExplanation;
+  StepCosts costs;
+  for (const auto& [level, name] : kRecomputes) costs.emplace_back(config, B, table, level);
+  const StepCost& step = costs[0];
+  return sizes(config, B, step) + parameters(step) + "\n" + operations(step) + "\n" + kept(costs) + "\n" +
+         memory(config, costs, N) + "\n" + whole_step(costs, N) + kExplanation;
 }

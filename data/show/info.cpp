@@ -141,10 +141,10 @@ void print_model(const TrainOptions& options, const std::string& name, const std
   std::printf("\n%s in %s%s\n", counted(static_cast<double>(all), "parameter").c_str(),
               counted(static_cast<double>(table.size()), "tensor").c_str(),
               trained < all ? (", " + format_short(static_cast<double>(trained)) + " trained").c_str() : "");
-  std::printf("to train with --batch %d: %s (weights %s, gradients %s, moments %s, activations %s)\n", options.batch,
-              format_bytes(need.total()).c_str(), format_bytes(need.weights).c_str(),
+  std::printf("to train with --batch %d: %s (weights %s, gradients %s, moments %s, activations %s, other %s)\n",
+              options.batch, format_bytes(need.total()).c_str(), format_bytes(need.weights).c_str(),
               format_bytes(need.gradients).c_str(), format_bytes(need.moments).c_str(),
-              format_bytes(need.activations).c_str());
+              format_bytes(need.activations).c_str(), format_bytes(need.other()).c_str());
 }
 
 // ---- as JSON ---------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ Json cost_json(const Config& config, int B, const std::vector<TensorSpec>& table
                      {"intensity", part.intensity}});
   return {{"batch", B},
           {"bytes", {{"weights", need.weights}, {"gradients", need.gradients}, {"moments", need.moments},
-                     {"activations", need.activations}, {"total", need.total()}}},
+                     {"activations", need.activations}, {"other", need.other()}, {"total", need.total()}}},
           {"flops_per_token", flops_per_token(config, table)},
           {"parts", parts}};
 }

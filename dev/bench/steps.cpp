@@ -46,6 +46,9 @@ struct Training {
     random_weights(state.model);
   }
 
+  // A validation batch: the same tokens, forward only.
+  void validate() { model_loss(state.model, state.activations, {tokens.data(), targets.data(), state.B, state.T}); }
+
   void step() {
     training_step(state, micro_batches(tokens.data(), targets.data(), 1, state.B, state.T), {}, t++, 1e-5);
   }
@@ -63,7 +66,7 @@ std::string request(const Recipe& r, const Config& c, Matmul matmul, const char*
 struct Entry {
   Config config;
   std::optional<Training> training;
-  int ours, eager = -1, compiled = -1;
+  int ours, validation, eager = -1, compiled = -1;
 };
 
 Json row_of(const Bench& bench, const Recipe& r, const Entry& entry, Matmul matmul, const std::vector<Times>& times) {
@@ -74,6 +77,7 @@ Json row_of(const Bench& bench, const Recipe& r, const Entry& entry, Matmul matm
   add_speed(row, ours, tokens * flops_per_token(entry.config), bench.flops(matmul));
   row["ms"] = 1e3 * ours.seconds();
   row["tokens per second"] = tokens / ours.seconds();
+  row["validation"] = speedup(ours, at(entry.validation));
   if (eager.known()) row["eager ms"] = 1e3 * eager.seconds();
   if (compiled.known()) row["compiled ms"] = 1e3 * compiled.seconds();
   double ratio = INFINITY;
@@ -97,6 +101,7 @@ void bench_recipe(Bench& bench, const Recipe& r, Matmul matmul) {
     e.config.matmul = matmul;
     e.training.emplace(e.config, r.B);
     e.ours = enter(bench.clock.ours([&e] { e.training->step(); }));
+    e.validation = enter(bench.clock.ours([&e] { e.training->validate(); }));
     if (!bench.clock.peer.present()) continue;
     e.eager = enter(bench.clock.theirs(request(r, e.config, matmul, "eager")));
     if (r.compile && i == 0) e.compiled = enter(bench.clock.theirs(request(r, e.config, matmul, "compile")));
@@ -124,6 +129,7 @@ void bench_steps(Bench& all) {
   bench.report.table("steps", "Training steps: forward, backward, clipping, AdamW",
                      {{"of", "", 20, kText}, {"norm", "", 9, kText}, {"matmul", "", 6, kText}, {"ms", "ms", 7, 1},
                       {"tokens per second", "tokens/s", 8, 0}, {"share", "of ceiling", 10, kShare},
+                      {"validation", "validation", 10, kShare},
                       {"eager ms", "PyTorch eager", 13, 1}, {"compiled ms", "compiled ms", 11, 1},
                       {"ratio", "ours / better", 13, 2}});
   for (const Recipe& r : recipes(bench.quick))
@@ -141,4 +147,5 @@ void bench_steps(Bench& all) {
     bench.report.say(
         "PyTorch: scaled_dot_product_attention, fused AdamW, bf16 by autocast. Not compiled at T1024, because\n"
         "that takes minutes.");
+  bench.report.say("Validation: the loss of the same tokens without gradients, as a share of the step.");
 }

@@ -15,6 +15,7 @@ void declare_sublayer(Attention& p, Layout& layout, const Config& config, const 
 void declare_sublayer_saved(AttentionSaved& saved, Layout& layout, const Config& config, const std::string& name,
                             int layer, int B, int T) {
   const int N = B * T;
+  layout.share(config.recompute >= Recompute::full);
   saved.qkv = layout.take(name + ".qkv", Role::qk, {N, config.qkv_width()});
   saved.qk_norm = declare_qk_norm_saved(layout, config, name, N);
   saved.lse = layout.take(name + ".lse", Role::attention, {B, config.n_head, T});
@@ -51,13 +52,16 @@ void attend(const AttentionSaved& saved, const Attention& p, const BlockContext&
 
 }  // namespace
 
-void sublayer_forward(float* f, const AttentionSaved& saved, const float* u, const Attention& p,
-                      const BlockContext& c) {
-  const int N = c.B * c.T, C = c.config.channels, width = Attention::inner_width(c.config);
-  adapted_forward(saved.qkv, u, p.qkv, C, c.config.qkv_width(), c, DropoutSite::lora_qkv);
-  attend(saved, p, c);
-  const float* m = branch_inner(saved, saved.mixed, p, N, width, c.training);
-  adapted_forward(f, m, p.o, width, C, c, DropoutSite::lora_o);
+const float* sublayer_inner(const AttentionSaved& saved, const float* u, const Attention& p, const BlockContext& c) {
+  if (c.runs(Recompute::full)) {
+    adapted_forward(saved.qkv, u, p.qkv, c.config.channels, c.config.qkv_width(), c, DropoutSite::lora_qkv);
+    attend(saved, p, c);
+  }
+  return branch_inner(saved, saved.mixed, p, c.B * c.T, Attention::inner_width(c.config), c.training);
+}
+
+void sublayer_out(float* f, const float* m, const Attention& p, const BlockContext& c) {
+  adapted_forward(f, m, p.o, Attention::inner_width(c.config), c.config.channels, c, DropoutSite::lora_o);
 }
 
 void sublayer_backward(float* du, const Attention& g, const float* df, const float* u, const AttentionSaved& saved,

@@ -17,6 +17,9 @@ enum class InitChoice { placement, gpt2, xavier };
 enum class LearnedGain { none, channel, block };  // on the output of a branch: one per channel, one per block
 enum class BlockForm { sequential, parallel, parallel_shared };
 enum class QkNormKind { none, head, full };
+// Activation checkpointing. Each value names the stages of a block that backward runs again, instead of keeping
+// their outputs: none; norms before matrices, the up projection and the activation; or everything.
+enum class Recompute { none, selective, full };
 
 inline constexpr Named<NormKind> kNormKinds[] = {
     {NormKind::layernorm, "layernorm"}, {NormKind::rmsnorm, "rmsnorm"}, {NormKind::scalenorm, "scalenorm"},
@@ -41,6 +44,8 @@ inline constexpr Named<BlockForm> kBlockForms[] = {{BlockForm::sequential, "sequ
                                                   {BlockForm::parallel_shared, "parallel-shared"}};
 inline constexpr Named<QkNormKind> kQkNormKinds[] = {
     {QkNormKind::none, "none"}, {QkNormKind::head, "head"}, {QkNormKind::full, "full"}};
+inline constexpr Named<Recompute> kRecomputes[] = {
+    {Recompute::none, "none"}, {Recompute::selective, "selective"}, {Recompute::full, "full"}};
 
 // y = f(gate)·up: the feed-forward layer has two input matrices.
 constexpr bool is_gated(Activation kind) {
@@ -85,7 +90,7 @@ struct Config {
   float logit_cap = 0;        // logits become c·tanh(l/c); 0: off
   float dropout = 0;
   Matmul matmul = Matmul::fp32;  // input precision of linear layers and classifier
-  bool recompute = false;        // store only the input of each block; run the block again before its backward
+  Recompute recompute = Recompute::none;
 
   InitChoice init = InitChoice::placement;
   std::optional<bool> residual_gain;  // open: as the initialization says

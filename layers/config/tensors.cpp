@@ -30,7 +30,16 @@ bool Layout::all_frozen(const std::vector<TensorSpec>& specs) const {
                       [](const TensorSpec& spec) { return spec.trained || spec.shape.size() < 2; });
 }
 
+const TensorSpec* Layout::first_of(const std::string& part) const {
+  const auto found = std::find_if(table_.begin(), table_.end(), [&](const TensorSpec& spec) {
+    return spec.layer != kOutside && spec.part == part;
+  });
+  return found == table_.end() ? nullptr : &*found;
+}
+
 float* Layout::take_joined(std::vector<TensorSpec> specs) {
+  if (share_)
+    if (const TensorSpec* first = first_of(specs[0].name)) return base_ ? base_ + first->offset : nullptr;
   const size_t begin = size_;
   const bool frozen = all_frozen(specs);
   for (TensorSpec& spec : specs) {

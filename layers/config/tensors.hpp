@@ -73,6 +73,9 @@ class Layout {
   void enter_layer(int layer) { layer_ = layer; }
   void leave_layer() { layer_ = kOutside; }
 
+  // While on, a tensor of a layer is the first of its name in any layer, if there is one.
+  void share(bool on) { share_ = on; }
+
   // One tensor in a 64-byte-aligned slice of its own. Matrices decay, vectors do not.
   float* take(const std::string& name, Role role, std::vector<int> shape, Start start = {});
 
@@ -88,11 +91,13 @@ class Layout {
 
  private:
   bool all_frozen(const std::vector<TensorSpec>& specs) const;  // the tensors that are taken next
+  const TensorSpec* first_of(const std::string& part) const;    // in any layer, or null
 
   float* base_;
   const std::vector<TensorSpec>* weights_ = nullptr;
   size_t size_ = 0;
   int layer_ = kOutside;
+  bool share_ = false;
   std::vector<TensorSpec> table_;
 };
 

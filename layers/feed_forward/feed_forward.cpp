@@ -14,18 +14,23 @@ void declare_sublayer(FeedForward& p, Layout& layout, const Config& config, cons
 void declare_sublayer_saved(FeedForwardSaved& saved, Layout& layout, const Config& config, const std::string& name,
                             int layer, int B, int T) {
   const int N = B * T;
+  layout.share(config.recompute >= Recompute::selective);
   saved.up = layout.take(name + ".up", Role::ffn_in, {N, FeedForward::up_width(config)});
   saved.active = layout.take(name + ".activation", Role::activation, {N, config.hidden});
+  layout.share(config.recompute >= Recompute::full);
   if (branch_keeps_output(config, layer)) saved.f = layout.take(name + ".down", Role::ffn_out, {N, config.channels});
 }
 
-void sublayer_forward(float* f, const FeedForwardSaved& saved, const float* u, const FeedForward& p,
-                      const BlockContext& c) {
+const float* sublayer_inner(const FeedForwardSaved& saved, const float* u, const FeedForward& p,
+                            const BlockContext& c) {
   const int N = c.B * c.T, C = c.config.channels, F = c.config.hidden;
   adapted_forward(saved.up, u, p.up, C, FeedForward::up_width(c.config), c, DropoutSite::lora_up);
   activation_forward(saved.active, saved.up, c.config.activation, N, F);
-  const float* m = branch_inner(saved, saved.active, p, N, F, c.training);
-  adapted_forward(f, m, p.down, F, C, c, DropoutSite::lora_down);
+  return branch_inner(saved, saved.active, p, N, F, c.training);
+}
+
+void sublayer_out(float* f, const float* m, const FeedForward& p, const BlockContext& c) {
+  adapted_forward(f, m, p.down, c.config.hidden, c.config.channels, c, DropoutSite::lora_down);
 }
 
 void sublayer_backward(float* du, const FeedForward& g, const float* df, const float* u, const FeedForwardSaved& saved,

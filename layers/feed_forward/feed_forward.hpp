@@ -20,7 +20,8 @@ struct FeedForwardSaved : BranchSaved {
 void declare_sublayer_saved(FeedForwardSaved& saved, Layout& layout, const Config& config, const std::string& name,
                             int layer, int B, int T);
 
-void sublayer_forward(float* f, const FeedForwardSaved& saved, const float* u, const FeedForward& p,
-                      const BlockContext& c);
+const float* sublayer_inner(const FeedForwardSaved& saved, const float* u, const FeedForward& p,
+                            const BlockContext& c);
+void sublayer_out(float* f, const float* m, const FeedForward& p, const BlockContext& c);
 void sublayer_backward(float* du, const FeedForward& g, const float* df, const float* u, const FeedForwardSaved& saved,
                        const FeedForward& p, const BlockContext& c);

@@ -20,19 +20,29 @@ size_t checked_product(std::initializer_list<size_t> sizes) {
   return product;
 }
 
+namespace {
+
 // Large buffers ask for large pages if the system has them. A page of 4 KB holds at most one row of a large matrix, and
 // the processor caches the addresses of only a few hundred pages.
+constexpr size_t kLargePage = 2 << 20;
+
+size_t alignment_of(size_t floats) { return floats * sizeof(float) >= 4 * kLargePage ? kLargePage : kAlignment; }
+
+}  // namespace
+
+size_t allocated_bytes(size_t floats) {
+  return round_up(std::max(checked_product({floats, sizeof(float)}), kAlignment), alignment_of(floats));
+}
+
 Buffer allocate(size_t floats) {
-  constexpr size_t kLargePage = 2 << 20;
-  const size_t needed = std::max(checked_product({floats, sizeof(float)}), kAlignment);
-  const size_t align = needed >= 4 * kLargePage ? kLargePage : kAlignment, bytes = round_up(needed, align);
+  const size_t bytes = allocated_bytes(floats), align = alignment_of(floats);
   void* p = std::aligned_alloc(align, bytes);
   if (!p) throw std::bad_alloc();
 #if defined(__linux__)
   if (align == kLargePage) madvise(p, bytes, MADV_HUGEPAGE);
 #endif
   Buffer buffer(static_cast<float*>(p));
-  set_zero(buffer.get(), bytes / sizeof(float));  // on all threads: a page lies near the processor that touches it first
+  set_zero(buffer.get(), bytes / sizeof(float));  // by all threads: a page lies near the first that touches it
   return buffer;
 }
 

@@ -19,6 +19,9 @@ struct FreeBuffer {
   void operator()(void* p) const { std::free(p); }
 };
 using Buffer = std::unique_ptr<float[], FreeBuffer>;
+// The bytes that allocate() takes for so many floats. Throws std::overflow_error.
+size_t allocated_bytes(size_t floats);
+
 // Aligned zeros. Throws std::bad_alloc or std::overflow_error.
 Buffer allocate(size_t floats);
 

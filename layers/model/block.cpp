@@ -25,15 +25,17 @@ void declare_saved(Saved& saved, Layout& layout, const Config& config, const std
   const int N = B * T, width = Sublayer::inner_width(config);
   static_cast<BranchSaved&>(saved) = declare_branch_saved(layout, config, name, layer, N, width, enters);
   declare_sublayer_saved(saved, layout, config, name, layer, B, T);
-  saved.y = layout.take(name + ".y", Role::residual, {N, config.channels});
 }
 
-// u → y: f = sublayer(u) is added to x.
+// u → y: f = sublayer(u) is added to x. Without `leaves` it only writes what the sublayer saves before f.
 template <class Saved, class Sublayer>
-void forward(const Saved& saved, const float* x, const float* u, const Sublayer& p, const BlockContext& c) {
+void forward(const Saved& saved, const float* x, const float* u, const Sublayer& p, const BlockContext& c,
+             bool leaves) {
   const int N = c.B * c.T, C = c.config.channels;
+  const float* m = sublayer_inner(saved, u, p, c);
+  if (!leaves) return;
   float* f = saved.f ? saved.f : c.scratch.f;
-  sublayer_forward(f, saved, u, p, c);
+  sublayer_out(f, m, p, c);
   dropout_apply(f, c.dropout, c.layer, Sublayer::kDropout, c.B, c.T, C);
   branch_leave(saved.y, saved, c.scratch.normed, x, f, p, N, C, c.training);
 }
@@ -68,11 +70,18 @@ Block declare_block(Layout& layout, const Config& config, int layer) {
   return p;
 }
 
-BlockSaved declare_block_saved(Layout& layout, const Config& config, int layer, int B, int T) {
+BlockSaved declare_block_saved(Layout& layout, Config config, int layer, int B, int T, bool training) {
+  if (!training) config.recompute = Recompute::full;
+  const std::vector<int> stream = {B * T, config.channels};
   layout.enter_layer(layer);
   BlockSaved saved;
   declare_saved<Attention>(saved.attention, layout, config, "attention", layer, B, T, true);
+  layout.share(config.recompute >= Recompute::full);
+  saved.attention.y = layout.take("attention.y", Role::residual, stream);
   declare_saved<FeedForward>(saved.ffn, layout, config, "ffn", layer, B, T, !shares_norm(config));
+  layout.share(!training);
+  saved.ffn.y = layout.take("ffn.y", Role::residual, stream);
+  layout.share(false);
   layout.leave_layer();
   return saved;
 }
@@ -94,14 +103,16 @@ BlockScratch declare_block_scratch(Layout& layout, const Config& config, int B, 
 
 // ---- schedules ---------------------------------------------------------------------------------------------
 
-// The feed-forward branch reads the output of attention's branch, or x. Either way it adds to the former.
+// The feed-forward branch reads the output of attention's branch, or x. Either way it adds to the former. Its y is
+// kept, so it is not run again to the end unless backward needs more.
 void block_forward(const BlockSaved& saved, const float* x, const Block& p, const BlockContext& c) {
   const int N = c.B * c.T, C = c.config.channels;
   const float *middle = saved.attention.y, *u = branch_enter(saved.attention, x, p.attention, N, C, c.training);
-  forward(saved.attention, x, u, p.attention, c);
+  forward(saved.attention, x, u, p.attention, c, c.runs(Recompute::full));
   const float* read = is_sequential(c.config) ? middle : x;
   if (!shares_norm(c.config)) u = branch_enter(saved.ffn, read, p.ffn, N, C, c.training);
-  forward(saved.ffn, middle, u, p.ffn, c);
+  const bool ends = !c.again || branch_saves_end(c.config, c.layer);
+  forward(saved.ffn, middle, u, p.ffn, c, c.runs(Recompute::full) && ends);
 }
 
 // d holds dy until both branches have read it. Parallel branches both read it before either adds to it (they have no

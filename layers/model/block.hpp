@@ -17,14 +17,16 @@ struct Block {
 };
 Block declare_block(Layout& layout, const Config& config, int layer);
 
-// Saved for backward. attention.y is the stream between the branches; ffn.y is the next block's x.
+// Saved for backward. attention.y is the stream between the branches; ffn.y is the next block's x. Blocks share what
+// they run again (Config::recompute). Without training they share everything.
 struct BlockSaved {
   AttentionSaved attention;
   FeedForwardSaved ffn;
 };
-BlockSaved declare_block_saved(Layout& layout, const Config& config, int layer, int B, int T);
+BlockSaved declare_block_saved(Layout& layout, Config config, int layer, int B, int T, bool training);
 BlockScratch declare_block_scratch(Layout& layout, const Config& config, int B, int T, bool backward);
 
+// With context.again only what the blocks share.
 void block_forward(const BlockSaved& saved, const float* x, const Block& p, const BlockContext& context);
 
 // d (N,C) holds dy and then dx.

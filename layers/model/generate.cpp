@@ -109,10 +109,11 @@ int sequences_together(const Config& config, int64_t tokens, int64_t wanted) {
   return static_cast<int>(std::min<int64_t>(wanted, std::clamp<size_t>(kMostBytes / each, 1, kMostSequences)));
 }
 
-Generator::Generator(const Model& model, int64_t tokens, int sequences)
+Generator::Generator(const Model& model, int64_t tokens, int sequences, const Activations* activations)
     : model_(model),
       cache_(model.config, length_of_cache(model.config, tokens), sequences),
-      activations_(allocate_activations(model.config, 1, std::max(cache_.T, sequences), false)),
+      own_(activations ? Activations() : allocate_activations(model.config, 1, std::max(cache_.T, sequences), false)),
+      activations_(activations ? *activations : own_),
       seen_(1) {}
 
 const float* Generator::feed(const std::vector<int>& tokens) {

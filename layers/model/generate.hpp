@@ -30,8 +30,10 @@ int sample_token(const float* logits, int V, const Sampling& sampling, uint64_t 
 class Generator {
  public:
   // `tokens`: how many tokens a sequence will be fed in all. Allocates for these, or for the context if that is
-  // shorter, and for so many sequences, at most kMostSequences.
-  Generator(const Model& model, int64_t tokens, int sequences = 1);
+  // shorter, and for so many sequences, at most kMostSequences. Uses `activations` instead of its own if given;
+  // they must have a row for each token of the context and for each sequence.
+  Generator(const Model& model, int64_t tokens, int sequences = 1, const Activations* activations = nullptr);
+  Generator(const Generator&) = delete;
 
   const float* feed(const std::vector<int>& tokens);  // of one sequence; at least one token; returns logits (V)
   const float* split(int sequences);                  // makes so many of the one; returns logits (sequences,V)
@@ -47,7 +49,8 @@ class Generator {
 
   const Model& model_;
   ModelCache cache_;
-  Activations activations_;
+  Activations own_;
+  const Activations& activations_;
   std::vector<std::vector<int>> seen_;  // of each sequence, the tokens the cache holds; all are equally many
   bool beyond_ = false;
 };

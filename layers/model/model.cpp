@@ -99,14 +99,8 @@ Activations declare_activations(Layout& layout, const Config& config, int B, int
     a.embedding_norm = declare_norm_saved(layout, config, "embedding.norm", N, C);
     a.x = layout.take("embedding.norm", Role::norm, {N, C});
   }
-  const bool shared = !training || config.recompute;
-  for (int l = 0; l < config.n_layer; ++l) {
-    const bool own = !shared || l == 0 || &placement_at(config, l) != &placement_at(config, l - 1);
-    a.blocks.push_back(own ? declare_block_saved(layout, config, l, B, T) : a.blocks[l - 1]);
-    layout.enter_layer(l);
-    if (!own && training) a.blocks[l].ffn.y = layout.take("ffn.y", Role::residual, {N, C});
-    layout.leave_layer();
-  }
+  for (int l = 0; l < config.n_layer; ++l)
+    a.blocks.push_back(declare_block_saved(layout, config, l, B, T, training));
   if (*config.final_norm) {
     a.final_norm = declare_norm_saved(layout, config, "final_norm", N, C);
     a.final = layout.take("final_norm", Role::norm, {N, C});
@@ -206,9 +200,10 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
              config.vocab_size);
   if (observer) observer->outside(a, input_of(a, config.n_layer), B, T);
   norm_backward(d, model.g.final_norm, d, input_of(a, config.n_layer), a.final_norm, model.p.final_norm, N, C);
+  context.again = config.recompute > Recompute::none;
   for (int l = config.n_layer - 1; l >= 0; --l) {
     context.layer = l;
-    if (config.recompute) block_forward(a.blocks[l], input_of(a, l), model.p.blocks[l], context);
+    if (context.again) block_forward(a.blocks[l], input_of(a, l), model.p.blocks[l], context);
     if (observer) observer->block(l, input_of(a, l), a.blocks[l], d, B, T);
     block_backward(d, model.g.blocks[l], input_of(a, l), a.blocks[l], model.p.blocks[l], context);
   }

@@ -45,9 +45,7 @@ Model merged(const Model& model);
 // Draws every tensor from (seed, its name), so adding a tensor changes no other.
 void initialize(Model& model, uint64_t seed);
 
-// Activations and scratch buffers of one step, for up to B sequences of up to T tokens. In training each block has
-// its own BlockSaved. With Config::recompute the blocks share all of it but y, the next block's input; without
-// training they share all of it. Blocks share only with blocks of the same placement row (Mix-LN has two).
+// Activations and scratch buffers of one step, for up to B sequences of up to T tokens.
 struct Activations {
   std::vector<TensorSpec> table;
   Buffer buffer;

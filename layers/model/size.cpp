@@ -1,14 +1,29 @@
 #include "size.hpp"
 
+#include <algorithm>
+
 #include "model.hpp"
+
+namespace {
+
+size_t bytes_of(size_t floats) { return checked_product({floats, sizeof(float)}); }
+size_t padding_of(size_t floats) { return floats > 0 ? allocated_bytes(floats) - bytes_of(floats) : 0; }
+
+size_t cache_floats(const Config& config, int tokens) {
+  return checked_product({size_t(config.n_layer), size_t(tokens), cache_width(config)});
+}
+
+}  // namespace
 
 MemoryNeed memory_of_training(const Config& config, int B, const std::vector<TensorSpec>& table) {
   Layout model, gradients(nullptr, table), activations;
   declare_model(model, config);
   declare_model(gradients, config);
   declare_activations(activations, config, B, config.context, true);
-  return {checked_product({model.size(), sizeof(float)}), checked_product({gradients.size(), sizeof(float)}),
-          checked_product({2, gradients.size(), sizeof(float)}), checked_product({activations.size(), sizeof(float)})};
+  const size_t w = model.size(), g = gradients.size(), a = activations.size();
+  const size_t cache = cache_floats(config, std::min(config.context, kSampleTokens));
+  return {bytes_of(w), bytes_of(g), checked_product({2, bytes_of(g)}), bytes_of(a), bytes_of(cache),
+          padding_of(w) + 3 * padding_of(g) + padding_of(a) + padding_of(cache)};
 }
 
 MemoryNeed memory_of_training(const Config& config, int B) {
@@ -21,10 +36,10 @@ MemoryNeed memory_of_inference(const Config& config, int B, int T) {
   Layout model, activations;
   declare_model(model, config);
   declare_activations(activations, config, B, T, false);
-  const size_t cache = checked_product({size_t(config.n_layer), size_t(T), cache_width(config)});
+  const size_t w = model.size(), a = activations.size(), cache = cache_floats(config, T);
   MemoryNeed need;
-  need.weights = checked_product({model.size(), sizeof(float)});
-  need.activations = checked_product({activations.size() + cache, sizeof(float)});
+  need.weights = bytes_of(w), need.activations = bytes_of(a), need.cache = bytes_of(cache);
+  need.padding = padding_of(w) + padding_of(a) + padding_of(cache);
   return need;
 }
 
@@ -56,6 +71,15 @@ double flops_per_token(const Config& config, const std::vector<TensorSpec>& tabl
       frozen += static_cast<double>(spec.size());
   }
   return flops_per_token(config) - 2 * frozen;
+}
+
+double flops_run_again(const Config& c) {
+  const double matrix = double(c.hidden) * c.channels, up = (c.gated() ? 2 : 1) * matrix;
+  if (c.recompute != Recompute::full) return c.recompute == Recompute::none ? 0 : 2 * c.n_layer * up;
+  double multiply_adds = flops_per_token(c) / 6 - double(c.vocab_size) * c.channels;
+  for (int l = 0; l < c.n_layer; ++l)
+    if (!branch_saves_end(c, l)) multiply_adds -= matrix;  // down
+  return 2 * multiply_adds;
 }
 
 // 1, 2, ... keys up to the window, and then always that many.

@@ -4,12 +4,21 @@
 #include "layers/config/tensors.hpp"
 #include "layers/config/config.hpp"
 
+// The longest sample that training prints.
+inline constexpr int kSampleTokens = 600;
+
+// The program itself: its code and libraries, the stacks and packed panels of a few threads.
+inline constexpr size_t kProgramBytes = 9 << 20;
+
 struct MemoryNeed {
   size_t weights = 0, gradients = 0, moments = 0, activations = 0;
-  size_t total() const { return weights + gradients + moments + activations; }
+  size_t cache = 0;    // keys and values of a sample
+  size_t padding = 0;  // the rest of the last page of each buffer
+  size_t other() const { return cache + padding + kProgramBytes; }
+  size_t total() const { return weights + gradients + moments + activations + other(); }
 };
-// Bytes of a training step on B sequences. Matrices of `table`, that of the model, that do not train need no gradients.
-// Throws std::overflow_error.
+// Bytes of a training step on B sequences, and of a sample between steps. Matrices of `table`, that of the model, that
+// do not train need no gradients. Throws std::overflow_error.
 MemoryNeed memory_of_training(const Config& config, int B, const std::vector<TensorSpec>& table);
 MemoryNeed memory_of_training(const Config& config, int B);  // all of it trains
 // Bytes of evaluating B sequences of T tokens, or of sampling T tokens. Throws std::overflow_error.
@@ -22,6 +31,9 @@ double flops_per_token(const Config& config);
 
 // The same if only part of `table`, that of the model, trains: a frozen matrix has no dW = dyᵀ x.
 double flops_per_token(const Config& config, const std::vector<TensorSpec>& table);
+
+// Operations per token that Config::recompute adds: products that are run again.
+double flops_run_again(const Config& config);
 
 // The number of trained parameters.
 size_t count_parameters(const std::vector<TensorSpec>& table);

@@ -34,6 +34,7 @@ BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std
   const Placement& row = placement_at(config, layer);
   const int C = config.channels;
   BranchSaved saved;
+  layout.share(config.recompute >= Recompute::selective);
   if (row.norm_in && enters) {
     saved.in = declare_norm_saved(layout, config, name + ".norm_in", N, C);
     saved.u = layout.take(name + ".norm_in", Role::norm, {N, C});
@@ -42,6 +43,7 @@ BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std
     saved.inner = declare_norm_saved(layout, config, name + ".norm_inner", N, inner_width);
     saved.m = layout.take(name + ".norm_inner", Role::norm, {N, inner_width});
   }
+  layout.share(config.recompute >= Recompute::full);
   if (row.norm_out) saved.out = declare_norm_saved(layout, config, name + ".norm_out", N, C);
   if (row.norm_sum) {
     saved.sum = declare_norm_saved(layout, config, name + ".norm_sum", N, C);
@@ -53,6 +55,10 @@ BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std
 bool branch_keeps_output(const Config& config, int layer) {
   const Placement& row = placement_at(config, layer);
   return row.norm_out || row.gain != LearnedGain::none;
+}
+
+bool branch_saves_end(const Config& config, int layer) {
+  return branch_keeps_output(config, layer) || placement_at(config, layer).norm_sum;
 }
 
 void scaled_add(float* out, float scale, const float* a, const float* b, int N, int C) {

@@ -55,6 +55,9 @@ void declare_shared_gain(Branch& first, Branch& second, Layout& layout, const Co
 // True where norm_out or λ is there, and so the branch's output f has to be kept for backward.
 bool branch_keeps_output(const Config& config, int layer);
 
+// True where backward needs more than y of what follows W_out.
+bool branch_saves_end(const Config& config, int layer);
+
 // `training`: see norm_forward.
 const float* branch_enter(const BranchSaved& saved, const float* x, const Branch& p, int N, int C, bool training);
 const float* branch_inner(const BranchSaved& saved, const float* h, const Branch& p, int N, int width, bool training);

@@ -3,7 +3,8 @@
 //
 //   declare_sublayer(p, ...)               takes its tensors, norm_inner before its last matrix
 //   declare_sublayer_saved(saved, ...)     takes what backward needs, and f where the branch keeps it
-//   sublayer_forward(f, saved, u, p, c)
+//   sublayer_inner(saved, u, p, c)         u → m, the input of its last matrix
+//   sublayer_out(f, m, p, c)               m → f
 //   sublayer_backward(du, g, df, u, saved, p, c)
 //
 // block.cpp calls them by the type of p: Attention (layers/attention) or FeedForward (layers/feed_forward).
@@ -40,6 +41,10 @@ struct BlockContext {
   Cache cache;
   const float* slopes = nullptr;  // (H) of ALiBi, where that is how positions are told
   bool training = false;          // see norm_forward
+  bool again = false;             // the pass before backward, for what was not kept: see Config::recompute
+
+  // True if this pass runs a stage that is run again from the level `stage` on.
+  bool runs(Recompute stage) const { return !again || config.recompute >= stage; }
 };
 
 // A linear layer of a sublayer, with its adapters. `site` numbers the dropout of what they read.

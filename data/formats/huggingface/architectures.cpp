@@ -83,7 +83,7 @@ TrainOptions essence(Config c) {
   const Config standard;
   c = resolve(c);
   c.attention_scale = static_cast<float>(*c.attention_scale);
-  c.dropout = 0, c.matmul = standard.matmul, c.recompute = false;
+  c.dropout = 0, c.matmul = standard.matmul, c.recompute = standard.recompute;
   c.init = standard.init, c.residual_gain.reset(), c.init_gain.reset(), c.layer_scale_init.reset();
   c.dyt_alpha = standard.dyt_alpha, c.mix_fraction = standard.mix_fraction;
   if (c.position != Position::rope) c.rope_theta = standard.rope_theta, c.rope_fraction = standard.rope_fraction;
