@@ -128,7 +128,8 @@ int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& pro
       utilization.emplace(t.model.config.matmul, flops_per_token(t.model.config, t.model.table));
     }
     if (due(t.o.sample_every)) progress.line(text_sample(t, step, t.model.config.context));
-    if (due(t.o.save_every)) save_sound(t, progress, step);
+    check_saving(t);
+    if (due(t.o.save_every)) save_sound(t, progress, step, true);
   }
   return step;
 }

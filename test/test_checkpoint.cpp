@@ -2,8 +2,10 @@
 
 #include "data/run/checkpoint.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <future>
 #include <stdexcept>
 
 #include "catch.hpp"
@@ -115,4 +117,29 @@ TEST_CASE("a resumed run that is killed has no outcome", "[program][checkpoint]"
   const auto trains = [&] { return count_lines(f.read("r/metrics.csv")) > 5; };
   REQUIRE(f.run_until("train --out r --resume --steps 100000 --quiet", SIGKILL, trains).status == 128 + SIGKILL);
   CHECK_FALSE(f.has("r/outcome.json"));
+}
+
+TEST_CASE("a checkpoint written on another thread holds the numbers of the call", "[checkpoint]") {
+  Saved s;
+  for (size_t i = 0; i < s.model.gradient_floats; ++i) s.optimizer_state[0][i] = -1.f, s.optimizer_state[1][i] = 2.f;
+  s.save();
+  const std::string expected = s.folder.read("x.safetensors");
+  s.folder.write("x.safetensors", "old");
+  std::future<void> saving = save_checkpoint_later(s.path, s.header, s.model, s.optimizer_state);
+  std::fill_n(s.model.weights.get(), s.model.floats, 0.f);
+  for (const Buffer& slot : s.optimizer_state) std::fill_n(slot.get(), s.model.gradient_floats, 0.f);
+  REQUIRE(saving.valid());
+  saving.get();
+  CHECK(s.folder.read("x.safetensors") == expected);
+  saving = save_checkpoint_later(s.folder.path("none/x.safetensors"), s.header, s.model, s.optimizer_state);
+  CHECK(contains(message_of<std::runtime_error>([&] { saving.get(); }), "cannot write "));
+}
+
+TEST_CASE("saves while training goes on do not change a run", "[program][checkpoint]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt --steps 8 --accumulate 2" + kSmall;
+  REQUIRE(f.run(words + "--out plain").status == 0);
+  REQUIRE(f.run(words + "--save-every 1 --out often").status == 0);
+  CHECK(last_weights(f, "often") == last_weights(f, "plain"));
+  CHECK(f.run("info often").status == 0);
 }

@@ -8,6 +8,7 @@
 #include <new>
 #include <stdexcept>
 #include <string_view>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 
@@ -16,9 +17,11 @@
 #include "data/host/errors.hpp"
 #include "data/host/files.hpp"
 #include "data/host/json.hpp"
+#include "data/host/machine.hpp"
 #include "data/host/utf8.hpp"
 #include "data/options/stored.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
+#include "layers/kernels/parallel.hpp"
 #include "old_checkpoint.hpp"
 
 using nlohmann::json;
@@ -180,6 +183,52 @@ void require_same_tensors(const std::string& path, const std::vector<TensorSpec>
   if (!by_name.empty()) refuse("no further tensor", described(*by_name.begin()->second));
 }
 
+// ---- writing ---------------------------------------------------------------------------------------------
+
+// Writes the weights, buffers[0], and the optimizer's slots if there are more.
+void write_checkpoint(const std::string& path, const CheckpointHeader& header, const std::vector<TensorSpec>& table,
+                      const std::vector<const float*>& buffers) {
+  std::vector<NewTensor> tensors;
+  const std::vector<TensorSpec> state_table = gradients_of(table);
+  const auto table_of_buffer = [&](size_t b) -> const auto& { return b == 0 ? table : state_table; };
+  for (size_t b = 0; b < buffers.size(); ++b)
+    for (const TensorSpec& spec : table_of_buffer(b))
+      tensors.push_back({stored_name(b, spec.name), {spec.shape.begin(), spec.shape.end()}, {}});
+  std::string start = safetensors_header(path, tensors,
+                                         {{"checksum", std::string(kNoSum)},  // the first in the alphabet
+                                          {"format", "pt"},
+                                          {"train_gpt", to_text(to_json(header))},
+                                          {"version", kVersion}},
+                                         kDataAlignment);
+  std::vector<Part<const char>> parts = {{0, start.size(), start.data()}};
+  for (size_t b = 0; b < buffers.size(); ++b)
+    for (const TensorSpec& spec : table_of_buffer(b)) {
+      const uint64_t begin = parts.back().end, end = begin + spec.size() * sizeof(float);
+      parts.push_back({begin, end, reinterpret_cast<const char*>(buffers[b] + spec.offset)});
+    }
+  const uint64_t sum =
+      checksum_in_pieces(parts.back().end, kChecksumPiece, [&](Checksum& piece, uint64_t begin, uint64_t end) {
+        each_within(parts, begin, end, [&](auto& part, uint64_t from, uint64_t to) {
+          piece.add(part.memory + (from - part.begin), to - from);
+        });
+      });
+  start.replace(kSumAt, kNoSum.size(), digits_of(sum));  // in its place in memory
+
+  WholeFile file(path);
+  for (const auto& part : parts) file.write(part.memory, part.end - part.begin);
+  file.finish();
+  file.publish();
+}
+
+Buffer copy_of(const float* x, size_t n) {
+  Buffer copy = allocate(n);
+  constexpr size_t kPiece = 1 << 16;
+  parallel_for(static_cast<int>((n + kPiece - 1) / kPiece), 1, kPiece, [&](int begin, int end) {
+    std::copy(x + begin * kPiece, x + std::min(n, end * kPiece), copy.get() + begin * kPiece);
+  });
+  return copy;
+}
+
 // ---- models of other programs ----------------------------------------------------------------------------
 
 CheckpointHeader imported_header(const std::string& path, const Format& format) {
@@ -225,36 +274,30 @@ void save_checkpoint(const std::string& path, const CheckpointHeader& header, co
   std::vector<const float*> buffers = {model.weights.get()};
   if (state)
     for (const Buffer& slot : *state) buffers.push_back(slot.get());
-  std::vector<NewTensor> tensors;
-  const std::vector<TensorSpec> state_table = gradients_of(model.table);
-  const auto table_of_buffer = [&](size_t b) -> const auto& { return b == 0 ? model.table : state_table; };
-  for (size_t b = 0; b < buffers.size(); ++b)
-    for (const TensorSpec& spec : table_of_buffer(b))
-      tensors.push_back({stored_name(b, spec.name), {spec.shape.begin(), spec.shape.end()}, {}});
-  std::string start = safetensors_header(path, tensors,
-                                         {{"checksum", std::string(kNoSum)},  // the first in the alphabet
-                                          {"format", "pt"},
-                                          {"train_gpt", to_text(to_json(h))},
-                                          {"version", kVersion}},
-                                         kDataAlignment);
-  std::vector<Part<const char>> parts = {{0, start.size(), start.data()}};
-  for (size_t b = 0; b < buffers.size(); ++b)
-    for (const TensorSpec& spec : table_of_buffer(b)) {
-      const uint64_t begin = parts.back().end, end = begin + spec.size() * sizeof(float);
-      parts.push_back({begin, end, reinterpret_cast<const char*>(buffers[b] + spec.offset)});
-    }
-  const uint64_t sum =
-      checksum_in_pieces(parts.back().end, kChecksumPiece, [&](Checksum& piece, uint64_t begin, uint64_t end) {
-        each_within(parts, begin, end, [&](auto& part, uint64_t from, uint64_t to) {
-          piece.add(part.memory + (from - part.begin), to - from);
-        });
-      });
-  start.replace(kSumAt, kNoSum.size(), digits_of(sum));  // in its place in memory
+  write_checkpoint(path, h, model.table, buffers);
+}
 
-  WholeFile file(path);
-  for (const auto& part : parts) file.write(part.memory, part.end - part.begin);
-  file.finish();
-  file.publish();
+std::future<void> save_checkpoint_later(const std::string& path, const CheckpointHeader& header, const Model& model,
+                                        const OptimizerState& state) {
+  const size_t floats = model.floats + state.size() * model.gradient_floats;
+  if (detect_machine().memory_free < floats * sizeof(float) / 5 * 6) return {};
+  CheckpointHeader h = header;
+  h.optimizer = true;
+  try {
+    std::vector<Buffer> copies;
+    copies.push_back(copy_of(model.weights.get(), model.floats));
+    for (const Buffer& slot : state) copies.push_back(copy_of(slot.get(), model.gradient_floats));
+    return std::async(std::launch::async, [path, h, table = model.table, copies = std::move(copies)]() mutable {
+      use_threads(1);  // of this thread alone: training has the others
+      const std::vector<Buffer> numbers = std::move(copies);  // freed before the result is fetched
+      std::vector<const float*> buffers;
+      for (const Buffer& buffer : numbers) buffers.push_back(buffer.get());
+      write_checkpoint(path, h, table, buffers);
+    });
+  } catch (const std::bad_alloc&) {
+  } catch (const std::system_error&) {  // no thread
+  }
+  return {};
 }
 
 CheckpointHeader read_checkpoint_header(const std::string& path) {

@@ -2,6 +2,7 @@
 // Checkpoints: everything needed to resume a run, in one safetensors file that is either complete or absent. README.md
 // states the layout. old_checkpoint.hpp reads the files of versions 1 and 2.
 
+#include <future>
 #include <string>
 
 #include "checkpoint_file.hpp"
@@ -14,6 +15,11 @@ std::string described(const TensorSpec& tensor);
 // Throws std::runtime_error (full disk, no permission, a header of more than 100 MB). An older file survives then.
 void save_checkpoint(const std::string& path, const CheckpointHeader& header, const Model& model,
                      const OptimizerState* state);
+
+// The same on another thread, from a copy of the numbers, which is freed when it is written. get() of the result waits
+// and throws. The result is not valid if there is no memory for the copy: then nothing has happened.
+std::future<void> save_checkpoint_later(const std::string& path, const CheckpointHeader& header, const Model& model,
+                                        const OptimizerState& state);
 
 // Reads the header. Throws std::runtime_error if the file is not a checkpoint, or is of another version, truncated or
 // corrupted. The fields of the header agree with each other and with the size of the file. verify_checkpoint() reads

@@ -1,5 +1,6 @@
 #include "trainer.hpp"
 
+#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -90,8 +91,15 @@ StepResult take_step(Trainer& t, int64_t step, double lr) {
 
 namespace {
 
+// Waits for the other thread.
+void finish_saving(Trainer& t) {
+  if (!t.saving.valid()) return;
+  t.saving.get();
+  remove_replaced(t.path(kLastCheckpoint));
+}
+
 // Writes the state to `file` of the run's directory. Throws Diverged if weights or optimizer state are not finite.
-void save(Trainer& t, const std::string& file, int64_t step) {
+void save(Trainer& t, const std::string& file, int64_t step, bool goes_on = false) {
   const auto require_finite = [&](const std::vector<TensorSpec>& table, const Buffer& buffer) {
     if (const TensorSpec* bad = first_non_finite(table, buffer.get()))
       throw Diverged{step, "update", bad->name};
@@ -99,6 +107,9 @@ void save(Trainer& t, const std::string& file, int64_t step) {
   require_finite(t.model.table, t.model.weights);
   for (const Buffer& slot : t.optimizer_state) require_finite(gradients_of(t.model.table), slot);
   t.state.step = step;
+  if (file == kLastCheckpoint) finish_saving(t);
+  if (goes_on) t.saving = save_checkpoint_later(t.path(file), t.state, t.model, t.optimizer_state);
+  if (goes_on && t.saving.valid()) return;
   save_checkpoint(t.path(file), t.state, t.model, file == kBestCheckpoint ? nullptr : &t.optimizer_state);
   remove_replaced(t.path(file));
 }
@@ -173,10 +184,15 @@ bool out_of_patience(const Trainer& t, int64_t step) {
 
 // ---- saving ----------------------------------------------------------------------------------------------
 
-bool save_sound(Trainer& t, Progress& progress, int64_t step) {
-  if (!has_exploded(t)) return save(t, kLastCheckpoint, step), true;
+bool save_sound(Trainer& t, Progress& progress, int64_t step, bool goes_on) {
+  if (!has_exploded(t)) return save(t, kLastCheckpoint, step, goes_on), true;
+  finish_saving(t);
   progress.line("step " + std::to_string(step) + "  not saved: the loss has exploded; the last checkpoint stays");
   return false;
+}
+
+void check_saving(Trainer& t) {
+  if (t.saving.valid() && t.saving.wait_for(std::chrono::seconds(0)) == std::future_status::ready) finish_saving(t);
 }
 
 void save_and_fail(Trainer& t, const Metrics& metrics, const std::runtime_error& error) {

@@ -2,6 +2,7 @@
 // A training run in memory: the state that steps change, its data, and how it is saved and validated.
 
 #include <algorithm>
+#include <future>
 #include <limits>
 #include <memory>
 #include <stdexcept>
@@ -26,6 +27,7 @@ struct Trainer : TrainingState {
   bool within_step = false;  // true: weights and `state` may belong to different steps
   std::unique_ptr<Diagnostics> diagnostics;  // null until training begins
   double first_loss = std::numeric_limits<double>::quiet_NaN();  // of this call's first step
+  std::future<void> saving;  // checkpoint.safetensors, if another thread is writing it
 
   Trainer(const Command& given, const TrainOptions& in_force, Dataset text);
 
@@ -68,7 +70,11 @@ bool out_of_patience(const Trainer& t, int64_t step);
 // ---- saving ----------------------------------------------------------------------------------------------
 
 // Saves the newest state, unless the model has exploded: then the last checkpoint stays. Returns whether it has saved.
-bool save_sound(Trainer& t, Progress& progress, int64_t step);
+// If training goes on and memory permits, another thread writes a copy of it.
+bool save_sound(Trainer& t, Progress& progress, int64_t step, bool goes_on = false);
+
+// Throws std::runtime_error if the other thread could not write its checkpoint. Does not wait for it.
+void check_saving(Trainer& t);
 
 // Saves a run that cannot go on, for example because the disk is full, and throws a std::runtime_error that says so.
 // The checkpoint keeps the row of metrics.csv if that could not be written.

@@ -156,7 +156,13 @@ std::string whole_step(const StepCosts& costs, double N) {
   if (s.trained < s.parameters) text += "Matrices that do not train have no dW.\n";
   text += "AdamW takes 15·" + letter + " = " + format_count(15 * P) + " flops and moves 28·" + letter + " = " +
           format_count(28 * P);
-  return text + " bytes: half a flop a byte.\n\n";
+  return text + " bytes: half a flop a byte.\n";
+}
+
+std::string saving(const StepCost& s) {
+  const size_t bytes = s.need.weights + s.need.moments;
+  return "A save while training goes on (--save-every) copies weights and moments: " +
+         format_count(static_cast<double>(bytes)) + " bytes more, if they are free.\n";
 }
 
 constexpr const char* kExplanation =
@@ -173,5 +179,5 @@ std::string cost_text(const Config& config, int B, const std::vector<TensorSpec>
   for (const auto& [level, name] : kRecomputes) costs.emplace_back(config, B, table, level);
   const StepCost& step = costs[0];
   return sizes(config, B, step) + parameters(step) + "\n" + operations(step) + "\n" + kept(costs) + "\n" +
-         memory(config, costs, N) + "\n" + whole_step(costs, N) + kExplanation;
+         memory(config, costs, N) + "\n" + whole_step(costs, N) + saving(step) + "\n" + kExplanation;
 }
