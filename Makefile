@@ -89,8 +89,9 @@ LINK = $(COMPILE) -o $@ $(filter %.o,$^) $(OPENMP_LIBS) $(PCRE2_LIBS) $(UTF8PROC
 OUT := build/$(KEY)$(if $(FUZZ),-fuzz,$(if $(SANITIZE),-sanitize))
 LIBRARY := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(wildcard layers/*/*.cpp data/*/*.cpp data/*/*/*.cpp)))
 
-# Each of these rooms is compiled in one piece, which reads headers and instantiates templates once: half of the time
-# for a build from nothing. ROOMS_JOINED= compiles each file by itself: less to compile after a change of one.
+# Each of these rooms is compiled in one piece, which reads headers and instantiates templates once: `time make` from
+# nothing takes 191 s of a Zen 3, and 326 s with ROOMS_JOINED=, which compiles each file by itself: less to compile after
+# a change of one.
 ROOMS_JOINED ?= $(patsubst %/,%,$(sort $(dir $(wildcard data/*/*.cpp data/*/*/*.cpp))))
 JOINED := $(foreach room,$(ROOMS_JOINED),$(patsubst %.cpp,$(OUT)/%.o,$(wildcard $(room)/*.cpp)))
 LIBRARY := $(ROOMS_JOINED:%=$(OUT)/%/room.o) $(filter-out $(JOINED),$(LIBRARY))

@@ -159,6 +159,15 @@ void check_refused_checkpoint(const Folder& f, const std::string& bytes, const s
   CHECK(message.find_first_of("\n\x1b") == message.npos);
 }
 
+// Of a model of one layer on bytes.
+CheckpointHeader one_layer(int heads, int channels) {
+  CheckpointHeader header;
+  Config& config = header.options.config;
+  config.n_layer = 1, config.n_head = heads, config.channels = channels, config.context = 8, config.vocab_size = 256;
+  config = resolve(config);
+  return header;
+}
+
 }  // namespace
 
 TEST_CASE("a header is checked against the model it describes and the size of the file", "[forged]") {
@@ -291,10 +300,7 @@ TEST_CASE("the tensors of a checkpoint are checked against its model and the rul
 
 TEST_CASE("a checkpoint that is truncated or has one wrong bit is never loaded", "[forged]") {
   const Folder f;
-  Config config;
-  config.n_layer = 1, config.n_head = 1, config.channels = 8, config.context = 8, config.vocab_size = 256;
-  CheckpointHeader header;
-  header.options.config = resolve(config);
+  const CheckpointHeader header = one_layer(1, 8);
   Model model(header.options.config, false);
   initialize(model, 1);
   save_checkpoint(f.path("x"), header, model, nullptr);
@@ -395,10 +401,7 @@ TEST_CASE("checkpoints of earlier versions have the numbers that their files hol
 
 TEST_CASE("the checksum of a large checkpoint has pieces since version 4, and none in version 3", "[forged]") {
   const Folder f;
-  Config config;
-  config.n_layer = 1, config.n_head = 2, config.channels = 64, config.context = 8, config.vocab_size = 256;
-  CheckpointHeader header;
-  header.options.config = resolved(config);
+  const CheckpointHeader header = one_layer(2, 64);
   Model model(header.options.config, false);
   initialize(model, 1);
   OptimizerState state = empty_state(model);

@@ -70,7 +70,7 @@ bool out_of_patience(const Trainer& t, int64_t step);
 // ---- saving ----------------------------------------------------------------------------------------------
 
 // Saves the newest state, unless the model has exploded: then the last checkpoint stays. Returns whether it has saved.
-// If training goes on and memory permits, another thread writes a copy of it.
+// If training `goes_on` and there is memory for a copy, another thread writes that copy.
 bool save_sound(Trainer& t, Progress& progress, int64_t step, bool goes_on = false);
 
 // Throws std::runtime_error if the other thread could not write its checkpoint. Does not wait for it.

@@ -161,7 +161,7 @@ std::string whole_step(const StepCosts& costs, double N) {
 
 std::string saving(const StepCost& s) {
   const size_t bytes = s.need.weights + s.need.moments;
-  return "A save while training goes on (--save-every) copies weights and moments: " +
+  return "--save-every copies weights and moments while training goes on: " +
          format_count(static_cast<double>(bytes)) + " bytes more, if they are free.\n";
 }
 

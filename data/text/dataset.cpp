@@ -56,7 +56,7 @@ std::vector<size_t> count_tokens(const Dataset& data, size_t n, const Stretch& s
   return count;
 }
 
-// The same for the validation targets, or for a sample of them.
+// How often each token is a validation target. Of mapped files, only a sample of the targets counts.
 std::vector<size_t> count_targets(const Dataset& data) {
   const size_t step = sampling_step(data, data.val_targets());
   return count_tokens(data, (data.val.size() + step - 1) / step, [&](size_t i) {
