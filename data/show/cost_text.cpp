@@ -130,8 +130,8 @@ std::string memory(const Config& config, const StepCosts& costs, double N) {
   const auto bytes = [N](double floats) { return std::round(4 * N * floats); };
   row("kept for backward", format("N·%.10g", bytes(s.kept) / N), [&](const StepCost& c) { return bytes(c.kept); });
   for (const Role role : {Role::scratch, Role::logits}) {
-    const auto& [floats, formula] = s.of(role).floats;
-    row(s.of(role).name, bytes_of_all(formula), [&](const StepCost&) { return bytes(floats); });
+    const auto& floats = s.of(role).floats;
+    row(s.of(role).name, bytes_of_all(floats.formula), [&](const StepCost&) { return bytes(floats.number); });
   }
   row("sampling", "8·L·KV·D·" + format_count(std::min(config.context, kSampleTokens)),
       [](const StepCost& c) { return static_cast<double>(c.need.cache); });
