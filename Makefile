@@ -3,7 +3,7 @@
 #   CXX=clang++          another compiler              MARCH=x86-64-v3     for another processor
 #   DATA=my.txt          text to train on              ARGS='--steps 9'    options of the command that is run
 #   CXXFLAGS, LDFLAGS    added to the command lines    V=1                 show the command lines
-#   EMULATOR             runs what a cross compiler made
+#   MPI=1                trains on many machines       EMULATOR             runs what a cross compiler made
 
 CPUS := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 ifeq (0,$(MAKELEVEL))
@@ -43,7 +43,9 @@ NO_COMPILER := test-arm venv .venv/% pages $(REPORTS) $(PRACTICE) \
 ifneq (,$(filter-out $(NO_COMPILER),$(or $(MAKECMDGOALS),all)))
 
 KEY := $(subst /,_,$(subst $() ,_,$(or $(NAMED_CXX),auto)-$(MARCH)))
-CONFIG := build/config-$(KEY)$(SUITE:%=-%).mk
+MPICXX ?= mpicxx
+WITH_MPI := $(if $(MPI),-$(notdir $(MPICXX)))
+CONFIG := build/config-$(KEY)$(SUITE:%=-%)$(WITH_MPI).mk
 
 # OpenMP may have been installed since.
 ifndef MAKE_RESTARTS
@@ -51,7 +53,8 @@ ifndef MAKE_RESTARTS
 endif
 include $(CONFIG)
 $(CONFIG): dev/setup.sh
-	@CXX='$(NAMED_CXX)' MARCH='$(MARCH)' EMULATOR='$(EMULATOR)' dev/setup.sh $(SUITE) --config $@
+	@CXX='$(NAMED_CXX)' MARCH='$(MARCH)' EMULATOR='$(EMULATOR)' MPICXX='$(MPICXX)' \
+	  dev/setup.sh $(SUITE) $(if $(MPI),mpi) --config $@
 
 MACROS := $(shell $(CXX) $(ARCH) -dM -E -x c++ /dev/null 2>/dev/null)
 has = $(filter $(1),$(MACROS))
@@ -83,7 +86,7 @@ EXTRA :=  # of single files; CXXFLAGS on a command line would take no more
 # No -ffast-math: NaN, infinity and masks keep their meaning.
 COMPILE = $(CXX) -std=c++20 $(OPTIMIZE) $(ARCH) -fno-math-errno -fno-trapping-math -ffp-contract=fast \
   $(WARNINGS) $(OPENMP) -I. -isystem build/include $(EXTRA) $(CXXFLAGS)
-LINK = $(COMPILE) -o $@ $(filter %.o,$^) $(OPENMP_LIBS) $(PCRE2_LIBS) $(UTF8PROC_LIBS) $(LDFLAGS)
+LINK = $(COMPILE) -o $@ $(filter %.o,$^) $(OPENMP_LIBS) $(PCRE2_LIBS) $(UTF8PROC_LIBS) $(MPI_FLAGS) $(LDFLAGS)
 
 # Each compiler, processor and kind of build has its own objects.
 OUT := build/$(KEY)$(if $(FUZZ),-fuzz,$(if $(SANITIZE),-sanitize))
@@ -95,6 +98,10 @@ LIBRARY := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(wildcard layers/*/*.cpp data/*/*
 ROOMS_JOINED ?= $(patsubst %/,%,$(sort $(dir $(wildcard data/*/*.cpp data/*/*/*.cpp))))
 JOINED := $(foreach room,$(ROOMS_JOINED),$(patsubst %.cpp,$(OUT)/%.o,$(wildcard $(room)/*.cpp)))
 LIBRARY := $(ROOMS_JOINED:%=$(OUT)/%/room.o) $(filter-out $(JOINED),$(LIBRARY))
+# With MPI one room is another.
+RANKS := $(OUT)/data/ranks/$(notdir $(MPICXX)).o
+LIBRARY := $(if $(MPI),$(filter-out $(OUT)/data/ranks/%,$(LIBRARY)) $(RANKS),$(LIBRARY))
+PROGRAM := $(OUT)/train_gpt$(WITH_MPI)
 # SUITE=layers: the tests whose results may differ between processors. They need layers/ alone.
 NEED_MORE := "data/\|"\(program\|small_run\|table\|pages\|tree\|markdown\|worked\)[.]hpp"
 SAME_EVERYWHERE := check config tensors textbook textbook_model
@@ -117,7 +124,7 @@ TESTED := $(if $(SUITE),$(filter $(NEEDED_$(SUITE):%=$(OUT)/layers/%),$(LIBRARY)
 BENCH := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(wildcard dev/bench/*.cpp)))
 SAY = $(if $(V),,@echo "  $(1)";)
 
-$(OUT)/train_gpt: $(OUT)/train_gpt.o $(LIBRARY)
+$(PROGRAM): $(OUT)/train_gpt.o $(LIBRARY)
 	$(call SAY,link  $@)$(LINK)
 
 # These run for a moment. -O1 compiles them in two thirds of the time, and -Og in half.
@@ -168,7 +175,7 @@ $(HUGGINGFACE)/modeling_train_gpt.inc: data/formats/huggingface/modeling_train_g
 	@{ echo 'R"python('; cat $<; echo ')python"'; } > $@
 
 # build/train_gpt is whichever was asked for last.
-build/train_gpt: $(OUT)/train_gpt FORCE
+build/train_gpt: $(PROGRAM) FORCE
 	@ln -sf $(<:build/%=%) $@
 
 $(OUT)/%.o: %.cpp $(OUT)/command
@@ -178,7 +185,10 @@ $(OUT)/%.o: %.cpp $(OUT)/command
 $(OUT)/%/room.o: $(OUT)/%/room.cpp $(OUT)/command
 	$(call SAY,c++   $*/*.cpp)$(COMPILE) -MMD -MP -c $< -o $@
 
-$(ROOMS_JOINED:%=$(OUT)/%/room.cpp): $(OUT)/%/room.cpp: FORCE
+$(RANKS): $(OUT)/data/ranks/room.cpp $(OUT)/command
+	$(call SAY,c++   data/ranks/*.cpp with MPI)$(COMPILE) $(MPI_FLAGS) -MMD -MP -c $< -o $@
+
+$(patsubst %,$(OUT)/%/room.cpp,$(sort $(ROOMS_JOINED) data/ranks)): $(OUT)/%/room.cpp: FORCE
 	@mkdir -p $(@D)
 	@printf '#include "%s"\n' $(wildcard $*/*.cpp) | cmp -s - $@ || printf '#include "%s"\n' $(wildcard $*/*.cpp) > $@
 
@@ -247,7 +257,7 @@ $(OUT)/bench: $(BENCH) $(LIBRARY)
 test: tests  ## run all tests, or some; ARGS='[norm]', SUITE=layers
 	@GOMP_SPINCOUNT=1000 $(if $(SANITIZE),SANITIZED=1) $(EMULATOR) $(TEST_PROGRAM) $(ARGS)
 
-tests: $(TEST_PROGRAM) $(if $(SUITE),,$(OUT)/train_gpt)  ## build the tests
+tests: $(TEST_PROGRAM) $(if $(SUITE),,$(PROGRAM))  ## build the tests
 
 # The tests are compiled once, for this processor and without sanitizers.
 asan: $(TESTS)  ## run the tests on a program with the address and undefined-behavior sanitizers

@@ -21,10 +21,13 @@
 #include "data/host/progress.hpp"
 #include "data/host/utf8.hpp"
 #include "data/options/command_line.hpp"
+#include "data/ranks/launcher.hpp"
+#include "data/ranks/mpi_group.hpp"
 #include "data/run/directory.hpp"
 #include "data/run/fine_tune.hpp"
 #include "data/run/messages.hpp"
 #include "data/run/metrics.hpp"
+#include "data/run/orders.hpp"
 #include "data/run/resume.hpp"
 #include "data/run/schedule.hpp"
 #include "data/run/time_limit.hpp"
@@ -51,11 +54,12 @@ struct Prepared {
   std::string norms;   // in which the model differs from that of --init-from; "" if in none
 };
 
-Prepared prepare(const Command& given) {
+Prepared prepare(const Command& given, const std::shared_ptr<Group>& group, const Place& place) {
   CheckpointHeader from;
   const Command command = on_top_of_checkpoint(given, from);
   TrainOptions o = command.train;
-  use_threads(o.threads);
+  use_threads(o.threads > 0 ? o.threads : place.threads);
+  share_steps(o, command.said("lanes"), group->size);
   Dataset data = load_training_data(o, from, command.program);
   const std::string notice = o.resume             ? adapt_to_resume(o, from, given)
                              : given.train.resume ? "there is no checkpoint yet: starting from the beginning"
@@ -63,19 +67,11 @@ Prepared prepare(const Command& given) {
   check_memory(data.tokens.memory() + memory_of_run(o).total() +
                (o.textbook ? memory_of_textbook(o.config, o.batch) : 0));
   make_paths_absolute(o);
-  Trainer t(command, o, std::move(data));
+  order_model(*group, o);
+  Trainer t(command, o, std::move(data), group);
   const std::string norms = go_to_start(t);
   if (o.resume) t.state = from, t.state.options = o;
   return {std::move(t), notice, norms};
-}
-
-// Throws if the run is finished, unless its final validation was interrupted.
-void require_work(const Trainer& t) {
-  if (!t.o.resume || t.state.step < t.o.steps || !t.o.time_limit.empty()) return;
-  const auto outcome = read_outcome(t.o.out);
-  if (outcome && outcome->finished && outcome->measured)
-    throw std::invalid_argument(t.o.out + " is finished: say how far to go on, e.g. --steps " +
-                                std::to_string(2 * t.state.step));
 }
 
 // ---- during ----------------------------------------------------------------------------------------------
@@ -125,7 +121,7 @@ int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& pro
     if (const double trained = t.state.elapsed - before; !utilization && !t.o.quiet && trained > kUnmeasured) {
       const double step_seconds = trained / static_cast<double>(step - first);
       for (const std::string& line : speed_and_time(t, first, step_seconds)) progress.line(line);
-      utilization.emplace(t.model.config.matmul, flops_per_token(t.model.config, t.model.table));
+      utilization.emplace(t.model.config.matmul, flops_per_token(t.model.config, t.model.table) / t.group->size);
     }
     if (due(t.o.sample_every)) progress.line(text_sample(t, step, t.model.config.context));
     check_saving(t);
@@ -156,13 +152,16 @@ void train_and_measure(Trainer& t, TimeLimit& limit, RunOutcome& outcome) {
 }
 
 void train(const Command& command) {
+  Place place;
+  const Leading leading{join_group(place)};
+  if (leading.group->rank > 0) return follow(leading.group, place.threads);
   catch_interrupts();
   if (command.train.json) begin_json_lines();
   DirectoryLock lock;
   const TrainOptions& asked = command.train;
   const bool goes_on = asked.resume && !asked.out.empty() && !asked.dry_run;
   if (goes_on) lock = DirectoryLock(asked.out);  // before reading files that another process may be writing
-  auto [t, notice, norms] = prepare(command);
+  auto [t, notice, norms] = prepare(command, leading.group, place);
   require_work(t);
   TimeLimit limit(t);
   const std::string name = t.o.config.placement + "-" + name_of(kNormKinds, t.o.config.norm);
@@ -172,6 +171,7 @@ void train(const Command& command) {
     prepare_run_directory(t.o.out, t.o.force);
   }
   print_plan(t.o, t.data);
+  if (leading.group->size > 1) std::puts(describe(place, leading.group->size).c_str());
   if (!notice.empty()) std::printf("resume   %s\n", notice.c_str());
   if (!t.trained.empty()) std::printf("trains   %s\n", t.trained.c_str());
   if (!norms.empty()) std::printf("WARNING  %s: %s\n", asked.init_from.c_str(), norms.c_str());
@@ -198,6 +198,7 @@ void train(const Command& command) {
 }
 
 void run(const Command& command) {
+  if (command.kind != Command::Kind::train) require_one_process();
   switch (command.kind) {
     case Command::Kind::train: return train(command);
     case Command::Kind::sample: return run_sample(command.sample);

@@ -6,6 +6,7 @@
 #   dev/setup.sh test            the same, and Catch2
 #   dev/setup.sh python          the same without Catch2, and Python with venv (PyTorch reference, reports)
 #   dev/setup.sh layers          (or kernels) what layers/ and its tests need: neither PCRE2 nor utf8proc
+#   dev/setup.sh mpi             the same as the first, and MPI, for `make MPI=1`
 #   dev/setup.sh arm             g++ for 64-bit ARM, and an emulator that runs what it compiles
 #   dev/setup.sh report          Python and the system's plotly, pandas, matplotlib and scipy, if pip has no network
 #
@@ -14,8 +15,9 @@
 # headers of fixed releases into build/include: from GitHub, checked by SHA-256, or from Debian's packages, checked by
 # apt.
 #
-# CXX names the compiler, MARCH the processor, HEADER_URL a mirror of https://github.com. EMULATOR runs what a cross
-# compiler made ('qemu-aarch64 -L /usr/aarch64-linux-gnu'); without one, it is enough that the lines compile and link.
+# CXX names the compiler, MPICXX that of MPI (mpicxx), MARCH the processor, HEADER_URL a mirror of https://github.com.
+# EMULATOR runs what a cross compiler made ('qemu-aarch64 -L /usr/aarch64-linux-gnu'); without one, it is enough that
+# the lines compile and link.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -24,11 +26,12 @@ die() { say "$*"; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
 needs="compiler make openmp json pcre2 utf8proc" named=${CXX:-} CXX='' march=${MARCH:-native} config=
-emulator=${EMULATOR:-}
+emulator=${EMULATOR:-} mpicxx=${MPICXX:-mpicxx}
 while [ $# -gt 0 ]; do
   case $1 in
     test) needs="$needs catch2" ;;
     python) needs="$needs python" ;;
+    mpi) needs="$needs mpi" ;;
     layers | kernels) needs="compiler make openmp json" ;;
     arm)
       needs="compiler openmp json catch2 emulator" named=${named:-aarch64-linux-gnu-g++}
@@ -164,6 +167,19 @@ has_utf8proc() {
   brew_header utf8proc utf8proc.h && utf8proc_works "-L$keg/lib" -lutf8proc
 }
 
+# MPI's compilers call another compiler with flags, which `-show` prints.
+mpi_flags=''
+has_mpi() {
+  have "$mpicxx" || return
+  local flags
+  flags="-DTRAIN_GPT_MPI -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX $("$mpicxx" -show 2>/dev/null | cut -d ' ' -f 2-)"
+  # shellcheck disable=SC2086
+  builds $flags <<'END' && mpi_flags=$flags
+#include <mpi.h>
+int main() { return MPI_VERSION < 3 || MPI_Wtime == nullptr; }
+END
+}
+
 # Catch2 2 is a header. Catch2 3 must link, too.
 has_catch2() {
   printf '#include <catch2/catch.hpp>\n' | parses ||
@@ -182,7 +198,8 @@ look() {
   local need
   for need in $needs; do
     case $CXX:$need in
-      :openmp | :json | :pcre2 | :utf8proc | :catch2) missing="$missing $need" ;;  # cannot be tested without a compiler
+      # These cannot be tested without a compiler.
+      :openmp | :json | :pcre2 | :utf8proc | :catch2 | :mpi) missing="$missing $need" ;;
       *) "has_$need" || missing="$missing $need" ;;
     esac
   done
@@ -207,6 +224,11 @@ package() {
   case $manager:$1 in
     apt-get:compiler) case $named in *clang*) echo "clang$version" ;; *) echo "g++$version" ;; esac ;;
     apt-get:openmp) case ${CXX:-$named} in *clang*) echo "libomp$version-dev" ;; *) : ;; esac ;;
+    apt-get:mpi) case $mpicxx in *mpich*) echo libmpich-dev ;; *) echo "libopenmpi-dev openmpi-bin" ;; esac ;;
+    dnf:mpi) echo openmpi-devel ;;
+    pacman:mpi) echo openmpi ;;
+    zypper:mpi) echo openmpi-devel ;;
+    brew:mpi) echo open-mpi ;;
     apt-get:json) echo nlohmann-json3-dev ;;
     apt-get:pcre2) echo libpcre2-dev ;;
     apt-get:utf8proc) echo libutf8proc-dev ;;
@@ -416,5 +438,5 @@ done
 [ -n "$arch" ] || [ "$march" = native ] || die "$CXX does not know MARCH=$march"
 mkdir -p "${config%/*}"
 printf '%s := %s\n' CXX "$CXX" ARCH "$arch" OPENMP "$openmp" OPENMP_LIBS "$openmp_libs" \
-  PCRE2_LIBS "$pcre2_libs" UTF8PROC_LIBS "$utf8proc_libs" >"$scratch/config"
+  PCRE2_LIBS "$pcre2_libs" UTF8PROC_LIBS "$utf8proc_libs" MPI_FLAGS "$mpi_flags" >"$scratch/config"
 cp "$scratch/config" "$config"

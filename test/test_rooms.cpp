@@ -25,6 +25,7 @@ const std::vector<std::vector<std::string>> kFloors = {
     {"layers/training"},
     {"layers/textbook"},
     {"data/host"},
+    {"data/ranks"},
     {"data/tokenizer"},
     {"data/text"},
     {"data/options"},

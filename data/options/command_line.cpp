@@ -8,6 +8,7 @@
 #include "data/host/errors.hpp"
 #include "data/host/files.hpp"
 #include "data/host/machine.hpp"
+#include "data/ranks/mpi_group.hpp"
 #include "data/host/utf8.hpp"
 #include "help.hpp"
 #include "layers/model/presets.hpp"
@@ -279,7 +280,8 @@ const CommandRow& command_named(const std::string& word) {
 // Throws CommandLineExit if the words ask for help or for the version.
 void answer_questions(const Words& words) {
   if (words.empty()) throw CommandLineExit{help_of_program()};
-  if (words[0] == "--version" || words[0] == "-V" || words[0] == "version") throw CommandLineExit{version_text()};
+  if (words[0] == "--version" || words[0] == "-V" || words[0] == "version")
+    throw CommandLineExit{version_text() + mpi_line()};
   const bool all = contains(words, "--help-all");
   const size_t at = words[0] == "help" ? 1 : 0;  // of the command
   if (at == 0 && !all && !contains(words, "--help") && !contains(words, "-h")) return;

@@ -1,6 +1,7 @@
 #include "options.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cctype>
 #include <cstdlib>
 #include <limits>
@@ -51,6 +52,12 @@ void complete(TrainOptions& o) {
   if (rows > std::numeric_limits<int>::max())
     refuse("--batch " + std::to_string(o.batch) + " times --accumulate " + std::to_string(o.accumulate) + " is " +
            std::to_string(rows) + " sequences per step: choose at most 2147483647");
+  const std::string lanes = "--lanes " + std::to_string(o.lanes);
+  if (!std::has_single_bit(static_cast<unsigned>(o.lanes)))
+    refuse(lanes + " is not a power of two: choose 1, 2, 4, ...");
+  if (o.accumulate % o.lanes != 0)
+    refuse(lanes + " does not divide --accumulate " + std::to_string(o.accumulate) +
+           ": each lane takes as many micro-batches");
   if (o.config.lora_rank > 0 && !o.train_only.empty())
     refuse("--lora trains its adapters alone: leave --train-only out");
   if (o.norm_lr && o.rate.lr == 0) refuse("--norm-lr needs --lr above 0: both follow one schedule");

@@ -25,7 +25,7 @@ struct TrainOptions : TextOptions {
   std::string preset = "gpt2", size = "nano";
   Config config;
 
-  int batch = 4, accumulate = 1;
+  int batch = 4, accumulate = 1, lanes = 1;
   int64_t steps = 3000;
   double epochs = 0;             // instead of `steps`; 0: not given
   std::string time_limit;        // --for

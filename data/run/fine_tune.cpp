@@ -1,6 +1,7 @@
 #include "fine_tune.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <regex>
 #include <stdexcept>
@@ -66,7 +67,9 @@ MemoryNeed memory_of_run(const TrainOptions& o) {
   declare_model(layout, o.config);
   std::vector<TensorSpec> table = layout.table();
   choose_trained(table, o);
-  return memory_of_training(o.config, o.batch, table);
+  MemoryNeed need = memory_of_training(o.config, o.batch, table);
+  need.gradients *= std::bit_width(static_cast<unsigned>(o.lanes));  // a buffer for each level of the tree
+  return need;
 }
 
 std::string copy_weights(Model& model, const Model& from, const std::string& path) {

@@ -45,7 +45,8 @@ Timing measure_rest(Trainer& t, double budget, double step) {
   Timing s;
   s.step = step;
   if (!t.data.val.empty())
-    s.validation_batch = time_of(budget / 50, 3, [&](int) { evaluate(t.model, t.activations, t.data, t.o.batch, 1); });
+    s.validation_batch = time_of(budget / 50, 3, [&](int) { evaluate(t.model, t.activations, t.data, t.o.batch, 1); }) /
+                         t.group->size;
   constexpr int kTokens = 16;
   if (!t.o.quiet || t.o.sample_every > 0) {
     const Stopwatch clock;

@@ -10,22 +10,12 @@
 #include "data/host/interrupt.hpp"
 #include "evaluate.hpp"
 #include "fine_tune.hpp"
+#include "orders.hpp"
 #include "layers/textbook/step.hpp"
 
-namespace {
-
-Model model_to_train(const TrainOptions& o) {
-  Model model(o.config, false);
-  choose_trained(model.table, o);
-  allocate_gradients(model);
-  return model;
-}
-
-}  // namespace
-
-Trainer::Trainer(const Command& given, const TrainOptions& in_force, Dataset text)
+Trainer::Trainer(const Command& given, const TrainOptions& in_force, Dataset text, std::shared_ptr<Group> ranks)
     : TrainingState(model_to_train(in_force), in_force.batch, in_force.config.context,
-                    in_force.textbook ? kTextbookStep : kFastStep),
+                    in_force.textbook ? kTextbookStep : kFastStep, std::move(ranks)),
       command(given), o(in_force), data(std::move(text)), trained(describe_trained(model)) {
   state.options = o;
   state.tokenizer = data.tokenizer;
@@ -45,15 +35,30 @@ bool Trainer::measures_whole_validation(int64_t steps) const {
 }
 
 std::string go_to_start(Trainer& t) {
-  for (const Buffer& slot : t.optimizer_state) set_zero(slot.get(), t.model.gradient_floats);
+  std::string norms;
   if (t.o.resume) {
-    load_checkpoint(last_checkpoint(t.o.out), t.model, &t.optimizer_state);
-    return "";
+    OptimizerState of_all;
+    OptimizerState& whole = t.group->size > 1 ? of_all : t.optimizer_state;
+    while (whole.size() < t.optimizer_state.size()) whole.push_back(allocate(t.model.gradient_floats));
+    load_checkpoint(last_checkpoint(t.o.out), t.model, &whole);
+    order_state(t, &whole);
+    return norms;
   }
   initialize(t.model, t.o.seed);
-  if (t.o.init_from.empty()) return "";
-  const TrainedModel from = load_trained_model(find_checkpoint(t.o.init_from));
-  return copy_weights(t.model, from.model, from.path);
+  if (!t.o.init_from.empty()) {
+    const TrainedModel from = load_trained_model(find_checkpoint(t.o.init_from));
+    norms = copy_weights(t.model, from.model, from.path);
+  }
+  order_state(t, nullptr);
+  return norms;
+}
+
+void require_work(const Trainer& t) {
+  if (!t.o.resume || t.state.step < t.o.steps || !t.o.time_limit.empty()) return;
+  const auto outcome = read_outcome(t.o.out);
+  if (outcome && outcome->finished && outcome->measured)
+    throw std::invalid_argument(t.o.out + " is finished: say how far to go on, e.g. --steps " +
+                                std::to_string(2 * t.state.step));
 }
 
 void write_config(const Trainer& t) {
@@ -84,7 +89,7 @@ MicroBatches micro_batches(const Dataset& data, const TrainOptions& o, int64_t s
 StepResult take_step(Trainer& t, int64_t step, double lr) {
   StepObserver* observer = t.diagnostics ? t.diagnostics->observer(step + 1) : nullptr;
   const StepResult result =
-      training_step(t, micro_batches(t.data, t.o, step), {t.o.adamw, t.o.clip, t.o.seed}, step, lr, observer);
+      order_step(t, micro_batches(t.data, t.o, step), step_options(t.o), step, lr, observer);
   if (std::isnan(t.first_loss)) t.first_loss = result.loss;
   return result;
 }
@@ -105,12 +110,15 @@ void save(Trainer& t, const std::string& file, int64_t step, bool goes_on = fals
       throw Diverged{step, "update", bad->name};
   };
   require_finite(t.model.table, t.model.weights);
-  for (const Buffer& slot : t.optimizer_state) require_finite(gradients_of(t.model.table), slot);
+  OptimizerState of_all;
+  if (t.group->size > 1 && file != kBestCheckpoint) of_all = order_whole_state(t);
+  const OptimizerState& state = t.group->size > 1 ? of_all : t.optimizer_state;
+  for (const Buffer& slot : state) require_finite(gradients_of(t.model.table), slot);
   t.state.step = step;
   if (file == kLastCheckpoint) finish_saving(t);
-  if (goes_on) t.saving = save_checkpoint_later(t.path(file), t.state, t.model, t.optimizer_state);
+  if (goes_on) t.saving = save_checkpoint_later(t.path(file), t.state, t.model, state);
   if (goes_on && t.saving.valid()) return;
-  save_checkpoint(t.path(file), t.state, t.model, file == kBestCheckpoint ? nullptr : &t.optimizer_state);
+  save_checkpoint(t.path(file), t.state, t.model, file == kBestCheckpoint ? nullptr : &state);
   remove_replaced(t.path(file));
 }
 
@@ -126,7 +134,7 @@ bool has_exploded(const Trainer& t) {
 
 // NaN if the user stops it.
 double measure(const Trainer& t, int64_t step, int64_t batches) {
-  const double loss = evaluate_with_progress(t.model, t.activations, t.data, t.o.batch, batches);
+  const double loss = evaluate_with_progress(t.model, t.activations, t.data, t.o.batch, batches, t.group.get());
   if (std::isfinite(loss) || interrupted()) return loss;
   const TensorSpec* bad = first_non_finite(t.activations.table, t.activations.buffer.get());
   throw Diverged{step, "validation loss", bad ? bad->name : ""};

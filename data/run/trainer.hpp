@@ -29,7 +29,7 @@ struct Trainer : TrainingState {
   double first_loss = std::numeric_limits<double>::quiet_NaN();  // of this call's first step
   std::future<void> saving;  // checkpoint.safetensors, if another thread is writing it
 
-  Trainer(const Command& given, const TrainOptions& in_force, Dataset text);
+  Trainer(const Command& given, const TrainOptions& in_force, Dataset text, std::shared_ptr<Group> ranks);
 
   bool validates() const { return o.eval_every > 0 && !data.val.empty(); }
   int64_t batches_per_validation() const;
@@ -38,9 +38,12 @@ struct Trainer : TrainingState {
   std::string path(const std::string& file) const { return o.out + "/" + file; }
 };
 
-// Sets weights and optimizer state to those before the first step of this call. Returns a line about the norms in which
-// the model differs from that of --init-from, or "".
+// Sets weights and optimizer state to those before the first step of this call, on all ranks. Returns a line about the
+// norms in which the model differs from that of --init-from, or "".
 std::string go_to_start(Trainer& t);
+
+// Throws std::invalid_argument if the run is finished, unless its final validation was interrupted.
+void require_work(const Trainer& t);
 
 void write_config(const Trainer& t);
 
@@ -50,7 +53,7 @@ void write_config(const Trainer& t);
 StepRows rows_of(const TrainOptions& o, int64_t step);
 MicroBatches micro_batches(const Dataset& data, const TrainOptions& o, int64_t step);
 
-// Calls training_step() on the run's data, with its diagnostics.
+// Calls training_step() on the run's data, with its diagnostics, on all ranks.
 StepResult take_step(Trainer& t, int64_t step, double lr);
 
 // ---- validation ------------------------------------------------------------------------------------------

@@ -46,9 +46,25 @@ Buffer allocate(size_t floats) {
   return buffer;
 }
 
-void set_zero(float* x, size_t n) {
+namespace {
+
+// f(begin, end) over pieces of n floats.
+template <class F>
+void in_pieces(size_t n, F f) {
   constexpr size_t kPiece = 1 << 16;
   parallel_for(static_cast<int>((n + kPiece - 1) / kPiece), 1, kPiece, [&](int begin, int end) {
-    std::fill(x + begin * kPiece, x + std::min(n, end * kPiece), 0.f);
+    f(begin * kPiece, std::min(n, end * kPiece));
+  });
+}
+
+}  // namespace
+
+void set_zero(float* x, size_t n) {
+  in_pieces(n, [=](size_t begin, size_t end) { std::fill(x + begin, x + end, 0.f); });
+}
+
+void add(float* y, const float* x, size_t n) {
+  in_pieces(n, [=](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) y[i] += x[i];
   });
 }

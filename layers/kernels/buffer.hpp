@@ -27,3 +27,6 @@ Buffer allocate(size_t floats);
 
 // x[0..n) = 0
 void set_zero(float* x, size_t n);
+
+// y[0..n) += x[0..n)
+void add(float* y, const float* x, size_t n);

@@ -4,6 +4,7 @@
 #include <map>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/embedding/embedding.hpp"
@@ -45,10 +46,15 @@ void allocate_gradients(Model& model) {
   Layout layout(nullptr, model.table);
   declare_model(layout, model.config);
   model.gradient_floats = layout.size();
-  model.gradients = allocate(layout.size());
-  Layout on_gradients(model.gradients.get(), model.table);
-  model.g = declare_model(on_gradients, model.config);
   for (size_t i = 0; i < model.table.size(); ++i) model.table[i].gradient = layout.table()[i].gradient;
+  Buffer gradients = allocate(layout.size());
+  swap_gradients(model, gradients);
+}
+
+void swap_gradients(Model& model, Buffer& gradients) {
+  std::swap(model.gradients, gradients);
+  Layout layout(model.gradients.get(), model.table);
+  model.g = declare_model(layout, model.config);
 }
 
 Model merged(const Model& from) {

@@ -39,6 +39,9 @@ struct Model {
 // Allocates zeros for the gradients of the tensors that train. Call it again when TensorSpec::trained has changed.
 void allocate_gradients(Model& model);
 
+// Makes the model add its gradients to this buffer, and puts the buffer that it had in its place.
+void swap_gradients(Model& model, Buffer& gradients);
+
 // The model with its adapters (layers/linear/lora.hpp) added to its weights.
 Model merged(const Model& model);
 

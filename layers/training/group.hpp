@@ -1,9 +1,60 @@
 #pragma once
-// The processes that take a training step together. There is one, so every sum over them is its own.
+// The processes that take training steps together, called ranks, and the order in which they add.
+//
+// The micro-batches of a step are divided into lanes of equal length, in order. Gradients accumulate within a lane, and
+// lanes are added in a binary tree: ((0 + 1) + (2 + 3)) + ... Of G lanes, rank r of R holds those from ⌊rG/R⌋ up to
+// ⌊(r + 1)G/R⌋. It adds the subtrees that lie within them, and their roots are all that it sends. Hence a sum depends
+// on the number of lanes, never on that of ranks.
+//
+// Each rank updates one part of the weights, its shard, and keeps the optimizer's state of that part alone (ZeRO stage
+// 1, Rajbhandari et al. 2020, arXiv 1910.02054).
 
 #include <cstddef>
+#include <span>
+#include <vector>
 
-struct Group {
-  double add_losses(double nats) const { return nats; }
-  void add_gradients(float*, size_t) const {}
+#include "layers/config/tensors.hpp"
+
+struct Lanes {
+  int first, count;
+
+  int end() const { return first + count; }
+  Lanes left() const { return {first, count / 2}; }
+  Lanes right() const { return {first + count / 2, count / 2}; }
+  bool operator==(const Lanes&) const = default;
+};
+Lanes lanes_of(int rank, int ranks, int lanes);
+
+// The largest subtrees that make up a range, in order.
+std::vector<Lanes> subtrees(Lanes range);
+
+// What a rank updates: slices of the tensors that train. A slice begins at a multiple of kPiece floats of its tensor.
+struct Shard {
+  std::vector<TensorSpec> table;  // `offset` counts from the first weight, `gradient` from `begin`
+  size_t begin = 0, floats = 0;   // its range within the gradients
+
+  size_t gradient(const TensorSpec& slice) const { return begin + slice.gradient; }  // within all gradients
+};
+Shard shard_of(const std::vector<TensorSpec>& table, int rank, int ranks);
+
+// One process. Its functions have nothing to do, because no other rank has anything.
+class Group {
+ public:
+  virtual ~Group() = default;
+
+  int rank = 0, size = 1;
+
+  // Copies from rank 0 to all.
+  virtual void broadcast(void*, size_t) {}
+
+  // Fills in the numbers of the other ranks. Each number is zero on all ranks but one.
+  virtual void collect(std::span<double>) {}
+
+  // Sends and receives at once. Messages between two ranks arrive in the order in which they were sent.
+  struct Message {
+    int rank;
+    float* data;
+    size_t floats;
+  };
+  virtual void exchange(std::span<const Message>, std::span<const Message>) {}
 };

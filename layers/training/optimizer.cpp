@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/simd.hpp"
@@ -24,7 +25,6 @@ struct Piece {
 bool is_trained(const TensorSpec& spec) { return spec.trained; }
 
 std::vector<Piece> pieces_of(const std::vector<TensorSpec>& table, bool (*takes)(const TensorSpec&)) {
-  constexpr size_t kPiece = 1 << 15;
   std::vector<Piece> pieces;
   for (const TensorSpec& spec : table) {
     if (!takes(spec)) continue;
@@ -48,16 +48,19 @@ double sum_of_squares(const float* x, size_t n) {
 
 }  // namespace
 
-double gradient_norm(const float* gradients, const std::vector<TensorSpec>& table) {
+std::vector<double> gradient_squares(const float* gradients, const std::vector<TensorSpec>& table) {
   const std::vector<Piece> pieces = pieces_of(table, is_trained);
-  std::vector<double> sums(pieces.size());
-  parallel_for(static_cast<int>(pieces.size()), 1, 1 << 15, [&](int begin, int end) {
+  std::vector<double> squares(pieces.size());
+  parallel_for(static_cast<int>(pieces.size()), 1, kPiece, [&](int begin, int end) {
     for (int i = begin; i < end; ++i)
-      sums[i] = sum_of_squares(gradients + pieces[i].gradients, pieces[i].size);
+      squares[i] = sum_of_squares(gradients + pieces[i].gradients, pieces[i].size);
   });
-  double sum = 0;
-  for (double s : sums) sum += s;
-  return std::sqrt(sum);
+  return squares;
+}
+
+double gradient_norm(const float* gradients, const std::vector<TensorSpec>& table) {
+  const std::vector<double> squares = gradient_squares(gradients, table);
+  return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.));
 }
 
 float clip_factor(double norm, double clip) {
@@ -71,7 +74,7 @@ void adamw_step(float* weights, float* m, float* v, const float* gradients, cons
   // lr · (m / c₁) / (√(v / c₂) + eps) = (lr / c₁) m / (√v / √c₂ + eps)
   const float step = static_cast<float>(lr / (1 - std::pow(static_cast<double>(beta1), t)));
   const float root = static_cast<float>(1 / std::sqrt(1 - std::pow(static_cast<double>(beta2), t)));
-  parallel_for(static_cast<int>(pieces.size()), 1, 1 << 15, [&](int begin, int end) {
+  parallel_for(static_cast<int>(pieces.size()), 1, kPiece, [&](int begin, int end) {
     for (int q = begin; q < end; ++q) {
       const float keep = pieces[q].decay ? 1 - lr * pieces[q].rate * options.weight_decay : 1;
       const float rate = step * pieces[q].rate;

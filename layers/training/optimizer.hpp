@@ -17,7 +17,13 @@ struct AdamW {
   float beta1 = .9f, beta2 = .95f, eps = 1e-8f, weight_decay = .1f;
 };
 
-// √Σg² over the trained tensors, in double, by fixed chunks. Gradients are at TensorSpec::gradient.
+// Tensors are processed in pieces of so many floats, the last of a tensor shorter.
+inline constexpr size_t kPiece = 1 << 15;
+
+// Σg² of each piece of the trained tensors, in double. Gradients are at TensorSpec::gradient.
+std::vector<double> gradient_squares(const float* gradients, const std::vector<TensorSpec>& table);
+
+// √Σg² over the trained tensors: the squares of the pieces, added in their order.
 double gradient_norm(const float* gradients, const std::vector<TensorSpec>& table);
 
 // The factor on gradients; clip = 0 never clips.

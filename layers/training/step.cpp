@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
+#include "exchange.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 
 std::string Diverged::message() const {
@@ -14,11 +16,13 @@ std::string Diverged::message() const {
                          : "the first tensor with a NaN or an infinity is " + tensor);
 }
 
-TrainingState::TrainingState(Model m, int b, int t, const StepFunctions& functions)
+TrainingState::TrainingState(Model m, int b, int t, const StepFunctions& functions, std::shared_ptr<Group> ranks)
     : model(std::move(m)), by(functions), B(b), T(t), activations(allocate_activations(model.config, B, T, true)),
-      tokens(size_t(B) * T), targets(tokens.size()) {
+      tokens(size_t(B) * T), targets(tokens.size()), group(std::move(ranks)) {
+  if (group->size == 1) shards = {{model.table, 0, model.gradient_floats}};
+  else for (int r = 0; r < group->size; ++r) shards.push_back(shard_of(model.table, r, group->size));
   for (size_t slot = 0; by.optimizer && slot < by.optimizer->slots.size(); ++slot)
-    optimizer_state.push_back(allocate(model.gradient_floats));
+    optimizer_state.push_back(allocate(shard().floats));
 }
 
 MicroBatches micro_batches(const int* tokens, const int* targets, int count, int B, int T) {
@@ -32,49 +36,127 @@ MicroBatches micro_batches(const int* tokens, const int* targets, int count, int
 
 namespace {
 
-enum class Pass { forward, backward };  // fills the tensors of a table from its first, or from its last
-
-void require_finite(double value, const char* what, Pass pass, const std::vector<TensorSpec>& table,
-                    const float* buffer, int64_t step) {
-  if (std::isfinite(value)) return;
-  std::vector<TensorSpec> filled = pass == Pass::forward ? table : gradients_of(table);
-  if (pass == Pass::backward) std::reverse(filled.begin(), filled.end());
-  const TensorSpec* first = first_non_finite(filled, buffer);
-  throw Diverged{step + 1, what, first ? first->name : ""};
+// The index of a tensor in the table as collect() takes it: 0 stands for none.
+double number_of(const TensorSpec* spec, const std::vector<TensorSpec>& table) {
+  return spec ? static_cast<double>(spec - table.data() + 1) : 0;
+}
+std::string name_of(double number, const std::vector<TensorSpec>& table) {
+  return number > 0 ? table[static_cast<size_t>(number) - 1].name : "";
 }
 
-// Adds up the gradients and returns the sum of the losses.
-double add_micro_batches(TrainingState& s, const MicroBatches& batches, const StepOptions& o, int64_t step,
-                         Observer* observer) {
-  const float scale = 1.f / static_cast<float>(batches.targets);
-  double nats = 0;
-  for (int micro = 0; micro < batches.count; ++micro) {
-    batches.fill(s.tokens.data(), s.targets.data(), micro);
-    const Batch batch{s.tokens.data(), s.targets.data(), s.B, s.T};
-    const Dropout dropout{s.model.config.dropout, o.dropout_seed, uint64_t(step), micro * s.B};
-    nats += s.by.loss_and_gradients(s.model, s.activations, batch, scale, dropout,
-                                    micro + 1 == batches.count ? observer : nullptr);
-    require_finite(nats, "loss", Pass::forward, s.activations.table, s.activations.buffer.get(), step);
+// Adds up the gradients of this rank's lanes.
+class LaneSums {
+ public:
+  LaneSums(TrainingState& state, const MicroBatches& micro_batches, const StepOptions& options, int64_t number,
+           Observer* last)
+      : s(state), batches(micro_batches), o(options), step(number), observer(last), losses(2 * batches.count) {}
+
+  // The roots of its subtrees, in order; the last is model.gradients.
+  std::vector<float*> roots() {
+    std::vector<float*> sums;
+    for (const Lanes& lanes : subtrees(lanes_of(s.group->rank, s.group->size, o.lanes))) {
+      if (!sums.empty()) sums.back() = set_aside(sums.size() - 1);
+      add_subtree(lanes, sums.size());
+      sums.push_back(s.model.gradients.get());
+    }
+    return sums;
   }
-  return nats;
+
+  // The sum of the losses of all ranks, added in the order of the micro-batches. Throws Diverged.
+  double nats() {
+    s.group->collect(losses);
+    double sum = 0;
+    for (int micro = 0; micro < batches.count; ++micro) {
+      sum += losses[2 * micro];
+      if (!std::isfinite(sum)) throw Diverged{step + 1, "loss", name_of(losses[2 * micro + 1], s.activations.table)};
+    }
+    return sum;
+  }
+
+ private:
+  void add_subtree(Lanes lanes, size_t depth) {
+    if (lanes.count == 1) return add_micro_batches(lanes.first);
+    add_subtree(lanes.left(), depth);
+    const float* left = set_aside(depth);
+    add_subtree(lanes.right(), depth + 1);
+    add(s.model.gradients.get(), left, s.model.gradient_floats);
+  }
+
+  // Moves the gradients to a buffer of their own.
+  float* set_aside(size_t depth) {
+    if (s.lane_sums.size() == depth) s.lane_sums.push_back(allocate(s.model.gradient_floats));
+    swap_gradients(s.model, s.lane_sums[depth]);
+    return s.lane_sums[depth].get();
+  }
+
+  void add_micro_batches(int lane) {
+    set_zero(s.model.gradients.get(), s.model.gradient_floats);
+    const float scale = 1.f / static_cast<float>(batches.targets);
+    const int length = batches.count / o.lanes;
+    for (int micro = lane * length; micro < (lane + 1) * length; ++micro) {
+      batches.fill(s.tokens.data(), s.targets.data(), micro);
+      const Batch batch{s.tokens.data(), s.targets.data(), s.B, s.T};
+      const Dropout dropout{s.model.config.dropout, o.dropout_seed, uint64_t(step), micro * s.B};
+      double& nats = losses[2 * micro];
+      nats = s.by.loss_and_gradients(s.model, s.activations, batch, scale, dropout,
+                                     micro + 1 == batches.count ? observer : nullptr);
+      if (!std::isfinite(nats))
+        losses[2 * micro + 1] = number_of(first_non_finite(s.activations.table, s.activations.buffer.get()),
+                                          s.activations.table);
+    }
+  }
+
+  TrainingState& s;
+  const MicroBatches& batches;
+  const StepOptions& o;
+  int64_t step;
+  Observer* observer;
+  std::vector<double> losses;  // of each micro-batch: its loss, and the number of the first tensor that is not finite
+};
+
+// Throws Diverged with the first tensor, in the order in which backward fills them, whose gradient is not finite.
+void require_finite(TrainingState& s, double norm, int64_t step) {
+  if (std::isfinite(norm)) return;
+  const std::vector<TensorSpec>& all = s.model.table;
+  std::vector<TensorSpec> filled = gradients_of(s.shard().table);
+  std::reverse(filled.begin(), filled.end());
+  std::vector<double> numbers(s.group->size);
+  if (const TensorSpec* bad = first_non_finite(filled, s.gradients_of_shard()))
+    numbers[s.group->rank] = number_of(&*std::ranges::find(all, bad->name, &TensorSpec::name), all);
+  s.group->collect(numbers);
+  throw Diverged{step + 1, "gradient", name_of(*std::max_element(numbers.begin(), numbers.end()), all)};
+}
+
+// ‖g‖ from the shards of all ranks.
+double norm_of_gradient(TrainingState& s) {
+  if (s.group->size == 1) return s.by.norm(s.model.gradients.get(), s.model.table);
+  size_t pieces = 0, mine = 0;
+  for (int r = 0; r < s.group->size; ++r) {
+    if (r == s.group->rank) mine = pieces;
+    for (const TensorSpec& slice : s.shards[r].table) pieces += (slice.size() + kPiece - 1) / kPiece;
+  }
+  std::vector<double> squares(pieces);
+  std::ranges::copy(gradient_squares(s.gradients_of_shard(), s.shard().table), squares.begin() + ptrdiff_t(mine));
+  s.group->collect(squares);
+  return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.));
 }
 
 }  // namespace
 
 StepResult training_step(TrainingState& s, const MicroBatches& batches, const StepOptions& o, int64_t step, double lr,
                          StepObserver* observer) {
-  const Model& model = s.model;
-  float* gradients = model.gradients.get();
-  set_zero(gradients, model.gradient_floats);
-  const double nats = s.group.add_losses(add_micro_batches(s, batches, o, step, observer));
-  s.group.add_gradients(gradients, model.gradient_floats);
-  const double norm = s.by.norm(gradients, model.table);
-  require_finite(norm, "gradient", Pass::backward, model.table, gradients, step);
+  LaneSums sums(s, batches, o, step, observer);
+  const std::vector<float*> roots = sums.roots();
+  const double nats = sums.nats();
+  add_roots(*s.group, s.shards, o.lanes, roots, s.model.gradients.get());
+  const double norm = norm_of_gradient(s);
+  require_finite(s, norm, step);
   const float factor = s.by.clip(norm, o.clip);
   if (observer) observer->before_update();
   if (s.by.optimizer)
-    s.by.optimizer->update(model.weights.get(), s.optimizer_state, gradients, model.table, o.adamw,
+    s.by.optimizer->update(s.model.weights.get(), s.optimizer_state, s.gradients_of_shard(), s.shard().table, o.adamw,
                            static_cast<float>(lr), factor, step + 1);
+  gather_weights(*s.group, s.shards, s.model.weights.get());
   if (observer) observer->after_update();
   return {nats / static_cast<double>(batches.targets), norm, factor < 1, batches.targets};
 }

@@ -4,10 +4,12 @@
 //   g = Σ over micro-batches ∂(sum of losses)/∂w / targets      targets: those that count, in all micro-batches
 //   w ← update(w, min(1, clip / ‖g‖)·g)
 //
-// Gradients and losses are added in the order of the micro-batches.
+// Losses are added in the order of the micro-batches, and gradients within a lane; lanes as group.hpp says.
 
 #include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "group.hpp"
 #include "layers/model/model.hpp"
@@ -38,11 +40,17 @@ struct TrainingState {
   StepFunctions by;
   int B, T;                          // sequences in a micro-batch, tokens in each
   Activations activations;
-  OptimizerState optimizer_state;
+  OptimizerState optimizer_state;    // of the shard
   std::vector<int> tokens, targets;  // (B,T) of the newest micro-batch
-  Group group;
+  std::shared_ptr<Group> group;
+  std::vector<Shard> shards;         // of all ranks; a single rank has all tensors
+  std::vector<Buffer> lane_sums;     // gradients of lanes that wait for those they are added to
 
-  TrainingState(Model model, int B, int T, const StepFunctions& by = kFastStep);
+  TrainingState(Model model, int B, int T, const StepFunctions& by = kFastStep,
+                std::shared_ptr<Group> group = std::make_shared<Group>());
+
+  const Shard& shard() const { return shards[group->rank]; }
+  const float* gradients_of_shard() const { return model.gradients.get() + shard().begin; }
 };
 
 // The micro-batches of a step.
@@ -58,6 +66,7 @@ struct StepOptions {
   AdamW adamw;
   double clip = 1;            // largest ‖g‖; 0: no clipping
   uint64_t dropout_seed = 1;
+  int lanes = 1;              // a power of two that divides the number of micro-batches
 };
 
 // Called during a step: in the backward of its last micro-batch, and before and after the update.

@@ -1,0 +1,110 @@
+#include "mpi_group.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <vector>
+
+#include <unistd.h>
+
+#include "launcher.hpp"
+
+std::string describe(const Place& place, int ranks) {
+  const auto counted = [](int n, const std::string& what) {
+    return std::to_string(n) + " " + what + (n > 1 ? "s" : "");
+  };
+  return "ranks    " + std::to_string(ranks) + " on " + counted(place.nodes, "node") + ", " +
+         std::to_string(place.ranks_on_node) + " x " + counted(place.threads, "thread") + " on this one";
+}
+
+#ifdef TRAIN_GPT_MPI
+#include <mpi.h>
+
+namespace {
+
+constexpr size_t kMost = 1 << 28;  // bytes or floats of a message: MPI counts in ints
+
+class MpiGroup : public Group {
+ public:
+  explicit MpiGroup(Place& place) {
+    int threads = 0;
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &threads);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm node;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node);
+    MPI_Comm_rank(node, &place.rank_on_node);
+    MPI_Comm_size(node, &place.ranks_on_node);
+    MPI_Comm_free(&node);
+    int first = place.rank_on_node == 0;
+    MPI_Allreduce(&first, &place.nodes, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    place.threads = share_processors(place.rank_on_node, place.ranks_on_node);
+  }
+  ~MpiGroup() override { MPI_Finalize(); }
+
+  void broadcast(void* data, size_t bytes) override {
+    for (size_t at = 0; at < bytes; at += kMost)
+      MPI_Bcast(static_cast<char*>(data) + at, static_cast<int>(std::min(kMost, bytes - at)), MPI_BYTE, 0,
+                MPI_COMM_WORLD);
+  }
+
+  // A number plus zeros is that number, in whatever order MPI adds.
+  void collect(std::span<double> numbers) override {
+    MPI_Allreduce(MPI_IN_PLACE, numbers.data(), static_cast<int>(numbers.size()), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  }
+
+  void exchange(std::span<const Message> sends, std::span<const Message> receives) override {
+    std::vector<MPI_Request> requests;
+    const auto start = [&](const Message& m, auto call) {
+      for (size_t at = 0; at < m.floats; at += kMost) {
+        requests.emplace_back();
+        call(m.data + at, static_cast<int>(std::min(kMost, m.floats - at)), MPI_FLOAT, m.rank, 0, MPI_COMM_WORLD,
+             &requests.back());
+      }
+    };
+    for (const Message& m : receives) start(m, MPI_Irecv);
+    for (const Message& m : sends) start(m, MPI_Isend);
+    MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<Group> join_group(Place& place) {
+  if (launched_processes() == 1) return std::make_shared<Group>();
+  return std::make_shared<MpiGroup>(place);
+}
+
+void end_all_ranks(const Group& group, const std::string& why) {
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  std::fprintf(stderr, "train_gpt: rank %d on %s: %s\n", group.rank, host, why.c_str());
+  std::fflush(nullptr);
+  MPI_Abort(MPI_COMM_WORLD, 1);
+  std::abort();
+}
+
+std::string mpi_line() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  std::string name(text, static_cast<size_t>(length));
+  std::replace_if(name.begin(), name.end(), [](char c) { return c == '\t' || c == '\n'; }, ' ');
+  return "MPI       " + name.substr(0, name.find(',')) + "\n";
+}
+
+#else
+
+std::shared_ptr<Group> join_group(Place&) {
+  if (launched_processes() == 1) return std::make_shared<Group>();
+  throw std::runtime_error(std::to_string(launched_processes()) +
+                           " processes were started together, and this program was built without MPI: build it with "
+                           "`make MPI=1`, or leave mpirun or srun out");
+}
+
+void end_all_ranks(const Group&, const std::string& why) { throw std::runtime_error(why); }
+
+std::string mpi_line() { return "MPI       no\n"; }
+
+#endif

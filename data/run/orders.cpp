@@ -1,0 +1,234 @@
+#include "orders.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <csignal>
+#include <exception>
+#include <new>
+#include <stdexcept>
+
+#include "data/host/errors.hpp"
+#include "data/host/json.hpp"
+#include "data/host/machine.hpp"
+#include "data/options/stored.hpp"
+#include "fine_tune.hpp"
+#include "layers/training/exchange.hpp"
+
+namespace {
+
+struct Order {
+  enum Kind : int64_t { stop, model, weights, zero_state, take_state, give_state, step, losses } kind;
+  int64_t count = 0;   // bytes of the settings, micro-batches, or batches
+  int64_t number = 0;  // of the step
+  double lr = 0;
+};
+
+void give(Group& group, Order order) { group.broadcast(&order, sizeof order); }
+
+Order next_order(Group& group) {
+  Order order;
+  group.broadcast(&order, sizeof order);
+  return order;
+}
+
+void broadcast(Group& group, std::vector<int>& numbers) {
+  group.broadcast(numbers.data(), numbers.size() * sizeof(int));
+}
+
+void broadcast_weights(TrainingState& s) {
+  s.group->broadcast(s.model.weights.get(), s.model.floats * sizeof(float));
+}
+
+void set_zero_state(TrainingState& s) {
+  for (const Buffer& slot : s.optimizer_state) set_zero(slot.get(), s.shard().floats);
+}
+
+// One batch for each rank.
+std::vector<double> losses(Group& group, const Model& model, const Activations& activations, std::vector<int>& tokens,
+                           std::vector<int>& targets, int B, int T) {
+  const size_t n = size_t(B) * T, mine = group.rank * n;
+  std::vector<double> nats(tokens.size() / n);
+  if (mine < tokens.size())
+    nats[group.rank] = model_loss(model, activations, {&tokens[mine], &targets[mine], B, T});
+  group.collect(nats);
+  return nats;
+}
+
+// ---- a rank that follows ---------------------------------------------------------------------------------
+
+class Follower {
+ public:
+  Follower(const std::shared_ptr<Group>& g, const TrainOptions& options)
+      : group(*g), o(step_options(options)),
+        s(model_to_train(options), options.batch, options.config.context, kFastStep, g) {}
+
+  void obey(const Order& order) {
+    tokens.resize(order.count * s.tokens.size());
+    targets.resize(tokens.size());
+    switch (order.kind) {
+      case Order::stop: case Order::model: break;
+      case Order::weights: return broadcast_weights(s);
+      case Order::zero_state: return set_zero_state(s);
+      case Order::take_state: return scatter_state(group, s.shards, s.optimizer_state, {});
+      case Order::give_state: return give_state();
+      case Order::step: return take_step(order);
+      case Order::losses: return measure();
+    }
+  }
+
+ private:
+  void give_state() {
+    OptimizerState none;
+    gather_state(group, s.shards, s.optimizer_state, none);
+  }
+
+  void take_step(const Order& order) {
+    broadcast(group, tokens);
+    broadcast(group, targets);
+    try {
+      training_step(s, micro_batches(tokens.data(), targets.data(), static_cast<int>(order.count), s.B, s.T), o,
+                    order.number, order.lr);
+    } catch (const Diverged&) {  // rank 0 says so
+    }
+  }
+
+  void measure() {
+    broadcast(group, tokens);
+    broadcast(group, targets);
+    losses(group, s.model, s.activations, tokens, targets, s.B, s.T);
+  }
+
+  Group& group;
+  StepOptions o;
+  TrainingState s;
+  std::vector<int> tokens, targets;
+};
+
+TrainOptions receive_options(Group& group, const Order& order) {
+  std::string text(static_cast<size_t>(order.count), '\0');
+  group.broadcast(text.data(), text.size());
+  TrainOptions o = train_options_of(parse_json(text));
+  o.config = resolved(o.config);
+  return o;
+}
+
+}  // namespace
+
+void follow(const std::shared_ptr<Group>& group, int threads) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) std::signal(signal, SIG_IGN);  // rank 0 decides
+  try {
+    std::unique_ptr<Follower> follower;
+    for (Order order = next_order(*group); order.kind != Order::stop; order = next_order(*group)) {
+      if (order.kind == Order::model) {
+        const TrainOptions o = receive_options(*group, order);
+        use_threads(o.threads > 0 ? o.threads : threads);
+        follower = std::make_unique<Follower>(group, o);
+      } else {
+        follower->obey(order);
+      }
+    }
+  } catch (const std::bad_alloc&) {
+    end_all_ranks(*group, "out of memory");
+  } catch (const std::exception& error) {
+    end_all_ranks(*group, error.what());
+  }
+}
+
+Leading::~Leading() {
+  if (group->size > 1 && group->rank == 0) give(*group, {Order::stop});
+}
+
+// ---- options ---------------------------------------------------------------------------------------------
+
+namespace {
+
+// "--batch 2 --accumulate 4", which has the tokens of `o` and a micro-batch for each lane; "" if there is none.
+std::string same_tokens(const TrainOptions& o, int lanes) {
+  const int64_t rows = int64_t(o.batch) * o.accumulate;
+  for (int64_t accumulate = lanes; accumulate <= rows; accumulate += lanes)
+    if (accumulate >= o.accumulate && rows % accumulate == 0)
+      return "--batch " + std::to_string(rows / accumulate) + " --accumulate " + std::to_string(accumulate);
+  return "";
+}
+
+}  // namespace
+
+void share_steps(TrainOptions& o, bool lanes_are_given, int ranks) {
+  if (ranks == 1) return;
+  if (o.textbook) refuse("--textbook runs in one process: leave mpirun or srun out");
+  if (o.diagnostics > 0) refuse("--diagnostics runs in one process: leave it out, or leave mpirun or srun out");
+  if (o.config.norm == NormKind::batchnorm)
+    refuse("--norm batchnorm runs in one process, because its running statistics follow the order of the batches: "
+           "leave mpirun or srun out");
+  if (!lanes_are_given) o.lanes = static_cast<int>(std::bit_ceil(static_cast<unsigned>(ranks)));
+  const std::string who = std::to_string(ranks) + " ranks";
+  if (o.lanes < ranks)
+    refuse("--lanes " + std::to_string(o.lanes) + " is too few for " + who + ", of which each takes one or more");
+  if (o.accumulate % o.lanes == 0) return;
+  const std::string other = same_tokens(o, o.lanes), lanes = std::to_string(o.lanes);
+  refuse(who + " in " + lanes + " lanes need an --accumulate that " + lanes + " divides, not " +
+         std::to_string(o.accumulate) + ": " +
+         (other.empty() ? "--accumulate " + lanes + ", say" : other + " has the same tokens in a step"));
+}
+
+Model model_to_train(const TrainOptions& o) {
+  Model model(o.config, false);
+  choose_trained(model.table, o);
+  allocate_gradients(model);
+  return model;
+}
+
+StepOptions step_options(const TrainOptions& o) { return {o.adamw, o.clip, o.seed, o.lanes}; }
+
+// ---- orders of rank 0 ------------------------------------------------------------------------------------
+
+void order_model(Group& group, const TrainOptions& options) {
+  if (group.size == 1) return;
+  std::string text = to_text(to_json(options));
+  give(group, {Order::model, static_cast<int64_t>(text.size())});
+  group.broadcast(text.data(), text.size());
+}
+
+void order_state(TrainingState& s, const OptimizerState* whole) {
+  if (s.group->size > 1) {
+    give(*s.group, {Order::weights});
+    broadcast_weights(s);
+    give(*s.group, {whole ? Order::take_state : Order::zero_state});
+    if (whole) scatter_state(*s.group, s.shards, s.optimizer_state, *whole);
+  }
+  if (!whole) set_zero_state(s);
+}
+
+OptimizerState order_whole_state(TrainingState& s) {
+  OptimizerState whole;
+  for (size_t slot = 0; slot < s.optimizer_state.size(); ++slot) whole.push_back(allocate(s.model.gradient_floats));
+  give(*s.group, {Order::give_state});
+  gather_state(*s.group, s.shards, s.optimizer_state, whole);
+  return whole;
+}
+
+StepResult order_step(TrainingState& s, const MicroBatches& batches, const StepOptions& o, int64_t step, double lr,
+                      StepObserver* observer) {
+  if (s.group->size == 1) return training_step(s, batches, o, step, lr, observer);
+  const size_t n = s.tokens.size();
+  std::vector<int> tokens(batches.count * n), targets(tokens.size());
+  for (int micro = 0; micro < batches.count; ++micro) batches.fill(&tokens[micro * n], &targets[micro * n], micro);
+  give(*s.group, {Order::step, batches.count, step, lr});
+  broadcast(*s.group, tokens);
+  broadcast(*s.group, targets);
+  try {
+    return training_step(s, micro_batches(tokens.data(), targets.data(), batches.count, s.B, s.T), o, step, lr);
+  } catch (const std::exception& error) {  // the others wait for what this rank would have sent
+    end_all_ranks(*s.group, error.what());
+  }
+}
+
+std::vector<double> order_losses(Group& group, const Model& model, const Activations& activations,
+                                 std::vector<int>& tokens, std::vector<int>& targets, int B, int T) {
+  if (group.size > 1) {
+    give(group, {Order::losses, static_cast<int64_t>(tokens.size()) / (int64_t(B) * T)});
+    broadcast(group, tokens);
+    broadcast(group, targets);
+  }
+  return losses(group, model, activations, tokens, targets, B, T);
+}

@@ -1,0 +1,47 @@
+#pragma once
+// How rank 0 leads the other ranks of a run. It alone reads and writes files, talks to the user and decides. The others
+// carry out its orders, which bring all that they need: the settings, the weights, and the tokens of every batch.
+// With a single rank each function does the whole work itself.
+
+#include <memory>
+#include <vector>
+
+#include "data/options/options.hpp"
+#include "data/ranks/mpi_group.hpp"
+#include "layers/training/step.hpp"
+
+// Lets the other ranks end when rank 0 does.
+struct Leading {
+  std::shared_ptr<Group> group;
+  ~Leading();
+};
+
+// Carries out the orders of rank 0 until the last. `threads` are those of a rank whose number is left open.
+void follow(const std::shared_ptr<Group>& group, int threads);
+
+// The lanes of a run that does not say how many: one, or the ranks rounded up to a power of two. Throws
+// std::invalid_argument if so many ranks cannot share its steps.
+void share_steps(TrainOptions& options, bool lanes_are_given, int ranks);
+
+// The model of a run, with the gradients of the tensors that it trains, and the options of its steps.
+Model model_to_train(const TrainOptions& options);
+StepOptions step_options(const TrainOptions& options);
+
+// ---- orders of rank 0 ------------------------------------------------------------------------------------
+
+// Makes the other ranks build the model of a run.
+void order_model(Group& group, const TrainOptions& options);
+
+// Copies the weights, and the optimizer's state in the layout of the gradients, to all ranks. Null: zeros.
+void order_state(TrainingState& state, const OptimizerState* whole);
+
+// The optimizer's state of all ranks, in the layout of the gradients.
+OptimizerState order_whole_state(TrainingState& state);
+
+// training_step() on all ranks.
+StepResult order_step(TrainingState& state, const MicroBatches& batches, const StepOptions& options, int64_t step,
+                      double lr, StepObserver* observer);
+
+// The losses of a few batches (B,T), one for each rank at most, which lie one behind the other.
+std::vector<double> order_losses(Group& group, const Model& model, const Activations& activations,
+                                 std::vector<int>& tokens, std::vector<int>& targets, int B, int T);

@@ -1,0 +1,102 @@
+// Runs of several ranks, which mpirun starts. They need `make MPI=1` before the tests.
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "check.hpp"
+#include "program.hpp"
+#include "small_run.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string kWords = "train --data stories.txt --steps 6 --accumulate 4" + kSmall;
+
+std::string with_mpi() { return program_path() + "-mpicxx"; }
+
+bool can_run_ranks() {
+  if (fs::exists(with_mpi()) && std::system("mpirun --version >/dev/null 2>&1") == 0) return true;
+  skip_test("no build with MPI, or no mpirun: make MPI=1");
+  return false;
+}
+
+// Open MPI refuses more ranks than processors, and root, unless it is told otherwise.
+int run_ranks(const Folder& f, int ranks, const std::string& words) {
+  const std::string command = "cd '" + f.path("") + "' && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 " +
+                              "OMPI_MCA_rmaps_base_oversubscribe=1 mpirun -n " + std::to_string(ranks) + " '" +
+                              with_mpi() + "' " + words + " >out.txt 2>err.txt";
+  return std::system(command.c_str());
+}
+
+// The numbers of a checkpoint without its header, which has the times of the run.
+std::string numbers_of(const Folder& f, const std::string& run) {
+  const std::string file = f.read(run + "/checkpoint.safetensors");
+  uint64_t header = 0;
+  REQUIRE(file.size() > sizeof header);
+  std::memcpy(&header, file.data(), sizeof header);
+  return file.substr(sizeof header + header);
+}
+
+}  // namespace
+
+TEST_CASE("several ranks leave the bits of one", "[ranks][program]") {
+  if (!can_run_ranks()) return;
+  const Corpus f;
+  const struct {
+    const char *name, *words;
+  } runs[] = {{"post", "--placement post"},
+              {"selective", "--placement sandwich --dropout 0.1 --recompute selective"},
+              {"llama", "--preset llama --kv-heads 1 --clip 0.5 --recompute full"},
+              {"frozen", "--placement deepnorm --freeze embedding --norm-lr 1e-3"},
+              {"lora", "--lora 2"}};
+  for (const auto& [name, options] : runs) {
+    INFO(name);
+    const std::string words = kWords + options + " --eval-every 3 --lanes 4 --out ";
+    REQUIRE(f.run(words + name + "-1").status == 0);
+    for (const int ranks : {2, 3}) {
+      const std::string run = name + ("-" + std::to_string(ranks));
+      INFO(run << ": " << f.read("err.txt"));
+      REQUIRE(run_ranks(f, ranks, words + run) == 0);
+      CHECK(numbers_of(f, run) == numbers_of(f, name + std::string("-1")));
+      CHECK(losses_in(f.read(run + "/metrics.csv")) == losses_in(f.read(name + std::string("-1/metrics.csv"))));
+    }
+  }
+}
+
+TEST_CASE("a run goes on with another number of ranks", "[ranks][program]") {
+  if (!can_run_ranks()) return;
+  const Corpus f;
+  REQUIRE(f.run(kWords + "--lanes 4 --out whole").status == 0);
+  REQUIRE(run_ranks(f, 3, kWords + "--lanes 4 --out parts --schedule-end 6 --steps 2") == 0);
+  REQUIRE(run_ranks(f, 2, "train --data stories.txt --out parts --resume --steps 4") == 0);
+  REQUIRE(f.run("train --data stories.txt --out parts --resume --steps 6").status == 0);
+  CHECK(numbers_of(f, "parts") == numbers_of(f, "whole"));
+}
+
+TEST_CASE("ranks that cannot share a step are refused in one line", "[ranks][program]") {
+  const Corpus f;
+  ::setenv("PMI_SIZE", "2", 1);
+  const Outcome without_mpi = f.run(kWords + "--out r"), sample = f.run("sample");
+  ::unsetenv("PMI_SIZE");
+  CHECK(without_mpi.status == 1);
+  CHECK(contains(without_mpi.err, "2 processes were started together, and this program was built without MPI"));
+  CHECK(contains(sample.err, "2 processes were started, and this command is the work of one"));
+  CHECK(!f.has("r"));
+  check_refused(f, kWords + "--lanes 3 --out r", "--lanes 3 is not a power of two");
+  check_refused(f, kWords + "--lanes 8 --out r", "--lanes 8 does not divide --accumulate 4");
+  if (!can_run_ranks()) return;
+  const std::pair<const char*, const char*> refusals[] = {
+      {"--accumulate 3", "2 ranks in 2 lanes need an --accumulate that 2 divides, not 3: --batch 3 --accumulate 4"},
+      {"--lanes 1", "--lanes 1 is too few for 2 ranks"},
+      {"--norm batchnorm", "--norm batchnorm runs in one process"},
+      {"--textbook", "--textbook runs in one process"}};
+  for (const auto& [options, message] : refusals) {
+    INFO(options);
+    CHECK(run_ranks(f, 2, kWords + options + " --out r") != 0);
+    CHECK(contains(f.read("err.txt"), message));
+    CHECK(!f.has("r"));
+  }
+}
