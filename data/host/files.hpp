@@ -28,6 +28,7 @@ class WholeFile {
  private:
   std::string path_, partial_;
   std::unique_ptr<char[]> buffer_;
+  size_t written_ = 0, sent_ = 0;  // bytes, and those that the disk has begun to write
   std::FILE* file_ = nullptr;
 };
 
