@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <future>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -281,11 +282,10 @@ void move_behind(Dataset& data, std::vector<double>& nats, std::vector<Stretch>&
   nats.insert(nats.end(), moved.nats.begin(), moved.nats.end());
 }
 
-// A hash of the tokens, as 16-bit numbers if each of them is one.
-uint64_t fingerprint(const Dataset& data) {
-  const bool wide = data.tokenizer.vocabulary() > 1 << 16;
+// A hash of the tokens, as 16-bit numbers if they are not `wide`.
+uint64_t fingerprint(const Tokens& tokens, bool wide) {
   uint64_t hash = rng::word("");
-  data.tokens.for_each(0, data.tokens.size(), [&](auto token) {
+  tokens.for_each(0, tokens.size(), [&](auto token) {
     hash = rng::word_byte(rng::word_byte(hash, token & 0xff), token >> 8 & 0xff);
     if (wide) hash = rng::word_byte(rng::word_byte(hash, token >> 16 & 0xff), token >> 24);
   });
@@ -344,8 +344,11 @@ Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int
   } else {
     parts = split(data, source.nats, options, context);
   }
-  if (source.token_files.empty()) data.fingerprint = fingerprint(data);
-  if (separate) data.fingerprint = rng::key({data.fingerprint, data.train});
+  std::future<uint64_t> hash;  // one long chain, computed while other threads count
+  if (source.token_files.empty())
+    hash = std::async(std::launch::async, [tokens = data.tokens, wide = data.tokenizer.vocabulary() > 1 << 16] {
+      return fingerprint(tokens, wide);
+    });
   require_tokens(data.train, context + 1, "training with a context of " + std::to_string(context), data.name,
                  "give more text, or lower --context or --val-fraction");
   if (separate || options.val_fraction > 0) {
@@ -357,6 +360,8 @@ Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int
     if (!source.nats.empty()) data.windows = windows_by_story(data, 0, data.train, context);
     if (data.windows.empty()) add_windows(data.windows, 0, data.train, context);
   }
+  if (hash.valid()) data.fingerprint = hash.get();
+  if (separate) data.fingerprint = rng::key({data.fingerprint, data.train});
   return data;
 }
 

@@ -17,12 +17,14 @@ std::string hexadecimal(const char* printf_format, uint32_t number) {
 template <class Call>
 void for_each_code_point(std::string_view text, const Call& with_point) {
   for (size_t at = 0; at < text.size();) {
+    for (; at < text.size() && static_cast<unsigned char>(text[at]) < 0x80; ++at)  // most texts are mostly ASCII
+      with_point(static_cast<unsigned char>(text[at]), at);
+    if (at == text.size()) return;
     const size_t start = at;
-    uint32_t point = static_cast<unsigned char>(text[at]);
-    if (point < 0x80) ++at;  // most texts are mostly ASCII
-    else if (const std::optional<uint32_t> found = next_code_point(text, at)) point = *found;
-    else throw NoToken(start, false, hexadecimal("0x%02x", point) + " is not UTF-8");
-    with_point(point, start);
+    const std::optional<uint32_t> point = next_code_point(text, at);
+    if (!point)
+      throw NoToken(at, false, hexadecimal("0x%02x", static_cast<unsigned char>(text[at])) + " is not UTF-8");
+    with_point(*point, start);
   }
 }
 
