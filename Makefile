@@ -5,6 +5,11 @@
 #   CXXFLAGS, LDFLAGS    added to the command lines    V=1                 show the command lines
 #   MPI=1                trains on many machines       EMULATOR             runs what a cross compiler made
 
+# Variables that are private to a rule came with 3.82. macOS still has 3.81.
+ifneq (,$(filter 3.7% 3.80% 3.81%,$(MAKE_VERSION)))
+  $(error GNU make 3.82 or newer is needed, and this is $(MAKE_VERSION): on macOS `brew install make`, then call `gmake`)
+endif
+
 CPUS := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 ifeq (0,$(MAKELEVEL))
   MAKEFLAGS += -j$(CPUS)  # unless the command line has its own
@@ -107,7 +112,7 @@ NEED_MORE := "data/\|"\(program\|small_run\|table\|pages\|tree\|markdown\|worked
 SAME_EVERYWHERE := check config tensors textbook textbook_model
 TEST_FILES_layers = test/main.cpp \
   $(filter-out $(SAME_EVERYWHERE:%=test/test_%.cpp),$(shell grep -L '$(NEED_MORE)' test/*.cpp))
-# SUITE=kernels: the fast loops alone, for a processor that is emulated. [long] tests take ten seconds and more there.
+# SUITE=kernels: the fast loops alone, for a processor that is emulated. [long] tests take ten seconds there, or minutes.
 TEST_FILES_kernels := $(patsubst %,test/%.cpp,main check reference \
   $(addprefix test_,gemm gemm_tiles simd activation attention cross_entropy norm optimizer))
 NEEDED_kernels := kernels/% config/% norm/% attention/attention.o cross_entropy/% embedding/position.o \

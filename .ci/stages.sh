@@ -7,7 +7,7 @@ passed=0 failed=0 skipped=0
 TIMEFORMAT='  (%1R s; processors: %1U s + %1S s)'
 
 finish() {
-  jobs -p | xargs -r kill 2>/dev/null || true
+  for job in $(jobs -p); do kill "$job" 2>/dev/null || true; done
   rm -rf "$scratch"
   if [ $((passed + failed)) = 0 ]; then failed=1; fi
   echo

@@ -228,7 +228,7 @@ TEST_CASE("the model update of two channels, by hand", "[diagnostics]") {
   CHECK(model_update(h.data(), h0.data(), targets.data(), 3, 2) == 2.5);  // lengths 5, 0 and one that does not count
 }
 
-TEST_CASE("statistics are the same for any number of threads and under --recompute", "[diagnostics][recompute]") {
+TEST_CASE("statistics are the same for any number of threads and under --recompute", "[diagnostics][recompute][long]") {
   bool llama = false;
   for (const Form& form : forms()) {
     Config config = make_config(form, llama = !llama);

@@ -108,7 +108,7 @@ TEST_CASE("ten steps of AdamW with clipping agree with PyTorch", "[model][optimi
   }
 }
 
-TEST_CASE("training is the same for any number of threads", "[model]") {
+TEST_CASE("training is the same for any number of threads", "[model][long]") {
   for (const Form& form : forms())
     for (const bool llama : {false, true})
       check_same_for_all_threads([&] {
@@ -201,7 +201,7 @@ std::vector<double> losses_of_200_steps(Config config, Matmul matmul) {
 
 }  // namespace
 
-TEST_CASE("200 steps in bf16 stay close to those in fp32", "[model][bf16]") {
+TEST_CASE("200 steps in bf16 stay close to those in fp32", "[model][bf16][long]") {
   for (const char* placement : {"pre", "post", "deepnorm"}) {
     const Config config = make_config(placement, false);
     const std::vector<double> fp32 = losses_of_200_steps(config, Matmul::fp32),

@@ -14,9 +14,23 @@ namespace {
 using simd::Vec;
 using simd::W;
 
-// Enough sums to keep two units of latency four busy, even if a multiply-add is a multiplication and an addition. They
-// fit into the registers.
+// Enough sums to keep all units busy: two of latency four on x86, even if a multiply-add is a multiplication and an
+// addition; four of latency four on ARM (Apple's M series, Neoverse V). They fit into the registers.
+#if defined(__aarch64__)
+constexpr int kSums = 24;
+#else
 constexpr int kSums = 12;
+#endif
+
+// With b + sum · a the compiler cannot compute a product in advance. ARM's instruction adds to its destination, and
+// would need a copy of b every time.
+inline Vec next_sum(Vec sum, Vec a, Vec b) {
+#if defined(__aarch64__)
+  return simd::multiply_add(sum, a, b);
+#else
+  return sum * a + b;
+#endif
+}
 
 // Keeps the compiler from computing a value in advance, and from dropping it.
 void hide(Vec& v) {
@@ -33,12 +47,12 @@ template <class MultiplyAdd>
 void run(int times, MultiplyAdd multiply_add) {
   Vec sum[kSums] = {}, a = simd::all(.5f), b = simd::all(1e-3f);
   hide(a), hide(b);
-#pragma GCC unroll 12
+#pragma GCC unroll 24
   for (int j = 0; j < kSums; ++j) hide(sum[j]);
   for (int i = 0; i < times; ++i)
-#pragma GCC unroll 12
+#pragma GCC unroll 24
     for (int j = 0; j < kSums; ++j) sum[j] = multiply_add(sum[j], a, b);
-#pragma GCC unroll 12
+#pragma GCC unroll 24
   for (int j = 0; j < kSums; ++j) hide(sum[j]);
 }
 
@@ -80,7 +94,7 @@ double measure_flops(Matmul matmul) {
 #if defined(__AVX512BF16__)
       if (pairs) return run(kTimes, [](Vec sum, Vec a, Vec b) { return simd::bf16_dot(sum, a, b); });
 #endif
-      run(kTimes, [](Vec sum, Vec a, Vec b) { return sum * a + b; });
+      run(kTimes, [](Vec sum, Vec a, Vec b) { return next_sum(sum, a, b); });
     });
   });
   return flops = 2. * kTimes * kSums * W * (pairs ? 2 : 1) * max_threads() / seconds;
