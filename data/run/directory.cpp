@@ -8,6 +8,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "checkpoint_file.hpp"
 #include "data/formats/formats.hpp"
 #include "data/host/json.hpp"
 
@@ -154,8 +155,11 @@ std::optional<RunOutcome> read_outcome(const std::string& directory) {
   const std::string text = read_file(path);
   try {
     const auto json = parse_json(text);
-    RunOutcome o{json.at("state") == "finished", json.at("step"), json.at("what"), json.at("tensor"),
-                 json.at("parameters"), json.at("unigram"), json.at("floor"), json.at("data")};
+    constexpr uint64_t kAny = std::numeric_limits<uint64_t>::max();
+    const auto step = static_cast<int64_t>(whole_number(json, "step", kAny / 2));
+    RunOutcome o{json.at("state") == "finished", step, json.at("what"), json.at("tensor"),
+                 whole_number(json, "parameters", kAny), json.at("unigram"), json.at("floor"),
+                 whole_number(json, "data", kAny)};
     if (json.contains("val_loss_full") && !json["val_loss_full"].is_null()) o.val_loss_full = json["val_loss_full"];
     o.measured = json.value("measured", true);
     return o;
