@@ -88,6 +88,9 @@ TEST_CASE("ranks that cannot share a step are refused in one line", "[ranks][pro
   check_refused(f, kWords + "--lanes 3 --out r", "--lanes 3 is not a power of two");
   check_refused(f, kWords + "--lanes 8 --out r", "--lanes 8 does not divide --accumulate 4");
   if (!can_run_ranks()) return;
+  const std::string words = "cd '" + f.path("") + "' && PMI_SIZE=2 '" + with_mpi() + "' " + kWords + "--out r";
+  CHECK(std::system((words + " 2>err.txt").c_str()) != 0);  // as MPICH's mpirun starts a program with Open MPI
+  CHECK(contains(f.read("err.txt"), "MPI connects 1 of the 2 processes that were started: use the mpirun of"));
   const std::pair<const char*, const char*> refusals[] = {
       {"--accumulate 3", "2 ranks in 2 lanes need an --accumulate that 2 divides, not 3: --batch 3 --accumulate 4"},
       {"--lanes 1", "--lanes 1 is too few for 2 ranks"},

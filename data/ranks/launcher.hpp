@@ -1,12 +1,12 @@
 #pragma once
-// The launcher that started this process as one of several ranks: mpirun, or srun.
+// Launchers such as mpirun and srun, which start several processes together.
 
-// How many processes were started together, by the variables that launchers set; 1 without a launcher.
+// The number of processes that were started together, from the variables that launchers set; 1 without a launcher.
 int launched_processes();
 
 // Throws std::invalid_argument if several processes were started to do the work of one.
 void require_one_process();
 
-// Runs the threads of this process on a share of the processors of its node, one for each rank there, and returns how
-// many these are. Processors that the user has assigned (mpirun --bind-to, srun --cpus-per-task) stay.
+// Binds this process to its share of the node's processors and returns their number. Keeps processors that the user
+// has assigned (mpirun --bind-to, srun --cpus-per-task).
 int share_processors(int rank_on_node, int ranks_on_node);

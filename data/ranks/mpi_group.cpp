@@ -73,7 +73,12 @@ class MpiGroup : public Group {
 
 std::shared_ptr<Group> join_group(Place& place) {
   if (launched_processes() == 1) return std::make_shared<Group>();
-  return std::make_shared<MpiGroup>(place);
+  auto group = std::make_shared<MpiGroup>(place);
+  if (group->size < launched_processes())
+    throw std::runtime_error("MPI connects " + std::to_string(group->size) + " of the " +
+                             std::to_string(launched_processes()) + " processes that were started: use the mpirun of " +
+                             "the library that `train_gpt --version` names");
+  return group;
 }
 
 void end_all_ranks(const Group& group, const std::string& why) {

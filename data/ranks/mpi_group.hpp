@@ -16,7 +16,8 @@ struct Place {
 std::string describe(const Place& place, int ranks);
 
 // The group of the processes that a launcher started together, or of this one alone. Throws std::runtime_error if there
-// are several and the program was built without MPI. MPI ends when the group does.
+// are several, and the program was built without MPI or with another MPI than the launcher's. MPI ends when the group
+// does.
 std::shared_ptr<Group> join_group(Place& place);
 
 // Ends all ranks at once, this one with exit code 1, after a line that names this rank and says why.

@@ -1,7 +1,7 @@
 #pragma once
-// How rank 0 leads the other ranks of a run. It alone reads and writes files, talks to the user and decides. The others
-// carry out its orders, which bring all that they need: the settings, the weights, and the tokens of every batch.
-// With a single rank each function does the whole work itself.
+// Rank 0 leads the other ranks of a run. Only rank 0 reads and writes files, prints and decides. The others carry out
+// its orders, which contain everything they need: settings, weights, and the tokens of every batch. With a single rank,
+// each function does the whole work.
 
 #include <memory>
 #include <vector>
@@ -16,11 +16,11 @@ struct Leading {
   ~Leading();
 };
 
-// Carries out the orders of rank 0 until the last. `threads` are those of a rank whose number is left open.
+// Carries out the orders of rank 0 until the last. `threads` is the number of threads if the settings leave it open.
 void follow(const std::shared_ptr<Group>& group, int threads);
 
-// The lanes of a run that does not say how many: one, or the ranks rounded up to a power of two. Throws
-// std::invalid_argument if so many ranks cannot share its steps.
+// Sets the number of lanes, unless it is given, to the number of ranks rounded up to a power of two. Throws
+// std::invalid_argument if the ranks cannot share a step.
 void share_steps(TrainOptions& options, bool lanes_are_given, int ranks);
 
 // The model of a run, with the gradients of the tensors that it trains, and the options of its steps.

@@ -1,13 +1,13 @@
 #pragma once
-// The processes that take training steps together, called ranks, and the order in which they add.
+// Ranks, the processes that take training steps together, and the order in which they add gradients.
 //
 // The micro-batches of a step are divided into lanes of equal length, in order. Gradients accumulate within a lane, and
-// lanes are added in a binary tree: ((0 + 1) + (2 + 3)) + ... Of G lanes, rank r of R holds those from ⌊rG/R⌋ up to
-// ⌊(r + 1)G/R⌋. It adds the subtrees that lie within them, and their roots are all that it sends. Hence a sum depends
-// on the number of lanes, never on that of ranks.
+// lanes are added in a binary tree: ((0 + 1) + (2 + 3)) + ... Rank r of R takes lanes ⌊rG/R⌋ to ⌊(r + 1)G/R⌋ − 1 of G.
+// It adds the subtrees within its lanes and sends their roots only. So a sum depends on the number of lanes and not on
+// the number of ranks.
 //
-// Each rank updates one part of the weights, its shard, and keeps the optimizer's state of that part alone (ZeRO stage
-// 1, Rajbhandari et al. 2020, arXiv 1910.02054).
+// Each rank updates one part of the weights, its shard, and keeps the optimizer state of that part only (ZeRO stage 1,
+// Rajbhandari et al. 2020, arXiv 1910.02054).
 
 #include <cstddef>
 #include <span>
@@ -37,7 +37,7 @@ struct Shard {
 };
 Shard shard_of(const std::vector<TensorSpec>& table, int rank, int ranks);
 
-// One process. Its functions have nothing to do, because no other rank has anything.
+// A group of one process. Its functions do nothing, because there is no other rank.
 class Group {
  public:
   virtual ~Group() = default;
