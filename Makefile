@@ -103,7 +103,7 @@ LIBRARY := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(wildcard layers/*/*.cpp data/*/*
 ROOMS_JOINED ?= $(patsubst %/,%,$(sort $(dir $(wildcard data/*/*.cpp data/*/*/*.cpp))))
 JOINED := $(foreach room,$(ROOMS_JOINED),$(patsubst %.cpp,$(OUT)/%.o,$(wildcard $(room)/*.cpp)))
 LIBRARY := $(ROOMS_JOINED:%=$(OUT)/%/room.o) $(filter-out $(JOINED),$(LIBRARY))
-# With MPI one room is another.
+# MPI=1 compiles data/ranks once more, and nothing else.
 RANKS := $(OUT)/data/ranks/$(notdir $(MPICXX)).o
 LIBRARY := $(if $(MPI),$(filter-out $(OUT)/data/ranks/%,$(LIBRARY)) $(RANKS),$(LIBRARY))
 PROGRAM := $(OUT)/train_gpt$(WITH_MPI)

@@ -130,7 +130,7 @@ TEST_CASE("ScaleNorm is RMSNorm with all gains g/√C", "[norm]") {
 }
 
 TEST_CASE("a unit offset is the same norm with gains 1 + w, to the bit", "[norm]") {
-  const int N = 130, C = 48;  // whole vectors: at the edges the compiler may round otherwise
+  const int N = 130, C = 33;
   for (const NormKind kind : {NormKind::layernorm, NormKind::rmsnorm})
     for (const bool bias : {false, true}) {
       NormLayer offset(norm_config(kind, bias, 1e-5f, true), N, C), plain(norm_config(kind, bias), N, C);

@@ -66,7 +66,7 @@ TEST_CASE("several ranks leave the bits of one", "[ranks][program]") {
   }
 }
 
-TEST_CASE("a run goes on with another number of ranks", "[ranks][program]") {
+TEST_CASE("a run resumes on another number of ranks", "[ranks][program]") {
   if (!can_run_ranks()) return;
   const Corpus f;
   REQUIRE(f.run(kWords + "--lanes 4 --out whole").status == 0);

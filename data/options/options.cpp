@@ -57,7 +57,7 @@ void complete(TrainOptions& o) {
     refuse(lanes + " is not a power of two: choose 1, 2, 4, ...");
   if (o.accumulate % o.lanes != 0)
     refuse(lanes + " does not divide --accumulate " + std::to_string(o.accumulate) +
-           ": each lane takes as many micro-batches");
+           ": every lane takes the same number of micro-batches");
   if (o.config.lora_rank > 0 && !o.train_only.empty())
     refuse("--lora trains its adapters alone: leave --train-only out");
   if (o.norm_lr && o.rate.lr == 0) refuse("--norm-lr needs --lr above 0: both follow one schedule");

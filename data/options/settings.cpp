@@ -267,7 +267,7 @@ void describe_training(Table& t, TrainOptions& o) {
   describe_data(t, o);
   t.group("Training");
   describe_batch(t, o);
-  t.number("lanes", o.lanes, 1, 1 << 20, "lanes of micro-batches, added in a tree (mpirun: by ranks)");
+  t.number("lanes", o.lanes, 1, 1 << 20, "partial gradient sums per step (mpirun: the number of ranks)");
   t.number("steps", o.steps, 0, kLargest, "optimizer steps");
   t.number("lr", o.rate.lr, 0, 1e6, "peak learning rate");
   t.number("min-lr", o.min_lr, 0, 1e6, "final learning rate (default: lr / 10)");

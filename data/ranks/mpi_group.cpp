@@ -8,14 +8,13 @@
 
 #include <unistd.h>
 
+#include "data/host/format.hpp"
 #include "launcher.hpp"
+#include "layers/kernels/parallel.hpp"
 
 std::string describe(const Place& place, int ranks) {
-  const auto counted = [](int n, const std::string& what) {
-    return std::to_string(n) + " " + what + (n > 1 ? "s" : "");
-  };
   return "ranks    " + std::to_string(ranks) + " on " + counted(place.nodes, "node") + ", " +
-         std::to_string(place.ranks_on_node) + " x " + counted(place.threads, "thread") + " on this one";
+         std::to_string(place.ranks_on_node) + " x " + counted(max_threads(), "thread") + " on this one";
 }
 
 #ifdef TRAIN_GPT_MPI

@@ -9,7 +9,7 @@
 // Where this rank runs.
 struct Place {
   int rank_on_node = 0, ranks_on_node = 1, nodes = 1;
-  int threads = 0;  // one for each processor that is this rank's; 0: all
+  int threads = 0;  // as many as this rank has processors; 0: all processors
 };
 
 // "ranks    4 on 2 nodes, 2 x 8 threads on this one"

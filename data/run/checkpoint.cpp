@@ -222,10 +222,7 @@ void write_checkpoint(const std::string& path, const CheckpointHeader& header, c
 
 Buffer copy_of(const float* x, size_t n) {
   Buffer copy = allocate(n);
-  constexpr size_t kPiece = 1 << 16;
-  parallel_for(static_cast<int>((n + kPiece - 1) / kPiece), 1, kPiece, [&](int begin, int end) {
-    std::copy(x + begin * kPiece, x + std::min(n, end * kPiece), copy.get() + begin * kPiece);
-  });
+  parallel_floats(n, [&](size_t begin, size_t end) { std::copy(x + begin, x + end, copy.get() + begin); });
   return copy;
 }
 

@@ -346,7 +346,7 @@ Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int
   }
   std::future<uint64_t> hash;  // one long chain, computed while other threads count
   if (source.token_files.empty())
-    hash = std::async(std::launch::async, [tokens = data.tokens, wide = data.tokenizer.vocabulary() > 1 << 16] {
+    hash = std::async([tokens = data.tokens, wide = data.tokenizer.vocabulary() > 1 << 16] {
       return fingerprint(tokens, wide);
     });
   require_tokens(data.train, context + 1, "training with a context of " + std::to_string(context), data.name,

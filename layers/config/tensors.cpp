@@ -65,13 +65,11 @@ std::vector<TensorSpec> gradients_of(std::vector<TensorSpec> table) {
 namespace {
 
 bool all_finite(const float* x, size_t n) {
-  constexpr size_t kPiece = 1 << 16;
   constexpr uint32_t kExponent = 0x7f800000;  // all ones in infinities and NaN
   std::atomic<bool> finite = true;
-  parallel_for(static_cast<int>((n + kPiece - 1) / kPiece), 1, kPiece, [&](int begin, int end) {
+  parallel_floats(n, [&](size_t begin, size_t end) {
     uint32_t bad = 0;
-    for (size_t i = begin * kPiece; i < std::min(n, end * kPiece); ++i)
-      bad |= (std::bit_cast<uint32_t>(x[i]) & kExponent) == kExponent;
+    for (size_t i = begin; i < end; ++i) bad |= (std::bit_cast<uint32_t>(x[i]) & kExponent) == kExponent;
     if (bad) finite = false;
   });
   return finite;

@@ -46,25 +46,12 @@ Buffer allocate(size_t floats) {
   return buffer;
 }
 
-namespace {
-
-// f(begin, end) over pieces of n floats.
-template <class F>
-void in_pieces(size_t n, F f) {
-  constexpr size_t kPiece = 1 << 16;
-  parallel_for(static_cast<int>((n + kPiece - 1) / kPiece), 1, kPiece, [&](int begin, int end) {
-    f(begin * kPiece, std::min(n, end * kPiece));
-  });
-}
-
-}  // namespace
-
 void set_zero(float* x, size_t n) {
-  in_pieces(n, [=](size_t begin, size_t end) { std::fill(x + begin, x + end, 0.f); });
+  parallel_floats(n, [=](size_t begin, size_t end) { std::fill(x + begin, x + end, 0.f); });
 }
 
 void add(float* y, const float* x, size_t n) {
-  in_pieces(n, [=](size_t begin, size_t end) {
+  parallel_floats(n, [=](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) y[i] += x[i];
   });
 }

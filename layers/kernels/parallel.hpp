@@ -43,6 +43,14 @@ void parallel_for(int n, int grain, size_t work, F f) {
   }
 }
 
+// f(begin, end) over pieces of n floats, for work that costs a few operations each.
+template <class F>
+void parallel_floats(size_t n, F f) {
+  constexpr size_t kFloats = 1 << 16;
+  parallel_for(static_cast<int>((n + kFloats - 1) / kFloats), 1, kFloats,
+               [&](int begin, int end) { f(begin * kFloats, std::min(n, end * kFloats)); });
+}
+
 // f(task) for tasks of unequal cost, handed out as threads become free.
 template <class F>
 void parallel_tasks(int tasks, F f) {

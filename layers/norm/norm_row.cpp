@@ -14,11 +14,15 @@ using simd::Vec;
 
 namespace {
 
-// The factor on the normalized number. Without an offset it is a plain load.
-template <bool unit_offset>
-Vec gain_at(const Norm& p, int i, int lanes) {
-  const Vec w = load(p.gain + i, lanes);
-  return unit_offset ? 1.f + w : w;
+// The same norm without a unit offset, its gains being 1 + w until the next call. So the loops below are compiled once:
+// two instances may differ in how the compiler rounds the edges of a row.
+Norm without_offset(Norm p, int C) {
+  if (!p.unit_offset) return p;
+  thread_local std::vector<float> gains;
+  gains.resize(static_cast<size_t>(C));
+  for (int c = 0; c < C; ++c) gains[c] = 1 + p.gain[c];
+  p.gain = gains.data();
+  return p;
 }
 
 float row_mean(const float* x, int C) {
@@ -37,37 +41,16 @@ double row_variance(const float* x, float mean, int C) {
   return simd::sum(sum) / C;
 }
 
-template <bool unit_offset>
-void rows_forward(float* y, const NormSaved& saved, const float* x, const Norm& p, int N, int C) {
-  const bool centered = p.kind == NormKind::layernorm;
-  parallel_for(N, 1, 4 * static_cast<size_t>(C), [&](int begin, int end) {
-    for (int n = begin; n < end; ++n) {
-      const float* in = x + static_cast<size_t>(n) * C;
-      float* out = y + static_cast<size_t>(n) * C;
-      const float mean = centered ? row_mean(in, C) : 0;
-      const float rstd = static_cast<float>(1 / std::sqrt(row_variance(in, mean, C) + p.eps));
-      sweep(C, [&](int i, int lanes) {
-        Vec v = (load(in + i, lanes) - mean) * rstd * gain_at<unit_offset>(p, i, lanes);
-        if (p.bias) v += load(p.bias + i, lanes);
-        store(out + i, v, lanes);
-      });
-      if (centered) saved.mean[n] = mean;
-      saved.rstd[n] = rstd;
-    }
-  });
-}
-
 // Gradients of the parameters, summed over the rows of one block.
 struct Sums {
   float *gain, *bias;  // (C) each
 };
 
 // dx of one row, and its share of dgain and dbias.
-template <bool unit_offset>
 void backward_row(float* dx, const Sums& sums, const float* dy, const float* x, float mean, float rstd, const Norm& p,
                   int C) {
   const bool centered = p.kind == NormKind::layernorm;
-  const auto dxhat = [&](int i, int lanes) { return load(dy + i, lanes) * gain_at<unit_offset>(p, i, lanes); };
+  const auto dxhat = [&](int i, int lanes) { return load(dy + i, lanes) * load(p.gain + i, lanes); };
   const auto xhat = [&](int i, int lanes) { return (load(x + i, lanes, mean) - mean) * rstd; };
   Vec sum = {}, dot = {};
   sweep(C, [&](int i, int lanes) {
@@ -81,15 +64,37 @@ void backward_row(float* dx, const Sums& sums, const float* dy, const float* x, 
     const Vec d = load(dy + i, lanes), h = xhat(i, lanes);
     store(sums.gain + i, load(sums.gain + i, lanes) + d * h, lanes);               // y = gain·x̂ + bias
     if (p.bias) store(sums.bias + i, load(sums.bias + i, lanes) + d, lanes);        // y = gain·x̂ + bias
-    store(dx + i, rstd * (d * gain_at<unit_offset>(p, i, lanes) - mean_dxhat - h * mean_dot), lanes);
+    store(dx + i, rstd * (d * load(p.gain + i, lanes) - mean_dxhat - h * mean_dot), lanes);
+  });
+}
+
+}  // namespace
+
+void row_norm_forward(float* y, const NormSaved& saved, const float* x, const Norm& norm, int N, int C, bool) {
+  const Norm p = without_offset(norm, C);
+  const bool centered = p.kind == NormKind::layernorm;
+  parallel_for(N, 1, 4 * static_cast<size_t>(C), [&](int begin, int end) {
+    for (int n = begin; n < end; ++n) {
+      const float* in = x + static_cast<size_t>(n) * C;
+      float* out = y + static_cast<size_t>(n) * C;
+      const float mean = centered ? row_mean(in, C) : 0;
+      const float rstd = static_cast<float>(1 / std::sqrt(row_variance(in, mean, C) + p.eps));
+      sweep(C, [&](int i, int lanes) {
+        Vec v = (load(in + i, lanes) - mean) * rstd * load(p.gain + i, lanes);
+        if (p.bias) v += load(p.bias + i, lanes);
+        store(out + i, v, lanes);
+      });
+      if (centered) saved.mean[n] = mean;
+      saved.rstd[n] = rstd;
+    }
   });
 }
 
 // Rows go by blocks (linear.hpp), each with sums of its own that are added at the end: one sweep over memory for dx,
 // dgain and dbias together.
-template <bool unit_offset>
-void rows_backward(float* dx, const Norm& g, const float* dy, const float* x, const NormSaved& saved, const Norm& p,
-                   int N, int C) {
+void row_norm_backward(float* dx, const Norm& g, const float* dy, const float* x, const NormSaved& saved,
+                       const Norm& norm, int N, int C) {
+  const Norm p = without_offset(norm, C);
   const int blocks = row_blocks(N);
   const size_t half = static_cast<size_t>(blocks) * C;
   thread_local std::vector<float> sums;  // dgain (blocks,C), dbias (blocks,C)
@@ -99,22 +104,10 @@ void rows_backward(float* dx, const Norm& g, const float* dy, const float* x, co
     for (int n = begin; n < end; ++n) {
       const size_t row = static_cast<size_t>(n) * C;
       float* gain = first + static_cast<size_t>(n / kRowBlock) * C;
-      backward_row<unit_offset>(dx + row, {gain, gain + half}, dy + row, x + row, saved.mean ? saved.mean[n] : 0,
-                                saved.rstd[n], p, C);
+      backward_row(dx + row, {gain, gain + half}, dy + row, x + row, saved.mean ? saved.mean[n] : 0,
+                   saved.rstd[n], p, C);
     }
   });
   add_column_sums(g.gain, first, blocks, C);
   if (g.bias) add_column_sums(g.bias, first + half, blocks, C);
-}
-
-}  // namespace
-
-void row_norm_forward(float* y, const NormSaved& saved, const float* x, const Norm& p, int N, int C, bool) {
-  p.unit_offset ? rows_forward<true>(y, saved, x, p, N, C) : rows_forward<false>(y, saved, x, p, N, C);
-}
-
-void row_norm_backward(float* dx, const Norm& g, const float* dy, const float* x, const NormSaved& saved,
-                       const Norm& p, int N, int C) {
-  p.unit_offset ? rows_backward<true>(dx, g, dy, x, saved, p, N, C)
-                : rows_backward<false>(dx, g, dy, x, saved, p, N, C);
 }

@@ -54,19 +54,21 @@ void add_roots(Group& group, const std::vector<Shard>& shards, int lanes, const 
     const size_t n = length(group.rank);
     std::vector<Message> sends, receives;
     auto root = roots.begin();
-    float* place = received.get();
+    float* place = received.get();  // of the next root of another rank
     for (int r = 0; r < group.size; ++r) {
       const size_t count = subtrees(lanes_of(r, group.size, lanes)).size();
       for (size_t i = 0; i < count; ++i, ++root) {
+        if (n == 0) continue;
         root->data = r == group.rank ? own[i] + shards[r].begin + at : place;
         if (r == group.rank) continue;
         place += kChunk;
-        if (n > 0) receives.push_back({r, root->data, n});
+        receives.push_back({r, root->data, n});
       }
       if (r == group.rank || length(r) == 0) continue;
       for (float* data : own) sends.push_back({r, data + shards[r].begin + at, length(r)});
     }
     group.exchange(sends, receives);
+    if (n == 0) continue;  // other shards are longer
     const float* total = add_tree(roots, {0, lanes}, n);
     float* to = sum + shards[group.rank].begin + at;
     if (total != to) std::copy_n(total, n, to);

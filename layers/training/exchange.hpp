@@ -6,8 +6,8 @@
 #include "group.hpp"
 #include "optimizer.hpp"
 
-// Adds the lanes of all ranks and writes the shard of this rank into `sum`. `roots` are the sums of this rank's
-// subtrees (lanes_of(), subtrees()). Their shards are overwritten, and `sum` may be one of them.
+// Adds the lanes of all ranks. `roots` are the sums of this rank's subtrees (lanes_of(), subtrees()). Writes the sum of
+// this rank's shard into `sum`, which may be one of the roots, and overwrites that shard in all of them.
 // Each rank sends and receives (R − 1)/R of the gradients for every root, as much as a reduce-scatter.
 void add_roots(Group& group, const std::vector<Shard>& shards, int lanes, const std::vector<float*>& roots, float* sum);
 

@@ -32,8 +32,6 @@ std::vector<Lanes> subtrees(Lanes range);
 struct Shard {
   std::vector<TensorSpec> table;  // `offset` counts from the first weight, `gradient` from `begin`
   size_t begin = 0, floats = 0;   // its range within the gradients
-
-  size_t gradient(const TensorSpec& slice) const { return begin + slice.gradient; }  // within all gradients
 };
 Shard shard_of(const std::vector<TensorSpec>& table, int rank, int ranks);
 

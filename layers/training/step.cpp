@@ -36,7 +36,7 @@ MicroBatches micro_batches(const int* tokens, const int* targets, int count, int
 
 namespace {
 
-// The index of a tensor in the table as collect() takes it: 0 stands for none.
+// collect() exchanges numbers. A tensor's number is its position in the table, counted from 1; 0 means no tensor.
 double number_of(const TensorSpec* spec, const std::vector<TensorSpec>& table) {
   return spec ? static_cast<double>(spec - table.data() + 1) : 0;
 }
