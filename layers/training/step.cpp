@@ -55,7 +55,7 @@ class LaneSums {
   std::vector<float*> roots() {
     std::vector<float*> sums;
     for (const Lanes& lanes : subtrees(lanes_of(s.group->rank, s.group->size, o.lanes))) {
-      if (!sums.empty()) sums.back() = set_aside(sums.size() - 1);
+      if (!sums.empty()) set_aside(sums.size() - 1);  // sums.back() still points to it
       add_subtree(lanes, sums.size());
       sums.push_back(s.model.gradients.get());
     }
