@@ -6,6 +6,7 @@
 #include "data/compare/result.hpp"
 #include "data/run/metrics.hpp"
 #include "data/run/directory.hpp"
+#include "data/host/files.hpp"
 #include "small_run.hpp"
 
 namespace {
@@ -130,6 +131,64 @@ TEST_CASE("a comparison resumes with its own command line, also with an absolute
     CHECK(again.err == "");
     CHECK(again.status == 0);
   }
+}
+
+TEST_CASE("processes that share a comparison write the tables of one", "[compare][program][locks]") {
+  const Corpus f;
+  const std::string words = "compare --data stories.txt --threads 1 --steps 20 --grid placement=pre,post seed=1,2,3" +
+                            kSmall + "--out ";
+  REQUIRE(f.run(words + "one --jobs 2").status == 0);
+  std::vector<Started> all;
+  for (int i = 0; i < 3; ++i) all.push_back(f.start(words + "joined --join"));
+  for (const Started& one : all) {
+    const Outcome o = f.finish(one);
+    INFO(o.err);
+    CHECK(o.status == 0);
+  }
+  for (const char* shard : {"1/4", "2/4", "3/4", "4/4"}) {
+    CHECK(!f.has("shards/summary.csv"));
+    CHECK(f.run(words + "shards --shard " + shard).status == 0);
+  }
+  for (const std::string name : {"summary.csv", "runs.csv", "curves.csv"}) {
+    CHECK(f.read("joined/" + name) == f.read("one/" + name));
+    CHECK(f.read("shards/" + name) == f.read("one/" + name));
+  }
+  CHECK(!f.has("joined/.lock"));
+}
+
+TEST_CASE("a shard of a tuned comparison trains all runs of its cells", "[compare][program]") {
+  const Corpus f;
+  const std::string words = "compare --data stories.txt --threads 1 --steps 8 --grid placement=pre,post,peri --tune " +
+                            ("lr=1e-3,1e-2 --extend 0" + kSmall) + "--out ";
+  REQUIRE(f.run(words + "one --jobs 2").status == 0);
+  CHECK(contains(f.run(words + "x --shard 2/3").out, "part 2/3 is trained; the part that ends last writes the tables"));
+  CHECK(!f.has("x/placement=pre"));
+  CHECK(!f.has("x/placement=peri"));
+  CHECK(f.has("x/placement=post/seed=1,lr=0.01/outcome.json"));
+  CHECK(f.run(words + "x --shard 1/3").status == 0);
+  CHECK(f.run(words + "x --shard 3/3").status == 0);
+  for (const std::string name : {"summary.csv", "runs.csv", "curves.csv"})
+    CHECK(f.read("x/" + name) == f.read("one/" + name));
+}
+
+TEST_CASE("who may share a comparison", "[compare][program][locks]") {
+  const Corpus f;
+  const std::string words = "compare --data stories.txt --steps 2 --grid placement=pre,post seed=1" + kSmall;
+  REQUIRE(f.run(words + "--out x --shard 1/2").status == 0);
+  check_refused(f, words + "--join", "--join needs --out: name the directory that the processes share");
+  check_refused(f, words + "--out x --join --force", "--force would remove what other processes train");
+  check_refused(f, words + "--out x --join --grid placement=pre", "cannot join x: its cells are others");
+  check_refused(f, words + "--out x --join --steps 3", "cannot go on with x: --steps is 2 there and 3 here");
+  check_refused(f, words + "--out x --shard 3", "--shard 3: write 1/4, 2/4, 3/4 and 4/4 for four parts");
+  check_refused(f, words + "--out x --shard 3/2", "--shard 3/2: write 1/4");
+  check_refused(f, words + "--out x --shard 1/3", "--shard 1/3: the comparison has only 2 parts to share");
+  {
+    const DirectoryLock joined(f.path("x"), DirectoryLock::Kind::shared);
+    check_refused(f, "compare --out x --resume --no-join --jobs 2", "x is in use by process ");
+    CHECK(f.run("compare --out x --join").status == 0);  // begun as a shard, ended by any process
+    CHECK(f.has("x/.lock"));                             // it is shared still
+  }
+  CHECK(!f.has("x/.lock"));
 }
 
 TEST_CASE("train takes the last value of a repeated option", "[program]") {

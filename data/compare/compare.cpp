@@ -95,12 +95,43 @@ void tune(Comparison& c) {
 
 void train_cells(Comparison& c) {
   std::vector<CellRun> runs;
+  size_t number = 0;
   for (const std::string& seed : c.seeds)  // seed by seed, so that the first runs already compare all cells
     for (size_t cell = 0; cell < c.cells.size(); ++cell) {
+      if (number++ % c.shard.count != c.shard.index) continue;
       const double tuned = c.cells[cell].tuned;
       runs.push_back(plan_run(c, Stage::final, cell, seed, std::isnan(tuned) ? std::nullopt : std::optional(tuned)));
     }
   make_runs(c, runs, 0);
+}
+
+void train_all(Comparison& c) {
+  if (!c.tuning.values.empty()) tune(c);
+  train_cells(c);
+}
+
+// The cells of the shard. Tuning looks at all runs of a cell, so that one process has all of them.
+Comparison cells_of_shard(const Comparison& c) {
+  Comparison part = c;
+  part.shard = {};
+  part.grid.cells.clear();
+  for (size_t cell = c.shard.index; cell < c.grid.cells.size(); cell += c.shard.count)
+    part.grid.cells.push_back(c.grid.cells[cell]);
+  part.cells.resize(part.grid.cells.size());
+  return part;
+}
+
+// Trains the runs of the shard, and reads those of all. Returns false if some of other shards are not trained yet.
+bool train_shard(Comparison& c) {
+  Comparison part = c.tuning.values.empty() ? c : cells_of_shard(c);
+  train_all(part);
+  c.shard = {}, c.trains = false;
+  try {
+    train_all(c);
+    return true;
+  } catch (const RunsLeft&) {
+    return false;
+  }
 }
 
 std::string plan_json(const Comparison& c, size_t runs) {
@@ -120,6 +151,7 @@ void print_plan(const Comparison& c) {
               counted(double(finals + tunes), "run").c_str(), counted(double(c.command.train.steps), "step").c_str(),
               c.out().c_str());
   for (const GridCell& cell : c.grid.cells) std::printf("  %s\n", cell.name.c_str());
+  if (c.shard.count > 1) std::printf("this process trains part %s\n", c.options().shard.c_str());
   if (has_json_lines()) json_line(plan_json(c, finals + tunes));
   for (const std::string& line : warnings_about(c.command.train)) std::printf("WARNING: %s\n", line.c_str());
   if (const std::string text = unequal_tokens(c); !text.empty()) std::puts(text.c_str());
@@ -132,13 +164,18 @@ void run_compare(const Command& command) {
   Comparison c = prepare_comparison(command);
   const bool dry_run = c.command.train.dry_run;
   DirectoryLock lock;
-  if (!dry_run) lock = claim_directory(c.command.train.out, "compare");
+  const auto kind = c.options().join ? DirectoryLock::Kind::shared : DirectoryLock::Kind::alone;
+  if (!dry_run) lock = claim_directory(c.command.train.out, "compare", kind);
   print_plan(c);
   if (dry_run) return;
   catch_interrupts();
   prepare_directory(c);
-  if (!c.tuning.values.empty()) tune(c);
-  train_cells(c);
+  if (c.shard.count == 1) {
+    train_all(c);
+  } else if (!train_shard(c)) {
+    std::printf("part %s is trained; the part that ends last writes the tables\n", c.options().shard.c_str());
+    return;
+  }
   summarize(c);
   write_tables(c);
   print_table(c);

@@ -8,9 +8,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <thread>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #ifdef __linux__
@@ -20,26 +22,36 @@
 #include "data/host/files.hpp"
 #include "data/host/format.hpp"
 #include "data/host/interrupt.hpp"
+#include "data/run/directory.hpp"
 #include "data/run/metrics.hpp"
 
 namespace fs = std::filesystem;
 
 namespace {
 
-// Starts the job in a process group of its own, so that Ctrl-C reaches it once, from this process. It is killed when
-// this process dies, so that no run is still going when the comparison is resumed.
-pid_t start(const std::string& binary, const Job& job) {
-  std::vector<std::string> words = job.words;
-  words.insert(words.begin(), binary);
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
+// Opens a run's log.txt and locks it; -1 if another process has. The run writes to it, and so the lock lasts as long as
+// the run: locks belong to open files, which processes inherit.
+int claim_log(const Job& job) {
   std::error_code error;
   fs::create_directories(job.directory, error);
   if (error) fail_file("make the directory", job.directory, error.value());
-  const std::string log = job.directory + "/log.txt";
-  const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666);
-  if (out < 0) fail_file("write", log, errno);
+  const std::string path = job.directory + "/log.txt";
+  const int log = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (log < 0) fail_file("write", path, errno);
+  if (flock(log, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return log;
+  close(log);
+  return -1;
+}
+
+// Starts the job in a process group of its own, so that Ctrl-C reaches it once, from this process. It is killed when
+// this process dies, so that no run is still going when the comparison is resumed. Closes `log`.
+pid_t start(const std::string& binary, const Job& job, int log) {
+  std::vector<std::string> words = job.words;
+  words.insert(words.begin(), binary);
+  words.push_back(fs::exists(last_checkpoint(job.directory)) ? "--resume" : "--force");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
   std::fflush(nullptr);
   // Signals are blocked until the child has reset their handlers: the handlers of this process would swallow them.
   sigset_t stops, before;
@@ -49,7 +61,7 @@ pid_t start(const std::string& binary, const Job& job) {
   const pid_t child = fork();
   if (child != 0) {
     sigprocmask(SIG_SETMASK, &before, nullptr);
-    close(out);
+    close(log);
     if (child < 0) fail_file("start", binary, errno);
     return child;
   }
@@ -60,8 +72,8 @@ pid_t start(const std::string& binary, const Job& job) {
 #endif
   setpgid(0, 0);
   dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
-  dup2(out, STDOUT_FILENO);
-  dup2(out, STDERR_FILENO);
+  dup2(log, STDOUT_FILENO);
+  dup2(log, STDERR_FILENO);
   execvp(argv[0], argv.data());
   _exit(127);
 }
@@ -106,20 +118,45 @@ std::string own_binary(const std::string& typed) {
   return fs::exists(self) ? self : typed;
 }
 
+bool is_trained(const std::string& run_directory) {
+  const auto outcome = read_outcome(run_directory);
+  return outcome && outcome->measured;
+}
+
 bool run_jobs(const std::string& binary, const std::vector<Job>& jobs, int at_once, int64_t before, int64_t after,
               const std::function<void(size_t, int, Progress&)>& ended) {
   int64_t total = before + after, done = before;
   for (const Job& job : jobs) total += job.steps;
   Progress progress(before, total);
   RunningJobs running;
-  size_t next = 0;
+  std::vector<size_t> waiting(jobs.size());
+  std::iota(waiting.begin(), waiting.end(), size_t{0});
+  Stopwatch clock;
+  double again = 0;  // when runs of other processes are tried again
+  const auto start_some = [&] {
+    if (clock.seconds() < again) return;
+    for (size_t i = 0; i < waiting.size() && running.size() < size_t(at_once) && !interrupted();) {
+      const size_t job = waiting[i];
+      const int log = claim_log(jobs[job]);
+      if (log < 0) {
+        ++i;
+        continue;
+      }
+      waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(i));
+      if (is_trained(jobs[job].directory)) {  // by another process, since the jobs were planned
+        close(log);
+        done += jobs[job].steps;
+        ended(job, 0, progress);
+      } else {
+        running.push_back({job, start(binary, jobs[job], log)});
+      }
+    }
+    if (running.size() < size_t(at_once)) again = clock.seconds() + 1;
+  };
   bool passed_on = false;
   std::signal(SIGCHLD, SIG_DFL);  // if it were ignored, waitpid() would return no status
-  while (!running.empty() || (next < jobs.size() && !interrupted())) {
-    while (next < jobs.size() && running.size() < size_t(at_once) && !interrupted()) {
-      running.push_back({next, start(binary, jobs[next])});
-      ++next;
-    }
+  while (!running.empty() || (!waiting.empty() && !interrupted())) {
+    start_some();
     if (interrupted() && !passed_on) {
       for (const Running& r : running) kill(r.process, SIGINT);
       passed_on = true;
@@ -136,7 +173,13 @@ bool run_jobs(const std::string& binary, const std::vector<Job>& jobs, int at_on
       done += jobs[job].steps;
       if (!passed_on) ended(job, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), progress);
     }
-    if (running.empty()) continue;
+    if (running.empty()) {
+      if (!waiting.empty())
+        progress.update(std::min(done, total - 1), [&] {
+          return "other processes train " + counted(double(waiting.size()), "run");
+        });
+      continue;
+    }
     int64_t steps = 0;
     for (const Running& r : running) steps += place_of(jobs[r.job].directory).step;
     const Job& shown = jobs[running[0].job];

@@ -1,14 +1,17 @@
 #include "prepare.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <new>
 #include <set>
 #include <stdexcept>
+#include <tuple>
 
 #include "data/host/errors.hpp"
 #include "data/host/files.hpp"
+#include "data/host/format.hpp"
 #include "data/options/command_line.hpp"
 #include "data/options/stored.hpp"
 #include "data/options/toml.hpp"
@@ -29,23 +32,35 @@ bool contains(const std::vector<std::string>& words, const std::string& word) {
 
 // ---- options ---------------------------------------------------------------------------------------------
 
+bool same_runs(const CompareOptions& a, const CompareOptions& b) {
+  const auto tied = [](const CompareOptions& o) {
+    return std::tie(o.grid, o.tune, o.tune_seed, o.extend, o.baseline, o.target);
+  };
+  return tied(a) == tied(b);
+}
+
 // With --resume, the stored options apply unless the command line repeats them. The grid may grow, but the options of a
-// run must not change. If some runs were parallel, the comparison reports no times.
+// run must not change. If some runs were parallel, the comparison reports no times. Processes that join a comparison
+// must agree on all of it.
 Command on_top_of_stored(const Command& command) {
   const TrainOptions& o = command.train;
-  if (!o.resume) return command;
-  if (o.out.empty()) refuse("--resume needs --out: name the comparison to continue");
+  const bool join = command.compare.join;
+  if (o.resume && o.out.empty()) refuse("--resume needs --out: name the comparison to continue");
   const std::string path = o.out + "/" + kOptions;
+  if (!o.resume && !(join && fs::exists(path))) return command;
   if (!fs::exists(path)) throw std::runtime_error(o.out + " holds no comparison: there is no " + path);
   const std::string stored = read_file(path);
   Command before = command;
   before.given.clear();
   before = parse_on_top(before, stored, path);
   Command merged = parse_on_top(command, stored, path);
+  merged.train.resume = true;
   if (const std::string changed = first_difference(before.train, merged.train, {"threads"}); !changed.empty())
     refuse("cannot go on with " + o.out + ": " + changed + "; leave the option out, or start anew");
-  if (before.compare.jobs > 1 && merged.compare.jobs == 1)
+  if (!reports_times(before.compare) && reports_times(merged.compare))
     refuse("cannot go on with " + o.out + " as --jobs 1: some of its runs were made in parallel; leave --jobs out");
+  if (join && !same_runs(before.compare, merged.compare))
+    refuse("cannot join " + o.out + ": its cells are others; leave out all options but --out and --join");
   return merged;
 }
 
@@ -63,6 +78,18 @@ std::vector<std::string> seeds_of(const Grid& grid, const Command& command) {
   std::vector<std::string> seeds;
   for (const uint64_t number : numbers) seeds.push_back(std::to_string(number));
   return seeds;
+}
+
+// "3/16"
+RunShard shard_of(const std::string& text, size_t most) {
+  if (text.empty()) return {};
+  unsigned index = 0, count = 0;
+  char end = 0;
+  if (std::sscanf(text.c_str(), "%4u/%4u%c", &index, &count, &end) != 2 || index < 1 || index > count)
+    refuse("--shard " + text + ": write 1/4, 2/4, 3/4 and 4/4 for four parts");
+  if (count > most)
+    refuse("--shard " + text + ": the comparison has only " + counted(double(most), "part") + " to share");
+  return {index - 1, count};
 }
 
 Tuning tuning_of(const Grid& grid, const Command& command, const std::vector<std::string>& seeds) {
@@ -97,6 +124,8 @@ void check_options(const CompareOptions& c, const TrainOptions& o) {
   if (!o.time_limit.empty() || o.epochs > 0)
     refuse("compare gives every run the same steps: say --steps, not --for or --epochs");
   if (o.patience > 0) refuse("compare gives every run the same steps: leave --patience out");
+  if (c.join && o.out.empty()) refuse("--join needs --out: name the directory that the processes share");
+  if (c.join && o.force) refuse("--force would remove what other processes train: leave it or --join out");
   if (o.eval_every == 0 || o.val_fraction == 0)
     refuse("compare goes by the loss on the validation split: --eval-every and --val-fraction must be above 0");
   if (o.steps == 0) refuse("--steps 0 compares nothing");
@@ -162,6 +191,12 @@ uint64_t fingerprint_of_data(const Comparison& c) {
   return started_from.begin()->second;
 }
 
+// Whoever trains a part of a comparison shares it.
+void say_join(Command& command) {
+  if (!command.compare.join) command.given.push_back({"join", {"true"}});
+  command.compare.join = true;
+}
+
 // Removes the files of a comparison: its tables and the directories of its runs.
 void remove_comparison(const std::string& out) {
   for (const char* name : {kOptions, "curves.csv", "runs.csv", "summary.csv", "diagnostics.csv"})
@@ -176,8 +211,9 @@ void remove_comparison(const std::string& out) {
 
 }  // namespace
 
-Comparison prepare_comparison(const Command& given) {
+Comparison prepare_comparison(Command given) {
   Comparison c;
+  if (!given.compare.shard.empty()) say_join(given);
   c.command = on_top_of_stored(given);
   TrainOptions& o = c.command.train;
   check_options(c.options(), o);
@@ -187,6 +223,7 @@ Comparison prepare_comparison(const Command& given) {
   c.tuning = tuning_of(c.grid, c.command, c.seeds);
   c.baseline = baseline_of(c.grid, c.options().baseline);
   c.cells.resize(c.grid.cells.size());
+  c.shard = shard_of(c.options().shard, c.cells.size() * (c.tuning.values.empty() ? c.seeds.size() : 1));
   c.words = words_for_train(c.command);
   if (!c.command.said("final-batches")) c.words.push_back("--final-batches=0");  // final losses on the whole split
   check_cells(c);
@@ -197,14 +234,16 @@ Comparison prepare_comparison(const Command& given) {
 
 void prepare_directory(const Comparison& c) {
   const std::string path = c.out() + "/" + kOptions;
+  const std::string options = "# The options of this comparison; train_gpt compare --out THIS --resume reads them.\n" +
+                              said_as_toml(c.command);
   if (fs::exists(path) && !c.command.train.resume) {
+    if (c.options().join && read_file(path) == options) return;  // another process has just begun it
     if (!c.command.train.force)
       throw std::runtime_error(c.out() + " already holds a comparison: --resume continues it, --force replaces it");
     remove_comparison(c.out());
   }
   WholeFile file(path);
-  file.write("# The options of this comparison; train_gpt compare --out THIS --resume reads them.\n" +
-             said_as_toml(c.command));
+  file.write(options);
   file.finish();
   file.publish();
 }

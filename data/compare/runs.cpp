@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <stdexcept>
 
 #include "data/host/files.hpp"
@@ -16,6 +17,7 @@
 #include "data/options/toml.hpp"
 #include "data/run/directory.hpp"
 #include "data/run/resume.hpp"
+#include "layers/model/size.hpp"
 
 namespace fs = std::filesystem;
 
@@ -35,7 +37,10 @@ CellRun plan_run(const Comparison& c, Stage stage, size_t cell, const std::strin
   const std::string name = (stage == Stage::tune ? "tune," : "") + ("seed=" + seed) + value;
   run.directory = directory_name(options.name) + "/" + name;
   run.label = options.name + "  " + name;
-  run.steps = parse_words(run.words).train.steps;
+  const TrainOptions o = parse_words(run.words).train;
+  run.steps = o.steps;
+  run.flops = static_cast<double>(o.steps) * o.batch * o.accumulate * o.config.context *
+              flops_per_token(resolved(with_vocabulary(o).config));
   return run;
 }
 
@@ -60,7 +65,6 @@ Job job_of(const Comparison& c, const CellRun& run) {
   Job job = run;
   job.directory = path_of(c, run);
   job.words.insert(job.words.end(), {"--quiet", "--out", job.directory});
-  job.words.push_back(fs::exists(last_checkpoint(job.directory)) ? "--resume" : "--force");
   if (!c.timed() && c.grid.cells[run.cell].value("threads").empty()) {
     const int all = c.command.train.threads > 0 ? c.command.train.threads : detect_machine().processors;
     job.words.push_back("--threads=" + std::to_string(std::max(1, all / c.options().jobs)));
@@ -105,10 +109,12 @@ void make_runs(Comparison& c, const std::vector<CellRun>& runs, int64_t later) {
   std::vector<Job> jobs;
   for (const CellRun& run : runs) {
     require_same_run(c, run);
-    const auto outcome = read_outcome(path_of(c, run));
-    if (outcome && outcome->measured) c.steps_taken += run.steps;
+    if (is_trained(path_of(c, run))) c.steps_taken += run.steps;
     else jobs.push_back(job_of(c, run));
   }
+  if (!c.trains && !jobs.empty()) throw RunsLeft{};
+  // A long run that begins last keeps one process busy and the others idle. Runs within a factor of two stay in order.
+  if (!c.timed()) std::ranges::stable_sort(jobs, std::greater{}, [](const Job& job) { return std::ilogb(job.flops); });
   const bool first_of_all = c.steps_taken == 0;
   const auto ended = [&](size_t job, int status, Progress& progress) {
     const RunResult result = read_result(jobs[job].directory, c.timed());

@@ -17,7 +17,10 @@ std::string directory_name(const std::string& cell);
 // The first option in which two runs differ, with both values; "" if there is none.
 std::string first_difference(TrainOptions there, TrainOptions here, const std::vector<std::string>& except);
 
-// Trains the unfinished runs and adds every run to the comparison. `later` is the number of steps in
-// later stages, for the progress line. Throws std::runtime_error if a directory holds another run than the planned
-// one, if the first run fails, or if the user stops it.
+// Thrown if Comparison::trains is false and there is something to train.
+struct RunsLeft {};
+
+// Trains the unfinished runs, the longest first if several are trained at once, and adds every run to the comparison.
+// `later` is the number of steps in later stages, for the progress line. Throws std::runtime_error if a directory holds
+// another run than the planned one, if the first run fails, or if the user stops it.
 void make_runs(Comparison& comparison, const std::vector<CellRun>& runs, int64_t later);

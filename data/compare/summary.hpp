@@ -35,6 +35,14 @@ struct CellSummary {
   double lr_sensitivity = RunResult::kUnknown;
 };
 
+// Runs beside one another slow each other down, and times of different machines cannot be compared.
+inline bool reports_times(const CompareOptions& o) { return o.jobs == 1 && !o.join; }
+
+// Part `index` of `count` of a comparison's runs, counted from 0.
+struct RunShard {
+  size_t index = 0, count = 1;
+};
+
 struct Comparison {
   Command command;                 // `compare`
   std::vector<std::string> words;  // of `train`, common to all runs
@@ -42,6 +50,8 @@ struct Comparison {
   std::vector<std::string> seeds;
   Tuning tuning;                   // without --tune no key and no values
   size_t baseline = 0;             // a cell
+  RunShard shard;                  // this process trains no other runs
+  bool trains = true;              // false: it only reads those of all processes
   uint64_t data_fingerprint = 0;
   double target = RunResult::kUnknown;
   double fewest_tokens = 0, most_tokens = 0;  // that a run trains on
@@ -51,7 +61,7 @@ struct Comparison {
 
   const CompareOptions& options() const { return command.compare; }
   const std::string& out() const { return command.train.out; }
-  bool timed() const { return options().jobs == 1; }  // runs beside one another slow each other down
+  bool timed() const { return reports_times(options()); }
 };
 
 // Fills the target, the summaries of the cells, and the runs' times to the target.

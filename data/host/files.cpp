@@ -149,13 +149,14 @@ std::string holder_of(int handle) {
 
 }  // namespace
 
-DirectoryLock::DirectoryLock(const std::string& directory) {
+DirectoryLock::DirectoryLock(const std::string& directory, Kind kind) {
   const std::string path = directory + "/" + kLock;
   int handle = -1;
   for (int tries = 0;;) {
     handle = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (handle < 0) fail_file("lock", directory, errno);
-    const bool refused = ::flock(handle, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    const int how = kind == Kind::alone ? LOCK_EX : LOCK_SH;
+    const bool refused = ::flock(handle, how | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     struct stat status {};
     const bool removed = ::fstat(handle, &status) == 0 && status.st_nlink == 0;  // by the holder before us
     if (!refused && !removed) break;
@@ -168,7 +169,7 @@ DirectoryLock::DirectoryLock(const std::string& directory) {
     if (refused) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   held_ = std::shared_ptr<void>(nullptr, [path, handle](void*) {
-    ::unlink(path.c_str());
+    if (::flock(handle, LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());  // nobody shares it
     ::close(handle);
   });
   char host[256] = "";

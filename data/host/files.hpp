@@ -43,11 +43,14 @@ class GrowingFile {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 
-// Keeps other processes from working in a directory until the last copy is destroyed or the process ends.
+// Keeps other processes from working in a directory until the last copy is destroyed or the process ends. A shared lock
+// lets in those that share it, too.
 class DirectoryLock {
  public:
-  DirectoryLock() = default;                             // holds nothing
-  explicit DirectoryLock(const std::string& directory);  // throws std::runtime_error naming the process that holds it
+  enum class Kind { alone, shared };
+  DirectoryLock() = default;  // holds nothing
+  // Throws std::runtime_error naming the process that holds it.
+  explicit DirectoryLock(const std::string& directory, Kind kind = Kind::alone);
 
  private:
   std::shared_ptr<void> held_;

@@ -345,7 +345,7 @@ std::string said_as_toml(const Command& command) {
   const Reader r = reader_of(command.kind);
   std::string text;
   for (Given g : command.given) {
-    if (contains({"out", "resume", "force", "dry-run", "json"}, g.name)) continue;
+    if (contains({"out", "resume", "force", "dry-run", "json", "shard"}, g.name)) continue;
     if (contains({"data", "val-data", "init-from"}, g.name))
       for (std::string& path : g.values) path = absolute_path(path);
     const Setting& s = *r.find(g.name);

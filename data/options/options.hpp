@@ -102,6 +102,8 @@ struct CompareOptions {
   std::string tune;               // "lr=1e-3,3e-3"
   uint64_t tune_seed = 0;
   int extend = 2, jobs = 1;
+  bool join = false;              // other processes work at the same comparison
+  std::string shard;              // "3/16": of the runs, only every 16th from the third on
   std::string baseline;           // the name of a cell; "": the first
   double target = 0;              // a loss; 0: the highest that a finished run ended with
 };

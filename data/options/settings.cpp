@@ -421,6 +421,8 @@ void describe_comparison(Table& t, CompareOptions& o) {
   t.number("tune-seed", o.tune_seed, 0, kLargest, "seed of the tuning runs, different from all others");
   t.number("extend", o.extend, 0, 10, "extra values to try beyond an edge of --tune");
   t.number("jobs", o.jobs, 1, 1024, "parallel runs; above 1, no times are reported");
+  t.flag("join", o.join, "share the runs with other processes; no times are reported");
+  t.text("shard", o.shard, "I/N", "train part I of N of the runs; others --join");
   t.text("baseline", o.baseline, "CELL", "baseline cell: placement=pre (default: the first)");
   t.number("target", o.target, 0, 1e6, "target loss of steps_to_target (0: the highest final loss)");
 }

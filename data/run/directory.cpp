@@ -62,7 +62,7 @@ std::string next_run_directory(const std::string& name) {
   return std::string("runs/") + number + "-" + name;
 }
 
-DirectoryLock claim_directory(std::string& directory, const std::string& name) {
+DirectoryLock claim_directory(std::string& directory, const std::string& name, DirectoryLock::Kind kind) {
   const auto make = [](const std::string& path) {
     std::error_code error;
     fs::create_directories(path, error);
@@ -70,7 +70,7 @@ DirectoryLock claim_directory(std::string& directory, const std::string& name) {
   };
   if (!directory.empty()) {
     make(directory);
-    return DirectoryLock(directory);
+    return DirectoryLock(directory, kind);
   }
   make("runs");
   const DirectoryLock while_choosing("runs");

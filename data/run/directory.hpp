@@ -24,7 +24,8 @@ void remove_replaced(const std::string& checkpoint);
 std::string next_run_directory(const std::string& name);
 
 // Makes `directory` and locks it; "" becomes the next run directory of that name, which no other process gets.
-DirectoryLock claim_directory(std::string& directory, const std::string& name);
+DirectoryLock claim_directory(std::string& directory, const std::string& name,
+                              DirectoryLock::Kind kind = DirectoryLock::Kind::alone);
 
 // Finds the checkpoint that the user names: the file itself, a run's best.safetensors or else its
 // checkpoint.safetensors, a folder of Hugging Face, and for "" the run in runs/ that saved its state last. Throws

@@ -353,6 +353,30 @@ def together(before):
     return campaign
 
 
+def workers(before):
+    """Three processes share a comparison, and one is killed. The others must train its runs too."""
+    campaign = Campaign("one of three compare --join killed")
+    dice = random.Random(7)
+    shared = COMPARE + ["--steps", "60", "--threads", "1", "--grid", "seed=1,2,3,4,5,6"]
+    tables = lambda folder: {path.name: path.read_text() for path in pathlib.Path(folder, "r").glob("*.csv")}
+    with Folder(before) as alone:
+        began = time.monotonic()
+        run(alone, shared + ["--jobs", "2"])
+        whole, bits, wanted = time.monotonic() - began, results(alone), tables(alone)
+    for case in range(10 * TIMES):
+        with Folder(before) as folder:
+            processes = [start(folder, shared + ["--join"]) for _ in range(3)]
+            time.sleep(dice.uniform(0, whole))
+            processes[dice.randrange(3)].kill()
+            ended = [end(process) for process in processes]
+            states = [e.status for e in ended]
+            campaign.check(case, *map(no_crash, (e for e in ended if e.status != -signal.SIGKILL)),
+                           "" if states.count(0) >= 2 else f"ends with {states}: {ended[0].err[-200:]!r}",
+                           "" if results(folder) == bits else "other bits than one process",
+                           "" if tables(folder) == wanted else "other tables than one process")
+    return campaign
+
+
 # ---- damaged and forged files ------------------------------------------------------------------------------
 
 def reads(folder, data, name, campaign, accepted=False):
@@ -526,6 +550,7 @@ def main():
             "space": lambda: little_space(empty, reference), "read-only": lambda: read_only(reference),
             "output": lambda: output(reference), "kills": lambda: kills(empty, trained),
             "interleaved": lambda: interleaved(empty, trained), "together": lambda: together(empty),
+            "workers": lambda: workers(empty),
             "damaged": lambda: damaged(reference), "forged": lambda: forged(reference),
             "configs": lambda: configs(reference), "tables": lambda: tables(reference)}
         rows = [campaign() for name, campaign in campaigns.items() if not WANTED or any(w in name for w in WANTED)]
