@@ -173,7 +173,9 @@ TEST_CASE("shards of all ranks are the tensors that train, each once", "[lanes]"
 TEST_CASE("a step's bits depend on the lanes, not on the ranks", "[lanes]") {
   Config wide = tiny();
   wide.vocab_size = 5000, wide.channels = 32;  // several pieces in a tensor
-  for (const Config& config : {tiny("post"), wide}) {
+  Config running = tiny();
+  running.norm = NormKind::batchnorm;
+  for (const Config& config : {tiny("post"), wide, running}) {
     const Result one = train(config, 1);
     for (const int lanes : {2, 4, 8}) {
       const Result alone = train(config, lanes);

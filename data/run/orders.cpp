@@ -157,9 +157,6 @@ void share_steps(TrainOptions& o, bool lanes_are_given, int ranks) {
   if (ranks == 1) return;
   if (o.textbook) refuse("--textbook runs in one process: leave mpirun or srun out");
   if (o.diagnostics > 0) refuse("--diagnostics runs in one process: leave it out, or leave mpirun or srun out");
-  if (o.config.norm == NormKind::batchnorm)
-    refuse("--norm batchnorm runs in one process, because its running statistics follow the order of the batches: "
-           "leave mpirun or srun out");
   if (!lanes_are_given) o.lanes = static_cast<int>(std::bit_ceil(static_cast<unsigned>(ranks)));
   const std::string who = std::to_string(ranks) + " ranks";
   if (o.lanes < ranks)

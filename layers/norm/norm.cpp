@@ -81,6 +81,8 @@ static_assert(std::size(kNorms) == std::size(kNormKinds) && in_order(), "a row f
 
 }  // namespace
 
+bool is_running(const TensorSpec& spec) { return spec.leaf().starts_with("running_"); }
+
 const NormRow& norm_row(NormKind kind) { return kNorms[static_cast<size_t>(kind)]; }
 
 Norm declare_norm(Layout& layout, const Config& config, const std::string& name, int width) {

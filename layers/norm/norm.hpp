@@ -24,6 +24,9 @@ const float* norm_forward(float* y, const NormSaved& saved, const float* x, cons
 const float* norm_backward(float* dx, const Norm& g, const float* dy, const float* x, const NormSaved& saved,
                            const Norm& p, int N, int C);
 
+// Whether a tensor is a running statistic of BatchNorm.
+bool is_running(const TensorSpec& spec);
+
 struct NormRow {
   NormKind kind;
   const char* source;

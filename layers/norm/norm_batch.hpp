@@ -16,7 +16,14 @@
 // Statistics of token batches also vary much more than those of images (Shen et al. 2020, arXiv 2003.07845).
 // Transformers have used LayerNorm from the start (Vaswani et al. 2017). BatchNorm is here for study.
 
+#include <cmath>
+
 #include "norm_parameters.hpp"
+
+inline constexpr float kMomentum = .1f;
+
+// `part` is the batch's statistic times kMomentum. A statistic of zero becomes exactly its part.
+inline float add_to_running(float running, float part) { return std::fma(1 - kMomentum, running, part); }
 
 void batchnorm_forward(float* y, const NormSaved& saved, const float* x, const Norm& p, int N, int C, bool training);
 void batchnorm_backward(float* dx, const Norm& g, const float* dy, const float* x, const NormSaved& saved,

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "exchange.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
+#include "layers/norm/norm.hpp"
+#include "layers/norm/norm_batch.hpp"
 
 std::string Diverged::message() const {
   const std::string subject = "step " + std::to_string(step) + ": the " + what;
@@ -44,12 +47,56 @@ std::string name_of(double number, const std::vector<TensorSpec>& table) {
   return number > 0 ? table[static_cast<size_t>(number) - 1].name : "";
 }
 
+// BatchNorm's running statistics follow the order of the micro-batches, on whatever ranks these are. So each
+// micro-batch begins with zeros and leaves its part of the statistics. apply() adds the parts of all.
+class RunningStatistics {
+ public:
+  RunningStatistics(Model& model, int micro_batches) {
+    for (const TensorSpec& spec : model.table) {
+      if (!is_running(spec)) continue;
+      float* numbers = model.weights.get() + spec.offset;
+      tensors.emplace_back(numbers, spec.size());
+      running.insert(running.end(), numbers, numbers + spec.size());
+    }
+    parts.resize(micro_batches * running.size());
+  }
+
+  void clear() {
+    for (const std::span<float> tensor : tensors) std::ranges::fill(tensor, 0.f);
+  }
+
+  void keep_part(int micro) {
+    auto part = parts.begin() + ptrdiff_t(micro * running.size());
+    for (const std::span<float> tensor : tensors) part = std::ranges::copy(tensor, part).out;
+  }
+
+  void apply(Group& group) {
+    if (running.empty()) return;
+    group.collect(parts);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      float& number = running[i % running.size()];
+      number = add_to_running(number, static_cast<float>(parts[i]));
+    }
+    auto number = running.begin();
+    for (const std::span<float> tensor : tensors) {
+      std::copy_n(number, tensor.size(), tensor.begin());
+      number += ptrdiff_t(tensor.size());
+    }
+  }
+
+ private:
+  std::vector<std::span<float>> tensors;
+  std::vector<float> running;
+  std::vector<double> parts;  // of each micro-batch, in the order of the tensors
+};
+
 // Adds up the gradients of this rank's lanes.
 class LaneSums {
  public:
   LaneSums(TrainingState& state, const MicroBatches& micro_batches, const StepOptions& options, int64_t number,
            Observer* last)
-      : s(state), batches(micro_batches), o(options), step(number), observer(last), losses(2 * batches.count) {}
+      : s(state), batches(micro_batches), o(options), step(number), observer(last), losses(2 * batches.count),
+        statistics(state.model, batches.count) {}
 
   // The roots of its subtrees, in order; the last is model.gradients.
   std::vector<float*> roots() {
@@ -59,6 +106,7 @@ class LaneSums {
       add_subtree(lanes, sums.size());
       sums.push_back(s.model.gradients.get());
     }
+    statistics.apply(*s.group);
     return sums;
   }
 
@@ -98,8 +146,10 @@ class LaneSums {
       const Batch batch{s.tokens.data(), s.targets.data(), s.B, s.T};
       const Dropout dropout{s.model.config.dropout, o.dropout_seed, uint64_t(step), micro * s.B};
       double& nats = losses[2 * micro];
+      statistics.clear();
       nats = s.by.loss_and_gradients(s.model, s.activations, batch, scale, dropout,
                                      micro + 1 == batches.count ? observer : nullptr);
+      statistics.keep_part(micro);
       if (!std::isfinite(nats))
         losses[2 * micro + 1] = number_of(first_non_finite(s.activations.table, s.activations.buffer.get()),
                                           s.activations.table);
@@ -112,6 +162,7 @@ class LaneSums {
   int64_t step;
   Observer* observer;
   std::vector<double> losses;  // of each micro-batch: its loss, and the number of the first tensor that is not finite
+  RunningStatistics statistics;
 };
 
 // Throws Diverged with the first tensor, in the order in which backward fills them, whose gradient is not finite.
