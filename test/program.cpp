@@ -67,7 +67,7 @@ Started Folder::start(const std::string& words, const std::function<void()>& cha
   redirect(log + ".err", O_WRONLY | O_CREAT | O_TRUNC, STDERR_FILENO);
   if (chdir(root_.c_str()) != 0) _exit(126);
   // Under nohup or in the background of a shell, the tests ignore these signals. A child would inherit that.
-  for (const int stop : {SIGHUP, SIGINT, SIGTERM, SIGPIPE}) signal(stop, SIG_DFL);
+  for (const int stop : {SIGHUP, SIGINT, SIGTERM, SIGPIPE, SIGUSR1}) signal(stop, SIG_DFL);
   change();
   execv(argv[0], argv.data());
   _exit(127);

@@ -52,7 +52,8 @@ TEST_CASE("several ranks leave the bits of one", "[ranks][program]") {
               {"llama", "--preset llama --kv-heads 1 --clip 0.5 --recompute full"},
               {"frozen", "--placement deepnorm --freeze embedding --norm-lr 1e-3"},
               {"lora", "--lora 2"},
-              {"batchnorm", "--norm batchnorm"}};
+              {"batchnorm", "--norm batchnorm"},
+              {"diagnostics", "--diagnostics 2 --qk-norm head"}};
   for (const auto& [name, options] : runs) {
     INFO(name);
     const std::string words = kWords + options + " --eval-every 3 --lanes 4 --out ";
@@ -63,6 +64,8 @@ TEST_CASE("several ranks leave the bits of one", "[ranks][program]") {
       REQUIRE(run_ranks(f, ranks, words + run) == 0);
       CHECK(numbers_of(f, run) == numbers_of(f, name + std::string("-1")));
       CHECK(losses_in(f.read(run + "/metrics.csv")) == losses_in(f.read(name + std::string("-1/metrics.csv"))));
+      if (f.has(run + "/diagnostics.csv"))
+        CHECK(f.read(run + "/diagnostics.csv") == f.read(name + std::string("-1/diagnostics.csv")));
     }
   }
 }

@@ -110,7 +110,7 @@ TEST_CASE("the best weights are chosen by one estimate of the loss", "[program][
 TEST_CASE("every signal that stops a run saves it, and each has its own exit code", "[program][end]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --save-every 0 --steps 100000" + kSmall;
-  for (const auto& [signal, status] : {std::pair{SIGINT, 130}, {SIGTERM, 143}, {SIGHUP, 129}}) {
+  for (const auto& [signal, status] : {std::pair{SIGINT, 130}, {SIGTERM, 143}, {SIGHUP, 129}, {SIGUSR1, 138}}) {
     const std::string run = "r" + std::to_string(signal);
     const auto ready = [&] { return count_lines(f.read(run + "/metrics.csv")) > 3; };
     CHECK(f.run_until(words + "--out " + run, signal, ready).status == status);

@@ -56,7 +56,7 @@ pid_t start(const std::string& binary, const Job& job, int log) {
   // Signals are blocked until the child has reset their handlers: the handlers of this process would swallow them.
   sigset_t stops, before;
   sigemptyset(&stops);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) sigaddset(&stops, signal);
+  for (const int signal : kStopSignals) sigaddset(&stops, signal);
   sigprocmask(SIG_BLOCK, &stops, &before);
   const pid_t child = fork();
   if (child != 0) {
@@ -65,7 +65,7 @@ pid_t start(const std::string& binary, const Job& job, int log) {
     if (child < 0) fail_file("start", binary, errno);
     return child;
   }
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(signal, SIG_DFL);
+  for (const int signal : kStopSignals) std::signal(signal, SIG_DFL);
   sigprocmask(SIG_SETMASK, &before, nullptr);
 #ifdef __linux__
   prctl(PR_SET_PDEATHSIG, SIGKILL);

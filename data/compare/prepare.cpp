@@ -55,7 +55,8 @@ Command on_top_of_stored(const Command& command) {
   before = parse_on_top(before, stored, path);
   Command merged = parse_on_top(command, stored, path);
   merged.train.resume = true;
-  if (const std::string changed = first_difference(before.train, merged.train, {"threads"}); !changed.empty())
+  const std::string changed = first_difference(before.train, merged.train, {"threads", "rank-timeout"});
+  if (!changed.empty())
     refuse("cannot go on with " + o.out + ": " + changed + "; leave the option out, or start anew");
   if (!reports_times(before.compare) && reports_times(merged.compare))
     refuse("cannot go on with " + o.out + " as --jobs 1: some of its runs were made in parallel; leave --jobs out");

@@ -77,8 +77,9 @@ void require_same_run(const Comparison& c, const CellRun& run) {
   const std::string directory = path_of(c, run), config = directory + "/config.toml";
   if (!fs::exists(config)) return;
   CheckpointHeader from;
-  std::string difference = first_difference(from_toml(read_file(config), config),
-                                            options_on_checkpoint(run.words, {}, from), {"threads", "final-batches"});
+  std::string difference =
+      first_difference(from_toml(read_file(config), config), options_on_checkpoint(run.words, {}, from),
+                       {"threads", "rank-timeout", "final-batches"});
   const auto outcome = read_outcome(directory);
   if (difference.empty() && outcome && outcome->data_fingerprint != c.data_fingerprint)
     difference = "it was trained on another text";

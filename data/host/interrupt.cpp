@@ -1,7 +1,6 @@
 #include "interrupt.hpp"
 
 #include <csignal>
-#include <initializer_list>
 
 namespace {
 
@@ -13,7 +12,7 @@ void catch_interrupts() {
   struct sigaction stop {}, before {};
   stop.sa_handler = [](int signal) { arrived = signal; };
   stop.sa_flags = SA_RESETHAND;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
+  for (const int signal : kStopSignals) {
     sigaction(signal, nullptr, &before);
     if (signal == SIGHUP && before.sa_handler == SIG_IGN) continue;
     // A closed pipe stays closed. Further writes must not end the process before it has saved.

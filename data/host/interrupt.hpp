@@ -1,9 +1,12 @@
 #pragma once
-// Signals that ask a process to stop: Ctrl-C, `kill`, a closed terminal, a closed pipe.
+// Signals that ask a process to stop: Ctrl-C, `kill`, a closed terminal, a closed pipe, and SIGUSR1, which batch
+// systems can send ahead of the end of a job.
 
 #include <csignal>
 
-// Makes SIGINT, SIGTERM, SIGHUP and SIGPIPE set stop_signal() instead of ending the process, so that it can stop
+inline constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGUSR1};
+
+// Makes these signals set stop_signal() instead of ending the process, so that it can stop
 // without losing work. The same signal a second time ends the process at once. SIGHUP stays ignored under nohup.
 void catch_interrupts();
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 #include <sys/ioctl.h>
@@ -17,8 +18,15 @@ void Pace::reach(int64_t done, double now) {
   done_ = done, now_ = now;
 }
 
+namespace {
+
+// Open MPI's mpirun gives each process a terminal and passes on what it prints, perhaps to a file.
+bool has_terminal() { return isatty(STDOUT_FILENO) != 0 && !std::getenv("OMPI_COMM_WORLD_SIZE"); }
+
+}  // namespace
+
 Progress::Progress(int64_t first, int64_t total, std::string unit, double quiet)
-    : pace_(first), first_(first), total_(total), unit_(std::move(unit)), terminal_(isatty(STDOUT_FILENO) != 0),
+    : pace_(first), first_(first), total_(total), unit_(std::move(unit)), terminal_(has_terminal()),
       next_(terminal_ ? std::min(quiet, .5) : quiet) {}
 
 Progress::~Progress() { clear(); }

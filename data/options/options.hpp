@@ -40,6 +40,7 @@ struct TrainOptions : TextOptions {
   std::optional<double> norm_lr;   // open: as lr
   uint64_t seed = 1, data_seed = 1;
   int threads = 0;        // 0: one per processor
+  double rank_timeout = 600;  // seconds; 0: none
   bool textbook = false;  // train with the naive loops of layers/textbook/
 
   std::optional<double> final_batches;  // open: as many as cost a tenth of the training time

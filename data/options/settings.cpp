@@ -259,6 +259,7 @@ void describe_recompute(Table& t, Recompute& level) {
 
 void describe_machine(Table& t, TrainOptions& o) {
   describe_threads(t, o.threads);
+  t.number("rank-timeout", o.rank_timeout, 0, 1e6, "seconds until a silent rank ends the job (0: never)");
   t.choice("matmul", kMatmuls, o.config.matmul, "matmul input precision; everything else stays fp32");
   describe_recompute(t, o.config.recompute);
 }

@@ -1,20 +1,30 @@
 #include "mpi_group.hpp"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include <unistd.h>
 
 #include "data/host/format.hpp"
+#include "data/host/progress.hpp"
 #include "launcher.hpp"
 #include "layers/kernels/parallel.hpp"
 
 std::string describe(const Place& place, int ranks) {
-  return "ranks    " + std::to_string(ranks) + " on " + counted(place.nodes, "node") + ", " +
-         std::to_string(place.ranks_on_node) + " x " + counted(max_threads(), "thread") + " on this one";
+  const std::string here = std::to_string(place.ranks_on_node) + " x " + counted(max_threads(), "thread");
+  const long processors = ::sysconf(_SC_NPROCESSORS_ONLN);
+  std::string text =
+      "ranks    " + std::to_string(ranks) + " on " + counted(place.nodes, "node") + ", " + here + " on this one";
+  if (long{place.ranks_on_node} * max_threads() > processors)
+    text += "\nWARNING  " + here + " share " + counted(double(processors), "processor") +
+            ": start fewer ranks, or give them fewer --threads";
+  return text;
 }
 
 #ifdef TRAIN_GPT_MPI
@@ -39,18 +49,31 @@ class MpiGroup : public Group {
     int first = place.rank_on_node == 0;
     MPI_Allreduce(&first, &place.nodes, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     place.threads = share_processors(place.rank_on_node, place.ranks_on_node);
+    hosts.resize(size);
+    ::gethostname(hosts[rank].data(), hosts[rank].size() - 1);
+    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, hosts.data(), sizeof hosts[0], MPI_BYTE, MPI_COMM_WORLD);
+    MPI_Comm_dup(MPI_COMM_WORLD, &roll_call);
   }
-  ~MpiGroup() override { MPI_Finalize(); }
+  ~MpiGroup() override {
+    MPI_Comm_free(&roll_call);
+    MPI_Finalize();
+  }
 
   void broadcast(void* data, size_t bytes) override {
-    for (size_t at = 0; at < bytes; at += kMost)
-      MPI_Bcast(static_cast<char*>(data) + at, static_cast<int>(std::min(kMost, bytes - at)), MPI_BYTE, 0,
-                MPI_COMM_WORLD);
+    for (size_t at = 0; at < bytes; at += kMost) {
+      std::vector<MPI_Request> request(1);
+      MPI_Ibcast(static_cast<char*>(data) + at, static_cast<int>(std::min(kMost, bytes - at)), MPI_BYTE, 0,
+                 MPI_COMM_WORLD, request.data());
+      wait(request);
+    }
   }
 
   // A number plus zeros is that number, in whatever order MPI adds.
   void collect(std::span<double> numbers) override {
-    MPI_Allreduce(MPI_IN_PLACE, numbers.data(), static_cast<int>(numbers.size()), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    std::vector<MPI_Request> request(1);
+    MPI_Iallreduce(MPI_IN_PLACE, numbers.data(), static_cast<int>(numbers.size()), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD,
+                   request.data());
+    wait(request);
   }
 
   void exchange(std::span<const Message> sends, std::span<const Message> receives) override {
@@ -64,8 +87,54 @@ class MpiGroup : public Group {
     };
     for (const Message& m : receives) start(m, MPI_Irecv);
     for (const Message& m : sends) start(m, MPI_Isend);
-    MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+    wait(requests);
   }
+
+ private:
+  static bool have_arrived(std::span<MPI_Request> requests) {
+    int arrived = 0;
+    MPI_Testall(static_cast<int>(requests.size()), requests.data(), &arrived, MPI_STATUSES_IGNORE);
+    return arrived;
+  }
+
+  // If all ranks were stopped for a while (Ctrl-Z), that time does not count: at most a second between two looks does.
+  void wait(std::span<MPI_Request> requests) const {
+    const Stopwatch clock;
+    double last = 0, waited = 0;
+    while (!have_arrived(requests)) {
+      const double now = clock.seconds();
+      waited += std::min(now - last, 1.);
+      last = now;
+      if (timeout > 0 && waited > timeout) end_without_answer();
+    }
+  }
+
+  // Ranks that wait in vain call the others by name. Those that do not answer are missing.
+  [[noreturn]] void end_without_answer() const {
+    constexpr double kPatience = 5;  // seconds; the ranks began to wait at different times
+    std::vector<MPI_Request> answers(size, MPI_REQUEST_NULL), calls(size, MPI_REQUEST_NULL);
+    char nothing = 0;
+    for (int r = 0; r < size; ++r) {
+      if (r == rank) continue;
+      MPI_Irecv(&nothing, 0, MPI_BYTE, r, 0, roll_call, &answers[r]);
+      MPI_Isend(&nothing, 0, MPI_BYTE, r, 0, roll_call, &calls[r]);
+    }
+    std::vector<bool> present(size);
+    present[rank] = true;
+    for (const Stopwatch clock; clock.seconds() < kPatience;)
+      for (int r = 0; r < size; ++r)
+        if (!present[r]) present[r] = have_arrived({&answers[r], 1});
+    if (std::find(present.begin(), present.end(), true) - present.begin() < rank)
+      std::this_thread::sleep_for(std::chrono::seconds(10));  // the first of those present ends the job
+    std::string missing;
+    for (int r = 0; r < size; ++r)
+      if (!present[r]) missing += ", rank " + std::to_string(r) + " on " + hosts[r].data();
+    const std::string who = missing.empty() ? "the network, though all ranks wait" : missing.substr(2);
+    end_all_ranks(*this, "no answer for " + format("%.3g s", timeout) + " (--rank-timeout) from " + who);
+  }
+
+  std::vector<std::array<char, 64>> hosts;  // of each rank
+  MPI_Comm roll_call;
 };
 
 }  // namespace

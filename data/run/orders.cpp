@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "data/host/errors.hpp"
+#include "data/host/interrupt.hpp"
 #include "data/host/json.hpp"
 #include "data/host/machine.hpp"
 #include "data/options/stored.hpp"
@@ -18,8 +19,9 @@ namespace {
 
 struct Order {
   enum Kind : int64_t { stop, model, weights, zero_state, take_state, give_state, step, losses } kind;
-  int64_t count = 0;   // bytes of the settings, micro-batches, or batches
-  int64_t number = 0;  // of the step
+  int64_t count = 0;     // bytes of the settings, micro-batches, or batches
+  int64_t number = 0;    // of the step
+  int64_t observed = 0;  // whether rank 0 observes it
   double lr = 0;
 };
 
@@ -85,9 +87,10 @@ class Follower {
   void take_step(const Order& order) {
     broadcast(group, tokens);
     broadcast(group, targets);
+    StepObserver nothing;
     try {
       training_step(s, micro_batches(tokens.data(), targets.data(), static_cast<int>(order.count), s.B, s.T), o,
-                    order.number, order.lr);
+                    order.number, order.lr, order.observed ? &nothing : nullptr);
     } catch (const Diverged&) {  // rank 0 says so
     }
   }
@@ -115,12 +118,13 @@ TrainOptions receive_options(Group& group, const Order& order) {
 }  // namespace
 
 void follow(const std::shared_ptr<Group>& group, int threads) {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) std::signal(signal, SIG_IGN);  // rank 0 decides
+  for (const int signal : kStopSignals) std::signal(signal, SIG_IGN);  // rank 0 decides
   try {
     std::unique_ptr<Follower> follower;
     for (Order order = next_order(*group); order.kind != Order::stop; order = next_order(*group)) {
       if (order.kind == Order::model) {
         const TrainOptions o = receive_options(*group, order);
+        group->timeout = o.rank_timeout;
         use_threads(o.threads > 0 ? o.threads : threads);
         follower = std::make_unique<Follower>(group, o);
       } else {
@@ -156,7 +160,6 @@ std::string same_tokens(const TrainOptions& o, int lanes) {
 void share_steps(TrainOptions& o, bool lanes_are_given, int ranks) {
   if (ranks == 1) return;
   if (o.textbook) refuse("--textbook runs in one process: leave mpirun or srun out");
-  if (o.diagnostics > 0) refuse("--diagnostics runs in one process: leave it out, or leave mpirun or srun out");
   if (!lanes_are_given) o.lanes = static_cast<int>(std::bit_ceil(static_cast<unsigned>(ranks)));
   const std::string who = std::to_string(ranks) + " ranks";
   if (o.lanes < ranks)
@@ -184,6 +187,7 @@ void order_model(Group& group, const TrainOptions& options) {
   std::string text = to_text(to_json(options));
   give(group, {Order::model, static_cast<int64_t>(text.size())});
   group.broadcast(text.data(), text.size());
+  group.timeout = options.rank_timeout;
 }
 
 void order_state(TrainingState& s, const OptimizerState* whole) {
@@ -210,11 +214,12 @@ StepResult order_step(TrainingState& s, const MicroBatches& batches, const StepO
   const size_t n = s.tokens.size();
   std::vector<int> tokens(batches.count * n), targets(tokens.size());
   for (int micro = 0; micro < batches.count; ++micro) batches.fill(&tokens[micro * n], &targets[micro * n], micro);
-  give(*s.group, {Order::step, batches.count, step, lr});
+  give(*s.group, {Order::step, batches.count, step, observer != nullptr, lr});
   broadcast(*s.group, tokens);
   broadcast(*s.group, targets);
   try {
-    return training_step(s, micro_batches(tokens.data(), targets.data(), batches.count, s.B, s.T), o, step, lr);
+    return training_step(s, micro_batches(tokens.data(), targets.data(), batches.count, s.B, s.T), o, step, lr,
+                         observer);
   } catch (const std::exception& error) {  // the others wait for what this rank would have sent
     end_all_ranks(*s.group, error.what());
   }

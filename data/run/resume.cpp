@@ -42,7 +42,7 @@ Command on_top_of_run(const Command& command, CheckpointHeader& header) {
       header.options, now,
       {"data", "val-data", "steps", "lr", "min-lr", "warmup", "schedule", "schedule-start", "schedule-end",
        "earlier-schedules", "threads", "recompute", "eval-every", "eval-batches", "final-batches", "sample-every",
-       "save-every", "diagnostics", "patience"});
+       "save-every", "diagnostics", "patience", "rank-timeout"});
   if (!contradictions.empty())
     throw std::invalid_argument("cannot resume " + run + ": " + contradictions[0] +
                                 "; leave the option out, or start a new run");

@@ -377,6 +377,46 @@ def workers(before):
     return campaign
 
 
+def ranks(before):
+    """A random rank is killed at a random moment, and the run resumes on another number of ranks."""
+    campaign = Campaign("one of several ranks killed")
+    if not (os.path.exists(PROGRAM + "-mpicxx") and shutil.which("mpirun")):
+        print("ranks: skipped, because there is no build with MPI or no mpirun: make MPI=1")
+        return campaign
+    os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                      OMPI_MCA_rmaps_base_oversubscribe="1")
+    words = ["train", "--data", "text.txt", *SIZES, "--threads", "1", "--accumulate", "4", "--lanes", "4", "--dropout",
+             "0.1", "--steps", "2000", "--save-every", "50", "--eval-every", "500", "--eval-batches", "2", "--quiet",
+             "--out", "r"]
+    on_ranks = lambda folder, n, words: subprocess.Popen(["mpirun", "-n", str(n), PROGRAM + "-mpicxx", *words],
+                                                         cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                                         stderr=subprocess.PIPE)
+    dice = random.Random(8)
+    with Folder(before) as alone:
+        run(alone, words)
+        bits = results(alone)
+    with Folder(before) as folder:
+        began = time.monotonic()
+        end(on_ranks(folder, 3, words))
+        whole = time.monotonic() - began
+    for case in range(20 * TIMES):
+        with Folder(before) as folder:
+            process = on_ranks(folder, dice.choice((2, 3)), words)
+            time.sleep(dice.uniform(.2, .8) * whole)
+            alive = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True).stdout.split()
+            killed = alive and not subprocess.run(["kill", "-9", dice.choice(alive)], capture_output=True).returncode
+            first = end(process)
+            torn = whole_checkpoints(folder)
+            begun = os.path.exists(f"{folder}/r/config.toml")
+            again = first
+            if killed and not finished(folder, 2000):
+                again = end(on_ranks(folder, dice.choice((1, 2, 3)), words + ["--resume"] * begun))
+            campaign.check(case, torn, "survived" if killed and first.status == 0 else "",
+                           f"cannot go on: {again.complaint()}" if again is not first and again.status else "",
+                           "" if results(folder) == bits else "other bits than one rank")
+    return campaign
+
+
 # ---- damaged and forged files ------------------------------------------------------------------------------
 
 def reads(folder, data, name, campaign, accepted=False):
@@ -550,7 +590,7 @@ def main():
             "space": lambda: little_space(empty, reference), "read-only": lambda: read_only(reference),
             "output": lambda: output(reference), "kills": lambda: kills(empty, trained),
             "interleaved": lambda: interleaved(empty, trained), "together": lambda: together(empty),
-            "workers": lambda: workers(empty),
+            "workers": lambda: workers(empty), "ranks": lambda: ranks(empty),
             "damaged": lambda: damaged(reference), "forged": lambda: forged(reference),
             "configs": lambda: configs(reference), "tables": lambda: tables(reference)}
         rows = [campaign() for name, campaign in campaigns.items() if not WANTED or any(w in name for w in WANTED)]

@@ -75,6 +75,15 @@ void add_roots(Group& group, const std::vector<Shard>& shards, int lanes, const 
   }
 }
 
+void gather_gradients(Group& group, const std::vector<Shard>& shards, float* gradients) {
+  std::vector<Message> all;
+  for (int r = 1; r < group.size; ++r) all.push_back({r, gradients + shards[r].begin, shards[r].floats});
+  if (group.rank == 0) return group.exchange({}, all);
+  Message own = all[group.rank - 1];
+  own.rank = 0;
+  group.exchange({&own, 1}, {});
+}
+
 void gather_weights(Group& group, const std::vector<Shard>& shards, float* weights) {
   std::vector<Message> sends, receives;
   for (int r = 0; r < group.size; ++r) {

@@ -11,6 +11,9 @@
 // Each rank sends and receives (R − 1)/R of the gradients for every root, as much as a reduce-scatter.
 void add_roots(Group& group, const std::vector<Shard>& shards, int lanes, const std::vector<float*>& roots, float* sum);
 
+// Copies the gradients of all shards to rank 0.
+void gather_gradients(Group& group, const std::vector<Shard>& shards, float* gradients);
+
 // Copies the weights of each shard to all ranks.
 void gather_weights(Group& group, const std::vector<Shard>& shards, float* weights);
 

@@ -8,8 +8,9 @@
 #include "optimizer.hpp"
 
 Lanes lanes_of(int rank, int ranks, int lanes) {
-  const auto begin = [&](int r) { return static_cast<int>(static_cast<int64_t>(r) * lanes / ranks); };
-  return {begin(rank), begin(rank + 1) - begin(rank)};
+  const int part = ranks - 1 - rank;
+  const auto begin = [&](int p) { return static_cast<int>(static_cast<int64_t>(p) * lanes / ranks); };
+  return {begin(part), begin(part + 1) - begin(part)};
 }
 
 std::vector<Lanes> subtrees(Lanes range) {

@@ -2,9 +2,10 @@
 // Ranks, the processes that take training steps together, and the order in which they add gradients.
 //
 // The micro-batches of a step are divided into lanes of equal length, in order. Gradients accumulate within a lane, and
-// lanes are added in a binary tree: ((0 + 1) + (2 + 3)) + ... Rank r of R takes lanes ⌊rG/R⌋ to ⌊(r + 1)G/R⌋ − 1 of G.
-// It adds the subtrees within its lanes and sends their roots only. So a sum depends on the number of lanes and not on
-// the number of ranks.
+// lanes are added in a binary tree: ((0 + 1) + (2 + 3)) + ... Part p of R is lanes ⌊pG/R⌋ to ⌊(p + 1)G/R⌋ − 1 of G.
+// Rank 0 takes the last part, because it observes the last micro-batch; the last rank takes the first part. A rank adds
+// the subtrees within its lanes and sends their roots only. So a sum depends on the number of lanes and not on the
+// number of ranks.
 //
 // Each rank updates one part of the weights, its shard, and keeps the optimizer state of that part only (ZeRO stage 1,
 // Rajbhandari et al. 2020, arXiv 1910.02054).
@@ -41,6 +42,7 @@ class Group {
   virtual ~Group() = default;
 
   int rank = 0, size = 1;
+  double timeout = 0;  // seconds after which a rank that does not answer ends the job; 0: never
 
   // Copies from rank 0 to all.
   virtual void broadcast(void*, size_t) {}

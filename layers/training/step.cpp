@@ -203,7 +203,10 @@ StepResult training_step(TrainingState& s, const MicroBatches& batches, const St
   const double norm = norm_of_gradient(s);
   require_finite(s, norm, step);
   const float factor = s.by.clip(norm, o.clip);
-  if (observer) observer->before_update();
+  if (observer) {
+    gather_gradients(*s.group, s.shards, s.model.gradients.get());
+    observer->before_update();
+  }
   if (s.by.optimizer)
     s.by.optimizer->update(s.model.weights.get(), s.optimizer_state, s.gradients_of_shard(), s.shard().table, o.adamw,
                            static_cast<float>(lr), factor, step + 1);

@@ -69,8 +69,11 @@ struct StepOptions {
   int lanes = 1;              // a power of two that divides the number of micro-batches
 };
 
-// Called during a step: in the backward of its last micro-batch, and before and after the update.
+// Called during a step: in the backward of its last micro-batch, and before and after the update. If rank 0 has an
+// observer, every rank needs one; the others may ignore what they see.
 struct StepObserver : Observer {
+  void block(int, const float*, const BlockSaved&, const float*, int, int) override {}
+  void outside(const Activations&, const float*, int, int) override {}
   virtual void before_update() {}  // the gradients are complete; may overwrite the activations
   virtual void after_update() {}
 };
