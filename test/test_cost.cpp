@@ -268,6 +268,21 @@ TEST_CASE("info --cost reads a model from options or from a run", "[cost][progra
   CHECK(contains(norms, "Matrices that do not train have no dW."));
 }
 
+TEST_CASE("info --cost shows what ranks need and how long their steps take", "[cost][program]") {
+  const Folder f;
+  const std::string words =
+      "info --cost --layers 2 --channels 64 --heads 4 --context 32 --batch 4 --accumulate 8 --ranks 3";
+  const std::string plain = f.run(words).out, timed = f.run(words + " --bandwidth 1G --speed 1000").out;
+  CHECK(contains(plain, "ranks  micro-batches  of a rank"));
+  CHECK(contains(plain, "For times, say --bandwidth 10G and --speed TOKENS"));
+  // 8 micro-batches of 128 tokens take one process 1.024 s; of three ranks with 4 lanes, one has half of them.
+  CHECK(contains(timed, "1.02 s"));
+  CHECK(contains(timed, "0.51 s"));
+  CHECK(contains(timed, "66 %"));
+  check_refused(f, words + " --bandwidth fast", "'fast' is not a bandwidth");
+  check_refused(f, "info --ranks 3", "--ranks is for --cost");
+}
+
 TEST_CASE("info --cost refuses impossible options in one line", "[cost][program]") {
   const Folder f;
   for (const auto& [words, message] : {std::pair{"--cost --batch 0", "--batch"},

@@ -97,6 +97,10 @@ size_t parse_bytes(const std::string& text) {
       with_unit(text, {{'k', 1e3}, {'m', 1e6}, {'g', 1e9}}, "a size: write 500k, 4M or 1000000"));
 }
 
+double parse_bandwidth(const std::string& text) {
+  return with_unit(text, {{'m', 1e6}, {'g', 1e9}}, "a bandwidth: write 500M or 10G, in bits per second");
+}
+
 double parse_seconds(const std::string& text) {
   return with_unit(text, {{'s', 1}, {'m', 60}, {'h', 3600}}, "a time: write 90s, 10m or 2h");
 }

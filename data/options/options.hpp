@@ -156,6 +156,9 @@ struct Command {
   std::string info_checkpoint;
   bool info_needs_checkpoint = true;  // a checkpoint was named, or no option was given
   bool info_cost = false, info_json = false;
+  int info_ranks = 1;
+  std::string info_bandwidth;         // of a rank's network: "25G" bits per second
+  double info_speed = 0;              // tokens per second of one process; 0: as the checkpoint was trained
   std::vector<Given> given;           // by our names, with the options of config files in place of --config
   std::vector<std::string> notices;   // notes to the user about names from other programs
 
@@ -187,4 +190,5 @@ int64_t final_batches(const TrainOptions& options);
 // A number of bytes such as "4M", "64k", "1000", or of seconds such as "90s", "10m", "1h". Throw
 // std::invalid_argument.
 size_t parse_bytes(const std::string& text);
+double parse_bandwidth(const std::string& text);  // bits per second: "10G"
 double parse_seconds(const std::string& text);

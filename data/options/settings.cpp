@@ -233,6 +233,10 @@ void describe_batch(Table& t, TrainOptions& o) {
   t.number("accumulate", o.accumulate, 1, 1 << 20, "micro-batches per step");
 }
 
+void describe_lanes(Table& t, TrainOptions& o) {
+  t.number("lanes", o.lanes, 1, 1 << 20, "partial gradient sums per step (mpirun: the number of ranks)");
+}
+
 void describe_seeds(Table& t, TrainOptions& o) {
   t.number("seed", o.seed, 0, kLargest, "seed of weights and dropout");
   t.number("data-seed", o.data_seed, 0, kLargest, "seed of the batches");
@@ -268,7 +272,7 @@ void describe_training(Table& t, TrainOptions& o) {
   describe_data(t, o);
   t.group("Training");
   describe_batch(t, o);
-  t.number("lanes", o.lanes, 1, 1 << 20, "partial gradient sums per step (mpirun: the number of ranks)");
+  describe_lanes(t, o);
   t.number("steps", o.steps, 0, kLargest, "optimizer steps");
   t.number("lr", o.rate.lr, 0, 1e6, "peak learning rate");
   t.number("min-lr", o.min_lr, 0, 1e6, "final learning rate (default: lr / 10)");
@@ -356,7 +360,11 @@ void describe_info(Table& t, Command& c) {
   describe_checkpoint(t, c.info_checkpoint);
   t.flag("cost", c.info_cost, "memory and FLOPs of one step, part by part");
   t.flag("json", c.info_json, "print the model, its tensors and its cost as JSON");
-  t.number("batch", c.train.batch, 1, 1 << 20, "sequences per micro-batch (B)");
+  describe_batch(t, c.train);
+  t.number("ranks", c.info_ranks, 1, 1 << 16, "with --cost: memory and bytes of each rank");
+  t.text("bandwidth", c.info_bandwidth, "BITS", "network of a rank in bits per second: 10G");
+  t.number("speed", c.info_speed, 0, 1e12, "tokens per second of one process (default: the run's)");
+  describe_lanes(t, c.train);
   describe_trained(t, c.train);
   describe_model(t, c.train);
 }

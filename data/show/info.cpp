@@ -6,6 +6,7 @@
 
 #include "data/formats/huggingface/peft.hpp"
 #include "data/host/files.hpp"
+#include "data/host/errors.hpp"
 #include "data/host/format.hpp"
 #include "data/host/json.hpp"
 #include "layers/kernels/parallel.hpp"
@@ -18,6 +19,7 @@
 #include "layers/model/presets.hpp"
 #include "cost.hpp"
 #include "cost_text.hpp"
+#include "ranks_text.hpp"
 #include "data/options/stored.hpp"
 #include "model_text.hpp"
 
@@ -197,14 +199,26 @@ void print_json(const TrainOptions& options, const Trained* trained, const std::
   std::printf("%s\n", to_ascii(json).c_str());
 }
 
+// Tokens per second as the user says, or else as the run had them; 0: unknown.
+double speed_of(const Command& command, const std::optional<Trained>& trained) {
+  if (command.info_speed > 0 || !trained) return command.info_speed;
+  const CheckpointHeader& header = trained->header;
+  const TrainOptions& o = header.options;
+  const double tokens = double(header.step) * o.accumulate * o.batch * o.config.context;
+  return header.elapsed > 0 ? tokens / header.elapsed : 0;
+}
+
 }  // namespace
 
 void run_info(const Command& command) {
+  if (command.info_ranks > 1 && !command.info_cost) refuse("--ranks is for --cost: say that, too");
   std::optional<Trained> trained;
   if (command.info_needs_checkpoint) trained = open_checkpoint(command.info_checkpoint);
   if (trained && !command.info_json) print_trained(*trained);
   TrainOptions options = trained ? trained->header.options : command.train;
   if (command.said("batch")) options.batch = command.train.batch;
+  if (command.said("accumulate")) options.accumulate = command.train.accumulate;
+  if (command.said("lanes")) options.lanes = command.train.lanes;
   options = with_vocabulary(options);
   options.config = resolved(options.config);
   if (options.config.lora_rank > 0 && !command.info_needs_checkpoint)
@@ -219,4 +233,8 @@ void run_info(const Command& command) {
   if (command.info_json) return print_json(options, trained ? &*trained : nullptr, name, table, command.info_cost);
   if (!command.info_cost) return print_model(options, name, table);
   std::printf("%s\n\n%s", name.c_str(), cost_text(options.config, options.batch, table).c_str());
+  if (command.info_ranks == 1) return;
+  const double bandwidth = command.info_bandwidth.empty() ? 0 : parse_bandwidth(command.info_bandwidth);
+  const RanksAsked asked = {command.info_ranks, bandwidth, speed_of(command, trained)};
+  std::printf("\n%s", ranks_text(options, table, asked).c_str());
 }

@@ -1,14 +1,13 @@
 #include "exchange.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "layers/kernels/parallel.hpp"
 
 namespace {
 
 using Message = Group::Message;
-
-constexpr size_t kChunk = 1 << 18;  // floats that a rank receives from another at once
 
 struct Root {
   Lanes lanes;
@@ -41,6 +40,24 @@ std::vector<Run> runs_of(const Shard& shard) {
 }
 
 }  // namespace
+
+RankNeed need_of_rank(const std::vector<TensorSpec>& table, int rank, int ranks, int lanes) {
+  size_t waiting = 0, roots = 0, gradients = 0;  // waiting: buffers of gradients
+  for (const Lanes& subtree : subtrees(lanes_of(rank, ranks, lanes)))
+    waiting = std::max(waiting, roots++ + std::bit_width(static_cast<unsigned>(subtree.count)) - 1);
+  for (const TensorSpec& spec : gradients_of(table)) gradients = std::max(gradients, spec.offset + spec.size());
+  RankNeed need{waiting * gradients, 0, 0, 0};
+  for (int r = 0; r < ranks; ++r) {
+    const Shard shard = shard_of(table, r, ranks);
+    if (r != rank) {
+      need.sent += roots * shard.floats, need.received += subtrees(lanes_of(r, ranks, lanes)).size() * kChunk;
+      continue;
+    }
+    need.state = shard.floats;
+    for (const Run& run : runs_of(shard)) need.sent += (ranks - 1) * (run.end - run.begin);
+  }
+  return need;
+}
 
 void add_roots(Group& group, const std::vector<Shard>& shards, int lanes, const std::vector<float*>& own, float* sum) {
   if (group.size == 1) return;

@@ -6,6 +6,14 @@
 #include "group.hpp"
 #include "optimizer.hpp"
 
+inline constexpr size_t kChunk = 1 << 18;  // floats that a rank receives from another at once
+
+// What a rank needs beside weights, one buffer of gradients and activations, in floats, and what it sends in a step.
+struct RankNeed {
+  size_t lane_sums, state, received, sent;  // state: of each number that the optimizer keeps for a weight
+};
+RankNeed need_of_rank(const std::vector<TensorSpec>& table, int rank, int ranks, int lanes);
+
 // Adds the lanes of all ranks. `roots` are the sums of this rank's subtrees (lanes_of(), subtrees()). Writes the sum of
 // this rank's shard into `sum`, which may be one of the roots, and overwrites that shard in all of them.
 // Each rank sends and receives (R − 1)/R of the gradients for every root, as much as a reduce-scatter.

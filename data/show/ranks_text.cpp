@@ -1,0 +1,56 @@
+#include "ranks_text.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "data/host/format.hpp"
+#include "layers/model/size.hpp"
+#include "layers/training/exchange.hpp"
+
+namespace {
+
+// The cost of a step of R ranks, of the rank that has most of each.
+struct RankCost {
+  int ranks, accumulate, micro_batches = 0;
+  double bytes = 0, sent = 0;  // of memory, in a step
+
+  RankCost(const TrainOptions& o, const std::vector<TensorSpec>& table, int R) : ranks(R) {
+    const int lanes = std::max(o.lanes, static_cast<int>(std::bit_ceil(static_cast<unsigned>(R))));
+    accumulate = (o.accumulate + lanes - 1) / lanes * lanes;
+    const MemoryNeed need = memory_of_training(o.config, o.batch, table);
+    const double moments = static_cast<double>(need.moments), others = static_cast<double>(need.total()) - moments;
+    const double state = static_cast<double>(need_of_rank(table, 0, 1, 1).state);
+    for (int r = 0; r < R; ++r) {
+      const RankNeed more = need_of_rank(table, r, R, lanes);
+      micro_batches = std::max(micro_batches, lanes_of(r, R, lanes).count * (accumulate / lanes));
+      bytes = std::max(bytes, others + moments * static_cast<double>(more.state) / state +
+                                  4 * static_cast<double>(more.lane_sums + more.received));
+      sent = std::max(sent, 4 * static_cast<double>(more.sent));
+    }
+  }
+};
+
+}  // namespace
+
+std::string ranks_text(const TrainOptions& o, const std::vector<TensorSpec>& table, const RanksAsked& asked) {
+  const bool timed = asked.bandwidth > 0 && asked.speed > 0;
+  const double tokens = static_cast<double>(o.batch) * o.config.context;
+  std::vector<std::vector<std::string>> rows = {{"ranks", "micro-batches", "of a rank", "its bytes", "it sends"}};
+  if (timed) rows[0].insert(rows[0].end(), {"compute", "exchange", "tokens/s", "efficiency"});
+  for (int R = 1; R <= asked.ranks; R = R < asked.ranks ? std::min(2 * R, asked.ranks) : R + 1) {
+    const RankCost c(o, table, R);
+    rows.push_back({std::to_string(R), std::to_string(c.accumulate), std::to_string(c.micro_batches),
+                    format_count(c.bytes), format_count(c.sent)});
+    if (!timed) continue;
+    const double compute = c.micro_batches * tokens / asked.speed, exchange = 8 * c.sent / asked.bandwidth;
+    const double speed = c.accumulate * tokens / (compute + exchange);
+    for (const std::string& text : {format("%.2f s", compute), format("%.2f s", exchange), format_count(speed),
+                                    format("%.0f %%", 100 * speed / (R * asked.speed))})
+      rows.back().push_back(text);
+  }
+  return aligned(rows, 1) +
+         "A rank has all weights and gradients, the moments of its part, and one more buffer of gradients each time\n"
+         "the lanes of a rank double. It sends gradients to the ranks that update them, and its weights to all.\n" +
+         (timed ? "The exchange begins when the last micro-batch has ended.\n"
+                : "For times, say --bandwidth 10G and --speed TOKENS: of one process, per second.\n");
+}
