@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <sstream>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -162,9 +164,10 @@ std::string mpi_line() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING];
   int length = 0;
   MPI_Get_library_version(text, &length);
-  std::string name(text, static_cast<size_t>(length));
-  std::replace_if(name.begin(), name.end(), [](char c) { return c == '\t' || c == '\n'; }, ' ');
-  return "MPI       " + name.substr(0, name.find(',')) + "\n";
+  std::istringstream words(std::string(text, static_cast<size_t>(length)).substr(0, std::strcspn(text, ",\n")));
+  std::string line = "MPI      ";
+  for (std::string word; words >> word;) line += " " + word;
+  return line + "\n";
 }
 
 #else

@@ -2,7 +2,7 @@
 """Times steps of several ranks on one machine, beside one process with as many threads and PyTorch's
 DistributedDataParallel with gloo.
 
-    dev/bench/ranks.py build/train_gpt [--ranks 2] [--rounds 3] [--recipe TEXT] [--torch] [--link 1gbit]...
+    dev/bench/ranks.py build/train_gpt [--ranks 2] [--rounds 3] [--recipe TEXT] [--torch] [--link 10]...
 
 Needs `make MPI=1` and mpirun; --torch also PyTorch; --link root, Linux, iproute2 and Open MPI. The contestants take
 turns, in both orders. A row has the median of the tokens per second, its range, and the ratio to one process. The
@@ -77,17 +77,19 @@ class Network:
             subprocess.run(line.split(), check=True)
 
     def hold(self, rate):
+        """Lets `rate` Gb/s through, in bursts of 2 ms."""
         for i, host in enumerate(self.hosts):
             for where in f"-n {host} qdisc replace dev eth0", f"qdisc replace dev to{i}":
-                self.sh(f"tc {where} root tbf rate {rate} burst 4mb latency 100ms")
+                self.sh(f"tc {where} root tbf rate {rate}gbit burst {int(256 * rate)}kb latency 100ms")
 
     def launcher(self):
         return [self.agent, self.hosts[0], "mpirun", "--mca", "plm_rsh_agent", self.agent, "--mca", "btl", "tcp,self",
                 "--host", ",".join(self.hosts), "--bind-to", "none"]
 
     def remove(self):
-        for line in ["ip link delete ranks", *(f"ip netns delete {host}" for host in self.hosts)]:
-            subprocess.run(line.split(), stderr=subprocess.DEVNULL)
+        for i, host in enumerate(self.hosts):
+            for line in f"ip link delete to{i}", f"ip netns delete {host}", "ip link delete ranks":
+                subprocess.run(line.split(), stderr=subprocess.DEVNULL)
         for host in self.hosts:
             shutil.rmtree(f"/etc/netns/{host}", ignore_errors=True)
 
@@ -146,6 +148,35 @@ def torchs(ranks, threads, mode, recipe):
 # ---- all -------------------------------------------------------------------------------------------------
 
 
+def time_all(a, network, folder):
+    program, n = os.path.abspath(a.program), a.ranks
+    print(f"| {'recipe':24} | {'who':34} | tokens/s | range         | ratio |\n|---|---|--:|--:|--:|")
+    for name, o in RECIPES.items():
+        if a.recipe not in name:
+            continue
+        write_text(pathlib.Path(folder, "text.txt"), o["vocab"])
+        contestants = {
+            f"1 process, {n} threads": lambda o=o: ours(program, [], n, o, folder),
+            f"{n} ranks, 1 thread each": lambda o=o: ours(program + "-mpicxx", ["mpirun", "-n", n], 1, o, folder)}
+        for rate in a.link:
+            who = f"{n} ranks, links of {rate:g} Gb/s"
+            contestants[who] = lambda r=rate, o=o: linked(program, network, r, o, folder)
+        for mode in ("eager", "compile") if a.torch else ():
+            contestants[f"PyTorch {mode}, 1 process"] = lambda m=mode, r=name: torchs(1, n, m, r)
+            contestants[f"PyTorch {mode}, DDP with {n} ranks"] = lambda m=mode, r=name: torchs(n, 1, m, r)
+        seconds = {who: [] for who in contestants}
+        for turn in range(a.rounds):
+            for who in list(contestants)[::1 if turn % 2 == 0 else -1]:
+                seconds[who].append(statistics.median(contestants[who]()))
+        tokens = o["batch"] * o["context"] * o["parts"]
+        first = statistics.median(next(iter(seconds.values())))
+        for who, times in seconds.items():
+            median = statistics.median(times)
+            spread = f"{tokens / max(times):.0f} to {tokens / min(times):.0f}"
+            row = f"| {name:24} | {who:34} | {tokens / median:8.0f} | {spread:13} | {first / median:5.2f} |"
+            print(row, flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description="times steps of several ranks on one machine")
     parser.add_argument("program")
@@ -153,42 +184,20 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--recipe", default="", help="only recipes whose names have this text")
     parser.add_argument("--torch", action="store_true", help="also PyTorch")
-    parser.add_argument("--link", action="append", default=[], help="also ranks with a network of this rate: 10gbit")
+    parser.add_argument("--link", type=float, action="append", default=[], help="also ranks with links of so many Gb/s")
     parser.add_argument("--rank-of", help=argparse.SUPPRESS)
     parser.add_argument("--threads", type=int, default=1, help=argparse.SUPPRESS)
     parser.add_argument("--mode", help=argparse.SUPPRESS)
     a = parser.parse_args()
     if a.rank_of:
         return torch_rank(RECIPES[a.rank_of], a.threads, a.mode)
-    program, n = os.path.abspath(a.program), a.ranks
     with tempfile.TemporaryDirectory() as folder:
-        network = Network(n, folder) if a.link else None
-        print(f"| {'recipe':24} | {'who':34} | tokens/s | range         | ratio |\n|---|---|--:|--:|--:|")
-        for name, o in RECIPES.items():
-            if a.recipe not in name:
-                continue
-            write_text(pathlib.Path(folder, "text.txt"), o["vocab"])
-            contestants = {
-                f"1 process, {n} threads": lambda o=o: ours(program, [], n, o, folder),
-                f"{n} ranks, 1 thread each": lambda o=o: ours(program + "-mpicxx", ["mpirun", "-n", n], 1, o, folder)}
-            for rate in a.link:
-                contestants[f"{n} ranks, links of {rate}"] = lambda r=rate, o=o: linked(program, network, r, o, folder)
-            for mode in ("eager", "compile") if a.torch else ():
-                contestants[f"PyTorch {mode}, 1 process"] = lambda m=mode, r=name: torchs(1, n, m, r)
-                contestants[f"PyTorch {mode}, DDP with {n} ranks"] = lambda m=mode, r=name: torchs(n, 1, m, r)
-            seconds = {who: [] for who in contestants}
-            for turn in range(a.rounds):
-                for who in list(contestants)[::1 if turn % 2 == 0 else -1]:
-                    seconds[who].append(statistics.median(contestants[who]()))
-            tokens = o["batch"] * o["context"] * o["parts"]
-            first = statistics.median(next(iter(seconds.values())))
-            for who, times in seconds.items():
-                median = statistics.median(times)
-                spread = f"{tokens / max(times):.0f} to {tokens / min(times):.0f}"
-                row = f"| {name:24} | {who:34} | {tokens / median:8.0f} | {spread:13} | {first / median:5.2f} |"
-                print(row, flush=True)
-        if network:
-            network.remove()
+        network = Network(a.ranks, folder) if a.link else None
+        try:
+            time_all(a, network, folder)
+        finally:
+            if network:
+                network.remove()
 
 
 main()
