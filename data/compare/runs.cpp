@@ -37,7 +37,8 @@ CellRun plan_run(const Comparison& c, Stage stage, size_t cell, const std::strin
   const std::string name = (stage == Stage::tune ? "tune," : "") + ("seed=" + seed) + value;
   run.directory = directory_name(options.name) + "/" + name;
   run.label = options.name + "  " + name;
-  const TrainOptions o = parse_words(run.words).train;
+  CheckpointHeader from;
+  const TrainOptions o = options_on_checkpoint(run.words, {}, from);
   run.steps = o.steps;
   run.flops = static_cast<double>(o.steps) * o.batch * o.accumulate * o.config.context *
               flops_per_token(resolved(with_vocabulary(o).config));
