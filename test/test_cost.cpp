@@ -275,7 +275,7 @@ TEST_CASE("info --cost shows what ranks need and how long their steps take", "[c
   const std::string plain = f.run(words).out, timed = f.run(words + " --bandwidth 1G --speed 1000").out;
   CHECK(contains(plain, "ranks  micro-batches  of a rank"));
   CHECK(contains(plain, "For times, say --bandwidth 10G and --speed TOKENS"));
-  // 8 micro-batches of 128 tokens take one process 1.024 s; of three ranks with 4 lanes, one has half of them.
+  // One process takes 1.024 s for 8 micro-batches of 128 tokens. Three ranks have 4 lanes, of which one rank takes two.
   CHECK(contains(timed, "1.02 s"));
   CHECK(contains(timed, "0.51 s"));
   CHECK(contains(timed, "66 %"));

@@ -110,7 +110,7 @@ void train_all(Comparison& c) {
   train_cells(c);
 }
 
-// The cells of the shard. Tuning looks at all runs of a cell, so that one process has all of them.
+// The same comparison with the cells of the shard only. Tuning compares the runs of a cell, so one process trains them.
 Comparison cells_of_shard(const Comparison& c) {
   Comparison part = c;
   part.shard = {};

@@ -39,9 +39,9 @@ struct TrainOptions : TextOptions {
   std::string train_only, freeze;  // regular expressions for the names of tensors; "": all, none
   std::optional<double> norm_lr;   // open: as lr
   uint64_t seed = 1, data_seed = 1;
-  int threads = 0;        // 0: one per processor
+  int threads = 0;            // 0: one per processor
   double rank_timeout = 600;  // seconds; 0: none
-  bool textbook = false;  // train with the naive loops of layers/textbook/
+  bool textbook = false;      // train with the naive loops of layers/textbook/
 
   std::optional<double> final_batches;  // open: as many as cost a tenth of the training time
   int64_t eval_every = 300, eval_batches = 50, patience = 0, sample_every = 0, save_every = 300, diagnostics = 0;

@@ -361,7 +361,7 @@ void describe_info(Table& t, Command& c) {
   t.flag("cost", c.info_cost, "memory and FLOPs of one step, part by part");
   t.flag("json", c.info_json, "print the model, its tensors and its cost as JSON");
   describe_batch(t, c.train);
-  t.number("ranks", c.info_ranks, 1, 1 << 16, "with --cost: memory and bytes of each rank");
+  t.number("ranks", c.info_ranks, 1, 4096, "with --cost: memory and bytes of each rank");
   t.text("bandwidth", c.info_bandwidth, "BITS", "network of a rank in bits per second: 10G");
   t.number("speed", c.info_speed, 0, 1e12, "tokens per second of one process (default: the run's)");
   describe_lanes(t, c.train);

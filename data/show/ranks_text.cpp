@@ -9,22 +9,24 @@
 
 namespace {
 
-// The cost of a step of R ranks, of the rank that has most of each.
+// The cost of a step on R ranks. Each number is that of the rank for which it is largest.
 struct RankCost {
-  int ranks, accumulate, micro_batches = 0;
-  double bytes = 0, sent = 0;  // of memory, in a step
+  int accumulate, micro_batches = 0;  // of the step, of the rank
+  double memory = 0, sent = 0;        // bytes
 
-  RankCost(const TrainOptions& o, const std::vector<TensorSpec>& table, int R) : ranks(R) {
+  RankCost(const TrainOptions& o, const std::vector<TensorSpec>& table, int R) {
     const int lanes = std::max(o.lanes, static_cast<int>(std::bit_ceil(static_cast<unsigned>(R))));
     accumulate = (o.accumulate + lanes - 1) / lanes * lanes;
     const MemoryNeed need = memory_of_training(o.config, o.batch, table);
-    const double moments = static_cast<double>(need.moments), others = static_cast<double>(need.total()) - moments;
-    const double state = static_cast<double>(need_of_rank(table, 0, 1, 1).state);
+    const double others = static_cast<double>(need.total() - need.moments);
+    const size_t whole = shards_of(table, 1)[0].floats;
+    const double state_bytes = static_cast<double>(need.moments) / static_cast<double>(whole);  // of a trained float
+    const std::vector<Shard> shards = shards_of(table, R);
     for (int r = 0; r < R; ++r) {
-      const RankNeed more = need_of_rank(table, r, R, lanes);
+      const RankNeed more = need_of_rank(shards, r, lanes);
       micro_batches = std::max(micro_batches, lanes_of(r, R, lanes).count * (accumulate / lanes));
-      bytes = std::max(bytes, others + moments * static_cast<double>(more.state) / state +
-                                  4 * static_cast<double>(more.lane_sums + more.received));
+      memory = std::max(memory, others + state_bytes * static_cast<double>(more.state) +
+                                    static_cast<double>(more.buffers * need.gradients + 4 * more.received));
       sent = std::max(sent, 4 * static_cast<double>(more.sent));
     }
   }
@@ -40,7 +42,7 @@ std::string ranks_text(const TrainOptions& o, const std::vector<TensorSpec>& tab
   for (int R = 1; R <= asked.ranks; R = R < asked.ranks ? std::min(2 * R, asked.ranks) : R + 1) {
     const RankCost c(o, table, R);
     rows.push_back({std::to_string(R), std::to_string(c.accumulate), std::to_string(c.micro_batches),
-                    format_count(c.bytes), format_count(c.sent)});
+                    format_count(c.memory), format_count(c.sent)});
     if (!timed) continue;
     const double compute = c.micro_batches * tokens / asked.speed, exchange = 8 * c.sent / asked.bandwidth;
     const double speed = c.accumulate * tokens / (compute + exchange);

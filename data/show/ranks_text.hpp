@@ -13,6 +13,7 @@ struct RanksAsked {
   double speed;      // of one process, tokens per second; 0: unknown
 };
 
-// A row for 1, 2, 4, ... ranks: the micro-batches, the memory and the bytes sent of the rank that has most of them, and
-// with a bandwidth and a speed the times. Where there are more ranks than micro-batches, a step has more of them.
+// A table with a row for each of 1, 2, 4, ... ranks. A row shows how many micro-batches the busiest rank has, how much
+// memory it needs and how many bytes it sends. If bandwidth and speed are known, it also shows the times. If there are
+// fewer micro-batches than ranks, the table adds micro-batches to the step.
 std::string ranks_text(const TrainOptions& options, const std::vector<TensorSpec>& table, const RanksAsked& asked);

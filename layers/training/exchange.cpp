@@ -41,21 +41,19 @@ std::vector<Run> runs_of(const Shard& shard) {
 
 }  // namespace
 
-RankNeed need_of_rank(const std::vector<TensorSpec>& table, int rank, int ranks, int lanes) {
-  size_t waiting = 0, roots = 0, gradients = 0;  // waiting: buffers of gradients
+RankNeed need_of_rank(const std::vector<Shard>& shards, int rank, int lanes) {
+  const int ranks = static_cast<int>(shards.size());
+  const Shard& own = shards[rank];
+  RankNeed need{0, own.floats, 0, 0};
+  size_t roots = 0;
   for (const Lanes& subtree : subtrees(lanes_of(rank, ranks, lanes)))
-    waiting = std::max(waiting, roots++ + std::bit_width(static_cast<unsigned>(subtree.count)) - 1);
-  for (const TensorSpec& spec : gradients_of(table)) gradients = std::max(gradients, spec.offset + spec.size());
-  RankNeed need{waiting * gradients, 0, 0, 0};
+    need.buffers = std::max(need.buffers, roots++ + std::bit_width(static_cast<unsigned>(subtree.count)) - 1);
   for (int r = 0; r < ranks; ++r) {
-    const Shard shard = shard_of(table, r, ranks);
-    if (r != rank) {
-      need.sent += roots * shard.floats, need.received += subtrees(lanes_of(r, ranks, lanes)).size() * kChunk;
-      continue;
-    }
-    need.state = shard.floats;
-    for (const Run& run : runs_of(shard)) need.sent += (ranks - 1) * (run.end - run.begin);
+    if (r == rank) continue;
+    need.received += subtrees(lanes_of(r, ranks, lanes)).size() * kChunk;
+    need.sent += roots * shards[r].floats;
   }
+  for (const Run& run : runs_of(own)) need.sent += (ranks - 1) * (run.end - run.begin);
   return need;
 }
 

@@ -8,11 +8,14 @@
 
 inline constexpr size_t kChunk = 1 << 18;  // floats that a rank receives from another at once
 
-// What a rank needs beside weights, one buffer of gradients and activations, in floats, and what it sends in a step.
+// What a rank needs in addition to weights, gradients and activations, and what it sends in a step, in floats.
 struct RankNeed {
-  size_t lane_sums, state, received, sent;  // state: of each number that the optimizer keeps for a weight
+  size_t buffers;   // of gradients: lanes that wait for those they are added to
+  size_t state;     // for each number that the optimizer keeps of a weight
+  size_t received;  // chunks of the other ranks' gradients
+  size_t sent;
 };
-RankNeed need_of_rank(const std::vector<TensorSpec>& table, int rank, int ranks, int lanes);
+RankNeed need_of_rank(const std::vector<Shard>& shards, int rank, int lanes);
 
 // Adds the lanes of all ranks. `roots` are the sums of this rank's subtrees (lanes_of(), subtrees()). Writes the sum of
 // this rank's shard into `sum`, which may be one of the roots, and overwrites that shard in all of them.

@@ -47,3 +47,9 @@ Shard shard_of(const std::vector<TensorSpec>& table, int rank, int ranks) {
   for (TensorSpec& slice : shard.table) slice.gradient -= shard.begin;
   return shard;
 }
+
+std::vector<Shard> shards_of(const std::vector<TensorSpec>& table, int ranks) {
+  std::vector<Shard> shards;
+  for (int rank = 0; rank < ranks; ++rank) shards.push_back(shard_of(table, rank, ranks));
+  return shards;
+}

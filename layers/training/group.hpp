@@ -35,6 +35,7 @@ struct Shard {
   size_t begin = 0, floats = 0;   // its range within the gradients
 };
 Shard shard_of(const std::vector<TensorSpec>& table, int rank, int ranks);
+std::vector<Shard> shards_of(const std::vector<TensorSpec>& table, int ranks);  // of all ranks
 
 // A group of one process. Its functions do nothing, because there is no other rank.
 class Group {

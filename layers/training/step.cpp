@@ -23,7 +23,7 @@ TrainingState::TrainingState(Model m, int b, int t, const StepFunctions& functio
     : model(std::move(m)), by(functions), B(b), T(t), activations(allocate_activations(model.config, B, T, true)),
       tokens(size_t(B) * T), targets(tokens.size()), group(std::move(ranks)) {
   if (group->size == 1) shards = {{model.table, 0, model.gradient_floats}};
-  else for (int r = 0; r < group->size; ++r) shards.push_back(shard_of(model.table, r, group->size));
+  else shards = shards_of(model.table, group->size);
   for (size_t slot = 0; by.optimizer && slot < by.optimizer->slots.size(); ++slot)
     optimizer_state.push_back(allocate(shard().floats));
 }
