@@ -2,6 +2,7 @@
 
 #include <array>
 #include <barrier>
+#include <condition_variable>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -46,22 +47,54 @@ class Threads {
       std::copy(all.sums.begin(), all.sums.end(), numbers.begin());
       all.barrier.arrive_and_wait();
     }
-    void exchange(std::span<const Message> sends, std::span<const Message> receives) override {
-      {
-        const std::lock_guard lock(all.mutex);
-        for (const Message& m : sends) all.mail[{rank, m.rank}].emplace_back(m.data, m.data + m.floats);
+    // Letters arrive when they are waited for.
+    std::unique_ptr<Transfer> start(std::span<const Message> sends, std::span<const Message> receives) override {
+      const std::lock_guard lock(all.mutex);
+      for (const Message& m : sends) {
+        all.mail[{rank, m.rank}].emplace_back(m.data, m.data + m.floats);
+        sent += m.floats;
       }
-      for (const Message& m : sends) sent += m.floats;
-      all.barrier.arrive_and_wait();
-      std::map<int, size_t> next;
-      for (const Message& m : receives) {
-        const std::vector<float>& letter = all.mail.at({m.rank, rank}).at(next[m.rank]++);
-        if (letter.size() != m.floats) throw std::logic_error("sent and received sizes differ");
-        std::copy(letter.begin(), letter.end(), m.data);
+      all.posted.notify_all();
+      auto transfer = std::make_unique<Letters>(all);
+      for (const Message& m : receives) transfer->expected.push_back({m, {m.rank, rank}, expected[m.rank]++});
+      return transfer;
+    }
+
+    std::map<int, size_t> expected;  // letters from each rank
+  };
+
+  struct Letters : Group::Transfer {
+    struct Expected {
+      Group::Message message;
+      std::pair<int, int> from_to;
+      size_t number;
+    };
+    Threads& all;
+    std::vector<Expected> expected;
+    explicit Letters(Threads& threads) : all(threads) {}
+
+    bool has_arrived() override {
+      const std::lock_guard lock(all.mutex);
+      for (const Expected& e : expected)
+        if (all.mail[e.from_to].size() <= e.number) return false;
+      open();
+      return true;
+    }
+    void wait() override {
+      std::unique_lock lock(all.mutex);
+      for (const Expected& e : expected)
+        all.posted.wait(lock, [&] { return all.mail[e.from_to].size() > e.number; });
+      open();
+    }
+
+   private:
+    void open() {
+      for (const auto& [message, from_to, number] : expected) {
+        const std::vector<float>& letter = all.mail[from_to][number];
+        if (letter.size() != message.floats) throw std::logic_error("sent and received sizes differ");
+        std::copy(letter.begin(), letter.end(), message.data);
       }
-      all.barrier.arrive_and_wait();
-      if (rank == 0) all.mail.clear();
-      all.barrier.arrive_and_wait();
+      expected.clear();
     }
   };
 
@@ -72,7 +105,8 @@ class Threads {
   std::mutex mutex;
   void* from = nullptr;
   std::vector<double> sums;
-  std::map<std::pair<int, int>, std::vector<std::vector<float>>> mail;
+  std::map<std::pair<int, int>, std::vector<std::vector<float>>> mail;  // from a rank to another, all that was sent
+  std::condition_variable posted;
 };
 
 Config tiny(const std::string& placement = "pre") {
@@ -174,15 +208,51 @@ TEST_CASE("shards of all ranks are the tensors that train, each once", "[lanes]"
   allocate_gradients(model);
   for (const int ranks : {1, 2, 3, 200}) {
     std::vector<int> owners(model.floats);
-    for (int r = 0; r < ranks; ++r)
-      for (const TensorSpec& slice : shard_of(model.table, r, ranks).table)
-        for (size_t i = 0; i < slice.size(); ++i) ++owners[slice.offset + i];
+    for (const Shard& shard : shards_of(model.table, ranks))
+      for (const ShardPart& part : shard.parts)
+        for (const TensorSpec& slice : part.table)
+          for (size_t i = 0; i < slice.size(); ++i) ++owners[slice.offset + i];
     for (const TensorSpec& spec : model.table) {
       INFO(ranks << " ranks, " << spec.name);
       CHECK(std::all_of(&owners[spec.offset], &owners[spec.offset] + spec.size(),
                         [&](int n) { return n == spec.trained; }));
     }
   }
+}
+
+TEST_CASE("ranks add gradients of more chunks than they have room for", "[lanes]") {
+  constexpr int kLanes = 4, kRanks = 3;
+  Layout layout;
+  layout.take("early", Role::embedding, {3, int(kChunk)});
+  layout.enter_layer(0);
+  layout.take("late", Role::ffn_in, {7, int(kChunk) / 2});
+  const std::vector<Shard> shards = shards_of(layout.table(), kRanks);
+  const size_t n = layout.size();
+  const auto number = [](int lane, size_t i) { return std::ldexp(float(i % 8191 + 1), lane); };
+  Threads threads(kRanks);
+  std::vector<size_t> wrong(kRanks);
+  std::vector<std::thread> running;
+  for (int r = 0; r < kRanks; ++r)
+    running.emplace_back([&, r] {
+      Threads::Rank group(threads, r);
+      std::vector<std::vector<float>> sums;  // of the rank's subtrees
+      for (const Lanes& subtree : subtrees(lanes_of(r, kRanks, kLanes))) {
+        sums.emplace_back(n);
+        for (int lane = subtree.first; lane < subtree.end(); ++lane)
+          for (size_t i = 0; i < n; ++i) sums.back()[i] += number(lane, i);
+      }
+      std::vector<float*> roots;
+      for (std::vector<float>& sum : sums) roots.push_back(sum.data());
+      GradientExchange exchange(group, shards, kLanes, roots, 1);
+      exchange.send(1), exchange.advance();
+      exchange.send(0), exchange.finish();
+      for (const ShardPart& part : shards[r].parts)
+        for (size_t i = part.begin; i < part.begin + part.floats; ++i)
+          wrong[r] += roots.back()[i] != 15 * number(0, i);  // 1 + 2 + 4 + 8
+    });
+  for (std::thread& t : running) t.join();
+  CHECK(wrong == std::vector<size_t>(kRanks));
+  CHECK(shards[0].floats + shards[1].floats + shards[2].floats == n);
 }
 
 TEST_CASE("a step's bits depend on the lanes, not on the ranks", "[lanes]") {

@@ -78,21 +78,32 @@ class MpiGroup : public Group {
     wait(request);
   }
 
-  void exchange(std::span<const Message> sends, std::span<const Message> receives) override {
+  std::unique_ptr<Transfer> start(std::span<const Message> sends, std::span<const Message> receives) override {
     std::vector<MPI_Request> requests;
-    const auto start = [&](const Message& m, auto call) {
+    const auto begin = [&](const Message& m, auto call) {
       for (size_t at = 0; at < m.floats; at += kMost) {
         requests.emplace_back();
         call(m.data + at, static_cast<int>(std::min(kMost, m.floats - at)), MPI_FLOAT, m.rank, 0, MPI_COMM_WORLD,
              &requests.back());
       }
     };
-    for (const Message& m : receives) start(m, MPI_Irecv);
-    for (const Message& m : sends) start(m, MPI_Isend);
-    wait(requests);
+    for (const Message& m : receives) begin(m, MPI_Irecv);
+    for (const Message& m : sends) begin(m, MPI_Isend);
+    return std::make_unique<MpiTransfer>(*this, std::move(requests));
   }
 
  private:
+  class MpiTransfer : public Transfer {
+   public:
+    MpiTransfer(const MpiGroup& g, std::vector<MPI_Request> all) : group(g), requests(std::move(all)) {}
+    bool has_arrived() override { return have_arrived(requests); }
+    void wait() override { group.wait(requests); }
+
+   private:
+    const MpiGroup& group;
+    std::vector<MPI_Request> requests;
+  };
+
   static bool have_arrived(std::span<MPI_Request> requests) {
     int arrived = 0;
     MPI_Testall(static_cast<int>(requests.size()), requests.data(), &arrived, MPI_STATUSES_IGNORE);

@@ -82,7 +82,7 @@ void batch_logits(float* logits, const Model& model, const Activations& activati
 // The input of the classifier (N,C), inside the activations.
 const float* model_features(const Model& model, const Activations& activations, const Batch& batch);
 
-// Called during the backward pass. Must change nothing.
+// Called during the backward pass. May change only gradients that are complete: those of later layers.
 struct Observer {
   virtual ~Observer() = default;
   // Called before the backward of block `layer` with its input x (N,C), all it saved, and dy (N,C), the gradient of its

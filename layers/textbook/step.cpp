@@ -43,7 +43,7 @@ double norm_of_gradients(const float* gradients, const std::vector<TensorSpec>& 
 
 float clip(double norm, double largest) { return static_cast<float>(clip_factor(norm, largest)); }
 
-void adamw(float* weights, const OptimizerState& state, const float* gradients, const std::vector<TensorSpec>& table,
+void adamw(float* weights, std::span<float* const> state, const float* gradients, const std::vector<TensorSpec>& table,
            const AdamW& o, float lr, float gradient_factor, int64_t t) {
   for (const TensorSpec& spec : table) {
     if (!kAdamW.takes(spec)) continue;

@@ -11,8 +11,16 @@ using Message = Group::Message;
 
 struct Root {
   Lanes lanes;
-  float* data;
+  int rank;
+  float* data = nullptr;
 };
+
+std::vector<Root> roots_of(int ranks, int lanes) {
+  std::vector<Root> roots;
+  for (int r = 0; r < ranks; ++r)
+    for (const Lanes& subtree : subtrees(lanes_of(r, ranks, lanes))) roots.push_back({subtree, r});
+  return roots;
+}
 
 // Returns the buffer of the root that has the sum.
 float* add_tree(const std::vector<Root>& roots, Lanes lanes, size_t n) {
@@ -27,16 +35,36 @@ struct Run {
   size_t begin, end;  // floats
 };
 
-// The weights of a shard, without frozen tensors between them.
-std::vector<Run> runs_of(const Shard& shard) {
+// The weights of a part, without frozen tensors between them.
+std::vector<Run> runs_of(const ShardPart& part) {
   constexpr size_t kPadding = kAlignment / sizeof(float);
   std::vector<Run> runs;
-  for (const TensorSpec& slice : shard.table) {
+  for (const TensorSpec& slice : part.table) {
     const size_t end = slice.offset + slice.size();
     if (runs.empty() || slice.offset >= runs.back().end + kPadding) runs.push_back({slice.offset, end});
     else runs.back().end = end;
   }
   return runs;
+}
+
+// What a rank receives into: places, each for one chunk of every root of the other ranks.
+struct Room {
+  size_t floats, places;
+};
+Room room_for(const Shard& shard, size_t foreign_roots, size_t window) {
+  size_t longest = 0, chunks = 0;
+  for (const ShardPart& part : shard.parts) {
+    longest = std::max(longest, std::min(kChunk, part.floats));
+    chunks += (part.floats + kChunk - 1) / kChunk;
+  }
+  const size_t place = foreign_roots * longest;
+  return {place, place == 0 ? 0 : std::clamp<size_t>(window / place, 1, chunks)};
+}
+
+// Calls f(begin, floats) for each chunk of a part. `begin` counts from the first gradient.
+template <class F>
+void for_each_chunk(const ShardPart& part, F f) {
+  for (size_t at = 0; at < part.floats; at += kChunk) f(part.begin + at, std::min(kChunk, part.floats - at));
 }
 
 }  // namespace
@@ -45,83 +73,138 @@ RankNeed need_of_rank(const std::vector<Shard>& shards, int rank, int lanes) {
   const int ranks = static_cast<int>(shards.size());
   const Shard& own = shards[rank];
   RankNeed need{0, own.floats, 0, 0};
-  size_t roots = 0;
+  size_t roots = 0, foreign = 0;
   for (const Lanes& subtree : subtrees(lanes_of(rank, ranks, lanes)))
     need.buffers = std::max(need.buffers, roots++ + std::bit_width(static_cast<unsigned>(subtree.count)) - 1);
   for (int r = 0; r < ranks; ++r) {
     if (r == rank) continue;
-    need.received += subtrees(lanes_of(r, ranks, lanes)).size() * kChunk;
+    foreign += subtrees(lanes_of(r, ranks, lanes)).size();
     need.sent += roots * shards[r].floats;
   }
-  for (const Run& run : runs_of(own)) need.sent += (ranks - 1) * (run.end - run.begin);
+  const Room room = room_for(own, foreign, kWindow);
+  need.received = room.floats * room.places;
+  for (const ShardPart& part : own.parts)
+    for (const Run& run : runs_of(part)) need.sent += (ranks - 1) * (run.end - run.begin);
   return need;
 }
 
-void add_roots(Group& group, const std::vector<Shard>& shards, int lanes, const std::vector<float*>& own, float* sum) {
-  if (group.size == 1) return;
-  std::vector<Root> roots;
-  for (int r = 0; r < group.size; ++r)
-    for (const Lanes& subtree : subtrees(lanes_of(r, group.size, lanes))) roots.push_back({subtree, nullptr});
-  const Buffer received = allocate((roots.size() - own.size()) * kChunk);
-  const size_t longest = std::ranges::max(shards, {}, &Shard::floats).floats;
-  for (size_t at = 0; at < longest; at += kChunk) {
-    const auto length = [&](int r) { return at < shards[r].floats ? std::min(kChunk, shards[r].floats - at) : 0; };
-    const size_t n = length(group.rank);
-    std::vector<Message> sends, receives;
-    auto root = roots.begin();
-    float* place = received.get();  // of the next root of another rank
-    for (int r = 0; r < group.size; ++r) {
-      const size_t count = subtrees(lanes_of(r, group.size, lanes)).size();
-      for (size_t i = 0; i < count; ++i, ++root) {
-        if (n == 0) continue;
-        root->data = r == group.rank ? own[i] + shards[r].begin + at : place;
-        if (r == group.rank) continue;
-        place += kChunk;
-        receives.push_back({r, root->data, n});
-      }
-      if (r == group.rank || length(r) == 0) continue;
-      for (float* data : own) sends.push_back({r, data + shards[r].begin + at, length(r)});
-    }
-    group.exchange(sends, receives);
-    if (n == 0) continue;  // other shards are longer
-    const float* total = add_tree(roots, {0, lanes}, n);
-    float* to = sum + shards[group.rank].begin + at;
-    if (total != to) std::copy_n(total, n, to);
-  }
+// ---- gradients -------------------------------------------------------------------------------------------
+
+GradientExchange::GradientExchange(Group& g, const std::vector<Shard>& all, int count, std::vector<float*> roots,
+                                   size_t window)
+    : group(g), shards(all), lanes(count), own(std::move(roots)), last_sent(all[0].parts.size()) {
+  const Shard& shard = shards[group.rank];
+  for (size_t bucket = shard.parts.size(); bucket-- > 0;)
+    for_each_chunk(shard.parts[bucket], [&](size_t begin, size_t n) { chunks.push_back({bucket, begin, n}); });
+  const Room most = room_for(shard, roots_of(group.size, lanes).size() - own.size(), window);
+  room = most.places, place = most.floats;
+  received = allocate(room * place);
+  receiving.resize(room);
+  while (begun < room) receive_next();
 }
 
-void gather_gradients(Group& group, const std::vector<Shard>& shards, float* gradients) {
-  std::vector<Message> all;
-  for (int r = 1; r < group.size; ++r) all.push_back({r, gradients + shards[r].begin, shards[r].floats});
-  if (group.rank == 0) return group.exchange({}, all);
-  Message own = all[group.rank - 1];
-  own.rank = 0;
-  group.exchange({&own, 1}, {});
+void GradientExchange::receive_next() {
+  if (begun == chunks.size()) return;
+  const size_t slot = begun % room, n = chunks[begun].floats;
+  std::vector<Message> messages;
+  float* to = received.get() + slot * place;
+  for (const Root& root : roots_of(group.size, lanes))
+    if (root.rank != group.rank) messages.push_back({root.rank, to, n}), to += n;
+  receiving[slot] = group.start({}, messages);
+  ++begun;
 }
 
-void gather_weights(Group& group, const std::vector<Shard>& shards, float* weights) {
-  std::vector<Message> sends, receives;
+void GradientExchange::send(size_t bucket) {
+  std::vector<Message> messages;
   for (int r = 0; r < group.size; ++r) {
     if (r == group.rank) continue;
-    for (const Run& run : runs_of(shards[group.rank])) sends.push_back({r, weights + run.begin, run.end - run.begin});
-    for (const Run& run : runs_of(shards[r])) receives.push_back({r, weights + run.begin, run.end - run.begin});
+    for_each_chunk(shards[r].parts[bucket], [&](size_t begin, size_t n) {
+      for (float* root : own) messages.push_back({r, root + begin, n});
+    });
   }
-  group.exchange(sends, receives);
+  sending.push_back(group.start(messages, {}));
+  last_sent = bucket;
+}
+
+void GradientExchange::add_next() {
+  const Chunk& chunk = chunks[added];
+  std::vector<Root> roots = roots_of(group.size, lanes);
+  float* from = received.get() + added % room * place;
+  size_t mine = 0;
+  for (Root& root : roots) {
+    const bool is_own = root.rank == group.rank;
+    root.data = is_own ? own[mine++] + chunk.begin : from;
+    if (!is_own) from += chunk.floats;
+  }
+  const float* total = add_tree(roots, {0, lanes}, chunk.floats);
+  float* sum = own.back() + chunk.begin;
+  if (total != sum) std::copy_n(total, chunk.floats, sum);
+  ++added;
+  receive_next();
+}
+
+void GradientExchange::advance() {
+  while (added < chunks.size() && chunks[added].bucket >= last_sent && receiving[added % room]->has_arrived())
+    add_next();
+}
+
+void GradientExchange::finish() {
+  while (added < chunks.size()) {
+    receiving[added % room]->wait();
+    add_next();
+  }
+  for (const auto& transfer : sending) transfer->wait();
 }
 
 namespace {
 
-// One message per slot between a rank's shard and the whole on rank 0.
+// The gradients of another rank's shard, of all its parts.
+void add_messages(std::vector<Message>& messages, int rank, const Shard& shard, float* gradients) {
+  for (const ShardPart& part : shard.parts)
+    if (part.floats > 0) messages.push_back({rank, gradients + part.begin, part.floats});
+}
+
+}  // namespace
+
+void gather_gradients(Group& group, const std::vector<Shard>& shards, float* gradients) {
+  std::vector<Message> sends, receives;
+  if (group.rank > 0) add_messages(sends, 0, shards[group.rank], gradients);
+  for (int r = 1; group.rank == 0 && r < group.size; ++r) add_messages(receives, r, shards[r], gradients);
+  group.exchange(sends, receives);
+}
+
+// ---- weights and state -----------------------------------------------------------------------------------
+
+std::unique_ptr<Group::Transfer> share_weights(Group& group, const std::vector<Shard>& shards, size_t bucket,
+                                               float* weights) {
+  std::vector<Message> sends, receives;
+  for (int r = 0; r < group.size; ++r) {
+    if (r == group.rank) continue;
+    for (const Run& run : runs_of(shards[group.rank].parts[bucket]))
+      sends.push_back({r, weights + run.begin, run.end - run.begin});
+    for (const Run& run : runs_of(shards[r].parts[bucket]))
+      receives.push_back({r, weights + run.begin, run.end - run.begin});
+  }
+  return group.start(sends, receives);
+}
+
+namespace {
+
+// One message per slot and part between a rank's shard and the whole on rank 0.
 void move_state(Group& group, const std::vector<Shard>& shards, const OptimizerState& state,
                 const OptimizerState& whole, bool to_whole) {
   std::vector<Message> of_shard, of_whole;
   for (size_t slot = 0; slot < state.size(); ++slot) {
-    if (group.rank > 0) of_shard.push_back({0, state[slot].get(), shards[group.rank].floats});
-    for (int r = 1; group.rank == 0 && r < group.size; ++r)
-      of_whole.push_back({r, whole[slot].get() + shards[r].begin, shards[r].floats});
-    if (group.rank > 0) continue;
-    float *part = whole[slot].get() + shards[0].begin, *mine = state[slot].get();
-    std::copy_n(to_whole ? mine : part, shards[0].floats, to_whole ? part : mine);
+    if (group.rank > 0) {
+      for (const ShardPart& part : shards[group.rank].parts)
+        if (part.floats > 0) of_shard.push_back({0, state[slot].get() + part.state, part.floats});
+      continue;
+    }
+    for (int r = 1; r < group.size; ++r) add_messages(of_whole, r, shards[r], whole[slot].get());
+    for (const ShardPart& part : shards[0].parts) {
+      float *there = whole[slot].get() + part.begin, *mine = state[slot].get() + part.state;
+      std::copy_n(to_whole ? mine : there, part.floats, to_whole ? there : mine);
+    }
   }
   to_whole ? group.exchange(of_shard, of_whole) : group.exchange(of_whole, of_shard);
 }

@@ -1,32 +1,61 @@
 #pragma once
 // The messages between the ranks of a group. A group of one process sends none.
 
+#include <memory>
 #include <vector>
 
 #include "group.hpp"
 #include "optimizer.hpp"
 
-inline constexpr size_t kChunk = 1 << 18;  // floats that a rank receives from another at once
+inline constexpr size_t kChunk = 1 << 18;   // floats of a message of gradients at most
+inline constexpr size_t kWindow = 1 << 24;  // floats that a rank is ready to receive, or one chunk of each rank if more
 
 // What a rank needs in addition to weights, gradients and activations, and what it sends in a step, in floats.
 struct RankNeed {
   size_t buffers;   // of gradients: lanes that wait for those they are added to
   size_t state;     // for each number that the optimizer keeps of a weight
-  size_t received;  // chunks of the other ranks' gradients
+  size_t received;  // gradients of the other ranks that are underway
   size_t sent;
 };
 RankNeed need_of_rank(const std::vector<Shard>& shards, int rank, int lanes);
 
-// Adds the lanes of all ranks. `roots` are the sums of this rank's subtrees (lanes_of(), subtrees()). Writes the sum of
-// this rank's shard into `sum`, which may be one of the roots, and overwrites that shard in all of them.
-// Each rank sends and receives (R − 1)/R of the gradients for every root, as much as a reduce-scatter.
-void add_roots(Group& group, const std::vector<Shard>& shards, int lanes, const std::vector<float*>& roots, float* sum);
+// Adds the lanes of all ranks while backward goes on, each bucket as soon as it is complete. `roots` are the sums of
+// this rank's subtrees (lanes_of(), subtrees()). The sum of this rank's shard is left in the last root; what the others
+// have there is overwritten. Each rank sends and receives (R − 1)/R of the gradients for every root, as much as a
+// reduce-scatter.
+class GradientExchange {
+ public:
+  GradientExchange(Group& group, const std::vector<Shard>& shards, int lanes, std::vector<float*> roots,
+                   size_t window = kWindow);
+
+  void send(size_t bucket);  // complete in all roots; the last bucket first
+  void advance();            // adds what has arrived
+  void finish();             // waits for the rest
+
+ private:
+  struct Chunk {
+    size_t bucket, begin, floats;  // `begin` counts from the first gradient
+  };
+  void receive_next();
+  void add_next();
+
+  Group& group;
+  const std::vector<Shard>& shards;
+  int lanes;
+  std::vector<float*> own;    // roots
+  std::vector<Chunk> chunks;  // of this rank's shard, in the order in which they are complete
+  size_t room, place;         // chunks that fit into `received`; floats of one
+  Buffer received;
+  size_t begun = 0, added = 0, last_sent;
+  std::vector<std::unique_ptr<Group::Transfer>> receiving, sending;
+};
 
 // Copies the gradients of all shards to rank 0.
 void gather_gradients(Group& group, const std::vector<Shard>& shards, float* gradients);
 
-// Copies the weights of each shard to all ranks.
-void gather_weights(Group& group, const std::vector<Shard>& shards, float* weights);
+// Begins to copy the weights of a bucket from the ranks that have updated them to all.
+std::unique_ptr<Group::Transfer> share_weights(Group& group, const std::vector<Shard>& shards, size_t bucket,
+                                               float* weights);
 
 // Copies the optimizer state of all shards to rank 0, or from rank 0. `whole` has the layout of the gradients; other
 // ranks have none.

@@ -23,13 +23,27 @@ std::vector<Lanes> subtrees(Lanes range) {
   return roots;
 }
 
-Shard shard_of(const std::vector<TensorSpec>& table, int rank, int ranks) {
+std::vector<Bucket> buckets_of(const std::vector<TensorSpec>& table) {
+  std::vector<Bucket> buckets;
+  bool seen_layers = false;
+  for (const TensorSpec& spec : table) {
+    seen_layers |= spec.layer != kOutside;
+    const int layer = seen_layers && spec.layer == kOutside ? kAfterLayers : spec.layer;
+    if (!spec.trained) continue;
+    if (buckets.empty() || buckets.back().layer != layer) buckets.push_back({layer, {}});
+    buckets.back().table.push_back(spec);
+  }
+  return buckets;
+}
+
+namespace {
+
+ShardPart part_of(const std::vector<TensorSpec>& table, int rank, int ranks) {
   const size_t all = count_parameters(table);
   const auto cut = [&](int r) { return static_cast<size_t>(static_cast<double>(all) * r / ranks); };
-  Shard shard;
+  ShardPart part;
   size_t before = 0;
   for (const TensorSpec& spec : table) {
-    if (!spec.trained) continue;
     const size_t size = spec.size();
     // The first piece of this tensor at the cut or past it.
     const auto place = [&](size_t at) { return at <= before ? 0 : std::min(size, round_up(at - before, kPiece)); };
@@ -39,17 +53,30 @@ Shard shard_of(const std::vector<TensorSpec>& table, int rank, int ranks) {
     TensorSpec slice = spec;
     slice.shape = {static_cast<int>(end - begin)};
     slice.offset += begin, slice.gradient += begin;
-    shard.table.push_back(slice);
+    part.table.push_back(slice);
   }
-  if (shard.table.empty()) return shard;
-  shard.begin = shard.table.front().gradient;
-  shard.floats = shard.table.back().gradient + shard.table.back().size() - shard.begin;
-  for (TensorSpec& slice : shard.table) slice.gradient -= shard.begin;
+  if (part.table.empty()) return part;
+  part.begin = part.table.front().gradient;
+  part.floats = part.table.back().gradient + part.table.back().size() - part.begin;
+  for (TensorSpec& slice : part.table) slice.gradient -= part.begin;
+  return part;
+}
+
+}  // namespace
+
+Shard shard_of(const std::vector<Bucket>& buckets, int rank, int ranks) {
+  Shard shard;
+  for (const Bucket& bucket : buckets) {
+    shard.parts.push_back(part_of(bucket.table, rank, ranks));
+    shard.parts.back().state = shard.floats;
+    shard.floats += shard.parts.back().floats;
+  }
   return shard;
 }
 
 std::vector<Shard> shards_of(const std::vector<TensorSpec>& table, int ranks) {
+  const std::vector<Bucket> buckets = buckets_of(table);
   std::vector<Shard> shards;
-  for (int rank = 0; rank < ranks; ++rank) shards.push_back(shard_of(table, rank, ranks));
+  for (int rank = 0; rank < ranks; ++rank) shards.push_back(shard_of(buckets, rank, ranks));
   return shards;
 }

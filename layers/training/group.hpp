@@ -8,9 +8,11 @@
 // number of ranks.
 //
 // Each rank updates one part of the weights, its shard, and keeps the optimizer state of that part only (ZeRO stage 1,
-// Rajbhandari et al. 2020, arXiv 1910.02054).
+// Rajbhandari et al. 2020, arXiv 1910.02054). A shard has a part of every layer, so that ranks can exchange the
+// gradients of a layer while backward computes those of the layers before it.
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -29,12 +31,27 @@ Lanes lanes_of(int rank, int ranks, int lanes);
 // The largest subtrees that make up a range, in order.
 std::vector<Lanes> subtrees(Lanes range);
 
-// What a rank updates: slices of the tensors that train. A slice begins at a multiple of kPiece floats of its tensor.
-struct Shard {
+// Tensors whose gradients are complete at the same time: those of a layer, or of what comes before or after all layers.
+struct Bucket {
+  int layer;                      // kOutside: before the first layer; kAfterLayers
+  std::vector<TensorSpec> table;  // of the tensors that train
+};
+inline constexpr int kAfterLayers = 1 << 30;
+std::vector<Bucket> buckets_of(const std::vector<TensorSpec>& table);
+
+// What a rank updates in a bucket: slices of tensors. A slice begins at a multiple of kPiece floats of its tensor.
+struct ShardPart {
   std::vector<TensorSpec> table;  // `offset` counts from the first weight, `gradient` from `begin`
   size_t begin = 0, floats = 0;   // its range within the gradients
+  size_t state = 0;               // where its state begins in each slot
 };
-Shard shard_of(const std::vector<TensorSpec>& table, int rank, int ranks);
+
+// What a rank updates: a part of each bucket, some of them empty.
+struct Shard {
+  std::vector<ShardPart> parts;
+  size_t floats = 0;  // in all parts
+};
+Shard shard_of(const std::vector<Bucket>& buckets, int rank, int ranks);
 std::vector<Shard> shards_of(const std::vector<TensorSpec>& table, int ranks);  // of all ranks
 
 // A group of one process. Its functions do nothing, because there is no other rank.
@@ -51,11 +68,21 @@ class Group {
   // Fills in the numbers of the other ranks. Each number is zero on all ranks but one.
   virtual void collect(std::span<double>) {}
 
-  // Sends and receives at once. Messages between two ranks arrive in the order in which they were sent.
   struct Message {
     int rank;
     float* data;
     size_t floats;
   };
-  virtual void exchange(std::span<const Message>, std::span<const Message>) {}
+  // Messages underway. Their data must stay in place until the transfer has arrived.
+  class Transfer {
+   public:
+    virtual ~Transfer() = default;
+    virtual bool has_arrived() { return true; }
+    virtual void wait() {}
+  };
+  // Begins to send and to receive. Messages between two ranks arrive in the order in which they were sent.
+  virtual std::unique_ptr<Transfer> start(std::span<const Message>, std::span<const Message>) {
+    return std::make_unique<Transfer>();
+  }
+  void exchange(std::span<const Message> sends, std::span<const Message> receives) { start(sends, receives)->wait(); }
 };

@@ -94,13 +94,19 @@ void adamw_step(float* weights, float* m, float* v, const float* gradients, cons
   });
 }
 
+std::vector<float*> slots_from(const OptimizerState& state, size_t offset) {
+  std::vector<float*> slots;
+  for (const Buffer& slot : state) slots.push_back(slot.get() + offset);
+  return slots;
+}
+
 constexpr const char* kMoments[] = {"exp_avg", "exp_avg_sq"};  // PyTorch's names for m and v
 
 const Optimizer kAdamW = {
     "adamw", kMoments, is_trained,
-    [](float* weights, const OptimizerState& state, const float* gradients, const std::vector<TensorSpec>& table,
+    [](float* weights, std::span<float* const> state, const float* gradients, const std::vector<TensorSpec>& table,
        const AdamW& options, float lr, float gradient_factor, int64_t t) {
-      adamw_step(weights, state[0].get(), state[1].get(), gradients, table, options, lr, gradient_factor, t);
+      adamw_step(weights, state[0], state[1], gradients, table, options, lr, gradient_factor, t);
     }};
 
 double LearningRate::at(int64_t step, int64_t steps) const {

@@ -35,13 +35,14 @@ void adamw_step(float* weights, float* m, float* v, const float* gradients, cons
 
 // The state of an optimizer between steps: one buffer in the layout of the gradients per slot.
 using OptimizerState = std::vector<Buffer>;
+std::vector<float*> slots_from(const OptimizerState& state, size_t offset = 0);  // pointers into each slot
 
 // A row of the table of optimizers. Training, checkpoints and estimates of memory read it.
 struct Optimizer {
   const char* name;
   std::span<const char* const> slots;  // the numbers kept for each weight, by the names that checkpoints give them
   bool (*takes)(const TensorSpec&);    // the tensors that it updates
-  void (*update)(float* weights, const OptimizerState& state, const float* gradients,
+  void (*update)(float* weights, std::span<float* const> state, const float* gradients,
                  const std::vector<TensorSpec>& table, const AdamW& options, float lr, float gradient_factor,
                  int64_t t);
 };

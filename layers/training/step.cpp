@@ -1,8 +1,10 @@
 #include "step.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -21,8 +23,8 @@ std::string Diverged::message() const {
 
 TrainingState::TrainingState(Model m, int b, int t, const StepFunctions& functions, std::shared_ptr<Group> ranks)
     : model(std::move(m)), by(functions), B(b), T(t), activations(allocate_activations(model.config, B, T, true)),
-      tokens(size_t(B) * T), targets(tokens.size()), group(std::move(ranks)) {
-  if (group->size == 1) shards = {{model.table, 0, model.gradient_floats}};
+      tokens(size_t(B) * T), targets(tokens.size()), group(std::move(ranks)), buckets(buckets_of(model.table)) {
+  if (group->size == 1) shards = {{{{model.table, 0, model.gradient_floats}}, model.gradient_floats}};
   else shards = shards_of(model.table, group->size);
   for (size_t slot = 0; by.optimizer && slot < by.optimizer->slots.size(); ++slot)
     optimizer_state.push_back(allocate(shard().floats));
@@ -90,24 +92,29 @@ class RunningStatistics {
   std::vector<double> parts;  // of each micro-batch, in the order of the tensors
 };
 
-// Adds up the gradients of this rank's lanes.
-class LaneSums {
+// Adds up the gradients of all lanes. The buckets of a lane are added to those of lanes that wait for it as soon as
+// backward has completed them. Those of the last lane go to the other ranks.
+class LaneSums : Observer {
  public:
   LaneSums(TrainingState& state, const MicroBatches& micro_batches, const StepOptions& options, int64_t number,
            Observer* last)
       : s(state), batches(micro_batches), o(options), step(number), observer(last), losses(2 * batches.count),
         statistics(state.model, batches.count) {}
 
-  // The roots of its subtrees, in order; the last is model.gradients.
-  std::vector<float*> roots() {
-    std::vector<float*> sums;
-    for (const Lanes& lanes : subtrees(lanes_of(s.group->rank, s.group->size, o.lanes))) {
-      if (!sums.empty()) set_aside(sums.size() - 1);  // sums.back() still points to it
-      add_subtree(lanes, sums.size());
-      sums.push_back(s.model.gradients.get());
+  // Leaves the sum of this rank's shard in model.gradients.
+  void add_all() {
+    const Lanes mine = lanes_of(s.group->rank, s.group->size, o.lanes);
+    for (const Lanes& subtree : subtrees(mine)) {
+      for (int lane = subtree.first; lane < subtree.end(); ++lane) {
+        if (lane > mine.first) set_aside();
+        merges = static_cast<size_t>(std::countr_one(static_cast<unsigned>(lane - subtree.first)));
+        if (lane + 1 == mine.end()) begin_exchange();
+        add_micro_batches(lane);
+        waiting.resize(waiting.size() - merges);
+      }
     }
+    if (exchange) exchange->finish();
     statistics.apply(*s.group);
-    return sums;
   }
 
   // The sum of the losses of all ranks, added in the order of the micro-batches. Throws Diverged.
@@ -122,19 +129,19 @@ class LaneSums {
   }
 
  private:
-  void add_subtree(Lanes lanes, size_t depth) {
-    if (lanes.count == 1) return add_micro_batches(lanes.first);
-    add_subtree(lanes.left(), depth);
-    const float* left = set_aside(depth);
-    add_subtree(lanes.right(), depth + 1);
-    add(s.model.gradients.get(), left, s.model.gradient_floats);
-  }
-
   // Moves the gradients to a buffer of their own.
-  float* set_aside(size_t depth) {
+  void set_aside() {
+    const size_t depth = waiting.size();
     if (s.lane_sums.size() == depth) s.lane_sums.push_back(allocate(s.model.gradient_floats));
     swap_gradients(s.model, s.lane_sums[depth]);
-    return s.lane_sums[depth].get();
+    waiting.push_back(s.lane_sums[depth].get());
+  }
+
+  void begin_exchange() {
+    if (s.group->size == 1) return;
+    std::vector<float*> roots(waiting.begin(), waiting.end() - ptrdiff_t(merges));
+    roots.push_back(s.model.gradients.get());
+    exchange.emplace(*s.group, s.shards, o.lanes, roots);
   }
 
   void add_micro_batches(int lane) {
@@ -147,49 +154,96 @@ class LaneSums {
       const Dropout dropout{s.model.config.dropout, o.dropout_seed, uint64_t(step), micro * s.B};
       double& nats = losses[2 * micro];
       statistics.clear();
+      is_last = micro + 1 == batches.count;
+      incomplete = s.buckets.size();
       nats = s.by.loss_and_gradients(s.model, s.activations, batch, scale, dropout,
-                                     micro + 1 == batches.count ? observer : nullptr);
+                                     micro + 1 == (lane + 1) * length ? this : nullptr);
       statistics.keep_part(micro);
       if (!std::isfinite(nats))
         losses[2 * micro + 1] = number_of(first_non_finite(s.activations.table, s.activations.buffer.get()),
                                           s.activations.table);
     }
+    complete_after(kOutside - 1);
+  }
+
+  void block(int layer, const float* x, const BlockSaved& saved, const float* dy, int B, int T) override {
+    complete_after(layer);
+    if (is_last && observer) observer->block(layer, x, saved, dy, B, T);
+  }
+
+  void outside(const Activations& activations, const float* y, int B, int T) override {
+    if (is_last && observer) observer->outside(activations, y, B, T);
+  }
+
+  // The gradients of all layers after this one are complete.
+  void complete_after(int layer) {
+    for (; incomplete > 0 && s.buckets[incomplete - 1].layer > layer; --incomplete) {
+      const std::vector<TensorSpec>& table = s.buckets[incomplete - 1].table;
+      const size_t begin = table.front().gradient, end = table.back().gradient + table.back().size();
+      for (size_t i = 1; i <= merges; ++i)
+        add(s.model.gradients.get() + begin, waiting[waiting.size() - i] + begin, end - begin);
+      if (exchange) exchange->send(incomplete - 1);
+    }
+    if (exchange) exchange->advance();
   }
 
   TrainingState& s;
   const MicroBatches& batches;
   const StepOptions& o;
   int64_t step;
-  Observer* observer;
+  Observer* observer;          // of the last micro-batch
   std::vector<double> losses;  // of each micro-batch: its loss, and the number of the first tensor that is not finite
   RunningStatistics statistics;
+  std::vector<float*> waiting;  // sums of lanes that wait for later ones
+  size_t merges = 0;            // how many of them the lane is added to: those that end the same subtree
+  size_t incomplete = 0;        // buckets of the newest micro-batch
+  bool is_last = false;         // of the step
+  std::optional<GradientExchange> exchange;
 };
 
 // Throws Diverged with the first tensor, in the order in which backward fills them, whose gradient is not finite.
 void require_finite(TrainingState& s, double norm, int64_t step) {
   if (std::isfinite(norm)) return;
   const std::vector<TensorSpec>& all = s.model.table;
-  std::vector<TensorSpec> filled = gradients_of(s.shard().table);
-  std::reverse(filled.begin(), filled.end());
   std::vector<double> numbers(s.group->size);
-  if (const TensorSpec* bad = first_non_finite(filled, s.gradients_of_shard()))
-    numbers[s.group->rank] = number_of(&*std::ranges::find(all, bad->name, &TensorSpec::name), all);
+  for (const ShardPart& part : s.shard().parts) {
+    std::vector<TensorSpec> filled = gradients_of(part.table);
+    std::reverse(filled.begin(), filled.end());
+    if (const TensorSpec* bad = first_non_finite(filled, s.gradients_of(part)))
+      numbers[s.group->rank] = number_of(&*std::ranges::find(all, bad->name, &TensorSpec::name), all);
+  }
   s.group->collect(numbers);
   throw Diverged{step + 1, "gradient", name_of(*std::max_element(numbers.begin(), numbers.end()), all)};
 }
 
-// ‖g‖ from the shards of all ranks.
+// ‖g‖ from the shards of all ranks. The squares of pieces are added in the order of the gradients.
 double norm_of_gradient(TrainingState& s) {
   if (s.group->size == 1) return s.by.norm(s.model.gradients.get(), s.model.table);
-  size_t pieces = 0, mine = 0;
-  for (int r = 0; r < s.group->size; ++r) {
-    if (r == s.group->rank) mine = pieces;
-    for (const TensorSpec& slice : s.shards[r].table) pieces += (slice.size() + kPiece - 1) / kPiece;
+  std::vector<double> squares;
+  for (size_t bucket = 0; bucket < s.buckets.size(); ++bucket) {
+    for (const Shard& shard : s.shards) {
+      const ShardPart& part = shard.parts[bucket];
+      const size_t at = squares.size();
+      for (const TensorSpec& slice : part.table) squares.resize(squares.size() + (slice.size() + kPiece - 1) / kPiece);
+      if (&shard == &s.shard())
+        std::ranges::copy(gradient_squares(s.gradients_of(part), part.table), squares.begin() + ptrdiff_t(at));
+    }
   }
-  std::vector<double> squares(pieces);
-  std::ranges::copy(gradient_squares(s.gradients_of_shard(), s.shard().table), squares.begin() + ptrdiff_t(mine));
   s.group->collect(squares);
   return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.));
+}
+
+// Updates the weights of each bucket, and shares them while the next are updated.
+void update(TrainingState& s, const StepOptions& o, int64_t step, double lr, float factor) {
+  std::vector<std::unique_ptr<Group::Transfer>> sharing;
+  float* weights = s.model.weights.get();
+  for (size_t i = 0; i < s.shard().parts.size(); ++i) {
+    const ShardPart& part = s.shard().parts[i];
+    s.by.optimizer->update(weights, slots_from(s.optimizer_state, part.state), s.gradients_of(part), part.table,
+                           o.adamw, static_cast<float>(lr), factor, step + 1);
+    sharing.push_back(share_weights(*s.group, s.shards, i, weights));
+  }
+  for (const auto& transfer : sharing) transfer->wait();
 }
 
 }  // namespace
@@ -197,9 +251,8 @@ double norm_of_gradient(TrainingState& s) {
 StepResult training_step(TrainingState& s, const MicroBatches& batches, const StepOptions& o, int64_t step, double lr,
                          StepObserver* observer) {
   LaneSums sums(s, batches, o, step, observer);
-  const std::vector<float*> roots = sums.roots();
+  sums.add_all();
   const double nats = sums.nats();
-  add_roots(*s.group, s.shards, o.lanes, roots, s.model.gradients.get());
   const double norm = norm_of_gradient(s);
   require_finite(s, norm, step);
   const float factor = s.by.clip(norm, o.clip);
@@ -207,10 +260,7 @@ StepResult training_step(TrainingState& s, const MicroBatches& batches, const St
     gather_gradients(*s.group, s.shards, s.model.gradients.get());
     observer->before_update();
   }
-  if (s.by.optimizer)
-    s.by.optimizer->update(s.model.weights.get(), s.optimizer_state, s.gradients_of_shard(), s.shard().table, o.adamw,
-                           static_cast<float>(lr), factor, step + 1);
-  gather_weights(*s.group, s.shards, s.model.weights.get());
+  if (s.by.optimizer) update(s, o, step, lr, factor);
   if (observer) observer->after_update();
   return {nats / static_cast<double>(batches.targets), norm, factor < 1, batches.targets};
 }

@@ -43,14 +43,15 @@ struct TrainingState {
   OptimizerState optimizer_state;    // of the shard
   std::vector<int> tokens, targets;  // (B,T) of the newest micro-batch
   std::shared_ptr<Group> group;
-  std::vector<Shard> shards;         // of all ranks; a single rank has all tensors
+  std::vector<Bucket> buckets;       // in the order of the gradients
+  std::vector<Shard> shards;         // of all ranks; the shard of a single rank is one part with all tensors
   std::vector<Buffer> lane_sums;     // gradients of lanes that wait for those they are added to
 
   TrainingState(Model model, int B, int T, const StepFunctions& by = kFastStep,
                 std::shared_ptr<Group> group = std::make_shared<Group>());
 
   const Shard& shard() const { return shards[group->rank]; }
-  const float* gradients_of_shard() const { return model.gradients.get() + shard().begin; }
+  const float* gradients_of(const ShardPart& part) const { return model.gradients.get() + part.begin; }
 };
 
 // The micro-batches of a step.
