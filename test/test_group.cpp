@@ -47,7 +47,7 @@ class Threads {
       std::copy(all.sums.begin(), all.sums.end(), numbers.begin());
       all.barrier.arrive_and_wait();
     }
-    // Letters arrive when they are waited for.
+    // Copies what is sent, so that the sender need not wait.
     std::unique_ptr<Transfer> start(std::span<const Message> sends, std::span<const Message> receives) override {
       const std::lock_guard lock(all.mutex);
       for (const Message& m : sends) {
@@ -280,5 +280,12 @@ TEST_CASE("a step's bits depend on the lanes, not on the ranks", "[lanes]") {
         }
       }
     }
+  }
+}
+
+TEST_CASE("a step of several ranks has the bits of one process under every placement", "[lanes]") {
+  for (const Placement& row : placements()) {
+    INFO(row.name);
+    CHECK(train_on_ranks(tiny(row.name), 4, 3)[0] == train(tiny(row.name), 4));
   }
 }

@@ -53,6 +53,6 @@ std::string ranks_text(const TrainOptions& o, const std::vector<TensorSpec>& tab
   return aligned(rows, 1) +
          "A rank has all weights and gradients, the moments of its part, and one more buffer of gradients each time\n"
          "the lanes of a rank double. It sends gradients to the ranks that update them, and its weights to all.\n" +
-         (timed ? "The times count no overlap: in truth, part of the exchange goes on during backward.\n"
+         (timed ? "The times assume no overlap. In fact, part of the exchange overlaps with backward.\n"
                 : "For times, say --bandwidth 10G and --speed TOKENS: of one process, per second.\n");
 }

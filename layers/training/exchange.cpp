@@ -47,9 +47,9 @@ std::vector<Run> runs_of(const ShardPart& part) {
   return runs;
 }
 
-// What a rank receives into: places, each for one chunk of every root of the other ranks.
+// The buffer for received gradients: places, each for one chunk of every root of the other ranks.
 struct Room {
-  size_t floats, places;
+  size_t floats, places;  // floats of a place
 };
 Room room_for(const Shard& shard, size_t foreign_roots, size_t window) {
   size_t longest = 0, chunks = 0;

@@ -19,16 +19,15 @@ struct RankNeed {
 };
 RankNeed need_of_rank(const std::vector<Shard>& shards, int rank, int lanes);
 
-// Adds the lanes of all ranks while backward goes on, each bucket as soon as it is complete. `roots` are the sums of
-// this rank's subtrees (lanes_of(), subtrees()). The sum of this rank's shard is left in the last root; what the others
-// have there is overwritten. Each rank sends and receives (R − 1)/R of the gradients for every root, as much as a
-// reduce-scatter.
+// Adds the lanes of all ranks, one bucket at a time, and overlaps this with backward. `roots` are the sums of this
+// rank's subtrees (lanes_of(), subtrees()). The last root receives the sum of this rank's shard. The others lose their
+// values there. Each rank sends and receives (R − 1)/R of the gradients for every root, as much as a reduce-scatter.
 class GradientExchange {
  public:
   GradientExchange(Group& group, const std::vector<Shard>& shards, int lanes, std::vector<float*> roots,
                    size_t window = kWindow);
 
-  void send(size_t bucket);  // complete in all roots; the last bucket first
+  void send(size_t bucket);  // call it when the bucket is complete in all roots, for the last bucket first
   void advance();            // adds what has arrived
   void finish();             // waits for the rest
 
@@ -43,7 +42,7 @@ class GradientExchange {
   const std::vector<Shard>& shards;
   int lanes;
   std::vector<float*> own;    // roots
-  std::vector<Chunk> chunks;  // of this rank's shard, in the order in which they are complete
+  std::vector<Chunk> chunks;  // of this rank's shard, in the order in which they are added
   size_t room, place;         // chunks that fit into `received`; floats of one
   Buffer received;
   size_t begun = 0, added = 0, last_sent;

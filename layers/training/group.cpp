@@ -62,8 +62,6 @@ ShardPart part_of(const std::vector<TensorSpec>& table, int rank, int ranks) {
   return part;
 }
 
-}  // namespace
-
 Shard shard_of(const std::vector<Bucket>& buckets, int rank, int ranks) {
   Shard shard;
   for (const Bucket& bucket : buckets) {
@@ -73,6 +71,8 @@ Shard shard_of(const std::vector<Bucket>& buckets, int rank, int ranks) {
   }
   return shard;
 }
+
+}  // namespace
 
 std::vector<Shard> shards_of(const std::vector<TensorSpec>& table, int ranks) {
   const std::vector<Bucket> buckets = buckets_of(table);

@@ -31,27 +31,27 @@ Lanes lanes_of(int rank, int ranks, int lanes);
 // The largest subtrees that make up a range, in order.
 std::vector<Lanes> subtrees(Lanes range);
 
-// Tensors whose gradients are complete at the same time: those of a layer, or of what comes before or after all layers.
+// The tensors that train in one layer, before the first layer, or after the last. Backward completes their gradients
+// together.
 struct Bucket {
-  int layer;                      // kOutside: before the first layer; kAfterLayers
-  std::vector<TensorSpec> table;  // of the tensors that train
+  int layer;  // kOutside: before the first; kAfterLayers
+  std::vector<TensorSpec> table;
 };
 inline constexpr int kAfterLayers = 1 << 30;
 std::vector<Bucket> buckets_of(const std::vector<TensorSpec>& table);
 
-// What a rank updates in a bucket: slices of tensors. A slice begins at a multiple of kPiece floats of its tensor.
+// The slices of tensors that a rank updates in one bucket. A slice begins at a multiple of kPiece floats of its tensor.
 struct ShardPart {
   std::vector<TensorSpec> table;  // `offset` counts from the first weight, `gradient` from `begin`
   size_t begin = 0, floats = 0;   // its range within the gradients
   size_t state = 0;               // where its state begins in each slot
 };
 
-// What a rank updates: a part of each bucket, some of them empty.
+// All slices that a rank updates, one part per bucket. A part may be empty.
 struct Shard {
   std::vector<ShardPart> parts;
   size_t floats = 0;  // in all parts
 };
-Shard shard_of(const std::vector<Bucket>& buckets, int rank, int ranks);
 std::vector<Shard> shards_of(const std::vector<TensorSpec>& table, int ranks);  // of all ranks
 
 // A group of one process. Its functions do nothing, because there is no other rank.
@@ -73,7 +73,7 @@ class Group {
     float* data;
     size_t floats;
   };
-  // Messages underway. Their data must stay in place until the transfer has arrived.
+  // Messages underway. Keep their data in place until they have arrived.
   class Transfer {
    public:
     virtual ~Transfer() = default;

@@ -92,8 +92,8 @@ class RunningStatistics {
   std::vector<double> parts;  // of each micro-batch, in the order of the tensors
 };
 
-// Adds up the gradients of all lanes. The buckets of a lane are added to those of lanes that wait for it as soon as
-// backward has completed them. Those of the last lane go to the other ranks.
+// Adds up the gradients of all lanes. As soon as backward has completed a bucket of a lane, it is added to the sums
+// that wait for this lane. In the last lane, it then goes to the other ranks.
 class LaneSums : Observer {
  public:
   LaneSums(TrainingState& state, const MicroBatches& micro_batches, const StepOptions& options, int64_t number,
@@ -195,8 +195,8 @@ class LaneSums : Observer {
   std::vector<double> losses;  // of each micro-batch: its loss, and the number of the first tensor that is not finite
   RunningStatistics statistics;
   std::vector<float*> waiting;  // sums of lanes that wait for later ones
-  size_t merges = 0;            // how many of them the lane is added to: those that end the same subtree
-  size_t incomplete = 0;        // buckets of the newest micro-batch
+  size_t merges = 0;            // number of waiting sums that the lane is added to
+  size_t incomplete = 0;        // number of buckets of the lane
   bool is_last = false;         // of the step
   std::optional<GradientExchange> exchange;
 };
@@ -206,7 +206,7 @@ void require_finite(TrainingState& s, double norm, int64_t step) {
   if (std::isfinite(norm)) return;
   const std::vector<TensorSpec>& all = s.model.table;
   std::vector<double> numbers(s.group->size);
-  for (const ShardPart& part : s.shard().parts) {
+  for (const ShardPart& part : s.shard().parts) {  // backward fills the last part first, so the last one counts
     std::vector<TensorSpec> filled = gradients_of(part.table);
     std::reverse(filled.begin(), filled.end());
     if (const TensorSpec* bad = first_non_finite(filled, s.gradients_of(part)))
@@ -233,7 +233,7 @@ double norm_of_gradient(TrainingState& s) {
   return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.));
 }
 
-// Updates the weights of each bucket, and shares them while the next are updated.
+// Updates the weights bucket by bucket. Sending a bucket overlaps with the update of the next.
 void update(TrainingState& s, const StepOptions& o, int64_t step, double lr, float factor) {
   std::vector<std::unique_ptr<Group::Transfer>> sharing;
   float* weights = s.model.weights.get();
