@@ -4,8 +4,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "check.hpp"
+#include "layers/config/placements.hpp"
 #include "program.hpp"
 #include "small_run.hpp"
 
@@ -31,6 +33,14 @@ int run_ranks(const Folder& f, int ranks, const std::string& words) {
   return std::system(command.c_str());
 }
 
+// The same build, but with other bytes.
+std::string other_program(const Folder& f) {
+  const std::string copy = f.path("other");
+  fs::copy_file(with_mpi(), copy);
+  std::ofstream(copy, std::ios::app) << "x";
+  return copy;
+}
+
 // The numbers of a checkpoint without its header, which has the times of the run.
 std::string numbers_of(const Folder& f, const std::string& run) {
   const std::string file = f.read(run + "/checkpoint.safetensors");
@@ -45,27 +55,27 @@ std::string numbers_of(const Folder& f, const std::string& run) {
 TEST_CASE("several ranks leave the bits of one", "[ranks][program]") {
   if (!can_run_ranks()) return;
   const Corpus f;
-  const struct {
-    const char *name, *words;
-  } runs[] = {{"post", "--placement post"},
-              {"selective", "--placement sandwich --dropout 0.1 --recompute selective"},
-              {"llama", "--preset llama --kv-heads 1 --clip 0.5 --recompute full"},
-              {"frozen", "--placement deepnorm --freeze embedding --norm-lr 1e-3"},
-              {"lora", "--lora 2"},
-              {"batchnorm", "--norm batchnorm"},
-              {"diagnostics", "--diagnostics 2 --qk-norm head"}};
+  std::vector<std::pair<std::string, std::string>> runs = {
+      {"selective", "--placement sandwich --dropout 0.1 --recompute selective"},
+      {"llama", "--preset llama --kv-heads 1 --clip 0.5 --recompute full"},
+      {"frozen", "--placement deepnorm --freeze embedding --norm-lr 1e-3"},
+      {"lora", "--lora 2"},
+      {"batchnorm", "--norm batchnorm"},
+      {"diagnostics", "--diagnostics 2 --qk-norm head"}};
+  for (const Placement& placement : placements())
+    runs.emplace_back(placement.name, std::string("--placement ") + placement.name);
   for (const auto& [name, options] : runs) {
     INFO(name);
     const std::string words = kWords + options + " --eval-every 3 --lanes 4 --out ";
     REQUIRE(f.run(words + name + "-1").status == 0);
     for (const int ranks : {2, 3}) {
-      const std::string run = name + ("-" + std::to_string(ranks));
+      const std::string run = name + "-" + std::to_string(ranks);
       INFO(run << ": " << f.read("err.txt"));
       REQUIRE(run_ranks(f, ranks, words + run) == 0);
-      CHECK(numbers_of(f, run) == numbers_of(f, name + std::string("-1")));
-      CHECK(losses_in(f.read(run + "/metrics.csv")) == losses_in(f.read(name + std::string("-1/metrics.csv"))));
+      CHECK(numbers_of(f, run) == numbers_of(f, name + "-1"));
+      CHECK(losses_in(f.read(run + "/metrics.csv")) == losses_in(f.read(name + "-1/metrics.csv")));
       if (f.has(run + "/diagnostics.csv"))
-        CHECK(f.read(run + "/diagnostics.csv") == f.read(name + std::string("-1/diagnostics.csv")));
+        CHECK(f.read(run + "/diagnostics.csv") == f.read(name + "-1/diagnostics.csv"));
     }
   }
 }
@@ -95,6 +105,8 @@ TEST_CASE("ranks that cannot share a step are refused in one line", "[ranks][pro
   const std::string words = "cd '" + f.path("") + "' && PMI_SIZE=2 '" + with_mpi() + "' " + kWords + "--out r";
   CHECK(std::system((words + " 2>err.txt").c_str()) != 0);  // as MPICH's mpirun starts a program with Open MPI
   CHECK(contains(f.read("err.txt"), "MPI connects 1 of the 2 processes that were started: use the mpirun of"));
+  CHECK(run_ranks(f, 1, kWords + "--out r : -n 1 '" + other_program(f) + "' " + kWords + "--out r") != 0);
+  CHECK(contains(f.read("err.txt"), "this program is not the one that rank 0 on "));
   const std::pair<const char*, const char*> refusals[] = {
       {"--accumulate 3", "2 ranks in 2 lanes need an --accumulate that 2 divides, not 3: --batch 3 --accumulate 4"},
       {"--lanes 1", "--lanes 1 is too few for 2 ranks"},

@@ -1,11 +1,11 @@
 #include "mpi_group.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
@@ -13,10 +13,12 @@
 
 #include <unistd.h>
 
+#include "data/host/files.hpp"
 #include "data/host/format.hpp"
 #include "data/host/progress.hpp"
 #include "launcher.hpp"
 #include "layers/kernels/parallel.hpp"
+#include "layers/kernels/random.hpp"
 
 std::string describe(const Place& place, int ranks) {
   const std::string here = std::to_string(place.ranks_on_node) + " x " + counted(max_threads(), "thread");
@@ -33,6 +35,12 @@ std::string describe(const Place& place, int ranks) {
 #include <mpi.h>
 
 namespace {
+
+// 0: unknown.
+uint64_t hash_of_program() {
+  const char* self = "/proc/self/exe";
+  return std::filesystem::exists(self) ? rng::word(read_file(self)) : 0;
+}
 
 constexpr size_t kMost = 1 << 28;  // bytes or floats of a message: MPI counts in ints
 
@@ -51,9 +59,11 @@ class MpiGroup : public Group {
     int first = place.rank_on_node == 0;
     MPI_Allreduce(&first, &place.nodes, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     place.threads = share_processors(place.rank_on_node, place.ranks_on_node);
-    hosts.resize(size);
-    ::gethostname(hosts[rank].data(), hosts[rank].size() - 1);
-    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, hosts.data(), sizeof hosts[0], MPI_BYTE, MPI_COMM_WORLD);
+    peers.resize(size);
+    ::gethostname(peers[rank].host, sizeof peers[rank].host - 1);
+    peers[rank].program = hash_of_program();
+    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, peers.data(), sizeof peers[0], MPI_BYTE, MPI_COMM_WORLD);
+    require_one_program();
     MPI_Comm_dup(MPI_COMM_WORLD, &roll_call);
   }
   ~MpiGroup() override {
@@ -93,6 +103,24 @@ class MpiGroup : public Group {
   }
 
  private:
+  struct Peer {
+    char host[64];
+    uint64_t program;
+  };
+
+  // Different builds may round differently, or not understand each other. The first rank that differs ends the job.
+  void require_one_program() const {
+    const auto differs = [&](const Peer& peer) { return peer.program != peers[0].program; };
+    const auto other = std::ranges::find_if(peers, differs) - peers.begin();
+    if (other == rank)
+      end_all_ranks(*this, "this program is not the one that rank 0 on " + std::string(peers[0].host) +
+                               " runs: copy one build to all hosts");
+    if (other < size) wait_for_the_end();
+  }
+
+  // Another rank ends the job.
+  static void wait_for_the_end() { std::this_thread::sleep_for(std::chrono::seconds(10)); }
+
   class MpiTransfer : public Transfer {
    public:
     MpiTransfer(const MpiGroup& g, std::vector<MPI_Request> all) : group(g), requests(std::move(all)) {}
@@ -138,15 +166,15 @@ class MpiGroup : public Group {
       for (int r = 0; r < size; ++r)
         if (!present[r]) present[r] = have_arrived({&answers[r], 1});
     if (std::find(present.begin(), present.end(), true) - present.begin() < rank)
-      std::this_thread::sleep_for(std::chrono::seconds(10));  // the first of those present ends the job
+      wait_for_the_end();
     std::string missing;
     for (int r = 0; r < size; ++r)
-      if (!present[r]) missing += ", rank " + std::to_string(r) + " on " + hosts[r].data();
+      if (!present[r]) missing += ", rank " + std::to_string(r) + " on " + peers[r].host;
     const std::string who = missing.empty() ? "the network, though all ranks wait" : missing.substr(2);
     end_all_ranks(*this, "no answer for " + format("%.3g s", timeout) + " (--rank-timeout) from " + who);
   }
 
-  std::vector<std::array<char, 64>> hosts;  // of each rank
+  std::vector<Peer> peers;  // all ranks
   MPI_Comm roll_call;
 };
 

@@ -4,8 +4,8 @@ DistributedDataParallel with gloo.
 
     dev/bench/ranks.py build/train_gpt [--ranks 2] [--rounds 3] [--recipe TEXT] [--torch] [--link 10]...
 
-Needs `make MPI=1` and mpirun; --torch also PyTorch; --link root, Linux, iproute2 and Open MPI. The contestants take
-turns, in both orders. A row has the median of the tokens per second, its range, and the ratio to one process. The
+Needs `make`, `make MPI=1` and mpirun; --torch also PyTorch; --link root, Linux, iproute2 and Open MPI. The contestants
+take turns, in both orders. A row has the median of the tokens per second, its range, and the ratio to one process. The
 tokens are random. With --link, each rank has a network namespace of its own, whose link sends and receives no faster.
 """
 import argparse
@@ -149,7 +149,10 @@ def torchs(ranks, threads, mode, recipe):
 
 
 def time_all(a, network, folder):
-    program, n = os.path.abspath(a.program), a.ranks
+    program, n = os.path.realpath(a.program).removesuffix("-mpicxx"), a.ranks
+    for path in program, program + "-mpicxx":
+        if not os.path.exists(path):
+            sys.exit(f"ranks.py: {path} is missing: make && make MPI=1")
     print(f"| {'recipe':24} | {'who':34} | tokens/s | range         | ratio |\n|---|---|--:|--:|--:|")
     for name, o in RECIPES.items():
         if a.recipe not in name:
