@@ -43,7 +43,7 @@ bool processor_has_more([[maybe_unused]] const std::string& simd) {
 void hold_libraries(const std::string& simd) {
   if (!processor_has_more(simd)) return;
   for (const Hold& hold : kHolds)
-    if (simd == hold.simd) setenv(hold.variable, hold.value, 0);
+    if (simd == hold.simd) setenv(hold.variable, hold.value, 1);
 }
 
 }  // namespace

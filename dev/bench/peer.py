@@ -9,6 +9,7 @@ or "error ...". While the C++ side works, this program waits for input.
 """
 
 import argparse
+import ctypes
 import os
 import re
 import sys
@@ -228,6 +229,18 @@ def instructions():
     return f"{torch.backends.cpu.get_cpu_capability()}, compiled {width}"
 
 
+def openblas_kernels():
+    """The processor for which OpenBLAS chose its kernels: the environment may hold it to another than this one."""
+    try:
+        with open("/proc/self/maps") as maps:
+            library = ctypes.CDLL(next(line.split()[-1] for line in maps if "openblas" in line))
+        name = library.scipy_openblas_get_corename64_
+        name.restype = ctypes.c_char_p
+        return ", kernels of " + name().decode()
+    except (OSError, StopIteration, AttributeError):
+        return ""
+
+
 def about():
     config = torch.__config__.show()
     found = re.search(r"Math Kernel Library Version ([\d.]+)", config), re.search(r"MKL-DNN v(\S+)", config)
@@ -235,7 +248,7 @@ def about():
     blas = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})
     return (
         f"PyTorch {torch.__version__} ({', '.join(libraries) or 'BLAS unknown'}; {instructions()}) · "
-        f"NumPy {np.__version__} ({blas.get('name', 'BLAS unknown')} {blas.get('version', '')})"
+        f"NumPy {np.__version__} ({blas.get('name', 'BLAS unknown')} {blas.get('version', '')}{openblas_kernels()})"
     )
 
 

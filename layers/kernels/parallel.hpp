@@ -20,26 +20,52 @@ inline int max_threads() {
 // Below this many elementary operations a loop is over before another thread would have woken.
 constexpr size_t kWorthSharing = 1 << 14;
 
+// Which thread this is, and of how many.
+struct Team {
+  int thread = 0, threads = 1;
+};
+inline Team this_team() {
+#ifdef _OPENMP
+  return {omp_get_thread_num(), omp_get_num_threads()};
+#else
+  return {};
+#endif
+}
+
+// True on the threads of parallel_together().
+inline thread_local bool loops_are_together = false;
+
 // f(begin, end) over pieces of [0, n) that start at multiples of `grain`; `work` is the cost of one item in
 // elementary operations. Threads get equal contiguous shares.
 template <class F>
 void parallel_for(int n, int grain, size_t work, F f) {
   const int pieces = (n + grain - 1) / grain;
   const bool share = pieces > 1 && max_threads() > 1 && static_cast<size_t>(n) * work >= kWorthSharing;
+  const auto take_share = [&](Team team) {
+    const int first = static_cast<int>(static_cast<long long>(pieces) * team.thread / team.threads);
+    const int last = static_cast<int>(static_cast<long long>(pieces) * (team.thread + 1) / team.threads);
+    if (first < last) f(first * grain, std::min(n, last * grain));
+  };
   if (!share) {
-    if (n > 0) f(0, n);
-    return;
+    if (!loops_are_together || this_team().thread == 0) take_share({});
+  } else if (loops_are_together) {
+    take_share(this_team());
+  } else {
+#pragma omp parallel
+    take_share(this_team());
   }
+}
+
+// Runs f() on all threads, which share each parallel_for() in it and do not wait for each other between them. So no
+// loop in f may read what another writes. `work` is the cost of all, in elementary operations.
+template <class F>
+void parallel_together(size_t work, F f) {
+  if (work < kWorthSharing) return f();
 #pragma omp parallel
   {
-#ifdef _OPENMP
-    const int thread = omp_get_thread_num(), threads = omp_get_num_threads();
-#else
-    const int thread = 0, threads = 1;
-#endif
-    const int first = static_cast<int>(static_cast<long long>(pieces) * thread / threads);
-    const int last = static_cast<int>(static_cast<long long>(pieces) * (thread + 1) / threads);
-    if (first < last) f(first * grain, std::min(n, last * grain));
+    loops_are_together = true;
+    f();
+    loops_are_together = false;
   }
 }
 

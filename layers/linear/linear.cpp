@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "layers/kernels/gemm.hpp"
+#include "layers/kernels/parallel.hpp"
 #include "layers/kernels/reductions.hpp"
 
 namespace {
@@ -66,8 +67,10 @@ void linear_forward(float* y, const float* x, const Linear& p, int N, int I, int
 
 void linear_backward(float* dx, const Linear& g, const float* dy, const float* x, const Linear& p, int N, int I,
                      int O) {
-  if (g.weight)  // y = x wᵀ: dw[o,i] = Σₙ dy[n,o] x[n,i]
-    gemm_tn(g.weight, dy, x, O, I, N, {.accumulate = true, .matmul = p.matmul});
-  if (g.bias) add_column_sums(g.bias, dy, N, O);  // y += b:   db[o] = Σₙ dy[n,o]
-  gemm_nn(dx, dy, p.weight, N, I, O, {.matmul = p.matmul});  // y = x wᵀ: dx[n,i] = Σₒ dy[n,o] w[o,i]
+  parallel_together(size_t(N) * I * O, [&] {
+    if (g.weight)  // y = x wᵀ: dw[o,i] = Σₙ dy[n,o] x[n,i]
+      gemm_tn(g.weight, dy, x, O, I, N, {.accumulate = true, .matmul = p.matmul});
+    if (g.bias) add_column_sums(g.bias, dy, N, O);  // y += b:   db[o] = Σₙ dy[n,o]
+    gemm_nn(dx, dy, p.weight, N, I, O, {.matmul = p.matmul});  // y = x wᵀ: dx[n,i] = Σₒ dy[n,o] w[o,i]
+  });
 }
