@@ -93,6 +93,15 @@ TEST_CASE("exp has a relative error below 2e-7 if the result is a float", "[simd
   CHECK(std::isnan(lane(exp_of, -kNaN)));
 }
 
+TEST_CASE("exp_normal is exp where the result is a normal float", "[simd]") {
+  walk(simd::exp_normal, -87.3f, 88.f, [](float x, float y) {
+    if (y != lane(exp_of, x)) FAIL_CHECK("exp_normal of " << x << " is " << y);
+  });
+  CHECK(lane(simd::exp_normal, 0) == 1);
+  CHECK(std::isnan(lane(simd::exp_normal, kNaN)));
+  CHECK(std::isnan(lane(simd::exp_normal, -kNaN)));
+}
+
 TEST_CASE("sigmoid", "[simd][long]") {
   const auto exact = [](double x) { return 1 / (1 + std::exp(-x)); };
   check_error("simd sigmoid/all", worst_error(sigmoid_of, exact, -87.33f, kLargest), 3e-7);  // measured: 1.4e-7

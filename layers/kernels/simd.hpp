@@ -99,6 +99,8 @@ inline Vec multiply_add(Vec sum, Vec a, Vec b) {
 inline Vec max(Vec a, Vec b) { return a > b ? a : b; }
 inline Vec min(Vec a, Vec b) { return a < b ? a : b; }
 
+inline Vec abs(Vec v) { return (Vec)((VecI)v & 0x7fffffff); }
+
 // Turns n lines of W numbers (n a power of two) into W groups of n: read as one array, v[i·W + j] moves to j·n + i.
 // Each of log₂n perfect shuffles interleaves vector i with vector i + n/2.
 template <int n, int... lane>
@@ -209,15 +211,16 @@ inline Vec counting() { return counting(std::make_integer_sequence<int, W>()); }
 
 // ---- functions ---------------------------------------------------------------------------------------------
 
-// eˣ. With n = round(x / ln 2), eˣ = 2ⁿ eʳ, |r| ≤ ln 2 / 2; ln 2 is subtracted in two parts so that r is exact
-// (Cody & Waite 1980), eʳ is its Taylor polynomial of degree 7, 2ⁿ is written into the exponent bits in two
-// halves, so that results down to the subnormals come out right. NaN stays NaN, above 88.7 is +inf.
-// Relative error below 2e-7 (test/test_simd.cpp).
-inline Vec exp(Vec x) {
-  const Vec clamped = min(all(89.f), max(all(-104.f), x));  // NaN passes
-  const Vec magic = all(12582912.f);  // 1.5·2²³: adding it rounds to an integer
-  const Vec shifted = clamped * 1.44269504088896341f + magic, n = shifted - magic;
-  const Vec r = (clamped - n * 0.693359375f) + n * 2.12194440e-4f;
+// eˣ = 2ⁿ·eʳ. With n = round(x / ln 2), |r| ≤ ln 2 / 2; ln 2 is subtracted in two parts so that r is exact (Cody &
+// Waite 1980), and eʳ is its Taylor polynomial of degree 7. Relative error below 2e-7 (test/test_simd.cpp).
+struct Power {
+  Vec n, rest;  // rest: eʳ
+  VecI biased;  // n + 0x4b400000, whose low bits are zero: a conversion of NaN would be undefined
+};
+inline Power power_of_2(Vec x) {
+  const Vec magic = all(12582912.f);  // 1.5·2²³ = 0x4b400000: adding it rounds to an integer
+  const Vec shifted = x * 1.44269504088896341f + magic, n = shifted - magic;
+  const Vec r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
   Vec p = all(1.f / 5040);
   p = p * r + 1.f / 720;
   p = p * r + 1.f / 120;
@@ -226,14 +229,26 @@ inline Vec exp(Vec x) {
   p = p * r + .5f;
   p = p * r + 1.f;
   p = p * r + 1.f;
+  return {n, p, (VecI)shifted};
+}
+
+// eˣ. NaN stays NaN, above 88.7 is +inf. 2ⁿ is written into the exponent bits in two halves, so that results down to
+// the subnormals come out right.
+inline Vec exp(Vec x) {
+  const Power e = power_of_2(min(all(89.f), max(all(-104.f), x)));  // NaN passes
 #if defined(__AVX512F__)
-  return _mm512_maskz_scalef_ps(0xffff, p, n);  // p·2ⁿ
+  return _mm512_maskz_scalef_ps(0xffff, e.rest, e.n);  // rest·2ⁿ
 #else
-  const VecI k = (VecI)shifted - (VecI)magic;  // n: a conversion of NaN would be undefined
-  const VecI half = k >> 1;
-  const VecI low = (half + 127) << 23, high = (k - half + 127) << 23;
-  return p * (Vec)low * (Vec)high;
+  const VecI n = e.biased - 0x4b400000, half = n >> 1;
+  const VecI low = (half + 127) << 23, high = (n - half + 127) << 23;
+  return e.rest * (Vec)low * (Vec)high;
 #endif
+}
+
+// eˣ for −87.3 ≤ x ≤ 88 or NaN: with fewer instructions.
+inline Vec exp_normal(Vec x) {
+  const Power e = power_of_2(x);
+  return (Vec)((VecI)e.rest + (e.biased << 23));  // n is added to the exponent
 }
 
 // 1 / (1 + e⁻ˣ)
@@ -242,7 +257,7 @@ inline Vec sigmoid(Vec x) { return 1.f / (1.f + exp(-x)); }
 // tanh x = 1 − 2/(e²ˣ + 1) cancels near 0; below |x| = 5/8 it is x + x³·P(x²), with the polynomial of Moshier's Cephes.
 // Relative error below 2e-7 (test/test_simd.cpp).
 inline Vec tanh(Vec x) {
-  const Vec size = x < 0.f ? -x : x, z = x * x;
+  const Vec size = abs(x), z = x * x;
   Vec p = all(-5.70498872745e-3f);
   p = p * z + 2.06390887954e-2f;
   p = p * z - 5.37397155531e-2f;
@@ -252,13 +267,10 @@ inline Vec tanh(Vec x) {
   return size < .625f ? x + x * (z * p) : x < 0.f ? -far : far;
 }
 
-// erfc(x) for x ≥ 0 is e^(−x²)·t·Q(t), t = 1/(1 + x/2), with Q a polynomial of degree 8 fitted to relative error 5e-8
-// (the form of Press et al., Numerical Recipes, §6.2), and 2 − erfc(−x) below. `gauss` is e^(−x²), which GELU's
-// derivative needs too. Relative error, rounding included, below 5e-7 for x < 1 and below 2e-7·(1 + x²) above, where
-// the result is small (test/test_simd.cpp).
-inline Vec erfc(Vec x, Vec gauss) {
-  const Vec z = x < 0.f ? -x : x;
-  const Vec t = 1.f / (1.f + .5f * z);
+// erfc(x)·e^(x²) for x ≥ 0: t·Q(t) with t = 1/(1 + x/2) and Q a polynomial of degree 8 fitted to relative error 5e-8
+// (the form of Press et al., Numerical Recipes, §6.2).
+inline Vec scaled_erfc(Vec x) {
+  const Vec t = 1.f / (1.f + .5f * x);
   Vec q = all(-.059277408f);
   q = q * t + .28559297f;
   q = q * t - .48930982f;
@@ -268,10 +280,15 @@ inline Vec erfc(Vec x, Vec gauss) {
   q = q * t + .24292554f;
   q = q * t + .2823998f;
   q = q * t + .28208503f;
-  const Vec r = gauss * (q * t);
+  return q * t;
+}
+
+// erfc(x), which is 2 − erfc(−x) below 0. Relative error, rounding included, below 5e-7 for x < 1 and below
+// 2e-7·(1 + x²) above, where the result is small (test/test_simd.cpp).
+inline Vec erfc(Vec x) {
+  const Vec r = exp(-x * x) * scaled_erfc(abs(x));
   return x < 0.f ? 2.f - r : r;
 }
-inline Vec erfc(Vec x) { return erfc(x, exp(-x * x)); }
 
 // erf x = 1 − erfc x cancels near 0; below |x| = 1 it is x·P(x²) (the polynomial of Moshier's Cephes, erff).
 // Relative error below 4e-7 (test/test_simd.cpp).
