@@ -109,7 +109,8 @@ TEST_CASE("ranks that cannot share a step are refused in one line", "[ranks][pro
   CHECK(contains(f.read("err.txt"), "this program is not the one that rank 0 on "));
   const std::pair<const char*, const char*> refusals[] = {
       {"--accumulate 3", "2 ranks in 2 lanes need an --accumulate that 2 divides, not 3: --batch 3 --accumulate 4"},
-      {"--lanes 1", "--lanes 1 is too few for 2 ranks"},
+      {"--lanes 1", "--lanes 1 is too few for 2 ranks: choose --lanes 2\n"},
+      {"--lanes 1 --accumulate 3", "--lanes 1 is too few for 2 ranks: choose --lanes 2 --batch 3 --accumulate 4\n"},
       {"--textbook", "--textbook runs in one process"}};
   for (const auto& [options, message] : refusals) {
     INFO(options);

@@ -160,10 +160,12 @@ std::string same_tokens(const TrainOptions& o, int lanes) {
 void share_steps(TrainOptions& o, bool lanes_are_given, int ranks) {
   if (ranks == 1) return;
   if (o.textbook) refuse("--textbook runs in one process: leave mpirun or srun out");
-  if (!lanes_are_given) o.lanes = static_cast<int>(std::bit_ceil(static_cast<unsigned>(ranks)));
+  const int enough = static_cast<int>(std::bit_ceil(static_cast<unsigned>(ranks)));
+  if (!lanes_are_given) o.lanes = enough;
   const std::string who = std::to_string(ranks) + " ranks";
   if (o.lanes < ranks)
-    refuse("--lanes " + std::to_string(o.lanes) + " is too few for " + who + ", of which each takes one or more");
+    refuse("--lanes " + std::to_string(o.lanes) + " is too few for " + who + ": choose --lanes " +
+           std::to_string(enough) + (o.accumulate % enough == 0 ? "" : " " + same_tokens(o, enough)));
   if (o.accumulate % o.lanes == 0) return;
   const std::string other = same_tokens(o, o.lanes), lanes = std::to_string(o.lanes);
   refuse(who + " in " + lanes + " lanes need an --accumulate that " + lanes + " divides, not " +

@@ -38,21 +38,22 @@ std::string ranks_text(const TrainOptions& o, const std::vector<TensorSpec>& tab
   const bool timed = asked.bandwidth > 0 && asked.speed > 0;
   const double tokens = static_cast<double>(o.batch) * o.config.context;
   std::vector<std::vector<std::string>> rows = {{"ranks", "micro-batches", "of a rank", "its bytes", "it sends"}};
-  if (timed) rows[0].insert(rows[0].end(), {"compute", "exchange", "tokens/s", "efficiency"});
+  if (timed) rows[0].insert(rows[0].end(), {"compute", "exchange", "tokens/s", "to", "efficiency", "to"});
   for (int R = 1; R <= asked.ranks; R = R < asked.ranks ? std::min(2 * R, asked.ranks) : R + 1) {
     const RankCost c(o, table, R);
     rows.push_back({std::to_string(R), std::to_string(c.accumulate), std::to_string(c.micro_batches),
                     format_count(c.memory), format_count(c.sent)});
     if (!timed) continue;
     const double compute = c.micro_batches * tokens / asked.speed, exchange = 8 * c.sent / asked.bandwidth;
-    const double speed = c.accumulate * tokens / (compute + exchange);
-    for (const std::string& text : {format("%.2f s", compute), format("%.2f s", exchange), format_count(speed),
-                                    format("%.0f %%", 100 * speed / (R * asked.speed))})
-      rows.back().push_back(text);
+    const double lower = c.accumulate * tokens / (compute + exchange);
+    const double upper = c.accumulate * tokens / std::max(compute, exchange);
+    const auto share = [&](double speed) { return format("%.0f %%", 100 * speed / (R * asked.speed)); };
+    rows.back().insert(rows.back().end(), {format("%.2f s", compute), format("%.2f s", exchange), format_count(lower),
+                                           format_count(upper), share(lower), share(upper)});
   }
   return aligned(rows, 1) +
          "A rank has all weights and gradients, the moments of its part, and one more buffer of gradients each time\n"
          "the lanes of a rank double. It sends gradients to the ranks that update them, and its weights to all.\n" +
-         (timed ? "The times assume no overlap. In fact, part of the exchange overlaps with backward.\n"
+         (timed ? "The ranges go from no overlap, compute + exchange, to full overlap, max(compute, exchange).\n"
                 : "For times, say --bandwidth 10G and --speed TOKENS: of one process, per second.\n");
 }

@@ -6,7 +6,14 @@ DistributedDataParallel with gloo.
 
 Needs `make`, `make MPI=1` and mpirun; --torch also PyTorch; --link root, Linux, iproute2 and Open MPI. The contestants
 take turns, in both orders. A row has the median of the tokens per second, its range, and the ratio to one process. The
-tokens are random. With --link, each rank has a network namespace of its own, whose link sends and receives no faster.
+tokens are random.
+
+With --link, each rank has a network namespace of its own, whose link sends and receives no faster. Then let `compute`
+be the seconds of a step of the ranks without a link, `exchange` the bytes that a rank sends by the link's speed, and
+`step` the seconds of a step over the link:
+
+    bound   tokens / max(compute, exchange): the tokens per second if everything could overlap
+    hidden  1 - (step - compute) / exchange, from 0 to 1: the share of the exchange that costs no time
 """
 import argparse
 import csv
@@ -38,16 +45,28 @@ def write_text(path, vocabulary):
     path.write_text("".join(characters + random.Random(1).choices(characters, k=1 << 18)), encoding="utf-8")
 
 
-def ours(program, launcher, threads, o, folder):
-    words = [*launcher, program, "train", "--data", "text.txt", "--tokenizer", "char", "--out", "r", "--force",
-             "--quiet", "--eval-every", "0", "--save-every", "0", "--position", "learned", "--tied",
-             "--bias" if o["bias"] else "--no-bias", "--threads", threads, "--accumulate", o["parts"],
-             "--steps", o["steps"] + WARM_UP]
+def options(o):
+    words = ["--position", "learned", "--tied", "--bias" if o["bias"] else "--no-bias", "--accumulate", o["parts"]]
     for name in ("layers", "heads", "channels", "context", "batch", "activation", "norm"):
         words += [f"--{name}", o[name]]
+    return words
+
+
+def ours(program, launcher, threads, o, folder):
+    words = [*launcher, program, "train", "--data", "text.txt", "--tokenizer", "char", "--out", "r", "--force",
+             "--quiet", "--eval-every", "0", "--save-every", "0", "--threads", threads,
+             "--steps", o["steps"] + WARM_UP, *options(o)]
     subprocess.run([str(word) for word in words], cwd=folder, check=True, stdout=subprocess.DEVNULL)
     with open(f"{folder}/r/metrics.csv") as file:
         return [float(row["step_ms"]) / 1000 for row in csv.DictReader(file)][WARM_UP:]
+
+
+def sent_bytes(program, ranks, o):
+    """The bytes that a rank sends in a step, from the table of `info --cost`."""
+    words = [program, "info", "--cost", "--ranks", ranks, "--vocab-size", o["vocab"], *options(o)]
+    text = subprocess.run([str(word) for word in words], check=True, capture_output=True, text=True).stdout
+    row = next(line.split() for line in reversed(text.splitlines()) if line.split()[:1] == [str(ranks)])
+    return int(row[4].replace(",", ""))
 
 
 # ---- networks --------------------------------------------------------------------------------------------
@@ -153,7 +172,8 @@ def time_all(a, network, folder):
     for path in program, program + "-mpicxx":
         if not os.path.exists(path):
             sys.exit(f"ranks.py: {path} is missing: make && make MPI=1")
-    print(f"| {'recipe':24} | {'who':34} | tokens/s | range         | ratio |\n|---|---|--:|--:|--:|")
+    print(f"| {'recipe':24} | {'who':34} | tokens/s | range         | ratio | bound | hidden |\n"
+          "|---|---|--:|--:|--:|--:|--:|")
     for name, o in RECIPES.items():
         if a.recipe not in name:
             continue
@@ -161,8 +181,8 @@ def time_all(a, network, folder):
         contestants = {
             f"1 process, {n} threads": lambda o=o: ours(program, [], n, o, folder),
             f"{n} ranks, 1 thread each": lambda o=o: ours(program + "-mpicxx", ["mpirun", "-n", n], 1, o, folder)}
-        for rate in a.link:
-            who = f"{n} ranks, links of {rate:g} Gb/s"
+        links = {f"{n} ranks, links of {rate:g} Gb/s": rate for rate in a.link}
+        for who, rate in links.items():
             contestants[who] = lambda r=rate, o=o: linked(program, network, r, o, folder)
         for mode in ("eager", "compile") if a.torch else ():
             contestants[f"PyTorch {mode}, 1 process"] = lambda m=mode, r=name: torchs(1, n, m, r)
@@ -172,11 +192,16 @@ def time_all(a, network, folder):
             for who in list(contestants)[::1 if turn % 2 == 0 else -1]:
                 seconds[who].append(statistics.median(contestants[who]()))
         tokens = o["batch"] * o["context"] * o["parts"]
-        first = statistics.median(next(iter(seconds.values())))
+        medians = {who: statistics.median(times) for who, times in seconds.items()}
+        first, compute = list(medians.values())[:2]
         for who, times in seconds.items():
-            median = statistics.median(times)
+            median, overlap = medians[who], " " * 5 + " | " + " " * 6
+            if who in links:
+                exchange = 8e-9 * sent_bytes(program, n, o) / links[who]
+                hidden = min(1, max(0, 1 - (median - compute) / exchange))
+                overlap = f"{tokens / max(compute, exchange):5.0f} | {hidden:6.2f}"
             spread = f"{tokens / max(times):.0f} to {tokens / min(times):.0f}"
-            row = f"| {name:24} | {who:34} | {tokens / median:8.0f} | {spread:13} | {first / median:5.2f} |"
+            row = f"| {name:24} | {who:34} | {tokens / median:8.0f} | {spread:13} | {first / median:5.2f} | {overlap} |"
             print(row, flush=True)
 
 
