@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "layers/kernels/buffer.hpp"
 #include "layers/kernels/gemm.hpp"
@@ -16,32 +17,60 @@ using simd::Vec;
 
 namespace {
 
-// So many queries share a packed tile of keys. Each has a softmax of its own: its results do not depend on this number.
-constexpr int kQueries = 2 * kTile;
+// So many queries share a tile of keys. Their products with the keys are stored a row a key, so that the softmax of W
+// queries is one loop over keys. A `column` points to the first of
+// W queries in the row of the tile's first key.
+constexpr int kQueries = kTile;
+constexpr size_t row_of(int j) { return static_cast<size_t>(j) * kQueries; }
+
+int whole_vectors(int n) { return (n + simd::W - 1) / simd::W * simd::W; }
+
+// Memory of this thread.
+float* scratch(size_t floats) {
+  thread_local struct { Buffer buffer; size_t floats = 0; } memory;
+  if (memory.floats < floats) memory = {allocate(floats), floats};
+  return memory.buffer.get();
+}
 
 struct HeadRows {  // one head of one sequence: rows `stride` apart
   const float* data;
   size_t stride;
   MatrixView rows(int first) const { return {data + first * stride, stride, 1}; }
-  MatrixView transposed(int first) const { return {data + first * stride, 1, stride}; }
 };
 
-// row = exp(score − shift) where it is seen, else zero; returns the sum.
-float exponentials(float* row, const Scores& scores, float shift, Seen seen, int keys) {
-  Vec sum = {};
-  float* from = row + seen.begin;
-  scores.each(from, shift, seen.count(), [&](int j, int lanes, Vec s) {
-    const Vec e = simd::exp(s);
-    store(from + j, e, lanes);
-    sum += e;
-  });
-  std::fill(row, from, 0.f);
-  std::fill(row + seen.end, row + keys, 0.f);
-  return static_cast<float>(simd::sum(sum));
+// The transpose of some rows: element d of row i is at data[d·kQueries + i]. Zeros fill the last vector.
+struct Columns {
+  const float* data;
+  MatrixView view() const { return {data, kQueries, 1}; }
+};
+
+HeadRows copied(float* to, const float* from, size_t stride, int rows, int D) {
+  for (int i = 0; i < rows; ++i) std::copy_n(from + i * stride, D, to + static_cast<size_t>(i) * D);
+  return {to, static_cast<size_t>(D)};
+}
+
+Columns transposed(float* to, const float* from, size_t stride, int rows, int D) {
+  transpose(to, kQueries, from, stride, rows, D);
+  return {to};
 }
 
 void scale_row(float* row, float factor, int n) {
   sweep(n, [&](int i, int lanes) { store(row + i, load(row + i, lanes) * factor, lanes); });
+}
+
+// The columns of W queries become zero for keys that none of them sees.
+void clear_unseen(float* column, const Scores& scores, int keys) {
+  for (int j = 0; j < scores.begin; ++j) store(column + row_of(j), Vec{});
+  for (int j = scores.end; j < keys; ++j) store(column + row_of(j), Vec{});
+}
+
+// The multipliers of dropout for W queries from query i on: those of key k0 + j are m[j·W ...].
+void dropout_columns(float* m, const Dropout& dropout, int b, int layer, int h, int i, int k0, int keys) {
+  alignas(64) float rows[simd::W * kTile];
+  std::fill_n(rows, simd::W * kTile, 1.f);
+  for (int q = 0; q < simd::W; ++q)
+    dropout_line(rows + q * kTile, dropout.attention_key(b, layer, h, i + q), dropout.p, k0, keys);
+  transpose(m, simd::W, rows, kTile, simd::W, keys);
 }
 
 // Everything forward reads and writes.
@@ -58,12 +87,13 @@ struct Forward {
 // Some queries of one head, and their softmax as far as it has come.
 struct Running {
   int b, h, q0, queries;
-  float top[kQueries], sum[kQueries];  // the largest score, and the sum of the exponentials of all scores less it
+  alignas(64) float top[kQueries], sum[kQueries];  // the largest score, and the sum of all exp(score − top)
+  alignas(64) float shrink[kQueries];              // the factor by which the last tile of keys lowered earlier sums
 
   Running(const Forward& w, int batch, int head, int first)
       : b(batch), h(head), q0(first), queries(std::min(kQueries, w.shape.T - first)) {
-    std::fill_n(top, queries, -INFINITY);
-    std::fill_n(sum, queries, 0.f);
+    std::fill_n(top, kQueries, std::numeric_limits<float>::lowest());  // −∞ − (−∞) would be NaN if it sees no key yet
+    std::fill_n(sum, kQueries, 0.f);
   }
 };
 
@@ -72,27 +102,27 @@ struct Keys {  // a tile of them
   bool first;
 };
 
-// Query i takes in a tile of keys: `row`, its products with them, becomes their weights, and `out`, what it has mixed
-// so far, is brought to the new maximum.
-void forward_row(float* row, float* out, const Forward& w, Running& t, int i, const Keys& tile) {
-  const auto [k0, keys, first] = tile;
-  const int at = w.kv.past + t.q0 + i;
-  const Seen seen = keys_seen(at, k0, keys, w.shape.window);
-  const int n = seen.count();
-  if (n == 0) {  // this key tile lies wholly in the future of query i, or before its window
-    std::fill_n(row, keys, 0.f);
-    return;
-  }
-  if (w.shape.cap > 0) soft_cap(row + seen.begin, nullptr, w.shape.scale, w.shape.cap, n);
-  const Scores scores(w.shape, t.h, at - k0 - seen.begin);
-  const float tile_top = scores.largest(row + seen.begin, n);
-  const float new_top = first ? tile_top : std::max(t.top[i], tile_top);
-  const float tile_sum = exponentials(row, scores, new_top, seen, keys);
-  const float shrink = first ? 0 : std::exp(t.top[i] - new_top);  // what was summed so far was too large
-  t.sum[i] = first ? tile_sum : t.sum[i] * shrink + tile_sum;
-  if (!first && shrink != 1) scale_row(out, shrink, w.shape.head_dim);
-  t.top[i] = new_top;
-  if (w.dropout.p > 0) dropout_line(row, w.dropout.attention_key(t.b, w.layer, t.h, t.q0 + i), w.dropout.p, k0, keys);
+// W queries from query i on take in a tile of keys. Their columns, products with the keys, become weights.
+void forward_columns(float* column, const Forward& w, Running& t, int i, const Keys& tile) {
+  const int k0 = tile.k0, keys = tile.keys;
+  if (w.shape.cap > 0) cap_columns(column, kQueries, nullptr, w.shape, keys);
+  const Scores scores(w.shape, t.h, w.kv.past + t.q0 + i - k0, keys);
+  Vec top = load(t.top + i), sum = {};
+  scores.each(column, kQueries, Vec{}, [&](int, Vec s) { top = simd::max(s, top); });
+  scores.each(column, kQueries, top, [&](int j, Vec s) {
+    const Vec e = simd::exp(s);
+    store(column + row_of(j), e);
+    sum += e;
+  });
+  clear_unseen(column, scores, keys);
+  const Vec shrink = simd::exp(load(t.top + i) - top);  // what was summed so far was too large
+  store(t.sum + i, load(t.sum + i) * shrink + sum);
+  store(t.top + i, top);
+  store(t.shrink + i, shrink);
+  if (w.dropout.p == 0) return;
+  alignas(64) float m[kTile * simd::W];
+  dropout_columns(m, w.dropout, t.b, w.layer, t.h, t.q0 + i, k0, keys);
+  for (int j = 0; j < keys; ++j) store(column + row_of(j), load(column + row_of(j)) * load(m + j * simd::W));
 }
 
 void forward_queries(const Forward& w, int b, int h, int q0) {
@@ -101,20 +131,23 @@ void forward_queries(const Forward& w, int b, int h, int q0) {
   const int H = shape.n_head, D = shape.head_dim;
   const size_t row = static_cast<size_t>(b) * shape.T, out_stride = shape.width();
   const size_t kv_at = b * kv.length * kv.stride + h / (H / shape.kv_heads) * D;
-  const HeadRows q{w.q + row * w.q_stride + h * D, w.q_stride}, k{kv.k + kv_at, kv.stride}, v{kv.v + kv_at, kv.stride};
+  const HeadRows k{kv.k + kv_at, kv.stride}, v{kv.v + kv_at, kv.stride};
   float* out = w.out + (row + q0) * out_stride + h * D;
   float* lse = w.lse + row * H + static_cast<size_t>(h) * shape.T + q0;
 
-  alignas(64) float s[kQueries * kTile];
+  alignas(64) float s[kTile * kQueries];
   Running t(w, b, h, q0);
-  const int at = kv.past + q0, first = first_tile(at, shape.window), end = at + t.queries;
-  for (int k0 = first; k0 < end; k0 += kTile) {
-    const Keys tile{k0, std::min(kTile, end - k0), k0 == first};
-    const int i0 = std::max(0, k0 - at), rows = t.queries - i0, diagonal = at + i0 - k0;  // earlier queries see no key
-    gemm_serial(s, kTile, q.rows(q0 + i0), k.transposed(k0), rows, tile.keys, D, false,  // q kᵀ; Scores makes S of it
-                {Triangle::c_lower, diagonal});
-    for (int i = i0; i < t.queries; ++i) forward_row(s + (i - i0) * kTile, out + i * out_stride, w, t, i, tile);
-    gemm_serial(out + i0 * out_stride, out_stride, {s, kTile, 1}, v.rows(k0), rows, D, tile.keys, !tile.first,
+  const Columns q = transposed(scratch(kQueries * D), w.q + (row + q0) * w.q_stride + h * D, w.q_stride, t.queries, D);
+  const int first = kv.past + q0, last = first + t.queries;
+  for (int k0 = first_tile(first, shape.window); k0 < last; k0 += kTile) {
+    const Keys tile{k0, std::min(kTile, last - k0), k0 == first_tile(first, shape.window)};
+    const int diagonal = first - k0;
+    gemm_serial(s, kQueries, k.rows(k0), q.view(), tile.keys, whole_vectors(t.queries), D, false,
+                {Triangle::c_upper, diagonal});  // k qᵀ; Scores makes S of it
+    for (int i = 0; i < t.queries; i += simd::W) forward_columns(s + i, w, t, i, tile);
+    for (int i = 0; !tile.first && i < t.queries; ++i)
+      if (t.shrink[i] != 1) scale_row(out + i * out_stride, t.shrink[i], D);
+    gemm_serial(out, out_stride, {s, 1, kQueries}, v.rows(k0), t.queries, D, tile.keys, !tile.first,
                 {Triangle::a_lower, diagonal});
   }
   for (int i = 0; i < t.queries; ++i) {
@@ -129,8 +162,10 @@ void attention_forward(float* out, float* lse, const float* q, size_t q_stride, 
                        const AttentionShape& shape, const Dropout& dropout, int layer) {
   const Forward w{out, lse, q, q_stride, kv, shape, dropout, layer};
   const int H = shape.n_head, pieces = (shape.T + kQueries - 1) / kQueries;
-  parallel_tasks(shape.B * H * pieces,
-                 [&](int task) { forward_queries(w, task / pieces / H, task / pieces % H, task % pieces * kQueries); });
+  const auto run = [&](int task) {
+    forward_queries(w, task / pieces / H, task / pieces % H, task % pieces * kQueries);
+  };
+  pieces == 1 ? parallel_equal_tasks(shape.B * H, run) : parallel_tasks(shape.B * H * pieces, run);
 }
 
 void attention_forward(float* out, float* lse, const float* qkv, const AttentionShape& shape,
@@ -165,26 +200,21 @@ struct Backward {
 struct Queries {
   int b, h, q0, queries;
   HeadRows q, dy;  // from query q0 on, copied
-  const float* lse;
-  float delta[kQueries];  // Δ = Σⱼ P·dP = dout·out
+  Columns q_columns, dy_columns;
+  alignas(64) float lse[kQueries] = {};
+  alignas(64) float delta[kQueries] = {};  // Δ = Σⱼ P·dP = dout·out
 
   Queries(const Backward& w, int batch, int head, int first)
-      : b(batch), h(head), q0(first), queries(std::min(kQueries, w.shape.T - first)),
-        lse(w.lse + (static_cast<size_t>(b) * w.shape.n_head + h) * w.shape.T + q0) {
+      : b(batch), h(head), q0(first), queries(std::min(kQueries, w.shape.T - first)) {
     const size_t D = w.shape.head_dim, width = w.shape.width(), at = w.out_at(b, h) + q0 * width;
-    float* copies = copies_of(2 * kQueries * D);
-    q = {copies, D}, dy = {copies + kQueries * D, D};
-    for (int i = 0; i < queries; ++i) {
-      std::copy_n(w.qkv + w.q_at(b, h) + (q0 + i) * w.stride(), D, copies + i * D);
-      std::copy_n(w.dout + at + i * width, D, copies + (kQueries + i) * D);
-      delta[i] = static_cast<float>(simd::dot(w.dout + at + i * width, w.out + at + i * width, w.shape.head_dim));
-    }
-  }
-
-  static float* copies_of(size_t floats) {  // memory of this thread
-    thread_local struct { Buffer buffer; size_t floats = 0; } memory;
-    if (memory.floats < floats) memory = {allocate(floats), floats};
-    return memory.buffer.get();
+    float* copies = scratch(4 * kQueries * D);
+    q = copied(copies, w.qkv + w.q_at(b, h) + q0 * w.stride(), w.stride(), queries, D);
+    dy = copied(copies + kQueries * D, w.dout + at, width, queries, D);
+    q_columns = transposed(copies + 2 * kQueries * D, q.data, D, queries, D);
+    dy_columns = transposed(copies + 3 * kQueries * D, dy.data, D, queries, D);
+    std::copy_n(w.lse + (static_cast<size_t>(b) * w.shape.n_head + h) * w.shape.T + q0, queries, lse);
+    for (int i = 0; i < queries; ++i)
+      delta[i] = static_cast<float>(simd::dot(dy.data + i * D, w.out + at + i * width, w.shape.head_dim));
   }
 };
 
@@ -195,59 +225,56 @@ struct Wanted {
   bool dq, dkv;
 };
 
-// Query i of a tile: its products with the keys become P, and dP becomes s·dS. With dropout `dropped_row` is what v was
-// multiplied by.
-void backward_row(float* p_row, float* dropped_row, float* ds_row, const Backward& w, const Queries& t, int i, int k0,
-                  int keys) {
-  const int at = t.q0 + i;
-  const float scale = w.shape.scale;
-  const Seen seen = keys_seen(at, k0, keys, w.shape.window);
-  alignas(64) float cap_slopes[kTile];
-  if (w.shape.cap > 0) soft_cap(p_row + seen.begin, cap_slopes, scale, w.shape.cap, seen.count());
-  exponentials(p_row, Scores(w.shape, t.h, at - k0 - seen.begin), t.lse[i], seen, keys);  // P = exp(S − lse)
-  if (w.dropout.p > 0) {
-    const uint64_t key = w.dropout.attention_key(t.b, w.layer, t.h, at);
-    std::copy_n(p_row, keys, dropped_row);
-    dropout_line(dropped_row, key, w.dropout.p, k0, keys);
-    dropout_line(ds_row, key, w.dropout.p, k0, keys);
-  }
-  sweep(seen.end, [&](int j, int lanes) {  // P = softmax(S): dS = P·(dP − Δ); the scale belongs to dq and dk
-    store(ds_row + j, load(p_row + j, lanes) * (load(ds_row + j, lanes) - t.delta[i]) * scale, lanes);
+// W queries of a tile: their products with the keys become P, and dP becomes s·dS. With dropout `dropped` is what v
+// was multiplied by.
+void backward_columns(float* p, float* dropped, float* ds, const Backward& w, const Queries& t, int i, int k0,
+                      int keys) {
+  alignas(64) float cap_slopes[kTile * simd::W], m[kTile * simd::W];
+  const bool cap = w.shape.cap > 0, dropout = w.dropout.p > 0;
+  if (cap) cap_columns(p, kQueries, cap_slopes, w.shape, keys);
+  if (dropout) dropout_columns(m, w.dropout, t.b, w.layer, t.h, t.q0 + i, k0, keys);
+  const Scores scores(w.shape, t.h, t.q0 + i - k0, keys);
+  const Vec delta = load(t.delta + i);
+  scores.each(p, kQueries, load(t.lse + i), [&](int j, Vec s) {
+    const Vec e = simd::exp(s);  // P = exp(S − lse)
+    Vec dp = load(ds + row_of(j));
+    if (dropout) {
+      store(dropped + row_of(j), e * load(m + j * simd::W));
+      dp *= load(m + j * simd::W);
+    }
+    Vec d = e * (dp - delta) * w.shape.scale;  // P = softmax(S): dS = P·(dP − Δ); the scale belongs to dq and dk
+    if (cap) d *= load(cap_slopes + j * simd::W);  // S = c·tanh(...): dS ← dS·(1 − tanh²)
+    store(p + row_of(j), e);
+    store(ds + row_of(j), d);
   });
-  std::fill(ds_row + seen.end, ds_row + keys, 0.f);  // where P is zero; dP was not calculated
-  if (w.shape.cap > 0)  // S = c·tanh(...): dS ← dS·(1 − tanh²)
-    sweep(seen.count(), [&](int j, int lanes) {
-      float* to = ds_row + seen.begin + j;
-      store(to, load(to, lanes) * load(cap_slopes + j, lanes), lanes);
-    });
+  clear_unseen(p, scores, keys);
+  clear_unseen(ds, scores, keys);
+  if (dropout) clear_unseen(dropped, scores, keys);
 }
 
 void backward_tile(const Backward& w, const Queries& t, int k0, Wanted wanted) {
   const int D = w.shape.head_dim, kv = t.h / w.group();
   const int keys = std::min(kTile, t.q0 + t.queries - k0);
-  const int i0 = std::max(0, k0 - t.q0), rows = t.queries - i0;  // earlier queries see none of the keys
-  const Triangle lower{Triangle::c_lower, t.q0 + i0 - k0}, left{Triangle::a_lower, lower.diagonal};
+  const int diagonal = t.q0 - k0, whole = whole_vectors(t.queries);
+  const Triangle upper{Triangle::c_upper, diagonal}, left{Triangle::a_lower, diagonal};
   const size_t stride = w.stride();
   const HeadRows k{w.qkv + w.k_at(t.b, kv), stride}, v{w.qkv + w.v_at(t.b, kv), stride};
-  alignas(64) float p[kQueries * kTile], dropped[kQueries * kTile], ds[kQueries * kTile];
-  gemm_serial(p, kTile, t.q.rows(i0), k.transposed(k0), rows, keys, D, false, lower);    // q kᵀ; Scores makes S of it
-  gemm_serial(ds, kTile, t.dy.rows(i0), v.transposed(k0), rows, keys, D, false, lower);  // out = P v: dP
-  for (int i = 0; i < rows; ++i)
-    backward_row(p + i * kTile, dropped + i * kTile, ds + i * kTile, w, t, i0 + i, k0, keys);
+  alignas(64) float p[kTile * kQueries], dropped[kTile * kQueries], ds[kTile * kQueries];
+  // k qᵀ, of which Scores makes S, and dP from out = P v
+  gemm_serial(p, kQueries, k.rows(k0), t.q_columns.view(), keys, whole, D, false, upper);
+  gemm_serial(ds, kQueries, v.rows(k0), t.dy_columns.view(), keys, whole, D, false, upper);
+  for (int i = 0; i < t.queries; i += simd::W) backward_columns(p + i, dropped + i, ds + i, w, t, i, k0, keys);
   const float* weights = w.dropout.p > 0 ? dropped : p;  // what v was multiplied by
   if (wanted.dq)  // S = scale·q kᵀ
-    gemm_serial(w.dqkv + w.q_at(t.b, t.h) + (t.q0 + i0) * stride, stride, {ds, kTile, 1}, k.rows(k0), rows, D, keys,
+    gemm_serial(w.dqkv + w.q_at(t.b, t.h) + t.q0 * stride, stride, {ds, 1, kQueries}, k.rows(k0), t.queries, D, keys,
                 k0 > w.first_keys(t.q0), left);
   if (!wanted.dkv) return;
-  for (int i = 0; i < rows; i += kTile) {
-    const int queries = std::min(kTile, rows - i), q0 = t.q0 + i0 + i;
-    const bool add = t.h != kv * w.group() || q0 != k0;
-    const Triangle right{Triangle::a_upper, q0 - k0};
-    gemm_serial(w.dqkv + w.k_at(t.b, kv) + k0 * stride, stride, {ds + i * kTile, 1, kTile}, t.q.rows(i0 + i), keys, D,
-                queries, add, right);
-    gemm_serial(w.dqkv + w.v_at(t.b, kv) + k0 * stride, stride, {weights + i * kTile, 1, kTile}, t.dy.rows(i0 + i),
-                keys, D, queries, add, right);  // out = P v
-  }
+  const bool add = t.h != kv * w.group() || t.q0 != k0;
+  const Triangle right{Triangle::a_upper, diagonal};
+  gemm_serial(w.dqkv + w.k_at(t.b, kv) + k0 * stride, stride, {ds, kQueries, 1}, t.q.rows(0), keys, D, t.queries, add,
+              right);
+  gemm_serial(w.dqkv + w.v_at(t.b, kv) + k0 * stride, stride, {weights, kQueries, 1}, t.dy.rows(0), keys, D, t.queries,
+              add, right);  // out = P v
 }
 
 // dk and dv of a tile of keys are summed over the query heads that read it, and in each over its later queries.
@@ -265,7 +292,7 @@ void attention_backward(float* dqkv, const float* dout, const float* out, const 
   const int H = shape.n_head, KV = shape.kv_heads, T = shape.T, tiles = (T + kTile - 1) / kTile;
   if (shape.B * KV >= max_threads() || tiles == 1) {
     // One task owns the gradients of a key/value head and of the query heads that read it.
-    parallel_tasks(shape.B * KV, [&](int task) {
+    parallel_equal_tasks(shape.B * KV, [&](int task) {
       const int b = task / KV, kv = task % KV;
       for (int h = kv * w.group(); h < (kv + 1) * w.group(); ++h)
         for (int q0 = 0; q0 < T; q0 += kQueries) {

@@ -1,5 +1,5 @@
 #pragma once
-// Turns a row of products q[i]·k[j] into scores, by the formulas of attention.hpp, and says which keys a query sees.
+// Turns products q[i]·k[j] into scores, by the formulas of attention.hpp, and says which keys a query sees.
 // Used by attention and by diagnostics. The classifier uses the cap for its logits.
 
 #include <algorithm>
@@ -7,16 +7,6 @@
 
 #include "layers/kernels/simd.hpp"
 #include "shape.hpp"
-
-// A query sees the keys k0 + begin, ..., k0 + end − 1 of a tile that starts at key k0.
-struct Seen {
-  int begin, end;
-  int count() const { return end - begin; }
-};
-inline Seen keys_seen(int at, int k0, int keys, int window) {  // by the query at position `at`
-  const int begin = window > 0 ? std::clamp(at - k0 - window + 1, 0, keys) : 0;
-  return {begin, std::clamp(at - k0 + 1, begin, keys)};
-}
 
 constexpr int kTile = 64;  // queries, and keys, in a tile of the scores
 
@@ -32,35 +22,49 @@ inline void soft_cap(float* x, float* slopes, float scale, float cap, int n) {
   });
 }
 
-// score = scale·product − slope·(i − j). With a cap, the products have been capped before.
+// The scores of W neighboring queries with a tile of keys. Row j of the tile holds the products of key j with these
+// queries, one a lane: a maximum or a sum over keys is taken in all lanes at once. Rows are `row` apart.
+//
+// score = scale·product − slope·(i − j). With a cap, the products have been capped before, by cap_columns().
 struct Scores {
+  int begin, end;          // the keys that any of the queries sees
+  int all_begin, all_end;  // the keys that all of them see
+  int window;
   float scale, slope;
   bool biased;
-  float distance;  // i − j of the row's first key
+  simd::Vec at;  // positions of the queries, counted from the tile's first key
 
-  Scores(const AttentionShape& shape, int h, int first_distance)
-      : scale(shape.cap > 0 ? 1 : shape.scale), slope(shape.slopes ? shape.slopes[h] : 0), biased(shape.slopes),
-        distance(static_cast<float>(first_distance)) {}
+  // `first` is the position of the first query, counted from the tile's first key.
+  Scores(const AttentionShape& shape, int h, int first, int keys)
+      : window(shape.window > 0 ? shape.window : kUnlimited), scale(shape.cap > 0 ? 1 : shape.scale),
+        slope(shape.slopes ? shape.slopes[h] : 0), biased(shape.slopes),
+        at(simd::counting() + static_cast<float>(first)) {
+    begin = std::clamp(first - window + 1, 0, keys);
+    end = std::clamp(first + simd::W, begin, keys);
+    all_begin = first + simd::W - window;
+    all_end = first + 1;
+  }
 
-  simd::Vec bias(int j) const { return slope * (simd::counting() + (static_cast<float>(j) - distance)); }
-
-  // Calls f(j, lanes, score − shift) for the n keys of a row, one vector at a time. Lanes beyond the last key are −∞.
-  // multiply_add() rounds both kinds alike, whatever the compiler does with a product and a sum.
+  // Calls f(j, score − shift) for all keys that any of the queries sees. A query that does not see key j has −∞.
+  // multiply_add() rounds biased and other scores alike, whatever the compiler does with a product and a sum.
   template <class F>
-  void each(const float* row, float shift, int n, F f) const {
-    const simd::Vec factor = simd::all(scale), less = simd::all(-shift);
-    simd::sweep(n, [&](int j, int lanes) {
-      f(j, lanes, simd::multiply_add(biased ? less + bias(j) : less, simd::load(row + j, lanes, -INFINITY), factor));
-    });
+  void each(const float* products, size_t row, simd::Vec shift, F f) const {
+    const simd::Vec factor = simd::all(scale), less = -shift;
+    for (int j = begin; j < end; ++j) {
+      const simd::Vec distance = at - static_cast<float>(j), product = simd::load(products + j * row);
+      const simd::Vec score = simd::multiply_add(biased ? less - slope * distance : less, product, factor);
+      f(j, j >= all_begin && j < all_end ? score : seen(distance) ? score : simd::all(-INFINITY));
+    }
   }
 
-  float largest(const float* row, int n) const {
-    simd::Vec top = simd::all(biased ? -INFINITY : row[0]);
-    if (biased) {
-      each(row, 0, n, [&](int, int, simd::Vec s) { top = simd::max(s, top); });
-      return simd::max(top);
-    }
-    simd::sweep(n, [&](int j, int lanes) { top = simd::max(simd::load(row + j, lanes, row[0]), top); });
-    return scale * simd::max(top);
-  }
+ private:
+  static constexpr int kUnlimited = 1 << 28;
+
+  simd::VecI seen(simd::Vec distance) const { return (distance >= 0.f) & (distance < static_cast<float>(window)); }
 };
+
+// Caps the products of W queries with a tile of keys. The slopes of key j, unless null, go to slopes[j·W ...].
+inline void cap_columns(float* products, size_t row, float* slopes, const AttentionShape& shape, int keys) {
+  for (int j = 0; j < keys; ++j)
+    soft_cap(products + j * row, slopes ? slopes + j * simd::W : nullptr, shape.scale, shape.cap, simd::W);
+}

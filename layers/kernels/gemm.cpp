@@ -183,8 +183,13 @@ void tile(const Target& t, const Source& source, int words) {
   for (int j = 0; j < vectors; ++j) {
     const int lanes = std::min(W, t.columns - j * W);
     const float* bias = t.bias ? t.bias + j * W : nullptr;
+    if (lanes == W && !bias && !t.add) {
 #pragma GCC unroll 8
-    for (int i = 0; i < rows; ++i) finish(sum[i][j], t.c + i * t.ldc + j * W, bias, t.add, lanes);
+      for (int i = 0; i < rows; ++i) simd::store(t.c + i * t.ldc + j * W, sum[i][j]);
+    } else {
+#pragma GCC unroll 8
+      for (int i = 0; i < rows; ++i) finish(sum[i][j], t.c + i * t.ldc + j * W, bias, t.add, lanes);
+    }
   }
 }
 
@@ -300,30 +305,31 @@ struct Blocks {
       const float* bias = pc == 0 && p.options.bias ? p.options.bias + jc + j : nullptr;
       for (int i = 0; i < rows; i += height) {
         const int high = std::min(height, rows - i);
-        const Needed k = needed(ic + i, high, jc + j, pc, words);
-        if (k.nothing) continue;
-        const Target target{p.c + (ic + i) * p.ldc + jc + j, p.ldc, bias, pc > 0 || p.options.accumulate, width};
+        const Needed need = needed(ic + i, high, jc + j, pc, words);
+        if (need.skipped >= width) continue;
         const size_t b_next = pack_b ? whole_vectors(width) : p.b.row;
-        const Source source{(pack_a ? a_panel(i) : a_at(ic + i, pc)) + k.first * (pack_a ? MR : p.a.col),
-                            (pack_b ? slice + j * words : b_at(pc, jc + j)) + k.first * b_next,
+        const Source source{(pack_a ? a_panel(i) : a_at(ic + i, pc)) + need.first * (pack_a ? MR : p.a.col),
+                            (pack_b ? slice + j * words : b_at(pc, jc + j)) + need.first * b_next + need.skipped,
                             pack_a ? MR : p.a.row * p.a.col, b_next};  // one of row and col is 1
-        tiles[(high - 1) * NV + (width - 1) / W](target, source, k.end - k.first);
+        const Target target{p.c + (ic + i) * p.ldc + jc + j + need.skipped, p.ldc, bias ? bias + need.skipped : nullptr,
+                            pc > 0 || p.options.accumulate, width - need.skipped};
+        tiles[(high - 1) * NV + (target.columns - 1) / W](target, source, need.end - need.first);
       }
     }
   }
 
-  // The words that a tile at row i, column j has to add up.
+  // What a tile at row i, column j has to calculate: all columns but the first `skipped`, which are whole vectors, and
+  // the words that it adds up.
   struct Needed {
-    bool nothing;
-    int first, end;
+    int skipped, first, end;
   };
   Needed needed(int i, int high, int j, int pc, int words) const {
-    const int last = i + high - 1 + p.triangle.diagonal - pc;  // the last k of a lower triangle
+    const int diagonal = p.triangle.diagonal;
     switch (p.triangle.part) {
-      case Triangle::c_lower: return {j > last + pc, 0, words};
-      case Triangle::a_lower: return {false, 0, std::clamp(last + 1, 0, words)};
-      case Triangle::a_upper: return {false, std::clamp(i - p.triangle.diagonal - pc, 0, words), words};
-      default: return {false, 0, words};
+      case Triangle::c_upper: return {std::max(0, i - diagonal - j) / W * W, 0, words};
+      case Triangle::a_lower: return {0, 0, std::clamp(i + high + diagonal - pc, 0, words)};
+      case Triangle::a_upper: return {0, std::clamp(i - diagonal - pc, 0, words), words};
+      default: return {0, 0, words};
     }
   }
 };
@@ -440,6 +446,20 @@ void gemm_tn(float* c, const float* a, const float* b, int M, int N, int K, Gemm
 void gemm_serial(float* c, size_t ldc, MatrixView a, MatrixView b, int M, int N, int K, bool accumulate,
                  Triangle triangle) {
   multiply_on_one_thread({c, ldc, a, b, M, N, K, {nullptr, accumulate}, triangle});
+}
+
+void transpose(float* to, size_t to_row, const float* from, size_t from_row, int rows, int columns) {
+  for (int i = 0; i < rows; i += W)
+    for (int j = 0; j < columns; j += W) {
+      Vec v[W];
+#pragma GCC unroll 16
+      for (int q = 0; q < W; ++q)
+        v[q] = i + q < rows ? simd::load(from + (i + q) * from_row + j, std::min(W, columns - j)) : Vec{};
+      simd::turn(v);
+#pragma GCC unroll 16
+      for (int q = 0; q < W; ++q)
+        if (j + q < columns) simd::store(to + (j + q) * to_row + i, v[q]);
+    }
 }
 
 bool gemm_has_bf16() { return simd::kHasBf16; }

@@ -32,19 +32,22 @@ struct MatrixView {
   size_t row, col;
 };
 
-// What a causal mask leaves of a product; the rest is skipped as far as it fills whole register tiles.
+// What a causal mask leaves of a product; the rest is skipped as far as it fills whole vectors or register tiles.
 //
-//   c_lower   only C[i][j] with j ≤ i + diagonal is wanted; the others become anything
+//   c_upper   only C[i][j] with j ≥ i - diagonal is wanted; the others become anything
 //   a_lower   A[i][k] is zero where k > i + diagonal
 //   a_upper   A[i][k] is zero where k < i - diagonal: the transpose of a_lower
 struct Triangle {
-  enum Part { whole, c_lower, a_lower, a_upper } part = whole;
+  enum Part { whole, c_upper, a_lower, a_upper } part = whole;
   int diagonal = 0;
 };
 
 // The same on one thread, for use inside a parallel loop: C (M,N) with rows `ldc` apart, A (M,K), B (K,N).
 void gemm_serial(float* c, size_t ldc, MatrixView a, MatrixView b, int M, int N, int K, bool accumulate,
                  Triangle triangle = {});
+
+// to (columns, rows) = fromᵀ, with rows `to_row` and `from_row` apart. Zeros fill the last vector of each row of `to`.
+void transpose(float* to, size_t to_row, const float* from, size_t from_row, int rows, int columns);
 
 // Does this processor multiply bf16 numbers? Decided when the program is built.
 bool gemm_has_bf16();

@@ -83,3 +83,12 @@ void parallel_tasks(int tasks, F f) {
 #pragma omp parallel for schedule(dynamic, 1) if (tasks > 1)
   for (int task = 0; task < tasks; ++task) f(task);
 }
+
+// f(task) for tasks of equal cost, in equal contiguous shares. A thread that has the same share in every call finds in
+// its cache what it wrote there.
+template <class F>
+void parallel_equal_tasks(int tasks, F f) {
+  parallel_for(tasks, 1, kWorthSharing, [&](int begin, int end) {
+    for (int task = begin; task < end; ++task) f(task);
+  });
+}

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#if defined(__AVX2__)
+#if defined(__SSE2__)
 #include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
@@ -96,8 +96,19 @@ inline Vec multiply_add(Vec sum, Vec a, Vec b) {
 }
 
 // The second where either is NaN.
+#if defined(__AVX512F__)
+inline Vec max(Vec a, Vec b) { return _mm512_maskz_max_ps(0xffff, a, b); }
+inline Vec min(Vec a, Vec b) { return _mm512_maskz_min_ps(0xffff, a, b); }
+#elif defined(__AVX2__)
+inline Vec max(Vec a, Vec b) { return _mm256_max_ps(a, b); }
+inline Vec min(Vec a, Vec b) { return _mm256_min_ps(a, b); }
+#elif defined(__SSE2__)
+inline Vec max(Vec a, Vec b) { return _mm_max_ps(a, b); }
+inline Vec min(Vec a, Vec b) { return _mm_min_ps(a, b); }
+#else
 inline Vec max(Vec a, Vec b) { return a > b ? a : b; }
 inline Vec min(Vec a, Vec b) { return a < b ? a : b; }
+#endif
 
 inline Vec abs(Vec v) { return (Vec)((VecI)v & 0x7fffffff); }
 

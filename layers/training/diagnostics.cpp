@@ -124,38 +124,38 @@ struct HeadSums {
   float top = -INFINITY;
 };
 
-// −Σ P log P over n keys of a row, P = exp(S − lse).
-double entropy_of(const float* row, const Scores& scores, float lse, int n) {
-  Vec sum = {};
-  scores.each(row, lse, n, [&](int, int, Vec s) {
-    const Vec log_p = simd::max(all(-104.f), s);  // below, P is 0 in float
-    sum -= simd::exp(log_p) * log_p;
-  });
-  return simd::sum(sum);
-}
-
 int keys_of(int at, int window) { return window > 0 ? std::min(at + 1, window) : at + 1; }
+
+// Adds W queries from `first` on, of which only `lanes` exist, with their products with a tile of keys.
+void add_columns(HeadSums& sums, float* products, const float* lse, const AttentionShape& shape, int h, int first,
+                 int lanes, int k0, int keys) {
+  if (shape.cap > 0) cap_columns(products, kTile, nullptr, shape, keys);
+  const Scores scores(shape, h, first - k0, keys);
+  Vec top = all(-INFINITY), entropy = {};  // entropy −Σ P log P, P = exp(S − lse)
+  scores.each(products, kTile, Vec{}, [&](int, Vec s) { top = simd::max(s, top); });
+  scores.each(products, kTile, load(lse + first, lanes), [&](int, Vec s) {
+    const Vec log_p = simd::max(all(-104.f), s);  // below, P is 0 in float
+    entropy -= simd::exp(log_p) * log_p;
+  });
+  for (int lane = 0; lane < lanes; ++lane) {
+    const int t = keys_of(first + lane, shape.window);
+    sums.top = std::max(sums.top, top[lane]);
+    if (t > 1) sums.entropy += static_cast<double>(entropy[lane]) / std::log(t);
+  }
+}
 
 // One head of one sequence: rows of q and k `stride` apart, lse (T).
 HeadSums head_sums(const float* q, const float* k, size_t stride, const float* lse, const AttentionShape& shape,
                    int h) {
-  alignas(64) float s[kTile * kTile];
-  const int T = shape.T, D = shape.head_dim, window = shape.window;
+  alignas(64) float s[kTile * kTile] = {};
+  const int T = shape.T, D = shape.head_dim;
   HeadSums sums;
   for (int q0 = 0; q0 < T; q0 += kTile)
-    for (int k0 = first_tile(q0, window); k0 <= q0; k0 += kTile) {
+    for (int k0 = first_tile(q0, shape.window); k0 <= q0; k0 += kTile) {
       const int queries = std::min(kTile, T - q0), keys = std::min(kTile, T - k0);
-      gemm_serial(s, kTile, {q + q0 * stride, stride, 1}, {k + k0 * stride, 1, stride}, queries, keys, D, false);
-      for (int i = 0; i < queries; ++i) {
-        const int at = q0 + i, t = keys_of(at, window);
-        const Seen seen = keys_seen(at, k0, keys, window);
-        if (seen.count() == 0) continue;
-        float* row = s + i * kTile + seen.begin;
-        if (shape.cap > 0) soft_cap(row, nullptr, shape.scale, shape.cap, seen.count());
-        const Scores scores(shape, h, at - k0 - seen.begin);
-        sums.top = std::max(sums.top, scores.largest(row, seen.count()));
-        if (t > 1) sums.entropy += entropy_of(row, scores, lse[at], seen.count()) / std::log(t);
-      }
+      gemm_serial(s, kTile, {k + k0 * stride, stride, 1}, {q + q0 * stride, 1, stride}, keys, queries, D, false);
+      for (int i = 0; i < queries; i += simd::W)
+        add_columns(sums, s + i, lse, shape, h, q0 + i, std::min(simd::W, queries - i), k0, keys);
     }
   return sums;
 }
