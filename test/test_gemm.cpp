@@ -1,5 +1,4 @@
 #include "layers/kernels/gemm.hpp"
-#include "layers/kernels/simd.hpp"
 
 #include <array>
 #include <bit>
@@ -140,23 +139,6 @@ TEST_CASE("gemm leaves out what a triangle does not need", "[gemm]") {
               for (int j = 0; j < N; ++j)
                 if (part != Triangle::c_upper || j >= i - diagonal) REQUIRE(c[i * N + j] == whole[i * N + j]);
           }
-}
-
-// Both have columns that do not belong to the matrix. Those of the target are overwritten up to a whole vector.
-TEST_CASE("transpose turns rows into columns and fills the last vector with zeros", "[gemm]") {
-  for (const int rows : {1, 5, 16, 37})
-    for (const int columns : {1, 8, 29, 64}) {
-      constexpr int kFrom = 70, kTo = 64;
-      const std::vector<float> from = random_floats(size_t(rows) * kFrom, 1), before = random_floats(64 * kTo, 2);
-      std::vector<float> to = before;
-      transpose(to.data(), kTo, from.data(), kFrom, rows, columns);
-      const int end = (rows + simd::W - 1) / simd::W * simd::W;
-      for (int j = 0; j < 64; ++j)
-        for (int i = 0; i < kTo; ++i) {
-          const bool inside = j < columns && i < end;
-          REQUIRE(to[j * kTo + i] == (!inside ? before[j * kTo + i] : i < rows ? from[i * kFrom + j] : 0));
-        }
-    }
 }
 
 TEST_CASE("gemm is the same for any number of threads", "[gemm]") {

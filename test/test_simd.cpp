@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "check.hpp"
+#include "layers/kernels/gemm.hpp"
 
 using simd::Vec;
 using simd::W;
@@ -186,4 +187,22 @@ TEST_CASE("sum, max and min of lanes", "[simd]") {
     CHECK(low[i] == std::min(x[i], 2.f));
     CHECK(high[i] == std::max(x[i], 2.f));
   }
+}
+
+// Both have columns that do not belong to the matrix. Those of the target are overwritten up to a whole vector.
+TEST_CASE("transpose turns rows into columns and fills the last vector with zeros", "[simd]") {
+  for (const int rows : {1, 5, 16, 37})
+    for (const int columns : {1, 8, 29, 64}) {
+      constexpr int kFrom = 70, kTo = 64;
+      const std::vector<float> from = random_floats(static_cast<size_t>(rows) * kFrom, 1);
+      const std::vector<float> before = random_floats(64 * kTo, 2);
+      std::vector<float> to = before;
+      transpose(to.data(), kTo, from.data(), kFrom, rows, columns);
+      const int end = (rows + W - 1) / W * W;
+      for (int j = 0; j < 64; ++j)
+        for (int i = 0; i < kTo; ++i) {
+          const bool inside = j < columns && i < end;
+          REQUIRE(to[j * kTo + i] == (!inside ? before[j * kTo + i] : i < rows ? from[i * kFrom + j] : 0));
+        }
+    }
 }
