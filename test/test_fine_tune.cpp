@@ -79,8 +79,8 @@ TEST_CASE("the learning rate of norms is a factor on the others'", "[tune]") {
   for (const TensorSpec& spec : model.table) CHECK(spec.rate == (contains(spec.name, "norm") ? .25f : 1));
 
   // The first step of AdamW moves a weight by its learning rate.
-  std::vector<float> w(model.floats), m(w), v(w), g(w.size(), 1.f);
-  adamw_step(w.data(), m.data(), v.data(), g.data(), model.table, {.eps = 0, .weight_decay = 0}, .5f, 1, 1);
+  std::vector<float> w(model.floats), state(state_floats(model.table)), g(w.size(), 1.f);
+  kAdamW.update({w.data(), state.data(), g.data()}, model.table, {.eps = 0, .weight_decay = 0}, {.5f, 1, 1});
   for (const TensorSpec& spec : model.table)
     CHECK(w[spec.offset] == Approx(contains(spec.name, "norm") ? -.125 : -.5));
 }
@@ -111,9 +111,11 @@ TEST_CASE("matrices that do not train have neither gradients nor optimizer state
   CHECK(model.g.blocks[1].ffn.up.weight == nullptr);
   CHECK(model.g.blocks[1].attention.qkv.weight != nullptr);  // q, k and v are one product
   CHECK(model.gradient_floats < model.floats / 2);
-  const MemoryNeed need = memory_of_training(model.config, 2, model.table);
+  const MemoryNeed need = memory_of_training(model.config, 2, model.table, state_floats(model.table));
   CHECK(need.gradients == model.gradient_floats * sizeof(float));
-  CHECK(need.moments == 2 * need.gradients);
+  size_t trained = 0;
+  for (const TensorSpec& spec : model.table) trained += spec.trained ? round_up(spec.size(), 16) : 0;
+  CHECK(need.moments == 2 * trained * sizeof(float));
   const TrainingState s(std::move(model), 2, 16);
   for (const TensorSpec& spec : s.model.table) {
     const bool joined = contains(spec.name, "attention.k.") || contains(spec.name, "attention.v.");
@@ -132,8 +134,8 @@ TEST_CASE("a checkpoint holds optimizer state for what trains, and a run resumes
   CHECK(contains(read_file(path), "\"optimizer.exp_avg.final_norm.gain\""));
   CHECK(!contains(read_file(path), "\"optimizer.exp_avg.embedding.token.weight\""));
   Model whole(read_checkpoint_header(path).options.config);
-  OptimizerState state;
-  for (int slot = 0; slot < 2; ++slot) state.push_back(allocate(whole.gradient_floats));
+  assign_optimizers(whole.table, kAdamWAlone);
+  Buffer state = allocate(state_floats(whole.table));
   CHECK(message_of<std::runtime_error>([&] { load_checkpoint(path, whole, &state); }) ==
         path + " lacks the optimizer state of tensors that train");
 }

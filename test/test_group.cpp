@@ -156,17 +156,20 @@ Result train(const Config& config, int lanes, std::shared_ptr<Group> group = std
     if (const auto* rank = dynamic_cast<const Threads::Rank*>(group.get()); rank && step == 0) result.sent = rank->sent;
     result.numbers.insert(result.numbers.end(), {r.loss, r.grad_norm});
   }
-  OptimizerState whole;
-  for (const Buffer& slot : s.optimizer_state) whole.push_back(allocate(slot ? s.model.gradient_floats : 0));
-  gather_state(*s.group, s.shards, s.optimizer_state, whole);
+  const Buffer whole = allocate(state_floats(s.model.table));
+  gather_state(*s.group, s.shards, s.model.table, s.optimizer_state.get(), whole.get());
   result.weights.assign(s.model.weights.get(), s.model.weights.get() + s.model.floats);
-  for (const Buffer& slot : whole)
-    for (const TensorSpec& spec : s.model.table)
-      if (const float* x = slot.get() + spec.gradient; spec.trained)
-        result.state.insert(result.state.end(), x, x + spec.size());
-  result.floats_of_state = s.shard().floats;
+  result.state.assign(whole.get(), whole.get() + state_floats(s.model.table));
+  result.floats_of_state = s.shard().state;
   result.buffers = s.lane_sums.size();
   return result;
+}
+
+// The tensors of a model, with their optimizers.
+std::vector<TensorSpec> table_of(const Config& config) {
+  std::vector<TensorSpec> table = Model(config).table;
+  assign_optimizers(table, kAdamWAlone);
+  return table;
 }
 
 // The results of all ranks.
@@ -273,7 +276,7 @@ TEST_CASE("a step's bits depend on the lanes, not on the ranks", "[lanes]") {
         CHECK(all[0] == alone);
         for (const Result& r : all) CHECK(r.weights == alone.weights);
         for (int r = 0; r < ranks; ++r) {
-          const RankNeed need = need_of_rank(shards_of(Model(config).table, ranks), r, lanes);
+          const RankNeed need = need_of_rank(shards_of(table_of(config), ranks), r, lanes);
           CHECK(all[r].floats_of_state == need.state);
           CHECK(all[r].buffers == need.buffers);
           CHECK(all[r].sent == need.sent);

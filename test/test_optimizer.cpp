@@ -21,6 +21,27 @@ std::span<float> slice(std::vector<float>& buffer, const TensorSpec& spec) {
   return std::span(buffer).subspan(spec.offset, spec.size());
 }
 
+// Tensors with an optimizer.
+struct Tensors {
+  std::vector<TensorSpec> table;
+  std::vector<float> w, g, state;
+  Optimizers rows;
+
+  Tensors(std::vector<TensorSpec> tensors, size_t floats, Optimizers by = kAdamWAlone)
+      : table(std::move(tensors)), w(floats), g(floats), rows(by) {
+    assign_optimizers(table, rows);
+    state.resize(state_floats(table));
+  }
+  void step(const OptimizerOptions& options, const UpdateStep& now) {
+    for (const Optimizer* row : rows)
+      row->update({w.data(), state.data(), g.data()}, tensors_of(table, *row), options, now);
+  }
+  std::span<const float> slot(const TensorSpec& spec, size_t number) const {
+    const TensorSpec slot = state_table(spec)[number];
+    return std::span(state).subspan(slot.offset, slot.size());
+  }
+};
+
 // A table of a large matrix and some small tensors; one of them is not trained.
 std::vector<TensorSpec> large_table(size_t& floats) {
   Layout layout;
@@ -38,14 +59,15 @@ TEST_CASE("AdamW agrees with PyTorch over several steps", "[optimizer]") {
   const Reference ref("optimizer", "adamw");
   const int steps = ref.integer("steps"), tensors = ref.integer("tensors");
   const std::vector<float> lr = ref.floats("lr");
-  const AdamW options{number(ref, "beta1"), number(ref, "beta2"), number(ref, "eps"), number(ref, "weight_decay")};
+  const OptimizerOptions options{number(ref, "beta1"), number(ref, "beta2"), number(ref, "eps"), number(ref, "weight_decay")};
   std::vector<int> shape[3] = {{5, 7}, {9}, {2, 3, 4}};
   REQUIRE(tensors == 3);
 
   Layout layout;
   for (int i = 0; i < tensors; ++i) layout.take(numbered("w", i), Role::ffn_in, shape[i]);
-  const std::vector<TensorSpec>& table = layout.table();
-  std::vector<float> w(layout.size()), m(w.size()), v(w.size()), g(w.size());
+  Tensors tensors_now(layout.table(), layout.size());
+  const std::vector<TensorSpec>& table = tensors_now.table;
+  std::vector<float>&w = tensors_now.w, &g = tensors_now.g;
   std::vector<float> gradients[3];
   for (int i = 0; i < tensors; ++i) {
     REQUIRE(table[i].decay == (ref.integer(numbered("decay", i)) != 0));
@@ -56,18 +78,18 @@ TEST_CASE("AdamW agrees with PyTorch over several steps", "[optimizer]") {
   for (int step = 0; step < steps; ++step) {
     for (int i = 0; i < tensors; ++i)
       std::copy_n(gradients[i].begin() + step * table[i].size(), table[i].size(), slice(g, table[i]).begin());
-    adamw_step(w.data(), m.data(), v.data(), g.data(), table, options, lr[step], 1, step + 1);
+    tensors_now.step(options, {lr[step], 1, step + 1});
     for (const char* name : {"after", "m", "v"}) {
       // The first row of every tensor has gradients 1e9 times smaller and the second has none. Each of the two and
       // the rest have their own relative error.
-      std::vector<float>& buffer = *name == 'a' ? w : *name == 'm' ? m : v;
       std::vector<float> got[3];
       std::vector<double> want[3];
       for (int i = 0; i < tensors; ++i) {
         const std::vector<double> all_steps = ref.doubles(numbered(name, i));
         const size_t row = table[i].size() / table[i].shape[0];
+        const std::span<const float> now = *name == 'a' ? slice(w, table[i]) : tensors_now.slot(table[i], *name == 'v');
         for (size_t e = 0; e < table[i].size(); ++e) {
-          got[std::min<size_t>(e / row, 2)].push_back(slice(buffer, table[i])[e]);
+          got[std::min<size_t>(e / row, 2)].push_back(now[e]);
           want[std::min<size_t>(e / row, 2)].push_back(all_steps[step * table[i].size() + e]);
         }
       }
@@ -123,16 +145,16 @@ TEST_CASE("the gradient norm is summed in double over trained tensors", "[optimi
 TEST_CASE("AdamW decays the tensors that the table marks and does not touch untrained ones", "[optimizer]") {
   size_t floats;
   const std::vector<TensorSpec> table = large_table(floats);
-  std::vector<float> w(floats, 2), m(floats), v(floats), g(floats);
+  Tensors x(table, floats);
+  std::ranges::fill(x.w, 2.f);
   for (const TensorSpec& spec : table)
-    if (!spec.trained) std::fill_n(g.begin() + spec.offset, spec.size(), 1.f);
-  adamw_step(w.data(), m.data(), v.data(), g.data(), table, {.weight_decay = .5f}, .1f, 1, 1);
+    if (!spec.trained) std::fill_n(x.g.begin() + spec.offset, spec.size(), 1.f);
+  x.step({.weight_decay = .5f}, {.1f, 1, 1});
   std::vector<float> want(floats, 2);
   for (const TensorSpec& spec : table)
     if (spec.trained && spec.decay) std::fill_n(want.begin() + spec.offset, spec.size(), 2 * (1 - .1f * .5f));
-  CHECK(same_bits(w, want));
-  CHECK(same_bits(m, std::vector<float>(floats)));
-  CHECK(same_bits(v, std::vector<float>(floats)));
+  CHECK(same_bits(x.w, want));
+  CHECK(same_bits(x.state, std::vector<float>(x.state.size())));
 }
 
 TEST_CASE("AdamW's gradient factor scales the gradient", "[optimizer]") {
@@ -142,10 +164,10 @@ TEST_CASE("AdamW's gradient factor scales the gradient", "[optimizer]") {
   std::vector<float> quarter = g;
   for (float& x : quarter) x *= .25f;
   const auto step = [&](const std::vector<float>& gradients, float factor) {
-    std::vector<float> w = random_floats(floats, 2), m(floats), v(floats);
-    for (const int t : {1, 2})
-      adamw_step(w.data(), m.data(), v.data(), gradients.data(), table, {}, .01f, factor, t);
-    return joined({w, m, v});
+    Tensors x(table, floats);
+    x.w = random_floats(floats, 2), x.g = gradients;
+    for (const int t : {1, 2}) x.step({}, {.01f, factor, t});
+    return joined({x.w, x.state});
   };
   CHECK(same_bits(step(g, .25f), step(quarter, 1)));
 }
@@ -155,10 +177,11 @@ TEST_CASE("the optimizer is the same for any number of threads", "[optimizer]") 
   const std::vector<TensorSpec> table = large_table(floats);
   const std::vector<float> g = random_floats(floats, 1);
   check_same_for_all_threads([&] {
-    std::vector<float> w = random_floats(floats, 2), m(floats), v(floats);
+    Tensors x(table, floats);
+    x.w = random_floats(floats, 2), x.g = g;
     const double norm = gradient_norm(g.data(), table);
-    adamw_step(w.data(), m.data(), v.data(), g.data(), table, {}, .01f, clip_factor(norm, 1), 1);
-    return joined({w, m, v, std::vector{static_cast<float>(norm)}});
+    x.step({}, {.01f, clip_factor(norm, 1), 1});
+    return joined({x.w, x.state, std::vector{static_cast<float>(norm)}});
   });
 }
 

@@ -34,7 +34,7 @@ struct TrainOptions : TextOptions {
   std::optional<double> min_lr;  // open: a tenth of the peak learning rate
   int64_t schedule_start = 0, schedule_end = 0;  // steps; an end of 0: the run's last step
   std::vector<std::string> earlier_schedules;    // of a run that was resumed with another schedule (schedule.hpp)
-  AdamW adamw;
+  OptimizerOptions optimizer;
   double clip = 1;
   std::string train_only, freeze;  // regular expressions for the names of tensors; "": all, none
   std::optional<double> norm_lr;   // open: as lr

@@ -279,10 +279,10 @@ void describe_training(Table& t, TrainOptions& o) {
   t.number("warmup", o.rate.warmup, 0, kLargest, "warm-up steps");
   t.choice("schedule", kSchedules, o.rate.schedule, "learning-rate schedule after the warm-up");
   t.number("schedule-end", o.schedule_end, 0, kLargest, "last step of the schedule (0: the run's last)");
-  t.number("weight-decay", o.adamw.weight_decay, 0, 100, "AdamW weight decay of matrices");
-  t.number("beta1", o.adamw.beta1, 0, .999999, "AdamW beta1");
-  t.number("beta2", o.adamw.beta2, 0, .9999999, "AdamW beta2");
-  t.number("adam-eps", o.adamw.eps, 0, 1, "AdamW epsilon");
+  t.number("weight-decay", o.optimizer.weight_decay, 0, 100, "AdamW weight decay of matrices");
+  t.number("beta1", o.optimizer.beta1, 0, .999999, "AdamW beta1");
+  t.number("beta2", o.optimizer.beta2, 0, .9999999, "AdamW beta2");
+  t.number("adam-eps", o.optimizer.eps, 0, 1, "AdamW epsilon");
   describe_trained(t, o);
   t.number("norm-lr", o.norm_lr, 0, 1e6, "peak learning rate of norms (default: lr)");
   t.number("clip", o.clip, 0, 1e9, "gradient norm clipping threshold (0: off)");

@@ -8,7 +8,7 @@
 #include "layers/model/model.hpp"
 #include "layers/model/size.hpp"
 
-// Applies --train-only, --freeze and --norm-lr to the table of a model. Throws std::invalid_argument if a pattern is no
+// Applies --train-only, --freeze, --norm-lr and the optimizer to the table of a model. Throws std::invalid_argument if a pattern is no
 // regular expression or matches no tensor, or if nothing is left.
 void choose_trained(std::vector<TensorSpec>& table, const TrainOptions& options);
 

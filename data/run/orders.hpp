@@ -32,11 +32,11 @@ StepOptions step_options(const TrainOptions& options);
 // Makes the other ranks build the model of a run.
 void order_model(Group& group, const TrainOptions& options);
 
-// Copies the weights, and the optimizer's state in the layout of the gradients, to all ranks. Null: zeros.
-void order_state(TrainingState& state, const OptimizerState* whole);
+// Copies the weights, and the optimizer's state of all tensors, to the ranks that update them. Null: zeros.
+void order_state(TrainingState& state, const float* whole);
 
-// The optimizer's state of all ranks, in the layout of the gradients.
-OptimizerState order_whole_state(TrainingState& state);
+// The optimizer's state of all ranks.
+Buffer order_whole_state(TrainingState& state);
 
 // training_step() on all ranks.
 StepResult order_step(TrainingState& state, const MicroBatches& batches, const StepOptions& options, int64_t step,

@@ -7,6 +7,7 @@
 #include "data/host/format.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/model/size.hpp"
+#include "layers/training/optimizer.hpp"
 
 namespace {
 
@@ -27,7 +28,7 @@ struct StepCost {
   StepCost(Config config, int B, const std::vector<TensorSpec>& table, Recompute recompute)
       : level(recompute) {
     config.recompute = level;
-    need = memory_of_training(config, B, table), parts = cost_of_parts(config, B);
+    need = memory_of_training(config, B, table, state_floats(table)), parts = cost_of_parts(config, B);
     trained = static_cast<double>(count_parameters(table)), flops = flops_per_token(config, table);
     again = flops_run_again(config);
     for (const PartCost& part : parts) {

@@ -66,8 +66,8 @@ Shard shard_of(const std::vector<Bucket>& buckets, int rank, int ranks) {
   Shard shard;
   for (const Bucket& bucket : buckets) {
     shard.parts.push_back(part_of(bucket.table, rank, ranks));
-    shard.parts.back().state = shard.floats;
     shard.floats += shard.parts.back().floats;
+    shard.state = place_state(shard.parts.back().table, shard.state);
   }
   return shard;
 }

@@ -13,7 +13,7 @@
 #include "layers/config/tensors.hpp"
 #include "layers/kernels/buffer.hpp"
 
-struct AdamW {
+struct OptimizerOptions {
   float beta1 = .9f, beta2 = .95f, eps = 1e-8f, weight_decay = .1f;
 };
 
@@ -29,24 +29,50 @@ double gradient_norm(const float* gradients, const std::vector<TensorSpec>& tabl
 // The factor on gradients; clip = 0 never clips.
 float clip_factor(double norm, double clip);
 
-// One step on every trained tensor: weights at TensorSpec::offset, the other three at TensorSpec::gradient.
-void adamw_step(float* weights, float* m, float* v, const float* gradients, const std::vector<TensorSpec>& table,
-                const AdamW& options, float lr, float gradient_factor, int64_t t);
+// ---- the table of optimizers -----------------------------------------------------------------------------
 
-// The state of an optimizer between steps: one buffer in the layout of the gradients per slot.
-using OptimizerState = std::vector<Buffer>;
-std::vector<float*> slots_from(const OptimizerState& state, size_t offset = 0);  // pointers into each slot
+// Numbers that an optimizer keeps of a tensor between steps: one for each weight.
+struct Slot {
+  const char* name;  // in checkpoints; PyTorch's name if it has one
+};
 
-// A row of the table of optimizers. Training, checkpoints and estimates of memory read it.
+// An update reads and writes weights at TensorSpec::offset, gradients at ::gradient, and state at ::state.
+struct UpdateBuffers {
+  float *weights, *state;
+  const float* gradients;
+};
+struct UpdateStep {
+  float lr, gradient_factor;
+  int64_t t;  // counted from 1
+};
+
+// A row of the table. Training, checkpoints, shards of ranks and estimates of memory read it.
 struct Optimizer {
   const char* name;
-  std::span<const char* const> slots;  // the numbers kept for each weight, by the names that checkpoints give them
-  bool (*takes)(const TensorSpec&);    // the tensors that it updates
-  void (*update)(float* weights, std::span<float* const> state, const float* gradients,
-                 const std::vector<TensorSpec>& table, const AdamW& options, float lr, float gradient_factor,
-                 int64_t t);
+  std::span<const Slot> slots;
+  bool (*takes)(const TensorSpec&);  // whether it can update a tensor
+  void (*update)(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& options,
+                 const UpdateStep& step);  // of tensors that it takes
 };
-extern const Optimizer kAdamW;  // m and v
+extern const Optimizer kAdamW;
+
+// The optimizer of a run: rows, each of which takes the tensors that those before it leave.
+using Optimizers = std::span<const Optimizer* const>;
+inline constexpr const Optimizer* kAdamWAlone[] = {&kAdamW};
+
+// Sets the optimizer of each tensor that trains, and the place of its state.
+void assign_optimizers(std::vector<TensorSpec>& table, Optimizers rows);
+
+// Places the state of tensors that have an optimizer, one behind the other from `begin`. Returns the end.
+size_t place_state(std::vector<TensorSpec>& table, size_t begin = 0);
+
+// The state as a table: tensors named SLOT.TENSOR, at their offsets.
+std::vector<TensorSpec> state_table(const std::vector<TensorSpec>& table);
+std::vector<TensorSpec> state_table(const TensorSpec& spec);
+size_t state_floats(const std::vector<TensorSpec>& table);
+
+// The tensors of a table that a row updates.
+std::vector<TensorSpec> tensors_of(const std::vector<TensorSpec>& table, const Optimizer& row);
 
 // Learning-rate schedule: linear warm-up over `warmup` steps to lr, then decay to min_lr at `steps` along half a cosine
 // (Loshchilov & Hutter 2017, arXiv 1608.03983) or a line, or no decay. After `steps` the rate stays.
