@@ -111,7 +111,7 @@ TEST_CASE("matrices that do not train have neither gradients nor optimizer state
   CHECK(model.g.blocks[1].ffn.up.weight == nullptr);
   CHECK(model.g.blocks[1].attention.qkv.weight != nullptr);  // q, k and v are one product
   CHECK(model.gradient_floats < model.floats / 2);
-  const MemoryNeed need = memory_of_training(model.config, 2, model.table, state_floats(model.table));
+  const MemoryNeed need = memory_of_training(model.config, 2, model.table, state_floats(model.table), scratch_floats(model.table));
   CHECK(need.gradients == model.gradient_floats * sizeof(float));
   size_t trained = 0;
   for (const TensorSpec& spec : model.table) trained += spec.trained ? round_up(spec.size(), 16) : 0;

@@ -136,10 +136,13 @@ struct Watch : StepObserver {
   void before_update() override { numbers.push_back(gradient_norm(model.gradients.get(), model.table)); }
 };
 
-Result train(const Config& config, int lanes, std::shared_ptr<Group> group = std::make_shared<Group>()) {
+Result train(const Config& config, int lanes, OptimizerKind kind = OptimizerKind::adamw,
+             std::shared_ptr<Group> group = std::make_shared<Group>()) {
   Model model(config);
   initialize(model, 3);
-  TrainingState s(std::move(model), kB, kT, kFastStep, group);
+  StepFunctions by = kFastStep;
+  by.optimizers = run_optimizer(kind).rows;
+  TrainingState s(std::move(model), kB, kT, by, group);
   const size_t n = size_t(kB) * kT;
   std::vector<int> tokens(n * kMicros), targets(tokens.size());
   Result result;
@@ -173,7 +176,8 @@ std::vector<TensorSpec> table_of(const Config& config) {
 }
 
 // The results of all ranks.
-std::vector<Result> train_on_ranks(const Config& config, int lanes, int ranks) {
+std::vector<Result> train_on_ranks(const Config& config, int lanes, int ranks,
+                                   OptimizerKind kind = OptimizerKind::adamw) {
   Threads threads(ranks);
   std::vector<Result> results(ranks);
   std::vector<std::thread> running;
@@ -182,7 +186,7 @@ std::vector<Result> train_on_ranks(const Config& config, int lanes, int ranks) {
 #ifdef _OPENMP
       omp_set_num_threads(1);
 #endif
-      results[r] = train(config, lanes, std::make_shared<Threads::Rank>(threads, r));
+      results[r] = train(config, lanes, kind, std::make_shared<Threads::Rank>(threads, r));
     });
   for (std::thread& t : running) t.join();
   return results;
@@ -284,6 +288,37 @@ TEST_CASE("a step's bits depend on the lanes, not on the ranks", "[lanes]") {
       }
     }
   }
+}
+
+TEST_CASE("a step of several ranks has the bits of one process with every optimizer", "[lanes]") {
+  Config wide = tiny();
+  wide.vocab_size = 5000, wide.channels = 32;
+  for (const Config& config : {tiny(), wide})
+    for (const auto kind : {OptimizerKind::sgd, OptimizerKind::lion, OptimizerKind::muon, OptimizerKind::normuon}) {
+      const Result alone = train(config, 4, kind);
+      for (const int ranks : {2, 3}) {
+        INFO(run_optimizer(kind).name << ", " << ranks << " ranks");
+        const std::vector<Result> all = train_on_ranks(config, 4, ranks, kind);
+        CHECK(all[0] == alone);
+        for (const Result& r : all) CHECK(r.weights == alone.weights);
+      }
+    }
+}
+
+TEST_CASE("a rank has the whole matrix that an optimizer needs", "[lanes]") {
+  Config config = tiny();
+  config.channels = 256;
+  std::vector<TensorSpec> table = Model(config).table;
+  assign_optimizers(table, run_optimizer(OptimizerKind::muon).rows);
+  std::vector<size_t> state(3);
+  const std::vector<Shard> shards = shards_of(table, 3);
+  for (size_t rank = 0; rank < 3; ++rank)
+    for (const ShardPart& part : shards[rank].parts)
+      for (const TensorSpec& slice : part.table) {
+        if (slice.optimizer->whole) CHECK(slice.shape.size() == 2);
+        state[rank] += slice.optimizer->slots.size() * slice.size();
+      }
+  CHECK(*std::min_element(state.begin(), state.end()) > 0);
 }
 
 TEST_CASE("a step of several ranks has the bits of one process under every placement", "[lanes]") {

@@ -113,7 +113,7 @@ TEST_CASE("an option of other programs that is missing here gets a specific answ
       {"--hidden-size 64", "--channels is the width of the model, --hidden that of the feed-forward layer"},
       {"--lr-decay", "--schedule cosine|linear|constant"},
       {"--dtype bfloat16", "--matmul bf16"},
-      {"--optimizer sgd", "always AdamW"},
+      {"--adamw", "--optimizer chooses one of adamw, sgd"},
       {"--warmup-ratio .1", "--warmup takes a number of steps"},
       {"--temperature 1", "--temperature is an option of sample, not of train"},
       {"--grid lr=1,2", "--grid is an option of compare, not of train"},

@@ -35,6 +35,7 @@ constexpr ForeignName kForeign[] = {
     {"gradient-accumulation-steps grad-accum grad-accum-steps accumulate-grad-batches accumulation-steps "
      "gradient-accumulation", "accumulate"},
     {"wd", "weight-decay"},
+    {"optim", "optimizer"},
     {"lora-r lora-rank", "lora"},
     {"target-modules lora-target-modules", "lora-on"},
     {"adam-beta1", "beta1"},
@@ -80,8 +81,7 @@ constexpr ForeignName kForeign[] = {
      "--preset names a family of models and --size its size; --init-from starts from weights"},
     {"hidden-size", "--channels is the width of the model, --hidden that of the feed-forward layer"},
     {"init-std initializer-range weight-init", "--init chooses the weight initialization"},
-    {"optimizer optim adamw momentum nesterov",
-     "the optimizer is always AdamW; set it with --lr, --beta1, --beta2 and --weight-decay"},
+    {"adamw sgd lion muon", "--optimizer chooses one of adamw, sgd, lion, muon and normuon"},
     {"eps epsilon", "--adam-eps is AdamW's epsilon, --norm-eps that of the norms"},
     {"lr-decay decay-lr", "--schedule cosine|linear|constant decays the learning rate to --min-lr"},
     {"lr-decay-iters lr-decay-steps", "the schedule ends with the last of --steps"},

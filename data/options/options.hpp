@@ -16,6 +16,14 @@ inline constexpr double kLargest = 1e15;
 
 inline constexpr Named<Schedule> kSchedules[] = {
     {Schedule::cosine, "cosine"}, {Schedule::linear, "linear"}, {Schedule::constant, "constant"}};
+inline constexpr Named<OptimizerKind> kOptimizers[] = {{OptimizerKind::adamw, "adamw"},
+                                                       {OptimizerKind::sgd, "sgd"},
+                                                       {OptimizerKind::lion, "lion"},
+                                                       {OptimizerKind::muon, "muon"},
+                                                       {OptimizerKind::normuon, "normuon"}};
+inline constexpr Named<MuonScale> kMuonScales[] = {{MuonScale::rms, "rms"}, {MuonScale::spectral, "spectral"}};
+inline constexpr Named<PolarIteration> kPolarIterations[] = {{PolarIteration::newton_schulz, "newton-schulz"},
+                                                              {PolarIteration::polar_express, "polar-express"}};
 inline constexpr Named<Unknown> kUnknowns[] = {
     {Unknown::error, "error"}, {Unknown::skip, "skip"}, {Unknown::replace, "replace"}};
 inline constexpr Named<ValSplit> kValSplits[] = {{ValSplit::tail, "tail"}, {ValSplit::spread, "spread"}};
@@ -34,7 +42,10 @@ struct TrainOptions : TextOptions {
   std::optional<double> min_lr;  // open: a tenth of the peak learning rate
   int64_t schedule_start = 0, schedule_end = 0;  // steps; an end of 0: the run's last step
   std::vector<std::string> earlier_schedules;    // of a run that was resumed with another schedule (schedule.hpp)
-  OptimizerOptions optimizer;
+  OptimizerKind optimizer = OptimizerKind::adamw;
+  OptimizerOptions optimizer_options;
+  std::optional<double> beta2, momentum;  // open: as the optimizer says
+  std::optional<bool> nesterov;           // likewise
   double clip = 1;
   std::string train_only, freeze;  // regular expressions for the names of tensors; "": all, none
   std::optional<double> norm_lr;   // open: as lr

@@ -268,6 +268,20 @@ void describe_machine(Table& t, TrainOptions& o) {
   describe_recompute(t, o.config.recompute);
 }
 
+void describe_optimizer(Table& t, TrainOptions& o) {
+  OptimizerOptions& by = o.optimizer_options;
+  t.choice("optimizer", kOptimizers, o.optimizer, "optimizer (muon, normuon: of hidden matrices, beside adamw)");
+  t.number("weight-decay", by.weight_decay, 0, 100, "weight decay of matrices");
+  t.flag("cautious-decay", by.cautious_decay, "decay only weights that the step moves toward zero");
+  t.number("beta1", by.beta1, 0, .999999, "beta1 of adamw and lion");
+  t.number("beta2", o.beta2, 0, .9999999, "beta2 of adamw, lion, normuon (default: 0.95; lion: 0.99)");
+  t.number("adam-eps", by.eps, 0, 1, "AdamW epsilon");
+  t.number("momentum", o.momentum, 0, .999999, "momentum of sgd, muon (default: 0.95; sgd: 0.9)");
+  t.flag("nesterov", o.nesterov, "Nesterov momentum (default: muon on, sgd off)");
+  t.choice("muon-scale", kMuonScales, by.muon_scale, "Muon step size: RMS as AdamW, or spectral norm");
+  t.choice("muon-iteration", kPolarIterations, by.polar, "polynomials that orthogonalize Muon's step");
+}
+
 void describe_training(Table& t, TrainOptions& o) {
   describe_data(t, o);
   t.group("Training");
@@ -279,10 +293,7 @@ void describe_training(Table& t, TrainOptions& o) {
   t.number("warmup", o.rate.warmup, 0, kLargest, "warm-up steps");
   t.choice("schedule", kSchedules, o.rate.schedule, "learning-rate schedule after the warm-up");
   t.number("schedule-end", o.schedule_end, 0, kLargest, "last step of the schedule (0: the run's last)");
-  t.number("weight-decay", o.optimizer.weight_decay, 0, 100, "AdamW weight decay of matrices");
-  t.number("beta1", o.optimizer.beta1, 0, .999999, "AdamW beta1");
-  t.number("beta2", o.optimizer.beta2, 0, .9999999, "AdamW beta2");
-  t.number("adam-eps", o.optimizer.eps, 0, 1, "AdamW epsilon");
+  describe_optimizer(t, o);
   describe_trained(t, o);
   t.number("norm-lr", o.norm_lr, 0, 1e6, "peak learning rate of norms (default: lr)");
   t.number("clip", o.clip, 0, 1e9, "gradient norm clipping threshold (0: off)");

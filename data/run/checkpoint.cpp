@@ -109,7 +109,8 @@ CheckpointFile open_safetensors(const std::shared_ptr<const InputFile>& file) {
     const json fields = parse_json(metadata(stored, "train_gpt"), 8);
     c.header = header_of(fields, train_options_of(fields.at("settings")));
     c.table = table_of(c.header.options.config, stored.all().size());
-    c.slices = slices_of(stored, c.table, c.header.optimizer ? Optimizers(kAdamWAlone) : Optimizers());
+    const Optimizers optimizers = c.header.optimizer ? run_optimizer(c.header.options.optimizer).rows : Optimizers();
+    c.slices = slices_of(stored, c.table, optimizers);
     c.sum = sum_of(metadata(stored, "checksum"));
   } catch (const std::bad_alloc&) {
     throw;

@@ -54,7 +54,7 @@ void choose_trained(std::vector<TensorSpec>& table, const TrainOptions& o) {
   if (o.norm_lr)
     for (TensorSpec& spec : table)
       if (is_norm(spec)) spec.rate = static_cast<float>(*o.norm_lr / o.rate.lr);
-  assign_optimizers(table, kAdamWAlone);
+  assign_optimizers(table, run_optimizer(o.optimizer).rows);
 }
 
 std::string describe_trained(const Model& model) {
@@ -68,7 +68,7 @@ MemoryNeed memory_of_run(const TrainOptions& o) {
   declare_model(layout, o.config);
   std::vector<TensorSpec> table = layout.table();
   choose_trained(table, o);
-  MemoryNeed need = memory_of_training(o.config, o.batch, table, state_floats(table));
+  MemoryNeed need = memory_of_training(o.config, o.batch, table, state_floats(table), scratch_floats(table));
   need.gradients *= std::bit_width(static_cast<unsigned>(o.lanes));  // a buffer for each level of the tree
   return need;
 }

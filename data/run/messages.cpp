@@ -19,7 +19,7 @@ std::vector<std::string> warnings_about(const TrainOptions& o) {
     std::string line;
   } list[] = {
       {rate.lr == 0, "--lr 0: nothing will be learned"},
-      {rate.lr >= .1,
+      {rate.lr >= .1 && o.optimizer == OptimizerKind::adamw,
        "--lr " + format("%g", rate.lr) + ": AdamW moves every weight by about that much in a step; try 1e-3"},
       {warms_up && rate.warmup >= o.steps,
        "--warmup " + std::to_string(rate.warmup) + " does not end before step " + std::to_string(o.steps) +

@@ -13,6 +13,7 @@
 #include "data/host/machine.hpp"
 #include "data/options/stored.hpp"
 #include "fine_tune.hpp"
+#include "layers/textbook/step.hpp"
 #include "layers/training/exchange.hpp"
 
 namespace {
@@ -62,7 +63,7 @@ class Follower {
  public:
   Follower(const std::shared_ptr<Group>& g, const TrainOptions& options)
       : group(*g), o(step_options(options)),
-        s(model_to_train(options), options.batch, options.config.context, kFastStep, g) {}
+        s(model_to_train(options), options.batch, options.config.context, step_functions(options), g) {}
 
   void obey(const Order& order) {
     tokens.resize(order.count * s.tokens.size());
@@ -176,7 +177,13 @@ Model model_to_train(const TrainOptions& o) {
   return model;
 }
 
-StepOptions step_options(const TrainOptions& o) { return {o.optimizer, o.clip, o.seed, o.lanes}; }
+StepFunctions step_functions(const TrainOptions& o) {
+  StepFunctions by = o.textbook ? kTextbookStep : kFastStep;
+  by.optimizers = run_optimizer(o.optimizer).rows;
+  return by;
+}
+
+StepOptions step_options(const TrainOptions& o) { return {o.optimizer_options, o.clip, o.seed, o.lanes}; }
 
 // ---- orders of rank 0 ------------------------------------------------------------------------------------
 

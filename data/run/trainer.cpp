@@ -11,11 +11,10 @@
 #include "evaluate.hpp"
 #include "fine_tune.hpp"
 #include "orders.hpp"
-#include "layers/textbook/step.hpp"
 
 Trainer::Trainer(const Command& given, const TrainOptions& in_force, Dataset text, std::shared_ptr<Group> ranks)
     : TrainingState(model_to_train(in_force), in_force.batch, in_force.config.context,
-                    in_force.textbook ? kTextbookStep : kFastStep, std::move(ranks)),
+                    step_functions(in_force), std::move(ranks)),
       command(given), o(in_force), data(std::move(text)), trained(describe_trained(model)) {
   state.options = o;
   state.tokenizer = data.tokenizer;

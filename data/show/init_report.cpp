@@ -88,7 +88,7 @@ Statistics first_step_statistics(const TrainOptions& o, const Dataset& data) {
   initialize(state.model, o.seed);
   PassStatistics pass(state.model);
   try {
-    training_step(state, micro_batches(data, o, 0), {o.optimizer, o.clip, o.seed}, 0, 0, &pass);
+    training_step(state, micro_batches(data, o, 0), {o.optimizer_options, o.clip, o.seed}, 0, 0, &pass);
   } catch (const Diverged&) {
     return {};
   }

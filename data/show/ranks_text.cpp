@@ -17,7 +17,7 @@ struct RankCost {
   RankCost(const TrainOptions& o, const std::vector<TensorSpec>& table, int R) {
     const int lanes = std::max(o.lanes, static_cast<int>(std::bit_ceil(static_cast<unsigned>(R))));
     accumulate = (o.accumulate + lanes - 1) / lanes * lanes;
-    const MemoryNeed need = memory_of_training(o.config, o.batch, table, 0);
+    const MemoryNeed need = memory_of_training(o.config, o.batch, table, 0, scratch_floats(table));
     const std::vector<Shard> shards = shards_of(table, R);
     for (int r = 0; r < R; ++r) {
       const RankNeed more = need_of_rank(shards, r, lanes);

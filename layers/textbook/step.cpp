@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "adamw.hpp"
+#include "layers/training/muon.hpp"
 #include "model.hpp"
+#include "optimizers.hpp"
 
 namespace textbook {
 namespace {
@@ -74,14 +77,50 @@ void adamw(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, c
   }
 }
 
-const Optimizer textbook_adamw = {kAdamW.name, kAdamW.slots, kAdamW.takes, adamw};
-constexpr const Optimizer* kTextbookAdamW[] = {&textbook_adamw};
+void sgd(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& o,
+         const UpdateStep& now) {
+  for (const TensorSpec& spec : table) {
+    WideTensor x(buffers, spec);
+    sgd_step<double>(x.weights.data(), x.state[0].data(), x.gradients.data(), spec.size(), o.momentum, o.nesterov,
+                     spec.decay ? o.weight_decay : 0, now.lr * spec.rate, now.gradient_factor);
+  }
+}
+
+void lion(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& o,
+          const UpdateStep& now) {
+  for (const TensorSpec& spec : table) {
+    WideTensor x(buffers, spec);
+    lion_step<double>(x.weights.data(), x.state[0].data(), x.gradients.data(), spec.size(), o.beta1, o.beta2,
+                      spec.decay ? o.weight_decay : 0, now.lr * spec.rate, now.gradient_factor);
+  }
+}
+
+// NorMuon if it has a second slot.
+void muon(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& o,
+          const UpdateStep& now) {
+  const PolarRounds rounds = polar_rounds(o.polar);
+  for (const TensorSpec& spec : table) {
+    WideTensor x(buffers, spec);
+    const int rows = spec.shape[0], cols = spec.shape[1];
+    muon_step<double>(x.weights.data(), x.state[0].data(), x.state.size() > 1 ? x.state[1].data() : nullptr,
+                      x.gradients.data(), rows, cols, o.momentum, o.nesterov, rounds.polynomials, rounds.margin,
+                      o.beta2, muon_scale(o.muon_scale, rows, cols), spec.decay ? o.weight_decay : 0,
+                      now.lr * spec.rate, now.gradient_factor);
+  }
+}
+
+constexpr std::pair<const Optimizer*, Update> kUpdates[] = {
+    {&kAdamW, adamw}, {&kSgd, sgd}, {&kLion, lion}, {&kMuon, muon}, {&kNorMuon, muon}};
+
+Update update_of(const Optimizer& row) {
+  return std::ranges::find(kUpdates, &row, &std::pair<const Optimizer*, Update>::first)->second;
+}
 
 }  // namespace
 }  // namespace textbook
 
 const StepFunctions kTextbookStep = {textbook::loss_and_gradients, textbook::norm_of_gradients, textbook::clip,
-                                     textbook::kTextbookAdamW};
+                                     kAdamWAlone, textbook::update_of};
 
 size_t memory_of_textbook(const Config& c, int B) {
   const textbook::Sizes s = textbook::sizes_of(c, B, c.context);

@@ -40,7 +40,8 @@ struct Bucket {
 inline constexpr int kAfterLayers = 1 << 30;
 std::vector<Bucket> buckets_of(const std::vector<TensorSpec>& table);
 
-// The slices of tensors that a rank updates in one bucket. A slice begins at a multiple of kPiece floats of its tensor.
+// The slices of tensors that a rank updates in one bucket. A slice begins at a multiple of kPiece floats of its tensor,
+// or is all of it if the optimizer needs that.
 struct ShardPart {
   std::vector<TensorSpec> table;  // `offset` counts from the first weight, `gradient` from `begin`, `state` from the
                                   // first state of the rank

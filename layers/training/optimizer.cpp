@@ -6,8 +6,10 @@
 #include <numbers>
 #include <numeric>
 
+#include "decay.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/simd.hpp"
+#include "muon.hpp"
 
 using simd::load;
 using simd::store;
@@ -18,6 +20,10 @@ namespace {
 
 // Floats from one slot of a tensor to the next.
 size_t padded(size_t floats) { return round_up(floats, kAlignment / sizeof(float)); }
+
+std::vector<int> shape_of(const Slot& slot, const TensorSpec& spec) {
+  return slot.per_row ? std::vector{spec.shape[0]} : spec.shape;
+}
 
 // A piece of a tensor: small enough to share work evenly, large enough that scheduling it costs nothing.
 struct Piece {
@@ -83,7 +89,7 @@ size_t place_state(std::vector<TensorSpec>& table, size_t begin) {
   for (TensorSpec& spec : table) {
     if (!spec.optimizer) continue;
     spec.state = begin;
-    begin += spec.optimizer->slots.size() * padded(spec.size());
+    for (const TensorSpec& slot : state_table(spec)) begin += padded(slot.size());
   }
   return begin;
 }
@@ -95,8 +101,9 @@ std::vector<TensorSpec> state_table(const TensorSpec& spec) {
   for (const Slot& slot : spec.optimizer->slots) {
     TensorSpec& state = table.emplace_back(spec);
     state.name = std::string(slot.name) + "." + spec.name;
+    state.shape = shape_of(slot, spec);
     state.offset = at;
-    at += padded(spec.size());
+    at += padded(state.size());
   }
   return table;
 }
@@ -118,6 +125,20 @@ std::vector<TensorSpec> tensors_of(const std::vector<TensorSpec>& table, const O
   return taken;
 }
 
+std::vector<const Optimizer*> rows_of(const std::vector<TensorSpec>& table) {
+  std::vector<const Optimizer*> rows;
+  for (const TensorSpec& spec : table)
+    if (spec.optimizer && std::ranges::find(rows, spec.optimizer) == rows.end()) rows.push_back(spec.optimizer);
+  return rows;
+}
+
+size_t scratch_floats(const std::vector<TensorSpec>& table) {
+  size_t most = 0;
+  for (const Optimizer* row : rows_of(table))
+    if (row->scratch) most = std::max(most, row->scratch(tensors_of(table, *row)));
+  return most;
+}
+
 // ---- rows --------------------------------------------------------------------------------------------------
 
 namespace {
@@ -135,7 +156,7 @@ void for_each_piece(const std::vector<TensorSpec>& table, F f) {
 
 void adamw(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& options,
            const UpdateStep& now) {
-  const float beta1 = options.beta1, beta2 = options.beta2, eps = options.eps;
+  const float beta1 = static_cast<float>(options.beta1), beta2 = static_cast<float>(options.beta2), eps = options.eps;
   // lr · (m / c₁) / (√(v / c₂) + eps) = (lr / c₁) m / (√v / √c₂ + eps)
   const float step = static_cast<float>(now.lr / (1 - std::pow(static_cast<double>(beta1), now.t)));
   const float root = static_cast<float>(1 / std::sqrt(1 - std::pow(static_cast<double>(beta2), now.t)));
@@ -144,24 +165,80 @@ void adamw(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, c
     const float rate = step * piece.rate, factor = now.gradient_factor;
     const float* gradients = buffers.gradients + piece.gradients;
     float *w = buffers.weights + piece.weights, *m = buffers.state + piece.state, *v = m + piece.slot;
-    sweep(static_cast<int>(piece.size), [&](int i, int lanes) {
-      const Vec g = load(gradients + i, lanes) * factor;
-      Vec mean = load(m + i, lanes), square = load(v + i, lanes);
-      mean += (1 - beta1) * (g - mean);
-      square += (1 - beta2) * (g * g - square);
-      store(m + i, mean, lanes);
-      store(v + i, square, lanes);
-      const Vec change = rate * mean / (simd::sqrt(square) * root + eps);
-      store(w + i, keep * load(w + i, lanes) - change, lanes);
+    with_decay(options.cautious_decay, [&](auto cautious) {
+      sweep(static_cast<int>(piece.size), [&](int i, int lanes) {
+        const Vec g = load(gradients + i, lanes) * factor;
+        Vec mean = load(m + i, lanes), square = load(v + i, lanes);
+        mean += (1 - beta1) * (g - mean);
+        square += (1 - beta2) * (g * g - square);
+        store(m + i, mean, lanes);
+        store(v + i, square, lanes);
+        const Vec change = rate * mean / (simd::sqrt(square) * root + eps);
+        store(w + i, moved<cautious>(load(w + i, lanes), change, keep), lanes);
+      });
     });
   });
 }
 
+void sgd(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& options,
+         const UpdateStep& now) {
+  for_each_piece(table, [&](const Piece& piece) {
+    const float decay = piece.decay ? options.weight_decay : 0, lr = now.lr * piece.rate;
+    const float factor = now.gradient_factor, momentum = static_cast<float>(options.momentum);
+    const float* gradients = buffers.gradients + piece.gradients;
+    float *w = buffers.weights + piece.weights, *b = buffers.state + piece.state;
+    sweep(static_cast<int>(piece.size), [&](int i, int lanes) {
+      const Vec weights = load(w + i, lanes), g = load(gradients + i, lanes) * factor + decay * weights;
+      const Vec buffer = momentum * load(b + i, lanes) + g;
+      store(b + i, buffer, lanes);
+      store(w + i, weights - lr * (options.nesterov ? g + momentum * buffer : buffer), lanes);
+    });
+  });
+}
+
+void lion(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& options,
+          const UpdateStep& now) {
+  const float beta1 = static_cast<float>(options.beta1), to_newest = static_cast<float>(1 - options.beta2);
+  for_each_piece(table, [&](const Piece& piece) {
+    const float lr = now.lr * piece.rate, keep = piece.decay ? 1 - lr * options.weight_decay : 1;
+    const float factor = now.gradient_factor;
+    const float* gradients = buffers.gradients + piece.gradients;
+    float *w = buffers.weights + piece.weights, *m = buffers.state + piece.state;
+    with_decay(options.cautious_decay, [&](auto cautious) {
+      sweep(static_cast<int>(piece.size), [&](int i, int lanes) {
+        const Vec g = load(gradients + i, lanes) * factor, mean = load(m + i, lanes);
+        const Vec u = mean + (1 - beta1) * (g - mean), zero = {};
+        const Vec change = u > 0.f ? zero + lr : u < 0.f ? zero - lr : zero;
+        store(m + i, mean + to_newest * (g - mean), lanes);
+        store(w + i, moved<cautious>(load(w + i, lanes), change, keep), lanes);
+      });
+    });
+  });
+}
+
+template <int operations>
+double flops_per_weight(const TensorSpec& spec) {
+  return operations * static_cast<double>(spec.size());
+}
+
 constexpr Slot kMoments[] = {{"exp_avg"}, {"exp_avg_sq"}};  // m and v
+constexpr Slot kBuffer[] = {{"momentum_buffer"}}, kMean[] = {{"exp_avg"}};
+
+constexpr const Optimizer *kSgdAlone[] = {&kSgd}, *kLionAlone[] = {&kLion};
+constexpr const Optimizer *kMuonAndAdamW[] = {&kMuon, &kAdamW}, *kNorMuonAndAdamW[] = {&kNorMuon, &kAdamW};
+constexpr RunOptimizer kRunOptimizers[] = {{OptimizerKind::adamw, "AdamW", kAdamWAlone, .95, 0, false},
+                                           {OptimizerKind::sgd, "SGD", kSgdAlone, 0, .9, false},
+                                           {OptimizerKind::lion, "Lion", kLionAlone, .99, 0, false},
+                                           {OptimizerKind::muon, "Muon", kMuonAndAdamW, .95, .95, true},
+                                           {OptimizerKind::normuon, "NorMuon", kNorMuonAndAdamW, .95, .95, true}};
 
 }  // namespace
 
-const Optimizer kAdamW = {"adamw", kMoments, takes_all, adamw};
+const Optimizer kAdamW = {"AdamW", kMoments, takes_all, adamw, flops_per_weight<15>, 28};
+const Optimizer kSgd = {"SGD", kBuffer, takes_all, sgd, flops_per_weight<7>, 20};
+const Optimizer kLion = {"Lion", kMean, takes_all, lion, flops_per_weight<10>, 20};
+
+const RunOptimizer& run_optimizer(OptimizerKind kind) { return kRunOptimizers[static_cast<size_t>(kind)]; }
 
 // ---- learning rate -----------------------------------------------------------------------------------------
 

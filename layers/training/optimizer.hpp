@@ -1,9 +1,17 @@
 #pragma once
-// AdamW (Loshchilov & Hutter 2019, arXiv 1711.05101; Adam: Kingma & Ba 2015, arXiv 1412.6980), t counted from 1:
-//   m ← β₁ m + (1 − β₁) g            v ← β₂ v + (1 − β₂) g²
-//   w ← w − lr·weight_decay·w        for tensors that decay
-//   w ← w − lr · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + eps)
-// lr is the step's learning rate times the tensor's `rate`.
+// Optimizers: the table of their rows, and what a run needs beside them (clipping, learning rates). With the gradient g,
+// t counted from 1, and lr the step's learning rate times the tensor's `rate`:
+//
+//   AdamW (Loshchilov & Hutter 2019, arXiv 1711.05101; Adam: Kingma & Ba 2015, arXiv 1412.6980)
+//     m ← β₁ m + (1 − β₁) g            v ← β₂ v + (1 − β₂) g²
+//     w ← w − lr·weight_decay·w        for tensors that decay
+//     w ← w − lr · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + eps)
+//   SGD with momentum, as PyTorch defines it (Polyak 1964; Nesterov 1983; Sutskever et al. 2013)
+//     g ← g + weight_decay·w           b ← μ b + g           w ← w − lr·b, or lr·(g + μ b) with Nesterov
+//   Lion (Chen et al. 2023, arXiv 2302.06675, algorithm 2)
+//     w ← w − lr·weight_decay·w − lr·sign(β₁ m + (1 − β₁) g)            m ← β₂ m + (1 − β₂) g
+//   Muon and NorMuon: muon.hpp
+//
 // Clipping by the global norm (Pascanu et al. 2013, arXiv 1211.5063): g ← g · min(1, clip / (‖g‖ + 1e-6)).
 
 #include <cstdint>
@@ -13,8 +21,17 @@
 #include "layers/config/tensors.hpp"
 #include "layers/kernels/buffer.hpp"
 
+enum class MuonScale { spectral, rms };
+enum class PolarIteration { newton_schulz, polar_express };
+
 struct OptimizerOptions {
-  float beta1 = .9f, beta2 = .95f, eps = 1e-8f, weight_decay = .1f;
+  double beta1 = .9, beta2 = .95;
+  float eps = 1e-8f, weight_decay = .1f;
+  double momentum = .95;  // of SGD and Muon
+  bool nesterov = true;   // likewise
+  bool cautious_decay = false;  // not with SGD, whose decay is part of the gradient
+  MuonScale muon_scale = MuonScale::rms;
+  PolarIteration polar = PolarIteration::newton_schulz;
 };
 
 // Tensors are processed in pieces of so many floats, the last of a tensor shorter.
@@ -31,34 +48,54 @@ float clip_factor(double norm, double clip);
 
 // ---- the table of optimizers -----------------------------------------------------------------------------
 
-// Numbers that an optimizer keeps of a tensor between steps: one for each weight.
+// Numbers that an optimizer keeps of a tensor between steps: one for each weight, or one for each row of a matrix.
 struct Slot {
   const char* name;  // in checkpoints; PyTorch's name if it has one
+  bool per_row = false;
 };
 
 // An update reads and writes weights at TensorSpec::offset, gradients at ::gradient, and state at ::state.
 struct UpdateBuffers {
   float *weights, *state;
   const float* gradients;
+  float* scratch = nullptr;
 };
 struct UpdateStep {
   float lr, gradient_factor;
   int64_t t;  // counted from 1
 };
 
+// One step of the tensors of a table, all of which the row takes.
+using Update = void (*)(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table,
+                        const OptimizerOptions& options, const UpdateStep& step);
+
 // A row of the table. Training, checkpoints, shards of ranks and estimates of memory read it.
 struct Optimizer {
   const char* name;
   std::span<const Slot> slots;
   bool (*takes)(const TensorSpec&);  // whether it can update a tensor
-  void (*update)(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& options,
-                 const UpdateStep& step);  // of tensors that it takes
+  Update update;
+  double (*flops)(const TensorSpec&);  // of the update of a tensor
+  double bytes;                        // that an update moves for each weight
+  bool whole = false;                  // it needs whole tensors: no two ranks share one
+  size_t (*scratch)(const std::vector<TensorSpec>& table) = nullptr;  // floats that an update needs; null: none
 };
-extern const Optimizer kAdamW;
+extern const Optimizer kAdamW, kSgd, kLion;
 
 // The optimizer of a run: rows, each of which takes the tensors that those before it leave.
 using Optimizers = std::span<const Optimizer* const>;
 inline constexpr const Optimizer* kAdamWAlone[] = {&kAdamW};
+
+// The optimizers that a user can choose, with the defaults of the options that differ between them.
+enum class OptimizerKind { adamw, sgd, lion, muon, normuon };
+struct RunOptimizer {
+  OptimizerKind kind;
+  const char* name;
+  Optimizers rows;
+  double beta2, momentum;
+  bool nesterov;
+};
+const RunOptimizer& run_optimizer(OptimizerKind kind);
 
 // Sets the optimizer of each tensor that trains, and the place of its state.
 void assign_optimizers(std::vector<TensorSpec>& table, Optimizers rows);
@@ -70,6 +107,10 @@ size_t place_state(std::vector<TensorSpec>& table, size_t begin = 0);
 std::vector<TensorSpec> state_table(const std::vector<TensorSpec>& table);
 std::vector<TensorSpec> state_table(const TensorSpec& spec);
 size_t state_floats(const std::vector<TensorSpec>& table);
+
+// The rows that update tensors of a table, and the floats of scratch memory that they need.
+std::vector<const Optimizer*> rows_of(const std::vector<TensorSpec>& table);
+size_t scratch_floats(const std::vector<TensorSpec>& table);
 
 // The tensors of a table that a row updates.
 std::vector<TensorSpec> tensors_of(const std::vector<TensorSpec>& table, const Optimizer& row);

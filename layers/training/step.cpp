@@ -30,6 +30,9 @@ TrainingState::TrainingState(Model m, int b, int t, const StepFunctions& functio
     shards = {{{{model.table, 0, model.gradient_floats}}, model.gradient_floats, state_floats(model.table)}};
   else shards = shards_of(model.table, group->size);
   optimizer_state = allocate(shard().state);
+  size_t floats = 0;
+  for (const ShardPart& part : shard().parts) floats = std::max(floats, scratch_floats(part.table));
+  scratch = allocate(floats);
 }
 
 MicroBatches micro_batches(const int* tokens, const int* targets, int count, int B, int T) {
@@ -242,8 +245,8 @@ void update(TrainingState& s, const StepOptions& o, int64_t step, double lr, flo
   for (size_t i = 0; i < s.shard().parts.size(); ++i) {
     const ShardPart& part = s.shard().parts[i];
     for (const Optimizer* row : s.by.optimizers)
-      row->update({weights, s.optimizer_state.get(), s.gradients_of(part)}, tensors_of(part.table, *row), o.optimizer,
-                  {static_cast<float>(lr), factor, step + 1});
+      s.by.update(*row)({weights, s.optimizer_state.get(), s.gradients_of(part), s.scratch.get()},
+                        tensors_of(part.table, *row), o.optimizer, {static_cast<float>(lr), factor, step + 1});
     sharing.push_back(share_weights(*s.group, s.shards, i, weights));
   }
   for (const auto& transfer : sharing) transfer->wait();

@@ -30,9 +30,13 @@ struct StepFunctions {
   decltype(&gradient_norm) norm;
   decltype(&clip_factor) clip;
   Optimizers optimizers;  // empty: the step ends with the gradients
+  Update (*update)(const Optimizer& row);
 };
-inline constexpr StepFunctions kFastStep = {model_loss_and_gradients, gradient_norm, clip_factor, kAdamWAlone};
-inline constexpr StepFunctions kGradientsOnly = {model_loss_and_gradients, gradient_norm, clip_factor, {}};
+inline Update fast_update(const Optimizer& row) { return row.update; }
+inline constexpr StepFunctions kFastStep = {model_loss_and_gradients, gradient_norm, clip_factor, kAdamWAlone,
+                                            fast_update};
+inline constexpr StepFunctions kGradientsOnly = {model_loss_and_gradients, gradient_norm, clip_factor, {},
+                                                 fast_update};
 
 // The state that a step reads and updates.
 struct TrainingState {
@@ -40,7 +44,7 @@ struct TrainingState {
   StepFunctions by;
   int B, T;                          // sequences in a micro-batch, tokens in each
   Activations activations;
-  Buffer optimizer_state;            // of the shard
+  Buffer optimizer_state, scratch;   // of the shard
   std::vector<int> tokens, targets;  // (B,T) of the newest micro-batch
   std::shared_ptr<Group> group;
   std::vector<Bucket> buckets;       // in the order of the gradients
