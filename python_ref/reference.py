@@ -372,6 +372,16 @@ def cross_entropy_cases(out):
         case.gradient("dlogits", torch.autograd.grad(mean, logits)[0])
         case.close()
 
+    case = Case(out, "cross_entropy", "z-loss", N=9, V=17, z_loss=0.1, counted=8)
+    logits = case.normal("logits", 9, 17, mean=1.0, deviation=2.0)
+    targets = case.ints("targets", [3, 0, 16, -1, 5, 5, 9, 2, 11])
+    losses, mean = cross_entropy.forward(logits, targets)
+    z = torch.logsumexp(logits[targets >= 0], dim=1)
+    case.numbers["mean"] = mean.item()
+    case.expect(losses=losses)
+    case.gradient("dlogits", torch.autograd.grad(mean + 0.1 * (z * z).mean(), logits)[0])
+    case.close()
+
 
 # The shapes are wide, tall, square and a vector, which Muon does not take.
 MUON = {"momentum": 0.95, "nesterov": True, "weight_decay": 0.1}
@@ -385,7 +395,8 @@ RULES = [
     ("muon-rms", "muon", MUON | {"scale": "rms", "polynomials": "newton-schulz"}),
     ("muon-plain", "muon", MUON | {"nesterov": False, "scale": "spectral", "polynomials": "newton-schulz"}),
     ("muon-polar-express", "muon", MUON | {"scale": "rms", "polynomials": "polar-express"}),
-    ("muon-cautious", "muon", MUON | {"weight_decay": 0.5, "scale": "rms", "polynomials": "newton-schulz", "cautious": True}),
+    ("muon-cautious", "muon",
+     MUON | {"weight_decay": 0.5, "scale": "rms", "polynomials": "newton-schulz", "cautious": True}),
     ("normuon", "normuon", MUON | {"scale": "rms", "polynomials": "newton-schulz", "beta2": 0.95}),
 ]  # fmt: skip
 

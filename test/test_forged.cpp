@@ -142,7 +142,9 @@ struct Loaded {
 };
 
 bool equal(const Loaded& a, const Loaded& b) {
-  const auto weights = [](const Loaded& x) { return std::vector(&x.model.weights[0], &x.model.weights[x.model.floats]); };
+  const auto weights = [](const Loaded& x) {
+    return std::vector(&x.model.weights[0], &x.model.weights[x.model.floats]);
+  };
   const auto slot = [](const Loaded& x, size_t number) { return slot_of(x.model, x.state, number); };
   return weights(a) == weights(b) && slot(a, 0) == slot(b, 0) && slot(a, 1) == slot(b, 1) && slot(a, 0) != slot(a, 1);
 }

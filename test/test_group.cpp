@@ -14,6 +14,7 @@
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/random.hpp"
 #include "layers/training/exchange.hpp"
+#include "layers/training/run_optimizer.hpp"
 #include "layers/training/step.hpp"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "layers/training/optimizer.hpp"
+#include "layers/training/run_optimizer.hpp"
 
 #include <bit>
 #include <map>
@@ -342,6 +342,16 @@ TEST_CASE("the learning-rate schedules: warmup, decay, constant", "[optimizer]")
     CHECK(schedule.at(109, steps) == Approx(falls ? .2 : 1).margin(.01));
     if (falls) CHECK(schedule.at(1000, steps) == Approx(.2));
   }
+  schedule.schedule = Schedule::wsd;
+  CHECK(schedule.at(9, steps) == Approx(10 / 11.));
+  for (const int step : {10, 60, 98}) CHECK(schedule.at(step, steps) == 1);
+  CHECK(schedule.at(109, steps) == Approx(.2 + .8 / 11));  // a tenth of 110 steps decays
+  CHECK(schedule.at(110, steps) == Approx(.2));
+  schedule.decay = 50;
+  CHECK(schedule.at(60, steps) == 1);
+  CHECK(schedule.at(85, steps) == Approx(.6));
+  schedule.decay = 1000;  // as long as there is room after the warm-up
+  CHECK(schedule.at(60, steps) == Approx(.6));
   schedule.schedule = Schedule::cosine;
   CHECK(schedule.at(35, steps) == Approx(.6 + .4 * std::sqrt(.5)).margin(.01));  // cosine falls slowly at first
   schedule.warmup = 0;

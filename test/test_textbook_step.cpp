@@ -2,6 +2,7 @@
 
 #include "check.hpp"
 #include "layers/textbook/step.hpp"
+#include "layers/training/run_optimizer.hpp"
 
 namespace {
 
@@ -31,6 +32,7 @@ TEST_CASE("the textbook's training step agrees with the fast one", "[textbook][o
   Config config;
   config.n_layer = 2, config.n_head = 2, config.channels = 12, config.context = 7, config.vocab_size = 13;
   config.norm = NormKind::batchnorm, config.position = Position::rope, config.dropout = .2f;
+  config.z_loss = .01f;
   const auto [kind, lr] = GENERATE(table<OptimizerKind, double>({{OptimizerKind::adamw, .05},
                                                                  {OptimizerKind::sgd, .01},
                                                                  {OptimizerKind::lion, .003},
@@ -52,7 +54,9 @@ TEST_CASE("the textbook's training step agrees with the fast one", "[textbook][o
     if (spec.name.ends_with(".k.bias")) continue;  // its gradient is only rounding
     compare("gradient", book.model.gradients.get(), fast.model.gradients.get());
     for (const TensorSpec& slot : state_table(spec)) {
-      const auto state = [&](const Trained& s) { return std::span<const float>(&s.optimizer_state[slot.offset], slot.size()); };
+      const auto state = [&](const Trained& s) {
+        return std::span<const float>(&s.optimizer_state[slot.offset], slot.size());
+      };
       check_close("textbook step/" + slot.name, state(book), widen(state(fast)), kTolerance);
     }
   }

@@ -111,7 +111,7 @@ TEST_CASE("an option of other programs that is missing here gets a specific answ
       {"--wandb", "metrics.csv"},
       {"--model gpt2", "--preset names a family"},
       {"--hidden-size 64", "--channels is the width of the model, --hidden that of the feed-forward layer"},
-      {"--lr-decay", "--schedule cosine|linear|constant"},
+      {"--lr-decay", "--schedule cosine|linear|constant|wsd"},
       {"--dtype bfloat16", "--matmul bf16"},
       {"--adamw", "--optimizer chooses one of adamw, sgd"},
       {"--warmup-ratio .1", "--warmup takes a number of steps"},

@@ -66,7 +66,10 @@ void complete(TrainOptions& o) {
            ": every lane takes the same number of micro-batches");
   if (o.config.lora_rank > 0 && !o.train_only.empty())
     refuse("--lora trains its adapters alone: leave --train-only out");
-  if (o.norm_lr && o.rate.lr == 0) refuse("--norm-lr needs --lr above 0: both follow one schedule");
+  for (const auto& [name, rate] : {std::pair{"norm-lr", &o.norm_lr}, {"lr-embedding", &o.lr_embedding},
+                                   {"lr-head", &o.lr_head}, {"lr-vector", &o.lr_vector}})
+    if (*rate && o.rate.lr == 0) refuse("--" + std::string(name) + " needs --lr above 0: both follow one schedule");
+  if (o.lr_head && o.config.tied) refuse("--lr-head needs a classifier of its own: add --no-tied");
   if (!o.textbook) return;
   if (o.optimizer_options.cautious_decay) refuse("--textbook decays every weight: leave --cautious-decay out");
   if (o.diagnostics > 0) refuse("--textbook does not write diagnostics: leave --diagnostics out");

@@ -9,13 +9,14 @@
 #include "data/text/load_dataset.hpp"
 #include "layers/model/generate.hpp"
 #include "layers/model/resolve.hpp"
-#include "layers/training/optimizer.hpp"
+#include "layers/training/run_optimizer.hpp"
 
 // The largest whole number that options take. All whole numbers up to 2^53, some 9e15, are exact in double.
 inline constexpr double kLargest = 1e15;
 
 inline constexpr Named<Schedule> kSchedules[] = {
-    {Schedule::cosine, "cosine"}, {Schedule::linear, "linear"}, {Schedule::constant, "constant"}};
+    {Schedule::cosine, "cosine"}, {Schedule::linear, "linear"}, {Schedule::constant, "constant"},
+    {Schedule::wsd, "wsd"}};
 inline constexpr Named<OptimizerKind> kOptimizers[] = {{OptimizerKind::adamw, "adamw"},
                                                        {OptimizerKind::sgd, "sgd"},
                                                        {OptimizerKind::lion, "lion"},
@@ -48,7 +49,7 @@ struct TrainOptions : TextOptions {
   std::optional<bool> nesterov;           // likewise
   double clip = 1;
   std::string train_only, freeze;  // regular expressions for the names of tensors; "": all, none
-  std::optional<double> norm_lr;   // open: as lr
+  std::optional<double> norm_lr, lr_embedding, lr_head, lr_vector;  // open: as lr
   uint64_t seed = 1, data_seed = 1;
   int threads = 0;            // 0: one per processor
   double rank_timeout = 600;  // seconds; 0: none

@@ -185,6 +185,7 @@ void describe_model(Table& t, TrainOptions& o) {
   t.number("embedding-scale", c, "token embedding scale (default: 1; gemma2: sqrt(C))");
   t.number("logit-cap", c, "soft cap on logits (0: off)");
   t.number("dropout", c, "dropout probability during training");
+  t.number("z-loss", c, "weight of the z-loss during training (PaLM: 1e-4)");
   describe_norms(t, c);
   describe_attention(t, c);
   describe_init(t, c);
@@ -292,10 +293,14 @@ void describe_training(Table& t, TrainOptions& o) {
   t.number("min-lr", o.min_lr, 0, 1e6, "final learning rate (default: lr / 10)");
   t.number("warmup", o.rate.warmup, 0, kLargest, "warm-up steps");
   t.choice("schedule", kSchedules, o.rate.schedule, "learning-rate schedule after the warm-up");
+  t.number("decay-steps", o.rate.decay, 0, kLargest, "decay of the wsd schedule (steps; 0: a tenth)");
   t.number("schedule-end", o.schedule_end, 0, kLargest, "last step of the schedule (0: the run's last)");
   describe_optimizer(t, o);
   describe_trained(t, o);
-  t.number("norm-lr", o.norm_lr, 0, 1e6, "peak learning rate of norms (default: lr)");
+  t.number("lr-embedding", o.lr_embedding, 0, 1e6, "peak learning rate of embeddings (default: lr)");
+  t.number("lr-head", o.lr_head, 0, 1e6, "peak learning rate of an untied classifier (default: lr)");
+  t.number("lr-vector", o.lr_vector, 0, 1e6, "peak learning rate of biases and gains (default: lr)");
+  t.number("norm-lr", o.norm_lr, 0, 1e6, "peak learning rate of norms (default: lr-vector)");
   t.number("clip", o.clip, 0, 1e9, "gradient norm clipping threshold (0: off)");
   describe_seeds(t, o);
   t.group("Run");

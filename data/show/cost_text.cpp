@@ -47,7 +47,8 @@ struct StepCost {
   StepCost(Config config, int B, const std::vector<TensorSpec>& table, Recompute recompute)
       : level(recompute) {
     config.recompute = level;
-    need = memory_of_training(config, B, table, state_floats(table), scratch_floats(table)), parts = cost_of_parts(config, B);
+    need = memory_of_training(config, B, table, state_floats(table), scratch_floats(table));
+    parts = cost_of_parts(config, B);
     trained = static_cast<double>(count_parameters(table)), flops = flops_per_token(config, table);
     again = flops_run_again(config);
     updates = update_costs(table);

@@ -99,8 +99,10 @@ void symmetric_rows(float* a, MatrixView left, MatrixView right, int n, int inne
 void iterate(std::span<Matrix> matrices, const OddPolynomial& q) {
   const auto side = [](const Matrix& m) { return m.n(); };
   const std::vector<Panel> squares = panels_of(matrices, side);
-  share_panels(squares, [](const Panel& p) { return double(p.rows()) * p.end * std::max(p.matrix->rows, p.matrix->cols); },
-               [](const Panel& panel, int) {
+  const auto gram_cost = [](const Panel& p) {
+    return double(p.rows()) * p.end * std::max(p.matrix->rows, p.matrix->cols);
+  };
+  share_panels(squares, gram_cost, [](const Panel& panel, int) {
     const Matrix& m = *panel.matrix;
     const size_t cols = m.cols;
     if (m.tall()) symmetric_rows(m.a, {m.x + panel.begin, 1, cols}, {m.x, cols, 1}, m.n(), m.rows, panel);
@@ -122,8 +124,8 @@ void iterate(std::span<Matrix> matrices, const OddPolynomial& q) {
     mirror(m.p, m.n(), panel);
   });
   const auto rows = [](const Matrix& m) { return m.rows; };
-  share_panels(panels_of(matrices, rows), [](const Panel& p) { return double(p.rows()) * p.matrix->cols * p.matrix->n(); },
-               [](const Panel& panel, int) {
+  const auto product_cost = [](const Panel& p) { return double(p.rows()) * p.matrix->cols * p.matrix->n(); };
+  share_panels(panels_of(matrices, rows), product_cost, [](const Panel& panel, int) {
     const Matrix& m = *panel.matrix;
     const size_t cols = m.cols, n = m.n();
     const float* left = m.tall() ? m.x + panel.begin * cols : m.p + panel.begin * n;

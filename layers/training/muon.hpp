@@ -7,8 +7,8 @@
 //   W ← W − lr·weight_decay·W − lr·scale·X
 // The polynomial sends all singular values of U to about 1. So a step has the same size in every direction.
 //
-//   scale        √max(1, rows/cols) (Jordan), or 0.2·√max(rows, cols): the root mean square of AdamW's steps, with which
-//                both parts of a model have one learning rate (Liu et al. 2025, arXiv 2502.16982)
+//   scale        √max(1, rows/cols) (Jordan), or 0.2·√max(rows, cols): the root mean square of AdamW's steps, with
+//                which both parts of a model have one learning rate (Liu et al. 2025, arXiv 2502.16982)
 //   polynomials  a, b, c = 3.4445, −4.7750, 2.0315 (Jordan), or other ones in each round: Polar Express
 //                (Amsel et al. 2025, arXiv 2505.16932, appendix A, with its safety factor of 1.01 and ‖U‖·1.01)
 //

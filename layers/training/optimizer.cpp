@@ -9,7 +9,6 @@
 #include "decay.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/simd.hpp"
-#include "muon.hpp"
 
 using simd::load;
 using simd::store;
@@ -224,21 +223,11 @@ double flops_per_weight(const TensorSpec& spec) {
 constexpr Slot kMoments[] = {{"exp_avg"}, {"exp_avg_sq"}};  // m and v
 constexpr Slot kBuffer[] = {{"momentum_buffer"}}, kMean[] = {{"exp_avg"}};
 
-constexpr const Optimizer *kSgdAlone[] = {&kSgd}, *kLionAlone[] = {&kLion};
-constexpr const Optimizer *kMuonAndAdamW[] = {&kMuon, &kAdamW}, *kNorMuonAndAdamW[] = {&kNorMuon, &kAdamW};
-constexpr RunOptimizer kRunOptimizers[] = {{OptimizerKind::adamw, "AdamW", kAdamWAlone, .95, 0, false},
-                                           {OptimizerKind::sgd, "SGD", kSgdAlone, 0, .9, false},
-                                           {OptimizerKind::lion, "Lion", kLionAlone, .99, 0, false},
-                                           {OptimizerKind::muon, "Muon", kMuonAndAdamW, .95, .95, true},
-                                           {OptimizerKind::normuon, "NorMuon", kNorMuonAndAdamW, .95, .95, true}};
-
 }  // namespace
 
 const Optimizer kAdamW = {"AdamW", kMoments, takes_all, adamw, flops_per_weight<15>, 28};
 const Optimizer kSgd = {"SGD", kBuffer, takes_all, sgd, flops_per_weight<7>, 20};
 const Optimizer kLion = {"Lion", kMean, takes_all, lion, flops_per_weight<10>, 20};
-
-const RunOptimizer& run_optimizer(OptimizerKind kind) { return kRunOptimizers[static_cast<size_t>(kind)]; }
 
 // ---- learning rate -----------------------------------------------------------------------------------------
 
@@ -250,6 +239,11 @@ double LearningRate::at(int64_t step, int64_t steps) const {
     case Schedule::cosine: return min_lr + .5 * (1 + std::cos(std::numbers::pi * p)) * (lr - min_lr);
     case Schedule::linear: return lr + (min_lr - lr) * p;
     case Schedule::constant: break;
+    case Schedule::wsd: {
+      const double length = decay > 0 ? static_cast<double>(decay) : static_cast<double>(steps) / 10;
+      const double begin = std::max(0., whole - length);
+      return lr + (min_lr - lr) * std::clamp((past - begin) / std::max(1., whole - begin), 0., 1.);
+    }
   }
   return lr;
 }

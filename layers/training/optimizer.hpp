@@ -1,6 +1,6 @@
 #pragma once
-// Optimizers: the table of their rows, and what a run needs beside them (clipping, learning rates). With the gradient g,
-// t counted from 1, and lr the step's learning rate times the tensor's `rate`:
+// Optimizers: the table of their rows, and what a run needs beside them (clipping, learning rates). With the gradient
+// g, t counted from 1, and lr the step's learning rate times the tensor's `rate`:
 //
 //   AdamW (Loshchilov & Hutter 2019, arXiv 1711.05101; Adam: Kingma & Ba 2015, arXiv 1412.6980)
 //     m ← β₁ m + (1 − β₁) g            v ← β₂ v + (1 − β₂) g²
@@ -86,17 +86,6 @@ extern const Optimizer kAdamW, kSgd, kLion;
 using Optimizers = std::span<const Optimizer* const>;
 inline constexpr const Optimizer* kAdamWAlone[] = {&kAdamW};
 
-// The optimizers that a user can choose, with the defaults of the options that differ between them.
-enum class OptimizerKind { adamw, sgd, lion, muon, normuon };
-struct RunOptimizer {
-  OptimizerKind kind;
-  const char* name;
-  Optimizers rows;
-  double beta2, momentum;
-  bool nesterov;
-};
-const RunOptimizer& run_optimizer(OptimizerKind kind);
-
 // Sets the optimizer of each tensor that trains, and the place of its state.
 void assign_optimizers(std::vector<TensorSpec>& table, Optimizers rows);
 
@@ -116,12 +105,15 @@ size_t scratch_floats(const std::vector<TensorSpec>& table);
 std::vector<TensorSpec> tensors_of(const std::vector<TensorSpec>& table, const Optimizer& row);
 
 // Learning-rate schedule: linear warm-up over `warmup` steps to lr, then decay to min_lr at `steps` along half a cosine
-// (Loshchilov & Hutter 2017, arXiv 1608.03983) or a line, or no decay. After `steps` the rate stays.
-enum class Schedule { cosine, linear, constant };
+// (Loshchilov & Hutter 2017, arXiv 1608.03983) or a line, or no decay. After `steps` the rate stays. WSD (warm-up,
+// stable, decay: Hu et al. 2024, arXiv 2404.06395) keeps lr until the last `decay` steps, which fall along a line; the
+// authors' fall is exponential.
+enum class Schedule { cosine, linear, constant, wsd };
 struct LearningRate {
   double lr = 3e-3, min_lr = 3e-4;
   int64_t warmup = 100;
   Schedule schedule = Schedule::cosine;
+  int64_t decay = 0;  // steps of WSD's decay; 0: a tenth of all
 
   double at(int64_t step, int64_t steps) const;
 };
