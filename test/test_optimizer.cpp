@@ -203,9 +203,13 @@ TEST_CASE("Muon takes matrices of blocks and leaves the rest to AdamW", "[optimi
   Layout layout;
   declare_model(layout, resolve(config));
   std::vector<TensorSpec> table = layout.table();
+  TensorSpec& frozen = *std::ranges::find(table, "block.0.ffn.up.weight", &TensorSpec::name);
+  frozen.trained = false;
   assign_optimizers(table, run_optimizer(OptimizerKind::muon).rows);
+  CHECK(frozen.optimizer == nullptr);
   std::string taken;
   for (const TensorSpec& spec : table) {
+    if (&spec == &frozen) continue;
     CHECK((spec.optimizer == &kMuon || spec.optimizer == &kAdamW));
     if (spec.layer == 1 && spec.optimizer == &kMuon) taken += spec.part + " ";
     if (spec.layer == kOutside) CHECK(spec.optimizer == &kAdamW);
