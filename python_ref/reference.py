@@ -372,6 +372,75 @@ def cross_entropy_cases(out):
         case.gradient("dlogits", torch.autograd.grad(mean, logits)[0])
         case.close()
 
+    case = Case(out, "cross_entropy", "z-loss", N=9, V=17, z_loss=0.1, counted=8)
+    logits = case.normal("logits", 9, 17, mean=1.0, deviation=2.0)
+    targets = case.ints("targets", [3, 0, 16, -1, 5, 5, 9, 2, 11])
+    losses, mean = cross_entropy.forward(logits, targets)
+    z = torch.logsumexp(logits[targets >= 0], dim=1)
+    case.numbers["mean"] = mean.item()
+    case.expect(losses=losses)
+    case.gradient("dlogits", torch.autograd.grad(mean + 0.1 * (z * z).mean(), logits)[0])
+    case.close()
+
+
+# The shapes are wide, tall, square and a vector, which Muon does not take.
+MUON = {"momentum": 0.95, "nesterov": True, "weight_decay": 0.1}
+RULES = [
+    ("sgd", "sgd", {"momentum": 0.9, "nesterov": False, "weight_decay": 0.1}),
+    ("nesterov", "sgd", {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+    ("lion", "lion", {"beta1": 0.9, "beta2": 0.99, "weight_decay": 0.1}),
+    ("adamw-cautious", "adamw", {"beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight_decay": 0.5, "cautious": True}),
+    ("lion-cautious", "lion", {"beta1": 0.9, "beta2": 0.99, "weight_decay": 0.5, "cautious": True}),
+    ("muon", "muon", MUON | {"scale": "spectral", "polynomials": "newton-schulz"}),
+    ("muon-rms", "muon", MUON | {"scale": "rms", "polynomials": "newton-schulz"}),
+    ("muon-plain", "muon", MUON | {"nesterov": False, "scale": "spectral", "polynomials": "newton-schulz"}),
+    ("muon-polar-express", "muon", MUON | {"scale": "rms", "polynomials": "polar-express"}),
+    ("muon-cautious", "muon",
+     MUON | {"weight_decay": 0.5, "scale": "rms", "polynomials": "newton-schulz", "cautious": True}),
+    ("normuon", "normuon", MUON | {"scale": "rms", "polynomials": "newton-schulz", "beta2": 0.95}),
+]  # fmt: skip
+
+
+def rule_case(out, name, kind, setting):
+    shapes = [(4, 9), (11, 5), (6, 6)] + ([(7,)] if kind in ("sgd", "lion", "adamw") else [])
+    steps, twins = 10, {"adamw": optimizer.Adam, "lion": optimizer.Lion, "muon": optimizer.Muon,
+                        "normuon": optimizer.Muon}  # fmt: skip
+    numbers = {k: v for k, v in setting.items() if not isinstance(v, (str, bool))}
+    case = Case(out, "optimizer", name, steps=steps, tensors=len(shapes), **numbers)
+    lr = case.floats("lr", [0.01 * (1 + step % 3) for step in range(steps)]).tolist()
+    arguments = {k: v for k, v in setting.items() if k != "polynomials"}
+    if "polynomials" in setting:
+        polar_express = setting["polynomials"] == "polar-express"
+        arguments["polynomials"] = optimizer.POLAR_EXPRESS if polar_express else optimizer.JORDAN
+    sizes = [math.prod(shape) for shape in shapes]
+    starts, gradients = case.normal("w", sum(sizes)).detach(), case.normal("g", steps, sum(sizes)).detach()
+    after, state = [[] for _ in range(steps)], {}  # of all tensors, one behind the other
+    for shape, w, g in zip(shapes, starts.split(sizes), gradients.split(sizes, dim=1)):
+        w, g = w.reshape(shape), g.reshape(steps, *shape)
+        if kind == "sgd":
+            w = w.clone().requires_grad_()
+            theirs = optimizer.sgd([w], lr[0], **setting)
+        else:
+            twin, bf16 = twins[kind](**arguments), w.float().clone().requires_grad_()
+            theirs = name in ("muon", "muon-rms") and torch.optim.Muon(
+                [bf16], lr[0], adjust_lr_fn="original" if name == "muon" else "match_rms_adamw"
+            )
+        for step in range(steps):
+            if theirs:
+                optimizer.set_lr(theirs, lr[step])
+                (w if kind == "sgd" else bf16).grad = g[step].to(w.dtype if kind == "sgd" else torch.float32)
+                theirs.step()
+            if kind != "sgd":
+                w = twin.step(w, g[step], lr[step])
+            after[step].append(w.detach().clone().flatten())
+        if kind != "sgd" and theirs:
+            same(w, bf16, 2e-2)  # PyTorch orthogonalizes in bfloat16
+        for slot, value in (theirs.state[w] if kind == "sgd" else twin.state).items():
+            state.setdefault(slot, []).append(value.detach().flatten())
+    case.expect(after=torch.stack([torch.cat(tensors) for tensors in after]))
+    case.expect(**{slot: torch.cat(values) for slot, values in state.items()})
+    case.close()
+
 
 def optimizer_cases(out):
     shapes, steps = [(5, 7), (9,), (2, 3, 4)], 5
@@ -401,6 +470,9 @@ def optimizer_cases(out):
         for i, values in enumerate(tensors):
             case.expect(**{f"{name}{i}": torch.stack(values)})
     case.close()
+
+    for name, kind, setting in RULES:
+        rule_case(out, name, kind, setting)
 
     for name, max_norm in ("clip", 1.0), ("clip-below", 100.0):
         case = Case(out, "optimizer", name, tensors=len(shapes), max_norm=max_norm)

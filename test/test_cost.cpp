@@ -255,7 +255,8 @@ TEST_CASE("info --cost reads a model from options or from a run", "[cost][progra
   const TrainOptions o = read_checkpoint_header(f.path("r/checkpoint.safetensors")).options;
   Layout layout;
   declare_model(layout, o.config);
-  const std::vector<TensorSpec>& table = layout.table();
+  std::vector<TensorSpec> table = layout.table();
+  assign_optimizers(table, kAdamWAlone);
   const Outcome with = f.run("info r --cost --batch 2"), first = f.run("info --cost --batch 2 r");
   CHECK(contains(with.out, cost_text(o.config, 2, table)));
   CHECK(first.out == with.out);

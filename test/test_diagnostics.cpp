@@ -52,8 +52,10 @@ Statistics statistics_of_step(const Config& config, Model& model) {
   model_loss_and_gradients(model, activations, {tokens.data(), targets.data(), B, T}, 1.f / (B * T), {.p = .1f}, &pass);
   add_tensor_statistics(pass.rows, model);
   const std::vector<float> before(model.weights.get(), model.weights.get() + model.floats);
-  std::vector<float> m(model.floats), v(model.floats);
-  adamw_step(model.weights.get(), m.data(), v.data(), model.gradients.get(), model.table, {}, 1e-3f, 1, 1);
+  assign_optimizers(model.table, kAdamWAlone);
+  std::vector<float> state(state_floats(model.table));
+  kAdamW.update({model.weights.get(), state.data(), model.gradients.get()}, tensors_of(model.table, kAdamW), {},
+                {1e-3f, 1, 1});
   add_update_ratios(pass.rows, model, before.data());
   return pass.rows;
 }

@@ -78,9 +78,26 @@ TEST_CASE("the learning rate of norms is a factor on the others'", "[tune]") {
   choose_trained(model.table, o);
   for (const TensorSpec& spec : model.table) CHECK(spec.rate == (contains(spec.name, "norm") ? .25f : 1));
 
+  o.lr_vector = .25, o.lr_embedding = 1;
+  choose_trained(model.table, o);
+  for (const TensorSpec& spec : model.table)
+    CHECK(spec.rate == (contains(spec.name, "norm") ? .25f : contains(spec.name, "bias") ? .5f
+                        : contains(spec.name, "embedding") ? 2 : 1));
+  Config untied = tiny("gpt2");
+  untied.tied = false;
+  Model other(untied, false);
+  TrainOptions head;
+  head.rate.lr = .5, head.lr_head = .125;
+  choose_trained(other.table, head);
+  for (const TensorSpec& spec : other.table)
+    CHECK(spec.rate == (spec.role == Role::classifier && spec.shape.size() == 2 ? .25f : 1));
+  o.lr_vector.reset(), o.lr_embedding.reset();
+  for (TensorSpec& spec : model.table) spec.rate = 1;
+  choose_trained(model.table, o);
+
   // The first step of AdamW moves a weight by its learning rate.
-  std::vector<float> w(model.floats), m(w), v(w), g(w.size(), 1.f);
-  adamw_step(w.data(), m.data(), v.data(), g.data(), model.table, {.eps = 0, .weight_decay = 0}, .5f, 1, 1);
+  std::vector<float> w(model.floats), state(state_floats(model.table)), g(w.size(), 1.f);
+  kAdamW.update({w.data(), state.data(), g.data()}, model.table, {.eps = 0, .weight_decay = 0}, {.5f, 1, 1});
   for (const TensorSpec& spec : model.table)
     CHECK(w[spec.offset] == Approx(contains(spec.name, "norm") ? -.125 : -.5));
 }
@@ -111,9 +128,12 @@ TEST_CASE("matrices that do not train have neither gradients nor optimizer state
   CHECK(model.g.blocks[1].ffn.up.weight == nullptr);
   CHECK(model.g.blocks[1].attention.qkv.weight != nullptr);  // q, k and v are one product
   CHECK(model.gradient_floats < model.floats / 2);
-  const MemoryNeed need = memory_of_training(model.config, 2, model.table);
+  const MemoryNeed need =
+      memory_of_training(model.config, 2, model.table, state_floats(model.table), scratch_floats(model.table));
   CHECK(need.gradients == model.gradient_floats * sizeof(float));
-  CHECK(need.moments == 2 * need.gradients);
+  size_t trained = 0;
+  for (const TensorSpec& spec : model.table) trained += spec.trained ? round_up(spec.size(), 16) : 0;
+  CHECK(need.moments == 2 * trained * sizeof(float));
   const TrainingState s(std::move(model), 2, 16);
   for (const TensorSpec& spec : s.model.table) {
     const bool joined = contains(spec.name, "attention.k.") || contains(spec.name, "attention.v.");
@@ -132,8 +152,8 @@ TEST_CASE("a checkpoint holds optimizer state for what trains, and a run resumes
   CHECK(contains(read_file(path), "\"optimizer.exp_avg.final_norm.gain\""));
   CHECK(!contains(read_file(path), "\"optimizer.exp_avg.embedding.token.weight\""));
   Model whole(read_checkpoint_header(path).options.config);
-  OptimizerState state;
-  for (int slot = 0; slot < 2; ++slot) state.push_back(allocate(whole.gradient_floats));
+  assign_optimizers(whole.table, kAdamWAlone);
+  Buffer state = allocate(state_floats(whole.table));
   CHECK(message_of<std::runtime_error>([&] { load_checkpoint(path, whole, &state); }) ==
         path + " lacks the optimizer state of tensors that train");
 }

@@ -112,17 +112,28 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-OptimizerState empty_state(const Model& model) {
-  OptimizerState state;
-  while (state.size() < kAdamW.slots.size()) state.push_back(allocate(model.floats));
-  return state;
+// Chooses the optimizers.
+Buffer empty_state(Model& model) {
+  assign_optimizers(model.table, kAdamWAlone);
+  return allocate(state_floats(model.table));
+}
+
+// All numbers of a slot, in the order of the table.
+std::vector<float> slot_of(const Model& model, const Buffer& state, size_t slot) {
+  std::vector<float> numbers;
+  for (const TensorSpec& spec : model.table)
+    if (spec.optimizer) {
+      const float* x = &state[state_table(spec)[slot].offset];
+      numbers.insert(numbers.end(), x, x + spec.size());
+    }
+  return numbers;
 }
 
 // A model with the optimizer's state, loaded.
 struct Loaded {
   CheckpointHeader header;
   Model model;
-  OptimizerState state;
+  Buffer state;
 
   explicit Loaded(const std::string& path)
       : header(read_checkpoint_header(path)), model(header.options.config, false), state(empty_state(model)) {
@@ -131,11 +142,11 @@ struct Loaded {
 };
 
 bool equal(const Loaded& a, const Loaded& b) {
-  const auto same = [&](const Buffer& x, const Buffer& y) {
-    return std::memcmp(x.get(), y.get(), a.model.floats * sizeof(float)) == 0;
+  const auto weights = [](const Loaded& x) {
+    return std::vector(&x.model.weights[0], &x.model.weights[x.model.floats]);
   };
-  return same(a.model.weights, b.model.weights) && same(a.state[0], b.state[0]) && same(a.state[1], b.state[1]) &&
-         !same(a.model.weights, a.state[0]) && !same(a.state[0], a.state[1]);
+  const auto slot = [](const Loaded& x, size_t number) { return slot_of(x.model, x.state, number); };
+  return weights(a) == weights(b) && slot(a, 0) == slot(b, 0) && slot(a, 1) == slot(b, 1) && slot(a, 0) != slot(a, 1);
 }
 
 // Writes a checkpoint of any version in the current one.
@@ -396,7 +407,9 @@ TEST_CASE("checkpoints of earlier versions have the numbers that their files hol
   CHECK(equal(one, two));
   const size_t floats = one.model.floats * sizeof(float), begin = bytes.size() - 8 - 3 * floats;
   CHECK(std::memcmp(bytes.data() + begin, two.model.weights.get(), floats) == 0);
-  CHECK(std::memcmp(bytes.data() + begin + 2 * floats, two.state[1].get(), floats) == 0);
+  for (const TensorSpec& spec : two.model.table)
+    CHECK(std::memcmp(bytes.data() + begin + 2 * floats + spec.offset * sizeof(float),
+                      &two.state[state_table(spec)[1].offset], spec.size() * sizeof(float)) == 0);
 }
 
 TEST_CASE("the checksum of a large checkpoint has pieces since version 4, and none in version 3", "[forged]") {
@@ -404,8 +417,8 @@ TEST_CASE("the checksum of a large checkpoint has pieces since version 4, and no
   const CheckpointHeader header = one_layer(2, 64);
   Model model(header.options.config, false);
   initialize(model, 1);
-  OptimizerState state = empty_state(model);
-  for (size_t i = 0; i < model.floats; ++i) state[0][i] = -model.weights[i], state[1][i] = 2 * model.weights[i];
+  Buffer state = empty_state(model);
+  for (size_t i = 0; i < state_floats(model.table); ++i) state[i] = static_cast<float>(i);
   save_checkpoint(f.path("new"), header, model, &state);
   const std::string bytes = f.read("new");
   REQUIRE(bytes.size() > 3 * 262144);

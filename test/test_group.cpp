@@ -14,6 +14,7 @@
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/random.hpp"
 #include "layers/training/exchange.hpp"
+#include "layers/training/run_optimizer.hpp"
 #include "layers/training/step.hpp"
 
 namespace {
@@ -136,10 +137,13 @@ struct Watch : StepObserver {
   void before_update() override { numbers.push_back(gradient_norm(model.gradients.get(), model.table)); }
 };
 
-Result train(const Config& config, int lanes, std::shared_ptr<Group> group = std::make_shared<Group>()) {
+Result train(const Config& config, int lanes, OptimizerKind kind = OptimizerKind::adamw,
+             std::shared_ptr<Group> group = std::make_shared<Group>()) {
   Model model(config);
   initialize(model, 3);
-  TrainingState s(std::move(model), kB, kT, kFastStep, group);
+  StepFunctions by = kFastStep;
+  by.optimizers = run_optimizer(kind).rows;
+  TrainingState s(std::move(model), kB, kT, by, group);
   const size_t n = size_t(kB) * kT;
   std::vector<int> tokens(n * kMicros), targets(tokens.size());
   Result result;
@@ -156,21 +160,25 @@ Result train(const Config& config, int lanes, std::shared_ptr<Group> group = std
     if (const auto* rank = dynamic_cast<const Threads::Rank*>(group.get()); rank && step == 0) result.sent = rank->sent;
     result.numbers.insert(result.numbers.end(), {r.loss, r.grad_norm});
   }
-  OptimizerState whole;
-  for (const Buffer& slot : s.optimizer_state) whole.push_back(allocate(slot ? s.model.gradient_floats : 0));
-  gather_state(*s.group, s.shards, s.optimizer_state, whole);
+  const Buffer whole = allocate(state_floats(s.model.table));
+  gather_state(*s.group, s.shards, s.model.table, s.optimizer_state.get(), whole.get());
   result.weights.assign(s.model.weights.get(), s.model.weights.get() + s.model.floats);
-  for (const Buffer& slot : whole)
-    for (const TensorSpec& spec : s.model.table)
-      if (const float* x = slot.get() + spec.gradient; spec.trained)
-        result.state.insert(result.state.end(), x, x + spec.size());
-  result.floats_of_state = s.shard().floats;
+  result.state.assign(whole.get(), whole.get() + state_floats(s.model.table));
+  result.floats_of_state = s.shard().state;
   result.buffers = s.lane_sums.size();
   return result;
 }
 
+// The tensors of a model, with their optimizers.
+std::vector<TensorSpec> table_of(const Config& config) {
+  std::vector<TensorSpec> table = Model(config).table;
+  assign_optimizers(table, kAdamWAlone);
+  return table;
+}
+
 // The results of all ranks.
-std::vector<Result> train_on_ranks(const Config& config, int lanes, int ranks) {
+std::vector<Result> train_on_ranks(const Config& config, int lanes, int ranks,
+                                   OptimizerKind kind = OptimizerKind::adamw) {
   Threads threads(ranks);
   std::vector<Result> results(ranks);
   std::vector<std::thread> running;
@@ -179,7 +187,7 @@ std::vector<Result> train_on_ranks(const Config& config, int lanes, int ranks) {
 #ifdef _OPENMP
       omp_set_num_threads(1);
 #endif
-      results[r] = train(config, lanes, std::make_shared<Threads::Rank>(threads, r));
+      results[r] = train(config, lanes, kind, std::make_shared<Threads::Rank>(threads, r));
     });
   for (std::thread& t : running) t.join();
   return results;
@@ -273,7 +281,7 @@ TEST_CASE("a step's bits depend on the lanes, not on the ranks", "[lanes]") {
         CHECK(all[0] == alone);
         for (const Result& r : all) CHECK(r.weights == alone.weights);
         for (int r = 0; r < ranks; ++r) {
-          const RankNeed need = need_of_rank(shards_of(Model(config).table, ranks), r, lanes);
+          const RankNeed need = need_of_rank(shards_of(table_of(config), ranks), r, lanes);
           CHECK(all[r].floats_of_state == need.state);
           CHECK(all[r].buffers == need.buffers);
           CHECK(all[r].sent == need.sent);
@@ -281,6 +289,37 @@ TEST_CASE("a step's bits depend on the lanes, not on the ranks", "[lanes]") {
       }
     }
   }
+}
+
+TEST_CASE("a step of several ranks has the bits of one process with every optimizer", "[lanes]") {
+  Config wide = tiny();
+  wide.vocab_size = 5000, wide.channels = 32;
+  for (const Config& config : {tiny(), wide})
+    for (const auto kind : {OptimizerKind::sgd, OptimizerKind::lion, OptimizerKind::muon, OptimizerKind::normuon}) {
+      const Result alone = train(config, 4, kind);
+      for (const int ranks : {2, 3}) {
+        INFO(run_optimizer(kind).name << ", " << ranks << " ranks");
+        const std::vector<Result> all = train_on_ranks(config, 4, ranks, kind);
+        CHECK(all[0] == alone);
+        for (const Result& r : all) CHECK(r.weights == alone.weights);
+      }
+    }
+}
+
+TEST_CASE("a rank has the whole matrix that an optimizer needs", "[lanes]") {
+  Config config = tiny();
+  config.channels = 256;
+  std::vector<TensorSpec> table = Model(config).table;
+  assign_optimizers(table, run_optimizer(OptimizerKind::muon).rows);
+  std::vector<size_t> state(2);
+  const std::vector<Shard> shards = shards_of(table, 2);  // the half of a block is in the middle of ffn.up
+  for (size_t rank = 0; rank < 2; ++rank)
+    for (const ShardPart& part : shards[rank].parts)
+      for (const TensorSpec& slice : part.table) {
+        if (slice.optimizer->whole) CHECK(slice.shape.size() == 2);
+        state[rank] += slice.optimizer->slots.size() * slice.size();
+      }
+  CHECK(*std::min_element(state.begin(), state.end()) > 0);
 }
 
 TEST_CASE("a step of several ranks has the bits of one process under every placement", "[lanes]") {

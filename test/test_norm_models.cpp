@@ -130,8 +130,8 @@ TEST_CASE("running statistics are not optimized, decayed or counted in the gradi
     if (!spec.trained) std::fill_n(run.model.gradients.get() + spec.offset, spec.size(), 100.f);
   CHECK(gradient_norm(run.model.gradients.get(), run.model.table) == norm);
   const Model& model = run.model;
-  const std::vector<float*> slots = slots_from(run.optimizer_state);
-  kAdamW.update(model.weights.get(), slots, model.gradients.get(), model.table, {}, 1e-2f, 1, 1);
+  kAdamW.update({model.weights.get(), run.optimizer_state.get(), model.gradients.get()},
+                tensors_of(model.table, kAdamW), {}, {1e-2f, 1, 1});
   CHECK(same_bits(running, run.running()));
 }
 

@@ -1,8 +1,14 @@
-#include "layers/training/optimizer.hpp"
+#include "layers/training/run_optimizer.hpp"
 
+#include <bit>
+#include <map>
 #include <numeric>
+#include <tuple>
 
 #include "check.hpp"
+#include "layers/model/model.hpp"
+#include "layers/model/resolve.hpp"
+#include "layers/training/muon.hpp"
 #include "reference.hpp"
 
 namespace {
@@ -21,9 +27,31 @@ std::span<float> slice(std::vector<float>& buffer, const TensorSpec& spec) {
   return std::span(buffer).subspan(spec.offset, spec.size());
 }
 
+// Tensors with an optimizer.
+struct Tensors {
+  std::vector<TensorSpec> table;
+  std::vector<float> w, g, state, scratch;
+  Optimizers rows;
+
+  Tensors(std::vector<TensorSpec> tensors, size_t floats, Optimizers by = kAdamWAlone)
+      : table(std::move(tensors)), w(floats), g(floats), rows(by) {
+    assign_optimizers(table, rows);
+    state.resize(state_floats(table)), scratch.resize(scratch_floats(table));
+  }
+  void step(const OptimizerOptions& options, const UpdateStep& now) {
+    for (const Optimizer* row : rows)
+      row->update({w.data(), state.data(), g.data(), scratch.data()}, tensors_of(table, *row), options, now);
+  }
+  std::span<const float> slot(const TensorSpec& spec, size_t number) const {
+    const TensorSpec slot = state_table(spec)[number];
+    return std::span(state).subspan(slot.offset, slot.size());
+  }
+};
+
 // A table of a large matrix and some small tensors; one of them is not trained.
 std::vector<TensorSpec> large_table(size_t& floats) {
   Layout layout;
+  layout.enter_layer(0);
   layout.take("matrix", Role::ffn_in, {301, 333});
   layout.take("vector", Role::ffn_in, {77});
   layout.take_joined({{"kept", Role::norm, {5, 5}, {}, true, false}});
@@ -38,14 +66,16 @@ TEST_CASE("AdamW agrees with PyTorch over several steps", "[optimizer]") {
   const Reference ref("optimizer", "adamw");
   const int steps = ref.integer("steps"), tensors = ref.integer("tensors");
   const std::vector<float> lr = ref.floats("lr");
-  const AdamW options{number(ref, "beta1"), number(ref, "beta2"), number(ref, "eps"), number(ref, "weight_decay")};
+  const OptimizerOptions options{number(ref, "beta1"), number(ref, "beta2"), number(ref, "eps"),
+                                 number(ref, "weight_decay")};
   std::vector<int> shape[3] = {{5, 7}, {9}, {2, 3, 4}};
   REQUIRE(tensors == 3);
 
   Layout layout;
   for (int i = 0; i < tensors; ++i) layout.take(numbered("w", i), Role::ffn_in, shape[i]);
-  const std::vector<TensorSpec>& table = layout.table();
-  std::vector<float> w(layout.size()), m(w.size()), v(w.size()), g(w.size());
+  Tensors tensors_now(layout.table(), layout.size());
+  const std::vector<TensorSpec>& table = tensors_now.table;
+  std::vector<float>&w = tensors_now.w, &g = tensors_now.g;
   std::vector<float> gradients[3];
   for (int i = 0; i < tensors; ++i) {
     REQUIRE(table[i].decay == (ref.integer(numbered("decay", i)) != 0));
@@ -56,18 +86,19 @@ TEST_CASE("AdamW agrees with PyTorch over several steps", "[optimizer]") {
   for (int step = 0; step < steps; ++step) {
     for (int i = 0; i < tensors; ++i)
       std::copy_n(gradients[i].begin() + step * table[i].size(), table[i].size(), slice(g, table[i]).begin());
-    adamw_step(w.data(), m.data(), v.data(), g.data(), table, options, lr[step], 1, step + 1);
+    tensors_now.step(options, {lr[step], 1, step + 1});
     for (const char* name : {"after", "m", "v"}) {
       // The first row of every tensor has gradients 1e9 times smaller and the second has none. Each of the two and
       // the rest have their own relative error.
-      std::vector<float>& buffer = *name == 'a' ? w : *name == 'm' ? m : v;
       std::vector<float> got[3];
       std::vector<double> want[3];
       for (int i = 0; i < tensors; ++i) {
         const std::vector<double> all_steps = ref.doubles(numbered(name, i));
         const size_t row = table[i].size() / table[i].shape[0];
+        const std::span<const float> now =
+            *name == 'a' ? slice(w, table[i]) : tensors_now.slot(table[i], *name == 'v');
         for (size_t e = 0; e < table[i].size(); ++e) {
-          got[std::min<size_t>(e / row, 2)].push_back(slice(buffer, table[i])[e]);
+          got[std::min<size_t>(e / row, 2)].push_back(now[e]);
           want[std::min<size_t>(e / row, 2)].push_back(all_steps[step * table[i].size() + e]);
         }
       }
@@ -77,6 +108,143 @@ TEST_CASE("AdamW agrees with PyTorch over several steps", "[optimizer]") {
       check_close(at, got[2], want[2], kTolerance);
     }
   }
+}
+
+namespace {
+
+// A case of test/reference/optimizer and the options that it has.
+struct Rule {
+  const char* name;
+  OptimizerKind kind;
+  MuonScale scale = MuonScale::rms;
+  PolarIteration polar = PolarIteration::newton_schulz;
+};
+constexpr auto kSpectral = MuonScale::spectral;
+const Rule kRules[] = {{"sgd", OptimizerKind::sgd},
+                       {"nesterov", OptimizerKind::sgd},
+                       {"lion", OptimizerKind::lion},
+                       {"adamw-cautious", OptimizerKind::adamw},
+                       {"lion-cautious", OptimizerKind::lion},
+                       {"muon", OptimizerKind::muon, kSpectral},
+                       {"muon-rms", OptimizerKind::muon},
+                       {"muon-plain", OptimizerKind::muon, kSpectral},
+                       {"muon-polar-express", OptimizerKind::muon, MuonScale::rms, PolarIteration::polar_express},
+                       {"muon-cautious", OptimizerKind::muon},
+                       {"normuon", OptimizerKind::normuon}};
+
+OptimizerOptions options_of(const Rule& rule, const Reference& ref) {
+  const RunOptimizer& by = run_optimizer(rule.kind);
+  OptimizerOptions o;
+  o.beta2 = by.beta2, o.momentum = by.momentum, o.nesterov = by.nesterov;
+  o.weight_decay = number(ref, "weight_decay");
+  o.muon_scale = rule.scale, o.polar = rule.polar;
+  const std::string name = rule.name;
+  if (name == "nesterov") o.nesterov = true;
+  if (name == "muon-plain") o.nesterov = false;
+  o.cautious_decay = name.ends_with("-cautious");
+  return o;
+}
+
+// Matrices that are wide, tall and square, and a vector.
+std::vector<TensorSpec> rule_table(int tensors, size_t& floats) {
+  const std::vector<int> shapes[] = {{4, 9}, {11, 5}, {6, 6}, {7}};
+  Layout layout;
+  layout.enter_layer(0);
+  for (int i = 0; i < tensors; ++i) layout.take(numbered("w", i), Role::ffn_in, shapes[i]);
+  floats = layout.size();
+  return layout.table();
+}
+
+}  // namespace
+
+TEST_CASE("ten steps of each optimizer agree with PyTorch on every tensor", "[optimizer]") {
+  for (const Rule& rule : kRules) {
+    const Reference ref("optimizer", rule.name);
+    size_t floats;
+    const std::vector<TensorSpec> table = rule_table(ref.integer("tensors"), floats);
+    Tensors x(table, floats, run_optimizer(rule.kind).rows);
+    const std::vector<float> w = ref.floats("w"), g = ref.floats("g"), lr = ref.floats("lr");
+    const std::vector<double> after = ref.doubles("after");
+    size_t at = 0;
+    for (const TensorSpec& spec : table) {
+      std::copy_n(&w[at], spec.size(), slice(x.w, spec).begin());
+      at += spec.size();
+    }
+    const std::string name = std::string("optimizer/") + rule.name + "/";
+    for (int step = 0; step < ref.integer("steps"); ++step) {
+      at = step * w.size();
+      for (const TensorSpec& spec : table) {
+        std::copy_n(&g[at], spec.size(), slice(x.g, spec).begin());
+        at += spec.size();
+      }
+      x.step(options_of(rule, ref), {lr[step], 1, step + 1});
+      at = step * w.size();
+      for (const TensorSpec& spec : table) {
+        check_close(name + spec.name + " of step " + std::to_string(step), slice(x.w, spec),
+                    std::vector(&after[at], &after[at] + spec.size()), kTolerance);
+        at += spec.size();
+      }
+    }
+    std::map<std::string, size_t> place;
+    for (const TensorSpec& slot : state_table(x.table)) {
+      const std::string key = slot.name.substr(0, slot.name.find('.'));
+      const std::vector<double> want = ref.doubles(key);
+      check_close(name + slot.name, {&x.state[slot.offset], slot.size()},
+                  std::vector(&want[place[key]], &want[place[key]] + slot.size()), kTolerance);
+      place[key] += slot.size();
+    }
+  }
+}
+
+TEST_CASE("Muon takes matrices of blocks and leaves the rest to AdamW", "[optimizer]") {
+  Config config;
+  config.n_layer = 2, config.n_head = 2, config.channels = 16, config.context = 8, config.vocab_size = 23;
+  config.tied = false, config.lora_rank = 2;
+  Layout layout;
+  declare_model(layout, resolve(config));
+  std::vector<TensorSpec> table = layout.table();
+  TensorSpec& frozen = *std::ranges::find(table, "block.0.ffn.up.weight", &TensorSpec::name);
+  frozen.trained = false;
+  assign_optimizers(table, run_optimizer(OptimizerKind::muon).rows);
+  CHECK(frozen.optimizer == nullptr);
+  std::string taken;
+  for (const TensorSpec& spec : table) {
+    if (&spec == &frozen) continue;
+    CHECK((spec.optimizer == &kMuon || spec.optimizer == &kAdamW));
+    if (spec.layer == 1 && spec.optimizer == &kMuon) taken += spec.part + " ";
+    if (spec.layer == kOutside) CHECK(spec.optimizer == &kAdamW);
+  }
+  CHECK(taken == "attention.q.weight attention.k.weight attention.v.weight attention.o.weight ffn.up.weight "
+                 "ffn.down.weight ");
+}
+
+TEST_CASE("Newton-Schulz sends all singular values near 1, and Polar Express nearer", "[optimizer]") {
+  // One matrix of several panels, whose singular values are known: rows of a Hadamard matrix with lengths of their own.
+  constexpr int n = 256, m = 512;
+  for (const auto& [polar, low, high] : {std::tuple{PolarIteration::newton_schulz, .68, 1.14},
+                                         {PolarIteration::polar_express, .85, 1.13}})
+    for (const bool tall : {false, true}) {
+      Layout layout;
+      layout.enter_layer(0);
+      layout.take("w", Role::ffn_in, tall ? std::vector{m, n} : std::vector{n, m});
+      Tensors x(layout.table(), layout.size(), run_optimizer(OptimizerKind::muon).rows);
+      for (int i = 0; i < n; ++i)
+        for (int j = 0; j < m; ++j) {
+          const float sign = std::popcount(static_cast<unsigned>(i & j)) % 2 ? -1.f : 1.f;
+          x.g[tall ? j * n + i : i * m + j] = sign * std::exp(-3.f * i / n);
+        }
+      x.step({.weight_decay = 0, .muon_scale = MuonScale::spectral, .polar = polar}, {-1, 1, 1});
+      double largest = 0, smallest = 1e9;
+      for (int i = 0; i < n; ++i) {
+        double squares = 0;
+        for (int j = 0; j < m; ++j) squares += std::pow(double(x.w[tall ? j * n + i : i * m + j]), 2);
+        const double sigma = std::sqrt(squares) / (tall ? std::sqrt(2.) : 1);
+        largest = std::max(largest, sigma), smallest = std::min(smallest, sigma);
+      }
+      INFO(smallest << " to " << largest);
+      CHECK(smallest > low);
+      CHECK(largest < high);
+    }
 }
 
 TEST_CASE("clipping agrees with PyTorch", "[optimizer]") {
@@ -123,16 +291,16 @@ TEST_CASE("the gradient norm is summed in double over trained tensors", "[optimi
 TEST_CASE("AdamW decays the tensors that the table marks and does not touch untrained ones", "[optimizer]") {
   size_t floats;
   const std::vector<TensorSpec> table = large_table(floats);
-  std::vector<float> w(floats, 2), m(floats), v(floats), g(floats);
+  Tensors x(table, floats);
+  std::ranges::fill(x.w, 2.f);
   for (const TensorSpec& spec : table)
-    if (!spec.trained) std::fill_n(g.begin() + spec.offset, spec.size(), 1.f);
-  adamw_step(w.data(), m.data(), v.data(), g.data(), table, {.weight_decay = .5f}, .1f, 1, 1);
+    if (!spec.trained) std::fill_n(x.g.begin() + spec.offset, spec.size(), 1.f);
+  x.step({.weight_decay = .5f}, {.1f, 1, 1});
   std::vector<float> want(floats, 2);
   for (const TensorSpec& spec : table)
     if (spec.trained && spec.decay) std::fill_n(want.begin() + spec.offset, spec.size(), 2 * (1 - .1f * .5f));
-  CHECK(same_bits(w, want));
-  CHECK(same_bits(m, std::vector<float>(floats)));
-  CHECK(same_bits(v, std::vector<float>(floats)));
+  CHECK(same_bits(x.w, want));
+  CHECK(same_bits(x.state, std::vector<float>(x.state.size())));
 }
 
 TEST_CASE("AdamW's gradient factor scales the gradient", "[optimizer]") {
@@ -142,10 +310,10 @@ TEST_CASE("AdamW's gradient factor scales the gradient", "[optimizer]") {
   std::vector<float> quarter = g;
   for (float& x : quarter) x *= .25f;
   const auto step = [&](const std::vector<float>& gradients, float factor) {
-    std::vector<float> w = random_floats(floats, 2), m(floats), v(floats);
-    for (const int t : {1, 2})
-      adamw_step(w.data(), m.data(), v.data(), gradients.data(), table, {}, .01f, factor, t);
-    return joined({w, m, v});
+    Tensors x(table, floats);
+    x.w = random_floats(floats, 2), x.g = gradients;
+    for (const int t : {1, 2}) x.step({}, {.01f, factor, t});
+    return joined({x.w, x.state});
   };
   CHECK(same_bits(step(g, .25f), step(quarter, 1)));
 }
@@ -154,12 +322,15 @@ TEST_CASE("the optimizer is the same for any number of threads", "[optimizer]") 
   size_t floats;
   const std::vector<TensorSpec> table = large_table(floats);
   const std::vector<float> g = random_floats(floats, 1);
-  check_same_for_all_threads([&] {
-    std::vector<float> w = random_floats(floats, 2), m(floats), v(floats);
-    const double norm = gradient_norm(g.data(), table);
-    adamw_step(w.data(), m.data(), v.data(), g.data(), table, {}, .01f, clip_factor(norm, 1), 1);
-    return joined({w, m, v, std::vector{static_cast<float>(norm)}});
-  });
+  for (const Optimizers rows : {Optimizers(kAdamWAlone), run_optimizer(OptimizerKind::sgd).rows,
+                                run_optimizer(OptimizerKind::lion).rows, run_optimizer(OptimizerKind::normuon).rows})
+    check_same_for_all_threads([&] {
+      Tensors x(table, floats, rows);
+      x.w = random_floats(floats, 2), x.g = g;
+      const double norm = gradient_norm(g.data(), table);
+      x.step({}, {.01f, clip_factor(norm, 1), 1});
+      return joined({x.w, x.state, std::vector{static_cast<float>(norm)}});
+    });
 }
 
 TEST_CASE("the learning-rate schedules: warmup, decay, constant", "[optimizer]") {
@@ -175,6 +346,16 @@ TEST_CASE("the learning-rate schedules: warmup, decay, constant", "[optimizer]")
     CHECK(schedule.at(109, steps) == Approx(falls ? .2 : 1).margin(.01));
     if (falls) CHECK(schedule.at(1000, steps) == Approx(.2));
   }
+  schedule.schedule = Schedule::wsd;
+  CHECK(schedule.at(9, steps) == Approx(10 / 11.));
+  for (const int step : {10, 60, 98}) CHECK(schedule.at(step, steps) == 1);
+  CHECK(schedule.at(109, steps) == Approx(.2 + .8 / 11));  // a tenth of 110 steps decays
+  CHECK(schedule.at(110, steps) == Approx(.2));
+  schedule.decay = 50;
+  CHECK(schedule.at(60, steps) == 1);
+  CHECK(schedule.at(85, steps) == Approx(.6));
+  schedule.decay = 1000;  // as long as there is room after the warm-up
+  CHECK(schedule.at(60, steps) == Approx(.6));
   schedule.schedule = Schedule::cosine;
   CHECK(schedule.at(35, steps) == Approx(.6 + .4 * std::sqrt(.5)).margin(.01));  // cosine falls slowly at first
   schedule.warmup = 0;

@@ -153,6 +153,25 @@ TEST_CASE("another --eval-batches on resume resets the best loss", "[program][re
   CHECK(contains(f.run("train --out r --resume --dry-run --eval-batches 3").out, "best.safetensors is chosen anew"));
 }
 
+TEST_CASE("a run of every optimizer resumes to the bit, and with no other optimizer", "[program][resume]") {
+  const Corpus f;
+  for (const std::string name : {"sgd", "lion", "muon", "normuon"}) {
+    const std::string run =
+        "train --data stories.txt --save-every 0 --lr 1e-3 --schedule wsd --steps 4 --optimizer " + name + kTiny;
+    REQUIRE(f.run(run + "--out whole --force").status == 0);
+    REQUIRE(f.run(run + "--out r --force --steps 2 --schedule-end 4").status == 0);
+    const Outcome o = f.run("train --out r --resume --steps 4 --quiet");
+    INFO(name << "\n" << o.err);
+    REQUIRE(o.status == 0);
+    CHECK(same_bits(last_weights(f, "r"), last_weights(f, "whole")));
+    check_refused(f, "train --out r --resume --steps 6 --optimizer adamw", "cannot resume r: ");
+  }
+  CHECK(contains(f.read("r/checkpoint.safetensors"), "optimizer.second_momentum_buffer.block.0.ffn.up.weight"));
+  CHECK(contains(f.read("r/checkpoint.safetensors"), "optimizer.exp_avg_sq.embedding.token.weight"));
+  check_refused(f, "train --data stories.txt --optimizer sgd --cautious-decay --out x", "another --optimizer than sgd");
+  check_refused(f, "train --data stories.txt --lr-head 1e-3 --out x", "--lr-head needs a classifier of its own");
+}
+
 TEST_CASE("a run resumes from another folder, with its own number of threads", "[program][resume]") {
   const Corpus f;
   const Folder elsewhere;

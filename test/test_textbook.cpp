@@ -298,6 +298,20 @@ TEST_CASE("textbook cross-entropy is certified", "[textbook]") {
   });
 }
 
+TEST_CASE("textbook z-loss is certified", "[textbook]") {
+  const int N = 5, V = 7;
+  const std::vector<int> targets = {3, kIgnore, 0, 6, 3};
+  const Tensors<double> logits = {random_doubles(N * V, 1, 0, 2)};
+  Doubles g(N * V);
+  textbook::z_loss_backward(g.data(), logits[0].data(), targets.data(), .1, .7, N, V);
+  certify("z-loss", logits, {g}, Doubles(N, .7), [&](const auto& t) {
+    using Number = number_of<decltype(t)>;
+    std::vector<Number> losses(N);
+    textbook::z_loss_forward(losses.data(), t[0].data(), targets.data(), Number(.1), N, V);
+    return losses;
+  });
+}
+
 TEST_CASE("the power series of erf agrees with the standard library", "[textbook]") {
   for (double x = -6; x <= 6; x += .01) {
     CHECK(textbook::erf(Complex(x)).real() == Approx(std::erf(x)).epsilon(1e-13));

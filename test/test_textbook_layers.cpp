@@ -371,17 +371,18 @@ TEST_CASE("AdamW, gradient norm and clipping agree with the textbook", "[optimiz
   layout.take_joined({{"running", Role::norm, {5}, {}, false, false}});  // saved with the model, but not trained
   layout.take("large", Role::ffn_in, {300, 301});                          // more than one piece
   layout.take("small", Role::ffn_in, {3, 1});
-  const std::vector<TensorSpec>& table = layout.table();
+  std::vector<TensorSpec> table = layout.table();
+  assign_optimizers(table, kAdamWAlone);
   const size_t n = layout.size();
   const std::vector<float> before = random_floats(n, 1);
-  std::vector<float> w = before, m(n), v(n);
+  std::vector<float> w = before, state(state_floats(table));
   Doubles want = widen(w), want_m(n), want_v(n);
-  const AdamW options{.8f, .9f, 1e-3f, .1f};
+  const OptimizerOptions options{.8f, .9f, 1e-3f, .1f};
   const float lr = .1f;
   for (int t = 1; t <= 10; ++t) {
     const std::vector<float> g = random_floats(n, t + 10, 0, t % 3 == 0 ? 1e-3f : 1.f);  // small: eps matters
     const float factor = t % 2 == 0 ? .3f : 1.f;
-    adamw_step(w.data(), m.data(), v.data(), g.data(), table, options, lr, factor, t);
+    kAdamW.update({w.data(), state.data(), g.data()}, tensors_of(table, kAdamW), options, {lr, factor, t});
     double squares = 0;
     for (const TensorSpec& spec : table) {
       if (!spec.trained) continue;
@@ -395,13 +396,15 @@ TEST_CASE("AdamW, gradient norm and clipping agree with the textbook", "[optimiz
                 1e-12);
   }
   for (const TensorSpec& spec : table) {
-    const auto compare = [&](const char* what, const std::vector<float>& got, const Doubles& expected) {
-      check_close("adamw vs textbook/" + spec.name + "/" + what, {&got[spec.offset], spec.size()},
+    const auto compare = [&](const std::string& what, const float* got, const Doubles& expected) {
+      check_close("adamw vs textbook/" + spec.name + "/" + what, {got, spec.size()},
                   {&expected[spec.offset], spec.size()}, kTolerance);
     };
-    compare("weights", w, want);
-    compare("m", m, want_m);
-    compare("v", v, want_v);
+    compare("weights", &w[spec.offset], want);
+    if (!spec.trained) continue;
+    const std::vector<TensorSpec> slots = state_table(spec);
+    compare("m", &state[slots[0].offset], want_m);
+    compare("v", &state[slots[1].offset], want_v);
   }
   for (const auto& [norm, clip] : {std::pair{5., 1.}, {.5, 1.}, {1., 1.}, {7., 0.}, {0., 1.}})
     CHECK(clip_factor(norm, static_cast<float>(clip)) == static_cast<float>(textbook::clip_factor(norm, clip)));

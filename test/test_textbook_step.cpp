@@ -2,6 +2,7 @@
 
 #include "check.hpp"
 #include "layers/textbook/step.hpp"
+#include "layers/training/run_optimizer.hpp"
 
 namespace {
 
@@ -11,15 +12,15 @@ constexpr double kTolerance = 1e-5;  // rounding grows from step to step
 struct Trained : TrainingState {
   std::vector<double> losses, norms;
 
-  Trained(const Config& config, const StepFunctions& functions)
-      : TrainingState(Model(config), 2, config.context, functions) {
+  Trained(const Config& config, StepFunctions functions, OptimizerKind kind, double lr)
+      : TrainingState(Model(config), 2, config.context, (functions.optimizers = run_optimizer(kind).rows, functions)) {
     initialize(model, 1);
     const int V = model.config.vocab_size;
     for (int step = 0; step < 3; ++step) {
       const std::vector<int> inputs = random_ints(2 * B * T, 4 * step, V),
                              wanted = random_ints(2 * B * T, 4 * step + 2, V);
       const StepResult result = training_step(*this, micro_batches(inputs.data(), wanted.data(), 2, B, T),
-                                              {{.eps = 1e-3f}, .5, 3}, step, .05);
+                                              {{.eps = 1e-3f}, .5, 3}, step, lr);
       losses.push_back(result.loss), norms.push_back(result.grad_norm);
     }
   }
@@ -31,7 +32,14 @@ TEST_CASE("the textbook's training step agrees with the fast one", "[textbook][o
   Config config;
   config.n_layer = 2, config.n_head = 2, config.channels = 12, config.context = 7, config.vocab_size = 13;
   config.norm = NormKind::batchnorm, config.position = Position::rope, config.dropout = .2f;
-  const Trained fast(config, kFastStep), book(config, kTextbookStep);
+  config.z_loss = .01f;
+  const auto [kind, lr] = GENERATE(table<OptimizerKind, double>({{OptimizerKind::adamw, .05},
+                                                                 {OptimizerKind::sgd, .01},
+                                                                 {OptimizerKind::lion, .003},
+                                                                 {OptimizerKind::muon, .01},
+                                                                 {OptimizerKind::normuon, .01}}));
+  INFO(run_optimizer(kind).name);
+  const Trained fast(config, kFastStep, kind, lr), book(config, kTextbookStep, kind, lr);
   for (size_t i = 0; i < fast.losses.size(); ++i) {
     CHECK(book.norms[i] > .5);  // every step is clipped
     check_error("textbook step/loss", std::fabs(book.losses[i] / fast.losses[i] - 1), kTolerance);
@@ -45,8 +53,12 @@ TEST_CASE("the textbook's training step agrees with the fast one", "[textbook][o
     compare("weights", book.model.weights.get(), fast.model.weights.get());
     if (spec.name.ends_with(".k.bias")) continue;  // its gradient is only rounding
     compare("gradient", book.model.gradients.get(), fast.model.gradients.get());
-    for (int slot : {0, 1})
-      compare(slot == 0 ? "m" : "v", book.optimizer_state[slot].get(), fast.optimizer_state[slot].get());
+    for (const TensorSpec& slot : state_table(spec)) {
+      const auto state = [&](const Trained& s) {
+        return std::span<const float>(&s.optimizer_state[slot.offset], slot.size());
+      };
+      check_close("textbook step/" + slot.name, state(book), widen(state(fast)), kTolerance);
+    }
   }
 }
 

@@ -48,6 +48,12 @@ Config resolved(const Config& config) {
 
 void complete(TrainOptions& o) {
   o.rate.min_lr = o.min_lr.value_or(o.rate.lr / 10);
+  const RunOptimizer& by = run_optimizer(o.optimizer);
+  o.optimizer_options.beta2 = o.beta2.value_or(by.beta2);
+  o.optimizer_options.momentum = o.momentum.value_or(by.momentum);
+  o.optimizer_options.nesterov = o.nesterov.value_or(by.nesterov);
+  if (o.optimizer_options.cautious_decay && o.optimizer == OptimizerKind::sgd)
+    refuse("--cautious-decay needs a decay apart from the gradient: choose another --optimizer than sgd");
   const int64_t rows = int64_t(o.batch) * o.accumulate;
   if (rows > std::numeric_limits<int>::max())
     refuse("--batch " + std::to_string(o.batch) + " times --accumulate " + std::to_string(o.accumulate) + " is " +
@@ -60,8 +66,12 @@ void complete(TrainOptions& o) {
            ": every lane takes the same number of micro-batches");
   if (o.config.lora_rank > 0 && !o.train_only.empty())
     refuse("--lora trains its adapters alone: leave --train-only out");
-  if (o.norm_lr && o.rate.lr == 0) refuse("--norm-lr needs --lr above 0: both follow one schedule");
+  for (const auto& [name, rate] : {std::pair{"norm-lr", &o.norm_lr}, {"lr-embedding", &o.lr_embedding},
+                                   {"lr-head", &o.lr_head}, {"lr-vector", &o.lr_vector}})
+    if (*rate && o.rate.lr == 0) refuse("--" + std::string(name) + " needs --lr above 0: both follow one schedule");
+  if (o.lr_head && o.config.tied) refuse("--lr-head needs a classifier of its own: add --no-tied");
   if (!o.textbook) return;
+  if (o.optimizer_options.cautious_decay) refuse("--textbook decays every weight: leave --cautious-decay out");
   if (o.diagnostics > 0) refuse("--textbook does not write diagnostics: leave --diagnostics out");
   if (o.config.matmul != Matmul::fp32) refuse("--textbook computes in double: leave --matmul out");
   if (o.config.recompute != Recompute::none) refuse("--textbook keeps all activations: leave --recompute out");

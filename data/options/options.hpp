@@ -9,13 +9,22 @@
 #include "data/text/load_dataset.hpp"
 #include "layers/model/generate.hpp"
 #include "layers/model/resolve.hpp"
-#include "layers/training/optimizer.hpp"
+#include "layers/training/run_optimizer.hpp"
 
 // The largest whole number that options take. All whole numbers up to 2^53, some 9e15, are exact in double.
 inline constexpr double kLargest = 1e15;
 
 inline constexpr Named<Schedule> kSchedules[] = {
-    {Schedule::cosine, "cosine"}, {Schedule::linear, "linear"}, {Schedule::constant, "constant"}};
+    {Schedule::cosine, "cosine"}, {Schedule::linear, "linear"}, {Schedule::constant, "constant"},
+    {Schedule::wsd, "wsd"}};
+inline constexpr Named<OptimizerKind> kOptimizers[] = {{OptimizerKind::adamw, "adamw"},
+                                                       {OptimizerKind::sgd, "sgd"},
+                                                       {OptimizerKind::lion, "lion"},
+                                                       {OptimizerKind::muon, "muon"},
+                                                       {OptimizerKind::normuon, "normuon"}};
+inline constexpr Named<MuonScale> kMuonScales[] = {{MuonScale::rms, "rms"}, {MuonScale::spectral, "spectral"}};
+inline constexpr Named<PolarIteration> kPolarIterations[] = {{PolarIteration::newton_schulz, "newton-schulz"},
+                                                              {PolarIteration::polar_express, "polar-express"}};
 inline constexpr Named<Unknown> kUnknowns[] = {
     {Unknown::error, "error"}, {Unknown::skip, "skip"}, {Unknown::replace, "replace"}};
 inline constexpr Named<ValSplit> kValSplits[] = {{ValSplit::tail, "tail"}, {ValSplit::spread, "spread"}};
@@ -34,10 +43,13 @@ struct TrainOptions : TextOptions {
   std::optional<double> min_lr;  // open: a tenth of the peak learning rate
   int64_t schedule_start = 0, schedule_end = 0;  // steps; an end of 0: the run's last step
   std::vector<std::string> earlier_schedules;    // of a run that was resumed with another schedule (schedule.hpp)
-  AdamW adamw;
+  OptimizerKind optimizer = OptimizerKind::adamw;
+  OptimizerOptions optimizer_options;
+  std::optional<double> beta2, momentum;  // open: as the optimizer says
+  std::optional<bool> nesterov;           // likewise
   double clip = 1;
   std::string train_only, freeze;  // regular expressions for the names of tensors; "": all, none
-  std::optional<double> norm_lr;   // open: as lr
+  std::optional<double> norm_lr, lr_embedding, lr_head, lr_vector;  // open: as lr
   uint64_t seed = 1, data_seed = 1;
   int threads = 0;            // 0: one per processor
   double rank_timeout = 600;  // seconds; 0: none

@@ -185,6 +185,7 @@ void describe_model(Table& t, TrainOptions& o) {
   t.number("embedding-scale", c, "token embedding scale (default: 1; gemma2: sqrt(C))");
   t.number("logit-cap", c, "soft cap on logits (0: off)");
   t.number("dropout", c, "dropout probability during training");
+  t.number("z-loss", c, "weight of the z-loss during training (PaLM: 1e-4)");
   describe_norms(t, c);
   describe_attention(t, c);
   describe_init(t, c);
@@ -268,6 +269,20 @@ void describe_machine(Table& t, TrainOptions& o) {
   describe_recompute(t, o.config.recompute);
 }
 
+void describe_optimizer(Table& t, TrainOptions& o) {
+  OptimizerOptions& by = o.optimizer_options;
+  t.choice("optimizer", kOptimizers, o.optimizer, "optimizer (muon, normuon: of hidden matrices, beside adamw)");
+  t.number("weight-decay", by.weight_decay, 0, 100, "weight decay of matrices");
+  t.flag("cautious-decay", by.cautious_decay, "decay only weights that the step moves toward zero");
+  t.number("beta1", by.beta1, 0, .999999, "beta1 of adamw and lion");
+  t.number("beta2", o.beta2, 0, .9999999, "beta2 of adamw, lion, normuon (default: 0.95; lion: 0.99)");
+  t.number("adam-eps", by.eps, 0, 1, "AdamW epsilon");
+  t.number("momentum", o.momentum, 0, .999999, "momentum of sgd, muon (default: 0.95; sgd: 0.9)");
+  t.flag("nesterov", o.nesterov, "Nesterov momentum (default: muon on, sgd off)");
+  t.choice("muon-scale", kMuonScales, by.muon_scale, "Muon step size: RMS as AdamW, or spectral norm");
+  t.choice("muon-iteration", kPolarIterations, by.polar, "polynomials that orthogonalize Muon's step");
+}
+
 void describe_training(Table& t, TrainOptions& o) {
   describe_data(t, o);
   t.group("Training");
@@ -278,13 +293,14 @@ void describe_training(Table& t, TrainOptions& o) {
   t.number("min-lr", o.min_lr, 0, 1e6, "final learning rate (default: lr / 10)");
   t.number("warmup", o.rate.warmup, 0, kLargest, "warm-up steps");
   t.choice("schedule", kSchedules, o.rate.schedule, "learning-rate schedule after the warm-up");
+  t.number("decay-steps", o.rate.decay, 0, kLargest, "decay of the wsd schedule (steps; 0: a tenth)");
   t.number("schedule-end", o.schedule_end, 0, kLargest, "last step of the schedule (0: the run's last)");
-  t.number("weight-decay", o.adamw.weight_decay, 0, 100, "AdamW weight decay of matrices");
-  t.number("beta1", o.adamw.beta1, 0, .999999, "AdamW beta1");
-  t.number("beta2", o.adamw.beta2, 0, .9999999, "AdamW beta2");
-  t.number("adam-eps", o.adamw.eps, 0, 1, "AdamW epsilon");
+  describe_optimizer(t, o);
   describe_trained(t, o);
-  t.number("norm-lr", o.norm_lr, 0, 1e6, "peak learning rate of norms (default: lr)");
+  t.number("lr-embedding", o.lr_embedding, 0, 1e6, "peak learning rate of embeddings (default: lr)");
+  t.number("lr-head", o.lr_head, 0, 1e6, "peak learning rate of an untied classifier (default: lr)");
+  t.number("lr-vector", o.lr_vector, 0, 1e6, "peak learning rate of biases and gains (default: lr)");
+  t.number("norm-lr", o.norm_lr, 0, 1e6, "peak learning rate of norms (default: lr-vector)");
   t.number("clip", o.clip, 0, 1e9, "gradient norm clipping threshold (0: off)");
   describe_seeds(t, o);
   t.group("Run");

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -43,37 +44,38 @@ std::string digits_of(uint64_t sum) {
   return text;
 }
 
-// The name of a tensor in the file: a weight has its name in the table; state has "optimizer.exp_avg." before it.
-std::string stored_name(size_t buffer, const std::string& tensor) {
-  return buffer == 0 ? tensor : std::string("optimizer.") + kAdamW.slots[buffer - 1] + "." + tensor;
-}
-
 // ---- reading ---------------------------------------------------------------------------------------------
 
-// The tensors of the file must be those of the table as weights. Each may have a tensor for each slot of the optimizer.
-std::vector<StoredSlice> slices_of(const StoredTensors& stored, const std::vector<TensorSpec>& table, bool optimizer) {
-  const size_t buffers = optimizer ? 1 + kAdamW.slots.size() : 1;
-  std::unordered_map<std::string, std::pair<size_t, const TensorSpec*>> expected;
-  for (size_t b = 0; b < buffers; ++b)
-    for (const TensorSpec& spec : table) expected[stored_name(b, spec.name)] = {b, &spec};
+// The tensors of the file must be those of the table as weights. Each may have a tensor for each slot of an optimizer.
+std::vector<StoredSlice> slices_of(const StoredTensors& stored, const std::vector<TensorSpec>& table,
+                                   Optimizers optimizers) {
+  std::unordered_map<std::string, std::pair<std::string, TensorSpec>> expected;  // kind of tensor, tensor
+  for (const TensorSpec& spec : table) expected[spec.name] = {"", spec};
+  for (const Optimizer* row : optimizers)
+    for (TensorSpec spec : table) {
+      spec.optimizer = row;
+      const std::vector<TensorSpec> state = state_table(spec);
+      for (size_t slot = 0; slot < state.size(); ++slot)
+        expected[stored_name(state[slot].name)] = {row->slots[slot].name, state[slot]};
+    }
   std::vector<StoredSlice> slices;
+  std::map<std::string, size_t> found;  // number of tensors of each kind
   for (const StoredTensor& t : stored.all()) {
-    const auto found = expected.find(t.name);
-    if (found == expected.end()) reject(t.name + " is not a tensor of its model");
-    const auto [buffer, spec] = found->second;
+    const auto at = expected.find(t.name);
+    if (at == expected.end()) reject(t.name + " is not a tensor of its model");
+    const auto& [kind, spec] = at->second;
     if (t.type != TensorType::f32) reject(t.name + " has dtype " + t.type_name + ", not F32");
-    if (!std::equal(t.shape.begin(), t.shape.end(), spec->shape.begin(), spec->shape.end(),
+    if (!std::equal(t.shape.begin(), t.shape.end(), spec.shape.begin(), spec.shape.end(),
                     [](uint64_t a, int b) { return a == static_cast<uint64_t>(b); }))
       reject(t.name + " has another shape than in its model");
-    slices.push_back({spec->name, buffer, t.begin, t.end - t.begin});
+    slices.push_back({t.name, t.begin, t.end - t.begin});
+    ++found[kind];
   }
-  const auto in_buffer = [&](size_t b) {
-    return static_cast<size_t>(std::count_if(slices.begin(), slices.end(), [&](auto& s) { return s.buffer == b; }));
-  };
-  if (in_buffer(0) != table.size())
-    reject("it lists " + std::to_string(in_buffer(0)) + " weights, and its model has " + std::to_string(table.size()));
-  for (size_t b = 2; b < buffers; ++b)
-    if (in_buffer(b) != in_buffer(1)) reject("its optimizer state is incomplete");
+  if (found[""] != table.size())
+    reject("it lists " + std::to_string(found[""]) + " weights, and its model has " + std::to_string(table.size()));
+  for (const Optimizer* row : optimizers)
+    for (const Slot& slot : row->slots)
+      if (found[slot.name] != found[row->slots[0].name]) reject("its optimizer state is incomplete");
   std::sort(slices.begin(), slices.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
   return slices;
 }
@@ -107,7 +109,8 @@ CheckpointFile open_safetensors(const std::shared_ptr<const InputFile>& file) {
     const json fields = parse_json(metadata(stored, "train_gpt"), 8);
     c.header = header_of(fields, train_options_of(fields.at("settings")));
     c.table = table_of(c.header.options.config, stored.all().size());
-    c.slices = slices_of(stored, c.table, c.header.optimizer);
+    const Optimizers optimizers = c.header.optimizer ? run_optimizer(c.header.options.optimizer).rows : Optimizers();
+    c.slices = slices_of(stored, c.table, optimizers);
     c.sum = sum_of(metadata(stored, "checksum"));
   } catch (const std::bad_alloc&) {
     throw;
@@ -185,15 +188,18 @@ void require_same_tensors(const std::string& path, const std::vector<TensorSpec>
 
 // ---- writing ---------------------------------------------------------------------------------------------
 
-// Writes the weights, buffers[0], and the optimizer's slots if there are more.
+// Writes the weights, and the optimizer's state unless it is null.
 void write_checkpoint(const std::string& path, const CheckpointHeader& header, const std::vector<TensorSpec>& table,
-                      const std::vector<const float*>& buffers) {
+                      const float* weights, const float* state) {
   std::vector<NewTensor> tensors;
-  const std::vector<TensorSpec> state_table = gradients_of(table);
-  const auto table_of_buffer = [&](size_t b) -> const auto& { return b == 0 ? table : state_table; };
-  for (size_t b = 0; b < buffers.size(); ++b)
-    for (const TensorSpec& spec : table_of_buffer(b))
-      tensors.push_back({stored_name(b, spec.name), {spec.shape.begin(), spec.shape.end()}, {}});
+  std::vector<std::pair<const float*, size_t>> numbers;  // of each tensor, and how many
+  const auto add = [&](const std::string& name, const TensorSpec& spec, const float* buffer) {
+    tensors.push_back({name, {spec.shape.begin(), spec.shape.end()}, {}});
+    numbers.emplace_back(buffer + spec.offset, spec.size());
+  };
+  for (const TensorSpec& spec : table) add(spec.name, spec, weights);
+  if (state)
+    for (const TensorSpec& spec : state_table(table)) add(stored_name(spec.name), spec, state);
   std::string start = safetensors_header(path, tensors,
                                          {{"checksum", std::string(kNoSum)},  // the first in the alphabet
                                           {"format", "pt"},
@@ -201,11 +207,10 @@ void write_checkpoint(const std::string& path, const CheckpointHeader& header, c
                                           {"version", kVersion}},
                                          kDataAlignment);
   std::vector<Part<const char>> parts = {{0, start.size(), start.data()}};
-  for (size_t b = 0; b < buffers.size(); ++b)
-    for (const TensorSpec& spec : table_of_buffer(b)) {
-      const uint64_t begin = parts.back().end, end = begin + spec.size() * sizeof(float);
-      parts.push_back({begin, end, reinterpret_cast<const char*>(buffers[b] + spec.offset)});
-    }
+  for (const auto& [first, floats] : numbers) {
+    const uint64_t begin = parts.back().end, end = begin + floats * sizeof(float);
+    parts.push_back({begin, end, reinterpret_cast<const char*>(first)});
+  }
   const uint64_t sum =
       checksum_in_pieces(parts.back().end, kChecksumPiece, [&](Checksum& piece, uint64_t begin, uint64_t end) {
         each_within(parts, begin, end, [&](auto& part, uint64_t from, uint64_t to) {
@@ -245,7 +250,7 @@ CheckpointHeader imported_header(const std::string& path, const Format& format) 
   return h;
 }
 
-void import_weights(const std::string& path, const Format& format, Model& model, const OptimizerState* state) {
+void import_weights(const std::string& path, const Format& format, Model& model, const Buffer* state) {
   if (state) throw std::runtime_error(path + " holds no optimizer state to resume from");
   const std::unique_ptr<OtherModel> from = format.open(path);
   Layout layout;
@@ -265,31 +270,24 @@ std::string described(const TensorSpec& tensor) {
 // ---- checkpoints -----------------------------------------------------------------------------------------
 
 void save_checkpoint(const std::string& path, const CheckpointHeader& header, const Model& model,
-                     const OptimizerState* state) {
+                     const Buffer* state) {
   CheckpointHeader h = header;
   h.optimizer = state != nullptr;
-  std::vector<const float*> buffers = {model.weights.get()};
-  if (state)
-    for (const Buffer& slot : *state) buffers.push_back(slot.get());
-  write_checkpoint(path, h, model.table, buffers);
+  write_checkpoint(path, h, model.table, model.weights.get(), state ? state->get() : nullptr);
 }
 
 std::future<void> save_checkpoint_later(const std::string& path, const CheckpointHeader& header, const Model& model,
-                                        const OptimizerState& state) {
-  const size_t floats = model.floats + state.size() * model.gradient_floats;
+                                        const Buffer& state) {
+  const size_t of_state = state_floats(model.table), floats = model.floats + of_state;
   if (detect_machine().memory_free < floats * sizeof(float) / 5 * 6) return {};
   CheckpointHeader h = header;
   h.optimizer = true;
   try {
-    std::vector<Buffer> copies;
-    copies.push_back(copy_of(model.weights.get(), model.floats));
-    for (const Buffer& slot : state) copies.push_back(copy_of(slot.get(), model.gradient_floats));
+    std::pair copies{copy_of(model.weights.get(), model.floats), copy_of(state.get(), of_state)};
     return std::async(std::launch::async, [path, h, table = model.table, copies = std::move(copies)]() mutable {
       use_threads(1);  // of this thread alone: training has the others
-      const std::vector<Buffer> numbers = std::move(copies);  // freed before the result is fetched
-      std::vector<const float*> buffers;
-      for (const Buffer& buffer : numbers) buffers.push_back(buffer.get());
-      write_checkpoint(path, h, table, buffers);
+      const auto [weights, numbers] = std::move(copies);  // freed before the result is fetched
+      write_checkpoint(path, h, table, weights.get(), numbers.get());
     });
   } catch (const std::bad_alloc&) {
   } catch (const std::system_error&) {  // no thread
@@ -309,30 +307,29 @@ CheckpointHeader verify_checkpoint(const std::string& path) {
   return file.header;
 }
 
-void load_checkpoint(const std::string& path, Model& model, OptimizerState* state) {
+void load_checkpoint(const std::string& path, Model& model, Buffer* state) {
   if (const Format* format = format_of(path)) return import_weights(path, *format, model, state);
   CheckpointFile file = open_checkpoint(path);
   require_same_tensors(path, file.table, model.table);
   if (state && !file.header.optimizer) throw std::runtime_error(path + " holds no optimizer state to resume from");
-  std::vector<float*> buffers = {model.weights.get()};
-  if (state)
-    for (const Buffer& slot : *state) buffers.push_back(slot.get());
-  std::unordered_map<std::string_view, const TensorSpec*> specs;
-  for (const TensorSpec& spec : model.table) specs[spec.name] = &spec;
-  const std::vector<TensorSpec> state_table = gradients_of(model.table);
+  const std::vector<TensorSpec> of_state = state ? state_table(model.table) : std::vector<TensorSpec>();
+  std::unordered_map<std::string, float*> places;
+  for (const TensorSpec& spec : model.table) places[spec.name] = model.weights.get() + spec.offset;
+  for (const TensorSpec& spec : of_state) places[stored_name(spec.name)] = state->get() + spec.offset;
   const auto place = [&](const StoredSlice& slice) -> float* {
-    const TensorSpec& spec = *specs.at(slice.tensor);
-    const size_t at = slice.buffer == 0 ? spec.offset : spec.gradient;
-    return slice.buffer >= buffers.size() || at == kNoGradient ? nullptr : buffers[slice.buffer] + at;
+    const auto found = places.find(slice.tensor);
+    return found == places.end() ? nullptr : found->second;
   };
-  const size_t found = std::count_if(file.slices.begin(), file.slices.end(), place);
-  if (found < model.table.size() + (buffers.size() - 1) * state_table.size())
+  if (static_cast<size_t>(std::ranges::count_if(file.slices, place)) < places.size())
     throw std::runtime_error(path + " lacks the optimizer state of tensors that train");
   read_slices(file, place);
-  for (size_t b = 0; b < buffers.size(); ++b)
-    if (const TensorSpec* bad = first_non_finite(b == 0 ? model.table : state_table, buffers[b]))
+  const auto require_finite = [&](const std::vector<TensorSpec>& table, const float* numbers) {
+    if (const TensorSpec* bad = first_non_finite(table, numbers))
       throw std::runtime_error(path + " cannot be used: " + bad->name +
                                " is not finite, because its training diverged");
+  };
+  require_finite(model.table, model.weights.get());
+  if (state) require_finite(of_state, state->get());
 }
 
 TrainedModel load_trained_model(const std::string& path) {

@@ -14,12 +14,12 @@ std::string described(const TensorSpec& tensor);
 
 // Throws std::runtime_error (full disk, no permission, a header of more than 100 MB). An older file survives then.
 void save_checkpoint(const std::string& path, const CheckpointHeader& header, const Model& model,
-                     const OptimizerState* state);
+                     const Buffer* state);
 
 // The same on another thread, from a copy of the numbers, which is freed when it is written. get() of the result waits
 // and throws. The result is not valid if there is no memory for the copy: then nothing has happened.
 std::future<void> save_checkpoint_later(const std::string& path, const CheckpointHeader& header, const Model& model,
-                                        const OptimizerState& state);
+                                        const Buffer& state);
 
 // Reads the header. Throws std::runtime_error if the file is not a checkpoint, or is of another version, truncated or
 // corrupted. The fields of the header agree with each other and with the size of the file. verify_checkpoint() reads
@@ -35,6 +35,6 @@ struct TrainedModel {
 };
 TrainedModel load_trained_model(const std::string& path);
 
-// Reads the weights, and the optimizer's state if `state` is given, into a model with tensors of the same names and
-// shapes. Otherwise throws std::runtime_error naming the first tensor that differs.
-void load_checkpoint(const std::string& path, Model& model, OptimizerState* state);
+// Reads the weights, and the optimizer's state if `state` is given, into a model with tensors of the same names,
+// shapes and optimizers. Otherwise throws std::runtime_error naming the first tensor that differs.
+void load_checkpoint(const std::string& path, Model& model, Buffer* state);

@@ -79,10 +79,12 @@ void each_within(const std::vector<Part>& parts, uint64_t begin, uint64_t end, c
   for (; begin < end; begin = std::min(end, part++->end)) f(*part, begin, std::min(end, part->end));
 }
 
+// The name of a tensor of state_table() in the file.
+inline std::string stored_name(const std::string& state) { return "optimizer." + state; }
+
 // Where the numbers of a tensor are.
 struct StoredSlice {
-  std::string tensor;
-  size_t buffer = 0;  // 0: weights; 1, 2, ...: the optimizer's slots
+  std::string tensor;  // stored_name() of a state, or a weight
   uint64_t begin = 0, bytes = 0;
 };
 

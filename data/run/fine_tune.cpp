@@ -15,6 +15,10 @@ bool is_norm(const TensorSpec& spec) {
   return spec.role == Role::norm || spec.role == Role::norm_gain || spec.role == Role::norm_scalar;
 }
 
+bool is_vector(const TensorSpec& spec) { return spec.shape.size() < 2; }
+bool is_embedding(const TensorSpec& spec) { return spec.role == Role::embedding && !is_vector(spec); }
+bool is_head(const TensorSpec& spec) { return spec.role == Role::classifier && !is_vector(spec); }
+
 // Calls f(tensor, whether its name matches) for each tensor that can be trained.
 template <class F>
 void match(std::vector<TensorSpec>& table, const std::string& option, const std::string& pattern, const F& f) {
@@ -51,9 +55,14 @@ void choose_trained(std::vector<TensorSpec>& table, const TrainOptions& o) {
   if (!o.freeze.empty())
     match(table, "freeze", o.freeze, [](TensorSpec& spec, bool matches) { spec.trained = !matches; });
   if (count_parameters(table) == 0) throw std::invalid_argument("--freeze " + o.freeze + " leaves nothing to train");
-  if (o.norm_lr)
+  const struct {
+    std::optional<double> rate;
+    bool (*has)(const TensorSpec&);
+  } groups[] = {{o.lr_vector, is_vector}, {o.lr_embedding, is_embedding}, {o.lr_head, is_head}, {o.norm_lr, is_norm}};
+  for (const auto& group : groups)
     for (TensorSpec& spec : table)
-      if (is_norm(spec)) spec.rate = static_cast<float>(*o.norm_lr / o.rate.lr);
+      if (group.rate && group.has(spec)) spec.rate = static_cast<float>(*group.rate / o.rate.lr);
+  assign_optimizers(table, run_optimizer(o.optimizer).rows);
 }
 
 std::string describe_trained(const Model& model) {
@@ -67,7 +76,7 @@ MemoryNeed memory_of_run(const TrainOptions& o) {
   declare_model(layout, o.config);
   std::vector<TensorSpec> table = layout.table();
   choose_trained(table, o);
-  MemoryNeed need = memory_of_training(o.config, o.batch, table);
+  MemoryNeed need = memory_of_training(o.config, o.batch, table, state_floats(table), scratch_floats(table));
   need.gradients *= std::bit_width(static_cast<unsigned>(o.lanes));  // a buffer for each level of the tree
   return need;
 }

@@ -8,8 +8,8 @@
 #include "layers/model/model.hpp"
 #include "layers/model/size.hpp"
 
-// Applies --train-only, --freeze and --norm-lr to the table of a model. Throws std::invalid_argument if a pattern is no
-// regular expression or matches no tensor, or if nothing is left.
+// Applies --train-only, --freeze, learning rates and the optimizer to the table of a model. Throws
+// std::invalid_argument if a pattern is no regular expression or matches no tensor, or if nothing is left.
 void choose_trained(std::vector<TensorSpec>& table, const TrainOptions& options);
 
 // A line about what trains of a model, or "" if all does.

@@ -19,7 +19,7 @@ std::vector<std::string> warnings_about(const TrainOptions& o) {
     std::string line;
   } list[] = {
       {rate.lr == 0, "--lr 0: nothing will be learned"},
-      {rate.lr >= .1,
+      {rate.lr >= .1 && o.optimizer == OptimizerKind::adamw,
        "--lr " + format("%g", rate.lr) + ": AdamW moves every weight by about that much in a step; try 1e-3"},
       {warms_up && rate.warmup >= o.steps,
        "--warmup " + std::to_string(rate.warmup) + " does not end before step " + std::to_string(o.steps) +
@@ -27,6 +27,7 @@ std::vector<std::string> warnings_about(const TrainOptions& o) {
            format("%g", rate.lr)},
       {rate.min_lr > rate.lr, "--min-lr " + format("%g", rate.min_lr) + " is above --lr " + format("%g", rate.lr) +
                                   ": the learning rate rises at the end"},
+      {rate.decay > 0 && rate.schedule != Schedule::wsd, "--decay-steps has no effect without --schedule wsd"},
       {o.min_lr && rate.schedule == Schedule::constant, "--min-lr has no effect with --schedule constant"},
       {o.patience > 0 && (o.eval_every == 0 || (o.val_data.empty() && o.val_fraction == 0)),
        "--patience has no effect without validations"},

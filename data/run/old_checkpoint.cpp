@@ -58,8 +58,10 @@ uint64_t read_header(CheckpointFile& c, const json& j, uint32_t version, uint64_
   const std::vector<TensorSpec> listed = listed_tensors(j.at("table"), c.table, floats);
   const size_t buffers = c.header.optimizer ? 1 + kAdamW.slots.size() : 1;
   for (size_t b = 0; b < buffers; ++b)
-    for (const TensorSpec& t : listed)
-      c.slices.push_back({t.name, b, data + b * bytes + t.offset * sizeof(float), t.size() * sizeof(float)});
+    for (const TensorSpec& t : listed) {
+      const std::string name = b == 0 ? t.name : stored_name(std::string(kAdamW.slots[b - 1].name) + "." + t.name);
+      c.slices.push_back({name, data + b * bytes + t.offset * sizeof(float), t.size() * sizeof(float)});
+    }
   return data + buffers * bytes;
 }
 

@@ -13,6 +13,7 @@
 #include "data/host/machine.hpp"
 #include "data/options/stored.hpp"
 #include "fine_tune.hpp"
+#include "layers/textbook/step.hpp"
 #include "layers/training/exchange.hpp"
 
 namespace {
@@ -42,7 +43,7 @@ void broadcast_weights(TrainingState& s) {
 }
 
 void set_zero_state(TrainingState& s) {
-  for (const Buffer& slot : s.optimizer_state) set_zero(slot.get(), s.shard().floats);
+  set_zero(s.optimizer_state.get(), s.shard().state);
 }
 
 // One batch for each rank.
@@ -62,7 +63,7 @@ class Follower {
  public:
   Follower(const std::shared_ptr<Group>& g, const TrainOptions& options)
       : group(*g), o(step_options(options)),
-        s(model_to_train(options), options.batch, options.config.context, kFastStep, g) {}
+        s(model_to_train(options), options.batch, options.config.context, step_functions(options), g) {}
 
   void obey(const Order& order) {
     tokens.resize(order.count * s.tokens.size());
@@ -71,19 +72,15 @@ class Follower {
       case Order::stop: case Order::model: break;
       case Order::weights: return broadcast_weights(s);
       case Order::zero_state: return set_zero_state(s);
-      case Order::take_state: return scatter_state(group, s.shards, s.optimizer_state, {});
-      case Order::give_state: return give_state();
+      case Order::take_state: 
+        return scatter_state(group, s.shards, s.model.table, s.optimizer_state.get(), nullptr);
+      case Order::give_state: return gather_state(group, s.shards, s.model.table, s.optimizer_state.get(), nullptr);
       case Order::step: return take_step(order);
       case Order::losses: return measure();
     }
   }
 
  private:
-  void give_state() {
-    OptimizerState none;
-    gather_state(group, s.shards, s.optimizer_state, none);
-  }
-
   void take_step(const Order& order) {
     broadcast(group, tokens);
     broadcast(group, targets);
@@ -180,7 +177,13 @@ Model model_to_train(const TrainOptions& o) {
   return model;
 }
 
-StepOptions step_options(const TrainOptions& o) { return {o.adamw, o.clip, o.seed, o.lanes}; }
+StepFunctions step_functions(const TrainOptions& o) {
+  StepFunctions by = o.textbook ? kTextbookStep : kFastStep;
+  by.optimizers = run_optimizer(o.optimizer).rows;
+  return by;
+}
+
+StepOptions step_options(const TrainOptions& o) { return {o.optimizer_options, o.clip, o.seed, o.lanes}; }
 
 // ---- orders of rank 0 ------------------------------------------------------------------------------------
 
@@ -192,21 +195,20 @@ void order_model(Group& group, const TrainOptions& options) {
   group.timeout = options.rank_timeout;
 }
 
-void order_state(TrainingState& s, const OptimizerState* whole) {
+void order_state(TrainingState& s, const float* whole) {
   if (s.group->size > 1) {
     give(*s.group, {Order::weights});
     broadcast_weights(s);
     give(*s.group, {whole ? Order::take_state : Order::zero_state});
-    if (whole) scatter_state(*s.group, s.shards, s.optimizer_state, *whole);
+    if (whole) scatter_state(*s.group, s.shards, s.model.table, s.optimizer_state.get(), whole);
   }
   if (!whole) set_zero_state(s);
 }
 
-OptimizerState order_whole_state(TrainingState& s) {
-  OptimizerState whole;
-  for (size_t slot = 0; slot < s.optimizer_state.size(); ++slot) whole.push_back(allocate(s.model.gradient_floats));
+Buffer order_whole_state(TrainingState& s) {
+  Buffer whole = allocate(state_floats(s.model.table));
   give(*s.group, {Order::give_state});
-  gather_state(*s.group, s.shards, s.optimizer_state, whole);
+  gather_state(*s.group, s.shards, s.model.table, s.optimizer_state.get(), whole.get());
   return whole;
 }
 

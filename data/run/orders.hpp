@@ -23,8 +23,9 @@ void follow(const std::shared_ptr<Group>& group, int threads);
 // std::invalid_argument if the ranks cannot share a step.
 void share_steps(TrainOptions& options, bool lanes_are_given, int ranks);
 
-// The model of a run, with the gradients of the tensors that it trains, and the options of its steps.
+// The model of a run, with the gradients of the tensors that it trains, and the functions and options of its steps.
 Model model_to_train(const TrainOptions& options);
+StepFunctions step_functions(const TrainOptions& options);
 StepOptions step_options(const TrainOptions& options);
 
 // ---- orders of rank 0 ------------------------------------------------------------------------------------
@@ -32,11 +33,11 @@ StepOptions step_options(const TrainOptions& options);
 // Makes the other ranks build the model of a run.
 void order_model(Group& group, const TrainOptions& options);
 
-// Copies the weights, and the optimizer's state in the layout of the gradients, to all ranks. Null: zeros.
-void order_state(TrainingState& state, const OptimizerState* whole);
+// Copies the weights, and the optimizer's state of all tensors, to the ranks that update them. Null: zeros.
+void order_state(TrainingState& state, const float* whole);
 
-// The optimizer's state of all ranks, in the layout of the gradients.
-OptimizerState order_whole_state(TrainingState& state);
+// The optimizer's state of all ranks.
+Buffer order_whole_state(TrainingState& state);
 
 // training_step() on all ranks.
 StepResult order_step(TrainingState& state, const MicroBatches& batches, const StepOptions& options, int64_t step,

@@ -40,9 +40,9 @@ Command on_top_of_run(const Command& command, CheckpointHeader& header) {
   if (now.config.vocab_size == 0) now.config.vocab_size = header.options.config.vocab_size;
   const auto contradictions = differences(
       header.options, now,
-      {"data", "val-data", "steps", "lr", "min-lr", "warmup", "schedule", "schedule-start", "schedule-end",
-       "earlier-schedules", "threads", "recompute", "eval-every", "eval-batches", "final-batches", "sample-every",
-       "save-every", "diagnostics", "patience", "rank-timeout"});
+      {"data", "val-data", "steps", "lr", "min-lr", "warmup", "schedule", "decay-steps", "schedule-start",
+       "schedule-end", "earlier-schedules", "threads", "recompute", "eval-every", "eval-batches", "final-batches",
+       "sample-every", "save-every", "diagnostics", "patience", "rank-timeout"});
   if (!contradictions.empty())
     throw std::invalid_argument("cannot resume " + run + ": " + contradictions[0] +
                                 "; leave the option out, or start a new run");

@@ -21,14 +21,17 @@ Phase current(const TrainOptions& o) { return {o.schedule_start, end_of(o), o.ra
 
 std::string text_of(const Phase& p) {
   return std::to_string(p.from) + " " + std::to_string(p.to) + " " + name_of(kSchedules, p.rate.schedule) + " " +
-         toml(p.rate.lr) + " " + toml(p.rate.min_lr) + " " + std::to_string(p.rate.warmup);
+         toml(p.rate.lr) + " " + toml(p.rate.min_lr) + " " + std::to_string(p.rate.warmup) +
+         (p.rate.decay > 0 ? " " + std::to_string(p.rate.decay) : "");
 }
 
 Phase parse_phase(const std::string& text) {
   Phase p;
   std::string schedule, rest;
   std::istringstream in(text);
-  if (!(in >> p.from >> p.to >> schedule >> p.rate.lr >> p.rate.min_lr >> p.rate.warmup) || in >> rest)
+  const bool complete = !!(in >> p.from >> p.to >> schedule >> p.rate.lr >> p.rate.min_lr >> p.rate.warmup);
+  if (complete && !(in >> p.rate.decay)) in.clear(in.rdstate() & ~std::ios::failbit);
+  if (!complete || (!in.eof() && in >> rest))
     throw std::invalid_argument("--earlier-schedules '" + text + "' is not \"FROM TO SCHEDULE LR MIN-LR WARMUP\"");
   p.rate.schedule = value_of(kSchedules, "schedule", schedule);
   return p;
@@ -66,7 +69,7 @@ std::string resume_schedule(TrainOptions& now, const TrainOptions& before, int64
   const LearningRate wanted = now.rate;
   const int64_t wanted_end = given.said("schedule-end") ? now.schedule_end : 0;
   const bool asked = given.said("lr") || given.said("min-lr") || given.said("warmup") ||
-                     given.said("schedule") || wanted_end > 0;
+                     given.said("schedule") || given.said("decay-steps") || wanted_end > 0;
   now.rate = before.rate;
   now.schedule_start = before.schedule_start, now.schedule_end = before.schedule_end;
   now.earlier_schedules = before.earlier_schedules;

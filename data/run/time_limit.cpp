@@ -54,7 +54,7 @@ Timing measure_rest(Trainer& t, double budget, double step) {
     s.token = clock.seconds() / kTokens;
   }
   constexpr double kDiskBytesPerSecond = 5e8;  // an ordinary solid-state disk
-  const size_t floats = t.model.floats + t.optimizer_state.size() * t.model.gradient_floats;
+  const size_t floats = t.model.floats + state_floats(t.model.table);
   s.save = sizeof(float) * static_cast<double>(floats) / kDiskBytesPerSecond;
   return s;
 }

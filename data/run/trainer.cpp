@@ -11,11 +11,10 @@
 #include "evaluate.hpp"
 #include "fine_tune.hpp"
 #include "orders.hpp"
-#include "layers/textbook/step.hpp"
 
 Trainer::Trainer(const Command& given, const TrainOptions& in_force, Dataset text, std::shared_ptr<Group> ranks)
     : TrainingState(model_to_train(in_force), in_force.batch, in_force.config.context,
-                    in_force.textbook ? kTextbookStep : kFastStep, std::move(ranks)),
+                    step_functions(in_force), std::move(ranks)),
       command(given), o(in_force), data(std::move(text)), trained(describe_trained(model)) {
   state.options = o;
   state.tokenizer = data.tokenizer;
@@ -37,11 +36,10 @@ bool Trainer::measures_whole_validation(int64_t steps) const {
 std::string go_to_start(Trainer& t) {
   std::string norms;
   if (t.o.resume) {
-    OptimizerState of_all;
-    OptimizerState& whole = t.group->size > 1 ? of_all : t.optimizer_state;
-    while (whole.size() < t.optimizer_state.size()) whole.push_back(allocate(t.model.gradient_floats));
+    Buffer of_all = t.group->size > 1 ? allocate(state_floats(t.model.table)) : nullptr;
+    Buffer& whole = t.group->size > 1 ? of_all : t.optimizer_state;
     load_checkpoint(last_checkpoint(t.o.out), t.model, &whole);
-    order_state(t, &whole);
+    order_state(t, whole.get());
     return norms;
   }
   initialize(t.model, t.o.seed);
@@ -110,10 +108,10 @@ void save(Trainer& t, const std::string& file, int64_t step, bool goes_on = fals
       throw Diverged{step, "update", bad->name};
   };
   require_finite(t.model.table, t.model.weights);
-  OptimizerState of_all;
+  Buffer of_all;
   if (t.group->size > 1 && file != kBestCheckpoint) of_all = order_whole_state(t);
-  const OptimizerState& state = t.group->size > 1 ? of_all : t.optimizer_state;
-  for (const Buffer& slot : state) require_finite(gradients_of(t.model.table), slot);
+  const Buffer& state = t.group->size > 1 ? of_all : t.optimizer_state;
+  if (state) require_finite(state_table(t.model.table), state);
   t.state.step = step;
   if (file == kLastCheckpoint) finish_saving(t);
   if (goes_on) t.saving = save_checkpoint_later(t.path(file), t.state, t.model, state);

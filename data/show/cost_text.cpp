@@ -7,6 +7,7 @@
 #include "data/host/format.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/model/size.hpp"
+#include "layers/training/optimizer.hpp"
 
 namespace {
 
@@ -16,20 +17,41 @@ std::string share(double part, double all) { return format("%.1f %%", 100 * part
 
 std::string size(const char* letter, double number) { return std::string(letter) + " " + format_count(number); }
 
+// What a row of the table of optimizers updates.
+struct UpdateCost {
+  const Optimizer* row;
+  int bytes = 0;  // of state, for each weight
+  double weights = 0, flops = 0;
+};
+
+std::vector<UpdateCost> update_costs(const std::vector<TensorSpec>& table) {
+  std::vector<UpdateCost> costs;
+  for (const Optimizer* row : rows_of(table)) {
+    UpdateCost& cost = costs.emplace_back(row);
+    for (const Slot& slot : row->slots) cost.bytes += slot.per_row ? 0 : static_cast<int>(sizeof(float));
+    for (const TensorSpec& spec : tensors_of(table, *row))
+      cost.weights += static_cast<double>(spec.size()), cost.flops += row->flops(spec);
+  }
+  return costs;
+}
+
 // The costs of a step at one level of --recompute.
 struct StepCost {
   Recompute level;
   MemoryNeed need;
   std::vector<PartCost> parts;
+  std::vector<UpdateCost> updates;
   double parameters = 0, trained = 0, multiply_adds = 0, flops = 0, again = 0;
   double kept = 0, shared = 0;  // floats per token: of single blocks, and shared by all
 
   StepCost(Config config, int B, const std::vector<TensorSpec>& table, Recompute recompute)
       : level(recompute) {
     config.recompute = level;
-    need = memory_of_training(config, B, table), parts = cost_of_parts(config, B);
+    need = memory_of_training(config, B, table, state_floats(table), scratch_floats(table));
+    parts = cost_of_parts(config, B);
     trained = static_cast<double>(count_parameters(table)), flops = flops_per_token(config, table);
     again = flops_run_again(config);
+    updates = update_costs(table);
     for (const PartCost& part : parts) {
       parameters += part.parameters.number, multiply_adds += part.multiply_adds.number;
       (is_shared(part) ? shared : kept) += part.floats.number;
@@ -112,6 +134,14 @@ std::string bytes_of_all(const std::string& formula) {
   return "4·N·" + (formula.find(' ') == formula.npos ? formula : "(" + formula + ")");
 }
 
+// "4·3M + 8·100k": bytes of the state of each row's weights.
+std::string sum_of_updates(const StepCost& s) {
+  std::string text;
+  for (const UpdateCost& u : s.updates)
+    text += (text.empty() ? "" : " + ") + std::to_string(u.bytes) + "·" + format_count(u.weights);
+  return text;
+}
+
 std::string memory(const Config& config, const StepCosts& costs, double N) {
   const StepCost& s = costs[0];
   Rows rows = {heading({"memory of a step", ""}, "bytes", costs)};
@@ -126,7 +156,9 @@ std::string memory(const Config& config, const StepCosts& costs, double N) {
   };
   same("weights", 4, "P", s.parameters, s.need.weights);
   same("gradients", 4, s.letter(), s.trained, s.need.gradients);
-  same("moments", 8, s.letter(), s.trained, s.need.moments);
+  if (s.updates.size() == 1) same("moments", s.updates[0].bytes, s.letter(), s.trained, s.need.moments);
+  else row("moments", sum_of_updates(s), [](const StepCost& c) { return static_cast<double>(c.need.moments); });
+  row("optimizer", "scratch memory", [](const StepCost& c) { return static_cast<double>(c.need.scratch); });
   const auto bytes = [N](double floats) { return std::round(4 * N * floats); };
   row("kept for backward", format("N·%.10g", bytes(s.kept) / N), [&](const StepCost& c) { return bytes(c.kept); });
   for (const Role role : {Role::scratch, Role::logits}) {
@@ -143,20 +175,22 @@ std::string memory(const Config& config, const StepCosts& costs, double N) {
   return aligned(rows, 2);
 }
 
-// adamw_step has 15 operations per parameter; it reads w, g, m and v, and writes w, m and v.
 std::string whole_step(const StepCosts& costs, double N) {
   const StepCost& s = costs[0];
-  const double P = s.trained;
-  const std::string letter = s.letter();
   std::string text = "A step takes N·" + format_count(s.flops) + " = " + format_count(N * s.flops) + " flops.\n";
   for (const StepCost& c : costs)
     if (c.again > 0)
       text += std::string("With --recompute ") + name_of(kRecomputes, c.level) +
               format(" it takes %.2f times as many.\n", 1 + c.again / c.flops);
   if (s.trained < s.parameters) text += "Matrices that do not train have no dW.\n";
-  text += "AdamW takes 15·" + letter + " = " + format_count(15 * P) + " flops and moves 28·" + letter + " = " +
-          format_count(28 * P);
-  return text + " bytes: half a flop a byte.\n";
+  for (const UpdateCost& u : s.updates) {
+    const std::string weights = s.updates.size() == 1 ? s.letter() : format_count(u.weights);
+    const double bytes = u.row->bytes * u.weights;
+    text += std::string(u.row->name) + " takes " + format("%.3g·", u.flops / u.weights) + weights + " = " +
+            format_count(u.flops) + " flops and moves " + format("%g·", u.row->bytes) + weights + " = " +
+            format_count(bytes) + format(" bytes: %.2g flops a byte.\n", u.flops / bytes);
+  }
+  return text;
 }
 
 std::string saving(const StepCost& s) {

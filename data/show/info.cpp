@@ -132,7 +132,7 @@ void print_trained(const Trained& trained) {
 void print_model(const TrainOptions& options, const std::string& name, const std::vector<TensorSpec>& table) {
   const Config& c = options.config;
   const Preset& preset = preset_row(options.preset, options.size);
-  const MemoryNeed need = memory_of_training(c, options.batch, table);
+  const MemoryNeed need = memory_of_training(c, options.batch, table, state_floats(table), scratch_floats(table));
   std::printf("%s\npreset %s: %s\n", name.c_str(), preset.name, preset.source);
   if (*preset.missing) std::printf("not implemented of %s: %s\n", preset.name, preset.missing);
   std::printf("placement %s: %s\nnorm %s: %s\n\n%s\n", c.placement.c_str(), placement_row(c.placement).source,
@@ -173,7 +173,7 @@ Json json_of(const Trained& trained) {
 }
 
 Json cost_json(const Config& config, int B, const std::vector<TensorSpec>& table) {
-  const MemoryNeed need = memory_of_training(config, B, table);
+  const MemoryNeed need = memory_of_training(config, B, table, state_floats(table), scratch_floats(table));
   Json parts = Json::array();
   size_t role = 0;
   for (const PartCost& part : cost_of_parts(config, B))

@@ -75,9 +75,7 @@ void resolve_cells(std::vector<Cell>& cells, int vocabulary) {
 
 bool fits(const TrainOptions& o) {
   try {
-    MemoryNeed need = memory_of_training(o.config, o.batch);
-    need.moments = 0;
-    check_memory(need.total());
+    check_memory(memory_of_training(o.config, o.batch).total());
     return true;
   } catch (const std::runtime_error&) {  // more than the machine has, or more than can be counted
     return false;
@@ -90,7 +88,7 @@ Statistics first_step_statistics(const TrainOptions& o, const Dataset& data) {
   initialize(state.model, o.seed);
   PassStatistics pass(state.model);
   try {
-    training_step(state, micro_batches(data, o, 0), {o.adamw, o.clip, o.seed}, 0, 0, &pass);
+    training_step(state, micro_batches(data, o, 0), {o.optimizer_options, o.clip, o.seed}, 0, 0, &pass);
   } catch (const Diverged&) {
     return {};
   }

@@ -17,16 +17,13 @@ struct RankCost {
   RankCost(const TrainOptions& o, const std::vector<TensorSpec>& table, int R) {
     const int lanes = std::max(o.lanes, static_cast<int>(std::bit_ceil(static_cast<unsigned>(R))));
     accumulate = (o.accumulate + lanes - 1) / lanes * lanes;
-    const MemoryNeed need = memory_of_training(o.config, o.batch, table);
-    const double others = static_cast<double>(need.total() - need.moments);
-    const size_t whole = shards_of(table, 1)[0].floats;
-    const double state_bytes = static_cast<double>(need.moments) / static_cast<double>(whole);  // of a trained float
+    const MemoryNeed need = memory_of_training(o.config, o.batch, table, 0, scratch_floats(table));
     const std::vector<Shard> shards = shards_of(table, R);
     for (int r = 0; r < R; ++r) {
       const RankNeed more = need_of_rank(shards, r, lanes);
       micro_batches = std::max(micro_batches, lanes_of(r, R, lanes).count * (accumulate / lanes));
-      memory = std::max(memory, others + state_bytes * static_cast<double>(more.state) +
-                                    static_cast<double>(more.buffers * need.gradients + 4 * more.received));
+      memory = std::max(memory, static_cast<double>(need.total() + more.buffers * need.gradients +
+                                                    4 * (more.state + more.received)));
       sent = std::max(sent, 4 * static_cast<double>(more.sent));
     }
   }

@@ -116,18 +116,20 @@ void bench_dropout(Bench& bench, int N, int C) {
 }
 
 void bench_optimizer(Bench& bench, int n) {
-  const Buffer w = random_floats(n), m = allocate(n), v = allocate(n), g = random_floats(n);
+  const Buffer w = random_floats(n), state = allocate(2 * size_t(n)), g = random_floats(n);
+  float *m = state.get(), *v = m + n;
   Layout layout;
   layout.take("weights", Role::ffn_in, {n / 1024, 1024});
-  const std::vector<TensorSpec> table = layout.table();
+  std::vector<TensorSpec> table = layout.table();
+  assign_optimizers(table, kAdamWAlone);
   int64_t t = 0;
   run(bench, {"clipping", "norm", std::to_string(n), 4. * n, bench.bandwidth.read,
               [&] { gradient_norm(g.get(), table); }});
   run(bench, {"AdamW", "step", std::to_string(n), 28. * n, bench.bandwidth.copy,
-              [&] { adamw_step(w.get(), m.get(), v.get(), g.get(), table, {}, 1e-4f, 1, ++t); },
+              [&] { kAdamW.update({w.get(), state.get(), g.get()}, table, {}, {1e-4f, 1, ++t}); },
               "adamw size=" + std::to_string(n)});
   run(bench, {"its textbook", "step", std::to_string(n), 28. * n, bench.bandwidth.copy, [&] {
-                textbook::adamw_step(w.get(), m.get(), v.get(), g.get(), n, .9f, .95f, 1e-8f, .1f, 1e-4f, 1.f,
+                textbook::adamw_step(w.get(), m, v, g.get(), n, .9f, .95f, 1e-8f, .1f, 1e-4f, 1.f,
                                      static_cast<int>(++t));
               }});
 }

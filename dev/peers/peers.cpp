@@ -92,14 +92,17 @@ std::vector<float> losses_in(const std::string& path) {
 // Without weight decay: llm.c's decays biases and gains, too.
 std::vector<float> train(Model& model, const DebugState& batch) {
   const Activations a = allocate_activations(model.config, batch.B, batch.T, true);
-  const AdamW adamw = {.beta1 = .9f, .beta2 = .999f, .eps = 1e-8f, .weight_decay = 0};
-  std::vector<float> m(model.floats), v(model.floats), losses;
+  const OptimizerOptions adamw = {.beta1 = .9f, .beta2 = .999f, .eps = 1e-8f, .weight_decay = 0};
+  assign_optimizers(model.table, kAdamWAlone);
+  const Buffer state = allocate(state_floats(model.table));
+  std::vector<float> losses;
   const int N = batch.B * batch.T;
   for (int step = 0; step < kSteps; ++step) {
     std::fill_n(model.gradients.get(), model.floats, 0.f);
     const Batch of = {batch.tokens.data(), batch.targets.data(), batch.B, batch.T};
     losses.push_back(float(model_loss_and_gradients(model, a, of, 1.f / float(N), {}) / N));
-    adamw_step(model.weights.get(), m.data(), v.data(), model.gradients.get(), model.table, adamw, kRate, 1, step + 1);
+    kAdamW.update({model.weights.get(), state.get(), model.gradients.get()}, tensors_of(model.table, kAdamW), adamw,
+                  {kRate, 1, step + 1});
   }
   return losses;
 }

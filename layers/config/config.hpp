@@ -89,6 +89,7 @@ struct Config {
   bool root_embedding_scale = false;      // √C (Gemma)
   float logit_cap = 0;        // logits become c·tanh(l/c); 0: off
   float dropout = 0;
+  float z_loss = 0;           // weight of log²Z in the loss of training
   Matmul matmul = Matmul::fp32;  // input precision of linear layers and classifier
   Recompute recompute = Recompute::none;
 

@@ -39,6 +39,8 @@ enum class Role {
   adapter,      // a and b of LoRA
 };
 
+struct Optimizer;  // layers/training/optimizer.hpp
+
 inline constexpr int kOutside = -1;               // the layer of a tensor outside all blocks
 inline constexpr size_t kNoGradient = SIZE_MAX;  // the offset of a gradient that takes no memory
 
@@ -51,7 +53,9 @@ struct TensorSpec {
   bool trained = true;  // false: saved with the model, but not optimized
   float rate = 1;       // of the learning rate
   size_t offset = 0;    // in floats from the start of the buffer
-  size_t gradient = 0;  // the offset of its gradient and optimizer state; kNoGradient: a matrix that does not train
+  size_t gradient = 0;  // the offset of its gradient; kNoGradient: a matrix that does not train
+  const Optimizer* optimizer = nullptr;  // the row that updates it; null: none, or not chosen yet
+  size_t state = 0;                      // the offset of its optimizer state
   int layer = kOutside;
   std::string part{};  // the name within the layer: "attention.q.weight"
 

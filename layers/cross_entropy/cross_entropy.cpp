@@ -22,7 +22,7 @@ Number cap_slope(Number logit, float cap) {
 }
 
 // One row; the largest logit is subtracted first so that no exponential overflows.
-float row_loss(float* dlogits, const float* logits, int target, float scale, int V, float cap) {
+float row_loss(float* dlogits, const float* logits, int target, float scale, int V, float cap, float z_loss) {
   Vec largest = simd::all(logits[0]);
   sweep(V, [&](int v, int lanes) { largest = simd::max(load(logits + v, lanes, logits[0]), largest); });
   const float top = simd::max(largest);
@@ -31,7 +31,7 @@ float row_loss(float* dlogits, const float* logits, int target, float scale, int
   const double sum = simd::sum(sums);
   const float loss = static_cast<float>(std::log(sum) - (static_cast<double>(logits[target]) - top));
   if (dlogits) {
-    const float share = static_cast<float>(scale / sum);
+    const float share = static_cast<float>(scale * (1 + 2 * z_loss * (std::log(sum) + top)) / sum);
     if (cap > 0) {
       const float at_target = logits[target];
       sweep(V, [&](int v, int lanes) {
@@ -50,7 +50,7 @@ float row_loss(float* dlogits, const float* logits, int target, float scale, int
 }  // namespace
 
 void cross_entropy(float* losses, float* dlogits, const float* logits, const int* targets, float scale, int N,
-                   int V, float cap) {
+                   int V, float cap, float z_loss) {
   parallel_for(N, 1, 40 * static_cast<size_t>(V), [&](int begin, int end) {
     for (int n = begin; n < end; ++n) {
       const size_t row = static_cast<size_t>(n) * V;
@@ -58,8 +58,8 @@ void cross_entropy(float* losses, float* dlogits, const float* logits, const int
         losses[n] = 0;
         if (dlogits) std::fill_n(dlogits + row, V, 0.f);
       } else {
-        losses[n] = row_loss(dlogits ? dlogits + row : nullptr, logits + row, targets[n], scale, V,
-                             cap);
+        losses[n] = row_loss(dlogits ? dlogits + row : nullptr, logits + row, targets[n], scale, V, cap,
+                             z_loss);
       }
     }
   });
@@ -85,7 +85,7 @@ void classifier(float* losses, float* dx, const Head& g, const float* x, const H
     const int m = std::min(rows, N - n);
     const size_t at = static_cast<size_t>(n) * C;
     head_forward(logits, x + at, p, m, C, V);
-    cross_entropy(losses + n, dx ? logits : nullptr, logits, targets + n, scale, m, V, p.cap);
+    cross_entropy(losses + n, dx ? logits : nullptr, logits, targets + n, scale, m, V, p.cap, p.z_loss);
     if (dx) linear_backward(dx + at, g, logits, x + at, p, m, C, V);  // u = x weightᵀ + bias
   }
 }

@@ -3,6 +3,10 @@
 //   forward   loss[n] = log Σᵥ exp(logits[n,v]) − logits[n,target]          0 where ignored
 //   backward  dlogits[n,v] = scale·(softmax(logits[n,:])[v] − [v = target])  0 where ignored
 //
+// The z-loss (PaLM: Chowdhery et al. 2022, arXiv 2204.02311, section 5) keeps log Z = log Σᵥ exp(logits[n,v]) near 0.
+// Training adds the gradient of z_loss·log²Z; the losses that are returned do not have it:
+//   backward  dlogits[n,v] += scale·2·z_loss·log Z·softmax(logits[n,:])[v]
+//
 // and the classifier around it, which never holds more than classifier_rows of (N,V):
 //   x (N,C)   weight (V,C)   bias (V) or none
 //   forward   u = x weightᵀ + bias     logits = c·tanh(u/c), or u where the cap c is 0
@@ -16,11 +20,11 @@ constexpr int kIgnore = -1;
 // dlogits may be logits, or null to compute only the losses. With a cap, the logits must be capped already; du is
 // written.
 void cross_entropy(float* losses, float* dlogits, const float* logits, const int* targets, float scale, int N,
-                   int V, float cap = 0);
+                   int V, float cap = 0, float z_loss = 0);
 
 // The classifier's parameters, or their gradients.
 struct Head : Linear {
-  float cap = 0;
+  float cap = 0, z_loss = 0;
 };
 void head_forward(float* logits, const float* x, const Head& p, int N, int C, int V);
 

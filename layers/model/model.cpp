@@ -163,7 +163,7 @@ const float* forward(const Model& model, const Activations& a, const int* tokens
 
 // The classifier's parameters, or their gradients.
 Head head_of(const Model& model, const ModelTensors& t) {
-  return {{t.head ? t.head : t.token, t.head_bias, model.config.matmul}, model.config.logit_cap};
+  return {{t.head ? t.head : t.token, t.head_bias, model.config.matmul}, model.config.logit_cap, model.config.z_loss};
 }
 
 double sum(const float* x, int n) {

@@ -20,6 +20,7 @@ const std::vector<ConfigNumber>& config_numbers() {
       {"norm-eps", &Config::norm_eps, 0, 1},
       {"dyt-alpha", &Config::dyt_alpha, 0, 1e3},
       {"dropout", &Config::dropout, 0, .99},
+      {"z-loss", &Config::z_loss, 0, 1},
       {"rope-theta", &Config::rope_theta, 1, 1e12},
       {"rope-fraction", &Config::rope_fraction, 0, 1},
       {"window", &Config::window, 0, 1 << 22},

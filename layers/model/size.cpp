@@ -15,21 +15,22 @@ size_t cache_floats(const Config& config, int tokens) {
 
 }  // namespace
 
-MemoryNeed memory_of_training(const Config& config, int B, const std::vector<TensorSpec>& table) {
+MemoryNeed memory_of_training(const Config& config, int B, const std::vector<TensorSpec>& table, size_t state,
+                              size_t scratch) {
   Layout model, gradients(nullptr, table), activations;
   declare_model(model, config);
   declare_model(gradients, config);
   declare_activations(activations, config, B, config.context, true);
   const size_t w = model.size(), g = gradients.size(), a = activations.size();
   const size_t cache = cache_floats(config, std::min(config.context, kSampleTokens));
-  return {bytes_of(w), bytes_of(g), checked_product({2, bytes_of(g)}), bytes_of(a), bytes_of(cache),
-          padding_of(w) + 3 * padding_of(g) + padding_of(a) + padding_of(cache)};
+  return {bytes_of(w), bytes_of(g), bytes_of(a), bytes_of(state), bytes_of(scratch), bytes_of(cache),
+          padding_of(w) + padding_of(g) + padding_of(a) + padding_of(state) + padding_of(scratch) + padding_of(cache)};
 }
 
 MemoryNeed memory_of_training(const Config& config, int B) {
   Layout model;
   declare_model(model, config);
-  return memory_of_training(config, B, model.table());
+  return memory_of_training(config, B, model.table(), 0, 0);
 }
 
 MemoryNeed memory_of_inference(const Config& config, int B, int T) {

@@ -11,16 +11,20 @@ inline constexpr int kSampleTokens = 600;
 inline constexpr size_t kProgramBytes = 9 << 20;
 
 struct MemoryNeed {
-  size_t weights = 0, gradients = 0, moments = 0, activations = 0;
+  size_t weights = 0, gradients = 0, activations = 0;
+  size_t moments = 0;  // the optimizer's state
+  size_t scratch = 0;  // the optimizer's
   size_t cache = 0;    // keys and values of a sample
   size_t padding = 0;  // the rest of the last page of each buffer
   size_t other() const { return cache + padding + kProgramBytes; }
-  size_t total() const { return weights + gradients + moments + activations + other(); }
+  size_t total() const { return weights + gradients + moments + activations + scratch + other(); }
 };
-// Bytes of a training step on B sequences, and of a sample between steps. Matrices of `table`, that of the model, that
-// do not train need no gradients. Throws std::overflow_error.
-MemoryNeed memory_of_training(const Config& config, int B, const std::vector<TensorSpec>& table);
-MemoryNeed memory_of_training(const Config& config, int B);  // all of it trains
+// Bytes of a training step on B sequences, and of a sample between steps, with so many floats of the optimizer's state
+// and scratch memory. Matrices of `table`, that of the model, that do not train need no gradients. Throws
+// std::overflow_error.
+MemoryNeed memory_of_training(const Config& config, int B, const std::vector<TensorSpec>& table, size_t state,
+                              size_t scratch);
+MemoryNeed memory_of_training(const Config& config, int B);  // all of it trains, and there is no optimizer
 // Bytes of evaluating B sequences of T tokens, or of sampling T tokens. Throws std::overflow_error.
 MemoryNeed memory_of_inference(const Config& config, int B, int T);
 

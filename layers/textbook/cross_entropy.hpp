@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <vector>
 
 #include "attention.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
@@ -54,6 +55,39 @@ void cross_entropy_backward(Number* dlogits, const Number* logits, const int* ta
     softmax_forward(dlogits, logits, V);                  // ∂/∂logits[v] of log Σ exp(logits)
     dlogits[targets[n]] -= Number(1);                     // − logits[target]
     for (size_t v = 0; v < V; ++v) dlogits[v] *= scale;
+  }
+}
+
+// ---- z-loss --------------------------------------------------------------------------------------------------
+
+//   forward   z_loss·log²Z, where log Z = log Σᵥ exp(logits[n,v])            0 if ignored
+//   backward  dlogits[n,v] += scale·z_loss·2·log Z·softmax(logits[n,:])[v]
+
+template <class Number>
+void z_loss_forward(Number* losses, const Number* logits, const int* targets, Number z_loss, size_t N, size_t V) {
+  for (size_t n = 0; n < N; ++n, logits += V) {
+    losses[n] = 0;
+    if (targets[n] == kIgnore) continue;
+    const int first = 0;
+    Number log_z;
+    cross_entropy_forward(&log_z, logits, &first, 1, V);  // log Z − logits[0]
+    log_z += logits[0];
+    losses[n] = z_loss * log_z * log_z;
+  }
+}
+
+template <class Number>
+void z_loss_backward(Number* dlogits, const Number* logits, const int* targets, Number z_loss, Number scale, size_t N,
+                     size_t V) {
+  std::vector<Number> p(V);
+  for (size_t n = 0; n < N; ++n, logits += V, dlogits += V) {
+    if (targets[n] == kIgnore) continue;
+    const int first = 0;
+    Number log_z;
+    cross_entropy_forward(&log_z, logits, &first, 1, V);
+    log_z += logits[0];
+    softmax_forward(p.data(), logits, V);
+    for (size_t v = 0; v < V; ++v) dlogits[v] += scale * z_loss * Number(2) * log_z * p[v];
   }
 }
 

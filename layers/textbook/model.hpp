@@ -50,7 +50,7 @@ struct Embedding {
 // Head: from the output of the last block to the loss.
 //   x (N,C)   targets (N)
 //   forward   x → final norm → logits (N,V) → soft cap, if the model has one → sum of the losses
-//   backward  the same in reverse, of scale · the sum
+//   backward  the same in reverse, of scale · the sum and the z-loss, if the model has one
 
 template <class Number>
 struct Head {
@@ -58,7 +58,7 @@ struct Head {
   Sizes s = pass.sizes;
   const ModelTensors& t = pass.p.model.p;
   ::Linear w = {t.head ? t.head : t.token, t.head_bias};  // tied: the token embedding
-  double cap = pass.config.logit_cap;
+  double cap = pass.config.logit_cap, z_loss = pass.config.z_loss;
   NormModule<Number> norm = {pass, t.final_norm, s.C};
   LinearModule<Number> classifier = {pass, w, s.C, s.V};
   std::vector<Number> normed = std::vector<Number>(s.N * s.C), raw = std::vector<Number>(s.N * s.V), logits = raw;
@@ -76,6 +76,7 @@ struct Head {
   void backward(Number* dx, const Number* x, const int* targets, Number scale) {
     std::vector<Number> dlogits(s.N * s.V), dnormed(s.N * s.C);
     cross_entropy_backward(dlogits.data(), logits.data(), targets, scale, s.N, s.V);
+    if (z_loss > 0) z_loss_backward(dlogits.data(), logits.data(), targets, Number(z_loss), scale, s.N, s.V);
     if (cap > 0) soft_cap_backward(dlogits.data(), dlogits.data(), raw.data(), cap, s.N * s.V);
     classifier.backward(dnormed.data(), dlogits.data(), normed.data());
     norm.backward(dx, dnormed.data(), x);

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "adamw.hpp"
+#include "layers/training/muon.hpp"
 #include "model.hpp"
+#include "optimizers.hpp"
 
 namespace textbook {
 namespace {
@@ -43,27 +46,81 @@ double norm_of_gradients(const float* gradients, const std::vector<TensorSpec>& 
 
 float clip(double norm, double largest) { return static_cast<float>(clip_factor(norm, largest)); }
 
-void adamw(float* weights, std::span<float* const> state, const float* gradients, const std::vector<TensorSpec>& table,
-           const AdamW& o, float lr, float gradient_factor, int64_t t) {
+// A tensor of an update, in double. The destructor rounds weights and state to float.
+struct WideTensor {
+  Doubles weights, gradients;
+  std::vector<Doubles> state;  // slots
+
+  WideTensor(const UpdateBuffers& b, const TensorSpec& tensor) : buffers(b), spec(tensor), slots(state_table(tensor)) {
+    weights = widened(buffers.weights + spec.offset, spec.size());
+    gradients = widened(buffers.gradients + spec.gradient, spec.size());
+    for (const TensorSpec& slot : slots) state.push_back(widened(buffers.state + slot.offset, slot.size()));
+  }
+  ~WideTensor() {
+    round_to(buffers.weights + spec.offset, weights);
+    for (size_t i = 0; i < slots.size(); ++i) round_to(buffers.state + slots[i].offset, state[i]);
+  }
+
+ private:
+  const UpdateBuffers& buffers;
+  const TensorSpec& spec;
+  std::vector<TensorSpec> slots;
+};
+
+void adamw(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& o,
+           const UpdateStep& now) {
   for (const TensorSpec& spec : table) {
-    if (!kAdamW.takes(spec)) continue;
-    const size_t n = spec.size();
-    float *w_at = weights + spec.offset, *m_at = &state[0][spec.gradient], *v_at = &state[1][spec.gradient];
-    const Doubles g = widened(gradients + spec.gradient, n);
-    Doubles wide_w = widened(w_at, n), wide_m = widened(m_at, n), wide_v = widened(v_at, n);
-    adamw_step<double>(wide_w.data(), wide_m.data(), wide_v.data(), g.data(), n, o.beta1, o.beta2, o.eps,
-                       spec.decay ? o.weight_decay : 0, lr * spec.rate, gradient_factor, static_cast<int>(t));
-    round_to(w_at, wide_w), round_to(m_at, wide_m), round_to(v_at, wide_v);
+    WideTensor x(buffers, spec);
+    adamw_step<double>(x.weights.data(), x.state[0].data(), x.state[1].data(), x.gradients.data(), spec.size(),
+                       o.beta1, o.beta2, o.eps, spec.decay ? o.weight_decay : 0, now.lr * spec.rate,
+                       now.gradient_factor, static_cast<int>(now.t));
   }
 }
 
-const Optimizer textbook_adamw = {kAdamW.name, kAdamW.slots, kAdamW.takes, adamw};
+void sgd(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& o,
+         const UpdateStep& now) {
+  for (const TensorSpec& spec : table) {
+    WideTensor x(buffers, spec);
+    sgd_step<double>(x.weights.data(), x.state[0].data(), x.gradients.data(), spec.size(), o.momentum, o.nesterov,
+                     spec.decay ? o.weight_decay : 0, now.lr * spec.rate, now.gradient_factor);
+  }
+}
+
+void lion(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& o,
+          const UpdateStep& now) {
+  for (const TensorSpec& spec : table) {
+    WideTensor x(buffers, spec);
+    lion_step<double>(x.weights.data(), x.state[0].data(), x.gradients.data(), spec.size(), o.beta1, o.beta2,
+                      spec.decay ? o.weight_decay : 0, now.lr * spec.rate, now.gradient_factor);
+  }
+}
+
+// NorMuon if it has a second slot.
+void muon(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& o,
+          const UpdateStep& now) {
+  const PolarRounds rounds = polar_rounds(o.polar);
+  for (const TensorSpec& spec : table) {
+    WideTensor x(buffers, spec);
+    const int rows = spec.shape[0], cols = spec.shape[1];
+    muon_step<double>(x.weights.data(), x.state[0].data(), x.state.size() > 1 ? x.state[1].data() : nullptr,
+                      x.gradients.data(), rows, cols, o.momentum, o.nesterov, rounds.polynomials, rounds.margin,
+                      o.beta2, muon_scale(o.muon_scale, rows, cols), spec.decay ? o.weight_decay : 0,
+                      now.lr * spec.rate, now.gradient_factor);
+  }
+}
+
+constexpr std::pair<const Optimizer*, Update> kUpdates[] = {
+    {&kAdamW, adamw}, {&kSgd, sgd}, {&kLion, lion}, {&kMuon, muon}, {&kNorMuon, muon}};
+
+Update update_of(const Optimizer& row) {
+  return std::ranges::find(kUpdates, &row, &std::pair<const Optimizer*, Update>::first)->second;
+}
 
 }  // namespace
 }  // namespace textbook
 
 const StepFunctions kTextbookStep = {textbook::loss_and_gradients, textbook::norm_of_gradients, textbook::clip,
-                                     &textbook::textbook_adamw};
+                                     kAdamWAlone, textbook::update_of};
 
 size_t memory_of_textbook(const Config& c, int B) {
   const textbook::Sizes s = textbook::sizes_of(c, B, c.context);

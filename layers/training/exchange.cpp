@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <string_view>
+#include <unordered_map>
 
 #include "layers/kernels/parallel.hpp"
 
@@ -72,7 +74,7 @@ void for_each_chunk(const ShardPart& part, F f) {
 RankNeed need_of_rank(const std::vector<Shard>& shards, int rank, int lanes) {
   const int ranks = static_cast<int>(shards.size());
   const Shard& own = shards[rank];
-  RankNeed need{0, own.floats, 0, 0};
+  RankNeed need{0, own.state, 0, 0};
   size_t roots = 0, foreign = 0;
   for (const Lanes& subtree : subtrees(lanes_of(rank, ranks, lanes)))
     need.buffers = std::max(need.buffers, roots++ + std::bit_width(static_cast<unsigned>(subtree.count)) - 1);
@@ -190,20 +192,36 @@ std::unique_ptr<Group::Transfer> share_weights(Group& group, const std::vector<S
 
 namespace {
 
-// One message per slot and part between a rank's shard and the whole on rank 0.
-void move_state(Group& group, const std::vector<Shard>& shards, const OptimizerState& state,
-                const OptimizerState& whole, bool to_whole) {
-  std::vector<Message> of_shard, of_whole;
-  for (size_t slot = 0; slot < state.size(); ++slot) {
-    if (group.rank > 0) {
-      for (const ShardPart& part : shards[group.rank].parts)
-        if (part.floats > 0) of_shard.push_back({0, state[slot].get() + part.state, part.floats});
-      continue;
+// A slot of a slice of a tensor: where it is in the state of a rank, and in the state of all.
+struct SlotRange {
+  size_t shard, whole, floats;
+};
+std::vector<SlotRange> ranges_of(const Shard& shard, const std::vector<TensorSpec>& table) {
+  std::unordered_map<std::string_view, const TensorSpec*> tensors;
+  for (const TensorSpec& spec : table) tensors[spec.name] = &spec;
+  std::vector<SlotRange> ranges;
+  for (const ShardPart& part : shard.parts)
+    for (const TensorSpec& slice : part.table) {
+      const TensorSpec& tensor = *tensors.at(slice.name);
+      const std::vector<TensorSpec> here = state_table(slice), there = state_table(tensor);
+      for (size_t slot = 0; slot < here.size(); ++slot)
+        ranges.push_back({here[slot].offset, there[slot].offset + (slice.offset - tensor.offset), here[slot].size()});
     }
-    for (int r = 1; r < group.size; ++r) add_messages(of_whole, r, shards[r], whole[slot].get());
-    for (const ShardPart& part : shards[0].parts) {
-      float *there = whole[slot].get() + part.begin, *mine = state[slot].get() + part.state;
-      std::copy_n(to_whole ? mine : there, part.floats, to_whole ? there : mine);
+  return ranges;
+}
+
+// One message per slot and slice between a rank's shard and the whole on rank 0.
+void move_state(Group& group, const std::vector<Shard>& shards, const std::vector<TensorSpec>& table, float* state,
+                float* whole, bool to_whole) {
+  std::vector<Message> of_shard, of_whole;
+  if (group.rank > 0) {
+    for (const SlotRange& r : ranges_of(shards[group.rank], table)) of_shard.push_back({0, state + r.shard, r.floats});
+  } else {
+    for (int rank = 1; rank < group.size; ++rank)
+      for (const SlotRange& r : ranges_of(shards[rank], table)) of_whole.push_back({rank, whole + r.whole, r.floats});
+    for (const SlotRange& r : ranges_of(shards[0], table)) {
+      float *there = whole + r.whole, *mine = state + r.shard;
+      std::copy_n(to_whole ? mine : there, r.floats, to_whole ? there : mine);
     }
   }
   to_whole ? group.exchange(of_shard, of_whole) : group.exchange(of_whole, of_shard);
@@ -211,10 +229,13 @@ void move_state(Group& group, const std::vector<Shard>& shards, const OptimizerS
 
 }  // namespace
 
-void gather_state(Group& group, const std::vector<Shard>& shards, const OptimizerState& state, OptimizerState& whole) {
-  move_state(group, shards, state, whole, true);
+// Messages do not say whether they are read or written.
+void gather_state(Group& group, const std::vector<Shard>& shards, const std::vector<TensorSpec>& table,
+                  const float* state, float* whole) {
+  move_state(group, shards, table, const_cast<float*>(state), whole, true);
 }
 
-void scatter_state(Group& group, const std::vector<Shard>& shards, OptimizerState& state, const OptimizerState& whole) {
-  move_state(group, shards, state, whole, false);
+void scatter_state(Group& group, const std::vector<Shard>& shards, const std::vector<TensorSpec>& table, float* state,
+                   const float* whole) {
+  move_state(group, shards, table, state, const_cast<float*>(whole), false);
 }

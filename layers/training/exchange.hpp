@@ -13,7 +13,7 @@ inline constexpr size_t kWindow = 1 << 24;  // floats that a rank is ready to re
 // What a rank needs in addition to weights, gradients and activations, and what it sends in a step, in floats.
 struct RankNeed {
   size_t buffers;   // of gradients: lanes that wait for those they are added to
-  size_t state;     // for each number that the optimizer keeps of a weight
+  size_t state;     // of the optimizer
   size_t received;  // gradients of the other ranks that are underway
   size_t sent;
 };
@@ -56,7 +56,9 @@ void gather_gradients(Group& group, const std::vector<Shard>& shards, float* gra
 std::unique_ptr<Group::Transfer> share_weights(Group& group, const std::vector<Shard>& shards, size_t bucket,
                                                float* weights);
 
-// Copies the optimizer state of all shards to rank 0, or from rank 0. `whole` has the layout of the gradients; other
-// ranks have none.
-void gather_state(Group& group, const std::vector<Shard>& shards, const OptimizerState& state, OptimizerState& whole);
-void scatter_state(Group& group, const std::vector<Shard>& shards, OptimizerState& state, const OptimizerState& whole);
+// Copies the optimizer state of all shards to rank 0, or from rank 0. `whole` has the layout of `table`, that of the
+// model; other ranks have none.
+void gather_state(Group& group, const std::vector<Shard>& shards, const std::vector<TensorSpec>& table,
+                  const float* state, float* whole);
+void scatter_state(Group& group, const std::vector<Shard>& shards, const std::vector<TensorSpec>& table, float* state,
+                   const float* whole);

@@ -46,12 +46,13 @@ ShardPart part_of(const std::vector<TensorSpec>& table, int rank, int ranks) {
   for (const TensorSpec& spec : table) {
     const size_t size = spec.size();
     // The first piece of this tensor at the cut or past it.
-    const auto place = [&](size_t at) { return at <= before ? 0 : std::min(size, round_up(at - before, kPiece)); };
+    const size_t unit = spec.optimizer && spec.optimizer->whole ? size : kPiece;
+    const auto place = [&](size_t at) { return at <= before ? 0 : std::min(size, round_up(at - before, unit)); };
     const size_t begin = place(cut(rank)), end = place(cut(rank + 1));
     before += size;
     if (begin == end) continue;
     TensorSpec slice = spec;
-    slice.shape = {static_cast<int>(end - begin)};
+    if (end - begin < size) slice.shape = {static_cast<int>(end - begin)};
     slice.offset += begin, slice.gradient += begin;
     part.table.push_back(slice);
   }
@@ -66,8 +67,8 @@ Shard shard_of(const std::vector<Bucket>& buckets, int rank, int ranks) {
   Shard shard;
   for (const Bucket& bucket : buckets) {
     shard.parts.push_back(part_of(bucket.table, rank, ranks));
-    shard.parts.back().state = shard.floats;
     shard.floats += shard.parts.back().floats;
+    shard.state = place_state(shard.parts.back().table, shard.state);
   }
   return shard;
 }

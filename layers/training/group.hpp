@@ -40,17 +40,19 @@ struct Bucket {
 inline constexpr int kAfterLayers = 1 << 30;
 std::vector<Bucket> buckets_of(const std::vector<TensorSpec>& table);
 
-// The slices of tensors that a rank updates in one bucket. A slice begins at a multiple of kPiece floats of its tensor.
+// The slices of tensors that a rank updates in one bucket. A slice begins at a multiple of kPiece floats of its tensor,
+// or is all of it if the optimizer needs that.
 struct ShardPart {
-  std::vector<TensorSpec> table;  // `offset` counts from the first weight, `gradient` from `begin`
+  std::vector<TensorSpec> table;  // `offset` counts from the first weight, `gradient` from `begin`, `state` from the
+                                  // first state of the rank
   size_t begin = 0, floats = 0;   // its range within the gradients
-  size_t state = 0;               // where its state begins in each slot
 };
 
 // All slices that a rank updates, one part per bucket. A part may be empty.
 struct Shard {
   std::vector<ShardPart> parts;
-  size_t floats = 0;  // in all parts
+  size_t floats = 0;  // of gradients in all parts
+  size_t state = 0;   // floats of optimizer state
 };
 std::vector<Shard> shards_of(const std::vector<TensorSpec>& table, int ranks);  // of all ranks
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numbers>
 #include <numeric>
 
+#include "decay.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/simd.hpp"
 
@@ -15,22 +17,27 @@ using simd::Vec;
 
 namespace {
 
+// Floats from one slot of a tensor to the next.
+size_t padded(size_t floats) { return round_up(floats, kAlignment / sizeof(float)); }
+
+std::vector<int> shape_of(const Slot& slot, const TensorSpec& spec) {
+  return slot.per_row ? std::vector{spec.shape[0]} : spec.shape;
+}
+
 // A piece of a tensor: small enough to share work evenly, large enough that scheduling it costs nothing.
 struct Piece {
-  size_t weights, gradients, size;  // offsets, and the number of elements
+  size_t weights, gradients, state, slot, size;  // offsets, from slot to slot, and the number of elements
   bool decay;
   float rate;  // of the learning rate
 };
 
-bool is_trained(const TensorSpec& spec) { return spec.trained; }
-
-std::vector<Piece> pieces_of(const std::vector<TensorSpec>& table, bool (*takes)(const TensorSpec&)) {
+std::vector<Piece> pieces_of(const std::vector<TensorSpec>& table) {
   std::vector<Piece> pieces;
   for (const TensorSpec& spec : table) {
-    if (!takes(spec)) continue;
+    if (!spec.trained) continue;
     for (size_t i = 0; i < spec.size(); i += kPiece)
-      pieces.push_back(
-          {spec.offset + i, spec.gradient + i, std::min(spec.size() - i, kPiece), spec.decay, spec.rate});
+      pieces.push_back({spec.offset + i, spec.gradient + i, spec.state + i, padded(spec.size()),
+                        std::min(spec.size() - i, kPiece), spec.decay, spec.rate});
   }
   return pieces;
 }
@@ -49,7 +56,7 @@ double sum_of_squares(const float* x, size_t n) {
 }  // namespace
 
 std::vector<double> gradient_squares(const float* gradients, const std::vector<TensorSpec>& table) {
-  const std::vector<Piece> pieces = pieces_of(table, is_trained);
+  const std::vector<Piece> pieces = pieces_of(table);
   std::vector<double> squares(pieces.size());
   parallel_for(static_cast<int>(pieces.size()), 1, kPiece, [&](int begin, int end) {
     for (int i = begin; i < end; ++i)
@@ -67,47 +74,162 @@ float clip_factor(double norm, double clip) {
   return clip > 0 ? static_cast<float>(std::min(clip / (norm + 1e-6), 1.0)) : 1.f;
 }
 
-void adamw_step(float* weights, float* m, float* v, const float* gradients, const std::vector<TensorSpec>& table,
-                const AdamW& options, float lr, float gradient_factor, int64_t t) {
-  const std::vector<Piece> pieces = pieces_of(table, kAdamW.takes);
-  const float beta1 = options.beta1, beta2 = options.beta2, eps = options.eps;
-  // lr · (m / c₁) / (√(v / c₂) + eps) = (lr / c₁) m / (√v / √c₂ + eps)
-  const float step = static_cast<float>(lr / (1 - std::pow(static_cast<double>(beta1), t)));
-  const float root = static_cast<float>(1 / std::sqrt(1 - std::pow(static_cast<double>(beta2), t)));
+// ---- state -------------------------------------------------------------------------------------------------
+
+void assign_optimizers(std::vector<TensorSpec>& table, Optimizers rows) {
+  for (TensorSpec& spec : table) {
+    const auto row = std::ranges::find_if(rows, [&](const Optimizer* r) { return spec.trained && r->takes(spec); });
+    spec.optimizer = row == rows.end() ? nullptr : *row;
+  }
+  place_state(table);
+}
+
+size_t place_state(std::vector<TensorSpec>& table, size_t begin) {
+  for (TensorSpec& spec : table) {
+    if (!spec.optimizer) continue;
+    spec.state = begin;
+    for (const TensorSpec& slot : state_table(spec)) begin += padded(slot.size());
+  }
+  return begin;
+}
+
+std::vector<TensorSpec> state_table(const TensorSpec& spec) {
+  std::vector<TensorSpec> table;
+  if (!spec.optimizer) return table;
+  size_t at = spec.state;
+  for (const Slot& slot : spec.optimizer->slots) {
+    TensorSpec& state = table.emplace_back(spec);
+    state.name = std::string(slot.name) + "." + spec.name;
+    state.shape = shape_of(slot, spec);
+    state.offset = at;
+    at += padded(state.size());
+  }
+  return table;
+}
+
+std::vector<TensorSpec> state_table(const std::vector<TensorSpec>& table) {
+  std::vector<TensorSpec> all;
+  for (const TensorSpec& spec : table) std::ranges::move(state_table(spec), std::back_inserter(all));
+  return all;
+}
+
+size_t state_floats(const std::vector<TensorSpec>& table) {
+  std::vector<TensorSpec> placed = table;
+  return place_state(placed);
+}
+
+std::vector<TensorSpec> tensors_of(const std::vector<TensorSpec>& table, const Optimizer& row) {
+  std::vector<TensorSpec> taken;
+  std::ranges::copy_if(table, std::back_inserter(taken), [&](const auto& spec) { return spec.optimizer == &row; });
+  return taken;
+}
+
+std::vector<const Optimizer*> rows_of(const std::vector<TensorSpec>& table) {
+  std::vector<const Optimizer*> rows;
+  for (const TensorSpec& spec : table)
+    if (spec.optimizer && std::ranges::find(rows, spec.optimizer) == rows.end()) rows.push_back(spec.optimizer);
+  return rows;
+}
+
+size_t scratch_floats(const std::vector<TensorSpec>& table) {
+  size_t most = 0;
+  for (const Optimizer* row : rows_of(table))
+    if (row->scratch) most = std::max(most, row->scratch(tensors_of(table, *row)));
+  return most;
+}
+
+// ---- rows --------------------------------------------------------------------------------------------------
+
+namespace {
+
+bool takes_all(const TensorSpec&) { return true; }
+
+// Calls f(piece) for all pieces of a table.
+template <class F>
+void for_each_piece(const std::vector<TensorSpec>& table, F f) {
+  const std::vector<Piece> pieces = pieces_of(table);
   parallel_for(static_cast<int>(pieces.size()), 1, kPiece, [&](int begin, int end) {
-    for (int q = begin; q < end; ++q) {
-      const float keep = pieces[q].decay ? 1 - lr * pieces[q].rate * options.weight_decay : 1;
-      const float rate = step * pieces[q].rate;
-      const size_t at = pieces[q].gradients;
-      float* w = weights + pieces[q].weights;
-      sweep(static_cast<int>(pieces[q].size), [&](int i, int lanes) {
-        const Vec g = load(gradients + at + i, lanes) * gradient_factor;
-        Vec mean = load(m + at + i, lanes), square = load(v + at + i, lanes);
-        mean += (1 - beta1) * (g - mean);
-        square += (1 - beta2) * (g * g - square);
-        store(m + at + i, mean, lanes);
-        store(v + at + i, square, lanes);
-        const Vec change = rate * mean / (simd::sqrt(square) * root + eps);
-        store(w + i, keep * load(w + i, lanes) - change, lanes);
-      });
-    }
+    for (int q = begin; q < end; ++q) f(pieces[q]);
   });
 }
 
-std::vector<float*> slots_from(const OptimizerState& state, size_t offset) {
-  std::vector<float*> slots;
-  for (const Buffer& slot : state) slots.push_back(slot.get() + offset);
-  return slots;
+void adamw(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& options,
+           const UpdateStep& now) {
+  const float beta1 = static_cast<float>(options.beta1), beta2 = static_cast<float>(options.beta2), eps = options.eps;
+  // lr · (m / c₁) / (√(v / c₂) + eps) = (lr / c₁) m / (√v / √c₂ + eps)
+  const float step = static_cast<float>(now.lr / (1 - std::pow(static_cast<double>(beta1), now.t)));
+  const float root = static_cast<float>(1 / std::sqrt(1 - std::pow(static_cast<double>(beta2), now.t)));
+  for_each_piece(table, [&](const Piece& piece) {
+    const float keep = piece.decay ? 1 - now.lr * piece.rate * options.weight_decay : 1;
+    const float rate = step * piece.rate, factor = now.gradient_factor;
+    const float* gradients = buffers.gradients + piece.gradients;
+    float *w = buffers.weights + piece.weights, *m = buffers.state + piece.state, *v = m + piece.slot;
+    with_decay(options.cautious_decay, [&](auto cautious) {
+      sweep(static_cast<int>(piece.size), [&](int i, int lanes) {
+        const Vec g = load(gradients + i, lanes) * factor;
+        Vec mean = load(m + i, lanes), square = load(v + i, lanes);
+        mean += (1 - beta1) * (g - mean);
+        square += (1 - beta2) * (g * g - square);
+        store(m + i, mean, lanes);
+        store(v + i, square, lanes);
+        const Vec change = rate * mean / (simd::sqrt(square) * root + eps);
+        store(w + i, moved<cautious>(load(w + i, lanes), change, keep), lanes);
+      });
+    });
+  });
 }
 
-constexpr const char* kMoments[] = {"exp_avg", "exp_avg_sq"};  // PyTorch's names for m and v
+void sgd(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& options,
+         const UpdateStep& now) {
+  for_each_piece(table, [&](const Piece& piece) {
+    const float decay = piece.decay ? options.weight_decay : 0, lr = now.lr * piece.rate;
+    const float factor = now.gradient_factor, momentum = static_cast<float>(options.momentum);
+    const float* gradients = buffers.gradients + piece.gradients;
+    float *w = buffers.weights + piece.weights, *b = buffers.state + piece.state;
+    sweep(static_cast<int>(piece.size), [&](int i, int lanes) {
+      const Vec weights = load(w + i, lanes), g = load(gradients + i, lanes) * factor + decay * weights;
+      const Vec buffer = momentum * load(b + i, lanes) + g;
+      store(b + i, buffer, lanes);
+      store(w + i, weights - lr * (options.nesterov ? g + momentum * buffer : buffer), lanes);
+    });
+  });
+}
 
-const Optimizer kAdamW = {
-    "adamw", kMoments, is_trained,
-    [](float* weights, std::span<float* const> state, const float* gradients, const std::vector<TensorSpec>& table,
-       const AdamW& options, float lr, float gradient_factor, int64_t t) {
-      adamw_step(weights, state[0], state[1], gradients, table, options, lr, gradient_factor, t);
-    }};
+void lion(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& options,
+          const UpdateStep& now) {
+  const float beta1 = static_cast<float>(options.beta1), to_newest = static_cast<float>(1 - options.beta2);
+  for_each_piece(table, [&](const Piece& piece) {
+    const float lr = now.lr * piece.rate, keep = piece.decay ? 1 - lr * options.weight_decay : 1;
+    const float factor = now.gradient_factor;
+    const float* gradients = buffers.gradients + piece.gradients;
+    float *w = buffers.weights + piece.weights, *m = buffers.state + piece.state;
+    with_decay(options.cautious_decay, [&](auto cautious) {
+      sweep(static_cast<int>(piece.size), [&](int i, int lanes) {
+        const Vec g = load(gradients + i, lanes) * factor, mean = load(m + i, lanes);
+        const Vec u = mean + (1 - beta1) * (g - mean), zero = {};
+        const Vec change = u > 0.f ? zero + lr : u < 0.f ? zero - lr : zero;
+        store(m + i, mean + to_newest * (g - mean), lanes);
+        store(w + i, moved<cautious>(load(w + i, lanes), change, keep), lanes);
+      });
+    });
+  });
+}
+
+template <int operations>
+double flops_per_weight(const TensorSpec& spec) {
+  return operations * static_cast<double>(spec.size());
+}
+
+constexpr Slot kMoments[] = {{"exp_avg"}, {"exp_avg_sq"}};  // m and v
+constexpr Slot kBuffer[] = {{"momentum_buffer"}}, kMean[] = {{"exp_avg"}};
+
+}  // namespace
+
+const Optimizer kAdamW = {"AdamW", kMoments, takes_all, adamw, flops_per_weight<15>, 28};
+const Optimizer kSgd = {"SGD", kBuffer, takes_all, sgd, flops_per_weight<7>, 20};
+const Optimizer kLion = {"Lion", kMean, takes_all, lion, flops_per_weight<10>, 20};
+
+// ---- learning rate -----------------------------------------------------------------------------------------
 
 double LearningRate::at(int64_t step, int64_t steps) const {
   if (step < warmup) return lr * static_cast<double>(step + 1) / static_cast<double>(warmup + 1);
@@ -117,6 +239,11 @@ double LearningRate::at(int64_t step, int64_t steps) const {
     case Schedule::cosine: return min_lr + .5 * (1 + std::cos(std::numbers::pi * p)) * (lr - min_lr);
     case Schedule::linear: return lr + (min_lr - lr) * p;
     case Schedule::constant: break;
+    case Schedule::wsd: {
+      const double length = decay > 0 ? static_cast<double>(decay) : static_cast<double>(steps) / 10;
+      const double begin = std::max(0., whole - length);
+      return lr + (min_lr - lr) * std::clamp((past - begin) / std::max(1., whole - begin), 0., 1.);
+    }
   }
   return lr;
 }

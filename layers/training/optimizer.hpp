@@ -1,9 +1,17 @@
 #pragma once
-// AdamW (Loshchilov & Hutter 2019, arXiv 1711.05101; Adam: Kingma & Ba 2015, arXiv 1412.6980), t counted from 1:
-//   m ← β₁ m + (1 − β₁) g            v ← β₂ v + (1 − β₂) g²
-//   w ← w − lr·weight_decay·w        for tensors that decay
-//   w ← w − lr · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + eps)
-// lr is the step's learning rate times the tensor's `rate`.
+// Optimizers: the table of their rows, and what a run needs beside them (clipping, learning rates). With the gradient
+// g, t counted from 1, and lr the step's learning rate times the tensor's `rate`:
+//
+//   AdamW (Loshchilov & Hutter 2019, arXiv 1711.05101; Adam: Kingma & Ba 2015, arXiv 1412.6980)
+//     m ← β₁ m + (1 − β₁) g            v ← β₂ v + (1 − β₂) g²
+//     w ← w − lr·weight_decay·w        for tensors that decay
+//     w ← w − lr · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + eps)
+//   SGD with momentum, as PyTorch defines it (Polyak 1964; Nesterov 1983; Sutskever et al. 2013)
+//     g ← g + weight_decay·w           b ← μ b + g           w ← w − lr·b, or lr·(g + μ b) with Nesterov
+//   Lion (Chen et al. 2023, arXiv 2302.06675, algorithm 2)
+//     w ← w − lr·weight_decay·w − lr·sign(β₁ m + (1 − β₁) g)            m ← β₂ m + (1 − β₂) g
+//   Muon and NorMuon: muon.hpp
+//
 // Clipping by the global norm (Pascanu et al. 2013, arXiv 1211.5063): g ← g · min(1, clip / (‖g‖ + 1e-6)).
 
 #include <cstdint>
@@ -13,8 +21,17 @@
 #include "layers/config/tensors.hpp"
 #include "layers/kernels/buffer.hpp"
 
-struct AdamW {
-  float beta1 = .9f, beta2 = .95f, eps = 1e-8f, weight_decay = .1f;
+enum class MuonScale { spectral, rms };
+enum class PolarIteration { newton_schulz, polar_express };
+
+struct OptimizerOptions {
+  double beta1 = .9, beta2 = .95;
+  float eps = 1e-8f, weight_decay = .1f;
+  double momentum = .95;  // of SGD and Muon
+  bool nesterov = true;   // likewise
+  bool cautious_decay = false;  // not with SGD, whose decay is part of the gradient
+  MuonScale muon_scale = MuonScale::rms;
+  PolarIteration polar = PolarIteration::newton_schulz;
 };
 
 // Tensors are processed in pieces of so many floats, the last of a tensor shorter.
@@ -29,32 +46,74 @@ double gradient_norm(const float* gradients, const std::vector<TensorSpec>& tabl
 // The factor on gradients; clip = 0 never clips.
 float clip_factor(double norm, double clip);
 
-// One step on every trained tensor: weights at TensorSpec::offset, the other three at TensorSpec::gradient.
-void adamw_step(float* weights, float* m, float* v, const float* gradients, const std::vector<TensorSpec>& table,
-                const AdamW& options, float lr, float gradient_factor, int64_t t);
+// ---- the table of optimizers -----------------------------------------------------------------------------
 
-// The state of an optimizer between steps: one buffer in the layout of the gradients per slot.
-using OptimizerState = std::vector<Buffer>;
-std::vector<float*> slots_from(const OptimizerState& state, size_t offset = 0);  // pointers into each slot
+// Numbers that an optimizer keeps of a tensor between steps: one for each weight, or one for each row of a matrix.
+struct Slot {
+  const char* name;  // in checkpoints; PyTorch's name if it has one
+  bool per_row = false;
+};
 
-// A row of the table of optimizers. Training, checkpoints and estimates of memory read it.
+// An update reads and writes weights at TensorSpec::offset, gradients at ::gradient, and state at ::state.
+struct UpdateBuffers {
+  float *weights, *state;
+  const float* gradients;
+  float* scratch = nullptr;
+};
+struct UpdateStep {
+  float lr, gradient_factor;
+  int64_t t;  // counted from 1
+};
+
+// One step of the tensors of a table, all of which the row takes.
+using Update = void (*)(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table,
+                        const OptimizerOptions& options, const UpdateStep& step);
+
+// A row of the table. Training, checkpoints, shards of ranks and estimates of memory read it.
 struct Optimizer {
   const char* name;
-  std::span<const char* const> slots;  // the numbers kept for each weight, by the names that checkpoints give them
-  bool (*takes)(const TensorSpec&);    // the tensors that it updates
-  void (*update)(float* weights, std::span<float* const> state, const float* gradients,
-                 const std::vector<TensorSpec>& table, const AdamW& options, float lr, float gradient_factor,
-                 int64_t t);
+  std::span<const Slot> slots;
+  bool (*takes)(const TensorSpec&);  // whether it can update a tensor
+  Update update;
+  double (*flops)(const TensorSpec&);  // of the update of a tensor
+  double bytes;                        // that an update moves for each weight
+  bool whole = false;                  // it needs whole tensors: no two ranks share one
+  size_t (*scratch)(const std::vector<TensorSpec>& table) = nullptr;  // floats that an update needs; null: none
 };
-extern const Optimizer kAdamW;  // m and v
+extern const Optimizer kAdamW, kSgd, kLion;
+
+// The optimizer of a run: rows, each of which takes the tensors that those before it leave.
+using Optimizers = std::span<const Optimizer* const>;
+inline constexpr const Optimizer* kAdamWAlone[] = {&kAdamW};
+
+// Sets the optimizer of each tensor that trains, and the place of its state.
+void assign_optimizers(std::vector<TensorSpec>& table, Optimizers rows);
+
+// Places the state of tensors that have an optimizer, one behind the other from `begin`. Returns the end.
+size_t place_state(std::vector<TensorSpec>& table, size_t begin = 0);
+
+// The state as a table: tensors named SLOT.TENSOR, at their offsets.
+std::vector<TensorSpec> state_table(const std::vector<TensorSpec>& table);
+std::vector<TensorSpec> state_table(const TensorSpec& spec);
+size_t state_floats(const std::vector<TensorSpec>& table);
+
+// The rows that update tensors of a table, and the floats of scratch memory that they need.
+std::vector<const Optimizer*> rows_of(const std::vector<TensorSpec>& table);
+size_t scratch_floats(const std::vector<TensorSpec>& table);
+
+// The tensors of a table that a row updates.
+std::vector<TensorSpec> tensors_of(const std::vector<TensorSpec>& table, const Optimizer& row);
 
 // Learning-rate schedule: linear warm-up over `warmup` steps to lr, then decay to min_lr at `steps` along half a cosine
-// (Loshchilov & Hutter 2017, arXiv 1608.03983) or a line, or no decay. After `steps` the rate stays.
-enum class Schedule { cosine, linear, constant };
+// (Loshchilov & Hutter 2017, arXiv 1608.03983) or a line, or no decay. After `steps` the rate stays. WSD (warm-up,
+// stable, decay: Hu et al. 2024, arXiv 2404.06395) keeps lr until the last `decay` steps, which fall along a line; the
+// authors' fall is exponential.
+enum class Schedule { cosine, linear, constant, wsd };
 struct LearningRate {
   double lr = 3e-3, min_lr = 3e-4;
   int64_t warmup = 100;
   Schedule schedule = Schedule::cosine;
+  int64_t decay = 0;  // steps of WSD's decay; 0: a tenth of all
 
   double at(int64_t step, int64_t steps) const;
 };

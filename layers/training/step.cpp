@@ -23,11 +23,16 @@ std::string Diverged::message() const {
 
 TrainingState::TrainingState(Model m, int b, int t, const StepFunctions& functions, std::shared_ptr<Group> ranks)
     : model(std::move(m)), by(functions), B(b), T(t), activations(allocate_activations(model.config, B, T, true)),
-      tokens(size_t(B) * T), targets(tokens.size()), group(std::move(ranks)), buckets(buckets_of(model.table)) {
-  if (group->size == 1) shards = {{{{model.table, 0, model.gradient_floats}}, model.gradient_floats}};
+      tokens(size_t(B) * T), targets(tokens.size()), group(std::move(ranks)) {
+  assign_optimizers(model.table, by.optimizers);
+  buckets = buckets_of(model.table);
+  if (group->size == 1)
+    shards = {{{{model.table, 0, model.gradient_floats}}, model.gradient_floats, state_floats(model.table)}};
   else shards = shards_of(model.table, group->size);
-  for (size_t slot = 0; by.optimizer && slot < by.optimizer->slots.size(); ++slot)
-    optimizer_state.push_back(allocate(shard().floats));
+  optimizer_state = allocate(shard().state);
+  size_t floats = 0;
+  for (const ShardPart& part : shard().parts) floats = std::max(floats, scratch_floats(part.table));
+  scratch = allocate(floats);
 }
 
 MicroBatches micro_batches(const int* tokens, const int* targets, int count, int B, int T) {
@@ -239,8 +244,9 @@ void update(TrainingState& s, const StepOptions& o, int64_t step, double lr, flo
   float* weights = s.model.weights.get();
   for (size_t i = 0; i < s.shard().parts.size(); ++i) {
     const ShardPart& part = s.shard().parts[i];
-    s.by.optimizer->update(weights, slots_from(s.optimizer_state, part.state), s.gradients_of(part), part.table,
-                           o.adamw, static_cast<float>(lr), factor, step + 1);
+    for (const Optimizer* row : s.by.optimizers)
+      s.by.update(*row)({weights, s.optimizer_state.get(), s.gradients_of(part), s.scratch.get()},
+                        tensors_of(part.table, *row), o.optimizer, {static_cast<float>(lr), factor, step + 1});
     sharing.push_back(share_weights(*s.group, s.shards, i, weights));
   }
   for (const auto& transfer : sharing) transfer->wait();
@@ -260,7 +266,7 @@ StepResult training_step(TrainingState& s, const MicroBatches& batches, const St
     gather_gradients(*s.group, s.shards, s.model.gradients.get());
     observer->before_update();
   }
-  if (s.by.optimizer) update(s, o, step, lr, factor);
+  if (!s.by.optimizers.empty()) update(s, o, step, lr, factor);
   if (observer) observer->after_update();
   return {nats / static_cast<double>(batches.targets), norm, factor < 1, batches.targets};
 }

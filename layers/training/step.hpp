@@ -29,10 +29,14 @@ struct StepFunctions {
   decltype(&model_loss_and_gradients) loss_and_gradients;
   decltype(&gradient_norm) norm;
   decltype(&clip_factor) clip;
-  const Optimizer* optimizer;  // null: the step ends with the gradients
+  Optimizers optimizers;  // empty: the step ends with the gradients
+  Update (*update)(const Optimizer& row);
 };
-inline constexpr StepFunctions kFastStep = {model_loss_and_gradients, gradient_norm, clip_factor, &kAdamW};
-inline constexpr StepFunctions kGradientsOnly = {model_loss_and_gradients, gradient_norm, clip_factor, nullptr};
+inline Update fast_update(const Optimizer& row) { return row.update; }
+inline constexpr StepFunctions kFastStep = {model_loss_and_gradients, gradient_norm, clip_factor, kAdamWAlone,
+                                            fast_update};
+inline constexpr StepFunctions kGradientsOnly = {model_loss_and_gradients, gradient_norm, clip_factor, {},
+                                                 fast_update};
 
 // The state that a step reads and updates.
 struct TrainingState {
@@ -40,13 +44,14 @@ struct TrainingState {
   StepFunctions by;
   int B, T;                          // sequences in a micro-batch, tokens in each
   Activations activations;
-  OptimizerState optimizer_state;    // of the shard
+  Buffer optimizer_state, scratch;   // of the shard
   std::vector<int> tokens, targets;  // (B,T) of the newest micro-batch
   std::shared_ptr<Group> group;
   std::vector<Bucket> buckets;       // in the order of the gradients
   std::vector<Shard> shards;         // of all ranks; the shard of a single rank is one part with all tensors
   std::vector<Buffer> lane_sums;     // gradients of lanes that wait for those they are added to
 
+  // Chooses the optimizer of every tensor in the model's table.
   TrainingState(Model model, int B, int T, const StepFunctions& by = kFastStep,
                 std::shared_ptr<Group> group = std::make_shared<Group>());
 
@@ -64,7 +69,7 @@ struct MicroBatches {
 MicroBatches micro_batches(const int* tokens, const int* targets, int count, int B, int T);
 
 struct StepOptions {
-  AdamW adamw;
+  OptimizerOptions optimizer;
   double clip = 1;            // largest ‖g‖; 0: no clipping
   uint64_t dropout_seed = 1;
   int lanes = 1;              // a power of two that divides the number of micro-batches

@@ -1,0 +1,118 @@
+#pragma once
+// Optimizers other than AdamW: SGD, Lion, Muon and NorMuon. Sources are in layers/training/optimizer.hpp and muon.hpp.
+//
+// One step of one tensor of n numbers, or of one matrix (rows,cols). weight_decay is 0 for tensors of one dimension.
+//   every one   g ← g·gradient_factor
+//   SGD         g ← g + weight_decay·w        b ← μ b + g                w ← w − lr·b, or with Nesterov lr·(g + μ b)
+//   Lion        w ← w − lr·weight_decay·w     w ← w − lr·sign(β₁ m + (1 − β₁) g)          m ← β₂ m + (1 − β₂) g
+//   Muon        b ← μ b + (1 − μ) g           U = b, or with Nesterov (1 − μ) g + μ b
+//               w ← w − lr·weight_decay·w     w ← w − lr·scale·orthogonalize(U)
+//   NorMuon     the same with O = orthogonalize(U), whose rows get equal sizes:  v_i ← β₂ v_i + (1 − β₂) mean_j O_ij²
+//               O_ij ← O_ij / (√v_i + 1e-10), and then a factor restores ‖O‖
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace textbook {
+
+template <class Number>
+void sgd_step(Number* weights, Number* buffer, const Number* gradients, size_t n, Number momentum, bool nesterov,
+              Number weight_decay, Number lr, Number gradient_factor) {
+  for (size_t i = 0; i < n; ++i) {
+    const Number g = gradients[i] * gradient_factor + weight_decay * weights[i];
+    buffer[i] = momentum * buffer[i] + g;
+    weights[i] -= lr * (nesterov ? g + momentum * buffer[i] : buffer[i]);
+  }
+}
+
+template <class Number>
+void lion_step(Number* weights, Number* m, const Number* gradients, size_t n, Number beta1, Number beta2,
+               Number weight_decay, Number lr, Number gradient_factor) {
+  for (size_t i = 0; i < n; ++i) {
+    const Number g = gradients[i] * gradient_factor, u = beta1 * m[i] + (1 - beta1) * g;
+    weights[i] -= lr * weight_decay * weights[i];
+    weights[i] -= lr * (u > 0 ? 1 : u < 0 ? -1 : 0);
+    m[i] = beta2 * m[i] + (1 - beta2) * g;
+  }
+}
+
+// ‖x‖, the Frobenius norm of a matrix.
+template <class Number>
+Number length(const std::vector<Number>& x) {
+  Number squares = 0;
+  for (const Number& number : x) squares += number * number;
+  return std::sqrt(squares);
+}
+
+// x (n,m) ← a x + b (x xᵀ) x + c (x xᵀ)² x. It acts on the singular values alone: σ ← aσ + bσ³ + cσ⁵.
+template <class Number>
+void odd_polynomial(std::vector<Number>& x, size_t n, size_t m, Number a, Number b, Number c) {
+  std::vector<Number> square(n * n), p(n * n), y(n * m);
+  for (size_t i = 0; i < n; ++i)
+    for (size_t j = 0; j < n; ++j)
+      for (size_t k = 0; k < m; ++k) square[i * n + j] += x[i * m + k] * x[j * m + k];
+  for (size_t i = 0; i < n; ++i)
+    for (size_t j = 0; j < n; ++j) {
+      p[i * n + j] = (i == j ? a : 0) + b * square[i * n + j];
+      for (size_t k = 0; k < n; ++k) p[i * n + j] += c * square[i * n + k] * square[k * n + j];
+    }
+  for (size_t i = 0; i < n; ++i)
+    for (size_t j = 0; j < m; ++j)
+      for (size_t k = 0; k < n; ++k) y[i * m + j] += p[i * n + k] * x[k * m + j];
+  x = y;
+}
+
+// Sends the singular values of x to about 1, with one polynomial {a, b, c} after the other.
+template <class Number, class Polynomials>
+void orthogonalize(std::vector<Number>& x, size_t rows, size_t cols, const Polynomials& polynomials,
+                   Number margin) {
+  const Number size = length(x) * margin + Number(1e-7);
+  for (Number& number : x) number /= size;
+  const bool tall = rows > cols;
+  std::vector<Number> wide(x);
+  if (tall)
+    for (size_t i = 0; i < rows; ++i)
+      for (size_t j = 0; j < cols; ++j) wide[j * rows + i] = x[i * cols + j];
+  for (const auto& [a, b, c] : polynomials)
+    odd_polynomial(wide, std::min(rows, cols), std::max(rows, cols), Number(a), Number(b), Number(c));
+  for (size_t i = 0; i < rows; ++i)
+    for (size_t j = 0; j < cols; ++j) x[i * cols + j] = tall ? wide[j * rows + i] : wide[i * cols + j];
+}
+
+// The mean square of each row approaches that of the others, and the length of the matrix stays.
+template <class Number>
+void equalize_rows(std::vector<Number>& x, Number* v, size_t rows, size_t cols, Number beta2) {
+  const Number before = length(x);
+  for (size_t i = 0; i < rows; ++i) {
+    Number squares = 0;
+    for (size_t j = 0; j < cols; ++j) squares += x[i * cols + j] * x[i * cols + j];
+    v[i] = beta2 * v[i] + (1 - beta2) * squares / Number(cols);
+    for (size_t j = 0; j < cols; ++j) x[i * cols + j] /= std::sqrt(v[i]) + Number(1e-10);
+  }
+  const Number after = length(x) + Number(1e-10);
+  for (Number& number : x) number *= before / after;
+}
+
+// v: null for Muon, (rows) for NorMuon.
+template <class Number, class Polynomials>
+void muon_step(Number* weights, Number* buffer, Number* v, const Number* gradients, size_t rows, size_t cols,
+               Number momentum, bool nesterov, const Polynomials& polynomials, Number margin, Number beta2,
+               Number scale, Number weight_decay, Number lr, Number gradient_factor) {
+  std::vector<Number> u(rows * cols);
+  for (size_t i = 0; i < u.size(); ++i) {
+    const Number g = gradients[i] * gradient_factor;
+    buffer[i] = momentum * buffer[i] + (1 - momentum) * g;
+    u[i] = nesterov ? (1 - momentum) * g + momentum * buffer[i] : buffer[i];
+  }
+  orthogonalize(u, rows, cols, polynomials, margin);
+  if (v) equalize_rows(u, v, rows, cols, beta2);
+  for (size_t i = 0; i < u.size(); ++i) {
+    weights[i] -= lr * weight_decay * weights[i];
+    weights[i] -= lr * scale * u[i];
+  }
+}
+
+}  // namespace textbook
