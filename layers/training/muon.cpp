@@ -1,5 +1,5 @@
 // Products of whole matrices, shared among threads by panels of rows. The two symmetric ones, A = X Xᵀ and A², are
-// computed on and below the diagonal. With the identity in the polynomial, P = aI + bA + cA², a round is X ← P X.
+// computed on and above the diagonal. With the identity in the polynomial, P = aI + bA + cA², a round is X ← P X.
 //
 // A tall X (rows > cols) is not transposed: A = Xᵀ X, and X ← X P.
 
@@ -83,16 +83,18 @@ void share_panels(const std::vector<Panel>& panels, Cost cost, F f) {
   parallel_tasks(static_cast<int>(order.size()), [&](int task) { f(panels[order[task]], order[task]); });
 }
 
-// Copies what lies below the diagonal of a symmetric matrix (n,n), in the rows of a panel, to above it.
+// Copies what lies above the diagonal of a symmetric matrix (n,n), in the rows of a panel, to below it.
 void mirror(float* a, int n, const Panel& panel) {
-  for (int j = 0; j < panel.end; ++j)
-    for (int i = std::max(j + 1, panel.begin); i < panel.end; ++i) a[size_t(j) * n + i] = a[size_t(i) * n + j];
+  for (int j = panel.begin + 1; j < n; ++j)
+    for (int i = panel.begin; i < std::min(j, panel.end); ++i) a[size_t(j) * n + i] = a[size_t(i) * n + j];
 }
 
-// Rows of left · right on and below the diagonal, and by symmetry above it. `left` begins at the panel.
-void symmetric_rows(float* a, MatrixView left, MatrixView right, int n, int inner, const Panel& panel) {
-  float* rows = a + size_t(panel.begin) * n;
-  gemm_serial(rows, n, left, right, panel.rows(), panel.end, inner, false, {Triangle::c_lower, panel.begin});
+// Rows of left · right on and above the diagonal. `left` begins at the panel.
+void upper_rows(float* a, MatrixView left, MatrixView right, int n, int inner, const Panel& panel) {
+  const int begin = panel.begin;
+  right.data += begin * right.col;
+  gemm_serial(a + size_t(begin) * n + begin, n, left, right, panel.rows(), n - begin, inner, false,
+              {Triangle::c_upper});
 }
 
 // One round on all matrices. Y is X afterwards.
@@ -100,26 +102,25 @@ void iterate(std::span<Matrix> matrices, const OddPolynomial& q) {
   const auto side = [](const Matrix& m) { return m.n(); };
   const std::vector<Panel> squares = panels_of(matrices, side);
   const auto gram_cost = [](const Panel& p) {
-    return double(p.rows()) * p.end * std::max(p.matrix->rows, p.matrix->cols);
+    return double(p.rows()) * (p.matrix->n() - p.begin) * std::max(p.matrix->rows, p.matrix->cols);
   };
   share_panels(squares, gram_cost, [](const Panel& panel, int) {
     const Matrix& m = *panel.matrix;
     const size_t cols = m.cols;
-    if (m.tall()) symmetric_rows(m.a, {m.x + panel.begin, 1, cols}, {m.x, cols, 1}, m.n(), m.rows, panel);
-    else symmetric_rows(m.a, {m.x + panel.begin * cols, cols, 1}, {m.x, 1, cols}, m.n(), m.cols, panel);
+    if (m.tall()) upper_rows(m.a, {m.x + panel.begin, 1, cols}, {m.x, cols, 1}, m.n(), m.rows, panel);
+    else upper_rows(m.a, {m.x + panel.begin * cols, cols, 1}, {m.x, 1, cols}, m.n(), m.cols, panel);
     mirror(m.a, m.n(), panel);
   });
-  share_panels(squares, [](const Panel& p) { return double(p.rows()) * p.end * p.matrix->n(); },
-               [&](const Panel& panel, int) {
+  share_panels(squares, gram_cost, [&](const Panel& panel, int) {
     const Matrix& m = *panel.matrix;
     const size_t n = m.n();
-    symmetric_rows(m.p, {m.a + panel.begin * n, n, 1}, {m.a, n, 1}, m.n(), m.n(), panel);
+    upper_rows(m.p, {m.a + panel.begin * n, n, 1}, {m.a, n, 1}, m.n(), m.n(), panel);
     for (int i = panel.begin; i < panel.end; ++i) {
-      float* p = m.p + i * n;
-      sweep(i + 1, [&](int j, int lanes) {
-        store(p + j, q.b * load(m.a + i * n + j, lanes) + q.c * load(p + j, lanes), lanes);
+      float* p = m.p + i * n + i;  // on the diagonal
+      sweep(m.n() - i, [&](int j, int lanes) {
+        store(p + j, q.b * load(m.a + i * n + i + j, lanes) + q.c * load(p + j, lanes), lanes);
       });
-      p[i] += q.a;
+      *p += q.a;
     }
     mirror(m.p, m.n(), panel);
   });
