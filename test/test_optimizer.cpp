@@ -6,8 +6,6 @@
 #include <tuple>
 
 #include "check.hpp"
-#include "layers/model/model.hpp"
-#include "layers/model/resolve.hpp"
 #include "layers/training/muon.hpp"
 #include "reference.hpp"
 
@@ -194,28 +192,6 @@ TEST_CASE("ten steps of each optimizer agree with PyTorch on every tensor", "[op
       place[key] += slot.size();
     }
   }
-}
-
-TEST_CASE("Muon takes matrices of blocks and leaves the rest to AdamW", "[optimizer]") {
-  Config config;
-  config.n_layer = 2, config.n_head = 2, config.channels = 16, config.context = 8, config.vocab_size = 23;
-  config.tied = false, config.lora_rank = 2;
-  Layout layout;
-  declare_model(layout, resolve(config));
-  std::vector<TensorSpec> table = layout.table();
-  TensorSpec& frozen = *std::ranges::find(table, "block.0.ffn.up.weight", &TensorSpec::name);
-  frozen.trained = false;
-  assign_optimizers(table, run_optimizer(OptimizerKind::muon).rows);
-  CHECK(frozen.optimizer == nullptr);
-  std::string taken;
-  for (const TensorSpec& spec : table) {
-    if (&spec == &frozen) continue;
-    CHECK((spec.optimizer == &kMuon || spec.optimizer == &kAdamW));
-    if (spec.layer == 1 && spec.optimizer == &kMuon) taken += spec.part + " ";
-    if (spec.layer == kOutside) CHECK(spec.optimizer == &kAdamW);
-  }
-  CHECK(taken == "attention.q.weight attention.k.weight attention.v.weight attention.o.weight ffn.up.weight "
-                 "ffn.down.weight ");
 }
 
 TEST_CASE("Newton-Schulz sends all singular values near 1, and Polar Express nearer", "[optimizer]") {

@@ -31,17 +31,14 @@ std::string batch_text(const TrainOptions& o) {
   return "batch " + std::to_string(o.batch) + accumulated + " x context " + std::to_string(o.config.context);
 }
 
-// "0.003 after 100 warm-up steps, cosine to 0.0003"
+// "0.003 after 100 warm-up steps, cosine to 0.0003, Muon"
 std::string rate_text(const TrainOptions& o) {
   std::string text = format("%g", o.rate.lr);
   if (o.rate.warmup > 0) text += " after " + std::to_string(o.rate.warmup) + " warm-up steps";
   text += std::string(", ") + name_of(kSchedules, o.rate.schedule);
-  return o.rate.schedule == Schedule::constant ? text : text + format(" to %g", o.rate.min_lr);
+  if (o.rate.schedule != Schedule::constant) text += format(" to %g", o.rate.min_lr);
+  return o.optimizer == OptimizerKind::adamw ? text : text + ", " + run_optimizer(o.optimizer).name;
 }
-
-}  // namespace
-
-namespace {
 
 std::string plan_json(const TrainOptions& o, const Dataset& data, size_t parameters) {
   nlohmann::ordered_json warnings = nlohmann::ordered_json::array();
