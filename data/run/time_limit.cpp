@@ -20,16 +20,21 @@ struct Timing {
   double step = 0, validation_batch = 0, save = 0, token = 0;
 };
 
-// The mean time of a few calls of f, within about `budget` seconds. The first call only warms up.
+// The median time of a few calls of f, within about `budget` seconds. The first call only warms up. On a busy machine,
+// one of the calls may take as long as a hundred others.
 template <class F>
 double time_of(double budget, int most, F f) {
   const Stopwatch whole;
   f(0);
-  const Stopwatch clock;
-  int calls = 0;
-  do f(++calls);
-  while (calls < most && whole.seconds() < budget && !interrupted());
-  return clock.seconds() / calls;
+  std::vector<double> seconds;
+  do {
+    const Stopwatch clock;
+    f(static_cast<int>(seconds.size()) + 1);
+    seconds.push_back(clock.seconds());
+  } while (static_cast<int>(seconds.size()) < most && whole.seconds() < budget && !interrupted());
+  const auto middle = seconds.begin() + static_cast<ptrdiff_t>(seconds.size() / 2);
+  std::ranges::nth_element(seconds, middle);
+  return *middle;
 }
 
 // Times some steps at a learning rate of 0. Such steps change the optimizer state and BatchNorm's running statistics,
