@@ -46,7 +46,7 @@ struct TrainOptions : TextOptions {
   OptimizerKind optimizer = OptimizerKind::adamw;
   OptimizerOptions optimizer_options;
   std::optional<double> beta2, momentum;  // open: as the optimizer says
-  std::optional<bool> nesterov;           // likewise
+  std::optional<bool> nesterov;           // open: as the optimizer says
   double clip = 1;
   std::string train_only, freeze;  // regular expressions for the names of tensors; "": all, none
   std::optional<double> norm_lr, lr_embedding, lr_head, lr_vector;  // open: as lr

@@ -58,7 +58,7 @@ void scale_row(float* row, float factor, int n) {
   sweep(n, [&](int i, int lanes) { store(row + i, load(row + i, lanes) * factor, lanes); });
 }
 
-// The columns of W queries become zero for keys that none of them sees.
+// Sets the columns of W queries to zero for keys that none of these queries sees.
 void clear_unseen(float* column, const Scores& scores, int keys) {
   for (int j = 0; j < scores.begin; ++j) store(column + row_of(j), Vec{});
   for (int j = scores.end; j < keys; ++j) store(column + row_of(j), Vec{});

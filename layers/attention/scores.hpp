@@ -28,7 +28,7 @@ inline void soft_cap(float* x, float* slopes, float scale, float cap, int n) {
 // score = scale·product − slope·(i − j). With a cap, the products have been capped before, by cap_columns().
 struct Scores {
   int begin, end;          // the keys that any of the queries sees
-  int all_begin, all_end;  // the keys that all of them see
+  int all_begin, all_end;  // the keys that all W queries see
   int window;
   float scale, slope;
   bool biased;

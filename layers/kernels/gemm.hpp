@@ -32,7 +32,7 @@ struct MatrixView {
   size_t row, col;
 };
 
-// What a causal mask leaves of a product; the rest is skipped as far as it fills whole vectors or register tiles.
+// The part of a product that a causal mask keeps. Whole vectors and register tiles of the rest are skipped.
 //
 //   c_upper   only C[i][j] with j ≥ i - diagonal is wanted; the others become anything
 //   a_lower   A[i][k] is zero where k > i + diagonal

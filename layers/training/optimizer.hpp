@@ -28,7 +28,7 @@ struct OptimizerOptions {
   double beta1 = .9, beta2 = .95;
   float eps = 1e-8f, weight_decay = .1f;
   double momentum = .95;  // of SGD and Muon
-  bool nesterov = true;   // likewise
+  bool nesterov = true;   // of SGD and Muon
   bool cautious_decay = false;  // not with SGD, whose decay is part of the gradient
   MuonScale muon_scale = MuonScale::rms;
   PolarIteration polar = PolarIteration::newton_schulz;
