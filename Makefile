@@ -117,7 +117,7 @@ TEST_FILES_kernels := $(patsubst %,test/%.cpp,main check reference \
   $(addprefix test_,gemm gemm_tiles simd activation attention cross_entropy norm optimizer))
 NEEDED_kernels := kernels/% config/% norm/% attention/attention.o cross_entropy/% embedding/position.o \
   feed_forward/activation.o linear/linear.o model/resolve.o residual/dropout.o \
-  $(addprefix training/,optimizer.o muon.o run_optimizer.o)
+  $(addprefix training/,optimizer.o adafactor.o muon.o run_optimizer.o)
 NEEDED_layers := %
 TEST_FILES_ = $(wildcard test/*.cpp)
 # TESTS_BUILT: objects of another build of this tree, to link instead of compiling tests again. test_simd is compiled

@@ -1,6 +1,6 @@
 """Writes test/reference: the results of every layer and of whole models, in float64 from float32 inputs.
 
-    python python_ref/reference.py [--out test/reference]
+    python python_ref/reference.py [--out test/reference] [--only optimizer]
 
 <layer>/<case>.json holds "numbers" and "scales". <layer>/<case>.<tensor>.npy holds a tensor: inputs are float32,
 integers int32, expected values float64. A scale is the norm of the gradient's uncancelled terms. The bytes are the same
@@ -391,6 +391,9 @@ RULES = [
     ("lion", "lion", {"beta1": 0.9, "beta2": 0.99, "weight_decay": 0.1}),
     ("adamw-cautious", "adamw", {"beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight_decay": 0.5, "cautious": True}),
     ("lion-cautious", "lion", {"beta1": 0.9, "beta2": 0.99, "weight_decay": 0.5, "cautious": True}),
+    ("adafactor", "adafactor", {"weight_decay": 0.1}),
+    ("adafactor-small", "adafactor", {"weight_decay": 0.1}, 3e-4),  # weights so small that their floor decides
+    ("adafactor-cautious", "adafactor", {"weight_decay": 0.5, "cautious": True}),
     ("muon", "muon", MUON | {"scale": "spectral", "polynomials": "newton-schulz"}),
     ("muon-rms", "muon", MUON | {"scale": "rms", "polynomials": "newton-schulz"}),
     ("muon-plain", "muon", MUON | {"nesterov": False, "scale": "spectral", "polynomials": "newton-schulz"}),
@@ -401,42 +404,42 @@ RULES = [
 ]  # fmt: skip
 
 
-def rule_case(out, name, kind, setting):
-    shapes = [(4, 9), (11, 5), (6, 6)] + ([(7,)] if kind in ("sgd", "lion", "adamw") else [])
-    steps, twins = 10, {"adamw": optimizer.Adam, "lion": optimizer.Lion, "muon": optimizer.Muon,
-                        "normuon": optimizer.Muon}  # fmt: skip
+# PyTorch's optimizers of some cases: what makes one, its precision, and how near the twin comes.
+PYTORCH = {
+    "sgd": (optimizer.sgd, torch.float64, 1e-12),
+    "nesterov": (optimizer.sgd, torch.float64, 1e-12),
+    "adafactor": (optimizer.adafactor, torch.float64, 1e-12),
+    "adafactor-small": (optimizer.adafactor, torch.float64, 1e-12),
+    "muon": (optimizer.muon, torch.float32, 2e-2),  # PyTorch orthogonalizes in bfloat16
+    "muon-rms": (optimizer.muon, torch.float32, 2e-2),
+}
+
+
+def rule_case(out, name, kind, setting, deviation=1.0):
+    Twin = optimizer.TWINS[kind]
+    shapes, steps = [(4, 9), (11, 5), (6, 6)] + ([(7,)] if Twin.takes_vectors else []), 10
     numbers = {k: v for k, v in setting.items() if not isinstance(v, (str, bool))}
     case = Case(out, "optimizer", name, steps=steps, tensors=len(shapes), **numbers)
     lr = case.floats("lr", [0.01 * (1 + step % 3) for step in range(steps)]).tolist()
-    arguments = {k: v for k, v in setting.items() if k != "polynomials"}
-    if "polynomials" in setting:
-        polar_express = setting["polynomials"] == "polar-express"
-        arguments["polynomials"] = optimizer.POLAR_EXPRESS if polar_express else optimizer.JORDAN
     sizes = [math.prod(shape) for shape in shapes]
-    starts, gradients = case.normal("w", sum(sizes)).detach(), case.normal("g", steps, sum(sizes)).detach()
+    starts = case.normal("w", sum(sizes), deviation=deviation).detach()
+    gradients = case.normal("g", steps, sum(sizes)).detach()
     after, state = [[] for _ in range(steps)], {}  # of all tensors, one behind the other
     for shape, w, g in zip(shapes, starts.split(sizes), gradients.split(sizes, dim=1)):
         w, g = w.reshape(shape), g.reshape(steps, *shape)
-        if kind == "sgd":
-            w = w.clone().requires_grad_()
-            theirs = optimizer.sgd([w], lr[0], **setting)
-        else:
-            twin, bf16 = twins[kind](**arguments), w.float().clone().requires_grad_()
-            theirs = name in ("muon", "muon-rms") and torch.optim.Muon(
-                [bf16], lr[0], adjust_lr_fn="original" if name == "muon" else "match_rms_adamw"
-            )
+        twin, (make, precision, tolerance) = Twin(**setting), PYTORCH.get(name, (None, torch.float64, 0))
+        copy = w.to(precision, copy=True).requires_grad_()
+        theirs = make and make([copy], lr[0], **setting)
         for step in range(steps):
+            w = twin.step(w, g[step], lr[step])
+            after[step].append(w.flatten())
             if theirs:
                 optimizer.set_lr(theirs, lr[step])
-                (w if kind == "sgd" else bf16).grad = g[step].to(w.dtype if kind == "sgd" else torch.float32)
+                copy.grad = g[step].to(precision)
                 theirs.step()
-            if kind != "sgd":
-                w = twin.step(w, g[step], lr[step])
-            after[step].append(w.detach().clone().flatten())
-        if kind != "sgd" and theirs:
-            same(w, bf16, 2e-2)  # PyTorch orthogonalizes in bfloat16
-        for slot, value in (theirs.state[w] if kind == "sgd" else twin.state).items():
-            state.setdefault(slot, []).append(value.detach().flatten())
+                same(copy, w, tolerance)
+        for slot, value in twin.state.items():
+            state.setdefault(slot, []).append(value.flatten())
     case.expect(after=torch.stack([torch.cat(tensors) for tensors in after]))
     case.expect(**{slot: torch.cat(values) for slot, values in state.items()})
     case.close()
@@ -471,8 +474,8 @@ def optimizer_cases(out):
             case.expect(**{f"{name}{i}": torch.stack(values)})
     case.close()
 
-    for name, kind, setting in RULES:
-        rule_case(out, name, kind, setting)
+    for rule in RULES:
+        rule_case(out, *rule)
 
     for name, max_norm in ("clip", 1.0), ("clip-below", 100.0):
         case = Case(out, "optimizer", name, tensors=len(shapes), max_norm=max_norm)
@@ -770,13 +773,16 @@ WRITERS = {
 def main():
     parser = argparse.ArgumentParser(description="Writes the reference tensors of the tests.")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent.parent / "test" / "reference")
-    out = parser.parse_args().out
-    for layer, write in WRITERS.items():
+    parser.add_argument("--only", choices=WRITERS, help="write the files of this layer alone")
+    arguments = parser.parse_args()
+    out, only = arguments.out, arguments.only
+    writers = {only: WRITERS[only]} if only else WRITERS
+    for layer, write in writers.items():
         for old in (out / layer).glob("*"):
             if old.suffix in (".npy", ".json"):
                 old.unlink()
         write(out)
-    sizes = [file.stat().st_size for layer in WRITERS for file in (out / layer).iterdir()]
+    sizes = [file.stat().st_size for layer in writers for file in (out / layer).iterdir()]
     print(f"{out}: {len(sizes)} files, {sum(sizes) / 1e6:.2f} MB; every self-check passed")
 
 

@@ -295,11 +295,11 @@ TEST_CASE("a step of several ranks has the bits of one process with every optimi
   Config wide = tiny();
   wide.vocab_size = 5000, wide.channels = 32;
   for (const Config& config : {tiny(), wide})
-    for (const auto kind : {OptimizerKind::sgd, OptimizerKind::lion, OptimizerKind::muon, OptimizerKind::normuon}) {
-      const Result alone = train(config, 4, kind);
+    for (const RunOptimizer& by : run_optimizers()) {
+      const Result alone = train(config, 4, by.kind);
       for (const int ranks : {2, 3}) {
-        INFO(run_optimizer(kind).name << ", " << ranks << " ranks");
-        const std::vector<Result> all = train_on_ranks(config, 4, ranks, kind);
+        INFO(by.name << ", " << ranks << " ranks");
+        const std::vector<Result> all = train_on_ranks(config, 4, ranks, by.kind);
         CHECK(all[0] == alone);
         for (const Result& r : all) CHECK(r.weights == alone.weights);
       }

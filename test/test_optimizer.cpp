@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "check.hpp"
-#include "layers/training/muon.hpp"
+#include "layers/textbook/optimizers.hpp"
 #include "reference.hpp"
 
 namespace {
@@ -123,6 +123,9 @@ const Rule kRules[] = {{"sgd", OptimizerKind::sgd},
                        {"lion", OptimizerKind::lion},
                        {"adamw-cautious", OptimizerKind::adamw},
                        {"lion-cautious", OptimizerKind::lion},
+                       {"adafactor", OptimizerKind::adafactor},
+                       {"adafactor-small", OptimizerKind::adafactor},
+                       {"adafactor-cautious", OptimizerKind::adafactor},
                        {"muon", OptimizerKind::muon, kSpectral},
                        {"muon-rms", OptimizerKind::muon},
                        {"muon-plain", OptimizerKind::muon, kSpectral},
@@ -223,6 +226,41 @@ TEST_CASE("Newton-Schulz sends all singular values near 1, and Polar Express nea
     }
 }
 
+TEST_CASE("Adafactor agrees with the textbook on a matrix of several panels", "[optimizer]") {
+  size_t floats;
+  Tensors x(large_table(floats), floats, run_optimizer(OptimizerKind::adafactor).rows);
+  x.w = random_floats(floats, 1);
+  const TensorSpec& spec = x.table[0];
+  const int rows = spec.shape[0], cols = spec.shape[1];
+  REQUIRE(spec.size() > 2 * kPiece);
+  std::vector<double> w = widen(slice(x.w, spec)), r(rows), c(cols);
+  for (const int t : {1, 2, 3}) {
+    x.g = random_floats(floats, 2 + t);
+    x.step({}, {.01f, .5f, t});
+    textbook::adafactor_step<double>(w.data(), r.data(), c.data(), widen(slice(x.g, spec)).data(), rows, cols, .1f,
+                                     .01f, .5, t);
+    check_close("optimizer/adafactor/panels", slice(x.w, spec), w, kTolerance);
+  }
+  check_close("optimizer/adafactor/panels/row_var", x.slot(spec, 0), r, kTolerance);
+  check_close("optimizer/adafactor/panels/col_var", x.slot(spec, 1), c, kTolerance);
+}
+
+// PyTorch's default floor for the mean of v makes the steps of gradients below 3e-4 larger.
+TEST_CASE("Adafactor's step does not depend on the size of the gradients", "[optimizer]") {
+  size_t floats;
+  const std::vector<TensorSpec> table = large_table(floats);
+  const auto step = [&](float factor) {
+    Tensors x(table, floats, run_optimizer(OptimizerKind::adafactor).rows);
+    x.w = random_floats(floats, 1);
+    for (const int t : {1, 2}) {
+      x.g = random_floats(floats, 2 + t);
+      x.step({}, {.01f, factor, t});
+    }
+    return x.w;
+  };
+  CHECK(same_bits(step(0x1p-20f), step(1)));
+}
+
 TEST_CASE("clipping agrees with PyTorch", "[optimizer]") {
   for (const std::string& name : Reference::cases("optimizer")) {
     if (name.rfind("clip", 0) != 0) continue;
@@ -298,10 +336,9 @@ TEST_CASE("the optimizer is the same for any number of threads", "[optimizer]") 
   size_t floats;
   const std::vector<TensorSpec> table = large_table(floats);
   const std::vector<float> g = random_floats(floats, 1);
-  for (const Optimizers rows : {Optimizers(kAdamWAlone), run_optimizer(OptimizerKind::sgd).rows,
-                                run_optimizer(OptimizerKind::lion).rows, run_optimizer(OptimizerKind::normuon).rows})
+  for (const RunOptimizer& by : run_optimizers())
     check_same_for_all_threads([&] {
-      Tensors x(table, floats, rows);
+      Tensors x(table, floats, by.rows);
       x.w = random_floats(floats, 2), x.g = g;
       const double norm = gradient_norm(g.data(), table);
       x.step({}, {.01f, clip_factor(norm, 1), 1});

@@ -33,13 +33,10 @@ TEST_CASE("the textbook's training step agrees with the fast one", "[textbook][o
   config.n_layer = 2, config.n_head = 2, config.channels = 12, config.context = 7, config.vocab_size = 13;
   config.norm = NormKind::batchnorm, config.position = Position::rope, config.dropout = .2f;
   config.z_loss = .01f;
-  const auto [kind, lr] = GENERATE(table<OptimizerKind, double>({{OptimizerKind::adamw, .05},
-                                                                 {OptimizerKind::sgd, .01},
-                                                                 {OptimizerKind::lion, .003},
-                                                                 {OptimizerKind::muon, .01},
-                                                                 {OptimizerKind::normuon, .01}}));
-  INFO(run_optimizer(kind).name);
-  const Trained fast(config, kFastStep, kind, lr), book(config, kTextbookStep, kind, lr);
+  const RunOptimizer by = GENERATE(from_range(run_optimizers()));
+  INFO(by.name);
+  const double lr = by.kind == OptimizerKind::adamw ? .05 : by.kind == OptimizerKind::lion ? .003 : .01;
+  const Trained fast(config, kFastStep, by.kind, lr), book(config, kTextbookStep, by.kind, lr);
   for (size_t i = 0; i < fast.losses.size(); ++i) {
     CHECK(book.norms[i] > .5);  // every step is clipped
     check_error("textbook step/loss", std::fabs(book.losses[i] / fast.losses[i] - 1), kTolerance);
@@ -50,8 +47,11 @@ TEST_CASE("the textbook's training step agrees with the fast one", "[textbook][o
     const auto compare = [&](const char* what, const float* got, const float* want) {
       check_close("textbook step/" + spec.name + "/" + what, of(got), widen(of(want)), kTolerance);
     };
-    compare("weights", book.model.weights.get(), fast.model.weights.get());
-    if (spec.name.ends_with(".k.bias")) continue;  // its gradient is only rounding
+    const bool only_rounding = spec.name.ends_with(".k.bias");  // in its gradient
+    // Adafactor's step is as large for a small gradient as for a large one.
+    if (!only_rounding || by.kind != OptimizerKind::adafactor)
+      compare("weights", book.model.weights.get(), fast.model.weights.get());
+    if (only_rounding) continue;
     compare("gradient", book.model.gradients.get(), fast.model.gradients.get());
     for (const TensorSpec& slot : state_table(spec)) {
       const auto state = [&](const Trained& s) {

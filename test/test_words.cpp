@@ -113,7 +113,7 @@ TEST_CASE("an option of other programs that is missing here gets a specific answ
       {"--hidden-size 64", "--channels is the width of the model, --hidden that of the feed-forward layer"},
       {"--lr-decay", "--schedule cosine|linear|constant|wsd"},
       {"--dtype bfloat16", "--matmul bf16"},
-      {"--adamw", "--optimizer chooses one of adamw, sgd"},
+      {"--adamw", "--optimizer NAME chooses the optimizer"},
       {"--warmup-ratio .1", "--warmup takes a number of steps"},
       {"--temperature 1", "--temperature is an option of sample, not of train"},
       {"--grid lr=1,2", "--grid is an option of compare, not of train"},
@@ -128,6 +128,11 @@ TEST_CASE("an option of other programs that is missing here gets a specific answ
   for (const auto& [words, answer] : cases) {
     INFO(words);
     CHECK(contains(error_of(std::string("train my.txt ") + words), answer));
+  }
+  REQUIRE(std::size(kOptimizers) == run_optimizers().size());
+  for (const auto& [kind, name] : kOptimizers) {
+    CHECK(run_optimizer(kind).kind == kind);
+    CHECK(contains(error_of(std::string("train my.txt --") + name), "--optimizer NAME chooses the optimizer"));
   }
   CHECK(error_of("train --flurb 3") == "unknown option '--flurb': train_gpt train --help-all lists all options");
 }

@@ -84,7 +84,7 @@ constexpr ForeignName kForeign[] = {
      "--preset names a family of models and --size its size; --init-from starts from weights"},
     {"hidden-size", "--channels is the width of the model, --hidden that of the feed-forward layer"},
     {"init-std initializer-range weight-init", "--init chooses the weight initialization"},
-    {"adamw sgd lion muon", "--optimizer chooses one of adamw, sgd, lion, muon and normuon"},
+    {"adamw sgd lion adafactor muon normuon", "--optimizer NAME chooses the optimizer; train --help lists the names"},
     {"eps epsilon", "--adam-eps is AdamW's epsilon, --norm-eps that of the norms"},
     {"lr-decay decay-lr", "--schedule cosine|linear|constant|wsd decays the learning rate to --min-lr"},
     {"lr-decay-iters lr-decay-steps", "the schedule ends with the last of --steps"},

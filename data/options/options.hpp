@@ -20,6 +20,7 @@ inline constexpr Named<Schedule> kSchedules[] = {
 inline constexpr Named<OptimizerKind> kOptimizers[] = {{OptimizerKind::adamw, "adamw"},
                                                        {OptimizerKind::sgd, "sgd"},
                                                        {OptimizerKind::lion, "lion"},
+                                                       {OptimizerKind::adafactor, "adafactor"},
                                                        {OptimizerKind::muon, "muon"},
                                                        {OptimizerKind::normuon, "normuon"}};
 inline constexpr Named<MuonScale> kMuonScales[] = {{MuonScale::rms, "rms"}, {MuonScale::spectral, "spectral"}};

@@ -53,6 +53,7 @@ std::vector<StoredSlice> slices_of(const StoredTensors& stored, const std::vecto
   for (const TensorSpec& spec : table) expected[spec.name] = {"", spec};
   for (const Optimizer* row : optimizers)
     for (TensorSpec spec : table) {
+      if (!row->takes(spec)) continue;
       spec.optimizer = row;
       const std::vector<TensorSpec> state = state_table(spec);
       for (size_t slot = 0; slot < state.size(); ++slot)

@@ -22,15 +22,19 @@ struct UpdateCost {
   const Optimizer* row;
   int bytes = 0;  // of state, for each weight
   double weights = 0, flops = 0;
+  double more = 0;  // floats of state, of rows and columns
 };
 
 std::vector<UpdateCost> update_costs(const std::vector<TensorSpec>& table) {
   std::vector<UpdateCost> costs;
   for (const Optimizer* row : rows_of(table)) {
     UpdateCost& cost = costs.emplace_back(row);
-    for (const Slot& slot : row->slots) cost.bytes += slot.per_row ? 0 : static_cast<int>(sizeof(float));
-    for (const TensorSpec& spec : tensors_of(table, *row))
+    for (const Slot& slot : row->slots) cost.bytes += slot.per == Per::weight ? static_cast<int>(sizeof(float)) : 0;
+    for (const TensorSpec& spec : tensors_of(table, *row)) {
       cost.weights += static_cast<double>(spec.size()), cost.flops += row->flops(spec);
+      for (size_t i = 0; i < row->slots.size(); ++i)
+        if (row->slots[i].per != Per::weight) cost.more += static_cast<double>(state_table(spec)[i].size());
+    }
   }
   return costs;
 }
@@ -134,11 +138,14 @@ std::string bytes_of_all(const std::string& formula) {
   return "4·N·" + (formula.find(' ') == formula.npos ? formula : "(" + formula + ")");
 }
 
-// "4·3M + 8·100k": bytes of the state of each row's weights.
+// "4·3M + 4·9k + 8·100k": bytes of the state of each optimizer's weights, and of rows and columns of matrices.
 std::string sum_of_updates(const StepCost& s) {
   std::string text;
-  for (const UpdateCost& u : s.updates)
-    text += (text.empty() ? "" : " + ") + std::to_string(u.bytes) + "·" + format_count(u.weights);
+  const auto add = [&](int bytes, double number) {
+    if (bytes * number > 0)
+      text += (text.empty() ? "" : " + ") + std::to_string(bytes) + "·" + format_count(number);
+  };
+  for (const UpdateCost& u : s.updates) add(u.bytes, u.weights), add(sizeof(float), u.more);
   return text;
 }
 
@@ -156,7 +163,8 @@ std::string memory(const Config& config, const StepCosts& costs, double N) {
   };
   same("weights", 4, "P", s.parameters, s.need.weights);
   same("gradients", 4, s.letter(), s.trained, s.need.gradients);
-  if (s.updates.size() == 1) same("moments", s.updates[0].bytes, s.letter(), s.trained, s.need.moments);
+  const int bytes_each = s.updates.size() == 1 ? s.updates[0].bytes : 0;
+  if (bytes_each > 0) same("moments", bytes_each, s.letter(), s.trained, s.need.moments);
   else row("moments", sum_of_updates(s), [](const StepCost& c) { return static_cast<double>(c.need.moments); });
   row("optimizer", "scratch memory", [](const StepCost& c) { return static_cast<double>(c.need.scratch); });
   const auto bytes = [N](double floats) { return std::round(4 * N * floats); };

@@ -1,10 +1,15 @@
 #pragma once
-// Optimizers other than AdamW: SGD, Lion, Muon and NorMuon. Sources are in layers/training/optimizer.hpp and muon.hpp.
+// Optimizers other than AdamW: SGD, Lion, Adafactor, Muon and NorMuon. Sources are in layers/training/optimizer.hpp,
+// adafactor.hpp and muon.hpp.
 //
 // One step of one tensor of n numbers, or of one matrix (rows,cols). weight_decay is 0 for tensors of one dimension.
 //   every one   g ← g·gradient_factor
 //   SGD         g ← g + weight_decay·w        b ← μ b + g                w ← w − lr·b, or with Nesterov lr·(g + μ b)
 //   Lion        w ← w − lr·weight_decay·w     w ← w − lr·sign(β₁ m + (1 − β₁) g)          m ← β₂ m + (1 − β₂) g
+//   Adafactor   r_i ← r_i + s (mean_j g_ij² − r_i)       c_j ← c_j + s (mean_i g_ij² − c_j)       s = t^−0.8
+//               v_ij = r_i c_j / mean(r), or for a vector v_i = c_i ← c_i + s (g_i² − c_i)
+//               u = g/√max(v, 1e-30)          u ← u / max(1, rms(u))
+//               w ← w − lr·weight_decay·w − lr·max(1e-3, rms(w))·u          w in rms(w) has not decayed
 //   Muon        b ← μ b + (1 − μ) g           U = b, or with Nesterov (1 − μ) g + μ b
 //               w ← w − lr·weight_decay·w     w ← w − lr·scale·orthogonalize(U)
 //   NorMuon     the same with O = orthogonalize(U), whose rows get equal sizes:  v_i ← β₂ v_i + (1 − β₂) mean_j O_ij²
@@ -36,6 +41,39 @@ void lion_step(Number* weights, Number* m, const Number* gradients, size_t n, Nu
     weights[i] -= lr * weight_decay * weights[i];
     weights[i] -= lr * (u > 0 ? 1 : u < 0 ? -1 : 0);
     m[i] = beta2 * m[i] + (1 - beta2) * g;
+  }
+}
+
+// c (cols). r: null for a vector, which is one row; (rows) for a matrix. t counts from 1.
+template <class Number>
+void adafactor_step(Number* weights, Number* r, Number* c, const Number* gradients, size_t rows, size_t cols,
+                    Number weight_decay, Number lr, Number gradient_factor, int t) {
+  const Number newest = std::pow(Number(t), Number(-.8)), size = Number(rows * cols);
+  std::vector<Number> u(rows * cols), row_means(rows), col_means(cols);
+  Number weight_squares = 0, mean_of_rows = 0;
+  for (size_t i = 0; i < rows; ++i)
+    for (size_t j = 0; j < cols; ++j) {
+      const Number g = u[i * cols + j] = gradients[i * cols + j] * gradient_factor;
+      row_means[i] += g * g / Number(cols), col_means[j] += g * g / Number(rows);
+      weight_squares += weights[i * cols + j] * weights[i * cols + j];
+    }
+  for (size_t j = 0; j < cols; ++j) c[j] += newest * (col_means[j] - c[j]);
+  for (size_t i = 0; i < rows && r; ++i) {
+    r[i] += newest * (row_means[i] - r[i]);
+    mean_of_rows += r[i] / Number(rows);
+  }
+  Number squares = 0;
+  for (size_t i = 0; i < rows; ++i)
+    for (size_t j = 0; j < cols; ++j) {
+      const Number v = r ? r[i] / std::max(mean_of_rows, Number(1e-30)) * c[j] : c[j];
+      u[i * cols + j] /= std::sqrt(std::max(v, Number(1e-30)));
+      squares += u[i * cols + j] * u[i * cols + j];
+    }
+  const Number rate = lr * std::max(Number(1e-3), std::sqrt(weight_squares / size)) /
+                      std::max(Number(1), std::sqrt(squares / size));
+  for (size_t i = 0; i < u.size(); ++i) {
+    weights[i] -= lr * weight_decay * weights[i];
+    weights[i] -= rate * u[i];
   }
 }
 

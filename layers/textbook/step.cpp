@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "adamw.hpp"
+#include "layers/training/adafactor.hpp"
 #include "layers/training/muon.hpp"
 #include "model.hpp"
 #include "optimizers.hpp"
@@ -95,6 +96,19 @@ void lion(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, co
   }
 }
 
+// A matrix has two slots, a vector has one.
+void adafactor(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& o,
+               const UpdateStep& now) {
+  for (const TensorSpec& spec : table) {
+    WideTensor x(buffers, spec);
+    const bool factored = x.state.size() > 1;
+    adafactor_step<double>(x.weights.data(), factored ? x.state[0].data() : nullptr, x.state.back().data(),
+                           x.gradients.data(), factored ? spec.shape[0] : 1, factored ? spec.shape[1] : spec.size(),
+                           spec.decay ? o.weight_decay : 0, now.lr * spec.rate, now.gradient_factor,
+                           static_cast<int>(now.t));
+  }
+}
+
 // NorMuon if it has a second slot.
 void muon(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& o,
           const UpdateStep& now) {
@@ -110,7 +124,8 @@ void muon(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, co
 }
 
 constexpr std::pair<const Optimizer*, Update> kUpdates[] = {
-    {&kAdamW, adamw}, {&kSgd, sgd}, {&kLion, lion}, {&kMuon, muon}, {&kNorMuon, muon}};
+    {&kAdamW, adamw}, {&kSgd, sgd},   {&kLion, lion},     {&kAdafactor, adafactor}, {&kAdafactorVectors, adafactor},
+    {&kMuon, muon},   {&kNorMuon, muon}};
 
 Update update_of(const Optimizer& row) {
   return std::ranges::find(kUpdates, &row, &std::pair<const Optimizer*, Update>::first)->second;

@@ -313,7 +313,7 @@ double flops_of(const TensorSpec& spec) {
 }
 
 constexpr Slot kMomentum[] = {{"momentum_buffer"}};
-constexpr Slot kMomentumAndRows[] = {{"momentum_buffer"}, {"second_momentum_buffer", true}};
+constexpr Slot kMomentumAndRows[] = {{"momentum_buffer"}, {"second_momentum_buffer", Per::row}};
 
 }  // namespace
 

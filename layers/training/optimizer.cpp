@@ -21,7 +21,7 @@ namespace {
 size_t padded(size_t floats) { return round_up(floats, kAlignment / sizeof(float)); }
 
 std::vector<int> shape_of(const Slot& slot, const TensorSpec& spec) {
-  return slot.per_row ? std::vector{spec.shape[0]} : spec.shape;
+  return slot.per == Per::weight ? spec.shape : std::vector{spec.shape[slot.per == Per::row ? 0 : 1]};
 }
 
 // A piece of a tensor: small enough to share work evenly, large enough that scheduling it costs nothing.

@@ -10,7 +10,7 @@
 //     g ← g + weight_decay·w           b ← μ b + g           w ← w − lr·b, or lr·(g + μ b) with Nesterov
 //   Lion (Chen et al. 2023, arXiv 2302.06675, algorithm 2)
 //     w ← w − lr·weight_decay·w − lr·sign(β₁ m + (1 − β₁) g)            m ← β₂ m + (1 − β₂) g
-//   Muon and NorMuon: muon.hpp
+//   Adafactor: adafactor.hpp. Muon and NorMuon: muon.hpp
 //
 // Clipping by the global norm (Pascanu et al. 2013, arXiv 1211.5063): g ← g · min(1, clip / (‖g‖ + 1e-6)).
 
@@ -48,10 +48,11 @@ float clip_factor(double norm, double clip);
 
 // ---- the table of optimizers -----------------------------------------------------------------------------
 
-// Numbers that an optimizer keeps of a tensor between steps: one for each weight, or one for each row of a matrix.
+// Numbers that an optimizer keeps of a tensor between steps: one for each weight, or each row or column of a matrix.
+enum class Per { weight, row, column };
 struct Slot {
   const char* name;  // in checkpoints; PyTorch's name if it has one
-  bool per_row = false;
+  Per per = Per::weight;
 };
 
 // An update reads and writes weights at TensorSpec::offset, gradients at ::gradient, and state at ::state.

@@ -3,13 +3,13 @@
 
 #include "optimizer.hpp"
 
-// With the defaults of the options that differ between optimizers.
-enum class OptimizerKind { adamw, sgd, lion, muon, normuon };
+enum class OptimizerKind { adamw, sgd, lion, adafactor, muon, normuon };
 struct RunOptimizer {
   OptimizerKind kind;
   const char* name;
   Optimizers rows;
-  double beta2, momentum;
+  double beta2, momentum;  // with `nesterov`: defaults of the options that differ between optimizers
   bool nesterov;
 };
+std::span<const RunOptimizer> run_optimizers();
 const RunOptimizer& run_optimizer(OptimizerKind kind);

@@ -1,5 +1,6 @@
 """PyTorch's AdamW (Loshchilov & Hutter 2019, arXiv 1711.05101) and SGD, clipping by the global norm, and in float64:
-Lion (arXiv 2302.06675), Muon (Jordan et al. 2024) and NorMuon (arXiv 2510.05491) with cautious decay (2510.12402)."""
+Lion (arXiv 2302.06675), Adafactor (arXiv 1804.04235), Muon (Jordan et al. 2024) and NorMuon (arXiv 2510.05491) with
+cautious decay (arXiv 2510.12402)."""
 
 import torch
 
@@ -20,8 +21,24 @@ def sgd(tensors, lr, momentum, nesterov, weight_decay):
     return torch.optim.SGD(groups, lr=lr, momentum=momentum, nesterov=nesterov)
 
 
+def adafactor(tensors, lr, weight_decay):
+    """The first epsilon is a floor of √v and of the mean of v; by default it is too large for small gradients."""
+    groups = [{"params": [t], "weight_decay": weight_decay if t.dim() >= 2 else 0.0} for t in tensors]
+    return torch.optim.Adafactor(groups, lr=lr, eps=(1e-15, 1e-3))
+
+
+def muon(tensors, lr, momentum, nesterov, weight_decay, scale, polynomials):
+    assert polynomials == "newton-schulz"
+    return torch.optim.Muon(
+        tensors, lr, momentum=momentum, nesterov=nesterov, weight_decay=weight_decay,
+        adjust_lr_fn={"spectral": "original", "rms": "match_rms_adamw"}[scale],
+    )  # fmt: skip
+
+
 class Twin:
     """A step of one tensor: subclasses return the change, in units of the learning rate."""
+
+    takes_vectors = True
 
     def __init__(self, weight_decay, cautious=False):
         self.weight_decay, self.cautious, self.state = weight_decay, cautious, {}
@@ -34,6 +51,17 @@ class Twin:
 
     def slot(self, name, like):
         return self.state.setdefault(name, torch.zeros_like(like))
+
+
+class Sgd(Twin):
+    def __init__(self, momentum, nesterov, **more):
+        super().__init__(**more)
+        self.momentum, self.nesterov = momentum, nesterov
+
+    def step(self, w, g, lr):
+        g, b = g + (self.weight_decay * w if w.dim() >= 2 else 0.0), self.slot("momentum_buffer", w)
+        b.mul_(self.momentum).add_(g)
+        return w - lr * (g + self.momentum * b if self.nesterov else b)
 
 
 class Adam(Twin):
@@ -61,6 +89,27 @@ class Lion(Twin):
         return sign
 
 
+class Adafactor(Twin):
+    def __init__(self, **more):
+        super().__init__(**more)
+        self.t = 0
+
+    def change(self, w, g):
+        self.t += 1
+        newest, square = self.t**-0.8, g * g
+        if w.dim() == 2:
+            r, c = self.slot("row_var", w[:, 0]), self.slot("col_var", w[0])
+            r += newest * (square.mean(dim=1) - r)
+            c += newest * (square.mean(dim=0) - c)
+            v = torch.outer(r, c) / r.mean().clamp(min=1e-30)
+        else:
+            v = self.slot("variance", w)
+            v += newest * (square - v)
+        u = g / v.clamp(min=1e-30).sqrt()
+        u = u / u.square().mean().sqrt().clamp(min=1)
+        return u * w.square().mean().sqrt().clamp(min=1e-3)
+
+
 JORDAN = [(3.4445, -4.7750, 2.0315)] * 5
 POLAR_EXPRESS = [
     (a / 1.01, b / 1.01**3, c / 1.01**5)
@@ -76,14 +125,16 @@ POLAR_EXPRESS = [
 
 def polar(u, polynomials):
     """The polynomials act on the singular values alone: no iteration is needed to check one."""
-    margin = 1.01 if polynomials is POLAR_EXPRESS else 1.0
+    margin = 1.01 if polynomials == "polar-express" else 1.0
     left, sigma, right = torch.linalg.svd(u / (margin * u.norm() + 1e-7), full_matrices=False)
-    for a, b, c in polynomials:
+    for a, b, c in {"newton-schulz": JORDAN, "polar-express": POLAR_EXPRESS}[polynomials]:
         sigma = a * sigma + b * sigma**3 + c * sigma**5
     return left * sigma @ right
 
 
 class Muon(Twin):
+    takes_vectors = False
+
     def __init__(self, momentum, nesterov, scale, polynomials, beta2=None, **more):
         super().__init__(**more)
         self.momentum, self.nesterov, self.scale = momentum, nesterov, scale
@@ -100,6 +151,9 @@ class Muon(Twin):
             x = x * (size / (x.norm() + 1e-10))
         rows, cols = w.shape
         return x * (0.2 * max(rows, cols) ** 0.5 if self.scale == "rms" else max(1, rows / cols) ** 0.5)
+
+
+TWINS = {"adamw": Adam, "sgd": Sgd, "lion": Lion, "adafactor": Adafactor, "muon": Muon, "normuon": Muon}
 
 
 def set_lr(optimizer, lr):
