@@ -111,10 +111,10 @@ TEST_CASE("names in backticks exist", "[pages]") {
 TEST_CASE("commands in code blocks are valid", "[pages]") {
   const auto check = [](const Page& page) { return wrong_commands(page, small()); };
   check_finds(check,
-              {"```\nmake nothing\n```", "```sh\n$ make trains\n...\n```",
+              {"```\nmake nothing\n```", "```\nmake test ARGS='[norm],[nothing]'\n```", "```sh\n$ make trains\n...\n```",
                "```\nbuild/train_gpt train --steps 9 \\\n  --norm bart\n```",
                "1. Run\n\n   ```\n   x\n```\n\n```\nbuild/train_gpt trian\n```"},
-              {"```\nmake train   # and nothing more\nmakes sense\n```",
+              {"```\nmake train   # and nothing more\nmakes sense\n```", "```\nmake test ARGS='[norm],[norm]'\n```",
                "```\nbuild/train_gpt train --steps 9 | tail\n```", "```cpp\nmake nothing\n```", "make nothing"});
   for (const Page& page : all_pages()) check_all(wrong_commands(page, tree()));
 }

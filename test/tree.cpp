@@ -245,6 +245,14 @@ std::string fault_of_options(const std::string& text, const Tree& tree) {
 
 namespace {
 
+// Tags of tests: "[optimizer],[lanes]".
+std::string fault_of_tags(const std::string& word, const Tree& tree) {
+  std::istringstream tags(word);
+  for (std::string tag; std::getline(tags, tag, ',');)
+    if (tag[0] == '[' && !tree.writes(tag)) return "no test is tagged " + tag;
+  return "";
+}
+
 // ARGS of a goal: options of the program that it runs, or the names of benchmarks, ladders or tests.
 std::string fault_of_arguments(const std::string& goal, Words words, const Tree& tree) {
   if (goal == "train" || goal == "compare") {
@@ -254,7 +262,8 @@ std::string fault_of_arguments(const std::string& goal, Words words, const Tree&
   const std::string folder = goal == "bench" ? "dev/bench/" : goal == "ladders" ? "dev/ladder/" : "";
   for (const std::string& word : words) {
     const bool number = word.find_first_not_of("0123456789,") == word.npos;
-    if (goal == "test" && word[0] == '[' && !tree.writes(word)) return "no test is tagged " + word;
+    const std::string fault = goal == "test" ? fault_of_tags(word, tree) : "";
+    if (!fault.empty()) return fault;
     if (is_option(word) && !tree.options.contains(word.substr(0, word.find('=')))) return "there is no option " + word;
     if (!is_option(word) && !number && !folder.empty() && !tree.has_path(folder + word + ".cpp"))
       return "there is no " + folder + word + ".cpp";
