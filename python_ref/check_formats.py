@@ -57,7 +57,7 @@ PLACEMENTS = (
 )
 NORMS = "layernorm rmsnorm scalenorm batchnorm dyt derf".split()
 POSITIONS = "learned sinusoidal rope alibi none".split()
-ACTIVATIONS = "gelu gelu-tanh relu silu geglu geglu-tanh swiglu".split()
+ACTIVATIONS = "gelu gelu-tanh relu relu2 silu geglu geglu-tanh swiglu".split()
 UNUSUAL = "--logit-cap 20"  # with learned positions, no class has it
 OWN = {
     f"{placement}-{norm}": f"--placement {placement} --norm {norm} --mix-fraction 0.5 {UNUSUAL}"
@@ -75,6 +75,10 @@ OWN = {
     "alibi-6": "--position alibi --heads 6 --channels 36 --attention-scale 0.3", "odd": "--position sinusoidal "
     "--heads 1 --channels 33", "baichuan-13b": "--preset baichuan-13b", "chatglm-6b": "--preset chatglm-6b",
     "deepnorm-bpe": "--placement deepnorm --tokenizer bpe:300",
+    "gate-head": f"--output-gate headwise {GQA}",
+    "gate": "--output-gate elementwise --placement sub-ln --position rope",
+    "values-fixed": f"--value-residual fixed --layers 3 {GQA}", "values": "--value-residual learned --layers 3",
+    "stream-mix": "--stream-mix --embedding-norm --layers 3 --position rope", "qkv-norm": f"--qk-norm qkv {GQA}",
 }  # fmt: skip
 
 # ---- models that transformers makes -------------------------------------------------------------------------

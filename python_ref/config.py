@@ -16,7 +16,7 @@ class Config:
     dyt_alpha: float = 0.5  # initial α of DyT and Derf
     final_norm: Optional[bool] = None  # None: the default of the placement
     embedding_norm: bool = False
-    qk_norm: str = "none"  # none | head | full
+    qk_norm: str = "none"  # none | head | full | qkv
     block: str = "sequential"  # sequential | parallel | parallel-shared
     mix_fraction: float = 0.25  # share of the blocks that are Post-LN under mix-ln, from the first
     layers: int = 4
@@ -34,13 +34,16 @@ class Config:
     window_every: int = 1  # layers 0, n, 2n, ... have the window
     attention_cap: float = 0.0  # c·tanh(s/c) on the scores; 0: none
     attention_scale: Optional[float] = None  # None: head_dim^-½
-    activation: str = "gelu-tanh"  # gelu | gelu-tanh | relu | silu | geglu | geglu-tanh | swiglu
+    output_gate: str = "none"  # none | headwise | elementwise
+    value_residual: str = "none"  # none | fixed | learned
+    activation: str = "gelu-tanh"  # gelu | gelu-tanh | relu | relu2 | silu | geglu | geglu-tanh | swiglu
     bias: bool = True
     qkv_bias: Optional[bool] = None  # None: as `bias`
     head_bias: bool = False
     tied: bool = True
     embedding_scale: float = 1.0  # factor on the token embedding
     logit_cap: float = 0.0  # c·tanh(l/c) on the logits; 0: none
+    stream_mix: bool = False  # x ← a·x + b·x0 before each block
     skip_scale: Optional[float] = None  # α; None: the default of the placement
 
     def __post_init__(self):
@@ -63,7 +66,9 @@ class Config:
         assert not self.norm_bias or self.norm != "scalenorm"
         assert self.position in ("learned", "sinusoidal", "rope", "alibi", "none"), self.position
         assert self.activation in activation.FORWARD | activation.GATE, self.activation
-        assert self.qk_norm in ("none", "head", "full"), self.qk_norm
+        assert self.qk_norm in ("none", "head", "full", "qkv"), self.qk_norm
+        assert self.output_gate in ("none", "headwise", "elementwise"), self.output_gate
+        assert self.value_residual in ("none", "fixed", "learned"), self.value_residual
         assert self.block in ("sequential", "parallel", "parallel-shared"), self.block
         assert self.heads % self.kv_heads == 0
 

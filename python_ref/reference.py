@@ -326,6 +326,7 @@ def attention_cases(out):
 
 def activation_cases(out):
     theirs = {"gelu": F.gelu, "gelu-tanh": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu}
+    theirs |= {"relu2": lambda x: F.relu(x).square()}
     theirs |= {"silu": F.silu, "swiglu": F.silu, "geglu": F.gelu, "geglu-tanh": theirs["gelu-tanh"]}
 
     def spread(case, N, columns):
@@ -577,6 +578,13 @@ MODELS = {
         | {"embedding-scale": 3.5, "logit-cap": 1.5},
         "all-of-attention": {"position": "alibi", "window": 4, "attention-cap": 1.5, "attention-scale": 0.5}
         | {"qkv-bias": False, "head-bias": True, "logit-cap": 2.0, "tied": True},
+        "gated-headwise": {"output-gate": "headwise", "kv-heads": 2},
+        "gated-elementwise": LLAMA_LIKE | {"output-gate": "elementwise", "placement": "sub-ln"},
+        "value-residual-fixed": {"value-residual": "fixed", "layers": 3, "kv-heads": 2},
+        "value-residual-learned": LLAMA_LIKE | {"value-residual": "learned", "layers": 3, "tied": True},
+        "nanochat": LLAMA_LIKE | {"activation": "relu2", "stream-mix": True, "qk-norm": "head", "layers": 3}
+        | {"embedding-norm": True, "value-residual": "learned", "logit-cap": 15.0, "hidden": 48},
+        "qkv-norm": {"qk-norm": "qkv", "kv-heads": 2, "placement": "post"},
     }.items()
 }  # fmt: skip
 ADAM = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight-decay": 0.1, "clip": 1.0}
@@ -620,6 +628,8 @@ def start(rnd, c, name, shape):
         return 0.3 * rnd.standard_normal(shape)
     if name.endswith(".running_var"):
         return np.exp(0.5 * rnd.standard_normal(shape))
+    if name.endswith((".own", ".first")):
+        return 0.7 + 0.2 * rnd.standard_normal(shape)
     if name.endswith(".bias"):
         return 0.1 * rnd.standard_normal(shape)
     if name.startswith("embedding"):
@@ -739,6 +749,7 @@ def diagnostics_cases(out):
     names += [f"{form}-llama" for form in ("lns-rmsnorm", "sub-ln-rmsnorm", "layerscale-parallel", "rezero-rmsnorm")]
     names += ["pre-qk-norm-head-llama", "pre-qk-norm-full-gpt", "mix-ln-layernorm-gpt"]
     names += ["sandwich-scalenorm", "sandwich-batchnorm", "post-derf", "pre-layernorm-unit-offset"]
+    names += ["wired-gated-elementwise", "wired-nanochat", "wired-qkv-norm"]
     for name in names + ["wired-gemma2", "wired-all-of-attention"]:
         file = out / "model" / name
         about = json.loads(Path(f"{file}.json").read_text())

@@ -31,6 +31,9 @@ inline Config config_of(const json& j) {
   c.rope_fraction = j.value("rope-fraction", 1.f);
   c.window = j.value("window", 0), c.window_every = j.value("window-every", 1);
   c.attention_cap = j.value("attention-cap", 0.f), c.logit_cap = j.value("logit-cap", 0.f);
+  c.output_gate = value_of(kOutputGates, "output-gate", j.value("output-gate", "none"));
+  c.value_residual = value_of(kValueResiduals, "value-residual", j.value("value-residual", "none"));
+  c.stream_mix = j.value("stream-mix", false);
   if (j.contains("attention-scale")) c.attention_scale = double(j["attention-scale"]);
   if (j.contains("qkv-bias")) c.qkv_bias = bool(j["qkv-bias"]);
   c.head_bias = j.value("head-bias", false), c.embedding_scale = j.value("embedding-scale", 1.f);

@@ -20,7 +20,8 @@ Result run(Activation kind, const std::vector<float>& x, const std::vector<float
 
 int width(Activation kind, int F) { return is_gated(kind) ? 2 * F : F; }
 
-constexpr Activation kPlain[] = {Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::silu};
+constexpr Activation kPlain[] = {Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::relu2,
+                                Activation::silu};
 
 }  // namespace
 
@@ -57,9 +58,11 @@ TEST_CASE("activations of large inputs approach 0 and x", "[activation]") {
   const std::vector<float> x = {-1e4f, -100, 100, 1e4f}, dy = {1, 1, 1, 1};
   for (const Activation kind : kPlain) {
     const Result r = run(kind, x, dy, 1, 4);
+    const bool square = kind == Activation::relu2;
     for (int i = 0; i < 4; ++i) {
-      CHECK(std::abs(r.y[i] - (x[i] > 0 ? x[i] : 0)) <= 1e-6f * std::abs(x[i]));
-      CHECK(std::abs(r.dx[i] - (x[i] > 0 ? 1 : 0)) <= 1e-6f);
+      const float y = square ? x[i] * x[i] : x[i], slope = square ? 2 * x[i] : 1;
+      CHECK(std::abs(r.y[i] - (x[i] > 0 ? y : 0)) <= 1e-6f * std::abs(y));
+      CHECK(std::abs(r.dx[i] - (x[i] > 0 ? slope : 0)) <= 1e-6f * std::abs(slope));
     }
   }
 }
@@ -73,6 +76,6 @@ TEST_CASE("activations at zero", "[activation]") {
     if (is_gated(kind))
       CHECK(same_bits(r.dx, std::vector<float>{0, 0}));
     else
-      CHECK(r.dx[0] == (kind == Activation::relu ? 0 : .5f));
+      CHECK(r.dx[0] == (kind == Activation::relu || kind == Activation::relu2 ? 0 : .5f));
   }
 }

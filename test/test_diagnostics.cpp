@@ -87,6 +87,8 @@ const std::map<std::string, double> kTolerances = {
     {"gain", 1e-15},     // 2.1e-16
     {"alpha", 0},
     {"shift", 0},
+    {"own", 0},
+    {"first", 0},
 };
 // Two statistics need more in one kind of model.
 double tolerance(const std::string& kind, const Config& config) {

@@ -56,6 +56,13 @@ TEST_CASE("the drawing of a block shows the placement's norms and gains", "[info
   CHECK(count(drawing("rezero"), "[ × λ ]   one gain for both branches of a block") == 2);
   CHECK(contains(drawing("pre", BlockForm::sequential, QkNormKind::head), "norm of each head's q and k"));
   CHECK(contains(drawing("pre", BlockForm::sequential, QkNormKind::full), "norm of q and of k"));
+  CHECK(contains(drawing("pre", BlockForm::sequential, QkNormKind::qkv), "norm of each head's q, k and v"));
+
+  Config c;
+  c.vocab_size = 11, c.output_gate = OutputGate::headwise, c.value_residual = ValueResidual::fixed, c.stream_mix = true;
+  const std::string variants = draw_model(c);
+  CHECK(contains(variants, "4 heads of 32, values mixed with the first layer's, causal, output gated headwise\n"));
+  CHECK(count(variants, "[ a·x + b·x₀ ]") == 1);
 
   const std::string parallel = drawing("pre", BlockForm::parallel), shared = drawing("pre", BlockForm::parallel_shared);
   CHECK(boxes(parallel) == 2 + 1);
@@ -72,7 +79,8 @@ TEST_CASE("every form is configured, resumed and recomputed with the same bits, 
   for (const std::string form :
        {"--placement mix-ln --mix-fraction 0.4", "--placement rezero",
         "--placement layerscale --layer-scale-init 0.25 --block parallel-shared",
-        "--placement sub-ln --block parallel --qk-norm head", "--placement lns --qk-norm full"}) {
+        "--placement sub-ln --block parallel --qk-norm head", "--placement lns --qk-norm full",
+        "--output-gate headwise --value-residual learned --stream-mix --activation relu2 --zero-init"}) {
     INFO(form);
     REQUIRE(f.run(words + form + " --steps 6 --out whole --force").status == 0);
     REQUIRE(f.run(words + form + " --steps 3 --out parts --force").status == 0);

@@ -42,6 +42,30 @@ inline std::vector<Wiring> wirings() {
          c.position = Position::alibi, c.attention_cap = 1.5f, c.window = 5, c.attention_scale = .5;
          c.qkv_bias = false, c.head_bias = true, c.logit_cap = 2;
        }},
+      {"gated headwise", [](Config& c) { c.output_gate = OutputGate::headwise, c.kv_heads = 2; }},
+      {"gated elementwise",
+       [](Config& c) {
+         c.placement = "sub-ln", c.output_gate = OutputGate::elementwise, c.position = Position::rope, c.bias = false;
+       }},
+      {"gated parallel",
+       [](Config& c) {
+         c.block = BlockForm::parallel_shared, c.output_gate = OutputGate::elementwise, c.position = Position::rope;
+         c.stream_mix = true, c.value_residual = ValueResidual::fixed;
+       }},
+      {"value residual",
+       [](Config& c) { c.n_layer = 3, c.value_residual = ValueResidual::learned, c.kv_heads = 2; }},
+      {"fixed value residual",
+       [](Config& c) { c.n_layer = 3, c.placement = "post", c.value_residual = ValueResidual::fixed; }},
+      {"nanochat",
+       [](Config& c) {
+         c.n_layer = 3, c.position = Position::rope, c.norm = NormKind::rmsnorm, c.activation = Activation::relu2;
+         c.bias = c.tied = false, c.embedding_norm = c.stream_mix = true, c.logit_cap = 15;
+         c.qk_norm = QkNormKind::head, c.value_residual = ValueResidual::learned;
+       }},
+      {"QKV norm",
+       [](Config& c) {
+         c.placement = "post", c.qk_norm = QkNormKind::qkv, c.position = Position::rope, c.kv_heads = 2;
+       }},
   };
 }
 

@@ -142,11 +142,14 @@ void describe_attention(Table& t, Config& c) {
   t.number("window-every", c, "sliding window in every Nth layer");
   t.number("attention-cap", c, "soft cap on attention scores (0: off)");
   t.number("attention-scale", c, "attention score scale (default: 1/sqrt(head-dim))");
+  t.choice("output-gate", kOutputGates, c.output_gate, "sigmoid gate on the output of attention");
+  t.choice("value-residual", kValueResiduals, c.value_residual, "mix of the first layer's values into later ones");
 }
 
 void describe_init(Table& t, Config& c) {
   t.group("Weight initialization");
   t.choice("init", kInitChoices, c.init, "distribution of the initial weights");
+  t.flag("zero-init", c.zero_init, "output matrices of both branches start at 0");
   t.flag("residual-gain", c.residual_gain, "scale output matrices by 1/sqrt(2L) (default: as --init)");
   t.number("init-gain", c, "gain of v, o and feed-forward weights (default: as --init)");
   t.number("skip-scale", c, "skip connection scale (default: as --placement)");
@@ -184,6 +187,7 @@ void describe_model(Table& t, TrainOptions& o) {
   t.flag("tied", c.tied, "classifier shares the token embedding");
   t.number("embedding-scale", c, "token embedding scale (default: 1; gemma2: sqrt(C))");
   t.number("logit-cap", c, "soft cap on logits (0: off)");
+  t.flag("stream-mix", c.stream_mix, "learned sum of stream and embedding before each block");
   t.number("dropout", c, "dropout probability during training");
   t.number("z-loss", c, "weight of the z-loss during training (PaLM: 1e-4)");
   describe_norms(t, c);

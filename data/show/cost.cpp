@@ -12,7 +12,7 @@
 namespace {
 
 // One name per Role.
-constexpr const char* kPartNames[] = {"embedding", "norms",     "",   "",   "gains",      "q, k, v",
+constexpr const char* kPartNames[] = {"embedding", "norms",     "",   "",   "gains", "", "q, k, v",
                                       "",          "attention", "o",  "up", "activation", "down",
                                       "residual",  "classifier", "scratch", "logits", "adapters"};
 

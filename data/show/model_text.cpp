@@ -59,8 +59,10 @@ std::string formula(const Config& c, const Placement& row, const std::string& ad
 std::string attention_text(const Config& c) {
   std::string text = counted(c.n_head, "head") + " of " + std::to_string(c.head_dim);
   if (c.kv_heads != c.n_head) text += " on " + std::to_string(c.kv_heads) + " of keys and values";
-  if (c.qk_norm != QkNormKind::none)
-    text += c.qk_norm == QkNormKind::head ? ", norm of each head's q and k" : ", norm of q and of k";
+  constexpr const char* kNormed[] = {"", ", norm of each head's q and k", ", norm of q and of k",
+                                     ", norm of each head's q, k and v"};
+  text += kNormed[static_cast<int>(c.qk_norm)];
+  if (c.shares_values()) text += ", values mixed with the first layer's";
   text += ", causal";
   if (c.window > 0) text += ", window " + std::to_string(c.window);
   if (c.window > 0 && c.window_every > 1) text += " in one layer of " + std::to_string(c.window_every);
@@ -68,6 +70,7 @@ std::string attention_text(const Config& c) {
   if (rope) text += ", RoPE";
   if (rope && c.rope_fraction < 1) text += " on " + std::to_string(c.rope_dims()) + " of each head";
   if (c.position == Position::alibi) text += ", ALiBi";
+  if (c.output_gate != OutputGate::none) text += std::string(", output gated ") + name_of(kOutputGates, c.output_gate);
   if (c.attention_cap > 0) text += format(", scores capped at %g", static_cast<double>(c.attention_cap));
   return text;
 }
@@ -154,7 +157,8 @@ std::string draw_stack(const Config& c, const Stack& stack) {
       c.block == BlockForm::sequential
           ? draw_branches(c, stack, {ffn}) + "  │    │\n" + draw_branches(c, stack, {attention})
           : draw_branches(c, stack, {attention, ffn});
-  return "       │\n  ┌─── " + name_of_stack(stack, c) + "\n" + branches + "  └───\n";
+  const std::string mix = "  │    │\n  │    [ a·x + b·x₀ ]   a and b learned, x₀ the input of the first block\n";
+  return "       │\n  ┌─── " + name_of_stack(stack, c) + "\n" + branches + (c.stream_mix ? mix : "") + "  └───\n";
 }
 
 std::string formulas(const Config& c, const Stack& stack, const std::string& where) {

@@ -2,25 +2,58 @@
 
 #include <cstring>
 
+#include "output_gate.hpp"
+
+namespace {
+
+// The factors of the value residual: none in the first layer, whose values the others read.
+Mix declare_value_mix(Layout& layout, const Config& config, const std::string& name, int layer) {
+  constexpr float kHalf = .5f;
+  if (config.value_residual == ValueResidual::none || layer == 0) return {};
+  if (config.value_residual == ValueResidual::fixed) return {.constant = kHalf};
+  return declare_mix(layout, name + ".value_mix", kHalf, kHalf);
+}
+
+}  // namespace
+
 void declare_sublayer(Attention& p, Layout& layout, const Config& config, const std::string& name, int layer) {
   const int D = config.head_dim, C = config.channels, width = Attention::inner_width(config);
   p.qkv = declare_linear(
       layout, config, name,
       {{"q", Role::qk, width}, {"k", Role::qk, config.kv_heads * D}, {"v", Role::v, config.kv_heads * D}}, C);
   p.qk_norm = declare_qk_norm(layout, config, name);
+  p.value_mix = declare_value_mix(layout, config, name, layer);
+  if (config.gate_width() > 0)
+    p.output_gate = declare_linear(layout, config, name, {{"output_gate", Role::qk, config.gate_width()}}, C);
   declare_branch_inner(p, layout, config, name, layer, width);
   p.o = declare_linear(layout, config, name, {{"o", Role::o, C}}, width);
 }
 
 void declare_sublayer_saved(AttentionSaved& saved, Layout& layout, const Config& config, const std::string& name,
                             int layer, int B, int T) {
-  const int N = B * T;
+  const int N = B * T, width = Attention::inner_width(config);
   layout.share(config.recompute >= Recompute::full);
   saved.qkv = layout.take(name + ".qkv", Role::qk, {N, config.qkv_width()});
   saved.qk_norm = declare_qk_norm_saved(layout, config, name, N);
+  if (config.value_residual == ValueResidual::learned && layer > 0)
+    saved.v = layout.take(name + ".v", Role::v, {N, config.kv_heads * config.head_dim});
   saved.lse = layout.take(name + ".lse", Role::attention, {B, config.n_head, T});
-  saved.mixed = layout.take(name + ".mixed", Role::attention, {N, Attention::inner_width(config)});
+  saved.mixed = layout.take(name + ".mixed", Role::attention, {N, width});
   if (branch_keeps_output(config, layer)) saved.f = layout.take(name + ".o", Role::o, {N, config.channels});
+  if (config.gate_width() == 0) return;
+  layout.share(config.recompute >= Recompute::selective);
+  saved.gate = layout.take(name + ".output_gate", Role::qk, {N, config.gate_width()});
+  saved.gated = layout.take(name + ".gated", Role::attention, {N, width});
+}
+
+Carried declare_carried(Layout& layout, const Config& config, const float* x, int N, bool backward) {
+  const int C = config.channels, width = config.kv_heads * config.head_dim;
+  Carried carried;
+  if (config.stream_mix) carried.x = x;
+  if (config.stream_mix && backward) carried.dx = layout.take("scratch.first_x", Role::scratch, {N, C});
+  if (config.shares_values()) carried.values = layout.take("first_v", Role::v, {N, width});
+  if (config.shares_values() && backward) carried.dvalues = layout.take("scratch.first_v", Role::scratch, {N, width});
+  return carried;
 }
 
 AttentionShape attention_shape(const Config& config, int layer, const float* slopes, int B, int T) {
@@ -30,6 +63,28 @@ AttentionShape attention_shape(const Config& config, int layer, const float* slo
 
 namespace {
 
+// Keeps the values of the first layer, and mixes them into those of the others.
+void share_values(const AttentionSaved& saved, const Attention& p, const BlockContext& c) {
+  const int N = c.B * c.T, width = c.config.kv_heads * c.config.head_dim;
+  const size_t stride = c.config.qkv_width();
+  float* v = saved.qkv + stride - width;
+  float* kept = c.layer == 0 ? c.carried.values : saved.v;
+  if (kept) copy_rows(kept, width, v, stride, N, width);
+  if (p.value_mix.present()) mix_forward(v, stride, v, stride, c.carried.values, p.value_mix, N, width);
+}
+
+void share_values_backward(float* dqkv, const Attention& g, const AttentionSaved& saved, const Attention& p,
+                           const BlockContext& c) {
+  if (!c.carried.values) return;
+  const int N = c.B * c.T, width = c.config.kv_heads * c.config.head_dim;
+  const size_t stride = c.config.qkv_width();
+  float* dv = dqkv + stride - width;
+  if (p.value_mix.present())
+    return mix_backward(dv, stride, c.carried.dvalues, !c.last(), g.value_mix, saved.v, c.carried.values, p.value_mix,
+                        N, width);
+  mix_forward(dv, stride, dv, stride, c.carried.dvalues, {.constant = 1}, N, width);  // later layers read v, too
+}
+
 // Normalizes and turns q and k, and mixes the values; from the cache, to which the new keys and values are added, where
 // there is one.
 void attend(const AttentionSaved& saved, const Attention& p, const BlockContext& c) {
@@ -37,6 +92,7 @@ void attend(const AttentionSaved& saved, const Attention& p, const BlockContext&
   const AttentionShape shape = attention_shape(config, c.layer, c.slopes, c.B, c.T);
   const size_t stride = shape.qkv_width(), kv_width = cache_width(config);
   qk_norm_forward(saved.qkv, saved.qk_norm, saved.mixed, p.qk_norm, config, c.B * c.T);  // mixed is not in use yet
+  share_values(saved, p, c);
   if (config.position == Position::rope)
     rope_forward(saved.qkv, c.rope, c.cache.past, c.B, c.T, config.n_head + config.kv_heads, config.head_dim, stride);
   if (!c.cache.rows) return attention_forward(saved.mixed, saved.lse, saved.qkv, shape, c.dropout, c.layer);
@@ -50,14 +106,22 @@ void attend(const AttentionSaved& saved, const Attention& p, const BlockContext&
   attention_forward(saved.mixed, saved.lse, saved.qkv, stride, kv, shape, c.dropout, c.layer);
 }
 
+bool headwise(const Config& config) { return config.output_gate == OutputGate::headwise; }
+
 }  // namespace
 
 const float* sublayer_inner(const AttentionSaved& saved, const float* u, const Attention& p, const BlockContext& c) {
+  const Config& config = c.config;
+  const int N = c.B * c.T;
   if (c.runs(Recompute::full)) {
-    adapted_forward(saved.qkv, u, p.qkv, c.config.channels, c.config.qkv_width(), c, DropoutSite::lora_qkv);
+    adapted_forward(saved.qkv, u, p.qkv, config.channels, config.qkv_width(), c, DropoutSite::lora_qkv);
     attend(saved, p, c);
   }
-  return branch_inner(saved, saved.mixed, p, c.B * c.T, Attention::inner_width(c.config), c.training);
+  if (saved.gated) {
+    linear_forward(saved.gate, u, p.output_gate, N, config.channels, config.gate_width());
+    output_gate_forward(saved.gated, saved.mixed, saved.gate, N, config.n_head, config.head_dim, headwise(config));
+  }
+  return branch_inner(saved, saved.inner(), p, N, Attention::inner_width(config), c.training);
 }
 
 void sublayer_out(float* f, const float* m, const Attention& p, const BlockContext& c) {
@@ -68,14 +132,21 @@ void sublayer_backward(float* du, const Attention& g, const float* df, const flo
                        const Attention& p, const BlockContext& c) {
   const Config& config = c.config;
   const int N = c.B * c.T, C = config.channels, width = Attention::inner_width(config), read_width = config.qkv_width();
-  float *dmixed = c.scratch.inner, *dqkv = c.scratch.joined;
-  const float* m = saved.m ? saved.m : saved.mixed;
+  float *dmixed = c.scratch.inner, *dqkv = c.scratch.joined, *du_gate = c.scratch.f;
+  const float* m = saved.m ? saved.m : saved.inner();
   adapted_backward(dmixed, g.o, df, m, p.o, width, C, c, DropoutSite::lora_o);
-  branch_inner_backward(dmixed, g, saved.mixed, saved, p, N, width);
+  branch_inner_backward(dmixed, g, saved.inner(), saved, p, N, width);
+  if (saved.gated) {
+    float* dgate = c.scratch.joined;
+    output_gate_backward(dmixed, dgate, saved.mixed, saved.gate, N, config.n_head, config.head_dim, headwise(config));
+    linear_backward(du_gate, g.output_gate, dgate, u, p.output_gate, N, C, config.gate_width());
+  }
   attention_backward(dqkv, dmixed, saved.mixed, saved.lse, saved.qkv,
                      attention_shape(config, c.layer, c.slopes, c.B, c.T), c.dropout, c.layer);
   if (config.position == Position::rope)
     rope_backward(dqkv, c.rope, c.B, c.T, config.n_head + config.kv_heads, config.head_dim, read_width);
+  share_values_backward(dqkv, g, saved, p, c);
   qk_norm_backward(dqkv, g.qk_norm, c.scratch.inner, saved.qk_norm, p.qk_norm, config, N);
   adapted_backward(du, g.qkv, dqkv, u, p.qkv, C, read_width, c, DropoutSite::lora_qkv);
+  if (saved.gated) scaled_add(du, 1, du, du_gate, N, C);
 }

@@ -1,6 +1,7 @@
 #pragma once
 // Self-attention, the sublayer of a residual branch:
-//   u (N,C) → q|k|v → QK-norm → RoPE → causal attention → norm_inner → o → f (N,C)      N = B·T
+//   u (N,C) → q|k|v → QK-norm → value residual → RoPE → causal attention → gate → norm_inner → o → f (N,C)     N = B·T
+//   gate: times σ(u·its matrix)
 
 #include "attention.hpp"
 #include "layers/norm/qk_norm.hpp"
@@ -8,8 +9,9 @@
 
 // Parameters, or their gradients.
 struct Attention : Branch {
-  Linear qkv, o;
+  Linear qkv, output_gate, o;
   QkNorm qk_norm;
+  Mix value_mix;  // absent in the first layer
 
   static constexpr DropoutSite kDropout = DropoutSite::attention_out;
   static int inner_width(const Config& config) { return config.n_head * config.head_dim; }
@@ -19,6 +21,10 @@ void declare_sublayer(Attention& p, Layout& layout, const Config& config, const 
 struct AttentionSaved : BranchSaved {
   float *qkv, *lse, *mixed;  // (N,q|k|v) (B,H,T) (N,H·D)
   QkNormSaved qk_norm;
+  float* v = nullptr;                        // (N,KV·D) before a learned value residual
+  float *gate = nullptr, *gated = nullptr;  // (N,G) before the sigmoid, (N,H·D) of the output gate
+
+  const float* inner() const { return gated ? gated : mixed; }  // (N,H·D) what norm_inner or o reads
 };
 void declare_sublayer_saved(AttentionSaved& saved, Layout& layout, const Config& config, const std::string& name,
                             int layer, int B, int T);

@@ -12,11 +12,13 @@
 
 enum class NormKind { layernorm, rmsnorm, scalenorm, batchnorm, dyt, derf };
 enum class Position { learned, sinusoidal, rope, alibi, none };
-enum class Activation { gelu, gelu_tanh, relu, silu, geglu, geglu_tanh, swiglu };
+enum class Activation { gelu, gelu_tanh, relu, relu2, silu, geglu, geglu_tanh, swiglu };
 enum class InitChoice { placement, gpt2, xavier };
 enum class LearnedGain { none, channel, block };  // on the output of a branch: one per channel, one per block
 enum class BlockForm { sequential, parallel, parallel_shared };
-enum class QkNormKind { none, head, full };
+enum class QkNormKind { none, head, full, qkv };
+enum class OutputGate { none, headwise, elementwise };  // of attention, before o
+enum class ValueResidual { none, fixed, learned };      // factors ½ and ½, or two learned ones per block
 // Activation checkpointing. Each value names the stages of a block that backward runs again, instead of keeping
 // their outputs: none; norms before matrices, the up projection and the activation; or everything.
 enum class Recompute { none, selective, full };
@@ -32,6 +34,7 @@ inline constexpr Named<Position> kPositions[] = {{Position::learned, "learned"},
 inline constexpr Named<Activation> kActivations[] = {{Activation::gelu, "gelu"},
                                                      {Activation::gelu_tanh, "gelu-tanh"},
                                                      {Activation::relu, "relu"},
+                                                     {Activation::relu2, "relu2"},
                                                      {Activation::silu, "silu"},
                                                      {Activation::geglu, "geglu"},
                                                      {Activation::geglu_tanh, "geglu-tanh"},
@@ -43,7 +46,12 @@ inline constexpr Named<BlockForm> kBlockForms[] = {{BlockForm::sequential, "sequ
                                                   {BlockForm::parallel, "parallel"},
                                                   {BlockForm::parallel_shared, "parallel-shared"}};
 inline constexpr Named<QkNormKind> kQkNormKinds[] = {
-    {QkNormKind::none, "none"}, {QkNormKind::head, "head"}, {QkNormKind::full, "full"}};
+    {QkNormKind::none, "none"}, {QkNormKind::head, "head"}, {QkNormKind::full, "full"}, {QkNormKind::qkv, "qkv"}};
+inline constexpr Named<OutputGate> kOutputGates[] = {{OutputGate::none, "none"},
+                                                     {OutputGate::headwise, "headwise"},
+                                                     {OutputGate::elementwise, "elementwise"}};
+inline constexpr Named<ValueResidual> kValueResiduals[] = {
+    {ValueResidual::none, "none"}, {ValueResidual::fixed, "fixed"}, {ValueResidual::learned, "learned"}};
 inline constexpr Named<Recompute> kRecomputes[] = {
     {Recompute::none, "none"}, {Recompute::selective, "selective"}, {Recompute::full, "full"}};
 
@@ -61,7 +69,8 @@ struct Config {
   float dyt_alpha = .5f;           // initial alpha of DyT and Derf
   std::optional<bool> final_norm;  // open: as the placement says
   bool embedding_norm = false;
-  QkNormKind qk_norm = QkNormKind::none;    // of queries and keys, each head by itself or all together
+  QkNormKind qk_norm = QkNormKind::none;    // of queries and keys, each head by itself or all together; qkv: of each
+                                            // head of queries, keys and values
   BlockForm block = BlockForm::sequential;  // the feed-forward branch reads the output of attention, or x
 
   int n_layer = 4;     // L
@@ -80,6 +89,8 @@ struct Config {
   int window_every = 1;                   // layers 0, n, 2n, ... have the window, the others see all keys
   float attention_cap = 0;                // scores become c·tanh(S/c); 0: off
   std::optional<double> attention_scale;  // factor on q·k; open: D^-½
+  OutputGate output_gate = OutputGate::none;
+  ValueResidual value_residual = ValueResidual::none;  // the first layer's values, mixed into those of later layers
   Activation activation = Activation::gelu_tanh;
   bool bias = true;
   std::optional<bool> qkv_bias;  // of q, k and v; open: as `bias`
@@ -88,12 +99,14 @@ struct Config {
   std::optional<double> embedding_scale;  // factor on the token embedding, before positions are added; open: 1, or
   bool root_embedding_scale = false;      // √C (Gemma)
   float logit_cap = 0;        // logits become c·tanh(l/c); 0: off
+  bool stream_mix = false;    // before each block: x ← a·x + b·x₀, a and b learned, x₀ the first block's x
   float dropout = 0;
   float z_loss = 0;           // weight of log²Z in the loss of training
   Matmul matmul = Matmul::fp32;  // input precision of linear layers and classifier
   Recompute recompute = Recompute::none;
 
   InitChoice init = InitChoice::placement;
+  bool zero_init = false;             // o and the FFN's down matrix start at 0
   std::optional<bool> residual_gain;  // open: as the initialization says
   std::optional<double> init_gain;    // β on v, o and the FFN; open: likewise
   std::optional<double> skip_scale;   // α; open: as the placement says
@@ -113,6 +126,10 @@ struct Config {
   }
   bool gated() const { return is_gated(activation); }
   int qkv_width() const { return (n_head + 2 * kv_heads) * head_dim; }
+  int gate_width() const {
+    return output_gate == OutputGate::none ? 0 : n_head * (output_gate == OutputGate::elementwise ? head_dim : 1);
+  }
+  bool shares_values() const { return value_residual != ValueResidual::none && n_layer > 1; }
   // Channels of a head that RoPE rotates: truncated as Hugging Face does, up to rounding errors.
   int rope_dims() const { return static_cast<int>(rope_fraction * static_cast<float>(head_dim) + 1e-3f) / 2 * 2; }
   int window_of(int layer) const { return layer % window_every == 0 ? window : 0; }

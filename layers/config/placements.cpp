@@ -97,11 +97,12 @@ const InitRow& init_row(const Config& config) {
 
 Start weight_start(const Config& config, Role role, int out, int in) {
   const InitRow& row = init_row(config);
+  const bool output = role == Role::o || role == Role::ffn_out;
   if (role == Role::embedding) return {0, row.embedding_std};
+  if (config.zero_init && output) return {0, 0};
   double deviation = row.base == Base::xavier ? std::sqrt(2.0 / (double(in) + out)) : row.std;
   if (role != Role::qk) deviation *= *config.init_gain;
-  if (*config.residual_gain && (role == Role::o || role == Role::ffn_out))
-    deviation /= std::sqrt(2.0 * config.n_layer);
+  if (*config.residual_gain && output) deviation /= std::sqrt(2.0 * config.n_layer);
   return {0, static_cast<float>(deviation)};
 }
 

@@ -25,7 +25,8 @@ enum class Role {
   norm_gain,    //
   norm_scalar,  // alpha and shift of DyT and Derf
   gain,         // LayerScale's and ReZero's λ
-  qk,           // queries and keys; the joined activations q|k|v
+  mix,          // the two factors of a learned sum (residual/mix.hpp)
+  qk,           // queries and keys; the joined activations q|k|v; the output gate
   v,            //
   attention,    // its output before o, and its log-sum-exp
   o,            // attention's output matrix

@@ -55,6 +55,11 @@ struct Relu {  // NaN fails every comparison, and stays
   static Pulled back(Vec d, Vec up, Vec x) { return {d * y(x), d * up * (x > 0.f ? all(1) : y(x))}; }
 };
 
+struct Relu2 {
+  static Vec y(Vec x) { return Relu::y(x) * Relu::y(x); }
+  static Pulled back(Vec d, Vec up, Vec x) { return {d * y(x), d * up * (2.f * Relu::y(x))}; }
+};
+
 struct Silu {
   static Vec y(Vec x) { return x * simd::sigmoid(x); }
   static Pulled back(Vec d, Vec up, Vec x) {  // y = x·σ, σ' = σ(1 − σ)
@@ -120,6 +125,7 @@ void with_curve(Activation kind, F f) {
     case Activation::gelu_tanh:
     case Activation::geglu_tanh: return f(GeluTanh{});
     case Activation::relu: return f(Relu{});
+    case Activation::relu2: return f(Relu2{});
     case Activation::silu:
     case Activation::swiglu: return f(Silu{});
   }

@@ -3,6 +3,7 @@
 //   gelu       y = x·Φ(x)              dy/dx = Φ(x) + x·φ(x)       Φ, φ of the standard normal distribution
 //   gelu-tanh  y = x·σ(2u)             u = √(2/π)(x + .044715 x³)   as ½(1 + tanh u) = σ(2u)
 //   relu       y = max(x, 0)
+//   relu2      y = max(x, 0)²          dy/dx = 2·max(x, 0)             (Primer: So et al. 2021, arXiv 2109.08668)
 //   silu       y = x·σ(x)              dy/dx = σ + x·σ(1 − σ)
 //     (relu: Nair & Hinton 2010; the others: Hendrycks & Gimpel 2016, arXiv 1606.08415)
 //   gated, x (N,2F) = gate|up → y (N,F), y = f(gate)·up:  dup = dy·f(gate)   dgate = dy·up·f'(gate)

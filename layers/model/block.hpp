@@ -1,6 +1,7 @@
 #pragma once
 // A transformer block: a schedule over two residual branches (layers/residual), attention and feed-forward.
 //
+//   x may be mixed with the first block's input before (Config::stream_mix).
 //   sequential        x (N,C) → attention branch → middle (N,C) → feed-forward branch → y (N,C)            N = B·T
 //   parallel          both branches read x:   y = skip·x + attention(norm_in(x)) + ffn(norm_in'(x))
 //                     each through a norm of its own   (GPT-NeoX, Black et al. 2022, arXiv 2204.06745; Falcon-40B)
@@ -12,6 +13,7 @@
 
 // Parameters, or their gradients.
 struct Block {
+  Mix mix;  // of the stream and the first block's input, before the branches
   Attention attention;
   FeedForward ffn;  // without norm_in if it shares attention's
 };
@@ -20,6 +22,7 @@ Block declare_block(Layout& layout, const Config& config, int layer);
 // Saved for backward. attention.y is the stream between the branches; ffn.y is the next block's x. Blocks share what
 // they run again (Config::recompute). Without training they share everything.
 struct BlockSaved {
+  float* mixed = nullptr;  // (N,C) what the branches read, if there is a mix
   AttentionSaved attention;
   FeedForwardSaved ffn;
 };

@@ -113,6 +113,7 @@ Activations declare_activations(Layout& layout, const Config& config, int B, int
   }
   a.losses = layout.take("loss", Role::classifier, {N});
   a.logits = layout.take("scratch.logits", Role::logits, {classifier_rows(N, V), V});
+  a.carried = declare_carried(layout, config, a.x, N, training);
   if (training) a.d = layout.take("scratch.gradient", Role::scratch, {N, C});
   a.scratch = declare_block_scratch(layout, config, B, T, training);
   a.table = layout.table();
@@ -135,7 +136,7 @@ namespace {
 
 // The context that all blocks of a pass share.
 BlockContext block_context(const Model& model, const Activations& a, int B, int T, const Dropout& dropout) {
-  return {model.config, model.rope, a.scratch, B, T, dropout, 0, {}, model.slopes.get()};
+  return {model.config, model.rope, a.scratch, B, T, dropout, 0, {}, model.slopes.get(), a.carried};
 }
 
 // x of a block is y of the one before.
@@ -213,6 +214,7 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
     if (observer) observer->block(l, input_of(a, l), a.blocks[l], d, B, T);
     block_backward(d, model.g.blocks[l], input_of(a, l), a.blocks[l], model.p.blocks[l], context);
   }
+  if (a.carried.dx) scaled_add(d, 1, d, a.carried.dx, N, C);  // every block mixes x₀ in
   dropout_apply(d, dropout, 0, DropoutSite::embedding, B, T, C);
   norm_backward(d, model.g.embedding_norm, d, a.embedded, a.embedding_norm, model.p.embedding_norm, N, C);
   if (model.g.position) learned_position_backward(model.g.position, d, B, T, C);

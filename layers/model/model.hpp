@@ -61,6 +61,7 @@ struct Activations {
   float* losses = nullptr;  // (N)
   float* logits = nullptr;  // (classifier_rows, V)
   float* d = nullptr;       // (N,C) the gradient of the stream
+  Carried carried;
   BlockScratch scratch;
 };
 Activations declare_activations(Layout& layout, const Config& config, int B, int T, bool training);

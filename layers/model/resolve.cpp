@@ -97,6 +97,11 @@ const Contradiction kContradictions[] = {
      "{norm-bias} does not go with {norm} scalenorm, which has one gain and nothing else: leave it out"},
     {[](const Config& c) { return c.qk_norm != QkNormKind::none && !norm_row(c.norm).row_norm; },
      "{qk-norm} goes with {norm} layernorm or rmsnorm only: leave it out"},
+    {[](const Config& c) { return c.zero_init && placement_row(c.placement).norm_out; },
+     "{zero-init} does not go with a {placement} that normalizes the output of a branch: the norm of zeros multiplies "
+     "gradients by 1/sqrt(eps): leave it out"},
+    {[](const Config& c) { return c.zero_init && placement_row(c.placement).gain == LearnedGain::block; },
+     "{zero-init} does not go with {placement} rezero, whose factor and matrices would both stay at 0: leave it out"},
 };
 
 // Sizes of heads and of the feed-forward layer.

@@ -58,7 +58,8 @@ size_t count_parameters(const Config& config) {
 
 double flops_per_token(const Config& c) {
   const double C = c.channels, F = c.hidden, width = static_cast<double>(c.n_head) * c.head_dim;
-  const double qkv = c.qkv_width() * C, o = width * C, ffn = (c.gated() ? 3 : 2) * F * C, classifier = c.vocab_size * C;
+  const double qkv = double(c.qkv_width() + c.gate_width()) * C, o = width * C;
+  const double ffn = (c.gated() ? 3 : 2) * F * C, classifier = c.vocab_size * C;
   double multiply_adds = c.n_layer * (qkv + o + ffn) + classifier;
   for (int l = 0; l < c.n_layer; ++l) multiply_adds += 2 * width * keys_seen(c, l);  // q·k and P·v
   return 3 * 2 * multiply_adds;

@@ -5,8 +5,8 @@
 #include "layers/kernels/parallel.hpp"
 
 QkRows qk_rows(const Config& config, int heads) {
-  if (config.qk_norm == QkNormKind::head) return {heads, config.head_dim};
-  return {1, heads * config.head_dim};
+  if (config.qk_norm == QkNormKind::full) return {1, heads * config.head_dim};
+  return {heads, config.head_dim};
 }
 
 QkNorm declare_qk_norm(Layout& layout, const Config& config, const std::string& name) {
@@ -14,6 +14,7 @@ QkNorm declare_qk_norm(Layout& layout, const Config& config, const std::string& 
   QkNorm p;
   p.q = declare_norm(layout, config, name + ".q_norm", qk_rows(config, config.n_head).width);
   p.k = declare_norm(layout, config, name + ".k_norm", qk_rows(config, config.kv_heads).width);
+  if (config.qk_norm == QkNormKind::qkv) p.v = declare_norm(layout, config, name + ".v_norm", config.head_dim);
   return p;
 }
 
@@ -27,18 +28,20 @@ QkNormSaved declare_qk_norm_saved(Layout& layout, const Config& config, const st
   const auto [k_count, k_width] = qk_rows(config, KV);
   saved.q_norm = declare_norm_saved(layout, config, name + ".q_norm", N * q_count, q_width);
   saved.k_norm = declare_norm_saved(layout, config, name + ".k_norm", N * k_count, k_width);
+  if (config.qk_norm != QkNormKind::qkv) return saved;
+  saved.v = layout.take(name + ".v_before", Role::norm, {N, KV * D});
+  saved.v_norm = declare_norm_saved(layout, config, name + ".v_norm", N * k_count, k_width);
   return saved;
 }
 
-namespace {
-
-// N rows of `width` floats each, from lines `from_stride` apart to lines `to_stride` apart.
 void copy_rows(float* to, size_t to_stride, const float* from, size_t from_stride, int N, int width) {
   parallel_for(N, 1, width, [&](int begin, int end) {
     for (size_t n = begin; n < static_cast<size_t>(end); ++n)
       std::memcpy(to + n * to_stride, from + n * from_stride, width * sizeof(float));
   });
 }
+
+namespace {
 
 // The norms read rows that lie one behind the other: q and k are copied out, and back in.
 void part_forward(float* part, float* kept, const NormSaved& saved, float* scratch, const Norm& p, const Config& config,
@@ -67,6 +70,8 @@ void qk_norm_forward(float* qkv, const QkNormSaved& saved, float* scratch, const
   const int H = config.n_head, KV = config.kv_heads;
   part_forward(qkv, saved.q, saved.q_norm, scratch, p.q, config, H, N);
   part_forward(qkv + H * config.head_dim, saved.k, saved.k_norm, scratch, p.k, config, KV, N);
+  if (p.v.present())
+    part_forward(qkv + (H + KV) * config.head_dim, saved.v, saved.v_norm, scratch, p.v, config, KV, N);
 }
 
 void qk_norm_backward(float* dqkv, const QkNorm& g, float* scratch, const QkNormSaved& saved, const QkNorm& p,
@@ -75,4 +80,6 @@ void qk_norm_backward(float* dqkv, const QkNorm& g, float* scratch, const QkNorm
   const int H = config.n_head, KV = config.kv_heads;
   part_backward(dqkv, g.q, scratch, saved.q, saved.q_norm, p.q, config, H, N);
   part_backward(dqkv + H * config.head_dim, g.k, scratch, saved.k, saved.k_norm, p.k, config, KV, N);
+  if (p.v.present())
+    part_backward(dqkv + (H + KV) * config.head_dim, g.v, scratch, saved.v, saved.v_norm, p.v, config, KV, N);
 }

@@ -4,8 +4,9 @@
 //   head   each head by itself, rows of D: one gain (D) for the heads of q and one for those of k      (Qwen3, arXiv
 //          2505.09388; Dehghani et al. 2023, arXiv 2302.05442)
 //   full   q and k as they lie in a row, gains (H·D) and (KV·D)                        (OLMo 2, arXiv 2501.00656, §3)
-//   forward, backward   of the norm; v passes
-//   saves  q and k as they were, and what the norms save
+//   qkv    as head, and each head of v too, with a third gain (D)   (HybridNorm: Zhuo et al. 2025, arXiv 2503.04598)
+//   forward, backward   of the norm; v passes, unless qkv
+//   saves  q and k (and v) as they were, and what the norms save
 
 #include <string>
 
@@ -13,13 +14,13 @@
 
 // Parameters, or their gradients; absent if config.qk_norm is none.
 struct QkNorm {
-  Norm q, k;
+  Norm q, k, v;
 };
 QkNorm declare_qk_norm(Layout& layout, const Config& config, const std::string& name);
 
 struct QkNormSaved {
-  float *q = nullptr, *k = nullptr;  // (N,H·D), (N,KV·D)
-  NormSaved q_norm, k_norm;
+  float *q = nullptr, *k = nullptr, *v = nullptr;  // (N,H·D), (N,KV·D), (N,KV·D)
+  NormSaved q_norm, k_norm, v_norm;
 };
 QkNormSaved declare_qk_norm_saved(Layout& layout, const Config& config, const std::string& name, int N);
 
@@ -28,6 +29,9 @@ struct QkRows {
   int count, width;
 };
 QkRows qk_rows(const Config& config, int heads);
+
+// N rows of `width` floats each, from lines `from_stride` apart to lines `to_stride` apart.
+void copy_rows(float* to, size_t to_stride, const float* from, size_t from_stride, int N, int width);
 
 // scratch (N,H·D)
 void qk_norm_forward(float* qkv, const QkNormSaved& saved, float* scratch, const QkNorm& p, const Config& config,

@@ -12,6 +12,7 @@
 #include "dropout.hpp"
 #include "layers/embedding/position.hpp"
 #include "layers/linear/lora.hpp"
+#include "mix.hpp"
 #include "residual.hpp"
 
 // Keys and values of the positions before the first of these T, when text is generated: `past` rows k|v of each
@@ -30,6 +31,16 @@ struct BlockScratch {
   LoraScratch lora;
 };
 
+// What crosses layers, with its gradient: the input of the first block, and the values that its attention reads. Later
+// blocks add to the gradients, and the last one writes them first. Absent: null.
+struct Carried {
+  const float* x = nullptr;   // (N,C) for the stream mix
+  float* dx = nullptr;
+  float* values = nullptr;    // (N,KV·D) for the value residual
+  float* dvalues = nullptr;
+};
+Carried declare_carried(Layout& layout, const Config& config, const float* x, int N, bool backward);
+
 // Everything a block needs besides its parameters.
 struct BlockContext {
   const Config& config;
@@ -40,8 +51,11 @@ struct BlockContext {
   int layer = 0;
   Cache cache;
   const float* slopes = nullptr;  // (H) of ALiBi, where that is how positions are told
+  Carried carried;
   bool training = false;          // see norm_forward
   bool again = false;             // the pass before backward, for what was not kept: see Config::recompute
+
+  bool last() const { return layer + 1 == config.n_layer; }
 
   // True if this pass runs a stage that is run again from the level `stage` on.
   bool runs(Recompute stage) const { return !again || config.recompute >= stage; }

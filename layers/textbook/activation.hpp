@@ -13,6 +13,7 @@ namespace textbook {
 //   gelu-tanh  f = ½x·(1 + tanh u)          f' = ½(1 + tanh u) + ½x·(1 − tanh² u)·du/dx
 //              u = √(2/π)·(x + .044715 x³)  du/dx = √(2/π)·(1 + 3·.044715 x²)
 //   relu       f = max(x, 0)                f' = 1 if x > 0
+//   relu2      f = max(x, 0)²               f' = 2·max(x, 0)
 //   silu       f = x·σ(x)                   f' = σ + x·σ(1 − σ)
 // geglu, geglu-tanh and swiglu apply gelu, gelu-tanh and silu to their gate.
 
@@ -33,13 +34,14 @@ Curve<Number> curve(Number x, Activation kind) {
     return {half * x * (one + tanh), half * (one + tanh) + half * x * (one - tanh * tanh) * du};
   }
   if (kind == Activation::relu) return std::real(x) <= 0 ? Curve<Number>{0, 0} : Curve<Number>{x, x / x};
+  if (kind == Activation::relu2) return std::real(x) <= 0 ? Curve<Number>{0, 0} : Curve<Number>{x * x, Number(2) * x};
   const Number sigmoid = one / (one + std::exp(-x));
   return {x * sigmoid, sigmoid + x * sigmoid * (one - sigmoid)};
 }
 
 // ---- the layer -----------------------------------------------------------------------------------------------
 
-//   gelu, gelu-tanh, relu, silu         x (N,F) → y (N,F)
+//   gelu, gelu-tanh, relu, relu2, silu  x (N,F) → y (N,F)
 //     forward   y = f(x)
 //     backward  dx = dy·f'(x)
 //   geglu, geglu-tanh, swiglu           x (N,2F) = gate|up → y (N,F)

@@ -120,4 +120,28 @@ void attention_backward(Number* dqkv, const Number* dout, const Number* P, const
   }
 }
 
+// ---- output gate ---------------------------------------------------------------------------------------------
+
+// Output gate: each number of attention's output times the sigmoid of its gate, or of its head's gate if headwise.
+//   h, y (N,H·D)   z (N,H·D), or (N,H) if headwise
+//   forward   y  = σ(z)·h
+//   backward  dh = σ(z)·dy      dz = dy·h·σ(1 − σ), summed over the D numbers of a head if headwise
+
+template <class Number>
+void output_gate_forward(Number* y, const Number* h, const Number* z, size_t N, size_t H, size_t D, bool headwise) {
+  for (size_t i = 0; i < N * H * D; ++i) y[i] = h[i] / (Number(1) + std::exp(-z[headwise ? i / D : i]));
+}
+
+template <class Number>
+void output_gate_backward(Number* dh, Number* dz, const Number* dy, const Number* h, const Number* z, size_t N,
+                          size_t H, size_t D, bool headwise) {
+  std::fill_n(dz, headwise ? N * H : N * H * D, Number(0));
+  for (size_t i = 0; i < N * H * D; ++i) {
+    const size_t gate = headwise ? i / D : i;
+    const Number sigmoid = Number(1) / (Number(1) + std::exp(-z[gate]));
+    dz[gate] += dy[i] * h[i] * sigmoid * (Number(1) - sigmoid);  // y = σ(z)·h
+    dh[i] = sigmoid * dy[i];                                     // y = σ(z)·h
+  }
+}
+
 }  // namespace textbook

@@ -51,6 +51,8 @@ struct Pass {
   Sizes sizes;
   Dropout dropout;
   Parameters<Number> p, g;
+  // What crosses layers, and its gradient: the first block's input (N,C), and the first layer's values (N,KV·D).
+  std::vector<Number> x0 = {}, dx0 = {}, values = {}, dvalues = {};
 };
 
 inline Sizes sizes_of(const Config& c, size_t B, size_t T) {
@@ -125,34 +127,84 @@ struct NormModule {
 
 // ---- queries and keys ----------------------------------------------------------------------------------------
 
-// QueriesKeys: QK-norm, then RoPE, each if the model has it.
-//   x (N,(H + 2·KV)·D): rows q|k|v, of which q and k change in place
+// QueriesKeys: QK-norm (and a norm of values), then RoPE, each if the model has it.
+//   x (N,(H + 2·KV)·D): rows q|k|v, which change in place
 
 template <class Number>
 struct QueriesKeys {
   Pass<Number>& pass;
   const QkNorm& norms;
   Sizes s = pass.sizes;
-  bool by_head = pass.config.qk_norm == QkNormKind::head, rope = pass.config.position == Position::rope;
+  bool by_head = pass.config.qk_norm != QkNormKind::full, rope = pass.config.position == Position::rope;
   double theta = pass.config.rope_theta;
   size_t R = pass.config.rope_dims();
-  QkNormSaved<Number> q = {}, k = {};
+  QkNormSaved<Number> q = {}, k = {}, v = {};
 
   // QK-norm normalizes a row of q or k in `count` parts of `width` numbers.
   size_t count(size_t heads) const { return by_head ? heads : 1; }
   size_t width(size_t heads) const { return by_head ? s.D : heads * s.D; }
 
   void forward(Number* x) {
-    const Norm<Number> pq = pass.p.norm(norms.q), pk = pass.p.norm(norms.k);
+    const Norm<Number> pq = pass.p.norm(norms.q), pk = pass.p.norm(norms.k), pv = pass.p.norm(norms.v);
     if (pq.gain) qk_norm_forward(x, q, pq, s.N, count(s.H), width(s.H), s.qkv());
     if (pk.gain) qk_norm_forward(x + s.H * s.D, k, pk, s.N, count(s.KV), width(s.KV), s.qkv());
+    if (pv.gain) qk_norm_forward(x + (s.H + s.KV) * s.D, v, pv, s.N, s.KV, s.D, s.qkv());
     if (rope) rope_forward(x, theta, 0, s.B, s.T, s.H + s.KV, s.D, R, s.qkv());
   }
   void backward(Number* dx) {
-    const Norm<Number> pq = pass.p.norm(norms.q), pk = pass.p.norm(norms.k);
+    const Norm<Number> pq = pass.p.norm(norms.q), pk = pass.p.norm(norms.k), pv = pass.p.norm(norms.v);
     if (rope) rope_backward(dx, theta, s.B, s.T, s.H + s.KV, s.D, R, s.qkv());
     if (pq.gain) qk_norm_backward(dx, pass.g.norm(norms.q), q, pq, s.N, count(s.H), width(s.H), s.qkv());
     if (pk.gain) qk_norm_backward(dx + s.H * s.D, pass.g.norm(norms.k), k, pk, s.N, count(s.KV), width(s.KV), s.qkv());
+    if (pv.gain) qk_norm_backward(dx + (s.H + s.KV) * s.D, pass.g.norm(norms.v), v, pv, s.N, s.KV, s.D, s.qkv());
+  }
+};
+
+// ---- value residual ------------------------------------------------------------------------------------------
+
+// ValueResidual: mixes the values of the first layer into those of a later one, if the model does that.
+//   qkv (N,(H + 2·KV)·D): rows q|k|v, of which v changes in place
+
+template <class Number>
+struct ValueResidual {
+  Pass<Number>& pass;
+  const Mix& mix;
+  int layer;
+  Sizes s = pass.sizes;
+  size_t width = s.KV * s.D;
+  bool on = pass.config.value_residual != ::ValueResidual::none;
+  std::vector<Number> before = {};  // (N,KV·D)
+
+  Number own() { return mix.learned() ? *pass.p.at(mix.own) : Number(mix.constant); }
+  Number first() { return mix.learned() ? *pass.p.at(mix.first) : Number(mix.constant); }
+  std::vector<Number> values_of(const Number* qkv) const {
+    std::vector<Number> v(s.N * width);
+    for (size_t i = 0; i < v.size(); ++i) v[i] = qkv[i / width * s.qkv() + (s.H + s.KV) * s.D + i % width];
+    return v;
+  }
+  void put(Number* qkv, const std::vector<Number>& v) const {
+    for (size_t i = 0; i < v.size(); ++i) qkv[i / width * s.qkv() + (s.H + s.KV) * s.D + i % width] = v[i];
+  }
+
+  void forward(Number* qkv) {
+    if (!on) return;
+    before = values_of(qkv);
+    if (layer == 0) pass.values = before;
+    if (!mix.present()) return;
+    std::vector<Number> v(before.size());
+    mix_forward(v.data(), before.data(), pass.values.data(), own(), first(), v.size());
+    put(qkv, v);
+  }
+  void backward(Number* dqkv) {
+    if (!on) return;
+    std::vector<Number> dv = values_of(dqkv);
+    pass.dvalues.resize(dv.size());
+    if (mix.present())
+      mix_backward(dv.data(), pass.dvalues.data(), pass.g.at(mix.own), pass.g.at(mix.first), dv.data(), before.data(),
+                   pass.values.data(), own(), first(), dv.size());
+    else
+      for (size_t i = 0; i < dv.size(); ++i) dv[i] += pass.dvalues[i];  // the first layer: later ones have read v
+    put(dqkv, dv);
   }
 };
 
@@ -160,7 +212,7 @@ struct QueriesKeys {
 
 // Attention: the sublayer, with its matrices.
 //   u, f (N,C)
-//   forward   u → q|k|v → norms of q and k → RoPE → causal attention → norm_inner → o → dropout → f
+//   forward   u → q|k|v → norms → RoPE → value residual → causal attention → gate → norm_inner → o → dropout → f
 //   backward  the same in reverse; overwrites df
 
 template <class Number>
@@ -171,31 +223,45 @@ struct Attention {
   Sizes s = pass.sizes;
   LinearModule<Number> to_qkv = {pass, block.attention.qkv, s.C, s.qkv(), layer, DropoutSite::lora_qkv},
                        o = {pass, block.attention.o, s.H * s.D, s.C, layer, DropoutSite::lora_o};
+  LinearModule<Number> to_gate = {pass, block.attention.output_gate, s.C, size_t(pass.config.gate_width())};
+  bool gates = to_gate.O > 0, headwise = pass.config.output_gate == OutputGate::headwise;
   QueriesKeys<Number> queries_keys = {pass, block.attention.qk_norm};
+  ValueResidual<Number> value_residual = {pass, block.attention.value_mix, layer};
   NormModule<Number> norm_inner = {pass, block.attention.norm_inner, s.H * s.D};
   Scoring scoring = scoring_of(pass.config, layer);
   std::vector<Number> m = attention_multipliers<Number>(pass.dropout, layer, s.B, s.H, s.T);
   std::vector<Number> on_f = row_multipliers<Number>(pass.dropout, layer, DropoutSite::attention_out, s.B, s.T, s.C);
-  std::vector<Number> qkv = {}, P = {}, mixed = {}, normed = {};  // normed = norm_inner(mixed)
+  std::vector<Number> qkv = {}, P = {}, mixed = {}, gate = {}, gated = {}, normed = {};  // normed = norm_inner(gated)
 
   void forward(Number* f, const Number* u) {
     qkv.resize(s.N * s.qkv()), P.resize(m.size()), mixed.resize(s.N * s.H * s.D), normed.resize(mixed.size());
     to_qkv.forward(qkv.data(), u);
     queries_keys.forward(qkv.data());
+    value_residual.forward(qkv.data());
     attention_forward(mixed.data(), P.data(), qkv.data(), m.data(), s.B, s.T, s.H, s.KV, s.D, scoring);
-    norm_inner.forward(normed.data(), mixed.data());
+    gate.resize(s.N * to_gate.O), gated = mixed;
+    if (gates) to_gate.forward(gate.data(), u);
+    if (gates) output_gate_forward(gated.data(), mixed.data(), gate.data(), s.N, s.H, s.D, headwise);
+    norm_inner.forward(normed.data(), gated.data());
     o.forward(f, normed.data());
     dropout_forward(f, on_f.data(), s.N * s.C);
   }
 
   void backward(Number* du, Number* df, const Number* u) {
-    std::vector<Number> dnormed(normed.size()), dmixed(mixed.size()), dqkv(qkv.size());
+    std::vector<Number> dnormed(normed.size()), dmixed(mixed.size()), dqkv(qkv.size()), dgate(gate.size());
+    std::vector<Number> du_gate(s.N * s.C);
     dropout_backward(df, on_f.data(), s.N * s.C);
     o.backward(dnormed.data(), df, normed.data());
-    norm_inner.backward(dmixed.data(), dnormed.data(), mixed.data());
+    norm_inner.backward(dmixed.data(), dnormed.data(), gated.data());
+    if (gates)
+      output_gate_backward(dmixed.data(), dgate.data(), dmixed.data(), mixed.data(), gate.data(), s.N, s.H, s.D,
+                           headwise);
+    if (gates) to_gate.backward(du_gate.data(), dgate.data(), u);
     attention_backward(dqkv.data(), dmixed.data(), P.data(), qkv.data(), m.data(), s.B, s.T, s.H, s.KV, s.D, scoring);
+    value_residual.backward(dqkv.data());
     queries_keys.backward(dqkv.data());
     to_qkv.backward(du, dqkv.data(), u);
+    for (size_t i = 0; i < s.N * s.C; ++i) du[i] += du_gate[i];  // the gate reads u, too
   }
 };
 
@@ -240,7 +306,8 @@ struct FeedForward {
 
 // ---- block ---------------------------------------------------------------------------------------------------
 
-// Block: attention and feed-forward layer, each in its residual branch, in sequence or in parallel.
+// Block: attention and feed-forward layer, each in its residual branch, in sequence or in parallel. A model with a
+// stream mix replaces x by a·x + b·x0 before.
 
 template <class Number>
 struct Block {
@@ -253,16 +320,30 @@ struct Block {
   FeedForward<Number> ffn = {pass, block, layer};
   BranchSaved<Number> saved1 = {}, saved2 = {};
   std::vector<Number> middle = std::vector<Number>(N * C), discarded = std::vector<Number>(C);
+  std::vector<Number> mixed = {};
 
   Block(Pass<Number>& in_pass, const ::Block& parameters, int l) : pass(in_pass), block(parameters), layer(l) {}
 
   void forward(Number* y, const Number* x) {
+    if (!block.mix.present()) return branches_forward(y, x);
+    mixed.resize(N * C);
+    mix_forward(mixed.data(), x, pass.x0.data(), *pass.p.at(block.mix.own), *pass.p.at(block.mix.first), N * C);
+    branches_forward(y, mixed.data());
+  }
+  void backward(Number* dx, const Number* dy, const Number* x) {
+    if (!block.mix.present()) return branches_backward(dx, dy, x);
+    branches_backward(dx, dy, mixed.data());
+    mix_backward(dx, pass.dx0.data(), pass.g.at(block.mix.own), pass.g.at(block.mix.first), dx, x, pass.x0.data(),
+                 *pass.p.at(block.mix.own), *pass.p.at(block.mix.first), N * C);
+  }
+
+  void branches_forward(Number* y, const Number* x) {
     const auto [p1, p2] = branches(pass.p);
     if (parallel) return parallel_forward(y, saved1, saved2, x, p1, p2, attention, ffn, N, C);
     branch_forward(middle.data(), saved1, x, p1, attention, N, C);
     branch_forward(y, saved2, middle.data(), p2, ffn, N, C);
   }
-  void backward(Number* dx, const Number* dy, const Number* x) {
+  void branches_backward(Number* dx, const Number* dy, const Number* x) {
     const auto [p1, p2] = branches(pass.p);
     const auto [g1, g2] = branches(pass.g);
     if (parallel) return parallel_backward(dx, g1, g2, dy, x, saved1, saved2, p1, p2, attention, ffn, N, C);

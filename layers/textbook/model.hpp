@@ -108,6 +108,7 @@ struct Model {
   // Returns the sum of the losses of all targets but kIgnore.
   Number forward(const Batch& batch) {
     embedding.forward(x[0].data(), batch.tokens);
+    pass.x0 = x[0];
     for (size_t l = 0; l < blocks.size(); ++l) blocks[l].forward(x[l + 1].data(), x[l].data());
     return head.forward(x.back().data(), batch.targets);
   }
@@ -115,8 +116,10 @@ struct Model {
   // Call after forward. Adds scale · the gradients of the sum to pass.g.
   void backward(const Batch& batch, Number scale) {
     std::vector<Number> dy(x[0].size()), dx(x[0].size());
+    pass.dx0.assign(x[0].size(), 0), pass.dvalues.clear();
     head.backward(dy.data(), x.back().data(), batch.targets, scale);
     for (size_t l = blocks.size(); l-- > 0; dy.swap(dx)) blocks[l].backward(dx.data(), dy.data(), x[l].data());
+    for (size_t i = 0; i < dy.size(); ++i) dy[i] += pass.dx0[i];  // each block has mixed x0 in
     embedding.backward(dy.data(), batch.tokens);
   }
 };

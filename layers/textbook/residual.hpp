@@ -34,6 +34,30 @@ void gain_backward(Number* dx, const Gain<Number>& g, const Number* dy, const Nu
   }
 }
 
+// ---- mix -----------------------------------------------------------------------------------------------------
+
+// Mix: a sum of two inputs, each times a factor. Its two factors (2), or their gradients.
+//   x, z (n)   y (n)
+//   forward   y  = a·x + b·z
+//   backward  dx = a·dy      dz += b·dy      da += Σ dy·x      db += Σ dy·z
+
+template <class Number>
+void mix_forward(Number* y, const Number* x, const Number* z, Number a, Number b, size_t n) {
+  for (size_t i = 0; i < n; ++i) y[i] = a * x[i] + b * z[i];
+}
+
+// da and db are null if the factors are constants.
+template <class Number>
+void mix_backward(Number* dx, Number* dz, Number* da, Number* db, const Number* dy, const Number* x, const Number* z,
+                  Number a, Number b, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    if (da) *da += dy[i] * x[i];  // y = a·x + b·z
+    if (db) *db += dy[i] * z[i];  // y = a·x + b·z
+    dz[i] += b * dy[i];           // y = a·x + b·z
+    dx[i] = a * dy[i];            // y = a·x + b·z
+  }
+}
+
 // ---- parameters ----------------------------------------------------------------------------------------------
 
 // Branch: the parameters of a residual branch, or their gradients. The placement says which norms are present, and what

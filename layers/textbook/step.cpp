@@ -141,10 +141,11 @@ size_t memory_of_textbook(const Config& c, int B) {
   const textbook::Sizes s = textbook::sizes_of(c, B, c.context);
   Layout parameters;
   declare_model(parameters, c);
-  const size_t qk = c.qk_norm == QkNormKind::none ? 0 : (s.H + s.KV) * s.D;
+  const size_t qk = c.qk_norm == QkNormKind::none ? 0 : (s.H + 2 * s.KV) * s.D;
+  const size_t shared = s.C + 2 * s.KV * s.D + c.gate_width() + s.H * s.D;  // mixed stream, values, gate and its output
   const size_t up = is_gated(c.activation) ? 2 * s.F : s.F;
   const size_t branches = 12 * s.C;  // u, f, norm_out(f), s and dropout of each branch, middle and y
-  const size_t row = s.qkv() + qk + 2 * s.H * s.D + up + 2 * s.F + branches;
+  const size_t row = s.qkv() + qk + shared + 2 * s.H * s.D + up + 2 * s.F + branches;
   const size_t blocks = checked_product({size_t(c.n_layer) + 1, s.N, row});  // one more for the buffers of backward
   const size_t attention = checked_product({size_t(c.n_layer), 2 * s.N, s.H, s.T});  // P and the multipliers of dropout
   const size_t head = checked_product({4, s.N, s.V});

@@ -230,11 +230,13 @@ void PassStatistics::block(int layer, const float* x, const BlockSaved& saved, c
   const size_t n = static_cast<size_t>(B) * T * config.channels;
   const int N = B * T, H = config.n_head, KV = config.kv_heads;
   const float* middle = saved.attention.y;
-  branch({layer, "attention", x, x, saved.attention.mixed, H * config.head_dim, N}, saved.attention, p.attention);
+  if (saved.mixed) x = saved.mixed;
+  branch({layer, "attention", x, x, saved.attention.inner(), H * config.head_dim, N}, saved.attention, p.attention);
   const QkNormSaved& qk = saved.attention.qk_norm;
   if (qk.q) {
     qk_norm(layer, "attention.q_norm", qk.q, qk.q_norm, p.attention.qk_norm.q, H, N);
     qk_norm(layer, "attention.k_norm", qk.k, qk.k_norm, p.attention.qk_norm.k, KV, N);
+    if (qk.v) qk_norm(layer, "attention.v_norm", qk.v, qk.v_norm, p.attention.qk_norm.v, KV, N);
   }
   const AttentionShape shape = attention_shape(config, layer, model_.slopes.get(), B, T);
   const AttentionStatistics attention = attention_statistics(saved.attention.qkv, saved.attention.lse, shape);
@@ -283,7 +285,8 @@ void add_tensor_statistics(Statistics& rows, const Model& model) {
     const float* w = model.weights.get() + spec.offset;
     if (spec.role == Role::norm_gain) add_gain_statistics(rows, spec, w, model.config.norm_unit_offset ? 1 : 0);
     if (spec.role == Role::gain) add_gain_statistics(rows, spec, w, 0);
-    if (spec.role == Role::norm_scalar) add(rows, spec.layer, spec.group(), spec.leaf(), static_cast<double>(*w));
+    if (spec.role == Role::norm_scalar || spec.role == Role::mix)
+      add(rows, spec.layer, spec.group(), spec.leaf(), static_cast<double>(*w));
   }
 }
 

@@ -1,5 +1,6 @@
-"""GELU, its tanh form and SiLU (Hendrycks & Gimpel 2016, arXiv 1606.08415, §2), ReLU, and the gated GEGLU and SwiGLU
-(Shazeer 2020, arXiv 2002.05202, eq. 6). Gemma uses GEGLU with the tanh form.
+"""GELU, its tanh form and SiLU (Hendrycks & Gimpel 2016, arXiv 1606.08415, §2), ReLU, its square (Primer, So et al.
+2021, arXiv 2109.08668), and the gated GEGLU and SwiGLU (Shazeer 2020, arXiv 2002.05202, eq. 6). Gemma uses GEGLU with
+the tanh form.
 """
 
 import math
@@ -19,11 +20,15 @@ def relu(x):
     return x.clamp(min=0)
 
 
+def relu2(x):
+    return relu(x) ** 2
+
+
 def silu(x):
     return x * torch.sigmoid(x)
 
 
-FORWARD = {"gelu": gelu, "gelu-tanh": gelu_tanh, "relu": relu, "silu": silu}
+FORWARD = {"gelu": gelu, "gelu-tanh": gelu_tanh, "relu": relu, "relu2": relu2, "silu": silu}
 GATE = {"geglu": gelu, "geglu-tanh": gelu_tanh, "swiglu": silu}
 
 

@@ -5,6 +5,13 @@ Options: scores capped by c·tanh(s/c) (Gemma 2, arXiv 2408.00118); slope·(i - 
 et al. 2021, arXiv 2108.12409); a window, in which query i sees the keys i - window < j <= i (Mistral 7B, arXiv
 2310.06825, §2).
 
+Around it, if the model has them:
+- a norm of each head of q, k and v (HybridNorm, Zhuo et al. 2025, arXiv 2503.04598);
+- the value residual (ResFormer, Zhou et al. 2024, arXiv 2410.17897): v of a later layer becomes a·v + b·v1, with v1 the
+  values of the first layer;
+- a gate (Qiu et al. 2025, arXiv 2505.06708): the output times σ(u Wᵀ), before o, with a number for each head or for
+  each number of the output.
+
 q (B,T,H,D)   k, v (B,T,KV,D)   out (B,T,H·D)
 """
 
@@ -12,7 +19,7 @@ import math
 
 import torch
 
-from layers import linear, norm, position, residual
+from layers import linear, mix, norm, position, residual
 
 
 def declare(name, c):
@@ -22,18 +29,27 @@ def declare(name, c):
     if c.qkv_bias:
         rows += [(f"{name}.{part}.bias", (w,)) for part, w in width.items()]
     rows += declare_qk_norm(name, c)
+    if c.value_residual == "learned" and name != "block.0.attention":
+        rows += mix.declare(f"{name}.value_mix")
+    if c.output_gate != "none":
+        gates = c.heads * (c.head_dim if c.output_gate == "elementwise" else 1)
+        rows += [(f"{name}.output_gate.weight", (gates, c.channels))]
+        rows += [(f"{name}.output_gate.bias", (gates,))] if c.qkv_bias else []
     rows += residual.norm_rows(name, c, "norm_inner", out)
     rows += [(f"{name}.o.weight", (c.channels, out))]
     return rows + [(f"{name}.o.bias", (c.channels,))] if c.bias else rows
 
 
 def declare_qk_norm(name, c):
-    """Qwen3 (arXiv 2505.09388) normalizes each head, with one gain for all; OLMo 2 (arXiv 2501.00656) all together."""
+    """Qwen3 (arXiv 2505.09388) normalizes each head, with one gain for all; OLMo 2 (arXiv 2501.00656) all together.
+    HybridNorm does as Qwen3, with v too."""
     if c.qk_norm == "none":
         return []
     rows = []
     for part, heads in ("q_norm", c.heads), ("k_norm", c.kv_heads):
-        rows += norm.declare(f"{name}.{part}", c.head_dim * (1 if c.qk_norm == "head" else heads), c)
+        rows += norm.declare(f"{name}.{part}", c.head_dim * (heads if c.qk_norm == "full" else 1), c)
+    if c.qk_norm == "qkv":
+        rows += norm.declare(f"{name}.v_norm", c.head_dim, c)
     return rows
 
 
@@ -71,14 +87,36 @@ def forward_qkv(qkv, heads, kv_heads, head_dim, **options):
     return forward(*(part.unflatten(-1, (-1, head_dim)) for part in parts), **options)
 
 
-def apply(p, c, name, x):
+def mixed_values(p, c, name, v, carried):
+    """Keeps the values of the first layer in `carried`, and mixes them into those of later ones."""
+    if c.value_residual == "none":
+        return v
+    if name == "block.0.attention":
+        carried["values"] = v
+        return v
+    if c.value_residual == "fixed":
+        return 0.5 * v + 0.5 * carried["values"]
+    return mix.apply(p, f"{name}.value_mix", v, carried["values"])
+
+
+def gated(p, c, name, x, out):
+    if c.output_gate == "none":
+        return out
+    gate = torch.sigmoid(linear.apply(p, x, f"{name}.output_gate.weight", f"{name}.output_gate.bias"))
+    return out * (gate if c.output_gate == "elementwise" else gate.repeat_interleave(c.head_dim, dim=-1))
+
+
+def apply(p, c, name, x, carried):
     q, k, v = (linear.apply(p, x, f"{name}.{part}.weight", f"{name}.{part}.bias") for part in "qkv")
     if c.qk_norm == "full":
         q, k = norm.apply(p, c, f"{name}.q_norm", q), norm.apply(p, c, f"{name}.k_norm", k)
     q, k, v = (part.unflatten(-1, (-1, c.head_dim)) for part in (q, k, v))
-    if c.qk_norm == "head":
+    if c.qk_norm in ("head", "qkv"):
         q, k = norm.apply(p, c, f"{name}.q_norm", q), norm.apply(p, c, f"{name}.k_norm", k)
+    if c.qk_norm == "qkv":
+        v = norm.apply(p, c, f"{name}.v_norm", v)
+    v = mixed_values(p, c, name, v, carried)
     if c.position == "rope":
         q, k = (position.rope(u, c.rope_theta, fraction=c.rope_fraction) for u in (q, k))
-    mixed = residual.inner(p, c, name, forward(q, k, v, **options(c, int(name.split(".")[1]))))
-    return linear.apply(p, mixed, f"{name}.o.weight", f"{name}.o.bias")
+    out = gated(p, c, name, x, forward(q, k, v, **options(c, int(name.split(".")[1]))))
+    return linear.apply(p, residual.inner(p, c, name, out), f"{name}.o.weight", f"{name}.o.bias")

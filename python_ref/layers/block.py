@@ -4,7 +4,7 @@ Parallel branches have two norms (GPT-NeoX, Black et al. 2022, arXiv 2204.06745,
 al. 2022, arXiv 2204.02311, §2).
 """
 
-from layers import activation, attention, linear, residual
+from layers import activation, attention, linear, mix, residual
 
 
 def declare_ffn(name, c):
@@ -18,7 +18,8 @@ def declare_ffn(name, c):
 
 
 def declare(name, c):
-    rows = residual.declare(f"{name}.attention", c, attention.declare(f"{name}.attention", c))
+    rows = mix.declare(f"{name}.stream_mix") if c.stream_mix else []
+    rows += residual.declare(f"{name}.attention", c, attention.declare(f"{name}.attention", c))
     rows += residual.declare(f"{name}.ffn", c, declare_ffn(f"{name}.ffn", c), c.block != "parallel-shared")
     shared_gain = residual.PLACEMENTS[c.placement].gain == "block"
     return rows + [(f"{name}.scale.gain", (1,))] if shared_gain else rows
@@ -35,9 +36,13 @@ def ffn(p, c, name, x):
     return linear.apply(p, hidden, f"{name}.down.weight", f"{name}.down.bias")
 
 
-def apply(p, c, name, x):
+def apply(p, c, name, x, carried):
+    """`carried` holds what crosses layers: the first block's input, and the first layer's values."""
+    if c.stream_mix:
+        x = mix.apply(p, f"{name}.stream_mix", x, carried["x"])
+
     def attend(u):
-        return attention.apply(p, c, f"{name}.attention", u)
+        return attention.apply(p, c, f"{name}.attention", u, carried)
 
     def feed_forward(u):
         return ffn(p, c, f"{name}.ffn", u)

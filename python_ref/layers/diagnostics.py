@@ -95,9 +95,9 @@ def look_inside(p, c, tokens, targets):
         return forward
 
     def block_apply(original):
-        def apply(p, c, name, x):
+        def apply(p, c, name, x, carried):
             layer[0] = len(streams)
-            y = original(p, c, name, x)
+            y = original(p, c, name, x, carried)
             y.retain_grad()
             streams.append(y)
             return y
@@ -112,7 +112,7 @@ def look_inside(p, c, tokens, targets):
         see(f"block.{i}.stream", distribution(y) | {"grad_norm": y.grad.norm().item()})
     for name, w in p.trained().items():
         see(name, {"grad_norm": w.grad.norm().item()})
-        if name.endswith((".alpha", ".shift")):
+        if name.endswith((".alpha", ".shift", ".own", ".first")):
             part, what = name.rsplit(".", 1)
             see(part, {what: w.item()})
         if name.endswith(".gain"):

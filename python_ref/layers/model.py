@@ -27,8 +27,9 @@ def logits(p, c, tokens):
     x = embedding.apply(p, c, tokens)
     if c.embedding_norm:
         x = norm.apply(p, c, "embedding.norm", x)
+    carried = {"x": x}
     for layer in range(c.layers):
-        x = block.apply(p, c, f"block.{layer}", x)
+        x = block.apply(p, c, f"block.{layer}", x, carried)
     if c.final_norm:
         x = norm.apply(p, c, "final_norm", x)
     z = linear.apply(p, x, "embedding.token.weight" if c.tied else "head.weight", "head.bias")

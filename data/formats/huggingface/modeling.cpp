@@ -72,6 +72,8 @@ void write_modeling_config(json& file, const Config& c) {
   file["attention_scale"] = shortest(static_cast<float>(*c.attention_scale));
   file["attention_cap"] = shortest(c.attention_cap);
   file["activation"] = name_of(kActivations, c.activation), file["bias"] = c.bias, file["qkv_bias"] = *c.qkv_bias;
+  file["output_gate"] = name_of(kOutputGates, c.output_gate), file["stream_mix"] = c.stream_mix;
+  file["value_residual"] = name_of(kValueResiduals, c.value_residual);
   file[kSettings] = model_settings(c);
 }
 

@@ -20,6 +20,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 
 ACTIVATIONS = {
     "gelu": F.gelu, "gelu-tanh": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu, "silu": F.silu,
+    "relu2": lambda x: F.relu(x).square(),
 }  # fmt: skip
 GATES = {"geglu": "gelu", "geglu-tanh": "gelu-tanh", "swiglu": "silu"}  # f(gate) * up
 
@@ -99,6 +100,17 @@ class Branch(nn.Module):
         return self.norm_sum(skipped + (f if scale is None else scale.gain * f))
 
 
+class Mix(nn.Module):
+    """own * x + first * z with learned factors."""
+
+    def __init__(self):
+        super().__init__()
+        self.own, self.first = nn.Parameter(torch.ones(1)), nn.Parameter(torch.zeros(1))
+
+    def forward(self, x, z):
+        return self.own * x + self.first * z
+
+
 def rotate(x, first, dims, theta):
     """RoPE: turns the pairs (i, i + dims/2) of the first `dims` numbers of a head by t * theta^(-2i/dims). x (B,H,T,D)
     """
@@ -126,9 +138,16 @@ class Attention(Branch):
         self.k = nn.Linear(C, K * D, bias=config.qkv_bias)
         self.v = nn.Linear(C, K * D, bias=config.qkv_bias)
         if config.qk_norm != "none":  # of each head by itself, or of all heads together
-            each = config.qk_norm == "head"
+            each = config.qk_norm != "full"
             self.q_norm = Norm(config, D if each else H * D)
             self.k_norm = Norm(config, D if each else K * D)
+        if config.qk_norm == "qkv":
+            self.v_norm = Norm(config, D)
+        if config.value_residual == "learned" and layer > 0:
+            self.value_mix = Mix()
+        if config.output_gate != "none":
+            gates = H * (D if config.output_gate == "elementwise" else 1)
+            self.output_gate = nn.Linear(C, gates, bias=config.qkv_bias)
         self.o = nn.Linear(H * D, C, bias=config.bias)
 
     def scores(self, q, k, first):
@@ -144,21 +163,38 @@ class Attention(Branch):
         hidden = (distance < 0) | (distance >= (self.window or S))
         return scores.masked_fill(hidden.to(scores.device), -math.inf)
 
-    def forward(self, u, first, cache):
+    def mixed_values(self, v, carried):
+        """Values of later layers are mixed with those of the first."""
+        if self.config.value_residual == "none":
+            return v
+        if self.layer == 0:
+            carried["values"] = v
+            return v
+        if self.config.value_residual == "fixed":
+            return 0.5 * v + 0.5 * carried["values"]
+        return self.value_mix(v, carried["values"])
+
+    def forward(self, u, first, cache, carried):
         c = self.config
         q, k, v = self.q(u), self.k(u), self.v(u)
         if c.qk_norm == "full":
             q, k = self.q_norm(q), self.k_norm(k)
         q, k, v = (x.unflatten(-1, (-1, c.head_dim)).transpose(1, 2) for x in (q, k, v))  # (B,heads,T,D)
-        if c.qk_norm == "head":
+        if c.qk_norm in ("head", "qkv"):
             q, k = self.q_norm(q), self.k_norm(k)
+        if c.qk_norm == "qkv":
+            v = self.v_norm(v)
+        v = self.mixed_values(v, carried)
         if c.position == "rope":
             q, k = (rotate(x, first, c.rotary_dims, c.rotary_base) for x in (q, k))
         if cache is not None:
             k, v = cache.update(k, v, self.layer)
         k, v = (x.repeat_interleave(c.num_attention_heads // c.num_key_value_heads, 1) for x in (k, v))
-        mixed = self.scores(q, k, first).softmax(-1) @ v
-        return self.o(self.norm_inner(mixed.transpose(1, 2).flatten(2)))
+        mixed = (self.scores(q, k, first).softmax(-1) @ v).transpose(1, 2).flatten(2)
+        if c.output_gate != "none":
+            gate = torch.sigmoid(self.output_gate(u))
+            mixed = mixed * (gate if c.output_gate == "elementwise" else gate.repeat_interleave(c.head_dim, -1))
+        return self.o(self.norm_inner(mixed))
 
 
 class FeedForward(Branch):
@@ -181,13 +217,18 @@ class Block(nn.Module):
     def __init__(self, config, layer):
         super().__init__()
         self.form, self.skip = config.block, config.skip_scale
+        if config.stream_mix:
+            self.stream_mix = Mix()
         self.attention = Attention(config, layer)
         self.ffn = FeedForward(config, layer)
         self.scale = Gain(1) if config.learned_gain == "block" else None
 
-    def forward(self, x, first, cache):
+    def forward(self, x, first, cache, carried):
+        """`carried` holds what crosses layers: the input of the first block, and the values of its attention."""
+        if hasattr(self, "stream_mix"):
+            x = self.stream_mix(x, carried["x"])
         u = self.attention.enter(x)
-        y = self.attention.leave(self.skip * x, self.attention(u, first, cache), self.scale)
+        y = self.attention.leave(self.skip * x, self.attention(u, first, cache, carried), self.scale)
         if self.form == "sequential":
             return self.ffn.leave(self.skip * y, self.ffn(self.ffn.enter(y)), self.scale)
         u = self.ffn.enter(x) if self.form == "parallel" else u
@@ -252,8 +293,9 @@ class TrainGPTForCausalLM(PreTrainedModel, GenerationMixin):
             raise ValueError("padding is not supported: make all rows of a batch equally long")
         first = 0 if past_key_values is None else past_key_values.get_seq_length()
         x = self.embedding(input_ids, first)
+        carried = {"x": x}
         for block in self.block:
-            x = block(x, first, past_key_values)
+            x = block(x, first, past_key_values, carried)
         logits = self.head(self.final_norm(x), self.embedding.token.weight)
         loss = None
         if labels is not None:
