@@ -11,6 +11,7 @@
 #include "catch.hpp"
 #include "data/run/directory.hpp"
 #include "data/run/evaluate.hpp"
+#include "layers/training/adafactor.hpp"
 #include "layers/training/step.hpp"
 #include "small_run.hpp"
 #include "table.hpp"
@@ -77,6 +78,18 @@ TEST_CASE("a checkpoint is refused if moments are missing or not finite, or if b
   s.optimizer_state[3] = NAN;
   s.save();
   CHECK(contains(refusal(s), "is not finite"));
+}
+
+TEST_CASE("a checkpoint is refused if a tensor has the state of an optimizer that does not take it", "[checkpoint]") {
+  Saved s;
+  Optimizer of_all = kAdafactorVectors;
+  of_all.takes = [](const TensorSpec&) { return true; };
+  const Optimizer* const rows[] = {&of_all};
+  assign_optimizers(s.model.table, rows);
+  s.header.options.optimizer = OptimizerKind::adafactor;
+  s.save();
+  const std::string refused = message_of<std::runtime_error>([&] { read_checkpoint_header(s.path); });
+  CHECK(contains(refused, "optimizer.variance.block.0.attention.k.weight is not a tensor of its model"));
 }
 
 TEST_CASE("an estimate of the loss reads windows from the whole validation split", "[checkpoint]") {
