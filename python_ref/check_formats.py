@@ -41,6 +41,8 @@ CLASSES = {
     "gpt2-gelu-untied": "--preset gpt2 --activation gelu --no-tied --hidden 48", "opt-350m": "--preset opt-350m",
     "llama": "--preset llama", "llama2": f"--preset llama2 {GQA}", "llama3": "--preset llama3 --tied",
     "mistral": "--preset mistral --window 5", "qwen": "--preset qwen", "qwen2": "--preset qwen2",
+    "mixtral": f"--preset mixtral --experts 4 {GQA}", "qwen3-moe": f"--preset qwen3-moe {GQA}",
+    "olmoe": "--preset olmoe",
     "qwen3": f"--preset qwen3 {GQA}", "baichuan-7b": "--preset baichuan-7b", "olmo2": "--preset olmo2",
     "gemma2": "--preset gemma2 --window 5 --attention-cap 2 --logit-cap 3 --attention-scale 0.25",
     "gemma": "--preset gemma2 --placement pre --window 0 --window-every 1 --attention-cap 0 --logit-cap 0",
@@ -79,6 +81,9 @@ OWN = {
     "gate": "--output-gate elementwise --placement sub-ln --position rope",
     "values-fixed": f"--value-residual fixed --layers 3 {GQA}", "values": "--value-residual learned --layers 3",
     "stream-mix": "--stream-mix --embedding-norm --layers 3 --position rope", "qkv-norm": f"--qk-norm qkv {GQA}",
+    "moe": f"--experts 4 --placement sub-ln {UNUSUAL}", "moe-switch": f"--experts 4 --experts-per-token 1 "
+    f"--no-router-renormalize --router-bias 0.01 {UNUSUAL}", "moe-shared": "--preset mixtral --experts 4 "
+    "--shared-experts 2 --block parallel-shared",
 }  # fmt: skip
 
 # ---- models that transformers makes -------------------------------------------------------------------------
@@ -99,6 +104,9 @@ MADE = {
     "gpt2": hf.GPT2Config(**GPT), "openai-gpt": hf.OpenAIGPTConfig(**GPT), "gpt-bigcode": hf.GPTBigCodeConfig(**GPT),
     "opt": hf.OPTConfig(**OPT), "opt-post": hf.OPTConfig(**OPT, do_layer_norm_before=False),
     "llama": hf.LlamaConfig(**LLAMA), "mistral": hf.MistralConfig(**LLAMA, sliding_window=5),
+    "mixtral": hf.MixtralConfig(**LLAMA, num_local_experts=4),
+    "qwen3-moe": hf.Qwen3MoeConfig(**LLAMA, num_experts=4, moe_intermediate_size=24, num_experts_per_tok=2),
+    "olmoe": hf.OlmoeConfig(**USUAL, num_experts=4, num_experts_per_tok=2),
     "qwen2": hf.Qwen2Config(**LLAMA), "qwen3": hf.Qwen3Config(**LLAMA, head_dim=12), "olmo2": hf.Olmo2Config(**LLAMA),
     "gemma": hf.GemmaConfig(**LLAMA, head_dim=12), "gemma2": hf.Gemma2Config(**LLAMA, head_dim=12, sliding_window=5),
     "bloom": hf.BloomConfig(**BLOOM, seq_length=T), "falcon-7b": hf.FalconConfig(**FALCON),

@@ -47,6 +47,8 @@ CASES = {
     "qwen2": "--preset qwen2 --tied", "qwen2-head-bias": "--preset qwen2 --head-bias",
     "qwen3": "--preset qwen3 --head-dim 24", "qwen3-bias": "--preset qwen3 --qkv-bias",
     "olmo2": "--preset olmo2", "olmo2-tied": "--preset olmo2 --tied",
+    "mixtral": "--preset mixtral --experts 4 --hidden 64", "qwen3moe": "--preset qwen3-moe --hidden 64 --head-dim 24",
+    "olmoe": "--preset olmoe --hidden 64", "olmoe-tied": "--preset olmoe --hidden 64 --tied",
     "gemma2": "--preset gemma2 --window 17 --attention-cap 2 --logit-cap 3",
     "gemma2-other": "--preset gemma2 --window 0 --rope-fraction 0.5 --no-norm-unit-offset --head-dim 24",
 }  # fmt: skip

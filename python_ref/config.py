@@ -27,6 +27,12 @@ class Config:
     hidden: int = 0  # 0: 4 C, or 8/3 C rounded up to a multiple of 32 if gated
     context: int = 256
     vocab_size: int = 0
+    experts: int = 0  # each `hidden` wide; 0: one feed-forward layer
+    experts_per_token: int = 2
+    shared_experts: int = 0
+    router_renormalize: bool = True
+    router_loss: float = 0.01  # weight of the load-balancing loss
+    router_z_loss: float = 0.0
     position: str = "learned"  # learned | sinusoidal | rope | alibi | none
     rope_theta: float = 10000.0
     rope_fraction: float = 1.0  # share of each head that RoPE rotates

@@ -76,6 +76,9 @@ def positions(case, network):
         where[name] = np.arange(at, at + w.numel()).reshape(w.shape)
         at += w.numel()
     for ours, theirs, transform in modules(case):
+        if theirs in where:  # the joined matrices of experts are no modules
+            found[f"{ours}.weight"] = transform(where[theirs], case.options)
+            continue
         for suffix in "weight", "bias":
             w = where.get(f"{theirs}.{suffix}")
             if w is None:
@@ -148,6 +151,29 @@ def watched(network):
 
         return apply
 
+    modules_weights = {id(m.weight) for m in network.modules() if isinstance(m, torch.nn.Linear)}
+
+    def linear_watched(original):
+        """Routers and experts call F.linear with a parameter, or with one matrix of it."""
+
+        def apply(x, w, *rest):
+            y = original(x, w, *rest)
+            whole = w if w._base is None else w._base
+            if id(whole) in modules_weights or id(whole) not in terms:
+                return y
+            at = slice((w.storage_offset() - whole.storage_offset()) // w.shape[-1], None)
+            read, weight = x.detach(), w.detach()
+
+            def uncancelled(dy):
+                found = torch.zeros_like(whole)
+                found.flatten(0, -2)[at][: len(weight)] = linear.uncancelled(read, weight, dy)[1]
+                return [(whole, found)]
+
+            watch(y, uncancelled)
+            return y
+
+        return apply
+
     kinds = {"Norm": norm_terms, "Linear": linear_terms, "Conv1D": linear_terms}
     hooks = [
         module.register_forward_hook(module_watched(uncancelled))
@@ -155,7 +181,7 @@ def watched(network):
         for kind, uncancelled in kinds.items()
         if kind in type(module).__name__
     ]
-    with replaced(F, "embedding", embedding_watched):
+    with replaced(F, "embedding", embedding_watched), replaced(F, "linear", linear_watched):
         yield terms
     for hook in hooks:
         hook.remove()

@@ -35,6 +35,7 @@ SMALL = {
 HALF = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}}
 FALCON = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 16, "max_position_embeddings": 12}
 OPT = SMALL | {"ffn_dim": 12, "word_embed_proj_dim": 8}
+MOE = {"num_key_value_heads": 1, "num_experts_per_tok": 2}
 OTHERS = {
     "openai-gpt": transformers.OpenAIGPTConfig(n_layer=2, n_head=2, n_embd=8, n_positions=12),
     "gpt_bigcode": transformers.GPTBigCodeConfig(n_layer=2, n_head=2, n_embd=8, n_positions=12),
@@ -50,6 +51,11 @@ OTHERS = {
     "gemma": transformers.GemmaConfig(**SMALL, num_key_value_heads=1, head_dim=6),
     "stablelm": transformers.StableLmConfig(**SMALL, **HALF, num_key_value_heads=1, use_parallel_residual=True),
     "starcoder2": transformers.Starcoder2Config(**SMALL, num_key_value_heads=1, sliding_window=4),
+    "mixtral": transformers.MixtralConfig(**SMALL, **MOE, num_local_experts=3),
+    "qwen3_moe": transformers.Qwen3MoeConfig(
+        **SMALL, **MOE, num_experts=3, moe_intermediate_size=6, head_dim=6, norm_topk_prob=True
+    ),
+    "olmoe": transformers.OlmoeConfig(**SMALL, num_experts=3, num_experts_per_tok=2),
 }
 for config in OTHERS.values():
     config.vocab_size = 31
@@ -64,6 +70,30 @@ MODELS = {
 } | {name: (config, torch.float32, "1GB") for name, config in OTHERS.items()}
 
 
+def stored_gradients(model):
+    """The gradients of the tensors in the file. Their names differ, and the matrices of experts are joined here."""
+    kind = model.config.model_type
+    for name, w in model.named_parameters():
+        if ".mlp.experts." in name:
+            parts = w.grad.chunk(2, 1) if "gate_up" in name else [w.grad]
+            names = ["gate_proj", "up_proj"] if "gate_up" in name else ["down_proj"]
+            for part, theirs in zip(parts, names):
+                for i, g in enumerate(part):
+                    yield stored_name(kind, f"{name.rpartition('.')[0]}.{i}.{theirs}.weight"), g
+        else:
+            yield stored_name(kind, name), w.grad
+
+
+def stored_name(kind, name):
+    if kind == "gpt_neox":
+        return name.replace("lm_head", "embed_out")
+    if kind == "mixtral":
+        name = name.replace(".mlp.", ".block_sparse_moe.")
+        for ours, theirs in {"gate_proj": "w1", "down_proj": "w2", "up_proj": "w3"}.items():
+            name = name.replace(ours, theirs)
+    return name
+
+
 def write(folder, config, dtype, shard):
     torch.manual_seed(17)
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
@@ -75,16 +105,16 @@ def write(folder, config, dtype, shard):
     (folder / "generation_config.json").unlink(missing_ok=True)
     tokens = torch.randint(config.vocab_size, (B, T + 1))
     with double():  # angles and norms, too
-        exact = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager", dtype=torch.double)
+        exact = transformers.AutoModelForCausalLM.from_config(
+            config, attn_implementation="eager", experts_implementation="eager", dtype=torch.double
+        )
         exact.eval().load_state_dict(model.state_dict())
         logits = exact(input_ids=tokens[:, :-1], use_cache=False).logits
         loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
         loss.backward()
     gradients = {}
-    for name, w in exact.named_parameters():
-        if config.model_type == "gpt_neox":  # has another name in the file
-            name = name.replace("lm_head", "embed_out")
-        g = w.grad.flatten()
+    for name, g in stored_gradients(exact):
+        g = g.flatten()
         gradients[name] = [g.norm().item(), (g @ torch.arange(len(g)).double().cos()).item()]
     expected = {"tokens": tokens.tolist(), "loss": loss.item(), "gradients": gradients}
     (folder / "expected.json").write_text(json.dumps(expected) + "\n")

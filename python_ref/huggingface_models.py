@@ -119,6 +119,30 @@ OLMO2 = llama(QKV | MLP | HEADS | {
     "ffn.norm_out": "post_feedforward_layernorm",
 })  # fmt: skip
 
+
+
+def experts(count):
+    """transformers joins the matrices of all experts: gate_up_proj (E,2F,C) and down_proj (E,C,F)."""
+
+    def gate_up(i, part):
+        return lambda w, o: w[i][part * o["hidden"] : (part + 1) * o["hidden"]]
+
+    def down(i):
+        return lambda w, o: w[i]
+
+    rules = {"ffn.router": "mlp.gate"}
+    for i in range(count):
+        rules[f"ffn.expert.{i}.gate"] = "mlp.experts.gate_up_proj", gate_up(i, 0)
+        rules[f"ffn.expert.{i}.up"] = "mlp.experts.gate_up_proj", gate_up(i, 1)
+    for i in range(count):
+        rules[f"ffn.expert.{i}.down"] = "mlp.experts.down_proj", down(i)
+    return rules
+
+
+def llama_moe(count, more=None):
+    return llama({k: v for k, v in LLAMA_BLOCK.items() if k not in MLP} | experts(count) | (more or {}))
+
+
 BIG_MLP = {"ffn.up": "mlp.dense_h_to_4h", "ffn.down": "mlp.dense_4h_to_h"}
 BLOOM = {
     "embedding.token": "transformer.word_embeddings", "embedding.norm": "transformer.word_embeddings_layernorm",
@@ -154,12 +178,19 @@ GPT = USUAL | {
 }  # fmt: skip
 FALCON = USUAL | {"hidden": "ffn_hidden_size", "kv-heads": "num_kv_heads"}
 
+# OLMoE calls the number of experts num_experts, Qwen3-MoE their width moe_intermediate_size.
+MIXTRAL = USUAL | {"experts": "num_local_experts", "experts-per-token": "num_experts_per_tok"}
+OLMOE = MIXTRAL | {"experts": "num_experts"}
+QWEN3_MOE = MIXTRAL | {"hidden": "moe_intermediate_size"}
+
 TINY = {
     "layers": 2, "heads": 4, "kv-heads": 4, "head-dim": 4, "channels": 16, "hidden": 12, "context": 12,
     "vocab-size": 13,
 }  # fmt: skip
 SMALL = TINY | {"head-dim": 2, "channels": 8, "hidden": 32}  # for models whose hidden layer is always 4 C wide
 GQA = TINY | {"kv-heads": 2}
+# transformers adds no loss of the router unless it is asked to.
+MOE = {"experts": 4, "experts-per-token": 2, "router-loss": 0, "router-z-loss": 0}
 
 
 @dataclass
@@ -187,7 +218,7 @@ class Model:
         sizes = {self.names[k]: v for k, v in self.options.items() if k in self.names}
         arguments = {k: v for k, v in sizes.items() if k in known} | self.more
         no_tokens = dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id"))  # padding would lose its gradient
-        config = self.kind(attn_implementation="eager", **no_tokens, **arguments)
+        config = self.kind(attn_implementation="eager", experts_implementation="eager", **no_tokens, **arguments)
         return self.model(config).eval()
 
 
@@ -195,8 +226,10 @@ def rope(theta, **more):
     return {"rope_parameters": {"rope_type": "default", "rope_theta": theta} | more}
 
 
-def llama_like(theta, eps, options=TINY, kind=hf.LlamaConfig, model=hf.LlamaForCausalLM, rules=LLAMA, **more):
-    return Model(kind, model, rules, options, more={"rms_norm_eps": eps} | rope(theta) | more)
+def llama_like(
+    theta, eps, options=TINY, kind=hf.LlamaConfig, model=hf.LlamaForCausalLM, rules=LLAMA, names=USUAL, **more
+):
+    return Model(kind, model, rules, options, names, more={"rms_norm_eps": eps} | rope(theta) | more)
 
 
 MODELS = {
@@ -211,9 +244,16 @@ MODELS = {
     "llama2": llama_like(1e4, 1e-5, TINY | {"hidden": 14}),
     "llama3": llama_like(5e5, 1e-5, GQA),
     "mistral": llama_like(1e4, 1e-5, GQA | {"window": 4}, hf.MistralConfig, hf.MistralForCausalLM),
+    "mixtral": llama_like(
+        1e6, 1e-5, GQA | MOE, hf.MixtralConfig, hf.MixtralForCausalLM, llama_moe(4), MIXTRAL
+    ),
     "qwen": llama_like(1e4, 1e-6, TINY, hf.Qwen2Config, hf.Qwen2ForCausalLM),
     "qwen2": llama_like(1e6, 1e-6, GQA, hf.Qwen2Config, hf.Qwen2ForCausalLM),
     "qwen3": llama_like(1e6, 1e-6, GQA | {"head-dim": 6}, hf.Qwen3Config, hf.Qwen3ForCausalLM, QWEN3),
+    "qwen3-moe": llama_like(  # the class's norm_topk_prob is false, that of the published models true
+        1e6, 1e-6, GQA | MOE | {"head-dim": 6, "experts-per-token": 3}, hf.Qwen3MoeConfig, hf.Qwen3MoeForCausalLM,
+        llama_moe(4, HEADS), QWEN3_MOE, norm_topk_prob=True, head_dim=6,
+    ),
     "baichuan-7b": llama_like(1e4, 1e-6, TINY | {"hidden": 18}),
     "chatglm2-6b": llama_like(
         1e4, 1e-5, GQA | {"head-dim": 8}, hf.GlmConfig, hf.GlmForCausalLM, GLM, partial_rotary_factor=0.5
@@ -249,6 +289,9 @@ MODELS = {
         },
         hf.Gemma2Config, hf.Gemma2ForCausalLM, GEMMA2,
         query_pre_attn_scalar=16, attn_logit_softcapping=2.0, final_logit_softcapping=3.0,
+    ),
+    "olmoe": llama_like(
+        1e4, 1e-5, TINY | MOE, hf.OlmoeConfig, hf.OlmoeForCausalLM, llama_moe(4, HEADS), OLMOE
     ),
     "olmo2": llama_like(5e5, 1e-6, TINY, hf.Olmo2Config, hf.Olmo2ForCausalLM, OLMO2),
 }  # fmt: skip

@@ -586,6 +586,18 @@ MODELS = {
         | {"embedding-norm": True, "value-residual": "learned", "logit-cap": 15.0, "hidden": 48},
         "qkv-norm": {"qk-norm": "qkv", "kv-heads": 2, "placement": "post"},
     }.items()
+} | {
+    f"moe-{name}": options | {"router-loss": 0.1, "router-z-loss": 0.05}
+    for name, options in {
+        "mixtral": TINY_LLAMA | {"placement": "pre", "norm": "rmsnorm", "norm-bias": False}
+        | {"experts": 4, "experts-per-token": 2},
+        "olmoe": TINY_LLAMA | {"placement": "pre", "norm": "rmsnorm", "norm-bias": False}
+        | {"experts": 5, "experts-per-token": 3, "router-renormalize": False},
+        "switch": TINY_GPT | {"placement": "post", "experts": 3, "experts-per-token": 1, "router-renormalize": False},
+        "sub-ln-shared": TINY_GPT | {"placement": "sub-ln", "experts": 3, "experts-per-token": 2, "shared-experts": 1},
+        "parallel": TINY_LLAMA | {"placement": "sandwich", "norm": "rmsnorm", "norm-bias": False}
+        | {"block": "parallel", "experts": 4, "experts-per-token": 2, "shared-experts": 2},
+    }.items()
 }  # fmt: skip
 ADAM = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight-decay": 0.1, "clip": 1.0}
 TINY_CLIP = 0.2  # low enough that some steps are clipped; their gradients are smaller
@@ -651,7 +663,7 @@ def ten_steps(c, values, tokens, adam, dtype=torch.float64):
         p.terms = {} if step == 0 else None
         adamw.zero_grad()
         loss = model.loss(p, c, batch[:, :-1], batch[:, 1:])
-        loss.backward()
+        (loss + sum(p.losses)).backward()
         if step == 0:
             first = {name: t.grad.clone() for name, t in p.trained().items()}
             terms = p.terms

@@ -1,5 +1,5 @@
 #pragma once
-// Every form of a block: each placement, parallel branches, QK-norms.
+// Every form of a block: each placement, parallel branches, QK-norms, mixtures of experts.
 
 #include "layers/model/model.hpp"
 
@@ -7,6 +7,7 @@ struct Form {
   std::string name, placement;
   BlockForm block = BlockForm::sequential;
   QkNormKind qk_norm = QkNormKind::none;
+  int experts = 0;
 
   // QK-norms work on single rows, so they exist for two norms only.
   bool takes(NormKind kind) const {
@@ -16,6 +17,8 @@ struct Form {
   void apply(Config& c) const {
     c.placement = placement, c.block = block, c.qk_norm = qk_norm;
     c.mix_fraction = .5;  // both kinds of layers even in a shallow model
+    c.experts = experts, c.shared_experts = experts > 0;
+    c.router_loss = 0, c.router_z_loss = .1f;  // the balance loss depends on the micro-batches
     if (block != BlockForm::sequential) c.skip_scale = 1.3;  // a parallel block must scale x once, not per branch
   }
 };
@@ -30,6 +33,10 @@ inline std::vector<Form> forms() {
   list.push_back({"pre head", "pre", BlockForm::sequential, QkNormKind::head});
   list.push_back({"reordered full", "reordered", BlockForm::sequential, QkNormKind::full});
   list.push_back({"sub-ln parallel-shared head", "sub-ln", BlockForm::parallel_shared, QkNormKind::head});
+  const BlockForm sequential = BlockForm::sequential;
+  for (const char* placement : {"pre", "sub-ln", "deepnorm"})
+    list.push_back({std::string(placement) + " experts", placement, sequential, QkNormKind::none, 3});
+  list.push_back({"sub-ln parallel experts", "sub-ln", BlockForm::parallel, QkNormKind::none, 3});
   return list;
 }
 

@@ -36,6 +36,10 @@ inline Config config_of(const json& j) {
   c.stream_mix = j.value("stream-mix", false);
   if (j.contains("attention-scale")) c.attention_scale = double(j["attention-scale"]);
   if (j.contains("qkv-bias")) c.qkv_bias = bool(j["qkv-bias"]);
+  c.experts = j.value("experts", 0), c.experts_per_token = j.value("experts-per-token", c.experts_per_token);
+  c.shared_experts = j.value("shared-experts", 0);
+  c.router_renormalize = j.value("router-renormalize", true);
+  c.router_loss = j.value("router-loss", c.router_loss), c.router_z_loss = j.value("router-z-loss", 0.f);
   c.head_bias = j.value("head-bias", false), c.embedding_scale = j.value("embedding-scale", 1.f);
   return c;
 }

@@ -328,7 +328,7 @@ TEST_CASE("a run's peak memory is what info --cost says, within 3 %", "[cost][pr
        {"--batch 8", "--layers 12 --channels 64", "--channels 256 --dropout 0.1 --accumulate 2",
         "--matmul bf16 --batch 8", "--layers 12 --recompute selective", "--layers 12 --recompute",
         "--channels 256 --lora 4", "--preset llama2 --batch 8", "--placement post --norm batchnorm --batch 8",
-        "--vocab-size 20000"}) {
+        "--experts 4 --shared-experts 1 --batch 8", "--preset olmoe --recompute", "--vocab-size 20000"}) {
     INFO(words);
     const double peak = static_cast<double>(
         f.peak_of("train --data stories.txt --threads 2 --out r --force --steps 2 --eval-every 1 --sample-every 1 "

@@ -322,6 +322,20 @@ TEST_CASE("a rank has the whole matrix that an optimizer needs", "[lanes]") {
   CHECK(*std::min_element(state.begin(), state.end()) > 0);
 }
 
+TEST_CASE("a step of several ranks has the bits of one process with experts, and moves the same bias", "[lanes][moe]") {
+  Config config = tiny();
+  config.experts = 4;
+  for (const auto kind : {OptimizerKind::adamw, OptimizerKind::muon}) {
+    config.router_bias = .01f;
+    const Result alone = train(config, 4, kind);
+    const std::vector<Result> all = train_on_ranks(config, 4, 3, kind);
+    CHECK(all[0] == alone);
+    for (const Result& r : all) CHECK(r.weights == alone.weights);
+    config.router_bias = .02f;
+    CHECK(train(config, 4, kind).weights != alone.weights);
+  }
+}
+
 TEST_CASE("a step of several ranks has the bits of one process under every placement", "[lanes]") {
   for (const Placement& row : placements()) {
     INFO(row.name);

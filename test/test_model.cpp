@@ -177,7 +177,8 @@ TEST_CASE("--recompute has the same bits for every placement, norm and kind of f
         if (!form.takes(norm)) continue;
         Config config = make_config(form, llama);
         config.norm = norm, config.norm_bias.reset();
-        config.lora_rank = llama ? 2 : 0, config.lora_dropout = .3f, config.lora_on = "q,v,o,gate,up,down";
+        config.lora_rank = llama ? 2 : 0, config.lora_dropout = .3f;
+        config.lora_on = form.experts > 0 ? "q,v,o" : "q,v,o,gate,up,down";
         INFO(form.name << (llama ? " llama " : " gpt ") << norm_name);
         const std::vector<float> kept = pass_of(config);
         for (const Recompute level : {Recompute::selective, Recompute::full}) {

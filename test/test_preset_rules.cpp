@@ -45,6 +45,7 @@ TEST_CASE("a nano preset differs from its family only in sizes", "[presets]") {
     const Config gpt2;
     c.n_layer = gpt2.n_layer, c.n_head = gpt2.n_head, c.kv_heads = c.head_dim = c.hidden = c.vocab_size = 0;
     c.channels = gpt2.channels, c.context = gpt2.context, c.window = c.window > 0;
+    c.experts = c.experts > 0, c.experts_per_token = 1;
     if (row.size == std::string("27B")) c.attention_scale.reset();  // the only size of Gemma 2 with its own
     TrainOptions options;
     options.config = c;

@@ -48,11 +48,14 @@ TEST_CASE("presets have the published numbers of parameters", "[presets]") {
       {{"llama3", "8B"}, 8030261248},
       {{"llama3", "70B"}, 70553706496},
       {{"mistral", "7B"}, 7241732096},
+      {{"mixtral", "8x7B"}, 46702792704},
       {{"qwen", "7B"}, 7721324544},
       {{"qwen2", "0.5B"}, 494032768},
       {{"qwen2", "7B"}, 7615616512},
       {{"qwen3", "0.6B"}, 596049920},
       {{"qwen3", "8B"}, 8190735360},
+      {{"qwen3-moe", "30B"}, 30532122624},
+      {{"qwen3-moe", "235B"}, 235093634560},
       {{"baichuan-7b", "7B"}, 7000559616},
       {{"baichuan-13b", "13B"}, 13264901120},
       {{"chatglm-6b", "6B"}, 6173286400},
@@ -66,6 +69,7 @@ TEST_CASE("presets have the published numbers of parameters", "[presets]") {
       {{"gemma2", "2B"}, 2614341888},
       {{"gemma2", "9B"}, 9241705984},
       {{"gemma2", "27B"}, 27227128320},
+      {{"olmoe", "7B"}, 6919161856},
       {{"olmo2", "7B"}, 7298617344},
       {{"olmo2", "13B"}, 13716198400},
   };
@@ -82,7 +86,7 @@ TEST_CASE("presets have the published numbers of parameters", "[presets]") {
     }
   }
   CHECK(compared == published.size());
-  CHECK(preset_names().size() == 22);
+  CHECK(preset_names().size() == 25);
 }
 
 TEST_CASE("a nano preset has the structure of its family", "[presets]") {

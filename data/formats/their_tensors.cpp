@@ -1,11 +1,26 @@
 #include "their_tensors.hpp"
 
 #include <stdexcept>
+#include <string_view>
+
+#include "layers/model/size.hpp"
 
 namespace {
 
-// "block.3.attention.q.weight" → "block.#.attention.q"
-std::string module_of(const TensorSpec& spec) { return (spec.layer == kOutside ? "" : "block.#.") + spec.group(); }
+// Puts a number in the place of a mark, if there is one.
+void fill_in(std::string& name, char mark, int number) {
+  if (const size_t at = name.find(mark); at != name.npos) name.replace(at, 1, std::to_string(number));
+}
+
+// "block.3.attention.q.weight" → "block.#.attention.q", "block.3.ffn.expert.5.up.weight" → "block.#.ffn.expert.@.up"
+std::string module_of(const TensorSpec& spec) {
+  std::string module = (spec.layer == kOutside ? "" : "block.#.") + spec.group();
+  if (const int expert = expert_of(spec); expert >= 0) {
+    const std::string number = "." + std::to_string(expert) + ".";
+    module.replace(module.find(number), number.size(), ".@.");
+  }
+  return module;
+}
 
 // The row of a tensor's module. A class without rows has our names.
 ModuleRow row_of(const Architecture& architecture, const TensorSpec& spec) {
@@ -18,7 +33,8 @@ ModuleRow row_of(const Architecture& architecture, const TensorSpec& spec) {
 std::string their_name(const ModuleRow& row, const TensorSpec& spec) {
   std::string name = row.theirs;
   if (name.empty()) return spec.name;
-  if (const size_t at = name.find('#'); at != name.npos) name.replace(at, 1, std::to_string(spec.layer));
+  fill_in(name, '#', spec.layer);
+  fill_in(name, '@', expert_of(spec));
   return name + "." + (spec.leaf() == "gain" ? "weight" : spec.leaf());
 }
 
@@ -31,7 +47,10 @@ std::map<std::string, TheirTensor> their_tensors(const Architecture& architectur
   for (const TensorSpec& spec : layout.table()) {
     const ModuleRow row = row_of(architecture, spec);
     TheirTensor& tensor = all[their_name(row, spec)];
-    tensor.parts.push_back({spec, row.row_of});
+    const bool has_numbers = std::string_view(row.theirs).find('@') != std::string_view::npos;
+    const bool joins_experts = expert_of(spec) >= 0 && *row.theirs && !has_numbers;
+    tensor.parts.push_back({spec, row.row_of, joins_experts ? tensor.rows : 0});
+    tensor.matrices += joins_experts;
     tensor.rows += spec.shape[0] + row.unused;
     tensor.vector = spec.shape.size() == 1;
     tensor.columns = tensor.vector ? 1 : spec.shape[1];

@@ -14,12 +14,15 @@ struct TheirTensor {
   struct Part {
     TensorSpec spec;  // ours
     RowOf row_of;
+    size_t first = 0;  // its first row in theirs
   };
   std::vector<Part> parts;
   size_t rows = 0, columns = 1;
   bool transposed = false, vector = false;
+  size_t matrices = 0;  // of experts, as one tensor (matrices, rows of one, columns)
 
   std::vector<uint64_t> shape() const {
+    if (matrices > 0) return {matrices, rows / matrices, columns};
     if (vector) return {rows};
     return transposed ? std::vector<uint64_t>{columns, rows} : std::vector<uint64_t>{rows, columns};
   }
@@ -29,7 +32,7 @@ struct TheirTensor {
   void for_each(const Part& part, const Config& config, F f) const {
     const size_t count = part.spec.shape[0];
     for (size_t r = 0; r < count; ++r) {
-      const size_t row = part.row_of ? part.row_of(r, config) : r;
+      const size_t row = part.first + (part.row_of ? part.row_of(r, config) : r);
       for (size_t c = 0; c < columns; ++c) f(transposed ? c * rows + row : row * columns + c, r * columns + c);
     }
   }

@@ -166,6 +166,17 @@ void describe_lora(Table& t, Config& c) {
   t.text("lora-shared", c.lora_shared, "NAMES", "joined matrices whose adapters share A, of qkv,gate_up");
 }
 
+void describe_experts(Table& t, Config& c) {
+  t.group("Mixture of experts");
+  t.number("experts", c, "number of feed-forward experts (0: one feed-forward layer)");
+  t.number("experts-per-token", c, "experts that the router chooses for each token");
+  t.number("shared-experts", c, "more experts that every token uses");
+  t.flag("router-renormalize", c.router_renormalize, "weights of a token's experts add up to 1");
+  t.number("router-loss", c, "weight of the load-balancing loss (0: off)");
+  t.number("router-z-loss", c, "weight of the router's z-loss (ST-MoE: 1e-3)");
+  t.number("router-bias", c, "step of the load-balancing bias (DeepSeek-V3: 1e-3; 0: off)");
+}
+
 void describe_model(Table& t, TrainOptions& o) {
   Config& c = o.config;
   t.group("Model");
@@ -192,6 +203,7 @@ void describe_model(Table& t, TrainOptions& o) {
   t.number("z-loss", c, "weight of the z-loss during training (PaLM: 1e-4)");
   describe_norms(t, c);
   describe_attention(t, c);
+  describe_experts(t, c);
   describe_init(t, c);
   describe_lora(t, c);
 }

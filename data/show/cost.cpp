@@ -13,7 +13,7 @@ namespace {
 
 // One name per Role.
 constexpr const char* kPartNames[] = {"embedding", "norms",     "",   "",   "gains", "", "q, k, v",
-                                      "",          "attention", "o",  "up", "activation", "down",
+                                      "",          "attention", "o",  "router", "up", "activation", "down",
                                       "residual",  "classifier", "scratch", "logits", "adapters"};
 
 size_t row_of(Role role) {
@@ -59,22 +59,37 @@ struct StandIn {
 
   StandIn(const Config& model, int model_B) : config(model), N(static_cast<double>(model_B) * model.context) {
     const bool qkv_as_wide = model.n_head * model.head_dim == model.channels, grouped = model.kv_heads != model.n_head;
-    const int up = (model.gated() ? 2 : 1) * model.hidden;
+    const int run = model.experts_run(), up = (model.gated() ? 2 : 1) * run * model.hidden;
     if (config.lora_rank > 0) config.lora_rank = 19;
-    config.n_head = 7, config.head_dim = 11, config.kv_heads = grouped ? 5 : 7;
-    config.channels = qkv_as_wide ? 77 : 101, config.vocab_size = 307, config.context = 13;
+    config.n_head = 7, config.head_dim = 11 * run, config.kv_heads = grouped ? 5 : 7;
+    config.channels = qkv_as_wide ? 77 * run : 101, config.vocab_size = 307, config.context = 13;
     // Scratch is as wide as the wider of two tensors. The same one must be wider here.
-    config.hidden = up >= model.qkv_width() ? 499 : model.hidden >= model.n_head * model.head_dim ? 89 : 53;
+    config.hidden = up >= model.qkv_width() ? 499 : run * model.hidden >= model.n_head * model.head_dim ? 89 : 53;
     B = classifier_rows(static_cast<int>(N), model.vocab_size) < N ? 5003 : 3;  // more rows than logits, or as many
     const std::vector<size_t> sizes = sizes_of(config, B), numbers = sizes_of(model, model_B);
     for (size_t i = 0; i < sizes.size(); ++i)
       letters.insert({sizes[i], {kLetters[i].first, kLetters[i].second, static_cast<double>(numbers[i])}});
+    for (const int rows : {run, 2 * run})  // of experts, plain or gated, for each token
+      letters.insert({size_t(rows) * config.hidden, {rows, "F", double(rows) * model.hidden}});
     if (!grouped) letters[config.qkv_width()] = Product{3, "", 3} * letters[config.n_head * config.head_dim];
   }
+
+  // The rows of a parameter, and all of it. Numbers of experts have no letter.
+  Product rows_of(const TensorSpec& spec) const {
+    return spec.role == Role::router ? plain(spec.shape[0]) : letters.at(spec.shape[0]);
+  }
+  Product product_of(const TensorSpec& spec) const {
+    Product product = rows_of(spec);
+    for (size_t i = 1; i < spec.shape.size(); ++i) product = product * letters.at(spec.shape[i]);
+    return product;
+  }
+  static Product plain(size_t number) { return {int64_t(number), "", double(number)}; }
 
   // The size of a tensor, per token: most activations have a row for each token.
   Product per_token(const TensorSpec& spec) const {
     const size_t tokens = static_cast<size_t>(B) * config.context;
+    const bool of_rows = spec.shape == std::vector<int>{static_cast<int>(tokens) * config.experts_run()};
+    if (spec.role == Role::router || of_rows) return plain(spec.size() / tokens);
     if (spec.size() % tokens == 0) return letters.at(spec.size() / tokens);
     const auto& [factor, text, number] = letters.at(spec.size());
     return {factor, text + "/N", number / N};
@@ -126,7 +141,11 @@ class Formula {
 struct Row {
   Formula parameters, multiply_adds, floats;
   double out = 0, in = 0;
+  double share = 1;  // of the rows that one product takes
 };
+// Experts take their rows through products of their own. The first stands for all.
+bool is_another_expert(const TensorSpec& spec) { return expert_of(spec) > 0 || spec.part.starts_with("ffn.shared."); }
+
 using PartRows = std::array<Row, std::size(kPartNames)>;
 
 // Calls `add` with each tensor of a table, and whether every block has one of its name.
@@ -152,13 +171,14 @@ void add_parameters(PartRows& rows, const StandIn& s) {
   for_each_tensor(layout, s.config.n_layer, [&](const TensorSpec& spec, bool in_each_block) {
     if (!spec.trained) return;
     Row& row = rows[row_of(spec.role)];
-    Product product{1, "", 1};
-    for (const int size : spec.shape) product = product * s.letters.at(size);
+    const Product product = s.product_of(spec);
     row.parameters.add(product, in_each_block);
     if (spec.layer == kOutside || spec.shape.size() != 2) return;
+    if (is_idle(spec, s.config)) return;
     row.multiply_adds.add(product, in_each_block);
-    if (spec.layer != 0 || spec.role == Role::adapter) return;
-    row.out += s.letters.at(spec.shape[0]).number, row.in = s.letters.at(spec.shape[1]).number;
+    if (spec.layer != 0 || spec.role == Role::adapter || is_another_expert(spec)) return;
+    if (expert_of(spec) == 0) row.share = double(s.config.experts_per_token) / s.config.experts;
+    row.out += s.rows_of(spec).number, row.in = s.letters.at(spec.shape[1]).number;
   });
 }
 
@@ -180,9 +200,9 @@ std::vector<PartCost> cost_of_parts(const Config& config, int B) {
 
   // x, W (O,I) and y move once: 2·N·O·I operations on 4·(N·I + O·I + N·O) bytes; for attention q, k, v and its output.
   std::vector<PartCost> parts;
-  for (const auto& [parameters, multiply_adds, floats, out, in] : rows)
+  for (const auto& [parameters, multiply_adds, floats, out, in, share] : rows)
     parts.push_back({kPartNames[parts.size()], parameters.amount(config.n_layer), multiply_adds.amount(config.n_layer),
-                     floats.amount(config.n_layer), out > 0 ? .5 / (1 / in + 1 / out + 1 / stand_in.N) : 0});
+                     floats.amount(config.n_layer), out > 0 ? .5 / (1 / in + 1 / out + 1 / (share * stand_in.N)) : 0});
   PartCost& attention = parts[row_of(Role::attention)];
   attention.multiply_adds = {2 * width * keys, width == C ? "2·L·C·K" : "2·L·H·D·K"};
   attention.intensity = width * keys / config.n_layer / (config.qkv_width() + width);

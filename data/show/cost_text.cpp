@@ -45,7 +45,7 @@ struct StepCost {
   MemoryNeed need;
   std::vector<PartCost> parts;
   std::vector<UpdateCost> updates;
-  double parameters = 0, trained = 0, multiply_adds = 0, flops = 0, again = 0;
+  double parameters = 0, trained = 0, active = 0, multiply_adds = 0, flops = 0, again = 0;
   double kept = 0, shared = 0;  // floats per token: of single blocks, and shared by all
 
   StepCost(Config config, int B, const std::vector<TensorSpec>& table, Recompute recompute)
@@ -53,6 +53,7 @@ struct StepCost {
     config.recompute = level;
     need = memory_of_training(config, B, table, state_floats(table), scratch_floats(table));
     parts = cost_of_parts(config, B);
+    active = static_cast<double>(count_active_parameters(config, table));
     trained = static_cast<double>(count_parameters(table)), flops = flops_per_token(config, table);
     again = flops_run_again(config);
     updates = update_costs(table);
@@ -88,6 +89,8 @@ std::string parameters(const StepCost& s) {
   rows.push_back({"P", "", format_count(s.parameters), ""});
   if (s.trained < s.parameters)
     rows.push_back({"P'", "trained", format_count(s.trained), share(s.trained, s.parameters)});
+  if (s.active < s.trained)
+    rows.push_back({"active", "for each token", format_count(s.active), share(s.active, s.parameters)});
   return aligned(rows, 2);
 }
 

@@ -137,9 +137,11 @@ void print_model(const TrainOptions& options, const std::string& name, const std
   std::printf("%-40s %-16s %13s  %-20s %s\n", "tensor", "shape", "elements", "initial value", "decay");
   for (const TensorSpec& spec : table) print_row(spec);
   const size_t all = count_parameters(c), trained = count_parameters(table);
-  std::printf("\n%s in %s%s\n", counted(static_cast<double>(all), "parameter").c_str(),
+  const double active = static_cast<double>(count_active_parameters(c, table));
+  std::printf("\n%s in %s%s%s\n", counted(static_cast<double>(all), "parameter").c_str(),
               counted(static_cast<double>(table.size()), "tensor").c_str(),
-              trained < all ? (", " + format_short(static_cast<double>(trained)) + " trained").c_str() : "");
+              trained < all ? (", " + format_short(static_cast<double>(trained)) + " trained").c_str() : "",
+              c.experts > 0 ? (", " + format_short(active) + " active for each token").c_str() : "");
   std::printf("to train with --batch %d: %s (weights %s, gradients %s, moments %s, activations %s, other %s)\n",
               options.batch, format_bytes(need.total()).c_str(), format_bytes(need.weights).c_str(),
               format_bytes(need.gradients).c_str(), format_bytes(need.moments).c_str(),
@@ -152,8 +154,9 @@ using Json = nlohmann::ordered_json;
 
 // In the order of Role.
 constexpr const char* kRoles[] = {"embedding", "norm",    "norm_gain",  "norm_scalar", "gain",     "mix",
-                                  "qk",        "v",       "attention",  "o",           "ffn_in",   "activation",
-                                  "ffn_out",   "residual", "classifier", "scratch",    "logits",   "adapter"};
+                                  "qk",        "v",       "attention",  "o",           "router",   "ffn_in",
+                                  "activation", "ffn_out", "residual",  "classifier",  "scratch",  "logits",
+                                  "adapter"};
 static_assert(std::size(kRoles) == static_cast<size_t>(Role::adapter) + 1);
 
 Json json_of(const TensorSpec& spec) {

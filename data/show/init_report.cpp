@@ -99,10 +99,13 @@ Statistics first_step_statistics(const TrainOptions& o, const Dataset& data) {
 
 void add_to_sums(Cell& cell, const Statistics& rows, int layers) {
   cell.rms.resize(layers), cell.gradient.resize(layers);
+  std::vector<double> down(layers);  // of all experts together
   for (const Statistic& s : rows) {
     if (s.part == "stream" && s.what == "rms") cell.rms[s.layer] += s.value;
-    if (s.part == "ffn.down.weight" && s.what == "grad_norm") cell.gradient[s.layer] += s.value;
+    const bool is_down = s.part.starts_with("ffn.") && s.part.ends_with("down.weight");
+    if (is_down && s.what == "grad_norm") down[s.layer] = std::hypot(down[s.layer], s.value);
   }
+  for (int l = 0; l < layers; ++l) cell.gradient[l] += down[l];
 }
 
 // ---- the file --------------------------------------------------------------------------------------------

@@ -56,6 +56,13 @@ std::string formula(const Config& c, const Placement& row, const std::string& ad
   return "y = " + (row.norm_sum ? norm_name(c) + "( " + skip + " + " + added + " )" : skip + " + " + added);
 }
 
+// "2 of 8 and 1 shared: "
+std::string experts_text(const Config& c) {
+  if (c.experts == 0) return "";
+  const std::string shared = c.shared_experts > 0 ? " and " + std::to_string(c.shared_experts) + " shared" : "";
+  return std::to_string(c.experts_per_token) + " of " + std::to_string(c.experts) + shared + ": ";
+}
+
 std::string attention_text(const Config& c) {
   std::string text = counted(c.n_head, "head") + " of " + std::to_string(c.head_dim);
   if (c.kv_heads != c.n_head) text += " on " + std::to_string(c.kv_heads) + " of keys and values";
@@ -152,7 +159,9 @@ std::string draw_branches(const Config& c, const Stack& stack, const std::vector
 std::string draw_stack(const Config& c, const Stack& stack) {
   const std::string C = std::to_string(c.channels), sizes = C + " → " + std::to_string(c.hidden) + " → " + C;
   const BranchText attention{{"[  attention   ]", attention_text(c)}, "o"};
-  const BranchText ffn{{"[ feed-forward ]", sizes + ", " + name_of(kActivations, c.activation)}, "down"};
+  const BranchText ffn{{c.experts > 0 ? "[   experts    ]" : "[ feed-forward ]", experts_text(c) + sizes + ", " +
+                                                                                  name_of(kActivations, c.activation)},
+                       "down"};
   const std::string branches =
       c.block == BlockForm::sequential
           ? draw_branches(c, stack, {ffn}) + "  │    │\n" + draw_branches(c, stack, {attention})

@@ -32,6 +32,7 @@ Buffer random_floats(size_t n, float deviation = 1);
 std::vector<int> random_tokens(size_t n, int V);
 void random_weights(Model& model);  // with the standard deviations of initialize(), but faster
 
+void bench_experts(Bench& bench);
 void bench_gemm(Bench& bench);
 void bench_norms(Bench& bench);
 void bench_layers(Bench& bench);

@@ -129,7 +129,8 @@ struct Part {
   void (*run)(Bench&);
 };
 constexpr Part kParts[] = {{"gemm", bench_gemm},         {"norm", bench_norms},           {"layers", bench_layers},
-                           {"sampling", bench_sampling}, {"tokenizer", bench_tokenizers}, {"steps", bench_steps}};
+                           {"sampling", bench_sampling}, {"tokenizer", bench_tokenizers}, {"steps", bench_steps},
+                           {"experts", bench_experts}};
 
 struct Options {
   std::vector<std::string> parts;  // empty: all
@@ -159,8 +160,8 @@ Options options_of(int argc, char** argv) {
       for (std::string width; std::getline(list, width, ',');) o.widths.push_back(std::stoi(width));
     } else if (std::any_of(std::begin(kParts), std::end(kParts), is_part)) o.parts.push_back(word);
     else throw std::invalid_argument("unknown word '" + word + "': choose parts of gemm norm layers sampling tokenizer "
-                                     "steps, or --quick --threads N --widths N,N --json FILE --peer COMMAND, or\n"
-                                     "--summary FILE...");
+                                     "steps experts, or --quick --threads N --widths N,N --json FILE --peer COMMAND,\n"
+                                     "or --summary FILE...");
   }
   return o;
 }

@@ -124,7 +124,7 @@ const float* sublayer_inner(const AttentionSaved& saved, const float* u, const A
   return branch_inner(saved, saved.inner(), p, N, Attention::inner_width(config), c.training);
 }
 
-void sublayer_out(float* f, const float* m, const Attention& p, const BlockContext& c) {
+void sublayer_out(float* f, const AttentionSaved&, const float* m, const Attention& p, const BlockContext& c) {
   adapted_forward(f, m, p.o, Attention::inner_width(c.config), c.config.channels, c, DropoutSite::lora_o);
 }
 

@@ -15,6 +15,7 @@ struct Attention : Branch {
 
   static constexpr DropoutSite kDropout = DropoutSite::attention_out;
   static int inner_width(const Config& config) { return config.n_head * config.head_dim; }
+  static int inner_rows(const Config&, int N) { return N; }
 };
 void declare_sublayer(Attention& p, Layout& layout, const Config& config, const std::string& name, int layer);
 
@@ -30,7 +31,7 @@ void declare_sublayer_saved(AttentionSaved& saved, Layout& layout, const Config&
                             int layer, int B, int T);
 
 const float* sublayer_inner(const AttentionSaved& saved, const float* u, const Attention& p, const BlockContext& c);
-void sublayer_out(float* f, const float* m, const Attention& p, const BlockContext& c);
+void sublayer_out(float* f, const AttentionSaved& saved, const float* m, const Attention& p, const BlockContext& c);
 void sublayer_backward(float* du, const Attention& g, const float* df, const float* u, const AttentionSaved& saved,
                        const Attention& p, const BlockContext& c);
 

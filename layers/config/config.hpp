@@ -82,6 +82,14 @@ struct Config {
   int context = 256;   // longest sequence T
   int vocab_size = 0;  // V
 
+  int experts = 0;                 // E of a mixture (layers/moe), each `hidden` wide; 0: one feed-forward layer
+  int experts_per_token = 2;       // k
+  int shared_experts = 0;          // S, that every token uses beside its own
+  bool router_renormalize = true;  // the weights of a token's experts add up to 1
+  float router_loss = .01f;        // weight of the load-balancing loss
+  float router_z_loss = 0;         // weight of the router's z-loss
+  float router_bias = 0;           // step of the bias that balances the selection of experts; 0: no bias
+
   Position position = Position::learned;
   float rope_theta = 10000;
   float rope_fraction = 1;                // share of each head that RoPE rotates, from its start, in whole pairs
@@ -125,6 +133,7 @@ struct Config {
     return c;
   }
   bool gated() const { return is_gated(activation); }
+  int experts_run() const { return experts > 0 ? experts_per_token + shared_experts : 1; }  // by each token
   int qkv_width() const { return (n_head + 2 * kv_heads) * head_dim; }
   int gate_width() const {
     return output_gate == OutputGate::none ? 0 : n_head * (output_gate == OutputGate::elementwise ? head_dim : 1);

@@ -101,11 +101,12 @@ Start weight_start(const Config& config, Role role, int out, int in) {
   if (role == Role::embedding) return {0, row.embedding_std};
   if (config.zero_init && output) return {0, 0};
   double deviation = row.base == Base::xavier ? std::sqrt(2.0 / (double(in) + out)) : row.std;
-  if (role != Role::qk) deviation *= *config.init_gain;
+  if (role != Role::qk && role != Role::router) deviation *= *config.init_gain;
   if (*config.residual_gain && output) deviation /= std::sqrt(2.0 * config.n_layer);
   return {0, static_cast<float>(deviation)};
 }
 
 bool has_bias(const Config& config, Role role) {
+  if (role == Role::router) return false;
   return role == Role::qk || role == Role::v ? *config.qkv_bias : config.bias;
 }

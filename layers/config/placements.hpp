@@ -8,7 +8,7 @@
 #include "tensors.hpp"
 
 // Weight initialization. A weight matrix (out, in) is drawn from N(0, s²) with
-//   s = base · gain(L)          on v, o and every FFN matrix (q, k: base alone)
+//   s = base · gain(L)          on v, o and every FFN matrix (q, k, router: base alone)
 //         · 1/√(2L)             on o and the FFN's down matrix, if residual_gain is set; 0 if zero_init is
 //   base = .02, or √(2/(in + out)) for Xavier (Glorot & Bengio 2010).
 // Embeddings and an untied head are drawn from N(0, embedding_std²). Gains start at 1, biases at 0.

@@ -30,6 +30,7 @@ enum class Role {
   v,            //
   attention,    // its output before o, and its log-sum-exp
   o,            // attention's output matrix
+  router,       // of a mixture of experts, and what it decides
   ffn_in,       // up, and gate
   activation,   //
   ffn_out,      // down

@@ -6,39 +6,48 @@ void declare_sublayer(FeedForward& p, Layout& layout, const Config& config, cons
   const int C = config.channels, F = config.hidden;
   std::vector<LinearPart> up = {{"up", Role::ffn_in, F}};
   if (config.gated()) up.insert(up.begin(), {"gate", Role::ffn_in, F});
-  p.up = declare_linear(layout, config, name, up, C);
+  if (config.experts > 0) declare_moe_in(p.moe, layout, config, name);
+  else p.up = declare_linear(layout, config, name, up, C);
   declare_branch_inner(p, layout, config, name, layer, F);
-  p.down = declare_linear(layout, config, name, {{"down", Role::ffn_out, C}}, F);
+  if (config.experts > 0) declare_moe_out(p.moe, layout, config, name);
+  else p.down = declare_linear(layout, config, name, {{"down", Role::ffn_out, C}}, F);
 }
 
 void declare_sublayer_saved(FeedForwardSaved& saved, Layout& layout, const Config& config, const std::string& name,
                             int layer, int B, int T) {
-  const int N = B * T;
+  const int N = B * T, R = FeedForward::inner_rows(config, N);
   layout.share(config.recompute >= Recompute::selective);
-  saved.up = layout.take(name + ".up", Role::ffn_in, {N, FeedForward::up_width(config)});
-  saved.active = layout.take(name + ".activation", Role::activation, {N, config.hidden});
+  if (config.experts > 0) saved.router = declare_router_saved(layout, config, name + ".router", N);
+  saved.up = layout.take(name + ".up", Role::ffn_in, {R, FeedForward::up_width(config)});
+  saved.active = layout.take(name + ".activation", Role::activation, {R, config.hidden});
   layout.share(config.recompute >= Recompute::full);
   if (branch_keeps_output(config, layer)) saved.f = layout.take(name + ".down", Role::ffn_out, {N, config.channels});
 }
 
 const float* sublayer_inner(const FeedForwardSaved& saved, const float* u, const FeedForward& p,
                             const BlockContext& c) {
-  const int N = c.B * c.T, C = c.config.channels, F = c.config.hidden;
-  adapted_forward(saved.up, u, p.up, C, FeedForward::up_width(c.config), c, DropoutSite::lora_up);
-  activation_forward(saved.active, saved.up, c.config.activation, N, F);
-  return branch_inner(saved, saved.active, p, N, F, c.training);
+  const int C = c.config.channels, F = c.config.hidden, R = FeedForward::inner_rows(c.config, c.B * c.T);
+  if (p.moe.present()) moe_up_forward(saved.up, saved.router, u, p.moe, c);
+  else adapted_forward(saved.up, u, p.up, C, FeedForward::up_width(c.config), c, DropoutSite::lora_up);
+  activation_forward(saved.active, saved.up, c.config.activation, R, F);
+  return branch_inner(saved, saved.active, p, R, F, c.training);
 }
 
-void sublayer_out(float* f, const float* m, const FeedForward& p, const BlockContext& c) {
-  adapted_forward(f, m, p.down, c.config.hidden, c.config.channels, c, DropoutSite::lora_down);
+void sublayer_out(float* f, const FeedForwardSaved& saved, const float* m, const FeedForward& p,
+                  const BlockContext& c) {
+  if (p.moe.present()) moe_down_forward(f, saved.router, m, p.moe, c);
+  else adapted_forward(f, m, p.down, c.config.hidden, c.config.channels, c, DropoutSite::lora_down);
 }
 
 void sublayer_backward(float* du, const FeedForward& g, const float* df, const float* u, const FeedForwardSaved& saved,
                        const FeedForward& p, const BlockContext& c) {
-  const int N = c.B * c.T, C = c.config.channels, F = c.config.hidden;
+  const int C = c.config.channels, F = c.config.hidden, R = FeedForward::inner_rows(c.config, c.B * c.T);
   const float* m = saved.m ? saved.m : saved.active;
-  adapted_backward(c.scratch.inner, g.down, df, m, p.down, F, C, c, DropoutSite::lora_down);
-  branch_inner_backward(c.scratch.inner, g, saved.active, saved, p, N, F);
-  activation_backward(c.scratch.joined, c.scratch.inner, saved.up, c.config.activation, N, F);
-  adapted_backward(du, g.up, c.scratch.joined, u, p.up, C, FeedForward::up_width(c.config), c, DropoutSite::lora_up);
+  float *dm = c.scratch.inner, *dup = c.scratch.joined;
+  if (p.moe.present()) moe_down_backward(dm, g.moe, df, m, saved.router, p.moe, c);
+  else adapted_backward(dm, g.down, df, m, p.down, F, C, c, DropoutSite::lora_down);
+  branch_inner_backward(dm, g, saved.active, saved, p, R, F);
+  activation_backward(dup, dm, saved.up, c.config.activation, R, F);
+  if (p.moe.present()) moe_up_backward(du, g.moe, dup, u, saved.router, p.moe, c);
+  else adapted_backward(du, g.up, dup, u, p.up, C, FeedForward::up_width(c.config), c, DropoutSite::lora_up);
 }

@@ -1,27 +1,33 @@
 #pragma once
 // The feed-forward layer, the sublayer of a residual branch:
 //   u (N,C) → up (or gate|up) → activation → norm_inner → down → f (N,C)
+// It may be a mixture of experts. Then `up` and `down` are those of the experts, with R rows in between instead of N.
 
+#include "layers/moe/moe.hpp"
 #include "layers/residual/sublayer.hpp"
 
 // Parameters, or their gradients.
 struct FeedForward : Branch {
   Linear up, down;  // up: gate|up where the activation is gated
+  Moe moe;          // or this
 
   static constexpr DropoutSite kDropout = DropoutSite::ffn_out;
   static int inner_width(const Config& config) { return config.hidden; }
+  static int inner_rows(const Config& config, int N) { return expert_rows(config, N); }
   static int up_width(const Config& config) { return config.gated() ? 2 * config.hidden : config.hidden; }
 };
 void declare_sublayer(FeedForward& p, Layout& layout, const Config& config, const std::string& name, int layer);
 
 struct FeedForwardSaved : BranchSaved {
-  float *up, *active;  // (N,F) or (N,2F), (N,F): before and after the activation
+  float *up, *active;  // (R,F) or (R,2F), (R,F): before and after the activation
+  RouterSaved router;
 };
 void declare_sublayer_saved(FeedForwardSaved& saved, Layout& layout, const Config& config, const std::string& name,
                             int layer, int B, int T);
 
 const float* sublayer_inner(const FeedForwardSaved& saved, const float* u, const FeedForward& p,
                             const BlockContext& c);
-void sublayer_out(float* f, const float* m, const FeedForward& p, const BlockContext& c);
+void sublayer_out(float* f, const FeedForwardSaved& saved, const float* m, const FeedForward& p,
+                  const BlockContext& c);
 void sublayer_backward(float* du, const FeedForward& g, const float* df, const float* u, const FeedForwardSaved& saved,
                        const FeedForward& p, const BlockContext& c);

@@ -22,8 +22,8 @@ void declare_branch(Sublayer& p, Layout& layout, const Config& config, const std
 template <class Sublayer, class Saved>
 void declare_saved(Saved& saved, Layout& layout, const Config& config, const std::string& name, int layer, int B, int T,
                    bool enters) {
-  const int N = B * T, width = Sublayer::inner_width(config);
-  static_cast<BranchSaved&>(saved) = declare_branch_saved(layout, config, name, layer, N, width, enters);
+  const int N = B * T, width = Sublayer::inner_width(config), rows = Sublayer::inner_rows(config, N);
+  static_cast<BranchSaved&>(saved) = declare_branch_saved(layout, config, name, layer, N, width, enters, rows);
   declare_sublayer_saved(saved, layout, config, name, layer, B, T);
 }
 
@@ -35,7 +35,7 @@ void forward(const Saved& saved, const float* x, const float* u, const Sublayer&
   const float* m = sublayer_inner(saved, u, p, c);
   if (!leaves) return;
   float* f = saved.f ? saved.f : c.scratch.f;
-  sublayer_out(f, m, p, c);
+  sublayer_out(f, saved, m, p, c);
   dropout_apply(f, c.dropout, c.layer, Sublayer::kDropout, c.B, c.T, C);
   branch_leave(saved.y, saved, c.scratch.normed, x, f, p, N, C, c.training);
 }
@@ -103,10 +103,16 @@ BlockScratch declare_block_scratch(Layout& layout, const Config& config, int B, 
   scratch.normed = layout.take("scratch.normed", Role::scratch, {N, C});
   const int inner = std::max(FeedForward::inner_width(config), Attention::inner_width(config));
   scratch.lora = declare_lora_scratch(layout, config, N, std::max(C, inner), backward);
+  const bool moe = config.experts > 0;
+  if (moe) scratch.rows = layout.take("scratch.rows", Role::scratch, {N, C});
   if (!backward) return scratch;
+  if (moe) scratch.drows = layout.take("scratch.rows_gradient", Role::scratch, {N, C});
+  if (moe) scratch.dscores = layout.take("scratch.scores_gradient", Role::router, {N, config.experts});
   if (!is_sequential(config)) scratch.du = layout.take("scratch.du", Role::scratch, {N, C});
-  scratch.inner = layout.take("scratch.wide", Role::scratch, {N, inner});
-  const int joined = std::max(FeedForward::up_width(config), config.qkv_width());
+  const int run = config.experts_run();
+  scratch.inner = layout.take("scratch.wide", Role::scratch,
+                              {N, std::max(run * FeedForward::inner_width(config), Attention::inner_width(config))});
+  const int joined = std::max(run * FeedForward::up_width(config), config.qkv_width());
   scratch.joined = layout.take("scratch.wider", Role::scratch, {N, joined});
   return scratch;
 }

@@ -37,6 +37,7 @@ Model::Model(const Config& c, bool training) : config(resolve(c)) {
   Layout on_weights(weights.get());
   p = declare_model(on_weights, config);
   if (training) allocate_gradients(*this);
+  load.resize(size_t(config.n_layer) * config.experts);
   if (config.position == Position::rope) rope = RopeTable(config.context, config.rope_dims(), config.rope_theta);
   if (config.position == Position::sinusoidal) sinusoids = ::sinusoids(config.context, config.channels);
   if (config.position == Position::alibi) slopes = alibi_slopes(config.n_head);
@@ -200,6 +201,8 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
   const int B = batch.B, T = batch.T, N = B * T, C = config.channels;
   BlockContext context = block_context(model, a, B, T, dropout);
   context.training = true;
+  context.scale = scale;
+  context.load = model.load.data();
   const float* h = forward(model, a, batch.tokens, context, nullptr);
 
   float* d = a.d;  // the gradient of the stream, from the classifier down to the embedding

@@ -29,6 +29,7 @@ struct Model {
   Buffer weights, gradients;
   ModelTensors p, g;
   RopeTable rope;
+  std::vector<double> load;  // (L,E) choices of each expert since it was cleared, in training; see router.hpp
   Buffer sinusoids, slopes;  // (context,C); (H) of ALiBi. At most one of the three exists, by Config::position
 
   // Weights are zero until they are initialized or loaded. Gradients exist only for training.

@@ -12,6 +12,7 @@ constexpr auto kRope = Position::rope;
 using Change = void (*)(Config&);
 
 constexpr Change kGpt2 = [](Config&) {};
+constexpr Change kFewExperts = [](Config& c) { c.experts = 16, c.experts_per_token = 4; };
 constexpr Change kTied = [](Config& c) { c.tied = true; };
 
 // Llama's wiring, which many share: Pre-RMSNorm, RoPE, SwiGLU, no biases, a head of its own.
@@ -92,6 +93,12 @@ std::vector<Family> families() {
        {{"nano", kLaptop, 4, 4, 2, 0, 128, 448, 256, 0, [](Config& c) { c.window = 64; }},
         {"7B", "v0.1", 32, 32, 8, 0, 4096, 14336, 32768, 32000}}},
 
+      // A token of Mixtral uses 2 of 8 experts, which together are a feed-forward layer of Mistral twice as wide.
+      {"mixtral", [](Config& c) { llama(c, 1e-5f, 1000000), c.experts = 8; },
+       "Jiang et al. 2024, arXiv 2401.04088; mistralai/Mixtral-8x7B-v0.1/config.json", kNothing,
+       {{"nano", kLaptop, 4, 4, 2, 0, 128, 64, 256, 0},
+        {"8x7B", "v0.1", 32, 32, 8, 0, 4096, 14336, 32768, 32000}}},
+
       {"qwen", [](Config& c) { llama(c, 1e-6f), c.qkv_bias = true; },
        "Bai et al. 2023, arXiv 2309.16609; Qwen/Qwen-7B/config.json, whose intermediate_size counts gate and up",
        "what acts beyond 2048 tokens only: queries scaled by log n, dynamic NTK angles",
@@ -108,6 +115,16 @@ std::vector<Family> families() {
        {{"nano", kLaptop, 4, 4, 2, 0, 128, 384, 256, 0},
         {"0.6B", "tied", 28, 16, 8, 128, 1024, 3072, 40960, 151936, kTied},
         {"8B", "", 36, 32, 8, 128, 4096, 12288, 40960, 151936}}},
+
+      {"qwen3-moe",
+       [](Config& c) {
+         llama(c, 1e-6f, 1000000), c.qk_norm = QkNormKind::head;
+         c.experts = 128, c.experts_per_token = 8;
+       },
+       "Yang et al. 2025, arXiv 2505.09388; Qwen/Qwen3-30B-A3B/config.json", kNothing,
+       {{"nano", kLaptop, 4, 4, 2, 0, 128, 32, 256, 0, kFewExperts},
+        {"30B", "of which 3B are active", 48, 32, 4, 128, 2048, 768, 40960, 151936},
+        {"235B", "of which 22B are active", 94, 64, 4, 128, 4096, 1536, 40960, 151936}}},
 
       {"baichuan-7b", [](Config& c) { llama(c, 1e-6f); },
        "baichuan-inc/Baichuan-7B/config.json; Llama's wiring", kNothing,
@@ -167,6 +184,16 @@ std::vector<Family> families() {
         {"9B", "", 42, 16, 8, 256, 3584, 14336, 8192, 256000},
         {"27B", "", 46, 32, 16, 128, 4608, 36864, 8192, 256000,
          [](Config& c) { c.attention_scale = 1 / 12.; }}}},  // (C/H)^-½, not D^-½
+
+      // Its z-loss is the paper's. It has no norm_topk_prob: a token's weights add up to less than 1.
+      {"olmoe",
+       [](Config& c) {
+         llama(c, 1e-5f), c.qk_norm = QkNormKind::full, c.experts = 64, c.experts_per_token = 8;
+         c.router_renormalize = false, c.router_z_loss = 1e-3f;
+       },
+       "Muennighoff et al. 2024, arXiv 2409.02060; allenai/OLMoE-1B-7B-0924/config.json", kNothing,
+       {{"nano", kLaptop, 4, 4, 0, 0, 128, 32, 256, 0, kFewExperts},
+        {"7B", "of which 1B are active", 16, 16, 0, 0, 2048, 1024, 4096, 50304}}},
 
       {"olmo2",
        [](Config& c) { llama(c, 1e-6f, 500000), c.placement = "reordered", c.qk_norm = QkNormKind::full; },

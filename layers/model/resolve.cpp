@@ -17,6 +17,12 @@ const std::vector<ConfigNumber>& config_numbers() {
       {"hidden", &Config::hidden, 0, 1 << 22, true},
       {"context", &Config::context, 1, 1 << 22},
       {"vocab-size", &Config::vocab_size, 0, 1 << 24, true},
+      {"experts", &Config::experts, 0, 4096},
+      {"experts-per-token", &Config::experts_per_token, 1, 256},
+      {"shared-experts", &Config::shared_experts, 0, 256},
+      {"router-loss", &Config::router_loss, 0, 1e3},
+      {"router-z-loss", &Config::router_z_loss, 0, 1e3},
+      {"router-bias", &Config::router_bias, 0, 1},
       {"norm-eps", &Config::norm_eps, 0, 1},
       {"dyt-alpha", &Config::dyt_alpha, 0, 1e3},
       {"dropout", &Config::dropout, 0, .99},
@@ -102,6 +108,8 @@ const Contradiction kContradictions[] = {
      "gradients by 1/sqrt(eps): leave it out"},
     {[](const Config& c) { return c.zero_init && placement_row(c.placement).gain == LearnedGain::block; },
      "{zero-init} does not go with {placement} rezero, whose factor and matrices would both stay at 0: leave it out"},
+    {[](const Config& c) { return c.experts == 0 && c.shared_experts > 0; },
+     "{shared-experts} needs {experts}, the number of those that tokens choose from: set it"},
 };
 
 // Sizes of heads and of the feed-forward layer.
@@ -119,12 +127,20 @@ void close_sizes(Config& c) {
   if (c.hidden == 0) c.hidden = c.gated() ? (8 * c.channels / 3 + 31) / 32 * 32 : 4 * c.channels;
 }
 
+void check_experts(const Config& c) {
+  require(c.experts == 0 || c.experts_per_token <= c.experts,
+          "{experts-per-token} " + std::to_string(c.experts_per_token) + " is more than {experts} " +
+              std::to_string(c.experts) + ": choose fewer");
+}
+
 void check_lora(const Config& c) {
   if (c.lora_rank == 0) return;
   std::istringstream names(c.lora_on);
   for (std::string name; std::getline(names, name, ',');) {
-    const bool gate = name == "gate" && c.gated();
-    require(gate || name == "q" || name == "k" || name == "v" || name == "o" || name == "up" || name == "down",
+    const bool ffn = (name == "gate" && c.gated()) || name == "up" || name == "down";
+    require(!ffn || c.experts == 0, "{lora-on} names '" + name + "', which is many matrices in a mixture of experts: " +
+                                        "choose from q,k,v,o");
+    require(ffn || name == "q" || name == "k" || name == "v" || name == "o",
             "{lora-on} names '" + name + "', which is no matrix of this model: choose from q,k,v,o," +
                 (c.gated() ? "gate," : "") + "up,down");
   }
@@ -169,6 +185,7 @@ Config resolve(Config c) {
   for (const ConfigNumber& n : config_numbers()) check_range(c, n);
   require(c.vocab_size > 0, "{vocab-size} is 0: it must be known here");
   close_sizes(c);
+  check_experts(c);
   check_lora(c);
   check_rope(c);
   check_wiring(c);

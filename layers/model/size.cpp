@@ -1,6 +1,7 @@
 #include "size.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 #include "model.hpp"
 
@@ -58,11 +59,24 @@ size_t count_parameters(const Config& config) {
 
 double flops_per_token(const Config& c) {
   const double C = c.channels, F = c.hidden, width = static_cast<double>(c.n_head) * c.head_dim;
-  const double qkv = double(c.qkv_width() + c.gate_width()) * C, o = width * C;
-  const double ffn = (c.gated() ? 3 : 2) * F * C, classifier = c.vocab_size * C;
+  const double qkv = double(c.qkv_width() + c.gate_width()) * C, o = width * C, classifier = c.vocab_size * C;
+  const double ffn = c.experts_run() * (c.gated() ? 3 : 2) * F * C + c.experts * C;
   double multiply_adds = c.n_layer * (qkv + o + ffn) + classifier;
   for (int l = 0; l < c.n_layer; ++l) multiply_adds += 2 * width * keys_seen(c, l);  // q·k and P·v
   return 3 * 2 * multiply_adds;
+}
+
+int expert_of(const TensorSpec& spec) {
+  constexpr std::string_view kExpert = "ffn.expert.";
+  return spec.part.starts_with(kExpert) ? std::stoi(spec.part.substr(kExpert.size())) : -1;
+}
+
+bool is_idle(const TensorSpec& spec, const Config& config) { return expert_of(spec) >= config.experts_per_token; }
+
+size_t count_active_parameters(const Config& config, const std::vector<TensorSpec>& table) {
+  size_t n = 0;
+  for (const TensorSpec& spec : table) n += spec.trained && !is_idle(spec, config) ? spec.size() : 0;
+  return n;
 }
 
 double flops_per_token(const Config& config, const std::vector<TensorSpec>& table) {
@@ -70,13 +84,14 @@ double flops_per_token(const Config& config, const std::vector<TensorSpec>& tabl
   for (const TensorSpec& spec : table) {
     const bool classifies = spec.role == Role::classifier || (config.tied && spec.name == "embedding.token.weight");
     if (!spec.trained && spec.shape.size() == 2 && (spec.layer != kOutside || classifies))
-      frozen += static_cast<double>(spec.size());
+      frozen += is_idle(spec, config) ? 0 : static_cast<double>(spec.size());
   }
   return flops_per_token(config) - 2 * frozen;
 }
 
 double flops_run_again(const Config& c) {
-  const double matrix = double(c.hidden) * c.channels, up = (c.gated() ? 2 : 1) * matrix;
+  const double matrix = double(c.experts_run()) * c.hidden * c.channels;
+  const double up = (c.gated() ? 2 : 1) * matrix + double(c.experts) * c.channels;
   if (c.recompute != Recompute::full) return c.recompute == Recompute::none ? 0 : 2 * c.n_layer * up;
   double multiply_adds = flops_per_token(c) / 6 - double(c.vocab_size) * c.channels;
   for (int l = 0; l < c.n_layer; ++l)

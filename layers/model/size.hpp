@@ -43,5 +43,12 @@ double flops_run_again(const Config& config);
 size_t count_parameters(const std::vector<TensorSpec>& table);
 size_t count_parameters(const Config& config);
 
+// The number of the expert that a tensor belongs to, if tokens choose it, or -1.
+int expert_of(const TensorSpec& spec);
+
+// A token uses k of E experts, whichever. The first k count for them: of the others no parameter is active.
+bool is_idle(const TensorSpec& spec, const Config& config);
+size_t count_active_parameters(const Config& config, const std::vector<TensorSpec>& table);
+
 // Keys that a query of `layer` sees, on average over the context.
 double keys_seen(const Config& config, int layer);

@@ -30,7 +30,7 @@ void declare_shared_gain(Branch& first, Branch& second, Layout& layout, const Co
 }
 
 BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std::string& name, int layer, int N,
-                                 int inner_width, bool enters) {
+                                 int inner_width, bool enters, int inner_rows) {
   const Placement& row = placement_at(config, layer);
   const int C = config.channels;
   BranchSaved saved;
@@ -40,8 +40,9 @@ BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std
     saved.u = layout.take(name + ".norm_in", Role::norm, {N, C});
   }
   if (row.norm_inner) {
-    saved.inner = declare_norm_saved(layout, config, name + ".norm_inner", N, inner_width);
-    saved.m = layout.take(name + ".norm_inner", Role::norm, {N, inner_width});
+    const int rows = inner_rows > 0 ? inner_rows : N;
+    saved.inner = declare_norm_saved(layout, config, name + ".norm_inner", rows, inner_width);
+    saved.m = layout.take(name + ".norm_inner", Role::norm, {rows, inner_width});
   }
   layout.share(config.recompute >= Recompute::full);
   if (row.norm_out) saved.out = declare_norm_saved(layout, config, name + ".norm_out", N, C);

@@ -45,9 +45,9 @@ void declare_branch_enter(Branch& branch, Layout& layout, const Config& config, 
 void declare_branch_inner(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer,
                           int width);
 void declare_branch_leave(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer);
-// Without `enters` the branch reads what another has entered.
+// Without `enters` the branch reads what another has entered. norm_inner has inner_rows rows, or N if that is 0.
 BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std::string& name, int layer, int N,
-                                 int inner_width, bool enters = true);
+                                 int inner_width, bool enters = true, int inner_rows = 0);
 
 // The λ that both branches of block `layer` share, where the placement has one.
 void declare_shared_gain(Branch& first, Branch& second, Layout& layout, const Config& config, int layer);

@@ -4,7 +4,7 @@
 //   declare_sublayer(p, ...)               takes its tensors, norm_inner before its last matrix
 //   declare_sublayer_saved(saved, ...)     takes what backward needs, and f where the branch keeps it
 //   sublayer_inner(saved, u, p, c)         u → m, the input of its last matrix
-//   sublayer_out(f, m, p, c)               m → f
+//   sublayer_out(f, saved, m, p, c)        m → f
 //   sublayer_backward(du, g, df, u, saved, p, c)
 //
 // block.cpp calls them by the type of p: Attention (layers/attention) or FeedForward (layers/feed_forward).
@@ -28,6 +28,7 @@ struct BlockScratch {
   float *f, *normed;      // (N,C) each
   float *inner, *joined;  // backward only: gradients of what norm_inner reads, and of joined rows q|k|v or gate|up
   float* du;              // (N,C) backward of parallel blocks only
+  float *rows, *drows, *dscores;  // of experts: rows of one (N,C), and in backward their gradient; (N,E)
   LoraScratch lora;
 };
 
@@ -53,6 +54,8 @@ struct BlockContext {
   const float* slopes = nullptr;  // (H) of ALiBi, where that is how positions are told
   Carried carried;
   bool training = false;          // see norm_forward
+  float scale = 1;                // the gradient of the step's loss with respect to the sum of the losses of all tokens
+  double* load = nullptr;         // (L,E) training: counts the choices of each expert
   bool again = false;             // the pass before backward, for what was not kept: see Config::recompute
 
   bool last() const { return layer + 1 == config.n_layer; }

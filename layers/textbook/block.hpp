@@ -7,6 +7,7 @@
 #include "layers/model/model.hpp"
 #include "linear.hpp"
 #include "lora.hpp"
+#include "moe.hpp"
 #include "norm.hpp"
 #include "position.hpp"
 #include "residual.hpp"
@@ -53,6 +54,7 @@ struct Pass {
   Parameters<Number> p, g;
   // What crosses layers, and its gradient: the first block's input (N,C), and the first layer's values (N,KV·D).
   std::vector<Number> x0 = {}, dx0 = {}, values = {}, dvalues = {};
+  Number scale = 1;  // of the loss, in backward
 };
 
 inline Sizes sizes_of(const Config& c, size_t B, size_t T) {
@@ -117,11 +119,12 @@ struct NormModule {
   Pass<Number>& pass;
   const ::Norm& n;
   size_t width;
+  size_t N = pass.sizes.N;
   NormSaved<Number> saved = {};
 
-  void forward(Number* y, const Number* x) { norm_forward(y, saved, x, pass.p.norm(n), pass.sizes.N, width); }
+  void forward(Number* y, const Number* x) { norm_forward(y, saved, x, pass.p.norm(n), N, width); }
   void backward(Number* dx, const Number* dy, const Number* x) {
-    norm_backward(dx, pass.g.norm(n), dy, x, saved, pass.p.norm(n), pass.sizes.N, width);
+    norm_backward(dx, pass.g.norm(n), dy, x, saved, pass.p.norm(n), N, width);
   }
 };
 
@@ -265,12 +268,79 @@ struct Attention {
   }
 };
 
+// ---- mixture of experts --------------------------------------------------------------------------------------
+
+// Experts: the sublayer, with its matrices. Row (n, a) is the a-th expert of token n: one of the k chosen, or a shared
+// one, whose weight is 1.
+//   u, f (N,C)
+//   forward   h = norm_inner(activation(up_e u[n])) of each row      f[n] = Σ_a p_a·down_e h
+//   backward  dp_a = df[n]·down_e h      d(down_e h) = p_a·df[n]      the rest as in a feed-forward layer
+
+template <class Number>
+struct Experts {
+  Pass<Number>& pass;
+  const ::Moe& moe;
+  const ::Norm& norm;
+  Sizes s = pass.sizes;
+  const Config& c = pass.config;
+  Activation kind = c.activation;
+  Routing routing = {size_t(c.experts), size_t(c.experts_per_token), c.router_renormalize, c.router_loss,
+                     c.router_z_loss};
+  size_t k = routing.k, A = k + c.shared_experts, width = is_gated(kind) ? 2 * s.F : s.F;
+  LinearModule<Number> router = {pass, moe.router.linear, s.C, routing.E};
+  NormModule<Number> norm_inner = {pass, norm, s.F, s.N * A};
+  RouterSaved<Number> routed = {};
+  std::vector<Number> expanded = {}, active = {}, normed = {}, out = {};  // (N,A,...)
+
+  size_t expert_of(size_t n, size_t a) const { return a < k ? routed.chosen[n * k + a] : routing.E + a - k; }
+  Number weight_of(size_t n, size_t a) const { return a < k ? routed.p[n * k + a] : Number(1); }
+  LinearModule<Number> up(size_t e) { return {pass, moe.experts[e].up, s.C, width, 0, DropoutSite::embedding, 1}; }
+  LinearModule<Number> down(size_t e) { return {pass, moe.experts[e].down, s.F, s.C, 0, DropoutSite::embedding, 1}; }
+
+  void forward(Number* f, const Number* u) {
+    const size_t R = s.N * A;
+    expanded.resize(R * width), active.resize(R * s.F), normed.resize(R * s.F), out.resize(R * s.C);
+    std::vector<Number> logits(s.N * routing.E);
+    router.forward(logits.data(), u);
+    router_forward(routed, logits.data(), pass.p.at(moe.router.bias), routing, s.N);
+    for (size_t r = 0; r < R; ++r) up(expert_of(r / A, r % A)).forward(&expanded[r * width], u + r / A * s.C);
+    activation_forward(active.data(), expanded.data(), kind, R, s.F);
+    norm_inner.forward(normed.data(), active.data());
+    std::fill(f, f + s.N * s.C, Number(0));
+    for (size_t r = 0; r < R; ++r) {
+      down(expert_of(r / A, r % A)).forward(&out[r * s.C], &normed[r * s.F]);
+      add(f + r / A * s.C, weight_of(r / A, r % A), &out[r * s.C], s.C);
+    }
+  }
+
+  void backward(Number* du, const Number* df, const Number* u) {
+    const size_t R = s.N * A;
+    std::vector<Number> dnormed(normed.size()), dactive(active.size()), dexpanded(expanded.size()), dp(s.N * k),
+        dlogits(s.N * routing.E), dout(s.C), du_row(s.C);
+    for (size_t r = 0; r < R; ++r) {  // f[n] = Σ_a p_a·out_a
+      const size_t n = r / A, a = r % A;
+      if (a < k) dp[n * k + a] = dot(df + n * s.C, &out[r * s.C], s.C);
+      for (size_t i = 0; i < s.C; ++i) dout[i] = weight_of(n, a) * df[n * s.C + i];
+      down(expert_of(n, a)).backward(&dnormed[r * s.F], dout.data(), &normed[r * s.F]);
+    }
+    norm_inner.backward(dactive.data(), dnormed.data(), active.data());
+    activation_backward(dexpanded.data(), dactive.data(), expanded.data(), kind, R, s.F);
+    router_backward(dlogits.data(), dp.data(), routed, routing, pass.scale, s.N);
+    router.backward(du, dlogits.data(), u);
+    for (size_t r = 0; r < R; ++r) {  // each row reads u[n]
+      up(expert_of(r / A, r % A)).backward(du_row.data(), &dexpanded[r * width], u + r / A * s.C);
+      add(du + r / A * s.C, Number(1), du_row.data(), s.C);
+    }
+  }
+};
+
 // ---- feed-forward --------------------------------------------------------------------------------------------
 
 // FeedForward: the sublayer, with its matrices.
 //   u, f (N,C)
 //   forward   u → up, or gate|up → activation → norm_inner → down → dropout → f
 //   backward  the same in reverse; overwrites df
+// In a mixture of experts, `experts` takes the place of everything but dropout.
 
 template <class Number>
 struct FeedForward {
@@ -284,19 +354,30 @@ struct FeedForward {
   NormModule<Number> norm_inner = {pass, block.ffn.norm_inner, s.F};
   std::vector<Number> on_f = row_multipliers<Number>(pass.dropout, layer, DropoutSite::ffn_out, s.B, s.T, s.C);
   std::vector<Number> expanded = {}, active = {}, normed = {};  // normed = norm_inner(active)
+  Experts<Number> experts = {pass, block.ffn.moe, block.ffn.norm_inner};
 
   void forward(Number* f, const Number* u) {
+    if (block.ffn.moe.present()) experts.forward(f, u);
+    else layer_forward(f, u);
+    dropout_forward(f, on_f.data(), s.N * s.C);
+  }
+
+  void backward(Number* du, Number* df, const Number* u) {
+    dropout_backward(df, on_f.data(), s.N * s.C);
+    if (block.ffn.moe.present()) experts.backward(du, df, u);
+    else layer_backward(du, df, u);
+  }
+
+  void layer_forward(Number* f, const Number* u) {
     expanded.resize(s.N * up.O), active.resize(s.N * s.F), normed.resize(s.N * s.F);
     up.forward(expanded.data(), u);
     activation_forward(active.data(), expanded.data(), kind, s.N, s.F);
     norm_inner.forward(normed.data(), active.data());
     down.forward(f, normed.data());
-    dropout_forward(f, on_f.data(), s.N * s.C);
   }
 
-  void backward(Number* du, Number* df, const Number* u) {
+  void layer_backward(Number* du, const Number* df, const Number* u) {
     std::vector<Number> dnormed(normed.size()), dactive(active.size()), dexpanded(expanded.size());
-    dropout_backward(df, on_f.data(), s.N * s.C);
     down.backward(dnormed.data(), df, normed.data());
     norm_inner.backward(dactive.data(), dnormed.data(), active.data());
     activation_backward(dexpanded.data(), dactive.data(), expanded.data(), kind, s.N, s.F);

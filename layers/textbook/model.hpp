@@ -113,8 +113,18 @@ struct Model {
     return head.forward(x.back().data(), batch.targets);
   }
 
+  // Call after forward. The losses of all routers, which train beside the sum.
+  Number router_losses() const {
+    Number sum = 0;
+    for (const Block<Number>& block : blocks)
+      if (pass.config.experts > 0)
+        sum += textbook::router_losses(block.ffn.experts.routed, block.ffn.experts.routing, pass.sizes.N);
+    return sum;
+  }
+
   // Call after forward. Adds scale · the gradients of the sum to pass.g.
   void backward(const Batch& batch, Number scale) {
+    pass.scale = scale;
     std::vector<Number> dy(x[0].size()), dx(x[0].size());
     pass.dx0.assign(x[0].size(), 0), pass.dvalues.clear();
     head.backward(dy.data(), x.back().data(), batch.targets, scale);

@@ -31,6 +31,9 @@ double loss_and_gradients(::Model& model, const Activations& activations, const 
   for (const TensorSpec& spec : model.table)
     if (spec.gradient != kNoGradient)
       std::copy_n(wide + spec.offset, spec.size(), gradients + spec.gradient);
+  for (size_t l = 0; l < book.blocks.size(); ++l)
+    for (const size_t expert : book.blocks[l].ffn.experts.routed.chosen)
+      ++model.load[l * size_t(model.config.experts) + expert];
   round_to(model.weights.get(), book.pass.p.numbers);  // changed only by the running statistics of BatchNorm
   // The caller looks in `activations` for the tensor that is not finite; the fast forward pass fills them.
   if (!std::isfinite(loss)) model_loss(model, activations, batch);
@@ -144,8 +147,9 @@ size_t memory_of_textbook(const Config& c, int B) {
   const size_t qk = c.qk_norm == QkNormKind::none ? 0 : (s.H + 2 * s.KV) * s.D;
   const size_t shared = s.C + 2 * s.KV * s.D + c.gate_width() + s.H * s.D;  // mixed stream, values, gate and its output
   const size_t up = is_gated(c.activation) ? 2 * s.F : s.F;
+  const size_t run = c.experts_run(), experts = c.experts > 0 ? 3 * size_t(c.experts) + run * s.C : 0;
   const size_t branches = 12 * s.C;  // u, f, norm_out(f), s and dropout of each branch, middle and y
-  const size_t row = s.qkv() + qk + shared + 2 * s.H * s.D + up + 2 * s.F + branches;
+  const size_t row = s.qkv() + qk + shared + 2 * s.H * s.D + run * (up + 2 * s.F) + experts + branches;
   const size_t blocks = checked_product({size_t(c.n_layer) + 1, s.N, row});  // one more for the buffers of backward
   const size_t attention = checked_product({size_t(c.n_layer), 2 * s.N, s.H, s.T});  // P and the multipliers of dropout
   const size_t head = checked_product({4, s.N, s.V});

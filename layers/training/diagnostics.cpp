@@ -206,7 +206,7 @@ void PassStatistics::branch(const BranchView& v, const BranchSaved& saved, const
     norm(v.layer, v.name + ".norm_in", in, after);
   }
   if (p.norm_inner.present()) {
-    const size_t inner = static_cast<size_t>(v.N) * v.width;
+    const size_t inner = static_cast<size_t>(v.rows) * v.width;
     norm(v.layer, v.name + ".norm_inner", distribution_of(v.h, inner), distribution_of(saved.m, inner));
   }
   if (p.norm_out.present()) norm(v.layer, v.name + ".norm_out", distribution_of(saved.f, n), added);
@@ -224,6 +224,20 @@ void PassStatistics::qk_norm(int layer, const char* name, const float* before, c
   norm(layer, name, distribution_of(before, after.size()), distribution_of(after.data(), after.size()));
 }
 
+void PassStatistics::router(int layer, const RouterSaved& saved, int N) {
+  const int E = model_.config.experts;
+  const double even = double(N) * model_.config.experts_per_token / E;
+  double entropy = 0;
+  for (size_t i = 0; i < size_t(N) * E; ++i) {
+    const double s = static_cast<double>(saved.scores[i]);
+    if (s > 0) entropy -= s * std::log(s);
+  }
+  add(rows, layer, "ffn.router", "entropy", E > 1 ? entropy / (N * std::log(E)) : NAN);
+  const std::vector<int> load = router_load(saved, model_.config, N);
+  for (int i = 0; i < E; ++i) add(rows, layer, "ffn.expert." + std::to_string(i), "load", load[i] / even);
+  add(rows, layer, "ffn.router", "max_load", *std::max_element(load.begin(), load.end()) / even);
+}
+
 void PassStatistics::block(int layer, const float* x, const BlockSaved& saved, const float* dy, int B, int T) {
   const Config& config = model_.config;
   const Block& p = model_.p.blocks[layer];
@@ -231,7 +245,7 @@ void PassStatistics::block(int layer, const float* x, const BlockSaved& saved, c
   const int N = B * T, H = config.n_head, KV = config.kv_heads;
   const float* middle = saved.attention.y;
   if (saved.mixed) x = saved.mixed;
-  branch({layer, "attention", x, x, saved.attention.inner(), H * config.head_dim, N}, saved.attention, p.attention);
+  branch({layer, "attention", x, x, saved.attention.inner(), H * config.head_dim, N, N}, saved.attention, p.attention);
   const QkNormSaved& qk = saved.attention.qk_norm;
   if (qk.q) {
     qk_norm(layer, "attention.q_norm", qk.q, qk.q_norm, p.attention.qk_norm.q, H, N);
@@ -243,7 +257,9 @@ void PassStatistics::block(int layer, const float* x, const BlockSaved& saved, c
   add(rows, layer, "attention", "entropy", attention.entropy);
   add(rows, layer, "attention", "max_logit", attention.max_logit);
   const float* ffn_x = config.block == BlockForm::sequential ? middle : x;
-  branch({layer, "ffn", ffn_x, middle, saved.ffn.active, config.hidden, N}, saved.ffn, p.ffn);
+  branch({layer, "ffn", ffn_x, middle, saved.ffn.active, config.hidden, N, FeedForward::inner_rows(config, N)},
+         saved.ffn, p.ffn);
+  if (config.experts > 0) router(layer, saved.ffn.router, N);
   const Distribution stream = distribution_of(saved.ffn.y, n);
   add(rows, layer, "stream", "rms", stream.rms);
   add(rows, layer, "stream", "max", stream.max);

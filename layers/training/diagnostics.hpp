@@ -21,6 +21,9 @@
 //                                  and long rows count alike
 //                   max_logit      largest score that softmax reads: q·k/√D, or what scale, cap and ALiBi make of it
 //                                  (its growth: Wortsman et al. 2023, arXiv 2309.14322)
+//   ffn.expert.I    load           tokens that chose expert I, divided by their mean over the experts N·k/E
+//   ffn.router      max_load       the largest of them
+//                   entropy        mean over tokens of −Σᵢ sᵢ log sᵢ / log E: 1 is an undecided router
 //   model           update         mean over tokens of ‖h(x,θ) − h(x,θ₀)‖, h what the classifier reads, x a fixed
 //                                  batch (‖F(x,θᵢ) − F(x,θ₀)‖ of DeepNet, Wang et al. 2022, arXiv 2203.00555)
 //
@@ -71,8 +74,9 @@ class PassStatistics : public StepObserver {
     int layer;
     std::string name;
     const float *x, *base, *h;
-    int width, N;
+    int width, N, rows;  // rows of h
   };
+  void router(int layer, const RouterSaved& saved, int N);
   void branch(const BranchView& view, const BranchSaved& saved, const Branch& p);
   void qk_norm(int layer, const char* name, const float* before, const NormSaved& saved, const Norm& p, int heads,
                int N);

@@ -10,6 +10,7 @@
 
 #include "exchange.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
+#include "layers/moe/router.hpp"
 #include "layers/norm/norm.hpp"
 #include "layers/norm/norm_batch.hpp"
 
@@ -96,6 +97,21 @@ class RunningStatistics {
   std::vector<float> running;
   std::vector<double> parts;  // of each micro-batch, in the order of the tensors
 };
+
+// The selection bias of the experts moves by the load of the whole step, on all ranks (layers/moe/router.hpp).
+void move_router_bias(TrainingState& s) {
+  const Config& config = s.model.config;
+  if (config.experts == 0 || config.router_bias == 0) return;
+  const size_t size = s.model.load.size();
+  std::vector<double> loads(s.group->size * size), load(size);
+  std::ranges::copy(s.model.load, loads.begin() + ptrdiff_t(s.group->rank * size));
+  s.group->collect(loads);
+  for (size_t i = 0; i < loads.size(); ++i) load[i % size] += loads[i];
+  for (const TensorSpec& spec : s.model.table)
+    if (is_router_bias(spec))
+      update_router_bias(s.model.weights.get() + spec.offset, &load[size_t(spec.layer) * config.experts],
+                         config.experts, config.router_bias);
+}
 
 // Adds up the gradients of all lanes. As soon as backward has completed a bucket of a lane, it is added to the sums
 // that wait for this lane. In the last lane, it then goes to the other ranks.
@@ -256,6 +272,7 @@ void update(TrainingState& s, const StepOptions& o, int64_t step, double lr, flo
 
 StepResult training_step(TrainingState& s, const MicroBatches& batches, const StepOptions& o, int64_t step, double lr,
                          StepObserver* observer) {
+  std::ranges::fill(s.model.load, 0.);
   LaneSums sums(s, batches, o, step, observer);
   sums.add_all();
   const double nats = sums.nats();
@@ -266,7 +283,10 @@ StepResult training_step(TrainingState& s, const MicroBatches& batches, const St
     gather_gradients(*s.group, s.shards, s.model.gradients.get());
     observer->before_update();
   }
-  if (!s.by.optimizers.empty()) update(s, o, step, lr, factor);
+  if (!s.by.optimizers.empty()) {
+    update(s, o, step, lr, factor);
+    move_router_bias(s);
+  }
   if (observer) observer->after_update();
   return {nats / static_cast<double>(batches.targets), norm, factor < 1, batches.targets};
 }

@@ -4,10 +4,12 @@ Parallel branches have two norms (GPT-NeoX, Black et al. 2022, arXiv 2204.06745,
 al. 2022, arXiv 2204.02311, §2).
 """
 
-from layers import activation, attention, linear, mix, residual
+from layers import activation, attention, linear, mix, moe, residual
 
 
 def declare_ffn(name, c):
+    if c.experts:
+        return moe.declare(name, c)
     inputs = ["gate", "up"] if c.gated else ["up"]
     rows = [(f"{name}.{part}.weight", (c.hidden, c.channels)) for part in inputs]
     if c.bias:
@@ -26,6 +28,8 @@ def declare(name, c):
 
 
 def ffn(p, c, name, x):
+    if c.experts:
+        return moe.apply(p, c, name, x)
     up = linear.apply(p, x, f"{name}.up.weight", f"{name}.up.bias")
     if c.gated:
         gate = linear.apply(p, x, f"{name}.gate.weight", f"{name}.gate.bias")

@@ -37,5 +37,6 @@ def logits(p, c, tokens):
 
 
 def loss(p, c, tokens, targets):
-    """tokens, targets (B,T); -1 in targets is ignored."""
+    """tokens, targets (B,T); -1 in targets is ignored. The losses of the routers are in p.losses."""
+    p.losses = []
     return cross_entropy.forward(logits(p, c, tokens).flatten(0, 1), targets.flatten())[1]

@@ -117,7 +117,7 @@ struct FileTensor {
 };
 
 const GgmlType& type_of(const std::string& name, const TheirTensor& tensor, const GgmlType& wanted) {
-  if (tensor.vector || name == "position_embd.weight") return kF32;
+  if (tensor.vector || name == "position_embd.weight" || name.ends_with("ffn_gate_inp.weight")) return kF32;
   return tensor.columns % wanted.block == 0 ? wanted : kF16;
 }
 

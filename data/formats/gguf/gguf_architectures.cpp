@@ -128,6 +128,12 @@ const Modules kGpt2 = {{"embedding.position", "position_embd"},
                        {"block.#.attention.k", "blk.#.attn_qkv", behind_q},
                        {"block.#.attention.v", "blk.#.attn_qkv", behind_k}};
 
+// llama.cpp stores one matrix of all experts.
+const Modules kExperts = {{"block.#.ffn.router", "blk.#.ffn_gate_inp"},
+                          {"block.#.ffn.expert.@.gate", "blk.#.ffn_gate_exps"},
+                          {"block.#.ffn.expert.@.up", "blk.#.ffn_up_exps"},
+                          {"block.#.ffn.expert.@.down", "blk.#.ffn_down_exps"}};
+
 // ---- the architectures -----------------------------------------------------------------------------------
 
 // The first that can be the model is taken.
@@ -140,6 +146,8 @@ const std::vector<Architecture>& rows() {
   const auto row = [](const char* name, bool biased, std::vector<ConfigField> fields, Modules modules) {
     return Architecture{name, name, name, biased, std::move(fields), with_common(modules)};
   };
+  const ConfigField experts = key("expert_count", &Config::experts);
+  const ConfigField used = key("expert_used_count", &Config::experts_per_token);
   static const std::vector<Architecture> all = {
       row("gpt2", true, common({eps, tied}), joined(kGpt2, kPreNorms)),
       row("qwen2", false, llama_like({tied, head_bias}), joined(qkv(nullptr), kPreNorms)),
@@ -153,6 +161,16 @@ const std::vector<Architecture>& rows() {
           joined(joined(qkv(nullptr), kPreNorms), kOutputNorms)),
       row("llama", false, llama_like({tied, head_dim, value_dim, any_bias, qkv_bias}),
           joined(qkv(paired_with_next), kPreNorms)),
+      // Mixtral is arch llama, too.
+      {"llama", "llama", "mixtral", false,
+       llama_like({tied, head_dim, value_dim, qkv_bias, experts, used}),
+       with_common(joined(joined(qkv(paired_with_next), kPreNorms), kExperts))},
+      {"qwen3moe", "qwen3moe", "qwen3-moe", false,
+       llama_like({tied, head_dim, value_dim, qkv_bias, experts, used,
+                   written("expert_feed_forward_length", &Config::hidden)}),
+       with_common(joined(joined(joined(qkv(nullptr), kPreNorms), kQkNorms), kExperts))},
+      row("olmoe", false, llama_like({tied, experts, used}),
+          joined(joined(joined(qkv(nullptr), kPreNorms), kQkNorms), kExperts)),
   };
   return all;
 }
@@ -171,4 +189,6 @@ json gguf_keys(const Expressed& model) {
   return keys;
 }
 
-bool needs_own_head(const Expressed& model) { return std::string_view(model.architecture.model_type) == "olmo2"; }
+bool needs_own_head(const Expressed& model) {
+  return std::string_view(model.architecture.model_type).starts_with("olmo");
+}

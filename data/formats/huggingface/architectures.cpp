@@ -22,6 +22,9 @@ const std::vector<Architecture>& architectures() {
       {"mistral", "MistralForCausalLM", "mistral", false, mistral_fields(), llama_modules()},
       {"qwen2", "Qwen2ForCausalLM", "qwen2", false, qwen2_fields(), llama_modules()},
       {"qwen3", "Qwen3ForCausalLM", "qwen3", false, qwen3_fields(), llama_modules()},
+      {"mixtral", "MixtralForCausalLM", "mixtral", false, mixtral_fields(), mixtral_modules()},
+      {"qwen3_moe", "Qwen3MoeForCausalLM", "qwen3-moe", false, qwen3_moe_fields(), qwen3_moe_modules()},
+      {"olmoe", "OlmoeForCausalLM", "olmoe", false, olmoe_fields(), qwen3_moe_modules()},
       {"olmo2", "Olmo2ForCausalLM", "olmo2", false, olmo2_fields(), reordered_modules()},
       {"gemma2", "Gemma2ForCausalLM", "gemma2", false, gemma2_fields(), sandwich_modules()},
       {"openai-gpt", "OpenAIGPTLMHeadModel", "gpt1", true, gpt1_fields(), gpt1_modules()},
@@ -88,6 +91,11 @@ TrainOptions essence(Config c) {
   c.dyt_alpha = standard.dyt_alpha, c.mix_fraction = standard.mix_fraction;
   if (c.position != Position::rope) c.rope_theta = standard.rope_theta, c.rope_fraction = standard.rope_fraction;
   if (c.window == 0) c.window_every = 1;
+  c.router_loss = standard.router_loss, c.router_z_loss = standard.router_z_loss;
+  if (c.experts == 0) {
+    c.experts_per_token = standard.experts_per_token, c.router_renormalize = standard.router_renormalize;
+    c.router_bias = standard.router_bias;
+  }
   TrainOptions options;
   options.config = c;
   return options;

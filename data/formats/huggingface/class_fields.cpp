@@ -235,6 +235,25 @@ ConfigFields like_llama(const ConfigFields& more, bool tied_by_default = false,
                 more);
 }
 
+// The number of experts, under either of its names. transformers 5 reads both. Llama's fields are without experts.
+ConfigFields expert_fields(const char* key, const char* other_key, int fallback, int fallback_per_token,
+                           const ConfigFields& more) {
+  const ConfigField experts = size(key, &Config::experts, fallback);
+  const auto read = [=](Config& c, const json& file) {
+    c.experts = whole(other_key, file.contains(key) ? file.at(key) : file.value(other_key, json(fallback)));
+  };
+  const auto write = [=](json& file, const Config& c) {
+    if (c.experts == 0) reject(key, "is 0");
+    experts.write(file, c);
+  };
+  return joined({{read, write}, size("num_experts_per_tok", &Config::experts_per_token, fallback_per_token)}, more);
+}
+
+ConfigField renormalize() {
+  return choice("norm_topk_prob", false, [](Config& c, bool on) { c.router_renormalize = on; },
+                [](const Config& c) { return c.router_renormalize; });
+}
+
 ConfigFields falcon_fields(const ConfigFields& more) {
   return joined(usual_fields({size("ffn_hidden_size", &Config::hidden, 0),
                               size("max_position_embeddings", &Config::context, 2048),
@@ -254,6 +273,24 @@ ConfigFields mistral_fields() { return like_llama({kSilu, kWindow}); }
 ConfigFields qwen2_fields() { return like_llama({kSilu, kNoWindow, layer_types()}); }
 
 ConfigFields qwen3_fields() { return like_llama({kSilu, kUnbiased, kNoWindow, layer_types()}); }
+
+ConfigFields mixtral_fields() {
+  return like_llama(expert_fields("num_local_experts", "num_experts", 8, 2, {kSilu, kWindow}), false, 1e-5);
+}
+
+// intermediate_size is that of layers without experts, which train_gpt does not have.
+ConfigFields qwen3_moe_fields() {
+  return like_llama(expert_fields("num_experts", "num_local_experts", 128, 8,
+                                  {kSilu, kUnbiased, kNoWindow, renormalize(),
+                                   size("moe_intermediate_size", &Config::hidden, 768), fixed("decoder_sparse_step", 1),
+                                   fixed("mlp_only_layers", json::array())}));
+}
+
+ConfigFields olmoe_fields() {
+  return like_llama(expert_fields("num_experts", "num_local_experts", 64, 8,
+                                  {kSilu, kUnbiased, renormalize(), fixed("clip_qkv", nullptr)}),
+                    false, 1e-5);
+}
 
 ConfigFields olmo2_fields() { return like_llama({kSilu, kUnbiased}, false, 1e-5); }
 

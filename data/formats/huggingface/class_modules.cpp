@@ -183,6 +183,14 @@ const Modules kPhi = {{"block.#.attention.o", "model.layers.#.self_attn.dense"},
                       {"block.#.ffn.up", "model.layers.#.mlp.fc1"},
                       {"block.#.ffn.down", "model.layers.#.mlp.fc2"},
                       {"final_norm", "model.final_layernorm"}};
+const Modules kMixtral = {{"block.#.ffn.router", "model.layers.#.block_sparse_moe.gate"},
+                          {"block.#.ffn.expert.@.gate", "model.layers.#.block_sparse_moe.experts.@.w1"},
+                          {"block.#.ffn.expert.@.up", "model.layers.#.block_sparse_moe.experts.@.w3"},
+                          {"block.#.ffn.expert.@.down", "model.layers.#.block_sparse_moe.experts.@.w2"}};
+const Modules kQwen3Moe = {{"block.#.ffn.router", "model.layers.#.mlp.gate"},
+                           {"block.#.ffn.expert.@.gate", "model.layers.#.mlp.experts.@.gate_proj"},
+                           {"block.#.ffn.expert.@.up", "model.layers.#.mlp.experts.@.up_proj"},
+                           {"block.#.ffn.expert.@.down", "model.layers.#.mlp.experts.@.down_proj"}};
 const Modules kStarcoder2 = {{"block.#.ffn.up", "model.layers.#.mlp.c_fc"},
                              {"block.#.ffn.down", "model.layers.#.mlp.c_proj"}};
 
@@ -198,6 +206,8 @@ Modules gpt_neox_modules() { return kGptNeox; }
 Modules llama_modules() { return like_llama(kPreNorms); }
 Modules reordered_modules() { return like_llama(kReorderedNorms); }
 Modules sandwich_modules() { return like_llama(kSandwichNorms); }
+Modules mixtral_modules() { return like_llama(kPreNorms, kMixtral); }
+Modules qwen3_moe_modules() { return like_llama(kPreNorms, kQwen3Moe); }
 Modules opt_modules() { return kOpt; }
 Modules phi_modules() { return like_llama(kPreNorms, kPhi); }
 Modules phi3_modules() { return like_llama(kPreNorms, kPhi3); }

@@ -54,6 +54,10 @@ void write_modeling_config(json& file, const Config& c) {
   file["tie_word_embeddings"] = c.tied, file["head_bias"] = c.head_bias, file["logit_cap"] = shortest(c.logit_cap);
   file["embedding_scale"] = shortest(static_cast<float>(*c.embedding_scale)), file["embedding_norm"] = c.embedding_norm;
 
+  file["experts"] = c.experts, file["experts_per_token"] = c.experts_per_token;
+  file["shared_experts"] = c.shared_experts, file["router_renormalize"] = c.router_renormalize;
+  file["router_bias"] = c.router_bias > 0;
+
   file["norm"] = name_of(kNormKinds, c.norm), file["norm_eps"] = shortest(c.norm_eps);
   file["norm_bias"] = *c.norm_bias, file["norm_unit_offset"] = c.norm_unit_offset;
   file["qk_norm"] = name_of(kQkNormKinds, c.qk_norm), file["final_norm"] = *c.final_norm;

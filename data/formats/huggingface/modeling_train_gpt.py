@@ -197,6 +197,58 @@ class Attention(Branch):
         return self.o(self.norm_inner(mixed))
 
 
+class Expert(nn.Module):
+    """One feed-forward layer of a mixture, up to `down` and from there on."""
+
+    def __init__(self, config):
+        super().__init__()
+        C, hidden = config.hidden_size, config.intermediate_size
+        self.up = nn.Linear(C, hidden, bias=config.bias)
+        self.gate = nn.Linear(C, hidden, bias=config.bias) if config.activation in GATES else None
+        self.down = nn.Linear(hidden, C, bias=config.bias)
+        self.activation = ACTIVATIONS[GATES.get(config.activation, config.activation)]
+
+    def inner(self, u):
+        return self.activation(self.up(u)) if self.gate is None else self.activation(self.gate(u)) * self.up(u)
+
+
+class Router(nn.Module):
+    """Chooses experts by their softmax scores. `selection_bias` moves the choice, not the weights."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.k, self.renormalize = config.experts_per_token, config.router_renormalize
+        self.weight = nn.Parameter(torch.zeros(config.experts, config.hidden_size))
+        if config.router_bias:
+            self.register_buffer("selection_bias", torch.zeros(config.experts))
+
+    def forward(self, u):
+        """u (N,C) -> weights (N,k), numbers of experts (N,k)"""
+        scores = F.linear(u, self.weight).softmax(-1)
+        chosen = (scores + getattr(self, "selection_bias", 0)).topk(self.k).indices
+        weights = scores.gather(-1, chosen)
+        return weights / weights.sum(-1, keepdim=True) if self.renormalize else weights, chosen
+
+
+class Mixture(Branch):
+    """The sum of the chosen experts with their weights, and of the shared experts."""
+
+    def __init__(self, config, layer):
+        super().__init__(config, layer, config.intermediate_size, config.block != "parallel-shared")
+        self.router = Router(config)
+        self.expert = nn.ModuleList(Expert(config) for _ in range(config.experts))
+        self.shared = nn.ModuleList(Expert(config) for _ in range(config.shared_experts))
+
+    def forward(self, u):
+        rows = u.flatten(0, -2)
+        weights, chosen = self.router(rows)
+        f = sum((e.down(self.norm_inner(e.inner(rows))) for e in self.shared), torch.zeros_like(rows))
+        for i, e in enumerate(self.expert):
+            n, j = torch.where(chosen == i)
+            f = f.index_add(0, n, weights[n, j, None] * e.down(self.norm_inner(e.inner(rows[n]))))
+        return f.view_as(u)
+
+
 class FeedForward(Branch):
     def __init__(self, config, layer):
         super().__init__(config, layer, config.intermediate_size, config.block != "parallel-shared")
@@ -220,7 +272,7 @@ class Block(nn.Module):
         if config.stream_mix:
             self.stream_mix = Mix()
         self.attention = Attention(config, layer)
-        self.ffn = FeedForward(config, layer)
+        self.ffn = Mixture(config, layer) if config.experts else FeedForward(config, layer)
         self.scale = Gain(1) if config.learned_gain == "block" else None
 
     def forward(self, x, first, cache, carried):
