@@ -18,12 +18,13 @@ import torch
 import torch.nn.functional as F
 import transformers
 from torch.utils._python_dispatch import TorchDispatchMode
+from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
 from transformers.pytorch_utils import Conv1D
 
 from config import Config
 from files import write_array, write_json
 from huggingface_models import MODELS, TWINS, pair
-from layers import linear, model
+from layers import linear, model, moe
 from layers.diagnostics import replaced
 from layers.parameters import Parameters
 
@@ -226,6 +227,15 @@ def gradients(network, tokens):
     return logits, loss, flat([w.grad for w in network.parameters()])
 
 
+def check_balance_loss(random):
+    """Ours is that of `transformers` for one layer, divided by k: their shares add up to k."""
+    c = Config(experts=5, experts_per_token=3, router_loss=1.0)
+    logits = torch.from_numpy(random.standard_normal((7, 5)))
+    theirs = load_balancing_loss_func((logits,), c.experts, c.experts_per_token).item()
+    ours = moe.losses(c, logits, logits.topk(c.experts_per_token).indices).item()
+    assert abs(ours * c.experts_per_token / theirs - 1) < 1e-6, (ours, theirs)
+
+
 def compute(case, name):
     random = np.random.default_rng(zlib.crc32(f"huggingface/{name}".encode()))
     where = positions(case, case.build())
@@ -307,6 +317,7 @@ def main():
         if old.suffix in (".npy", ".json"):
             old.unlink()
     print(f"{'':35}{'loss':>8}{'differences':>14}{'in float32':>13}   relative errors of the worst gradient")
+    check_balance_loss(np.random.default_rng(1))
     for name, case in MODELS.items():
         write_case(out, name, case)
     for name, options in TWINS.items():

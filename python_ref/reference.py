@@ -762,6 +762,7 @@ def diagnostics_cases(out):
     names += ["pre-qk-norm-head-llama", "pre-qk-norm-full-gpt", "mix-ln-layernorm-gpt"]
     names += ["sandwich-scalenorm", "sandwich-batchnorm", "post-derf", "pre-layernorm-unit-offset"]
     names += ["wired-gated-elementwise", "wired-nanochat", "wired-qkv-norm"]
+    names += ["moe-sub-ln-shared", "moe-olmoe"]
     for name in names + ["wired-gemma2", "wired-all-of-attention"]:
         file = out / "model" / name
         about = json.loads(Path(f"{file}.json").read_text())

@@ -167,6 +167,13 @@ TEST_CASE("a run of every optimizer resumes to the bit, and with no other optimi
     CHECK(same_bits(last_weights(f, "r"), last_weights(f, "whole")));
     check_refused(f, "train --out r --resume --steps 6 --optimizer " + other, "cannot resume r: ");
   }
+  // The bias of experts is a tensor that no optimizer updates.
+  const std::string experts =
+      "train --data stories.txt --save-every 0 --lr 1e-3 --steps 4 --experts 3 --router-bias 0.01" + kTiny;
+  REQUIRE(f.run(experts + "--out whole --force").status == 0);
+  REQUIRE(f.run(experts + "--out m --steps 2 --schedule-end 4").status == 0);
+  REQUIRE(f.run("train --out m --resume --steps 4 --quiet").status == 0);
+  CHECK(same_bits(last_weights(f, "m"), last_weights(f, "whole")));
   // of the last, NorMuon
   CHECK(contains(f.read("r/checkpoint.safetensors"), "optimizer.second_momentum_buffer.block.0.ffn.up.weight"));
   CHECK(contains(f.read("r/checkpoint.safetensors"), "optimizer.exp_avg_sq.embedding.token.weight"));

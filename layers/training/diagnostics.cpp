@@ -236,6 +236,7 @@ void PassStatistics::router(int layer, const RouterSaved& saved, int N) {
   const std::vector<int> load = router_load(saved, model_.config, N);
   for (int i = 0; i < E; ++i) add(rows, layer, "ffn.expert." + std::to_string(i), "load", load[i] / even);
   add(rows, layer, "ffn.router", "max_load", *std::max_element(load.begin(), load.end()) / even);
+  add(rows, layer, "ffn.router", "dropped", 0);
 }
 
 void PassStatistics::block(int layer, const float* x, const BlockSaved& saved, const float* dy, int B, int T) {

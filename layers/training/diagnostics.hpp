@@ -23,6 +23,7 @@
 //                                  (its growth: Wortsman et al. 2023, arXiv 2309.14322)
 //   ffn.expert.I    load           tokens that chose expert I, divided by their mean over the experts N·k/E
 //   ffn.router      max_load       the largest of them
+//                   dropped        tokens without a place in an expert: 0, because an expert takes all of its tokens
 //                   entropy        mean over tokens of −Σᵢ sᵢ log sᵢ / log E: 1 is an undecided router
 //   model           update         mean over tokens of ‖h(x,θ) − h(x,θ₀)‖, h what the classifier reads, x a fixed
 //                                  batch (‖F(x,θᵢ) − F(x,θ₀)‖ of DeepNet, Wang et al. 2022, arXiv 2203.00555)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import torch
 
-from layers import attention, block, model, norm, residual
+from layers import attention, block, model, moe, norm, residual
 
 
 def distribution(x):
@@ -94,6 +94,19 @@ def look_inside(p, c, tokens, targets):
 
         return forward
 
+    def router_losses(original):
+        def losses(c, logits, chosen):
+            E, name = c.experts, f"block.{layer[0]}.ffn"
+            load = chosen.flatten().bincount(minlength=E).double() * E / chosen.numel()
+            s = logits.softmax(-1)
+            entropy = -(s * s.log()).sum(-1).mean() / math.log(E)
+            see(f"{name}.router", {"entropy": entropy.item(), "max_load": load.max().item(), "dropped": 0})
+            for i in range(E):
+                see(f"{name}.expert.{i}", {"load": load[i].item()})
+            return original(c, logits, chosen)
+
+        return losses
+
     def block_apply(original):
         def apply(p, c, name, x, carried):
             layer[0] = len(streams)
@@ -106,8 +119,8 @@ def look_inside(p, c, tokens, targets):
 
     with replaced(norm, "apply", norm_apply), replaced(residual, "apply", residual_apply), replaced(
         attention, "forward", attention_forward
-    ), replaced(block, "apply", block_apply):
-        model.loss(p, c, tokens, targets).backward()
+    ), replaced(block, "apply", block_apply), replaced(moe, "losses", router_losses):
+        (model.loss(p, c, tokens, targets) + sum(p.losses)).backward()
     for i, y in enumerate(streams):
         see(f"block.{i}.stream", distribution(y) | {"grad_norm": y.grad.norm().item()})
     for name, w in p.trained().items():
