@@ -18,6 +18,7 @@ class Config:
     embedding_norm: bool = False
     qk_norm: str = "none"  # none | head | full | qkv
     block: str = "sequential"  # sequential | parallel | parallel-shared
+    streams: int = 4  # residual streams under hyper, hyper-static and mhc
     mix_fraction: float = 0.25  # share of the blocks that are Post-LN under mix-ln, from the first
     layers: int = 4
     heads: int = 4

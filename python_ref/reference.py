@@ -512,6 +512,10 @@ WIRED = {
 }  # fmt: skip
 LLAMA_LIKE = {"norm": "rmsnorm", "norm-bias": False, "bias": False}
 
+# A norm without eps does not see the size of its input. The first branch reads copies of one stream, so that what it
+# reads of each only changes the size: its gradients would be rounding errors.
+LARGE_EPS = 0.5
+
 FIRST_PLACEMENTS = "post", "pre", "sandwich", "deepnorm", "reordered", "none"
 MODELS = {
     f"{placement}-{kind}-{wiring}": options
@@ -535,6 +539,7 @@ MODELS = {
     f"{placement}-{kind}-{wiring}": options
     | {"placement": placement, "norm": kind, "norm-bias": wiring == "gpt" and kind == "layernorm"}
     | ({"mix-fraction": 0.5} if placement == "mix-ln" else {})
+    | ({"streams": 4, "norm-eps": LARGE_EPS} if residual.PLACEMENTS[placement].streams else {})
     for placement in residual.PLACEMENTS
     if placement not in FIRST_PLACEMENTS
     for kind, wiring, options in [("layernorm", "gpt", TINY_GPT), ("rmsnorm", "llama", TINY_LLAMA)]
@@ -555,7 +560,9 @@ MODELS = {
     f"{placement}-{kind}": (TINY_LLAMA if (i + j) % 2 else TINY_GPT)
     | {"placement": placement, "norm": kind, "norm-bias": kind != "scalenorm"}
     | ({"mix-fraction": 0.5} if placement == "mix-ln" else {})
-    for i, placement in enumerate([p for p, row in residual.PLACEMENTS.items() if row.norms] + ["mix-ln"])
+    for i, placement in enumerate(
+        [p for p, row in residual.PLACEMENTS.items() if row.norms and not row.streams] + ["mix-ln"]
+    )
     for j, kind in enumerate(("scalenorm", "batchnorm", "dyt", "derf"))
 } | {
     "pre-layernorm-unit-offset": TINY_GPT | {"placement": "pre", "norm-unit-offset": True},
@@ -634,7 +641,7 @@ def start(rnd, c, name, shape):
     if name.endswith(".gain"):
         usual = {"scalenorm": math.sqrt(c.channels)}.get(c.norm, 1)
         return usual * (1 + 0.3 * rnd.standard_normal(shape)) - c.norm_unit_offset
-    if name.endswith(".alpha"):
+    if name.endswith((".alpha", ".scale")):
         return 0.5 + 0.1 * rnd.standard_normal(shape)
     if name.endswith((".shift", ".running_mean")):
         return 0.3 * rnd.standard_normal(shape)
@@ -644,6 +651,9 @@ def start(rnd, c, name, shape):
         return 0.7 + 0.2 * rnd.standard_normal(shape)
     if name.endswith(".bias"):
         return 0.1 * rnd.standard_normal(shape)
+    if name.endswith((".read", ".carry", ".write")):  # of streams: 1, or the identity
+        constant = np.eye(c.streams).ravel() if name.endswith(".carry") else 1
+        return constant + 0.3 * rnd.standard_normal(shape)
     if name.startswith("embedding"):
         return 0.5 * rnd.standard_normal(shape)
     gained = part not in ("q", "k", "head")
@@ -760,6 +770,7 @@ def diagnostics_cases(out):
     names += ["sandwich-rmsnorm-llama", "post-relu-no-position-embedding-norm"]
     names += [f"{form}-llama" for form in ("lns-rmsnorm", "sub-ln-rmsnorm", "layerscale-parallel", "rezero-rmsnorm")]
     names += ["pre-qk-norm-head-llama", "pre-qk-norm-full-gpt", "mix-ln-layernorm-gpt"]
+    names += ["hyper-layernorm-gpt", "mhc-rmsnorm-llama", "resi-dual-layernorm-gpt"]
     names += ["sandwich-scalenorm", "sandwich-batchnorm", "post-derf", "pre-layernorm-unit-offset"]
     names += ["wired-gated-elementwise", "wired-nanochat", "wired-qkv-norm"]
     names += ["moe-sub-ln-shared", "moe-olmoe"]

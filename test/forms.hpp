@@ -15,7 +15,7 @@ struct Form {
   }
 
   void apply(Config& c) const {
-    c.placement = placement, c.block = block, c.qk_norm = qk_norm;
+    c.placement = placement, c.block = block, c.qk_norm = qk_norm, c.streams = 3;
     c.mix_fraction = .5;  // both kinds of layers even in a shallow model
     c.experts = experts, c.shared_experts = experts > 0;
     c.router_loss = 0, c.router_z_loss = .1f;  // the balance loss depends on the micro-batches

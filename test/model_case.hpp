@@ -27,7 +27,7 @@ inline Config config_of(const json& j) {
   c.bias = j["bias"], c.tied = j["tied"];
   c.qk_norm = value_of(kQkNormKinds, "qk-norm", j.value("qk-norm", "none"));
   c.block = value_of(kBlockForms, "block", j.value("block", "sequential"));
-  c.mix_fraction = j.value("mix-fraction", c.mix_fraction);
+  c.mix_fraction = j.value("mix-fraction", c.mix_fraction), c.streams = j.value("streams", c.streams);
   c.rope_fraction = j.value("rope-fraction", 1.f);
   c.window = j.value("window", 0), c.window_every = j.value("window-every", 1);
   c.attention_cap = j.value("attention-cap", 0.f), c.logit_cap = j.value("logit-cap", 0.f);

@@ -38,11 +38,12 @@ Run run(const Config& config, int B, int T, const Dropout& dropout, int backward
 
   const RopeTable rope(config.context, config.head_dim, config.rope_theta);
   const BlockContext context{config, rope, scratch, B, T, dropout, layer, {}};
-  const std::vector<float> x = random_floats(N * C, 2);
+  const int wide = stream_count(config) * N * C;
+  const std::vector<float> x = random_floats(wide, 2);
   block_forward(saved, x.data(), p, context);
-  Run r{{saved.ffn.y, saved.ffn.y + N * C}, {}, {}};
+  Run r{{saved.ffn.y, saved.ffn.y + wide}, {}, {}};
   for (int i = 0; i < backwards; ++i) {
-    r.dx = random_floats(N * C, 3);
+    r.dx = random_floats(wide, 3);
     block_backward(r.dx.data(), g, x.data(), saved, p, context);
   }
   for (const TensorSpec& spec : measure.table())

@@ -29,8 +29,9 @@ TEST_CASE("the table of placements", "[config]") {
     const char* name;
     bool in, inner, out, sum, final;
     double skip8 = 1, gain32 = 1;  // α of 8 layers, β of 32
+    StreamRule streams = StreamRule::single;
   };
-  for (const auto& [name, in, inner, out, sum, final, skip8, gain32] :
+  for (const auto& [name, in, inner, out, sum, final, skip8, gain32, streams] :
        {Row{"post", 0, 0, 0, 1, 0},
         {"pre", 1, 0, 0, 0, 1},
         {"sandwich", 1, 0, 1, 0, 1},
@@ -43,7 +44,11 @@ TEST_CASE("the table of placements", "[config]") {
         {"lns", 1, 0, 0, 0, 1},
         {"sub-ln", 1, 1, 0, 0, 1, 1, 2.0393338},  // √(ln 64)
         {"layerscale", 1, 0, 0, 0, 1},
-        {"rezero", 0, 0, 0, 0, 0}}) {
+        {"rezero", 0, 0, 0, 0, 0},
+        {"hyper", 1, 0, 0, 0, 1, 1, 1, StreamRule::hyper},
+        {"hyper-static", 1, 0, 0, 0, 1, 1, 1, StreamRule::hyper_static},
+        {"mhc", 1, 0, 0, 0, 1, 1, 1, StreamRule::mhc},
+        {"resi-dual", 0, 0, 0, 1, 1, 1, 1, StreamRule::dual}}) {
     INFO(name);
     const Placement& p = placement_row(name);
     CHECK(p.name == std::string(name));
@@ -52,13 +57,14 @@ TEST_CASE("the table of placements", "[config]") {
     CHECK(p.norm_out == out);
     CHECK(p.norm_sum == sum);
     CHECK(p.final_norm == final);
+    CHECK(p.streams == streams);
     CHECK(p.skip(8) == skip8);
     CHECK(p.init.gain(32) == Approx(gain32).epsilon(1e-7));
     CHECK(p.in_scale(3) == (p.name == std::string("lns") ? .5 : 1));  // 1/√4: layer 3 is the fourth
     CHECK((p.gain == LearnedGain::channel) == (p.name == std::string("layerscale")));
     CHECK((p.gain == LearnedGain::block) == (p.name == std::string("rezero")));
   }
-  CHECK(placements().size() == 13);
+  CHECK(placements().size() == 17);
 }
 
 TEST_CASE("under mix-ln the first blocks are Post-LN and the others Pre-LN", "[config]") {
@@ -91,7 +97,7 @@ TEST_CASE("parallel blocks need a norm before each branch and none after the sum
     const std::string message = refusal([&](Config& c) { c.placement = row.name, c.block = BlockForm::parallel; });
     if (message.empty()) fitting += std::string(fitting.empty() ? "" : "|") + row.name;
     if (message.empty()) continue;
-    const std::string needs = "a placement with a norm before each branch and none behind the sum, not ";
+    const std::string needs = "a placement with a norm before each branch, none behind the sum and one stream, not ";
     CHECK(contains(message, "--block parallel needs " + needs + row.name));
     CHECK(contains(message, std::string(row.name) + ": choose pre|sandwich|lns|sub-ln|layerscale, or "));
   }

@@ -106,7 +106,7 @@ std::map<std::string, double> letters_of(const Config& c, int B) {
   const double R = std::min(N, std::max(256., std::floor((1 << 22) / V)));
   return {{"B", B}, {"T", c.context}, {"N", N}, {"C", c.channels}, {"H", c.n_head}, {"KV", c.kv_heads},
           {"D", c.head_dim}, {"F", c.hidden}, {"V", V}, {"L", c.n_layer}, {"R", R},
-          {"K", keys / (double(c.n_layer) * c.context)}};
+          {"K", keys / (double(c.n_layer) * c.context)}, {"S", c.streams}, {"M", double(c.streams) * (c.streams + 2)}};
 }
 
 void check_amount(const PartCost& part, const Amount& amount, const std::map<std::string, double>& letters) {
@@ -328,7 +328,8 @@ TEST_CASE("a run's peak memory is what info --cost says, within 3 %", "[cost][pr
        {"--batch 8", "--layers 12 --channels 64", "--channels 256 --dropout 0.1 --accumulate 2",
         "--matmul bf16 --batch 8", "--layers 12 --recompute selective", "--layers 12 --recompute",
         "--channels 256 --lora 4", "--preset llama2 --batch 8", "--placement post --norm batchnorm --batch 8",
-        "--experts 4 --shared-experts 1 --batch 8", "--preset olmoe --recompute", "--vocab-size 20000"}) {
+        "--experts 4 --shared-experts 1 --batch 8", "--preset olmoe --recompute", "--vocab-size 20000",
+        "--placement hyper --batch 8", "--placement mhc --streams 8 --recompute selective"}) {
     INFO(words);
     const double peak = static_cast<double>(
         f.peak_of("train --data stories.txt --threads 2 --out r --force --steps 2 --eval-every 1 --sample-every 1 "

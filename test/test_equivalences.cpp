@@ -223,6 +223,26 @@ TEST_CASE("with one head, QK-norm by head and over all heads are equal", "[equiv
   }
 }
 
+TEST_CASE("a model with hyper-connections starts as Pre-LN", "[model][streams]") {
+  for (const auto& [norm, name] : kNormKinds) {
+    if (!norm_row(norm).row_norm) continue;  // the sum of S equal streams is S times as large: a row norm hides it
+    const auto exact = [](Config& c) { c.norm_eps = 0; };
+    Model pre = randomized(make_config("pre", norm, exact));
+    for (const char* placement : {"hyper", "hyper-static", "mhc"}) {
+      Model model = randomized(make_config(placement, norm, exact));
+      Model fresh(model.config);
+      initialize(fresh, 1);
+      for (const TensorSpec& spec : model.table)
+        if (spec.name.find(".streams.") != spec.name.npos)
+          std::copy_n(&fresh.weights[spec.offset], spec.size(), &model.weights[spec.offset]);
+      // mHC's weight is not 0, so its streams differ a little from the start.
+      const double tolerance = std::string(placement) == "mhc" ? 2e-2 : kRounding;
+      check_error(std::string("equivalence ") + placement + " starts as pre/" + name,
+                  std::abs(loss_and_gradients(model) / loss_and_gradients(pre) - 1), tolerance);
+    }
+  }
+}
+
 TEST_CASE("with QK-norm, the scale of the query and key matrices does not matter", "[equivalence]") {
   for (const QkNormKind kind : {QkNormKind::head, QkNormKind::full}) {
     const Config config =

@@ -180,6 +180,7 @@ TEST_CASE("every placement and norm comes back with the same bits", "[formats]")
   for (const Placement& placement : placements())
     for (const auto& norm : kNormKinds) {
       INFO(placement.name << " " << norm.name);
+      if (placement.streams != StreamRule::single) continue;
       Config c;
       c.placement = placement.name, c.norm = norm.value, c.n_layer = 2, c.n_head = 2, c.channels = 8, c.context = 8;
       c.vocab_size = 11, c.logit_cap = 3, c.mix_fraction = .5;
@@ -192,6 +193,17 @@ TEST_CASE("every placement and norm comes back with the same bits", "[formats]")
       CHECK(same_bits({again.weights.get(), again.floats}, {model.weights.get(), model.floats}));
       CHECK(*again.config.skip_scale == *model.config.skip_scale);
     }
+}
+
+TEST_CASE("no format holds a model with several residual streams", "[formats]") {
+  const Corpus f;
+  for (const char* placement : {"hyper", "resi-dual"}) {
+    REQUIRE(f.run(std::string("train --data stories.txt --steps 1 --out r --force --placement ") + placement + kSmall)
+                .status == 0);
+    for (const char* format : {"hf", "gguf", "llama2c", "llmc"})
+      check_refused(f, std::string("export r --out x --to ") + format,
+                    std::string("has several residual streams (--placement ") + placement + ")");
+  }
 }
 
 TEST_CASE("a folder holds the tokenizer as transformers reads it", "[formats]") {

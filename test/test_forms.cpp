@@ -36,7 +36,10 @@ TEST_CASE("the drawing shows the formulas of the placement", "[info]") {
                                            {"lns", "y = x + attention( s·N(x) )"},
                                            {"sub-ln", "y = x + o( N( attention( N(x) ) ) )"},
                                            {"layerscale", "y = x + λ·attention( N(x) )"},
-                                           {"rezero", "y = x + λ·attention( x )"}}) {
+                                           {"rezero", "y = x + λ·attention( x )"},
+                                           {"hyper", "y = A·x + b·attention( N(a·x) )"},
+                                           {"mhc", "y = A·x + b·attention( N(a·x) )"},
+                                           {"resi-dual", "y = N( x + attention( x ) ), z = z + attention( x )"}}) {
     INFO(placement);
     CHECK(contains(drawing(placement), std::string(" ") + formula + "\n"));
   }
@@ -79,8 +82,10 @@ TEST_CASE("every form is configured, resumed and recomputed with the same bits, 
   for (const std::string form :
        {"--placement mix-ln --mix-fraction 0.4", "--placement rezero",
         "--placement layerscale --layer-scale-init 0.25 --block parallel-shared",
-        "--placement sub-ln --block parallel --qk-norm head", "--placement lns --qk-norm full",
-        "--output-gate headwise --value-residual learned --stream-mix --activation relu2 --zero-init"}) {
+        "--placement sub-ln --block parallel --qk-norm head", "--placement hyper --streams 3",
+        "--placement mhc --dropout 0.1", "--placement resi-dual",
+        "--output-gate headwise --value-residual learned --stream-mix --activation relu2 --zero-init",
+        "--placement lns --qk-norm full"}) {
     INFO(form);
     REQUIRE(f.run(words + form + " --steps 6 --out whole --force").status == 0);
     REQUIRE(f.run(words + form + " --steps 3 --out parts --force").status == 0);

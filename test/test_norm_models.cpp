@@ -80,7 +80,7 @@ TEST_CASE("BatchNorm lets a position see later tokens in training, and not in ev
       model_loss_and_gradients(run.model, run.activations, batch, 1, {});
     else
       model_features(run.model, run.activations, batch);
-    const float* h = run.activations.final;
+    const float* h = run.activations.end.h;
     return std::vector<float>(h, h + size_t(B) * T * run.model.config.channels);
   };
   for (const NormKind kind : {NormKind::layernorm, NormKind::batchnorm})

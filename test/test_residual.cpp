@@ -13,7 +13,7 @@ constexpr int N = 40, C = 33, kLayer = 2;
 // A branch with norms only: W_out is square, and the block has no second branch.
 Branch declare(Layout& layout, const Config& config) {
   Branch branch, other;
-  declare_branch_enter(branch, layout, config, "b", kLayer);
+  declare_branch_enter(branch, layout, config, "b", kLayer, 2 * kLayer);
   declare_branch_inner(branch, layout, config, "b", kLayer, C);
   declare_branch_leave(branch, layout, config, "b", kLayer);
   declare_shared_gain(branch, other, layout, config, kLayer);
@@ -29,34 +29,40 @@ struct Run {
 Run run(const std::string& placement, double skip, int backwards = 1, int rows = N) {
   Config config;
   config.placement = placement, config.vocab_size = 1, config.channels = C, config.n_head = 1,
-  config.skip_scale = skip;
+  config.skip_scale = skip, config.streams = 3;
   config = resolve(config);
-  std::vector<float> weights = random_floats(1000, 1, 1, .3f), gradients(1000),
-                     kept = garbage(10 * rows * (C + 16));
+  const int wide = stream_count(config) * rows * C;
+  std::vector<float> weights = random_floats(3000, 1, 1, .3f), gradients(3000), kept = garbage(10 * rows * (C + 16)),
+                     between = garbage(10 * rows * (C + 16));
   Layout on_weights(weights.data()), on_gradients(gradients.data()), layout(kept.data());
   const Branch p = declare(on_weights, config), g = declare(on_gradients, config);
   const BranchSaved saved = declare_branch_saved(layout, config, "b", kLayer, rows, C);
+  Layout scratch_layout(between.data());
+  const StreamsScratch streams = declare_streams_scratch(scratch_layout, config, rows, true);
   Run r;
   r.table = on_weights.table();
 
-  const std::vector<float> x = random_floats(rows * C, 2), dy = random_floats(rows * C, 3);
+  const std::vector<float> x = random_floats(wide, 2), dy = random_floats(wide, 3);
   std::vector<float> normed = garbage(rows * C);
-  r.y = garbage(rows * C);
-  const float* u = branch_enter(saved, x.data(), p, rows, C, true);
+  r.y = garbage(wide);
+  const float* u = branch_enter(saved, streams, x.data(), p, rows, C, true);
+  CHECK(u == branch_entered(saved, x.data()));
   CHECK((u == x.data()) == !p.norm_in.present());  // an absent norm costs nothing
   const std::vector<float> h(u, u + rows * C);
   const float* m = branch_inner(saved, h.data(), p, rows, C, true);
   CHECK((m == h.data()) == !p.norm_inner.present());
   const std::vector<float> f(m, m + rows * C);
-  branch_leave(r.y.data(), saved, normed.data(), x.data(), f.data(), p, rows, C, true);
+  branch_leave(r.y.data(), saved, streams, normed.data(), x.data(), f.data(), p, rows, C, true);
   for (int i = 0; i < backwards; ++i) {
     r.dx = dy;
     std::vector<float> scratch = garbage(rows * C);
-    const float* df = branch_leave_backward(r.dx.data(), scratch.data(), g, f.data(), saved, p, rows, C);
-    CHECK((df == r.dx.data()) == !(p.norm_out.present() || p.gain.present()));
+    const float* df = branch_leave_backward(r.dx.data(), scratch.data(), g, streams, x.data(), f.data(), saved, p,
+                                            rows, C);
+    const bool alone = p.streams.rule == StreamRule::single;
+    CHECK((df == r.dx.data()) == !(p.norm_out.present() || p.gain.present() || !alone));
     std::vector<float> du(df, df + rows * C);
     branch_inner_backward(du.data(), g, h.data(), saved, p, rows, C);
-    branch_enter_backward(r.dx.data(), g, du.data(), x.data(), saved, p, rows, C);
+    branch_enter_backward(r.dx.data(), g, streams, du.data(), x.data(), saved, p, rows, C);
   }
   r.gradients = gradients;
   return r;
@@ -76,7 +82,10 @@ TEST_CASE("a placement declares the norms of its row and no others", "[residual]
     if (row.gain != LearnedGain::none) want.push_back(row.gain == LearnedGain::block ? "scale.gain" : "b.scale.gain");
     CHECK((row.gain == LearnedGain::none || !row.norm_out));
     CHECK((row.in_scale(kLayer) == 1 || row.norm_in));
-    for (const TensorSpec& spec : run(row.name, 1).table) got.push_back(spec.name);
+    const bool mixes = row.streams != StreamRule::single && row.streams != StreamRule::dual;
+    CHECK_FALSE((mixes && (row.norm_out || row.norm_sum || row.gain != LearnedGain::none)));
+    for (const TensorSpec& spec : run(row.name, 1).table)
+      if (spec.name.find(".streams.") == spec.name.npos) got.push_back(spec.name);
     CHECK(got == want);
   }
 }
@@ -103,16 +112,19 @@ TEST_CASE("gradients of a branch's norms accumulate", "[residual]") {
 TEST_CASE("a branch works in place", "[residual]") {
   for (const Placement& row : placements()) {
     Config config;
-    config.placement = row.name, config.vocab_size = 1, config.channels = C, config.n_head = 1;
+    config.placement = row.name, config.vocab_size = 1, config.channels = C, config.n_head = 1, config.streams = 3;
     config = resolve(config);
-    std::vector<float> weights = random_floats(1000, 1, 1, .3f), kept(10 * N * (C + 16)), normed(N * C);
+    std::vector<float> weights = random_floats(3000, 1, 1, .3f), kept(10 * N * (C + 16)), between = kept, normed(N * C);
     Layout layout(weights.data()), kept_layout(kept.data());
     const Branch p = declare(layout, config);
     const BranchSaved saved = declare_branch_saved(kept_layout, config, "b", kLayer, N, C);
-    std::vector<float> x = random_floats(N * C, 2), y = garbage(N * C);
+    Layout scratch_layout(between.data());
+    const StreamsScratch streams = declare_streams_scratch(scratch_layout, config, N, true);
+    std::vector<float> x = random_floats(stream_count(config) * N * C, 2), y = garbage(x.size());
     const std::vector<float> f = random_floats(N * C, 3);
-    branch_leave(y.data(), saved, normed.data(), x.data(), f.data(), p, N, C, true);
-    branch_leave(x.data(), saved, normed.data(), x.data(), f.data(), p, N, C, true);
+    branch_enter(saved, streams, x.data(), p, N, C, true);
+    branch_leave(y.data(), saved, streams, normed.data(), x.data(), f.data(), p, N, C, true);
+    branch_leave(x.data(), saved, streams, normed.data(), x.data(), f.data(), p, N, C, true);
     CHECK(same_bits(x, y));
   }
 }

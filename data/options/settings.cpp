@@ -128,6 +128,7 @@ void describe_norms(Table& t, Config& c) {
   t.flag("norm-unit-offset", c.norm_unit_offset, "gain 1 + w in layernorm and rmsnorm (Gemma)");
   t.number("dyt-alpha", c, "initial alpha of dyt and derf");
   t.number("mix-fraction", c, "fraction of Post-LN blocks under mix-ln");
+  t.number("streams", c, "residual streams under hyper, hyper-static and mhc");
   t.flag("embedding-norm", c.embedding_norm, "norm after the embedding");
   t.flag("final-norm", c.final_norm, "norm before the classifier (default: as --placement)");
   t.choice("qk-norm", kQkNormKinds, c.qk_norm, "query and key norm, per head or over all heads");

@@ -14,7 +14,7 @@ namespace {
 // One name per Role.
 constexpr const char* kPartNames[] = {"embedding", "norms",     "",   "",   "gains", "", "q, k, v",
                                       "",          "attention", "o",  "router", "up", "activation", "down",
-                                      "residual",  "classifier", "scratch", "logits", "adapters"};
+                                      "residual",  "classifier", "scratch", "logits", "adapters", "streams"};
 
 size_t row_of(Role role) {
   size_t row = static_cast<size_t>(role);
@@ -40,15 +40,17 @@ Product operator*(const Product& a, const Product& b) {
 
 constexpr std::pair<int, const char*> kLetters[] = {
     {1, ""},   {1, "C"}, {1, "H·D"},  {1, "F"},            {1, "V"}, {1, "T"},  {1, "H"},
-    {1, "KV"}, {1, "D"}, {1, "KV·D"}, {1, "(H + 2·KV)·D"}, {2, "F"}, {1, "R·V"}, {1, "r"}};
+    {1, "KV"}, {1, "D"}, {1, "KV·D"}, {1, "(H + 2·KV)·D"}, {2, "F"}, {1, "R·V"}, {1, "r"},
+    {2, "C"},  {1, "S"}, {1, "(S + 2)"}, {1, "S²"}, {1, "M"}, {1, "S·C"}, {2, ""}, {3, ""}};
 
 // The values of kLetters.
 std::vector<size_t> sizes_of(const Config& c, int B) {
   const auto size = [](int n) { return static_cast<size_t>(n); };
   const size_t C = size(c.channels), F = size(c.hidden), V = size(c.vocab_size), D = size(c.head_dim);
+  const size_t S = size(c.streams);
   return {1, C, size(c.n_head) * D, F, V, size(c.context), size(c.n_head), size(c.kv_heads), D, size(c.kv_heads) * D,
           size(c.qkv_width()), 2 * F, size(classifier_rows(B * c.context, c.vocab_size)) * V,
-          size(c.lora_rank)};
+          size(c.lora_rank), 2 * C, S, S + 2, S * S, S * (S + 2), S * C, 2, 3};
 }
 
 struct StandIn {
@@ -61,6 +63,7 @@ struct StandIn {
     const bool qkv_as_wide = model.n_head * model.head_dim == model.channels, grouped = model.kv_heads != model.n_head;
     const int run = model.experts_run(), up = (model.gated() ? 2 : 1) * run * model.hidden;
     if (config.lora_rank > 0) config.lora_rank = 19;
+    config.streams = 23;
     config.n_head = 7, config.head_dim = 11 * run, config.kv_heads = grouped ? 5 : 7;
     config.channels = qkv_as_wide ? 77 * run : 101, config.vocab_size = 307, config.context = 13;
     // Scratch is as wide as the wider of two tensors. The same one must be wider here.
@@ -165,6 +168,16 @@ void add_activations(PartRows& rows, const StandIn& s) {
   });
 }
 
+// The products of a branch that mixes its streams.
+std::vector<Product> products_of_streams(const Config& config) {
+  const double mixing = multiply_adds_of_mixing(config);
+  const double coefficients = multiply_adds_of_streams(config) - mixing;
+  if (mixing == 0) return {};
+  if (coefficients == 0) return {{1, "M·C", mixing}};
+  if (placement_row(config.placement).streams == StreamRule::hyper) return {{2, "M·C", mixing + coefficients}};
+  return {{1, "M·C", mixing}, {1, "M·S·C", coefficients}};
+}
+
 void add_parameters(PartRows& rows, const StandIn& s) {
   Layout layout;
   declare_model(layout, s.config);
@@ -173,7 +186,7 @@ void add_parameters(PartRows& rows, const StandIn& s) {
     Row& row = rows[row_of(spec.role)];
     const Product product = s.product_of(spec);
     row.parameters.add(product, in_each_block);
-    if (spec.layer == kOutside || spec.shape.size() != 2) return;
+    if (spec.layer == kOutside || spec.shape.size() != 2 || spec.role == Role::streams) return;
     if (is_idle(spec, s.config)) return;
     row.multiply_adds.add(product, in_each_block);
     if (spec.layer != 0 || spec.role == Role::adapter || is_another_expert(spec)) return;
@@ -195,6 +208,11 @@ std::vector<PartCost> cost_of_parts(const Config& config, int B) {
   Row& classifier = rows[row_of(Role::classifier)];
   classifier.out = V, classifier.in = C;
   classifier.multiply_adds.add({1, "V·C", V * C}, false);
+  // Streams are mixed with coefficients, and those are products, too.
+  Row& streams = rows[row_of(Role::streams)];
+  for (int branch = 0; branch < 2 * config.n_layer; ++branch)
+    for (const auto& [factor, letters, number] : products_of_streams(config))
+      streams.multiply_adds.add({factor, letters, number}, true);
   double keys = 0;  // in all layers together
   for (int l = 0; l < config.n_layer; ++l) keys += keys_seen(config, l);
 
@@ -203,6 +221,9 @@ std::vector<PartCost> cost_of_parts(const Config& config, int B) {
   for (const auto& [parameters, multiply_adds, floats, out, in, share] : rows)
     parts.push_back({kPartNames[parts.size()], parameters.amount(config.n_layer), multiply_adds.amount(config.n_layer),
                      floats.amount(config.n_layer), out > 0 ? .5 / (1 / in + 1 / out + 1 / (share * stand_in.N)) : 0});
+  const double S = stream_count(config);
+  if (multiply_adds_of_mixing(config) > 0)  // S·(S + 2)·C products of a branch that moves (3·S + 2)·C numbers
+    parts[row_of(Role::streams)].intensity = .5 * S * (S + 2) / (3 * S + 2);
   PartCost& attention = parts[row_of(Role::attention)];
   attention.multiply_adds = {2 * width * keys, width == C ? "2·L·C·K" : "2·L·H·D·K"};
   attention.intensity = width * keys / config.n_layer / (config.qkv_width() + width);

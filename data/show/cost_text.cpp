@@ -78,6 +78,8 @@ std::string sizes(const Config& c, int B, const StepCost& s) {
   if (c.kv_heads == c.n_head) text += width == c.channels ? ", KV is H" : "; KV is H";
   const double keys = s.of(Role::attention).multiply_adds.number / (2. * width * c.n_layer);
   text += ".\nA query sees " + format("K %.5g keys", keys) + " on average.";
+  if (const int S = stream_count(c); s.of(Role::streams).multiply_adds.number > 0)
+    text += " A branch mixes " + size("S", S) + " streams with " + size("M", S * (S + 2)) + " coefficients.";
   return text + " At most " + size("R", classifier_rows(N, c.vocab_size)) + " rows of logits are held at a time.\n\n";
 }
 

@@ -99,7 +99,9 @@ void print_row(const TensorSpec& spec) {
   std::string shape;
   for (int d : spec.shape) shape += (shape.empty() ? "(" : ", ") + std::to_string(d);
   const bool random = spec.start.deviation > 0;
-  const std::string start = random ? format("normal, std %.4g", spec.start.deviation) : format("%g", spec.start.mean);
+  const std::string start = random                 ? format("normal, std %.4g", spec.start.deviation)
+                            : spec.start.every > 0 ? "0 and 1"
+                                                   : format("%g", spec.start.mean);
   std::printf("%-40s %-16s %13s  %-20s %s\n", spec.name.c_str(), (shape + ")").c_str(),
               format_count(static_cast<double>(spec.size())).c_str(), start.c_str(),
               !spec.trained ? "not trained" : spec.decay ? "yes" : "no");
@@ -156,13 +158,15 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kRoles[] = {"embedding", "norm",    "norm_gain",  "norm_scalar", "gain",     "mix",
                                   "qk",        "v",       "attention",  "o",           "router",   "ffn_in",
                                   "activation", "ffn_out", "residual",  "classifier",  "scratch",  "logits",
-                                  "adapter"};
-static_assert(std::size(kRoles) == static_cast<size_t>(Role::adapter) + 1);
+                                  "adapter",   "streams"};
+static_assert(std::size(kRoles) == static_cast<size_t>(Role::streams) + 1);
 
 Json json_of(const TensorSpec& spec) {
-  return {{"name", spec.name},      {"shape", spec.shape}, {"role", kRoles[static_cast<size_t>(spec.role)]},
-          {"trained", spec.trained}, {"decay", spec.decay}, {"mean", spec.start.mean},
-          {"deviation", spec.start.deviation}};
+  Json json = {{"name", spec.name},      {"shape", spec.shape}, {"role", kRoles[static_cast<size_t>(spec.role)]},
+               {"trained", spec.trained}, {"decay", spec.decay}, {"mean", spec.start.mean},
+               {"deviation", spec.start.deviation}};
+  if (spec.start.every > 0) json["ones_from"] = spec.start.first, json["ones_every"] = spec.start.every;
+  return json;
 }
 
 Json json_of(const Trained& trained) {

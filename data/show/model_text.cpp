@@ -41,19 +41,24 @@ std::string name_of_stack(const Stack& stack, const Config& c) {
   return "blocks " + std::to_string(stack.first + 1) + " to " + std::to_string(stack.last + 1);
 }
 
+bool mixes(const Placement& row) { return row.streams != StreamRule::single && row.streams != StreamRule::dual; }
+
 // The term that is added to the skip path: "λ·attention( layernorm(x) )"
 std::string branch_formula(const Config& c, const Placement& row, const std::string& branch, const std::string& last) {
   const std::string norm = norm_name(c), scale = row.in_scale(1) == 1 ? "" : "s·";
-  std::string f = branch + "( " + (row.norm_in ? scale + norm + "(x)" : "x") + " )";
+  const std::string x = mixes(row) ? "a·x" : "x";
+  std::string f = branch + "( " + (row.norm_in ? scale + norm + "(" + x + ")" : x) + " )";
   if (row.norm_inner) f = last + "( " + norm + "( " + f + " ) )";
   if (row.norm_out) f = norm + "( " + f + " )";
-  return row.gain == LearnedGain::none ? f : "λ·" + f;
+  return row.gain != LearnedGain::none ? "λ·" + f : mixes(row) ? "b·" + f : f;
 }
 
 // "y = rmsnorm( 1.86·x + attention(x) )"
 std::string formula(const Config& c, const Placement& row, const std::string& added) {
-  const std::string skip = *c.skip_scale == 1 ? "x" : format("%.4g·x", *c.skip_scale);
-  return "y = " + (row.norm_sum ? norm_name(c) + "( " + skip + " + " + added + " )" : skip + " + " + added);
+  const std::string x = mixes(row) ? "A·x" : "x";
+  const std::string skip = *c.skip_scale == 1 ? x : format("%.4g·", *c.skip_scale) + x;
+  const std::string second = row.streams == StreamRule::dual ? ", z = z + " + added : "";
+  return "y = " + (row.norm_sum ? norm_name(c) + "( " + skip + " + " + added + " )" : skip + " + " + added) + second;
 }
 
 // "2 of 8 and 1 shared: "
@@ -108,6 +113,8 @@ struct BranchText {
 std::vector<Box> boxes_above(const Config& c, const Placement& row) {
   std::vector<Box> boxes;
   const std::string norm = "[ " + norm_name(c) + " ]";
+  if (mixes(row)) boxes.push_back({"[ × b ]", "to each stream"});
+  if (row.streams == StreamRule::dual) boxes.push_back({"      │", "also added to the second stream, z"});
   if (row.norm_out) boxes.push_back({norm, ""});
   if (row.gain == LearnedGain::channel) boxes.push_back({"[ × λ ]", "a gain for each channel"});
   if (row.gain == LearnedGain::block) boxes.push_back({"[ × λ ]", "one gain for both branches of a block"});
@@ -121,6 +128,7 @@ std::vector<Box> boxes_below(const Config& c, const Stack& stack) {
   const std::string scale = format("[ × %.3g", first) + format(" to %.3g ]", last);
   if (first != last) boxes.push_back({scale, "from the first block to the last"});
   if (stack.row.norm_in) boxes.push_back({"[ " + norm_name(c) + " ]", ""});
+  if (mixes(stack.row)) boxes.push_back({"[ a·x ]", "a mixture of the streams"});
   return boxes;
 }
 
@@ -146,7 +154,8 @@ std::string draw_branches(const Config& c, const Stack& stack, const std::vector
   std::string s = stack.row.norm_sum ? "  │    [ " + norm_name(c) + " ]\n  │    │\n" : "";
   s += std::string("  │    + ◄───────────────") + (n == 2 ? "┬────────────────────┐\n" : "┐\n");
   for (const Box& box : boxes_above(c, stack.row)) s += line(box);
-  s += rails(n, *c.skip_scale == 1 ? "" : format("× %.4g", *c.skip_scale)) + "\n";
+  const std::string skip = *c.skip_scale == 1 ? "" : format("× %.4g", *c.skip_scale);
+  s += rails(n, mixes(stack.row) ? (skip.empty() ? "× A" : skip + "·A") : skip) + "\n";
   std::vector<std::string> functions;
   for (const BranchText& branch : branches) functions.push_back(branch.function.text);
   s += line_of_boxes(functions, branches[0].function.about);
@@ -187,9 +196,15 @@ std::string draw_model(const Config& open) {
   const std::string norm = "       [ " + norm_name(c) + " ]\n";
   std::string s = "       logits over " + counted(c.vocab_size, "token") + "\n       │\n";
   s += "       [ head ]   " + head_text(c) + "\n";
-  if (*c.final_norm) s += norm;
+  const StreamRule rule = placement_row(c.placement).streams;
+  const std::string copies = counted(stream_count(c), "stream") + "\n";
+  if (rule == StreamRule::dual) s += "       [ + z ]   the second stream, the sum of all branches" +
+                                     std::string(*c.final_norm ? ", through " + norm_name(c) : "") + "\n";
+  else if (*c.final_norm) s += norm;
+  if (mixes(placement_row(c.placement))) s += "       [ sum ]   of " + copies;
   for (auto stack = stacks.rbegin(); stack != stacks.rend(); ++stack) s += draw_stack(c, *stack);
   s += "       │\n";
+  if (rule != StreamRule::single) s += "       [ copy ]   to " + copies;
   if (c.embedding_norm) s += norm;
   s += "       [ embedding ]   " + embedding_text(c) + "\n       │\n";
   s += "       up to " + counted(c.context, "token") + "\n\n";

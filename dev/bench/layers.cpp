@@ -62,9 +62,9 @@ void bench_residual(Bench& bench, int N, int C) {
   const Branch none;  // without norms: y = x + f, and the same sum of gradients backward
   const double bytes = 12. * N * C, copy = bench.bandwidth.copy;
   run(bench, {"residual", "forward", by(N, C), bytes, copy,
-              [&] { branch_leave(y.get(), {}, nullptr, x.get(), f.get(), none, N, C, true); }});
+              [&] { branch_leave(y.get(), {}, {}, nullptr, x.get(), f.get(), none, N, C, true); }});
   run(bench, {"residual", "backward", by(N, C), bytes, copy,
-              [&] { branch_enter_backward(y.get(), none, f.get(), x.get(), {}, none, N, C); }});
+              [&] { branch_enter_backward(y.get(), none, {}, f.get(), x.get(), {}, none, N, C); }});
 }
 
 void bench_embedding(Bench& bench, int N, int C, int V) {

@@ -119,6 +119,7 @@ struct Config {
   std::optional<double> init_gain;    // β on v, o and the FFN; open: likewise
   std::optional<double> skip_scale;   // α; open: as the placement says
   std::optional<double> layer_scale_init;  // of LayerScale's gains; open: by depth
+  int streams = 4;                         // S, residual streams of a placement that takes several
   double mix_fraction = .25;               // share of the blocks, from the first, that are Post-LN under mix-ln
 
   int lora_rank = 0;            // LoRA (layers/linear/lora.hpp); 0: off

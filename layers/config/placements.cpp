@@ -31,7 +31,7 @@ const InitRow kMagneto = {Base::xavier, .02f, .02f, false, magneto_gamma};
 const std::vector<Placement>& placements() {
   constexpr auto no_gain = LearnedGain::none;
   static const std::vector<Placement> rows = {
-      // name, aliases, source; norms in, inner, out, sum and final; gain, skip, in_scale, init, early
+      // name, aliases, source; norms in, inner, out, sum and final; gain, skip, in_scale, init, early, streams
       {"post", {"post-ln", "postln"}, "Vaswani et al. 2017, arXiv 1706.03762; GPT-1",
        false, false, false, true, false, no_gain, one, one, kFlat, nullptr},
       {"pre", {"pre-ln", "preln"}, "GPT-2 (Radford et al. 2019); Llama",
@@ -63,6 +63,15 @@ const std::vector<Placement>& placements() {
       // nn.Transformer: that draws every matrix by Xavier's rule.
       {"rezero", {"re-zero"}, "ReZero (Bachlechner et al. 2020, arXiv 2003.04887)",
        false, false, false, false, false, LearnedGain::block, one, one, kXavier, nullptr},
+      {"hyper", {"hyper-connections", "dhc"}, "dynamic hyper-connections (Zhu et al. 2024, arXiv 2409.19606)",
+       true, false, false, false, true, no_gain, one, one, kGpt2, nullptr, StreamRule::hyper},
+      {"hyper-static", {"shc"}, "static hyper-connections (Zhu et al. 2024, arXiv 2409.19606)",
+       true, false, false, false, true, no_gain, one, one, kGpt2, nullptr, StreamRule::hyper_static},
+      {"mhc", {}, "manifold-constrained hyper-connections (Xie et al. 2025, arXiv 2512.24880)",
+       true, false, false, false, true, no_gain, one, one, kGpt2, nullptr, StreamRule::mhc},
+      // The authors start from fairseq's weights, and here from those of post. The eps of their final norm is 1e-7.
+      {"resi-dual", {"residual-dual"}, "ResiDual (Xie et al. 2023, arXiv 2304.14802)",
+       false, false, false, true, true, no_gain, one, one, kFlat, nullptr, StreamRule::dual},
   };
   return rows;
 }

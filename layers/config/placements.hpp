@@ -21,6 +21,15 @@ struct InitRow {
   double (*gain)(int n_layer);
 };
 
+// How many residual streams there are, and how a branch reads and writes them (layers/residual/streams.hpp).
+enum class StreamRule {
+  single,        // one stream
+  hyper_static,  // S copies, mixed by learned constants: static hyper-connections
+  hyper,         // S copies, mixed as each token says: dynamic hyper-connections
+  mhc,           // the same, and what is carried on is mixed by a doubly stochastic matrix
+  dual,          // two: the first follows the norms, the second is the plain sum
+};
+
 // The norms of a residual branch, and the factor on its skip path:
 //   y = norm_sum( skip·x + norm_out( W_out·norm_inner( F( in_scale·norm_in(x) ) ) ) )
 // An absent norm is the identity. W_out is attention's o or the FFN's down matrix. A learned gain λ, which starts at
@@ -35,6 +44,7 @@ struct Placement {
   double (*in_scale)(int layer);  // 1 unless norm_in is set
   InitRow init;
   const char* early;  // the row of the first ⌊mix_fraction·L⌋ blocks; null: this one
+  StreamRule streams = StreamRule::single;  // if streams are mixed, norm_inner and norm_in are the only norms
 };
 const std::vector<Placement>& placements();
 const Placement& placement_row(std::string_view name);  // by name or alias; throws naming the nearest

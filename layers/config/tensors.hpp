@@ -12,10 +12,14 @@
 #include <string>
 #include <vector>
 
-// The initial value of a parameter: the constant `mean` (deviation 0) or a draw from N(mean, deviation²).
+// The initial value of a parameter: the constant `mean` (deviation 0) or a draw from N(mean, deviation²). If `every` is
+// set, the elements first, first + every, ... are 1 instead: a unit vector, or an identity matrix.
 struct Start {
   float mean = 0;
   float deviation = 0;
+  size_t every = 0, first = 0;
+
+  bool is_one(size_t i) const { return every > 0 && i >= first && (i - first) % every == 0; }
 };
 
 // The part of the model that a tensor belongs to. Biases and activations have the role of the matrix they follow.
@@ -39,6 +43,7 @@ enum class Role {
   scratch,      // shared by all blocks
   logits,       //
   adapter,      // a and b of LoRA
+  streams,      // what mixes several residual streams
 };
 
 struct Optimizer;  // layers/training/optimizer.hpp

@@ -14,7 +14,7 @@ bool shares_norm(const Config& config) { return config.block == BlockForm::paral
 template <class Sublayer>
 void declare_branch(Sublayer& p, Layout& layout, const Config& config, const std::string& name, int layer,
                     bool enters) {
-  if (enters) declare_branch_enter(p, layout, config, name, layer);
+  if (enters) declare_branch_enter(p, layout, config, name, layer, 2 * layer + (name == "ffn"));
   declare_sublayer(p, layout, config, name, layer);
   declare_branch_leave(p, layout, config, name, layer);
 }
@@ -37,16 +37,16 @@ void forward(const Saved& saved, const float* x, const float* u, const Sublayer&
   float* f = saved.f ? saved.f : c.scratch.f;
   sublayer_out(f, saved, m, p, c);
   dropout_apply(f, c.dropout, c.layer, Sublayer::kDropout, c.B, c.T, C);
-  branch_leave(saved.y, saved, c.scratch.normed, x, f, p, N, C, c.training);
+  branch_leave(saved.y, saved, c.scratch.streams, c.scratch.normed, x, f, p, N, C, c.training);
 }
 
-// d holds dy and then ds; writes du.
+// d holds dy and then ds; writes du. x is the stream that the branch has read.
 template <class Saved, class Sublayer>
-void backward(float* du, float* d, const Sublayer& g, const float* u, const Saved& saved, const Sublayer& p,
-              const BlockContext& c) {
+void backward(float* du, float* d, const Sublayer& g, const float* x, const float* u, const Saved& saved,
+              const Sublayer& p, const BlockContext& c) {
   const int N = c.B * c.T, C = c.config.channels;
   float* scratch = c.scratch.f;
-  const float* df = branch_leave_backward(d, scratch, g, saved.f, saved, p, N, C);
+  const float* df = branch_leave_backward(d, scratch, g, c.scratch.streams, x, saved.f, saved, p, N, C);
   if (c.dropout.p > 0) {
     if (df == d) std::memcpy(scratch, d, static_cast<size_t>(N) * C * sizeof(float));  // d must stay
     dropout_apply(scratch, c.dropout, c.layer, Sublayer::kDropout, c.B, c.T, C);
@@ -80,7 +80,7 @@ Block declare_block(Layout& layout, const Config& config, int layer) {
 
 BlockSaved declare_block_saved(Layout& layout, Config config, int layer, int B, int T, bool training) {
   if (!training) config.recompute = Recompute::full;
-  const std::vector<int> stream = {B * T, config.channels};
+  const std::vector<int> stream = {stream_count(config) * B * T, config.channels};
   layout.enter_layer(layer);
   BlockSaved saved;
   layout.share(config.recompute >= Recompute::selective);
@@ -103,6 +103,7 @@ BlockScratch declare_block_scratch(Layout& layout, const Config& config, int B, 
   scratch.normed = layout.take("scratch.normed", Role::scratch, {N, C});
   const int inner = std::max(FeedForward::inner_width(config), Attention::inner_width(config));
   scratch.lora = declare_lora_scratch(layout, config, N, std::max(C, inner), backward);
+  scratch.streams = declare_streams_scratch(layout, config, N, backward);
   const bool moe = config.experts > 0;
   if (moe) scratch.rows = layout.take("scratch.rows", Role::scratch, {N, C});
   if (!backward) return scratch;
@@ -125,10 +126,12 @@ void block_forward(const BlockSaved& saved, const float* x, const Block& p, cons
   const int N = c.B * c.T, C = c.config.channels;
   if (p.mix.present()) mix_forward(saved.mixed, C, x, C, c.carried.x, p.mix, N, C);
   if (p.mix.present()) x = saved.mixed;
-  const float *middle = saved.attention.y, *u = branch_enter(saved.attention, x, p.attention, N, C, c.training);
+  const StreamsScratch& streams = c.scratch.streams;
+  const float* middle = saved.attention.y;
+  const float* u = branch_enter(saved.attention, streams, x, p.attention, N, C, c.training);
   forward(saved.attention, x, u, p.attention, c, c.runs(Recompute::full));
   const float* read = is_sequential(c.config) ? middle : x;
-  if (!shares_norm(c.config)) u = branch_enter(saved.ffn, read, p.ffn, N, C, c.training);
+  if (!shares_norm(c.config)) u = branch_enter(saved.ffn, streams, read, p.ffn, N, C, c.training);
   const bool ends = !c.again || branch_saves_end(c.config, c.layer);
   forward(saved.ffn, middle, u, p.ffn, c, c.runs(Recompute::full) && ends);
 }
@@ -141,15 +144,16 @@ void block_backward(float* d, const Block& g, const float* x, const BlockSaved& 
   const bool sequential = is_sequential(c.config), shared = shares_norm(c.config);
   const float* stream = x;
   if (p.mix.present()) x = saved.mixed;
-  const float *middle = saved.attention.y, *u = saved.attention.u ? saved.attention.u : x;
-  const float* u_ffn = shared ? u : saved.ffn.u ? saved.ffn.u : middle;
+  const StreamsScratch& streams = c.scratch.streams;
+  const float *middle = saved.attention.y, *u = branch_entered(saved.attention, x);
+  const float* u_ffn = shared ? u : branch_entered(saved.ffn, middle);
   float *du = c.scratch.normed, *du_ffn = sequential ? du : c.scratch.du;
 
-  backward(du_ffn, d, g.ffn, u_ffn, saved.ffn, p.ffn, c);
-  if (sequential) branch_enter_backward(d, g.ffn, du_ffn, middle, saved.ffn, p.ffn, N, C);
-  backward(du, d, g.attention, u, saved.attention, p.attention, c);
+  backward(du_ffn, d, g.ffn, middle, u_ffn, saved.ffn, p.ffn, c);
+  if (sequential) branch_enter_backward(d, g.ffn, streams, du_ffn, middle, saved.ffn, p.ffn, N, C);
+  backward(du, d, g.attention, x, u, saved.attention, p.attention, c);
   if (shared) scaled_add(du, 1, du, du_ffn, N, C);
-  branch_enter_backward(d, g.attention, du, x, saved.attention, p.attention, N, C);
-  if (!sequential && !shared) branch_enter_backward(d, g.ffn, du_ffn, x, saved.ffn, p.ffn, N, C);
+  branch_enter_backward(d, g.attention, streams, du, x, saved.attention, p.attention, N, C);
+  if (!sequential && !shared) branch_enter_backward(d, g.ffn, streams, du_ffn, x, saved.ffn, p.ffn, N, C);
   if (p.mix.present()) mix_backward(d, C, c.carried.dx, !c.last(), g.mix, stream, c.carried.x, p.mix, N, C);
 }

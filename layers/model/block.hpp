@@ -6,6 +6,8 @@
 //   parallel          both branches read x:   y = skip·x + attention(norm_in(x)) + ffn(norm_in'(x))
 //                     each through a norm of its own   (GPT-NeoX, Black et al. 2022, arXiv 2204.06745; Falcon-40B)
 //   parallel-shared   the same through one norm   (GPT-J; PaLM, Chowdhery et al. 2022, arXiv 2204.02311, §2; Falcon-7B)
+// Of several streams x, middle and y are (S,N,C); parallel blocks have one.
+//
 // (GPT-NeoX's docstring has x = norm(x) first: its code adds to the x before the norm.)
 
 #include "layers/attention/self_attention.hpp"
@@ -32,6 +34,6 @@ BlockScratch declare_block_scratch(Layout& layout, const Config& config, int B, 
 // With context.again only what the blocks share.
 void block_forward(const BlockSaved& saved, const float* x, const Block& p, const BlockContext& context);
 
-// d (N,C) holds dy and then dx.
+// d, of the size of x, holds dy and then dx.
 void block_backward(float* d, const Block& g, const float* x, const BlockSaved& saved, const Block& p,
                     const BlockContext& context);

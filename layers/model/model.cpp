@@ -84,9 +84,9 @@ void initialize(Model& model, uint64_t seed) {
     constexpr size_t kPiece = 1 << 10, kCost = 100;  // a normal number takes a logarithm, a root and a cosine
     parallel_for(static_cast<int>((size + kPiece - 1) / kPiece), 1, kCost * kPiece, [=](int begin, int end) {
       for (size_t i = begin * kPiece; i < std::min(size, end * kPiece); ++i)
-        w[i] = start.deviation == 0
-                   ? start.mean
-                   : start.mean + start.deviation * static_cast<float>(rng::normal(key, i));
+        w[i] = start.is_one(i)        ? 1
+               : start.deviation == 0 ? start.mean
+                                      : start.mean + start.deviation * static_cast<float>(rng::normal(key, i));
     });
   }
 }
@@ -95,7 +95,8 @@ void initialize(Model& model, uint64_t seed) {
 Activations declare_activations(Layout& layout, const Config& config, int B, int T, bool training) {
   const int C = config.channels, V = config.vocab_size;
   constexpr size_t kMost = 0x7fffffff;
-  if (checked_product({size_t(B), size_t(T)}) > kMost || checked_product({size_t(T), size_t(C)}) > kMost)
+  const size_t S = static_cast<size_t>(stream_count(config));
+  if (checked_product({S, size_t(B), size_t(T)}) > kMost || checked_product({size_t(T), size_t(C)}) > kMost)
     throw std::overflow_error("a batch of " + std::to_string(B) + " x " + std::to_string(T) +
                               " tokens is too large: lower the batch or the context");
   const int N = B * T;
@@ -106,16 +107,15 @@ Activations declare_activations(Layout& layout, const Config& config, int B, int
     a.embedding_norm = declare_norm_saved(layout, config, "embedding.norm", N, C);
     a.x = layout.take("embedding.norm", Role::norm, {N, C});
   }
+  const int wide = static_cast<int>(S) * N;  // rows of all streams
+  a.streams = S > 1 ? layout.take("streams", Role::residual, {wide, C}) : a.x;
   for (int l = 0; l < config.n_layer; ++l)
     a.blocks.push_back(declare_block_saved(layout, config, l, B, T, training));
-  if (*config.final_norm) {
-    a.final_norm = declare_norm_saved(layout, config, "final_norm", N, C);
-    a.final = layout.take("final_norm", Role::norm, {N, C});
-  }
+  a.end = declare_streams_end(layout, config, N);
   a.losses = layout.take("loss", Role::classifier, {N});
   a.logits = layout.take("scratch.logits", Role::logits, {classifier_rows(N, V), V});
   a.carried = declare_carried(layout, config, a.x, N, training);
-  if (training) a.d = layout.take("scratch.gradient", Role::scratch, {N, C});
+  if (training) a.d = layout.take("scratch.gradient", Role::scratch, {wide, C});
   a.scratch = declare_block_scratch(layout, config, B, T, training);
   a.table = layout.table();
   return a;
@@ -141,7 +141,7 @@ BlockContext block_context(const Model& model, const Activations& a, int B, int 
 }
 
 // x of a block is y of the one before.
-const float* input_of(const Activations& a, int layer) { return layer == 0 ? a.x : a.blocks[layer - 1].ffn.y; }
+const float* input_of(const Activations& a, int layer) { return layer == 0 ? a.streams : a.blocks[layer - 1].ffn.y; }
 
 // Runs everything below the classifier and returns the classifier's input (N,C).
 const float* forward(const Model& model, const Activations& a, const int* tokens, BlockContext context,
@@ -154,13 +154,14 @@ const float* forward(const Model& model, const Activations& a, const int* tokens
   if (positions) position_forward(a.embedded, positions, past, B, T, C);
   norm_forward(a.x, a.embedding_norm, a.embedded, model.p.embedding_norm, N, C, context.training);
   dropout_apply(a.x, context.dropout, 0, DropoutSite::embedding, B, T, C);
+  if (a.streams != a.x) streams_begin(a.streams, a.x, stream_count(config), N, C);
 
   for (int l = 0; l < config.n_layer; ++l) {
     context.layer = l;
     if (cache) context.cache = {cache->layer(config, l, first), past, cache->T};
     block_forward(a.blocks[l], input_of(a, l), model.p.blocks[l], context);
   }
-  return norm_forward(a.final, a.final_norm, input_of(a, config.n_layer), model.p.final_norm, N, C, context.training);
+  return streams_end(a.end, input_of(a, config.n_layer), model.p.final_norm, N, C, context.training);
 }
 
 // The classifier's parameters, or their gradients.
@@ -209,7 +210,7 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
   classifier(a.losses, d, head_of(model, model.g), h, head_of(model, model.p), batch.targets, scale, a.logits, N, C,
              config.vocab_size);
   if (observer) observer->outside(a, input_of(a, config.n_layer), B, T);
-  norm_backward(d, model.g.final_norm, d, input_of(a, config.n_layer), a.final_norm, model.p.final_norm, N, C);
+  streams_end_backward(d, model.g.final_norm, input_of(a, config.n_layer), a.end, model.p.final_norm, N, C);
   context.again = config.recompute > Recompute::none;
   for (int l = config.n_layer - 1; l >= 0; --l) {
     context.layer = l;
@@ -217,6 +218,7 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
     if (observer) observer->block(l, input_of(a, l), a.blocks[l], d, B, T);
     block_backward(d, model.g.blocks[l], input_of(a, l), a.blocks[l], model.p.blocks[l], context);
   }
+  streams_begin_backward(d, stream_count(config), N, C);
   if (a.carried.dx) scaled_add(d, 1, d, a.carried.dx, N, C);  // every block mixes x₀ in
   dropout_apply(d, dropout, 0, DropoutSite::embedding, B, T, C);
   norm_backward(d, model.g.embedding_norm, d, a.embedded, a.embedding_norm, model.p.embedding_norm, N, C);

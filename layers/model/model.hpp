@@ -54,14 +54,14 @@ struct Activations {
   std::vector<TensorSpec> table;
   Buffer buffer;
 
-  float *embedded = nullptr, *x = nullptr;  // (N,C) token + position; input of the first block
+  float *embedded = nullptr, *x = nullptr;  // (N,C) token + position; the same after its norm
+  float* streams = nullptr;                 // (S,N,C) input of the first block; x if there is one stream
   NormSaved embedding_norm;
   std::vector<BlockSaved> blocks;
-  NormSaved final_norm;
-  float* final = nullptr;   // (N,C) input of the classifier
+  StreamsEnd end;           // its h (N,C) is the input of the classifier
   float* losses = nullptr;  // (N)
   float* logits = nullptr;  // (classifier_rows, V)
-  float* d = nullptr;       // (N,C) the gradient of the stream
+  float* d = nullptr;       // (S,N,C) the gradient of the stream
   Carried carried;
   BlockScratch scratch;
 };
@@ -87,10 +87,11 @@ const float* model_features(const Model& model, const Activations& activations, 
 // Called during the backward pass. May change only gradients that are complete: those of later layers.
 struct Observer {
   virtual ~Observer() = default;
-  // Called before the backward of block `layer` with its input x (N,C), all it saved, and dy (N,C), the gradient of its
-  // output.
+  // Called before the backward of block `layer` with its input x (S,N,C), all it saved, and dy (S,N,C), the gradient of
+  // its output.
   virtual void block(int layer, const float* x, const BlockSaved& saved, const float* dy, int B, int T) = 0;
-  // Called once, for the embedding's norm and the final norm. y (N,C) is the output of the last block.
+  // Called once, for the embedding's norm and the final norm. y (S,N,C) is the output of the last
+  // block.
   virtual void outside(const Activations& activations, const float* y, int B, int T) = 0;
 };
 

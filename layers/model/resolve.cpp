@@ -6,6 +6,7 @@
 
 #include "layers/config/placements.hpp"
 #include "layers/norm/norm.hpp"
+#include "layers/residual/streams.hpp"
 
 const std::vector<ConfigNumber>& config_numbers() {
   static const std::vector<ConfigNumber> rows = {
@@ -39,6 +40,7 @@ const std::vector<ConfigNumber>& config_numbers() {
       {"init-gain", &Config::init_gain, 0, 1e3},
       {"skip-scale", &Config::skip_scale, 0, 1e3},
       {"layer-scale-init", &Config::layer_scale_init, 0, 1e3},
+      {"streams", &Config::streams, 1, kMostStreams},
       {"lora", &Config::lora_rank, 0, 4096},
       {"lora-alpha", &Config::lora_alpha, 1e-6, 1e6},
       {"lora-dropout", &Config::lora_dropout, 0, .99},
@@ -80,7 +82,10 @@ void check_range(const Config& c, const ConfigNumber& n) {
 }
 
 // Parallel branches both read x and are both added to it. Each needs its norm, and no norm may stand between the sums.
-bool fits_parallel(const Placement& row) { return row.norm_in && !row.norm_sum && !row.early; }
+// Of several streams each branch would read a mixture of its own.
+bool fits_parallel(const Placement& row) {
+  return row.norm_in && !row.norm_sum && !row.early && row.streams == StreamRule::single;
+}
 
 std::string names_where(bool (*fits)(const Placement&)) {
   std::string list;
@@ -103,6 +108,8 @@ const Contradiction kContradictions[] = {
      "{norm-bias} does not go with {norm} scalenorm, which has one gain and nothing else: leave it out"},
     {[](const Config& c) { return c.qk_norm != QkNormKind::none && !norm_row(c.norm).row_norm; },
      "{qk-norm} goes with {norm} layernorm or rmsnorm only: leave it out"},
+    {[](const Config& c) { return c.stream_mix && placement_row(c.placement).streams != StreamRule::single; },
+     "{stream-mix} goes with {placement}s of one residual stream only: leave it out"},
     {[](const Config& c) { return c.zero_init && placement_row(c.placement).norm_out; },
      "{zero-init} does not go with a {placement} that normalizes the output of a branch: the norm of zeros multiplies "
      "gradients by 1/sqrt(eps): leave it out"},
@@ -158,8 +165,8 @@ void check_rope(const Config& c) {
 void check_wiring(const Config& c) {
   require(c.block == BlockForm::sequential || fits_parallel(placement_row(c.placement)),
           std::string("{block} ") + name_of(kBlockForms, c.block) + " needs a placement with a norm before each " +
-              "branch and none behind the sum, not " + c.placement + ": choose " + names_where(fits_parallel) +
-              ", or {block} sequential");
+              "branch, none behind the sum and one stream, not " + c.placement + ": choose " +
+              names_where(fits_parallel) + ", or {block} sequential");
   for (const Contradiction& row : kContradictions) require(!row.holds(c), row.message);
 }
 

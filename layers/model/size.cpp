@@ -61,7 +61,7 @@ double flops_per_token(const Config& c) {
   const double C = c.channels, F = c.hidden, width = static_cast<double>(c.n_head) * c.head_dim;
   const double qkv = double(c.qkv_width() + c.gate_width()) * C, o = width * C, classifier = c.vocab_size * C;
   const double ffn = c.experts_run() * (c.gated() ? 3 : 2) * F * C + c.experts * C;
-  double multiply_adds = c.n_layer * (qkv + o + ffn) + classifier;
+  double multiply_adds = c.n_layer * (qkv + o + ffn + 2 * multiply_adds_of_streams(c)) + classifier;
   for (int l = 0; l < c.n_layer; ++l) multiply_adds += 2 * width * keys_seen(c, l);  // q·k and P·v
   return 3 * 2 * multiply_adds;
 }
@@ -84,7 +84,9 @@ double flops_per_token(const Config& config, const std::vector<TensorSpec>& tabl
   for (const TensorSpec& spec : table) {
     const bool classifies = spec.role == Role::classifier || (config.tied && spec.name == "embedding.token.weight");
     if (!spec.trained && spec.shape.size() == 2 && (spec.layer != kOutside || classifies))
-      frozen += is_idle(spec, config) ? 0 : static_cast<double>(spec.size());
+      frozen += spec.role == Role::streams ? multiply_adds_of_streams(config) - multiply_adds_of_mixing(config)
+                : is_idle(spec, config)    ? 0
+                                           : static_cast<double>(spec.size());
   }
   return flops_per_token(config) - 2 * frozen;
 }
@@ -92,7 +94,8 @@ double flops_per_token(const Config& config, const std::vector<TensorSpec>& tabl
 double flops_run_again(const Config& c) {
   const double matrix = double(c.experts_run()) * c.hidden * c.channels;
   const double up = (c.gated() ? 2 : 1) * matrix + double(c.experts) * c.channels;
-  if (c.recompute != Recompute::full) return c.recompute == Recompute::none ? 0 : 2 * c.n_layer * up;
+  const double reads = multiply_adds_of_streams(c) - multiply_adds_of_mixing(c) * (1 - 1. / (stream_count(c) + 2));
+  if (c.recompute != Recompute::full) return c.recompute == Recompute::none ? 0 : 2 * c.n_layer * (up + 2 * reads);
   double multiply_adds = flops_per_token(c) / 6 - double(c.vocab_size) * c.channels;
   for (int l = 0; l < c.n_layer; ++l)
     if (!branch_saves_end(c, l)) multiply_adds -= matrix;  // down

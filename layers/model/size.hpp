@@ -29,8 +29,9 @@ MemoryNeed memory_of_training(const Config& config, int B);  // all of it trains
 MemoryNeed memory_of_inference(const Config& config, int B, int T);
 
 // Floating-point operations per token of a training step (a multiply-add is two): the matrices in the blocks, the
-// classifier, and the causal half of attention within its window. Backward counts twice as much as forward (Chowdhery
-// et al. 2022, arXiv 2204.02311, appendix B). Norms, activations, softmax and recomputation do not count.
+// classifier, the mixing of residual streams, and the causal half of attention within its window. Backward counts twice
+// as much as forward (Chowdhery et al. 2022, arXiv 2204.02311, appendix B). Norms, activations, softmax and
+// recomputation do not count.
 double flops_per_token(const Config& config);
 
 // The same if only part of `table`, that of the model, trains: a frozen matrix has no dW = dyᵀ x.

@@ -2,10 +2,12 @@
 
 #include "layers/kernels/parallel.hpp"
 
-void declare_branch_enter(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer) {
+void declare_branch_enter(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer,
+                          int index) {
   const Placement& row = placement_at(config, layer);
   branch.skip = static_cast<float>(*config.skip_scale);
   branch.in_scale = static_cast<float>(row.in_scale(layer));
+  branch.streams = declare_streams(layout, config, name, index);
   if (row.norm_in) branch.norm_in = declare_norm(layout, config, name + ".norm_in", config.channels);
 }
 
@@ -35,6 +37,7 @@ BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std
   const int C = config.channels;
   BranchSaved saved;
   layout.share(config.recompute >= Recompute::selective);
+  saved.streams = declare_streams_saved(layout, config, name, N);
   if (row.norm_in && enters) {
     saved.in = declare_norm_saved(layout, config, name + ".norm_in", N, C);
     saved.u = layout.take(name + ".norm_in", Role::norm, {N, C});
@@ -55,18 +58,12 @@ BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std
 
 bool branch_keeps_output(const Config& config, int layer) {
   const Placement& row = placement_at(config, layer);
-  return row.norm_out || row.gain != LearnedGain::none;
+  const bool mixes = row.streams != StreamRule::single && row.streams != StreamRule::dual;
+  return row.norm_out || row.gain != LearnedGain::none || mixes;
 }
 
 bool branch_saves_end(const Config& config, int layer) {
   return branch_keeps_output(config, layer) || placement_at(config, layer).norm_sum;
-}
-
-void scaled_add(float* out, float scale, const float* a, const float* b, int N, int C) {
-  parallel_for(N, 1, C, [&](int begin, int end) {
-    for (size_t i = static_cast<size_t>(begin) * C; i < static_cast<size_t>(end) * C; ++i)
-      out[i] = scale * a[i] + b[i];
-  });
 }
 
 namespace {
@@ -79,10 +76,16 @@ void scale(float* x, float factor, int N, int C) {
 
 }  // namespace
 
-const float* branch_enter(const BranchSaved& saved, const float* x, const Branch& p, int N, int C, bool training) {
+const float* branch_enter(const BranchSaved& saved, const StreamsScratch& scratch, const float* x, const Branch& p,
+                          int N, int C, bool training) {
+  if (p.streams.mixes()) x = streams_read(saved.streams, scratch, x, p.streams, N, C, training);
   const float* u = norm_forward(saved.u, saved.in, x, p.norm_in, N, C, training);
   if (p.in_scale != 1) scale(saved.u, p.in_scale, N, C);
   return u;
+}
+
+const float* branch_entered(const BranchSaved& saved, const float* x) {
+  return saved.u ? saved.u : saved.streams.h ? saved.streams.h : x;
 }
 
 const float* branch_inner(const BranchSaved& saved, const float* h, const Branch& p, int N, int width,
@@ -90,18 +93,31 @@ const float* branch_inner(const BranchSaved& saved, const float* h, const Branch
   return norm_forward(saved.m, saved.inner, h, p.norm_inner, N, width, training);
 }
 
-void branch_leave(float* y, const BranchSaved& saved, float* normed, const float* x, const float* f,
-                  const Branch& p, int N, int C, bool training) {
+void branch_leave(float* y, const BranchSaved& saved, const StreamsScratch& scratch, float* normed, const float* x,
+                  const float* f, const Branch& p, int N, int C, bool training) {
+  if (p.streams.mixes()) return streams_write(y, scratch, p.skip, x, f, p.streams, N, C);
   const float* out = p.gain.present() ? gain_forward(normed, f, p.gain, N, C)
                                       : norm_forward(normed, saved.out, f, p.norm_out, N, C, training);
   float* s = p.norm_sum.present() ? saved.s : y;
   scaled_add(s, p.skip, x, out, N, C);
   norm_forward(y, saved.sum, s, p.norm_sum, N, C, training);
+  const size_t second = static_cast<size_t>(N) * C;
+  if (p.streams.rule == StreamRule::dual) scaled_add(y + second, p.skip, x + second, out, N, C);
 }
 
-const float* branch_leave_backward(float* d, float* df, const Branch& g, const float* f, const BranchSaved& saved,
-                                   const Branch& p, int N, int C) {
+const float* branch_leave_backward(float* d, float* df, const Branch& g, const StreamsScratch& scratch, const float* x,
+                                   const float* f, const BranchSaved& saved, const Branch& p, int N, int C) {
+  if (p.streams.mixes()) {
+    streams_write_backward(d, df, scratch, p.skip, x, f, saved.streams, p.streams, N, C);
+    return df;
+  }
   norm_backward(d, g.norm_sum, d, saved.s, saved.sum, p.norm_sum, N, C);  // y = norm_sum(s)
+  if (p.streams.rule == StreamRule::dual) {
+    float* second = d + static_cast<size_t>(N) * C;
+    scaled_add(df, 1, d, second, N, C);                   // s = skip·x[0] + f and y[1] = skip·x[1] + f
+    if (p.skip != 1) scale(second, p.skip, N, C);  // y[1] = skip·x[1] + f
+    return df;
+  }
   if (p.gain.present()) return gain_backward(df, g.gain, d, f, p.gain, N, C);  // s = skip·x + λ ⊙ f
   return norm_backward(df, g.norm_out, d, f, saved.out, p.norm_out, N, C);  // s = skip·x + norm_out(f)
 }
@@ -111,9 +127,12 @@ void branch_inner_backward(float* d, const Branch& g, const float* h, const Bran
   norm_backward(d, g.norm_inner, d, h, saved.inner, p.norm_inner, N, width);  // m = norm_inner(h)
 }
 
-void branch_enter_backward(float* d, const Branch& g, float* du, const float* x, const BranchSaved& saved,
-                           const Branch& p, int N, int C) {
-  if (p.in_scale != 1) scale(du, p.in_scale, N, C);                // u = in_scale·norm_in(x)
-  norm_backward(du, g.norm_in, du, x, saved.in, p.norm_in, N, C);  // u = in_scale·norm_in(x)
-  scaled_add(d, p.skip, d, du, N, C);                              // s = skip·x + ...
+void branch_enter_backward(float* d, const Branch& g, const StreamsScratch& scratch, float* du, const float* x,
+                           const BranchSaved& saved, const Branch& p, int N, int C) {
+  const bool mixes = p.streams.mixes();
+  const float* in = mixes ? saved.streams.h : x;
+  if (p.in_scale != 1) scale(du, p.in_scale, N, C);                 // u = in_scale·norm_in(x)
+  norm_backward(du, g.norm_in, du, in, saved.in, p.norm_in, N, C);  // u = in_scale·norm_in(x)
+  if (mixes) return streams_read_backward(d, g.streams, scratch, du, x, saved.streams, p.streams, N, C);
+  scaled_add(d, p.skip, d, du, N, C);  // s = skip·x + ...
 }

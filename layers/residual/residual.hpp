@@ -16,17 +16,24 @@
 //   dx = branch_enter_backward(du, ds)    dx = skip·ds + norm_in'(in_scale·du); dx stays where ds was
 //
 //   saves     what the norms need: f where norm_out or λ is, s where norm_sum is; the caller still holds x and h
+//
+// If there are several streams, x and y are (S,N,C), and streams.hpp says how they are mixed:
+//
+//   u = in_scale·norm_in(read x)          y = skip·carry x + write·norm_out(f)
+//   ResiDual: u = in_scale·norm_in(x[0])  y[0] = norm_sum(skip·x[0] + f)    y[1] = skip·x[1] + f
 
 #include <string>
 
 #include "gain.hpp"
 #include "layers/config/placements.hpp"
 #include "layers/norm/norm.hpp"
+#include "streams.hpp"
 
 // Parameters, or their gradients.
 struct Branch {
   Norm norm_in, norm_inner, norm_out, norm_sum;
   Gain gain;  // λ
+  Streams streams;
   float skip = 1, in_scale = 1;
 };
 
@@ -35,13 +42,16 @@ struct BranchSaved {
   float* m = nullptr;  // (N,width) norm_inner(h), where there is one
   float* s = nullptr;  // (N,C) what norm_sum normalizes, where there is one
   float* f = nullptr;  // (N,C) where norm_out or λ needs it
-  float* y = nullptr;  // (N,C)
+  float* y = nullptr;  // (S,N,C)
   NormSaved in, inner, out, sum;
+  StreamsSaved streams;
 };
 
-// Takes the norms that the placement asks for in block `layer`: norm_in, which comes first in the table; norm_inner,
-// as wide as W_out's input, before W_out; the others behind all tensors of the branch.
-void declare_branch_enter(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer);
+// Takes what the placement asks for in block `layer`: the mixing of the streams and norm_in, which come first in the
+// table; norm_inner, as wide as W_out's input, before W_out; the other norms behind all tensors of the branch. `index`
+// counts the branches of the model from 0.
+void declare_branch_enter(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer,
+                          int index);
 void declare_branch_inner(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer,
                           int width);
 void declare_branch_leave(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer);
@@ -52,31 +62,31 @@ BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std
 // The λ that both branches of block `layer` share, where the placement has one.
 void declare_shared_gain(Branch& first, Branch& second, Layout& layout, const Config& config, int layer);
 
-// True where norm_out or λ is there, and so the branch's output f has to be kept for backward.
+// True where norm_out, λ or a mixing of streams is there, and so the branch's output f has to be kept for backward.
 bool branch_keeps_output(const Config& config, int layer);
 
 // True where backward needs more than y of what follows W_out.
 bool branch_saves_end(const Config& config, int layer);
 
 // `training`: see norm_forward.
-const float* branch_enter(const BranchSaved& saved, const float* x, const Branch& p, int N, int C, bool training);
+const float* branch_enter(const BranchSaved& saved, const StreamsScratch& scratch, const float* x, const Branch& p,
+                          int N, int C, bool training);
+// The u that branch_enter has written, or x.
+const float* branch_entered(const BranchSaved& saved, const float* x);
 const float* branch_inner(const BranchSaved& saved, const float* h, const Branch& p, int N, int width, bool training);
 
 // y may be x. normed (N,C): scratch for norm_out(f).
-void branch_leave(float* y, const BranchSaved& saved, float* normed, const float* x, const float* f,
-                  const Branch& p, int N, int C, bool training);
+void branch_leave(float* y, const BranchSaved& saved, const StreamsScratch& scratch, float* normed, const float* x,
+                  const float* f, const Branch& p, int N, int C, bool training);
 
-// d holds dy and then ds. Returns df: d itself, or `df` where norm_out or λ is there.
-const float* branch_leave_backward(float* d, float* df, const Branch& g, const float* f, const BranchSaved& saved,
-                                   const Branch& p, int N, int C);
+// d holds dy and then ds. Returns df: d itself, or `df` where norm_out, λ or a second stream is there.
+const float* branch_leave_backward(float* d, float* df, const Branch& g, const StreamsScratch& scratch, const float* x,
+                                   const float* f, const BranchSaved& saved, const Branch& p, int N, int C);
 
 // d holds dm and then dh.
 void branch_inner_backward(float* d, const Branch& g, const float* h, const BranchSaved& saved, const Branch& p, int N,
                            int width);
 
 // d holds ds and then dx; du is overwritten.
-void branch_enter_backward(float* d, const Branch& g, float* du, const float* x, const BranchSaved& saved,
-                           const Branch& p, int N, int C);
-
-// out = scale·a + b (N,C); out may be a or b.
-void scaled_add(float* out, float scale, const float* a, const float* b, int N, int C);
+void branch_enter_backward(float* d, const Branch& g, const StreamsScratch& scratch, float* du, const float* x,
+                           const BranchSaved& saved, const Branch& p, int N, int C);

@@ -29,6 +29,7 @@ struct BlockScratch {
   float *inner, *joined;  // backward only: gradients of what norm_inner reads, and of joined rows q|k|v or gate|up
   float* du;              // (N,C) backward of parallel blocks only
   float *rows, *drows, *dscores;  // of experts: rows of one (N,C), and in backward their gradient; (N,E)
+  StreamsScratch streams;
   LoraScratch lora;
 };
 

@@ -11,6 +11,7 @@
 #include "norm.hpp"
 #include "position.hpp"
 #include "residual.hpp"
+#include "streams.hpp"
 
 namespace textbook {
 
@@ -35,6 +36,10 @@ struct Parameters {
     const Gain<Number> gain = {at(b.gain.weight), b.gain.single};
     return {norm(b.norm_in), norm(b.norm_out), norm(b.norm_sum), gain, b.skip, b.in_scale};
   }
+  Streams<Number> streams(const ::Streams& s) {
+    return {s.rule, size_t(s.count), at(s.read), at(s.carry), at(s.write), norm(s.norm), at(s.weight), at(s.bias),
+            at(s.scale), s.eps};
+  }
 };
 
 // ---- pass ----------------------------------------------------------------------------------------------------
@@ -43,6 +48,7 @@ struct Parameters {
 
 struct Sizes {
   size_t B, T, N, C, H, KV, D, F, V;  // N = B·T
+  size_t S;                           // residual streams
   size_t qkv() const { return (H + 2 * KV) * D; }
 };
 
@@ -59,7 +65,7 @@ struct Pass {
 
 inline Sizes sizes_of(const Config& c, size_t B, size_t T) {
   return {B, T, B * T, size_t(c.channels), size_t(c.n_head), size_t(c.kv_heads), size_t(c.head_dim),
-          size_t(c.hidden), size_t(c.vocab_size)};
+          size_t(c.hidden), size_t(c.vocab_size), size_t(stream_count(c))};
 }
 
 inline Scoring scoring_of(const Config& c, int layer) {
@@ -387,8 +393,8 @@ struct FeedForward {
 
 // ---- block ---------------------------------------------------------------------------------------------------
 
-// Block: attention and feed-forward layer, each in its residual branch, in sequence or in parallel. A model with a
-// stream mix replaces x by a·x + b·x0 before.
+// Block: attention and feed-forward layer, each in its residual branch, in sequence or in parallel. Of several streams
+// x, middle and y are (S,N,C). A model with a stream mix replaces x by a·x + b·x0 before.
 
 template <class Number>
 struct Block {
@@ -400,7 +406,8 @@ struct Block {
   Attention<Number> attention = {pass, block, layer};
   FeedForward<Number> ffn = {pass, block, layer};
   BranchSaved<Number> saved1 = {}, saved2 = {};
-  std::vector<Number> middle = std::vector<Number>(N * C), discarded = std::vector<Number>(C);
+  StreamsSaved<Number> mixed1 = {}, mixed2 = {};
+  std::vector<Number> middle = std::vector<Number>(pass.sizes.S * N * C), discarded = std::vector<Number>(C);
   std::vector<Number> mixed = {};
 
   Block(Pass<Number>& in_pass, const ::Block& parameters, int l) : pass(in_pass), block(parameters), layer(l) {}
@@ -420,7 +427,12 @@ struct Block {
 
   void branches_forward(Number* y, const Number* x) {
     const auto [p1, p2] = branches(pass.p);
+    const auto [s1, s2] = streams(pass.p);
     if (parallel) return parallel_forward(y, saved1, saved2, x, p1, p2, attention, ffn, N, C);
+    if (s1.rule != StreamRule::single) {
+      streams_forward(middle.data(), mixed1, x, p1, s1, attention, N, C);
+      return streams_forward(y, mixed2, middle.data(), p2, s2, ffn, N, C);
+    }
     branch_forward(middle.data(), saved1, x, p1, attention, N, C);
     branch_forward(y, saved2, middle.data(), p2, ffn, N, C);
   }
@@ -428,9 +440,19 @@ struct Block {
     const auto [p1, p2] = branches(pass.p);
     const auto [g1, g2] = branches(pass.g);
     if (parallel) return parallel_backward(dx, g1, g2, dy, x, saved1, saved2, p1, p2, attention, ffn, N, C);
-    std::vector<Number> dmiddle(N * C);
+    std::vector<Number> dmiddle(middle.size());
+    const auto [s1, s2] = streams(pass.p);
+    const auto [ds1, ds2] = streams(pass.g);
+    if (s1.rule != StreamRule::single) {
+      streams_backward(dmiddle.data(), g2, ds2, dy, middle.data(), mixed2, p2, s2, ffn, N, C);
+      return streams_backward(dx, g1, ds1, dmiddle.data(), x, mixed1, p1, s1, attention, N, C);
+    }
     branch_backward(dmiddle.data(), g2, dy, middle.data(), saved2, p2, ffn, N, C);
     branch_backward(dx, g1, dmiddle.data(), x, saved1, p1, attention, N, C);
+  }
+
+  std::pair<Streams<Number>, Streams<Number>> streams(Parameters<Number>& of) {
+    return {of.streams(block.attention.streams), of.streams(block.ffn.streams)};
   }
 
   // If both share a norm, only the first updates the running statistics of BatchNorm.

@@ -48,9 +48,10 @@ struct Embedding {
 // ---- head ----------------------------------------------------------------------------------------------------
 
 // Head: from the output of the last block to the loss.
-//   x (N,C)   targets (N)
-//   forward   x → final norm → logits (N,V) → soft cap, if the model has one → sum of the losses
+//   x (S,N,C)   targets (N)
+//   forward   x → sum of the streams → final norm → logits (N,V) → soft cap, if the model has one → sum of the losses
 //   backward  the same in reverse, of scale · the sum and the z-loss, if the model has one
+// ResiDual: x[0] + final norm(x[1]) in place of the sum and its norm.
 
 template <class Number>
 struct Head {
@@ -62,9 +63,19 @@ struct Head {
   NormModule<Number> norm = {pass, t.final_norm, s.C};
   LinearModule<Number> classifier = {pass, w, s.C, s.V};
   std::vector<Number> normed = std::vector<Number>(s.N * s.C), raw = std::vector<Number>(s.N * s.V), logits = raw;
+  bool dual = placement_row(pass.config.placement).streams == StreamRule::dual;
+
+  std::vector<Number> input_of_norm(const Number* x) {
+    const size_t NC = s.N * s.C;
+    if (dual) return {x + NC, x + 2 * NC};
+    std::vector<Number> sum(x, x + NC);
+    for (size_t i = NC; i < s.S * NC; ++i) sum[i % NC] += x[i];
+    return sum;
+  }
 
   Number forward(const Number* x, const int* targets) {
-    norm.forward(normed.data(), x);
+    norm.forward(normed.data(), input_of_norm(x).data());
+    if (dual) add(normed.data(), Number(1), x, s.N * s.C);
     classifier.forward(raw.data(), normed.data());
     logits = raw;
     if (cap > 0) soft_cap_forward(logits.data(), raw.data(), cap, s.N * s.V);
@@ -79,7 +90,9 @@ struct Head {
     if (z_loss > 0) z_loss_backward(dlogits.data(), logits.data(), targets, Number(z_loss), scale, s.N, s.V);
     if (cap > 0) soft_cap_backward(dlogits.data(), dlogits.data(), raw.data(), cap, s.N * s.V);
     classifier.backward(dnormed.data(), dlogits.data(), normed.data());
-    norm.backward(dx, dnormed.data(), x);
+    norm.backward(dx, dnormed.data(), input_of_norm(x).data());
+    for (size_t i = s.N * s.C; i < s.S * s.N * s.C; ++i) dx[i] = dx[i % (s.N * s.C)];
+    if (dual) std::copy(dnormed.begin(), dnormed.end(), dx);
   }
 };
 
@@ -94,21 +107,23 @@ struct Model {
   Embedding<Number> embedding = {pass};
   Head<Number> head = {pass};
   std::vector<Block<Number>> blocks = {};
-  std::vector<std::vector<Number>> x = {};  // (N,C) each: x[l] is the input of block l, x.back() that of the head
+  std::vector<std::vector<Number>> x = {};  // (S,N,C) each: x[l] is the input of block l, x.back() that of the head
 
   Model(const ::Model& model, size_t B, size_t T, const Dropout& dropout, bool training = true)
       : pass{model.config, sizes_of(model.config, B, T), dropout, {model, training, {}}, {model, training, {}}} {
     pass.p.numbers.assign(model.weights.get(), model.weights.get() + model.floats);
     pass.g.numbers.resize(model.floats);
     for (const ::Block& block : model.p.blocks) blocks.emplace_back(pass, block, int(blocks.size()));
-    x.resize(blocks.size() + 1, std::vector<Number>(pass.sizes.N * pass.sizes.C));
+    x.resize(blocks.size() + 1, std::vector<Number>(pass.sizes.S * pass.sizes.N * pass.sizes.C));
   }
   Model(const Model&) = delete;  // members refer to `pass`
 
   // Returns the sum of the losses of all targets but kIgnore.
   Number forward(const Batch& batch) {
+    const size_t NC = pass.sizes.N * pass.sizes.C;
     embedding.forward(x[0].data(), batch.tokens);
-    pass.x0 = x[0];
+    pass.x0.assign(x[0].begin(), x[0].begin() + NC);
+    for (size_t i = NC; i < x[0].size(); ++i) x[0][i] = x[0][i % NC];  // each stream starts as a copy
     for (size_t l = 0; l < blocks.size(); ++l) blocks[l].forward(x[l + 1].data(), x[l].data());
     return head.forward(x.back().data(), batch.targets);
   }
@@ -126,10 +141,12 @@ struct Model {
   void backward(const Batch& batch, Number scale) {
     pass.scale = scale;
     std::vector<Number> dy(x[0].size()), dx(x[0].size());
-    pass.dx0.assign(x[0].size(), 0), pass.dvalues.clear();
+    pass.dx0.assign(pass.sizes.N * pass.sizes.C, 0), pass.dvalues.clear();
     head.backward(dy.data(), x.back().data(), batch.targets, scale);
     for (size_t l = blocks.size(); l-- > 0; dy.swap(dx)) blocks[l].backward(dx.data(), dy.data(), x[l].data());
-    for (size_t i = 0; i < dy.size(); ++i) dy[i] += pass.dx0[i];  // each block has mixed x0 in
+    const size_t NC = pass.sizes.N * pass.sizes.C;
+    for (size_t i = NC; i < dy.size(); ++i) dy[i % NC] += dy[i];
+    for (size_t i = 0; i < NC; ++i) dy[i] += pass.dx0[i];  // each block has mixed x0 in
     embedding.backward(dy.data(), batch.tokens);
   }
 };

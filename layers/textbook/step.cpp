@@ -149,7 +149,9 @@ size_t memory_of_textbook(const Config& c, int B) {
   const size_t up = is_gated(c.activation) ? 2 * s.F : s.F;
   const size_t run = c.experts_run(), experts = c.experts > 0 ? 3 * size_t(c.experts) + run * s.C : 0;
   const size_t branches = 12 * s.C;  // u, f, norm_out(f), s and dropout of each branch, middle and y
-  const size_t row = s.qkv() + qk + shared + 2 * s.H * s.D + run * (up + 2 * s.F) + experts + branches;
+  // Of several streams middle and y, the gradients of both, and for each branch norm(x), h, f, s, z and coefficients.
+  const size_t streams = s.S == 1 ? 0 : 2 * (2 * s.S + 3) * s.C + 4 * s.S * s.C + 4 * s.S * (s.S + 2);
+  const size_t row = s.qkv() + qk + shared + 2 * s.H * s.D + run * (up + 2 * s.F) + experts + branches + streams;
   const size_t blocks = checked_product({size_t(c.n_layer) + 1, s.N, row});  // one more for the buffers of backward
   const size_t attention = checked_product({size_t(c.n_layer), 2 * s.N, s.H, s.T});  // P and the multipliers of dropout
   const size_t head = checked_product({4, s.N, s.V});

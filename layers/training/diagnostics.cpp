@@ -197,8 +197,10 @@ void PassStatistics::norm(int layer, const std::string& name, const Distribution
 void PassStatistics::branch(const BranchView& v, const BranchSaved& saved, const Branch& p) {
   const size_t n = static_cast<size_t>(v.N) * model_.config.channels;
   const float* s = p.norm_sum.present() ? saved.s : saved.y;
-  const Distribution in = distribution_of(v.x, n);
+  const bool mixes = p.streams.mixes();
+  const Distribution in = distribution_of(mixes ? saved.streams.h : v.x, n);
   const Distribution added = p.gain.present() ? distribution(n, gained(saved.f, p.gain, n / v.N))
+                             : mixes          ? distribution_of(saved.f, n)
                                               : distribution(n, difference(s, p.skip, v.base));
   if (p.norm_in.present()) {
     Distribution after = distribution_of(saved.u, n);
@@ -213,6 +215,39 @@ void PassStatistics::branch(const BranchView& v, const BranchSaved& saved, const
   if (p.norm_sum.present()) norm(v.layer, v.name + ".norm_sum", distribution_of(s, n), distribution_of(saved.y, n));
   const double skipped = static_cast<double>(*model_.config.skip_scale) * in.rms;
   add(rows, v.layer, v.name, "branch_ratio", skipped > 0 ? added.rms / skipped : NAN);
+  if (mixes) mixing(v, saved, p);
+}
+
+// The mean over tokens of the largest Σ |carry| into a stream (what forward can grow by) and out of one (backward).
+void PassStatistics::mixing(const BranchView& v, const BranchSaved& saved, const Branch& p) {
+  const int S = p.streams.count, N = v.N;
+  std::vector<float> coefficients(static_cast<size_t>(p.streams.coefficients()) * N);
+  stream_coefficients(coefficients.data(), saved.streams, p.streams, N);
+  double into = 0, out_of = 0;
+  for (int n = 0; n < N; ++n) {
+    std::vector<double> to(S), from(S);
+    for (int s = 0; s < S; ++s)
+      for (int t = 0; t < S; ++t) {
+        const double size = std::fabs(coefficients[(static_cast<size_t>(s) * (S + 2) + 1 + t) * N + n]);
+        to[t] += size, from[s] += size;
+      }
+    into += *std::max_element(to.begin(), to.end()) / N, out_of += *std::max_element(from.begin(), from.end()) / N;
+  }
+  add(rows, v.layer, v.name + ".streams", "carry_in", into);
+  add(rows, v.layer, v.name + ".streams", "carry_out", out_of);
+  if (!p.streams.norm.present()) return;
+  std::vector<float> after(static_cast<size_t>(S) * N * model_.config.channels);  // it was not kept
+  norm_forward(after.data(), saved.streams.norm, v.x, p.streams.norm, S * N, model_.config.channels, true);
+  norm(v.layer, v.name + ".streams.norm", distribution_of(v.x, after.size()),
+       distribution_of(after.data(), after.size()));
+}
+
+void PassStatistics::stream(int layer, const std::string& part, const float* y, const float* dy, size_t n) {
+  const Distribution stream = distribution_of(y, n);
+  add(rows, layer, part, "rms", stream.rms);
+  add(rows, layer, part, "max", stream.max);
+  add(rows, layer, part, "kurtosis", stream.kurtosis);
+  add(rows, layer, part, "grad_norm", norm_of(n, elements(dy)));
 }
 
 // The saved queries and keys have been through RoPE, so the norm is computed again.
@@ -261,18 +296,20 @@ void PassStatistics::block(int layer, const float* x, const BlockSaved& saved, c
   branch({layer, "ffn", ffn_x, middle, saved.ffn.active, config.hidden, N, FeedForward::inner_rows(config, N)},
          saved.ffn, p.ffn);
   if (config.experts > 0) router(layer, saved.ffn.router, N);
-  const Distribution stream = distribution_of(saved.ffn.y, n);
-  add(rows, layer, "stream", "rms", stream.rms);
-  add(rows, layer, "stream", "max", stream.max);
-  add(rows, layer, "stream", "kurtosis", stream.kurtosis);
-  add(rows, layer, "stream", "grad_norm", norm_of(n, elements(dy)));
+  const int S = stream_count(config);
+  stream(layer, "stream", saved.ffn.y, dy, S * n);
+  for (int s = 0; s < S && S > 1; ++s)
+    stream(layer, "stream." + std::to_string(s), saved.ffn.y + s * n, dy + s * n, n);
 }
 
 void PassStatistics::outside(const Activations& a, const float* y, int B, int T) {
   const size_t n = static_cast<size_t>(B) * T * model_.config.channels;
   if (model_.p.embedding_norm.present())
     norm(kOutside, "embedding.norm", distribution_of(a.embedded, n), distribution_of(a.x, n));
-  if (model_.p.final_norm.present()) norm(kOutside, "final_norm", distribution_of(y, n), distribution_of(a.final, n));
+  if (!model_.p.final_norm.present()) return;
+  const Distribution after = a.end.rule == StreamRule::dual ? distribution(n, difference(a.end.h, 1, y))
+                                                            : distribution_of(a.end.h, n);
+  norm(kOutside, "final_norm", distribution_of(before_final_norm(a.end, y, B * T, model_.config.channels), n), after);
 }
 
 // ---- tensors ---------------------------------------------------------------------------------------------

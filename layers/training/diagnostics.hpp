@@ -6,15 +6,19 @@
 //   a tensor        grad_norm      ‖∂L/∂w‖ (Frobenius), of the gradients of all micro-batches together. With many of
 //                                  them it is the norm of the expected gradient (Xiong et al. 2020, arXiv 2002.04745)
 //                   update_ratio   ‖w' − w‖ / ‖w‖, w' the tensor after the step, decay included; none where w = 0
-//   stream          grad_norm      ‖∂L/∂y‖, y (N,C) the block's output, L the mean loss, before clipping
+//   stream          grad_norm      ‖∂L/∂y‖, y (S,N,C) the block's output, L the mean loss, before clipping
 //                   rms            √mean(y²) over all elements
 //                   max            max |y|
 //                   kurtosis       mean((y − μ)⁴) / mean((y − μ)²)² − 3: 0 for normal numbers, large with outliers
+//   stream.0, ...   the same of each stream, if there are several
 //   a norm          rms_before, max_before, kurtosis_before: the same of its input; ..._after: of its output
 //                   gain_mean, gain_min, gain_max, gain_rms: of 1 + w where the gain has a unit offset; of LayerScale's
 //                   and ReZero's gains too (part ...scale)
 //                   alpha, shift   of DyT and Derf
-//   attention, ffn  branch_ratio   rms(branch as it is added) / rms(skip·x)
+//   attention, ffn  branch_ratio   rms(branch as it is added) / rms(skip·x); of mixed streams rms(f) / rms(skip·h),
+//                                  h what the branch reads
+//   ... .streams    carry_in, carry_out: mean over tokens of the largest Σ |carry| into a stream, and out of one: the
+//                                  gains of mHC's fig. 3 (Xie et al. 2025, arXiv 2512.24880)
 //   attention       entropy        mean over rows and heads of −Σⱼ P[t,j] log P[t,j] / log t, t ≥ 2 the number of keys
 //                                  that row sees (at most the window): 1 is even attention, 0 a single key.
 //                                  −Σ P log P: Zhai et al. 2023, arXiv 2303.06296; divided by log t so that short
@@ -79,6 +83,8 @@ class PassStatistics : public StepObserver {
   };
   void router(int layer, const RouterSaved& saved, int N);
   void branch(const BranchView& view, const BranchSaved& saved, const Branch& p);
+  void mixing(const BranchView& view, const BranchSaved& saved, const Branch& p);
+  void stream(int layer, const std::string& part, const float* y, const float* dy, size_t n);
   void qk_norm(int layer, const char* name, const float* before, const NormSaved& saved, const Norm& p, int heads,
                int N);
 };

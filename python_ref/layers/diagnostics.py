@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import torch
 
-from layers import attention, block, model, moe, norm, residual
+from layers import attention, block, model, moe, norm, residual, streams
 
 
 def distribution(x):
@@ -55,7 +55,7 @@ def replaced(module, name, make):
 
 def look_inside(p, c, tokens, targets):
     """One pass, forward and backward -> [(layer or None, part, what, value), ...]"""
-    rows, streams, norms_out, layer = [], [], {}, [None]
+    rows, outputs_of_blocks, norms_in, norms_out, layer = [], [], {}, {}, [None]
 
     def see(part, numbers, suffix=""):
         names = part.split(".")
@@ -64,7 +64,8 @@ def look_inside(p, c, tokens, targets):
 
     def norm_apply(original):
         def apply(p, c, name, x):
-            y = norms_out[name] = original(p, c, name, x)
+            norms_in[name], y = x, original(p, c, name, x)
+            norms_out[name] = y
             see(name, distribution(x), "_before")
             see(name, distribution(y), "_after")
             return y
@@ -81,6 +82,9 @@ def look_inside(p, c, tokens, targets):
 
             y = original(p, c, name, x, F)
             added = norms_out.get(f"{name}.norm_out", outputs[0]) * p.get(residual.gain_name(c, name), 1)
+            rule = residual.at(c, name).streams
+            if rule:
+                x = x[..., 0, :] if rule == "dual" else norms_in[f"{name}.norm_in"]
             rms = added.square().mean().sqrt() / (c.skip_scale * x).square().mean().sqrt()
             see(name, {"branch_ratio": rms.item()})
             return y
@@ -109,20 +113,33 @@ def look_inside(p, c, tokens, targets):
 
     def block_apply(original):
         def apply(p, c, name, x, carried):
-            layer[0] = len(streams)
+            layer[0] = len(outputs_of_blocks)
             y = original(p, c, name, x, carried)
             y.retain_grad()
-            streams.append(y)
+            outputs_of_blocks.append(y)
             return y
 
         return apply
 
+    def see_carry(original):
+        def see_it(name, carry):
+            sizes = carry.detach().abs()
+            into, out_of = sizes.sum(-2).amax(-1).mean(), sizes.sum(-1).amax(-1).mean()
+            see(name, {"carry_in": into.item(), "carry_out": out_of.item()})
+
+        return see_it
+
     with replaced(norm, "apply", norm_apply), replaced(residual, "apply", residual_apply), replaced(
         attention, "forward", attention_forward
-    ), replaced(block, "apply", block_apply), replaced(moe, "losses", router_losses):
+    ), replaced(block, "apply", block_apply), replaced(moe, "losses", router_losses), replaced(
+        streams, "see_carry", see_carry
+    ):
         (model.loss(p, c, tokens, targets) + sum(p.losses)).backward()
-    for i, y in enumerate(streams):
+    for i, y in enumerate(outputs_of_blocks):
         see(f"block.{i}.stream", distribution(y) | {"grad_norm": y.grad.norm().item()})
+        for s in range(y.shape[2] if y.dim() == 4 else 0):
+            numbers = distribution(y[:, :, s]) | {"grad_norm": y.grad[:, :, s].norm().item()}
+            see(f"block.{i}.stream.{s}", numbers)
     for name, w in p.trained().items():
         see(name, {"grad_norm": w.grad.norm().item()})
         if name.endswith((".alpha", ".shift", ".own", ".first")):

@@ -2,7 +2,7 @@
 
 import torch
 
-from layers import block, cross_entropy, embedding, linear, norm
+from layers import block, cross_entropy, embedding, linear, norm, residual, streams
 
 
 def table(c):
@@ -27,11 +27,11 @@ def logits(p, c, tokens):
     x = embedding.apply(p, c, tokens)
     if c.embedding_norm:
         x = norm.apply(p, c, "embedding.norm", x)
-    carried = {"x": x}
+    rule, carried = residual.PLACEMENTS[c.placement].streams, {"x": x}
+    x = streams.enter(c, rule, x)
     for layer in range(c.layers):
         x = block.apply(p, c, f"block.{layer}", x, carried)
-    if c.final_norm:
-        x = norm.apply(p, c, "final_norm", x)
+    x = streams.leave(rule, x, lambda z: norm.apply(p, c, "final_norm", z) if c.final_norm else z)
     z = linear.apply(p, x, "embedding.token.weight" if c.tied else "head.weight", "head.bias")
     return c.logit_cap * torch.tanh(z / c.logit_cap) if c.logit_cap else z  # Gemma 2, arXiv 2408.00118, §2
 

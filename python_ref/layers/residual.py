@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Callable, Optional, Tuple
 
-from layers import norm
+from layers import norm, streams
 
 
 @dataclass
@@ -20,6 +20,7 @@ class Placement:
     skip: Callable = lambda layers: 1.0
     gain: Optional[str] = None  # per "channel" of each branch, or one per "block"
     matrices: Callable = lambda layers: 1.0  # initial factor of v, o and the feed-forward matrices
+    streams: str = ""  # several: "hyper" | "static" | "mhc" | "dual", of layers/streams.py
 
 
 PLACEMENTS = {
@@ -78,6 +79,11 @@ PLACEMENTS = {
     ),
     # Bachlechner et al. 2020, arXiv 2003.04887, eq. 3: x + α F(x); the authors' layer has one α for both its branches
     "rezero": Placement((), lambda x, F, n, a, l, g: a * x + g(F(x)), False, gain="block"),
+    # Several streams, see layers/streams.py
+    "hyper": Placement(("norm_in",), None, True, streams="hyper"),
+    "hyper-static": Placement(("norm_in",), None, True, streams="static"),
+    "mhc": Placement(("norm_in",), None, True, streams="mhc"),
+    "resi-dual": Placement(("norm_sum",), None, True, streams="dual"),
 }
 ALIASES = {"post-ln": "post", "pre-ln": "pre", "peri": "sandwich", "olmo2": "reordered"}
 
@@ -101,8 +107,9 @@ def gain_name(c, name):
 
 
 def declare(name, c, branch_rows, enters=True):
-    """Rows of the table in the order of the computation: norm_in, the branch, norm_out, norm_sum, the gain."""
-    before = norm_rows(name, c, "norm_in") if enters else []
+    """Rows in the order of the computation: the mixing of streams, norm_in, the branch, norm_out, norm_sum, gain."""
+    mixing = streams.declare(f"{name}.streams", c, at(c, name).streams)
+    before = mixing + norm_rows(name, c, "norm_in") if enters else []
     behind = norm_rows(name, c, "norm_out") + norm_rows(name, c, "norm_sum")
     gain = [(f"{name}.scale.gain", (c.channels,))] if at(c, name).gain == "channel" else []
     return before + branch_rows + behind + gain
@@ -128,4 +135,10 @@ def apply(p, c, name, x, branch):
         p.watch(y, terms)
         return y
 
+    rule = at(c, name).streams
+    if rule == "dual":
+        return streams.dual(c, x, branch, lambda z: n("norm_sum", z))
+    if rule:
+        mix = streams.mhc if rule == "mhc" else lambda *rest: streams.hyper(*rest, rule)
+        return mix(p, c, f"{name}.streams", x, lambda u: branch(n("norm_in", u)))
     return at(c, name).formula(x, branch, n, c.skip_scale, 1 + int(name.split(".")[1]), g)

@@ -96,6 +96,7 @@ TrainOptions essence(Config c) {
     c.experts_per_token = standard.experts_per_token, c.router_renormalize = standard.router_renormalize;
     c.router_bias = standard.router_bias;
   }
+  c.streams = standard.streams;  // models with several are refused
   TrainOptions options;
   options.config = c;
   return options;
@@ -127,6 +128,9 @@ Config with_biases(Config c) {
 }  // namespace
 
 Expressed expressed(const Config& config, const std::vector<Architecture>& rows, const std::string& kind) {
+  if (placement_row(config.placement).streams != StreamRule::single)
+    throw std::invalid_argument("no " + kind + " has several residual streams (--placement " + config.placement +
+                                "): a run directory is the only format for this model");
   const Architecture* nearest = nullptr;
   std::vector<std::string> fewest;
   for (const Architecture& row : rows) {

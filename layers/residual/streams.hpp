@@ -1,0 +1,114 @@
+#pragma once
+// Several residual streams: a branch reads a mixture of them and writes to all. Placement::streams says how.
+//
+//   x, y (S,N,C)   f (N,C)   one plane (N,C) for each stream
+//   forward   h = Σₛ read[s]·x[s]                                    f = F(h), the branch without its skip path
+//             y[t] = skip·Σₛ carry[s,t]·x[s] + write[t]·f
+//   backward  df = Σₜ write[t]·dy[t]       dwrite[t] = ⟨dy[t], f⟩      dcarry[s,t] = skip·⟨dy[t], x[s]⟩
+//             dh = F'(df)                  dread[s] = ⟨dh, x[s]⟩
+//             dx[s] = skip·Σₜ carry[s,t]·dy[t] + read[s]·dh + what the coefficients pass on
+//   saves     h (N,C), and z, from which the coefficients of each row are computed again
+//
+// Where the coefficients come from:
+//
+//   hyper_static  read, carry, write are parameters             (Zhu et al. 2024, arXiv 2409.19606, eq. 1 to 5)
+//   hyper         each plus scale·tanh(z), z = norm(x[s])·weightᵀ        (eq. 10 to 13 and the code of appendix J)
+//   mhc           z = weight·x/rms(x), over all S·C numbers of a row, and a = scale·z + bias        (Xie et al. 2025,
+//                 arXiv 2512.24880, eq. 7 to 9):  read = σ(a),  write = 2σ(a),  carry = Sinkhorn-Knopp(exp a)
+//   dual          fixed: read (1,0), carry the identity, write (1,1); norm_sum acts on the first stream alone
+//                 (Xie et al. 2023, arXiv 2304.14802)
+//
+// The coefficients of a row lie in a column of (K,N), K = S·(S + 2): of stream s read[s], carry[s,0], ...,
+// carry[s,S−1], write[s].
+
+#include <string>
+
+#include "layers/config/placements.hpp"
+#include "layers/norm/norm.hpp"
+
+inline constexpr int kMostStreams = 8;
+
+// How many streams a model has: 1 unless its placement says otherwise.
+int stream_count(const Config& config);
+inline size_t stream_floats(const Config& config, int N) { return size_t(stream_count(config)) * N * config.channels; }
+
+// Multiply-adds of a token that mix the streams of a branch, and the same with the products that give the coefficients.
+double multiply_adds_of_mixing(const Config& config);
+double multiply_adds_of_streams(const Config& config);
+
+// Parameters of a branch, or their gradients.
+struct Streams {
+  StreamRule rule = StreamRule::single;
+  int count = 1;                                              // S
+  float *read = nullptr, *carry = nullptr, *write = nullptr;  // (S) (S·S) (S): constants of hyper connections
+  Norm norm;                                                  // hyper
+  float* weight = nullptr;  // hyper (S + 2, C): read, carry to each stream, write; mhc (K, S·C): read, write, carry
+  float* bias = nullptr;    // mhc (K), in the order of its weight
+  float* scale = nullptr;   // hyper (2): of read and carry, of write; mhc (3): read, write, carry
+  float eps = 0;            // mhc
+
+  // Several streams that are mixed. Two of ResiDual are not.
+  bool mixes() const { return rule != StreamRule::single && rule != StreamRule::dual; }
+  int coefficients() const { return count * (count + 2); }  // K
+};
+// `branch` counts the branches of the model from 0: two in each block.
+Streams declare_streams(Layout& layout, const Config& config, const std::string& name, int branch);
+
+struct StreamsSaved {
+  float* h = nullptr;     // (N,C)
+  float* z = nullptr;     // (K,N) hyper, mhc
+  float* rstd = nullptr;  // (N) mhc: 1/rms(x)
+  NormSaved norm;         // hyper
+};
+StreamsSaved declare_streams_saved(Layout& layout, const Config& config, const std::string& name, int N);
+
+// Shared by all branches. Between the two functions of a pass it keeps the coefficients and their gradients.
+struct StreamsScratch {
+  float* coefficients = nullptr;  // (K,N)
+  float* d = nullptr;             // (K,N) backward only
+  float* wide = nullptr;          // (S,N,C) hyper
+};
+StreamsScratch declare_streams_scratch(Layout& layout, const Config& config, int N, bool backward);
+
+// Only if the streams mix: the rest of residual.hpp does what the other rules need.
+const float* streams_read(const StreamsSaved& saved, const StreamsScratch& scratch, const float* x, const Streams& p,
+                          int N, int C, bool training);
+// y may be x.
+void streams_write(float* y, const StreamsScratch& scratch, float skip, const float* x, const float* f,
+                   const Streams& p, int N, int C);
+
+// d (S,N,C) holds dy and then the part of dx that carry passes on. Writes df (N,C).
+void streams_write_backward(float* d, float* df, const StreamsScratch& scratch, float skip, const float* x,
+                            const float* f, const StreamsSaved& saved, const Streams& p, int N, int C);
+// Adds the rest of dx to d.
+void streams_read_backward(float* d, const Streams& g, const StreamsScratch& scratch, const float* dh, const float* x,
+                           const StreamsSaved& saved, const Streams& p, int N, int C);
+
+// Writes the coefficients (K,N) of a branch that has read its streams.
+void stream_coefficients(float* coefficients, const StreamsSaved& saved, const Streams& p, int N);
+
+// ---- the ends of the streams -----------------------------------------------------------------------------------
+
+// Copies x (N,C) to each of the streams.
+void streams_begin(float* streams, const float* x, int S, int N, int C);
+// d (S,N,C) holds the gradients of all streams; its first plane gets that of x.
+void streams_begin_backward(float* d, int S, int N, int C);
+
+// What the classifier reads: norm(Σₛ x[s]), or of ResiDual x[0] + norm(x[1]).
+struct StreamsEnd {
+  float* sum = nullptr;  // (N,C) if several streams are mixed
+  float* h = nullptr;    // (N,C) unless it is x
+  NormSaved norm;
+  StreamRule rule = StreamRule::single;
+  int count = 1;
+};
+StreamsEnd declare_streams_end(Layout& layout, const Config& config, int N);
+const float* streams_end(const StreamsEnd& end, const float* x, const Norm& norm, int N, int C, bool training);
+// The input of the norm (N,C).
+const float* before_final_norm(const StreamsEnd& end, const float* x, int N, int C);
+// The first plane of d holds dh; d gets the gradients of all streams.
+void streams_end_backward(float* d, const Norm& g, const float* x, const StreamsEnd& end, const Norm& norm, int N,
+                          int C);
+
+// out = scale·a + b (N,C); out may be a or b.
+void scaled_add(float* out, float scale, const float* a, const float* b, int N, int C);

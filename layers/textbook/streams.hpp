@@ -1,0 +1,343 @@
+#pragma once
+// Several residual streams: hyper-connections, mHC, ResiDual.
+
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "attention.hpp"
+#include "layers/residual/streams.hpp"
+#include "norm.hpp"
+#include "residual.hpp"
+
+namespace textbook {
+
+// ---- coefficients --------------------------------------------------------------------------------------------
+
+// Coefficients: how each row mixes its S streams, or the gradients of these numbers.
+//   read (S,N)   carry (S,S,N): from stream s to stream t   write (S,N)
+
+template <class Number>
+struct Coefficients {
+  size_t S, N;
+  std::vector<Number> read = std::vector<Number>(S * N), carry = std::vector<Number>(S * S * N), write = read;
+};
+
+// ---- mixing --------------------------------------------------------------------------------------------------
+
+// A branch among S residual streams; F is the branch without its skip path.
+//   x, y (S,N,C)   h, f (N,C)
+//   forward   h = Σₛ read[s]·x[s]      f = F(h)      y[t] = skip·Σₛ carry[s,t]·x[s] + write[t]·f
+//   backward  df = Σₜ write[t]·dy[t]      dwrite[t] = ⟨dy[t], f⟩      dcarry[s,t] = skip·⟨dy[t], x[s]⟩
+//             dh = F'(df)      dread[s] = ⟨dh, x[s]⟩      dx[s] = skip·Σₜ carry[s,t]·dy[t] + read[s]·dh
+// F.forward(f, h) writes f (N,C). F.backward(dh, df, h) writes dh (N,C).
+
+template <class Number, class Function>
+void mixing_forward(Number* y, Number* h, Number* f, const Number* x, const Coefficients<Number>& k, Number skip,
+                    Function&& F, size_t C) {
+  const size_t S = k.S, N = k.N;
+  for (size_t i = 0; i < N * C; ++i) h[i] = 0;
+  for (size_t s = 0; s < S; ++s)
+    for (size_t n = 0; n < N; ++n) add(h + n * C, k.read[s * N + n], x + (s * N + n) * C, C);
+  F.forward(f, h);
+  for (size_t t = 0; t < S; ++t)
+    for (size_t n = 0; n < N; ++n) {
+      Number* row = y + (t * N + n) * C;
+      for (size_t c = 0; c < C; ++c) row[c] = k.write[t * N + n] * f[n * C + c];
+      for (size_t s = 0; s < S; ++s) add(row, skip * k.carry[(s * S + t) * N + n], x + (s * N + n) * C, C);
+    }
+}
+
+template <class Number, class Function>
+void mixing_backward(Number* dx, Coefficients<Number>& dk, const Number* dy, const Number* x, const Number* h,
+                     const Number* f, const Coefficients<Number>& k, Number skip, Function&& F, size_t C) {
+  const size_t S = k.S, N = k.N;
+  std::vector<Number> df(N * C), dh(N * C);
+  for (size_t i = 0; i < S * N * C; ++i) dx[i] = 0;
+  for (size_t t = 0; t < S; ++t)
+    for (size_t n = 0; n < N; ++n) {
+      const Number* row = dy + (t * N + n) * C;
+      dk.write[t * N + n] = dot(row, f + n * C, C);         // y[t] = ... + write[t]·f
+      add(&df[n * C], k.write[t * N + n], row, C);            // y[t] = ... + write[t]·f
+      for (size_t s = 0; s < S; ++s) {                        // y[t] = skip·Σₛ carry[s,t]·x[s] + ...
+        const size_t i = (s * S + t) * N + n;
+        dk.carry[i] = skip * dot(row, x + (s * N + n) * C, C);
+        add(dx + (s * N + n) * C, skip * k.carry[i], row, C);
+      }
+    }
+  F.backward(dh.data(), df.data(), h);                        // f = F(h)
+  for (size_t s = 0; s < S; ++s)
+    for (size_t n = 0; n < N; ++n) {
+      dk.read[s * N + n] = dot(&dh[n * C], x + (s * N + n) * C, C);     // h = Σₛ read[s]·x[s]
+      add(dx + (s * N + n) * C, k.read[s * N + n], &dh[n * C], C);  // h = Σₛ read[s]·x[s]
+    }
+}
+
+// ---- parameters ----------------------------------------------------------------------------------------------
+
+// Streams: the parameters that mix the streams of a branch, or their gradients. An absent tensor is null.
+
+template <class Number>
+struct Streams {
+  StreamRule rule = StreamRule::single;
+  size_t S = 1;
+  Number *read = nullptr, *carry = nullptr, *write = nullptr;  // (S) (S,S) (S)
+  Norm<Number> norm = {};
+  Number *weight = nullptr, *bias = nullptr, *scale = nullptr;
+  double eps = 0;
+};
+template <class Number>
+struct StreamsSaved {
+  Coefficients<Number> k = {};
+  std::vector<Number> z, normed, rstd, h, f, s;
+  NormSaved<Number> norm, sum;
+  BranchSaved<Number> branch;
+};
+
+// ---- hyper-connections ---------------------------------------------------------------------------------------
+
+// The coefficients of hyper-connections. The static ones are the constants alone, without z.
+//   x (S,N,C)   weight (S + 2, C): of read, of carry to each stream, of write   scale (2): of read and carry, of write
+//   forward   z[s,n,j] = norm(x[s,n])·weight[j]      coefficient j of stream s = constant + scale·tanh(z[s,n,j])
+//   backward  dconstant += Σₙ d      dscale += Σ d·tanh(z)      dz = scale·(1 − tanh²(z))·d
+//             dweight[j] += Σ dz·norm(x)      dx += norm'(Σⱼ dz·weight[j])
+
+// Calls f(s, n, j, the coefficient, its gradient, the constant, that of its gradient).
+template <class Number, class F>
+void each_coefficient(Coefficients<Number>& k, Coefficients<Number>& dk, const Streams<Number>& p,
+                      const Streams<Number>& g, F f) {
+  const size_t S = k.S, N = k.N;
+  for (size_t s = 0; s < S; ++s)
+    for (size_t n = 0; n < N; ++n) {
+      f(s, n, 0, k.read[s * N + n], dk.read[s * N + n], p.read[s], g.read[s]);
+      for (size_t t = 0; t < S; ++t) {
+        const size_t i = s * S + t;
+        f(s, n, 1 + t, k.carry[i * N + n], dk.carry[i * N + n], p.carry[i], g.carry[i]);
+      }
+      f(s, n, S + 1, k.write[s * N + n], dk.write[s * N + n], p.write[s], g.write[s]);
+    }
+}
+
+template <class Number>
+void hyper_forward(StreamsSaved<Number>& saved, const Number* x, const Streams<Number>& p, size_t C) {
+  const size_t S = p.S, N = saved.k.N;
+  saved.z.resize(S * N * (S + 2)), saved.normed.resize(S * N * C);
+  if (p.weight) norm_forward(saved.normed.data(), saved.norm, x, p.norm, S * N, C);
+  each_coefficient(saved.k, saved.k, p, p,
+                   [&](size_t s, size_t n, size_t j, Number& k, Number&, const Number& constant, const Number&) {
+                     Number& z = saved.z[(s * N + n) * (S + 2) + j];
+                     if (p.weight) z = dot(&saved.normed[(s * N + n) * C], p.weight + j * C, C);
+                     k = constant + (p.weight ? p.scale[j > S] * std::tanh(z) : Number(0));
+                   });
+}
+
+template <class Number>
+void hyper_backward(Number* dx, const Streams<Number>& g, Coefficients<Number>& dk, StreamsSaved<Number>& saved,
+                    const Number* x, const Streams<Number>& p, size_t C) {
+  const size_t S = p.S, N = dk.N;
+  std::vector<Number> dnormed(S * N * C), through(S * N * C);
+  each_coefficient(saved.k, dk, p, g,
+                   [&](size_t s, size_t n, size_t j, Number&, const Number& d, const Number&, Number& dconstant) {
+                     const size_t row = s * N + n;
+                     dconstant += d;
+                     if (!p.weight) return;
+                     const Number t = std::tanh(saved.z[row * (S + 2) + j]);
+                     const Number dz = p.scale[j > S] * (Number(1) - t * t) * d;
+                     g.scale[j > S] += d * t;
+                     add(g.weight + j * C, dz, &saved.normed[row * C], C);  // z = norm(x)·weight[j]
+                     add(&dnormed[row * C], dz, p.weight + j * C, C);       // z = norm(x)·weight[j]
+                   });
+  if (!p.weight) return;
+  norm_backward(through.data(), g.norm, dnormed.data(), x, saved.norm, p.norm, S * N, C);
+  for (size_t i = 0; i < S * N * C; ++i) dx[i] += through[i];
+}
+
+// ---- Sinkhorn-Knopp ------------------------------------------------------------------------------------------
+
+// Makes a matrix doubly stochastic, nearly: its rows and columns sum to 1.
+//   a, m (S,S)
+//   forward   m = softmax of each row of a, + eps; then by turns each column, each row, ..., each column divided by its
+//             sum + eps: 20 columns and 19 rows
+//   backward  the same in reverse; a division y = x/Σx has dx = (dy − Σ dy·y)/Σx
+
+constexpr int kSinkhornRounds = 20;
+constexpr double kSinkhornEps = 1e-6;
+
+// The steps of a Sinkhorn-Knopp iteration: m after each of them, and the sums that the step divided by.
+template <class Number>
+struct Sinkhorn {
+  size_t S;
+  std::vector<std::vector<Number>> m = {}, sums = {};
+
+  // Element i of line l: a column, or a row.
+  size_t at(size_t step, size_t l, size_t i) const { return step % 2 == 1 ? i * S + l : l * S + i; }
+};
+
+template <class Number>
+void sinkhorn_forward(Sinkhorn<Number>& saved, const Number* a) {
+  const size_t S = saved.S;
+  saved.m.assign(2 * kSinkhornRounds, std::vector<Number>(S * S));
+  saved.sums.assign(2 * kSinkhornRounds, std::vector<Number>(S));
+  for (size_t s = 0; s < S; ++s) softmax_forward(&saved.m[0][s * S], a + s * S, S);
+  for (Number& m : saved.m[0]) m += kSinkhornEps;
+  for (size_t step = 1; step < 2 * kSinkhornRounds; ++step)
+    for (size_t l = 0; l < S; ++l) {
+      Number& sum = saved.sums[step][l] = kSinkhornEps;
+      for (size_t i = 0; i < S; ++i) sum += saved.m[step - 1][saved.at(step, l, i)];
+      for (size_t i = 0; i < S; ++i) {
+        const size_t at = saved.at(step, l, i);
+        saved.m[step][at] = saved.m[step - 1][at] / sum;
+      }
+    }
+}
+
+// d (S,S) holds dm and then da.
+template <class Number>
+void sinkhorn_backward(Number* d, const Sinkhorn<Number>& saved) {
+  const size_t S = saved.S;
+  for (size_t step = 2 * kSinkhornRounds - 1; step > 0; --step)
+    for (size_t l = 0; l < S; ++l) {
+      Number sum = 0;
+      for (size_t i = 0; i < S; ++i) sum += d[saved.at(step, l, i)] * saved.m[step][saved.at(step, l, i)];
+      for (size_t i = 0; i < S; ++i) d[saved.at(step, l, i)] = (d[saved.at(step, l, i)] - sum) / saved.sums[step][l];
+    }
+  for (size_t s = 0; s < S; ++s) {
+    std::vector<Number> p(saved.m[0].begin() + s * S, saved.m[0].begin() + (s + 1) * S);
+    for (Number& v : p) v -= kSinkhornEps;
+    softmax_backward(d + s * S, d + s * S, p.data(), S);
+  }
+}
+
+// ---- mHC -----------------------------------------------------------------------------------------------------
+
+// The coefficients of mHC. A row of x has all its S·C numbers side by side.
+//   x (S,N,C)   weight (K, S·C)   bias (K)   scale (3): of read, of write, of carry      K = S·(S + 2)
+//   forward   z = weight·x/rms(x)      a = scale·z + bias
+//             read[s] = σ(a[s]) + eps      write[t] = 2σ(a[S + t])      carry = Sinkhorn-Knopp(a[2S ...])
+//   backward  da = d·σ' and so on      dbias += Σ da      dscale += Σ da·z      dz = scale·da
+//             with u = weight·x, r = 1/rms(x), z = r·u:
+//             dweight += r·dz·x      dx += r·weightᵀ dz − r²/(S·C)·(Σ dz·z)·x
+
+template <class Number>
+Number sigmoid(Number x) {
+  return Number(1) / (Number(1) + std::exp(-x));
+}
+inline size_t kind_of(size_t k, size_t S) { return k < S ? 0 : k < 2 * S ? 1 : 2; }
+
+template <class Number>
+void mhc_forward(StreamsSaved<Number>& saved, const Number* x, const Streams<Number>& p, size_t C) {
+  const size_t S = p.S, K = S * (S + 2), N = saved.k.N;
+  saved.z.resize(N * K), saved.rstd.resize(N);
+  std::vector<Number> a(K);
+  Sinkhorn<Number> sinkhorn{S};
+  for (size_t n = 0; n < N; ++n) {
+    Number squares = 0;
+    for (size_t s = 0; s < S; ++s) squares += dot(x + (s * N + n) * C, x + (s * N + n) * C, C);
+    saved.rstd[n] = Number(1) / std::sqrt(squares / Number(double(S * C)) + Number(p.eps));
+    for (size_t k = 0; k < K; ++k) {
+      Number u = 0;
+      for (size_t s = 0; s < S; ++s) u += dot(p.weight + (k * S + s) * C, x + (s * N + n) * C, C);
+      saved.z[n * K + k] = saved.rstd[n] * u;
+      a[k] = p.scale[kind_of(k, S)] * saved.z[n * K + k] + p.bias[k];
+    }
+    sinkhorn_forward(sinkhorn, &a[2 * S]);
+    for (size_t s = 0; s < S; ++s) {
+      saved.k.read[s * N + n] = sigmoid(a[s]) + Number(kSinkhornEps);
+      saved.k.write[s * N + n] = Number(2) * sigmoid(a[S + s]);
+    }
+    for (size_t i = 0; i < S * S; ++i) saved.k.carry[i * N + n] = sinkhorn.m.back()[i];
+  }
+}
+
+template <class Number>
+void mhc_backward(Number* dx, const Streams<Number>& g, Coefficients<Number>& dk, StreamsSaved<Number>& saved,
+                  const Number* x, const Streams<Number>& p, size_t C) {
+  const size_t S = p.S, K = S * (S + 2), N = dk.N;
+  std::vector<Number> a(K), da(K);
+  Sinkhorn<Number> sinkhorn{S};
+  for (size_t n = 0; n < N; ++n) {
+    const Number *z = &saved.z[n * K], r = saved.rstd[n];
+    for (size_t k = 0; k < K; ++k) a[k] = p.scale[kind_of(k, S)] * z[k] + p.bias[k];
+    sinkhorn_forward(sinkhorn, &a[2 * S]);
+    for (size_t s = 0; s < S; ++s) {
+      const Number read = sigmoid(a[s]), write = sigmoid(a[S + s]);
+      da[s] = dk.read[s * N + n] * read * (Number(1) - read);
+      da[S + s] = Number(2) * dk.write[s * N + n] * write * (Number(1) - write);
+    }
+    for (size_t i = 0; i < S * S; ++i) da[2 * S + i] = dk.carry[i * N + n];
+    sinkhorn_backward(&da[2 * S], sinkhorn);
+    Number along = 0;  // Σ dz·z
+    for (size_t k = 0; k < K; ++k) {
+      const Number dz = p.scale[kind_of(k, S)] * da[k];
+      g.bias[k] += da[k];                   // a = scale·z + bias
+      g.scale[kind_of(k, S)] += da[k] * z[k];  // a = scale·z + bias
+      along += dz * z[k];
+      for (size_t s = 0; s < S; ++s) {  // u = weight·x
+        add(g.weight + (k * S + s) * C, r * dz, x + (s * N + n) * C, C);
+        add(dx + (s * N + n) * C, r * dz, p.weight + (k * S + s) * C, C);
+      }
+    }
+    for (size_t s = 0; s < S; ++s)  // z = r·u
+      add(dx + (s * N + n) * C, -r * r / Number(double(S * C)) * along, x + (s * N + n) * C, C);
+  }
+}
+
+// ---- ResiDual ------------------------------------------------------------------------------------------------
+
+// The coefficients of ResiDual's two streams do not change: both get f, and only the first is read.
+
+template <class Number>
+void dual_coefficients(Coefficients<Number>& k) {
+  for (size_t n = 0; n < k.N; ++n)
+    k.read[n] = k.write[n] = k.write[k.N + n] = k.carry[n] = k.carry[3 * k.N + n] = 1;
+}
+
+// ---- a branch among streams ----------------------------------------------------------------------------------
+
+// A residual branch of any rule: norms and gain as in residual.hpp, and norm_sum on the first stream.
+
+template <class Number, class Function>
+struct BranchFunction {
+  Branch<Number> p, g;
+  BranchSaved<Number>& saved;
+  Function& F;
+  size_t N, C;
+
+  void forward(Number* f, const Number* h) { branch_forward(f, saved, h, p, F, N, C); }
+  void backward(Number* dh, const Number* df, const Number* h) { branch_backward(dh, g, df, h, saved, p, F, N, C); }
+};
+
+template <class Number>
+Branch<Number> without_skip(Branch<Number> branch) {
+  branch.skip = 0, branch.norm_sum = {};
+  return branch;
+}
+
+template <class Number, class Function>
+void streams_forward(Number* y, StreamsSaved<Number>& saved, const Number* x, const Branch<Number>& p,
+                     const Streams<Number>& streams, Function&& F, size_t N, size_t C) {
+  saved.k = {streams.S, N};
+  for (auto* row : {&saved.h, &saved.f, &saved.s}) row->resize(N * C);
+  if (streams.rule == StreamRule::dual) dual_coefficients(saved.k);
+  else if (streams.rule == StreamRule::mhc) mhc_forward(saved, x, streams, C);
+  else hyper_forward(saved, x, streams, C);
+  BranchFunction<Number, Function> branch{without_skip(p), {}, saved.branch, F, N, C};
+  mixing_forward(y, saved.h.data(), saved.f.data(), x, saved.k, p.skip, branch, C);
+  std::copy(y, y + N * C, saved.s.begin());
+  norm_forward(y, saved.sum, saved.s.data(), p.norm_sum, N, C);
+}
+
+template <class Number, class Function>
+void streams_backward(Number* dx, const Branch<Number>& g, const Streams<Number>& dstreams, const Number* dy,
+                      const Number* x, StreamsSaved<Number>& saved, const Branch<Number>& p,
+                      const Streams<Number>& streams, Function&& F, size_t N, size_t C) {
+  std::vector<Number> ds(dy, dy + streams.S * N * C);
+  Coefficients<Number> dk{streams.S, N};
+  norm_backward(ds.data(), g.norm_sum, dy, saved.s.data(), saved.sum, p.norm_sum, N, C);
+  BranchFunction<Number, Function> branch{without_skip(p), without_skip(g), saved.branch, F, N, C};
+  mixing_backward(dx, dk, ds.data(), x, saved.h.data(), saved.f.data(), saved.k, p.skip, branch, C);
+  if (streams.rule == StreamRule::mhc) mhc_backward(dx, dstreams, dk, saved, x, streams, C);
+  else if (streams.rule != StreamRule::dual) hyper_backward(dx, dstreams, dk, saved, x, streams, C);
+}
+
+}  // namespace textbook

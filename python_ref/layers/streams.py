@@ -1,0 +1,141 @@
+"""Several residual streams: hyper-connections, mHC and ResiDual, each as its paper writes it.
+
+h (B,T,S,C) are the streams. F is the branch with its norm before it.
+"""
+
+import torch
+
+from layers import norm
+
+SINKHORN_ROUNDS, EPS = 20, 1e-6
+
+
+def see_carry(name, carry):
+    """Gets what each row carries from stream to stream (B,T,S,S). Diagnostics replace it."""
+
+
+def count(c, rule):
+    return {"": 1, "dual": 2}.get(rule, c.streams)
+
+
+def declare(name, c, rule):
+    S, C = count(c, rule), c.channels
+    if rule == "mhc":
+        M = S * (S + 2)
+        return [(f"{name}.weight", (M, S * C)), (f"{name}.bias", (M,)), (f"{name}.scale", (3,))]
+    if rule not in ("hyper", "static"):
+        return []
+    rows = [(f"{name}.read", (S,)), (f"{name}.carry", (S * S,)), (f"{name}.write", (S,))]
+    if rule == "static":
+        return rows
+    return rows + norm.declare(f"{name}.norm", C, c) + [(f"{name}.weight", (S + 2, C)), (f"{name}.scale", (2,))]
+
+
+def hyper(p, c, name, h, F, rule):
+    """HyperConnection of Zhu et al. 2024, arXiv 2409.19606, appendix J: width_connection, F, depth_connection.
+
+    alpha (S,S+1) is [A_m, A_r], beta (S) is B. The factor on the skip path is ours; it is 1 in the paper.
+    """
+    S = h.shape[2]
+    read, carry, write = (p[f"{name}.{part}"] for part in ("read", "carry", "write"))
+    static = torch.cat([read[:, None], carry.view(S, S), write[:, None]], 1)  # of stream s: A_m, A_r and B
+    if rule == "static":
+        both = static.expand(*h.shape[:2], S, S + 2)
+    else:
+        normed = norm.apply(p, c, f"{name}.norm", h)
+        z = normed @ p[f"{name}.weight"].T
+        s = p[f"{name}.scale"]
+        scales = torch.cat([s[:1].expand(S + 1), s[1:]])
+        both = scales * torch.tanh(z) + static
+    alpha, beta = both[..., :-1], both[..., -1]
+    see_carry(name, alpha[..., 1:])
+    mix = alpha.transpose(-1, -2) @ h
+    f = F(mix[..., 0, :])
+    y = torch.einsum("btc,bts->btsc", f, beta) + c.skip_scale * mix[..., 1:, :]
+
+    def terms_of(dboth, first):
+        """Those of the coefficients from `first` on, from the absolute terms of their gradients (B,T,S,j)."""
+        sums = dboth.sum((0, 1))
+        rows = [(f"{name}.read", sums[:, 0]), (f"{name}.carry", sums[:, 1:].flatten())]
+        rows = rows if first == 0 else [(f"{name}.write", sums[:, 0])]
+        if rule == "static":
+            return rows
+        t = torch.tanh(z.detach())[..., first : first + dboth.shape[-1]]
+        scale, weight = torch.zeros(2, dtype=t.dtype), torch.zeros(S + 2, h.shape[3], dtype=t.dtype)
+        scale[int(first > 0)] = (dboth * t.abs()).sum()
+        dz = dboth * s[int(first > 0)].detach().abs() * (1 - t.square())
+        weight[first : first + t.shape[-1]] = torch.einsum("btsj,btsc->jc", dz, normed.detach().abs())
+        return rows + [(f"{name}.scale", scale), (f"{name}.weight", weight)]
+
+    p.watch(mix, lambda d: terms_of(torch.einsum("btjc,btsc->btsj", d.abs(), h.detach().abs()), 0))
+    p.watch(y, lambda d: terms_of(torch.einsum("btsc,btc->bts", d.abs(), f.detach().abs())[..., None], S + 1))
+    return y
+
+
+def sinkhorn(a):
+    """Doubly stochastic matrices from a (...,S,S), as in transformers' DeepseekV4HyperConnection."""
+    m = torch.softmax(a, -1) + EPS
+    m = m / (m.sum(-2, keepdim=True) + EPS)
+    for _ in range(SINKHORN_ROUNDS - 1):
+        m = m / (m.sum(-1, keepdim=True) + EPS)
+        m = m / (m.sum(-2, keepdim=True) + EPS)
+    return m
+
+
+def mhc_coefficients(h, weight, bias, scale, eps, watch=None):
+    """Xie et al. 2025, arXiv 2512.24880, eq. 7 to 9 -> pre (...,S), post (...,S), comb (...,S,S) from stream to stream.
+
+    The order of weight and bias, and EPS, are those of transformers' DeepseekV4HyperConnection. There comb is the
+    transpose of the paper's matrix.
+    """
+    S = h.shape[-2]
+    x = h.flatten(-2)
+    x = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
+    z = x @ weight.T
+    scales = torch.cat([scale[:1].expand(S), scale[1:2].expand(S), scale[2:].expand(S * S)])
+    a = scales * z + bias
+    if watch:
+        watch(x, z, a, scales)
+    pre, post, comb = a.split([S, S, S * S], -1)
+    return torch.sigmoid(pre) + EPS, 2 * torch.sigmoid(post), sinkhorn(comb.unflatten(-1, (S, S)))
+
+
+def mhc(p, c, name, h, F):
+    S = h.shape[2]
+
+    def watch(x, z, a, scales):
+        def terms(da):
+            each = (da * z.detach()).abs().sum((0, 1))
+            dz = (da * scales.detach()).abs()
+            return [
+                (f"{name}.bias", da.abs().sum((0, 1))),
+                (f"{name}.scale", torch.stack([part.sum() for part in each.split([S, S, S * S])])),
+                (f"{name}.weight", torch.einsum("btk,bti->ki", dz, x.detach().abs())),
+            ]
+
+        p.watch(a, terms)
+
+    weight, bias, scale = (p[f"{name}.{part}"] for part in ("weight", "bias", "scale"))
+    pre, post, comb = mhc_coefficients(h, weight, bias, scale, c.norm_eps, watch)
+    see_carry(name, comb)
+    f = F((pre[..., None] * h).sum(2))
+    return post[..., None] * f[..., None, :] + c.skip_scale * comb.transpose(-1, -2) @ h
+
+
+def dual(c, h, F, norm_sum):
+    """Xie et al. 2023, arXiv 2304.14802, and the authors' resi_dual_layers.py: x = LN(x + f), res = res + f."""
+    x, res = h[..., 0, :], h[..., 1, :]
+    f = F(x)
+    return torch.stack([norm_sum(c.skip_scale * x + f), c.skip_scale * res + f], 2)
+
+
+def enter(c, rule, x):
+    """Each stream starts as a copy."""
+    return x[:, :, None].expand(-1, -1, count(c, rule), -1) if rule else x
+
+
+def leave(rule, h, final_norm):
+    """The sum of the streams, normalized; of ResiDual the first stream plus the norm of the second."""
+    if rule == "dual":
+        return h[..., 0, :] + final_norm(h[..., 1, :])
+    return final_norm(h.sum(2) if rule else h)

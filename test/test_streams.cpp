@@ -1,0 +1,214 @@
+// Branches among several residual streams: the textbook's by complex step, and the fast ones beside the textbook's.
+
+#include "layers/residual/residual.hpp"
+#include "layers/model/resolve.hpp"
+#include "layers/textbook/streams.hpp"
+
+#include "textbook.hpp"
+
+namespace {
+
+using Complex = std::complex<double>;
+
+// A branch of block 2 with random parameters, and its gradients. F is Neighbors.
+struct StreamsCase {
+  Config config;
+  int S, N, C;
+  std::vector<float> weights, gradients;
+  std::vector<TensorSpec> table;
+  Branch p, g;
+
+  StreamsCase(const std::string& placement, int streams, int N, int C) : N(N), C(C) {
+    config.placement = placement, config.streams = streams, config.vocab_size = 1, config.channels = C;
+    config.n_head = 1, config.skip_scale = 1.7;
+    config = resolve(config);
+    S = stream_count(config);
+    Layout measure;
+    declare(measure);
+    weights.resize(measure.size()), gradients = random_floats(measure.size(), 1);
+    Layout on_weights(weights.data()), on_gradients(gradients.data());
+    p = declare(on_weights), g = declare(on_gradients);
+    table = on_weights.table();
+    for (const TensorSpec& spec : table) {
+      const std::vector<float> w = random_floats(spec.size(), spec.offset + 2, spec.start.mean, .5f);
+      for (size_t i = 0; i < w.size(); ++i) weights[spec.offset + i] = spec.start.is_one(i) + w[i];
+    }
+  }
+
+  Branch declare(Layout& layout) const {
+    Branch branch;
+    declare_branch_enter(branch, layout, config, "b", kLayer, 2 * kLayer);
+    declare_branch_leave(branch, layout, config, "b", kLayer);
+    return branch;
+  }
+
+  // The same branch of the textbook, with its parameters in `numbers`.
+  template <class Number>
+  std::pair<textbook::Branch<Number>, textbook::Streams<Number>> book(std::vector<Number>& numbers) const {
+    const auto at = [&](const float* w) { return w ? &numbers[w - weights.data()] : nullptr; };
+    const auto norm = [&](const Norm& n) {
+      return textbook::Norm<Number>{n.kind, n.eps, at(n.gain), at(n.bias)};
+    };
+    const Streams& s = p.streams;
+    return {{norm(p.norm_in), norm(p.norm_out), norm(p.norm_sum), {}, p.skip, p.in_scale},
+            {s.rule, size_t(s.count), at(s.read), at(s.carry), at(s.write), norm(s.norm), at(s.weight), at(s.bias),
+             at(s.scale), s.eps}};
+  }
+
+  template <class Number>
+  std::vector<Number> forward(textbook::StreamsSaved<Number>& saved, const std::vector<Number>& x,
+                              std::vector<Number>& numbers) const {
+    const auto [branch, streams] = book(numbers);
+    std::vector<Number> y(x.size());
+    textbook::streams_forward(y.data(), saved, x.data(), branch, streams, Neighbors<Number>{size_t(N), size_t(C)},
+                              size_t(N), size_t(C));
+    return y;
+  }
+
+  // dx; adds to the gradients of the parameters in `sums`.
+  Doubles backward(textbook::StreamsSaved<double>& saved, const Doubles& dy, const Doubles& x, Doubles& numbers,
+                   Doubles& sums) const {
+    const auto [branch, streams] = book(numbers);
+    const auto [dbranch, dstreams] = book(sums);
+    Doubles dx(x.size());
+    textbook::streams_backward(dx.data(), dbranch, dstreams, dy.data(), x.data(), saved, branch, streams,
+                               Neighbors<double>{size_t(N), size_t(C)}, size_t(N), size_t(C));
+    return dx;
+  }
+
+  struct Run {
+    std::vector<float> y, dx;
+  };
+  Run run(const std::vector<float>& x, const std::vector<float>& dy) {
+    std::vector<float> kept = garbage(30 * N * (C + 16) * S), normed = garbage(N * C), f = garbage(N * C);
+    Layout layout(kept.data());
+    const BranchSaved saved = declare_branch_saved(layout, config, "b", kLayer, N, C);
+    const StreamsScratch scratch = declare_streams_scratch(layout, config, N, true);
+    const Neighbors<float> F{size_t(N), size_t(C)};
+    Run r{garbage(S * N * C), dy};
+    const float* u = branch_enter(saved, scratch, x.data(), p, N, C, true);
+    F.forward(f.data(), u);
+    branch_leave(r.y.data(), saved, scratch, normed.data(), x.data(), f.data(), p, N, C, true);
+    std::vector<float> df = garbage(N * C), du = garbage(N * C);
+    const float* d = branch_leave_backward(r.dx.data(), df.data(), g, scratch, x.data(), f.data(), saved, p, N, C);
+    F.backward(du.data(), d, u);
+    branch_enter_backward(r.dx.data(), g, scratch, du.data(), x.data(), saved, p, N, C);
+    return r;
+  }
+};
+
+std::vector<std::string> placements_with_streams() {
+  std::vector<std::string> names;
+  for (const Placement& row : placements())
+    if (row.streams != StreamRule::single) names.emplace_back(row.name);
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("the textbook's branches among streams are certified", "[streams][textbook]") {
+  constexpr double h = 1e-50, kCertified = 1e-13;
+  for (const std::string& placement : placements_with_streams())
+    for (const int S : {1, 3}) {
+      const StreamsCase c(placement, S, 2, 5);
+      Doubles x = random_doubles(c.S * c.N * c.C, 7), dy = random_doubles(x.size(), 8), numbers = widen(c.weights),
+              sums(numbers.size());
+      textbook::StreamsSaved<double> saved;
+      c.forward(saved, x, numbers);
+      const Doubles dx = c.backward(saved, dy, x, numbers, sums);
+      std::vector<Complex> stepped_x(x.begin(), x.end()), stepped(numbers.begin(), numbers.end());
+      const auto slope = [&](Complex& number) {
+        number += Complex(0, h);
+        textbook::StreamsSaved<Complex> unused;
+        const std::vector<Complex> y = c.forward(unused, stepped_x, stepped);
+        number = number.real();
+        double sum = 0;
+        for (size_t i = 0; i < y.size(); ++i) sum += dy[i] * y[i].imag() / h;
+        return sum;
+      };
+      const auto check = [&](const std::string& what, std::span<const double> got, std::span<Complex> steps) {
+        Doubles want;
+        for (Complex& number : steps) want.push_back(slope(number));
+        double difference = 0;
+        for (size_t i = 0; i < want.size(); ++i) difference += std::pow(want[i] - got[i], 2);
+        const double terms = norm_of(x) * norm_of(dy), size = std::max(norm_of(want), 1e-3 * terms);
+        const double error = difference == 0 ? 0 : std::sqrt(difference) / size;
+        check_error("complex step/streams " + placement + "/" + what, error, kCertified);
+      };
+      check("dx", dx, stepped_x);
+      for (const TensorSpec& spec : c.table)
+        check(spec.name, std::span(sums).subspan(spec.offset, spec.size()),
+              std::span(stepped).subspan(spec.offset, spec.size()));
+    }
+}
+
+TEST_CASE("branches among streams agree with the textbook", "[streams][textbook]") {
+  for (const std::string& placement : placements_with_streams())
+    for (const int S : {1, 2, 3, 4, 8})
+      for (const auto& [N, C] : {std::pair{1, 3}, {17, 33}, {130, 16}}) {
+        StreamsCase c(placement, S, N, C);
+        const std::string name = "streams vs textbook/" + placement + at({S, N, C});
+        const std::vector<float> x = random_floats(c.S * N * C, 7), dy = random_floats(x.size(), 8);
+        Doubles numbers = widen(c.weights), sums = widen(c.gradients);
+        const double terms = 10 * norm_of(widen(x)) * norm_of(widen(dy)) + 1e3 * norm_of(sums);
+        textbook::StreamsSaved<double> saved;
+        const Doubles want = c.forward(saved, widen(x), numbers);
+        const Doubles want_dx = c.backward(saved, widen(dy), widen(x), numbers, sums);
+        const StreamsCase::Run got = c.run(x, dy);
+        check_close(name + "y", got.y, want, 1e-6);
+        check_close(name + "dx", got.dx, want_dx, 2e-6);
+        for (const TensorSpec& spec : c.table)
+          check_close(name + spec.name, std::span(c.gradients).subspan(spec.offset, spec.size()),
+                      std::span(sums).subspan(spec.offset, spec.size()), 2e-6, terms);
+      }
+}
+
+TEST_CASE("mHC's matrices are doubly stochastic", "[streams]") {
+  const int N = 50, S = 4;
+  const StreamsCase c("mhc", S, N, 6);
+  const std::vector<float> z = random_floats(S * (S + 2) * N, 3, 0, 2);
+  std::vector<float> k = garbage(z.size());
+  StreamsSaved saved;
+  saved.z = const_cast<float*>(z.data());
+  stream_coefficients(k.data(), saved, c.p.streams, N);
+  const auto at = [&](int s, int j, int n) { return double(k[(s * (S + 2) + j) * N + n]); };
+  for (int n = 0; n < N; ++n)
+    for (int s = 0; s < S; ++s) {
+      double row = 0, column = 0;
+      for (int t = 0; t < S; ++t) {
+        CHECK(at(s, 1 + t, n) >= 0);
+        row += at(s, 1 + t, n), column += at(t, 1 + s, n);
+      }
+      CHECK(std::fabs(row - 1) < 1e-2);     // 20 rounds come close
+      CHECK(std::fabs(column - 1) < 1e-5);  // the last step
+      CHECK((at(s, 0, n) > 0 && at(s, 0, n) < 1.01));
+      CHECK((at(s, S + 1, n) > 0 && at(s, S + 1, n) < 2));
+    }
+}
+
+TEST_CASE("every branch starts as Pre-LN, on one of its streams", "[streams]") {
+  const auto values = [](const char* placement, const std::string& part) {
+    Config config;
+    config.placement = placement, config.vocab_size = 3, config.channels = 8, config.n_head = 2, config.n_layer = 2;
+    config.streams = 3;
+    Model model(config);
+    initialize(model, 1);
+    for (const TensorSpec& spec : model.table)
+      if (spec.name == "block.1." + part) {
+        CHECK_FALSE(spec.decay);
+        return std::vector<float>(&model.weights[spec.offset], &model.weights[spec.offset] + spec.size());
+      }
+    FAIL("no " << part);
+    return std::vector<float>();
+  };
+  using Floats = std::vector<float>;
+  for (const char* placement : {"hyper", "hyper-static"}) {
+    CHECK(values(placement, "attention.streams.read") == Floats{0, 0, 1});  // branch 2
+    CHECK(values(placement, "ffn.streams.read") == Floats{1, 0, 0});        // branch 3
+    CHECK(values(placement, "ffn.streams.carry") == Floats{1, 0, 0, 0, 1, 0, 0, 0, 1});
+    CHECK(values(placement, "ffn.streams.write") == Floats{1, 1, 1});
+  }
+  CHECK(values("hyper", "ffn.streams.scale") == Floats{.01f, .01f});
+  CHECK(values("mhc", "ffn.streams.scale") == Floats{.01f, .01f, .01f});
+  CHECK(values("mhc", "ffn.streams.bias") == Floats(15));
+}
