@@ -77,7 +77,7 @@ void check_range(const Config& c, const ConfigNumber& n) {
   const std::optional<double> x = std::visit([&](auto member) { return std::optional<double>(c.*member); }, n.member);
   // Many values are floats: .99 as a float is a little above .99.
   const double low = std::min(n.low, double(float(n.low))), high = std::max(n.high, double(float(n.high)));
-  require(!x || (*x >= low && *x <= high), "{" + std::string(n.name) + "} is " + number(x.value_or(0)) + ": must be " +
+  require(!x || (*x >= low && *x <= high), std::string("{") + n.name + "} is " + number(x.value_or(0)) + ": must be " +
                                                number(n.low) + " to " + number(n.high));
 }
 
@@ -90,7 +90,7 @@ bool fits_parallel(const Placement& row) {
 std::string names_where(bool (*fits)(const Placement&)) {
   std::string list;
   for (const Placement& row : placements())
-    if (fits(row)) list += (list.empty() ? "" : "|") + std::string(row.name);
+    if (fits(row)) list.append(list.empty() ? "" : "|").append(row.name);
   return list;
 }
 

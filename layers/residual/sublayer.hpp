@@ -53,7 +53,7 @@ struct BlockContext {
   int layer = 0;
   Cache cache;
   const float* slopes = nullptr;  // (H) of ALiBi, where that is how positions are told
-  Carried carried;
+  Carried carried = {};
   bool training = false;          // see norm_forward
   float scale = 1;                // the gradient of the step's loss with respect to the sum of the losses of all tokens
   double* load = nullptr;         // (L,E) training: counts the choices of each expert
