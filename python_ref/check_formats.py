@@ -55,7 +55,7 @@ CLASSES = {
 }  # fmt: skip
 
 PLACEMENTS = (
-    "post pre sandwich deepnorm reordered none glm-deepnorm pre-post mix-ln lns sub-ln layerscale rezero".split()
+    "post pre sandwich deepnorm reordered none glm-deepnorm pre-post mix-ln lns sub-ln layerscale rezero keel".split()
 )
 NORMS = "layernorm rmsnorm scalenorm batchnorm dyt derf".split()
 POSITIONS = "learned sinusoidal rope alibi none".split()
@@ -84,6 +84,7 @@ OWN = {
     "moe": f"--experts 4 --placement sub-ln {UNUSUAL}", "moe-switch": f"--experts 4 --experts-per-token 1 "
     f"--no-router-renormalize --router-bias 0.01 {UNUSUAL}", "moe-shared": "--preset mixtral --experts 4 "
     "--shared-experts 2 --block parallel-shared",
+    "hybridnorm": "--placement hybridnorm --layers 3", "hybridnorm-star": f"--placement hybridnorm-star {GQA}",
 }  # fmt: skip
 
 # ---- models that transformers makes -------------------------------------------------------------------------

@@ -62,6 +62,8 @@ class Config:
             self.final_norm = placement.final_norm
         if self.skip_scale is None:
             self.skip_scale = placement.skip(self.layers)
+        if self.placement.startswith("hybridnorm") and self.qk_norm == "none":
+            self.qk_norm = "qkv"
         self.kv_heads = self.kv_heads or self.heads
         self.head_dim = self.head_dim or self.channels // self.heads
         if self.qkv_bias is None:

@@ -772,7 +772,7 @@ def diagnostics_cases(out):
     names += ["pre-qk-norm-head-llama", "pre-qk-norm-full-gpt", "mix-ln-layernorm-gpt"]
     names += ["hyper-layernorm-gpt", "mhc-rmsnorm-llama", "resi-dual-layernorm-gpt"]
     names += ["sandwich-scalenorm", "sandwich-batchnorm", "post-derf", "pre-layernorm-unit-offset"]
-    names += ["wired-gated-elementwise", "wired-nanochat", "wired-qkv-norm"]
+    names += ["hybridnorm-star-rmsnorm-llama", "wired-gated-elementwise", "wired-nanochat", "wired-qkv-norm"]
     names += ["moe-sub-ln-shared", "moe-olmoe"]
     for name in names + ["wired-gemma2", "wired-all-of-attention"]:
         file = out / "model" / name

@@ -11,7 +11,8 @@ struct Form {
 
   // QK-norms work on single rows, so they exist for two norms only.
   bool takes(NormKind kind) const {
-    return qk_norm == QkNormKind::none || kind == NormKind::layernorm || kind == NormKind::rmsnorm;
+    const bool none = qk_norm == QkNormKind::none && placement_row(placement).qk_norm == QkNormKind::none;
+    return none || kind == NormKind::layernorm || kind == NormKind::rmsnorm;
   }
 
   void apply(Config& c) const {

@@ -45,6 +45,9 @@ TEST_CASE("the table of placements", "[config]") {
         {"sub-ln", 1, 1, 0, 0, 1, 1, 2.0393338},  // √(ln 64)
         {"layerscale", 1, 0, 0, 0, 1},
         {"rezero", 0, 0, 0, 0, 0},
+        {"keel", 1, 0, 0, 1, 0, 16},  // 2·8
+        {"hybridnorm", 0, 0, 0, 1, 1},
+        {"hybridnorm-star", 0, 0, 0, 1, 1},
         {"hyper", 1, 0, 0, 0, 1, 1, 1, StreamRule::hyper},
         {"hyper-static", 1, 0, 0, 0, 1, 1, 1, StreamRule::hyper_static},
         {"mhc", 1, 0, 0, 0, 1, 1, 1, StreamRule::mhc},
@@ -64,7 +67,7 @@ TEST_CASE("the table of placements", "[config]") {
     CHECK((p.gain == LearnedGain::channel) == (p.name == std::string("layerscale")));
     CHECK((p.gain == LearnedGain::block) == (p.name == std::string("rezero")));
   }
-  CHECK(placements().size() == 17);
+  CHECK(placements().size() == 20);
 }
 
 TEST_CASE("under mix-ln the first blocks are Post-LN and the others Pre-LN", "[config]") {
@@ -72,7 +75,7 @@ TEST_CASE("under mix-ln the first blocks are Post-LN and the others Pre-LN", "[c
     const Config c = resolve(
         with([&](Config& c) { c.placement = "mix-ln", c.n_layer = layers, c.mix_fraction = fraction; }));
     std::string list;
-    for (int l = 0; l < layers; ++l) list += placement_at(c, l).norm_sum ? 's' : 'i';
+    for (int l = 0; l < layers; ++l) list += placement_at(c, l, "ffn").norm_sum ? 's' : 'i';
     return list;
   };
   CHECK(names(12, .25) == "sssiiiiiiiii");
@@ -82,7 +85,22 @@ TEST_CASE("under mix-ln the first blocks are Post-LN and the others Pre-LN", "[c
   CHECK(names(4, 1) == "ssss");
   CHECK(names(100, .29).find('i') == 29);  // .29 · 100 is below 29 in double
   const Config post = resolve(with([](Config& c) { c.placement = "post", c.mix_fraction = 0; }));
-  CHECK(placement_at(post, 0).name == std::string("post"));
+  CHECK(placement_at(post, 0, "attention").name == std::string("post"));
+}
+
+TEST_CASE("HybridNorm's branches have rows of their own, and the first block of HybridNorm* is Pre-LN", "[config]") {
+  const auto rows = [](const char* placement) {
+    const Config c = resolve(with([&](Config& c) { c.placement = placement, c.n_layer = 3; }));
+    CHECK(c.qk_norm == QkNormKind::qkv);
+    std::string list;
+    for (int l = 0; l < 3; ++l)
+      for (const char* branch : {"attention", "ffn"}) list += std::string(placement_at(c, l, branch).name) + " ";
+    return list;
+  };
+  CHECK(rows("hybridnorm") == "hybridnorm none hybridnorm none hybridnorm none ");
+  CHECK(rows("hybridnorm*") == "pre pre hybridnorm-star none hybridnorm-star none ");
+  CHECK(contains(refusal([](Config& c) { c.placement = "hybridnorm", c.norm = NormKind::dyt; }),
+                 "--placement hybridnorm normalizes q, k and v, which goes with --norm layernorm or rmsnorm only"));
 }
 
 TEST_CASE("LayerScale starts smaller in deeper models", "[config]") {

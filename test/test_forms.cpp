@@ -37,12 +37,18 @@ TEST_CASE("the drawing shows the formulas of the placement", "[info]") {
                                            {"sub-ln", "y = x + o( N( attention( N(x) ) ) )"},
                                            {"layerscale", "y = x + λ·attention( N(x) )"},
                                            {"rezero", "y = x + λ·attention( x )"},
+                                           {"keel", "y = N( 8·x + attention( N(x) ) )"},
+                                           {"hybridnorm", "y = N( x + attention( x ) )"},
                                            {"hyper", "y = A·x + b·attention( N(a·x) )"},
                                            {"mhc", "y = A·x + b·attention( N(a·x) )"},
                                            {"resi-dual", "y = N( x + attention( x ) ), z = z + attention( x )"}}) {
     INFO(placement);
     CHECK(contains(drawing(placement), std::string(" ") + formula + "\n"));
   }
+  CHECK(contains(drawing("hybridnorm"), " y = x + ffn( x )\n"));
+  const std::string star = drawing("hybridnorm-star");
+  CHECK(contains(star, "feed-forward branch of block 1   y = x + ffn( N(x) )\n"));
+  CHECK(contains(star, "feed-forward branch of blocks 2 to 4   y = x + ffn( x )\n"));
   const std::string mixed = drawing("mix-ln");
   CHECK(contains(mixed, "attention branch of block 1      y = N( x + attention( x ) )\n"));
   CHECK(contains(mixed, "feed-forward branch of blocks 2 to 4   y = x + ffn( N(x) )\n"));

@@ -61,6 +61,7 @@ TEST_CASE("several ranks leave the bits of one", "[ranks][program]") {
       {"frozen", "--placement deepnorm --freeze embedding --norm-lr 1e-3"},
       {"lora", "--lora 2"},
       {"batchnorm", "--norm batchnorm"},
+      {"variants", "--value-residual learned --stream-mix --output-gate headwise --zero-init"},
       {"diagnostics", "--diagnostics 2 --qk-norm head"}};
   for (const Placement& placement : placements())
     runs.emplace_back(placement.name, std::string("--placement ") + placement.name);

@@ -20,12 +20,15 @@ double model_tolerance(const Config& c) {
 
 // Gains 1 ± .3, biases ± .1, and matrices and alphas large enough that attention is far from uniform: an alpha of ½
 // halves the input of DyT and Derf. After several of them the values of all keys are nearly the same, and the gradients
-// of queries and keys are little more than rounding errors.
+// of queries and keys are little more than rounding errors. What norm_sum reads is as much larger as the skip path's
+// factor, and would saturate them.
 void randomize(Model& model) {
   for (const TensorSpec& spec : model.table) {
     const bool matrix = spec.shape.size() > 1, scale = spec.name.ends_with(".scale.gain");  // may start at 0
     const bool alpha = spec.name.ends_with(".alpha");
-    const float mean = matrix ? 0 : scale ? 1 : alpha ? .8f : spec.start.mean, vector = mean != 0 ? .3f * mean : .1f;
+    const float reads = spec.name.ends_with(".norm_sum.alpha") ? float(*model.config.skip_scale) : 1;
+    const float mean = matrix ? 0 : scale ? 1 : alpha ? .8f / reads : spec.start.mean;
+    const float vector = mean != 0 ? .3f * mean : .1f;
     const float deviation = matrix ? std::sqrt(2.f / (spec.shape[0] + spec.shape[1])) : vector;
     const bool mixes = spec.role == Role::streams && !matrix;  // some start at .01
     std::vector<float> w = random_floats(spec.size(), spec.offset + 1, mean, mixes ? .3f : deviation);
@@ -108,7 +111,7 @@ void compare_models(Config config, std::string name, float dropout_p) {
   for (const TensorSpec& spec : model.table) {
     // Without RoPE or a cap, a bias of all keys adds the same to all scores of a row, so its gradient is only rounding.
     const bool moved = config.position == Position::rope || config.attention_cap > 0;
-    if (spec.name.ends_with(config.qk_norm == QkNormKind::none ? ".k.bias" : ".k_norm.bias") && !moved) continue;
+    if (spec.name.ends_with(model.config.qk_norm == QkNormKind::none ? ".k.bias" : ".k_norm.bias") && !moved) continue;
     const std::span<const float> got{model.gradients.get() + spec.offset, spec.size()};
     const std::span<const double> expected{&gradients[spec.offset], spec.size()};
     if (!spec.trained) {

@@ -28,7 +28,7 @@ struct Stack {
 std::vector<Stack> stacks_of(const Config& c) {
   std::vector<Stack> stacks;
   for (int l = 0; l < c.n_layer; ++l) {
-    const Placement& row = placement_at(c, l);
+    const Placement& row = placement_at(c, l, "attention");
     if (stacks.empty() || &stacks.back().row != &row) stacks.push_back({l, l, row});
     stacks.back().last = l;
   }
@@ -172,9 +172,10 @@ std::string draw_stack(const Config& c, const Stack& stack) {
   const BranchText ffn{{c.experts > 0 ? "[   experts    ]" : "[ feed-forward ]", experts_text(c) + sizes + ", " +
                                                                                   name_of(kActivations, c.activation)},
                        "down"};
+  const Stack of_ffn = {stack.first, stack.last, placement_at(c, stack.first, "ffn")};
   const std::string branches =
       c.block == BlockForm::sequential
-          ? draw_branches(c, stack, {ffn}) + "  │    │\n" + draw_branches(c, stack, {attention})
+          ? draw_branches(c, of_ffn, {ffn}) + "  │    │\n" + draw_branches(c, stack, {attention})
           : draw_branches(c, stack, {attention, ffn});
   const std::string mix = "  │    │\n  │    [ a·x + b·x₀ ]   a and b learned, x₀ the input of the first block\n";
   return "       │\n  ┌─── " + name_of_stack(stack, c) + "\n" + branches + (c.stream_mix ? mix : "") + "  └───\n";
@@ -182,11 +183,13 @@ std::string draw_stack(const Config& c, const Stack& stack) {
 
 std::string formulas(const Config& c, const Stack& stack, const std::string& where) {
   const Placement& row = stack.row;
-  const std::string attention = branch_formula(c, row, "attention", "o"), ffn = branch_formula(c, row, "ffn", "down");
+  const Placement& ffn_row = placement_at(c, stack.first, "ffn");
+  const std::string attention = branch_formula(c, row, "attention", "o");
+  const std::string ffn = branch_formula(c, ffn_row, "ffn", "down");
   if (c.block != BlockForm::sequential)
     return "  block" + where + "   " + formula(c, row, attention + " + " + ffn) + "\n";
   return "  attention branch" + where + "      " + formula(c, row, attention) + "\n" +
-         "  feed-forward branch" + where + "   " + formula(c, row, ffn) + "\n";
+         "  feed-forward branch" + where + "   " + formula(c, ffn_row, ffn) + "\n";
 }
 
 }  // namespace

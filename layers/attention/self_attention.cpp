@@ -39,7 +39,7 @@ void declare_sublayer_saved(AttentionSaved& saved, Layout& layout, const Config&
     saved.v = layout.take(name + ".v", Role::v, {N, config.kv_heads * config.head_dim});
   saved.lse = layout.take(name + ".lse", Role::attention, {B, config.n_head, T});
   saved.mixed = layout.take(name + ".mixed", Role::attention, {N, width});
-  if (branch_keeps_output(config, layer)) saved.f = layout.take(name + ".o", Role::o, {N, config.channels});
+  if (branch_keeps_output(config, layer, name)) saved.f = layout.take(name + ".o", Role::o, {N, config.channels});
   if (config.gate_width() == 0) return;
   layout.share(config.recompute >= Recompute::selective);
   saved.gate = layout.take(name + ".output_gate", Role::qk, {N, config.gate_width()});

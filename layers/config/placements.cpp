@@ -16,6 +16,9 @@ double glm_alpha(int n_layer) { return std::pow(2.0 * n_layer, 0.5); }
 double glm_beta(int n_layer) { return std::pow(2.0 * n_layer, -0.5); }
 // Magneto, decoder-only (Wang et al. 2022, arXiv 2210.06423, fig. 2): γ = √(ln 2L).
 double magneto_gamma(int n_layer) { return std::sqrt(std::log(2.0 * n_layer)); }
+// Keel (Chen & Wei 2026, arXiv 2601.19895): α is the number of sublayers. The paper's text was out of reach; four
+// independent accounts of it agree on this (a summary of the paper, and three programs).
+double keel_alpha(int n_layer) { return 2.0 * n_layer; }
 // LayerNorm scaling (Sun et al. 2025, arXiv 2502.05795): 1/√l, the first block being l = 1.
 double lns_scale(int layer) { return 1 / std::sqrt(layer + 1.0); }
 
@@ -24,6 +27,8 @@ const InitRow kGpt2 = {Base::normal, .02f, .02f, true, one};
 const InitRow kXavier = {Base::xavier, .02f, .02f, false, one};
 const InitRow kDeepNet = {Base::xavier, .02f, .02f, false, deepnorm_beta};
 const InitRow kGlm = {Base::xavier, .02f, .02f, false, glm_beta};
+// HybridNorm's "full_megatron"; its standard deviation .01398 is √(2/(5C)) at C = 2048.
+const InitRow kSmall = {Base::small, 0, .02f, true, one};
 const InitRow kMagneto = {Base::xavier, .02f, .02f, false, magneto_gamma};
 
 }  // namespace
@@ -31,7 +36,8 @@ const InitRow kMagneto = {Base::xavier, .02f, .02f, false, magneto_gamma};
 const std::vector<Placement>& placements() {
   constexpr auto no_gain = LearnedGain::none;
   static const std::vector<Placement> rows = {
-      // name, aliases, source; norms in, inner, out, sum and final; gain, skip, in_scale, init, early, streams
+      // name, aliases, source; norms in, inner, out, sum and final; gain, skip, in_scale, init, early, streams,
+      // early_blocks, ffn, qk_norm
       {"post", {"post-ln", "postln"}, "Vaswani et al. 2017, arXiv 1706.03762; GPT-1",
        false, false, false, true, false, no_gain, one, one, kFlat, nullptr},
       {"pre", {"pre-ln", "preln"}, "GPT-2 (Radford et al. 2019); Llama",
@@ -46,10 +52,20 @@ const std::vector<Placement>& placements() {
        false, false, false, false, false, no_gain, one, one, kGpt2, nullptr},
       {"glm-deepnorm", {"glm"}, "GLM-130B (Zeng et al. 2022, arXiv 2210.02414); ChatGLM-6B",
        false, false, false, true, false, no_gain, glm_alpha, one, kGlm, nullptr},
-      // Keel is this with a larger skip. Second-hand accounts of α differ (2L; a convex sum), so it is left to
-      // skip_scale, and is 1 by default.
       {"pre-post", {"pre-and-post"}, "the form of Keel (Chen & Wei 2026, arXiv 2601.19895), at skip 1",
        true, false, false, true, false, no_gain, one, one, kFlat, nullptr},
+      // The programs that implement Keel treat the first block differently (skip 1, and no norm_sum behind its
+      // attention), but not in the same way. Here it is like the others.
+      {"keel", {}, "Keel (Chen & Wei 2026, arXiv 2601.19895)",
+       true, false, false, true, false, no_gain, keel_alpha, one, kFlat, nullptr},
+      // The authors' block is y = x + attention(x), z = norm(y), z + ffn(z): the norm of the feed-forward branch comes
+      // before its skip path, which is the same as behind attention's sum.
+      {"hybridnorm", {"hybrid-norm"}, "HybridNorm (Zhuo et al. 2025, arXiv 2503.04598)",
+       false, false, false, true, true, no_gain, one, one, kSmall, nullptr, StreamRule::single, 0, "none",
+       QkNormKind::qkv},
+      {"hybridnorm-star", {"hybridnorm*"}, "HybridNorm* (Zhuo et al. 2025, arXiv 2503.04598)",
+       false, false, false, true, true, no_gain, one, one, kSmall, "pre", StreamRule::single, 1, "none",
+       QkNormKind::qkv},
       {"mix-ln", {"mixln"}, "Mix-LN (Li et al. 2024, arXiv 2412.13795): Post-LN first, then Pre-LN",
        true, false, false, false, true, no_gain, one, one, kFlat, "post"},
       {"lns", {"layernorm-scaling"}, "LayerNorm scaling (Sun et al. 2025, arXiv 2502.05795)",
@@ -89,10 +105,11 @@ const Placement& placement_row(std::string_view name) {
   throw std::invalid_argument(unknown_name("placement", name, known));
 }
 
-const Placement& placement_at(const Config& config, int layer) {
+const Placement& placement_at(const Config& config, int layer, std::string_view branch) {
   const Placement& row = placement_row(config.placement);
-  const double early = std::floor(config.mix_fraction * config.n_layer + 1e-9);  // .29 · 100 is 29, not 28.99...
-  return row.early && layer < early ? placement_row(row.early) : row;
+  const double share = std::floor(config.mix_fraction * config.n_layer + 1e-9);  // .29 · 100 is 29, not 28.99...
+  if (row.early && layer < (row.early_blocks > 0 ? row.early_blocks : share)) return placement_row(row.early);
+  return row.ffn && branch == "ffn" ? placement_row(row.ffn) : row;
 }
 
 const InitRow& init_row(const Config& config) {
@@ -109,7 +126,9 @@ Start weight_start(const Config& config, Role role, int out, int in) {
   const bool output = role == Role::o || role == Role::ffn_out;
   if (role == Role::embedding) return {0, row.embedding_std};
   if (config.zero_init && output) return {0, 0};
-  double deviation = row.base == Base::xavier ? std::sqrt(2.0 / (double(in) + out)) : row.std;
+  double deviation = row.std;
+  if (row.base == Base::xavier) deviation = std::sqrt(2.0 / (double(in) + out));
+  if (row.base == Base::small) deviation = std::sqrt(2.0 / (5.0 * config.channels));
   if (role != Role::qk && role != Role::router) deviation *= *config.init_gain;
   if (*config.residual_gain && output) deviation /= std::sqrt(2.0 * config.n_layer);
   return {0, static_cast<float>(deviation)};

@@ -10,9 +10,10 @@
 // Weight initialization. A weight matrix (out, in) is drawn from N(0, s²) with
 //   s = base · gain(L)          on v, o and every FFN matrix (q, k, router: base alone)
 //         · 1/√(2L)             on o and the FFN's down matrix, if residual_gain is set; 0 if zero_init is
-//   base = .02, or √(2/(in + out)) for Xavier (Glorot & Bengio 2010).
+//   base = .02, √(2/(in + out)) for Xavier (Glorot & Bengio 2010), or √(2/(5C)), small (Nguyen & Salazar 2019, arXiv
+//          1910.05895, §2.2)
 // Embeddings and an untied head are drawn from N(0, embedding_std²). Gains start at 1, biases at 0.
-enum class Base { normal, xavier };
+enum class Base { normal, xavier, small };
 struct InitRow {
   Base base;
   float std;            // of the normal base
@@ -45,12 +46,15 @@ struct Placement {
   InitRow init;
   const char* early;  // the row of the first ⌊mix_fraction·L⌋ blocks; null: this one
   StreamRule streams = StreamRule::single;  // if streams are mixed, norm_inner and norm_in are the only norms
+  int early_blocks = 0;       // as many blocks instead; 0: ⌊mix_fraction·L⌋
+  const char* ffn = nullptr;  // the row of feed-forward branches; null: this one
+  QkNormKind qk_norm = QkNormKind::none;  // unless the user chooses one
 };
 const std::vector<Placement>& placements();
 const Placement& placement_row(std::string_view name);  // by name or alias; throws naming the nearest
 
-// The row that the branches of block `layer` follow.
-const Placement& placement_at(const Config& config, int layer);
+// The row that a branch of block `layer` follows: "attention" or "ffn".
+const Placement& placement_at(const Config& config, int layer, std::string_view branch);
 
 // The row of config.init, or that of the placement.
 const InitRow& init_row(const Config& config);

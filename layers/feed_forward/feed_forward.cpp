@@ -21,7 +21,8 @@ void declare_sublayer_saved(FeedForwardSaved& saved, Layout& layout, const Confi
   saved.up = layout.take(name + ".up", Role::ffn_in, {R, FeedForward::up_width(config)});
   saved.active = layout.take(name + ".activation", Role::activation, {R, config.hidden});
   layout.share(config.recompute >= Recompute::full);
-  if (branch_keeps_output(config, layer)) saved.f = layout.take(name + ".down", Role::ffn_out, {N, config.channels});
+  if (branch_keeps_output(config, layer, name))
+    saved.f = layout.take(name + ".down", Role::ffn_out, {N, config.channels});
 }
 
 const float* sublayer_inner(const FeedForwardSaved& saved, const float* u, const FeedForward& p,

@@ -132,7 +132,7 @@ void block_forward(const BlockSaved& saved, const float* x, const Block& p, cons
   forward(saved.attention, x, u, p.attention, c, c.runs(Recompute::full));
   const float* read = is_sequential(c.config) ? middle : x;
   if (!shares_norm(c.config)) u = branch_enter(saved.ffn, streams, read, p.ffn, N, C, c.training);
-  const bool ends = !c.again || branch_saves_end(c.config, c.layer);
+  const bool ends = !c.again || branch_saves_end(c.config, c.layer, "ffn");
   forward(saved.ffn, middle, u, p.ffn, c, c.runs(Recompute::full) && ends);
 }
 

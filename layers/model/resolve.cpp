@@ -106,6 +106,10 @@ const Contradiction kContradictions[] = {
      "{norm-unit-offset} goes with {norm} layernorm or rmsnorm only: leave it out"},
     {[](const Config& c) { return c.norm_bias.value_or(false) && c.norm == NormKind::scalenorm; },
      "{norm-bias} does not go with {norm} scalenorm, which has one gain and nothing else: leave it out"},
+    {[](const Config& c) {
+       return placement_row(c.placement).qk_norm != QkNormKind::none && !norm_row(c.norm).row_norm;
+     },
+     "{placement} hybridnorm normalizes q, k and v, which goes with {norm} layernorm or rmsnorm only: choose one"},
     {[](const Config& c) { return c.qk_norm != QkNormKind::none && !norm_row(c.norm).row_norm; },
      "{qk-norm} goes with {norm} layernorm or rmsnorm only: leave it out"},
     {[](const Config& c) { return c.stream_mix && placement_row(c.placement).streams != StreamRule::single; },
@@ -189,6 +193,7 @@ void close_choices(Config& c) {
 
 Config resolve(Config c) {
   c.placement = placement_row(c.placement).name;
+  if (c.qk_norm == QkNormKind::none) c.qk_norm = placement_row(c.placement).qk_norm;
   for (const ConfigNumber& n : config_numbers()) check_range(c, n);
   require(c.vocab_size > 0, "{vocab-size} is 0: it must be known here");
   close_sizes(c);

@@ -98,7 +98,7 @@ double flops_run_again(const Config& c) {
   if (c.recompute != Recompute::full) return c.recompute == Recompute::none ? 0 : 2 * c.n_layer * (up + 2 * reads);
   double multiply_adds = flops_per_token(c) / 6 - double(c.vocab_size) * c.channels;
   for (int l = 0; l < c.n_layer; ++l)
-    if (!branch_saves_end(c, l)) multiply_adds -= matrix;  // down
+    if (!branch_saves_end(c, l, "ffn")) multiply_adds -= matrix;  // down
   return 2 * multiply_adds;
 }
 

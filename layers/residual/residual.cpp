@@ -4,7 +4,7 @@
 
 void declare_branch_enter(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer,
                           int index) {
-  const Placement& row = placement_at(config, layer);
+  const Placement& row = placement_at(config, layer, name);
   branch.skip = static_cast<float>(*config.skip_scale);
   branch.in_scale = static_cast<float>(row.in_scale(layer));
   branch.streams = declare_streams(layout, config, name, index);
@@ -13,12 +13,12 @@ void declare_branch_enter(Branch& branch, Layout& layout, const Config& config, 
 
 void declare_branch_inner(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer,
                           int width) {
-  if (placement_at(config, layer).norm_inner)
+  if (placement_at(config, layer, name).norm_inner)
     branch.norm_inner = declare_norm(layout, config, name + ".norm_inner", width);
 }
 
 void declare_branch_leave(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer) {
-  const Placement& row = placement_at(config, layer);
+  const Placement& row = placement_at(config, layer, name);
   const int C = config.channels;
   if (row.norm_out) branch.norm_out = declare_norm(layout, config, name + ".norm_out", C);
   if (row.norm_sum) branch.norm_sum = declare_norm(layout, config, name + ".norm_sum", C);
@@ -27,13 +27,13 @@ void declare_branch_leave(Branch& branch, Layout& layout, const Config& config, 
 }
 
 void declare_shared_gain(Branch& first, Branch& second, Layout& layout, const Config& config, int layer) {
-  if (placement_at(config, layer).gain == LearnedGain::block)
+  if (placement_at(config, layer, "attention").gain == LearnedGain::block)
     first.gain = second.gain = declare_gain(layout, "scale", 1, 0);
 }
 
 BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std::string& name, int layer, int N,
                                  int inner_width, bool enters, int inner_rows) {
-  const Placement& row = placement_at(config, layer);
+  const Placement& row = placement_at(config, layer, name);
   const int C = config.channels;
   BranchSaved saved;
   layout.share(config.recompute >= Recompute::selective);
@@ -56,14 +56,14 @@ BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std
   return saved;
 }
 
-bool branch_keeps_output(const Config& config, int layer) {
-  const Placement& row = placement_at(config, layer);
+bool branch_keeps_output(const Config& config, int layer, const std::string& name) {
+  const Placement& row = placement_at(config, layer, name);
   const bool mixes = row.streams != StreamRule::single && row.streams != StreamRule::dual;
   return row.norm_out || row.gain != LearnedGain::none || mixes;
 }
 
-bool branch_saves_end(const Config& config, int layer) {
-  return branch_keeps_output(config, layer) || placement_at(config, layer).norm_sum;
+bool branch_saves_end(const Config& config, int layer, const std::string& name) {
+  return branch_keeps_output(config, layer, name) || placement_at(config, layer, name).norm_sum;
 }
 
 namespace {

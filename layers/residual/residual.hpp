@@ -63,10 +63,10 @@ BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std
 void declare_shared_gain(Branch& first, Branch& second, Layout& layout, const Config& config, int layer);
 
 // True where norm_out, λ or a mixing of streams is there, and so the branch's output f has to be kept for backward.
-bool branch_keeps_output(const Config& config, int layer);
+bool branch_keeps_output(const Config& config, int layer, const std::string& name);
 
 // True where backward needs more than y of what follows W_out.
-bool branch_saves_end(const Config& config, int layer);
+bool branch_saves_end(const Config& config, int layer, const std::string& name);
 
 // `training`: see norm_forward.
 const float* branch_enter(const BranchSaved& saved, const StreamsScratch& scratch, const float* x, const Branch& p,

@@ -57,10 +57,21 @@ PLACEMENTS = {
         lambda layers: math.sqrt(2 * layers),
         matrices=lambda layers: 1 / math.sqrt(2 * layers),
     ),
-    # Chen & Wei 2026 (Keel), arXiv 2601.19895: LN(α x + F(LN(x))); α is left to the user
+    # Chen & Wei 2026 (Keel), arXiv 2601.19895: LN(α x + F(LN(x))); here α is left to the user
     "pre-post": Placement(
         ("norm_in", "norm_sum"), lambda x, F, n, a, l, g: n("norm_sum", a * x + F(n("norm_in", x))), False
     ),
+    # The same with Keel's α, the number of sublayers
+    "keel": Placement(
+        ("norm_in", "norm_sum"),
+        lambda x, F, n, a, l, g: n("norm_sum", a * x + F(n("norm_in", x))),
+        False,
+        lambda layers: 2 * layers,
+    ),
+    # Zhuo et al. 2025 (HybridNorm), arXiv 2503.04598: Y = X + MHA(X), FFN(Norm(Y)) + Norm(Y), with norms of q, k and v
+    # in MHA. Norm(Y) is the output of attention's branch here. See `at`.
+    "hybridnorm": Placement((), None, True),
+    "hybridnorm-star": Placement((), None, True),
     # Li et al. 2024, arXiv 2412.13795: the first ⌊aL⌋ layers are Post-LN, the others Pre-LN. See `at`.
     "mix-ln": Placement((), None, True),
     # Sun et al. 2025, arXiv 2502.05795: the output of each layer normalization times 1/√l
@@ -90,6 +101,11 @@ ALIASES = {"post-ln": "post", "pre-ln": "pre", "peri": "sandwich", "olmo2": "reo
 
 def at(c, name):
     """The placement of a branch such as "block.3.attention"."""
+    _, layer, branch = name.split(".")[:3]
+    if c.placement == "hybridnorm-star" and layer == "0":
+        return PLACEMENTS["pre"]
+    if c.placement.startswith("hybridnorm"):
+        return PLACEMENTS["post" if branch == "attention" else "none"]
     if c.placement != "mix-ln":
         return PLACEMENTS[c.placement]
     return PLACEMENTS["post" if int(name.split(".")[1]) < math.floor(c.mix_fraction * c.layers) else "pre"]

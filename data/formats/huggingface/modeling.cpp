@@ -63,10 +63,11 @@ void write_modeling_config(json& file, const Config& c) {
   file["qk_norm"] = name_of(kQkNormKinds, c.qk_norm), file["final_norm"] = *c.final_norm;
   file["block"] = name_of(kBlockForms, c.block), file["skip_scale"] = shortest(static_cast<float>(*c.skip_scale));
   file["learned_gain"] = name_of_gain(placement_row(c.placement).gain);
-  file["norms"] = file["in_scales"] = file["windows"] = json::array();
+  file["norms"] = file["ffn_norms"] = file["in_scales"] = file["windows"] = json::array();
   for (int l = 0; l < c.n_layer; ++l) {
-    const Placement& row = placement_at(c, l);
+    const Placement& row = placement_at(c, l, "attention");
     file["norms"].push_back(norms_of(row));
+    file["ffn_norms"].push_back(norms_of(placement_at(c, l, "ffn")));
     file["in_scales"].push_back(shortest(static_cast<float>(row.in_scale(l))));
     file["windows"].push_back(c.window_of(l));
   }

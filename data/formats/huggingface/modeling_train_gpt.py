@@ -77,11 +77,11 @@ class Branch(nn.Module):
     y = norm_sum(skip * x + gain * norm_out(W_out norm_inner(F(in_scale * norm_in(x)))))
     """
 
-    def __init__(self, config, layer, inner_width, enters=True):
+    def __init__(self, config, layer, norms, inner_width, enters=True):
         super().__init__()
 
         def norm(part, width):
-            return Norm(config, width) if part in config.norms[layer] else nn.Identity()
+            return Norm(config, width) if part in norms[layer] else nn.Identity()
 
         self.norm_in = norm("in", config.hidden_size) if enters else nn.Identity()
         self.norm_inner = norm("inner", inner_width)
@@ -132,7 +132,7 @@ def alibi_slopes(heads):
 class Attention(Branch):
     def __init__(self, config, layer):
         H, K, D, C = config.num_attention_heads, config.num_key_value_heads, config.head_dim, config.hidden_size
-        super().__init__(config, layer, H * D)
+        super().__init__(config, layer, config.norms, H * D)
         self.config, self.layer, self.window = config, layer, config.windows[layer]
         self.q = nn.Linear(C, H * D, bias=config.qkv_bias)
         self.k = nn.Linear(C, K * D, bias=config.qkv_bias)
@@ -251,7 +251,8 @@ class Mixture(Branch):
 
 class FeedForward(Branch):
     def __init__(self, config, layer):
-        super().__init__(config, layer, config.intermediate_size, config.block != "parallel-shared")
+        enters = config.block != "parallel-shared"
+        super().__init__(config, layer, config.ffn_norms, config.intermediate_size, enters)
         C, hidden = config.hidden_size, config.intermediate_size
         self.up = nn.Linear(C, hidden, bias=config.bias)
         self.gate = nn.Linear(C, hidden, bias=config.bias) if config.activation in GATES else None
