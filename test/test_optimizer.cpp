@@ -228,7 +228,8 @@ TEST_CASE("Newton-Schulz sends all singular values near 1, and Polar Express nea
 
 TEST_CASE("Adafactor agrees with the textbook on a matrix of several panels", "[optimizer]") {
   size_t floats;
-  Tensors x(large_table(floats), floats, run_optimizer(OptimizerKind::adafactor).rows);
+  const std::vector<TensorSpec> table = large_table(floats);
+  Tensors x(table, floats, run_optimizer(OptimizerKind::adafactor).rows);
   x.w = random_floats(floats, 1);
   const TensorSpec& spec = x.table[0];
   const int rows = spec.shape[0], cols = spec.shape[1];
