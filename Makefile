@@ -30,11 +30,13 @@ TRAIN_DATA := $(or $(DATA),build/tales.txt)
 DATA ?= build/stories.txt
 
 REPORTS := report watch tensorboard test-report
+BOOK := book test-book
 PRACTICE := exercise check-exercise
 ARM := aarch64-linux-gnu
 EXCHANGES := check-formats check-gguf check-tokenizers
 .PHONY: all train stories test tests asan test-elsewhere test-arm fuzz mutants bench ladders compare study pages \
-  $(REPORTS) install uninstall dist $(PRACTICE) reference reference-huggingface $(EXCHANGES) curves venv clean help FORCE
+  $(REPORTS) $(BOOK) install uninstall dist $(PRACTICE) reference reference-huggingface $(EXCHANGES) curves venv \
+  clean help FORCE
 .DELETE_ON_ERROR:
 
 all: build/train_gpt  ## build build/train_gpt (the default)
@@ -43,7 +45,7 @@ all: build/train_gpt  ## build build/train_gpt (the default)
 # Goals that compile nothing here do without.
 
 NAMED_CXX := $(if $(filter default undefined,$(origin CXX)),,$(CXX))
-NO_COMPILER := test-arm venv .venv/% pages $(REPORTS) $(PRACTICE) \
+NO_COMPILER := test-arm venv .venv/% pages $(REPORTS) $(BOOK) $(PRACTICE) \
   reference reference-huggingface uninstall dist clean help
 ifneq (,$(filter-out $(NO_COMPILER),$(or $(MAKECMDGOALS),all)))
 
@@ -380,6 +382,15 @@ study: .venv/.report build/train_gpt  ## repeat a published result: STUDY=warmup
 test-report: .venv/.report  ## test reports in a browser
 	@$(PYTHON) dev/report/test_report.py $(ARGS)
 
+# Its pages are all Markdown of the project. The playground is in it if build/playground.html is there.
+book: .venv/.book  ## write build/book/, the course as a site that needs no network
+	@rm -rf build/book
+	@$(PYTHON) -m sphinx --quiet --fresh-env -n -W --keep-going -d build/book-doctrees -c dev/book . build/book
+	@echo build/book/index.html
+
+test-book: book  ## check every link of the book, and look at its pages in a browser
+	@$(PYTHON) dev/book/test_book.py
+
 reference: venv  ## write test/reference/*.npy with PyTorch
 	@$(PYTHON) python_ref/reference.py $(ARGS)
 
@@ -404,6 +415,10 @@ PIP = echo 'pip install -r $<'; $(PYTHON) -m pip install --quiet --disable-pip-v
 	@touch $@
 
 .venv/.huggingface .venv/.gguf: .venv/.%: python_ref/requirements-%.txt | .venv/.report
+	@$(PIP)
+	@touch $@
+
+.venv/.book: dev/book/requirements.txt | $(PYTHON)
 	@$(PIP)
 	@touch $@
 

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Checks build/book, page by page:
+
+    make test-book        or: python dev/book/test_book.py [FOLDER]
+
+- links, pictures, scripts and style sheets lead to files of the site, and #anchors to elements;
+- no page loads anything from elsewhere; only links may lead to other sites;
+- in a browser: pages cause no error and no request outside the site, fit a phone, and the search finds pages.
+"""
+
+import re
+import sys
+import unittest
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+ROOT = Path(__file__).resolve().parents[2]
+SITE = Path(sys.argv.pop(1) if len(sys.argv) > 1 else ROOT / "build/book").resolve()
+sys.path.insert(0, str(ROOT / "dev/report"))
+import browser  # noqa: E402
+
+
+class Page(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.ids, self.links, self.loads = {""}, [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.ids |= {given[name] for name in ("id", "name") if given.get(name)}
+        if tag == "a" and given.get("href") is not None:
+            self.links.append(given["href"])
+        elif tag == "link" and given.get("rel") not in ("index", "search", "next", "prev"):
+            self.loads.append(given.get("href"))
+        elif given.get("src"):
+            self.loads.append(given["src"])
+
+
+def read(path):
+    return path.read_text(encoding="utf-8")
+
+
+PAGES = {path: Page(read(path)) for path in sorted(SITE.rglob("*.html")) if path.name != "playground.html"}
+
+
+def fault(page, link):
+    """What is wrong with a link of a page to the site itself; None if nothing."""
+    parts = urlsplit(link)
+    target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+    if not target.is_file() or SITE not in target.parents:
+        return "no such file"
+    if target in PAGES and unquote(parts.fragment) not in PAGES[target].ids:
+        return "no such anchor"
+    return None
+
+
+def is_elsewhere(link):
+    return urlsplit(link).scheme in ("http", "https", "mailto")
+
+
+class Files(unittest.TestCase):
+    def test_pages(self):
+        self.assertGreater(len(PAGES), 200)
+
+    def test_links(self):
+        wrong = [f"{page.relative_to(SITE)}: {link}: {why}" for page, parsed in PAGES.items()
+                 for link in parsed.links + parsed.loads
+                 if not is_elsewhere(link) and not link.startswith("data:") and (why := fault(page, link))]
+        self.assertEqual(wrong, [])
+
+    def test_nothing_is_loaded_from_elsewhere(self):
+        loads = [(page, load) for page, parsed in PAGES.items() for load in parsed.loads]
+        for sheet in SITE.rglob("*.css"):
+            loads += [(sheet, link) for link in re.findall(r"url\(['\"]?([^'\")]+)", read(sheet))]
+        self.assertEqual([f"{page}: {load}" for page, load in loads
+                          if load.startswith("//") or urlsplit(load).scheme not in ("", "data")], [])
+
+    def test_every_page_of_the_course_is_a_chapter(self):
+        missing = [str(page) for page in (ROOT / "layers").rglob("*.md")
+                   if not (SITE / page.relative_to(ROOT).with_suffix(".html")).is_file()]
+        self.assertEqual(missing, [])
+
+    def test_no_markup_is_left(self):
+        left = [f"{page.relative_to(SITE)}: {found[0]}" for page in PAGES if SITE / "source" not in page.parents
+                and (found := re.search(r"@top@|source:\w+/|\$`|<!-- (scene|listing|excerpt)", read(page)))]
+        self.assertEqual(left, [])
+
+
+@unittest.skipUnless(browser.find(), "no Chromium or Chrome")
+class InABrowser(unittest.TestCase):
+    def setUp(self):
+        self.browser = browser.Browser().__enter__()
+        self.addCleanup(self.browser.__exit__)
+
+    def look(self, page, **size):
+        self.browser.open((SITE / page).as_uri() if "?" not in page else f"{SITE.as_uri()}/{page}", **size)
+        self.assertEqual(self.browser.errors(), [])
+        self.assertEqual([url for url in self.browser.requests() if not url.startswith(SITE.as_uri())], [])
+
+    def test_chapters(self):
+        for page in ["index.html", *(str(p.relative_to(SITE)) for p in SITE.glob("layers/**/*.html"))]:
+            for dark in (False, True):
+                with self.subTest(page=page, dark=dark):
+                    self.look(page, width=390, dark=dark)
+                    wide = self.browser.evaluate("document.documentElement.scrollWidth - innerWidth")
+                    self.assertLessEqual(wide, 0)
+
+    def test_search(self):
+        self.look("search.html?q=warm-up")
+        self.browser.wait("document.querySelectorAll('#search-results li a').length > 2")
+        links = self.browser.evaluate("[...document.querySelectorAll('#search-results li a')].map(a => a.href)")
+        self.assertTrue(any("layers/norm/normalization.html" in link for link in links))
+        self.assertEqual(self.browser.errors(), [])
+
+
+if __name__ == "__main__":
+    result = unittest.main(exit=False).result
+    failed, skipped = len(result.failures) + len(result.errors), len(result.skipped)
+    print(f"{result.testsRun - failed - skipped} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+    raise SystemExit(failed > 0)
