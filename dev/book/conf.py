@@ -24,6 +24,7 @@ from sphinx.builders.html import StandaloneHTMLBuilder
 ROOT = Path(__file__).resolve().parents[2]
 INDEX = "dev/book/index"
 PLAYGROUND = ROOT / "build/playground.html"
+MATH_FONT = Path("/usr/share/texmf/fonts/opentype/public/tex-gyre-math/texgyretermes-math.otf")  # fonts-texgyre-math
 
 project = "Train a transformer by hand"
 html_title = project
@@ -45,6 +46,9 @@ html_theme = "furo"
 html_theme_options = {"navigation_with_keys": True}
 html_static_path = ["book.css"]
 html_css_files = ["book.css"]
+if MATH_FONT.exists():
+    html_static_path.append("math.css")
+    html_css_files.append("math.css")
 html_math_renderer = "mathml"
 html_use_index = False
 html_copy_source = False
@@ -132,7 +136,9 @@ def prepare(app, docname, source):
         text = re.sub(r"^<!-- (listing|excerpt): (\S+) ?(.*?) *-->\n", source_link, text, flags=re.M)
         return re.sub(r"^<!-- scene: (\S+) -->\n", scene, text, flags=re.M)
 
-    parts = re.split(r"(^```.*?^```$)", source[0], flags=re.M | re.S)
+    # The theme has its own links to the previous and the next chapter.
+    text = re.sub(r"\n---\s*Previous: .*\Z", "\n", source[0], flags=re.S)
+    parts = re.split(r"(^```.*?^```$)", text, flags=re.M | re.S)
     text = "".join(part if part.startswith("```") else prose(part) for part in parts)
     source[0] = chapters(text) if docname == INDEX else text
 
@@ -234,9 +240,10 @@ class Book(StandaloneHTMLBuilder):
         return super().get_output_path("index" if page_name == INDEX else page_name)
 
 
-def add_playground(app, exception):
-    if PLAYGROUND.exists() and not exception:
-        shutil.copy(PLAYGROUND, app.outdir)
+def add_files(app, exception):
+    for file, copy in [(PLAYGROUND, "playground.html"), (MATH_FONT, "_static/math.otf")]:
+        if file.exists() and not exception:
+            shutil.copy(file, app.outdir / copy)
 
 
 def setup(app):
@@ -246,4 +253,4 @@ def setup(app):
     app.connect("source-read", prepare)
     app.connect("doctree-resolved", resolve)
     app.connect("html-collect-pages", source_pages)
-    app.connect("build-finished", add_playground)
+    app.connect("build-finished", add_files)
