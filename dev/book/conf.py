@@ -33,6 +33,7 @@ root_doc = INDEX
 extensions = ["myst_parser"]
 include_patterns = ["README.md", "layers/**.md", "data/**.md", "dev/**.md", "test/README.md", "python_ref/README.md"]
 exclude_patterns = ["build", "runs", ".*", "dev/CHANGELOG.md", "dev/book/README.md"]
+suppress_warnings = ["toc.not_included"]  # a page may be reached by links alone
 nitpicky = True
 myst_enable_extensions = ["dollarmath"]
 myst_dmath_allow_space = False
@@ -102,12 +103,16 @@ def source_link(mark):
     return f"[{file}, line {line}](source:{file}#L-{line})\n"
 
 
+SCENE = """
+<details class="scene" ontoggle="let frame = this.querySelector('iframe');
+  frame.src = this.open ? frame.dataset.src : 'about:blank'"><summary>Run it here</summary>
+<p><a href="{page}">On a page of its own</a></p><iframe title="playground: {name}" data-src="{page}"></iframe></details>
+"""
+
+
 def scene(mark):
-    """A frame that is loaded when it is opened."""
-    if not PLAYGROUND.exists():
-        return ""
-    return f'\n<details class="scene"><summary>Run it here</summary>' \
-           f'<iframe loading="lazy" title="{mark[1]}" src="@top@playground.html#scene={mark[1]}"></iframe></details>\n'
+    """A frame that trains while it is open."""
+    return SCENE.format(name=mark[1], page=f"@top@playground.html#scene={mark[1]}") if PLAYGROUND.exists() else ""
 
 
 def chapters(text):
