@@ -14,7 +14,7 @@
 #include "data/options/command_line.hpp"
 #include "data/run/checkpoint.hpp"
 #include "data/run/directory.hpp"
-#include "data/text/corpus.hpp"
+#include "data/text/corpus_files.hpp"
 #include "data/text/multiple_choice.hpp"
 #include "data/text/text_files.hpp"
 #include "data/text/token_files.hpp"

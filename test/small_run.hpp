@@ -6,7 +6,7 @@
 
 #include "catch.hpp"
 #include "data/run/checkpoint.hpp"
-#include "data/text/corpus.hpp"
+#include "data/text/corpus_files.hpp"
 #include "message.hpp"
 #include "program.hpp"
 

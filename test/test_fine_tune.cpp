@@ -1,6 +1,7 @@
 // Fine-tuning: frozen tensors, learning rates of norms, and weights of a model with other norms.
 
 #include "data/run/fine_tune.hpp"
+#include "data/run/trained.hpp"
 
 #include <algorithm>
 #include <map>

@@ -7,7 +7,7 @@
 #include "check.hpp"
 #include "data/formats/huggingface/peft.hpp"
 #include "data/formats/safetensors.hpp"
-#include "data/run/fine_tune.hpp"
+#include "data/run/trained.hpp"
 #include "layers/model/presets.hpp"
 #include "layers/training/step.hpp"
 #include "small_run.hpp"

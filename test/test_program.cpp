@@ -8,7 +8,7 @@
 
 #include "data/host/files.hpp"
 #include "data/host/json.hpp"
-#include "data/text/corpus.hpp"
+#include "data/text/corpus_files.hpp"
 #include "catch.hpp"
 #include "check.hpp"
 #include "small_run.hpp"

@@ -16,7 +16,7 @@
 #include "data/host/utf8.hpp"
 #include "data/options/command_line.hpp"
 #include "data/run/messages.hpp"
-#include "data/text/corpus.hpp"
+#include "data/text/corpus_files.hpp"
 #include "catch.hpp"
 #include "check.hpp"
 #include "small_run.hpp"

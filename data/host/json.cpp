@@ -1,6 +1,7 @@
 #include "json.hpp"
 
 #include <charconv>
+#include <cstdlib>
 #include <stdexcept>
 
 #include "files.hpp"
@@ -38,8 +39,7 @@ std::string to_ascii(const ordered_json& value) {
 }
 
 double shortest(float x) {
-  char digits[32];
-  double same = 0;
-  std::from_chars(digits, std::to_chars(digits, digits + sizeof digits, x).ptr, same);
-  return same;
+  char digits[32] = "";
+  std::to_chars(digits, digits + sizeof digits - 1, x);
+  return std::strtod(digits, nullptr);  // libc++ 19 has no from_chars of floating-point numbers
 }

@@ -1,43 +1,15 @@
 #include "fine_tune.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <map>
-#include <regex>
 #include <stdexcept>
+#include <vector>
 
 #include "checkpoint.hpp"
 #include "data/host/format.hpp"
+#include "trained.hpp"
 
 namespace {
-
-bool is_norm(const TensorSpec& spec) {
-  return spec.role == Role::norm || spec.role == Role::norm_gain || spec.role == Role::norm_scalar;
-}
-
-bool is_vector(const TensorSpec& spec) { return spec.shape.size() < 2; }
-bool is_embedding(const TensorSpec& spec) { return spec.role == Role::embedding && !is_vector(spec); }
-bool is_head(const TensorSpec& spec) { return spec.role == Role::classifier && !is_vector(spec); }
-
-// Calls f(tensor, whether its name matches) for each tensor that can be trained.
-template <class F>
-void match(std::vector<TensorSpec>& table, const std::string& option, const std::string& pattern, const F& f) {
-  std::regex expression;
-  try {
-    expression = std::regex(pattern);
-  } catch (const std::regex_error&) {
-    throw std::invalid_argument("--" + option + " " + pattern + " is not a regular expression");
-  }
-  bool any = false;
-  for (TensorSpec& spec : table) {
-    if (!spec.trained) continue;
-    const bool matches = std::regex_search(spec.name, expression);
-    any = any || matches;
-    f(spec, matches);
-  }
-  if (!any)
-    throw std::invalid_argument("--" + option + " " + pattern + " matches no tensor: train_gpt info lists their names");
-}
 
 // "3 tensors of norms (block.0.norm1.bias, ...)"
 std::string listed(const std::vector<std::string>& names) {
@@ -46,40 +18,6 @@ std::string listed(const std::vector<std::string>& names) {
 }
 
 }  // namespace
-
-void choose_trained(std::vector<TensorSpec>& table, const TrainOptions& o) {
-  if (o.config.lora_rank > 0)
-    for (TensorSpec& spec : table) spec.trained = spec.role == Role::adapter;
-  if (!o.train_only.empty())
-    match(table, "train-only", o.train_only, [](TensorSpec& spec, bool matches) { spec.trained = matches; });
-  if (!o.freeze.empty())
-    match(table, "freeze", o.freeze, [](TensorSpec& spec, bool matches) { spec.trained = !matches; });
-  if (count_parameters(table) == 0) throw std::invalid_argument("--freeze " + o.freeze + " leaves nothing to train");
-  const struct {
-    std::optional<double> rate;
-    bool (*has)(const TensorSpec&);
-  } groups[] = {{o.lr_vector, is_vector}, {o.lr_embedding, is_embedding}, {o.lr_head, is_head}, {o.norm_lr, is_norm}};
-  for (const auto& group : groups)
-    for (TensorSpec& spec : table)
-      if (group.rate && group.has(spec)) spec.rate = static_cast<float>(*group.rate / o.rate.lr);
-  assign_optimizers(table, run_optimizer(o.optimizer).rows);
-}
-
-std::string describe_trained(const Model& model) {
-  const size_t all = count_parameters(model.config), trained = count_parameters(model.table);
-  if (trained == all) return "";
-  return format_short(static_cast<double>(trained)) + " of " + format_short(static_cast<double>(all)) + " parameters";
-}
-
-MemoryNeed memory_of_run(const TrainOptions& o) {
-  Layout layout;
-  declare_model(layout, o.config);
-  std::vector<TensorSpec> table = layout.table();
-  choose_trained(table, o);
-  MemoryNeed need = memory_of_training(o.config, o.batch, table, state_floats(table), scratch_floats(table));
-  need.gradients *= std::bit_width(static_cast<unsigned>(o.lanes));  // a buffer for each level of the tree
-  return need;
-}
 
 std::string copy_weights(Model& model, const Model& from, const std::string& path) {
   const auto refuse = [&](const std::string& expected, const std::string& found) {

@@ -12,9 +12,9 @@
 #include "data/host/json.hpp"
 #include "data/host/machine.hpp"
 #include "data/options/stored.hpp"
-#include "fine_tune.hpp"
 #include "layers/textbook/step.hpp"
 #include "layers/training/exchange.hpp"
+#include "trained.hpp"
 
 namespace {
 
@@ -170,20 +170,11 @@ void share_steps(TrainOptions& o, bool lanes_are_given, int ranks) {
          (other.empty() ? "--accumulate " + lanes + ", say" : other + " has the same tokens in a step"));
 }
 
-Model model_to_train(const TrainOptions& o) {
-  Model model(o.config, false);
-  choose_trained(model.table, o);
-  allocate_gradients(model);
-  return model;
-}
-
 StepFunctions step_functions(const TrainOptions& o) {
   StepFunctions by = o.textbook ? kTextbookStep : kFastStep;
   by.optimizers = run_optimizer(o.optimizer).rows;
   return by;
 }
-
-StepOptions step_options(const TrainOptions& o) { return {o.optimizer_options, o.clip, o.seed, o.lanes}; }
 
 // ---- orders of rank 0 ------------------------------------------------------------------------------------
 

@@ -23,10 +23,8 @@ void follow(const std::shared_ptr<Group>& group, int threads);
 // std::invalid_argument if the ranks cannot share a step.
 void share_steps(TrainOptions& options, bool lanes_are_given, int ranks);
 
-// The model of a run, with the gradients of the tensors that it trains, and the functions and options of its steps.
-Model model_to_train(const TrainOptions& options);
+// The functions of a run's steps.
 StepFunctions step_functions(const TrainOptions& options);
-StepOptions step_options(const TrainOptions& options);
 
 // ---- orders of rank 0 ------------------------------------------------------------------------------------
 

@@ -72,18 +72,6 @@ void write_config(const Trainer& t) {
 
 // ---- steps -----------------------------------------------------------------------------------------------
 
-StepRows rows_of(const TrainOptions& o, int64_t step) {
-  return {o.data_seed, uint64_t(step), uint64_t(o.batch) * o.accumulate};
-}
-
-MicroBatches micro_batches(const Dataset& data, const TrainOptions& o, int64_t step) {
-  const StepRows rows = rows_of(o, step);
-  const int B = o.batch, T = o.config.context;
-  return {o.accumulate, targets_in(data, T, rows), [&data, rows, B, T](int* tokens, int* targets, int micro) {
-            draw_batch(tokens, targets, data, B, T, rows, uint64_t(micro) * B);
-          }};
-}
-
 StepResult take_step(Trainer& t, int64_t step, double lr) {
   StepObserver* observer = t.diagnostics ? t.diagnostics->observer(step + 1) : nullptr;
   const StepResult result =

@@ -16,6 +16,7 @@
 #include "layers/model/size.hpp"
 #include "layers/training/step.hpp"
 #include "metrics.hpp"
+#include "trained.hpp"
 
 struct Trainer : TrainingState {
   Command command;  // with the options as the user gave them
@@ -48,10 +49,6 @@ void require_work(const Trainer& t);
 void write_config(const Trainer& t);
 
 // ---- steps -----------------------------------------------------------------------------------------------
-
-// The rows of a step, counted from 0, and its micro-batches. Keeps a reference to the data.
-StepRows rows_of(const TrainOptions& o, int64_t step);
-MicroBatches micro_batches(const Dataset& data, const TrainOptions& o, int64_t step);
 
 // Calls training_step() on the run's data, with its diagnostics, on all ranks.
 StepResult take_step(Trainer& t, int64_t step, double lr);

@@ -7,7 +7,7 @@
 #include "data/host/files.hpp"
 #include "data/host/format.hpp"
 #include "data/host/progress.hpp"
-#include "data/text/corpus.hpp"
+#include "data/text/corpus_files.hpp"
 
 namespace {
 

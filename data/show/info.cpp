@@ -10,7 +10,7 @@
 #include "data/host/format.hpp"
 #include "data/host/json.hpp"
 #include "layers/kernels/parallel.hpp"
-#include "data/run/fine_tune.hpp"
+#include "data/run/trained.hpp"
 #include "layers/textbook/step.hpp"
 #include "data/host/machine.hpp"
 #include "data/run/checkpoint.hpp"

@@ -6,6 +6,7 @@
 // probability, so -log P of each story is known exactly. It is the floor: no model's mean loss can fall below it.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,14 +47,9 @@ struct CorpusSummary {
   double nats = 0;  // sum over the stories; nats / bytes is the floor of a byte-level model
 };
 
-// Writes different whole stories of at most `bytes` bytes into `path`, and the -log P of each into `path`.nats.
-// Throws std::runtime_error, and leaves nothing half-written, if that cannot be done.
-CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed,
-                           const Grammar& grammar = story_grammar());
-
-// Reads the -log P of each story of a text from the file beside it; empty if there is no such file. Throws
-// std::runtime_error if the file belongs to another text.
-std::vector<double> read_nats(const std::string& text_path, std::string_view text);
+// Calls `use` for different whole stories of at most `bytes` bytes in all.
+CorpusSummary tell_stories(size_t bytes, uint64_t seed, const Grammar& grammar,
+                           const std::function<void(const Story&)>& use);
 
 // How well a text follows the grammars, line by line.
 struct StoryCheck {

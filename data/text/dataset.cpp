@@ -116,7 +116,8 @@ TokenWindow draw_window(const Dataset& data, int T, const StepRows& step, uint64
     const TokenWindow& window = shuffled_window(data, step.seed, step.step * step.rows + row);
     return {window.start, std::min(window.length, T)};
   }
-  return {rng::below(data.train - T, rng::key({step.seed, rng::word("batch"), step.step, row}), 0), T};
+  const uint64_t start = rng::below(data.train - T, rng::key({step.seed, rng::word("batch"), step.step, row}), 0);
+  return {static_cast<size_t>(start), T};
 }
 
 void draw_batch(int* tokens, int* targets, const Dataset& data, int B, int T, const StepRows& step, uint64_t first) {

@@ -5,22 +5,14 @@
 #include <vector>
 
 #include "dataset.hpp"
+#include "split.hpp"
 #include "text_files.hpp"
 
-// How training steps choose windows: anywhere in the text, with replacement, or each window once per epoch.
-enum class Draws { random, shuffle };
-
-// Which part of the text is for validation: its end, or the ends of up to 100 equal stretches of it.
-enum class ValSplit { tail, spread };
-
 // Which text to read, and how to split and draw it.
-struct TextOptions : TextFiles {
+struct TextOptions : TextFiles, SplitOptions {
   std::vector<std::string> val_data;  // the validation text; empty: a part of `data`
   std::string tokenizer = "byte";     // or char, bpe:VOCABULARY, or a tokenizer file
   std::string separator;              // the special token before each file; "": none
-  double val_fraction = 0.1;
-  ValSplit val_split = ValSplit::tail;
-  Draws sampling = Draws::random;
 };
 
 // Reads and splits the text. A split by --val-fraction falls anywhere, but "spread" prefers the starts of lines. In a

@@ -1,0 +1,85 @@
+#include "corpus_files.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+
+#include <unistd.h>
+
+#include "data/host/files.hpp"
+#include "data/host/utf8.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// The first line of the file of nats, for printf and scanf; the seed follows for people.
+constexpr const char* kHeader = "# -log P of each story in nats; text: %zu bytes, %zu stories";
+
+std::string nats_path(const std::string& text_path) { return text_path + ".nats"; }
+
+}  // namespace
+
+CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed, const Grammar& grammar) {
+  for (const std::string& target : {path, nats_path(path)}) {
+    std::error_code ignored;
+    const fs::file_status status = fs::status(target, ignored);
+    if (fs::exists(status) && !fs::is_regular_file(status))
+      throw std::runtime_error("cannot write " + target + ": it is not a regular file; choose another name");
+  }
+
+  WholeFile text(path), floor(nats_path(path));
+  std::string numbers;
+  const CorpusSummary summary = tell_stories(bytes, seed, grammar, [&](const Story& story) {
+    text.write(story.text);
+    char number[32];
+    std::snprintf(number, sizeof number, "%.6f\n", story.nats);
+    numbers += number;
+  });
+  if (summary.stories == 0)
+    throw std::runtime_error("cannot write " + path + ": " + std::to_string(bytes) +
+                             " bytes hold no story; ask for 256 or more");
+  char header[128];
+  std::snprintf(header, sizeof header, kHeader, summary.bytes, summary.stories);
+  floor.write(header + (", seed " + std::to_string(seed)) + "\n");
+  floor.write(numbers);
+
+  // The older floor is removed first: even if the power fails, no text stands beside the floor of another.
+  text.finish();
+  floor.finish();
+  if (::unlink(nats_path(path).c_str()) != 0 && errno != ENOENT) fail_file("replace", nats_path(path), errno);
+  text.publish();
+  floor.publish();
+  return summary;
+}
+
+std::vector<double> read_nats(const std::string& text_path, std::string_view text) {
+  const std::string path = nats_path(text_path);
+  if (!fs::exists(path)) return {};
+  const size_t stories = std::count(text.begin(), text.end(), '\n');
+  std::ifstream file(path);
+  std::string line;
+  size_t said_bytes = 0, said_stories = 0;
+  if (!std::getline(file, line) || std::sscanf(line.c_str(), kHeader, &said_bytes, &said_stories) != 2)
+    throw std::runtime_error(path + " holds no -log P of stories; delete it to train without a floor");
+  std::vector<double> nats;
+  while (std::getline(file, line)) {
+    char* end = nullptr;
+    const double value = std::strtod(line.c_str(), &end);
+    if (line.empty() || *end != '\0' || !(value >= 0) || std::isinf(value))
+      throw std::runtime_error(path + ": line " + std::to_string(nats.size() + 2) +
+                               " is not a number of nats: " + in_quotes(line));
+    nats.push_back(value);
+  }
+  if (said_bytes != text.size() || said_stories != stories || nats.size() != stories)
+    throw std::runtime_error(path + " belongs to another text (" + std::to_string(said_bytes) + " bytes, " +
+                             std::to_string(said_stories) + " stories, " + std::to_string(nats.size()) +
+                             " numbers; " + text_path + " has " + std::to_string(text.size()) + " bytes, " +
+                             std::to_string(stories) + " stories); delete it or write the corpus anew");
+  return nats;
+}
