@@ -32,11 +32,12 @@ DATA ?= build/stories.txt
 REPORTS := report watch tensorboard test-report
 BOOK := book test-book
 PRACTICE := exercise check-exercise
+PLAYGROUND := playground test-playground build/playground/%
 ARM := aarch64-linux-gnu
 EXCHANGES := check-formats check-gguf check-tokenizers
 .PHONY: all train stories test tests asan test-elsewhere test-arm fuzz mutants bench ladders compare study pages \
-  $(REPORTS) $(BOOK) install uninstall dist $(PRACTICE) reference reference-huggingface $(EXCHANGES) curves venv \
-  clean help FORCE
+  $(REPORTS) $(BOOK) test-playground install uninstall dist $(PRACTICE) reference reference-huggingface $(EXCHANGES) curves \
+  venv clean help FORCE
 .DELETE_ON_ERROR:
 
 all: build/train_gpt  ## build build/train_gpt (the default)
@@ -45,7 +46,7 @@ all: build/train_gpt  ## build build/train_gpt (the default)
 # Goals that compile nothing here do without.
 
 NAMED_CXX := $(if $(filter default undefined,$(origin CXX)),,$(CXX))
-NO_COMPILER := test-arm venv .venv/% pages $(REPORTS) $(BOOK) $(PRACTICE) \
+NO_COMPILER := test-arm venv .venv/% pages $(REPORTS) $(BOOK) $(PRACTICE) $(PLAYGROUND) \
   reference reference-huggingface uninstall dist clean help
 ifneq (,$(filter-out $(NO_COMPILER),$(or $(MAKECMDGOALS),all)))
 
@@ -329,6 +330,51 @@ $(LADDERS:%=$(OUT)/dev/ladder/%): %: %.o $(OUT)/dev/ladder/ladder.o $(LIBRARY)
 # dev/peers.sh builds and runs it.
 $(OUT)/dev/peers/peers: %: %.o $(LIBRARY)
 	$(call SAY,link  $@)$(LINK)
+
+# ---- The playground: layers/ and a little of data/ as WebAssembly, with 4-lane vectors ------------
+
+ifneq (,$(filter $(PLAYGROUND),$(MAKECMDGOALS)))
+include build/playground/config.mk
+endif
+build/playground/config.mk: dev/setup.sh
+	@dev/setup.sh playground --config $@
+
+WASM_OUT := build/playground/wasm
+WASM_DATA := $(patsubst %,data/%.cpp,host/format host/json host/utf8 options/options options/settings options/stored \
+  options/toml run/generate_text run/schedule run/trained show/model_text text/corpus text/dataset text/grammar \
+  text/split text/tokens tokenizer/tokenizer)
+WASM_LAYERS := $(filter-out layers/textbook/%,$(sort $(wildcard layers/*/*.cpp)))
+WASM_OBJECTS := $(patsubst %.cpp,$(WASM_OUT)/%.o,$(WASM_LAYERS) $(WASM_DATA) \
+  $(patsubst %,dev/playground/%.cpp,engine kernels wasm))
+# LLVM leaves `invoke` out for a target without exceptions, so a throw ends in __cxa_throw of wasm.cpp.
+WASM_COMPILE = $(WASM_CXX) --target=wasm32-wasi -msimd128 -std=c++20 -fexceptions -fno-math-errno -fno-trapping-math \
+  -ffp-contract=fast -Wall -Wextra -Wno-unknown-pragmas -I. -isystem build/playground/include $(WASM_CXXFLAGS)
+WASM_EXPORTS = $(patsubst %,-Xlinker --export=%,__stack_pointer \
+  $(shell grep -o 'engine_[a-z_]*' dev/playground/engine.hpp | sort -u))
+
+build/playground/engine.wasm: $(WASM_OBJECTS)
+	$(call SAY,link  $@)$(WASM_COMPILE) -mexec-model=reactor $(WASM_EXPORTS) -Wl,--strip-all,-z,stack-size=1048576 \
+	  -o $@ $^
+
+# The layers are the loops; the rest runs for a moment.
+$(WASM_OUT)/layers/%.o: private WASM_OPTIMIZE := -O3
+$(WASM_OUT)/data/%.o $(WASM_OUT)/dev/%.o: private WASM_OPTIMIZE := -Os
+$(WASM_OUT)/%.o: %.cpp build/playground/config.mk
+	@mkdir -p $(@D)
+	$(call SAY,wasm  $<)$(WASM_COMPILE) $(WASM_OPTIMIZE) -MMD -MP -c $< -o $@
+
+-include $(WASM_OBJECTS:.o=.d)
+
+test-playground:  ## compare the playground's engine with the native one, which has 4-lane vectors; needs node
+	+@MAKE='$(MAKE)' dev/playground/test.sh $(ARGS)
+
+# The same engine as a native program. build/native_engine is whichever was asked for last.
+NATIVE_ENGINE := $(patsubst %,$(OUT)/dev/playground/%.o,engine kernels native)
+build/native_engine: $(OUT)/native_engine FORCE
+	@ln -sf $(<:build/%=%) $@
+$(OUT)/native_engine: $(NATIVE_ENGINE) $(LIBRARY)
+	$(call SAY,link  $@)$(LINK)
+-include $(NATIVE_ENGINE:.o=.d)
 
 # A learner needs nothing but a compiler for these, hence no configuration (dev/exercise/README.md).
 exercise:  ## begin exercise LAYER=norm, or list all exercises

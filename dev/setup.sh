@@ -8,6 +8,7 @@
 #   dev/setup.sh layers          (or kernels) what layers/ and its tests need: neither PCRE2 nor utf8proc
 #   dev/setup.sh mpi             the same as the first, and MPI, for `make MPI=1`
 #   dev/setup.sh arm             g++ for 64-bit ARM, and an emulator that runs what it compiles
+#   dev/setup.sh playground      clang with WebAssembly's libraries, for `make playground`
 #   dev/setup.sh report          Python and the system's plotly, pandas, matplotlib and scipy, if pip has no network
 #
 # The script tests each requirement by compiling a few lines that use it. It installs missing ones with the system's
@@ -36,6 +37,7 @@ while [ $# -gt 0 ]; do
     arm)
       needs="compiler openmp json catch2 emulator" named=${named:-aarch64-linux-gnu-g++}
       emulator=${emulator:-qemu-aarch64 -L /usr/aarch64-linux-gnu} ;;
+    playground) needs="compiler json wasm" ;;
     report) needs="python plots" ;;
     --config) config=${2:?--config needs a file}; shift ;;
     -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "dev/${0##*/}"; exit 0 ;;
@@ -192,6 +194,28 @@ has_python() {
 
 has_plots() { python3 -c 'import plotly, pandas, matplotlib, scipy' >/dev/null 2>&1; }
 
+# A clang whose linker and libraries make WebAssembly.
+wasm_cxx=''
+wasm_works() {
+  have "$1" && "$1" --target=wasm32-wasi -msimd128 -std=c++20 -mexec-model=reactor -x c++ - \
+    -o "$scratch/try.wasm" >"$scratch/log" 2>&1 <<'END'
+#include <charconv>
+#include <cmath>
+#include <string>
+typedef float float4 __attribute__((vector_size(16)));
+__attribute__((export_name("first"))) float first(float x) {
+  float4 v{};
+  v += std::exp(x);
+  return v[0] + static_cast<float>(std::to_string(x).size());
+}
+END
+}
+has_wasm() {
+  for wasm_cxx in clang++-19 clang++-20 clang++-21 clang++; do wasm_works $wasm_cxx && return; done
+  wasm_cxx=''
+  return 1
+}
+
 missing=
 look() {
   missing=
@@ -223,6 +247,7 @@ package() {
   esac
   case $manager:$1 in
     apt-get:compiler) case $named in *clang*) echo "clang$version" ;; *) echo "g++$version" ;; esac ;;
+    apt-get:wasm) echo clang-19 lld-19 libc++-19-dev-wasm32 libclang-rt-19-dev-wasm32 wasi-libc ;;
     apt-get:openmp) case ${CXX:-$named} in *clang*) echo "libomp$version-dev" ;; *) : ;; esac ;;
     apt-get:mpi) case $mpicxx in *mpich*) echo libmpich-dev ;; *) echo "libopenmpi-dev openmpi-bin" ;; esac ;;
     dnf:mpi) echo openmpi-devel ;;
@@ -251,6 +276,7 @@ package() {
     brew:compiler) case $named in *clang*) echo llvm ;; *) echo gcc ;; esac ;;
     brew:openmp) echo libomp ;;
     brew:json) echo nlohmann-json ;;
+    *:wasm) : ;;  # no other system was tried
     brew:plots) : ;;  # only pip has them
     pacman:plots) echo python-plotly python-pandas python-matplotlib python-scipy ;;
     *:plots) echo python3-plotly python3-pandas python3-matplotlib python3-scipy ;;
@@ -409,7 +435,9 @@ if [ -n "$missing" ]; then
   case $missing in *compiler*)
     say "  wanted: g++ 12 or newer, or clang++ 14 or newer${named:+ (CXX=$named does not work)}" ;;
   esac
-  if [ "$missing:$packages" = plots: ]; then
+  if [ "$missing:$packages" = wasm: ]; then
+    say "  wanted: clang++ 19 or newer with lld, and libc, libc++ and compiler-rt for wasm32-wasi"
+  elif [ "$missing:$packages" = plots: ]; then
     say "  this system has no packages of plotly, pandas, matplotlib and scipy: install them with pip"
   elif [ -z "$packages" ]; then
     say "  it should come with $CXX, whose installation is incomplete"
@@ -432,6 +460,15 @@ fi
 # ---- The Makefile's configuration ----------------------------------------------------------------
 
 [ -n "$config" ] || exit 0
+if [ -n "$wasm_cxx" ]; then  # WebAssembly's compiler does not look where the JSON header is
+  include=${config%/*}/include
+  mkdir -p "$include"
+  header=$(echo '#include <nlohmann/json.hpp>' | $CXX -isystem build/include -M -E -x c++ - |
+    tr ' \\' '\n\n' | grep '/nlohmann/json.hpp$') || die "nlohmann/json.hpp is not found"
+  ln -sfn "$(cd "${header%/*}" && pwd)" "$include/nlohmann"
+  printf 'WASM_CXX := %s\n' "$wasm_cxx" >"$config"
+  exit 0
+fi
 for arch in "-march=$march" "-mcpu=$march" ''; do
   echo 'int main() {}' | builds $arch && break
 done

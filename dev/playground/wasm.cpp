@@ -1,0 +1,48 @@
+// What WebAssembly needs beside layers/ and data/: exceptions, and the functions that the playground leaves out.
+
+#include <cstdlib>
+#include <exception>
+#include <new>
+#include <string>
+#include <typeinfo>
+
+#include "data/host/errors.hpp"
+#include "data/tokenizer/stored_tokenizer.hpp"
+#include "layers/model/resolve.hpp"
+#include "layers/training/step.hpp"
+
+// ---- exceptions ------------------------------------------------------------------------------------------
+
+// Throws a JavaScript error, which ends the call of the exported function. `step`: of Diverged; -1: none. No destructor
+// runs, so memory of the call stays in use. Nothing in layers/ depends on a handler, and of data/ only resolved() does.
+extern "C" __attribute__((import_module("page"), import_name("fail"), noreturn)) void page_fail(const char* message,
+                                                                                             double step);
+
+extern "C" void* __cxa_allocate_exception(size_t size) noexcept { return std::malloc(size); }
+
+extern "C" [[noreturn]] void __cxa_throw(void* thrown, std::type_info* type, void* (*)(void*)) {
+  if (*type == typeid(Diverged)) {
+    const auto& diverged = *static_cast<const Diverged*>(thrown);
+    page_fail(diverged.message().c_str(), static_cast<double>(diverged.step));
+  }
+  if (*type == typeid(ConfigError))  // resolved() spells settings as options
+    page_fail(spelled(static_cast<const ConfigError*>(thrown)->marked, "--").c_str(), -1);
+  if (*type == typeid(std::bad_alloc)) page_fail("there is not enough memory: choose a smaller model", -1);
+  // All other exceptions of the project derive from std::exception, which lies at their beginning.
+  page_fail(static_cast<const std::exception*>(thrown)->what(), -1);
+}
+
+// Destructors of thread_local objects: the only thread does not end.
+extern "C" int __cxa_thread_atexit(void (*)(void*), void*, void*) { return 0; }
+
+// ---- left out --------------------------------------------------------------------------------------------
+
+// The tokenizers are byte and char. Byte-pair encoding is left out, with the libraries that it needs.
+int vocabulary_of_bpe(const std::string& name) {
+  if (name != "byte" && name != "char")
+    refuse("--tokenizer " + name + " is not in the playground: choose byte or char");
+  return 0;
+}
+std::vector<uint32_t> Bpe::encode(std::string_view) const { std::abort(); }
+std::vector<uint32_t> Pieces::encode(std::string_view) const { std::abort(); }
+uint32_t Pieces::token_of_byte(uint32_t) const { std::abort(); }
