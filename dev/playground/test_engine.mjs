@@ -119,6 +119,14 @@ const tests = {
     await engine.close();
   },
 
+  async 'errors leave the stack as it was'() {
+    const {start, call, withText} = direct();
+    start({settings: small});
+    for (let i = 0; i < 5000; ++i)
+      assert.throws(() => withText('Anna', (text) => call('attention', text, 99)), {message: 'there is no layer 99'});
+    call('step', call('allocate', 24), false);
+  },
+
   async 'a run that diverges says so, and the worker starts another'() {
     const engine = await open();
     await engine.start({...small, optimizer: 'sgd', lr: 1e6, clip: 0, warmup: 0});
