@@ -32,11 +32,12 @@ DATA ?= build/stories.txt
 REPORTS := report watch tensorboard test-report
 BOOK := book test-book
 PRACTICE := exercise check-exercise
-PLAYGROUND := playground test-playground build/playground/%
+PLAYGROUND := playground test-scenes test-playground build/playground/% \
+  build/playground.html
 ARM := aarch64-linux-gnu
 EXCHANGES := check-formats check-gguf check-tokenizers
 .PHONY: all train stories test tests asan test-elsewhere test-arm fuzz mutants bench ladders compare study pages \
-  $(REPORTS) $(BOOK) test-playground install uninstall dist $(PRACTICE) reference reference-huggingface $(EXCHANGES) curves \
+  $(REPORTS) $(BOOK) playground test-scenes test-playground install uninstall dist $(PRACTICE) reference reference-huggingface $(EXCHANGES) curves \
   venv clean help FORCE
 .DELETE_ON_ERROR:
 
@@ -345,7 +346,7 @@ WASM_DATA := $(patsubst %,data/%.cpp,host/format host/json host/utf8 options/opt
   text/split text/tokens tokenizer/tokenizer)
 WASM_LAYERS := $(filter-out layers/textbook/%,$(sort $(wildcard layers/*/*.cpp)))
 WASM_OBJECTS := $(patsubst %.cpp,$(WASM_OUT)/%.o,$(WASM_LAYERS) $(WASM_DATA) \
-  $(patsubst %,dev/playground/%.cpp,engine kernels wasm))
+  $(patsubst %,dev/playground/%.cpp,drawing engine kernels reading wasm))
 # LLVM leaves `invoke` out for a target without exceptions, so a throw ends in __cxa_throw of wasm.cpp.
 WASM_COMPILE = $(WASM_CXX) --target=wasm32-wasi -msimd128 -std=c++20 -fexceptions -fno-math-errno -fno-trapping-math \
   -ffp-contract=fast -Wall -Wextra -Wno-unknown-pragmas -I. -isystem build/playground/include $(WASM_CXXFLAGS)
@@ -365,11 +366,19 @@ $(WASM_OUT)/%.o: %.cpp build/playground/config.mk
 
 -include $(WASM_OBJECTS:.o=.d)
 
+playground: build/playground.html  ## write build/playground.html, a page that trains models in the browser
+PAGE_OF_PLAYGROUND := $(wildcard dev/playground/*.js dev/playground/*.html dev/playground/*.css dev/playground/uplot/*)
+build/playground.html: build/playground/engine.wasm dev/playground/bundle.py $(PAGE_OF_PLAYGROUND)
+	@python3 dev/playground/bundle.py $< $@
+
+test-scenes: build/playground.html  ## run the playground's scenes in a headless browser
+	@python3 dev/playground/test_scenes.py $(ARGS)
+
 test-playground:  ## compare the playground's engine with the native one, which has 4-lane vectors; needs node
 	+@MAKE='$(MAKE)' dev/playground/test.sh $(ARGS)
 
 # The same engine as a native program. build/native_engine is whichever was asked for last.
-NATIVE_ENGINE := $(patsubst %,$(OUT)/dev/playground/%.o,engine kernels native)
+NATIVE_ENGINE := $(patsubst %,$(OUT)/dev/playground/%.o,drawing engine kernels native reading)
 build/native_engine: $(OUT)/native_engine FORCE
 	@ln -sf $(<:build/%=%) $@
 $(OUT)/native_engine: $(NATIVE_ENGINE) $(LIBRARY)

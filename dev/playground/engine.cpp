@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,12 +17,13 @@
 #include "data/run/trained.hpp"
 #include "data/show/model_text.hpp"
 #include "data/text/corpus.hpp"
+#include "drawing.hpp"
 #include "kernels.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
-#include "layers/kernels/simd.hpp"
 #include "layers/model/presets.hpp"
 #include "layers/model/size.hpp"
 #include "layers/training/diagnostics.hpp"
+#include "reading.hpp"
 
 using nlohmann::ordered_json;
 
@@ -126,11 +126,12 @@ struct Run {
   TrainingState state;
   int64_t step = 0;
   std::unique_ptr<StepStatistics> statistics;
-  std::optional<Activations> reading = {};  // of one text of a whole context, block by block
+  std::unique_ptr<Reading> reading;
 
   Run(const TrainOptions& options, Dataset text)
       : o(options), data(std::move(text)), state(model_to_train(o), o.batch, o.config.context, functions(o)) {
     initialize(state.model, o.seed);
+    reading = std::make_unique<Reading>(state.model, data.tokenizer);
   }
 
   static StepFunctions functions(const TrainOptions& o) {
@@ -149,23 +150,6 @@ struct Run {
     const size_t count = std::min<size_t>(all.size(), config().context);
     return std::vector<int>(all.end() - static_cast<int64_t>(count), all.end());
   }
-
-  // Reads a text of one sequence. The activations keep what each block computed.
-  const Activations& read(const std::vector<int>& tokens) {
-    if (!reading) {
-      Config config = this->config();
-      config.recompute = Recompute::none;
-      reading = allocate_activations(config, 1, config.context, true);
-    }
-    model_features(model(), *reading, {tokens.data(), nullptr, 1, static_cast<int>(tokens.size())});
-    return *reading;
-  }
-
-  ordered_json texts(const std::vector<int>& tokens) const {
-    ordered_json list = ordered_json::array();
-    for (int token : tokens) list.push_back(data.tokenizer.decode(token));
-    return list;
-  }
 };
 
 Settings settings;
@@ -180,105 +164,6 @@ const char* reply(const ordered_json& value) {
 Run& started() {
   if (!run) refuse("the model has not started");
   return *run;
-}
-
-// ---- drawing ---------------------------------------------------------------------------------------------
-
-// The parts of a residual branch in order, under their names in statistics and in the table of tensors.
-void add_parts(ordered_json& parts, const Config& c, int layer, const std::string& branch) {
-  const Placement& row = placement_at(c, layer, branch);
-  const std::string norm = norm_name(c), last = branch == "attention" ? "o" : "down";
-  const auto add = [&](const std::string& name, const char* kind, const std::string& shown) {
-    parts.push_back({{"part", branch + name}, {"branch", branch}, {"kind", kind}, {"text", shown}});
-  };
-  if (row.norm_in) add(".norm_in", "norm", norm);
-  add("", "sublayer", branch == "ffn" ? name_of(kActivations, c.activation) : branch);
-  if (row.norm_inner) add(".norm_inner", "norm", norm);
-  add("." + last, "matrix", last);
-  if (row.norm_out) add(".norm_out", "norm", norm);
-  if (row.gain != LearnedGain::none) add(".scale", "gain", "λ");
-  add(".sum", "sum", "+");
-  parts.back()["skip"] = *c.skip_scale;
-  if (row.norm_sum) add(".norm_sum", "norm", norm);
-}
-
-ordered_json draw_layers(const Config& c) {
-  ordered_json layers = ordered_json::array();
-  for (int l = 0; l < c.n_layer; ++l) {
-    ordered_json parts = ordered_json::array();
-    for (const char* branch : {"attention", "ffn"}) add_parts(parts, c, l, branch);
-    layers.push_back({{"placement", placement_at(c, l, "attention").name}, {"parts", parts}});
-  }
-  return layers;
-}
-
-ordered_json describe(const std::vector<TensorSpec>& table) {
-  ordered_json list = ordered_json::array();
-  for (const TensorSpec& spec : table)
-    list.push_back({{"name", spec.name}, {"layer", spec.layer == kOutside ? ordered_json() : ordered_json(spec.layer)},
-                    {"part", spec.part}, {"shape", spec.shape}});
-  return list;
-}
-
-// ---- what the model sees ---------------------------------------------------------------------------------
-
-// P (T,T) of one head, from the joined rows q|k|v after RoPE: the formulas of layers/attention/attention.hpp.
-ordered_json attention_weights(const float* qkv, const float* lse, const AttentionShape& shape, int h) {
-  const int D = shape.head_dim, kv_head = h / (shape.n_head / shape.kv_heads);
-  const size_t stride = shape.qkv_width();
-  const float *q = qkv + size_t(h) * D, *k = qkv + size_t(shape.n_head + kv_head) * D;
-  ordered_json rows = ordered_json::array();
-  for (int i = 0; i < shape.T; ++i) {
-    std::vector<float> row(shape.T);
-    for (int j = shape.window > 0 ? std::max(0, i - shape.window + 1) : 0; j <= i; ++j) {
-      double score = shape.scale * simd::dot(q + i * stride, k + j * stride, D);
-      if (shape.cap > 0) score = shape.cap * std::tanh(score / shape.cap);
-      if (shape.slopes) score -= shape.slopes[h] * (i - j);
-      row[j] = static_cast<float>(std::exp(score - lse[size_t(h) * shape.T + i]));
-    }
-    rows.push_back(row);
-  }
-  return rows;
-}
-
-void logits_of(float* logits, const Model& m, const float* features, int N) {
-  const Head head{{m.p.head ? m.p.head : m.p.token, m.p.head_bias, m.config.matmul}, m.config.logit_cap};
-  head_forward(logits, features, head, N, m.config.channels, m.config.vocab_size);
-}
-
-void log_softmax(float* x, int n) {
-  const float top = *std::max_element(x, x + n);
-  double sum = 0;
-  for (int i = 0; i < n; ++i) sum += std::exp(static_cast<double>(x[i] - top));
-  const float log_sum = top + static_cast<float>(std::log(sum));
-  for (int i = 0; i < n; ++i) x[i] -= log_sum;
-}
-
-// The RMS of each token's stream (S,N,C).
-std::vector<double> rms_by_token(const float* stream, int S, int N, int C) {
-  std::vector<double> rms(N);
-  for (int n = 0; n < N; ++n) {
-    for (int s = 0; s < S; ++s) {
-      const float* row = stream + (size_t(s) * N + n) * C;
-      rms[n] += simd::dot(row, row, C);
-    }
-    rms[n] = std::sqrt(rms[n] / (S * C));
-  }
-  return rms;
-}
-
-// The classifier's input as training sees it: BatchNorm uses the statistics of these tokens. Works on a copy, because
-// the backward pass updates running statistics.
-std::vector<float> logits_in_training(const Run& r, const std::vector<int>& tokens) {
-  const int T = static_cast<int>(tokens.size()), V = r.config().vocab_size;
-  Model copy(r.config());
-  std::copy_n(r.model().weights.get(), copy.floats, copy.weights.get());
-  const Activations a = allocate_activations(copy.config, 1, T, true);
-  const std::vector<int> ignored(T, kIgnore);
-  model_loss_and_gradients(copy, a, {tokens.data(), ignored.data(), 1, T}, 0, {});
-  std::vector<float> logits(size_t(T) * V);
-  logits_of(logits.data(), copy, a.end.h ? a.end.h : a.blocks.back().ffn.y, T);
-  return logits;
 }
 
 }  // namespace
@@ -321,7 +206,7 @@ const char* engine_start(const char* text) {
                 {"excerpt", words.substr(0, 2000)},
                 {"drawing", draw_model(run->config())},
                 {"layers", draw_layers(run->config())},
-                {"tensors", describe(run->model().table)},
+                {"tensors", describe_tensors(run->model().table)},
                 {"settings", to_json(o)}});
 }
 
@@ -365,55 +250,19 @@ double engine_validate() {
 }
 
 const char* engine_attention(const char* text, int layer) {
-  Run& r = started();
-  const std::vector<int> tokens = r.tokens_of(text);
+  const Run& r = started();
   if (layer < 0 || layer >= r.config().n_layer) refuse("there is no layer " + std::to_string(layer));
-  const AttentionSaved& saved = r.read(tokens).blocks[layer].attention;
-  const AttentionShape shape =
-      attention_shape(r.config(), layer, r.model().slopes.get(), 1, static_cast<int>(tokens.size()));
-  ordered_json heads = ordered_json::array();
-  for (int h = 0; h < shape.n_head; ++h) heads.push_back(attention_weights(saved.qkv, saved.lse, shape, h));
-  return reply({{"tokens", r.texts(tokens)}, {"layer", layer}, {"heads", heads}});
+  return reply(r.reading->attention(r.tokens_of(text), layer));
 }
 
 const char* engine_trace(const char* text) {
-  Run& r = started();
-  const std::vector<int> tokens = r.tokens_of(text);
-  const Activations& a = r.read(tokens);
-  const int N = static_cast<int>(tokens.size()), C = r.config().channels, V = r.config().vocab_size;
-  const int S = stream_count(r.config());
-  ordered_json layers = ordered_json::array();
-  std::vector<float> logits(size_t(N) * V);
-  for (int l = -1; l < r.config().n_layer; ++l) {
-    const float* stream = l < 0 ? a.streams : a.blocks[l].ffn.y;
-    logits_of(logits.data(), r.model(), streams_end(a.end, stream, r.model().p.final_norm, N, C, false), N);
-    ordered_json next = ordered_json::array(), probability = ordered_json::array();
-    for (int n = 0; n < N; ++n) {
-      float* row = &logits[size_t(n) * V];
-      log_softmax(row, V);
-      const auto best = static_cast<int>(std::max_element(row, row + V) - row);
-      next.push_back(r.data.tokenizer.decode(best));
-      probability.push_back(std::exp(row[best]));
-    }
-    layers.push_back({{"rms", rms_by_token(stream, S, N, C)}, {"next", next}, {"probability", probability}});
-  }
-  return reply({{"tokens", r.texts(tokens)}, {"layers", layers}});
+  const Run& r = started();
+  return reply(r.reading->trace(r.tokens_of(text)));
 }
 
 const char* engine_logits(const char* text, bool training) {
-  Run& r = started();
-  const std::vector<int> tokens = r.tokens_of(text);
-  const int N = static_cast<int>(tokens.size()), V = r.config().vocab_size;
-  std::vector<float> logits(size_t(N) * V);
-  if (training) logits = logits_in_training(r, tokens);
-  else batch_logits(logits.data(), r.model(), r.read(tokens), {tokens.data(), nullptr, 1, N});
-  ordered_json rows = ordered_json::array(), alphabet = ordered_json::array();
-  for (int n = 0; n < N; ++n) {
-    log_softmax(&logits[size_t(n) * V], V);
-    rows.push_back(std::vector<float>(&logits[size_t(n) * V], &logits[size_t(n) * V] + V));
-  }
-  for (int token = 0; token < V; ++token) alphabet.push_back(r.data.tokenizer.decode(token));
-  return reply({{"tokens", r.texts(tokens)}, {"training", training}, {"alphabet", alphabet}, {"rows", rows}});
+  const Run& r = started();
+  return reply(r.reading->logits(r.tokens_of(text), training));
 }
 
 const char* engine_sample(const char* prompt, int length, double temperature, uint32_t seed) {
