@@ -37,7 +37,8 @@ PLAYGROUND := playground test-scenes test-playground build/playground/% \
 ARM := aarch64-linux-gnu
 EXCHANGES := check-formats check-gguf check-tokenizers
 .PHONY: all train stories test tests asan test-elsewhere test-arm fuzz mutants bench ladders compare study pages \
-  $(REPORTS) $(BOOK) playground test-scenes test-playground install uninstall dist $(PRACTICE) reference reference-huggingface $(EXCHANGES) curves \
+  $(REPORTS) $(BOOK) playground test-scenes test-playground install uninstall dist \
+  $(PRACTICE) reference reference-huggingface $(EXCHANGES) curves \
   venv clean help FORCE
 .DELETE_ON_ERROR:
 

@@ -1,0 +1,223 @@
+// ---- Look inside: one view is open at a time -----------------------------------------------------------
+
+const kPrompt = "The little dog was happy. One day ";
+const escape = (text) => text.replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", "\"": "&quot;" })[c]);
+const visible = (text) => escape(text).replaceAll("\n", "↵").replaceAll(" ", "␣");
+const kParts = { "attention.q.weight": "q", "attention.v.weight": "v", "attention.o.weight": "o",
+  "ffn.up.weight": "up", "ffn.down.weight": "down" };
+const kNorms = ["norm_in", "norm_inner", "norm_out", "norm_sum"].flatMap((norm) => [`attention.${norm}`, `ffn.${norm}`]);
+
+const upTo = (n) => Array.from({ length: n }, (_, i) => i + 1);
+const padded = (values, n) => [...values, ...Array(Math.max(0, n - values.length)).fill(null)];
+
+// One line for each model: a statistic by block.
+function compareLayers(plot, models, part, what, words) {
+  const lines = models.map((model) => model.byLayer(part, what));
+  const blocks = Math.max(1, ...lines.map((line) => line.length));
+  const series = models.map((_, i) => ({ color: colorOf(i), dash: kDashes[i], points: true }));
+  const label = models.map((model, i) => `${model.name}: ${lines[i].length
+    ? `${short(lines[i][0])} in the first block, ${short(lines[i].at(-1))} in the last` : "no value yet"}`).join("; ");
+  plot.draw(series, [upTo(blocks), ...lines.map((line) => padded(line, blocks))], `${words}. ${label}`);
+}
+
+// One line for each of several statistics of one model.
+function linesOfModel(plot, model, rows, words, legend) {
+  const found = rows.map((row) => ({ ...row, values: model.byLayer(row.part, row.what) })).filter((row) => row.values.length);
+  const blocks = Math.max(1, ...found.map((row) => row.values.length));
+  plot.draw(found.map((row, i) => ({ color: colorOf(row.color ?? i), dash: row.dash ?? kDashes[i % 4], points: true })),
+    [upTo(blocks), ...found.map((row) => padded(row.values, blocks))],
+    `${words} of ${model.name}: ${found.map((row) => `${row.text} ${short(row.values[0])} to ${short(row.values.at(-1))}`)}`);
+  legend.innerHTML = found.map((row, i) => `<span>${swatchOf(colorOf(row.color ?? i), row.dash ?? kDashes[i % 4])} ${row.text}</span>`)
+    .join("");
+}
+
+const swatchOf = (color, dash) => `<svg width="26" height="10" aria-hidden="true"><line x1="1" x2="25" y1="5" y2="5"
+  stroke="${color}" stroke-width="2.4" stroke-dasharray="${dash.join(" ")}"/></svg>`;
+
+function figures(place, list) {
+  place.innerHTML = `<div class="figures">${list.map(([title], i) => `<figure><figcaption>${title}</figcaption>
+    <div class="plot" id="figure-${i}"></div><div class="keys" id="keys-${i}"></div></figure>`).join("")}</div>
+    <div id="tower"></div>`;
+  return list.map(([, options], i) => new Plot(document.getElementById(`figure-${i}`), { x: "block", whole: true, ...options }));
+}
+const keys = (i) => document.getElementById(`keys-${i}`);
+
+// A view: note, open(place) once, draw(race) with each statistics, close().
+const kViews = {
+  gradients: {
+    name: "Gradients", note: "Left: the gradient of the loss with respect to each block’s output, all models. Right and " +
+      "below: one model’s tensors. A box lights up if its gradient fell below 1/100 of what it was at step 1 (▽) or rose above " +
+      "100 times (△).",
+    open: (place) => figures(place, [["Gradient norm of the stream by block, all models", { log: true }],
+      ["Gradient norm of the matrices by block, <b class=\"chosen\"></b>", { log: true }]]),
+    draw([all, own], { models, chosen }) {
+      compareLayers(all, models, "stream", "grad_norm", "Gradient norm of the stream by block");
+      linesOfModel(own, chosen, Object.entries(kParts).map(([part, text], i) => ({ part, what: "grad_norm", text, color: i % 4,
+        dash: i === 4 ? [1, 6] : kDashes[i] })), "Gradient norms", keys(1));
+      drawModel(document.getElementById("tower"), chosen);
+    },
+  },
+  stream: {
+    name: "Stream", note: "The residual stream is what one block hands to the next. Left: the root mean square of its " +
+      "numbers. Right: the norm of its gradient.",
+    open: (place) => figures(place, [["RMS of the stream by block", { log: true }],
+      ["Gradient norm of the stream by block", { log: true }]]),
+    draw([rms, gradient], { models, chosen }) {
+      compareLayers(rms, models, "stream", "rms", "RMS of the stream by block");
+      compareLayers(gradient, models, "stream", "grad_norm", "Gradient norm of the stream by block");
+      drawModel(document.getElementById("tower"), chosen);
+    },
+  },
+  norms: {
+    name: "Norms", note: "The root mean square of what goes into each norm, and of what comes out. On the way back a norm divides " +
+      "the gradient by the size of its input.",
+    open: (place) => figures(place, [["Into the norms, <b class=\"chosen\"></b>", { log: true }],
+      ["Out of the norms, <b class=\"chosen\"></b>", { log: true }]]),
+    draw(plots, { chosen }) {
+      ["before", "after"].forEach((when, i) => linesOfModel(plots[i], chosen, kNorms.map((part) =>
+        ({ part, what: `rms_${when}`, text: part.replace(".norm_", ", ").replace("_", " ") })), `RMS ${when} the norms`, keys(i)));
+    },
+  },
+  updates: {
+    name: "Updates", note: "How far one step moves a matrix: the size of the change divided by the size of the matrix. Around " +
+      "0.001 is usual. Right: the share of a branch, its size divided by that of the skip path.",
+    open: (place) => figures(place, [["Update ratio of the FFN’s down matrix by block, all models", { log: true }],
+      ["Size of the FFN branch beside the skip path by block, all models", { log: true }]]),
+    draw([update, branch], { models }) {
+      compareLayers(update, models, "ffn.down.weight", "update_ratio", "Update ratio by block");
+      compareLayers(branch, models, "ffn", "branch_ratio", "Branch ratio by block");
+    },
+  },
+  attention: {
+    name: "Attention", note: "Each square is one head: a row is a character, and it is darker where that character looks. " +
+      "Attention is causal, so only the lower triangle is filled.",
+    open(place) {
+      place.innerHTML = `<div class="tools"><label>Text <input id="attention-text" size="34" value="${kPrompt}"></label>
+        <label>Block <select id="attention-layer"></select></label></div><div id="heads" class="heads"></div>`;
+      return [];
+    },
+    async ask({ chosen }) {
+      const select = document.getElementById("attention-layer"), layers = chosen.ready.layers.length;
+      if (select.length !== layers) select.innerHTML = upTo(layers).map((l) => `<option value="${l - 1}">${l}</option>`).join("");
+      const text = document.getElementById("attention-text").value;
+      drawHeads(await chosen.ask("attention", { text, layer: +select.value }));
+    },
+  },
+  token: {
+    name: "Through the blocks", note: "What the model would say next if it stopped after a block, for each character of the text. " +
+      "Darker is more certain. The bottom row is the embedding. Choose a column to see the size of that character’s stream.",
+    open(place) {
+      place.innerHTML = `<div class="tools"><label>Text <input id="trace-text" size="34" value="${kPrompt}"></label></div>
+        <div class="scroll" tabindex="0" role="region" aria-label="Predictions by block"><table id="trace"></table></div>
+        <p id="trace-rms" class="note"></p>`;
+      place.addEventListener("click", (event) => {
+        const cell = event.target.closest("[data-column]");
+        if (cell) { this.column = +cell.dataset.column; draw(); }
+      });
+      return [];
+    },
+    column: 5,
+    async ask({ chosen }) {
+      drawTrace(await chosen.ask("trace", { text: document.getElementById("trace-text").value }), this.column);
+    },
+  },
+  later: {
+    name: "Later tokens", note: "Two texts that differ in a late character. A bar is how much the prediction at that place changes " +
+      "(the largest change of a log-probability, in nats). Before the difference there must be none.",
+    open(place) {
+      place.innerHTML = `<div class="tools"><label>Text <input id="text-a" size="30" value="The little dog was happy."></label>
+        <label>changed <input id="text-b" size="30" value="The little dog was happx."></label></div><div id="leaks"></div>`;
+      return [];
+    },
+    async ask({ models }) {
+      const [a, b] = ["text-a", "text-b"].map((id) => document.getElementById(id).value);
+      const found = await Promise.all(models.filter((model) => model.ready).map((model) => askLeak(model, a, b)));
+      document.getElementById("leaks").innerHTML = found.map(drawLeak).join("");
+    },
+  },
+  samples: {
+    name: "Samples", note: "Each model continues the text. A low temperature takes the likely characters, a high one dares more.",
+    open(place) {
+      place.innerHTML = `<div class="tools"><label>Begin with <input id="prompt" size="24" value="The "></label>
+        <label>Temperature <input id="temperature" type="range" min="0.1" max="1.5" step="0.1" value="0.8"
+        oninput="this.nextElementSibling.value = this.value"> <output>0.8</output></label></div><dl id="samples"></dl>`;
+      return [];
+    },
+    async ask({ models }) {
+      const fields = { prompt: document.getElementById("prompt").value, length: 160, seed: 1,
+        temperature: +document.getElementById("temperature").value };
+      const texts = await Promise.all(models.map((model) => (model.ready ? model.ask("sample", fields) : { text: "" })));
+      const list = document.getElementById("samples");
+      if (list) list.innerHTML = models.map((model, i) => `<dt>${swatch(i)} ${escape(model.name)}, step ${model.step}</dt>
+        <dd>${escape(texts[i].text)}</dd>`).join("");
+    },
+  },
+};
+
+// ---- Attention maps ------------------------------------------------------------------------------------
+
+const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+
+function drawHeads({ tokens, heads }) {
+  const place = document.getElementById("heads");
+  if (!place) return;
+  if (place.children.length !== heads.length)
+    place.innerHTML = heads.map((_, h) => `<figure><canvas role="img"></canvas><figcaption>head ${h + 1}</figcaption></figure>`).join("");
+  const ink = rgb(colorOf(0)), size = tokens.length;
+  heads.forEach((rows, h) => {
+    const canvas = place.children[h].firstElementChild;
+    canvas.width = canvas.height = size;
+    const picture = new ImageData(size, size);
+    rows.forEach((row, i) => row.forEach((p, j) => picture.data.set([...ink, 255 * Math.sqrt(p)], 4 * (i * size + j))));
+    canvas.getContext("2d").putImageData(picture, 0, 0);
+    const last = rows.at(-1), best = last.indexOf(Math.max(...last));
+    canvas.setAttribute("aria-label", `Head ${h + 1}: the last character looks most at “${tokens[best]}”, place ${best + 1}`);
+  });
+}
+
+// ---- Tokens through the blocks -------------------------------------------------------------------------
+
+function drawTrace({ tokens, layers }, column) {
+  const table = document.getElementById("trace");
+  if (!table) return;
+  const at = Math.min(column, tokens.length - 1);
+  const ink = rgb(colorOf(0)).join(",");
+  const cell = (layer) => (_, t) => `<td data-column="${t}" class="${t === at ? "at" : ""}" style="background:rgba(${ink},${
+    (0.75 * layer.probability[t]).toFixed(2)})">${visible(layer.next[t])}</td>`;
+  const rows = layers.map((layer, l) => `<tr><th scope="row">${l ? `block ${l}` : "embedding"}</th>${tokens.map(cell(layer)).join("")}</tr>`);
+  const head = tokens.map((token, t) => `<th scope="col" class="${t === at ? "at" : ""}"><button type="button" data-column="${t}"
+    aria-pressed="${t === at}">${visible(token)}</button></th>`);
+  const focused = document.activeElement?.dataset?.column;
+  table.innerHTML = `${rows.toReversed().join("")}<tr><th scope="row">text</th>${head.join("")}</tr>`;
+  if (focused !== undefined) table.querySelector(`button[data-column="${focused}"]`)?.focus();
+  document.getElementById("trace-rms").textContent = `RMS of the stream at “${tokens[at]}”, from the embedding to the last block: ${
+    layers.map((layer) => short(layer.rms[at])).join(", ")}`;
+}
+
+// ---- Later tokens --------------------------------------------------------------------------------------
+
+const largestChange = (a, b) => a.map((x, i) => Math.abs(x - b[i])).reduce((x, y) => Math.max(x, y), 0);
+
+// The change at each position in training, and the largest one before the first difference.
+async function askLeak(model, a, b) {
+  const leak = { model, changes: [], at: 0 };
+  for (const training of [true, false]) {
+    const [one, other] = await Promise.all([a, b].map((text) => model.ask("logits", { text, training })));
+    const length = Math.min(one.tokens.length, other.tokens.length);
+    const differ = one.tokens.findIndex((token, t) => token !== other.tokens[t]);
+    leak.at = differ < 0 ? length : differ;
+    const changes = upTo(length).map((t) => largestChange(one.rows[t - 1], other.rows[t - 1]));
+    leak[training ? "training" : "evaluation"] = Math.max(0, ...changes.slice(0, leak.at));
+    if (training) Object.assign(leak, { changes, tokens: one.tokens });
+  }
+  model.leak = { training: leak.training, evaluation: leak.evaluation };
+  return leak;
+}
+
+function drawLeak({ model, changes, at, tokens, training, evaluation }) {
+  const top = Math.max(1e-9, ...changes);
+  const bars = changes.map((change, t) => `<span class="${t < at ? "before" : ""}" title="${change.toFixed(4)}"><i style="height:${
+    (70 * Math.sqrt(change / top)).toFixed(1)}px"></i>${visible(tokens[t])}</span>`);
+  return `<h3>${escape(model.name)}: before the difference at most ${short(training) || 0} in training, ${short(evaluation) || 0}
+    in evaluation</h3><div class="scroll"><div class="bars" aria-hidden="true">${bars.join("")}</div></div>`;
+}

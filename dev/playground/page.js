@@ -1,0 +1,313 @@
+// ---- The page: the race, the tour, the link ------------------------------------------------------------
+
+const $ = (id) => document.getElementById(id);
+const kObservations = 60;   // statistics in a race
+const kAskMs = 1000;        // between questions of the open view
+const state = { race: null, models: [], chosen: 0, view: "gradients", plots: [], log: false, dirty: true, askedAt: 0, asking: false };
+
+// ---- The race ------------------------------------------------------------------------------------------
+
+const stepsOf = (race) => Number(race.common.steps) || 1000;
+
+function create() {
+  state.models.forEach((model) => model.end());
+  const every = Math.max(1, Math.round(stepsOf(state.race) / kObservations));
+  state.models = state.race.models.map(({ name, settings }) =>
+    new Model(name, { ...state.race.common, ...settings }, changed));
+  state.models.forEach((model) => model.start(state.race.text, every));
+}
+
+const going = () => state.models.some((model) => model.state === "running");
+
+function run() {
+  if (!state.models.length || state.models.every((model) => model.over)) create();
+  state.models.forEach((model) => (model.state === "loading" ? (model.wanted = true) : model.run()));
+  showState();
+}
+
+function pause() {
+  state.models.forEach((model) => { model.wanted = false; model.pause(); });
+  showState();
+}
+
+function changed(model, type) {
+  if (!state.models.includes(model)) return;
+  if (type === "ready" && model.wanted) model.run();
+  if (type === "ready" && model.steps) model.send("step", { count: model.steps });
+  if (type === "statistics" && state.view !== "later" && state.race.view === "later") measureLeak(model);
+  state.dirty = true;
+  if (["error", "diverged", "finished", "ready"].includes(type)) showState();
+}
+
+// The claim of a scene reads it even if its view is closed.
+const measureLeak = (model) => askLeak(model, "The little dog was happy.", "The little dog was happx.").catch(() => {});
+
+function oneStep() {
+  if (!state.models.length || state.models.every((model) => model.over)) create();
+  for (const model of state.models) {
+    if (model.state === "loading") model.steps = (model.steps ?? 0) + 1;
+    else if (!model.over) model.send("step", { count: 1 });
+  }
+}
+
+function setRace(race) {
+  state.models.forEach((model) => model.end());
+  Object.assign(state, { race, models: [], chosen: race.inside ?? 0, dirty: true });
+  $("title").textContent = race.title ?? "Your own race";
+  $("what").textContent = race.what ?? "All models see the same text in the same order.";
+  $("look").textContent = race.look ?? "";
+  $("look").hidden = !race.look;
+  document.querySelectorAll("#tour [data-scene]").forEach((button) =>
+    button.setAttribute("aria-current", String(button.dataset.scene === race.id)));
+  drawForm(race);
+  openView(race.view ?? state.view);
+  showState();
+}
+
+// ---- What is shown -------------------------------------------------------------------------------------
+
+const kStates = { loading: "loads", ready: "ready", running: "", paused: "paused", finished: "finished", diverged: "diverged",
+  failed: "failed" };
+
+function showState() {
+  const failed = state.models.find((model) => model.state === "failed");
+  $("error").hidden = !failed;
+  $("error").textContent = failed ? `${failed.name}: ${failed.message}` : "";
+  const waiting = state.models.some((model) => model.wanted && model.state === "loading");
+  $("run").textContent = going() || waiting ? "Pause" : state.models.length && state.models.every((model) => model.over) ? "Run again" : "Run";
+  $("run").classList.toggle("primary", !going());
+  state.dirty = true;
+}
+
+function card(model, i) {
+  const { name } = state.race.models[i];
+  const loss = model?.rows.loss.length ? fixed(model.loss()) : "–";
+  const status = model ? kStates[model.state] || (model.speed ? `${Math.round(model.speed).toLocaleString("en")} tokens/s` : "") : "";
+  const step = model?.step ? `step ${model.step.toLocaleString("en")}` : "";
+  return `<button type="button" class="card ${model?.state ?? ""}" data-card="${i}" aria-pressed="${i === state.chosen}">
+    <span>${swatch(i)} ${escape(name)}</span><b>${loss}</b><small>${[step, status].filter(Boolean).join(", ")}</small></button>`;
+}
+
+function drawCards() {
+  const focused = document.activeElement?.dataset?.card;
+  $("cards").innerHTML = state.race.models.map((_, i) => card(state.models[i], i)).join("");
+  if (focused !== undefined) document.querySelector(`[data-card="${focused}"]`)?.focus();
+}
+
+// The mean of up to 10 steps that end here, so that curves can be told apart; the CSV has every step.
+function smoothed(values) {
+  let sum = 0;
+  return values.map((value, i) => {
+    sum += value - (i >= 10 ? values[i - 10] : 0);
+    return sum / Math.min(i + 1, 10);
+  });
+}
+
+const ready = () => state.models.find((model) => model.ready)?.ready;
+const floorOf = () => ready()?.floor ?? 0;
+
+const lossPlot = new Plot($("loss"), { x: "step", y: "", height: 270,
+  range: (u, low, high) => [0, Math.max(1, Math.min(high ?? 4, (ready()?.uniform ?? 4) + 0.3 - floorOf()) * 1.02)],
+  levels: () => (ready() ? [{ y: ready().unigram - floorOf(), text: "unigram entropy: knows how often each character occurs" }] : []) });
+
+function drawLoss() {
+  const length = Math.max(2, ...state.models.map((model) => model.rows.step.length));
+  const curves = state.models.map((model) => padded(smoothed(model.rows.loss).map((loss) => loss - floorOf()), length));
+  const series = state.models.map((_, i) => ({ color: colorOf(i), dash: kDashes[i], width: 2.2 }));
+  $("loss-title").textContent = ready()?.floor ? `Loss above the floor of ${fixed(floorOf())} nats, the entropy of the stories`
+    : "Loss (nats per character)";
+  lossPlot.options.log = state.log;
+  lossPlot.draw(series, [upTo(length), ...curves], `Loss by step. ${state.models.map((model) =>
+    `${model.name}: ${fixed(model.loss())} at step ${model.step}`).join("; ")}`);
+}
+
+function checks() {
+  if (!state.race.claim || !state.models.length || !state.models.every((model) => model.over && model.state !== "failed")) return [];
+  return state.race.claim(state.models);
+}
+
+function drawVerdict() {
+  const list = checks();
+  const html = list.length ? `<h3>What these runs show</h3><ul>${list.map(({ text, held }) => `<li class="${held ? "held" : "open"}">${
+    escape(text)}${held ? "" : " <b>(the claim does not hold in this run)</b>"}</li>`).join("")}</ul>${
+    list.every(({ held }) => held) ? `<p>${escape(state.race.why)}</p>` : ""}` : "";
+  if ($("verdict").innerHTML !== html && html !== state.verdict) $("verdict").innerHTML = html;
+  state.verdict = html;
+  $("done").hidden = !html;
+}
+
+function drawProgress() {
+  const steps = stepsOf(state.race), least = state.models.filter((model) => !model.over || model.state === "finished").map((model) => model.step);
+  const done = least.length ? Math.min(...least) : 0;
+  $("progress").value = done / steps;
+  $("steps").textContent = `step ${done.toLocaleString("en")} of ${steps.toLocaleString("en")}`;
+}
+
+// ---- Views ---------------------------------------------------------------------------------------------
+
+function openView(name) {
+  state.plots.forEach((plot) => plot.end());
+  state.view = name;
+  document.querySelectorAll("#views [data-view]").forEach((button) =>
+    button.setAttribute("aria-pressed", String(button.dataset.view === name)));
+  $("view-note").textContent = kViews[name].note;
+  const place = document.createElement("div");  // without the listeners of the last view
+  place.id = "view";
+  $("view").replaceWith(place);
+  state.plots = kViews[name].open(place);
+  state.askedAt = 0;
+  state.dirty = true;
+}
+
+function drawView() {
+  const view = kViews[state.view], chosen = state.models[state.chosen];
+  document.querySelectorAll(".chosen").forEach((place) => { place.textContent = state.race.models[state.chosen].name; });
+  if (!chosen) return;
+  view.draw?.(state.plots, { models: state.models, chosen });
+  if (view.ask && chosen.ready && !state.asking && performance.now() - state.askedAt > kAskMs) askView(view, chosen);
+}
+
+async function askView(view, chosen) {
+  state.asking = true;
+  const name = state.view;
+  try {
+    await view.ask({ models: state.models.filter((model) => model.ready), chosen });
+  } catch (error) {
+    if (state.view === name) $("view-note").textContent = `${view.note} (${error.message})`;
+  }
+  state.asking = false;
+  state.askedAt = performance.now();
+}
+
+function draw() {
+  drawCards();
+  drawLoss();
+  drawView();
+  drawVerdict();
+  drawProgress();
+}
+
+setInterval(() => {
+  if (!state.dirty && !(kViews[state.view].ask && going())) return;
+  state.dirty = false;
+  draw();
+}, 200);
+
+// ---- Link and CSV --------------------------------------------------------------------------------------
+
+const fragmentOf = ({ id, common, models }) => (id ? `#scene=${id}`
+  : `#race=${encodeURIComponent(JSON.stringify({ common, models: models.map(({ settings }) => settings) }))}`);
+
+function raceOf(fragment) {
+  const [kind, value] = [fragment.slice(1, fragment.indexOf("=")), fragment.slice(fragment.indexOf("=") + 1)];
+  if (kind === "scene") return kScenes.find((scene) => scene.id === value) ?? null;
+  if (kind !== "race") return null;
+  const { common, models } = JSON.parse(decodeURIComponent(value));
+  if (!models?.length || models.length > kMost) throw new Error("a race has two to four models");
+  return named({ common, models: models.map((settings) => ({ settings })), text: null });
+}
+
+function followLink() {
+  if (state.race && location.hash === fragmentOf(state.race)) return;
+  try {
+    setRace(withText(raceOf(location.hash) ?? kScenes[0]));
+  } catch (error) {
+    setRace(withText(kScenes[0]));
+    $("error").hidden = false;
+    $("error").textContent = `The link holds no race: ${error.message}`;
+  }
+}
+
+const withText = (race) => ({ text: null, ...race });
+const setLink = () => history.replaceState(null, "", fragmentOf(state.race));
+
+const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll("\"", "\"\"")}"` : text);
+const csv = () => `model,step,loss,grad_norm,lr\n${state.models.map(({ name, rows }) => rows.step.map((step, i) =>
+  `${quoted(name)},${step},${rows.loss[i]},${rows.gradNorm[i]},${rows.lr[i]}\n`).join("")).join("")}`;
+
+function download(name, text) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "text/csv;charset=utf-8" }));
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+async function copyLink() {
+  setLink();
+  try {
+    await navigator.clipboard.writeText(location.href);
+    $("link").textContent = "Copied";
+  } catch {  // a page from a file may not write there; the address bar holds the link
+    $("link").textContent = "See the address bar";
+  }
+  setTimeout(() => { $("link").textContent = "Copy link"; }, 2000);
+}
+
+// ---- What can be clicked -------------------------------------------------------------------------------
+
+const motion = () => (matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth");
+
+function begin(race) {
+  setRace(withText(race));
+  setLink();
+  run();
+  $("race").scrollIntoView({ behavior: motion() });
+}
+
+$("tour").innerHTML = `<h2>A tour of eight scenes</h2><ol>${kScenes.map(({ id, title }, i) =>
+  `<li><button type="button" data-scene="${id}"><i>${i + 1}</i> ${title}</button></li>`).join("")}</ol>`;
+$("views").innerHTML = Object.entries(kViews).map(([id, { name }]) =>
+  `<button type="button" data-view="${id}">${name}</button>`).join("");
+
+$("first").addEventListener("click", () => begin(kScenes[0]));
+$("tour").addEventListener("click", (event) => {
+  const button = event.target.closest("[data-scene]");
+  if (button) begin(kScenes.find(({ id }) => id === button.dataset.scene));
+});
+$("views").addEventListener("click", (event) => { if (event.target.dataset.view) openView(event.target.dataset.view); });
+$("cards").addEventListener("click", (event) => {
+  const button = event.target.closest("[data-card]");
+  if (!button) return;
+  Object.assign(state, { chosen: +button.dataset.card, askedAt: 0, dirty: true });
+});
+$("run").addEventListener("click", () => ($("run").textContent === "Pause" ? pause() : run()));
+$("step").addEventListener("click", oneStep);
+$("restart").addEventListener("click", () => { create(); run(); });
+$("link").addEventListener("click", copyLink);
+$("done").addEventListener("click", (event) => {  // the fragment of the address holds the race
+  event.preventDefault();
+  $("verdict").scrollIntoView({ behavior: motion() });
+});
+$("csv").addEventListener("click", () => download("losses.csv", csv()));
+$("log").addEventListener("change", () => { Object.assign(state, { log: $("log").checked, dirty: true }); });
+$("view").addEventListener("input", () => { state.askedAt = 0; });
+document.addEventListener("input", (event) => { if (event.target.closest("#view")) Object.assign(state, { askedAt: 0, dirty: true }); });
+
+function fromForm(change = (race) => race) {
+  try {
+    return change(readForm(state.race));
+  } catch (error) {
+    $("error").hidden = false;
+    $("error").textContent = error.message;
+    return null;
+  }
+}
+
+$("form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const race = fromForm();
+  if (race) begin(race);
+});
+$("form").addEventListener("click", (event) => {
+  const { remove } = event.target.dataset;
+  if (event.target.id !== "add" && remove === undefined) return;
+  const race = fromForm((all) => ({ ...all, models: remove === undefined ? [...all.models, all.models.at(-1)]
+    : all.models.filter((_, i) => i !== +remove) }));
+  if (race) setRace(named(race));
+});
+
+dark.addEventListener("change", () => { state.dirty = true; });
+addEventListener("hashchange", followLink);
+followLink();
+engineOptions().then((options) => { optionTable = options; drawForm(state.race); });

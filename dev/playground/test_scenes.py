@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+"""Run the playground in headless Chromium, from file:// and with the network cut.
+
+usage: test_scenes.py [PAGE] [--minutes N] [unittest's options]
+  --minutes N   how long memory is watched (1)
+"""
+
+import json
+import sys
+import time
+import unittest
+from pathlib import Path
+from urllib.parse import quote
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "report"))
+from browser import Browser  # noqa: E402
+
+PAGE = HERE.parents[1] / "build" / "playground.html"
+MINUTES = 1.0
+SCENES = ("warm-up", "deep", "deepnorm", "inverted", "none", "batchnorm", "dyt", "rmsnorm")
+SECONDS = 400  # for the slowest scene, on a busy machine
+SMALL = {"tokenizer": "char", "bytes": "1M", "steps": 30, "batch": 4, "context": 16, "heads": 2, "channels": 16,
+         "layers": 2}
+OVER = "state.models.length && state.models.every((model) => model.over)"
+
+
+class Playground(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.browser = cls.enterClassContext(Browser())
+
+    def open(self, fragment="", **size):
+        self.browser.open(PAGE.as_uri() + fragment, **size)
+        self.browser.send("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0,
+                          uploadThroughput=0)
+        self.browser.wait("optionTable.length > 0")
+
+    def race(self, models, **common):
+        return "#race=" + quote(json.dumps({"common": {**SMALL, **common}, "models": models}))
+
+    def click(self, selector):
+        self.browser.evaluate(f"document.querySelector({json.dumps(selector)}).click()")
+
+    def fill(self, selector, text):
+        self.browser.evaluate(f"""{{ const input = document.querySelector({json.dumps(selector)});
+          input.value = {json.dumps(text)}; input.dispatchEvent(new Event("input", {{ bubbles: true }})); }}""")
+
+    def finish(self, seconds=SECONDS):
+        self.browser.wait(OVER, seconds)
+
+    def tearDown(self):
+        self.assertEqual(self.browser.errors(), [])
+        self.assertEqual([url for url in self.browser.requests() if not url.startswith(PAGE.as_uri())], [])
+
+
+class Scenes(Playground):
+    """Each scene starts with one click and runs to its claim."""
+
+    def run_scene(self, name):
+        self.open()
+        self.click(f"[data-scene={name}]")
+        self.finish()
+        checks = self.browser.evaluate("state.race.claim(state.models)")
+        self.assertGreaterEqual(len(checks), 3)
+        for check in checks:
+            self.assertTrue(check["held"], check["text"])
+        self.browser.wait(f"document.querySelectorAll('#verdict li.held').length === {len(checks)}")
+        self.assertEqual(self.browser.evaluate("location.hash"), f"#scene={name}")
+
+    def test_names(self):
+        self.open()
+        self.assertEqual(tuple(self.browser.evaluate("kScenes.map(({ id }) => id)")), SCENES)
+
+    def test_warm_up_in_numbers(self):
+        """The claim once more, from the curves alone."""
+        self.run_scene("warm-up")
+        post, warm, pre = self.browser.evaluate(
+            "state.models.map(({ rows }) => rows.loss.slice(-20).reduce((a, b) => a + b, 0) / 20)")
+        unigram = self.browser.evaluate("state.models[0].ready.unigram")
+        self.assertAlmostEqual(post, unigram, delta=0.05)
+        self.assertLess(pre, unigram - 0.5)
+        self.assertLess(warm, unigram - 0.5)
+
+
+def add_scene(name):
+    def test(self):
+        self.run_scene(name)
+    setattr(Scenes, f"test_{name.replace('-', '_')}", test)
+
+
+for scene in SCENES[1:]:  # the first has a test of its own
+    add_scene(scene)
+
+
+class Page(Playground):
+    def test_size(self):
+        self.assertLessEqual(PAGE.stat().st_size, 3_000_000)
+
+    def test_one_button_starts(self):
+        self.open()
+        self.click("#first")
+        self.browser.wait("state.models.some((model) => model.step > 3)")
+        self.click("#run")
+        self.browser.wait("state.models.every((model) => model.state !== 'running')")
+
+    def test_link_restores_settings(self):
+        self.open(self.race([{"placement": "post", "lr": "0.002"}, {"placement": "pre", "lr": "0.004"}]))
+        self.assertEqual(self.browser.evaluate("['lr-0', 'lr-1'].map((id) => $(id).value)"), ["0.002", "0.004"])
+        self.fill("#lr-1", "0.005")
+        self.click("#form [type=submit]")
+        link = self.browser.evaluate("location.hash")
+        self.open(link)
+        self.assertEqual(self.browser.evaluate("document.getElementById('lr-1').value"), "0.005")
+        self.click("#run")
+        self.finish()
+        self.assertEqual(self.browser.evaluate("state.models.map((model) => model.ready.settings.lr)"), [0.002, 0.005])
+
+    def test_broken_link(self):
+        self.open("#race=nonsense")
+        self.assertIn("The link holds no race", self.browser.evaluate("document.getElementById('error').textContent"))
+        self.assertEqual(self.browser.evaluate("state.race.id"), "warm-up")
+
+    def test_csv(self):
+        self.open(self.race([{"placement": "post"}, {"placement": "pre"}]))
+        self.click("#run")
+        self.finish()
+        lines = self.browser.evaluate("csv()").splitlines()
+        self.assertEqual(lines[0], "model,step,loss,grad_norm,lr")
+        self.assertEqual(len(lines), 1 + 2 * SMALL["steps"])
+        last = self.browser.evaluate("state.models[1].rows.loss.at(-1)")
+        self.assertAlmostEqual(float(lines[-1].split(",")[2]), last)
+
+    def test_pasted_text(self):
+        self.open(self.race([{"placement": "pre"}, {"placement": "post"}]))
+        self.fill("#text", "abc " * 3000)
+        self.click("#form [type=submit]")
+        self.finish()
+        self.assertEqual(self.browser.evaluate("state.models[0].ready.vocabulary"), 4)
+        self.assertEqual(self.browser.evaluate("$('loss-title').textContent"), "Loss (nats per character)")
+
+    def wrong(self, selector, value, words):
+        self.open(self.race([{"placement": "pre"}, {"placement": "post"}]))
+        self.fill(selector, value)
+        self.click("#form [type=submit]")
+        self.browser.wait("!document.getElementById('error').hidden")
+        message = self.browser.evaluate("document.getElementById('error').textContent")
+        self.assertIn(words, message)
+        self.assertEqual(len(message.splitlines()), 1)
+
+    def test_wrong_settings(self):
+        self.wrong("#lr-0", "fast", "lr")
+        self.wrong("#more-0", "--no-such-option 3", "no-such-option")
+        self.wrong("#more-1", "beta2 0.9", "“beta2” is no option: write --name value")
+        self.wrong("#channels-0", "17", "channels")
+        self.wrong("#text", "short", "text")
+
+    def test_steps_one_by_one(self):
+        self.open(self.race([{"placement": "pre"}, {"placement": "post"}]))
+        for count in (1, 2):
+            self.click("#step")
+            self.browser.wait(f"state.models.every((model) => model.step === {count})")
+
+    def test_models_are_added_and_removed(self):
+        self.open(self.race([{"placement": "pre"}, {"placement": "post"}]))
+        self.click("#add")
+        self.click("#add")
+        self.assertEqual(self.browser.evaluate("state.race.models.length"), 4)
+        self.assertFalse(self.browser.evaluate("Boolean(document.getElementById('add'))"))
+        self.click("[data-remove='0']")
+        self.assertEqual(self.browser.evaluate("state.race.models.map((model) => model.settings.placement)"),
+                         ["post"] * 3)
+
+    def test_same_seed_same_numbers(self):
+        self.open(self.race([{"placement": "pre"}, {"placement": "pre"}]))
+        self.click("#run")
+        self.finish()
+        one, other = self.browser.evaluate("state.models.map((model) => model.rows.loss)")
+        self.assertEqual(one, other)
+
+    def test_views(self):
+        shows = {"gradients": "#tower .part", "stream": "#tower .part", "norms": "#figure-0 canvas",
+                 "updates": "#figure-1 canvas", "attention": "#heads canvas", "token": "#trace td",
+                 "later": "#leaks .bars span", "samples": "#samples dd"}
+        self.open(self.race([{"placement": "pre"}, {"placement": "post"}]))
+        self.click("#run")
+        self.finish()
+        for name, selector in shows.items():
+            self.click(f"[data-view={name}]")
+            self.browser.wait(f"document.querySelector('{selector}')", 10)
+        self.assertEqual(self.browser.evaluate("document.querySelectorAll('#samples dd').length"), 2)
+
+    def test_attention_is_causal_and_sums_to_one(self):
+        self.open(self.race([{"placement": "pre"}, {"placement": "post"}]))
+        self.click("#run")
+        self.finish()
+        heads = self.browser.evaluate("state.models[0].ask('attention', { text: 'A little dog', layer: 1 })")["heads"]
+        self.assertEqual(len(heads), 2)
+        for rows in heads:
+            for i, row in enumerate(rows):
+                self.assertAlmostEqual(sum(row), 1, delta=1e-4)
+                self.assertEqual([p for p in row[i + 1:] if p], [])
+
+    def test_phone(self):
+        self.open(width=390, height=844)
+        self.assertLessEqual(self.browser.evaluate("document.documentElement.scrollWidth"), 390)
+        self.click("#first")
+        self.browser.wait("state.models.some((model) => model.step > 20)")
+        for name in self.browser.evaluate("Object.keys(kViews)"):
+            self.click(f"[data-view={name}]")
+            time.sleep(1.5)
+            self.assertLessEqual(self.browser.evaluate("document.documentElement.scrollWidth"), 390, name)
+
+    def test_labels(self):
+        """Every control has a name, and every plot describes its lines."""
+        self.open(self.race([{"placement": "pre"}, {"placement": "post"}]))
+        self.click("#run")
+        self.finish()
+        nameless = self.browser.evaluate("""[...document.querySelectorAll("button, input, select, textarea, progress")]
+          .filter((e) => !(e.textContent.trim() && e.tagName === "BUTTON") && !e.getAttribute("aria-label")
+            && !e.closest("label"))
+          .map((e) => e.outerHTML)""")
+        self.assertEqual(nameless, [])
+        self.browser.wait("document.getElementById('loss').getAttribute('aria-label').includes('at step 30')")
+
+    def test_keyboard(self):
+        self.open()
+        self.browser.evaluate("document.querySelector('[data-scene=batchnorm]').focus()")
+        for kind in ("keyDown", "keyUp"):
+            self.browser.send("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter",
+                              windowsVirtualKeyCode=13, text="\r")
+        self.browser.wait("state.race.id === 'batchnorm' && state.models.length === 2")
+
+    def test_memory_is_flat(self):
+        """The page and its workers, after a warm-up of a fifth of the time."""
+        self.open(self.race([{"placement": "pre"}, {"placement": "post"}], steps=100_000_000, batch=1))
+        self.click("#run")
+        self.click("[data-view=attention]")
+        sizes, end = [], time.monotonic() + 60 * MINUTES
+        while time.monotonic() < end:
+            time.sleep(60 * MINUTES / 20)
+            self.browser.send("HeapProfiler.collectGarbage")
+            heap = self.browser.send("Runtime.getHeapUsage")["usedSize"]
+            sizes.append((self.browser.evaluate("state.models[0].step"), heap))
+        (first, early), (last, late) = sizes[4], sizes[-1]
+        # Four numbers of 8 bytes a step and model, in arrays that may be half empty, and one megabyte for all else.
+        self.assertLess(late - early, 1e6 + 2 * 2 * 32 * (last - first), sizes)
+
+
+if __name__ == "__main__":
+    arguments = sys.argv[1:]
+    if "--minutes" in arguments:
+        at = arguments.index("--minutes")
+        MINUTES = float(arguments[at + 1])
+        del arguments[at:at + 2]
+    if arguments and arguments[0].endswith(".html"):
+        PAGE = Path(arguments.pop(0)).resolve()
+    unittest.main(argv=sys.argv[:1] + arguments)
