@@ -105,14 +105,16 @@ def source_link(mark):
 
 SCENE = """
 <details class="scene" ontoggle="let frame = this.querySelector('iframe');
-  frame.src = this.open ? frame.dataset.src : 'about:blank'"><summary>Run it here</summary>
-<p><a href="{page}">On a page of its own</a></p><iframe title="playground: {name}" data-src="{page}"></iframe></details>
+  frame.src = this.open ? frame.dataset.src : 'about:blank'"><summary>Run it here: {title}</summary>
+<p><a href="{page}">On a page of its own</a></p><iframe title="{title}" data-src="{page}"></iframe></details>
 """
+TITLES = dict(re.findall(r'id: "([\w-]+)", title: "([^"]+)"', (ROOT / "dev/playground/scenes.js").read_text("utf-8")))
 
 
 def scene(mark):
-    """A frame that trains while it is open."""
-    return SCENE.format(name=mark[1], page=f"@top@playground.html#scene={mark[1]}") if PLAYGROUND.exists() else ""
+    """A frame that is loaded while it is open."""
+    page = f"@top@playground.html#scene={mark[1]}"
+    return SCENE.format(title=TITLES[mark[1]], page=page) if PLAYGROUND.exists() else ""
 
 
 def chapters(text):
