@@ -1,6 +1,6 @@
 // ---- Look inside: one view is open at a time -----------------------------------------------------------
 
-const kPrompt = "The little dog was happy. One day ";
+const kPrompt = "The little dog was happy. He ";
 const escape = (text) => text.replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", "\"": "&quot;" })[c]);
 const visible = (text) => escape(text).replaceAll("\n", "↵").replaceAll(" ", "␣");
 const kParts = { "attention.q.weight": "q", "attention.v.weight": "v", "attention.o.weight": "o",
@@ -10,14 +10,16 @@ const kNorms = ["norm_in", "norm_inner", "norm_out", "norm_sum"].flatMap((norm) 
 const upTo = (n) => Array.from({ length: n }, (_, i) => i + 1);
 const padded = (values, n) => [...values, ...Array(Math.max(0, n - values.length)).fill(null)];
 
-// One line for each model: a statistic by block.
+// One line for each model, a statistic by block, and a thin one: the same at step 1.
 function compareLayers(plot, models, part, what, words) {
   const lines = models.map((model) => model.byLayer(part, what));
+  const starts = models.map((model) => model.byLayer(part, what, model.first));
   const blocks = Math.max(1, ...lines.map((line) => line.length));
-  const series = models.map((_, i) => ({ color: colorOf(i), dash: kDashes[i], points: true }));
+  const series = [...models.map((_, i) => ({ color: colorOf(i), dash: kDashes[i], points: true })),
+    ...models.map((_, i) => ({ color: colorOf(i), width: 1, alpha: 0.45 }))];
   const label = models.map((model, i) => `${model.name}: ${lines[i].length
     ? `${short(lines[i][0])} in the first block, ${short(lines[i].at(-1))} in the last` : "no value yet"}`).join("; ");
-  plot.draw(series, [upTo(blocks), ...lines.map((line) => padded(line, blocks))], `${words}. ${label}`);
+  plot.draw(series, [upTo(blocks), ...[...lines, ...starts].map((line) => padded(line, blocks))], `${words}. ${label}`);
 }
 
 // One line for each of several statistics of one model.
@@ -45,9 +47,10 @@ const keys = (i) => document.getElementById(`keys-${i}`);
 // A view: note, open(place) once, draw(race) with each statistics, close().
 const kViews = {
   gradients: {
-    name: "Gradients", note: "Left: the gradient of the loss with respect to each block’s output, all models. Right and " +
-      "below: one model’s tensors. A box lights up if its gradient fell below 1/100 of what it was at step 1 (▽) or rose above " +
-      "100 times (△).",
+    name: "Gradients",
+    note: "Left: the size of the gradient at each block’s output, now and at step 1 (thin). Right and below: one " +
+      "model’s tensors. A box lights up if its gradient is less than 1/100 (▽) or more than 100 times (△) of what it " +
+      "was at step 1. Choose the model with the cards above.",
     open: (place) => figures(place, [["Gradient norm of the stream by block, all models", { log: true }],
       ["Gradient norm of the matrices by block, <b class=\"chosen\"></b>", { log: true }]]),
     draw([all, own], { models, chosen }) {
@@ -58,8 +61,9 @@ const kViews = {
     },
   },
   stream: {
-    name: "Stream", note: "The residual stream is what one block hands to the next. Left: the root mean square of its " +
-      "numbers. Right: the norm of its gradient.",
+    name: "Stream",
+    note: "The residual stream is what one block hands to the next. Left: the root mean square of its numbers. " +
+      "Right: the norm of its gradient. Thin lines: at step 1.",
     open: (place) => figures(place, [["RMS of the stream by block", { log: true }],
       ["Gradient norm of the stream by block", { log: true }]]),
     draw([rms, gradient], { models, chosen }) {
@@ -69,7 +73,8 @@ const kViews = {
     },
   },
   norms: {
-    name: "Norms", note: "The root mean square of what goes into each norm, and of what comes out. On the way back a norm divides " +
+    name: "Norms",
+    note: "The root mean square of what goes into each norm, and of what comes out. On the way back a norm divides " +
       "the gradient by the size of its input.",
     open: (place) => figures(place, [["Into the norms, <b class=\"chosen\"></b>", { log: true }],
       ["Out of the norms, <b class=\"chosen\"></b>", { log: true }]]),
@@ -79,8 +84,9 @@ const kViews = {
     },
   },
   updates: {
-    name: "Updates", note: "How far one step moves a matrix: the size of the change divided by the size of the matrix. Around " +
-      "0.001 is usual. Right: the share of a branch, its size divided by that of the skip path.",
+    name: "Updates",
+    note: "How far one step moves a matrix: the size of the change divided by the size of the matrix. Around 0.001 " +
+      "is usual. Right: the share of a branch, its size divided by that of the skip path.",
     open: (place) => figures(place, [["Update ratio of the FFN’s down matrix by block, all models", { log: true }],
       ["Size of the FFN branch beside the skip path by block, all models", { log: true }]]),
     draw([update, branch], { models }) {
@@ -89,7 +95,8 @@ const kViews = {
     },
   },
   attention: {
-    name: "Attention", note: "Each square is one head: a row is a character, and it is darker where that character looks. " +
+    name: "Attention",
+    note: "Each square is one head. A row is a character, and the color is strong where that character looks. " +
       "Attention is causal, so only the lower triangle is filled.",
     open(place) {
       place.innerHTML = `<div class="tools"><label>Text <input id="attention-text" size="34" value="${kPrompt}"></label>
@@ -104,8 +111,10 @@ const kViews = {
     },
   },
   token: {
-    name: "Through the blocks", note: "What the model would say next if it stopped after a block, for each character of the text. " +
-      "Darker is more certain. The bottom row is the embedding. Choose a column to see the size of that character’s stream.",
+    name: "Through the blocks",
+    note: "What the model would say next if it stopped after a block, for each character of the text. A strong color " +
+      "is a certain guess. The bottom row is the embedding. Choose a column to see the size of that character’s " +
+      "stream.",
     open(place) {
       place.innerHTML = `<div class="tools"><label>Text <input id="trace-text" size="34" value="${kPrompt}"></label></div>
         <div class="scroll" tabindex="0" role="region" aria-label="Predictions by block"><table id="trace"></table></div>
@@ -122,8 +131,9 @@ const kViews = {
     },
   },
   later: {
-    name: "Later tokens", note: "Two texts that differ in a late character. A bar is how much the prediction at that place changes " +
-      "(the largest change of a log-probability, in nats). Before the difference there must be none.",
+    name: "Later tokens",
+    note: "Two texts that differ in a late character. A bar is how much the prediction at that place changes (the " +
+      "largest change of a log-probability, in nats). Before the difference there must be none.",
     open(place) {
       place.innerHTML = `<div class="tools"><label>Text <input id="text-a" size="30" value="The little dog was happy."></label>
         <label>changed <input id="text-b" size="30" value="The little dog was happx."></label></div><div id="leaks"></div>`;
@@ -136,7 +146,8 @@ const kViews = {
     },
   },
   samples: {
-    name: "Samples", note: "Each model continues the text. A low temperature takes the likely characters, a high one dares more.",
+    name: "Samples",
+    note: "Each model continues the text. A low temperature takes the likely characters, a high one dares more.",
     open(place) {
       place.innerHTML = `<div class="tools"><label>Begin with <input id="prompt" size="24" value="The "></label>
         <label>Temperature <input id="temperature" type="range" min="0.1" max="1.5" step="0.1" value="0.8"

@@ -108,7 +108,7 @@ const floorOf = () => ready()?.floor ?? 0;
 
 const lossPlot = new Plot($("loss"), { x: "step", y: "", height: 270,
   range: (u, low, high) => [0, Math.max(1, Math.min(high ?? 4, (ready()?.uniform ?? 4) + 0.3 - floorOf()) * 1.02)],
-  levels: () => (ready() ? [{ y: ready().unigram - floorOf(), text: "unigram entropy: knows how often each character occurs" }] : []) });
+  levels: () => (ready() ? [{ y: ready().unigram - floorOf(), text: narrow.matches ? "unigram entropy" : "unigram entropy: knows how often each character occurs" }] : []) });
 
 function drawLoss() {
   const length = Math.max(2, ...state.models.map((model) => model.rows.step.length));

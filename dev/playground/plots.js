@@ -1,6 +1,7 @@
 // ---- Plots: lines by uPlot ------------------------------------------------------------------------------
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
+const narrow = matchMedia("(max-width: 700px)");
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 // Okabe and Ito's colors, lighter on a dark page. Dashes tell the lines apart without color.
 const kColors = { light: ["#0072b2", "#c04a00", "#00795a", "#a8488c"], dark: ["#56a8de", "#f08a45", "#35c29b", "#dd8fc4"] };

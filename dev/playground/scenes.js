@@ -58,16 +58,17 @@ const lower = (a, b, margin) => ({ held: a.loss() < b.loss() - margin,
 const kScenes = [
   {
     id: "warm-up", title: "Warm-up saves Post-LN", view: "gradients", inside: 0,
-    what: "Post-LN puts a norm after each sum, y = norm(x + F(x)). Pre-LN normalizes what a branch reads, y = x + F(norm(x)). " +
-      "Three equal models of 6 blocks: only the placement and the first 100 steps differ. A warm-up raises the learning " +
-      "rate slowly from 0.",
-    look: "Look at the gradient by block, below. All three start flat. Then the full learning rate hits Post-LN, and within " +
-      "50 steps almost no gradient reaches its first blocks. With a warm-up this does not happen.",
-    why: "The gradient is healthy at step 1, so the start is not the problem. The first steps are. Adam moves every weight by " +
-      "about the learning rate, however small its gradient is. Full steps in all blocks at once make the branches large, and " +
-      "then every norm on the stream divides the gradient by about 2. Ten norms in a row leave almost nothing for the first " +
-      "block. A warm-up takes small steps until the branches fit together. Pre-LN’s skip path has no norm on it, so " +
-      "nothing divides the gradient there.",
+    what: "A norm brings the numbers of each token to size 1. Post-LN puts it after each sum, y = norm(x + F(x)). " +
+      "Pre-LN puts it before each branch, y = x + F(norm(x)). These three models of 6 blocks differ in the placement " +
+      "and in the first 100 steps: a warm-up raises the learning rate slowly from 0.",
+    look: "Look at the gradient by block, below. At step 1 (thin lines) it is about the same in all blocks. Post-LN " +
+      "without a warm-up takes full steps at once, and soon almost no gradient reaches its first blocks. With a " +
+      "warm-up this does not happen.",
+    why: "The gradient is healthy at step 1, so the start is not the problem. The first steps are. Adam moves every " +
+      "weight by about the learning rate, however small its gradient is. Full steps in all blocks at once make the " +
+      "branches large, and then every norm on the stream divides the gradient by about 2. Ten norms in a row leave " +
+      "almost nothing for the first block. A warm-up takes small steps at first, and the sizes stay smaller. " +
+      "Pre-LN’s skip path has no norm on it, so nothing divides the gradient there.",
     common: { ...kShared, ...kXavier, layers: 6, steps: 400, lr: 0.003, beta2: 0.999 },
     models: [
       { name: "Post-LN, no warm-up", settings: { placement: "post", warmup: 0 } },
@@ -78,26 +79,28 @@ const kScenes = [
   },
   {
     id: "deep", title: "24 layers without it", view: "gradients", inside: 0,
-    what: "The same without a warm-up and with 24 blocks, that is 48 branches one after another. DeepNorm is Post-LN with " +
-      "a stronger skip path, y = norm(αx + F(x)), and smaller initial weights.",
+    what: "The same without a warm-up and with 24 blocks, that is 48 branches one after another. DeepNorm is Post-LN " +
+      "with a stronger skip path, y = norm(αx + F(x)), and smaller initial weights.",
     look: "Look at the curves after 50 steps, then at the gradient by block on its logarithmic axis.",
-    why: "Depth makes it worse: the loss through each norm multiplies over 48 branches. Pre-LN and DeepNorm keep the skip " +
-      "path open, each in its own way, and learn without a warm-up.",
+    why: "Each norm divides the gradient a little, and 48 of them multiply. Pre-LN and DeepNorm keep the skip path " +
+      "open, each in its own way, and learn without a warm-up.",
     common: { ...kShared, layers: 24, steps: 250, lr: 0.002, warmup: 0 },
     models: [
       { name: "Post-LN", settings: { ...kXavier, placement: "post" } },
       { name: "Pre-LN", settings: { ...kXavier, placement: "pre" } },
       { name: "DeepNorm", settings: { placement: "deepnorm" } },
     ],
-    claim: ([post, pre, deep]) => [stuck(post), learns(pre), learns(deep)],
+    claim: ([post, pre, deep]) => [stuck(post), vanishes(post), learns(pre), learns(deep)],
   },
   {
     id: "deepnorm", title: "DeepNorm’s α", view: "updates", inside: 0,
-    what: "DeepNorm has two constants for L blocks: the skip factor α = (2L)^¼ and the gain β = (8L)^-¼ of the initial " +
-      "weights. At 24 blocks α is 2.63 and β is 0.27. Here are both, each alone, and neither (which is Post-LN).",
-    look: "Look at how long each curve stays at the unigram entropy. Below, compare how far a step moves the weights of each.",
-    why: "Both constants make a step change the output less: β by smaller branches, α by a larger share of the skip path. " +
-      "Each alone helps. Together they help most, as the derivation says.",
+    what: "DeepNorm has two constants for L blocks: the skip factor α = (2L)^¼ and the gain β = (8L)^-¼ of the " +
+      "initial weights. At 24 blocks α is 2.63 and β is 0.27. Here are both, each alone, and neither (which is " +
+      "Post-LN).",
+    look: "Look at how long each curve stays at the unigram entropy. Below, compare how far a step moves the weights " +
+      "of each.",
+    why: "Both constants make a step change the output less: β by smaller branches, α by a larger share of the skip " +
+      "path. Each alone helps. Together they help most, as the derivation says.",
     common: { ...kShared, layers: 24, steps: 300, lr: 0.002, warmup: 30, placement: "deepnorm", seed: 1 },
     models: [
       { name: "α and β", settings: {} },
@@ -109,12 +112,12 @@ const kScenes = [
   },
   {
     id: "inverted", title: "The inverted gain", view: "updates", inside: 1,
-    what: "Two public repositories that compare norms have DeepNorm’s gain as (8L)^+¼ instead of (8L)^-¼. At 24 blocks " +
-      "that is 3.72 instead of 0.27: weights 14 times too large.",
-    look: "Look below at the size of the branch beside the skip path. DeepNorm wants it small, so that no step changes the " +
-      "output much.",
-    why: "One sign in an exponent turns a method for deep models into one that does not learn. This shows that the mistake " +
-      "is enough to ruin DeepNorm. It does not show that a published number came from that code.",
+    what: "Two public repositories that compare norms have DeepNorm’s gain as (8L)^+¼ instead of (8L)^-¼. At 24 " +
+      "blocks that is 3.72 instead of 0.27: weights 14 times too large.",
+    look: "Look below at the size of the branch beside the skip path. DeepNorm wants it small, so that no step " +
+      "changes the output much.",
+    why: "One sign in an exponent turns a method for deep models into one that does not learn. This shows that the " +
+      "mistake is enough to ruin DeepNorm. It does not show that a published number came from that code.",
     common: { ...kShared, layers: 24, steps: 200, lr: 0.002, warmup: 20, placement: "deepnorm", seed: 1 },
     models: [
       { name: "right gain, 0.27", settings: {} },
@@ -127,10 +130,12 @@ const kScenes = [
   },
   {
     id: "none", title: "No norm at all", view: "stream", inside: 1,
-    what: "Twelve blocks without a single norm, y = x + F(x), at two learning rates. Beside them is Pre-LN at the same two.",
-    look: "Look at the size of the stream by block while the third curve is still there.",
-    why: "A transformer without norms trains. It needs a smaller learning rate, because nothing stops the stream from " +
-      "growing when the weights grow. The main benefit of a norm is a larger learning rate.",
+    what: "Twelve blocks without a single norm, y = x + F(x), at two learning rates. Beside them is Pre-LN at the " +
+      "same two.",
+    look: "Look at the size of the stream by block. Without norms and at the higher rate it grows until it is no " +
+      "longer a number.",
+    why: "A transformer without norms trains. It needs a smaller learning rate, because nothing stops the stream " +
+      "from growing when the weights grow. A norm allows a larger rate, and here it also learns more at the same one.",
     common: { ...kShared, layers: 12, steps: 250, warmup: 20, seed: 1 },
     models: [
       { name: "no norm, rate 0.01", settings: { placement: "none", lr: 0.01 } },
@@ -141,17 +146,19 @@ const kScenes = [
     claim: ([slow, fast, pre, preFast]) => [learns(slow), {
       held: fast.state === "diverged", text: `${fast.name} ${fast.state === "diverged"
         ? `diverged at step ${fast.step + 1}: its loss is not a finite number` : "did not diverge"}.` },
-    lower(pre, slow, 0.1), learns(preFast)],
+    lower(pre, slow, 0.1), learns(preFast), {
+      held: streamSize(fast) > 100 * streamSize(preFast),
+      text: `The last stream that was measured had size ${power(streamSize(fast))} in ${fast.name}, and ${power(streamSize(preFast))} in ${preFast.name}.` }],
   },
   {
     id: "batchnorm", title: "BatchNorm sees the future", view: "later", inside: 0,
-    what: "BatchNorm takes its mean over all tokens of the batch, so each position sees the later ones. LayerNorm takes it " +
-      "over the channels of one token.",
+    what: "BatchNorm takes its mean over all tokens of the batch, so each position sees the later ones. LayerNorm " +
+      "takes it over the channels of one token.",
     look: "Below are two texts that differ in one late character. The bars show how much each prediction before that " +
       "character changes. A language model must show none.",
-    why: "In training every position learns from a mean that contains its own answer. In evaluation BatchNorm uses running " +
-      "averages, and nothing leaks, but then the model is not the one that was trained. This is one reason why " +
-      "transformers use LayerNorm.",
+    why: "In training every position learns from a mean that contains its own answer. In evaluation BatchNorm uses " +
+      "running averages, and nothing leaks, but then the model is not the one that was trained. This is one reason " +
+      "why transformers use LayerNorm.",
     common: { ...kShared, layers: 2, steps: 200, lr: 0.003, warmup: 20, placement: "pre" },
     models: [
       { name: "BatchNorm", settings: { norm: "batchnorm" } },
@@ -166,13 +173,13 @@ const kScenes = [
   },
   {
     id: "dyt", title: "DyT’s death", view: "stream", inside: 0,
-    what: "DyT replaces the norm by tanh(αx), which needs no mean and no variance. tanh limits large numbers as a norm does, " +
-      "but it does not divide by the size of the row.",
-    look: "Look at the size of the stream and at its gradient. The first steps push the stream in one direction, tanh goes " +
-      "flat, and the gradient disappears.",
-    why: "The stream of a small model starts near 0.03. The first steps learn how often each letter occurs and move all " +
-      "rows the same way. A norm would remove that; tanh saturates. A stream that starts at size 1, as its authors " +
-      "have it, avoids this.",
+    what: "DyT replaces the norm by tanh(αx), which needs no mean and no variance. tanh limits large numbers as a " +
+      "norm does, but it does not divide by the size of the row.",
+    look: "Look at the size of the stream and at its gradient. The first steps push the stream in one direction, " +
+      "tanh goes flat, and the gradient disappears.",
+    why: "The stream of a small model starts near 0.03. The first steps learn how often each letter occurs and move " +
+      "all rows the same way. A norm would remove that; tanh saturates. A stream that starts at size 1, with α at 1, " +
+      "avoids this. Its authors let the stream start large too.",
     common: { ...kShared, layers: 4, context: 64, steps: 300, lr: 0.003, warmup: 40, placement: "pre", seed: 1 },
     models: [
       { name: "DyT in LayerNorm’s place", settings: { norm: "dyt" } },
@@ -185,8 +192,8 @@ const kScenes = [
   },
   {
     id: "rmsnorm", title: "RMSNorm is LayerNorm without the mean", view: "norms", inside: 0,
-    what: "LayerNorm subtracts the mean of a row and divides by its standard deviation. RMSNorm only divides by its root " +
-      "mean square, and it has no bias.",
+    what: "LayerNorm subtracts the mean of a row and divides by its standard deviation. RMSNorm only divides by its " +
+      "root mean square, and it has no bias.",
     look: "Look for a difference between the curves. Then compare the sizes behind the norms below.",
     why: "Dividing by the size is what training needs. Removing the mean adds nothing that you can see here. RMSNorm " +
       "itself is faster, but a norm is a small part of a step, so training takes about the same time.",
@@ -205,5 +212,6 @@ const kScenes = [
   },
 ];
 
+const streamSize = (model) => model.byLayer("stream", "rms").at(-1);
 const branchSize = (model) => mean(model.byLayer("ffn", "branch_ratio", model.first));
 const faded = (model) => model.byLayer("stream", "grad_norm")[0] / model.byLayer("stream", "grad_norm", model.first)[0];
