@@ -5,6 +5,7 @@ const kModelFields = [["placement", "norm placement"], ["norm", "norm"], ["layer
   ["lr", "learning rate"], ["warmup", "warm-up steps"], ["optimizer", "optimizer"], ["init", "initialization"]];
 const kSharedFields = [["steps", "steps"], ["batch", "batch"], ["context", "context"], ["seed", "seed"]];
 const kMost = 4;
+const kTextHint = "Paste a text of 10,000 characters or more. Empty: stories that the program tells.";
 
 let optionTable = [];  // of the engine
 const optionOf = (name) => optionTable.find((option) => option.name === name);
@@ -29,30 +30,35 @@ function field([name, label], id, value, describe) {
   const option = optionOf(name);
   const choices = option?.choices?.length ? option.choices : null;
   const attributes = `id="${id}" name="${id}" aria-label="${label}${describe}"`;
-  if (!choices) return `<input ${attributes} value="${escape(String(value ?? ""))}" placeholder="${escape(option?.default ?? "")}"
+  const given = String(value ?? ""), byDefault = option?.default ?? "";
+  if (!choices) return `<input ${attributes} value="${escape(given)}" placeholder="${escape(byDefault)}"
     inputmode="${name === "lr" ? "decimal" : "numeric"}">`;
-  const all = ["", ...choices].map((choice) => `<option value="${choice}" ${choice === String(value ?? "") ? "selected" : ""}>${
-    choice || `default${option.default ? ` (${option.default})` : ""}`}</option>`);
-  return `<select ${attributes}>${all.join("")}</select>`;
+  const line = (choice) => `<option value="${choice}" ${choice === given ? "selected" : ""}>${
+    choice || `default${byDefault ? ` (${byDefault})` : ""}`}</option>`;
+  return `<select ${attributes}>${each(["", ...choices], line)}</select>`;
 }
 
 function drawForm(race) {
   const columns = race.models.map((model) => ({ ...race.common, ...model.settings }));
   const known = [...kModelFields, ...kSharedFields].map(([name]) => name);
-  const rest = columns.map((settings) => words(Object.fromEntries(Object.entries(settings).filter(([name]) => !known.includes(name)))));
-  const row = (label, cells) => `<tr><th scope="row">${label}</th>${cells.map((cell) => `<td>${cell}</td>`).join("")}</tr>`;
+  const others = (settings) => Object.entries(settings).filter(([name]) => !known.includes(name));
+  const row = (label, cells) => `<tr><th scope="row">${label}</th>${each(cells, (cell) => `<td>${cell}</td>`)}</tr>`;
   const rows = kModelFields.map(([name, label]) => row(label, columns.map((settings, i) =>
     field([name, label], `${name}-${i}`, settings[name], ` of model ${i + 1}`))));
-  document.getElementById("form").innerHTML = `
-    <div class="scroll"><table class="models"><thead><tr><th></th>${columns.map((_, i) => `<th scope="col">${swatch(i)} model ${i + 1}
-      ${columns.length > 2 ? `<button type="button" class="remove" data-remove="${i}" aria-label="Remove model ${i + 1}">×</button>` : ""}
-      </th>`).join("")}</tr></thead><tbody>${rows.join("")}${row("more options", rest.map((text, i) =>
-    `<textarea id="more-${i}" rows="3" aria-label="more options of model ${i + 1}" spellcheck="false">${escape(text)}</textarea>`))}
-    </tbody></table></div>
-    <div class="tools">${kSharedFields.map(([name, label]) => `<label>${label} ${field([name, label], `shared-${name}`, race.common[name], "")}</label>`).join("")}
-    </div>
+  const remove = (i) => (columns.length < 3 ? ""
+    : `<button type="button" class="remove" data-remove="${i}" aria-label="Remove model ${i + 1}">×</button>`);
+  const heads = each(columns, (_, i) => `<th scope="col">${swatch(i)} model ${i + 1} ${remove(i)}</th>`);
+  const more = columns.map((settings, i) => `<textarea id="more-${i}" rows="3" spellcheck="false"
+    aria-label="more options of model ${i + 1}">${escape(words(Object.fromEntries(others(settings))))}</textarea>`);
+  const shared = each(kSharedFields, ([name, label]) =>
+    `<label>${label} ${field([name, label], `shared-${name}`, race.common[name], "")}</label>`);
+  $("form").innerHTML = `
+    <div class="scroll"><table class="models"><thead><tr><th></th>${heads}</tr></thead>
+    <tbody>${rows.join("")}${row("more options", more)}</tbody></table></div>
+    <div class="tools">${shared}</div>
     <details ${race.text === null ? "" : "open"}><summary>Train on your own text</summary>
-      <textarea id="text" rows="6" aria-label="Text to train on" placeholder="Paste a text of 10,000 characters or more. Empty: stories that the program tells.">${escape(race.text ?? "")}</textarea>
+      <textarea id="text" rows="6" aria-label="Text to train on" placeholder="${kTextHint}">${
+  escape(race.text ?? "")}</textarea>
       <p class="note">The text stays in this page. A link does not contain it.</p></details>
     <div class="tools"><button type="submit" class="primary">Start this race</button>
     ${columns.length < kMost ? "<button type=\"button\" id=\"add\">Add a model</button>" : ""}</div>`;
@@ -60,19 +66,22 @@ function drawForm(race) {
 
 // The race that the form describes, without names and claim.
 function readForm(race) {
-  const value = (id) => document.getElementById(id).value.trim();
-  const pick = (fields, id) => Object.fromEntries(fields.map(([name]) => [name, value(id(name))]).filter(([, v]) => v !== ""));
-  const models = race.models.map((_, i) => ({ settings: { ...settingsOf(value(`more-${i}`)), ...pick(kModelFields, (name) => `${name}-${i}`) } }));
-  const text = document.getElementById("text").value;
+  const value = (id) => $(id).value.trim();
+  const pick = (fields, id) => Object.fromEntries(fields.map(([name]) => [name, value(id(name))])
+    .filter(([, given]) => given !== ""));
+  const models = race.models.map((_, i) => ({ settings: { ...settingsOf(value(`more-${i}`)),
+    ...pick(kModelFields, (name) => `${name}-${i}`) } }));
+  const text = $("text").value;
   return named({ common: pick(kSharedFields, (name) => `shared-${name}`), models, text: text.trim() ? text : null });
 }
 
 // A model's name: its settings that differ from those of another model.
 function named(race) {
   const names = [...new Set(race.models.flatMap((model) => Object.keys(model.settings)))];
-  const differ = names.filter((name) => new Set(race.models.map((model) => String(model.settings[name] ?? ""))).size > 1);
-  const part = (settings) => (name) => (["placement", "norm", "init", "optimizer"].includes(name) ? settings[name] ?? `default ${name}`
-    : `${name} ${settings[name] ?? "default"}`);
+  const given = (name) => race.models.map((model) => String(model.settings[name] ?? ""));
+  const differ = names.filter((name) => new Set(given(name)).size > 1);
+  const part = (settings) => (name) => (!["placement", "norm", "init", "optimizer"].includes(name)
+    ? `${name} ${settings[name] ?? "default"}` : settings[name] ?? `default ${name}`);
   const models = race.models.map((model, i) => ({ ...model,
     name: differ.map(part(model.settings)).join(", ") || `${model.settings.placement ?? "model"} ${i + 1}` }));
   return { ...race, models };

@@ -1,11 +1,14 @@
 // ---- Look inside: one view is open at a time -----------------------------------------------------------
 
 const kPrompt = "The little dog was happy. He ";
-const escape = (text) => text.replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", "\"": "&quot;" })[c]);
+const kEntities = { "&": "&amp;", "<": "&lt;", ">": "&gt;", "\"": "&quot;" };
+const escape = (text) => text.replace(/[&<>"]/g, (letter) => kEntities[letter]);
 const visible = (text) => escape(text).replaceAll("\n", "↵").replaceAll(" ", "␣");
+const kTexts = ["The little dog was happy.", "The little dog was happx."];  // they differ in a late character
 const kParts = { "attention.q.weight": "q", "attention.v.weight": "v", "attention.o.weight": "o",
   "ffn.up.weight": "up", "ffn.down.weight": "down" };
-const kNorms = ["norm_in", "norm_inner", "norm_out", "norm_sum"].flatMap((norm) => [`attention.${norm}`, `ffn.${norm}`]);
+const kNorms = ["norm_in", "norm_inner", "norm_out", "norm_sum"]
+  .flatMap((norm) => [`attention.${norm}`, `ffn.${norm}`]);
 
 const upTo = (n) => Array.from({ length: n }, (_, i) => i + 1);
 const padded = (values, n) => [...values, ...Array(Math.max(0, n - values.length)).fill(null)];
@@ -24,13 +27,15 @@ function compareLayers(plot, models, part, what, words) {
 
 // One line for each of several statistics of one model.
 function linesOfModel(plot, model, rows, words, legend) {
-  const found = rows.map((row) => ({ ...row, values: model.byLayer(row.part, row.what) })).filter((row) => row.values.length);
+  const found = rows.map((row) => ({ ...row, values: model.byLayer(row.part, row.what) }))
+    .filter((row) => row.values.length);
+  const line = (row, i) => [colorOf(row.color ?? i), row.dash ?? kDashes[i % 4]];
+  const ends = ({ text, values }) => `${text} ${short(values[0])} to ${short(values.at(-1))}`;
   const blocks = Math.max(1, ...found.map((row) => row.values.length));
-  plot.draw(found.map((row, i) => ({ color: colorOf(row.color ?? i), dash: row.dash ?? kDashes[i % 4], points: true })),
+  plot.draw(found.map(line).map(([color, dash]) => ({ color, dash, points: true })),
     [upTo(blocks), ...found.map((row) => padded(row.values, blocks))],
-    `${words} of ${model.name}: ${found.map((row) => `${row.text} ${short(row.values[0])} to ${short(row.values.at(-1))}`)}`);
-  legend.innerHTML = found.map((row, i) => `<span>${swatchOf(colorOf(row.color ?? i), row.dash ?? kDashes[i % 4])} ${row.text}</span>`)
-    .join("");
+    `${words} of ${model.name}: ${found.map(ends).join(", ")}`);
+  legend.innerHTML = each(found, (row, i) => `<span>${swatchOf(...line(row, i))} ${row.text}</span>`);
 }
 
 const swatchOf = (color, dash) => `<svg width="26" height="10" aria-hidden="true"><line x1="1" x2="25" y1="5" y2="5"
@@ -40,9 +45,9 @@ function figures(place, list) {
   place.innerHTML = `<div class="figures">${list.map(([title], i) => `<figure><figcaption>${title}</figcaption>
     <div class="plot" id="figure-${i}"></div><div class="keys" id="keys-${i}"></div></figure>`).join("")}</div>
     <div id="tower"></div>`;
-  return list.map(([, options], i) => new Plot(document.getElementById(`figure-${i}`), { x: "block", whole: true, ...options }));
+  return list.map(([, options], i) => new Plot($(`figure-${i}`), { x: "block", whole: true, ...options }));
 }
-const keys = (i) => document.getElementById(`keys-${i}`);
+const keys = (i) => $(`keys-${i}`);
 
 // A view: note, open(place) once, draw(race) with each statistics, close().
 const kViews = {
@@ -55,9 +60,10 @@ const kViews = {
       ["Gradient norm of the matrices by block, <b class=\"chosen\"></b>", { log: true }]]),
     draw([all, own], { models, chosen }) {
       compareLayers(all, models, "stream", "grad_norm", "Gradient norm of the stream by block");
-      linesOfModel(own, chosen, Object.entries(kParts).map(([part, text], i) => ({ part, what: "grad_norm", text, color: i % 4,
-        dash: i === 4 ? [1, 6] : kDashes[i] })), "Gradient norms", keys(1));
-      drawModel(document.getElementById("tower"), chosen);
+      const rows = Object.entries(kParts).map(([part, text], i) =>
+        ({ part, what: "grad_norm", text, color: i % 4, dash: i === 4 ? [1, 6] : kDashes[i] }));
+      linesOfModel(own, chosen, rows, "Gradient norms", keys(1));
+      drawModel($("tower"), chosen);
     },
   },
   stream: {
@@ -69,7 +75,7 @@ const kViews = {
     draw([rms, gradient], { models, chosen }) {
       compareLayers(rms, models, "stream", "rms", "RMS of the stream by block");
       compareLayers(gradient, models, "stream", "grad_norm", "Gradient norm of the stream by block");
-      drawModel(document.getElementById("tower"), chosen);
+      drawModel($("tower"), chosen);
     },
   },
   norms: {
@@ -79,8 +85,10 @@ const kViews = {
     open: (place) => figures(place, [["Into the norms, <b class=\"chosen\"></b>", { log: true }],
       ["Out of the norms, <b class=\"chosen\"></b>", { log: true }]]),
     draw(plots, { chosen }) {
-      ["before", "after"].forEach((when, i) => linesOfModel(plots[i], chosen, kNorms.map((part) =>
-        ({ part, what: `rms_${when}`, text: part.replace(".norm_", ", ").replace("_", " ") })), `RMS ${when} the norms`, keys(i)));
+      ["before", "after"].forEach((when, i) => {
+        const rows = kNorms.map((part) => ({ part, what: `rms_${when}`, text: part.replace(".norm_", ", ") }));
+        linesOfModel(plots[i], chosen, rows, `RMS ${when} the norms`, keys(i));
+      });
     },
   },
   updates: {
@@ -104,9 +112,10 @@ const kViews = {
       return [];
     },
     async ask({ chosen }) {
-      const select = document.getElementById("attention-layer"), layers = chosen.ready.layers.length;
-      if (select.length !== layers) select.innerHTML = upTo(layers).map((l) => `<option value="${l - 1}">${l}</option>`).join("");
-      const text = document.getElementById("attention-text").value;
+      const select = $("attention-layer"), layers = chosen.ready.layers.length;
+      if (select.length !== layers)
+        select.innerHTML = each(upTo(layers), (l) => `<option value="${l - 1}">${l}</option>`);
+      const text = $("attention-text").value;
       drawHeads(await chosen.ask("attention", { text, layer: +select.value }));
     },
   },
@@ -116,8 +125,9 @@ const kViews = {
       "is a certain guess. The bottom row is the embedding. Choose a column to see the size of that character’s " +
       "stream.",
     open(place) {
-      place.innerHTML = `<div class="tools"><label>Text <input id="trace-text" size="34" value="${kPrompt}"></label></div>
-        <div class="scroll" tabindex="0" role="region" aria-label="Predictions by block"><table id="trace"></table></div>
+      place.innerHTML = `<div class="tools"><label>Text
+        <input id="trace-text" size="34" value="${kPrompt}"></label></div><div class="scroll" tabindex="0" role="region"
+        aria-label="Predictions by block"><table id="trace"></table></div>
         <p id="trace-rms" class="note"></p>`;
       place.addEventListener("click", (event) => {
         const cell = event.target.closest("[data-column]");
@@ -127,7 +137,7 @@ const kViews = {
     },
     column: 5,
     async ask({ chosen }) {
-      drawTrace(await chosen.ask("trace", { text: document.getElementById("trace-text").value }), this.column);
+      drawTrace(await chosen.ask("trace", { text: $("trace-text").value }), this.column);
     },
   },
   later: {
@@ -135,14 +145,14 @@ const kViews = {
     note: "Two texts that differ in a late character. A bar is how much the prediction at that place changes (the " +
       "largest change of a log-probability, in nats). Before the difference there must be none.",
     open(place) {
-      place.innerHTML = `<div class="tools"><label>Text <input id="text-a" size="30" value="The little dog was happy."></label>
-        <label>changed <input id="text-b" size="30" value="The little dog was happx."></label></div><div id="leaks"></div>`;
+      place.innerHTML = `<div class="tools"><label>Text <input id="text-a" size="30" value="${kTexts[0]}"></label>
+        <label>changed <input id="text-b" size="30" value="${kTexts[1]}"></label></div><div id="leaks"></div>`;
       return [];
     },
     async ask({ models }) {
-      const [a, b] = ["text-a", "text-b"].map((id) => document.getElementById(id).value);
+      const [a, b] = ["text-a", "text-b"].map((id) => $(id).value);
       const found = await Promise.all(models.filter((model) => model.ready).map((model) => askLeak(model, a, b)));
-      document.getElementById("leaks").innerHTML = found.map(drawLeak).join("");
+      $("leaks").innerHTML = found.map(drawLeak).join("");
     },
   },
   samples: {
@@ -155,12 +165,12 @@ const kViews = {
       return [];
     },
     async ask({ models }) {
-      const fields = { prompt: document.getElementById("prompt").value, length: 160, seed: 1,
-        temperature: +document.getElementById("temperature").value };
-      const texts = await Promise.all(models.map((model) => (model.ready ? model.ask("sample", fields) : { text: "" })));
-      const list = document.getElementById("samples");
-      if (list) list.innerHTML = models.map((model, i) => `<dt>${swatch(i)} ${escape(model.name)}, step ${model.step}</dt>
-        <dd>${escape(texts[i].text)}</dd>`).join("");
+      const fields = { prompt: $("prompt").value, length: 160, seed: 1,
+        temperature: +$("temperature").value };
+      const texts = await Promise.all(models.map((model) => model.ask("sample", fields)));
+      const list = $("samples");
+      if (list) list.innerHTML = each(models, (model, i) => `<dt>${swatch(i)} ${escape(model.name)}, step ${
+        model.step}</dt><dd>${escape(texts[i].text)}</dd>`);
     },
   },
 };
@@ -170,10 +180,11 @@ const kViews = {
 const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
 
 function drawHeads({ tokens, heads }) {
-  const place = document.getElementById("heads");
+  const place = $("heads");
   if (!place) return;
   if (place.children.length !== heads.length)
-    place.innerHTML = heads.map((_, h) => `<figure><canvas role="img"></canvas><figcaption>head ${h + 1}</figcaption></figure>`).join("");
+    place.innerHTML = each(heads, (_, h) =>
+      `<figure><canvas role="img"></canvas><figcaption>head ${h + 1}</figcaption></figure>`);
   const ink = rgb(colorOf(0)), size = tokens.length;
   heads.forEach((rows, h) => {
     const canvas = place.children[h].firstElementChild;
@@ -182,26 +193,29 @@ function drawHeads({ tokens, heads }) {
     rows.forEach((row, i) => row.forEach((p, j) => picture.data.set([...ink, 255 * Math.sqrt(p)], 4 * (i * size + j))));
     canvas.getContext("2d").putImageData(picture, 0, 0);
     const last = rows.at(-1), best = last.indexOf(Math.max(...last));
-    canvas.setAttribute("aria-label", `Head ${h + 1}: the last character looks most at “${tokens[best]}”, place ${best + 1}`);
+    canvas.setAttribute("aria-label",
+      `Head ${h + 1}: the last character looks most at “${tokens[best]}”, place ${best + 1}`);
   });
 }
 
 // ---- Tokens through the blocks -------------------------------------------------------------------------
 
-function drawTrace({ tokens, layers }, column) {
-  const table = document.getElementById("trace");
+function drawTrace({ tokens, layers }, chosen) {
+  const table = $("trace");
   if (!table) return;
-  const at = Math.min(column, tokens.length - 1);
+  const at = Math.min(chosen, tokens.length - 1);
   const ink = rgb(colorOf(0)).join(",");
-  const cell = (layer) => (_, t) => `<td data-column="${t}" class="${t === at ? "at" : ""}" style="background:rgba(${ink},${
+  const column = (t) => `data-column="${t}" class="${t === at ? "at" : ""}"`;
+  const cell = (layer) => (_, t) => `<td ${column(t)} style="background:rgba(${ink},${
     (0.75 * layer.probability[t]).toFixed(2)})">${visible(layer.next[t])}</td>`;
-  const rows = layers.map((layer, l) => `<tr><th scope="row">${l ? `block ${l}` : "embedding"}</th>${tokens.map(cell(layer)).join("")}</tr>`);
-  const head = tokens.map((token, t) => `<th scope="col" class="${t === at ? "at" : ""}"><button type="button" data-column="${t}"
+  const rows = layers.map((layer, l) =>
+    `<tr><th scope="row">${l ? `block ${l}` : "embedding"}</th>${each(tokens, cell(layer))}</tr>`);
+  const head = tokens.map((token, t) => `<th scope="col" ${column(t)}><button type="button" data-column="${t}"
     aria-pressed="${t === at}">${visible(token)}</button></th>`);
   const focused = document.activeElement?.dataset?.column;
   table.innerHTML = `${rows.toReversed().join("")}<tr><th scope="row">text</th>${head.join("")}</tr>`;
   if (focused !== undefined) table.querySelector(`button[data-column="${focused}"]`)?.focus();
-  document.getElementById("trace-rms").textContent = `RMS of the stream at “${tokens[at]}”, from the embedding to the last block: ${
+  $("trace-rms").textContent = `RMS of the stream at “${tokens[at]}”, from the embedding to the last block: ${
     layers.map((layer) => short(layer.rms[at])).join(", ")}`;
 }
 
@@ -227,8 +241,10 @@ async function askLeak(model, a, b) {
 
 function drawLeak({ model, changes, at, tokens, training, evaluation }) {
   const top = Math.max(1e-9, ...changes);
-  const bars = changes.map((change, t) => `<span class="${t < at ? "before" : ""}" title="${change.toFixed(4)}"><i style="height:${
-    (70 * Math.sqrt(change / top)).toFixed(1)}px"></i>${visible(tokens[t])}</span>`);
-  return `<h3>${escape(model.name)}: before the difference at most ${short(training) || 0} in training, ${short(evaluation) || 0}
-    in evaluation</h3><div class="scroll"><div class="bars" aria-hidden="true">${bars.join("")}</div></div>`;
+  const height = (change) => (70 * Math.sqrt(change / top)).toFixed(1);
+  const bars = changes.map((change, t) => `<span class="${t < at ? "before" : ""}" title="${change.toFixed(4)}"><i
+    style="height:${height(change)}px"></i>${visible(tokens[t])}</span>`);
+  return `<h3>${escape(model.name)}: before the difference at most ${short(training)} in training,
+    ${short(evaluation)} in evaluation</h3>
+    <div class="scroll"><div class="bars" aria-hidden="true">${bars.join("")}</div></div>`;
 }

@@ -7,9 +7,12 @@ const workerAddress = URL.createObjectURL(new Blob([kWorker], { type: "text/java
 
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
+const kMostRows = 16384;
+
 class Model {
   constructor(name, settings, changed) {
-    Object.assign(this, { name, settings, changed, state: "loading", ready: null, step: 0, speed: 0, message: "" });
+    Object.assign(this, { name, settings, changed, state: "loading", ready: null, step: 0, stride: 1, speed: 0,
+      message: "" });
     this.rows = { step: [], loss: [], gradNorm: [], lr: [] };
     this.validation = [];
     this.statistics = null;   // the newest
@@ -37,8 +40,7 @@ class Model {
       Object.assign(this, { ready: data, state: "ready" });
     } else if (data.type === "steps") {
       this.speed = data.tokensPerSecond;
-      for (const row of data.rows) for (const key in this.rows) this.rows[key].push(row[key]);
-      this.step = this.rows.step.at(-1);
+      this.keep(data.rows);
     } else if (data.type === "statistics") {
       this.statistics = { step: data.step, rows: data.rows };
       this.first ??= this.statistics;
@@ -49,6 +51,17 @@ class Model {
     } else if (data.type === "error") {
       this.fail(data.message);
     }
+  }
+
+  // A long run keeps every second, fourth, ... step, so that memory stays bounded.
+  keep(rows) {
+    this.step = rows.at(-1).step;
+    for (const row of rows.filter(({ step }) => step % this.stride === 0))
+      for (const key in this.rows) this.rows[key].push(row[key]);
+    if (this.rows.step.length <= kMostRows) return;
+    this.stride *= 2;
+    const kept = this.rows.step.map((step) => step % this.stride === 0);
+    for (const key in this.rows) this.rows[key] = this.rows[key].filter((_, i) => kept[i]);
   }
 
   fail(message) {

@@ -3,7 +3,8 @@
 const $ = (id) => document.getElementById(id);
 const kObservations = 60;   // statistics in a race
 const kAskMs = 1000;        // between questions of the open view
-const state = { race: null, models: [], chosen: 0, view: "gradients", plots: [], log: false, dirty: true, askedAt: 0, asking: false };
+const state = { race: null, models: [], chosen: 0, view: "gradients", plots: [], log: false, dirty: true, askedAt: 0,
+  asking: false };
 
 // ---- The race ------------------------------------------------------------------------------------------
 
@@ -20,7 +21,7 @@ function create() {
 const going = () => state.models.some((model) => model.state === "running");
 
 function run() {
-  if (!state.models.length || state.models.every((model) => model.over)) create();
+  if (!state.models.length || allOver()) create();
   state.models.forEach((model) => (model.state === "loading" ? (model.wanted = true) : model.run()));
   showState();
 }
@@ -40,10 +41,10 @@ function changed(model, type) {
 }
 
 // The claim of a scene reads it even if its view is closed.
-const measureLeak = (model) => askLeak(model, "The little dog was happy.", "The little dog was happx.").catch(() => {});
+const measureLeak = (model) => askLeak(model, ...kTexts).catch(() => {});
 
 function oneStep() {
-  if (!state.models.length || state.models.every((model) => model.over)) create();
+  if (!state.models.length || allOver()) create();
   for (const model of state.models) {
     if (model.state === "loading") model.steps = (model.steps ?? 0) + 1;
     else if (!model.over) model.send("step", { count: 1 });
@@ -66,15 +67,16 @@ function setRace(race) {
 
 // ---- What is shown -------------------------------------------------------------------------------------
 
-const kStates = { loading: "loads", ready: "ready", running: "", paused: "paused", finished: "finished", diverged: "diverged",
-  failed: "failed" };
+const kStates = { loading: "loads", ready: "ready", running: "", paused: "paused", finished: "finished",
+  diverged: "diverged", failed: "failed" };
+const allOver = () => state.models.length > 0 && state.models.every((model) => model.over);
 
 function showState() {
   const failed = state.models.find((model) => model.state === "failed");
   $("error").hidden = !failed;
   $("error").textContent = failed ? `${failed.name}: ${failed.message}` : "";
   const waiting = state.models.some((model) => model.wanted && model.state === "loading");
-  $("run").textContent = going() || waiting ? "Pause" : state.models.length && state.models.every((model) => model.over) ? "Run again" : "Run";
+  $("run").textContent = going() || waiting ? "Pause" : allOver() ? "Run again" : "Run";
   $("run").classList.toggle("primary", !going());
   state.dirty = true;
 }
@@ -82,10 +84,12 @@ function showState() {
 function card(model, i) {
   const { name } = state.race.models[i];
   const loss = model?.rows.loss.length ? fixed(model.loss()) : "–";
-  const status = model ? kStates[model.state] || (model.speed ? `${Math.round(model.speed).toLocaleString("en")} tokens/s` : "") : "";
+  const speed = model?.speed ? `${Math.round(model.speed).toLocaleString("en")} tokens/s` : "";
+  const status = model ? kStates[model.state] || speed : "";
   const step = model?.step ? `step ${model.step.toLocaleString("en")}` : "";
-  return `<button type="button" class="card ${model?.state ?? ""}" data-card="${i}" aria-pressed="${i === state.chosen}">
-    <span>${swatch(i)} ${escape(name)}</span><b>${loss}</b><small>${[step, status].filter(Boolean).join(", ")}</small></button>`;
+  const chosen = i === state.chosen, small = [step, status].filter(Boolean).join(", ");
+  return `<button type="button" class="card ${model?.state ?? ""}" data-card="${i}" aria-pressed="${chosen}">
+    <span>${swatch(i)} ${escape(name)}</span><b>${loss}</b><small>${small}</small></button>`;
 }
 
 function drawCards() {
@@ -106,39 +110,42 @@ function smoothed(values) {
 const ready = () => state.models.find((model) => model.ready)?.ready;
 const floorOf = () => ready()?.floor ?? 0;
 
+const unigramWords = () => `unigram entropy${narrow.matches ? "" : ": knows how often each character occurs"}`;
+
 const lossPlot = new Plot($("loss"), { x: "step", y: "", height: 270,
   range: (u, low, high) => [0, Math.max(1, Math.min(high ?? 4, (ready()?.uniform ?? 4) + 0.3 - floorOf()) * 1.02)],
-  levels: () => (ready() ? [{ y: ready().unigram - floorOf(), text: narrow.matches ? "unigram entropy" : "unigram entropy: knows how often each character occurs" }] : []) });
+  levels: () => (ready() ? [{ y: ready().unigram - floorOf(), text: unigramWords() }] : []) });
 
 function drawLoss() {
-  const length = Math.max(2, ...state.models.map((model) => model.rows.step.length));
-  const curves = state.models.map((model) => padded(smoothed(model.rows.loss).map((loss) => loss - floorOf()), length));
+  const tables = state.models.map(({ rows }) => [rows.step, smoothed(rows.loss).map((loss) => loss - floorOf())]);
   const series = state.models.map((_, i) => ({ color: colorOf(i), dash: kDashes[i], width: 2.2 }));
-  $("loss-title").textContent = ready()?.floor ? `Loss above the floor of ${fixed(floorOf())} nats, the entropy of the stories`
-    : "Loss (nats per character)";
+  $("loss-title").textContent = !ready()?.floor ? "Loss (nats per character)"
+    : `Loss above the floor of ${fixed(floorOf())} nats, the entropy of the stories`;
   lossPlot.options.log = state.log;
-  lossPlot.draw(series, [upTo(length), ...curves], `Loss by step. ${state.models.map((model) =>
+  lossPlot.draw(series, tables.length ? uPlot.join(tables) : [[0, 1]], `Loss by step. ${state.models.map((model) =>
     `${model.name}: ${fixed(model.loss())} at step ${model.step}`).join("; ")}`);
 }
 
 function checks() {
-  if (!state.race.claim || !state.models.length || !state.models.every((model) => model.over && model.state !== "failed")) return [];
-  return state.race.claim(state.models);
+  const complete = allOver() && state.models.every((model) => model.state !== "failed");
+  return state.race.claim && complete ? state.race.claim(state.models) : [];
 }
 
 function drawVerdict() {
   const list = checks();
-  const html = list.length ? `<h3>What these runs show</h3><ul>${list.map(({ text, held }) => `<li class="${held ? "held" : "open"}">${
-    escape(text)}${held ? "" : " <b>(the claim does not hold in this run)</b>"}</li>`).join("")}</ul>${
-    list.every(({ held }) => held) ? `<p>${escape(state.race.why)}</p>` : ""}` : "";
+  const line = ({ text, held }) => `<li class="${held ? "held" : "open"}">${escape(text)}${
+    held ? "" : " <b>(the claim does not hold in this run)</b>"}</li>`;
+  const why = list.every(({ held }) => held) ? `<p>${escape(state.race.why ?? "")}</p>` : "";
+  const html = list.length ? `<h3>What these runs show</h3><ul>${each(list, line)}</ul>${why}` : "";
   if ($("verdict").innerHTML !== html && html !== state.verdict) $("verdict").innerHTML = html;
   state.verdict = html;
   $("done").hidden = !html;
 }
 
 function drawProgress() {
-  const steps = stepsOf(state.race), least = state.models.filter((model) => !model.over || model.state === "finished").map((model) => model.step);
-  const done = least.length ? Math.min(...least) : 0;
+  const steps = stepsOf(state.race);
+  const counts = state.models.filter(({ state: now }) => !["diverged", "failed"].includes(now)).map(({ step }) => step);
+  const done = counts.length ? Math.min(...counts) : 0;
   $("progress").value = done / steps;
   $("steps").textContent = `step ${done.toLocaleString("en")} of ${steps.toLocaleString("en")}`;
 }
@@ -161,7 +168,8 @@ function openView(name) {
 
 function drawView() {
   const view = kViews[state.view], chosen = state.models[state.chosen];
-  document.querySelectorAll(".chosen").forEach((place) => { place.textContent = state.race.models[state.chosen].name; });
+  const { name } = state.race.models[state.chosen];
+  document.querySelectorAll(".chosen").forEach((place) => { place.textContent = name; });
   if (!chosen) return;
   view.draw?.(state.plots, { models: state.models, chosen });
   if (view.ask && chosen.ready && !state.asking && performance.now() - state.askedAt > kAskMs) askView(view, chosen);
@@ -265,7 +273,7 @@ $("tour").addEventListener("click", (event) => {
   const button = event.target.closest("[data-scene]");
   if (button) begin(kScenes.find(({ id }) => id === button.dataset.scene));
 });
-$("views").addEventListener("click", (event) => { if (event.target.dataset.view) openView(event.target.dataset.view); });
+$("views").addEventListener("click", ({ target }) => { if (target.dataset.view) openView(target.dataset.view); });
 $("cards").addEventListener("click", (event) => {
   const button = event.target.closest("[data-card]");
   if (!button) return;
@@ -281,8 +289,9 @@ $("done").addEventListener("click", (event) => {  // the fragment of the address
 });
 $("csv").addEventListener("click", () => download("losses.csv", csv()));
 $("log").addEventListener("change", () => { Object.assign(state, { log: $("log").checked, dirty: true }); });
-$("view").addEventListener("input", () => { state.askedAt = 0; });
-document.addEventListener("input", (event) => { if (event.target.closest("#view")) Object.assign(state, { askedAt: 0, dirty: true }); });
+document.addEventListener("input", ({ target }) => {
+  if (target.closest("#view")) Object.assign(state, { askedAt: 0, dirty: true });
+});
 
 function fromForm(change = (race) => race) {
   try {

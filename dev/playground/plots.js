@@ -2,9 +2,11 @@
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const narrow = matchMedia("(max-width: 700px)");
+const each = (list, part) => list.map(part).join("");
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 // Okabe and Ito's colors, lighter on a dark page. Dashes tell the lines apart without color.
-const kColors = { light: ["#0072b2", "#c04a00", "#00795a", "#a8488c"], dark: ["#56a8de", "#f08a45", "#35c29b", "#dd8fc4"] };
+const kColors = { light: ["#0072b2", "#c04a00", "#00795a", "#a8488c"],
+  dark: ["#56a8de", "#f08a45", "#35c29b", "#dd8fc4"] };
 const kDashes = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 const colorOf = (i) => kColors[dark.matches ? "dark" : "light"][i % 4];
 const swatch = (i) => `<svg width="26" height="10" aria-hidden="true"><line x1="1" x2="25" y1="5" y2="5" stroke="${
@@ -52,7 +54,7 @@ class Plot {
   axis(side, label, values) {
     const line = { stroke: css("--grid"), width: 1 };
     return { stroke: css("--soft"), grid: line, ticks: line, font: "12px system-ui, sans-serif", label, labelSize: 18,
-      labelFont: "12px system-ui, sans-serif", labelGap: 2, ...(side === "y" ? { size: 52 } : { size: 30 }), ...values };
+      labelFont: "12px system-ui, sans-serif", labelGap: 2, size: side === "y" ? 52 : 30, ...values };
   }
 
   build(series, data) {
@@ -73,7 +75,8 @@ class Plot {
 
   // series: [{color, dash, ...}], data: [xs, ys, ...]; a log axis shows positive numbers alone
   draw(series, data, label) {
-    const shown = this.options.log ? [data[0], ...data.slice(1).map((ys) => ys.map((y) => (y > 0 ? y : null)))] : data;
+    const positive = (y) => (y > 0 || y === undefined ? y : null);  // undefined: the line goes on
+    const shown = this.options.log ? [data[0], ...data.slice(1).map((ys) => ys.map(positive))] : data;
     const key = JSON.stringify([series, this.options.log, dark.matches]);
     if (key === this.key && this.plot) this.plot.setData(shown);
     else this.build(series, shown);

@@ -1,7 +1,7 @@
 // ---- The eight scenes of the tour ------------------------------------------------------------------------
 //
 // A scene is data: models, the view to open, what to look at, and the claim as checks of numbers. A check is
-// {text, held}; the page shows its text with the measured numbers. The settings have the names of the program's options.
+// {text, held}; the page shows its text with the measured numbers. Settings have the names of the program's options.
 // Losses are means of 20 steps, in nats per character.
 
 // All scenes: stories told by the program, 32 channels, Adam without weight decay and clipping.
@@ -22,7 +22,8 @@ const kStuck = 0.05;  // nats around the unigram entropy
 function stuck(model) {
   const gap = model.loss() - model.ready.unigram;
   return { text: `${model.name} is stuck: its loss ${fixed(model.loss())} is the unigram entropy ${
-    fixed(model.ready.unigram)}, so it knows how often each character occurs and no more.`, held: Math.abs(gap) < kStuck };
+    fixed(model.ready.unigram)}, so it knows how often each character occurs and no more.`,
+  held: Math.abs(gap) < kStuck };
 }
 
 const learns = (model, margin = 0.3) => ({ held: model.loss() < model.ready.unigram - margin,
@@ -37,19 +38,22 @@ function gradientRatio(model, statistics) {
 
 function vanishes(model) {
   const before = gradientRatio(model, model.first), now = gradientRatio(model);
-  return { held: before > 0.1 && now < 0.01, text: `At step 1 the first block’s gradient was ${fixed(before)} of the last ` +
-    `block’s. Now it is ${power(now)}: the gradient vanished in training, not at the start.` };
+  return { held: before > 0.1 && now < 0.01,
+    text: `At step 1 the first block’s gradient was ${fixed(before)} of the last block’s. Now it is ${power(now)}: ` +
+      "the gradient vanished in training, not at the start." };
 }
 
 // The sizes of what the norms of all blocks but the first read, multiplied: the skip path's gradient is divided by it.
 const kSums = ["attention.norm_sum", "ffn.norm_sum"];
-const divided = (model) => kSums.flatMap((norm) => model.byLayer(norm, "rms_before").slice(1)).reduce((a, b) => a * b, 1);
+const divided = (model) => kSums.flatMap((norm) => model.byLayer(norm, "rms_before").slice(1))
+  .reduce((a, b) => a * b, 1);
 
 function divides(stuckModel, other) {
   const [big, small] = [stuckModel, other].map(divided);
-  return { held: big > 20 * small, text: `Each norm divides the gradient by the size of its input. Between the last block’s output ` +
-    `and the first’s these sizes multiply to ${Math.round(big).toLocaleString("en")} in ${stuckModel.name}, and to ${
-      Math.round(small).toLocaleString("en")} in ${other.name}.` };
+  const whole = (value) => Math.round(value).toLocaleString("en");
+  return { held: big > 20 * small, text: "Each norm divides the gradient by the size of its input. Between the last " +
+    `block’s output and the first’s these sizes multiply to ${whole(big)} in ${stuckModel.name}, and to ` +
+    `${whole(small)} in ${other.name}.` };
 }
 
 const lower = (a, b, margin) => ({ held: a.loss() < b.loss() - margin,
@@ -108,7 +112,8 @@ const kScenes = [
       { name: "α alone", settings: { "init-gain": 1 } },
       { name: "neither", settings: { "skip-scale": 1, "init-gain": 1 } },
     ],
-    claim: ([both, beta, alpha, neither]) => [learns(both), lower(both, beta, 0.1), lower(both, alpha, 0.3), stuck(neither)],
+    claim: ([both, beta, alpha, neither]) =>
+      [learns(both), lower(both, beta, 0.1), lower(both, alpha, 0.3), stuck(neither)],
   },
   {
     id: "inverted", title: "The inverted gain", view: "updates", inside: 1,
@@ -125,8 +130,8 @@ const kScenes = [
     ],
     claim: ([right, wrong]) => [learns(right), stuck(wrong), {
       held: branchSize(wrong) > 50 * branchSize(right),
-      text: `At step 1 the FFN branch has ${power(branchSize(wrong))} of the skip path’s size with the inverted gain, and ${
-        power(branchSize(right))} with the right one.` }],
+      text: `At step 1 the FFN branch has ${power(branchSize(wrong))} of the skip path’s size with the inverted ` +
+        `gain, and ${power(branchSize(right))} with the right one.` }],
   },
   {
     id: "none", title: "No norm at all", view: "stream", inside: 1,
@@ -145,10 +150,12 @@ const kScenes = [
     ],
     claim: ([slow, fast, pre, preFast]) => [learns(slow), {
       held: fast.state === "diverged", text: `${fast.name} ${fast.state === "diverged"
-        ? `diverged at step ${fast.step + 1}: its loss is not a finite number` : "did not diverge"}.` },
+        ? `diverged at step ${fast.step + 1}: its loss or its gradient is no longer a finite number`
+        : "did not diverge"}.` },
     lower(pre, slow, 0.1), learns(preFast), {
       held: streamSize(fast) > 100 * streamSize(preFast),
-      text: `The last stream that was measured had size ${power(streamSize(fast))} in ${fast.name}, and ${power(streamSize(preFast))} in ${preFast.name}.` }],
+      text: `The last stream that was measured had size ${power(streamSize(fast))} in ${fast.name}, and ${
+        power(streamSize(preFast))} in ${preFast.name}.` }],
   },
   {
     id: "batchnorm", title: "BatchNorm sees the future", view: "later", inside: 0,
@@ -187,7 +194,8 @@ const kScenes = [
       { name: "LayerNorm", settings: { norm: "layernorm" } },
     ],
     claim: ([dyt, wide, layer]) => [stuck(dyt), {
-      held: faded(dyt) < 1e-3, text: `The gradient of the first block’s output is ${power(faded(dyt))} of what it was at step 1.` },
+      held: faded(dyt) < 1e-3,
+      text: `The gradient of the first block’s output is ${power(faded(dyt))} of what it was at step 1.` },
     learns(wide), learns(layer)],
   },
   {
