@@ -51,12 +51,15 @@ function oneStep() {
   }
 }
 
+// No line ends inside Post-LN.
+const unbroken = (text) => text.replaceAll("-LN", "\u2011LN");
+
 function setRace(race) {
   state.models.forEach((model) => model.end());
   Object.assign(state, { race, models: [], chosen: race.inside ?? 0, dirty: true });
   $("title").textContent = race.title ?? "Your own race";
-  $("what").textContent = race.what ?? "All models see the same text in the same order.";
-  $("look").textContent = race.look ?? "";
+  $("what").textContent = unbroken(race.what ?? "All models see the same text in the same order.");
+  $("look").textContent = unbroken(race.look ?? "");
   $("look").hidden = !race.look;
   document.querySelectorAll("#tour [data-scene]").forEach((button) =>
     button.setAttribute("aria-current", String(button.dataset.scene === race.id)));
@@ -112,7 +115,7 @@ const floorOf = () => ready()?.floor ?? 0;
 
 const unigramWords = () => `unigram entropy${narrow.matches ? "" : ": knows how often each character occurs"}`;
 
-const lossPlot = new Plot($("loss"), { x: "step", y: "", height: 270,
+const lossPlot = new Plot($("loss"), { x: "step", y: "", height: 230,
   range: (u, low, high) => [0, Math.max(1, Math.min(high ?? 4, (ready()?.uniform ?? 4) + 0.3 - floorOf()) * 1.02)],
   levels: () => (ready() ? [{ y: ready().unigram - floorOf(), text: unigramWords() }] : []) });
 

@@ -14,6 +14,7 @@ const fixed = (value) => (Number.isFinite(value) ? value.toFixed(2) : "no number
 const kRaised = { "-": "⁻", ...Object.fromEntries([..."⁰¹²³⁴⁵⁶⁷⁸⁹"].map((raised, digit) => [digit, raised])) };
 function power(value) {
   if (!(value > 0)) return "0";
+  if (value >= 0.01 && value < 1000) return String(+value.toPrecision(2));
   const [digits, exponent] = value.toExponential(1).split("e");
   return `${digits} × 10${[...exponent.replace("+", "")].map((digit) => kRaised[digit]).join("")}`;
 }
@@ -98,7 +99,7 @@ const kScenes = [
   },
   {
     id: "deepnorm", title: "DeepNorm’s α", view: "updates", inside: 0,
-    what: "DeepNorm has two constants for L blocks: the skip factor α = (2L)^¼ and the gain β = (8L)^-¼ of the " +
+    what: "DeepNorm has two constants for L blocks: the skip factor α = (2L)^¼ and the gain β = (8L)^−¼ of the " +
       "initial weights. At 24 blocks α is 2.63 and β is 0.27. Here are both, each alone, and neither (which is " +
       "Post-LN).",
     look: "Look at how long each curve stays at the unigram entropy. Below, compare how far a step moves the weights " +
@@ -117,7 +118,7 @@ const kScenes = [
   },
   {
     id: "inverted", title: "The inverted gain", view: "updates", inside: 1,
-    what: "Two public repositories that compare norms have DeepNorm’s gain as (8L)^+¼ instead of (8L)^-¼. At 24 " +
+    what: "Two public repositories that compare norms have DeepNorm’s gain as (8L) to the power +¼ instead of −¼. At 24 " +
       "blocks that is 3.72 instead of 0.27: weights 14 times too large.",
     look: "Look below at the size of the branch beside the skip path. DeepNorm wants it small, so that no step " +
       "changes the output much.",
