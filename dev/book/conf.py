@@ -187,7 +187,9 @@ def highlighted(app, file):
         lexer = get_lexer_for_filename(file).aliases[0]
     except (ClassNotFound, IndexError):
         lexer = "text"
-    code = app.builder.highlighter.highlight_block(text, lexer, linenos="inline", lineanchors="L", anchorlinenos=True)
+    # force: what a lexer does not know is no fault of the source.
+    code = app.builder.highlighter.highlight_block(text, lexer, force=True, linenos="inline", lineanchors="L",
+                                                   anchorlinenos=True)
 
     def include(match):
         included = find(match[1], file)
