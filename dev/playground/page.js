@@ -319,6 +319,8 @@ $("form").addEventListener("click", (event) => {
   if (race) setRace(named(race));
 });
 
+// A page of the book shows a scene alone.
+document.documentElement.classList.toggle("framed", self !== top);
 dark.addEventListener("change", () => { state.dirty = true; });
 addEventListener("hashchange", followLink);
 followLink();

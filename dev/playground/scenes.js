@@ -118,8 +118,8 @@ const kScenes = [
   },
   {
     id: "inverted", title: "The inverted gain", view: "updates", inside: 1,
-    what: "Two public repositories that compare norms have DeepNorm’s gain as (8L) to the power +¼ instead of −¼. At 24 " +
-      "blocks that is 3.72 instead of 0.27: weights 14 times too large.",
+    what: "Two public repositories that compare norms have DeepNorm’s gain as (8L) to the power +¼ instead of −¼. " +
+      "At 24 blocks that is 3.72 instead of 0.27: weights 14 times too large.",
     look: "Look below at the size of the branch beside the skip path. DeepNorm wants it small, so that no step " +
       "changes the output much.",
     why: "One sign in an exponent turns a method for deep models into one that does not learn. This shows that the " +
