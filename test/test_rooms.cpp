@@ -20,7 +20,7 @@ const std::vector<std::vector<std::string>> kFloors = {
     {"layers/kernels"},
     {"layers/config"},
     {"layers/attention", "layers/cross_entropy", "layers/embedding", "layers/feed_forward", "layers/linear",
-     "layers/moe", "layers/norm", "layers/residual"},
+     "layers/moe", "layers/norm", "layers/residual", "layers/streams"},
     {"layers/model"},
     {"layers/training"},
     {"layers/textbook"},

@@ -1,4 +1,4 @@
-// The numbers of layers/residual/streams.md.
+// The numbers of layers/streams/streams.md.
 
 #include "layers/textbook/streams.hpp"
 #include "textbook.hpp"
@@ -17,9 +17,9 @@ struct Twice {
 
 }  // namespace
 
-TEST_CASE("layers/residual/streams.md is worked out right", "[worked][pages][streams]") {
+TEST_CASE("layers/streams/streams.md is worked out right", "[worked][pages][streams]") {
   constexpr size_t S = 2, C = 2;
-  WorkedPage page("residual/streams");
+  WorkedPage page("streams/streams");
   textbook::Coefficients<double> k{S, 1}, dk{S, 1};
   k.read = page.numbers("read"), k.carry = page.numbers("carry"), k.write = page.numbers("write");
   const Doubles x = page.numbers("x"), dy = page.numbers("dy");

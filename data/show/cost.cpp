@@ -8,7 +8,7 @@
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/model/model.hpp"
 #include "layers/model/size.hpp"
-#include "layers/residual/streams.hpp"
+#include "layers/streams/streams.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include "data/host/format.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/model/size.hpp"
-#include "layers/residual/streams.hpp"
+#include "layers/streams/streams.hpp"
 #include "layers/training/optimizer.hpp"
 
 namespace {

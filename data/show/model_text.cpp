@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "data/host/format.hpp"
-#include "layers/residual/streams.hpp"
+#include "layers/streams/streams.hpp"
 
 std::string norm_name(const Config& config) {
   return std::string(name_of(kNormKinds, config.norm)) + (config.norm_unit_offset ? "+1" : "");

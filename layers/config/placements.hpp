@@ -22,7 +22,7 @@ struct InitRow {
   double (*gain)(int n_layer);
 };
 
-// How many residual streams there are, and how a branch reads and writes them (layers/residual/streams.hpp).
+// How many residual streams there are, and how a branch reads and writes them (layers/streams/streams.hpp).
 enum class StreamRule {
   single,        // one stream
   hyper_static,  // S copies, mixed by learned constants: static hyper-connections

@@ -6,7 +6,7 @@
 
 #include "layers/config/placements.hpp"
 #include "layers/norm/norm.hpp"
-#include "layers/residual/streams.hpp"
+#include "layers/streams/streams.hpp"
 
 const std::vector<ConfigNumber>& config_numbers() {
   static const std::vector<ConfigNumber> rows = {

@@ -17,7 +17,7 @@
 //
 //   saves     what the norms need: f where norm_out or λ is, s where norm_sum is; the caller still holds x and h
 //
-// If there are several streams, x and y are (S,N,C), and streams.hpp says how they are mixed:
+// If there are several streams, x and y are (S,N,C), and layers/streams says how they are mixed:
 //
 //   u = in_scale·norm_in(read x)          y = skip·carry x + write·norm_out(f)
 //   ResiDual: u = in_scale·norm_in(x[0])  y[0] = norm_sum(skip·x[0] + f)    y[1] = skip·x[1] + f
@@ -27,7 +27,7 @@
 #include "gain.hpp"
 #include "layers/config/placements.hpp"
 #include "layers/norm/norm.hpp"
-#include "streams.hpp"
+#include "layers/streams/streams.hpp"
 
 // Parameters, or their gradients.
 struct Branch {

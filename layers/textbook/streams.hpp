@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "attention.hpp"
-#include "layers/residual/streams.hpp"
+#include "layers/streams/streams.hpp"
 #include "norm.hpp"
 #include "residual.hpp"
 

@@ -23,10 +23,8 @@
 
 #include <string>
 
-#include "layers/config/placements.hpp"
-#include "layers/norm/norm.hpp"
-
-inline constexpr int kMostStreams = 8;
+#include "mixing.hpp"
+#include "stream_parameters.hpp"
 
 // How many streams a model has: 1 unless its placement says otherwise.
 int stream_count(const Config& config);
@@ -36,38 +34,9 @@ inline size_t stream_floats(const Config& config, int N) { return size_t(stream_
 double multiply_adds_of_mixing(const Config& config);
 double multiply_adds_of_streams(const Config& config);
 
-// Parameters of a branch, or their gradients.
-struct Streams {
-  StreamRule rule = StreamRule::single;
-  int count = 1;                                              // S
-  float *read = nullptr, *carry = nullptr, *write = nullptr;  // (S) (S·S) (S): constants of hyper connections
-  Norm norm;                                                  // hyper
-  float* weight = nullptr;  // hyper (S + 2, C): read, carry to each stream, write; mhc (K, S·C): read, write, carry
-  float* bias = nullptr;    // mhc (K), in the order of its weight
-  float* scale = nullptr;   // hyper (2): of read and carry, of write; mhc (3): read, write, carry
-  float eps = 0;            // mhc
-
-  // Several streams that are mixed. Two of ResiDual are not.
-  bool mixes() const { return rule != StreamRule::single && rule != StreamRule::dual; }
-  int coefficients() const { return count * (count + 2); }  // K
-};
 // `branch` counts the branches of the model from 0: two in each block.
 Streams declare_streams(Layout& layout, const Config& config, const std::string& name, int branch);
-
-struct StreamsSaved {
-  float* h = nullptr;     // (N,C)
-  float* z = nullptr;     // (K,N) hyper, mhc
-  float* rstd = nullptr;  // (N) mhc: 1/rms(x)
-  NormSaved norm;         // hyper
-};
 StreamsSaved declare_streams_saved(Layout& layout, const Config& config, const std::string& name, int N);
-
-// Shared by all branches. Between the two functions of a pass it keeps the coefficients and their gradients.
-struct StreamsScratch {
-  float* coefficients = nullptr;  // (K,N)
-  float* d = nullptr;             // (K,N) backward only
-  float* wide = nullptr;          // (S,N,C) hyper
-};
 StreamsScratch declare_streams_scratch(Layout& layout, const Config& config, int N, bool backward);
 
 // Only if the streams mix: the rest of residual.hpp does what the other rules need.
@@ -86,29 +55,3 @@ void streams_read_backward(float* d, const Streams& g, const StreamsScratch& scr
 
 // Writes the coefficients (K,N) of a branch that has read its streams.
 void stream_coefficients(float* coefficients, const StreamsSaved& saved, const Streams& p, int N);
-
-// ---- the ends of the streams -----------------------------------------------------------------------------------
-
-// Copies x (N,C) to each of the streams.
-void streams_begin(float* streams, const float* x, int S, int N, int C);
-// d (S,N,C) holds the gradients of all streams; its first plane gets that of x.
-void streams_begin_backward(float* d, int S, int N, int C);
-
-// What the classifier reads: norm(Σₛ x[s]), or of ResiDual x[0] + norm(x[1]).
-struct StreamsEnd {
-  float* sum = nullptr;  // (N,C) if several streams are mixed
-  float* h = nullptr;    // (N,C) unless it is x
-  NormSaved norm;
-  StreamRule rule = StreamRule::single;
-  int count = 1;
-};
-StreamsEnd declare_streams_end(Layout& layout, const Config& config, int N);
-const float* streams_end(const StreamsEnd& end, const float* x, const Norm& norm, int N, int C, bool training);
-// The input of the norm (N,C).
-const float* before_final_norm(const StreamsEnd& end, const float* x, int N, int C);
-// The first plane of d holds dh; d gets the gradients of all streams.
-void streams_end_backward(float* d, const Norm& g, const float* x, const StreamsEnd& end, const Norm& norm, int N,
-                          int C);
-
-// out = scale·a + b (N,C); out may be a or b.
-void scaled_add(float* out, float scale, const float* a, const float* b, int N, int C);

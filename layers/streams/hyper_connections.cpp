@@ -1,0 +1,103 @@
+#include "hyper_connections.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "layers/kernels/parallel.hpp"
+#include "layers/kernels/simd.hpp"
+#include "mixing.hpp"
+#include "planes.hpp"
+#include "products.hpp"
+
+using simd::all;
+using simd::load;
+using simd::multiply_add;
+using simd::store;
+using simd::sweep;
+using simd::Vec;
+
+// Branch k starts as Pre-LN: it reads stream k mod S and adds to every stream (eq. 14). Constants have no weight decay,
+// as in the paper; they are vectors here. The paper also scales the output matrices by a factor of √S. Which way could
+// not be verified, so they start as those of Pre-LN here.
+void declare_hyper(Streams& p, Layout& layout, const Config& config, const std::string& prefix, int branch) {
+  const int S = p.count, C = config.channels;
+  const size_t first = static_cast<size_t>(branch % S), rows = static_cast<size_t>(S);
+  p.read = layout.take(prefix + ".read", Role::streams, {S}, {0, 0, rows, first});
+  p.carry = layout.take(prefix + ".carry", Role::streams, {S * S}, {0, 0, rows + 1, 0});
+  p.write = layout.take(prefix + ".write", Role::streams, {S}, {1, 0});
+  if (p.rule == StreamRule::hyper_static) return;
+  p.norm = declare_norm(layout, config, prefix + ".norm", C);
+  p.weight = layout.take(prefix + ".weight", Role::streams, {S + 2, C});
+  p.scale = layout.take(prefix + ".scale", Role::streams, {2}, {kFirstScale, 0});
+}
+
+// ---- the coefficients --------------------------------------------------------------------------------------------
+
+namespace {
+
+// The constant behind coefficient j of stream s.
+float* constant(const Streams& p, int s, int j) {
+  return j == 0 ? p.read + s : j <= p.count ? p.carry + s * p.count + j - 1 : p.write + s;
+}
+
+}  // namespace
+
+void hyper_coefficients(float* coefficients, const float* z, const Streams& p, int N) {
+  each_coefficient(p.count, N, [&](int k, int s, int j) {
+    float* out = coefficients + plane(k, N);
+    const float still = *constant(p, s, j), scale = p.scale ? p.scale[j > p.count] : 0;
+    if (!z) return void(std::fill_n(out, N, still));
+    sweep(N, [&](int n, int lanes) {
+      store(out + n, multiply_add(all(still), all(scale), simd::tanh(load(z + plane(k, N) + n, lanes))), lanes);
+    });
+  });
+}
+
+namespace {
+
+// d holds the gradients of the coefficients and then those of z.
+void hyper_coefficients_backward(float* d, const Streams& g, const float* z, const Streams& p, int N) {
+  const int K = p.coefficients();
+  std::vector<double> dscale(K);
+  each_coefficient(p.count, N, [&](int k, int s, int j) {
+    float* dk = d + plane(k, N);
+    *constant(g, s, j) += static_cast<float>(sum_of(dk, N));
+    if (!z) return;
+    const float scale = p.scale[j > p.count];
+    simd::Half sums = {};
+    sweep(N, [&](int n, int lanes) {
+      const Vec t = simd::tanh(load(z + plane(k, N) + n, lanes)), dy = load(dk + n, lanes);
+      const simd::Halves products = simd::widen(dy * t);
+      sums += products.low + products.high;
+      store(dk + n, scale * dy * (1.f - t * t), lanes);
+    });
+    dscale[k] = simd::sum(sums);
+  });
+  if (!z) return;
+  double both[2] = {};
+  for (int k = 0; k < K; ++k) both[k % (p.count + 2) > p.count] += dscale[k];
+  for (int i = 0; i < 2; ++i) g.scale[i] += static_cast<float>(both[i]);
+}
+
+}  // namespace
+
+// ---- reading -----------------------------------------------------------------------------------------------------
+
+void hyper_read(const StreamsSaved& saved, const StreamsScratch& scratch, const float* x, const Streams& p, int N,
+                int C, bool training) {
+  if (p.rule == StreamRule::hyper_static) return;
+  norm_forward(scratch.wide, saved.norm, x, p.norm, p.count * N, C, training);
+  project(saved.z, scratch.wide, p, N, C);
+}
+
+void hyper_read_backward(float* d, const Streams& g, const StreamsScratch& scratch, const float* x,
+                         const StreamsSaved& saved, const Streams& p, int N, int C) {
+  const int S = p.count;
+  hyper_coefficients_backward(scratch.d, g, saved.z, p, N);
+  if (p.rule == StreamRule::hyper_static) return;
+  norm_forward(scratch.wide, saved.norm, x, p.norm, S * N, C, true);  // again: it was not kept
+  project_backward_weight(g.weight, scratch.d, scratch.wide, p, N, C);
+  project_backward(scratch.wide, scratch.d, p, N, C, false);
+  norm_backward(scratch.wide, g.norm, scratch.wide, x, saved.norm, p.norm, S * N, C);
+  scaled_add(d, 1, d, scratch.wide, S * N, C);
+}

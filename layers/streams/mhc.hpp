@@ -1,0 +1,21 @@
+#pragma once
+// The coefficients of mHC: manifold-constrained hyper-connections (Xie et al. 2025, arXiv 2512.24880, eq. 7 to 9).
+//
+//   forward   z = weight·x/rms(x), over all S·C numbers of a row      a = scale·z + bias
+//             read = σ(a)      write = 2σ(a)      carry = Sinkhorn-Knopp(exp a)
+//   backward  dbias += Σ da      dscale += Σ da·z      dz = scale·da
+//             with r = 1/rms(x):  dx += r·weightᵀ·dz − r²/(S·C)·(Σ dz·z)·x
+
+#include <string>
+
+#include "stream_parameters.hpp"
+
+void declare_mhc(Streams& p, Layout& layout, const Config& config, const std::string& prefix);
+
+// Writes z and rstd of a branch that reads x (S,N,C).
+void mhc_read(const StreamsSaved& saved, const float* x, const Streams& p, int N, int C);
+void mhc_coefficients(float* coefficients, const float* z, const Streams& p, int N);
+
+// scratch.d holds the gradients of the coefficients. Adds the gradient through z to d (S,N,C).
+void mhc_read_backward(float* d, const Streams& g, const StreamsScratch& scratch, const float* x,
+                       const StreamsSaved& saved, const Streams& p, int N, int C);

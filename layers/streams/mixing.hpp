@@ -1,0 +1,19 @@
+#pragma once
+// The arithmetic that all rules share, given the coefficients (K,N) of streams.hpp.
+//
+//   h = Σₛ read[s]·x[s]      y[t] = skip·Σₛ carry[s,t]·x[s] + write[t]·f
+
+void read_streams(float* h, const float* coefficients, const float* x, int S, int N, int C);
+// Adds read[s]·dh to d (S,N,C). Writes the gradients of read to dcoefficients.
+void read_streams_backward(float* d, float* dcoefficients, const float* coefficients, const float* dh, const float* x,
+                           int S, int N, int C);
+
+// y may be x.
+void write_streams(float* y, const float* coefficients, float skip, const float* x, const float* f, int S, int N,
+                   int C);
+// d holds dy and then skip·Σₜ carry[s,t]·dy[t]. Writes df, and the gradients of carry and write to dcoefficients.
+void write_streams_backward(float* d, float* df, float* dcoefficients, const float* coefficients, float skip,
+                            const float* x, const float* f, int S, int N, int C);
+
+// out = scale·a + b (N,C); out may be a or b.
+void scaled_add(float* out, float scale, const float* a, const float* b, int N, int C);

@@ -1,0 +1,39 @@
+#pragma once
+// Loops and constants that the rules of several streams share.
+
+#include <cstddef>
+#include <type_traits>
+
+#include "layers/kernels/parallel.hpp"
+#include "stream_parameters.hpp"
+
+// The floats of a plane (N,C): stream s begins s planes behind the first.
+inline size_t plane(int N, int C) { return static_cast<size_t>(N) * C; }
+
+// f(count) with S as a constant, so that the loops over streams unroll and their sums stay in registers.
+template <int most = kMostStreams, class F>
+void with_count(int S, F f) {
+  if constexpr (most > 1)
+    if (S < most) return with_count<most - 1>(S, f);
+  f(std::integral_constant<int, most>());
+}
+
+// f(k, s, j) for coefficient k = (s, j), on one thread each.
+template <class F>
+void each_coefficient(int S, int N, F f) {
+  parallel_for(S * (S + 2), 1, 8 * static_cast<size_t>(N), [&](int begin, int end) {
+    for (int k = begin; k < end; ++k) f(k, k / (S + 2), k % (S + 2));
+  });
+}
+
+inline double sum_of(const float* x, int n) {
+  double sum = 0;
+  for (int i = 0; i < n; ++i) sum += static_cast<double>(x[i]);
+  return sum;
+}
+
+// A multiple of every W: the same rows share a vector for any number of threads.
+constexpr int kRowsTogether = 64;
+
+// Both papers start their scales here: hyper-connections appendix J, mHC table 5.
+constexpr float kFirstScale = .01f;
