@@ -140,6 +140,7 @@ void train_and_measure(Trainer& t, TimeLimit& limit, RunOutcome& outcome) {
   const int64_t planned = t.o.steps;
   try {
     outcome.step = take_steps(t, limit, metrics, progress);
+    finish_saving(t);
   } catch (const std::runtime_error& error) {
     save_and_fail(t, metrics, error);
   }

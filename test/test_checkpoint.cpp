@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <future>
 #include <stdexcept>
 
@@ -138,14 +140,78 @@ TEST_CASE("a checkpoint written on another thread holds the numbers of the call"
   s.save();
   const std::string expected = s.folder.read("x.safetensors");
   s.folder.write("x.safetensors", "old");
-  std::future<void> saving = save_checkpoint_later(s.path, s.header, s.model, s.optimizer_state);
+  auto saving = save_checkpoint_later(s.path, s.header, s.model, &s.optimizer_state);
   std::fill_n(s.model.weights.get(), s.model.floats, 0.f);
   std::fill_n(s.optimizer_state.get(), s.shard().state, 0.f);
   REQUIRE(saving.valid());
   saving.get();
   CHECK(s.folder.read("x.safetensors") == expected);
-  saving = save_checkpoint_later(s.folder.path("none/x.safetensors"), s.header, s.model, s.optimizer_state);
+  saving = save_checkpoint_later(s.folder.path("none/x.safetensors"), s.header, s.model, &s.optimizer_state);
   CHECK(contains(message_of<std::runtime_error>([&] { saving.get(); }), "cannot write "));
+}
+
+TEST_CASE("a checkpoint that waits for another is not written if that fails", "[checkpoint]") {
+  Saved s;
+  save_checkpoint(s.path, s.header, s.model, nullptr);
+  const std::string expected = s.folder.read("x.safetensors");
+  const auto save = [&](const char* file, const std::shared_future<void>& after) {
+    return save_checkpoint_later(s.folder.path(file), s.header, s.model, nullptr, after);
+  };
+  std::promise<void> first;
+  const auto second = save("second", first.get_future().share()), third = save("third", second);
+  CHECK(third.wait_for(std::chrono::milliseconds(50)) == std::future_status::timeout);
+  CHECK_FALSE(s.folder.has("second"));
+  first.set_value();
+  third.get();
+  CHECK(s.folder.read("second") == expected);
+  CHECK(s.folder.read("third") == expected);
+  const auto fails = save("none/fourth", {}), fifth = save("fifth", fails);
+  CHECK(contains(message_of<std::runtime_error>([&] { fifth.get(); }), "cannot write "));
+  CHECK_FALSE(s.folder.has("fifth"));
+}
+
+TEST_CASE("a checkpoint names no best weights that could not be written", "[program][checkpoint]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt" + kSmall + "--steps 8 --save-every 0 ";
+  REQUIRE(f.run(words + "--out whole").status == 0);
+  for (const char* every : {"3", "7"}) {  // the error comes during training, or at its end
+    const std::string run = std::string("r") + every;
+    std::filesystem::create_directories(f.path(run + "/best.safetensors/in the way"));
+    const Outcome failed = f.run(words + "--force --out " + run + " --eval-every " + every);
+    INFO(failed.err);
+    CHECK(failed.status == 1);
+    CHECK(contains(failed.err, run + "/best.safetensors"));
+    CHECK(contains(failed.err, " is saved"));
+    const CheckpointHeader saved = verify_checkpoint(f.path(run + "/checkpoint.safetensors"));
+    CHECK(saved.step > 2);
+    CHECK(saved.best_step == 0);
+    CHECK(std::isinf(saved.best_loss));
+    std::filesystem::remove_all(f.path(run + "/best.safetensors"));
+    REQUIRE(f.run("train --resume --quiet --out " + run).status == 0);
+    CHECK(last_weights(f, run) == last_weights(f, "whole"));
+    CHECK(same_bits(weights_in(f.path(run + "/best.safetensors")), weights_in(f.path("whole/best.safetensors"))));
+  }
+}
+
+TEST_CASE("best weights are whole after Ctrl-C and after a kill, and of the step that the checkpoint names",
+          "[program][checkpoint]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt" + kSmall +
+                            "--eval-every 1 --eval-batches 1 --save-every 2 --schedule constant --warmup 0 ";
+  for (const int signal : {SIGINT, SIGKILL}) {
+    const std::string run = "r" + std::to_string(signal), whole = "whole" + std::to_string(signal);
+    f.run_until(words + "--steps 100000 --out " + run, signal,
+                [&] { return count_lines(f.read(run + "/metrics.csv")) > 20; });
+    const CheckpointHeader last = verify_checkpoint(f.path(run + "/checkpoint.safetensors"));
+    const CheckpointHeader best = verify_checkpoint(f.path(run + "/best.safetensors"));
+    CHECK(best.step == best.best_step);
+    CHECK(best.best_step >= last.best_step);  // a kill may come between the two files
+    if (signal == SIGINT) CHECK(best.best_step == last.best_step);
+    const std::string steps = " --steps " + std::to_string(last.step + 3);
+    REQUIRE(f.run("train --resume --quiet --out " + run + steps).status == 0);
+    REQUIRE(f.run(words + "--out " + whole + steps).status == 0);
+    CHECK(same_bits(weights_in(f.path(run + "/best.safetensors")), weights_in(f.path(whole + "/best.safetensors"))));
+  }
 }
 
 TEST_CASE("saves while training goes on do not change a run", "[program][checkpoint]") {

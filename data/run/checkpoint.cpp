@@ -277,17 +277,19 @@ void save_checkpoint(const std::string& path, const CheckpointHeader& header, co
   write_checkpoint(path, h, model.table, model.weights.get(), state ? state->get() : nullptr);
 }
 
-std::future<void> save_checkpoint_later(const std::string& path, const CheckpointHeader& header, const Model& model,
-                                        const Buffer& state) {
-  const size_t of_state = state_floats(model.table), floats = model.floats + of_state;
+std::shared_future<void> save_checkpoint_later(const std::string& path, const CheckpointHeader& header,
+                                               const Model& model, const Buffer* state,
+                                               const std::shared_future<void>& after) {
+  const size_t of_state = state ? state_floats(model.table) : 0, floats = model.floats + of_state;
   if (detect_machine().memory_free < floats * sizeof(float) / 5 * 6) return {};
   CheckpointHeader h = header;
-  h.optimizer = true;
+  h.optimizer = state != nullptr;
   try {
-    std::pair copies{copy_of(model.weights.get(), model.floats), copy_of(state.get(), of_state)};
-    return std::async(std::launch::async, [path, h, table = model.table, copies = std::move(copies)]() mutable {
+    std::pair copies{copy_of(model.weights.get(), model.floats), state ? copy_of(state->get(), of_state) : nullptr};
+    return std::async(std::launch::async, [path, h, after, table = model.table, copies = std::move(copies)]() mutable {
       use_threads(1);  // of this thread alone: training has the others
       const auto [weights, numbers] = std::move(copies);  // freed before the result is fetched
+      if (after.valid()) after.get();
       write_checkpoint(path, h, table, weights.get(), numbers.get());
     });
   } catch (const std::bad_alloc&) {

@@ -17,9 +17,11 @@ void save_checkpoint(const std::string& path, const CheckpointHeader& header, co
                      const Buffer* state);
 
 // The same on another thread, from a copy of the numbers, which is freed when it is written. get() of the result waits
-// and throws. The result is not valid if there is no memory for the copy: then nothing has happened.
-std::future<void> save_checkpoint_later(const std::string& path, const CheckpointHeader& header, const Model& model,
-                                        const Buffer& state);
+// and throws. The result is not valid if there is no memory for the copy: then nothing has happened. The file is
+// written once `after` is done; if that throws, it is not written, and get() throws the same.
+std::shared_future<void> save_checkpoint_later(const std::string& path, const CheckpointHeader& header,
+                                               const Model& model, const Buffer* state,
+                                               const std::shared_future<void>& after = {});
 
 // Reads the header. Throws std::runtime_error if the file is not a checkpoint, or is of another version, truncated or
 // corrupted. The fields of the header agree with each other and with the size of the file. verify_checkpoint() reads

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 #include "data/host/format.hpp"
@@ -83,28 +84,44 @@ StepResult take_step(Trainer& t, int64_t step, double lr) {
 namespace {
 
 // Waits for the other thread.
-void finish_saving(Trainer& t) {
+void finish_last(Trainer& t) {
   if (!t.saving.valid()) return;
-  t.saving.get();
+  std::exchange(t.saving, {}).get();
   remove_replaced(t.path(kLastCheckpoint));
 }
 
-// Writes the state to `file` of the run's directory. Throws Diverged if weights or optimizer state are not finite.
+// The same. If best.safetensors could not be written, the one before it is still the best.
+void finish_best(Trainer& t) {
+  if (!t.saving_best.valid()) return;
+  try {
+    std::exchange(t.saving_best, {}).get();
+  } catch (const std::runtime_error&) {
+    std::tie(t.state.best_loss, t.state.best_step) = t.best_before;
+    throw;
+  }
+  remove_replaced(t.path(kBestCheckpoint));
+}
+
+// Writes the state to `file` of the run's directory, on another thread if training goes on and there is memory for a
+// copy. Throws Diverged if a number that it writes is not finite.
 void save(Trainer& t, const std::string& file, int64_t step, bool goes_on = false) {
+  const bool best = file == kBestCheckpoint;
   const auto require_finite = [&](const std::vector<TensorSpec>& table, const Buffer& buffer) {
     if (const TensorSpec* bad = first_non_finite(table, buffer.get()))
       throw Diverged{step, "update", bad->name};
   };
   require_finite(t.model.table, t.model.weights);
   Buffer of_all;
-  if (t.group->size > 1 && file != kBestCheckpoint) of_all = order_whole_state(t);
-  const Buffer& state = t.group->size > 1 ? of_all : t.optimizer_state;
-  if (state) require_finite(state_table(t.model.table), state);
+  if (t.group->size > 1 && !best) of_all = order_whole_state(t);
+  const Buffer* state = best ? nullptr : t.group->size > 1 ? &of_all : &t.optimizer_state;
+  if (state) require_finite(state_table(t.model.table), *state);
   t.state.step = step;
-  if (file == kLastCheckpoint) finish_saving(t);
-  if (goes_on) t.saving = save_checkpoint_later(t.path(file), t.state, t.model, state);
-  if (goes_on && t.saving.valid()) return;
-  save_checkpoint(t.path(file), t.state, t.model, file == kBestCheckpoint ? nullptr : &state);
+  best ? finish_best(t) : finish_last(t);
+  std::shared_future<void>& saving = best ? t.saving_best : t.saving;
+  if (goes_on) saving = save_checkpoint_later(t.path(file), t.state, t.model, state, t.saving_best);
+  if (saving.valid()) return;
+  finish_best(t);
+  save_checkpoint(t.path(file), t.state, t.model, state);
   remove_replaced(t.path(file));
 }
 
@@ -145,12 +162,13 @@ void validate(Trainer& t, Progress& progress, MetricsRow& row) {
             std::to_string(t.state.best_step) + ", kept in best.safetensors)";
   progress.line(text);
   if (loss >= t.state.best_loss) return;
-  const auto [best_loss, best_step] = std::pair{t.state.best_loss, t.state.best_step};
-  t.state.best_loss = loss, t.state.best_step = row.step;
   try {
-    save(t, kBestCheckpoint, row.step);
+    finish_best(t);
+    t.best_before = {t.state.best_loss, t.state.best_step};
+    t.state.best_loss = loss, t.state.best_step = row.step;
+    save(t, kBestCheckpoint, row.step, true);
   } catch (const std::runtime_error&) {  // a resumed run validates this step again
-    t.state.best_loss = best_loss, t.state.best_step = best_step;
+    std::tie(t.state.best_loss, t.state.best_step) = t.best_before;
     row.val_loss = row.val_bpb = std::numeric_limits<double>::quiet_NaN();
     throw;
   }
@@ -185,12 +203,25 @@ bool save_sound(Trainer& t, Progress& progress, int64_t step, bool goes_on) {
   return false;
 }
 
+void finish_saving(Trainer& t) {
+  finish_best(t);
+  finish_last(t);
+}
+
 void check_saving(Trainer& t) {
-  if (t.saving.valid() && t.saving.wait_for(std::chrono::seconds(0)) == std::future_status::ready) finish_saving(t);
+  const auto written = [](const std::shared_future<void>& saving) {
+    return saving.valid() && saving.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  };
+  if (written(t.saving_best)) finish_best(t);
+  if (written(t.saving)) finish_last(t);
 }
 
 void save_and_fail(Trainer& t, const Metrics& metrics, const std::runtime_error& error) {
   std::string text = error.what();
+  for (const auto finish : {finish_best, finish_last}) try {
+      finish(t);
+    } catch (const std::runtime_error&) {  // the state is saved once more
+    }
   try {
     if (!t.within_step && !has_exploded(t)) {
       if (metrics.last().step != t.state.step) t.state.unwritten_row = csv_line(t.row);

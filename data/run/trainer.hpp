@@ -7,6 +7,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "checkpoint.hpp"
 #include "data/host/progress.hpp"
@@ -28,7 +29,10 @@ struct Trainer : TrainingState {
   bool within_step = false;  // true: weights and `state` may belong to different steps
   std::unique_ptr<Diagnostics> diagnostics;  // null until training begins
   double first_loss = std::numeric_limits<double>::quiet_NaN();  // of this call's first step
-  std::future<void> saving;  // checkpoint.safetensors, if another thread is writing it
+  // If another thread is writing checkpoint.safetensors or best.safetensors. A checkpoint that names a best step is
+  // written after it.
+  std::shared_future<void> saving, saving_best;
+  std::pair<double, int64_t> best_before;  // loss and step of the best.safetensors that saving_best replaces
 
   Trainer(const Command& given, const TrainOptions& in_force, Dataset text, std::shared_ptr<Group> ranks);
 
@@ -73,7 +77,8 @@ bool out_of_patience(const Trainer& t, int64_t step);
 // If training `goes_on` and there is memory for a copy, another thread writes that copy.
 bool save_sound(Trainer& t, Progress& progress, int64_t step, bool goes_on = false);
 
-// Throws std::runtime_error if the other thread could not write its checkpoint. Does not wait for it.
+// Waits for the other thread. Throws std::runtime_error if it could not write its file. check_saving() does not wait.
+void finish_saving(Trainer& t);
 void check_saving(Trainer& t);
 
 // Saves a run that cannot go on, for example because the disk is full, and throws a std::runtime_error that says so.
