@@ -55,8 +55,9 @@ CLASSES = {
 }  # fmt: skip
 
 PLACEMENTS = (
-    "post pre sandwich deepnorm reordered none glm-deepnorm pre-post mix-ln lns sub-ln layerscale rezero keel".split()
-)
+    "post pre sandwich deepnorm reordered none glm-deepnorm pre-post mix-ln lns sub-ln layerscale rezero keel b2t "
+    "normformer"
+).split()
 NORMS = "layernorm rmsnorm scalenorm batchnorm dyt derf".split()
 POSITIONS = "learned sinusoidal rope alibi none".split()
 ACTIVATIONS = "gelu gelu-tanh relu relu2 silu geglu geglu-tanh swiglu".split()
@@ -79,6 +80,7 @@ OWN = {
     "deepnorm-bpe": "--placement deepnorm --tokenizer bpe:300",
     "gate-head": f"--output-gate headwise {GQA}",
     "gate": "--output-gate elementwise --placement sub-ln --position rope",
+    "head-scale": f"--head-scale --output-gate headwise {GQA}",
     "values-fixed": f"--value-residual fixed --layers 3 {GQA}", "values": "--value-residual learned --layers 3",
     "stream-mix": "--stream-mix --embedding-norm --layers 3 --position rope", "qkv-norm": f"--qk-norm qkv {GQA}",
     "moe": f"--experts 4 --placement sub-ln {UNUSUAL}", "moe-switch": f"--experts 4 --experts-per-token 1 "

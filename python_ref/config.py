@@ -41,6 +41,7 @@ class Config:
     window_every: int = 1  # layers 0, n, 2n, ... have the window
     attention_cap: float = 0.0  # c·tanh(s/c) on the scores; 0: none
     attention_scale: Optional[float] = None  # None: head_dim^-½
+    head_scale: Optional[bool] = None  # a learned factor on each head; None: the default of the placement
     output_gate: str = "none"  # none | headwise | elementwise
     value_residual: str = "none"  # none | fixed | learned
     activation: str = "gelu-tanh"  # gelu | gelu-tanh | relu | relu2 | silu | geglu | geglu-tanh | swiglu
@@ -64,6 +65,8 @@ class Config:
             self.skip_scale = placement.skip(self.layers)
         if self.placement.startswith("hybridnorm") and self.qk_norm == "none":
             self.qk_norm = "qkv"
+        if self.head_scale is None:
+            self.head_scale = self.placement == "normformer"
         self.kv_heads = self.kv_heads or self.heads
         self.head_dim = self.head_dim or self.channels // self.heads
         if self.qkv_bias is None:

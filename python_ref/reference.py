@@ -586,6 +586,7 @@ MODELS = {
         "all-of-attention": {"position": "alibi", "window": 4, "attention-cap": 1.5, "attention-scale": 0.5}
         | {"qkv-bias": False, "head-bias": True, "logit-cap": 2.0, "tied": True},
         "gated-headwise": {"output-gate": "headwise", "kv-heads": 2},
+        "head-scale": LLAMA_LIKE | {"head-scale": True, "output-gate": "headwise", "placement": "sub-ln"},
         "gated-elementwise": LLAMA_LIKE | {"output-gate": "elementwise", "placement": "sub-ln"},
         "value-residual-fixed": {"value-residual": "fixed", "layers": 3, "kv-heads": 2},
         "value-residual-learned": LLAMA_LIKE | {"value-residual": "learned", "layers": 3, "tied": True},
@@ -772,6 +773,7 @@ def diagnostics_cases(out):
     names += ["pre-qk-norm-head-llama", "pre-qk-norm-full-gpt", "mix-ln-layernorm-gpt"]
     names += ["hyper-layernorm-gpt", "mhc-rmsnorm-llama", "resi-dual-layernorm-gpt"]
     names += ["sandwich-scalenorm", "sandwich-batchnorm", "post-derf", "pre-layernorm-unit-offset"]
+    names += ["b2t-layernorm-gpt", "b2t-rmsnorm-llama", "normformer-layernorm-gpt", "wired-head-scale"]
     names += ["hybridnorm-star-rmsnorm-llama", "wired-gated-elementwise", "wired-nanochat", "wired-qkv-norm"]
     names += ["moe-sub-ln-shared", "moe-olmoe"]
     for name in names + ["wired-gemma2", "wired-all-of-attention"]:

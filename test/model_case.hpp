@@ -34,6 +34,7 @@ inline Config config_of(const json& j) {
   c.output_gate = value_of(kOutputGates, "output-gate", j.value("output-gate", "none"));
   c.value_residual = value_of(kValueResiduals, "value-residual", j.value("value-residual", "none"));
   c.stream_mix = j.value("stream-mix", false);
+  if (j.contains("head-scale")) c.head_scale = bool(j["head-scale"]);
   if (j.contains("attention-scale")) c.attention_scale = double(j["attention-scale"]);
   if (j.contains("qkv-bias")) c.qkv_bias = bool(j["qkv-bias"]);
   c.experts = j.value("experts", 0), c.experts_per_token = j.value("experts-per-token", c.experts_per_token);

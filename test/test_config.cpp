@@ -42,6 +42,8 @@ TEST_CASE("the table of placements", "[config]") {
         {"pre-post", 1, 0, 0, 1, 0},
         {"mix-ln", 1, 0, 0, 0, 1},
         {"lns", 1, 0, 0, 0, 1},
+        {"b2t", 0, 0, 0, 1, 0, 1, .1767767},  // 32^-½
+        {"normformer", 1, 0, 1, 0, 1},
         {"sub-ln", 1, 1, 0, 0, 1, 1, 2.0393338},  // √(ln 64)
         {"layerscale", 1, 0, 0, 0, 1},
         {"rezero", 0, 0, 0, 0, 0},
@@ -66,8 +68,11 @@ TEST_CASE("the table of placements", "[config]") {
     CHECK(p.in_scale(3) == (p.name == std::string("lns") ? .5 : 1));  // 1/√4: layer 3 is the fourth
     CHECK((p.gain == LearnedGain::channel) == (p.name == std::string("layerscale")));
     CHECK((p.gain == LearnedGain::block) == (p.name == std::string("rezero")));
+    CHECK(p.bypass == (p.name == std::string("b2t")));
+    CHECK(p.init.qk_gain == (p.name == std::string("b2t")));
+    CHECK(p.head_scale == (p.name == std::string("normformer")));
   }
-  CHECK(placements().size() == 20);
+  CHECK(placements().size() == 22);
 }
 
 TEST_CASE("under mix-ln the first blocks are Post-LN and the others Pre-LN", "[config]") {
@@ -103,6 +108,18 @@ TEST_CASE("HybridNorm's branches have rows of their own, and the first block of 
                  "--placement hybridnorm normalizes q, k and v, which goes with --norm layernorm or rmsnorm only"));
 }
 
+TEST_CASE("NormFormer scales heads unless told not to, and its feed-forward branch is that of sub-ln", "[config]") {
+  const auto config = [](const char* placement, std::optional<bool> head_scale) {
+    return resolve(with([&](Config& c) { c.placement = placement, c.head_scale = head_scale; }));
+  };
+  CHECK(*config("normformer", {}).head_scale);
+  CHECK_FALSE(*config("normformer", false).head_scale);
+  CHECK(*config("pre", true).head_scale);
+  CHECK_FALSE(*config("pre", {}).head_scale);
+  CHECK(placement_at(config("normformer", {}), 0, "attention").name == std::string("normformer"));
+  CHECK(placement_at(config("normformer", {}), 0, "ffn").name == std::string("sub-ln"));
+}
+
 TEST_CASE("LayerScale starts smaller in deeper models", "[config]") {
   for (const auto& [layers, start] : {std::pair{1, .1}, {18, .1}, {19, 1e-5}, {24, 1e-5}, {25, 1e-6}, {48, 1e-6}})
     CHECK(*resolve(with([layers = layers](Config& c) { c.n_layer = layers; })).layer_scale_init == start);
@@ -115,7 +132,8 @@ TEST_CASE("parallel blocks need a norm before each branch and none after the sum
     const std::string message = refusal([&](Config& c) { c.placement = row.name, c.block = BlockForm::parallel; });
     if (message.empty()) fitting += std::string(fitting.empty() ? "" : "|") + row.name;
     if (message.empty()) continue;
-    const std::string needs = "a placement with a norm before each branch, none behind the sum and one stream, not ";
+    const std::string needs =
+        "a placement with a norm before each branch, none behind the sum, the same norms in both and one stream, not ";
     CHECK(contains(message, "--block parallel needs " + needs + row.name));
     CHECK(contains(message, std::string(row.name) + ": choose pre|sandwich|lns|sub-ln|layerscale, or "));
   }

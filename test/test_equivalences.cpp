@@ -116,6 +116,62 @@ TEST_CASE("layer normalization scaling is Pre-LN with gains and biases scaled by
   }
 }
 
+TEST_CASE("if attention adds nothing, B2T is Post-LN with half the branch", "[equivalence]") {
+  for (const NormKind norm : kBoth) {  // s = a + b + f with a = norm(b): equal once b is normalized
+    const auto open = [](float eps) {
+      return [eps](Config& c) { c.n_layer = 1, c.embedding_norm = true, c.norm_eps = eps; };
+    };
+    Model b2t = randomized(make_config("b2t", norm, open(0))), post = randomized(make_config("post", norm, open(0)));
+    for (Model* model : {&b2t, &post})
+      for (const TensorSpec& spec : model->table) {
+        const bool silent = spec.name.find(".attention.o.") != spec.name.npos || spec.name.ends_with("norm.bias") ||
+                            spec.name.ends_with("attention.norm_sum.bias");
+        const bool plain = spec.name == "embedding.norm.gain" || spec.name.ends_with("attention.norm_sum.gain");
+        for (float& w : tensor(*model, model->weights, spec.name)) w = silent ? 0 : plain ? 1 : w;
+      }
+    for (const char* part : {"weight", "bias"})
+      scale(tensor(post, post.weights, std::string("block.0.ffn.down.") + part), .5f);
+    const double loss = loss_and_gradients(b2t);
+    check_error("equivalence b2t is post/loss", std::abs(loss_and_gradients(post) / loss - 1), kRounding);
+    for (const char* name : {"block.0.ffn.up.weight", "block.0.ffn.norm_sum.gain"})
+      check_close(std::string("equivalence b2t is post/") + name, tensor(b2t, b2t.gradients, name),
+                  widen(tensor(post, post.gradients, name)), kRounding);
+    check_close("equivalence b2t is post/down", tensor(b2t, b2t.gradients, "block.0.ffn.down.weight"),
+                times(.5, widen(tensor(post, post.gradients, "block.0.ffn.down.weight"))), kRounding);
+  }
+}
+
+TEST_CASE("without its bypass B2T is Post-LN, bit for bit", "[equivalence]") {
+  for (const NormKind norm : kBoth) {
+    Model b2t = randomized(make_config("b2t", norm)), post = randomized(make_config("post", norm));
+    CHECK(loss_and_gradients(b2t) != loss_and_gradients(post));
+    for (Block& block : b2t.p.blocks) block.ffn.bypass = false;
+    for (Block& block : b2t.g.blocks) block.ffn.bypass = false;
+    std::ranges::fill(std::span<float>{b2t.gradients.get(), b2t.floats}, 0.f);
+    std::ranges::fill(std::span<float>{post.gradients.get(), post.floats}, 0.f);
+    check_same_bits(b2t, post);
+  }
+}
+
+TEST_CASE("a factor on a head is a factor on the columns of o that read it", "[equivalence]") {
+  Model scaled = randomized(make_config("normformer", NormKind::layernorm));
+  Model plain = randomized(make_config("normformer", NormKind::layernorm, [](Config& c) { c.head_scale = false; }));
+  const int C = scaled.config.channels, D = scaled.config.head_dim;
+  for (int l = 0; l < scaled.config.n_layer; ++l) {
+    const std::string name = "block." + std::to_string(l) + ".attention.";
+    const std::span<const float> c = tensor(scaled, scaled.weights, name + "head_scale.gain");
+    const std::span<float> o = tensor(plain, plain.weights, name + "o.weight");
+    for (size_t i = 0; i < o.size(); ++i) o[i] *= c[i % C / D];
+  }
+  const double loss = loss_and_gradients(scaled);
+  check_error("equivalence head scale/loss", std::abs(loss_and_gradients(plain) / loss - 1), kRounding);
+  for (const TensorSpec& spec : plain.table) {
+    if (spec.name.ends_with("attention.k.bias") || spec.name.ends_with("attention.o.weight")) continue;
+    check_close("equivalence head scale/" + spec.name, tensor(scaled, scaled.gradients, spec.name),
+                widen(tensor(plain, plain.gradients, spec.name)), kRounding);
+  }
+}
+
 // BLOOM and Megatron-LM with apply_residual_connection_post_layernorm: a branch reads h = norm(x) and adds its output
 // to h, not to x. One more norm comes at the end.
 TEST_CASE("taking the residual after the norm is Post-LN with an embedding norm", "[equivalence]") {

@@ -171,6 +171,12 @@ TEST_CASE("config.json says which norms a block has", "[formats]") {
   CHECK(config("layerscale")["learned_gain"] == "channel");
   CHECK(config("rezero")["learned_gain"] == "block");
   CHECK(config("pre")["learned_gain"] == "none");
+  CHECK(config("normformer")["norms"][0] == json({"in", "out"}));
+  CHECK(config("normformer")["ffn_norms"][0] == json({"in", "inner"}));
+  for (const std::string placement : {"pre", "b2t", "normformer"}) {
+    CHECK(config(placement)["bypass"] == (placement == "b2t"));
+    CHECK(config(placement)["head_scale"] == (placement == "normformer"));
+  }
   CHECK(config("pre")["final_norm"] == true);
   CHECK(config("post")["final_norm"] == false);
 }
@@ -204,6 +210,17 @@ TEST_CASE("no format holds a model with several residual streams", "[formats]") 
     for (const char* format : {"hf", "gguf", "llama2c", "llmc"})
       check_refused(f, std::string("export r --out x --to ") + format,
                     std::string("has several residual streams (--placement ") + placement + ")");
+  }
+}
+
+TEST_CASE("formats other than Hugging Face refuse a bypass and scaled heads", "[formats]") {
+  const Corpus f;
+  for (const std::string option : {"--placement b2t", "--placement normformer", "--head-scale"}) {
+    REQUIRE(f.run("train --data stories.txt --steps 1 --out r --force " + option + kSmall).status == 0);
+    REQUIRE(f.run("export r --out hf --force --to hf").status == 0);
+    check_refused(f, "export r --out x --to llama2c", "has no --");
+    for (const char* format : {"gguf", "llmc"})
+      check_refused(f, std::string("export r --out x --to ") + format, "has no " + option.substr(0, option.find(' ')));
   }
 }
 

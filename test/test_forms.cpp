@@ -39,6 +39,8 @@ TEST_CASE("the drawing shows the formulas of the placement", "[info]") {
                                            {"rezero", "y = x + λ·attention( x )"},
                                            {"keel", "y = N( 8·x + attention( N(x) ) )"},
                                            {"hybridnorm", "y = N( x + attention( x ) )"},
+                                           {"b2t", "y = N( x + attention( x ) )"},
+                                           {"normformer", "y = x + N( attention( N(x) ) )"},
                                            {"hyper", "y = A·x + b·attention( N(a·x) )"},
                                            {"mhc", "y = A·x + b·attention( N(a·x) )"},
                                            {"resi-dual", "y = N( x + attention( x ) ), z = z + attention( x )"}}) {
@@ -46,6 +48,8 @@ TEST_CASE("the drawing shows the formulas of the placement", "[info]") {
     CHECK(contains(drawing(placement), std::string(" ") + formula + "\n"));
   }
   CHECK(contains(drawing("hybridnorm"), " y = x + ffn( x )\n"));
+  CHECK(contains(drawing("b2t"), " y = N( x + b + ffn( x ) ), b the input of the block\n"));
+  CHECK(contains(drawing("normformer"), " y = x + down( N( ffn( N(x) ) ) )\n"));
   const std::string star = drawing("hybridnorm-star");
   CHECK(contains(star, "feed-forward branch of block 1   y = x + ffn( N(x) )\n"));
   CHECK(contains(star, "feed-forward branch of blocks 2 to 4   y = x + ffn( x )\n"));
@@ -59,6 +63,8 @@ TEST_CASE("the drawing of a block shows the placement's norms and gains", "[info
   const auto boxes = [](const std::string& s) { return count(s, "[ N ]"); };
   CHECK(boxes(drawing("pre")) == 2 + 1);  // one for the final norm
   CHECK(boxes(drawing("sub-ln")) == 4 + 1);
+  CHECK(boxes(drawing("normformer")) == 4 + 1);
+  CHECK(count(drawing("b2t"), "   and the input of the block\n") == 1);
   CHECK(count(drawing("sub-ln"), "[ down ]") == 1);
   CHECK(count(drawing("lns"), "[ × 1 to 0.5 ]") == 2);
   CHECK(count(drawing("layerscale"), "[ × λ ]   a gain for each channel") == 2);
@@ -69,8 +75,10 @@ TEST_CASE("the drawing of a block shows the placement's norms and gains", "[info
 
   Config c;
   c.vocab_size = 11, c.output_gate = OutputGate::headwise, c.value_residual = ValueResidual::fixed, c.stream_mix = true;
+  c.head_scale = true;
   const std::string variants = draw_model(c);
-  CHECK(contains(variants, "4 heads of 32, values mixed with the first layer's, causal, output gated headwise\n"));
+  CHECK(contains(variants, "4 heads of 32, values mixed with the first layer's, causal, output gated headwise, each "
+                           "head times a learned factor\n"));
   CHECK(count(variants, "[ a·x + b·x₀ ]") == 1);
 
   const std::string parallel = drawing("pre", BlockForm::parallel), shared = drawing("pre", BlockForm::parallel_shared);
@@ -89,7 +97,8 @@ TEST_CASE("every form is configured, resumed and recomputed with the same bits, 
        {"--placement mix-ln --mix-fraction 0.4", "--placement rezero",
         "--placement layerscale --layer-scale-init 0.25 --block parallel-shared",
         "--placement sub-ln --block parallel --qk-norm head", "--placement hyper --streams 3",
-        "--placement mhc --dropout 0.1", "--placement resi-dual",
+        "--placement mhc --dropout 0.1", "--placement resi-dual", "--placement b2t --stream-mix --dropout 0.1",
+        "--placement normformer",
         "--output-gate headwise --value-residual learned --stream-mix --activation relu2 --zero-init",
         "--placement lns --qk-norm full"}) {
     INFO(form);

@@ -1,6 +1,7 @@
 // Sums of two inputs with learned factors, and the gate of attention's output. test_model.cpp and
 // test_textbook_model.cpp test them inside models.
 
+#include "layers/attention/head_scale.hpp"
 #include "layers/attention/output_gate.hpp"
 #include "layers/residual/mix.hpp"
 #include "layers/model/resolve.hpp"
@@ -99,6 +100,29 @@ TEST_CASE("the output gate agrees with the textbook and is the same for any numb
       check_close(name + "/dz", got_dz, dz, kTolerance, std::sqrt(N * width));
       check_same_for_all_threads([&] { return std::get<2>(run()); });
     }
+}
+
+TEST_CASE("the head scale agrees with the textbook and is the same for any number of threads", "[gate][textbook]") {
+  for (const auto& [N, H, D] : {std::tuple{1, 1, 1}, {7, 3, 5}, {65, 4, 16}, {200, 2, 33}}) {
+    const size_t width = size_t(H) * D;
+    std::vector<float> c = random_floats(H, 1, 1, .3f), start = random_floats(H, 2);
+    const std::vector<float> x = random_floats(N * width, 3), dy = random_floats(N * width, 4);
+    Doubles y(N * width), dx(N * width), dc = widen(start);
+    textbook::head_scale_forward(y.data(), widen(x).data(), widen(c).data(), N, H, D);
+    textbook::head_scale_backward(dx.data(), dc.data(), widen(dy).data(), widen(x).data(), widen(c).data(), N, H, D);
+    const auto run = [&, N = N, H = H, D = D] {
+      std::vector<float> got_y = garbage(N * width), d = dy, got_dc = start;
+      head_scale_forward(got_y.data(), x.data(), {c.data()}, N, H, D);
+      head_scale_backward(d.data(), {got_dc.data()}, x.data(), {c.data()}, N, H, D);
+      return std::tuple{got_y, d, got_dc};
+    };
+    const auto [got_y, d, got_dc] = run();
+    const std::string name = "head scale vs textbook/" + std::to_string(N);
+    check_close(name + "/y", got_y, y, kTolerance);
+    check_close(name + "/dx", d, dx, kTolerance);
+    check_close(name + "/dc", got_dc, dc, kTolerance, std::sqrt(N * D));
+    check_same_for_all_threads([&] { return std::get<2>(run()); });
+  }
 }
 
 TEST_CASE("the factors of a stream mix go from those of the first block to those of the last", "[mix][config]") {

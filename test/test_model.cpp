@@ -299,6 +299,7 @@ double expected_deviation(const std::string& placement, const std::string& name,
   if (placement == "glm-deepnorm") return xavier * (qk ? 1 : std::pow(2. * L, -.5));
   if (placement == "sub-ln") return xavier * (qk ? 1 : std::sqrt(std::log(2. * L)));
   if (placement == "rezero") return xavier;
+  if (placement == "b2t") return xavier / std::sqrt(L);
   if (spec.role == Role::streams) return placement == "mhc" ? .02 : 0;
   if (placement.starts_with("hybridnorm")) return std::sqrt(2. / (5 * 48)) / (output ? std::sqrt(2. * L) : 1);
   const bool hyper = placement == "hyper" || placement == "hyper-static" || placement == "mhc";

@@ -47,6 +47,10 @@ inline std::vector<Wiring> wirings() {
        [](Config& c) {
          c.placement = "sub-ln", c.output_gate = OutputGate::elementwise, c.position = Position::rope, c.bias = false;
        }},
+      {"scaled heads",
+       [](Config& c) { c.placement = "sub-ln", c.head_scale = true, c.output_gate = OutputGate::headwise; }},
+      {"bypass of a mixture",
+       [](Config& c) { c.placement = "b2t", c.stream_mix = true, c.experts = 3, c.router_loss = 0; }},
       {"gated parallel",
        [](Config& c) {
          c.block = BlockForm::parallel_shared, c.output_gate = OutputGate::elementwise, c.position = Position::rope;

@@ -144,6 +144,7 @@ void describe_attention(Table& t, Config& c) {
   t.number("attention-cap", c, "soft cap on attention scores (0: off)");
   t.number("attention-scale", c, "attention score scale (default: 1/sqrt(head-dim))");
   t.choice("output-gate", kOutputGates, c.output_gate, "sigmoid gate on the output of attention");
+  t.flag("head-scale", c.head_scale, "learned factor on each head (default: as --placement)");
   t.choice("value-residual", kValueResiduals, c.value_residual, "mix of the first layer's values into later ones");
 }
 

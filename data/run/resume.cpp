@@ -52,7 +52,7 @@ Command on_top_of_run(const Command& command, CheckpointHeader& header) {
 // The settings of a model, without those that follow from an option that the user changes.
 std::string without_derived(const std::string& settings, const Command& command) {
   const std::pair<const char*, std::vector<std::string>> kDerived[] = {
-      {"norm", {"norm-bias"}}, {"placement", {"final-norm", "skip-scale", "layer-scale-init"}}};
+      {"norm", {"norm-bias"}}, {"placement", {"final-norm", "skip-scale", "layer-scale-init", "head-scale"}}};
   std::istringstream lines(settings);
   std::string kept;
   for (std::string line; std::getline(lines, line);) {

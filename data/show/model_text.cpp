@@ -54,11 +54,13 @@ std::string branch_formula(const Config& c, const Placement& row, const std::str
   return row.gain != LearnedGain::none ? "λ·" + f : mixes(row) ? "b·" + f : f;
 }
 
-// "y = rmsnorm( 1.86·x + attention(x) )"
-std::string formula(const Config& c, const Placement& row, const std::string& added) {
+// "y = rmsnorm( 1.86·x + attention(x) )". `bypass`: the sum has the input b of the block, too.
+std::string formula(const Config& c, const Placement& row, const std::string& added, bool bypass = false) {
   const std::string x = mixes(row) ? "A·x" : "x";
-  const std::string skip = *c.skip_scale == 1 ? x : format("%.4g·", *c.skip_scale) + x;
-  const std::string second = row.streams == StreamRule::dual ? ", z = z + " + added : "";
+  const std::string skip = (*c.skip_scale == 1 ? x : format("%.4g·", *c.skip_scale) + x) + (bypass ? " + b" : "");
+  const std::string second = row.streams == StreamRule::dual ? ", z = z + " + added
+                             : bypass                        ? ", b the input of the block"
+                                                             : "";
   return "y = " + (row.norm_sum ? norm_name(c) + "( " + skip + " + " + added + " )" : skip + " + " + added) + second;
 }
 
@@ -84,6 +86,7 @@ std::string attention_text(const Config& c) {
   if (rope && c.rope_fraction < 1) text += " on " + std::to_string(c.rope_dims()) + " of each head";
   if (c.position == Position::alibi) text += ", ALiBi";
   if (c.output_gate != OutputGate::none) text += std::string(", output gated ") + name_of(kOutputGates, c.output_gate);
+  if (*c.head_scale) text += ", each head times a learned factor";
   if (c.attention_cap > 0) text += format(", scores capped at %g", static_cast<double>(c.attention_cap));
   return text;
 }
@@ -145,7 +148,8 @@ std::string line_of_boxes(const std::vector<std::string>& boxes, const std::stri
 }
 
 // One residual branch, or two side by side, from the sum at the top down to where they leave the stream.
-std::string draw_branches(const Config& c, const Stack& stack, const std::vector<BranchText>& branches) {
+std::string draw_branches(const Config& c, const Stack& stack, const std::vector<BranchText>& branches,
+                          bool bypass = false) {
   size_t n = branches.size();
   const auto line = [&](const Box& box) {
     std::vector<std::string> boxes;
@@ -153,7 +157,8 @@ std::string draw_branches(const Config& c, const Stack& stack, const std::vector
     return line_of_boxes(boxes, box.about);
   };
   std::string s = stack.row.norm_sum ? "  │    [ " + norm_name(c) + " ]\n  │    │\n" : "";
-  s += std::string("  │    + ◄───────────────") + (n == 2 ? "┬────────────────────┐\n" : "┐\n");
+  s += std::string("  │    + ◄───────────────") + (n == 2 ? "┬────────────────────┐" : "┐") +
+       (bypass ? "   and the input of the block" : "") + "\n";
   for (const Box& box : boxes_above(c, stack.row)) s += line(box);
   const std::string skip = *c.skip_scale == 1 ? "" : format("× %.4g", *c.skip_scale);
   s += rails(n, mixes(stack.row) ? (skip.empty() ? "× A" : skip + "·A") : skip) + "\n";
@@ -175,7 +180,7 @@ std::string draw_stack(const Config& c, const Stack& stack) {
   const Stack of_ffn = {stack.first, stack.last, placement_at(c, stack.first, "ffn")};
   const std::string branches =
       c.block == BlockForm::sequential
-          ? draw_branches(c, of_ffn, {ffn}) + "  │    │\n" + draw_branches(c, stack, {attention})
+          ? draw_branches(c, of_ffn, {ffn}, of_ffn.row.bypass) + "  │    │\n" + draw_branches(c, stack, {attention})
           : draw_branches(c, stack, {attention, ffn});
   const std::string mix = "  │    │\n  │    [ a·x + b·x₀ ]   a and b learned, x₀ the input of the first block\n";
   return "       │\n  ┌─── " + name_of_stack(stack, c) + "\n" + branches + (c.stream_mix ? mix : "") + "  └───\n";
@@ -189,7 +194,7 @@ std::string formulas(const Config& c, const Stack& stack, const std::string& whe
   if (c.block != BlockForm::sequential)
     return "  block" + where + "   " + formula(c, row, attention + " + " + ffn) + "\n";
   return "  attention branch" + where + "      " + formula(c, row, attention) + "\n" +
-         "  feed-forward branch" + where + "   " + formula(c, ffn_row, ffn) + "\n";
+         "  feed-forward branch" + where + "   " + formula(c, ffn_row, ffn, ffn_row.bypass) + "\n";
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "head_scale.hpp"
 #include "output_gate.hpp"
 
 namespace {
@@ -25,6 +26,7 @@ void declare_sublayer(Attention& p, Layout& layout, const Config& config, const 
   p.value_mix = declare_value_mix(layout, config, name, layer);
   if (config.gate_width() > 0)
     p.output_gate = declare_linear(layout, config, name, {{"output_gate", Role::qk, config.gate_width()}}, C);
+  if (*config.head_scale) p.head_scale = declare_gain(layout, name + ".head_scale", config.n_head, 1);
   declare_branch_inner(p, layout, config, name, layer, width);
   p.o = declare_linear(layout, config, name, {{"o", Role::o, C}}, width);
 }
@@ -40,8 +42,9 @@ void declare_sublayer_saved(AttentionSaved& saved, Layout& layout, const Config&
   saved.lse = layout.take(name + ".lse", Role::attention, {B, config.n_head, T});
   saved.mixed = layout.take(name + ".mixed", Role::attention, {N, width});
   if (branch_keeps_output(config, layer, name)) saved.f = layout.take(name + ".o", Role::o, {N, config.channels});
-  if (config.gate_width() == 0) return;
   layout.share(config.recompute >= Recompute::selective);
+  if (*config.head_scale) saved.scaled = layout.take(name + ".scaled", Role::attention, {N, width});
+  if (config.gate_width() == 0) return;
   saved.gate = layout.take(name + ".output_gate", Role::qk, {N, config.gate_width()});
   saved.gated = layout.take(name + ".gated", Role::attention, {N, width});
 }
@@ -121,6 +124,7 @@ const float* sublayer_inner(const AttentionSaved& saved, const float* u, const A
     linear_forward(saved.gate, u, p.output_gate, N, config.channels, config.gate_width());
     output_gate_forward(saved.gated, saved.mixed, saved.gate, N, config.n_head, config.head_dim, headwise(config));
   }
+  if (saved.scaled) head_scale_forward(saved.scaled, saved.heads(), p.head_scale, N, config.n_head, config.head_dim);
   return branch_inner(saved, saved.inner(), p, N, Attention::inner_width(config), c.training);
 }
 
@@ -136,6 +140,8 @@ void sublayer_backward(float* du, const Attention& g, const float* df, const flo
   const float* m = saved.m ? saved.m : saved.inner();
   adapted_backward(dmixed, g.o, df, m, p.o, width, C, c, DropoutSite::lora_o);
   branch_inner_backward(dmixed, g, saved.inner(), saved, p, N, width);
+  if (saved.scaled)
+    head_scale_backward(dmixed, g.head_scale, saved.heads(), p.head_scale, N, config.n_head, config.head_dim);
   if (saved.gated) {
     float* dgate = c.scratch.joined;
     output_gate_backward(dmixed, dgate, saved.mixed, saved.gate, N, config.n_head, config.head_dim, headwise(config));

@@ -1,7 +1,7 @@
 #pragma once
 // Self-attention, the sublayer of a residual branch:
-//   u (N,C) → q|k|v → QK-norm → value residual → RoPE → causal attention → gate → norm_inner → o → f (N,C)     N = B·T
-//   gate: times σ(u·its matrix)
+//   u (N,C) → q|k|v → QK-norm → value residual → RoPE → causal attention → gate → head scale → norm_inner → o → f (N,C)
+//   gate: times σ(u·its matrix)                                                                            N = B·T
 
 #include "attention.hpp"
 #include "layers/norm/qk_norm.hpp"
@@ -11,6 +11,7 @@
 struct Attention : Branch {
   Linear qkv, output_gate, o;
   QkNorm qk_norm;
+  Gain head_scale;
   Mix value_mix;  // absent in the first layer
 
   static constexpr DropoutSite kDropout = DropoutSite::attention_out;
@@ -24,8 +25,10 @@ struct AttentionSaved : BranchSaved {
   QkNormSaved qk_norm;
   float* v = nullptr;                        // (N,KV·D) before a learned value residual
   float *gate = nullptr, *gated = nullptr;  // (N,G) before the sigmoid, (N,H·D) of the output gate
+  float* scaled = nullptr;                  // (N,H·D) of the head scale
 
-  const float* inner() const { return gated ? gated : mixed; }  // (N,H·D) what norm_inner or o reads
+  const float* heads() const { return gated ? gated : mixed; }     // (N,H·D) what the head scale reads
+  const float* inner() const { return scaled ? scaled : heads(); }  // (N,H·D) what norm_inner or o reads
 };
 void declare_sublayer_saved(AttentionSaved& saved, Layout& layout, const Config& config, const std::string& name,
                             int layer, int B, int T);

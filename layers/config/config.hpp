@@ -98,6 +98,7 @@ struct Config {
   float attention_cap = 0;                // scores become c·tanh(S/c); 0: off
   std::optional<double> attention_scale;  // factor on q·k; open: D^-½
   OutputGate output_gate = OutputGate::none;
+  std::optional<bool> head_scale;  // a learned factor on the output of each head; open: as the placement says
   ValueResidual value_residual = ValueResidual::none;  // the first layer's values, mixed into those of later layers
   Activation activation = Activation::gelu_tanh;
   bool bias = true;

@@ -19,6 +19,8 @@ double magneto_gamma(int n_layer) { return std::sqrt(std::log(2.0 * n_layer)); }
 // Keel (Chen & Wei 2026, arXiv 2601.19895): α is the number of sublayers. The paper's text was out of reach; four
 // independent accounts of it agree on this (a summary of the paper, and three programs).
 double keel_alpha(int n_layer) { return 2.0 * n_layer; }
+// B2T's rescaling_init (takase/b2t_connection, c8e2ad4): every matrix of a block by L^-½.
+double b2t_gain(int n_layer) { return std::pow(n_layer, -0.5); }
 // LayerNorm scaling (Sun et al. 2025, arXiv 2502.05795): 1/√l, the first block being l = 1.
 double lns_scale(int layer) { return 1 / std::sqrt(layer + 1.0); }
 
@@ -29,6 +31,7 @@ const InitRow kDeepNet = {Base::xavier, .02f, .02f, false, deepnorm_beta};
 const InitRow kGlm = {Base::xavier, .02f, .02f, false, glm_beta};
 // HybridNorm's "full_megatron"; its standard deviation .01398 is √(2/(5C)) at C = 2048.
 const InitRow kSmall = {Base::small, 0, .02f, true, one};
+const InitRow kB2t = {Base::xavier, .02f, .02f, false, b2t_gain, true};
 const InitRow kMagneto = {Base::xavier, .02f, .02f, false, magneto_gamma};
 
 }  // namespace
@@ -37,7 +40,7 @@ const std::vector<Placement>& placements() {
   constexpr auto no_gain = LearnedGain::none;
   static const std::vector<Placement> rows = {
       // name, aliases, source; norms in, inner, out, sum and final; gain, skip, in_scale, init, early, streams,
-      // early_blocks, ffn, qk_norm
+      // early_blocks, ffn, qk_norm, head_scale, bypass
       {"post", {"post-ln", "postln"}, "Vaswani et al. 2017, arXiv 1706.03762; GPT-1",
        false, false, false, true, false, no_gain, one, one, kFlat, nullptr},
       {"pre", {"pre-ln", "preln"}, "GPT-2 (Radford et al. 2019); Llama",
@@ -88,6 +91,16 @@ const std::vector<Placement>& placements() {
       // The authors start from fairseq's weights, and here from those of post. The eps of their final norm is 1e-7.
       {"resi-dual", {"residual-dual"}, "ResiDual (Xie et al. 2023, arXiv 2304.14802)",
        false, false, false, true, true, no_gain, one, one, kFlat, nullptr, StreamRule::dual},
+      // Before their factor the authors' matrices are fairseq's: Xavier's, by 1/√2 in q, k and v, and PyTorch's own in
+      // the feed-forward layer. Here all are Xavier's.
+      {"b2t", {"bottom-to-top"}, "B2T connection (Takase et al. 2022, arXiv 2206.00330)",
+       false, false, false, true, false, no_gain, one, one, kB2t, nullptr, StreamRule::single, 0, nullptr,
+       QkNormKind::none, false, true},
+      // The feed-forward branch has its second norm before down, and is that of sub-ln. The learned gain that the
+      // authors put on its skip path in small models is left out.
+      {"normformer", {}, "NormFormer (Shleifer et al. 2021, arXiv 2110.09456)",
+       true, false, true, false, true, no_gain, one, one, kFlat, nullptr, StreamRule::single, 0, "sub-ln",
+       QkNormKind::none, true},
   };
   return rows;
 }
@@ -129,7 +142,7 @@ Start weight_start(const Config& config, Role role, int out, int in) {
   double deviation = row.std;
   if (row.base == Base::xavier) deviation = std::sqrt(2.0 / (double(in) + out));
   if (row.base == Base::small) deviation = std::sqrt(2.0 / (5.0 * config.channels));
-  if (role != Role::qk && role != Role::router) deviation *= *config.init_gain;
+  if (role != Role::router && (role != Role::qk || row.qk_gain)) deviation *= *config.init_gain;
   if (*config.residual_gain && output) deviation /= std::sqrt(2.0 * config.n_layer);
   return {0, static_cast<float>(deviation)};
 }

@@ -8,7 +8,7 @@
 #include "tensors.hpp"
 
 // Weight initialization. A weight matrix (out, in) is drawn from N(0, s²) with
-//   s = base · gain(L)          on v, o and every FFN matrix (q, k, router: base alone)
+//   s = base · gain(L)          on v, o and every FFN matrix, and with qk_gain on q and k (others: base alone)
 //         · 1/√(2L)             on o and the FFN's down matrix, if residual_gain is set; 0 if zero_init is
 //   base = .02, √(2/(in + out)) for Xavier (Glorot & Bengio 2010), or √(2/(5C)), small (Nguyen & Salazar 2019, arXiv
 //          1910.05895, §2.2)
@@ -20,6 +20,7 @@ struct InitRow {
   float embedding_std;  // of token and position embeddings and of an untied head
   bool residual_gain;   // GPT-2's 1/√(2L) (Radford et al. 2019, §2.3)
   double (*gain)(int n_layer);
+  bool qk_gain = false;
 };
 
 // How many residual streams there are, and how a branch reads and writes them (layers/streams/streams.hpp).
@@ -49,6 +50,8 @@ struct Placement {
   int early_blocks = 0;       // as many blocks instead; 0: ⌊mix_fraction·L⌋
   const char* ffn = nullptr;  // the row of feed-forward branches; null: this one
   QkNormKind qk_norm = QkNormKind::none;  // unless the user chooses one
+  bool head_scale = false;                // likewise
+  bool bypass = false;  // the sum of the feed-forward branch has one more term, the input of the block
 };
 const std::vector<Placement>& placements();
 const Placement& placement_row(std::string_view name);  // by name or alias; throws naming the nearest

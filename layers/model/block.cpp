@@ -27,17 +27,18 @@ void declare_saved(Saved& saved, Layout& layout, const Config& config, const std
   declare_sublayer_saved(saved, layout, config, name, layer, B, T);
 }
 
-// u → y: f = sublayer(u) is added to x. Without `leaves` it only writes what the sublayer saves before f.
+// u → y: f = sublayer(u) is added to x. Without `leaves` it only writes what the sublayer saves before f. b is the
+// input of the block.
 template <class Saved, class Sublayer>
-void forward(const Saved& saved, const float* x, const float* u, const Sublayer& p, const BlockContext& c,
-             bool leaves) {
+void forward(const Saved& saved, const float* x, const float* u, const Sublayer& p, const BlockContext& c, bool leaves,
+             const float* b) {
   const int N = c.B * c.T, C = c.config.channels;
   const float* m = sublayer_inner(saved, u, p, c);
   if (!leaves) return;
   float* f = saved.f ? saved.f : c.scratch.f;
   sublayer_out(f, saved, m, p, c);
   dropout_apply(f, c.dropout, c.layer, Sublayer::kDropout, c.B, c.T, C);
-  branch_leave(saved.y, saved, c.scratch.streams, c.scratch.normed, x, f, p, N, C, c.training);
+  branch_leave(saved.y, saved, c.scratch.streams, c.scratch.normed, x, f, p, N, C, c.training, b);
 }
 
 // d holds dy and then ds; writes du. x is the stream that the branch has read.
@@ -46,7 +47,8 @@ void backward(float* du, float* d, const Sublayer& g, const float* x, const floa
               const Sublayer& p, const BlockContext& c) {
   const int N = c.B * c.T, C = c.config.channels;
   float* scratch = c.scratch.f;
-  const float* df = branch_leave_backward(d, scratch, g, c.scratch.streams, x, saved.f, saved, p, N, C);
+  const float* df =
+      branch_leave_backward(d, scratch, g, c.scratch.streams, x, saved.f, saved, p, N, C, c.scratch.bypass);
   if (c.dropout.p > 0) {
     if (df == d) std::memcpy(scratch, d, static_cast<size_t>(N) * C * sizeof(float));  // d must stay
     dropout_apply(scratch, c.dropout, c.layer, Sublayer::kDropout, c.B, c.T, C);
@@ -109,6 +111,7 @@ BlockScratch declare_block_scratch(Layout& layout, const Config& config, int B, 
   if (!backward) return scratch;
   if (moe) scratch.drows = layout.take("scratch.rows_gradient", Role::scratch, {N, C});
   if (moe) scratch.dscores = layout.take("scratch.scores_gradient", Role::router, {N, config.experts});
+  if (has_bypass(config)) scratch.bypass = layout.take("scratch.bypass", Role::scratch, {N, C});
   if (!is_sequential(config)) scratch.du = layout.take("scratch.du", Role::scratch, {N, C});
   const int run = config.experts_run();
   scratch.inner = layout.take("scratch.wide", Role::scratch,
@@ -129,11 +132,11 @@ void block_forward(const BlockSaved& saved, const float* x, const Block& p, cons
   const StreamsScratch& streams = c.scratch.streams;
   const float* middle = saved.attention.y;
   const float* u = branch_enter(saved.attention, streams, x, p.attention, N, C, c.training);
-  forward(saved.attention, x, u, p.attention, c, c.runs(Recompute::full));
+  forward(saved.attention, x, u, p.attention, c, c.runs(Recompute::full), x);
   const float* read = is_sequential(c.config) ? middle : x;
   if (!shares_norm(c.config)) u = branch_enter(saved.ffn, streams, read, p.ffn, N, C, c.training);
   const bool ends = !c.again || branch_saves_end(c.config, c.layer, "ffn");
-  forward(saved.ffn, middle, u, p.ffn, c, c.runs(Recompute::full) && ends);
+  forward(saved.ffn, middle, u, p.ffn, c, c.runs(Recompute::full) && ends, x);
 }
 
 // d holds dy until both branches have read it. Parallel branches both read it before either adds to it (they have no
@@ -155,5 +158,6 @@ void block_backward(float* d, const Block& g, const float* x, const BlockSaved& 
   if (shared) scaled_add(du, 1, du, du_ffn, N, C);
   branch_enter_backward(d, g.attention, streams, du, x, saved.attention, p.attention, N, C);
   if (!sequential && !shared) branch_enter_backward(d, g.ffn, streams, du_ffn, x, saved.ffn, p.ffn, N, C);
+  if (p.ffn.bypass) scaled_add(d, 1, c.scratch.bypass, d, N, C);
   if (p.mix.present()) mix_backward(d, C, c.carried.dx, !c.last(), g.mix, stream, c.carried.x, p.mix, N, C);
 }

@@ -81,10 +81,11 @@ void check_range(const Config& c, const ConfigNumber& n) {
                                                number(n.low) + " to " + number(n.high));
 }
 
-// Parallel branches both read x and are both added to it. Each needs its norm, and no norm may stand between the sums.
+// Parallel branches both read x and are both added to it. Each needs its norm, no norm may stand between the sums, and
+// both have one row.
 // Of several streams each branch would read a mixture of its own.
 bool fits_parallel(const Placement& row) {
-  return row.norm_in && !row.norm_sum && !row.early && row.streams == StreamRule::single;
+  return row.norm_in && !row.norm_sum && !row.early && !row.ffn && row.streams == StreamRule::single;
 }
 
 std::string names_where(bool (*fits)(const Placement&)) {
@@ -169,7 +170,7 @@ void check_rope(const Config& c) {
 void check_wiring(const Config& c) {
   require(c.block == BlockForm::sequential || fits_parallel(placement_row(c.placement)),
           std::string("{block} ") + name_of(kBlockForms, c.block) + " needs a placement with a norm before each " +
-              "branch, none behind the sum and one stream, not " + c.placement + ": choose " +
+              "branch, none behind the sum, the same norms in both and one stream, not " + c.placement + ": choose " +
               names_where(fits_parallel) + ", or {block} sequential");
   for (const Contradiction& row : kContradictions) require(!row.holds(c), row.message);
 }
@@ -181,6 +182,7 @@ void close_choices(Config& c) {
   if (!c.attention_scale) c.attention_scale = 1 / std::sqrt(static_cast<float>(c.head_dim));  // as attention.hpp
   if (!c.embedding_scale) c.embedding_scale = c.root_embedding_scale ? std::sqrt(c.channels) : 1;
   if (!c.qkv_bias) c.qkv_bias = c.bias;
+  if (!c.head_scale) c.head_scale = placement.head_scale;
   if (!c.norm_bias) c.norm_bias = norm_row(c.norm).bias && c.bias;
   if (!c.final_norm) c.final_norm = placement.final_norm;
   if (!c.residual_gain) c.residual_gain = init.residual_gain;

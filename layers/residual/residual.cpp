@@ -1,5 +1,7 @@
 #include "residual.hpp"
 
+#include <cstring>
+
 #include "layers/kernels/parallel.hpp"
 
 void declare_branch_enter(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer,
@@ -7,6 +9,7 @@ void declare_branch_enter(Branch& branch, Layout& layout, const Config& config, 
   const Placement& row = placement_at(config, layer, name);
   branch.skip = static_cast<float>(*config.skip_scale);
   branch.in_scale = static_cast<float>(row.in_scale(layer));
+  branch.bypass = row.bypass && name == "ffn";
   branch.streams = declare_streams(layout, config, name, index);
   if (row.norm_in) branch.norm_in = declare_norm(layout, config, name + ".norm_in", config.channels);
 }
@@ -62,6 +65,8 @@ bool branch_keeps_output(const Config& config, int layer, const std::string& nam
   return row.norm_out || row.gain != LearnedGain::none || mixes;
 }
 
+bool has_bypass(const Config& config) { return placement_row(config.placement).bypass; }
+
 bool branch_saves_end(const Config& config, int layer, const std::string& name) {
   return branch_keeps_output(config, layer, name) || placement_at(config, layer, name).norm_sum;
 }
@@ -94,24 +99,26 @@ const float* branch_inner(const BranchSaved& saved, const float* h, const Branch
 }
 
 void branch_leave(float* y, const BranchSaved& saved, const StreamsScratch& scratch, float* normed, const float* x,
-                  const float* f, const Branch& p, int N, int C, bool training) {
+                  const float* f, const Branch& p, int N, int C, bool training, const float* b) {
   if (p.streams.mixes()) return streams_write(y, scratch, p.skip, x, f, p.streams, N, C);
   const float* out = p.gain.present() ? gain_forward(normed, f, p.gain, N, C)
                                       : norm_forward(normed, saved.out, f, p.norm_out, N, C, training);
   float* s = p.norm_sum.present() ? saved.s : y;
   scaled_add(s, p.skip, x, out, N, C);
+  if (p.bypass) scaled_add(s, 1, b, s, N, C);
   norm_forward(y, saved.sum, s, p.norm_sum, N, C, training);
   const size_t second = static_cast<size_t>(N) * C;
   if (p.streams.rule == StreamRule::dual) scaled_add(y + second, p.skip, x + second, out, N, C);
 }
 
 const float* branch_leave_backward(float* d, float* df, const Branch& g, const StreamsScratch& scratch, const float* x,
-                                   const float* f, const BranchSaved& saved, const Branch& p, int N, int C) {
+                                   const float* f, const BranchSaved& saved, const Branch& p, int N, int C, float* db) {
   if (p.streams.mixes()) {
     streams_write_backward(d, df, scratch, p.skip, x, f, saved.streams, p.streams, N, C);
     return df;
   }
   norm_backward(d, g.norm_sum, d, saved.s, saved.sum, p.norm_sum, N, C);  // y = norm_sum(s)
+  if (p.bypass) std::memcpy(db, d, static_cast<size_t>(N) * C * sizeof(float));  // s = skip·x + f + b
   if (p.streams.rule == StreamRule::dual) {
     float* second = d + static_cast<size_t>(N) * C;
     scaled_add(df, 1, d, second, N, C);                   // s = skip·x[0] + f and y[1] = skip·x[1] + f

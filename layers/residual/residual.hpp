@@ -21,6 +21,10 @@
 //
 //   u = in_scale·norm_in(read x)          y = skip·carry x + write·norm_out(f)
 //   ResiDual: u = in_scale·norm_in(x[0])  y[0] = norm_sum(skip·x[0] + f)    y[1] = skip·x[1] + f
+//
+// With a bypass, the sum of the feed-forward branch also has the input b of the block (B2T):
+//
+//   s = skip·x + norm_out(f) + b          db += ds
 
 #include <string>
 
@@ -35,6 +39,7 @@ struct Branch {
   Gain gain;  // λ
   Streams streams;
   float skip = 1, in_scale = 1;
+  bool bypass = false;
 };
 
 struct BranchSaved {
@@ -65,6 +70,9 @@ void declare_shared_gain(Branch& first, Branch& second, Layout& layout, const Co
 // True where norm_out, λ or a mixing of streams is there, and so the branch's output f has to be kept for backward.
 bool branch_keeps_output(const Config& config, int layer, const std::string& name);
 
+// True if the model's feed-forward branches have a bypass.
+bool has_bypass(const Config& config);
+
 // True where backward needs more than y of what follows W_out.
 bool branch_saves_end(const Config& config, int layer, const std::string& name);
 
@@ -75,13 +83,15 @@ const float* branch_enter(const BranchSaved& saved, const StreamsScratch& scratc
 const float* branch_entered(const BranchSaved& saved, const float* x);
 const float* branch_inner(const BranchSaved& saved, const float* h, const Branch& p, int N, int width, bool training);
 
-// y may be x. normed (N,C): scratch for norm_out(f).
+// y may be x. normed (N,C): scratch for norm_out(f). b (N,C): the input of the block, for a bypass.
 void branch_leave(float* y, const BranchSaved& saved, const StreamsScratch& scratch, float* normed, const float* x,
-                  const float* f, const Branch& p, int N, int C, bool training);
+                  const float* f, const Branch& p, int N, int C, bool training, const float* b = nullptr);
 
-// d holds dy and then ds. Returns df: d itself, or `df` where norm_out, λ or a second stream is there.
+// d holds dy and then ds. Returns df: d itself, or `df` where norm_out, λ or a second stream is there. A bypass writes
+// its gradient to db (N,C).
 const float* branch_leave_backward(float* d, float* df, const Branch& g, const StreamsScratch& scratch, const float* x,
-                                   const float* f, const BranchSaved& saved, const Branch& p, int N, int C);
+                                   const float* f, const BranchSaved& saved, const Branch& p, int N, int C,
+                                   float* db = nullptr);
 
 // d holds dm and then dh.
 void branch_inner_backward(float* d, const Branch& g, const float* h, const BranchSaved& saved, const Branch& p, int N,

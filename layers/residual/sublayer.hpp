@@ -28,6 +28,7 @@ struct BlockScratch {
   float *f, *normed;      // (N,C) each
   float *inner, *joined;  // backward only: gradients of what norm_inner reads, and of joined rows q|k|v or gate|up
   float* du;              // (N,C) backward of parallel blocks only
+  float* bypass;          // (N,C) backward of a bypass only: its gradient
   float *rows, *drows, *dscores;  // of experts: rows of one (N,C), and in backward their gradient; (N,E)
   StreamsScratch streams;
   LoraScratch lora;

@@ -144,4 +144,26 @@ void output_gate_backward(Number* dh, Number* dz, const Number* dy, const Number
   }
 }
 
+// ---- head scale ----------------------------------------------------------------------------------------------
+
+// Head scale: each head of attention's output times a learned factor.
+//   x, y (N,H·D)   c (H)
+//   forward   y[n,h] = c[h]·x[n,h]
+//   backward  dx[n,h] = c[h]·dy[n,h]      dc[h] += Σₙ dy[n,h]·x[n,h]
+
+template <class Number>
+void head_scale_forward(Number* y, const Number* x, const Number* c, size_t N, size_t H, size_t D) {
+  for (size_t i = 0; i < N * H * D; ++i) y[i] = c[i / D % H] * x[i];
+}
+
+template <class Number>
+void head_scale_backward(Number* dx, Number* dc, const Number* dy, const Number* x, const Number* c, size_t N,
+                         size_t H, size_t D) {
+  for (size_t i = 0; i < N * H * D; ++i) {
+    const size_t h = i / D % H;
+    dc[h] += dy[i] * x[i];  // y = c[h]·x
+    dx[i] = c[h] * dy[i];   // y = c[h]·x
+  }
+}
+
 }  // namespace textbook

@@ -221,7 +221,8 @@ struct ValueResidual {
 
 // Attention: the sublayer, with its matrices.
 //   u, f (N,C)
-//   forward   u → q|k|v → norms → RoPE → value residual → causal attention → gate → norm_inner → o → dropout → f
+//   forward   u → q|k|v → norms → RoPE → value residual → causal attention → gate → head scale → norm_inner → o →
+//             dropout → f
 //   backward  the same in reverse; overwrites df
 
 template <class Number>
@@ -240,7 +241,8 @@ struct Attention {
   Scoring scoring = scoring_of(pass.config, layer);
   std::vector<Number> m = attention_multipliers<Number>(pass.dropout, layer, s.B, s.H, s.T);
   std::vector<Number> on_f = row_multipliers<Number>(pass.dropout, layer, DropoutSite::attention_out, s.B, s.T, s.C);
-  std::vector<Number> qkv = {}, P = {}, mixed = {}, gate = {}, gated = {}, normed = {};  // normed = norm_inner(gated)
+  std::vector<Number> qkv = {}, P = {}, mixed = {}, gate = {}, gated = {}, scaled = {}, normed = {};
+  const float* factors = block.attention.head_scale.weight;  // of the heads, or null
 
   void forward(Number* f, const Number* u) {
     qkv.resize(s.N * s.qkv()), P.resize(m.size()), mixed.resize(s.N * s.H * s.D), normed.resize(mixed.size());
@@ -251,7 +253,9 @@ struct Attention {
     gate.resize(s.N * to_gate.O), gated = mixed;
     if (gates) to_gate.forward(gate.data(), u);
     if (gates) output_gate_forward(gated.data(), mixed.data(), gate.data(), s.N, s.H, s.D, headwise);
-    norm_inner.forward(normed.data(), gated.data());
+    scaled = gated;
+    if (factors) head_scale_forward(scaled.data(), gated.data(), pass.p.at(factors), s.N, s.H, s.D);
+    norm_inner.forward(normed.data(), scaled.data());
     o.forward(f, normed.data());
     dropout_forward(f, on_f.data(), s.N * s.C);
   }
@@ -261,7 +265,10 @@ struct Attention {
     std::vector<Number> du_gate(s.N * s.C);
     dropout_backward(df, on_f.data(), s.N * s.C);
     o.backward(dnormed.data(), df, normed.data());
-    norm_inner.backward(dmixed.data(), dnormed.data(), gated.data());
+    norm_inner.backward(dmixed.data(), dnormed.data(), scaled.data());
+    if (factors)
+      head_scale_backward(dmixed.data(), pass.g.at(factors), dmixed.data(), gated.data(), pass.p.at(factors), s.N, s.H,
+                          s.D);
     if (gates)
       output_gate_backward(dmixed.data(), dgate.data(), dmixed.data(), mixed.data(), gate.data(), s.N, s.H, s.D,
                            headwise);
@@ -391,6 +398,30 @@ struct FeedForward {
   }
 };
 
+// ---- bypass --------------------------------------------------------------------------------------------------
+
+// Bypass: a sublayer F that also adds the input b of the block to its output (B2T).
+//   b, db (N,C)
+//   forward   f  = F(u) + b
+//   backward  db = df      du = F'(df)
+
+template <class Number>
+struct Bypass {
+  FeedForward<Number>& F;
+  const Number* b;
+  Number* db = nullptr;
+  size_t size = F.s.N * F.s.C;
+
+  void forward(Number* f, const Number* u) {
+    F.forward(f, u);
+    for (size_t i = 0; i < size; ++i) f[i] += b[i];
+  }
+  void backward(Number* du, Number* df, const Number* u) {
+    std::copy(df, df + size, db);  // f = F(u) + b
+    F.backward(du, df, u);         // f = F(u) + b
+  }
+};
+
 // ---- block ---------------------------------------------------------------------------------------------------
 
 // Block: attention and feed-forward layer, each in its residual branch, in sequence or in parallel. Of several streams
@@ -434,6 +465,7 @@ struct Block {
       return streams_forward(y, mixed2, middle.data(), p2, s2, ffn, N, C);
     }
     branch_forward(middle.data(), saved1, x, p1, attention, N, C);
+    if (block.ffn.bypass) return branch_forward(y, saved2, middle.data(), p2, Bypass<Number>{ffn, x}, N, C);
     branch_forward(y, saved2, middle.data(), p2, ffn, N, C);
   }
   void branches_backward(Number* dx, const Number* dy, const Number* x) {
@@ -447,8 +479,12 @@ struct Block {
       streams_backward(dmiddle.data(), g2, ds2, dy, middle.data(), mixed2, p2, s2, ffn, N, C);
       return streams_backward(dx, g1, ds1, dmiddle.data(), x, mixed1, p1, s1, attention, N, C);
     }
-    branch_backward(dmiddle.data(), g2, dy, middle.data(), saved2, p2, ffn, N, C);
+    std::vector<Number> db(N * C);
+    if (block.ffn.bypass)
+      branch_backward(dmiddle.data(), g2, dy, middle.data(), saved2, p2, Bypass<Number>{ffn, x, db.data()}, N, C);
+    else branch_backward(dmiddle.data(), g2, dy, middle.data(), saved2, p2, ffn, N, C);
     branch_backward(dx, g1, dmiddle.data(), x, saved1, p1, attention, N, C);
+    for (size_t i = 0; i < N * C; ++i) dx[i] += db[i];  // the block reads x in attention and in the bypass
   }
 
   std::pair<Streams<Number>, Streams<Number>> streams(Parameters<Number>& of) {

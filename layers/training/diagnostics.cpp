@@ -93,9 +93,12 @@ auto elements(const float* x) {
   return [x](size_t i, int lanes, float fill) { return load(x + i, lanes, fill); };
 }
 
-// a − scale·b
-auto difference(const float* a, float scale, const float* b) {
-  return [=](size_t i, int lanes, float fill) { return load(a + i, lanes, fill) - scale * load(b + i, lanes); };
+// a − scale·b, or a − scale·b − c
+auto difference(const float* a, float scale, const float* b, const float* c = nullptr) {
+  return [=](size_t i, int lanes, float fill) {
+    const Vec d = load(a + i, lanes, fill) - scale * load(b + i, lanes);
+    return c ? d - load(c + i, lanes) : d;
+  };
 }
 
 // λ ⊙ f
@@ -193,7 +196,8 @@ void PassStatistics::norm(int layer, const std::string& name, const Distribution
 }
 
 // y = norm_sum(s), s = skip·base + norm_out(f) or + λ ⊙ f, f = W_out·norm_inner(h), h = F(in_scale·norm_in(x)).
-// base is x, but for the second branch of a parallel block: that is added to what the first one left.
+// base is x, but for the second branch of a parallel block: that is added to what the first one left. A bypass adds
+// the input of the block to s.
 void PassStatistics::branch(const BranchView& v, const BranchSaved& saved, const Branch& p) {
   const size_t n = static_cast<size_t>(v.N) * model_.config.channels;
   const float* s = p.norm_sum.present() ? saved.s : saved.y;
@@ -201,7 +205,7 @@ void PassStatistics::branch(const BranchView& v, const BranchSaved& saved, const
   const Distribution in = distribution_of(mixes ? saved.streams.h : v.x, n);
   const Distribution added = p.gain.present() ? distribution(n, gained(saved.f, p.gain, n / v.N))
                              : mixes          ? distribution_of(saved.f, n)
-                                              : distribution(n, difference(s, p.skip, v.base));
+                                              : distribution(n, difference(s, p.skip, v.base, v.bypass));
   if (p.norm_in.present()) {
     Distribution after = distribution_of(saved.u, n);
     after.rms /= static_cast<double>(p.in_scale), after.max /= static_cast<double>(p.in_scale);
@@ -293,7 +297,8 @@ void PassStatistics::block(int layer, const float* x, const BlockSaved& saved, c
   add(rows, layer, "attention", "entropy", attention.entropy);
   add(rows, layer, "attention", "max_logit", attention.max_logit);
   const float* ffn_x = config.block == BlockForm::sequential ? middle : x;
-  branch({layer, "ffn", ffn_x, middle, saved.ffn.active, config.hidden, N, FeedForward::inner_rows(config, N)},
+  branch({layer, "ffn", ffn_x, middle, saved.ffn.active, config.hidden, N, FeedForward::inner_rows(config, N),
+          p.ffn.bypass ? x : nullptr},
          saved.ffn, p.ffn);
   if (config.experts > 0) router(layer, saved.ffn.router, N);
   const int S = stream_count(config);

@@ -74,12 +74,13 @@ class PassStatistics : public StepObserver {
 
  private:
   void norm(int layer, const std::string& name, const Distribution& before, const Distribution& after);
-  // The input of a branch, the stream it is added to, and the input h (N,width) of its last matrix.
+  // The input of a branch, the stream it is added to, the input h (N,width) of its last matrix, and what a bypass adds.
   struct BranchView {
     int layer;
     std::string name;
     const float *x, *base, *h;
     int width, N, rows;  // rows of h
+    const float* bypass = nullptr;
   };
   void router(int layer, const RouterSaved& saved, int N);
   void branch(const BranchView& view, const BranchSaved& saved, const Branch& p);

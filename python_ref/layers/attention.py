@@ -10,7 +10,8 @@ Around it, if the model has them:
 - the value residual (ResFormer, Zhou et al. 2024, arXiv 2410.17897): v of a later layer becomes a·v + b·v1, with v1 the
   values of the first layer;
 - a gate (Qiu et al. 2025, arXiv 2505.06708): the output times σ(u Wᵀ), before o, with a number for each head or for
-  each number of the output.
+  each number of the output;
+- a factor on each head (NormFormer, Shleifer et al. 2021, arXiv 2110.09456): Concat(c1·h1, ..., cn·hn) W^O.
 
 q (B,T,H,D)   k, v (B,T,KV,D)   out (B,T,H·D)
 """
@@ -35,6 +36,7 @@ def declare(name, c):
         gates = c.heads * (c.head_dim if c.output_gate == "elementwise" else 1)
         rows += [(f"{name}.output_gate.weight", (gates, c.channels))]
         rows += [(f"{name}.output_gate.bias", (gates,))] if c.qkv_bias else []
+    rows += [(f"{name}.head_scale.gain", (c.heads,))] if c.head_scale else []
     rows += residual.norm_rows(name, c, "norm_inner", out)
     rows += [(f"{name}.o.weight", (c.channels, out))]
     return rows + [(f"{name}.o.bias", (c.channels,))] if c.bias else rows
@@ -106,6 +108,15 @@ def gated(p, c, name, x, out):
     return out * (gate if c.output_gate == "elementwise" else gate.repeat_interleave(c.head_dim, dim=-1))
 
 
+def scaled(p, c, name, out):
+    if not c.head_scale:
+        return out
+    weight, heads = f"{name}.head_scale.gain", out.unflatten(-1, (c.heads, c.head_dim))
+    y = p[weight][:, None] * heads
+    p.watch(y, lambda dy: [(weight, (dy * heads.detach()).abs().sum((0, 1, 3)))])
+    return y.flatten(-2)
+
+
 def apply(p, c, name, x, carried):
     q, k, v = (linear.apply(p, x, f"{name}.{part}.weight", f"{name}.{part}.bias") for part in "qkv")
     if c.qk_norm == "full":
@@ -119,4 +130,5 @@ def apply(p, c, name, x, carried):
     if c.position == "rope":
         q, k = (position.rope(u, c.rope_theta, fraction=c.rope_fraction) for u in (q, k))
     out = gated(p, c, name, x, forward(q, k, v, **options(c, int(name.split(".")[1]))))
+    out = scaled(p, c, name, out)
     return linear.apply(p, residual.inner(p, c, name, out), f"{name}.o.weight", f"{name}.o.bias")

@@ -56,5 +56,6 @@ def apply(p, c, name, x, carried):
         return with_attention + residual.apply(p, c, f"{name}.ffn", x, feed_forward) - c.skip_scale * x
     if c.block == "parallel-shared":  # one branch for both; for placements with one norm and no gain
         return residual.apply(p, c, f"{name}.attention", x, lambda u: attend(u) + feed_forward(u))
+    bottom = x if c.placement == "b2t" else None
     x = residual.apply(p, c, f"{name}.attention", x, attend)
-    return residual.apply(p, c, f"{name}.ffn", x, feed_forward)
+    return residual.apply(p, c, f"{name}.ffn", x, feed_forward, bottom)

@@ -73,14 +73,14 @@ def look_inside(p, c, tokens, targets):
         return apply
 
     def residual_apply(original):
-        def apply(p, c, name, x, branch):
+        def apply(p, c, name, x, branch, *bottom):
             outputs = []
 
             def F(u):
                 outputs.append(branch(u))
                 return outputs[0]
 
-            y = original(p, c, name, x, F)
+            y = original(p, c, name, x, F, *bottom)
             added = norms_out.get(f"{name}.norm_out", outputs[0]) * p.get(residual.gain_name(c, name), 1)
             rule = residual.at(c, name).streams
             if rule:
@@ -146,7 +146,7 @@ def look_inside(p, c, tokens, targets):
             part, what = name.rsplit(".", 1)
             see(part, {what: w.item()})
         if name.endswith(".gain"):
-            w = w + (c.norm_unit_offset and not name.endswith(".scale.gain"))  # λ has no offset
+            w = w + (c.norm_unit_offset and not name.endswith((".scale.gain", ".head_scale.gain")))  # no offset
             numbers = {"mean": w.mean(), "min": w.min(), "max": w.max(), "rms": w.square().mean().sqrt()}
             see(name[: -len(".gain")], {f"gain_{what}": value.item() for what, value in numbers.items()})
     return rows

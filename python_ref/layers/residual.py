@@ -90,6 +90,19 @@ PLACEMENTS = {
     ),
     # Bachlechner et al. 2020, arXiv 2003.04887, eq. 3: x + α F(x); the authors' layer has one α for both its branches
     "rezero": Placement((), lambda x, F, n, a, l, g: a * x + g(F(x)), False, gain="block"),
+    # Takase et al. 2022 (B2T), arXiv 2206.00330, Post-LN whose feed-forward branch is LN(x_inp + x + FFN(x)),
+    # with x_inp the input of the block; `apply` adds it. The authors' rescaling_init: weights by M^(-1/2)
+    "b2t": Placement(
+        ("norm_sum",),
+        lambda x, F, n, a, l, g: n("norm_sum", a * x + F(x)),
+        False,
+        matrices=lambda layers: layers**-0.5,
+    ),
+    # Shleifer et al. 2021 (NormFormer), arXiv 2110.09456, §2: x + LN(MHA(LN(x))), with a factor on each head, then
+    # x + W2 LN(act(W1 LN(x))). The second branch is that of sub-ln. See `at`.
+    "normformer": Placement(
+        ("norm_in", "norm_out"), lambda x, F, n, a, l, g: a * x + n("norm_out", F(n("norm_in", x))), True
+    ),
     # Several streams, see layers/streams.py
     "hyper": Placement(("norm_in",), None, True, streams="hyper"),
     "hyper-static": Placement(("norm_in",), None, True, streams="static"),
@@ -106,6 +119,8 @@ def at(c, name):
         return PLACEMENTS["pre"]
     if c.placement.startswith("hybridnorm"):
         return PLACEMENTS["post" if branch == "attention" else "none"]
+    if c.placement == "normformer" and branch == "ffn":
+        return PLACEMENTS["sub-ln"]
     if c.placement != "mix-ln":
         return PLACEMENTS[c.placement]
     return PLACEMENTS["post" if int(name.split(".")[1]) < math.floor(c.mix_fraction * c.layers) else "pre"]
@@ -136,8 +151,11 @@ def inner(p, c, name, z):
     return norm.apply(p, c, f"{name}.norm_inner", z) if f"{name}.norm_inner.gain" in p else z
 
 
-def apply(p, c, name, x, branch):
+def apply(p, c, name, x, branch, bottom=None):
+    """`bottom`, the input of the block, joins the sum under b2t."""
+
     def n(part, z):
+        z = bottom + z if part == "norm_sum" and bottom is not None else z
         return norm.apply(p, c, f"{name}.{part}", z)
 
     def g(z):

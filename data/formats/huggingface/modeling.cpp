@@ -63,6 +63,7 @@ void write_modeling_config(json& file, const Config& c) {
   file["qk_norm"] = name_of(kQkNormKinds, c.qk_norm), file["final_norm"] = *c.final_norm;
   file["block"] = name_of(kBlockForms, c.block), file["skip_scale"] = shortest(static_cast<float>(*c.skip_scale));
   file["learned_gain"] = name_of_gain(placement_row(c.placement).gain);
+  file["bypass"] = placement_row(c.placement).bypass;
   file["norms"] = file["ffn_norms"] = file["in_scales"] = file["windows"] = json::array();
   for (int l = 0; l < c.n_layer; ++l) {
     const Placement& row = placement_at(c, l, "attention");
@@ -78,6 +79,7 @@ void write_modeling_config(json& file, const Config& c) {
   file["attention_cap"] = shortest(c.attention_cap);
   file["activation"] = name_of(kActivations, c.activation), file["bias"] = c.bias, file["qkv_bias"] = *c.qkv_bias;
   file["output_gate"] = name_of(kOutputGates, c.output_gate), file["stream_mix"] = c.stream_mix;
+  file["head_scale"] = *c.head_scale;
   file["value_residual"] = name_of(kValueResiduals, c.value_residual);
   file[kSettings] = model_settings(c);
 }

@@ -148,6 +148,8 @@ class Attention(Branch):
         if config.output_gate != "none":
             gates = H * (D if config.output_gate == "elementwise" else 1)
             self.output_gate = nn.Linear(C, gates, bias=config.qkv_bias)
+        if config.head_scale:
+            self.head_scale = Gain(H)
         self.o = nn.Linear(H * D, C, bias=config.bias)
 
     def scores(self, q, k, first):
@@ -194,6 +196,8 @@ class Attention(Branch):
         if c.output_gate != "none":
             gate = torch.sigmoid(self.output_gate(u))
             mixed = mixed * (gate if c.output_gate == "elementwise" else gate.repeat_interleave(c.head_dim, -1))
+        if c.head_scale:
+            mixed = mixed * self.head_scale.gain.repeat_interleave(c.head_dim)
         return self.o(self.norm_inner(mixed))
 
 
@@ -269,7 +273,7 @@ class Block(nn.Module):
 
     def __init__(self, config, layer):
         super().__init__()
-        self.form, self.skip = config.block, config.skip_scale
+        self.form, self.skip, self.bypass = config.block, config.skip_scale, config.bypass
         if config.stream_mix:
             self.stream_mix = Mix()
         self.attention = Attention(config, layer)
@@ -283,7 +287,8 @@ class Block(nn.Module):
         u = self.attention.enter(x)
         y = self.attention.leave(self.skip * x, self.attention(u, first, cache, carried), self.scale)
         if self.form == "sequential":
-            return self.ffn.leave(self.skip * y, self.ffn(self.ffn.enter(y)), self.scale)
+            skipped = self.skip * y + x if self.bypass else self.skip * y  # a bypass adds the block's input again
+            return self.ffn.leave(skipped, self.ffn(self.ffn.enter(y)), self.scale)
         u = self.ffn.enter(x) if self.form == "parallel" else u
         return self.ffn.leave(y, self.ffn(u), self.scale)
 
