@@ -96,8 +96,8 @@ const std::vector<Placement>& placements() {
       {"b2t", {"bottom-to-top"}, "B2T connection (Takase et al. 2022, arXiv 2206.00330)",
        false, false, false, true, false, no_gain, one, one, kB2t, nullptr, StreamRule::single, 0, nullptr,
        QkNormKind::none, false, true},
-      // The feed-forward branch has its second norm before down, and is that of sub-ln. The learned gain that the
-      // authors put on its skip path in small models is left out.
+      // The feed-forward branch has its second norm before down, and is that of sub-ln. The optional learned gain on
+      // its skip path (fairseq's scale_resids) is left out.
       {"normformer", {}, "NormFormer (Shleifer et al. 2021, arXiv 2110.09456)",
        true, false, true, false, true, no_gain, one, one, kFlat, nullptr, StreamRule::single, 0, "sub-ln",
        QkNormKind::none, true},

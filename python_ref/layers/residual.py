@@ -98,7 +98,7 @@ PLACEMENTS = {
         False,
         matrices=lambda layers: layers**-0.5,
     ),
-    # Shleifer et al. 2021 (NormFormer), arXiv 2110.09456, §2: x + LN(MHA(LN(x))), with a factor on each head, then
+    # Shleifer et al. 2021 (NormFormer), arXiv 2110.09456: x + LN(MHA(LN(x))), with a factor on each head, then
     # x + W2 LN(act(W1 LN(x))). The second branch is that of sub-ln. See `at`.
     "normformer": Placement(
         ("norm_in", "norm_out"), lambda x, F, n, a, l, g: a * x + n("norm_out", F(n("norm_in", x))), True
