@@ -171,7 +171,7 @@ void train(const Command& command) {
     if (!goes_on) lock = claim_directory(t.o.out, name);
     prepare_run_directory(t.o.out, t.o.force);
   }
-  print_plan(t.o, t.data);
+  print_plan(t.o, t.command.train, t.data);
   if (leading.group->size > 1) std::puts(describe(place, leading.group->size).c_str());
   if (!notice.empty()) std::printf("resume   %s\n", notice.c_str());
   if (!t.trained.empty()) std::printf("trains   %s\n", t.trained.c_str());

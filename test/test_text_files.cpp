@@ -275,7 +275,7 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
     std::istringstream in("train" + kSmall + more);
     const TrainOptions o = parse_words({std::istream_iterator<std::string>(in), {}}).train;
     std::string found;
-    for (const std::string& line : warnings_about(o)) found += line + "\n";
+    for (const std::string& line : warnings_about(o, {o})) found += line + "\n";
     for (const std::string& line : warnings_about(data, o, 1000000)) found += line + "\n";
     return found;
   };
@@ -291,6 +291,25 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
   CHECK(contains(warnings("--min-lr 1e-4 --schedule constant"), "--min-lr has no effect with --schedule constant\n"));
   CHECK(contains(warnings("--patience 3 --val-fraction 0"), "--patience has no effect without validations\n"));
   CHECK(contains(warnings("--val-data v.txt --val-split spread"), "--val-split has no effect with --val-data\n"));
+  CHECK(contains(warnings("--optimizer sgd --beta2 0.99"), "--beta2 has no effect with --optimizer sgd\n"));
+  CHECK(contains(warnings("--muon-scale spectral"), "--muon-scale has no effect with --optimizer adamw\n"));
+  CHECK(contains(warnings("--streams 3"), "--streams has no effect with --placement pre\n"));
+  CHECK(contains(warnings("--router-loss 0.1"), "--router-loss has no effect without --experts\n"));
+  CHECK(contains(warnings("--layer-scale-init 0.1"), "--layer-scale-init has no effect with --placement pre\n"));
+  for (const char* read : {"--optimizer sgd --nesterov", "--optimizer muon --muon-scale spectral --beta2 0.99",
+                           "--placement mhc --streams 3", "--preset mixtral --router-loss 0.1", "--preset llama",
+                           "--placement layerscale --layer-scale-init 0.1", "--window 5 --window-every 2",
+                           "--norm dyt --dyt-alpha 0.2", "--position rope --rope-theta 500", "--lora 2 --lora-on q"})
+    CHECK_FALSE(contains(warnings(read), "no effect"));
+  const auto compared = [&](const std::string& more) {
+    return f.run("compare --data stories.txt --dry-run" + kSmall + more).out;
+  };
+  CHECK_FALSE(contains(compared("--grid optimizer=muon,adamw --muon-scale spectral"), "no effect"));
+  CHECK(contains(compared("--grid optimizer=lion,adamw --muon-scale spectral"),
+                 "WARNING: --muon-scale has no effect with --optimizer lion or --optimizer adamw\n"));
+  CHECK(contains(compared("--grid momentum=0.8,0.9"), "--momentum has no effect with --optimizer adamw\n"));
+  CHECK(contains(compared("--grid placement=pre,post --tune streams=2,4"),
+                 "--streams has no effect with --placement pre or --placement post\n"));
   const std::string plan = f.run("train --data stories.txt --dry-run --accumulate 2 --warmup 5000" + kSmall).out;
   CHECK(contains(plan, "steps    3,000 of 256 tokens (batch 4 x 2 accumulated x context 32), 14.3 epochs\n"));
   CHECK(contains(plan, "rate     0.003 after 5000 warm-up steps, cosine to 0.0003\nWARNING  --warmup 5000 "));

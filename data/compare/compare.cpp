@@ -153,7 +153,7 @@ void print_plan(const Comparison& c) {
   for (const GridCell& cell : c.grid.cells) std::printf("  %s\n", cell.name.c_str());
   if (c.shard.count > 1) std::printf("this process trains part %s\n", c.options().shard.c_str());
   if (has_json_lines()) json_line(plan_json(c, finals + tunes));
-  for (const std::string& line : warnings_about(c.command.train)) std::printf("WARNING: %s\n", line.c_str());
+  for (const std::string& line : warnings_about(c.command.train, c.planned)) std::printf("WARNING: %s\n", line.c_str());
   if (const std::string text = unequal_tokens(c); !text.empty()) std::puts(text.c_str());
 }
 

@@ -140,7 +140,8 @@ void check_keys(const Grid& grid) {
       refuse("--grid " + key + ": losses on different texts cannot be compared; make a comparison for each");
 }
 
-void note_tokens(Comparison& c, const TrainOptions& o) {
+void note_options(Comparison& c, const TrainOptions& o) {
+  c.planned.push_back(o);
   const double tokens = static_cast<double>(o.steps) * o.batch * o.accumulate * o.config.context;
   c.fewest_tokens = c.most_tokens == 0 ? tokens : std::min(c.fewest_tokens, tokens);
   c.most_tokens = std::max(c.most_tokens, tokens);
@@ -155,13 +156,13 @@ void check_cells(Comparison& c) {
       CheckpointHeader from;
       const TrainOptions untuned = options_on_checkpoint(c.words, cell.keys, from);
       models.push_back(to_toml(with_vocabulary(untuned)));
-      if (c.tuning.values.empty()) note_tokens(c, untuned);
+      if (c.tuning.values.empty()) note_options(c, untuned);
       for (const double value : c.tuning.values) {
         std::vector<GridKey> keys = cell.keys;
         keys.emplace_back(c.tuning.key, toml(value));
         const TrainOptions tuned = options_on_checkpoint(c.words, keys, from);
         resolved(with_vocabulary(tuned).config);
-        note_tokens(c, tuned);
+        note_options(c, tuned);
       }
     } catch (const std::bad_alloc&) {
       throw;

@@ -52,6 +52,7 @@ struct Comparison {
   size_t baseline = 0;             // a cell
   RunShard shard;                  // this process trains no other runs
   bool trains = true;              // false: it only reads those of all processes
+  std::vector<TrainOptions> planned;  // options of each cell, with each value of --tune
   uint64_t data_fingerprint = 0;
   double target = RunResult::kUnknown;
   double fewest_tokens = 0, most_tokens = 0;  // that a run trains on

@@ -8,10 +8,11 @@
 #include "data/host/interrupt.hpp"
 #include "data/host/json.hpp"
 #include "data/host/utf8.hpp"
+#include "data/options/unread.hpp"
 #include "evaluate.hpp"
 #include "generate_text.hpp"
 
-std::vector<std::string> warnings_about(const TrainOptions& o) {
+std::vector<std::string> warnings_about(const TrainOptions& o, const std::vector<TrainOptions>& runs) {
   const LearningRate& rate = o.rate;
   const bool warms_up = rate.warmup > 0 && o.steps > 0;
   const struct {
@@ -27,13 +28,8 @@ std::vector<std::string> warnings_about(const TrainOptions& o) {
            format("%g", rate.lr)},
       {rate.min_lr > rate.lr, "--min-lr " + format("%g", rate.min_lr) + " is above --lr " + format("%g", rate.lr) +
                                   ": the learning rate rises at the end"},
-      {rate.decay > 0 && rate.schedule != Schedule::wsd, "--decay-steps has no effect without --schedule wsd"},
-      {o.min_lr && rate.schedule == Schedule::constant, "--min-lr has no effect with --schedule constant"},
-      {o.patience > 0 && (o.eval_every == 0 || (o.val_data.empty() && o.val_fraction == 0)),
-       "--patience has no effect without validations"},
-      {!o.val_data.empty() && o.val_split != ValSplit::tail, "--val-split has no effect with --val-data"},
   };
-  std::vector<std::string> lines;
+  std::vector<std::string> lines = unread_options(runs);
   for (const auto& entry : list)
     if (entry.holds) lines.push_back(entry.line);
   return lines;

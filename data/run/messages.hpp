@@ -6,8 +6,9 @@
 
 #include "trainer.hpp"
 
-// Options that are allowed but probably a mistake. One line each, with what to do.
-std::vector<std::string> warnings_about(const TrainOptions& options);
+// Options that are allowed but probably a mistake. One line each, with what to do. `runs` are all runs that the options
+// are for, before resolved(): an option without effect on any of them is a mistake.
+std::vector<std::string> warnings_about(const TrainOptions& options, const std::vector<TrainOptions>& runs);
 
 // Warns if the text is small for the model or is read too often.
 std::vector<std::string> warnings_about(const Dataset& data, const TrainOptions& options, size_t parameters);

@@ -40,9 +40,10 @@ std::string rate_text(const TrainOptions& o) {
   return o.optimizer == OptimizerKind::adamw ? text : text + ", " + run_optimizer(o.optimizer).name;
 }
 
-std::string plan_json(const TrainOptions& o, const Dataset& data, size_t parameters) {
+std::string plan_json(const TrainOptions& o, const Dataset& data, size_t parameters,
+                      const std::vector<std::string>& mistakes) {
   nlohmann::ordered_json warnings = nlohmann::ordered_json::array();
-  for (const auto& lines : {data.notes, warnings_about(o), warnings_about(data, o, parameters)})
+  for (const auto& lines : {data.notes, mistakes})
     for (const std::string& line : lines) warnings.push_back(line);
   return to_ascii({{"event", "plan"},
                    {"run", o.out},
@@ -59,7 +60,7 @@ std::string plan_json(const TrainOptions& o, const Dataset& data, size_t paramet
 
 }  // namespace
 
-void print_plan(const TrainOptions& o, const Dataset& data) {
+void print_plan(const TrainOptions& o, const TrainOptions& given, const Dataset& data) {
   const Machine machine = detect_machine();
   Layout layout;
   declare_model(layout, o.config);
@@ -85,10 +86,12 @@ void print_plan(const TrainOptions& o, const Dataset& data) {
               counted(static_cast<double>(o.batch) * o.accumulate * o.config.context, "token").c_str(),
               batch_text(o).c_str(), epochs_of(data, o));
   std::printf("rate     %s\n", rate_text(o).c_str());
-  for (const auto& lines : {warnings_about(o), warnings_about(data, o, count_parameters(layout.table()))})
-    for (const std::string& line : lines) std::printf("WARNING  %s\n", line.c_str());
+  const size_t parameters = count_parameters(layout.table());
+  std::vector<std::string> warnings = warnings_about(o, {given});
+  for (const std::string& line : warnings_about(data, o, parameters)) warnings.push_back(line);
+  for (const std::string& line : warnings) std::printf("WARNING  %s\n", line.c_str());
   std::printf("run      %s\n", o.out.c_str());
-  if (has_json_lines()) json_line(plan_json(o, data, count_parameters(layout.table())));
+  if (has_json_lines()) json_line(plan_json(o, data, parameters, warnings));
 }
 
 // ---- the sub-command -------------------------------------------------------------------------------------

@@ -1,0 +1,110 @@
+#include "unread.hpp"
+
+#include <algorithm>
+
+#include "layers/config/placements.hpp"
+#include "layers/model/presets.hpp"
+#include "settings.hpp"
+
+namespace {
+
+using Kind = OptimizerKind;
+
+bool one_of(Kind kind, std::initializer_list<Kind> kinds) {
+  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+}
+
+bool validates(const TrainOptions& o) { return o.eval_every > 0 && (!o.val_data.empty() || o.val_fraction > 0); }
+
+// Options, the runs that read them, and why others do not.
+struct Readers {
+  std::vector<std::string> options;
+  bool (*read)(const TrainOptions&);
+  std::string why;
+  std::string value_of = "";  // the option whose value follows
+};
+
+const std::vector<Readers>& readers() {
+  static const std::vector<Readers> rows = {
+      {{"beta1", "beta2"},
+       [](const TrainOptions& o) { return one_of(o.optimizer, {Kind::adamw, Kind::lion, Kind::muon, Kind::normuon}); },
+       "with --optimizer", "optimizer"},
+      {{"adam-eps"},
+       [](const TrainOptions& o) { return one_of(o.optimizer, {Kind::adamw, Kind::muon, Kind::normuon}); },
+       "with --optimizer", "optimizer"},
+      {{"momentum", "nesterov"},
+       [](const TrainOptions& o) { return one_of(o.optimizer, {Kind::sgd, Kind::muon, Kind::normuon}); },
+       "with --optimizer", "optimizer"},
+      {{"muon-scale", "muon-iteration"},
+       [](const TrainOptions& o) { return one_of(o.optimizer, {Kind::muon, Kind::normuon}); },
+       "with --optimizer", "optimizer"},
+      {{"decay-steps"}, [](const TrainOptions& o) { return o.rate.schedule == Schedule::wsd; },
+       "without --schedule wsd"},
+      {{"min-lr", "schedule-end"}, [](const TrainOptions& o) { return o.rate.schedule != Schedule::constant; },
+       "with --schedule constant"},
+      {{"eval-batches", "final-batches", "patience"}, validates, "without validations"},
+      {{"val-split"}, [](const TrainOptions& o) { return o.val_data.empty(); }, "with --val-data"},
+      {{"streams"},
+       [](const TrainOptions& o) {
+         const StreamRule rule = placement_row(o.config.placement).streams;
+         return rule != StreamRule::single && rule != StreamRule::dual;
+       },
+       "with --placement", "placement"},
+      {{"mix-fraction"},
+       [](const TrainOptions& o) {
+         const Placement& row = placement_row(o.config.placement);
+         return row.early && row.early_blocks == 0;
+       },
+       "with --placement", "placement"},
+      {{"layer-scale-init"},
+       [](const TrainOptions& o) { return placement_row(o.config.placement).gain == LearnedGain::channel; },
+       "with --placement", "placement"},
+      {{"dyt-alpha"},
+       [](const TrainOptions& o) { return o.config.norm == NormKind::dyt || o.config.norm == NormKind::derf; },
+       "with --norm", "norm"},
+      {{"rope-theta", "rope-fraction"}, [](const TrainOptions& o) { return o.config.position == Position::rope; },
+       "with --position", "position"},
+      {{"window-every"}, [](const TrainOptions& o) { return o.config.window > 0; }, "without --window"},
+      {{"experts-per-token", "router-renormalize", "router-loss", "router-z-loss", "router-bias"},
+       [](const TrainOptions& o) { return o.config.experts > 0; }, "without --experts"},
+      {{"lora-alpha", "lora-dropout", "lora-on"}, [](const TrainOptions& o) { return o.config.lora_rank > 0; },
+       "without --lora"},
+  };
+  return rows;
+}
+
+std::string value_of(TrainOptions o, const std::string& option) {
+  const std::vector<Setting> settings = settings_of(o);
+  std::string value = find_setting(settings, option)->value();
+  std::erase(value, '"');
+  return value;
+}
+
+bool is_set(const TrainOptions& o, const std::string& option) {
+  TrainOptions plain;
+  plain.preset = o.preset, plain.size = o.size;
+  plain.config = preset_config(o.preset, o.size);
+  return value_of(o, option) != value_of(plain, option);
+}
+
+}  // namespace
+
+std::vector<std::string> unread_options(const std::vector<TrainOptions>& runs) {
+  std::vector<std::string> lines;
+  for (const Readers& row : readers())
+    for (const std::string& option : row.options) {
+      std::vector<std::string> reasons;
+      bool read = false;
+      for (const TrainOptions& o : runs) {
+        if (!is_set(o, option)) continue;
+        read = read || row.read(o);
+        const std::string why = row.why + (row.value_of.empty() ? "" : " " + value_of(o, row.value_of));
+        if (std::find(reasons.begin(), reasons.end(), why) == reasons.end()) reasons.push_back(why);
+      }
+      if (read || reasons.empty()) continue;
+      std::string line = "--" + option + " has no effect " + reasons[0];
+      for (size_t i = 1; i < reasons.size(); ++i) line += " or " + reasons[i];
+      lines.push_back(line);
+    }
+  return lines;
+}

@@ -1,0 +1,11 @@
+#pragma once
+// Options that have no effect because of another option: --momentum with --optimizer adamw.
+
+#include <string>
+#include <vector>
+
+#include "options.hpp"
+
+// A line for each option that some of the runs set, to another value than the preset's, and none of those reads:
+// "--momentum has no effect with --optimizer adamw". `runs` has the options as the user gave them, before resolved().
+std::vector<std::string> unread_options(const std::vector<TrainOptions>& runs);
