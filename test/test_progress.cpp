@@ -1,6 +1,7 @@
 // The estimate of the remaining time, before and during training.
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 
 #include "catch.hpp"
@@ -20,6 +21,36 @@ TEST_CASE("the remaining time adapts when the machine gets busy", "[progress]") 
   CHECK(pace.seconds_for(100) > 300);              // the mean since the start would say 110
   while (now < 900) pace.reach(++done, now += 5);
   CHECK(pace.seconds_for(100) == Approx(500).epsilon(.01));
+}
+
+TEST_CASE("the remaining time leaves out what is not training", "[progress]") {
+  Pace stopped(0, 300);
+  stopped.reach(100, 100);  // one step per second
+  stopped.pause(3000);
+  stopped.reach(110, 3110);
+  CHECK(stopped.seconds_for(100) == Approx(100));
+  Pace resumed(0);
+  resumed.skip(5000);
+  resumed.reach(5010, 10);
+  CHECK(resumed.seconds_for(100) == Approx(100));
+  Pace again(0);  // runs that were not saved start over
+  again.reach(50, 50), again.reach(0, 51), again.reach(49, 100);
+  CHECK(again.seconds_for(100) == Approx(100).epsilon(.03));
+  CHECK_FALSE(std::isfinite(Pace(7).seconds_for(1)));
+}
+
+TEST_CASE("the remaining time of a comparison is steady while runs train and validate by turns", "[progress]") {
+  Pace pace(0, 300);
+  int64_t done = 0;
+  double now = 0, low = 1e9, high = 0;
+  while (now < 3600) {
+    for (int i = 0; i < 20; ++i) pace.reach(++done, now += 1);
+    pace.reach(done, now += 20);
+    if (now < 900) continue;
+    low = std::min(low, pace.seconds_for(100)), high = std::max(high, pace.seconds_for(100));
+  }
+  CHECK(low > 180);
+  CHECK(high < 220);
 }
 
 TEST_CASE("a second of training comes before measurements, which --dry-run makes at once", "[progress][program]") {

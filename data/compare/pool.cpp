@@ -98,6 +98,9 @@ Place place_of(const std::string& directory) {
   return {std::atoll(fields[0].c_str()), std::strtod(fields[3].c_str(), nullptr)};
 }
 
+// The remaining time follows the last minutes. In half a minute a run may only train, or only validate.
+constexpr double kMemory = 300, kNap = .02;  // seconds
+
 struct Running {
   size_t job;
   pid_t process;
@@ -127,7 +130,7 @@ bool run_jobs(const std::string& binary, const std::vector<Job>& jobs, int at_on
               const std::function<void(size_t, int, Progress&)>& ended) {
   int64_t total = before + after, done = before;
   for (const Job& job : jobs) total += job.steps;
-  Progress progress(before, total);
+  Progress progress(Pace(before, kMemory), total);
   RunningJobs running;
   std::vector<size_t> waiting(jobs.size());
   std::iota(waiting.begin(), waiting.end(), size_t{0});
@@ -148,6 +151,7 @@ bool run_jobs(const std::string& binary, const std::vector<Job>& jobs, int at_on
         done += jobs[job].steps;
         ended(job, 0, progress);
       } else {
+        progress.pace().skip(place_of(jobs[job].directory).step);
         running.push_back({job, start(binary, jobs[job], log)});
       }
     }
@@ -161,7 +165,9 @@ bool run_jobs(const std::string& binary, const std::vector<Job>& jobs, int at_on
       for (const Running& r : running) kill(r.process, SIGINT);
       passed_on = true;
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const Stopwatch nap;
+    std::this_thread::sleep_for(std::chrono::duration<double>(kNap));
+    if (const double longer = nap.seconds() - kNap; longer > 1) progress.pace().pause(longer);  // stopped, or asleep
     for (size_t i = 0; i < running.size();) {
       int status = 0;
       if (waitpid(running[i].process, &status, WNOHANG) == 0) {

@@ -12,9 +12,9 @@
 #include "format.hpp"
 
 void Pace::reach(int64_t done, double now) {
-  const double keep = std::exp((now_ - now) / 30);
+  const double keep = std::exp((now_ - now) / memory_);
   seconds_ = keep * seconds_ + (now - now_);
-  count_ = keep * count_ + static_cast<double>(done - done_);
+  count_ = keep * count_ + static_cast<double>(std::max<int64_t>(0, done - done_));
   done_ = done, now_ = now;
 }
 
@@ -25,8 +25,8 @@ bool has_terminal() { return isatty(STDOUT_FILENO) != 0 && !std::getenv("OMPI_CO
 
 }  // namespace
 
-Progress::Progress(int64_t first, int64_t total, std::string unit, double quiet)
-    : pace_(first), first_(first), total_(total), unit_(std::move(unit)), terminal_(has_terminal()),
+Progress::Progress(const Pace& pace, int64_t total, std::string unit, double quiet)
+    : pace_(pace), total_(total), unit_(std::move(unit)), terminal_(has_terminal()),
       next_(terminal_ ? std::min(quiet, .5) : quiet) {}
 
 Progress::~Progress() { clear(); }
@@ -50,7 +50,8 @@ void Progress::update(int64_t done, const std::function<std::string()>& describe
   const std::string place = unit_ + " " + std::to_string(done) + "/" + std::to_string(total_) + " ";
   std::string left;
   pace_.reach(done, now);
-  if (done > first_) left = "  " + format_seconds(pace_.seconds_for(total_ - done)) + " left";
+  if (const double seconds = pace_.seconds_for(total_ - done); std::isfinite(seconds))
+    left = "  " + format_seconds(seconds) + " left";
   if (!terminal_) {
     next_ = now + 10;
     return line(place + " " + details + left);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 
 class Stopwatch {
  public:
@@ -16,28 +17,33 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// The remaining time, from the speed of about the last half minute, so that it follows a machine that gets busy.
+// The remaining time, from the speed of about the last `memory` seconds, so that it follows a machine that gets busy.
 class Pace {
  public:
-  explicit Pace(int64_t first) : done_(first) {}
+  explicit Pace(int64_t first, double memory = 30) : done_(first), memory_(memory) {}
   // `now`: seconds since the start.
   void reach(int64_t done, double now);
+  void skip(int64_t steps) { done_ += steps; }      // that were taken before
+  void pause(double seconds) { now_ += seconds; }  // in which nothing ran
   double seconds_for(int64_t more) const { return seconds_ / count_ * static_cast<double>(more); }  // after reach()
 
  private:
   int64_t done_;
-  double now_ = 0, seconds_ = 0, count_ = 0;  // seconds_ and count_ decay
+  double memory_, now_ = 0, seconds_ = 0, count_ = 0;  // seconds_ and count_ decay
 };
 
 class Progress {
  public:
   // Counts `unit`s from `first` to `total`. The first line appears after `quiet` seconds (on a terminal sooner).
-  Progress(int64_t first, int64_t total, std::string unit = "step", double quiet = 0);
+  Progress(int64_t first, int64_t total, std::string unit = "step", double quiet = 0)
+      : Progress(Pace(first), total, std::move(unit), quiet) {}
+  Progress(const Pace& pace, int64_t total, std::string unit = "step", double quiet = 0);
   ~Progress();
 
   // Shows the progress, with `details` such as "loss 1.234  23,100 tokens/s". Calls it only if a line is due.
   void update(int64_t done, const std::function<std::string()>& details);
   void set_total(int64_t total) { total_ = total; }
+  Pace& pace() { return pace_; }
   // Prints a line that stays.
   void line(const std::string& text);
 
@@ -46,7 +52,7 @@ class Progress {
 
   Stopwatch clock_;
   Pace pace_;
-  int64_t first_, total_;
+  int64_t total_;
   std::string unit_;
   bool terminal_, shown_ = false;
   double next_;  // when the next update is shown, in seconds since the start
