@@ -306,10 +306,10 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
   };
   CHECK_FALSE(contains(compared("--grid optimizer=muon,adamw --muon-scale spectral"), "no effect"));
   CHECK(contains(compared("--grid optimizer=lion,adamw --muon-scale spectral"),
-                 "WARNING: --muon-scale has no effect with --optimizer lion or --optimizer adamw\n"));
+                 "WARNING: --muon-scale has no effect with --optimizer lion or with --optimizer adamw\n"));
   CHECK(contains(compared("--grid momentum=0.8,0.9"), "--momentum has no effect with --optimizer adamw\n"));
   CHECK(contains(compared("--grid placement=pre,post --tune streams=2,4"),
-                 "--streams has no effect with --placement pre or --placement post\n"));
+                 "--streams has no effect with --placement pre or with --placement post\n"));
   const std::string plan = f.run("train --data stories.txt --dry-run --accumulate 2 --warmup 5000" + kSmall).out;
   CHECK(contains(plan, "steps    3,000 of 256 tokens (batch 4 x 2 accumulated x context 32), 14.3 epochs\n"));
   CHECK(contains(plan, "rate     0.003 after 5000 warm-up steps, cosine to 0.0003\nWARNING  --warmup 5000 "));
