@@ -35,7 +35,6 @@ void fail_file(const std::string& what, const std::string& where, int error) {
 namespace {
 
 constexpr std::string_view kPartial = ".partial";
-constexpr size_t kWholeFileBuffer = 1 << 20;  // bytes: a checkpoint is written tensor by tensor
 constexpr size_t kToDisk = 1 << 25;           // bytes after which the disk begins to write
 
 // Creates NAME.PID.partial. It stays locked while it is open, which tells it from the leftovers of killed processes.

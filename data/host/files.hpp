@@ -10,6 +10,8 @@
 // Throws std::runtime_error "cannot WHAT WHERE: reason; advice" for the errno value `error`.
 [[noreturn]] void fail_file(const std::string& what, const std::string& where, int error);
 
+inline constexpr size_t kWholeFileBuffer = 1 << 20;  // bytes: a checkpoint is written tensor by tensor
+
 // A file that appears under its name only when it is whole and on the disk. Until then it is NAME.PID.partial, which
 // no other process writes to. If it is never published, an older file of that name survives. Writing the file again
 // removes the partial files of processes that were killed. Throws std::runtime_error.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cost.hpp"
+#include "data/host/files.hpp"
 #include "data/host/format.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/model/size.hpp"
@@ -185,7 +186,9 @@ std::string memory(const Config& config, const StepCosts& costs, double N) {
     return static_cast<double>(c.need.activations + c.need.padding) - bytes(c.kept) - bytes(c.shared);
   });
   row("program", "code, stacks, packed panels", [](const StepCost&) { return double{kProgramBytes}; });
-  row("all", "", [](const StepCost& c) { return static_cast<double>(c.need.total()); });
+  const auto best = [](const StepCost& c) { return static_cast<double>(c.need.weights + kWholeFileBuffer); };
+  row("best weights", "4·P to copy, 1 MB to write", best);
+  row("all", "", [&](const StepCost& c) { return static_cast<double>(c.need.total()) + best(c); });
   return aligned(rows, 2);
 }
 
