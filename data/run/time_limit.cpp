@@ -21,17 +21,20 @@ struct Timing {
 };
 
 // The median time of a few calls of f, within about `budget` seconds. The first call only warms up. On a busy machine,
-// one of the calls may take as long as a hundred others.
+// one of the calls may take as long as a hundred others, and so may all calls of a few milliseconds: short calls go on
+// for a tenth of a second.
 template <class F>
 double time_of(double budget, int most, F f) {
+  constexpr double kLeast = .1;
   const Stopwatch whole;
   f(0);
   std::vector<double> seconds;
+  const auto enough = [&] { return static_cast<int>(seconds.size()) >= most && whole.seconds() >= kLeast; };
   do {
     const Stopwatch clock;
     f(static_cast<int>(seconds.size()) + 1);
     seconds.push_back(clock.seconds());
-  } while (static_cast<int>(seconds.size()) < most && whole.seconds() < budget && !interrupted());
+  } while (!enough() && whole.seconds() < budget && !interrupted());
   const auto middle = seconds.begin() + static_cast<ptrdiff_t>(seconds.size() / 2);
   std::ranges::nth_element(seconds, middle);
   return *middle;
@@ -50,14 +53,13 @@ Timing measure_rest(Trainer& t, double budget, double step) {
   Timing s;
   s.step = step;
   if (!t.data.val.empty())
-    s.validation_batch = time_of(budget / 50, 3, [&](int) { evaluate(t.model, t.activations, t.data, t.o.batch, 1); }) /
+    s.validation_batch = time_of(budget / 50, 5, [&](int) { evaluate(t.model, t.activations, t.data, t.o.batch, 1); }) /
                          t.group->size;
   constexpr int kTokens = 16;
-  if (!t.o.quiet || t.o.sample_every > 0) {
-    const Stopwatch clock;
-    sample_of(t.model, t.data.tokenizer, kTokens, 1, "", 0, -1, &t.activations);
-    s.token = clock.seconds() / kTokens;
-  }
+  if (!t.o.quiet || t.o.sample_every > 0)
+    s.token = time_of(budget / 50, 5, [&](int) {
+                sample_of(t.model, t.data.tokenizer, kTokens, 1, "", 0, -1, &t.activations);
+              }) / kTokens;
   constexpr double kDiskBytesPerSecond = 5e8;  // an ordinary solid-state disk
   const size_t floats = t.model.floats + state_floats(t.model.table);
   s.save = sizeof(float) * static_cast<double>(floats) / kDiskBytesPerSecond;
