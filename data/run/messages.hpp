@@ -7,7 +7,7 @@
 #include "trainer.hpp"
 
 // Options that are allowed but probably a mistake. One line each, with what to do. `runs` are all runs that the options
-// are for, before resolved(): an option without effect on any of them is a mistake.
+// are for, before resolved(): an option that none of them reads is a mistake.
 std::vector<std::string> warnings_about(const TrainOptions& options, const std::vector<TrainOptions>& runs);
 
 // Warns if the text is small for the model or is read too often.
