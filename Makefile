@@ -141,7 +141,7 @@ $(PROGRAM): $(OUT)/train_gpt.o $(LIBRARY)
 	$(call SAY,link  $@)$(LINK)
 
 # These run for a moment. -O1 compiles them in two thirds of the time, and -Og in half.
-BRIEF_ROOMS := formats options run show compare ranks $(if $(SANITIZE),host text tokenizer)
+BRIEF_ROOMS := formats options run run_directory show compare ranks $(if $(SANITIZE),host text tokenizer)
 BRIEF := $(foreach room,$(BRIEF_ROOMS),$(filter $(OUT)/data/$(room)/%,$(LIBRARY)))
 $(OUT)/data/first.hpp.gch $(BRIEF): private OPTIMIZE := -O1 $(SANITIZERS)
 # test_simd compiles the vector functions as layers/ does: the linker takes any of the copies that are not inlined.

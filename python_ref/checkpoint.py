@@ -1,4 +1,4 @@
-"""Reads a checkpoint of train_gpt: a safetensors file, whose layout data/run/README.md states."""
+"""Reads a checkpoint of train_gpt: a safetensors file, whose layout data/run_directory/README.md states."""
 
 import json
 import math

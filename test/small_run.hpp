@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "data/run/checkpoint.hpp"
+#include "data/run_directory/checkpoint.hpp"
 #include "data/text/corpus_files.hpp"
 #include "message.hpp"
 #include "program.hpp"

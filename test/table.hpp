@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/run/metrics.hpp"
+#include "data/run_directory/metrics.hpp"
 
 class Table {
  public:

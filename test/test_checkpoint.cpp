@@ -1,6 +1,6 @@
 // Checkpoints: their contents, the files that are refused, and the state that a resumed run continues.
 
-#include "data/run/checkpoint.hpp"
+#include "data/run_directory/checkpoint.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,8 +11,8 @@
 #include <stdexcept>
 
 #include "catch.hpp"
-#include "data/run/directory.hpp"
 #include "data/run/evaluate.hpp"
+#include "data/run_directory/directory.hpp"
 #include "layers/training/adafactor.hpp"
 #include "layers/training/step.hpp"
 #include "small_run.hpp"

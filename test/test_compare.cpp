@@ -9,7 +9,7 @@
 #include "data/compare/pool.hpp"
 #include "data/compare/summary.hpp"
 #include "data/host/progress.hpp"
-#include "data/run/directory.hpp"
+#include "data/run_directory/directory.hpp"
 #include "small_run.hpp"
 
 namespace {

@@ -4,9 +4,9 @@
 
 #include "check.hpp"
 #include "data/compare/result.hpp"
-#include "data/run/metrics.hpp"
-#include "data/run/directory.hpp"
 #include "data/host/files.hpp"
+#include "data/run_directory/directory.hpp"
+#include "data/run_directory/metrics.hpp"
 #include "small_run.hpp"
 
 namespace {

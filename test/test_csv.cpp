@@ -1,7 +1,7 @@
 // metrics.csv and diagnostics.csv of a resumed run: readable rows stay, damaged ones go.
 
-#include "data/run/metrics.hpp"
 #include "catch.hpp"
+#include "data/run_directory/metrics.hpp"
 #include "small_run.hpp"
 
 TEST_CASE("readable rows survive damage between them", "[csv]") {

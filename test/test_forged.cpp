@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
-#include "data/run/directory.hpp"
+#include "data/run_directory/directory.hpp"
 #include "layers/model/size.hpp"
 #include "small_run.hpp"
 

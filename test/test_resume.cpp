@@ -7,14 +7,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "data/host/peak.hpp"
-#include "data/host/progress.hpp"
-#include "data/options/stored.hpp"
-#include "data/options/command_line.hpp"
-#include "data/run/directory.hpp"
-#include "data/run/schedule.hpp"
 #include "catch.hpp"
 #include "check.hpp"
+#include "data/host/peak.hpp"
+#include "data/host/progress.hpp"
+#include "data/options/command_line.hpp"
+#include "data/options/stored.hpp"
+#include "data/run/schedule.hpp"
+#include "data/run_directory/directory.hpp"
 #include "small_run.hpp"
 #include "table.hpp"
 

@@ -30,6 +30,7 @@ const std::vector<std::vector<std::string>> kFloors = {
     {"data/text"},
     {"data/options"},
     {"data/formats", "data/formats/gguf", "data/formats/huggingface"},
+    {"data/run_directory"},
     {"data/run"},
     {"data/compare", "data/show"},
     {""}};

@@ -8,11 +8,11 @@
 
 #include <cmath>
 
-#include "data/run/metrics.hpp"
-#include "data/run/evaluate.hpp"
-#include "data/run/directory.hpp"
 #include "catch.hpp"
 #include "check.hpp"
+#include "data/run/evaluate.hpp"
+#include "data/run_directory/directory.hpp"
+#include "data/run_directory/metrics.hpp"
 #include "small_run.hpp"
 #include "table.hpp"
 

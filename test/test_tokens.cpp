@@ -11,8 +11,8 @@
 
 #include "catch.hpp"
 #include "data/host/files.hpp"
-#include "data/run/checkpoint.hpp"
 #include "data/run/generate_text.hpp"
+#include "data/run_directory/checkpoint.hpp"
 #include "data/text/load_dataset.hpp"
 #include "data/text/token_files.hpp"
 #include "data/tokenizer/bpe_files.hpp"

@@ -22,8 +22,8 @@
 #include "data/host/files.hpp"
 #include "data/host/format.hpp"
 #include "data/host/interrupt.hpp"
-#include "data/run/directory.hpp"
-#include "data/run/metrics.hpp"
+#include "data/run_directory/directory.hpp"
+#include "data/run_directory/metrics.hpp"
 
 namespace fs = std::filesystem;
 

@@ -9,8 +9,8 @@
 
 #include "data/host/files.hpp"
 #include "data/host/format.hpp"
-#include "data/run/directory.hpp"
-#include "data/run/metrics.hpp"
+#include "data/run_directory/directory.hpp"
+#include "data/run_directory/metrics.hpp"
 #include "statistics.hpp"
 
 namespace {

@@ -15,8 +15,8 @@
 #include "data/options/command_line.hpp"
 #include "data/options/stored.hpp"
 #include "data/options/toml.hpp"
-#include "data/run/directory.hpp"
 #include "data/run/resume.hpp"
+#include "data/run_directory/directory.hpp"
 #include "layers/model/size.hpp"
 
 namespace fs = std::filesystem;

@@ -9,10 +9,10 @@
 #include <sstream>
 
 #include "data/host/files.hpp"
+#include "data/host/format.hpp"
 #include "data/host/json.hpp"
 #include "data/options/toml.hpp"
-#include "data/host/format.hpp"
-#include "data/run/metrics.hpp"
+#include "data/run_directory/metrics.hpp"
 
 namespace {
 

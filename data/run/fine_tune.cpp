@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "checkpoint.hpp"
 #include "data/host/format.hpp"
+#include "data/run_directory/checkpoint.hpp"
 #include "trained.hpp"
 
 namespace {

@@ -8,11 +8,11 @@
 
 #include "data/formats/huggingface/peft.hpp"
 #include "data/host/files.hpp"
-#include "data/options/stored.hpp"
 #include "data/options/command_line.hpp"
+#include "data/options/stored.hpp"
 #include "data/options/toml.hpp"
+#include "data/run_directory/directory.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
-#include "directory.hpp"
 #include "schedule.hpp"
 
 namespace fs = std::filesystem;

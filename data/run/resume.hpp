@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "checkpoint.hpp"
+#include "data/run_directory/checkpoint.hpp"
 #include "data/text/load_dataset.hpp"
 
 // Merges a command line with the checkpoint that --resume or --init-from names, whose model and tokenizer it keeps, and

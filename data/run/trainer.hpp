@@ -9,14 +9,14 @@
 #include <string>
 #include <utility>
 
-#include "checkpoint.hpp"
 #include "data/host/progress.hpp"
+#include "data/run_directory/checkpoint.hpp"
+#include "data/run_directory/diagnostics_csv.hpp"
+#include "data/run_directory/directory.hpp"
+#include "data/run_directory/metrics.hpp"
 #include "data/text/dataset.hpp"
-#include "diagnostics_csv.hpp"
-#include "directory.hpp"
 #include "layers/model/size.hpp"
 #include "layers/training/step.hpp"
-#include "metrics.hpp"
 #include "trained.hpp"
 
 struct Trainer : TrainingState {

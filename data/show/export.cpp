@@ -7,8 +7,8 @@
 
 #include "data/formats/formats.hpp"
 #include "data/host/files.hpp"
-#include "data/run/checkpoint.hpp"
-#include "data/run/directory.hpp"
+#include "data/run_directory/checkpoint.hpp"
+#include "data/run_directory/directory.hpp"
 
 namespace fs = std::filesystem;
 

@@ -6,8 +6,8 @@
 
 #include "data/formats/formats.hpp"
 #include "data/host/format.hpp"
-#include "data/run/checkpoint.hpp"
-#include "data/run/directory.hpp"
+#include "data/run_directory/checkpoint.hpp"
+#include "data/run_directory/directory.hpp"
 #include "layers/model/size.hpp"
 
 void run_import(const ImportOptions& options) {

@@ -4,24 +4,24 @@
 #include <iterator>
 #include <optional>
 
-#include "data/formats/huggingface/peft.hpp"
-#include "data/host/files.hpp"
-#include "data/host/errors.hpp"
-#include "data/host/format.hpp"
-#include "data/host/json.hpp"
-#include "layers/kernels/parallel.hpp"
-#include "data/run/trained.hpp"
-#include "layers/textbook/step.hpp"
-#include "data/host/machine.hpp"
-#include "data/run/checkpoint.hpp"
-#include "data/run/directory.hpp"
-#include "data/run/messages.hpp"
-#include "layers/model/presets.hpp"
 #include "cost.hpp"
 #include "cost_text.hpp"
-#include "ranks_text.hpp"
+#include "data/formats/huggingface/peft.hpp"
+#include "data/host/errors.hpp"
+#include "data/host/files.hpp"
+#include "data/host/format.hpp"
+#include "data/host/json.hpp"
+#include "data/host/machine.hpp"
 #include "data/options/stored.hpp"
+#include "data/run/messages.hpp"
+#include "data/run/trained.hpp"
+#include "data/run_directory/checkpoint.hpp"
+#include "data/run_directory/directory.hpp"
+#include "layers/kernels/parallel.hpp"
+#include "layers/model/presets.hpp"
+#include "layers/textbook/step.hpp"
 #include "model_text.hpp"
+#include "ranks_text.hpp"
 
 namespace {
 

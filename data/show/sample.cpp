@@ -14,9 +14,9 @@
 #include "data/host/json.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/utf8.hpp"
-#include "data/run/checkpoint.hpp"
-#include "data/run/directory.hpp"
 #include "data/run/generate_text.hpp"
+#include "data/run_directory/checkpoint.hpp"
+#include "data/run_directory/directory.hpp"
 #include "data/text/text_files.hpp"
 
 namespace {
