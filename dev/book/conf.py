@@ -10,6 +10,7 @@ What GitHub shows in its own way is translated here:
 """
 
 import html
+import json
 import posixpath
 import re
 import shutil
@@ -54,7 +55,6 @@ html_math_renderer = "mathml"
 html_use_index = False
 html_copy_source = False
 html_show_sphinx = False
-html_show_search_summary = False  # it fetches the pages found, which file:// forbids
 
 # ---- Files of the project ----------------------------------------------------------------------------------
 
@@ -250,9 +250,37 @@ class Book(StandaloneHTMLBuilder):
 
 
 def add_files(app, exception):
+    if exception:
+        return
     for file, copy in [(PLAYGROUND, "playground.html"), (MATH_FONT, "_static/math.otf")]:
-        if file.exists() and not exception:
+        if file.exists():
             shutil.copy(file, app.outdir / copy)
+    index = posixpath.relpath("index.html", posixpath.dirname(INDEX))  # the search knows the index by its source
+    page = app.outdir / f"{INDEX}.html"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(f'<!doctype html>\n<meta http-equiv="refresh" content="0; url={index}">\n', encoding="utf-8")
+    texts = {f"./{docname}.html": text_of(app.outdir / app.builder.get_target_uri(docname))
+             for docname in sorted(app.env.found_docs)}
+    (app.outdir / "_static/texts.js").write_text(TEXTS.replace("TEXTS", json.dumps(texts)), encoding="utf-8")
+
+
+# The search shows some text of each page it finds. It fetches the page for that, which file:// forbids.
+TEXTS = """const texts = TEXTS;
+window.fetch = async (page) => ({ text: async () => texts[page] });
+"""
+
+
+def text_of(page):
+    """The text of a page. The search looks for the sections by their elements, so these stay."""
+    main = re.search(r'<article role="main".*?</article>', page.read_text(encoding="utf-8"), re.S)[0]
+    main = re.sub(r'<a class="headerlink".*?</a>|<annotation.*?</annotation>', "", main, flags=re.S)
+    text = re.sub(r"<(?!/?section)[^>]*>", "", main)
+    return f'<div role="main">{text}</div>'
+
+
+def add_texts(app, pagename, template, context, doctree):
+    if pagename == "search":
+        app.add_js_file("texts.js")
 
 
 def setup(app):
@@ -262,4 +290,5 @@ def setup(app):
     app.connect("source-read", prepare)
     app.connect("doctree-resolved", resolve)
     app.connect("html-collect-pages", source_pages)
+    app.connect("html-page-context", add_texts)
     app.connect("build-finished", add_files)

@@ -107,12 +107,28 @@ class InABrowser(unittest.TestCase):
                  for dark in (False, True) for fault in self.look(page, width=390, dark=dark)]
         self.assertEqual(wrong, [])
 
-    def test_search(self):
-        self.assertEqual(self.look("search.html?q=warm-up"), [])
-        self.browser.wait("document.querySelectorAll('#search-results li a').length > 2")
-        links = self.browser.evaluate("[...document.querySelectorAll('#search-results li a')].map(a => a.href)")
-        self.assertTrue(any("layers/norm/normalization.html" in link for link in links))
+    def test_widths(self):
+        pages = "index.html", "layers/norm/norm.html", "search.html?q=norm", "source/layers/norm/norm.cpp.html"
+        wrong = [(page, width, fault) for page in pages for width in (320, 600, 800, 1024, 1100, 1280, 1360, 1920)
+                 for fault in self.look(page, width=width)]
+        self.assertEqual(wrong, [])
+
+    def found(self, words):
+        """Address and text of each result of a search."""
+        self.assertEqual(self.look(f"search.html?q={words}"), [])
+        self.browser.wait("/finished/.test(document.querySelector('#search-results').textContent)")
         self.assertEqual(self.browser.errors(), [])
+        return self.browser.evaluate("""[...document.querySelectorAll('#search-results li')]
+            .map(item => [item.querySelector('a').href, item.querySelector('p')?.textContent ?? ''])""")
+
+    def test_search(self):
+        results = self.found("warm-up")
+        self.assertTrue(any("layers/norm/normalization.html" in link for link, _ in results))
+        self.assertEqual([link for link, text in results if "layers/" in link and len(text) < 100], [])
+
+    def test_search_finds_the_index(self):
+        addresses = [urlsplit(link).path for link, _ in self.found("transformer")]
+        self.assertEqual([path for path in addresses if not Path(unquote(path)).is_file()], [])
 
 
 if __name__ == "__main__":
