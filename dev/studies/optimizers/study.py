@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Placement and optimizer: does the optimizer decide which placement wins?
+
+6 layers x 128 channels. Each cell of placement x optimizer tunes its learning rate on a separate seed, then runs three
+fresh seeds, with the same batches and initial weights in every cell. Build with `make MARCH=x86-64-v3`: the runs then
+have the same bits on every processor with AVX2.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from common import COLOR, Study, interval, outcome, plt, stats, table  # noqa: E402
+
+BASELINE = "pre"
+OPTIMIZERS = {"adamw": "AdamW", "muon": "Muon"}
+TICKS = [0.2, 0.3, 0.5, 1, 2, 4]
+
+
+def losses(runs):
+    """Final losses: a row per seed, a column per (placement, optimizer); cells with unfinished runs are left out."""
+    wide = runs.pivot(index="seed", columns=["placement", "optimizer"], values="final_val")
+    good = runs.groupby(["placement", "optimizer"]).state.apply(lambda states: (states == "finished").all())
+    return wide[[cell for cell in wide.columns if good[cell]]]
+
+
+def effect(final, placement, optimizer):
+    """Placement minus baseline under one optimizer, seed by seed; None if a cell did not finish."""
+    cells = (placement, optimizer), (BASELINE, optimizer)
+    return final[cells[0]] - final[cells[1]] if all(cell in final for cell in cells) else None
+
+
+def holm(values):
+    """Holm's correction (1979) of p values: each keeps its place."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    corrected, highest = [0.0] * len(values), 0.0
+    for rank, i in enumerate(order):
+        highest = max(highest, min(1.0, (len(values) - rank) * values[i]))
+        corrected[i] = highest
+    return corrected
+
+
+def signed(values):
+    mean, half = interval(values)
+    return f"{mean:+.4f} ± {half:.4f}"
+
+
+def contrasts(final, placements):
+    """Rows: the effect of a placement under each optimizer, and how the two differ, with Holm's p value."""
+    effects = {p: [effect(final, p, o) for o in OPTIMIZERS] for p in placements if p != BASELINE}
+    known = {p: pair for p, pair in effects.items() if all(part is not None for part in pair)}
+    tests = [stats.ttest_1samp(muon - adamw, 0).pvalue for adamw, muon in known.values()]
+    p_value = dict(zip(known, holm(tests), strict=True))
+    rows = []
+    for placement, parts in effects.items():
+        cells = ["" if part is None else signed(part) for part in parts]
+        both = placement in known
+        rows.append([placement, *cells, signed(parts[1] - parts[0]) if both else "",
+                     f"{p_value[placement]:.2g}" if both else ""])
+    return rows
+
+
+def pairing(final):
+    """Rows: mean variance of a difference between two cells with equal and with different seeds, by optimizer."""
+    rows = []
+    for optimizer, name in OPTIMIZERS.items():
+        cells = [cell for cell in final if cell[1] == optimizer]
+        pairs = [(a, b) for i, a in enumerate(cells) for b in cells[:i]]
+        paired = sum((final[a] - final[b]).var() for a, b in pairs) / len(pairs)
+        unpaired = sum(final[a].var() + final[b].var() for a, b in pairs) / len(pairs)
+        rows.append([name, len(pairs), f"{paired**0.5:.4f}", f"{unpaired**0.5:.4f}", seeds_for(0.01, paired),
+                     seeds_for(0.01, unpaired, degrees=2)])
+    return rows
+
+
+def seeds_for(difference, variance, degrees=1, power=0.8):
+    """Seeds per cell with which a t test at 5 % finds a difference of this size four times in five."""
+    for n in range(2, 1000):
+        free = degrees * (n - 1)
+        shift = difference / (variance / n) ** 0.5
+        if 1 - stats.nct.cdf(stats.t.ppf(0.975, free), free, shift) >= power:
+            return n
+    return "1000+"
+
+
+def draw_curves(axis, curves, optimizer):
+    some = curves[(curves.optimizer == optimizer) & (curves.stage == "final")].dropna(subset="val_loss")
+    for placement, cell in some.groupby("placement", sort=False):
+        by_step = cell.groupby("step").val_loss
+        axis.plot(by_step.mean().index, by_step.mean(), color=COLOR[placement], label=placement)
+        axis.fill_between(by_step.mean().index, by_step.min(), by_step.max(), color=COLOR[placement], alpha=0.2, lw=0)
+    axis.set(xlabel="step", ylabel="validation loss", yscale="log", title=OPTIMIZERS[optimizer])
+    axis.set_yticks(TICKS, [f"{tick:g}" for tick in TICKS])
+    axis.minorticks_off()
+    axis.legend(fontsize=8)
+
+
+def draw_effects(axis, final, placements):
+    names = [p for p in placements if p != BASELINE]
+    for optimizer, shift, face in ("adamw", -0.12, "white"), ("muon", 0.12, None):
+        for y, placement in enumerate(names):
+            difference = effect(final, placement, optimizer)
+            if difference is not None:
+                mean, half = interval(difference)
+                axis.errorbar(mean, y + shift, xerr=half, fmt="o", color=COLOR[placement], mfc=face, capsize=2)
+        axis.plot([], [], "o", color="0.4", mfc=face, label=OPTIMIZERS[optimizer])
+    axis.axvline(0, color="0.5", linewidth=1)
+    axis.xaxis.set_major_locator(plt.MultipleLocator(0.05))
+    axis.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.5, -0.5),
+             xlabel=f"final loss minus that of {BASELINE}", title="at the end")
+    axis.legend(fontsize=8)
+
+
+study = Study(__doc__)
+steps = 10000 if study.long else 2000
+shared = f"""--layers 6 --channels 128 --heads 4 --context 128 --batch 4 --steps {steps} --warmup {steps // 10} --min-lr 0
+    --tune lr=1e-3,3e-3 --extend 3 --eval-every {steps // 40} --eval-batches 20 --val-fraction 0.02 --save-every 0"""
+comparison = study.compare("cells", f"""{shared} --baseline placement=pre,optimizer=adamw
+    --grid placement=post,pre,sandwich,deepnorm,reordered,pre-post,none,hyper optimizer=adamw,muon seed=1,2,3""")
+
+runs = comparison.runs[comparison.runs.stage == "final"]
+placements = list(runs.placement.unique())
+final = losses(runs)
+figure, axes = plt.subplots(1, 3, figsize=(12.6, 4.4))
+axes[1].sharey(axes[0])
+for axis, optimizer in zip(axes, OPTIMIZERS, strict=False):
+    draw_curves(axis, comparison.curves, optimizer)
+draw_effects(axes[2], final, placements)
+rows = []
+for placement in placements:
+    row = [placement]
+    for optimizer in OPTIMIZERS:
+        some = runs[(runs.placement == placement) & (runs.optimizer == optimizer)]
+        row += [f"{some.peak_lr.iloc[0]:g}", outcome(some)]
+    rows.append(row)
+ends = table(rows, ["placement", "rate, AdamW", "final loss, AdamW", "rate, Muon", "final loss, Muon"])
+effects = table(contrasts(final, placements), ["placement", f"minus {BASELINE}, AdamW",
+                                               f"minus {BASELINE}, Muon", "Muon's effect minus AdamW's", "p (Holm)"])
+pairs = table(pairing(final), ["optimizer", "pairs of cells", "deviation, paired", "deviation, unpaired",
+                               "seeds to find 0.01, paired", "unpaired"])
+study.publish(figure, "\n".join([ends, effects, pairs]))
