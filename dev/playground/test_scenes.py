@@ -212,6 +212,19 @@ class Page(Playground):
             time.sleep(1.5)
             self.assertLessEqual(self.browser.evaluate("document.documentElement.scrollWidth"), 390, name)
 
+    def test_contrast(self):
+        for dark in (False, True):
+            self.open(self.race([{"placement": "post"}, {"placement": "pre"}]), dark=dark)
+            self.click("#run")
+            self.finish()
+            self.browser.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
+            views = self.browser.evaluate("[...document.querySelectorAll('[data-view]')].map((e) => e.dataset.view)")
+            for view in views:
+                self.click(f"[data-view={view}]")
+                seen = self.browser.evaluate((HERE / "contrast.js").read_text(encoding="utf-8"))
+                self.assertGreater(seen["texts"], 50)
+                self.assertEqual(seen["found"], [], f"{view}, {'dark' if dark else 'light'}")
+
     def test_labels(self):
         """Every control has a name, and every plot describes its lines."""
         self.open(self.race([{"placement": "pre"}, {"placement": "post"}]))
