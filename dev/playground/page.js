@@ -115,7 +115,7 @@ const floorOf = () => ready()?.floor ?? 0;
 
 const unigramWords = () => `unigram entropy${narrow.matches ? "" : ": knows how often each character occurs"}`;
 
-const lossPlot = new Plot($("loss"), { x: "step", y: "", height: 230,
+const lossPlot = new Plot($("loss"), { x: "step", y: "", height: 230, span: () => stepsOf(state.race),
   range: (u, low, high) => [0, Math.max(1, Math.min(high ?? 4, (ready()?.uniform ?? 4) + 0.3 - floorOf()) * 1.02)],
   levels: () => (ready() ? [{ y: ready().unigram - floorOf(), text: unigramWords() }] : []) });
 
@@ -125,7 +125,8 @@ function drawLoss() {
   $("loss-title").textContent = !ready()?.floor ? "Loss (nats per character)"
     : `Loss above the floor of ${fixed(floorOf())} nats, the entropy of the stories`;
   lossPlot.options.log = state.log;
-  lossPlot.draw(series, tables.length ? uPlot.join(tables) : [[0, 1]], `Loss by step. ${state.models.map((model) =>
+  const data = tables.length ? uPlot.join(tables) : [[0, stepsOf(state.race)]];
+  lossPlot.draw(series, data, `Loss by step. ${state.models.map((model) =>
     `${model.name}: ${fixed(model.loss())} at step ${model.step}`).join("; ")}`);
 }
 

@@ -41,7 +41,7 @@ function levelHook(levels) {
 }
 
 class Plot {
-  // options: {x, y, log, height, whole (ticks at whole numbers), range (of y), levels, label}
+  // options: {x, y, log, height, whole (ticks at whole numbers), range (of y), span (of x), levels, label}
   constructor(place, options) {
     Object.assign(this, { place, options, key: "", plot: null });
     place.setAttribute("role", "img");
@@ -58,14 +58,15 @@ class Plot {
   }
 
   build(series, data) {
-    const { x, y, log, whole, range, levels = () => [] } = this.options;
+    const { x, y, log, whole, range, span, levels = () => [] } = this.options;
     const integers = whole ? { incrs: [1, 2, 5, 10, 20, 50, 100], values: (u, ticks) => ticks.map((t) => t) } : {};
     const numbers = { values: (u, ticks) => ticks.map((t) => (log && t && Math.abs(Math.log10(t) % 1) > 1e-6 &&
       u.scales.y.max > 50 * u.scales.y.min ? "" : short(t))) };
     this.plot?.destroy();
     this.plot = new uPlot({
       ...this.size(), legend: { show: false }, cursor: { drag: { x: false, y: false } },
-      scales: { x: { time: false }, y: { distr: log ? 3 : 1, ...(range && !log ? { range } : {}) } },
+      scales: { x: { time: false, ...(span ? { range: () => [0, span()] } : {}) },
+        y: { distr: log ? 3 : 1, ...(range && !log ? { range } : {}) } },
       axes: [this.axis("x", x, integers), this.axis("y", y, numbers)],
       hooks: { draw: [levelHook(levels)] },
       series: [{}, ...series.map(({ color, dash = [], width = 2, points = false, alpha = 1 }) =>

@@ -105,6 +105,15 @@ class Page(Playground):
         self.click("#run")
         self.browser.wait("state.models.every((model) => model.state !== 'running')")
 
+    def test_plot_shows_all_steps_from_the_start(self):
+        self.open(self.race([{"placement": "post"}, {"placement": "pre"}], steps=400))
+        self.browser.wait("lossPlot.plot")
+        ends = "[lossPlot.plot.scales.x.min, lossPlot.plot.scales.x.max]"
+        self.assertEqual(self.browser.evaluate(ends), [0, 400])
+        self.click("#run")
+        self.browser.wait("state.models.some((model) => model.step > 3)")
+        self.assertEqual(self.browser.evaluate(ends), [0, 400])
+
     def test_link_restores_settings(self):
         self.open(self.race([{"placement": "post", "lr": "0.002"}, {"placement": "pre", "lr": "0.004"}]))
         self.assertEqual(self.browser.evaluate("['lr-0', 'lr-1'].map((id) => $(id).value)"), ["0.002", "0.004"])
