@@ -10,6 +10,7 @@
 
 import re
 import sys
+import time
 import unittest
 from html.parser import HTMLParser
 from pathlib import Path
@@ -112,6 +113,35 @@ class InABrowser(unittest.TestCase):
         wrong = [(page, width, fault) for page in pages for width in (320, 600, 800, 1024, 1100, 1280, 1360, 1920)
                  for fault in self.look(page, width=width)]
         self.assertEqual(wrong, [])
+
+    @unittest.skipUnless((SITE / "playground.html").exists(), "the book has no playground")
+    def test_scene(self):
+        """A scene in a page trains, has its width, and goes away when it is closed."""
+        for width in (390, 1280):
+            self.assertEqual(self.look("layers/norm/normalization.html", width=width), [])
+            frame = "document.querySelector('details.scene iframe')"
+            self.browser.evaluate(f"{frame}.closest('details').open = true")
+            self.browser.wait(f"{frame}.src.includes('playground.html#scene=')")
+            self.wait_in_frame("optionTable.length > 0")
+            self.in_frame("document.querySelector('#run').click()")
+            self.wait_in_frame("state.models.every((model) => model.step > 2)")
+            self.assertFalse(self.in_frame("document.documentElement.scrollWidth > innerWidth"))
+            self.browser.evaluate(f"{frame}.closest('details').open = false")
+            self.browser.wait(f"{frame}.src === 'about:blank'")
+            self.assertEqual(self.browser.errors(), [])
+
+    def in_frame(self, expression):
+        contexts = [event["params"]["context"]["id"] for event in self.browser.events
+                    if event.get("method") == "Runtime.executionContextCreated"]
+        answer = self.browser.send("Runtime.evaluate", expression=expression, contextId=contexts[-1],
+                                   returnByValue=True)
+        return answer["result"].get("value")
+
+    def wait_in_frame(self, condition, seconds=60):
+        end = time.monotonic() + seconds
+        while self.in_frame(f"typeof optionTable !== 'undefined' && ({condition})") is not True:
+            self.assertLess(time.monotonic(), end, f"never came true: {condition}")
+            time.sleep(0.1)
 
     def found(self, words):
         """Address and text of each result of a search."""
