@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Placement and optimizer: does the optimizer decide which placement wins?
 
-6 layers x 128 channels. Each cell of placement x optimizer tunes its learning rate on a separate seed, then runs three
+6 layers x 128 channels. Each cell of placement x optimizer tunes its learning rate on a separate seed, then runs five
 fresh seeds, with the same batches and initial weights in every cell. Build with `make MARCH=x86-64-v3`: the runs then
 have the same bits on every processor with AVX2.
 """
@@ -86,9 +86,10 @@ def seeds_for(difference, variance, degrees=1, power=0.8):
 def draw_curves(axis, curves, optimizer):
     some = curves[(curves.optimizer == optimizer) & (curves.stage == "final")].dropna(subset="val_loss")
     for placement, cell in some.groupby("placement", sort=False):
-        by_step = cell.groupby("step").val_loss
-        axis.plot(by_step.mean().index, by_step.mean(), color=COLOR[placement], label=placement)
-        axis.fill_between(by_step.mean().index, by_step.min(), by_step.max(), color=COLOR[placement], alpha=0.2, lw=0)
+        for _, seed in cell.groupby("seed"):
+            axis.plot(seed.step, seed.val_loss, color=COLOR[placement], linewidth=0.5, alpha=0.6)
+        median = cell.groupby("step").val_loss.median()
+        axis.plot(median.index, median, color=COLOR[placement], label=placement)
     axis.set(xlabel="step", ylabel="validation loss", yscale="log", title=OPTIMIZERS[optimizer])
     axis.set_yticks(TICKS, [f"{tick:g}" for tick in TICKS])
     axis.minorticks_off()
@@ -116,7 +117,7 @@ steps = 10000 if study.long else 2000
 comparison = study.compare("cells", f"""--layers 6 --channels 128 --heads 4 --context 128 --batch 4 --steps {steps}
     --warmup {steps // 10} --min-lr 0 --tune lr=1e-3,3e-3 --extend 3 --eval-every {steps // 40} --eval-batches 20
     --val-fraction 0.02 --save-every 0 --baseline placement=pre,optimizer=adamw
-    --grid placement=post,pre,sandwich,deepnorm,reordered,pre-post,none,hyper optimizer=adamw,muon seed=1,2,3""")
+    --grid placement=post,pre,sandwich,deepnorm,reordered,pre-post,none,hyper optimizer=adamw,muon seed=1,2,3,4,5""")
 
 runs = comparison.runs[comparison.runs.stage == "final"]
 placements = list(runs.placement.unique())
