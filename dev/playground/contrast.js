@@ -13,10 +13,16 @@
       .map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
+  const over = (color, alpha, back) => {  // a half-transparent color as it looks on an opaque one
+    const [front, behind] = [rgba(color), rgba(back)];
+    return `rgb(${[0, 1, 2].map((i) => alpha * front[i] + (1 - alpha) * behind[i])})`;
+  };
   const behind = (element) => {
-    for (let e = element; e; e = e.parentElement)
-      if (rgba(getComputedStyle(e).backgroundColor)[3] === 255) return getComputedStyle(e).backgroundColor;
-    return "Canvas";
+    if (!element) return "Canvas";
+    const color = getComputedStyle(element).backgroundColor, [r, g, b, alpha] = rgba(color);
+    if (alpha === 255) return color;
+    const back = behind(element.parentElement);
+    return alpha ? over(`rgb(${[r, g, b]})`, alpha / 255, back) : back;
   };
   const ratio = (a, b) => {
     const [low, high] = [luminance(a), luminance(b)].sort((x, y) => x - y);
@@ -42,6 +48,10 @@
     if (element.matches("input:not([type=checkbox]):not([type=range]), select, textarea"))
       check(element, style.borderTopColor, 3, "border", behind(element.parentElement));
   }
-  for (const i of [0, 1, 2, 3]) check(document.body, colorOf(i), 3, "curve");
+  const paper = behind(document.body);
+  for (const i of [0, 1, 2, 3])
+    for (const alpha of [1, kThinAlpha]) check(document.body, over(colorOf(i), alpha, paper), 3, "curve");
+  check(document.body, getComputedStyle(document.body).color, 4.5, "text of a token that the model is certain of",
+    over(colorOf(0), kCellAlpha, paper));
   return { texts, found };
 })()

@@ -19,7 +19,7 @@ function compareLayers(plot, models, part, what, words) {
   const starts = models.map((model) => model.byLayer(part, what, model.first));
   const blocks = Math.max(1, ...lines.map((line) => line.length));
   const series = [...models.map((_, i) => ({ color: colorOf(i), dash: kDashes[i], points: true })),
-    ...models.map((_, i) => ({ color: colorOf(i), width: 1, alpha: 0.45 }))];
+    ...models.map((_, i) => ({ color: colorOf(i), width: 1, alpha: kThinAlpha }))];
   const label = models.map((model, i) => `${model.name}: ${lines[i].length
     ? `${short(lines[i][0])} in the first block, ${short(lines[i].at(-1))} in the last` : "no value yet"}`).join("; ");
   plot.draw(series, [upTo(blocks), ...[...lines, ...starts].map((line) => padded(line, blocks))], `${words}. ${label}`);
@@ -207,7 +207,7 @@ function drawTrace({ tokens, layers }, chosen) {
   const ink = rgb(colorOf(0)).join(",");
   const column = (t) => `data-column="${t}" class="${t === at ? "at" : ""}"`;
   const cell = (layer) => (_, t) => `<td ${column(t)} style="background:rgba(${ink},${
-    (0.75 * layer.probability[t]).toFixed(2)})">${visible(layer.next[t])}</td>`;
+    (kCellAlpha * layer.probability[t]).toFixed(2)})">${visible(layer.next[t])}</td>`;
   const rows = layers.map((layer, l) =>
     `<tr><th scope="row">${l ? `block ${l}` : "embedding"}</th>${each(tokens, cell(layer))}</tr>`);
   const head = tokens.map((token, t) => `<th scope="col" ${column(t)}><button type="button" data-column="${t}"

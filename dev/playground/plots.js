@@ -8,6 +8,8 @@ const css = (name) => getComputedStyle(document.documentElement).getPropertyValu
 const kColors = { light: ["#0072b2", "#c04a00", "#00795a", "#a8488c"],
   dark: ["#56a8de", "#f08a45", "#35c29b", "#dd8fc4"] };
 const kDashes = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
+const kThinAlpha = 0.7;  // of the thin lines, which show the first step
+const kCellAlpha = 0.58;  // of the color behind a token that the model is certain of
 const colorOf = (i) => kColors[dark.matches ? "dark" : "light"][i % 4];
 const swatch = (i) => `<svg width="26" height="10" aria-hidden="true"><line x1="1" x2="25" y1="5" y2="5" stroke="${
   colorOf(i)}" stroke-width="2.6" stroke-dasharray="${kDashes[i % 4].join(" ")}"/></svg>`;

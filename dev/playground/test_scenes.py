@@ -22,6 +22,9 @@ SCENES = ("warm-up", "deep", "deepnorm", "inverted", "none", "batchnorm", "dyt",
 SECONDS = 400  # for the slowest scene, on a busy machine
 SMALL = {"tokenizer": "char", "bytes": "1M", "steps": 30, "batch": 4, "context": 16, "heads": 2, "channels": 16,
          "layers": 2}
+VIEWS = {"gradients": "#tower .part", "stream": "#tower .part", "norms": "#figure-0 canvas",
+         "updates": "#figure-1 canvas", "attention": "#heads canvas", "token": "#trace td",
+         "later": "#leaks .bars span", "samples": "#samples dd"}  # and what each shows
 OVER = "state.models.length && state.models.every((model) => model.over)"
 
 
@@ -189,13 +192,10 @@ class Page(Playground):
         self.assertEqual(one, other)
 
     def test_views(self):
-        shows = {"gradients": "#tower .part", "stream": "#tower .part", "norms": "#figure-0 canvas",
-                 "updates": "#figure-1 canvas", "attention": "#heads canvas", "token": "#trace td",
-                 "later": "#leaks .bars span", "samples": "#samples dd"}
         self.open(self.race([{"placement": "pre"}, {"placement": "post"}]))
         self.click("#run")
         self.finish()
-        for name, selector in shows.items():
+        for name, selector in VIEWS.items():
             self.click(f"[data-view={name}]")
             self.browser.wait(f"document.querySelector('{selector}')", 10)
         self.assertEqual(self.browser.evaluate("document.querySelectorAll('#samples dd').length"), 2)
@@ -227,9 +227,9 @@ class Page(Playground):
             self.click("#run")
             self.finish()
             self.browser.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
-            views = self.browser.evaluate("[...document.querySelectorAll('[data-view]')].map((e) => e.dataset.view)")
-            for view in views:
+            for view, selector in VIEWS.items():
                 self.click(f"[data-view={view}]")
+                self.browser.wait(f"document.querySelector('{selector}')", 10)
                 seen = self.browser.evaluate((HERE / "contrast.js").read_text(encoding="utf-8"))
                 self.assertGreater(seen["texts"], 50)
                 self.assertEqual(seen["found"], [], f"{view}, {'dark' if dark else 'light'}")

@@ -30,12 +30,12 @@ def effect(final, placement, optimizer):
     return final[cells[0]] - final[cells[1]] if all(cell in final for cell in cells) else None
 
 
-def holm(values):
-    """Holm's correction (1979) of p values: each keeps its place."""
+def holm(values, comparisons):
+    """Holm's correction (1979) of p values, of so many planned comparisons: each keeps its place."""
     order = sorted(range(len(values)), key=values.__getitem__)
     corrected, highest = [0.0] * len(values), 0.0
     for rank, i in enumerate(order):
-        highest = max(highest, min(1.0, (len(values) - rank) * values[i]))
+        highest = max(highest, min(1.0, (comparisons - rank) * values[i]))
         corrected[i] = highest
     return corrected
 
@@ -50,7 +50,8 @@ def contrasts(final, placements):
     effects = {p: [effect(final, p, o) for o in OPTIMIZERS] for p in placements if p != BASELINE}
     known = {p: pair for p, pair in effects.items() if all(part is not None for part in pair)}
     tests = [stats.ttest_1samp(muon - adamw, 0).pvalue for adamw, muon in known.values()]
-    p_value = dict(zip(known, holm(tests), strict=True))
+    # A contrast without a result stays one of the comparisons: a cell that fails must not make the others significant.
+    p_value = dict(zip(known, holm(tests, len(effects)), strict=True))
     rows = []
     for placement, parts in effects.items():
         cells = ["" if part is None else signed(part) for part in parts]
