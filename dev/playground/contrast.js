@@ -51,6 +51,8 @@
   const paper = behind(document.body);
   for (const i of [0, 1, 2, 3])
     for (const alpha of [1, kThinAlpha]) check(document.body, over(colorOf(i), alpha, paper), 3, "curve");
+  for (const color of ["--soft", "--faint"]) check(document.body, css(color), 4.5, "text in a plot", paper);
+  for (const back of ["--vanished", "--exploded"]) check(document.body, "#fff", 4.5, "text of a block", css(back));
   check(document.body, getComputedStyle(document.body).color, 4.5, "text of a token that the model is certain of",
     over(colorOf(0), kCellAlpha, paper));
   return { texts, found };

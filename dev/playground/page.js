@@ -117,7 +117,8 @@ const unigramWords = () => `unigram entropy${narrow.matches ? "" : ": knows how 
 
 const lossPlot = new Plot($("loss"), { x: "step", y: "", height: 230, span: () => stepsOf(state.race),
   range: (u, low, high) => [0, Math.max(1, Math.min(high ?? 4, (ready()?.uniform ?? 4) + 0.3 - floorOf()) * 1.02)],
-  levels: () => (ready() ? [{ y: ready().unigram - floorOf(), text: unigramWords() }] : []) });
+  levels: () => (ready() ? [{ y: ready().unigram - floorOf(), text: unigramWords() }] : []),
+  empty: "Press “Run” to train these models" });
 
 function drawLoss() {
   const tables = state.models.map(({ rows }) => [rows.step, smoothed(rows.loss).map((loss) => loss - floorOf())]);
@@ -126,7 +127,7 @@ function drawLoss() {
     : `Loss above the floor of ${fixed(floorOf())} nats, the entropy of the stories`;
   lossPlot.options.log = state.log;
   const data = tables.length ? uPlot.join(tables) : [[0, stepsOf(state.race)]];
-  lossPlot.draw(series, data, `Loss by step. ${state.models.map((model) =>
+  lossPlot.draw(series, data, !tables.length ? lossPlot.options.empty : `Loss by step. ${state.models.map((model) =>
     `${model.name}: ${fixed(model.loss())} at step ${model.step}`).join("; ")}`);
 }
 

@@ -42,8 +42,21 @@ function levelHook(levels) {
   };
 }
 
+// What to do, in the middle of a plot that has no lines yet.
+function emptyHook(text) {
+  return ({ ctx, bbox, series }) => {
+    if (series.length > 1) return;
+    ctx.save();
+    ctx.fillStyle = css("--soft");
+    ctx.font = `${15 * devicePixelRatio}px system-ui, sans-serif`;
+    ctx.textAlign = "center";
+    ctx.fillText(text, bbox.left + bbox.width / 2, bbox.top + bbox.height / 2);
+    ctx.restore();
+  };
+}
+
 class Plot {
-  // options: {x, y, log, height, whole (ticks at whole numbers), range (of y), span (of x), levels, label}
+  // options: {x, y, log, height, whole (ticks at whole numbers), range (of y), span (of x), levels, empty (words)}
   constructor(place, options) {
     Object.assign(this, { place, options, key: "", plot: null });
     place.setAttribute("role", "img");
@@ -60,7 +73,7 @@ class Plot {
   }
 
   build(series, data) {
-    const { x, y, log, whole, range, span, levels = () => [] } = this.options;
+    const { x, y, log, whole, range, span, levels = () => [], empty = "" } = this.options;
     const integers = whole ? { incrs: [1, 2, 5, 10, 20, 50, 100], values: (u, ticks) => ticks.map((t) => t) } : {};
     const numbers = { values: (u, ticks) => ticks.map((t) => (log && t && Math.abs(Math.log10(t) % 1) > 1e-6 &&
       u.scales.y.max > 50 * u.scales.y.min ? "" : short(t))) };
@@ -70,7 +83,7 @@ class Plot {
       scales: { x: { time: false, ...(span ? { range: () => [0, span()] } : {}) },
         y: { distr: log ? 3 : 1, ...(range && !log ? { range } : {}) } },
       axes: [this.axis("x", x, integers), this.axis("y", y, numbers)],
-      hooks: { draw: [levelHook(levels)] },
+      hooks: { draw: [levelHook(levels), emptyHook(empty)] },
       series: [{}, ...series.map(({ color, dash = [], width = 2, points = false, alpha = 1 }) =>
         ({ stroke: color, dash, width, alpha, points: { show: points, size: 6, fill: color } }))],
     }, data, this.place);

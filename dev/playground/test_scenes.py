@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Run the playground in headless Chromium, from file:// and with the network cut.
 
-usage: test_scenes.py [PAGE] [--minutes N] [unittest's options]
+usage: test_scenes.py [PAGE] [--minutes N] [--seeds N] [unittest's options]
   --minutes N   how long memory is watched (1)
+  --seeds N     run each scene with the seeds 1 to N instead of its own
 """
 
 import json
@@ -18,6 +19,7 @@ from browser import Browser, find  # noqa: E402
 
 PAGE = HERE.parents[1] / "build" / "playground.html"
 MINUTES = 1.0
+SEEDS = 0
 SCENES = ("warm-up", "deep", "deepnorm", "inverted", "none", "batchnorm", "dyt", "rmsnorm")
 SECONDS = 400  # for the slowest scene, on a busy machine
 SMALL = {"tokenizer": "char", "bytes": "1M", "steps": 30, "batch": 4, "context": 16, "heads": 2, "channels": 16,
@@ -62,10 +64,20 @@ class Scenes(Playground):
     """Each scene starts with one click and runs to its claim."""
 
     def run_scene(self, name):
+        for seed in range(1, SEEDS + 1) or [None]:
+            with self.subTest(seed=seed):
+                self.run_scene_with(name, seed)
+
+    def run_scene_with(self, name, seed):
         self.open()
+        if seed:
+            self.browser.evaluate(f"kScenes.find(({{ id }}) => id === {json.dumps(name)}).common.seed = {seed}")
         self.click(f"[data-scene={name}]")
         self.finish()
         checks = self.browser.evaluate("state.race.claim(state.models)")
+        if seed:
+            losses = self.browser.evaluate("state.models.map((model) => fixed(model.loss()))")
+            print(f"{name}, seed {seed}: {', '.join(losses)}", flush=True)
         self.assertGreaterEqual(len(checks), 3)
         for check in checks:
             self.assertTrue(check["held"], check["text"])
@@ -280,12 +292,20 @@ class Page(Playground):
         self.assertEqual(kept, [3 * 16384, 4, 3 * 16384 / 4, 4, 3 * 16384, True])
 
 
+def take(option, default):
+    """The number after an option of ours, which unittest does not know."""
+    if option not in arguments:
+        return default
+    at = arguments.index(option)
+    _, number = arguments[at:at + 2]
+    del arguments[at:at + 2]
+    return float(number)
+
+
 if __name__ == "__main__":
     arguments = sys.argv[1:]
-    if "--minutes" in arguments:
-        at = arguments.index("--minutes")
-        MINUTES = float(arguments[at + 1])
-        del arguments[at:at + 2]
+    MINUTES = take("--minutes", MINUTES)
+    SEEDS = int(take("--seeds", SEEDS))
     if arguments and arguments[0].endswith(".html"):
         PAGE = Path(arguments.pop(0)).resolve()
     unittest.main(argv=sys.argv[:1] + arguments)
