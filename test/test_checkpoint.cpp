@@ -193,6 +193,21 @@ TEST_CASE("a checkpoint names no best weights that could not be written", "[prog
   }
 }
 
+TEST_CASE("a run whose last step's weights could not be written as the best validates that step again",
+          "[program][checkpoint]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt" + kSmall + "--steps 4 --eval-every 2 ";
+  REQUIRE(f.run(words + "--out whole").status == 0);
+  REQUIRE(verify_checkpoint(f.path("whole/best.safetensors")).step == 4);
+  std::filesystem::create_directories(f.path("r/best.safetensors/in the way"));
+  const Outcome failed = f.run(words + "--force --eval-every 4 --out r");
+  CHECK(failed.status == 1);
+  CHECK(contains(failed.err, "r/best.safetensors"));
+  std::filesystem::remove_all(f.path("r/best.safetensors"));
+  REQUIRE(f.run("train --resume --quiet --out r").status == 0);
+  CHECK(same_bits(weights_in(f.path("r/best.safetensors")), weights_in(f.path("whole/best.safetensors"))));
+}
+
 TEST_CASE("best weights are whole after Ctrl-C and after a kill, and of the step that the checkpoint names",
           "[program][checkpoint]") {
   const Corpus f;
