@@ -51,8 +51,9 @@ function oneStep() {
   }
 }
 
-// No line ends inside Post-LN.
-const unbroken = (text) => text.replaceAll("-LN", "\u2011LN");
+// No line ends inside Post-LN or y = norm(x).
+const unbroken = (text) => text.replaceAll("-LN", "\u2011LN")
+  .replace(/\by = [^.,]*\)/g, (formula) => formula.replaceAll(" ", "\u00a0"));
 
 function setRace(race) {
   state.models.forEach((model) => model.end());

@@ -77,7 +77,7 @@ class Scenes(Playground):
         checks = self.browser.evaluate("state.race.claim(state.models)")
         if seed:
             losses = self.browser.evaluate("state.models.map((model) => fixed(model.loss()))")
-            print(f"{name}, seed {seed}: {', '.join(losses)}", flush=True)
+            print(f"{name}, seed {seed}: {', '.join(losses)}; {sum(c['held'] for c in checks)} of {len(checks)} held")
         self.assertGreaterEqual(len(checks), 3)
         for check in checks:
             self.assertTrue(check["held"], check["text"])
