@@ -102,19 +102,19 @@ void finish_best(Trainer& t) {
   remove_replaced(t.path(kBestCheckpoint));
 }
 
+void require_finite(int64_t step, const std::vector<TensorSpec>& table, const Buffer& buffer) {
+  if (const TensorSpec* bad = first_non_finite(table, buffer.get())) throw Diverged{step, "update", bad->name};
+}
+
 // Writes the state to `file` of the run's directory, on another thread if training goes on and there is memory for a
 // copy. Throws Diverged if a number that it writes is not finite.
 void save(Trainer& t, const std::string& file, int64_t step, bool goes_on = false) {
   const bool best = file == kBestCheckpoint;
-  const auto require_finite = [&](const std::vector<TensorSpec>& table, const Buffer& buffer) {
-    if (const TensorSpec* bad = first_non_finite(table, buffer.get()))
-      throw Diverged{step, "update", bad->name};
-  };
-  require_finite(t.model.table, t.model.weights);
+  require_finite(step, t.model.table, t.model.weights);
   Buffer of_all;
   if (t.group->size > 1 && !best) of_all = order_whole_state(t);
   const Buffer* state = best ? nullptr : t.group->size > 1 ? &of_all : &t.optimizer_state;
-  if (state) require_finite(state_table(t.model.table), *state);
+  if (state) require_finite(step, state_table(t.model.table), *state);
   t.state.step = step;
   best ? finish_best(t) : finish_last(t);
   std::shared_future<void>& saving = best ? t.saving_best : t.saving;
@@ -126,12 +126,14 @@ void save(Trainer& t, const std::string& file, int64_t step, bool goes_on = fals
 }
 
 // A model has exploded if its loss on the last batch is more than ten times the first loss of this call and more than
-// ten times that of uniform guessing. False before the first step.
+// ten times that of uniform guessing. False before the first step. Throws Diverged if the reason is a weight that is not
+// finite.
 bool has_exploded(const Trainer& t) {
   if (std::isnan(t.first_loss)) return false;
   const int B = t.o.batch, T = t.model.config.context;
   const double nats = model_loss(t.model, t.activations, {t.tokens.data(), t.targets.data(), B, T});
   const double loss = nats / (static_cast<double>(B) * T);
+  if (std::isnan(loss)) require_finite(t.state.step, t.model.table, t.model.weights);
   return !(loss <= 10 * std::max(t.first_loss, t.data.uniform_nats()));
 }
 
