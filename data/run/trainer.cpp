@@ -126,8 +126,8 @@ void save(Trainer& t, const std::string& file, int64_t step, bool goes_on = fals
 }
 
 // A model has exploded if its loss on the last batch is more than ten times the first loss of this call and more than
-// ten times that of uniform guessing. False before the first step. Throws Diverged if the reason is a weight that is not
-// finite.
+// ten times that of uniform guessing. False before the first step. Throws Diverged if a weight is not finite and so the
+// loss is NaN.
 bool has_exploded(const Trainer& t) {
   if (std::isnan(t.first_loss)) return false;
   const int B = t.o.batch, T = t.model.config.context;
