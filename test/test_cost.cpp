@@ -1,14 +1,18 @@
 #include "data/show/cost.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <vector>
 
 #include "check.hpp"
 #include "data/host/peak.hpp"
+#include "data/host/progress.hpp"
 #include "data/show/cost_text.hpp"
+#include "layers/kernels/gemm.hpp"
 #include "layers/model/presets.hpp"
 #include "layers/model/size.hpp"
 #include "forms.hpp"
@@ -341,6 +345,20 @@ TEST_CASE("a run's peak memory is what info --cost says, within 3 %", "[cost][pr
 }
 
 // ---- speed -------------------------------------------------------------------------------------------------
+
+// The margin is for another program that slows the measurement. Without optimization it finds less than half.
+TEST_CASE("no matrix product is much faster than the machine's peak", "[cost]") {
+  constexpr int n = 256;
+  const std::vector<float> a(n * n, .5f), b(n * n, .5f);
+  std::vector<float> c(n * n);
+  double seconds = 1;
+  for (int i = 0; i < 20; ++i) {
+    const Stopwatch clock;
+    gemm_nn(c.data(), a.data(), b.data(), n, n, n);
+    seconds = std::min(seconds, clock.seconds());
+  }
+  CHECK(2. * n * n * n / seconds < 1.5 * measure_flops(Matmul::fp32));
+}
 
 // The ceiling never falls: the first measurement can only be too low, and an impossible speed triggers another.
 TEST_CASE("utilization is the share of the measured ceiling", "[cost]") {

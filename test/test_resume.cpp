@@ -15,7 +15,6 @@
 #include "data/options/stored.hpp"
 #include "data/run/schedule.hpp"
 #include "data/run_directory/directory.hpp"
-#include "layers/kernels/gemm.hpp"
 #include "small_run.hpp"
 #include "table.hpp"
 
@@ -267,18 +266,4 @@ TEST_CASE("the machine's peak is measured once, and not for a quiet run", "[cost
   CHECK(clock.seconds() < .1);
   const Corpus f;
   CHECK_FALSE(contains(f.run(kRun + "--steps 1 --out r").out, "GFLOP/s"));
-}
-
-// The margin is for another program that slows the measurement. Without optimization it finds less than half.
-TEST_CASE("no matrix product is much faster than the machine's peak", "[cost]") {
-  constexpr int n = 256;
-  const std::vector<float> a(n * n, .5f), b(n * n, .5f);
-  std::vector<float> c(n * n);
-  double seconds = 1;
-  for (int i = 0; i < 20; ++i) {
-    const Stopwatch clock;
-    gemm_nn(c.data(), a.data(), b.data(), n, n, n);
-    seconds = std::min(seconds, clock.seconds());
-  }
-  CHECK(2. * n * n * n / seconds < 1.5 * measure_flops(Matmul::fp32));
 }

@@ -186,7 +186,7 @@ bool measure_end(Trainer& t, Metrics& metrics, Progress& progress, RunOutcome& o
   if (whole) row.val_loss_full = row.val_loss;
   else if (!interrupted() && t.measures_whole_validation(t.o.steps)) row.val_loss_full = measure(t, row.step, 0);
   outcome.val_loss_full = row.val_loss_full;
-  finish_best(t);  // a run that is killed before this validates again, because its row is without a loss
+  finish_best(t);  // a run that is killed before this line validates again: its row has no loss yet
   if (metrics.last().step == row.step) metrics.replace_last(row);
   save(t, kLastCheckpoint, outcome.step);
   return !interrupted();
