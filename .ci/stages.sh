@@ -2,6 +2,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+wanted=("$@")  # names of stages; none: all
 scratch=$(mktemp -d)
 passed=0 failed=0 skipped=0
 TIMEFORMAT='  (%1R s; processors: %1U s + %1S s)'
@@ -18,11 +19,20 @@ finish() {
 }
 trap finish EXIT
 
+# wanted NAME: does the stage of this name run?
+wanted() {
+  [ ${#wanted[@]} -gt 0 ] || return 0
+  local name
+  for name in "${wanted[@]}"; do [ "$name" != "$1" ] || return 0; done
+  return 1
+}
+
 # stage NAME COMMAND...: counts what the command's own last line says, or the command as one.
 counts='^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$'
 stage() {
   local name=$1 status=0 line
   shift
+  wanted "$name" || return 0
   printf '\n== %s: %s\n' "$name" "$*"
   time "$@" 2>&1 </dev/null | tee "$scratch/log" || status=1
   line=$(grep -E "$counts" "$scratch/log" | tail -n 1 | tr -d ,) || true
@@ -66,6 +76,7 @@ other_processors() {
 # arm WORDS...: tests as a 64-bit ARM processor runs them, unless this is one. Skipped without a cross compiler or an
 # emulator: only Debian's packages of them are known.
 arm() {
+  wanted NEON || return 0
   if [ "$(uname -m)" = aarch64 ] || [ "$(uname -m)" = arm64 ]; then return; fi
   if CXX='' dev/setup.sh arm >"$scratch/log" 2>&1; then
     stage NEON make test-arm CXX=aarch64-linux-gnu-g++ "$@"
@@ -82,6 +93,7 @@ changed() { ! git diff --quiet HEAD~1 -- "$@" 2>/dev/null; }
 with_packages() {
   local packages=$1
   shift
+  wanted "$1" || return 0
   if make ".venv/.$packages"; then
     stage "$@"
   else

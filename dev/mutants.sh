@@ -3,6 +3,7 @@
 #
 #   dev/mutants.sh              all mutants of dev/mutants.txt
 #   dev/mutants.sh TEXT         those with TEXT anywhere in their line
+#   dev/mutants.sh --part 1/4   the first quarter of them
 #   dev/mutants.sh --list [TEXT]   only check that their texts are still there, and show them
 #
 # A row may select the tests that see its mutant, as Catch2 selects them. Otherwise all tests run except [slow],
@@ -16,8 +17,14 @@ cd "$(dirname "$0")/.." || exit 1
 unset MAKEFLAGS MFLAGS MAKELEVEL # the makes below are on their own
 die() { printf 'mutants: %s\n' "$*" >&2; exit 2; }
 
-list_only=
-[ "${1:-}" = --list ] && { list_only=1; shift; }
+list_only='' part=1/1
+case ${1:-} in
+  --list) list_only=1; shift ;;
+  --part) part=${2:-}; shift $(($# < 2 ? $# : 2)) ;;
+esac
+[[ $part =~ ^([0-9]+)/([0-9]+)$ ]] && first=${BASH_REMATCH[1]} parts=${BASH_REMATCH[2]} ||
+  die "--part needs two numbers, such as 1/4, but got '$part'"
+[ "$first" -ge 1 ] && [ "$first" -le "$parts" ] || die "--part $part: there are parts 1 to $parts"
 wanted=${1:-}
 
 # ---- the list ------------------------------------------------------------------------------------
@@ -57,8 +64,11 @@ done <dev/mutants.txt
 count=${#files[@]}
 [ "$stale" -eq 0 ] || die "$stale mutants no longer fit the sources; bring dev/mutants.txt up to date"
 [ "$count" -gt 0 ] || die "no mutant has '$wanted' in its line"
+begin=$((count * (first - 1) / parts)) end=$((count * first / parts))
+count=$((end - begin))
+[ "$count" -gt 0 ] || die "part $part of so few mutants has none"
 if [ -n "$list_only" ]; then
-  for ((i = 0; i < count; i++)); do
+  for ((i = begin; i < end; i++)); do
     printf '%s: %s\n    %s\n    %s\n' "${files[i]}" "${whats[i]}" "${olds[i]}" "${news[i]}"
   done
   echo "$count mutants"
@@ -112,7 +122,7 @@ while IFS= read -r spec; do
   failing=$(tests_of "$spec")
   [ -z "$failing" ] || die "without any mutant this test fails already: $failing"
   [ "$SECONDS" -le "$longest" ] || longest=$SECONDS
-done < <(printf '%s\n' "${specs[@]}" | sort -u)
+done < <(printf '%s\n' "${specs[@]:begin:count}" | sort -u)
 for tool in timeout gtimeout; do
   command -v "$tool" >/dev/null && limit="$tool $((5 * longest + 30))" && break
 done
@@ -125,7 +135,7 @@ done
 worker() { # every workers-th mutant, in copy $1
   cd "$root/$1" || exit
   local i failing object broken=''
-  for ((i = $1 - 1; i < count; i += workers)); do
+  for ((i = begin + $1 - 1; i < end; i += workers)); do
     [ -n "$broken" ] && [ "$broken" != "${files[i]}" ] && cp "$root/0/$broken" "$broken"
     broken=${files[i]}
     split_file "$root/0/$broken" "${olds[i]}"
