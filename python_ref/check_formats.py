@@ -86,6 +86,7 @@ OWN = {
     "moe": f"--experts 4 --placement sub-ln {UNUSUAL}", "moe-switch": f"--experts 4 --experts-per-token 1 "
     f"--no-router-renormalize --router-bias 0.01 {UNUSUAL}", "moe-shared": "--preset mixtral --experts 4 "
     "--shared-experts 2 --block parallel-shared",
+    "moe-hybridnorm": "--experts 4 --placement hybridnorm --layers 3",
     "hybridnorm": "--placement hybridnorm --layers 3", "hybridnorm-star": f"--placement hybridnorm-star {GQA}",
 }  # fmt: skip
 

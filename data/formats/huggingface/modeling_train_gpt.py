@@ -238,7 +238,7 @@ class Mixture(Branch):
     """The sum of the chosen experts with their weights, and of the shared experts."""
 
     def __init__(self, config, layer):
-        super().__init__(config, layer, config.intermediate_size, config.block != "parallel-shared")
+        super().__init__(config, layer, config.ffn_norms, config.intermediate_size, config.block != "parallel-shared")
         self.router = Router(config)
         self.expert = nn.ModuleList(Expert(config) for _ in range(config.experts))
         self.shared = nn.ModuleList(Expert(config) for _ in range(config.shared_experts))
