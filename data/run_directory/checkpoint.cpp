@@ -281,7 +281,9 @@ std::shared_future<void> save_checkpoint_later(const std::string& path, const Ch
                                                const Model& model, const Buffer* state,
                                                const std::shared_future<void>& after) {
   const size_t of_state = state ? state_floats(model.table) : 0, floats = model.floats + of_state;
-  if (detect_machine().memory_free < floats * sizeof(float) / 5 * 6) return {};
+  const Machine machine = detect_machine();
+  const size_t available = machine.memory_free ? machine.memory_free : machine.memory / 2;
+  if (available < floats * sizeof(float) / 5 * 6) return {};
   CheckpointHeader h = header;
   h.optimizer = state != nullptr;
   try {
