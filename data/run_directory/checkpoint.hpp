@@ -18,8 +18,8 @@ void save_checkpoint(const std::string& path, const CheckpointHeader& header, co
 
 // The same on another thread, from a copy of the numbers, which is freed when it is written. get() of the result waits
 // and throws. The result is not valid if there is no memory for the copy: then nothing has happened. Where the system
-// does not say how much memory is free, half of all counts. The file is written once `after` is done; if that throws, it
-// is not written, and get() throws the same.
+// does not say how much memory is free, half of all counts. The file is written once `after` is done; if that throws,
+// it is not written, and get() throws the same.
 std::shared_future<void> save_checkpoint_later(const std::string& path, const CheckpointHeader& header,
                                                const Model& model, const Buffer* state,
                                                const std::shared_future<void>& after = {});
