@@ -21,20 +21,20 @@ struct Timing {
 };
 
 // The median time of a few calls of f, within about `budget` seconds. The first call only warms up. On a busy machine,
-// one of the calls may take as long as a hundred others, and so may all calls of a few milliseconds: short calls go on
-// for a tenth of a second.
+// one of the calls may take as long as a hundred others, and so may all calls of a few milliseconds: calls go on for a
+// tenth of a second even if the budget is smaller.
 template <class F>
 double time_of(double budget, int most, F f) {
   constexpr double kLeast = .1;
   const Stopwatch whole;
   f(0);
   std::vector<double> seconds;
-  const auto enough = [&] { return static_cast<int>(seconds.size()) >= most && whole.seconds() >= kLeast; };
+  const auto enough = [&] { return static_cast<int>(seconds.size()) >= most || whole.seconds() >= budget; };
   do {
     const Stopwatch clock;
     f(static_cast<int>(seconds.size()) + 1);
     seconds.push_back(clock.seconds());
-  } while (!enough() && whole.seconds() < budget && !interrupted());
+  } while ((whole.seconds() < kLeast || !enough()) && !interrupted());
   const auto middle = seconds.begin() + static_cast<ptrdiff_t>(seconds.size() / 2);
   std::ranges::nth_element(seconds, middle);
   return *middle;
