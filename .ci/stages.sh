@@ -2,7 +2,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-wanted=("$@")  # names of stages; none: all
+only=("$@")  # names of stages; none: all
 scratch=$(mktemp -d)
 passed=0 failed=0 skipped=0
 TIMEFORMAT='  (%1R s; processors: %1U s + %1S s)'
@@ -10,7 +10,7 @@ TIMEFORMAT='  (%1R s; processors: %1U s + %1S s)'
 finish() {
   for job in $(jobs -p); do kill "$job" 2>/dev/null || true; done
   rm -rf "$scratch"
-  if [ $((passed + failed)) = 0 ]; then failed=1; echo "no stage ran${wanted:+: none is named ${wanted[*]}}"; fi
+  if [ $((passed + failed)) = 0 ]; then failed=1; echo "no stage ran${only:+: none is named ${only[*]}}"; fi
   echo
   printf '%d passed, %d failed' $passed $failed
   if [ $skipped -gt 0 ]; then printf ', %d skipped' $skipped; fi
@@ -21,9 +21,9 @@ trap finish EXIT
 
 # wanted NAME: does the stage of this name run?
 wanted() {
-  [ ${#wanted[@]} -gt 0 ] || return 0
+  [ ${#only[@]} -gt 0 ] || return 0
   local name
-  for name in "${wanted[@]}"; do [ "$name" != "$1" ] || return 0; done
+  for name in "${only[@]}"; do [ "$name" != "$1" ] || return 0; done
   return 1
 }
 

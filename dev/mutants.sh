@@ -22,9 +22,9 @@ case ${1:-} in
   --list) list_only=1; shift ;;
   --part) part=${2:-}; shift $(($# < 2 ? $# : 2)) ;;
 esac
-[[ $part =~ ^([0-9]+)/([0-9]+)$ ]] && first=${BASH_REMATCH[1]} parts=${BASH_REMATCH[2]} ||
+[[ $part =~ ^([1-9][0-9]*)/([1-9][0-9]*)$ ]] && first=${BASH_REMATCH[1]} parts=${BASH_REMATCH[2]} ||
   die "--part needs two numbers, such as 1/4, but got '$part'"
-[ "$first" -ge 1 ] && [ "$first" -le "$parts" ] || die "--part $part: there are parts 1 to $parts"
+[ "$first" -le "$parts" ] || die "--part $part: there are parts 1 to $parts"
 wanted=${1:-}
 
 # ---- the list ------------------------------------------------------------------------------------
