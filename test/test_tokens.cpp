@@ -11,6 +11,7 @@
 
 #include "catch.hpp"
 #include "data/host/files.hpp"
+#include "data/options/stored.hpp"
 #include "data/run/generate_text.hpp"
 #include "data/run_directory/checkpoint.hpp"
 #include "data/text/load_dataset.hpp"
@@ -147,6 +148,36 @@ TEST_CASE("a tokenizer that is stored and read again has the same tokens", "[tok
     CHECK(again.kind() == tokenizer.kind());
     CHECK(again.vocabulary() == tokenizer.vocabulary());
     CHECK(again.encode(text) == tokenizer.encode(text));
+  }
+}
+
+// Compared with an int, nlohmann's 2^63 is negative; converted to 32 bits, 2^32 + 1 is 1.
+TEST_CASE("numbers of a stored tokenizer or setting that wrap when narrowed are refused", "[tokens]") {
+  using nlohmann::json;
+  const auto stored = [](const std::string& points) {
+    return json::parse(R"({"kind": "char", "codepoints": [)" + points + "]}");
+  };
+  CHECK(tokenizer_from_json(stored("97, 1114111")).vocabulary() == 2);
+  for (const char* last : {"1114112", "4294967394", "9223372036854775808", "18446744073709551615", "-1", "98.5"})
+    CHECK_THROWS_AS(tokenizer_from_json(stored("97, " + std::string(last))), std::runtime_error);
+
+  const json pieces = to_json(read_tokenizer("test/reference/pieces/llama2.model"));
+  for (const char* key : {"begin", "end"})
+    for (const uint64_t token : {uint64_t{1} << 32 | 1, uint64_t{1} << 63 | 1}) {
+      json forged = pieces;
+      forged["tables"][key] = token;
+      CHECK_THROWS_AS(tokenizer_from_json(forged), std::runtime_error);
+    }
+
+  TrainOptions options;
+  options.config = preset_config("gpt2", "nano");
+  options.config.vocab_size = 256;
+  json settings = to_json(options);
+  settings["document-separator"] = json::array({97, 98});
+  CHECK(train_options_of(settings).separator == "ab");
+  for (const uint64_t byte : {uint64_t{256}, uint64_t{1} << 63 | 97, ~uint64_t{0}}) {
+    settings["document-separator"] = json::array({97, byte});
+    CHECK_THROWS_AS(train_options_of(settings), std::invalid_argument);
   }
 }
 

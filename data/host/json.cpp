@@ -31,6 +31,13 @@ json read_json(const std::string& path, size_t most) {
   }
 }
 
+std::optional<int64_t> integer_between(const json& value, int64_t least, int64_t most) {
+  if (!value.is_number_integer()) return std::nullopt;  // true for unsigned numbers, too
+  if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t(INT64_MAX)) return std::nullopt;
+  const auto number = value.get<int64_t>();
+  return number >= least && number <= most ? std::optional(number) : std::nullopt;
+}
+
 std::string to_text(const json& value, int indent) { return value.dump(indent); }
 std::string to_text(const ordered_json& value, int indent) { return value.dump(indent); }
 

@@ -43,8 +43,9 @@ std::string text_of(const json& value) {
   if (!value.is_array()) return to_text(value);
   std::string bytes;
   for (const json& byte : value) {
-    if (!byte.is_number_unsigned() || byte > 255) throw std::invalid_argument("a text has a byte outside 0 to 255");
-    bytes += static_cast<char>(byte.get<unsigned>());
+    const auto number = integer_between(byte, 0, 255);
+    if (!number) throw std::invalid_argument("a text has a byte outside 0 to 255");
+    bytes += static_cast<char>(*number);
   }
   return bytes;
 }

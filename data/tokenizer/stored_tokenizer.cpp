@@ -4,10 +4,9 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include <nlohmann/json.hpp>
-
 #include "bpe_files.hpp"
 #include "data/host/files.hpp"
+#include "data/host/json.hpp"
 #include "layers/config/named.hpp"
 #include "llmc_tokenizer.hpp"
 #include "piece_files.hpp"
@@ -29,10 +28,10 @@ constexpr Named<PieceType> kPieceTypes[] = {{PieceType::normal, "normal"},
 Tokenizer characters_from_json(const json& points) {
   std::vector<uint32_t> alphabet;
   for (const json& point : points) {
-    if (!point.is_number_unsigned() || point > 0x10ffff || (point >= 0xd800 && point < 0xe000) ||
-        (!alphabet.empty() && point <= alphabet.back()))
+    const auto number = integer_between(point, alphabet.empty() ? 0 : int64_t{alphabet.back()} + 1, 0x10ffff);
+    if (!number || (*number >= 0xd800 && *number < 0xe000))
       throw std::runtime_error("its alphabet is not a list of Unicode characters in ascending order");
-    alphabet.push_back(point);
+    alphabet.push_back(static_cast<uint32_t>(*number));
   }
   if (alphabet.empty()) throw std::runtime_error("its alphabet is empty");
   return Tokenizer::characters(std::move(alphabet));
@@ -45,7 +44,12 @@ json to_json(const PieceTables& tables) {
 }
 
 PieceTables tables_from_json(const json& j) {
-  PieceTables tables{{}, j.at("dummy_prefix"), j.at("begin"), j.at("end")};
+  const auto token_at = [&](const char* key) {
+    const auto token = integer_between(j.at(key), -1, INT32_MAX);
+    if (!token) throw std::runtime_error(std::string("its ") + key + " is not a token");
+    return static_cast<int>(*token);
+  };
+  PieceTables tables{{}, j.at("dummy_prefix"), token_at("begin"), token_at("end")};
   for (const json& row : j.at("pieces"))
     tables.pieces.push_back(
         {row.at(0), row.at(1), value_of(kPieceTypes, "type of a piece", row.at(2).get<std::string>())});

@@ -19,8 +19,9 @@ namespace {
 json value_at(const json& file, const std::string& key) { return file.contains(key) ? file.at(key) : json(); }
 
 int whole(const std::string& key, const json& value) {
-  if (!value.is_number_integer() || value < 0 || value > (1 << 30)) reject(key, "is not a whole number in range");
-  return value;
+  const auto number = integer_between(value, 0, 1 << 30);
+  if (!number) reject(key, "is not a whole number in range");
+  return static_cast<int>(*number);
 }
 
 double number(const std::string& key, const json& value) {
