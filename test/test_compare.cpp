@@ -79,18 +79,52 @@ TEST_CASE("a mean and its 95 % interval", "[compare]") {
   CHECK(std::isnan(estimate({}).mean));
 }
 
-TEST_CASE("Student's quantile beyond the table", "[compare]") {
-  // Half widths of n numbers with mean 0 and sd 1, times √n: the quantile for n − 1. Values: published tables.
+TEST_CASE("Student's t distribution", "[compare]") {  // values: scipy.stats.t
   const struct {
-    int n;
     double t;
-  } known[] = {{2, 12.7062}, {11, 2.2281}, {12, 2.2010}, {21, 2.0860}, {31, 2.0423}, {121, 1.9799}};
-  for (const auto& [n, t] : known) {
-    std::vector<double> x(static_cast<size_t>(n));
-    for (int i = 0; i < n; ++i) x[size_t(i)] = i % 2 ? 1 : -1;
-    const Estimate e = estimate(x);
-    CHECK(near(e.half_width * std::sqrt(n) / e.sd, t, 1e-4));
+    int degrees_of_freedom;
+    double above;
+  } tails[] = {{0.1, 1, 0.468274482569446}, {40, 1, 0.00795608991202581},  {2.5, 2, 0.0648058601107554},
+               {1, 3, 0.195501109477885},   {2.5, 7, 0.0204961092928764},  {40, 7, 7.95108999242518e-10},
+               {1, 30, 0.162654307713015},  {0.1, 500, 0.460192203768438}, {2.5, 500, 0.00636928775044193}};
+  for (const auto& [t, n, above] : tails) {
+    CHECK(std::abs((1 - t_within(t, n)) / 2 - above) < 2e-14);
+    CHECK(std::abs((1 - t_within(-t, n)) / 2 - (1 - above)) < 2e-14);
   }
+  const struct {
+    int degrees_of_freedom;
+    double of_95, of_999;
+  } quantiles[] = {{1, 12.706204736175, 636.61924876872},
+                   {2, 4.3026527297495, 31.599054576444},
+                   {10, 2.2281388519863, 4.5868938587026},
+                   {119, 1.9800998764569, 3.3741665465295}};
+  for (const auto& [n, of_95, of_999] : quantiles) {
+    CHECK(near(t_quantile(.95, n), of_95, 1e-11));
+    CHECK(near(t_quantile(.999, n), of_999, 1e-9));
+  }
+}
+
+TEST_CASE("p values of a difference and of equality within a margin", "[compare]") {
+  // scipy.stats.ttest_1samp(x, 0), and the larger of its one-sided p values for -margin and margin
+  const Estimate e = estimate({-.02, .01, -.035, -.018, -.04});
+  CHECK(near(p_of_zero(e), 0.07788308606958311, 1e-12));
+  CHECK(near(p_of_inequality(e, .03), 0.1713070797303637, 1e-12));
+  CHECK(near(p_of_inequality(e, .06), 0.005374860193038715, 1e-12));
+  CHECK(p_of_inequality(e, .01) > .5);  // the mean itself is outside
+  CHECK(p_of_zero(estimate({0, 0})) == 1);
+  CHECK(p_of_zero(estimate({1, 1})) == 0);
+  CHECK(std::isnan(p_of_zero(estimate({1}))));
+  CHECK(std::isnan(p_of_inequality(estimate({1}), 1)));
+}
+
+TEST_CASE("Holm's correction multiplies the smallest p by their number, the next by one less", "[compare]") {
+  const auto corrected = holm({.01, kNone, .04, .03, .005});
+  CHECK(near(corrected[0], .03));
+  CHECK(std::isnan(corrected[1]));
+  CHECK(near(corrected[2], .06));  // as .03's: a larger p is never the more significant one
+  CHECK(near(corrected[3], .06));
+  CHECK(near(corrected[4], .02));
+  CHECK(holm({.6, .9}) == std::vector<double>{1, 1});
 }
 
 TEST_CASE("a spike is a loss six deviations above those before it", "[compare]") {

@@ -8,31 +8,69 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-// The 97.5 % quantile of Student's t with 1, 2, ... degrees of freedom; beyond the table the expansion in 1/df of
-// Abramowitz & Stegun 26.7.5, which is exact to 4 digits there.
-double t_quantile(int df) {
-  constexpr double kTable[] = {12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281};
-  if (df <= 10) return kTable[df - 1];
-  constexpr double z = 1.959964;
-  const double z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z, n = df;
-  return z + (z3 + z) / (4 * n) + (5 * z5 + 16 * z3 + 3 * z) / (96 * n * n) +
-         (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * n * n * n);
+// The mean and the standard deviation, without an interval.
+Estimate moments(const std::vector<double>& x) {
+  Estimate e{kNone, kNone, kNone, static_cast<int>(x.size())};
+  if (x.empty()) return e;
+  double sum = 0, squares = 0;
+  for (const double value : x) sum += value;
+  e.mean = sum / e.n;
+  for (const double value : x) squares += (value - e.mean) * (value - e.mean);
+  if (e.n > 1) e.sd = std::sqrt(squares / (e.n - 1));
+  return e;
 }
 
 }  // namespace
 
+double t_within(double t, int degrees_of_freedom) {
+  const double angle = std::atan(t / std::sqrt(degrees_of_freedom)), square = std::pow(std::cos(angle), 2);
+  const bool odd = degrees_of_freedom % 2 == 1;
+  double term = odd ? std::cos(angle) : 1, sum = 0;
+  for (int i = odd ? 3 : 2; i <= degrees_of_freedom; i += 2) {
+    sum += term;
+    term *= square * (i - 1) / i;
+  }
+  return odd ? 2 / M_PI * (angle + std::sin(angle) * sum) : std::sin(angle) * sum;
+}
+
+double t_quantile(double within, int degrees_of_freedom) {
+  double low = 0, high = 1;
+  while (t_within(high, degrees_of_freedom) < within) high *= 2;
+  for (double middle; middle = low + (high - low) / 2, low < middle && middle < high;)
+    (t_within(middle, degrees_of_freedom) < within ? low : high) = middle;
+  return high;
+}
+
+double p_of_zero(const Estimate& e) {
+  if (e.n < 2) return kNone;
+  return e.mean == 0 ? 1 : 1 - t_within(std::abs(e.mean) / (e.sd / std::sqrt(e.n)), e.n - 1);
+}
+
+double p_of_inequality(const Estimate& e, double margin) {
+  if (e.n < 2) return kNone;
+  return (1 - t_within((margin - std::abs(e.mean)) / (e.sd / std::sqrt(e.n)), e.n - 1)) / 2;
+}
+
+std::vector<double> holm(const std::vector<double>& p) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < p.size(); ++i)
+    if (!std::isnan(p[i])) order.push_back(i);
+  std::sort(order.begin(), order.end(), [&](size_t i, size_t j) { return p[i] < p[j]; });
+  std::vector<double> corrected(p.size(), kNone);
+  double highest = 0;
+  for (size_t rank = 0; rank < order.size(); ++rank) {
+    highest = std::max(highest, p[order[rank]] * static_cast<double>(order.size() - rank));
+    corrected[order[rank]] = std::min(1., highest);
+  }
+  return corrected;
+}
+
 bool Estimate::contains_zero() const { return !(std::abs(mean) > half_width); }
 
 Estimate estimate(const std::vector<double>& x) {
-  if (x.empty()) return {kNone, kNone, kNone};
-  const int n = static_cast<int>(x.size());
-  double sum = 0, squares = 0;
-  for (const double value : x) sum += value;
-  const double mean = sum / n;
-  if (n == 1) return {mean, kNone, kNone};
-  for (const double value : x) squares += (value - mean) * (value - mean);
-  const double sd = std::sqrt(squares / (n - 1));
-  return {mean, sd, t_quantile(n - 1) * sd / std::sqrt(n)};
+  Estimate e = moments(x);
+  if (e.n > 1) e.half_width = t_quantile(0.95, e.n - 1) * e.sd / std::sqrt(e.n);
+  return e;
 }
 
 double share_of_spikes(const std::vector<double>& values) {
@@ -41,7 +79,7 @@ double share_of_spikes(const std::vector<double>& values) {
   const int n = static_cast<int>(values.size());
   int spikes = 0;
   for (int i = kWindow; i < n; ++i) {
-    const Estimate before = estimate({&values[i - kWindow], &values[i]});
+    const Estimate before = moments({&values[i - kWindow], &values[i]});
     spikes += values[i] > before.mean + kDeviations * before.sd;
   }
   return n > kWindow ? double(spikes) / (n - kWindow) : kNone;
