@@ -374,4 +374,9 @@ TEST_CASE("the learning-rate schedules: warmup, decay, constant", "[optimizer]")
   CHECK(schedule.at(35, steps) == Approx(.6 + .4 * std::sqrt(.5)).margin(.01));  // cosine falls slowly at first
   schedule.warmup = 0;
   CHECK(schedule.at(0, steps) == Approx(1));
+  schedule.warmup_percent = 10;
+  CHECK(schedule.warmup_steps(steps) == 11);
+  CHECK(schedule.at(10, steps) == Approx(11 / 12.));
+  CHECK(schedule.at(11, steps) == Approx(1));
+  CHECK(schedule.at(0, 4) == Approx(1));  // a tenth of 4 steps is none
 }

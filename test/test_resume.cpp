@@ -9,6 +9,7 @@
 
 #include "catch.hpp"
 #include "check.hpp"
+#include "data/host/json.hpp"
 #include "data/host/peak.hpp"
 #include "data/host/progress.hpp"
 #include "data/options/command_line.hpp"
@@ -94,6 +95,9 @@ TEST_CASE("--lr on resume begins a new schedule", "[program][resume][slow]") {
   CHECK(rates[39].starts_with("0.00012"));
   check_killed(f, "train --out s " + again, "s", "r", 15);
   check_replay(f, "r");
+  const Outcome share = f.run("train --out s --resume --steps 45 --warmup 40% --quiet");
+  CHECK(contains(share.out, "a new schedule from step 40: up to 0.001 over the first 40% of the steps, then linear"));
+  CHECK(rates_of(f, "s")[42] == "0.001");
   // And a second new schedule.
   REQUIRE(f.run("train --out r --resume --steps 44 --lr 0.002 --quiet").status == 0);
   check_replay(f, "r");
@@ -209,6 +213,13 @@ TEST_CASE("the learning rate of a step follows the schedule of that step", "[res
   CHECK(shorter.steps == 57);
   CHECK(rate_at(shorter, 55) == .625);
   CHECK(rate_at(from_toml(to_toml(with_vocabulary(shorter))), 33) == rate_at(o, 33));
+  o.rate.warmup_percent = 20, o.steps = 50;
+  const TrainOptions known = with_vocabulary(o);
+  for (const TrainOptions& same : {o, from_toml(to_toml(known)), train_options_of(to_json(known))}) {
+    CHECK(rate_at(same, 0) == 1 / 11.);
+    CHECK(rate_at(same, 10) == 1);
+  }
+  o.rate.warmup_percent = 0, o.steps = 100;
   TrainOptions flat = o;
   flat.rate.schedule = Schedule::constant;
   cool_down(flat, 50, 60);

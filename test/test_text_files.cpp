@@ -313,6 +313,9 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
   const std::string plan = f.run("train --data stories.txt --dry-run --accumulate 2 --warmup 5000" + kSmall).out;
   CHECK(contains(plan, "steps    3,000 of 256 tokens (batch 4 x 2 accumulated x context 32), 14.3 epochs\n"));
   CHECK(contains(plan, "rate     0.003 after 5000 warm-up steps, cosine to 0.0003\nWARNING  --warmup 5000 "));
+  const std::string share = f.run("train --data stories.txt --dry-run --warmup 12.5%" + kSmall).out;
+  CHECK(contains(share, "rate     0.003 after a warm-up of 12.5% of the steps, cosine to 0.0003\n"));
+  CHECK(contains(warnings("--steps 50 --warmup 100%"), "--warmup 50 does not end before step 50: "));
   const std::string muon = f.run("train --data stories.txt --dry-run --optimizer muon" + kSmall).out;
   CHECK(contains(muon, "rate     0.003 after 100 warm-up steps, cosine to 0.0003, Muon\n"));
 }

@@ -114,7 +114,7 @@ TEST_CASE("an option of other programs that is missing here gets a specific answ
       {"--lr-decay", "--schedule cosine|linear|constant|wsd"},
       {"--dtype bfloat16", "--matmul bf16"},
       {"--adamw", "--optimizer NAME chooses the optimizer"},
-      {"--warmup-ratio .1", "--warmup takes a number of steps"},
+      {"--warmup-ratio .1", "--warmup 10% is a tenth of the steps"},
       {"--temperature 1", "--temperature is an option of sample, not of train"},
       {"--grid lr=1,2", "--grid is an option of compare, not of train"},
       {"-b 4", "options begin with two dashes"},

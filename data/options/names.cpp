@@ -96,7 +96,7 @@ constexpr ForeignName kForeign[] = {
     {"eps epsilon", "--adam-eps is AdamW's epsilon, --norm-eps that of the norms"},
     {"lr-decay decay-lr", "--schedule cosine|linear|constant|wsd decays the learning rate to --min-lr"},
     {"lr-decay-iters lr-decay-steps", "the schedule ends with the last of --steps"},
-    {"warmup-ratio warmup-frac warmup-fraction", "--warmup takes a number of steps"},
+    {"warmup-ratio warmup-frac warmup-fraction", "--warmup 10% is a tenth of the steps"},
     {"total-batch-size global-batch-size effective-batch-size tokens-per-step",
      "a step takes --batch times --accumulate sequences of --context tokens"},
     {"dtype precision bf16 bfloat16 amp mixed-precision autocast fp16 half int8 quantize load-in-8bit",

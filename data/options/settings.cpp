@@ -75,6 +75,16 @@ class Table {
     return add(name, whole ? "N" : "X", help, set, [&variable] { return toml(variable); });
   }
 
+  // "200", or "20%" of all.
+  Setting& steps_or_percent(const std::string& name, int64_t& steps, double& percent, const std::string& help) {
+    const auto set = [name, &steps, &percent](const std::string& text) {
+      const bool share = text.ends_with('%');
+      percent = share ? parse_number(name, text.substr(0, text.size() - 1), 0, 100, false) : 0;
+      steps = share ? 0 : static_cast<int64_t>(parse_number(name, text, 0, kLargest, true));
+    };
+    return add(name, "N", help, set, [&] { return percent > 0 ? toml(toml(percent) + "%") : toml(steps); });
+  }
+
   // A number of the model, with its range in config_numbers().
   Setting& number(const std::string& name, Config& config, const std::string& help) {
     const auto& rows = config_numbers();
@@ -309,7 +319,7 @@ void describe_training(Table& t, TrainOptions& o) {
   t.number("steps", o.steps, 0, kLargest, "optimizer steps");
   t.number("lr", o.rate.lr, 0, 1e6, "peak learning rate");
   t.number("min-lr", o.min_lr, 0, 1e6, "final learning rate (default: lr / 10)");
-  t.number("warmup", o.rate.warmup, 0, kLargest, "warm-up steps");
+  t.steps_or_percent("warmup", o.rate.warmup, o.rate.warmup_percent, "warm-up steps, or a share of all: 10%");
   t.choice("schedule", kSchedules, o.rate.schedule, "learning-rate schedule after the warm-up");
   t.number("decay-steps", o.rate.decay, 0, kLargest, "decay of the wsd schedule (steps; 0: a tenth)");
   t.number("schedule-end", o.schedule_end, 0, kLargest, "last step of the schedule (0: the run's last)");

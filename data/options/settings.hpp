@@ -26,7 +26,6 @@ struct Setting {
   bool stands_alone() const { return flag() || takes[0] == '['; }  // --NAME; --no-NAME is --NAME=false
   bool open() const { return value().empty(); }
   bool negatable() const { return flag() && (shown == "on" || open()); }  // --no-NAME differs from the default
-  bool numeric() const { return takes == "N" || takes == "X"; }
 };
 
 // The options of the command `c.kind`, in the order of --help-all. `c` must outlive them.

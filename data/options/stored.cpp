@@ -30,8 +30,9 @@ json json_of(const std::string& text) {
 }
 
 json json_of(const Setting& s) {
-  const std::vector<std::string> values = read_toml("value = " + s.value()).at(0).values;
-  if (s.flag() || s.numeric()) return parse_json(values.at(0));
+  const std::string value = s.value();
+  if (!s.list && !value.starts_with('"')) return parse_json(value);  // a number, true or false
+  const std::vector<std::string> values = read_toml("value = " + value).at(0).values;
   if (!s.list) return json_of(values.at(0));
   json list = json::array();
   for (const std::string& value : values) list.push_back(json_of(value));

@@ -14,7 +14,7 @@
 
 std::vector<std::string> warnings_about(const TrainOptions& o, const std::vector<TrainOptions>& runs) {
   const LearningRate& rate = o.rate;
-  const bool warms_up = rate.warmup > 0 && o.steps > 0;
+  const int64_t warmup = rate.warmup_steps(o.steps);
   const struct {
     bool holds;
     std::string line;
@@ -22,8 +22,8 @@ std::vector<std::string> warnings_about(const TrainOptions& o, const std::vector
       {rate.lr == 0, "--lr 0: nothing will be learned"},
       {rate.lr >= .1 && o.optimizer == OptimizerKind::adamw,
        "--lr " + format("%g", rate.lr) + ": AdamW moves every weight by about that much in a step; try 1e-3"},
-      {warms_up && rate.warmup >= o.steps,
-       "--warmup " + std::to_string(rate.warmup) + " does not end before step " + std::to_string(o.steps) +
+      {warmup > 0 && o.steps > 0 && warmup >= o.steps,
+       "--warmup " + std::to_string(warmup) + " does not end before step " + std::to_string(o.steps) +
            ": the learning rate only gets to " + format("%.2g", rate.at(o.steps - 1, o.steps)) + " of " +
            format("%g", rate.lr)},
       {rate.min_lr > rate.lr, "--min-lr " + format("%g", rate.min_lr) + " is above --lr " + format("%g", rate.lr) +

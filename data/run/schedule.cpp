@@ -21,7 +21,7 @@ Phase current(const TrainOptions& o) { return {o.schedule_start, end_of(o), o.ra
 
 std::string text_of(const Phase& p) {
   return std::to_string(p.from) + " " + std::to_string(p.to) + " " + name_of(kSchedules, p.rate.schedule) + " " +
-         toml(p.rate.lr) + " " + toml(p.rate.min_lr) + " " + std::to_string(p.rate.warmup) +
+         toml(p.rate.lr) + " " + toml(p.rate.min_lr) + " " + std::to_string(p.rate.warmup_steps(p.to - p.from)) +
          (p.rate.decay > 0 ? " " + std::to_string(p.rate.decay) : "");
 }
 
@@ -45,7 +45,8 @@ void begin_schedule(TrainOptions& o, int64_t from, int64_t to, const LearningRat
 
 std::string describe(const LearningRate& r, int64_t start, const std::string& end) {
   std::string text = format("%g", r.lr);
-  if (r.warmup > 0) text = "up to " + text + " by step " + std::to_string(start + r.warmup);
+  if (r.warmup_percent > 0) text = "up to " + text + format(" over the first %g%% of the steps", r.warmup_percent);
+  else if (r.warmup > 0) text = "up to " + text + " by step " + std::to_string(start + r.warmup);
   if (r.schedule == Schedule::constant) return text + ", then constant";
   return text + ", then " + name_of(kSchedules, r.schedule) + " to " + format("%g", r.min_lr) + " at " + end;
 }
@@ -78,7 +79,7 @@ std::string resume_schedule(TrainOptions& now, const TrainOptions& before, int64
 
   const double rate = rate_at(before, std::max<int64_t>(0, reached - 1));
   const std::string last = timed ? "the last step" : "step " + std::to_string(now.steps);
-  if (asked && (other_end || text_of({0, 0, wanted}) != text_of({0, 0, before.rate}))) {
+  if (asked && (other_end || text_of({0, now.steps, wanted}) != text_of({0, now.steps, before.rate}))) {
     begin_schedule(now, reached, wanted_end, wanted);
     return "a new schedule from step " + std::to_string(reached) + ": " + describe(wanted, reached, last) +
            format(" (the rate was %g)", rate);

@@ -34,7 +34,8 @@ std::string batch_text(const TrainOptions& o) {
 // "0.003 after 100 warm-up steps, cosine to 0.0003, Muon"
 std::string rate_text(const TrainOptions& o) {
   std::string text = format("%g", o.rate.lr);
-  if (o.rate.warmup > 0) text += " after " + std::to_string(o.rate.warmup) + " warm-up steps";
+  if (o.rate.warmup_percent > 0) text += format(" after a warm-up of %g%% of the steps", o.rate.warmup_percent);
+  else if (o.rate.warmup > 0) text += " after " + std::to_string(o.rate.warmup) + " warm-up steps";
   text += std::string(", ") + name_of(kSchedules, o.rate.schedule);
   if (o.rate.schedule != Schedule::constant) text += format(" to %g", o.rate.min_lr);
   return o.optimizer == OptimizerKind::adamw ? text : text + ", " + run_optimizer(o.optimizer).name;

@@ -231,9 +231,14 @@ const Optimizer kLion = {"Lion", kMean, takes_all, lion, flops_per_weight<10>, 2
 
 // ---- learning rate -----------------------------------------------------------------------------------------
 
+int64_t LearningRate::warmup_steps(int64_t steps) const {
+  return warmup_percent > 0 ? std::llround(warmup_percent / 100 * static_cast<double>(steps)) : warmup;
+}
+
 double LearningRate::at(int64_t step, int64_t steps) const {
-  if (step < warmup) return lr * static_cast<double>(step + 1) / static_cast<double>(warmup + 1);
-  const double past = static_cast<double>(step - warmup), whole = static_cast<double>(steps - warmup);
+  const int64_t rising = warmup_steps(steps);
+  if (step < rising) return lr * static_cast<double>(step + 1) / static_cast<double>(rising + 1);
+  const double past = static_cast<double>(step - rising), whole = static_cast<double>(steps - rising);
   const double p = std::min(1.0, past / std::max(1.0, whole));
   switch (schedule) {
     case Schedule::cosine: return min_lr + .5 * (1 + std::cos(std::numbers::pi * p)) * (lr - min_lr);

@@ -105,16 +105,18 @@ size_t scratch_floats(const std::vector<TensorSpec>& table);
 // The tensors of a table that a row updates.
 std::vector<TensorSpec> tensors_of(const std::vector<TensorSpec>& table, const Optimizer& row);
 
-// Learning-rate schedule: linear warm-up over `warmup` steps to lr, then decay to min_lr at `steps` along half a cosine
+// Learning-rate schedule: linear warm-up to lr, then decay to min_lr at `steps` along half a cosine
 // (Loshchilov & Hutter 2017, arXiv 1608.03983) or a line, or no decay. After `steps` the rate stays. WSD (warm-up,
 // stable, decay: Hu et al. 2024, arXiv 2404.06395) keeps lr until the last `decay` steps, which fall along a line; the
 // authors' fall is exponential.
 enum class Schedule { cosine, linear, constant, wsd };
 struct LearningRate {
   double lr = 3e-3, min_lr = 3e-4;
-  int64_t warmup = 100;
+  int64_t warmup = 100;  // steps
   Schedule schedule = Schedule::cosine;
   int64_t decay = 0;  // steps of WSD's decay; 0: a tenth of all
+  double warmup_percent = 0;  // above 0: the warm-up takes this share of the schedule's steps, whatever `warmup` is
 
+  int64_t warmup_steps(int64_t steps) const;
   double at(int64_t step, int64_t steps) const;
 };
