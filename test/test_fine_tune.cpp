@@ -64,11 +64,51 @@ TEST_CASE("tensors are chosen for training by their names", "[tune]") {
   for (const std::string& name : chosen()) CHECK(!contains(name, "block.0."));
   const auto refusal = [&] { return message_of<std::invalid_argument>([&] { chosen(); }); };
   o.freeze = "(";
-  CHECK(refusal() == "--freeze ( is not a regular expression");
+  CHECK(contains(refusal(), "--freeze '(' is not a regular expression: "));
+  CHECK(contains(refusal(), " after character 1"));
   o.freeze = "nothing";
   CHECK(contains(refusal(), "--freeze nothing matches no tensor"));
   o.freeze = ".";
   CHECK(contains(refusal(), "leaves nothing to train"));
+}
+
+TEST_CASE("patterns of ECMAScript choose what they say", "[tune]") {
+  const Model model(tiny("gpt2"), false);
+  const auto count = [&](const std::string& pattern) {
+    std::vector<TensorSpec> table = model.table;
+    TrainOptions o;
+    o.train_only = pattern;
+    choose_trained(table, o);
+    return trained_names(table).size();
+  };
+  const size_t all = model.table.size(), block = count("^block\\.0\\.");
+  CHECK(block == (all - count("^(?!block)")) / 2);
+  CHECK(count("^block.1.(?=attention|ffn|norm)") == block);
+  CHECK(count("^[^]*\\u002e[\\d][.](\\w|[[:punct:]])*$") == 2 * block);  // [^] is any character
+  CHECK(count("([])|^block\\x2e[0-0]") == block);                          // [] is none
+  CHECK(count("^(x)?\\1block\\.\\d\\b") == 2 * block);                      // a group that matched nothing
+  CHECK(count("^(?:block){1,2}?\\W1\\W(.*)") == block);
+  CHECK(count("embedding|_norm") == count("(embedding)|(_norm)"));
+}
+
+TEST_CASE("a pattern that takes too long is refused, wherever it comes from", "[tune][program]") {
+  const Folder f;
+  f.write("t.txt", std::string(3000, 'a') + "\n");
+  const std::string deep = std::string(20000, '(') + "x" + std::string(20000, ')');
+  const std::string nested = std::string(300, '(') + "x" + std::string(300, ')');
+  const std::string command = "train t.txt --dry-run --steps 2" + kTiny;
+  for (const char* option : {"freeze", "train-only"})
+    for (const auto& [pattern, message] :
+         {std::pair<std::string, const char*>{deep, "' has 40001 characters: write at most 10000"},
+          {nested, "' is not a regular expression: "},
+          {"(.*.*)*.*.*.*.*.*.*.*[yz]$", "; write a simpler pattern"},
+          {"((.?)*)*[yz]", "; write a simpler pattern"},
+          {"(.+)+(.+)+[yz]", "; write a simpler pattern"},
+          {"(((((a{1000}){1000}){1000}){1000}){1000})", "' is not a regular expression: "}}) {
+      check_refused(f, command + " --" + option + " " + pattern, message);
+      f.write("c.toml", std::string(option) + " = \"" + pattern + "\"\n");
+      check_refused(f, command + " --config c.toml", message);
+    }
 }
 
 TEST_CASE("the learning rate of norms is a factor on the others'", "[tune]") {

@@ -1,10 +1,10 @@
 #include "trained.hpp"
 
 #include <bit>
-#include <regex>
 #include <stdexcept>
 
 #include "data/host/format.hpp"
+#include "data/host/pattern.hpp"
 
 bool is_norm(const TensorSpec& spec) {
   return spec.role == Role::norm || spec.role == Role::norm_gain || spec.role == Role::norm_scalar;
@@ -19,16 +19,11 @@ bool is_head(const TensorSpec& spec) { return spec.role == Role::classifier && !
 // Calls f(tensor, whether its name matches) for each tensor that can be trained.
 template <class F>
 void match(std::vector<TensorSpec>& table, const std::string& option, const std::string& pattern, const F& f) {
-  std::regex expression;
-  try {
-    expression = std::regex(pattern);
-  } catch (const std::regex_error&) {
-    throw std::invalid_argument("--" + option + " " + pattern + " is not a regular expression");
-  }
+  const Pattern expression(option, pattern);
   bool any = false;
   for (TensorSpec& spec : table) {
     if (!spec.trained) continue;
-    const bool matches = std::regex_search(spec.name, expression);
+    const bool matches = expression.matches(spec.name);
     any = any || matches;
     f(spec, matches);
   }

@@ -7,6 +7,7 @@
 #include <typeinfo>
 
 #include "data/host/errors.hpp"
+#include "data/host/pattern.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/model/resolve.hpp"
 #include "layers/training/step.hpp"
@@ -46,3 +47,7 @@ int vocabulary_of_bpe(const std::string& name) {
 std::vector<uint32_t> Bpe::encode(std::string_view) const { std::abort(); }
 std::vector<uint32_t> Pieces::encode(std::string_view) const { std::abort(); }
 uint32_t Pieces::token_of_byte(uint32_t) const { std::abort(); }
+
+// --train-only and --freeze are not in the playground.
+Pattern::Pattern(const std::string&, const std::string&) { std::abort(); }
+bool Pattern::matches(const std::string&) const { std::abort(); }

@@ -1,0 +1,20 @@
+#pragma once
+// Regular expressions that users and files give, matched in bounded time and memory.
+
+#include <memory>
+#include <string>
+
+// The syntax is PCRE2's, with the meaning of ECMAScript where the two differ: [] matches nothing, \u0041 is A. Matching
+// does not recurse, and ends after a fixed number of steps.
+class Pattern {
+ public:
+  // Throws std::invalid_argument "--OPTION 'PATTERN' is not a regular expression: ...", which names the position.
+  Pattern(const std::string& option, const std::string& pattern);
+
+  // True if the pattern matches some part of `text`. Throws std::invalid_argument if that takes too many steps.
+  bool matches(const std::string& text) const;
+
+ private:
+  std::string shown_;  // "--OPTION 'PATTERN'"
+  std::shared_ptr<const void> code_, limits_;
+};
