@@ -14,8 +14,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 STYLES = ("uplot/uPlot.min.css", "style.css")
 # All of them share one scope, in this order.
-SCRIPTS = ("uplot/uPlot.iife.min.js", "scenes.js", "models.js", "plots.js", "drawing.js", "inside.js", "form.js",
-           "page.js")
+SCRIPTS = ("uplot/uPlot.iife.min.js", "html.js", "scenes.js", "models.js", "plots.js", "drawing.js", "inside.js",
+           "form.js", "page.js")
 LIMIT = 3_000_000  # bytes
 
 

@@ -24,17 +24,17 @@ const kMarks = { vanished: "▽", exploded: "△" };
 function partBox(model, layer, part) {
   const { state, note } = judge(model, layer, part);
   const skip = part.kind === "sum" && part.skip !== 1 ? `${+part.skip.toPrecision(3)}·x +` : part.text;
-  return `<span class="part ${part.kind} ${state}" title="${part.part}: ${note || "no tensor of its own"}">${skip}${
-    state ? `<i>${kMarks[state]}</i>` : ""}</span>`;
+  return html`<span class="part ${part.kind} ${state}" title="${part.part}: ${note || "no tensor of its own"}">${skip}${
+    state ? html`<i>${kMarks[state]}</i>` : ""}</span>`;
 }
 
 function drawModel(place, model) {
   if (!model.ready || !model.statistics) {
-    place.innerHTML = "<p class=\"note\">The drawing appears with the first step.</p>";
+    show(place, html`<p class="note">The drawing appears with the first step.</p>`);
     return;
   }
-  const layers = model.ready.layers.map((layer, l) => `<li><b>${l + 1}</b>${
-    layer.parts.map((part) => partBox(model, l, part)).join("")}</li>`);
-  place.innerHTML = `<ol class="tower" aria-label="Blocks of ${model.name}, the last one on top">${
-    layers.toReversed().join("")}</ol>`;
+  const layers = model.ready.layers.map((layer, l) => html`<li><b>${l + 1}</b>${
+    layer.parts.map((part) => partBox(model, l, part))}</li>`);
+  show(place, html`<ol class="tower" aria-label="Blocks of ${model.name}, the last one on top">${
+    layers.toReversed()}</ol>`);
 }

@@ -29,39 +29,40 @@ function settingsOf(text) {
 function field([name, label], id, value, describe) {
   const option = optionOf(name);
   const choices = option?.choices?.length ? option.choices : null;
-  const attributes = `id="${id}" name="${id}" aria-label="${label}${describe}"`;
+  const attributes = html`id="${id}" name="${id}" aria-label="${label}${describe}"`;
   const given = String(value ?? ""), byDefault = option?.default ?? "";
-  if (!choices) return `<input ${attributes} value="${escape(given)}" placeholder="${escape(byDefault)}"
+  if (!choices) return html`<input ${attributes} value="${given}" placeholder="${byDefault}"
     inputmode="${name === "lr" ? "decimal" : "numeric"}">`;
-  const line = (choice) => `<option value="${choice}" ${choice === given ? "selected" : ""}>${
+  const line = (choice) => html`<option value="${choice}" ${choice === given ? "selected" : ""}>${
     choice || `default${byDefault ? ` (${byDefault})` : ""}`}</option>`;
-  return `<select ${attributes}>${each(["", ...choices], line)}</select>`;
+  return html`<select ${attributes}>${each(["", ...choices], line)}</select>`;
 }
 
 function drawForm(race) {
   const columns = race.models.map((model) => ({ ...race.common, ...model.settings }));
   const known = [...kModelFields, ...kSharedFields].map(([name]) => name);
   const others = (settings) => Object.entries(settings).filter(([name]) => !known.includes(name));
-  const row = (label, cells) => `<tr><th scope="row">${label}</th>${each(cells, (cell) => `<td>${cell}</td>`)}</tr>`;
+  const row = (label, cells) =>
+    html`<tr><th scope="row">${label}</th>${each(cells, (cell) => html`<td>${cell}</td>`)}</tr>`;
   const rows = kModelFields.map(([name, label]) => row(label, columns.map((settings, i) =>
     field([name, label], `${name}-${i}`, settings[name], ` of model ${i + 1}`))));
   const remove = (i) => (columns.length < 3 ? ""
-    : `<button type="button" class="remove" data-remove="${i}" aria-label="Remove model ${i + 1}">×</button>`);
-  const heads = each(columns, (_, i) => `<th scope="col">${swatch(i)} model ${i + 1} ${remove(i)}</th>`);
-  const more = columns.map((settings, i) => `<textarea id="more-${i}" rows="3" spellcheck="false"
-    aria-label="more options of model ${i + 1}">${escape(words(Object.fromEntries(others(settings))))}</textarea>`);
+    : html`<button type="button" class="remove" data-remove="${i}" aria-label="Remove model ${i + 1}">×</button>`);
+  const heads = each(columns, (_, i) => html`<th scope="col">${swatch(i)} model ${i + 1} ${remove(i)}</th>`);
+  const more = columns.map((settings, i) => html`<textarea id="more-${i}" rows="3" spellcheck="false"
+    aria-label="more options of model ${i + 1}">${words(Object.fromEntries(others(settings)))}</textarea>`);
   const shared = each(kSharedFields, ([name, label]) =>
-    `<label>${label} ${field([name, label], `shared-${name}`, race.common[name], "")}</label>`);
-  $("form").innerHTML = `
+    html`<label>${label} ${field([name, label], `shared-${name}`, race.common[name], "")}</label>`);
+  show($("form"), html`
     <div class="scroll"><table class="models"><thead><tr><th></th>${heads}</tr></thead>
-    <tbody>${rows.join("")}${row("more options", more)}</tbody></table></div>
+    <tbody>${rows}${row("more options", more)}</tbody></table></div>
     <div class="tools">${shared}</div>
     <details ${race.text === null ? "" : "open"}><summary>Train on your own text</summary>
       <textarea id="text" rows="6" aria-label="Text to train on" placeholder="${kTextHint}">${
-  escape(race.text ?? "")}</textarea>
+  race.text ?? ""}</textarea>
       <p class="note">The text stays in this page. A link does not contain it.</p></details>
     <div class="tools"><button type="submit" class="primary">Start this race</button>
-    ${columns.length < kMost ? "<button type=\"button\" id=\"add\">Add a model</button>" : ""}</div>`;
+    ${columns.length < kMost ? html`<button type="button" id="add">Add a model</button>` : ""}</div>`);
 }
 
 // The race that the form describes, without names and claim.

@@ -1,9 +1,7 @@
 // ---- Look inside: one view is open at a time -----------------------------------------------------------
 
 const kPrompt = "The little dog was happy. He ";
-const kEntities = { "&": "&amp;", "<": "&lt;", ">": "&gt;", "\"": "&quot;" };
-const escape = (text) => text.replace(/[&<>"]/g, (letter) => kEntities[letter]);
-const visible = (text) => escape(text).replaceAll("\n", "↵").replaceAll(" ", "␣");
+const visible = (text) => text.replaceAll("\n", "↵").replaceAll(" ", "␣");
 const kTexts = ["The little dog was happy.", "The little dog was happx."];  // they differ in a late character
 const kParts = { "attention.q.weight": "q", "attention.v.weight": "v", "attention.o.weight": "o",
   "ffn.up.weight": "up", "ffn.down.weight": "down" };
@@ -35,16 +33,16 @@ function linesOfModel(plot, model, rows, words, legend) {
   plot.draw(found.map(line).map(([color, dash]) => ({ color, dash, points: true })),
     [upTo(blocks), ...found.map((row) => padded(row.values, blocks))],
     `${words} of ${model.name}: ${found.map(ends).join(", ")}`);
-  legend.innerHTML = each(found, (row, i) => `<span>${swatchOf(...line(row, i))} ${row.text}</span>`);
+  show(legend, each(found, (row, i) => html`<span>${swatchOf(...line(row, i))} ${row.text}</span>`));
 }
 
-const swatchOf = (color, dash) => `<svg width="26" height="10" aria-hidden="true"><line x1="1" x2="25" y1="5" y2="5"
+const swatchOf = (color, dash) => html`<svg width="26" height="10" aria-hidden="true"><line x1="1" x2="25" y1="5" y2="5"
   stroke="${color}" stroke-width="2.4" stroke-dasharray="${dash.join(" ")}"/></svg>`;
 
 function figures(place, list) {
-  place.innerHTML = `<div class="figures">${list.map(([title], i) => `<figure><figcaption>${title}</figcaption>
-    <div class="plot" id="figure-${i}"></div><div class="keys" id="keys-${i}"></div></figure>`).join("")}</div>
-    <div id="tower"></div>`;
+  show(place, html`<div class="figures">${list.map(([title], i) => html`<figure><figcaption>${title}</figcaption>
+    <div class="plot" id="figure-${i}"></div><div class="keys" id="keys-${i}"></div></figure>`)}</div>
+    <div id="tower"></div>`);
   return list.map(([, options], i) => new Plot($(`figure-${i}`), { x: "block", whole: true, ...options }));
 }
 const keys = (i) => $(`keys-${i}`);
@@ -57,7 +55,7 @@ const kViews = {
       "model’s tensors. A box lights up if its gradient is less than 1/100 (▽) or more than 100 times (△) of what it " +
       "was at step 1. Choose the model with the cards above.",
     open: (place) => figures(place, [["Gradient norm of the stream by block, all models", { log: true }],
-      ["Gradient norm of the matrices by block, <b class=\"chosen\"></b>", { log: true }]]),
+      [html`Gradient norm of the matrices by block, <b class="chosen"></b>`, { log: true }]]),
     draw([all, own], { models, chosen }) {
       compareLayers(all, models, "stream", "grad_norm", "Gradient norm of the stream by block");
       const rows = Object.entries(kParts).map(([part, text], i) =>
@@ -82,8 +80,8 @@ const kViews = {
     name: "Norms",
     note: "The root mean square of what goes into each norm, and of what comes out. On the way back a norm divides " +
       "the gradient by the size of its input.",
-    open: (place) => figures(place, [["Into the norms, <b class=\"chosen\"></b>", { log: true }],
-      ["Out of the norms, <b class=\"chosen\"></b>", { log: true }]]),
+    open: (place) => figures(place, [[html`Into the norms, <b class="chosen"></b>`, { log: true }],
+      [html`Out of the norms, <b class="chosen"></b>`, { log: true }]]),
     draw(plots, { chosen }) {
       ["before", "after"].forEach((when, i) => {
         const rows = kNorms.map((part) => ({ part, what: `rms_${when}`, text: part.replace(".norm_", ", ") }));
@@ -107,14 +105,15 @@ const kViews = {
     note: "Each square is one head. A row is a character, and the color is strong where that character looks. " +
       "Attention is causal, so only the lower triangle is filled.",
     open(place) {
-      place.innerHTML = `<div class="tools"><label>Text <input id="attention-text" size="34" value="${kPrompt}"></label>
-        <label>Block <select id="attention-layer"></select></label></div><div id="heads" class="heads"></div>`;
+      show(place, html`<div class="tools"><label>Text
+        <input id="attention-text" size="34" value="${kPrompt}"></label>
+        <label>Block <select id="attention-layer"></select></label></div><div id="heads" class="heads"></div>`);
       return [];
     },
     async ask({ chosen }) {
       const select = $("attention-layer"), layers = chosen.ready.layers.length;
       if (select.length !== layers)
-        select.innerHTML = each(upTo(layers), (l) => `<option value="${l - 1}">${l}</option>`);
+        show(select, each(upTo(layers), (l) => html`<option value="${l - 1}">${l}</option>`));
       const text = $("attention-text").value;
       drawHeads(await chosen.ask("attention", { text, layer: +select.value }));
     },
@@ -125,10 +124,10 @@ const kViews = {
       "is a certain guess. The bottom row is the embedding. Choose a column to see the size of that character’s " +
       "stream.",
     open(place) {
-      place.innerHTML = `<div class="tools"><label>Text
+      show(place, html`<div class="tools"><label>Text
         <input id="trace-text" size="34" value="${kPrompt}"></label></div><div class="scroll" tabindex="0" role="region"
         aria-label="Predictions by block"><table id="trace"></table></div>
-        <p id="trace-rms" class="note"></p>`;
+        <p id="trace-rms" class="note"></p>`);
       place.addEventListener("click", (event) => {
         const cell = event.target.closest("[data-column]");
         if (cell) { this.column = +cell.dataset.column; draw(); }
@@ -145,23 +144,23 @@ const kViews = {
     note: "Two texts that differ in a late character. A bar is how much the prediction at that place changes (the " +
       "largest change of a log-probability, in nats). Before the difference there must be none.",
     open(place) {
-      place.innerHTML = `<div class="tools"><label>Text <input id="text-a" size="30" value="${kTexts[0]}"></label>
-        <label>changed <input id="text-b" size="30" value="${kTexts[1]}"></label></div><div id="leaks"></div>`;
+      show(place, html`<div class="tools"><label>Text <input id="text-a" size="30" value="${kTexts[0]}"></label>
+        <label>changed <input id="text-b" size="30" value="${kTexts[1]}"></label></div><div id="leaks"></div>`);
       return [];
     },
     async ask({ models }) {
       const [a, b] = ["text-a", "text-b"].map((id) => $(id).value);
       const found = await Promise.all(models.filter((model) => model.ready).map((model) => askLeak(model, a, b)));
-      $("leaks").innerHTML = found.map(drawLeak).join("");
+      show($("leaks"), each(found, drawLeak));
     },
   },
   samples: {
     name: "Samples",
     note: "Each model continues the text. A low temperature takes the likely characters, a high one dares more.",
     open(place) {
-      place.innerHTML = `<div class="tools"><label>Begin with <input id="prompt" size="24" value="The "></label>
+      show(place, html`<div class="tools"><label>Begin with <input id="prompt" size="24" value="The "></label>
         <label>Temperature <input id="temperature" type="range" min="0.1" max="1.5" step="0.1" value="0.8"
-        oninput="this.nextElementSibling.value = this.value"> <output>0.8</output></label></div><dl id="samples"></dl>`;
+        oninput="this.nextElementSibling.value = this.value"> <output>0.8</output></label></div><dl id="samples"></dl>`);
       return [];
     },
     async ask({ models }) {
@@ -169,8 +168,8 @@ const kViews = {
         temperature: +$("temperature").value };
       const texts = await Promise.all(models.map((model) => model.ask("sample", fields)));
       const list = $("samples");
-      if (list) list.innerHTML = each(models, (model, i) => `<dt>${swatch(i)} ${escape(model.name)}, step ${
-        model.step}</dt><dd>${escape(texts[i].text)}</dd>`);
+      if (list) show(list, each(models, (model, i) => html`<dt>${swatch(i)} ${model.name}, step ${
+        model.step}</dt><dd>${texts[i].text}</dd>`));
     },
   },
 };
@@ -183,8 +182,8 @@ function drawHeads({ tokens, heads }) {
   const place = $("heads");
   if (!place) return;
   if (place.children.length !== heads.length)
-    place.innerHTML = each(heads, (_, h) =>
-      `<figure><canvas role="img"></canvas><figcaption>head ${h + 1}</figcaption></figure>`);
+    show(place, each(heads, (_, h) =>
+      html`<figure><canvas role="img"></canvas><figcaption>head ${h + 1}</figcaption></figure>`));
   const ink = rgb(colorOf(0)), size = tokens.length;
   heads.forEach((rows, h) => {
     const canvas = place.children[h].firstElementChild;
@@ -205,15 +204,15 @@ function drawTrace({ tokens, layers }, chosen) {
   if (!table) return;
   const at = Math.min(chosen, tokens.length - 1);
   const ink = rgb(colorOf(0)).join(",");
-  const column = (t) => `data-column="${t}" class="${t === at ? "at" : ""}"`;
-  const cell = (layer) => (_, t) => `<td ${column(t)} style="background:rgba(${ink},${
+  const column = (t) => html`data-column="${t}" class="${t === at ? "at" : ""}"`;
+  const cell = (layer) => (_, t) => html`<td ${column(t)} style="background:rgba(${ink},${
     (kCellAlpha * layer.probability[t]).toFixed(2)})">${visible(layer.next[t])}</td>`;
   const rows = layers.map((layer, l) =>
-    `<tr><th scope="row">${l ? `block ${l}` : "embedding"}</th>${each(tokens, cell(layer))}</tr>`);
-  const head = tokens.map((token, t) => `<th scope="col" ${column(t)}><button type="button" data-column="${t}"
+    html`<tr><th scope="row">${l ? `block ${l}` : "embedding"}</th>${each(tokens, cell(layer))}</tr>`);
+  const head = tokens.map((token, t) => html`<th scope="col" ${column(t)}><button type="button" data-column="${t}"
     aria-pressed="${t === at}">${visible(token)}</button></th>`);
   const focused = document.activeElement?.dataset?.column;
-  table.innerHTML = `${rows.toReversed().join("")}<tr><th scope="row">text</th>${head.join("")}</tr>`;
+  show(table, html`${rows.toReversed()}<tr><th scope="row">text</th>${head}</tr>`);
   if (focused !== undefined) table.querySelector(`button[data-column="${focused}"]`)?.focus();
   $("trace-rms").textContent = `RMS of the stream at “${tokens[at]}”, from the embedding to the last block: ${
     layers.map((layer) => short(layer.rms[at])).join(", ")}`;
@@ -242,9 +241,9 @@ async function askLeak(model, a, b) {
 function drawLeak({ model, changes, at, tokens, training, evaluation }) {
   const top = Math.max(1e-9, ...changes);
   const height = (change) => (70 * Math.sqrt(change / top)).toFixed(1);
-  const bars = changes.map((change, t) => `<span class="${t < at ? "before" : ""}" title="${change.toFixed(4)}"><i
+  const bars = changes.map((change, t) => html`<span class="${t < at ? "before" : ""}" title="${change.toFixed(4)}"><i
     style="height:${height(change)}px"></i>${visible(tokens[t])}</span>`);
-  return `<h3>${escape(model.name)}: before the difference at most ${short(training)} in training,
+  return html`<h3>${model.name}: before the difference at most ${short(training)} in training,
     ${short(evaluation)} in evaluation</h3>
-    <div class="scroll"><div class="bars" aria-hidden="true">${bars.join("")}</div></div>`;
+    <div class="scroll"><div class="bars" aria-hidden="true">${bars}</div></div>`;
 }

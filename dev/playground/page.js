@@ -8,7 +8,8 @@ const state = { race: null, models: [], chosen: 0, view: "gradients", plots: [],
 
 // ---- The race ------------------------------------------------------------------------------------------
 
-const stepsOf = (race) => Number(race.common.steps) || 1000;
+const kSteps = 1000;  // the program's default
+const stepsOf = ({ common: { steps } }) => (steps > 0 && Number.isFinite(+steps) ? +steps : kSteps);
 
 function create() {
   state.models.forEach((model) => model.end());
@@ -92,13 +93,13 @@ function card(model, i) {
   const status = model ? kStates[model.state] || speed : "";
   const step = model?.step ? `step ${model.step.toLocaleString("en")}` : "";
   const chosen = i === state.chosen, small = [step, status].filter(Boolean).join(", ");
-  return `<button type="button" class="card ${model?.state ?? ""}" data-card="${i}" aria-pressed="${chosen}">
-    <span>${swatch(i)} ${escape(name)}</span><b>${loss}</b><small>${small}</small></button>`;
+  return html`<button type="button" class="card ${model?.state ?? ""}" data-card="${i}" aria-pressed="${chosen}">
+    <span>${swatch(i)} ${name}</span><b>${loss}</b><small>${small}</small></button>`;
 }
 
 function drawCards() {
   const focused = document.activeElement?.dataset?.card;
-  $("cards").innerHTML = state.race.models.map((_, i) => card(state.models[i], i)).join("");
+  show($("cards"), each(state.race.models, (_, i) => card(state.models[i], i)));
   if (focused !== undefined) document.querySelector(`[data-card="${focused}"]`)?.focus();
 }
 
@@ -139,13 +140,13 @@ function checks() {
 
 function drawVerdict() {
   const list = checks();
-  const line = ({ text, held }) => `<li class="${held ? "held" : "open"}">${escape(text)}${
-    held ? "" : " <b>(the claim does not hold in this run)</b>"}</li>`;
-  const why = list.every(({ held }) => held) ? `<p>${escape(state.race.why ?? "")}</p>` : "";
-  const html = list.length ? `<h3>What these runs show</h3><ul>${each(list, line)}</ul>${why}` : "";
-  if ($("verdict").innerHTML !== html && html !== state.verdict) $("verdict").innerHTML = html;
-  state.verdict = html;
-  $("done").hidden = !html;
+  const line = ({ text, held }) => html`<li class="${held ? "held" : "open"}">${text}${
+    held ? "" : html` <b>(the claim does not hold in this run)</b>`}</li>`;
+  const why = list.every(({ held }) => held) ? html`<p>${state.race.why ?? ""}</p>` : "";
+  const verdict = list.length ? html`<h3>What these runs show</h3><ul>${each(list, line)}</ul>${why}` : html``;
+  if (verdict.text !== state.verdict) show($("verdict"), verdict);
+  state.verdict = verdict.text;
+  $("done").hidden = !verdict.text;
 }
 
 function drawProgress() {
@@ -269,10 +270,10 @@ function begin(race) {
   $("race").scrollIntoView({ behavior: motion() });
 }
 
-$("tour").innerHTML = `<h2>A tour of eight scenes</h2><ol>${kScenes.map(({ id, title }, i) =>
-  `<li><button type="button" data-scene="${id}"><i>${i + 1}</i> ${title}</button></li>`).join("")}</ol>`;
-$("views").innerHTML = Object.entries(kViews).map(([id, { name }]) =>
-  `<button type="button" data-view="${id}">${name}</button>`).join("");
+show($("tour"), html`<h2>A tour of eight scenes</h2><ol>${each(kScenes, ({ id, title }, i) =>
+  html`<li><button type="button" data-scene="${id}"><i>${i + 1}</i> ${title}</button></li>`)}</ol>`);
+show($("views"), each(Object.entries(kViews), ([id, { name }]) =>
+  html`<button type="button" data-view="${id}">${name}</button>`));
 
 $("first").addEventListener("click", () => begin(kScenes[0]));
 $("tour").addEventListener("click", (event) => {

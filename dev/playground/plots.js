@@ -2,7 +2,6 @@
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const narrow = matchMedia("(max-width: 700px)");
-const each = (list, part) => list.map(part).join("");
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 // Okabe and Ito's colors, lighter on a dark page. Dashes tell the lines apart without color.
 const kColors = { light: ["#0072b2", "#c04a00", "#00795a", "#a8488c"],
@@ -11,18 +10,18 @@ const kDashes = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 const kThinAlpha = 0.7;  // of the thin lines, which show the first step
 const kCellAlpha = 0.58;  // of the color behind a token that the model is certain of
 const colorOf = (i) => kColors[dark.matches ? "dark" : "light"][i % 4];
-const swatch = (i) => `<svg width="26" height="10" aria-hidden="true"><line x1="1" x2="25" y1="5" y2="5" stroke="${
+const swatch = (i) => html`<svg width="26" height="10" aria-hidden="true"><line x1="1" x2="25" y1="5" y2="5" stroke="${
   colorOf(i)}" stroke-width="2.6" stroke-dasharray="${kDashes[i % 4].join(" ")}"/></svg>`;
 
 const short = (value) => (value === null || value === undefined ? "" : value === 0 ? "0"
   : Math.abs(value) >= 1000 || Math.abs(value) < 0.01 ? value.toExponential(0) : String(+value.toPrecision(3)));
 
 // A label beside a horizontal line.
-function levelHook(levels) {
+function levelHook(levels, log) {
   return (u) => {
     const { ctx, bbox } = u;
     for (const { y, text } of levels()) {
-      const at = Math.round(u.valToPos(y, "y", true));
+      const at = Math.round(u.valToPos(placeOf(y, log), "y", true));
       if (!(at > bbox.top && at < bbox.top + bbox.height)) continue;
       ctx.save();
       ctx.strokeStyle = ctx.fillStyle = css("--faint");
@@ -55,6 +54,45 @@ function emptyHook(text) {
   };
 }
 
+// ---- Axes ----------------------------------------------------------------------------------------------
+
+// uPlot's own ticks never end for some ranges (1e-23 to 0.1 on its log axis). So the page draws a log axis as a linear
+// axis of the logarithm, keeps all numbers within bounds, and counts its ticks.
+const kDecades = 45;  // a float is at least 1e-45, and a norm of floats at most about 1e45
+const kLargest = 1e15;  // uPlot has no ticks beyond
+const kLogTicks = 8;
+
+const within = (value, bound) => Math.min(Math.max(value, -bound), bound);
+
+// Where a value stands on an axis; null if it does not. undefined: the line goes on.
+function placeOf(value, log) {
+  if (value === undefined) return value;
+  if (!Number.isFinite(value) || (log && value <= 0)) return null;
+  return log ? within(Math.log10(value), kDecades) : within(value, kLargest);
+}
+
+// The ends of an axis for values from low to high, which are null if there are none.
+function rangeOf(low, high, log) {
+  if (low === null || low === undefined) return log ? [-1, 1] : [0, 1];
+  if (log) return [Math.floor(low), Math.max(Math.floor(low) + 1, Math.ceil(high))];
+  return low < high ? [low, high] : [low - 0.5, low + Math.max(0.5, Math.abs(low) * 0.1)];
+}
+
+// About `most` round numbers from low to high.
+function linearTicks(low, high, most) {
+  const raw = (high - low) / most, power = 10 ** Math.floor(Math.log10(raw));
+  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= raw);
+  return Array.from({ length: Math.floor(high / step) - Math.ceil(low / step) + 1 },
+    (_, i) => (Math.ceil(low / step) + i) * step);
+}
+
+// Whole powers of ten; on a short axis also 2 and 5 times as much.
+function logTicks(low, high) {
+  const step = Math.ceil((high - low) / kLogTicks), between = high - low > 2 ? [1] : [1, 2, 5];
+  const powers = Array.from({ length: Math.floor((high - low) / step) + 1 }, (_, i) => low + i * step);
+  return powers.flatMap((power) => between.map((factor) => power + Math.log10(factor))).filter((tick) => tick <= high);
+}
+
 class Plot {
   // options: {x, y, log, height, whole (ticks at whole numbers), range (of y), span (of x), levels, empty (words)}
   constructor(place, options) {
@@ -66,24 +104,31 @@ class Plot {
 
   size() { return { width: Math.max(200, this.place.clientWidth), height: this.options.height ?? 260 }; }
 
-  axis(side, label, values) {
+  axis(side, label, splits, text) {
     const line = { stroke: css("--grid"), width: 1 };
     return { stroke: css("--soft"), grid: line, ticks: line, font: "12px system-ui, sans-serif", label, labelSize: 18,
-      labelFont: "12px system-ui, sans-serif", labelGap: 2, size: side === "y" ? 52 : 30, ...values };
+      labelFont: "12px system-ui, sans-serif", labelGap: 2, size: side === "y" ? 52 : 30,
+      incrs: (u, axis, low, high) => [Math.max(5, high - low)],  // uPlot counts none of its own
+      splits: (u, axis, low, high) => splits(low, high), values: (u, ticks) => ticks.map(text) };
+  }
+
+  xTicks(low, high) {
+    const ticks = linearTicks(low, high, this.size().width / 80);
+    return this.options.whole ? ticks.filter(Number.isInteger) : ticks;
   }
 
   build(series, data) {
-    const { x, y, log, whole, range, span, levels = () => [], empty = "" } = this.options;
-    const integers = whole ? { incrs: [1, 2, 5, 10, 20, 50, 100], values: (u, ticks) => ticks.map((t) => t) } : {};
-    const numbers = { values: (u, ticks) => ticks.map((t) => (log && t && Math.abs(Math.log10(t) % 1) > 1e-6 &&
-      u.scales.y.max > 50 * u.scales.y.min ? "" : short(t))) };
+    const { x, y, log, range, span, levels = () => [], empty = "" } = this.options;
+    const xRange = (u, low, high) => rangeOf(...(span ? [0, within(span(), kLargest)] : [low, high]));
+    const yRange = (u, low, high) => rangeOf(...(range && !log ? range(u, low, high) : [low, high]), log);
+    const yTicks = (low, high) => (log ? logTicks(low, high) : linearTicks(low, high, 6));
     this.plot?.destroy();
     this.plot = new uPlot({
       ...this.size(), legend: { show: false }, cursor: { drag: { x: false, y: false } },
-      scales: { x: { time: false, ...(span ? { range: () => [0, span()] } : {}) },
-        y: { distr: log ? 3 : 1, ...(range && !log ? { range } : {}) } },
-      axes: [this.axis("x", x, integers), this.axis("y", y, numbers)],
-      hooks: { draw: [levelHook(levels), emptyHook(empty)] },
+      scales: { x: { time: false, range: xRange }, y: { range: yRange } },
+      axes: [this.axis("x", x, (low, high) => this.xTicks(low, high), (tick) => tick.toLocaleString("en")),
+        this.axis("y", y, yTicks, (tick) => short(log ? 10 ** tick : tick))],
+      hooks: { draw: [levelHook(levels, log), emptyHook(empty)] },
       series: [{}, ...series.map(({ color, dash = [], width = 2, points = false, alpha = 1 }) =>
         ({ stroke: color, dash, width, alpha, points: { show: points, size: 6, fill: color } }))],
     }, data, this.place);
@@ -91,9 +136,9 @@ class Plot {
 
   // series: [{color, dash, ...}], data: [xs, ys, ...]; a log axis shows positive numbers alone
   draw(series, data, label) {
-    const positive = (y) => (y > 0 || y === undefined ? y : null);  // undefined: the line goes on
-    const shown = this.options.log ? [data[0], ...data.slice(1).map((ys) => ys.map(positive))] : data;
-    const key = JSON.stringify([series, this.options.log, dark.matches]);
+    const { log } = this.options;
+    const shown = [data[0], ...data.slice(1).map((ys) => ys.map((y) => placeOf(y, log)))];
+    const key = JSON.stringify([series, log, dark.matches]);
     if (key === this.key && this.plot) this.plot.setData(shown);
     else this.build(series, shown);
     this.key = key;

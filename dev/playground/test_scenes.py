@@ -7,6 +7,7 @@ usage: test_scenes.py [PAGE] [--minutes N] [--seeds N] [unittest's options]
 """
 
 import json
+import re
 import sys
 import time
 import unittest
@@ -27,6 +28,14 @@ SMALL = {"tokenizer": "char", "bytes": "1M", "steps": 30, "batch": 4, "context":
 VIEWS = {"gradients": "#tower .part", "stream": "#tower .part", "norms": "#figure-0 canvas",
          "updates": "#figure-1 canvas", "attention": "#heads canvas", "token": "#trace td",
          "later": "#leaks .bars span", "samples": "#samples dd"}  # and what each shows
+# Each would run in one of the places where a text stands: between tags, in an attribute, in a script.
+PAYLOADS = ("<img src=x onerror=hacked=1>", "\"><img src=x onerror=hacked=1>", "'><img src=x onerror=hacked=1>",
+            "</textarea></select><script>hacked=1</script>", "\" autofocus onfocus=hacked=1 x=\"")
+# What a plot may be asked to draw, one list for each line.
+VALUES = ([0], [0, 0, 0], [1, 1, 1], [1e-23, 1e-5, 0.1], [5e-324, 1e-45, 1], [1e-45] * 3, [1e38, 1e300, 1e308],
+          [1e20] * 3, [-1e300, 0, 1e300], [1, 1 + 2e-16, 1], ["NaN", 1, "NaN"], ["NaN"] * 3,
+          ["Infinity", 1, "-Infinity"], ["Infinity"] * 3, [-1, -2, -3], ["null", 1, "null"], ["null"] * 3,
+          ["undefined", 1e-30, 5], [0.999, 1, 1.001], [])
 OVER = "state.models.length && state.models.every((model) => model.over)"
 
 
@@ -145,6 +154,73 @@ class Page(Playground):
         self.open("#race=nonsense")
         self.assertIn("The link holds no race", self.browser.evaluate("document.getElementById('error').textContent"))
         self.assertEqual(self.browser.evaluate("state.race.id"), "warm-up")
+
+    def test_links_run_nothing(self):
+        """Every option, and names that are none, with markup as its value, in its name, and in the settings of all."""
+        self.open()
+        self.browser.evaluate("globalThis.hacked = 0")
+        options = [*self.browser.evaluate("optionTable.map(({ name }) => name)"), *PAYLOADS, "constructor", "__proto__"]
+        links = [self.race([{name: f"{text}{i}"} for i in range(2)], **{**SMALL, "steps": 2})
+                 for name in options for text in PAYLOADS[:1]]
+        links += [self.race([{"init-from": f"{text}{i}"} for i in range(2)]) for text in PAYLOADS]
+        links += [self.race([{}, {}], **{name: text}) for name in options for text in PAYLOADS[:1]]
+        links += ["#scene=" + quote(text) for text in PAYLOADS]
+        for link in links:
+            self.browser.evaluate(f"location.hash = {json.dumps(link)}")
+            self.browser.wait(f"state.race && location.hash === {json.dumps(link)}")
+            self.browser.evaluate("new Promise((done) => setTimeout(done, 20))")  # for the event of the new fragment
+            if "race" in link:
+                self.click("#step")
+                self.browser.wait("state.models.every((model) => model.over || model.statistics)")
+            self.browser.evaluate("for (const name in kViews) { openView(name); draw(); }")
+            strangers = "document.querySelectorAll('main img, main script').length"
+            self.assertEqual(self.browser.evaluate(f"[hacked, {strangers}]"), [0, 0], link)
+
+    def test_markup_is_made_in_one_place(self):
+        made = r"\b(innerHTML|outerHTML|insertAdjacentHTML|document\.write|srcdoc|createContextualFragment|DOMParser)\b"
+        scripts = [path for folder in ("playground", "report") for path in sorted((HERE.parent / folder).glob("*.js"))]
+        found = [f"{path.name}: {line.strip()}" for path in scripts
+                 for line in path.read_text(encoding="utf-8").splitlines() if re.search(made, line)]
+        self.assertEqual(found, ["html.js: place.innerHTML = markup;"])
+
+    def test_any_numbers_can_be_drawn(self):
+        """Each plot of the page, with a linear and a logarithmic axis."""
+        lists = "[%s]" % ", ".join("[%s]" % ", ".join(map(str, values)) for values in VALUES)
+        draw = """(async () => {
+          const drawn = ({ plot: { scales: { y } } }) => Number.isFinite(y.max - y.min) && y.min < y.max;
+          const wrong = [];
+          for (const name in kViews) {
+            openView(name);
+            for (const plot of [lossPlot, ...state.plots])
+              for (const log of [false, true])
+                for (const values of LISTS) {
+                  plot.options.log = log;
+                  const xs = values.map((_, i) => i + 1);
+                  plot.draw([{ color: "red" }, { color: "blue" }], [xs, values, values.toReversed()], "");
+                  await new Promise((done) => setTimeout(done));
+                  const ticks = plot.plot.axes.map(({ _splits }) => _splits?.length ?? 0);
+                  if (!drawn(plot) || Math.min(...ticks) < 1 || Math.max(...ticks) > 30)
+                    wrong.push([name, log, values.map(String), ticks]);
+                }
+          }
+          return wrong;
+        })()""".replace("LISTS", lists)
+        self.open(self.race([{"placement": "post"}, {"placement": "pre"}]))
+        self.assertEqual(self.browser.evaluate(draw), [])
+
+    def test_what_every_student_tries(self):
+        self.open(self.race([{"placement": "post"}, {"placement": "pre"}], layers=20, lr=0.02, warmup=0, clip=0))
+        self.click("#run")
+        self.finish()
+        for name in ("gradients", "stream", "norms", "updates"):
+            self.click(f"[data-view={name}]")
+        self.click("#log")
+        self.browser.wait("lossPlot.options.log")
+
+    def test_steps_of_any_size(self):
+        for steps in (0, -5, 1e300, "1e999", "NaN", "many", 0.5, {"a": 1}, None):
+            self.open(self.race([{"placement": "post"}, {"placement": "pre"}], steps=steps))
+            self.browser.wait("lossPlot.plot?.scales.x.max > 0")
 
     def test_csv(self):
         self.open(self.race([{"placement": "post"}, {"placement": "pre"}]))

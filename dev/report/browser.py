@@ -3,12 +3,14 @@
 import base64
 import json
 import os
+import select
 import shutil
 import subprocess
 import tempfile
 import time
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+SILENCE = 60  # seconds without an answer after which a page counts as frozen
 MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 
 
@@ -64,6 +66,8 @@ class Browser:
 
     def receive(self):
         while b"\0" not in self.rest:
+            if not select.select([self.reader], [], [], SILENCE)[0]:
+                raise TimeoutError(f"the page has been frozen for {SILENCE} seconds")
             more = os.read(self.reader.fileno(), 1 << 20)
             if not more:
                 raise RuntimeError("the browser ended")

@@ -16,9 +16,10 @@ const css = (name) => getComputedStyle(document.documentElement).getPropertyValu
 // ---- Lines as small pictures, for the legend and the table ------------------------------------------
 
 const dashes = { solid: "", dash: "7 4", dot: "2 3", dashdot: "7 3 2 3" };
-function swatch(cell) {
-  return `<svg width="26" height="10" aria-hidden="true"><line x1="1" x2="25" y1="5" y2="5" stroke="${color(cell)}"
-    stroke-width="2.6" stroke-dasharray="${dashes[report.cells[cell].dash]}"/></svg>`;
+function paintSwatch(place) {
+  const line = place.querySelector("line"), cell = +place.dataset.swatch;
+  line.setAttribute("stroke", color(cell));
+  line.setAttribute("stroke-dasharray", dashes[report.cells[cell].dash]);
 }
 
 // ---- Curves -----------------------------------------------------------------------------------------
@@ -178,7 +179,7 @@ const near = new IntersectionObserver((entries) => {
 
 function redraw() {
   drawn.forEach(draw);
-  all("[data-swatch]").forEach((place) => { place.innerHTML = swatch(+place.dataset.swatch); });
+  all("[data-swatch]").forEach(paintSwatch);
   all("[data-toggle]").forEach((b) => b.setAttribute("aria-pressed", String(!hidden.has(+b.dataset.toggle))));
   all("tr[data-cell]").forEach((row) => { row.hidden = hidden.has(+row.dataset.cell); });
   all("[data-x]").forEach((b) => b.setAttribute("aria-pressed", String(b.dataset.x === view.x)));

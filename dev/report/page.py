@@ -29,7 +29,9 @@ def as_json(figure):
 
 
 def swatch(index):
-    return f'<span data-swatch="{index}"></span>'
+    """A line as a small picture; page.js gives it color and dashes."""
+    return (f'<span data-swatch="{index}"><svg width="26" height="10" aria-hidden="true">'
+            '<line x1="1" x2="25" y1="5" y2="5" stroke-width="2.6"/></svg></span>')
 
 
 def definitions(pairs):
