@@ -71,6 +71,7 @@ struct Result {
   Doubles got, want, start;
   const std::vector<Factor>& factors;
   std::vector<Mistake> mistakes;
+  std::string reason = {};
 
   size_t size() const { return want.size(); }
   double typical() const { return length(want) / std::sqrt(double(size())); }
@@ -215,6 +216,7 @@ std::string nearly(const Result& r) {
 }
 
 std::string looks_like(const Result& r) {
+  if (!r.reason.empty()) return r.reason;
   for (const auto pattern : {not_finite, known_mistake, nearly, all_zero, added_to_garbage, factor, factor_of_change,
                              transposed, signs, gaps, factor_by_letter, constant_in_a_row}) {
     const std::string text = pattern(r);
@@ -314,7 +316,7 @@ void Judge::test(const std::string& title, const std::vector<Factor>& factors, c
     bool right = true;
     for (const View& view : output.views) {
       Result r{view, output.how, gather(first[o].values(), view), gather(output.want, view),
-               gather(start_of(output, 0), view), factors, {}};
+               gather(start_of(output, 0), view), factors, {}, output.reason};
       for (const Mistake& mistake : output.mistakes)
         r.mistakes.push_back({mistake.text, gather(mistake.value, view)});
       right = report(r, &worst_) && right;

@@ -58,16 +58,24 @@ struct Output {
   Doubles want;   // added: the sum to be added
   Doubles start;  // in_place: the contents before the call
   std::vector<Mistake> mistakes;
+  std::string reason;  // the explanation of any error, if there can be only one
 };
 inline Output written(std::string name, std::vector<Letter> index, Doubles want, std::vector<Mistake> mistakes = {}) {
-  return {{{name, index}}, How::written, want, {}, mistakes};
+  return {{{name, index}}, How::written, want, {}, mistakes, {}};
 }
 inline Output added(std::string name, std::vector<Letter> index, Doubles want, std::vector<Mistake> mistakes = {}) {
-  return {{{name, index}}, How::added, want, {}, mistakes};
+  return {{{name, index}}, How::added, want, {}, mistakes, {}};
 }
 inline Output in_place(std::string name, std::vector<Letter> index, Doubles start, Doubles want,
                        std::vector<Mistake> mistakes = {}) {
-  return {{{name, index}}, How::in_place, want, start, mistakes};
+  return {{{name, index}}, How::in_place, want, start, mistakes, {}};
+}
+// An output in the buffer of an input, where the function's comment says that it may be. Tested after a case with two
+// buffers, which was right.
+inline Output shared(std::string name, std::string input, std::vector<Letter> index, Doubles start, Doubles want) {
+  const std::string reason = name + " may be " + input + ": a number of " + input +
+                             " is overwritten before it is read for the last time";
+  return {{{name, index}}, How::in_place, want, start, {}, reason};
 }
 
 // A factor that is easily forgotten, or applied twice.

@@ -40,13 +40,26 @@ replaced() {
   printf %s "$before$3$after"
 }
 
+# may_alias FILE FUNCTION: whether the section of the file in which the function stands says that one array may be another
+may_alias() {
+  awk -v name="$2" '
+    /^\/\/ ---- / { said = 0 }
+    /^\/\/ .* may be [a-z]+[,.]?( |$)/ && !/may be null/ { said = 1 }
+    index($0, "void " name "(") { found = said }
+    END { exit !found }' "$1"
+}
+
 one() {
-  local name=$1 file line old new words
+  local name=$1 function file line old new words
   file=$(sed -n "s/^$name | [^|]* | \([^ |]*\) | .*/\1/p" dev/exercise/exercises.txt)
   [ -e layers/*/"$(awk -F ' [|] ' -v name="$name" '$1 == name { print $6 }' dev/exercise/exercises.txt).md" ] ||
     verdict "$name: its page exists" f
   $exercise begin "$name" >/dev/null 2>&1 || { verdict "$name: begins" f; return; }
   expect "$name" 1 "Not yet: 0 of" "blank"
+  function=$(sed -n "s/^$name | [^|]* | [^|]* | \([^ |]*\) | .*/\1/p" dev/exercise/exercises.txt)
+  if may_alias "$file" "$function"; then
+    grep -q "$function.*(out\[0\], out\[0\]" dev/exercise/judges/*.cpp || verdict "$name: judged with one buffer" f
+  fi
   [ ! -x dev/pages.sh ] || (cd "$EXERCISE_DIR/$name" && dev/pages.sh --check) || verdict "$name: pages show the blank" f
   $exercise begin "$name" >/dev/null 2>&1 && verdict "$name: does not begin over what is there" f
   cp "$file" "$EXERCISE_DIR/$name/$file"

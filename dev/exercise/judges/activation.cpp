@@ -51,7 +51,7 @@ void backward(Judge& judge) {
     const std::vector<Mistake> mistakes = {{"f(x) stands where its slope f'(x) belongs", value},
                                            {"the gate's gradient lacks the factor up", ungated},
                                            {"the gradients of gate and up are the wrong way round", swapped}};
-    Output dx{{{"dx", {{"n", N}, {"i", F}}}}, How::written, g[0], {}, mistakes};
+    Output dx{{{"dx", {{"n", N}, {"i", F}}}}, How::written, g[0], {}, mistakes, {}};
     if (gated) dx.views = {{"dgate", {{"n", N, width}, {"i", F, 1}}}, {"dup", {{"n", N, width}, {"i", F, 1}}, F}};
     const Guarded in_dy(dy), in_x(x);
     judge.test(std::string(name_of(kActivations, kind)) + " · N=3 F=4", {{"2", 2}}, {dx}, [&](auto out) {

@@ -41,8 +41,11 @@ void backward(Judge& judge) {
       return y;
     });
     const Guarded in_dp(dp), in_p(p);
-    judge.test("n=" + std::to_string(n), {{"n", double(n)}}, {written("dx", {{"i", n}}, g[0], mistakes(p, dp))},
+    const std::string title = "n=" + std::to_string(n);
+    judge.test(title, {{"n", double(n)}}, {written("dx", {{"i", n}}, g[0], mistakes(p, dp))},
                [&](auto out) { textbook::softmax_backward<double>(out[0], in_dp.data(), in_p.data(), n); });
+    judge.test(title + ", dx is dp", {}, {shared("dx", "dp", {{"i", n}}, dp, g[0])},
+               [&](auto out) { textbook::softmax_backward<double>(out[0], out[0], in_p.data(), n); });
   }
 }
 
