@@ -11,6 +11,7 @@
 #include <numeric>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 #include "data/text/load_dataset.hpp"
 #include "data/host/utf8.hpp"
@@ -66,6 +67,103 @@ TEST_CASE("a folder's files are read if their contents are text", "[text]") {
   CHECK(contains(f.run(kDry + "notes --exclude *.md deep --include *.txt *.md b").out, "data     notes/stories.txt:"));
   CHECK(contains(f.run(kDry + "notes --include deep/*").out, "data     notes/deep/b:"));
   check_refused(f, kDry + "notes --include *.tex", "there is no text in notes");
+}
+
+TEST_CASE("a folder is read without the output of train_gpt", "[text][program]") {
+  const Folder f;
+  const std::string run = " --context 8 --layers 1 --heads 1 --channels 8 --batch 2 --eval-every 1 --threads 1 --quiet";
+  const auto data_of = [&](const std::string& name) {
+    return read_checkpoint_header(f.path(name + "/checkpoint.safetensors")).data_fingerprint;
+  };
+  f.write("all/notes.txt", lines("Some text.", 100));
+  f.write("all/out/mine.txt", lines("Below --out.", 100));
+  REQUIRE(f.run("train all --steps 1 --out all/out" + run).status == 0);
+  CHECK(f.run("train --out all/out --resume --steps 2").status == 0);  // the same text
+  const Outcome second = f.run("train all --steps 1 --out second" + run);
+  CHECK(second.status == 0);
+  CHECK(contains(second.out, "NOTE     left out the output of train_gpt: all/out\n"));
+  CHECK(data_of("second") == data_of("all/out"));
+
+  const std::string compare = "compare all --steps 1 --grid placement=post,pre --out all/cells" + run;
+  const Outcome cells = f.run(compare);
+  INFO(cells.err);
+  REQUIRE(cells.status == 0);
+  REQUIRE(f.run(compare + " --force").status == 0);
+  size_t runs = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(f.path("all/cells")))
+    if (entry.path().filename() == "checkpoint.safetensors")
+      CHECK((++runs, read_checkpoint_header(entry.path().string()).data_fingerprint) == data_of("second"));
+  CHECK(runs == 2);
+
+  REQUIRE(f.run("tokenizer all --vocab 260 --out all/tok.json").status == 0);
+  const std::string first = f.read("all/tok.json");
+  REQUIRE(f.run("tokenizer all --vocab 260 --out all/tok.json --force").status == 0);
+  CHECK(f.read("all/tok.json") == first);
+
+  check_refused(f, "train all --steps 1 --out all", "all is --out, which is never read: choose another --out");
+  check_refused(f, kDry + "all/cells", "all/cells holds a run or a comparison, and no text to learn");
+}
+
+TEST_CASE("links to folders are followed, each folder once", "[text]") {
+  const Folder f;
+  f.write("here/a.txt", lines("Some text.", 20));
+  f.write("there/b.txt", lines("Other text.", 20));
+  f.write("there/deep/c.txt", lines("Deep text.", 20));
+  namespace fs = std::filesystem;
+  fs::create_directory_symlink("../there", f.path("here/1"));
+  fs::create_directory_symlink("../there/deep", f.path("here/0"));
+  fs::create_directory_symlink("..", f.path("there/loop"));
+  fs::create_directory_symlink("self", f.path("here/self"));
+  const Text text = read_text({f.path("here")}, {});
+  std::vector<std::string> names;
+  for (const Text::Part& part : text.parts) names.push_back(part.name.substr(f.path("").size()));
+  CHECK(names == std::vector<std::string>{"here/0/c.txt", "here/1/b.txt", "here/a.txt"});
+  CHECK(text.notes == std::vector<std::string>{"skipped 1 file that is not text: " + f.path("here/self")});
+}
+
+TEST_CASE("a file in --data and in --val-data is for validation alone", "[text]") {
+  const Folder f;
+  f.write("set/a.txt", lines("Some text.", 30));
+  f.write("set/valid.txt", lines("Held out.", 30));
+  std::filesystem::create_hard_link(f.path("set/valid.txt"), f.path("same.txt"));
+  std::filesystem::create_symlink("set/valid.txt", f.path("link.txt"));
+  for (const char* name : {"set/valid.txt", "same.txt", "link.txt", "set/../set/valid.txt"}) {
+    const Outcome o = f.run(kDry + "set --val-data " + name);
+    INFO(o.err);
+    CHECK(contains(o.out, "data     set/a.txt: 630 bytes, 330 tokens to train on, 300 to validate"));
+    CHECK(contains(o.out, "NOTE     left out what is in --val-data: set/valid.txt\n"));
+  }
+  check_refused(f, kDry + "set/a.txt --val-data set/a.txt", "no text in set/a.txt (left out what is in --val-data");
+  check_refused(f, kDry + "set --val-data set", "no text in set (left out what is in --val-data");
+}
+
+TEST_CASE("files of other programs are named with the command that helps", "[text]") {
+  const Folder f;
+  const std::tuple<const char*, std::string, const char*> files[] = {
+      {"a.gz", "\x1f\x8b\x08", "a.gz is compressed by gzip: zcat a.gz | train_gpt train -"},
+      {"a.zst", "\x28\xb5\x2f\xfd", "a.zst is compressed by Zstandard: zstdcat a.zst | train_gpt train -"},
+      {"a.xz", std::string("\xfd\x37zXZ\0", 6), "a.xz is compressed by xz: xzcat a.xz | train_gpt train -"},
+      {"a.bz2", "BZh91AY&SY\x01", "a.bz2 is compressed by bzip2: bzcat a.bz2 | train_gpt train -"},
+      {"a.zip", "PK\x03\x04", "a.zip is a zip file: unzip -p a.zip | train_gpt train -"},
+      {"a.parquet", std::string("PAR1\x15\0", 6), "a.parquet is a Parquet table: python3 -c "},
+      {"a.npy", "\x93NUMPY\x01", "a.npy is an array of NumPy: if it holds tokens, "},
+      {"a.pdf", "%PDF-1.4\n", "a.pdf is a PDF file: pdftotext a.pdf - | train_gpt train -"},
+      {"a.txt", "version https://git-lfs.github.com/spec/v1\n", "a.txt is a pointer of Git LFS, not the file itself: "},
+      {"a.bin", std::string("\x05\0\x06\x01", 4), "a.bin looks like tokens: add --tokenizer FILE"}};
+  for (const auto& [name, bytes, message] : files) {
+    f.write(name, bytes + bytes);
+    check_refused(f, kDry + name, message);
+    f.write("folder/" + std::string(name), bytes + bytes);
+  }
+  check_refused(f, "train -", "there is no text");
+  f.write("folder/good.txt", lines("Some text.", 30));
+  const Outcome folder = f.run(kDry + "folder");
+  CHECK(contains(folder.out, "data     folder/good.txt: 330 bytes"));
+  CHECK(contains(folder.out, "NOTE     folder/a.bz2 is compressed by bzip2: bzcat folder/a.bz2 | train_gpt train -\n"));
+
+  f.write("a.jsonl", lines("{\"text\": \"Some text.\"}", 30));
+  CHECK(contains(f.run(kDry + "a.jsonl").out,
+                 "NOTE     JSON lines are learned as they are: a.jsonl; for their texts alone: jq -r .text a.jsonl"));
 }
 
 TEST_CASE("an error about a file that is not text names the file and the place", "[text]") {

@@ -18,6 +18,7 @@
 #include "data/run/resume.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/text/load_dataset.hpp"
+#include "data/text/own_folders.hpp"
 #include "runs.hpp"
 
 namespace fs = std::filesystem;
@@ -181,7 +182,8 @@ uint64_t fingerprint_of_data(const Comparison& c) {
   std::map<std::string, uint64_t> started_from;
   for (const GridCell& cell : c.grid.cells) {
     CheckpointHeader from;
-    const TrainOptions o = options_on_checkpoint(c.words, cell.keys, from);
+    TrainOptions o = options_on_checkpoint(c.words, cell.keys, from);
+    o.out = c.out();
     if (started_from.count(o.init_from)) continue;
     const Tokenizer* tokenizer = o.init_from.empty() ? nullptr : &from.tokenizer;
     const uint64_t found = load_dataset(o, tokenizer, o.config.context).fingerprint;
@@ -236,7 +238,7 @@ Comparison prepare_comparison(Command given) {
 
 void prepare_directory(const Comparison& c) {
   const std::string path = c.out() + "/" + kOptions;
-  const std::string options = "# The options of this comparison; train_gpt compare --out THIS --resume reads them.\n" +
+  const std::string options = std::string(kComparisonStart) + "; train_gpt compare --out THIS --resume reads them.\n" +
                               said_as_toml(c.command);
   if (fs::exists(path) && !c.command.train.resume) {
     if (c.options().join && read_file(path) == options) return;  // another process has just begun it

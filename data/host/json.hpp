@@ -15,8 +15,8 @@ nlohmann::json parse_json(std::string_view text, int deepest = 32);
 // `most` bytes, is no JSON, or nests its values more than 32 deep.
 nlohmann::json read_json(const std::string& path, size_t most);
 
-// The whole number from `least` to `most` that a value is, or nothing. Compare values of files this way alone: nlohmann's
-// comparison with an int reads 2^63 as a negative number, and its conversion to an int cuts large numbers and fractions.
+// The whole number from `least` to `most` that a value is, or nothing. Compare values of files this way alone:
+// nlohmann's comparison with an int reads 2^63 as a negative number, and its conversion to an int cuts large numbers.
 std::optional<int64_t> integer_between(const nlohmann::json& value, int64_t least, int64_t most);
 
 // As text, on one line or indented by so many spaces. Throws nlohmann::json::type_error for strings that are not UTF-8.

@@ -58,7 +58,7 @@ struct TrainOptions : TextOptions {
 
   std::optional<double> final_batches;  // open: as many as cost a tenth of the training time
   int64_t eval_every = 300, eval_batches = 50, patience = 0, sample_every = 0, save_every = 300, diagnostics = 0;
-  std::string out, init_from;
+  std::string init_from;
   bool resume = false, force = false, dry_run = false;
   bool quiet = false;  // no sample and no suggestions at the end
   bool json = false;   // events as JSON lines on standard output, of a run or a comparison
@@ -99,12 +99,12 @@ struct CorpusOptions {
 
 struct TokenizerOptions : TextFiles {
   int vocabulary = 4096, threads = 0;
-  std::string separator, out;
+  std::string separator;
   bool force = false;
 };
 
 struct TokenizeOptions : TextFiles {
-  std::string tokenizer = "bpe:4096", separator = "<|endoftext|>", out;
+  std::string tokenizer = "bpe:4096", separator = "<|endoftext|>";
   double val_fraction = 0.1;
   int64_t shard_tokens = 100000000;
   int threads = 0;

@@ -9,6 +9,7 @@
 #include "data/host/json.hpp"
 #include "data/options/stored.hpp"
 #include "data/host/interrupt.hpp"
+#include "data/text/own_folders.hpp"
 #include "evaluate.hpp"
 #include "fine_tune.hpp"
 #include "orders.hpp"
@@ -64,7 +65,7 @@ void write_config(const Trainer& t) {
   TrainOptions given = t.command.train;
   given.min_lr = t.o.min_lr;
   WholeFile file(t.path("config.toml"));
-  file.write("# Every option in force; train_gpt train --config reads them back. Values behind a # follow from the\n"
+  file.write(std::string(kRunStart) + "; train_gpt train --config reads them back. Values behind a # follow from the\n"
              "# placement, the preset and the sizes.\n" +
              to_toml(t.o, given));
   file.finish();

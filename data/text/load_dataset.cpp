@@ -10,6 +10,7 @@
 #include "corpus_files.hpp"
 #include "data/host/format.hpp"
 #include "data/host/machine.hpp"
+#include "data/host/utf8.hpp"
 #include "data/tokenizer/bpe_training.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/kernels/random.hpp"
@@ -19,19 +20,22 @@ namespace fs = std::filesystem;
 
 namespace {
 
+using Names = std::vector<std::string>;
+
 // A text, and -log P of each of its stories if it is a generated corpus. Or token files.
 struct Source {
   Text text;
   std::vector<double> nats;
-  std::vector<std::string> token_files;
+  Names token_files;
 
   bool empty() const { return text.parts.empty() && token_files.empty(); }
-  const std::string& name() const { return token_files.empty() ? text.name : token_files[0]; }
+  std::string name() const { return token_files.empty() ? text.name : one_line(token_files[0]); }
 };
 
-Source read_source(const std::vector<std::string>& paths, const TextFiles& filter) {
-  Source source{read_text(paths, filter), {}, {}};
-  if (source.text.parts.size() == 1) source.nats = read_nats(source.text.name, source.text.bytes);
+Source read_source(const Names& paths, const TextFiles& filter, const Names& held_out) {
+  Source source{read_text(paths, filter, held_out), {}, {}};
+  const std::vector<Text::Part>& parts = source.text.parts;
+  if (parts.size() == 1) source.nats = read_nats(parts[0].name, source.text.bytes);
   return source;
 }
 
@@ -45,10 +49,14 @@ std::string tokenizer_file_of(const std::string& path, const std::string& tokeni
 }
 
 // `raw`: NAME.bin without a header holds tokens.
-Source open_source(const std::vector<std::string>& paths, const TextFiles& filter, bool raw) {
+Source open_source(const Names& paths, const TextFiles& filter, bool raw, const Names& held_out = {}) {
   Source source;
   source.token_files = find_token_files(paths, raw);
-  return source.token_files.empty() ? read_source(paths, filter) : source;
+  if (source.token_files.empty()) return read_source(paths, filter, held_out);
+  const Names held = remove_held_out(source.token_files, find_token_files(held_out, raw));
+  if (!held.empty()) source.text.notes.push_back(note_of_held_out(held));
+  if (source.token_files.empty()) throw std::runtime_error("nothing is left to train on: " + note_of_held_out(held));
+  return source;
 }
 
 // The text of --val-data, or the token files for validation in the folders of --data.
@@ -166,8 +174,9 @@ void append_token_files(Dataset& data, const Source& source) {
 
 // Appends the tokens of a source.
 void append(Dataset& data, Source& source, const TextFiles& filter) {
-  if (!source.token_files.empty()) return append_token_files(data, source);
   Text& text = source.text;
+  data.notes.insert(data.notes.end(), text.notes.begin(), text.notes.end());
+  if (!source.token_files.empty()) return append_token_files(data, source);
   const size_t before = data.tokens.size();
   size_t unknown = 0;
   data.bytes += text.bytes.size();
@@ -178,7 +187,6 @@ void append(Dataset& data, Source& source, const TextFiles& filter) {
   } catch (const NoToken& error) {
     fail_token(text, error, false);
   }
-  data.notes.insert(data.notes.end(), text.notes.begin(), text.notes.end());
   if (unknown > 0) {
     data.notes.push_back(counted(static_cast<double>(unknown), "character") + " of " + text.name +
                          " not in the model's vocabulary: " +
@@ -206,7 +214,8 @@ uint64_t fingerprint(const Tokens& tokens, bool wide) {
 Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int context) {
   const bool raw = tokenizer ? tokenizer->bpe() || tokenizer->pieces()
                              : !tokenizer_file_of(options.data.at(0), options.tokenizer).empty();
-  Source source = open_source(options.data, options, raw), validation = open_validation(options, source, raw);
+  Source source = open_source(options.data, options, raw, options.val_data);
+  Source validation = open_validation(options, source, raw);
   const bool separate = !validation.empty();
   Dataset data;
   data.name = source.name();

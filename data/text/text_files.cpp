@@ -4,7 +4,10 @@
 #include <cerrno>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <set>
 #include <stdexcept>
+#include <utility>
 
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -14,10 +17,13 @@
 #include <unistd.h>
 
 #include "data/host/files.hpp"
+#include "data/host/foreign_files.hpp"
 #include "data/host/format.hpp"
+#include "data/host/json.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/progress.hpp"
 #include "data/host/utf8.hpp"
+#include "own_folders.hpp"
 
 namespace fs = std::filesystem;
 
@@ -46,26 +52,109 @@ bool matches(const Names& globs, const fs::path& path, const fs::path& folder) {
   });
 }
 
-// The files below a folder, in alphabetical order. Adds those that are not text to `skipped`.
-Names files_in(const std::string& folder, const TextFiles& filter, Names& skipped) {
-  Names files;
-  std::error_code error;
-  fs::recursive_directory_iterator entry(folder, error);
-  if (error) fail_file("read the folder", folder, error.value());
-  for (; entry != fs::recursive_directory_iterator(); ++entry) {
-    const fs::path& path = entry->path();
-    const bool hidden = path.filename().string().starts_with('.');
-    const bool left_out = hidden || matches(filter.exclude, path, folder);
-    if (entry->is_directory(error)) {
-      if (left_out) entry.disable_recursion_pending();
-      else if (::access(path.c_str(), R_OK | X_OK) != 0) fail_file("read the folder", path.string(), errno);
-    } else if (!left_out && (filter.include.empty() || matches(filter.include, path, folder))) {
+// A file or folder under any of its names.
+using FileId = std::pair<dev_t, ino_t>;
+
+std::optional<FileId> id_of(const std::string& path) {
+  struct stat is {};
+  if (::stat(path.c_str(), &is) != 0) return std::nullopt;
+  return FileId(is.st_dev, is.st_ino);
+}
+
+struct Found {
+  std::string path;
+  bool named;  // named by the user, not found in a folder
+};
+
+const std::string& path_of(const std::string& path) { return path; }
+const std::string& path_of(const Found& found) { return found.path; }
+
+// Removes the files that are also in `held_out`, and returns their paths.
+template <class File>
+Names remove_same(std::vector<File>& files, const std::vector<File>& held_out) {
+  std::set<FileId> ids;
+  for (const File& file : held_out)
+    if (const auto id = id_of(path_of(file))) ids.insert(*id);
+  Names removed;
+  std::erase_if(files, [&](const File& file) {
+    const auto id = id_of(path_of(file));
+    const bool same = id && ids.contains(*id);
+    if (same) removed.push_back(path_of(file));
+    return same;
+  });
+  return removed;
+}
+
+// The files to read, and what is left out.
+struct Listing {
+  std::vector<Found> files;
+  Names not_text, own, held_out;
+};
+
+// Lists the files below a folder, in alphabetical order. Links to folders are followed after all else, and no folder is
+// read twice, so that loops end and a file is known by its own path.
+class FolderList {
+ public:
+  FolderList(const std::string& root, const TextFiles& filter, Listing& listing)
+      : root_(root), filter_(filter), out_(filter.out.empty() ? std::nullopt : id_of(filter.out)), listing_(listing) {
+    if (out_ && id_of(root) == out_)
+      throw std::runtime_error(root + " is --out, which is never read: choose another --out");
+    if (is_own_folder(root)) throw std::runtime_error(root + " holds a run or a comparison, and no text to learn");
+    read(root);
+    for (size_t i = 0; i < links_.size(); ++i) {
+      std::sort(links_.begin() + static_cast<std::ptrdiff_t>(i), links_.end());
+      read(links_[i]);
+    }
+    std::sort(files_.begin(), files_.end());
+    for (std::string& file : files_) listing_.files.push_back({std::move(file), false});
+  }
+
+ private:
+  void read(const std::string& folder) {
+    const auto id = id_of(folder);
+    if (!id) fail_file("read the folder", folder, errno);
+    if (!seen_.insert(*id).second) return;
+    if (id == out_ || is_own_folder(folder)) return listing_.own.push_back(folder);
+    std::error_code error;
+    const fs::directory_iterator end;
+    for (fs::directory_iterator entry(folder, error); !error && entry != end; entry.increment(error)) add(*entry);
+    if (error) fail_file("read the folder", folder, error.value());
+  }
+
+  void add(const fs::directory_entry& entry) {
+    const fs::path& path = entry.path();
+    if (path.filename().string().starts_with('.') || matches(filter_.exclude, path, root_)) return;
+    std::error_code error;
+    const fs::file_type type = entry.status(error).type();
+    if (type == fs::file_type::none && error != std::errc::too_many_symbolic_link_levels)
+      fail_file("read", path.string(), error.value());
+    if (type == fs::file_type::directory) {
+      if (fs::is_symlink(entry.symlink_status(error))) links_.push_back(path.string());
+      else read(path.string());
+    } else if (filter_.include.empty() || matches(filter_.include, path, root_)) {
       const bool floor_of_a_corpus = path.extension() == ".nats" && fs::exists(fs::path(path).replace_extension());
-      (entry->is_regular_file(error) && !floor_of_a_corpus ? files : skipped).push_back(path.string());
+      if (out_ && id_of(path.string()) == out_) listing_.own.push_back(path.string());
+      else (type == fs::file_type::regular && !floor_of_a_corpus ? files_ : listing_.not_text).push_back(path.string());
     }
   }
-  std::sort(files.begin(), files.end());
-  return files;
+
+  const std::string root_;
+  const TextFiles& filter_;
+  const std::optional<FileId> out_;
+  Listing& listing_;
+  Names files_, links_;
+  std::set<FileId> seen_;
+};
+
+Listing list_files(const Names& paths, const TextFiles& filter, const Names& held_out = {}) {
+  Listing listing;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (path == "-" || !fs::is_directory(path, error)) listing.files.push_back({path, true});
+    else FolderList(path, filter, listing);
+  }
+  if (!held_out.empty()) listing.held_out = remove_same(listing.files, list_files(held_out, filter).files);
+  return listing;
 }
 
 // ---- one file --------------------------------------------------------------------------------------------
@@ -133,6 +222,30 @@ std::string note_of_binary(const std::string& name, std::string_view bytes, size
          (utf16 ? "convert it from UTF-16 with iconv -t UTF-8" : "leave it out unless its bytes are what to learn");
 }
 
+// True for nanoGPT's NAME.bin of 16-bit tokens: most numbers are small, so that most bytes at odd places are, too.
+bool looks_like_tokens(const std::string& path, std::string_view look) {
+  if (!path.ends_with(".bin") || look.find_first_not_of('\0') == look.npos) return false;
+  size_t small = 0;
+  for (size_t i = 1; i < look.size(); i += 2) small += static_cast<unsigned char>(look[i]) < ' ' && look[i] != '\n';
+  return small > look.size() / 4;
+}
+
+// True if the first lines are JSON objects.
+bool is_json_lines(std::string_view text) {
+  constexpr int kLines = 2;
+  for (int i = 0; i < kLines; ++i) {
+    const size_t end = text.find('\n');
+    if (!text.starts_with('{') || end == text.npos) return false;
+    try {
+      if (!parse_json(text.substr(0, end)).is_object()) return false;
+    } catch (const std::runtime_error&) {
+      return false;
+    }
+    text.remove_prefix(end + 1);
+  }
+  return true;
+}
+
 // Removes a byte order mark and carriage returns from text[begin] on, and records the name of a file that had them.
 void normalize(std::string& text, size_t begin, const std::string& name, Names& marks, Names& returns) {
   if (std::string_view(text).substr(begin).starts_with("\xef\xbb\xbf")) {
@@ -143,22 +256,6 @@ void normalize(std::string& text, size_t begin, const std::string& name, Names& 
 }
 
 // ---- all files -------------------------------------------------------------------------------------------
-
-struct Found {
-  std::string path;
-  bool named;  // named by the user, not found in a folder
-};
-
-std::vector<Found> find_files(const Names& paths, const TextFiles& filter, Names& skipped) {
-  std::vector<Found> found;
-  for (const std::string& path : paths) {
-    std::error_code error;
-    if (path == "-" || !fs::is_directory(path, error)) found.push_back({path, true});
-    else
-      for (const std::string& file : files_in(path, filter, skipped)) found.push_back({file, false});
-  }
-  return found;
-}
 
 // The bytes of these files, without pipes and devices.
 size_t bytes_of(const std::vector<Found>& files) {
@@ -183,7 +280,14 @@ std::string Text::place(size_t at) const {
     if (p.begin <= at) part = &p;
   const std::string_view before = std::string_view(bytes).substr(part->begin, at - part->begin);
   const size_t line = std::count(before.begin(), before.end(), '\n') + 1, start = before.rfind('\n') + 1;
-  return part->name + ", line " + std::to_string(line) + ", byte " + std::to_string(before.size() - start + 1);
+  return one_line(part->name) + ", line " + std::to_string(line) + ", byte " +
+         std::to_string(before.size() - start + 1);
+}
+
+Names remove_held_out(Names& files, const Names& held_out) { return remove_same(files, held_out); }
+
+std::string note_of_held_out(const Names& files) {
+  return "left out what is in --val-data: " + one_line(list(files));
 }
 
 bool drop_returns(std::string& text, size_t begin) {
@@ -195,11 +299,11 @@ bool drop_returns(std::string& text, size_t begin) {
   return true;
 }
 
-Text read_text(const std::vector<std::string>& paths, const TextFiles& filter) {
+Text read_text(const Names& paths, const TextFiles& filter, const Names& held_out) {
   constexpr size_t kLook = 1 << 16;
   Text text;
-  Names skipped, marks, returns;
-  const std::vector<Found> files = find_files(paths, filter, skipped);
+  Names marks, returns, json;
+  auto [files, skipped, own, held] = list_files(paths, filter, held_out);
   const size_t total = bytes_of(files), memory = detect_machine().memory, most = memory > 0 ? memory : size_t(-1);
   check_memory(total, "give less text");
   text.bytes.reserve(total);
@@ -219,26 +323,40 @@ Text read_text(const std::vector<std::string>& paths, const TextFiles& filter) {
     if (look.size() == kLook) refuse_device(file.get(), name);
     const size_t bad = first_non_text(look);
     const bool is_text = bad == look.npos || is_cut_short(look.substr(bad));
-    if (!is_text && !found.named) {
+    const std::string foreign = foreign_text(look, found.path);
+    if (!foreign.empty()) {
+      if (found.named) throw std::runtime_error(name + " " + foreign);
+      if (text.notes.empty()) text.notes.push_back(name + " " + foreign);  // one tells how to read the others, too
+    }
+    if (!found.named && !(is_text && foreign.empty())) {
       skipped.push_back(name);
       text.bytes.resize(begin);
       continue;
     }
+    if (!is_text && looks_like_tokens(found.path, look))
+      throw std::runtime_error(name + " looks like tokens: add --tokenizer FILE, the tokenizer that made them");
     if (!is_text) text.notes.push_back(note_of_binary(name, look, bad));
+    if (is_text && is_json_lines(look)) json.push_back(name);
     read_on(text.bytes, file.get(), most, name, show);
     if (text.bytes.size() >= most) throw std::runtime_error(name + " has more text than fits into memory");
     if (is_text) normalize(text.bytes, begin, name, marks, returns);
     text.parts.push_back({name, begin});
   }
+  if (!held.empty()) text.notes.push_back(note_of_held_out(held));
+  if (!own.empty()) text.notes.push_back("left out the output of train_gpt: " + list(own));
   if (!skipped.empty())
     text.notes.push_back("skipped " + count_files(skipped.size()) +
                          (skipped.size() == 1 ? " that is" : " that are") + " not text: " + list(skipped));
   if (!marks.empty()) text.notes.push_back("left out the byte order mark of " + list(marks));
   if (!returns.empty()) text.notes.push_back("read CRLF line ends as LF: " + list(returns));
-  text.name = text.parts.size() == 1 ? text.parts[0].name : count_files(text.parts.size());
+  if (!json.empty())
+    text.notes.push_back("JSON lines are learned as they are: " + list(json) + "; for their texts alone: jq -r .text " +
+                         shell_words({json[0]}) + " | train_gpt train -");
+  text.name = text.parts.size() == 1 ? one_line(text.parts[0].name) : count_files(text.parts.size());
+  for (std::string& note : text.notes) note = one_line(note);
   if (text.parts.empty())
     throw std::runtime_error("there is no text in " + list(paths) +
-                             (skipped.empty() ? "" : " (" + text.notes.back() + ")"));
+                             (text.notes.empty() ? "" : " (" + text.notes.back() + ")"));
   if (text.bytes.empty()) throw std::runtime_error("there is no text in " + text.name + ": it is empty");
   return text;
 }

@@ -10,6 +10,7 @@
 struct TextFiles {
   std::vector<std::string> data, include, exclude;  // include, exclude: globs for files inside folders
   Unknown unknown = Unknown::error;
+  std::string out;  // what the command writes: nothing in it is read
 };
 
 struct Text {
@@ -18,7 +19,7 @@ struct Text {
     size_t begin;
   };
   std::string bytes;               // of all files, one after the other
-  std::string name;                // shown to the user
+  std::string name;                // shown to the user: without control characters, as the notes
   std::vector<Part> parts;         // the files
   std::vector<std::string> notes;  // what was skipped or changed, a line each
 
@@ -26,9 +27,15 @@ struct Text {
   std::string place(size_t at) const;  // "notes.txt, line 3, byte 7"
 };
 
-// Reads `paths`: files, folders and "-" for standard input. In folders, skips files that are not text and ignores
-// hidden ones. Leaves out byte order marks, and turns CRLF into LF. Throws std::runtime_error.
-Text read_text(const std::vector<std::string>& paths, const TextFiles& filter);
+// Reads `paths`: files, folders and "-" for standard input. In folders, skips files that are not text, what train_gpt
+// wrote and `filter.out`, follows symbolic links, and ignores hidden files. Leaves out the files that `held_out` names
+// too, byte order marks, and turns CRLF into LF. Throws std::runtime_error.
+Text read_text(const std::vector<std::string>& paths, const TextFiles& filter,
+               const std::vector<std::string>& held_out = {});
+
+// Removes from `files` those that are also in `held_out`, under any name, and returns them.
+std::vector<std::string> remove_held_out(std::vector<std::string>& files, const std::vector<std::string>& held_out);
+std::string note_of_held_out(const std::vector<std::string>& files);
 
 // Turns CRLF line ends from text[begin] on into LF. Returns true if there were any.
 bool drop_returns(std::string& text, size_t begin = 0);
