@@ -18,6 +18,7 @@
 #include "data/host/interrupt.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/peak.hpp"
+#include "data/host/process.hpp"
 #include "data/host/progress.hpp"
 #include "data/host/utf8.hpp"
 #include "data/options/command_line.hpp"
@@ -58,7 +59,7 @@ Prepared prepare(const Command& given, const std::shared_ptr<Group>& group, cons
   CheckpointHeader from;
   const Command command = on_top_of_checkpoint(given, from);
   TrainOptions o = command.train;
-  use_threads(o.threads > 0 ? o.threads : place.threads);
+  use_threads(o.threads > 0 ? o.threads : default_threads(place.threads));
   share_steps(o, command.said("lanes"), group->size);
   Dataset data = load_training_data(o, from, command.program);
   const std::string notice = o.resume             ? adapt_to_resume(o, from, given)
@@ -217,7 +218,6 @@ void run(const Command& command) {
 }
 
 void run_command_line(Command& command, int argc, char** argv) {
-  limit_spinning(argv);
   try {
     command = parse_command_line(argc, argv);
     for (const std::string& notice : command.notices) std::fprintf(stderr, "note: %s\n", for_terminal(notice).c_str());
@@ -231,6 +231,7 @@ void run_command_line(Command& command, int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  begin_process(argv[0]);
   make_output_safe();
   end_clearly_without_memory();
   Command command;

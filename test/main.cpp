@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "data/host/process.hpp"
 #include "program.hpp"
 
 #ifndef CATCH_VERSION_MAJOR
@@ -65,6 +66,7 @@ void skip_test(const std::string& reason) {
 }
 
 int main(int argc, char** argv) {
+  begin_process(argv[0]);
   tests_as_typed = argv[0];
   Catch::Session session;
   int status = session.applyCommandLine(argc, argv);

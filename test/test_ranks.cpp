@@ -100,6 +100,8 @@ TEST_CASE("ranks that cannot share a step are refused in one line", "[ranks][pro
   CHECK(contains(without_mpi.err, "2 processes were started together, and this program was built without MPI"));
   CHECK(contains(sample.err, "2 processes were started, and this command is the work of one"));
   CHECK(!f.has("r"));
+  for (const char* option : {"--world-size", "--ddp", "--num-nodes", "--nproc-per-node"})
+    check_refused(f, kWords + option + " 2", "`mpirun -n 2 train_gpt train ...` trains in 2 processes");
   check_refused(f, kWords + "--lanes 3 --out r", "--lanes 3 is not a power of two");
   check_refused(f, kWords + "--lanes 8 --out r", "--lanes 8 does not divide --accumulate 4");
   if (!can_run_ranks()) return;

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -43,11 +44,33 @@ int claim_log(const Job& job) {
   return -1;
 }
 
+// The file that the code of this program comes from, as the system names it; "" if it does not.
+std::string file_of_code() {
+  std::ifstream maps("/proc/self/maps");  // "5580a000-5580e000 r-xp 00002000 08:01 1234   /usr/bin/train_gpt"
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t begin = 0, end = 0;
+    int path = 0;
+    if (std::sscanf(line.c_str(), "%zx-%zx %*s %*s %*s %*s %n", &begin, &end, &path) < 2 || path == 0) continue;
+    const auto here = reinterpret_cast<uintptr_t>(&is_trained);
+    if (begin <= here && here < end) return line.substr(static_cast<size_t>(path));
+  }
+  return "";
+}
+
+// The running binary, or `typed` if the system does not name it: with an explicit loader, it names the loader.
+std::string own_binary(const std::string& typed) {
+  const std::string self = "/proc/self/exe";  // stays the same binary when its file is replaced
+  std::error_code none;
+  const fs::path named = fs::read_symlink(self, none);
+  return !none && named == file_of_code() ? self : typed;
+}
+
 // Starts the job in a process group of its own, so that Ctrl-C reaches it once, from this process. It is killed when
 // this process dies, so that no run is still going when the comparison is resumed. Closes `log`.
-pid_t start(const std::string& binary, const Job& job, int log) {
+pid_t start(const std::string& program, const Job& job, int log) {
+  const std::string binary = own_binary(program);
   std::vector<std::string> words = job.words;
-  words.insert(words.begin(), binary);
+  words.insert(words.begin(), program);
   words.push_back(fs::exists(last_checkpoint(job.directory)) ? "--resume" : "--force");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -65,7 +88,8 @@ pid_t start(const std::string& binary, const Job& job, int log) {
     if (child < 0) fail_file("start", binary, errno);
     return child;
   }
-  for (const int signal : kStopSignals) std::signal(signal, SIG_DFL);
+  for (const int signal : kStopSignals)
+    if (signal == SIGINT || !is_ignored(signal)) std::signal(signal, SIG_DFL);  // SIGINT is how this process stops it
   sigprocmask(SIG_SETMASK, &before, nullptr);
 #ifdef __linux__
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -74,7 +98,7 @@ pid_t start(const std::string& binary, const Job& job, int log) {
   dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
-  execvp(argv[0], argv.data());
+  execvp(binary.c_str(), argv.data());
   _exit(127);
 }
 
@@ -116,17 +140,12 @@ struct RunningJobs : std::vector<Running> {
 
 }  // namespace
 
-std::string own_binary(const std::string& typed) {
-  const std::string self = "/proc/self/exe";  // stays the same binary when its file is replaced
-  return fs::exists(self) ? self : typed;
-}
-
 bool is_trained(const std::string& run_directory) {
   const auto outcome = read_outcome(run_directory);
   return outcome && outcome->measured;
 }
 
-bool run_jobs(const std::string& binary, const std::vector<Job>& jobs, int at_once, int64_t before, int64_t after,
+bool run_jobs(const std::string& program, const std::vector<Job>& jobs, int at_once, int64_t before, int64_t after,
               const std::function<void(size_t, int, Progress&)>& ended) {
   int64_t total = before + after, done = before;
   for (const Job& job : jobs) total += job.steps;
@@ -152,7 +171,7 @@ bool run_jobs(const std::string& binary, const std::vector<Job>& jobs, int at_on
         ended(job, 0, progress);
       } else {
         progress.pace().skip(place_of(jobs[job].directory).step);
-        running.push_back({job, start(binary, jobs[job], log)});
+        running.push_back({job, start(program, jobs[job], log)});
       }
     }
     if (running.size() < size_t(at_once)) again = clock.seconds() + 1;

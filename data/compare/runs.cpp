@@ -67,7 +67,7 @@ Job job_of(const Comparison& c, const CellRun& run) {
   job.directory = path_of(c, run);
   job.words.insert(job.words.end(), {"--quiet", "--out", job.directory});
   if (!c.timed() && c.grid.cells[run.cell].value("threads").empty()) {
-    const int all = c.command.train.threads > 0 ? c.command.train.threads : detect_machine().processors;
+    const int all = c.command.train.threads > 0 ? c.command.train.threads : default_threads();
     job.words.push_back("--threads=" + std::to_string(std::max(1, all / c.options().jobs)));
   }
   return job;
@@ -128,7 +128,7 @@ void make_runs(Comparison& c, const std::vector<CellRun>& runs, int64_t later) {
     if (first_of_all && job == 0) throw std::runtime_error("the first run failed: " + reason);
     progress.line("  " + reason);
   };
-  if (!run_jobs(own_binary(c.command.program), jobs, c.options().jobs, c.steps_taken, later, ended))
+  if (!run_jobs(c.command.program, jobs, c.options().jobs, c.steps_taken, later, ended))
     throw std::runtime_error("stopped; nothing is lost. To go on:\n  " +
                              shell_words({c.command.program, "compare", "--out", c.out(), "--resume"}));
   for (const Job& job : jobs) c.steps_taken += job.steps;

@@ -7,8 +7,11 @@
 inline constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGUSR1};
 
 // Makes these signals set stop_signal() instead of ending the process, so that it can stop
-// without losing work. The same signal a second time ends the process at once. SIGHUP stays ignored under nohup.
+// without losing work. The same signal a second time ends the process at once. A signal that is ignored stays ignored,
+// as SIGHUP under nohup and SIGINT in a script's background job; except SIGPIPE, after which nobody reads the output.
 void catch_interrupts();
+
+bool is_ignored(int signal);
 
 int stop_signal();  // the signal that has arrived; 0: none
 inline bool interrupted() { return stop_signal() != 0; }

@@ -1,13 +1,19 @@
 #include "machine.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <mutex>
 #include <stdexcept>
+#include <system_error>
 #include <thread>
+#include <vector>
 
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include "cgroup.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "format.hpp"
 
@@ -15,14 +21,70 @@
 #define COMMIT "(commit unknown)"  // not built from a clone
 #endif
 
+namespace {
+
+// As OMP_NUM_THREADS says, before use_threads() changes it.
+int threads_at_start() {
+  static const int threads = max_threads();
+  return threads;
+}
+
+// Throws std::runtime_error if so many threads cannot run at once. OpenMP would end the program.
+void require_threads(int threads) {
+  std::vector<std::thread> started;
+  std::mutex until_all;
+  std::string why;
+  {
+    const std::lock_guard wait(until_all);
+    try {
+      while (static_cast<int>(started.size()) + 1 < threads)
+        started.emplace_back([&] { const std::lock_guard all(until_all); });
+    } catch (const std::system_error& error) {
+      why = error.code().message();
+    }
+  }
+  for (std::thread& thread : started) thread.join();
+  if (!why.empty())
+    throw std::runtime_error("cannot start " + std::to_string(threads) + " threads: " + why + "; try --threads " +
+                             std::to_string(started.size() + 1));
+}
+
+// A limit on memory, of which some is free. 0: unknown.
+void limit_memory(Machine& machine, uint64_t most, uint64_t free, const char* who) {
+  if (machine.memory == 0 || most < machine.memory) machine.memory = most, machine.memory_limit = who;
+  if (machine.memory_free == 0 || free < machine.memory_free) machine.memory_free = std::max<uint64_t>(free, 1);
+}
+
+// `ulimit -v` and `ulimit -d` count address space.
+void limit_address_space(Machine& machine) {
+  size_t pages[6] = {};  // in all, resident, shared, code, 0, data
+  std::ifstream file("/proc/self/statm");  // Linux only
+  for (size_t& n : pages) file >> n;
+  const struct {
+    int resource;
+    size_t pages;
+    const char* who;
+  } limits[] = {{RLIMIT_AS, pages[0], "`ulimit -v` allows"}, {RLIMIT_DATA, pages[5], "`ulimit -d` allows"}};
+  for (const auto& l : limits) {
+    rlimit limit{};
+    if (getrlimit(l.resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) continue;
+    const uint64_t used = uint64_t{l.pages} * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)), most = limit.rlim_cur;
+    limit_memory(machine, most, most - std::min(most, used), l.who);
+  }
+}
+
+}  // namespace
+
 Machine detect_machine() {
   Machine machine;
+  const CgroupLimits group = cgroup_limits();
 #ifdef _OPENMP
   machine.openmp = true;
   machine.processors = omp_get_num_procs();
 #else
   machine.processors = static_cast<int>(std::thread::hardware_concurrency());
 #endif
+  machine.processors = within_quota(machine.processors, group.processors);
 #if defined(__AVX512F__)
   machine.simd = "AVX-512";
 #elif defined(__AVX2__)
@@ -40,6 +102,8 @@ Machine detect_machine() {
   std::string name, unit;
   for (size_t kilobytes; file >> name >> kilobytes; std::getline(file, unit))
     if (name == "MemAvailable:") machine.memory_free = kilobytes * 1024;
+  if (group.memory < SIZE_MAX) limit_memory(machine, group.memory, group.memory_free, "this container (cgroup) has");
+  limit_address_space(machine);
   return machine;
 }
 
@@ -54,26 +118,17 @@ std::string version_text() {
          "\nSIMD      " + machine.simd + "\n";
 }
 
-void limit_spinning(char** argv) {
-#if defined(_OPENMP) && defined(__linux__)
-  // Also for threads bound to processors: in a restarted program all would be bound to the processor of the first.
-  for (const char* name : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"})
-    if (std::getenv(name)) return;
-  int running = 0;
-  std::ifstream file("/proc/loadavg");  // "0.20 0.18 0.12 1/80 11206": 1 thread runs now, this one, of 80
-  for (std::string word; file >> word;)
-    if (word.find('/') != word.npos) running = std::atoi(word.c_str());
-  file.close();
-  if (setenv("GOMP_SPINCOUNT", running == 1 ? "20000" : "1000", 0) != 0) return;  // else it would restart forever
-  execv("/proc/self/exe", argv);  // returns only on failure; then the program runs as it is
-#endif
-  (void)argv;
+int default_threads(int processors) {
+  const bool said = std::getenv("OMP_NUM_THREADS") != nullptr;
+  return said ? threads_at_start() : processors > 0 ? processors : detect_machine().processors;
 }
 
 int use_threads(int threads) {
 #ifdef _OPENMP
+  threads_at_start();
   omp_set_dynamic(0);
-  omp_set_num_threads(threads > 0 ? threads : omp_get_num_procs());
+  omp_set_num_threads(std::min(threads > 0 ? threads : default_threads(), omp_get_thread_limit()));
+  require_threads(max_threads());
 #else
   (void)threads;
 #endif
@@ -82,10 +137,10 @@ int use_threads(int threads) {
 
 void check_memory(size_t bytes, const char* advice) {
   const Machine machine = detect_machine();
+  const std::string needs = "this needs " + format_bytes(bytes) + " of memory and ";
   if (machine.memory && bytes > machine.memory)
-    throw std::runtime_error("this needs " + format_bytes(bytes) + " of memory and the machine has " +
-                             format_bytes(machine.memory) + ": " + advice);
+    throw std::runtime_error(needs + machine.memory_limit + " " + format_bytes(machine.memory) + ": " + advice);
   if (machine.memory_free && bytes > machine.memory_free)
-    std::fprintf(stderr, "WARNING: this needs %s of memory and only %s are free, so it may swap or be killed: %s\n",
-                 format_bytes(bytes).c_str(), format_bytes(machine.memory_free).c_str(), advice);
+    std::fprintf(stderr, "WARNING: %sonly %s are free, so it may swap or be killed: %s\n", needs.c_str(),
+                 format_bytes(machine.memory_free).c_str(), advice);
 }

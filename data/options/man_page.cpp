@@ -86,9 +86,10 @@ std::string summary() {
 
 std::string environment() {
   return ".SH ENVIRONMENT\n" +
+         item("OMP_NUM_THREADS, OMP_THREAD_LIMIT", "The number of threads if --threads does not say, and the most.") +
          item("OMP_WAIT_POLICY, GOMP_SPINCOUNT, OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY",
               "How threads wait, and on which processors they run. If none of these is set, a waiting thread soon "
-              "sleeps. --threads sets the number of threads.") +
+              "sleeps.") +
          item("NO_COLOR", "Changes nothing: train_gpt prints no colors.");
 }
 

@@ -272,7 +272,7 @@ void describe_seeds(Table& t, TrainOptions& o) {
 }
 
 void describe_threads(Table& t, int& threads) {
-  t.number("threads", threads, 0, 4096, "threads (0: all processors)");
+  t.number("threads", threads, 0, 4096, "threads (0: OMP_NUM_THREADS or all allowed processors)");
 }
 
 void describe_trained(Table& t, TrainOptions& o) {

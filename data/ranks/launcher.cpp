@@ -9,6 +9,7 @@
 #include <sched.h>
 #endif
 
+#include "data/host/cgroup.hpp"
 #include "data/host/machine.hpp"
 
 namespace {
@@ -51,9 +52,7 @@ bool bound_by_default() {
          !std::getenv("OMPI_MCA_rmaps_base_mapping_policy");
 }
 
-}  // namespace
-
-int share_processors(int rank_on_node, int ranks_on_node) {
+int bind_to_share(int rank_on_node, int ranks_on_node) {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) != 0) return detect_machine().processors;
   if (bound_by_default()) {
@@ -71,6 +70,12 @@ int share_processors(int rank_on_node, int ranks_on_node) {
   const int begin = n * rank_on_node / ranks_on_node, end = n * (rank_on_node + 1) / ranks_on_node;
   for (int i = begin; i < end; ++i) CPU_SET(all[static_cast<size_t>(i)], &set);
   return sched_setaffinity(0, sizeof set, &set) == 0 ? end - begin : n / ranks_on_node;
+}
+
+}  // namespace
+
+int share_processors(int rank_on_node, int ranks_on_node) {
+  return within_quota(bind_to_share(rank_on_node, ranks_on_node), cgroup_limits().processors / ranks_on_node);
 }
 
 #else

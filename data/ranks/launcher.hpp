@@ -7,6 +7,6 @@ int launched_processes();
 // Throws std::invalid_argument if several processes were started to do the work of one.
 void require_one_process();
 
-// Binds this process to its share of the node's processors and returns their number. Keeps processors that the user
-// has assigned (mpirun --bind-to, srun --cpus-per-task).
+// Binds this process to its share of the node's processors and returns their number, or fewer if a container allows
+// less processor time. Keeps processors that the user has assigned (mpirun --bind-to, srun --cpus-per-task).
 int share_processors(int rank_on_node, int ranks_on_node);

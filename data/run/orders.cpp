@@ -122,7 +122,7 @@ void follow(const std::shared_ptr<Group>& group, int threads) {
       if (order.kind == Order::model) {
         const TrainOptions o = receive_options(*group, order);
         group->timeout = o.rank_timeout;
-        use_threads(o.threads > 0 ? o.threads : threads);
+        use_threads(o.threads > 0 ? o.threads : default_threads(threads));
         follower = std::make_unique<Follower>(group, o);
       } else {
         follower->obey(order);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <system_error>
 
 #include "corpus_files.hpp"
 #include "data/host/format.hpp"
@@ -209,6 +210,19 @@ uint64_t fingerprint(const Tokens& tokens, bool wide) {
   return hash;
 }
 
+// On another thread, or when the result is fetched if there can be none. Not std::async's own choice: libstdc++ passes
+// on a function that it has already moved from.
+std::future<uint64_t> begin_fingerprint(const Dataset& data) {
+  const auto work = [tokens = data.tokens, wide = data.tokenizer.vocabulary() > 1 << 16] {
+    return fingerprint(tokens, wide);
+  };
+  try {
+    return std::async(std::launch::async, work);
+  } catch (const std::system_error&) {
+    return std::async(std::launch::deferred, work);
+  }
+}
+
 }  // namespace
 
 Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int context) {
@@ -231,10 +245,7 @@ Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int
     parts = split(data, source.nats, options, context);
   }
   std::future<uint64_t> hash;  // one long chain, computed while other threads count
-  if (source.token_files.empty())
-    hash = std::async([tokens = data.tokens, wide = data.tokenizer.vocabulary() > 1 << 16] {
-      return fingerprint(tokens, wide);
-    });
+  if (source.token_files.empty()) hash = begin_fingerprint(data);
   require_tokens(data.train, context + 1, "training with a context of " + std::to_string(context), data.name,
                  "give more text, or lower --context or --val-fraction");
   if (separate || options.val_fraction > 0) {

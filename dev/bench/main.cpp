@@ -11,6 +11,7 @@
 
 #include "data/host/format.hpp"
 #include "data/host/machine.hpp"
+#include "data/host/process.hpp"
 #include "data/host/progress.hpp"
 #include "layers/kernels/random.hpp"
 
@@ -196,8 +197,8 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  setenv("KMP_BLOCKTIME", "5", 0);  // milliseconds that threads of clang's OpenMP spin, like limit_spinning
-  limit_spinning(argv);
+  begin_process(argv[0]);
+  setenv("KMP_BLOCKTIME", "5", 0);  // milliseconds that threads of clang's OpenMP spin
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {

@@ -55,9 +55,7 @@ Peer::Peer(const std::string& command, int threads) {
   if (pipe(in) != 0 || pipe(out) != 0) throw std::runtime_error("no pipe to the peer");
   pid_ = fork();
   if (pid_ == 0) {
-    // These settings are for our own threads (data/host/machine.hpp). PyTorch runs with its defaults.
-    unsetenv("GOMP_SPINCOUNT");
-    unsetenv("KMP_BLOCKTIME");
+    unsetenv("KMP_BLOCKTIME");  // that of our own threads; PyTorch runs with its default
     hold_libraries(detect_machine().simd);
     std::signal(SIGPIPE, SIG_DFL);
     dup2(in[0], STDIN_FILENO);
