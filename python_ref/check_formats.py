@@ -4,7 +4,7 @@
 
 Out: trains each case for a few steps and exports it. The folder must load without a missing or unexpected tensor; its
 logits must be those of `train_gpt eval --logits` to 1e-5 of the largest, its loss that of `eval`, its greedy text that
-of `sample`, with and without a cache. Importing the folder must give the same weights. PyTorch must open the run's
+of `sample`, with and without a cache, and each step's logits equal with and without. Importing the folder must give the same weights. PyTorch must open the run's
 checkpoint, too. CLASSES must be classes of transformers; OWN must come with modeling_train_gpt.py.
 
 LoRA: the adapters of a run, read by `peft` beside the exported model, give the run's logits.
@@ -192,6 +192,37 @@ class Checks:
             ok = text == sampled.decode(errors="replace")
             self.check(f"{name}: text, cache {cache}", ok, f"{text!r}, and {sampled!r} by sample")
 
+    def compare_cached(self, name, model, tokenizer):
+        """Text may agree by chance: each step's logits must be those without a cache, greedy and with beams."""
+        prompt = self.ids(PROMPT.encode(), tokenizer)[None]
+        for beams in 1, 2:
+            cached, full = (
+                model.generate(
+                    prompt, max_new_tokens=8, do_sample=False, num_beams=beams, use_cache=cache, output_logits=True,
+                    return_dict_in_generate=True,
+                ).logits
+                for cache in (True, False)
+            )  # fmt: skip
+            error = max(((a - b).abs().max() / b.abs().max()).item() for a, b in zip(cached, full, strict=True))
+            self.check(f"{name}: logits with a cache, {beams} beams", error < 1e-9, f"differ by {error:.1e}")
+
+    def compare_arguments(self, name, model):
+        """Our class refuses what it does not know, as transformers may rename an argument; it takes either cache."""
+        tokens = torch.arange(6)[None]
+        with torch.no_grad():
+            full = model(tokens, new_name=None).logits[:, -1]
+            for key in "cache", "past_key_values":
+                cache = hf.DynamicCache()
+                model(tokens[:, :5], **{key: cache})
+                again = model(tokens[:, 5:], **{key: cache}).logits[:, -1]
+                self.check(f"{name}: {key}", torch.allclose(again, full, rtol=1e-9), "other logits")
+            for wrong in {"new_name": 1}, {"output_attentions": True}, {"position_ids": tokens + 1}:
+                try:
+                    model(tokens, **wrong)
+                    self.check(f"{name}: {wrong}", False, "not refused")
+                except (TypeError, ValueError):
+                    pass
+
     def open_checkpoint(self, name):
         """It has the weights by our names, with both moments of each that trains, and the export has its embedding."""
         tensors = load_file(self.folder / "run" / "checkpoint.safetensors")
@@ -219,6 +250,9 @@ class Checks:
             self.check(f"{name}: loss", abs(theirs - loss) < 1e-4, f"{theirs:.6f}, and {loss:.6f} by eval")
         self.check(f"{name}: import", self.loss_of_eval("hf") == loss, "another loss after import")
         self.compare_text(name, model, tokenizer)
+        self.compare_cached(name, model, tokenizer)
+        if own:
+            self.compare_arguments(name, model)
         self.must("export hf --to hf --out again --force")
         first, second = (load_file(self.folder / f / "model.safetensors") for f in ("hf", "again"))
         same = first.keys() == second.keys() and all(torch.equal(first[k], second[k]) for k in first)

@@ -9,12 +9,13 @@ of a batch are equally long. BatchNorm uses its running statistics.
 Shapes: B batch, T new tokens, S all tokens so far, C channels, H query heads, K key/value heads, D head size.
 """
 
+import dataclasses
 import math
 
 import torch
 import torch.nn.functional as F
 from torch import nn
-from transformers import GenerationMixin, PreTrainedModel
+from transformers import DynamicCache, GenerationMixin, PreTrainedModel
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
@@ -23,6 +24,11 @@ ACTIVATIONS = {
     "relu2": lambda x: F.relu(x).square(),
 }  # fmt: skip
 GATES = {"geglu": "gelu", "geglu-tanh": "gelu-tanh", "swiglu": "silu"}  # f(gate) * up
+
+# transformers calls the cache `past_key_values`, and later `cache`.
+CACHE = next(f.name for f in dataclasses.fields(CausalLMOutputWithPast) if f.name in ("cache", "past_key_values"))
+# Other arguments of transformers, and the only value of each that the model has.
+NEUTRAL = {"return_dict": True, "output_attentions": False, "output_hidden_states": False, "logits_to_keep": 0}
 
 
 class TrainGPTConfig(PreTrainedConfig):
@@ -333,6 +339,7 @@ class Head(nn.Module):
 
 class TrainGPTForCausalLM(PreTrainedModel, GenerationMixin):
     config_class = TrainGPTConfig
+    accepts_loss_kwargs = False  # the loss is a mean: a Trainer that accumulates gradients must divide it
 
     def __init__(self, config):
         super().__init__(config)
@@ -345,17 +352,29 @@ class TrainGPTForCausalLM(PreTrainedModel, GenerationMixin):
     def get_input_embeddings(self):
         return self.embedding.token
 
-    def forward(self, input_ids, attention_mask=None, past_key_values=None, labels=None, **_):
+    def forward(
+        self, input_ids, attention_mask=None, cache=None, past_key_values=None, position_ids=None, cache_position=None,
+        labels=None, use_cache=None, **others,
+    ):  # fmt: skip
         """input_ids (B,T), behind the tokens in the cache -> logits (B,T,V), and the mean loss if there are labels."""
+        for name, value in others.items():
+            if value is not None and (name not in NEUTRAL or value != NEUTRAL[name]):
+                raise TypeError(f"{name}={value} is not supported")
         if attention_mask is not None and not attention_mask.all():
-            raise ValueError("padding is not supported: make all rows of a batch equally long")
-        first = 0 if past_key_values is None else past_key_values.get_seq_length()
+            raise ValueError("padding and static caches are not supported: make all rows of a batch equally long")
+        cache = past_key_values if cache is None else cache
+        if cache is None and use_cache:
+            cache = DynamicCache()
+        first = 0 if cache is None else cache.get_seq_length()
+        for positions in position_ids, cache_position:
+            if positions is not None and not (positions.cpu() == torch.arange(first, first + input_ids.shape[1])).all():
+                raise ValueError(f"the positions must count from {first}, as the cache holds {first} tokens")
         x = self.embedding(input_ids, first)
         carried = {"x": x}
         for block in self.block:
-            x = block(x, first, past_key_values, carried)
+            x = block(x, first, cache, carried)
         logits = self.head(self.final_norm(x), self.embedding.token.weight)
         loss = None
         if labels is not None:
             loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
-        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=past_key_values)
+        return CausalLMOutputWithPast(loss=loss, logits=logits, **{CACHE: cache})
