@@ -9,13 +9,15 @@ checkpoint, too. CLASSES must be classes of transformers; OWN must come with mod
 
 LoRA: the adapters of a run, read by `peft` beside the exported model, give the run's logits.
 
-In: `transformers` makes a model of each class with random weights; the logits of `train_gpt eval` must be its own.
+In: `transformers` makes a model of each class with random weights; the logits of `train_gpt eval` must be its own. So
+must they be when config.json lacks any of its keys, unless `train_gpt` refuses the folder.
 
 NAMEs choose cases. Prints "N passed, N failed". Needs requirements-huggingface.txt and no network.
 """
 
 import argparse
 import itertools
+import json
 import re
 import subprocess
 import sys
@@ -120,6 +122,7 @@ MADE = {
     "stablelm": hf.StableLmConfig(**LLAMA, use_qkv_bias=True), "starcoder2": hf.Starcoder2Config(**LLAMA),
 }  # fmt: skip
 
+CONTEXT = "seq_length", "max_position_embeddings"  # without them, rows of text are longer
 MIXTURES = "mixtral", "qwen3-moe", "olmoe"
 UNTRAINED = "running_mean", "running_var", "selection_bias"
 TEXT = ("One day the fox met a crow. The crow had cheese, and the fox had a plan.\n" * 80).encode()[: 60 * T + 1]
@@ -289,7 +292,36 @@ class Checks:
         model, loss = self.load(name), self.loss_of_eval("hf")
         bytes_alone = type("Bytes", (), {"__call__": lambda self, text: {"input_ids": list(text.encode())}})()
         error = self.compare_logits(f"{name} in", model, bytes_alone)
-        print(f"in   {name:24}{type(model).__name__:24} loss {loss:.4f}  logits {error:.0e}", flush=True)
+        tried = self.without_each_key(name, model, bytes_alone)
+        print(f"in   {name:24}{type(model).__name__:24} loss {loss:.4f}  logits {error:.0e}  {tried}", flush=True)
+
+    def without_each_key(self, name, model, tokenizer):
+        """config.json without one key, or with null there: train_gpt computes what the class does then, or refuses."""
+        path, (same, refused) = self.folder / "hf" / "config.json", (0, 0)
+        whole = json.loads(path.read_text())
+        (self.folder / "short.txt").write_bytes(TEXT[: 2 * T + 1])
+        for key, null in itertools.product(whole, (False, True)):
+            file = {k: None if k == key else v for k, v in whole.items() if null or k != key}
+            path.write_text(json.dumps(file))
+            done = self.run("eval hf --data short.txt --batch 2 --logits logits.npy")
+            refused += done.returncode != 0
+            if done.returncode != 0 or key.endswith(("token_id", "architectures", *CONTEXT)):
+                continue
+            try:
+                theirs = hf.AutoModelForCausalLM.from_config(
+                    type(model.config).from_dict(file), dtype=torch.float64, attn_implementation="eager",
+                    experts_implementation="eager",
+                ).eval()  # fmt: skip
+                theirs.load_state_dict(model.state_dict())
+                theirs.tie_weights()
+                theirs(input_ids=torch.zeros(1, 1, dtype=torch.long))
+            except Exception as error:
+                if not null:  # many classes do not take null
+                    self.check(f"{name} without {key}", False, f"only train_gpt loads it: {error!r}"[:200])
+                continue
+            same += 1
+            self.compare_logits(f"{name} with null for {key}" if null else f"{name} without {key}", theirs, tokenizer)
+        return f"{same} times without a key, {refused} refused"
 
 
 def main():

@@ -316,6 +316,109 @@ TEST_CASE("a folder whose config.json or tensors do not fit is refused", "[forma
   CHECK(contains(refusal_of(f.path(".")), "nested too deep"));
 }
 
+TEST_CASE("numbers of a foreign config.json have their type and their range", "[formats]") {
+  const Folder f;
+  // with(PRESET, KEY, TEXT): the refusal of a folder whose config.json has this text for the value.
+  const auto with = [&](const std::string& preset, const std::string& key, const std::string& value) {
+    write_huggingface(f.path("."), {small(preset), Tokenizer::bytes(), "", "f32"});
+    json file = json::parse(f.read("config.json"));
+    file[key] = "HERE";
+    std::string text = file.dump();
+    f.write("config.json", text.replace(text.find("\"HERE\""), 6, value));
+    return refusal_of(f.path("."));
+  };
+  const std::vector<std::string> no_size = {"1e308", "1.7", "-1", "18446744073709551615", "9223372036854775808",
+                                            "4294967297", "true", "\"8\"", "[]", "{}"};
+  const std::pair<std::string, std::vector<std::string>> whole[] = {
+      {"mistral", {"sliding_window", "num_hidden_layers", "num_key_value_heads", "head_dim", "vocab_size"}},
+      {"gemma2", {"sliding_window"}}, {"mixtral", {"num_local_experts", "num_experts_per_tok"}},
+      {"qwen3-moe", {"moe_intermediate_size"}}, {"gpt2", {"n_inner", "n_positions"}}};
+  for (const auto& [preset, keys] : whole)
+    for (const std::string& key : keys)
+      for (const std::string& value : no_size) {
+        INFO(preset << " " << key << " " << value);
+        CHECK(contains(with(preset, key, value), "cannot be used: "));
+      }
+  const std::pair<std::string, std::vector<std::string>> real[] = {
+      {"mistral", {"rms_norm_eps", "rope_parameters"}}, {"gpt-neox", {"layer_norm_eps"}},
+      {"gemma2", {"query_pre_attn_scalar", "attn_logit_softcapping", "final_logit_softcapping"}}};
+  for (const auto& [preset, keys] : real)
+    for (const std::string& key : keys)
+      for (const std::string value : {"1e308", "-1", "true", "\"1\"", "[]"}) {
+        INFO(preset << " " << key << " " << value);
+        CHECK(contains(with(preset, key, key == "rope_parameters" ? "{\"rope_theta\": " + value + "}" : value),
+                       "cannot be used: "));
+      }
+  CHECK(contains(with("mistral", "sliding_window", "1.7"), "is not a whole number from 0 to 1073741824: 1.7"));
+  CHECK(contains(with("gemma2", "query_pre_attn_scalar", "0"), "query_pre_attn_scalar is not positive"));
+  CHECK(contains(with("phi-2", "rope_parameters", "{\"partial_rotary_factor\": 0.4}"), "rotates 3 of 8 channels"));
+}
+
+TEST_CASE("a key that config.json lacks has the default of its class", "[formats]") {
+  const auto read_without = [](const std::string& preset, const std::vector<std::string>& keys) {
+    Config c = small(preset).config;
+    c.rope_theta = 500, c.norm_eps = 1e-4f;
+    if (preset == "gemma2") c.attention_cap = 3, c.logit_cap = 4;
+    const Expressed as = expressed(resolve(c));
+    json file = config_json(as.architecture, as.config);
+    for (const std::string& key : keys) file.erase(key);
+    return config_of(*find_architecture(file), file);
+  };
+  const std::vector<std::string> theta = {"rope_theta", "rope_parameters"};
+  CHECK(read_without("mixtral", theta).rope_theta == 1e6f);
+  CHECK(read_without("mistral", theta).rope_theta == 1e4f);
+  CHECK(read_without("mistral", {"sliding_window"}).window == 4096);
+  CHECK(read_without("gemma2", {"attn_logit_softcapping"}).attention_cap == 50);
+  CHECK(read_without("gemma2", {"final_logit_softcapping"}).logit_cap == 30);
+  CHECK(read_without("gemma2", {"head_dim"}).head_dim == 256);
+  CHECK(read_without("gemma2", {"query_pre_attn_scalar"}).attention_scale == 1. / 16);
+  CHECK(read_without("llama", {"rms_norm_eps"}).norm_eps == 1e-6f);
+  CHECK(read_without("mixtral", {"rms_norm_eps"}).norm_eps == 1e-5f);
+  CHECK(read_without("chatglm2-6b", {"rms_norm_eps"}).norm_eps == 1.5625e-7f);
+  CHECK(read_without("qwen3", {"head_dim"}).head_dim == 128);
+}
+
+TEST_CASE("a config.json that says two things is refused", "[formats]") {
+  const Folder f;
+  const auto with = [&](const std::string& preset, const json& more) {
+    write_huggingface(f.path("."), {small(preset), Tokenizer::bytes(), "", "f32"});
+    json file = json::parse(f.read("config.json"));
+    file.update(more);
+    f.write("config.json", file.dump());
+    return refusal_of(f.path("."));
+  };
+  const json linear = {{"type", "linear"}, {"factor", 4}};
+  CHECK(contains(with("llama", {{"rope_scaling", linear}}), "rope_scaling is another than rope_parameters"));
+  CHECK(contains(with("llama", {{"rope_scaling", linear}, {"rope_parameters", nullptr}}), "rope_type is \"linear\""));
+  CHECK(contains(with("llama", {{"rope_parameters", {{"full_attention", {{"rope_theta", 1e6}}}}}}), "differs between"));
+  CHECK(contains(with("gpt2", {{"scale_attn_weights", nullptr}}), "scale_attn_weights is null"));
+  CHECK(contains(with("gemma2", {{"use_bidirectional_attention", true}}), "use_bidirectional_attention is true"));
+  CHECK(with("llama", {{"attention_bias", nullptr}, {"rope_scaling", nullptr}}) == "");
+}
+
+TEST_CASE("a stored head that is not the embedding it is tied to is refused", "[formats]") {
+  const Folder f;
+  Config c = small("llama").config;
+  c.tied = false;
+  Model model = randomized(c);
+  const auto loads = [&] {
+    write_huggingface(f.path("."), {model, Tokenizer::bytes(), "", "f32"});
+    json file = json::parse(f.read("config.json"));
+    file["tie_word_embeddings"] = true;
+    f.write("config.json", file.dump());
+    const std::unique_ptr<OtherModel> from = open_huggingface(f.path("."));
+    Model loaded(from->config(), false);
+    return message_of<std::runtime_error>([&] { from->load(loaded); });
+  };
+  CHECK(contains(loads(), "holds another lm_head.weight than the embedding"));
+  const auto named = [&](const char* name) {
+    return *std::find_if(model.table.begin(), model.table.end(), [&](const auto& t) { return t.name == name; });
+  };
+  const TensorSpec head = named("head.weight"), embedding = named("embedding.token.weight");
+  std::copy_n(model.weights.get() + embedding.offset, embedding.size(), model.weights.get() + head.offset);
+  CHECK(loads() == "");
+}
+
 TEST_CASE("AutoTokenizer puts the token before a text that sample puts there", "[formats]") {
   const Corpus f;
   BpeTables tables;

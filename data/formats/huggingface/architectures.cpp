@@ -89,6 +89,7 @@ TrainOptions essence(Config c) {
   c.dropout = 0, c.matmul = standard.matmul, c.recompute = standard.recompute;
   c.init = standard.init, c.residual_gain.reset(), c.init_gain.reset(), c.layer_scale_init.reset();
   c.dyt_alpha = standard.dyt_alpha, c.mix_fraction = standard.mix_fraction;
+  c.rope_fraction = static_cast<float>(static_cast<double>(c.rope_dims()) / c.head_dim);
   if (c.position != Position::rope) c.rope_theta = standard.rope_theta, c.rope_fraction = standard.rope_fraction;
   if (c.window == 0) c.window_every = 1;
   c.router_loss = standard.router_loss, c.router_z_loss = standard.router_z_loss;

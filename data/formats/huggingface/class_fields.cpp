@@ -19,24 +19,58 @@ namespace {
 json value_at(const json& file, const std::string& key) { return file.contains(key) ? file.at(key) : json(); }
 
 int whole(const std::string& key, const json& value) {
-  const auto number = integer_between(value, 0, 1 << 30);
-  if (!number) reject(key, "is not a whole number in range");
+  constexpr int kMost = 1 << 30;
+  const auto number = integer_between(value, 0, kMost);
+  if (!number)
+    reject(key, "is not a whole number from 0 to " + std::to_string(kMost) + ": " + for_terminal(to_text(value)));
   return static_cast<int>(*number);
 }
 
 double number(const std::string& key, const json& value) {
-  if (!value.is_number() || !std::isfinite(value.get<double>())) reject(key, "is not a number");
+  if (!value.is_number() || !std::isfinite(value.get<float>()))
+    reject(key, "is not a number that a float can hold: " + for_terminal(to_text(value)));
   return value;
 }
 
-// A whole number; without a fallback it must be there. 0 lets resolve() derive a size.
-ConfigField size(const char* key, int Config::*member, std::optional<int> fallback = std::nullopt) {
+bool flag(const json& file, const char* key, bool absent) {
+  if (!file.contains(key)) return absent;
+  if (!file.at(key).is_boolean()) reject(key, "is not true or false");
+  return file.at(key);
+}
+
+// A value of a member of Config, of its type.
+void set(int& member, const std::string& key, const json& value) { member = whole(key, value); }
+void set(float& member, const std::string& key, const json& value) { member = static_cast<float>(number(key, value)); }
+
+// In the fields below, `absent` is what the class takes if config.json lacks the key.
+
+// A whole number; without `absent` it must be there.
+ConfigField size(const char* key, int Config::*member, std::optional<int> absent = std::nullopt) {
   return {[=](Config& c, const json& file) {
             const json value = value_at(file, key);
-            if (value.is_null() && !fallback) reject(key, "is missing");
-            c.*member = value.is_null() ? *fallback : whole(key, value);
+            if (value.is_null() && (!absent || file.contains(key))) reject(key, "is missing");
+            c.*member = value.is_null() ? *absent : whole(key, value);
           },
           [=](json& file, const Config& c) { file[key] = c.*member; }};
+}
+
+// A size that null leaves to resolve(), which derives it from others.
+ConfigField optional_size(const char* key, int Config::*member, int absent = 0) {
+  return {[=](Config& c, const json& file) {
+            c.*member = absent;
+            if (file.contains(key)) c.*member = file.at(key).is_null() ? 0 : whole(key, file.at(key));
+          },
+          [=](json& file, const Config& c) { file[key] = c.*member; }};
+}
+
+// A number that null turns off, as 0 does in ours.
+template <class T>
+ConfigField optional_number(const char* key, T Config::*member, T absent = 0) {
+  return {[=](Config& c, const json& file) {
+            c.*member = file.contains(key) ? 0 : absent;
+            if (!value_at(file, key).is_null()) set(c.*member, key, file.at(key));
+          },
+          [=](json& file, const Config& c) { file[key] = c.*member == 0 ? json() : json(c.*member); }};
 }
 
 // A number that is in config.json for other programs.
@@ -44,39 +78,27 @@ ConfigField written(const char* key, int Config::*member) {
   return {[](Config&, const json&) {}, [=](json& file, const Config& c) { file[key] = c.*member; }};
 }
 
-// A number that null turns off, as 0 does in ours.
-template <class T>
-ConfigField optional_number(const char* key, T Config::*member) {
+ConfigField epsilon(const char* key, double absent) {
   return {[=](Config& c, const json& file) {
-            const json value = value_at(file, key);
-            c.*member = value.is_null() ? T(0) : static_cast<T>(number(key, value));
-          },
-          [=](json& file, const Config& c) { file[key] = c.*member == 0 ? json() : json(c.*member); }};
-}
-
-ConfigField epsilon(const char* key, double fallback) {
-  return {[=](Config& c, const json& file) {
-            const json value = value_at(file, key);
-            c.norm_eps = static_cast<float>(value.is_null() ? fallback : number(key, value));
+            c.norm_eps = static_cast<float>(file.contains(key) ? number(key, file.at(key)) : absent);
           },
           [=](json& file, const Config& c) { file[key] = shortest(c.norm_eps); }};
 }
 
-ConfigField tied(bool fallback) {
+ConfigField tied(bool absent) {
   constexpr const char* kKey = "tie_word_embeddings";
   return {[=](Config& c, const json& file) {
-            const json value = value_at(file, kKey);
-            if (!value.is_null() && !value.is_boolean()) reject(kKey, "is not true or false");
-            c.tied = value.is_null() ? fallback : value.get<bool>();
+            c.tied = flag(file, kKey, absent);
           },
           [=](json& file, const Config& c) { file[kKey] = c.tied; }};
 }
 
-// The only value that our layers have. An absent key has it too.
+// The only value that our layers have. An absent key has it too, and null if Python takes both for false.
 ConfigField fixed(const char* key, const json& only) {
   return {[=](Config&, const json& file) {
             const json value = value_at(file, key);
-            if (!value.is_null() && value != only)
+            const bool off = only.empty() || only == false;
+            if (file.contains(key) && value != only && !(value.is_null() && off))
               reject(key, "is " + for_terminal(to_text(value)) + "; train_gpt has " + to_text(only) + " only");
           },
           [=](json& file, const Config&) { file[key] = only; }};
@@ -97,12 +119,12 @@ const std::vector<ActivationName> kGpt1Activations = {
     {"gelu", Activation::gelu_tanh}, {"relu", Activation::relu}, {"silu", Activation::silu},
     {"swish", Activation::silu}};
 
-ConfigField activation(const char* key, const char* fallback,
+ConfigField activation(const char* key, const char* absent,
                        const std::vector<ActivationName>& names = kActivationNames) {
   return {[=](Config& c, const json& file) {
             const json value = value_at(file, key);
             const auto name = std::find_if(names.begin(), names.end(), [&](const ActivationName& n) {
-              return value.is_null() ? std::string_view(n.theirs) == fallback : value == n.theirs;
+              return file.contains(key) ? value == n.theirs : std::string_view(n.theirs) == absent;
             });
             if (name == names.end()) reject(key, "is " + for_terminal(to_text(value)) + ", which train_gpt lacks");
             c.activation = name->ours;
@@ -116,10 +138,15 @@ ConfigField activation(const char* key, const char* fallback,
 // transformers 5 has rope_parameters; earlier versions have rope_theta, rope_scaling and partial_rotary_factor.
 // GPT-NeoX has names of its own.
 json rope_values(const json& file) {
+  const json scaling = value_at(file, "rope_scaling");
   json values = value_at(file, "rope_parameters");
-  if (values.is_null()) values = value_at(file, "rope_scaling");
+  if (!scaling.is_null() && !values.is_null() && scaling != values)
+    reject("rope_scaling", "is another than rope_parameters: remove the one that does not hold");
+  if (values.is_null()) values = scaling;
   if (values.is_null()) values = json::object();
   if (!values.is_object()) reject("rope_parameters", "is not an object");
+  for (const json& value : values)
+    if (value.is_object()) reject("rope_parameters", "differs between layers, and train_gpt has one for all");
   for (const auto& [ours, theirs] : {std::pair{"rope_theta", "rope_theta"}, std::pair{"rope_theta", "rotary_emb_base"},
                                      std::pair{"partial_rotary_factor", "partial_rotary_factor"},
                                      std::pair{"partial_rotary_factor", "rotary_pct"}})
@@ -127,13 +154,14 @@ json rope_values(const json& file) {
   return values;
 }
 
-ConfigField rope() {
-  return {[](Config& c, const json& file) {
-            const json values = rope_values(file), theta = value_at(values, "rope_theta");
+ConfigField rope(float absent = 10000) {
+  return {[=](Config& c, const json& file) {
+            const json values = rope_values(file);
             const json type = values.value("rope_type", values.value("type", json("default")));
             if (type != "default")
               reject("rope_type", "is " + for_terminal(to_text(type)) + "; train_gpt has default only");
-            c.rope_theta = theta.is_null() ? 10000.f : static_cast<float>(number("rope_theta", theta));
+            c.rope_theta = absent;
+            if (values.contains("rope_theta")) set(c.rope_theta, "rope_theta", values.at("rope_theta"));
           },
           [](json& file, const Config& c) {
             file["rope_theta"] = shortest(c.rope_theta);
@@ -141,15 +169,22 @@ ConfigField rope() {
           }};
 }
 
-// RoPE on a share of each head. Comes after rope().
-ConfigField partial_rope(float fallback) {
+// RoPE on a share of each head. Comes after rope() and the sizes.
+ConfigField partial_rope(float absent) {
   constexpr const char* kKey = "partial_rotary_factor";
   return {[=](Config& c, const json& file) {
-            const json value = value_at(rope_values(file), kKey);
-            c.rope_fraction = value.is_null() ? fallback : static_cast<float>(number(kKey, value));
+            const json values = rope_values(file);
+            const double share = values.contains(kKey) ? number(kKey, values.at(kKey)) : absent;
+            c.rope_fraction = static_cast<float>(share);
+            Config sized = c;
+            if (sized.head_dim == 0) sized.head_dim = c.n_head > 0 ? c.channels / c.n_head : 0;
+            if (share >= 0 && share <= 1 && sized.rope_dims() != static_cast<int>(sized.head_dim * share))
+              reject(kKey, "rotates " + std::to_string(static_cast<int>(sized.head_dim * share)) + " of " +
+                               std::to_string(sized.head_dim) + " channels, and train_gpt only whole pairs");
           },
           [=](json& file, const Config& c) {
-            file["rope_parameters"][kKey] = file[kKey] = file["rotary_pct"] = shortest(c.rope_fraction);
+            const double share = static_cast<double>(c.rope_dims()) / c.head_dim;
+            file["rope_parameters"][kKey] = file[kKey] = file["rotary_pct"] = share;
           }};
 }
 
@@ -157,7 +192,9 @@ ConfigField partial_rope(float fallback) {
 ConfigField score_scale() {
   constexpr const char* kKey = "query_pre_attn_scalar";
   return {[=](Config& c, const json& file) {
-            c.attention_scale = 1 / std::sqrt(static_cast<float>(number(kKey, value_at(file, kKey))));
+            const double scalar = file.contains(kKey) ? number(kKey, file.at(kKey)) : 256;
+            if (scalar <= 0) reject(kKey, "is not positive");
+            c.attention_scale = 1 / std::sqrt(static_cast<float>(scalar));
           },
           [=](json& file, const Config& c) {
             file[kKey] = std::llround(1 / (*c.attention_scale * *c.attention_scale));
@@ -179,11 +216,9 @@ ConfigField layer_types() {
 }
 
 // A choice between two wirings.
-ConfigField choice(const char* key, bool fallback, void (*set)(Config&, bool), bool (*get)(const Config&)) {
+ConfigField choice(const char* key, bool absent, void (*set)(Config&, bool), bool (*get)(const Config&)) {
   return {[=](Config& c, const json& file) {
-            const json value = value_at(file, key);
-            if (!value.is_null() && !value.is_boolean()) reject(key, "is not true or false");
-            set(c, value.is_null() ? fallback : value.get<bool>());
+            set(c, flag(file, key, absent));
           },
           [=](json& file, const Config& c) { file[key] = get(c); }};
 }
@@ -217,22 +252,35 @@ ConfigFields usual_fields(const ConfigFields& more) {
 
 const ConfigField kFourfold = always([](Config& c) { c.hidden = 4 * c.channels; });
 
-ConfigField qkv_bias(const char* key) {
-  return choice(key, false, [](Config& c, bool has) { c.qkv_bias = has; }, [](const Config& c) { return *c.qkv_bias; });
+ConfigField qkv_bias(const char* key, bool absent) {
+  return choice(key, absent, [](Config& c, bool has) { c.qkv_bias = has; },
+                [](const Config& c) { return *c.qkv_bias; });
 }
 
 const ConfigField kSilu = fixed("hidden_act", "silu"), kUnbiased = fixed("attention_bias", false);
 const ConfigField kNoWindow = fixed("use_sliding_window", false);
-const ConfigField kWindow = optional_number("sliding_window", &Config::window);
+const ConfigField kOneWay = fixed("use_bidirectional_attention", false);
+
+ConfigField window(int absent = 0) { return optional_number("sliding_window", &Config::window, absent); }
+
+// Keys and values: as many heads as queries have, unless the class says otherwise.
+ConfigField kv_heads(int absent = 0) { return optional_size("num_key_value_heads", &Config::kv_heads, absent); }
+
+// What relatives of Llama take if config.json lacks a key.
+struct Absent {
+  bool tied = false;
+  double eps = 1e-6;
+  float theta = 10000;
+  int kv_heads = 0, head_dim = 0;  // derived from the other sizes
+};
 
 // The fields of Llama and its relatives.
-ConfigFields like_llama(const ConfigFields& more, bool tied_by_default = false,
-                                      double eps = 1e-6) {
+ConfigFields like_llama(const ConfigFields& more, const Absent& absent = {}) {
   return joined({size("num_hidden_layers", &Config::n_layer), size("num_attention_heads", &Config::n_head),
-                 size("num_key_value_heads", &Config::kv_heads, 0), size("head_dim", &Config::head_dim, 0),
+                 kv_heads(absent.kv_heads), optional_size("head_dim", &Config::head_dim, absent.head_dim),
                  size("hidden_size", &Config::channels), size("intermediate_size", &Config::hidden),
                  size("max_position_embeddings", &Config::context), size("vocab_size", &Config::vocab_size),
-                 epsilon("rms_norm_eps", eps), rope(), tied(tied_by_default)},
+                 epsilon("rms_norm_eps", absent.eps), rope(absent.theta), tied(absent.tied)},
                 more);
 }
 
@@ -256,7 +304,7 @@ ConfigField renormalize() {
 }
 
 ConfigFields falcon_fields(const ConfigFields& more) {
-  return joined(usual_fields({size("ffn_hidden_size", &Config::hidden, 0),
+  return joined(usual_fields({optional_size("ffn_hidden_size", &Config::hidden),
                               size("max_position_embeddings", &Config::context, 2048),
                               epsilon("layer_norm_epsilon", 1e-5), activation("activation", "gelu"), rope(),
                               tied(true), fixed("alibi", false), fixed("bias", false)}),
@@ -269,14 +317,17 @@ ConfigFields falcon_fields(const ConfigFields& more) {
 
 ConfigFields llama_fields() { return like_llama({kSilu, kUnbiased, fixed("mlp_bias", false)}); }
 
-ConfigFields mistral_fields() { return like_llama({kSilu, kWindow}); }
+ConfigFields mistral_fields() { return like_llama({kSilu, window(4096)}, {.kv_heads = 8}); }
 
-ConfigFields qwen2_fields() { return like_llama({kSilu, kNoWindow, layer_types()}); }
+ConfigFields qwen2_fields() { return like_llama({kSilu, kNoWindow, layer_types()}, {.kv_heads = 32}); }
 
-ConfigFields qwen3_fields() { return like_llama({kSilu, kUnbiased, kNoWindow, layer_types()}); }
+ConfigFields qwen3_fields() {
+  return like_llama({kSilu, kUnbiased, kNoWindow, layer_types()}, {.kv_heads = 32, .head_dim = 128});
+}
 
 ConfigFields mixtral_fields() {
-  return like_llama(expert_fields("num_local_experts", "num_experts", 8, 2, {kSilu, kWindow}), false, 1e-5);
+  return like_llama(expert_fields("num_local_experts", "num_experts", 8, 2, {kSilu, window()}),
+                    {.eps = 1e-5, .theta = 1e6f, .kv_heads = 8});
 }
 
 // intermediate_size is that of layers without experts, which train_gpt does not have.
@@ -284,26 +335,30 @@ ConfigFields qwen3_moe_fields() {
   return like_llama(expert_fields("num_experts", "num_local_experts", 128, 8,
                                   {kSilu, kUnbiased, kNoWindow, renormalize(),
                                    size("moe_intermediate_size", &Config::hidden, 768), fixed("decoder_sparse_step", 1),
-                                   fixed("mlp_only_layers", json::array())}));
+                                   fixed("mlp_only_layers", json::array())}),
+                    {.kv_heads = 4});
 }
 
 ConfigFields olmoe_fields() {
   return like_llama(expert_fields("num_experts", "num_local_experts", 64, 8,
                                   {kSilu, kUnbiased, renormalize(), fixed("clip_qkv", nullptr)}),
-                    false, 1e-5);
+                    {.eps = 1e-5});
 }
 
-ConfigFields olmo2_fields() { return like_llama({kSilu, kUnbiased}, false, 1e-5); }
+ConfigFields olmo2_fields() { return like_llama({kSilu, kUnbiased}, {.eps = 1e-5}); }
 
-ConfigFields phi3_fields() { return like_llama({kSilu, partial_rope(1), kWindow}); }
+ConfigFields phi3_fields() { return like_llama({kSilu, partial_rope(1), window()}, {.eps = 1e-5}); }
 
-ConfigFields glm_fields() { return like_llama({kSilu, partial_rope(.5f), qkv_bias("attention_bias")}); }
+ConfigFields glm_fields() {
+  return like_llama({kSilu, partial_rope(.5f), qkv_bias("attention_bias", true)},
+                    {.eps = 1.5625e-7, .kv_heads = 2, .head_dim = 128});
+}
 
 ConfigFields gemma2_fields() {
-  return like_llama({fixed("hidden_activation", "gelu_pytorch_tanh"), kUnbiased, score_scale(), kWindow, layer_types(),
-                     optional_number("attn_logit_softcapping", &Config::attention_cap),
-                     optional_number("final_logit_softcapping", &Config::logit_cap)},
-                    true);
+  return like_llama({fixed("hidden_activation", "gelu_pytorch_tanh"), kUnbiased, kOneWay, score_scale(), window(4096),
+                     layer_types(), optional_number("attn_logit_softcapping", &Config::attention_cap, 50.f),
+                     optional_number("final_logit_softcapping", &Config::logit_cap, 30.f)},
+                    {.tied = true, .kv_heads = 4, .head_dim = 256});
 }
 
 ConfigFields falcon_7b_fields() {
@@ -312,12 +367,12 @@ ConfigFields falcon_7b_fields() {
 }
 
 ConfigFields falcon_40b_fields() {
-  return falcon_fields({fixed("num_ln_in_parallel_attn", 2), size("num_kv_heads", &Config::kv_heads, 0)});
+  return falcon_fields({fixed("num_ln_in_parallel_attn", 2), optional_size("num_kv_heads", &Config::kv_heads)});
 }
 
 ConfigFields gpt2_fields() {
   return {size("n_layer", &Config::n_layer), size("n_head", &Config::n_head), size("n_embd", &Config::channels),
-          size("n_inner", &Config::hidden, 0), size("n_positions", &Config::context),
+          optional_size("n_inner", &Config::hidden), size("n_positions", &Config::context),
           size("vocab_size", &Config::vocab_size), epsilon("layer_norm_epsilon", 1e-5),
           activation("activation_function", "gelu_new"), tied(true),
           written("n_ctx", &Config::context),  // for llama.cpp
@@ -364,16 +419,14 @@ ConfigFields gpt_neox_fields() {
 
 ConfigFields phi_fields() {
   return usual_fields({size("intermediate_size", &Config::hidden), size("max_position_embeddings", &Config::context),
-                       size("num_key_value_heads", &Config::kv_heads, 0), epsilon("layer_norm_eps", 1e-5),
-                       activation("hidden_act", "gelu_new"), rope(), partial_rope(.5f), tied(false),
-                       fixed("qk_layernorm", false)});
+                       kv_heads(), epsilon("layer_norm_eps", 1e-5), activation("hidden_act", "gelu_new"), rope(),
+                       partial_rope(.5f), tied(false), fixed("qk_layernorm", false)});
 }
 
 ConfigFields stablelm_fields() {
   return usual_fields({size("intermediate_size", &Config::hidden), size("max_position_embeddings", &Config::context),
-                       size("num_key_value_heads", &Config::kv_heads, 0), epsilon("layer_norm_eps", 1e-5), rope(),
-                       partial_rope(.25f), tied(false), fixed("hidden_act", "silu"), fixed("qk_layernorm", false),
-                       qkv_bias("use_qkv_bias"),
+                       kv_heads(32), epsilon("layer_norm_eps", 1e-5), rope(), partial_rope(.25f), tied(false),
+                       fixed("hidden_act", "silu"), fixed("qk_layernorm", false), qkv_bias("use_qkv_bias", false),
                        choice("use_parallel_residual", false,
                               [](Config& c, bool parallel) {
                                 c.block = parallel ? BlockForm::parallel_shared : BlockForm::sequential;
@@ -384,15 +437,14 @@ ConfigFields stablelm_fields() {
 
 ConfigFields starcoder2_fields() {
   return usual_fields({size("intermediate_size", &Config::hidden), size("max_position_embeddings", &Config::context),
-                       size("num_key_value_heads", &Config::kv_heads, 0), epsilon("norm_epsilon", 1e-5), rope(),
-                       tied(true), activation("hidden_act", "gelu_pytorch_tanh"), fixed("use_bias", true),
-                       optional_number("sliding_window", &Config::window),
+                       kv_heads(2), epsilon("norm_epsilon", 1e-5), rope(), tied(true),
+                       activation("hidden_act", "gelu_pytorch_tanh"), fixed("use_bias", true), window(),
                        always([](Config& c) { c.position = Position::rope; })});
 }
 
 ConfigFields gemma_fields() {
-  return like_llama({fixed("hidden_act", "gelu_pytorch_tanh"), fixed("attention_bias", false), always([](Config& c) {
-                         c.placement = "pre", c.window = 0, c.window_every = 1, c.attention_cap = c.logit_cap = 0;
-                       })},
-                      true);
+  return like_llama({fixed("hidden_act", "gelu_pytorch_tanh"), kUnbiased, kOneWay, always([](Config& c) {
+                       c.placement = "pre", c.window = 0, c.window_every = 1, c.attention_cap = c.logit_cap = 0;
+                     })},
+                    {.tied = true, .kv_heads = 16, .head_dim = 256});
 }

@@ -28,6 +28,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char *kConfig = "/config.json", *kWeights = "/model.safetensors", *kTokenizer = "train_gpt_tokenizer";
+constexpr const char* kHead = "lm_head.weight";
 constexpr size_t kLargestConfig = 64 << 20;  // bytes; a vocabulary of characters may be in it
 
 std::string shape_text(const std::vector<uint64_t>& shape) {
@@ -48,7 +49,7 @@ const StoredTensor* find_stored(const StoredTensors& tensors, const std::string&
 bool is_redundant(const std::string& name, const Config& config) {
   constexpr std::string_view kConstants[] = {".attn.bias", ".attn.masked_bias", ".attention.bias",
                                              ".attention.masked_bias", ".rotary_emb.inv_freq"};
-  return (config.tied && name == "lm_head.weight") ||
+  return (config.tied && name == kHead) ||
          std::any_of(std::begin(kConstants), std::end(kConstants), [&](auto end) { return name.ends_with(end); });
 }
 
@@ -109,6 +110,8 @@ class HuggingFaceModel : public OtherModel {
   void load(Model& model) const override;
 
  private:
+  void check_tied_head(const float* embedding) const;
+
   std::string folder_;
   const Architecture* architecture_ = nullptr;
   Config config_;
@@ -129,6 +132,18 @@ Tokenizer HuggingFaceModel::tokenizer() const {
   return Tokenizer::bytes();
 }
 
+// transformers does not tie two matrices that differ, whatever config.json says.
+void HuggingFaceModel::check_tied_head(const float* embedding) const {
+  const StoredTensor* head = config_.tied ? tensors_.find(kHead) : nullptr;
+  if (!head) return;
+  std::vector<float> values(head->size());
+  tensors_.read(values.data(), *head);
+  if (values.size() != size_t(config_.vocab_size) * config_.channels ||
+      !std::equal(values.begin(), values.end(), embedding))
+    throw std::runtime_error(tensors_.path_of(*head) + " holds another " + kHead + " than the embedding, and " +
+                             folder_ + kConfig + " ties the two: set tie_word_embeddings to false there");
+}
+
 void HuggingFaceModel::load(Model& model) const {
   std::map<std::string, size_t> offsets;
   for (const TensorSpec& spec : model.table) offsets[spec.name] = spec.offset;
@@ -141,6 +156,7 @@ void HuggingFaceModel::load(Model& model) const {
       tensor.for_each(part, config_, [&](size_t theirs, size_t i) { ours[i] = values[theirs]; });
     }
   }
+  check_tied_head(model.weights.get() + offsets.at("embedding.token.weight"));
   if (const TensorSpec* bad = first_non_finite(model.table, model.weights.get()))
     throw std::runtime_error(folder_ + " cannot be used: " + bad->name + " is not finite");
 }
