@@ -24,6 +24,7 @@
 #include "data/options/command_line.hpp"
 #include "data/ranks/launcher.hpp"
 #include "data/ranks/mpi_group.hpp"
+#include "data/run/inputs.hpp"
 #include "data/run/messages.hpp"
 #include "data/run/orders.hpp"
 #include "data/run/resume.hpp"
@@ -191,10 +192,12 @@ void train(const Command& command) {
   } catch (const Diverged& diverged) {
     outcome.finished = false;
     outcome.step = diverged.step, outcome.what = diverged.what, outcome.tensor = diverged.tensor;
+    outcome.inputs = inputs_read(t.o, t.data);
     write_outcome(t.o.out, outcome);
     throw;
   }
   if (!outcome.finished) return;
+  outcome.inputs = inputs_read(t.o, t.data);
   write_outcome(t.o.out, outcome);
   print_summary(t, outcome);
 }
@@ -242,6 +245,9 @@ int main(int argc, char** argv) {
     const std::string message = diverged.message();
     std::fprintf(stderr, "train_gpt: %s. Try a lower --lr, a longer --warmup or --clip 1.\n", message.c_str());
     return kExitDiverged;
+  } catch (const OtherInputs& error) {
+    std::fprintf(stderr, "train_gpt: %s\n", for_terminal(error.what()).c_str());
+    return kExitOtherInputs;
   } catch (const std::bad_alloc&) {
     say_out_of_memory();
   } catch (const std::exception& error) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <new>
 #include <set>
 #include <stdexcept>
@@ -135,7 +134,8 @@ void check_options(const CompareOptions& c, const TrainOptions& o) {
 
 void check_keys(const Grid& grid) {
   const std::vector<std::string> of_text = {"data",      "include",      "exclude",   "unknown",
-                                            "tokenizer", "val-fraction", "val-split", "val-data"};
+                                            "tokenizer", "val-fraction", "val-split", "val-data",
+                                            "document-separator"};
   for (const std::string& key : grid.keys)
     if (contains(of_text, key))
       refuse("--grid " + key + ": losses on different texts cannot be compared; make a comparison for each");
@@ -176,23 +176,38 @@ void check_cells(Comparison& c) {
   }
 }
 
-// The fingerprint of the text as the runs read it. Runs that start from a checkpoint use its tokenizer. All must have
-// the same tokens.
-uint64_t fingerprint_of_data(const Comparison& c) {
-  std::map<std::string, uint64_t> started_from;
+// Hashes of all that the runs read. Runs that start from a checkpoint use its tokenizer. All must have the same tokens.
+InputHashes hash_inputs(const Comparison& c) {
+  InputHashes hashes;
+  std::set<std::string> started_from;
   for (const GridCell& cell : c.grid.cells) {
     CheckpointHeader from;
     TrainOptions o = options_on_checkpoint(c.words, cell.keys, from);
     o.out = c.out();
-    if (started_from.count(o.init_from)) continue;
+    if (!started_from.insert(o.init_from).second) continue;
     const Tokenizer* tokenizer = o.init_from.empty() ? nullptr : &from.tokenizer;
-    const uint64_t found = load_dataset(o, tokenizer, o.config.context).fingerprint;
-    if (!started_from.empty() && found != started_from.begin()->second)
+    const InputHashes text = hash_text(load_dataset(o, tokenizer, o.config.context));
+    if (hashes.empty()) hashes = text;
+    if (!changed_input(hashes, text).empty())
       refuse("cells " + c.grid.cells[0].name + " and " + cell.name +
              " have different tokens: their losses cannot be compared");
-    started_from[o.init_from] = found;
+    if (!o.init_from.empty()) hashes.push_back(hash_weights(o.init_from));
   }
-  return started_from.begin()->second;
+  return hashes;
+}
+
+// Notes what the runs read. If the comparison has begun, that must be the same.
+void note_inputs(Comparison& c) {
+  c.inputs = hash_inputs(c);
+  const InputHashes& before = c.command.train.input_hashes;
+  const std::string changed = changed_input(before, c.inputs);
+  if (!changed.empty())
+    throw std::runtime_error("cannot go on with " + c.out() + ": the " + changed +
+                             " has changed since the comparison began; restore it, or start anew");
+  for (const std::string& hash : before)  // also those of cells that this call does not name
+    if (!contains(c.inputs, hash)) c.inputs.push_back(hash);
+  std::erase_if(c.command.given, [](const Given& g) { return g.name == "input-hashes"; });
+  c.command.given.push_back({"input-hashes", c.inputs});
 }
 
 // Whoever trains a part of a comparison shares it.
@@ -231,7 +246,7 @@ Comparison prepare_comparison(Command given) {
   c.words = words_for_train(c.command);
   if (!c.command.said("final-batches")) c.words.push_back("--final-batches=0");  // final losses on the whole split
   check_cells(c);
-  c.data_fingerprint = fingerprint_of_data(c);
+  note_inputs(c);
   if (o.dry_run && o.out.empty()) o.out = next_run_directory("compare");
   return c;
 }

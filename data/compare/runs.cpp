@@ -65,7 +65,8 @@ std::string path_of(const Comparison& c, const CellRun& run) { return c.out() + 
 Job job_of(const Comparison& c, const CellRun& run) {
   Job job = run;
   job.directory = path_of(c, run);
-  job.words.insert(job.words.end(), {"--quiet", "--out", job.directory});
+  job.words.insert(job.words.end(), {"--quiet", "--out", job.directory, "--input-hashes"});
+  job.words.insert(job.words.end(), c.inputs.begin(), c.inputs.end());
   if (!c.timed() && c.grid.cells[run.cell].value("threads").empty()) {
     const int all = c.command.train.threads > 0 ? c.command.train.threads : default_threads();
     job.words.push_back("--threads=" + std::to_string(std::max(1, all / c.options().jobs)));
@@ -82,8 +83,10 @@ void require_same_run(const Comparison& c, const CellRun& run) {
       first_difference(from_toml(read_file(config), config), options_on_checkpoint(run.words, {}, from),
                        {"threads", "rank-timeout", "final-batches"});
   const auto outcome = read_outcome(directory);
-  if (difference.empty() && outcome && outcome->data_fingerprint != c.data_fingerprint)
-    difference = "it was trained on another text";
+  if (difference.empty() && outcome && outcome->inputs.empty()) difference = "it does not say what it was trained with";
+  if (difference.empty() && outcome)
+    if (const std::string other = changed_input(c.inputs, outcome->inputs); !other.empty())
+      difference = "it was trained with another " + other;
   if (!difference.empty())
     throw std::runtime_error(directory + " holds another run: " + difference + "; remove it, or choose another --out");
 }
@@ -125,6 +128,9 @@ void make_runs(Comparison& c, const std::vector<CellRun>& runs, int64_t later) {
     if (has_json_lines()) json_line(run_json(jobs[job], result));
     if (result.state != RunState::failed) return;
     const std::string reason = reason_of_failure(jobs[job].directory, status);
+    if (status == kExitOtherInputs)
+      throw std::runtime_error(jobs[job].label + " was not trained: " + reason +
+                               " since the comparison began; restore it and --resume, or start anew");
     if (first_of_all && job == 0) throw std::runtime_error("the first run failed: " + reason);
     progress.line("  " + reason);
   };
@@ -133,6 +139,7 @@ void make_runs(Comparison& c, const std::vector<CellRun>& runs, int64_t later) {
                              shell_words({c.command.program, "compare", "--out", c.out(), "--resume"}));
   for (const Job& job : jobs) c.steps_taken += job.steps;
   for (const CellRun& run : runs) {
+    require_same_run(c, run);  // other processes may have trained it
     c.runs.push_back(run);
     c.runs.back().result = read_result(path_of(c, run), c.timed());
   }

@@ -8,6 +8,7 @@
 
 #include "data/options/grid.hpp"
 #include "data/options/options.hpp"
+#include "data/run/inputs.hpp"
 #include "pool.hpp"
 #include "result.hpp"
 #include "statistics.hpp"
@@ -53,7 +54,7 @@ struct Comparison {
   RunShard shard;                  // this process trains no other runs
   bool trains = true;              // false: it only reads those of all processes
   std::vector<TrainOptions> planned;  // options of each cell, with each value of --tune
-  uint64_t data_fingerprint = 0;
+  InputHashes inputs;                 // what all runs read
   double target = RunResult::kUnknown;
   double fewest_tokens = 0, most_tokens = 0;  // that a run trains on
   int64_t steps_taken = 0;                    // of all runs that have ended

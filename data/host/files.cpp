@@ -257,6 +257,18 @@ void refuse_device(std::FILE* file, const std::string& path) {
     throw std::runtime_error(path + " is a device, not a file with text");
 }
 
+uint64_t hash_bytes(uint64_t hash, const void* data, size_t bytes) {
+  for (const char* from = static_cast<const char*>(data); bytes > 0;) {
+    uint64_t word = 0;
+    const size_t n = std::min(bytes, sizeof word);
+    std::memcpy(&word, from, n);
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;  // 2⁶⁴ / the golden ratio
+    hash ^= hash >> 32;
+    from += n, bytes -= n;
+  }
+  return hash;
+}
+
 std::string absolute_path(const std::string& path) {
   return path.empty() || path == "-" ? path : fs::absolute(path).lexically_normal().string();
 }

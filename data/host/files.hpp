@@ -94,6 +94,9 @@ class InputFile {
 // Throws std::runtime_error if `file` is a device, which may go on without end.
 void refuse_device(std::FILE* file, const std::string& path);
 
+// A fast hash of bytes, going on from `hash`.
+uint64_t hash_bytes(uint64_t hash, const void* data, size_t bytes);
+
 // The path, made absolute; "" and "-" stay.
 std::string absolute_path(const std::string& path);
 

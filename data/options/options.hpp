@@ -59,6 +59,7 @@ struct TrainOptions : TextOptions {
   std::optional<double> final_batches;  // open: as many as cost a tenth of the training time
   int64_t eval_every = 300, eval_batches = 50, patience = 0, sample_every = 0, save_every = 300, diagnostics = 0;
   std::string init_from;
+  std::vector<std::string> input_hashes;  // that the run must find in what it reads (data/run/inputs.hpp); empty: any
   bool resume = false, force = false, dry_run = false;
   bool quiet = false;  // no sample and no suggestions at the end
   bool json = false;   // events as JSON lines on standard output, of a run or a comparison

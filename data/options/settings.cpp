@@ -362,6 +362,8 @@ void describe_call(Table& t, TrainOptions& o, bool comparison) {
   t.flag("resume", o.resume, comparison ? "continue the comparison in --out" : "continue the run in --out");
   t.flag("force", o.force, "overwrite what is in --out");
   t.flag("dry-run", o.dry_run, "print the plan and stop");
+  t.group("");  // written by compare; not in the help
+  t.list("input-hashes", o.input_hashes, "HASH...", "what the text, the tokenizer and the initial weights must be");
 }
 
 // ---- the other commands ----------------------------------------------------------------------------------

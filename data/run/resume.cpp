@@ -13,6 +13,7 @@
 #include "data/options/toml.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
+#include "inputs.hpp"
 #include "schedule.hpp"
 
 namespace fs = std::filesystem;
@@ -105,6 +106,7 @@ Dataset load_training_data(TrainOptions& o, const CheckpointHeader& from, const 
   const bool continues = o.resume || !o.init_from.empty();
   if (!continues) o.tokenizer = tokenizer_of(o);
   Dataset data = load_dataset(o, continues ? &from.tokenizer : nullptr, o.config.context);
+  require_same_text(o, data);
   set_vocabulary(o.config, data.tokenizer.vocabulary());
   o.config = resolved(o.config);
   if (o.config.lora_rank > 0 && !o.resume) o.config.lora_shared = joined_matrices(o.config);

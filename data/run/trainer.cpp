@@ -12,6 +12,7 @@
 #include "data/text/own_folders.hpp"
 #include "evaluate.hpp"
 #include "fine_tune.hpp"
+#include "inputs.hpp"
 #include "orders.hpp"
 
 Trainer::Trainer(const Command& given, const TrainOptions& in_force, Dataset text, std::shared_ptr<Group> ranks)
@@ -48,6 +49,7 @@ std::string go_to_start(Trainer& t) {
   if (!t.o.init_from.empty()) {
     const TrainedModel from = load_trained_model(find_checkpoint(t.o.init_from));
     norms = copy_weights(t.model, from.model, from.path);
+    require_same_weights(t.o);
   }
   order_state(t, nullptr);
   return norms;

@@ -133,11 +133,12 @@ void keep_sample(const std::string& directory, int64_t step, const std::string& 
 // ---- outcome.json ----------------------------------------------------------------------------------------
 
 void write_outcome(const std::string& directory, const RunOutcome& o) {
-  const nlohmann::ordered_json json = {
+  nlohmann::ordered_json json = {
       {"state", o.finished ? "finished" : "diverged"}, {"step", o.step}, {"what", o.what}, {"tensor", o.tensor},
       {"parameters", o.parameters}, {"unigram", o.unigram}, {"floor", o.floor}, {"data", o.data_fingerprint},
       {"val_loss_full", std::isfinite(o.val_loss_full) ? nlohmann::ordered_json(o.val_loss_full) : nullptr},
       {"measured", o.measured}};
+  if (!o.inputs.empty()) json["inputs"] = o.inputs;
   if (has_json_lines()) {
     nlohmann::ordered_json event = {{"event", "end"}, {"run", directory}};
     event.update(json);
@@ -162,6 +163,7 @@ std::optional<RunOutcome> read_outcome(const std::string& directory) {
                  whole_number(json, "data", kAny)};
     if (json.contains("val_loss_full") && !json["val_loss_full"].is_null()) o.val_loss_full = json["val_loss_full"];
     o.measured = json.value("measured", true);
+    o.inputs = json.value("inputs", o.inputs);
     return o;
   } catch (const std::bad_alloc&) {
     throw;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "data/host/files.hpp"
 
@@ -58,6 +59,7 @@ struct RunOutcome {
   uint64_t data_fingerprint = 0;  // hash of its tokens
   double val_loss_full = std::numeric_limits<double>::quiet_NaN();  // on the whole validation split, if measured
   bool measured = true;  // false: the final validation was interrupted, and --resume repeats it
+  std::vector<std::string> inputs = {};  // of a comparison's run: hashes of what it has read
 };
 void write_outcome(const std::string& directory, const RunOutcome& outcome);  // and with --json the event `end`
 std::optional<RunOutcome> read_outcome(const std::string& directory);  // none if the run is not over

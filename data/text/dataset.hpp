@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,8 @@ struct Dataset {
   std::string name;                  // shown to the user
   int separator = -1;                // the token between documents, or -1
   std::vector<std::string> notes;    // shown to the user: what was skipped or changed, a line each
-  uint64_t fingerprint = 0;          // hash of the tokens
+  uint64_t fingerprint = 0;          // hash of the tokens and of stories' entropies; samples of token files
+  std::vector<std::function<uint64_t()>> token_files;  // a hash of all bytes of each, as they are mapped
 
   size_t val_targets() const;
   double uniform_nats() const;  // log of the number of tokens that can occur

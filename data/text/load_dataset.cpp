@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "corpus_files.hpp"
+#include "data/host/files.hpp"
 #include "data/host/format.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/utf8.hpp"
@@ -166,7 +167,9 @@ void append_text(Dataset& data, Text& text, Unknown unknown, size_t& count) {
 
 void append_token_files(Dataset& data, const Source& source) {
   for (const std::string& file : source.token_files) {
-    data.fingerprint = rng::key({data.fingerprint, append_token_file(data.tokens, file)});
+    const TokenFileHash hash = append_token_file(data.tokens, file);
+    data.fingerprint = rng::key({data.fingerprint, hash.sampled});
+    data.token_files.push_back(hash.whole);
     data.bytes += fs::file_size(file);
   }
   if (source.token_files.size() > 1)
@@ -256,6 +259,9 @@ Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int
   if (options.sampling == Draws::shuffle) set_windows(data, !source.nats.empty(), context);
   if (hash.valid()) data.fingerprint = hash.get();
   if (separate) data.fingerprint = rng::key({data.fingerprint, data.train});
+  for (const Source* part : {&source, &validation})  // the split and the windows follow the stories
+    if (!part->nats.empty())
+      data.fingerprint = rng::key({data.fingerprint, hash_bytes(0, part->nats.data(), 8 * part->nats.size())});
   return data;
 }
 

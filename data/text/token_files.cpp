@@ -146,13 +146,18 @@ Names find_token_files(const Names& paths, bool raw, bool validation) {
   return files;
 }
 
-uint64_t append_token_file(Tokens& tokens, const std::string& path) {
+TokenFileHash append_token_file(Tokens& tokens, const std::string& path) {
   const auto file = std::make_shared<const Mapping>(path);
   const Kind kind = kind_of(path, *file);
   const size_t header = kind.magic ? kHeaderNumbers * sizeof(int32_t) : 0;
   tokens.append_mapped(file, static_cast<const char*>(file->data) + header, kind.width,
                        (file->size - header) / static_cast<size_t>(kind.width));
-  return sampled_hash(*file);
+  return {sampled_hash(*file), [file] {
+            ::madvise(file->data, file->size, MADV_SEQUENTIAL);
+            const uint64_t hash = hash_bytes(file->size, file->data, file->size);
+            ::madvise(file->data, file->size, MADV_RANDOM);
+            return hash;
+          }};
 }
 
 void write_token_file(const std::string& path, const std::vector<uint32_t>& tokens, bool wide) {

@@ -6,6 +6,7 @@
 //   nanoGPT   16-bit tokens without a header, in a file NAME.bin
 // All numbers are little-endian.
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,14 @@
 // without llm.c's header counts too. Throws std::runtime_error for token files among others.
 std::vector<std::string> find_token_files(const std::vector<std::string>& paths, bool raw, bool validation = false);
 
-// Maps a file and appends its tokens. Returns a hash of its size and of samples of its content. Throws
-// std::runtime_error if its size does not fit its header.
-uint64_t append_token_file(Tokens& tokens, const std::string& path);
+// Hashes of a mapped file: of its size and of samples of its content, and of the whole of it as it is at the call.
+struct TokenFileHash {
+  uint64_t sampled;
+  std::function<uint64_t()> whole;
+};
+
+// Maps a file and appends its tokens. Throws std::runtime_error if its size does not fit its header.
+TokenFileHash append_token_file(Tokens& tokens, const std::string& path);
 
 // Writes a file of llm.c, with 32-bit tokens if `wide`. Throws std::runtime_error; an older file survives then.
 void write_token_file(const std::string& path, const std::vector<uint32_t>& tokens, bool wide);

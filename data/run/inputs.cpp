@@ -1,0 +1,89 @@
+#include "inputs.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "data/host/files.hpp"
+#include "data/host/json.hpp"
+#include "data/run_directory/directory.hpp"
+#include "data/tokenizer/stored_tokenizer.hpp"
+#include "layers/kernels/random.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string hex(uint64_t hash) {
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash));
+  return digits;
+}
+
+uint64_t hash_file(const std::string& path) {
+  const InputFile file(path);
+  std::vector<char> block(1 << 20);
+  uint64_t hash = file.size();
+  for (uint64_t at = 0; at < file.size(); at += block.size()) {
+    const size_t bytes = std::min<uint64_t>(block.size(), file.size() - at);
+    file.read(block.data(), bytes, at);
+    hash = hash_bytes(hash, block.data(), bytes);
+  }
+  return hash;
+}
+
+std::string name_in(const std::string& hash) { return hash.substr(hash.find(' ') + 1); }
+
+void require_same(const InputHashes& expected, const InputHashes& found) {
+  const std::string changed = changed_input(expected, found);
+  if (!changed.empty()) throw OtherInputs("the " + changed + " has changed");
+}
+
+}  // namespace
+
+InputHashes hash_text(const Dataset& data) {
+  uint64_t text = data.fingerprint;
+  for (const auto& hash : data.token_files) text = rng::key({text, hash()});
+  return {hex(text) + " text", hex(rng::word(to_text(to_json(data.tokenizer)))) + " tokenizer"};
+}
+
+std::string hash_weights(const std::string& init_from) {
+  const std::string found = find_checkpoint(init_from);
+  std::vector<std::string> files = {found};
+  if (fs::is_directory(found)) {
+    files.clear();
+    for (const auto& entry : fs::directory_iterator(found))
+      if (entry.is_regular_file()) files.push_back(entry.path().string());
+    std::sort(files.begin(), files.end());
+  }
+  uint64_t hash = 0;
+  for (const std::string& file : files)
+    hash = rng::key({hash, rng::word(fs::path(file).filename().string()), hash_file(file)});
+  return hex(hash) + " " + absolute_path(init_from);
+}
+
+std::string changed_input(const InputHashes& then, const InputHashes& now) {
+  for (const std::string& before : then)
+    for (const std::string& after : now) {
+      const std::string name = name_in(after);
+      if (name_in(before) == name && before != after)
+        return (name[0] == '/' ? "checkpoint " : "") + name;
+    }
+  return "";
+}
+
+void require_same_text(const TrainOptions& o, const Dataset& data) {
+  if (!o.input_hashes.empty()) require_same(o.input_hashes, hash_text(data));
+}
+
+void require_same_weights(const TrainOptions& o) {
+  if (!o.input_hashes.empty() && !o.init_from.empty()) require_same(o.input_hashes, {hash_weights(o.init_from)});
+}
+
+InputHashes inputs_read(const TrainOptions& o, const Dataset& data) {
+  if (o.input_hashes.empty()) return {};
+  InputHashes read = hash_text(data);
+  for (const std::string& hash : o.input_hashes)
+    if (!o.init_from.empty() && name_in(hash) == absolute_path(o.init_from)) read.push_back(hash);
+  return read;
+}

@@ -1,0 +1,143 @@
+// All runs of a comparison read the same text, tokenizer and initial weights, or it ends without a table.
+
+#include <csignal>
+#include <filesystem>
+#include <functional>
+
+#include "check.hpp"
+#include "data/run_directory/directory.hpp"
+#include "small_run.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string kRuns =
+    " --layers 1 --heads 1 --channels 8 --context 16 --batch 2 --steps 60 --threads 1 --val-fraction .2 --out x ";
+const std::string kGrid = " --grid norm=layernorm,rmsnorm ";
+
+// Exchanges two files. A run that reads the first keeps what it has read.
+void exchange(const Folder& f, const std::string& a, const std::string& b) {
+  fs::rename(f.path(a), f.path("exchanged"));
+  fs::rename(f.path(b), f.path(a));
+  fs::rename(f.path("exchanged"), f.path(b));
+}
+
+// Runs a comparison and calls `change` while its first run trains.
+Outcome changed_in_first_run(const Folder& f, const std::string& words, const std::function<void()>& change) {
+  return f.run_until(words, SIGCONT, [&] {
+    if (!f.has("x/norm=layernorm/seed=1/metrics.csv")) return false;
+    change();
+    return true;
+  });
+}
+
+// The comparison ends if `file` is exchanged for `other` between two runs, and goes on once it is restored.
+void check_change(const Folder& f, const std::string& words, const std::string& file, const std::string& other,
+                  const std::string& what) {
+  const Outcome o = changed_in_first_run(f, "compare" + words + kRuns + kGrid, [&] { exchange(f, file, other); });
+  INFO(words << "\n" << o.out << o.err);
+  CHECK(o.status == 1);
+  CHECK(contains(o.err, "norm=rmsnorm  seed=1 was not trained: " + what + " since the comparison began"));
+  CHECK(count_lines(o.err) == 1);
+  CHECK(!f.has("x/summary.csv"));
+  CHECK(!f.has("x/norm=rmsnorm/seed=1/metrics.csv"));
+  check_refused(f, "compare --out x --resume", "cannot go on with x: " + what + " since the comparison began");
+  exchange(f, file, other);
+  const Outcome again = f.run("compare --out x --resume");
+  INFO(again.err);
+  CHECK(again.status == 0);
+  CHECK(contains(f.read("x/summary.csv"), "rmsnorm"));
+}
+
+}  // namespace
+
+TEST_CASE("a comparison ends if its text changes between two runs", "[compare][program][inputs]") {
+  const Corpus f;
+  f.write("a.txt", f.read("stories.txt").substr(0, 20000));
+  f.write("b.txt", f.read("stories.txt").substr(20000, 20000));
+  check_change(f, " --data a.txt", "a.txt", "b.txt", "the text has changed");
+  fs::remove_all(f.path("x"));
+  check_change(f, " --data stories.txt --val-data a.txt", "a.txt", "b.txt", "the text has changed");
+}
+
+TEST_CASE("a comparison ends if the stories' entropies change between two runs", "[compare][program][inputs]") {
+  const Corpus f;  // where there are none, the text is split and drawn in another way
+  const fs::path nats = f.path("stories.txt.nats"), away = f.path("away");
+  const std::string words = "compare --data stories.txt" + kRuns + kGrid;
+  const Outcome o = changed_in_first_run(f, words, [&] { fs::rename(nats, away); });
+  CHECK(contains(o.err, "the text has changed since the comparison began"));
+  CHECK(o.status == 1);
+}
+
+TEST_CASE("a comparison ends if its tokenizer or a token changes between two runs", "[compare][program][inputs]") {
+  const Corpus f;
+  write_corpus(f.path("long.txt"), 600000, 2);
+  REQUIRE(f.run("tokenizer --data long.txt --vocab 260 --out a.json").status == 0);
+  REQUIRE(f.run("tokenizer --data long.txt --vocab 270 --out b.json").status == 0);
+  std::string tokens;
+  for (const unsigned char c : f.read("long.txt")) tokens += {static_cast<char>(c), '\0'};
+  f.write("a.bin", tokens);
+  tokens[tokens.size() / 200 * 2 + 8000] ^= 1;  // far from what the hash of a run's checkpoint samples
+  f.write("b.bin", tokens);
+  const std::string raw = " --data a.bin --eval-batches 2 --final-batches 1 --tokenizer a.json";
+  check_change(f, raw, "a.bin", "b.bin", "the text has changed");
+  fs::remove_all(f.path("x"));
+  check_change(f, raw, "a.json", "b.json", "the tokenizer has changed");
+}
+
+TEST_CASE("a comparison ends if the weights of --init-from change between two runs", "[compare][program][inputs]") {
+  const Corpus f;
+  for (const std::string seed : {"1", "2"})
+    REQUIRE(f.run("train stories.txt --steps 2 --seed " + seed + " --out r" + seed + kTiny).status == 0);
+  const std::string best = "/checkpoint.safetensors";
+  const Outcome o =
+      changed_in_first_run(f, "compare --data stories.txt --steps 60 --batch 2 --threads 1 --out x --init-from r1" +
+                                  kGrid,
+                           [&] { exchange(f, "r1" + best, "r2" + best); });
+  INFO(o.err);
+  CHECK(o.status == 1);
+  CHECK(contains(o.err, "/r1 has changed since the comparison began"));
+  check_refused(f, "compare --out x --resume", "has changed since the comparison began");
+}
+
+TEST_CASE("who joins a comparison reads what it began with", "[compare][program][inputs][locks]") {
+  const Corpus f;
+  f.write("a.txt", f.read("stories.txt").substr(0, 20000));
+  f.write("b.txt", f.read("stories.txt").substr(20000, 20000));
+  const std::string words = "compare --data a.txt" + kRuns + kGrid + "--steps 300 --join";
+  const Outcome o = changed_in_first_run(f, words, [&] {
+    exchange(f, "a.txt", "b.txt");
+    check_refused(f, words, "cannot go on with x: the text has changed since the comparison began");
+    exchange(f, "a.txt", "b.txt");
+  });
+  CHECK(o.status == 0);
+}
+
+TEST_CASE("a run that read something else, or does not say what, does not count", "[compare][program][inputs]") {
+  const Corpus f;
+  REQUIRE(f.run("compare --data stories.txt" + kRuns + kGrid).status == 0);
+  const std::string file = "x/norm=rmsnorm/seed=1/outcome.json", text = f.read(file);
+  const size_t hash = text.find("inputs") + 20;
+  f.write(file, text.substr(0, hash) + (text[hash] == '0' ? "1" : "0") + text.substr(hash + 1));
+  check_refused(f, "compare --out x --resume", "seed=1 holds another run: it was trained with another text");
+  f.write(file, text.substr(0, text.find(",\n  \"inputs\"")) + "\n}\n");
+  check_refused(f, "compare --out x --resume", "seed=1 holds another run: it does not say what it was trained with");
+}
+
+TEST_CASE("a token file that is rewritten while a run reads it spoils that run", "[compare][program][inputs]") {
+  const Folder f;
+  std::string tokens(20000, '\0');
+  for (size_t i = 0; i < tokens.size(); i += 2) tokens[i] = static_cast<char>('a' + i / 2 % 7 * (i % 5));
+  f.write("a.bin", tokens);
+  f.write("text.txt", std::string(5000, 'a'));
+  REQUIRE(f.run("tokenizer --data text.txt --vocab 256 --out a.json").status == 0);
+  const Outcome o = changed_in_first_run(f, "compare --data a.bin --tokenizer a.json" + kRuns + kGrid, [&] {
+    std::FILE* file = std::fopen(f.path("a.bin").c_str(), "r+b");  // in place, as `cp` does
+    std::fputc('z', file);
+    std::fclose(file);
+  });
+  CHECK(o.status == 1);
+  f.write("a.bin", tokens);
+  check_refused(f, "compare --out x --resume", "x/norm=layernorm/seed=1 holds another run: it was trained with");
+}
