@@ -105,7 +105,6 @@ int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& pro
     if (step >= t.o.steps) break;
     const double lr = rate_at(t.o, step);
     const Stopwatch clock;
-    t.within_step = true;
     const StepResult result = take_step(t, step, lr);
     const double seconds = clock.seconds();
     t.state.step = ++step;

@@ -7,6 +7,9 @@
 #include <cstring>
 #include <filesystem>
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
@@ -327,6 +330,37 @@ TEST_CASE("a token file whose size does not fit its header is refused", "[tokens
   CHECK(contains(with(1, 2), "is a token file of version 2; train_gpt reads version 1"));
   CHECK(contains(with(2, -1), "its header asks for"));
   CHECK(contains(refusal("abc"), "has an odd number of bytes"));
+}
+
+TEST_CASE("a token file that is cut while it is read ends a run with its name, and the run is saved", "[tokens]") {
+  const Corpus f;
+  write_byte_tokenizer(f, "tok.json");
+  REQUIRE(f.run("tokenize stories.txt --tokenizer tok.json --out all").status == 0);
+  const std::string name = "all/train_000000.bin", whole = f.read(name);
+  REQUIRE(whole.size() > 100000);
+  const std::string words = "train all --steps 1000000 --layers 1 --heads 1 --channels 8 --context 16 --batch 2 "
+                            "--threads 1 --eval-every 0 --save-every 0 --quiet ";
+  for (const int accumulate : {1, 8})
+    for (const size_t bytes : {size_t{0}, whole.size() - 10}) {
+      f.write(name, whole);
+      const std::string run = "r" + std::to_string(accumulate) + "-" + std::to_string(bytes);
+      bool cut = false;
+      const std::string more = "--accumulate " + std::to_string(accumulate) + " --out " + run;
+      const Outcome o = f.run_until(words + more, SIGKILL, [&] {
+        if (!cut && count_lines(f.read(run + "/metrics.csv")) > 3)
+          cut = truncate(f.path(name).c_str(), static_cast<off_t>(bytes)) == 0;
+        return false;
+      });
+      INFO(o.err);
+      CHECK(o.status == 1);
+      CHECK(count_lines(o.err) == 1);
+      const int64_t step = read_checkpoint_header(f.path(run + "/checkpoint.safetensors")).step;
+      CHECK(contains(o.err, name + " was cut from " + std::to_string(whole.size()) + " to " + std::to_string(bytes) +
+                                " bytes while it was read: restore it and start again; step " + std::to_string(step) +
+                                " is saved"));
+      f.write(name, whole);
+      CHECK(f.run("train --out " + run + " --resume --steps " + std::to_string(step + 1)).status == 0);
+    }
 }
 
 TEST_CASE("two token files that differ anywhere have different fingerprints", "[tokens]") {

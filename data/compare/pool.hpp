@@ -20,8 +20,8 @@ bool is_trained(const std::string& run_directory);
 
 // Starts the jobs of `program`, as typed, in order, at most `at_once` at a time, with --resume if the run has been
 // saved and else with --force. A run of another process is left to it, and taken over if that process dies. When a run
-// ends, calls `ended` with its index and exit code (128 + signal if a signal killed it; 0 if another process has trained
-// it). `before` and `after` are steps of other jobs that the progress counts. Passes Ctrl-C on, so that each run saves
-// itself, and returns false once all have. If `ended` throws, kills the other jobs.
+// ends, calls `ended` with its index and exit code (128 + signal if a signal killed it; 0 if another process has
+// trained it). `before` and `after` are steps of other jobs that the progress counts. Passes Ctrl-C on, so that each
+// run saves itself, and returns false once all have. If `ended` throws, kills the other jobs.
 bool run_jobs(const std::string& program, const std::vector<Job>& jobs, int at_once, int64_t before, int64_t after,
               const std::function<void(size_t, int, Progress&)>& ended);

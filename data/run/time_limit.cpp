@@ -45,6 +45,7 @@ double time_of(double budget, int most, F f) {
 double measure_step(Trainer& t, double budget) {
   const double seconds = time_of(budget / 20, 20, [&](int i) { take_step(t, i, 0); });
   go_to_start(t);
+  t.within_step = false;
   return seconds;
 }
 

@@ -1,7 +1,10 @@
 #include "trained.hpp"
 
+#include <algorithm>
 #include <bit>
+#include <memory>
 #include <stdexcept>
+#include <vector>
 
 #include "data/host/format.hpp"
 #include "data/host/pattern.hpp"
@@ -83,7 +86,13 @@ StepRows rows_of(const TrainOptions& o, int64_t step) {
 MicroBatches micro_batches(const Dataset& data, const TrainOptions& o, int64_t step) {
   const StepRows rows = rows_of(o, step);
   const int B = o.batch, T = o.config.context;
-  return {o.accumulate, targets_in(data, T, rows), [&data, rows, B, T](int* tokens, int* targets, int micro) {
-            draw_batch(tokens, targets, data, B, T, rows, uint64_t(micro) * B);
+  const size_t n = size_t(B) * T;
+  const auto tokens = std::make_shared<std::vector<int>>(o.accumulate * n);
+  const auto targets = std::make_shared<std::vector<int>>(tokens->size());
+  for (int micro = 0; micro < o.accumulate; ++micro)
+    draw_batch(&(*tokens)[micro * n], &(*targets)[micro * n], data, B, T, rows, uint64_t(micro) * B);
+  return {o.accumulate, targets_in(data, T, rows), [=](int* to_tokens, int* to_targets, int micro) {
+            std::copy_n(&(*tokens)[micro * n], n, to_tokens);
+            std::copy_n(&(*targets)[micro * n], n, to_targets);
           }};
 }

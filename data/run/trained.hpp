@@ -26,6 +26,6 @@ MemoryNeed memory_of_run(const TrainOptions& options);
 Model model_to_train(const TrainOptions& options);
 StepOptions step_options(const TrainOptions& options);
 
-// The rows of a step, counted from 0, and its micro-batches. Keeps a reference to the data.
+// The rows of a step, counted from 0, and its micro-batches. These are read now: if a file fails, no step has begun.
 StepRows rows_of(const TrainOptions& options, int64_t step);
 MicroBatches micro_batches(const Dataset& data, const TrainOptions& options, int64_t step);

@@ -78,8 +78,9 @@ void write_config(const Trainer& t) {
 
 StepResult take_step(Trainer& t, int64_t step, double lr) {
   StepObserver* observer = t.diagnostics ? t.diagnostics->observer(step + 1) : nullptr;
-  const StepResult result =
-      order_step(t, micro_batches(t.data, t.o, step), step_options(t.o), step, lr, observer);
+  const MicroBatches batches = micro_batches(t.data, t.o, step);
+  t.within_step = true;
+  const StepResult result = order_step(t, batches, step_options(t.o), step, lr, observer);
   if (std::isnan(t.first_loss)) t.first_loss = result.loss;
   return result;
 }

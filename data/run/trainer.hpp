@@ -54,7 +54,7 @@ void write_config(const Trainer& t);
 
 // ---- steps -----------------------------------------------------------------------------------------------
 
-// Calls training_step() on the run's data, with its diagnostics, on all ranks.
+// Calls training_step() on the run's data, with its diagnostics, on all ranks. Leaves within_step true.
 StepResult take_step(Trainer& t, int64_t step, double lr);
 
 // ---- validation ------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "data/host/mapped_file.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/random.hpp"
@@ -165,4 +166,5 @@ void fill_windows(int* tokens, int* targets, const Dataset& data, const std::vec
       targets[t] = t < window.length ? from[t + 1] : kIgnore;
     }
   }
+  require_mapped_files();
 }

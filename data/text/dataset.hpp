@@ -66,6 +66,6 @@ int64_t targets_before(const Dataset& data, int T, const StepRows& step);
 int64_t steps_of_epochs(const Dataset& data, int T, uint64_t rows, double epochs);
 
 // Fills rows of T with windows [first, first + B). A window shorter than T repeats itself, with kIgnore as targets.
-// Rows after the last window are all kIgnore.
+// Rows after the last window are all kIgnore. Throws std::runtime_error if a token file can no longer be read.
 void fill_windows(int* tokens, int* targets, const Dataset& data, const std::vector<TokenWindow>& windows, size_t first,
                   int B, int T);

@@ -12,6 +12,7 @@
 #include "data/host/files.hpp"
 #include "data/host/format.hpp"
 #include "data/host/machine.hpp"
+#include "data/host/mapped_file.hpp"
 #include "data/host/utf8.hpp"
 #include "data/tokenizer/bpe_training.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
@@ -262,6 +263,7 @@ Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int
   for (const Source* part : {&source, &validation})  // the split and the windows follow the stories
     if (!part->nats.empty())
       data.fingerprint = rng::key({data.fingerprint, hash_bytes(0, part->nats.data(), 8 * part->nats.size())});
+  require_mapped_files();
   return data;
 }
 
@@ -279,5 +281,6 @@ Dataset load_for_evaluation(const TextFiles& files, const Tokenizer& tokenizer, 
   append(data, source, files);
   require_tokens(data.tokens.size(), 2, "evaluation", data.name, "give more text");
   set_validation(data, source.nats, {{0, data.tokens.size()}}, context);
+  require_mapped_files();
   return data;
 }

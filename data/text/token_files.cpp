@@ -7,13 +7,10 @@
 #include <fstream>
 #include <stdexcept>
 
-#include <fcntl.h>
 #include <glob.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "data/host/files.hpp"
+#include "data/host/mapped_file.hpp"
 #include "layers/kernels/random.hpp"
 
 namespace fs = std::filesystem;
@@ -70,59 +67,35 @@ Names matching(const std::string& pattern) {
 
 // ---- one file --------------------------------------------------------------------------------------------
 
-// A whole file, mapped for reading.
-struct Mapping {
-  explicit Mapping(const std::string& path) {
-    const int handle = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    struct stat status {};
-    if (handle < 0 || ::fstat(handle, &status) != 0) fail_file("read", path, errno);
-    size = static_cast<size_t>(status.st_size);
-    if (size > 0) data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, handle, 0);
-    const int error = errno;
-    ::close(handle);
-    if (data == MAP_FAILED) fail_file("map", path, error);
-    // Batches and statistics read here and there: the system would read megabytes around each place.
-    if (size > 0) ::madvise(data, size, MADV_RANDOM);
-  }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-  ~Mapping() {
-    if (data) ::munmap(data, size);
-  }
-
-  void* data = nullptr;
-  size_t size = 0;  // bytes
-};
-
 // The kind of a file, checked against its size.
-Kind kind_of(const std::string& path, const Mapping& file) {
+Kind kind_of(const std::string& path, const MappedFile& file) {
   const auto fail = [&](const std::string& why) { throw std::runtime_error(path + why); };
-  const auto* header = static_cast<const int32_t*>(file.data);
-  const bool known = file.size >= 4 && (header[0] == kNarrow.magic || header[0] == kWide.magic);
+  const auto* header = static_cast<const int32_t*>(file.data());
+  const bool known = file.size() >= 4 && (header[0] == kNarrow.magic || header[0] == kWide.magic);
   if (!known) {
-    if (file.size % 2 != 0) fail(" has an odd number of bytes, so it does not hold 16-bit tokens");
+    if (file.size() % 2 != 0) fail(" has an odd number of bytes, so it does not hold 16-bit tokens");
     return kRaw;
   }
   const Kind kind = header[0] == kNarrow.magic ? kNarrow : kWide;
-  if (file.size < kHeaderNumbers * sizeof(int32_t)) fail(" is truncated");
+  if (file.size() < kHeaderNumbers * sizeof(int32_t)) fail(" is truncated");
   if (header[1] != kind.version)
     fail(" is a token file of version " + std::to_string(header[1]) + "; train_gpt reads version " +
          std::to_string(kind.version));
   const uint64_t expected = kHeaderNumbers * sizeof(int32_t) + uint64_t(uint32_t(header[2])) * uint64_t(kind.width);
-  if (header[2] < 0 || file.size != expected)
-    fail(" has " + std::to_string(file.size) + " bytes, and its header asks for " + std::to_string(expected));
+  if (header[2] < 0 || file.size() != expected)
+    fail(" has " + std::to_string(file.size()) + " bytes, and its header asks for " + std::to_string(expected));
   return kind;
 }
 
 // A hash of the size and of up to 64 samples, so that a large file is not read.
-uint64_t sampled_hash(const Mapping& file) {
+uint64_t sampled_hash(const MappedFile& file) {
   constexpr size_t kSamples = 64, kBytes = 4096;
-  uint64_t hash = rng::key({file.size});
-  const size_t samples = std::min(kSamples, (file.size + kBytes - 1) / kBytes);
+  uint64_t hash = rng::key({file.size()});
+  const size_t samples = std::min(kSamples, (file.size() + kBytes - 1) / kBytes);
   for (size_t i = 0; i < samples; ++i) {
-    const size_t begin = samples == kSamples ? (file.size - kBytes) / (kSamples - 1) * i : i * kBytes;
-    const size_t bytes = std::min(kBytes, file.size - begin);
-    hash = rng::key({hash, rng::word({static_cast<const char*>(file.data) + begin, bytes})});
+    const size_t begin = samples == kSamples ? (file.size() - kBytes) / (kSamples - 1) * i : i * kBytes;
+    const size_t bytes = std::min(kBytes, file.size() - begin);
+    hash = rng::key({hash, rng::word({static_cast<const char*>(file.data()) + begin, bytes})});
   }
   return hash;
 }
@@ -147,15 +120,15 @@ Names find_token_files(const Names& paths, bool raw, bool validation) {
 }
 
 TokenFileHash append_token_file(Tokens& tokens, const std::string& path) {
-  const auto file = std::make_shared<const Mapping>(path);
+  const auto file = std::make_shared<const MappedFile>(path);
   const Kind kind = kind_of(path, *file);
   const size_t header = kind.magic ? kHeaderNumbers * sizeof(int32_t) : 0;
-  tokens.append_mapped(file, static_cast<const char*>(file->data) + header, kind.width,
-                       (file->size - header) / static_cast<size_t>(kind.width));
+  tokens.append_mapped(file, static_cast<const char*>(file->data()) + header, kind.width,
+                       (file->size() - header) / static_cast<size_t>(kind.width));
   return {sampled_hash(*file), [file] {
-            ::madvise(file->data, file->size, MADV_SEQUENTIAL);
-            const uint64_t hash = hash_bytes(file->size, file->data, file->size);
-            ::madvise(file->data, file->size, MADV_RANDOM);
+            file->read_in_order(true);
+            const uint64_t hash = hash_bytes(file->size(), file->data(), file->size());
+            file->read_in_order(false);
             return hash;
           }};
 }
