@@ -20,13 +20,14 @@ LIMIT = 3_000_000  # bytes
 
 
 def read(names):
-    # A script element ends at the first of these words, even inside a string.
-    return "\n".join((HERE / name).read_text() for name in names).replace("</script", "<\\/script")
+    # A script element ends at the first of these words, even inside a string, and does not at all after the second.
+    text = "\n".join((HERE / name).read_text() for name in names)
+    return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
 def main(wasm, out):
     engine = base64.b64encode(gzip.compress(Path(wasm).read_bytes(), 9, mtime=0)).decode()
-    worker = json.dumps((HERE / "worker.js").read_text()).replace("</", "<\\/")
+    worker = json.dumps((HERE / "worker.js").read_text()).replace("<", "\\u003c")
     parts = {"styles": read(STYLES),
              "scripts": f'"use strict";\nconst kEngine = "{engine}";\nconst kWorker = {worker};\n{read(SCRIPTS)}'}
     page = re.sub(r"/\*\{(\w+)\}\*/", lambda match: parts[match[1]], (HERE / "page.html").read_text())

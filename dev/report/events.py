@@ -8,7 +8,9 @@ View them with `.venv/bin/tensorboard --logdir RUN`. Files of an earlier call ar
 
 import argparse
 import math
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import needs  # noqa: F401
@@ -56,11 +58,15 @@ def write(run):
     elapsed = dict(zip(table.step, table.elapsed_s.fillna(0)))
     end = metrics.stat().st_mtime
     begin = end - max(elapsed.values())
-    writer = EventFileWriter(str(out))
-    for tag, step, value in scalars:
-        summary = Summary(value=[Summary.Value(tag=tag, simple_value=value)])
-        writer.add_event(Event(wall_time=begin + elapsed.get(step, 0), step=step, summary=summary))
-    writer.close()
+    out.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:  # TensorBoard writes into directories whose names are UTF-8 alone
+        writer = EventFileWriter(scratch)
+        for tag, step, value in scalars:
+            summary = Summary(value=[Summary.Value(tag=tag, simple_value=value)])
+            writer.add_event(Event(wall_time=begin + elapsed.get(step, 0), step=step, summary=summary))
+        writer.close()
+        for file in Path(scratch).iterdir():
+            shutil.move(file, out)
     return len(scalars), out
 
 

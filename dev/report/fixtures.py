@@ -22,6 +22,17 @@ RUN = ("initial_loss", "final_val", "best_val", "best_step", "final_train", "ste
 SUMMARY = ("at_edge", "n", "finished", "diverged", "stuck", "failed", "mean", "sd", "ci", "best", "difference",
            "difference_ci", "verdict", "target", "steps_to_target", "seconds_to_target", "seconds", "tokens_per_second",
            "loss_spikes", "grad_spikes", "clipped", "parameters", "lr_sensitivity")
+# Names of runs: markup, bytes that are not UTF-8, TeX, words of Plotly's labels.
+STRANGE = (b"<!--<script>", b"<script>hacked=1", b"not \xff utf8", b"$\\frac{$", b"%{x} <b>&amp;", b'"><img src=x>')
+# Contents of a run's files.
+DAMAGED = {
+    "outcome.json": (b"[" * 100000, b'{"a":' * 100000, b'{"state": "diverged", "step": [1], "floor": 1e999}', b"\xff",
+                     b'{"parameters": %b, "step": %b}' % (b"9" * 400, b"9" * 400), b'{"tensor": "\\ud800"}'),
+    "config.toml": (b"a = " + b"[" * 100000, b'data = ["\xff.txt"]\n', b"steps = %b\n" % (b"9" * 400), b"\xff\xfe"),
+    "samples.txt": (b"\xff", b"==== step %b ====\n" % (b"9" * 5000)),
+    "metrics.csv": (b"step,tokens\n%b,1\n" % (b"9" * 200000), b"step,train_loss,val_loss\nnan,1,inf\n2,1e999,1\n",
+                    b"\xff\xfe\0\1" * 9),
+}
 T_975 = {2: 12.7062, 3: 4.3027, 5: 2.7764}
 
 # The distance from the floor at which each cell ends.

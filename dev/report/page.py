@@ -291,7 +291,8 @@ def footer(files):
 
 def document(title, body, data, script="page.js"):
     """A complete page that fetches nothing."""
-    inside = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
+    # A script element ends at </script, and does not at all after <!-- and <script.
+    inside = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     return (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
             f'<meta name="viewport" content="width=device-width, initial-scale=1">'
             f'<link rel="icon" href="data:,"><style>{(HERE / "page.css").read_text(encoding="utf-8")}</style>'

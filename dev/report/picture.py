@@ -30,7 +30,7 @@ CROSSES = {"diverged": "X", "stuck": "s", "failed": "v"}
 LABELS_AT_MOST = 16  # at the ends of lines; more than that go into a legend
 X = {"step": "step", "seconds": "seconds of training"}
 
-plt.rcParams.update({"font.size": 14, "font.family": "DejaVu Sans", "axes.spines.top": False,
+plt.rcParams.update({"font.size": 14, "font.family": "DejaVu Sans", "text.parse_math": False, "axes.spines.top": False,
                      "axes.spines.right": False, "axes.edgecolor": "0.75", "axes.labelcolor": "0.25",
                      "xtick.color": "0.35", "ytick.color": "0.35",
                      "axes.grid": True, "grid.color": "0.92", "axes.axisbelow": True, "savefig.dpi": 100})

@@ -1,7 +1,10 @@
 """Reads the files of `train_gpt compare` and `train_gpt train` as tables, and checks them."""
 
 import csv
+import io
 import json
+import math
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,16 +51,29 @@ class Comparison:
     configs: dict = None              # (stage, cell, directory) -> the options of the run
 
 
+def read_text(path):
+    """The text of a file. Names of files in it need not be UTF-8: what is not becomes �."""
+    return Path(path).read_bytes().decode("utf-8", "replace")
+
+
+def shown_name(path):
+    """The last part of a path as text for a page or a picture."""
+    return os.fsencode(Path(path).resolve().name).decode("utf-8", "replace")
+
+
 def read_table(path):
     """A CSV file whose columns are numbers, except TEXT and the grid's keys."""
     needed = COLUMNS[path.name]
     try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+        text = read_text(path)
+        if "\0" in text:
+            raise Complaint(f"{path} is not a CSV file")
+        table = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
     except OSError as error:
         raise Complaint(f"cannot read {path}: {error.strerror}") from None
     except pd.errors.EmptyDataError:
         raise Complaint(f"{path} is empty") from None
-    except (UnicodeDecodeError, pd.errors.ParserError):
+    except pd.errors.ParserError:
         raise Complaint(f"{path} is not a CSV file") from None
     missing = [name for name in needed if name not in table.columns]
     if missing:
@@ -108,7 +124,7 @@ def read_comparison(directory):
         config = directory / run.directory / "config.toml"
         if config.exists():
             configs[run.stage, run.cell, run.directory] = read_config(config)
-    return Comparison(directory.resolve().name, grid_keys(curves.columns), curves, runs, summary, diagnostics, configs)
+    return Comparison(shown_name(directory), grid_keys(curves.columns), curves, runs, summary, diagnostics, configs)
 
 
 # In config.toml, options derived from others are commented out with #.
@@ -123,9 +139,9 @@ class Config:
 
 def read_config(path):
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
         given, everything = tomllib.loads(text), tomllib.loads(WORKED_OUT.sub("", text))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise Complaint(f"cannot read {path}: {error}") from None
     return Config(given, {key: value for key, value in everything.items() if key not in given})
 
@@ -142,8 +158,8 @@ def runs_below(path):
 
 def run_name(run, root):
     """A run's name below `root`."""
-    name = Path(run).resolve().relative_to(Path(root).resolve()).as_posix()
-    return Path(run).resolve().name if name == "." else name
+    name = os.fsencode(Path(run).relative_to(root)).decode("utf-8", "replace")
+    return shown_name(run) if name == "." else name
 
 
 def newest(*files, below="runs"):
@@ -157,11 +173,10 @@ def newest(*files, below="runs"):
 def read_metrics_so_far(path):
     """{column: [numbers]} of a metrics.csv that is being written; ignores an incomplete last line."""
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        text = read_text(path)
+        rows = list(csv.reader(text[:text.rfind("\n") + 1].splitlines()))
+    except (OSError, csv.Error):
         return {}
-    whole = text[:text.rfind("\n") + 1].splitlines()
-    rows = list(csv.reader(whole))
     if not rows or "step" not in rows[0]:
         return {}
     header, result = rows[0], []
@@ -189,8 +204,8 @@ def state_of(metrics):
 def read_outcome(run):
     """outcome.json of a run that ended; {} if it is missing or unreadable."""
     try:
-        outcome = json.loads((run / "outcome.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        outcome = json.loads(read_text(run / "outcome.json"))
+    except (OSError, ValueError, RecursionError):
         return {}
     return outcome if isinstance(outcome, dict) else {}
 
@@ -198,7 +213,10 @@ def read_outcome(run):
 def positive(outcome, key):
     """A number of the outcome; NaN if it is missing."""
     value = outcome.get(key)
-    return float(value) if isinstance(value, (int, float)) and value > 0 else float("nan")
+    try:
+        return float(value) if isinstance(value, (int, float)) and value > 0 else math.nan
+    except OverflowError:  # a whole number of hundreds of digits
+        return math.nan
 
 
 def last_of(column):
@@ -211,14 +229,14 @@ def summary_of(run, metrics):
     outcome = read_outcome(run)
     state, stopped_at = state_of(metrics)
     if outcome.get("state") == "diverged":
-        state, stopped_at = "diverged", outcome.get("step", stopped_at)
+        state, stopped_at = "diverged", positive(outcome, "step")
     elif outcome:
         state, stopped_at = "finished", float("nan")
     val = metrics.val_loss.dropna()
     full = positive(outcome, "val_loss_full")
     if full != full and "val_loss_full" in metrics:
         full = last_of(metrics.val_loss_full)
-    return {"cell": run.resolve().name, "stage": "final", "seed": "", "state": state, "stopped_at": stopped_at,
+    return {"cell": shown_name(run), "stage": "final", "seed": "", "state": state, "stopped_at": stopped_at,
             "first_tensor": str(outcome.get("tensor", "")), "initial_loss": metrics.train_loss.iloc[0],
             "final_val": full if full == full else last_of(val), "best_val": val.min(),
             "best_step": metrics.step[val.idxmin()] if len(val) else float("nan"),
@@ -251,13 +269,13 @@ def read_runs(paths):
                       diagnostics=pd.concat(diagnostics) if diagnostics else None, configs=configs)
 
 
-SAMPLE = re.compile(r"^==== step (\d+) ====$\n?", re.MULTILINE)
+SAMPLE = re.compile(r"^==== step (\d{1,18}) ====$\n?", re.MULTILINE)
 
 
 def read_samples(run):
     """[(step, text)] of samples.txt; [] without one."""
     try:
-        text = (Path(run) / "samples.txt").read_text(encoding="utf-8", errors="replace")
+        text = read_text(Path(run) / "samples.txt")
     except OSError:
         return []
     _, *parts = SAMPLE.split(text)

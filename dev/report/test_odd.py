@@ -1,10 +1,13 @@
 """Unusual but valid comparisons. Each makes a report without an error, and the report describes the case."""
 
+import os
 import shutil
 import unittest
 
 import browser
 import fixtures
+import read
+import report
 from testing import Scratch, rewrite, run
 
 TWO = {"placement": ["pre", "post"], "norm": ["layernorm"]}
@@ -100,3 +103,34 @@ class Odd(Scratch):
                     for word in words:
                         self.assertIn(word, text)
                     self.assertEqual(chrome.errors(), [])
+
+    def test_strange_names(self):
+        of_run = self.scratch / "one_failed/placement=pre,norm=layernorm/seed=1"
+        with browser.Browser() as chrome:
+            for i, source in enumerate((of_run, self.scratch / "no_keys")):
+                for name in fixtures.STRANGE:
+                    with self.subTest(name, source=source.name):
+                        directory = shutil.copytree(source, self.scratch / f"names-{i}" / os.fsdecode(name))
+                        report.report(directory)
+                        chrome.open((directory / "report.html").as_uri())
+                        chrome.wait("document.querySelectorAll('#loss .scatterlayer .trace').length > 0")
+                        strangers = "document.querySelectorAll('main img, main script').length"
+                        self.assertEqual(chrome.evaluate(f"['hacked' in globalThis, {strangers}]"), [False, 0])
+                        self.assertEqual(chrome.errors(), [])
+        runs = sorted((self.scratch / "names-0").iterdir())
+        for program, *args in (["report.py", runs[-1]], ["picture.py", *runs], ["events.py", *runs]):
+            result = run(program, *args)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+
+    def test_damaged_files(self):
+        """A report, or one line that says what is wrong."""
+        for file, some in fixtures.DAMAGED.items():
+            for i, bad in enumerate(some):
+                with self.subTest(file, i=i):
+                    directory = shutil.copytree(self.scratch / "one_failed/placement=pre,norm=layernorm/seed=1",
+                                                self.scratch / f"damaged-{file}-{i}")
+                    (directory / file).write_bytes(bad)
+                    try:
+                        report.report(directory)
+                    except read.Complaint as complaint:
+                        self.assertEqual(len(str(complaint).splitlines()), 1)

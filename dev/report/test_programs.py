@@ -1,6 +1,8 @@
 """The pictures, watch and the TensorBoard files."""
 
+import contextlib
 import fcntl
+import http.client
 import json
 import os
 import shutil
@@ -120,7 +122,7 @@ class Watch(Scratch):
     def start(self, *args):
         # Background jobs of a shell ignore Ctrl-C, and their children inherit that.
         process = subprocess.Popen([sys.executable, HERE / "watch.py", *map(str, args)], text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   errors="surrogateescape", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
 
         def end():
@@ -133,8 +135,11 @@ class Watch(Scratch):
         return process, line.split(" at ")[1].split()[0]
 
     def runs(self, url):
+        def no_number(word):
+            raise ValueError(f"{word} is not JSON")
+
         with urllib.request.urlopen(url + "runs.json") as answer:
-            return json.load(answer)
+            return json.load(answer, parse_constant=no_number)
 
     def test_a_file_that_grows(self):
         directory = self.scratch / "growing"
@@ -232,6 +237,54 @@ class Watch(Scratch):
         for path in ("config.toml", "../", "etc/passwd"):
             with self.assertRaises(urllib.error.HTTPError):
                 urllib.request.urlopen(url + path)
+
+    def test_only_under_its_own_name(self):
+        """Not under a name of the web that leads to this machine (DNS rebinding)."""
+        _, url = self.start(self.scratch / "full")
+        port = int(url.split(":")[2].strip("/"))
+
+        def status(host):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            connection.putrequest("GET", "/runs.json", skip_host=True)
+            if host is not None:
+                connection.putheader("Host", host)
+            connection.endheaders()
+            return connection.getresponse().status
+
+        for host in (f"127.0.0.1:{port}", f"localhost:{port}", f"LOCALHOST:{port}", f"[::1]:{port}", "localhost:9000",
+                     f"{socket.gethostname()}:{port}"):
+            self.assertEqual(status(host), 200, host)
+        for host in ("evil.example", f"evil.example:{port}", f"localhost.evil.example:{port}", "127.0.0.1.evil.example",
+                     "", None, f"localhost:{port}@evil.example", f"evil.example:{port}:{port}", "0.0.0.0"):
+            self.assertEqual(status(host), 403, host)
+
+    def test_silent_connections_are_closed(self):
+        _, url = self.start(self.scratch / "full")
+        address = "127.0.0.1", int(url.split(":")[2].strip("/"))
+        with contextlib.ExitStack() as stack:
+            silent = [stack.enter_context(socket.create_connection(address, timeout=30)) for _ in range(60)]
+            for connection in silent[::2]:
+                connection.sendall(b"GET / HT")
+            self.assertGreater(len(self.runs(url)), 0)
+            for connection in silent:
+                while connection.recv(1 << 16):  # nothing, or an error page
+                    pass
+
+    def test_one_strange_run_does_not_silence_the_others(self):
+        directory = self.scratch / "strange"
+        for name in fixtures.STRANGE:
+            shutil.copytree(self.scratch / "full" / RUN, directory / os.fsdecode(name))
+        for i, (file, bad) in enumerate((file, bad) for file, some in fixtures.DAMAGED.items() for bad in some):
+            shutil.copytree(self.scratch / "full" / RUN, directory / f"damaged-{i}")
+            (directory / f"damaged-{i}" / file).write_bytes(bad)
+        _, url = self.start(directory)
+        runs = self.runs(url)
+        self.assertEqual(len(runs), len(list(directory.iterdir())))
+        self.assertEqual({run["step"] for run in runs if "damaged" not in run["name"]}, {400})
+        _, url = self.start(directory / os.fsdecode(b"not \xff utf8"))
+        with urllib.request.urlopen(url) as answer:
+            self.assertIn("watching not \ufffd utf8", answer.read().decode())
+        self.assertEqual(self.runs(url)[0]["step"], 400)
 
     def test_a_file_is_no_run(self):
         result = run("watch.py", self.scratch / "full/runs.csv")

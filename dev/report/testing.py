@@ -12,7 +12,8 @@ HERE = Path(__file__).parent
 
 
 def run(program, *args):
-    return subprocess.run([sys.executable, HERE / program, *map(str, args)], capture_output=True, text=True)
+    return subprocess.run([sys.executable, HERE / program, *map(str, args)], capture_output=True, text=True,
+                          errors="surrogateescape")
 
 
 class Scratch(unittest.TestCase):

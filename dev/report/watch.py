@@ -11,6 +11,8 @@ import errno
 import fcntl
 import json
 import math
+import os
+import re
 import socket
 import sys
 import time
@@ -27,6 +29,8 @@ import style
 import words
 
 PORT = 8123
+HOSTS = {"localhost", "127.0.0.1", "[::1]", socket.gethostname().lower()}
+IDLE = 5  # seconds after which a silent connection is closed
 SHOWN = ("train_loss", "val_loss", "grad_norm", "lr")
 
 
@@ -50,7 +54,7 @@ def whole_number(value):
 
 def thinned(xs, ys, smooth=False):
     """[[x...], [y...]] of the steps at which y was measured."""
-    pairs = [(x, y) for x, y in zip(xs, ys) if x is not None and y is not None and abs(y) < float("inf")]
+    pairs = [pair for pair in zip(xs, ys) if None not in pair and all(map(math.isfinite, pair))]
     if not pairs:
         return [[], []]
     frame = series.binned(pd.DataFrame(pairs, columns=["x", "y"]))
@@ -107,7 +111,12 @@ class Watched:
     def runs(self):
         runs = read.runs_below(self.directory) if self.directory.is_dir() else []
         self.seen += [run for run in runs if run not in self.seen]  # a run keeps its color when others are added
-        states = {run: self.state(run) for run in runs}
+        states = {}
+        for run in runs:
+            try:
+                states[run] = self.state(run)
+            except FileNotFoundError:
+                pass  # it was removed a moment ago
         values = words.options([read.Config(state["options"], {}) for state in states.values()], "given")
         differing = [key for key, some in values.items() if len(some) > 1 and key != "out"]
         now = time.time()
@@ -141,7 +150,8 @@ CONDITIONS = ("all", "training", "finished", "diverged", "stopped")
 def page_of(directory):
     states = "".join(f'<button data-condition="{c}" aria-pressed="{str(c == "all").lower()}">{c} <i></i></button>'
                      for c in CONDITIONS)
-    body = (f'<p class="name">{page.escape(str(directory))}</p><h1 id="headline">Waiting for the first step</h1>'
+    path = os.fsencode(directory).decode("utf-8", "replace")
+    body = (f'<p class="name">{page.escape(path)}</p><h1 id="headline">Waiting for the first step</h1>'
             '<div class="tools">'
             f'<span class="switch several" role="group" aria-label="state of the runs">{states}</span>'
             '<input id="filter" class="several" type="search" placeholder="filter by name or option">'
@@ -152,15 +162,21 @@ def page_of(directory):
             '<div class="plot" id="grad_norm"></div></figure><figure><figcaption>Learning rate</figcaption>'
             '<div class="plot" id="lr"></div></figure></div>')
     palette = [vars(style.by_number(i)) for i in range(style.IN_TURN * len(style.DASHES))]
-    return page.document(f"watching {directory.name}", body, {"palette": palette}, "watch.js")
+    return page.document(f"watching {read.shown_name(directory)}", body, {"palette": palette}, "watch.js")
 
 
 def handler(directory):
     watched, whole_page = Watched(directory), page_of(directory).encode()
 
     class Handler(BaseHTTPRequestHandler):
+        timeout = IDLE
+
         def do_GET(self):
-            if self.path == "/":
+            # A page of the web whose name leads to this machine (DNS rebinding) sends its own name. The port is free:
+            # a tunnel may have another one.
+            if re.sub(r":\d+$", "", self.headers.get("Host", "")).lower() not in HOSTS:
+                self.send_error(403, f"this page is at http://127.0.0.1:{self.server.server_port}/")
+            elif self.path == "/":
                 self.answer(whole_page, "text/html; charset=utf-8")
             elif self.path == "/runs.json":
                 self.answer(json.dumps(watched.runs()).encode(), "application/json")
