@@ -40,7 +40,7 @@ replaced() {
   printf %s "$before$3$after"
 }
 
-# may_alias FILE FUNCTION: whether the section of the file in which the function stands says that one array may be another
+# may_alias FILE FUNCTION: whether the function's section of the file says that one array may be another
 may_alias() {
   awk -v name="$2" '
     /^\/\/ ---- / { said = 0 }

@@ -90,7 +90,7 @@ const kScenes = [
       "with a stronger skip path, y = norm(αx + F(x)), and smaller initial weights.",
     look: "Look at the curves after 50 steps, then at the gradient by block on its logarithmic axis.",
     why: "Each norm divides the gradient a little, and 48 of them multiply. Pre-LN and DeepNorm keep the skip path " +
-      "open, each in its own way, and learn without a warm-up.",
+      "open, each in its own way, and at this rate they learn without a warm-up.",
     common: { ...kShared, layers: 24, steps: 250, lr: 0.002, warmup: 0 },
     models: [
       { name: "Post-LN", settings: { ...kXavier, placement: "post" } },
@@ -107,7 +107,7 @@ const kScenes = [
     look: "Look at how long each curve stays at the unigram entropy. Below, compare how far a step moves the weights " +
       "of each.",
     why: "Both constants make a step change the output less: β by smaller branches, α by a larger share of the skip " +
-      "path. Each alone helps. Together they help most, as the derivation says.",
+      "path. In these runs each alone helps, and together they help most, as the derivation says.",
     common: { ...kShared, layers: 24, steps: 300, lr: 0.002, warmup: 30, placement: "deepnorm", seed: 1 },
     models: [
       { name: "α and β", settings: {} },
@@ -142,8 +142,9 @@ const kScenes = [
       "same two.",
     look: "Look at the size of the stream by block. Without norms and at the higher rate it grows until it is no " +
       "longer a number.",
-    why: "A transformer without norms trains. It needs a smaller learning rate, because nothing stops the stream " +
-      "from growing when the weights grow. A norm allows a larger rate, and here it also learns more at the same one.",
+    why: "A transformer without norms can train. In these runs, with 20 steps of warm-up, it needs a smaller " +
+      "learning rate, because nothing stops the stream from growing when the weights grow. With a norm the larger " +
+      "rate works, and Pre-LN also learns more at the smaller one.",
     common: { ...kShared, layers: 12, steps: 250, warmup: 20, seed: 1 },
     models: [
       { name: "no norm, rate 0.01", settings: { placement: "none", lr: 0.01 } },
@@ -206,8 +207,8 @@ const kScenes = [
     what: "LayerNorm subtracts the mean of a row and divides by its standard deviation. RMSNorm only divides by its " +
       "root mean square, and it has no bias.",
     look: "Look for a difference between the curves. Then compare the sizes behind the norms below.",
-    why: "Dividing by the size is what training needs. Removing the mean adds nothing that you can see here. RMSNorm " +
-      "itself is faster, but a norm is a small part of a step, so training takes about the same time.",
+    why: "Removing the mean adds nothing that you can see in these 300 steps. RMSNorm itself takes less time than " +
+      "LayerNorm, but a norm is a small part of a step: in models this small no difference could be measured.",
     common: { ...kShared, layers: 4, context: 64, steps: 300, lr: 0.003, warmup: 30, placement: "pre", seed: 1 },
     models: [
       { name: "LayerNorm", settings: { norm: "layernorm" } },
