@@ -8,6 +8,7 @@
 #include "check.hpp"
 #include "data/compare/pool.hpp"
 #include "data/compare/summary.hpp"
+#include "data/compare/tuning.hpp"
 #include "data/host/progress.hpp"
 #include "data/run_directory/directory.hpp"
 #include "small_run.hpp"
@@ -44,8 +45,9 @@ RunOutcome finished(double unigram = 3) {
 }
 
 // A comparison with these final losses: one row a cell, one column a seed.
-Comparison comparison_of(const std::vector<std::vector<double>>& losses) {
+Comparison comparison_of(const std::vector<std::vector<double>>& losses, double margin = 0) {
   Comparison c;
+  c.command.compare.margin = margin;
   c.grid = parse_grid({"placement=post,pre,none"});
   c.grid.cells.resize(losses.size());
   for (size_t cell = 0; cell < losses.size(); ++cell)
@@ -62,7 +64,7 @@ Comparison comparison_of(const std::vector<std::vector<double>>& losses) {
   return c;
 }
 
-std::string complaint(const std::vector<std::string>& grid, const std::string& tuning = "lr=1,2") {
+std::string complaint(const std::vector<std::string>& grid, const std::vector<std::string>& tuning = {}) {
   return message_of<std::invalid_argument>([&] { parse_grid(grid), parse_tuning(tuning); });
 }
 
@@ -223,6 +225,27 @@ TEST_CASE("differences are paired by seed, and a cell with a diverged run has no
   CHECK(comparison_of({{1.0, 2.0, 3.0}, {1.1, 2.12, 3.09}}).cells[1].verdict == "worse");
 }
 
+TEST_CASE("verdicts corrected for the number of cells, and equality within a margin", "[compare]") {
+  const std::vector<std::vector<double>> losses = {{1.0, 2.0, 3.0}, {1.1, 2.12, 3.09}, {1.09, 2.12, 3.06}};
+  const Comparison c = comparison_of(losses);
+  CHECK(c.cells[1].verdict_holm == "worse");  // p .0073, twice that is .015
+  CHECK(c.cells[2].verdict == "worse");       // p .037
+  CHECK(near(c.cells[2].p_holm, c.cells[2].p));
+  const Comparison more = comparison_of({losses[0], losses[2], losses[2], losses[2]});
+  CHECK(more.cells[3].verdict == "worse");
+  CHECK(more.cells[3].verdict_holm == "not distinguishable");
+  CHECK(near(more.cells[3].p_holm, 3 * more.cells[3].p));
+  CHECK(more.cells[0].verdict_holm == "baseline");
+
+  const auto verdict = [](std::vector<double> cell, double margin) {
+    return comparison_of({{1.0, 2.0, 3.0}, cell}, margin).cells[1].verdict;
+  };
+  CHECK(verdict({1.01, 1.99, 3.001}, .1) == "equal within 0.1");
+  CHECK(verdict({1.01, 1.99, 3.001}, .01) == "not distinguishable");
+  CHECK(verdict({1.1, 2.12, 3.09}, .2) == "worse, within 0.2");
+  CHECK(verdict({1.1, 2.12, 3.09}, .05) == "worse");
+}
+
 TEST_CASE("the grid: combinations, unions and seeds", "[compare]") {
   const Grid grid = parse_grid({"placement=post,pre", "norm=layernorm,rmsnorm", "seed=1,2", "+", "placement=none"});
   REQUIRE(grid.cells.size() == 5);
@@ -233,9 +256,77 @@ TEST_CASE("the grid: combinations, unions and seeds", "[compare]") {
   CHECK(grid.keys == std::vector<std::string>{"placement", "norm"});
   CHECK(grid.seeds == std::vector<std::string>{"1", "2"});
   CHECK(parse_grid({}).cells.size() == 1);
-  CHECK(parse_tuning("lr=1e-2,3e-4").values == std::vector<double>{3e-4, 1e-2});
   CHECK(contains(complaint({"placement=post", "+", "placement=post"}), "twice"));
   CHECK(contains(complaint({"placement=post", "placement=pre"}), "twice"));
-  CHECK(contains(complaint({}, "lr=1e-2"), "two values"));
-  CHECK(contains(complaint({}, "placement=post,pre"), "numbers above 0"));
+}
+
+TEST_CASE("the values of --tune go on beyond those given, by their ratio", "[compare]") {
+  const Tuning tuning = parse_tuning({"lr=1e-2,3e-4,3e-3", "warmup=5%,20%"});
+  const TunedOption &lr = tuning.options.at(0), &warmup = tuning.options.at(1);
+  CHECK(lr.values == std::vector<double>{3e-4, 3e-3, 1e-2});
+  const auto written = [](const TunedOption& option, int first, int last) {
+    std::string text;
+    for (int i = first; i <= last; ++i) text += option.value(i) + " ";
+    return text;
+  };
+  CHECK(written(lr, -2, 4) == "3e-06 3e-05 3e-04 0.003 0.01 0.033 0.11 ");
+  CHECK(written(warmup, -1, 2) == "1.2% 5% 20% 80% ");
+  CHECK(written(parse_tuning({"batch=8,4"}).options[0], -2, 2) == "1 2 4 8 16 ");
+  CHECK_THROWS_AS(parse_tuning({"batch=8,4"}).options[0].value(-3), std::invalid_argument);  // not 0.5
+  CHECK_THROWS_AS(parse_tuning({"warmup=0,50"}).options[0].value(-1), std::invalid_argument);
+  CHECK(tuning.combinations() == std::vector<Point>{{0, 0}, {0, 1}, {1, 0}, {1, 1}, {2, 0}, {2, 1}});
+  CHECK(tuning.contains({2, 1}));
+  CHECK(!tuning.contains({2, 2}));
+  CHECK(!tuning.contains({-1, 1}));
+  CHECK(contains(complaint({}, {"lr=1e-2"}), "--tune lr needs at least two values"));
+  CHECK(contains(complaint({}, {"placement=post,pre"}), "--tune placement takes numbers, not 'post'"));
+  CHECK(contains(complaint({}, {"lr=-1,1"}), "--tune lr takes numbers, not '-1'"));
+  CHECK(contains(complaint({}, {"warmup=5,20%"}), "--tune warmup: write all values with %, or none"));
+  CHECK(contains(complaint({}, {"lr=1,2", "lr=3,4"}), "--tune names lr twice"));
+}
+
+namespace {
+
+// The points that the search of a cell for the lowest loss tries, in order.
+std::vector<Point> points_tried(const std::vector<std::string>& tune, int runs, const std::function<double(const Point&)>& loss) {
+  Comparison c;
+  c.tuning = parse_tuning(tune);
+  c.grid = parse_grid({});
+  c.cells.resize(1);
+  c.words = {"train", "--steps", "100", "--batch", "4"};
+  c.command.compare.tune_runs = runs;
+  std::vector<Point> tried;
+  for (std::vector<CellRun> next; next = next_tuning_runs(c, 0), !next.empty();)
+    for (CellRun& run : next) {
+      run.result.state = std::isfinite(loss(run.point)) ? RunState::finished : RunState::diverged;
+      run.result.final_loss = loss(run.point);
+      tried.push_back(run.point);
+      c.runs.push_back(run);
+    }
+  return tried;
+}
+
+}  // namespace
+
+TEST_CASE("tuning tries all combinations, then the neighbors of the best", "[compare]") {
+  const std::vector<std::string> tune = {"lr=1e-3,3e-3", "warmup=5%,20%"};
+  const std::vector<Point> first = {{0, 0}, {0, 1}, {1, 0}, {1, 1}};
+  const auto after_first = [&](int runs, const std::function<double(const Point&)>& loss) {
+    const std::vector<Point> tried = points_tried(tune, runs, loss);
+    REQUIRE(tried.size() >= 4);
+    CHECK(std::vector<Point>(tried.begin(), tried.begin() + 4) == first);
+    return std::vector<Point>(tried.begin() + 4, tried.end());
+  };
+  const auto bowl = [](double lr, double warmup) {
+    return [=](const Point& p) { return std::pow(p[0] - lr, 2) + std::pow(p[1] - warmup, 2); };
+  };
+  // The lowest loss is beyond both edges. 80% of the steps is tried; 320% does not exist.
+  CHECK(after_first(99, bowl(2, 2)) == std::vector<Point>{{2, 1}, {1, 2}, {3, 1}, {2, 0}, {2, 2}, {3, 2}});
+  // The best of the first four has all its neighbors but two.
+  CHECK(after_first(99, bowl(.2, .2)) == std::vector<Point>{{-1, 0}, {0, -1}});
+  CHECK(after_first(6, bowl(2, 2)) == std::vector<Point>{{2, 1}, {1, 2}});
+  CHECK(after_first(5, bowl(2, 2)) == std::vector<Point>{{2, 1}});
+  CHECK(after_first(4, bowl(2, 2)).empty());
+  // If all diverge, the search goes to lower values.
+  CHECK(after_first(6, [](const Point&) { return INFINITY; }) == std::vector<Point>{{-1, 0}, {0, -1}});
 }

@@ -159,7 +159,7 @@ TEST_CASE("processes that share a comparison write the tables of one", "[compare
 TEST_CASE("a shard of a tuned comparison trains all runs of its cells", "[compare][program]") {
   const Corpus f;
   const std::string words = "compare --data stories.txt --threads 1 --steps 8 --grid placement=pre,post,peri --tune " +
-                            ("lr=1e-3,1e-2 --extend 0" + kSmall) + "--out ";
+                            ("lr=1e-3,1e-2 --tune-runs 2" + kSmall) + "--out ";
   REQUIRE(f.run(words + "one --jobs 2").status == 0);
   CHECK(contains(f.run(words + "x --shard 2/3").out, "part 2/3 is trained; the part that ends last writes the tables"));
   CHECK(!f.has("x/placement=pre"));

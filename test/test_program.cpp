@@ -205,7 +205,7 @@ TEST_CASE("a comparison that is killed resumes to the same tables", "[program]")
   const Corpus f;
   const std::string words =
       "compare --data stories.txt --steps 30 --save-every 4 --warmup 5 --grid placement=post,none norm=rmsnorm "
-      "--tune lr=1e-3,3e-3 --extend 0" +
+      "--tune lr=1e-3,3e-3 --tune-runs 2" +
       kSmall;
   REQUIRE(f.run(words + "--out whole").status == 0);
   // The metrics of a run at the learning rate that its cell chose.

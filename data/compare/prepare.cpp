@@ -34,7 +34,7 @@ bool contains(const std::vector<std::string>& words, const std::string& word) {
 
 bool same_runs(const CompareOptions& a, const CompareOptions& b) {
   const auto tied = [](const CompareOptions& o) {
-    return std::tie(o.grid, o.tune, o.tune_seed, o.extend, o.baseline, o.target);
+    return std::tie(o.grid, o.tune, o.tune_seed, o.tune_runs, o.baseline, o.margin, o.target);
   };
   return tied(a) == tied(b);
 }
@@ -95,13 +95,18 @@ RunShard shard_of(const std::string& text, size_t most) {
 
 Tuning tuning_of(const Grid& grid, const Command& command, const std::vector<std::string>& seeds) {
   const CompareOptions& c = command.compare;
-  if (c.tune.empty()) return {};
-  Tuning tuning = parse_tuning(c.tune);
-  if (tuning.key == "seed" || tuning.key == "data-seed")
-    refuse("--tune " + tuning.key + ": a seed must not be chosen by its loss; tune another option");
-  if (contains(grid.keys, tuning.key)) refuse("--tune and --grid both name " + tuning.key + ": leave one of them out");
-  if (const std::string seed = std::to_string(c.tune_seed); contains(seeds, seed))
-    refuse("--tune-seed " + seed + " is one of the seeds: a rate chosen on it would favor it; choose another");
+  const Tuning tuning = parse_tuning(c.tune);
+  for (const TunedOption& option : tuning.options) {
+    if (option.key == "seed" || option.key == "data-seed")
+      refuse("--tune " + option.key + ": a seed must not be chosen by its loss; tune another option");
+    if (contains(grid.keys, option.key))
+      refuse("--tune and --grid both name " + option.key + ": leave one of them out");
+  }
+  if (const std::string seed = std::to_string(c.tune_seed); !tuning.empty() && contains(seeds, seed))
+    refuse("--tune-seed " + seed + " is one of the seeds: values chosen on it would favor it; choose another");
+  if (const size_t least = tuning.combinations().size(); c.tune_runs && *c.tune_runs < static_cast<int>(least))
+    refuse("--tune-runs " + std::to_string(*c.tune_runs) + " is below the " + std::to_string(least) +
+           " combinations of --tune: allow more runs, or name fewer values");
   return tuning;
 }
 
@@ -155,12 +160,10 @@ void check_cells(Comparison& c) {
       refuse("the name of cell " + cell.name.substr(0, 50) + "... is too long for a directory: name fewer keys");
     try {
       CheckpointHeader from;
-      const TrainOptions untuned = options_on_checkpoint(c.words, cell.keys, from);
-      models.push_back(to_toml(with_vocabulary(untuned)));
-      if (c.tuning.values.empty()) note_options(c, untuned);
-      for (const double value : c.tuning.values) {
+      models.push_back(to_toml(with_vocabulary(options_on_checkpoint(c.words, cell.keys, from))));
+      for (const Point& point : c.tuning.combinations()) {
         std::vector<GridKey> keys = cell.keys;
-        keys.emplace_back(c.tuning.key, toml(value));
+        for (const GridKey& tuned : c.tuning.keys(point)) keys.push_back(tuned);
         const TrainOptions tuned = options_on_checkpoint(c.words, keys, from);
         resolved(with_vocabulary(tuned).config);
         note_options(c, tuned);
@@ -242,7 +245,7 @@ Comparison prepare_comparison(Command given) {
   c.tuning = tuning_of(c.grid, c.command, c.seeds);
   c.baseline = baseline_of(c.grid, c.options().baseline);
   c.cells.resize(c.grid.cells.size());
-  c.shard = shard_of(c.options().shard, c.cells.size() * (c.tuning.values.empty() ? c.seeds.size() : 1));
+  c.shard = shard_of(c.options().shard, c.cells.size() * (c.tuning.empty() ? c.seeds.size() : 1));
   c.words = words_for_train(c.command);
   if (!c.command.said("final-batches")) c.words.push_back("--final-batches=0");  // final losses on the whole split
   check_cells(c);

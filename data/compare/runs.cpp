@@ -21,20 +21,21 @@
 
 namespace fs = std::filesystem;
 
-CellRun plan_run(const Comparison& c, Stage stage, size_t cell, const std::string& seed, std::optional<double> tuned) {
+CellRun plan_run(const Comparison& c, Stage stage, size_t cell, const std::string& seed, const Point& point) {
   const GridCell& options = c.grid.cells[cell];
+  const std::vector<GridKey> tuned = c.tuning.keys(point);
   CellRun run;
-  run.stage = stage, run.cell = cell, run.seed = seed, run.tuned = tuned, run.words = c.words;
+  run.stage = stage, run.cell = cell, run.seed = seed, run.point = point, run.words = c.words;
   const auto say = [&](const std::string& key, const std::string& value) {
     run.words.push_back("--" + key + "=" + value);
   };
   for (const auto& [key, text] : options.keys) say(key, text);
-  if (tuned) say(c.tuning.key, toml(*tuned));
+  for (const auto& [key, text] : tuned) say(key, text);
   say("seed", seed);
   // The seed also draws the batches, unless the user has set --data-seed.
   if (!c.command.said("data-seed") && options.value("data-seed").empty()) say("data-seed", seed);
-  const std::string value = tuned ? "," + c.tuning.key + "=" + toml(*tuned) : "";
-  const std::string name = (stage == Stage::tune ? "tune," : "") + ("seed=" + seed) + value;
+  std::string name = (stage == Stage::tune ? "tune," : "") + ("seed=" + seed);
+  for (const auto& [key, text] : tuned) name += "," + key + "=" + text;
   run.directory = directory_name(options.name) + "/" + name;
   run.label = options.name + "  " + name;
   CheckpointHeader from;

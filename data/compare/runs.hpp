@@ -1,15 +1,13 @@
 #pragma once
 // The runs of a comparison: planned, trained unless they have finished already, and read.
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "summary.hpp"
 
-// Throws std::invalid_argument if an option does not take its value.
-CellRun plan_run(const Comparison& comparison, Stage stage, size_t cell, const std::string& seed,
-                 std::optional<double> tuned);
+// Throws std::invalid_argument if an option of --tune has no such value, or does not take it.
+CellRun plan_run(const Comparison& comparison, Stage stage, size_t cell, const std::string& seed, const Point& point);
 
 // The directory name of a cell: "init-from=a/b" becomes "init-from=a%2Fb".
 std::string directory_name(const std::string& cell);

@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "data/options/toml.hpp"
+
 namespace {
+
+constexpr double kSignificant = 0.05;
 
 std::vector<const CellRun*> runs_of(const Comparison& c, size_t cell, Stage stage) {
   std::vector<const CellRun*> runs;
@@ -51,27 +55,48 @@ void average(CellSummary& s, const std::vector<const CellRun*>& runs) {
 // Differences of such pairs leave that noise out.
 void compare_with_baseline(Comparison& c, size_t cell) {
   CellSummary& s = c.cells[cell];
-  if (cell == c.baseline) {
-    s.verdict = "baseline";
-    return;
-  }
-  if (!all_finished(s) || !all_finished(c.cells[c.baseline])) return;
+  if (cell == c.baseline || !all_finished(s) || !all_finished(c.cells[c.baseline])) return;
   std::vector<double> differences;
   for (const CellRun* a : runs_of(c, cell, Stage::final))
     for (const CellRun* b : runs_of(c, c.baseline, Stage::final))
       if (a->seed == b->seed) differences.push_back(a->result.final_loss - b->result.final_loss);
   s.difference = estimate(differences);
-  if (std::isnan(s.difference.mean)) return;  // a final loss is not known
-  s.verdict = s.difference.contains_zero() ? "not distinguishable" : s.difference.mean < 0 ? "better" : "worse";
+  s.p = p_of_zero(s.difference);
+  if (c.options().margin > 0) s.p_unequal = p_of_inequality(s.difference, c.options().margin);
 }
 
-// Over the values of --tune, which every cell has tried, without those beyond the edge that only some have.
-double sensitivity(const Comparison& c, size_t cell) {
-  std::vector<double> losses, initial;
+// A final loss or a p value that is not known leads to no verdict or to "not distinguishable".
+std::string verdict_of(const CellSummary& s, bool differs, double p_unequal, double margin) {
+  if (std::isnan(s.difference.mean)) return "";
+  const std::string size = p_unequal < kSignificant ? "within " + toml(margin) : "";
+  if (!differs) return size.empty() ? "not distinguishable" : "equal " + size;
+  return (s.difference.mean < 0 ? "better" : "worse") + (size.empty() ? "" : ", " + size);
+}
+
+// The verdicts of all cells, each alone and corrected for the number of cells.
+void judge(Comparison& c) {
+  std::vector<double> differ, unequal;
+  for (const CellSummary& s : c.cells) differ.push_back(s.p), unequal.push_back(s.p_unequal);
+  const std::vector<double> differ_holm = holm(differ), unequal_holm = holm(unequal);
+  const double margin = c.options().margin;
+  for (size_t cell = 0; cell < c.cells.size(); ++cell) {
+    CellSummary& s = c.cells[cell];
+    s.p_holm = differ_holm[cell];
+    s.verdict = verdict_of(s, !s.difference.contains_zero(), s.p_unequal, margin);
+    s.verdict_holm = verdict_of(s, s.p_holm < kSignificant, unequal_holm[cell], margin);
+  }
+  c.cells[c.baseline].verdict = c.cells[c.baseline].verdict_holm = "baseline";
+}
+
+// To option `k` of --tune, with the others tuned for each of its values. Over the values that every cell has tried.
+double sensitivity(const Comparison& c, size_t cell, size_t k) {
+  const size_t n = c.tuning.options[k].values.size();
+  std::vector<double> losses(n, RunResult::kUnknown), initial = losses;
   for (const CellRun* run : runs_of(c, cell, Stage::tune)) {
-    if (std::find(c.tuning.values.begin(), c.tuning.values.end(), *run->tuned) == c.tuning.values.end()) continue;
-    losses.push_back(run->result.state == RunState::diverged ? RunResult::kUnknown : run->result.final_loss);
-    initial.push_back(run->result.initial_loss);
+    if (!c.tuning.contains(run->point)) continue;
+    const auto i = static_cast<size_t>(run->point[k]);
+    if (run->result.state != RunState::diverged) losses[i] = std::fmin(losses[i], run->result.final_loss);
+    initial[i] = std::fmin(initial[i], run->result.initial_loss);
   }
   return lr_sensitivity(losses, initial);
 }
@@ -92,7 +117,9 @@ void summarize(Comparison& c) {
     count_states(s, runs);
     s.loss = s.difference = estimate({});
     if (all_finished(s)) average(s, runs);
-    if (c.tuning.key == "lr") s.lr_sensitivity = sensitivity(c, cell);
+    s.sensitivity.clear();
+    for (size_t k = 0; k < c.tuning.options.size(); ++k) s.sensitivity.push_back(sensitivity(c, cell, k));
   }
   for (size_t cell = 0; cell < c.cells.size(); ++cell) compare_with_baseline(c, cell);
+  judge(c);
 }

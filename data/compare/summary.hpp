@@ -13,7 +13,7 @@
 #include "result.hpp"
 #include "statistics.hpp"
 
-enum class Stage { tune, final };  // one seed with every value of --tune; every seed with the cell's best value
+enum class Stage { tune, final };  // one seed with many points of --tune; every seed with the cell's best point
 
 // A run of a comparison. All but the result is known before it begins. Its directory is below the comparison's, its
 // words are those of `train` without --out, its label is "placement=post,norm=layernorm  seed=1".
@@ -21,19 +21,23 @@ struct CellRun : Job {
   Stage stage = Stage::final;
   size_t cell = 0;              // index into the grid's cells
   std::string seed;
-  std::optional<double> tuned;  // value of --tune's option
+  Point point;                  // of --tune
   RunResult result;
 };
 
 // Summary of a cell over its final-stage runs.
 struct CellSummary {
-  double tuned = RunResult::kUnknown;  // the chosen value of --tune's option
-  bool at_edge = false;                // it is the lowest or highest of those tried
+  Point best;                          // of --tune
+  std::vector<GridKey> untried;        // values next to the best that were not tried: a better one may be there
   int runs = 0, count[4] = {};         // of each RunState
   RunResult mean;                      // of the numbers of the runs; NaN unless all of these finished
   Estimate loss{}, difference{};       // of the final losses, and of their paired differences to the baseline's
-  std::string verdict;                 // "baseline", "better", "worse", "not distinguishable"
-  double lr_sensitivity = RunResult::kUnknown;
+  double p = RunResult::kUnknown, p_holm = p;  // that the difference is 0; and corrected for the number of cells
+  double p_unequal = p;                        // that the difference is not within --margin
+  // "baseline", "better", "worse", "not distinguishable"; with --margin also "equal within 0.01" and "better, within
+  // 0.01". By the difference alone, and corrected for the number of cells.
+  std::string verdict, verdict_holm;
+  std::vector<double> sensitivity;     // to each option of --tune
 };
 
 // Runs beside one another slow each other down, and times of different machines cannot be compared.
@@ -49,7 +53,7 @@ struct Comparison {
   std::vector<std::string> words;  // of `train`, common to all runs
   Grid grid;
   std::vector<std::string> seeds;
-  Tuning tuning;                   // without --tune no key and no values
+  Tuning tuning;
   size_t baseline = 0;             // a cell
   RunShard shard;                  // this process trains no other runs
   bool trains = true;              // false: it only reads those of all processes

@@ -66,7 +66,19 @@ Fields key_columns(const Comparison& c) {
   return columns;
 }
 
-Fields tuned_column(const Comparison& c) { return c.tuning.key.empty() ? Fields{} : Fields{column_of(c.tuning.key)}; }
+Fields tuned_columns(const Comparison& c) {
+  Fields columns;
+  for (const TunedOption& option : c.tuning.options) columns.push_back(column_of(option.key));
+  return columns;
+}
+
+Fields tuned_fields(const Comparison& c, const Point& point) {
+  Fields fields(c.tuning.options.size());
+  if (point.empty()) return fields;
+  const std::vector<GridKey> keys = c.tuning.keys(point);
+  for (size_t k = 0; k < fields.size(); ++k) fields[k] = keys[k].second;
+  return fields;
+}
 
 Fields key_fields(const Comparison& c, size_t cell) {
   Fields fields;
@@ -76,14 +88,12 @@ Fields key_fields(const Comparison& c, size_t cell) {
 
 // The columns that say which run a row belongs to.
 Fields run_columns(const Comparison& c) {
-  return Fields{"cell", "stage"} + key_columns(c) + Fields{"seed"} + tuned_column(c);
+  return Fields{"cell", "stage"} + key_columns(c) + Fields{"seed"} + tuned_columns(c);
 }
 
 Fields run_fields(const Comparison& c, const CellRun& run) {
   Fields fields = {c.grid.cells[run.cell].name, run.stage == Stage::tune ? "tune" : "final"};
-  fields = fields + key_fields(c, run.cell) + Fields{run.seed};
-  if (!c.tuning.key.empty()) fields.push_back(run.tuned ? toml(*run.tuned) : "");
-  return fields;
+  return fields + key_fields(c, run.cell) + Fields{run.seed} + tuned_fields(c, run.point);
 }
 
 void write_curves(const Comparison& c) {
@@ -118,10 +128,13 @@ void write_runs(const Comparison& c) {
 }
 
 Fields summary_columns(const Comparison& c) {
-  return Fields{"cell"} + key_columns(c) + tuned_column(c) +
-      split("at_edge n finished diverged stuck failed mean sd ci best difference difference_ci verdict target "
-            "steps_to_target seconds_to_target seconds tokens_per_second loss_spikes grad_spikes clipped parameters "
-            "lr_sensitivity");
+  Fields sensitivities;
+  for (const TunedOption& option : c.tuning.options) sensitivities.push_back(option.key + "_sensitivity");
+  return Fields{"cell"} + key_columns(c) + tuned_columns(c) +
+         split("at_edge n finished diverged stuck failed mean sd ci best difference difference_ci verdict p p_holm "
+               "verdict_holm p_unequal target steps_to_target seconds_to_target seconds tokens_per_second loss_spikes "
+               "grad_spikes clipped parameters") +
+         sensitivities;
 }
 
 // One for each cell, in the order of summary_columns().
@@ -130,16 +143,20 @@ std::vector<Fields> summary_rows(const Comparison& c) {
   for (size_t i = 0; i < c.cells.size(); ++i) {
     const CellSummary& s = c.cells[i];
     const RunResult& mean = s.mean;
-    const Fields tuned = c.tuning.key.empty() ? Fields{} : Fields{std::isnan(s.tuned) ? "" : toml(s.tuned)};
+    std::string untried;
+    for (const auto& [key, value] : s.untried) untried += (untried.empty() ? "" : " ") + column_of(key) + "=" + value;
+    Fields sensitivities;
+    for (const double x : s.sensitivity) sensitivities.push_back(field(x));
     rows.push_back(
-        Fields{c.grid.cells[i].name} + key_fields(c, i) + tuned +
-        Fields{s.at_edge ? "1" : "", field(int64_t(s.runs)), field(int64_t(s.count[0])), field(int64_t(s.count[1])),
+        Fields{c.grid.cells[i].name} + key_fields(c, i) + tuned_fields(c, s.best) +
+        Fields{untried, field(int64_t(s.runs)), field(int64_t(s.count[0])), field(int64_t(s.count[1])),
                field(int64_t(s.count[2])), field(int64_t(s.count[3])), field(s.loss.mean), field(s.loss.sd),
                field(s.loss.half_width), field(mean.best_loss), field(s.difference.mean),
-               field(s.difference.half_width), s.verdict, field(c.target), field(mean.steps_to_target),
-               field(mean.seconds_to_target), field(mean.seconds), field(mean.tokens_per_second),
-               field(mean.loss_spikes), field(mean.grad_spikes), field(mean.clipped),
-               field(int64_t(mean.parameters)), field(s.lr_sensitivity)});
+               field(s.difference.half_width), s.verdict, field(s.p), field(s.p_holm), s.verdict_holm,
+               field(s.p_unequal), field(c.target), field(mean.steps_to_target), field(mean.seconds_to_target),
+               field(mean.seconds), field(mean.tokens_per_second), field(mean.loss_spikes), field(mean.grad_spikes),
+               field(mean.clipped), field(int64_t(mean.parameters))} +
+        sensitivities);
   }
   return rows;
 }
@@ -194,23 +211,43 @@ void print_failures(const Comparison& c) {
   }
 }
 
-// Explains the columns. `means`: a cell has several seeds; `edge`: a value is marked with a star.
+// What was tuned, over which values, and where a better value may lie.
+void print_tuning(const Comparison& c) {
+  for (const TunedOption& option : c.tuning.options) {
+    std::string values;
+    for (int i = 0; i < static_cast<int>(option.values.size()); ++i) values += (i > 0 ? ", " : "") + option.value(i);
+    std::printf("%-10s  each cell's best, of %s%s\n", option.key.c_str(), values.c_str(),
+                c.tuning.options.size() > 1 ? " in all combinations" : "");
+  }
+  if (!c.tuning.empty()) std::printf("            and of the neighbors of the best, on seed %llu\n",
+                                     static_cast<unsigned long long>(c.options().tune_seed));
+  for (size_t cell = 0; cell < c.cells.size(); ++cell) {
+    std::string untried;
+    for (const auto& [key, value] : c.cells[cell].untried) untried += " " + key + " " + value;
+    if (!untried.empty())
+      std::printf("*           %s may be better at%s: not tried within --tune-runs\n",
+                  c.grid.cells[cell].name.c_str(), untried.c_str());
+  }
+}
+
+// Explains the columns. `means`: a cell has several seeds.
 void print_legend(const Comparison& c) {
-  bool means = false, edge = false;
-  for (const CellSummary& s : c.cells) edge |= s.at_edge, means |= !std::isnan(s.loss.half_width);
+  bool means = false, corrected = false;
+  for (const CellSummary& s : c.cells)
+    means |= !std::isnan(s.loss.half_width), corrected |= s.verdict != s.verdict_holm;
   std::printf("final val   loss on the whole validation split, nats per token%s\n",
               means ? "; mean over the seeds ± the half width of its 95 % t interval" : "");
   std::printf("best        lowest validation loss during training, on --eval-batches batches\n");
   if (c.cells.size() > 1)
     std::printf("difference  to %s, of pairs with the same seed; \"not distinguishable\": its interval contains 0%s\n",
                 c.grid.cells[c.baseline].name.c_str(), means ? "" : " or, with one seed, is unknown");
-  if (c.cells.size() > 2)
-    std::printf("            not corrected for the number of cells: one of twenty equal cells is expected to differ\n");
+  if (corrected)
+    std::printf("(alone)     this verdict does not hold after Holm's correction for the number of cells\n");
   if (c.cells.size() > 1 && c.cells[c.baseline].count[0] < c.cells[c.baseline].runs)
     std::printf("            unknown: not every seed of the baseline finished; choose another with --baseline\n");
   if (!std::isnan(c.target)) std::printf("to %.3f    steps until the validation loss reaches this value\n", c.target);
   if (const std::string text = unequal_tokens(c); !text.empty()) std::printf("unequal     %s\n", text.c_str());
-  if (edge) std::printf("*           the lowest or highest value tried: the best may lie beyond it\n");
+  print_tuning(c);
 }
 
 }  // namespace
@@ -229,7 +266,7 @@ void write_tables(const Comparison& c) {
 }
 
 void print_json_summary(const Comparison& c) {
-  const Fields columns = summary_columns(c), texts = Fields{"cell", "verdict"} + key_columns(c);
+  const Fields columns = summary_columns(c), texts = Fields{"cell", "verdict", "verdict_holm", "at_edge"} + key_columns(c);
   for (const Fields& row : summary_rows(c)) {
     nlohmann::ordered_json json = {{"event", "summary"}};
     for (size_t i = 0; i < columns.size(); ++i) {
@@ -244,20 +281,28 @@ void print_json_summary(const Comparison& c) {
 
 void print_table(const Comparison& c) {
   const bool named_by_keys = !c.grid.keys.empty();
-  std::vector<Fields> rows = {(named_by_keys ? c.grid.keys : Fields{"cell"}) +
-                              Fields{c.tuning.key, "final val", "best", "difference", "",
+  Fields tuned;
+  for (const TunedOption& option : c.tuning.options) tuned.push_back(option.key);
+  std::vector<Fields> rows = {(named_by_keys ? c.grid.keys : Fields{"cell"}) + tuned +
+                              Fields{"final val", "best", "difference", "",
                                      "to " + shown(c.target, "%.3f"), "seconds", "tokens/s", "spikes", "clipped",
                                      "sensitivity"}};
   for (size_t i = 0; i < c.cells.size(); ++i) {
     const CellSummary& s = c.cells[i];
     const std::string loss = with_error(s.loss.mean, s.loss.half_width, "%.4f");
-    rows.push_back((named_by_keys ? key_fields(c, i) : Fields{c.grid.cells[i].name}) +
-                   Fields{std::isnan(s.tuned) ? "" : toml(s.tuned) + (s.at_edge ? "*" : ""),
-                          loss.empty() ? state_of(s) : loss, shown(s.mean.best_loss, "%.4f"),
-                          with_error(s.difference.mean, s.difference.half_width, "%+.4f"), s.verdict,
+    std::string sensitivities;
+    for (const double x : s.sensitivity) sensitivities += (sensitivities.empty() ? "" : ", ") + shown(x, "%.3f");
+    Fields tuned_to = tuned_fields(c, s.best);
+    for (size_t k = 0; k < tuned_to.size(); ++k)
+      if (std::ranges::any_of(s.untried, [&](const GridKey& next) { return next.first == tuned[k]; }))
+        tuned_to[k] += "*";
+    rows.push_back((named_by_keys ? key_fields(c, i) : Fields{c.grid.cells[i].name}) + tuned_to +
+                   Fields{loss.empty() ? state_of(s) : loss, shown(s.mean.best_loss, "%.4f"),
+                          with_error(s.difference.mean, s.difference.half_width, "%+.4f"),
+                          s.verdict + (s.verdict == s.verdict_holm ? "" : " (alone)"),
                           shown(s.mean.steps_to_target, "%.0f"), shown(s.mean.seconds, "%.1f"),
                           shown(s.mean.tokens_per_second, "%.0f"), shown(100 * s.mean.loss_spikes, "%.1f%%"),
-                          shown(100 * s.mean.clipped, "%.0f%%"), shown(s.lr_sensitivity, "%.3f")});
+                          shown(100 * s.mean.clipped, "%.0f%%"), sensitivities});
   }
   std::printf("\n%s\n", aligned(rows, 1).c_str());
   print_failures(c);

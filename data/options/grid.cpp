@@ -1,14 +1,19 @@
 #include "grid.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 #include "data/host/errors.hpp"
+#include "data/host/format.hpp"
 #include "names.hpp"
 #include "settings.hpp"
+#include "toml.hpp"
 
 namespace {
 
@@ -81,15 +86,86 @@ Grid parse_grid(const std::vector<std::string>& words) {
   return grid;
 }
 
-Tuning parse_tuning(const std::string& word) {
+// ---- tuning ----------------------------------------------------------------------------------------------
+
+namespace {
+
+// The number of "0.01" or "20%". None if it is none, or below 0.
+std::optional<double> number_in(const std::string& value) {
+  const std::string digits = value.substr(0, value.size() - value.ends_with('%'));
+  char* end = nullptr;
+  const double x = std::strtod(digits.c_str(), &end);
+  return digits.empty() || *end || !(x >= 0) || std::isinf(x) ? std::nullopt : std::optional(x);
+}
+
+TunedOption parse_tuned(const std::string& word) {
   const auto [key, values] = key_and_values(word, "--tune");
+  TrainOptions scratch;
+  TunedOption option{key, {}, values[0].ends_with('%'), find_setting(settings_of(scratch), key)->takes == "N"};
   std::set<double> numbers;
   for (const std::string& value : values) {
-    char* end = nullptr;
-    const double x = std::strtod(value.c_str(), &end);
-    if (*end || !(x > 0)) refuse("--tune " + key + " takes numbers above 0, not '" + value + "'");
-    numbers.insert(x);
+    const auto x = number_in(value);
+    if (!x) refuse("--tune " + key + " takes numbers, not '" + value + "'");
+    if (value.ends_with('%') != option.percent) refuse("--tune " + key + ": write all values with %, or none");
+    numbers.insert(*x);
   }
   if (numbers.size() < 2) refuse("--tune " + key + " needs at least two values to choose from");
-  return {key, {numbers.begin(), numbers.end()}};
+  option.values = {numbers.begin(), numbers.end()};
+  option.whole &= !option.percent;
+  return option;
+}
+
+// The number that follows `before` and `last` by their ratio, in two digits.
+double next_by_ratio(double before, double last, bool whole) {
+  const double x = std::strtod(format("%.1e", last * last / before).c_str(), nullptr);
+  return whole ? std::round(x) : x;
+}
+
+}  // namespace
+
+std::string TunedOption::value(int i) const {
+  const int n = static_cast<int>(values.size());
+  const bool below = i < 0;
+  double before = below ? values[1] : values[size_t(n - 2)], x = below ? values[0] : values[size_t(n - 1)];
+  if (i >= 0 && i < n) x = values[size_t(i)];
+  for (int more = below ? -i : i - n + 1; more > 0; --more) {
+    const double next = before > 0 && x > 0 ? next_by_ratio(before, x, whole) : x;  // 0 has no ratio
+    if (below ? next >= x : next <= x) refuse("--tune " + key + ": there is no value next to " + toml(x));
+    before = std::exchange(x, next);
+  }
+  return toml(x) + (percent ? "%" : "");
+}
+
+std::vector<Point> Tuning::combinations() const {
+  std::vector<Point> points = {{}};
+  for (const TunedOption& option : options) {
+    std::vector<Point> longer;
+    for (const auto& point : points)
+      for (int i = 0; i < static_cast<int>(option.values.size()); ++i) longer.emplace_back(point).push_back(i);
+    points = longer;
+  }
+  return points;
+}
+
+std::vector<GridKey> Tuning::keys(const Point& point) const {
+  std::vector<GridKey> keys;
+  for (size_t k = 0; k < point.size(); ++k) keys.emplace_back(options[k].key, options[k].value(point[k]));
+  return keys;
+}
+
+bool Tuning::contains(const Point& point) const {
+  for (size_t k = 0; k < point.size(); ++k)
+    if (point[k] < 0 || point[k] >= static_cast<int>(options[k].values.size())) return false;
+  return true;
+}
+
+Tuning parse_tuning(const std::vector<std::string>& words) {
+  Tuning tuning;
+  for (const std::string& word : words) {
+    tuning.options.push_back(parse_tuned(word));
+    for (size_t k = 0; k + 1 < tuning.options.size(); ++k)
+      if (tuning.options[k].key == tuning.options.back().key)
+        refuse("--tune names " + tuning.options[k].key + " twice: write " + tuning.options[k].key + "=A,B");
+  }
+  return tuning;
 }

@@ -114,13 +114,15 @@ struct TokenizeOptions : TextFiles {
 
 struct CompareOptions {
   std::vector<std::string> grid;  // "placement=post,pre"
-  std::string tune;               // "lr=1e-3,3e-3"
+  std::vector<std::string> tune;  // "lr=1e-3,3e-3"
+  std::optional<int> tune_runs;   // of a cell at most; open: half as many again as --tune has combinations
   uint64_t tune_seed = 0;
-  int extend = 2, jobs = 1;
+  int jobs = 1;
   bool join = false;              // other processes work at the same comparison
   std::string shard;              // "3/16": of the runs, only every 16th from the third on
   std::string baseline;           // the name of a cell; "": the first
   double target = 0;              // a loss; 0: the highest that a finished run ended with
+  double margin = 0;              // of losses that count as equal; 0: none do
 };
 
 struct InitReportOptions {

@@ -472,13 +472,14 @@ void describe_completion(Table& t, std::string& shell) {
 void describe_comparison(Table& t, CompareOptions& o) {
   t.group("Comparison");
   t.list("grid", o.grid, "KEY=A,B...", "option values to combine: placement=post,pre seed=1,2");
-  t.text("tune", o.tune, "KEY=A,B", "values to tune each cell over: lr=3e-4,1e-3,3e-3");
+  t.list("tune", o.tune, "KEY=A,B...", "options to tune for each cell: lr=1e-3,3e-3 warmup=5%,20%");
+  t.number("tune-runs", o.tune_runs, 2, 1e6, "tuning runs per cell at most (default: 1.5 x --tune's combinations)");
   t.number("tune-seed", o.tune_seed, 0, kLargest, "seed of the tuning runs, different from all others");
-  t.number("extend", o.extend, 0, 10, "extra values to try beyond an edge of --tune");
   t.number("jobs", o.jobs, 1, 1024, "parallel runs; above 1, no times are reported");
   t.flag("join", o.join, "share the runs with other processes; no times are reported");
   t.text("shard", o.shard, "I/N", "train part I of N of the runs; others --join");
   t.text("baseline", o.baseline, "CELL", "baseline cell: placement=pre (default: the first)");
+  t.number("margin", o.margin, 0, 1e6, "losses this close count as equal: verdicts say so (0: off)");
   t.number("target", o.target, 0, 1e6, "target loss of steps_to_target (0: the highest final loss)");
 }
 

@@ -175,8 +175,7 @@ def rates_section(comparison, cells):
     edge = words.edges(comparison, cells)
     said = RATES_WORDS
     if edge:
-        said += (f" The best rate lies at the edge of those tried for {words.listed(edge)}: "
-                 "a better one may lie beyond.")
+        said += f" Some values next to the best were not tried for {words.listed(edge)}: one of them may be better."
     some = words.worked(comparison)
     items = "".join(f"<span>{swatch(i)} {escape(cell.label)} "
                     f"<b>{words.number(numbers[cell.name], 3) if cell.name in some else 'no rate worked'}</b></span>"

@@ -27,12 +27,11 @@ COLUMNS = {
                  "unigram", "floor", "directory", "command"),
     "summary.csv": ("cell", "at_edge", "n", "finished", "diverged", "stuck", "failed", "mean", "sd", "ci", "best",
                     "difference", "difference_ci", "verdict", "target", "steps_to_target", "seconds_to_target",
-                    "seconds", "tokens_per_second", "loss_spikes", "grad_spikes", "clipped", "parameters",
-                    "lr_sensitivity"),
+                    "seconds", "tokens_per_second", "loss_spikes", "grad_spikes", "clipped", "parameters"),
     "diagnostics.csv": ("step", "layer", "part", "what", "value"),
 }
-OPTIONAL = {"peak_lr", "val_loss_full"}  # numbers that not every file has
-TEXT = {"cell", "stage", "seed", "state", "first_tensor", "directory", "command", "verdict", "part", "what"}
+OPTIONAL = {"peak_lr", "val_loss_full", "lr_sensitivity"}  # numbers that not every file has
+TEXT = {"cell", "at_edge", "stage", "seed", "state", "first_tensor", "directory", "command", "verdict", "part", "what"}
 STATES = {"finished", "diverged", "stuck", "failed"}
 
 
@@ -115,6 +114,8 @@ def read_comparison(directory):
     strange = [cell for cell in summary.cell if cell not in set(runs.cell)]
     if strange:
         raise Complaint(f"{directory / 'summary.csv'} has a cell {strange[0]!r} that runs.csv does not have")
+    if "lr_sensitivity" not in summary.columns:  # the learning rate was not tuned
+        summary["lr_sensitivity"] = float("nan")
     path = directory / "diagnostics.csv"
     diagnostics = read_table(path) if path.exists() else None
     if diagnostics is not None and not {"cell", "seed"} <= set(diagnostics.columns):

@@ -222,7 +222,8 @@ def narrow(points, log, limits):
 # ---- Learning rates ------------------------------------------------------------------------------
 
 def tuned(comparison, cell, scale):
-    """peak_lr, y, state of each tuning run. y is at most the loss before training, as in the sensitivity."""
+    """peak_lr, y, state of the best tuning run at each rate. y is at most the loss before training, as in the
+    sensitivity."""
     runs = comparison.runs[(comparison.runs.stage == "tune") & (comparison.runs.cell == cell.name)]
     if runs.empty or "peak_lr" not in runs.columns:
         return pd.DataFrame()
@@ -230,7 +231,7 @@ def tuned(comparison, cell, scale):
     loss = np.fmin(runs.final_val.where(ended), runs.initial_loss)
     result = pd.DataFrame({"peak_lr": runs.peak_lr, "y": scale.of(loss, runs.floor), "state": runs.state,
                            "stopped_at": runs.stopped_at})
-    return result[result.y.notna()].sort_values("peak_lr")
+    return result[result.y.notna()].sort_values(["peak_lr", "y"]).drop_duplicates("peak_lr")
 
 
 # ---- Profiles over the layers --------------------------------------------------------------------

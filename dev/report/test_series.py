@@ -81,7 +81,7 @@ def cells_ending_at(*losses, edge=()):
                          for seed, loss in enumerate(of)])
     names = list(dict.fromkeys(runs.cell))
     summary = pd.DataFrame({"cell": names, "mean": [np.mean(of) for of in losses],
-                            "at_edge": [int(i in edge) for i in range(len(losses))]})
+                            "at_edge": ["peak_lr=0.01" if i in edge else "" for i in range(len(losses))]})
     comparison = read.Comparison("made up", ["placement"], None, runs, summary)
     return words.headline(comparison, series.cells_of(comparison))
 

@@ -106,9 +106,9 @@ def tie(first, tied, rest, losses):
 
 
 def edges(comparison, cells):
-    """Labels of the cells whose best learning rate is the lowest or the highest tried."""
+    """Labels of the cells with untried values next to the best."""
     summary = comparison.summary
-    at_edge = set(summary[summary.at_edge == 1].cell)
+    at_edge = set(summary[summary.at_edge != ""].cell)
     return [cell.label for cell in cells if cell.name in at_edge]
 
 
@@ -281,7 +281,7 @@ def difference(row):
 
 def rate(row):
     peak = getattr(row, "peak_lr", math.nan)
-    return f"{peak:g}" + (" (edge)" if row.at_edge == 1 else "") if known(peak) else ""
+    return f"{peak:g}" + (" (edge)" if row.at_edge else "") if known(peak) else ""
 
 
 def seconds(x):

@@ -83,6 +83,6 @@ for name, some in cells:
     cell = verdicts.loc[name]
     known = cell.difference == cell.difference and cell.verdict != "baseline"  # not NaN
     difference = f"{cell.difference:+.3f} ± {cell.difference_ci:.3f}" if known else ""
-    rows.append([name, f"{cell.peak_lr:g}" + ("*" if cell.at_edge == 1 else ""), outcome(some), difference,
+    rows.append([name, f"{cell.peak_lr:g}" + ("*" if isinstance(cell.at_edge, str) else ""), outcome(some), difference,
                  cell.verdict if (some.state == "finished").all() else ""])
 study.publish(figure, table(rows, ["placement", "rate", "final loss", "minus Pre-LN, LayerNorm", "verdict"]))

@@ -116,7 +116,7 @@ def draw_effects(axis, final, placements):
 study = Study(__doc__)
 steps = 10000 if study.long else 2000
 comparison = study.compare("cells", f"""--layers 6 --channels 128 --heads 4 --context 128 --batch 4 --steps {steps}
-    --warmup {steps // 10} --min-lr 0 --tune lr=1e-3,3e-3 --extend 3 --eval-every {steps // 40} --eval-batches 20
+    --warmup {steps // 10} --min-lr 0 --tune lr=1e-3,3e-3 --tune-runs 5 --eval-every {steps // 40} --eval-batches 20
     --val-fraction 0.02 --save-every 0 --baseline placement=pre,optimizer=adamw
     --grid placement=post,pre,sandwich,deepnorm,reordered,pre-post,none,hyper optimizer=adamw,muon seed=1,2,3,4,5""")
 

@@ -83,7 +83,7 @@ for name, some in cells(placements):
     cell = verdicts.loc[name]
     known = cell.difference == cell.difference and cell.verdict != "baseline"  # not NaN
     difference = f"{cell.difference:+.3f} ± {cell.difference_ci:.3f}" if known else ""
-    rate = f"{cell.peak_lr:g}" + ("*" if cell.at_edge == 1 else "")
+    rate = f"{cell.peak_lr:g}" + ("*" if isinstance(cell.at_edge, str) else "")
     rows.append([name[0], name[1] if name[1] != "none" else "", rate, outcome(some), difference, cell.verdict])
 by_placement = table(rows, ["placement", "norm", "rate", "final loss", "against Pre-LN, LayerNorm", "verdict"])
 target = kinds.summary.target.iloc[0]

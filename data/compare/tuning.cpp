@@ -1,0 +1,108 @@
+#include "tuning.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <stdexcept>
+
+#include "data/options/command_line.hpp"
+#include "data/run/resume.hpp"
+#include "runs.hpp"
+
+namespace {
+
+std::string tune_seed(const Comparison& c) { return std::to_string(c.options().tune_seed); }
+
+bool is_tuning_run(const CellRun& run, size_t cell) { return run.cell == cell && run.stage == Stage::tune; }
+
+size_t runs_so_far(const Comparison& c, size_t cell) {
+  return static_cast<size_t>(
+      std::ranges::count_if(c.runs, [&](const CellRun& run) { return is_tuning_run(run, cell); }));
+}
+
+// The point with the lowest loss. A run that failed says nothing about its point.
+std::optional<Point> best_point(const Comparison& c, size_t cell) {
+  std::optional<Point> best;
+  double lowest = INFINITY;
+  for (const CellRun& run : c.runs) {
+    if (!is_tuning_run(run, cell) || run.result.state == RunState::failed) continue;
+    const double loss = run.result.state == RunState::diverged ? INFINITY : run.result.final_loss;
+    if (best && !(loss < lowest)) continue;
+    best = run.point, lowest = loss;
+  }
+  return best;
+}
+
+// None if an option does not take its value, if the learning rate would not reach its peak, or if it has been tried.
+std::optional<CellRun> plan_untried(const Comparison& c, size_t cell, const Point& point) {
+  try {
+    CellRun run = plan_run(c, Stage::tune, cell, tune_seed(c), point);
+    CheckpointHeader from;
+    const TrainOptions o = options_on_checkpoint(run.words, {}, from);
+    resolved(with_vocabulary(o).config);
+    const bool warms_up_in_time = o.rate.warmup_steps(o.steps) < o.steps;
+    const bool tried = std::ranges::any_of(c.runs, [&](const CellRun& r) { return r.directory == run.directory; });
+    return warms_up_in_time && !tried ? std::optional(run) : std::nullopt;
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
+}
+
+// The neighbors of the best point that have not been tried.
+std::vector<CellRun> untried_neighbors(const Comparison& c, size_t cell) {
+  std::vector<CellRun> runs;
+  const auto best = best_point(c, cell);
+  for (size_t k = 0; best && k < best->size(); ++k)
+    for (const int direction : {-1, 1}) {
+      Point neighbor = *best;
+      neighbor[k] += direction;
+      if (const auto run = plan_untried(c, cell, neighbor)) runs.push_back(*run);
+    }
+  return runs;
+}
+
+}  // namespace
+
+std::string tuned_text(const Tuning& tuning) {
+  std::string text;
+  for (const TunedOption& option : tuning.options) text += (text.empty() ? "" : " and ") + option.key;
+  return text;
+}
+
+size_t most_tuning_runs(const Comparison& c) {
+  const size_t first = c.tuning.combinations().size();
+  return c.options().tune_runs ? static_cast<size_t>(*c.options().tune_runs) : first + (first + 1) / 2;
+}
+
+std::vector<CellRun> next_tuning_runs(const Comparison& c, size_t cell) {
+  std::vector<CellRun> runs;
+  const size_t made = runs_so_far(c, cell), most = most_tuning_runs(c);
+  if (made == 0)
+    for (const Point& point : c.tuning.combinations())
+      runs.push_back(plan_run(c, Stage::tune, cell, tune_seed(c), point));
+  else if (made < most)
+    runs = untried_neighbors(c, cell);
+  if (runs.size() > most - made) runs.erase(runs.begin() + static_cast<ptrdiff_t>(most - made), runs.end());
+  return runs;
+}
+
+void tune(Comparison& c) {
+  const int64_t later = static_cast<int64_t>(c.cells.size() * c.seeds.size()) * c.command.train.steps;
+  for (std::vector<CellRun> runs;; runs.clear()) {
+    for (size_t cell = 0; cell < c.cells.size(); ++cell)
+      for (const CellRun& run : next_tuning_runs(c, cell)) runs.push_back(run);
+    if (runs.empty()) break;
+    make_runs(c, runs, later);
+  }
+  for (size_t cell = 0; cell < c.cells.size(); ++cell) {
+    CellSummary& s = c.cells[cell];
+    const auto best = best_point(c, cell);
+    if (!best)
+      throw std::runtime_error("every run of " + c.grid.cells[cell].name + " failed: see log.txt in its directories");
+    s.best = *best;
+    s.untried.clear();
+    for (const CellRun& run : untried_neighbors(c, cell))
+      for (size_t k = 0; k < best->size(); ++k)
+        if (run.point[k] != s.best[k]) s.untried.push_back(c.tuning.keys(run.point)[k]);
+  }
+}

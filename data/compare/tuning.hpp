@@ -1,0 +1,24 @@
+#pragma once
+// The search for the best values of --tune's options, separately for each cell.
+//
+// A cell first trains with every combination of the values that the user gave. Then it tries the neighbors of the best
+// point: for each option the next lower and the next higher value, also beyond those given. It goes on from the best point
+// so far until that is better than all its neighbors, or until --tune-runs is reached. All runs have the seed of
+// --tune-seed. The result does not depend on the order in which runs end.
+
+#include <string>
+#include <vector>
+
+#include "summary.hpp"
+
+// "lr and warmup"
+std::string tuned_text(const Tuning& tuning);
+
+// Tuning runs of a cell at most.
+size_t most_tuning_runs(const Comparison& comparison);
+
+// The runs that a cell needs next, in the light of those that have ended. None: its search is over.
+std::vector<CellRun> next_tuning_runs(const Comparison& comparison, size_t cell);
+
+// Makes the runs, and fills `best` and `untried` of each cell. Throws std::runtime_error if every run of a cell failed.
+void tune(Comparison& comparison);
