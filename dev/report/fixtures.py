@@ -205,7 +205,7 @@ class Maker:
             tune = [run for run in runs if run["stage"] == "tune" and run["cell"] == self.name(cell)]
             ends = [INITIAL if run["state"] == "diverged" else min(run["final_val"], INITIAL) for run in tune]
             sensitivity = mean(ends) - min(ends) if tune else ""
-            rows.append([self.name(cell), *cell.values(), *([of_cell[0]["peak_lr"], 0] if tune else [""]), n,
+            rows.append([self.name(cell), *cell.values(), *([of_cell[0]["peak_lr"], ""] if tune else [""]), n,
                          *(states.count(state) for state in ("finished", "diverged", "stuck", "failed")), *stats,
                          0.2, "", "", of_cell[0]["seconds"], of_cell[0]["tokens_per_second"], 0.01, 0.02, 0.025, 59000,
                          sensitivity])

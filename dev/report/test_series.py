@@ -109,7 +109,7 @@ class Headline(unittest.TestCase):
         for edge in ([0], [1]):
             first, *others = cells_ending_at(self.low, self.high, edge=edge)
             self.assertTrue(first.startswith("No winner yet: pre has the lowest final loss"), first)
-            self.assertIn(f"edge of those tried for {('pre', 'post')[edge[0]]}", others[-1])
+            self.assertIn(f"not tried for {('pre', 'post')[edge[0]]}", others[-1])
 
     def test_one_seed_proves_nothing(self):
         first, *others = cells_ending_at([2.0], [2.5])

@@ -85,8 +85,8 @@ def ranking(ranked, means, cells, edge):
     else:
         said = [f"{first.label} has the lowest final loss: {loss}.", HIGHER]
     if edge:
-        said.append(f"The best learning rate lies at the edge of those tried for {listed(edge)}. "
-                    "A better one may lie beyond: widen --tune.")
+        said.append(f"Some values next to the best were not tried for {listed(edge)}. One of them may be better: raise "
+                    "--tune-runs.")
     return said
 
 
