@@ -288,7 +288,8 @@ TEST_CASE("the values of --tune go on beyond those given, by their ratio", "[com
 namespace {
 
 // The points that the search of a cell for the lowest loss tries, in order.
-std::vector<Point> points_tried(const std::vector<std::string>& tune, int runs, const std::function<double(const Point&)>& loss) {
+std::vector<Point> points_tried(const std::vector<std::string>& tune, int runs,
+                                const std::function<double(const Point&)>& loss) {
   Comparison c;
   c.tuning = parse_tuning(tune);
   c.grid = parse_grid({});

@@ -63,13 +63,13 @@ bool train_shard(Comparison& c) {
 std::string plan_json(const Comparison& c, size_t fewest_runs, size_t most_runs) {
   nlohmann::ordered_json cells = nlohmann::ordered_json::array();
   for (const GridCell& cell : c.grid.cells) cells.push_back(cell.name);
-  return to_ascii({{"event", "plan"}, {"directory", c.out()}, {"cells", cells}, {"seeds", c.seeds}, {"runs", fewest_runs},
-                   {"most_runs", most_runs}, {"steps", c.command.train.steps}});
+  return to_ascii({{"event", "plan"}, {"directory", c.out()}, {"cells", cells}, {"seeds", c.seeds},
+                   {"runs", fewest_runs}, {"most_runs", most_runs}, {"steps", c.command.train.steps}});
 }
 
-// "9 to 14": tuning stops early where the best point is inside.
-std::string range(size_t least, size_t most) {
-  return std::to_string(least) + (most > least ? " to " + std::to_string(most) : "");
+// "9 to 14 runs": tuning stops early where the best point is inside.
+std::string range_of_runs(size_t least, size_t most) {
+  return (most > least ? std::to_string(least) + " to " : "") + counted(double(most), "run");
 }
 
 void print_plan(const Comparison& c) {
@@ -78,10 +78,10 @@ void print_plan(const Comparison& c) {
   const size_t most = c.tuning.empty() ? 0 : most_tuning_runs(c);
   std::printf("%s", counted(double(cells), "cell").c_str());
   if (least > 0)
-    std::printf(", %s runs each to tune %s on seed %s", range(least, most).c_str(), tuned_text(c.tuning).c_str(),
+    std::printf(", %s each to tune %s on seed %s", range_of_runs(least, most).c_str(), tuned_text(c.tuning).c_str(),
                 std::to_string(c.options().tune_seed).c_str());
-  std::printf(", %s: %s runs of %s into %s\n", counted(double(c.seeds.size()), "seed").c_str(),
-              range(finals + cells * least, finals + cells * most).c_str(),
+  std::printf(", %s: %s of %s into %s\n", counted(double(c.seeds.size()), "seed").c_str(),
+              range_of_runs(finals + cells * least, finals + cells * most).c_str(),
               counted(double(c.command.train.steps), "step").c_str(), c.out().c_str());
   for (const GridCell& cell : c.grid.cells) std::printf("  %s\n", cell.name.c_str());
   if (c.shard.count > 1) std::printf("this process trains part %s\n", c.options().shard.c_str());

@@ -266,14 +266,17 @@ void write_tables(const Comparison& c) {
 }
 
 void print_json_summary(const Comparison& c) {
-  const Fields columns = summary_columns(c), texts = Fields{"cell", "verdict", "verdict_holm", "at_edge"} + key_columns(c);
+  const Fields columns = summary_columns(c);
+  const Fields texts = Fields{"cell", "at_edge", "verdict", "verdict_holm"} + key_columns(c);
   for (const Fields& row : summary_rows(c)) {
     nlohmann::ordered_json json = {{"event", "summary"}};
     for (size_t i = 0; i < columns.size(); ++i) {
       const bool text = std::find(texts.begin(), texts.end(), columns[i]) != texts.end();
       nlohmann::ordered_json& value = json[columns[i]];
-      if (text) value = row[i];
-      else if (!row[i].empty()) value = std::strtod(row[i].c_str(), nullptr);
+      char* end = nullptr;
+      const double number = std::strtod(row[i].c_str(), &end);
+      if (text || *end) value = row[i];  // "20%"
+      else if (!row[i].empty()) value = number;
     }
     json_line(to_ascii(json));
   }

@@ -33,8 +33,9 @@ struct TunedOption {
   std::vector<double> values;  // in rising order
   bool percent = false, whole = false;
 
-  // The value number `i`, from 0, as it is written. Those below 0 or beyond the last go on by the ratio of the two values
-  // next to them, in two digits: 3e-3 and 1e-2 are followed by 3.3e-2. Throws std::invalid_argument if they end before.
+  // The value number `i`, from 0, as it is written. Those below 0 or beyond the last go on by the ratio of the two
+  // values next to them, in two digits: 3e-3 and 1e-2 are followed by 3.3e-2. Throws std::invalid_argument if they end
+  // before that.
   std::string value(int i) const;
 };
 
