@@ -5,7 +5,8 @@
 Out: trains each case for a few steps and exports it. The folder must load without a missing or unexpected tensor; its
 logits must be those of `train_gpt eval --logits` to 1e-5 of the largest, its loss that of `eval`, its greedy text that
 of `sample`, with and without a cache, and each step's logits equal with and without. Importing the folder must give
-the same weights. PyTorch must open the run's checkpoint, too. CLASSES must be classes of transformers; OWN must come with modeling_train_gpt.py.
+the same weights. PyTorch must open the run's checkpoint, too. CLASSES must be classes of transformers; OWN must come
+with modeling_train_gpt.py.
 
 LoRA: the adapters of a run, read by `peft` beside the exported model, give the run's logits.
 

@@ -139,6 +139,47 @@ TEST_CASE("attention does not see keys before its window", "[attention]") {
   }
 }
 
+// Scores of 2³¹ are 256 apart in float: e to the power of a rounding error is 0 or infinite.
+TEST_CASE("attention is finite for huge scores, and returns the value of the largest", "[attention]") {
+  const Buffer slopes = alibi_slopes(4);
+  for (AttentionShape s : {AttentionShape{1, 70, 4, 2, 17}, {1, 150, 2, 1, 3}, {1, 30, 2, 2, 48}, {2, 9, 1, 1, 64}})
+    for (const float size : {1e2f, 1e3f, 3e4f, 4.6e4f, 1e5f, 1e6f, 1e9f})
+      for (const bool alibi : {false, true}) {
+        INFO("D " << s.head_dim << ", q and k of size " << size << (alibi ? " with ALiBi" : ""));
+        s.slopes = alibi ? slopes.get() : nullptr;
+        std::vector<float> qkv = random_qkv(s);
+        const int D = s.head_dim, width = s.qkv_width(), group = s.n_head / s.kv_heads;
+        for (size_t i = 0; i < qkv.size(); ++i)
+          if (int(i % width) < (s.n_head + s.kv_heads) * D) qkv[i] *= size;
+        const Result r = run(s, qkv, random_dout(s));
+        for (const float x : r.all()) REQUIRE(std::isfinite(x));
+        std::vector<float> cached(s.width()), lse(s.B * s.n_head);
+        AttentionShape one = s;
+        one.T = 1, one.B = 1;
+        const float* keys = qkv.data() + s.width();
+        attention_forward(cached.data(), lse.data(), qkv.data() + (s.T - 1) * width, width,
+                          {keys, keys + s.kv_heads * D, size_t(width), s.T - 1, size_t(s.T)}, one, {}, 0);
+        CHECK(same_bits(cached, std::span(r.out).subspan((s.T - 1) * s.width(), s.width())));
+        for (int h = 0; h < s.n_head; ++h)
+          for (int i = 0; i < s.T; ++i) {  // of the first sequence
+            int best = 0;
+            double top = -INFINITY, second = -INFINITY;
+            for (int j = 0; j <= i; ++j) {
+              double score = alibi ? double(s.slopes[h]) * (j - i) : 0;
+              for (int d = 0; d < D; ++d)
+                score += double(s.scale) * qkv[i * width + h * D + d] * keys[j * width + h / group * D + d];
+              if (score > top) second = top, top = score, best = j;
+              else second = std::max(second, score);
+            }
+            if (top - second < 100 + 1e-4 * std::abs(top)) continue;
+            for (int d = 0; d < D; ++d) {
+              const float want = keys[best * width + (s.kv_heads + h / group) * D + d];
+              REQUIRE(std::abs(r.out[i * s.width() + h * D + d] - want) <= 1e-6f * std::abs(want));
+            }
+          }
+      }
+}
+
 TEST_CASE("a very large cap equals no cap, up to rounding", "[attention]") {
   for (const AttentionShape& s : kShapes) {
     const Result none = random_run(s), capped = random_run(with(s, [](auto& c) { c.cap = 1e5f; }));

@@ -46,13 +46,15 @@ struct Scores {
   }
 
   // Calls f(j, score − shift) for all keys that any of the queries sees. A query that does not see key j has −∞.
-  // multiply_add() rounds biased and other scores alike, whatever the compiler does with a product and a sum.
+  // A score is rounded before the shift, so that the largest minus itself is 0: scores near 2³¹ are 256 apart, and the
+  // exponential of an unrounded product minus a rounded one would be 0 or ∞. multiply_add() rounds all scores alike,
+  // whatever the compiler does with a product and a sum.
   template <class F>
   void each(const float* products, size_t row, simd::Vec shift, F f) const {
-    const simd::Vec factor = simd::all(scale), less = -shift;
+    const simd::Vec factor = simd::all(scale);
     for (int j = begin; j < end; ++j) {
       const simd::Vec distance = at - static_cast<float>(j), product = simd::load(products + j * row);
-      const simd::Vec score = simd::multiply_add(biased ? less - slope * distance : less, product, factor);
+      const simd::Vec score = simd::multiply_add(biased ? -slope * distance : simd::Vec{}, product, factor) - shift;
       f(j, j >= all_begin && j < all_end ? score : seen(distance) ? score : simd::all(-INFINITY));
     }
   }
