@@ -2,6 +2,7 @@
 
 #include "data/host/files.hpp"
 
+#include <cerrno>
 #include <filesystem>
 #include <iterator>
 #include <stdexcept>
@@ -10,10 +11,15 @@
 
 #include "catch.hpp"
 #include "data/host/mapped_file.hpp"
+#include "data/run_directory/directory.hpp"
+#include "data/text/text_files.hpp"
+#include "data/text/token_files.hpp"
 #include "message.hpp"
 #include "program.hpp"
 
 #ifdef __GLIBC__
+#include <dirent.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -32,6 +38,56 @@ int fsync(int handle) {
 int rename(const char* from, const char* to) noexcept {
   calls += "rename, ";
   return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+// A listing of these functions that ends after so many names; negative: none does. Programs call either.
+namespace {
+int names_left = -1;
+
+template <class Entry>
+Entry* next_name(const char* function, DIR* directory) {
+  if (names_left == 0) return errno = EIO, nullptr;
+  names_left -= names_left > 0;
+  return reinterpret_cast<Entry* (*)(DIR*)>(dlsym(RTLD_NEXT, function))(directory);
+}
+}  // namespace
+
+dirent* readdir(DIR* directory) { return next_name<dirent>("readdir", directory); }
+dirent64* readdir64(DIR* directory) { return next_name<dirent64>("readdir64", directory); }
+
+TEST_CASE("a folder that cannot be listed is an error, and not an empty folder", "[files]") {
+  const Folder f;
+  for (const char* name : {"tokens/train_0.bin", "tokens/val_0.bin", "runs/0007-x/checkpoint.safetensors"})
+    f.write(name, name);
+  const auto why = [](const auto& list) {
+    return message_of<std::runtime_error>([&] {
+      names_left = 2;
+      try {
+        list();
+      } catch (...) {
+        names_left = -1;
+        throw;
+      }
+      names_left = -1;
+    });
+  };
+  const std::string tokens = f.path("tokens"), here = std::filesystem::current_path(), error = ": Input/output error";
+  CHECK(why([&] { names_in(tokens); }) == "cannot read the folder " + tokens + error);
+  CHECK(why([&] { find_token_files({tokens}, true); }) == "cannot read the folder " + tokens + error);
+  CHECK(why([&] { find_token_files({tokens}, true, true); }) == "cannot read the folder " + tokens + error);
+  TextFiles filter;
+  CHECK(why([&] { read_text({tokens}, filter); }) == "cannot read the folder " + tokens + error);
+  std::filesystem::current_path(f.path(""));
+  CHECK(why([] { next_run_directory("x"); }) == "cannot read the folder runs" + error);
+  CHECK(why([] { find_checkpoint(""); }) == "cannot read the folder runs" + error);
+  CHECK(next_run_directory("x") == "runs/0008-x");
+  std::filesystem::current_path(here);
+  CHECK(why([&] {  // it removes leftovers, and goes on without
+          WholeFile file(f.path("whole"));
+          file.finish();
+          file.publish();
+        }) == "");
+  CHECK(names_in(f.path("none")).empty());
 }
 
 TEST_CASE("a file's bytes are on disk before it gets its name", "[files]") {
@@ -81,6 +137,25 @@ TEST_CASE("what is missing of a mapped file is zeros, and an error that names it
   CHECK(why() == "");
   std::filesystem::remove(f.path("a"));
   CHECK(why() == "");
+}
+
+TEST_CASE("what a run replaces is removed, or the run is refused", "[files]") {
+  const Folder f;
+  f.write("r/outcome.json/x", "a folder cannot be removed as a file is");
+  const auto starts = [&](auto remove) { return contains(message_of<std::runtime_error>(remove), "cannot remove "); };
+  CHECK(starts([&] { remove_outcome(f.path("r")); }));
+  CHECK(starts([&] { prepare_run_directory(f.path("r"), true); }));
+  remove_outcome(f.path("none"));
+}
+
+TEST_CASE("a file that cannot be read next to token files is an error", "[files]") {
+  const Folder f;
+  f.write("tokens/README", "x");
+  write_token_file(f.path("tokens/train_0.bin"), {1, 2}, false);
+  CHECK(find_token_files({f.path("tokens")}, false).size() == 1);
+  std::filesystem::create_symlink("gone.bin", f.path("tokens/val_0.bin"));
+  CHECK(contains(message_of<std::runtime_error>([&] { find_token_files({f.path("tokens")}, false); }),
+                 "cannot read " + f.path("tokens/val_0.bin") + ": No such file or directory"));
 }
 
 TEST_CASE("read_file refuses a file that is larger than its limit", "[files]") {

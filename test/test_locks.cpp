@@ -16,17 +16,6 @@
 
 namespace fs = std::filesystem;
 
-namespace {
-
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-}  // namespace
-
 TEST_CASE("a run that another process trains is refused, even while that process is paused", "[program][locks]") {
   const Corpus f;
   std::vector<Started> others;

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -30,6 +31,47 @@ void fail_file(const std::string& what, const std::string& where, int error) {
   throw std::runtime_error("cannot " + what + " " + where + ": " + std::strerror(error) + advice);
 }
 
+// ---- folders ---------------------------------------------------------------------------------------------
+
+PathKind kind_of_path(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0)
+    return S_ISREG(status.st_mode) ? PathKind::file : S_ISDIR(status.st_mode) ? PathKind::folder : PathKind::other;
+  if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP) fail_file("read", path, errno);
+  return PathKind::absent;
+}
+
+namespace {
+
+// Returns an error as in errno, or 0.
+int list(const std::string& folder, std::vector<std::string>& names) {
+  DIR* const directory = ::opendir(folder.c_str());
+  if (!directory) return errno;
+  errno = 0;
+  while (const dirent* entry = ::readdir(directory)) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+    errno = 0;
+  }
+  const int error = errno;
+  ::closedir(directory);
+  return error;
+}
+
+}  // namespace
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  const int error = list(folder, names);
+  if (error != 0 && error != ENOENT) fail_file("read the folder", folder, error);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void remove_file(const std::string& path) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT && errno != ENOTDIR) fail_file("remove", path, errno);
+}
+
 // ---- whole files -----------------------------------------------------------------------------------------
 
 namespace {
@@ -47,11 +89,12 @@ std::FILE* create_partial(const std::string& path, std::string& partial) {
     if (handle < 0) break;
     ::flock(handle, LOCK_EX | LOCK_NB);
     struct stat status {};
-    std::FILE* file = ::fstat(handle, &status) == 0 && status.st_nlink > 0 ? ::fdopen(handle, "wb") : nullptr;
+    const bool known = ::fstat(handle, &status) == 0, removed = known && status.st_nlink == 0;
+    std::FILE* file = known && !removed ? ::fdopen(handle, "wb") : nullptr;
     if (file) return file;
     const int error = errno;
     ::close(handle);
-    if (status.st_nlink == 0) continue;  // removed as a leftover before it was locked
+    if (removed) continue;  // as a leftover, before it was locked
     ::unlink(partial.c_str());
     errno = error;
     break;
@@ -59,19 +102,21 @@ std::FILE* create_partial(const std::string& path, std::string& partial) {
   fail_file("write", path, errno);
 }
 
-// Removes PATH.PID.partial of processes that were killed while they wrote PATH.
+// Removes PATH.PID.partial of processes that were killed while they wrote PATH. What cannot be listed or removed stays:
+// it takes space and does no other harm.
 void remove_leftovers(const std::string& path) {
   const fs::path file(path);
   const std::string start = file.filename().string() + ".";
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(file.has_parent_path() ? file.parent_path() : fs::path("."), none)) {
-    const std::string name = entry.path().filename().string();
+  std::vector<std::string> names;
+  list(file.has_parent_path() ? file.parent_path().string() : ".", names);
+  for (const std::string& name : names) {
     if (!name.starts_with(start) || !name.ends_with(kPartial) || name.size() < start.size() + kPartial.size()) continue;
     const std::string number = name.substr(start.size(), name.size() - start.size() - kPartial.size());
     if (number.find_first_not_of("0123456789-") != number.npos) continue;
-    const int handle = ::open(entry.path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const std::string partial = (file.parent_path() / name).string();
+    const int handle = ::open(partial.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (handle < 0) continue;
-    if (::flock(handle, LOCK_EX | LOCK_NB) == 0) ::unlink(entry.path().c_str());
+    if (::flock(handle, LOCK_EX | LOCK_NB) == 0) ::unlink(partial.c_str());
     ::close(handle);
   }
 }
@@ -229,10 +274,11 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
   handle_ = ::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (handle_ < 0) fail_file("read", path_, errno);
   struct stat status {};
-  const bool known = ::fstat(handle_, &status) == 0;
-  if (!known || !S_ISREG(status.st_mode)) {
+  const int error = ::fstat(handle_, &status) == 0 ? 0 : errno;
+  if (error != 0 || !S_ISREG(status.st_mode)) {
     ::close(handle_);
-    fail(known ? " is not a file" : " cannot be read");
+    if (error != 0) fail_file("read", path_, error);
+    fail(" is not a file");
   }
   size_ = static_cast<uint64_t>(status.st_size);
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 // Throws std::runtime_error "cannot WHAT WHERE: reason; advice" for the errno value `error`.
 [[noreturn]] void fail_file(const std::string& what, const std::string& where, int error);
@@ -96,6 +97,16 @@ void refuse_device(std::FILE* file, const std::string& path);
 
 // A fast hash of bytes, going on from `hash`.
 uint64_t hash_bytes(uint64_t hash, const void* data, size_t bytes);
+
+// What a path leads to, through links. Throws std::runtime_error if the system does not say.
+enum class PathKind { absent, file, folder, other };  // other: a pipe or a device
+PathKind kind_of_path(const std::string& path);
+
+// The names in a folder, sorted. A folder that is absent has none. Throws std::runtime_error if it cannot be listed.
+std::vector<std::string> names_in(const std::string& folder);
+
+// Throws std::runtime_error if the file is there and cannot be removed.
+void remove_file(const std::string& path);
 
 // The path, made absolute; "" and "-" stay.
 std::string absolute_path(const std::string& path);

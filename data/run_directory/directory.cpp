@@ -48,15 +48,12 @@ std::string last_checkpoint(const std::string& directory) {
 }
 
 void remove_replaced(const std::string& checkpoint) {
-  std::error_code not_there;
-  fs::remove(old_name(checkpoint), not_there);
+  remove_file(old_name(checkpoint));
 }
 
 std::string next_run_directory(const std::string& name) {
   int highest = 0;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator("runs", none))
-    highest = std::max(highest, std::atoi(entry.path().filename().c_str()));
+  for (const std::string& run : names_in("runs")) highest = std::max(highest, std::atoi(run.c_str()));
   char number[16];
   std::snprintf(number, sizeof number, "%04d", highest + 1);
   return std::string("runs/") + number + "-" + name;
@@ -90,9 +87,8 @@ std::string find_checkpoint(const std::string& file_or_run) {
   }
   std::string newest;
   fs::file_time_type newest_time;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator("runs", none)) {
-    const std::string found = entry.is_directory() ? checkpoint_in(entry.path().string()) : "";
+  for (const std::string& run : names_in("runs")) {
+    const std::string path = "runs/" + run, found = kind_of_path(path) == PathKind::folder ? checkpoint_in(path) : "";
     if (found.empty() || (!newest.empty() && saved_at(found) <= newest_time)) continue;
     newest = found;
     newest_time = saved_at(found);
@@ -110,14 +106,13 @@ std::string name_of_checkpoint(const std::string& asked, const std::string& path
 }
 
 void prepare_run_directory(const std::string& directory, bool replace) {
-  std::error_code error;
   for (const char* name : {kLastCheckpoint, kBestCheckpoint, "checkpoint.bin", "best.bin", "metrics.csv",
                            "diagnostics.csv", "config.toml", kSamples, kOutcome}) {
     const fs::path file = fs::path(directory) / name;
     if (!fs::exists(file)) continue;
     if (!replace)
       throw std::runtime_error(directory + " already holds a run: --resume continues it, --force replaces it");
-    fs::remove(file, error);
+    remove_file(file);
   }
 }
 
@@ -173,6 +168,5 @@ std::optional<RunOutcome> read_outcome(const std::string& directory) {
 }
 
 void remove_outcome(const std::string& directory) {
-  std::error_code not_there;
-  fs::remove(directory + "/" + kOutcome, not_there);
+  remove_file(directory + "/" + kOutcome);
 }

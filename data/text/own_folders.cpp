@@ -1,13 +1,13 @@
 #include "own_folders.hpp"
 
-#include <filesystem>
 #include <fstream>
+
+#include "data/host/files.hpp"
 
 namespace {
 
 bool begins_with(const std::string& path, std::string_view start) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return false;  // a pipe would block
+  if (kind_of_path(path) != PathKind::file) return false;  // a pipe would block
   std::string found(start.size(), ' ');
   return std::ifstream(path, std::ios::binary).read(found.data(), std::ssize(found)) && found == start;
 }

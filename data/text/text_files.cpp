@@ -149,8 +149,7 @@ class FolderList {
 Listing list_files(const Names& paths, const TextFiles& filter, const Names& held_out = {}) {
   Listing listing;
   for (const std::string& path : paths) {
-    std::error_code error;
-    if (path == "-" || !fs::is_directory(path, error)) listing.files.push_back({path, true});
+    if (path == "-" || kind_of_path(path) != PathKind::folder) listing.files.push_back({path, true});
     else FolderList(path, filter, listing);
   }
   if (!held_out.empty()) listing.held_out = remove_same(listing.files, list_files(held_out, filter).files);
@@ -198,7 +197,9 @@ File open_text(const std::string& path) {
   File file(path == "-" ? stdin : fdopen(handle, "rb"));
   if (!file) fail_file("read", path, errno);
   if (S_ISFIFO(is.st_mode) && path != "-") require_writer(file.get(), path);
-  if (path != "-") fcntl(handle, F_SETFL, fcntl(handle, F_GETFL) & ~O_NONBLOCK);
+  if (path == "-") return file;
+  const int flags = fcntl(handle, F_GETFL);
+  if (flags < 0 || fcntl(handle, F_SETFL, flags & ~O_NONBLOCK) != 0) fail_file("read", path, errno);
   return file;
 }
 
@@ -261,8 +262,10 @@ void normalize(std::string& text, size_t begin, const std::string& name, Names& 
 size_t bytes_of(const std::vector<Found>& files) {
   size_t bytes = 0;
   for (const Found& file : files) {
+    if (file.path == "-" || kind_of_path(file.path) != PathKind::file) continue;
     std::error_code error;
-    if (file.path != "-" && fs::is_regular_file(file.path, error)) bytes += fs::file_size(file.path, error);
+    bytes += fs::file_size(file.path, error);
+    if (error) fail_file("read", file.path, error.value());
   }
   return bytes;
 }

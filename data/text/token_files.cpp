@@ -4,10 +4,11 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <new>
 #include <stdexcept>
 
 #include <glob.h>
+#include <unistd.h>
 
 #include "data/host/files.hpp"
 #include "data/host/mapped_file.hpp"
@@ -30,29 +31,29 @@ constexpr Kind kNarrow = {20240520, 1, 2}, kWide = {20240801, 7, 4}, kRaw = {0, 
 
 bool has_header(const std::string& path) {
   int32_t magic = 0;
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) return false;  // a pipe would lose what is read here
-  std::ifstream(path, std::ios::binary).read(reinterpret_cast<char*>(&magic), sizeof magic);
+  if (kind_of_path(path) != PathKind::file) return false;  // a pipe would lose what is read here
+  const InputFile file(path);
+  if (file.size() >= sizeof magic) file.read(&magic, sizeof magic, 0);
   return magic == kNarrow.magic || magic == kWide.magic;
 }
 
 bool is_token_file(const std::string& path, bool raw) {
-  std::error_code error;
   const bool tokenizer = path.ends_with("tokenizer.bin");
-  return has_header(path) || (raw && path.ends_with(".bin") && !tokenizer && fs::is_regular_file(path, error));
+  return has_header(path) || (raw && path.ends_with(".bin") && !tokenizer && kind_of_path(path) == PathKind::file);
 }
 
 bool is_for_validation(const std::string& path) { return fs::path(path).filename().string().find("val") != path.npos; }
 
-// The token files of a folder, in the order of their names.
+// The token files of a folder, in the order of their names. Next to them, a file that cannot be read may be another.
 Names files_of(const std::string& folder, bool raw, bool validation) {
-  Names files;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string path = entry.path().string();
-    if (is_token_file(path, raw) && is_for_validation(path) == validation) files.push_back(path);
+  Names files, closed;
+  for (const std::string& name : names_in(folder)) {
+    const std::string path = (fs::path(folder) / name).string();
+    if (::access(path.c_str(), R_OK) != 0) closed.push_back(path);
+    else if (is_token_file(path, raw)) files.push_back(path);
   }
-  std::sort(files.begin(), files.end());
+  if (!files.empty() && !closed.empty()) fail_file("read", closed[0], ::access(closed[0].c_str(), R_OK) ? errno : 0);
+  std::erase_if(files, [validation](const std::string& path) { return is_for_validation(path) != validation; });
   return files;
 }
 
@@ -60,8 +61,16 @@ Names files_of(const std::string& folder, bool raw, bool validation) {
 Names matching(const std::string& pattern) {
   glob_t found{};
   Names files;
-  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0) files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  static int why;  // a folder cannot be read
+  const auto stop = [](const char*, int error) -> int {
+    why = error == ENOENT || error == ENOTDIR ? 0 : error;
+    return why;
+  };
+  const int result = ::glob(pattern.c_str(), 0, stop, &found);
+  if (result == 0) files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   ::globfree(&found);
+  if (result == GLOB_NOSPACE) throw std::bad_alloc();
+  if (result == GLOB_ABORTED) fail_file("read the folder of", pattern, why);
   return files;
 }
 
@@ -106,10 +115,10 @@ Names find_token_files(const Names& paths, bool raw, bool validation) {
   Names files;
   size_t others = 0;
   for (const std::string& path : paths) {
-    std::error_code error;
-    Names found = fs::is_directory(path, error)                ? files_of(path, raw, validation)
-                  : fs::exists(path, error) || path == "-" ? Names{path}
-                                                               : matching(path);
+    const PathKind kind = path == "-" ? PathKind::other : kind_of_path(path);
+    Names found = kind == PathKind::folder   ? files_of(path, raw, validation)
+                  : kind == PathKind::absent ? matching(path)
+                                             : Names{path};
     std::erase_if(found, [&](const std::string& file) { return !is_token_file(file, raw); });
     others += found.empty();
     files.insert(files.end(), found.begin(), found.end());

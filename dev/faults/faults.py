@@ -34,7 +34,15 @@ RESUME = ["train", "--out", "r", "--resume", "--quiet"]
 COMPARE = ["compare", "--data", "text.txt", *SIZES, "--grid", "placement=pre,post", "--steps", "4", "--eval-every", "2",
            "--eval-batches", "2", "--out", "r"]
 REASONS = ("No space left on device|Input/output error|Too many open files|not enough memory|Out of memory"
-           "|Cannot allocate memory|File too large|Permission denied|Read-only file system")
+           "|Cannot allocate memory|File too large|Permission denied|Read-only file system"
+           "|Resource temporarily unavailable")
+# System calls that fail by strace, and how. Those of the loader, before main(), are left out.
+SYSTEM_CALLS = {
+    "clone,clone3": "EAGAIN", "mmap": "ENOMEM", "mprotect": "ENOMEM", "munmap": "EINVAL", "madvise": "EINVAL",
+    "getdents64": "EIO", "stat,lstat,fstat,newfstatat,statx": "EIO", "open,openat": "EIO",
+    "read,pread64": "EIO", "lseek": "EIO", "unlink,unlinkat": "EIO", "mkdir,mkdirat": "EIO", "flock": "EIO",
+    "fcntl": "EIO", "ftruncate": "EIO", "prlimit64": "EPERM", "sched_getaffinity": "EINVAL", "sysinfo": "EINVAL",
+    "getcwd": "EIO"}
 HARMLESS = ("elapsed", "val_loss", "best_loss", "best_step", "step", "data", "settings")  # fields of a header
 MASK = (1 << 64) - 1
 OPENING = b'{"__metadata__":{"checksum":"'  # the beginning of a checkpoint's header
@@ -240,6 +248,46 @@ def injected(kind, name, before, words, reference):
         with Folder(before) as folder:
             ended = run(folder, words, f"{kind}:{n}")
             campaign.check(n, no_crash(ended), says_why(ended), names_file(ended), whole_checkpoints(folder),
+                           goes_on(folder, reference, words))
+    return campaign
+
+
+def traced(folder, words, *options):
+    log = f"{folder}.strace"
+    try:
+        p = subprocess.run(["strace", "-f", "-qq", "-o", log, *options, PROGRAM, *words], cwd=folder,
+                           stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
+        return (Ended(p.returncode, p.stdout.decode(errors="replace"), p.stderr.decode(errors="replace")),
+                pathlib.Path(log).read_text(errors="replace").splitlines())
+    except subprocess.TimeoutExpired:
+        return Ended(-1, "", "took more than two minutes"), []
+    finally:
+        pathlib.Path(log).unlink(missing_ok=True)
+
+
+def can_trace():
+    return shutil.which("strace") and not subprocess.run(["strace", "-qq", "-o", os.devnull, "true"],
+                                                         capture_output=True).returncode
+
+
+def refused_call(calls, name, before, words, reference):
+    """The n-th system call of a kind fails in each thread that makes so many, for up to 40 n after the start of main."""
+    campaign = Campaign(f"{calls.split(',')[0]} is refused in {name}")
+    with Folder(before) as folder:
+        _, log = traced(folder, words, "-e", f"trace={calls},prctl")
+    counts, first = {}, 1
+    for line in log:
+        thread, call = line.split(maxsplit=1)
+        if call.startswith("prctl(PR_SET_NAME"):
+            first = counts.get(thread, 0) + 1
+        elif not call.startswith("prctl") and "resumed>" not in call:
+            counts[thread] = counts.get(thread, 0) + 1
+    last = max(counts.values(), default=0)
+    for n in range(first, last + 1, max(1, (last - first) // 40)):
+        with Folder(before) as folder:
+            ended, _ = traced(folder, words, "-e", f"trace={calls}", "-e",
+                              f"inject={calls}:error={SYSTEM_CALLS[calls]}:when={n}")
+            campaign.check(n, no_crash(ended), says_why(ended), whole_checkpoints(folder),
                            goes_on(folder, reference, words))
     return campaign
 
@@ -586,6 +634,14 @@ def main():
             campaigns[f"{kind}-resume"] = lambda kind=kind: injected(kind, "resume", half, RESUME, trained)
             campaigns[f"{kind}-compare"] = lambda kind=kind: injected(kind, "compare", empty, COMPARE,
                                                                            results(compared))
+        if can_trace():
+            for calls in SYSTEM_CALLS:
+                for name, start, words, bits in (("train", empty, TRAIN, trained), ("resume", half, RESUME, trained)):
+                    campaigns[f"call-{calls}-{name}"] = (
+                        lambda calls=calls, name=name, start=start, words=words, bits=bits:
+                        refused_call(calls, name, start, words, bits))
+        else:
+            print("system calls: skipped, because strace is missing or may not trace")
         campaigns |= {
             "space": lambda: little_space(empty, reference), "read-only": lambda: read_only(reference),
             "output": lambda: output(reference), "kills": lambda: kills(empty, trained),
