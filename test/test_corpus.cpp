@@ -393,10 +393,18 @@ TEST_CASE("a corpus on disk and the .nats file beside it", "[corpus]") {
     joined[joined.find('\n')] = ' ';
     CHECK(contains(fault(text + " "), "belongs to another text"));
     CHECK(contains(fault(joined), "belongs to another text"));
+    std::string changed = text;  // as long as before
+    changed[changed.find("One ") + 4] = 'X';
+    CHECK(contains(fault(changed), "has been altered or reordered"));
+    const size_t end = text.find('\n') + 1;
+    CHECK(contains(fault(text.substr(end) + text.substr(0, end)), "has been altered or reordered"));
     std::string header = folder.read("stories.txt.nats");
     const std::string count = std::to_string(summary.stories) + " stories", more = "9" + count;
     header.replace(header.find(count), count.size(), more);
     const std::string whole = folder.read("stories.txt.nats");
+    const size_t hash = whole.find(", hash");
+    std::ofstream(path + ".nats") << std::string(whole).erase(hash, whole.find(", seed") - hash);
+    CHECK(contains(fault(text), "has no hash of its text"));
     std::ofstream(path + ".nats") << header;
     CHECK(contains(fault(text), "belongs to another text"));
     std::ofstream(path + ".nats") << whole;

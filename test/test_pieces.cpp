@@ -301,7 +301,8 @@ TEST_CASE("models that would tokenize differently are refused by name", "[pieces
 
 TEST_CASE("tables that cannot be used are refused", "[pieces]") {
   CHECK(refusal_of_tables(tables_with({"\u2581", "a"})) == "");
-  CHECK(refusal_of_tables(tables_with({"a"})) == "none of its pieces has a space");
+  for (const char* without : {"a", "\u2581a", "\u2581\u2581"})
+    CHECK(refusal_of_tables(tables_with({without})) == "no piece is a space alone (U+2581)");
   CHECK(refusal_of_tables(tables_with({"\u2581", "a", "a"})) == "two tokens are 'a'");
   CHECK(refusal_of_tables(tables_with({"\u2581", "ab", "ab"})) == "two tokens are 'ab'");
   CHECK(refusal_of_tables(tables_with({"\u2581", ""})) == "one of its pieces is empty");

@@ -14,6 +14,7 @@
 
 #include "catch.hpp"
 #include "data/host/files.hpp"
+#include "data/host/format.hpp"
 #include "data/options/stored.hpp"
 #include "data/run/generate_text.hpp"
 #include "data/run_directory/checkpoint.hpp"
@@ -361,6 +362,91 @@ TEST_CASE("a token file that is cut while it is read ends a run with its name, a
       f.write(name, whole);
       CHECK(f.run("train --out " + run + " --resume --steps " + std::to_string(step + 1)).status == 0);
     }
+}
+
+TEST_CASE("raw tokens of 32 bits are refused, and only a word makes a file one for validation", "[tokens]") {
+  const Folder f;
+  const auto raw = [](const std::vector<uint32_t>& tokens, size_t width) {
+    std::string bytes;
+    for (const uint32_t token : tokens) bytes.append(reinterpret_cast<const char*>(&token), width);
+    return bytes;
+  };
+  std::vector<uint32_t> numbers;
+  for (uint32_t i = 0; i < 500; ++i) numbers.push_back(i % 257);
+  write_byte_tokenizer(f, "tokens/tokenizer.json");
+  f.write("wide.bin", raw(numbers, 4));
+  const std::string dry = " --tokenizer tokens/tokenizer.json --dry-run --context 8";
+  check_refused(f, "train wide.bin" + dry, "looks like 32-bit tokens");
+  f.write("zeros.bin", std::string(400, '\0'));
+  CHECK(f.run("train zeros.bin" + dry).status == 0);
+
+  for (const char* name : {"medieval_000000", "interval", "valley", "train", "vals"})
+    f.write("tokens/" + std::string(name) + ".bin", raw(numbers, 2));
+  for (const char* name : {"val_000000", "corpus-valid", "my.Validation.1", "x_val"})
+    f.write("tokens/" + std::string(name) + ".bin", raw({1, 2, 3}, 2));
+  CHECK(find_token_files({f.path("tokens")}, true).size() == 5);
+  CHECK(find_token_files({f.path("tokens")}, true, true).size() == 4);
+  const Outcome o = f.run("train tokens --val-data tokens/medieval_000000.bin --dry-run --context 8");
+  CHECK(contains(o.out, "2.00 k tokens to train on, 500 to validate"));
+  CHECK(contains(o.out, "NOTE     left out what is in --val-data: tokens/medieval_000000.bin\n"));
+  check_refused(f, "train tokens/train.bin --val-data tokens/train.bin --dry-run", "nothing is left to train on");
+}
+
+TEST_CASE("bits per byte count the bytes of the text, and eval agrees with train", "[tokens][program]") {
+  const Folder f;
+  write_byte_tokenizer(f, "bytes.json");
+  f.write("train.txt", read_file("test/reference/pieces/hard.txt"));
+  const std::string documents[] = {"One two.\n", " Three four five.\n", "Six\n"};
+  size_t bytes = 0, files = 0;
+  for (const std::string& document : documents) {
+    f.write("val/" + std::to_string(files++) + ".txt", document);
+    bytes += document.size();
+  }
+  const auto number = [](const std::string& json, const std::string& key) {
+    return nlohmann::json::parse(json).at(key).get<double>();
+  };
+  const std::pair<std::string, std::string> tokenizers[] = {{"bytes.json", "<|endoftext|>"},
+                                                            {"test/reference/pieces/llama2.model", "<s>"}};
+  for (const auto& [tokenizer, separator] : tokenizers) {
+    const std::string file = f.has(tokenizer) ? tokenizer : std::filesystem::absolute(tokenizer).string();
+    const std::string run = tokenizer.substr(0, 1);
+    const Outcome trained = f.run("train train.txt --val-data val --tokenizer " + file + " --document-separator " +
+                                  separator + " --steps 2 --batch 8 --out " + run +
+                                  " --final-batches 0 --context 16 --layers 1 --heads 1 --channels 8 --threads 1");
+    INFO(trained.err);
+    REQUIRE(trained.status == 0);
+    const Outcome eval = f.run("eval " + run + "/checkpoint.safetensors --data val --json --threads 1");
+    REQUIRE(eval.status == 0);
+    const auto outcome = nlohmann::json::parse(f.read(run + "/outcome.json"));
+    CHECK(number(eval.out, "loss") == outcome.at("val_loss_full").get<double>());
+    CHECK(number(eval.out, "bytes") == static_cast<double>(bytes));  // the first target is the first token of a text
+    CHECK(contains(trained.out, format("%.4f bits/byte", number(eval.out, "bits_per_byte"))));
+  }
+}
+
+TEST_CASE("names of special tokens in a text are noted by every command that reads one", "[tokens][program]") {
+  const Folder f;
+  write_byte_tokenizer(f, "tok.json");
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "A tale.<|endoftext|><|endoftex\n";
+  f.write("tales.txt", text);
+  const std::string special = "has the name of a special token ", note = "NOTE: tales.txt " + special + "60 times "
+                              "(<|endoftext|>): it is read as ordinary text, while other programs make one token of it";
+  const Outcome trained = f.run("train tales.txt --tokenizer tok.json --steps 1 --eval-every 1 --out r" + kSmallRun);
+  REQUIRE(trained.status == 0);
+  CHECK(contains(trained.out, "NOTE     tales.txt " + special + "60 times (<|endoftext|>)"));
+  CHECK(contains(f.run("eval r --data tales.txt").err, note));
+  CHECK(contains(f.run("tokenize tales.txt --tokenizer tok.json --out tokens").err, note));
+  CHECK(contains(f.run("compare tales.txt --tokenizer tok.json --grid placement=post,pre --dry-run" + kSmallRun).out,
+                 note));
+  CHECK(contains(f.run("init-report tales.txt --tokenizer tok.json --grid placement=post --context 16").err, note));
+  CHECK(contains(f.run("sample r --length 1 --prompt a<|endoftext|>").err, "NOTE: the prompt " + special + "1 time "));
+  CHECK(contains(f.run("sample r --length 1 --interactive", "a<|endoftext|>\n").err, "NOTE: the prompt " + special));
+
+  CHECK_FALSE(contains(f.run("sample r --length 1 --prompt a<|endoftex").err, "NOTE"));
+  CHECK_FALSE(contains(f.run("train tales.txt --dry-run --context 8").out, special));
+  const Tokenizer llama2 = read_tokenizer("test/reference/pieces/llama2.model");
+  CHECK(contains(llama2.note_on_special("x", "two <s> of </s> these <"), "x has the name of a special token 2 times"));
 }
 
 TEST_CASE("two token files that differ anywhere have different fingerprints", "[tokens]") {

@@ -86,6 +86,7 @@ void print_plan(const Comparison& c) {
   for (const GridCell& cell : c.grid.cells) std::printf("  %s\n", cell.name.c_str());
   if (c.shard.count > 1) std::printf("this process trains part %s\n", c.options().shard.c_str());
   if (has_json_lines()) json_line(plan_json(c, finals + cells * least, finals + cells * most));
+  for (const std::string& note : c.notes) std::printf("NOTE: %s\n", note.c_str());
   for (const std::string& line : warnings_about(c.command.train, c.planned)) std::printf("WARNING: %s\n", line.c_str());
   if (const std::string text = unequal_tokens(c); !text.empty()) std::puts(text.c_str());
 }

@@ -180,7 +180,7 @@ void check_cells(Comparison& c) {
 }
 
 // Hashes of all that the runs read. Runs that start from a checkpoint use its tokenizer. All must have the same tokens.
-InputHashes hash_inputs(const Comparison& c) {
+InputHashes hash_inputs(Comparison& c) {
   InputHashes hashes;
   std::set<std::string> started_from;
   for (const GridCell& cell : c.grid.cells) {
@@ -189,8 +189,9 @@ InputHashes hash_inputs(const Comparison& c) {
     o.out = c.out();
     if (!started_from.insert(o.init_from).second) continue;
     const Tokenizer* tokenizer = o.init_from.empty() ? nullptr : &from.tokenizer;
-    const InputHashes text = hash_text(load_dataset(o, tokenizer, o.config.context));
-    if (hashes.empty()) hashes = text;
+    const Dataset data = load_dataset(o, tokenizer, o.config.context);
+    const InputHashes text = hash_text(data);
+    if (hashes.empty()) hashes = text, c.notes = data.notes;
     if (!changed_input(hashes, text).empty())
       refuse("cells " + c.grid.cells[0].name + " and " + cell.name +
              " have different tokens: their losses cannot be compared");

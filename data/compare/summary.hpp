@@ -59,6 +59,7 @@ struct Comparison {
   bool trains = true;              // false: it only reads those of all processes
   std::vector<TrainOptions> planned;  // options of each cell, with each value of --tune
   InputHashes inputs;                 // what all runs read
+  std::vector<std::string> notes;     // about the text
   double target = RunResult::kUnknown;
   double fewest_tokens = 0, most_tokens = 0;  // that a run trains on
   int64_t steps_taken = 0;                    // of all runs that have ended

@@ -136,9 +136,8 @@ void run_eval(const EvalOptions& options) {
   check_memory(memory_of_inference(model.config, options.batch, model.config.context).total() + logits +
                    (options.gradients.empty() ? 0 : memory_of_training(model.config, options.batch).total()),
                "lower --batch");
-  const int separator = header.tokenizer.special(header.options.separator);
-  const int begin = separator == header.tokenizer.begin() ? separator : -1;
-  const Dataset data = load_for_evaluation(options, header.tokenizer, model.config.context, begin);
+  const int separator = header.tokenizer.special(header.options.separator);  // as in training
+  const Dataset data = load_for_evaluation(options, header.tokenizer, model.config.context, separator);
   for (const std::string& note : data.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
   if (!options.gradients.empty()) write_gradients(options.gradients, model, data, options.batch);
   const Activations activations = allocate_activations(model.config, options.batch, model.config.context, false);

@@ -51,11 +51,14 @@ std::vector<Cell> cells_of(const Command& command, const Grid& grid) {
   return cells;
 }
 
-Dataset load_for(const TrainOptions& o, const std::vector<Cell>& cells) {
+Dataset load_for(TrainOptions o, const std::string& out, const std::vector<Cell>& cells) {
   if (o.data.empty()) throw std::invalid_argument("--data is missing: name a text file");
   int context = 1;
   for (const Cell& cell : cells) context = std::max(context, cell.seeds[0].config.context);
-  return load_dataset(o, nullptr, context);
+  o.out = out;
+  Dataset data = load_dataset(o, nullptr, context);
+  for (const std::string& note : data.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
+  return data;
 }
 
 // An error in the last cell is reported before the first pass.
@@ -201,7 +204,7 @@ void run_init_report(const Command& command) {
   refuse_keys_without_effect(grid);
   std::vector<Cell> cells = cells_of(command, grid);
   use_threads(command.train.threads);
-  const Dataset data = load_for(command.train, cells);
+  const Dataset data = load_for(command.train, command.init_report.out, cells);
   resolve_cells(cells, data.tokenizer.vocabulary());
   std::optional<WholeFile> file;
   open_csv(file, command.init_report, grid);

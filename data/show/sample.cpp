@@ -31,6 +31,8 @@ std::string with_newlines(std::string text) {
 // The prompt as the model reads it, without characters that the tokenizer skips.
 std::string known_prompt(std::string prompt, const Tokenizer& tokenizer, Unknown unknown) {
   drop_returns(prompt);
+  if (const std::string note = tokenizer.note_on_special("the prompt", prompt); !note.empty())
+    std::fprintf(stderr, "NOTE: %s\n", note.c_str());
   try {
     return tokenizer.decode(tokenizer.encode(prompt, unknown));
   } catch (const NoToken& error) {

@@ -113,7 +113,8 @@ void run_tokenize(const TokenizeOptions& o) {
   const Stopwatch clock;
   size_t bytes = 0;
   for (const std::string& path : o.data) {
-    const Text text = read_text({path}, o);
+    Text text = read_text({path}, o);
+    note_special_tokens(text, tokenizer);
     for (const std::string& note : text.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
     const Tokens tokens = tokens_of(text, tokenizer, separator);
     const auto split = static_cast<size_t>(static_cast<double>(tokens.size()) * (1 - o.val_fraction));

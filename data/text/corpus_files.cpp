@@ -13,13 +13,14 @@
 
 #include "data/host/files.hpp"
 #include "data/host/utf8.hpp"
+#include "layers/kernels/random.hpp"
 
 namespace fs = std::filesystem;
 
 namespace {
 
 // The first line of the file of nats, for printf and scanf; the seed follows for people.
-constexpr const char* kHeader = "# -log P of each story in nats; text: %zu bytes, %zu stories";
+constexpr const char* kHeader = "# -log P of each story in nats; text: %zu bytes, %zu stories, hash %llx";
 
 std::string nats_path(const std::string& text_path) { return text_path + ".nats"; }
 
@@ -35,8 +36,10 @@ CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed,
 
   WholeFile text(path), floor(nats_path(path));
   std::string numbers;
+  unsigned long long hash = rng::word("");
   const CorpusSummary summary = tell_stories(bytes, seed, grammar, [&](const Story& story) {
     text.write(story.text);
+    for (const char byte : story.text) hash = rng::word_byte(hash, static_cast<unsigned char>(byte));
     char number[32];
     std::snprintf(number, sizeof number, "%.6f\n", story.nats);
     numbers += number;
@@ -45,7 +48,7 @@ CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed,
     throw std::runtime_error("cannot write " + path + ": " + std::to_string(bytes) +
                              " bytes hold no story; ask for 256 or more");
   char header[128];
-  std::snprintf(header, sizeof header, kHeader, summary.bytes, summary.stories);
+  std::snprintf(header, sizeof header, kHeader, summary.bytes, summary.stories, hash);
   floor.write(header + (", seed " + std::to_string(seed)) + "\n");
   floor.write(numbers);
 
@@ -65,8 +68,13 @@ std::vector<double> read_nats(const std::string& text_path, std::string_view tex
   std::ifstream file(path);
   std::string line;
   size_t said_bytes = 0, said_stories = 0;
-  if (!std::getline(file, line) || std::sscanf(line.c_str(), kHeader, &said_bytes, &said_stories) != 2)
-    throw std::runtime_error(path + " holds no -log P of stories; delete it to train without a floor");
+  unsigned long long said_hash = 0;
+  std::getline(file, line);
+  const int found = std::sscanf(line.c_str(), kHeader, &said_bytes, &said_stories, &said_hash);
+  if (found < 2) throw std::runtime_error(path + " holds no -log P of stories; delete it to train without a floor");
+  if (found == 2)
+    throw std::runtime_error(path + " has no hash of its text, as of an earlier version: write the corpus anew, or "
+                                    "delete it to train without a floor");
   std::vector<double> nats;
   while (std::getline(file, line)) {
     char* end = nullptr;
@@ -81,5 +89,8 @@ std::vector<double> read_nats(const std::string& text_path, std::string_view tex
                              std::to_string(said_stories) + " stories, " + std::to_string(nats.size()) +
                              " numbers; " + text_path + " has " + std::to_string(text.size()) + " bytes, " +
                              std::to_string(stories) + " stories); delete it or write the corpus anew");
+  if (said_hash != rng::word(text))
+    throw std::runtime_error(path + " belongs to another text: " + text_path +
+                             " has been altered or reordered since; delete it or write the corpus anew");
   return nats;
 }

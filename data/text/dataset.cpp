@@ -57,6 +57,35 @@ std::vector<size_t> count_tokens(const Dataset& data, size_t n, const Stretch& s
   return count;
 }
 
+std::vector<bool> special_tokens(const Tokenizer& tokenizer) {
+  std::vector<bool> special;
+  for (int token = 0; token < tokenizer.vocabulary(); ++token)
+    special.push_back(!tokenizer.name_of_special(token).empty());
+  return special;
+}
+
+// The bytes of text that every validation target stands for. A special token between documents stands for none, and
+// neither does the space that SentencePiece puts before a document.
+double bytes_of_targets(const Dataset& data, const std::vector<size_t>& targets) {
+  const std::vector<bool> special = special_tokens(data.tokenizer);
+  size_t bytes = 0;
+  for (size_t token = 0; token < targets.size(); ++token)
+    if (targets[token] > 0 && !special[token])
+      bytes += targets[token] * data.tokenizer.decode(static_cast<int>(token)).size();
+  const Pieces* pieces = data.tokenizer.pieces();
+  if (!pieces || !pieces->tables().dummy_prefix) return static_cast<double>(bytes);
+  const size_t step = sampling_step(data, data.val_targets());
+  for (size_t i = 0; i < data.val.size(); i += step) {
+    bool begins = false;  // a document
+    const TokenWindow& window = data.val[i];
+    data.tokens.for_each(window.start, window.start + window.length + 1, [&](uint32_t token) {
+      bytes -= begins && pieces->bytes_of(token).starts_with(' ');
+      begins = special[token];
+    });
+  }
+  return static_cast<double>(bytes);
+}
+
 // How often each token is a validation target. Of mapped files, only a sample of the targets counts.
 std::vector<size_t> count_targets(const Dataset& data) {
   const size_t step = sampling_step(data, data.val_targets());
@@ -81,15 +110,14 @@ void measure_validation(Dataset& data) {
   });
   // One more of each token, so that nothing has probability 0.
   const auto total = static_cast<double>(std::accumulate(trained.begin(), trained.end(), trained.size()));
-  double bytes = 0, nats = 0, counted = 0;
+  double nats = 0, counted = 0;
   for (size_t token = 0; token < targets.size(); ++token) {
     const auto times = static_cast<double>(targets[token]);
     if (times == 0) continue;
-    bytes += times * static_cast<double>(data.tokenizer.decode(static_cast<int>(token)).size());
     nats -= times * std::log(static_cast<double>(trained[token] + 1) / total);
     counted += times;
   }
-  data.val_bytes = bytes * (static_cast<double>(data.val_targets()) / counted);
+  data.val_bytes = bytes_of_targets(data, targets) * (static_cast<double>(data.val_targets()) / counted);
   data.unigram_nats = nats / counted;
 }
 

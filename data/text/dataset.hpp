@@ -22,7 +22,7 @@ struct Dataset {
   Tokens tokens;
   size_t bytes = 0;                  // of the whole text, or of its token files
   size_t train = 0;                  // tokens [0, train) are for training, the rest for validation
-  double val_bytes = 0;              // bytes that the validation targets stand for
+  double val_bytes = 0;              // bytes of text that the validation targets stand for; separators have none
   double unigram_nats = NAN;         // cross-entropy of the training frequencies on the validation part
   std::vector<TokenWindow> windows;  // Draws::shuffle: windows of the training part, one per story or side by side
   std::vector<TokenWindow> val;      // together they predict every validation token but the first

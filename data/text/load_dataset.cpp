@@ -180,6 +180,7 @@ void append_token_files(Dataset& data, const Source& source) {
 // Appends the tokens of a source.
 void append(Dataset& data, Source& source, const TextFiles& filter) {
   Text& text = source.text;
+  note_special_tokens(text, data.tokenizer);
   data.notes.insert(data.notes.end(), text.notes.begin(), text.notes.end());
   if (!source.token_files.empty()) return append_token_files(data, source);
   const size_t before = data.tokens.size();
@@ -255,7 +256,7 @@ Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int
   if (separate || options.val_fraction > 0) {
     require_tokens(data.tokens.size() - data.train, 2, "validation", separate ? validation.name() : data.name,
                    "give more text or raise --val-fraction");
-    set_validation(data, separate ? validation.nats : source.nats, parts, context);
+    set_validation(data, separate ? validation.nats : source.nats, parts, context, separate);
   }
   if (options.sampling == Draws::shuffle) set_windows(data, !source.nats.empty(), context);
   if (hash.valid()) data.fingerprint = hash.get();

@@ -21,15 +21,15 @@ void add_windows(std::vector<TokenWindow>& windows, size_t first, size_t end, in
     windows.push_back({start, static_cast<int>(std::min<size_t>(T, end - 1 - start))});
 }
 
-// One window for each story in [first, end) that follows a '\n', starting at that '\n'. Returns no windows if a story
-// is longer than T.
-std::vector<TokenWindow> windows_by_story(const Dataset& data, size_t first, size_t end, int T) {
+// One window for each story in [first, end) that follows a '\n' at `lowest` or later, starting at that '\n'. Returns no
+// windows if a story is longer than T.
+std::vector<TokenWindow> windows_by_story(const Dataset& data, size_t lowest, size_t first, size_t end, int T) {
   const auto newline = static_cast<uint32_t>(data.tokenizer.newline());
   std::vector<TokenWindow> windows;
   for (size_t start = first; start < end;) {
     const size_t next = data.tokens.find(start, end, newline) + 1;
     if (next - start > static_cast<size_t>(T) || next > end) return {};
-    if (start > 0 && data.tokens[start - 1] == newline)
+    if (start > lowest && data.tokens[start - 1] == newline)
       windows.push_back({start - 1, static_cast<int>(next - start)});
     start = next;
   }
@@ -105,8 +105,10 @@ std::vector<Stretch> split(Dataset& data, std::vector<double>& nats, const Split
   return {{data.train, data.tokens.size()}};
 }
 
-void set_validation(Dataset& data, const std::vector<double>& nats, const std::vector<Stretch>& parts, int context) {
-  if (!nats.empty()) data.val = windows_by_story(data, data.train, data.tokens.size(), context);
+void set_validation(Dataset& data, const std::vector<double>& nats, const std::vector<Stretch>& parts, int context,
+                    bool own_text) {
+  const size_t lowest = own_text ? data.train : 0;
+  if (!nats.empty()) data.val = windows_by_story(data, lowest, data.train, data.tokens.size(), context);
   if (!data.val.empty()) {
     const double sum = std::accumulate(nats.end() - static_cast<int64_t>(data.val.size()), nats.end(), 0.0);
     data.floor = sum / static_cast<double>(data.val_targets());
@@ -125,6 +127,6 @@ void require_tokens(size_t have, size_t need, const std::string& what, const std
 }
 
 void set_windows(Dataset& data, bool by_story, int context) {
-  if (by_story) data.windows = windows_by_story(data, 0, data.train, context);
+  if (by_story) data.windows = windows_by_story(data, 0, 0, data.train, context);
   if (data.windows.empty()) add_windows(data.windows, 0, data.train, context);
 }

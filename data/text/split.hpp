@@ -30,8 +30,9 @@ size_t newlines(const Dataset& data, size_t begin, size_t end);
 std::vector<Stretch> split(Dataset& data, std::vector<double>& nats, const SplitOptions& options, int context);
 
 // Sets the windows of the validation and what is known about it. `nats` ends with the -log P of its stories, or is
-// empty.
-void set_validation(Dataset& data, const std::vector<double>& nats, const std::vector<Stretch>& parts, int context);
+// empty. `own_text`: the validation is a text of its own, so that the line end before it is not part of it.
+void set_validation(Dataset& data, const std::vector<double>& nats, const std::vector<Stretch>& parts, int context,
+                    bool own_text = false);
 
 // Sets data.windows, for Draws::shuffle.
 void set_windows(Dataset& data, bool by_story, int context);

@@ -293,6 +293,11 @@ std::string note_of_held_out(const Names& files) {
   return "left out what is in --val-data: " + one_line(list(files));
 }
 
+void note_special_tokens(Text& text, const Tokenizer& tokenizer) {
+  if (const std::string note = tokenizer.note_on_special(text.name, text.bytes); !note.empty())
+    text.notes.push_back(note + "; to separate documents, make each a file and train with --document-separator");
+}
+
 bool drop_returns(std::string& text, size_t begin) {
   size_t to = text.find("\r\n", begin);
   if (to == text.npos) return false;

@@ -37,5 +37,8 @@ Text read_text(const std::vector<std::string>& paths, const TextFiles& filter,
 std::vector<std::string> remove_held_out(std::vector<std::string>& files, const std::vector<std::string>& held_out);
 std::string note_of_held_out(const std::vector<std::string>& files);
 
+// Notes that names of the tokenizer's special tokens occur in a text, if they do.
+void note_special_tokens(Text& text, const Tokenizer& tokenizer);
+
 // Turns CRLF line ends from text[begin] on into LF. Returns true if there were any.
 bool drop_returns(std::string& text, size_t begin = 0);

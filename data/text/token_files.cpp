@@ -1,6 +1,7 @@
 #include "token_files.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -42,7 +43,16 @@ bool is_token_file(const std::string& path, bool raw) {
   return has_header(path) || (raw && path.ends_with(".bin") && !tokenizer && kind_of_path(path) == PathKind::file);
 }
 
-bool is_for_validation(const std::string& path) { return fs::path(path).filename().string().find("val") != path.npos; }
+// True if one of the words of the name is val, valid or validation: val_000001.bin, but not medieval.bin.
+bool is_for_validation(const std::string& path) {
+  std::string word;
+  for (const char c : fs::path(path).filename().string() + '.') {
+    if (std::isalpha(static_cast<unsigned char>(c))) word += static_cast<char>(std::tolower(c));
+    else if (word == "val" || word == "valid" || word == "validation") return true;
+    else word.clear();
+  }
+  return false;
+}
 
 // The token files of a folder, in the order of their names. Next to them, a file that cannot be read may be another.
 Names files_of(const std::string& folder, bool raw, bool validation) {
@@ -76,6 +86,19 @@ Names matching(const std::string& pattern) {
 
 // ---- one file --------------------------------------------------------------------------------------------
 
+// True if the 16-bit numbers of a file look like 32-bit tokens: every other one is 0. Looks at the first 4 MB.
+bool looks_wide(const MappedFile& file) {
+  constexpr size_t kFew = 32, kMost = 1 << 21;
+  if (file.size() % 4 != 0 || file.size() < kFew * sizeof(uint16_t)) return false;
+  const auto* numbers = static_cast<const uint16_t*>(file.data());
+  bool any = false;
+  for (size_t i = 0; i < std::min(kMost, file.size() / sizeof(uint16_t)); i += 2) {
+    if (numbers[i + 1] != 0) return false;
+    any = any || numbers[i] != 0;
+  }
+  return any;
+}
+
 // The kind of a file, checked against its size.
 Kind kind_of(const std::string& path, const MappedFile& file) {
   const auto fail = [&](const std::string& why) { throw std::runtime_error(path + why); };
@@ -83,6 +106,9 @@ Kind kind_of(const std::string& path, const MappedFile& file) {
   const bool known = file.size() >= 4 && (header[0] == kNarrow.magic || header[0] == kWide.magic);
   if (!known) {
     if (file.size() % 2 != 0) fail(" has an odd number of bytes, so it does not hold 16-bit tokens");
+    if (looks_wide(file))
+      fail(" looks like 32-bit tokens, and train_gpt reads them only behind llm.c's header: write 16-bit tokens "
+           "(uint16), or the header");
     return kRaw;
   }
   const Kind kind = header[0] == kNarrow.magic ? kNarrow : kWide;

@@ -12,9 +12,10 @@
 
 #include "tokens.hpp"
 
-// Token files, if `paths` name some: files, globs, or a folder, whose files with "val" in their names are left out or,
-// with `validation`, are the only ones. Empty: the paths name something else, such as text. `raw`: a file NAME.bin
-// without llm.c's header counts too. Throws std::runtime_error for token files among others.
+// Token files, if `paths` name some: files, globs, or a folder. Of a folder, files with the word val, valid or
+// validation in their names are left out or, with `validation`, are the only ones. Empty: the paths name something
+// else, such as text. `raw`: a file NAME.bin without llm.c's header counts too. Throws std::runtime_error for token
+// files among others.
 std::vector<std::string> find_token_files(const std::vector<std::string>& paths, bool raw, bool validation = false);
 
 // Hashes of a mapped file: of its size and of samples of its content, and of the whole of it as it is at the call.

@@ -104,7 +104,9 @@ void Pieces::add_characters() {
       if (whole) symbol = token;
     }
   }
-  if (!symbol_of_.contains(' ')) throw std::runtime_error("none of its pieces has a space");
+  // SentencePiece would write a space as the three bytes of U+2581, and read them back as that character.
+  if (const auto space = symbol_of_.find(' '); space == symbol_of_.end() || space->second == kAbsent)
+    throw std::runtime_error("no piece is a space alone (U+2581)");
   for (auto& [point, symbol] : symbol_of_)
     if (symbol == kAbsent) {
       symbol = bytes_.size() + other_symbols_.size();

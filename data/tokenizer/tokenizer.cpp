@@ -1,5 +1,6 @@
 #include "tokenizer.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 
@@ -198,6 +199,37 @@ std::string Tokenizer::name_of_special(int token) const {
   const bool listed = pieces_ && token >= 0 && token < vocabulary();
   if (listed && pieces_->tables().pieces[token].type == PieceType::control) return pieces_->tables().pieces[token].text;
   return "";
+}
+
+std::vector<std::string> Tokenizer::special_names() const {
+  std::vector<std::string> names;
+  if (bpe_)
+    for (const SpecialToken& special : bpe_->tables().special) names.push_back(special.name);
+  if (pieces_)
+    for (const Piece& piece : pieces_->tables().pieces)
+      if (piece.type == PieceType::control || piece.type == PieceType::unknown) names.push_back(piece.text);
+  std::erase(names, "");
+  return names;
+}
+
+std::string Tokenizer::note_on_special(const std::string& what, std::string_view text) const {
+  const std::vector<std::string> names = special_names();
+  const auto name_at = [&](size_t at) {
+    return std::find_if(names.begin(), names.end(), [&](const auto& n) { return text.substr(at).starts_with(n); });
+  };
+  std::string starts, first;
+  for (const std::string& name : names)
+    if (starts.find(name[0]) == starts.npos) starts += name[0];
+  size_t times = 0;
+  for (const char start : starts)
+    for (size_t at = text.find(start); at != text.npos; at = text.find(start, at + 1)) {
+      const auto name = name_at(at);
+      if (name == names.end()) continue;
+      if (times++ == 0) first = *name;
+    }
+  if (times == 0) return "";
+  return what + " has the name of a special token " + std::to_string(times) + (times == 1 ? " time" : " times") + " (" +
+         one_line(first) + "): it is read as ordinary text, while other programs make one token of it";
 }
 
 std::string Tokenizer::decode(const std::vector<uint32_t>& tokens) const {

@@ -62,8 +62,12 @@ class Tokenizer {
   // The special token of this name, such as "<|endoftext|>"; -1 for "". Throws std::runtime_error if there is none.
   int special(const std::string& name) const;
   std::string name_of_special(int token) const;  // "" if it is not special
+  // A note for the user if names of special tokens occur in a text, or "". encode() reads them as other text; programs
+  // that read the exported tokenizer make one token of each. `what` is the text: "notes.txt", "the prompt".
+  std::string note_on_special(const std::string& what, std::string_view text) const;
 
  private:
+  std::vector<std::string> special_names() const;
   int token_of(uint32_t code_point) const;
   int token_of_character(uint32_t point) const { return point < token_of_.size() ? token_of_[point] : -1; }
 
