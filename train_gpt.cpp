@@ -72,7 +72,7 @@ Prepared prepare(const Command& given, const std::shared_ptr<Group>& group, cons
   order_model(*group, o);
   Trainer t(command, o, std::move(data), group);
   const std::string norms = go_to_start(t);
-  if (o.resume) t.state = from, t.state.options = o;
+  if (o.resume) t.state = from, t.state.options = o, t.state.by_line = t.data.by_line;
   return {std::move(t), notice, norms};
 }
 
@@ -124,7 +124,7 @@ int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& pro
       for (const std::string& line : speed_and_time(t, first, step_seconds)) progress.line(line);
       utilization.emplace(t.model.config.matmul, flops_per_token(t.model.config, t.model.table) / t.group->size);
     }
-    if (due(t.o.sample_every)) progress.line(text_sample(t, step, t.model.config.context));
+    if (due(t.o.sample_every)) progress.line(text_sample(t, step));
     check_saving(t);
     if (due(t.o.save_every)) save_sound(t, progress, step, true);
   }

@@ -70,7 +70,8 @@ struct SampleOptions {
   std::optional<std::string> prompt;  // open: standard input, or a newline; "-": standard input
   bool greedy = false, json = false, interactive = false;
   Unknown unknown = Unknown::error;
-  int length = 500, count = 1, threads = 0;
+  std::optional<int> length;  // open: up to 500, within the context, and of a model of single lines one line
+  int count = 1, threads = 0;
   std::string stop;  // as typed: \n and \t stand for a newline and a tab
   Sampling sampling;
 };

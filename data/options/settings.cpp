@@ -68,7 +68,7 @@ class Table {
 
   template <class T>
   Setting& number(const std::string& name, T& variable, double low, double high, const std::string& help) {
-    constexpr bool whole = std::is_integral_v<T>;
+    constexpr bool whole = std::is_integral_v<T> || std::is_same_v<T, std::optional<int>>;
     const auto set = [=, &variable](const std::string& text) {
       variable = static_cast<T>(parse_number(name, text, low, high, whole));
     };
@@ -376,7 +376,7 @@ void describe_sample(Table& t, SampleOptions& o) {
   describe_checkpoint(t, o.checkpoint);
   t.text("prompt", o.prompt, "TEXT", "text to continue; -: standard input (default: standard input, or a newline)");
   t.choice("unknown", kUnknowns, o.unknown, "handling of prompt characters outside the vocabulary");
-  t.number("length", o.length, 0, 1e9, "tokens to generate");
+  t.number("length", o.length, 0, 1e9, "tokens to generate (default: up to 500, to the end of the context or line)");
   t.number("count", o.count, 1, 1e9, "samples to generate, each from the same prompt");
   t.text("stop", o.stop, "TEXT", "stop sequence (\\n: a newline)");
   t.number("temperature", o.sampling.temperature, 0, 100, "sampling temperature (0: greedy)");

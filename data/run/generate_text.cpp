@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -10,9 +11,15 @@ namespace {
 // True if the separator is the token that the tokenizer puts before a text.
 bool begins(const Tokenizer& tokenizer, int separator) { return separator >= 0 && separator == tokenizer.begin(); }
 
-std::vector<int> prompt_tokens(const Tokenizer& tokenizer, const std::string& prompt, int separator) {
+std::vector<int> prompt_tokens(const Tokenizer& tokenizer, const std::string& prompt, const Generation& how) {
+  const int separator = how.separator;
   const std::vector<uint32_t> encoded = tokenizer.encode(prompt);
   std::vector<int> tokens(encoded.begin(), encoded.end());
+  if (how.by_line) {  // the last line, behind the line end that it was learned with
+    tokens.insert(tokens.begin(), tokenizer.newline());
+    tokens.erase(tokens.begin(), std::find(tokens.rbegin(), tokens.rend(), tokenizer.newline()).base() - 1);
+    return tokens;
+  }
   if (begins(tokenizer, separator)) tokens.insert(tokens.begin(), separator);
   if (tokens.empty()) tokens.push_back(separator >= 0 ? separator : std::max(0, tokenizer.newline()));
   return tokens;
@@ -54,36 +61,51 @@ void finish(const UnfinishedText& text, const Listener& listener) {
   listener.end(text.sample, text.result);
 }
 
+// True if a text may go on after a line end at which the context is emptied. Such texts do not advance together.
+bool goes_beyond_line(const Generation& how) { return how.by_line && how.stop != "\n"; }
+
 // Samples that advance together.
 void generate_together(const Model& model, const Tokenizer& tokenizer, const std::vector<int>& prompt,
                        const Generation& how, std::vector<UnfinishedText> texts, const Listener& listener) {
   // A model's vocabulary may be larger than the tokenizer's. Only tokens of the tokenizer are drawn.
   const int V = std::min(model.config.vocab_size, tokenizer.vocabulary());
   const auto count = static_cast<int>(texts.size());
-  Generator generator(model, static_cast<int64_t>(prompt.size()) + how.length, count, how.activations);
-  generator.feed(prompt);
-  for (const float* logits = generator.split(count);;) {
+  const auto begins_line = [&](int token) { return goes_beyond_line(how) && token == tokenizer.newline(); };
+  std::optional<Generator> generator;
+  const auto begin = [&](const std::vector<int>& tokens) {
+    generator.emplace(model, static_cast<int64_t>(tokens.size()) + how.length, count, how.activations);
+    generator->feed(tokens);
+    return generator->split(count);
+  };
+  for (const float* logits = begin(prompt);;) {
     std::vector<int> tokens, open;
+    const bool full = generator->seen().size() == static_cast<size_t>(model.config.context);
     for (int b = 0; b < static_cast<int>(texts.size()); ++b) {
       UnfinishedText& text = texts[b];
       const float* row = logits + static_cast<size_t>(b) * model.config.vocab_size;
       if (!std::all_of(row, row + V, [](float x) { return std::isfinite(x); }))
         throw std::runtime_error("the model's output is not finite: its training diverged");
-      text.result.beyond_context = generator.beyond_context();
+      text.result.beyond_context = generator->beyond_context();
       const uint64_t number = how.number + static_cast<uint64_t>(text.sample);
       const int token =
-          sample_token(row, V, how.sampling, number << 32 | text.result.tokens.size(), generator.seen(b));
-      if (add(text, token, tokenizer, how, listener)) tokens.push_back(token), open.push_back(b);
+          sample_token(row, V, how.sampling, number << 32 | text.result.tokens.size(), generator->seen(b));
+      bool goes_on = add(text, token, tokenizer, how, listener);
+      if (goes_on && full && how.within_context && !begins_line(token)) goes_on = false, text.result.end = "context";
+      if (goes_on) tokens.push_back(token), open.push_back(b);
       else finish(text, listener);
     }
     if (open.empty()) return;
+    if (begins_line(tokens[0])) {
+      logits = begin(tokens);
+      continue;
+    }
     if (open.size() < texts.size()) {
-      generator.keep(open);
+      generator->keep(open);
       std::vector<UnfinishedText> left;
       for (const int b : open) left.push_back(std::move(texts[b]));
       texts = std::move(left);
     }
-    logits = generator.step(tokens);
+    logits = generator->step(tokens);
   }
 }
 
@@ -91,8 +113,9 @@ void generate_together(const Model& model, const Tokenizer& tokenizer, const std
 
 void generate_texts(const Model& model, const Tokenizer& tokenizer, const std::string& prompt, const Generation& how,
                     int count, const Listener& listener) {
-  const std::vector<int> tokens = prompt_tokens(tokenizer, prompt, how.separator);
-  const int together = sequences_together(model.config, static_cast<int64_t>(tokens.size()) + how.length, count);
+  const std::vector<int> tokens = prompt_tokens(tokenizer, prompt, how);
+  const int64_t most = static_cast<int64_t>(tokens.size()) + how.length;
+  const int together = goes_beyond_line(how) ? 1 : sequences_together(model.config, most, count);
   for (int first = 0; first < count; first += together) {
     std::vector<UnfinishedText> texts;
     for (int n = first; n < first + std::min(together, count - first); ++n) texts.push_back({n});
@@ -119,7 +142,8 @@ std::string sample_of(const Model& model, const Tokenizer& tokenizer, int length
                  .sampling = {.temperature = .8f, .seed = seed},
                  .number = number,
                  .separator = separator,
-                 .activations = activations},
+                 .activations = activations,
+                 .within_context = true},
                 [&](const std::string& piece) { text += piece; });
   return text;
 }

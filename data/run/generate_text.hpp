@@ -16,11 +16,13 @@ struct Generation {
   int separator = -1;   // the token before each document: an empty prompt becomes it, and the text ends before it
   std::function<bool()> stopped = {};  // asked after every token: true ends the text
   const Activations* activations = nullptr;  // to use, of a whole context; null: the generator allocates its own
+  bool within_context = false;  // the text ends when the context is full
+  bool by_line = false;         // the model has learned single lines: each begins with an empty context
 };
 
 // Why a text ended, and its tokens, without those of the prompt.
 struct Generated {
-  const char* end = "length";  // or "stop", "separator", "interrupted"
+  const char* end = "length";  // or "stop", "separator", "context", "interrupted"
   std::vector<int> tokens;
   bool beyond_context = false;  // the context was full, and its older half was forgotten
 };
@@ -42,7 +44,7 @@ void generate_texts(const Model& model, const Tokenizer& tokenizer, const std::s
 Generated generate_text(const Model& model, const Tokenizer& tokenizer, const std::string& prompt,
                         const Generation& how, const std::function<void(const std::string&)>& write);
 
-// A sample without a prompt, at temperature 0.8. `activations`: see Generation.
+// A sample without a prompt, at temperature 0.8, that ends when the context is full. `activations`: see Generation.
 std::string sample_of(const Model& model, const Tokenizer& tokenizer, int length, uint64_t seed,
                       const std::string& stop = "", uint64_t number = 0, int separator = -1,
                       const Activations* activations = nullptr);

@@ -58,9 +58,6 @@ std::vector<std::string> warnings_about(const Dataset& data, const TrainOptions&
 
 namespace {
 
-// A model whose rows were whole stories has learned nothing about the text after one.
-bool learns_whole_stories(const Trainer& t) { return t.data.floor > 0 && !t.data.windows.empty(); }
-
 // A command line that calls this program.
 std::string program_words(const Trainer& t, std::vector<std::string> words) {
   words.insert(words.begin(), t.command.program);
@@ -82,16 +79,15 @@ void print_validation(const Trainer& t, const RunOutcome& outcome) {
 
 }  // namespace
 
-std::string text_sample(const Trainer& t, int64_t step, int length) {
-  const auto sample = [&t](int tokens, const char* stop, uint64_t n) {
-    return sample_of(t.model, t.data.tokenizer, std::min(tokens, kSampleTokens), t.o.seed, stop, n, t.data.separator,
-                     &t.activations);
+std::string text_sample(const Trainer& t, int64_t step) {
+  const auto sample = [&t](const char* stop, uint64_t n) {
+    return sample_of(t.model, t.data.tokenizer, t.sample_length(), t.o.seed, stop, n, t.data.separator, &t.activations);
   };
   std::string text;
-  if (learns_whole_stories(t))
-    for (uint64_t n = 0; n < 3; ++n) text += sample(t.model.config.context, "\n", n) + "\n";
+  if (t.data.by_line)  // the model has learned nothing about the text after a line
+    for (uint64_t n = 0; n < 3; ++n) text += sample("\n", n) + "\n";
   else
-    text = sample(length, "", 0);
+    text = sample("", 0);
   if (text.rfind('\n') != text.npos && text.rfind('\n') > text.size() / 2) text.resize(text.rfind('\n'));
   keep_sample(t.o.out, step, text);
   if (has_json_lines()) json_line(to_ascii({{"event", "sample"}, {"step", step}, {"text", text}}));
@@ -109,9 +105,9 @@ void print_summary(const Trainer& t, const RunOutcome& outcome) {
     std::printf("The run is finished; its last measurement was stopped. To repeat it:\n  %s\n",
                 program_words(t, {"train", "--out", t.o.out, "--resume"}).c_str());
   if (t.o.quiet) return;
-  std::printf("%s\n", text_sample(t, outcome.step, t.final_sample_length()).c_str());
+  std::printf("%s\n", text_sample(t, outcome.step).c_str());
   std::vector<std::string> sample = {"sample", t.o.out, "--prompt", "One "};
-  if (learns_whole_stories(t)) sample.insert(sample.end(), {"--stop", "\\n"});
+  if (t.data.by_line) sample.insert(sample.end(), {"--stop", "\\n"});
   const std::string twice = std::to_string(2 * t.o.steps);
   std::printf("next:\n");
   for (const auto& words : {sample,

@@ -17,7 +17,7 @@ std::vector<std::string> warnings_about(const Dataset& data, const TrainOptions&
 double epochs_of(const Dataset& data, const TrainOptions& options);
 
 // A sample of `length` tokens between two lines; it is also appended to samples.txt.
-std::string text_sample(const Trainer& t, int64_t step, int length);
+std::string text_sample(const Trainer& t, int64_t step);
 
 // Prints the losses and files of a run that has taken its last step, a sample, and commands to go on with.
 void print_summary(const Trainer& t, const RunOutcome& outcome);

@@ -69,7 +69,7 @@ Timing measure_rest(Trainer& t, double budget, double step) {
 
 // The time from the last step to the end of the program.
 double end_seconds(const Trainer& t, const Timing& s, int64_t steps) {
-  const double seconds = s.save + (t.o.quiet ? 0 : s.token * t.final_sample_length());
+  const double seconds = s.save + (t.o.quiet ? 0 : s.token * t.sample_length());
   if (!t.validates()) return seconds;
   const int64_t all = validation_batches(t.data, t.o.batch), estimate = t.batches_per_validation();
   const bool both = estimate < all && t.measures_whole_validation(steps);

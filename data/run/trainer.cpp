@@ -22,6 +22,7 @@ Trainer::Trainer(const Command& given, const TrainOptions& in_force, Dataset tex
   state.options = o;
   state.tokenizer = data.tokenizer;
   state.data_fingerprint = data.fingerprint;
+  state.by_line = data.by_line;
 }
 
 int64_t Trainer::batches_per_validation() const {

@@ -39,7 +39,7 @@ struct Trainer : TrainingState {
   bool validates() const { return o.eval_every > 0 && !data.val.empty(); }
   int64_t batches_per_validation() const;
   bool measures_whole_validation(int64_t steps) const;  // at the end of a run of so many steps
-  int final_sample_length() const { return std::min(kSampleTokens, 2 * model.config.context); }
+  int sample_length() const { return std::min(kSampleTokens, model.config.context); }
   std::string path(const std::string& file) const { return o.out + "/" + file; }
 };
 

@@ -21,6 +21,8 @@
 
 namespace {
 
+constexpr int kUsualLength = 500;  // tokens, if neither --length nor the context ends a sample before
+
 // Replaces \n and \t, which a shell cannot easily type.
 std::string with_newlines(std::string text) {
   for (const auto& [typed, meant] : {std::pair{"\\n", "\n"}, std::pair{"\\t", "\t"}})
@@ -90,6 +92,7 @@ class InOrder {
   void end(int n, const Generated& result) {
     waiting_[n].result = result;
     any_beyond_context_ |= result.beyond_context;
+    any_full_ |= result.end == std::string_view("context");
     while (waiting_.contains(first_) && waiting_[first_].result) {
       const Sample& sample = waiting_[first_];
       session_.options.json ? session_.print_json(first_, prompt_, sample.text, *sample.result) : output_.end();
@@ -98,6 +101,7 @@ class InOrder {
     }
   }
   bool any_beyond_context() const { return any_beyond_context_; }
+  bool any_full() const { return any_full_; }  // ended because the context was full
 
  private:
   struct Sample {
@@ -116,7 +120,7 @@ class InOrder {
   Output output_;
   int first_ = 0;  // the first that is not printed
   std::map<int, Sample> waiting_;
-  bool any_beyond_context_ = false;
+  bool any_beyond_context_ = false, any_full_ = false;
 };
 
 void print_samples(const Session& session) {
@@ -132,6 +136,8 @@ void print_samples(const Session& session) {
   if (samples.any_beyond_context())  // not earlier: it would split a word
     std::fprintf(stderr, "[the context of %d tokens was full: beyond it the model saw the last %d to %d]\n", context,
                  std::max(1, context / 2), context);
+  else if (samples.any_full())
+    std::fprintf(stderr, "[the context of %d tokens is full: --length N goes on beyond it]\n", context);
 }
 
 // ---- the prompt loop -------------------------------------------------------------------------------------
@@ -180,6 +186,7 @@ void talk(const Session& session) {
       continue;
     }
     text += answer(session, text, number++);
+    if (session.how.by_line && session.how.stop == "\n") text += "\n";
   }
   if (isatty(STDIN_FILENO)) std::fputs("\n", stderr);
 }
@@ -192,8 +199,13 @@ void run_sample(const SampleOptions& options) {
   std::fprintf(stderr, "%s, step %lld\n", name_of_checkpoint(options.checkpoint, trained.path).c_str(),
                static_cast<long long>(trained.header.step));
   const Tokenizer& tokenizer = trained.header.tokenizer;
-  const int separator = tokenizer.special(trained.header.options.separator);
-  const Session session{
-      options, trained, {options.length, with_newlines(options.stop), options.sampling, 0, separator}};
+  const bool by_line = trained.header.by_line, open = !options.length;
+  const Session session{options, trained,
+                        {.length = options.length.value_or(kUsualLength),
+                         .stop = open && by_line && options.stop.empty() ? "\n" : with_newlines(options.stop),
+                         .sampling = options.sampling,
+                         .separator = tokenizer.special(trained.header.options.separator),
+                         .within_context = open,
+                         .by_line = by_line}};
   options.interactive ? talk(session) : print_samples(session);
 }

@@ -25,6 +25,7 @@ struct Dataset {
   double val_bytes = 0;              // bytes of text that the validation targets stand for; separators have none
   double unigram_nats = NAN;         // cross-entropy of the training frequencies on the validation part
   std::vector<TokenWindow> windows;  // Draws::shuffle: windows of the training part, one per story or side by side
+  bool by_line = false;              // each of `windows` is a story, which is a line
   std::vector<TokenWindow> val;      // together they predict every validation token but the first
   double floor = 0;                  // nats per validation token that no model can beat; 0: unknown
   std::string name;                  // shown to the user

@@ -128,5 +128,6 @@ void require_tokens(size_t have, size_t need, const std::string& what, const std
 
 void set_windows(Dataset& data, bool by_story, int context) {
   if (by_story) data.windows = windows_by_story(data, 0, 0, data.train, context);
+  data.by_line = !data.windows.empty();
   if (data.windows.empty()) add_windows(data.windows, 0, data.train, context);
 }
