@@ -423,7 +423,7 @@ build/dist/train_gpt-$(MARCH): $(OUT)/train_gpt.o $(LIBRARY)
 
 # ---- Python: reports, and the PyTorch reference ---------------------------------------------------
 
-report: .venv/.report  ## write report.html of RUN=DIR, or of the newest run or comparison
+report: .venv/.report  ## write report.html of RUN=DIR, of several runs, or of the newest
 	@$(PYTHON) dev/report/report.py $(RUN)
 
 watch: .venv/.report  ## watch runs in a browser while they train; RUN=DIR, or the newest

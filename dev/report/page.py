@@ -124,7 +124,8 @@ def loss_section(scale, curves, plots, floor):
                     "mean, left out where it would cover the plot." if seeds else "Bold: validation loss.")
     else:
         said.append("No run finished.")
-    said.append("Thin: training loss, smoothed.")
+    if roles & {"train", "lost"}:
+        said.append("Thin: training loss, smoothed.")
     if any(math.isfinite(curve.full) for curve in curves):
         said.append("○ at the end: loss on the whole validation split.")
     if scale.excess:
@@ -143,10 +144,28 @@ def loss_section(scale, curves, plots, floor):
 
 def table_section(comparison, cells):
     headings, rows = words.table(comparison)
-    index = {cell.name: i for i, cell in enumerate(cells)}
-    means = dict(zip(comparison.summary.cell, comparison.summary["mean"]))
-    order = sorted(rows, key=lambda cell: means[cell] if words.known(means[cell]) else float("inf"))
+    targets = sorted({words.number(x) for x in comparison.summary.target if words.known(x)})
+    aimed = targets and "steps to target" in headings
+    note = TABLE_WORDS + (f" The target is a loss of {words.listed(targets)}." if aimed else "")
     extra = ["" if heading in words.MAIN else "extra" for heading in headings]
+    return numbers_section(cells, headings, rows, dict(zip(comparison.summary.cell, comparison.summary["mean"])), extra,
+                           note)
+
+
+RUNS_WORDS = """Final loss is the validation loss at the last step, on the whole validation split if that was measured.
+Click a heading to sort."""
+
+
+def runs_section(runs, cells):
+    headings, rows = words.runs_table(runs)
+    return numbers_section(cells, headings, rows, dict(zip(runs.runs.cell, runs.runs.final_val)), [""] * len(headings),
+                           RUNS_WORDS)
+
+
+def numbers_section(cells, headings, rows, losses, extra, note):
+    """A table with the lowest loss on top. Columns that are `extra` are hidden at first."""
+    index = {cell.name: i for i, cell in enumerate(cells)}
+    order = sorted(rows, key=lambda cell: losses[cell] if words.known(losses[cell]) else float("inf"))
     body = []
     for name in order:
         cell = cells[index[name]]
@@ -157,9 +176,6 @@ def table_section(comparison, cells):
             key = "" if isinstance(key, float) and not words.known(key) else key
             fields.append(f'<td data-key="{escape(str(key))}" class="{kind} {more}">{escape(text)}</td>')
         body.append(f'<tr data-cell="{index[name]}">{"".join(fields)}</tr>')
-    targets = sorted({words.number(x) for x in comparison.summary.target if words.known(x)})
-    aimed = targets and "steps to target" in headings
-    note = TABLE_WORDS + (f" The target is a loss of {words.listed(targets)}." if aimed else "")
     head = "".join(f'<th class="{more}">{escape(heading)}</th>'
                    for heading, more in zip(("cell", *headings), ("", *extra)))
     more = '<button id="all-columns" aria-pressed="false">all columns</button>' if any(extra) else ""
@@ -256,6 +272,18 @@ def of_comparison(comparison):
                 footer("curves.csv, runs.csv and summary.csv")]
     return document(f"{comparison.name}: {len(cells)} cells compared", "".join(sections),
                     data_of(cells, plots, later, profiles))
+
+
+def of_runs(runs):
+    """The page of several runs that are no comparison."""
+    cells = series.cells_of(runs)
+    scale, floor = series.scale_of(runs), series.floor_of(runs)
+    curves = [curve for cell in cells for curve in series.curves_of(runs, cell, scale)]
+    plots = {"loss": figures.curves_plot(cells, curves, scale.title, scale.excess, None if scale.excess else floor)}
+    sections = [head_section(runs.name, words.runs_headline(runs, cells)), legend(cells),
+                loss_section(scale, curves, plots, floor), recipe_section(runs), runs_section(runs, cells),
+                footer("metrics.csv and config.toml of each run")]
+    return document(f"{runs.name}: {len(cells)} runs", "".join(sections), data_of(cells, plots, {}, []))
 
 
 def of_run(run, samples):

@@ -48,6 +48,7 @@ class Comparison:
     summary: pd.DataFrame = None      # None for plain runs
     diagnostics: pd.DataFrame = None  # None without --diagnostics
     configs: dict = None              # (stage, cell, directory) -> the options of the run
+    unit: str = "nats per token"      # of losses
 
 
 def read_text(path):
@@ -157,9 +158,15 @@ def runs_below(path):
     return sorted({file.parent for name in ("metrics.csv", "config.toml") for file in path.rglob(name)})
 
 
+def root_of(paths):
+    """The directory below which runs are named: the only one, or the one that all share."""
+    paths = [os.path.abspath(path) for path in paths]
+    return Path(paths[0] if len(paths) == 1 else os.path.commonpath(paths))
+
+
 def run_name(run, root):
     """A run's name below `root`."""
-    name = os.fsencode(Path(run).relative_to(root)).decode("utf-8", "replace")
+    name = os.fsencode(os.path.relpath(run, root)).decode("utf-8", "replace")
     return shown_name(run) if name == "." else name
 
 
@@ -225,7 +232,7 @@ def last_of(column):
     return known.iloc[-1] if len(known) else float("nan")
 
 
-def summary_of(run, metrics):
+def summary_of(run, name, metrics):
     """The row of a single run, as in runs.csv."""
     outcome = read_outcome(run)
     state, stopped_at = state_of(metrics)
@@ -237,7 +244,7 @@ def summary_of(run, metrics):
     full = positive(outcome, "val_loss_full")
     if full != full and "val_loss_full" in metrics:
         full = last_of(metrics.val_loss_full)
-    return {"cell": shown_name(run), "stage": "final", "seed": "", "state": state, "stopped_at": stopped_at,
+    return {"cell": name, "stage": "final", "seed": "", "state": state, "stopped_at": stopped_at,
             "first_tensor": str(outcome.get("tensor", "")), "initial_loss": metrics.train_loss.iloc[0],
             "final_val": full if full == full else last_of(val), "best_val": val.min(),
             "best_step": metrics.step[val.idxmin()] if len(val) else float("nan"),
@@ -247,27 +254,59 @@ def summary_of(run, metrics):
             "floor": positive(outcome, "floor"), "directory": str(run), "ended": bool(outcome)}
 
 
+BITS = "bits per byte"
+
+
+def bits_of_nats(metrics):
+    """Bits per byte of one nat per token; NaN before the first validation."""
+    return last_of(metrics.val_bpb / metrics.val_loss)
+
+
+def several_tokenizers(tokenizers, bits):
+    """Whether runs count in different tokens, by the option and by bytes per token. Their nats cannot be compared."""
+    bits = [value for value in bits if value is not None and math.isfinite(value)]
+    return len(set(tokenizers)) > 1 or bool(bits) and max(bits) > 1.001 * min(bits)
+
+
+def to_bits(runs, curves):
+    """Losses in bits per byte. A training loss has no such number, and no floor."""
+    for run, curve in zip(runs, curves):
+        bits = bits_of_nats(curve)
+        for column in ("final_val", "best_val"):
+            run[column] *= bits
+        run["final_train"] = run["floor"] = math.nan
+        curve["val_loss"], curve["train_loss"] = curve.val_bpb, math.nan
+        if "val_loss_full" in curve:
+            curve["val_loss_full"] *= bits
+
+
 def read_runs(paths):
     """Plain run directories as a comparison with one cell per run."""
     curves, runs, diagnostics, configs = [], [], [], {}
-    for path in map(Path, paths):
+    paths = [Path(path) for path in paths]
+    root = root_of(paths)
+    for path in paths:
         if not path.is_dir():
             raise Complaint(f"{path} is no directory")
         metrics = read_table(path / "metrics.csv")
         metrics = metrics[metrics.step > 0] if (metrics.step > 0).any() else metrics
-        run = summary_of(path, metrics)
+        run = summary_of(path, run_name(path, root), metrics)
         runs.append(run)
         curves.append(metrics.assign(cell=run["cell"], stage="final", seed=""))
         if (path / "diagnostics.csv").exists():
             diagnostics.append(read_table(path / "diagnostics.csv").assign(cell=run["cell"], seed=""))
         if (path / "config.toml").exists():
             configs["final", run["cell"], str(path)] = read_config(path / "config.toml")
+    tokenizers = {str(config.given.get("tokenizer")) for config in configs.values()}
+    unit = BITS if several_tokenizers(tokenizers, map(bits_of_nats, curves)) else Comparison.unit
+    if unit == BITS:
+        to_bits(runs, curves)
     names = [run["cell"] for run in runs]
     for name in names:
         if names.count(name) > 1:
             raise Complaint(f"two runs are called {name}")
-    return Comparison(names[0], [], pd.concat(curves), pd.DataFrame(runs),
-                      diagnostics=pd.concat(diagnostics) if diagnostics else None, configs=configs)
+    return Comparison(names[0] if len(names) == 1 else shown_name(root), [], pd.concat(curves), pd.DataFrame(runs),
+                      diagnostics=pd.concat(diagnostics) if diagnostics else None, configs=configs, unit=unit)
 
 
 SAMPLE = re.compile(r"^==== step (\d{1,18}) ====$\n?", re.MULTILINE)

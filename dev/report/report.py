@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the report of a comparison (a page and pictures) or of a run (a page):
+"""Writes the report of a comparison (a page and pictures), of a run or of several runs (a page):
 
     python dev/report/report.py [OUT]     OUT/report.html; for a comparison also loss.png, lr.png and profiles.png
+    python dev/report/report.py RUN...    report.html in the directory that they share
 
-OUT is a directory of `train_gpt compare` or `train_gpt train` (default: the newest below runs/).
+OUT is a directory of `train_gpt compare` or `train_gpt train`, or one with several runs (default: the newest below
+runs/). Runs with different tokenizers are shown in bits per byte.
 """
 
 import argparse
@@ -25,24 +27,39 @@ def write_whole(path, text):
     os.replace(scratch, path)
 
 
-def report(directory):
+def is_comparison(directory):
+    return (directory / "summary.csv").exists() or (directory / "runs.csv").exists()
+
+
+def runs_of(directories):
+    """The runs in the directories: each is one itself, or has several."""
+    found = [run for directory in directories for run in read.runs_below(directory) if (run / "metrics.csv").exists()]
+    return list(dict.fromkeys(found))
+
+
+def report(*directories):
     """Writes the report; returns the paths of its files."""
-    path = directory / "report.html"
-    if (directory / "metrics.csv").exists() and not (directory / "summary.csv").exists():
-        write_whole(path, page.of_run(read.read_runs([directory]), read.read_samples(directory)))
+    path = read.root_of(directories) / "report.html"
+    first = directories[0]
+    if len(directories) > 1 and any(map(is_comparison, directories)):
+        raise read.Complaint("a report is of one comparison, or of several runs")
+    if len(directories) == 1 and (first / "metrics.csv").exists() and not is_comparison(first):
+        write_whole(path, page.of_run(read.read_runs([first]), read.read_samples(first)))
         return [path]
-    comparison = read.read_comparison(directory)
-    write_whole(path, page.of_comparison(comparison))
-    return [path, *picture.draw_all(comparison, directory)]
+    if len(directories) == 1 and (is_comparison(first) or not first.is_dir() or not runs_of([first])):
+        comparison = read.read_comparison(first)
+        write_whole(path, page.of_comparison(comparison))
+        return [path, *picture.draw_all(comparison, first)]
+    write_whole(path, page.of_runs(read.read_runs(runs_of(directories))))
+    return [path]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", nargs="?", help="the directory of a comparison or of a run")
+    parser.add_argument("out", nargs="*", type=Path, help="a comparison, a run, several runs, or a directory with some")
     args = parser.parse_args()
     try:
-        directory = Path(args.out) if args.out else read.newest("summary.csv", "metrics.csv")
-        for made in report(directory):
+        for made in report(*(args.out or [read.newest("summary.csv", "metrics.csv")])):
             print(made)
     except (read.Complaint, OSError) as complaint:
         sys.exit(f"report: {complaint}")

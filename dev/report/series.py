@@ -53,6 +53,7 @@ def cells_of(comparison):
 @dataclass
 class Scale:
     excess: bool  # the loss above the floor, on a log axis; otherwise the loss itself
+    unit: str = "nats per token"
 
     def of(self, loss, floor):
         if not self.excess:
@@ -61,7 +62,7 @@ class Scale:
 
     @property
     def title(self):
-        return "loss above the floor (nats per token)" if self.excess else "loss (nats per token)"
+        return f"loss{' above the floor' if self.excess else ''} ({self.unit})"
 
 
 def scale_of(comparison):
@@ -69,10 +70,10 @@ def scale_of(comparison):
     runs = comparison.runs
     floors = dict(zip(zip(runs.stage, runs.cell, runs.seed), runs.floor))
     if not all(floor > 0 for floor in floors.values()):
-        return Scale(False)
+        return Scale(False, comparison.unit)
     measured = comparison.curves[comparison.curves.val_loss.notna()]
     lowest = measured.groupby(["stage", "cell", "seed"]).val_loss.min()
-    return Scale(all(loss > floors[run] for run, loss in lowest.items() if run in floors))
+    return Scale(all(loss > floors[run] for run, loss in lowest.items() if run in floors), comparison.unit)
 
 
 def floor_of(comparison):
@@ -171,7 +172,7 @@ def curves_of(comparison, cell, scale):
         if len(together):
             full = np.mean([full_loss(of_seed[seed]) for seed in seeds]) if role == "val" else float("nan")
             result.append(Curve(cell, role, together, seeds, floor[seeds[0]], full=full))
-    if len(result) == 1:  # without validation, the training loss is the bold curve
+    if [curve.role for curve in result] == ["train"]:  # without validation, the training loss is the bold curve
         result[0].role = "val"
         result[0].points["mean"] = smoothed(result[0].points["mean"].to_numpy())
     for run in cell.lost.itertuples():

@@ -4,12 +4,14 @@ import contextlib
 import fcntl
 import http.client
 import json
+import math
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 import urllib.error
@@ -21,7 +23,7 @@ from matplotlib import image
 
 import browser
 import fixtures
-from testing import HERE, Scratch, rows_of, run
+from testing import HERE, Scratch, rewrite, rows_of, run
 
 RUN = "placement=pre,norm=layernorm/seed=1"
 
@@ -114,6 +116,50 @@ class TensorBoard(Scratch):
             result = run("events.py", self.scratch / name)
             self.assertEqual((result.returncode, len(result.stderr.splitlines())), (1, 1), result.stderr)
             self.assertIn(words, result.stderr)
+
+
+def in_longer_tokens(directory, bytes_per_token):
+    """Rewrites the validation losses of a run as those of tokens that hold so many bytes."""
+    rewrite(directory / "metrics.csv", lambda rows: [
+        {**row, "val_bpb": row["val_loss"] and float(row["val_loss"]) / math.log(2) / bytes_per_token} for row in rows])
+
+
+class SeveralRuns(Scratch):
+    make = {"full": fixtures.full}
+
+    def setUp(self):
+        self.place = Path(tempfile.mkdtemp(dir=self.scratch))
+        for name, placement in (("one/seed=1", "pre"), ("two/seed=1", "sandwich")):
+            shutil.copytree(self.scratch / f"full/placement={placement},norm=layernorm/seed=1", self.place / name)
+        self.final = {name: next(float(row["val_loss"]) for row in reversed(rows_of(self.place / name / "metrics.csv"))
+                                 if row["val_loss"]) for name in ("one/seed=1", "two/seed=1")}
+
+    def text(self, *args):
+        result = run("report.py", *args)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertEqual(result.stdout, f"{self.place / 'report.html'}\n")
+        return (self.place / "report.html").read_text(encoding="utf-8")
+
+    def test_a_page_of_several_runs(self):
+        for args in ([self.place], [self.place / "one", self.place / "two"],
+                     [self.place / "two/seed=1", self.place / "one/seed=1"]):
+            text = self.text(*args)
+            lowest = min(self.final, key=self.final.get)
+            self.assertIn(f"Lowest validation loss of 2 runs: {lowest}, {self.final[lowest]:.4f} nats per token.", text)
+            self.assertIn("loss (nats per token)", text)
+
+    def test_different_tokenizers_are_compared_in_bits_per_byte(self):
+        lowest, other = sorted(self.final, key=self.final.get)
+        in_longer_tokens(self.place / other, 3)
+        text = self.text(self.place)
+        bits = self.final[other] / math.log(2) / 3
+        self.assertIn(f"Lowest validation loss of 2 runs: {other}, {bits:.4f} bits per byte.", text)
+        self.assertIn("loss (bits per byte)", text)
+        self.assertNotIn("Thin: training loss", text)
+
+    def test_a_comparison_and_a_run(self):
+        result = run("report.py", self.scratch / "full", self.place / "one/seed=1")
+        self.assertEqual((result.returncode, len(result.stderr.splitlines())), (1, 1), result.stderr)
 
 
 class Watch(Scratch):
@@ -237,6 +283,25 @@ class Watch(Scratch):
         for path in ("config.toml", "../", "etc/passwd"):
             with self.assertRaises(urllib.error.HTTPError):
                 urllib.request.urlopen(url + path)
+
+    def test_several_runs_with_different_tokenizers(self):
+        places = [self.scratch / "tokenizers" / name for name in ("bytes", "pairs")]
+        for place in places:
+            shutil.copytree(self.scratch / "full" / RUN, place)
+        _, url = self.start(*places)
+        self.assertEqual([(r["name"], r["in_bits"]) for r in self.runs(url)], [("bytes", False), ("pairs", False)])
+        in_longer_tokens(places[1], 3)
+        found = self.runs(url)
+        self.assertEqual([r["in_bits"] for r in found], [True, True])
+        self.assertAlmostEqual(found[1]["bits"], 1 / math.log(2) / 3)
+        if browser.find():
+            with browser.Browser() as chrome:
+                chrome.open(url)
+                chrome.wait("document.body.dataset.shown")
+                self.assertIn("in bits per byte", chrome.evaluate("document.getElementById('drawn').textContent"))
+                losses = "document.getElementById('loss').data.filter((t) => t.y.length).map((t) => t.y.at(-1))"
+                bytes_, pairs = chrome.evaluate(losses)
+                self.assertAlmostEqual(bytes_ / pairs, 3, delta=1e-4)
 
     def test_only_under_its_own_name(self):
         """Not under a name of the web that leads to this machine (DNS rebinding)."""

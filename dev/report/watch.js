@@ -31,8 +31,16 @@ const color = (run) => look(run)[dark.matches ? "dark" : "light"];
 
 // ---- Plots ------------------------------------------------------------------------------------------
 
+// Runs with different tokenizers are compared in bits per byte; a training loss has no such number.
+const inBits = () => runs.some((run) => run.in_bits);
+const bits = (run) => (run.in_bits ? run.bits ?? NaN : 1);
+function values(run, column) {
+  if (!run.in_bits || !column.endsWith("_loss")) return run[column];
+  return column === "val_loss" ? [run.val_loss[0], run.val_loss[1].map((loss) => loss * bits(run))] : [[], []];
+}
+
 function trace(run, column, width, faint) {
-  const [x, y] = run[column];
+  const [x, y] = values(run, column);
   const back = pointed && pointed !== run.name;
   return { x, y, mode: x.length > 1 ? "lines" : "markers", name: run.name, marker: { color: color(run) },
     line: { color: color(run), dash: look(run).dash, width: pointed === run.name ? width + 1 : width },
@@ -53,8 +61,8 @@ function draw(id, traces, title, more) {
 
 // From the lowest loss to the median of the first ones: an explosion does not press all other curves flat.
 function lossRange(shown, column) {
-  const firsts = shown.map((run) => run[column][1][0]).filter((x) => x !== undefined).sort((a, b) => a - b);
-  const lowest = Math.min(...shown.flatMap((run) => [...run.train_loss[1], ...run.val_loss[1]]));
+  const firsts = shown.map((run) => values(run, column)[1][0]).filter((x) => x !== undefined).sort((a, b) => a - b);
+  const lowest = Math.min(...shown.flatMap((run) => [...values(run, "train_loss")[1], ...values(run, "val_loss")[1]]));
   const first = firsts[firsts.length >> 1], margin = 0.05 * (first - lowest);
   if (view.logY) return { type: "log", tickformat: "~g", range: [Math.log10(lowest / 1.05), Math.log10(first * 1.1)] };
   return margin > 0 ? { range: [lowest - margin, first + 3 * margin] } : {};
@@ -65,11 +73,12 @@ function plots() {
   const many = shown.length > MANY;
   const training = shown.filter((run) => !many || !run.val_loss[0].length || run.name === pointed);
   draw("loss", [...training.map((run) => trace(run, "train_loss", 1, 0.55)),
-    ...shown.map((run) => trace(run, "val_loss", many ? 1.6 : 2.6))], "loss (nats per token)",
-    lossRange(shown, many ? "val_loss" : "train_loss"));
+    ...shown.map((run) => trace(run, "val_loss", many ? 1.6 : 2.6))], `loss (${inBits() ? "bits per byte" : "nats per token"})`,
+    lossRange(shown, many || inBits() ? "val_loss" : "train_loss"));
   draw("grad_norm", shown.map((run) => trace(run, "grad_norm", 1)), "", { type: "log", tickformat: "~g" });
   draw("lr", shown.map((run) => trace(run, "lr", 1.5)), "", {});
-  $("drawn").textContent = (many ? `Validation loss of ${shown.length} runs; point at a run for its training loss.`
+  $("drawn").textContent = (inBits() ? "Validation loss in bits per byte, because the tokens of these runs differ."
+    : many ? `Validation loss of ${shown.length} runs; point at a run for its training loss.`
     : "Bold: validation loss. Thin: training loss, smoothed.");
   document.body.dataset.shown = shown.map((run) => run.step).join(",");
 }
@@ -78,7 +87,7 @@ function plots() {
 
 const minutes = (s) => (s < 5400 ? `${Math.round(s / 60)} min` : `${(s / 3600).toFixed(1)} h`);
 const duration = (s) => (s < 90 ? `${Math.round(s)} s` : minutes(s));
-const last = (run, column) => run[column][1].at(-1);
+const last = (run, column) => values(run, column)[1].at(-1);
 
 function timing(run) {
   if (run.condition === "stopped") return `stopped, silent for ${duration(Date.now() / 1000 - run.written)}`;
@@ -90,7 +99,8 @@ function timing(run) {
 function line(run) {
   const parts = [`step ${whole.format(run.step)}${run.steps ? ` of ${whole.format(run.steps)}` : ""}`];
   if (last(run, "train_loss") !== undefined) parts.push(`training ${last(run, "train_loss").toFixed(4)}`);
-  if (last(run, "val_loss") !== undefined) parts.push(`validation ${last(run, "val_loss").toFixed(4)}`);
+  if (last(run, "val_loss") !== undefined)
+    parts.push(`validation ${last(run, "val_loss").toFixed(4)}${run.in_bits ? " bits per byte" : ""}`);
   if (run.speed && run.condition === "training") parts.push(`${whole.format(run.speed)} tokens/s`);
   return [...parts, timing(run)].join(" · ");
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Shows runs in a browser while they train:
 
-    python dev/report/watch.py [RUN]     a run, or a directory with several; without it, the newest below runs/
+    python dev/report/watch.py [RUN...]  runs, or directories with several; without one, the newest below runs/
 
 Reads metrics.csv again whenever the page asks. The server can be reached from this machine alone; Ctrl-C ends it.
 """
@@ -67,6 +67,12 @@ def last(values):
     return values[-1] if values else None
 
 
+def bits_of_nats(metrics):
+    """Bits per byte of one nat per token; None before the first validation."""
+    pairs = zip(metrics.get("val_bpb", []), metrics.get("val_loss", []))
+    return last([bits / nats if bits and nats else None for bits, nats in pairs])
+
+
 # ---- Is it still training? -----------------------------------------------------------------------
 
 SILENCE = 60, 20  # (seconds, steps) without a new row after which a run without a lock counts as stopped
@@ -105,11 +111,13 @@ def condition(run, state, now):
 class Watched:
     """The data of the page for the runs below a directory. Reads only files that have changed."""
 
-    def __init__(self, directory):
-        self.directory, self.known, self.seen = directory, {}, []
+    def __init__(self, directories):
+        self.directories, self.known, self.seen = directories, {}, []
+        self.root = read.root_of(directories)
 
     def runs(self):
-        runs = read.runs_below(self.directory) if self.directory.is_dir() else []
+        there = [directory for directory in self.directories if directory.is_dir()]
+        runs = list(dict.fromkeys(run for directory in there for run in read.runs_below(directory)))
         self.seen += [run for run in runs if run not in self.seen]  # a run keeps its color when others are added
         states = {}
         for run in runs:
@@ -118,10 +126,12 @@ class Watched:
             except FileNotFoundError:
                 pass  # it was removed a moment ago
         values = words.options([read.Config(state["options"], {}) for state in states.values()], "given")
+        in_bits = read.several_tokenizers([str(state["options"].get("tokenizer")) for state in states.values()],
+                                          [state["bits"] for state in states.values()])
         differing = [key for key, some in values.items() if len(some) > 1 and key != "out"]
         now = time.time()
-        return [{**state, "name": read.run_name(run, self.directory), "number": self.seen.index(run),
-                 "condition": condition(run, state, now),
+        return [{**state, "name": read.run_name(run, self.root), "number": self.seen.index(run),
+                 "condition": condition(run, state, now), "in_bits": in_bits,
                  "options": {key: words.shown(state["options"][key]) for key in differing if key in state["options"]}}
                 for run, state in states.items()]
 
@@ -138,7 +148,7 @@ class Watched:
             of = {name: thinned(steps, metrics.get(name, [None] * len(steps)), name == "train_loss") for name in SHOWN}
             options = options_of(run)
             self.known[run] = stamp, {"step": last(steps) or 0, "steps": whole_number(options.get("steps")), **of,
-                                      "options": options, "elapsed": last(metrics.get("elapsed_s", [])),
+                                      "bits": bits_of_nats(metrics), "options": options, "elapsed": last(metrics.get("elapsed_s", [])),
                                       "speed": last(metrics.get("tokens_per_second", [])),
                                       "written": stat.st_mtime if stamp else run.stat().st_mtime}
         return self.known[run][1]
@@ -147,10 +157,10 @@ class Watched:
 CONDITIONS = ("all", "training", "finished", "diverged", "stopped")
 
 
-def page_of(directory):
+def page_of(directories):
     states = "".join(f'<button data-condition="{c}" aria-pressed="{str(c == "all").lower()}">{c} <i></i></button>'
                      for c in CONDITIONS)
-    path = os.fsencode(directory).decode("utf-8", "replace")
+    path = " ".join(os.fsencode(directory).decode("utf-8", "replace") for directory in directories)
     body = (f'<p class="name">{page.escape(path)}</p><h1 id="headline">Waiting for the first step</h1>'
             '<div class="tools">'
             f'<span class="switch several" role="group" aria-label="state of the runs">{states}</span>'
@@ -162,11 +172,12 @@ def page_of(directory):
             '<div class="plot" id="grad_norm"></div></figure><figure><figcaption>Learning rate</figcaption>'
             '<div class="plot" id="lr"></div></figure></div>')
     palette = [vars(style.by_number(i)) for i in range(style.IN_TURN * len(style.DASHES))]
-    return page.document(f"watching {read.shown_name(directory)}", body, {"palette": palette}, "watch.js")
+    names = " ".join(map(read.shown_name, directories))
+    return page.document(f"watching {names}", body, {"palette": palette}, "watch.js")
 
 
-def handler(directory):
-    watched, whole_page = Watched(directory), page_of(directory).encode()
+def handler(directories):
+    watched, whole_page = Watched(directories), page_of(directories).encode()
 
     class Handler(BaseHTTPRequestHandler):
         timeout = IDLE
@@ -206,8 +217,8 @@ class Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-def serve(directory, port):
-    make = handler(directory)
+def serve(directories, port):
+    make = handler(directories)
     try:
         return Server(("127.0.0.1", port), make)
     except OSError as error:
@@ -218,17 +229,18 @@ def serve(directory, port):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", nargs="?", help="a run, or a directory with several")
+    parser.add_argument("run", nargs="*", type=Path, help="runs, or directories with several")
     parser.add_argument("--port", type=int, default=PORT, help=f"default {PORT}; another where it is taken")
     args = parser.parse_args()
     try:
-        directory = Path(args.run) if args.run else read.newest("config.toml")
-        waiting(directory)
-        server = serve(directory, args.port)
+        directories = args.run or [read.newest("config.toml")]
+        for directory in directories:
+            waiting(directory)
+        server = serve(directories, args.port)
     except (read.Complaint, OSError, OverflowError) as complaint:
         sys.exit(f"watch: {complaint}")
     try:
-        print(f"watching {directory} at http://127.0.0.1:{server.server_port}/ (Ctrl-C ends it)", flush=True)
+        print(f"watching {' '.join(map(str, directories))} at http://127.0.0.1:{server.server_port}/ (Ctrl-C ends it)", flush=True)
         server.serve_forever()
     except KeyboardInterrupt:
         print()

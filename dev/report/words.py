@@ -175,10 +175,12 @@ def recipe_line(comparison):
         parts.append(f"{told['layers']} layers × {told['channels']} channels")
     if "context" in told:
         parts.append(f"context {told['context']}")
-    if known(mean_of(final, "parameters")):
+    together = comparison.summary is not None or len(final) == 1
+    if together and known(mean_of(final, "parameters")):
         parts.append(f"{mean_of(final, 'parameters') / 1000:,.0f} k parameters")
     long = final[final.state == "finished"] if (final.state == "finished").any() else final
-    parts += [f"{plain(mean_of(long, name))} {name}" for name in ("steps", "tokens") if known(mean_of(long, name))]
+    parts += [f"{plain(mean_of(long, name))} {name}" for name in ("steps", "tokens")
+              if known(mean_of(long, name)) and (together or long[name].nunique() == 1)]
     seeds = final.seed.nunique()
     if comparison.summary is not None:
         parts.append(f"{seeds} seed{'s' if seeds > 1 else ''}")
@@ -258,6 +260,40 @@ def run_headline(run, cell):
     if not state.ended:
         said.append("The run is not finished.")
     return said
+
+
+# ---- Several runs ---------------------------------------------------------------------------------
+
+def runs_headline(runs, cells):
+    """[sentence] about runs that no comparison chose."""
+    state = runs.runs.reset_index(drop=True)
+    measured = state[state.final_val.notna() & (state.state == "finished")]
+    said = [f"{len(cells)} runs; no validation loss was measured."]
+    if len(measured):
+        lowest = measured.loc[measured.final_val.idxmin()]
+        said = [f"Lowest validation loss of {len(cells)} runs: {lowest.cell}, {number(lowest.final_val)} {runs.unit}."]
+    said += trouble(cells)
+    if runs.unit == "bits per byte":
+        said.append("Their tokens differ, so losses are in bits per byte, and training losses are left out.")
+    return [*said, "They may differ in more than one option, and in their texts: see the recipe."]
+
+
+RUNS_TABLE = (
+    ("final loss", lambda row: number(row.final_val), lambda row: row.final_val),
+    ("best on the way", lambda row: number(row.best_val), lambda row: row.best_val),
+    ("state", lambda row: row.state if row.ended or row.state != "finished" else "not finished", None),
+    ("steps", lambda row: plain(float(row.steps)), lambda row: row.steps),
+    ("tokens", lambda row: plain(float(row.tokens)), lambda row: row.tokens),
+    ("seconds", lambda row: seconds(row.seconds), lambda row: row.seconds),
+    ("parameters", lambda row: plain(row.parameters), lambda row: row.parameters),
+)
+
+
+def runs_table(runs):
+    """As table(), a row for each run."""
+    rows = {row.cell: [(text(row), key(row) if key else text(row)) for _, text, key in RUNS_TABLE]
+            for row in runs.runs.itertuples()}
+    return [heading for heading, *_ in RUNS_TABLE], rows
 
 
 # ---- The table -----------------------------------------------------------------------------------
