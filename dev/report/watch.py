@@ -148,7 +148,8 @@ class Watched:
             of = {name: thinned(steps, metrics.get(name, [None] * len(steps)), name == "train_loss") for name in SHOWN}
             options = options_of(run)
             self.known[run] = stamp, {"step": last(steps) or 0, "steps": whole_number(options.get("steps")), **of,
-                                      "bits": bits_of_nats(metrics), "options": options, "elapsed": last(metrics.get("elapsed_s", [])),
+                                      "bits": bits_of_nats(metrics), "options": options,
+                                      "elapsed": last(metrics.get("elapsed_s", [])),
                                       "speed": last(metrics.get("tokens_per_second", [])),
                                       "written": stat.st_mtime if stamp else run.stat().st_mtime}
         return self.known[run][1]
@@ -240,7 +241,8 @@ def main():
     except (read.Complaint, OSError, OverflowError) as complaint:
         sys.exit(f"watch: {complaint}")
     try:
-        print(f"watching {' '.join(map(str, directories))} at http://127.0.0.1:{server.server_port}/ (Ctrl-C ends it)", flush=True)
+        names = " ".join(map(str, directories))
+        print(f"watching {names} at http://127.0.0.1:{server.server_port}/ (Ctrl-C ends it)", flush=True)
         server.serve_forever()
     except KeyboardInterrupt:
         print()
