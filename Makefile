@@ -180,7 +180,7 @@ $(OUT)/layers/kernels/gemm.o: private EXTRA += $(if $(call has,__clang__),,$(if 
 
 # The commit that --version prints. A source archive of a release has it in VERSION.
 COMMIT := $(shell { [ -e .git ] && git describe --always --dirty || cat VERSION; } 2>/dev/null)
-VERSIONED := $(filter $(OUT)/data/host/room.o $(OUT)/data/host/machine.o,$(LIBRARY))
+VERSIONED := $(filter $(OUT)/data/host/room.o $(OUT)/data/host/version.o,$(LIBRARY))
 $(VERSIONED): private OPTIMIZE += $(if $(COMMIT),-DCOMMIT='"$(COMMIT)"')
 $(VERSIONED): $(OUT)/commit
 $(OUT)/commit: FORCE

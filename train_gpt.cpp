@@ -33,6 +33,7 @@
 #include "data/run/trained.hpp"
 #include "data/run/trainer.hpp"
 #include "data/run_directory/directory.hpp"
+#include "data/run_directory/history.hpp"
 #include "data/run_directory/metrics.hpp"
 #include "data/show/corpus.hpp"
 #include "data/show/eval.hpp"
@@ -63,9 +64,7 @@ Prepared prepare(const Command& given, const std::shared_ptr<Group>& group, cons
   use_threads(o.threads > 0 ? o.threads : default_threads(place.threads));
   share_steps(o, command.said("lanes"), group->size);
   Dataset data = load_training_data(o, from, command.program);
-  const std::string notice = o.resume             ? adapt_to_resume(o, from, given)
-                             : given.train.resume ? "there is no checkpoint yet: starting from the beginning"
-                                                  : "";
+  const std::string notice = adapt_to_resume(o, from, given);
   check_memory(data.tokens.memory() + memory_of_run(o).total() +
                (o.textbook ? memory_of_textbook(o.config, o.batch) : 0));
   make_paths_absolute(o);
@@ -145,7 +144,8 @@ void train_and_measure(Trainer& t, TimeLimit& limit, RunOutcome& outcome) {
   } catch (const std::runtime_error& error) {
     save_and_fail(t, metrics, error);
   }
-  outcome.finished = outcome.step >= t.o.steps || out_of_patience(t, outcome.step);
+  outcome.early = outcome.step < t.o.steps && out_of_patience(t, outcome.step);
+  outcome.finished = outcome.step >= t.o.steps || outcome.early;
   const bool saved = save_sound(t, progress, outcome.step);
   if (t.o.steps != planned) write_config(t);
   if (!outcome.finished) return print_stopped(t, outcome.step, saved);
@@ -182,6 +182,7 @@ void train(const Command& command) {
     return;
   }
   write_config(t);
+  keep_history(t.o.out, t.state.step);
   RunOutcome outcome;
   outcome.parameters = count_parameters(t.o.config);
   outcome.unigram = t.data.unigram_nats, outcome.floor = t.data.floor, outcome.data_fingerprint = t.data.fingerprint;

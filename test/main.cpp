@@ -68,6 +68,7 @@ void skip_test(const std::string& reason) {
 int main(int argc, char** argv) {
   begin_process(argv[0]);
   tests_as_typed = argv[0];
+  setenv("SOURCE_DATE_EPOCH", kEpochOfTests, 1);
   Catch::Session session;
   int status = session.applyCommandLine(argc, argv);
   if (status != 0) return EXIT_FAILURE;

@@ -14,6 +14,7 @@
 #include "data/options/command_line.hpp"
 #include "data/run_directory/checkpoint.hpp"
 #include "data/run_directory/directory.hpp"
+#include "data/run_directory/history.hpp"
 #include "data/text/corpus_files.hpp"
 #include "data/text/multiple_choice.hpp"
 #include "data/text/text_files.hpp"
@@ -95,6 +96,7 @@ const std::vector<Parser> kParsers = {
     {"checkpoint", "checkpoint.safetensors", [](const std::string& path) { load_trained_model(path); }},
     {"config.toml", "config.toml", [](const std::string& path) { from_toml(read_file(path), path); }},
     {"metrics.csv", "metrics.csv", [](const std::string& path) { read_metrics(folder_of(path)); }},
+    {"history", "history.jsonl", [](const std::string& path) { read_history(folder_of(path)); }},
     {"outcome.json", "outcome.json", [](const std::string& path) { read_outcome(folder_of(path)); }},
 };
 

@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+// The date that programs record while tests run, so that tables of equal runs are equal.
+inline constexpr const char* kEpochOfTests = "1780000000";
+
 extern std::string tests_as_typed;  // argv[0] of the tests, in main.cpp
 
 // The program, which is in the folder of the tests.

@@ -6,13 +6,19 @@
 #include <cmath>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <future>
 #include <stdexcept>
+#include <tuple>
+
+#include <nlohmann/json.hpp>
 
 #include "catch.hpp"
+#include "data/formats/safetensors.hpp"
 #include "data/run/evaluate.hpp"
 #include "data/run_directory/directory.hpp"
+#include "data/run_directory/history.hpp"
 #include "layers/training/adafactor.hpp"
 #include "layers/training/step.hpp"
 #include "small_run.hpp"
@@ -132,6 +138,63 @@ TEST_CASE("a resumed run that is killed has no outcome", "[program][checkpoint]"
   const auto trains = [&] { return count_lines(f.read("r/metrics.csv")) > 5; };
   REQUIRE(f.run_until("train --out r --resume --steps 100000 --quiet", SIGKILL, trains).status == 128 + SIGKILL);
   CHECK_FALSE(f.has("r/outcome.json"));
+}
+
+TEST_CASE("a run and its checkpoints record the program and the date", "[program][checkpoint]") {
+  const Corpus f;
+  REQUIRE(f.run("train --data stories.txt --steps 2 --out r" + kTiny).status == 0);
+  setenv("SOURCE_DATE_EPOCH", "1790000000", 1);
+  const Outcome later = f.run("train --out r --resume --steps 4 --quiet");
+  setenv("SOURCE_DATE_EPOCH", kEpochOfTests, 1);
+  REQUIRE(later.status == 0);
+  const std::vector<HistoryLine> calls = read_history(f.path("r"));
+  REQUIRE(calls.size() == 2);
+  CHECK(calls[0].from_step == 0);
+  CHECK(calls[0].date == date_now());
+  CHECK(calls[1].from_step == 2);
+  CHECK(calls[1].date == "2026-09-21T14:13:20Z");
+  const ProgramRecord& here = this_program();
+  for (const HistoryLine& call : calls)
+    CHECK(std::tie(call.program.version, call.program.compiler, call.program.simd) ==
+          std::tie(here.version, here.compiler, here.simd));
+  const auto record = nlohmann::json::parse(StoredTensors(f.path("r/checkpoint.safetensors")).metadata().at("program"));
+  CHECK(record == nlohmann::json{{"version", here.version}, {"compiler", here.compiler}, {"simd", here.simd},
+                                 {"date", calls[1].date}});
+
+  REQUIRE(f.run("train --data stories.txt --steps 4 --out whole" + kTiny).status == 0);
+  CHECK(last_weights(f, "r") == last_weights(f, "whole"));
+  f.write("r/history.jsonl", "{\"date\": 3}\nnonsense\n" + f.read("r/history.jsonl") + "{\"date\": ");
+  CHECK(read_history(f.path("r")).size() == 2);
+  REQUIRE(f.run("train --data stories.txt --steps 1 --force --out r" + kTiny).status == 0);
+  CHECK(read_history(f.path("r")).size() == 1);
+}
+
+TEST_CASE("outcome.json says how a run ended, and those of earlier versions are read", "[checkpoint]") {
+  const Folder f;
+  RunOutcome o{.finished = true, .early = true, .step = 7, .what = "", .tensor = ""};
+  o.data_fingerprint = 0xfedcba9876543210;
+  write_outcome(f.path("."), o);
+  for (const char* line :
+       {"\"state\": \"stopped early\"", "\"floor\": null", "\"data\": \"18364758544493064720\""})
+    CHECK(contains(f.read("outcome.json"), line));
+  const auto again = read_outcome(f.path("."));
+  CHECK((again->finished && again->early));
+  CHECK(again->floor == 0);
+  CHECK(again->data_fingerprint == o.data_fingerprint);
+  const std::string old = "{\"state\": \"finished\", \"step\": 9, \"what\": \"\", \"tensor\": \"\", "
+                          "\"parameters\": 94, "
+                          "\"unigram\": 2.5, \"floor\": 0.0, \"data\": 18364758544493064720, "
+                          "\"val_loss_full\": null}";
+  f.write("outcome.json", old);
+  const auto earlier = read_outcome(f.path("."));
+  CHECK((earlier->finished && !earlier->early && earlier->floor == 0));
+  CHECK(earlier->data_fingerprint == o.data_fingerprint);
+  for (const char* bad : {"\"\"", "\"-1\"", "\"18446744073709551616\"", "\"12x\"", "null", "-1", "1.5"}) {
+    std::string damaged = old;
+    damaged.replace(damaged.find("18364758544493064720"), 20, bad);
+    f.write("outcome.json", damaged);
+    CHECK(contains(message_of<std::runtime_error>([&] { read_outcome(f.path(".")); }), "is not an outcome"));
+  }
 }
 
 TEST_CASE("a checkpoint written on another thread holds the numbers of the call", "[checkpoint]") {

@@ -62,7 +62,8 @@ TEST_CASE("runs that start at the same time get their own directories", "[progra
     const TrainOptions saved = read_checkpoint_header(f.path(folder + "/checkpoint.safetensors")).options;
     CHECK(from_toml(f.read(folder + "/config.toml")).seed == saved.seed);
     CHECK(names_in(f.path(folder)) ==
-          std::vector<std::string>{"checkpoint.safetensors", "config.toml", "metrics.csv", "outcome.json"});
+          std::vector<std::string>{"checkpoint.safetensors", "config.toml", "history.jsonl", "metrics.csv",
+                                   "outcome.json"});
     seeds.push_back(std::to_string(saved.seed));
   }
   std::sort(seeds.begin(), seeds.end());

@@ -8,6 +8,7 @@
 
 #include "data/host/files.hpp"
 #include "data/host/json.hpp"
+#include "data/host/version.hpp"
 #include "data/text/corpus_files.hpp"
 #include "catch.hpp"
 #include "check.hpp"
@@ -86,6 +87,10 @@ TEST_CASE("config.toml reads back, and unset options stay unset", "[program]") {
   REQUIRE(f.run("train --config a/config.toml --out b --quiet").status == 0);
   CHECK(f.read("a/config.toml") == f.read("b/config.toml"));
   CHECK(losses_in(f.read("a/metrics.csv")) == losses_in(f.read("b/metrics.csv")));
+  for (const char* line : {"# beta2 = 0.95", "# momentum = 0", "# nesterov = false", "lr = 0.003",
+                           "# lr-embedding = 0.003", "# lr-vector = 0.003", "# norm-lr = 0.003"})
+    CHECK(contains(f.read("a/config.toml"), std::string("\n") + line + "\n"));
+  CHECK_FALSE(contains(f.read("a/config.toml"), "lr-head"));  // the classifier is tied
   REQUIRE(f.run("train --config a/config.toml --placement pre --out c --quiet").status == 0);
   const Config c = read_checkpoint_header(f.path("c/checkpoint.safetensors")).options.config;
   CHECK(c.placement == "pre");
@@ -171,6 +176,7 @@ TEST_CASE("compare trains every cell and reports one that diverges", "[program]"
   CHECK(f.read("c/curves.csv").starts_with("cell,stage,placement,peak_lr,seed,step,"));
   CHECK(contains(f.read("c/curves.csv"), "\"placement=none,lr=1e-3\",final,none,1e-3,1,8,"));
   CHECK(contains(f.read("c/runs.csv"), "\"placement=none,lr=1e6\",final,none,1e6,1,diverged,"));
+  CHECK(contains(f.read("c/runs.csv"), "," + date_now() + "," + this_program().version + ","));
   CHECK(contains(f.read("c/runs.csv"), ",block.0."));  // the first tensor that was not finite
   CHECK(contains(o.out, "0/1 finished, 1 diverged"));
   CHECK(contains(o.out, "placement=none,lr=1e6  seed=1: diverged at step "));

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <filesystem>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +19,8 @@
 #include "data/run_directory/directory.hpp"
 #include "small_run.hpp"
 #include "table.hpp"
+
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -261,6 +264,40 @@ TEST_CASE("--for ends a run at once whose time is over, without cooling down", "
   REQUIRE(o.status == 0);
   CHECK(read_outcome(f.path("r"))->finished);
   CHECK(!contains(f.read("r/config.toml"), "earlier-schedules = "));
+}
+
+TEST_CASE("a resumed run keeps its time limit, and a new length replaces it", "[program][resume]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt --for 3s --save-every 5 --out r" + kSmall;
+  const auto limit = [&] { return read_checkpoint_header(f.path("r/checkpoint.safetensors")).options.time_in_all; };
+  const auto rows = [&] { return count_lines(f.read("r/metrics.csv")); };
+  // Killed before the first save, then twice after one.
+  REQUIRE(f.run_until(words, SIGKILL, [&] { return f.has("r/config.toml"); }).status == 128 + SIGKILL);
+  CHECK(contains(f.read("r/config.toml"), "time-in-all = 3\n"));
+  const std::string again = "train --out r --resume --quiet";
+  for (const int signal : {SIGKILL, SIGINT}) {
+    const size_t enough = rows() + 20;
+    REQUIRE(f.run_until(again, signal, [&] { return rows() > enough; }).status == 128 + signal);
+    CHECK(limit() == 3);
+  }
+  fs::copy(f.path("r"), f.path("steps"));
+  const double over = read_checkpoint_header(f.path("r/checkpoint.safetensors")).elapsed;
+  const Stopwatch clock;
+  const Outcome o = f.run(again);
+  CHECK(clock.seconds() < 3 - over + 1.5);
+  CHECK(contains(o.out, "resume   --for still ends the run after 0:03 of training in all, of which 0:0"));
+  CHECK(contains(o.out, " are over; a new --for or --steps changes that"));
+  CHECK(read_outcome(f.path("r"))->finished);
+  check_refused(f, again, "is finished: say how far to go on");
+  REQUIRE(f.run(again + " --for 0.2s").status == 0);
+  CHECK(limit() > over + .2);
+
+  const Outcome steps = f.run("train --out steps --resume --quiet --steps 60");
+  CHECK_FALSE(contains(steps.out, "--for still"));
+  const CheckpointHeader end = read_checkpoint_header(f.path("steps/checkpoint.safetensors"));
+  CHECK(end.step == 60);
+  CHECK(end.options.time_in_all == 0);
+  CHECK_FALSE(contains(f.read("steps/config.toml"), "time-in-all"));
 }
 
 TEST_CASE("--for and --steps exclude each other", "[program][resume]") {

@@ -427,7 +427,8 @@ TEST_CASE("patience ends a run that no longer improves, resumed or not", "[text]
   CHECK(o.status == 0);
   CHECK(contains(o.out, "stopped early: no new best in 3 validations since step 4 ("));
   CHECK(read_checkpoint_header(f.path("r/checkpoint.safetensors")).step == 16);
-  CHECK(contains(f.read("r/outcome.json"), "\"state\": \"finished\""));
+  CHECK(contains(f.read("r/outcome.json"), "\"state\": \"stopped early\""));
+  CHECK(contains(o.out, "weights     this loss is of step 16, the last. sample, eval and export use step 4, "));
   const Outcome killed =
       f.run_until(words + "s --save-every 1", SIGKILL, [&] { return count_lines(f.read("s/metrics.csv")) > 6; });
   if (killed.status != 0) CHECK(f.run("train --out s --resume --quiet").status == 0);

@@ -125,6 +125,7 @@ std::vector<std::vector<std::string>> read_metrics(const std::string& directory)
 RunResult read_result(const std::string& directory, bool timed) {
   RunResult r;
   const Curves curves = read_curves(r, directory);
+  if (const auto history = read_history(directory); !history.empty()) r.trained_by = history.back();
   if (const auto outcome = read_outcome(directory)) {
     r.unigram = outcome->unigram;
     if (outcome->floor > 0) r.floor = outcome->floor;

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "data/run_directory/history.hpp"
+
 enum class RunState { finished, diverged, stuck, failed };
 const char* name_of(RunState state);
 
@@ -15,6 +17,7 @@ struct RunResult {
   std::string first_tensor;  // diverged: the first with a NaN or an infinity
   double unigram = kUnknown, floor = kUnknown;
   size_t parameters = 0;
+  HistoryLine trained_by;  // the program that trained its last steps, and when it began
 
   double initial_loss = kUnknown, final_loss = kUnknown, final_train = kUnknown;
   double best_loss = kUnknown, best_step = kUnknown;

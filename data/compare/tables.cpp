@@ -112,16 +112,18 @@ void write_runs(const Comparison& c) {
   const Fields columns =
       run_columns(c) + split("state stopped_at first_tensor initial_loss final_val best_val best_step final_train "
                              "steps tokens seconds tokens_per_second loss_spikes grad_spikes clipped steps_to_target "
-                             "seconds_to_target parameters unigram floor directory command");
+                             "seconds_to_target parameters unigram floor date version compiler simd directory command");
   write_csv(c.out() + "/runs.csv", columns, [&](const auto& write) {
     for (const CellRun& run : c.runs) {
       const RunResult& r = run.result;
+      const HistoryLine& by = r.trained_by;
       write(run_fields(c, run) +
             Fields{name_of(r.state), r.stopped_at > 0 ? field(r.stopped_at) : "", r.first_tensor, field(r.initial_loss),
                    field(r.final_loss), field(r.best_loss), field(r.best_step), field(r.final_train), field(r.steps),
                    field(r.tokens), field(r.seconds), field(r.tokens_per_second), field(r.loss_spikes),
                    field(r.grad_spikes), field(r.clipped), field(r.steps_to_target), field(r.seconds_to_target),
-                   field(int64_t(r.parameters)), field(r.unigram), field(r.floor), run.directory,
+                   field(int64_t(r.parameters)), field(r.unigram), field(r.floor), by.date,
+                   by.program.version, by.program.compiler, by.program.simd, run.directory,
                    shell_words(Fields{c.command.program} + run.words)});
     }
   });

@@ -17,10 +17,6 @@
 #include "layers/kernels/parallel.hpp"
 #include "format.hpp"
 
-#ifndef COMMIT
-#define COMMIT "(commit unknown)"  // not built from a clone
-#endif
-
 namespace {
 
 // As OMP_NUM_THREADS says, before use_threads() changes it.
@@ -105,17 +101,6 @@ Machine detect_machine() {
   if (group.memory < SIZE_MAX) limit_memory(machine, group.memory, group.memory_free, "this container (cgroup) has");
   limit_address_space(machine);
   return machine;
-}
-
-std::string version_text() {
-#ifdef __clang__
-  const std::string compiler = "clang " __clang_version__;
-#else
-  const std::string compiler = "g++ " __VERSION__;
-#endif
-  const Machine machine = detect_machine();
-  return "train_gpt " COMMIT "\ncompiler  " + compiler + "\nOpenMP    " + (machine.openmp ? "yes" : "no") +
-         "\nSIMD      " + machine.simd + "\n";
 }
 
 int default_threads(int processors) {

@@ -14,9 +14,6 @@ struct Machine {
 };
 Machine detect_machine();
 
-// The text of --version: commit, compiler, OpenMP, SIMD.
-std::string version_text();
-
 // The number of threads if --threads does not say: OMP_NUM_THREADS, or `processors` of them, and one for each of this
 // machine's if it is 0.
 int default_threads(int processors = 0);

@@ -7,9 +7,9 @@
 #include "completion.hpp"
 #include "data/host/errors.hpp"
 #include "data/host/files.hpp"
-#include "data/host/machine.hpp"
 #include "data/ranks/mpi_group.hpp"
 #include "data/host/utf8.hpp"
+#include "data/host/version.hpp"
 #include "help.hpp"
 #include "layers/model/presets.hpp"
 #include "man_page.hpp"
@@ -304,7 +304,10 @@ Command parse_words(Words words, const std::vector<std::pair<std::string, std::s
                     const std::string& program) {
   for (const auto& [option, value] : more) words.push_back("--" + option + "=" + value);
   Reader r = reader_of(command_named(words[0]).kind);
-  return command_of(r, expand_config(r, read_words(r, words)), program);
+  Givens givens = expand_config(r, read_words(r, words));
+  // A config file repeats the steps of its run, which --for has chosen. Only --resume keeps the limit.
+  std::erase_if(givens, [](const Given& g) { return g.name == "time-in-all"; });
+  return command_of(r, givens, program);
 }
 
 Command parse_on_top(const Command& command, const std::string& toml, const std::string& file) {

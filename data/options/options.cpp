@@ -84,6 +84,18 @@ TrainOptions closed(TrainOptions options) {
   return options;
 }
 
+TrainOptions in_full(TrainOptions given) {
+  TrainOptions o = closed(std::move(given));
+  o.beta2 = o.optimizer_options.beta2;
+  o.momentum = o.optimizer_options.momentum;
+  o.nesterov = o.optimizer_options.nesterov;
+  o.lr_embedding = o.lr_embedding.value_or(o.rate.lr);
+  if (!o.config.tied) o.lr_head = o.lr_head.value_or(o.rate.lr);
+  o.lr_vector = o.lr_vector.value_or(o.rate.lr);
+  o.norm_lr = o.norm_lr.value_or(*o.lr_vector);
+  return o;
+}
+
 TrainOptions with_vocabulary(TrainOptions options) {
   if (options.config.vocab_size == 0) options.config.vocab_size = 256;
   return options;

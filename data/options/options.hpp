@@ -39,6 +39,7 @@ struct TrainOptions : TextOptions {
   int64_t steps = 3000;
   double epochs = 0;             // instead of `steps`; 0: not given
   std::string time_limit;        // --for
+  double time_in_all = 0;        // --for in seconds, with those before --resume; 0: none
   std::string config_file;       // --config
   LearningRate rate;
   std::optional<double> min_lr;  // open: a tenth of the peak learning rate
@@ -192,8 +193,11 @@ Config resolved(const Config& config);
 // than an int can count, or if --textbook is combined with an option that it does not support.
 void complete(TrainOptions& options);
 
-// The same options with nothing left open.
+// The same options with nothing left open that a resumed run must keep.
 TrainOptions closed(TrainOptions options);
+
+// The same with nothing left open at all. A new --lr changes some of these values.
+TrainOptions in_full(TrainOptions options);
 
 // The same options with a vocabulary of 256 if it was left to the text, which is not read yet.
 TrainOptions with_vocabulary(TrainOptions options);

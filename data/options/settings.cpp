@@ -346,6 +346,8 @@ void describe_training(Table& t, TrainOptions& o) {
   t.group("");  // written by --resume and --for; not in the help
   t.number("schedule-start", o.schedule_start, 0, kLargest, "first step of the schedule");
   t.list("earlier-schedules", o.earlier_schedules, "TEXT...", "FROM TO SCHEDULE LR MIN-LR WARMUP");
+  t.number("time-in-all", o.time_in_all, 0, kLargest, "seconds of training after which --for ends the run").value =
+      [&o] { return o.time_in_all > 0 ? toml(o.time_in_all) : ""; };
 }
 
 // Settings of one call, not written to config.toml.

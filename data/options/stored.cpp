@@ -54,10 +54,10 @@ std::string text_of(const json& value) {
 }  // namespace
 
 std::string to_toml(const TrainOptions& in_force, const TrainOptions& given) {
-  return lines_of(closed(in_force), given, true);
+  return lines_of(in_full(in_force), given, true);
 }
 
-std::string to_toml(const TrainOptions& in_force) { return to_toml(in_force, closed(in_force)); }
+std::string to_toml(const TrainOptions& in_force) { return lines_of(closed(in_force), closed(in_force), true); }
 
 std::string model_to_toml(const TrainOptions& in_force) { return lines_of(closed(in_force), closed(in_force), false); }
 

@@ -11,7 +11,7 @@
 // A line for every setting that has a value. Settings that are open in `given` become comments, so that reading the
 // file back leaves them open; their values are those of `in_force`.
 std::string to_toml(const TrainOptions& in_force, const TrainOptions& given);
-std::string to_toml(const TrainOptions& in_force);        // nothing is a comment
+std::string to_toml(const TrainOptions& in_force);        // closed(), without comments
 std::string model_to_toml(const TrainOptions& in_force);  // only the model
 
 // Every setting that has a value, by name. Text that is not UTF-8 becomes the array of its bytes.

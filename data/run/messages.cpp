@@ -64,6 +64,19 @@ std::string program_words(const Trainer& t, std::vector<std::string> words) {
   return shell_words(words);
 }
 
+// The printed loss is of the last weights, and the other commands read the best.
+void print_weights(const Trainer& t, int64_t last) {
+  if (t.state.best_step == last) {
+    std::printf("weights     step %lld, the last and the best: sample, eval and export use them\n",
+                static_cast<long long>(last));
+    return;
+  }
+  std::printf("weights     this loss is of step %lld, the last. sample, eval and export use step %lld, the best\n"
+              "            (%.4f nats/token on %lld batches)\n",
+              static_cast<long long>(last), static_cast<long long>(t.state.best_step), t.state.best_loss,
+              static_cast<long long>(t.batches_per_validation()));
+}
+
 void print_validation(const Trainer& t, const RunOutcome& outcome) {
   const bool whole = !std::isnan(outcome.val_loss_full);
   const double loss = whole ? outcome.val_loss_full : t.state.val_loss;
@@ -75,6 +88,7 @@ void print_validation(const Trainer& t, const RunOutcome& outcome) {
     std::printf("            on %lld of %lld batches; --final-batches 0 measures all of them\n",
                 static_cast<long long>(t.o.eval_batches),
                 static_cast<long long>(validation_batches(t.data, t.o.batch)));
+  print_weights(t, outcome.step);
 }
 
 }  // namespace
@@ -95,7 +109,7 @@ std::string text_sample(const Trainer& t, int64_t step) {
 }
 
 void print_summary(const Trainer& t, const RunOutcome& outcome) {
-  if (outcome.step < t.o.steps)
+  if (outcome.early)
     std::printf("stopped early: no new best in %lld validations since step %lld (%.4f nats/token, in %s)\n",
                 static_cast<long long>(t.o.patience), static_cast<long long>(t.state.best_step), t.state.best_loss,
                 kBestCheckpoint);

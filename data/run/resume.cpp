@@ -8,6 +8,7 @@
 
 #include "data/formats/huggingface/peft.hpp"
 #include "data/host/files.hpp"
+#include "data/host/format.hpp"
 #include "data/options/command_line.hpp"
 #include "data/options/stored.hpp"
 #include "data/options/toml.hpp"
@@ -43,7 +44,7 @@ Command on_top_of_run(const Command& command, CheckpointHeader& header) {
       header.options, now,
       {"data", "val-data", "steps", "lr", "min-lr", "warmup", "schedule", "decay-steps", "schedule-start",
        "schedule-end", "earlier-schedules", "threads", "recompute", "eval-every", "eval-batches", "final-batches",
-       "sample-every", "save-every", "diagnostics", "patience", "rank-timeout"});
+       "sample-every", "save-every", "diagnostics", "patience", "rank-timeout", "time-in-all"});
   if (!contradictions.empty())
     throw std::invalid_argument("cannot resume " + run + ": " + contradictions[0] +
                                 "; leave the option out, or start a new run");
@@ -77,6 +78,16 @@ Command on_top_of_weights(const Command& command, CheckpointHeader& header) {
     throw std::invalid_argument(from + " was trained with --tokenizer " + tokenizer +
                                 "; leave --tokenizer out, or start without --init-from");
   return merged;
+}
+
+// Returns a message about a limit that stays; "" if none does.
+std::string decide_time_limit(TrainOptions& o, const CheckpointHeader& from, const Command& given) {
+  const bool timed = given.said("for"), over = o.resume && from.step >= from.options.steps;
+  if (timed) o.time_in_all = from.elapsed + parse_seconds(o.time_limit);
+  else if (over || given.said("steps") || given.said("epochs")) o.time_in_all = 0;
+  if (timed || o.time_in_all == 0) return "";
+  return "--for still ends the run after " + format_seconds(o.time_in_all) + " of training in all, of which " +
+         format_seconds(from.elapsed) + " are over; a new --for or --steps changes that";
 }
 
 }  // namespace
@@ -117,10 +128,14 @@ Dataset load_training_data(TrainOptions& o, const CheckpointHeader& from, const 
 }
 
 std::string adapt_to_resume(TrainOptions& o, CheckpointHeader& header, const Command& given) {
-  std::string text = resume_schedule(o, header.options, header.step, given);
+  std::string text = decide_time_limit(o, header, given);
+  const auto add = [&](const std::string& part) { text += (text.empty() || part.empty() ? "" : "; ") + part; };
+  if (given.train.resume && !o.resume) add("there is no checkpoint yet: starting from the beginning");
+  if (!o.resume) return text;
+  add(resume_schedule(o, header.options, header.step, given));
   if (o.eval_batches != header.options.eval_batches && header.best_step > 0) {
     header.best_loss = std::numeric_limits<double>::infinity(), header.best_step = header.step;
-    text += std::string(text.empty() ? "" : "; ") + "--eval-batches has changed, so best.safetensors is chosen anew";
+    add("--eval-batches has changed, so best.safetensors is chosen anew");
   }
   return text;
 }

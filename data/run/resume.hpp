@@ -23,6 +23,7 @@ void make_paths_absolute(TrainOptions& options);
 // vocabulary, and the steps of --epochs. Throws std::invalid_argument if a resumed run would read another text.
 Dataset load_training_data(TrainOptions& o, const CheckpointHeader& from, const std::string& program);
 
-// Sets the schedule of a resumed run in `o`, and forgets the best loss in `header` if it was measured on other batches.
-// Returns a message for the user; "" if nothing changes.
+// Sets the time limit in `o`, and the schedule if the run is resumed. A resumed run that was not over keeps its limit
+// unless the command line says how long to train. Forgets the best loss in `header` if it was measured on other
+// batches. Returns a message for the user; "" if nothing changes.
 std::string adapt_to_resume(TrainOptions& o, CheckpointHeader& header, const Command& given);

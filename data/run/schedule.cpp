@@ -61,7 +61,7 @@ double rate_at(const TrainOptions& o, int64_t step) {
 }
 
 std::string resume_schedule(TrainOptions& now, const TrainOptions& before, int64_t reached, const Command& given) {
-  const bool timed = !now.time_limit.empty();
+  const bool timed = now.time_in_all > 0;
   if (!given.said("steps") && now.epochs == 0) now.steps = before.steps;
   if (!timed && now.steps <= reached && now.steps != before.steps)
     throw std::invalid_argument("--steps " + std::to_string(now.steps) + ": " + now.out + " has already reached step " +
@@ -84,6 +84,7 @@ std::string resume_schedule(TrainOptions& now, const TrainOptions& before, int64
     return "a new schedule from step " + std::to_string(reached) + ": " + describe(wanted, reached, last) +
            format(" (the rate was %g)", rate);
   }
+  if (timed && !given.said("for")) return "";
   if (!other_end || before.rate.schedule == Schedule::constant) return "";
   const std::string end = std::to_string(end_of(before));
   if (reached >= end_of(before))

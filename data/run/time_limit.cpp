@@ -99,7 +99,7 @@ std::vector<std::string> speed_and_time(Trainer& t, int64_t first, double step_s
   constexpr double kBudget = 10;  // seconds; a twentieth of them is for steps
   if (t.o.quiet) return {};
   std::vector<std::string> lines = {speed_text(t.model.config.matmul)};
-  if (!t.o.time_limit.empty() || t.o.steps - first < kFew) return lines;
+  if (t.o.time_in_all > 0 || t.o.steps - first < kFew) return lines;
   const Timing timing = measure_rest(t, kBudget, step_seconds > 0 ? step_seconds : measure_step(t, kBudget));
   const double steps = static_cast<double>(t.o.steps - first);
   const double seconds = steps * seconds_per_step(t, timing) + end_seconds(t, timing, t.o.steps);
@@ -108,8 +108,8 @@ std::vector<std::string> speed_and_time(Trainer& t, int64_t first, double step_s
 }
 
 TimeLimit::TimeLimit(Trainer& t) : first_(t.state.step) {
-  if (t.o.time_limit.empty()) return;
-  const double budget = parse_seconds(t.o.time_limit);
+  if (t.o.time_in_all == 0) return;
+  const double budget = t.o.time_in_all - t.state.elapsed;
   const double left = budget - since_start.seconds();
   const Timing timing = measure_rest(t, left, measure_step(t, left));
   const double each = seconds_per_step(t, timing);

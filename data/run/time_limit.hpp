@@ -1,6 +1,6 @@
 #pragma once
 // How fast a run is, how long it takes, and --for: a run that ends, with all work before and after its steps, when the
-// time is up.
+// time is up. A resumed run has the time that its earlier steps have left.
 
 #include <limits>
 #include <string>

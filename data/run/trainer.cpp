@@ -57,7 +57,7 @@ std::string go_to_start(Trainer& t) {
 }
 
 void require_work(const Trainer& t) {
-  if (!t.o.resume || t.state.step < t.o.steps || !t.o.time_limit.empty()) return;
+  if (!t.o.resume || t.state.step < t.o.steps || t.o.time_in_all > 0) return;
   const auto outcome = read_outcome(t.o.out);
   if (outcome && outcome->finished && outcome->measured)
     throw std::invalid_argument(t.o.out + " is finished: say how far to go on, e.g. --steps " +
@@ -66,10 +66,10 @@ void require_work(const Trainer& t) {
 
 void write_config(const Trainer& t) {
   TrainOptions given = t.command.train;
-  given.min_lr = t.o.min_lr;
+  given.min_lr = t.o.min_lr, given.time_in_all = t.o.time_in_all;
   WholeFile file(t.path("config.toml"));
-  file.write(std::string(kRunStart) + "; train_gpt train --config reads them back. Values behind a # follow from the\n"
-             "# placement, the preset and the sizes.\n" +
+  file.write(std::string(kRunStart) + "; train_gpt train --config reads them back. Values after a # follow from the\n"
+             "# others.\n" +
              to_toml(t.o, given));
   file.finish();
   file.publish();

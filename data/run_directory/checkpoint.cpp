@@ -20,6 +20,7 @@
 #include "data/host/json.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/utf8.hpp"
+#include "data/host/version.hpp"
 #include "data/options/stored.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/kernels/parallel.hpp"
@@ -189,6 +190,12 @@ void require_same_tensors(const std::string& path, const std::vector<TensorSpec>
 
 // ---- writing ---------------------------------------------------------------------------------------------
 
+// The program that writes the file, and when.
+json program_json() {
+  const ProgramRecord& p = this_program();
+  return {{"version", p.version}, {"compiler", p.compiler}, {"simd", p.simd}, {"date", date_now()}};
+}
+
 // Writes the weights, and the optimizer's state unless it is null.
 void write_checkpoint(const std::string& path, const CheckpointHeader& header, const std::vector<TensorSpec>& table,
                       const float* weights, const float* state) {
@@ -204,6 +211,7 @@ void write_checkpoint(const std::string& path, const CheckpointHeader& header, c
   std::string start = safetensors_header(path, tensors,
                                          {{"checksum", std::string(kNoSum)},  // the first in the alphabet
                                           {"format", "pt"},
+                                          {"program", to_text(program_json())},
                                           {"train_gpt", to_text(to_json(header))},
                                           {"version", kVersion}},
                                          kDataAlignment);

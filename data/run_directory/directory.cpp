@@ -1,6 +1,7 @@
 #include "directory.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -10,7 +11,9 @@
 
 #include "checkpoint_file.hpp"
 #include "data/formats/formats.hpp"
+#include "data/host/errors.hpp"
 #include "data/host/json.hpp"
+#include "history.hpp"
 
 namespace fs = std::filesystem;
 
@@ -107,7 +110,7 @@ std::string name_of_checkpoint(const std::string& asked, const std::string& path
 
 void prepare_run_directory(const std::string& directory, bool replace) {
   for (const char* name : {kLastCheckpoint, kBestCheckpoint, "checkpoint.bin", "best.bin", "metrics.csv",
-                           "diagnostics.csv", "config.toml", kSamples, kOutcome}) {
+                           "diagnostics.csv", "config.toml", kSamples, kOutcome, kHistory}) {
     const fs::path file = fs::path(directory) / name;
     if (!fs::exists(file)) continue;
     if (!replace)
@@ -127,10 +130,28 @@ void keep_sample(const std::string& directory, int64_t step, const std::string& 
 
 // ---- outcome.json ----------------------------------------------------------------------------------------
 
+namespace {
+
+constexpr const char *kFinished = "finished", *kEarly = "stopped early", *kDiverged = "diverged";
+
+// A number in the files of earlier versions.
+uint64_t fingerprint_of(const nlohmann::json& data) {
+  if (data.is_number_unsigned()) return data.get<uint64_t>();
+  const std::string digits = data;
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size()) reject("data is no fingerprint");
+  return value;
+}
+
+}  // namespace
+
 void write_outcome(const std::string& directory, const RunOutcome& o) {
   nlohmann::ordered_json json = {
-      {"state", o.finished ? "finished" : "diverged"}, {"step", o.step}, {"what", o.what}, {"tensor", o.tensor},
-      {"parameters", o.parameters}, {"unigram", o.unigram}, {"floor", o.floor}, {"data", o.data_fingerprint},
+      {"state", !o.finished ? kDiverged : o.early ? kEarly : kFinished}, {"step", o.step},
+      {"what", o.what}, {"tensor", o.tensor}, {"parameters", o.parameters}, {"unigram", o.unigram},
+      {"floor", o.floor > 0 ? nlohmann::ordered_json(o.floor) : nullptr},
+      {"data", std::to_string(o.data_fingerprint)},
       {"val_loss_full", std::isfinite(o.val_loss_full) ? nlohmann::ordered_json(o.val_loss_full) : nullptr},
       {"measured", o.measured}};
   if (!o.inputs.empty()) json["inputs"] = o.inputs;
@@ -153,9 +174,11 @@ std::optional<RunOutcome> read_outcome(const std::string& directory) {
     const auto json = parse_json(text);
     constexpr uint64_t kAny = std::numeric_limits<uint64_t>::max();
     const auto step = static_cast<int64_t>(whole_number(json, "step", kAny / 2));
-    RunOutcome o{json.at("state") == "finished", step, json.at("what"), json.at("tensor"),
-                 whole_number(json, "parameters", kAny), json.at("unigram"), json.at("floor"),
-                 whole_number(json, "data", kAny)};
+    const std::string state = json.at("state");
+    RunOutcome o{state != kDiverged, state == kEarly, step, json.at("what"), json.at("tensor"),
+                 whole_number(json, "parameters", kAny), json.at("unigram"),
+                 json.at("floor").is_null() ? 0. : json["floor"].get<double>(), fingerprint_of(json.at("data"))};
+    if (state != kDiverged && state != kEarly && state != kFinished) reject("unknown state");
     if (json.contains("val_loss_full") && !json["val_loss_full"].is_null()) o.val_loss_full = json["val_loss_full"];
     o.measured = json.value("measured", true);
     o.inputs = json.value("inputs", o.inputs);

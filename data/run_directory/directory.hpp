@@ -51,12 +51,13 @@ inline constexpr int kExitDiverged = 3;
 // How a run ended. outcome.json exists once a run has ended, and not while it can go on.
 struct RunOutcome {
   bool finished = false;  // false: its numbers stopped being finite
+  bool early = false;     // finished before its last step, because of --patience
   int64_t step = 0;       // steps done, or the step that failed
   std::string what;       // what was not finite: "loss", "gradient"
   std::string tensor;     // the first tensor with a NaN or an infinity, if there is one
   size_t parameters = 0;
-  double unigram = 0, floor = 0;  // nats per token of the text; floor 0: unknown
-  uint64_t data_fingerprint = 0;  // hash of its tokens
+  double unigram = 0, floor = 0;  // nats per token of the text; floor 0: unknown, null in the file
+  uint64_t data_fingerprint = 0;  // hash of its tokens; text in the file, because JSON's numbers end at 2^53
   double val_loss_full = std::numeric_limits<double>::quiet_NaN();  // on the whole validation split, if measured
   bool measured = true;  // false: the final validation was interrupted, and --resume repeats it
   std::vector<std::string> inputs = {};  // of a comparison's run: hashes of what it has read

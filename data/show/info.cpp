@@ -52,7 +52,7 @@ std::string plan_json(const TrainOptions& o, const Dataset& data, size_t paramet
                              {"bytes", data.bytes},
                              {"train_tokens", data.train},
                              {"tokens", data.tokens.size()},
-                             {"floor", data.floor}}},
+                             {"floor", data.floor > 0 ? nlohmann::ordered_json(data.floor) : nullptr}}},
                    {"parameters", parameters},
                    {"bytes_of_memory", memory_of_run(o).total() + data.tokens.memory()},
                    {"warnings", warnings},

@@ -601,7 +601,7 @@ def forged(reference):
                 by = dice.choice([None, True, -1, 0, 1 << 63, 1e308, -1e308, "", "\x1b[31m", [], {}, "x" * 5000, [[]],
                                   2**31])
                 forgery = replaced(before, path, by)
-                harmless = path[:1] and path[0] in HARMLESS or path[-1:] == ("format",)
+                harmless = path[:1] and path[0] in HARMLESS or path[-1:] in (("format",), ("program",))
                 if dump(forgery) != dump(before) and path[-1:] != ("checksum",):
                     data = forge(dump(forgery), numbers) if before is outer else with_fields(json.dumps(forgery))
                     reads(folder, data, f"{path} = {by!r}"[:70], campaign, bool(harmless))

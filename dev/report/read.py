@@ -31,7 +31,9 @@ COLUMNS = {
     "diagnostics.csv": ("step", "layer", "part", "what", "value"),
 }
 OPTIONAL = {"peak_lr", "val_loss_full", "lr_sensitivity"}  # numbers that not every file has
-TEXT = {"cell", "at_edge", "stage", "seed", "state", "first_tensor", "directory", "command", "verdict", "part", "what"}
+PROGRAM = ("date", "version", "compiler", "simd")  # of a run's history.jsonl; earlier tables lack them
+TEXT = {"cell", "at_edge", "stage", "seed", "state", "first_tensor", "directory", "command", "verdict", "part", "what",
+        *PROGRAM}
 STATES = {"finished", "diverged", "stuck", "failed"}
 
 
@@ -218,6 +220,22 @@ def read_outcome(run):
     return outcome if isinstance(outcome, dict) else {}
 
 
+def read_program(run):
+    """PROGRAM as texts, of the last call in history.jsonl; "" if they are missing."""
+    try:
+        lines = (run / "history.jsonl").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    found = {}
+    for line in lines:
+        try:
+            call = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        found = call if isinstance(call, dict) else found
+    return {key: str(found.get(key, "")) for key in PROGRAM}
+
+
 def positive(outcome, key):
     """A number of the outcome; NaN if it is missing."""
     value = outcome.get(key)
@@ -251,7 +269,7 @@ def summary_of(run, name, metrics):
             "final_train": last_of(metrics.train_loss), "steps": metrics.step.iloc[-1],
             "tokens": metrics.tokens.iloc[-1], "seconds": last_of(metrics.elapsed_s),
             "parameters": positive(outcome, "parameters"), "unigram": positive(outcome, "unigram"),
-            "floor": positive(outcome, "floor"), "directory": str(run), "ended": bool(outcome)}
+            "floor": positive(outcome, "floor"), "directory": str(run), "ended": bool(outcome), **read_program(run)}
 
 
 BITS = "bits per byte"

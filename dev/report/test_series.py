@@ -5,6 +5,7 @@ import unittest
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 import browser
 import figures
@@ -127,12 +128,24 @@ def single(out):
     mine = [line.split(",")[-5:] for line in lines[1:] if line.startswith('"placement=pre') and ",1," in line]
     (out / "diagnostics.csv").write_text("\n".join(["step,layer,part,what,value", *map(",".join, mine)]) + "\n")
     (out / "samples.txt").write_text(SAMPLES)
+    (out / "history.jsonl").write_text('{"date": "2026-11-26T09:30:00Z", "version": "v0.1.0", '
+                                       '"compiler": "g++ 12.2.0", "simd": "AVX2", "from_step": 0}\n{"date": ')
     (out / "outcome.json").write_text('{"state": "finished", "parameters": 59000, "floor": 0.0894, '
                                       '"val_loss_full": 0.1234}')
 
 
 class Single(Scratch):
     make = {"0001-pre": single}
+
+    def test_the_program_and_the_date(self):
+        directory = self.scratch / "0001-pre"
+        program = words.programs(read.read_runs([directory]).runs)
+        self.assertEqual(program, [("program", "train_gpt v0.1.0, g++ 12.2.0, AVX2"), ("trained on", "2026-11-26")])
+        other = {"version": "v0.2.0", "compiler": "clang 19", "simd": "NEON", "date": "2027-01-02T00:00:00Z"}
+        both = words.programs(pd.DataFrame([other, read.read_program(directory)]))
+        self.assertEqual(both[0][0], "several programs")
+        self.assertEqual(both[1], ("trained on", "2026-11-26 to 2027-01-02"))
+        self.assertEqual(words.programs(pd.DataFrame([read.read_program(self.scratch)])), [])
 
     def test_samples(self):
         self.assertEqual(read.read_samples(self.scratch / "0001-pre"), [(100, "On dya"), (200, "One day")])

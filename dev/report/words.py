@@ -196,6 +196,17 @@ def mean_of(table, column):
     return float(table[column].mean()) if column in table else math.nan
 
 
+def programs(runs):
+    """[(name, text)]: the programs that trained the runs, and the days on which they did."""
+    if "version" not in runs:
+        return []
+    known_runs = runs[runs.version != ""]
+    names = sorted({f"train_gpt {run.version}, {run.compiler}, {run.simd}" for run in known_runs.itertuples()})
+    days = sorted({date[:10] for date in known_runs.date})
+    return [("program" if len(names) == 1 else "several programs", "; ".join(names)),
+            ("trained on", " to ".join(dict.fromkeys((days[0], days[-1]))))] if names else []
+
+
 def recipe(comparison):
     """{heading: [(name, text)]}"""
     runs = comparison.runs
@@ -229,6 +240,7 @@ def recipe(comparison):
     one("unigram entropy", "unigram", lambda x: f"{number(x)} nats per token (loss of a model that knows only token "
                                                 "frequencies)")
     one("floor", "floor", lambda x: f"{number(x)} nats per token (no model can do better)")
+    facts += programs(runs)
 
     moved = {key for key in set(given) & set(derived)}  # given in one run, derived in another
     follows = {key: values for key, values in derived.items() if key not in moved}
