@@ -171,6 +171,7 @@ $(OUT)/%/first.hpp.gch: $(OUT)/command
 	@mkdir -p $(@D)
 	@printf '#include %s\n' $(patsubst %,'%',$(FIRST_$*)) > $@.new
 	@cmp -s $@.new $(@:.gch=) && rm $@.new || mv $@.new $(@:.gch=)
+	@rm -f $@
 	$(call SAY,c++   $*/first.hpp)$(COMPILE) $(if $(call has,__clang__),-Xclang -fno-pch-timestamp) \
 	  -x c++-header $(@:.gch=) -o $@
 
@@ -389,10 +390,10 @@ $(OUT)/native_engine: $(NATIVE_ENGINE) $(LIBRARY)
 
 # A learner needs nothing but a compiler for these, hence no configuration (dev/exercise/README.md).
 exercise:  ## begin exercise LAYER=norm, or list all exercises
-	@FORCE='$(FORCE)' HINT='$(HINT)' dev/exercise/exercise.sh $(if $(LAYER),begin $(LAYER))
+	@FORCE='$(FORCE)' HINT='$(HINT)' dev/exercise/exercise.sh $(if $(LAYER),begin $(LAYER)) || [ $$? = 1 ]
 
 check-exercise:  ## check exercise LAYER=norm, or the newest
-	@CXX='$(if $(filter default undefined,$(origin CXX)),,$(CXX))' dev/exercise/exercise.sh check $(LAYER)
+	@CXX='$(if $(filter default undefined,$(origin CXX)),,$(CXX))' dev/exercise/exercise.sh check $(LAYER) || [ $$? != 2 ]
 
 # Catch2 3 comes as a library, version 2 as a header. Our library comes first: what tests and it both have of an inline
 # function is then as it is in train_gpt.

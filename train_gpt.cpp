@@ -95,7 +95,7 @@ int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& pro
   int64_t step = first, tokens = targets_before(t.data, t.model.config.context, rows_of(t.o, step));
   const auto due = [&](int64_t every) { return every > 0 && step % every == 0 && step < t.o.steps; };
   MetricsRow& row = t.row = metrics.last();
-  if (row.step == step && step > 0 && t.validates() && due(t.o.eval_every) && std::isnan(row.val_loss)) {
+  if (row.step == step && step > 0 && t.validates() && due(eval_every(t.o)) && std::isnan(row.val_loss)) {
     validate(t, progress, row);  // Ctrl-C had stopped it
     metrics.replace_last(row);
   }
@@ -116,7 +116,7 @@ int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& pro
     row.lr = lr, row.grad_norm = result.grad_norm, row.clipped = result.clipped;
     row.step_ms = 1000 * seconds, row.tokens_per_second = speed;
     t.within_step = false;
-    if (t.validates() && due(t.o.eval_every)) validate(t, progress, row);
+    if (t.validates() && due(eval_every(t.o))) validate(t, progress, row);
     metrics.write(row);
     if (const double trained = t.state.elapsed - before; !utilization && !t.o.quiet && trained > kUnmeasured) {
       const double step_seconds = trained / static_cast<double>(step - first);

@@ -331,3 +331,28 @@ TEST_CASE("tuning tries all combinations, then the neighbors of the best", "[com
   // If all diverge, the search goes to lower values.
   CHECK(after_first(6, [](const Point&) { return INFINITY; }) == std::vector<Point>{{-1, 0}, {0, -1}});
 }
+
+TEST_CASE("the median and the range of times", "[compare]") {
+  const Spread odd = spread({3, 1, 2}), even = spread({4, 1, 2, 8}), none = spread({1, kNone});
+  CHECK((odd.median == 2 && odd.low == 1 && odd.high == 3));
+  CHECK((even.median == 3 && even.low == 1 && even.high == 8));
+  CHECK(std::isnan(none.median));
+  CHECK(std::isnan(spread({}).median));
+}
+
+TEST_CASE("a run that has validated once has no best loss and no way to a target", "[compare]") {
+  Comparison c = comparison_of({{1., 2.}, {1.5, 2.5}});
+  CHECK(c.target == 2.5);
+  for (CellRun& run : c.runs)
+    if (run.cell == 1) run.result.at_step = {20}, run.result.at_second = {2}, run.result.val_loss.erase(
+        run.result.val_loss.begin());
+  for (CellRun& run : c.runs) run.result.steps_to_target = run.result.seconds_to_target = kNone;
+  c.cells.clear();
+  summarize(c);
+  CHECK(c.target == 2);
+  CHECK(c.cells[0].mean.best_loss == 1.5);
+  CHECK(!std::isnan(c.cells[0].mean.steps_to_target));
+  CHECK(std::isnan(c.cells[1].mean.best_loss));
+  CHECK(std::isnan(c.cells[1].mean.steps_to_target));
+  CHECK(near(c.cells[1].loss.mean, 2));  // the final loss needs no curve
+}

@@ -1,10 +1,17 @@
 // How a comparison reads its runs: divergence, the final loss, damaged tables.
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <sstream>
+
+#include <sys/resource.h>
 
 #include "check.hpp"
 #include "data/compare/result.hpp"
 #include "data/host/files.hpp"
+#include "data/host/format.hpp"
+#include "data/options/command_line.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/run_directory/metrics.hpp"
 #include "small_run.hpp"
@@ -201,4 +208,69 @@ TEST_CASE("train takes the last value of a repeated option", "[program]") {
   CHECK(contains(config, "\nmin-lr = 1e-04\n"));
   CHECK(contains(config, "\nbias = false\n"));
   CHECK(contains(config, "\ninit-gain = 2\n"));
+}
+
+TEST_CASE("a short run validates ten times, a long one every 300 steps", "[compare][program]") {
+  const auto every = [](const std::string& steps, const std::string& typed = "") {
+    return eval_every(from_toml("steps = " + steps + "\n" + typed));
+  };
+  CHECK(every("200") == 20);
+  CHECK(every("5") == 1);
+  CHECK(every("3000") == 300);
+  CHECK(every("100000") == 300);
+  CHECK(every("200", "eval-every = 150") == 150);
+  CHECK(every("200", "eval-every = 0") == 0);
+  const Corpus f;
+  const std::string tiny = " --layers 1 --heads 1 --channels 8 --context 16 --batch 2 --eval-batches 1 --threads 1 ";
+  REQUIRE(f.run("train stories.txt --steps 20 --quiet --out r" + tiny).status == 0);
+  CHECK(contains(f.read("r/config.toml"), "\n# eval-every = 2\n"));
+  const std::string words = "compare --data stories.txt --steps 20 --grid norm=layernorm,rmsnorm seed=1,2 --out ";
+  const Outcome ten = f.run(words + "x" + tiny), one = f.run(words + "y --eval-every 20" + tiny);
+  CHECK(read_result(f.path("x/norm=rmsnorm/seed=2"), true).val_loss.size() == 10);
+  CHECK(contains(ten.out, "  best"));
+  CHECK(contains(ten.out, "lowest validation loss"));
+  CHECK(one.status == 0);
+  for (const std::string absent : {"  best", "lowest validation loss", "steps until"})
+    CHECK(!contains(one.out, absent));
+}
+
+TEST_CASE("the table of a comparison fits 100 columns", "[compare][program]") {
+  const Corpus f;
+  const std::string words = "compare --data stories.txt --steps 130 --layers 1 --heads 1 --channels 8 --context 16 "
+                            "--batch 2 --eval-batches 1 --final-batches 1 --threads 1 --out ";
+  const auto widest = [](const std::string& table) {
+    std::istringstream lines(table.substr(table.find("\n\n")));
+    size_t width = 0;
+    for (std::string line; std::getline(lines, line);) width = std::max(width, columns_of(line));
+    return width;
+  };
+  const Outcome all = f.run(words + "x --grid placement=post,pre,deepnorm norm=layernorm seed=1,2 --tune lr=1e-3,1e-2");
+  INFO(all.out << all.err);
+  REQUIRE(all.status == 0);
+  for (const char* column : {"final val", "best", "difference", "seconds", "tokens/s", "clipped", "sensitivity"})
+    CHECK(contains(all.out, column));
+  CHECK(widest(all.out) <= 100);
+  const Outcome long_names = f.run(words + "y --grid placement=post norm=layernorm,rmsnorm activation=gelu "
+                                           "position=learned qk-norm=none init=gpt2 optimizer=adamw schedule=cosine");
+  INFO(long_names.out << long_names.err);
+  REQUIRE(long_names.status == 0);
+  CHECK(contains(long_names.out, "\n#2  placement=post,norm=rmsnorm,"));
+  const size_t table = long_names.out.find("\n#   final");
+  REQUIRE(table != std::string::npos);
+  CHECK(widest(long_names.out.substr(table - 1)) <= 100);
+}
+
+TEST_CASE("the plan of many cells takes little time", "[compare][program]") {
+  if (std::getenv("SANITIZED")) return;
+  const Corpus f;
+  std::string rates = "1";
+  for (int i = 0; i < 700; ++i) rates += "," + std::to_string(1e-5 * (i + 1));
+  const auto seconds = [] {
+    rusage used{};
+    getrusage(RUSAGE_CHILDREN, &used);
+    return double(used.ru_utime.tv_sec) + 1e-6 * double(used.ru_utime.tv_usec);
+  };
+  const double before = seconds();
+  CHECK(f.run("compare --data stories.txt --dry-run --out x --grid placement=post,pre lr=" + rates).status == 0);
+  CHECK(seconds() - before < 2);
 }

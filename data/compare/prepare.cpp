@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <new>
 #include <set>
 #include <stdexcept>
@@ -132,7 +133,7 @@ void check_options(const CompareOptions& c, const TrainOptions& o) {
   if (o.patience > 0) refuse("compare gives every run the same steps: leave --patience out");
   if (c.join && o.out.empty()) refuse("--join needs --out: name the directory that the processes share");
   if (c.join && o.force) refuse("--force would remove what other processes train: leave it or --join out");
-  if (o.eval_every == 0 || o.val_fraction == 0)
+  if (eval_every(o) == 0 || o.val_fraction == 0)
     refuse("compare goes by the loss on the validation split: --eval-every and --val-fraction must be above 0");
   if (o.steps == 0) refuse("--steps 0 compares nothing");
 }
@@ -154,13 +155,14 @@ void note_options(Comparison& c, const TrainOptions& o) {
 }
 
 void check_cells(Comparison& c) {
-  std::vector<std::string> models;
+  std::map<std::string, std::string> cell_of;  // a model and its training, as TOML
   for (const GridCell& cell : c.grid.cells) {
     if (directory_name(cell.name).size() > 200)
       refuse("the name of cell " + cell.name.substr(0, 50) + "... is too long for a directory: name fewer keys");
+    std::string model;
     try {
       CheckpointHeader from;
-      models.push_back(to_toml(with_vocabulary(options_on_checkpoint(c.words, cell.keys, from))));
+      model = to_toml(with_vocabulary(options_on_checkpoint(c.words, cell.keys, from)));
       for (const Point& point : c.tuning.combinations()) {
         std::vector<GridKey> keys = cell.keys;
         for (const GridKey& tuned : c.tuning.keys(point)) keys.push_back(tuned);
@@ -173,9 +175,8 @@ void check_cells(Comparison& c) {
     } catch (const std::exception& error) {
       refuse("cell " + cell.name + ": " + error.what());
     }
-    const auto same = std::find(models.begin(), models.end() - 1, models.back());
-    if (same != models.end() - 1)
-      refuse("cells " + c.grid.cells[size_t(same - models.begin())].name + " and " + cell.name + " are the same");
+    const auto [same, is_new] = cell_of.emplace(model, cell.name);
+    if (!is_new) refuse("cells " + same->second + " and " + cell.name + " are the same");
   }
 }
 
@@ -184,10 +185,10 @@ InputHashes hash_inputs(Comparison& c) {
   InputHashes hashes;
   std::set<std::string> started_from;
   for (const GridCell& cell : c.grid.cells) {
+    if (!started_from.insert(cell.value("init-from")).second) continue;
     CheckpointHeader from;
     TrainOptions o = options_on_checkpoint(c.words, cell.keys, from);
     o.out = c.out();
-    if (!started_from.insert(o.init_from).second) continue;
     const Tokenizer* tokenizer = o.init_from.empty() ? nullptr : &from.tokenizer;
     const Dataset data = load_dataset(o, tokenizer, o.config.context);
     const InputHashes text = hash_text(data);

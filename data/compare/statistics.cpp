@@ -73,6 +73,14 @@ Estimate estimate(const std::vector<double>& x) {
   return e;
 }
 
+Spread spread(std::vector<double> x) {
+  if (x.empty() || std::any_of(x.begin(), x.end(), [](double value) { return std::isnan(value); }))
+    return {kNone, kNone, kNone};
+  std::sort(x.begin(), x.end());
+  const size_t n = x.size();
+  return {(x[(n - 1) / 2] + x[n / 2]) / 2, x.front(), x.back()};
+}
+
 double share_of_spikes(const std::vector<double>& values) {
   constexpr int kWindow = 128;
   constexpr double kDeviations = 6;

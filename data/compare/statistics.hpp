@@ -29,6 +29,12 @@ double p_of_inequality(const Estimate& e, double margin);
 // hypothesis is at most 0.05 (Holm 1979). Those that are NaN stay NaN and do not count.
 std::vector<double> holm(const std::vector<double>& p);
 
+// The median and the range. Of an even number of values the median is the mean of the middle two.
+struct Spread {
+  double median, low, high;
+};
+Spread spread(std::vector<double> values);
+
 // Share of values that lie more than 6 standard deviations above the mean of the 128 values before them. The first 128
 // values do not count. (OLMo-core's spike score.)
 double share_of_spikes(const std::vector<double>& values);

@@ -20,17 +20,20 @@ bool all_finished(const CellSummary& s) {
   return s.runs > 0 && s.count[static_cast<int>(RunState::finished)] == s.runs;
 }
 
-Estimate estimate_of(const std::vector<const CellRun*>& runs, double RunResult::* number) {
+std::vector<double> values_of(const std::vector<const CellRun*>& runs, double RunResult::* number) {
   std::vector<double> values;
   for (const CellRun* run : runs) values.push_back(run->result.*number);
-  return estimate(values);
+  return values;
 }
+
+// One validation is no curve: it has no lowest point, and says nothing of the steps before it.
+bool has_curve(const CellRun& run) { return run.result.val_loss.size() > 1; }
 
 // The highest of the best validation losses of finished runs: every finished run reaches it.
 double common_target(const Comparison& c) {
   double highest = RunResult::kUnknown;
   for (const CellRun& run : c.runs)
-    if (run.stage == Stage::final && run.result.state == RunState::finished)
+    if (run.stage == Stage::final && run.result.state == RunState::finished && has_curve(run))
       highest = std::fmax(highest, run.result.best_loss);
   return highest;
 }
@@ -44,11 +47,14 @@ void count_states(CellSummary& s, const std::vector<const CellRun*>& runs) {
 }
 
 void average(CellSummary& s, const std::vector<const CellRun*>& runs) {
-  s.loss = estimate_of(runs, &RunResult::final_loss);
+  s.loss = estimate(values_of(runs, &RunResult::final_loss));
   for (const auto number : {&RunResult::best_loss, &RunResult::steps_to_target, &RunResult::seconds_to_target,
-                            &RunResult::seconds, &RunResult::tokens_per_second, &RunResult::loss_spikes,
-                            &RunResult::grad_spikes, &RunResult::clipped})
-    s.mean.*number = estimate_of(runs, number).mean;
+                            &RunResult::loss_spikes, &RunResult::grad_spikes, &RunResult::clipped})
+    s.mean.*number = estimate(values_of(runs, number)).mean;
+  if (!std::all_of(runs.begin(), runs.end(), [](const CellRun* run) { return has_curve(*run); }))
+    s.mean.best_loss = RunResult::kUnknown;
+  s.seconds = spread(values_of(runs, &RunResult::seconds));
+  s.tokens_per_second = spread(values_of(runs, &RunResult::tokens_per_second));
 }
 
 // Runs with the same seed have the same batches and, if the tensors are the same, the same initial weights.
@@ -106,6 +112,7 @@ double sensitivity(const Comparison& c, size_t cell, size_t k) {
 void summarize(Comparison& c) {
   c.target = c.options().target > 0 ? c.options().target : common_target(c);
   for (CellRun& run : c.runs) {
+    if (!has_curve(run)) continue;
     RunResult& r = run.result;
     r.steps_to_target = first_at_or_below(c.target, r.at_step, r.val_loss);
     r.seconds_to_target = first_at_or_below(c.target, r.at_second, r.val_loss);
@@ -116,6 +123,7 @@ void summarize(Comparison& c) {
     const auto runs = runs_of(c, cell, Stage::final);
     count_states(s, runs);
     s.loss = s.difference = estimate({});
+    s.seconds = s.tokens_per_second = spread({});
     if (all_finished(s)) average(s, runs);
     s.sensitivity.clear();
     for (size_t k = 0; k < c.tuning.options.size(); ++k) s.sensitivity.push_back(sensitivity(c, cell, k));

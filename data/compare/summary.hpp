@@ -32,6 +32,7 @@ struct CellSummary {
   int runs = 0, count[4] = {};         // of each RunState
   RunResult mean;                      // of the numbers of the runs; NaN unless all of these finished
   Estimate loss{}, difference{};       // of the final losses, and of their paired differences to the baseline's
+  Spread seconds{}, tokens_per_second{};
   double p = RunResult::kUnknown, p_holm = p;  // that the difference is 0; and corrected for the number of cells
   double p_unequal = p;                        // that the difference is not within --margin
   // "baseline", "better", "worse", "not distinguishable"; with --margin also "equal within 0.01" and "better, within

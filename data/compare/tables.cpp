@@ -134,10 +134,13 @@ Fields summary_columns(const Comparison& c) {
   for (const TunedOption& option : c.tuning.options) sensitivities.push_back(option.key + "_sensitivity");
   return Fields{"cell"} + key_columns(c) + tuned_columns(c) +
          split("at_edge n finished diverged stuck failed mean sd ci best difference difference_ci verdict p p_holm "
-               "verdict_holm p_unequal target steps_to_target seconds_to_target seconds tokens_per_second loss_spikes "
-               "grad_spikes clipped parameters") +
+               "verdict_holm p_unequal target steps_to_target seconds_to_target seconds seconds_min seconds_max "
+               "tokens_per_second tokens_per_second_min tokens_per_second_max loss_spikes grad_spikes clipped "
+               "parameters") +
          sensitivities;
 }
+
+Fields spread_fields(const Spread& s) { return {field(s.median), field(s.low), field(s.high)}; }
 
 // One for each cell, in the order of summary_columns().
 std::vector<Fields> summary_rows(const Comparison& c) {
@@ -155,9 +158,10 @@ std::vector<Fields> summary_rows(const Comparison& c) {
                field(int64_t(s.count[2])), field(int64_t(s.count[3])), field(s.loss.mean), field(s.loss.sd),
                field(s.loss.half_width), field(mean.best_loss), field(s.difference.mean),
                field(s.difference.half_width), s.verdict, field(s.p), field(s.p_holm), s.verdict_holm,
-               field(s.p_unequal), field(c.target), field(mean.steps_to_target), field(mean.seconds_to_target),
-               field(mean.seconds), field(mean.tokens_per_second), field(mean.loss_spikes), field(mean.grad_spikes),
-               field(mean.clipped), field(int64_t(mean.parameters))} +
+               field(s.p_unequal), field(c.target), field(mean.steps_to_target), field(mean.seconds_to_target)} +
+        spread_fields(s.seconds) + spread_fields(s.tokens_per_second) +
+        Fields{field(mean.loss_spikes), field(mean.grad_spikes), field(mean.clipped),
+               field(int64_t(mean.parameters))} +
         sensitivities);
   }
   return rows;
@@ -189,10 +193,55 @@ void write_diagnostics(const Comparison& c) {
 
 // ---- the terminal ----------------------------------------------------------------------------------------
 
+constexpr size_t kTableColumns = 100;
+
 std::string shown(double x, const char* how) { return std::isnan(x) ? "" : format(how, x); }
 std::string with_error(double x, double half_width, const char* how) {
   if (std::isnan(x)) return "";
   return format(how, x) + (std::isnan(half_width) ? "" : format(" ± %.4f", half_width));
+}
+
+// "12.0 (11.8-12.9)"; without the range if it is one number.
+std::string with_range(const Spread& s, const char* how) {
+  const std::string low = shown(s.low, how), high = shown(s.high, how);
+  return shown(s.median, how) + (low == high ? "" : " (" + low + "-" + high + ")");
+}
+
+size_t width_of(const std::vector<Fields>& rows) {
+  std::istringstream lines(aligned(rows, 1));
+  size_t width = 0;
+  for (std::string line; std::getline(lines, line);) width = std::max(width, columns_of(line));
+  return width;
+}
+
+bool is_numbered(const std::vector<Fields>& names) { return names[0] == Fields{"#"}; }
+
+// How the rows of the table begin: the values of the grid's keys, or numbers if those leave no room for losses.
+std::vector<Fields> names_of_rows(const Comparison& c) {
+  const bool has_keys = !c.grid.keys.empty();
+  std::vector<Fields> names = {has_keys ? c.grid.keys : Fields{"cell"}}, numbers = {{"#"}};
+  for (size_t i = 0; i < c.cells.size(); ++i) {
+    names.push_back(has_keys ? key_fields(c, i) : Fields{c.grid.cells[i].name});
+    numbers.push_back({"#" + std::to_string(i + 1)});
+  }
+  return width_of(names) > kTableColumns / 2 ? numbers : names;
+}
+
+// Prints a table whose rows begin with `names`, in blocks that fit the terminal. Columns without a number are left out.
+void print_blocks(const std::vector<Fields>& names, const std::vector<Fields>& rows) {
+  std::vector<Fields> block = names;
+  for (size_t column = 0; column < rows[0].size(); ++column) {
+    if (std::all_of(rows.begin() + 1, rows.end(), [&](const Fields& row) { return row[column].empty(); })) continue;
+    std::vector<Fields> wider = block;
+    for (size_t i = 0; i < rows.size(); ++i) wider[i].push_back(rows[i][column]);
+    if (width_of(wider) > kTableColumns && block[0].size() > names[0].size()) {
+      std::printf("\n%s", aligned(block, 1).c_str());
+      wider = names;
+      for (size_t i = 0; i < rows.size(); ++i) wider[i].push_back(rows[i][column]);
+    }
+    block = wider;
+  }
+  std::printf("\n%s\n", aligned(block, 1).c_str());
 }
 
 std::string state_of(const CellSummary& s) {
@@ -234,20 +283,26 @@ void print_tuning(const Comparison& c) {
 
 // Explains the columns. `means`: a cell has several seeds.
 void print_legend(const Comparison& c) {
-  bool means = false, corrected = false;
-  for (const CellSummary& s : c.cells)
+  const std::vector<Fields> names = names_of_rows(c);
+  bool means = false, corrected = false, best = false, times = false;
+  for (const CellSummary& s : c.cells) {
     means |= !std::isnan(s.loss.half_width), corrected |= s.verdict != s.verdict_holm;
+    best |= !std::isnan(s.mean.best_loss), times |= s.runs > 1 && !std::isnan(s.seconds.median);
+  }
   std::printf("final val   loss on the whole validation split, nats per token%s\n",
-              means ? "; mean over the seeds ± the half width of its 95 % t interval" : "");
-  std::printf("best        lowest validation loss during training, on --eval-batches batches\n");
+              means ? ";\n            mean over the seeds ± the half width of its 95 % t interval" : "");
+  if (best) std::printf("best        lowest validation loss during training, on --eval-batches batches\n");
   if (c.cells.size() > 1)
-    std::printf("difference  to %s, of pairs with the same seed; \"not distinguishable\": its interval contains 0%s\n",
-                c.grid.cells[c.baseline].name.c_str(), means ? "" : " or, with one seed, is unknown");
+    std::printf("difference  to %s, of pairs with the same seed;\n"
+                "            \"not distinguishable\": its interval contains 0%s\n",
+                (is_numbered(names) ? names[c.baseline + 1][0] : c.grid.cells[c.baseline].name).c_str(),
+                means ? "" : " or, with one seed, is unknown");
   if (corrected)
     std::printf("(alone)     this verdict does not hold after Holm's correction for the number of cells\n");
   if (c.cells.size() > 1 && c.cells[c.baseline].count[0] < c.cells[c.baseline].runs)
     std::printf("            unknown: not every seed of the baseline finished; choose another with --baseline\n");
   if (!std::isnan(c.target)) std::printf("to %.3f    steps until the validation loss reaches this value\n", c.target);
+  if (times) std::printf("seconds     median of the runs (lowest-highest), as for tokens/s\n");
   if (const std::string text = unequal_tokens(c); !text.empty()) std::printf("unequal     %s\n", text.c_str());
   print_tuning(c);
 }
@@ -285,15 +340,12 @@ void print_json_summary(const Comparison& c) {
 }
 
 void print_table(const Comparison& c) {
-  const bool named_by_keys = !c.grid.keys.empty();
+  const std::vector<Fields> names = names_of_rows(c);
   Fields tuned;
   for (const TunedOption& option : c.tuning.options) tuned.push_back(option.key);
-  std::vector<Fields> rows = {(named_by_keys ? c.grid.keys : Fields{"cell"}) + tuned +
-                              Fields{"final val", "best", "difference", "",
-                                     "to " + shown(c.target, "%.3f"), "seconds", "tokens/s", "spikes", "clipped",
-                                     "sensitivity"}};
-  for (size_t i = 0; i < c.cells.size(); ++i) {
-    const CellSummary& s = c.cells[i];
+  std::vector<Fields> rows = {tuned + Fields{"final val", "best", "difference", "", "to " + shown(c.target, "%.3f"),
+                                             "seconds", "tokens/s", "spikes", "clipped", "sensitivity"}};
+  for (const CellSummary& s : c.cells) {
     const std::string loss = with_error(s.loss.mean, s.loss.half_width, "%.4f");
     std::string sensitivities;
     for (const double x : s.sensitivity) sensitivities += (sensitivities.empty() ? "" : ", ") + shown(x, "%.3f");
@@ -301,15 +353,17 @@ void print_table(const Comparison& c) {
     for (size_t k = 0; k < tuned_to.size(); ++k)
       if (std::ranges::any_of(s.untried, [&](const GridKey& next) { return next.first == tuned[k]; }))
         tuned_to[k] += "*";
-    rows.push_back((named_by_keys ? key_fields(c, i) : Fields{c.grid.cells[i].name}) + tuned_to +
-                   Fields{loss.empty() ? state_of(s) : loss, shown(s.mean.best_loss, "%.4f"),
-                          with_error(s.difference.mean, s.difference.half_width, "%+.4f"),
-                          s.verdict + (s.verdict == s.verdict_holm ? "" : " (alone)"),
-                          shown(s.mean.steps_to_target, "%.0f"), shown(s.mean.seconds, "%.1f"),
-                          shown(s.mean.tokens_per_second, "%.0f"), shown(100 * s.mean.loss_spikes, "%.1f%%"),
-                          shown(100 * s.mean.clipped, "%.0f%%"), sensitivities});
+    rows.push_back(tuned_to + Fields{loss.empty() ? state_of(s) : loss, shown(s.mean.best_loss, "%.4f"),
+                                     with_error(s.difference.mean, s.difference.half_width, "%+.4f"),
+                                     s.verdict + (s.verdict == s.verdict_holm ? "" : " (alone)"),
+                                     shown(s.mean.steps_to_target, "%.0f"), with_range(s.seconds, "%.1f"),
+                                     with_range(s.tokens_per_second, "%.0f"), shown(100 * s.mean.loss_spikes, "%.1f%%"),
+                                     shown(100 * s.mean.clipped, "%.0f%%"), sensitivities});
   }
-  std::printf("\n%s\n", aligned(rows, 1).c_str());
+  if (is_numbered(names)) std::puts("");
+  for (size_t i = 0; i < c.cells.size() && is_numbered(names); ++i)
+    std::printf("%s  %s\n", names[i + 1][0].c_str(), c.grid.cells[i].name.c_str());
+  print_blocks(names, rows);
   print_failures(c);
   print_legend(c);
 }

@@ -80,6 +80,7 @@ void complete(TrainOptions& o) {
 TrainOptions closed(TrainOptions options) {
   options.config = resolved(options.config);
   options.min_lr = options.rate.min_lr;
+  options.eval_every = eval_every(options);
   options.final_batches = static_cast<double>(final_batches(options));
   return options;
 }
@@ -106,6 +107,10 @@ void set_vocabulary(Config& config, int of_data) {
   if (config.vocab_size < of_data)
     refuse("--vocab-size " + std::to_string(config.vocab_size) + " is smaller than the " + std::to_string(of_data) +
            " tokens of the data: raise it or leave it out");
+}
+
+int64_t eval_every(const TrainOptions& o) {
+  return o.eval_every.value_or(std::clamp<int64_t>(o.steps / 10, 1, 300));
 }
 
 int64_t final_batches(const TrainOptions& o) {

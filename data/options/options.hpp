@@ -58,7 +58,8 @@ struct TrainOptions : TextOptions {
   bool textbook = false;      // train with the naive loops of layers/textbook/
 
   std::optional<double> final_batches;  // open: as many as cost a tenth of the training time
-  int64_t eval_every = 300, eval_batches = 50, patience = 0, sample_every = 0, save_every = 300, diagnostics = 0;
+  std::optional<int64_t> eval_every;    // open: ten times in a short run
+  int64_t eval_batches = 50, patience = 0, sample_every = 0, save_every = 300, diagnostics = 0;
   std::string init_from;
   std::vector<std::string> input_hashes;  // that the run must find in what it reads (data/run/inputs.hpp); empty: any
   bool resume = false, force = false, dry_run = false;
@@ -204,6 +205,9 @@ TrainOptions with_vocabulary(TrainOptions options);
 
 // Sets the vocabulary to that of the data if it was left open. Throws if one was given and is too small.
 void set_vocabulary(Config& config, int of_data);
+
+// Steps between validations; 0: none.
+int64_t eval_every(const TrainOptions& options);
 
 // The largest validation split, in batches, that is measured whole at the end of a run; 0: any.
 int64_t final_batches(const TrainOptions& options);

@@ -334,7 +334,8 @@ void describe_training(Table& t, TrainOptions& o) {
   t.group("Run");
   describe_machine(t, o);
   t.flag("textbook", o.textbook, "train with the naive loops of layers/textbook/ (slow)");
-  t.number("eval-every", o.eval_every, 0, kLargest, "validate every N steps (0: never)");
+  t.number("eval-every", o.eval_every, 0, kLargest,
+           "validate every N steps (0: never; default: a tenth of the steps, at most 300)");
   t.number("eval-batches", o.eval_batches, 0, kLargest, "batches per validation (0: the whole split)");
   t.number("patience", o.patience, 0, kLargest, "early stopping after N validations without improvement (0: off)");
   t.number("final-batches", o.final_batches, 0, kLargest,
@@ -365,7 +366,7 @@ void describe_call(Table& t, TrainOptions& o, bool comparison) {
   t.flag("force", o.force, "overwrite what is in --out");
   t.flag("dry-run", o.dry_run, "print the plan and stop");
   t.group("");  // written by compare; not in the help
-  t.list("input-hashes", o.input_hashes, "HASH...", "what the text, the tokenizer and the initial weights must be");
+  t.list("input-hashes", o.input_hashes, "HASH...", "hashes of text, tokenizer and initial weights");
 }
 
 // ---- the other commands ----------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 #include "unread.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "layers/config/placements.hpp"
 #include "layers/model/presets.hpp"
@@ -14,7 +15,7 @@ bool one_of(Kind kind, std::initializer_list<Kind> kinds) {
   return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
 }
 
-bool validates(const TrainOptions& o) { return o.eval_every > 0 && (!o.val_data.empty() || o.val_fraction > 0); }
+bool validates(const TrainOptions& o) { return eval_every(o) > 0 && (!o.val_data.empty() || o.val_fraction > 0); }
 
 // Options, the runs that read them, and why others do not.
 struct Readers {
@@ -73,37 +74,44 @@ const std::vector<Readers>& readers() {
   return rows;
 }
 
-std::string value_of(TrainOptions o, const std::string& option) {
-  const std::vector<Setting> settings = settings_of(o);
+std::string value_of(const std::vector<Setting>& settings, const std::string& option) {
   std::string value = find_setting(settings, option)->value();
   std::erase(value, '"');
   return value;
 }
 
-bool is_set(const TrainOptions& o, const std::string& option) {
+// The options to which a run gives another value than its preset, each with why the run does not read it, or "".
+std::map<std::string, std::string> options_set(TrainOptions o) {
   TrainOptions plain;
   plain.preset = o.preset, plain.size = o.size;
   plain.config = preset_config(o.preset, o.size);
-  return value_of(o, option) != value_of(plain, option);
+  const std::vector<Setting> here = settings_of(o), there = settings_of(plain);
+  std::map<std::string, std::string> reasons;
+  for (const Readers& row : readers())
+    for (const std::string& option : row.options) {
+      if (value_of(here, option) == value_of(there, option)) continue;
+      const std::string value = row.value_of.empty() ? "" : " " + value_of(here, row.value_of);
+      reasons[option] = row.read(o) ? "" : row.why + value;
+    }
+  return reasons;
 }
 
 }  // namespace
 
 std::vector<std::string> unread_options(const std::vector<TrainOptions>& runs) {
+  std::map<std::string, std::vector<std::string>> reasons;  // of each option that a run sets; "": a run reads it
+  for (const TrainOptions& o : runs)
+    for (const auto& [option, reason] : options_set(o)) {
+      std::vector<std::string>& known = reasons[option];
+      if (std::find(known.begin(), known.end(), reason) == known.end()) known.push_back(reason);
+    }
   std::vector<std::string> lines;
   for (const Readers& row : readers())
     for (const std::string& option : row.options) {
-      std::vector<std::string> reasons;
-      bool read = false;
-      for (const TrainOptions& o : runs) {
-        if (!is_set(o, option)) continue;
-        read = read || row.read(o);
-        const std::string why = row.why + (row.value_of.empty() ? "" : " " + value_of(o, row.value_of));
-        if (std::find(reasons.begin(), reasons.end(), why) == reasons.end()) reasons.push_back(why);
-      }
-      if (read || reasons.empty()) continue;
-      std::string line = "--" + option + " has no effect " + reasons[0];
-      for (size_t i = 1; i < reasons.size(); ++i) line += " or " + reasons[i];
+      const std::vector<std::string>& why = reasons[option];
+      if (why.empty() || std::find(why.begin(), why.end(), "") != why.end()) continue;
+      std::string line = "--" + option + " has no effect " + why[0];
+      for (size_t i = 1; i < why.size(); ++i) line += " or " + why[i];
       lines.push_back(line);
     }
   return lines;

@@ -80,7 +80,7 @@ double end_seconds(const Trainer& t, const Timing& s, int64_t steps) {
 double seconds_per_step(const Trainer& t, const Timing& s) {
   const auto share = [](double seconds, int64_t every) { return every > 0 ? seconds / static_cast<double>(every) : 0; };
   return s.step + share(s.save, t.o.save_every) + share(s.token * t.model.config.context, t.o.sample_every) +
-         share(s.validation_batch * static_cast<double>(t.batches_per_validation()), t.o.eval_every);
+         share(s.validation_batch * static_cast<double>(t.batches_per_validation()), eval_every(t.o));
 }
 
 // The measured peak. bf16 may be slower than fp32. Measures only what it says.

@@ -198,7 +198,7 @@ bool measure_end(Trainer& t, Metrics& metrics, Progress& progress, RunOutcome& o
 }
 
 bool out_of_patience(const Trainer& t, int64_t step) {
-  const int64_t every = t.o.eval_every;
+  const int64_t every = eval_every(t.o);
   return t.o.patience > 0 && every > 0 && step / every - t.state.best_step / every >= t.o.patience;
 }
 

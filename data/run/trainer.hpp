@@ -36,7 +36,7 @@ struct Trainer : TrainingState {
 
   Trainer(const Command& given, const TrainOptions& in_force, Dataset text, std::shared_ptr<Group> ranks);
 
-  bool validates() const { return o.eval_every > 0 && !data.val.empty(); }
+  bool validates() const { return eval_every(o) > 0 && !data.val.empty(); }
   int64_t batches_per_validation() const;
   bool measures_whole_validation(int64_t steps) const;  // at the end of a run of so many steps
   int sample_length() const { return std::min(kSampleTokens, model.config.context); }

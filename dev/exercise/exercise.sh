@@ -16,7 +16,7 @@ if [ -d .check ]; then own=${PWD##*/} && cd ../../.. || exit 1; fi
 
 here=dev/exercise all=${EXERCISE_DIR:-build/exercise}
 table=$here/exercises.txt
-die() { printf 'exercise: %s\n' "$*" >&2; exit 1; }
+die() { printf 'exercise: %s\n' "$*" >&2; exit 2; }  # 1: the answer is not right yet
 
 # ---- the table -----------------------------------------------------------------------------------
 
@@ -72,6 +72,21 @@ describe() {
 # All files except hidden ones, builds, runs and large texts.
 sources() { find . \( -name '.?*' -o -path ./build -o -path ./runs \) -prune -o -type f -size -16000k -print; }
 
+# reuse COPY: takes over what is built, so that `make` in the copy compiles only what reads the blank. The compiler
+# replaces objects, so they can be links; other files it overwrites. clang's .gch names its folder.
+reuse() {
+  local out file kept
+  for out in build/auto-*/; do
+    [ -e "$out/command" ] && ! grep -q clang "$out/command" || continue
+    (cd "$out" && find . -type d) | (mkdir -p "$1/$out" && cd "$1/$out" && xargs mkdir -p)
+    find "$out" -type f \( -name '*.o' -o -name '*.gch' \) | while IFS= read -r file; do
+      ln "$file" "$1/$file" 2>/dev/null || cp -p "$file" "$1/$file"
+    done
+    find "$out" -type f ! -name '*.o' ! -name '*.gch' -size -1000k | tar cf - -T - | (cd "$1" && tar xf -)
+  done
+  for kept in build/include build/setup build/config-auto-*; do [ ! -e "$kept" ] || cp -Rp "$kept" "$1/build/"; done
+}
+
 begin() {
   row "$1"
   if [ -n "${HINT:-}" ]; then
@@ -85,7 +100,7 @@ begin() {
   fi
   rm -rf "$copy.new" && mkdir -p "$copy.new/.check" || die "cannot write to $all"
   sources | tar cf - -T - | (cd "$copy.new" && tar xf -) || die "cannot copy the project"
-  [ ! -d build/include ] || { mkdir -p "$copy.new/build" && cp -Rp build/include "$copy.new/build/"; }
+  mkdir -p "$copy.new/build" && reuse "$copy.new" || die "cannot copy what is built"
   blank blank "$file" >"$copy.new/$file" || die "cannot make the blank"
   # In the copy, pages show the blank.
   [ ! -x dev/pages.sh ] || (cd "$copy.new" && dev/pages.sh >/dev/null) || die "cannot bring the pages up to date"
