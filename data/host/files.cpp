@@ -69,7 +69,7 @@ std::vector<std::string> names_in(const std::string& folder) {
 }
 
 void remove_file(const std::string& path) {
-  if (::unlink(path.c_str()) != 0 && errno != ENOENT && errno != ENOTDIR) fail_file("remove", path, errno);
+  if (std::remove(path.c_str()) != 0 && errno != ENOENT && errno != ENOTDIR) fail_file("remove", path, errno);
 }
 
 // ---- whole files -----------------------------------------------------------------------------------------
