@@ -281,9 +281,11 @@ def bits_of_nats(metrics):
 
 
 def several_tokenizers(tokenizers, bits):
-    """Whether runs count in different tokens, by the option and by bytes per token. Their nats cannot be compared."""
+    """Whether runs count in different tokens, by the option and by bytes per token. Their nats cannot be compared.
+
+    A run that has just begun has neither."""
     bits = [value for value in bits if value is not None and math.isfinite(value)]
-    return len(set(tokenizers)) > 1 or bool(bits) and max(bits) > 1.001 * min(bits)
+    return len({str(name) for name in tokenizers if name is not None}) > 1 or bool(bits) and max(bits) > 1.001 * min(bits)
 
 
 def to_bits(runs, curves):
@@ -315,7 +317,7 @@ def read_runs(paths):
             diagnostics.append(read_table(path / "diagnostics.csv").assign(cell=run["cell"], seed=""))
         if (path / "config.toml").exists():
             configs["final", run["cell"], str(path)] = read_config(path / "config.toml")
-    tokenizers = {str(config.given.get("tokenizer")) for config in configs.values()}
+    tokenizers = [config.given.get("tokenizer") for config in configs.values()]
     unit = BITS if several_tokenizers(tokenizers, map(bits_of_nats, curves)) else Comparison.unit
     if unit == BITS:
         to_bits(runs, curves)

@@ -288,8 +288,13 @@ class Watch(Scratch):
         places = [self.scratch / "tokenizers" / name for name in ("bytes", "pairs")]
         for place in places:
             shutil.copytree(self.scratch / "full" / RUN, place)
+            with open(place / "config.toml", "a") as file:
+                file.write('tokenizer = "byte"\n')
         _, url = self.start(*places)
         self.assertEqual([(r["name"], r["in_bits"]) for r in self.runs(url)], [("bytes", False), ("pairs", False)])
+        (places[0] / "config.toml").rename(places[0] / "later.toml")  # a run that has just begun
+        (places[0] / "metrics.csv").touch()
+        self.assertEqual([r["in_bits"] for r in self.runs(url)], [False, False])
         in_longer_tokens(places[1], 3)
         found = self.runs(url)
         self.assertEqual([r["in_bits"] for r in found], [True, True])

@@ -126,7 +126,7 @@ class Watched:
             except FileNotFoundError:
                 pass  # it was removed a moment ago
         values = words.options([read.Config(state["options"], {}) for state in states.values()], "given")
-        in_bits = read.several_tokenizers([str(state["options"].get("tokenizer")) for state in states.values()],
+        in_bits = read.several_tokenizers([state["options"].get("tokenizer") for state in states.values()],
                                           [state["bits"] for state in states.values()])
         differing = [key for key, some in values.items() if len(some) > 1 and key != "out"]
         now = time.time()
