@@ -49,6 +49,9 @@ CASES = {
     "olmo2": "--preset olmo2", "olmo2-tied": "--preset olmo2 --tied",
     "mixtral": "--preset mixtral --experts 4 --hidden 64", "qwen3moe": "--preset qwen3-moe --hidden 64 --head-dim 24",
     "olmoe": "--preset olmoe --hidden 64", "olmoe-tied": "--preset olmoe --hidden 64 --tied",
+    "olmo2-gqa": "--preset olmo2 --kv-heads 2", "mixtral-gqa": "--preset mixtral --experts 4 --hidden 64 --kv-heads 1",
+    "qwen3moe-gqa": "--preset qwen3-moe --hidden 64 --kv-heads 2", "gemma2-gqa": "--preset gemma2 --kv-heads 1",
+    "qwen3-gqa": "--preset qwen3 --kv-heads 1", "qwen2-gqa": "--preset qwen2 --kv-heads 2",
     "gemma2": "--preset gemma2 --window 17 --attention-cap 2 --logit-cap 3",
     "gemma2-other": "--preset gemma2 --window 0 --rope-fraction 0.5 --no-norm-unit-offset --head-dim 24",
 }  # fmt: skip

@@ -523,7 +523,11 @@ TEST_CASE("models that llama.cpp cannot compute are refused by the option in the
       {"gemma2", [](Config& c) { c.attention_cap = 0; }, "has no --attention-cap 0 (it has 50)"},
       {"gemma2", [](Config& c) { c.logit_cap = 0; }, "has no --logit-cap 0 (it has 30)"},
       {"gemma2", [](Config& c) { c.attention_scale = .5; }, "has no --attention-scale 0.5"},
+      {"olmoe", [](Config& c) { c.kv_heads = 1; }, "olmoe, has no --kv-heads 1 (it has 2)"},
       {"gpt1", [](Config&) {}, "has no --"},
+      {"falcon-7b", [](Config& c) { c.kv_heads = 1; },
+       "--to hf writes FalconForCausalLM, which its convert_hf_to_gguf.py may know"},
+      {"chatglm-6b", [](Config&) {}, "--to hf writes any model, with its own code"},
       {"bloom", [](Config&) {}, "has no --"},
       {"phi-2", [](Config&) {}, "has no --"}};
   for (const Case& one : cases) {
@@ -531,7 +535,7 @@ TEST_CASE("models that llama.cpp cannot compute are refused by the option in the
     one.change(c);
     const std::string message = refusal(c);
     INFO(one.preset << " " << one.option << ": " << message);
-    CHECK(message.starts_with("no architecture of llama.cpp is this model: the nearest, "));
+    CHECK(message.starts_with("no architecture of llama.cpp that train_gpt writes is this model: the nearest, "));
     CHECK(contains(message, one.option));
     CHECK(count_lines(message) == 0);
   }

@@ -1,7 +1,11 @@
 #include "gguf_architectures.hpp"
 
 #include <cmath>
+#include <stdexcept>
 #include <string_view>
+
+#include "data/formats/huggingface/modeling.hpp"
+#include "layers/config/placements.hpp"
 
 using nlohmann::json;
 
@@ -57,6 +61,11 @@ ConfigField score_scale() {
             if (c.n_layer == 46) c.attention_scale = 1 / std::sqrt(static_cast<double>(c.channels / c.n_head));
           },
           [](json&, const Config&) {}};
+}
+
+// In llama.cpp, OLMoE's norm of all keys has the width of that of all queries.
+ConfigField ungrouped() {
+  return {[](Config& c, const json&) { c.kv_heads = c.n_head; }, [](json&, const Config&) {}};
 }
 
 std::vector<ConfigField> joined(std::vector<ConfigField> a, const std::vector<ConfigField>& b) {
@@ -169,17 +178,31 @@ const std::vector<Architecture>& rows() {
        llama_like({tied, head_dim, value_dim, qkv_bias, experts, used,
                    written("expert_feed_forward_length", &Config::hidden)}),
        with_common(joined(joined(joined(qkv(nullptr), kPreNorms), kQkNorms), kExperts))},
-      row("olmoe", false, llama_like({tied, experts, used}),
+      row("olmoe", false, llama_like({tied, ungrouped(), experts, used}),
           joined(joined(joined(qkv(nullptr), kPreNorms), kQkNorms), kExperts)),
   };
   return all;
+}
+
+// What else can be done with a model that is none of the rows.
+std::string other_way(const Config& config) {
+  const std::string hf = expressed(config).architecture.model_class;
+  return "; llama.cpp has more architectures, and --to hf writes " +
+         (hf == kModelingClass ? "any model, with its own code"
+                               : hf + ", which its convert_hf_to_gguf.py may know");
 }
 
 }  // namespace
 
 Expressed gguf_expressed(Config config) {
   if (config.window >= config.context) config.window = 0;  // it holds all keys
-  return expressed(config, rows(), "architecture of llama.cpp");
+  const std::string kind = "architecture of llama.cpp that train_gpt writes";
+  if (placement_row(config.placement).streams != StreamRule::single) return expressed(config, rows(), kind);
+  try {
+    return expressed(config, rows(), kind);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(error.what() + other_way(config));
+  }
 }
 
 json gguf_keys(const Expressed& model) {
