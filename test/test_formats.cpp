@@ -248,6 +248,44 @@ TEST_CASE("a folder holds the tokenizer as transformers reads it", "[formats]") 
   CHECK(json::parse(f.read("tokenizer_config.json"))["eos_token"] == "<|endoftext|>");
 }
 
+TEST_CASE("a tokenizer of characters is written as one that transformers reads", "[formats]") {
+  const Folder f;
+  const Model model = small("gpt2");
+  const std::string text = std::string(1, '\0') + "\t\n \"Füchse\" — 漢字\\🦊";
+  const Tokenizer letters = Tokenizer::characters(text);
+  write_huggingface(f.path("."), {model, letters, "", "f32"});
+  const Tokenizer back = read_tokenizer(f.path("."));
+  CHECK(back.kind() == Tokenizer::Kind::character);
+  CHECK(back.alphabet() == letters.alphabet());
+  CHECK(back.encode(text) == letters.encode(text));
+  const json file = json::parse(f.read("tokenizer.json"));
+  CHECK(file["model"]["vocab"]["漢"] == letters.encode("漢")[0]);
+  CHECK(!file["model"]["vocab"].contains("<unk>"));  // so that an unknown character is an error
+
+  const auto with = [&](const char* pointer, const json& value) {
+    json other = file;
+    other[json::json_pointer(pointer)] = value;
+    f.write("other.json", other.dump());
+    return message_of<std::runtime_error>([&] { read_tokenizer(f.path("other.json")); });
+  };
+  const std::string refused = "other.json: of WordLevel tokenizers, train_gpt reads only those of characters";
+  CHECK(contains(with("/model/vocab/word", 99), refused));
+  CHECK(contains(with("/model/vocab/ ", 99), refused));
+  CHECK(contains(with("/model/vocab", json::object()), refused));
+  CHECK(contains(with("/model/vocab", 3), refused));
+  CHECK(contains(with("/pre_tokenizer", {{"type", "Whitespace"}}), refused));
+  CHECK(contains(with("/normalizer", {{"type", "NFC"}}), refused));
+  CHECK(with("/version", "1.0") == "");
+}
+
+TEST_CASE("export says that transformers gets no tokenizer of pieces", "[formats]") {
+  const Corpus f;
+  const std::string pieces = fs::absolute("test/reference/pieces/llama2.model");
+  REQUIRE(f.run("train stories.txt --preset llama2 --steps 1 --out run --tokenizer " + pieces + kTiny).status == 0);
+  CHECK(contains(f.run("export run --out hf").out, "no tokenizer.json: transformers needs the tokenizer.model"));
+  CHECK(!f.has("hf/tokenizer.json"));
+}
+
 TEST_CASE("eval writes the logits of the first batch", "[formats]") {
   const Corpus f;
   f.write("short.txt", f.read("stories.txt").substr(0, 3 * 16 + 1));
@@ -456,7 +494,7 @@ TEST_CASE("an exported model that is imported is the run again", "[formats]") {
   REQUIRE(f.has("folder/tokenizer.json"));
   REQUIRE(f.run("train stories.txt --tokenizer char --preset llama2 --steps 1 --out letters" + kTiny).status == 0);
   REQUIRE(f.run("export letters --out folder --force").status == 0);
-  CHECK(!f.has("folder/tokenizer.json"));
+  CHECK(f.run("train stories.txt --tokenizer ./folder --preset llama2 --steps 1 --out letters2" + kTiny).status == 0);
   check_refused(f, "import stories.txt --out other", "stories.txt is no model that train_gpt reads");
   check_refused(f, "import nothing --out other", "there is no file or folder nothing");
   CHECK(!f.has("other"));
@@ -493,6 +531,8 @@ TEST_CASE("a run is exported, and its folder is a checkpoint", "[formats]") {
   json config = json::parse(f.read("hf/config.json"));
   config.erase("train_gpt_tokenizer");
   f.write("hf/config.json", config.dump());
+  CHECK(loss("hf") == loss("run"));  // by tokenizer.json
+  fs::remove(f.path("hf/tokenizer.json"));
   check_refused(f, "eval hf --data stories.txt", "hf has no tokenizer that train_gpt reads: copy a tokenizer.json");
   REQUIRE(f.run("train stories.txt --placement deepnorm --steps 1 --out deepnorm" + kTiny).status == 0);
   const Outcome own = f.run("export deepnorm --out own");

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "bpe_files.hpp"
+#include "character_files.hpp"
 #include "data/host/files.hpp"
 #include "data/host/json.hpp"
 #include "layers/config/named.hpp"
@@ -60,6 +61,12 @@ Tokenizer read_tokenizer_file(const std::string& path) {
   const std::string bytes = read_file(path, kLargestTokenizer);
   if (is_llmc_tokenizer(bytes)) return read_llmc_tokenizer(path);
   if (is_sentencepiece_model(bytes) || path.ends_with(".bin")) return Tokenizer::pieces(read_pieces(path));
+  if (bytes.find("\"WordLevel\"") != std::string::npos)
+    if (const json file = read_json(path, kLargestTokenizer); is_word_level(file)) try {
+        return Tokenizer::characters(alphabet_of(file));
+      } catch (const std::runtime_error& error) {
+        throw std::runtime_error(path + ": " + error.what());
+      }
   return Tokenizer::bpe(read_bpe(path));
 }
 

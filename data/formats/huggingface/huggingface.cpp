@@ -17,6 +17,7 @@
 #include "data/host/json.hpp"
 #include "data/host/utf8.hpp"
 #include "data/tokenizer/bpe_files.hpp"
+#include "data/tokenizer/character_files.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/model/size.hpp"
 #include "modeling.hpp"
@@ -29,6 +30,8 @@ namespace {
 
 constexpr const char *kConfig = "/config.json", *kWeights = "/model.safetensors", *kTokenizer = "train_gpt_tokenizer";
 constexpr const char* kHead = "lm_head.weight";
+constexpr const char* kNoTokenizer =
+    "; no tokenizer.json: transformers needs the tokenizer.model that the run was trained with beside it";
 constexpr size_t kLargestConfig = 64 << 20;  // bytes; a vocabulary of characters may be in it
 
 std::string shape_text(const std::vector<uint64_t>& shape) {
@@ -184,13 +187,18 @@ void write_text(const std::string& path, const std::string& text) {
 
 void write_json(const std::string& path, const json& file) { write_text(path, to_text(file, 2) + "\n"); }
 
-// Bytes are a byte-pair encoding without merges. Characters are no tokenizer of transformers.
-std::optional<Bpe> as_bpe(const Tokenizer& tokenizer) {
-  if (tokenizer.bpe()) return Bpe(tokenizer.bpe()->tables());
-  if (tokenizer.kind() != Tokenizer::Kind::byte) return std::nullopt;
+// The text of tokenizer.json, or "": transformers gets no SentencePiece from us. Bytes are a byte-pair encoding without
+// merges.
+std::string tokenizer_text(const Tokenizer& tokenizer) {
+  switch (tokenizer.kind()) {
+    case Tokenizer::Kind::bpe: return to_json(*tokenizer.bpe());
+    case Tokenizer::Kind::character: return to_text(word_level(tokenizer.alphabet()), 2) + "\n";
+    case Tokenizer::Kind::pieces: return "";
+    case Tokenizer::Kind::byte: break;
+  }
   BpeTables tables;
   for (int byte = 0; byte < 256; ++byte) tables.tokens.push_back(tokenizer.decode(byte));
-  return Bpe(std::move(tables));
+  return to_json(Bpe(std::move(tables)));
 }
 
 // The number of <|endoftext|>, or null.
@@ -210,14 +218,14 @@ json end_of(const Tokenizer& tokenizer) {
 }
 
 void write_tokenizer(const std::string& folder, const Tokenizer& tokenizer, int context) {
-  const std::optional<Bpe> bpe = as_bpe(tokenizer);
-  if (!bpe) return;
+  const std::string text = tokenizer_text(tokenizer);
+  if (text.empty()) return;
   json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                  {"clean_up_tokenization_spaces", false},
                  {"model_max_length", context}};
   for (const auto& [name, token] : {std::pair("bos_token", begin_of(tokenizer)), {"eos_token", end_of(tokenizer)}})
     if (!token.is_null()) config[name] = tokenizer.name_of_special(token);
-  write_text(folder + "/tokenizer.json", to_json(*bpe));
+  write_text(folder + "/tokenizer.json", text);
   write_json(folder + "/tokenizer_config.json", config);
 }
 
@@ -264,5 +272,5 @@ std::string write_huggingface(const std::string& folder, const ExportedModel& ex
   write_tokenizer(folder, exported.tokenizer, config.context);
   if (is_ours(architecture)) write_text(folder + "/" + kModelingFile, modeling_text());
   return described(as) + ", " + counted(static_cast<double>(count_parameters(model.table)), "parameter") +
-         ", in float32";
+         ", in float32" + (exported.tokenizer.pieces() ? kNoTokenizer : "");
 }
