@@ -7,6 +7,7 @@
 #include <typeinfo>
 
 #include "data/host/errors.hpp"
+#include "data/host/mapped_file.hpp"
 #include "data/host/pattern.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/model/resolve.hpp"
@@ -51,3 +52,6 @@ uint32_t Pieces::token_of_byte(uint32_t) const { std::abort(); }
 // --train-only and --freeze are not in the playground.
 Pattern::Pattern(const std::string&, const std::string&) { std::abort(); }
 bool Pattern::matches(const std::string&) const { std::abort(); }
+
+// The playground maps no file.
+void require_mapped_files() {}
