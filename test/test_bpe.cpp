@@ -305,6 +305,7 @@ TEST_CASE("GPT-2's two files are read", "[bpe]") {
 TEST_CASE("parts of a tokenizer.json that would tokenize differently are refused by name", "[bpe]") {
   CHECK(refusal([](json&) {}) == "");
   CHECK(refusal([](json& j) { j["normalizer"] = {{"type", "NFC"}}; }) == "");
+  CHECK(refusal([](json& j) { j["truncation"] = {{"max_length", 9}}, j["padding"] = {{"pad_id", 0}}; }) == "");
   CHECK(refusal([](json& j) { j["normalizer"] = {{"type", "NFKC"}}; }) == "the normalizer NFKC is not supported");
   CHECK(refusal([](json& j) { j["normalizer"] = "NFC"; }) == "its normalizer is not an object");
   CHECK(refusal([](json& j) { j["pre_tokenizer"]["add_prefix_space"] = true; }) ==

@@ -166,6 +166,47 @@ TEST_CASE("samples that advance together have the texts that they have alone", "
   CHECK(check(model, {.length = 0, .stop = "", .sampling = {}}, 2) == 0);
 }
 
+TEST_CASE("a text within the context ends when it is full, and a model of lines begins each with an empty one",
+          "[generate]") {
+  Model model = make_model({"pre", "pre"}, true);
+  std::vector<uint32_t> alphabet = {'\n'};
+  for (uint32_t point = 'A'; alphabet.size() < V; ++point) alphabet.push_back(point);
+  const Tokenizer tokenizer = Tokenizer::characters(alphabet);
+  REQUIRE(tokenizer.newline() == 0);
+  const auto write = [](const std::string&) {};
+
+  Generation how = {.length = 500, .stop = "", .sampling = {}, .within_context = true};
+  const Generated full = generate_text(model, tokenizer, "ABC", how, write);
+  CHECK(std::string(full.end) == "context");
+  CHECK(full.tokens.size() == kContext - 3 + 1);
+  CHECK_FALSE(full.beyond_context);
+  how.length = 20;
+  CHECK(std::string(generate_text(model, tokenizer, "ABC", how, write).end) == "length");
+  how = {.length = 500, .stop = "", .sampling = {}};
+  const Generated beyond = generate_text(model, tokenizer, "ABC", how, write);
+  CHECK(beyond.tokens.size() == 500);
+  CHECK(beyond.beyond_context);
+
+  // In plain loops: only the last line of the prompt is read, and a line end empties the context.
+  how.by_line = true;
+  const Generated lines = generate_text(model, tokenizer, "LOST\nAB", how, write);
+  std::vector<int> line = {0, 1, 2}, want;
+  size_t count = 0;
+  while (want.size() < 500) {
+    Generator generator(model, static_cast<int64_t>(line.size()) + 500);
+    const float* logits = generator.feed(line);
+    for (bool goes_on = true; goes_on && want.size() < 500;) {
+      want.push_back(sample_token(logits, V, how.sampling, want.size()));
+      goes_on = want.back() != 0;
+      if (goes_on) logits = generator.step({want.back()});
+    }
+    line = {0};
+    ++count;
+  }
+  CHECK(count > 3);
+  CHECK(lines.tokens == want);
+}
+
 TEST_CASE("as many samples advance together as a gigabyte of keys and values allows", "[generate]") {
   Config c;
   c.n_layer = 12, c.n_head = 12, c.kv_heads = 12, c.head_dim = 64, c.context = 1024;

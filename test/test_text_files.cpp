@@ -17,6 +17,7 @@
 #include "data/host/utf8.hpp"
 #include "data/options/command_line.hpp"
 #include "data/run/messages.hpp"
+#include "data/run_directory/directory.hpp"
 #include "data/text/corpus_files.hpp"
 #include "catch.hpp"
 #include "check.hpp"
@@ -448,6 +449,32 @@ TEST_CASE("text for a terminal contains no control characters", "[text]") {
   std::string shown;
   for (const char c : std::string("€\xff!")) shown += pieces.feed(std::string(1, c));
   CHECK(shown == "€\\xff!");
+}
+
+TEST_CASE("names of files, checked stories and outcomes reach the terminal without control characters", "[text]") {
+  const Folder f;
+  const std::string escape = "\x1b]0;title\a", shown = "\\x1b]0;title\\x07";
+  f.write("folder/" + escape + ".txt", lines("{\"a\": 1}", 30));
+  f.write("folder/" + escape + ".bin", std::string("\x1f\x8b\0", 3));
+  const Outcome plan = f.run(kDry + "folder");
+  CHECK(plan.status == 0);
+  CHECK(contains(plan.out, "folder/" + shown + ".txt: 270 bytes"));
+  CHECK(contains(plan.out, "JSON lines are learned as they are: folder/" + shown));
+  CHECK(contains(f.run("train --dry-run --data " + ("folder/" + escape) + ".bin").err, shown));
+  for (const char* words : {"train --dry-run --context 8 --data folder", "tokenizer folder --out t.json --vocab 256"}) {
+    const Outcome o = f.run(words);
+    CHECK_FALSE(contains(o.out + o.err, "\x1b"));
+  }
+  f.write("checked", "One \x1b[2J" + std::string(1000, 'x') + "\n");
+  const Outcome checked = f.run("corpus --check checked");
+  CHECK(contains(checked.out, "at \"\\x1b[2Jxxx"));
+  CHECK(checked.out.size() < 300);
+  REQUIRE(truncate(f.path("checked").c_str(), (1 << 28) + 1) == 0);
+  check_refused(f, "corpus --check checked", "checked is larger than 256 MB: is it the right file?");
+  f.write("r/outcome.json", R"({"state": "diverged", "step": 3, "what": "loss", "tensor": "a\u001b[2J",)"
+                            R"( "parameters": 1, "unigram": 1.0, "floor": 0.0, "data": 1})");
+  REQUIRE(read_outcome(f.path("r")));
+  CHECK(read_outcome(f.path("r"))->tensor == "a\\x1b[2J");
 }
 
 TEST_CASE("a sample that is not printed on a terminal has exact bytes, including NUL", "[text]") {

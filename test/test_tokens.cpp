@@ -279,6 +279,58 @@ TEST_CASE("a folder with the name of a tokenizer is no tokenizer file", "[tokens
   CHECK(contains(f.read("r/config.toml"), "\ntokenizer = \"char\"\n"));
 }
 
+TEST_CASE("tokenizers and models of other programs are named, with what to do", "[tokens][program]") {
+  const Corpus f;
+  const std::string train = "train stories.txt --dry-run --context 8 --tokenizer ";
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n";
+  f.write("llama3/tokenizer.model", "IQ== 0\nIg== 1\nIw== 2\n");
+  check_refused(f, train + "llama3", "llama3/tokenizer.model is a file of tiktoken, as Llama 3 has it: name the ");
+  f.write("pointer.json", pointer);
+  check_refused(f, train + "pointer.json", "pointer.json is a pointer of Git LFS, not the file itself");
+  check_refused(f, train + "gpt2", "; a model of the Hugging Face hub is fetched first: hf download gpt2");
+  check_refused(f, train + "Owner/Name", "there is no tokenizer Owner/Name; a model of the Hugging Face hub");
+
+  const std::string from = "train stories.txt --init-from ";
+  check_refused(f, from + "gpt2", "hf download gpt2 --local-dir gpt2");
+  check_refused(f, "eval HuggingFaceTB/SmolLM-135M --data stories.txt",
+                "hf download HuggingFaceTB/SmolLM-135M --local-dir SmolLM-135M");
+  CHECK_FALSE(contains(f.run("sample runs/none").err, "hub"));
+  CHECK_FALSE(contains(f.run("sample nowhere").err, "hub"));
+  f.write("m.gguf", "GGUF" + std::string(99, '\0'));
+  check_refused(f, "sample m.gguf", "m.gguf is a GGUF file, which train_gpt writes and does not read");
+  f.write("ckpt.pt", "PK\x03\x04" + std::string(99, '\0'));
+  check_refused(f, from + "ckpt.pt", "ckpt.pt is a PyTorch file, which train_gpt does not read");
+  f.write("hf/config.json", R"({"model_type": "gpt2"})");
+  f.write("hf/pytorch_model.bin", "PK\x03\x04" + std::string(99, '\0'));
+  check_refused(f, from + "hf", "hf/pytorch_model.bin is a PyTorch file");
+  f.write("lfs/config.json", R"({"model_type": "gpt2"})");
+  f.write("lfs/model.safetensors", pointer);
+  check_refused(f, from + "lfs", "lfs/model.safetensors is a pointer of Git LFS");
+  namespace fs = std::filesystem;
+  fs::copy("test/huggingface/gpt2", f.path("gptq"), fs::copy_options::recursive);
+  nlohmann::json config = nlohmann::json::parse(f.read("gptq/config.json"));
+  config["quantization_config"] = {{"quant_method", "gptq"}, {"bits", 4}};
+  f.write("gptq/config.json", config.dump());
+  check_refused(f, from + "gptq", "its weights are quantized (quantization_config: \"gptq\")");
+}
+
+TEST_CASE("a folder is a tokenizer by its name alone, and its tokenizer.model stands in for a refused file",
+          "[tokens][program]") {
+  const Corpus f;
+  const std::string train = "train stories.txt --dry-run --context 8 --tokenizer ";
+  write_byte_tokenizer(f, "tok/tokenizer.json");
+  CHECK(contains(f.run(train + "tok").out, "vocabulary 257"));
+  f.write("tok/tokenizer.json", R"({"model": {"type": "Unigram"}})");
+  check_refused(f, train + "tok", "the model Unigram is not supported");
+  f.write("tok/tokenizer.model", read_file("test/reference/pieces/llama2.model"));
+  const Outcome o = f.run(train + "tok");
+  CHECK(contains(o.out, "vocabulary 440"));
+  CHECK(contains(o.err, "NOTE: tok/tokenizer.json cannot be used as a tokenizer: the model Unigram is not supported; "
+                        "reading tok/tokenizer.model\n"));
+  REQUIRE(f.run("tokenize stories.txt --tokenizer tok --out tokens").status == 0);
+  CHECK(f.read("tokens/tokenizer.model") == f.read("tok/tokenizer.model"));
+}
+
 TEST_CASE("token files are read as they were written", "[tokens]") {
   const Folder f;
   for (const bool wide : {false, true}) {

@@ -14,6 +14,7 @@
 
 #include "data/host/errors.hpp"
 #include "data/host/files.hpp"
+#include "data/host/foreign_files.hpp"
 #include "data/host/json.hpp"
 #include "data/host/utf8.hpp"
 
@@ -189,6 +190,9 @@ void StoredTensors::open(std::shared_ptr<const InputFile> file) {
   uint64_t length = 0, end = 0;
   if (file->size() < kLengthBytes) file->fail(" is truncated: it is shorter than the length of a header");
   file->read(&length, sizeof length, 0);
+  if (length > kLongestHeader)
+    if (const std::string foreign = foreign_model(start_of_file(file->path())); !foreign.empty())
+      file->fail(" " + foreign);
   if (length > kLongestHeader) file->fail(" is not a safetensors file, or corrupted: its header is longer than 100 MB");
   if (length > file->size() - kLengthBytes) file->fail(" is truncated: it is shorter than its header");
   std::string text(length, ' ');

@@ -7,9 +7,10 @@
 #include "completion.hpp"
 #include "data/host/errors.hpp"
 #include "data/host/files.hpp"
-#include "data/ranks/mpi_group.hpp"
+#include "data/host/foreign_files.hpp"
 #include "data/host/utf8.hpp"
 #include "data/host/version.hpp"
+#include "data/ranks/mpi_group.hpp"
 #include "help.hpp"
 #include "layers/model/presets.hpp"
 #include "man_page.hpp"
@@ -84,13 +85,14 @@ Meant meant_by(Reader& r, const std::string& typed) {
 // The value by our name, if the option takes names.
 std::string value_meant(Reader& r, const Setting& s, const std::string& typed) {
   if (s.choices.empty() || contains(s.choices, typed) || contains(s.synonyms, typed)) return typed;
-  if (s.files && typed.find_first_of("./:") != typed.npos) return typed;
+  std::error_code error;
+  if (s.files && (typed.find_first_of("./:") != typed.npos || std::filesystem::exists(typed, error))) return typed;
   for (const Words* names : {&s.choices, &s.synonyms})
     for (const std::string& name : *names)
       if (squeezed(name) == squeezed(typed)) return name;
-  const std::string meaning = meaning_of(squeezed(typed), s.choices, s.name);
-  if (meaning.empty()) refuse(unknown_name(s.name, one_line(typed), s.choices));
-  if (!contains(s.choices, meaning)) refuse("there is no --" + s.name + " " + typed + ": " + meaning);
+  const std::string meaning = meaning_of(squeezed(typed), s.choices, s.name), hub = s.files ? hub_advice(typed) : "";
+  if (meaning.empty()) refuse(unknown_name(s.name, one_line(typed), s.choices) + hub);
+  if (!contains(s.choices, meaning)) refuse("there is no --" + s.name + " " + typed + ": " + meaning + hub);
   r.notices.push_back("--" + s.name + " " + typed + " is " + meaning + " here");
   return meaning;
 }

@@ -120,8 +120,7 @@ void print_summary(const Trainer& t, const RunOutcome& outcome) {
                 program_words(t, {"train", "--out", t.o.out, "--resume"}).c_str());
   if (t.o.quiet) return;
   std::printf("%s\n", text_sample(t, outcome.step).c_str());
-  std::vector<std::string> sample = {"sample", t.o.out, "--prompt", "One "};
-  if (t.data.by_line) sample.insert(sample.end(), {"--stop", "\\n"});
+  const std::vector<std::string> sample = {"sample", t.o.out, "--prompt", "One "};
   const std::string twice = std::to_string(2 * t.o.steps);
   std::printf("next:\n");
   for (const auto& words : {sample,

@@ -11,8 +11,10 @@
 
 #include "checkpoint_file.hpp"
 #include "data/formats/formats.hpp"
+#include "data/host/foreign_files.hpp"
 #include "data/host/errors.hpp"
 #include "data/host/json.hpp"
+#include "data/host/utf8.hpp"
 #include "history.hpp"
 
 namespace fs = std::filesystem;
@@ -79,12 +81,32 @@ DirectoryLock claim_directory(std::string& directory, const std::string& name, D
   return DirectoryLock(directory);
 }
 
+namespace {
+
+void refuse_foreign(const std::string& file) {
+  const std::string foreign = foreign_model(start_of_file(file));
+  if (!foreign.empty()) throw std::runtime_error(file + " " + foreign);
+}
+
+// Throws if a folder has its model only in a file that train_gpt does not read, such as pytorch_model.bin.
+void refuse_foreign_in(const std::string& folder) {
+  for (const char* ours : {"model.safetensors", "model.safetensors.index.json"})
+    if (fs::exists(fs::path(folder) / ours)) return;
+  for (const std::string& name : names_in(folder))
+    for (const char* ending : {".bin", ".pt", ".pth", ".gguf", ".h5"})
+      if (name.ends_with(ending)) refuse_foreign((fs::path(folder) / name).string());
+}
+
+}  // namespace
+
 std::string find_checkpoint(const std::string& file_or_run) {
   if (!file_or_run.empty()) {
-    if (!fs::exists(file_or_run)) throw std::runtime_error("there is no checkpoint or run " + file_or_run);
-    if (!fs::is_directory(file_or_run)) return file_or_run;
+    if (!fs::exists(file_or_run))
+      throw std::runtime_error("there is no checkpoint or run " + file_or_run + hub_advice(file_or_run));
+    if (!fs::is_directory(file_or_run)) return refuse_foreign(file_or_run), file_or_run;
     const std::string found = checkpoint_in(file_or_run);
     if (!found.empty()) return found;
+    refuse_foreign_in(file_or_run);
     if (format_of(file_or_run)) return file_or_run;
     throw std::runtime_error(file_or_run + " holds no checkpoint");
   }
@@ -102,10 +124,11 @@ std::string find_checkpoint(const std::string& file_or_run) {
 }
 
 std::string name_of_checkpoint(const std::string& asked, const std::string& path) {
-  if (!asked.empty()) return path;
+  if (!asked.empty()) return one_line(path);
   const std::string directory = fs::path(path).parent_path();
   const bool over = fs::exists(directory + "/" + kOutcome);
-  return path + " (the newest run" + (is_locked(directory) ? ", still training)" : over ? ")" : ", not finished)");
+  const char* state = is_locked(directory) ? ", still training)" : over ? ")" : ", not finished)";
+  return one_line(path) + " (the newest run" + state;
 }
 
 void prepare_run_directory(const std::string& directory, bool replace) {
@@ -175,7 +198,8 @@ std::optional<RunOutcome> read_outcome(const std::string& directory) {
     constexpr uint64_t kAny = std::numeric_limits<uint64_t>::max();
     const auto step = static_cast<int64_t>(whole_number(json, "step", kAny / 2));
     const std::string state = json.at("state");
-    RunOutcome o{state != kDiverged, state == kEarly, step, json.at("what"), json.at("tensor"),
+    const auto shown = [&](const char* key) { return one_line(json.at(key).get<std::string>()); };
+    RunOutcome o{state != kDiverged, state == kEarly, step, shown("what"), shown("tensor"),
                  whole_number(json, "parameters", kAny), json.at("unigram"),
                  json.at("floor").is_null() ? 0. : json["floor"].get<double>(), fingerprint_of(json.at("data"))};
     if (state != kDiverged && state != kEarly && state != kFinished) reject("unknown state");

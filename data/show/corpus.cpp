@@ -7,6 +7,7 @@
 #include "data/host/files.hpp"
 #include "data/host/format.hpp"
 #include "data/host/progress.hpp"
+#include "data/host/utf8.hpp"
 #include "data/text/corpus_files.hpp"
 
 namespace {
@@ -23,18 +24,21 @@ void write_and_report(const CorpusOptions& options) {
 }
 
 void check_and_report(const CorpusOptions& options) {
-  const std::string name = options.check == "-" ? "standard input" : options.check;
-  const std::string text = read_file(options.check), known = options.known.empty() ? "" : read_file(options.known);
+  constexpr size_t kMost = 1 << 28, kMostShown = 60;  // bytes
+  const std::string name = options.check == "-" ? "standard input" : one_line(options.check);
+  const std::string text = read_file(options.check, kMost);
+  const std::string known = options.known.empty() ? "" : read_file(options.known, kMost);
   const StoryCheck c = check_stories(text, known);
   if (c.lines == 0) throw std::runtime_error(name + " has no stories to check: give one story per line");
   std::printf("%s: %zu of %zu stories follow the grammar (%.1f %%); %zu are different", name.c_str(), c.stories,
               c.lines, 100. * static_cast<double>(c.stories) / static_cast<double>(c.lines), c.distinct);
   if (!options.known.empty())
-    std::printf("; %zu %s in %s", c.known, c.known == 1 ? "occurs" : "occur", options.known.c_str());
+    std::printf("; %zu %s in %s", c.known, c.known == 1 ? "occurs" : "occur", one_line(options.known).c_str());
   if (c.stories > 0) std::printf("; %.1f nats per story", c.nats / static_cast<double>(c.stories));
   std::printf("\n");
   if (c.first_wrong > 0)
-    std::printf("line %zu goes wrong after \"%s\", at \"%s\"\n", c.first_wrong, c.readable.c_str(), c.wrong.c_str());
+    std::printf("line %zu goes wrong after \"%s\", at \"%s\"\n", c.first_wrong, one_line(c.readable).c_str(),
+                one_line(c.wrong.substr(0, kMostShown)).c_str());
 }
 
 }  // namespace

@@ -49,12 +49,13 @@ class Shards {
   std::vector<uint32_t> tokens_;
 };
 
-Tokenizer tokenizer_for(const TokenizeOptions& o) {
+// `source`: where a tokenizer that exists was read.
+Tokenizer tokenizer_for(const TokenizeOptions& o, std::string& source) {
   const int vocabulary = vocabulary_of_bpe(o.tokenizer);
   if (vocabulary == 0) {
     const bool file = o.tokenizer != "byte" && o.tokenizer != "char";
-    if (const Tokenizer found = file ? read_tokenizer(o.tokenizer) : Tokenizer(); found.bpe() || found.pieces())
-      return found;
+    const Tokenizer found = file ? read_tokenizer(o.tokenizer, &source) : Tokenizer();
+    if (found.bpe() || found.pieces()) return found;
     throw std::invalid_argument("token files need a byte-pair encoding: --tokenizer bpe:4096, or a tokenizer.json or "
                                 "tokenizer.model");
   }
@@ -82,10 +83,10 @@ Tokens tokens_of(const Text& text, const Tokenizer& tokenizer, int separator) {
 }
 
 // A tokenizer.json, or a copy of SentencePiece's or llama2.c's file, by the name under which `train` looks for it.
-void write_tokenizer(const TokenizeOptions& o, const Tokenizer& tokenizer) {
+void write_tokenizer(const TokenizeOptions& o, const Tokenizer& tokenizer, const std::string& source) {
   constexpr size_t kLargestFile = 1 << 28;
   const std::string bytes =
-      tokenizer.bpe() ? to_json(*tokenizer.bpe()) : read_file(tokenizer_file(o.tokenizer), kLargestFile);
+      tokenizer.bpe() ? to_json(*tokenizer.bpe()) : read_file(source, kLargestFile);
   const char* name = tokenizer.bpe()                  ? "/tokenizer.json"
                      : is_sentencepiece_model(bytes) ? "/tokenizer.model"
                                                      : "/tokenizer.bin";
@@ -102,7 +103,8 @@ void run_tokenize(const TokenizeOptions& o) {
   use_threads(o.threads);
   if (!o.force && fs::exists(o.out) && !fs::is_empty(o.out))
     throw std::invalid_argument(o.out + " is not empty: choose another --out, or overwrite it with --force");
-  const Tokenizer tokenizer = tokenizer_for(o);
+  std::string source;
+  const Tokenizer tokenizer = tokenizer_for(o, source);
   const int separator = separator_for(o, tokenizer);
   std::error_code error;
   fs::create_directories(o.out, error);
@@ -123,7 +125,7 @@ void run_tokenize(const TokenizeOptions& o) {
     bytes += text.bytes.size();
   }
   train.finish(), val.finish();
-  write_tokenizer(o, tokenizer);
+  write_tokenizer(o, tokenizer, source);
   std::printf("%s: %s to train on in %s, %s to validate in %s (%s in %.1f s), vocabulary %d\n", o.out.c_str(),
               counted(static_cast<double>(train.total()), "token").c_str(),
               counted(static_cast<double>(train.files()), "file").c_str(),

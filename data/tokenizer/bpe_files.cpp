@@ -168,10 +168,9 @@ std::string name_of_begin(const json& file) {
   return begin;
 }
 
+// Truncation and padding are settings of a call, which transformers overrides: files may hold those of the last one.
 void require_known_parts(const json& file) {
   require(file, "decoder", "ByteLevel");
-  require(file, "truncation", "");
-  require(file, "padding", "");
   const json& model = member(file, "model");
   if (!model.is_object()) reject("it has no model");
   if (const json& type = member(model, "type"); !type.is_null() && type != "BPE")

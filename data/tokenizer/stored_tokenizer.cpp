@@ -1,13 +1,17 @@
 #include "stored_tokenizer.hpp"
 
 #include <charconv>
+#include <cstdio>
 #include <filesystem>
+#include <new>
 #include <stdexcept>
 
 #include "bpe_files.hpp"
 #include "character_files.hpp"
 #include "data/host/files.hpp"
+#include "data/host/foreign_files.hpp"
 #include "data/host/json.hpp"
+#include "data/host/utf8.hpp"
 #include "layers/config/named.hpp"
 #include "llmc_tokenizer.hpp"
 #include "piece_files.hpp"
@@ -59,6 +63,8 @@ PieceTables tables_from_json(const json& j) {
 
 Tokenizer read_tokenizer_file(const std::string& path) {
   const std::string bytes = read_file(path, kLargestTokenizer);
+  const std::string foreign = foreign_tokenizer(std::string_view(bytes).substr(0, kForeignStart));
+  if (!foreign.empty()) throw std::runtime_error(path + " " + foreign);
   if (is_llmc_tokenizer(bytes)) return read_llmc_tokenizer(path);
   if (is_sentencepiece_model(bytes) || path.ends_with(".bin")) return Tokenizer::pieces(read_pieces(path));
   if (bytes.find("\"WordLevel\"") != std::string::npos)
@@ -68,6 +74,15 @@ Tokenizer read_tokenizer_file(const std::string& path) {
         throw std::runtime_error(path + ": " + error.what());
       }
   return Tokenizer::bpe(read_bpe(path));
+}
+
+std::string tokenizer_file(const std::string& path) {
+  if (!fs::is_directory(path)) return path;
+  for (const char* name : {"tokenizer.json", "encoder.json", "vocab.json", "tokenizer.model", "tokenizer.bin",
+                           "gpt2_tokenizer.bin"})
+    if (fs::exists(fs::path(path) / name)) return (fs::path(path) / name).string();
+  throw std::runtime_error(path + " has no tokenizer.json, encoder.json, vocab.json, tokenizer.model, tokenizer.bin " +
+                           "or gpt2_tokenizer.bin");
 }
 
 }  // namespace
@@ -90,15 +105,22 @@ Tokenizer tokenizer_from_json(const json& j) {
   return {};
 }
 
-Tokenizer read_tokenizer(const std::string& path) { return read_tokenizer_file(tokenizer_file(path)); }
-
-std::string tokenizer_file(const std::string& path) {
-  if (!fs::is_directory(path)) return path;
-  for (const char* name : {"tokenizer.json", "encoder.json", "vocab.json", "tokenizer.model", "tokenizer.bin",
-                           "gpt2_tokenizer.bin"})
-    if (fs::exists(fs::path(path) / name)) return (fs::path(path) / name).string();
-  throw std::runtime_error(path + " has no tokenizer.json, encoder.json, vocab.json, tokenizer.model, tokenizer.bin " +
-                           "or gpt2_tokenizer.bin");
+Tokenizer read_tokenizer(const std::string& path, std::string* file) {
+  if (!fs::exists(path))
+    if (const std::string advice = hub_advice(path); !advice.empty())
+      throw std::runtime_error("there is no tokenizer " + path + advice);
+  const std::string first = tokenizer_file(path), pieces = path + "/tokenizer.model";
+  if (file) *file = first;
+  try {
+    return read_tokenizer_file(first);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::runtime_error& error) {
+    if (!fs::is_directory(path) || first == pieces || !fs::exists(pieces)) throw;
+    std::fprintf(stderr, "NOTE: %s; reading %s\n", for_terminal(error.what()).c_str(), one_line(pieces).c_str());
+    if (file) *file = pieces;
+    return read_tokenizer_file(pieces);
+  }
 }
 
 std::string name_of_kind(Tokenizer::Kind kind) { return name_of(kKinds, kind); }

@@ -13,9 +13,9 @@ Tokenizer tokenizer_from_json(const nlohmann::json& stored);
 
 // Reads a tokenizer file, or the one in a folder: tokenizer.json, encoder.json or vocab.json with their merges,
 // SentencePiece's tokenizer.model, llama2.c's tokenizer.bin, or llm.c's gpt2_tokenizer.bin.
-// Throws std::runtime_error naming the file.
-Tokenizer read_tokenizer(const std::string& path);
-std::string tokenizer_file(const std::string& path);  // the file that it reads
+// If the folder has a tokenizer.model beside a tokenizer.json that is refused, reads it and prints a note. `file`
+// becomes the file that was read. Throws std::runtime_error naming the file.
+Tokenizer read_tokenizer(const std::string& path, std::string* file = nullptr);
 
 // "byte", "char", "bpe" or "pieces".
 std::string name_of_kind(Tokenizer::Kind kind);

@@ -77,6 +77,10 @@ void check_tensors(const std::string& folder, const StoredTensors& stored, const
 
 const Architecture& architecture_of(const json& file) {
   if (!file.is_object()) throw std::runtime_error("it is not an object");
+  if (const json quantized = file.value("quantization_config", json()); quantized.is_object())
+    throw std::runtime_error("its weights are quantized (quantization_config: " +
+                             one_line(to_text(quantized.value("quant_method", json("unknown")))) +
+                             "), and train_gpt reads floats only: use the model that it was made from");
   const std::string model_type = file.value("model_type", "");
   if (const Architecture* row = find_architecture(file)) return *row;
   std::set<std::string> known;
