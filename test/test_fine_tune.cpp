@@ -251,6 +251,20 @@ TEST_CASE("a run trains only what it was told to, and goes on so when resumed", 
                 "--train-only wheel matches no tensor");
 }
 
+TEST_CASE("--init-from warns of options that the user gave, not of those that the model has", "[tune]") {
+  const Corpus f;
+  const std::string tune = "train stories.txt --init-from first --steps 1 --warmup 0 --dry-run --out tuned --quiet ";
+  for (const char* model : {"", "--placement layerscale --layer-scale-init .2", "--norm dyt --dyt-alpha .7",
+                            "--preset llama2 --rope-theta 500", "--window 5 --window-every 2"}) {
+    REQUIRE(f.run("train stories.txt --steps 1 --force --out first " + (model + kTiny)).status == 0);
+    for (const char* other : {"", "--placement post", "--norm rmsnorm", "--window 0"}) {
+      INFO(model << " and then " << other);
+      CHECK(!contains(f.run(tune + other).out, "has no effect"));
+    }
+  }
+  CHECK(contains(f.run(tune + "--layer-scale-init .3").out, "--layer-scale-init has no effect with --placement pre"));
+}
+
 TEST_CASE("a trained model goes on with another norm", "[tune]") {
   const Corpus f;
   REQUIRE(f.run("train stories.txt --steps 2 --out first" + kTiny).status == 0);

@@ -88,6 +88,24 @@ TEST_CASE("new adapters change nothing, and merged ones are the model", "[lora]"
   }
 }
 
+TEST_CASE("adapters train models with several residual streams", "[lora][program]") {
+  for (const char* placement : {"hyper", "hyper-static", "mhc", "resi-dual"}) {
+    Config config = adapted("gpt2");
+    config.placement = placement;
+    const Model model = filled(resolve(config));
+    CHECK(joined_matrices(model.config) == "");
+    check_close(std::string("merged adapters/") + placement, logits_of(merged(model)), widen(logits_of(model)), 5e-6);
+  }
+  const Corpus f;
+  REQUIRE(f.run("train stories.txt --placement hyper --steps 2 --out base" + kTiny).status == 0);
+  const Outcome tuned = f.run("train stories.txt --init-from base --lora 2 --steps 2 --quiet --out tuned");
+  INFO(tuned.err);
+  REQUIRE(tuned.status == 0);
+  CHECK(f.run("eval tuned --data stories.txt").status == 0);
+  check_refused(f, "export tuned --to hf --out x", "several residual streams (--placement hyper)");
+  check_refused(f, "export tuned --to hf --lora-merge --out x", "several residual streams (--placement hyper)");
+}
+
 // GPT-NeoX stores q, k and v of a head together: (H, 3, D).
 TEST_CASE("the rows of exported adapters are in the order of the class", "[lora]") {
   Config c = adapted("gpt-neox");

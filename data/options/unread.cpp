@@ -116,3 +116,10 @@ std::vector<std::string> unread_options(const std::vector<TrainOptions>& runs) {
     }
   return lines;
 }
+
+std::vector<std::string> unread_names(const TrainOptions& run) {
+  std::vector<std::string> names;
+  for (const auto& [option, reason] : options_set(run))
+    if (!reason.empty()) names.push_back(option);
+  return names;
+}

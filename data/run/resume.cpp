@@ -12,6 +12,7 @@
 #include "data/options/command_line.hpp"
 #include "data/options/stored.hpp"
 #include "data/options/toml.hpp"
+#include "data/options/unread.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "inputs.hpp"
@@ -51,29 +52,34 @@ Command on_top_of_run(const Command& command, CheckpointHeader& header) {
   return merged;
 }
 
+// The lines "name = value" without those of some names.
+std::string without(const std::vector<std::string>& names, const std::string& settings) {
+  std::istringstream lines(settings);
+  std::string kept;
+  for (std::string line; std::getline(lines, line);)
+    if (std::find(names.begin(), names.end(), line.substr(0, line.find(' '))) == names.end()) kept += line + "\n";
+  return kept;
+}
+
 // The settings of a model, without those that follow from an option that the user changes.
 std::string without_derived(const std::string& settings, const Command& command) {
   const std::pair<const char*, std::vector<std::string>> kDerived[] = {
       {"norm", {"norm-bias"}}, {"placement", {"final-norm", "skip-scale", "layer-scale-init", "head-scale"}}};
-  std::istringstream lines(settings);
-  std::string kept;
-  for (std::string line; std::getline(lines, line);) {
-    const std::string name = line.substr(0, line.find(' '));
-    const bool derived = std::any_of(std::begin(kDerived), std::end(kDerived), [&](const auto& row) {
-      return command.said(row.first) && std::find(row.second.begin(), row.second.end(), name) != row.second.end();
-    });
-    if (!derived) kept += line + "\n";
-  }
-  return kept;
+  std::vector<std::string> derived;
+  for (const auto& [option, names] : kDerived)
+    if (command.said(option)) derived.insert(derived.end(), names.begin(), names.end());
+  return without(derived, settings);
 }
 
 Command on_top_of_weights(const Command& command, CheckpointHeader& header) {
   const std::string& from = command.train.init_from;
   header = read_checkpoint_header(find_checkpoint(from));
   const std::string& tokenizer = header.options.tokenizer;
-  const std::string model = without_derived(model_to_toml(header.options), command);
-  const Command merged = parse_on_top(command, model + "tokenizer = " + toml(tokenizer) + "\ndocument-separator = " +
-                                                   toml(header.options.separator) + "\n");
+  const std::string model = without_derived(model_to_toml(header.options), command) + "tokenizer = " +
+                            toml(tokenizer) + "\ndocument-separator = " + toml(header.options.separator) + "\n";
+  // What the new run does not read stays out: the user, who did not say it, would be warned of it.
+  const Command all = parse_on_top(command, model);
+  const Command merged = parse_on_top(command, without(unread_names(all.train), model));
   if (merged.train.tokenizer != tokenizer)
     throw std::invalid_argument(from + " was trained with --tokenizer " + tokenizer +
                                 "; leave --tokenizer out, or start without --init-from");

@@ -2,7 +2,7 @@
 // The coefficients of mHC: manifold-constrained hyper-connections (Xie et al. 2025, arXiv 2512.24880, eq. 7 to 9).
 //
 //   forward   z = weight·x/rms(x), over all S·C numbers of a row      a = scale·z + bias
-//             read = σ(a)      write = 2σ(a)      carry = Sinkhorn-Knopp(exp a)
+//             read = σ(a) + eps      write = 2σ(a)      carry = Sinkhorn-Knopp(exp a)
 //   backward  dbias += Σ da      dscale += Σ da·z      dz = scale·da
 //             with r = 1/rms(x):  dx += r·weightᵀ·dz − r²/(S·C)·(Σ dz·z)·x
 

@@ -14,7 +14,7 @@
 //   hyper_static  read, carry, write are parameters             (Zhu et al. 2024, arXiv 2409.19606, eq. 1 to 5)
 //   hyper         each plus scale·tanh(z), z = norm(x[s])·weightᵀ        (eq. 10 to 13 and the code of appendix J)
 //   mhc           z = weight·x/rms(x), over all S·C numbers of a row, and a = scale·z + bias        (Xie et al. 2025,
-//                 arXiv 2512.24880, eq. 7 to 9):  read = σ(a),  write = 2σ(a),  carry = Sinkhorn-Knopp(exp a)
+//                 arXiv 2512.24880, eq. 7 to 9):  read = σ(a) + 1e-6,  write = 2σ(a),  carry = Sinkhorn-Knopp(exp a)
 //   dual          fixed: read (1,0), carry the identity, write (1,1); norm_sum acts on the first stream alone
 //                 (Xie et al. 2023, arXiv 2304.14802)
 //

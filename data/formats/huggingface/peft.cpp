@@ -10,6 +10,7 @@
 #include "data/host/files.hpp"
 #include "data/host/format.hpp"
 #include "data/host/json.hpp"
+#include "layers/config/placements.hpp"
 
 using nlohmann::json;
 
@@ -78,6 +79,7 @@ std::vector<float> values_of(const Architecture& architecture, const Model& mode
 }  // namespace
 
 std::string joined_matrices(const Config& config) {
+  if (placement_row(config.placement).streams != StreamRule::single) return "";  // no class has several
   const Architecture& architecture = expressed(config.without_lora()).architecture;
   std::string list;
   for (const Joined& row : kJoined) {
