@@ -48,7 +48,7 @@ all: build/train_gpt  ## build build/train_gpt (the default)
 # Goals that compile nothing here do without.
 
 NAMED_CXX := $(if $(filter default undefined,$(origin CXX)),,$(CXX))
-NO_COMPILER := test-arm venv .venv/% pages $(REPORTS) $(BOOK) $(PRACTICE) $(PLAYGROUND) \
+NO_COMPILER := test-arm venv .venv/% build/oldest/% pages $(REPORTS) $(BOOK) $(PRACTICE) $(PLAYGROUND) \
   reference reference-huggingface uninstall dist clean help
 ifneq (,$(filter-out $(NO_COMPILER),$(or $(MAKECMDGOALS),all)))
 
@@ -232,7 +232,9 @@ $(OUT)/command: FORCE
 
 # ---- Run -----------------------------------------------------------------------------------------
 
-PYTHON := .venv/bin/python
+# OLDEST=1: the exchanges with other programs, in their oldest supported versions (python_ref/requirements-*-oldest.txt).
+VENV := $(if $(OLDEST),build/oldest,.venv)
+PYTHON := $(VENV)/bin/python
 
 # The text that the program writes itself: tales to train on in minutes, and longer stories for comparisons and studies.
 build/tales.txt build/stories.txt: build/%.txt: | build/train_gpt
@@ -455,9 +457,9 @@ reference: venv  ## write test/reference/*.npy with PyTorch
 reference-huggingface: .venv/.huggingface  ## write test/reference/huggingface with Hugging Face's models
 	@$(PYTHON) python_ref/huggingface.py $(ARGS)
 
-check-formats: .venv/.huggingface  ## exchange models with transformers and adapters with peft, and compare results
-check-gguf: .venv/.gguf  ## run exported models in llama.cpp, and compare results
-check-tokenizers: .venv/.huggingface  ## compare the tokens of exported tokenizers in transformers with ours
+check-formats: $(VENV)/.huggingface  ## exchange models with transformers and adapters with peft, and compare results
+check-gguf: $(VENV)/.gguf  ## run exported models in llama.cpp, and compare results
+check-tokenizers: $(VENV)/.huggingface  ## compare the tokens of exported tokenizers in transformers with ours
 $(EXCHANGES): build/train_gpt
 	@$(PYTHON) python_ref/$(subst -,_,$@).py $(ARGS)
 
@@ -476,6 +478,10 @@ PIP = echo 'pip install -r $<'; $(PYTHON) -m pip install --quiet --disable-pip-v
 	@$(PIP)
 	@touch $@
 
+build/oldest/.huggingface build/oldest/.gguf: build/oldest/.%: python_ref/requirements-%-oldest.txt | $(PYTHON)
+	@$(PIP)
+	@touch $@
+
 .venv/.book: dev/book/requirements.txt | $(PYTHON)
 	@$(PIP)
 	@touch $@
@@ -488,7 +494,7 @@ PIP = echo 'pip install -r $<'; $(PYTHON) -m pip install --quiet --disable-pip-v
 
 $(PYTHON):
 	@python3 -c 'import venv, ensurepip' 2>/dev/null || dev/setup.sh python
-	python3 -m venv .venv
+	python3 -m venv $(VENV)
 
 # --------------------------------------------------------------------------------------------------
 

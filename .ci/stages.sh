@@ -90,11 +90,12 @@ arm() {
 changed() { ! git diff --quiet HEAD~1 -- "$@" 2>/dev/null; }
 
 # with_packages PACKAGES NAME COMMAND...: a stage that needs packages of Python. Skipped where they cannot be had.
+# OLDEST=1 before it: in their oldest supported versions.
 with_packages() {
-  local packages=$1
+  local packages=$1 folder=${OLDEST:+build/oldest}
   shift
   wanted "$1" || return 0
-  if make ".venv/.$packages"; then
+  if make "${folder:-.venv}/.$packages"; then
     stage "$@"
   else
     printf '\n== %s: skipped: Python lacks its packages, and pip cannot get them\n' "$1"

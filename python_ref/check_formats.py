@@ -265,12 +265,12 @@ class Checks:
 
     def adapters(self, name, options):
         """LoRA: the base model of transformers with the adapters by `peft`, and the merged model."""
-        self.must(f"train text.txt {SIZES} {options} --out base --force")
+        self.must(f"train text.txt {SIZES} {options} --eval-every 0 --out base --force")
         self.must("export base --to hf --out hf --force")
         base = self.loss_of_eval("base")
         self.must(
-            f"train text.txt --init-from base --steps 20 --lr 1e-2 --warmup 2 --batch {B} --quiet --lora 3 "
-            f"--lora-alpha 7 --lora-on q,k,v,o{'' if name in MIXTURES else ',up,down'} --out run --force"
+            f"train text.txt --init-from base --steps 20 --lr 1e-2 --warmup 2 --batch {B} --quiet --eval-every 0 "
+            f"--lora 3 --lora-alpha 7 --lora-on q,k,v,o{'' if name in MIXTURES else ',up,down'} --out run --force"
         )
         loss = self.loss_of_eval("run")
         self.check(f"{name}: adapters learn", loss < base - 0.001, f"{loss:.4f} with them, {base:.4f} without")
