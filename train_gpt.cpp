@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "data/compare/compare.hpp"
 #include "data/host/errors.hpp"
@@ -51,28 +52,55 @@ namespace {
 
 // ---- before ----------------------------------------------------------------------------------------------
 
-struct Prepared {
-  Trainer trainer;
-  std::string notice;  // what resuming changes; "" if nothing
-  std::string norms;   // in which the model differs from that of --init-from; "" if in none
+// A run that has its data, but no model yet.
+struct Plan {
+  Command command;
+  CheckpointHeader from;  // of --resume
+  TrainOptions o;
+  Dataset data;
+  std::vector<std::string> lines;  // for the user, after the plan
 };
 
-Prepared prepare(const Command& given, const std::shared_ptr<Group>& group, const Place& place) {
+Plan make_plan(const Command& given, const Group& group, const Place& place) {
   CheckpointHeader from;
   const Command command = on_top_of_checkpoint(given, from);
   TrainOptions o = command.train;
   use_threads(o.threads > 0 ? o.threads : default_threads(place.threads));
-  share_steps(o, command.said("lanes"), group->size);
+  share_steps(o, command.said("lanes"), group.size);
   Dataset data = load_training_data(o, from, command.program);
   const std::string notice = adapt_to_resume(o, from, given);
   check_memory(data.tokens.memory() + memory_of_run(o).total() +
                (o.textbook ? memory_of_textbook(o.config, o.batch) : 0));
   make_paths_absolute(o);
-  order_model(*group, o);
-  Trainer t(command, o, std::move(data), group);
+  std::vector<std::string> lines;
+  if (group.size > 1) lines.push_back(describe(place, group.size));
+  if (!notice.empty()) lines.push_back("resume   " + notice);
+  const std::string trained = describe_trained(o.config, table_of_run(o));
+  if (!trained.empty()) lines.push_back("trains   " + trained);
+  return {command, from, o, std::move(data), lines};
+}
+
+// The trainer at its start. Takes the data of the plan.
+Trainer prepare(Plan& plan, const std::shared_ptr<Group>& group) {
+  order_model(*group, plan.o);
+  Trainer t(plan.command, plan.o, std::move(plan.data), group);
   const std::string norms = go_to_start(t);
-  if (o.resume) t.state = from, t.state.options = o, t.state.by_line = t.data.by_line;
-  return {std::move(t), notice, norms};
+  if (!norms.empty()) plan.lines.push_back("WARNING  " + plan.o.init_from + ": " + norms);
+  if (plan.o.resume) t.state = plan.from, t.state.options = plan.o, t.state.by_line = t.data.by_line;
+  return t;
+}
+
+void print(const TrainOptions& o, const TrainOptions& given, const Dataset& data,
+           const std::vector<std::string>& lines) {
+  print_plan(o, given, data);
+  for (const std::string& line : lines) std::puts(line.c_str());
+}
+
+// Of a run that would take much memory or time, nothing is tried.
+void print_prediction(Plan& plan, int ranks) {
+  const std::vector<std::string> time = predicted_time(plan.o, plan.o.resume ? plan.from.step : 0, ranks);
+  print(plan.o, plan.command.train, plan.data, plan.lines);
+  for (const std::string& line : time) std::puts(line.c_str());
 }
 
 // ---- during ----------------------------------------------------------------------------------------------
@@ -127,6 +155,7 @@ int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& pro
     check_saving(t);
     if (due(t.o.save_every)) save_sound(t, progress, step, true);
   }
+  stopped_in_time();
   return step;
 }
 
@@ -163,20 +192,18 @@ void train(const Command& command) {
   const TrainOptions& asked = command.train;
   const bool goes_on = asked.resume && !asked.out.empty() && !asked.dry_run;
   if (goes_on) lock = DirectoryLock(asked.out);  // before reading files that another process may be writing
-  auto [t, notice, norms] = prepare(command, leading.group, place);
+  Plan plan = make_plan(command, *leading.group, place);
+  const std::string name = plan.o.config.placement + "-" + name_of(kNormKinds, plan.o.config.norm);
+  if (plan.o.dry_run && plan.o.out.empty()) plan.o.out = next_run_directory(name);
+  if (plan.o.dry_run && !is_quickly_tried(plan.o)) return print_prediction(plan, leading.group->size);
+  Trainer t = prepare(plan, leading.group);
   require_work(t);
   TimeLimit limit(t);
-  const std::string name = t.o.config.placement + "-" + name_of(kNormKinds, t.o.config.norm);
-  if (t.o.dry_run && t.o.out.empty()) t.o.out = next_run_directory(name);
   if (!t.o.resume && !t.o.dry_run) {
     if (!goes_on) lock = claim_directory(t.o.out, name);
     prepare_run_directory(t.o.out, t.o.force);
   }
-  print_plan(t.o, t.command.train, t.data);
-  if (leading.group->size > 1) std::puts(describe(place, leading.group->size).c_str());
-  if (!notice.empty()) std::printf("resume   %s\n", notice.c_str());
-  if (!t.trained.empty()) std::printf("trains   %s\n", t.trained.c_str());
-  if (!norms.empty()) std::printf("WARNING  %s: %s\n", asked.init_from.c_str(), norms.c_str());
+  print(t.o, t.command.train, t.data, plan.lines);
   if (t.o.dry_run) {
     for (const std::string& line : speed_and_time(t, t.state.step, 0)) std::puts(line.c_str());
     return;

@@ -468,6 +468,18 @@ TEST_CASE("a loss that is no longer finite stops the run and names the tensor", 
   CHECK(contains(o.err, "block."));
 }
 
+TEST_CASE("a dry run of a large model predicts its time and runs nothing of it", "[program]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt --dry-run --layers 12 --channels 1024 --heads 16 ";
+  if (const size_t peak = f.peak_of(words)) CHECK(peak < size_t{1} << 29);
+  const Outcome o = f.run(words);
+  CHECK(o.status == 0);
+  CHECK(contains(o.out, "\ntime     at least "));
+  CHECK(contains(f.run(words + "--for 10m").out, " in 10m, at that speed\n"));
+  CHECK(contains(f.run(words + "--freeze block\\..*").out, "\ntrains   "));
+  CHECK(!f.has("runs"));
+}
+
 TEST_CASE("a dry run prints its plan and writes nothing", "[program][slow]") {
   const Corpus f;
   const Outcome o = f.run("train --data stories.txt --dry-run");

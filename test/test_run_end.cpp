@@ -268,6 +268,37 @@ TEST_CASE("on a terminal, the progress line is cleared before a sample is printe
   CHECK((cleared >= line && cleared + 4 == sample));
 }
 
+TEST_CASE("Ctrl-C in a long step is confirmed on a terminal, and a second one ends the program", "[program][end]") {
+  const Corpus f;
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) return skip_test("no pseudo-terminal");
+  const std::string name = ptsname(terminal);
+  const int slave = open(name.c_str(), O_RDWR | O_NOCTTY);
+  const Started started = f.start("train --data stories.txt --accumulate 1000000 --out r" + kSmall, [&] {
+    dup2(open(name.c_str(), O_RDWR | O_NOCTTY), STDERR_FILENO);
+  });
+  const auto wait_until = [&](const auto& ready) {
+    siginfo_t ended{};
+    while (!ready() && waitid(P_PID, static_cast<id_t>(started.process), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           ended.si_pid == 0)
+      usleep(1000);
+  };
+  wait_until([&] { return f.has("r/metrics.csv"); });
+  usleep(100'000);
+  kill(started.process, SIGINT);
+  std::string text;
+  fcntl(terminal, F_SETFL, O_NONBLOCK);
+  wait_until([&] {
+    char piece[4096];
+    for (ssize_t n; (n = read(terminal, piece, sizeof piece)) > 0;) text.append(piece, static_cast<size_t>(n));
+    return contains(text, "stopping");
+  });
+  CHECK(contains(text, "stopping after this step; Ctrl-C again stops now, without saving"));
+  kill(started.process, SIGINT);
+  CHECK(f.finish(started).status == 130);
+  close(slave), close(terminal);
+}
+
 TEST_CASE("commands that the program suggests are quoted for a shell", "[program][end]") {
   const Corpus f;
   const Outcome o = f.run(

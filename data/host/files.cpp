@@ -69,7 +69,8 @@ std::vector<std::string> names_in(const std::string& folder) {
 }
 
 void remove_file(const std::string& path) {
-  if (std::remove(path.c_str()) != 0 && errno != ENOENT && errno != ENOTDIR) fail_file("remove", path, errno);
+  if (std::remove(path.c_str()) == 0 || errno == ENOENT || errno == ENOTDIR) return;
+  if (errno != ENOTEMPTY && errno != EEXIST) fail_file("remove", path, errno);
 }
 
 // ---- whole files -----------------------------------------------------------------------------------------

@@ -105,7 +105,8 @@ PathKind kind_of_path(const std::string& path);
 // The names in a folder, sorted. A folder that is absent has none. Throws std::runtime_error if it cannot be listed.
 std::vector<std::string> names_in(const std::string& folder);
 
-// Throws std::runtime_error if the file or the empty folder is there and cannot be removed.
+// Removes a file or an empty folder, if it is there. Throws std::runtime_error. A folder that is not empty stays: what
+// is to be written in its place will say so.
 void remove_file(const std::string& path);
 
 // The path, made absolute; "" and "-" stay.

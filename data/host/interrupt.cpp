@@ -2,15 +2,30 @@
 
 #include <csignal>
 
+#include <unistd.h>
+
 namespace {
 
-volatile std::sig_atomic_t arrived = 0;
+volatile std::sig_atomic_t arrived = 0, on_terminal = 0;
+
+// Most steps end within a second. If one does not, the user learns that Ctrl-C was heard.
+void stop_later(int signal) {
+  arrived = signal;
+  if (signal == SIGINT && on_terminal) ::alarm(1);
+}
+
+void say_that_it_stops(int) {
+  constexpr char kText[] = "\nstopping after this step; Ctrl-C again stops now, without saving\n";
+  if (::write(STDERR_FILENO, kText, sizeof kText - 1) < 0) return;  // the terminal is gone
+}
 
 }  // namespace
 
 void catch_interrupts() {
   struct sigaction stop {};
-  stop.sa_handler = [](int signal) { arrived = signal; };
+  stop.sa_handler = stop_later;
+  on_terminal = ::isatty(STDERR_FILENO);
+  std::signal(SIGALRM, say_that_it_stops);
   for (const int signal : kStopSignals) {
     // A closed pipe stays closed. Further writes must not end the process before it has saved.
     if (signal != SIGPIPE && is_ignored(signal)) continue;
@@ -18,6 +33,8 @@ void catch_interrupts() {
     sigaction(signal, &stop, nullptr);
   }
 }
+
+void stopped_in_time() { ::alarm(0); }
 
 bool is_ignored(int signal) {
   struct sigaction now {};

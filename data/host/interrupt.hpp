@@ -9,7 +9,9 @@ inline constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGUSR1
 // Makes these signals set stop_signal() instead of ending the process, so that it can stop
 // without losing work. The same signal a second time ends the process at once. A signal that is ignored stays ignored,
 // as SIGHUP under nohup and SIGINT in a script's background job; except SIGPIPE, after which nobody reads the output.
+// If Ctrl-C does not stop the work within a second, a line on the terminal says that it will, until stopped_in_time().
 void catch_interrupts();
+void stopped_in_time();
 
 bool is_ignored(int signal);
 

@@ -92,6 +92,11 @@ std::string speed_text(Matmul matmul) {
          (bf16 < fp32 ? ": on this processor bf16 is slower" : "");
 }
 
+// Floating-point operations of a step, on all ranks.
+double operations_of_step(const TrainOptions& o) {
+  return flops_per_token(o.config, table_of_run(o)) * o.batch * static_cast<double>(o.accumulate) * o.config.context;
+}
+
 }  // namespace
 
 std::vector<std::string> speed_and_time(Trainer& t, int64_t first, double step_seconds) {
@@ -105,6 +110,23 @@ std::vector<std::string> speed_and_time(Trainer& t, int64_t first, double step_s
   const double seconds = steps * seconds_per_step(t, timing) + end_seconds(t, timing, t.o.steps);
   lines.push_back("time     about " + format_seconds(seconds) + " at the speed of the first steps");
   return lines;
+}
+
+bool is_quickly_tried(const TrainOptions& o) {
+  constexpr size_t kMemory = size_t{1} << 30;
+  constexpr double kOperations = 1e11;  // of a step: a second or two on a laptop
+  return !o.textbook && memory_of_run(o).total() <= kMemory && operations_of_step(o) <= kOperations;
+}
+
+std::vector<std::string> predicted_time(TrainOptions& o, int64_t first, int ranks) {
+  const double step = operations_of_step(o) / (measure_flops(o.config.matmul) * ranks);
+  const bool timed = !o.time_limit.empty();
+  if (timed) o.steps = first + std::max<int64_t>(1, static_cast<int64_t>(parse_seconds(o.time_limit) / step));
+  if (o.quiet) return {};
+  const double steps = static_cast<double>(o.steps - first);
+  return {speed_text(o.config.matmul),
+          timed ? "time     at most " + counted(steps, "step") + " in " + o.time_limit + ", at that speed"
+                : "time     at least " + format_seconds(steps * step) + ", at that speed"};
 }
 
 TimeLimit::TimeLimit(Trainer& t) : first_(t.state.step) {

@@ -12,6 +12,13 @@
 // each; none if it is quiet. A step takes `step_seconds`; 0: times a few steps and leaves the trainer at its start.
 std::vector<std::string> speed_and_time(Trainer& t, int64_t first, double step_seconds);
 
+// True if a few steps of a run take little memory and time, so that a dry run may take them.
+bool is_quickly_tried(const TrainOptions& options);
+
+// What a run takes at least, by its arithmetic alone: nothing of the model runs. With --for, sets the steps that fit at
+// most.
+std::vector<std::string> predicted_time(TrainOptions& options, int64_t first, int ranks);
+
 class TimeLimit {
  public:
   // Without --for there is no limit. Otherwise times a few steps and chooses the number of steps: a little more than

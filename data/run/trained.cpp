@@ -54,17 +54,22 @@ void choose_trained(std::vector<TensorSpec>& table, const TrainOptions& o) {
   assign_optimizers(table, run_optimizer(o.optimizer).rows);
 }
 
-std::string describe_trained(const Model& model) {
-  const size_t all = count_parameters(model.config), trained = count_parameters(model.table);
+std::string describe_trained(const Config& config, const std::vector<TensorSpec>& table) {
+  const size_t all = count_parameters(config), trained = count_parameters(table);
   if (trained == all) return "";
   return format_short(static_cast<double>(trained)) + " of " + format_short(static_cast<double>(all)) + " parameters";
 }
 
-MemoryNeed memory_of_run(const TrainOptions& o) {
+std::vector<TensorSpec> table_of_run(const TrainOptions& o) {
   Layout layout;
   declare_model(layout, o.config);
   std::vector<TensorSpec> table = layout.table();
   choose_trained(table, o);
+  return table;
+}
+
+MemoryNeed memory_of_run(const TrainOptions& o) {
+  const std::vector<TensorSpec> table = table_of_run(o);
   MemoryNeed need = memory_of_training(o.config, o.batch, table, state_floats(table), scratch_floats(table));
   need.gradients *= std::bit_width(static_cast<unsigned>(o.lanes));  // a buffer for each level of the tree
   return need;

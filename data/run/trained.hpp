@@ -16,8 +16,11 @@ bool is_norm(const TensorSpec& spec);
 // std::invalid_argument if a pattern is no regular expression or matches no tensor, or if nothing is left.
 void choose_trained(std::vector<TensorSpec>& table, const TrainOptions& options);
 
+// The tensors of a run's model, with what trains of them. Throws like choose_trained().
+std::vector<TensorSpec> table_of_run(const TrainOptions& options);
+
 // A line about what trains of a model, or "" if all does.
-std::string describe_trained(const Model& model);
+std::string describe_trained(const Config& config, const std::vector<TensorSpec>& table);
 
 // The memory of a run in bytes. Throws like choose_trained(), and std::overflow_error.
 MemoryNeed memory_of_run(const TrainOptions& options);

@@ -18,7 +18,7 @@
 Trainer::Trainer(const Command& given, const TrainOptions& in_force, Dataset text, std::shared_ptr<Group> ranks)
     : TrainingState(model_to_train(in_force), in_force.batch, in_force.config.context,
                     step_functions(in_force), std::move(ranks)),
-      command(given), o(in_force), data(std::move(text)), trained(describe_trained(model)) {
+      command(given), o(in_force), data(std::move(text)) {
   state.options = o;
   state.tokenizer = data.tokenizer;
   state.data_fingerprint = data.fingerprint;
@@ -145,6 +145,7 @@ bool has_exploded(const Trainer& t) {
 // NaN if the user stops it.
 double measure(const Trainer& t, int64_t step, int64_t batches) {
   const double loss = evaluate_with_progress(t.model, t.activations, t.data, t.o.batch, batches, t.group.get());
+  if (interrupted()) stopped_in_time();
   if (std::isfinite(loss) || interrupted()) return loss;
   const TensorSpec* bad = first_non_finite(t.activations.table, t.activations.buffer.get());
   throw Diverged{step, "validation loss", bad ? bad->name : ""};

@@ -23,7 +23,6 @@ struct Trainer : TrainingState {
   Command command;  // with the options as the user gave them
   TrainOptions o;   // the options in force
   Dataset data;
-  std::string trained;       // what trains, for the user; "": all
   CheckpointHeader state;
   MetricsRow row;            // of the newest step
   bool within_step = false;  // true: weights and `state` may belong to different steps

@@ -271,7 +271,7 @@ def can_trace():
 
 
 def refused_call(calls, name, before, words, reference):
-    """The n-th system call of a kind fails in each thread that makes so many, for up to 40 n after the start of main."""
+    """The n-th system call of a kind fails in each thread that makes so many, for up to 40 n from main on."""
     campaign = Campaign(f"{calls.split(',')[0]} is refused in {name}")
     with Folder(before) as folder:
         _, log = traced(folder, words, "-e", f"trace={calls},prctl")
