@@ -285,7 +285,8 @@ def several_tokenizers(tokenizers, bits):
 
     A run that has just begun has neither."""
     bits = [value for value in bits if value is not None and math.isfinite(value)]
-    return len({str(name) for name in tokenizers if name is not None}) > 1 or bool(bits) and max(bits) > 1.001 * min(bits)
+    names = {str(name) for name in tokenizers if name is not None}
+    return len(names) > 1 or bool(bits) and max(bits) > 1.001 * min(bits)
 
 
 def to_bits(runs, curves):
