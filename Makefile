@@ -243,15 +243,18 @@ DATA_WRITTEN := $(filter build/stories.txt,$(DATA))
 stories: build/stories.txt  ## write build/stories.txt, the text of the examples
 
 TALES := $(filter build/tales.txt,$(TRAIN_DATA))
+# For a shell: one file if DATA is the name of one, even with spaces, or else several.
+quoted = '$(subst ','\'',$(1))'
+files = $(if $(wildcard $(subst $() ,\ ,$(1))),$(call quoted,$(1)),$(1))
 train: build/train_gpt $(TALES)  ## train on DATA=my.txt, or on tales that the program writes
-	@build/train_gpt train --data $(TRAIN_DATA) $(if $(TALES),--config dev/recipes/tales.toml) $(ARGS)
+	@build/train_gpt train --data $(call files,$(TRAIN_DATA)) $(if $(TALES),--config dev/recipes/tales.toml) $(ARGS)
 
 RECIPE ?= dev/recipes/compare.toml
 # Where its tables are: below runs/, or where --out in ARGS puts them.
 COMPARED = runs $(filter-out runs/%,$(patsubst --out=%,%,$(filter --out=%,$(subst --out ,--out=,$(strip $(ARGS))))))
 compare: build/train_gpt $(DATA_WRITTEN)  ## compare normalizations; ARGS='--grid placement=post,pre norm=rmsnorm'
 	@touch build/compare-began
-	@build/train_gpt compare --data $(DATA) --config $(RECIPE) $(ARGS)
+	@build/train_gpt compare --data $(call files,$(DATA)) --config $(RECIPE) $(ARGS)
 	@for table in $$(find $(COMPARED) -name summary.csv -newer build/compare-began 2>/dev/null); do \
 	  run="$${table%/summary.csv}"; \
 	  if $(MAKE) --no-print-directory .venv/.report; then $(PYTHON) dev/report/report.py "$$run"; \
@@ -464,7 +467,7 @@ $(EXCHANGES): build/train_gpt
 	@$(PYTHON) python_ref/$(subst -,_,$@).py $(ARGS)
 
 curves: venv build/train_gpt $(DATA_WRITTEN)  ## train beside PyTorch on DATA, compare the losses
-	@$(PYTHON) python_ref/curves.py --binary build/train_gpt --data $(DATA) --out build/curves $(ARGS)
+	@$(PYTHON) python_ref/curves.py --binary build/train_gpt --data $(call files,$(DATA)) --out build/curves $(ARGS)
 
 venv: .venv/.python_ref .venv/.report  ## install PyTorch and the other Python packages into .venv/
 

@@ -2,6 +2,7 @@
 
 #include <sys/wait.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include "catch.hpp"
 #include "data/options/completion.hpp"
 #include "data/options/man_page.hpp"
+#include "message.hpp"
 #include "program.hpp"
 
 namespace fs = std::filesystem;
@@ -44,6 +46,28 @@ TEST_CASE("an installed program has its manual page and completion, and can be r
   for (const auto& entry : fs::recursive_directory_iterator(f.path("a b"))) left += !entry.is_directory();
   CHECK(left == 0);
   CHECK(status_of(script + "--remove " + to) == 0);  // nothing there
+}
+
+TEST_CASE("make takes a file whose name has spaces, and several files", "[release]") {
+  const Folder f;
+  for (const char* name : {"my notes.txt", "a.txt", "b.txt", "it's.txt"}) f.write(name, "x");
+  std::ifstream makefile("Makefile");
+  std::string rules;
+  for (std::string line; std::getline(makefile, line);)
+    if (line.starts_with("quoted =") || line.starts_with("files =")) rules += line + "\n";
+  REQUIRE(count_lines(rules) == 2);
+  f.write("Makefile", rules + "t:\n\t@printf '[%s]' $(call files,$(DATA))\n");
+  const auto words_of = [&](const std::string& data) {
+    std::string text;
+    std::FILE* pipe = popen(("make -s -C '" + f.path(".") + "' t DATA=\"" + data + "\" 2>/dev/null").c_str(), "r");
+    for (int c; (c = std::fgetc(pipe)) != EOF;) text += static_cast<char>(c);
+    pclose(pipe);
+    return text;
+  };
+  if (words_of("a.txt") == "") return skip_test("no make");
+  CHECK(words_of("my notes.txt") == "[my notes.txt]");
+  CHECK(words_of("it's.txt") == "[it's.txt]");
+  CHECK(words_of("a.txt b.txt") == "[a.txt][b.txt]");
 }
 
 TEST_CASE("the launcher of a release starts the program that fits the processor", "[release]") {

@@ -10,6 +10,8 @@
 
 #include "catch.hpp"
 #include "check.hpp"
+#include "data/host/json.hpp"
+#include "data/host/progress.hpp"
 #include "data/run/evaluate.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/run_directory/metrics.hpp"
@@ -297,6 +299,51 @@ TEST_CASE("Ctrl-C in a long step is confirmed on a terminal, and a second one en
   kill(started.process, SIGINT);
   CHECK(f.finish(started).status == 130);
   close(slave), close(terminal);
+}
+
+TEST_CASE("on a terminal, lines are edited without a trace of control sequences", "[program][end]") {
+  const Corpus f;
+  REQUIRE(f.run("train --data stories.txt --steps 1 --out r" + kTiny).status == 0);
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) return skip_test("no pseudo-terminal");
+  const std::string name = ptsname(terminal);
+  const int slave = open(name.c_str(), O_RDWR | O_NOCTTY);
+  const Started started = f.start("sample r --interactive --json --length 3", [&] {
+    const int typed = open(name.c_str(), O_RDWR | O_NOCTTY);
+    dup2(typed, STDIN_FILENO), dup2(typed, STDERR_FILENO);
+  });
+  // The keys of each line, once the prompt is there.
+  const std::vector<std::string> lines = {"a\x1b[D\x1b[3~\x1bOFb\xc3\xa9\x7f\x7fOn day\x17\x08" "e\n", "\n",
+                                          "junk\x15\x1b[A\x1b[A\x1b[B\x1b[A\n", "\x04"};
+  std::string text;
+  char piece[4096];
+  fcntl(terminal, F_SETFL, O_NONBLOCK);
+  size_t typed = 0;
+  siginfo_t ended{};
+  const auto process = static_cast<id_t>(started.process);
+  const Stopwatch clock;
+  const auto runs = [&] {
+    return waitid(P_PID, process, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0;
+  };
+  while (runs() && clock.seconds() < 20) {
+    for (ssize_t n; (n = read(terminal, piece, sizeof piece)) > 0;) text.append(piece, static_cast<size_t>(n));
+    if (typed < lines.size() && text.ends_with("\n> ")) {
+      const std::string& keys = lines[typed++];
+      text += '.';
+      CHECK(write(terminal, keys.data(), keys.size()) == ssize_t(keys.size()));
+    }
+    usleep(1000);
+  }
+  if (ended.si_pid == 0) kill(started.process, SIGKILL);
+  const Outcome o = f.finish(started);
+  close(slave), close(terminal);
+  INFO(text);
+  CHECK(o.status == 0);
+  CHECK(contains(text, "Ctrl-D the program"));
+  for (const char* raw : {"^[", "\x1b[A", "\x1b[B", "\x1b[D", "\x1b[3", "\x1bO"}) CHECK_FALSE(contains(text, raw));
+  const std::vector<std::string> answers = lines_of(o.out);
+  REQUIRE(answers.size() == 2);
+  for (const std::string& answer : answers) CHECK(parse_json(answer)["prompt"] == "aOne");
 }
 
 TEST_CASE("commands that the program suggests are quoted for a shell", "[program][end]") {

@@ -12,6 +12,7 @@
 #include "data/host/files.hpp"
 #include "data/host/interrupt.hpp"
 #include "data/host/json.hpp"
+#include "data/host/line_editor.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/utf8.hpp"
 #include "data/run/generate_text.hpp"
@@ -142,16 +143,6 @@ void print_samples(const Session& session) {
 
 // ---- the prompt loop -------------------------------------------------------------------------------------
 
-// None at the end of standard input.
-std::optional<std::string> read_line() {
-  if (isatty(STDIN_FILENO)) std::fputs("> ", stderr);
-  std::string line;
-  int c;
-  while ((c = std::getchar()) != EOF && c != '\n') line += static_cast<char>(c);
-  if (c == EOF && line.empty()) return std::nullopt;
-  return line;
-}
-
 // The text that follows `prompt`, printed as it comes. Ctrl-C ends it.
 std::string answer(const Session& session, const std::string& prompt, uint64_t number) {
   const bool json = session.options.json;
@@ -174,7 +165,11 @@ void talk(const Session& session) {
   const std::string begin = session.options.prompt.value_or("");
   std::string text = begin;
   uint64_t number = 0;
-  while (const std::optional<std::string> line = read_line()) {
+  LineEditor lines("> ");
+  if (lines.on_terminal())
+    std::fputs("Each line continues the text; an empty line starts anew. Ctrl-C ends an answer, Ctrl-D the program.\n",
+               stderr);
+  while (const std::optional<std::string> line = lines.read()) {
     if (line->empty()) {
       text = begin;
       continue;
@@ -188,7 +183,6 @@ void talk(const Session& session) {
     text += answer(session, text, number++);
     if (session.how.by_line && session.how.stop == "\n") text += "\n";
   }
-  if (isatty(STDIN_FILENO)) std::fputs("\n", stderr);
 }
 
 }  // namespace
