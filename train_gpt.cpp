@@ -278,7 +278,7 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     say_out_of_memory();
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "train_gpt: %s\n", for_terminal(command.located(error.what())).c_str());
+    std::fprintf(stderr, "train_gpt: %s\n", for_terminal(command.located(plain_text(error))).c_str());
   }
   return exit_code(1);
 }

@@ -72,6 +72,8 @@ void read_class(const std::string& path) {
 void check_message(const std::string& message) {
   if (message.empty() || message.find('\n') != message.npos)
     throw std::logic_error("an error is not one line: " + message);
+  for (const char* internal : kInternalNames)
+    if (message.find(internal) != message.npos) throw std::logic_error("an error has an internal name: " + message);
 }
 
 }  // namespace

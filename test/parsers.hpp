@@ -12,6 +12,10 @@ struct Parser {
 };
 extern const std::vector<Parser> kParsers;
 
+// Names of the C++ library and of the JSON parser that no message may have.
+inline constexpr const char* kInternalNames[] = {"json.exception", "filesystem error", "basic_string", "vector::",
+                                                 "map::at", "std::", "_M_", "stoul", "stoi", "bad_"};
+
 // Writes the bytes to `folder` and reads them. True if they were accepted, false if they were refused in one line.
 // Throws std::logic_error for any other refusal.
 bool accepts(const Parser& parser, const std::string& folder, std::string_view bytes);

@@ -173,7 +173,7 @@ void check_cells(Comparison& c) {
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception& error) {
-      refuse("cell " + cell.name + ": " + error.what());
+      refuse("cell " + cell.name + ": " + plain_text(error));
     }
     const auto [same, is_new] = cell_of.emplace(model, cell.name);
     if (!is_new) refuse("cells " + same->second + " and " + cell.name + " are the same");

@@ -1,6 +1,7 @@
 #pragma once
 // Ways to give up. Their messages reach the user.
 
+#include <exception>
 #include <stdexcept>
 #include <string>
 
@@ -9,6 +10,9 @@
 
 // For the content of files.
 [[noreturn]] inline void reject(const std::string& why) { throw std::runtime_error(why); }
+
+// The message of an exception for the user. Those of the C++ library and of the JSON parser lose their internal names.
+std::string plain_text(const std::exception& error);
 
 void say_out_of_memory();
 

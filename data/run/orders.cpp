@@ -131,7 +131,7 @@ void follow(const std::shared_ptr<Group>& group, int threads) {
   } catch (const std::bad_alloc&) {
     end_all_ranks(*group, "out of memory");
   } catch (const std::exception& error) {
-    end_all_ranks(*group, error.what());
+    end_all_ranks(*group, plain_text(error));
   }
 }
 
@@ -216,7 +216,7 @@ StepResult order_step(TrainingState& s, const MicroBatches& batches, const StepO
     return training_step(s, micro_batches(tokens.data(), targets.data(), batches.count, s.B, s.T), o, step, lr,
                          observer);
   } catch (const std::exception& error) {  // the others wait for what this rank would have sent
-    end_all_ranks(*s.group, error.what());
+    end_all_ranks(*s.group, plain_text(error));
   }
 }
 

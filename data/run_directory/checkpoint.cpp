@@ -117,7 +117,7 @@ CheckpointFile open_safetensors(const std::shared_ptr<const InputFile>& file) {
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
-    file->fail(" is corrupted: its header cannot be read (" + one_line(error.what()) + ")");
+    file->fail(" is corrupted: its header cannot be read (" + one_line(plain_text(error)) + ")");
   }
   c.start.resize(c.slices.front().begin);
   file->read(c.start.data(), c.start.size(), 0);

@@ -91,7 +91,7 @@ CheckpointFile open_old_checkpoint(const std::shared_ptr<const InputFile>& file)
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
-    file->fail(" is corrupted: its header cannot be read (" + one_line(error.what()) + ")");
+    file->fail(" is corrupted: its header cannot be read (" + one_line(plain_text(error)) + ")");
   }
   const uint64_t expected = c.end + kSumBytes;
   if (file->size() != expected)

@@ -288,7 +288,7 @@ Bpe named(const std::string& path, const Read& read) {
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
-    reject(path + " cannot be used as a tokenizer: " + error.what());
+    reject(path + " cannot be used as a tokenizer: " + plain_text(error));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "data/host/errors.hpp"
 #include "data/options/settings.hpp"
 #include "layers/model/presets.hpp"
 #include "layers/model/resolve.hpp"
@@ -109,7 +110,7 @@ std::vector<std::string> losses(const Architecture& architecture, const Config& 
   try {
     kept = essence(config_of(architecture, config_json(architecture, config)));
   } catch (const std::exception& error) {
-    return {error.what(), "", ""};  // further away than any class that has a Config
+    return {plain_text(error), "", ""};  // further away than any class that has a Config
   }
   const auto ours = settings_of(given, false), theirs = settings_of(kept, false);
   std::vector<std::string> list;

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "architectures.hpp"
+#include "data/host/errors.hpp"
 #include "data/formats/safetensors.hpp"
 #include "data/formats/their_tensors.hpp"
 #include "data/host/files.hpp"
@@ -98,7 +99,7 @@ Config read_config(const std::string& path, const json& file, const Architecture
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
-    throw std::runtime_error(path + " cannot be used: " + error.what());
+    throw std::runtime_error(path + " cannot be used: " + plain_text(error));
   }
 }
 
@@ -130,7 +131,7 @@ Tokenizer HuggingFaceModel::tokenizer() const {
   if (!tokenizer_.is_null()) try {
       return tokenizer_from_json(tokenizer_);
     } catch (const std::exception& error) {
-      throw std::runtime_error(folder_ + " has a tokenizer that cannot be read: " + one_line(error.what()));
+      throw std::runtime_error(folder_ + " has a tokenizer that cannot be read: " + one_line(plain_text(error)));
     }
   for (const char* file : {"/tokenizer.json", "/vocab.json", "/tokenizer.model"})
     if (fs::exists(folder_ + file)) return read_tokenizer(folder_);
