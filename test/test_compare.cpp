@@ -246,6 +246,20 @@ TEST_CASE("verdicts corrected for the number of cells, and equality within a mar
   CHECK(verdict({1.1, 2.12, 3.09}, .05) == "worse");
 }
 
+TEST_CASE("a space in a list of --grid or --tune is answered by the list with commas", "[compare]") {
+  const auto grid = [](std::vector<std::string> words) {
+    return message_of<std::invalid_argument>([&] { parse_grid(words); });
+  };
+  CHECK(grid({"placement=post", "pre"}) ==
+        "--grid: 'pre' stands alone: write placement=post,pre, with commas and no spaces");
+  CHECK(contains(grid({"norm=rmsnorm", "seed=1", "2", "3", "lr=1"}), "write seed=1,2,3,"));
+  CHECK(contains(grid({"placement=post,", "pre"}), "write placement=post,pre,"));
+  CHECK(contains(grid({"placement=", "post", "pre"}), "write placement=post,pre,"));
+  CHECK(contains(grid({"placement=post", "norm"}), "--grid norm has no values: write norm=a,b"));
+  CHECK(grid({"placement=post", "+", "placement=pre"}) == "");
+  CHECK(contains(message_of<std::invalid_argument>([] { parse_tuning({"lr=1e-3", "3e-3"}); }), "write lr=1e-3,3e-3,"));
+}
+
 TEST_CASE("the grid: combinations, unions and seeds", "[compare]") {
   const Grid grid = parse_grid({"placement=post,pre", "norm=layernorm,rmsnorm", "seed=1,2", "+", "placement=none"});
   REQUIRE(grid.cells.size() == 5);

@@ -263,6 +263,7 @@ TEST_CASE("--init-from warns of options that the user gave, not of those that th
     }
   }
   CHECK(contains(f.run(tune + "--layer-scale-init .3").out, "--layer-scale-init has no effect with --placement pre"));
+  CHECK(contains(f.run(tune + "--init xavier --init-gain 2").out, "--init-gain has no effect with --init-from"));
 }
 
 TEST_CASE("a trained model goes on with another norm", "[tune]") {

@@ -383,7 +383,8 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
   CHECK(warnings("").starts_with(little));
   CHECK(contains(warnings("--steps 20000"), "the text is read 48 times, "));
   CHECK(contains(warnings("--steps 100 --warmup 5000"),
-                 "--warmup 5000 does not end before step 100: the learning rate only gets to 6e-05 of 0.003\n"));
+                 "--warmup 5000 does not end before step 100: the learning rate only gets to 6e-05 of 0.003; try "
+                 "--warmup 10%\n"));
   CHECK(contains(warnings("--lr 0"), "--lr 0: nothing will be learned\n"));
   CHECK(contains(warnings("--lr 1"), "--lr 1: "));
   CHECK(contains(warnings("--min-lr 0.1"), "--min-lr 0.1 is above --lr 0.003: the learning rate rises at the end\n"));
@@ -395,6 +396,25 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
   CHECK(contains(warnings("--streams 3"), "--streams has no effect with --placement pre\n"));
   CHECK(contains(warnings("--router-loss 0.1"), "--router-loss has no effect without --experts\n"));
   CHECK(contains(warnings("--layer-scale-init 0.1"), "--layer-scale-init has no effect with --placement pre\n"));
+  CHECK(contains(warnings("--placement none --norm rmsnorm"), "--norm has no effect with --placement none\n"));
+  CHECK(contains(warnings("--placement rezero --norm-eps 1e-3"), "--norm-eps has no effect with --placement rezero\n"));
+  CHECK(contains(warnings("--placement none --norm-lr 1e-3"), "--norm-lr has no effect with --placement none\n"));
+  CHECK(contains(warnings("--init-from r --init xavier"), "--init has no effect with --init-from\n"));
+  const std::string nothing = " has no effect on the tensors that --lora, --train-only and --freeze leave\n";
+  for (const auto& [words, option] : {std::pair{"--lora 2 --norm-lr 1e-4", "norm-lr"},
+                                      {"--lora 2 --lr-embedding 1e-4", "lr-embedding"},
+                                      {"--freeze embedding --lr-embedding 1e-4", "lr-embedding"},
+                                      {"--freeze norm|bias --lr-vector 1e-4", "lr-vector"},
+                                      {"--no-tied --train-only norm --lr-head 1e-4", "lr-head"},
+                                      {"--train-only norm --weight-decay 0.2", "weight-decay"},
+                                      {"--train-only norm --cautious-decay", "cautious-decay"},
+                                      {"--optimizer muon --train-only norm --muon-scale spectral", "muon-scale"},
+                                      {"--optimizer muon --freeze block --momentum 0.8", "momentum"}})
+    CHECK(contains(warnings(words), "--" + std::string(option) + nothing));
+  for (const char* read : {"--placement none --final-norm --norm rmsnorm", "--train-only norm --norm-lr 1e-4",
+                           "--placement none --qk-norm head --norm-eps 1e-3", "--lora 2 --weight-decay 0.2",
+                           "--train-only norm --optimizer sgd --momentum 0.8", "--init-from r --norm rmsnorm"})
+    CHECK_FALSE(contains(warnings(read), "no effect"));
   for (const char* read : {"--optimizer sgd --nesterov", "--optimizer muon --muon-scale spectral --beta2 0.99",
                            "--placement mhc --streams 3", "--preset mixtral --router-loss 0.1", "--preset llama",
                            "--placement layerscale --layer-scale-init 0.1", "--window 5 --window-every 2",

@@ -99,6 +99,12 @@ TEST_CASE("options with the names of other programs are accepted with a notice",
   }
   CHECK(parse("train --n-layer 2").command.notices[0] == "--n-layer is --layers here");
   CHECK(parse("train --eval_every 2").command.notices.empty());  // our own name
+  CHECK(parse("train --lr-norm 0.01").command.train.norm_lr == .01);
+  CHECK(parse("train --nobias").command.notices[0] == "--nobias is --no-bias here");
+  CHECK_FALSE(parse("train --nobias").command.train.config.bias);
+  CHECK_FALSE(*parse("train --noqkvbias").command.train.config.qkv_bias);
+  CHECK(parse("train --preset llama2 --size 7b").command.train.size == "7B");
+  CHECK(parse("train --out runs --resume").command.train.out == "runs");
   CHECK(parse("sample --model runs/a --max_new_tokens 9").command.sample.checkpoint == "runs/a");
 }
 
@@ -118,6 +124,13 @@ TEST_CASE("an option of other programs that is missing here gets a specific answ
       {"--temperature 1", "--temperature is an option of sample, not of train"},
       {"--grid lr=1,2", "--grid is an option of compare, not of train"},
       {"-b 4", "options begin with two dashes"},
+      {"--seeds 3", "there is no --seeds: --seed is one number; compare --grid seed=1,2,3"},
+      {"--no-norm", "there is no --no-norm: write --placement none"},
+      {"--nonorm", "there is no --nonorm: write --placement none"},
+      {"--vector-lr 3", "did you mean '--lr-vector'?"},
+      {"--every_eval 3", "did you mean '--eval-every'?"},
+      {"--out runs", "--out runs is the folder of all runs: name a folder in it, e.g. --out runs/mine"},
+      {"--out ./runs/", "is the folder of all runs"},
       {"--layrs 3", "did you mean '--layers'?"},
       {"--wieght-decay 3", "did you mean '--weight-decay'?"},
       {"--accum 3", "did you mean '--accumulate'?"},
@@ -154,6 +167,30 @@ TEST_CASE("values with the names of other programs are accepted", "[words]") {
   CHECK(contains(error_of("train --norm quux"), "choose one of layernorm rmsnorm"));
 }
 
+TEST_CASE("options without effect on a command line are noted", "[words]") {
+  const Folder f;
+  f.write("t.txt", "text");
+  const auto notes = [](const std::string& line) {
+    std::string text;
+    for (const std::string& note : parse(line).command.notices) text += note + "\n";
+    return text;
+  };
+  const std::string file = f.path("t.txt"), folder = f.path(".");
+  CHECK(notes("sample --greedy --temperature 2 --top-k 3") ==
+        "--temperature has no effect with --greedy\n--top-k has no effect with --greedy\n");
+  CHECK(notes("sample --temperature 0 --seed 3") == "--seed has no effect with --temperature 0\n");
+  CHECK(notes("sample --temperature 0.1 --seed 3 --top-p 0.5") == "");
+  CHECK(notes("sample --greedy --repeat-penalty 2") == "");
+  CHECK(notes("compare " + file + " --grid seed=1,2 --tune-runs 9") == "--tune-runs has no effect without --tune\n");
+  CHECK(notes("compare " + file + " --tune lr=1,2 --tune-runs 9") == "");
+  CHECK(notes("compare --out c --resume --tune-runs 9") == "");
+  for (const std::string command : {"train ", "eval --data ", "tokenize --out x ", "tokenizer --out x "}) {
+    CHECK(notes(command + file + " --include a*") ==
+          "--include has no effect on files that are named: it chooses in folders\n");
+    CHECK(notes(command + folder + " --include a*") == "");
+  }
+}
+
 TEST_CASE("words without dashes are files or a run", "[words]") {
   CHECK(parse("train my.txt").command.train.data == std::vector<std::string>{"my.txt"});
   CHECK(parse("train --steps 9 a.txt b.txt --quiet c.txt").command.train.data.size() == 3);
@@ -171,6 +208,23 @@ TEST_CASE("numbers in usual notations, and errors that state the limits", "[word
   CHECK(parse("train --steps 1e3").command.train.steps == 1000);
   CHECK(parse("train --steps 1_000").command.train.steps == 1000);
   CHECK(parse("train --seed 1000000000000000").command.train.seed == 1000000000000000);
+  CHECK(parse("train --steps 10k").command.train.steps == 10000);
+  CHECK(parse("train --steps 2M --batch 1K").command.train.steps == 2000000);
+  CHECK(parse("train --val-fraction 10%").command.train.val_fraction == .1);
+  CHECK(parse("train --dropout 12.5%").command.train.config.dropout == .125f);
+  CHECK(error_of("train --lr 10%") == "--lr 10% is not a number: choose 0 to 1e6");
+  CHECK(error_of("train --val-fraction 95%") == "--val-fraction 95% is outside the range: choose 0 to 0.9");
+  for (const char* wrong : {"10m", "k", "1e3k", "10kk", "10%", "10 k"}) {
+    const std::vector<std::string> words = {"train", std::string("--steps=") + wrong};
+    CHECK(contains(message_of<std::invalid_argument>([&] { parse_words(words); }), " is not a number: choose 0 to"));
+  }
+  for (const auto& [text, seconds] : {std::pair{"5min", 300}, {"5 min", 300}, {"2 Hours", 7200}, {"1h", 3600},
+                                      {"90", 90}, {"90sec", 90}, {"1d", 86400}})
+    CHECK(parse_seconds(text) == seconds);
+  CHECK(parse_bytes("4MB") == 4000000);
+  CHECK(parse_bytes("500 kb") == 500000);
+  for (const char* wrong : {"min", "5 mi", "5ms", "1h30m", "5m m", "-5m", ""})
+    CHECK_THROWS_AS(parse_seconds(wrong), std::invalid_argument);
   CHECK(error_of("train --steps 2.5") == "--steps 2.5 is not a whole number: choose one in 0 to 1e15");
   CHECK(error_of("train --layers many") == "--layers many is not a number: choose 1 to 10000");
   CHECK(error_of("train --layers 0x10") == "--layers 0x10 is not a number: choose 1 to 10000");

@@ -74,7 +74,13 @@ Meant meant_by(Reader& r, const std::string& typed) {
   const std::string positive = no ? name.substr(3) : name;
   const Setting* flag = r.find(positive);
   if (flag && flag->stands_alone()) return {flag, true};
-  const std::string meaning = meaning_of(positive, names_of(r.settings));
+  for (const Setting& s : r.settings)  // --nobias
+    if (s.stands_alone() && squeezed(name) == "no" + squeezed(s.name)) {
+      r.notices.push_back("--" + name + " is --no-" + s.name + " here");
+      return {&s, true};
+    }
+  const std::string whole = meaning_of(name, names_of(r.settings));
+  const std::string meaning = whole.empty() ? meaning_of(positive, names_of(r.settings)) : whole;
   const Setting* ours = r.find(meaning);
   if (!ours || (no && !ours->stands_alone())) refuse_option(r, name, ours ? "" : meaning);
   const std::string dashes = ours->positional ? "" : no ? "--no-" : "--";
@@ -215,7 +221,11 @@ Givens expand_config(Reader& r, Givens givens) {
 void set_options(Command& c) {
   // The preset comes first, because the other options change it.
   if (const Given* preset = find(c.given, "preset")) c.train.preset = preset->values[0];
-  if (const Given* size = find(c.given, "size")) c.train.size = size->values[0];
+  if (Given* size = find(c.given, "size")) {
+    for (const Preset& row : presets())  // 7b is 7B
+      if (row.name == c.train.preset && squeezed(row.size) == squeezed(size->values[0])) size->values[0] = row.size;
+    c.train.size = size->values[0];
+  }
   try {
     c.train.config = preset_config(c.train.preset, c.train.size);
   } catch (const std::invalid_argument& error) {
@@ -233,6 +243,57 @@ void set_options(Command& c) {
   if (c.sample.interactive && (c.sample.count > 1 || c.sample.prompt == "-"))
     refuse("--interactive reads lines from standard input and answers each once: leave out --count and --prompt -");
   complete(c.train);
+}
+
+// --out runs, if no run is there to go on.
+void refuse_folder_of_runs(const Command& c) {
+  const std::string& out = c.kind == Command::Kind::import_model ? c.import_model.out : c.train.out;
+  if (c.train.resume || out.empty() || std::filesystem::path(out + "/").lexically_normal() != "runs/") return;
+  refuse("--out " + out + " is the folder of all runs: name a folder in it, e.g. --out runs/mine");
+}
+
+// Options of a command line, where they have no effect, and why. unread_options() has those of a run.
+struct Idle {
+  Words options;
+  bool (*idle)(const Command&);
+  const char* why;
+};
+
+bool names_files_alone(const Command& c) {
+  const TextFiles& text = c.kind == Command::Kind::eval        ? c.eval
+                          : c.kind == Command::Kind::tokenizer ? c.tokenizer
+                          : c.kind == Command::Kind::tokenize  ? c.tokenize
+                                                               : static_cast<const TextFiles&>(c.train);
+  Words paths = text.data;
+  if (&text == &c.train) paths.insert(paths.end(), c.train.val_data.begin(), c.train.val_data.end());
+  return !paths.empty() && std::none_of(paths.begin(), paths.end(), [](const std::string& path) {
+    std::error_code unknown;
+    return std::filesystem::is_directory(path, unknown);
+  });
+}
+
+const Idle kIdle[] = {
+    {{"temperature", "top-k", "top-p", "min-p", "seed"},
+     [](const Command& c) { return c.kind == Command::Kind::sample && c.sample.greedy; }, "with --greedy"},
+    {{"top-k", "top-p", "min-p", "seed"},
+     [](const Command& c) {
+       return c.kind == Command::Kind::sample && !c.sample.greedy && c.sample.sampling.temperature == 0;
+     },
+     "with --temperature 0"},
+    {{"tune-runs", "tune-seed"},
+     [](const Command& c) {
+       return c.kind == Command::Kind::compare && !c.train.resume && c.compare.tune.empty();
+     },
+     "without --tune"},
+    {{"include", "exclude"}, names_files_alone, "on files that are named: it chooses in folders"},
+};
+
+Words idle_options(const Command& c) {
+  Words lines;
+  for (const Idle& row : kIdle)
+    for (const std::string& option : row.options)
+      if (c.said(option) && row.idle(c)) lines.push_back("--" + option + " has no effect " + row.why);
+  return lines;
 }
 
 // A run has a model of its own.
@@ -256,6 +317,8 @@ Command command_of(const Reader& r, const Givens& givens, const std::string& pro
   const auto is_json = [](const Given& g) { return g.name == "json"; };
   c.info_needs_checkpoint = std::all_of(givens.begin(), givens.end(), is_json) || !c.info_checkpoint.empty();
   refuse_model_beside_run(c);
+  refuse_folder_of_runs(c);
+  for (const std::string& line : idle_options(c)) c.notices.push_back(line);
   return c;
 }
 

@@ -40,6 +40,22 @@ std::pair<std::string, Words> key_and_values(const std::string& word, const std:
   return {key, values};
 }
 
+// "placement=post pre" has a space where a comma belongs.
+void refuse_spaces(const Words& words, const std::string& option) {
+  TrainOptions scratch;
+  const Words known = names_of(settings_of(scratch));
+  for (size_t i = 1; i < words.size(); ++i) {
+    const auto is_value = [&](const std::string& word) {
+      return word != "+" && word.find('=') == word.npos && std::find(known.begin(), known.end(), word) == known.end();
+    };
+    if (words[i - 1].find('=') == std::string::npos || !is_value(words[i])) continue;
+    std::string list = words[i - 1];
+    for (size_t k = i; k < words.size() && is_value(words[k]); ++k)
+      list += (list.ends_with(',') || list.ends_with('=') ? "" : ",") + words[k];
+    refuse(option + ": '" + words[i] + "' stands alone: write " + list + ", with commas and no spaces");
+  }
+}
+
 // Each cell with each of the values of a key.
 std::vector<GridCell> multiplied(const std::vector<GridCell>& cells, const std::string& key, const Words& values) {
   std::vector<GridCell> product;
@@ -62,6 +78,7 @@ std::string GridCell::value(const std::string& key) const {
 }
 
 Grid parse_grid(const std::vector<std::string>& words) {
+  refuse_spaces(words, "--grid");
   Grid grid;
   std::vector<GridCell> cells = {{}};  // the combinations since the last "+"
   const auto close = [&] {
@@ -160,6 +177,7 @@ bool Tuning::contains(const Point& point) const {
 }
 
 Tuning parse_tuning(const std::vector<std::string>& words) {
+  refuse_spaces(words, "--tune");
   Tuning tuning;
   for (const std::string& word : words) {
     tuning.options.push_back(parse_tuned(word));

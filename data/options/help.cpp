@@ -9,8 +9,8 @@
 const std::vector<CommandRow>& commands() {
   static const std::vector<CommandRow> rows = {
       {Command::Kind::train, "train", "train a model on text", "data", "FILE... [OPTIONS]",
-       "data tokenizer preset layers heads channels context batch steps epochs for lr warmup out resume init-from "
-       "config threads",
+       "data tokenizer preset placement norm optimizer layers heads channels context batch steps epochs for lr warmup "
+       "out resume init-from config threads",
        "train my.txt\n"
        "train my.txt --tokenizer char --for 10m\n"
        "train my.txt --preset llama2 --layers 6 --channels 256 --heads 8\n"
@@ -29,7 +29,8 @@ const std::vector<CommandRow>& commands() {
        "info --preset llama2 --cost\n"},
       {Command::Kind::compare, "compare", "compare models, one per combination of options", "data",
        "FILE... --grid KEY=A,B... [OPTIONS]",
-       "data grid tune baseline jobs steps batch lr warmup layers channels context out resume config dry-run",
+       "data grid tune baseline placement norm optimizer jobs steps batch lr warmup layers channels context out resume "
+       "config dry-run",
        "compare my.txt --grid placement=post,pre norm=rmsnorm --steps 500\n"
        "compare my.txt --grid activation=gelu,swiglu seed=1,2,3 --jobs 2\n"
        "compare my.txt --grid placement=post,pre --tune lr=3e-4,1e-3,3e-3\n"},

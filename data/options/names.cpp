@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <sstream>
 
 #include "layers/config/config.hpp"
@@ -65,6 +66,7 @@ constexpr ForeignName kForeign[] = {
     {"overwrite overwrite-output-dir", "force"},
     {"config-file cfg", "config"},
     {"random-seed manual-seed torch-seed", "seed"},
+    {"norm-learning-rate lr-norm lr-norms", "norm-lr"},
     {"num-threads n-threads cpus nproc omp-num-threads", "threads"},
     {"model-size", "size"},
     {"norm-type normalization norm-layer norm-class", "norm"},
@@ -117,6 +119,8 @@ constexpr ForeignName kForeign[] = {
     {"pre-norm prenorm pre-ln norm-first", "write --placement pre"},
     {"post-norm postnorm post-ln", "write --placement post"},
     {"rmsnorm rms-norm", "write --norm rmsnorm"},
+    {"no-norm nonorm no-norms", "write --placement none"},
+    {"seeds num-seeds n-seeds", "--seed is one number; compare --grid seed=1,2,3 trains each cell with three"},
     {"layernorm layer-norm", "write --norm layernorm"},
     {"rope rotary", "write --position rope"},
     {"alibi", "write --position alibi"},
@@ -159,6 +163,15 @@ bool has_word(const std::string& list, const std::string& word) {
   return (" " + list + " ").find(" " + word + " ") != list.npos;
 }
 
+// "lr-norm" and "norm-lr" have the same.
+std::vector<std::string> sorted_words(std::string name) {
+  std::replace(name.begin(), name.end(), '-', ' ');
+  std::istringstream in(name);
+  std::vector<std::string> words{std::istream_iterator<std::string>(in), {}};
+  std::sort(words.begin(), words.end());
+  return words;
+}
+
 // The nearest option name of another program, in our words; "" if nothing is close.
 std::string nearest_meaning(const std::string& given, const std::vector<std::string>& known) {
   std::vector<std::string> theirs;
@@ -197,7 +210,10 @@ std::string meaning_of(const std::string& foreign, const std::vector<std::string
 
 std::string did_you_mean(const std::string& given, const std::vector<std::string>& known, const std::string& dashes) {
   std::vector<std::string> names;
-  if (const std::string nearest = nearest_name(given, known); !nearest.empty()) names = {nearest};
+  for (const std::string& name : known)
+    if (names.empty() && sorted_words(name) == sorted_words(given)) names = {name};
+  const std::string nearest = nearest_name(given, known);
+  if (names.empty() && !nearest.empty()) names = {nearest};
   if (names.empty() && given.size() >= 3)
     for (const std::string& name : known)
       if (("-" + name).find("-" + given) != name.npos) names.push_back(name);

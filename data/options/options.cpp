@@ -5,20 +5,26 @@
 #include <cctype>
 #include <cstdlib>
 #include <limits>
-#include <map>
 #include <stdexcept>
 
 #include "data/host/errors.hpp"
 
 namespace {
 
-// A positive number with an optional unit.
-double with_unit(const std::string& text, const std::map<int, double>& units, const char* expected) {
+using Units = std::vector<std::pair<std::string, double>>;  // names separated by spaces, and how much each is
+
+// A positive number with an optional unit, in any case: "10m", "10 min".
+double with_unit(const std::string& text, const Units& units, const char* expected) {
   char* end = nullptr;
   double x = std::strtod(text.c_str(), &end);
-  const auto unit = units.find(std::tolower(static_cast<unsigned char>(*end)));
-  if (unit != units.end()) x *= unit->second, ++end;
-  if (*end || !(x > 0) || x > kLargest) refuse("'" + text + "' is not " + expected);
+  std::string given = end;
+  given.erase(0, std::min(given.find_first_not_of(' '), given.size()));
+  std::transform(given.begin(), given.end(), given.begin(), [](unsigned char c) { return std::tolower(c); });
+  bool known = given.empty();
+  for (const auto& [names, size] : units)
+    if (!known && given.find(' ') == given.npos && (" " + names + " ").find(" " + given + " ") != names.npos)
+      x *= size, known = true;
+  if (!known || end == text.c_str() || !(x > 0) || x > kLargest) refuse("'" + text + "' is not " + expected);
   return x;
 }
 
@@ -120,14 +126,17 @@ int64_t final_batches(const TrainOptions& o) {
 }
 
 size_t parse_bytes(const std::string& text) {
-  return static_cast<size_t>(
-      with_unit(text, {{'k', 1e3}, {'m', 1e6}, {'g', 1e9}}, "a size: write 500k, 4M or 1000000"));
+  const Units units = {{"b", 1}, {"k kb", 1e3}, {"m mb", 1e6}, {"g gb", 1e9}};
+  return static_cast<size_t>(with_unit(text, units, "a size: write 500k, 4M or 1000000"));
 }
 
 double parse_bandwidth(const std::string& text) {
-  return with_unit(text, {{'m', 1e6}, {'g', 1e9}}, "a bandwidth: write 500M or 10G, in bits per second");
+  const Units units = {{"m mbit mbit/s", 1e6}, {"g gbit gbit/s", 1e9}};
+  return with_unit(text, units, "a bandwidth: write 500M or 10G, in bits per second");
 }
 
 double parse_seconds(const std::string& text) {
-  return with_unit(text, {{'s', 1}, {'m', 60}, {'h', 3600}}, "a time: write 90s, 10m or 2h");
+  const Units units = {{"s sec secs second seconds", 1}, {"m min mins minute minutes", 60},
+                       {"h hr hrs hour hours", 3600}, {"d day days", 86400}};
+  return with_unit(text, units, "a time: write 90s, 10m or 2h");
 }

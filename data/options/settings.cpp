@@ -22,10 +22,23 @@ std::string limit(double x) {
   return zero == s.npos ? s : s.erase(zero, 1);
 }
 
-// A number within limits, which are included; "1e3" and "1_000" are whole numbers. NaN is outside all limits.
+// "10k" as "10e3" and "10%" as "10e-2", if the option counts something or is a fraction.
+std::string without_suffix(std::string digits, double high, bool whole) {
+  const auto replace_last = [&](const char* exponent) { digits.replace(digits.size() - 1, 1, exponent); };
+  const bool number = digits.size() > 1 && std::isdigit(static_cast<unsigned char>(digits[digits.size() - 2]));
+  const char last = number && digits.find_first_of("eE") == digits.npos ? digits.back() : '\0';
+  if (whole && (last == 'k' || last == 'K')) replace_last("e3");
+  if (whole && last == 'M') replace_last("e6");
+  if (!whole && last == '%' && high <= 1) replace_last("e-2");
+  return digits;
+}
+
+// A number within limits, which are included; "1e3", "1_000" and "1k" are whole numbers, "10%" is a fraction. NaN is
+// outside all limits.
 double parse_number(const std::string& name, const std::string& text, double low, double high, bool whole) {
   std::string digits = text;
   std::erase(digits, '_');
+  digits = without_suffix(digits, high, whole);
   char* end = nullptr;
   const double x = std::strtod(digits.c_str(), &end);
   const bool decimal = digits.find_first_of("xX \t\n") == digits.npos;  // strtod also reads hexadecimal

@@ -8,9 +8,9 @@
 #include "data/host/interrupt.hpp"
 #include "data/host/json.hpp"
 #include "data/host/utf8.hpp"
-#include "data/options/unread.hpp"
 #include "evaluate.hpp"
 #include "generate_text.hpp"
+#include "unread.hpp"
 
 std::vector<std::string> warnings_about(const TrainOptions& o, const std::vector<TrainOptions>& runs) {
   const LearningRate& rate = o.rate;
@@ -25,7 +25,7 @@ std::vector<std::string> warnings_about(const TrainOptions& o, const std::vector
       {warmup > 0 && o.steps > 0 && warmup >= o.steps,
        "--warmup " + std::to_string(warmup) + " does not end before step " + std::to_string(o.steps) +
            ": the learning rate only gets to " + format("%.2g", rate.at(o.steps - 1, o.steps)) + " of " +
-           format("%g", rate.lr)},
+           format("%g", rate.lr) + "; try --warmup 10%"},
       {rate.min_lr > rate.lr, "--min-lr " + format("%g", rate.min_lr) + " is above --lr " + format("%g", rate.lr) +
                                   ": the learning rate rises at the end"},
   };

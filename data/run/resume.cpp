@@ -12,11 +12,11 @@
 #include "data/options/command_line.hpp"
 #include "data/options/stored.hpp"
 #include "data/options/toml.hpp"
-#include "data/options/unread.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "inputs.hpp"
 #include "schedule.hpp"
+#include "unread.hpp"
 
 namespace fs = std::filesystem;
 

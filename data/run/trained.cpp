@@ -13,11 +13,11 @@ bool is_norm(const TensorSpec& spec) {
   return spec.role == Role::norm || spec.role == Role::norm_gain || spec.role == Role::norm_scalar;
 }
 
-namespace {
-
 bool is_vector(const TensorSpec& spec) { return spec.shape.size() < 2; }
 bool is_embedding(const TensorSpec& spec) { return spec.role == Role::embedding && !is_vector(spec); }
 bool is_head(const TensorSpec& spec) { return spec.role == Role::classifier && !is_vector(spec); }
+
+namespace {
 
 // Calls f(tensor, whether its name matches) for each tensor that can be trained.
 template <class F>

@@ -11,6 +11,9 @@
 #include "layers/training/step.hpp"
 
 bool is_norm(const TensorSpec& spec);
+bool is_vector(const TensorSpec& spec);
+bool is_embedding(const TensorSpec& spec);
+bool is_head(const TensorSpec& spec);
 
 // Applies --train-only, --freeze, learning rates and the optimizer to the table of a model. Throws
 // std::invalid_argument if a pattern is no regular expression or matches no tensor, or if nothing is left.

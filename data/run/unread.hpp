@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "options.hpp"
+#include "data/options/options.hpp"
 
 // A line for each option that some of the runs set, to another value than the preset's, and none of those reads:
 // "--momentum has no effect with --optimizer adamw". `runs` has the options as the user gave them, before resolved().

@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <stdexcept>
 
+#include "data/options/settings.hpp"
 #include "layers/config/placements.hpp"
 #include "layers/model/presets.hpp"
-#include "settings.hpp"
+#include "layers/training/muon.hpp"
+#include "layers/training/optimizer.hpp"
+#include "trained.hpp"
 
 namespace {
 
@@ -70,8 +75,49 @@ const std::vector<Readers>& readers() {
        [](const TrainOptions& o) { return o.config.experts > 0; }, "without --experts"},
       {{"lora-alpha", "lora-dropout", "lora-on"}, [](const TrainOptions& o) { return o.config.lora_rank > 0; },
        "without --lora"},
+      {{"init", "zero-init", "residual-gain", "init-gain", "layer-scale-init"},
+       [](const TrainOptions& o) { return o.init_from.empty(); }, "with --init-from"},
   };
   return rows;
+}
+
+// Options that act on some tensors, and why others do not read them: there is no such tensor, or none that trains.
+struct TensorReaders {
+  std::vector<std::string> options;
+  bool (*acts_on)(const TensorSpec&);
+  std::string why;
+  std::string value_of = "";
+};
+
+const std::vector<TensorReaders>& tensor_readers() {
+  const auto trained = [](std::vector<std::string> options, bool (*acts_on)(const TensorSpec&)) {
+    return TensorReaders{std::move(options), acts_on, "on the tensors that --lora, --train-only and --freeze leave"};
+  };
+  static const std::vector<TensorReaders> rows = {
+      {{"norm", "norm-eps", "norm-bias", "norm-unit-offset", "dyt-alpha", "norm-lr"}, is_norm,
+       "with --placement", "placement"},
+      trained({"norm-lr"}, [](const TensorSpec& spec) { return spec.trained && is_norm(spec); }),
+      trained({"lr-embedding"}, [](const TensorSpec& spec) { return spec.trained && is_embedding(spec); }),
+      trained({"lr-head"}, [](const TensorSpec& spec) { return spec.trained && is_head(spec); }),
+      trained({"lr-vector"}, [](const TensorSpec& spec) { return spec.trained && is_vector(spec); }),
+      trained({"weight-decay", "cautious-decay"}, [](const TensorSpec& spec) { return spec.trained && spec.decay; }),
+      trained({"muon-scale", "muon-iteration", "momentum", "nesterov"},
+              [](const TensorSpec& spec) {
+                return spec.trained && (spec.optimizer == &kMuon || spec.optimizer == &kNorMuon ||
+                                        spec.optimizer == &kSgd);
+              }),
+  };
+  return rows;
+}
+
+// None if the options do not fit each other. Other checks say so.
+std::optional<std::vector<TensorSpec>> tensors_of(TrainOptions o) {
+  try {
+    o.config = resolved(with_vocabulary(o).config);
+    return table_of_run(o);
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
 }
 
 std::string value_of(const std::vector<Setting>& settings, const std::string& option) {
@@ -86,12 +132,23 @@ std::map<std::string, std::string> options_set(TrainOptions o) {
   plain.preset = o.preset, plain.size = o.size;
   plain.config = preset_config(o.preset, o.size);
   const std::vector<Setting> here = settings_of(o), there = settings_of(plain);
+  const auto is_set = [&](const std::string& option) {
+    return value_of(here, option) != value_of(there, option);
+  };
   std::map<std::string, std::string> reasons;
+  const auto add = [&](const std::string& option, bool read, const auto& row) {
+    std::string& reason = reasons[option];  // the first of several stays
+    if (!read && reason.empty()) reason = row.why + (row.value_of.empty() ? "" : " " + value_of(here, row.value_of));
+  };
   for (const Readers& row : readers())
+    for (const std::string& option : row.options)
+      if (is_set(option)) add(option, row.read(o), row);
+  std::optional<std::vector<TensorSpec>> tensors;
+  for (const TensorReaders& row : tensor_readers())
     for (const std::string& option : row.options) {
-      if (value_of(here, option) == value_of(there, option)) continue;
-      const std::string value = row.value_of.empty() ? "" : " " + value_of(here, row.value_of);
-      reasons[option] = row.read(o) ? "" : row.why + value;
+      if (!is_set(option)) continue;
+      if (!tensors && !(tensors = tensors_of(o))) return reasons;
+      add(option, std::any_of(tensors->begin(), tensors->end(), row.acts_on), row);
     }
   return reasons;
 }
@@ -106,14 +163,12 @@ std::vector<std::string> unread_options(const std::vector<TrainOptions>& runs) {
       if (std::find(known.begin(), known.end(), reason) == known.end()) known.push_back(reason);
     }
   std::vector<std::string> lines;
-  for (const Readers& row : readers())
-    for (const std::string& option : row.options) {
-      const std::vector<std::string>& why = reasons[option];
-      if (why.empty() || std::find(why.begin(), why.end(), "") != why.end()) continue;
-      std::string line = "--" + option + " has no effect " + why[0];
-      for (size_t i = 1; i < why.size(); ++i) line += " or " + why[i];
-      lines.push_back(line);
-    }
+  for (const auto& [option, why] : reasons) {
+    if (std::find(why.begin(), why.end(), "") != why.end()) continue;
+    std::string line = "--" + option + " has no effect " + why[0];
+    for (size_t i = 1; i < why.size(); ++i) line += " or " + why[i];
+    lines.push_back(line);
+  }
   return lines;
 }
 
