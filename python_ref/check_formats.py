@@ -37,7 +37,8 @@ hf.logging.set_verbosity_error()
 hf.logging.disable_progress_bar()
 
 T, B, LENGTH = 80, 4, 64
-SIZES = f"--layers 2 --heads 4 --channels 32 --context {T} --batch {B} --steps 20 --lr 2e-2 --warmup 1 --quiet"
+SIZES = f"--layers 2 --heads 4 --channels 32 --context {T} --batch {B} --steps 20 --lr 2e-2 --warmup 1 --quiet " \
+    "--eval-every 0"  # so that the last weights are exported
 GQA = "--kv-heads 2 --head-dim 10"
 CLASSES = {
     "gpt1": "--preset gpt1", "gpt2": "--preset gpt2", "gpt2-no-bias": "--preset gpt2 --no-bias",
@@ -265,7 +266,7 @@ class Checks:
 
     def adapters(self, name, options):
         """LoRA: the base model of transformers with the adapters by `peft`, and the merged model."""
-        self.must(f"train text.txt {SIZES} {options} --eval-every 0 --out base --force")
+        self.must(f"train text.txt {SIZES} {options} --out base --force")
         self.must("export base --to hf --out hf --force")
         base = self.loss_of_eval("base")
         self.must(
