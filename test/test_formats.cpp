@@ -339,7 +339,7 @@ TEST_CASE("a folder whose config.json or tensors do not fit is refused", "[forma
   };
   CHECK(with("bos_token_id", 1) == "");
   CHECK(contains(with("model_type", "bert"), "config.json cannot be used: model_type is 'bert', and train_gpt"));
-  CHECK(contains(with("model_type", 3), "config.json cannot be used"));
+  CHECK(contains(with("model_type", 3), "config.json cannot be used: model_type is 3, and train_gpt reads bloom"));
   CHECK(contains(with("hidden_act", "relu"), "hidden_act is \"relu\"; train_gpt has \"silu\" only"));
   CHECK(contains(with("attention_bias", true), "attention_bias is true; train_gpt has false only"));
   CHECK(contains(with("rope_parameters", {{"rope_type", "llama3"}}), "rope_type is \"llama3\""));

@@ -55,7 +55,7 @@ const Architecture* find_architecture(const json& file) {
     return true;
   };
   for (const Architecture& row : architectures())
-    if (file.value("model_type", "") == row.model_type && holds(row.variant)) return &row;
+    if (file.value("model_type", json()) == row.model_type && holds(row.variant)) return &row;
   return nullptr;
 }
 

@@ -82,13 +82,15 @@ const Architecture& architecture_of(const json& file) {
     throw std::runtime_error("its weights are quantized (quantization_config: " +
                              one_line(to_text(quantized.value("quant_method", json("unknown")))) +
                              "), and train_gpt reads floats only: use the model that it was made from");
-  const std::string model_type = file.value("model_type", "");
+  const json model_type = file.value("model_type", json());
   if (const Architecture* row = find_architecture(file)) return *row;
   std::set<std::string> known;
   for (const Architecture& row : architectures()) known.insert(row.model_type);
   std::string list;
   for (const std::string& name : known) list += " " + name;
-  throw std::runtime_error("model_type is " + in_quotes(model_type) + ", and train_gpt reads" + list);
+  throw std::runtime_error("model_type is " + (model_type.is_string() ? in_quotes(model_type.get<std::string>())
+                                                                     : one_line(to_text(model_type))) +
+                           ", and train_gpt reads" + list);
 }
 
 // The model class of a config.json, and its Config.
