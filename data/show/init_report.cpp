@@ -56,9 +56,7 @@ Dataset load_for(TrainOptions o, const std::string& out, const std::vector<Cell>
   int context = 1;
   for (const Cell& cell : cells) context = std::max(context, cell.seeds[0].config.context);
   o.out = out;
-  Dataset data = load_dataset(o, nullptr, context);
-  for (const std::string& note : data.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
-  return data;
+  return load_dataset(o, nullptr, context);
 }
 
 // An error in the last cell is reported before the first pass.
@@ -208,6 +206,7 @@ void run_init_report(const Command& command) {
   resolve_cells(cells, data.tokenizer.vocabulary());
   std::optional<WholeFile> file;
   open_csv(file, command.init_report, grid);
+  for (const std::string& note : data.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
 
   int width = 4;
   for (const Cell& cell : cells) width = std::max(width, static_cast<int>(cell.grid.name.size()));
