@@ -203,6 +203,7 @@ void train(const Command& command) {
     if (!goes_on) lock = claim_directory(t.o.out, name);
     prepare_run_directory(t.o.out, t.o.force);
   }
+  if (t.o.resume && !t.o.dry_run) check_run_directory(t.o.out);
   print(t.o, t.command.train, t.data, plan.lines);
   if (t.o.dry_run) {
     for (const std::string& line : speed_and_time(t, t.state.step, 0)) std::puts(line.c_str());

@@ -10,15 +10,23 @@
 #include <filesystem>
 #include <future>
 #include <stdexcept>
+#include <thread>
 #include <tuple>
 
+#include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "catch.hpp"
 #include "data/formats/safetensors.hpp"
+#include "data/host/json.hpp"
+#include "data/options/command_line.hpp"
+#include "data/options/settings.hpp"
+#include "data/options/stored.hpp"
 #include "data/run/evaluate.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/run_directory/history.hpp"
+#include "layers/kernels/random.hpp"
 #include "layers/training/adafactor.hpp"
 #include "layers/training/step.hpp"
 #include "small_run.hpp"
@@ -64,12 +72,106 @@ TEST_CASE("a header reads back unchanged", "[checkpoint]") {
   CHECK(h.optimizer);
 }
 
+TEST_CASE("the time of a clock that went back reads as none", "[checkpoint]") {
+  Saved s;
+  for (const double seconds : {-1., -1e-9, std::nan(""), double(INFINITY)}) {
+    s.header.elapsed = seconds;
+    s.save();
+    CHECK(read_checkpoint_header(s.path).elapsed == 0);
+  }
+}
+
+TEST_CASE("a run of no steps has checkpoints that load, and it goes on", "[checkpoint][program]") {
+  const Corpus f;
+  const std::string small = " --layers 1 --heads 1 --channels 8 --context 16 --batch 2 --threads 1 --quiet ";
+  REQUIRE(f.run("train stories.txt --steps 0 --out r" + small).status == 0);
+  for (const char* file : {"r/checkpoint.safetensors", "r/best.safetensors"}) {
+    const CheckpointHeader header = read_checkpoint_header(f.path(file));
+    CHECK(header.step == 0);
+    CHECK(header.best_step == 0);
+    CHECK(header.best_loss > 5);
+  }
+  CHECK(f.run("info r").status == 0);
+  REQUIRE(f.run("train --out r --resume --steps 3 --lr 0 --quiet").status == 0);
+  CHECK(read_checkpoint_header(f.path("r/checkpoint.safetensors")).best_step == 0);
+  CHECK(f.run("train --out r --resume --steps 4 --quiet").status == 0);
+}
+
+namespace {
+
+// The same every time.
+class Choices {
+ public:
+  size_t below(size_t n) { return rng::key({5, next_++}) % n; }
+  template <class T>
+  const T& of(const std::vector<T>& list) {
+    return list[below(list.size())];
+  }
+
+ private:
+  uint64_t next_ = 0;
+};
+
+// A value that the setting may take; parsing says so.
+std::string any_value(const Setting& s, Choices& choose) {
+  static const std::vector<std::string> numbers = {"0",    "1",    "2",     "3",    "8",   "16",   "0.1", "0.5",
+                                                   "0.99", "1e-3", "1e-12", "1e-7", "100", "12345", "1e6", "1e15"};
+  static const std::vector<std::string> texts = {"norm", "a b", "\"quoted\" 'twice'", "back\\slash", "# no comment",
+                                                 "two\nlines", "Füße 狐", "\xff\xfe", "[brackets]", "q,v", "10%"};
+  if (s.flag()) return choose.below(2) ? "true" : "false";
+  if (s.takes == "N" || s.takes == "X") return choose.of(numbers);
+  return !s.choices.empty() ? choose.of(s.choices) : choose.of(texts);
+}
+
+// A command line with about `count` options chosen at random, all of which may be given.
+std::vector<std::string> any_words(Choices& choose, size_t count) {
+  TrainOptions scratch;
+  const std::vector<Setting> settings = settings_of(scratch);
+  std::vector<std::string> words = {"train", "--context=8", "--channels=16", "--layers=2", "--heads=2"};
+  for (size_t i = 0; i < count; ++i) {
+    const Setting& s = choose.of(settings);
+    if (contains("context channels layers heads head-dim hidden experts vocab-size", s.name)) continue;
+    words.push_back("--" + s.name + "=" + any_value(s, choose));
+    try {
+      resolved(with_vocabulary(parse_words(words).train).config);
+    } catch (const std::exception&) {
+      words.pop_back();
+    }
+  }
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("options chosen at random read back from a checkpoint and from config.toml", "[checkpoint]") {
+  const Folder f;
+  Choices choose;
+  TrainOptions scratch;
+  std::vector<std::string> left = names_of(settings_of(scratch));  // that no command line had
+  for (int i = 0; i < 150; ++i) {
+    const std::vector<std::string> words = any_words(choose, 40);
+    std::string line;
+    for (const std::string& word : words) {
+      line += word + " ";
+      std::erase(left, word.substr(2, word.find('=') - 2));
+    }
+    INFO(line);
+    CheckpointHeader header;
+    header.options = with_vocabulary(parse_words(words).train);
+    header.options.config = resolved(header.options.config);
+    REQUIRE(differences(from_toml(to_toml(header.options)), header.options, {}) == std::vector<std::string>());
+    const Model model(header.options.config, false);
+    save_checkpoint(f.path("x"), header, model, nullptr);
+    const CheckpointHeader again = read_checkpoint_header(f.path("x"));
+    REQUIRE(differences(again.options, header.options, {}) == std::vector<std::string>());
+    REQUIRE(to_text(to_json(again.options)) == to_text(to_json(header.options)));
+  }
+  CHECK(left.size() < 30);
+  INFO("never chosen: " << left.size());
+}
+
 TEST_CASE("an impossible header is refused", "[checkpoint]") {
   Saved s;
-  s.header.elapsed = -1;
-  s.save();
-  CHECK_THROWS_AS(read_checkpoint_header(s.path), std::runtime_error);
-  s.header.elapsed = 0;
   s.header.tokenizer = Tokenizer::characters(std::vector<uint32_t>{97, 97});
   s.save();
   CHECK_THROWS_AS(read_checkpoint_header(s.path), std::runtime_error);
@@ -233,14 +335,35 @@ TEST_CASE("a checkpoint that waits for another is not written if that fails", "[
   CHECK_FALSE(s.folder.has("fifth"));
 }
 
+// Trains, and puts a folder in the place of best.safetensors once the program has prepared the run's directory: its
+// first line of JSON waits for a pipe that is full until then.
+static Outcome without_best(const Folder& f, const std::string& words, const std::string& run) {
+  f.write(run + "/best.bin", "the last file that --force removes");
+  int pipe[2];
+  REQUIRE(::pipe(pipe) == 0);
+  REQUIRE(fcntl(pipe[1], F_SETFL, O_NONBLOCK) == 0);
+  char bytes[4096] = {};
+  while (write(pipe[1], bytes, sizeof bytes) > 0) continue;
+  REQUIRE(fcntl(pipe[1], F_SETFL, 0) == 0);
+  const Started started = f.start(words + " --json --force --out " + run, [&] {
+    dup2(pipe[1], STDOUT_FILENO);
+    close(pipe[0]);
+  });
+  close(pipe[1]);
+  while (f.has(run + "/best.bin")) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::filesystem::create_directories(f.path(run + "/best.safetensors/in the way"));
+  while (read(pipe[0], bytes, sizeof bytes) > 0) continue;
+  close(pipe[0]);
+  return f.finish(started);
+}
+
 TEST_CASE("a checkpoint names no best weights that could not be written", "[program][checkpoint]") {
   const Corpus f;
   const std::string words = "train --data stories.txt" + kSmall + "--steps 8 --save-every 0 ";
   REQUIRE(f.run(words + "--out whole").status == 0);
   for (const char* every : {"3", "7"}) {  // the error comes during training, or at its end
     const std::string run = std::string("r") + every;
-    std::filesystem::create_directories(f.path(run + "/best.safetensors/in the way"));
-    const Outcome failed = f.run(words + "--force --out " + run + " --eval-every " + every);
+    const Outcome failed = without_best(f, words + " --eval-every " + every, run);
     INFO(failed.err);
     CHECK(failed.status == 1);
     CHECK(contains(failed.err, run + "/best.safetensors"));
@@ -262,8 +385,7 @@ TEST_CASE("a run whose last step's weights could not be written as the best vali
   const std::string words = "train --data stories.txt" + kSmall + "--steps 4 --eval-every 2 ";
   REQUIRE(f.run(words + "--out whole").status == 0);
   REQUIRE(verify_checkpoint(f.path("whole/best.safetensors")).step == 4);
-  std::filesystem::create_directories(f.path("r/best.safetensors/in the way"));
-  const Outcome failed = f.run(words + "--force --eval-every 4 --out r");
+  const Outcome failed = without_best(f, words + "--eval-every 4", "r");
   CHECK(failed.status == 1);
   CHECK(contains(failed.err, "r/best.safetensors"));
   std::filesystem::remove_all(f.path("r/best.safetensors"));

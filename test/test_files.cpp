@@ -151,6 +151,8 @@ TEST_CASE("a file that cannot be removed is an error", "[files]") {
   const std::string long_name(300, 'x');
   CHECK(contains(message_of<std::runtime_error>([&] { remove_file(f.path(long_name)); }), "cannot remove "));
   CHECK(contains(message_of<std::runtime_error>([&] { remove_outcome(f.path(long_name)); }), "cannot remove "));
+  f.write("r/outcome.json/x", "x");
+  CHECK(contains(message_of<std::runtime_error>([&] { prepare_run_directory(f.path("r"), true); }), "it is a folder"));
 }
 
 TEST_CASE("a file that cannot be read next to token files is an error", "[files]") {

@@ -560,7 +560,7 @@ TEST_CASE("a run is exported to GGUF", "[gguf]") {
   const GgufFile file(bytes);
   CHECK(file.keys.at("general.architecture") == "8:llama");
   check_refused(f, "export run --to gguf --out folder/model.gguf",
-                "folder/model.gguf is there already: choose another --out, or overwrite it with --force");
+                "folder/model.gguf is there already: --force replaces it");
   CHECK(f.run("export run --to gguf --out folder/model.gguf --force").status == 0);
   CHECK(f.read("folder/model.gguf").size() > bytes.size());
   check_refused(f, "export run --to gguf --dtype q4_0 --out other.gguf", "q4_0");

@@ -37,8 +37,7 @@ int claim_log(const Job& job) {
   fs::create_directories(job.directory, error);
   if (error) fail_file("make the directory", job.directory, error.value());
   const std::string path = job.directory + "/log.txt";
-  const int log = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (log < 0) fail_file("write", path, errno);
+  const int log = open_to_append(path);
   if (flock(log, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return log;
   close(log);
   return -1;
@@ -109,7 +108,9 @@ struct Place {
 };
 
 Place place_of(const std::string& directory) {
-  std::ifstream file(directory + "/metrics.csv", std::ios::binary | std::ios::ate);
+  const std::string path = directory + "/metrics.csv";
+  if (std::error_code none; !fs::is_regular_file(path, none)) return {};
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return {};
   const std::streamoff size = file.tellg(), from = std::max<std::streamoff>(0, size - 512);
   std::string tail(static_cast<size_t>(size - from), '\0');

@@ -20,12 +20,14 @@
 #include "data/text/load_dataset.hpp"
 #include "data/text/own_folders.hpp"
 #include "runs.hpp"
+#include "tuning.hpp"
 
 namespace fs = std::filesystem;
 
 namespace {
 
 constexpr const char* kOptions = "comparison.toml";
+constexpr const char* kTables[] = {"curves.csv", "runs.csv", "summary.csv", "diagnostics.csv"};
 
 bool contains(const std::vector<std::string>& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -40,6 +42,13 @@ bool same_runs(const CompareOptions& a, const CompareOptions& b) {
   return tied(a) == tied(b);
 }
 
+// The command that wrote comparison.toml.
+Command stored_command(const std::string& path, const std::string& text) {
+  Command empty;
+  empty.kind = Command::Kind::compare;
+  return parse_on_top(empty, text, path);
+}
+
 // With --resume, the stored options apply unless the command line repeats them. The grid may grow, but the options of a
 // run must not change. If some runs were parallel, the comparison reports no times. Processes that join a comparison
 // must agree on all of it.
@@ -51,9 +60,7 @@ Command on_top_of_stored(const Command& command) {
   if (!o.resume && !(join && fs::exists(path))) return command;
   if (!fs::exists(path)) throw std::runtime_error(o.out + " holds no comparison: there is no " + path);
   const std::string stored = read_file(path);
-  Command before = command;
-  before.given.clear();
-  before = parse_on_top(before, stored, path);
+  const Command before = stored_command(path, stored);
   Command merged = parse_on_top(command, stored, path);
   merged.train.resume = true;
   const std::string changed = first_difference(before.train, merged.train, {"threads", "rank-timeout"});
@@ -215,22 +222,82 @@ void note_inputs(Comparison& c) {
   c.command.given.push_back({"input-hashes", c.inputs});
 }
 
+// The options of the comparison that --resume goes on with.
+Command command_before(const Comparison& c) {
+  const std::string path = c.out() + "/" + kOptions;
+  return stored_command(path, read_file(path));
+}
+
+// The first part of the comparison's --tune that these options leave out; "": none.
+std::string left_out_of_tuning(const Comparison& c, const Command& before) {
+  Comparison old;
+  old.command = before;
+  old.tuning = parse_tuning(before.compare.tune);
+  const std::vector<TunedOption>&was = old.tuning.options, &is = c.tuning.options;
+  if (!std::ranges::equal(was, is, {}, &TunedOption::key, &TunedOption::key))
+    return was.empty() ? "the runs without --tune" : "the runs with --tune " + tuned_text(old.tuning);
+  if (was.empty()) return "";
+  for (size_t i = 0; i < was.size(); ++i)
+    for (size_t n = 0; n < was[i].values.size(); ++n)
+      if (std::ranges::find(is[i].values, was[i].values[n]) == is[i].values.end())
+        return "--tune " + was[i].key + "=" + was[i].value(static_cast<int>(n));
+  if (before.compare.tune_seed != c.options().tune_seed)
+    return "--tune-seed " + std::to_string(before.compare.tune_seed);
+  const size_t most = most_tuning_runs(old);
+  return most > most_tuning_runs(c) ? "--tune-runs " + std::to_string(most) : "";
+}
+
+// The first cell, seed or tuned value of the comparison that these options leave out; "": none.
+std::string left_out(const Comparison& c) {
+  const Command before = command_before(c);
+  const Grid grid = parse_grid(before.compare.grid);
+  for (const GridCell& cell : grid.cells)
+    if (std::ranges::find(c.grid.cells, cell.name, &GridCell::name) == c.grid.cells.end()) return "cell " + cell.name;
+  for (const std::string& seed : seeds_of(grid, before))
+    if (!contains(c.seeds, seed)) return "seed " + seed;
+  return left_out_of_tuning(c, before);
+}
+
+// The tables hold every run of the comparison: a resumed one may only add to them.
+void require_all_runs(const Comparison& c) {
+  if (const std::string missing = left_out(c); !missing.empty())
+    refuse("cannot go on with " + c.out() + ": its tables would lose " + missing +
+           "; name it too (without --grid and --tune all stays), or choose another --out");
+}
+
 // Whoever trains a part of a comparison shares it.
 void say_join(Command& command) {
   if (!command.compare.join) command.given.push_back({"join", {"true"}});
   command.compare.join = true;
 }
 
-// Removes the files of a comparison: its tables and the directories of its runs.
-void remove_comparison(const std::string& out) {
-  for (const char* name : {kOptions, "curves.csv", "runs.csv", "summary.csv", "diagnostics.csv"})
-    fs::remove(fs::path(out) / name);
-  for (const auto& cell : fs::directory_iterator(out)) {
-    if (!cell.is_directory()) continue;
-    for (const auto& run : fs::directory_iterator(cell))
-      if (fs::exists(run.path() / "log.txt")) fs::remove_all(run.path());
-    if (fs::is_empty(cell)) fs::remove(cell.path());
+// True if `name` is the folder of a run that these options plan: "seed=1", "seed=1,lr=0.001", "tune,seed=0,lr=0.001".
+bool is_planned_run(const std::string& name, const std::vector<std::string>& seeds, const CompareOptions& o) {
+  const std::string seed = "seed=", tune = "tune," + seed + std::to_string(o.tune_seed) + ",";
+  const auto is_of = [&](const std::string& number) {
+    return name == seed + number || name.starts_with(seed + number + ",");
+  };
+  return name.starts_with(tune) || std::any_of(seeds.begin(), seeds.end(), is_of);
+}
+
+bool is_folder(const fs::directory_entry& entry) {  // and no link to one
+  return entry.symlink_status().type() == fs::file_type::directory;
+}
+
+// Removes what its options say that a comparison wrote: the files of its runs, and its tables. All else stays.
+void remove_comparison(const std::string& out, const Command& before) {
+  const Grid grid = parse_grid(before.compare.grid);
+  const std::vector<std::string> seeds = seeds_of(grid, before);
+  for (const GridCell& cell : grid.cells) {
+    const fs::directory_entry folder(fs::path(out) / directory_name(cell.name));
+    if (!is_folder(folder)) continue;
+    for (const auto& run : fs::directory_iterator(folder))
+      if (is_folder(run) && is_planned_run(run.path().filename().string(), seeds, before.compare))
+        remove_run(run.path().string());
+    if (fs::is_empty(folder)) fs::remove(folder);
   }
+  for (const char* name : kTables) fs::remove(fs::path(out) / name);
+  fs::remove(fs::path(out) / kOptions);
 }
 
 }  // namespace
@@ -245,6 +312,7 @@ Comparison prepare_comparison(Command given) {
   check_keys(c.grid);
   c.seeds = seeds_of(c.grid, c.command);
   c.tuning = tuning_of(c.grid, c.command, c.seeds);
+  if (o.resume) require_all_runs(c);
   c.baseline = baseline_of(c.grid, c.options().baseline);
   c.cells.resize(c.grid.cells.size());
   c.shard = shard_of(c.options().shard, c.cells.size() * (c.tuning.empty() ? c.seeds.size() : 1));
@@ -264,8 +332,11 @@ void prepare_directory(const Comparison& c) {
     if (c.options().join && read_file(path) == options) return;  // another process has just begun it
     if (!c.command.train.force)
       throw std::runtime_error(c.out() + " already holds a comparison: --resume continues it, --force replaces it");
-    remove_comparison(c.out());
+    check_output(path, true);
+    remove_comparison(c.out(), command_before(c));
   }
+  if (!c.command.train.resume)
+    for (const char* name : kTables) check_output(c.out() + "/" + name, c.command.train.force);
   WholeFile file(path);
   file.write(options);
   file.finish();

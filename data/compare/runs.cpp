@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <functional>
+#include <sstream>
 #include <stdexcept>
 
 #include "data/host/files.hpp"
@@ -95,7 +95,7 @@ void require_same_run(const Comparison& c, const CellRun& run) {
 // Why a run failed: its error message from log.txt, or its exit code or signal.
 std::string reason_of_failure(const std::string& directory, int status) {
   if (status > 128) return "killed by signal " + std::to_string(status - 128);
-  std::ifstream log(directory + "/log.txt");
+  std::istringstream log(read_file(directory + "/log.txt"));
   const std::string mark = "train_gpt: ";
   std::string line, message;
   while (std::getline(log, line))

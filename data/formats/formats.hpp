@@ -19,6 +19,9 @@ struct Format {
   // about what it wrote, and throws std::runtime_error if it cannot write.
   void (*check)(const ExportedModel& exported);  // null: cannot be written
   std::string (*write)(const std::string& out, const ExportedModel& exported);
+
+  std::vector<std::string> files;                // that write() may leave in a folder
+  bool (*is_export)(const std::string& folder);  // write() left them; null: it writes no folder
 };
 const std::vector<Format>& formats();
 

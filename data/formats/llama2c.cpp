@@ -14,7 +14,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kLlama2cTokenizer = "tokenizer.bin";
 constexpr int32_t kVersionedMagic = 0x616b3432;  // "ak42": versions 1 and 2
 
 // Later versions have kVersionedMagic first, and then their number.
@@ -185,4 +184,8 @@ std::string write_llama2c(const std::string& folder, const ExportedModel& export
   for (WholeFile* whole : {&file, &tokenizer}) whole->finish();
   for (WholeFile* whole : {&file, &tokenizer}) whole->publish();
   return std::string("Llama of llama2.c, version 0, in ") + kFlatFile + ", with " + kLlama2cTokenizer;
+}
+
+bool is_llama2c_export(const std::string& folder) {
+  return is_llama2c(folder) && is_there((fs::path(folder) / kLlama2cTokenizer).string());
 }

@@ -17,6 +17,8 @@
 
 #include "other_model.hpp"
 
+inline constexpr const char* kLlama2cTokenizer = "tokenizer.bin";
+
 // A model file, or a folder with model.bin: its header makes sense.
 bool is_llama2c(const std::string& path);
 std::unique_ptr<OtherModel> open_llama2c(const std::string& path);
@@ -26,3 +28,4 @@ void check_llama2c(const ExportedModel& exported);
 
 // Writes model.bin and tokenizer.bin into an existing folder.
 std::string write_llama2c(const std::string& folder, const ExportedModel& exported);
+bool is_llama2c_export(const std::string& folder);  // it wrote both

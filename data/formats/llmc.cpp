@@ -17,7 +17,6 @@ namespace {
 
 constexpr int kModelMagic = 20240326, kLlamaMagic = 20240803, kStateMagic = 20240327, kStateVersion = 2;
 constexpr int kPadTo = 128;  // rows
-constexpr const char* kLlmcTokenizer = "gpt2_tokenizer.bin";
 
 struct Version {
   int number;
@@ -196,6 +195,11 @@ std::string write_llmc(const std::string& folder, const ExportedModel& exported)
   for (WholeFile* whole : {&file, &tokenizer}) whole->publish();
   return "GPT-2 of llm.c, version " + std::to_string(version->number) + ", in " + kFlatFile + ", with " +
          kLlmcTokenizer;
+}
+
+bool is_llmc_export(const std::string& folder) {
+  return fs::is_regular_file(fs::path(folder) / kFlatFile) && is_llmc(folder) &&
+         is_there((fs::path(folder) / kLlmcTokenizer).string());
 }
 
 // ---- debug states ----------------------------------------------------------------------------------------

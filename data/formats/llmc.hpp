@@ -20,6 +20,8 @@
 
 #include "other_model.hpp"
 
+inline constexpr const char* kLlmcTokenizer = "gpt2_tokenizer.bin";
+
 // A model file, or a folder with model.bin.
 bool is_llmc(const std::string& path);
 std::unique_ptr<OtherModel> open_llmc(const std::string& path);
@@ -29,6 +31,7 @@ void check_llmc(const ExportedModel& exported);
 
 // Writes model.bin and gpt2_tokenizer.bin into an existing folder.
 std::string write_llmc(const std::string& folder, const ExportedModel& exported);
+bool is_llmc_export(const std::string& folder);  // it wrote both
 
 // One batch and what a model makes of it.
 struct DebugState {

@@ -70,6 +70,9 @@ struct NewTensor {
 std::string safetensors_header(const std::string& path, const std::vector<NewTensor>& tensors,
                                const std::map<std::string, std::string>& metadata, size_t alignment);
 
+// The metadata of exported files. `format` is for Hugging Face's tools.
+inline const std::map<std::string, std::string> kExportMetadata = {{"format", "pt"}, {"writer", "train_gpt"}};
+
 // Writes float32 tensors in the order of their names, as the official writer does. Throws std::runtime_error; an older
 // file survives then.
 void write_safetensors(const std::string& path, std::vector<NewTensor> tensors,

@@ -1,7 +1,9 @@
 #include "errors.hpp"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <new>
@@ -13,6 +15,17 @@ std::string plain_text(const std::exception& error) {
   const std::string text = error.what();
   constexpr const char* kJson = "[json.exception.";
   return text.starts_with(kJson) ? text.substr(text.find("] ") + 2) : text;
+}
+
+void fail_file(const std::string& what, const std::string& where, int error) {
+  const bool missing = error == ENOENT || error == ENOTDIR;
+  const char* advice = error == ENOSPC || error == EDQUOT || error == EFBIG
+                           ? "; free some space or choose another place"
+                       : missing && what == "write"        ? "; make the folder or choose another place"
+                       : missing                           ? "; is the path right?"
+                       : error == EACCES || error == EROFS ? "; choose a place you may use"
+                                                           : "";
+  throw std::runtime_error("cannot " + what + " " + where + ": " + std::strerror(error) + advice);
 }
 
 void say_out_of_memory() {

@@ -14,6 +14,9 @@
 // The message of an exception for the user. Those of the C++ library and of the JSON parser lose their internal names.
 std::string plain_text(const std::exception& error);
 
+// Throws std::runtime_error "cannot WHAT WHERE: reason; advice" for the errno value `error`.
+[[noreturn]] void fail_file(const std::string& what, const std::string& where, int error);
+
 void say_out_of_memory();
 
 // Allocations that fail beyond the reach of a catch end the program with this message: in an OpenMP thread, or in a

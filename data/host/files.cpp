@@ -20,17 +20,6 @@
 
 namespace fs = std::filesystem;
 
-void fail_file(const std::string& what, const std::string& where, int error) {
-  const bool missing = error == ENOENT || error == ENOTDIR;
-  const char* advice = error == ENOSPC || error == EDQUOT || error == EFBIG
-                           ? "; free some space or choose another place"
-                       : missing && what == "write"        ? "; make the folder or choose another place"
-                       : missing                           ? "; is the path right?"
-                       : error == EACCES || error == EROFS ? "; choose a place you may use"
-                                                           : "";
-  throw std::runtime_error("cannot " + what + " " + where + ": " + std::strerror(error) + advice);
-}
-
 // ---- folders ---------------------------------------------------------------------------------------------
 
 PathKind kind_of_path(const std::string& path) {
@@ -122,12 +111,28 @@ void remove_leftovers(const std::string& path) {
   }
 }
 
+// Gives a new file the permissions of the one that it replaces. If it cannot belong to the same group, the group of
+// this process gets none.
+void keep_permissions(const std::string& path, std::FILE* file) {
+  struct stat old {}, now {};
+  const int handle = ::fileno(file);
+  if (::lstat(path.c_str(), &old) != 0 || ::fstat(handle, &now) != 0) return;
+  mode_t mode = old.st_mode & 0777;
+  const bool belongs = (old.st_uid == now.st_uid && old.st_gid == now.st_gid) ||
+                       ::fchown(handle, old.st_uid, old.st_gid) == 0 || old.st_gid == now.st_gid ||
+                       ::fchown(handle, uid_t(-1), old.st_gid) == 0;
+  if (!belongs) mode &= ~mode_t{070};
+  if (mode != (now.st_mode & 0777) && ::fchmod(handle, mode) != 0) fail_file("set the permissions of", path, errno);
+}
+
 }  // namespace
 
 WholeFile::WholeFile(std::string path)
     : path_(std::move(path)), buffer_(std::make_unique_for_overwrite<char[]>(kWholeFileBuffer)) {
+  check_own_output(path_);
   remove_leftovers(path_);
   file_ = create_partial(path_, partial_);
+  keep_permissions(path_, file_);
   std::setvbuf(file_, buffer_.get(), _IOFBF, kWholeFileBuffer);
 }
 
@@ -163,13 +168,18 @@ void WholeFile::publish() {
   if (std::fclose(std::exchange(file_, nullptr)) != 0) fail_file("write", path_, errno);
 }
 
+void remove_output(const std::string& path) {
+  remove_leftovers(path);
+  remove_file(path);
+}
+
 GrowingFile::GrowingFile(std::string path, std::string_view start)
     : path_(std::move(path)), file_(nullptr, std::fclose) {
   WholeFile whole(path_);
   whole.write(start);
   whole.finish();
   whole.publish();
-  file_.reset(std::fopen(path_.c_str(), "ab"));
+  file_.reset(::fdopen(open_to_append(path_), "ab"));
   if (!file_) fail_file("write", path_, errno);
 }
 
@@ -271,26 +281,18 @@ void finish_output() {
 
 // ---- reading ---------------------------------------------------------------------------------------------
 
-InputFile::InputFile(std::string path) : path_(std::move(path)) {
-  handle_ = ::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (handle_ < 0) fail_file("read", path_, errno);
-  struct stat status {};
-  const int error = ::fstat(handle_, &status) == 0 ? 0 : errno;
-  if (error != 0 || !S_ISREG(status.st_mode)) {
-    ::close(handle_);
-    if (error != 0) fail_file("read", path_, error);
-    fail(" is not a file");
-  }
-  size_ = static_cast<uint64_t>(status.st_size);
+InputFile::InputFile(std::string path) : path_(std::move(path)), file_(open_input(path_)) {
+  struct stat is {};
+  if (::fstat(fileno(file_.get()), &is) != 0) fail_file("read", path_, errno);
+  if (!S_ISREG(is.st_mode)) fail(" is not a file");
+  size_ = static_cast<uint64_t>(is.st_size);
 }
-
-InputFile::~InputFile() { ::close(handle_); }
 
 void InputFile::fail(const std::string& why) const { throw std::runtime_error(path_ + why); }
 
 void InputFile::read(void* to, uint64_t bytes, uint64_t at) const {
   for (char* p = static_cast<char*>(to); bytes > 0;) {
-    const ssize_t n = ::pread(handle_, p, std::min<uint64_t>(bytes, 1 << 30), static_cast<off_t>(at));
+    const ssize_t n = ::pread(fileno(file_.get()), p, std::min<uint64_t>(bytes, 1 << 30), static_cast<off_t>(at));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_file("read", path_, errno);
     if (n == 0) fail(" is truncated");
@@ -321,9 +323,8 @@ std::string absolute_path(const std::string& path) {
 }
 
 std::string read_file(const std::string& path, size_t most) {
-  if (path != "-" && fs::is_directory(path)) throw std::runtime_error(path + " is a folder, not a file");
-  std::FILE* file = path == "-" ? stdin : std::fopen(path.c_str(), "rb");
-  if (!file) fail_file("read", path, errno);
+  const OpenFile opened = open_input(path);
+  std::FILE* const file = opened.get();
   std::string text;
   char buffer[1 << 16];
   size_t n;
@@ -332,7 +333,6 @@ std::string read_file(const std::string& path, size_t most) {
     text.append(buffer, n);
   }
   const int error = std::ferror(file) ? errno : 0;
-  if (file != stdin) std::fclose(file);
   if (error) fail_file("read", path, error);
   if (text.size() > most)
     throw std::runtime_error(path + " is larger than " + std::to_string(most >> 20) + " MB: is it the right file?");

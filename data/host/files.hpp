@@ -8,14 +8,15 @@
 #include <string_view>
 #include <vector>
 
-// Throws std::runtime_error "cannot WHAT WHERE: reason; advice" for the errno value `error`.
-[[noreturn]] void fail_file(const std::string& what, const std::string& where, int error);
+#include "errors.hpp"
+#include "paths.hpp"
 
 inline constexpr size_t kWholeFileBuffer = 1 << 20;  // bytes: a checkpoint is written tensor by tensor
 
 // A file that appears under its name only when it is whole and on the disk. Until then it is NAME.PID.partial, which
-// no other process writes to. If it is never published, an older file of that name survives. Writing the file again
-// removes the partial files of processes that were killed. Throws std::runtime_error.
+// no other process writes to. If it is never published, an older file of that name survives. One that it replaces
+// hands its permissions on. Writing the file again removes the partial files of processes that were killed. Throws
+// std::runtime_error, also if the name belongs to a link, a pipe, a device or a folder.
 class WholeFile {
  public:
   explicit WholeFile(std::string path);
@@ -34,6 +35,9 @@ class WholeFile {
   size_t written_ = 0, sent_ = 0;  // bytes, and those that the disk has begun to write
   std::FILE* file_ = nullptr;
 };
+
+// Removes a file of our own, and the partial files of processes that were killed while they wrote it.
+void remove_output(const std::string& path);
 
 // A file that a run appends lines to. Opening it replaces its content with `start`.
 class GrowingFile {
@@ -77,9 +81,6 @@ void json_line(const std::string& json);  // errors are left to finish_output()
 class InputFile {
  public:
   explicit InputFile(std::string path);
-  InputFile(const InputFile&) = delete;
-  InputFile& operator=(const InputFile&) = delete;
-  ~InputFile();
 
   const std::string& path() const { return path_; }
   uint64_t size() const { return size_; }  // bytes
@@ -88,7 +89,7 @@ class InputFile {
 
  private:
   std::string path_;
-  int handle_;
+  OpenFile file_;
   uint64_t size_ = 0;
 };
 

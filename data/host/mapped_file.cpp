@@ -50,15 +50,14 @@ void catch_bus_errors() {
 }  // namespace
 
 MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
-  const int handle = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  const OpenFile file = open_input(path_);
+  const int handle = fileno(file.get());
   struct stat status {};
-  if (handle < 0 || ::fstat(handle, &status) != 0) fail_file("read", path_, errno);
+  if (::fstat(handle, &status) != 0) fail_file("read", path_, errno);
   size_ = static_cast<size_t>(status.st_size);
   device_ = static_cast<uint64_t>(status.st_dev), number_ = static_cast<uint64_t>(status.st_ino);
   if (size_ > 0) data_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, handle, 0);
-  const int error = errno;
-  ::close(handle);
-  if (data_ == MAP_FAILED) fail_file("map", path_, error);
+  if (data_ == MAP_FAILED) fail_file("map", path_, errno);
   if (size_ == 0) return;
   read_in_order(false);
   ranges.push_back({static_cast<char*>(data_), static_cast<char*>(data_) + size_, this});

@@ -81,7 +81,7 @@ struct SampleOptions {
 struct EvalOptions : TextFiles {
   std::string checkpoint, logits, gradients, hellaswag;
   int batch = 8, threads = 0;
-  bool json = false;
+  bool json = false, force = false;
 };
 
 struct ImportOptions {

@@ -414,6 +414,7 @@ void describe_eval(Table& t, EvalOptions& o) {
   t.flag("json", o.json, "print the result as JSON, in full precision");
   t.text("logits", o.logits, "FILE", "write the first batch's logits as .npy (float32; B, T, vocabulary)");
   t.text("gradients", o.gradients, "FILE", "write the gradients of the first batch as .npz");
+  t.flag("force", o.force, "overwrite the files of --logits and --gradients");
   t.text("hellaswag", o.hellaswag, "FILE", "accuracy on questions in llm.c's format, instead of --data");
   describe_threads(t, o.threads);
 }

@@ -1,6 +1,7 @@
 #include "resume.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <sstream>
@@ -139,7 +140,7 @@ std::string adapt_to_resume(TrainOptions& o, CheckpointHeader& header, const Com
   if (given.train.resume && !o.resume) add("there is no checkpoint yet: starting from the beginning");
   if (!o.resume) return text;
   add(resume_schedule(o, header.options, header.step, given));
-  if (o.eval_batches != header.options.eval_batches && header.best_step > 0) {
+  if (o.eval_batches != header.options.eval_batches && std::isfinite(header.best_loss)) {
     header.best_loss = std::numeric_limits<double>::infinity(), header.best_step = header.step;
     add("--eval-batches has changed, so best.safetensors is chosen anew");
   }

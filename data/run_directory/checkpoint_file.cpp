@@ -41,7 +41,7 @@ json to_json(const CheckpointHeader& h) {
           {"optimizer", h.optimizer},
           {"tokenizer", to_json(h.tokenizer)},
           {"step", h.step},
-          {"elapsed", h.elapsed},
+          {"elapsed", h.elapsed > 0 && std::isfinite(h.elapsed) ? h.elapsed : 0},  // a clock may go back
           {"val_loss", optional_number(h.val_loss)},
           {"best_loss", optional_number(h.best_loss)},
           {"best_step", h.best_step},
@@ -65,7 +65,6 @@ CheckpointHeader header_of(const json& j, const TrainOptions& options) {
   h.best_loss = number(j, "best_loss", h.best_loss);
   h.best_step = static_cast<int64_t>(whole_number(j, "best_step", static_cast<uint64_t>(h.step)));
   if (h.elapsed < 0) reject("elapsed is not a time");
-  if (std::isfinite(h.best_loss) && h.best_step == 0) reject("best_loss and best_step do not agree");
   h.by_line = j.value("by_line", false);
   if (h.by_line && h.tokenizer.newline() < 0) reject("by_line needs a tokenizer with a newline");
   h.unwritten_row = j.value("unwritten_row", "");

@@ -4,10 +4,11 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <new>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "checkpoint_file.hpp"
 #include "data/formats/formats.hpp"
@@ -21,7 +22,19 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char *kSamples = "samples.txt", *kOutcome = "outcome.json";
+constexpr const char *kSamples = "samples.txt", *kOutcome = "outcome.json", *kLog = "log.txt";
+
+// The files that `train` writes. The last two are of earlier versions.
+constexpr const char* kFiles[] = {kLastCheckpoint, kBestCheckpoint, "metrics.csv", "diagnostics.csv", "config.toml",
+                                  kSamples, kOutcome, kHistory, "checkpoint.bin", "best.bin"};
+
+// The files of a run that are there.
+std::vector<std::string> files_of_run(const std::string& directory) {
+  std::vector<std::string> files;
+  for (const char* name : kFiles)
+    if (std::string file = directory + "/" + name; is_there(file)) files.push_back(std::move(file));
+  return files;
+}
 
 // The name of a checkpoint in earlier versions: best.bin for best.safetensors.
 fs::path old_name(fs::path checkpoint) { return checkpoint.replace_extension(".bin"); }
@@ -52,15 +65,32 @@ std::string last_checkpoint(const std::string& directory) {
   return found.empty() ? directory + "/" + kLastCheckpoint : found;
 }
 
+bool has_checkpoint(const std::string& directory) { return !checkpoint_in(directory).empty(); }
+
 void remove_replaced(const std::string& checkpoint) {
   remove_file(old_name(checkpoint));
 }
 
+namespace {
+
+// Folders with a larger number, such as a date, do not count: 20241231-notes.
+constexpr uint64_t kMostRuns = 1000000;
+
+// 2 for "0002-pre-layernorm", 0 for a name without a number.
+uint64_t number_of(const std::string& name) {
+  uint64_t number = 0;
+  std::from_chars(name.data(), name.data() + name.size(), number);  // leaves 0 if it does not fit
+  return number;
+}
+
+}  // namespace
+
 std::string next_run_directory(const std::string& name) {
-  int highest = 0;
-  for (const std::string& run : names_in("runs")) highest = std::max(highest, std::atoi(run.c_str()));
-  char number[16];
-  std::snprintf(number, sizeof number, "%04d", highest + 1);
+  uint64_t highest = 0;
+  for (const std::string& run : names_in("runs"))
+    if (const uint64_t number = number_of(run); number < kMostRuns) highest = std::max(highest, number);
+  char number[24];
+  std::snprintf(number, sizeof number, "%04llu", static_cast<unsigned long long>(highest + 1));
   return std::string("runs/") + number + "-" + name;
 }
 
@@ -132,19 +162,33 @@ std::string name_of_checkpoint(const std::string& asked, const std::string& path
 }
 
 void prepare_run_directory(const std::string& directory, bool replace) {
-  for (const char* name : {kLastCheckpoint, kBestCheckpoint, "checkpoint.bin", "best.bin", "metrics.csv",
-                           "diagnostics.csv", "config.toml", kSamples, kOutcome, kHistory}) {
-    const fs::path file = fs::path(directory) / name;
-    if (!fs::exists(file)) continue;
-    if (!replace)
-      throw std::runtime_error(directory + " already holds a run: --resume continues it, --force replaces it");
-    remove_file(file);
+  const std::vector<std::string> files = files_of_run(directory);
+  if (!files.empty() && !replace)
+    throw std::runtime_error(directory + " already holds a run: --resume continues it, --force replaces it");
+  for (const std::string& file : files) check_output(file, true);
+  for (const std::string& file : files) remove_output(file);
+}
+
+void check_run_directory(const std::string& directory) {
+  for (const std::string& file : files_of_run(directory)) check_own_output(file);
+}
+
+void remove_run(const std::string& directory) {
+  {
+    const DirectoryLock lock(directory);
+    for (const std::string& file : files_of_run(directory)) remove_output(file);
+    remove_output(directory + "/" + kLog);
   }
+  if (fs::is_empty(directory)) fs::remove(directory);
 }
 
 void keep_sample(const std::string& directory, int64_t step, const std::string& text) {
-  std::FILE* file = std::fopen((directory + "/" + kSamples).c_str(), "a");
-  if (!file) return;  // a run goes on without its samples
+  std::FILE* file = nullptr;
+  try {
+    file = ::fdopen(open_to_append(directory + "/" + kSamples), "a");
+  } catch (const std::runtime_error&) {  // a run goes on without its samples
+  }
+  if (!file) return;
   std::fprintf(file, "==== step %lld ====\n", static_cast<long long>(step));
   std::fwrite(text.data(), 1, text.size(), file);
   std::fputs("\n", file);

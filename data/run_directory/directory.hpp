@@ -18,6 +18,8 @@ inline constexpr const char* kBestCheckpoint = "best.safetensors";
 // The newest state in a directory, perhaps of an earlier version. Its path also if there is none yet.
 std::string last_checkpoint(const std::string& directory);
 
+bool has_checkpoint(const std::string& directory);
+
 // Removes the file of an earlier version in whose place `checkpoint` is now.
 void remove_replaced(const std::string& checkpoint);
 
@@ -39,6 +41,12 @@ std::string name_of_checkpoint(const std::string& asked, const std::string& path
 
 // Throws std::runtime_error if the directory already holds a run, unless `replace` is set: then it removes the run.
 void prepare_run_directory(const std::string& directory, bool replace);
+
+// Throws std::runtime_error if a file that a run writes is a link, a pipe or a device.
+void check_run_directory(const std::string& directory);
+
+// Removes the files of a run, and the directory if nothing else is in it.
+void remove_run(const std::string& directory);
 
 // Appends a sample to samples.txt, which `make report` shows. A resumed run may repeat a step: the last sample counts.
 void keep_sample(const std::string& directory, int64_t step, const std::string& text);

@@ -89,10 +89,11 @@ std::string readable_rows(const std::string& path, CsvRows rows) {
 
 std::string csv_line(const MetricsRow& r) {
   char line[512];
-  std::snprintf(line, sizeof line, "%lld,%lld,%.3f,%s,%s,%s,%s,%s,%d,%.3f,%.0f,%s", static_cast<long long>(r.step),
+  std::snprintf(line, sizeof line, "%lld,%lld,%.3f,%s,%s,%s,%s,%s,%d,%.3f,%s,%s", static_cast<long long>(r.step),
                 static_cast<long long>(r.tokens), r.elapsed_s, csv_number(r.train_loss).c_str(),
                 csv_number(r.val_loss).c_str(), csv_number(r.val_bpb).c_str(), csv_number(r.lr).c_str(),
-                csv_number(r.grad_norm).c_str(), r.clipped ? 1 : 0, r.step_ms, r.tokens_per_second,
+                csv_number(r.grad_norm).c_str(), r.clipped ? 1 : 0, r.step_ms,
+                std::isfinite(r.tokens_per_second) ? format("%.0f", r.tokens_per_second).c_str() : "",
                 csv_number(r.val_loss_full).c_str());
   return line;
 }

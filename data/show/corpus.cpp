@@ -1,7 +1,6 @@
 #include "corpus.hpp"
 
 #include <cstdio>
-#include <filesystem>
 #include <stdexcept>
 
 #include "data/host/files.hpp"
@@ -14,8 +13,7 @@ namespace {
 
 void write_and_report(const CorpusOptions& options) {
   const size_t bytes = parse_bytes(options.bytes);
-  if (!options.force && std::filesystem::exists(options.out))
-    throw std::runtime_error(options.out + " is there already: --force replaces it");
+  for (const std::string& out : {options.out, nats_path(options.out)}) check_output(out, options.force);
   const Stopwatch clock;
   const CorpusSummary summary = write_corpus(options.out, bytes, options.seed, story_grammar(options.grammar));
   std::printf("%s: %s, %s, floor %.4f nats/byte (%.1f s)\n", options.out.c_str(),

@@ -11,6 +11,7 @@
 #include "data/host/interrupt.hpp"
 #include "data/host/json.hpp"
 #include "data/host/machine.hpp"
+#include "data/host/paths.hpp"
 #include "data/host/progress.hpp"
 #include "data/run/evaluate.hpp"
 #include "data/run_directory/checkpoint.hpp"
@@ -138,6 +139,8 @@ void run_eval(const EvalOptions& options) {
                "lower --batch");
   const int separator = header.tokenizer.special(header.options.separator);  // as in training
   const Dataset data = load_for_evaluation(options, header.tokenizer, model.config.context, separator);
+  for (const std::string& out : {options.logits, options.gradients})
+    if (!out.empty()) check_output(out, options.force);
   for (const std::string& note : data.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
   if (!options.gradients.empty()) write_gradients(options.gradients, model, data, options.batch);
   const Activations activations = allocate_activations(model.config, options.batch, model.config.context, false);

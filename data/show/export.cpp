@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <stdexcept>
 
 #include "data/formats/formats.hpp"
@@ -21,16 +22,45 @@ void check_dtype(const Format& format, const std::string& dtype) {
   throw std::invalid_argument("--to " + std::string(format.name) + " has no --dtype " + dtype + ": choose " + known);
 }
 
-// Makes the folder, or the folder of the file.
+// The files of an earlier export of any format: no reader should find one of them with the new ones. Throws if the
+// folder holds a model that export did not write.
+std::vector<std::string> earlier_export(const std::string& folder) {
+  std::map<std::string, bool> found;  // true: export wrote it
+  for (const Format& row : formats())
+    for (const std::string& name : row.files)
+      if (const std::string file = (fs::path(folder) / name).string(); is_there(file)) found[file] = false;
+  for (const auto& [file, ours] : found) check_output(file, true);
+  for (const Format& row : formats()) {
+    if (!row.is_export || !row.is_export(folder)) continue;
+    for (const std::string& name : row.files)
+      if (const auto file = found.find((fs::path(folder) / name).string()); file != found.end()) file->second = true;
+  }
+  for (const auto& [file, ours] : found)
+    if (!ours)
+      throw std::runtime_error("cannot replace " + file + ": export did not write it; remove it or choose another " +
+                               "--out");
+  if (has_checkpoint(folder))
+    throw std::runtime_error(folder + " holds a run, which would be read instead: choose another --out");
+  std::vector<std::string> files;
+  for (const auto& [file, ours] : found) files.push_back(file);
+  return files;
+}
+
+// Makes the folder, or the folder of the file. With `force`, all of an earlier output goes.
 void make_output(const std::string& out, bool is_folder, bool force) {
-  const bool taken = is_folder ? fs::exists(out) && !fs::is_empty(out) : fs::exists(out);
-  if (!force && taken)
-    throw std::invalid_argument(out + (is_folder ? " is not empty" : " is there already") +
-                                ": choose another --out, or overwrite it with --force");
+  std::vector<std::string> replaced;
+  if (!is_folder) {
+    check_output(out, force);
+  } else if (fs::exists(out) && !fs::is_empty(out)) {
+    if (!force)
+      throw std::invalid_argument(out + " is not empty: choose another --out, or overwrite it with --force");
+    replaced = earlier_export(out);
+  }
   const fs::path folder = is_folder ? fs::path(out) : fs::path(out).parent_path();
   std::error_code error;
   if (!folder.empty()) fs::create_directories(folder, error);
   if (error) fail_file("make the directory", folder.string(), error.value());
+  for (const std::string& file : replaced) remove_output(file);
 }
 
 void merge_adapters(TrainedModel& trained, const std::string& checkpoint) {

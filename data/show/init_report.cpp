@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -113,8 +112,7 @@ void add_to_sums(Cell& cell, const Statistics& rows, int layers) {
 
 void open_csv(std::optional<WholeFile>& file, const InitReportOptions& options, const Grid& grid) {
   if (options.out.empty()) return;
-  if (std::filesystem::exists(options.out) && !options.force)
-    throw std::runtime_error(options.out + " is there already: --force replaces it");
+  check_output(options.out, options.force);
   std::string header = "cell";
   for (const std::string& key : grid.keys) header += "," + key;
   file.emplace(options.out).write(header + ",seed,step,layer,part,what,value\n");
@@ -202,6 +200,7 @@ void run_init_report(const Command& command) {
   refuse_keys_without_effect(grid);
   std::vector<Cell> cells = cells_of(command, grid);
   use_threads(command.train.threads);
+  if (!command.init_report.out.empty()) check_output(command.init_report.out, command.init_report.force);
   const Dataset data = load_for(command.train, command.init_report.out, cells);
   resolve_cells(cells, data.tokenizer.vocabulary());
   std::optional<WholeFile> file;

@@ -1,7 +1,9 @@
 #include "tokenize.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <stdexcept>
 
 #include "data/host/files.hpp"
@@ -48,6 +50,49 @@ class Shards {
   bool wide_;
   std::vector<uint32_t> tokens_;
 };
+
+constexpr const char* kTokenizers[] = {"tokenizer.json", "tokenizer.model", "tokenizer.bin"};
+
+// "train_000000.bin", as Shards names its files.
+bool is_shard(const std::string& name) {
+  for (const std::string start : {"train_", "val_"}) {
+    if (!name.starts_with(start) || !name.ends_with(".bin") || name.size() < start.size() + 10) continue;
+    const std::string number = name.substr(start.size(), name.size() - start.size() - 4);
+    if (number.find_first_not_of("0123456789") == number.npos) return true;
+  }
+  return false;
+}
+
+// The files of an earlier output in the folder. Throws if `train` would read others with the new ones.
+std::vector<std::string> earlier_tokens(const std::string& folder) {
+  std::vector<std::string> files, tokenizers;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string path = entry.path().string(), name = entry.path().filename().string();
+    const bool tokenizer = std::ranges::find(kTokenizers, name) != std::end(kTokenizers);
+    if (tokenizer || is_shard(name)) check_output(path, true);
+    const bool shard = is_shard(name) && has_token_header(path);
+    if (tokenizer) tokenizers.push_back(path);
+    else if (shard) files.push_back(path);
+    else if (name.ends_with(".bin") || has_token_header(path))
+      throw std::runtime_error("cannot replace " + path + ": tokenize did not write it, and train would read it with " +
+                               "the new tokens; remove it or choose another --out");
+  }
+  if (files.empty() && !tokenizers.empty())
+    throw std::runtime_error("cannot replace " + tokenizers[0] + ": it does not belong to earlier tokens; remove it " +
+                             "or choose another --out");
+  files.insert(files.end(), tokenizers.begin(), tokenizers.end());
+  return files;
+}
+
+// The files that --force replaces: all of an earlier output, so that `train` reads no part of it.
+std::vector<std::string> replaced_files(const TokenizeOptions& o) {
+  if (!fs::exists(o.out) || fs::is_empty(o.out)) return {};
+  if (!o.force)
+    throw std::invalid_argument(o.out + " is not empty: choose another --out, or overwrite it with --force");
+  for (const std::string& path : o.data) will_read(path, o.out);
+  if (names_file(o.tokenizer)) will_read(o.tokenizer, "");
+  return earlier_tokens(o.out);
+}
 
 // `source`: where a tokenizer that exists was read.
 Tokenizer tokenizer_for(const TokenizeOptions& o, std::string& source) {
@@ -101,14 +146,14 @@ void write_tokenizer(const TokenizeOptions& o, const Tokenizer& tokenizer, const
 // Reads one of --data at a time, so that only the largest has to fit into memory.
 void run_tokenize(const TokenizeOptions& o) {
   use_threads(o.threads);
-  if (!o.force && fs::exists(o.out) && !fs::is_empty(o.out))
-    throw std::invalid_argument(o.out + " is not empty: choose another --out, or overwrite it with --force");
+  const std::vector<std::string> replaced = replaced_files(o);
   std::string source;
   const Tokenizer tokenizer = tokenizer_for(o, source);
   const int separator = separator_for(o, tokenizer);
   std::error_code error;
   fs::create_directories(o.out, error);
   if (error) fail_file("make the directory", o.out, error.value());
+  for (const std::string& file : replaced) remove_output(file);
   const bool wide = tokenizer.vocabulary() > 1 << 16;
   Shards train(o.out + "/train", static_cast<size_t>(o.shard_tokens), wide);
   Shards val(o.out + "/val", static_cast<size_t>(o.shard_tokens), wide);

@@ -1,8 +1,6 @@
 #include "tokenizer.hpp"
 
 #include <cstdio>
-#include <filesystem>
-#include <stdexcept>
 
 #include "data/host/files.hpp"
 #include "data/host/format.hpp"
@@ -12,11 +10,11 @@
 #include "data/tokenizer/bpe_training.hpp"
 
 void run_tokenizer(const TokenizerOptions& options) {
-  if (!options.force && std::filesystem::exists(options.out))
-    throw std::runtime_error(options.out + " is there already: --force replaces it");
+  check_output(options.out, options.force);
   use_threads(options.threads);
   WholeFile file(options.out);
   const Text text = read_text(options.data, options);
+  check_output(options.out, options.force);  // it may be one of the files that were read
   for (const std::string& note : text.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
   const Stopwatch clock;
   const Bpe bpe = train_bpe_shown(text.bytes, options.vocabulary, options.separator);

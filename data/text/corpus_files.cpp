@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
+#include <sstream>
 #include <stdexcept>
 
 #include <unistd.h>
@@ -22,18 +22,11 @@ namespace {
 // The first line of the file of nats, for printf and scanf; the seed follows for people.
 constexpr const char* kHeader = "# -log P of each story in nats; text: %zu bytes, %zu stories, hash %llx";
 
-std::string nats_path(const std::string& text_path) { return text_path + ".nats"; }
-
 }  // namespace
 
-CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed, const Grammar& grammar) {
-  for (const std::string& target : {path, nats_path(path)}) {
-    std::error_code ignored;
-    const fs::file_status status = fs::status(target, ignored);
-    if (fs::exists(status) && !fs::is_regular_file(status))
-      throw std::runtime_error("cannot write " + target + ": it is not a regular file; choose another name");
-  }
+std::string nats_path(const std::string& text_path) { return text_path + ".nats"; }
 
+CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed, const Grammar& grammar) {
   WholeFile text(path), floor(nats_path(path));
   std::string numbers;
   unsigned long long hash = rng::word("");
@@ -65,7 +58,7 @@ std::vector<double> read_nats(const std::string& text_path, std::string_view tex
   const std::string path = nats_path(text_path);
   if (!fs::exists(path)) return {};
   const size_t stories = std::count(text.begin(), text.end(), '\n');
-  std::ifstream file(path);
+  std::istringstream file(read_file(path));
   std::string line;
   size_t said_bytes = 0, said_stories = 0;
   unsigned long long said_hash = 0;

@@ -8,7 +8,10 @@
 
 #include "corpus.hpp"
 
-// Writes different whole stories of at most `bytes` bytes into `path`, and the -log P of each into `path`.nats.
+// The file with the -log P of each story of a text.
+std::string nats_path(const std::string& text_path);
+
+// Writes different whole stories of at most `bytes` bytes into `path`, and the -log P of each into nats_path(path).
 // Throws std::runtime_error, and leaves nothing half-written, if that cannot be done.
 CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed,
                            const Grammar& grammar = story_grammar());

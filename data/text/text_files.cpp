@@ -9,9 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include <fcntl.h>
 #include <fnmatch.h>
-#include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -158,13 +156,6 @@ Listing list_files(const Names& paths, const TextFiles& filter, const Names& hel
 
 // ---- one file --------------------------------------------------------------------------------------------
 
-struct Close {
-  void operator()(std::FILE* f) const {
-    if (f != stdin) std::fclose(f);
-  }
-};
-using File = std::unique_ptr<std::FILE, Close>;
-
 // Asks for large pages before memory is written for the first time: most of that time goes into its pages.
 void advise_large_pages(std::string& text) {
 #if defined(__linux__)
@@ -176,31 +167,6 @@ void advise_large_pages(std::string& text) {
 #else
   (void)text;
 #endif
-}
-
-// Throws for a named pipe that has no writer within a second: reading it would never end.
-void require_writer(std::FILE* file, const std::string& path) {
-  const int handle = fileno(file);
-  pollfd wanted{handle, POLLIN, 0};
-  if (poll(&wanted, 1, 1000) == 0) {
-    char byte;
-    const ssize_t n = ::read(handle, &byte, 1);  // -1, EAGAIN: there is a writer, and it is slow
-    if (n == 0) throw std::runtime_error(path + " is a pipe that nothing writes to");
-    if (n > 0) std::ungetc(static_cast<unsigned char>(byte), file);
-  }
-}
-
-File open_text(const std::string& path) {
-  const int handle = path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  struct stat is;
-  if (handle < 0 || fstat(handle, &is) != 0) fail_file("read", path, errno);
-  File file(path == "-" ? stdin : fdopen(handle, "rb"));
-  if (!file) fail_file("read", path, errno);
-  if (S_ISFIFO(is.st_mode) && path != "-") require_writer(file.get(), path);
-  if (path == "-") return file;
-  const int flags = fcntl(handle, F_GETFL);
-  if (flags < 0 || fcntl(handle, F_SETFL, flags & ~O_NONBLOCK) != 0) fail_file("read", path, errno);
-  return file;
 }
 
 // Appends to `text` until it has `most` bytes or the file ends. Calls grown() now and then.
@@ -323,7 +289,7 @@ Text read_text(const Names& paths, const TextFiles& filter, const Names& held_ou
     if (done < megabytes(total)) progress.update(done, [] { return "read"; });  // the end of a pipe is unknown
   };
   for (const Found& found : files) {
-    const File file = open_text(found.path);
+    const OpenFile file = open_input(found.path);
     const std::string name = found.path == "-" ? "standard input" : found.path;
     const size_t begin = text.bytes.size();
     read_on(text.bytes, file.get(), begin + kLook, name, show);

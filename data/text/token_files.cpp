@@ -30,17 +30,10 @@ constexpr Kind kNarrow = {20240520, 1, 2}, kWide = {20240801, 7, 4}, kRaw = {0, 
 
 // ---- finding ---------------------------------------------------------------------------------------------
 
-bool has_header(const std::string& path) {
-  int32_t magic = 0;
-  if (kind_of_path(path) != PathKind::file) return false;  // a pipe would lose what is read here
-  const InputFile file(path);
-  if (file.size() >= sizeof magic) file.read(&magic, sizeof magic, 0);
-  return magic == kNarrow.magic || magic == kWide.magic;
-}
-
 bool is_token_file(const std::string& path, bool raw) {
   const bool tokenizer = path.ends_with("tokenizer.bin");
-  return has_header(path) || (raw && path.ends_with(".bin") && !tokenizer && kind_of_path(path) == PathKind::file);
+  return has_token_header(path) ||
+         (raw && path.ends_with(".bin") && !tokenizer && kind_of_path(path) == PathKind::file);
 }
 
 // True if one of the words of the name is val, valid or validation: val_000001.bin, but not medieval.bin.
@@ -136,6 +129,14 @@ uint64_t sampled_hash(const MappedFile& file) {
 }
 
 }  // namespace
+
+bool has_token_header(const std::string& path) {
+  int32_t magic = 0;
+  if (kind_of_path(path) != PathKind::file) return false;  // a pipe would lose what is read here
+  const InputFile file(path);
+  if (file.size() >= sizeof magic) file.read(&magic, sizeof magic, 0);
+  return magic == kNarrow.magic || magic == kWide.magic;
+}
 
 Names find_token_files(const Names& paths, bool raw, bool validation) {
   Names files;

@@ -18,6 +18,9 @@
 // files among others.
 std::vector<std::string> find_token_files(const std::vector<std::string>& paths, bool raw, bool validation = false);
 
+// True for a regular file that begins like one of llm.c.
+bool has_token_header(const std::string& path);
+
 // Hashes of a mapped file: of its size and of samples of its content, and of the whole of it as it is at the call.
 struct TokenFileHash {
   uint64_t sampled;

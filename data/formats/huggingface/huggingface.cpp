@@ -244,21 +244,10 @@ std::string described(const Expressed& as) {
          ")";
 }
 
-// Files of an older model that the new one may not have, but that readers would take for its own.
-void remove_stale(const std::string& folder) {
-  for (const char* name : {"model.safetensors.index.json", "tokenizer.json", "tokenizer_config.json", kModelingFile,
-                           "adapter_config.json", "adapter_model.safetensors"})
-    fs::remove(fs::path(folder) / name);
-}
-
 }  // namespace
 
 std::string write_huggingface(const std::string& folder, const ExportedModel& exported) {
-  remove_stale(folder);
-  if (exported.model.config.lora_rank > 0) {
-    for (const char* name : {kConfig, kWeights}) fs::remove(folder + name);
-    return write_adapters(folder, exported);
-  }
+  if (exported.model.config.lora_rank > 0) return write_adapters(folder, exported);
   const Model& model = exported.model;
   const Expressed as = expressed(model.config);
   const Architecture& architecture = as.architecture;
@@ -269,7 +258,7 @@ std::string write_huggingface(const std::string& folder, const ExportedModel& ex
     rows.push_back({name, tensor.shape(), [&tensor = tensor, &config = config, &model] {
                       return values_of(tensor, config, model);
                     }});
-  write_safetensors(folder + kWeights, rows, {{"format", "pt"}});
+  write_safetensors(folder + kWeights, rows, kExportMetadata);
   json file = config_json(architecture, config);
   const json begin = begin_of(exported.tokenizer), end = end_of(exported.tokenizer);
   file["bos_token_id"] = begin, file["eos_token_id"] = end;
@@ -280,4 +269,18 @@ std::string write_huggingface(const std::string& folder, const ExportedModel& ex
   if (is_ours(architecture)) write_text(folder + "/" + kModelingFile, modeling_text());
   return described(as) + ", " + counted(static_cast<double>(count_parameters(model.table)), "parameter") +
          ", in float32" + (exported.tokenizer.pieces() ? kNoTokenizer : "");
+}
+
+std::vector<std::string> files_of_huggingface() {
+  return {kConfig + 1,    "generation_config.json", "tokenizer.json",            "tokenizer_config.json",
+          kModelingFile, "adapter_config.json",    "adapter_model.safetensors", kWeights + 1};
+}
+
+bool is_huggingface_export(const std::string& folder) {
+  if (is_there(folder + "/model.safetensors.index.json")) return false;  // names other weights
+  for (const std::string name : {kWeights, "/adapter_model.safetensors"}) try {
+      if (is_there(folder + name) && StoredTensors(folder + name).metadata() == kExportMetadata) return true;
+    } catch (const std::runtime_error&) {  // it is damaged, or no such file
+    }
+  return false;
 }

@@ -21,3 +21,9 @@ void check_huggingface(const ExportedModel& exported);
 // where transformers ignores it, unless it is a byte-pair encoding. A model that is no class of transformers gets its
 // code, too (modeling.hpp).
 std::string write_huggingface(const std::string& folder, const ExportedModel& exported);
+
+// The names of the files that it may write.
+std::vector<std::string> files_of_huggingface();
+
+// True if it wrote the weights in the folder.
+bool is_huggingface_export(const std::string& folder);

@@ -1,0 +1,135 @@
+#include "paths.hpp"
+
+#include <cerrno>
+#include <filesystem>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "errors.hpp"
+
+namespace fs = std::filesystem;
+
+// ---- reading ---------------------------------------------------------------------------------------------
+
+namespace {
+
+// The files that this process reads. A file may have several names; its device and its number are unique.
+class Inputs {
+ public:
+  void add(const struct stat& file) {
+    const std::lock_guard alone(mutex_);
+    files_.emplace(file.st_dev, file.st_ino);
+  }
+  bool contain(const struct stat& file) {
+    const std::lock_guard alone(mutex_);
+    return files_.contains({file.st_dev, file.st_ino});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::pair<dev_t, ino_t>> files_;
+};
+
+Inputs& inputs() {
+  static Inputs all;
+  return all;
+}
+
+void require_writer(std::FILE* file, const std::string& path) {
+  const int handle = fileno(file);
+  pollfd wanted{handle, POLLIN, 0};
+  if (::poll(&wanted, 1, 1000) != 0) return;
+  char byte;
+  const ssize_t n = ::read(handle, &byte, 1);  // -1, EAGAIN: there is a writer, and it is slow
+  if (n == 0) throw std::runtime_error(path + " is a pipe that nothing writes to");
+  if (n > 0) std::ungetc(static_cast<unsigned char>(byte), file);
+}
+
+}  // namespace
+
+OpenFile open_input(const std::string& path) {
+  if (path == "-") return OpenFile(stdin);
+  const int handle = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (handle < 0) fail_file("read", path, errno);
+  OpenFile file(::fdopen(handle, "rb"));
+  struct stat is {};
+  if (!file || ::fstat(handle, &is) != 0) fail_file("read", path, errno);
+  if (S_ISDIR(is.st_mode)) throw std::runtime_error(path + " is a folder, not a file");
+  if (S_ISFIFO(is.st_mode)) require_writer(file.get(), path);
+  ::fcntl(handle, F_SETFL, ::fcntl(handle, F_GETFL) & ~O_NONBLOCK);
+  inputs().add(is);
+  return file;
+}
+
+void will_read(const std::string& path, const std::string& out) {
+  struct stat is {}, own {};
+  if (::stat(path.c_str(), &is) != 0) return;  // reading it fails, too
+  inputs().add(is);
+  if (!S_ISDIR(is.st_mode)) return;
+  const bool known = ::stat(out.c_str(), &own) == 0;
+  fs::recursive_directory_iterator entry(path, fs::directory_options::skip_permission_denied);
+  for (; entry != fs::recursive_directory_iterator(); ++entry) {
+    if (::stat(entry->path().c_str(), &is) != 0) continue;
+    if (known && is.st_dev == own.st_dev && is.st_ino == own.st_ino) entry.disable_recursion_pending();
+    else inputs().add(is);
+  }
+}
+
+// ---- writing ---------------------------------------------------------------------------------------------
+
+namespace {
+
+const char* kind_of(mode_t mode) {
+  return S_ISLNK(mode)                    ? "a symbolic link"
+         : S_ISDIR(mode)                  ? "a folder"
+         : S_ISFIFO(mode)                 ? "a pipe"
+         : S_ISCHR(mode) || S_ISBLK(mode) ? "a device"
+                                          : "a socket";
+}
+
+// False if nothing has this name. Throws if something else than a file has it.
+bool is_plain_file(const std::string& path, struct stat& is) {
+  if (::lstat(path.c_str(), &is) != 0) {
+    if (errno == ENOENT) return false;
+    fail_file("write", path, errno);
+  }
+  if (!S_ISREG(is.st_mode))
+    throw std::runtime_error("cannot write " + path + ": it is " + kind_of(is.st_mode) +
+                             ", not a regular file; remove it or choose another name");
+  return true;
+}
+
+}  // namespace
+
+bool is_there(const std::string& path) {
+  struct stat is {};
+  return ::lstat(path.c_str(), &is) == 0;
+}
+
+void check_output(const std::string& path, bool force) {
+  if (path == "-") throw std::runtime_error("cannot write to standard output: name a file instead of -");
+  struct stat is {};
+  if (!is_plain_file(path, is)) return;
+  if (inputs().contain(is))
+    throw std::runtime_error("cannot write " + path + ": this command reads it; choose another name");
+  if (!force) throw std::runtime_error(path + " is there already: --force replaces it");
+}
+
+void check_own_output(const std::string& path) {
+  struct stat is {};
+  is_plain_file(path, is);
+}
+
+int open_to_append(const std::string& path) {
+  check_own_output(path);
+  const int handle = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+  if (handle < 0) fail_file("write", path, errno);
+  return handle;
+}

@@ -1,0 +1,33 @@
+#pragma once
+// Which files a command may read and write.
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+struct CloseFile {
+  void operator()(std::FILE* file) const {
+    if (file != stdin) std::fclose(file);
+  }
+};
+using OpenFile = std::unique_ptr<std::FILE, CloseFile>;
+
+// Opens a file to read, or standard input for "-". Throws std::runtime_error for a folder, and for a named pipe that
+// nothing writes to within a second: reading it would never end.
+OpenFile open_input(const std::string& path);
+
+// True if anything has this name, also a link that leads nowhere.
+bool is_there(const std::string& path);
+
+// Throws std::runtime_error unless the command may write a file of this name: nothing is there, or with `force` a
+// regular file that open_input() has not opened. Links are not followed; a hard link to an input is that input.
+void check_output(const std::string& path, bool force);
+
+// The same for a file of our own records, such as a checkpoint: it may be there, and may have been read.
+void check_own_output(const std::string& path);
+
+// Makes check_output() refuse a file that is read later, or all files of a folder but those below `out`.
+void will_read(const std::string& path, const std::string& out);
+
+// Opens a file of our own records to append to, and makes it if it is not there. Throws std::runtime_error.
+int open_to_append(const std::string& path);
