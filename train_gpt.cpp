@@ -85,7 +85,7 @@ Trainer prepare(Plan& plan, const std::shared_ptr<Group>& group) {
   order_model(*group, plan.o);
   Trainer t(plan.command, plan.o, std::move(plan.data), group);
   const std::string norms = go_to_start(t);
-  if (!norms.empty()) plan.lines.push_back("WARNING  " + plan.o.init_from + ": " + norms);
+  if (!norms.empty()) plan.lines.push_back("WARNING  " + plan.command.train.init_from + ": " + norms);
   if (plan.o.resume) t.state = plan.from, t.state.options = plan.o, t.state.by_line = t.data.by_line;
   return t;
 }
