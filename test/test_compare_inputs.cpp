@@ -141,3 +141,26 @@ TEST_CASE("a token file that is rewritten while a run reads it spoils that run",
   f.write("a.bin", tokens);
   check_refused(f, "compare --out x --resume", "x/norm=layernorm/seed=1 holds another run: it was trained with");
 }
+
+TEST_CASE("a comparison of a folder that holds it reads the folder's text alone", "[compare][program][inputs]") {
+  const Corpus f;
+  f.write("set/a.txt", f.read("stories.txt").substr(0, 20000));
+  const auto text_of = [&](const std::string& out) {
+    const std::string options = f.read(out + "/comparison.toml");
+    const size_t at = options.find("input-hashes");
+    return options.substr(at, options.find('\n', at) - at);
+  };
+  const std::string words = "compare set" + kRuns + kGrid + "--save-every 20 ";
+  REQUIRE(f.run("compare --data set/a.txt" + kRuns + kGrid).status == 0);
+  REQUIRE(f.run("train set/a.txt --steps 2 --out set/runs/0001" + kTiny).status == 0);
+  for (const std::string out : {"set/runs/one", "set/two", "set/runs/joined"}) {
+    const Outcome o = f.run(words + "--out " + out + (out == "set/runs/joined" ? " --join" : ""));
+    INFO(out << "\n" << o.out << o.err);
+    CHECK(o.status == 0);
+    CHECK(f.has(out + "/norm=rmsnorm/seed=1/outcome.json"));
+    CHECK(f.run("compare --resume --out " + out).status == 0);
+    CHECK(text_of(out) == text_of("x"));
+    CHECK(losses_in(f.read(out + "/norm=rmsnorm/seed=1/metrics.csv")) ==
+          losses_in(f.read("x/norm=rmsnorm/seed=1/metrics.csv")));
+  }
+}
