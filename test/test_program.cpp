@@ -187,6 +187,7 @@ namespace {
 // A comparison's CSV file without the columns that depend on time.
 std::string untimed(const std::string& csv) {
   const std::set<std::string> timed = {"elapsed_s", "step_ms", "tokens_per_second", "seconds", "seconds_to_target",
+                                       "seconds_min", "seconds_max", "tokens_per_second_min", "tokens_per_second_max",
                                        "command", "directory"};
   std::string kept;
   std::vector<std::string> header;
