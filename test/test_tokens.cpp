@@ -303,6 +303,8 @@ TEST_CASE("tokenizers and models of other programs are named, with what to do", 
   f.write("hf/config.json", R"({"model_type": "gpt2"})");
   f.write("hf/pytorch_model.bin", "PK\x03\x04" + std::string(99, '\0'));
   check_refused(f, from + "hf", "hf/pytorch_model.bin is a PyTorch file");
+  check_refused(f, "import hf --out x", "hf/pytorch_model.bin is a PyTorch file");
+  check_refused(f, "import gpt2 --out x", "there is no file or folder gpt2; a model of the Hugging Face hub");
   f.write("lfs/config.json", R"({"model_type": "gpt2"})");
   f.write("lfs/model.safetensors", pointer);
   check_refused(f, from + "lfs", "lfs/model.safetensors is a pointer of Git LFS");

@@ -118,25 +118,25 @@ void refuse_foreign(const std::string& file) {
   if (!foreign.empty()) throw std::runtime_error(file + " " + foreign);
 }
 
-// Throws if a folder has its model only in a file that train_gpt does not read, such as pytorch_model.bin.
-void refuse_foreign_in(const std::string& folder) {
-  for (const char* ours : {"model.safetensors", "model.safetensors.index.json"})
-    if (fs::exists(fs::path(folder) / ours)) return;
-  for (const std::string& name : names_in(folder))
-    for (const char* ending : {".bin", ".pt", ".pth", ".gguf", ".h5"})
-      if (name.ends_with(ending)) refuse_foreign((fs::path(folder) / name).string());
-}
-
 }  // namespace
+
+void refuse_foreign_model(const std::string& path) {
+  if (!fs::is_directory(path)) return refuse_foreign(path);
+  for (const char* ours : {"model.safetensors", "model.safetensors.index.json"})
+    if (fs::exists(fs::path(path) / ours)) return;
+  for (const std::string& name : names_in(path))
+    for (const char* ending : {".bin", ".pt", ".pth", ".gguf", ".h5"})
+      if (name.ends_with(ending)) refuse_foreign((fs::path(path) / name).string());
+}
 
 std::string find_checkpoint(const std::string& file_or_run) {
   if (!file_or_run.empty()) {
     if (!fs::exists(file_or_run))
       throw std::runtime_error("there is no checkpoint or run " + file_or_run + hub_advice(file_or_run));
-    if (!fs::is_directory(file_or_run)) return refuse_foreign(file_or_run), file_or_run;
+    if (!fs::is_directory(file_or_run)) return refuse_foreign_model(file_or_run), file_or_run;
     const std::string found = checkpoint_in(file_or_run);
     if (!found.empty()) return found;
-    refuse_foreign_in(file_or_run);
+    refuse_foreign_model(file_or_run);
     if (format_of(file_or_run)) return file_or_run;
     throw std::runtime_error(file_or_run + " holds no checkpoint");
   }

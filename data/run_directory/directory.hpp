@@ -35,6 +35,10 @@ DirectoryLock claim_directory(std::string& directory, const std::string& name,
 // std::runtime_error if there is none.
 std::string find_checkpoint(const std::string& file_or_run);
 
+// Throws std::runtime_error for a model in a file that train_gpt does not read, such as a GGUF file, or a folder that
+// has only such files.
+void refuse_foreign_model(const std::string& path);
+
 // The path of a checkpoint for a message. If the user named none, it says that this is the newest run, and whether that
 // is still training or stopped early.
 std::string name_of_checkpoint(const std::string& asked, const std::string& path);

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "data/formats/formats.hpp"
+#include "data/host/foreign_files.hpp"
 #include "data/host/format.hpp"
 #include "data/run_directory/checkpoint.hpp"
 #include "data/run_directory/directory.hpp"
@@ -12,7 +13,8 @@
 
 void run_import(const ImportOptions& options) {
   if (!std::filesystem::exists(options.path))
-    throw std::invalid_argument("there is no file or folder " + options.path);
+    throw std::invalid_argument("there is no file or folder " + options.path + hub_advice(options.path));
+  refuse_foreign_model(options.path);
   const Format* format = format_of(options.path);
   if (!format)
     throw std::invalid_argument(options.path + " is no model that train_gpt reads: a folder of transformers, llm.c or "
