@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "data/host/errors.hpp"
 #include "data/host/format.hpp"
 #include "data/host/json.hpp"
 #include "data/options/stored.hpp"
@@ -226,7 +227,7 @@ void check_saving(Trainer& t) {
 }
 
 void save_and_fail(Trainer& t, const Metrics& metrics, const std::runtime_error& error) {
-  std::string text = error.what();
+  std::string text = plain_text(error);
   for (const auto finish : {finish_best, finish_last}) try {
       finish(t);
     } catch (const std::runtime_error&) {  // the state is saved once more

@@ -58,7 +58,7 @@ class Ended:
         self.status, self.out, self.err = status, out, err
 
     def crashed(self):  # by a signal that this driver did not send, or by a sanitizer
-        return self.status < 0 or self.status > 3 or "Sanitizer" in self.err or "terminate called" in self.err
+        return self.status < 0 or self.status > 4 or "Sanitizer" in self.err or "terminate called" in self.err
 
     def complaint(self):
         lines = [line for line in self.err.splitlines() if line.startswith("train_gpt: ") or "libgomp" in line]
@@ -205,7 +205,8 @@ def says_why(ended, pattern=REASONS):
 
 
 def names_file(ended):
-    if ended.status == 0 or re.search(r"(memory|r/|r:|text\.txt|standard output|runs)", ended.complaint()):
+    known = r"(memory|r/|r:|folder r|text\.txt|standard output|runs|threads|Thread creation)"
+    if ended.status == 0 or re.search(known, ended.complaint()):
         return ""
     return f"names no file: {ended.err[-300:]!r}"
 
@@ -465,6 +466,186 @@ def ranks(before):
     return campaign
 
 
+# ---- limits of a container -------------------------------------------------------------------------------
+
+class Container:
+    """A control group below that of this process, or None if none can be made."""
+
+    def __init__(self, controller, limits):
+        self.path = None
+        groups = dict(line.split(":", 2)[1:] for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines())
+        own = next((path for names, path in groups.items() if controller in names.split(",")), groups.get("", "/"))
+        for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
+            fields, (kind, _, options) = line.split(" - ")[0].split(), line.split(" - ")[1].split()
+            mine = kind == "cgroup" and controller in options.split(",") or kind == "cgroup2" and "" in groups
+            if not mine or self.path:
+                continue
+            path = pathlib.Path(fields[4] + own.removeprefix(fields[3].rstrip("/")), f"train_gpt-faults-{os.getpid()}")
+            try:
+                path.mkdir()
+                for name, value in limits[kind].items():
+                    (path / name).write_text(str(value))
+                self.path = path
+            except OSError:
+                if path.is_dir():
+                    path.rmdir()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.path:
+            self.path.rmdir()
+
+    def run(self, folder, words):
+        enter = f"echo $$ > '{self.path}/cgroup.procs' && exec \"$@\""
+        p = subprocess.run(["sh", "-c", enter, "-", PROGRAM, *words], cwd=folder, capture_output=True, timeout=300,
+                           stdin=subprocess.DEVNULL)
+        return Ended(p.returncode, p.stdout.decode(errors="replace"), p.stderr.decode(errors="replace"))
+
+
+def memory_limit(megabytes):
+    return Container("memory", {"cgroup": {"memory.limit_in_bytes": megabytes << 20},
+                                "cgroup2": {"memory.max": megabytes << 20, "memory.swap.max": 0}})
+
+
+def containers(before):
+    """Limits of a container are those of the machine: nothing is killed, and threads follow the processor time."""
+    campaign = Campaign("limits of a container")
+    large = ["train", "--data", "text.txt", "--layers", "8", "--channels", "512", "--heads", "8", "--context", "32",
+             "--batch", "2", "--steps", "4", "--save-every", "2", "--eval-every", "0", "--quiet", "--out", "r"]
+    for megabytes in (64, 560):
+        with Folder(before) as folder, memory_limit(megabytes) as group:
+            if not group.path:
+                print("containers: memory is skipped, because no control group can be made")
+                break
+            for words in (large + ["--dry-run"], large):
+                ended = group.run(folder, words)
+                wanted = "of memory and this container (cgroup) has " if megabytes == 64 else ""
+                campaign.check(f"{megabytes} MB: {' '.join(words[-2:])}", no_crash(ended),
+                               "" if wanted in ended.complaint() else f"does not say: {ended.err[-300:]!r}",
+                               "" if ended.status == (1 if wanted else 0) else f"ends with {ended.status}",
+                               whole_checkpoints(folder))
+    quotas = {"cgroup": {"cpu.cfs_period_us": 100000, "cpu.cfs_quota_us": 50000},
+              "cgroup2": {"cpu.max": "50000 100000"}}
+    with Folder(before) as folder, Container("cpu", quotas) as group:
+        if group.path:
+            ended = group.run(folder, ["train", "--data", "text.txt", "--dry-run", "--quiet"])
+            campaign.check("half a processor", no_crash(ended), "" if "  1 thread," in ended.out else ended.out[-300:])
+        else:
+            print("containers: processor time is skipped, because no control group can be made")
+    return campaign
+
+
+# ---- links, pipes, devices -------------------------------------------------------------------------------
+
+PLACES = {
+    "a link to a file": lambda path, other: os.symlink(other, path),
+    "a link to nothing": lambda path, other: os.symlink("nothing", path),
+    "a link to itself": lambda path, other: os.symlink(os.path.basename(path), path),
+    "a pipe": lambda path, other: os.mkfifo(path),
+    "a folder": lambda path, other: os.makedirs(f"{path}/x"),
+    "a link to a full device": lambda path, other: os.symlink("/dev/full", path),
+    "a link to an endless device": lambda path, other: os.symlink("/dev/zero", path),
+    "an empty file": lambda path, other: pathlib.Path(path).touch(),
+}
+INTERNAL = "filesystem error|json.exception|basic_string|std::|terminate called"
+
+
+def places(reference):
+    """Something else is where a file of the run, or the text, is expected. Nothing hangs, crashes, or writes to it."""
+    campaign = Campaign("links, pipes, devices")
+    commands = [RESUME + ["--steps", "8"], TRAIN + ["--force"], ["info", "r"], ["eval", "r", "--data", "text.txt"],
+                ["sample", "r", "--length", "5", "--prompt", "A"], ["export", "r", "--out", "hf"],
+                ["tokenizer", "text.txt", "--vocab", "260", "--out", "tok.json"],
+                ["tokenize", "text.txt", "--tokenizer", "tok.json", "--out", "tokens"]]
+    files = [str(path.relative_to(reference["folder"])) for path in
+             sorted(pathlib.Path(reference["folder"]).rglob("*")) if path.is_file()]
+    for file in files:
+        for what, make in PLACES.items():
+            for words in commands:
+                with Folder(reference["folder"]) as folder:
+                    run(folder, commands[-2] + ["--force"]) if words == commands[-1] else None
+                    other = pathlib.Path(folder, "other")
+                    other.write_text("not yours")
+                    os.unlink(f"{folder}/{file}")
+                    make(f"{folder}/{file}", str(other))
+                    ended = run(folder, words)
+                    device = os.path.exists("/dev/full") and os.path.exists("/dev/zero")
+                    campaign.check(f"{what} for {file}: {' '.join(words[:2])}", no_crash(ended),
+                                   f"says {ended.err[-200:]!r}" if re.search(INTERNAL, ended.err) else "",
+                                   "" if other.read_text() == "not yours" else "another file is overwritten",
+                                   "" if ended.status == 0 or ended.complaint() else f"says {ended.err[-300:]!r}",
+                                   "" if device else "a device is gone")
+    return campaign
+
+
+# ---- random options --------------------------------------------------------------------------------------
+
+def options_of(command):
+    """Each option of a command, from its help, with values that it may accept or not."""
+    text = run("/", [command, "--help", "all"]).out
+    found = {}
+    for name, kind, described in re.findall(r"^  --(\S+) ?([A-Z]+|)(.*(?:\n {20,}.*)*)", text, re.M):
+        described = " ".join(described.split())
+        listed = re.search(r": ((?:[\w-]+, )+[\w-]+)", described)
+        values = (listed.group(1).split(", ") if kind == "NAME" and listed else
+                  ["0", "1", "2", "3", "4", "8", "16", "-1", "1000000000"] if kind == "N" else
+                  ["0", "1", "0.1", "0.5", "0.9", "2", "-1", "1e-8", "1e308", "nan"] if kind == "X" else
+                  [] if kind else [None])
+        for spelled in ([name[5:], "no-" + name[5:]] if name.startswith("[no-]") else [name]):
+            if values:
+                found[spelled] = values
+    for name in ("help", "json", "interactive", "dry-run", "out", "threads", "resume", "steps", "jobs", "length"):
+        found.pop(name, None)
+    return found
+
+
+def options(reference):
+    """Random options. What is not refused in one line works, and whatever it wrote can be read."""
+    campaign = Campaign("random options")
+    dice = random.Random(9)
+    tiny = ["--layers", "1", "--heads", "2", "--channels", "8", "--context", "8", "--batch", "2", "--steps", "3"]
+    commands = {"train": (40, ["text.txt", *tiny, "--quiet", "--out", "new"]), "compare":
+                (5, ["text.txt", *tiny, "--grid", "seed=1,2", "--out", "new"]),
+                "init-report": (10, ["text.txt", *tiny[:-2]]),
+                "sample": (10, ["r", "--prompt", "A"]), "eval": (10, ["r", "--data", "text.txt"]),
+                "export": (5, ["r", "--out", "hf"]), "info": (10, []), "corpus": (10, ["--out", "c.txt"]),
+                "tokenizer": (5, ["text.txt", "--out", "tok.json"])}
+
+    def limits():
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 31, 1 << 31))
+        resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 28, 1 << 28))
+
+    def limited(folder, words):
+        p = subprocess.run([PROGRAM, *words], cwd=folder, capture_output=True, stdin=subprocess.DEVNULL,
+                           preexec_fn=limits, env=dict(os.environ, OMP_NUM_THREADS="1"))
+        return Ended(p.returncode, p.stdout.decode(errors="replace"), p.stderr.decode(errors="replace"))
+
+    for command, (cases, fixed) in commands.items():
+        known = options_of(command)
+        for _ in range(cases * TIMES):
+            words = [command, *fixed]
+            for name in dice.sample(sorted(known), min(len(known), dice.choice((1, 2, 3)))):
+                value = dice.choice(known[name])
+                words += ["--" + name] + ([value] if value else [])
+            with Folder(reference["folder"]) as folder:
+                ended = limited(folder, words)
+                complaints = [no_crash(ended), "" if ended.status in (0, 3) or ended.complaint() else
+                              f"says {ended.err[-300:]!r}",
+                              f"says {ended.err[-200:]!r}" if re.search(INTERNAL, ended.err) else "",
+                              whole_checkpoints(f"{folder}/new")]
+                if command == "train" and ended.status == 0:
+                    for again in (["info", "new"], ["eval", "new", "--data", "text.txt"],
+                                  ["train", "--out", "new", "--resume", "--steps", "5", "--quiet"]):
+                        second = limited(folder, again)
+                        complaints.append(no_crash(second) or ("" if second.status in (0, 3) else
+                                                               f"{again[0]} refuses it: {second.err[-300:]!r}"))
+                campaign.check(" ".join(words), *complaints)
+    return campaign
+
+
 # ---- damaged and forged files ------------------------------------------------------------------------------
 
 def reads(folder, data, name, campaign, accepted=False):
@@ -629,9 +810,11 @@ def main():
             steps = fields_in(saved)["step"] if saved.exists() else 0
         reference = {"folder": folder, "train": trained}
         campaigns = {}
-        for kind in ("write", "short", "fsync", "rename", "open", "malloc"):
+        for kind in ("write", "short", "fsync", "rename", "open", "malloc", "thread", "list"):
             campaigns[f"{kind}-train"] = lambda kind=kind: injected(kind, "train", empty, TRAIN, trained)
             campaigns[f"{kind}-resume"] = lambda kind=kind: injected(kind, "resume", half, RESUME, trained)
+            if kind == "thread":
+                continue  # the run's log has the reason
             campaigns[f"{kind}-compare"] = lambda kind=kind: injected(kind, "compare", empty, COMPARE,
                                                                            results(compared))
         if can_trace():
@@ -647,7 +830,9 @@ def main():
             "output": lambda: output(reference), "kills": lambda: kills(empty, trained),
             "interleaved": lambda: interleaved(empty, trained), "together": lambda: together(empty),
             "workers": lambda: workers(empty), "ranks": lambda: ranks(empty),
-            "damaged": lambda: damaged(reference), "forged": lambda: forged(reference),
+            "containers": lambda: containers(empty), "places": lambda: places(reference),
+            "options": lambda: options(reference), "damaged": lambda: damaged(reference),
+            "forged": lambda: forged(reference),
             "configs": lambda: configs(reference), "tables": lambda: tables(reference)}
         rows = [campaign() for name, campaign in campaigns.items() if not WANTED or any(w in name for w in WANTED)]
     print(f"\n| {'campaign':36} | cases | failed |\n|{'-' * 38}|------:|-------:|")

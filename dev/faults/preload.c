@@ -1,15 +1,18 @@
 // Makes one call of the program fail (LD_PRELOAD, glibc).
 //
-//   FAULT=fsync:3       the third fsync fails. Kinds: write, short (half is written), fsync, rename, open, malloc
+//   FAULT=fsync:3       the third fsync fails. Kinds: write, short (half is written), fsync, rename, open, malloc,
+//                       thread (is created), list (the next name in a folder)
 //   FAULT=stop:3        the process pauses before the third write, as with Ctrl-Z
 //   FAULT_COUNT=FILE    append the number of calls to FILE when the process ends
 //
 // glibc calls write() for its buffers in a way that no library can intercept, so a write here is fwrite or fflush.
 
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -100,6 +103,13 @@ FILE* fopen(const char* path, const char* mode) {
 }
 
 FILE* fdopen(int handle, const char* mode) { return fails("open", EMFILE) ? NULL : NEXT(fdopen)(handle, mode); }
+
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*function)(void*), void* argument) {
+  return fails("thread", EAGAIN) ? EAGAIN : NEXT(pthread_create)(thread, attributes, function, argument);
+}
+
+struct dirent* readdir(DIR* folder) { return fails("list", EIO) ? NULL : NEXT(readdir)(folder); }
+struct dirent64* readdir64(DIR* folder) { return fails("list", EIO) ? NULL : NEXT(readdir64)(folder); }
 
 void* malloc(size_t size) { return fails("malloc", ENOMEM) ? NULL : __libc_malloc(size); }
 void* calloc(size_t n, size_t size) { return fails("malloc", ENOMEM) ? NULL : __libc_calloc(n, size); }
