@@ -201,7 +201,7 @@ void train(const Command& command) {
   TimeLimit limit(t);
   if (!t.o.resume && !t.o.dry_run) {
     if (!goes_on) lock = claim_directory(t.o.out, name);
-    prepare_run_directory(t.o.out, t.o.force);
+    prepare_run_directory(t.o.out, t.o.force, goes_on);
   }
   if (t.o.resume && !t.o.dry_run) check_run_directory(t.o.out);
   print(t.o, t.command.train, t.data, plan.lines);

@@ -140,7 +140,8 @@ std::string adapt_to_resume(TrainOptions& o, CheckpointHeader& header, const Com
   if (given.train.resume && !o.resume) add("there is no checkpoint yet: starting from the beginning");
   if (!o.resume) return text;
   add(resume_schedule(o, header.options, header.step, given));
-  if (o.eval_batches != header.options.eval_batches && std::isfinite(header.best_loss)) {
+  const bool validated = header.best_step > 0 || std::isfinite(header.best_loss);
+  if (o.eval_batches != header.options.eval_batches && validated) {
     header.best_loss = std::numeric_limits<double>::infinity(), header.best_step = header.step;
     add("--eval-batches has changed, so best.safetensors is chosen anew");
   }

@@ -161,11 +161,11 @@ std::string name_of_checkpoint(const std::string& asked, const std::string& path
   return one_line(path) + " (the newest run" + state;
 }
 
-void prepare_run_directory(const std::string& directory, bool replace) {
+void prepare_run_directory(const std::string& directory, bool replace, bool resumed) {
   const std::vector<std::string> files = files_of_run(directory);
   if (!files.empty() && !replace)
     throw std::runtime_error(directory + " already holds a run: --resume continues it, --force replaces it");
-  for (const std::string& file : files) check_output(file, true);
+  for (const std::string& file : files) resumed ? check_own_output(file) : check_output(file, true);
   for (const std::string& file : files) remove_output(file);
 }
 

@@ -44,7 +44,8 @@ void refuse_foreign_model(const std::string& path);
 std::string name_of_checkpoint(const std::string& asked, const std::string& path);
 
 // Throws std::runtime_error if the directory already holds a run, unless `replace` is set: then it removes the run.
-void prepare_run_directory(const std::string& directory, bool replace);
+// `resumed`: this command has read them, because --resume began with a run that has no checkpoint yet.
+void prepare_run_directory(const std::string& directory, bool replace, bool resumed = false);
 
 // Throws std::runtime_error if a file that a run writes is a link, a pipe or a device.
 void check_run_directory(const std::string& directory);
