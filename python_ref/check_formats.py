@@ -150,7 +150,7 @@ class Checks:
             print(f"FAILED {name}: {detail}", flush=True)
 
     def loss_of_eval(self, run):
-        done = self.run(f"eval {run} --data text.txt --batch {B} --logits logits.npy")
+        done = self.run(f"eval {run} --data text.txt --batch {B} --logits logits.npy --force")
         found = re.search(r"loss ([0-9.]+) nats", done.stdout.decode())
         self.check(f"eval {run}", found, done.stderr.decode())
         return float(found[1]) if found else float("nan")
@@ -305,7 +305,7 @@ class Checks:
         for key, null in itertools.product(whole, (False, True)):
             file = {k: None if k == key else v for k, v in whole.items() if null or k != key}
             path.write_text(json.dumps(file))
-            done = self.run("eval hf --data short.txt --batch 2 --logits logits.npy")
+            done = self.run("eval hf --data short.txt --batch 2 --logits logits.npy --force")
             refused += done.returncode != 0
             if done.returncode != 0 or key.endswith(("token_id", "architectures", *CONTEXT)):
                 continue
