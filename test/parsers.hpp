@@ -14,7 +14,7 @@ extern const std::vector<Parser> kParsers;
 
 // Names of the C++ library and of the JSON parser that no message may have.
 inline constexpr const char* kInternalNames[] = {"json.exception", "filesystem error", "basic_string", "vector::",
-                                                 "map::at", "std::", "_M_", "stoul", "stoi", "bad_"};
+                                                 "map::at", "std::", "_M_", "stoul", "stoi", "bad_", "at()"};
 
 // Writes the bytes to `folder` and reads them. True if they were accepted, false if they were refused in one line.
 // Throws std::logic_error for any other refusal.

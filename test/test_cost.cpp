@@ -286,7 +286,7 @@ TEST_CASE("info --cost shows what ranks need and how long their steps take", "[c
   CHECK(contains(timed, "66 %"));
   const std::string slow = f.run(words + " --bandwidth 20M --speed 1000").out;
   CHECK(contains(slow, "0.51 s    0.27 s     1,310  2,000        44 %   67 %"));  // no overlap, and full overlap
-  check_refused(f, words + " --bandwidth fast", "'fast' is not a bandwidth");
+  check_refused(f, words + " --bandwidth fast", "--bandwidth fast is not a bandwidth");
   check_refused(f, "info --ranks 3", "--ranks is for --cost");
 }
 

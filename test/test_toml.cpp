@@ -102,7 +102,7 @@ TEST_CASE("an error in a config file names the file and the line", "[toml]") {
       {"bias = \"perhaps\"\n", "c.toml line 1: --bias perhaps is not true or false"},
       {"textbook = true\nmatmul = \"bf16\"\n", "c.toml line 1: --textbook computes in double"},
       {"init-from = \"nowhere\"\n", "nowhere"},
-      {"for = \"soon\"\n", "'soon' is not a time"},
+      {"for = \"soon\"\n", "--for soon is not a time"},
       {"a\x1b[31m = 1\n", "c.toml line 1: expected name = value"},
   };
   for (const auto& [toml, message] : cases) {

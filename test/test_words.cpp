@@ -221,6 +221,7 @@ TEST_CASE("numbers in usual notations, and errors that state the limits", "[word
   for (const auto& [text, seconds] : {std::pair{"5min", 300}, {"5 min", 300}, {"2 Hours", 7200}, {"1h", 3600},
                                       {"90", 90}, {"90sec", 90}, {"1d", 86400}})
     CHECK(parse_seconds(text) == seconds);
+  CHECK(error_of("train --for 1h30m") == "--for 1h30m is not a time: write 90s, 10m or 2h");
   CHECK(parse_bytes("4MB") == 4000000);
   CHECK(parse_bytes("500 kb") == 500000);
   for (const char* wrong : {"min", "5 mi", "5ms", "1h30m", "5m m", "-5m", ""})

@@ -13,8 +13,9 @@ std::string plain_text(const std::exception& error) {
     return "cannot use " + of_file->path1().string() + ": " + of_file->code().message() + "; is the path right?";
   if (dynamic_cast<const std::length_error*>(&error)) return "it says a size that no memory can hold";
   const std::string text = error.what();
-  constexpr const char* kJson = "[json.exception.";
-  return text.starts_with(kJson) ? text.substr(text.find("] ") + 2) : text;
+  if (!text.starts_with("[json.exception.")) return text;
+  const std::string plain = text.substr(text.find("] ") + 2);
+  return plain.find("()") == plain.npos ? plain : "a value is of another kind than expected";
 }
 
 void fail_file(const std::string& what, const std::string& where, int error) {

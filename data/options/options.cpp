@@ -8,13 +8,14 @@
 #include <stdexcept>
 
 #include "data/host/errors.hpp"
+#include "data/host/utf8.hpp"
 
 namespace {
 
 using Units = std::vector<std::pair<std::string, double>>;  // names separated by spaces, and how much each is
 
 // A positive number with an optional unit, in any case: "10m", "10 min".
-double with_unit(const std::string& text, const Units& units, const char* expected) {
+double with_unit(const std::string& text, const Units& units, const char* option, const char* expected) {
   char* end = nullptr;
   double x = std::strtod(text.c_str(), &end);
   std::string given = end;
@@ -24,7 +25,8 @@ double with_unit(const std::string& text, const Units& units, const char* expect
   for (const auto& [names, size] : units)
     if (!known && given.find(' ') == given.npos && (" " + names + " ").find(" " + given + " ") != names.npos)
       x *= size, known = true;
-  if (!known || end == text.c_str() || !(x > 0) || x > kLargest) refuse("'" + text + "' is not " + expected);
+  if (!known || end == text.c_str() || !(x > 0) || x > kLargest)
+    refuse(option + (" " + one_line(text)) + " is not " + expected);
   return x;
 }
 
@@ -127,16 +129,16 @@ int64_t final_batches(const TrainOptions& o) {
 
 size_t parse_bytes(const std::string& text) {
   const Units units = {{"b", 1}, {"k kb", 1e3}, {"m mb", 1e6}, {"g gb", 1e9}};
-  return static_cast<size_t>(with_unit(text, units, "a size: write 500k, 4M or 1000000"));
+  return static_cast<size_t>(with_unit(text, units, "--bytes", "a size: write 500k, 4M or 1000000"));
 }
 
 double parse_bandwidth(const std::string& text) {
   const Units units = {{"m mbit mbit/s", 1e6}, {"g gbit gbit/s", 1e9}};
-  return with_unit(text, units, "a bandwidth: write 500M or 10G, in bits per second");
+  return with_unit(text, units, "--bandwidth", "a bandwidth: write 500M or 10G, in bits per second");
 }
 
 double parse_seconds(const std::string& text) {
   const Units units = {{"s sec secs second seconds", 1}, {"m min mins minute minutes", 60},
                        {"h hr hrs hour hours", 3600}, {"d day days", 86400}};
-  return with_unit(text, units, "a time: write 90s, 10m or 2h");
+  return with_unit(text, units, "--for", "a time: write 90s, 10m or 2h");
 }

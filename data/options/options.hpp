@@ -213,7 +213,7 @@ int64_t eval_every(const TrainOptions& options);
 int64_t final_batches(const TrainOptions& options);
 
 // A number of bytes such as "4M", "64k", "1000", or of seconds such as "90s", "10m", "1h". Throw
-// std::invalid_argument.
+// std::invalid_argument, which names --bytes, --bandwidth or --for.
 size_t parse_bytes(const std::string& text);
 double parse_bandwidth(const std::string& text);  // bits per second: "10G"
 double parse_seconds(const std::string& text);

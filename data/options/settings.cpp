@@ -368,7 +368,10 @@ void describe_training(Table& t, TrainOptions& o) {
 void describe_call(Table& t, TrainOptions& o, bool comparison) {
   t.group(comparison ? "" : "Run");
   t.number("epochs", o.epochs, 1e-6, 1e6, "passes over the training text, instead of --steps").shown = "";
-  t.text("for", o.time_limit, "TIME", "approximate training time: 90s, 10m, 2h");
+  t.text("for", o.time_limit, "TIME", "approximate training time: 90s, 10m, 2h").set = [&o](const std::string& text) {
+    parse_seconds(text);  // refused before the text is read
+    o.time_limit = text;
+  };
   t.flag("quiet", o.quiet, "no sample and no suggestions at the end");
   t.flag("json", o.json, "JSON lines on standard output, text on standard error");
   t.group("Run");
@@ -403,7 +406,7 @@ void describe_sample(Table& t, SampleOptions& o) {
   t.flag("greedy", o.greedy, "greedy decoding: always the likeliest token");
   t.number("seed", o.sampling.seed, 0, kLargest, "sampling seed");
   t.flag("json", o.json, "print each sample and its tokens as JSON");
-  t.flag("interactive", o.interactive, "prompt loop: lines continue the text, an empty one restarts");
+  t.flag("interactive", o.interactive, "prompt loop: lines continue the text, an empty one restarts (Ctrl-D: end)");
   describe_threads(t, o.threads);
 }
 
