@@ -6,7 +6,8 @@ A study is a script that contains
     tables = study.compare("rates", "--grid placement=post,pre lr=1e-3,3e-3 seed=1,2,3 --layers 6 ...")
     study.publish(figure, markdown)              writes picture.png beside the script, and the table into README.md
 
-Running a study again resumes it: runs that have ended are not repeated.
+Running a study again resumes it: runs that have ended are not repeated. The tables of its runs are stored beside the
+script. `study.py --stored` makes the picture and the table from these, without training anything.
 """
 
 import argparse
@@ -34,6 +35,7 @@ ROOT = HERE.parent.parent
 BINARY = ROOT / "build" / "train_gpt"
 STORIES = ROOT / "build" / "stories.txt"
 
+TABLES = ("summary", "runs", "curves")
 COLOR = {placement: COLORS[number][0] for placement, number in PLACEMENTS.items()}  # the same as in reports
 DASH = {"layernorm": "-", "rmsnorm": "--"}
 
@@ -45,14 +47,10 @@ plt.rcParams.update({
 
 
 class Tables:
-    """The CSV files of a comparison as data frames; see data/compare/README.md."""
+    """The stored tables of a comparison as data frames; see data/compare/README.md. Curves have validations alone."""
 
-    def __init__(self, folder):
-        self.folder = folder
-        self.summary, self.runs, self.curves = map(self.read, ("summary", "runs", "curves"))
-
-    def read(self, name):
-        return pandas.read_csv(self.folder / f"{name}.csv")
+    def __init__(self, folder, label):
+        self.summary, self.runs, self.curves = (pandas.read_csv(folder / f"{label}-{name}.csv") for name in TABLES)
 
 
 class Study:
@@ -64,10 +62,14 @@ class Study:
         parser.add_argument("--long", action="store_true", help="the longer setting")
         parser.add_argument("--out", type=Path, help="directory of the runs (default: build/studies/NAME)")
         parser.add_argument("--jobs", type=int, default=2, help="runs at a time, unless times are measured")
+        parser.add_argument("--stored", action="store_true", help="from the stored tables, without training")
         parser.add_argument("--data", type=Path, default=STORIES, help="training text (default: generated stories)")
         self.args = parser.parse_args()
         self.long = self.args.long
         self.out = self.args.out or ROOT / "build" / "studies" / (self.name + ("-long" if self.long else ""))
+        self.seconds = self.processor = 0
+        if self.args.stored:
+            return
         self.out.mkdir(parents=True, exist_ok=True)
         if not BINARY.exists():
             sys.exit("build/train_gpt is missing: run `make` first")
@@ -76,7 +78,6 @@ class Study:
             if not self.own_text:
                 sys.exit(f"{self.name}: there is no {self.args.data}")
             self.run("corpus", "--bytes", "4M", "--seed", "1", "--out", str(self.args.data))
-        self.seconds = self.processor = 0
 
     def run(self, *words):
         """Runs train_gpt. Exits if that fails or is interrupted; the runs are saved by then."""
@@ -89,10 +90,11 @@ class Study:
             sys.exit(f"{self.name}: stopped; the same command goes on where it was")
 
     def timed(self, place, words, run):
-        """Calls run() unless it succeeded with these options before. Adds up the seconds of all attempts."""
+        """Calls run() unless it succeeded with these options before. Returns the note of it, with the seconds of all
+        attempts and what they ran on."""
         options = " ".join(words if self.own_text else ["--data", str(self.args.data.resolve()), *words])
         notes = place.parent / f"{place.name}.json"
-        note = {"options": options, "seconds": 0, "processor": 0, "done": False}
+        note = {"options": options, "seconds": 0, "processor": 0, "done": False, "machine": machine()}
         if notes.exists():
             note = json.loads(notes.read_text())
         if note["options"] != options:
@@ -107,8 +109,7 @@ class Study:
                 note["seconds"] += round(time.monotonic() - began)
                 note["processor"] += round(processor_seconds() - worked)
                 notes.write_text(json.dumps(note) + "\n")
-        self.seconds += note["seconds"]
-        self.processor += note["processor"]
+        return note
 
     def compare(self, label, options, jobs=None):
         """The tables of a comparison with these options. Pass jobs=1 if times matter."""
@@ -119,15 +120,33 @@ class Study:
             at_once = ["--jobs", str(jobs or self.args.jobs)]
             self.run("compare", "--data", str(self.args.data), *words, *at_once, "--out", str(folder), *resume)
 
-        self.timed(folder, words, run)
-        return Tables(folder)
+        if not self.args.stored:
+            self.store(label, self.timed(folder, words, run), {name: folder / f"{name}.csv" for name in TABLES})
+        self.count_time(label)
+        return Tables(self.folder, label)
 
     def init_report(self, label, options):
         """The table of init-report with these options."""
         path, words = self.out / f"{label}.csv", shlex.split(options)
         command = ["init-report", "--data", str(self.args.data), *words, "--force", "--out", str(path)]
-        self.timed(path, words, lambda: self.run(*command))
-        return pandas.read_csv(path)
+        if not self.args.stored:
+            self.store(label, self.timed(path, words, lambda: self.run(*command)), {"report": path})
+        self.count_time(label)
+        return pandas.read_csv(self.folder / f"{label}-report.csv")
+
+    def store(self, label, note, files):
+        """Copies tables beside the script, with the note of what they ran on."""
+        for name, path in files.items():
+            table = pandas.read_csv(path, dtype=str, keep_default_na=False)
+            if name == "curves":
+                table = table[table.val_loss != ""]
+            table.to_csv(self.folder / f"{label}-{name}.csv", index=False, lineterminator="\n")
+        (self.folder / f"{label}.json").write_text(json.dumps(note, indent=1) + "\n")
+
+    def count_time(self, label):
+        note = json.loads((self.folder / f"{label}.json").read_text())
+        self.seconds += note["seconds"]
+        self.processor += note["processor"]
 
     def publish(self, figure, markdown):
         """Writes the picture beside the script, and the table between its marks in README.md."""
@@ -136,6 +155,14 @@ class Study:
         replace_between(HERE / "README.md", self.name, f"{markdown.strip()}\n\n{took}\n")
         print(self.folder / "picture.png")
         print(markdown)
+
+
+def machine():
+    """What the runs of a study are from: the program's commit, compiler and vectors, and the processor."""
+    words = subprocess.run([str(BINARY), "--version"], capture_output=True, text=True, check=True).stdout.split("\n")
+    models = [line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
+              if line.startswith("model name")] if Path("/proc/cpuinfo").exists() else []
+    return [line for line in words if line] + models[:1]
 
 
 def processor_seconds():
@@ -191,6 +218,13 @@ def table(rows, columns):
 def capped(runs):
     """Final losses for a picture: the initial loss for a run that diverged or failed."""
     return runs.final_val.where(runs.state.isin(["finished", "stuck"]), runs.initial_loss)
+
+
+def tuned_to(cell):
+    """[learning rate, warm-up] of a row of the summary, with an asterisk if a neighbor was not tried."""
+    untried = cell.at_edge if isinstance(cell.at_edge, str) else ""
+    return [value + ("*" if f"{key}=" in untried else "")
+            for key, value in (("peak_lr", f"{cell.peak_lr:g}"), ("warmup", str(cell.warmup)))]
 
 
 def mean_by(runs, key):

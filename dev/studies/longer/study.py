@@ -2,7 +2,7 @@
 """The survey's main rows at five times the tokens: who leads at the end of a longer training?
 
 The setting of the survey, 12 layers x 64 channels, for 2000 steps instead of 400: each placement with LayerNorm and
-its own initialization, Pre-LN also with RMSNorm and with a stream that begins at size 1. Build with
+its own initialization, rate and warm-up, Pre-LN also with RMSNorm and with a stream that begins at size 1. Build with
 `make MARCH=x86-64-v3`: the runs then have the same bits on every processor with AVX2.
 """
 
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOR, Study, interval, outcome, plt, table  # noqa: E402
+from common import COLOR, Study, interval, outcome, plt, table, tuned_to  # noqa: E402
 
 PLACEMENTS = ["post", "pre", "sandwich", "deepnorm", "glm-deepnorm", "reordered", "pre-post", "mix-ln", "lns",
               "sub-ln", "layerscale"]
@@ -68,7 +68,7 @@ def draw_curves(axis, curves, cells):
 study = Study(__doc__)
 steps = 10000 if study.long else 2000
 comparison = study.compare("cells", f"""--layers 12 --channels 64 --heads 4 --context 128 --batch 4 --steps {steps}
-    --warmup {steps // 10} --tune lr=3e-4,1e-3,3e-3 --eval-every {steps // 40} --eval-batches 20
+    --tune lr=1e-3,3e-3 warmup=10%,40% --tune-runs 10 --eval-every {steps // 40} --eval-batches 20
     --val-fraction 0.02 --save-every 0 --baseline placement=pre,norm=layernorm
     --grid placement={",".join(PLACEMENTS)} norm=layernorm + placement=pre norm=rmsnorm
     + placement=pre norm=layernorm {WIDE} + placement=rezero,none""")
@@ -83,6 +83,7 @@ for name, some in cells:
     cell = verdicts.loc[name]
     known = cell.difference == cell.difference and cell.verdict != "baseline"  # not NaN
     difference = f"{cell.difference:+.3f} ± {cell.difference_ci:.3f}" if known else ""
-    rows.append([name, f"{cell.peak_lr:g}" + ("*" if isinstance(cell.at_edge, str) else ""), outcome(some), difference,
-                 cell.verdict if (some.state == "finished").all() else ""])
-study.publish(figure, table(rows, ["placement", "rate", "final loss", "minus Pre-LN, LayerNorm", "verdict"]))
+    rows.append([name, *tuned_to(cell), outcome(some), difference,
+                 cell.verdict_holm if (some.state == "finished").all() else ""])
+study.publish(figure, table(rows, ["placement", "rate", "warm-up", "final loss", "minus Pre-LN, LayerNorm",
+                                  "verdict (Holm)"]))

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Placement and optimizer: does the optimizer decide which placement wins?
 
-6 layers x 128 channels. Each cell of placement x optimizer tunes its learning rate on a separate seed, then runs five
-fresh seeds, with the same batches and initial weights in every cell. Build with `make MARCH=x86-64-v3`: the runs then
+6 layers x 128 channels, five seeds, with the same batches and initial weights in every cell. With Muon each placement
+tunes its learning rate and its warm-up together, on a separate seed. With AdamW all have the warm-up and each the rate
+that an earlier search found; a finer one confirmed them. Build with `make MARCH=x86-64-v3`: the runs then
 have the same bits on every processor with AVX2.
 """
 
@@ -10,7 +11,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOR, Study, interval, outcome, plt, stats, table  # noqa: E402
+from common import COLOR, Study, interval, outcome, pandas, plt, stats, table  # noqa: E402
 
 BASELINE = "pre"
 OPTIMIZERS = {"adamw": "AdamW", "muon": "Muon"}
@@ -85,7 +86,7 @@ def seeds_for(difference, variance, degrees=1, power=0.8):
 
 
 def draw_curves(axis, curves, optimizer):
-    some = curves[(curves.optimizer == optimizer) & (curves.stage == "final")].dropna(subset="val_loss")
+    some = curves[curves.optimizer == optimizer].dropna(subset="val_loss")
     for placement, cell in some.groupby("placement", sort=False):
         for _, seed in cell.groupby("seed"):
             axis.plot(seed.step, seed.val_loss, color=COLOR[placement], linewidth=0.5, alpha=0.6)
@@ -115,27 +116,43 @@ def draw_effects(axis, final, placements):
 
 study = Study(__doc__)
 steps = 10000 if study.long else 2000
-comparison = study.compare("cells", f"""--layers 6 --channels 128 --heads 4 --context 128 --batch 4 --steps {steps}
-    --warmup {steps // 10} --min-lr 0 --tune lr=1e-3,3e-3 --tune-runs 5 --eval-every {steps // 40} --eval-batches 20
-    --val-fraction 0.02 --save-every 0 --baseline placement=pre,optimizer=adamw
-    --grid placement=post,pre,sandwich,deepnorm,reordered,pre-post,none,hyper optimizer=adamw,muon seed=1,2,3,4,5""")
+RATES = {"post": "3e-3", "pre": "3e-3", "sandwich": "1e-3", "deepnorm": "3e-3", "reordered": "3.3e-4",
+         "pre-post": "3e-3", "none": "3e-3", "hyper": "3e-3"}  # of AdamW
+shared = f"""--layers 6 --channels 128 --heads 4 --context 128 --batch 4 --steps {steps} --min-lr 0
+    --eval-every {steps // 40} --eval-batches 20 --val-fraction 0.02 --save-every 0 --baseline """
+cells = {placement: f"placement={placement} lr={rate}" for placement, rate in RATES.items()}
+found = {
+    "adamw": study.compare("adamw", f"""{shared} placement={BASELINE},lr={RATES[BASELINE]} --warmup 10%
+        --grid {" + ".join(cells.values())} seed=1,2,3,4,5"""),
+    "muon": study.compare("muon", f"""{shared} placement={BASELINE} --optimizer muon
+        --tune lr=3e-3,9e-3 warmup=10%,40% --tune-runs 10 --grid placement={",".join(RATES)} seed=1,2,3,4,5"""),
+}
 
-runs = comparison.runs[comparison.runs.stage == "final"]
+
+def joined(name):
+    """A table of both comparisons."""
+    parts = [getattr(tables, name).assign(optimizer=optimizer) for optimizer, tables in found.items()]
+    both = pandas.concat(parts, ignore_index=True)
+    return both[both.stage == "final"]
+
+
+runs, curves = joined("runs"), joined("curves")
+runs["warmup"] = runs.warmup.fillna("10%")
 placements = list(runs.placement.unique())
 final = losses(runs)
 figure, axes = plt.subplots(1, 3, figsize=(12.6, 4.4))
 axes[1].sharey(axes[0])
 for axis, optimizer in zip(axes, OPTIMIZERS, strict=False):
-    draw_curves(axis, comparison.curves, optimizer)
+    draw_curves(axis, curves, optimizer)
 draw_effects(axes[2], final, placements)
 rows = []
 for placement in placements:
     row = [placement]
     for optimizer in OPTIMIZERS:
         some = runs[(runs.placement == placement) & (runs.optimizer == optimizer)]
-        row += [f"{some.peak_lr.iloc[0]:g}", outcome(some)]
+        row += [f"{some.peak_lr.iloc[0]:g}, {some.warmup.iloc[0]}", outcome(some)]
     rows.append(row)
-ends = table(rows, ["placement", "rate, AdamW", "final loss, AdamW", "rate, Muon", "final loss, Muon"])
+ends = table(rows, ["placement", "rate and warm-up, AdamW", "final loss, AdamW", "with Muon", "final loss, Muon"])
 effects = table(contrasts(final, placements), ["placement", f"minus {BASELINE}, AdamW",
                                                f"minus {BASELINE}, Muon", "Muon's effect minus AdamW's", "p (Holm)"])
 pairs = table(pairing(final), ["optimizer", "pairs of cells", "deviation, paired", "deviation, unpaired",

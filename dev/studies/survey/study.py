@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The survey: every placement with LayerNorm and RMSNorm, and BatchNorm and DyT against LayerNorm and no norm.
 
-12 layers x 64 channels, each placement with its own initialization. Learning rates are tuned on a separate seed, then
-three fresh seeds are run. The kinds of norm, under Pre-LN, run one at a time, so that seconds can be compared.
+12 layers x 64 channels, each placement with its own initialization. The learning rate and the warm-up are tuned
+together on a separate seed, then three fresh seeds are run. The kinds of norm, under Pre-LN, run one at a time, so that seconds can be compared.
 LayerNorm and DyT also run with the settings of DyT's authors: a stream that begins at size 1, a larger alpha, and an
 untied classifier (as in Llama).
 """
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import Study, draw_by_time, interval, outcome, plt, shown, table  # noqa: E402
+from common import Study, draw_by_time, interval, outcome, plt, shown, table, tuned_to  # noqa: E402
 
 PLACEMENTS = ["post", "pre", "sandwich", "deepnorm", "glm-deepnorm", "reordered", "pre-post", "mix-ln", "lns",
               "sub-ln", "layerscale"]
@@ -64,7 +64,7 @@ def draw_placements(axis, tables):
 study = Study(__doc__)
 steps = 3000 if study.long else 400
 shared = f"""--layers 12 --channels 64 --heads 4 --context 128 --batch 4 --steps {steps}
-    --warmup {steps // 10} --tune lr=3e-4,1e-3,3e-3 --eval-every {steps // 20} --eval-batches 20
+    --tune lr=1e-3,3e-3 warmup=10%,40% --tune-runs 10 --eval-every {steps // 20} --eval-batches 20
     --val-fraction 0.02 --save-every 0"""
 kinds = study.compare("kinds", f"""{shared} --grid placement=pre norm=layernorm,batchnorm,dyt
     + placement=pre norm=layernorm,dyt {WIDE} + placement=none""", jobs=1)
@@ -83,12 +83,13 @@ for name, some in cells(placements):
     cell = verdicts.loc[name]
     known = cell.difference == cell.difference and cell.verdict != "baseline"  # not NaN
     difference = f"{cell.difference:+.3f} ± {cell.difference_ci:.3f}" if known else ""
-    rate = f"{cell.peak_lr:g}" + ("*" if isinstance(cell.at_edge, str) else "")
-    rows.append([name[0], name[1] if name[1] != "none" else "", rate, outcome(some), difference, cell.verdict])
-by_placement = table(rows, ["placement", "norm", "rate", "final loss", "against Pre-LN, LayerNorm", "verdict"])
+    norm = name[1] if name[1] != "none" else ""
+    rows.append([name[0], norm, *tuned_to(cell), outcome(some), difference, cell.verdict_holm])
+by_placement = table(rows, ["placement", "norm", "rate", "warm-up", "final loss", "against Pre-LN, LayerNorm",
+                            "verdict (Holm)"])
 target = kinds.summary.target.iloc[0]
-rows = [[norm, f"{some.peak_lr.iloc[0]:g}", outcome(some), shown(some.seconds, 1), mean_of(some.steps_to_target, 0),
+rows = [[norm, f"{some.peak_lr.iloc[0]:g}", some.warmup.iloc[0], outcome(some), shown(some.seconds, 1), mean_of(some.steps_to_target, 0),
          mean_of(some.seconds_to_target, 1)] for (_, norm), some in cells(kinds)]
-by_kind = table(rows, ["norm, under Pre-LN", "rate", "final loss", "seconds",
+by_kind = table(rows, ["norm, under Pre-LN", "rate", "warm-up", "final loss", "seconds",
                        f"steps to {target:.3f}", f"seconds to {target:.3f}"])
 study.publish(figure, by_placement + "\n" + by_kind)

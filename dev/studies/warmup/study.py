@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Warm-up (Xiong et al. 2020, fig. 2): Post-LN needs it, Pre-LN does not.
+"""Warm-up (Xiong et al. 2020, fig. 2): does Post-LN need it, and can Pre-LN do without?
 
-6 layers x 64 channels, the same Xavier initialization for both, Adam (0.9, 0.98), no clipping, no weight decay.
+6 layers x 64 channels, in two settings: the paper's (the same Xavier initialization for both, Adam (0.9, 0.98), no
+clipping, no weight decay), and the program's defaults (each placement's own initialization, AdamW, clipping at 1).
+Every warm-up is crossed with every learning rate.
 """
 
 import sys
@@ -13,20 +15,23 @@ from common import COLOR, Study, draw_rates, outcome, plt, rate_axis, table, uni
 study = Study(__doc__)
 steps = 3000 if study.long else 800
 RATES = ["3e-4", "1e-3", "3e-3", "1e-2"]
-warmup = steps // 5
-tables = study.compare("rates", f"""--init xavier --layers 6 --channels 64 --heads 4 --context 128 --batch 4
-    --steps {steps} --clip 0 --weight-decay 0 --beta2 0.98 --eval-every {steps // 20} --eval-batches 20
-    --val-fraction 0.02 --save-every 0 --grid placement=post,pre warmup=0,{warmup} lr={",".join(RATES)} seed=1,2,3""")
-figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True)
+WARMUPS = {0: ":", steps // 20: "--", steps // 5: "-.", steps // 2: "-"}
+SETTINGS = {"xavier": ("Xavier, no clipping", "--init xavier --clip 0 --weight-decay 0 --beta2 0.98"),
+            "defaults": ("own initialization, clipping", "")}
+figure, axes = plt.subplots(2, 2, figsize=(10, 7.4), sharex=True, sharey=True)
 rows = []
-for axis, placement in zip(axes, ("post", "pre")):
-    for steps_of, style in (0, "--"), (warmup, "-"):
-        cell = tables.runs[(tables.runs.placement == placement) & (tables.runs.warmup == steps_of)]
-        label = f"warm-up of {steps_of} steps" if steps_of else "no warm-up"
-        draw_rates(axis, cell, style, label, color=COLOR[placement], fillstyle="full" if steps_of else "none")
-        rows.append([placement, steps_of] + [outcome(at) for _, at in cell.groupby("peak_lr")])
-    unigram_line(axis, tables.runs)
-    rate_axis(axis, RATES, title=f"{placement.capitalize()}-LN")
-    axis.legend()
-axes[0].set_ylabel(f"validation loss after {steps} steps")
-study.publish(figure, table(rows, ["placement", "warm-up"] + [f"lr {rate}" for rate in RATES]))
+for row, (name, (title, options)) in zip(axes, SETTINGS.items()):
+    runs = study.compare(name, f"""{options} --layers 6 --channels 64 --heads 4 --context 128 --batch 4
+        --steps {steps} --eval-every {steps // 20} --eval-batches 20 --val-fraction 0.02 --save-every 0
+        --grid placement=post,pre warmup={",".join(map(str, WARMUPS))} lr={",".join(RATES)} seed=1,2,3""").runs
+    for axis, placement in zip(row, ("post", "pre")):
+        for warmup, style in WARMUPS.items():
+            cell = runs[(runs.placement == placement) & (runs.warmup == warmup)]
+            label = f"{warmup} steps" if warmup else "none"
+            draw_rates(axis, cell, style, label, color=COLOR[placement], fillstyle="full" if warmup else "none")
+            rows.append([title, placement, warmup] + [outcome(at) for _, at in cell.groupby("peak_lr")])
+        unigram_line(axis, runs)
+        rate_axis(axis, RATES, title=f"{placement.capitalize()}-LN: {title}")
+        axis.legend(title="warm-up", fontsize=8)
+    row[0].set_ylabel(f"validation loss after {steps} steps")
+study.publish(figure, table(rows, ["setting", "placement", "warm-up"] + [f"lr {rate}" for rate in RATES]))
