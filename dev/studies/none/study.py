@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """No norm against LayerNorm and RMSNorm (Pre-LN): loss by steps and by seconds, and the largest stable learning rate.
 
-12 layers x 64 channels, all with GPT-2's initialization. First all rates, each with a short and a long warm-up, on three
-seeds; then the best pair of each on three fresh seeds. The latter go one run at a time, so that their seconds can be compared.
+12 layers x 64 channels, all with GPT-2's initialization. First all rates, each with a short and a long warm-up, on
+three seeds; then the best pair of each on three fresh seeds. The latter go one run at a time, so that their seconds
+can be compared.
 """
 
 import sys
@@ -45,8 +46,8 @@ for name, color in STYLE.items():
         mean = mean_by(some[some.warmup == warmup], "peak_lr")
         by_rate.plot(mean.index, mean, "o" + style, color=color, label=f"{name}, warm-up {warmup}")
     last = own.runs[own.runs.apply(name_of, axis=1) == name]
-    rows.append([name, *map("{:g}".format, reversed(best[name])),
-                 *(f"{rate:g}" if rate else "" for rate in stable[name].values()), outcome(last), shown(last.seconds, 1),
+    survived = [f"{rate:g}" if rate else "" for rate in stable[name].values()]
+    rows.append([name, *map("{:g}".format, reversed(best[name])), *survived, outcome(last), shown(last.seconds, 1),
                  f"{last.steps_to_target.mean():.0f}", f"{last.seconds_to_target.mean():.1f}"])
 unigram_line(by_rate, runs)
 rate_axis(by_rate, RATES, ylabel=f"validation loss after {steps} steps")

@@ -2,9 +2,9 @@
 """The survey: every placement with LayerNorm and RMSNorm, and BatchNorm and DyT against LayerNorm and no norm.
 
 12 layers x 64 channels, each placement with its own initialization. The learning rate and the warm-up are tuned
-together on a separate seed, then three fresh seeds are run. The kinds of norm, under Pre-LN, run one at a time, so that seconds can be compared.
-LayerNorm and DyT also run with the settings of DyT's authors: a stream that begins at size 1, a larger alpha, and an
-untied classifier (as in Llama).
+together on a separate seed, then three fresh seeds are run. The kinds of norm, under Pre-LN, run one at a time, so that
+seconds can be compared. LayerNorm and DyT also run with the settings of DyT's authors: a stream that begins at size 1,
+a larger alpha, and an untied classifier (as in Llama).
 """
 
 import sys
@@ -88,8 +88,8 @@ for name, some in cells(placements):
 by_placement = table(rows, ["placement", "norm", "rate", "warm-up", "final loss", "against Pre-LN, LayerNorm",
                             "verdict (Holm)"])
 target = kinds.summary.target.iloc[0]
-rows = [[norm, f"{some.peak_lr.iloc[0]:g}", some.warmup.iloc[0], outcome(some), shown(some.seconds, 1), mean_of(some.steps_to_target, 0),
-         mean_of(some.seconds_to_target, 1)] for (_, norm), some in cells(kinds)]
+rows = [[norm, f"{some.peak_lr.iloc[0]:g}", some.warmup.iloc[0], outcome(some), shown(some.seconds, 1),
+         mean_of(some.steps_to_target, 0), mean_of(some.seconds_to_target, 1)] for (_, norm), some in cells(kinds)]
 by_kind = table(rows, ["norm, under Pre-LN", "rate", "warm-up", "final loss", "seconds",
                        f"steps to {target:.3f}", f"seconds to {target:.3f}"])
 study.publish(figure, by_placement + "\n" + by_kind)
