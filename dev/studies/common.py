@@ -6,8 +6,8 @@ A study is a script that contains
     tables = study.compare("rates", "--grid placement=post,pre lr=1e-3,3e-3 seed=1,2,3 --layers 6 ...")
     study.publish(figure, markdown)              writes picture.png beside the script, and the table into README.md
 
-Running a study again resumes it: runs that have ended are not repeated. The tables of its runs are stored beside the
-script. `study.py --stored` makes the picture and the table from these, without training anything.
+Running a study again resumes it: runs that have ended are not repeated. runs.csv and summary.csv of each comparison are
+stored beside the script, with what they ran on, so that every number can be computed again.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import json
 import os
 import resource
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -35,7 +36,6 @@ ROOT = HERE.parent.parent
 BINARY = ROOT / "build" / "train_gpt"
 STORIES = ROOT / "build" / "stories.txt"
 
-TABLES = ("summary", "runs", "curves")
 COLOR = {placement: COLORS[number][0] for placement, number in PLACEMENTS.items()}  # the same as in reports
 DASH = {"layernorm": "-", "rmsnorm": "--"}
 
@@ -47,10 +47,14 @@ plt.rcParams.update({
 
 
 class Tables:
-    """The stored tables of a comparison as data frames; see data/compare/README.md. Curves have validations alone."""
+    """The CSV files of a comparison as data frames; see data/compare/README.md."""
 
-    def __init__(self, folder, label):
-        self.summary, self.runs, self.curves = (pandas.read_csv(folder / f"{label}-{name}.csv") for name in TABLES)
+    def __init__(self, folder):
+        self.folder = folder
+        self.summary, self.runs, self.curves = map(self.read, ("summary", "runs", "curves"))
+
+    def read(self, name):
+        return pandas.read_csv(self.folder / f"{name}.csv")
 
 
 class Study:
@@ -62,14 +66,10 @@ class Study:
         parser.add_argument("--long", action="store_true", help="the longer setting")
         parser.add_argument("--out", type=Path, help="directory of the runs (default: build/studies/NAME)")
         parser.add_argument("--jobs", type=int, default=2, help="runs at a time, unless times are measured")
-        parser.add_argument("--stored", action="store_true", help="from the stored tables, without training")
         parser.add_argument("--data", type=Path, default=STORIES, help="training text (default: generated stories)")
         self.args = parser.parse_args()
         self.long = self.args.long
         self.out = self.args.out or ROOT / "build" / "studies" / (self.name + ("-long" if self.long else ""))
-        self.seconds = self.processor = 0
-        if self.args.stored:
-            return
         self.out.mkdir(parents=True, exist_ok=True)
         if not BINARY.exists():
             sys.exit("build/train_gpt is missing: run `make` first")
@@ -78,6 +78,7 @@ class Study:
             if not self.own_text:
                 sys.exit(f"{self.name}: there is no {self.args.data}")
             self.run("corpus", "--bytes", "4M", "--seed", "1", "--out", str(self.args.data))
+        self.seconds = self.processor = 0
 
     def run(self, *words):
         """Runs train_gpt. Exits if that fails or is interrupted; the runs are saved by then."""
@@ -109,6 +110,8 @@ class Study:
                 note["seconds"] += round(time.monotonic() - began)
                 note["processor"] += round(processor_seconds() - worked)
                 notes.write_text(json.dumps(note) + "\n")
+        self.seconds += note["seconds"]
+        self.processor += note["processor"]
         return note
 
     def compare(self, label, options, jobs=None):
@@ -120,33 +123,21 @@ class Study:
             at_once = ["--jobs", str(jobs or self.args.jobs)]
             self.run("compare", "--data", str(self.args.data), *words, *at_once, "--out", str(folder), *resume)
 
-        if not self.args.stored:
-            self.store(label, self.timed(folder, words, run), {name: folder / f"{name}.csv" for name in TABLES})
-        self.count_time(label)
-        return Tables(self.folder, label)
+        self.store(label, self.timed(folder, words, run))
+        return Tables(folder)
 
     def init_report(self, label, options):
         """The table of init-report with these options."""
         path, words = self.out / f"{label}.csv", shlex.split(options)
         command = ["init-report", "--data", str(self.args.data), *words, "--force", "--out", str(path)]
-        if not self.args.stored:
-            self.store(label, self.timed(path, words, lambda: self.run(*command)), {"report": path})
-        self.count_time(label)
-        return pandas.read_csv(self.folder / f"{label}-report.csv")
+        self.timed(path, words, lambda: self.run(*command))
+        return pandas.read_csv(path)
 
-    def store(self, label, note, files):
-        """Copies tables beside the script, with the note of what they ran on."""
-        for name, path in files.items():
-            table = pandas.read_csv(path, dtype=str, keep_default_na=False)
-            if name == "curves":
-                table = table[table.val_loss != ""]
-            table.to_csv(self.folder / f"{label}-{name}.csv", index=False, lineterminator="\n")
+    def store(self, label, note):
+        """Copies the small tables of a comparison beside the script, with the note of what it ran on."""
+        for name in "summary", "runs":
+            shutil.copyfile(self.out / label / f"{name}.csv", self.folder / f"{label}-{name}.csv")
         (self.folder / f"{label}.json").write_text(json.dumps(note, indent=1) + "\n")
-
-    def count_time(self, label):
-        note = json.loads((self.folder / f"{label}.json").read_text())
-        self.seconds += note["seconds"]
-        self.processor += note["processor"]
 
     def publish(self, figure, markdown):
         """Writes the picture beside the script, and the table between its marks in README.md."""
