@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "data/host/process.hpp"
 #include "program.hpp"
 
 #ifndef CATCH_VERSION_MAJOR
@@ -66,7 +65,6 @@ void skip_test(const std::string& reason) {
 }
 
 int main(int argc, char** argv) {
-  begin_process(argv[0]);
   tests_as_typed = argv[0];
   setenv("SOURCE_DATE_EPOCH", kEpochOfTests, 1);
   Catch::Session session;

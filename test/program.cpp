@@ -13,7 +13,13 @@
 #include <stdexcept>
 #include <thread>
 
+#include "data/host/process.hpp"
+
 namespace fs = std::filesystem;
+
+// The programs that tests start have the tests' own environment again. Not in main.cpp, which is also linked without
+// data/.
+[[maybe_unused]] const bool kBegun = (begin_process("tests"), true);
 
 std::string program_path() {
   std::error_code none;  // not every system has /proc
