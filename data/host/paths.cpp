@@ -63,7 +63,8 @@ OpenFile open_input(const std::string& path) {
   if (!file || ::fstat(handle, &is) != 0) fail_file("read", path, errno);
   if (S_ISDIR(is.st_mode)) throw std::runtime_error(path + " is a folder, not a file");
   if (S_ISFIFO(is.st_mode)) require_writer(file.get(), path);
-  ::fcntl(handle, F_SETFL, ::fcntl(handle, F_GETFL) & ~O_NONBLOCK);
+  const int flags = ::fcntl(handle, F_GETFL);
+  if (flags < 0 || ::fcntl(handle, F_SETFL, flags & ~O_NONBLOCK) < 0) fail_file("read", path, errno);
   inputs().add(is);
   return file;
 }
