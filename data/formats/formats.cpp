@@ -6,6 +6,7 @@
 #include "data/formats/gguf/gguf.hpp"
 #include "data/formats/huggingface/huggingface.hpp"
 #include "layers/config/named.hpp"
+#include "flat_weights.hpp"
 #include "llama2c.hpp"
 #include "llmc.hpp"
 
