@@ -216,13 +216,13 @@ void note_inputs(Comparison& c) {
   if (!changed.empty())
     throw std::runtime_error("cannot go on with " + c.out() + ": the " + changed +
                              " has changed since the comparison began; restore it, or start anew");
-  for (const std::string& hash : before)  // also those of cells that this call does not name
+  for (const std::string& hash : before)  // this call may name fewer cells
     if (!contains(c.inputs, hash)) c.inputs.push_back(hash);
   std::erase_if(c.command.given, [](const Given& g) { return g.name == "input-hashes"; });
   c.command.given.push_back({"input-hashes", c.inputs});
 }
 
-// The options of the comparison that --resume goes on with.
+// The stored options of the comparison that --resume continues.
 Command command_before(const Comparison& c) {
   const std::string path = c.out() + "/" + kOptions;
   return stored_command(path, read_file(path));

@@ -25,8 +25,8 @@ double p_of_zero(const Estimate& e);
 // 0.05, the mean is equal to 0 within the margin. NaN for less than two numbers.
 double p_of_inequality(const Estimate& e, double margin);
 
-// p values corrected for their number: with a threshold of 0.05, the probability that any of them rejects a true
-// hypothesis is at most 0.05 (Holm 1979). Those that are NaN stay NaN and do not count.
+// p values corrected for their number (Holm 1979): at a threshold of 0.05, at most one family of tests in twenty
+// rejects a true hypothesis. NaN stays NaN and does not count.
 std::vector<double> holm(const std::vector<double>& p);
 
 // The median and the range. Of an even number of values the median is the mean of the middle two.

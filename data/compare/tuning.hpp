@@ -2,9 +2,9 @@
 // The search for the best values of --tune's options, separately for each cell.
 //
 // A cell first trains with every combination of the values that the user gave. Then it tries the neighbors of the best
-// point: for each option the next lower and the next higher value, also beyond those given. It goes on from the best
-// point so far until that is better than all its neighbors, or until --tune-runs is reached. All runs have the seed of
-// --tune-seed. The result does not depend on the order in which runs end.
+// point: for each option the next lower and the next higher value, also beyond those given. It repeats this until no
+// neighbor is better, or --tune-runs is reached. All runs have the seed of --tune-seed. The result does not depend on the
+// order in which runs end.
 
 #include <string>
 #include <vector>
