@@ -3,8 +3,8 @@
 //
 // A cell first trains with every combination of the values that the user gave. Then it tries the neighbors of the best
 // point: for each option the next lower and the next higher value, also beyond those given. It repeats this until no
-// neighbor is better, or --tune-runs is reached. All runs have the seed of --tune-seed. The order in which runs end does
-// not matter.
+// neighbor is better, or --tune-runs is reached. All runs have the seed of --tune-seed, and the order in which they end
+// does not matter.
 
 #include <string>
 #include <vector>
