@@ -122,6 +122,25 @@ TEST_CASE("links to folders are followed, each folder once", "[text]") {
   CHECK(text.notes == std::vector<std::string>{"skipped 1 file that is not text: " + f.path("here/self")});
 }
 
+TEST_CASE("a file with several names is read once, and copies are noted", "[text]") {
+  const Folder f;
+  f.write("set/a.txt", lines("Some text.", 30));
+  f.write("set/b.txt", lines("Other text.", 30));
+  std::filesystem::create_symlink("set/a.txt", f.path("link.txt"));
+  std::filesystem::create_hard_link(f.path("set/a.txt"), f.path("same.txt"));
+  for (const char* second : {"set/a.txt", "link.txt", "same.txt", "set/../set/a.txt"}) {
+    const Outcome o = f.run(kDry + "set " + second);
+    INFO(o.err);
+    CHECK(contains(o.out, "data     2 files: 690 bytes,"));
+    CHECK(contains(o.out, std::string("NOTE     named twice, and read once: ") + second + "\n"));
+  }
+  const std::string warning = "NOTE     the same text as another file: ";
+  CHECK_FALSE(contains(f.run(kDry + "set").out, warning));
+  std::filesystem::copy_file(f.path("set/a.txt"), f.path("copy.txt"));
+  CHECK(contains(f.run(kDry + "set copy.txt").out, warning + "copy.txt; validation may be of text that"));
+  CHECK(contains(f.run(kDry + "set --val-data copy.txt").out, warning + "copy.txt; validation may be of text that"));
+}
+
 TEST_CASE("a file in --data and in --val-data is for validation alone", "[text]") {
   const Folder f;
   f.write("set/a.txt", lines("Some text.", 30));

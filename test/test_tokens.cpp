@@ -444,6 +444,9 @@ TEST_CASE("raw tokens of 32 bits are refused, and only a word makes a file one f
   CHECK(contains(o.out, "2.00 k tokens to train on, 500 to validate"));
   CHECK(contains(o.out, "NOTE     left out what is in --val-data: tokens/medieval_000000.bin\n"));
   check_refused(f, "train tokens/train.bin --val-data tokens/train.bin --dry-run", "nothing is left to train on");
+  const Outcome twice = f.run("train tokens/train.bin tokens/../tokens/train.bin --dry-run --context 8");
+  CHECK(contains(twice.out, "450 tokens to train on, 50 to validate"));
+  CHECK(contains(twice.out, "NOTE     named twice, and read once: tokens/../tokens/train.bin\n"));
 }
 
 TEST_CASE("bits per byte count the bytes of the text, and eval agrees with train", "[tokens][program]") {

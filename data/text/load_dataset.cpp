@@ -56,6 +56,8 @@ Source open_source(const Names& paths, const TextFiles& filter, bool raw, const 
   Source source;
   source.token_files = find_token_files(paths, raw);
   if (source.token_files.empty()) return read_source(paths, filter, held_out);
+  if (const Names repeated = remove_repeated(source.token_files); !repeated.empty())
+    source.text.notes.push_back(note_of_repeated(repeated));
   const Names held = remove_held_out(source.token_files, find_token_files(held_out, raw));
   if (!held.empty()) source.text.notes.push_back(note_of_held_out(held));
   if (source.token_files.empty()) throw std::runtime_error("nothing is left to train on: " + note_of_held_out(held));
@@ -236,6 +238,7 @@ Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int
   Source source = open_source(options.data, options, raw, options.val_data);
   Source validation = open_validation(options, source, raw);
   const bool separate = !validation.empty();
+  note_copies(source.text, validation.text);
   Dataset data;
   data.name = source.name();
   data.tokenizer = tokenizer ? *tokenizer : new_tokenizer(options, source, validation);

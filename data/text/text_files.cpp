@@ -67,26 +67,39 @@ struct Found {
 const std::string& path_of(const std::string& path) { return path; }
 const std::string& path_of(const Found& found) { return found.path; }
 
+// Removes the files that `drops` says, and returns their paths.
+template <class File, class Drops>
+Names remove_known(std::vector<File>& files, const Drops& drops) {
+  Names removed;
+  std::erase_if(files, [&](const File& file) {
+    const auto id = id_of(path_of(file));
+    if (!id || !drops(*id)) return false;
+    removed.push_back(path_of(file));
+    return true;
+  });
+  return removed;
+}
+
 // Removes the files that are also in `held_out`, and returns their paths.
 template <class File>
 Names remove_same(std::vector<File>& files, const std::vector<File>& held_out) {
   std::set<FileId> ids;
   for (const File& file : held_out)
     if (const auto id = id_of(path_of(file))) ids.insert(*id);
-  Names removed;
-  std::erase_if(files, [&](const File& file) {
-    const auto id = id_of(path_of(file));
-    const bool same = id && ids.contains(*id);
-    if (same) removed.push_back(path_of(file));
-    return same;
-  });
-  return removed;
+  return remove_known(files, [&](const FileId& id) { return ids.contains(id); });
+}
+
+// Keeps the first of the names that a file has here, and returns the others.
+template <class File>
+Names remove_second_names(std::vector<File>& files) {
+  std::set<FileId> seen;
+  return remove_known(files, [&](const FileId& id) { return !seen.insert(id).second; });
 }
 
 // The files to read, and what is left out.
 struct Listing {
   std::vector<Found> files;
-  Names not_text, own, held_out;
+  Names not_text, own, held_out, repeated;
 };
 
 // Lists the files below a folder, in alphabetical order. Links to folders are followed after all else, and no folder is
@@ -150,6 +163,7 @@ Listing list_files(const Names& paths, const TextFiles& filter, const Names& hel
     if (path == "-" || kind_of_path(path) != PathKind::folder) listing.files.push_back({path, true});
     else FolderList(path, filter, listing);
   }
+  listing.repeated = remove_second_names(listing.files);
   if (!held_out.empty()) listing.held_out = remove_same(listing.files, list_files(held_out, filter).files);
   return listing;
 }
@@ -259,6 +273,22 @@ std::string note_of_held_out(const Names& files) {
   return "left out what is in --val-data: " + one_line(list(files));
 }
 
+Names remove_repeated(Names& files) { return remove_second_names(files); }
+
+std::string note_of_repeated(const Names& files) { return "named twice, and read once: " + one_line(list(files)); }
+
+void note_copies(Text& text, const Text& validation) {
+  std::set<std::string_view> seen;
+  Names copies;
+  const Text* const both[] = {&text, &validation};
+  for (const Text* one : both)
+    for (size_t i = 0; i < one->parts.size(); ++i)
+      if (!one->part(i).empty() && !seen.insert(one->part(i)).second) copies.push_back(one->parts[i].name);
+  if (copies.empty()) return;
+  text.notes.push_back("the same text as another file: " + one_line(list(copies)) +
+                       "; validation may be of text that the model trains on");
+}
+
 void note_special_tokens(Text& text, const Tokenizer& tokenizer) {
   if (const std::string note = tokenizer.note_on_special(text.name, text.bytes); !note.empty())
     text.notes.push_back(note + "; to separate documents, make each a file and train with --document-separator");
@@ -277,7 +307,7 @@ Text read_text(const Names& paths, const TextFiles& filter, const Names& held_ou
   constexpr size_t kLook = 1 << 16;
   Text text;
   Names marks, returns, json;
-  auto [files, skipped, own, held] = list_files(paths, filter, held_out);
+  auto [files, skipped, own, held, repeated] = list_files(paths, filter, held_out);
   const size_t total = bytes_of(files), memory = detect_machine().memory, most = memory > 0 ? memory : size_t(-1);
   check_memory(total, "give less text");
   text.bytes.reserve(total);
@@ -317,6 +347,7 @@ Text read_text(const Names& paths, const TextFiles& filter, const Names& held_ou
     text.parts.push_back({name, begin});
   }
   if (!held.empty()) text.notes.push_back(note_of_held_out(held));
+  if (!repeated.empty()) text.notes.push_back(note_of_repeated(repeated));
   if (!own.empty()) text.notes.push_back("left out the output of train_gpt: " + list(own));
   if (!skipped.empty())
     text.notes.push_back("skipped " + count_files(skipped.size()) +

@@ -28,14 +28,21 @@ struct Text {
 };
 
 // Reads `paths`: files, folders and "-" for standard input. In folders, skips files that are not text, what train_gpt
-// wrote and `filter.out`, follows symbolic links, and ignores hidden files. Leaves out the files that `held_out` names
-// too, byte order marks, and turns CRLF into LF. Throws std::runtime_error.
+// wrote and `filter.out`, follows symbolic links, and ignores hidden files. Reads a file with several names once. Leaves
+// out the files that `held_out` names too, byte order marks, and turns CRLF into LF. Throws std::runtime_error.
 Text read_text(const std::vector<std::string>& paths, const TextFiles& filter,
                const std::vector<std::string>& held_out = {});
 
 // Removes from `files` those that are also in `held_out`, under any name, and returns them.
 std::vector<std::string> remove_held_out(std::vector<std::string>& files, const std::vector<std::string>& held_out);
 std::string note_of_held_out(const std::vector<std::string>& files);
+
+// Removes from `files` those that come earlier under any name, and returns them.
+std::vector<std::string> remove_repeated(std::vector<std::string>& files);
+std::string note_of_repeated(const std::vector<std::string>& files);
+
+// Notes the files of both texts that hold the same bytes as an earlier one.
+void note_copies(Text& text, const Text& validation);
 
 // Notes that names of the tokenizer's special tokens occur in a text, if they do.
 void note_special_tokens(Text& text, const Tokenizer& tokenizer);
