@@ -1,7 +1,6 @@
 #include "process.hpp"
 
 #include <cstring>
-#include <filesystem>
 
 #if defined(__linux__)
 #include <fcntl.h>
@@ -70,7 +69,8 @@ void take_back() {}
 void begin_process(const char* typed) {
   take_back();
 #if defined(__linux__)
-  prctl(PR_SET_NAME, std::filesystem::path(typed).filename().c_str());
+  const char* slash = std::strrchr(typed, '/');  // no std::filesystem, which allocates: there may be no memory
+  prctl(PR_SET_NAME, slash ? slash + 1 : typed);
 #endif
   (void)typed;
 }
