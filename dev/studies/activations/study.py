@@ -4,48 +4,96 @@ Depth, arXiv 2502.05795).
 
 The mean square of the residual stream after each block: before training, half-way and at the end. 24 layers x 64
 channels. Each placement has its own initialization first, then all have the same Xavier initialization.
+
+Three shapes of two parameters each are fitted to every seed's stream, all by least squares of the logarithm, so that
+their residuals can be compared. stream.csv has the mean squares, so that the fits can be computed again.
 """
 
 import sys
 from pathlib import Path
 
 import numpy
+import pandas
+from scipy import optimize
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOR, Study, draw_band, outcome, plt, table  # noqa: E402
+from common import COLOR, Study, draw_band, interval, outcome, plt, shown, table  # noqa: E402
 
 INITS = {"each placement's own initialization": "", "the same Xavier for all": "--init xavier --no-residual-gain"}
 PLACEMENTS = ["post", "pre", "sandwich", "reordered"]
 LAYERS = 24
+GREW = 2  # shapes are fitted to streams whose last block has at least this many times the first one's mean square
+
+# log y of each shape at block x, with two parameters; the line grows: its first value and its slope are positive.
+SHAPES = {
+    "line": lambda x, a, b: a + numpy.log1p(numpy.exp(b) * (x - 1)),
+    "power": lambda x, a, b: a + b * numpy.log(x),
+    "exponential": lambda x, a, b: a + b * x,
+}
+
+
+def fit(shape, y):
+    """The root mean square of the residuals of log y, and the second parameter."""
+    x = numpy.arange(1, len(y) + 1)
+    start = [numpy.log(y[0]), {"line": numpy.log(max(y[-1] / y[0] - 1, 0.1) / (len(y) - 1))}.get(shape, 0.1)]
+    best, _ = optimize.curve_fit(SHAPES[shape], x, numpy.log(y), start)
+    return numpy.sqrt(numpy.mean((numpy.log(y) - SHAPES[shape](x, *best)) ** 2)), best[1]
+
+
+def fits(streams):
+    """Residuals of the shapes, the power and the shape that fits best, over the streams of the seeds; "" if flat."""
+    if min(y[-1] / y[0] for y in streams) < GREW:
+        return [""] * 5
+    residual = {shape: numpy.array([fit(shape, y)[0] for y in streams]) for shape in SHAPES}
+    powers = [fit("power", y)[1] for y in streams]
+    more = (residual[shape] - residual["line"] for shape in ("power", "exponential"))
+    return [shown(residual["line"], 2), *(signed(d) for d in more), shown(powers, 2), fewest(residual)]
+
+
+def signed(values):
+    mean, half = interval(values)
+    return f"{mean:+.2f} ± {half:.2f}"
+
+
+def fewest(residual):
+    """The shape that fits best in every seed, if there is one."""
+    best = {min(residual, key=lambda shape: residual[shape][seed]) for seed in range(len(residual["line"]))}
+    return best.pop() if len(best) == 1 else "differs by seed"
+
 
 study = Study(__doc__)
 steps = 3000 if study.long else 600
 WHEN = {1: "before training", steps // 2: f"step {steps // 2}", steps: f"step {steps}"}
 figure, axes = plt.subplots(2, 3, figsize=(12, 7.5), sharex=True, sharey="row")
-rows = []
+levels, shapes, streams = [], [], []
 for line, (init, words) in zip(axes, INITS.items()):
-    tables = study.compare("xavier" if words else "own", f"""{words} --layers {LAYERS} --channels 64 --heads 4
+    label = "xavier" if words else "own"
+    tables = study.compare(label, f"""{words} --layers {LAYERS} --channels 64 --heads 4
         --context 128 --batch 4 --steps {steps} --warmup {steps // 10} --lr 1e-3 --eval-every {steps // 4}
         --eval-batches 20 --val-fraction 0.02 --save-every 0 --diagnostics {steps // 2}
         --grid placement={",".join(PLACEMENTS)} seed=1,2,3""")
     d = tables.read("diagnostics")
-    stream = d[(d.part == "stream") & (d.what == "rms")].assign(square=lambda x: x.value**2)
+    stream = d[(d.part == "stream") & (d.what == "rms") & d.step.isin(WHEN)].assign(
+        init=label, block=lambda d: d.layer.astype(int) + 1, mean_square=lambda d: d.value**2)
+    streams.append(stream)
     for axis, (step, when) in zip(line, WHEN.items()):
         for placement in PLACEMENTS:
-            by_layer = stream[(stream.step == step) & (stream.placement == placement)].groupby("layer").square
-            draw_band(axis, by_layer, "o-", first=1, markersize=3, color=COLOR[placement], label=placement)
+            by_block = stream[(stream.step == step) & (stream.placement == placement)].groupby("block").mean_square
+            draw_band(axis, by_block, "o-", markersize=3, color=COLOR[placement], label=placement)
         axis.set(yscale="log", title=when, xlabel="block")
     line[0].set_ylabel(f"mean square of the stream\n{init}")
     for placement in PLACEMENTS:
-        row = [init, placement]
-        for step in WHEN:
-            mean = stream[(stream.step == step) & (stream.placement == placement)].groupby("layer").square.mean()
-            x, y = mean.index + 1, mean.values
-            growth = y[-1] / y[0]
-            straight = numpy.corrcoef(x, y)[0, 1] ** 2, numpy.corrcoef(x, numpy.log(y))[0, 1] ** 2
-            shape = "" if growth < 2 else f" (R² linear {straight[0]:.2f}, exponential {straight[1]:.2f})"
-            row.append(f"{y[0]:.3g} → {y[-1]:.3g}{shape}")
-        rows.append(row + [outcome(tables.runs[tables.runs.placement == placement])])
+        some = stream[stream.placement == placement].sort_values("block")
+        seeds = {step: [seed.mean_square.values for _, seed in some[some.step == step].groupby("seed")]
+                 for step in WHEN}
+        ends = [f"{first:.3g} → {last:.3g}" for first, last in
+                (numpy.mean([[y[0], y[-1]] for y in seeds[step]], axis=0) for step in WHEN)]
+        levels.append([init, placement, *ends, outcome(tables.runs[tables.runs.placement == placement])])
+        shapes += [[init, placement, when, *words] for step, when in WHEN.items() if any(words := fits(seeds[step]))]
 axes[0, 0].legend(loc="center right", bbox_to_anchor=(1, 0.3))
-study.publish(figure, table(rows, ["initialization", "placement", "before training: first → last block",
-                                   f"step {steps // 2}", f"step {steps}", "final loss"]))
+pandas.concat(streams)[["init", "placement", "seed", "step", "block", "mean_square"]].to_csv(
+    study.folder / "stream.csv", index=False, float_format="%.6g")
+study.publish(figure, table(levels, ["initialization", "placement", "before training: first → last block",
+                                     f"step {steps // 2}", f"step {steps}", "final loss"]) + "\n" +
+              table(shapes, ["initialization", "placement", "when", "residual of a line", "power's − line's",
+                             "exponential's − line's", "power", "smallest residual in every seed"]))
