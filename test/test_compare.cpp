@@ -340,7 +340,10 @@ TEST_CASE("tuning tries all combinations, then the neighbors of the best", "[com
   // The best of the first four has all its neighbors but two.
   CHECK(after_first(99, bowl(.2, .2)) == std::vector<Point>{{-1, 0}, {0, -1}});
   CHECK(after_first(6, bowl(2, 2)) == std::vector<Point>{{2, 1}, {1, 2}});
-  CHECK(after_first(5, bowl(2, 2)) == std::vector<Point>{{2, 1}});
+  // A part of the neighbors would favor the side that is tried first.
+  CHECK(after_first(5, bowl(2, 2)).empty());
+  CHECK(after_first(8, bowl(2, 2)) == std::vector<Point>{{2, 1}, {1, 2}});
+  CHECK(after_first(9, bowl(2, 2)) == std::vector<Point>{{2, 1}, {1, 2}, {3, 1}, {2, 0}, {2, 2}});
   CHECK(after_first(4, bowl(2, 2)).empty());
   // If all diverge, the search goes to lower values.
   CHECK(after_first(6, [](const Point&) { return INFINITY; }) == std::vector<Point>{{-1, 0}, {0, -1}});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 
 #include <sys/resource.h>
@@ -11,6 +12,7 @@
 #include "data/compare/result.hpp"
 #include "data/host/files.hpp"
 #include "data/host/format.hpp"
+#include "data/host/json.hpp"
 #include "data/options/command_line.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/run_directory/metrics.hpp"
@@ -260,6 +262,39 @@ TEST_CASE("the table of a comparison fits 100 columns", "[compare][program]") {
   CHECK(widest(long_names.out.substr(table - 1)) <= 100);
 }
 
+TEST_CASE("a comparison says before it starts how many runs it has and how long they take", "[compare][program]") {
+  const Corpus f;
+  const std::string model = " --layers 1 --heads 1 --channels 8 --context 16 --batch 2 --eval-batches 1 --threads 1 ";
+  const std::string words = "compare --data stories.txt --steps 8 --grid norm=layernorm,rmsnorm --tune lr=1e-3,1e-2 "
+                            "warmup=10%,50% --out x" + model;
+  const auto plan = [&](const std::string& command) {
+    const std::string out = f.run(command + " --dry-run --json").out;
+    return nlohmann::json::parse(out.substr(0, out.find('\n')));
+  };
+  const auto first = plan(words);
+  CHECK(first["runs"] == 2 * (4 + 3));
+  CHECK(first["most_runs"] == 2 * (6 + 3));
+  CHECK(first["trained"] == 0);
+  CHECK(first["seconds"] > 0);
+  CHECK(first["most_seconds"].get<double>() / first["seconds"].get<double>() == Approx(18 / 14.));
+  CHECK(contains(f.run(words + " --dry-run").out, "\ntime: about 0:0"));
+  CHECK_FALSE(contains(f.run(words + " --dry-run --quiet").out, "\ntime: "));
+
+  REQUIRE(f.run(words).status == 0);
+  const std::string again = "compare --out x --resume";
+  const auto last = plan(again);
+  CHECK(last["runs"] == last["most_runs"]);
+  CHECK(last["trained"] == last["runs"]);
+  CHECK(last["most_seconds"] == 0);
+  CHECK_FALSE(contains(f.run(again + " --dry-run").out, "\ntime: "));
+  for (const char* cell : {"norm=layernorm", "norm=rmsnorm"}) std::filesystem::remove_all(f.path("x/") + cell);
+  CHECK(plan(again)["trained"] == 0);
+
+  const std::string large = "compare --data stories.txt --dry-run --grid norm=layernorm,rmsnorm --out y --batch 64 "
+                            "--context 1024 --layers 12 --channels 1024 --heads 16";
+  CHECK(contains(f.run(large).out, "\ntime: at least "));
+}
+
 TEST_CASE("the plan of many cells takes little time", "[compare][program]") {
   if (std::getenv("SANITIZED")) return;
   const Corpus f;
@@ -271,6 +306,7 @@ TEST_CASE("the plan of many cells takes little time", "[compare][program]") {
     return double(used.ru_utime.tv_sec) + 1e-6 * double(used.ru_utime.tv_usec);
   };
   const double before = seconds();
-  CHECK(f.run("compare --data stories.txt --dry-run --out x --grid placement=post,pre lr=" + rates).status == 0);
+  const std::string words = "compare --data stories.txt --dry-run --quiet --out x --grid placement=post,pre lr=";
+  CHECK(f.run(words + rates).status == 0);
   CHECK(seconds() - before < 2);
 }

@@ -13,6 +13,7 @@
 #include "data/options/command_line.hpp"
 #include "data/run/messages.hpp"
 #include "data/run_directory/directory.hpp"
+#include "forecast.hpp"
 #include "prepare.hpp"
 #include "runs.hpp"
 #include "tables.hpp"
@@ -47,6 +48,16 @@ Comparison cells_of_shard(const Comparison& c) {
   return part;
 }
 
+// The comparison with the runs that are trained already, as far as its search has come.
+Comparison as_trained(Comparison c) {
+  c.trains = false;
+  try {
+    train_all(c);
+  } catch (const RunsLeft&) {
+  }
+  return c;
+}
+
 // Trains the runs of the shard, and reads those of all. Returns false if some of other shards are not trained yet.
 bool train_shard(Comparison& c) {
   Comparison part = c.tuning.empty() ? c : cells_of_shard(c);
@@ -60,32 +71,28 @@ bool train_shard(Comparison& c) {
   }
 }
 
-std::string plan_json(const Comparison& c, size_t fewest_runs, size_t most_runs) {
+std::string plan_json(const Comparison& c, const Forecast& f) {
   nlohmann::ordered_json cells = nlohmann::ordered_json::array();
   for (const GridCell& cell : c.grid.cells) cells.push_back(cell.name);
   return to_ascii({{"event", "plan"}, {"directory", c.out()}, {"cells", cells}, {"seeds", c.seeds},
-                   {"runs", fewest_runs}, {"most_runs", most_runs}, {"steps", c.command.train.steps}});
-}
-
-// "9 to 14 runs": tuning stops early where the best point is inside.
-std::string range_of_runs(size_t least, size_t most) {
-  return (most > least ? std::to_string(least) + " to " : "") + counted(double(most), "run");
+                   {"runs", f.fewest_runs}, {"most_runs", f.most_runs}, {"trained", c.trained.runs},
+                   {"steps", c.command.train.steps}, {"seconds", f.fewest_seconds},
+                   {"most_seconds", f.most_seconds}});
 }
 
 void print_plan(const Comparison& c) {
-  const size_t cells = c.grid.cells.size(), finals = cells * c.seeds.size();
-  const size_t least = c.tuning.empty() ? 0 : c.tuning.combinations().size();
-  const size_t most = c.tuning.empty() ? 0 : most_tuning_runs(c);
-  std::printf("%s", counted(double(cells), "cell").c_str());
-  if (least > 0)
-    std::printf(", %s each to tune %s on seed %s", range_of_runs(least, most).c_str(), tuned_text(c.tuning).c_str(),
-                std::to_string(c.options().tune_seed).c_str());
-  std::printf(", %s: %s of %s into %s\n", counted(double(c.seeds.size()), "seed").c_str(),
-              range_of_runs(finals + cells * least, finals + cells * most).c_str(),
+  const Forecast f = forecast(c);
+  std::printf("%s", counted(double(c.grid.cells.size()), "cell").c_str());
+  if (!c.tuning.empty())
+    std::printf(", at most %s each to tune %s on seed %s", counted(double(most_tuning_runs(c)), "run").c_str(),
+                tuned_text(c.tuning).c_str(), std::to_string(c.options().tune_seed).c_str());
+  std::printf(", %s: %s of %s into %s\n", counted(double(c.seeds.size()), "seed").c_str(), runs_text(f).c_str(),
               counted(double(c.command.train.steps), "step").c_str(), c.out().c_str());
   for (const GridCell& cell : c.grid.cells) std::printf("  %s\n", cell.name.c_str());
+  if (c.trained.runs > 0) std::printf("%s trained already\n", counted(double(c.trained.runs), "run").c_str());
   if (c.shard.count > 1) std::printf("this process trains part %s\n", c.options().shard.c_str());
-  if (has_json_lines()) json_line(plan_json(c, finals + cells * least, finals + cells * most));
+  if (const std::string text = time_text(f); !text.empty()) std::printf("time: %s\n", text.c_str());
+  if (has_json_lines()) json_line(plan_json(c, f));
   for (const std::string& note : c.notes) std::printf("NOTE: %s\n", note.c_str());
   for (const std::string& line : warnings_about(c.command.train, c.planned)) std::printf("WARNING: %s\n", line.c_str());
   if (const std::string text = unequal_tokens(c); !text.empty()) std::puts(text.c_str());
@@ -100,7 +107,7 @@ void run_compare(const Command& command) {
   DirectoryLock lock;
   const auto kind = c.options().join ? DirectoryLock::Kind::shared : DirectoryLock::Kind::alone;
   if (!dry_run) lock = claim_directory(c.command.train.out, "compare", kind);
-  print_plan(c);
+  print_plan(c.command.train.resume ? as_trained(c) : c);
   if (dry_run) return;
   catch_interrupts();
   prepare_directory(c);

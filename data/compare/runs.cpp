@@ -16,8 +16,8 @@
 #include "data/options/stored.hpp"
 #include "data/options/toml.hpp"
 #include "data/run/resume.hpp"
+#include "data/run/time_limit.hpp"
 #include "data/run_directory/directory.hpp"
-#include "layers/model/size.hpp"
 
 namespace fs = std::filesystem;
 
@@ -41,9 +41,19 @@ CellRun plan_run(const Comparison& c, Stage stage, size_t cell, const std::strin
   CheckpointHeader from;
   const TrainOptions o = options_on_checkpoint(run.words, {}, from);
   run.steps = o.steps;
-  run.flops = static_cast<double>(o.steps) * o.batch * o.accumulate * o.config.context *
-              flops_per_token(resolved(with_vocabulary(o).config));
+  run.flops = operations_of_run(in_force(o));
   return run;
+}
+
+TrainOptions in_force(TrainOptions o) {
+  o = with_vocabulary(std::move(o));
+  o.config = resolved(o.config);
+  return o;
+}
+
+int threads_of_run(const Comparison& c) {
+  const int all = c.command.train.threads > 0 ? c.command.train.threads : default_threads();
+  return std::max(1, all / c.options().jobs);
 }
 
 std::string directory_name(const std::string& cell) {
@@ -69,8 +79,7 @@ Job job_of(const Comparison& c, const CellRun& run) {
   job.words.insert(job.words.end(), {"--quiet", "--out", job.directory, "--input-hashes"});
   job.words.insert(job.words.end(), c.inputs.begin(), c.inputs.end());
   if (!c.timed() && c.grid.cells[run.cell].value("threads").empty()) {
-    const int all = c.command.train.threads > 0 ? c.command.train.threads : default_threads();
-    job.words.push_back("--threads=" + std::to_string(std::max(1, all / c.options().jobs)));
+    job.words.push_back("--threads=" + std::to_string(threads_of_run(c)));
   }
   return job;
 }
@@ -115,13 +124,13 @@ void make_runs(Comparison& c, const std::vector<CellRun>& runs, int64_t later) {
   std::vector<Job> jobs;
   for (const CellRun& run : runs) {
     require_same_run(c, run);
-    if (is_trained(path_of(c, run))) c.steps_taken += run.steps;
+    if (is_trained(path_of(c, run))) c.trained.add(run);
     else jobs.push_back(job_of(c, run));
   }
   if (!c.trains && !jobs.empty()) throw RunsLeft{};
   // A long run that begins last keeps one process busy and the others idle. Runs within a factor of two stay in order.
   if (!c.timed()) std::ranges::stable_sort(jobs, std::greater{}, [](const Job& job) { return std::ilogb(job.flops); });
-  const bool first_of_all = c.steps_taken == 0;
+  const bool first_of_all = c.trained.runs == 0;
   const auto ended = [&](size_t job, int status, Progress& progress) {
     const RunResult result = read_result(jobs[job].directory, c.timed());
     const std::string time = std::isnan(result.seconds) ? "" : format("  %.1f s", result.seconds);
@@ -135,10 +144,10 @@ void make_runs(Comparison& c, const std::vector<CellRun>& runs, int64_t later) {
     if (first_of_all && job == 0) throw std::runtime_error("the first run failed: " + reason);
     progress.line("  " + reason);
   };
-  if (!run_jobs(c.command.program, jobs, c.options().jobs, c.steps_taken, later, ended))
+  if (!run_jobs(c.command.program, jobs, c.options().jobs, c.trained.steps, later, ended))
     throw std::runtime_error("stopped; nothing is lost. To go on:\n  " +
                              shell_words({c.command.program, "compare", "--out", c.out(), "--resume"}));
-  for (const Job& job : jobs) c.steps_taken += job.steps;
+  for (const Job& job : jobs) c.trained.add(job);
   for (const CellRun& run : runs) {
     require_same_run(c, run);  // other processes may have trained it
     c.runs.push_back(run);

@@ -9,6 +9,12 @@
 // Throws std::invalid_argument if an option of --tune has no such value, or does not take it.
 CellRun plan_run(const Comparison& comparison, Stage stage, size_t cell, const std::string& seed, const Point& point);
 
+// The options of a run whose text has not been read yet.
+TrainOptions in_force(TrainOptions given);
+
+// Threads of each of the runs that train at once.
+int threads_of_run(const Comparison& comparison);
+
 // The directory name of a cell: "init-from=a/b" becomes "init-from=a%2Fb".
 std::string directory_name(const std::string& cell);
 

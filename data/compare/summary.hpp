@@ -49,6 +49,15 @@ struct RunShard {
   size_t index = 0, count = 1;
 };
 
+// A number of runs, and what they take.
+struct Amount {
+  size_t runs = 0;
+  int64_t steps = 0;
+  double flops = 0;
+
+  void add(const Job& run) { ++runs, steps += run.steps, flops += run.flops; }
+};
+
 struct Comparison {
   Command command;                 // `compare`
   std::vector<std::string> words;  // of `train`, common to all runs
@@ -63,7 +72,7 @@ struct Comparison {
   std::vector<std::string> notes;     // about the text
   double target = RunResult::kUnknown;
   double fewest_tokens = 0, most_tokens = 0;  // that a run trains on
-  int64_t steps_taken = 0;                    // of all runs that have ended
+  Amount trained;                             // all runs that have ended
   std::vector<CellRun> runs;                  // those that have ended
   std::vector<CellSummary> cells;             // in the order of the grid's
 

@@ -82,17 +82,24 @@ std::vector<CellRun> next_tuning_runs(const Comparison& c, size_t cell) {
       runs.push_back(plan_run(c, Stage::tune, cell, tune_seed(c), point));
   else if (made < most)
     runs = untried_neighbors(c, cell);
-  if (runs.size() > most - made) runs.erase(runs.begin() + static_cast<ptrdiff_t>(most - made), runs.end());
+  if (runs.size() > most - made) runs.clear();
   return runs;
 }
 
+size_t tuning_runs_left(const Comparison& c, size_t cell) {
+  return next_tuning_runs(c, cell).empty() ? 0 : most_tuning_runs(c) - runs_so_far(c, cell);
+}
+
 void tune(Comparison& c) {
-  const int64_t later = static_cast<int64_t>(c.cells.size() * c.seeds.size()) * c.command.train.steps;
   for (std::vector<CellRun> runs;; runs.clear()) {
-    for (size_t cell = 0; cell < c.cells.size(); ++cell)
-      for (const CellRun& run : next_tuning_runs(c, cell)) runs.push_back(run);
+    size_t later = c.cells.size() * c.seeds.size();  // at most
+    for (size_t cell = 0; cell < c.cells.size(); ++cell) {
+      const std::vector<CellRun> next = next_tuning_runs(c, cell);
+      later += tuning_runs_left(c, cell) - next.size();
+      runs.insert(runs.end(), next.begin(), next.end());
+    }
     if (runs.empty()) break;
-    make_runs(c, runs, later);
+    make_runs(c, runs, static_cast<int64_t>(later) * c.command.train.steps);
   }
   for (size_t cell = 0; cell < c.cells.size(); ++cell) {
     CellSummary& s = c.cells[cell];

@@ -3,8 +3,8 @@
 //
 // A cell first trains with every combination of the values that the user gave. Then it tries the neighbors of the best
 // point: for each option the next lower and the next higher value, also beyond those given. It repeats this until no
-// neighbor is better, or --tune-runs is reached. All runs have the seed of --tune-seed, and the order in which they end
-// does not matter.
+// neighbor is better, or the next neighbors would exceed --tune-runs: some of them alone would favor one side. All runs
+// have the seed of --tune-seed, and the order in which they end does not matter.
 
 #include <string>
 #include <vector>
@@ -16,6 +16,9 @@ std::string tuned_text(const Tuning& tuning);
 
 // Tuning runs of a cell at most.
 size_t most_tuning_runs(const Comparison& comparison);
+
+// The same, without those that have ended. 0 once its search is over.
+size_t tuning_runs_left(const Comparison& comparison, size_t cell);
 
 // The runs that a cell needs next, in the light of those that have ended. None: its search is over.
 std::vector<CellRun> next_tuning_runs(const Comparison& comparison, size_t cell);

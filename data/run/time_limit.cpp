@@ -100,17 +100,23 @@ double operations_of_step(const TrainOptions& o) {
 }  // namespace
 
 std::vector<std::string> speed_and_time(Trainer& t, int64_t first, double step_seconds) {
-  constexpr int64_t kFew = 100;   // measuring is not worth its time for so few steps
-  constexpr double kBudget = 10;  // seconds; a twentieth of them is for steps
+  constexpr int64_t kFew = 100;  // measuring is not worth its time for so few steps
   if (t.o.quiet) return {};
   std::vector<std::string> lines = {speed_text(t.model.config.matmul)};
   if (t.o.time_in_all > 0 || t.o.steps - first < kFew) return lines;
-  const Timing timing = measure_rest(t, kBudget, step_seconds > 0 ? step_seconds : measure_step(t, kBudget));
-  const double steps = static_cast<double>(t.o.steps - first);
-  const double seconds = steps * seconds_per_step(t, timing) + end_seconds(t, timing, t.o.steps);
-  lines.push_back("time     about " + format_seconds(seconds) + " at the speed of the first steps");
+  lines.push_back("time     about " + format_seconds(seconds_of_run(t, first, step_seconds)) +
+                  " at the speed of the first steps");
   return lines;
 }
+
+double seconds_of_run(Trainer& t, int64_t first, double step_seconds) {
+  constexpr double kBudget = 10;  // seconds; a twentieth of them is for steps
+  const Timing timing = measure_rest(t, kBudget, step_seconds > 0 ? step_seconds : measure_step(t, kBudget));
+  const double steps = static_cast<double>(t.o.steps - first);
+  return steps * seconds_per_step(t, timing) + end_seconds(t, timing, t.o.steps);
+}
+
+double operations_of_run(const TrainOptions& o) { return static_cast<double>(o.steps) * operations_of_step(o); }
 
 bool is_quickly_tried(const TrainOptions& o) {
   constexpr size_t kMemory = size_t{1} << 30;

@@ -12,6 +12,12 @@
 // each; none if it is quiet. A step takes `step_seconds`; 0: times a few steps and leaves the trainer at its start.
 std::vector<std::string> speed_and_time(Trainer& t, int64_t first, double step_seconds);
 
+// The seconds of a run from step `first` on, with validations, saves and its end. `step_seconds` is as above.
+double seconds_of_run(Trainer& t, int64_t first, double step_seconds);
+
+// Floating-point operations of the steps of a run, on all ranks.
+double operations_of_run(const TrainOptions& options);
+
 // True if a few steps of a run take little memory and time, so that a dry run may take them.
 bool is_quickly_tried(const TrainOptions& options);
 

@@ -1,0 +1,121 @@
+#include "forecast.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <stdexcept>
+
+#include "data/host/format.hpp"
+#include "data/host/machine.hpp"
+#include "data/host/peak.hpp"
+#include "data/host/progress.hpp"
+#include "data/run/resume.hpp"
+#include "data/run/time_limit.hpp"
+#include "data/run/trainer.hpp"
+#include "runs.hpp"
+#include "tuning.hpp"
+
+namespace {
+
+// How many of Comparison::planned a cell has.
+size_t points_of(const Comparison& c) { return c.tuning.combinations().size(); }
+
+// Operations of a run with each of Comparison::planned.
+std::vector<double> operations_of(const Comparison& c) {
+  std::vector<double> operations;
+  for (const TrainOptions& o : c.planned) operations.push_back(operations_of_run(in_force(o)));
+  return operations;
+}
+
+size_t tuning_runs_of(const Comparison& c, size_t cell) {
+  return static_cast<size_t>(std::ranges::count_if(
+      c.runs, [&](const CellRun& run) { return run.cell == cell && run.stage == Stage::tune; }));
+}
+
+// All runs of the comparison, trained or not.
+struct Work {
+  size_t fewest_runs = 0, most_runs = 0;
+  double fewest = 0, most = 0;  // operations
+};
+
+Work work_of(const Comparison& c, const std::vector<double>& operations) {
+  const size_t points = points_of(c);
+  Work work;
+  for (size_t cell = 0; cell < c.grid.cells.size(); ++cell) {
+    // The mean over the combinations of --tune: which is the best is not known yet.
+    const auto first = operations.begin() + static_cast<std::ptrdiff_t>(cell * points);
+    const double each = std::accumulate(first, first + static_cast<std::ptrdiff_t>(points), 0.) / double(points);
+    size_t fewest = c.seeds.size(), most = fewest;
+    if (!c.tuning.empty()) {
+      const size_t made = tuning_runs_of(c, cell);
+      fewest += std::max(made, points_of(c)), most += made + tuning_runs_left(c, cell);
+    }
+    work.fewest_runs += fewest, work.most_runs += most;
+    work.fewest += each * static_cast<double>(fewest), work.most += each * static_cast<double>(most);
+  }
+  return work;
+}
+
+// The seconds of a run, from the start of its process. Takes some of its steps.
+double time_run(const Comparison& c, TrainOptions o) {
+  const Stopwatch clock;
+  Command command = c.command;
+  o.quiet = true;
+  CheckpointHeader from;
+  if (!o.init_from.empty()) from = read_checkpoint_header(find_checkpoint(o.init_from));
+  Dataset data = load_training_data(o, from, c.command.program);
+  command.train = o;
+  Trainer t(command, o, std::move(data), std::make_shared<Group>());
+  go_to_start(t);
+  const double start = clock.seconds();
+  return start + seconds_of_run(t, 0, 0);
+}
+
+// A few steps of it take little time, and fit into the memory that is free.
+bool can_be_timed(const TrainOptions& o) {
+  const size_t free = detect_machine().memory_free;
+  return is_quickly_tried(o) && (free == 0 || memory_of_run(o).total() < free);
+}
+
+// Sets the seconds of an operation. A run that cannot even start has no time, and its own message later.
+double seconds_per_operation(const Comparison& c, const std::vector<double>& operations, Forecast& f) {
+  const auto largest = static_cast<size_t>(std::ranges::max_element(operations) - operations.begin());
+  const TrainOptions o = in_force(c.planned[largest]);
+  use_threads(threads_of_run(c));
+  f.at_peak = !can_be_timed(o);
+  f.measured = c.grid.cells[largest / points_of(c)].name;
+  try {
+    return f.at_peak ? 1 / measure_flops(o.config.matmul) : time_run(c, c.planned[largest]) / operations[largest];
+  } catch (const std::exception&) {
+    return NAN;
+  }
+}
+
+}  // namespace
+
+Forecast forecast(const Comparison& c) {
+  const std::vector<double> operations = operations_of(c);
+  const Work work = work_of(c, operations);
+  Forecast f;
+  f.fewest_runs = work.fewest_runs, f.most_runs = work.most_runs;
+  if (c.trained.runs >= work.most_runs) return f;
+  const double share = c.options().jobs * static_cast<double>(c.shard.count);
+  const double each = c.command.train.quiet ? NAN : seconds_per_operation(c, operations, f) / share;
+  f.fewest_seconds = each * std::max(0., work.fewest - c.trained.flops);
+  f.most_seconds = each * std::max(0., work.most - c.trained.flops);
+  return f;
+}
+
+std::string runs_text(const Forecast& f) {
+  return (f.most_runs > f.fewest_runs ? std::to_string(f.fewest_runs) + " to " : "") +
+         counted(double(f.most_runs), "run");
+}
+
+std::string time_text(const Forecast& f) {
+  if (!(f.most_seconds > 0)) return "";
+  const std::string low = format_seconds(f.fewest_seconds), high = format_seconds(f.most_seconds);
+  const std::string range = low == high ? high : low + " to " + high;
+  return f.at_peak ? "at least " + low + ", at the measured peak of this machine"
+                   : "about " + range + ", at the speed of a few steps of " + f.measured;
+}
