@@ -9,6 +9,7 @@ one. The last line counts the cases.
 
 --times N: N times as many kills and damaged files.
 """
+import csv
 import json
 import os
 import pathlib
@@ -33,6 +34,7 @@ TRAIN = ["train", "--data", "text.txt", *SIZES, "--steps", "6", "--save-every", 
 RESUME = ["train", "--out", "r", "--resume", "--quiet"]
 COMPARE = ["compare", "--data", "text.txt", *SIZES, "--grid", "placement=pre,post", "--steps", "4", "--eval-every", "2",
            "--eval-batches", "2", "--out", "r"]
+TIMED = {"elapsed_s", "step_ms", "tokens_per_second", "date"}  # columns of tables
 REASONS = ("No space left on device|Input/output error|Too many open files|not enough memory|Out of memory"
            "|Cannot allocate memory|File too large|Permission denied|Read-only file system"
            "|Resource temporarily unavailable")
@@ -154,18 +156,21 @@ def fields_in(path):
     return json.loads(json.loads(split(pathlib.Path(path).read_bytes())[0])["__metadata__"]["train_gpt"])
 
 
+def table_in(path):
+    """The rows of a CSV file, without the columns that depend on time."""
+    with open(path, newline="") as file:
+        return [{key: value for key, value in row.items() if key not in TIMED} for row in csv.DictReader(file)]
+
+
 def results(folder):
-    """Weights, moments, and metrics.csv without the columns that depend on time."""
+    """Weights, moments, and metrics.csv."""
     found = {}
     for path in sorted(pathlib.Path(folder).rglob("*")):
         name = str(path.relative_to(folder))
         if path.suffix == ".safetensors":
             found[name] = numbers_in(path)
         elif path.name == "metrics.csv":
-            timed = ("elapsed_s", "step_ms", "tokens_per_second")
-            rows = [line.split(",") for line in path.read_text().splitlines()]
-            kept = [i for i, column in enumerate(rows[0]) if column not in timed]
-            found[name] = [[row[i] for i in kept] for row in rows]
+            found[name] = table_in(path)
     return found
 
 
@@ -407,7 +412,7 @@ def workers(before):
     campaign = Campaign("one of three compare --join killed")
     dice = random.Random(7)
     shared = COMPARE + ["--steps", "60", "--threads", "1", "--grid", "seed=1,2,3,4,5,6"]
-    tables = lambda folder: {path.name: path.read_text() for path in pathlib.Path(folder, "r").glob("*.csv")}
+    tables = lambda folder: {path.name: table_in(path) for path in pathlib.Path(folder, "r").glob("*.csv")}
     with Folder(before) as alone:
         began = time.monotonic()
         run(alone, shared + ["--jobs", "2"])
