@@ -29,7 +29,8 @@ struct Text {
 
 // Reads `paths`: files, folders and "-" for standard input. In folders, skips files that are not text, what train_gpt
 // wrote and `filter.out`, follows symbolic links, and ignores hidden files. Reads a file with several names once.
-// Leaves out the files that `held_out` names too, byte order marks, and turns CRLF into LF. Throws std::runtime_error.
+// Leaves out byte order marks and the files that `held_out` names too, and turns CRLF into LF. Throws
+// std::runtime_error.
 Text read_text(const std::vector<std::string>& paths, const TextFiles& filter,
                const std::vector<std::string>& held_out = {});
 

@@ -15,7 +15,6 @@ import json
 import os
 import resource
 import shlex
-import shutil
 import subprocess
 import sys
 import time
@@ -134,9 +133,11 @@ class Study:
         return pandas.read_csv(path)
 
     def store(self, label, note):
-        """Copies the small tables of a comparison beside the script, with the note of what it ran on."""
+        """Copies the small tables of a comparison beside the script, with the note of what it ran on. Their paths begin
+        at the project's folder."""
         for name in "summary", "runs":
-            shutil.copyfile(self.out / label / f"{name}.csv", self.folder / f"{label}-{name}.csv")
+            text = (self.out / label / f"{name}.csv").read_text(encoding="utf-8")
+            (self.folder / f"{label}-{name}.csv").write_text(text.replace(f"{ROOT}/", ""), encoding="utf-8")
         (self.folder / f"{label}.json").write_text(json.dumps(note, indent=1) + "\n")
 
     def publish(self, figure, markdown):
