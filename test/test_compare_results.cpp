@@ -308,5 +308,5 @@ TEST_CASE("the plan of many cells takes little time", "[compare][program]") {
   const double before = seconds();
   const std::string words = "compare --data stories.txt --dry-run --quiet --out x --grid placement=post,pre lr=";
   CHECK(f.run(words + rates).status == 0);
-  CHECK(seconds() - before < 5);  // up to 2.5 on a busy Xeon
+  CHECK(seconds() - before < 5);  // 2.3 to 3.0 on a busy Xeon: 2 ms a cell, most of it for the tables of options
 }

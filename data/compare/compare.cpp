@@ -48,7 +48,7 @@ Comparison cells_of_shard(const Comparison& c) {
   return part;
 }
 
-// The comparison with the runs that are trained already, as far as its search has come.
+// Reads the runs that are trained, up to the first that its search lacks. Trains none.
 Comparison as_trained(Comparison c) {
   c.trains = false;
   try {

@@ -28,11 +28,6 @@ std::vector<double> operations_of(const Comparison& c) {
   return operations;
 }
 
-size_t tuning_runs_of(const Comparison& c, size_t cell) {
-  return static_cast<size_t>(std::ranges::count_if(
-      c.runs, [&](const CellRun& run) { return run.cell == cell && run.stage == Stage::tune; }));
-}
-
 // All runs of the comparison, trained or not.
 struct Work {
   size_t fewest_runs = 0, most_runs = 0;
@@ -48,8 +43,8 @@ Work work_of(const Comparison& c, const std::vector<double>& operations) {
     const double each = std::accumulate(first, first + static_cast<std::ptrdiff_t>(points), 0.) / double(points);
     size_t fewest = c.seeds.size(), most = fewest;
     if (!c.tuning.empty()) {
-      const size_t made = tuning_runs_of(c, cell);
-      fewest += std::max(made, points_of(c)), most += made + tuning_runs_left(c, cell);
+      const size_t made = tuning_runs_made(c, cell);
+      fewest += std::max(made, points), most += made + tuning_runs_left(c, cell);
     }
     work.fewest_runs += fewest, work.most_runs += most;
     work.fewest += each * static_cast<double>(fewest), work.most += each * static_cast<double>(most);

@@ -15,11 +15,6 @@ std::string tune_seed(const Comparison& c) { return std::to_string(c.options().t
 
 bool is_tuning_run(const CellRun& run, size_t cell) { return run.cell == cell && run.stage == Stage::tune; }
 
-size_t runs_so_far(const Comparison& c, size_t cell) {
-  return static_cast<size_t>(
-      std::ranges::count_if(c.runs, [&](const CellRun& run) { return is_tuning_run(run, cell); }));
-}
-
 // The point with the lowest loss. A run that failed says nothing about its point.
 std::optional<Point> best_point(const Comparison& c, size_t cell) {
   std::optional<Point> best;
@@ -74,9 +69,14 @@ size_t most_tuning_runs(const Comparison& c) {
   return c.options().tune_runs ? static_cast<size_t>(*c.options().tune_runs) : first + (first + 1) / 2;
 }
 
+size_t tuning_runs_made(const Comparison& c, size_t cell) {
+  return static_cast<size_t>(
+      std::ranges::count_if(c.runs, [&](const CellRun& run) { return is_tuning_run(run, cell); }));
+}
+
 std::vector<CellRun> next_tuning_runs(const Comparison& c, size_t cell) {
   std::vector<CellRun> runs;
-  const size_t made = runs_so_far(c, cell), most = most_tuning_runs(c);
+  const size_t made = tuning_runs_made(c, cell), most = most_tuning_runs(c);
   if (made == 0)
     for (const Point& point : c.tuning.combinations())
       runs.push_back(plan_run(c, Stage::tune, cell, tune_seed(c), point));
@@ -87,7 +87,7 @@ std::vector<CellRun> next_tuning_runs(const Comparison& c, size_t cell) {
 }
 
 size_t tuning_runs_left(const Comparison& c, size_t cell) {
-  return next_tuning_runs(c, cell).empty() ? 0 : most_tuning_runs(c) - runs_so_far(c, cell);
+  return next_tuning_runs(c, cell).empty() ? 0 : most_tuning_runs(c) - tuning_runs_made(c, cell);
 }
 
 void tune(Comparison& c) {

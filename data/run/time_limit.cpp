@@ -110,7 +110,7 @@ std::vector<std::string> speed_and_time(Trainer& t, int64_t first, double step_s
 }
 
 double seconds_of_run(Trainer& t, int64_t first, double step_seconds) {
-  constexpr double kBudget = 10;  // seconds; a twentieth of them is for steps
+  constexpr double kBudget = 10;  // seconds for all that is measured; half a second for steps
   const Timing timing = measure_rest(t, kBudget, step_seconds > 0 ? step_seconds : measure_step(t, kBudget));
   const double steps = static_cast<double>(t.o.steps - first);
   return steps * seconds_per_step(t, timing) + end_seconds(t, timing, t.o.steps);
