@@ -98,6 +98,9 @@ TEST_CASE("an output never replaces a file that the command reads, under any nam
     CHECK(f.read(o.input) == before);
   }
   check_refused(f, "train stories.txt --config run/config.toml --out run --force", "run/config.toml");
+  const std::string both = "eval run --data stories.txt --batch 1 --logits both --gradients ./both --force";
+  check_refused(f, both, "--logits and --gradients are the same file: name two");
+  CHECK(!f.has("both"));
   check_refused(f, "train stories.txt --init-from run --out run --force --steps 1", "run/best.safetensors");
   CHECK(f.has("run/checkpoint.safetensors"));
 }

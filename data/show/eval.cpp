@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <stdexcept>
 #include <vector>
 
@@ -22,6 +23,12 @@
 #include "multiple_choice.hpp"
 
 namespace {
+
+// True if both names are given and spell the same path, such as "a" and "./a".
+bool are_same_name(const std::string& a, const std::string& b) {
+  using std::filesystem::absolute;
+  return !a.empty() && !b.empty() && absolute(a).lexically_normal() == absolute(b).lexically_normal();
+}
 
 size_t size_of_logits(const Config& config, int B) {
   return checked_product({static_cast<size_t>(B), static_cast<size_t>(config.context),
@@ -139,6 +146,8 @@ void run_eval(const EvalOptions& options) {
                "lower --batch");
   const int separator = header.tokenizer.special(header.options.separator);  // as in training
   const Dataset data = load_for_evaluation(options, header.tokenizer, model.config.context, separator);
+  if (are_same_name(options.logits, options.gradients))
+    throw std::runtime_error("--logits and --gradients are the same file: name two");
   for (const std::string& out : {options.logits, options.gradients})
     if (!out.empty()) check_output(out, options.force);
   for (const std::string& note : data.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
