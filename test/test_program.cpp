@@ -58,6 +58,16 @@ TEST_CASE("Ctrl-C saves the run and says how to resume it", "[program]") {
   CHECK(read_checkpoint_header(f.path("r/checkpoint.safetensors")).step == step + 2);
 }
 
+TEST_CASE("the comparison that a run suggests is of all its texts", "[program][suggestion]") {
+  const Corpus f;
+  f.write("more.txt", f.read("stories.txt"));
+  const std::string small = " --layers 1 --heads 1 --channels 8 --context 16 --batch 2 --steps 1 --eval-every 0 ";
+  const Outcome run = f.run("train stories.txt more.txt --out r" + small);
+  INFO(run.err);
+  REQUIRE(run.status == 0);
+  CHECK(contains(run.out, " compare --data stories.txt more.txt --grid "));
+}
+
 TEST_CASE("a finished run can be extended, but not changed", "[program]") {
   const Corpus f;
   REQUIRE(f.run("train --data stories.txt --steps 4 --lr 0.001 --out r" + kSmall).status == 0);

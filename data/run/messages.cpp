@@ -120,13 +120,15 @@ void print_summary(const Trainer& t, const RunOutcome& outcome) {
                 program_words(t, {"train", "--out", t.o.out, "--resume"}).c_str());
   if (t.o.quiet) return;
   std::printf("%s\n", text_sample(t, outcome.step).c_str());
-  const std::vector<std::string> sample = {"sample", t.o.out, "--prompt", "One "};
   const std::string twice = std::to_string(2 * t.o.steps);
+  std::vector<std::string> compare = {"compare", "--data"};
+  compare.insert(compare.end(), t.command.train.data.begin(), t.command.train.data.end());
+  compare.insert(compare.end(), {"--grid", "placement=post,pre,sandwich,deepnorm", "--tune", "lr=3e-4,1e-3,3e-3",
+                                 "--steps", "600"});
   std::printf("next:\n");
-  for (const auto& words : {sample,
+  for (const auto& words : {{"sample", t.o.out, "--prompt", "One "},
                             {"train", "--out", t.o.out, "--resume", "--steps", twice},
-                            {"compare", "--data", t.command.train.data[0], "--grid",
-                             "placement=post,pre,sandwich,deepnorm", "--tune", "lr=3e-4,1e-3,3e-3", "--steps", "600"}})
+                            compare})
     std::printf("  %s\n", program_words(t, words).c_str());
 }
 
