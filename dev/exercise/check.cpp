@@ -120,10 +120,13 @@ std::string gaps(const Result& r) {
   return std::to_string(count) + " of " + std::to_string(r.size()) + " were never touched, the first is " + r.at(first);
 }
 
+// All that fit: if two mistakes give the same numbers, either may have been made.
 std::string known_mistake(const Result& r) {
+  std::string text;
   for (const Mistake& mistake : r.mistakes)
-    if (same(r.got, mistake.value) && !same(r.want, mistake.value)) return mistake.text;
-  return "";
+    if (same(r.got, mistake.value) && !same(r.want, mistake.value) && text.find(mistake.text) == std::string::npos)
+      text += (text.empty() ? "" : "; or ") + mistake.text;
+  return text;
 }
 
 std::string all_zero(const Result& r) { return length(r.got) == 0 && length(r.want) > 0 ? "all of it is 0" : ""; }

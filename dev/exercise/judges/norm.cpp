@@ -80,54 +80,83 @@ void forward(Judge& judge) {
   }
 }
 
+// A formula of dx that differs from the right one in what a row of the table sets:
+//   dx = r^front·(dy·gain - mean·mean(dy·gain) - dot·x̂·mean(dy·gain·x̂))      x̂ = (x - μ)·r^inside
+struct Formula {
+  std::string text;
+  double front = 1, inside = 1, mean = 1, dot = 1;
+  bool gain = true, gain_in_mean = true, gain_in_dot = true, centered = true;  // not centered: x̂ = x·r^inside
+  bool layernorm = true, rmsnorm = true;  // the norms it applies to: RMSNorm has no mean(dx̂)
+};
+
+// The factors that are mistaken in a mean over C: first what they are, then by how much the mean changes.
+const std::vector<Factor> divisors = {{"a sum stands where @ belongs: / C is missing", C},
+                                      {"@ is divided by N, and is to be by C", double(C) / N},
+                                      {"@ is divided by C - 1, and is to be by C", C / (C - 1.)},
+                                      {"half of @ is subtracted, and all of it is to be", .5},
+                                      {"twice @ is subtracted, and is to be once", 2},
+                                      {"the sign of @ is the wrong way round", -1}};
+
+std::vector<Formula> formulas() {
+  std::vector<Formula> rows = {
+      {.text = "x's ways through μ and r are missing: there is only r·dx̂", .mean = 0, .dot = 0, .rmsnorm = false},
+      {.text = "x's way through μ is missing: - mean(dx̂)", .mean = 0, .rmsnorm = false},
+      {.text = "x's way through r is missing: - x̂·mean(dx̂·x̂)", .dot = 0},
+      {.text = "RMSNorm has no μ: without - mean(dx̂)", .layernorm = false},
+      {.text = "there are sums over C where means belong", .mean = C, .dot = C, .rmsnorm = false},
+      {.text = "both means are divided by N, and are to be by C",
+       .mean = double(C) / N, .dot = double(C) / N, .rmsnorm = false},
+      {.text = "both means are divided by C - 1, and are to be by C",
+       .mean = C / (C - 1.), .dot = C / (C - 1.), .rmsnorm = false},
+      {.text = "the gain is missing: dx̂ = dy·gain", .gain = false, .gain_in_mean = false, .gain_in_dot = false},
+      {.text = "the gain is missing in the first term: dx̂ = dy·gain, as in the means", .gain = false},
+      {.text = "the gain is missing in both means: dx̂ = dy·gain",
+       .gain_in_mean = false, .gain_in_dot = false, .rmsnorm = false},
+      {.text = "the gain is missing in mean(dx̂): dx̂ = dy·gain", .gain_in_mean = false, .rmsnorm = false},
+      {.text = "the gain is missing in mean(dx̂·x̂): dx̂ = dy·gain", .gain_in_dot = false},
+      {.text = "x stands where x̂ = (x - μ)·r belongs", .inside = 0, .centered = false},
+      {.text = "x̂ is (x - μ)·r, and here it is without the r", .inside = 0, .rmsnorm = false},
+      {.text = "the factor r in front is missing", .front = 0},
+      {.text = "the factor in front is r, and here it is r²", .front = 2},
+      {.text = "r is 1/σ: the factor in front is r, not 1/r", .front = -1},
+      {.text = "r is 1/σ: x̂ is (x - μ)·r, not (x - μ)/r", .inside = -1},
+      {.text = "r is 1/σ, and is used as if it were σ", .front = -1, .inside = -1}};
+  for (const auto& [text, value] : divisors) {
+    const size_t at = text.find('@');
+    const auto naming = [&](const char* term) { return std::string(text).replace(at, 1, term); };
+    rows.push_back({.text = naming("mean(dx̂)"), .mean = value, .rmsnorm = false});
+    rows.push_back({.text = naming(value < 0 ? "x̂·mean(dx̂·x̂)" : "mean(dx̂·x̂)"), .dot = value});
+  }
+  return rows;
+}
+
+Doubles dx_of(const Formula& f, const Doubles& dy, const Doubles& x, const Saved& saved, const Norm& p) {
+  const bool has_mean = p.kind == NormKind::layernorm || !f.layernorm;
+  Doubles dx(N * C);
+  for (size_t n = 0; n < N; ++n) {
+    const double r = saved.rstd[n], centre = f.centered ? saved.mean[n] : 0;
+    const auto xhat = [&](size_t c) { return (x[n * C + c] - centre) * std::pow(r, f.inside); };
+    const auto d = [&](size_t c, bool gain) { return dy[n * C + c] * (gain ? p.gain_at(c) : 1); };
+    double mean = 0, dot = 0;
+    for (size_t c = 0; c < C; ++c) mean += d(c, f.gain_in_mean) / C, dot += d(c, f.gain_in_dot) * xhat(c) / C;
+    for (size_t c = 0; c < C; ++c)
+      dx[n * C + c] = std::pow(r, f.front) * (d(c, f.gain) - has_mean * f.mean * mean - f.dot * xhat(c) * dot);
+  }
+  return dx;
+}
+
 // dx without some of its terms, or with wrong ones.
 std::vector<Mistake> mistakes(const Doubles& dy, const Doubles& x, const Saved& saved, const Norm& p) {
-  const Doubles zero(N * C);
-  Doubles ungained = zero, free = zero, no_mean = zero, no_dot = zero, sums = zero, sum_mean = zero, sum_dot = zero,
-          centered = zero, raw = zero, unscaled = zero, plus_mean = zero, plus_dot = zero, without_offset = zero;
-  for (size_t n = 0; n < N; ++n) {
-    const double r = saved.rstd[n], centre = p.kind == NormKind::layernorm;
-    double mean = 0, dot = 0, plain_mean = 0, plain_dot = 0, raw_dot = 0;
-    for (size_t c = 0; c < C; ++c) {
-      const double d = dy[n * C + c], xhat = (x[n * C + c] - saved.mean[n]) * r;
-      mean += d * p.gain_at(c) / C, dot += d * p.gain_at(c) * xhat / C;
-      plain_mean += d / C, plain_dot += d * xhat / C, raw_dot += d * p.gain_at(c) * x[n * C + c] / C;
-    }
-    for (size_t c = 0; c < C; ++c) {
-      const size_t k = n * C + c;
-      const double d = dy[k] * p.gain_at(c), xhat = (x[k] - saved.mean[n]) * r;
-      free[k] = r * d;
-      no_mean[k] = r * (d - xhat * dot);
-      no_dot[k] = r * (d - centre * mean);
-      centered[k] = r * (d - mean - xhat * dot);
-      sums[k] = r * (d - C * centre * mean - C * xhat * dot);
-      sum_mean[k] = r * (d - C * centre * mean - xhat * dot);
-      sum_dot[k] = r * (d - centre * mean - C * xhat * dot);
-      ungained[k] = r * (dy[k] - centre * plain_mean - xhat * plain_dot);
-      raw[k] = r * (d - centre * mean - x[k] * raw_dot);
-      plus_mean[k] = r * (d + centre * mean - xhat * dot);
-      plus_dot[k] = r * (d - centre * mean + xhat * dot);
-      unscaled[k] = d - centre * mean - xhat * dot;
-    }
-  }
+  Doubles without_offset(N * C), unused(C);
   Norm plain = p;
   plain.unit_offset = false;
-  Doubles unused(C);
   Norm gradients = parameters({"", p.kind, false, false}, unused.data(), unused.data());
   textbook::answer::row_backward(without_offset.data(), gradients, dy.data(), x.data(), saved, plain, N, C);
-  return {{"the gain is 1 + w here: p.gain_at(c), not p.gain[c]", without_offset},
-          {"x's ways through μ and r are missing: there is only r·dx̂", free},
-          {"x's way through μ is missing: - mean(dx̂)", no_mean},
-          {"x's way through r is missing: - x̂·mean(dx̂·x̂)", no_dot},
-          {"RMSNorm has no μ: without - mean(dx̂)", centered},
-          {"the sign of mean(dx̂) is the wrong way round", plus_mean},
-          {"the sign of x̂·mean(dx̂·x̂) is the wrong way round", plus_dot},
-          {"there are sums over C where means belong", sums},
-          {"a sum stands where mean(dx̂) belongs: / C is missing", sum_mean},
-          {"a sum stands where mean(dx̂·x̂) belongs: / C is missing", sum_dot},
-          {"the gain is missing: dx̂ = dy·gain", ungained},
-          {"x stands where x̂ = (x - μ)·r belongs", raw},
-          {"the factor r in front is missing", unscaled}};
+  std::vector<Mistake> found;
+  if (p.unit_offset) found.push_back({"the gain is 1 + w here: p.gain_at(c), not p.gain[c]", without_offset});
+  for (const Formula& f : formulas())
+    if (p.kind == NormKind::layernorm ? f.layernorm : f.rmsnorm) found.push_back({f.text, dx_of(f, dy, x, saved, p)});
+  return found;
 }
 
 void backward(Judge& judge) {
@@ -143,15 +172,22 @@ void backward(Judge& judge) {
     const Guarded in_dy(dy), in_x(x);
     const Norm p = parameters(c, in_gain.data(), in_bias.data());
     const Saved saved = forward_of(x, p).saved;
-    Doubles of_x(C), last(C), last_dy(dy.end() - C, dy.end());
+    Doubles of_x(C), no_r(C), over_r(C), last(C), last_dy(dy.end() - C, dy.end());
     for (size_t k = 0; k < N * C; ++k) {
+      const double r = saved.rstd[k / C], centered = x[k] - saved.mean[k / C];
       of_x[k % C] += dy[k] * x[k];
-      last[k % C] = dy[k] * (x[k] - saved.mean[k / C]) * saved.rstd[k / C];
+      no_r[k % C] += dy[k] * centered;
+      over_r[k % C] += dy[k] * centered / r;
+      last[k % C] = dy[k] * centered * r;
     }
     const std::string last_row = "only what the last row gives is left: += over n";
+    std::vector<Mistake> of_gain = {{"x stands where x̂ = (x - μ)·r belongs", of_x},
+                                    {"r is 1/σ: x̂ is (x - μ)·r, not (x - μ)/r", over_r},
+                                    {last_row, last}};
+    if (c.kind == NormKind::layernorm) of_gain.push_back({"x̂ is (x - μ)·r, and here it is without the r", no_r});
     std::vector<Output> outputs = {
         written("dx", {{"n", N}, {"c", C}}, g[0], mistakes(dy, x, saved, p)),
-        added("dgain", {{"c", C}}, g[1], {{"x stands where x̂ = (x - μ)·r belongs", of_x}, {last_row, last}})};
+        added("dgain", {{"c", C}}, g[1], of_gain)};
     if (c.bias) outputs.push_back(added("dbias", {{"c", C}}, g[2], {{last_row, last_dy}}));
     judge.test(c.title, factors, outputs, [&](auto out) {
       const Norm gradients = parameters(c, out[1], c.bias ? out[2] : nullptr);
