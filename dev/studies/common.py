@@ -126,10 +126,11 @@ class Study:
         return Tables(folder)
 
     def init_report(self, label, options):
-        """The table of init-report with these options."""
+        """The table of init-report with these options. It is large: a study stores the rows that it needs. The note of
+        what it ran on is stored beside the script."""
         path, words = self.out / f"{label}.csv", shlex.split(options)
         command = ["init-report", "--data", str(self.args.data), *words, "--force", "--out", str(path)]
-        self.timed(path, words, lambda: self.run(*command))
+        self.store_note(label, self.timed(path, words, lambda: self.run(*command)))
         return pandas.read_csv(path)
 
     def store(self, label, note):
@@ -138,6 +139,9 @@ class Study:
         for name in "summary", "runs":
             text = (self.out / label / f"{name}.csv").read_text(encoding="utf-8")
             (self.folder / f"{label}-{name}.csv").write_text(text.replace(f"{ROOT}/", ""), encoding="utf-8")
+        self.store_note(label, note)
+
+    def store_note(self, label, note):
         (self.folder / f"{label}.json").write_text(json.dumps(note, indent=1) + "\n")
 
     def publish(self, figure, markdown):
