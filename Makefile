@@ -442,7 +442,7 @@ STUDIES = $(notdir $(patsubst %/study.py,%,$(wildcard dev/studies/*/study.py)))
 study: .venv/.report build/train_gpt  ## repeat a published result: STUDY=warmup or another of dev/studies/; ARGS=--long
 	@$(PYTHON) dev/studies/$(or $(STUDY),$(error say which: STUDY=$(subst $() ,|,$(STUDIES))))/study.py $(ARGS)
 
-test-report: .venv/.report  ## test reports in a browser
+test-report: .venv/.report  ## test reports in a browser, recompute the numbers of the studies
 	@$(PYTHON) dev/report/test_report.py $(ARGS)
 
 # Its pages are all Markdown of the project. The playground is in it if build/playground.html is there.

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Runs all tests of the report:
+"""Runs all tests of the report, and those of the studies' numbers:
 
     make test-report        or: python dev/report/test_report.py [-k NAME]
 """
 
 import argparse
+import sys
 import unittest
 from pathlib import Path
+
+HERE = Path(__file__).parent
+STUDIES = HERE.parent / "studies"
 
 
 class Counted(unittest.TextTestResult):
@@ -23,7 +27,9 @@ if __name__ == "__main__":
     args = parser.parse_args()
     loader = unittest.TestLoader()
     loader.testNamePatterns = [f"*{args.k}*"] if args.k else None
-    names = [path.stem for path in sorted(Path(__file__).parent.glob("test_*.py")) if path.stem != "test_report"]
+    sys.path.append(str(STUDIES))
+    paths = sorted([*HERE.glob("test_*.py"), *STUDIES.glob("test_*.py")])
+    names = [path.stem for path in paths if path.stem != "test_report"]
     result = unittest.TextTestRunner(verbosity=2, resultclass=Counted).run(loader.loadTestsFromNames(names))
     failed, skipped = len(result.failures) + len(result.errors), len(result.skipped)
     for test, reason in result.skipped:

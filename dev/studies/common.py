@@ -7,7 +7,8 @@ A study is a script that contains
     study.publish(figure, markdown)              writes picture.png beside the script, and the table into README.md
 
 Running a study again resumes it: runs that have ended are not repeated. runs.csv and summary.csv of each comparison are
-stored beside the script, with what they ran on, so that every number can be computed again.
+stored beside the script, with what they ran on, so that every number can be computed again. A script whose published()
+makes the tables from these files alone has them recomputed by test_studies.py.
 """
 
 import argparse
@@ -54,6 +55,11 @@ class Tables:
 
     def read(self, name):
         return pandas.read_csv(self.folder / f"{name}.csv")
+
+
+def stored(script, name):
+    """A CSV file beside a study's script."""
+    return pandas.read_csv(Path(script).parent / f"{name}.csv")
 
 
 class Study:
@@ -202,6 +208,7 @@ def interval(values):
 
 def shown(values, digits=3):
     mean, half = interval(values)
+    mean = round(mean, digits) + 0.0  # never -0.00
     return f"{mean:.{digits}f} ± {half:.{digits}f}" if half == half else f"{mean:.{digits}f}"
 
 

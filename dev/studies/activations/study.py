@@ -17,9 +17,10 @@ import pandas
 from scipy import optimize
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOR, Study, draw_band, interval, outcome, plt, shown, table  # noqa: E402
+from common import COLOR, Study, draw_band, interval, outcome, plt, shown, stored, table  # noqa: E402
 
-INITS = {"each placement's own initialization": "", "the same Xavier for all": "--init xavier --no-residual-gain"}
+INITS = {"own": ("each placement's own initialization", ""),
+         "xavier": ("the same Xavier for all", "--init xavier --no-residual-gain")}
 PLACEMENTS = ["post", "pre", "sandwich", "reordered"]
 LAYERS = 24
 GREW = 2  # shapes are fitted to streams whose last block has at least this many times the first one's mean square
@@ -61,39 +62,58 @@ def fewest(residual):
     return best.pop() if len(best) == 1 else "differs by seed"
 
 
-study = Study(__doc__)
-steps = 3000 if study.long else 600
-WHEN = {1: "before training", steps // 2: f"step {steps // 2}", steps: f"step {steps}"}
-figure, axes = plt.subplots(2, 3, figsize=(12, 7.5), sharex=True, sharey="row")
-levels, shapes, streams = [], [], []
-for line, (init, words) in zip(axes, INITS.items()):
-    label = "xavier" if words else "own"
-    tables = study.compare(label, f"""{words} --layers {LAYERS} --channels 64 --heads 4
-        --context 128 --batch 4 --steps {steps} --warmup {steps // 10} --lr 1e-3 --eval-every {steps // 4}
-        --eval-batches 20 --val-fraction 0.02 --save-every 0 --diagnostics {steps // 2}
-        --grid placement={",".join(PLACEMENTS)} seed=1,2,3""")
-    d = tables.read("diagnostics")
-    stream = d[(d.part == "stream") & (d.what == "rms") & d.step.isin(WHEN)].assign(
-        init=label, block=lambda d: d.layer.astype(int) + 1, mean_square=lambda d: d.value**2)
-    streams.append(stream)
-    for axis, (step, when) in zip(line, WHEN.items()):
+def published():
+    """The tables in README.md, from the stored runs and streams."""
+    streams = stored(__file__, "stream")
+    steps = sorted(streams.step.unique())
+    levels, shapes = [], []
+    for name, (init, _) in INITS.items():
+        runs = stored(__file__, f"{name}-runs")
         for placement in PLACEMENTS:
-            by_block = stream[(stream.step == step) & (stream.placement == placement)].groupby("block").mean_square
-            draw_band(axis, by_block, "o-", markersize=3, color=COLOR[placement], label=placement)
-        axis.set(yscale="log", title=when, xlabel="block")
-    line[0].set_ylabel(f"mean square of the stream\n{init}")
-    for placement in PLACEMENTS:
-        some = stream[stream.placement == placement].sort_values("block")
-        seeds = {step: [seed.mean_square.values for _, seed in some[some.step == step].groupby("seed")]
-                 for step in WHEN}
-        ends = [f"{first:.3g} → {last:.3g}" for first, last in
-                (numpy.mean([[y[0], y[-1]] for y in seeds[step]], axis=0) for step in WHEN)]
-        levels.append([init, placement, *ends, outcome(tables.runs[tables.runs.placement == placement])])
-        shapes += [[init, placement, when, *words] for step, when in WHEN.items() if any(words := fits(seeds[step]))]
-axes[0, 0].legend(loc="center right", bbox_to_anchor=(1, 0.3))
-pandas.concat(streams)[["init", "placement", "seed", "step", "block", "mean_square"]].to_csv(
-    study.folder / "stream.csv", index=False, float_format="%.6g")
-study.publish(figure, table(levels, ["initialization", "placement", "before training: first → last block",
-                                     f"step {steps // 2}", f"step {steps}", "final loss"]) + "\n" +
-              table(shapes, ["initialization", "placement", "when", "residual of a line", "power's − line's",
-                             "exponential's − line's", "power", "smallest residual in every seed"]))
+            some = streams[(streams.init == name) & (streams.placement == placement)].sort_values("block")
+            seeds = {step: [seed.mean_square.values for _, seed in some[some.step == step].groupby("seed")]
+                     for step in steps}
+            ends = [f"{first:.3g} → {last:.3g}" for first, last in
+                    (numpy.mean([[y[0], y[-1]] for y in seeds[step]], axis=0) for step in steps)]
+            levels.append([init, placement, *ends, outcome(runs[runs.placement == placement])])
+            shapes += [[init, placement, when(step), *words] for step in steps if any(words := fits(seeds[step]))]
+    _, middle, end = map(when, steps)
+    return table(levels, ["initialization", "placement", "before training: first → last block", middle, end,
+                          "final loss"]) + "\n" + \
+        table(shapes, ["initialization", "placement", "when", "residual of a line", "power's − line's",
+                       "exponential's − line's", "power", "smallest residual in every seed"])
+
+
+def when(step):
+    return "before training" if step == 1 else f"step {step}"
+
+
+def main():
+    study = Study(__doc__)
+    steps = 3000 if study.long else 600
+    shown_steps = [1, steps // 2, steps]
+    figure, axes = plt.subplots(2, 3, figsize=(12, 7.5), sharex=True, sharey="row")
+    streams = []
+    for line, (name, (init, words)) in zip(axes, INITS.items()):
+        tables = study.compare(name, f"""{words} --layers {LAYERS} --channels 64 --heads 4
+            --context 128 --batch 4 --steps {steps} --warmup {steps // 10} --lr 1e-3 --eval-every {steps // 4}
+            --eval-batches 20 --val-fraction 0.02 --save-every 0 --diagnostics {steps // 2}
+            --grid placement={",".join(PLACEMENTS)} seed=1,2,3""")
+        d = tables.read("diagnostics")
+        stream = d[(d.part == "stream") & (d.what == "rms") & d.step.isin(shown_steps)].assign(
+            init=name, block=lambda d: d.layer.astype(int) + 1, mean_square=lambda d: d.value**2)
+        streams.append(stream)
+        for axis, step in zip(line, shown_steps):
+            for placement in PLACEMENTS:
+                by_block = stream[(stream.step == step) & (stream.placement == placement)].groupby("block").mean_square
+                draw_band(axis, by_block, "o-", markersize=3, color=COLOR[placement], label=placement)
+            axis.set(yscale="log", title=when(step), xlabel="block")
+        line[0].set_ylabel(f"mean square of the stream\n{init}")
+    axes[0, 0].legend(loc="center right", bbox_to_anchor=(1, 0.3))
+    pandas.concat(streams)[["init", "placement", "seed", "step", "block", "mean_square"]].to_csv(
+        study.folder / "stream.csv", index=False, float_format="%.6g")
+    study.publish(figure, published())
+
+
+if __name__ == "__main__":
+    main()

@@ -14,7 +14,7 @@ import numpy
 import pandas
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOR, Study, draw_band, plt, shown, table  # noqa: E402
+from common import COLOR, Study, draw_band, plt, shown, stored, table  # noqa: E402
 
 SAME = "--init xavier --no-residual-gain"
 INITS = {"wide": ("Xavier, stream from 1", f"{SAME} --embedding-norm"),
@@ -95,45 +95,59 @@ def plain_ticks(axis, ticks):
     axis.minorticks_off()
 
 
-study = Study(__doc__)
-channels = 256 if study.long else 128
-data = pandas.concat([select(study.init_report(label, f"""{words} --channels {channels} --heads 4 --context 128
-    --batch 4 --accumulate 8 --grid placement={",".join(PLACEMENTS)} layers={",".join(map(str, DEPTHS))}
-    seed={",".join(map(str, range(1, 11)))}""")).assign(init=label) for label, (_, words) in INITS.items()])
-data = data[["init", "placement", "layers", "seed", "layer", "of", "value"]]
-data.to_csv(study.folder / "gradients.csv", index=False, float_format="%.4g")
+def published():
+    """The tables in README.md, from the stored norms."""
+    data = stored(__file__, "gradients")
+    depths, blocks = [], []
+    for label, (init, words) in INITS.items():
+        for placement in PLACEMENTS:
+            cell = data[(data.init == label) & (data.placement == placement)]
+            last, profile = cell[cell.layer == cell.layers], cell[cell.layers == PROFILED]
+            W2 = last[last.of == "W2"].groupby("layers").value.mean()
+            depths.append([init, placement, *powers(last, "layers"), THEORY[placement] if words else ""]
+                          + [f"{W2[n]:.3g}" for n in DEPTHS])
+            blocks.append([init, placement, *powers(profile, "layer"),
+                           *(first_to_last(profile[profile.of == of]) for of in MATRICES.values())])
+    return table(depths, ["initialization", "placement", "last W1 ~ depth to the", "last W2", "last 1/√R",
+                          "theory (W2)", *(f"W2, {n} blocks" for n in DEPTHS)]) + "\n" + \
+        table(blocks, ["initialization", "placement", "W1 ~ block to the", "W2", "1/√R",
+                       *(f"{name}: first → last" for name in MATRICES.values())])
 
-figure, axes = plt.subplots(4, 2, figsize=(7.5, 10.5), sharey="row")
-depths, blocks = [], []
-for row, (label, (init, words)) in enumerate(INITS.items()):
-    for column, (placement, name) in enumerate(PLACEMENTS.items()):
-        cell = data[(data.init == label) & (data.placement == placement)]
-        last, profile = cell[cell.layer == cell.layers], cell[cell.layers == PROFILED]
-        W2 = last[last.of == "W2"].groupby("layers").value.mean()
-        depths.append([init, placement, *powers(last, "layers"), THEORY[placement] if words else ""]
-                      + [f"{W2[n]:.3g}" for n in DEPTHS])
-        blocks.append([init, placement, *powers(profile, "layer"),
-                       *(first_to_last(profile[profile.of == of]) for of in MATRICES.values())])
-        if words:
-            start = init.removeprefix("Xavier, ")
-            draw_blocks(axes[row, column], profile, COLOR[placement])
-            axes[row, column].set(title=f"{name}, {start}", ylim=(0.08, 0.9))
-            draw_pair(axes[2, column], profile, "qk", "-" if row == 0 else "--", start)
-            axes[2, column].set(title=f"{name}, q and k", ylim=(0.003, 0.12))
-for row, ticks in enumerate(([0.1, 0.2, 0.4, 0.8], [0.1, 0.2, 0.4, 0.8], [0.005, 0.01, 0.02, 0.05, 0.1])):
-    for axis in axes[row]:
-        plain_ticks(axis, ticks)
-        axis.set_xticks(range(1, PROFILED + 1))
-    axes[row, 0].legend(loc="lower right" if row < 2 else "upper right", ncols=3 if row < 2 else 1)
-for axis, of in zip(axes[3], ("W1", "W2")):
-    draw_depths(axis, data, of)
-    plain_ticks(axis, [0.05, 0.1, 0.2, 0.5, 1, 2])
-for column in 0, 1:
-    axes[2, column].set_xlabel(f"block of {PROFILED}")
-axes[2, 0].annotate("block 1 from .02: 2.6e-5", (1, 0.003), xytext=(2, 6), textcoords="offset points", fontsize=8)
-figure.legend(*axes[3, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-figure.supylabel("norm of the gradient")
-study.publish(figure, table(depths, ["initialization", "placement", "last W1 ~ depth to the", "last W2", "last 1/√R",
-                                     "theory (W2)", *(f"W2, {n} blocks" for n in DEPTHS)]) + "\n" +
-              table(blocks, ["initialization", "placement", "W1 ~ block to the", "W2", "1/√R",
-                             *(f"{name}: first → last" for name in MATRICES.values())]))
+
+def main():
+    study = Study(__doc__)
+    channels = 256 if study.long else 128
+    data = pandas.concat([select(study.init_report(label, f"""{words} --channels {channels} --heads 4 --context 128
+        --batch 4 --accumulate 8 --grid placement={",".join(PLACEMENTS)} layers={",".join(map(str, DEPTHS))}
+        seed={",".join(map(str, range(1, 11)))}""")).assign(init=label) for label, (_, words) in INITS.items()])
+    data = data[["init", "placement", "layers", "seed", "layer", "of", "value"]]
+    data.to_csv(study.folder / "gradients.csv", index=False, float_format="%.4g")
+    figure, axes = plt.subplots(4, 2, figsize=(7.5, 10.5), sharey="row")
+    for row, (label, (init, words)) in enumerate(INITS.items()):
+        for column, (placement, name) in enumerate(PLACEMENTS.items()):
+            cell = data[(data.init == label) & (data.placement == placement)]
+            profile = cell[cell.layers == PROFILED]
+            if words:
+                start = init.removeprefix("Xavier, ")
+                draw_blocks(axes[row, column], profile, COLOR[placement])
+                axes[row, column].set(title=f"{name}, {start}", ylim=(0.08, 0.9))
+                draw_pair(axes[2, column], profile, "qk", "-" if row == 0 else "--", start)
+                axes[2, column].set(title=f"{name}, q and k", ylim=(0.003, 0.12))
+    for row, ticks in enumerate(([0.1, 0.2, 0.4, 0.8], [0.1, 0.2, 0.4, 0.8], [0.005, 0.01, 0.02, 0.05, 0.1])):
+        for axis in axes[row]:
+            plain_ticks(axis, ticks)
+            axis.set_xticks(range(1, PROFILED + 1))
+        axes[row, 0].legend(loc="lower right" if row < 2 else "upper right", ncols=3 if row < 2 else 1)
+    for axis, of in zip(axes[3], ("W1", "W2")):
+        draw_depths(axis, data, of)
+        plain_ticks(axis, [0.05, 0.1, 0.2, 0.5, 1, 2])
+    for column in 0, 1:
+        axes[2, column].set_xlabel(f"block of {PROFILED}")
+    axes[2, 0].annotate("block 1 from .02: 2.6e-5", (1, 0.003), xytext=(2, 6), textcoords="offset points", fontsize=8)
+    figure.legend(*axes[3, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    figure.supylabel("norm of the gradient")
+    study.publish(figure, published())
+
+
+if __name__ == "__main__":
+    main()

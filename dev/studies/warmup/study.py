@@ -10,28 +10,42 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOR, Study, draw_rates, outcome, plt, rate_axis, table, unigram_line  # noqa: E402
+from common import COLOR, Study, draw_rates, outcome, plt, rate_axis, stored, table, unigram_line  # noqa: E402
 
-study = Study(__doc__)
-steps = 3000 if study.long else 800
 RATES = ["3e-4", "1e-3", "3e-3", "1e-2"]
-WARMUPS = {0: ":", steps // 20: "--", steps // 5: "-.", steps // 2: "-"}
+STYLES = [":", "--", "-.", "-"]  # of warm-ups, in ascending order
 SETTINGS = {"xavier": ("Xavier, no clipping", "--init xavier --clip 0 --weight-decay 0 --beta2 0.98"),
             "defaults": ("own initialization, clipping", "")}
-figure, axes = plt.subplots(2, 2, figsize=(10, 7.4), sharex=True, sharey=True)
-rows = []
-for row, (name, (title, options)) in zip(axes, SETTINGS.items()):
-    runs = study.compare(name, f"""{options} --layers 6 --channels 64 --heads 4 --context 128 --batch 4
-        --steps {steps} --eval-every {steps // 20} --eval-batches 20 --val-fraction 0.02 --save-every 0
-        --grid placement=post,pre warmup={",".join(map(str, WARMUPS))} lr={",".join(RATES)} seed=1,2,3""").runs
-    for axis, placement in zip(row, ("post", "pre")):
-        for warmup, style in WARMUPS.items():
-            cell = runs[(runs.placement == placement) & (runs.warmup == warmup)]
-            label = f"{warmup} steps" if warmup else "none"
-            draw_rates(axis, cell, style, label, color=COLOR[placement], fillstyle="full" if warmup else "none")
-            rows.append([title, placement, warmup] + [outcome(at) for _, at in cell.groupby("peak_lr")])
-        unigram_line(axis, runs)
-        rate_axis(axis, RATES, title=f"{placement.capitalize()}-LN: {title}")
-        axis.legend(title="warm-up", fontsize=8)
-    row[0].set_ylabel(f"validation loss after {steps} steps")
-study.publish(figure, table(rows, ["setting", "placement", "warm-up"] + [f"lr {rate}" for rate in RATES]))
+
+
+def published():
+    """The table in README.md, from the stored runs."""
+    rows = [[title, placement, warmup] + [outcome(at) for _, at in cell.groupby("peak_lr")]
+            for name, (title, _) in SETTINGS.items()
+            for (placement, warmup), cell in stored(__file__, f"{name}-runs").groupby(["placement", "warmup"])]
+    return table(rows, ["setting", "placement", "warm-up"] + [f"lr {rate}" for rate in RATES])
+
+
+def main():
+    study = Study(__doc__)
+    steps = 3000 if study.long else 800
+    warmups = [0, steps // 20, steps // 5, steps // 2]
+    figure, axes = plt.subplots(2, 2, figsize=(10, 7.4), sharex=True, sharey=True)
+    for row, (name, (title, options)) in zip(axes, SETTINGS.items()):
+        runs = study.compare(name, f"""{options} --layers 6 --channels 64 --heads 4 --context 128 --batch 4
+            --steps {steps} --eval-every {steps // 20} --eval-batches 20 --val-fraction 0.02 --save-every 0
+            --grid placement=post,pre warmup={",".join(map(str, warmups))} lr={",".join(RATES)} seed=1,2,3""").runs
+        for axis, placement in zip(row, ("post", "pre")):
+            for warmup, style in zip(warmups, STYLES):
+                cell = runs[(runs.placement == placement) & (runs.warmup == warmup)]
+                label = f"{warmup} steps" if warmup else "none"
+                draw_rates(axis, cell, style, label, color=COLOR[placement], fillstyle="full" if warmup else "none")
+            unigram_line(axis, runs)
+            rate_axis(axis, RATES, title=f"{placement.capitalize()}-LN: {title}")
+            axis.legend(title="warm-up", fontsize=8)
+        row[0].set_ylabel(f"validation loss after {steps} steps")
+    study.publish(figure, published())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""The numbers in README.md are those of the stored CSV files. Run by `make test-report`."""
+
+import importlib.util
+import re
+import unittest
+from pathlib import Path
+
+import numpy
+import pandas
+from scipy import stats
+
+HERE = Path(__file__).parent
+README = (HERE / "README.md").read_text(encoding="utf-8")
+SECTIONS = dict(re.findall(r"<!-- ([a-z]+) -->\n(.*?)<!-- end of \1 -->", README, re.DOTALL))
+# A study's text, without its tables: from a heading to the next one.
+CHAPTERS = {name: chapter for chapter in re.split(r"^##+ ", README, flags=re.MULTILINE)
+            for name in re.findall(r"<!-- end of ([a-z]+) -->", chapter)}
+WITH_RUNS = sorted({path.parent.name for path in HERE.glob("*/*-runs.csv")})
+RECOMPUTED = sorted(path.parent.name for path in HERE.glob("*/study.py") if "def published()" in path.read_text())
+
+INTERVAL = re.compile(r"[+-]?\d+\.\d+ ± \d+\.\d+")
+LOSS = re.compile(r"lr \d|final loss|loss after")  # headings of columns whose cells show the final losses of a cell
+DIFFERENCE = re.compile(r"minus pre|against pre", re.IGNORECASE)  # of columns with paired differences to the baseline
+
+
+def published(name):
+    spec = importlib.util.spec_from_file_location(name, HERE / name / "study.py")
+    study = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(study)
+    return study.published()
+
+
+def intervals(text):
+    return INTERVAL.findall(text.replace("−", "-"))
+
+
+def columns_of(section):
+    """(heading, text) of each field of the tables of a section."""
+    for part in re.findall(r"(?:^\|.*\n)+", section, re.MULTILINE):
+        heads, _, *rows = ([field.strip() for field in line.strip("|\n").split("|")] for line in part.splitlines())
+        yield from ((head, field) for row in rows for head, field in zip(heads, row, strict=True))
+
+
+def said(values, digits, sign=""):
+    """Mean and 95 % t interval, by SciPy alone."""
+    mean, half = round(numpy.mean(values), digits) + 0.0, half_width(values)
+    return f"{mean:{sign}.{digits}f} ± {half:.{digits}f}"
+
+
+def half_width(values):
+    return stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
+
+
+def final_runs(name):
+    """The final runs of each comparison of a study."""
+    for path in sorted((HERE / name).glob("*-runs.csv")):
+        runs = pandas.read_csv(path)
+        yield path, runs[runs.stage == "final"]
+
+
+def outcomes(name, digits):
+    """What README.md may say about a cell: mean and interval, or how many runs did not finish."""
+    result = set()
+    for _, runs in final_runs(name):
+        for _, cell in runs.groupby("cell"):
+            bad = cell.state[cell.state != "finished"].value_counts()
+            result.add(", ".join(f"{n}/{len(cell)} {state}" for state, n in bad.items()) if len(bad) else
+                       said(cell.final_val, digits))
+    return result
+
+
+def differences(name, digits):
+    """Differences of each cell to the baseline of its comparison, over runs of the same seed."""
+    result = set()
+    for path, runs in final_runs(name):
+        summary = pandas.read_csv(str(path).replace("-runs.csv", "-summary.csv"))
+        losses = {cell: some.set_index("seed").final_val for cell, some in runs.groupby("cell")
+                  if (some.state == "finished").all()}
+        base = summary.cell[summary.verdict == "baseline"].iloc[0]
+        result |= {said(loss - losses[base], digits, "+") for loss in losses.values() if base in losses}
+    return result
+
+
+def digits_of(text):
+    return len(text.rsplit(".", 1)[1]) if "." in text else 3
+
+
+class Stored(unittest.TestCase):
+    def test_tables_are_those_of_the_stored_files(self):
+        self.assertIn("warmup", RECOMPUTED)
+        for name in RECOMPUTED:
+            with self.subTest(name):
+                self.assertEqual(SECTIONS[name].split("\nTook ")[0], published(name))
+
+    def test_losses_and_differences_are_those_of_the_stored_runs(self):
+        for name in WITH_RUNS:
+            seen = 0
+            for heading, text in columns_of(SECTIONS[name]):
+                for pattern, known in (LOSS, outcomes), (DIFFERENCE, differences):
+                    if pattern.match(heading) and text:
+                        seen += 1
+                        with self.subTest(name, heading=heading):
+                            self.assertIn(text, known(name, digits_of(text)))
+            self.assertGreater(seen, 0, name)
+
+    def test_text_quotes_intervals_of_its_tables(self):
+        for name in RECOMPUTED:
+            quoted = intervals(CHAPTERS[name].replace(SECTIONS[name], ""))
+            self.assertGreater(len(quoted), 0, name)
+            self.assertLessEqual(set(quoted), set(intervals(SECTIONS[name])), name)
+
+    def test_claims_quote_intervals_of_the_studies_they_name(self):
+        by_number = {chapter.split(".")[0]: chapter for chapter in re.split(r"^## ", README, flags=re.MULTILINE)}
+        claims = README.split("## What our sources say")[1].split("\n## ")[0]
+        rows = [line for line in claims.splitlines() if intervals(line)]
+        self.assertGreater(len(rows), 0)
+        for row in rows:
+            linked = "".join(by_number[number] for number in re.findall(r"\[(\d+)\]\(#", row))
+            self.assertLessEqual(set(intervals(row)), set(intervals(linked)), row)
+
+    def test_summaries_are_those_of_the_runs(self):
+        for name in WITH_RUNS:
+            for path, runs in final_runs(name):
+                summary = pandas.read_csv(str(path).replace("-runs.csv", "-summary.csv")).set_index("cell")
+                for cell, some in runs.groupby("cell"):
+                    if (some.state == "finished").all():
+                        row = summary.loc[cell]
+                        want = [some.final_val.mean(), half_width(some.final_val)]
+                        self.assertTrue(numpy.allclose([row["mean"], row.ci], want, 1e-5), cell)
+
+
+class Powers(unittest.TestCase):
+    """Slopes in log-log coordinates, by SciPy's regression."""
+
+    @staticmethod
+    def over_seeds(rows, x, y):
+        return said([stats.linregress(numpy.log(seed[x]), numpy.log(seed[y])).slope for _, seed in
+                     rows.groupby("seed")], 2)
+
+    def test_gradients(self):
+        data = pandas.read_csv(HERE / "gradients" / "gradients.csv")
+        parts = (data[data.layer == data.layers], "layers"), (data[data.layers == 12], "layer")
+        tables = SECTIONS["gradients"].split("\n\n")
+        for (rows, key), part in zip(parts, tables):
+            lines = iter(part.strip().splitlines()[2:])
+            for init in "wide", "xavier", "own":
+                for placement in "post", "pre":
+                    some = rows[(rows.init == init) & (rows.placement == placement)]
+                    want = [self.over_seeds(some[some.of == of], key, "value") for of in ("W1", "W2", "1/√R")]
+                    self.assertEqual(want, intervals(next(lines)), (init, placement, key))
+
+    def test_growth_of_the_stream(self):
+        data = pandas.read_csv(HERE / "activations" / "stream.csv")
+        text = dict(own="each placement's own initialization", xavier="the same Xavier for all")
+        when = {1: "before training"}
+        found = {}
+        for init, placement, time, *_, power, _ in (line.strip("| ").split(" | ") for line in
+                                                    SECTIONS["activations"].split("\n\n")[1].splitlines()[2:]):
+            found[init, placement, time] = power
+        self.assertGreater(len(found), 0)
+        for (init, placement, step), rows in data.groupby(["init", "placement", "step"]):
+            name = text[init], placement, when.get(step, f"step {step}")
+            if name in found:
+                self.assertEqual(self.over_seeds(rows, "block", "mean_square"), found.pop(name), name)
+        self.assertEqual(found, {})
+
+
+if __name__ == "__main__":
+    unittest.main()
