@@ -191,6 +191,7 @@ void train(const Command& command) {
   DirectoryLock lock;
   const TrainOptions& asked = command.train;
   const bool goes_on = asked.resume && !asked.out.empty() && !asked.dry_run;
+  if (goes_on && !is_there(asked.out)) throw std::runtime_error("there is no run " + asked.out + " to go on with");
   if (goes_on) lock = DirectoryLock(asked.out);  // before reading files that another process may be writing
   Plan plan = make_plan(command, *leading.group, place);
   const std::string name = plan.o.config.placement + "-" + name_of(kNormKinds, plan.o.config.norm);

@@ -272,6 +272,8 @@ TEST_CASE("the grid: combinations, unions and seeds", "[compare]") {
   CHECK(parse_grid({}).cells.size() == 1);
   CHECK(contains(complaint({"placement=post", "+", "placement=post"}), "twice"));
   CHECK(contains(complaint({"placement=post", "placement=pre"}), "twice"));
+  CHECK(contains(complaint({"placement=post,pre,post"}), "--grid placement has the value post twice"));
+  CHECK(contains(complaint({"placement=post", "seed=1,1"}), "--grid seed has the value 1 twice"));
 }
 
 TEST_CASE("the values of --tune go on beyond those given, by their ratio", "[compare]") {

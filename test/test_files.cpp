@@ -160,6 +160,8 @@ TEST_CASE("a file that cannot be read next to token files is an error", "[files]
   f.write("tokens/README", "x");
   write_token_file(f.path("tokens/train_0.bin"), {1, 2}, false);
   CHECK(find_token_files({f.path("tokens")}, false).size() == 1);
+  std::filesystem::create_symlink("gone.txt", f.path("tokens/notes.txt"));
+  CHECK(find_token_files({f.path("tokens")}, false).size() == 1);
   std::filesystem::create_symlink("gone.bin", f.path("tokens/val_0.bin"));
   CHECK(contains(message_of<std::runtime_error>([&] { find_token_files({f.path("tokens")}, false); }),
                  "cannot read " + f.path("tokens/val_0.bin") + ": No such file or directory"));

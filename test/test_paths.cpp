@@ -127,11 +127,37 @@ TEST_CASE("compare --force removes what its options name, and nothing of the use
   CHECK(f.has("c/placement=pre/seed=1/checkpoint.safetensors"));
 }
 
-TEST_CASE("a new comparison does not replace tables of the user", "[paths][compare]") {
+TEST_CASE("a run or comparison does not begin among the user's files", "[paths][compare]") {
   const Corpus f;
-  f.write("c/summary.csv", "mine");
-  check_refused(f, kTwoCells, "c/summary.csv is there already: --force replaces it");
-  CHECK(f.read("c/summary.csv") == "mine");
+  const std::string train = "train stories.txt --steps 1 --out c" + kTiny;
+  for (const char* name : {"c/summary.csv", "c/notes.txt", "c/placement=post/seed=1/log.txt"}) {
+    f.write(name, "mine");
+    for (const std::string& words : {kTwoCells, train}) check_refused(f, words, "c holds other files, as ");
+    CHECK(f.read(name) == "mine");
+    fs::remove_all(f.path("c"));
+  }
+  // What the shell makes before the program starts.
+  for (const char* name : {"c/log.txt", "c/train.log", "c/nohup.out", "c/.hidden"}) f.write(name, "mine");
+  REQUIRE(f.run(train).status == 0);
+  check_refused(f, kTwoCells, "c holds other files, as ");
+  const std::string elsewhere = kTwoCells.substr(0, kTwoCells.find(" c ")) + " d ";
+  REQUIRE(f.run(elsewhere + kTwoCells.substr(kTwoCells.find("--grid"))).status == 0);
+  check_refused(f, "train stories.txt --steps 1 --out d" + kTiny, "d holds other files, as ");
+}
+
+TEST_CASE("an output replaces no file in the folder of a run or a comparison, even with --force", "[paths]") {
+  const Run f;
+  REQUIRE(f.run(kTwoCells).status == 0);
+  for (const Output& o : outputs())
+    for (const char* name : {"run/checkpoint.safetensors", "run/config.toml", "c/runs.csv"}) {
+      const std::string before = f.read(name), words = o.words + name + " --force";
+      INFO(words);
+      const Outcome out = f.run(words);
+      CHECK(out.status == 1);
+      CHECK(contains(out.err, std::string("cannot write ") + name + ": "));
+      CHECK(f.read(name) == before);
+    }
+  CHECK(f.run("eval run --data stories.txt --batch 1 --logits run/new").status == 0);
 }
 
 TEST_CASE("a comparison resumes with all of its runs, or not at all", "[paths][compare]") {
@@ -226,7 +252,7 @@ TEST_CASE("a run is not written through links", "[paths]") {
   }
   fs::create_directories(f.path("c/placement=post/seed=1"));
   fs::create_symlink("../../../mine", f.path("c/placement=post/seed=1/log.txt"));
-  check_refused(f, kTwoCells, "cannot write c/placement=post/seed=1/log.txt: it is a symbolic link");
+  check_refused(f, kTwoCells + "--force", "cannot write c/placement=post/seed=1/log.txt: it is a symbolic link");
   CHECK(f.read("mine") == "mine");
 }
 

@@ -114,6 +114,12 @@ TEST_CASE("a run can be resumed with its own command line", "[program][resume]")
   CHECK(losses_in(f.read("r/metrics.csv")) == losses_in(f.read("whole/metrics.csv")));
 }
 
+TEST_CASE("--resume of a run that is not there says so", "[program][resume]") {
+  const Corpus f;
+  check_refused(f, "train --out gone --resume", "there is no run gone to go on with");
+  CHECK(!f.has("gone"));
+}
+
 TEST_CASE("--resume to a step that is already done is refused and writes nothing", "[program][resume]") {
   const Corpus f;
   REQUIRE(f.run(kRun + "--steps 6 --out r").status == 0);

@@ -440,6 +440,10 @@ TEST_CASE("raw tokens of 32 bits are refused, and only a word makes a file one f
     f.write("tokens/" + std::string(name) + ".bin", raw({1, 2, 3}, 2));
   CHECK(find_token_files({f.path("tokens")}, true).size() == 5);
   CHECK(find_token_files({f.path("tokens")}, true, true).size() == 4);
+  CHECK(!contains(f.run("train tokens --dry-run --context 8").out, "NOTE"));
+  f.write("tokens/sub/story.txt", "Once upon a time.");
+  CHECK(contains(f.run("train tokens --dry-run --context 8").out,
+                 "NOTE     only the tokens are read, and not the texts beside them: tokens/sub/story.txt\n"));
   const Outcome o = f.run("train tokens --val-data tokens/medieval_000000.bin --dry-run --context 8");
   CHECK(contains(o.out, "2.00 k tokens to train on, 500 to validate"));
   CHECK(contains(o.out, "NOTE     left out what is in --val-data: tokens/medieval_000000.bin\n"));

@@ -233,6 +233,7 @@ TEST_CASE("numbers in usual notations, and errors that state the limits", "[word
   CHECK(error_of("train --lr -1") == "--lr -1 is outside the range: choose 0 to 1e6");
   CHECK(error_of("train --bias=maybe") == "--bias maybe is not true or false: write --bias or --no-bias");
   CHECK(error_of("train --data") == "--data needs a value: write --data FILE...");
+  CHECK(error_of("train --out=") == "--out is given an empty name: is a variable unset?");
   CHECK(error_of("train --lr --steps 3") == "--lr needs a value: write --lr X, or --lr=X if it begins with --");
   CHECK(error_of("eval") == "--data is missing: write --data FILE...");
   CHECK(contains(error_of("train --steps 3 --for 9m"), "--steps and --for both say how long to train"));

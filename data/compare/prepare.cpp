@@ -18,7 +18,6 @@
 #include "data/run/resume.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/text/load_dataset.hpp"
-#include "data/text/own_folders.hpp"
 #include "runs.hpp"
 #include "tuning.hpp"
 
@@ -332,8 +331,10 @@ void prepare_directory(const Comparison& c) {
     if (c.options().join && read_file(path) == options) return;  // another process has just begun it
     if (!c.command.train.force)
       throw std::runtime_error(c.out() + " already holds a comparison: --resume continues it, --force replaces it");
-    check_output(path, true);
+    check_replaced(path);
     remove_comparison(c.out(), command_before(c));
+  } else if (!c.command.train.resume && !c.command.train.force) {
+    check_new_folder(c.out());
   }
   if (!c.command.train.resume)
     for (const char* name : kTables) check_output(c.out() + "/" + name, c.command.train.force);

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <set>
 #include <stdexcept>
@@ -107,6 +108,13 @@ bool is_plain_file(const std::string& path, struct stat& is) {
   return true;
 }
 
+bool begins_with(const std::string& path, std::string_view start) {
+  struct stat is {};
+  if (::stat(path.c_str(), &is) != 0 || !S_ISREG(is.st_mode)) return false;  // a pipe would block
+  std::string found(start.size(), ' ');
+  return std::ifstream(path, std::ios::binary).read(found.data(), std::ssize(found)) && found == start;
+}
+
 }  // namespace
 
 bool is_there(const std::string& path) {
@@ -114,13 +122,38 @@ bool is_there(const std::string& path) {
   return ::lstat(path.c_str(), &is) == 0;
 }
 
-void check_output(const std::string& path, bool force) {
+bool is_own_folder(const std::string& folder) {
+  return begins_with(folder + "/config.toml", kRunStart) || begins_with(folder + "/comparison.toml", kComparisonStart);
+}
+
+void check_replaced(const std::string& path) {
   if (path == "-") throw std::runtime_error("cannot write to standard output: name a file instead of -");
   struct stat is {};
-  if (!is_plain_file(path, is)) return;
-  if (inputs().contain(is))
+  if (is_plain_file(path, is) && inputs().contain(is))
     throw std::runtime_error("cannot write " + path + ": this command reads it; choose another name");
+}
+
+void check_output(const std::string& path, bool force) {
+  check_replaced(path);
+  if (!is_there(path)) return;
+  const fs::path folder = fs::path(path).parent_path();
+  if (is_own_folder(folder.empty() ? "." : folder.string()))
+    throw std::runtime_error("cannot write " + path + ": it is there, in the folder of a run or a comparison; choose " +
+                             "another name");
   if (!force) throw std::runtime_error(path + " is there already: --force replaces it");
+}
+
+void check_new_folder(const std::string& folder) {
+  std::error_code error;
+  const fs::directory_iterator end;
+  for (fs::directory_iterator entry(folder, error); !error && entry != end; entry.increment(error)) {
+    const fs::path name = entry->path().filename();
+    const bool log = name == "log.txt" || name.extension() == ".log" || name.extension() == ".out";
+    if (!log && !name.string().starts_with('.'))
+      throw std::runtime_error(folder + " holds other files, as " + name.string() +
+                               ": choose another --out, or write among them with --force");
+  }
+  if (error) fail_file("read the folder", folder, error.value());
 }
 
 void check_own_output(const std::string& path) {

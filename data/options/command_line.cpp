@@ -109,6 +109,9 @@ std::string value_meant(Reader& r, const Setting& s, const std::string& typed) {
 void add(Givens& givens, Reader& r, const Meant& meant, Words values, const std::string& where = "") {
   const Setting& s = *meant.setting;
   if (s.flag() || meant.negated) values = {toml(parse_bool(s.name, values[0]) != meant.negated)};
+  const bool path = contains({"DIR", "FILE", "PATH", "RUN"}, s.takes);
+  if (path && where.empty() && contains(values, ""))
+    refuse("--" + s.name + " is given an empty name: is a variable unset?");
   for (std::string& value : values) value = value_meant(r, s, value);
   Given* same = find(givens, s.name);
   if (!same) return void(givens.push_back({s.name, values, where}));

@@ -35,7 +35,9 @@ std::pair<std::string, Words> key_and_values(const std::string& word, const std:
   Words values;
   std::istringstream list(equals == word.npos ? "" : word.substr(equals + 1));
   for (std::string value; std::getline(list, value, ',');)
-    if (!value.empty()) add_new(values, value);
+    if (std::find(values.begin(), values.end(), value) != values.end())
+      refuse(option + " " + key + " has the value " + value + " twice");
+    else if (!value.empty()) values.push_back(value);
   if (values.empty()) refuse(option + " " + key + " has no values: write " + key + "=a,b");
   return {key, values};
 }

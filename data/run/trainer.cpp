@@ -10,7 +10,6 @@
 #include "data/host/json.hpp"
 #include "data/options/stored.hpp"
 #include "data/host/interrupt.hpp"
-#include "data/text/own_folders.hpp"
 #include "evaluate.hpp"
 #include "fine_tune.hpp"
 #include "inputs.hpp"

@@ -165,7 +165,8 @@ void prepare_run_directory(const std::string& directory, bool replace, bool resu
   const std::vector<std::string> files = files_of_run(directory);
   if (!files.empty() && !replace)
     throw std::runtime_error(directory + " already holds a run: --resume continues it, --force replaces it");
-  for (const std::string& file : files) resumed ? check_own_output(file) : check_output(file, true);
+  if (files.empty() && !replace) check_new_folder(directory);
+  for (const std::string& file : files) resumed ? check_own_output(file) : check_replaced(file);
   for (const std::string& file : files) remove_output(file);
 }
 

@@ -51,6 +51,14 @@ std::string tokenizer_file_of(const std::string& path, const std::string& tokeni
   return "";
 }
 
+// The token files for training and for validation.
+Names find_all_tokens(const Names& paths, bool raw) {
+  Names all = find_token_files(paths, raw);
+  const Names validation = find_token_files(paths, raw, true);
+  all.insert(all.end(), validation.begin(), validation.end());
+  return all;
+}
+
 // `raw`: NAME.bin without a header holds tokens.
 Source open_source(const Names& paths, const TextFiles& filter, bool raw, const Names& held_out = {}) {
   Source source;
@@ -58,6 +66,8 @@ Source open_source(const Names& paths, const TextFiles& filter, bool raw, const 
   if (source.token_files.empty()) return read_source(paths, filter, held_out);
   if (const Names repeated = remove_repeated(source.token_files); !repeated.empty())
     source.text.notes.push_back(note_of_repeated(repeated));
+  if (const std::string note = note_of_texts_beside(paths, filter, find_all_tokens(paths, raw)); !note.empty())
+    source.text.notes.push_back(note);
   const Names held = remove_held_out(source.token_files, find_token_files(held_out, raw));
   if (!held.empty()) source.text.notes.push_back(note_of_held_out(held));
   if (source.token_files.empty()) throw std::runtime_error("nothing is left to train on: " + note_of_held_out(held));

@@ -19,9 +19,9 @@
 #include "data/host/format.hpp"
 #include "data/host/json.hpp"
 #include "data/host/machine.hpp"
+#include "data/host/paths.hpp"
 #include "data/host/progress.hpp"
 #include "data/host/utf8.hpp"
-#include "own_folders.hpp"
 
 namespace fs = std::filesystem;
 
@@ -198,9 +198,8 @@ void read_on(std::string& text, std::FILE* file, size_t most, const std::string&
 std::string note_of_binary(const std::string& name, std::string_view bytes, size_t at) {
   char byte[8];
   std::snprintf(byte, sizeof byte, "0x%02x", static_cast<unsigned char>(bytes[at]));
-  const bool utf16 = bytes.starts_with("\xff\xfe") || bytes.starts_with("\xfe\xff");
-  return name + " is not text (byte " + std::to_string(at) + " is " + byte + "): " +
-         (utf16 ? "convert it from UTF-16 with iconv -t UTF-8" : "leave it out unless its bytes are what to learn");
+  return name + " is not text (byte " + std::to_string(at) + " is " + byte +
+         "): leave it out unless its bytes are what to learn";
 }
 
 // True for nanoGPT's NAME.bin of 16-bit tokens: most numbers are small, so that most bytes at odd places are, too.
@@ -225,6 +224,13 @@ bool is_json_lines(std::string_view text) {
     text.remove_prefix(end + 1);
   }
   return true;
+}
+
+// "[ {": what most exports of documents begin with.
+bool is_json_list(std::string_view text) {
+  if (!text.starts_with('[')) return false;
+  const size_t first = text.find_first_not_of(" \t\r\n", 1);
+  return first != text.npos && text[first] == '{';
 }
 
 // Removes a byte order mark and carriage returns from text[begin] on, and records the name of a file that had them.
@@ -277,6 +283,19 @@ Names remove_repeated(Names& files) { return remove_second_names(files); }
 
 std::string note_of_repeated(const Names& files) { return "named twice, and read once: " + one_line(list(files)); }
 
+std::string note_of_texts_beside(const Names& paths, const TextFiles& filter, const Names& tokens) {
+  Names folders, texts;
+  for (const std::string& path : paths)
+    if (kind_of_path(path) == PathKind::folder) folders.push_back(path);
+  for (const Found& file : list_files(folders, filter, tokens).files) {
+    const std::string start = start_of_file(file.path);
+    const size_t bad = first_non_text(start);
+    const bool is_text = !start.empty() && (bad == start.npos || is_cut_short(std::string_view(start).substr(bad)));
+    if (is_text && !fs::path(file.path).filename().string().starts_with("tokenizer")) texts.push_back(file.path);
+  }
+  return texts.empty() ? "" : "only the tokens are read, and not the texts beside them: " + one_line(list(texts));
+}
+
 void note_copies(Text& text, const Text& validation) {
   std::set<std::string_view> seen;
   Names copies;
@@ -306,7 +325,7 @@ bool drop_returns(std::string& text, size_t begin) {
 Text read_text(const Names& paths, const TextFiles& filter, const Names& held_out) {
   constexpr size_t kLook = 1 << 16;
   Text text;
-  Names marks, returns, json;
+  Names marks, returns, json, json_lists;
   auto [files, skipped, own, held, repeated] = list_files(paths, filter, held_out);
   const size_t total = bytes_of(files), memory = detect_machine().memory, most = memory > 0 ? memory : size_t(-1);
   check_memory(total, "give less text");
@@ -341,6 +360,7 @@ Text read_text(const Names& paths, const TextFiles& filter, const Names& held_ou
       throw std::runtime_error(name + " looks like tokens: add --tokenizer FILE, the tokenizer that made them");
     if (!is_text) text.notes.push_back(note_of_binary(name, look, bad));
     if (is_text && is_json_lines(look)) json.push_back(name);
+    if (is_text && is_json_list(look)) json_lists.push_back(name);
     read_on(text.bytes, file.get(), most, name, show);
     if (text.bytes.size() >= most) throw std::runtime_error(name + " has more text than fits into memory");
     if (is_text) normalize(text.bytes, begin, name, marks, returns);
@@ -357,6 +377,9 @@ Text read_text(const Names& paths, const TextFiles& filter, const Names& held_ou
   if (!json.empty())
     text.notes.push_back("JSON lines are learned as they are: " + list(json) + "; for their texts alone: jq -r .text " +
                          shell_words({json[0]}) + " | train_gpt train -");
+  if (!json_lists.empty())
+    text.notes.push_back("JSON is learned as it is: " + list(json_lists) + "; for its texts alone: jq -r '.[].text' " +
+                         shell_words({json_lists[0]}) + " | train_gpt train -");
   text.name = text.parts.size() == 1 ? one_line(text.parts[0].name) : count_files(text.parts.size());
   for (std::string& note : text.notes) note = one_line(note);
   if (text.parts.empty())

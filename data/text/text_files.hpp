@@ -42,6 +42,11 @@ std::string note_of_held_out(const std::vector<std::string>& files);
 std::vector<std::string> remove_repeated(std::vector<std::string>& files);
 std::string note_of_repeated(const std::vector<std::string>& files);
 
+// Names the texts in folders that are read for their tokens alone; "" if there are none. `paths` are as in
+// read_text(); tokenizers and `tokens` do not count.
+std::string note_of_texts_beside(const std::vector<std::string>& paths, const TextFiles& filter,
+                                 const std::vector<std::string>& tokens);
+
 // Notes the files of both texts that hold the same bytes as an earlier one.
 void note_copies(Text& text, const Text& validation);
 
