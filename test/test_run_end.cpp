@@ -7,6 +7,9 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "catch.hpp"
 #include "check.hpp"
@@ -344,6 +347,22 @@ TEST_CASE("on a terminal, lines are edited without a trace of control sequences"
   const std::vector<std::string> answers = lines_of(o.out);
   REQUIRE(answers.size() == 2);
   for (const std::string& answer : answers) CHECK(parse_json(answer)["prompt"] == "aOne");
+}
+
+TEST_CASE("train ends with commands that can be run; its comparison tunes the rate and the warm-up", "[program][end]") {
+  const Corpus f;
+  const std::string tiny = " --layers 1 --heads 1 --channels 8 --context 16 --batch 2 --threads 1 ";
+  const std::string out = f.run("train stories.txt --steps 2 --eval-batches 1 --out r" + tiny).out;
+  std::istringstream lines(out.substr(out.find("\nnext:\n") + 7));
+  std::vector<std::string> suggested;
+  for (std::string line; std::getline(lines, line);) suggested.push_back(line.substr(line.find("train_gpt ") + 10));
+  REQUIRE(suggested.size() == 3);
+  CHECK(f.run("sample r --length 4").status == 0);
+  CHECK(f.run(suggested[1] + " --dry-run").status == 0);
+  const Outcome plan = f.run(suggested[2] + " --dry-run" + tiny);
+  INFO(suggested[2] << plan.err);
+  CHECK(plan.status == 0);
+  CHECK(contains(plan.out, " runs each to tune lr and warmup on seed 0"));
 }
 
 TEST_CASE("commands that the program suggests are quoted for a shell", "[program][end]") {

@@ -33,7 +33,7 @@ const std::vector<CommandRow>& commands() {
        "config dry-run",
        "compare my.txt --grid placement=post,pre norm=rmsnorm --steps 500\n"
        "compare my.txt --grid activation=gelu,swiglu seed=1,2,3 --jobs 2\n"
-       "compare my.txt --grid placement=post,pre --tune lr=3e-4,1e-3,3e-3\n"},
+       "compare my.txt --layers 8 --tune lr=1e-3,3e-3 warmup=20%,50%\n"},
       {Command::Kind::init_report, "init-report", "show gradients and activations before the first step", "data",
        "FILE... [OPTIONS]", "data grid out preset layers heads channels context init batch seed threads",
        "init-report my.txt --grid placement=post,pre layers=6,12\n"

@@ -492,7 +492,7 @@ void describe_completion(Table& t, std::string& shell) {
 void describe_comparison(Table& t, CompareOptions& o) {
   t.group("Comparison");
   t.list("grid", o.grid, "KEY=A,B...", "option values to combine: placement=post,pre seed=1,2");
-  t.list("tune", o.tune, "KEY=A,B...", "options to tune for each cell: lr=1e-3,3e-3 warmup=5%,20%");
+  t.list("tune", o.tune, "KEY=A,B...", "options to tune for each cell: lr=1e-3,3e-3 warmup=20%,50%");
   t.number("tune-runs", o.tune_runs, 2, 1e6, "tuning runs per cell at most (default: 1.5 x --tune's combinations)");
   t.number("tune-seed", o.tune_seed, 0, kLargest, "seed of the tuning runs, different from all others");
   t.number("jobs", o.jobs, 1, 1024, "parallel runs; above 1, no times are reported");

@@ -123,8 +123,8 @@ void print_summary(const Trainer& t, const RunOutcome& outcome) {
   const std::string twice = std::to_string(2 * t.o.steps);
   std::vector<std::string> compare = {"compare", "--data"};
   compare.insert(compare.end(), t.command.train.data.begin(), t.command.train.data.end());
-  compare.insert(compare.end(), {"--grid", "placement=post,pre,sandwich,deepnorm", "--tune", "lr=3e-4,1e-3,3e-3",
-                                 "--steps", "600"});
+  compare.insert(compare.end(), {"--grid", "placement=post,pre,sandwich,deepnorm", "--tune", "lr=1e-3,3e-3",
+                                 "warmup=20%,50%", "--steps", "600"});
   std::printf("next:\n");
   for (const auto& words : {{"sample", t.o.out, "--prompt", "One "},
                             {"train", "--out", t.o.out, "--resume", "--steps", twice},
