@@ -29,7 +29,7 @@ MARCH ?= native
 TRAIN_DATA := $(or $(DATA),build/tales.txt)
 DATA ?= build/stories.txt
 
-REPORTS := report watch tensorboard test-report
+REPORTS := report watch tensorboard pictures test-report
 BOOK := book test-book
 PRACTICE := exercise check-exercise
 PLAYGROUND := playground test-scenes test-playground build/playground/% \
@@ -441,6 +441,9 @@ tensorboard: .venv/.report  ## write metrics for TensorBoard; RUN=DIR, or the ne
 STUDIES = $(notdir $(patsubst %/study.py,%,$(wildcard dev/studies/*/study.py)))
 study: .venv/.report build/train_gpt  ## repeat a published result: STUDY=warmup or another of dev/studies/; ARGS=--long
 	@$(PYTHON) dev/studies/$(or $(STUDY),$(error say which: STUDY=$(subst $() ,|,$(STUDIES))))/study.py $(ARGS)
+
+pictures: .venv/.report  ## draw the pictures of the pages that need no training run
+	@$(PYTHON) dev/pictures/draw.py $(ARGS)
 
 test-report: .venv/.report  ## test reports in a browser, recompute the numbers of the studies
 	@$(PYTHON) dev/report/test_report.py $(ARGS)
