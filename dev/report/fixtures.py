@@ -20,8 +20,9 @@ RUN = ("initial_loss", "final_val", "best_val", "best_step", "final_train", "ste
        "tokens_per_second", "loss_spikes", "grad_spikes", "clipped", "steps_to_target", "seconds_to_target",
        "parameters", "unigram", "floor", "directory", "command")
 SUMMARY = ("at_edge", "n", "finished", "diverged", "stuck", "failed", "mean", "sd", "ci", "best", "difference",
-           "difference_ci", "verdict", "target", "steps_to_target", "seconds_to_target", "seconds", "tokens_per_second",
-           "loss_spikes", "grad_spikes", "clipped", "parameters", "lr_sensitivity")
+           "difference_ci", "verdict", "p", "p_holm", "verdict_holm", "p_unequal", "target", "steps_to_target",
+           "seconds_to_target", "seconds", "tokens_per_second", "loss_spikes", "grad_spikes", "clipped", "parameters",
+           "lr_sensitivity")
 # Names of runs: markup, bytes that are not UTF-8, TeX, words of Plotly's labels.
 STRANGE = (b"<!--<script>", b"<script>hacked=1", b"not \xff utf8", b"$\\frac{$", b"%{x} <b>&amp;", b'"><img src=x>')
 # Contents of a run's files.
@@ -34,6 +35,8 @@ DAMAGED = {
                     b"\xff\xfe\0\1" * 9),
 }
 T_975 = {2: 12.7062, 3: 4.3027, 5: 2.7764}
+
+BEST_WARMUP = "40%"
 
 # The distance from the floor at which each cell ends.
 QUALITY = {"pre": 0.030, "sandwich": 0.036, "deepnorm": 0.055, "post": 0.090, "layernorm": 1.0, "rmsnorm": 1.02,
@@ -94,24 +97,26 @@ threads = 0
 class Maker:
     """One comparison: its runs first, then the four tables."""
 
-    def __init__(self, out, grid, seeds=3, rates=(), floor=True, diagnostics=True, times=True, steps=400, fates=None):
+    def __init__(self, out, grid, seeds=3, rates=(), warmups=(), floor=True, diagnostics=True, times=True, steps=400,
+                 fates=None):
         self.out, self.keys, self.floor, self.times, self.steps = Path(out), list(grid), floor, times, steps
-        self.fates, self.rates = fates or {}, rates
-        self.tuned = ["peak_lr"] if rates else []
+        self.fates, self.rates, self.warmups = fates or {}, rates, warmups
+        self.tuned = (["peak_lr"] if rates else []) + (["warmup"] if warmups else [])
         self.curves, self.runs, self.diagnostics = [], [], []
         cells = [dict(zip(grid, values)) for values in product(*grid.values())]
         for cell in cells:
             self.excess = 1.0
             for value in cell.values():
                 self.excess *= QUALITY[value]
-            for rate in rates:
-                self.run(cell, "tune", 1, rate)
+            for rate, warmup in product(rates, warmups or [None]):
+                self.run(cell, "tune", 1, rate, warmup)
             for seed in range(1, seeds + 1):
-                self.run(cell, "final", seed, rates[len(rates) // 2] if rates else 3e-3)
+                self.run(cell, "final", seed, rates[len(rates) // 2] if rates else 3e-3, BEST_WARMUP)
         keys = [*self.keys, "seed", *self.tuned]
         self.write("curves.csv", ["cell", "stage", *keys, *METRICS], self.curves)
         self.write("runs.csv", ["cell", "stage", *keys, "state", "stopped_at", "first_tensor", *RUN], self.runs)
-        self.write("summary.csv", ["cell", *self.keys, *self.tuned, *SUMMARY], self.summary(cells))
+        more = ["warmup_sensitivity"] if warmups else []
+        self.write("summary.csv", ["cell", *self.keys, *self.tuned, *SUMMARY, *more], self.summary(cells))
         if diagnostics:
             self.write("diagnostics.csv", ["cell", "stage", *keys, "step", "layer", "part", "what", "value"],
                        self.diagnostics)
@@ -125,16 +130,18 @@ class Maker:
     def name(cell):
         return ",".join(f"{key}={value}" for key, value in cell.items())
 
-    def run(self, cell, stage, seed, rate):
+    def run(self, cell, stage, seed, rate, warmup=None):
         name = self.name(cell)
         noise = random.Random(f"{name} {stage} {seed} {rate}")
-        fate = self.fates.get((name, stage, seed)) or self.fates.get((name, stage, rate)) or self.fates.get(name)
+        places = ((name, stage, rate, warmup), (name, stage, seed), (name, stage, rate), name)
+        fate = next((self.fates[place] for place in places if place in self.fates), None)
         fate = fate or "finished"
-        away = abs(math.log(rate / 3e-3))  # from the best rate
+        away = abs(math.log(rate / 3e-3)) + (warmup not in (None, BEST_WARMUP))  # from the best rate and warm-up
         excess = self.excess * math.exp(0.25 * away + (random.Random(seed).gauss(0, 0.04) + noise.gauss(0, 0.006)))
         rows = curve(noise, excess, self.steps, self.steps // 10, rate, fate, times=self.times)
-        place = f"{name}/" + (f"tune,lr={rate:g}" if stage == "tune" else f"seed={seed}")
-        front = [name, stage, *cell.values(), seed, *([rate] if self.tuned else [])]
+        tuned = f"tune,lr={rate:g}" + (f",warmup={warmup}" if self.warmups else "")
+        place = f"{name}/" + (tuned if stage == "tune" else f"seed={seed}")
+        front = [name, stage, *cell.values(), seed, *[rate, warmup][:len(self.tuned)]]
         self.curves += [[*front, *row] for row in rows]
         self.folder(self.out / place, cell, seed, rate, rows)
         state = "diverged" if isinstance(fate, int) else fate
@@ -193,7 +200,7 @@ class Maker:
         for number, (cell, of_cell) in enumerate(zip(cells, final)):
             states = [run["state"] for run in of_cell]
             n, vals = len(states), [run["final_val"] for run in of_cell]
-            stats = [""] * 7
+            stats = [""] * 11
             if set(states) == {"finished"}:
                 half = [T_975[n] * stdev(v) / math.sqrt(n) if n > 1 else "" for v in
                         (vals, [a - b for a, b in zip(vals, base)])]
@@ -201,14 +208,15 @@ class Maker:
                 verdict = "baseline" if number == 0 else "" if n == 1 else "not distinguishable" \
                     if abs(gap) <= half[1] else "better" if gap < 0 else "worse"
                 stats = [mean(vals), stdev(vals) if n > 1 else "", half[0], min(vals), gap if number else "",
-                         half[1] if number else "", verdict]
+                         half[1] if number else "", verdict, *([0.04, 0.12, "not distinguishable", ""] if number else
+                                                               ["", "", "baseline", ""])]
             tune = [run for run in runs if run["stage"] == "tune" and run["cell"] == self.name(cell)]
             ends = [INITIAL if run["state"] == "diverged" else min(run["final_val"], INITIAL) for run in tune]
             sensitivity = mean(ends) - min(ends) if tune else ""
-            rows.append([self.name(cell), *cell.values(), *([of_cell[0]["peak_lr"], ""] if tune else [""]), n,
+            rows.append([self.name(cell), *cell.values(), *(of_cell[0][option] for option in self.tuned), "", n,
                          *(states.count(state) for state in ("finished", "diverged", "stuck", "failed")), *stats,
                          0.2, "", "", of_cell[0]["seconds"], of_cell[0]["tokens_per_second"], 0.01, 0.02, 0.025, 59000,
-                         sensitivity])
+                         sensitivity, *([0.5] if self.warmups else [])])
         return rows
 
 
@@ -219,6 +227,12 @@ def full(out):
              ("placement=sandwich,norm=layernorm", "tune", 0.03): "stuck"}
     Maker(out, {"placement": ["pre", "post", "sandwich", "deepnorm"], "norm": ["layernorm", "rmsnorm"]},
           rates=(3e-4, 1e-3, 3e-3, 1e-2, 3e-2), fates=fates)
+
+
+def tuned(out):
+    """Each cell tuned its learning rate and its warm-up; one tuning run got stuck."""
+    Maker(out, {"placement": ["pre", "post", "sandwich"]}, rates=(1e-3, 3e-3, 1e-2), warmups=("10%", "40%", "2.5%"),
+          fates={("placement=post", "tune", 1e-2, "10%"): "stuck"})
 
 
 def plain(out):

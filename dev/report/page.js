@@ -182,6 +182,9 @@ function redraw() {
   all("[data-swatch]").forEach(paintSwatch);
   all("[data-toggle]").forEach((b) => b.setAttribute("aria-pressed", String(!hidden.has(+b.dataset.toggle))));
   all("tr[data-cell]").forEach((row) => { row.hidden = hidden.has(+row.dataset.cell); });
+  all("[data-cells]").forEach((panel) => {
+    panel.hidden = panel.dataset.cells.split(" ").every((cell) => hidden.has(+cell));
+  });
   all("[data-x]").forEach((b) => b.setAttribute("aria-pressed", String(b.dataset.x === view.x)));
   all("[data-log]").forEach((b) =>
     b.setAttribute("aria-pressed", String(b.dataset.log === "x" ? view.logX : view.logY)));

@@ -16,9 +16,11 @@ HERE = Path(__file__).parent
 
 TABLE_WORDS = """Final loss is the validation loss at the last step: the mean over the seeds ± half its 95 % t interval.
 The difference to the baseline is taken between runs of the same seed, which see the same batches, and then averaged.
-“Not distinguishable” means that the 95 % interval of this difference contains 0. A cell with a run that did not finish
-has no mean. The intervals are not corrected for the number of cells: of twenty equal cells, one will look different.
-Click a heading to sort."""
+“Not distinguishable” means that the 95 % interval of this difference contains 0. The verdict with Holm's correction
+takes into account how many cells there are: of twenty equal cells, one would look different without it. A cell with a
+run that did not finish has no mean. Click a heading to sort."""
+
+MARGIN_WORDS = """ “Equal within” a margin means that two one-sided t tests, each at 5 %, reject a larger difference."""
 
 
 def as_json(figure):
@@ -38,10 +40,13 @@ def definitions(pairs):
     return "<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in pairs) + "</dl>"
 
 
-RATES_WORDS = """Each point is one tuning run; the largest point of a curve is its best learning rate. A run that
-diverged (×) or failed (▽) stands at its loss before training; □ marks a run that was stuck. Sensitivity is how much
-worse than the best rate the rates tried end on average; 0 means that the rate does not matter (Wortsman et al. 2023,
-arXiv 2309.14322)."""
+RATES_WORDS = """Each point is the best tuning run at a learning rate; the largest point of a curve is its best rate. A
+run that diverged (×) or failed (▽) stands at its loss before training; □ marks a run that was stuck. Sensitivity is how
+much worse than the best rate the rates tried end on average; 0 means that the rate does not matter (Wortsman et al.
+2023, arXiv 2309.14322)."""
+
+SURFACES_WORDS = """The darker, the lower; all panels have one scale of color. A frame marks the lowest of a panel. If
+it is at the border of the numbers, a point beyond may be lower."""
 
 PROFILES_WORDS = "Measured on the weights before the named step."
 SEEDS_WORDS = """ Lines are means over the seeds, bands reach from the lowest seed to the highest. A cell that did not
@@ -147,6 +152,7 @@ def table_section(comparison, cells):
     targets = sorted({words.number(x) for x in comparison.summary.target if words.known(x)})
     aimed = targets and "steps to target" in headings
     note = TABLE_WORDS + (f" The target is a loss of {words.listed(targets)}." if aimed else "")
+    note += MARGIN_WORDS if comparison.summary.verdict.str.contains("within").any() else ""
     extra = ["" if heading in words.MAIN else "extra" for heading in headings]
     return numbers_section(cells, headings, rows, dict(zip(comparison.summary.cell, comparison.summary["mean"])), extra,
                            note)
@@ -200,6 +206,48 @@ def rates_section(comparison, cells):
             f'<div class="tools">{save_buttons("rates", ("PNG", "SVG", "CSV"))}</div>{plot("rates", "low")}'
             f'<div class="numbers" id="sensitivity">Sensitivity: {items}</div>'
             f'<p class="note">{escape(said)}</p></section>')
+
+
+def surfaces_section(comparison, cells):
+    """A table of losses for each cell, colored by the loss. Nothing if none has both learning rates and warm-ups."""
+    surfaces, tuned = series.surfaces(comparison, cells), bool(comparison.tuned)
+    losses = [loss for surface in surfaces for loss in surface.points.loss if loss > 0]
+    if not losses:
+        return ""
+    what = "final loss of the tuning runs" if tuned else "mean final loss"
+    said = words.sensitivities(comparison)
+    panels = "".join(surface_panel(surface, min(losses), max(losses), said.get(cells[surface.cells[0]].name, ""))
+                     for surface in surfaces)
+    return (f'<section id="surfaces"><h2>Learning rate and warm-up</h2>'
+            f'<p class="note">{words.capital(what)}, by peak learning rate (columns) and warm-up (rows, in steps or as '
+            f'a share of them). {SURFACES_WORDS}</p><div class="surfaces">{panels}</div></section>')
+
+
+def surface_panel(surface, low, high, note):
+    points = {(point.peak_lr, point.warmup): point for point in surface.points.itertuples()}
+    rates, warmups = (sorted(set(surface.points[name]), key=series.size_of) for name in series.BOTH)
+    head = "".join(f"<th>{escape(series.text_of(rate))}</th>" for rate in rates)
+    rows = "".join(f"<tr><th>{escape(series.text_of(warmup))}</th>"
+                   + "".join(surface_field(points.get((rate, warmup)), low, high) for rate in rates) + "</tr>"
+                   for warmup in warmups)
+    mark = swatch(surface.cells[0]) if len(surface.cells) == 1 else ""
+    numbers = " ".join(map(str, surface.cells))
+    return (f'<figure data-cells="{numbers}"><figcaption>{mark}{escape(surface.label)}</figcaption>'
+            f'<table><tbody><tr><th></th>{head}</tr>{rows}</tbody></table>'
+            + (f'<p class="note">{escape(note)}</p>' if note else "") + "</figure>")
+
+
+def surface_field(point, low, high):
+    """A loss on a ground that is darker the nearer it is to `low`, or what became of the runs."""
+    if point is None:
+        return "<td></td>"
+    if not words.known(point.loss):
+        lost = [state for state in point.states if state != "finished"]
+        of = f"{len(lost)}/{len(point.states)} " if len(point.states) > 1 else ""
+        return f'<td class="unfinished">{of}{escape(" ".join(sorted(set(lost))))}</td>'
+    share = 1 - math.log(point.loss / low) / math.log(high / low) if high > low else 1
+    kind = ' class="chosen"' if point.chosen else ""
+    return f'<td{kind} style="--share: {100 * share:.0f}%">{words.number(point.loss, 3)}</td>'
 
 
 def profiles_section(profiles, note):
@@ -267,6 +315,7 @@ def of_comparison(comparison):
     sections = [head_section(comparison.name, words.headline(comparison, cells)), legend(cells),
                 loss_section(scale, curves, plots, floor), recipe_section(comparison), table_section(comparison, cells),
                 rates_section(comparison, cells) if rates else "",
+                surfaces_section(comparison, cells),
                 profiles_section(profiles, PROFILES_WORDS + SEEDS_WORDS) if profiles else "",
                 commands_section(comparison, cells),
                 footer("curves.csv, runs.csv and summary.csv")]

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
@@ -30,7 +30,8 @@ COLUMNS = {
                     "seconds", "tokens_per_second", "loss_spikes", "grad_spikes", "clipped", "parameters"),
     "diagnostics.csv": ("step", "layer", "part", "what", "value"),
 }
-OPTIONAL = {"peak_lr", "val_loss_full", "lr_sensitivity"}  # numbers that not every file has
+# Numbers that not every file has.
+OPTIONAL = {"peak_lr", "val_loss_full", "lr_sensitivity", "warmup_sensitivity", "p", "p_holm", "p_unequal"}
 PROGRAM = ("date", "version", "compiler", "simd")  # of a run's history.jsonl; earlier tables lack them
 TEXT = {"cell", "at_edge", "stage", "seed", "state", "first_tensor", "directory", "command", "verdict", "part", "what",
         *PROGRAM}
@@ -51,6 +52,7 @@ class Comparison:
     diagnostics: pd.DataFrame = None  # None without --diagnostics
     configs: dict = None              # (stage, cell, directory) -> the options of the run
     unit: str = "nats per token"      # of losses
+    tuned: list = field(default_factory=list)  # columns of the options that each cell tuned
 
 
 def read_text(path):
@@ -102,6 +104,12 @@ def grid_keys(columns):
     return columns[columns.index("stage") + 1:columns.index("seed")]
 
 
+def tuned_options(columns):
+    """The options that each cell tuned are the columns between `seed` and `state`."""
+    columns = list(columns)
+    return columns[columns.index("seed") + 1:columns.index("state")]
+
+
 def read_comparison(directory):
     directory = Path(directory)
     if not directory.is_dir():
@@ -117,8 +125,12 @@ def read_comparison(directory):
     strange = [cell for cell in summary.cell if cell not in set(runs.cell)]
     if strange:
         raise Complaint(f"{directory / 'summary.csv'} has a cell {strange[0]!r} that runs.csv does not have")
-    if "lr_sensitivity" not in summary.columns:  # the learning rate was not tuned
-        summary["lr_sensitivity"] = float("nan")
+    tuned = tuned_options(runs.columns)
+    # An option that was not tuned has no sensitivity, and earlier tables have neither p values nor corrected verdicts.
+    for name in (OPTIONAL - {"peak_lr", "val_loss_full"}) - set(summary.columns):
+        summary[name] = float("nan")
+    if "verdict_holm" not in summary.columns:
+        summary["verdict_holm"] = ""
     path = directory / "diagnostics.csv"
     diagnostics = read_table(path) if path.exists() else None
     if diagnostics is not None and not {"cell", "seed"} <= set(diagnostics.columns):
@@ -128,7 +140,8 @@ def read_comparison(directory):
         config = directory / run.directory / "config.toml"
         if config.exists():
             configs[run.stage, run.cell, run.directory] = read_config(config)
-    return Comparison(shown_name(directory), grid_keys(curves.columns), curves, runs, summary, diagnostics, configs)
+    return Comparison(shown_name(directory), grid_keys(curves.columns), curves, runs, summary, diagnostics, configs,
+                      tuned=tuned)
 
 
 # In config.toml, options derived from others are commented out with #.

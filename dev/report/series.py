@@ -10,6 +10,7 @@ import style
 
 MOST_POINTS = 1000  # of a training loss on the page; more would not show
 SMOOTHING = 0.02  # share of the run that a smoothed training loss averages over
+APART = 0.05  # share of the plot's height by which curves must differ to be distinct
 WIDEST_BAND = 0.4  # share of the plot's height; a wider band, as of an exploding seed, hides the rest
 
 
@@ -37,15 +38,31 @@ def cells_of(comparison):
     keys = []
     for name in names:
         row = final[final.cell == name].iloc[0]
-        cell = {key: row[key] for key in comparison.keys}
-        if any(part.startswith("lr=") for part in name.split(",")):  # a key of the grid, whose column is peak_lr
-            cell["lr"] = f"{row.peak_lr:g}"
-        keys.append(cell)
+        keys.append({option_of(key): text_of(row[key]) for key in comparison.keys})
     # A key with one value does not distinguish cells.
     telling = [{key: value for key, value in cell.items() if len({c.get(key) for c in keys}) > 1} for cell in keys]
     looks = style.styles(keys)
     return [Cell(name, style.label(short, name or "the model"), look, cell, final[final.cell == name])
             for name, short, look, cell in zip(names, telling, looks, keys)]
+
+
+def option_of(column):
+    """The option behind a column: lr has the column peak_lr, because lr is the rate of a single step."""
+    return "lr" if column == "peak_lr" else column
+
+
+def text_of(value):
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def size_of(value):
+    """A sort key of an option's values: numbers, then shares such as 10%, then words."""
+    if not isinstance(value, str):
+        return 0, value, ""
+    try:
+        return int(value.endswith("%")), float(value.rstrip("%")), ""
+    except ValueError:
+        return 2, 0.0, value
 
 
 # ---- The scale of a loss -------------------------------------------------------------------------
@@ -194,7 +211,8 @@ def course(run, cell, column, role):
 def height(curves, log, floor=None):
     """(lowest, highest) y of the plot: a robust range of the finished runs, so that an explosion leaves at the top.
 
-    `floor` is a line that has to be visible. On a linear axis the steep first tenth does not count.
+    `floor` is a line that has to be visible. On a linear axis the steep first tenth does not count. The top is where
+    the validation curves become distinct: above it they share one descent. Runs that got stuck are in the plot, too.
     """
     well = [curve for curve in curves if curve.role != "lost"] or curves
     drawn = [points for points in (curve.drawn() for curve in well) if len(points)]
@@ -206,11 +224,28 @@ def height(curves, log, floor=None):
     high = min(max(y.quantile(0.95, interpolation="lower") for y in shown), 1.1 * start)
     if not high > low:
         high = max(1.1 * start, low)
+    step = parting(well, log, low, high)
+    if step is not None:
+        high = min(high, max(points.y[points.step >= step].max() for points in drawn))
+        stuck = [curve.drawn().y.iloc[-1] for curve in curves if curve.state == "stuck" and len(curve.drawn())]
+        high = max(high, *stuck) if stuck else high
     if log:
         return low / 1.15, high * 1.15
     low = low if floor is None else min(low, floor)
     margin = 0.05 * (high - low or abs(high) or 1)
     return low - margin, high + margin
+
+
+def parting(curves, log, low, high):
+    """The first step at which the validation losses of the cells are distinct; None if they never are."""
+    losses = [curve.drawn().set_index("step").y for curve in curves if curve.role == "val"]
+    if len(losses) < 2:
+        return None
+    table = pd.concat(losses, axis=1, join="inner")
+    if log:
+        table, low, high = np.log(table), np.log(low), np.log(high)
+    apart = table.max(axis=1) - table.min(axis=1) >= APART * (high - low)
+    return apart.idxmax() if apart.any() else None
 
 
 def narrow(points, log, limits):
@@ -233,6 +268,50 @@ def tuned(comparison, cell, scale):
     result = pd.DataFrame({"peak_lr": runs.peak_lr, "y": scale.of(loss, runs.floor), "state": runs.state,
                            "stopped_at": runs.stopped_at})
     return result[result.y.notna()].sort_values(["peak_lr", "y"]).drop_duplicates("peak_lr")
+
+
+# ---- Learning rate and warm-up ---------------------------------------------------------------------
+
+BOTH = ("peak_lr", "warmup")
+
+
+@dataclass
+class Surface:
+    """The final losses of cells that differ in learning rate and warm-up alone."""
+    label: str
+    cells: list  # numbers of these cells
+    points: pd.DataFrame  # peak_lr, warmup, loss: NaN unless all runs finished, states: of the runs, chosen: the lowest
+
+
+def surfaces(comparison, cells):
+    """A Surface for each cell that tuned both, or for all cells that have the other keys of a grid in common."""
+    if not set(BOTH) <= {*comparison.keys, *comparison.tuned}:
+        return []
+    stage = "tune" if set(BOTH) & set(comparison.tuned) else "final"
+    runs = comparison.runs[comparison.runs.stage == stage]
+    groups = {}
+    for number, cell in enumerate(cells):
+        other = {key: value for key, value in cell.keys.items() if key not in ("lr", "warmup")}
+        groups.setdefault(tuple(other.items()), []).append(number)
+    telling = {key for key, _ in {pair for group in groups for pair in group}
+               if len({dict(group)[key] for group in groups}) > 1}
+    result = []
+    for group, numbers in groups.items():
+        some = runs[runs.cell.isin([cells[number].name for number in numbers])]
+        if some[list(BOTH)].drop_duplicates().shape[0] > 1:
+            label = style.label({key: value for key, value in group if key in telling}, "")
+            result.append(Surface(label, numbers, surface_points(some)))
+    return result
+
+
+def surface_points(runs):
+    rows = []
+    for (rate, warmup), some in runs.groupby(list(BOTH), sort=False):
+        whole = (some.state == "finished").all()
+        rows.append({"peak_lr": rate, "warmup": warmup, "states": list(some.state),
+                     "loss": some.final_val.mean() if whole else float("nan")})
+    points = pd.DataFrame(rows)
+    return points.assign(chosen=points.loss == points.loss.min())
 
 
 # ---- Profiles over the layers --------------------------------------------------------------------

@@ -71,7 +71,7 @@ def rates_as_a_key(out):
                 for key, value in row.items()} | {"cell": f"lr={lr}"}
 
     change(out, ["curves", "runs", "summary"], keyed)
-    order = ("cell", "stage", "seed", "peak_lr")  # of the columns: peak_lr comes after the seed
+    order = ("cell", "stage", "peak_lr", "seed")  # of the columns
     change(out, ["curves", "runs"], lambda row: {key: row[key] for key in dict.fromkeys((*order, *row))})
 
 

@@ -27,7 +27,7 @@ TRACES = """(id) => {
 
 @unittest.skipUnless(browser.find(), "no Chromium or Chrome here")
 class Page(Scratch):
-    make = {"full": fixtures.full, "plain": fixtures.plain}
+    make = {"full": fixtures.full, "plain": fixtures.plain, "tuned": fixtures.tuned}
 
     @classmethod
     def setUpClass(cls):
@@ -226,6 +226,42 @@ class Page(Scratch):
         commands = self.browser.evaluate("[...document.querySelectorAll('#commands pre')].map((p) => p.textContent)")
         self.assertEqual(sorted(commands), sorted(r["command"] for r in rows_of(self.scratch / "full/runs.csv")))
 
+    def test_learning_rate_and_warmup(self):
+        self.open("tuned")
+        panels = self.browser.evaluate("""[...document.querySelectorAll('#surfaces figure')].map((f) =>
+            [f.querySelector('figcaption').textContent, [...f.querySelectorAll('tr')].map((r) =>
+                [...r.cells].map((c) => (c.className === 'chosen' ? '*' : '') + c.textContent))])""")
+        self.assertEqual([label for label, _ in panels], ["pre", "post", "sandwich"])
+        runs = [r for r in rows_of(self.scratch / "tuned/runs.csv") if r["stage"] == "tune"]
+        for label, ((_, *rates), *rows) in panels:
+            self.assertEqual(rates, ["0.001", "0.003", "0.01"])
+            self.assertEqual([row[0] for row in rows], ["2.5%", "10%", "40%"])
+            for warmup, *fields in rows:
+                for rate, field in zip(rates, fields):
+                    run, = (r for r in runs if (r["placement"], r["peak_lr"], r["warmup"]) == (label, rate, warmup))
+                    best = (rate, warmup) == ("0.003", fixtures.BEST_WARMUP)
+                    loss = f"{'*' if best else ''}{float(run['final_val']):.3f}"
+                    self.assertEqual(field, loss if run["state"] == "finished" else "stuck")
+        self.assertIn("stuck", str(panels[1]))
+        shades = self.browser.evaluate("""[...document.querySelectorAll('#surfaces td[style]')].map((c) =>
+            [+c.textContent, +c.style.getPropertyValue('--share').slice(0, -1)])""")
+        losses, shares = zip(*sorted(shades))
+        self.assertEqual((shares[0], shares[-1]), (100, 0))
+        self.assertEqual(list(shares), sorted(shares, reverse=True))
+        self.browser.evaluate("document.querySelector('[data-toggle=\"1\"]').click()")
+        hidden = self.browser.evaluate("[...document.querySelectorAll('#surfaces figure')].map((f) => f.hidden)")
+        self.assertEqual(hidden, [False, True, False])
+        self.clean()
+
+    def test_corrected_verdicts_and_tuned_options_are_columns(self):
+        self.open("tuned")
+        head, *rows = self.browser.evaluate("textOf('table', 'CSV')").splitlines()
+        self.assertIn("verdict,verdict (Holm),learning rate,warm-up", head)
+        row = next(row for row in rows if row.startswith("post"))
+        self.assertIn("worse,not distinguishable,0.003,40%", row)
+        line = self.browser.evaluate("document.querySelector('.recipe').textContent")
+        self.assertIn("warm-up tuned over 2.5% to 40%", line)
+
     def test_table_sorts(self):
         self.open("full")
         first = "document.querySelector('#table tbody tr').cells[0].innerText"
@@ -251,7 +287,7 @@ class Page(Scratch):
                 self.open(name, width)
                 self.browser.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
                 wide = self.browser.evaluate("""[...document.querySelectorAll('main *')].filter((e) =>
-                    !e.closest('.scroll, .panels') && e.getBoundingClientRect().right > innerWidth + 1)
+                    !e.closest('.scroll, .panels, .surfaces') && e.getBoundingClientRect().right > innerWidth + 1)
                     .map((e) => e.outerHTML.slice(0, 80))""")
                 self.assertEqual(wide, [], (name, width))
                 self.assertLessEqual(self.browser.evaluate("document.documentElement.scrollWidth"), width)

@@ -65,6 +65,26 @@ class Curves(Scratch):
         self.assertEqual(series.smoothed(falling)[0], 1)
         self.assertTrue(np.allclose(series.smoothed(np.arange(500.0))[:480], np.arange(480)))
 
+    def test_the_axis_starts_where_curves_become_distinct(self):
+        comparison = read.read_comparison(self.scratch / "exploding")
+        steps = np.arange(1, 101)
+        shared = 6.0 * np.exp(-steps / 20)
+
+        def curve(cell, extra, role="val", state="finished"):
+            points = pd.DataFrame({"step": steps, "tokens": steps, "seconds": steps, "mean": shared + extra})
+            points["half"] = 0.0
+            return series.Curve(cell, role, points, ["1"], state=state)
+
+        one, other = series.cells_of(comparison)
+        split = np.where(steps > 50, 0.3, 0.0)
+        for log in (False, True):
+            together = series.height([curve(one, 0.1), curve(other, 0.1)], log)[1]
+            apart = series.height([curve(one, 0.1), curve(other, 0.1 + split)], log)[1]
+            self.assertGreater(together, 3)
+            self.assertLess(apart, 1.2 * (shared[50] + 0.4))
+            lost = curve(other, 2.0, "lost", "stuck")
+            self.assertGreater(series.height([curve(one, 0.1), curve(other, 0.1 + split), lost], log)[1], 2.0)
+
     def test_interval(self):
         self.assertAlmostEqual(series.half_width(1.0, 3), fixtures.T_975[3] / np.sqrt(3), places=4)
 
@@ -112,9 +132,47 @@ class Headline(unittest.TestCase):
             self.assertTrue(first.startswith("No winner yet: pre has the lowest final loss"), first)
             self.assertIn(f"not tried for {('pre', 'post')[edge[0]]}", others[-1])
 
+    def test_the_number_of_cells_is_taken_into_account(self):
+        post = [2.03, 2.14, 2.26]  # p = .039 against the first
+        first, *others = cells_ending_at(self.low, post)
+        self.assertTrue(first.startswith("pre has the lowest final loss"), first)
+        first, *others = cells_ending_at(self.low, post, self.near)
+        self.assertTrue(first.startswith("pre, no norm and post end alike"), first)
+        self.assertEqual(words.holm([0.03, None, 0.01, 0.02]), [0.04, 0.0, 0.03, 0.04])
+
     def test_one_seed_proves_nothing(self):
         first, *others = cells_ending_at([2.0], [2.5])
         self.assertEqual(first, "Lowest final loss: pre, 2.0000 nats per token. It may be chance.")
+
+
+class Surfaces(unittest.TestCase):
+    @staticmethod
+    def crossed(keys, tuned, rows):
+        columns = ["cell", "stage", "placement", "peak_lr", "warmup", "seed", "state", "final_val"]
+        comparison = read.Comparison("made up", keys, None, pd.DataFrame(rows, columns=columns), tuned=tuned)
+        cells = series.cells_of(comparison)
+        return cells, series.surfaces(comparison, cells)
+
+    def test_cells_of_a_grid_share_a_panel(self):
+        rows = [[f"placement={p},lr={lr},warmup={w}", "final", p, lr, w, str(seed), "finished", lr * 100 + seed]
+                for p in ("pre", "post") for lr in (0.01, 0.001) for w in ("40", "0") for seed in (1, 2)]
+        rows[0][6] = "stuck"  # pre, 0.01, 40, seed 1
+        cells, (pre, post) = self.crossed(["placement", "peak_lr", "warmup"], [], rows)
+        self.assertEqual((pre.label, pre.cells, post.label, post.cells), ("pre", [0, 1, 2, 3], "post", [4, 5, 6, 7]))
+        self.assertEqual(cells[0].label, "pre · lr 0.01 · warmup 40")
+        found = {(row.peak_lr, row.warmup): (row.loss, row.states) for row in pre.points.itertuples()}
+        self.assertTrue(np.isnan(found[0.01, "40"][0]))
+        self.assertEqual(found[0.01, "40"][1], ["stuck", "finished"])
+        self.assertAlmostEqual(found[0.001, "0"][0], 1.6)
+
+    def test_one_of_both_is_no_surface(self):
+        rows = [["placement=pre", "tune", "pre", lr, "", "1", "finished", 1.0] for lr in (0.01, 0.001)]
+        rows += [["placement=pre", "final", "pre", 0.01, "", "1", "finished", 1.0]]
+        self.assertEqual(self.crossed(["placement"], ["peak_lr"], rows)[1], [])
+
+    def test_order_of_warmups(self):
+        self.assertEqual(sorted(["40%", "2.5%", "100", "20", "10%"], key=series.size_of),
+                         ["20", "100", "2.5%", "10%", "40%"])
 
 
 RUN = "placement=pre,norm=layernorm/seed=1"

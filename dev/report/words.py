@@ -4,6 +4,8 @@ import math
 from pathlib import Path
 from statistics import mean, stdev
 
+from scipy import stats
+
 import series
 
 
@@ -36,15 +38,25 @@ def listed(words, last="and"):
 
 
 def paired(cell, other):
-    """(mean, half-width of its 95 % t interval) of the paired differences of final losses; None below two pairs."""
+    """p value of a paired t test that the final losses are equal; None below two pairs."""
     ours, theirs = (dict(zip(c.finished.seed, c.finished.final_val)) for c in (cell, other))
     pairs = [ours[seed] - theirs[seed] for seed in ours if seed in theirs and known(ours[seed] - theirs[seed])]
     if len(pairs) < 2:
         return None
-    return mean(pairs), series.half_width(stdev(pairs), len(pairs))
+    return float(stats.ttest_1samp(pairs, 0).pvalue) if stdev(pairs) else float(mean(pairs) == 0)
 
 
-HIGHER = "All others that finished are distinguishably higher."
+def holm(values):
+    """p values corrected for their number (Holm 1979); those that are None stay out, as 0."""
+    known_values = sorted(p for p in values if p is not None)
+    corrected, highest = {}, 0.0
+    for rank, p in enumerate(known_values):
+        highest = max(highest, min(1.0, p * (len(known_values) - rank)))
+        corrected[p] = highest
+    return [0.0 if p is None else corrected[p] for p in values]
+
+
+HIGHER = "All others that finished are distinguishably higher."  # with Holm's correction
 NAMED_AT_MOST = 4  # cells named in a headline; if there are more, their number
 
 
@@ -70,11 +82,11 @@ def ranking(ranked, means, cells, edge):
     above = f", {number(means[first.name] - floor)} above the floor" if known(floor) and floor > 0 else ""
     loss = f"{low} nats per token{above}"
     against = [paired(cell, first) for cell in rest]
-    tied = [cell for cell, difference in zip(rest, against) if difference and difference[0] <= difference[1]]
+    tied = [cell for cell, p in zip(rest, holm(against)) if p > 0.05]
     if not rest:
         only = f"Only {first.label} finished all its runs" if len(cells) > 1 else first.label
         said = [f"{only}: final loss {loss}."]
-    elif not all(against):
+    elif None in against:
         said = [f"Lowest final loss: {first.label}, {loss}. It may be chance.",
                 "With one seed for each cell, chance cannot be told from a difference. Repeat with more seeds."]
     elif tied:
@@ -124,6 +136,13 @@ def trouble(cells):
         return []
     said = "; ".join(f"{what}: {listed(labels)}" for what, labels in groups.items())
     return [f"Runs that did not finish: {said}."]
+
+
+def tried(comparison):
+    """{tuned option: [values that tuning runs had, in ascending order]}"""
+    tune = comparison.runs[comparison.runs.stage == "tune"]
+    return {option: list(map(series.text_of, sorted(set(tune[option]), key=series.size_of)))
+            for option in comparison.tuned if len(tune)}
 
 
 # ---- The recipe ----------------------------------------------------------------------------------
@@ -184,10 +203,9 @@ def recipe_line(comparison):
     seeds = final.seed.nunique()
     if comparison.summary is not None:
         parts.append(f"{seeds} seed{'s' if seeds > 1 else ''}")
-    tune = comparison.runs[comparison.runs.stage == "tune"]
-    if len(tune):
-        parts.append(f"learning rate tuned over {tune.peak_lr.min():g} to {tune.peak_lr.max():g}")
-    elif "lr" in told:
+    parts += [f"{NAMES.get(option, option)} tuned over {listed((values[0], values[-1]), 'to')}"
+              for option, values in tried(comparison).items()]
+    if "lr" in told and "peak_lr" not in comparison.tuned:
         parts.append(f"learning rate {told['lr']}")
     return parts
 
@@ -229,10 +247,9 @@ def recipe(comparison):
     follow = all(config.given.get("data-seed") == config.given.get("seed") for config in configs)
     hidden = RUN_ONLY | ({"data-seed"} if follow else set())
     facts.append(("seeds", seeds(final) + (" (of weights and batches)" if follow else " (of weights)")))
-    if len(tune):
-        rates = sorted(set(tune.peak_lr))
-        facts.append(("learning rates tried", f"{', '.join(f'{rate:g}' for rate in rates)}, on seed {seeds(tune)}"))
-    elif "peak_lr" not in final.columns:
+    for option, values in tried(comparison).items():
+        facts.append((f"{NAMES.get(option, option)}s tried", f"{', '.join(values)}, on seed {seeds(tune)}"))
+    if "peak_lr" not in final.columns:
         facts.append(("learning rate", f"{spread(given['lr'])}, not tuned" if "lr" in given else "not tuned"))
     one("steps", "steps")
     one("tokens", "tokens")
@@ -327,9 +344,22 @@ def difference(row):
     return signed(row.difference) + (f" ± {number(row.difference_ci)}" if known(row.difference_ci) else "")
 
 
-def rate(row):
-    peak = getattr(row, "peak_lr", math.nan)
-    return f"{peak:g}" + (" (edge)" if row.at_edge else "") if known(peak) else ""
+NAMES = {"peak_lr": "learning rate", "lr": "learning rate", "warmup": "warm-up"}  # of options, as a reader knows them
+
+
+def tuned_column(option):
+    """The column of a tuned option: its value, with (edge) if a neighbor was not tried."""
+    def text(row):
+        value = getattr(row, option)
+        if value == "" or value != value:
+            return ""
+        return series.text_of(value) + (" (edge)" if f"{option}=" in row.at_edge else "")
+
+    return NAMES.get(option, option), text, lambda row: series.size_of(getattr(row, option))[1]
+
+
+def p_value(x):
+    return ("< 0.0001" if x < 1e-4 else number(x)) if known(x) else ""
 
 
 def seconds(x):
@@ -346,9 +376,13 @@ TABLE = (
     ("best on the way", lambda row: number(row.best), lambda row: row.best),
     ("to the baseline", difference, lambda row: row.difference),
     ("verdict", lambda row: row.verdict, None),
+    ("verdict (Holm)", lambda row: row.verdict_holm, None),
+    ("p", lambda row: p_value(row.p), lambda row: row.p),
+    ("p (Holm)", lambda row: p_value(row.p_holm), lambda row: row.p_holm),
+    ("p, not within the margin", lambda row: p_value(row.p_unequal), lambda row: row.p_unequal),
     ("runs", lambda row: count(row.finished, row.n), lambda row: row.finished),
-    ("learning rate", rate, lambda row: getattr(row, "peak_lr", math.nan)),
-    ("sensitivity", lambda row: number(row.lr_sensitivity), lambda row: row.lr_sensitivity),
+    ("sensitivity to the rate", lambda row: number(row.lr_sensitivity), lambda row: row.lr_sensitivity),
+    ("sensitivity to the warm-up", lambda row: number(row.warmup_sensitivity), lambda row: row.warmup_sensitivity),
     ("steps to target", lambda row: plain(row.steps_to_target), lambda row: row.steps_to_target),
     ("seconds to target", lambda row: seconds(row.seconds_to_target), lambda row: row.seconds_to_target),
     ("seconds", lambda row: seconds(row.seconds), lambda row: row.seconds),
@@ -362,7 +396,7 @@ TABLE = (
 
 
 # The columns that show at first; a click shows the others.
-MAIN = ("final loss", "to the baseline", "verdict", "runs", "learning rate", "seconds")
+MAIN = ("final loss", "to the baseline", "verdict", "verdict (Holm)", "learning rate", "warm-up", "seconds")
 
 
 def worked(comparison):
@@ -371,12 +405,23 @@ def worked(comparison):
     return set(runs[(runs.stage == "tune") & (runs.state == "finished")].cell)
 
 
+def sensitivities(comparison):
+    """{cell: how much worse than its best value the values of each tuned option end on average}"""
+    some = worked(comparison)
+    return {row.cell: f"Sensitivity to the rate {number(row.lr_sensitivity, 3)}, to the warm-up "
+            f"{number(row.warmup_sensitivity, 3)}." for row in comparison.summary.itertuples()
+            if row.cell in some and known(row.lr_sensitivity) and known(row.warmup_sensitivity)}
+
+
 def table(comparison):
     """(headings, {cell: [(text, sort key)]}) without columns that have no measurement."""
     summary = comparison.summary
-    # If no rate worked, the formula would show no sensitivity to the rate.
-    summary = summary.assign(lr_sensitivity=summary.lr_sensitivity.where(summary.cell.isin(worked(comparison))))
-    rows = {row.cell: [(text(row), key(row) if key else text(row)) for _, text, key in TABLE]
+    # If no rate worked, the formula would show no sensitivity.
+    some = summary.cell.isin(worked(comparison))
+    summary = summary.assign(**{name: summary[name].where(some) for name in ("lr_sensitivity", "warmup_sensitivity")})
+    at = [heading for heading, *_ in TABLE].index("runs") + 1
+    columns = (*TABLE[:at], *map(tuned_column, comparison.tuned), *TABLE[at:])
+    rows = {row.cell: [(text(row), key(row) if key else text(row)) for _, text, key in columns]
             for row in summary.itertuples()}
-    used = [i for i in range(len(TABLE)) if any(row[i][0] for row in rows.values())]
-    return [TABLE[i][0] for i in used], {cell: [row[i] for i in used] for cell, row in rows.items()}
+    used = [i for i in range(len(columns)) if any(row[i][0] for row in rows.values())]
+    return [columns[i][0] for i in used], {cell: [row[i] for i in used] for cell, row in rows.items()}
