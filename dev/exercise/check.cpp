@@ -107,8 +107,8 @@ Doubles gather(const Doubles& buffer, const View& view) {
 std::string not_finite(const Result& r) {
   for (size_t k = 0; k < r.size(); ++k)
     if (!std::isfinite(r.got[k]))
-      return "around each tensor is NaN: does an index run outside of one? Or is it 0/0, or exp of something large? "
-             "Or did a size_t go below 0: -2 * i does, -2.0 * i does not";
+      return "around each tensor is NaN: does an index run outside of one? Or is it 0/0, the root of something "
+             "negative, or exp of something large? Or did a size_t go below 0: -2 * i does, -2.0 * i does not";
   return "";
 }
 

@@ -31,12 +31,93 @@ textbook::Norm<Number> parameters(const Case& c, Number* gain, Number* bias) {
 // The results of forward: y, μ and r.
 struct Forward {
   Doubles y = Doubles(N * C);
-  Saved saved;
+  Saved saved = {Doubles(N), Doubles(N)};
 };
 Forward forward_of(const Doubles& x, const Norm& p) {
   Forward f;
   textbook::answer::row_forward(f.y.data(), f.saved, x.data(), p, N, C);
   return f;
+}
+
+// The factors that are mistaken in a mean over C: first what they are, then by how much the mean changes.
+const std::vector<Factor> divisors = {{"a sum stands where @ belongs: / C is missing", C},
+                                      {"@ is divided by N, and is to be by C", double(C) / N},
+                                      {"@ is divided by C - 1, and is to be by C", C / (C - 1.)}};
+std::string naming(const std::string& text, const std::string& term) {
+  return std::string(text).replace(text.find('@'), 1, term);
+}
+
+// ---- forward -------------------------------------------------------------------------------------------------
+
+// A formula of y, μ and r that differs from the right one in what a row of the table sets:
+//   y = gain·(x - μ)·r^front + bias      μ = mean·mean(x)
+//   r = (√(variance·mean((x - μ)²) + eps) + outside)^-root
+struct ForwardFormula {
+  std::string text;
+  double mean = 1, variance = 1, eps = 1, outside = 0, root = 1, front = 1;
+  bool centered = true, variance_centered = true, squared = true, gain = true, bias = true;
+  bool bias_inside = false;  // gain·(x̂ + bias)
+  bool kept = false;         // the sums go on from one row to the next
+  bool layernorm = true, rmsnorm = true;  // the norms it applies to
+  bool has_mean = false;                  // RMSNorm with a mean
+};
+
+std::vector<ForwardFormula> forward_formulas() {
+  std::vector<ForwardFormula> rows = {
+      {.text = "eps is missing", .eps = 0},
+      {.text = "eps is outside of the root", .eps = 0, .outside = 1},
+      {.text = "the root is missing: r = 1/√(variance + eps)", .root = 2},
+      {.text = "r is 1/σ, and here it is σ", .root = -1},
+      {.text = "r is 1/σ, and here it is σ", .root = -1, .front = -1},
+      {.text = "r is 1/√(variance + eps), and here it is variance + eps", .root = -2, .front = -.5},
+      {.text = "r is 1/√(variance + eps), and here it is variance + eps", .root = -2},
+      {.text = "(x - μ) is divided by r, and is to be multiplied", .front = -1},
+      {.text = "the factor r is missing", .front = 0},
+      {.text = "the factor r is there twice", .front = 2},
+      {.text = "the mean is not subtracted", .mean = 0, .rmsnorm = false},
+      {.text = "the mean is not subtracted in y", .centered = false, .rmsnorm = false},
+      {.text = "the mean is not subtracted in the variance", .variance_centered = false, .rmsnorm = false},
+      {.text = "the mean is subtracted neither in y nor in the variance",
+       .centered = false, .variance_centered = false, .rmsnorm = false},
+      {.text = "the mean is added, not subtracted", .mean = -1, .rmsnorm = false},
+      {.text = "the variance is the mean of (x - μ)²: the square is missing", .squared = false},
+      {.text = "the gain is missing", .gain = false},
+      {.text = "the gain and the bias are missing", .gain = false, .bias = false},
+      {.text = "the bias is missing", .bias = false},
+      {.text = "the gain multiplies x̂, not the bias", .bias_inside = true},
+      {.text = "the sums are not set to 0 for each row", .kept = true},
+      {.text = "RMSNorm subtracts no mean", .layernorm = false, .has_mean = true},
+      {.text = "RMSNorm subtracts no mean, in y either", .variance_centered = false, .layernorm = false,
+       .has_mean = true},
+      {.text = "RMSNorm's r is of the mean of x², not of the variance", .centered = false, .layernorm = false,
+       .has_mean = true},
+      {.text = "RMSNorm subtracts no mean: saved.mean is 0",
+       .centered = false, .variance_centered = false, .layernorm = false, .has_mean = true}};
+  for (const auto& [text, value] : divisors) {
+    rows.push_back({.text = naming(text, "μ"), .mean = value, .rmsnorm = false});
+    rows.push_back({.text = naming(text, "the variance"), .variance = value});
+    rows.push_back({.text = naming(text, "each mean"), .mean = value, .variance = value, .rmsnorm = false});
+  }
+  return rows;
+}
+
+Forward forward_by(const ForwardFormula& f, const Doubles& x, const Norm& p) {
+  Forward result;
+  double mean = 0, variance = 0;
+  for (size_t n = 0; n < N; ++n) {
+    if (!f.kept) mean = variance = 0;
+    const double* row = &x[n * C];
+    for (size_t c = 0; c < C && (p.kind == NormKind::layernorm || f.has_mean); ++c) mean += f.mean * row[c] / C;
+    for (size_t c = 0; c < C; ++c)
+      variance += f.variance * std::pow(row[c] - f.variance_centered * mean, f.squared ? 2 : 1) / C;
+    const double r = std::pow(std::sqrt(variance + f.eps * eps) + f.outside * eps, -f.root);
+    for (size_t c = 0; c < C; ++c) {
+      const double xhat = (row[c] - f.centered * mean) * std::pow(r, f.front), bias = f.bias * p.bias_at(c);
+      result.y[n * C + c] = (f.gain ? p.gain_at(c) : 1) * (xhat + f.bias_inside * bias) + !f.bias_inside * bias;
+    }
+    result.saved.mean[n] = mean, result.saved.rstd[n] = r;
+  }
+  return result;
 }
 
 void forward(Judge& judge) {
@@ -45,32 +126,22 @@ void forward(Judge& judge) {
     Guarded gain(numbers(C, 3)), bias(numbers(C, 4));
     const Guarded in(x);
     const Norm p = parameters(c, gain.data(), bias.data());
-    Norm other = p, no_eps = p;
-    other.kind = c.kind == NormKind::layernorm ? NormKind::rmsnorm : NormKind::layernorm;
-    no_eps.eps = 0;
     const Forward want = forward_of(x, p);
-    // Wrong formulas for r, with the same μ.
-    Forward unbiased = want, outside = want;
-    for (size_t n = 0; n < N; ++n) {
-      const double variance = std::pow(want.saved.rstd[n], -2) - eps;
-      unbiased.saved.rstd[n] = 1 / std::sqrt(variance * C / (C - 1) + eps);
-      outside.saved.rstd[n] = 1 / (std::sqrt(variance) + eps);
-      for (size_t k = n * C; k < n * C + C; ++k)
-        for (Forward* f : {&unbiased, &outside})
-          f->y[k] = p.gain_at(k % C) * (x[k] - want.saved.mean[n]) * f->saved.rstd[n] + p.bias_at(k % C);
+    std::vector<Mistake> of_mean, of_rstd, of_y;
+    for (const ForwardFormula& formula : forward_formulas()) {
+      if (c.kind == NormKind::layernorm ? !formula.layernorm : !formula.rmsnorm) continue;
+      const Forward f = forward_by(formula, x, p);
+      of_mean.push_back({formula.text, f.saved.mean});
+      of_rstd.push_back({formula.text, f.saved.rstd});
+      of_y.push_back({formula.text, f.y});
     }
-    const std::string without = "eps is missing", is_outside = "eps is outside of the root",
-                      sample = "the variance is divided by C - 1, and is to be by C";
+    Norm plain = p;
+    plain.unit_offset = false;
+    of_y.push_back({"the gain is 1 + w here: p.gain_at(c), not p.gain[c]", forward_of(x, plain).y});
     judge.test(c.title, factors,
-               {written("saved.mean", {{"n", N}}, want.saved.mean),
-                written("saved.rstd", {{"n", N}}, want.saved.rstd,
-                        {{without, forward_of(x, no_eps).saved.rstd},
-                         {is_outside, outside.saved.rstd},
-                         {sample, unbiased.saved.rstd},
-                         {c.kind == NormKind::rmsnorm ? "RMSNorm subtracts no mean" : "the mean is not subtracted",
-                          forward_of(x, other).saved.rstd}}),
-                written("y", {{"n", N}, {"c", C}}, want.y,
-                        {{without, forward_of(x, no_eps).y}, {is_outside, outside.y}, {sample, unbiased.y}})},
+               {written("saved.mean", {{"n", N}}, want.saved.mean, of_mean),
+                written("saved.rstd", {{"n", N}}, want.saved.rstd, of_rstd),
+                written("y", {{"n", N}, {"c", C}}, want.y, of_y)},
                [&](auto out) {
                  Saved saved;
                  textbook::row_forward<double>(out[2], saved, in.data(), p, N, C);
@@ -80,6 +151,8 @@ void forward(Judge& judge) {
   }
 }
 
+// ---- backward ------------------------------------------------------------------------------------------------
+
 // A formula of dx that differs from the right one in what a row of the table sets:
 //   dx = r^front·(dy·gain - mean·mean(dy·gain) - dot·x̂·mean(dy·gain·x̂))      x̂ = (x - μ)·r^inside
 struct Formula {
@@ -88,14 +161,6 @@ struct Formula {
   bool gain = true, gain_in_mean = true, gain_in_dot = true, centered = true;  // not centered: x̂ = x·r^inside
   bool layernorm = true, rmsnorm = true;  // the norms it applies to: RMSNorm has no mean(dx̂)
 };
-
-// The factors that are mistaken in a mean over C: first what they are, then by how much the mean changes.
-const std::vector<Factor> divisors = {{"a sum stands where @ belongs: / C is missing", C},
-                                      {"@ is divided by N, and is to be by C", double(C) / N},
-                                      {"@ is divided by C - 1, and is to be by C", C / (C - 1.)},
-                                      {"half of @ is subtracted, and all of it is to be", .5},
-                                      {"twice @ is subtracted, and is to be once", 2},
-                                      {"the sign of @ is the wrong way round", -1}};
 
 std::vector<Formula> formulas() {
   std::vector<Formula> rows = {
@@ -121,11 +186,13 @@ std::vector<Formula> formulas() {
       {.text = "r is 1/σ: the factor in front is r, not 1/r", .front = -1},
       {.text = "r is 1/σ: x̂ is (x - μ)·r, not (x - μ)/r", .inside = -1},
       {.text = "r is 1/σ, and is used as if it were σ", .front = -1, .inside = -1}};
-  for (const auto& [text, value] : divisors) {
-    const size_t at = text.find('@');
-    const auto naming = [&](const char* term) { return std::string(text).replace(at, 1, term); };
-    rows.push_back({.text = naming("mean(dx̂)"), .mean = value, .rmsnorm = false});
-    rows.push_back({.text = naming(value < 0 ? "x̂·mean(dx̂·x̂)" : "mean(dx̂·x̂)"), .dot = value});
+  std::vector<Factor> wrong = divisors;
+  wrong.push_back({"half of @ is subtracted, and all of it is to be", .5});
+  wrong.push_back({"twice @ is subtracted, and is to be once", 2});
+  wrong.push_back({"the sign of @ is the wrong way round", -1});
+  for (const auto& [text, value] : wrong) {
+    rows.push_back({.text = naming(text, "mean(dx̂)"), .mean = value, .rmsnorm = false});
+    rows.push_back({.text = naming(text, value < 0 ? "x̂·mean(dx̂·x̂)" : "mean(dx̂·x̂)"), .dot = value});
   }
   return rows;
 }
