@@ -10,13 +10,36 @@ const Doubles dy = numbers(N * O, 1), x = numbers(N * I, 2), weight = numbers(O 
 
 std::string title(bool has_bias) { return std::string(has_bias ? "with a bias" : "without one") + " · N=3 I=5 O=4"; }
 
+// y without the bias, with the bias in each term, with weight or x in another layout, and with the last i only.
+std::vector<Mistake> mistakes_of_y(const double* bias) {
+  Doubles plain(N * O), often(N * O), turned(N * O), turned_x(N * O), last(N * O);
+  for (size_t n = 0; n < N; ++n)
+    for (size_t o = 0; o < O; ++o) {
+      const size_t k = n * O + o;
+      const double b = bias ? bias[o] : 0;
+      turned[k] = turned_x[k] = b;
+      for (size_t i = 0; i < I; ++i) {
+        plain[k] += x[n * I + i] * weight[o * I + i];
+        turned[k] += x[n * I + i] * weight[i * O + o];
+        turned_x[k] += x[i * N + n] * weight[o * I + i];
+      }
+      last[k] = b + x[n * I + I - 1] * weight[o * I + I - 1];
+      often[k] = plain[k] + I * b;
+    }
+  return {{"the bias is missing", plain},
+          {"the bias is added once for each i, and is to be added once", often},
+          {"weight is read as (I,O), and is (O,I): row o begins at weight[o * I]", turned},
+          {"x is read as (I,N), and is (N,I): row n begins at x[n * I]", turned_x},
+          {"only what the last i gives is left: the sum over i is missing", last}};
+}
+
 void forward(Judge& judge) {
   for (const bool has_bias : {false, true}) {
     const Guarded in_x(x), in_weight(weight), in_bias(bias);
     const double* b = has_bias ? in_bias.data() : nullptr;
     Doubles want(N * O);
     textbook::answer::linear_forward(want.data(), x.data(), weight.data(), b, N, I, O);
-    judge.test(title(has_bias), sizes, {written("y", {{"n", N}, {"o", O}}, want)}, [&](auto out) {
+    judge.test(title(has_bias), sizes, {written("y", {{"n", N}, {"o", O}}, want, mistakes_of_y(b))}, [&](auto out) {
       textbook::linear_forward<double>(out[0], in_x.data(), in_weight.data(), b, N, I, O);
     });
   }
