@@ -126,6 +126,7 @@ void attention_backward(Number* dqkv, const Number* dout, const Number* P, const
 //   h, y (N,H·D)   z (N,H·D), or (N,H) if headwise
 //   forward   y  = σ(z)·h
 //   backward  dh = σ(z)·dy      dz = dy·h·σ(1 − σ), summed over the D numbers of a head if headwise
+// dh may be dy.
 
 template <class Number>
 void output_gate_forward(Number* y, const Number* h, const Number* z, size_t N, size_t H, size_t D, bool headwise) {
@@ -150,6 +151,7 @@ void output_gate_backward(Number* dh, Number* dz, const Number* dy, const Number
 //   x, y (N,H·D)   c (H)
 //   forward   y[n,h] = c[h]·x[n,h]
 //   backward  dx[n,h] = c[h]·dy[n,h]      dc[h] += Σₙ dy[n,h]·x[n,h]
+// dx may be dy.
 
 template <class Number>
 void head_scale_forward(Number* y, const Number* x, const Number* c, size_t N, size_t H, size_t D) {

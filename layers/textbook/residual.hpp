@@ -46,7 +46,7 @@ void mix_forward(Number* y, const Number* x, const Number* z, Number a, Number b
   for (size_t i = 0; i < n; ++i) y[i] = a * x[i] + b * z[i];
 }
 
-// da and db are null if the factors are constants.
+// dx may be dy. da and db are null if the factors are constants.
 template <class Number>
 void mix_backward(Number* dx, Number* dz, Number* da, Number* db, const Number* dy, const Number* x, const Number* z,
                   Number a, Number b, size_t n) {
