@@ -35,7 +35,7 @@ TEST_CASE("layers/linear/linear.md is worked out right", "[worked][pages][linear
   const double L = half_squares(dy);
   page.matches("y", y);
   page.matches("dy", dy);
-  page.matches("L", Doubles{L});
+  page.matches("loss", Doubles{L});
 
   Doubles dx(N * I), dweight(O * I), dbias(O);
   textbook::linear_backward(dx.data(), dweight.data(), dbias.data(), dy.data(), x.data(), weight.data(), N, I, O);
@@ -52,7 +52,7 @@ TEST_CASE("layers/linear/linear.md is worked out right", "[worked][pages][linear
   const Doubles y_moved = forward(x, moved, bias);
   const double L_moved = half_squares(minus(y_moved, target));
   page.matches("y_moved", y_moved);
-  page.matches("L_moved", Doubles{L_moved});
+  page.matches("loss_moved", Doubles{L_moved});
   page.matches("slope", Doubles{(L_moved - L) / h});
 
   const double rate = page.numbers("rate")[0];
@@ -60,7 +60,7 @@ TEST_CASE("layers/linear/linear.md is worked out right", "[worked][pages][linear
   page.matches("new_weight", new_weight);
   page.matches("new_bias", new_bias);
   page.matches("predicted", Doubles{rate * (dot(dweight, dweight) + dot(dbias, dbias))});
-  page.matches("new_L", Doubles{half_squares(minus(forward(x, new_weight, new_bias), target))});
+  page.matches("new_loss", Doubles{half_squares(minus(forward(x, new_weight, new_bias), target))});
 
   Doubles sum(O * I);
   for (size_t n = 0; n < N; ++n) {
