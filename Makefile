@@ -38,7 +38,7 @@ ARM := aarch64-linux-gnu
 EXCHANGES := check-formats check-gguf check-tokenizers
 .PHONY: all train stories test tests asan test-elsewhere test-arm fuzz mutants bench ladders compare study pages \
   $(REPORTS) $(BOOK) playground test-scenes test-playground install uninstall dist \
-  $(PRACTICE) reference reference-huggingface $(EXCHANGES) curves \
+  $(PRACTICE) reference reference-huggingface check-pages $(EXCHANGES) curves \
   venv clean help FORCE
 .DELETE_ON_ERROR:
 
@@ -49,7 +49,7 @@ all: build/train_gpt  ## build build/train_gpt (the default)
 
 NAMED_CXX := $(if $(filter default undefined,$(origin CXX)),,$(CXX))
 NO_COMPILER := test-arm venv .venv/% build/oldest/% pages $(REPORTS) $(BOOK) $(PRACTICE) $(PLAYGROUND) \
-  reference reference-huggingface uninstall dist clean help
+  reference reference-huggingface check-pages uninstall dist clean help
 ifneq (,$(filter-out $(NO_COMPILER),$(or $(MAKECMDGOALS),all)))
 
 KEY := $(subst /,_,$(subst $() ,_,$(or $(NAMED_CXX),auto)-$(MARCH)))
@@ -468,6 +468,9 @@ check-gguf: $(VENV)/.gguf  ## run exported models in llama.cpp, and compare resu
 check-tokenizers: $(VENV)/.huggingface  ## compare the tokens of exported tokenizers in transformers with ours
 $(EXCHANGES): build/train_gpt
 	@$(PYTHON) python_ref/$(subst -,_,$@).py $(ARGS)
+
+check-pages: venv  ## run the PyTorch lines of the pages, and compare them with the worked examples
+	@$(PYTHON) python_ref/check_pages.py
 
 curves: venv build/train_gpt $(DATA_WRITTEN)  ## train beside PyTorch on DATA, compare the losses
 	@$(PYTHON) python_ref/curves.py --binary build/train_gpt --data $(call files,$(DATA)) --out build/curves $(ARGS)

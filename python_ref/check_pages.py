@@ -1,0 +1,74 @@
+"""Runs the PyTorch lines of each page in layers/, and compares them with the worked example of that page:
+
+    make check-pages
+
+A variable of the lines is compared with the row of the same name, to the digits shown there. Subscripts of a row's name
+are omitted: `y2` is the row y₂.
+"""
+
+import contextlib
+import io
+import re
+import sys
+from pathlib import Path
+
+import torch
+
+LAYERS = Path(__file__).resolve().parents[1] / "layers"
+NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?"
+ROW = re.compile(rf"^(\S+)?\s*(?:=)?((?:\s+{NUMBER})+)\s*(?:#.*)?$")
+SMALL = str.maketrans("₀₁₂₃", "0123")
+
+
+def worked_rows(page):
+    """The rows of a page's worked examples by name: a list of numbers, as text."""
+    rows = {}
+    for block in re.findall(r"<!-- worked -->\n```text\n(.*?)```", page, re.DOTALL):
+        name = None
+        for line in block.splitlines():
+            begin, found, rest = line.partition("=")
+            if found and begin.strip() and "#" not in begin:
+                name = begin.strip().translate(SMALL)
+                rows.setdefault(name, [])
+            else:
+                rest = line
+            rows[name] += re.findall(NUMBER, rest.split("#")[0])
+    return rows
+
+
+def differs(value, numbers):
+    """Whether a tensor is not the row of a page, whose last digit may be rounded either way."""
+    flat = value.detach().flatten().tolist()
+    if len(flat) != len(numbers):
+        return True
+    return any(abs(got - float(text)) > 1.01 * 10.0 ** -len(text.partition(".")[2]) for got, text in zip(flat, numbers))
+
+
+def check(path):
+    """(names compared, names that differ) of a page; None if it has no lines of PyTorch."""
+    page = path.read_text(encoding="utf-8")
+    code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    if not code:
+        return None
+    variables, rows = {}, worked_rows(page)
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(compile("\n".join(code), str(path), "exec"), variables)
+    compared = [name for name, value in variables.items() if name in rows and torch.is_tensor(value)]
+    return compared, [name for name in compared if differs(variables[name], rows[name])]
+
+
+def main():
+    failed = 0
+    for path in sorted(LAYERS.glob("*/*.md")):
+        result = check(path)
+        if result is None:
+            continue
+        compared, wrong = result
+        good = len(compared) >= 3 and not wrong
+        failed += not good
+        print(f"{path.relative_to(LAYERS.parent)}: {', '.join(compared)}" + ("" if good else f"  DIFFERS: {wrong}"))
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
