@@ -45,8 +45,10 @@ run that diverged (×) or failed (▽) stands at its loss before training; □ m
 much worse than the best rate the rates tried end on average; 0 means that the rate does not matter (Wortsman et al.
 2023, arXiv 2309.14322)."""
 
-SURFACES_WORDS = """The darker, the lower; all panels have one scale of color. A frame marks the lowest of a panel. If
-it is at the border of the numbers, a point beyond may be lower."""
+SURFACES_WORDS = """The stronger the color, the lower the loss; all panels have one scale. A frame marks the lowest of a
+panel."""
+BORDER_WORDS = {True: "Empty fields were not tried: the search only tries neighbors of the best.",
+                False: "If it is at the border, a point beyond may be lower."}
 
 PROFILES_WORDS = "Measured on the weights before the named step."
 SEEDS_WORDS = """ Lines are means over the seeds, bands reach from the lowest seed to the highest. A cell that did not
@@ -210,7 +212,7 @@ def rates_section(comparison, cells):
 
 def surfaces_section(comparison, cells):
     """A table of losses for each cell, colored by the loss. Nothing if none has both learning rates and warm-ups."""
-    surfaces, tuned = series.surfaces(comparison, cells), bool(comparison.tuned)
+    surfaces, tuned = series.surfaces(comparison, cells), series.tunes_either(comparison)
     losses = [loss for surface in surfaces for loss in surface.points.loss if loss > 0]
     if not losses:
         return ""
@@ -220,7 +222,8 @@ def surfaces_section(comparison, cells):
                      for surface in surfaces)
     return (f'<section id="surfaces"><h2>Learning rate and warm-up</h2>'
             f'<p class="note">{words.capital(what)}, by peak learning rate (columns) and warm-up (rows, in steps or as '
-            f'a share of them). {SURFACES_WORDS}</p><div class="surfaces">{panels}</div></section>')
+            f'a share of them). {SURFACES_WORDS} {BORDER_WORDS[tuned]}</p>'
+            f'<div class="surfaces">{panels}</div></section>')
 
 
 def surface_panel(surface, low, high, note):

@@ -283,12 +283,15 @@ class Surface:
     points: pd.DataFrame  # peak_lr, warmup, loss: NaN unless all runs finished, states: of the runs, chosen: the lowest
 
 
+def tunes_either(comparison):
+    return bool(set(BOTH) & set(comparison.tuned))
+
+
 def surfaces(comparison, cells):
     """A Surface for each cell that tuned both, or for all cells that have the other keys of a grid in common."""
     if not set(BOTH) <= {*comparison.keys, *comparison.tuned}:
         return []
-    stage = "tune" if set(BOTH) & set(comparison.tuned) else "final"
-    runs = comparison.runs[comparison.runs.stage == stage]
+    runs = comparison.runs[comparison.runs.stage == ("tune" if tunes_either(comparison) else "final")]
     groups = {}
     for number, cell in enumerate(cells):
         other = {key: value for key, value in cell.keys.items() if key not in ("lr", "warmup")}
