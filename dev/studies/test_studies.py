@@ -165,5 +165,67 @@ class Powers(unittest.TestCase):
         self.assertEqual(found, {})
 
 
+class FirstSteps(unittest.TestCase):
+    """The numbers of "Why Post-LN needs a warm-up" in the chapter, from the stored steps."""
+
+    def setUp(self):
+        chapter = (HERE.parents[1] / "layers/norm/normalization.md").read_text(encoding="utf-8")
+        section = chapter.split("### Why Post-LN needs a warm-up")[1].split("\n## ")[0]
+        self.section = " ".join(section.split())
+        self.data = pandas.read_csv(HERE / "stuck" / "steps.csv")
+
+    def of(self, model, step, value):
+        rows = self.data[(self.data.model == model) & (self.data.step == step)]
+        return rows.eval(value).mean()
+
+    def says(self, text):
+        self.assertIn(text, self.section)
+
+    def test_gradients(self):
+        first, last = self.of("none", 1, "g1 / g6"), self.of("none", 20, "g1 / g6")
+        self.says(f"Post-LN's gradient is {first:.1f} times as large in block 1 as in block 6")
+        self.says(f"At step 20 the gradient in block 1 is {last * 1e4:.1f} ten-thousandths of that in block 6")
+        self.says(f"(a ratio of {self.of('pre', 20, 'g1 / g6'):.1f})")
+        back = [self.of("none", step, "g1 / g6 * divisor") for step in (1, 2, 20)]
+        self.says("It is {:.1f} at step 1, {:.1f} at step 2 and {:.1f} at step 20; 1 would be".format(*back))
+
+    def test_divisors(self):
+        one, two, five, twenty = (self.of("none", step, "divisor") for step in (1, 2, 5, 20))
+        each = self.of("none", 20, "divisor ** .1")
+        self.says(f"It is {one:.1f} at step 1, {two:.0f} at step 2, {five:.0f} at step 5 and {twenty:,.0f} at step 20, "
+                  f"that is {each:.1f} for each norm")
+        warm, ratio = self.of("warmup", 80, "divisor"), self.of("warmup", 80, "g1 / g6")
+        self.says(f"At step 80 the divisor is {warm:.0f} and the gradient's ratio {ratio:.3f}")
+        self.says(f"the divisor is {self.of('none', 9, 'divisor'):,.0f} after 8")
+        end, back = self.of("warmup", 400, "divisor"), self.of("warmup", 400, "g1 / g6 * divisor")
+        self.says(f"at step 400 the divisor is {end:.0f}, and the branches carry back {back:.0f} times")
+
+    def test_branches(self):
+        sizes = [self.of("none", step, "branch") for step in (1, 2, 5, 20)]
+        self.says("a branch is {:.2f} of the stream at step 1, {:.2f} at step 2, {:.2f} at step 5 and {:.2f} at step 20"
+                  .format(*sizes))
+        self.says("from {:.2f} of its stream to {:.2f} at step 20".format(*(self.of("pre", step, "branch")
+                                                                           for step in (1, 20))))
+        self.says("rises from {:.2f} to {:.3f} of that of equal weights".format(*(self.of("none", step, "entropy")
+                                                                                  for step in (1, 20))))
+
+    def test_adams_step(self):
+        for name, inputs, outputs in ("W2", 256, 64), ("v", 64, 64):
+            sigma = (2 / (inputs + outputs)) ** 0.5
+            update = self.of("none", 1, f"update_{name}")
+            self.assertAlmostEqual(update, 3e-3 / sigma, delta=3e-4)
+            self.says(f"| {1e-1 / sigma:.1f} % | {3e-1 / sigma:.1f} % | {100 * update:.2f} % |")
+        aligned = [round(100 * 3e-3 / sigma * (2 * n / numpy.pi) ** 0.5) for sigma, n in
+                   ((0.1**0.5 / 4, 64), (0.1**0.5 / 4, 256), (0.125, 64))]
+        self.says("up to {} % of the output of $W_1$ (n = 64) and {} % of that of $W_2$ (n = 256), and 2.4 % becomes "
+                  "{} % for v and o".format(*aligned))
+
+    def test_eps(self):
+        runs = pandas.read_csv(HERE / "stuck" / "inside-runs.csv")
+        cell = runs[(runs.stage == "final") & runs.cell.str.contains("adam-eps")]
+        self.assertEqual(list(cell.state), ["stuck"] * 3)
+        self.says("with 1e-15 for 1e-8, all three seeds get stuck as well")
+
+
 if __name__ == "__main__":
     unittest.main()
