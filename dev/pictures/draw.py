@@ -4,6 +4,7 @@
 Each function draws NAME.png in this folder, from the formulas of the page that shows it.
 """
 
+import math
 import sys
 from pathlib import Path
 
@@ -218,7 +219,88 @@ def schedules():
     return figure
 
 
-PICTURES = {each.__name__: each for each in (sphere, cubes, attention, rope, schedules)}
+# ---- Activation functions and their derivatives (layers/feed_forward/activation.md) --------------------------
+
+LINES = ("-", "--", "-.")
+ROOT2 = 2**0.5
+
+
+def erf(x):
+    return numpy.vectorize(math.erf)(x)
+
+
+def gelu(x):
+    return x * (1 + erf(x / ROOT2)) / 2
+
+
+def silu(x):
+    return x / (1 + numpy.exp(-x))
+
+
+def slope(f, x, h=1e-6):
+    return (f(x + h) - f(x - h)) / (2 * h)
+
+
+def activations():
+    x = numpy.linspace(-4, 3, 701)
+    figure, axes = plt.subplots(1, 2, figsize=(10, 3.8))
+    for (name, f), line in zip({"ReLU": lambda x: numpy.maximum(x, 0), "GELU": gelu, "SiLU": silu}.items(), LINES):
+        axes[0].plot(x, f(x), line, label=name, linewidth=2)
+        axes[1].plot(x, slope(f, x), line, label=name, linewidth=2)
+    axes[0].set(xlabel="x", title="f(x)", ylim=(-0.5, 2.5))
+    axes[1].set(xlabel="x", title="f'(x), the factor of the gradient")
+    axes[0].legend()
+    for f, where, place in (gelu, -0.752, (-1.9, 0.45)), (silu, -1.278, (-3.6, 0.45)):
+        axes[0].annotate(f"{f(numpy.array(where)):.3f} at {where}", (where, f(numpy.array(where))), xytext=place,
+                         fontsize=8, arrowprops={"arrowstyle": "-", "color": "0.4"})
+    return figure
+
+
+# ---- DyT and Derf, and what they do to the size of a row (layers/norm/norm_pointwise.md) ---------------------
+
+def pointwise():
+    x = numpy.linspace(-8, 8, 401)
+    figure, axes = plt.subplots(1, 2, figsize=(10, 3.6))
+    for (name, f), line in zip({"DyT: tanh(x/2)": numpy.tanh, "Derf: erf(x/2)": erf}.items(), LINES):
+        axes[0].plot(x, f(x / 2), line, label=name, linewidth=2)
+    axes[0].set(xlabel="x", ylabel="f")
+    axes[0].legend()
+    row = numpy.random.default_rng(0).standard_normal(4096)
+    sizes = numpy.geomspace(0.01, 100, 60)
+    rms = {name: [(f(row * size / 2) ** 2).mean() ** 0.5 for size in sizes]
+           for name, f in (("DyT, α = ½", numpy.tanh), ("Derf, α = ½", erf))}
+    for (name, values), line in zip((rms | {"RMSNorm": numpy.ones(60)}).items(), LINES):
+        axes[1].plot(sizes, values, line, label=name, linewidth=2)
+    axes[1].set(xscale="log", yscale="log", xlabel="rms of a row before", ylabel="rms after")
+    axes[1].legend()
+    return figure
+
+
+# ---- Cross-entropy and its gradient (layers/cross_entropy/cross_entropy.md) ----------------------------------
+
+def cross_entropy():
+    """The loss by the probability of the right token, and the gradient of the first worked row."""
+    figure, axes = plt.subplots(1, 2, figsize=(10, 3.4))
+    p = numpy.linspace(0.005, 1, 400)
+    axes[0].plot(p, -numpy.log(p), color=DARK, linewidth=2)
+    axes[0].plot(1 / 3, numpy.log(3), "o", color=MIDDLE)
+    axes[0].annotate("guessing among 3: log 3", (1 / 3, numpy.log(3)), xytext=(8, 6), textcoords="offset points")
+    axes[0].set(xlabel="probability p of the right token", ylabel="loss −log p, nats", ylim=(0, 5.5))
+    logits, target = numpy.array([1.0, 2, 3]), 2
+    p = numpy.exp(logits) / numpy.exp(logits).sum()
+    gradient = p - (numpy.arange(3) == target)
+    places = numpy.arange(3)
+    for shift, values, color, hatch, name in ((-0.2, p, LIGHT, "", "p"), (0.2, gradient, DARK, "//", "p − [v = t]")):
+        bars = axes[1].bar(places + shift, values, 0.38, color=color, hatch=hatch, edgecolor="white", label=name)
+        axes[1].bar_label(bars, fmt="%.3f", fontsize=8)
+    axes[1].axhline(0, color="black", linewidth=0.8)
+    axes[1].set(xticks=places, xticklabels=["token 0", "token 1", "token 2 = target"], ylim=(-0.5, 0.85))
+    axes[1].legend(loc="upper left")
+    return figure
+
+
+PICTURES = {each.__name__: each for each in (sphere, cubes, attention, rope, schedules, activations, pointwise,
+                                             cross_entropy)}
 
 
 def main():
