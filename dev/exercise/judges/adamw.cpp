@@ -8,11 +8,11 @@ struct Step {  // the inputs of a step except for gradients, and the tensors it 
   double beta1 = .9, beta2 = .95, eps = 1e-8, decay = 0, lr = .01, factor = 1;
   int t = 1;
   Doubles w = numbers(5, 1), m = Doubles(5), v = Doubles(5);
+  Doubles gradients = {.53, -1.2, .02, -3e-6, 1e-9};  // eps is negligible for the first and large for the last
 };
-const Doubles gradients = {.53, -1.2, .02, -3e-6, 1e-9};  // eps is negligible for the first and large for the last
 
 Step after(Step s) {
-  textbook::answer::adamw_step(s.w.data(), s.m.data(), s.v.data(), gradients.data(), s.w.size(), s.beta1, s.beta2,
+  textbook::answer::adamw_step(s.w.data(), s.m.data(), s.v.data(), s.gradients.data(), s.w.size(), s.beta1, s.beta2,
                                s.eps, s.decay, s.lr, s.factor, s.t);
   return s;
 }
@@ -30,7 +30,7 @@ std::vector<Mistake> mistakes(const Step& s) {
     unsquared.w[i] = s.w[i] - decay - s.lr * mean / (square + s.eps);
     steep.w[i] = s.w[i] - decay / s.lr - s.lr * mean / (std::sqrt(square) + s.eps);
     late.w[i] = (s.w[i] - s.lr * mean / (std::sqrt(square) + s.eps)) * (1 - s.lr * s.decay);
-    const double g = gradients[i] * s.factor + s.decay * s.w[i];
+    const double g = s.gradients[i] * s.factor + s.decay * s.w[i];
     const double m = s.beta1 * s.m[i] + (1 - s.beta1) * g, v = s.beta2 * s.v[i] + (1 - s.beta2) * g * g;
     coupled.w[i] = s.w[i] - s.lr * m / correction1 / (std::sqrt(v / correction2) + s.eps);
   }
@@ -45,12 +45,27 @@ std::vector<Mistake> mistakes(const Step& s) {
           {"decay comes after the step, and shrinks that too: it comes first", late.w}};
 }
 
+// The mistakes in m or v, whose beta is `beta` and other one `other`: `old` and the gradient, or its square, `fresh`.
+std::vector<Mistake> of_average(const std::string& beta, double kept, double other, const Doubles& old,
+                                const Doubles& fresh) {
+  const auto average = [&](double before, double now) {
+    Doubles result;
+    for (size_t i = 0; i < old.size(); ++i) result.push_back(before * old[i] + now * fresh[i]);
+    return result;
+  };
+  return {{beta + " and 1 - " + beta + " are the wrong way round", average(1 - kept, kept)},
+          {"that is with the other beta", average(other, 1 - other)},
+          {"the new one is to be multiplied by 1 - " + beta, average(kept, 1)},
+          {"the old one is to be multiplied by " + beta, average(1, 1 - kept)},
+          {"what stood there before is lost", average(0, 1 - kept)}};
+}
+
 void step(Judge& judge) {
   Step s;
   const auto test = [&](const char* title) {
     const Step want = after(s);
     const size_t n = s.w.size();
-    const Guarded g(gradients);
+    const Guarded g(s.gradients);
     Step unclipped = s;
     unclipped.factor = 1;
     unclipped = after(unclipped);
@@ -58,14 +73,21 @@ void step(Judge& judge) {
       return in_place(name, {{"i", n}}, from, to, known);
     };
     const std::string factor = "gradient_factor is missing";
+    Doubles scaled_gradients = scaled(s.factor, s.gradients), squares = scaled_gradients;
+    for (double& g : squares) g *= g;
+    std::vector<Mistake> of_m = of_average("beta1", s.beta1, s.beta2, s.m, scaled_gradients),
+                         of_v = of_average("beta2", s.beta2, s.beta1, s.v, squares),
+                         plain = of_average("beta2", s.beta2, s.beta2, s.v, scaled_gradients);
+    of_m.push_back({factor, unclipped.m}), of_v.push_back({factor, unclipped.v});
+    of_v.push_back({"v is of the square of the gradient", plain[1].value});
     judge.test(title, {{"2", 2}},
-               {output("m", s.m, want.m, {{factor, unclipped.m}}), output("v", s.v, want.v, {{factor, unclipped.v}}),
+               {output("m", s.m, want.m, of_m), output("v", s.v, want.v, of_v),
                 output("weights", s.w, want.w, mistakes(s))},
                [&](auto out) {
                  textbook::adamw_step<double>(out[2], out[0], out[1], g.data(), n, s.beta1, s.beta2, s.eps, s.decay,
                                               s.lr, s.factor, s.t);
                });
-    s.w = want.w, s.m = want.m, s.v = want.v, ++s.t;
+    s.w = want.w, s.m = want.m, s.v = want.v, s.gradients = scaled(1.5, s.gradients), ++s.t;
   };
   test("the first step, without decay · n=5");
   test("the second, without decay");
