@@ -11,8 +11,8 @@ function partGradient(statistics, layer, part) {
   return squares.length ? Math.sqrt(squares.reduce((a, b) => a + b, 0)) : null;
 }
 
-function judge(model, layer, part) {
-  const now = partGradient(model.statistics, layer, part), start = partGradient(model.first, layer, part);
+function judge(model, statistics, layer, part) {
+  const now = partGradient(statistics, layer, part), start = partGradient(model.first, layer, part);
   if (now === null || !start) return { state: "", note: "" };
   const ratio = now / start;
   const state = ratio < kVanished ? "vanished" : ratio > kExploded || !Number.isFinite(ratio) ? "exploded" : "";
@@ -21,20 +21,20 @@ function judge(model, layer, part) {
 
 const kMarks = { vanished: "▽", exploded: "△" };
 
-function partBox(model, layer, part) {
-  const { state, note } = judge(model, layer, part);
+function partBox(model, statistics, layer, part) {
+  const { state, note } = judge(model, statistics, layer, part);
   const skip = part.kind === "sum" && part.skip !== 1 ? `${+part.skip.toPrecision(3)}·x +` : part.text;
   return html`<span class="part ${part.kind} ${state}" title="${part.part}: ${note || "no tensor of its own"}">${skip}${
     state ? html`<i>${kMarks[state]}</i>` : ""}</span>`;
 }
 
-function drawModel(place, model) {
-  if (!model.ready || !model.statistics) {
+function drawModel(place, model, statistics = model.statistics) {
+  if (!model.ready || !statistics) {
     show(place, html`<p class="note">The drawing appears with the first step.</p>`);
     return;
   }
   const layers = model.ready.layers.map((layer, l) => html`<li><b>${l + 1}</b>${
-    layer.parts.map((part) => partBox(model, l, part))}</li>`);
+    layer.parts.map((part) => partBox(model, statistics, l, part))}</li>`);
   show(place, html`<ol class="tower" aria-label="Blocks of ${model.name}, the last one on top">${
     layers.toReversed()}</ol>`);
 }

@@ -11,9 +11,11 @@ const kNorms = ["norm_in", "norm_inner", "norm_out", "norm_sum"]
 const upTo = (n) => Array.from({ length: n }, (_, i) => i + 1);
 const padded = (values, n) => [...values, ...Array(Math.max(0, n - values.length)).fill(null)];
 
-// One line for each model, a statistic by block, and a thin one: the same at step 1.
-function compareLayers(plot, models, part, what, words) {
-  const lines = models.map((model) => model.byLayer(part, what));
+const newest = (model) => model.statistics;
+
+// One line for each model, a statistic by block, and a thin one: the same at step 1. `at` gives a model's statistics.
+function compareLayers(plot, models, part, what, words, at = newest) {
+  const lines = models.map((model) => model.byLayer(part, what, at(model)));
   const starts = models.map((model) => model.byLayer(part, what, model.first));
   const blocks = Math.max(1, ...lines.map((line) => line.length));
   const series = [...models.map((_, i) => ({ color: colorOf(i), dash: kDashes[i], points: true })),
@@ -24,8 +26,8 @@ function compareLayers(plot, models, part, what, words) {
 }
 
 // One line for each of several statistics of one model.
-function linesOfModel(plot, model, rows, words, legend) {
-  const found = rows.map((row) => ({ ...row, values: model.byLayer(row.part, row.what) }))
+function linesOfModel(plot, model, rows, words, legend, at = newest) {
+  const found = rows.map((row) => ({ ...row, values: model.byLayer(row.part, row.what, at(model)) }))
     .filter((row) => row.values.length);
   const line = (row, i) => [colorOf(row.color ?? i), row.dash ?? kDashes[i % 4]];
   const ends = ({ text, values }) => `${text} ${short(values[0])} to ${short(values.at(-1))}`;
@@ -39,29 +41,44 @@ function linesOfModel(plot, model, rows, words, legend) {
 const swatchOf = (color, dash) => html`<svg width="26" height="10" aria-hidden="true"><line x1="1" x2="25" y1="5" y2="5"
   stroke="${color}" stroke-width="2.4" stroke-dasharray="${dash.join(" ")}"/></svg>`;
 
-function figures(place, list) {
-  show(place, html`<div class="figures">${list.map(([title], i) => html`<figure><figcaption>${title}</figcaption>
+function figures(place, list, tools = html``) {
+  show(place, html`${tools}<div class="figures">${list.map(([title], i) => html`<figure>
+    <figcaption>${title}</figcaption>
     <div class="plot" id="figure-${i}"></div><div class="keys" id="keys-${i}"></div></figure>`)}</div>
     <div id="tower"></div>`);
   return list.map(([, options], i) => new Plot($(`figure-${i}`), { x: "block", whole: true, ...options }));
 }
 const keys = (i) => $(`keys-${i}`);
 
+// The slider over the steps that have statistics. It follows the training while it stands at its end.
+const kMoment = html`<div class="tools"><label>Step
+  <input id="moment" type="range" min="0" max="0" value="0"> <output></output></label></div>`;
+function statisticsOfSlider(models) {
+  const slider = $("moment"), follows = slider.value === slider.max;
+  const steps = [...new Set(models.flatMap(({ history }) => history.map(({ step }) => step)))].sort((a, b) => a - b);
+  slider.max = Math.max(0, steps.length - 1);
+  if (follows) slider.value = slider.max;
+  const step = steps[slider.value] ?? 0;
+  slider.nextElementSibling.textContent = step.toLocaleString("en");
+  return (model) => model.statisticsAt(step);
+}
+
 // A view: note, open(place) once, draw(race) with each statistics, close().
 const kViews = {
   gradients: {
     name: "Gradients",
-    note: "Left: the size of the gradient at each block’s output, now and at step 1 (thin). Right and below: one " +
-      "model’s tensors. A box lights up if its gradient is less than 1/100 (▽) or more than 100 times (△) of what it " +
-      "was at step 1. Choose the model with the cards above.",
+    note: "Left: the size of the gradient at each block’s output, at the chosen step and at step 1 (thin). Right and " +
+      "below: one model’s tensors. A box lights up if its gradient is less than 1/100 (▽) or more than 100 times (△) " +
+      "of what it was at step 1. Choose the model with the cards above.",
     open: (place) => figures(place, [["Gradient norm of the stream by block, all models", { log: true }],
-      [html`Gradient norm of the matrices by block, <b class="chosen"></b>`, { log: true }]]),
+      [html`Gradient norm of the matrices by block, <b class="chosen"></b>`, { log: true }]], kMoment),
     draw([all, own], { models, chosen }) {
-      compareLayers(all, models, "stream", "grad_norm", "Gradient norm of the stream by block");
+      const at = statisticsOfSlider(models);
+      compareLayers(all, models, "stream", "grad_norm", "Gradient norm of the stream by block", at);
       const rows = Object.entries(kParts).map(([part, text], i) =>
         ({ part, what: "grad_norm", text, color: i % 4, dash: i === 4 ? [1, 6] : kDashes[i] }));
-      linesOfModel(own, chosen, rows, "Gradient norms", keys(1));
-      drawModel($("tower"), chosen);
+      linesOfModel(own, chosen, rows, "Gradient norms", keys(1), at);
+      drawModel($("tower"), chosen, at(chosen) ?? null);
     },
   },
   stream: {

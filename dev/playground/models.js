@@ -8,6 +8,7 @@ const workerAddress = URL.createObjectURL(new Blob([kWorker], { type: "text/java
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
 const kMostRows = 16384;
+const kMostStatistics = 128;
 
 class Model {
   constructor(name, settings, changed) {
@@ -17,6 +18,7 @@ class Model {
     this.validation = [];
     this.statistics = null;   // the newest
     this.first = null;        // those of the first step
+    this.history = [];        // of up to kMostStatistics steps
     this.leak = null;         // what a later token changes, see inside.js
     this.questions = new Map();
     this.count = 0;
@@ -44,6 +46,7 @@ class Model {
     } else if (data.type === "statistics") {
       this.statistics = { step: data.step, rows: data.rows };
       this.first ??= this.statistics;
+      this.remember(this.statistics);
     } else if (data.type === "validation") {
       this.validation.push(data);
     } else if (data.type === "finished" || data.type === "diverged") {
@@ -63,6 +66,15 @@ class Model {
     const kept = this.rows.step.map((step) => step % this.stride === 0);
     for (const key in this.rows) this.rows[key] = this.rows[key].filter((_, i) => kept[i]);
   }
+
+  // A long history keeps every second step.
+  remember(statistics) {
+    this.history.push(statistics);
+    if (this.history.length > kMostStatistics) this.history = this.history.filter((_, i) => i % 2 === 0);
+  }
+
+  // The newest statistics that are not after a step.
+  statisticsAt(step) { return this.history.findLast((statistics) => statistics.step <= step) ?? this.first; }
 
   fail(message) {
     Object.assign(this, { state: "failed", message });

@@ -4,7 +4,7 @@ const $ = (id) => document.getElementById(id);
 const kObservations = 60;   // statistics in a race
 const kAskMs = 1000;        // between questions of the open view
 const state = { race: null, models: [], chosen: 0, view: "gradients", plots: [], log: false, dirty: true, askedAt: 0,
-  asking: false };
+  asking: false, guess: null };
 
 // ---- The race ------------------------------------------------------------------------------------------
 
@@ -58,7 +58,7 @@ const unbroken = (text) => text.replaceAll("-LN", "\u2011LN")
 
 function setRace(race) {
   state.models.forEach((model) => model.end());
-  Object.assign(state, { race, models: [], chosen: race.inside ?? 0, dirty: true });
+  Object.assign(state, { race, models: [], chosen: race.inside ?? 0, guess: null, dirty: true });
   $("title").textContent = race.title ?? "Your own race";
   $("what").textContent = unbroken(race.what ?? "All models see the same text in the same order.");
   $("look").textContent = unbroken(race.look ?? "");
@@ -83,6 +83,7 @@ function showState() {
   const waiting = state.models.some((model) => model.wanted && model.state === "loading");
   $("run").textContent = going() || waiting ? "Pause" : allOver() ? "Run again" : "Run";
   $("run").classList.toggle("primary", !going());
+  drawQuestion();
   state.dirty = true;
 }
 
@@ -113,24 +114,57 @@ function smoothed(values) {
 }
 
 const ready = () => state.models.find((model) => model.ready)?.ready;
-const floorOf = () => ready()?.floor ?? 0;
 
 const unigramWords = () => `unigram entropy${narrow.matches ? "" : ": knows how often each character occurs"}`;
 
+// What the losses of the stories can be compared with. A text of one's own has no known floor.
+function levels() {
+  if (!ready()) return [];
+  const { unigram, floor } = ready();
+  return [{ y: unigram, text: unigramWords() },
+    ...(floor > 0 ? [{ y: floor, text: `floor ${fixed(floor)}: the entropy of the stories` }] : [])];
+}
+
 const lossPlot = new Plot($("loss"), { x: "step", y: "", height: 230, span: () => stepsOf(state.race),
-  range: (u, low, high) => [0, Math.max(1, Math.min(high ?? 4, (ready()?.uniform ?? 4) + 0.3 - floorOf()) * 1.02)],
-  levels: () => (ready() ? [{ y: ready().unigram - floorOf(), text: unigramWords() }] : []),
+  range: (u, low, high) => [0, Math.max(1, Math.min(high ?? 4, (ready()?.uniform ?? 4) + 0.3) * 1.02)], levels,
   empty: "Press “Run” to train these models" });
 
 function drawLoss() {
-  const tables = state.models.map(({ rows }) => [rows.step, smoothed(rows.loss).map((loss) => loss - floorOf())]);
+  const tables = state.models.map(({ rows }) => [rows.step, smoothed(rows.loss)]);
   const series = state.models.map((_, i) => ({ color: colorOf(i), dash: kDashes[i], width: 2.2 }));
-  $("loss-title").textContent = !ready()?.floor ? "Loss (nats per character)"
-    : `Loss above the floor of ${fixed(floorOf())} nats, the entropy of the stories`;
   lossPlot.options.log = state.log;
   const data = tables.length ? uPlot.join(tables) : [[0, stepsOf(state.race)]];
   lossPlot.draw(series, data, !tables.length ? lossPlot.options.empty : `Loss by step. ${state.models.map((model) =>
     `${model.name}: ${fixed(model.loss())} at step ${model.step}`).join("; ")}`);
+}
+
+// ---- Predict first --------------------------------------------------------------------------------------
+
+const kSame = 0.1;  // nats: losses that are closer count as the same
+
+const answers = () => [...state.race.models.map(({ name }) => name), "no clear difference"];
+
+// The index of the model with the lowest loss, in answers().
+function outcome() {
+  const losses = state.models.map((model) => (model.state === "finished" ? model.loss() : Infinity));
+  const [lowest, next] = losses.toSorted((a, b) => a - b);
+  return next - lowest < kSame || lowest === Infinity ? losses.length : losses.indexOf(lowest);
+}
+
+function drawQuestion() {
+  $("predict").hidden = state.models.length > 0;
+  if ($("predict").hidden) return;
+  show($("predict"), html`<span><b>Predict first:</b> which model will end with the lowest loss? Your answer starts the
+    training.</span>${answers().map((name, i) =>
+    html`<button type="button" data-guess="${i}">${name}</button>`)}`);
+}
+
+function prediction() {
+  if (state.guess === null || !allOver()) return html``;
+  const found = outcome(), names = answers();
+  const seen = found < state.models.length ? `${names[found]} ends lowest, at ${fixed(state.models[found].loss())}`
+    : `the lowest losses are less than ${kSame} apart`;
+  return html`<p>You predicted: ${names[state.guess]}. ${found === state.guess ? "Right" : "Not so"}: ${seen}.</p>`;
 }
 
 function checks() {
@@ -143,7 +177,9 @@ function drawVerdict() {
   const line = ({ text, held }) => html`<li class="${held ? "held" : "open"}">${text}${
     held ? "" : html` <b>(the claim does not hold in this run)</b>`}</li>`;
   const why = list.every(({ held }) => held) ? html`<p>${state.race.why ?? ""}</p>` : "";
-  const verdict = list.length ? html`<h3>What these runs show</h3><ul>${each(list, line)}</ul>${why}` : html``;
+  const guessed = prediction();
+  const verdict = list.length || guessed.text
+    ? html`<h3>What these runs show</h3>${guessed}<ul>${each(list, line)}</ul>${list.length ? why : ""}` : html``;
   if (verdict.text !== state.verdict) show($("verdict"), verdict);
   state.verdict = verdict.text;
   $("done").hidden = !verdict.text;
@@ -263,11 +299,15 @@ async function copyLink() {
 
 const motion = () => (matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth");
 
-function begin(race) {
+function openRace(race) {
   setRace(withText(race));
   setLink();
-  run();
   $("race").scrollIntoView({ behavior: motion() });
+}
+
+function begin(race) {
+  openRace(race);
+  run();
 }
 
 show($("tour"), html`<h2>A tour of eight scenes</h2><ol>${each(kScenes, ({ id, title }, i) =>
@@ -275,16 +315,21 @@ show($("tour"), html`<h2>A tour of eight scenes</h2><ol>${each(kScenes, ({ id, t
 show($("views"), each(Object.entries(kViews), ([id, { name }]) =>
   html`<button type="button" data-view="${id}">${name}</button>`));
 
-$("first").addEventListener("click", () => begin(kScenes[0]));
+$("first").addEventListener("click", () => openRace(kScenes[0]));
 $("tour").addEventListener("click", (event) => {
   const button = event.target.closest("[data-scene]");
-  if (button) begin(kScenes.find(({ id }) => id === button.dataset.scene));
+  if (button) openRace(kScenes.find(({ id }) => id === button.dataset.scene));
 });
 $("views").addEventListener("click", ({ target }) => { if (target.dataset.view) openView(target.dataset.view); });
 $("cards").addEventListener("click", (event) => {
   const button = event.target.closest("[data-card]");
   if (!button) return;
   Object.assign(state, { chosen: +button.dataset.card, askedAt: 0, dirty: true });
+});
+$("predict").addEventListener("click", ({ target }) => {
+  if (target.dataset.guess === undefined) return;
+  state.guess = +target.dataset.guess;
+  run();
 });
 $("run").addEventListener("click", () => ($("run").textContent === "Pause" ? pause() : run()));
 $("step").addEventListener("click", oneStep);

@@ -9,6 +9,7 @@ const kColors = { light: ["#0072b2", "#c04a00", "#00795a", "#a8488c"],
 const kDashes = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 const kThinAlpha = 0.7;  // of the thin lines, which show the first step
 const kCellAlpha = 0.58;  // of the color behind a token that the model is certain of
+const kLabelGap = 8;  // pixels between a horizontal line and its label
 const colorOf = (i) => kColors[dark.matches ? "dark" : "light"][i % 4];
 const swatch = (i) => html`<svg width="26" height="10" aria-hidden="true"><line x1="1" x2="25" y1="5" y2="5" stroke="${
   colorOf(i)}" stroke-width="2.6" stroke-dasharray="${kDashes[i % 4].join(" ")}"/></svg>`;
@@ -16,7 +17,7 @@ const swatch = (i) => html`<svg width="26" height="10" aria-hidden="true"><line 
 const short = (value) => (value === null || value === undefined ? "" : value === 0 ? "0"
   : Math.abs(value) >= 1000 || Math.abs(value) < 0.01 ? value.toExponential(0) : String(+value.toPrecision(3)));
 
-// A label beside a horizontal line.
+// Horizontal lines, each with a label above it at the right end: a curve that runs along the line does not cross it.
 function levelHook(levels, log) {
   return (u) => {
     const { ctx, bbox } = u;
@@ -34,8 +35,12 @@ function levelHook(levels, log) {
       ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
       ctx.textAlign = "right";
       ctx.setLineDash([]);
-      ctx.textBaseline = "top";
-      ctx.fillText(text, bbox.left + bbox.width - 4, at + 6 * devicePixelRatio);
+      ctx.textBaseline = "bottom";
+      const place = [text, bbox.left + bbox.width - 4, at - kLabelGap * devicePixelRatio];
+      ctx.strokeStyle = css("--paper");
+      ctx.lineWidth = 4 * devicePixelRatio;
+      ctx.strokeText(...place);
+      ctx.fillText(...place);
       ctx.restore();
     }
   };

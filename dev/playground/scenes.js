@@ -69,7 +69,7 @@ const kScenes = [
       "blocks differ in the placement and in the first 100 steps: a warm-up raises the learning rate slowly from 0.",
     look: "Look at the gradient by block, below. At step 1 (thin lines) it is about the same in all blocks. Post-LN " +
       "without a warm-up takes full steps at once, and soon almost no gradient reaches its first blocks. With a " +
-      "warm-up this does not happen.",
+      "warm-up this does not happen. The slider shows at which step it vanishes.",
     why: "The gradient is healthy at step 1, so the start is not the problem. The first steps are. The optimizer, " +
       "Adam, moves every weight by about the learning rate, however small its gradient is. Full steps in all blocks " +
       "at once make the branches large, and then every norm on the stream divides the gradient by about 2. Ten norms " +
@@ -169,7 +169,9 @@ const kScenes = [
       "character changes. A language model must show none.",
     why: "In training every position learns from a mean that contains its own answer. In evaluation BatchNorm uses " +
       "running averages, and nothing leaks, but then the model is not the one that was trained. This is one reason " +
-      "why transformers use LayerNorm.",
+      "why transformers use LayerNorm. The loss does not show the leak here, because a batch has 256 tokens: one " +
+      "later character is a 256th of each mean. Set batch to 1, context to 8 and steps to 2000 in “Your own race”. " +
+      "With 8 tokens BatchNorm reads the answer: its loss over the last 200 steps is 1.56, LayerNorm’s 2.02.",
     common: { ...kShared, layers: 2, steps: 200, lr: 0.003, warmup: 20, placement: "pre" },
     models: [
       { name: "BatchNorm", settings: { norm: "batchnorm" } },
@@ -180,7 +182,9 @@ const kScenes = [
         fixed(batch.leak?.training)} nats in training.` },
     { held: batch.leak?.evaluation === 0, text: `BatchNorm in evaluation: they change by ${batch.leak?.evaluation}.` },
     { held: layer.leak?.training === 0, text: `LayerNorm: they change by ${layer.leak?.training}.` },
-    learns(batch), learns(layer)],
+    learns(batch), learns(layer), {
+      held: Math.abs(batch.loss() - layer.loss()) < 0.1,
+      text: `The losses ${fixed(batch.loss())} and ${fixed(layer.loss())} do not show the leak.` }],
   },
   {
     id: "dyt", title: "DyT’s death", view: "stream", inside: 0,

@@ -70,7 +70,7 @@ class Playground(unittest.TestCase):
 
 
 class Scenes(Playground):
-    """Each scene starts with one click and runs to its claim."""
+    """Each scene opens with one click, starts with a prediction and runs to its claim."""
 
     def run_scene(self, name):
         for seed in range(1, SEEDS + 1) or [None]:
@@ -82,6 +82,7 @@ class Scenes(Playground):
         if seed:
             self.browser.evaluate(f"kScenes.find(({{ id }}) => id === {json.dumps(name)}).common.seed = {seed}")
         self.click(f"[data-scene={name}]")
+        self.click("[data-guess='0']")
         self.finish()
         checks = self.browser.evaluate("state.race.claim(state.models)")
         if seed:
@@ -125,6 +126,7 @@ class Page(Playground):
     def test_one_button_starts(self):
         self.open()
         self.click("#first")
+        self.click("#run")
         self.browser.wait("state.models.some((model) => model.step > 3)")
         self.click("#run")
         self.browser.wait("state.models.every((model) => model.state !== 'running')")
@@ -137,6 +139,77 @@ class Page(Playground):
         self.click("#run")
         self.browser.wait("state.models.some((model) => model.step > 3)")
         self.assertEqual(self.browser.evaluate(ends), [0, 400])
+
+    def test_prediction(self):
+        self.open(self.race([{"placement": "pre", "lr": 1e-9}, {"placement": "pre", "lr": 0.01}], steps=100))
+        for guess, answer in ((0, "Not so"), (1, "Right"), (2, "Not so")):
+            self.browser.evaluate("setRace(withText(raceOf(location.hash)))")
+            self.click(f"[data-guess='{guess}']")
+            self.assertTrue(self.browser.evaluate("$('predict').hidden"))
+            self.finish()
+            self.browser.wait("$('verdict').textContent")
+            words = self.browser.evaluate("$('verdict').textContent")
+            self.assertRegex(words, f"You predicted: .*{answer}: .* ends lowest")
+
+    def test_predicts_no_difference(self):
+        self.open(self.race([{"placement": "pre"}, {"placement": "pre"}]))
+        self.click("[data-guess='2']")
+        self.finish()
+        self.browser.wait("$('verdict').textContent.includes('Right: the lowest losses are less than 0.1 apart')")
+
+    def test_curves_have_the_unit_of_the_cards(self):
+        self.open(self.race([{"placement": "post"}, {"placement": "pre"}]))
+        self.click("#run")
+        self.finish()
+        self.browser.wait("lossPlot.plot.data[1]?.length === 30")
+        drawn, losses = self.browser.evaluate("[lossPlot.plot.data[1].at(-1), state.models[0].loss(10)]")
+        self.assertAlmostEqual(drawn, losses)
+
+    def test_label_is_off_a_stuck_curve(self):
+        """It is above the curve, which falls when it is no longer stuck."""
+        self.open(self.race([{"placement": "post"}, {"placement": "pre"}]))
+        self.click("#run")
+        self.finish()
+        labels, above = self.browser.evaluate("""(async () => {
+          const context = CanvasRenderingContext2D.prototype, { fillText } = context, labels = [];
+          context.fillText = function (text, x, y) {
+            if (text.startsWith("unigram")) labels.push(y + this.measureText(text).actualBoundingBoxDescent);
+            return fillText.call(this, text, x, y);
+          };
+          const steps = upTo(400), unigram = ready().unigram;
+          lossPlot.draw([{ color: "red" }], [steps, steps.map((step) => unigram + 0.05 * Math.sin(step))], "");
+          await new Promise((done) => setTimeout(done, 100));
+          context.fillText = fillText;
+          const top = lossPlot.plot.valToPos(unigram + 0.05, "y", true);
+          return [labels.length, labels.filter((bottom) => bottom < top).length];
+        })()""")
+        self.assertGreater(labels, 0)
+        self.assertEqual(above, labels)
+
+    def test_slider_over_steps(self):
+        self.open(self.race([{"placement": "post"}, {"placement": "pre"}], steps=100))
+        self.click("#run")
+        self.finish()
+        slider = "document.querySelector('#moment')"
+        data = "state.plots[0].plot.data"
+        same = f"{data}.slice(1, 3).every((line, i) => `${{line}}` === `${{{data}[i + 3]}}`)"
+        self.browser.wait(f"{slider}.max > 10 && {slider}.value === {slider}.max")
+        self.assertFalse(self.browser.evaluate(same))
+        self.fill("#moment", "0")
+        self.browser.wait(f"{slider}.nextElementSibling.textContent === '1'")
+        self.browser.wait(same)  # the lines are those of step 1, which are thin
+        self.click("[data-view=stream]")
+        self.click("[data-view=gradients]")
+        self.browser.wait(f"{slider}.value === {slider}.max")
+
+    def test_batchnorm_reads_the_answer_in_a_small_batch(self):
+        scene = {"layers": 2, "steps": 2000, "lr": 0.003, "warmup": 20, "placement": "pre", "channels": 32, "clip": 0,
+                 "weight-decay": 0, "seed": 3, "batch": 1, "context": 8}
+        self.open(self.race([{"norm": "batchnorm"}, {"norm": "layernorm"}], **scene))
+        self.click("#run")
+        self.finish()
+        batch, layer = self.browser.evaluate("state.models.map((model) => model.loss(200))")
+        self.assertLess(batch, layer - 0.3)
 
     def test_link_restores_settings(self):
         self.open(self.race([{"placement": "post", "lr": "0.002"}, {"placement": "pre", "lr": "0.004"}]))
@@ -303,6 +376,7 @@ class Page(Playground):
         self.open(width=390, height=844)
         self.assertLessEqual(self.browser.evaluate("document.documentElement.scrollWidth"), 390)
         self.click("#first")
+        self.click("#run")
         self.browser.wait("state.models.some((model) => model.step > 20)")
         for name in self.browser.evaluate("Object.keys(kViews)"):
             self.click(f"[data-view={name}]")
@@ -340,7 +414,7 @@ class Page(Playground):
         for kind in ("keyDown", "keyUp"):
             self.browser.send("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter",
                               windowsVirtualKeyCode=13, text="\r")
-        self.browser.wait("state.race.id === 'batchnorm' && state.models.length === 2")
+        self.browser.wait("state.race.id === 'batchnorm' && document.querySelectorAll('[data-guess]').length === 3")
 
     def test_memory_is_flat(self):
         """The heap of the page; the engine's is measured by make test-playground."""
