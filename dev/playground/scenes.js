@@ -169,9 +169,10 @@ const kScenes = [
       "character changes. A language model must show none.",
     why: "In training every position learns from a mean that contains its own answer. In evaluation BatchNorm uses " +
       "running averages, and nothing leaks, but then the model is not the one that was trained. This is one reason " +
-      "why transformers use LayerNorm. The loss does not show the leak here, because a batch has 256 tokens: one " +
-      "later character is a 256th of each mean. Set batch to 1, context to 8 and steps to 2000 in “Your own race”. " +
-      "With 8 tokens BatchNorm reads the answer: its loss over the last 200 steps is 1.56, LayerNorm’s 2.02.",
+      "why transformers use LayerNorm. The loss hardly shows the leak, because a batch has 256 tokens: one later " +
+      "character is a 256th of each mean. With 8 tokens BatchNorm reads the answer. Set batch to 1, context to 8 and " +
+      "steps to 2000 in “Your own race”: over five seeds its loss in the last 200 steps is 0.42 to 0.55 lower than " +
+      "LayerNorm’s, and here it is 0.01 to 0.11 lower.",
     common: { ...kShared, layers: 2, steps: 200, lr: 0.003, warmup: 20, placement: "pre" },
     models: [
       { name: "BatchNorm", settings: { norm: "batchnorm" } },
@@ -183,8 +184,8 @@ const kScenes = [
     { held: batch.leak?.evaluation === 0, text: `BatchNorm in evaluation: they change by ${batch.leak?.evaluation}.` },
     { held: layer.leak?.training === 0, text: `LayerNorm: they change by ${layer.leak?.training}.` },
     learns(batch), learns(layer), {
-      held: Math.abs(batch.loss() - layer.loss()) < 0.1,
-      text: `The losses ${fixed(batch.loss())} and ${fixed(layer.loss())} do not show the leak.` }],
+      held: Math.abs(batch.loss() - layer.loss()) < 0.2,
+      text: `The losses, ${fixed(batch.loss())} and ${fixed(layer.loss())}, hardly show the leak.` }],
   },
   {
     id: "dyt", title: "DyT’s death", view: "stream", inside: 0,
