@@ -159,6 +159,7 @@ struct Formula {
   std::string text;
   double front = 1, inside = 1, mean = 1, dot = 1;
   bool gain = true, gain_in_mean = true, gain_in_dot = true, centered = true;  // not centered: x̂ = x·r^inside
+  bool kept = false;                      // the sums go on from one row to the next
   bool layernorm = true, rmsnorm = true;  // the norms it applies to: RMSNorm has no mean(dx̂)
 };
 
@@ -179,6 +180,7 @@ std::vector<Formula> formulas() {
        .gain_in_mean = false, .gain_in_dot = false, .rmsnorm = false},
       {.text = "the gain is missing in mean(dx̂): dx̂ = dy·gain", .gain_in_mean = false, .rmsnorm = false},
       {.text = "the gain is missing in mean(dx̂·x̂): dx̂ = dy·gain", .gain_in_dot = false},
+      {.text = "the sums are not set to 0 for each row", .kept = true},
       {.text = "x stands where x̂ = (x - μ)·r belongs", .inside = 0, .centered = false},
       {.text = "x̂ is (x - μ)·r, and here it is without the r", .inside = 0, .rmsnorm = false},
       {.text = "the factor r in front is missing", .front = 0},
@@ -200,11 +202,12 @@ std::vector<Formula> formulas() {
 Doubles dx_of(const Formula& f, const Doubles& dy, const Doubles& x, const Saved& saved, const Norm& p) {
   const bool has_mean = p.kind == NormKind::layernorm || !f.layernorm;
   Doubles dx(N * C);
+  double mean = 0, dot = 0;
   for (size_t n = 0; n < N; ++n) {
+    if (!f.kept) mean = dot = 0;
     const double r = saved.rstd[n], centre = f.centered ? saved.mean[n] : 0;
     const auto xhat = [&](size_t c) { return (x[n * C + c] - centre) * std::pow(r, f.inside); };
     const auto d = [&](size_t c, bool gain) { return dy[n * C + c] * (gain ? p.gain_at(c) : 1); };
-    double mean = 0, dot = 0;
     for (size_t c = 0; c < C; ++c) mean += d(c, f.gain_in_mean) / C, dot += d(c, f.gain_in_dot) * xhat(c) / C;
     for (size_t c = 0; c < C; ++c)
       dx[n * C + c] = std::pow(r, f.front) * (d(c, f.gain) - has_mean * f.mean * mean - f.dot * xhat(c) * dot);
