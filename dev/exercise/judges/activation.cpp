@@ -110,18 +110,24 @@ void backward(Judge& judge) {
       textbook::activation_forward(y.data(), t[0].data(), kind, N, F);
       return y;
     });
-    Doubles value = g[0], ungated = g[0], swapped = g[0];  // mistakes
+    Doubles value = g[0], ungated = g[0], swapped = g[0], plain = g[0], sloped = g[0], undriven = g[0];  // mistakes
     for (size_t n = 0; n < N; ++n)
       for (size_t i = 0; i < F; ++i) {
         const size_t at = n * width + i;
         const double slope = slope_of(x[at], kind);
         value[at] = dy[n * F + i] * textbook::answer::curve(x[at], kind).y * (gated ? x[at + F] : 1);
         ungated[at] = dy[n * F + i] * slope;
+        undriven[at] = g[0][at] / dy[n * F + i];
+        if (gated) plain[at + F] = dy[n * F + i] * x[at], sloped[at + F] = dy[n * F + i] * slope;
+        if (gated) undriven[at + F] = g[0][at + F] / dy[n * F + i];
         if (gated) swapped[at] = g[0][at + F], swapped[at + F] = g[0][at];
       }
     const std::vector<Mistake> mistakes = {{"f(x) stands where its slope f'(x) belongs", value},
                                            {"the gate's gradient lacks the factor up", ungated},
-                                           {"the gradients of gate and up are the wrong way round", swapped}};
+                                           {"the gradients of gate and up are the wrong way round", swapped},
+                                           {"up is multiplied by f(gate), not by gate", plain},
+                                           {"up is multiplied by f(gate), not by its slope", sloped},
+                                           {"the factor dy is missing", undriven}};
     Output dx{{{"dx", {{"n", N}, {"i", F}}}}, How::written, g[0], {}, mistakes, {}};
     if (gated) dx.views = {{"dgate", {{"n", N, width}, {"i", F, 1}}}, {"dup", {{"n", N, width}, {"i", F, 1}}, F}};
     const Guarded in_dy(dy), in_x(x);

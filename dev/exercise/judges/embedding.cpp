@@ -14,13 +14,20 @@ void backward(Judge& judge) {
       textbook::embedding_forward(x.data(), tokens.data(), t[0].data(), N, C, scale);
       return x;
     });
-    Doubles last(V * C);
-    for (size_t k = 0; k < N * C; ++k) last[tokens[k / C] * C + k % C] = scale * dx[k];
+    Doubles last(V * C), by_token(V * C), turned(V * C);  // mistakes
+    for (size_t k = 0; k < N * C; ++k) {
+      const size_t n = k / C, c = k % C, to = tokens[n] * C + c;
+      last[to] = scale * dx[k];
+      by_token[to] += scale * dx[to];
+      turned[to] += scale * dx[c * N + n];
+    }
     const Guarded in(dx);
     judge.test("tokens 2 0 2 3 2 · N=5 V=4 C=3 scale=" + std::string(scale == 1 ? "1" : "1.5"),
                {{"scale", scale}, {"N", N}, {"C", C}},
                {added("dweight", {{"v", V}, {"c", C}}, g[0],
-                      {{"a token that occurs again keeps only its last gradient: +=", last}})},
+                      {{"a token that occurs again keeps only its last gradient: +=", last},
+                       {"dx is read at tokens[n], and is to be read at n", by_token},
+                       {"dx is read as (C,N), and is (N,C)", turned}})},
                [&](auto out) { textbook::embedding_backward<double>(out[0], tokens.data(), in.data(), N, C, scale); });
   }
 }
