@@ -3,7 +3,7 @@
 #
 #   <!-- listing: layers/textbook/linear.hpp -->               the whole file
 #   <!-- listing: layers/textbook/attention.hpp softmax -->    the section below its line "// ---- softmax ----..."
-#   <!-- excerpt: layers/config/placements.cpp {"deepnorm" -->  a piece, from the first line that contains {"deepnorm"
+#   <!-- excerpt: layers/config/placements.cpp {.name = "deepnorm" -->  a piece, from the first line that contains it
 #
 # followed by a block ```cpp ... ```, whose lines are replaced. A section ends at the next such line or at the end of
 # the namespace. The text of an excerpt is matched literally. An excerpt ends

@@ -6,7 +6,6 @@
 
 namespace {
 
-double one(int) { return 1; }
 // DeepNet, decoder-only (Wang et al. 2022, arXiv 2203.00555, table in fig. 2): α = (2L)^¼, β = (8L)^-¼.
 double deepnorm_alpha(int n_layer) { return std::pow(2.0 * n_layer, 0.25); }
 double deepnorm_beta(int n_layer) { return std::pow(8.0 * n_layer, -0.25); }
@@ -24,83 +23,87 @@ double b2t_gain(int n_layer) { return std::pow(n_layer, -0.5); }
 // LayerNorm scaling (Sun et al. 2025, arXiv 2502.05795): 1/√l, the first block being l = 1.
 double lns_scale(int layer) { return 1 / std::sqrt(layer + 1.0); }
 
-const InitRow kFlat = {Base::normal, .02f, .02f, false, one};
-const InitRow kGpt2 = {Base::normal, .02f, .02f, true, one};
-const InitRow kXavier = {Base::xavier, .02f, .02f, false, one};
-const InitRow kDeepNet = {Base::xavier, .02f, .02f, false, deepnorm_beta};
-const InitRow kGlm = {Base::xavier, .02f, .02f, false, glm_beta};
+const InitRow kFlat = {};
+const InitRow kGpt2 = {.residual_gain = true};
+const InitRow kXavier = {.base = Base::xavier};
+const InitRow kDeepNet = {.base = Base::xavier, .gain = deepnorm_beta};
+const InitRow kGlm = {.base = Base::xavier, .gain = glm_beta};
 // HybridNorm's "full_megatron"; its standard deviation .01398 is √(2/(5C)) at C = 2048.
-const InitRow kSmall = {Base::small, 0, .02f, true, one};
-const InitRow kB2t = {Base::xavier, .02f, .02f, false, b2t_gain, true};
-const InitRow kMagneto = {Base::xavier, .02f, .02f, false, magneto_gamma};
+const InitRow kSmall = {.base = Base::small, .residual_gain = true};
+const InitRow kB2t = {.base = Base::xavier, .gain = b2t_gain, .qk_gain = true};
+const InitRow kMagneto = {.base = Base::xavier, .gain = magneto_gamma};
 
 }  // namespace
 
 const std::vector<Placement>& placements() {
-  constexpr auto no_gain = LearnedGain::none;
   static const std::vector<Placement> rows = {
-      // name, aliases, source; norms in, inner, out, sum and final; gain, skip, in_scale, init, early, streams,
-      // early_blocks, ffn, qk_norm, head_scale, bypass
-      {"post", {"post-ln", "postln"}, "Vaswani et al. 2017, arXiv 1706.03762; GPT-1",
-       false, false, false, true, false, no_gain, one, one, kFlat, nullptr},
-      {"pre", {"pre-ln", "preln"}, "GPT-2 (Radford et al. 2019); Llama",
-       true, false, false, false, true, no_gain, one, one, kGpt2, nullptr},
-      {"sandwich", {"sandwich-ln", "peri", "peri-ln"}, "CogView (Ding et al. 2021, arXiv 2105.13290); Gemma-2",
-       true, false, true, false, true, no_gain, one, one, kFlat, nullptr},
-      {"deepnorm", {"deepnet"}, "DeepNet (Wang et al. 2022, arXiv 2203.00555), decoder-only",
-       false, false, false, true, false, no_gain, deepnorm_alpha, one, kDeepNet, nullptr},
-      {"reordered", {"olmo2", "res-post-norm"}, "OLMo 2 (2024, arXiv 2501.00656); Swin v2",
-       false, false, true, false, true, no_gain, one, one, kFlat, nullptr},
-      {"none", {"no-norm"}, "no normalization at all",
-       false, false, false, false, false, no_gain, one, one, kGpt2, nullptr},
-      {"glm-deepnorm", {"glm"}, "GLM-130B (Zeng et al. 2022, arXiv 2210.02414); ChatGLM-6B",
-       false, false, false, true, false, no_gain, glm_alpha, one, kGlm, nullptr},
-      {"pre-post", {"pre-and-post"}, "the form of Keel (Chen & Wei 2026, arXiv 2601.19895), at skip 1",
-       true, false, false, true, false, no_gain, one, one, kFlat, nullptr},
+      {.name = "post", .aliases = {"post-ln", "postln"}, .source = "Vaswani et al. 2017, arXiv 1706.03762; GPT-1",
+       .norm_sum = true, .init = kFlat},
+      {.name = "pre", .aliases = {"pre-ln", "preln"}, .source = "GPT-2 (Radford et al. 2019); Llama",
+       .norm_in = true, .final_norm = true, .init = kGpt2},
+      {.name = "sandwich", .aliases = {"sandwich-ln", "peri", "peri-ln"},
+       .source = "CogView (Ding et al. 2021, arXiv 2105.13290); Gemma-2",
+       .norm_in = true, .norm_out = true, .final_norm = true, .init = kFlat},
+      {.name = "deepnorm", .aliases = {"deepnet"},
+       .source = "DeepNet (Wang et al. 2022, arXiv 2203.00555), decoder-only",
+       .norm_sum = true, .skip = deepnorm_alpha, .init = kDeepNet},
+      {.name = "reordered", .aliases = {"olmo2", "res-post-norm"}, .source = "OLMo 2 (2024, arXiv 2501.00656); Swin v2",
+       .norm_out = true, .final_norm = true, .init = kFlat},
+      {.name = "none", .aliases = {"no-norm"}, .source = "no normalization at all",
+       .init = kGpt2},
+      {.name = "glm-deepnorm", .aliases = {"glm"},
+       .source = "GLM-130B (Zeng et al. 2022, arXiv 2210.02414); ChatGLM-6B",
+       .norm_sum = true, .skip = glm_alpha, .init = kGlm},
+      {.name = "pre-post", .aliases = {"pre-and-post"},
+       .source = "the form of Keel (Chen & Wei 2026, arXiv 2601.19895), at skip 1",
+       .norm_in = true, .norm_sum = true, .init = kFlat},
       // The programs that implement Keel treat the first block differently (skip 1, and no norm_sum behind its
       // attention), but not in the same way. Here it is like the others.
-      {"keel", {}, "Keel (Chen & Wei 2026, arXiv 2601.19895)",
-       true, false, false, true, false, no_gain, keel_alpha, one, kFlat, nullptr},
+      {.name = "keel", .source = "Keel (Chen & Wei 2026, arXiv 2601.19895)",
+       .norm_in = true, .norm_sum = true, .skip = keel_alpha, .init = kFlat},
       // The authors' block is y = x + attention(x), z = norm(y), z + ffn(z): the norm of the feed-forward branch comes
       // before its skip path, which is the same as behind attention's sum.
-      {"hybridnorm", {"hybrid-norm"}, "HybridNorm (Zhuo et al. 2025, arXiv 2503.04598)",
-       false, false, false, true, true, no_gain, one, one, kSmall, nullptr, StreamRule::single, 0, "none",
-       QkNormKind::qkv},
-      {"hybridnorm-star", {"hybridnorm*"}, "HybridNorm* (Zhuo et al. 2025, arXiv 2503.04598)",
-       false, false, false, true, true, no_gain, one, one, kSmall, "pre", StreamRule::single, 1, "none",
-       QkNormKind::qkv},
-      {"mix-ln", {"mixln"}, "Mix-LN (Li et al. 2024, arXiv 2412.13795): Post-LN first, then Pre-LN",
-       true, false, false, false, true, no_gain, one, one, kFlat, "post"},
-      {"lns", {"layernorm-scaling"}, "LayerNorm scaling (Sun et al. 2025, arXiv 2502.05795)",
-       true, false, false, false, true, no_gain, one, lns_scale, kFlat, nullptr},
-      {"sub-ln", {"subln", "magneto"}, "Magneto (Wang et al. 2022, arXiv 2210.06423), decoder-only",
-       true, true, false, false, true, no_gain, one, one, kMagneto, nullptr},
+      {.name = "hybridnorm", .aliases = {"hybrid-norm"}, .source = "HybridNorm (Zhuo et al. 2025, arXiv 2503.04598)",
+       .norm_sum = true, .final_norm = true, .init = kSmall, .ffn = "none", .qk_norm = QkNormKind::qkv},
+      {.name = "hybridnorm-star", .aliases = {"hybridnorm*"},
+       .source = "HybridNorm* (Zhuo et al. 2025, arXiv 2503.04598)",
+       .norm_sum = true, .final_norm = true, .init = kSmall, .early = "pre", .early_blocks = 1, .ffn = "none",
+       .qk_norm = QkNormKind::qkv},
+      {.name = "mix-ln", .aliases = {"mixln"},
+       .source = "Mix-LN (Li et al. 2024, arXiv 2412.13795): Post-LN first, then Pre-LN",
+       .norm_in = true, .final_norm = true, .init = kFlat, .early = "post"},
+      {.name = "lns", .aliases = {"layernorm-scaling"},
+       .source = "LayerNorm scaling (Sun et al. 2025, arXiv 2502.05795)",
+       .norm_in = true, .final_norm = true, .in_scale = lns_scale, .init = kFlat},
+      {.name = "sub-ln", .aliases = {"subln", "magneto"},
+       .source = "Magneto (Wang et al. 2022, arXiv 2210.06423), decoder-only",
+       .norm_in = true, .norm_inner = true, .final_norm = true, .init = kMagneto},
       // CaiT draws all its matrices from a (truncated) normal of .02.
-      {"layerscale", {"cait"}, "LayerScale (CaiT, Touvron et al. 2021, arXiv 2103.17239)",
-       true, false, false, false, true, LearnedGain::channel, one, one, kFlat, nullptr},
+      {.name = "layerscale", .aliases = {"cait"}, .source = "LayerScale (CaiT, Touvron et al. 2021, arXiv 2103.17239)",
+       .norm_in = true, .final_norm = true, .gain = LearnedGain::channel, .init = kFlat},
       // One scalar for both branches of a block, as in the authors' code, whose blocks are made for PyTorch's
       // nn.Transformer: that draws every matrix by Xavier's rule.
-      {"rezero", {"re-zero"}, "ReZero (Bachlechner et al. 2020, arXiv 2003.04887)",
-       false, false, false, false, false, LearnedGain::block, one, one, kXavier, nullptr},
-      {"hyper", {"hyper-connections", "dhc"}, "dynamic hyper-connections (Zhu et al. 2024, arXiv 2409.19606)",
-       true, false, false, false, true, no_gain, one, one, kGpt2, nullptr, StreamRule::hyper},
-      {"hyper-static", {"shc"}, "static hyper-connections (Zhu et al. 2024, arXiv 2409.19606)",
-       true, false, false, false, true, no_gain, one, one, kGpt2, nullptr, StreamRule::hyper_static},
-      {"mhc", {}, "manifold-constrained hyper-connections (Xie et al. 2025, arXiv 2512.24880)",
-       true, false, false, false, true, no_gain, one, one, kGpt2, nullptr, StreamRule::mhc},
+      {.name = "rezero", .aliases = {"re-zero"}, .source = "ReZero (Bachlechner et al. 2020, arXiv 2003.04887)",
+       .gain = LearnedGain::block, .init = kXavier},
+      {.name = "hyper", .aliases = {"hyper-connections", "dhc"},
+       .source = "dynamic hyper-connections (Zhu et al. 2024, arXiv 2409.19606)",
+       .norm_in = true, .final_norm = true, .init = kGpt2, .streams = StreamRule::hyper},
+      {.name = "hyper-static", .aliases = {"shc"},
+       .source = "static hyper-connections (Zhu et al. 2024, arXiv 2409.19606)",
+       .norm_in = true, .final_norm = true, .init = kGpt2, .streams = StreamRule::hyper_static},
+      {.name = "mhc", .source = "manifold-constrained hyper-connections (Xie et al. 2025, arXiv 2512.24880)",
+       .norm_in = true, .final_norm = true, .init = kGpt2, .streams = StreamRule::mhc},
       // The authors start from fairseq's weights, and here from those of post. The eps of their final norm is 1e-7.
-      {"resi-dual", {"residual-dual"}, "ResiDual (Xie et al. 2023, arXiv 2304.14802)",
-       false, false, false, true, true, no_gain, one, one, kFlat, nullptr, StreamRule::dual},
+      {.name = "resi-dual", .aliases = {"residual-dual"}, .source = "ResiDual (Xie et al. 2023, arXiv 2304.14802)",
+       .norm_sum = true, .final_norm = true, .init = kFlat, .streams = StreamRule::dual},
       // Before their factor the authors' matrices are fairseq's: Xavier's, by 1/√2 in q, k and v, and PyTorch's own in
       // the feed-forward layer. Here all are Xavier's.
-      {"b2t", {"bottom-to-top"}, "B2T connection (Takase et al. 2022, arXiv 2206.00330)",
-       false, false, false, true, false, no_gain, one, one, kB2t, nullptr, StreamRule::single, 0, nullptr,
-       QkNormKind::none, false, true},
+      {.name = "b2t", .aliases = {"bottom-to-top"}, .source = "B2T connection (Takase et al. 2022, arXiv 2206.00330)",
+       .norm_sum = true, .init = kB2t, .bypass = true},
       // The feed-forward branch has its second norm before down, and is that of sub-ln. The optional learned gain on
       // its skip path (fairseq's scale_resids) is left out.
-      {"normformer", {}, "NormFormer (Shleifer et al. 2021, arXiv 2110.09456)",
-       true, false, true, false, true, no_gain, one, one, kFlat, nullptr, StreamRule::single, 0, "sub-ln",
-       QkNormKind::none, true},
+      {.name = "normformer", .source = "NormFormer (Shleifer et al. 2021, arXiv 2110.09456)",
+       .norm_in = true, .norm_out = true, .final_norm = true, .init = kFlat, .ffn = "sub-ln", .head_scale = true},
   };
   return rows;
 }

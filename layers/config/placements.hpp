@@ -14,12 +14,13 @@
 //          1910.05895, §2.2)
 // Embeddings and an untied head are drawn from N(0, embedding_std²). Gains start at 1, biases at 0.
 enum class Base { normal, xavier, small };
+inline double one(int) { return 1; }
 struct InitRow {
-  Base base;
-  float std;            // of the normal base
-  float embedding_std;  // of token and position embeddings and of an untied head
-  bool residual_gain;   // GPT-2's 1/√(2L) (Radford et al. 2019, §2.3)
-  double (*gain)(int n_layer);
+  Base base = Base::normal;
+  float std = .02f;            // of the normal base
+  float embedding_std = .02f;  // of token and position embeddings and of an untied head
+  bool residual_gain = false;  // GPT-2's 1/√(2L) (Radford et al. 2019, §2.3)
+  double (*gain)(int n_layer) = one;
   bool qk_gain = false;
 };
 
@@ -37,21 +38,22 @@ enum class StreamRule {
 // An absent norm is the identity. W_out is attention's o or the FFN's down matrix. A learned gain λ, which starts at
 // layer_scale_init or 0, may take the place of norm_out.
 struct Placement {
-  const char* name;
-  std::vector<const char*> aliases;
-  const char* source;
-  bool norm_in, norm_inner, norm_out, norm_sum, final_norm;
-  LearnedGain gain;  // if not none, norm_out is absent
-  double (*skip)(int n_layer);
-  double (*in_scale)(int layer);  // 1 unless norm_in is set
-  InitRow init;
-  const char* early;  // the row of the first ⌊mix_fraction·L⌋ blocks; null: this one
-  StreamRule streams = StreamRule::single;  // if streams are mixed, norm_inner and norm_in are the only norms
-  int early_blocks = 0;       // as many blocks instead; 0: ⌊mix_fraction·L⌋
-  const char* ffn = nullptr;  // the row of feed-forward branches; null: this one
-  QkNormKind qk_norm = QkNormKind::none;  // unless the user chooses one
-  bool head_scale = false;                // likewise
-  bool bypass = false;  // the sum of the feed-forward branch has one more term, the input of the block
+  const char* name = "";
+  std::vector<const char*> aliases = {};
+  const char* source = "";
+  bool norm_in = false, norm_inner = false, norm_out = false, norm_sum = false;
+  bool final_norm = false;  // after the last block
+  LearnedGain gain = LearnedGain::none;  // otherwise norm_out is absent
+  double (*skip)(int n_layer) = one;
+  double (*in_scale)(int layer) = one;  // read only if norm_in is set
+  InitRow init = {};
+  const char* early = nullptr;  // the placement of the first blocks; null: this one
+  int early_blocks = 0;         // how many these are; 0: ⌊mix_fraction·L⌋
+  const char* ffn = nullptr;    // the placement of feed-forward branches; null: this one
+  StreamRule streams = StreamRule::single;  // if streams are mixed, norm_in and norm_inner are the only norms
+  QkNormKind qk_norm = QkNormKind::none;    // unless the user chooses one
+  bool head_scale = false;                  // likewise
+  bool bypass = false;  // adds the input of the block to the sum of the feed-forward branch
 };
 const std::vector<Placement>& placements();
 const Placement& placement_row(std::string_view name);  // by name or alias; throws naming the nearest
