@@ -62,6 +62,15 @@ TEST_CASE("a run from a checkpoint may end above its first batch", "[compare]") 
   CHECK(result_of(losses({5, 6, 7}, "inf"), finished(3)).state == RunState::diverged);
 }
 
+TEST_CASE("a run that ends above the unigram entropy is named below the table", "[compare]") {
+  const Corpus f;
+  const std::string words = "compare stories.txt --grid placement=pre,post --out c --lr 1e-3" + kTiny +
+                            "--eval-every 100 --eval-batches 1 ";
+  CHECK(contains(f.run(words + "--steps 2").out, "seed=1: finished, 5.5"));
+  CHECK(contains(f.run(words + "--steps 2 --force").out, "; the unigram entropy is "));
+  CHECK(!contains(f.run(words + "--steps 300 --lr 1e-2 --force").out, "; the unigram entropy is "));
+}
+
 TEST_CASE("the loss on the whole split is used as the final loss only", "[compare]") {
   const std::string text =
       kHeader + ",val_loss_full\n" + row(1, 5) + ",\n" + row(2, 4, "2.5") + ",\n" + row(3, 3, "2.6") + ",2.4\n";

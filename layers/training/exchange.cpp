@@ -168,6 +168,13 @@ void add_messages(std::vector<Message>& messages, int rank, const Shard& shard, 
 
 }  // namespace
 
+double number_of(const TensorSpec* spec, const std::vector<TensorSpec>& table) {
+  return spec ? static_cast<double>(spec - table.data() + 1) : 0;
+}
+std::string name_of(double number, const std::vector<TensorSpec>& table) {
+  return number > 0 ? table[static_cast<size_t>(number) - 1].name : "";
+}
+
 void gather_gradients(Group& group, const std::vector<Shard>& shards, float* gradients) {
   std::vector<Message> sends, receives;
   if (group.rank > 0) add_messages(sends, 0, shards[group.rank], gradients);

@@ -2,6 +2,7 @@
 // The messages between the ranks of a group. A group of one process sends none.
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "group.hpp"
@@ -48,6 +49,10 @@ class GradientExchange {
   size_t begun = 0, added = 0, last_sent;
   std::vector<std::unique_ptr<Group::Transfer>> receiving, sending;
 };
+
+// A tensor as a number that ranks can collect: its position in the table, counted from 1; 0 means no tensor.
+double number_of(const TensorSpec* spec, const std::vector<TensorSpec>& table);
+std::string name_of(double number, const std::vector<TensorSpec>& table);
 
 // Copies the gradients of all shards to rank 0.
 void gather_gradients(Group& group, const std::vector<Shard>& shards, float* gradients);
