@@ -253,11 +253,13 @@ std::string state_of(const CellSummary& s) {
 
 // A run that ends above the unigram entropy predicts worse than the frequencies of the tokens.
 void print_failures(const Comparison& c) {
+  const std::vector<Fields> names = names_of_rows(c);
   for (const CellRun& run : c.runs) {
     const RunResult& r = run.result;
     const bool above = r.state == RunState::finished && r.final_loss > r.unigram;
     if (run.stage != Stage::final || (r.state == RunState::finished && !above)) continue;
-    std::string text = run.label + ": " + describe(r);
+    std::string text = (is_numbered(names) ? names[run.cell + 1][0] + "  seed=" + run.seed : run.label) + ": " +
+                       describe(r);
     if (r.state == RunState::stuck || above) text += format("; the unigram entropy is %.4f", r.unigram);
     if (r.state == RunState::failed) text += ", see " + run.directory + "/log.txt";
     std::puts(text.c_str());

@@ -149,7 +149,8 @@ void check_new_folder(const std::string& folder) {
   for (fs::directory_iterator entry(folder, error); !error && entry != end; entry.increment(error)) {
     const fs::path name = entry->path().filename();
     const bool log = name == "log.txt" || name.extension() == ".log" || name.extension() == ".out";
-    if (!log && !name.string().starts_with('.'))
+    const bool unfinished = name.extension() == ".partial";  // perhaps of another process that shares a comparison
+    if (!log && !unfinished && !name.string().starts_with('.'))
       throw std::runtime_error(folder + " holds other files, as " + name.string() +
                                ": choose another --out, or write among them with --force");
   }
