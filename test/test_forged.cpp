@@ -1,4 +1,4 @@
-// Checkpoints that are damaged, forged or written by earlier versions of the program.
+// Checkpoints that are damaged or forged, and a run of version 0.1.0.
 
 #include <cmath>
 #include <cstdio>
@@ -19,12 +19,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const std::string kOldRun = "test/old_run/";
+// A run that must load and go on in every later version.
+const std::string kRelease = "test/run_0.1.0/", kCheckpoint = kRelease + "checkpoint.safetensors";
 
-// The file of a version in test/old_run/.
-std::string old_file(int version) { return kOldRun + (version == 1 ? "checkpoint.bin" : "version_2.bin"); }
-
-// The checksum of checkpoints up to version 3, over words of eight bytes.
+// The checksum of a piece, over words of eight bytes.
 uint64_t sum_of(const std::string& bytes) {
   uint64_t state = 0x243f6a8885a308d3ull;
   for (size_t i = 0; i < bytes.size(); i += 8) {
@@ -40,31 +38,13 @@ std::string bytes_of(T number) {
   return {reinterpret_cast<const char*>(&number), sizeof number};
 }
 
-// The checksum of version 4, as README.md documents it.
+// The checksum of a file, as README.md documents it.
 uint64_t sum_of_pieces(const std::string& bytes) {
   constexpr size_t kPiece = 262144;
   if (bytes.size() <= kPiece) return sum_of(bytes);
   std::string sums;
   for (size_t i = 0; i < bytes.size(); i += kPiece) sums += bytes_of(sum_of(bytes.substr(i, kPiece)));
   return sum_of(sums);
-}
-
-// ---- versions 1 and 2 ------------------------------------------------------------------------------------
-
-std::string with_checksum(const std::string& bytes) { return bytes + bytes_of(sum_of(bytes)); }
-
-std::string old_header(const std::string& checkpoint) {
-  uint32_t length = 0;
-  std::memcpy(&length, checkpoint.data() + 12, 4);
-  return checkpoint.substr(16, length);
-}
-
-// The same checkpoint with another header and a correct checksum.
-std::string with_old_header(const std::string& checkpoint, std::string header) {
-  const size_t begin = 16 + old_header(checkpoint).size();
-  const std::string numbers = checkpoint.substr(begin, checkpoint.size() - 8 - begin);
-  header.append((64 - (16 + header.size()) % 64) % 64, ' ');
-  return with_checksum(checkpoint.substr(0, 12) + bytes_of(static_cast<uint32_t>(header.size())) + header + numbers);
 }
 
 // ---- safetensors -----------------------------------------------------------------------------------------
@@ -82,15 +62,14 @@ Parts parts_of(const std::string& checkpoint) {
   return {checkpoint.substr(8, length), checkpoint.substr(8 + length)};
 }
 
-std::string joined(std::string header, const std::string& data,
-                   uint64_t (*checksum)(const std::string&) = sum_of_pieces) {
+std::string joined(std::string header, const std::string& data) {
   header.append((64 - (8 + header.size()) % 64) % 64, ' ');
   const std::string opening = R"({"__metadata__":{"checksum":")";
   REQUIRE(header.starts_with(opening));
   header.replace(opening.size(), 16, 16, '0');
   std::string bytes = bytes_of(static_cast<uint64_t>(header.size())) + header + data;
   char digits[17];
-  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(checksum(bytes)));
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(sum_of_pieces(bytes)));
   return bytes.replace(8 + opening.size(), 16, digits);
 }
 
@@ -149,12 +128,6 @@ bool equal(const Loaded& a, const Loaded& b) {
   return weights(a) == weights(b) && slot(a, 0) == slot(b, 0) && slot(a, 1) == slot(b, 1) && slot(a, 0) != slot(a, 1);
 }
 
-// Writes a checkpoint of any version in the current one.
-void convert(const std::string& from, const std::string& to) {
-  const Loaded loaded(from);
-  save_checkpoint(to, loaded.header, loaded.model, &loaded.state);
-}
-
 std::string refusal_of(const std::string& path) {
   return message_of<std::runtime_error>([&] { read_checkpoint_header(path); });
 }
@@ -183,15 +156,9 @@ CheckpointHeader one_layer(int heads, int channels) {
 
 TEST_CASE("a header is checked against the model it describes and the size of the file", "[forged]") {
   const Folder f;
-  const int version = GENERATE(1, 2, 3);
-  INFO("version " << version);
-  if (version == 3) convert(old_file(2), f.path("good"));
-  else fs::copy(old_file(version), f.path("good"));
-  const std::string checkpoint = f.read("good");
-  const std::string header = version == 3 ? fields_of(checkpoint) : old_header(checkpoint);
-  const auto forge = [&](const std::string& forged) {
-    return version == 3 ? with_fields(checkpoint, forged) : with_old_header(checkpoint, forged);
-  };
+  fs::copy(kCheckpoint, f.path("good"));
+  const std::string checkpoint = f.read("good"), header = fields_of(checkpoint);
+  const auto forge = [&](const std::string& forged) { return with_fields(checkpoint, forged); };
   REQUIRE(read_checkpoint_header(f.path("good")).step == 5);
   REQUIRE(forge(header) == checkpoint);
   const auto says = [&](const std::string& forged, const std::string& why) {
@@ -210,44 +177,30 @@ TEST_CASE("a header is checked against the model it describes and the size of th
   instead("\"codepoints\":[10,", "\"codepoints\":[122,", "alphabet");
   instead("\"codepoints\":[10,32,", "\"codepoints\":[32,10,", "alphabet");
   const auto setting = [&](const std::string& name, const std::string& value) {
-    return version == 1 ? name + " = " + value + "\\n" : "\"" + name + "\":" + value + ",";
+    return "\"" + name + "\":" + value + ",";
   };
   instead(setting("layers", "1"), setting("layers", "10000"), "fewer tensors than the model");
-  instead(setting("channels", "16"), setting("channels", "1048576"),
-          version == 3 ? "has another shape than in its model" : "of its table is not a tensor of its model");
+  instead(setting("channels", "16"), setting("channels", "1048576"), "has another shape than in its model");
   instead(setting("channels", "16"), setting("channels", "0"), "--channels 0 is outside the range");
   instead(setting("heads", "2"), setting("heads", "3"), "--kv-heads 2 does not divide --heads 3");
   instead("\"optimizer\":true", "\"optimizer\":7", "boolean");
-  instead(setting("batch", "2"), setting("batch", "2") + setting(version == 1 ? "help" : "\\u001b[2J", "true"), "");
-  if (version == 1) instead("batch = 2\\n", "batch = 2\\n\\u001b[31m = 1\\n", "");
-  if (version > 1) {
-    instead("\"batch\":2,", "\"batch\":2,\"help\":true,", "there is no setting 'help'");
-    instead("\"batch\":2,", "\"batch\":null,", "--batch null is not a number");
-    instead("\"data\":[\"text.txt\"]", "\"data\":\"text.txt\"", "is a list");
-    instead("\"data\":[\"text.txt\"]", "\"data\":[[256]]", "a byte outside 0 to 255");
-    instead("\"size\":\"nano\"", "\"size\":[1000]", "a byte outside 0 to 255");
-  }
+  instead(setting("batch", "2"), setting("batch", "2") + setting("\\u001b[2J", "true"), "");
+  instead("\"batch\":2,", "\"batch\":2,\"help\":true,", "there is no setting 'help'");
+  instead("\"batch\":2,", "\"batch\":null,", "--batch null is not a number");
+  instead("\"data\":[\"text.txt\"]", "\"data\":\"text.txt\"", "is a list");
+  instead("\"data\":[\"text.txt\"]", "\"data\":[[256]]", "a byte outside 0 to 255");
+  instead("\"size\":\"nano\"", "\"size\":[1000]", "a byte outside 0 to 255");
   says(std::string(100000, '['), "nested too deep");
   says("{\"a\":" + std::string(100000, '['), "nested too deep");
   says("{\"a\":1e999}", "a number too large for a double");
   says("", "is not JSON");
   f.write("bad", forge(replaced(header, "\"optimizer\":true", "\"optimizer\":false")));
-  CHECK(contains(refusal_of(f.path("bad")), version == 3 ? "is not a tensor of its model" : "bytes, expected"));
-  if (version == 3) return;
-  instead("\"offset\":0", "\"offset\":1", "embedding.position.weight of its table overlaps");
-  instead("\"offset\":0", "\"offset\":4176", "embedding.token.weight of its table overlaps another tensor or the end");
-  instead("\"offset\":0", "\"offset\":4611686018427387904", "offset is out of range");
-  instead("\"offset\":0", "\"offset\":-1", "offset is out of range");
-  instead("\"floats\":4176", "\"floats\":4611686018427387904", "floats is out of range");
-  instead("\"floats\":4176", "\"floats\":4000", "out of range");
-  instead("\"name\":\"embedding.token.weight\"", "\"name\":\"\\u001b[2J\"", "not a tensor of its model");
-  instead("\"name\":\"embedding.token.weight\"", "\"name\":\"block.0.ffn.up.weight\"", "not a tensor of its model");
-  instead("block.0.attention.q.weight", "block.0.attention.k.weight", "not a tensor of its model");
+  CHECK(contains(refusal_of(f.path("bad")), "is not a tensor of its model"));
 }
 
 TEST_CASE("the tensors of a checkpoint are checked against its model and the rules of safetensors", "[forged]") {
   const Folder f;
-  convert(old_file(2), f.path("good"));
+  fs::copy(kCheckpoint, f.path("good"));
   const Parts good = parts_of(f.read("good"));
   const Json header = good.json();
   REQUIRE(joined(header.dump(), good.data) == f.read("good"));
@@ -283,7 +236,7 @@ TEST_CASE("the tensors of a checkpoint are checked against its model and the rul
   instead(first, first + "," + first, "it holds 'embedding.token.weight' twice");
   instead(first, first + R"(,"more":{"dtype":"F32","shape":[0],"data_offsets":[0,0]})", "more is not a tensor");
   instead(R"("format":"pt",)", R"("format":"pt","format":"pt",)", "it holds 'format' twice");
-  instead(R"("version":"4")", R"("version":"5")", "is a checkpoint of version 5; this train_gpt reads versions 1 to 4");
+  instead(R"("version":"4")", R"("version":"5")", "is a checkpoint of version 5; this train_gpt reads version 4");
   instead(R"("version":"4")", R"("edition":"4")", "is a checkpoint of version unknown");
   instead(R"("train_gpt":)", R"("other":)", "is corrupted: its header cannot be read");
   says(header.dump(), "is truncated: its tensors take 50112 bytes, and the file has 50108 for them",
@@ -340,7 +293,7 @@ TEST_CASE("a checkpoint that is truncated or has one wrong bit is never loaded",
 
 TEST_CASE("a header that safetensors does not allow is not written", "[forged]") {
   const Folder f;
-  const Loaded loaded(old_file(2));
+  const Loaded loaded(kCheckpoint);
   CheckpointHeader header = loaded.header;
   header.unwritten_row = std::string(100000000, '1');
   const std::string message =
@@ -349,36 +302,10 @@ TEST_CASE("a header that safetensors does not allow is not written", "[forged]")
   CHECK_FALSE(f.has("x"));
 }
 
-TEST_CASE("a file of another version is refused", "[forged]") {
+TEST_CASE("tensors are loaded by name, in any order", "[forged]") {
   const Folder f;
-  for (const char version : {0, 3}) {
-    fs::copy(kOldRun + "checkpoint.bin", f.path("other.bin"), fs::copy_options::overwrite_existing);
-    std::string bytes = f.read("other.bin");
-    bytes[8] = version;
-    f.write("other.bin", bytes);
-    const std::string message = refusal_of(f.path("other.bin"));
-    CHECK(contains(message, "in this format, train_gpt reads versions 1 to 2"));
-  }
-}
-
-TEST_CASE("tensors are loaded by name, in any order and at any offset", "[forged]") {
-  const Folder f;
-  fs::copy(old_file(2), f.path("old"));
-  const std::string checkpoint = f.read("old");
-  nlohmann::json header = nlohmann::json::parse(old_header(checkpoint));
-  // Insert three floats before the weights and before each moment, and reverse the rows of the table.
-  const size_t bytes = header["floats"].get<size_t>() * sizeof(float), begin = checkpoint.size() - 8 - 3 * bytes;
-  std::string moved = checkpoint.substr(0, begin);
-  for (size_t i = 0; i < 3; ++i) moved += std::string(12, 'x') + checkpoint.substr(begin + i * bytes, bytes);
-  header["floats"] = header["floats"].get<size_t>() + 3;
-  for (auto& row : header["table"]) row["offset"] = row["offset"].get<size_t>() + 3;
-  std::reverse(header["table"].begin(), header["table"].end());
-  f.write("moved", with_old_header(moved + std::string(8, ' '), header.dump()));
-  CHECK(equal(Loaded(f.path("old")), Loaded(f.path("moved"))));
-  CHECK(verify_checkpoint(f.path("moved")).step == 5);
-
-  // In safetensors there are no gaps. Reverse the tensors, and then their rows.
-  convert(f.path("old"), f.path("new"));
+  // There are no gaps. Reverse the tensors, and then their rows.
+  fs::copy(kCheckpoint, f.path("new"));
   const Parts parts = parts_of(f.read("new"));
   const Json rows = parts.json();
   Json other = {{"__metadata__", rows["__metadata__"]}};
@@ -394,24 +321,11 @@ TEST_CASE("tensors are loaded by name, in any order and at any offset", "[forged
   for (const auto& [name, row] : rows.items())
     if (name != "__metadata__") sorted[name] = other[name];
   f.write("sorted", joined(sorted.dump(), data));
-  for (const char* name : {"new", "reversed", "sorted"}) CHECK(equal(Loaded(f.path("old")), Loaded(f.path(name))));
+  for (const char* name : {"reversed", "sorted"}) CHECK(equal(Loaded(f.path("new")), Loaded(f.path(name))));
   CHECK(verify_checkpoint(f.path("reversed")).step == 5);
 }
 
-TEST_CASE("checkpoints of earlier versions have the numbers that their files hold", "[forged]") {
-  const Folder f;
-  fs::copy(old_file(1), f.path("1")), fs::copy(old_file(2), f.path("2"));
-  const std::string bytes = f.read("2");
-  const Loaded one(f.path("1")), two(f.path("2"));
-  CHECK(equal(one, two));
-  const size_t floats = one.model.floats * sizeof(float), begin = bytes.size() - 8 - 3 * floats;
-  CHECK(std::memcmp(bytes.data() + begin, two.model.weights.get(), floats) == 0);
-  for (const TensorSpec& spec : two.model.table)
-    CHECK(std::memcmp(bytes.data() + begin + 2 * floats + spec.offset * sizeof(float),
-                      &two.state[state_table(spec)[1].offset], spec.size() * sizeof(float)) == 0);
-}
-
-TEST_CASE("the checksum of a large checkpoint has pieces since version 4, and none in version 3", "[forged]") {
+TEST_CASE("the checksum of a large checkpoint has pieces", "[forged]") {
   const Folder f;
   const CheckpointHeader header = one_layer(2, 64);
   Model model(header.options.config, false);
@@ -423,23 +337,18 @@ TEST_CASE("the checksum of a large checkpoint has pieces since version 4, and no
   REQUIRE(bytes.size() > 3 * 262144);
   const Parts parts = parts_of(bytes);
   CHECK(joined(parts.header, parts.data) == bytes);
-  f.write("old", joined(replaced(parts.header, R"("version":"4")", R"("version":"3")"), parts.data, sum_of));
-  CHECK(equal(Loaded(f.path("new")), Loaded(f.path("old"))));
-  for (const char* name : {"new", "old"})
-    for (const size_t at : {bytes.size() - 1, bytes.size() - 262144, bytes.size() / 2}) {
-      std::string damaged = f.read(name);
-      damaged[at] ^= 1;
-      f.write("bad", damaged);
-      CHECK(contains(message_of<std::runtime_error>([&] { Loaded bad(f.path("bad")); }), "its checksum is wrong"));
-      CHECK(contains(message_of<std::runtime_error>([&] { verify_checkpoint(f.path("bad")); }), "checksum is wrong"));
-    }
+  for (const size_t at : {bytes.size() - 1, bytes.size() - 262144, bytes.size() / 2}) {
+    std::string damaged = bytes;
+    damaged[at] ^= 1;
+    f.write("bad", damaged);
+    CHECK(contains(message_of<std::runtime_error>([&] { Loaded bad(f.path("bad")); }), "its checksum is wrong"));
+    CHECK(contains(message_of<std::runtime_error>([&] { verify_checkpoint(f.path("bad")); }), "checksum is wrong"));
+  }
 }
 
 TEST_CASE("info verifies a checkpoint's checksum and refuses what is not a file", "[program][forged]") {
   const Folder f;
-  const int version = GENERATE(1, 3);
-  if (version == 1) fs::copy(old_file(1), f.path("good"));
-  else convert(old_file(1), f.path("good"));
+  fs::copy(kCheckpoint, f.path("good"));
   std::string damaged = f.read("good");
   damaged[damaged.size() - 30000] ^= 1;
   f.write("bad", damaged);
@@ -473,26 +382,10 @@ TEST_CASE("sample needs memory for its text alone, and eval refuses a context to
   CHECK(evaluated.out.empty());
 }
 
-namespace {
-
-// A folder with the run r of an earlier version, and its text.
-void copy_old_run(const Folder& f, int version) {
-  fs::create_directories(f.path("r"));
-  for (const char* name : {"config.toml", "metrics.csv"}) fs::copy(kOldRun + name, f.path(std::string("r/") + name));
-  fs::copy(old_file(version), f.path("r/checkpoint.bin"));
-  fs::copy(old_file(version), f.path("r/best.bin"));
-  fs::copy(kOldRun + "text.txt", f.path("text.txt"));
-}
-
-}  // namespace
-
-TEST_CASE("a run of an earlier version can be resumed", "[program][forged]") {
+TEST_CASE("a run of version 0.1.0 can be resumed", "[program][forged]") {
   const Folder f;
-  copy_old_run(f, GENERATE(1, 2));
-  fs::copy(f.path("r"), f.path("new"));
-  fs::copy(kOldRun + "resumed.csv", f.path("resumed.csv"));
-  CHECK(find_checkpoint(f.path("r")) == f.path("r/best.bin"));
-
+  fs::copy(kRelease, f.path("r"));
+  for (const char* name : {"text.txt", "resumed.csv"}) fs::rename(f.path("r/" + std::string(name)), f.path(name));
   const std::vector<std::string> before = losses_in(f.read("r/metrics.csv"));
   const Outcome resumed = f.run("train --out r --resume --steps 9 --quiet");
   INFO(resumed.err);
@@ -513,34 +406,4 @@ TEST_CASE("a run of an earlier version can be resumed", "[program][forged]") {
     CHECK(std::abs(got[2] - want[2]) < 1e-4);  // train_loss
     CHECK(std::abs(got[6] - want[6]) < 1e-3);  // grad_norm
   }
-  // The same bits as from a checkpoint in the current version, whose files replace the old ones.
-  convert(f.path("new/checkpoint.bin"), f.path("new/checkpoint.safetensors"));
-  fs::remove(f.path("new/checkpoint.bin"));
-  REQUIRE(f.run("train --out new --resume --steps 9 --quiet").status == 0);
-  CHECK(equal(Loaded(f.path("r/checkpoint.safetensors")), Loaded(f.path("new/checkpoint.safetensors"))));
-  CHECK(losses_in(f.read("new/metrics.csv")) == now);
-  CHECK_FALSE(f.has("r/checkpoint.bin"));
-  CHECK_FALSE(f.has("r/best.bin"));
-  CHECK(find_checkpoint(f.path("r")) == f.path("r/best.safetensors"));
-}
-
-TEST_CASE("a checkpoint of an earlier version is removed only when another is in its place", "[program][forged]") {
-  const Folder f;
-  copy_old_run(f, 2);
-  CHECK(contains(f.run("train --data text.txt --out r" + kTiny).err, "already holds a run"));
-  const Outcome full = f.run_with_little_space("train --out r --resume --steps 9 --quiet", 9000);
-  CHECK(full.status == 1);
-  CHECK(contains(full.err, "cannot write r/"));
-  CHECK(f.has("r/checkpoint.bin"));
-  CHECK_FALSE(f.has("r/checkpoint.safetensors"));
-  // Without a better validation loss, the old weights stay the best, and older state is never taken for newer.
-  REQUIRE(f.run("train --out r --resume --steps 6 --eval-every 0 --quiet").status == 0);
-  CHECK(find_checkpoint(f.path("r")) == f.path("r/best.bin"));
-  fs::copy(old_file(2), f.path("r/checkpoint.bin"));
-  CHECK(last_checkpoint(f.path("r")) == f.path("r/checkpoint.safetensors"));
-  REQUIRE(f.run("train --out r --resume --steps 7 --eval-every 0 --quiet").status == 0);
-  CHECK(read_checkpoint_header(f.path("r/checkpoint.safetensors")).step == 7);
-  CHECK_FALSE(f.has("r/checkpoint.bin"));
-  REQUIRE(f.run("train --data text.txt --steps 1 --force --out r" + kTiny).status == 0);
-  CHECK_FALSE(f.has("r/best.bin"));
 }

@@ -90,9 +90,7 @@ namespace {
 
 // Waits for the other thread.
 void finish_last(Trainer& t) {
-  if (!t.saving.valid()) return;
-  std::exchange(t.saving, {}).get();
-  remove_replaced(t.path(kLastCheckpoint));
+  if (t.saving.valid()) std::exchange(t.saving, {}).get();
 }
 
 // The same. If best.safetensors could not be written, the one before it is still the best.
@@ -104,7 +102,6 @@ void finish_best(Trainer& t) {
     std::tie(t.state.best_loss, t.state.best_step) = t.best_before;
     throw;
   }
-  remove_replaced(t.path(kBestCheckpoint));
 }
 
 void require_finite(int64_t step, const std::vector<TensorSpec>& table, const Buffer& buffer) {
@@ -127,7 +124,6 @@ void save(Trainer& t, const std::string& file, int64_t step, bool goes_on = fals
   if (saving.valid()) return;
   finish_best(t);
   save_checkpoint(t.path(file), t.state, t.model, state);
-  remove_replaced(t.path(file));
 }
 
 // A model has exploded if its loss on the last batch is more than ten times the first loss of this call and more than

@@ -24,7 +24,6 @@
 #include "data/options/stored.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/kernels/parallel.hpp"
-#include "old_checkpoint.hpp"
 
 using nlohmann::json;
 namespace fs = std::filesystem;
@@ -95,16 +94,19 @@ uint64_t sum_of(const std::string& digits) {
   return sum;
 }
 
-CheckpointFile open_safetensors(const std::shared_ptr<const InputFile>& file) {
+CheckpointFile open_checkpoint(const std::string& path) {
+  if (fs::is_directory(path)) reject(path + " is a folder, not a checkpoint");
+  if (fs::exists(path) && !fs::is_regular_file(path)) reject(path + kForeign);
+  const auto file = std::make_shared<const InputFile>(path);
   std::string opening(kOpening.size(), ' ');
   if (file->size() < kSumAt + kNoSum.size()) file->fail(kForeign);
   file->read(opening.data(), opening.size(), sizeof(uint64_t));
   if (opening != kOpening) file->fail(kForeign);
   const StoredTensors stored(file);
   const std::string version = metadata(stored, "version");
-  if (version != kVersion && version != "3")
+  if (version != kVersion)
     file->fail(" is a checkpoint of version " + (version.empty() ? "unknown" : one_line(version)) +
-               "; this train_gpt reads versions 1 to " + kVersion);
+               "; this train_gpt reads version " + kVersion);
   CheckpointFile c;
   c.file = file;
   try {
@@ -123,15 +125,7 @@ CheckpointFile open_safetensors(const std::shared_ptr<const InputFile>& file) {
   file->read(c.start.data(), c.start.size(), 0);
   c.start.replace(kSumAt, kNoSum.size(), kNoSum);
   c.end = file->size();
-  if (version == kVersion) c.piece = kChecksumPiece;
   return c;
-}
-
-CheckpointFile open_checkpoint(const std::string& path) {
-  if (fs::is_directory(path)) reject(path + " is a folder, not a checkpoint");
-  if (fs::exists(path) && !fs::is_regular_file(path)) reject(path + kForeign);
-  const auto file = std::make_shared<const InputFile>(path);
-  return is_old_checkpoint(*file) ? open_old_checkpoint(file) : open_safetensors(file);
 }
 
 // Bytes of a file, and their place in memory.
@@ -165,7 +159,7 @@ void read_slices(const CheckpointFile& c, const Place& place) {
   for (const StoredSlice& slice : c.slices)
     if (float* to = place(slice)) add(slice.begin, slice.begin + slice.bytes, to);
   add(c.end, c.end, nullptr);
-  const uint64_t sum = checksum_in_pieces(c.end, c.piece, [&](Checksum& piece, uint64_t begin, uint64_t end) {
+  const uint64_t sum = checksum_in_pieces(c.end, [&](Checksum& piece, uint64_t begin, uint64_t end) {
     each_within(parts, begin, end,
                 [&](auto& part, uint64_t from, uint64_t to) { read_part(c, piece, part, from, to); });
   });
@@ -220,12 +214,11 @@ void write_checkpoint(const std::string& path, const CheckpointHeader& header, c
     const uint64_t begin = parts.back().end, end = begin + floats * sizeof(float);
     parts.push_back({begin, end, reinterpret_cast<const char*>(first)});
   }
-  const uint64_t sum =
-      checksum_in_pieces(parts.back().end, kChecksumPiece, [&](Checksum& piece, uint64_t begin, uint64_t end) {
-        each_within(parts, begin, end, [&](auto& part, uint64_t from, uint64_t to) {
-          piece.add(part.memory + (from - part.begin), to - from);
-        });
-      });
+  const uint64_t sum = checksum_in_pieces(parts.back().end, [&](Checksum& piece, uint64_t begin, uint64_t end) {
+    each_within(parts, begin, end, [&](auto& part, uint64_t from, uint64_t to) {
+      piece.add(part.memory + (from - part.begin), to - from);
+    });
+  });
   start.replace(kSumAt, kNoSum.size(), digits_of(sum));  // in its place in memory
 
   WholeFile file(path);

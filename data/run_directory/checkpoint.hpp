@@ -1,6 +1,6 @@
 #pragma once
 // Checkpoints: everything needed to resume a run, in one safetensors file that is either complete or absent. README.md
-// states the layout. old_checkpoint.hpp reads the files of versions 1 and 2.
+// states the layout.
 
 #include <future>
 #include <string>

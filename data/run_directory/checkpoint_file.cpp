@@ -76,16 +76,16 @@ CheckpointHeader header_of(const json& j, const TrainOptions& options) {
   return h;
 }
 
-uint64_t checksum_in_pieces(uint64_t size, uint64_t piece,
+uint64_t checksum_in_pieces(uint64_t size,
                             const std::function<void(Checksum& sum, uint64_t begin, uint64_t end)>& add) {
-  std::vector<uint64_t> sums(size == 0 ? 1 : (size - 1) / piece + 1);
+  std::vector<uint64_t> sums(size == 0 ? 1 : (size - 1) / kChecksumPiece + 1);
   std::exception_ptr error;  // no exception may leave a parallel loop
   std::mutex one_at_a_time;
   parallel_tasks(static_cast<int>(sums.size()), [&](int i) {
     try {
       Checksum sum;
-      const uint64_t begin = static_cast<uint64_t>(i) * piece;
-      add(sum, begin, begin + std::min(piece, size - begin));
+      const uint64_t begin = static_cast<uint64_t>(i) * kChecksumPiece;
+      add(sum, begin, begin + std::min(kChecksumPiece, size - begin));
       sums[static_cast<size_t>(i)] = sum.value();
     } catch (...) {
       const std::lock_guard lock(one_at_a_time);

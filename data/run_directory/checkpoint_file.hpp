@@ -1,5 +1,5 @@
 #pragma once
-// What the checkpoints of every version have in common: the fields of the header, slices of numbers, and a checksum.
+// The parts of a checkpoint: the fields of the header, slices of numbers, and a checksum.
 
 #include <algorithm>
 #include <cstdint>
@@ -67,8 +67,7 @@ class Checksum {
 // add(sum, begin, end) adds the bytes of the file from `begin` to `end`. The file's checksum is that of its only piece,
 // or else the Checksum of these.
 constexpr uint64_t kChecksumPiece = 1 << 18;  // bytes; in the processor's cache after it was read
-constexpr uint64_t kOnePiece = UINT64_MAX;    // versions 1 to 3
-uint64_t checksum_in_pieces(uint64_t size, uint64_t piece,
+uint64_t checksum_in_pieces(uint64_t size,
                             const std::function<void(Checksum& sum, uint64_t begin, uint64_t end)>& add);
 
 // Calls f(part, from, to) for the parts of a file that make up the bytes from `begin` to `end`. `parts` have `begin`
@@ -97,7 +96,6 @@ struct CheckpointFile {
   std::vector<StoredSlice> slices;  // by their place in the file, without overlap: all weights, perhaps all state
   std::string start;                // the first bytes of the file, if the checksum counts them differently
   uint64_t end = 0;                 // of the bytes that the checksum covers
-  uint64_t piece = kOnePiece;       // of the checksum
   uint64_t sum = 0;                 // the checksum according to the file
 };
 

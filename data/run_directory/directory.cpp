@@ -24,9 +24,9 @@ namespace {
 
 constexpr const char *kSamples = "samples.txt", *kOutcome = "outcome.json", *kLog = "log.txt";
 
-// The files that `train` writes. The last two are of earlier versions.
+// The files that `train` writes.
 constexpr const char* kFiles[] = {kLastCheckpoint, kBestCheckpoint, "metrics.csv", "diagnostics.csv", "config.toml",
-                                  kSamples, kOutcome, kHistory, "checkpoint.bin", "best.bin"};
+                                  kSamples, kOutcome, kHistory};
 
 // The files of a run that are there.
 std::vector<std::string> files_of_run(const std::string& directory) {
@@ -36,40 +36,24 @@ std::vector<std::string> files_of_run(const std::string& directory) {
   return files;
 }
 
-// The name of a checkpoint in earlier versions: best.bin for best.safetensors.
-fs::path old_name(fs::path checkpoint) { return checkpoint.replace_extension(".bin"); }
-
-// A checkpoint of this name in a directory, or one of an earlier version, or "".
-std::string checkpoint_in(const std::string& directory, const char* name) {
-  const fs::path path = fs::path(directory) / name;
-  for (const fs::path& file : {path, old_name(path)})
-    if (fs::exists(file)) return file.string();
-  return "";
-}
-
+// The best weights in a directory, or else the newest, or "".
 std::string checkpoint_in(const std::string& directory) {
-  const std::string best = checkpoint_in(directory, kBestCheckpoint);
-  return best.empty() ? checkpoint_in(directory, kLastCheckpoint) : best;
+  for (const char* name : {kBestCheckpoint, kLastCheckpoint})
+    if (const fs::path file = fs::path(directory) / name; fs::exists(file)) return file.string();
+  return "";
 }
 
 // The time at which a run was last saved. Its best weights may be much older than its state.
 fs::file_time_type saved_at(const std::string& checkpoint) {
-  const std::string last = checkpoint_in(fs::path(checkpoint).parent_path().string(), kLastCheckpoint);
-  return fs::last_write_time(last.empty() ? checkpoint : last);
+  const fs::path last = fs::path(checkpoint).parent_path() / kLastCheckpoint;
+  return fs::last_write_time(fs::exists(last) ? last : fs::path(checkpoint));
 }
 
 }  // namespace
 
-std::string last_checkpoint(const std::string& directory) {
-  const std::string found = checkpoint_in(directory, kLastCheckpoint);
-  return found.empty() ? directory + "/" + kLastCheckpoint : found;
-}
+std::string last_checkpoint(const std::string& directory) { return directory + "/" + kLastCheckpoint; }
 
 bool has_checkpoint(const std::string& directory) { return !checkpoint_in(directory).empty(); }
-
-void remove_replaced(const std::string& checkpoint) {
-  remove_file(old_name(checkpoint));
-}
 
 namespace {
 
@@ -202,10 +186,7 @@ namespace {
 
 constexpr const char *kFinished = "finished", *kEarly = "stopped early", *kDiverged = "diverged";
 
-// A number in the files of earlier versions.
-uint64_t fingerprint_of(const nlohmann::json& data) {
-  if (data.is_number_unsigned()) return data.get<uint64_t>();
-  const std::string digits = data;
+uint64_t fingerprint_of(const std::string& digits) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc() || end != digits.data() + digits.size()) reject("data is no fingerprint");

@@ -10,18 +10,14 @@
 
 #include "data/host/files.hpp"
 
-// Files of a run directory: the newest state, and the weights of the lowest validation loss so far. Earlier versions of
-// train_gpt named them checkpoint.bin and best.bin.
+// Files of a run directory: the newest state, and the weights of the lowest validation loss so far.
 inline constexpr const char* kLastCheckpoint = "checkpoint.safetensors";
 inline constexpr const char* kBestCheckpoint = "best.safetensors";
 
-// The newest state in a directory, perhaps of an earlier version. Its path also if there is none yet.
+// Where the newest state in a directory is, or will be.
 std::string last_checkpoint(const std::string& directory);
 
 bool has_checkpoint(const std::string& directory);
-
-// Removes the file of an earlier version in whose place `checkpoint` is now.
-void remove_replaced(const std::string& checkpoint);
 
 // "runs/0002-pre-layernorm": the number is one more than the highest in use.
 std::string next_run_directory(const std::string& name);
