@@ -71,6 +71,15 @@ TEST_CASE("a run that ends above the unigram entropy is named below the table", 
   CHECK(!contains(f.run(words + "--steps 300 --lr 1e-2 --force").out, "; the unigram entropy is "));
 }
 
+TEST_CASE("a search that ends where the next value is not possible says so", "[compare]") {
+  const Corpus f;
+  const std::string words = "compare stories.txt --grid placement=pre,post --out c --steps 30 --tune-runs 9" + kTiny +
+                            "--eval-every 100 --eval-batches 1 --tune ";
+  CHECK(contains(f.run(words + "beta2=.9,.99").out, "placement=pre may be better at beta2 >0.99, which was not tried"));
+  CHECK(contains(f.read("c/summary.csv"), "\nplacement=pre,pre,0.99,beta2=>0.99,"));
+  CHECK(!contains(f.run(words + "warmup=20%,50% --force").out, "may be better"));
+}
+
 TEST_CASE("the loss on the whole split is used as the final loss only", "[compare]") {
   const std::string text =
       kHeader + ",val_loss_full\n" + row(1, 5) + ",\n" + row(2, 4, "2.5") + ",\n" + row(3, 3, "2.6") + ",2.4\n";

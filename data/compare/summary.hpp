@@ -28,7 +28,7 @@ struct CellRun : Job {
 // Summary of a cell over its final-stage runs.
 struct CellSummary {
   Point best;                          // of --tune
-  std::vector<GridKey> untried;        // values next to the best that were not tried: a better one may be there
+  std::vector<GridKey> untried;        // values next to the best that were not tried: one may be better
   int runs = 0, count[4] = {};         // of each RunState
   RunResult mean;                      // of the numbers of the runs; NaN unless all of these finished
   Estimate loss{}, difference{};       // of the final losses, and of their paired differences to the baseline's

@@ -280,7 +280,7 @@ void print_tuning(const Comparison& c) {
     std::string untried;
     for (const auto& [key, value] : c.cells[cell].untried) untried += " " + key + " " + value;
     if (!untried.empty())
-      std::printf("*           %s may be better at%s: not tried within --tune-runs\n",
+      std::printf("*           %s may be better at%s, which was not tried\n",
                   c.grid.cells[cell].name.c_str(), untried.c_str());
   }
 }

@@ -28,32 +28,50 @@ std::optional<Point> best_point(const Comparison& c, size_t cell) {
   return best;
 }
 
-// None if an option does not take its value, if the learning rate would not reach its peak, or if it has been tried.
-std::optional<CellRun> plan_untried(const Comparison& c, size_t cell, const Point& point) {
+// None if an option does not take its value, or if a tuned warm-up would not end.
+std::optional<CellRun> plan_possible(const Comparison& c, size_t cell, const Point& point) {
   try {
     CellRun run = plan_run(c, Stage::tune, cell, tune_seed(c), point);
     CheckpointHeader from;
     const TrainOptions o = options_on_checkpoint(run.words, {}, from);
     resolved(with_vocabulary(o).config);
-    const bool warms_up_in_time = o.rate.warmup_steps(o.steps) < o.steps;
-    const bool tried = std::ranges::any_of(c.runs, [&](const CellRun& r) { return r.directory == run.directory; });
-    return warms_up_in_time && !tried ? std::optional(run) : std::nullopt;
+    const bool is_tuned = std::ranges::count(c.tuning.options, "warmup", &TunedOption::key) > 0;
+    return !is_tuned || o.rate.warmup_steps(o.steps) < o.steps ? std::optional(run) : std::nullopt;
   } catch (const std::invalid_argument&) {
     return std::nullopt;
   }
 }
 
-// The neighbors of the best point that have not been tried.
-std::vector<CellRun> untried_neighbors(const Comparison& c, size_t cell) {
-  std::vector<CellRun> runs;
+// The neighbors of the best point that have not been tried, and the values next to it that cannot be.
+struct Neighbors {
+  std::vector<CellRun> untried;
+  std::vector<GridKey> beyond;  // {"warmup", ">40%"}: the next would be 160 %, and a better one may lie before it
+};
+
+// "" if there is none: 0 has no neighbor below it.
+std::string value_at(const TunedOption& option, int i) {
+  try {
+    return option.value(i);
+  } catch (const std::invalid_argument&) {
+    return "";
+  }
+}
+
+Neighbors neighbors_of_best(const Comparison& c, size_t cell) {
+  Neighbors found;
   const auto best = best_point(c, cell);
   for (size_t k = 0; best && k < best->size(); ++k)
     for (const int direction : {-1, 1}) {
       Point neighbor = *best;
       neighbor[k] += direction;
-      if (const auto run = plan_untried(c, cell, neighbor)) runs.push_back(*run);
+      const TunedOption& option = c.tuning.options[k];
+      if (value_at(option, neighbor[k]).empty()) continue;
+      if (const auto run = plan_possible(c, cell, neighbor); !run)
+        found.beyond.emplace_back(option.key, (direction > 0 ? ">" : "<") + option.value((*best)[k]));
+      else if (std::ranges::find(c.runs, run->directory, &CellRun::directory) == c.runs.end())
+        found.untried.push_back(*run);
     }
-  return runs;
+  return found;
 }
 
 }  // namespace
@@ -81,7 +99,7 @@ std::vector<CellRun> next_tuning_runs(const Comparison& c, size_t cell) {
     for (const Point& point : c.tuning.combinations())
       runs.push_back(plan_run(c, Stage::tune, cell, tune_seed(c), point));
   else if (made < most)
-    runs = untried_neighbors(c, cell);
+    runs = neighbors_of_best(c, cell).untried;
   if (runs.size() > most - made) runs.clear();
   return runs;
 }
@@ -107,8 +125,9 @@ void tune(Comparison& c) {
     if (!best)
       throw std::runtime_error("every run of " + c.grid.cells[cell].name + " failed: see log.txt in its directories");
     s.best = *best;
-    s.untried.clear();
-    for (const CellRun& run : untried_neighbors(c, cell))
+    const Neighbors neighbors = neighbors_of_best(c, cell);
+    s.untried = neighbors.beyond;
+    for (const CellRun& run : neighbors.untried)
       for (size_t k = 0; k < best->size(); ++k)
         if (run.point[k] != s.best[k]) s.untried.push_back(c.tuning.keys(run.point)[k]);
   }

@@ -68,7 +68,7 @@ def draw_curves(axis, curves, cells):
 study = Study(__doc__)
 steps = 10000 if study.long else 2000
 comparison = study.compare("cells", f"""--layers 12 --channels 64 --heads 4 --context 128 --batch 4 --steps {steps}
-    --tune lr=1e-3,3e-3 warmup=10%,40% --tune-runs 10 --eval-every {steps // 40} --eval-batches 20
+    --tune lr=1e-3,3e-3 warmup=10%,30% --tune-runs 10 --eval-every {steps // 40} --eval-batches 20
     --val-fraction 0.02 --save-every 0 --baseline placement=pre,norm=layernorm
     --grid placement={",".join(PLACEMENTS)} norm=layernorm + placement=pre norm=rmsnorm
     + placement=pre norm=layernorm {WIDE} + placement=rezero,none""")

@@ -125,7 +125,7 @@ found = {
     "adamw": study.compare("adamw", f"""{shared} placement={BASELINE},lr={RATES[BASELINE]} --warmup 10%
         --grid {" + ".join(cells.values())} seed=1,2,3,4,5"""),
     "muon": study.compare("muon", f"""{shared} placement={BASELINE} --optimizer muon
-        --tune lr=3e-3,9e-3 warmup=10%,40% --tune-runs 10 --grid placement={",".join(RATES)} seed=1,2,3,4,5"""),
+        --tune lr=3e-3,9e-3 warmup=10%,30% --tune-runs 10 --grid placement={",".join(RATES)} seed=1,2,3,4,5"""),
 }
 
 

@@ -64,7 +64,7 @@ def draw_placements(axis, tables):
 study = Study(__doc__)
 steps = 3000 if study.long else 400
 shared = f"""--layers 12 --channels 64 --heads 4 --context 128 --batch 4 --steps {steps}
-    --tune lr=1e-3,3e-3 warmup=10%,40% --tune-runs 10 --eval-every {steps // 20} --eval-batches 20
+    --tune lr=1e-3,3e-3 warmup=10%,30% --tune-runs 10 --eval-every {steps // 20} --eval-batches 20
     --val-fraction 0.02 --save-every 0"""
 kinds = study.compare("kinds", f"""{shared} --grid placement=pre norm=layernorm,batchnorm,dyt
     + placement=pre norm=layernorm,dyt {WIDE} + placement=none""", jobs=1)
