@@ -514,7 +514,7 @@ TEST_CASE("names of files, checked stories and outcomes reach the terminal witho
   REQUIRE(truncate(f.path("checked").c_str(), (1 << 28) + 1) == 0);
   check_refused(f, "corpus --check checked", "checked is larger than 256 MB: is it the right file?");
   f.write("r/outcome.json", R"({"state": "diverged", "step": 3, "what": "loss", "tensor": "a\u001b[2J",)"
-                            R"( "parameters": 1, "unigram": 1.0, "floor": 0.0, "data": 1})");
+                            R"( "parameters": 1, "unigram": 1.0, "floor": 0.0, "data": "1"})");
   REQUIRE(read_outcome(f.path("r")));
   CHECK(read_outcome(f.path("r"))->tensor == "a\\x1b[2J");
 }
