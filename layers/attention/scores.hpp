@@ -1,26 +1,17 @@
 #pragma once
 // Turns products q[i]·k[j] into scores, by the formulas of attention.hpp, and says which keys a query sees.
-// Used by attention and by diagnostics. The classifier uses the cap for its logits.
+// Used by attention and by diagnostics.
 
 #include <algorithm>
 #include <cmath>
 
-#include "layers/kernels/simd.hpp"
+#include "layers/kernels/elementwise.hpp"
 #include "shape.hpp"
 
 constexpr int kTile = 64;  // queries, and keys, in a tile of the scores
 
 // The first tile of keys that any query from position `at` on sees.
 inline int first_tile(int at, int window) { return window > 0 ? std::max(0, at - window + 1) / kTile * kTile : 0; }
-
-// x ← c·tanh(scale·x/c). slopes, unless null, becomes 1 − tanh², the factor on the gradient.
-inline void soft_cap(float* x, float* slopes, float scale, float cap, int n) {
-  simd::sweep(n, [=](int i, int lanes) {
-    const simd::Vec t = simd::tanh(simd::load(x + i, lanes) * (scale / cap));
-    simd::store(x + i, t * cap, lanes);
-    if (slopes) simd::store(slopes + i, 1.f - t * t, lanes);
-  });
-}
 
 // The scores of W neighboring queries with a tile of keys. Row j of the tile holds the products of key j with these
 // queries, one a lane: a maximum or a sum over keys is taken in all lanes at once. Rows are `row` apart.

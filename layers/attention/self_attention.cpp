@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "head_scale.hpp"
+#include "layers/kernels/elementwise.hpp"
 #include "output_gate.hpp"
 
 namespace {

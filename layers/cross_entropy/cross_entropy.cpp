@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "layers/kernels/elementwise.hpp"
 #include "layers/kernels/parallel.hpp"
-#include "layers/attention/scores.hpp"
 #include "layers/kernels/simd.hpp"
 
 using simd::load;

@@ -1,7 +1,8 @@
 #include "block.hpp"
 
 #include <algorithm>
-#include <cstring>
+
+#include "layers/kernels/elementwise.hpp"
 
 namespace {
 
@@ -50,7 +51,7 @@ void backward(float* du, float* d, const Sublayer& g, const float* x, const floa
   const float* df =
       branch_leave_backward(d, scratch, g, c.scratch.streams, x, saved.f, saved, p, N, C, c.scratch.bypass);
   if (c.dropout.p > 0) {
-    if (df == d) std::memcpy(scratch, d, static_cast<size_t>(N) * C * sizeof(float));  // d must stay
+    if (df == d) copy_rows(scratch, d, N, C);  // d must stay
     dropout_apply(scratch, c.dropout, c.layer, Sublayer::kDropout, c.B, c.T, C);
     df = scratch;
   }

@@ -8,6 +8,7 @@
 
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/embedding/embedding.hpp"
+#include "layers/kernels/elementwise.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/random.hpp"
 

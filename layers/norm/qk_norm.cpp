@@ -1,8 +1,6 @@
 #include "qk_norm.hpp"
 
-#include <cstring>
-
-#include "layers/kernels/parallel.hpp"
+#include "layers/kernels/elementwise.hpp"
 
 QkRows qk_rows(const Config& config, int heads) {
   if (config.qk_norm == QkNormKind::full) return {1, heads * config.head_dim};
@@ -32,13 +30,6 @@ QkNormSaved declare_qk_norm_saved(Layout& layout, const Config& config, const st
   saved.v = layout.take(name + ".v_before", Role::norm, {N, KV * D});
   saved.v_norm = declare_norm_saved(layout, config, name + ".v_norm", N * k_count, k_width);
   return saved;
-}
-
-void copy_rows(float* to, size_t to_stride, const float* from, size_t from_stride, int N, int width) {
-  parallel_for(N, 1, width, [&](int begin, int end) {
-    for (size_t n = begin; n < static_cast<size_t>(end); ++n)
-      std::memcpy(to + n * to_stride, from + n * from_stride, width * sizeof(float));
-  });
 }
 
 namespace {

@@ -30,9 +30,6 @@ struct QkRows {
 };
 QkRows qk_rows(const Config& config, int heads);
 
-// N rows of `width` floats each, from lines `from_stride` apart to lines `to_stride` apart.
-void copy_rows(float* to, size_t to_stride, const float* from, size_t from_stride, int N, int width);
-
 // scratch (N,H·D)
 void qk_norm_forward(float* qkv, const QkNormSaved& saved, float* scratch, const QkNorm& p, const Config& config,
                      int N);

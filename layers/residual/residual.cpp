@@ -1,8 +1,6 @@
 #include "residual.hpp"
 
-#include <cstring>
-
-#include "layers/kernels/parallel.hpp"
+#include "layers/kernels/elementwise.hpp"
 
 void declare_branch_enter(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer,
                           int index) {
@@ -71,21 +69,11 @@ bool branch_saves_end(const Config& config, int layer, const std::string& name) 
   return branch_keeps_output(config, layer, name) || placement_at(config, layer, name).norm_sum;
 }
 
-namespace {
-
-void scale(float* x, float factor, int N, int C) {
-  parallel_for(N, 1, C, [&](int begin, int end) {
-    for (size_t i = static_cast<size_t>(begin) * C; i < static_cast<size_t>(end) * C; ++i) x[i] *= factor;
-  });
-}
-
-}  // namespace
-
 const float* branch_enter(const BranchSaved& saved, const StreamsScratch& scratch, const float* x, const Branch& p,
                           int N, int C, bool training) {
   if (p.streams.mixes()) x = streams_read(saved.streams, scratch, x, p.streams, N, C, training);
   const float* u = norm_forward(saved.u, saved.in, x, p.norm_in, N, C, training);
-  if (p.in_scale != 1) scale(saved.u, p.in_scale, N, C);
+  scale_rows(saved.u, p.in_scale, N, C);
   return u;
 }
 
@@ -118,11 +106,11 @@ const float* branch_leave_backward(float* d, float* df, const Branch& g, const S
     return df;
   }
   norm_backward(d, g.norm_sum, d, saved.s, saved.sum, p.norm_sum, N, C);  // y = norm_sum(s)
-  if (p.bypass) std::memcpy(db, d, static_cast<size_t>(N) * C * sizeof(float));  // s = skip·x + f + b
+  if (p.bypass) copy_rows(db, d, N, C);                                          // s = skip·x + f + b
   if (p.streams.rule == StreamRule::dual) {
     float* second = d + static_cast<size_t>(N) * C;
-    scaled_add(df, 1, d, second, N, C);                   // s = skip·x[0] + f and y[1] = skip·x[1] + f
-    if (p.skip != 1) scale(second, p.skip, N, C);  // y[1] = skip·x[1] + f
+    scaled_add(df, 1, d, second, N, C);   // s = skip·x[0] + f and y[1] = skip·x[1] + f
+    scale_rows(second, p.skip, N, C);     // y[1] = skip·x[1] + f
     return df;
   }
   if (p.gain.present()) return gain_backward(df, g.gain, d, f, p.gain, N, C);  // s = skip·x + λ ⊙ f
@@ -138,7 +126,7 @@ void branch_enter_backward(float* d, const Branch& g, const StreamsScratch& scra
                            const BranchSaved& saved, const Branch& p, int N, int C) {
   const bool mixes = p.streams.mixes();
   const float* in = mixes ? saved.streams.h : x;
-  if (p.in_scale != 1) scale(du, p.in_scale, N, C);                 // u = in_scale·norm_in(x)
+  scale_rows(du, p.in_scale, N, C);                                 // u = in_scale·norm_in(x)
   norm_backward(du, g.norm_in, du, in, saved.in, p.norm_in, N, C);  // u = in_scale·norm_in(x)
   if (mixes) return streams_read_backward(d, g.streams, scratch, du, x, saved.streams, p.streams, N, C);
   scaled_add(d, p.skip, d, du, N, C);  // s = skip·x + ...

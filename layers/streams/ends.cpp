@@ -1,17 +1,10 @@
 #include "ends.hpp"
 
-#include <cstring>
-
+#include "layers/kernels/elementwise.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "planes.hpp"
 
 namespace {
-
-void copy_plane(float* to, const float* from, int N, int C) {
-  parallel_for(N, 1, C, [&](int begin, int end) {
-    std::memcpy(to + plane(begin, C), from + plane(begin, C), plane(end - begin, C) * sizeof(float));
-  });
-}
 
 // sum = Σₛ x[s], in the order of s; sum may be x[0].
 void add_planes(float* sum, const float* x, int S, int N, int C) {
@@ -27,7 +20,7 @@ void add_planes(float* sum, const float* x, int S, int N, int C) {
 }  // namespace
 
 void streams_begin(float* streams, const float* x, int S, int N, int C) {
-  for (int s = 0; s < S; ++s) copy_plane(streams + s * plane(N, C), x, N, C);
+  for (int s = 0; s < S; ++s) copy_rows(streams + s * plane(N, C), x, N, C);
 }
 
 void streams_begin_backward(float* d, int S, int N, int C) {
@@ -62,9 +55,9 @@ void streams_end_backward(float* d, const Norm& g, const float* x, const Streams
   const float* in = before_final_norm(end, x, N, C);
   if (end.rule == StreamRule::dual) {  // h = x[0] + norm(x[1])
     float* second = d + plane(N, C);
-    if (norm_backward(second, g, d, in, end.norm, norm, N, C) != second) copy_plane(second, d, N, C);
+    if (norm_backward(second, g, d, in, end.norm, norm, N, C) != second) copy_rows(second, d, N, C);
     return;
   }
   norm_backward(d, g, d, in, end.norm, norm, N, C);
-  for (int s = 1; s < end.count; ++s) copy_plane(d + s * plane(N, C), d, N, C);  // sum = Σₛ x[s]
+  for (int s = 1; s < end.count; ++s) copy_rows(d + s * plane(N, C), d, N, C);  // sum = Σₛ x[s]
 }

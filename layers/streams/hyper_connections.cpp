@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "layers/kernels/elementwise.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/simd.hpp"
 #include "mixing.hpp"

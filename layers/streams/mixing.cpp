@@ -136,10 +136,3 @@ void write_streams_backward(float* d, float* df, float* dcoefficients, const flo
     });
   });
 }
-
-void scaled_add(float* out, float scale, const float* a, const float* b, int N, int C) {
-  parallel_for(N, 1, C, [&](int begin, int end) {
-    for (size_t i = static_cast<size_t>(begin) * C; i < static_cast<size_t>(end) * C; ++i)
-      out[i] = scale * a[i] + b[i];
-  });
-}

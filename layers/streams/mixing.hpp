@@ -14,6 +14,3 @@ void write_streams(float* y, const float* coefficients, float skip, const float*
 // d holds dy and then skip·Σₜ carry[s,t]·dy[t]. Writes df, and the gradients of carry and write to dcoefficients.
 void write_streams_backward(float* d, float* df, float* dcoefficients, const float* coefficients, float skip,
                             const float* x, const float* f, int S, int N, int C);
-
-// out = scale·a + b (N,C); out may be a or b.
-void scaled_add(float* out, float scale, const float* a, const float* b, int N, int C);

@@ -1,0 +1,26 @@
+#pragma once
+// Loops over matrices (N,C) that do one thing to each number.
+
+#include <cstddef>
+
+#include "simd.hpp"
+
+// out = scale·a + b. out may be a or b.
+void scaled_add(float* out, float scale, const float* a, const float* b, int N, int C);
+
+// x = factor·x. A factor of 1 costs nothing.
+void scale_rows(float* x, float factor, int N, int C);
+
+// Copies N rows of C floats, which start from_stride floats apart, to rows that start to_stride floats apart.
+void copy_rows(float* to, size_t to_stride, const float* from, size_t from_stride, int N, int C);
+void copy_rows(float* to, const float* from, int N, int C);  // without gaps
+
+// x = cap·tanh(scale·x/cap) for n floats, on one thread. slopes, unless null, becomes 1 − tanh², the factor on the
+// gradient.
+inline void soft_cap(float* x, float* slopes, float scale, float cap, int n) {
+  simd::sweep(n, [=](int i, int lanes) {
+    const simd::Vec t = simd::tanh(simd::load(x + i, lanes) * (scale / cap));
+    simd::store(x + i, t * cap, lanes);
+    if (slopes) simd::store(slopes + i, 1.f - t * t, lanes);
+  });
+}
