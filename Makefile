@@ -38,7 +38,7 @@ ARM := aarch64-linux-gnu
 EXCHANGES := check-formats check-gguf check-tokenizers
 .PHONY: all train stories test tests asan test-elsewhere test-arm fuzz mutants bench ladders compare study pages \
   $(REPORTS) $(BOOK) playground test-scenes test-playground install uninstall dist \
-  $(PRACTICE) reference reference-huggingface check-pages $(EXCHANGES) curves \
+  $(PRACTICE) reference reference-huggingface check-markdown check-pages $(EXCHANGES) curves \
   venv clean help FORCE
 .DELETE_ON_ERROR:
 
@@ -49,7 +49,7 @@ all: build/train_gpt  ## build build/train_gpt (the default)
 
 NAMED_CXX := $(if $(filter default undefined,$(origin CXX)),,$(CXX))
 NO_COMPILER := test-arm venv .venv/% build/oldest/% pages $(REPORTS) $(BOOK) $(PRACTICE) $(PLAYGROUND) \
-  reference reference-huggingface check-pages uninstall dist clean help
+  reference reference-huggingface check-markdown check-pages uninstall dist clean help
 ifneq (,$(filter-out $(NO_COMPILER),$(or $(MAKECMDGOALS),all)))
 
 KEY := $(subst /,_,$(subst $() ,_,$(or $(NAMED_CXX),auto)-$(MARCH)))
@@ -472,6 +472,9 @@ $(EXCHANGES): build/train_gpt
 check-pages: venv  ## run the PyTorch lines of the pages, and compare them with the worked examples
 	@$(PYTHON) python_ref/check_pages.py
 
+check-markdown: .venv/.markdown  ## check links, tables, formulas and sections of the pages
+	@$(PYTHON) python_ref/check_markdown.py
+
 curves: venv build/train_gpt $(DATA_WRITTEN)  ## train beside PyTorch on DATA, compare the losses
 	@$(PYTHON) python_ref/curves.py --binary build/train_gpt --data $(call files,$(DATA)) --out build/curves $(ARGS)
 
@@ -491,7 +494,9 @@ build/oldest/.huggingface build/oldest/.gguf: build/oldest/.%: python_ref/requir
 	@$(PIP)
 	@touch $@
 
-.venv/.book: dev/book/requirements.txt | $(PYTHON)
+.venv/.book: dev/book/requirements.txt
+.venv/.markdown: python_ref/requirements-markdown.txt
+.venv/.book .venv/.markdown: | $(PYTHON)
 	@$(PIP)
 	@touch $@
 

@@ -14,17 +14,21 @@ from pathlib import Path
 
 import torch
 
+from markdown_page import parse_page
+
 LAYERS = Path(__file__).resolve().parents[1] / "layers"
 NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?"
 SMALL = str.maketrans("₀₁₂₃", "0123")
 
 
-def worked_rows(page):
+def worked_rows(blocks):
     """The rows of a page's worked examples by name: a list of numbers, as text."""
     rows = {}
-    for block in re.findall(r"<!-- worked -->\n```text\n(.*?)```", page, re.DOTALL):
+    for mark, block in zip(blocks, blocks[1:]):
+        if mark.text != "<!-- worked -->":
+            continue
         name = None
-        for line in block.splitlines():
+        for line in block.text.splitlines():
             begin, found, rest = line.partition("=")
             if found and begin.strip() and "#" not in begin:
                 name = begin.strip().translate(SMALL)
@@ -45,11 +49,11 @@ def differs(value, numbers):
 
 def check(path):
     """(names compared, names that differ) of a page; None if it has no lines of PyTorch."""
-    page = path.read_text(encoding="utf-8")
-    code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    blocks = parse_page(path.read_text(encoding="utf-8"))
+    code = [block.text for block in blocks if block.info == "python"]
     if not code:
         return None
-    variables, rows = {}, worked_rows(page)
+    variables, rows = {}, worked_rows(blocks)
     with contextlib.redirect_stdout(io.StringIO()):
         exec(compile("\n".join(code), str(path), "exec"), variables)
     compared = [name for name, value in variables.items() if name in rows and torch.is_tensor(value)]

@@ -1,5 +1,5 @@
 #pragma once
-// A parser for GitHub's Markdown, as far as the tests of pages need it: blocks and their contents.
+// Finds the code blocks and the code spans of a Markdown page. python_ref/check_markdown.py parses the rest.
 
 #include <string>
 #include <vector>
@@ -27,14 +27,7 @@ struct Span {
   std::string text;
 };
 std::vector<Span> code_spans(const Block& block);  // the text in `...`, newlines as spaces
-std::vector<Span> links(const Block& block);       // targets of links and pictures
-std::vector<std::string> anchors(const Page& page);
 
-std::vector<std::string> words_of(const std::string& text);       // split at spaces, with quotes as in a shell
-std::vector<std::string> cells_of(const std::string& table_row);  // split at |, but not at \|
-
-// Formulas that GitHub would not show as intended: without an end, with unbalanced braces, or with characters that
-// its Markdown parser takes before its mathematics does.
-std::vector<Span> faults_of_formulas(const Block& block);
+std::vector<std::string> words_of(const std::string& text);  // split at spaces, with quotes as in a shell
 
 }  // namespace pages

@@ -1,5 +1,5 @@
-// Checks of the pages: every link, name, command, measurement and listing is right. Each check first runs on made-up
-// pages with known faults, then on the pages of the project. test_worked_*.cpp check the worked numbers.
+// Names, commands and listings in the pages are right. Each check first runs on made-up pages with known faults, then on
+// the pages of the project. test_worked_*.cpp check the worked numbers, python_ref/check_markdown.py all the rest.
 
 #include <sys/wait.h>
 
@@ -71,17 +71,6 @@ void check_all(const std::vector<std::string>& complaints) {
 
 }  // namespace
 
-TEST_CASE("links in pages have a target", "[pages]") {
-  const auto check = [](const Page& page) { return wrong_links(page, small()); };
-  check_finds(check,
-              {"[x](norm.cpp)", "text [x\ny](../../nothing) text", "![x](../../dev/p.png)", "<img src=\"x.png\">",
-               "[x](#forward)", "[x](../../README.md#two)", "[x](../../README.md#two-words-2)", "| [x](none.md) | y |"},
-              {"[x](norm.hpp)", "[x](../../README.md#two-words-1)", "# A γ-word: x\n[x](#a-γ-word-x)",
-               "[x](https://x.org/none)", "`[x](none)`", "```\n[x](none)\n```", "[x](../textbook)",
-               "[x](../../test/reference/)"});
-  for (const Page& page : all_pages()) check_all(wrong_links(page, tree()));
-}
-
 TEST_CASE("names in backticks exist", "[pages]") {
   const auto check = [](const Page& page) { return wrong_names(page, small()); };
   check_finds(
@@ -117,87 +106,6 @@ TEST_CASE("commands in code blocks are valid", "[pages]") {
               {"```\nmake train   # and nothing more\nmakes sense\n```", "```\nmake test ARGS='[norm],[norm]'\n```",
                "```\nbuild/train_gpt train --steps 9 | tail\n```", "```cpp\nmake nothing\n```", "make nothing"});
   for (const Page& page : all_pages()) check_all(wrong_commands(page, tree()));
-}
-
-TEST_CASE("test cases that pages quote are in the quoted file", "[pages]") {
-  const auto check = [](const Page& page) { return wrong_tests(page, small()); };
-  check_finds(check,
-              {"`test/test_norm.cpp`, \"a norm is wrong\"", "`test/test_norm.cpp` (\"a norm is\nwrong\")",
-               "\"a norm is wrong\" in `test/test_norm.cpp`"},
-              {"`test/test_norm.cpp`, \"a norm is right\"", "`test/test_norm.cpp` (\"a norm\nis right\")",
-               "\"a norm is right\" (`test/test_norm.cpp`)", "\"this\" is not in `test/test_norm.cpp`"});
-  for (const Page& page : all_pages()) check_all(wrong_tests(page, tree()));
-}
-
-TEST_CASE("GitHub shows formulas as intended", "[pages]") {
-  check_finds(wrong_formulas,
-              {"$x", "$$x", "$`x$", "$\\frac{1}{n$", "```math\n\\frac{1}{n\n```", "$\\left( x )$",
-               "$\\operatorname{Re} x$", "$\\{x\\}$", "$a\\,b$", "$a<b$", "a$x$", "a $ x$ b",
-               "$\\hat{x}_{i} = \\hat{y}_{j}$", "$\\hat{x}_i$ and\n$a_{j}$", "$x^*$ and $y^*$", "| $x |"},
-              {"$x$", "$$\n\\hat x_i = \\frac{a_{i}}{b_{i}}\n$$", "$`\\{x\\}`$",
-               "```math\n\\{\\hat{x}_i, \\hat{y}_j\\}\n```", "`$x`", "```\n$x\n```", "$\\hat{x}_i$\n\n$\\hat{y}_j$",
-               "$\\hat{x}_i$\n- $\\hat{y}_j$", "$a < b$", "\\$5", "$\\left( x \\right)$"});
-  for (const Page& page : all_pages()) check_all(wrong_formulas(page));
-}
-
-TEST_CASE("the rows of a table have as many cells as its header", "[pages]") {
-  check_finds(wrong_tables,
-              {"| a | b |\n|---|---|\n| 1 |", "| a | b |\n|---|---|\n| 1 | 2 | 3 |", "| a |\n|---|\n| `x|y` |"},
-              {"| a | b |\n|---|---|\n| 1 | |\n| `x\\|y` | 2 |", "```\n| a | b |\n| c |\n```"});
-  for (const Page& page : all_pages()) check_all(wrong_tables(page));
-}
-
-TEST_CASE("measured figures name the command that measures them", "[pages]") {
-  const auto check = [](const Page& page) { return unnamed_measurements(page, small()); };
-  const std::string by_bench = "\n\nMeasured with `make bench ARGS=norm`: 2 cores.";
-  check_finds(
-      check,
-      {"It reads 30 GB/s.", "3 ms", "2 times as fast", "| GFLOP/s |\n|---|\n| 7 |", "```text\nrung 0   3 µs\n```",
-       "3 ms\n\n## Next" + by_bench, "3 ms\n\nMeasured with `make nothing`", "3 ms\n\nMeasured with `ls`",
-       "3 ms. Measured with `make bench`", "3 ms" + by_bench + "\n\n4 ms",
-       "3 ms\n\nMeasured with `build/train_gpt train --stepz 9`"},
-      {"It reads 30 GB/s." + by_bench, "3 ms\n\nand 4 ms" + by_bench, "3 ms\nMeasured with `make bench`", "GB/s",
-       "3 norms, 5 items", "```cpp\nfloat ms = 3;\n```", "3 ms\n\nMeasured with `build/train_gpt train --steps 9`"});
-  for (const Page& page : all_pages())
-    if (page.path.starts_with("layers/")) check_all(unnamed_measurements(page, tree()));
-}
-
-TEST_CASE("the page of a layer has the required sections", "[pages]") {
-  const std::string answer = "\n\n<details><summary>Answer</summary>\n\nYes.\n\n</details>\n\n";
-  const std::string exercises = "## Exercises\n\n1. Why?" + answer + "2. How?" + answer + "3. When?" + answer;
-  const std::string middle =
-      "## What it is for\n\nx\n\n## Shapes\n\nx\n\n## Forward\n\nx\n\n## Backward\n\nx\n\n## By hand\n\nx\n\n"
-      "## The code\n\nx\n\n## The fast version\n\nx\n\n## Traps\n\nx\n\n";
-  const std::string last = "[next](norm.md)\n";
-  const auto without = [](std::string text, const std::string& part, const std::string& other = "") {
-    return text.replace(text.find(part), part.size(), other);
-  };
-  const std::string good = "# T\n\n" + middle + exercises + last;
-  check_finds(wrong_form_of_layer,
-              {without(good, "# T\n"), "# S\n\nx\n\n" + good, without(good, "## Shapes\n\nx\n\n"),
-               without(good, "## Forward", "## Fwd"), without(good, "## Traps\n\nx\n\n", "## Traps\n\n"),
-               good + "\n## More\n\n" + last, without(good, "2. How?" + answer), without(good, "2. How?"),
-               without(good, "Answer"), without(good, "Yes.\n\n"), without(good, last),
-               without(good, "</summary>\n\nYes.", "</summary>\nYes."), without(good, "x\n", "x\n\nBENCH\n")},
-              {good, without(good, "x\n", "x\n\n### y\n\nx\n"), without(good, "x\n", "```\nBENCH\n```\n"),
-               without(good, "x\n", "BENCH is\nONE\n")});
-  CHECK_FALSE(wrong_form_of_layer(page_of(without(good, "</details>"))).empty());
-  int found = 0;
-  for (const Page& page : all_pages())
-    if (is_layer(page)) check_all(wrong_form_of_layer(page)), ++found;
-  CHECK(found > 0);
-}
-
-TEST_CASE("worked examples are tested", "[pages]") {
-  const std::string example = "<!-- worked -->\n```text\nx = 1\n```";
-  CHECK(untested_examples(page_of(example), small()).size() == 1);
-  CHECK(untested_examples(page_of("no example"), small()).empty());
-  for (const auto& [code, complaints] :
-       {std::pair{"WorkedPage page(\"norm/norm\");", 0}, {"WorkedPage page(\"norm\");", 1}}) {
-    const Tree other = tree_of({{"test/test_worked_norm.cpp", code}});
-    CHECK(untested_examples(page_of(example), other).size() == size_t(complaints));
-  }
-  for (const Page& page : all_pages()) check_all(untested_examples(page, tree()));
 }
 
 // ---- dev/pages.sh ------------------------------------------------------------------------------------------

@@ -27,7 +27,8 @@ bool is_cpp(const std::string& path) { return path.ends_with(".cpp") || path.end
 bool is_source(const std::string& path) {
   if (path == "Makefile" || path == ".ci/run") return true;
   // These contain names that no page may use.
-  if (path == "test/pages.cpp" || path == "test/test_pages.cpp") return false;
+  for (const char* file : {"test/pages.cpp", "test/test_pages.cpp", "python_ref/markdown_faults.py"})
+    if (path == file) return false;
   for (const char* ending : {".py", ".sh", ".toml", ".js", "requirements.txt"})
     if (path.ends_with(ending)) return true;
   return is_cpp(path);
