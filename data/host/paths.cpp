@@ -119,7 +119,7 @@ bool begins_with(const std::string& path, std::string_view start) {
 
 bool is_there(const std::string& path) {
   struct stat is {};
-  return ::lstat(path.c_str(), &is) == 0;
+  return ::lstat(path.c_str(), &is) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
 bool is_own_folder(const std::string& folder) {

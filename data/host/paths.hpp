@@ -17,7 +17,7 @@ using OpenFile = std::unique_ptr<std::FILE, CloseFile>;
 // nothing writes to within a second: reading it would never end.
 OpenFile open_input(const std::string& path);
 
-// True if anything has this name, also a link that leads nowhere.
+// True if anything has this name, also a link that leads nowhere, and if the system does not say.
 bool is_there(const std::string& path);
 
 // How the config.toml of a run and the comparison.toml of a comparison begin.
