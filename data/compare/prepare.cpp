@@ -327,15 +327,9 @@ void prepare_directory(const Comparison& c) {
   const std::string path = c.out() + "/" + kOptions;
   const std::string options = std::string(kComparisonStart) + "; train_gpt compare --out THIS --resume reads them.\n" +
                               said_as_toml(c.command);
-  if (!fs::exists(path) && !c.command.train.resume && !c.command.train.force) {
-    try {
-      check_new_folder(c.out());
-    } catch (const std::runtime_error&) {
-      if (!c.options().join || !fs::exists(path)) throw;  // else another process has just begun it
-    }
-  }
+  if (!c.command.train.resume && !c.command.train.force) check_new_folder(c.out(), kOptions);
   if (fs::exists(path) && !c.command.train.resume) {
-    if (c.options().join && read_file(path) == options) return;
+    if (c.options().join && read_file(path) == options) return;  // another process has just begun it
     if (!c.command.train.force)
       throw std::runtime_error(c.out() + " already holds a comparison: --resume continues it, --force replaces it");
     check_replaced(path);

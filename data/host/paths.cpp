@@ -138,19 +138,19 @@ void check_output(const std::string& path, bool force) {
   if (!is_there(path)) return;
   const fs::path folder = fs::path(path).parent_path();
   if (is_own_folder(folder.empty() ? "." : folder.string()))
-    throw std::runtime_error("cannot write " + path + ": it is there, in the folder of a run or a comparison; choose " +
-                             "another name");
+    throw std::runtime_error("cannot write " + path + ": it belongs to a run or a comparison; choose another name");
   if (!force) throw std::runtime_error(path + " is there already: --force replaces it");
 }
 
-void check_new_folder(const std::string& folder) {
+void check_new_folder(const std::string& folder, const std::string& allowed) {
   std::error_code error;
   const fs::directory_iterator end;
   for (fs::directory_iterator entry(folder, error); !error && entry != end; entry.increment(error)) {
     const fs::path name = entry->path().filename();
     const bool log = name == "log.txt" || name.extension() == ".log" || name.extension() == ".out";
     const bool unfinished = name.extension() == ".partial";  // perhaps of another process that shares a comparison
-    if (!log && !unfinished && !name.string().starts_with('.'))
+    if (log || unfinished || name.string().starts_with('.')) continue;
+    if (allowed.empty() || !is_there(folder + "/" + allowed))
       throw std::runtime_error(folder + " holds other files, as " + name.string() +
                                ": choose another --out, or write among them with --force");
   }

@@ -39,8 +39,9 @@ void check_replaced(const std::string& path);
 void check_own_output(const std::string& path);
 
 // Throws std::runtime_error if a new run or comparison in this folder would be among the user's files. Hidden files
-// and logs may be there, as the shell makes them before the program starts.
-void check_new_folder(const std::string& folder);
+// and logs may be there, as the shell makes them before the program starts. With a file `allowed` in it, anything may
+// be there.
+void check_new_folder(const std::string& folder, const std::string& allowed = "");
 
 // Makes check_output() refuse a file that is read later, or all files of a folder but those below `out`.
 void will_read(const std::string& path, const std::string& out);

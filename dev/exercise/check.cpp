@@ -165,7 +165,7 @@ std::string transposed(const Result& r) {
   for (size_t k = 0; k < r.size(); ++k) turned[k % columns * rows + k / columns] = r.want[k];
   if (rows < 2 || columns < 2 || !same(r.got, turned)) return "";
   const std::string a = r.view.index[0].name, b = r.view.index[1].name;
-  return "it is transposed: [" + b + "," + a + "] stands where [" + a + "," + b + "] would";
+  return "it is transposed: [" + b + "," + a + "] instead of [" + a + "," + b + "]";
 }
 
 std::string signs(const Result& r) {

@@ -64,6 +64,11 @@ class Playground(unittest.TestCase):
     def finish(self, seconds=SECONDS):
         self.browser.wait(OVER, seconds)
 
+    def run_race(self, models, **common):
+        self.open(self.race(models, **common))
+        self.click("#run")
+        self.finish()
+
     def tearDown(self):
         self.assertEqual(self.browser.errors(), [])
         self.assertEqual([url for url in self.browser.requests() if not url.startswith(PAGE.as_uri())], [])
@@ -158,18 +163,14 @@ class Page(Playground):
         self.browser.wait("$('verdict').textContent.includes('Right: the lowest losses are less than 0.1 apart')")
 
     def test_curves_have_the_unit_of_the_cards(self):
-        self.open(self.race([{"placement": "post"}, {"placement": "pre"}]))
-        self.click("#run")
-        self.finish()
+        self.run_race([{"placement": "post"}, {"placement": "pre"}])
         self.browser.wait("lossPlot.plot.data[1]?.length === 30")
         drawn, losses = self.browser.evaluate("[lossPlot.plot.data[1].at(-1), state.models[0].loss(10)]")
         self.assertAlmostEqual(drawn, losses)
 
     def test_label_is_off_a_stuck_curve(self):
         """It is above the curve, which falls when it is no longer stuck."""
-        self.open(self.race([{"placement": "post"}, {"placement": "pre"}]))
-        self.click("#run")
-        self.finish()
+        self.run_race([{"placement": "post"}, {"placement": "pre"}])
         labels, above = self.browser.evaluate("""(async () => {
           const context = CanvasRenderingContext2D.prototype, { fillText } = context, labels = [];
           context.fillText = function (text, x, y) {
@@ -187,9 +188,7 @@ class Page(Playground):
         self.assertEqual(above, labels)
 
     def test_slider_over_steps(self):
-        self.open(self.race([{"placement": "post"}, {"placement": "pre"}], steps=100))
-        self.click("#run")
-        self.finish()
+        self.run_race([{"placement": "post"}, {"placement": "pre"}], steps=100)
         slider = "document.querySelector('#moment')"
         data = "state.plots[0].plot.data"
         same = f"{data}.slice(1, 3).every((line, i) => `${{line}}` === `${{{data}[i + 3]}}`)"
@@ -205,9 +204,7 @@ class Page(Playground):
     def test_batchnorm_reads_the_answer_in_a_small_batch(self):
         scene = {"layers": 2, "steps": 2000, "lr": 0.003, "warmup": 20, "placement": "pre", "channels": 32, "clip": 0,
                  "weight-decay": 0, "seed": 3, "batch": 1, "context": 8}
-        self.open(self.race([{"norm": "batchnorm"}, {"norm": "layernorm"}], **scene))
-        self.click("#run")
-        self.finish()
+        self.run_race([{"norm": "batchnorm"}, {"norm": "layernorm"}], **scene)
         batch, layer = self.browser.evaluate("state.models.map((model) => model.loss(200))")
         self.assertLess(batch, layer - 0.3)
 
@@ -282,9 +279,7 @@ class Page(Playground):
         self.assertEqual(self.browser.evaluate(draw), [])
 
     def test_what_every_student_tries(self):
-        self.open(self.race([{"placement": "post"}, {"placement": "pre"}], layers=20, lr=0.02, warmup=0, clip=0))
-        self.click("#run")
-        self.finish()
+        self.run_race([{"placement": "post"}, {"placement": "pre"}], layers=20, lr=0.02, warmup=0, clip=0)
         for name in ("gradients", "stream", "norms", "updates"):
             self.click(f"[data-view={name}]")
         self.click("#log")
@@ -296,9 +291,7 @@ class Page(Playground):
             self.browser.wait("lossPlot.plot?.scales.x.max > 0")
 
     def test_csv(self):
-        self.open(self.race([{"placement": "post"}, {"placement": "pre"}]))
-        self.click("#run")
-        self.finish()
+        self.run_race([{"placement": "post"}, {"placement": "pre"}])
         lines = self.browser.evaluate("csv()").splitlines()
         self.assertEqual(lines[0], "model,step,loss,grad_norm,lr")
         self.assertEqual(len(lines), 1 + 2 * SMALL["steps"])
@@ -346,25 +339,19 @@ class Page(Playground):
                          ["post"] * 3)
 
     def test_same_seed_same_numbers(self):
-        self.open(self.race([{"placement": "pre"}, {"placement": "pre"}]))
-        self.click("#run")
-        self.finish()
+        self.run_race([{"placement": "pre"}, {"placement": "pre"}])
         one, other = self.browser.evaluate("state.models.map((model) => model.rows.loss)")
         self.assertEqual(one, other)
 
     def test_views(self):
-        self.open(self.race([{"placement": "pre"}, {"placement": "post"}]))
-        self.click("#run")
-        self.finish()
+        self.run_race([{"placement": "pre"}, {"placement": "post"}])
         for name, selector in VIEWS.items():
             self.click(f"[data-view={name}]")
             self.browser.wait(f"document.querySelector('{selector}')", 10)
         self.assertEqual(self.browser.evaluate("document.querySelectorAll('#samples dd').length"), 2)
 
     def test_attention_is_causal_and_sums_to_one(self):
-        self.open(self.race([{"placement": "pre"}, {"placement": "post"}]))
-        self.click("#run")
-        self.finish()
+        self.run_race([{"placement": "pre"}, {"placement": "post"}])
         heads = self.browser.evaluate("state.models[0].ask('attention', { text: 'A little dog', layer: 1 })")["heads"]
         self.assertEqual(len(heads), 2)
         for rows in heads:
@@ -398,9 +385,7 @@ class Page(Playground):
 
     def test_labels(self):
         """Every control has a name, and every plot describes its lines."""
-        self.open(self.race([{"placement": "pre"}, {"placement": "post"}]))
-        self.click("#run")
-        self.finish()
+        self.run_race([{"placement": "pre"}, {"placement": "post"}])
         nameless = self.browser.evaluate("""[...document.querySelectorAll("button, input, select, textarea, progress")]
           .filter((e) => !(e.textContent.trim() && e.tagName === "BUTTON") && !e.getAttribute("aria-label")
             && !e.closest("label"))

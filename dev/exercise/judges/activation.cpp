@@ -122,7 +122,7 @@ void backward(Judge& judge) {
         if (gated) undriven[at + F] = g[0][at + F] / dy[n * F + i];
         if (gated) swapped[at] = g[0][at + F], swapped[at + F] = g[0][at];
       }
-    const std::vector<Mistake> mistakes = {{"f(x) stands where its slope f'(x) belongs", value},
+    const std::vector<Mistake> mistakes = {{"f(x) instead of its slope f'(x)", value},
                                            {"the gate's gradient lacks the factor up", ungated},
                                            {"the gradients of gate and up are the wrong way round", swapped},
                                            {"up is multiplied by f(gate), not by gate", plain},

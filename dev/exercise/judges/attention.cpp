@@ -14,7 +14,7 @@ const char* const group = "query head h reads k and v of head h / (H / KV)";
 const std::pair<Slip, const char*> slips[] = {
     {Slip::unscaled, "the scale s of the scores is missing"},
     {Slip::usual_scale, "the scale is not 1/√D here: scoring.factor(D)"},
-    {Slip::scaled_twice, "s is there twice: score_slope has it"},
+    {Slip::scaled_twice, "s occurs twice: score_slope has it"},
     {Slip::uncapped, "the slope of the cap is missing"},
     {Slip::no_sum, "every P[i,j] falls when another S[i,j'] grows: - Σⱼ P·dP is missing"},
     {Slip::plain_mean, "what is taken from dP is its mean weighted by P, not the plain one"},
@@ -29,7 +29,7 @@ const std::pair<Slip, const char*> slips[] = {
     {Slip::modulo, group},
     {Slip::quotient, group},
     {Slip::not_itself, "a query sees itself, too: j <= i"},
-    {Slip::keys, "k stands where v belongs, in dP"},
+    {Slip::keys, "k instead of v, in dP"},
     {Slip::unmoved, "P is read from the first key of the window on, dP from key 0 on"}};
 
 Doubles slipped(Slip slip, const Case& c, const Doubles& dout, const Doubles& P, const Doubles& qkv) {

@@ -33,7 +33,7 @@ const std::pair<Slip, const char*> slips[] = {
     {Slip::undropped, "the multiplier is missing"},
     {Slip::last, "only what the last key gives is left: each adds its share (+=)"},
     {Slip::heads_first, "it is laid out (B,H,T,D), should be (B,T,H,D)"},
-    {Slip::keys, "k stands where v belongs"}};
+    {Slip::keys, "k instead of v"}};
 
 Forward slipped(Slip slip, const Case& c, const Doubles& qkv) {
   Forward f{Doubles(c.B * c.T * c.H * c.D), Doubles(c.B * c.H * c.T * c.T)};

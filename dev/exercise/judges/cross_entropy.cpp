@@ -17,7 +17,7 @@ const Formula formulas[] = {
     {"the softmax is not multiplied by scale", [](auto p, auto, auto t, auto s) { return p - s * t; }},
     {"1 is subtracted at every v, and is to be at the target alone",
      [](auto p, auto, auto, auto s) { return s * (p - 1); }},
-    {"exp stands where the softmax belongs: / Σ exp is missing",
+    {"exp instead of the softmax: / Σ exp is missing",
      [](auto, auto e, auto t, auto s) { return s * (e - t); }},
     {"it is multiplied by p once more: p - [v = target] is all",
      [](auto p, auto, auto t, auto s) { return s * p * (p - t); }}};
@@ -61,7 +61,7 @@ void backward(Judge& judge) {
     const std::string ignored = "a row whose target is kIgnore does not count: all of its gradient is 0";
     std::vector<Mistake> mistakes = {{ignored, counted}, {ignored, before}};
     for (const Formula& f : formulas) mistakes.push_back({f.text, gradient(f, logits, targets, scale)});
-    mistakes.push_back({"targets[0] stands where targets[n] belongs",
+    mistakes.push_back({"targets[0] instead of targets[n]",
                         complex_step(Doubles(N, scale), {logits}, [&](const Tensors& t) {
                           std::vector<Complex> losses(N);
                           const std::vector<int> first(N, targets[0]);

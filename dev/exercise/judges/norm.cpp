@@ -40,7 +40,7 @@ Forward forward_of(const Doubles& x, const Norm& p) {
 }
 
 // The factors that are mistaken in a mean over C: first what they are, then by how much the mean changes.
-const std::vector<Factor> divisors = {{"a sum stands where @ belongs: / C is missing", C},
+const std::vector<Factor> divisors = {{"a sum instead of @: / C is missing", C},
                                       {"@ is divided by N, and is to be by C", double(C) / N},
                                       {"@ is divided by C - 1, and is to be by C", C / (C - 1.)}};
 std::string naming(const std::string& text, const std::string& term) {
@@ -73,7 +73,7 @@ std::vector<ForwardFormula> forward_formulas() {
       {.text = "r is 1/√(variance + eps), and here it is variance + eps", .root = -2},
       {.text = "(x - μ) is divided by r, and is to be multiplied", .front = -1},
       {.text = "the factor r is missing", .front = 0},
-      {.text = "the factor r is there twice", .front = 2},
+      {.text = "the factor r occurs twice", .front = 2},
       {.text = "the mean is not subtracted", .mean = 0, .rmsnorm = false},
       {.text = "the mean is not subtracted in y", .centered = false, .rmsnorm = false},
       {.text = "the mean is not subtracted in the variance", .variance_centered = false, .rmsnorm = false},
@@ -181,7 +181,7 @@ std::vector<Formula> formulas() {
       {.text = "the gain is missing in mean(dx̂): dx̂ = dy·gain", .gain_in_mean = false, .rmsnorm = false},
       {.text = "the gain is missing in mean(dx̂·x̂): dx̂ = dy·gain", .gain_in_dot = false},
       {.text = "the sums are not set to 0 for each row", .kept = true},
-      {.text = "x stands where x̂ = (x - μ)·r belongs", .inside = 0, .centered = false},
+      {.text = "x instead of x̂ = (x - μ)·r", .inside = 0, .centered = false},
       {.text = "x̂ is (x - μ)·r, and here it is without the r", .inside = 0, .rmsnorm = false},
       {.text = "the factor r in front is missing", .front = 0},
       {.text = "the factor in front is r, and here it is r²", .front = 2},
@@ -251,7 +251,7 @@ void backward(Judge& judge) {
       last[k % C] = dy[k] * centered * r;
     }
     const std::string last_row = "only what the last row gives is left: += over n";
-    std::vector<Mistake> of_gain = {{"x stands where x̂ = (x - μ)·r belongs", of_x},
+    std::vector<Mistake> of_gain = {{"x instead of x̂ = (x - μ)·r", of_x},
                                     {"r is 1/σ: x̂ is (x - μ)·r, not (x - μ)/r", over_r},
                                     {last_row, last}};
     if (c.kind == NormKind::layernorm) of_gain.push_back({"x̂ is (x - μ)·r, and here it is without the r", no_r});

@@ -28,7 +28,7 @@ void deepnorm(Judge& judge) {
              });
 
   const std::vector<Letter> depth = {{"L", 100, 1, 1}};
-  const std::string blocks = "L stands where 2L belongs: each block has two branches",
+  const std::string blocks = "L instead of 2L: each block has two branches",
                     other = "that is the decoder of an encoder-decoder: this one has no encoder",
                     glm = "that is GLM-130B's, which takes square roots",
                     quarter = "the power is 1 / 4, which is 0 in C++";

@@ -62,7 +62,7 @@ const std::pair<Slip, const char*> slips[] = {
     {Slip::no_through,
      "x's way through the branch is missing; or F.backward got one buffer for du and df: it writes du "
      "before it has read df"},
-    {Slip::dy_past, "skip·dy stands where skip·ds belongs: norm_sum is in the way"},
+    {Slip::dy_past, "skip·dy instead of skip·ds: norm_sum is in the way"},
     {Slip::unskipped, "the skip path is not multiplied by skip"},
     {Slip::all_skipped, "skip belongs to ds only: the branch has no such factor"},
     {Slip::branch_skipped, "skip belongs to ds, not to what comes through the branch"},
@@ -72,7 +72,7 @@ const std::pair<Slip, const char*> slips[] = {
     {Slip::ds_to_F, "F.backward is given ds: norm_out and λ lie between"},
     {Slip::scaled_late, "in_scale belongs before norm_in's backward: the gain's gradient has it, too"},
     {Slip::unscaled, "in_scale is missing"},
-    {Slip::scaled_twice, "in_scale is there twice"},
+    {Slip::scaled_twice, "in_scale occurs twice"},
     {Slip::in_reads_u, in_reads},
     {Slip::in_reads_s, in_reads},
     {Slip::out_reads_u, out_reads},

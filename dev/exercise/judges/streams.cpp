@@ -40,7 +40,7 @@ enum class Slip {
 const std::pair<Slip, const char*> slips[] = {
     {Slip::no_carry, "the way of x past the branch is missing: skip·Σₜ carry[s,t]·dy[t]"},
     {Slip::no_read, "the way of x through the branch is missing: read[s]·dh"},
-    {Slip::carry_turned, "carry[t,s] stands where carry[s,t] belongs: backward goes from t to s"},
+    {Slip::carry_turned, "carry[t,s] instead of carry[s,t]: backward goes from t to s"},
     {Slip::unskipped, "skip is missing on the way past the branch"},
     {Slip::all_skipped, "skip belongs to the way past the branch only"},
     {Slip::even, "what comes back through the branch is not multiplied by read[s]"},
