@@ -10,8 +10,8 @@
 #
 #   if it starts at the margin    at the first line that starts with }, or with its first line if that ends in ; or };
 #                                 the comment and the template<...> right above it are included
-#   if it is indented             at the first line that ends in }, or ; before any // comment: a row of a table,
-#                                 a statement
+#   if it is indented             at the first line that ends in }, or ; before any // comment and closes all braces:
+#                                 a row of a table, a statement
 #
 #   dev/pages.sh [--check] [PAGE...]    default: all pages in layers/
 #
@@ -37,7 +37,7 @@ function listing(path, section,    line, border, inside, blank, some) {
   close(path)
   if (!some) fail("there is no " path " " section)
 }
-function excerpt(path, text,    line, bare, above, inside, indented, ended) {
+function excerpt(path, text,    line, bare, above, inside, indented, depth, ended) {
   while (!ended && (getline line < path) > 0) {
     if (!inside && !index(line, text)) {
       above = line ~ /^(\/\/|template)/ ? above line "\n" : ""
@@ -47,7 +47,8 @@ function excerpt(path, text,    line, bare, above, inside, indented, ended) {
     sub(/ *\/\/.*/, "", bare)
     if (!inside) indented = line ~ /^ /
     if (!inside && !indented) printf "%s", above
-    ended = indented ? bare ~ /([}],|;)$/ : line ~ /^[}]/ || (!inside && bare ~ /[;}]$/)
+    depth += gsub(/[{]/, "{", bare) - gsub(/[}]/, "}", bare)
+    ended = indented ? depth <= 0 && bare ~ /([}],|;)$/ : line ~ /^[}]/ || (!inside && bare ~ /[;}]$/)
     inside = 1
     print line
   }

@@ -1,6 +1,6 @@
 # Removes the bodies of functions from a C++ file, or extracts the functions.
 #
-#   NAMES='linear_backward'  names of functions; {"deepnorm" is the row of a table that begins like that
+#   NAMES='linear_backward'  names of functions; {"deepnorm" is the row of a table with that name
 #   WANT=blank     the file with blank bodies, HINT in the last of them, and the comments of their section cut
 #                  after the match of CUT (a section begins with a line "// ---- NAME ----...")
 #   WANT=function  only the functions
@@ -11,11 +11,12 @@
 function code(text) { sub(/\/\/.*/, "", text); return text }
 function fail(text) { print "blank.awk: " text > "/dev/stderr"; failed = 1; exit 1 }
 
-# The line in which `name` begins: a function's name and (, or the first words of a row.
-function find(name,    n, text) {
+# The line in which `name` begins: a function's name and (, or a row's {.name = "...
+function find(name,    n, text, row) {
+  row = "{.name = " substr(name, 2)
   for (n = 1; n <= NR; ++n) {
     text = code(line[n])
-    if (name ~ /^[{]/ ? index(text, name) : text ~ ("^[A-Za-z](.*[^A-Za-z0-9_])?" name "[(]")) return n
+    if (name ~ /^[{]/ ? index(text, row) : text ~ ("^[A-Za-z](.*[^A-Za-z0-9_])?" name "[(]")) return n
   }
   fail(FILENAME " has no " name)
 }
@@ -90,10 +91,13 @@ END {
   for (n = 1; n <= NR; ++n) {
     if (n in dropped) continue
     if (k > count || n < from[k]) { print line[n]; continue }
-    if (names[k] ~ /^[{]/) {  # a row: keep its first line, without norms and constants
-      print line[n]
+    if (names[k] ~ /^[{]/) {  # a row: keep its name and its source
+      for (m = n; m < to[k]; ++m) {
+        print line[m]
+        if (line[m] ~ /[.]source = /) break
+      }
       comment("       ", k == count)
-      print "       false, false, false, false, false, no_gain, one, one, kFlat, nullptr},"
+      print "      },"
     } else {
       print substr(line[n], 1, brace[k])
       comment("  ", k == count)

@@ -4,6 +4,7 @@
 #   dev/exercise/exercise.sh               lists the exercises and which are done
 #   dev/exercise/exercise.sh begin NAME    copies the project to build/exercise/NAME without NAME's function;
 #                                          HINT=1 prints the formula, FORCE=1 starts again
+#   dev/exercise/exercise.sh blank NAME    prints NAME's file with the blank
 #   dev/exercise/exercise.sh check [NAME]  compiles and checks NAME (default: the latest exercise)
 #
 # CXX is the compiler, EXERCISE_DIR replaces build/exercise. exercises.txt has a row for each exercise. blank.awk makes
@@ -214,6 +215,7 @@ praise() {
 case ${1:-} in
   begin) begin "${2:?name an exercise}" ;;
   check) check "${2:-}" ;;
+  blank) row "${2:?name an exercise}" && blank blank "$file" ;;
   '' | list) list ;;
   *) die "unknown command '$1': use begin NAME or check [NAME]" ;;
 esac

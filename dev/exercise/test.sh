@@ -4,7 +4,8 @@
 #
 #   dev/exercise/test.sh          all
 #   dev/exercise/test.sh NAME...  some
-#   dev/exercise/test.sh --changed [COMMIT]  those affected by changes since COMMIT (default: the previous commit)
+#   dev/exercise/test.sh --changed [COMMIT]  those affected by changes since COMMIT (default: the previous commit); of
+#                                        all others, whether the blank and the mistakes still fit their file
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 unset FORCE HINT
@@ -72,9 +73,24 @@ reused() {
   done
 }
 
+file_of() { sed -n "s/^$1 | [^|]* | \([^ |]*\) | .*/\1/p" dev/exercise/exercises.txt; }
+
+# fits NAME: its blank can be made, and the file has the old text of each mistake. Compiles nothing.
+fits() {
+  local name=$1 file line old status=p
+  file=$(file_of "$name")
+  $exercise blank "$name" >/dev/null || status=f
+  while IFS= read -r line; do
+    case $line in "$name | "*) ;; *) continue ;; esac
+    line=${line#* | } old=${line%%' | '*}
+    replaced "$file" "$old" "" >/dev/null || { status=f; echo "mistakes.txt: $file does not have this exactly once: $old"; }
+  done <dev/exercise/mistakes.txt
+  verdict "$name: the blank and the mistakes fit the file" $status
+}
+
 one() {
   local name=$1 function file line old new words
-  file=$(sed -n "s/^$name | [^|]* | \([^ |]*\) | .*/\1/p" dev/exercise/exercises.txt)
+  file=$(file_of "$name")
   [ -e layers/*/"$(awk -F ' [|] ' -v name="$name" '$1 == name { print $6 }' dev/exercise/exercises.txt).md" ] ||
     verdict "$name: its page exists" f
   $exercise begin "$name" >/dev/null 2>&1 || { verdict "$name: begins" f; return; }
@@ -126,7 +142,10 @@ trap 'rm -rf "$EXERCISE_DIR"' EXIT
 # shellcheck disable=SC2207
 case ${1:-} in
   '') names=($(all)) ;;
-  --changed) names=($(changed "${2:-HEAD^}")) ;;
+  --changed)
+    names=($(changed "${2:-HEAD^}"))
+    for name in $(all); do fits "$name"; done
+    ;;
   *) names=("$@") ;;
 esac
 $exercise check nothing 2>&1 | grep -q "there is no exercise called 'nothing'"

@@ -39,7 +39,7 @@ void deepnorm(Judge& judge) {
   judge.test(
       "alpha, the row's skip: (2L)^¼ is 2 at L=8", {},
       {written("skip", depth, alpha,
-               {{"1 at every depth: the row does not name deepnorm_alpha, or not where skip stands; or " + quarter,
+               {{"1 at every depth: the row does not name deepnorm_alpha, or not as its skip; or " + quarter,
                  Doubles(100, 1)},
                 {glm, by_depth([](double L) { return std::pow(2 * L, .5); })},
                 {blocks, by_depth([](double L) { return std::pow(L, .25); })},
