@@ -13,14 +13,14 @@ constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
 
 // ---- files of one group ----------------------------------------------------------------------------------
 
-// The number in a file; kNone for "max", for -1 and if there is none.
+// Returns the number in a file; kNone for "max", for -1, and if the file has no number.
 uint64_t number_in(const std::string& path) {
   std::ifstream file(path);
   uint64_t number = kNone;
   return file >> number ? number : kNone;
 }
 
-// The sum of some lines of memory.stat, "inactive_file 4096".
+// Adds up the wanted lines of memory.stat, such as "inactive_file 4096".
 uint64_t sum_in(const std::string& path, const std::vector<std::string>& wanted) {
   std::ifstream file(path);
   uint64_t sum = 0, number = 0;
@@ -32,7 +32,7 @@ uint64_t sum_in(const std::string& path, const std::vector<std::string>& wanted)
 void add_memory(CgroupLimits& limits, uint64_t most, uint64_t used, uint64_t cached) {
   limits.memory = std::min(limits.memory, most);
   if (most == kNone || used == kNone) return;
-  const uint64_t kept = used - std::min(used, cached);  // the system gives its cache of files back
+  const uint64_t kept = used - std::min(used, cached);  // the system frees its file cache when needed
   limits.memory_free = std::min(limits.memory_free, most - std::min(most, kept));
 }
 
@@ -98,7 +98,8 @@ bool has_word(const std::string& list, const std::string& word) {
   return ("," + list + ",").find("," + word + ",") != std::string::npos;
 }
 
-// The path of this process's group, "/docker/4f" in a line "4:memory:/docker/4f". Version 2 has no controller: "0::/".
+// Returns the path of this process's group: "/docker/4f" for the line "4:memory:/docker/4f". Version 2 names no
+// controller: "0::/".
 std::string group_of(const std::string& list, const std::string& controller) {
   std::ifstream file(list);
   for (std::string line; std::getline(file, line);) {
@@ -110,15 +111,15 @@ std::string group_of(const std::string& list, const std::string& controller) {
   return "/";
 }
 
-// The part of `group` below the folder that is mounted, "" if that is not above it: a container may see its own group
-// at the mount point, and its path on the host.
+// Returns the part of `group` below the mounted folder `root`, or "" if `group` is not below it. That happens in a
+// container that sees its group at the mount point, but the group's path as on the host.
 std::string below(const std::string& group, std::string root) {
   if (root == "/") root.clear();
   const bool inside = (group + "/").starts_with(root + "/") && group.find("/..") == group.npos;
   return !inside || group == "/" ? "" : group.substr(root.size());
 }
 
-// read(limits, folder) for a group and the groups above it, as far as they are mounted.
+// Calls read(limits, folder) for a group and the mounted groups above it.
 template <class Read>
 void climb(CgroupLimits& limits, const std::string& mounted, std::string path, Read read) {
   while (true) {

@@ -1,5 +1,5 @@
 #pragma once
-// Limits of control groups (cgroups), with which Linux holds a container or a batch job.
+// Limits of control groups (cgroups): how Linux bounds the processors and memory of a container or a batch job.
 
 #include <cstdint>
 #include <limits>
@@ -8,13 +8,13 @@
 struct CgroupLimits {
   double processors = std::numeric_limits<double>::infinity();         // processor time per second
   uint64_t memory = std::numeric_limits<uint64_t>::max();              // bytes
-  uint64_t memory_free = std::numeric_limits<uint64_t>::max();         // bytes of it that are left
+  uint64_t memory_free = std::numeric_limits<uint64_t>::max();         // bytes that the limit leaves free
 };
 
-// The smallest limits of this process's groups and of the groups that contain them, in version 1 and 2. A limit that
-// the system does not tell is no limit. `root` replaces / in tests.
+// Returns the smallest limits of this process's groups and of the groups that contain them, in cgroup versions 1 and 2.
+// A limit that cannot be read counts as none. Tests replace / by `root`.
 CgroupLimits cgroup_limits(const std::string& root = "");
 
-// No more processors than a quota of processor time, rounded. Threads that wait for each other at every step gain
-// nothing from a small part of a processor.
+// Returns `processors`, or the rounded quota if that is smaller. Threads wait for each other at every step, so a small
+// part of a processor would gain nothing.
 int within_quota(int processors, double quota);

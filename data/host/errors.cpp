@@ -35,7 +35,7 @@ void say_out_of_memory() {
 
 namespace {
 
-// A function that is noexcept leaves no exception to look at.
+// If the exception left a noexcept function, there may be none to rethrow.
 [[noreturn]] void end_program() {
   try {
     if (const auto exception = std::current_exception()) std::rethrow_exception(exception);

@@ -1,17 +1,17 @@
 #pragma once
-// Ways to give up. Their messages reach the user.
+// Functions that give up with a message for the user.
 
 #include <exception>
 #include <stdexcept>
 #include <string>
 
-// For options and settings.
+// Rejects options and settings.
 [[noreturn]] inline void refuse(const std::string& message) { throw std::invalid_argument(message); }
 
-// For the content of files.
+// Rejects the content of a file.
 [[noreturn]] inline void reject(const std::string& why) { throw std::runtime_error(why); }
 
-// The message of an exception for the user. Those of the C++ library and of the JSON parser lose their internal names.
+// Returns an exception's message for the user, without the internal names that the C++ library and the JSON parser add.
 std::string plain_text(const std::exception& error);
 
 // Throws std::runtime_error "cannot WHAT WHERE: reason; advice" for the errno value `error`.
@@ -19,6 +19,6 @@ std::string plain_text(const std::exception& error);
 
 void say_out_of_memory();
 
-// Allocations that fail beyond the reach of a catch end the program with this message: in an OpenMP thread, or in a
-// function that the C++ library declares noexcept (directory_iterator).
+// From now on, an allocation that fails where no catch can reach ends the program with this message. Examples are an
+// OpenMP thread and functions that the C++ library declares noexcept (directory_iterator).
 void end_clearly_without_memory();

@@ -67,15 +67,15 @@ void remove_file(const std::string& path) {
 namespace {
 
 constexpr std::string_view kPartial = ".partial";
-constexpr size_t kToDisk = 1 << 25;           // bytes after which the disk begins to write
+constexpr size_t kToDisk = 1 << 25;           // the disk starts writing after this many bytes
 
-// Creates NAME.PID.partial. It stays locked while it is open, which tells it from the leftovers of killed processes.
+// Creates NAME.PID.partial, locked while it is open. The lock tells it from the leftovers of killed processes.
 std::FILE* create_partial(const std::string& path, std::string& partial) {
   for (int attempt = 0; attempt < 1000; ++attempt) {
     const std::string again = attempt == 0 ? "" : "-" + std::to_string(attempt);
     partial = path + "." + std::to_string(::getpid()) + again + std::string(kPartial);
     const int handle = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (handle < 0 && errno == EEXIST) continue;  // a process with the same number, perhaps on another machine
+    if (handle < 0 && errno == EEXIST) continue;  // from a process with the same PID, perhaps on another machine
     if (handle < 0) break;
     ::flock(handle, LOCK_EX | LOCK_NB);
     struct stat status {};
@@ -84,7 +84,7 @@ std::FILE* create_partial(const std::string& path, std::string& partial) {
     if (file) return file;
     const int error = errno;
     ::close(handle);
-    if (removed) continue;  // as a leftover, before it was locked
+    if (removed) continue;  // another process took it for a leftover before it was locked
     ::unlink(partial.c_str());
     errno = error;
     break;
@@ -92,8 +92,8 @@ std::FILE* create_partial(const std::string& path, std::string& partial) {
   fail_file("write", path, errno);
 }
 
-// Removes PATH.PID.partial of processes that were killed while they wrote PATH. What cannot be listed or removed stays:
-// it takes space and does no other harm.
+// Removes each PATH.PID.partial that a killed process left. Ignores errors: a leftover takes space and does no other
+// harm.
 void remove_leftovers(const std::string& path) {
   const fs::path file(path);
   const std::string start = file.filename().string() + ".";
@@ -111,8 +111,8 @@ void remove_leftovers(const std::string& path) {
   }
 }
 
-// Gives a new file the permissions of the one that it replaces. If it cannot belong to the same group, the group of
-// this process gets none.
+// Gives a new file the permissions of the one that it replaces. If the file cannot get the same group, its group gets
+// no permissions.
 void keep_permissions(const std::string& path, std::FILE* file) {
   struct stat old {}, now {};
   const int handle = ::fileno(file);
@@ -150,7 +150,7 @@ void WholeFile::write(const void* data, size_t bytes) {
 #if defined(__linux__)
     if (written_ - sent_ < kToDisk) continue;
     ::sync_file_range(::fileno(file_), static_cast<off_t>(sent_), static_cast<off_t>(written_ - sent_),
-                      SYNC_FILE_RANGE_WRITE);  // the disk works while this thread copies on; finish() waits less
+                      SYNC_FILE_RANGE_WRITE);  // the disk writes while this thread copies, so finish() waits less
     sent_ = written_;
 #endif
   }
@@ -213,25 +213,25 @@ DirectoryLock::DirectoryLock(const std::string& directory, Kind kind) {
     const int how = kind == Kind::alone ? LOCK_EX : LOCK_SH;
     const bool refused = ::flock(handle, how | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     struct stat status {};
-    const bool removed = ::fstat(handle, &status) == 0 && status.st_nlink == 0;  // by the holder before us
+    const bool removed = ::fstat(handle, &status) == 0 && status.st_nlink == 0;  // by the previous holder
     if (!refused && !removed) break;
     const std::string holder = holder_of(handle);
     ::close(handle);
-    // A process that was just killed holds its locks until its memory is freed. Hence this waits for a second.
+    // A killed process holds its locks until its memory is freed, so wait for a second.
     if (refused && ++tries == 20)
       throw std::runtime_error(directory + " is in use by " + holder +
                                ": wait until it ends, or end it (also if it is paused)");
     if (refused) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   held_ = std::shared_ptr<void>(nullptr, [path, handle](void*) {
-    if (::flock(handle, LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());  // nobody shares it
+    if (::flock(handle, LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());  // unless another process shares it
     ::close(handle);
   });
   char host[256] = "";
   ::gethostname(host, sizeof host - 1);
   const std::string self = "process " + std::to_string(::getpid()) + " on " + host;
   if (::ftruncate(handle, 0) != 0 || ::pwrite(handle, self.data(), self.size(), 0) != ssize_t(self.size())) {
-    // The message to the next process cannot name this one. The lock holds all the same.
+    // The lock holds anyway; only the next process's error message cannot name this one.
   }
 }
 
@@ -248,7 +248,7 @@ bool is_locked(const std::string& directory) {
 void make_output_safe() {
   std::signal(SIGXFSZ, SIG_IGN);
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) ::open("/dev/null", O_RDWR);  // the lowest number that is free
+    if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) ::open("/dev/null", O_RDWR);  // gets the lowest free number
 }
 
 namespace {
@@ -275,7 +275,7 @@ void finish_output() {
   if (json_error != 0) fail_file("write", "standard output", json_error);
   if (std::fflush(stdout) != 0) fail_file("write", "standard output", errno);
   if (!std::ferror(stdout)) return;
-  const bool works_again = ::write(STDOUT_FILENO, "\n", 1) == 1;  // else it fails for the same reason as before
+  const bool works_again = ::write(STDOUT_FILENO, "\n", 1) == 1;  // if not, errno tells why
   fail_file("write", "standard output", works_again ? EIO : errno);
 }
 

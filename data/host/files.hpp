@@ -1,5 +1,5 @@
 #pragma once
-// Files that are either whole or absent, locks of directories, and standard streams.
+// Files that appear only when they are whole, directory locks, standard streams, and input files.
 
 #include <cstdint>
 #include <cstdio>
@@ -13,10 +13,10 @@
 
 inline constexpr size_t kWholeFileBuffer = 1 << 20;  // bytes: a checkpoint is written tensor by tensor
 
-// A file that appears under its name only when it is whole and on the disk. Until then it is NAME.PID.partial, which
-// no other process writes to. If it is never published, an older file of that name survives. One that it replaces
-// hands its permissions on. Writing the file again removes the partial files of processes that were killed. Throws
-// std::runtime_error, also if the name belongs to a link, a pipe, a device or a folder.
+// A file that gets its name only when it is whole and on the disk. Until then it is NAME.PID.partial, which no other
+// process writes to. If it is never published, an older file of that name survives. If it replaces a file, it keeps
+// that file's permissions. The next write removes partial files that killed processes left. Throws std::runtime_error,
+// also if the name belongs to a link, a pipe, a device or a folder.
 class WholeFile {
  public:
   explicit WholeFile(std::string path);
@@ -32,31 +32,31 @@ class WholeFile {
  private:
   std::string path_, partial_;
   std::unique_ptr<char[]> buffer_;
-  size_t written_ = 0, sent_ = 0;  // bytes, and those that the disk has begun to write
+  size_t written_ = 0, sent_ = 0;  // bytes so far; bytes that the disk has begun to write
   std::FILE* file_ = nullptr;
 };
 
-// Removes a file of our own, and the partial files of processes that were killed while they wrote it.
+// Removes a file that this program wrote, and its partial files left by killed processes.
 void remove_output(const std::string& path);
 
 // A file that a run appends lines to. Opening it replaces its content with `start`.
 class GrowingFile {
  public:
   GrowingFile(std::string path, std::string_view start);
-  void write(std::string_view lines);  // hands them to the operating system
+  void write(std::string_view lines);  // the system has them when it returns
 
  private:
   std::string path_;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 
-// Keeps other processes from working in a directory until the last copy is destroyed or the process ends. A shared lock
-// lets in those that share it, too.
+// Locks a directory against other processes until the last copy is destroyed or the process ends. Processes that ask
+// for a shared lock can hold it together.
 class DirectoryLock {
  public:
   enum class Kind { alone, shared };
   DirectoryLock() = default;  // holds nothing
-  // Throws std::runtime_error naming the process that holds it.
+  // Throws std::runtime_error that names the process holding the lock.
   explicit DirectoryLock(const std::string& directory, Kind kind = Kind::alone);
 
  private:
@@ -65,19 +65,19 @@ class DirectoryLock {
 
 bool is_locked(const std::string& directory);
 
-// Makes writes beyond the file-size limit fail instead of ending the process, and opens /dev/null for standard streams
-// that are closed: otherwise the next file that is opened would receive the output.
+// Makes a write beyond the file-size limit fail instead of ending the process. Opens /dev/null for each closed standard
+// stream, because the next file opened would otherwise receive its output.
 void make_output_safe();
 
 // Throws std::runtime_error if some output could not be written to standard output.
 void finish_output();
 
-// From now on standard output is for json_line(), and what other code prints to it goes to standard error.
+// From now on only json_line() writes to standard output. What other code prints there goes to standard error.
 void begin_json_lines();
 bool has_json_lines();
-void json_line(const std::string& json);  // errors are left to finish_output()
+void json_line(const std::string& json);  // finish_output() reports errors
 
-// A regular file to read from anywhere. Throws std::runtime_error in one line that names the file.
+// A regular file, read at any offset. Errors are std::runtime_error, in one line that names the file.
 class InputFile {
  public:
   explicit InputFile(std::string path);
@@ -93,26 +93,26 @@ class InputFile {
   uint64_t size_ = 0;
 };
 
-// Throws std::runtime_error if `file` is a device, which may go on without end.
+// Throws std::runtime_error if `file` is a device, because a device may never end.
 void refuse_device(std::FILE* file, const std::string& path);
 
-// A fast hash of bytes, going on from `hash`.
+// Continues the hash `hash` over more bytes. Fast, not cryptographic.
 uint64_t hash_bytes(uint64_t hash, const void* data, size_t bytes);
 
-// What a path leads to, through links. Throws std::runtime_error if the system does not say.
+// Tells what a path leads to, following links. Throws std::runtime_error if the system cannot tell.
 enum class PathKind { absent, file, folder, other };  // other: a pipe or a device
 PathKind kind_of_path(const std::string& path);
 
-// The names in a folder, sorted. A folder that is absent has none. Throws std::runtime_error if it cannot be listed.
+// Returns the names in a folder, sorted; none if it does not exist. Throws std::runtime_error if it cannot be listed.
 std::vector<std::string> names_in(const std::string& folder);
 
-// Removes a file or an empty folder, if it is there. Throws std::runtime_error. A folder that is not empty stays: what
-// is to be written in its place will say so.
+// Removes a file or an empty folder if it exists; throws std::runtime_error if that fails. A folder that is not empty
+// stays: the write that would replace it reports the error.
 void remove_file(const std::string& path);
 
-// The path, made absolute; "" and "-" stay.
+// Makes a path absolute. Leaves "" and "-" as they are.
 std::string absolute_path(const std::string& path);
 
-// The whole of a file, or of standard input for "-". Throws std::runtime_error if it cannot be read or is larger than
+// Returns a whole file, or standard input for "-". Throws std::runtime_error if it cannot be read or is larger than
 // `most` bytes.
 std::string read_file(const std::string& path, size_t most = SIZE_MAX);

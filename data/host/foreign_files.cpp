@@ -12,10 +12,10 @@ using namespace std::string_view_literals;
 namespace {
 
 struct Row {
-  size_t at;               // where the magic bytes are
+  size_t at;               // offset of the magic bytes
   std::string_view magic;
   const char* what;        // completes "FILE is "
-  const char* before;      // "": no command helps. Else the command that prints its text, around the file's name
+  const char* before;      // the command that prints the file's text is before + FILE + after; "" if no command helps
   const char* after = "";
 };
 
@@ -59,7 +59,7 @@ std::string git_pointer(std::string_view start) {
              : "";
 }
 
-// "IQ== 0", the first line of a file of tiktoken.
+// A tiktoken file begins with a line such as "IQ== 0".
 bool is_tiktoken(std::string_view start) {
   const size_t space = start.find(' ');
   if (space == start.npos || space == 0 || space % 4 != 0) return false;
@@ -91,7 +91,7 @@ std::string foreign_tokenizer(std::string_view start) {
 
 std::string start_of_file(const std::string& path) {
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return "";  // a pipe would lose what is read here
+  if (!std::filesystem::is_regular_file(path, error)) return "";  // reading from a pipe would consume it
   std::string start(kForeignStart, '\0');
   std::ifstream file(path, std::ios::binary);
   file.read(start.data(), std::ssize(start));
@@ -99,7 +99,7 @@ std::string start_of_file(const std::string& path) {
   return start;
 }
 
-// OWNER/NAME, or the few models without an owner.
+// Accepts OWNER/NAME and the few models without an owner.
 std::string hub_advice(const std::string& name) {
   const size_t slash = name.find('/');
   const auto is_of_name = [](unsigned char c) { return std::isalnum(c) || std::string_view("-_./").find(c) < 4; };

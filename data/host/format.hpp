@@ -15,6 +15,6 @@ size_t columns_of(const std::string& utf8);                      // characters, 
 std::string padded(const std::string& utf8, size_t columns);     // with spaces after it
 std::string shell_words(const std::vector<std::string>& words);  // joined by spaces, quoted for a shell
 
-// Lines of a table in aligned columns: text in the first `left` columns, numbers in the others. Empty columns are
-// left out.
+// Lays out a table: the first `left` columns are text, aligned left; the others are numbers, aligned right. Leaves
+// empty columns out.
 std::string aligned(const std::vector<std::vector<std::string>>& rows, size_t left);

@@ -8,7 +8,7 @@ namespace {
 
 volatile std::sig_atomic_t arrived = 0, on_terminal = 0;
 
-// Most steps end within a second. If one does not, the user learns that Ctrl-C was heard.
+// Most steps end within a second. Otherwise a line confirms that Ctrl-C was received.
 void stop_later(int signal) {
   arrived = signal;
   if (signal == SIGINT && on_terminal) ::alarm(1);
@@ -27,7 +27,8 @@ void catch_interrupts() {
   on_terminal = ::isatty(STDERR_FILENO);
   std::signal(SIGALRM, say_that_it_stops);
   for (const int signal : kStopSignals) {
-    // A closed pipe stays closed. Further writes must not end the process before it has saved.
+    // A closed pipe stays closed, and further writes must not end the process before it has saved. So SIGPIPE is not
+    // reset.
     if (signal != SIGPIPE && is_ignored(signal)) continue;
     stop.sa_flags = signal == SIGPIPE ? 0 : SA_RESETHAND;
     sigaction(signal, &stop, nullptr);

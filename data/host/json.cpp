@@ -8,7 +8,7 @@
 
 using nlohmann::json, nlohmann::ordered_json;
 
-// nlohmann's parser alone would follow any depth.
+// nlohmann's parser has no limit on depth.
 json parse_json(std::string_view text, int deepest) {
   try {
     return json::parse(text, [=](int depth, json::parse_event_t, json&) {
@@ -17,7 +17,7 @@ json parse_json(std::string_view text, int deepest) {
     });
   } catch (const json::parse_error& error) {
     throw std::runtime_error("it is not JSON: byte " + std::to_string(error.byte) + " is unexpected");
-  } catch (const json::out_of_range&) {  // all that it is thrown for here
+  } catch (const json::out_of_range&) {  // its only cause here
     throw std::runtime_error("it has a number too large for a double");
   }
 }
@@ -32,7 +32,7 @@ json read_json(const std::string& path, size_t most) {
 }
 
 std::optional<int64_t> integer_between(const json& value, int64_t least, int64_t most) {
-  if (!value.is_number_integer()) return std::nullopt;  // true for unsigned numbers, too
+  if (!value.is_number_integer()) return std::nullopt;  // also true for unsigned numbers
   if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t(INT64_MAX)) return std::nullopt;
   const auto number = value.get<int64_t>();
   return number >= least && number <= most ? std::optional(number) : std::nullopt;
@@ -48,5 +48,5 @@ std::string to_ascii(const ordered_json& value) {
 double shortest(float x) {
   char digits[32] = "";
   std::to_chars(digits, digits + sizeof digits - 1, x);
-  return std::strtod(digits, nullptr);  // libc++ 19 has no from_chars of floating-point numbers
+  return std::strtod(digits, nullptr);  // libc++ 19 has no from_chars for floating-point numbers
 }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kCtrlC = 3, kCtrlD = 4, kBackspace = 8, kCtrlU = 21, kCtrlW = 23, kEscape = 27, kDelete = 127;
 
-// While it lives, keys arrive one by one and the terminal does not show them.
+// While this object lives, keys arrive one by one and the terminal does not show them.
 class KeyByKey {
  public:
   KeyByKey() : works_(tcgetattr(STDIN_FILENO, &before_) == 0) {
@@ -43,7 +43,7 @@ int next_key() {
 
 void put(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
-bool goes_on(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }  // a character of UTF-8
+bool goes_on(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }  // a continuation byte of UTF-8
 
 }  // namespace
 
@@ -98,7 +98,7 @@ void LineEditor::control(char c) {
   show(std::string_view(line_).substr(0, space == line_.npos ? 0 : space + 1));
 }
 
-// ESC [ parameters letter, ESC O letter, or ESC and one character.
+// Reads ESC [ parameters letter, ESC O letter, or ESC and one character.
 void LineEditor::escape() {
   int key = next_key();
   if (key != '[' && key != 'O') return;
@@ -120,7 +120,7 @@ void LineEditor::erase_last() {
   show(std::string_view(line_).substr(0, end - std::min<size_t>(end, 1)));
 }
 
-// A line that is longer than the terminal is wide leaves its first rows.
+// If the line is wider than the terminal, its first rows stay on the screen.
 void LineEditor::show(std::string_view line) {
   line_ = std::string(line);
   put("\r\033[K" + prompt_ + line_);

@@ -1,6 +1,6 @@
 #pragma once
-// Lines that a user types on a terminal, with a little editing: Backspace, Ctrl-U (the line), Ctrl-W (a word), and the
-// arrows up and down for earlier lines. Other control sequences do nothing, and none is shown.
+// Reads lines typed on a terminal. Backspace deletes a character, Ctrl-W a word and Ctrl-U the line; the up and down
+// arrows recall earlier lines. Other control sequences are ignored and not shown.
 
 #include <optional>
 #include <string>
@@ -9,19 +9,19 @@
 
 class LineEditor {
  public:
-  // Standard input and error, which shows the prompt if the input is a terminal.
+  // Reads standard input. If that is a terminal, writes the prompt to standard error.
   explicit LineEditor(std::string prompt);
 
   bool on_terminal() const { return terminal_; }
 
-  // The next line, without its newline. None at the end of the input, which Ctrl-D on an empty line is.
+  // Returns the next line without its newline, or nothing at the end of the input (Ctrl-D on an empty line).
   std::optional<std::string> read();
 
  private:
   void take(char c);
   void control(char c);
-  void escape();            // the rest of a control sequence
-  void recall(int by);      // the line `by` after the one that is shown
+  void escape();            // reads the rest of a control sequence
+  void recall(int by);      // shows the line `by` places after the current one
   void show(std::string_view line);
   void erase_last();
   std::optional<std::string> edit();
@@ -30,5 +30,5 @@ class LineEditor {
   const bool terminal_;
   std::string line_;
   std::vector<std::string> earlier_;
-  size_t shown_ = 0;  // of `earlier_`; its size: a new line
+  size_t shown_ = 0;  // index in `earlier_`; its size stands for the new line
 };

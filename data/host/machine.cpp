@@ -19,13 +19,13 @@
 
 namespace {
 
-// As OMP_NUM_THREADS says, before use_threads() changes it.
+// OpenMP's number of threads (OMP_NUM_THREADS), read before use_threads() changes it.
 int threads_at_start() {
   static const int threads = max_threads();
   return threads;
 }
 
-// Throws std::runtime_error if so many threads cannot run at once. OpenMP would end the program.
+// Throws std::runtime_error if that many threads cannot run at once; OpenMP would end the program instead.
 void require_threads(int threads) {
   std::vector<std::thread> started;
   std::mutex until_all;
@@ -45,7 +45,7 @@ void require_threads(int threads) {
                              std::to_string(started.size() + 1));
 }
 
-// A limit on memory, of which some is free. 0: unknown.
+// Applies a memory limit `most`, of which `free` bytes are unused.
 void limit_memory(Machine& machine, uint64_t most, uint64_t free, const char* who) {
   if (machine.memory == 0 || most < machine.memory) machine.memory = most, machine.memory_limit = who;
   if (machine.memory_free == 0 || free < machine.memory_free) machine.memory_free = std::max<uint64_t>(free, 1);

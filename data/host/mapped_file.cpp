@@ -17,7 +17,7 @@
 
 namespace {
 
-// Files are mapped and unmapped while no other thread reads them.
+// No lock: files are mapped and unmapped only while no other thread reads them.
 struct Range {
   char *begin, *end;
   const MappedFile* file;
@@ -25,7 +25,7 @@ struct Range {
 std::vector<Range> ranges;
 std::atomic<const MappedFile*> unreadable = nullptr;
 
-// Puts zeros in place of the rest of the file, and goes on.
+// Maps zeros over the rest of the file, and resumes.
 void replace_by_zeros(int signal, siginfo_t* info, void*) {
   const uintptr_t page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   char* const at = static_cast<char*>(info->si_addr);
@@ -37,7 +37,7 @@ void replace_by_zeros(int signal, siginfo_t* info, void*) {
     unreadable = range.file;
     return;
   }
-  std::signal(signal, SIG_DFL);  // the access is tried again, and ends the process
+  std::signal(signal, SIG_DFL);  // the access repeats and ends the process
 }
 
 void catch_bus_errors() {
@@ -70,12 +70,13 @@ MappedFile::~MappedFile() {
   if (data_) ::munmap(data_, size_);
 }
 
-// Batches and statistics read here and there: the system would read megabytes around each place.
+// Batches and statistics jump around in the file; with read-ahead the system would read megabytes at each place.
 void MappedFile::read_in_order(bool in_order) const {
   if (size_ > 0) ::madvise(data_, size_, in_order ? MADV_SEQUENTIAL : MADV_RANDOM);
 }
 
-// A file that was cut within its last page gives zeros without a signal. One that was replaced or removed stays mapped.
+// A file truncated within its last page reads as zeros without a signal, hence the check of sizes. A file that was
+// replaced or removed stays mapped.
 void require_mapped_files() {
   const auto require = [](const MappedFile& file) {
     struct stat now {};

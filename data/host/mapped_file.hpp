@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-// A whole file, mapped for reading. If another program cuts it, or its disk fails, what cannot be read is zeros, and
-// require_mapped_files() says so. Without that, the system would end the process (SIGBUS).
+// A whole file, mapped for reading. If another program truncates it or its disk fails, the unreadable part reads as
+// zeros and require_mapped_files() reports it. Otherwise the system would end the process (SIGBUS).
 class MappedFile {
  public:
   // Throws std::runtime_error.
@@ -18,7 +18,7 @@ class MappedFile {
   const void* data() const { return data_; }
   size_t size() const { return size_; }  // bytes
 
-  // Tells the system that reading is in order, and not here and there, so that it reads ahead.
+  // Tells the system whether to read ahead: true if the reads go in order, false if they jump.
   void read_in_order(bool in_order) const;
 
  private:
@@ -27,9 +27,9 @@ class MappedFile {
   std::string path_;
   void* data_ = nullptr;
   size_t size_ = 0;
-  uint64_t device_ = 0, number_ = 0;  // which tell the file from another of its name
+  uint64_t device_ = 0, number_ = 0;  // identify the file even if another takes its name
 };
 
-// Throws std::runtime_error naming a mapped file that was cut or could not be read since it was mapped. Call it between
-// reading and using what was read.
+// Throws std::runtime_error that names a mapped file if it was truncated or became unreadable. Call it after reading,
+// before you use what you read.
 void require_mapped_files();

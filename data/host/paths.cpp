@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The files that this process reads. A file may have several names; its device and its number are unique.
+// The files that this process reads, by device and inode number, because a file may have several names.
 class Inputs {
  public:
   void add(const struct stat& file) {
@@ -48,7 +48,7 @@ void require_writer(std::FILE* file, const std::string& path) {
   pollfd wanted{handle, POLLIN, 0};
   if (::poll(&wanted, 1, 1000) != 0) return;
   char byte;
-  const ssize_t n = ::read(handle, &byte, 1);  // -1, EAGAIN: there is a writer, and it is slow
+  const ssize_t n = ::read(handle, &byte, 1);  // -1 with EAGAIN: a writer exists, but is slow
   if (n == 0) throw std::runtime_error(path + " is a pipe that nothing writes to");
   if (n > 0) std::ungetc(static_cast<unsigned char>(byte), file);
 }
@@ -72,7 +72,7 @@ OpenFile open_input(const std::string& path) {
 
 void will_read(const std::string& path, const std::string& out) {
   struct stat is {}, own {};
-  if (::stat(path.c_str(), &is) != 0) return;  // reading it fails, too
+  if (::stat(path.c_str(), &is) != 0) return;  // reading it will fail, too
   inputs().add(is);
   if (!S_ISDIR(is.st_mode)) return;
   const bool known = ::stat(out.c_str(), &own) == 0;
@@ -96,7 +96,7 @@ const char* kind_of(mode_t mode) {
                                           : "a socket";
 }
 
-// False if nothing has this name. Throws if something else than a file has it.
+// Returns false if nothing has this name. Throws if something other than a file has it.
 bool is_plain_file(const std::string& path, struct stat& is) {
   if (::lstat(path.c_str(), &is) != 0) {
     if (errno == ENOENT) return false;
@@ -148,7 +148,7 @@ void check_new_folder(const std::string& folder, const std::string& allowed) {
   for (fs::directory_iterator entry(folder, error); !error && entry != end; entry.increment(error)) {
     const fs::path name = entry->path().filename();
     const bool log = name == "log.txt" || name.extension() == ".log" || name.extension() == ".out";
-    const bool unfinished = name.extension() == ".partial";  // perhaps of another process that shares a comparison
+    const bool unfinished = name.extension() == ".partial";  // another process may share the comparison
     if (log || unfinished || name.string().starts_with('.')) continue;
     if (allowed.empty() || !is_there(folder + "/" + allowed))
       throw std::runtime_error(folder + " holds other files, as " + name.string() +

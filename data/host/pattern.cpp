@@ -10,9 +10,9 @@
 
 namespace {
 
-// A name of 60 characters takes some 40,000 steps for a pattern with three stars.
-constexpr uint32_t kMostSteps = 1000000, kMostDepth = 10000, kMostHeap = 20000;  // of the heap in KiB
-constexpr size_t kLongest = 10000;                                               // bytes of a pattern
+// A pattern with three stars takes some 40,000 steps on a name of 60 characters.
+constexpr uint32_t kMostSteps = 1000000, kMostDepth = 10000, kMostHeap = 20000;  // the heap in KiB
+constexpr size_t kLongest = 10000;                                               // longest pattern in bytes
 
 constexpr uint32_t kAsECMAScript =
     PCRE2_ALLOW_EMPTY_CLASS | PCRE2_ALT_BSUX | PCRE2_MATCH_UNSET_BACKREF | PCRE2_DOLLAR_ENDONLY;

@@ -1,14 +1,14 @@
 #pragma once
-// Regular expressions that users and files give, matched in bounded time and memory.
+// Regular expressions from users and files, matched in bounded time and memory.
 
 #include <memory>
 #include <string>
 
-// The syntax is PCRE2's, with the meaning of ECMAScript where the two differ: [] matches nothing, \u0041 is A. Matching
-// does not recurse, and ends after a fixed number of steps.
+// The syntax is PCRE2's. If ECMAScript differs, its meaning holds: [] matches nothing, \u0041 is A. Matching does not
+// recurse and stops after a fixed number of steps.
 class Pattern {
  public:
-  // Throws std::invalid_argument "--OPTION 'PATTERN' is not a regular expression: ...", which names the position.
+  // Throws std::invalid_argument "--OPTION 'PATTERN' is not a regular expression: ..." with the position of the error.
   Pattern(const std::string& option, const std::string& pattern);
 
   // True if the pattern matches some part of `text`. Throws std::invalid_argument if that takes too many steps.

@@ -14,8 +14,9 @@ namespace {
 using simd::Vec;
 using simd::W;
 
-// Enough sums to keep all units busy: two of latency four on x86, even if a multiply-add is a multiplication and an
-// addition; four of latency four on ARM (Apple's M series, Neoverse V). They fit into the registers.
+// Enough independent sums to keep all units busy, and few enough to fit into the registers. x86 has two units of
+// latency four, and a multiply-add may be a multiplication and an addition. ARM (Apple's M series, Neoverse V) has four
+// units of latency four.
 #if defined(__aarch64__)
 constexpr int kSums = 24;
 #else
@@ -32,7 +33,7 @@ inline Vec next_sum(Vec sum, Vec a, Vec b) {
 #endif
 }
 
-// Keeps the compiler from computing a value in advance, and from dropping it.
+// Keeps the compiler from precomputing a value or removing it.
 void hide(Vec& v) {
 #if defined(__aarch64__)
   asm volatile("" : "+w"(v));
@@ -56,8 +57,8 @@ void run(int times, MultiplyAdd multiply_add) {
   for (int j = 0; j < kSums; ++j) hide(sum[j]);
 }
 
-// The shortest of at least five runs of f, in seconds. Measures for at least 0.1 s, because new threads may share one
-// processor for a while, and a virtual machine shares its cores with others.
+// Returns the shortest time of at least five runs of f, in seconds. Measures for at least 0.1 s, because new threads
+// may share one processor for a while, and a virtual machine shares its cores with others.
 template <class F>
 double best_of(F f) {
   double best = 1e9;
@@ -70,7 +71,7 @@ double best_of(F f) {
   return best;
 }
 
-// f(thread) on every thread.
+// Calls f(thread) on every thread.
 template <class F>
 void on_all_threads(F f) {
   parallel_for(max_threads(), 1, kWorthSharing, [&](int begin, int end) {

@@ -3,20 +3,20 @@
 
 #include "layers/kernels/gemm.hpp"
 
-// Floating-point operations per second of all threads together, on registers alone. A multiply-add is two operations.
-// bf16 measures the instruction that multiplies bf16 numbers, or fp32 if the processor has none. The first call with a
-// given number of threads takes 0.1 s. Later calls return the same number.
+// Measures floating-point operations per second of all threads together, without memory access. A multiply-add counts
+// as two. bf16 measures the processor's bf16 instruction, or fp32 if it has none. The first call with a given number of
+// threads takes 0.1 s. Later calls return the same number.
 double measure_flops(Matmul matmul);
 
-// Bytes per second of all threads together, from memory: `floats` should be far more than the caches hold. A copied
-// byte counts twice, as read and as written.
+// Memory bandwidth of all threads together, in bytes per second. `floats` should be far more than the caches hold. A
+// copied byte counts twice: read and written.
 struct Bandwidth {
   double read, copy;
 };
 Bandwidth measure_bandwidth(size_t floats = size_t(1) << 27);
 
-// Model FLOPs utilization (MFU): speed as a share of measure_flops(), which the first call of `of` measures. A speed
-// above the measured peak becomes the new peak, because something else must have run during the measurement.
+// Model FLOPs utilization (MFU): speed divided by measure_flops(). The first call of `of` measures the peak. A higher
+// speed becomes the new peak, because something else must have run during the measurement.
 class Utilization {
  public:
   Utilization(Matmul matmul, double flops_per_token) : matmul_(matmul), work_(flops_per_token) {}
@@ -24,8 +24,8 @@ class Utilization {
 
  private:
   Matmul matmul_;
-  double work_, most_ = 0;  // operations per token, and per second
+  double work_, most_ = 0;  // operations per token; peak operations per second
 };
 
-// Reads x(floats), on all threads: the least time that any work on it takes. Skips less than 1 kB per thread.
+// Reads x(floats) on all threads; no work on x can be faster. Skips less than 1 kB per thread.
 void read_once(const float* x, size_t floats);

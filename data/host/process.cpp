@@ -12,7 +12,7 @@
 
 namespace {
 
-char **place = nullptr, *lent = nullptr;  // in the environment, and the variable that was there
+char **place = nullptr, *lent = nullptr;  // an entry of the environment, and its original text
 
 bool sets(const char* variable, const char* name) {
   const size_t length = std::strlen(name);
@@ -25,7 +25,7 @@ char** find(char** environment, const char* name) {
   return nullptr;
 }
 
-// True if this is the only thread that runs now: "0.20 0.18 0.12 1/80 11206" is 1 of 80.
+// True if this is the only running thread: "0.20 0.18 0.12 1/80 11206" means 1 of 80 runs.
 bool machine_is_idle() {
   char text[128];
   const int file = ::open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
@@ -37,8 +37,8 @@ bool machine_is_idle() {
   return slash && slash - text >= 2 && slash[-1] == '1' && slash[-2] == ' ';
 }
 
-// Runs before the libraries, even the C library, are initialized. So there is no setenv() yet, and the setting takes
-// the place of a variable that no library reads while it loads.
+// Runs before any library is initialized, even the C library, so setenv() does not work yet. Instead, the setting
+// replaces a variable that no library reads while it loads.
 __attribute__((no_sanitize("address", "undefined"))) void limit_spinning(int, char**, char** environment) {
   static char few[] = "GOMP_SPINCOUNT=1000", more[] = "GOMP_SPINCOUNT=20000";
   for (const char* name : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"})
@@ -69,7 +69,7 @@ void take_back() {}
 void begin_process(const char* typed) {
   take_back();
 #if defined(__linux__)
-  const char* slash = std::strrchr(typed, '/');  // no std::filesystem, which allocates: there may be no memory
+  const char* slash = std::strrchr(typed, '/');  // std::filesystem would allocate, and memory may be short
   prctl(PR_SET_NAME, slash ? slash + 1 : typed);
 #endif
   (void)typed;

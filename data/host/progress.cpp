@@ -20,7 +20,7 @@ void Pace::reach(int64_t done, double now) {
 
 namespace {
 
-// Open MPI's mpirun gives each process a terminal and passes on what it prints, perhaps to a file.
+// Under Open MPI's mpirun each process has a terminal, but its output may end in a file.
 bool has_terminal() { return isatty(STDOUT_FILENO) != 0 && !std::getenv("OMPI_COMM_WORLD_SIZE"); }
 
 }  // namespace
@@ -63,7 +63,7 @@ void Progress::update(int64_t done, const std::function<std::string()>& describe
   const int width = room < 10 ? 0 : std::min(room, 40), full = total_ > 0 ? int(width * done / total_) : width;
   std::string bar = width > 0 ? " " : "";
   for (int i = width; i-- > 0;) bar = (i < full ? "█" : "·") + bar;
-  // A line that wraps could not be overwritten. Hence the details are cut.
+  // A wrapped line could not be overwritten, so cut the details.
   const int fits = std::max(0, static_cast<int>(details.size()) + std::min(room, 0));
   std::printf("\r\033[K%s%s %.*s%s", place.c_str(), bar.c_str(), fits, details.c_str(), left.c_str());
   shown_ = true;

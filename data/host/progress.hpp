@@ -1,5 +1,5 @@
 #pragma once
-// Progress of long work: a bar on a terminal, otherwise a line every ten seconds.
+// Shows the progress of long work: a bar on a terminal, otherwise a line every ten seconds.
 
 #include <chrono>
 #include <cstdint>
@@ -17,14 +17,15 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// The remaining time, from the speed of about the last `memory` seconds, so that it follows a machine that gets busy.
+// Estimates the remaining time from the speed of about the last `memory` seconds, so it adapts if the machine gets
+// busy.
 class Pace {
  public:
   explicit Pace(int64_t first, double memory = 30) : done_(first), memory_(memory) {}
   // `now`: seconds since the start.
   void reach(int64_t done, double now);
-  void skip(int64_t steps) { done_ += steps; }      // that were taken before
-  void pause(double seconds) { now_ += seconds; }  // in which nothing ran
+  void skip(int64_t steps) { done_ += steps; }      // counts steps that were done before
+  void pause(double seconds) { now_ += seconds; }  // leaves out time in which nothing ran
   double seconds_for(int64_t more) const { return seconds_ / count_ * static_cast<double>(more); }  // after reach()
 
  private:
@@ -40,7 +41,8 @@ class Progress {
   Progress(const Pace& pace, int64_t total, std::string unit = "step", double quiet = 0);
   ~Progress();
 
-  // Shows the progress, with `details` such as "loss 1.234  23,100 tokens/s". Calls it only if a line is due.
+  // Shows the progress if a line is due. Only then calls `details`, which returns text such as "loss 1.234 23,100
+  // tokens/s".
   void update(int64_t done, const std::function<std::string()>& details);
   void set_total(int64_t total) { total_ = total; }
   Pace& pace() { return pace_; }

@@ -5,7 +5,7 @@
 
 namespace {
 
-// The number of bytes after the first one of a code point; -1 if none begins with this byte.
+// The number of bytes that follow `first` in its code point; -1 if no code point begins with it.
 int bytes_after(unsigned char first) {
   return first < 0x80 ? 0 : first < 0xc2 ? -1 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : first < 0xf5 ? 3 : -1;
 }
@@ -76,7 +76,7 @@ std::string TerminalText::feed(std::string_view bytes) {
 }
 
 std::string TerminalText::finish() {
-  std::string last = feed(" ");  // a space continues no code point
+  std::string last = feed(" ");  // a space ends any unfinished code point
   last.pop_back();
   return last;
 }

@@ -6,7 +6,8 @@
 #include <string>
 #include <string_view>
 
-// The code point that starts at text[at]; moves `at` past it. If none starts there, returns nothing and leaves `at`.
+// Returns the code point that starts at text[at] and moves `at` past it. If none starts there, returns nothing and
+// leaves `at` as it was.
 std::optional<uint32_t> next_code_point(std::string_view text, size_t& at);
 
 // True if `text` is the beginning of a code point whose last bytes are missing.
@@ -14,12 +15,12 @@ bool is_cut_short(std::string_view text);
 
 std::string utf8(uint32_t code_point);
 
-// The position of the first byte that is not text: a control character, or not UTF-8; npos: all is text. Characters
-// that move the cursor, and escape, which begins a color, count as text.
+// Returns the position of the first byte that is not text (a control character, or not UTF-8), or npos. Characters that
+// move the cursor count as text, and so does escape, which begins a color.
 size_t first_non_text(std::string_view bytes);
 
-// Makes text safe to print on a terminal, which would obey control characters. They become "\x1b", except '\n' and
-// '\t', and so do bytes that are not UTF-8. A code point may arrive in pieces.
+// Makes text safe to print on a terminal. Control characters, which a terminal obeys, become escapes such as "\x1b",
+// except '\n' and '\t'. Bytes that are not UTF-8 do, too. A code point may arrive in pieces.
 class TerminalText {
  public:
   std::string feed(std::string_view bytes);
@@ -31,8 +32,8 @@ class TerminalText {
 
 std::string for_terminal(std::string_view text);
 
-// The same on one line: line ends and tabs are escaped, too.
+// Does the same on one line: escapes line ends and tabs, too.
 std::string one_line(std::string_view text);
 
-// The first 60 bytes of a name in a file, as errors show it: on one line, in single quotes.
+// Returns the first 60 bytes of a name from a file, on one line and in single quotes, for error messages.
 std::string in_quotes(std::string_view name);

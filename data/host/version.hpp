@@ -1,5 +1,5 @@
 #pragma once
-// Which program this is, for --version and for the records of runs, which are compared months later.
+// Identifies this program, for --version and for the records of runs, which may be compared months later.
 
 #include <string>
 
@@ -13,6 +13,6 @@ const ProgramRecord& this_program();
 // The text of --version: commit, compiler, OpenMP, SIMD.
 std::string version_text();
 
-// The time now as "2026-11-26T09:30:00Z". SOURCE_DATE_EPOCH sets it, in seconds since 1970, for files that must be
-// equal.
+// Returns the current time as "2026-11-26T09:30:00Z". If SOURCE_DATE_EPOCH is set (seconds since 1970), returns that
+// time instead, so that files can be reproduced.
 std::string date_now();
