@@ -23,7 +23,7 @@ int number_in(const char* variable) {
 
 int launched_processes() {
   int processes = 1;
-  // Open MPI's mpirun, MPICH's, Intel's and others', srun
+  // In order: Open MPI's mpirun; MPICH's; Intel MPI's and others'; srun.
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_NUM_TASKS"})
     processes = std::max(processes, number_in(variable));
   return processes;
@@ -46,7 +46,7 @@ std::vector<int> processors_in(const cpu_set_t& set) {
   return processors;
 }
 
-// Open MPI binds each of a few processes to one core unless it is told otherwise.
+// Open MPI binds each process of a small job to one core unless the user says otherwise.
 bool bound_by_default() {
   return std::getenv("OMPI_COMM_WORLD_SIZE") && !std::getenv("OMPI_MCA_hwloc_base_binding_policy") &&
          !std::getenv("OMPI_MCA_rmaps_base_mapping_policy");
@@ -59,13 +59,13 @@ int bind_to_share(int rank_on_node, int ranks_on_node) {
     cpu_set_t all;
     CPU_ZERO(&all);
     for (int i = 0; i < CPU_SETSIZE; ++i) CPU_SET(i, &all);
-    if (sched_setaffinity(0, sizeof all, &all) == 0) sched_getaffinity(0, sizeof set, &set);  // those allowed
+    if (sched_setaffinity(0, sizeof all, &all) == 0) sched_getaffinity(0, sizeof set, &set);  // drops forbidden ones
   } else if (std::getenv("SLURM_CPU_BIND") || std::getenv("OMPI_COMM_WORLD_SIZE")) {
     return CPU_COUNT(&set);
   }
   const std::vector<int> all = processors_in(set);
   const int n = static_cast<int>(all.size());
-  if (ranks_on_node > n) return 1;  // more ranks than processors: the system shares them out
+  if (ranks_on_node > n) return 1;  // more ranks than processors: the scheduler shares them
   CPU_ZERO(&set);
   const int begin = n * rank_on_node / ranks_on_node, end = n * (rank_on_node + 1) / ranks_on_node;
   for (int i = begin; i < end; ++i) CPU_SET(all[static_cast<size_t>(i)], &set);

@@ -36,13 +36,13 @@ std::string describe(const Place& place, int ranks) {
 
 namespace {
 
-// 0: unknown.
+// Returns 0 if the program file cannot be read.
 uint64_t hash_of_program() {
   const char* self = "/proc/self/exe";
   return std::filesystem::exists(self) ? rng::word(read_file(self)) : 0;
 }
 
-constexpr size_t kMost = 1 << 28;  // bytes or floats of a message: MPI counts in ints
+constexpr size_t kMost = 1 << 28;  // most bytes or floats in one message, because MPI counts in ints
 
 class MpiGroup : public Group {
  public:
@@ -80,7 +80,7 @@ class MpiGroup : public Group {
     }
   }
 
-  // A number plus zeros is that number, in whatever order MPI adds.
+  // Only one rank contributes each number and the others add zeros, so MPI's order of adding does not matter.
   void collect(std::span<double> numbers) override {
     std::vector<MPI_Request> request(1);
     MPI_Iallreduce(MPI_IN_PLACE, numbers.data(), static_cast<int>(numbers.size()), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD,
@@ -108,7 +108,7 @@ class MpiGroup : public Group {
     uint64_t program;
   };
 
-  // Different builds may round differently, or not understand each other. The first rank that differs ends the job.
+  // Different builds may round differently, or misread each other's messages. The first rank that differs ends the job.
   void require_one_program() const {
     const auto differs = [&](const Peer& peer) { return peer.program != peers[0].program; };
     const auto other = std::ranges::find_if(peers, differs) - peers.begin();
@@ -118,7 +118,7 @@ class MpiGroup : public Group {
     if (other < size) wait_for_the_end();
   }
 
-  // Another rank ends the job.
+  // Waits for another rank to end the job.
   static void wait_for_the_end() { std::this_thread::sleep_for(std::chrono::seconds(10)); }
 
   class MpiTransfer : public Transfer {
@@ -138,7 +138,8 @@ class MpiGroup : public Group {
     return arrived;
   }
 
-  // If all ranks were stopped for a while (Ctrl-Z), that time does not count: at most a second between two looks does.
+  // Counts at most one second between two checks, so that time during which all ranks were stopped (Ctrl-Z) is left
+  // out.
   void wait(std::span<MPI_Request> requests) const {
     const Stopwatch clock;
     double last = 0, waited = 0;
@@ -150,7 +151,7 @@ class MpiGroup : public Group {
     }
   }
 
-  // Ranks that wait in vain call the others by name. Those that do not answer are missing.
+  // Ranks that have waited too long call the roll. A rank that does not answer is reported as missing.
   [[noreturn]] void end_without_answer() const {
     constexpr double kPatience = 5;  // seconds; the ranks began to wait at different times
     std::vector<MPI_Request> answers(size, MPI_REQUEST_NULL), calls(size, MPI_REQUEST_NULL);

@@ -10,8 +10,8 @@
 
 namespace {
 
-constexpr size_t kPiece = 1 << 18;  // bytes that a thread encodes at a time
-constexpr size_t kShort = 48;       // symbols up to which looking at every pair is faster than a queue
+constexpr size_t kPiece = 1 << 18;  // a thread encodes this many bytes at a time
+constexpr size_t kShort = 48;       // up to this many symbols, scanning all pairs is faster than a queue
 
 }  // namespace
 
@@ -57,7 +57,7 @@ void Bpe::merge_short(std::vector<uint32_t>& word) const {
   word.resize(n);
 }
 
-// A queue of pairs over a linked list of symbols. A pair that has changed since it was queued is passed over.
+// Keeps a queue of pairs over a linked list of symbols. Skips a pair that has changed since it was queued.
 void Bpe::merge_long(std::vector<uint32_t>& word) const {
   struct Pair {
     uint32_t rank;
@@ -98,7 +98,7 @@ void Bpe::encode_word(std::string_view word, std::vector<uint32_t>& tokens) cons
   tokens.size() <= kShort ? merge_short(tokens) : merge_long(tokens);
 }
 
-// The tokens of short words seen lately.
+// A cache of recent short words and their tokens.
 class Bpe::Words {
  public:
   explicit Words(const Bpe& bpe) : bpe_(bpe) {}
@@ -122,7 +122,7 @@ class Bpe::Words {
  private:
   static constexpr size_t kTokens = 10;
   struct Entry {
-    uint64_t word[2] = {};  // its bytes, and zeros
+    uint64_t word[2] = {};  // its bytes, padded with zeros
     uint32_t bytes = 0, count = 0;
     uint32_t tokens[kTokens] = {};
   };
@@ -137,7 +137,7 @@ class Bpe::Words {
   std::vector<uint32_t> tokens_;
 };
 
-// The parts are cut before ASCII, where neither words nor normal forms depend on what is before.
+// Cuts the text before ASCII characters, so that neither words nor normal forms depend on the previous part.
 std::vector<uint32_t> Bpe::encode(std::string_view text) const {
   const std::vector<std::string_view> pieces = cut_between_words(tables_.split, text, kPiece);
   std::vector<std::vector<uint32_t>> parts(pieces.size());

@@ -1,7 +1,7 @@
 #pragma once
 // Byte-level byte-pair encoding (Sennrich et al. 2016, over bytes as in GPT-2). Text is split into words (split.hpp).
-// Each word starts as its bytes. Then the pair of neighbors with the lowest rank is merged, leftmost first, until no
-// pair has a rank. Any bytes can be encoded, and decoding gives them back, unless the text is normalized first.
+// Each word starts as its bytes. Encoding merges the pair of neighbors with the lowest rank, leftmost first, until no
+// pair has a rank. It can encode any bytes, and decoding restores them, unless the text is normalized first.
 
 #include <cstdint>
 #include <string>
@@ -13,7 +13,7 @@
 #include "split.hpp"
 
 struct Merge {
-  uint32_t left, right, token;  // the token is the bytes of left followed by those of right
+  uint32_t left, right, token;  // the token's bytes are left's, then right's
 };
 
 // A token with a meaning of its own, such as <|endoftext|>. encode() never finds it in text.
@@ -26,17 +26,17 @@ struct BpeTables {
   std::vector<std::string> tokens;    // the bytes of each token
   std::vector<Merge> merges;          // by rank
   std::vector<SpecialToken> special;
-  bool words_first = false;           // a word that is a token needs no merges ("ignore_merges")
+  bool words_first = false;           // a word that is a token is taken without merging ("ignore_merges")
   Split split = Split::gpt2;
   bool nfc = false;                   // normalize the text first (normalize.hpp)
-  int begin = -1;                     // the special token before a text; -1: none. encode() does not add it
+  int begin = -1;                     // the special token that begins a text, or -1; encode() does not add it
 };
 
 class Bpe {
  public:
   // Throws std::runtime_error if a byte has no token of its own.
   explicit Bpe(BpeTables tables);
-  Bpe(Bpe&&) = default;  // and no copy: sorted_ points into tables_
+  Bpe(Bpe&&) = default;  // no copy, because sorted_ points into tables_
 
   const BpeTables& tables() const { return tables_; }
   int vocabulary() const { return static_cast<int>(tables_.tokens.size()); }
@@ -57,5 +57,5 @@ class Bpe {
   std::vector<std::pair<std::string_view, uint32_t>> sorted_;  // tokens by their bytes, if words_first
 };
 
-// The 256 single bytes as tokens, in the order of GPT-2: "!" to "~", bytes 161 to 172 and 174 to 255, then the rest.
+// Returns the 256 single bytes as tokens, in GPT-2's order: "!" to "~", bytes 161 to 172 and 174 to 255, then the rest.
 std::vector<std::string> byte_tokens();

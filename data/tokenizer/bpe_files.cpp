@@ -22,14 +22,14 @@ namespace {
 
 [[noreturn]] void lack(const std::string& what) { reject(what + " is not supported"); }
 
-// A text of the file as errors show it: on one line, and not too long.
+// A string from the file for an error message: on one line and at most 60 bytes.
 std::string quoted(const std::string& text) {
   return to_ascii(text.substr(0, 60));
 }
 
 // ---- the alphabet ----------------------------------------------------------------------------------------
 
-// Files write each byte as a printable character: the 68 bytes that are none become U+0100 to U+0143.
+// Files write each byte as a printable character. The 68 bytes that are not printable become U+0100 to U+0143.
 constexpr uint32_t kFirstStandIn = 0x100;
 
 const std::array<uint32_t, 256>& characters_of_bytes() {
@@ -45,7 +45,7 @@ const std::array<uint32_t, 256>& characters_of_bytes() {
   return table;
 }
 
-// The bytes that the characters stand for, or the text itself if a character stands for none.
+// Returns the bytes that the characters stand for, or the text itself if one of them stands for no byte.
 std::string from_characters(const std::string& text) {
   static const std::array<int, 0x144> bytes = [] {
     std::array<int, 0x144> table;
@@ -75,7 +75,7 @@ std::string text_of(const json& j, const std::string& what) {
   return j.get<std::string>();
 }
 
-// `most` is one beyond the largest.
+// Reads a token number below `most`.
 uint32_t token_of(const json& j, size_t most, const std::string& what) {
   if (!j.is_number_unsigned() || j.get<uint64_t>() >= most)
     reject("the number of token " + quoted(what) + " is not one of 0 to " + std::to_string(most - 1));
@@ -88,7 +88,7 @@ std::string type_of(const json& part) {
   return is_word ? type.substr(0, 60) : quoted(type);
 }
 
-// "Sequence [Digits, ByteLevel]"
+// Describes a part for an error message: "Sequence [Digits, ByteLevel]".
 std::string name_of(const json& part) {
   std::string name = type_of(part);
   for (const char* list : {"normalizers", "pretokenizers", "processors", "decoders"})
@@ -100,7 +100,7 @@ std::string name_of(const json& part) {
   return name;
 }
 
-// Refuses a part of the file unless it is absent, or of the one type that does here what it does there.
+// Rejects a part of the file unless it is absent or of `type`, the only one that we support.
 void require(const json& file, const char* part, const std::string& type) {
   const json& j = member(file, part);
   if (j.is_null()) return;
@@ -108,7 +108,7 @@ void require(const json& file, const char* part, const std::string& type) {
   if (const std::string name = name_of(j); name != type) lack("the " + std::string(part) + " " + name);
 }
 
-// True for Unicode's normalization form C, the only normalizer that we have.
+// True if the file asks for Unicode's normalization form C, the only normalizer that we support.
 bool normalizes(const json& file) {
   const json& part = member(file, "normalizer");
   const bool nfc = part.is_object() && name_of(part) == "NFC";
@@ -116,14 +116,14 @@ bool normalizes(const json& file) {
   return nfc;
 }
 
-// Refuses an option of the model unless it is absent or "off".
+// Rejects an option of the model unless it is absent or off.
 void require_off(const json& model, const char* option) {
   const json& j = member(model, option);
   if (!(j.is_null() || j == false || j == "" || j == 0.0)) lack("the model's " + std::string(option));
 }
 
-// The split of a pre_tokenizer: ByteLevel, which splits as GPT-2 does, or a Split by one of our regular expressions and
-// a ByteLevel without one.
+// Returns the split of a pre_tokenizer. It is either ByteLevel, which splits as GPT-2 does, or one of our regular
+// expressions (Split) followed by a ByteLevel that does not split.
 Split split_of(const json& file) {
   const json& pre = member(file, "pre_tokenizer");
   if (!pre.is_object()) lack("a file without a pre_tokenizer");
@@ -144,7 +144,7 @@ Split split_of(const json& file) {
   lack("a Split by " + (regex.is_string() ? quoted(regex.get<std::string>()) : "something else"));
 }
 
-// The template of a post_processor, or null. It adds special tokens around a text, which encode() never does.
+// Returns the template of a post_processor, or null. A template adds special tokens around a text; encode() never does.
 const json& template_of(const json& file) {
   const json& part = member(file, "post_processor");
   const std::string name = part.is_object() ? name_of(part) : "ByteLevel";
@@ -154,7 +154,8 @@ const json& template_of(const json& file) {
   lack("the post_processor " + name);
 }
 
-// The name of the special token that comes before a text, or "". What comes after a text is not for prompts.
+// Returns the name of the special token before a text, or "". Ignores what follows a text, because prompts do not have
+// it.
 std::string name_of_begin(const json& file) {
   const json& parts = template_of(file);
   std::string begin;
@@ -168,7 +169,7 @@ std::string name_of_begin(const json& file) {
   return begin;
 }
 
-// Truncation and padding are settings of a call, which transformers overrides: files may hold those of the last one.
+// Ignores truncation and padding: transformers sets them for each call, and a file may hold those of the last call.
 void require_known_parts(const json& file) {
   require(file, "decoder", "ByteLevel");
   const json& model = member(file, "model");
@@ -179,7 +180,7 @@ void require_known_parts(const json& file) {
     require_off(model, option);
 }
 
-// Builds the tables of a file. Tokens have the names that the file gives them.
+// Builds the tables of a file. Looks tokens up by the names that the file gives them.
 class Reader {
  public:
   Reader(const json& vocabulary, const json& added) {
@@ -280,7 +281,7 @@ Bpe from_gpt2(const json& vocabulary, const std::string& merges) {
   return reader.finish(false, Split::gpt2, false);
 }
 
-// Calls read(), and puts the name of the file before its errors.
+// Calls read() and puts the file's name before its error messages.
 template <class Read>
 Bpe named(const std::string& path, const Read& read) {
   try {
@@ -357,7 +358,7 @@ std::string to_json(const Bpe& bpe) {
     added.push_back({{"id", token}, {"content", name}, {"single_word", false}, {"lstrip", false}, {"rstrip", false},
                      {"normalized", false}, {"special", true}});
   }
-  // An ordered object would look for each name among all before it.
+  // push_back, because assigning by name would search all earlier names each time.
   auto& rows = vocabulary.get_ref<ordered_json::object_t&>();
   for (size_t i = 0; i < names.size(); ++i) rows.push_back({names[i], i});
   for (const Merge& merge : tables.merges) merges.push_back(names[merge.left] + " " + names[merge.right]);

@@ -10,9 +10,9 @@
 
 namespace {
 
-constexpr size_t kCounted = 1 << 20;  // bytes whose words a thread counts at a time
+constexpr size_t kCounted = 1 << 20;  // a thread counts the words of this many bytes at a time
 
-// How often each word occurs: a hash table with open addressing.
+// Counts how often each word occurs, in a hash table with open addressing.
 class Counts {
  public:
   struct Slot {
@@ -45,7 +45,7 @@ class Counts {
   size_t used_ = 0;
 };
 
-// The different words of a text, sorted.
+// Returns the distinct words of a text, sorted.
 std::vector<Counts::Slot> count_words(std::string_view text) {
   const std::vector<std::string_view> pieces = cut_between_words(Split::gpt2, text, kCounted);
   Counts all;
@@ -66,7 +66,7 @@ std::vector<Counts::Slot> count_words(std::string_view text) {
   return words;
 }
 
-// A pair of tokens, left in the upper half. Comparing numbers compares left first.
+// A pair of tokens, with left in the upper half, so that comparing two pairs compares left first.
 using Pair = uint64_t;
 Pair pair_of(uint32_t left, uint32_t right) { return Pair{left} << 32 | right; }
 
@@ -119,13 +119,13 @@ class Training {
         merge(best);
         return true;
       }
-      best.count = count;  // it has changed since: back to its place in the queue
+      best.count = count;  // the count has changed: put it back at its new place
       queue_.push(std::move(best));
     }
     return false;
   }
 
-  // Two pairs can make the same token. A pair that was merged twice counts as merged the second time.
+  // Two pairs can make the same token. A pair that was merged twice gets the rank of its second merge.
   BpeTables finish() {
     std::unordered_map<Pair, size_t, HashPair> last;
     std::vector<Merge> merges;
@@ -174,7 +174,7 @@ class Training {
     if (words.empty() || words.back() != w) words.push_back(w);
   }
 
-  // Queues the pairs that have appeared.
+  // Queues the new pairs.
   void queue_changed() {
     for (auto& [pair, words] : changed_)
       if (const int64_t count = counts_[pair]; count > 0) queue_.push({pair, count, std::move(words)});
@@ -186,7 +186,7 @@ class Training {
   std::unordered_map<std::string, uint32_t> known_;
   std::vector<Word> words_;
   std::unordered_map<Pair, int64_t, HashPair> counts_;
-  std::unordered_map<Pair, std::vector<uint32_t>, HashPair> changed_;  // pairs that appeared, and in which words
+  std::unordered_map<Pair, std::vector<uint32_t>, HashPair> changed_;  // new pairs, and the words they are in
   std::priority_queue<Candidate> queue_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// Tokenizers of characters as a tokenizer.json, which Hugging Face's tokenizers read: each code point is a word of a
-// WordLevel model. A text with a character that has no token is an error there, as it is here.
+// Writes and reads character tokenizers as a tokenizer.json for Hugging Face's tokenizers. Each code point is a word of
+// a WordLevel model. A character without a token is an error there, as it is here.
 
 #include <cstdint>
 #include <vector>
@@ -11,5 +11,6 @@ nlohmann::json word_level(const std::vector<uint32_t>& alphabet);
 
 bool is_word_level(const nlohmann::json& file);
 
-// The alphabet of such a file. Throws std::runtime_error, which names no file, for another WordLevel tokenizer.
+// Returns the alphabet of such a file. Throws std::runtime_error, without a file name, for any other WordLevel
+// tokenizer.
 std::vector<uint32_t> alphabet_of(const nlohmann::json& file);

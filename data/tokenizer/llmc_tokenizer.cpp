@@ -50,7 +50,7 @@ bool are_bytes(const std::vector<std::string>& tokens) {
   return true;
 }
 
-// The code points, if each token is one and they ascend.
+// Returns the code points if each token is one and they ascend.
 std::optional<std::vector<uint32_t>> characters_of(const std::vector<std::string>& tokens) {
   std::vector<uint32_t> points;
   for (const std::string& token : tokens) {
@@ -98,12 +98,12 @@ std::vector<Merge> merges_of_ranks(const std::vector<std::string>& tokens, const
     const std::string_view bytes = tokens[token];
     if (!numbers.emplace(bytes, token).second) reject("token " + std::to_string(token) + " is there twice");
     if (bytes.size() < 2) continue;
-    // starts[i] is where a symbol begins; made[i] the token that it and the next would make, if that is an earlier one.
+    // Symbol i begins at starts[i]. made[i] is the token that symbols i and i + 1 make, if it is an earlier token.
     std::vector<size_t> starts(bytes.size() + 1);
     for (size_t i = 0; i < starts.size(); ++i) starts[i] = i;
     const auto made_at = [&](size_t i) {
       const auto found = numbers.find(bytes.substr(starts[i], starts[i + 2] - starts[i]));
-      return found == numbers.end() ? token : found->second;  // all of the bytes are `token`, too late for a merge
+      return found == numbers.end() ? token : found->second;  // `token` itself makes no merge
     };
     std::vector<uint32_t> made;
     for (size_t i = 0; i + 2 < starts.size(); ++i) made.push_back(made_at(i));
@@ -134,7 +134,7 @@ Tokenizer tokenizer_from_llmc(std::string_view bytes) {
   BpeTables tables;
   try {
     tables.merges = merges_of_ranks(file.tokens, {});
-  } catch (const std::runtime_error&) {  // only the end of a text may be no merge
+  } catch (const std::runtime_error&) {  // the only token that may not be a merge is the one that ends a text
     tables.special.push_back({file.end, file.tokens[file.end]});
     tables.merges = merges_of_ranks(file.tokens, tables.special);
   }

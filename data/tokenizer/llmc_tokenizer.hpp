@@ -3,8 +3,8 @@
 //   u32[256]  20240328, version, number of tokens, in version 2 the token that ends a text (version 1: 50256)
 //   u8 length, bytes   for each token
 //
-// The file has no merges, as llm.c only decodes. They follow from the tokens: in GPT-2's vocabulary, as in every one
-// whose merges are numbered by rank, a token is the merge of the two that its bytes become under the merges before it.
+// The file has no merges, because llm.c only decodes. The merges follow from the tokens if they are numbered by rank,
+// as in GPT-2's vocabulary: apply all earlier merges to a token's bytes, and the two symbols that remain are its merge.
 
 #include <string>
 #include <string_view>
@@ -14,14 +14,15 @@
 
 bool is_llmc_tokenizer(std::string_view bytes);
 
-// A byte tokenizer if the tokens are the 256 bytes in order, characters if they are characters in order, else BPE.
-// Throws std::runtime_error, which does not name a file, if the file is damaged or the tokens are no such merges.
+// Returns a byte tokenizer if the tokens are the 256 bytes in order, a character tokenizer if they are characters in
+// ascending order, else BPE. Throws std::runtime_error, without a file name, if the file is damaged or merges cannot be
+// derived.
 Tokenizer tokenizer_from_llmc(std::string_view bytes);
 Tokenizer read_llmc_tokenizer(const std::string& path);  // errors name the file
 
 // Throws std::invalid_argument if reading the file would not give this tokenizer again.
 std::string to_llmc(const Tokenizer& tokenizer);
 
-// The merges of tokens whose numbers are their ranks. `special` are tokens that no merge makes. Throws
-// std::runtime_error if there is another such token.
+// Derives the merges of tokens that are numbered by rank. `special` lists the tokens that no merge makes. Throws
+// std::runtime_error if another token is not a merge of two earlier ones.
 std::vector<Merge> merges_of_ranks(const std::vector<std::string>& tokens, const std::vector<SpecialToken>& special);

@@ -15,9 +15,9 @@ namespace {
 
 using Points = std::vector<utf8proc_int32_t>;
 
-// Characters below this have no decomposition that is not made again, and combine with none before them.
+// Characters below this one are already in normal form (NFC), and do not combine with a character before them.
 constexpr uint32_t kFirstMark = 0x300;
-// utf8proc 2.8 loses this one behind a syllable of Hangul. It does not combine with what is before it, either.
+// utf8proc 2.8 drops this character after a Hangul syllable. It does not combine with a character before it, either.
 constexpr uint32_t kNoHangulEnd = 0x11a7;
 
 int combining_class(utf8proc_int32_t point) { return utf8proc_get_property(point)->combining_class; }
@@ -36,7 +36,7 @@ void append_decomposed(Points& decomposed, utf8proc_int32_t point) {
   decomposed.insert(decomposed.end(), parts, parts + std::min<utf8proc_ssize_t>(n, kMost));
 }
 
-// utf8proc's own order takes the square of the number of marks on a letter.
+// Sorts the marks of each letter by class. utf8proc's own sort takes quadratic time in the number of marks on a letter.
 void sort_marks(Points& points) {
   const auto is_letter = [](utf8proc_int32_t point) { return combining_class(point) == 0; };
   const auto by_class = [](utf8proc_int32_t a, utf8proc_int32_t b) { return combining_class(a) < combining_class(b); };
@@ -57,7 +57,7 @@ void append_normal(std::string& result, const Points& points) {
   for (utf8proc_ssize_t i = 0; i < n; ++i) result += utf8(static_cast<uint32_t>(normal[i]));
 }
 
-// The end of the ASCII from `at` on, without the last character, on which marks may follow.
+// Returns the end of the ASCII text from `at` on, less its last character, which marks may follow.
 size_t end_of_ascii(std::string_view text, size_t at) {
   while (at + 1 < text.size() && !((text[at] | text[at + 1]) & 0x80)) ++at;
   return at;
@@ -68,7 +68,7 @@ size_t end_of_ascii(std::string_view text, size_t at) {
 std::string nfc(std::string_view text) {
   std::string result;
   result.reserve(text.size());
-  Points points;  // a character, and others from kFirstMark on
+  Points points;  // one character and the characters from kFirstMark on that follow it
   const auto finish = [&] {
     if (points.size() == 1 && points[0] < static_cast<int32_t>(kFirstMark)) result += utf8(points[0]);
     else if (!points.empty()) append_normal(result, points);

@@ -5,6 +5,6 @@
 #include <string>
 #include <string_view>
 
-// The normal form of a text. Bytes that are not UTF-8 stay as they are; the text between them is normalized by itself.
-// You may cut a text before any character below U+0300: the normal forms of the parts are that of the whole.
+// Returns the normal form of a text. Bytes that are not UTF-8 stay as they are, and separate parts that are normalized
+// on their own. You may cut a text before any character below U+0300: the parts' normal forms, joined, are the whole's.
 std::string nfc(std::string_view text);

@@ -1,5 +1,5 @@
 #pragma once
-// A hash table of pairs of tokens.
+// A hash table from pairs of tokens to a number.
 
 #include <bit>
 #include <cstddef>
@@ -14,10 +14,10 @@ class PairTable {
  public:
   explicit PairTable(size_t most = 0) : slots_(std::bit_ceil(2 * most + 1), {kFree, kAbsent}) {}
 
-  // The value of a pair, or kAbsent if it has not been set.
+  // Returns the value of a pair, or kAbsent if it was not set.
   uint32_t operator()(uint32_t left, uint32_t right) const { return slots_[slot_of(joined(left, right))].value; }
 
-  // Sets at most as many pairs as the constructor was told.
+  // Sets the value of a pair. The constructor's `most` bounds the number of pairs.
   void set(uint32_t left, uint32_t right, uint32_t value) {
     const uint64_t pair = joined(left, right);
     slots_[slot_of(pair)] = {pair, value};

@@ -20,7 +20,7 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
 
 // ---- SentencePiece ---------------------------------------------------------------------------------------
 
-// The fields of a protobuf message, in order.
+// Iterates over the fields of a protobuf message.
 class Message {
  public:
   explicit Message(std::string_view bytes) : rest_(bytes) {}
@@ -98,7 +98,7 @@ Piece read_piece(std::string_view bytes) {
   return piece;
 }
 
-// What of the trainer's settings the tokens depend on.
+// Reads those of the trainer's settings that change the tokens.
 void read_trainer(std::string_view bytes, PieceTables& tables) {
   constexpr const char* kTypes[] = {"0", "unigram", "bpe", "word", "char"};
   uint64_t type = 1;
@@ -151,7 +151,7 @@ void read_denormalizer(std::string_view bytes) {
 
 constexpr int kUnknown = 0, kBegin = 1, kEnd = 2, kFirstByte = 3;
 
-// What llama2.c's program takes for granted.
+// llama2.c's program assumes these numbers.
 PieceType llama2c_type(int token) {
   if (token == kUnknown) return PieceType::unknown;
   if (token == kBegin || token == kEnd) return PieceType::control;
@@ -167,7 +167,7 @@ std::string byte_name(int byte) {
 }  // namespace
 
 bool is_sentencepiece_model(std::string_view bytes) {
-  return bytes.size() > 2 && bytes[0] == '\x0a' && bytes[2] == '\x0a';  // a piece, and in it its text
+  return bytes.size() > 2 && bytes[0] == '\x0a' && bytes[2] == '\x0a';  // a piece and its text, both field 1
 }
 
 Pieces pieces_from_model(std::string_view bytes) {

@@ -1,13 +1,14 @@
 #pragma once
-// Files of SentencePiece tokenizers: SentencePiece's own .model, and llama2.c's tokenizer.bin.
+// Reads and writes SentencePiece tokenizers: reads SentencePiece's own .model, reads and writes llama2.c's
+// tokenizer.bin.
 
 #include <string>
 #include <string_view>
 
 #include "pieces.hpp"
 
-// Reads either of them. Throws std::runtime_error "FILE: ..." for a damaged file, and for an algorithm, normalizer or
-// type of piece that would tokenize differently, naming it.
+// Reads either format. Throws std::runtime_error "FILE: ..." for a damaged file. Also throws for an algorithm,
+// normalizer or type of piece that we do not have, and names it: the tokens would differ.
 Pieces read_pieces(const std::string& path);
 
 // A SentencePiece .model (sentencepiece_model.proto). Errors do not name a file.

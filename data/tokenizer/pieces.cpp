@@ -12,12 +12,12 @@
 
 namespace {
 
-constexpr size_t kPart = 1 << 18;      // bytes that a thread encodes at a time
+constexpr size_t kPart = 1 << 18;      // a thread encodes this many bytes at a time
 constexpr size_t kLongestPiece = 512;  // bytes
 constexpr uint32_t kSpace = 0x2581;    // kSpaceText
 constexpr const char* kUnknownText = " \u2047 ";
 
-// "<0x41>" → 65; -1 if the text is no byte.
+// Returns 65 for "<0x41>", and -1 if the text is not a byte.
 int byte_of(const std::string& text) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return -1;
@@ -88,7 +88,7 @@ Pieces::Pieces(PieceTables tables) : tables_(std::move(tables)) {
   add_merges();
 }
 
-// Every character in a piece is a symbol that merges can start from.
+// Makes every character in a piece a symbol, so that merges can start from it.
 void Pieces::add_characters() {
   for (uint32_t token = 0; token < bytes_.size(); ++token) {
     if (tables_.pieces[token].type != PieceType::normal) continue;
@@ -104,7 +104,7 @@ void Pieces::add_characters() {
       if (whole) symbol = token;
     }
   }
-  // SentencePiece would write a space as the three bytes of U+2581, and read them back as that character.
+  // Without this piece, SentencePiece would write a space as the three bytes of U+2581 and read them back as U+2581.
   if (const auto space = symbol_of_.find(' '); space == symbol_of_.end() || space->second == kAbsent)
     throw std::runtime_error("no piece is a space alone (U+2581)");
   for (auto& [point, symbol] : symbol_of_)
@@ -114,7 +114,7 @@ void Pieces::add_characters() {
     }
 }
 
-// A piece can be made of every two symbols that it consists of.
+// Adds a merge for every pair of symbols that together make a piece.
 void Pieces::add_merges() {
   std::unordered_map<std::string_view, uint32_t> symbols;
   for (uint32_t token = 0; token < bytes_.size(); ++token)
@@ -137,7 +137,7 @@ void Pieces::add_merges() {
 
 // ---- encoding --------------------------------------------------------------------------------------------
 
-// A queue of pairs over a linked list of symbols. A pair that has changed since it was queued is passed over.
+// Keeps a queue of pairs over a linked list of symbols. Skips a pair that has changed since it was queued.
 void Pieces::merge(std::vector<uint32_t>& symbols) const {
   struct Pair {
     uint32_t rank, token;
@@ -191,7 +191,7 @@ void Pieces::encode_word(std::string_view word, std::vector<uint32_t>& symbols) 
   }
 }
 
-// The tokens of short words seen lately.
+// A cache of recent short words and their tokens.
 class Pieces::Words {
  public:
   explicit Words(const Pieces& pieces) : pieces_(pieces) {}
@@ -217,7 +217,7 @@ class Pieces::Words {
   Entry other_;
 };
 
-// Where the word that begins at `start` ends: before the next space behind another character, as no merge crosses it.
+// Returns the end of the word that begins at `start`: the next space after another character, which no merge crosses.
 size_t Pieces::end_of_word(std::string_view text, size_t start) const {
   if (!spaces_begin_words_) return text.size();
   size_t at = text.find(' ', start + 1);
@@ -258,7 +258,7 @@ std::vector<uint32_t> Pieces::encode(std::string_view text) const {
   return std::move(tokens[0]);
 }
 
-// A word begins with one space, which the dummy prefix gives back. So a part needs a word, and not only its space.
+// The dummy prefix of the next part replaces the space that begins its word. So a part must hold more than that space.
 std::vector<std::string_view> Pieces::cut(std::string_view text, size_t bytes) const {
   const size_t space = tables_.dummy_prefix ? 1 : 0;
   std::vector<std::string_view> parts;

@@ -16,8 +16,8 @@
 
 namespace {
 
-// White space is Unicode's property White_Space. PCRE2's \s has one character more (U+180E).
-// Possessive repeats (++) match the same and keep nothing to go back to.
+// White space is Unicode's property White_Space; PCRE2's \s has one more character (U+180E). Possessive repeats (++)
+// match the same text but save no positions for backtracking.
 #define SPACE R"(\p{Z}\t-\r\x{85})"
 #define OTHER "[^" SPACE "\\p{L}\\p{N}]++"
 #define ENDING "'(?:[stmd]|re|ve|ll)"
@@ -27,8 +27,8 @@ namespace {
 
 struct Pattern {
   Split split;
-  const char* regex;   // of PCRE2
-  const char* theirs;  // as tokenizer.json has it
+  const char* regex;   // our pattern, for PCRE2
+  const char* theirs;  // the same split as tokenizer.json spells it
 };
 constexpr Pattern kPatterns[] = {
     {Split::gpt2, ENDING "| ?\\p{L}++| ?\\p{N}++| ?" OTHER "|" SPACES,
@@ -58,7 +58,7 @@ using Match = std::unique_ptr<pcre2_match_data, Free>;
   throw std::runtime_error(std::string("cannot split the text into words: ") + reinterpret_cast<const char*>(text));
 }
 
-// Without just-in-time compilation, the pattern is interpreted.
+// If just-in-time compilation is not available, PCRE2 interprets the pattern.
 Code compile(const char* pattern) {
   int error;
   PCRE2_SIZE at;
@@ -78,7 +78,7 @@ const pcre2_code* compiled(Split split) {
   return codes[static_cast<size_t>(split)].get();
 }
 
-// The end of the UTF-8 that starts at `at`.
+// Returns the end of the valid UTF-8 that starts at `at`.
 size_t end_of_utf8(std::string_view text, size_t at) {
   constexpr uint64_t kNotAscii = 0x8080808080808080ull;
   for (;;) {
@@ -118,8 +118,8 @@ void split_words(Split split, std::string_view text, const std::function<void(st
   }
 }
 
-// A word with white space has it in front of everything else. So a word starts wherever white space follows a mark. In
-// Llama 3's split, line ends may also be behind.
+// White space can only begin a word, so a word starts wherever white space follows a mark. In Llama 3's split, a word
+// can also end with line ends, so they do not count.
 std::vector<std::string_view> cut_between_words(Split split, std::string_view text, size_t bytes) {
   const auto starts_word = [split](char c) { return split == Split::gpt2 ? is_ascii_space(c) : c == ' ' || c == '\t'; };
   std::vector<std::string_view> pieces;

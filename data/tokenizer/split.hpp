@@ -1,11 +1,11 @@
 #pragma once
-// Splits text into words before byte-pair encoding. Tokens never cross the ends of words.
+// Splits text into words before byte-pair encoding. Tokens never cross word boundaries.
 //
-//   gpt2     's 't 're 've 'm 'll 'd, letters, digits or other characters with at most one space before them, and runs
-//            of white space
-//   llama3   the same in any case, letters with any one character before them, at most three digits, and line ends
-//            with what is before them
-//   qwen2    as llama3, with each digit by itself
+//   gpt2     A word is one of 's 't 're 've 'm 'll 'd; or letters, digits or other characters, with at most one space
+//            before them; or a run of white space.
+//   llama3   As gpt2, but 's etc. in upper case, too; any one character may precede letters; at most three digits;
+//            line ends belong to the white space or other characters before them.
+//   qwen2    As llama3, but each digit is a word.
 
 #include <functional>
 #include <string>
@@ -14,12 +14,12 @@
 
 enum class Split { gpt2, llama3, qwen2 };
 
-// The regular expression of a split, as tokenizer.json has it.
+// Returns the regular expression of a split, as tokenizer.json spells it.
 std::string regex_of(Split split);
 
-// Calls with_word(word) for each word, in order. The words together are the text. Bytes that are not UTF-8 are words
-// of their own.
+// Calls with_word(word) for each word, in order. Joined, the words are the text. A run of bytes that are not UTF-8 is a
+// word.
 void split_words(Split split, std::string_view text, const std::function<void(std::string_view)>& with_word);
 
-// Cuts a text into pieces of about `bytes` bytes that have the same words, piece by piece, as the whole text.
+// Cuts a text into pieces of about `bytes` bytes. Splitting the pieces one by one gives the words of the whole text.
 std::vector<std::string_view> cut_between_words(Split split, std::string_view text, size_t bytes);

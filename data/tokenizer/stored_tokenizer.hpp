@@ -1,5 +1,5 @@
 #pragma once
-// Tokenizers in files: as checkpoints hold them, and in the formats of other programs.
+// Stores tokenizers in checkpoints, and reads them from files of other programs.
 
 #include <string>
 
@@ -7,14 +7,14 @@
 
 #include "tokenizer.hpp"
 
-// The tokenizer as checkpoints hold it, and back. Throws std::runtime_error, which does not name a file.
+// Convert a tokenizer to what a checkpoint stores, and back. Throws std::runtime_error without a file name.
 nlohmann::json to_json(const Tokenizer& tokenizer);
 Tokenizer tokenizer_from_json(const nlohmann::json& stored);
 
 // Reads a tokenizer file, or the one in a folder: tokenizer.json, encoder.json or vocab.json with their merges,
 // SentencePiece's tokenizer.model, llama2.c's tokenizer.bin, or llm.c's gpt2_tokenizer.bin.
-// If the folder has a tokenizer.model beside a tokenizer.json that is refused, reads it and prints a note. `file`
-// becomes the file that was read. Throws std::runtime_error naming the file.
+// If the folder's tokenizer.json is refused and it also has a tokenizer.model, reads that and prints a note. `file`
+// receives the path that was read. Throws std::runtime_error that names the file.
 Tokenizer read_tokenizer(const std::string& path, std::string* file = nullptr);
 
 // "byte", "char", "bpe" or "pieces".

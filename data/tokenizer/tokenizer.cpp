@@ -34,7 +34,7 @@ void for_each_code_point(std::string_view text, const Call& with_point) {
                               ") is not in the model's vocabulary");
 }
 
-// Pieces of at most `bytes` bytes that do not begin with a continuation byte of UTF-8.
+// Cuts a text into pieces of at most `bytes` bytes that do not begin with a continuation byte of UTF-8.
 std::vector<std::string_view> cut_between_characters(std::string_view text, size_t bytes) {
   std::vector<std::string_view> pieces;
   while (text.size() > bytes) {
@@ -158,7 +158,7 @@ int Tokenizer::begin() const {
   return bpe_ ? bpe_->tables().begin : -1;
 }
 
-// A tokenizer.json does not say which of its special tokens ends a text. Llama 3's is known by its name.
+// A tokenizer.json does not say which special token ends a text, so look for Llama 3's by its name.
 int Tokenizer::end() const {
   if (pieces_) return pieces_->tables().end;
   if (bpe_ && bpe_->tables().begin >= 0)

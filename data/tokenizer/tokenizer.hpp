@@ -1,5 +1,5 @@
 #pragma once
-// Text ↔ tokens.
+// Turns text into tokens and back.
 //   byte   256 tokens, the bytes themselves; reads anything
 //   char   one token for each Unicode code point that occurs in the text, in ascending order
 //   bpe    byte-pair encoding of the bytes, by a trained table of merges; reads anything
@@ -15,17 +15,18 @@
 #include "bpe.hpp"
 #include "pieces.hpp"
 
-constexpr size_t kLargestTokenizer = 1 << 28;  // bytes of a file. tokenizer.json of 250,000 tokens has 30 MB
+constexpr size_t kLargestTokenizer = 1 << 28;  // bytes; a tokenizer.json with 250,000 tokens has 30 MB
 
-// The treatment of a character without a token. `replace` uses U+FFFD, or else '?', or skips if neither has a token.
+// What to do with a character without a token. `replace` writes U+FFFD, or '?' if that has no token, or skips it if
+// neither has one.
 enum class Unknown { error, skip, replace };
 
-// Thrown for such a character.
+// Thrown for a character without a token, and for bytes that are not UTF-8.
 struct NoToken : std::runtime_error {
   NoToken(size_t byte, bool utf8, const std::string& what) : std::runtime_error(what), at(byte), is_utf8(utf8) {}
   NoToken behind(size_t bytes) const { return {bytes + at, is_utf8, what()}; }  // for a text that begins earlier
-  size_t at;     // byte in the text
-  bool is_utf8;  // true: a character that is not in the vocabulary
+  size_t at;     // byte offset in the text
+  bool is_utf8;  // true: a character without a token; false: bytes that are not UTF-8
 };
 
 class Tokenizer {
@@ -33,7 +34,7 @@ class Tokenizer {
   enum class Kind { byte, character, bpe, pieces };
 
   static Tokenizer bytes();
-  // The alphabet of a text. Throws NoToken if it is not UTF-8, std::runtime_error above 65,535 code points.
+  // Builds the alphabet from a text. Throws NoToken if it is not UTF-8, std::runtime_error above 65,535 code points.
   static Tokenizer characters(std::string_view text);
   static Tokenizer characters(std::vector<uint32_t> code_points);
   static Tokenizer bpe(Bpe bpe);
@@ -45,25 +46,27 @@ class Tokenizer {
   const Pieces* pieces() const { return pieces_.get(); }               // likewise
   int vocabulary() const;
 
-  // Throws NoToken for bytes that are not UTF-8. Treats characters without a token as `unknown` says and adds their
-  // number to `count`.
+  // Throws NoToken for bytes that are not UTF-8. `unknown` says what to do with characters without a token; their
+  // number is added to `count`.
   std::vector<uint32_t> encode(std::string_view text, Unknown unknown = Unknown::error, size_t* count = nullptr) const;
-  // Cuts a text into pieces of about `bytes` bytes that have the same tokens, piece by piece, as the whole text.
+  // Cuts a text into pieces of about `bytes` bytes. Encoding the pieces one by one gives the tokens of the whole text.
   std::vector<std::string_view> cut(std::string_view text, size_t bytes) const;
-  // The bytes of one token; "" for numbers beyond the vocabulary.
+  // Returns the bytes of one token; "" for numbers beyond the vocabulary.
   std::string decode(int token) const;
-  // The text that these tokens encode.
+  // Returns the text that these tokens encode.
   std::string decode(const std::vector<uint32_t>& tokens) const;
   int newline() const { return token_of('\n'); }  // -1 if there is none
-  // The special tokens that begin and end a text, as the tokenizer's file has them; -1: none. encode() adds neither.
+  // The special tokens that begin and end a text, from the tokenizer's file, or -1. encode() adds neither.
   int begin() const;
   int end() const;
   Tokenizer without_begin() const;  // the same, but begin() is -1
-  // The special token of this name, such as "<|endoftext|>"; -1 for "". Throws std::runtime_error if there is none.
+  // Returns the special token of this name, such as "<|endoftext|>"; -1 for "". Throws std::runtime_error if there is
+  // none.
   int special(const std::string& name) const;
   std::string name_of_special(int token) const;  // "" if it is not special
-  // A note for the user if names of special tokens occur in a text, or "". encode() reads them as other text; programs
-  // that read the exported tokenizer make one token of each. `what` is the text: "notes.txt", "the prompt".
+  // Returns a note for the user if names of special tokens occur in a text, else "". encode() treats such names as
+  // plain text, but programs that read the exported tokenizer turn each into one token. `what` names the text:
+  // "notes.txt", "the prompt".
   std::string note_on_special(const std::string& what, std::string_view text) const;
 
  private:
@@ -73,7 +76,7 @@ class Tokenizer {
 
   Kind kind_ = Kind::byte;
   std::vector<uint32_t> alphabet_;
-  std::vector<int> token_of_;  // token of each code point up to the last of the alphabet, or -1
+  std::vector<int> token_of_;  // the token of each code point up to the alphabet's last, or -1
   std::shared_ptr<const Bpe> bpe_;
   std::shared_ptr<const Pieces> pieces_;
 };
