@@ -115,10 +115,10 @@ story:
 
 namespace {
 
-// A story (without its newline), read by the grammar that can produce most of it.
+// What the grammar that can produce most of a story (without its newline) makes of it.
 struct Reading {
-  std::optional<double> nats;  // none: no grammar can produce all of it
-  size_t readable = 0;         // length of the prefix that it can produce
+  std::optional<double> nats;  // nothing if no grammar can produce all of it
+  size_t readable = 0;         // length of the longest prefix that it can produce
 };
 
 Reading read_story(std::string_view story) {
@@ -166,10 +166,10 @@ std::optional<double> story_nats(std::string_view text) {
 CorpusSummary tell_stories(size_t bytes, uint64_t seed, const Grammar& grammar,
                            const std::function<void(const Story&)>& use) {
   CorpusSummary summary;
-  // A story told before is skipped, so that no validation story occurs in training. Two stories are alike with
-  // probability 7e-8 (the mean of P over 200,000 stories), so about 14 of the 20,000 in 4 MB are skipped. A model that
-  // remembered all earlier stories could rule them out. That would save -log(1 - 20,000 · 7e-8) = 0.0014 of a story's
-  // 18 nats, so the floor has a relative error of 1e-4.
+  // Skip a story told before, so that no validation story occurs in training. Two stories are equal with probability
+  // 7e-8 (the mean of P over 200,000 stories), so about 14 of the 20,000 in 4 MB are skipped. A model that remembered
+  // all earlier stories could rule them out. That would save -log(1 - 20,000 · 7e-8) = 0.0014 of a story's 18 nats, so
+  // the floor has a relative error of 1e-4.
   std::unordered_set<uint64_t> told;
   for (uint64_t index = 0;; ++index) {
     const Story story = tell_story(seed, index, grammar);

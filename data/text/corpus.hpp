@@ -1,9 +1,9 @@
 #pragma once
-// The default corpus: short English stories from a grammar, made by the program itself.
+// The default corpus: short English stories that the program generates from a grammar.
 //
 // A story chooses names, things and places once and says them again later, so a model that remembers predicts better
 // than one that does not. The grammars are unambiguous (each story has one derivation) and every choice has a known
-// probability, so -log P of each story is known exactly. It is the floor: no model's mean loss can fall below it.
+// probability, so -log P of each story is known exactly. Its mean is the floor: no model's mean loss can fall below it.
 
 #include <cstdint>
 #include <functional>
@@ -19,7 +19,7 @@
 struct NamedGrammar {
   const char* name;
   const char* help;
-  size_t longest;      // bytes of the longest story, with the newline that ends it
+  size_t longest;      // bytes of the longest story, including its newline
   const char* source;  // in the format of grammar.hpp
 };
 
@@ -31,14 +31,14 @@ extern const NamedGrammar kStoryGrammars[2];
 const Grammar& story_grammar(std::string_view name = "stories");
 
 struct Story {
-  std::string text;  // one line of ASCII, at most 256 bytes with the '\n' that ends it
+  std::string text;  // one line of ASCII, at most 256 bytes including its '\n'
   double nats;       // -log P(text)
 };
 
-// A pure function: the same seed, index and grammar tell the same story.
+// Tells one story. A pure function: the same seed, index and grammar give the same story.
 Story tell_story(uint64_t seed, uint64_t index, const Grammar& grammar = story_grammar());
 
-// -log P of any text, with or without its '\n'; nothing if no grammar can produce it.
+// Returns -log P of any text, with or without its '\n', or nothing if no grammar can produce it.
 std::optional<double> story_nats(std::string_view text);
 
 struct CorpusSummary {
@@ -47,16 +47,16 @@ struct CorpusSummary {
   double nats = 0;  // sum over the stories; nats / bytes is the floor of a byte-level model
 };
 
-// Calls `use` for different whole stories of at most `bytes` bytes in all.
+// Calls `use` for each of a series of distinct whole stories, at most `bytes` bytes in total.
 CorpusSummary tell_stories(size_t bytes, uint64_t seed, const Grammar& grammar,
                            const std::function<void(const Story&)>& use);
 
-// How well a text follows the grammars, line by line.
+// Counts how many lines of a text the grammars can produce.
 struct StoryCheck {
-  size_t lines = 0, stories = 0;   // lines that are not empty; those that a grammar can produce
-  size_t distinct = 0, known = 0;  // of the lines: different ones, and those that `known` contains too
+  size_t lines = 0, stories = 0;   // nonempty lines; lines that a grammar can produce
+  size_t distinct = 0, known = 0;  // distinct lines; lines that `known` contains, too
   double nats = 0;                 // sum of -log P over the stories
-  size_t first_wrong = 0;          // number of the first line that is no story, from 1; 0 if all are
-  std::string readable, wrong;     // that line: the part that a grammar can produce, and the rest
+  size_t first_wrong = 0;          // the first line that is not a story, counted from 1; 0 if all are
+  std::string readable, wrong;     // that line's longest prefix that a grammar can produce, and its rest
 };
 StoryCheck check_stories(std::string_view text, std::string_view known);

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The first line of the file of nats, for printf and scanf; the seed follows for people.
+// The first line of a .nats file, for printf and scanf. The seed follows, for human readers.
 constexpr const char* kHeader = "# -log P of each story in nats; text: %zu bytes, %zu stories, hash %llx";
 
 }  // namespace
@@ -45,7 +45,7 @@ CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed,
   floor.write(header + (", seed " + std::to_string(seed)) + "\n");
   floor.write(numbers);
 
-  // The older floor is removed first: even if the power fails, no text stands beside the floor of another.
+  // Remove the old .nats file first. Then even a power failure cannot pair a text with another text's file.
   text.finish();
   floor.finish();
   if (::unlink(nats_path(path).c_str()) != 0 && errno != ENOENT) fail_file("replace", nats_path(path), errno);

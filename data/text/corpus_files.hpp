@@ -1,5 +1,5 @@
 #pragma once
-// Files of generated stories: the text, and the -log P of each story beside it.
+// Files of generated stories: the text, and next to it a file with the -log P of each story.
 
 #include <cstdint>
 #include <string>
@@ -8,14 +8,14 @@
 
 #include "corpus.hpp"
 
-// The file with the -log P of each story of a text.
+// Returns the path of the file with the -log P of each story.
 std::string nats_path(const std::string& text_path);
 
-// Writes different whole stories of at most `bytes` bytes into `path`, and the -log P of each into nats_path(path).
-// Throws std::runtime_error, and leaves nothing half-written, if that cannot be done.
+// Writes distinct whole stories, at most `bytes` bytes in total, into `path`, and the -log P of each into
+// nats_path(path). Throws std::runtime_error if it cannot, and leaves nothing half-written.
 CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed,
                            const Grammar& grammar = story_grammar());
 
-// Reads the -log P of each story of a text from the file beside it; empty if there is no such file. Throws
+// Reads the -log P of each story from nats_path(text_path). Returns nothing if there is no such file. Throws
 // std::runtime_error if the file belongs to another text.
 std::vector<double> read_nats(const std::string& text_path, std::string_view text);

@@ -19,29 +19,29 @@ size_t sum_of_lengths(const std::vector<TokenWindow>& windows) {
   return n;
 }
 
-// The i-th window of a run that takes each once per epoch, in an order of its own for every epoch.
+// The i-th window of a run that takes each window once per epoch, in a new order every epoch.
 const TokenWindow& shuffled_window(const Dataset& data, uint64_t seed, uint64_t i) {
   const uint64_t n = data.windows.size();
   return data.windows[permuted(i % n, n, rng::key({seed, rng::word("epoch"), i / n}))];
 }
 
-// The token itself. Throws if it is beyond the vocabulary, as it may be in a mapped file.
+// Returns the token. Throws if it is beyond the vocabulary, which is possible in a mapped file.
 uint32_t known(const Dataset& data, uint32_t token) {
   if (static_cast<int64_t>(token) < data.tokenizer.vocabulary()) return token;
   throw std::runtime_error(data.name + " holds token " + std::to_string(token) + ", and the tokenizer has " +
                            std::to_string(data.tokenizer.vocabulary()) + ": name the right one with --tokenizer");
 }
 
-// Statistics look at every n-th piece of mapped files, so that they read about a million tokens.
+// Statistics of mapped files read every n-th piece, about a million tokens. Returns n.
 size_t sampling_step(const Dataset& data, size_t tokens) { return data.tokens.memory() > 0 ? 1 : 1 + (tokens >> 20); }
 
-// How often each token occurs in stretches [0, n); stretch(i) is tokens [first, second). Integers have the same sum in
-// any order.
+// Counts each token in stretches [0, n); stretch(i) is tokens [first, second). The counts are integers, so the order of
+// adding does not matter.
 template <class Stretch>
 std::vector<size_t> count_tokens(const Dataset& data, size_t n, const Stretch& stretch) {
-  constexpr size_t kFewTokens = 256;  // of a stretch
+  constexpr size_t kFewTokens = 256;  // in a stretch
   const auto V = static_cast<size_t>(data.tokenizer.vocabulary());
-  std::vector<size_t> count(V + 1);  // the last one is of tokens beyond the vocabulary
+  std::vector<size_t> count(V + 1);  // the last one counts tokens beyond the vocabulary
   parallel_for(static_cast<int>(n), 1, kFewTokens, [&](int begin, int end) {
     std::vector<size_t> own(V + 1);
     for (int i = begin; i < end; ++i) {
@@ -64,8 +64,8 @@ std::vector<bool> special_tokens(const Tokenizer& tokenizer) {
   return special;
 }
 
-// The bytes of text that every validation target stands for. A special token between documents stands for none, and
-// neither does the space that SentencePiece puts before a document.
+// Returns the bytes of text that the validation targets stand for. A special token between documents stands for none,
+// and neither does the space that SentencePiece puts before a document.
 double bytes_of_targets(const Dataset& data, const std::vector<size_t>& targets) {
   const std::vector<bool> special = special_tokens(data.tokenizer);
   size_t bytes = 0;
@@ -76,7 +76,7 @@ double bytes_of_targets(const Dataset& data, const std::vector<size_t>& targets)
   if (!pieces || !pieces->tables().dummy_prefix) return static_cast<double>(bytes);
   const size_t step = sampling_step(data, data.val_targets());
   for (size_t i = 0; i < data.val.size(); i += step) {
-    bool begins = false;  // a document
+    bool begins = false;  // true if the next token begins a document
     const TokenWindow& window = data.val[i];
     data.tokens.for_each(window.start, window.start + window.length + 1, [&](uint32_t token) {
       bytes -= begins && pieces->bytes_of(token).starts_with(' ');
@@ -86,7 +86,7 @@ double bytes_of_targets(const Dataset& data, const std::vector<size_t>& targets)
   return static_cast<double>(bytes);
 }
 
-// How often each token is a validation target. Of mapped files, only a sample of the targets counts.
+// Counts how often each token is a validation target. In mapped files, samples the targets.
 std::vector<size_t> count_targets(const Dataset& data) {
   const size_t step = sampling_step(data, data.val_targets());
   return count_tokens(data, (data.val.size() + step - 1) / step, [&](size_t i) {
@@ -108,7 +108,7 @@ void measure_validation(Dataset& data) {
   const std::vector<size_t> trained = count_tokens(data, (data.train + between - 1) / between, [&](size_t i) {
     return std::pair(i * between, std::min(i * between + kStretch, data.train));
   });
-  // One more of each token, so that nothing has probability 0.
+  // Count each token once more, so that no probability is 0.
   const auto total = static_cast<double>(std::accumulate(trained.begin(), trained.end(), trained.size()));
   double nats = 0, counted = 0;
   for (size_t token = 0; token < targets.size(); ++token) {
@@ -178,7 +178,8 @@ int64_t steps_of_epochs(const Dataset& data, int T, uint64_t rows, double epochs
   return std::max<int64_t>(1, std::llround(std::ceil(epochs * data.rows_per_epoch(T) / static_cast<double>(rows))));
 }
 
-// The tokens after a shorter window are ignored, but look like text to BatchNorm and diagnostics.
+// A shorter window is repeated to fill its row. The loss ignores the repetition, but BatchNorm and diagnostics see
+// text.
 void fill_windows(int* tokens, int* targets, const Dataset& data, const std::vector<TokenWindow>& windows, size_t first,
                   int B, int T) {
   std::vector<int> from;

@@ -10,29 +10,29 @@
 #include "data/tokenizer/tokenizer.hpp"
 #include "tokens.hpp"
 
-// Tokens [start, start + length), fed to the model; each is followed by the token to predict.
+// The model reads tokens [start, start + length). The target of each is the token after it.
 struct TokenWindow {
   size_t start;
   int length;
 };
 
-// Statistics of mapped files come from samples of about a million tokens.
+// A text as tokens. Statistics of mapped files come from samples of about a million tokens.
 struct Dataset {
   Tokenizer tokenizer;
   Tokens tokens;
-  size_t bytes = 0;                  // of the whole text, or of its token files
+  size_t bytes = 0;                  // size of the whole text, or of its token files
   size_t train = 0;                  // tokens [0, train) are for training, the rest for validation
-  double val_bytes = 0;              // bytes of text that the validation targets stand for; separators have none
-  double unigram_nats = NAN;         // cross-entropy of the training frequencies on the validation part
-  std::vector<TokenWindow> windows;  // Draws::shuffle: windows of the training part, one per story or side by side
-  bool by_line = false;              // each of `windows` is a story, which is a line
-  std::vector<TokenWindow> val;      // together they predict every validation token but the first
-  double floor = 0;                  // nats per validation token that no model can beat; 0: unknown
+  double val_bytes = 0;              // bytes of text that the validation targets stand for; a separator counts as none
+  double unigram_nats = NAN;         // cross-entropy of the training part's token frequencies on the validation part
+  std::vector<TokenWindow> windows;  // the training windows for Draws::shuffle: one per story, or back to back
+  bool by_line = false;              // each of `windows` is a story (a line)
+  std::vector<TokenWindow> val;      // validation windows; together they predict every token but the first
+  double floor = 0;                  // nats per validation token that no model can beat; 0 if unknown
   std::string name;                  // shown to the user
   int separator = -1;                // the token between documents, or -1
-  std::vector<std::string> notes;    // shown to the user: what was skipped or changed, a line each
-  uint64_t fingerprint = 0;          // hash of the tokens and of stories' entropies; samples of token files
-  std::vector<std::function<uint64_t()>> token_files;  // a hash of all bytes of each, as they are mapped
+  std::vector<std::string> notes;    // shown to the user, one line each: what was skipped or changed
+  uint64_t fingerprint = 0;          // hash of the tokens and of the stories' -log P; for token files, of samples
+  std::vector<std::function<uint64_t()>> token_files;  // each hashes all bytes of one mapped file
 
   size_t val_targets() const;
   double uniform_nats() const;  // log of the number of tokens that can occur
@@ -43,8 +43,8 @@ struct Dataset {
 // Sets `val_bytes` and `unigram_nats`.
 void measure_validation(Dataset& data);
 
-// The image of i under a random permutation of 0 ... n - 1: a Feistel network over the next power of four
-// (Luby & Rackoff 1988), applied again while its result is n or more.
+// Returns the image of i under a random permutation of 0 ... n - 1: a Feistel network over the next power of four (Luby
+// & Rackoff 1988), repeated until the result is below n.
 uint64_t permuted(uint64_t i, uint64_t n, uint64_t key);
 
 // The rows of one training step, over all its micro-batches.
@@ -53,13 +53,14 @@ struct StepRows {
   uint64_t rows;        // in each step
 };
 
-// The window of a row: at most T tokens. A pure function of its arguments, so a resumed run draws the same windows.
+// Returns the window of a row, at most T tokens. It depends only on the arguments, so a resumed run draws the same
+// windows.
 TokenWindow draw_window(const Dataset& data, int T, const StepRows& step, uint64_t row);
 
 // Draws B rows of T, from row `first` on.
 void draw_batch(int* tokens, int* targets, const Dataset& data, int B, int T, const StepRows& step, uint64_t first);
 
-// The number of targets that count, in this step and in all steps before it.
+// The number of targets that count (are not kIgnore): in this step, and in all steps before it.
 int64_t targets_in(const Dataset& data, int T, const StepRows& step);
 int64_t targets_before(const Dataset& data, int T, const StepRows& step);
 

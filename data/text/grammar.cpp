@@ -24,7 +24,7 @@ std::vector<std::string> split(std::string_view s, std::string_view separator) {
   return parts;
 }
 
-// The inside of a bracket: "rule", "a=rule", "a=p.home", "a", "A.he".
+// Parses the inside of a bracket: "rule", "a=rule", "a=p.home", "a", "A.he".
 GrammarSymbol parse_slot(std::string_view slot) {
   const auto is_variable = [](std::string_view s) { return s.size() == 1 || (s.size() > 1 && s[1] == '.'); };
   GrammarSymbol symbol;
@@ -78,14 +78,14 @@ const std::string& column(const GrammarEntry& entry, const std::string& name) {
   throw std::invalid_argument("grammar: \"" + entry.columns.at("") + "\" has no column " + name);
 }
 
-// The text of a recall.
+// Returns the text of a recall.
 std::string recalled(const GrammarSymbol& symbol, const Memory& memory) {
   std::string word = column(remembered(memory, symbol.variable), symbol.column);
   if (symbol.capital) word[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(word[0])));
   return word;
 }
 
-// The entries a pick may choose: those of its rule that no variable remembers yet.
+// Returns the entries that a pick may choose: all of its rule that no variable remembers.
 std::vector<const GrammarEntry*> choices(const Grammar& grammar, const GrammarSymbol& pick, const Memory& memory) {
   const std::string& rule = pick.of ? column(remembered(memory, pick.of), pick.column) : pick.text;
   std::vector<const GrammarEntry*> left;
@@ -130,14 +130,14 @@ struct Teller {
   }
 };
 
-// The symbols that are still to be read: the rest of one entry's body, then the symbols after that entry.
+// The symbols still to read: the rest of one entry's body, then the symbols after that entry.
 struct Agenda {
   const GrammarSymbol* next;
   const GrammarSymbol* end;
   const Agenda* after;
 };
 
-// Tries every entry at every choice and leaves a path at its first wrong letter.
+// Tries every entry at every choice, and gives up a path at its first wrong letter.
 struct Reader {
   const Grammar& grammar;
   std::string_view text;
@@ -200,7 +200,7 @@ std::vector<WholeLine> whole_lines(std::string_view source) {
   return lines;
 }
 
-// An entry as it is written: "Lily | she | her".
+// Parses an entry such as "Lily | she | her".
 GrammarEntry parse_entry(const std::string& rule, const std::vector<std::string>& columns, const std::string& written) {
   const std::vector<std::string> cells = split(written, " | ");
   if (cells.size() != columns.size())
@@ -210,7 +210,7 @@ GrammarEntry parse_entry(const std::string& rule, const std::vector<std::string>
   return entry;
 }
 
-// Checks every rule, and the rules that picks name. A rule that a column names is not known before a text is told.
+// Checks every rule, and the rules that picks name. Which rule a column names is known only while telling a text.
 void check_rules(const std::map<std::string, std::vector<GrammarEntry>>& rules) {
   for (const auto& [rule, entries] : rules) {
     if (entries.empty()) throw std::invalid_argument("grammar: the rule " + rule + " has no entry");
@@ -232,7 +232,7 @@ Grammar::Grammar(std::string_view source) {
       rule = words.substr(0, colon);
       if (colon == words.npos) throw std::invalid_argument("grammar: no colon after the rule's name: " + rule);
       if (!rules.try_emplace(rule).second) throw std::invalid_argument("grammar: two rules are named " + rule);
-      columns = split(words.substr(colon + 1), " ");  // begins with "", as a space or nothing follows the colon
+      columns = split(words.substr(colon + 1), " ");  // the first is "", because a space or nothing follows the colon
     } else if (rule.empty()) {
       throw std::invalid_argument("grammar: an entry stands before the first rule: " + words);
     } else {

@@ -1,7 +1,7 @@
 #pragma once
-// A probabilistic grammar with a memory, written as text. Example with two rules of words and one of sentences:
+// A probabilistic grammar with a memory, written as text. This example has two rules for words and one for sentences:
 //
-//   name: he his               A rule, and the columns its entries have besides the word itself.
+//   name: he his               A rule, and the columns that its entries have after the word itself.
 //     Lily | she | her         One entry per line (or several, separated by " / ").
 //     Tom | he | his
 //   thing:
@@ -38,7 +38,7 @@ struct GrammarSymbol {
 
 struct GrammarEntry {
   std::vector<GrammarSymbol> body;
-  std::map<std::string, std::string> columns;  // "" is the word itself, as written
+  std::map<std::string, std::string> columns;  // key "" is the word itself
 };
 
 struct Grammar {

@@ -25,7 +25,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// A text, and -log P of each of its stories if it is a generated corpus. Or token files.
+// A text, with -log P of each story if it is a generated corpus; or token files.
 struct Source {
   Text text;
   std::vector<double> nats;
@@ -42,7 +42,7 @@ Source read_source(const Names& paths, const TextFiles& filter, const Names& hel
   return source;
 }
 
-// The tokenizer file of token files: the one that is named, or else that beside them. "": none.
+// Returns the tokenizer file for token files: the named one, or else the file next to them, or "".
 std::string tokenizer_file_of(const std::string& path, const std::string& tokenizer) {
   if (names_file(tokenizer)) return tokenizer;
   const fs::path folder = fs::is_directory(path) ? fs::path(path) : fs::path(path).parent_path();
@@ -51,7 +51,7 @@ std::string tokenizer_file_of(const std::string& path, const std::string& tokeni
   return "";
 }
 
-// The token files for training and for validation.
+// Returns the token files for training and for validation.
 Names find_all_tokens(const Names& paths, bool raw) {
   Names all = find_token_files(paths, raw);
   const Names validation = find_token_files(paths, raw, true);
@@ -59,7 +59,7 @@ Names find_all_tokens(const Names& paths, bool raw) {
   return all;
 }
 
-// `raw`: NAME.bin without a header holds tokens.
+// If `raw`, a NAME.bin without a header holds tokens.
 Source open_source(const Names& paths, const TextFiles& filter, bool raw, const Names& held_out = {}) {
   Source source;
   source.token_files = find_token_files(paths, raw);
@@ -74,7 +74,7 @@ Source open_source(const Names& paths, const TextFiles& filter, bool raw, const 
   return source;
 }
 
-// The text of --val-data, or the token files for validation in the folders of --data.
+// Opens the text of --val-data, or the validation token files in the folders of --data.
 Source open_validation(const TextOptions& options, const Source& training, bool raw) {
   const bool tokens = !training.token_files.empty();
   Source source;
@@ -120,7 +120,8 @@ Tokenizer tokenizer_of_tokens(const std::string& file, const std::string& name) 
                                   "tokenizer.json beside them");
 }
 
-// A byte-pair encoding is trained on the whole text, but not on validation files.
+// Makes the tokenizer that the options name. Trains a byte-pair encoding on the whole text of --data, not on
+// --val-data.
 Tokenizer new_tokenizer(const TextOptions& options, const Source& source, const Source& validation) {
   const std::string& name = options.tokenizer;
   const Text& text = source.text;
@@ -133,7 +134,7 @@ Tokenizer new_tokenizer(const TextOptions& options, const Source& source, const 
 }
 
 // Encodes a text piece by piece, so that memory holds its tokens once. T is an unsigned integer of 8, 16 or 32 bits.
-// Threads share the pieces, or what encode() makes of one.
+// Either the threads share the pieces, or encode() uses all threads for one piece.
 template <class T>
 std::vector<T> encoded(const Tokenizer& tokenizer, std::string_view text, Unknown unknown, size_t& count) {
   const bool shares = tokenizer.bpe() || tokenizer.pieces();
@@ -166,7 +167,7 @@ std::vector<T> encoded(const Tokenizer& tokenizer, std::string_view text, Unknow
   return tokens;
 }
 
-// Appends the tokens of a text, each file of it behind a separator if there is one. Bytes are tokens as they are.
+// Appends the tokens of a text. If there is a separator, puts it before each file. Byte tokens need no encoding.
 template <class T>
 void append_text(Dataset& data, Text& text, Unknown unknown, size_t& count) {
   const bool bytes = data.tokenizer.kind() == Tokenizer::Kind::byte;
@@ -209,7 +210,7 @@ void append(Dataset& data, Source& source, const TextFiles& filter) {
     data.notes.push_back(counted(static_cast<double>(unknown), "character") + " of " + text.name +
                          " not in the model's vocabulary: " +
                          (filter.unknown == Unknown::skip ? "skipped" : "replaced"));
-    source.nats.clear();  // these are no longer the stories whose entropy is known
+    source.nats.clear();  // these stories' -log P is no longer known
   }
   if (!source.nats.empty() && newlines(data, before, data.tokens.size()) != source.nats.size()) {
     data.notes.push_back("the floor is not known: the tokenizer joins the ends of stories with other text");
@@ -217,7 +218,7 @@ void append(Dataset& data, Source& source, const TextFiles& filter) {
   }
 }
 
-// A hash of the tokens, as 16-bit numbers if they are not `wide`.
+// Hashes the tokens, as 32-bit numbers if `wide`, else as 16-bit numbers.
 uint64_t fingerprint(const Tokens& tokens, bool wide) {
   uint64_t hash = rng::word("");
   tokens.for_each(0, tokens.size(), [&](auto token) {
@@ -227,8 +228,8 @@ uint64_t fingerprint(const Tokens& tokens, bool wide) {
   return hash;
 }
 
-// On another thread, or when the result is fetched if there can be none. Not std::async's own choice: libstdc++ passes
-// on a function that it has already moved from.
+// Hashes on another thread, or on fetching the result if no thread can start. std::async must not choose by itself:
+// libstdc++ then passes on a function that it has already moved from.
 std::future<uint64_t> begin_fingerprint(const Dataset& data) {
   const auto work = [tokens = data.tokens, wide = data.tokenizer.vocabulary() > 1 << 16] {
     return fingerprint(tokens, wide);
@@ -262,7 +263,7 @@ Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int
   } else {
     parts = split(data, source.nats, options, context);
   }
-  std::future<uint64_t> hash;  // one long chain, computed while other threads count
+  std::future<uint64_t> hash;  // a sequential hash, computed while other threads count
   if (source.token_files.empty()) hash = begin_fingerprint(data);
   require_tokens(data.train, context + 1, "training with a context of " + std::to_string(context), data.name,
                  "give more text, or lower --context or --val-fraction");
@@ -274,7 +275,7 @@ Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int
   if (options.sampling == Draws::shuffle) set_windows(data, !source.nats.empty(), context);
   if (hash.valid()) data.fingerprint = hash.get();
   if (separate) data.fingerprint = rng::key({data.fingerprint, data.train});
-  for (const Source* part : {&source, &validation})  // the split and the windows follow the stories
+  for (const Source* part : {&source, &validation})  // they decide the split and the windows
     if (!part->nats.empty())
       data.fingerprint = rng::key({data.fingerprint, hash_bytes(0, part->nats.data(), 8 * part->nats.size())});
   require_mapped_files();

@@ -7,7 +7,7 @@
 
 namespace {
 
-// The words of a file, none of which is read before it is known to be there.
+// Reads a file's 16-bit words one by one, and checks first that the file has them.
 class Words {
  public:
   Words(const InputFile& file, uint64_t from) : file_(file), words_((file.size() - from) / 2) {

@@ -15,14 +15,14 @@ namespace {
 
 // ---- windows ---------------------------------------------------------------------------------------------
 
-// Adds windows side by side over tokens [first, end).
+// Adds windows back to back over tokens [first, end).
 void add_windows(std::vector<TokenWindow>& windows, size_t first, size_t end, int T) {
   for (size_t start = first; start + 1 < end; start += T)
     windows.push_back({start, static_cast<int>(std::min<size_t>(T, end - 1 - start))});
 }
 
-// One window for each story in [first, end) that follows a '\n' at `lowest` or later, starting at that '\n'. Returns no
-// windows if a story is longer than T.
+// Returns one window for each story in [first, end) that follows a '\n' at `lowest` or later. The window starts at that
+// '\n'. Returns no windows if any story is longer than T.
 std::vector<TokenWindow> windows_by_story(const Dataset& data, size_t lowest, size_t first, size_t end, int T) {
   const auto newline = static_cast<uint32_t>(data.tokenizer.newline());
   std::vector<TokenWindow> windows;
@@ -38,14 +38,14 @@ std::vector<TokenWindow> windows_by_story(const Dataset& data, size_t lowest, si
 
 // ---- the split -------------------------------------------------------------------------------------------
 
-// The start of the line that `at` is in, or `at` if the line starts before `lowest`.
+// Returns the start of the line that contains `at`, or `at` if the line starts before `lowest`.
 size_t line_start(const Dataset& data, size_t lowest, size_t at) {
   for (size_t i = at; i > lowest; --i)
     if (int(data.tokens[i - 1]) == data.tokenizer.newline()) return i;
   return at;
 }
 
-// The ends of up to 100 equal stretches, so few that each part has four contexts.
+// Returns the ends of up to 100 equal stretches. Takes fewer if a part would be shorter than four contexts.
 std::vector<Stretch> spread_parts(const Dataset& data, double fraction, int context) {
   const size_t n = data.tokens.size(), wanted = static_cast<size_t>(static_cast<double>(n) * fraction);
   const size_t count = std::clamp<size_t>(wanted / (4 * context), 1, 100);
@@ -60,7 +60,7 @@ std::vector<Stretch> spread_parts(const Dataset& data, double fraction, int cont
   return parts;
 }
 
-// Tokens, and -log P of their stories if it is known.
+// Tokens, and -log P of their stories if known.
 struct Stories {
   Tokens tokens;
   std::vector<double> nats;
@@ -74,7 +74,7 @@ struct Stories {
   }
 };
 
-// Moves these parts of the tokens, and -log P of their stories, behind the others. `parts` becomes where they are then.
+// Moves these parts of the tokens, and -log P of their stories, to the end. `parts` receives their new positions.
 void move_behind(Dataset& data, std::vector<double>& nats, std::vector<Stretch>& parts) {
   const Stories all{data.tokens, nats};
   Stories rest, moved;

@@ -41,7 +41,7 @@ std::string count_files(size_t n) { return counted(static_cast<double>(n), "file
 
 // ---- folders ---------------------------------------------------------------------------------------------
 
-// A glob with a slash is compared with the path below the folder, any other with the file name.
+// Matches a glob with a slash against the path below the folder, any other against the file name.
 bool matches(const Names& globs, const fs::path& path, const fs::path& folder) {
   return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
     const bool whole = glob.find('/') != glob.npos;
@@ -50,7 +50,7 @@ bool matches(const Names& globs, const fs::path& path, const fs::path& folder) {
   });
 }
 
-// A file or folder under any of its names.
+// Identifies a file or folder whatever its name.
 using FileId = std::pair<dev_t, ino_t>;
 
 std::optional<FileId> id_of(const std::string& path) {
@@ -67,7 +67,7 @@ struct Found {
 const std::string& path_of(const std::string& path) { return path; }
 const std::string& path_of(const Found& found) { return found.path; }
 
-// Removes the files that `drops` says, and returns their paths.
+// Removes the files for which `drops` is true, and returns their paths.
 template <class File, class Drops>
 Names remove_known(std::vector<File>& files, const Drops& drops) {
   Names removed;
@@ -89,21 +89,21 @@ Names remove_same(std::vector<File>& files, const std::vector<File>& held_out) {
   return remove_known(files, [&](const FileId& id) { return ids.contains(id); });
 }
 
-// Keeps the first of the names that a file has here, and returns the others.
+// Keeps the first name of each file, and returns its other names.
 template <class File>
 Names remove_second_names(std::vector<File>& files) {
   std::set<FileId> seen;
   return remove_known(files, [&](const FileId& id) { return !seen.insert(id).second; });
 }
 
-// The files to read, and what is left out.
+// The files to read, and those that are left out.
 struct Listing {
   std::vector<Found> files;
   Names not_text, own, held_out, repeated;
 };
 
-// Lists the files below a folder, in alphabetical order. Links to folders are followed after all else, and no folder is
-// read twice, so that loops end and a file is known by its own path.
+// Lists the files below a folder in alphabetical order. Follows links to folders last, so that a file gets its own path
+// rather than a link's. Reads no folder twice, so that loops end.
 class FolderList {
  public:
   FolderList(const std::string& root, const TextFiles& filter, Listing& listing)
@@ -170,7 +170,8 @@ Listing list_files(const Names& paths, const TextFiles& filter, const Names& hel
 
 // ---- one file --------------------------------------------------------------------------------------------
 
-// Asks for large pages before memory is written for the first time: most of that time goes into its pages.
+// Asks for large pages before the memory is first written, because most of the time of that write goes into small
+// pages.
 void advise_large_pages(std::string& text) {
 #if defined(__linux__)
   constexpr size_t kLargePage = 2 << 20;
@@ -202,7 +203,8 @@ std::string note_of_binary(const std::string& name, std::string_view bytes, size
          "): leave it out unless its bytes are what to learn";
 }
 
-// True for nanoGPT's NAME.bin of 16-bit tokens: most numbers are small, so that most bytes at odd places are, too.
+// True for nanoGPT's NAME.bin of 16-bit tokens. Most tokens are small numbers, so most bytes at odd positions are
+// small.
 bool looks_like_tokens(const std::string& path, std::string_view look) {
   if (!path.ends_with(".bin") || look.find_first_not_of('\0') == look.npos) return false;
   size_t small = 0;
@@ -226,14 +228,14 @@ bool is_json_lines(std::string_view text) {
   return true;
 }
 
-// "[ {": what most exports of documents begin with.
+// True if the text begins with "[ {", as most document exports do.
 bool is_json_list(std::string_view text) {
   if (!text.starts_with('[')) return false;
   const size_t first = text.find_first_not_of(" \t\r\n", 1);
   return first != text.npos && text[first] == '{';
 }
 
-// Removes a byte order mark and carriage returns from text[begin] on, and records the name of a file that had them.
+// Removes a byte order mark and carriage returns from text[begin] on, and records the file's name if it had any.
 void normalize(std::string& text, size_t begin, const std::string& name, Names& marks, Names& returns) {
   if (std::string_view(text).substr(begin).starts_with("\xef\xbb\xbf")) {
     text.erase(begin, 3);
@@ -244,7 +246,7 @@ void normalize(std::string& text, size_t begin, const std::string& name, Names& 
 
 // ---- all files -------------------------------------------------------------------------------------------
 
-// The bytes of these files, without pipes and devices.
+// The total size of these files, without pipes and devices.
 size_t bytes_of(const std::vector<Found>& files) {
   size_t bytes = 0;
   for (const Found& file : files) {
@@ -335,7 +337,7 @@ Text read_text(const Names& paths, const TextFiles& filter, const Names& held_ou
   Progress progress(0, megabytes(total), "MB", 10);
   const auto show = [&] {
     const int64_t done = megabytes(text.bytes.size());
-    if (done < megabytes(total)) progress.update(done, [] { return "read"; });  // the end of a pipe is unknown
+    if (done < megabytes(total)) progress.update(done, [] { return "read"; });  // the size of a pipe is unknown
   };
   for (const Found& found : files) {
     const OpenFile file = open_input(found.path);
@@ -349,7 +351,7 @@ Text read_text(const Names& paths, const TextFiles& filter, const Names& held_ou
     const std::string foreign = foreign_text(look, found.path);
     if (!foreign.empty()) {
       if (found.named) throw std::runtime_error(name + " " + foreign);
-      if (text.notes.empty()) text.notes.push_back(name + " " + foreign);  // one tells how to read the others, too
+      if (text.notes.empty()) text.notes.push_back(name + " " + foreign);  // one note tells how to read the others, too
     }
     if (!found.named && !(is_text && foreign.empty())) {
       skipped.push_back(name);

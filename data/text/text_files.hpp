@@ -1,5 +1,5 @@
 #pragma once
-// Files and folders of text, read into one string.
+// Reads files and folders of text into one string.
 
 #include <string>
 #include <vector>
@@ -8,9 +8,9 @@
 
 // Which text to read.
 struct TextFiles {
-  std::vector<std::string> data, include, exclude;  // include, exclude: globs for files inside folders
+  std::vector<std::string> data, include, exclude;  // include and exclude are globs for files in folders
   Unknown unknown = Unknown::error;
-  std::string out;  // what the command writes: nothing in it is read
+  std::string out;  // what the command writes; no input is read from it
 };
 
 struct Text {
@@ -18,39 +18,39 @@ struct Text {
     std::string name;
     size_t begin;
   };
-  std::string bytes;               // of all files, one after the other
-  std::string name;                // shown to the user: without control characters, as the notes
+  std::string bytes;               // all files, one after the other
+  std::string name;                // shown to the user, without control characters
   std::vector<Part> parts;         // the files
-  std::vector<std::string> notes;  // what was skipped or changed, a line each
+  std::vector<std::string> notes;  // shown to the user, one line each: what was skipped or changed
 
   std::string_view part(size_t i) const;  // the bytes of a file
   std::string place(size_t at) const;  // "notes.txt, line 3, byte 7"
 };
 
-// Reads `paths`: files, folders and "-" for standard input. In folders, skips files that are not text, what train_gpt
-// wrote and `filter.out`, follows symbolic links, and ignores hidden files. Reads a file with several names once.
-// Leaves out byte order marks and the files that `held_out` names too, and turns CRLF into LF. Throws
+// Reads `paths`: files, folders and "-" for standard input. In folders, follows symbolic links, ignores hidden files,
+// and skips files that are not text, files that train_gpt wrote, and `filter.out`. Reads a file with several names
+// once. Leaves out byte order marks and files that are also in `held_out`, and turns CRLF into LF. Throws
 // std::runtime_error.
 Text read_text(const std::vector<std::string>& paths, const TextFiles& filter,
                const std::vector<std::string>& held_out = {});
 
-// Removes from `files` those that are also in `held_out`, under any name, and returns them.
+// Removes the files that are also in `held_out`, under any name, and returns them.
 std::vector<std::string> remove_held_out(std::vector<std::string>& files, const std::vector<std::string>& held_out);
 std::string note_of_held_out(const std::vector<std::string>& files);
 
-// Removes from `files` those that come earlier under any name, and returns them.
+// Removes repetitions of an earlier file, under any name, and returns them.
 std::vector<std::string> remove_repeated(std::vector<std::string>& files);
 std::string note_of_repeated(const std::vector<std::string>& files);
 
-// Names the texts in folders that are read for their tokens alone; "" if there are none. `paths` are as in
-// read_text(); tokenizers and `tokens` do not count.
+// Returns a note that names texts in folders whose token files alone are read, or "". `paths` are as in read_text();
+// tokenizer files and `tokens` do not count.
 std::string note_of_texts_beside(const std::vector<std::string>& paths, const TextFiles& filter,
                                  const std::vector<std::string>& tokens);
 
-// Notes the files of both texts that hold the same bytes as an earlier one.
+// Notes files of either text that repeat the bytes of an earlier file.
 void note_copies(Text& text, const Text& validation);
 
-// Notes that names of the tokenizer's special tokens occur in a text, if they do.
+// Adds a note if names of the tokenizer's special tokens occur in the text.
 void note_special_tokens(Text& text, const Tokenizer& tokenizer);
 
 // Turns CRLF line ends from text[begin] on into LF. Returns true if there were any.

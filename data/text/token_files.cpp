@@ -36,7 +36,7 @@ bool is_token_file(const std::string& path, bool raw) {
          (raw && path.ends_with(".bin") && !tokenizer && kind_of_path(path) == PathKind::file);
 }
 
-// True if one of the words of the name is val, valid or validation: val_000001.bin, but not medieval.bin.
+// True if val, valid or validation is a word of the name: val_000001.bin, but not medieval.bin.
 bool is_for_validation(const std::string& path) {
   std::string word;
   for (const char c : fs::path(path).filename().string() + '.') {
@@ -47,7 +47,8 @@ bool is_for_validation(const std::string& path) {
   return false;
 }
 
-// The token files of a folder, in the order of their names. Next to them, a file that cannot be read may be another.
+// Returns a folder's token files, sorted by name. Throws if token files and unreadable files are in one folder, because
+// those may be token files, too.
 Names files_of(const std::string& folder, bool raw, bool validation) {
   Names files, closed;
   for (const std::string& name : names_in(folder)) {
@@ -61,11 +62,11 @@ Names files_of(const std::string& folder, bool raw, bool validation) {
   return files;
 }
 
-// The files that match a pattern, in the order of their names.
+// Returns the files that match a pattern, sorted by name.
 Names matching(const std::string& pattern) {
   glob_t found{};
   Names files;
-  static int why;  // a folder cannot be read
+  static int why;  // errno of a folder that cannot be read
   const auto stop = [](const char*, int error) -> int {
     why = error == ENOENT || error == ENOTDIR ? 0 : error;
     return why;
@@ -80,7 +81,7 @@ Names matching(const std::string& pattern) {
 
 // ---- one file --------------------------------------------------------------------------------------------
 
-// True if the 16-bit numbers of a file look like 32-bit tokens: every other one is 0. Looks at the first 4 MB.
+// True if a file of 16-bit numbers looks like 32-bit tokens: every other number is 0. Checks the first 4 MB.
 bool looks_wide(const MappedFile& file) {
   constexpr size_t kFew = 32, kMost = 1 << 21;
   if (file.size() % 4 != 0 || file.size() < kFew * sizeof(uint16_t)) return false;
@@ -93,7 +94,7 @@ bool looks_wide(const MappedFile& file) {
   return any;
 }
 
-// The kind of a file, checked against its size.
+// Returns the kind of a file, after checking it against the file's size.
 Kind kind_of(const std::string& path, const MappedFile& file) {
   const auto fail = [&](const std::string& why) { throw std::runtime_error(path + why); };
   const auto* header = static_cast<const int32_t*>(file.data());
@@ -116,7 +117,7 @@ Kind kind_of(const std::string& path, const MappedFile& file) {
   return kind;
 }
 
-// A hash of the size and of up to 64 samples, so that a large file is not read.
+// Hashes the size and up to 64 samples, so that a large file need not be read.
 uint64_t sampled_hash(const MappedFile& file) {
   constexpr size_t kSamples = 64, kBytes = 4096;
   uint64_t hash = rng::key({file.size()});
@@ -133,7 +134,7 @@ uint64_t sampled_hash(const MappedFile& file) {
 
 bool has_token_header(const std::string& path) {
   int32_t magic = 0;
-  if (kind_of_path(path) != PathKind::file) return false;  // a pipe would lose what is read here
+  if (kind_of_path(path) != PathKind::file) return false;  // reading from a pipe would consume it
   const InputFile file(path);
   if (file.size() >= sizeof magic) file.read(&magic, sizeof magic, 0);
   return magic == kNarrow.magic || magic == kWide.magic;

@@ -1,5 +1,5 @@
 #pragma once
-// A long sequence of tokens. Its pieces may lie in memory or in mapped files, with 8, 16 or 32 bits for each token.
+// A long sequence of tokens in pieces. Each piece lies in memory or in a mapped file, with 8, 16 or 32 bits per token.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@ class Tokens {
     const auto kept = std::make_shared<const std::vector<T>>(std::move(tokens));
     append({0, kept->size(), kept->data(), sizeof(T), false, kept});
   }
-  // Appends a text whose bytes are the tokens. It moves, so memory holds it once.
+  // Appends a text whose bytes are the tokens, without copying it.
   void append_bytes(std::string text) {
     const auto kept = std::make_shared<const std::string>(std::move(text));
     append({0, kept->size(), kept->data(), 1, false, kept});
@@ -30,10 +30,10 @@ class Tokens {
   size_t memory() const;  // bytes, without mapped files
 
   uint32_t operator[](size_t i) const;
-  // Calls f(token) for tokens [begin, end) in order; the token is of the type that holds it.
+  // Calls f(token) for tokens [begin, end) in order. The token has the type that stores it.
   template <class F>
   void for_each(size_t begin, size_t end, const F& f) const;
-  // The first token from `begin` on that equals `token`, or `end`.
+  // Returns the position of the first `token` from `begin` on, or `end`.
   size_t find(size_t begin, size_t end, uint32_t token) const;
 
  private:
@@ -44,7 +44,7 @@ class Tokens {
     bool mapped;
     std::shared_ptr<const void> owner;
   };
-  // f(numbers) for the tokens of a piece, in the type that holds them.
+  // Calls f(numbers) for the tokens of a piece, in the type that stores them.
   template <class F>
   static auto with_numbers(const Piece& piece, const F& f) {
     if (piece.width == 1) return f(static_cast<const uint8_t*>(piece.data));
@@ -52,7 +52,7 @@ class Tokens {
     return f(static_cast<const uint32_t*>(piece.data));
   }
   const Piece& piece_of(size_t i) const;
-  void append(Piece piece);  // of tokens [0, piece.end)
+  void append(Piece piece);  // piece.end is the number of its tokens
 
   std::vector<Piece> pieces_;
 };
