@@ -10,7 +10,7 @@ TIMEFORMAT='  (%1R s; processors: %1U s + %1S s)'
 finish() {
   for job in $(jobs -p); do kill "$job" 2>/dev/null || true; done
   rm -rf "$scratch"
-  if [ $((passed + failed)) = 0 ]; then failed=1; echo "no stage ran${only:+: none is named ${only[*]}}"; fi
+  if [ $((passed + failed + skipped)) = 0 ]; then failed=1; echo "no stage ran${only:+: none is named ${only[*]}}"; fi
   echo
   printf '%d passed, %d failed' $passed $failed
   if [ $skipped -gt 0 ]; then printf ', %d skipped' $skipped; fi

@@ -1,6 +1,7 @@
 #include "process.hpp"
 
 #include <cstring>
+#include <initializer_list>
 
 #if defined(__linux__)
 #include <fcntl.h>
