@@ -35,7 +35,7 @@ std::string name_in_layer(std::string name, int layer) {
   return name;
 }
 
-// Calls with_tensor(our name, row_of) for each tensor, and with_others(row) for numbers that are none of ours.
+// Calls with_tensor(our name, row_of) for each tensor, and with_others(row) for numbers that our model does not have.
 void for_each_part(const std::vector<FlatRow>& rows, const Config& config,
                    const std::function<void(const std::string&, RowOf)>& with_tensor,
                    const std::function<void(const FlatRow&)>& with_others) {
@@ -46,7 +46,7 @@ void for_each_part(const std::vector<FlatRow>& rows, const Config& config,
   }
 }
 
-// Calls f(index of ours, index of theirs, numbers) for runs of numbers that stay together.
+// Calls f(index of ours, index of theirs, numbers) for runs of numbers that are adjacent in both layouts.
 template <class F>
 void for_each_run(const TensorSpec& spec, RowOf row_of, const Config& config, F f) {
   const size_t columns = spec.size() / spec.shape[0];

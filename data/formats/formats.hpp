@@ -1,5 +1,5 @@
 #pragma once
-// The formats of other programs that models are read from and written in, as a table.
+// The table of other programs' formats that train_gpt reads models from and writes them to.
 
 #include <memory>
 #include <string>
@@ -9,24 +9,24 @@
 
 struct Format {
   const char *name, *description;
-  std::vector<std::string> dtypes;  // that it can be written in; the first is the default
-  bool folder;                      // is a folder, not a file
+  std::vector<std::string> dtypes;  // the number formats to write; the first is the default
+  bool folder;                      // true: a folder; false: a file
 
-  bool (*is)(const std::string& path);                            // null: cannot be read
+  bool (*is)(const std::string& path);                            // null if we cannot read the format
   std::unique_ptr<OtherModel> (*open)(const std::string& path);
 
-  // check() throws std::invalid_argument naming the option that the format cannot express. write() returns one line
-  // about what it wrote, and throws std::runtime_error if it cannot write.
-  void (*check)(const ExportedModel& exported);  // null: cannot be written
+  // check() throws std::invalid_argument that names the option that the format cannot express. write() returns one line
+  // about what it wrote, and throws std::runtime_error if it cannot.
+  void (*check)(const ExportedModel& exported);  // null if we cannot write the format
   std::string (*write)(const std::string& out, const ExportedModel& exported);
 
-  std::vector<std::string> files;                // that write() may leave in a folder
-  bool (*is_export)(const std::string& folder);  // write() left them; null: it writes no folder
+  std::vector<std::string> files;                // what write() may leave in a folder
+  bool (*is_export)(const std::string& folder);  // true if write() left them; null if it writes no folder
 };
 const std::vector<Format>& formats();
 
-// The format of a file or folder, or null if it is none of these.
+// Returns the format of a file or folder, or null.
 const Format* format_of(const std::string& path);
 
-// The format with this name. Throws std::invalid_argument.
+// Returns the format with this name. Throws std::invalid_argument.
 const Format& find_format(const std::string& name);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int32_t kVersionedMagic = 0x616b3432;  // "ak42": versions 1 and 2
 
-// Later versions have kVersionedMagic first, and then their number.
+// Version 0 begins with this header. Later versions begin with kVersionedMagic and their number.
 struct Llama2cHeader {
   int32_t channels, hidden, layers, heads, kv_heads, vocabulary, context;
 };
@@ -61,13 +61,14 @@ Config config_in_llama2c(const Config& config) { return expressed(config, llama(
 
 // ---- tensors ---------------------------------------------------------------------------------------------
 
-// Channels i and i + D/2 of a head become 2i and 2i + 1.
+// Maps channels i and i + D/2 of a head to 2i and 2i + 1.
 size_t paired(size_t r, const Config& c) {
   const size_t D = c.head_dim, half = D / 2, i = r % D;
   return r - i + (i < half ? 2 * i : 2 * (i - half) + 1);
 }
 
-// The angle of pair i at position t, for element t·D/2 + i. run.c computes its own; programs like it read these.
+// Returns the RoPE angle of pair i at position t, for element t·D/2 + i. run.c computes the angles itself; similar
+// programs read them.
 double angle(uint64_t element, const Config& c) {
   const uint64_t half = c.head_dim / 2, t = element / half, i = element % half;
   return static_cast<double>(t) * std::pow(double(c.rope_theta), -2. * static_cast<double>(i) / c.head_dim);

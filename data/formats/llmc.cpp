@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int kModelMagic = 20240326, kLlamaMagic = 20240803, kStateMagic = 20240327, kStateVersion = 2;
-constexpr int kPadTo = 128;  // rows
+constexpr int kPadTo = 128;  // llm.c pads the vocabulary to a multiple of this
 
 struct Version {
   int number;
@@ -31,7 +31,7 @@ enum StateField { kBatch = 2, kTime, kStateFields };
 
 // ---- the model in the header -----------------------------------------------------------------------------
 
-// The keys are the members of llm.c's GPT2Config. The rest is as in GPT-2.
+// The keys are the members of llm.c's GPT2Config. Everything else is as in GPT-2.
 const std::vector<Architecture>& gpt2() {
   static const std::vector<Architecture> rows = {
       {"gpt2", "GPT-2", "gpt2", true,
@@ -50,7 +50,7 @@ Config config_of(const LlmcHeader& header) {
                                {"channels", header[kChannels]}});
 }
 
-// The model as llm.c has it: with all biases.
+// Returns the Config of the model in llm.c, which has all biases.
 Config config_in_llmc(const Config& config) { return expressed(config, gpt2(), "model of llm.c").config; }
 
 int padded(int vocabulary) { return (vocabulary + kPadTo - 1) / kPadTo * kPadTo; }
@@ -85,7 +85,7 @@ LlmcHeader read_header(const InputFile& file) {
   return header;
 }
 
-// The ints behind the fields.
+// Requires that the ints after the fields are 0.
 void require_zeros(const InputFile& file, const LlmcHeader& header, int fields) {
   for (int i = fields; i < int(header.size()); ++i)
     if (header[i] != 0) file.fail(" has " + std::to_string(header[i]) + " in int " + std::to_string(i) +
@@ -98,7 +98,7 @@ void check_size(const InputFile& file, uint64_t wanted) {
               std::to_string(wanted) + " bytes, and it has " + std::to_string(file.size()));
 }
 
-// The first int of a file; 0 if there is none.
+// Returns the first int of a file, or 0 if it is too short.
 int32_t magic_of(const std::string& path) {
   if (!fs::is_regular_file(path) || fs::file_size(path) < sizeof(int32_t)) return 0;
   int32_t magic = 0;
@@ -248,7 +248,7 @@ DebugState read_debug_state(const std::string& path, const Model& model) {
   const int64_t B = header[kBatch], T = header[kTime], most = static_cast<int64_t>(file.size() / sizeof(float));
   const std::string batch = std::to_string(B) + " x " + std::to_string(T);
   if (B < 1 || T < 1 || T > c.context) file.fail(" has a header that cannot be used: its batch is " + batch);
-  if (B > most / T || B * T > most / c.vocab_size)  // else the products below have 64 bits
+  if (B > most / T || B * T > most / c.vocab_size)  // otherwise the products below might overflow 64 bits
     file.fail(" is truncated: its header asks for a batch of " + batch);
   const std::vector<FlatRow> rows = rows_of(c, padded(c.vocab_size));
   const uint64_t N = B * T, logits = N * c.vocab_size, count = 2 * N + logits + 1;

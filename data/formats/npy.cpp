@@ -28,16 +28,16 @@ std::string_view data_of(const NpyArray& array) {
   return {reinterpret_cast<const char*>(array.values), size};
 }
 
-// A file of an archive.
+// A file in an archive.
 struct Entry {
   std::string name, header;
   std::string_view data;
-  uint64_t offset = 0;  // of its local header
+  uint64_t offset = 0;  // where its local header begins
 
   uint64_t size() const { return header.size() + data.size(); }
   uint64_t size_with_header() const { return 30 + name.size() + size(); }
 
-  // What the local header and the one in the central directory have in common.
+  // The fields that the local header and the central directory share.
   std::string fields() const {
     constexpr int kVersion = 20, kStored = 0, kMidnight = 0, kFirstOfJanuary1980 = 1 << 5 | 1;
     return little_endian(kVersion, 2) + little_endian(0, 2) + little_endian(kStored, 2) + little_endian(kMidnight, 2) +

@@ -45,7 +45,7 @@ const TypeRow* find_type(std::string_view name) {
   return row == std::end(kTypes) ? nullptr : row;
 }
 
-// a·b; throws if it has more than 64 bits.
+// Returns a·b. Throws if it needs more than 64 bits.
 uint64_t product(uint64_t a, uint64_t b) {
   if (b != 0 && a > std::numeric_limits<uint64_t>::max() / b) throw std::overflow_error("too large");
   return a * b;
@@ -59,8 +59,8 @@ uint64_t elements(const std::vector<uint64_t>& shape) {
 
 // ---- the header ------------------------------------------------------------------------------------------
 
-// Receives the header value by value, so that memory grows with the tensors listed and no nesting is followed. Throws
-// std::runtime_error saying what is wrong with the header.
+// Receives the header value by value. So memory grows only with the tensors listed, and deep nesting is not followed.
+// Throws std::runtime_error that says what is wrong with the header.
 class HeaderReader : public nlohmann::json_sax<json> {
  public:
   std::vector<StoredTensor> tensors;  // with offsets from the end of the header
@@ -143,7 +143,8 @@ class HeaderReader : public nlohmann::json_sax<json> {
   std::vector<uint64_t> numbers_;
 };
 
-// Each tensor has the bytes of its shape, and begins where the one before it ends. Returns the end of the last.
+// Checks that each tensor has as many bytes as its shape needs and begins where the previous one ends. Returns the end
+// of the last.
 uint64_t checked_extents(std::vector<StoredTensor>& tensors) {
   for (const StoredTensor& t : tensors) {
     uint64_t bytes = 0;

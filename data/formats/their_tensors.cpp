@@ -7,7 +7,7 @@
 
 namespace {
 
-// Puts a number in the place of a mark, if there is one.
+// Replaces a mark in a name by a number, if the name has the mark.
 void fill_in(std::string& name, char mark, int number) {
   if (const size_t at = name.find(mark); at != name.npos) name.replace(at, 1, std::to_string(number));
 }
@@ -22,7 +22,7 @@ std::string module_of(const TensorSpec& spec) {
   return module;
 }
 
-// The row of a tensor's module. A class without rows has our names.
+// Returns the row of a tensor's module. A class without rows uses our names.
 ModuleRow row_of(const Architecture& architecture, const TensorSpec& spec) {
   for (const ModuleRow& row : architecture.modules)
     if (module_of(spec) == row.ours) return row;

@@ -1,5 +1,5 @@
 #pragma once
-// The tensors of a model class of another program, made of ours by the table of its architecture.
+// Converts our tensors to those of another program's model class, by its row in the table of architectures.
 
 #include <cstdint>
 #include <map>
@@ -9,7 +9,7 @@
 #include "data/formats/huggingface/architectures.hpp"
 #include "layers/model/model.hpp"
 
-// One of their tensors: several of ours, one below the other, or one of ours with its rows in another order.
+// One of their tensors. It is made of several of ours, stacked, or of one of ours with its rows in another order.
 struct TheirTensor {
   struct Part {
     TensorSpec spec;  // ours
@@ -19,7 +19,7 @@ struct TheirTensor {
   std::vector<Part> parts;
   size_t rows = 0, columns = 1;
   bool transposed = false, vector = false;
-  size_t matrices = 0;  // of experts, as one tensor (matrices, rows of one, columns)
+  size_t matrices = 0;  // number of experts in one tensor (matrices, rows of one, columns)
 
   std::vector<uint64_t> shape() const {
     if (matrices > 0) return {matrices, rows / matrices, columns};
@@ -38,8 +38,8 @@ struct TheirTensor {
   }
 };
 
-// All of them by name.
+// Returns all of their tensors by name.
 std::map<std::string, TheirTensor> their_tensors(const Architecture& architecture, const Config& config);
 
-// The numbers of one, row-major. Biases that the model lacks are zero.
+// Returns the numbers of one tensor, row-major. Biases that our model lacks are zero.
 std::vector<float> values_of(const TheirTensor& tensor, const Config& config, const Model& model);

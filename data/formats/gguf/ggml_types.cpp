@@ -22,7 +22,8 @@ void encode_16(std::string& to, const float* from, size_t n) {
 
 constexpr size_t kQ8Block = 32;
 
-// A block is a half d and 32 signed bytes q, and stands for d·q. The bytes are rounded by d as a float.
+// A block holds a half-precision d and 32 signed bytes q; it stands for d·q. Rounding to q uses d before it is rounded
+// to half precision.
 void encode_q8(std::string& to, const float* from, size_t n) {
   for (const float* x = from; x < from + n; x += kQ8Block) {
     float largest = 0;
@@ -41,8 +42,8 @@ uint16_t half_of_float(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x), magnitude = bits & 0x7fffffff;
   const auto with_sign = [&](uint32_t half) { return static_cast<uint16_t>((bits >> 16 & 0x8000) | half); };
   if (magnitude > 0x7f800000) return with_sign(0x7e00);    // not a number
-  if (magnitude >= 0x477ff000) return with_sign(0x7c00);  // 65520 and more: infinite
-  if (magnitude < 0x38800000)                             // a multiple of 2^-24, as floats from 0.5 to 1 are
+  if (magnitude >= 0x477ff000) return with_sign(0x7c00);  // 65520 and more become infinite
+  if (magnitude < 0x38800000)                             // subnormal: a multiple of 2^-24, like floats from 0.5 to 1
     return with_sign(std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + .5f) - std::bit_cast<uint32_t>(.5f));
   const uint32_t rebiased = magnitude - ((127 - 15) << 23);
   return with_sign((rebiased + 0xfff + (rebiased >> 13 & 1)) >> 13);

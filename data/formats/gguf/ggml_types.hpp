@@ -1,6 +1,6 @@
 #pragma once
-// The number formats of ggml's tensors that GGUF files are written in, rounded as ggml rounds: to the nearest, ties to
-// even, and in Q8_0 halves away from zero (ggml/src/ggml-impl.h; quantize_row_q8_0_ref in ggml/src/ggml-quants.c).
+// The number formats of ggml in which we write GGUF files. They round as ggml does: to nearest, ties to even, but in
+// Q8_0 ties away from zero (ggml/src/ggml-impl.h; quantize_row_q8_0_ref in ggml/src/ggml-quants.c).
 
 #include <cstddef>
 #include <cstdint>
@@ -8,10 +8,10 @@
 #include <string_view>
 
 struct GgmlType {
-  const char* name;    // as --dtype says it
+  const char* name;    // as in --dtype
   uint32_t id;         // enum ggml_type
-  uint32_t file_type;  // general.file_type of a file whose matrices have it
-  size_t block, bytes;  // numbers in a block, and its size; a row is whole blocks
+  uint32_t file_type;  // general.file_type of a file with such matrices
+  size_t block, bytes;  // numbers and bytes in a block; a row is whole blocks
   float limit;         // larger numbers would become infinite
   // Appends n numbers, a multiple of `block`.
   void (*encode)(std::string& to, const float* from, size_t n);

@@ -123,13 +123,13 @@ const GgmlType& type_of(const std::string& name, const TheirTensor& tensor, cons
 
 std::vector<FileTensor> file_tensors(const Expressed& model, const GgmlType& wanted) {
   std::map<std::string, TheirTensor> all = their_tensors(model.architecture, model.config);
-  if (needs_own_head(model)) all.emplace("output.weight", all.at("token_embd.weight"));  // keeps one that is there
+  if (needs_own_head(model)) all.emplace("output.weight", all.at("token_embd.weight"));  // no effect if it exists
   std::vector<FileTensor> list;
   for (const auto& [name, tensor] : all) list.push_back({name, tensor, &type_of(name, tensor, wanted)});
   return list;
 }
 
-// The numbers as llama.cpp computes with them: gains without an offset.
+// Returns the numbers that llama.cpp computes with: its gains have no offset.
 std::vector<float> file_values(const FileTensor& t, const Expressed& expressed, const Model& model) {
   std::vector<float> values = values_of(t.tensor, expressed.config, model);
   if (expressed.config.norm_unit_offset && t.tensor.parts[0].spec.role == Role::norm_gain)
@@ -137,7 +137,7 @@ std::vector<float> file_values(const FileTensor& t, const Expressed& expressed, 
   return values;
 }
 
-// Throws for a number that is not finite here, or would not be in the file.
+// Throws if a number is not finite, or would not be finite in the file.
 void check_values(const FileTensor& t, const Expressed& expressed, const Model& model) {
   for (const float x : file_values(t, expressed, model)) {
     if (std::abs(x) <= t.type->limit) continue;

@@ -20,12 +20,12 @@ ConfigField key(const char* name, T Config::*member) {
           [=](json& keys, const Config& c) { keys[name] = c.*member; }};
 }
 
-// A key that repeats another.
+// A key that repeats another key. It is written and not read.
 ConfigField written(const char* name, int Config::*member) {
   return {[](Config&, const json&) {}, [=](json& keys, const Config& c) { keys[name] = c.*member; }};
 }
 
-// A choice that the tensors of the file show, not a key.
+// A choice that has no key: the file's tensors show it.
 constexpr const char* kShown = "shown by tensors";
 template <class T>
 ConfigField shown(const char* name, T Config::*member) {
@@ -40,14 +40,15 @@ ConfigField rotated_channels() {
           [=](json& keys, const Config& c) { keys[kKey] = c.rope_dims(); }};
 }
 
-// In llama.cpp, Gemma 2 always has a window. One as long as the context hides nothing.
+// In llama.cpp, Gemma 2 always has a window. A window as long as the context has no effect.
 ConfigField window() {
   constexpr const char* kKey = "attention.sliding_window";
   return {[=](Config& c, const json& keys) { c.window = keys.at(kKey) < c.context ? keys.at(kKey).get<int>() : 0; },
           [=](json& keys, const Config& c) { keys[kKey] = c.window > 0 ? c.window : c.context; }};
 }
 
-// In llama.cpp, Gemma 2 always has caps. A cap that is off has no key here, which reads as `standard`.
+// In llama.cpp, Gemma 2 always has caps. A missing key reads as `standard`, so a model without caps is not taken for
+// Gemma 2.
 ConfigField cap(const char* name, float Config::*member, float standard) {
   return {[=](Config& c, const json& keys) { c.*member = keys.contains(name) ? keys.at(name).get<float>() : standard; },
           [=](json& keys, const Config& c) {
@@ -63,7 +64,7 @@ ConfigField score_scale() {
           [](json&, const Config&) {}};
 }
 
-// In llama.cpp, OLMoE's norm of all keys has the width of that of all queries.
+// In llama.cpp, OLMoE normalizes all keys with a norm as wide as the queries', so keys need as many heads.
 ConfigField ungrouped() {
   return {[](Config& c, const json&) { c.kv_heads = c.n_head; }, [](json&, const Config&) {}};
 }
@@ -73,7 +74,7 @@ std::vector<ConfigField> joined(std::vector<ConfigField> a, const std::vector<Co
   return a;
 }
 
-// The file holds gains as llama.cpp multiplies by them, so a gain with an offset is 1 + w there.
+// The file holds the gains that llama.cpp multiplies by, so a gain with an offset is stored as 1 + w.
 std::vector<ConfigField> common(const std::vector<ConfigField>& more) {
   return joined({key("block_count", &Config::n_layer), key("context_length", &Config::context),
                  key("embedding_length", &Config::channels), key("feed_forward_length", &Config::hidden),
@@ -82,7 +83,7 @@ std::vector<ConfigField> common(const std::vector<ConfigField>& more) {
                 more);
 }
 
-// With RMSNorm and RoPE. Heads are C/H wide unless `more` says otherwise.
+// Keys of models with RMSNorm and RoPE. Heads are C/H wide unless `more` says otherwise.
 std::vector<ConfigField> llama_like(const std::vector<ConfigField>& more) {
   return common(joined({key("attention.layer_norm_rms_epsilon", &Config::norm_eps),
                         key("rope.freq_base", &Config::rope_theta), written("rope.dimension_count", &Config::head_dim)},
@@ -91,12 +92,12 @@ std::vector<ConfigField> llama_like(const std::vector<ConfigField>& more) {
 
 // ---- names of tensors ------------------------------------------------------------------------------------
 
-// Rows of one matrix: q of all heads, then k, then v.
+// One matrix holds q of all heads, then k, then v.
 size_t behind_q(size_t r, const Config& c) { return r + static_cast<size_t>(c.n_head) * c.head_dim; }
 size_t behind_k(size_t r, const Config& c) { return r + static_cast<size_t>(c.n_head + c.kv_heads) * c.head_dim; }
 
-// Our RoPE rotates the pairs (i, i + D/2), as all architectures with LLAMA_ROPE_TYPE_NEOX do. Arch llama has
-// LLAMA_ROPE_TYPE_NORM: it rotates the pairs (2i, 2i + 1).
+// Our RoPE rotates the pairs (i, i + D/2), like all architectures with LLAMA_ROPE_TYPE_NEOX. Arch llama has
+// LLAMA_ROPE_TYPE_NORM, which rotates the pairs (2i, 2i + 1).
 size_t paired_with_next(size_t r, const Config& c) {
   const size_t D = c.head_dim, i = r % D;
   return r - i + (i < D / 2 ? 2 * i : 2 * (i - D / 2) + 1);
@@ -137,7 +138,7 @@ const Modules kGpt2 = {{"embedding.position", "position_embd"},
                        {"block.#.attention.k", "blk.#.attn_qkv", behind_q},
                        {"block.#.attention.v", "blk.#.attn_qkv", behind_k}};
 
-// llama.cpp stores one matrix of all experts.
+// llama.cpp stores the matrices of all experts as one tensor.
 const Modules kExperts = {{"block.#.ffn.router", "blk.#.ffn_gate_inp"},
                           {"block.#.ffn.expert.@.gate", "blk.#.ffn_gate_exps"},
                           {"block.#.ffn.expert.@.up", "blk.#.ffn_up_exps"},
@@ -145,7 +146,7 @@ const Modules kExperts = {{"block.#.ffn.router", "blk.#.ffn_gate_inp"},
 
 // ---- the architectures -----------------------------------------------------------------------------------
 
-// The first that can be the model is taken.
+// The first row that can express the model is used.
 const std::vector<Architecture>& rows() {
   const ConfigField tied = shown("output", &Config::tied), any_bias = shown("bias", &Config::bias);
   const ConfigField qkv_bias = shown("qkv bias", &Config::qkv_bias), head_bias = shown("head", &Config::head_bias);
@@ -184,7 +185,7 @@ const std::vector<Architecture>& rows() {
   return all;
 }
 
-// What else can be done with a model that is none of the rows.
+// Suggests what to do with a model that no row can express.
 std::string other_way(const Config& config) {
   const std::string hf = expressed(config).architecture.model_class;
   return "; llama.cpp has more architectures, and --to hf writes " +
@@ -195,7 +196,7 @@ std::string other_way(const Config& config) {
 }  // namespace
 
 Expressed gguf_expressed(Config config) {
-  if (config.window >= config.context) config.window = 0;  // it holds all keys
+  if (config.window >= config.context) config.window = 0;  // a window of the whole context has no effect
   const std::string kind = "architecture of llama.cpp that train_gpt writes";
   if (placement_row(config.placement).streams != StreamRule::single) return expressed(config, rows(), kind);
   try {

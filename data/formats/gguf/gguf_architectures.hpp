@@ -1,5 +1,5 @@
 #pragma once
-// The architectures of llama.cpp that a Config can be: the keys and tensor names of GGUF files, as a table.
+// The table of llama.cpp's architectures that can express a Config, with the keys and tensor names of their GGUF files.
 //
 // Sources: ggml-org/llama.cpp, src/models/NAME.cpp (what it computes and which tensors it asks for), src/llama-arch.cpp
 // (keys), src/llama-model.cpp (llama_model_rope_type); docs/gguf.md in ggml-org/ggml.
@@ -8,12 +8,13 @@
 
 #include "data/formats/huggingface/architectures.hpp"
 
-// Throws std::invalid_argument naming the option that the nearest architecture cannot express.
+// Returns the architecture for a Config. Throws std::invalid_argument that names the option that the nearest one cannot
+// express.
 Expressed gguf_expressed(Config config);
 
-// The numbers of a model by key, without the name of the architecture in front: "block_count". Whole numbers are u32 in
-// the file, others f32.
+// Returns the model's numbers by key. Keys lack the architecture's name: "block_count". The file holds whole numbers as
+// u32, others as f32.
 nlohmann::json gguf_keys(const Expressed& model);
 
-// True if the file must hold the classifier's matrix even if it is the token embedding's.
+// True if the file must hold the classifier's matrix even if it is tied to the token embedding.
 bool needs_own_head(const Expressed& model);

@@ -16,11 +16,11 @@ GgufTokenizer byte_tokenizer() {
   t.model = "gpt2", t.pre = "gpt-2";
   for (int byte = 0; byte < 256; ++byte) t.tokens.push_back(printable(std::string(1, static_cast<char>(byte))));
   t.merges = {t.tokens[0] + " " + t.tokens[0]};
-  t.first = t.end = 0;  // text has no zero byte
+  t.first = t.end = 0;  // text contains no zero byte
   return t;
 }
 
-// rwkv's model reads "\x00" as a byte.
+// llama.cpp's rwkv tokenizer reads the spelling "\x00" as a byte.
 GgufTokenizer character_tokenizer(const std::vector<uint32_t>& alphabet) {
   GgufTokenizer t;
   t.model = "rwkv";
@@ -31,7 +31,7 @@ GgufTokenizer character_tokenizer(const std::vector<uint32_t>& alphabet) {
   return t;
 }
 
-// The special token with the first of these names that there is, or `otherwise`.
+// Returns the special token with the first of these names that exists, or `otherwise`.
 uint32_t special_token(const BpeTables& tables, const std::vector<std::string>& names, uint32_t otherwise) {
   for (const std::string& name : names)
     for (const SpecialToken& special : tables.special)
@@ -80,7 +80,8 @@ TokenType type_of(PieceType type) {
   return kByte;
 }
 
-// llama.cpp takes tokens 1 and 2 for those around a text if none are named. A zero byte is in no text.
+// Without named tokens, llama.cpp takes 1 and 2 as the tokens around a text. So name the zero byte, which no text
+// contains.
 GgufTokenizer piece_tokenizer(const PieceTables& tables) {
   GgufTokenizer t;
   t.model = "llama", t.pre = "default";
@@ -116,7 +117,7 @@ GgufTokenizer gguf_tokenizer(const Tokenizer& tokenizer, int vocabulary) {
   t.add_first = tokenizer.begin() >= 0;
   t.types.resize(t.tokens.size(), kNormal);
   while (t.tokens.size() < static_cast<size_t>(vocabulary)) {
-    t.tokens.push_back("[PAD" + std::to_string(t.tokens.size()) + "]");  // as llama.cpp's converter writes them
+    t.tokens.push_back("[PAD" + std::to_string(t.tokens.size()) + "]");  // as llama.cpp's converter does
     t.types.push_back(kUnused);
     if (!t.scores.empty()) t.scores.push_back(-1e9f);
   }

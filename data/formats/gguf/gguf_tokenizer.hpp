@@ -1,9 +1,9 @@
 #pragma once
-// Tokenizers as GGUF files hold them and llama.cpp reads them (ggml-org/llama.cpp, src/llama-vocab.cpp).
+// Tokenizers as GGUF files store them and llama.cpp reads them (ggml-org/llama.cpp, src/llama-vocab.cpp).
 //
 //   ours      model   how llama.cpp gets the same tokens
-//   bytes     gpt2    byte-level BPE. llama.cpp requires a merge: the only one is of two zero bytes, and its result is
-//                     no token
+//   bytes     gpt2    byte-level BPE. llama.cpp requires a merge, so the file has one that never applies: it joins two
+//                     zero bytes, and its result is not a token
 //   chars     rwkv    the longest token that matches is the next character. No token ends a text; in model gpt2,
 //                     token 11 would
 //   bpe       gpt2    byte-level BPE, split as in GPT-2, Llama 3 or Qwen 2
@@ -19,16 +19,16 @@
 #include "data/tokenizer/tokenizer.hpp"
 
 struct GgufTokenizer {
-  std::string model, pre;           // tokenizer.ggml.model and .pre, which is left out if it is ""
-  std::vector<std::string> tokens;  // as the file writes them
+  std::string model, pre;           // tokenizer.ggml.model and .pre, which is omitted if ""
+  std::vector<std::string> tokens;  // spelled as in the file
   std::vector<int32_t> types;
   std::vector<std::string> merges;              // "left right", by rank
-  std::vector<float> scores;                    // of pieces
-  std::optional<uint32_t> first, end, unknown;  // tokens that begin and end a text, or stand for one that has none
-  bool add_first = false;                       // `first` is put before a text
-  std::optional<bool> dummy_prefix;             // a space is put before a text
+  std::vector<float> scores;                    // for pieces
+  std::optional<uint32_t> first, end, unknown;  // tokens that begin a text, end it, or replace unknown characters
+  bool add_first = false;                       // put `first` before a text
+  std::optional<bool> dummy_prefix;             // put a space before a text
 };
 
-// `vocabulary` is the model's, which may be larger: the tokens beyond are unused. Throws std::invalid_argument if
-// llama.cpp would find other tokens.
+// `vocabulary` is the model's, which may be larger than the tokenizer's; the extra tokens are unused. Throws
+// std::invalid_argument if llama.cpp would find other tokens.
 GgufTokenizer gguf_tokenizer(const Tokenizer& tokenizer, int vocabulary);

@@ -82,7 +82,8 @@ json config_json(const Architecture& architecture, const Config& config) {
 
 namespace {
 
-// The settings that decide what a model computes. Training settings and settings without effect have their defaults.
+// Returns the settings that decide what a model computes. Sets training settings and settings without effect to their
+// defaults.
 TrainOptions essence(Config c) {
   const Config standard;
   c = resolve(c);
@@ -98,19 +99,19 @@ TrainOptions essence(Config c) {
     c.experts_per_token = standard.experts_per_token, c.router_renormalize = standard.router_renormalize;
     c.router_bias = standard.router_bias;
   }
-  c.streams = standard.streams;  // models with several are refused
+  c.streams = standard.streams;  // models with several streams are rejected elsewhere
   TrainOptions options;
   options.config = c;
   return options;
 }
 
-// "--window 64 instead of 0" for each option that config.json loses.
+// Returns "--window 64 instead of 0" for each option that config.json cannot hold.
 std::vector<std::string> losses(const Architecture& architecture, const Config& config) {
   TrainOptions given = essence(config), kept;
   try {
     kept = essence(config_of(architecture, config_json(architecture, config)));
   } catch (const std::exception& error) {
-    return {plain_text(error), "", ""};  // further away than any class that has a Config
+    return {plain_text(error), "", ""};  // counts as three losses
   }
   const auto ours = settings_of(given, false), theirs = settings_of(kept, false);
   std::vector<std::string> list;

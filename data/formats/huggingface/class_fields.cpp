@@ -15,7 +15,7 @@ namespace {
 
 [[noreturn]] void reject(const std::string& key, const std::string& why) { throw std::runtime_error(key + " " + why); }
 
-// The value, or null.
+// Returns the value of a key, or null.
 json value_at(const json& file, const std::string& key) { return file.contains(key) ? file.at(key) : json(); }
 
 int whole(const std::string& key, const json& value) {
@@ -38,13 +38,13 @@ bool flag(const json& file, const char* key, bool absent) {
   return file.at(key);
 }
 
-// A value of a member of Config, of its type.
+// Sets a member of Config from a value of its type.
 void set(int& member, const std::string& key, const json& value) { member = whole(key, value); }
 void set(float& member, const std::string& key, const json& value) { member = static_cast<float>(number(key, value)); }
 
 // In the fields below, `absent` is what the class takes if config.json lacks the key.
 
-// A whole number; without `absent` it must be there.
+// A whole number. Without `absent`, the key is required.
 ConfigField size(const char* key, int Config::*member, std::optional<int> absent = std::nullopt) {
   return {[=](Config& c, const json& file) {
             const json value = value_at(file, key);
@@ -54,7 +54,7 @@ ConfigField size(const char* key, int Config::*member, std::optional<int> absent
           [=](json& file, const Config& c) { file[key] = c.*member; }};
 }
 
-// A size that null leaves to resolve(), which derives it from others.
+// A size. If it is null, resolve() derives it from others.
 ConfigField optional_size(const char* key, int Config::*member, int absent = 0) {
   return {[=](Config& c, const json& file) {
             c.*member = absent;
@@ -63,7 +63,7 @@ ConfigField optional_size(const char* key, int Config::*member, int absent = 0) 
           [=](json& file, const Config& c) { file[key] = c.*member; }};
 }
 
-// A number that null turns off, as 0 does in ours.
+// A number that is null if the feature is off; ours is 0 then.
 template <class T>
 ConfigField optional_number(const char* key, T Config::*member, T absent = 0) {
   return {[=](Config& c, const json& file) {
@@ -73,7 +73,7 @@ ConfigField optional_number(const char* key, T Config::*member, T absent = 0) {
           [=](json& file, const Config& c) { file[key] = c.*member == 0 ? json() : json(c.*member); }};
 }
 
-// A number that is in config.json for other programs.
+// A number that is written for other programs and not read.
 ConfigField written(const char* key, int Config::*member) {
   return {[](Config&, const json&) {}, [=](json& file, const Config& c) { file[key] = c.*member; }};
 }
@@ -93,7 +93,8 @@ ConfigField tied(bool absent) {
           [=](json& file, const Config& c) { file[kKey] = c.tied; }};
 }
 
-// The only value that our layers have. An absent key has it too, and null if Python takes both for false.
+// A key that must have the only value that our layers support, or be absent. Null counts, too, if Python takes both for
+// false.
 ConfigField fixed(const char* key, const json& only) {
   return {[=](Config&, const json& file) {
             const json value = value_at(file, key);
@@ -109,12 +110,12 @@ struct ActivationName {
   Activation ours;
 };
 
-// ACT2FN of transformers. The first name of an activation is written.
+// Names in transformers' ACT2FN. An activation is written with its first name.
 const std::vector<ActivationName> kActivationNames = {
     {"gelu_new", Activation::gelu_tanh}, {"gelu_pytorch_tanh", Activation::gelu_tanh},
     {"gelu_fast", Activation::gelu_tanh}, {"gelu", Activation::gelu}, {"relu", Activation::relu},
     {"silu", Activation::silu}, {"swish", Activation::silu}};
-// The names of openai-gpt, whose gelu is the tanh form.
+// The names in openai-gpt, where "gelu" is the tanh form.
 const std::vector<ActivationName> kGpt1Activations = {
     {"gelu", Activation::gelu_tanh}, {"relu", Activation::relu}, {"silu", Activation::silu},
     {"swish", Activation::silu}};
@@ -136,7 +137,7 @@ ConfigField activation(const char* key, const char* absent,
 }
 
 // transformers 5 has rope_parameters; earlier versions have rope_theta, rope_scaling and partial_rotary_factor.
-// GPT-NeoX has names of its own.
+// GPT-NeoX has its own names.
 json rope_values(const json& file) {
   const json scaling = value_at(file, "rope_scaling");
   json values = value_at(file, "rope_parameters");
@@ -169,7 +170,7 @@ ConfigField rope(float absent = 10000) {
           }};
 }
 
-// RoPE on a share of each head. Comes after rope() and the sizes.
+// RoPE on a share of each head. Place it after rope() and the sizes, which it uses.
 ConfigField partial_rope(float absent) {
   constexpr const char* kKey = "partial_rotary_factor";
   return {[=](Config& c, const json& file) {
@@ -188,7 +189,8 @@ ConfigField partial_rope(float absent) {
           }};
 }
 
-// Gemma's scale of the scores is query_pre_attn_scalar^-½ of a whole number. Attention computes with it in float.
+// Gemma scales scores by query_pre_attn_scalar^-½, where that scalar is a whole number. Attention uses the scale as a
+// float.
 ConfigField score_scale() {
   constexpr const char* kKey = "query_pre_attn_scalar";
   return {[=](Config& c, const json& file) {
@@ -201,7 +203,7 @@ ConfigField score_scale() {
           }};
 }
 
-// Which layers have the window. Comes after the window and the number of layers.
+// Which layers have the window. Place it after the window and the number of layers, which it uses.
 ConfigField layer_types() {
   const auto list = [](const Config& c) {
     json types = json::array();
@@ -223,12 +225,12 @@ ConfigField choice(const char* key, bool absent, void (*set)(Config&, bool), boo
           [=](json& file, const Config& c) { file[key] = get(c); }};
 }
 
-// A choice of the class that config.json does not state.
+// A property of the class that config.json does not state.
 ConfigField always(void (*set)(Config&)) {
   return {[=](Config& c, const json&) { set(c); }, [](json&, const Config&) {}};
 }
 
-// OPT may have embeddings narrower than its stream.
+// Rejects an OPT whose embeddings are narrower than its residual stream.
 ConfigField same_width() {
   constexpr const char* kKey = "word_embed_proj_dim";
   return {[=](Config& c, const json& file) {
@@ -243,7 +245,7 @@ ConfigFields joined(ConfigFields a, const ConfigFields& b) {
   return a;
 }
 
-// The sizes under their usual names.
+// The sizes by their usual names.
 ConfigFields usual_fields(const ConfigFields& more) {
   return joined({size("num_hidden_layers", &Config::n_layer), size("num_attention_heads", &Config::n_head),
                  size("hidden_size", &Config::channels), size("vocab_size", &Config::vocab_size)},
@@ -263,15 +265,15 @@ const ConfigField kOneWay = fixed("use_bidirectional_attention", false);
 
 ConfigField window(int absent = 0) { return optional_number("sliding_window", &Config::window, absent); }
 
-// Keys and values: as many heads as queries have, unless the class says otherwise.
+// The number of key and value heads. It is the number of query heads unless the class says otherwise.
 ConfigField kv_heads(int absent = 0) { return optional_size("num_key_value_heads", &Config::kv_heads, absent); }
 
-// What relatives of Llama take if config.json lacks a key.
+// The values that relatives of Llama use for keys that config.json lacks.
 struct Absent {
   bool tied = false;
   double eps = 1e-6;
   float theta = 10000;
-  int kv_heads = 0, head_dim = 0;  // derived from the other sizes
+  int kv_heads = 0, head_dim = 0;  // 0: derived from the other sizes
 };
 
 // The fields of Llama and its relatives.
@@ -284,7 +286,7 @@ ConfigFields like_llama(const ConfigFields& more, const Absent& absent = {}) {
                 more);
 }
 
-// The number of experts, under either of its names. transformers 5 reads both. Llama's fields are without experts.
+// The number of experts, under either of its names; transformers 5 reads both. Llama's own fields have no experts.
 ConfigFields expert_fields(const char* key, const char* other_key, int fallback, int fallback_per_token,
                            const ConfigFields& more) {
   const ConfigField experts = size(key, &Config::experts, fallback);
@@ -330,7 +332,7 @@ ConfigFields mixtral_fields() {
                     {.eps = 1e-5, .theta = 1e6f, .kv_heads = 8});
 }
 
-// intermediate_size is that of layers without experts, which train_gpt does not have.
+// intermediate_size belongs to layers without experts, which train_gpt does not have.
 ConfigFields qwen3_moe_fields() {
   return like_llama(expert_fields("num_experts", "num_local_experts", 128, 8,
                                   {kSilu, kUnbiased, kNoWindow, renormalize(),

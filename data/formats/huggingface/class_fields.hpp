@@ -1,5 +1,5 @@
 #pragma once
-// The config.json of each model class of Hugging Face's transformers, as parts that read and write it.
+// How to read and write the config.json of each model class of Hugging Face's transformers, field by field.
 
 #include <functional>
 #include <vector>
@@ -8,7 +8,7 @@
 
 #include "layers/config/config.hpp"
 
-// A part of config.json. `read` throws std::runtime_error.
+// A field of config.json, or a few that belong together. `read` throws std::runtime_error.
 struct ConfigField {
   std::function<void(Config&, const nlohmann::json& file)> read;
   std::function<void(nlohmann::json& file, const Config&)> write;

@@ -5,7 +5,7 @@
 
 namespace {
 
-// q, k and v of all heads, one behind the other.
+// One matrix holds q of all heads, then k, then v.
 template <int part>
 size_t third(size_t r, const Config& c) {
   const size_t q = static_cast<size_t>(c.n_head) * c.head_dim, k = static_cast<size_t>(c.kv_heads) * c.head_dim;
@@ -19,23 +19,23 @@ size_t of_head(size_t r, const Config& c) {
   return (r / D * 3 + part) * D + r % D;
 }
 
-// The query heads of a group, its key head and its value head, (KV, H/KV + 2, D): Falcon.
+// The query heads of a group, then its key head and its value head, (KV, H/KV + 2, D): Falcon.
 template <int part>
 size_t of_group(size_t r, const Config& c) {
   const size_t D = c.head_dim, queries = c.n_head / c.kv_heads, heads = part == 0 ? queries : 1, h = r / D;
   return (h / heads * (queries + 2) + (part == 0 ? h % heads : queries + part - 1)) * D + r % D;
 }
 
-// GLM rotates the pairs (2i, 2i + 1) of the first R numbers of a head, and we (i, i + R/2).
+// GLM rotates the pairs (2i, 2i + 1) of the first R numbers of a head; we rotate (i, i + R/2).
 size_t of_neighbors(size_t r, const Config& c) {
   const size_t D = c.head_dim, R = c.rope_dims(), i = r % D;
   return r - i + (i < R / 2 ? 2 * i : i < R ? 2 * i - R + 1 : i);
 }
 
-// The second of two matrices as wide as the feed-forward layer, one behind the other.
+// The second of two stacked matrices, each with as many rows as the feed-forward layer is wide.
 size_t second(size_t r, const Config& c) { return r + c.hidden; }
 
-// OPT's first two positions are never used.
+// OPT never uses its first two positions.
 size_t behind_two(size_t r, const Config&) { return r + 2; }
 
 Modules joined(Modules a, const Modules& b) {
@@ -162,7 +162,7 @@ const Modules kReorderedNorms = {
     {"block.#.ffn.norm_out", "model.layers.#.post_feedforward_layernorm"},
 };
 
-// Llama's rows with others in the place of those that `changed` has, too.
+// Llama's rows, with those in `changed` replaced.
 Modules like_llama(const Modules& norms, const Modules& changed = {}) {
   Modules rows = joined(changed, norms);
   for (const ModuleRow& row : kLlamaCommon)
@@ -222,7 +222,7 @@ Modules falcon_40b_modules() {
                          {"block.#.ffn.norm_in", "transformer.h.#.ln_mlp"}});
 }
 
-// GPT-2's names, with the matrices of nn.Linear.
+// GPT-2's names, but the matrices are not transposed (nn.Linear).
 Modules gpt_bigcode_modules() {
   Modules rows = kGpt2;
   for (ModuleRow& row : rows) row.transposed = false;

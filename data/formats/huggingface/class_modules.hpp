@@ -1,21 +1,21 @@
 #pragma once
-// The names of the tensors of each model class of Hugging Face's transformers, and where our rows are in them.
+// The tensor names of each model class of Hugging Face's transformers, and the place of our rows in its tensors.
 
 #include <cstddef>
 #include <vector>
 
 #include "layers/config/config.hpp"
 
-// Maps row `r` of our tensor to its row in theirs.
+// Maps row `r` of our tensor to a row of theirs.
 using RowOf = size_t (*)(size_t r, const Config& config);
 
-// A module of ours and its name in transformers. In both, '#' stands for the number of the layer, and '@' for that of
-// the expert. If theirs has none, it holds the matrices of all experts.
+// Our module and its name in transformers. '#' stands for the layer's number and '@' for the expert's. If only our name
+// has '@', their tensor holds the matrices of all experts.
 struct ModuleRow {
   const char *ours, *theirs;
-  RowOf row_of = nullptr;   // null: the same row
+  RowOf row_of = nullptr;   // null if rows are equal
   bool transposed = false;  // Conv1D stores (in, out)
-  size_t unused = 0;        // rows of theirs that no row of ours is
+  size_t unused = 0;        // their rows that are none of ours
 };
 using Modules = std::vector<ModuleRow>;
 
@@ -30,8 +30,8 @@ Modules gpt_neox_modules();
 Modules llama_modules();      // and its relatives with the same names
 Modules mixtral_modules();
 Modules qwen3_moe_modules();  // and OLMoE's
-Modules reordered_modules();  // Llama's with the norms of OLMo 2
-Modules sandwich_modules();   // Llama's with the norms of Gemma 2
+Modules reordered_modules();  // Llama's, with OLMo 2's norms
+Modules sandwich_modules();   // Llama's, with Gemma 2's norms
 Modules opt_modules();
 Modules phi_modules();
 Modules phi3_modules();

@@ -33,7 +33,7 @@ constexpr const char *kConfig = "/config.json", *kWeights = "/model.safetensors"
 constexpr const char* kHead = "lm_head.weight";
 constexpr const char* kNoTokenizer =
     "; no tokenizer.json: transformers needs the tokenizer.model that the run was trained with beside it";
-constexpr size_t kLargestConfig = 64 << 20;  // bytes; a vocabulary of characters may be in it
+constexpr size_t kLargestConfig = 64 << 20;  // bytes; the file may hold a character vocabulary
 
 std::string shape_text(const std::vector<uint64_t>& shape) {
   std::string text;
@@ -43,13 +43,13 @@ std::string shape_text(const std::vector<uint64_t>& shape) {
 
 // ---- tensors in a folder ---------------------------------------------------------------------------------
 
-// Files of a model without its head leave out the first word: "h.0.ln_1.weight".
+// Also tries the name without its first word ("h.0.ln_1.weight"), as in files of a model without its head.
 const StoredTensor* find_stored(const StoredTensors& tensors, const std::string& name) {
   const StoredTensor* found = tensors.find(name);
   return found ? found : tensors.find(name.substr(name.find('.') + 1));
 }
 
-// Constants that older versions stored, and a copy of tied weights.
+// True for constants that older versions stored, and for a copy of tied weights.
 bool is_redundant(const std::string& name, const Config& config) {
   constexpr std::string_view kConstants[] = {".attn.bias", ".attn.masked_bias", ".attention.bias",
                                              ".attention.masked_bias", ".rotary_emb.inv_freq"};
@@ -57,7 +57,7 @@ bool is_redundant(const std::string& name, const Config& config) {
          std::any_of(std::begin(kConstants), std::end(kConstants), [&](auto end) { return name.ends_with(end); });
 }
 
-// Throws unless the tensors are those of the model.
+// Throws if the stored tensors are not exactly the model's.
 void check_tensors(const std::string& folder, const StoredTensors& stored, const Architecture& architecture,
                    const Config& config) {
   std::vector<const StoredTensor*> used;
@@ -93,7 +93,7 @@ const Architecture& architecture_of(const json& file) {
                            ", and train_gpt reads" + list);
 }
 
-// The model class of a config.json, and its Config.
+// Returns the Config of a config.json, and sets its model class.
 Config read_config(const std::string& path, const json& file, const Architecture*& architecture) {
   try {
     architecture = &architecture_of(file);
@@ -125,7 +125,7 @@ class HuggingFaceModel : public OtherModel {
   std::string folder_;
   const Architecture* architecture_ = nullptr;
   Config config_;
-  json tokenizer_;  // that write_huggingface() stored, or null
+  json tokenizer_;  // what write_huggingface() stored, or null
   StoredTensors tensors_;
 };
 
@@ -142,7 +142,7 @@ Tokenizer HuggingFaceModel::tokenizer() const {
   return Tokenizer::bytes();
 }
 
-// transformers does not tie two matrices that differ, whatever config.json says.
+// Throws if the two tied matrices differ: transformers does not tie such matrices, whatever config.json says.
 void HuggingFaceModel::check_tied_head(const float* embedding) const {
   const StoredTensor* head = config_.tied ? tensors_.find(kHead) : nullptr;
   if (!head) return;
@@ -194,8 +194,8 @@ void write_text(const std::string& path, const std::string& text) {
 
 void write_json(const std::string& path, const json& file) { write_text(path, to_text(file, 2) + "\n"); }
 
-// The text of tokenizer.json, or "": transformers gets no SentencePiece from us. Bytes are a byte-pair encoding without
-// merges.
+// Returns the text of tokenizer.json, or "" for SentencePiece, which we do not write. A byte tokenizer becomes a
+// byte-pair encoding without merges.
 std::string tokenizer_text(const Tokenizer& tokenizer) {
   switch (tokenizer.kind()) {
     case Tokenizer::Kind::bpe: return to_json(*tokenizer.bpe());
@@ -208,7 +208,7 @@ std::string tokenizer_text(const Tokenizer& tokenizer) {
   return to_json(Bpe(std::move(tables)));
 }
 
-// The number of <|endoftext|>, or null.
+// Returns the token number of <|endoftext|>, or null.
 json end_of_text(const Tokenizer& tokenizer) {
   if (tokenizer.bpe())
     for (const SpecialToken& special : tokenizer.bpe()->tables().special)
@@ -216,7 +216,7 @@ json end_of_text(const Tokenizer& tokenizer) {
   return nullptr;
 }
 
-// The numbers of the tokens that begin and end a text, or null.
+// Return the tokens that begin and end a text, or null.
 json begin_of(const Tokenizer& tokenizer) {
   return tokenizer.begin() >= 0 ? json(tokenizer.begin()) : end_of_text(tokenizer);
 }
@@ -277,10 +277,10 @@ std::vector<std::string> files_of_huggingface() {
 }
 
 bool is_huggingface_export(const std::string& folder) {
-  if (is_there(folder + "/model.safetensors.index.json")) return false;  // names other weights
+  if (is_there(folder + "/model.safetensors.index.json")) return false;  // it names other weights
   for (const std::string name : {kWeights, "/adapter_model.safetensors"}) try {
       if (is_there(folder + name) && StoredTensors(folder + name).metadata() == kExportMetadata) return true;
-    } catch (const std::runtime_error&) {  // it is damaged, or no such file
+    } catch (const std::runtime_error&) {  // the file is damaged, or of another kind
     }
   return false;
 }

@@ -1,5 +1,6 @@
 #pragma once
-// Folders of Hugging Face's transformers: config.json and safetensors. architectures.hpp lists the model classes.
+// Reads and writes folders of Hugging Face's transformers: config.json and safetensors. architectures.hpp lists the
+// model classes.
 
 #include <memory>
 #include <string>
@@ -8,22 +9,22 @@
 
 struct Architecture;
 
-// A folder with a config.json.
+// True for a folder with a config.json.
 bool is_huggingface_folder(const std::string& path);
 
-// Throws std::runtime_error if the folder is damaged or its model is none of ours.
+// Throws std::runtime_error if the folder is damaged or train_gpt does not have its model.
 std::unique_ptr<OtherModel> open_huggingface(const std::string& folder);
 
-// Every model can be written.
+// Does nothing, because every model can be written.
 void check_huggingface(const ExportedModel& exported);
 
-// Writes the model, and what else transformers reads, into an existing folder. The tokenizer is also in config.json,
-// where transformers ignores it, unless it is a byte-pair encoding. A model that is no class of transformers gets its
-// code, too (modeling.hpp).
+// Writes the model and the other files that transformers reads into an existing folder. Unless the tokenizer is a
+// byte-pair encoding, config.json holds it, too; transformers ignores it there. For a model without a class in
+// transformers, also writes its code (modeling.hpp).
 std::string write_huggingface(const std::string& folder, const ExportedModel& exported);
 
-// The names of the files that it may write.
+// The names of the files that write_huggingface() may write.
 std::vector<std::string> files_of_huggingface();
 
-// True if it wrote the weights in the folder.
+// True if write_huggingface() wrote the folder's weights.
 bool is_huggingface_export(const std::string& folder);

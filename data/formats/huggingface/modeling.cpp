@@ -17,7 +17,7 @@ constexpr char kText[] =
 #include "modeling_train_gpt.inc"
     ;
 
-// The norms of the branches of a block, by the names of modeling_train_gpt.py.
+// Returns the norms of a block's branches, by their names in modeling_train_gpt.py.
 json norms_of(const Placement& row) {
   json norms = json::array();
   for (const auto& [present, name] : {std::pair{row.norm_in, "in"}, std::pair{row.norm_inner, "inner"},
@@ -42,7 +42,7 @@ json model_settings(const Config& config) {
 
 }  // namespace
 
-std::string modeling_text() { return kText + 1; }  // behind the line break that opens the literal
+std::string modeling_text() { return kText + 1; }  // skips the line break that opens the literal
 
 void write_modeling_config(json& file, const Config& c) {
   const std::string module = "modeling_train_gpt.";

@@ -1,6 +1,6 @@
 #pragma once
-// A model class of our own for Hugging Face's transformers: modeling_train_gpt.py, in plain PyTorch. It computes every
-// Config, so that a model without a class in transformers can be handed over with its code.
+// Our own model class for Hugging Face's transformers: modeling_train_gpt.py, in plain PyTorch. It computes every
+// Config, so a model without a class in transformers is exported with its code.
 
 #include <string>
 
@@ -14,8 +14,8 @@ inline constexpr const char *kModelingFile = "modeling_train_gpt.py", *kModeling
 // The text of the file, which the Makefile compiles into the program.
 std::string modeling_text();
 
-// Adds to a config.json what the class reads, and our settings; `config` is resolved.
+// Adds our settings and what the class reads to a config.json. `config` is resolved.
 void write_modeling_config(nlohmann::json& file, const Config& config);
 
-// The Config of those settings. Throws std::runtime_error or std::invalid_argument.
+// Returns the Config of those settings. Throws std::runtime_error or std::invalid_argument.
 Config read_modeling_config(const nlohmann::json& file);

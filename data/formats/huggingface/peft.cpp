@@ -18,26 +18,26 @@ namespace {
 
 struct Joined {
   const char* name;
-  std::vector<const char*> parts;  // in the order of their rows
+  std::vector<const char*> parts;  // in row order
 };
 const Joined kJoined[] = {{"qkv", {"attention.q", "attention.k", "attention.v"}},
                           {"gate_up", {"ffn.gate", "ffn.up"}}};
 
-// The row of "attention.q". A class without rows has our names.
+// Returns the row of a part such as "attention.q". A class without rows uses our names.
 ModuleRow module_row(const Architecture& architecture, const std::string& part) {
   for (const ModuleRow& row : architecture.modules)
     if ("block.#." + part == row.ours) return row;
   return {"", ""};
 }
 
-// The matrices that an adapter belongs to: "attention.qkv" → attention.q, attention.k, attention.v.
+// Returns the matrices that an adapter belongs to: attention.q, attention.k and attention.v for "attention.qkv".
 std::vector<std::string> parts_of(const std::string& group) {
   for (const Joined& row : kJoined)
     if (group.ends_with(std::string(".") + row.name)) return {row.parts.begin(), row.parts.end()};
   return {group};
 }
 
-// Their row for each row of our b.
+// Returns the row in their tensor for each row of our b.
 std::vector<size_t> rows_of(const Architecture& architecture, const Config& config, const std::string& group) {
   std::vector<size_t> rows;
   const size_t D = config.head_dim;
@@ -54,7 +54,7 @@ std::vector<size_t> rows_of(const Architecture& architecture, const Config& conf
 
 struct Module {
   std::string name;    // "transformer.h.3.attn.c_attn"
-  std::string target;  // what of it follows the number of the layer
+  std::string target;  // the part of the name after the layer's number
   bool transposed;
 };
 
@@ -65,7 +65,7 @@ Module module_of(const Architecture& architecture, const TensorSpec& spec) {
   return {name.substr(0, at) + std::to_string(spec.layer) + name.substr(at + 1), name.substr(at + 2), row.transposed};
 }
 
-// The values of an adapter. The rows of b follow those of its matrix.
+// Returns the values of an adapter. The rows of b have the same order as the rows of its matrix.
 std::vector<float> values_of(const Architecture& architecture, const Model& model, const TensorSpec& spec) {
   const float* from = model.weights.get() + spec.offset;
   std::vector<float> values(from, from + spec.size());
@@ -79,7 +79,7 @@ std::vector<float> values_of(const Architecture& architecture, const Model& mode
 }  // namespace
 
 std::string joined_matrices(const Config& config) {
-  if (placement_row(config.placement).streams != StreamRule::single) return "";  // no class has several
+  if (placement_row(config.placement).streams != StreamRule::single) return "";  // no class has several streams
   const Architecture& architecture = expressed(config.without_lora()).architecture;
   std::string list;
   for (const Joined& row : kJoined) {
