@@ -6,7 +6,8 @@ The mean square of the residual stream after each block: before training, half-w
 channels. Each placement has its own initialization first, then all have the same Xavier initialization.
 
 Three shapes of two parameters each are fitted to every seed's stream, all by least squares of the logarithm, so that
-their residuals can be compared. stream.csv has the mean squares, so that the fits can be computed again.
+their residuals can be compared. stream.csv has the mean squares, so that the fits can be computed again. outputs.csv
+has what the norms on the branches' outputs add to it.
 """
 
 import sys
@@ -22,6 +23,7 @@ from common import COLOR, Study, draw_band, interval, outcome, plt, shown, store
 INITS = {"own": ("each placement's own initialization", ""),
          "xavier": ("the same Xavier for all", "--init xavier --no-residual-gain")}
 PLACEMENTS = ["post", "pre", "sandwich", "reordered"]
+OUTPUT_NORMS = PLACEMENTS[2:]
 LAYERS = 24
 GREW = 2  # shapes are fitted to streams whose last block has at least this many times the first one's mean square
 
@@ -62,6 +64,29 @@ def fewest(residual):
     return best.pop() if len(best) == 1 else "differs by seed"
 
 
+def outputs_of(d):
+    """Of each run and step: the sum of the mean squares of the outputs of all output norms, and the rms of the gains.
+
+    The sum is the stream's mean square if the outputs are uncorrelated, apart from the embedding.
+    """
+    norms = d[d.placement.isin(OUTPUT_NORMS) & d.part.isin(["attention.norm_out", "ffn.norm_out"])]
+    by_run = [norms[norms.what == what].assign(square=lambda d: d.value**2).groupby(["placement", "seed", "step"]).square
+              for what in ("rms_after", "gain_rms")]
+    return pandas.DataFrame({"sum_of_squares": by_run[0].sum(), "gain_rms": by_run[1].mean() ** 0.5}).reset_index()
+
+
+def outputs_table(streams):
+    """What the output norms add, beside the stream that results."""
+    outputs, rows = stored(__file__, "outputs"), []
+    last = streams[streams.block == LAYERS]
+    for (name, placement, step), some in outputs.groupby(["init", "placement", "step"], sort=False):
+        stream = last[(last.init == name) & (last.placement == placement) & (last.step == step)].mean_square
+        rows.append([INITS[name][0], placement, when(step), shown(some.gain_rms), shown(some.sum_of_squares, 1),
+                     shown(stream, 0)])
+    return table(rows, ["initialization", "placement", "when", "rms of the output norms' gains",
+                        "sum of the 48 branches' mean squares", "stream's mean square, last block"])
+
+
 def published():
     """The tables in README.md, from the stored runs and streams."""
     streams = stored(__file__, "stream")
@@ -81,7 +106,8 @@ def published():
     return table(levels, ["initialization", "placement", "before training: first → last block", middle, end,
                           "final loss"]) + "\n" + \
         table(shapes, ["initialization", "placement", "when", "residual of a line", "power's − line's",
-                       "exponential's − line's", "power", "smallest residual in every seed"])
+                       "exponential's − line's", "power", "smallest residual in every seed"]) + "\n" + \
+        outputs_table(streams)
 
 
 def when(step):
@@ -93,7 +119,7 @@ def main():
     steps = 3000 if study.long else 600
     shown_steps = [1, steps // 2, steps]
     figure, axes = plt.subplots(2, 3, figsize=(12, 7.5), sharex=True, sharey="row")
-    streams = []
+    streams, outputs = [], []
     for line, (name, (init, words)) in zip(axes, INITS.items()):
         tables = study.compare(name, f"""{words} --layers {LAYERS} --channels 64 --heads 4
             --context 128 --batch 4 --steps {steps} --warmup {steps // 10} --lr 1e-3 --eval-every {steps // 4}
@@ -103,6 +129,7 @@ def main():
         stream = d[(d.part == "stream") & (d.what == "rms") & d.step.isin(shown_steps)].assign(
             init=name, block=lambda d: d.layer.astype(int) + 1, mean_square=lambda d: d.value**2)
         streams.append(stream)
+        outputs.append(outputs_of(d[d.step.isin(shown_steps)]).assign(init=name))
         for axis, step in zip(line, shown_steps):
             for placement in PLACEMENTS:
                 by_block = stream[(stream.step == step) & (stream.placement == placement)].groupby("block").mean_square
@@ -112,6 +139,8 @@ def main():
     axes[0, 0].legend(loc="center right", bbox_to_anchor=(1, 0.3))
     pandas.concat(streams)[["init", "placement", "seed", "step", "block", "mean_square"]].to_csv(
         study.folder / "stream.csv", index=False, float_format="%.6g")
+    pandas.concat(outputs)[["init", "placement", "seed", "step", "sum_of_squares", "gain_rms"]].to_csv(
+        study.folder / "outputs.csv", index=False, float_format="%.6g")
     study.publish(figure, published())
 
 
