@@ -24,7 +24,7 @@ namespace {
 void train_cells(Comparison& c) {
   std::vector<CellRun> runs;
   size_t number = 0;
-  for (const std::string& seed : c.seeds)  // seed by seed, so that the first runs already compare all cells
+  for (const std::string& seed : c.seeds)  // seeds outside, so that the first runs already compare all cells
     for (size_t cell = 0; cell < c.cells.size(); ++cell) {
       if (number++ % c.shard.count != c.shard.index) continue;
       runs.push_back(plan_run(c, Stage::final, cell, seed, c.cells[cell].best));
@@ -37,7 +37,8 @@ void train_all(Comparison& c) {
   train_cells(c);
 }
 
-// The same comparison with the cells of the shard only. Tuning compares the runs of a cell, so one process trains them.
+// Returns the comparison with only the cells of the shard. Tuning compares the runs of a cell, so one process trains
+// them all.
 Comparison cells_of_shard(const Comparison& c) {
   Comparison part = c;
   part.shard = {};
@@ -48,7 +49,7 @@ Comparison cells_of_shard(const Comparison& c) {
   return part;
 }
 
-// Reads the runs that are trained, up to the first that its search lacks. Trains none.
+// Reads the trained runs, up to the first that the search still needs. Trains none.
 Comparison as_trained(Comparison c) {
   c.trains = false;
   try {
@@ -58,7 +59,7 @@ Comparison as_trained(Comparison c) {
   return c;
 }
 
-// Trains the runs of the shard, and reads those of all. Returns false if some of other shards are not trained yet.
+// Trains the runs of the shard, and reads the runs of all shards. Returns false if other shards are not finished.
 bool train_shard(Comparison& c) {
   Comparison part = c.tuning.empty() ? c : cells_of_shard(c);
   train_all(part);

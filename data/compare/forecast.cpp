@@ -18,10 +18,10 @@
 
 namespace {
 
-// How many of Comparison::planned a cell has.
+// Returns the number of entries that a cell has in Comparison::planned.
 size_t points_of(const Comparison& c) { return c.tuning.combinations().size(); }
 
-// Operations of a run with each of Comparison::planned.
+// Returns the operations of a run for each entry of Comparison::planned.
 std::vector<double> operations_of(const Comparison& c) {
   std::vector<double> operations;
   for (const TrainOptions& o : c.planned) operations.push_back(operations_of_run(in_force(o)));
@@ -38,7 +38,7 @@ Work work_of(const Comparison& c, const std::vector<double>& operations) {
   const size_t points = points_of(c);
   Work work;
   for (size_t cell = 0; cell < c.grid.cells.size(); ++cell) {
-    // The mean over the combinations of --tune: which is the best is not known yet.
+    // Take the mean over the combinations of --tune, because the best one is not known yet.
     const auto first = operations.begin() + static_cast<std::ptrdiff_t>(cell * points);
     const double each = std::accumulate(first, first + static_cast<std::ptrdiff_t>(points), 0.) / double(points);
     size_t fewest = c.seeds.size(), most = fewest;
@@ -52,7 +52,7 @@ Work work_of(const Comparison& c, const std::vector<double>& operations) {
   return work;
 }
 
-// The seconds of a run, from the start of its process. Takes some of its steps.
+// Measures the seconds of a run, including the start of its process, by taking some of its steps.
 double time_run(const Comparison& c, TrainOptions o) {
   const Stopwatch clock;
   Command command = c.command;
@@ -67,13 +67,13 @@ double time_run(const Comparison& c, TrainOptions o) {
   return start + seconds_of_run(t, 0, 0);
 }
 
-// A few steps of it take little time, and fit into the memory that is free.
+// True if a few steps of the run take little time and fit into the free memory.
 bool can_be_timed(const TrainOptions& o) {
   const size_t free = detect_machine().memory_free;
   return is_quickly_tried(o) && (free == 0 || memory_of_run(o).total() < free);
 }
 
-// Sets the seconds of an operation. A run that cannot even start has no time, and its own message later.
+// Returns the seconds per operation. If the run cannot even start, the time is unknown; training will report the error.
 double seconds_per_operation(const Comparison& c, const std::vector<double>& operations, Forecast& f) {
   const auto largest = static_cast<size_t>(std::ranges::max_element(operations) - operations.begin());
   const TrainOptions o = in_force(c.planned[largest]);

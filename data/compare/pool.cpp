@@ -30,8 +30,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Opens a run's log.txt and locks it; -1 if another process has. The run writes to it, and so the lock lasts as long as
-// the run: locks belong to open files, which processes inherit.
+// Opens a run's log.txt and locks it. Returns -1 if another process holds the lock. The run inherits the open file and
+// with it the lock, so the lock lasts as long as the run.
 int claim_log(const Job& job) {
   std::error_code error;
   fs::create_directories(job.directory, error);
@@ -43,7 +43,7 @@ int claim_log(const Job& job) {
   return -1;
 }
 
-// The file that the code of this program comes from, as the system names it; "" if it does not.
+// Returns the file that this program's code was loaded from, or "" if the system does not tell.
 std::string file_of_code() {
   std::ifstream maps("/proc/self/maps");  // "5580a000-5580e000 r-xp 00002000 08:01 1234   /usr/bin/train_gpt"
   for (std::string line; std::getline(maps, line);) {
@@ -56,16 +56,16 @@ std::string file_of_code() {
   return "";
 }
 
-// The running binary, or `typed` if the system does not name it: with an explicit loader, it names the loader.
+// Returns the running binary. Under an explicit loader the system names the loader instead; then returns `typed`.
 std::string own_binary(const std::string& typed) {
-  const std::string self = "/proc/self/exe";  // stays the same binary when its file is replaced
+  const std::string self = "/proc/self/exe";  // stays the same binary even if its file is replaced
   std::error_code none;
   const fs::path named = fs::read_symlink(self, none);
   return !none && named == file_of_code() ? self : typed;
 }
 
-// Starts the job in a process group of its own, so that Ctrl-C reaches it once, from this process. It is killed when
-// this process dies, so that no run is still going when the comparison is resumed. Closes `log`.
+// Starts the job in its own process group, so that only this process passes Ctrl-C to it. The system kills it if this
+// process dies, so that no run is active when the comparison is resumed. Closes `log`.
 pid_t start(const std::string& program, const Job& job, int log) {
   const std::string binary = own_binary(program);
   std::vector<std::string> words = job.words;
@@ -75,7 +75,7 @@ pid_t start(const std::string& program, const Job& job, int log) {
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   std::fflush(nullptr);
-  // Signals are blocked until the child has reset their handlers: the handlers of this process would swallow them.
+  // Block signals until the child has reset their handlers; the inherited handlers would swallow them.
   sigset_t stops, before;
   sigemptyset(&stops);
   for (const int signal : kStopSignals) sigaddset(&stops, signal);
@@ -88,7 +88,7 @@ pid_t start(const std::string& program, const Job& job, int log) {
     return child;
   }
   for (const int signal : kStopSignals)
-    if (signal == SIGINT || !is_ignored(signal)) std::signal(signal, SIG_DFL);  // SIGINT is how this process stops it
+    if (signal == SIGINT || !is_ignored(signal)) std::signal(signal, SIG_DFL);  // this process stops it by SIGINT
   sigprocmask(SIG_SETMASK, &before, nullptr);
 #ifdef __linux__
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -101,7 +101,7 @@ pid_t start(const std::string& program, const Job& job, int log) {
   _exit(127);
 }
 
-// Step and loss in the last complete line of a metrics.csv.
+// Step and loss from the last complete line of a metrics.csv.
 struct Place {
   int64_t step = 0;
   double loss = 0;
@@ -123,7 +123,7 @@ Place place_of(const std::string& directory) {
   return {std::atoll(fields[0].c_str()), std::strtod(fields[3].c_str(), nullptr)};
 }
 
-// The remaining time follows the last minutes. In half a minute a run may only train, or only validate.
+// Estimate the remaining time from the last minutes. In half a minute a run may only train, or only validate.
 constexpr double kMemory = 300, kNap = .02;  // seconds
 
 struct Running {
@@ -131,7 +131,7 @@ struct Running {
   pid_t process;
 };
 
-// Processes of running jobs. The destructor kills those that are left when an exception is thrown.
+// The processes of running jobs. The destructor kills the remaining ones after an exception.
 struct RunningJobs : std::vector<Running> {
   ~RunningJobs() {
     for (const Running& r : *this) kill(r.process, SIGKILL);
@@ -155,7 +155,7 @@ bool run_jobs(const std::string& program, const std::vector<Job>& jobs, int at_o
   std::vector<size_t> waiting(jobs.size());
   std::iota(waiting.begin(), waiting.end(), size_t{0});
   Stopwatch clock;
-  double again = 0;  // when runs of other processes are tried again
+  double again = 0;  // when to try runs of other processes again
   const auto start_some = [&] {
     if (clock.seconds() < again) return;
     for (size_t i = 0; i < waiting.size() && running.size() < size_t(at_once) && !interrupted();) {
@@ -166,7 +166,7 @@ bool run_jobs(const std::string& program, const std::vector<Job>& jobs, int at_o
         continue;
       }
       waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(i));
-      if (is_trained(jobs[job].directory)) {  // by another process, since the jobs were planned
+      if (is_trained(jobs[job].directory)) {  // by another process after the jobs were planned
         close(log);
         done += jobs[job].steps;
         ended(job, 0, progress);
@@ -178,7 +178,7 @@ bool run_jobs(const std::string& program, const std::vector<Job>& jobs, int at_o
     if (running.size() < size_t(at_once)) again = clock.seconds() + 1;
   };
   bool passed_on = false;
-  std::signal(SIGCHLD, SIG_DFL);  // if it were ignored, waitpid() would return no status
+  std::signal(SIGCHLD, SIG_DFL);  // if SIGCHLD were ignored, waitpid() would return no status
   while (!running.empty() || (!waiting.empty() && !interrupted())) {
     start_some();
     if (interrupted() && !passed_on) {
@@ -210,7 +210,7 @@ bool run_jobs(const std::string& program, const std::vector<Job>& jobs, int at_o
     for (const Running& r : running) steps += place_of(jobs[r.job].directory).step;
     const Job& shown = jobs[running[0].job];
     const Place place = place_of(shown.directory);
-    // Never the total: a job is still running.
+    // Stay below the total, because a job is still running.
     progress.update(std::min(done + steps, total - 1), [&] {
       if (place.step == 0) return shown.label;
       return format("loss %.4f at ", place.loss) + std::to_string(place.step) + "  " + shown.label;

@@ -1,5 +1,5 @@
 #pragma once
-// Training runs as processes of this binary, several at a time. Other processes, perhaps on other machines, may work at
+// Trains runs as processes of this binary, several at a time. Other processes, perhaps on other machines, may work on
 // the same runs.
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 struct Job {
   std::vector<std::string> words;  // command line, without the program
-  std::string directory;           // of the run; its output goes to log.txt there
+  std::string directory;           // the run's directory; its output goes to log.txt there
   std::string label;
   int64_t steps = 0;
   double flops = 0;
@@ -18,10 +18,10 @@ struct Job {
 
 bool is_trained(const std::string& run_directory);
 
-// Starts the jobs of `program`, as typed, in order, at most `at_once` at a time, with --resume if the run has been
-// saved and else with --force. A run of another process is left to it, and taken over if that process dies. When a run
-// ends, calls `ended` with its index and exit code (128 + signal if a signal killed it; 0 if another process has
-// trained it). `before` and `after` are steps of other jobs that the progress counts. Passes Ctrl-C on, so that each
-// run saves itself, and returns false once all have. If `ended` throws, kills the other jobs.
+// Starts the jobs in order, at most `at_once` at a time, with --resume if the run has been saved, else with --force.
+// `program` is this program as typed. Leaves a run to another process that works on it, and takes it over if that
+// process dies. When a run ends, calls `ended` with its index and exit code (128 + signal if a signal killed it; 0 if
+// another process trained it). The progress also counts `before` and `after`, the steps of other jobs. Passes Ctrl-C
+// on, so that each run saves itself, and returns false once all have. If `ended` throws, kills the other jobs.
 bool run_jobs(const std::string& program, const std::vector<Job>& jobs, int at_once, int64_t before, int64_t after,
               const std::function<void(size_t, int, Progress&)>& ended);

@@ -48,9 +48,9 @@ Command stored_command(const std::string& path, const std::string& text) {
   return parse_on_top(empty, text, path);
 }
 
-// With --resume, the stored options apply unless the command line repeats them. The grid may grow, but the options of a
-// run must not change. If some runs were parallel, the comparison reports no times. Processes that join a comparison
-// must agree on all of it.
+// With --resume, the stored options apply unless the command line gives them again. The grid may grow, but the options
+// of a run must not change. If some runs were simultaneous, the comparison reports no times. Processes that join a
+// comparison must agree on all options.
 Command on_top_of_stored(const Command& command) {
   const TrainOptions& o = command.train;
   const bool join = command.compare.join;
@@ -88,7 +88,7 @@ std::vector<std::string> seeds_of(const Grid& grid, const Command& command) {
   return seeds;
 }
 
-// "3/16"
+// Parses "3/16".
 RunShard shard_of(const std::string& text, size_t most) {
   if (text.empty()) return {};
   unsigned index = 0, count = 0;
@@ -127,7 +127,7 @@ size_t baseline_of(const Grid& grid, const std::string& name) {
   refuse("--baseline: " + unknown_name("cell", name, known));
 }
 
-// ---- checks: an error in the last run is reported now, not in an hour --------------------------------------
+// ---- checks: an error in the last run is reported now, not after an hour------------------------------------
 
 void check_options(const CompareOptions& c, const TrainOptions& o) {
   if (c.grid.empty() && c.tune.empty())
@@ -161,7 +161,7 @@ void note_options(Comparison& c, const TrainOptions& o) {
 }
 
 void check_cells(Comparison& c) {
-  std::map<std::string, std::string> cell_of;  // a model and its training, as TOML
+  std::map<std::string, std::string> cell_of;  // key: a model and its training options, as TOML
   for (const GridCell& cell : c.grid.cells) {
     if (directory_name(cell.name).size() > 200)
       refuse("the name of cell " + cell.name.substr(0, 50) + "... is too long for a directory: name fewer keys");
@@ -186,7 +186,8 @@ void check_cells(Comparison& c) {
   }
 }
 
-// Hashes of all that the runs read. Runs that start from a checkpoint use its tokenizer. All must have the same tokens.
+// Hashes everything that the runs read. Runs that start from a checkpoint use its tokenizer. All runs must have the
+// same tokens.
 InputHashes hash_inputs(Comparison& c) {
   InputHashes hashes;
   std::set<std::string> started_from;
@@ -207,7 +208,7 @@ InputHashes hash_inputs(Comparison& c) {
   return hashes;
 }
 
-// Notes what the runs read. If the comparison has begun, that must be the same.
+// Records what the runs read. If the comparison has begun, it must not have changed.
 void note_inputs(Comparison& c) {
   c.inputs = hash_inputs(c);
   const InputHashes& before = c.command.train.input_hashes;
@@ -215,19 +216,19 @@ void note_inputs(Comparison& c) {
   if (!changed.empty())
     throw std::runtime_error("cannot go on with " + c.out() + ": the " + changed +
                              " has changed since the comparison began; restore it, or start anew");
-  for (const std::string& hash : before)  // this call may name fewer cells
+  for (const std::string& hash : before)  // the command line may name fewer cells this time
     if (!contains(c.inputs, hash)) c.inputs.push_back(hash);
   std::erase_if(c.command.given, [](const Given& g) { return g.name == "input-hashes"; });
   c.command.given.push_back({"input-hashes", c.inputs});
 }
 
-// The stored options of the comparison that --resume continues.
+// Returns the stored options of the comparison that --resume continues.
 Command command_before(const Comparison& c) {
   const std::string path = c.out() + "/" + kOptions;
   return stored_command(path, read_file(path));
 }
 
-// The first part of the comparison's --tune that these options leave out; "": none.
+// Returns the first part of the old --tune that the new options leave out, or "".
 std::string left_out_of_tuning(const Comparison& c, const Command& before) {
   Comparison old;
   old.command = before;
@@ -246,7 +247,7 @@ std::string left_out_of_tuning(const Comparison& c, const Command& before) {
   return most > most_tuning_runs(c) ? "--tune-runs " + std::to_string(most) : "";
 }
 
-// The first cell, seed or tuned value of the comparison that these options leave out; "": none.
+// Returns the first cell, seed or tuned value of the old comparison that the new options leave out, or "".
 std::string left_out(const Comparison& c) {
   const Command before = command_before(c);
   const Grid grid = parse_grid(before.compare.grid);
@@ -257,14 +258,14 @@ std::string left_out(const Comparison& c) {
   return left_out_of_tuning(c, before);
 }
 
-// The tables hold every run of the comparison: a resumed one may only add to them.
+// A resumed comparison may only add runs, because the tables hold every run.
 void require_all_runs(const Comparison& c) {
   if (const std::string missing = left_out(c); !missing.empty())
     refuse("cannot go on with " + c.out() + ": its tables would lose " + missing +
            "; name it too (without --grid and --tune all stays), or choose another --out");
 }
 
-// Whoever trains a part of a comparison shares it.
+// A process that trains a shard joins a comparison, even without --join.
 void say_join(Command& command) {
   if (!command.compare.join) command.given.push_back({"join", {"true"}});
   command.compare.join = true;
@@ -279,11 +280,11 @@ bool is_planned_run(const std::string& name, const std::vector<std::string>& see
   return name.starts_with(tune) || std::any_of(seeds.begin(), seeds.end(), is_of);
 }
 
-bool is_folder(const fs::directory_entry& entry) {  // and no link to one
+bool is_folder(const fs::directory_entry& entry) {  // not a link to one
   return entry.symlink_status().type() == fs::file_type::directory;
 }
 
-// Removes what its options say that a comparison wrote: the files of its runs, and its tables. All else stays.
+// Removes what a comparison with these options wrote: the files of its runs, and its tables. Everything else stays.
 void remove_comparison(const std::string& out, const Command& before) {
   const Grid grid = parse_grid(before.compare.grid);
   const std::vector<std::string> seeds = seeds_of(grid, before);
@@ -316,7 +317,7 @@ Comparison prepare_comparison(Command given) {
   c.cells.resize(c.grid.cells.size());
   c.shard = shard_of(c.options().shard, c.cells.size() * (c.tuning.empty() ? c.seeds.size() : 1));
   c.words = words_for_train(c.command);
-  if (!c.command.said("final-batches")) c.words.push_back("--final-batches=0");  // final losses on the whole split
+  if (!c.command.said("final-batches")) c.words.push_back("--final-batches=0");  // final losses use the whole split
   check_cells(c);
   note_inputs(c);
   if (o.dry_run && o.out.empty()) o.out = next_run_directory("compare");
@@ -329,7 +330,7 @@ void prepare_directory(const Comparison& c) {
                               said_as_toml(c.command);
   if (!c.command.train.resume && !c.command.train.force) check_new_folder(c.out(), kOptions);
   if (fs::exists(path) && !c.command.train.resume) {
-    if (c.options().join && read_file(path) == options) return;  // another process has just begun it
+    if (c.options().join && read_file(path) == options) return;  // another process just began the same comparison
     if (!c.command.train.force)
       throw std::runtime_error(c.out() + " already holds a comparison: --resume continues it, --force replaces it");
     check_replaced(path);

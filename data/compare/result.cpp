@@ -22,16 +22,16 @@ double number(const std::string& field) {
 bool is_number(const std::string& field) {
   char* end = nullptr;
   std::strtod(field.c_str(), &end);
-  return !std::isspace(static_cast<unsigned char>(field[0])) && *end == '\0';  // also for ""
+  return !std::isspace(static_cast<unsigned char>(field[0])) && *end == '\0';  // true for ""
 }
 
 // Training losses by step, from metrics.csv.
 struct Curves {
   std::vector<double> step, loss;
-  double full = RunResult::kUnknown;  // loss on the whole validation split
+  double full = RunResult::kUnknown;  // final loss on the whole validation split
 };
 
-// Reads a run's metrics.csv, and fills in the fields of `r` that follow from it.
+// Reads a run's metrics.csv and fills the fields of `r` that come from it.
 Curves read_curves(RunResult& r, const std::string& directory) {
   Curves curves;
   std::vector<double> norm, clipped;
@@ -56,7 +56,7 @@ Curves read_curves(RunResult& r, const std::string& directory) {
   return curves;
 }
 
-// If the last rows of metrics.csv are missing, only outcome.json says how the run ended.
+// Uses outcome.json, because the last rows of metrics.csv may be missing.
 void read_end(RunResult& r, const Curves& curves, const RunOutcome& outcome) {
   const double steps = static_cast<double>(outcome.step);
   r.final_loss = outcome.val_loss_full;
@@ -69,8 +69,8 @@ void read_end(RunResult& r, const Curves& curves, const RunOutcome& outcome) {
   }
 }
 
-// A run with a final loss above this has diverged. The first training loss alone is no limit: in a run from a
-// checkpoint it is the loss of a trained model on one batch.
+// A run with a final loss above this limit has diverged. The first training loss alone is not enough: if a run starts
+// from a checkpoint, it is the loss of a trained model on one batch.
 double divergence_limit(const RunResult& r) { return std::fmax(r.initial_loss, r.unigram + kStuckWithin); }
 
 RunState state_of(const RunResult& r) {
@@ -78,7 +78,7 @@ RunState state_of(const RunResult& r) {
   return std::abs(r.final_loss - r.unigram) <= kStuckWithin ? RunState::stuck : RunState::finished;
 }
 
-// The step after the last step with a loss of at most `limit`.
+// Returns the step after the last one with a loss of at most `limit`.
 int64_t high_from(const Curves& curves, double limit) {
   int64_t from = 1;
   for (size_t i = 0; i < curves.loss.size(); ++i)

@@ -1,5 +1,5 @@
 #pragma once
-// The result of a training run, read from its directory.
+// Reads the result of a training run from its directory.
 
 #include <cstdint>
 #include <limits>
@@ -12,19 +12,19 @@ enum class RunState { finished, diverged, stuck, failed };
 const char* name_of(RunState state);
 
 struct RunResult {
-  RunState state = RunState::failed;  // without an outcome: no memory, no space on the disk, ...
-  int64_t stopped_at = 0;    // diverged: the step that was not finite, or from which on the loss stayed too high
-  std::string first_tensor;  // diverged: the first with a NaN or an infinity
+  RunState state = RunState::failed;  // failed: no outcome, e.g. not enough memory or disk space
+  int64_t stopped_at = 0;    // diverged: the step that was not finite, or since which the loss stayed too high
+  std::string first_tensor;  // diverged: the first tensor with a NaN or an infinity
   double unigram = kUnknown, floor = kUnknown;
   size_t parameters = 0;
-  HistoryLine trained_by;  // the program that trained its last steps, and when it began
+  HistoryLine trained_by;  // the program that trained the last steps, and when it began
 
   double initial_loss = kUnknown, final_loss = kUnknown, final_train = kUnknown;
   double best_loss = kUnknown, best_step = kUnknown;
   double steps = 0, tokens = 0, seconds = kUnknown, tokens_per_second = kUnknown;
   double loss_spikes = kUnknown, grad_spikes = kUnknown, clipped = kUnknown;
   double steps_to_target = kUnknown, seconds_to_target = kUnknown;  // summarize() fills them
-  std::vector<double> at_step, at_second, val_loss;                 // each validation
+  std::vector<double> at_step, at_second, val_loss;                 // one value per validation
 
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 };
@@ -32,14 +32,14 @@ struct RunResult {
 // "diverged at step 12, first in block.3.ffn.y", "diverged from step 3, 7.1234", "finished, 2.3456"
 std::string describe(const RunResult& result);
 
-// A model this close to the unigram entropy has learned how often each token occurs and nothing else.
+// Nats. A model this close to the unigram entropy has learned only how often each token occurs.
 inline constexpr double kStuckWithin = 0.02;
 
-// Takes from outcome.json how the run ended, and the rest from metrics.csv. A run has diverged if a number was not
-// finite, or if its final loss is above both its first training loss and the unigram entropy. final_loss is on the
-// whole validation split, or else the last row's loss; best_loss and val_loss are on --eval-batches. Leaves the times
+// Reads how the run ended from outcome.json, and the rest from metrics.csv. A run has diverged if a number was not
+// finite, or if its final loss is above both its first training loss and the unigram entropy. final_loss is the loss on
+// the whole validation split, or else the last row's; best_loss and val_loss are on --eval-batches. Leaves the times
 // out unless `timed`.
 RunResult read_result(const std::string& directory, bool timed);
 
-// The readable rows of the run's metrics.csv, with fields in the order of metrics::names.
+// Returns the readable rows of the run's metrics.csv, with fields in the order of metrics::names.
 std::vector<std::vector<std::string>> read_metrics(const std::string& directory);

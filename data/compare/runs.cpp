@@ -84,7 +84,7 @@ Job job_of(const Comparison& c, const CellRun& run) {
   return job;
 }
 
-// A directory of this name may hold a run with other options, or on a text that has changed since.
+// Throws if the run's directory holds a run with other options, or on a text that has changed since.
 void require_same_run(const Comparison& c, const CellRun& run) {
   const std::string directory = path_of(c, run), config = directory + "/config.toml";
   if (!fs::exists(config)) return;
@@ -101,7 +101,7 @@ void require_same_run(const Comparison& c, const CellRun& run) {
     throw std::runtime_error(directory + " holds another run: " + difference + "; remove it, or choose another --out");
 }
 
-// Why a run failed: its error message from log.txt, or its exit code or signal.
+// Returns why a run failed: its error message from log.txt, or its exit code or signal.
 std::string reason_of_failure(const std::string& directory, int status) {
   if (status > 128) return "killed by signal " + std::to_string(status - 128);
   std::istringstream log(read_file(directory + "/log.txt"));
@@ -128,7 +128,7 @@ void make_runs(Comparison& c, const std::vector<CellRun>& runs, int64_t later) {
     else jobs.push_back(job_of(c, run));
   }
   if (!c.trains && !jobs.empty()) throw RunsLeft{};
-  // A long run that begins last keeps one process busy and the others idle. Runs within a factor of two stay in order.
+  // If a long run began last, the other processes would idle. Runs within a factor of two stay in order.
   if (!c.timed()) std::ranges::stable_sort(jobs, std::greater{}, [](const Job& job) { return std::ilogb(job.flops); });
   const bool first_of_all = c.trained.runs == 0;
   const auto ended = [&](size_t job, int status, Progress& progress) {
@@ -149,7 +149,7 @@ void make_runs(Comparison& c, const std::vector<CellRun>& runs, int64_t later) {
                              shell_words({c.command.program, "compare", "--out", c.out(), "--resume"}));
   for (const Job& job : jobs) c.trained.add(job);
   for (const CellRun& run : runs) {
-    require_same_run(c, run);  // other processes may have trained it
+    require_same_run(c, run);  // another process may have trained it
     c.runs.push_back(run);
     c.runs.back().result = read_result(path_of(c, run), c.timed());
   }

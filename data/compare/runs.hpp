@@ -1,30 +1,30 @@
 #pragma once
-// The runs of a comparison: planned, trained unless they have finished already, and read.
+// Plans the runs of a comparison, trains those that are not finished, and reads their results.
 
 #include <string>
 #include <vector>
 
 #include "summary.hpp"
 
-// Throws std::invalid_argument if an option of --tune has no such value, or does not take it.
+// Plans one run. Throws std::invalid_argument if an option of --tune does not accept its value in `point`.
 CellRun plan_run(const Comparison& comparison, Stage stage, size_t cell, const std::string& seed, const Point& point);
 
-// The options of a run whose text has not been read yet.
+// Returns the resolved options of a run whose text has not been read yet.
 TrainOptions in_force(TrainOptions given);
 
-// Threads of each of the runs that train at once.
+// Returns the number of threads for each of the runs that train at the same time.
 int threads_of_run(const Comparison& comparison);
 
-// The directory name of a cell: "init-from=a/b" becomes "init-from=a%2Fb".
+// Returns the directory name of a cell: "init-from=a%2Fb" for "init-from=a/b".
 std::string directory_name(const std::string& cell);
 
-// The first option in which two runs differ, with both values; "" if there is none.
+// Returns the first option in which two runs differ, with both values, or "".
 std::string first_difference(TrainOptions there, TrainOptions here, const std::vector<std::string>& except);
 
-// Thrown if Comparison::trains is false and there is something to train.
+// Thrown if Comparison::trains is false and a run is not trained.
 struct RunsLeft {};
 
-// Trains the unfinished runs, the longest first if several are trained at once, and adds every run to the comparison.
+// Trains the unfinished runs and adds every run to the comparison. Begins with the longest if several train at once.
 // `later` is the number of steps in later stages, for the progress line. Throws std::runtime_error if a directory holds
 // another run than the planned one, if the first run fails, or if the user stops it.
 void make_runs(Comparison& comparison, const std::vector<CellRun>& runs, int64_t later);

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-// The mean and the standard deviation, without an interval.
+// Returns the mean and the standard deviation, without an interval.
 Estimate moments(const std::vector<double>& x) {
   Estimate e{kNone, kNone, kNone, static_cast<int>(x.size())};
   if (x.empty()) return e;

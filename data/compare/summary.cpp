@@ -26,10 +26,10 @@ std::vector<double> values_of(const std::vector<const CellRun*>& runs, double Ru
   return values;
 }
 
-// One validation is no curve: it has no lowest point, and says nothing of the steps before it.
+// A single validation has no lowest point and tells nothing about the steps before it.
 bool has_curve(const CellRun& run) { return run.result.val_loss.size() > 1; }
 
-// The highest of the best validation losses of finished runs: every finished run reaches it.
+// Returns the highest of the finished runs' best validation losses, because every finished run reaches it.
 double common_target(const Comparison& c) {
   double highest = RunResult::kUnknown;
   for (const CellRun& run : c.runs)
@@ -58,7 +58,7 @@ void average(CellSummary& s, const std::vector<const CellRun*>& runs) {
 }
 
 // Runs with the same seed have the same batches and, if the tensors are the same, the same initial weights.
-// Differences of such pairs leave that noise out.
+// Differences of such pairs are free of that noise.
 void compare_with_baseline(Comparison& c, size_t cell) {
   CellSummary& s = c.cells[cell];
   if (cell == c.baseline || !all_finished(s) || !all_finished(c.cells[c.baseline])) return;
@@ -71,7 +71,7 @@ void compare_with_baseline(Comparison& c, size_t cell) {
   if (c.options().margin > 0) s.p_unequal = p_of_inequality(s.difference, c.options().margin);
 }
 
-// A final loss or a p value that is not known leads to no verdict or to "not distinguishable".
+// Without a final loss there is no verdict; without a p value it is "not distinguishable".
 std::string verdict_of(const CellSummary& s, bool differs, double p_unequal, double margin) {
   if (std::isnan(s.difference.mean)) return "";
   const std::string size = p_unequal < kSignificant ? "within " + toml(margin) : "";
@@ -79,7 +79,7 @@ std::string verdict_of(const CellSummary& s, bool differs, double p_unequal, dou
   return (s.difference.mean < 0 ? "better" : "worse") + (size.empty() ? "" : ", " + size);
 }
 
-// The verdicts of all cells, each alone and corrected for the number of cells.
+// Sets the verdicts of all cells, each alone and corrected for the number of cells.
 void judge(Comparison& c) {
   std::vector<double> differ, unequal;
   for (const CellSummary& s : c.cells) differ.push_back(s.p), unequal.push_back(s.p_unequal);
@@ -94,7 +94,8 @@ void judge(Comparison& c) {
   c.cells[c.baseline].verdict = c.cells[c.baseline].verdict_holm = "baseline";
 }
 
-// To option `k` of --tune, with the others tuned for each of its values. Over the values that every cell has tried.
+// Returns a cell's sensitivity to option `k` of --tune, with the other options tuned for each of its values. Counts
+// only values that every cell has tried.
 double sensitivity(const Comparison& c, size_t cell, size_t k) {
   const size_t n = c.tuning.options[k].values.size();
   std::vector<double> losses(n, RunResult::kUnknown), initial = losses;

@@ -1,5 +1,5 @@
 #pragma once
-// A comparison in memory: its runs, and what they say about its cells.
+// A comparison in memory: its runs, and a summary of each cell.
 
 #include <cstdint>
 #include <optional>
@@ -13,35 +13,36 @@
 #include "result.hpp"
 #include "statistics.hpp"
 
-enum class Stage { tune, final };  // one seed with many points of --tune; every seed with the cell's best point
+enum class Stage { tune, final };  // tune: one seed, many points of --tune. final: every seed, the cell's best point
 
-// A run of a comparison. All but the result is known before it begins. Its directory is below the comparison's, its
-// words are those of `train` without --out, its label is "placement=post,norm=layernorm  seed=1".
+// A run of a comparison. All but the result is known before it begins. Its directory is relative to the comparison's,
+// its words are a `train` command line without --out, and its label is "placement=post,norm=layernorm seed=1".
 struct CellRun : Job {
   Stage stage = Stage::final;
   size_t cell = 0;              // index into the grid's cells
   std::string seed;
-  Point point;                  // of --tune
+  Point point;                  // values of --tune's options
   RunResult result;
 };
 
 // Summary of a cell over its final-stage runs.
 struct CellSummary {
-  Point best;                          // of --tune
-  std::vector<GridKey> untried;        // values next to the best that were not tried: one may be better
-  int runs = 0, count[4] = {};         // of each RunState
-  RunResult mean;                      // of the numbers of the runs; NaN unless all of these finished
-  Estimate loss{}, difference{};       // of the final losses, and of their paired differences to the baseline's
+  Point best;                          // best values of --tune's options
+  std::vector<GridKey> untried;        // untried neighbors of the best value; one may be better
+  int runs = 0, count[4] = {};         // count[s]: runs in RunState s
+  RunResult mean;                      // means over the runs; NaN unless all finished
+  Estimate loss{}, difference{};       // final loss, and its paired difference from the baseline's
   Spread seconds{}, tokens_per_second{};
-  double p = RunResult::kUnknown, p_holm = p;  // that the difference is 0; and corrected for the number of cells
-  double p_unequal = p;                        // that the difference is not within --margin
+  double p = RunResult::kUnknown, p_holm = p;  // for a difference of 0; p_holm is corrected for the number of cells
+  double p_unequal = p;                        // for a difference beyond --margin
   // "baseline", "better", "worse", "not distinguishable"; with --margin also "equal within 0.01" and "better, within
-  // 0.01". By the difference alone, and corrected for the number of cells.
+  // 0.01". verdict judges each cell alone; verdict_holm corrects for the number of cells.
   std::string verdict, verdict_holm;
-  std::vector<double> sensitivity;     // to each option of --tune
+  std::vector<double> sensitivity;     // one for each option of --tune
 };
 
-// Runs beside one another slow each other down, and times of different machines cannot be compared.
+// Times count only if runs train one at a time on one machine: simultaneous runs slow each other down, and times of
+// different machines cannot be compared.
 inline bool reports_times(const CompareOptions& o) { return o.jobs == 1 && !o.join; }
 
 // Part `index` of `count` of a comparison's runs, counted from 0.
@@ -49,7 +50,7 @@ struct RunShard {
   size_t index = 0, count = 1;
 };
 
-// A number of runs, and what they take.
+// A number of runs, and their total steps and operations.
 struct Amount {
   size_t runs = 0;
   int64_t steps = 0;
@@ -60,21 +61,21 @@ struct Amount {
 
 struct Comparison {
   Command command;                 // `compare`
-  std::vector<std::string> words;  // of `train`, common to all runs
+  std::vector<std::string> words;  // the `train` command line common to all runs
   Grid grid;
   std::vector<std::string> seeds;
   Tuning tuning;
-  size_t baseline = 0;             // a cell
-  RunShard shard;                  // this process trains no other runs
-  bool trains = true;              // false: it only reads those of all processes
+  size_t baseline = 0;             // index of a cell
+  RunShard shard;                  // the only runs that this process trains
+  bool trains = true;              // false: only reads the runs of all processes
   std::vector<TrainOptions> planned;  // options of each cell, with each value of --tune
   InputHashes inputs;                 // what all runs read
   std::vector<std::string> notes;     // about the text
   double target = RunResult::kUnknown;
-  double fewest_tokens = 0, most_tokens = 0;  // that a run trains on
+  double fewest_tokens = 0, most_tokens = 0;  // tokens that a run trains on
   Amount trained;                             // all runs that have ended
-  std::vector<CellRun> runs;                  // those that have ended
-  std::vector<CellSummary> cells;             // in the order of the grid's
+  std::vector<CellRun> runs;                  // the runs that have ended
+  std::vector<CellSummary> cells;             // in the grid's order
 
   const CompareOptions& options() const { return command.compare; }
   const std::string& out() const { return command.train.out; }

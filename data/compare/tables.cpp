@@ -50,7 +50,7 @@ void write_csv(const std::string& path, const Fields& header, const WriteRows& w
   file.publish();
 }
 
-// The option --lr is the highest rate of a run. The column `lr` of metrics.csv is the rate of a step.
+// --lr is the highest rate of a run, so its column is not `lr`, which in metrics.csv is the rate of a step.
 std::string column_of(const std::string& key) { return key == "lr" ? "peak_lr" : key; }
 
 Fields split(const std::string& text) {
@@ -142,7 +142,7 @@ Fields summary_columns(const Comparison& c) {
 
 Fields spread_fields(const Spread& s) { return {field(s.median), field(s.low), field(s.high)}; }
 
-// One for each cell, in the order of summary_columns().
+// Returns one row for each cell, in the order of summary_columns().
 std::vector<Fields> summary_rows(const Comparison& c) {
   std::vector<Fields> rows;
   for (size_t i = 0; i < c.cells.size(); ++i) {
@@ -173,7 +173,7 @@ void write_summary(const Comparison& c) {
   });
 }
 
-// The rows of all runs' diagnostics.csv, if any has one.
+// Writes the rows of all runs' diagnostics.csv, if any run has one.
 void write_diagnostics(const Comparison& c) {
   std::vector<std::pair<Fields, std::string>> files;
   for (const CellRun& run : c.runs)
@@ -201,7 +201,7 @@ std::string with_error(double x, double half_width, const char* how) {
   return format(how, x) + (std::isnan(half_width) ? "" : format(" ± %.4f", half_width));
 }
 
-// "12.0 (11.8-12.9)"; without the range if it is one number.
+// Returns "12.0 (11.8-12.9)", without the range if both ends look the same.
 std::string with_range(const Spread& s, const char* how) {
   const std::string low = shown(s.low, how), high = shown(s.high, how);
   return shown(s.median, how) + (low == high ? "" : " (" + low + "-" + high + ")");
@@ -216,7 +216,8 @@ size_t width_of(const std::vector<Fields>& rows) {
 
 bool is_numbered(const std::vector<Fields>& names) { return names[0] == Fields{"#"}; }
 
-// How the rows of the table begin: the values of the grid's keys, or numbers if those leave no room for losses.
+// Returns how the table's rows begin: with the values of the grid's keys, or with numbers if the keys leave no room for
+// losses.
 std::vector<Fields> names_of_rows(const Comparison& c) {
   const bool has_keys = !c.grid.keys.empty();
   std::vector<Fields> names = {has_keys ? c.grid.keys : Fields{"cell"}}, numbers = {{"#"}};
@@ -227,7 +228,7 @@ std::vector<Fields> names_of_rows(const Comparison& c) {
   return width_of(names) > kTableColumns / 2 ? numbers : names;
 }
 
-// Prints a table whose rows begin with `names`, in blocks that fit the terminal. Columns without a number are left out.
+// Prints a table whose rows begin with `names`, in blocks that fit the terminal. Leaves out columns without a number.
 void print_blocks(const std::vector<Fields>& names, const std::vector<Fields>& rows) {
   std::vector<Fields> block = names;
   for (size_t column = 0; column < rows[0].size(); ++column) {
@@ -251,7 +252,8 @@ std::string state_of(const CellSummary& s) {
   return text;
 }
 
-// A run that ends above the unigram entropy predicts worse than the frequencies of the tokens.
+// Lists runs that diverged, got stuck or failed, and runs that predict worse than the token frequencies (unigram
+// entropy).
 void print_failures(const Comparison& c) {
   const std::vector<Fields> names = names_of_rows(c);
   for (const CellRun& run : c.runs) {
@@ -266,7 +268,7 @@ void print_failures(const Comparison& c) {
   }
 }
 
-// What was tuned, over which values, and where a better value may lie.
+// Prints what was tuned, over which values, and where a better value may be.
 void print_tuning(const Comparison& c) {
   for (const TunedOption& option : c.tuning.options) {
     std::string values;
@@ -285,7 +287,7 @@ void print_tuning(const Comparison& c) {
   }
 }
 
-// Explains the columns. `means`: a cell has several seeds.
+// Explains the columns.
 void print_legend(const Comparison& c) {
   const std::vector<Fields> names = names_of_rows(c);
   bool means = false, corrected = false, best = false, times = false;

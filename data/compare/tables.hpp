@@ -6,9 +6,9 @@
 
 #include "summary.hpp"
 
-// "runs train on 12800 to 51200 tokens: ..." if their numbers differ, else "".
+// Returns "runs train on 12800 to 51200 tokens: ..." if the numbers differ, else "".
 std::string unequal_tokens(const Comparison& comparison);
 
 void write_tables(const Comparison& comparison);  // into its directory
 void print_table(const Comparison& comparison);
-void print_json_summary(const Comparison& comparison);  // the rows of summary.csv, by json_line()
+void print_json_summary(const Comparison& comparison);  // prints the rows of summary.csv with json_line()

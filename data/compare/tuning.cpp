@@ -15,7 +15,7 @@ std::string tune_seed(const Comparison& c) { return std::to_string(c.options().t
 
 bool is_tuning_run(const CellRun& run, size_t cell) { return run.cell == cell && run.stage == Stage::tune; }
 
-// The point with the lowest loss. A run that failed says nothing about its point.
+// Returns the point with the lowest loss. Ignores failed runs, because they tell nothing about their point.
 std::optional<Point> best_point(const Comparison& c, size_t cell) {
   std::optional<Point> best;
   double lowest = INFINITY;
@@ -28,7 +28,7 @@ std::optional<Point> best_point(const Comparison& c, size_t cell) {
   return best;
 }
 
-// None if an option does not take its value, or if a tuned warm-up would not end.
+// Returns nothing if an option does not accept its value, or if a tuned warm-up would not end.
 std::optional<CellRun> plan_possible(const Comparison& c, size_t cell, const Point& point) {
   try {
     CellRun run = plan_run(c, Stage::tune, cell, tune_seed(c), point);
@@ -42,13 +42,13 @@ std::optional<CellRun> plan_possible(const Comparison& c, size_t cell, const Poi
   }
 }
 
-// The neighbors of the best point that have not been tried, and the values next to it that cannot be.
+// The untried neighbors of the best point, and the neighboring values that cannot be tried.
 struct Neighbors {
   std::vector<CellRun> untried;
-  std::vector<GridKey> beyond;  // {"warmup", ">40%"}: the next would be 160 %, and a better one may lie before it
+  std::vector<GridKey> beyond;  // {"warmup", ">40%"}: the next, 160 %, is impossible, but a better one may be below it
 };
 
-// "" if there is none: 0 has no neighbor below it.
+// Returns "" if the value does not exist: 0 has no lower neighbor.
 std::string value_at(const TunedOption& option, int i) {
   try {
     return option.value(i);
@@ -110,7 +110,7 @@ size_t tuning_runs_left(const Comparison& c, size_t cell) {
 
 void tune(Comparison& c) {
   for (std::vector<CellRun> runs;; runs.clear()) {
-    size_t later = c.cells.size() * c.seeds.size();  // at most
+    size_t later = c.cells.size() * c.seeds.size();  // upper bound
     for (size_t cell = 0; cell < c.cells.size(); ++cell) {
       const std::vector<CellRun> next = next_tuning_runs(c, cell);
       later += tuning_runs_left(c, cell) - next.size();

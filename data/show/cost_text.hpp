@@ -6,5 +6,5 @@
 #include "layers/config/config.hpp"
 #include "layers/config/tensors.hpp"
 
-// Parameters, operations and memory of each part, and the totals of a step with and without --recompute.
+// Returns parameters, operations and memory of each part, and a step's totals with and without --recompute.
 std::string cost_text(const Config& config, int B, const std::vector<TensorSpec>& table);

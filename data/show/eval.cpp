@@ -35,7 +35,7 @@ size_t size_of_logits(const Config& config, int B) {
                           static_cast<size_t>(config.vocab_size)});
 }
 
-// The first batch of the validation text; smaller if the text has fewer than `batch` windows.
+// The first batch of the validation text. It is smaller if the text has fewer than `batch` windows.
 struct FirstBatch {
   int B, T;
   std::vector<int> tokens, targets;
@@ -75,7 +75,7 @@ void write_gradients(const std::string& path, const Model& model, const Dataset&
 struct Measured {
   std::string checkpoint;
   int64_t step;
-  double loss, seconds;  // nats per token
+  double loss, seconds;  // loss in nats per token
 };
 
 void print_text(const Measured& m, const Dataset& data) {

@@ -22,10 +22,10 @@ void check_dtype(const Format& format, const std::string& dtype) {
   throw std::invalid_argument("--to " + std::string(format.name) + " has no --dtype " + dtype + ": choose " + known);
 }
 
-// The files of an earlier export of any format: no reader should find one of them with the new ones. Throws if the
-// folder holds a model that export did not write.
+// Returns the files of an earlier export in any format, so that no reader finds them next to the new ones. Throws if
+// the folder holds a model that export did not write.
 std::vector<std::string> earlier_export(const std::string& folder) {
-  std::map<std::string, bool> found;  // true: export wrote it
+  std::map<std::string, bool> found;  // file name → true if export wrote it
   for (const Format& row : formats())
     for (const std::string& name : row.files)
       if (const std::string file = (fs::path(folder) / name).string(); is_there(file)) found[file] = false;
@@ -46,7 +46,7 @@ std::vector<std::string> earlier_export(const std::string& folder) {
   return files;
 }
 
-// Makes the folder, or the folder of the file. With `force`, all of an earlier output goes.
+// Creates the folder, or the file's folder. With `force`, removes all of an earlier output.
 void make_output(const std::string& out, bool is_folder, bool force) {
   std::vector<std::string> replaced;
   if (!is_folder) {
@@ -69,7 +69,7 @@ void merge_adapters(TrainedModel& trained, const std::string& checkpoint) {
   trained.model = merged(trained.model);
 }
 
-// A model that has not read the token before a text gets none from other programs, as from `sample`.
+// Returns the tokenizer, without begin() if the model was not trained with that token; `sample` does the same.
 Tokenizer exported_tokenizer(const CheckpointHeader& header) {
   const Tokenizer& tokenizer = header.tokenizer;
   return tokenizer.special(header.options.separator) == tokenizer.begin() ? tokenizer : tokenizer.without_begin();

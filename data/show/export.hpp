@@ -1,5 +1,5 @@
 #pragma once
-// The sub-command export: a trained model in the format of another program.
+// The sub-command export: writes a trained model in another program's format.
 
 #include "data/options/options.hpp"
 

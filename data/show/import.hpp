@@ -1,5 +1,5 @@
 #pragma once
-// The sub-command import: makes a run of a model in the format of another program.
+// The sub-command import: turns a model in another program's format into a run.
 
 #include "data/options/options.hpp"
 

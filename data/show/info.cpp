@@ -131,7 +131,7 @@ void print_trained(const Trained& trained) {
   std::printf("\n");
 }
 
-// The model's sources, its drawing, its tensors, and the memory it takes.
+// Prints the model's sources, drawing and tensors, and the memory that it needs.
 void print_model(const TrainOptions& options, const std::string& name, const std::vector<TensorSpec>& table) {
   const Config& c = options.config;
   const Preset& preset = preset_row(options.preset, options.size);
@@ -207,7 +207,7 @@ void print_json(const TrainOptions& options, const Trained* trained, const std::
   std::printf("%s\n", to_ascii(json).c_str());
 }
 
-// Tokens per second as the user says, or else as the run had them; 0: unknown.
+// Returns the tokens per second that the user gave, or else those of the run; 0 if unknown.
 double speed_of(const Command& command, const std::optional<Trained>& trained) {
   if (command.info_speed > 0 || !trained) return command.info_speed;
   const CheckpointHeader& header = trained->header;

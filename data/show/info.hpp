@@ -3,7 +3,7 @@
 
 #include "data/options/options.hpp"
 
-// The text, model, machine, steps and directory of a run. `given` has its options before resolved().
+// Prints the text, model, machine, steps and directory of a run. `given` are the options before resolved().
 void print_plan(const TrainOptions& options, const TrainOptions& given, const Dataset& data);
 
 void run_info(const Command& command);

@@ -17,12 +17,12 @@
 
 namespace {
 
-// A cell of the grid: the options of its seeds, and what their passes show.
+// A cell of the grid: the options for each seed, and the results of their passes.
 struct Cell {
   GridCell grid;
   std::vector<TrainOptions> seeds;
   std::string failure;                // why there are no numbers
-  std::vector<double> rms, gradient;  // by layer, of the stream and of ffn.down.weight; sums over the seeds
+  std::vector<double> rms, gradient;  // by layer: rms of the stream, gradient of ffn.down.weight; sums over the seeds
 };
 
 void refuse_keys_without_effect(const Grid& grid) {
@@ -58,7 +58,7 @@ Dataset load_for(TrainOptions o, const std::string& out, const std::vector<Cell>
   return load_dataset(o, nullptr, context);
 }
 
-// An error in the last cell is reported before the first pass.
+// Resolves all cells first, so that an error in the last one is reported before the first pass.
 void resolve_cells(std::vector<Cell>& cells, int vocabulary) {
   for (Cell& cell : cells)
     for (TrainOptions& o : cell.seeds) {
@@ -77,12 +77,12 @@ bool fits(const TrainOptions& o) {
   try {
     check_memory(memory_of_training(o.config, o.batch).total());
     return true;
-  } catch (const std::runtime_error&) {  // more than the machine has, or more than can be counted
+  } catch (const std::runtime_error&) {  // needs more memory than the machine has, or than size_t can hold
     return false;
   }
 }
 
-// The diagnostics of the first step of a training with these options; empty if a number is not finite.
+// Returns the diagnostics of the first training step with these options; empty if a number is not finite.
 Statistics first_step_statistics(const TrainOptions& o, const Dataset& data) {
   TrainingState state(Model(o.config), o.batch, o.config.context, kGradientsOnly);
   initialize(state.model, o.seed);
@@ -99,7 +99,7 @@ Statistics first_step_statistics(const TrainOptions& o, const Dataset& data) {
 
 void add_to_sums(Cell& cell, const Statistics& rows, int layers) {
   cell.rms.resize(layers), cell.gradient.resize(layers);
-  std::vector<double> down(layers);  // of all experts together
+  std::vector<double> down(layers);  // sums over all experts
   for (const Statistic& s : rows) {
     if (s.part == "stream" && s.what == "rms") cell.rms[s.layer] += s.value;
     const bool is_down = s.part.starts_with("ffn.") && s.part.ends_with("down.weight");
@@ -137,7 +137,7 @@ void print_row(int width, const Cell& cell) {
   if (cell.failure.empty()) {
     const double seeds = static_cast<double>(cell.seeds.size());
     const auto [low, high] = std::minmax_element(cell.gradient.begin(), cell.gradient.end());
-    const double ratio = *high / *low;  // of ReZero 0 / 0
+    const double ratio = *high / *low;  // 0 / 0 for ReZero
     std::printf("%9.4g %9.4g %9.4g  %9.4g %9.4g %9s\n", cell.rms[0] / seeds, cell.rms[cell.rms.size() / 2] / seeds,
                 cell.rms.back() / seeds, cell.gradient[0] / seeds, cell.gradient.back() / seeds,
                 std::isfinite(ratio) ? format("%.4g", ratio).c_str() : "-");
@@ -147,7 +147,7 @@ void print_row(int width, const Cell& cell) {
   std::fflush(stdout);
 }
 
-// The least-squares slope of log y over log x; NaN for fewer than two different x.
+// Returns the least-squares slope of log y over log x; NaN for fewer than two different x.
 double log_log_slope(const std::vector<std::pair<double, double>>& points) {
   double mean_x = 0, mean_y = 0, xx = 0, xy = 0;
   const double n = static_cast<double>(points.size());
@@ -166,7 +166,7 @@ std::string name_without_layers(const GridCell& cell) {
   return name.empty() ? "all" : name;
 }
 
-// How the last layer's gradient grows with depth, over cells that differ in `layers` alone.
+// Prints how the last layer's gradient grows with depth, over cells that differ only in `layers`.
 void print_slopes(int width, const std::vector<Cell>& cells) {
   std::printf("\n%-*s  slope: the last layer's gradient grows as depth to this power\n", width, "");
   std::set<std::string> printed;
@@ -182,7 +182,7 @@ void print_slopes(int width, const std::vector<Cell>& cells) {
   }
 }
 
-// One pass per seed.
+// Runs one pass per seed and adds up the results.
 void look_inside(Cell& cell, const Grid& grid, const Dataset& data, std::optional<WholeFile>& file) {
   for (const TrainOptions& o : cell.seeds) {
     if (!fits(o)) return void(cell.failure = "does not fit in memory");

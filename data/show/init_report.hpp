@@ -1,5 +1,6 @@
 #pragma once
-// The sub-command init-report: gradients and activations of each model of a grid in one pass, without training.
+// The sub-command init-report: measures gradients and activations of each model in a grid in one pass, without
+// training.
 
 #include "data/options/options.hpp"
 

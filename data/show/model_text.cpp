@@ -19,7 +19,7 @@ std::string describe_briefly(const TrainOptions& options, size_t parameters) {
 
 namespace {
 
-// The blocks first ... last, which have the same row of the placements.
+// Blocks first ... last, which share a row of the placement table.
 struct Stack {
   int first, last;
   const Placement& row;
@@ -44,7 +44,7 @@ std::string name_of_stack(const Stack& stack, const Config& c) {
 
 bool mixes(const Placement& row) { return row.streams != StreamRule::single && row.streams != StreamRule::dual; }
 
-// The term that is added to the skip path: "λ·attention( layernorm(x) )"
+// Returns the term that is added to the skip path: "λ·attention( layernorm(x) )".
 std::string branch_formula(const Config& c, const Placement& row, const std::string& branch, const std::string& last) {
   const std::string norm = norm_name(c), scale = row.in_scale(1) == 1 ? "" : "s·";
   const std::string x = mixes(row) ? "a·x" : "x";
@@ -54,7 +54,7 @@ std::string branch_formula(const Config& c, const Placement& row, const std::str
   return row.gain != LearnedGain::none ? "λ·" + f : mixes(row) ? "b·" + f : f;
 }
 
-// "y = rmsnorm( 1.86·x + attention(x) )". `bypass`: the sum has the input b of the block, too.
+// "y = rmsnorm( 1.86·x + attention(x) )". If `bypass`, the sum also has the block's input b.
 std::string formula(const Config& c, const Placement& row, const std::string& added, bool bypass = false) {
   const std::string x = mixes(row) ? "A·x" : "x";
   const std::string skip = (*c.skip_scale == 1 ? x : format("%.4g·", *c.skip_scale) + x) + (bypass ? " + b" : "");
@@ -104,14 +104,14 @@ std::string embedding_text(const Config& c) {
   return text + (c.position == Position::learned ? " plus that of its position" : "");
 }
 
-// A box on a branch, and a remark beside it. A box without text is the branch's last matrix.
+// A box on a branch, and a note next to it. A box without text is the branch's last matrix.
 struct Box {
   std::string text, about;
 };
 
 struct BranchText {
   Box function;
-  std::string last;  // name of its last matrix
+  std::string last;  // name of the branch's last matrix
 };
 
 std::vector<Box> boxes_above(const Config& c, const Placement& row) {
@@ -136,7 +136,7 @@ std::vector<Box> boxes_below(const Config& c, const Stack& stack) {
   return boxes;
 }
 
-// The skip path on the left, with a remark, and one or two branches on the right.
+// Draws the skip path on the left, with a note, and one or two branches on the right.
 std::string rails(size_t branches, const std::string& skip = "") {
   return "  │    │ " + padded(skip, 15) + " │" + (branches == 2 ? std::string(20, ' ') + "│" : "");
 }
@@ -147,7 +147,7 @@ std::string line_of_boxes(const std::vector<std::string>& boxes, const std::stri
   return s + (about.empty() ? "" : "   " + about) + "\n";
 }
 
-// One residual branch, or two side by side, from the sum at the top down to where they leave the stream.
+// Draws one residual branch, or two side by side, from the sum at the top down to where they leave the stream.
 std::string draw_branches(const Config& c, const Stack& stack, const std::vector<BranchText>& branches,
                           bool bypass = false) {
   size_t n = branches.size();

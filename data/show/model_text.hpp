@@ -1,5 +1,5 @@
 #pragma once
-// A model as text: its name and sizes in one line, and a drawing.
+// Describes a model: its name and sizes in one line, and a drawing.
 
 #include <string>
 
@@ -11,5 +11,5 @@ std::string norm_name(const Config& config);
 // "gpt2 nano: pre, layernorm, 4 layers x 128 channels, 4 heads, context 256, 859 k parameters"
 std::string describe_briefly(const TrainOptions& options, size_t parameters);
 
-// The blocks, the layers around them, and the formulas of the branches.
+// Draws the blocks, the layers around them, and the branches' formulas.
 std::string draw_model(const Config& config);

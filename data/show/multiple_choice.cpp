@@ -21,7 +21,7 @@ std::vector<Choice> choices_of(const std::vector<Question>& questions) {
   return rows;
 }
 
-// The sum of the losses of each completion's tokens, given the text.
+// Returns, for each completion, the sum of its tokens' losses given the text.
 std::vector<double> losses_of(const Model& model, const Activations& a, const Choice* rows, size_t count) {
   size_t T = 0;
   for (size_t b = 0; b < count; ++b) T = std::max(T, rows[b].inputs());

@@ -9,9 +9,9 @@
 
 namespace {
 
-// The cost of a step on R ranks. Each number is that of the rank for which it is largest.
+// The cost of a step on R ranks. Each number is the maximum over the ranks.
 struct RankCost {
-  int accumulate, micro_batches = 0;  // of the step, of the rank
+  int accumulate, micro_batches = 0;  // micro-batches of the step, and of the rank
   double memory = 0, sent = 0;        // bytes
 
   RankCost(const TrainOptions& o, const std::vector<TensorSpec>& table, int R) {

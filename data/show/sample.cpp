@@ -22,16 +22,16 @@
 
 namespace {
 
-constexpr int kUsualLength = 500;  // tokens, if neither --length nor the context ends a sample before
+constexpr int kUsualLength = 500;  // tokens, unless --length or the context ends a sample earlier
 
-// Replaces \n and \t, which a shell cannot easily type.
+// Replaces the texts "\n" and "\t", because newlines and tabs are hard to type in a shell.
 std::string with_newlines(std::string text) {
   for (const auto& [typed, meant] : {std::pair{"\\n", "\n"}, std::pair{"\\t", "\t"}})
     for (size_t at; (at = text.find(typed)) != text.npos;) text.replace(at, 2, meant);
   return text;
 }
 
-// The prompt as the model reads it, without characters that the tokenizer skips.
+// Returns the prompt that the model reads, without characters that the tokenizer skips.
 std::string known_prompt(std::string prompt, const Tokenizer& tokenizer, Unknown unknown) {
   drop_returns(prompt);
   if (const std::string note = tokenizer.note_on_special("the prompt", prompt); !note.empty())
@@ -44,7 +44,8 @@ std::string known_prompt(std::string prompt, const Tokenizer& tokenizer, Unknown
   }
 }
 
-// Standard output: exact bytes for a file or a pipe; no control characters for a terminal, which would obey them.
+// Writes to standard output: exact bytes to a file or a pipe, no control characters to a terminal, which would obey
+// them.
 class Output {
  public:
   void write(const std::string& text) { put(terminal_ ? shown_.feed(text) : text); }
@@ -60,12 +61,12 @@ class Output {
   TerminalText shown_;
 };
 
-// Bytes that are not UTF-8 become U+FFFD; the tokens are exact, and include those of a stop text.
+// In the text, bytes that are not UTF-8 become U+FFFD. The tokens are exact and include a stop text's.
 nlohmann::ordered_json json_of(const std::string& prompt, const std::string& text, const Generated& result) {
   return {{"prompt", prompt}, {"text", text}, {"tokens", result.tokens}, {"end", result.end}};
 }
 
-// What all samples of a call have in common.
+// What all samples of one call share.
 struct Session {
   const SampleOptions& options;
   const TrainedModel& trained;
@@ -81,7 +82,7 @@ struct Session {
   }
 };
 
-// Prints samples that come side by side one after the other. The first that has not ended is printed as it comes.
+// Prints samples in order although they are generated in parallel. Prints the first unfinished sample as it grows.
 class InOrder {
  public:
   InOrder(const Session& session, std::string prompt) : session_(session), prompt_(std::move(prompt)) { begin(); }
@@ -102,12 +103,12 @@ class InOrder {
     }
   }
   bool any_beyond_context() const { return any_beyond_context_; }
-  bool any_full() const { return any_full_; }  // ended because the context was full
+  bool any_full() const { return any_full_; }  // some sample ended because the context was full
 
  private:
   struct Sample {
     std::string text;
-    std::optional<Generated> result;  // once it has ended
+    std::optional<Generated> result;  // set once the sample has ended
   };
 
   void begin() {
@@ -119,7 +120,7 @@ class InOrder {
   const Session& session_;
   const std::string prompt_;
   Output output_;
-  int first_ = 0;  // the first that is not printed
+  int first_ = 0;  // the first sample that is not fully printed
   std::map<int, Sample> waiting_;
   bool any_beyond_context_ = false, any_full_ = false;
 };
@@ -134,7 +135,7 @@ void print_samples(const Session& session) {
                  {[&](int n, const std::string& piece) { samples.write(n, piece); },
                   [&](int n, const Generated& result) { samples.end(n, result); }});
   const int context = trained.model.config.context;
-  if (samples.any_beyond_context())  // not earlier: it would split a word
+  if (samples.any_beyond_context())  // printed last, because an earlier note would split a word
     std::fprintf(stderr, "[the context of %d tokens was full: beyond it the model saw the last %d to %d]\n", context,
                  std::max(1, context / 2), context);
   else if (samples.any_full())
@@ -143,7 +144,7 @@ void print_samples(const Session& session) {
 
 // ---- the prompt loop -------------------------------------------------------------------------------------
 
-// The text that follows `prompt`, printed as it comes. Ctrl-C ends it.
+// Generates the text after `prompt` and prints it as it grows. Ctrl-C ends it.
 std::string answer(const Session& session, const std::string& prompt, uint64_t number) {
   const bool json = session.options.json;
   const TrainedModel& trained = session.trained;

@@ -1,5 +1,5 @@
 #pragma once
-// The sub-command sample: writes text to standard output and remarks to standard error.
+// The sub-command sample: generates text. Writes the text to standard output and notes to standard error.
 
 #include "data/options/options.hpp"
 

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Files PREFIX_000000.bin, PREFIX_000001.bin, ...
+// Writes the files PREFIX_000000.bin, PREFIX_000001.bin, ...
 class Shards {
  public:
   Shards(std::string prefix, size_t most, bool wide) : prefix_(std::move(prefix)), most_(most), wide_(wide) {}
@@ -53,7 +53,7 @@ class Shards {
 
 constexpr const char* kTokenizers[] = {"tokenizer.json", "tokenizer.model", "tokenizer.bin"};
 
-// "train_000000.bin", as Shards names its files.
+// True for names such as "train_000000.bin", which Shards gives its files.
 bool is_shard(const std::string& name) {
   for (const std::string start : {"train_", "val_"}) {
     if (!name.starts_with(start) || !name.ends_with(".bin") || name.size() < start.size() + 10) continue;
@@ -63,7 +63,8 @@ bool is_shard(const std::string& name) {
   return false;
 }
 
-// The files of an earlier output in the folder. Throws if `train` would read others with the new ones.
+// Returns the files of an earlier output in the folder. Throws if the folder has other files that `train` would read
+// together with the new ones.
 std::vector<std::string> earlier_tokens(const std::string& folder) {
   std::vector<std::string> files, tokenizers;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -84,7 +85,7 @@ std::vector<std::string> earlier_tokens(const std::string& folder) {
   return files;
 }
 
-// The files that --force replaces: all of an earlier output, so that `train` reads no part of it.
+// Returns the files that --force replaces: all of an earlier output, so that `train` reads none of them.
 std::vector<std::string> replaced_files(const TokenizeOptions& o) {
   if (!fs::exists(o.out) || fs::is_empty(o.out)) return {};
   if (!o.force)
@@ -94,7 +95,7 @@ std::vector<std::string> replaced_files(const TokenizeOptions& o) {
   return earlier_tokens(o.out);
 }
 
-// `source`: where a tokenizer that exists was read.
+// Reads or trains the tokenizer. `source` receives the file it was read from.
 Tokenizer tokenizer_for(const TokenizeOptions& o, std::string& source) {
   const int vocabulary = vocabulary_of_bpe(o.tokenizer);
   if (vocabulary == 0) {
@@ -107,7 +108,7 @@ Tokenizer tokenizer_for(const TokenizeOptions& o, std::string& source) {
   return Tokenizer::bpe(train_bpe_shown(read_text(o.data, o).bytes, vocabulary, o.separator));
 }
 
-// The separator. If the tokenizer lacks the default one, the token that it puts before texts, or -1.
+// Returns the separator. If the tokenizer lacks the default one, returns its begin() token, or -1.
 int separator_for(const TokenizeOptions& o, const Tokenizer& tokenizer) {
   try {
     return tokenizer.special(o.separator);
@@ -117,7 +118,7 @@ int separator_for(const TokenizeOptions& o, const Tokenizer& tokenizer) {
   }
 }
 
-// The tokens of a text, each file behind a separator.
+// Returns the tokens of a text, with a separator before each file.
 Tokens tokens_of(const Text& text, const Tokenizer& tokenizer, int separator) {
   Tokens tokens;
   for (size_t i = 0; i < text.parts.size(); ++i) {
@@ -127,7 +128,7 @@ Tokens tokens_of(const Text& text, const Tokenizer& tokenizer, int separator) {
   return tokens;
 }
 
-// A tokenizer.json, or a copy of SentencePiece's or llama2.c's file, by the name under which `train` looks for it.
+// Writes a tokenizer.json, or copies SentencePiece's or llama2.c's file under the name that `train` looks for.
 void write_tokenizer(const TokenizeOptions& o, const Tokenizer& tokenizer, const std::string& source) {
   constexpr size_t kLargestFile = 1 << 28;
   const std::string bytes =

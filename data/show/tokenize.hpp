@@ -1,5 +1,5 @@
 #pragma once
-// The sub-command tokenize: writes a text as token files of llm.c, with its tokenizer.json beside them.
+// The sub-command tokenize: writes a text as llm.c's token files, and its tokenizer.json next to them.
 
 #include "data/options/options.hpp"
 

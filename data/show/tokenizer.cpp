@@ -14,7 +14,7 @@ void run_tokenizer(const TokenizerOptions& options) {
   use_threads(options.threads);
   WholeFile file(options.out);
   const Text text = read_text(options.data, options);
-  check_output(options.out, options.force);  // it may be one of the files that were read
+  check_output(options.out, options.force);  // after reading, because it may be one of the inputs
   for (const std::string& note : text.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
   const Stopwatch clock;
   const Bpe bpe = train_bpe_shown(text.bytes, options.vocabulary, options.separator);
