@@ -17,15 +17,14 @@ using simd::Vec;
 
 namespace {
 
-// So many queries share a tile of keys. Their products with the keys are stored a row a key, so that the softmax of W
-// queries is one loop over keys. A `column` points to the first of
-// W queries in the row of the tile's first key.
+// A tile holds kQueries queries. Their products with the keys are stored with one row per key, so that the softmax of W
+// queries is one loop over keys. A `column` points to the first of W queries in the row of the tile's first key.
 constexpr int kQueries = kTile;
 constexpr size_t row_of(int j) { return static_cast<size_t>(j) * kQueries; }
 
 int whole_vectors(int n) { return (n + simd::W - 1) / simd::W * simd::W; }
 
-// Memory of this thread.
+// Returns scratch memory that belongs to this thread.
 float* scratch(size_t floats) {
   thread_local struct { Buffer buffer; size_t floats = 0; } memory;
   if (memory.floats < floats) memory = {allocate(floats), floats};
@@ -38,7 +37,7 @@ struct HeadRows {  // one head of one sequence: rows `stride` apart
   MatrixView rows(int first) const { return {data + first * stride, stride, 1}; }
 };
 
-// The transpose of some rows: element d of row i is at data[d·kQueries + i]. Zeros fill the last vector.
+// Transposed rows: element d of row i is at data[d·kQueries + i]. The last vector is padded with zeros.
 struct Columns {
   const float* data;
   MatrixView view() const { return {data, kQueries, 1}; }
@@ -58,13 +57,13 @@ void scale_row(float* row, float factor, int n) {
   sweep(n, [&](int i, int lanes) { store(row + i, load(row + i, lanes) * factor, lanes); });
 }
 
-// Sets the columns of W queries to zero for keys that none of these queries sees.
+// Zeroes the columns of W queries for keys that none of them sees.
 void clear_unseen(float* column, const Scores& scores, int keys) {
   for (int j = 0; j < scores.begin; ++j) store(column + row_of(j), Vec{});
   for (int j = scores.end; j < keys; ++j) store(column + row_of(j), Vec{});
 }
 
-// The multipliers of dropout for W queries from query i on: those of key k0 + j are m[j·W ...].
+// Writes the multipliers of dropout for W queries from query i on; m[j·W ...] belongs to key k0 + j.
 void dropout_columns(float* m, const Dropout& dropout, int b, int layer, int h, int i, int k0, int keys) {
   alignas(64) float rows[simd::W * kTile];
   std::fill_n(rows, simd::W * kTile, 1.f);
@@ -73,7 +72,7 @@ void dropout_columns(float* m, const Dropout& dropout, int b, int layer, int h, 
   transpose(m, simd::W, rows, kTile, simd::W, keys);
 }
 
-// Everything forward reads and writes.
+// Everything that forward reads and writes.
 struct Forward {
   float *out, *lse;
   const float* q;
@@ -84,7 +83,7 @@ struct Forward {
   int layer;
 };
 
-// Some queries of one head, and their softmax as far as it has come.
+// A tile of queries of one head, and their running softmax.
 struct Running {
   int b, h, q0, queries;
   alignas(64) float top[kQueries], sum[kQueries];  // the largest score, and the sum of all exp(score − top)
@@ -92,17 +91,18 @@ struct Running {
 
   Running(const Forward& w, int batch, int head, int first)
       : b(batch), h(head), q0(first), queries(std::min(kQueries, w.shape.T - first)) {
-    std::fill_n(top, kQueries, std::numeric_limits<float>::lowest());  // −∞ − (−∞) would be NaN if it sees no key yet
+    std::fill_n(top, kQueries, std::numeric_limits<float>::lowest());  // not −∞, because −∞ − (−∞) is NaN
     std::fill_n(sum, kQueries, 0.f);
   }
 };
 
-struct Keys {  // a tile of them
+struct Keys {  // a tile of keys
   int k0, keys;
   bool first;
 };
 
-// W queries from query i on take in a tile of keys. Their columns, products with the keys, become weights.
+// Adds a tile of keys to the softmax of W queries from query i on. Turns their columns, the products with the keys,
+// into weights.
 void forward_columns(float* column, const Forward& w, Running& t, int i, const Keys& tile) {
   const int k0 = tile.k0, keys = tile.keys;
   if (w.shape.cap > 0) cap_columns(column, kQueries, nullptr, w.shape, keys);
@@ -115,7 +115,7 @@ void forward_columns(float* column, const Forward& w, Running& t, int i, const K
     sum += e;
   });
   clear_unseen(column, scores, keys);
-  const Vec shrink = simd::exp(load(t.top + i) - top);  // what was summed so far was too large
+  const Vec shrink = simd::exp(load(t.top + i) - top);  // rescales the earlier sums to the new maximum
   store(t.sum + i, load(t.sum + i) * shrink + sum);
   store(t.top + i, top);
   store(t.shrink + i, shrink);
@@ -143,7 +143,7 @@ void forward_queries(const Forward& w, int b, int h, int q0) {
     const Keys tile{k0, std::min(kTile, last - k0), k0 == first_tile(first, shape.window)};
     const int diagonal = first - k0;
     gemm_serial(s, kQueries, k.rows(k0), q.view(), tile.keys, whole_vectors(t.queries), D, false,
-                {Triangle::c_upper, diagonal});  // k qᵀ; Scores makes S of it
+                {Triangle::c_upper, diagonal});  // k qᵀ; Scores turns it into S
     for (int i = 0; i < t.queries; i += simd::W) forward_columns(s + i, w, t, i, tile);
     for (int i = 0; !tile.first && i < t.queries; ++i)
       if (t.shrink[i] != 1) scale_row(out + i * out_stride, t.shrink[i], D);
@@ -176,7 +176,7 @@ void attention_forward(float* out, float* lse, const float* qkv, const Attention
 
 namespace {
 
-// Everything backward reads and writes, and where one head of one sequence begins in it.
+// Everything that backward reads and writes, and where one head of one sequence begins.
 struct Backward {
   float* dqkv;
   const float *dout, *out, *lse, *qkv;
@@ -186,7 +186,7 @@ struct Backward {
 
   int group() const { return shape.n_head / shape.kv_heads; }
   int first_keys(int q0) const { return first_tile(q0, shape.window); }
-  int end_of_queries(int k0) const {  // that see any of the tile of keys at k0
+  int end_of_queries(int k0) const {  // after the last query that sees a key of the tile at k0
     return shape.window > 0 ? std::min(shape.T, k0 + kTile + shape.window - 1) : shape.T;
   }
   size_t stride() const { return shape.qkv_width(); }
@@ -196,10 +196,10 @@ struct Backward {
   size_t out_at(int b, int h) const { return static_cast<size_t>(b) * shape.T * shape.width() + h * shape.head_dim; }
 };
 
-// Some queries of one head, with what their backward needs again for every tile of keys.
+// A tile of queries of one head, with what backward needs for every tile of keys.
 struct Queries {
   int b, h, q0, queries;
-  HeadRows q, dy;  // from query q0 on, copied
+  HeadRows q, dy;  // copies, from query q0 on
   Columns q_columns, dy_columns;
   alignas(64) float lse[kQueries] = {};
   alignas(64) float delta[kQueries] = {};  // Δ = Σⱼ P·dP = dout·out
@@ -218,15 +218,14 @@ struct Queries {
   }
 };
 
-// The gradients that queries and a tile of keys give each other: dq of the queries, dk and dv of the keys. Either may
-// be left out. The first tile to reach an output writes it, all later ones add. For dk and dv that is the first head
-// that reads a key, with the tile of queries at the same place.
+// Which gradients to compute: dq of a tile of queries, dk and dv of a tile of keys. The first tile of keys overwrites
+// dq. The group's first head overwrites dk and dv on the diagonal tile. All later calls add.
 struct Wanted {
   bool dq, dkv;
 };
 
-// W queries of a tile: their products with the keys become P, and dP becomes s·dS. With dropout `dropped` is what v
-// was multiplied by.
+// For W queries of a tile, turns their products with the keys into P, and dP into s·dS. With dropout, `dropped`
+// receives what v was multiplied by.
 void backward_columns(float* p, float* dropped, float* ds, const Backward& w, const Queries& t, int i, int k0,
                       int keys) {
   alignas(64) float cap_slopes[kTile * simd::W], m[kTile * simd::W];
@@ -260,7 +259,7 @@ void backward_tile(const Backward& w, const Queries& t, int k0, Wanted wanted) {
   const size_t stride = w.stride();
   const HeadRows k{w.qkv + w.k_at(t.b, kv), stride}, v{w.qkv + w.v_at(t.b, kv), stride};
   alignas(64) float p[kTile * kQueries], dropped[kTile * kQueries], ds[kTile * kQueries];
-  // k qᵀ, of which Scores makes S, and dP from out = P v
+  // k qᵀ, which Scores turns into S, and dP from out = P v
   gemm_serial(p, kQueries, k.rows(k0), t.q_columns.view(), keys, whole, D, false, upper);
   gemm_serial(ds, kQueries, v.rows(k0), t.dy_columns.view(), keys, whole, D, false, upper);
   for (int i = 0; i < t.queries; i += simd::W) backward_columns(p + i, dropped + i, ds + i, w, t, i, k0, keys);
@@ -277,7 +276,7 @@ void backward_tile(const Backward& w, const Queries& t, int k0, Wanted wanted) {
               add, right);  // out = P v
 }
 
-// dk and dv of a tile of keys are summed over the query heads that read it, and in each over its later queries.
+// Sums dk and dv of a tile of keys over the query heads that read it, and over the queries from this position on.
 void backward_of_key_tile(const Backward& w, int b, int kv, int k0) {
   for (int h = kv * w.group(); h < (kv + 1) * w.group(); ++h)
     for (int q0 = k0; q0 < w.end_of_queries(k0); q0 += kQueries)
@@ -291,7 +290,7 @@ void attention_backward(float* dqkv, const float* dout, const float* out, const 
   const Backward w{dqkv, dout, out, lse, qkv, shape, dropout, layer};
   const int H = shape.n_head, KV = shape.kv_heads, T = shape.T, tiles = (T + kTile - 1) / kTile;
   if (shape.B * KV >= max_threads() || tiles == 1) {
-    // One task owns the gradients of a key/value head and of the query heads that read it.
+    // One task computes the gradients of a key/value head and of the query heads that read it.
     parallel_equal_tasks(shape.B * KV, [&](int task) {
       const int b = task / KV, kv = task % KV;
       for (int h = kv * w.group(); h < (kv + 1) * w.group(); ++h)
@@ -303,11 +302,11 @@ void attention_backward(float* dqkv, const float* dout, const float* out, const 
     });
     return;
   }
-  // Too few heads to go round: tiles of queries and tiles of keys are tasks of their own. S and dP are calculated
-  // twice, all sums are taken in the same order as above.
+  // There are fewer heads than threads, so each tile of queries and each tile of keys is a task. S and dP are computed
+  // twice. All sums have the same order as above.
   const int pieces = (T + kQueries - 1) / kQueries;
   parallel_tasks(shape.B * H * pieces, [&](int task) {
-    const int piece = pieces - 1 - task % pieces;  // the longest first
+    const int piece = pieces - 1 - task % pieces;  // begin with the longest
     const Queries queries(w, task / pieces / H, task / pieces % H, piece * kQueries);
     for (int k0 = w.first_keys(queries.q0); k0 < queries.q0 + queries.queries; k0 += kTile)
       backward_tile(w, queries, k0, {true, false});

@@ -11,12 +11,12 @@
 //   scale    another s (Gemma-2: query_pre_attn_scalar^-½)
 //   cap      S ← c·tanh(S/c)            dS ← dS·(1 − tanh²)         (Gemma 2: Riviere et al. 2024, arXiv 2408.00118)
 //   slopes   S ← S − slopes[h]·(i − j)  dS passes on unchanged      (ALiBi: Press et al. 2021, arXiv 2108.12409, §3)
-//   window   query i sees the `window` keys i − window < j ≤ i      (Mistral 7B: Jiang et al. 2023, arXiv 2310.06825,
+//   window   query i sees only keys i − window < j ≤ i             (Mistral 7B: Jiang et al. 2023, arXiv 2310.06825,
 //            §2, as transformers has it; tiles outside every window are skipped)
 //
-// No (T,T) matrix is ever stored: forward and backward walk over square tiles of it, forward with a running
-// softmax (Milakov & Gimelshein 2018, arXiv 1805.02867), backward recomputing P from the log-sum-exp (Dao et al.
-// 2022, arXiv 2205.14135). Dropout acts on P, after the softmax.
+// No (T,T) matrix is ever stored: forward and backward compute it in square tiles. Forward keeps a running softmax
+// (Milakov & Gimelshein 2018, arXiv 1805.02867); backward recomputes P from the log-sum-exp (Dao et al. 2022, arXiv
+// 2205.14135). Dropout acts on P, after the softmax.
 
 #include <cstddef>
 
@@ -32,11 +32,11 @@ struct KeysValues {
   size_t length;
 };
 
-// out (B,T,H·D), lse (B,H,T), q (B,T) rows `q_stride` apart.
+// out (B,T,H·D), lse (B,H,T), q (B,T) rows with stride `q_stride`.
 void attention_forward(float* out, float* lse, const float* q, size_t q_stride, const KeysValues& kv,
                        const AttentionShape& shape, const Dropout& dropout, int layer);
 
-// The training form, on joined rows q|k|v: qkv (B,T,qkv_width). dqkv is written.
+// The form for training, on joined rows q|k|v: qkv (B,T,qkv_width). Backward overwrites dqkv.
 void attention_forward(float* out, float* lse, const float* qkv, const AttentionShape& shape,
                        const Dropout& dropout, int layer);
 void attention_backward(float* dqkv, const float* dout, const float* out, const float* lse, const float* qkv,

@@ -19,7 +19,7 @@ void head_scale_forward(float* y, const float* x, const Gain& c, int N, int H, i
   });
 }
 
-// Each block of rows has its own sums.
+// Sums each block of rows separately, so that the order does not depend on the number of threads.
 void head_scale_backward(float* d, const Gain& dc, const float* x, const Gain& c, int N, int H, int D) {
   std::vector<float> sums(static_cast<size_t>(row_blocks(N)) * H);  // (blocks,H)
   parallel_for(N, kRowBlock, 3 * static_cast<size_t>(H) * D, [&](int begin, int end) {

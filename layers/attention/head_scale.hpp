@@ -4,15 +4,15 @@
 //
 //   x, y (N,H·D)   c (H), which starts at 1
 //   forward   y[h] = c[h]·x[h]
-//   backward  dx[h] = c[h]·dy[h]      dc[h] += Σ dy[h]·x[h], over the rows and the D numbers of the head
+//   backward  dx[h] = c[h]·dy[h]      dc[h] += Σ dy[h]·x[h] over the rows and the head's D numbers
 //   saves     nothing: the caller still holds x
 //
-// (fairseq's transformer_layer.py, 00b6434, has these factors behind o, on H groups of D channels that belong to no
-// head. The paper's formula has them before.)
+// (The paper's formula has the factors before o. fairseq's transformer_layer.py, 00b6434, has them after o, on H groups
+// of D channels that belong to no head.)
 
 #include "layers/residual/gain.hpp"
 
 void head_scale_forward(float* y, const float* x, const Gain& c, int N, int H, int D);
 
-// d holds dy and then dx.
+// d holds dy before the call and dx after it.
 void head_scale_backward(float* d, const Gain& dc, const float* x, const Gain& c, int N, int H, int D);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kSigmoid = 20;  // operations
 
-// f(first number, its gate in z) for every head of every row. If elementwise, the head is the whole row.
+// Calls f(first number, its gate in z) for every head of every row. If elementwise, a head is the whole row.
 template <class F>
 void each_head(int N, int heads, int width, F f) {
   parallel_for(N, 1, kSigmoid * heads * width, [&](int begin, int end) {

@@ -8,7 +8,7 @@
 
 namespace {
 
-// The factors of the value residual: none in the first layer, whose values the others read.
+// Declares the factors of the value residual. The first layer has none, because the others read its values.
 Mix declare_value_mix(Layout& layout, const Config& config, const std::string& name, int layer) {
   constexpr float kHalf = .5f;
   if (config.value_residual == ValueResidual::none || layer == 0) return {};
@@ -67,7 +67,7 @@ AttentionShape attention_shape(const Config& config, int layer, const float* slo
 
 namespace {
 
-// Keeps the values of the first layer, and mixes them into those of the others.
+// Keeps the first layer's values, and mixes them into the other layers' values.
 void share_values(const AttentionSaved& saved, const Attention& p, const BlockContext& c) {
   const int N = c.B * c.T, width = c.config.kv_heads * c.config.head_dim;
   const size_t stride = c.config.qkv_width();
@@ -89,13 +89,13 @@ void share_values_backward(float* dqkv, const Attention& g, const AttentionSaved
   mix_forward(dv, stride, dv, stride, c.carried.dvalues, {.constant = 1}, N, width);  // later layers read v, too
 }
 
-// Normalizes and turns q and k, and mixes the values; from the cache, to which the new keys and values are added, where
-// there is one.
+// Normalizes and rotates q and k, and mixes the values. If there is a cache, adds the new keys and values to it and
+// reads from it.
 void attend(const AttentionSaved& saved, const Attention& p, const BlockContext& c) {
   const Config& config = c.config;
   const AttentionShape shape = attention_shape(config, c.layer, c.slopes, c.B, c.T);
   const size_t stride = shape.qkv_width(), kv_width = cache_width(config);
-  qk_norm_forward(saved.qkv, saved.qk_norm, saved.mixed, p.qk_norm, config, c.B * c.T);  // mixed is not in use yet
+  qk_norm_forward(saved.qkv, saved.qk_norm, saved.mixed, p.qk_norm, config, c.B * c.T);  // mixed serves as scratch here
   share_values(saved, p, c);
   if (config.position == Position::rope)
     rope_forward(saved.qkv, c.rope, c.cache.past, c.B, c.T, config.n_head + config.kv_heads, config.head_dim, stride);

@@ -23,9 +23,9 @@ void declare_sublayer(Attention& p, Layout& layout, const Config& config, const 
 struct AttentionSaved : BranchSaved {
   float *qkv, *lse, *mixed;  // (N,q|k|v) (B,H,T) (N,H·D)
   QkNormSaved qk_norm;
-  float* v = nullptr;                        // (N,KV·D) before a learned value residual
-  float *gate = nullptr, *gated = nullptr;  // (N,G) before the sigmoid, (N,H·D) of the output gate
-  float* scaled = nullptr;                  // (N,H·D) of the head scale
+  float* v = nullptr;                        // (N,KV·D) the values before a learned value residual
+  float *gate = nullptr, *gated = nullptr;  // (N,G) before the sigmoid, (N,H·D) after the output gate
+  float* scaled = nullptr;                  // (N,H·D) after the head scale
 
   const float* heads() const { return gated ? gated : mixed; }     // (N,H·D) what the head scale reads
   const float* inner() const { return scaled ? scaled : heads(); }  // (N,H·D) what norm_inner or o reads
@@ -38,5 +38,5 @@ void sublayer_out(float* f, const AttentionSaved& saved, const float* m, const A
 void sublayer_backward(float* du, const Attention& g, const float* df, const float* u, const AttentionSaved& saved,
                        const Attention& p, const BlockContext& c);
 
-// The sizes and choices of attention in this layer.
+// Returns the sizes and choices of attention in this layer.
 AttentionShape attention_shape(const Config& config, int layer, const float* slopes, int B, int T);

@@ -1,16 +1,16 @@
 #pragma once
-// The sizes of an attention layer, and its choices of how scores are formed (attention.hpp has their formulas).
+// The sizes of an attention layer, and how it forms scores (formulas in attention.hpp).
 
 #include <cmath>
 
 struct AttentionShape {
-  int B, T;  // sequences and queries in each
+  int B, T;  // sequences, and queries in each
   int n_head, kv_heads, head_dim;
   float scale = 1 / std::sqrt(static_cast<float>(head_dim));
   float cap = 0;
   int window = 0;
   const float* slopes = nullptr;  // (H)
 
-  int width() const { return n_head * head_dim; }                      // of out
-  int qkv_width() const { return (n_head + 2 * kv_heads) * head_dim; }  // of a row q|k|v
+  int width() const { return n_head * head_dim; }                      // width of a row of out
+  int qkv_width() const { return (n_head + 2 * kv_heads) * head_dim; }  // width of a row q|k|v
 };

@@ -14,14 +14,14 @@ using simd::Vec;
 
 namespace {
 
-// logit = c·tanh(u/c): 1 − tanh², which leads from its gradient to that of u.
+// The slope of logit = c·tanh(u/c), 1 − tanh²: du = dlogit·slope.
 template <class Number>
 Number cap_slope(Number logit, float cap) {
   const Number t = logit / cap;
   return 1.f - t * t;
 }
 
-// One row; the largest logit is subtracted first so that no exponential overflows.
+// Computes one row. Subtracts the largest logit first, so that no exponential overflows.
 float row_loss(float* dlogits, const float* logits, int target, float scale, int V, float cap, float z_loss) {
   Vec largest = simd::all(logits[0]);
   sweep(V, [&](int v, int lanes) { largest = simd::max(load(logits + v, lanes, logits[0]), largest); });

@@ -4,12 +4,12 @@
 //   backward  dlogits[n,v] = scale·(softmax(logits[n,:])[v] − [v = target])  0 where ignored
 //
 // The z-loss (PaLM: Chowdhery et al. 2022, arXiv 2204.02311, section 5) keeps log Z = log Σᵥ exp(logits[n,v]) near 0.
-// Training adds the gradient of z_loss·log²Z; the losses that are returned do not have it:
+// Training adds the gradient of z_loss·log²Z; the returned losses leave it out:
 //   backward  dlogits[n,v] += scale·2·z_loss·log Z·softmax(logits[n,:])[v]
 //
-// and the classifier around it, which never holds more than classifier_rows of (N,V):
+// The classifier around it never holds more than classifier_rows rows of (N,V):
 //   x (N,C)   weight (V,C)   bias (V) or none
-//   forward   u = x weightᵀ + bias     logits = c·tanh(u/c), or u where the cap c is 0
+//   forward   u = x weightᵀ + bias     logits = c·tanh(u/c), or u if the cap c is 0
 //             (Gemma 2: Riviere et al. 2024, arXiv 2408.00118)
 //   backward  du = dlogits·(1 − (logits/c)²)     dx = du weight      dweight += duᵀ x      dbias += Σₙ du[n,:]
 
@@ -17,8 +17,7 @@
 
 constexpr int kIgnore = -1;
 
-// dlogits may be logits, or null to compute only the losses. With a cap, the logits must be capped already; du is
-// written.
+// dlogits may be logits, or null to compute only the losses. With a cap, pass capped logits; dlogits receives du.
 void cross_entropy(float* losses, float* dlogits, const float* logits, const int* targets, float scale, int N,
                    int V, float cap = 0, float z_loss = 0);
 
@@ -28,9 +27,10 @@ struct Head : Linear {
 };
 void head_forward(float* logits, const float* x, const Head& p, int N, int C, int V);
 
-// Rows of logits that are held at a time: as many as make 2²² numbers, at least 256, at most N.
+// How many rows of logits are in memory at a time: as many as make 2²² numbers, at least 256, at most N.
 int classifier_rows(int N, int V);
 
-// Losses of all rows; with dx also the gradients, in the same pass. logits: scratch of classifier_rows · V.
+// Computes the losses of all rows and, unless dx is null, the gradients in the same pass. logits is scratch of
+// classifier_rows · V floats.
 void classifier(float* losses, float* dx, const Head& g, const float* x, const Head& p, const int* targets, float scale,
                 float* logits, int N, int C, int V);

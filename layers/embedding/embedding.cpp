@@ -18,7 +18,7 @@ void embedding_forward(float* x, const int* tokens, const float* weight, int N, 
   });
 }
 
-// Two rows may hold the same token, so threads share the columns and not the rows.
+// Two rows may hold the same token, so threads share the columns, not the rows.
 void embedding_backward(float* dweight, const int* tokens, const float* dx, int N, int C, float scale) {
   parallel_for(C, 32, N, [&](int begin, int end) {
     for (int n = 0; n < N; ++n) {

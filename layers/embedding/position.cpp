@@ -16,7 +16,7 @@ void position_forward(float* x, const float* weight, int first, int B, int T, in
   });
 }
 
-// A batch is B rows of T·C columns: dweight gets the sum of each column.
+// Views the batch as B rows of T·C columns, and adds each column's sum to dweight.
 void learned_position_backward(float* dweight, const float* dx, int B, int T, int C) {
   add_column_sums(dweight, dx, B, T * C);
 }
@@ -45,7 +45,7 @@ RopeTable::RopeTable(int context, int R, float theta) : half(R / 2) {
 
 namespace {
 
-// Turns each pair by its angle times `direction` (+1 forward, −1 back).
+// Rotates each pair by its angle times `direction` (+1 forward, −1 backward).
 void rotate(float* x, const RopeTable& table, float direction, int first, int B, int T, int heads, int D,
             size_t stride) {
   const int half = table.half;

@@ -6,12 +6,12 @@
 //     backward  dweight[t,:] += Σ_b dx[b,t,:]                    dx passes on unchanged
 //
 //   sinusoidal  the same with a fixed weight: column 2i is sin(t·10000^(-2i/C)), column 2i + 1 the cosine of the same
-//     angle, interleaved as the paper writes it (Vaswani et al. 2017, arXiv 1706.03762, §3.5; some programs have all
-//     sines first). Nothing is learned.
+//     angle, interleaved as in the paper (Vaswani et al. 2017, arXiv 1706.03762, §3.5; some programs put all sines
+//     first).
 //
-//   RoPE  (Su et al. 2021, arXiv 2104.09864), on the heads of q and k, in place. Of each head the first R numbers turn
-//   (R = D, or fewer: GPT-NeoX, Black et al. 2022, arXiv 2204.06745), in pairs (i, i + R/2) as Hugging Face has
-//   them, each by the angle t·θ^(-2i/R):
+//   RoPE  (Su et al. 2021, arXiv 2104.09864), in place on the heads of q and k. It rotates the first R numbers of each
+//   head (R = D, or fewer: GPT-NeoX, Black et al. 2022, arXiv 2204.06745) in pairs (i, i + R/2), as in Hugging Face's
+//   transformers, by the angle t·θ^(-2i/R):
 //     forward   (a, b) ← (a·cos − b·sin, a·sin + b·cos)
 //     backward  the inverse rotation: (da, db) ← (da·cos + db·sin, db·cos − da·sin)
 //   saves     nothing
@@ -21,14 +21,14 @@
 #include "layers/kernels/buffer.hpp"
 
 // Adds positions to x. `weight` holds learned positions or the sinusoids. `first` is the position of the first row: 0
-// in training, later when text is generated token by token.
+// in training, larger in generation token by token.
 void position_forward(float* x, const float* weight, int first, int B, int T, int C);
 void learned_position_backward(float* dweight, const float* dx, int B, int T, int C);
 
-// (context, C): the sinusoids, in the place of a learned weight.
+// Returns the sinusoids (context, C), which replace a learned weight.
 Buffer sinusoids(int context, int C);
 
-// The cosines and sines of every position and pair, (context, R/2) each.
+// The cosines and sines for every position and pair, (context, R/2) each.
 struct RopeTable {
   Buffer cosine, sine;
   int half = 0;  // R/2
@@ -36,7 +36,7 @@ struct RopeTable {
   RopeTable(int context, int R, float theta);
 };
 
-// x: B·T rows, `stride` floats apart, each starting with `heads` heads of D floats (q and k of a joined qkv).
+// x has B·T rows with stride `stride`. Each starts with `heads` heads of D floats (q and k in a joined qkv).
 void rope_forward(float* x, const RopeTable& table, int first, int B, int T, int heads, int D, size_t stride);
 void rope_backward(float* dx, const RopeTable& table, int B, int T, int heads, int D, size_t stride);
 

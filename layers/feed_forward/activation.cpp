@@ -20,8 +20,8 @@ struct Pulled {
   Vec up, x;  // d·f(x), d·up·f'(x)
 };
 
-// With Q = 1 − Φ(|x|), x·Φ(x) = max(x, 0) − |x|·Q, which cancels nowhere. Beyond |x| = 13.2 all is as at 13.2, where
-// e^(−x²/2) is still a normal float and Q is below 1e-38.
+// With Q = 1 − Φ(|x|), x·Φ(x) = max(x, 0) − |x|·Q, which never cancels. |x| is clamped to 13.2, where e^(−x²/2) is
+// still a normal float and Q is below 1e-38.
 struct Gelu {
   struct Tail {
     Vec size, gauss, q;  // |x|, e^(−x²/2), Q
@@ -50,7 +50,7 @@ struct GeluTanh {
   }
 };
 
-struct Relu {  // NaN fails every comparison, and stays
+struct Relu {  // NaN fails every comparison and is kept
   static Vec y(Vec x) { return x <= 0.f ? all(0) : x; }
   static Pulled back(Vec d, Vec up, Vec x) { return {d * y(x), d * up * (x > 0.f ? all(1) : y(x))}; }
 };
@@ -68,7 +68,7 @@ struct Silu {
   }
 };
 
-// f(row) for every row; an exponential costs about twenty elementary operations.
+// Calls f(row) for every row. An exponential costs about twenty elementary operations.
 template <class F>
 void each_row(int N, int width, F f) {
   parallel_for(N, 1, 20 * static_cast<size_t>(width), [&](int begin, int end) {
@@ -116,7 +116,7 @@ void gated_backward(float* dx, const float* dy, const float* x, int N, int F) {
   });
 }
 
-// f(curve) with the curve that acts on x, or on the gate.
+// Calls f(curve) with the function that acts on x, or on the gate.
 template <class F>
 void with_curve(Activation kind, F f) {
   switch (kind) {

@@ -14,5 +14,5 @@
 
 void activation_forward(float* y, const float* x, Activation kind, int N, int F);
 
-// dx may be dy, except for the gated ones, where dx is twice as wide.
+// dx may be dy, unless the activation is gated: then dx is twice as wide.
 void activation_backward(float* dx, const float* dy, const float* x, Activation kind, int N, int F);

@@ -1,15 +1,15 @@
 #pragma once
 // The feed-forward layer, the sublayer of a residual branch:
 //   u (N,C) → up (or gate|up) → activation → norm_inner → down → f (N,C)
-// It may be a mixture of experts. Then `up` and `down` are those of the experts, with R rows in between instead of N.
+// In a mixture of experts, each expert has its own up and down, and there are R rows between them instead of N.
 
 #include "layers/moe/moe.hpp"
 #include "layers/residual/sublayer.hpp"
 
 // Parameters, or their gradients.
 struct FeedForward : Branch {
-  Linear up, down;  // up: gate|up where the activation is gated
-  Moe moe;          // or this
+  Linear up, down;  // up is gate|up if the activation is gated
+  Moe moe;          // used instead of up and down if present
 
   static constexpr DropoutSite kDropout = DropoutSite::ffn_out;
   static int inner_width(const Config& config) { return config.hidden; }

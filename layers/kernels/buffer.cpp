@@ -22,8 +22,8 @@ size_t checked_product(std::initializer_list<size_t> sizes) {
 
 namespace {
 
-// Large buffers ask for large pages if the system has them. A page of 4 KB holds at most one row of a large matrix, and
-// the processor caches the addresses of only a few hundred pages.
+// Large buffers ask for large pages. A page of 4 KB holds at most one row of a large matrix, and the processor caches
+// the addresses of only a few hundred pages.
 constexpr size_t kLargePage = 2 << 20;
 
 size_t alignment_of(size_t floats) { return floats * sizeof(float) >= 4 * kLargePage ? kLargePage : kAlignment; }
@@ -42,7 +42,7 @@ Buffer allocate(size_t floats) {
   if (align == kLargePage) madvise(p, bytes, MADV_HUGEPAGE);
 #endif
   Buffer buffer(static_cast<float*>(p));
-  set_zero(buffer.get(), bytes / sizeof(float));  // by all threads: a page lies near the first that touches it
+  set_zero(buffer.get(), bytes / sizeof(float));  // by all threads: a page is placed near its first user
   return buffer;
 }
 

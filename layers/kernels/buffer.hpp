@@ -12,17 +12,17 @@ constexpr size_t kMostFloats = std::numeric_limits<ptrdiff_t>::max() / sizeof(fl
 
 constexpr size_t round_up(size_t n, size_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-// Product of sizes. Throws std::overflow_error if this machine cannot address so many floats.
+// Returns the product of sizes. Throws std::overflow_error if this machine cannot address that many floats.
 size_t checked_product(std::initializer_list<size_t> sizes);
 
 struct FreeBuffer {
   void operator()(void* p) const { std::free(p); }
 };
 using Buffer = std::unique_ptr<float[], FreeBuffer>;
-// The bytes that allocate() takes for so many floats. Throws std::overflow_error.
+// Returns the bytes that allocate() takes for this many floats. Throws std::overflow_error.
 size_t allocated_bytes(size_t floats);
 
-// Aligned zeros. Throws std::bad_alloc or std::overflow_error.
+// Returns aligned zeros. Throws std::bad_alloc or std::overflow_error.
 Buffer allocate(size_t floats);
 
 // x[0..n) = 0

@@ -1,5 +1,5 @@
 #pragma once
-// Loops over matrices (N,C) that do one thing to each number.
+// Elementwise loops over matrices (N,C).
 
 #include <cstddef>
 
@@ -15,8 +15,8 @@ void scale_rows(float* x, float factor, int N, int C);
 void copy_rows(float* to, size_t to_stride, const float* from, size_t from_stride, int N, int C);
 void copy_rows(float* to, const float* from, int N, int C);  // without gaps
 
-// x = cap·tanh(scale·x/cap) for n floats, on one thread. slopes, unless null, becomes 1 − tanh², the factor on the
-// gradient.
+// x = cap·tanh(scale·x/cap) for n floats, on one thread. Unless `slopes` is null, it receives 1 − tanh², the factor on
+// the gradient.
 inline void soft_cap(float* x, float* slopes, float scale, float cap, int n) {
   simd::sweep(n, [=](int i, int lanes) {
     const simd::Vec t = simd::tanh(simd::load(x + i, lanes) * (scale / cap));

@@ -1,5 +1,5 @@
-// The scheme of BLIS (Van Zee & van de Geijn 2015): a block of A and a slice of B are packed so that the innermost
-// loop reads both from consecutive memory, and that loop, the register tile, does nothing but multiply and add:
+// Matrix products by the scheme of BLIS (Van Zee & van de Geijn 2015). A block of A and a slice of B are packed so that
+// the innermost loop, the register tile, reads both from consecutive memory and only multiplies and adds:
 //
 //   for first in K by 4 KC              how deep a slice is
 //     for jc in N by NC                 a slice of B's columns: packed into panels at most NR wide
@@ -12,11 +12,11 @@
 // A slice fills half of L2, which sets NC. It is 4 KC deep, so that the block of C stays in cache while it is added to.
 // If A must be packed, the slice is one KC deep and wider, so that A is packed less often.
 //
-// An operand that already lies as the tile reads it is not packed: A where its rows run along k, B where its columns
-// lie beside each other and too few rows of A pass by to earn the packing back, and whatever lies in L1.
+// An operand is not packed if its layout already suits the tile: A if its rows run along k; B if its columns are
+// adjacent and A has too few rows to repay packing; and anything that fits in L1.
 //
-// Threads share nothing: C is cut into one rectangle a thread, and each packs what it needs itself. That packs
-// one operand as often as there are threads beside each other, and saves every barrier but the last.
+// Threads share nothing: each computes one rectangle of C and packs what it needs. So an operand is packed once for
+// each rectangle that reads it, but the only barrier is at the end.
 
 #include "gemm.hpp"
 
@@ -33,8 +33,8 @@ namespace {
 using simd::Vec;
 using simd::W;
 
-// The sums of a tile, NV vectors of B and one of A must fit into the registers: 32 of them on AVX-512 and NEON, 16
-// elsewhere, of which a product takes one where there is no fused multiply-add.
+// The sums of a tile, NV vectors of B and one of A must fit into the registers. There are 32 on AVX-512 and NEON and 16
+// elsewhere; without a fused multiply-add, a product takes one of them.
 #if defined(__AVX512F__) || defined(__aarch64__)
 constexpr int MR = 8, NV = 3;
 #elif defined(__FMA__)
@@ -43,20 +43,20 @@ constexpr int MR = 4, NV = 3;
 constexpr int MR = 4, NV = 2;
 #endif
 constexpr int NR = NV * W;
-constexpr int KC = 256;      // words: a KC × MR panel of A and a KC × NR panel of B meet in L1
+constexpr int KC = 256;      // words; a KC × MR panel of A and a KC × NR panel of B fit in L1
 constexpr int MC = 16 * MR;  // rows of a block
-constexpr int kSlice = 144 * 1024;  // words of B that are packed at a time: half of an L2 of 1 MB
-constexpr int kStrip = 16;   // words of all panels that are packed before the next ones
+constexpr int kSlice = 144 * 1024;  // words of B that are packed at a time: half of a 1 MB L2
+constexpr int kStrip = 16;   // words of each panel that are packed before the next strip
 
 // ---- what a word of a panel is ---------------------------------------------------------------------------
 
-// A packed panel is made of words of 32 bits, each with kSteps numbers that follow each other along k. Beyond
-// the matrix they are zero.
+// A packed panel consists of 32-bit words, each with kSteps consecutive numbers along k. Numbers beyond the matrix are
+// zero.
 struct Fp32 {
   static constexpr int kSteps = 1;
-  // W words of one line that lies along k; n numbers are left.
+  // W words of one line along k; n numbers are left.
   static Vec along(const float* p, int n) { return simd::load(p, std::min(n, W)); }
-  // One word of each of W lines beside each other, k steps `step` apart; n lines and k numbers are left.
+  // One word from each of W adjacent lines; `step` is the distance along k. n lines and k numbers are left.
   static Vec across(const float* p, size_t, int n, int) { return simd::load(p, std::min(n, W)); }
   static Vec multiply_add(Vec sum, Vec a, Vec b) { return simd::multiply_add(sum, a, b); }
 };
@@ -81,15 +81,15 @@ int words_of(int k) { return (k + Format::kSteps - 1) / Format::kSteps; }
 
 // ---- packing ---------------------------------------------------------------------------------------------
 
-// Lines beside each other in memory, as the panel wants them; `groups` whole ones, if that is known.
+// Packs lines that are adjacent in memory, as in the panel. `groups` is the number of whole groups if known, else 0.
 template <class Format, int group, int groups>
 void pack_beside(float* to, int width, const float* from, size_t step, int lines, int k) {
   constexpr int kSteps = Format::kSteps;
   for (int w = 0; w < words_of<Format>(k); ++w) {
-    const auto take = [&](int i, int n) {  // where n is known to be a whole group, this is one load
+    const auto take = [&](int i, int n) {  // one load if n is known to be a whole group
       simd::store(to + w * width + i, Format::across(from + w * kSteps * step + i, step, n, k - w * kSteps), group);
     };
-    if (group == W)  // lines of memory, 64 bytes each, of the next strip
+    if (group == W)  // cache lines of the next strip
       for (int i = 0; i < lines; i += 16) __builtin_prefetch(from + (w + kStrip) * kSteps * step + i);
     const int whole = groups ? groups * group : lines / group * group;
 #pragma GCC unroll 3
@@ -98,7 +98,7 @@ void pack_beside(float* to, int width, const float* from, size_t step, int lines
   }
 }
 
-// Lines that lie along k: `group` lines × W words are turned in registers.
+// Packs lines along k: transposes `group` lines × W words in registers.
 template <class Format, int group>
 void pack_turned(float* to, int width, const float* from, size_t line, int lines, int k) {
   constexpr int kSteps = Format::kSteps, kTurned = W / group;  // words of a group that fill a vector
@@ -121,8 +121,8 @@ void pack_turned(float* to, int width, const float* from, size_t line, int lines
 }
 
 // Packs `lines` ≤ width lines (rows of A, columns of B) of k numbers each: word w of line i goes to
-// to[w·width + i]. Lines are taken by groups of up to W; those that the last group lacks are zero. `line` and `step`
-// are the distances in memory from line to line and along k; one of them is 1.
+// to[w·width + i]. Lines are taken in groups of up to W; the last group is padded with zeros. `line` and `step` are the
+// distances in memory between lines and along k; one of them is 1.
 template <class Format, int group>
 void pack(float* to, int width, const float* from, size_t line, size_t step, int lines, int k) {
   step == 1 ? pack_turned<Format, group>(to, width, from, line, lines, k)
@@ -140,7 +140,7 @@ inline void finish(Vec sum, float* c, const float* bias, bool add, int lanes) {
   simd::store(c, sum, lanes);
 }
 
-// The destination of a tile's sums.
+// Where a tile's sums go.
 struct Target {
   float* c;
   size_t ldc;
@@ -149,19 +149,19 @@ struct Target {
   int columns;
 };
 
-// The input of a tile: panels packed by pack(), or the matrix itself. Where the rows of A lie beside each other, word w
-// of row i is at a[i + w·a_next], else at a[i·a_next + w]. Words w of the columns of B are at b[w·b_next].
+// The input of a tile: panels packed by pack(), or the matrix itself. Word w of A's row i is at a[i + w·a_next] if the
+// rows of A are adjacent, else at a[i·a_next + w]. Words w of B's columns are at b[w·b_next].
 struct Source {
   const float *a, *b;
   size_t a_next, b_next;
 };
 
-// rows × (vectors·W) sums over `words` words.
+// Computes rows × (vectors·W) sums over `words` words.
 template <class Format, bool a_beside, int rows, int vectors>
 void tile(const Target& t, const Source& source, int words) {
   const float *a = source.a, *b = source.b;
   const size_t row = a_beside ? 1 : source.a_next, word = a_beside ? source.a_next : 1;
-  if (t.add)  // C is far away, and needed only at the end
+  if (t.add)  // fetch C early, because it may be in slow memory
 #pragma GCC unroll 8
     for (int i = 0; i < rows; ++i)
       for (int j = 0; j < vectors; ++j) __builtin_prefetch(t.c + i * t.ldc + j * W, 1);
@@ -193,7 +193,7 @@ void tile(const Target& t, const Source& source, int words) {
   }
 }
 
-// A tile for every number of rows and of vectors: edges cost what they are worth.
+// A tile function for every number of rows and vectors, so that edges cost no more than their size.
 using Tile = void (*)(const Target&, const Source&, int words);
 using Tiles = std::array<Tile, MR * NV>;
 template <class Format, bool a_beside, int... i>
@@ -214,14 +214,14 @@ struct Product {
   Triangle triangle = {};
 };
 
-// Rows of a panel: as even as can be, so that 9 rows are 5 + 4 and not 8 + 1.
+// Returns the rows of a panel, as even as possible: 9 rows are 5 + 4, not 8 + 1.
 int panel_height(int rows) {
   const int panels = (rows + MR - 1) / MR;
   return (rows + panels - 1) / panels;
 }
 
-// Columns of the next panel when `left` are left. Four vectors are 2 + 2 and not 3 + 1: a tile of one vector has too
-// few sums to keep the processor busy.
+// Returns the columns of the next panel if `left` are left. Four vectors are 2 + 2, not 3 + 1, because a tile of one
+// vector has too few sums to keep the processor busy.
 int panel_width(int left) {
   const int vectors = (left + W - 1) / W;
   return std::min(left, W * (vectors == NV + 1 ? (NV + 1) / 2 : NV));
@@ -237,7 +237,7 @@ const Workspace& workspace() {
   return work;
 }
 
-// A matrix product with its choices made: which operands are packed, and where to.
+// A matrix product, with the choice which operands are packed.
 template <class Format>
 struct Blocks {
   static constexpr bool kUnpacked = std::is_same_v<Format, Fp32>;  // bf16 has to be rounded first
@@ -245,7 +245,7 @@ struct Blocks {
   const Product& p;
   const Workspace& work = workspace();
   const bool pack_a = !kUnpacked || (p.a.col != 1 && !near(p.a.col));
-  const bool few = p.M <= 8 * MR && p.K <= 8 * MR;  // too few for packing B to pay
+  const bool few = p.M <= 8 * MR && p.K <= 8 * MR;  // too few to repay packing B
   const bool pack_b = !kUnpacked || p.b.col != 1 || p.N % W || !(few || near(p.b.row));
   const Tiles& tiles = p.a.col != 1 || pack_a ? kTiles<Format, true> : kTiles<Format, false>;
 
@@ -264,21 +264,21 @@ struct Blocks {
     }
   }
 
-  // K lines that are so far apart lie in L1 together, half of which is 4096 words.
+  // True if K lines at this distance fit together in half of L1, 4096 words.
   bool near(size_t line) const { return line * p.K <= 4096; }
   int depth(int pc) const { return std::min(kDepth, p.K - pc); }
   const float* a_at(int i, int k) const { return p.a.data + i * p.a.row + k * p.a.col; }
   const float* b_at(int k, int j) const { return p.b.data + k * p.b.row + j * p.b.col; }
 
-  // Calls f(k, steps) for all k < depth. If lines lie beside each other, `steps` is small: the rows of memory that all
-  // panels read then stay in L1.
+  // Calls f(k, steps) for all k < depth. If lines are adjacent, `steps` is small, so that the memory that all panels
+  // read stays in L1.
   template <class F>
   static void in_strips(size_t line, int depth, F f) {
     const int strip = line == 1 ? kStrip * Format::kSteps : depth;
     for (int k = 0; k < depth; k += strip) f(k, std::min(strip, depth - k));
   }
 
-  // Columns [jc, jc + columns) of B, panel behind panel.
+  // Packs columns [jc, jc + columns) of B, panel after panel.
   void pack_slice(float* to, int jc, int columns, int pc) const {
     in_strips(p.b.col, depth(pc), [&](int k, int steps) {
       for (int j = 0, width; j < columns; j += width) {
@@ -290,7 +290,7 @@ struct Blocks {
     });
   }
 
-  // Rows [ic, ic + MC) by columns [jc, jc + columns), over one KC of the inner dimension.
+  // Computes rows [ic, ic + MC) by columns [jc, jc + columns) over one KC of the inner dimension.
   void run_block(int ic, int jc, int columns, int pc, const float* slice) const {
     const int rows = std::min(MC, p.M - ic), height = panel_height(rows), words = words_of<Format>(depth(pc));
     const auto a_panel = [&](int i) { return work.a.get() + i / height * MR * words; };
@@ -318,8 +318,8 @@ struct Blocks {
     }
   }
 
-  // What a tile at row i, column j has to calculate: all columns but the first `skipped`, which are whole vectors, and
-  // the words that it adds up.
+  // What a tile at row i, column j must compute: all columns except the first `skipped` (whole vectors), from words
+  // [first, end).
   struct Needed {
     int skipped, first, end;
   };
@@ -334,8 +334,8 @@ struct Blocks {
   }
 };
 
-// Few rows of A, as when text is written token by token: B is read once, at the speed of memory, and nothing is
-// packed. W lines of B are turned in registers and used at once; sums are taken in the order of a tile.
+// With few rows of A, as in generation token by token, B is read once at the speed of memory and nothing is packed. W
+// lines of B are transposed in registers and used immediately. Sums have the same order as in a tile.
 constexpr int kFewRows = 4;
 
 template <class Format, int M>
@@ -351,7 +351,7 @@ void multiply_few_rows(const Product& p) {
         Vec v[W];
 #pragma GCC unroll 16
         for (int q = 0; q < W; ++q) {
-          __builtin_prefetch(b + (q + W) * p.b.col, 0, 2);  // the next W lines, into L2: memory must never wait
+          __builtin_prefetch(b + (q + W) * p.b.col, 0, 2);  // the next W lines into L2, to keep memory busy
           v[q] = q < lines ? Format::along(b + q * p.b.col, end - k) : Vec{};
         }
         simd::turn(v);
@@ -383,8 +383,8 @@ void multiply_on_one_thread(const Product& p) {
 
 // ---- sharing among threads -------------------------------------------------------------------------------
 
-// C in `down` × `across` rectangles, one a thread, so that the least is packed twice: the rows of A `across` times
-// and the columns of B `down` times.
+// Divides C into `down` × `across` rectangles, one per thread. The rows of A are packed `across` times and the columns
+// of B `down` times; the grid keeps that total small.
 struct Grid {
   int down, across;
 };
@@ -400,7 +400,7 @@ Grid grid_of(int M, int N, int threads) {
   return best;
 }
 
-// The end of the q-th of n parts of `size`, at a multiple of `step`.
+// Returns the end of part q of n parts of `size`, at a multiple of `step`.
 int part_end(int size, int step, int q, int n) {
   const long long steps = (size + step - 1) / step;
   return static_cast<int>(std::min<long long>(size, steps * q / n * step));

@@ -6,10 +6,10 @@
 //   gemm_tn   A (K,M)  B (K,N)   C = Aᵀ B     dw += dyᵀ x
 //
 // All matrices are row-major and dense. `accumulate` adds to C instead of writing it; `bias` (N) is added to
-// every row. Each element is summed over k in one fixed order, whatever the number of threads.
+// every row. Each element is summed over k in a fixed order for any number of threads.
 //
-// With `bf16` both operands are rounded to bfloat16 (8 bits of precision) while they are read; products and sums
-// stay float. Where gemm_has_bf16() is false the option does nothing.
+// With `bf16`, both operands are rounded to bfloat16 (8 bits of precision) as they are read; products and sums stay
+// float. If gemm_has_bf16() is false, the option does nothing.
 
 #include <cstddef>
 
@@ -25,29 +25,30 @@ void gemm_nt(float* c, const float* a, const float* b, int M, int N, int K, Gemm
 void gemm_nn(float* c, const float* a, const float* b, int M, int N, int K, GemmOptions options = {});
 void gemm_tn(float* c, const float* a, const float* b, int M, int N, int K, GemmOptions options = {});
 
-// Element (i, j) lies at data[i·row + j·col]: a matrix, its transpose, or a slice of columns of a wider one.
-// One of row and col is 1.
+// A matrix, its transpose, or some columns of a wider matrix. Element (i, j) is at data[i·row + j·col]. Row or col is
+// 1.
 struct MatrixView {
   const float* data;
   size_t row, col;
 };
 
-// The part of a product that a causal mask keeps. Whole vectors and register tiles of the rest are skipped.
+// The part of a product that a causal mask keeps. Skips whole vectors and register tiles of the rest.
 //
-//   c_upper   only C[i][j] with j ≥ i - diagonal is wanted; the others become anything
-//   a_lower   A[i][k] is zero where k > i + diagonal
-//   a_upper   A[i][k] is zero where k < i - diagonal: the transpose of a_lower
+//   c_upper   only C[i][j] with j ≥ i - diagonal is needed; the others are undefined
+//   a_lower   A[i][k] is zero if k > i + diagonal
+//   a_upper   A[i][k] is zero if k < i - diagonal: the transpose of a_lower
 struct Triangle {
   enum Part { whole, c_upper, a_lower, a_upper } part = whole;
   int diagonal = 0;
 };
 
-// The same on one thread, for use inside a parallel loop: C (M,N) with rows `ldc` apart, A (M,K), B (K,N).
+// The same product on one thread, for use inside a parallel loop: C (M,N) with row stride `ldc`, A (M,K), B (K,N).
 void gemm_serial(float* c, size_t ldc, MatrixView a, MatrixView b, int M, int N, int K, bool accumulate,
                  Triangle triangle = {});
 
-// to (columns, rows) = fromᵀ, with rows `to_row` and `from_row` apart. Zeros fill the last vector of each row of `to`.
+// to (columns, rows) = fromᵀ, with row strides `to_row` and `from_row`. Fills the last vector of each row of `to` with
+// zeros.
 void transpose(float* to, size_t to_row, const float* from, size_t from_row, int rows, int columns);
 
-// Does this processor multiply bf16 numbers? Decided when the program is built.
+// True if the processor that the program is built for multiplies bf16 numbers.
 bool gemm_has_bf16();

@@ -1,6 +1,6 @@
 #pragma once
-// The one way loops are shared among threads. Pieces are disjoint and every output element is computed by one
-// piece, always in the same order, so results have the same bits for any number of threads.
+// All loops that threads share use these functions. Pieces are disjoint, and one piece computes each output element in
+// a fixed order, so results are bit-identical for any number of threads.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,10 +17,10 @@ inline int max_threads() {
 #endif
 }
 
-// Below this many elementary operations a loop is over before another thread would have woken.
+// A loop with fewer elementary operations ends before another thread would wake up.
 constexpr size_t kWorthSharing = 1 << 14;
 
-// Which thread this is, and of how many.
+// This thread's number, and the number of threads.
 struct Team {
   int thread = 0, threads = 1;
 };
@@ -35,8 +35,8 @@ inline Team this_team() {
 // True on the threads of parallel_together().
 inline thread_local bool loops_are_together = false;
 
-// f(begin, end) over pieces of [0, n) that start at multiples of `grain`; `work` is the cost of one item in
-// elementary operations. Threads get equal contiguous shares.
+// Calls f(begin, end) for pieces of [0, n) that start at multiples of `grain`. Threads get equal contiguous shares.
+// `work` is the cost of one item in elementary operations.
 template <class F>
 void parallel_for(int n, int grain, size_t work, F f) {
   const int pieces = (n + grain - 1) / grain;
@@ -56,8 +56,8 @@ void parallel_for(int n, int grain, size_t work, F f) {
   }
 }
 
-// Runs f() on all threads, which share each parallel_for() in it and do not wait for each other between them. So no
-// loop in f may read what another writes. `work` is the cost of all, in elementary operations.
+// Runs f() on all threads. They share each parallel_for() in it, and do not wait for each other between the loops, so
+// no loop in f may read what another writes. `work` is the total cost in elementary operations.
 template <class F>
 void parallel_together(size_t work, F f) {
   if (work < kWorthSharing) return f();
@@ -69,7 +69,7 @@ void parallel_together(size_t work, F f) {
   }
 }
 
-// f(begin, end) over pieces of n floats, for work that costs a few operations each.
+// Calls f(begin, end) for pieces of n floats, for work that costs a few operations per float.
 template <class F>
 void parallel_floats(size_t n, F f) {
   constexpr size_t kFloats = 1 << 16;
@@ -77,15 +77,15 @@ void parallel_floats(size_t n, F f) {
                [&](int begin, int end) { f(begin * kFloats, std::min(n, end * kFloats)); });
 }
 
-// f(task) for tasks of unequal cost, handed out as threads become free.
+// Calls f(task) for tasks of unequal cost. Each free thread takes the next one.
 template <class F>
 void parallel_tasks(int tasks, F f) {
 #pragma omp parallel for schedule(dynamic, 1) if (tasks > 1)
   for (int task = 0; task < tasks; ++task) f(task);
 }
 
-// f(task) for tasks of equal cost, in equal contiguous shares. A thread that has the same share in every call finds in
-// its cache what it wrote there.
+// Calls f(task) for tasks of equal cost, in equal contiguous shares. A thread has the same share in every call, so it
+// finds what it wrote in its cache.
 template <class F>
 void parallel_equal_tasks(int tasks, F f) {
   parallel_for(tasks, 1, kWorthSharing, [&](int begin, int end) {

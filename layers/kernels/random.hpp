@@ -1,10 +1,10 @@
 #pragma once
-// Counter-based random numbers: every number is a pure function of a key and a counter, so that nothing has
-// to be stored or replayed: any thread, any micro-batch and any resumed run computes the same number.
+// Counter-based random numbers. Every number is a pure function of a key and a counter, so any thread, any micro-batch
+// and any resumed run computes the same number, and nothing is stored or replayed.
 //
-// The mixing function is Stafford's variant 13 of MurmurHash3's 64-bit finaliser, as SplitMix64 has it (Steele, Lea &
-// Flood 2014, "Fast splittable pseudorandom number generators"): bits(key, 0), bits(key, 1), ... are what the
-// SplitMix64 that starts from `key` puts out (test/test_random.cpp).
+// The mixing function is Stafford's variant 13 of MurmurHash3's 64-bit finalizer, as in SplitMix64 (Steele, Lea & Flood
+// 2014, "Fast splittable pseudorandom number generators"). bits(key, 0), bits(key, 1), ... is the output of SplitMix64
+// started from `key` (test/test_random.cpp).
 
 #include <cmath>
 #include <cstdint>
@@ -27,7 +27,7 @@ inline uint64_t key(std::initializer_list<uint64_t> words) {
   return k;
 }
 
-// FNV-1a: a name as a word for key(). word_byte() adds a byte to it.
+// Hashes a name (FNV-1a) into a word for key(). word_byte() adds one byte.
 inline uint64_t word_byte(uint64_t hash, unsigned char byte) { return (hash ^ byte) * 0x100000001b3ull; }
 inline uint64_t word(std::string_view name) {
   uint64_t h = 0xcbf29ce484222325ull;
@@ -40,7 +40,7 @@ inline uint64_t bits(uint64_t key, uint64_t counter) { return mix(key + 0x9e3779
 // Uniform in [0, 1), 53 bits.
 inline double uniform(uint64_t key, uint64_t counter) { return (bits(key, counter) >> 11) * 0x1p-53; }
 
-// Uniform in {0, ..., n-1} but for a bias below n/2⁶⁴: the high word of a 64 × 64 bit product (Lemire 2019, arXiv
+// Uniform in {0, ..., n-1}, except for a bias below n/2⁶⁴: the high word of a 64 × 64 bit product (Lemire 2019, arXiv
 // 1805.10941, without its rejection step).
 inline uint64_t below(uint64_t n, uint64_t key, uint64_t counter) {
   __extension__ using wide = unsigned __int128;

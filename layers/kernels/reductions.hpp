@@ -1,11 +1,11 @@
 #pragma once
 // Sums over rows.
 
-// Rows are summed in blocks, and then the blocks. So the order is the same for any number of threads, and the rows of a
-// block can be summed in float.
+// Sums are taken over blocks of rows, then over the blocks. So their order is the same for any number of threads, and
+// float is precise enough within a block.
 constexpr int kRowBlock = 64;
 inline int row_blocks(int N) { return (N + kRowBlock - 1) / kRowBlock; }
 
-// out (C) += Σₙ x[n,:]; for biases and positions. Blocks are summed in float and added in double, so the rounding
-// error is that of 64 additions, however large N is.
+// out (C) += Σₙ x[n,:]; for biases and positions. Sums within blocks are float, sums over blocks are double. So the
+// rounding error is that of 64 additions for any N.
 void add_column_sums(float* out, const float* x, int N, int C);

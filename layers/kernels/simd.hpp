@@ -1,7 +1,7 @@
 #pragma once
-// Vectors of float, written once for every processor: GCC's and Clang's vector extensions turn `a * b + c` on
-// a Vec into whatever the target has (AVX-512, AVX2, SSE2, NEON). Besides gemm this is the only file that
-// asks which processor it is built for; the others know no more than W.
+// Vectors of float, written once for every processor: GCC's and Clang's vector extensions turn `a * b + c` on a Vec
+// into the target's instructions (AVX-512, AVX2, SSE2, NEON). Only this file and gemm ask for which processor they are
+// built; the others only know W.
 
 #include <cstdint>
 #include <cstring>
@@ -40,7 +40,7 @@ inline void store(float* p, Vec v) { std::memcpy(p, &v, sizeof v); }
 inline VecI first_lanes(int n) { return VecI{0, 1, 2, 3, 4, 5, 6, 7} < n; }
 #endif
 
-// The first n lanes; the others are `fill`. Where n is known when it is compiled, this is a plain move.
+// Loads the first n lanes; the others are `fill`. If the compiler knows n, this is a plain move.
 inline Vec load(const float* p, int n, float fill = 0) {
   if (n == W) return load(p);
 #if defined(__AVX512F__)
@@ -53,7 +53,7 @@ inline Vec load(const float* p, int n, float fill = 0) {
   }
 #endif
   Vec v = all(fill);
-#pragma GCC unroll 8  // a lane that is known keeps v in its register
+#pragma GCC unroll 8  // with known lanes, v stays in a register
   for (int i = 0; i < W; ++i)
     if (i < n) v[i] = p[i];
   return v;
@@ -81,8 +81,8 @@ inline void sweep(int n, F f) {
   if (i < n) f(i, n - i);
 }
 
-// sum + a·b, rounded once if the processor can. It is not left to the compiler: tuned for AMD's Zen, GCC splits a*b +
-// sum in loops that add to a single sum, and tiles of different shapes would round differently.
+// sum + a·b, rounded once if the processor can. Not left to the compiler, because GCC tuned for AMD's Zen splits a*b +
+// sum in loops with a single sum, and then tiles of different shapes would round differently.
 inline Vec multiply_add(Vec sum, Vec a, Vec b) {
 #if defined(__AVX512F__)
   return _mm512_fmadd_ps(a, b, sum);
@@ -95,7 +95,7 @@ inline Vec multiply_add(Vec sum, Vec a, Vec b) {
 #endif
 }
 
-// The second where either is NaN.
+// If an argument is NaN, the result is the second.
 #if defined(__AVX512F__)
 inline Vec max(Vec a, Vec b) { return _mm512_maskz_max_ps(0xffff, a, b); }
 inline Vec min(Vec a, Vec b) { return _mm512_maskz_min_ps(0xffff, a, b); }
@@ -112,7 +112,7 @@ inline Vec min(Vec a, Vec b) { return a < b ? a : b; }
 
 inline Vec abs(Vec v) { return (Vec)((VecI)v & 0x7fffffff); }
 
-// Turns n lines of W numbers (n a power of two) into W groups of n: read as one array, v[i·W + j] moves to j·n + i.
+// Transposes n lines of W numbers (n a power of two) into W groups of n: as one array, v[i·W + j] moves to j·n + i.
 // Each of log₂n perfect shuffles interleaves vector i with vector i + n/2.
 template <int n, int... lane>
 inline void turn(Vec (&v)[n], std::integer_sequence<int, lane...>) {
@@ -128,8 +128,8 @@ inline void turn(Vec (&v)[n], std::integer_sequence<int, lane...>) {
 template <int n>
 inline void turn(Vec (&v)[n]) { turn(v, std::make_integer_sequence<int, W>()); }
 
-// A word is what a lane of 32 bits holds: one float, or two bf16 numbers, the first in its low half. The processor
-// rounds to nearest even and takes subnormal numbers as zero.
+// A word is the content of a 32-bit lane: one float, or two bf16 numbers, the first in the low half. The processor
+// rounds to nearest even and treats subnormal numbers as zero.
 #if defined(__AVX512BF16__)
 constexpr bool kHasBf16 = true;
 
@@ -162,14 +162,14 @@ inline Vec sqrt(Vec v) {
 #endif
 }
 
-// ---- across the lanes: halves are folded onto each other ---------------------------------------------------
+// ---- across the lanes: fold halves onto each other ---------------------------------------------------
 
 template <int distance, class V, int... lane>
 inline V rotate(V v, std::integer_sequence<int, lane...>) {
   return __builtin_shufflevector(v, v, ((lane + distance) % static_cast<int>(sizeof...(lane)))...);
 }
 
-// f(v₀, v₁, ...) for an f that takes its arguments in any order, from v of n lanes.
+// Returns f(v₀, v₁, ...) over the n lanes of v, for a commutative and associative f of two arguments.
 template <int n, class V, class F>
 inline auto fold(V v, F f) {
   if constexpr (n >= 16) v = f(v, rotate<8>(v, std::make_integer_sequence<int, n>()));
@@ -178,7 +178,7 @@ inline auto fold(V v, F f) {
   return f(v, rotate<1>(v, std::make_integer_sequence<int, n>()))[0];
 }
 
-// Half as many lanes, of double.
+// Half as many lanes, each a double.
 typedef double Half __attribute__((vector_size(W * 4)));
 struct Halves {
   Half low, high;
@@ -203,7 +203,7 @@ inline double sum(Vec v) {
   const Halves halves = widen(v);
   return sum(halves.low + halves.high);
 }
-// Σ a·b: sums in float in each lane, which are added in double.
+// Σ a·b. Each lane sums in float; the lanes are added in double.
 inline double dot(const float* a, const float* b, int n) {
   Vec products = {};
   sweep(n, [&](int i, int lanes) { products += load(a + i, lanes) * load(b + i, lanes); });
@@ -226,7 +226,7 @@ inline Vec counting() { return counting(std::make_integer_sequence<int, W>()); }
 // Waite 1980), and eʳ is its Taylor polynomial of degree 7. Relative error below 2e-7 (test/test_simd.cpp).
 struct Power {
   Vec n, rest;  // rest: eʳ
-  VecI biased;  // n + 0x4b400000, whose low bits are zero: a conversion of NaN would be undefined
+  VecI biased;  // n + 0x4b400000, whose low bits are zero; converting NaN to an integer would be undefined
 };
 inline Power power_of_2(Vec x) {
   const Vec magic = all(12582912.f);  // 1.5·2²³ = 0x4b400000: adding it rounds to an integer
@@ -243,8 +243,8 @@ inline Power power_of_2(Vec x) {
   return {n, p, (VecI)shifted};
 }
 
-// eˣ. NaN stays NaN, above 88.7 is +inf. 2ⁿ is written into the exponent bits in two halves, so that results down to
-// the subnormals come out right.
+// eˣ. NaN stays NaN; above 88.7 the result is +inf. 2ⁿ is written into the exponent bits in two halves, so that
+// subnormal results are right, too.
 inline Vec exp(Vec x) {
   const Power e = power_of_2(min(all(89.f), max(all(-104.f), x)));  // NaN passes
 #if defined(__AVX512F__)
@@ -256,7 +256,7 @@ inline Vec exp(Vec x) {
 #endif
 }
 
-// eˣ for −87.3 ≤ x ≤ 88 or NaN: with fewer instructions.
+// eˣ for −87.3 ≤ x ≤ 88 or NaN, with fewer instructions.
 inline Vec exp_normal(Vec x) {
   const Power e = power_of_2(x);
   return (Vec)((VecI)e.rest + (e.biased << 23));  // n is added to the exponent
@@ -265,7 +265,7 @@ inline Vec exp_normal(Vec x) {
 // 1 / (1 + e⁻ˣ)
 inline Vec sigmoid(Vec x) { return 1.f / (1.f + exp(-x)); }
 
-// tanh x = 1 − 2/(e²ˣ + 1) cancels near 0; below |x| = 5/8 it is x + x³·P(x²), with the polynomial of Moshier's Cephes.
+// tanh x = 1 − 2/(e²ˣ + 1) cancels near 0. Below |x| = 5/8 use x + x³·P(x²) with the polynomial of Moshier's Cephes.
 // Relative error below 2e-7 (test/test_simd.cpp).
 inline Vec tanh(Vec x) {
   const Vec size = abs(x), z = x * x;
@@ -294,15 +294,15 @@ inline Vec scaled_erfc(Vec x) {
   return q * t;
 }
 
-// erfc(x), which is 2 − erfc(−x) below 0. Relative error, rounding included, below 5e-7 for x < 1 and below
-// 2e-7·(1 + x²) above, where the result is small (test/test_simd.cpp).
+// erfc(x), computed as 2 − erfc(−x) below 0. Relative error, rounding included, below 5e-7 for x < 1, and below 2e-7·(1
+// + x²) above 1, where the result is small (test/test_simd.cpp).
 inline Vec erfc(Vec x) {
   const Vec r = exp(-x * x) * scaled_erfc(abs(x));
   return x < 0.f ? 2.f - r : r;
 }
 
-// erf x = 1 − erfc x cancels near 0; below |x| = 1 it is x·P(x²) (the polynomial of Moshier's Cephes, erff).
-// Relative error below 4e-7 (test/test_simd.cpp).
+// erf x = 1 − erfc x cancels near 0. Below |x| = 1 use x·P(x²) (the polynomial of Moshier's Cephes, erff). Relative
+// error below 4e-7 (test/test_simd.cpp).
 inline Vec erf(Vec x) {
   const Vec s = x * x;
   Vec p = all(7.853861353153693e-5f);

@@ -12,7 +12,7 @@ bool lists(const std::string& names, const std::string& name) {
   return ("," + names + ",").find("," + name + ",") != std::string::npos;
 }
 
-// The name of matrices with one input.
+// Returns the joint name of matrices with the same input.
 std::string joined_name(const std::vector<LinearPart>& parts) {
   if (parts.size() == 1) return parts[0].name;
   return parts.size() == 3 ? "qkv" : "gate_up";
@@ -23,7 +23,7 @@ std::vector<Lora> declare_lora(Layout& layout, const Config& config, const std::
   std::vector<Lora> adapters;
   if (config.lora_rank == 0) return adapters;
   const int r = config.lora_rank;
-  // a has the variance of PEFT's.
+  // PEFT's a has this variance, too.
   const Start start{0, 1 / std::sqrt(3 * static_cast<float>(in))};
   const auto add = [&](const std::string& name, int begin, int out) {
     float* a = layout.take(name + ".lora_a", Role::adapter, {r, in}, start);

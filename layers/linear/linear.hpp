@@ -9,14 +9,14 @@
 
 #include "layers/config/placements.hpp"
 
-// A low-rank adapter of `out` rows of the weight, from `begin` on; see lora.hpp. Parameters, or their gradients.
+// A low-rank adapter of `out` rows of the weight, from row `begin` on (lora.hpp). Holds parameters or their gradients.
 struct Lora {
   float *a, *b;  // (rank,I) (out,rank)
   int begin, out, rank;
   float scale;
 };
 
-// Parameters, or their gradients. Absent: null. So is the gradient of a matrix that does not train.
+// Parameters, or their gradients. What is absent is null, and so is the gradient of a matrix that does not train.
 struct Linear {
   float* weight = nullptr;
   float* bias = nullptr;
@@ -24,8 +24,8 @@ struct Linear {
   std::vector<Lora> lora = {};
 };
 
-// Several matrices over the same input are one product if they lie behind one another: q, k and v are three
-// rows of the table and one Linear. All of them have a bias, or none (has_bias).
+// A matrix of a Linear. Matrices with the same input that are contiguous in memory are one product: q, k and v are
+// three rows of the table and one Linear. Either all have a bias or none has (has_bias).
 struct LinearPart {
   const char* name;
   Role role;

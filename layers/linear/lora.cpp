@@ -9,7 +9,7 @@
 
 namespace {
 
-constexpr int kRows = 64;  // of a product at a time
+constexpr int kRows = 64;  // rows of a product that a thread takes at a time
 
 // Calls f(first row, rows) for pieces of n rows of `cost` multiply-adds each.
 template <class F>

@@ -4,12 +4,12 @@
 //   forward   y  += s·(m∘x) aᵀ bᵀ
 //   backward  dlow = s·dy b      db += s·dyᵀ low, low = (m∘x) aᵀ      da += dlowᵀ (m∘x)      dx += m∘(dlow a)
 //   saves     nothing: low is computed again
-// b starts at 0, so that training starts from the model as it was.
+// b starts at 0, so training starts from the unchanged model.
 
 #include "layers/residual/dropout.hpp"
 #include "linear.hpp"
 
-// What all adapters of a model share. low and dlow: (N,r); dropped (N, widest input), null without dropout.
+// Scratch that all adapters of a model share: low and dlow (N,r); dropped (N, widest input), null without dropout.
 struct LoraScratch {
   float *low = nullptr, *dlow = nullptr, *dropped = nullptr;
 };
@@ -17,7 +17,7 @@ LoraScratch declare_lora_scratch(Layout& layout, const Config& config, int N, in
 
 // The dropout of one matrix's input.
 struct LoraDropout {
-  Dropout dropout;  // p = 0: none
+  Dropout dropout;  // p = 0 means none
   int layer;
   DropoutSite site;
   int B, T;

@@ -9,12 +9,12 @@
 
 namespace {
 
-// "ffn.expert.3" and, behind the E of them, "ffn.shared.0"
+// Returns "ffn.expert.3"; numbers from E on are shared experts: "ffn.shared.0".
 std::string name_of_expert(const Config& config, const std::string& name, int i) {
   return name + (i < config.experts ? ".expert." + std::to_string(i) : ".shared." + std::to_string(i - config.experts));
 }
 
-// The choices sorted by expert. Row r is that of token[r], and choice slot[r] of all N·k.
+// The choices sorted by expert. Row r belongs to token[r], and is choice slot[r] of all N·k.
 struct Sorted {
   std::vector<int> first, token, slot;  // (E + 1), (N·k), (N·k)
 };
@@ -31,14 +31,14 @@ Sorted sort_by_expert(const RouterSaved& saved, const Config& config, int N) {
   return sorted;
 }
 
-// The rows of one expert. Shared ones have a row for each token, and no tokens or slots.
+// The rows of one expert. A shared expert has a row for each token; token and slot are null.
 struct Rows {
-  size_t begin;  // among all R
+  size_t begin;  // first row, among all R
   int count;
   const int *token, *slot;
 };
 
-// f(rows, number) of each expert that has any.
+// Calls f(rows, number) for each expert that has rows.
 template <class F>
 void each_expert(const Sorted& sorted, const Config& config, int N, F f) {
   const int E = config.experts;
@@ -51,7 +51,7 @@ void each_expert(const Sorted& sorted, const Config& config, int N, F f) {
   }
 }
 
-// f(row of the expert, row of the token) for all rows, which are C numbers each.
+// Calls f(row of the expert, row of the token) for all rows of C numbers.
 template <class F>
 void each_row(const Rows& rows, int C, F f) {
   parallel_for(rows.count, 1, C, [&](int begin, int end) {
@@ -59,7 +59,7 @@ void each_row(const Rows& rows, int C, F f) {
   });
 }
 
-// The expert's rows of x (N,C), copied to `to` unless they are all.
+// Returns the expert's rows of x (N,C). Copies them to `to`, unless the expert has all rows.
 const float* gathered(float* to, const float* x, const Rows& rows, int C) {
   if (!rows.token) return x;
   each_row(rows, C, [=](size_t r, size_t n) { std::memcpy(to + r * C, x + n * C, C * sizeof(float)); });

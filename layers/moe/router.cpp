@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kBias = "selection_bias";
 
-// f(n) for every row of E numbers.
+// Calls f(n) for every row of E numbers.
 template <class F>
 void each_row(int N, int E, F f) {
   parallel_for(N, 1, 20 * static_cast<size_t>(E), [&](int begin, int end) {
@@ -26,7 +26,7 @@ float softmax(float* l, int E) {
   return top + std::log(sum);
 }
 
-// The expert with the largest s + bias of those that are not among the first j of `chosen`. NaN is never larger.
+// Returns the expert with the largest s + bias that is not among the first j of `chosen`. NaN is never larger.
 int next_best(const float* s, const float* bias, const float* chosen, int j, int E) {
   const auto key = [&](int i) { return bias ? s[i] + bias[i] : s[i]; };
   int best = -1;
@@ -82,7 +82,7 @@ void router_backward(float* du, const Router& g, float* dl, const float* u, cons
                      const Config& config, float scale, int N) {
   const int E = config.experts, k = config.experts_per_token;
   const std::vector<int> load = router_load(saved, config, N);
-  std::vector<float> balance(E);  // the gradient of the balance loss with respect to sᵢ, in all rows
+  std::vector<float> balance(E);  // the gradient of the balance loss with respect to sᵢ, the same in all rows
   for (int i = 0; i < E; ++i)
     balance[i] = config.router_loss * scale * static_cast<float>(E) * static_cast<float>(load[i]) /
                  static_cast<float>(size_t(N) * k);

@@ -5,9 +5,9 @@
 //             p_j = s_j / Σ of the chosen s     or p_j = s_j
 //             (Mixtral: Jiang et al. 2024, arXiv 2401.04088, §2.1; without the division: OLMoE, arXiv 2409.02060)
 //   backward  with t_j = p_j ∂L/∂p_j:   dl_i = [i chosen] t_i − q_i Σ t    q = p of the chosen, 0 for others; or s
-//             The choice itself has no gradient: it is constant but for jumps.
+//             The choice itself has no gradient: it is piecewise constant.
 //   losses    in training, added for each micro-batch of N tokens and each layer:
-//             balance  E·Σᵢ fᵢ·mean(sᵢ)     fᵢ: share of the N·k choices that fell on i, a constant in backward
+//             balance  E·Σᵢ fᵢ·mean(sᵢ)     fᵢ: share of the N·k choices that are i, a constant in backward
 //                      (Switch: Fedus et al. 2021, arXiv 2101.03961, eq. 4, at k = 1)
 //             z        mean(lse²)     lse = log Σ exp l     (ST-MoE: Zoph et al. 2022, arXiv 2202.08906, eq. 5)
 //   bias      no loss: after each step bias_i ± rate, + for an expert that received less than the mean
@@ -21,7 +21,7 @@
 // Parameters, or their gradients.
 struct Router {
   Linear linear;          // (E,C); its product is always float
-  float* bias = nullptr;  // (E) that only the choice reads; not trained by the optimizer
+  float* bias = nullptr;  // (E), read only by the choice; not trained by the optimizer
 };
 Router declare_router(Layout& layout, const Config& config, const std::string& name);
 bool is_router_bias(const TensorSpec& spec);
@@ -35,12 +35,12 @@ RouterSaved declare_router_saved(Layout& layout, const Config& config, const std
 void router_forward(const RouterSaved& saved, const float* u, const Router& p, const Config& config, int N);
 
 // Writes du. dl (N,E) holds t at the chosen experts, 0 elsewhere, and is overwritten. `scale` is the gradient of the
-// step's loss with respect to the sum of the losses of all tokens.
+// step's loss with respect to the sum of all tokens' losses.
 void router_backward(float* du, const Router& g, float* dl, const float* u, const RouterSaved& saved, const Router& p,
                      const Config& config, float scale, int N);
 
-// The choices of each expert (E).
+// Returns how often each expert was chosen (E).
 std::vector<int> router_load(const RouterSaved& saved, const Config& config, int N);
 
-// The rule without a loss. load (E): choices in the whole step.
+// Applies the rule for the bias. load (E): how often each expert was chosen in the whole step.
 void update_router_bias(float* bias, const double* load, int E, float rate);

@@ -72,7 +72,7 @@ constexpr NormRow kNorms[] = {
      true, false, declare_derf, save_nothing, pointwise_forward, pointwise_backward},
 };
 
-constexpr bool in_order() {  // norm_row() and the option look a kind up by its number
+constexpr bool in_order() {  // norm_row() and the option use a kind's number as an index
   for (size_t i = 0; i < std::size(kNorms); ++i)
     if (kNorms[i].kind != static_cast<NormKind>(i) || kNormKinds[i].value != kNorms[i].kind) return false;
   return true;

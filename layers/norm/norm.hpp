@@ -16,15 +16,15 @@
 Norm declare_norm(Layout& layout, const Config& config, const std::string& name, int width);
 NormSaved declare_norm_saved(Layout& layout, const Config& config, const std::string& name, int N, int width);
 
-// Writes y and returns it; an absent norm returns x. y may be x. `training` matters to BatchNorm alone: it then uses
-// the statistics of these rows, and the running ones otherwise.
+// Writes y and returns it; an absent norm returns x. y may be x. Only BatchNorm reads `training`: if true it uses the
+// statistics of these rows, otherwise the running ones.
 const float* norm_forward(float* y, const NormSaved& saved, const float* x, const Norm& p, int N, int C, bool training);
 
 // Writes dx and returns it; an absent norm returns dy. dx may be dy. BatchNorm updates its running statistics here.
 const float* norm_backward(float* dx, const Norm& g, const float* dy, const float* x, const NormSaved& saved,
                            const Norm& p, int N, int C);
 
-// Whether a tensor is a running statistic of BatchNorm.
+// True if a tensor is a running statistic of BatchNorm.
 bool is_running(const TensorSpec& spec);
 
 struct NormRow {

@@ -17,7 +17,7 @@ using simd::W;
 
 namespace {
 
-// sums (C) = Σₙ of what f(n·C, c, lanes) gives for the channels from c on, in double.
+// sums (C) = Σₙ f(n·C, c, lanes), in double. f returns values for the channels from c on.
 template <class F>
 void column_sums(std::vector<double>& sums, int N, int C, F f) {
   const int blocks = row_blocks(N);
@@ -110,7 +110,7 @@ void batchnorm_backward(float* dx, const Norm& g, const float* dy, const float* 
       });
     }
   });
-  const float unbiased = N > 1 ? static_cast<float>(N) / static_cast<float>(N - 1) : 1;  // of one row the variance is 0
+  const float unbiased = N > 1 ? static_cast<float>(N) / static_cast<float>(N - 1) : 1;  // the variance of one row is 0
   for (int c = 0; c < C; ++c) {
     p.running_mean[c] = add_to_running(p.running_mean[c], kMomentum * mean[c]);
     p.running_var[c] = add_to_running(p.running_var[c], kMomentum * (unbiased * saved.variance[c]));

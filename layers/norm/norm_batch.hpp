@@ -4,17 +4,17 @@
 //     forward   y = gain·x̂ + bias      x̂ = (x − μ)·r      r = (var + eps)^-½      μ, var (biased) over the rows
 //     backward  dbias += Σₙ dy         dgain += Σₙ dy·x̂
 //               dx = gain·r·(dy − mean(dy) − x̂·mean(dy·x̂))                         means over the rows
-//               running ← .9·running + .1·(μ, var·N/(N − 1))                        as PyTorch has it
+//               running ← .9·running + .1·(μ, var·N/(N − 1))                        as in PyTorch
 //   evaluation  the forward pass with the running statistics instead of μ and var
 //   saves       μ and var of each channel
 //
-// Backward updates the running statistics, because it runs once per micro-batch; forward runs twice with recomputation.
-// They are tensors of the model that are not trained. Each micro-batch has its own batch statistics.
+// Backward updates the running statistics, because it runs once per micro-batch, while forward runs twice with
+// recomputation. They are untrained tensors of the model. Each micro-batch has its own batch statistics.
 //
 // BatchNorm leaks in a language model: μ and var also run over time, so in training the output at position t depends on
-// later tokens, the ones to be predicted. Evaluation uses the running statistics, which differ from those of training.
-// Statistics of token batches also vary much more than those of images (Shen et al. 2020, arXiv 2003.07845).
-// Transformers have used LayerNorm from the start (Vaswani et al. 2017). BatchNorm is here for study.
+// later tokens, which the model is to predict. Evaluation uses the running statistics, which differ from a batch's.
+// Statistics also vary much more between batches of tokens than between batches of images (Shen et al. 2020, arXiv
+// 2003.07845). Transformers have used LayerNorm from the start (Vaswani et al. 2017). BatchNorm is here for study.
 
 #include <cmath>
 
@@ -22,7 +22,8 @@
 
 inline constexpr float kMomentum = .1f;
 
-// `part` is the batch's statistic times kMomentum. A statistic of zero becomes exactly its part.
+// Updates a running statistic. `part` is the batch's statistic times kMomentum. If `running` is 0, returns exactly
+// `part`.
 inline float add_to_running(float running, float part) { return std::fma(1 - kMomentum, running, part); }
 
 void batchnorm_forward(float* y, const NormSaved& saved, const float* x, const Norm& p, int N, int C, bool training);

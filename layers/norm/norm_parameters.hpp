@@ -4,14 +4,14 @@
 #include "layers/config/config.hpp"
 #include "layers/config/tensors.hpp"
 
-// Parameters, or their gradients. A norm that is absent has no gain: it is the identity and costs nothing.
+// Parameters, or their gradients. An absent norm has no gain; it is the identity and costs nothing.
 struct Norm {
   NormKind kind = NormKind::layernorm;
   float eps = 1e-5f;
   float* gain = nullptr;  // (C); ScaleNorm: (1)
   float* bias = nullptr;
   bool unit_offset = false;
-  float *alpha = nullptr, *shift = nullptr;               // (1) each: DyT alpha, Derf both
+  float *alpha = nullptr, *shift = nullptr;               // (1) each; DyT has alpha, Derf has both
   float *running_mean = nullptr, *running_var = nullptr;  // (C) each, BatchNorm only; not trained
 
   bool present() const { return gain != nullptr; }
@@ -19,6 +19,6 @@ struct Norm {
 
 struct NormSaved {
   float* mean = nullptr;      // (N) LayerNorm, (C) BatchNorm
-  float* rstd = nullptr;      // (N) LayerNorm, RMSNorm, ScaleNorm: the factor on x
+  float* rstd = nullptr;      // (N) LayerNorm, RMSNorm, ScaleNorm: the factor that multiplies x
   float* variance = nullptr;  // (C) BatchNorm
 };

@@ -26,7 +26,7 @@ struct Erf {
   static Vec slope(Vec u) { return 1.1283791671f * simd::exp(-u * u); }
 };
 
-constexpr int kCost = 25;  // elementary operations an element; most of them are the exponential
+constexpr int kCost = 25;  // elementary operations per element, mostly the exponential
 
 template <class Curve>
 void forward(float* y, const float* x, const Norm& p, int N, int C) {
@@ -66,7 +66,7 @@ void backward_row(float* dx, Sums& sums, const float* dy, const float* x, const 
   sums.shift += simd::sum(sum_du);
 }
 
-// By blocks of rows, as norm_backward in norm.cpp.
+// Sums over blocks of rows, as row_norm_backward() does.
 template <class Curve>
 void backward(float* dx, const Norm& g, const float* dy, const float* x, const Norm& p, int N, int C) {
   const int blocks = row_blocks(N);

@@ -9,8 +9,8 @@
 //     tanh' = 1 − tanh²                erf' = 2/√π·e^(−u²)
 //   saves      nothing: the caller still holds x
 //
-// The language model published by Derf's authors starts alpha at 1, also for DyT, and multiplies the embedding by a
-// learned scalar that starts at √C.
+// The language model that Derf's authors published starts alpha at 1, for DyT as well, and multiplies the embedding by
+// a learned scalar that starts at √C.
 
 #include "norm_parameters.hpp"
 

@@ -14,8 +14,8 @@ using simd::Vec;
 
 namespace {
 
-// The same norm without a unit offset, its gains being 1 + w until the next call. So the loops below are compiled once:
-// two instances may differ in how the compiler rounds the edges of a row.
+// Returns a copy with gains 1 + w, valid until the next call. So the loops below are compiled once; in two instances
+// the compiler might round the edges of a row differently.
 Norm without_offset(Norm p, int C) {
   if (!p.unit_offset) return p;
   thread_local std::vector<float> gains;
@@ -41,12 +41,12 @@ double row_variance(const float* x, float mean, int C) {
   return simd::sum(sum) / C;
 }
 
-// Gradients of the parameters, summed over the rows of one block.
+// The parameters' gradients, summed over the rows of one block.
 struct Sums {
   float *gain, *bias;  // (C) each
 };
 
-// dx of one row, and its share of dgain and dbias.
+// Computes dx of one row, and adds its share of dgain and dbias.
 void backward_row(float* dx, const Sums& sums, const float* dy, const float* x, float mean, float rstd, const Norm& p,
                   int C) {
   const bool centered = p.kind == NormKind::layernorm;
@@ -90,8 +90,8 @@ void row_norm_forward(float* y, const NormSaved& saved, const float* x, const No
   });
 }
 
-// Rows go by blocks (linear.hpp), each with sums of its own that are added at the end: one sweep over memory for dx,
-// dgain and dbias together.
+// Computes dx, dgain and dbias in one sweep over memory. Each block of rows (reductions.hpp) has its own sums, which
+// are added at the end.
 void row_norm_backward(float* dx, const Norm& g, const float* dy, const float* x, const NormSaved& saved,
                        const Norm& norm, int N, int C) {
   const Norm p = without_offset(norm, C);

@@ -1,12 +1,12 @@
 #pragma once
 // Norms of queries and keys, before RoPE: in place, on the joined rows q|k|v of (N, (H + 2·KV)·D).
 //
-//   head   each head by itself, rows of D: one gain (D) for the heads of q and one for those of k      (Qwen3, arXiv
+//   head   each head by itself, rows of D: one gain (D) for all heads of q, one for all of k    (Qwen3, arXiv
 //          2505.09388; Dehghani et al. 2023, arXiv 2302.05442)
-//   full   q and k as they lie in a row, gains (H·D) and (KV·D)                        (OLMo 2, arXiv 2501.00656, §3)
-//   qkv    as head, and each head of v too, with a third gain (D)   (HybridNorm: Zhuo et al. 2025, arXiv 2503.04598)
-//   forward, backward   of the norm; v passes, unless qkv
-//   saves  q and k (and v) as they were, and what the norms save
+//   full   all of q and all of k in a row, gains (H·D), (KV·D)    (OLMo 2, arXiv 2501.00656, §3)
+//   qkv    as head, and each head of v, with a third gain (D)    (HybridNorm: Zhuo et al. 2025, arXiv 2503.04598)
+//   forward, backward   as in the norm; v passes through, unless qkv
+//   saves  q and k (and v) before the norms, and what the norms save
 
 #include <string>
 
@@ -24,7 +24,7 @@ struct QkNormSaved {
 };
 QkNormSaved declare_qk_norm_saved(Layout& layout, const Config& config, const std::string& name, int N);
 
-// The rows over which q (heads H) or k (heads KV) is normalized: how many per token, and how long.
+// The rows over which q (heads = H) or k (heads = KV) is normalized: their number per token and their width.
 struct QkRows {
   int count, width;
 };
