@@ -18,8 +18,8 @@ using simd::sweep;
 using simd::Vec;
 
 // Branch k starts as Pre-LN: it reads stream k mod S and adds to every stream (eq. 14). Constants have no weight decay,
-// as in the paper; they are vectors here. The paper also scales the output matrices by a factor of √S. Which way could
-// not be verified, so they start as those of Pre-LN here.
+// as in the paper, because they are vectors here. The paper also scales the output matrices by √S. Whether up or down
+// could not be verified, so they start as in Pre-LN here.
 void declare_hyper(Streams& p, Layout& layout, const Config& config, const std::string& prefix, int branch) {
   const int S = p.count, C = config.channels;
   const size_t first = static_cast<size_t>(branch % S), rows = static_cast<size_t>(S);
@@ -36,7 +36,7 @@ void declare_hyper(Streams& p, Layout& layout, const Config& config, const std::
 
 namespace {
 
-// The constant behind coefficient j of stream s.
+// The constant in coefficient j of stream s.
 float* constant(const Streams& p, int s, int j) {
   return j == 0 ? p.read + s : j <= p.count ? p.carry + s * p.count + j - 1 : p.write + s;
 }
@@ -56,7 +56,7 @@ void hyper_coefficients(float* coefficients, const float* z, const Streams& p, i
 
 namespace {
 
-// d holds the gradients of the coefficients and then those of z.
+// d holds the gradients of the coefficients before the call, and those of z after it.
 void hyper_coefficients_backward(float* d, const Streams& g, const float* z, const Streams& p, int N) {
   const int K = p.coefficients();
   std::vector<double> dscale(K);
@@ -96,7 +96,7 @@ void hyper_read_backward(float* d, const Streams& g, const StreamsScratch& scrat
   const int S = p.count;
   hyper_coefficients_backward(scratch.d, g, saved.z, p, N);
   if (p.rule == StreamRule::hyper_static) return;
-  norm_forward(scratch.wide, saved.norm, x, p.norm, S * N, C, true);  // again: it was not kept
+  norm_forward(scratch.wide, saved.norm, x, p.norm, S * N, C, true);  // computed again, because it was not kept
   project_backward_weight(g.weight, scratch.d, scratch.wide, p, N, C);
   project_backward(scratch.wide, scratch.d, p, N, C, false);
   norm_backward(scratch.wide, g.norm, scratch.wide, x, saved.norm, p.norm, S * N, C);

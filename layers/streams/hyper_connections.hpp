@@ -11,7 +11,7 @@
 
 void declare_hyper(Streams& p, Layout& layout, const Config& config, const std::string& prefix, int branch);
 
-// Writes z of a branch that reads x (S,N,C); hyper_static has none.
+// Writes z for a branch that reads x (S,N,C). hyper_static has no z.
 void hyper_read(const StreamsSaved& saved, const StreamsScratch& scratch, const float* x, const Streams& p, int N,
                 int C, bool training);
 void hyper_coefficients(float* coefficients, const float* z, const Streams& p, int N);

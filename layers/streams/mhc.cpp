@@ -17,9 +17,9 @@ using simd::store;
 using simd::sweep;
 using simd::Vec;
 
-// The paper does not say where weight and bias start. As in transformers' DeepseekV4HyperConnection they are drawn from
-// N(0, .02²), and 0. Then a branch reads ½·Σₛ x[s] and carry is the mean of the streams: as long as these are equal, it
-// is Pre-LN.
+// The paper does not say how weight and bias start. As in transformers' DeepseekV4HyperConnection, the weight is drawn
+// from N(0, .02²) and the bias is 0. Then a branch reads ½·Σₛ x[s] and carry is the mean of the streams. As long as the
+// streams are equal, that is Pre-LN.
 void declare_mhc(Streams& p, Layout& layout, const Config& config, const std::string& prefix) {
   p.eps = config.norm_eps;
   p.weight = layout.take(prefix + ".weight", Role::streams, {p.coefficients(), p.count * config.channels}, {0, .02f});
@@ -31,14 +31,14 @@ void declare_mhc(Streams& p, Layout& layout, const Config& config, const std::st
 
 namespace {
 
-// The rows of z of W tokens from n on, and what follows from them. Of stream s read is row s of z, write row S + s, and
-// carry to stream t row 2S + s·S + t.
+// The rows of z for W tokens from n on, and the coefficients. For stream s, read comes from row s of z, write from row
+// S + s, and carry to stream t from row 2S + s·S + t.
 template <int S>
 struct Manifold {
   Vec z[S * (S + 2)], read[S], write[S];  // σ
   Sinkhorn<S> sinkhorn;
 
-  static int kind(int k) { return k < S ? 0 : k < 2 * S ? 1 : 2; }  // of the scale
+  static int kind(int k) { return k < S ? 0 : k < 2 * S ? 1 : 2; }  // index in the scale
 
   Manifold(const float* rows, const Streams& p, int n, int N, int lanes) {
     Vec a[S * (S + 2)], carry[S][S];
@@ -82,7 +82,8 @@ void mhc_coefficients(float* coefficients, const float* z, const Streams& p, int
 
 namespace {
 
-// d holds the gradients of the coefficients and then those of z, whose rows have the order of the weight.
+// d holds the gradients of the coefficients before the call, and those of z after it. The rows of z have the order of
+// the weight.
 void mhc_coefficients_backward(float* d, const Streams& g, const float* z, const Streams& p, int N) {
   with_count(p.count, [&](auto count) {
     constexpr int S = count;
@@ -115,7 +116,7 @@ void mhc_coefficients_backward(float* d, const Streams& g, const float* z, const
 
 // ---- z -----------------------------------------------------------------------------------------------------------
 
-// rstd[n] = 1/√(mean x² + eps), over the numbers of all streams; z times it.
+// Computes rstd[n] = 1/√(mean x² + eps) over the numbers of all streams, and multiplies z by it.
 void normalize_z(float* z, float* rstd, const float* x, const Streams& p, int N, int C) {
   parallel_for(N, kRowsTogether, plane(p.count, C), [&](int begin, int end) {
     for (int n = begin; n < end; ++n) {

@@ -12,7 +12,7 @@
 
 void declare_mhc(Streams& p, Layout& layout, const Config& config, const std::string& prefix);
 
-// Writes z and rstd of a branch that reads x (S,N,C).
+// Writes z and rstd for a branch that reads x (S,N,C).
 void mhc_read(const StreamsSaved& saved, const float* x, const Streams& p, int N, int C);
 void mhc_coefficients(float* coefficients, const float* z, const Streams& p, int N);
 

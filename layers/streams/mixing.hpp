@@ -1,5 +1,5 @@
 #pragma once
-// The arithmetic that all rules share, given the coefficients (K,N) of streams.hpp.
+// The arithmetic that all rules share, with the coefficients (K,N) as in streams.hpp.
 //
 //   h = Σₛ read[s]·x[s]      y[t] = skip·Σₛ carry[s,t]·x[s] + write[t]·f
 
@@ -11,6 +11,7 @@ void read_streams_backward(float* d, float* dcoefficients, const float* coeffici
 // y may be x.
 void write_streams(float* y, const float* coefficients, float skip, const float* x, const float* f, int S, int N,
                    int C);
-// d holds dy and then skip·Σₜ carry[s,t]·dy[t]. Writes df, and the gradients of carry and write to dcoefficients.
+// d holds dy before the call and skip·Σₜ carry[s,t]·dy[t] after it. Writes df, and the gradients of carry and write to
+// dcoefficients.
 void write_streams_backward(float* d, float* df, float* dcoefficients, const float* coefficients, float skip,
                             const float* x, const float* f, int S, int N, int C);

@@ -7,10 +7,11 @@
 #include "layers/kernels/parallel.hpp"
 #include "stream_parameters.hpp"
 
-// The floats of a plane (N,C): stream s begins s planes behind the first.
+// The floats of a plane (N,C). Stream s begins s planes after the first.
 inline size_t plane(int N, int C) { return static_cast<size_t>(N) * C; }
 
-// f(count) with S as a constant, so that the loops over streams unroll and their sums stay in registers.
+// Calls f(count) with S as a compile-time constant, so that the loops over streams unroll and their sums stay in
+// registers.
 template <int most = kMostStreams, class F>
 void with_count(int S, F f) {
   if constexpr (most > 1)
@@ -18,7 +19,7 @@ void with_count(int S, F f) {
   f(std::integral_constant<int, most>());
 }
 
-// f(k, s, j) for coefficient k = (s, j), on one thread each.
+// Calls f(k, s, j) for each coefficient k = (s, j), on one thread each.
 template <class F>
 void each_coefficient(int S, int N, F f) {
   parallel_for(S * (S + 2), 1, 8 * static_cast<size_t>(N), [&](int begin, int end) {
@@ -32,7 +33,7 @@ inline double sum_of(const float* x, int n) {
   return sum;
 }
 
-// A multiple of every W: the same rows share a vector for any number of threads.
+// A multiple of every W, so that the same rows share a vector for any number of threads.
 constexpr int kRowsTogether = 64;
 
 // Both papers start their scales here: hyper-connections appendix J, mHC table 5.

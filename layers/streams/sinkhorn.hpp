@@ -6,18 +6,18 @@
 
 #include "layers/kernels/simd.hpp"
 
-// What DeepSeek-V4's class in transformers adds so that no sum is 0; the paper of mHC adds nothing.
+// DeepSeek-V4's class in transformers adds this so that no sum is 0. mHC's paper adds nothing.
 constexpr float kSinkhornEps = 1e-6f;
 constexpr int kSinkhornRounds = 20;  // t_max of mHC, table 5
 
-// A matrix (S,S) for each lane. Each round makes the columns into and then the rows out of a stream sum to 1; the last
-// one, which is what the paper's T_r does for its transposed matrix, is that of the columns here.
+// A matrix (S,S) for each lane. Each round first scales the rows (out of a stream) and then the columns (into a stream)
+// to sum to 1. The columns come last, which is what the paper's T_r does for its transposed matrix.
 template <int S>
 struct Sinkhorn {
   using Vec = simd::Vec;
   struct Round {
     Vec by_row[S][S], by_column[S][S];  // after each half
-    Vec row[S], column[S];              // what they were divided by
+    Vec row[S], column[S];              // the divisors
   };
   Vec first[S][S];  // the softmax of each row
   Round rounds[kSinkhornRounds];
@@ -33,7 +33,7 @@ struct Sinkhorn {
     }
     for (int i = 0; i < kSinkhornRounds; ++i) {
       Round& r = rounds[i];
-      for (int s = 0; s < S; ++s) {  // of the first round softmax has done it
+      for (int s = 0; s < S; ++s) {  // in the first round, softmax has normalized the rows
         r.row[s] = simd::all(i == 0 ? 1.f : kSinkhornEps);
         for (int t = 0; t < S && i > 0; ++t) r.row[s] += rounds[i - 1].by_column[s][t];
         for (int t = 0; t < S; ++t)
@@ -47,7 +47,7 @@ struct Sinkhorn {
     }
   }
 
-  // d holds the gradient of out() and then that of a. y = x/Σx has dx = (dy − Σ dy·y)/Σx.
+  // d holds the gradient of out() before the call, and a's after it. y = x/Σx has dx = (dy − Σ dy·y)/Σx.
   void backward(Vec (&d)[S][S]) const {
     for (int i = kSinkhornRounds - 1; i >= 0; --i) {
       const Round& r = rounds[i];

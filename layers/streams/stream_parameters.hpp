@@ -1,5 +1,5 @@
 #pragma once
-// The parameters of several streams, what they save and their scratch: streams.hpp.
+// The parameters, saved activations and scratch of several streams (streams.hpp).
 
 #include "layers/config/placements.hpp"
 #include "layers/norm/norm.hpp"
@@ -16,10 +16,10 @@ struct Streams {
   Norm norm;                                                  // hyper
   float* weight = nullptr;  // hyper (S + 2, C): read, carry to each stream, write; mhc (K, S·C): read, write, carry
   float* bias = nullptr;    // mhc (K), in the order of its weight
-  float* scale = nullptr;   // hyper (2): of read and carry, of write; mhc (3): read, write, carry
+  float* scale = nullptr;   // hyper (2): for read and carry, for write; mhc (3): for read, write, carry
   float eps = 0;            // mhc
 
-  // Several streams that are mixed. Two of ResiDual are not.
+  // True if coefficients mix the streams. ResiDual's two streams are not mixed.
   bool mixes() const { return rule != StreamRule::single && rule != StreamRule::dual; }
   int coefficients() const { return count * (count + 2); }  // K
 };
@@ -31,7 +31,7 @@ struct StreamsSaved {
   NormSaved norm;         // hyper
 };
 
-// Shared by all branches. Between the two functions of a pass it keeps the coefficients and their gradients.
+// Scratch that all branches share. It keeps the coefficients and their gradients between the two functions of a pass.
 struct StreamsScratch {
   float* coefficients = nullptr;  // (K,N)
   float* d = nullptr;             // (K,N) backward only

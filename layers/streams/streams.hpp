@@ -1,5 +1,5 @@
 #pragma once
-// Several residual streams: a branch reads a mixture of them and writes to all. Placement::streams says how.
+// Several residual streams: a branch reads a mixture of them and writes to all of them. Placement::streams says how.
 //
 //   x, y (S,N,C)   f (N,C)   one plane (N,C) for each stream
 //   forward   h = Σₛ read[s]·x[s]                                    f = F(h), the branch without its skip path
@@ -7,7 +7,7 @@
 //   backward  df = Σₜ write[t]·dy[t]       dwrite[t] = ⟨dy[t], f⟩      dcarry[s,t] = skip·⟨dy[t], x[s]⟩
 //             dh = F'(df)                  dread[s] = ⟨dh, x[s]⟩
 //             dx[s] = skip·Σₜ carry[s,t]·dy[t] + read[s]·dh + what the coefficients pass on
-//   saves     h (N,C), and z, from which the coefficients of each row are computed again
+//   saves     h (N,C), and z, from which backward recomputes the coefficients of each row
 //
 // Where the coefficients come from:
 //
@@ -18,7 +18,7 @@
 //   dual          fixed: read (1,0), carry the identity, write (1,1); norm_sum acts on the first stream alone
 //                 (Xie et al. 2023, arXiv 2304.14802)
 //
-// The coefficients of a row lie in a column of (K,N), K = S·(S + 2): of stream s read[s], carry[s,0], ...,
+// The coefficients of a row are a column of (K,N), K = S·(S + 2): for each stream s, read[s], carry[s,0], ...,
 // carry[s,S−1], write[s].
 
 #include <string>
@@ -26,32 +26,32 @@
 #include "mixing.hpp"
 #include "stream_parameters.hpp"
 
-// How many streams a model has: 1 unless its placement says otherwise.
+// Returns how many streams a model has: 1 unless its placement says otherwise.
 int stream_count(const Config& config);
 inline size_t stream_floats(const Config& config, int N) { return size_t(stream_count(config)) * N * config.channels; }
 
-// Multiply-adds of a token that mix the streams of a branch, and the same with the products that give the coefficients.
+// Multiply-adds per token that mix the streams of a branch; the second also counts the products for the coefficients.
 double multiply_adds_of_mixing(const Config& config);
 double multiply_adds_of_streams(const Config& config);
 
-// `branch` counts the branches of the model from 0: two in each block.
+// `branch` counts the model's branches from 0, two in each block.
 Streams declare_streams(Layout& layout, const Config& config, const std::string& name, int branch);
 StreamsSaved declare_streams_saved(Layout& layout, const Config& config, const std::string& name, int N);
 StreamsScratch declare_streams_scratch(Layout& layout, const Config& config, int N, bool backward);
 
-// Only if the streams mix: the rest of residual.hpp does what the other rules need.
+// Call these only if the streams mix; residual.hpp does what the other rules need.
 const float* streams_read(const StreamsSaved& saved, const StreamsScratch& scratch, const float* x, const Streams& p,
                           int N, int C, bool training);
 // y may be x.
 void streams_write(float* y, const StreamsScratch& scratch, float skip, const float* x, const float* f,
                    const Streams& p, int N, int C);
 
-// d (S,N,C) holds dy and then the part of dx that carry passes on. Writes df (N,C).
+// d (S,N,C) holds dy before the call, and after it the part of dx that carry passes on. Writes df (N,C).
 void streams_write_backward(float* d, float* df, const StreamsScratch& scratch, float skip, const float* x,
                             const float* f, const StreamsSaved& saved, const Streams& p, int N, int C);
 // Adds the rest of dx to d.
 void streams_read_backward(float* d, const Streams& g, const StreamsScratch& scratch, const float* dh, const float* x,
                            const StreamsSaved& saved, const Streams& p, int N, int C);
 
-// Writes the coefficients (K,N) of a branch that has read its streams.
+// Writes the coefficients (K,N) of a branch after it has read its streams.
 void stream_coefficients(float* coefficients, const StreamsSaved& saved, const Streams& p, int N);

@@ -25,7 +25,7 @@ struct Parameters {
   bool training;
   std::vector<Number> numbers;
 
-  // The tensor here that is at w in model.weights; null if w is null.
+  // Returns the tensor that is at w in model.weights, or null if w is null.
   Number* at(const float* w) { return w ? &numbers[w - model.weights.get()] : nullptr; }
 
   Norm<Number> norm(const ::Norm& n) {
@@ -60,7 +60,7 @@ struct Pass {
   Parameters<Number> p, g;
   // What crosses layers, and its gradient: the first block's input (N,C), and the first layer's values (N,KV·D).
   std::vector<Number> x0 = {}, dx0 = {}, values = {}, dvalues = {};
-  Number scale = 1;  // of the loss, in backward
+  Number scale = 1;  // factor on the loss, in backward
 };
 
 inline Sizes sizes_of(const Config& c, size_t B, size_t T) {
@@ -87,7 +87,7 @@ struct LinearModule {
   Pass<Number>& pass;
   const ::Linear& w;
   size_t I, O;
-  int layer = 0;                                // of its adapters' dropout
+  int layer = 0;                                // for its adapters' dropout
   DropoutSite site = DropoutSite::embedding;
   size_t N = pass.sizes.N;
 
@@ -172,7 +172,7 @@ struct QueriesKeys {
 // ---- value residual ------------------------------------------------------------------------------------------
 
 // ValueResidual: mixes the values of the first layer into those of a later one, if the model does that.
-//   qkv (N,(H + 2·KV)·D): rows q|k|v, of which v changes in place
+//   qkv (N,(H + 2·KV)·D): rows q|k|v; v changes in place
 
 template <class Number>
 struct ValueResidual {
@@ -242,7 +242,7 @@ struct Attention {
   std::vector<Number> m = attention_multipliers<Number>(pass.dropout, layer, s.B, s.H, s.T);
   std::vector<Number> on_f = row_multipliers<Number>(pass.dropout, layer, DropoutSite::attention_out, s.B, s.T, s.C);
   std::vector<Number> qkv = {}, P = {}, mixed = {}, gate = {}, gated = {}, scaled = {}, normed = {};
-  const float* factors = block.attention.head_scale.weight;  // of the heads, or null
+  const float* factors = block.attention.head_scale.weight;  // one for each head, or null
 
   void forward(Number* f, const Number* u) {
     qkv.resize(s.N * s.qkv()), P.resize(m.size()), mixed.resize(s.N * s.H * s.D), normed.resize(mixed.size());
@@ -424,8 +424,8 @@ struct Bypass {
 
 // ---- block ---------------------------------------------------------------------------------------------------
 
-// Block: attention and feed-forward layer, each in its residual branch, in sequence or in parallel. Of several streams
-// x, middle and y are (S,N,C). A model with a stream mix replaces x by a·x + b·x0 before.
+// Block: attention and feed-forward layer, each in its residual branch, in sequence or in parallel. With several
+// streams, x, middle and y are (S,N,C). A model with a stream mix first replaces x by a·x + b·x0.
 
 template <class Number>
 struct Block {

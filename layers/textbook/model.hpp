@@ -50,8 +50,8 @@ struct Embedding {
 // Head: from the output of the last block to the loss.
 //   x (S,N,C)   targets (N)
 //   forward   x → sum of the streams → final norm → logits (N,V) → soft cap, if the model has one → sum of the losses
-//   backward  the same in reverse, of scale · the sum and the z-loss, if the model has one
-// ResiDual: x[0] + final norm(x[1]) in place of the sum and its norm.
+//   backward the same in reverse, for scale · (the sum + the z-loss, if the model has one) ResiDual: x[0] + final
+// norm(x[1]) in place of the sum and its norm.
 
 template <class Number>
 struct Head {
@@ -107,7 +107,7 @@ struct Model {
   Embedding<Number> embedding = {pass};
   Head<Number> head = {pass};
   std::vector<Block<Number>> blocks = {};
-  std::vector<std::vector<Number>> x = {};  // (S,N,C) each: x[l] is the input of block l, x.back() that of the head
+  std::vector<std::vector<Number>> x = {};  // (S,N,C) each: x[l] is the input of block l, x.back() the head's
 
   Model(const ::Model& model, size_t B, size_t T, const Dropout& dropout, bool training = true)
       : pass{model.config, sizes_of(model.config, B, T), dropout, {model, training, {}}, {model, training, {}}} {
@@ -118,7 +118,7 @@ struct Model {
   }
   Model(const Model&) = delete;  // members refer to `pass`
 
-  // Returns the sum of the losses of all targets but kIgnore.
+  // Returns the sum of the losses of all targets except kIgnore.
   Number forward(const Batch& batch) {
     const size_t NC = pass.sizes.N * pass.sizes.C;
     embedding.forward(x[0].data(), batch.tokens);
@@ -128,7 +128,7 @@ struct Model {
     return head.forward(x.back().data(), batch.targets);
   }
 
-  // Call after forward. The losses of all routers, which train beside the sum.
+  // Call after forward. Returns the losses of all routers, which training adds to the sum.
   Number router_losses() const {
     Number sum = 0;
     for (const Block<Number>& block : blocks)

@@ -60,7 +60,7 @@ void router_forward(RouterSaved<Number>& saved, const Number* logits, const Numb
 
 // ---- losses --------------------------------------------------------------------------------------------------
 
-// The share of all choices that fell on each expert.
+// Returns each expert's share of all choices.
 template <class Number>
 std::vector<double> shares(const RouterSaved<Number>& saved, const Routing& r) {
   std::vector<double> f(r.E);
@@ -83,7 +83,7 @@ Number router_losses(const RouterSaved<Number>& saved, const Routing& r, size_t 
 
 // ---- backward ------------------------------------------------------------------------------------------------
 
-// From dp (N,k) and `scale` times the losses.
+// Computes dlogits from dp (N,k) and from `scale` times the losses.
 template <class Number>
 void router_backward(Number* dlogits, const Number* dp, const RouterSaved<Number>& saved, const Routing& r,
                      Number scale, size_t N) {

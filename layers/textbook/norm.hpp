@@ -20,7 +20,7 @@ struct Norm {
   NormKind kind = NormKind::layernorm;
   Number eps = 0, *gain = nullptr, *bias = nullptr;        // gain (C), ScaleNorm (1); bias (C) or none
   bool unit_offset = false;                                // LayerNorm, RMSNorm: gain points to w; the gain is 1 + w
-  Number *alpha = nullptr, *shift = nullptr;               // (1) each: DyT alpha, Derf both
+  Number *alpha = nullptr, *shift = nullptr;               // (1) each; DyT has alpha, Derf has both
   Number *running_mean = nullptr, *running_var = nullptr;  // (C) each: BatchNorm
   bool training = true;                                    // BatchNorm: normalizes by the statistics of this batch
 
@@ -220,12 +220,12 @@ void norm_backward(Number* dx, const Norm<Number>& g, const Number* dy, const Nu
 //   x (N,stride)   each row begins with `count` parts of `width` numbers: the heads, or the whole of q or k (count 1)
 //   gain (width)   shared by all parts
 //   forward   each part ← norm(part)
-//   backward  that of the norm, for each part
+//   backward  the norm's backward, for each part
 
 template <class Number>
 struct QkNormSaved {
   std::vector<Number> x;                // (N,count,width): the input of the norm
-  std::vector<NormSaved<Number>> norm;  // of each part
+  std::vector<NormSaved<Number>> norm;  // one for each part
 };
 
 template <class Number>

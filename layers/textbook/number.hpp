@@ -1,5 +1,5 @@
 #pragma once
-// Number types and vector functions of the textbook: each layer once more, written as plain loops.
+// Number types and vector functions of the textbook, which writes each layer again as plain loops.
 //
 // Every textbook layer is a template of its number type:
 //   float                 what the fast layers compute with

@@ -85,7 +85,7 @@ Number length(const std::vector<Number>& x) {
   return std::sqrt(squares);
 }
 
-// x (n,m) ← a x + b (x xᵀ) x + c (x xᵀ)² x. It acts on the singular values alone: σ ← aσ + bσ³ + cσ⁵.
+// x (n,m) ← a x + b (x xᵀ) x + c (x xᵀ)² x. It changes only the singular values: σ ← aσ + bσ³ + cσ⁵.
 template <class Number>
 void odd_polynomial(std::vector<Number>& x, size_t n, size_t m, Number a, Number b, Number c) {
   std::vector<Number> square(n * n), p(n * n), y(n * m);
@@ -120,7 +120,7 @@ void orthogonalize(std::vector<Number>& x, size_t rows, size_t cols, const Polyn
     for (size_t j = 0; j < cols; ++j) x[i * cols + j] = tall ? wide[j * rows + i] : wide[i * cols + j];
 }
 
-// The mean square of each row approaches that of the others, and the length of the matrix stays.
+// Scales the rows towards equal mean squares, and keeps the length of the matrix.
 template <class Number>
 void equalize_rows(std::vector<Number>& x, Number* v, size_t rows, size_t cols, Number beta2) {
   const Number before = length(x);

@@ -36,7 +36,7 @@ void gain_backward(Number* dx, const Gain<Number>& g, const Number* dy, const Nu
 
 // ---- mix -----------------------------------------------------------------------------------------------------
 
-// Mix: a sum of two inputs, each times a factor. Its two factors (2), or their gradients.
+// Mix: a weighted sum of two inputs. It holds the two factors (2), or their gradients.
 //   x, z (n)   y (n)
 //   forward   y  = a·x + b·z
 //   backward  dx = a·dy      dz += b·dy      da += Σ dy·x      db += Σ dy·z
@@ -119,7 +119,7 @@ void branch_backward(Number* dx, const Branch<Number>& g, const Number* dy, cons
 // Two parallel branches: both read x, and x is added once. If they share a norm, p2.norm_in is p1.norm_in.
 //   x, y (N,C)
 //   forward   y = skip·x + λ₁ ⊙ norm_out₁(F₁(in_scale·norm_in₁(x))) + λ₂ ⊙ norm_out₂(F₂(in_scale·norm_in₂(x)))
-//   backward  dx = dx₁ + dx₂, those of the two branches
+//   backward  dx = dx₁ + dx₂, one from each branch
 
 template <class Number, class First, class Second>
 void parallel_forward(Number* y, BranchSaved<Number>& saved1, BranchSaved<Number>& saved2, const Number* x,

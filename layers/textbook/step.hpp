@@ -1,5 +1,5 @@
 #pragma once
-// The functions of a training step as the textbook has them.
+// The textbook's functions for a training step.
 //
 // They compute in double on one thread and round their results (gradients, moments and weights) to float, so a
 // checkpoint holds the whole state and a resumed run has the same bits.

@@ -102,7 +102,7 @@ struct StreamsSaved {
 //   backward  dconstant += Σₙ d      dscale += Σ d·tanh(z)      dz = scale·(1 − tanh²(z))·d
 //             dweight[j] += Σ dz·norm(x)      dx += norm'(Σⱼ dz·weight[j])
 
-// Calls f(s, n, j, the coefficient, its gradient, the constant, that of its gradient).
+// Calls f(s, n, j, the coefficient, its gradient, the constant, the constant's gradient).
 template <class Number, class F>
 void each_coefficient(Coefficients<Number>& k, Coefficients<Number>& dk, const Streams<Number>& p,
                       const Streams<Number>& g, F f) {
@@ -154,7 +154,7 @@ void hyper_backward(Number* dx, const Streams<Number>& g, Coefficients<Number>& 
 
 // ---- Sinkhorn-Knopp ------------------------------------------------------------------------------------------
 
-// Makes a matrix doubly stochastic, nearly: its rows and columns sum to 1.
+// Makes a matrix nearly doubly stochastic: its rows and columns sum to about 1.
 //   a, m (S,S)
 //   forward   m = softmax of each row of a, + eps; then by turns each column, each row, ..., each column divided by its
 //             sum + eps: 20 columns and 19 rows
@@ -191,7 +191,7 @@ void sinkhorn_forward(Sinkhorn<Number>& saved, const Number* a) {
     }
 }
 
-// d (S,S) holds dm and then da.
+// d (S,S) holds dm before the call and da after it.
 template <class Number>
 void sinkhorn_backward(Number* d, const Sinkhorn<Number>& saved) {
   const size_t S = saved.S;
@@ -210,7 +210,7 @@ void sinkhorn_backward(Number* d, const Sinkhorn<Number>& saved) {
 
 // ---- mHC -----------------------------------------------------------------------------------------------------
 
-// The coefficients of mHC. A row of x has all its S·C numbers side by side.
+// The coefficients of mHC. The S·C numbers of all streams form one row of x.
 //   x (S,N,C)   weight (K, S·C)   bias (K)   scale (3): of read, of write, of carry      K = S·(S + 2)
 //   forward   z = weight·x/rms(x)      a = scale·z + bias
 //             read[s] = σ(a[s]) + eps      write[t] = 2σ(a[S + t])      carry = Sinkhorn-Knopp(a[2S ...])
@@ -294,7 +294,7 @@ void dual_coefficients(Coefficients<Number>& k) {
 
 // ---- a branch among streams ----------------------------------------------------------------------------------
 
-// A residual branch of any rule: norms and gain as in residual.hpp, and norm_sum on the first stream.
+// A residual branch under any rule: norms and gain as in residual.hpp, and norm_sum on the first stream.
 
 template <class Number, class Function>
 struct BranchFunction {
