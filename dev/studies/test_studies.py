@@ -19,6 +19,7 @@ WITH_RUNS = sorted({path.parent.name for path in HERE.glob("*/*-runs.csv")})
 RECOMPUTED = sorted(path.parent.name for path in HERE.glob("*/study.py") if "def published()" in path.read_text())
 
 INTERVAL = re.compile(r"[+-]?\d+\.\d+ ± \d+\.\d+")
+DIFFERENCE_SHOWN = re.compile(r"([+-]\d+\.\d+) ± (\d+\.\d+)")
 LOSS = re.compile(r"lr \d|final loss|loss after")  # headings of columns whose cells show the final losses of a cell
 DIFFERENCE = re.compile(r"minus pre|against pre", re.IGNORECASE)  # of columns with paired differences to the baseline
 
@@ -127,6 +128,78 @@ class Stored(unittest.TestCase):
                         row = summary.loc[cell]
                         want = [some.final_val.mean(), half_width(some.final_val)]
                         self.assertTrue(numpy.allclose([row["mean"], row.ci], want, 1e-5), cell)
+
+
+def holm(values):
+    """p values after Holm's correction (1979)."""
+    corrected, highest = {}, 0
+    for rank, name in enumerate(sorted(values, key=values.get)):
+        highest = max(highest, min(1, (len(values) - rank) * values[name]))
+        corrected[name] = highest
+    return corrected
+
+
+class ManyComparisons(unittest.TestCase):
+    """Verdicts are those of single comparisons. The text names those that Holm's correction takes away."""
+
+    SEEDS = {"optimizers": 5, "survey": 3, "longer": 3}
+    LOST = re.compile(r"With Holm's correction for (\d+) comparisons these do not remain: (.*?)[(.]")
+    BORDER = 0.045, 0.055  # the printed digits do not say more
+
+    def test_text_names_what_does_not_remain(self):
+        for name, seeds in self.SEEDS.items():
+            tests = {}
+            for i, (heading, text) in enumerate(self.rows_of(name)):
+                if found := DIFFERENCE_SHOWN.fullmatch(text):
+                    t = float(found[1]) / float(found[2]) * stats.t.ppf(0.975, seeds - 1)
+                    tests[heading, i] = 2 * stats.t.sf(abs(t), seeds - 1)
+            corrected = holm(tests)
+            alone = {at: p for at, p in corrected.items() if tests[at] < 0.05}
+            lost = {at[0] for at, p in alone.items() if p > self.BORDER[1]}
+            kept = {at[0] for at, p in alone.items() if p < self.BORDER[0]}
+            with self.subTest(name):
+                number, names = self.LOST.search(" ".join(CHAPTERS[name].split())).groups()
+                self.assertEqual(int(number), len(tests))
+                self.assertEqual(set(re.findall("`(.*?)`", names)), lost)
+                self.assertGreater(len(kept), 0)
+
+    @staticmethod
+    def rows_of(name):
+        """(row, text) of each field of a column of differences."""
+        for part in re.findall(r"(?:^\|.*\n)+", SECTIONS[name], re.MULTILINE):
+            heads, _, *rows = ([field.strip() for field in line.strip("|\n").split("|")] for line in part.splitlines())
+            yield from ((row[0], field) for row in rows for head, field in zip(heads, row, strict=True)
+                        if DIFFERENCE.match(head))
+
+
+class Norms(unittest.TestCase):
+    """Study 8's differences between norms, over runs of the same seed."""
+
+    def setUp(self):
+        runs = [rows for _, rows in final_runs("none")]
+        self.runs = pandas.concat(runs).fillna({"norm": "none"})
+        self.text = " ".join(CHAPTERS["none"].split())
+
+    def differences(self, norm, warmup, rate, seeds):
+        some = self.runs[(self.runs.warmup == warmup) & (self.runs.peak_lr == rate) & self.runs.seed.isin(seeds)]
+        losses = some.pivot(index="seed", columns="norm", values="final_val")
+        return losses[norm] - losses["layernorm"]
+
+    def test_without_a_norm(self):
+        fresh, chosen = (self.differences("none", 200, 0.01, seeds) for seeds in ([4, 5, 6], [1, 2, 3]))
+        both = pandas.concat([fresh, chosen])
+        self.assertIn(f"{said(fresh, 2)} above LayerNorm with the three fresh seeds", self.text)
+        self.assertIn(f"With the three seeds that chose the pair it is {said(chosen, 2)}, and with all six "
+                      f"{said(both, 2)} (p = {stats.ttest_1samp(both, 0).pvalue:.3f})", self.text)
+
+    def test_rmsnorm_at_the_lowest_rate(self):
+        pairs = {(warmup, rate): self.differences("rmsnorm", warmup, rate, [1, 2, 3])
+                 for warmup, rate in sorted(set(zip(self.runs.warmup, self.runs.peak_lr)))}
+        p = holm({at: stats.ttest_1samp(values, 0).pvalue for at, values in pairs.items()})
+        short, long = pairs[60, 3e-4], pairs[200, 3e-4]
+        self.assertIn(f"by {said(short, 3)} with 60 steps and by {said(long, 3)} with 200 (p = {p[60, 3e-4]:.2f} and "
+                      f"{p[200, 3e-4]:.2f} after Holm's correction for the {len(pairs)} pairs", self.text)
+        self.assertIn(f"at the best pair (−{said(-self.differences('rmsnorm', 200, 0.01, [4, 5, 6]), 3)})", self.text)
 
 
 class Powers(unittest.TestCase):

@@ -70,9 +70,9 @@ def outputs_of(d):
     The sum is the stream's mean square if the outputs are uncorrelated, apart from the embedding.
     """
     norms = d[d.placement.isin(OUTPUT_NORMS) & d.part.isin(["attention.norm_out", "ffn.norm_out"])]
-    by_run = [norms[norms.what == what].assign(square=lambda d: d.value**2).groupby(["placement", "seed", "step"]).square
-              for what in ("rms_after", "gain_rms")]
-    return pandas.DataFrame({"sum_of_squares": by_run[0].sum(), "gain_rms": by_run[1].mean() ** 0.5}).reset_index()
+    squares = norms.assign(value=norms.value**2).groupby(["what", "placement", "seed", "step"]).value
+    return pandas.DataFrame({"sum_of_squares": squares.sum()["rms_after"],
+                             "gain_rms": squares.mean()["gain_rms"] ** 0.5}).reset_index()
 
 
 def outputs_table(streams):
