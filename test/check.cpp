@@ -18,7 +18,7 @@ struct Worst {
   double error = 0, tolerance = 0;
   std::string name;
 };
-std::map<std::string, Worst> worst_of_layer;  // the error nearest to its tolerance
+std::map<std::string, Worst> worst_of_layer;  // the error closest to its tolerance
 
 #if defined(CATCH_VERSION_MAJOR) && CATCH_VERSION_MAJOR >= 3
 using Listener = Catch::EventListenerBase;

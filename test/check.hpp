@@ -10,9 +10,9 @@
 
 #include "catch.hpp"
 
-// ‖got − want‖ / max(‖want‖, 1e-3·s), in double. s is the norm of the terms that were summed for `want`,
-// before any cancelled: rounding errors are relative to them, so a gradient that nearly cancels is not judged by its
-// own size alone. Infinity if a number is not finite, the sizes differ or both are empty.
+// ‖got − want‖ / max(‖want‖, 1e-3·s), in double. s is the norm of the terms that were summed for `want`, before any
+// cancelled. Rounding errors are relative to these terms, so a gradient that nearly cancels is not judged by its own
+// size alone. Infinity if a number is not finite, the sizes differ or both are empty.
 double relative_error(std::span<const float> got, std::span<const double> want, double s = 0);
 
 // CHECKs that the relative error is at most `tolerance`. The name is "layer/case/tensor"; the worst error of
@@ -20,11 +20,11 @@ double relative_error(std::span<const float> got, std::span<const double> want, 
 void check_close(const std::string& name, std::span<const float> got, std::span<const double> want,
                  double tolerance, double s = 0);
 
-// A factor for s if `want` is a single number, summed over a whole batch: it can cancel further than all numbers of a
-// vector at once.
+// A factor for s if `want` is a single number, summed over a whole batch. It can cancel further than all numbers of a
+// vector together.
 inline double sum_factor(size_t size) { return size == 1 ? 100 : 1; }
 
-// The same for an error that the caller measured.
+// Does the same for an error that the caller measured.
 void check_error(const std::string& name, double error, double tolerance);
 
 bool same_bits(std::span<const float> a, std::span<const float> b);
@@ -32,7 +32,7 @@ bool same_bits(std::span<const float> a, std::span<const float> b);
 std::vector<float> random_floats(size_t n, uint64_t seed, float mean = 0, float deviation = 1);
 std::vector<int> random_ints(size_t n, uint64_t seed, int below);  // 0 ... below − 1
 
-// NaN everywhere, for buffers that a function must overwrite or leave alone.
+// Returns NaNs, for buffers that a function must overwrite or leave alone.
 std::vector<float> garbage(size_t n);
 
 std::vector<double> widen(std::span<const float> x);

@@ -8,7 +8,7 @@ namespace pages {
 
 struct Block {
   enum class Kind { heading, paragraph, table, code, comment } kind;
-  int line;          // of its first line in the file
+  int line;          // the number of its first line in the file
   std::string text;  // heading: its words; code: the lines between the fences; else the lines unchanged
   std::string info;  // heading: "##"; code: the language
 

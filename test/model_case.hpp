@@ -51,7 +51,7 @@ struct ModelCase {
   Reference reference{"model", name};
   json expected = json::parse(std::ifstream(reference.json_path()));
   Model model{config_of(expected["config"])};
-  std::vector<int> tokens, targets;  // of all steps
+  std::vector<int> tokens, targets;  // for all steps
   int B = 3, T = int(reference.ints("tokens").size()) / 10 / 3 - 1;
   Activations activations = allocate_activations(model.config, B, T, true);
 
@@ -73,7 +73,7 @@ struct ModelCase {
 
   Batch batch(int step) const { return {&tokens[step * B * T], &targets[step * B * T], B, T}; }
 
-  // Gradients of the mean loss of a step's batch, and that loss.
+  // Computes the mean loss of a step's batch and its gradients. Returns the loss.
   double loss_and_gradients(int step, Observer* observer = nullptr) {
     std::fill_n(model.gradients.get(), model.floats, 0.f);
     int counted = 0;

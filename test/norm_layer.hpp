@@ -1,5 +1,5 @@
 #pragma once
-// One norm of any kind by itself, with random parameters, as the tests of norms want it.
+// One norm of any kind, with random parameters, for tests of norms.
 
 #include "check.hpp"
 #include "layers/kernels/buffer.hpp"
@@ -33,7 +33,7 @@ struct NormLayer {
     table = lay(weights, [&](Layout& layout) { p = declare_norm(layout, config, "norm", C); });
     lay(gradients, [&](Layout& layout) { g = declare_norm(layout, config, "norm", C); });
     lay(kept, [&](Layout& layout) { saved = declare_norm_saved(layout, config, "norm", N, C); });
-    for (const TensorSpec& spec : table) {  // about where they start
+    for (const TensorSpec& spec : table) {  // random numbers around their start values
       const float mean = spec.start.mean, deviation = mean != 0 ? .3f * mean : .2f;
       set(spec, random_floats(spec.size(), 10 + spec.offset, mean, deviation));
     }

@@ -86,7 +86,7 @@ bool is_path(const std::string& word, const Page& page, const Tree& tree) {
     return fnmatch(pattern.c_str(), path, 0) == 0 || fnmatch(("*/" + pattern).c_str(), path, 0) == 0;
   };
   if (pattern.find('*') != pattern.npos && std::any_of(tree.files.begin(), tree.files.end(), matches)) return true;
-  // The name of a file that a program writes occurs in a source.
+  // A file that a program writes: its name occurs in a source.
   const std::string bare = word.ends_with("/") ? word.substr(0, word.size() - 1) : word;
   return !has_ending(word, kCode) && tree.writes(fs::path(bare).filename());
 }

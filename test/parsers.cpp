@@ -27,7 +27,7 @@ namespace {
 
 std::string folder_of(const std::string& path) { return fs::path(path).parent_path(); }
 
-// What a reader accepts must also work.
+// If a reader accepts a file, its content must also work.
 void use(const Tokenizer& tokenizer) {
   const std::string text = "It's 1, 22 or 333?\n  \xc3\xa9\xf0\x9f\x98\x80\xff\n";
   const std::vector<uint32_t> tokens = tokenizer.encode(text, Unknown::skip);
@@ -68,8 +68,8 @@ void read_class(const std::string& path) {
   }
 }
 
-// The program escapes what a terminal would obey. Line ends it prints, so none may come from the file. Internal names
-// may: a message quotes what is wrong, and "\xff" before "ilesystem error" would spell one.
+// The program escapes what a terminal would obey, but prints line ends, so no line end may come from the file. Internal
+// names may: a message quotes what is wrong, and "\xff" before "ilesystem error" would spell one.
 void check_message(std::string message, std::string_view bytes) {
   if (message.empty() || message.find('\n') != message.npos)
     throw std::logic_error("an error is not one line: " + message);

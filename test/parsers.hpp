@@ -7,12 +7,12 @@
 
 struct Parser {
   const char* name;
-  const char* file;                        // what it reads, in a folder of its own
+  const char* file;                        // what it reads, in its own folder
   void (*read)(const std::string& path);
 };
 extern const std::vector<Parser> kParsers;
 
-// Names of the C++ library and of the JSON parser that no message may have.
+// Internal names of the C++ library and the JSON parser, which no message may contain.
 inline constexpr const char* kInternalNames[] = {"json.exception", "filesystem error", "basic_string", "vector::",
                                                  "map::at", "std::", "_M_", "stoul", "stoi", "bad_", "at()"};
 

@@ -17,7 +17,7 @@
 
 namespace fs = std::filesystem;
 
-// The programs that tests start have the tests' own environment again. Not in main.cpp, which is also linked without
+// Gives the programs that tests start the tests' original environment. Not in main.cpp, which is also linked without
 // data/.
 [[maybe_unused]] const bool kBegun = (begin_process("tests"), true);
 
@@ -72,7 +72,7 @@ Started Folder::start(const std::string& words, const std::function<void()>& cha
   redirect(log + ".out", O_WRONLY | O_CREAT | O_TRUNC, STDOUT_FILENO);
   redirect(log + ".err", O_WRONLY | O_CREAT | O_TRUNC, STDERR_FILENO);
   if (chdir(root_.c_str()) != 0) _exit(126);
-  // Under nohup or in the background of a shell, the tests ignore these signals. A child would inherit that.
+  // Under nohup or in a shell's background, the tests ignore these signals, and a child would inherit that.
   for (const int stop : {SIGHUP, SIGINT, SIGTERM, SIGPIPE, SIGUSR1}) signal(stop, SIG_DFL);
   change();
   execv(argv[0], argv.data());
@@ -119,7 +119,7 @@ Outcome Folder::run_paused(const std::string& words, double seconds, const std::
   return finish(started);
 }
 
-// Not ru_maxrss: that of a child includes the memory of the tests, from which it was forked.
+// Does not use ru_maxrss, because a child's includes the memory of the tests that forked it.
 size_t Folder::peak_of(const std::string& words) const {
   write(".in", "");
   const Started started = start(words);

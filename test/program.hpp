@@ -12,7 +12,7 @@ inline constexpr const char* kEpochOfTests = "1780000000";
 
 extern std::string tests_as_typed;  // argv[0] of the tests, in main.cpp
 
-// The program, which is in the folder of the tests.
+// The program, which is in the same folder as the tests.
 std::string program_path();
 
 struct Outcome {
@@ -45,13 +45,14 @@ class Folder {
   Outcome run_with_little_space(const std::string& words, size_t bytes) const;
   // Starts the program and sends `signal` as soon as ready() is true.
   Outcome run_until(const std::string& words, int signal, const std::function<bool()>& ready) const;
-  // The same, but the program is stopped for so many seconds once ready() returns true, and then goes on.
+  // Does the same, but stops the program for `seconds` once ready() returns true, and then continues it.
   Outcome run_paused(const std::string& words, double seconds, const std::function<bool()>& ready) const;
 
-  // The most memory that the program has while it runs, in bytes; 0 if this system does not tell.
+  // Returns the program's peak memory in bytes; 0 if this system does not tell.
   size_t peak_of(const std::string& words) const;
 
-  // To run several at once. The child calls `redirect` after its streams are set up.
+  // Starts the program without waiting, to run several at once. The child calls `redirect` after its streams are set
+  // up.
   Started start(const std::string& words, const std::function<void()>& redirect = [] {}) const;
   Outcome finish(const Started& started) const;
 

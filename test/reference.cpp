@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Beside this source file, so that tests can start in any folder.
+// Next to this source file, so that tests can start in any folder.
 fs::path folder(const std::string& layer) { return fs::path(__FILE__).parent_path() / "reference" / layer; }
 
 // A .npy file, format version 1: "\x93NUMPY", version, length of the header, the header, which is the text of

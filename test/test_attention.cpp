@@ -64,7 +64,7 @@ TEST_CASE("attention does not see the future", "[attention]") {
     for (int i = t * s.qkv_width(); i < int(other.size()); ++i) other[i] = 1e6f;
     const std::vector<float> out = run(s, other, random_dout(s)).out;
     CHECK(same_bits(std::span(out).first(t * s.width()), std::span(r.out).first(t * s.width())));
-    // Gradients of earlier outputs do not reach them either.
+    // Gradients of earlier outputs must not reach them.
     std::vector<float> dout = random_dout(s);
     std::fill(dout.begin() + t * s.width(), dout.end(), 0.f);
     const std::vector<float> dqkv = run(s, qkv, dout).dqkv;
@@ -131,7 +131,7 @@ TEST_CASE("attention does not see keys before its window", "[attention]") {
       std::fill_n(other.begin(), (t - window + 1) * s.qkv_width(), 1e6f);
       const std::vector<float> out = run(s, other, random_dout(s)).out;
       CHECK(same_bits(std::span(out).subspan(t * s.width()), std::span(r.out).subspan(t * s.width())));
-      // Gradients of query t do not reach it either.
+      // The gradient of query t must not reach it.
       std::fill_n(dout.begin() + t * s.width(), s.width(), 1.f);
       const std::vector<float> dqkv = run(s, qkv, dout).dqkv;
       for (const float d : std::span(dqkv).first((t - window + 1) * s.qkv_width())) REQUIRE(d == 0);
@@ -139,7 +139,7 @@ TEST_CASE("attention does not see keys before its window", "[attention]") {
   }
 }
 
-// Scores of 2³¹ are 256 apart in float: e to the power of a rounding error is 0 or infinite.
+// Scores near 2³¹ are 256 apart in float, so e to the power of a rounding error is 0 or infinite.
 TEST_CASE("attention is finite for huge scores, and returns the value of the largest", "[attention]") {
   const Buffer slopes = alibi_slopes(4);
   for (AttentionShape s : {AttentionShape{1, 70, 4, 2, 17}, {1, 150, 2, 1, 3}, {1, 30, 2, 2, 48}, {2, 9, 1, 1, 64}})
@@ -161,7 +161,7 @@ TEST_CASE("attention is finite for huge scores, and returns the value of the lar
                           {keys, keys + s.kv_heads * D, size_t(width), s.T - 1, size_t(s.T)}, one, {}, 0);
         CHECK(same_bits(cached, std::span(r.out).subspan((s.T - 1) * s.width(), s.width())));
         for (int h = 0; h < s.n_head; ++h)
-          for (int i = 0; i < s.T; ++i) {  // of the first sequence
+          for (int i = 0; i < s.T; ++i) {  // in the first sequence
             int best = 0;
             double top = -INFINITY, second = -INFINITY;
             for (int j = 0; j <= i; ++j) {

@@ -1,4 +1,4 @@
-// What the header of block promises beyond its numbers. test_model.cpp (PyTorch) and test_textbook.cpp check those.
+// What block.hpp promises besides its numbers, which test_model.cpp (PyTorch) and test_textbook.cpp check.
 
 #include "layers/model/block.hpp"
 

@@ -1,4 +1,4 @@
-// Byte-level BPE, held against Hugging Face's tokenizers (python_ref/tokenizer.py) and against plain loops.
+// Byte-level BPE, compared with Hugging Face's tokenizers (python_ref/tokenizer.py) and with plain loops.
 
 #include "data/tokenizer/bpe.hpp"
 
@@ -59,7 +59,7 @@ std::string random_text(size_t count, const std::string& alphabet, uint64_t seed
   return text;
 }
 
-// One merge at a time, each time the lowest rank, leftmost: what encode() does, in plain loops.
+// Does what encode() does in plain loops: one merge at a time, the lowest rank first, leftmost first.
 std::vector<uint32_t> encode_plainly(const Bpe& bpe, std::string_view word) {
   std::vector<uint32_t> tokens;
   for (const char byte : word) {
@@ -197,7 +197,7 @@ TEST_CASE("normalization keeps bytes that are not UTF-8, and takes linear time",
   const std::string normal = nfc(marks);
   CHECK(normal.substr(0, 5) == "\xe1\xba\xa1\xcc\xa3");  // one below, then all others below, then those above
   CHECK(normal.size() == marks.size());
-  CHECK(clock.seconds() < 60);  // hours if each mark were moved past all before it
+  CHECK(clock.seconds() < 60);  // would take hours if each mark moved past all earlier ones
 }
 
 TEST_CASE("the splits differ in endings, digits and line ends", "[bpe]") {
@@ -230,7 +230,7 @@ TEST_CASE("a megabyte without a space is encoded in seconds", "[bpe]") {
     const std::string text = random_text(1000000, alphabet, 1);
     CHECK(decoded(bpe, bpe.encode(text)) == text);
   }
-  CHECK(clock.seconds() < 120);  // hours if each merge looked at the whole word
+  CHECK(clock.seconds() < 120);  // would take hours if each merge scanned the whole word
 }
 
 TEST_CASE("a tokenizer survives its tokenizer.json", "[bpe]") {

@@ -1,4 +1,4 @@
-// Checkpoints: their contents, the files that are refused, and the state that a resumed run continues.
+// Checkpoints: their contents, files that are rejected, and the state that a resumed run continues.
 
 #include "data/run_directory/checkpoint.hpp"
 
@@ -112,7 +112,7 @@ class Choices {
   uint64_t next_ = 0;
 };
 
-// A value that the setting may take; parsing says so.
+// Returns a value that the setting accepts, as tested by parsing it.
 std::string any_value(const Setting& s, Choices& choose) {
   static const std::vector<std::string> numbers = {"0",    "1",    "2",     "3",    "8",   "16",   "0.1", "0.5",
                                                    "0.99", "1e-3", "1e-12", "1e-7", "100", "12345", "1e6", "1e15"};
@@ -123,7 +123,7 @@ std::string any_value(const Setting& s, Choices& choose) {
   return !s.choices.empty() ? choose.of(s.choices) : choose.of(texts);
 }
 
-// A command line with about `count` options chosen at random, all of which may be given.
+// Returns a command line with about `count` random options that may be given together.
 std::vector<std::string> any_words(Choices& choose, size_t count) {
   TrainOptions scratch;
   const std::vector<Setting> settings = settings_of(scratch);
@@ -147,7 +147,7 @@ TEST_CASE("options chosen at random read back from a checkpoint and from config.
   const Folder f;
   Choices choose;
   TrainOptions scratch;
-  std::vector<std::string> left = names_of(settings_of(scratch));  // that no command line had
+  std::vector<std::string> left = names_of(settings_of(scratch));  // settings that no command line has set yet
   for (int i = 0; i < 150; ++i) {
     const std::vector<std::string> words = any_words(choose, 40);
     std::string line;
@@ -328,8 +328,8 @@ TEST_CASE("a checkpoint that waits for another is not written if that fails", "[
   CHECK_FALSE(s.folder.has("fifth"));
 }
 
-// Trains, and puts a folder in the place of best.safetensors once the program has prepared the run's directory: its
-// first line of JSON waits for a pipe that is full until then.
+// Trains, and replaces best.safetensors by a folder once the program has prepared the run's directory. Until then, the
+// program's first line of JSON waits for a full pipe.
 static Outcome without_best(const Folder& f, const std::string& words, const std::string& run) {
   f.write(run + "/history.jsonl", "the last file that --force removes");
   int pipe[2];

@@ -21,7 +21,7 @@ bool near(double got, double want, double relative = 1e-12) {
   return std::abs(got - want) <= relative * std::abs(want);
 }
 
-// The directory of a run with these training losses, and `val` as the validation loss of its last step.
+// The directory of a run with these training losses, and the validation loss `val` at its last step.
 struct RunFolder : Folder {
   RunFolder(const std::vector<double>& losses, const RunOutcome& outcome, double val = kNone) {
     std::string text =
@@ -44,7 +44,7 @@ RunOutcome finished(double unigram = 3) {
   return o;
 }
 
-// A comparison with these final losses: one row a cell, one column a seed.
+// A comparison with these final losses: one row per cell, one column per seed.
 Comparison comparison_of(const std::vector<std::vector<double>>& losses, double margin = 0) {
   Comparison c;
   c.command.compare.margin = margin;
@@ -123,7 +123,7 @@ TEST_CASE("Holm's correction multiplies the smallest p by their number, the next
   const auto corrected = holm({.01, kNone, .04, .03, .005});
   CHECK(near(corrected[0], .03));
   CHECK(std::isnan(corrected[1]));
-  CHECK(near(corrected[2], .06));  // as .03's: a larger p is never the more significant one
+  CHECK(near(corrected[2], .06));  // as for .03, because a larger p is never more significant
   CHECK(near(corrected[3], .06));
   CHECK(near(corrected[4], .02));
   CHECK(holm({.6, .9}) == std::vector<double>{1, 1});
@@ -303,7 +303,7 @@ TEST_CASE("the values of --tune go on beyond those given, by their ratio", "[com
 
 namespace {
 
-// The points that the search of a cell for the lowest loss tries, in order.
+// Returns the points that a cell's search for the lowest loss tries, in order.
 std::vector<Point> points_tried(const std::vector<std::string>& tune, int runs,
                                 const std::function<double(const Point&)>& loss) {
   Comparison c;
@@ -339,10 +339,10 @@ TEST_CASE("tuning tries all combinations, then the neighbors of the best", "[com
   };
   // The lowest loss is beyond both edges. 80% of the steps is tried; 320% does not exist.
   CHECK(after_first(99, bowl(2, 2)) == std::vector<Point>{{2, 1}, {1, 2}, {3, 1}, {2, 0}, {2, 2}, {3, 2}});
-  // The best of the first four has all its neighbors but two.
+  // Two neighbors of the best of the first four are untried.
   CHECK(after_first(99, bowl(.2, .2)) == std::vector<Point>{{-1, 0}, {0, -1}});
   CHECK(after_first(6, bowl(2, 2)) == std::vector<Point>{{2, 1}, {1, 2}});
-  // A part of the neighbors would favor the side that is tried first.
+  // Trying only some neighbors would favor the side that comes first.
   CHECK(after_first(5, bowl(2, 2)).empty());
   CHECK(after_first(8, bowl(2, 2)) == std::vector<Point>{{2, 1}, {1, 2}});
   CHECK(after_first(9, bowl(2, 2)) == std::vector<Point>{{2, 1}, {1, 2}, {3, 1}, {2, 0}, {2, 2}});

@@ -16,7 +16,7 @@ const std::string kRuns =
     " --layers 1 --heads 1 --channels 8 --context 16 --batch 2 --steps 60 --threads 1 --val-fraction .2 --out x ";
 const std::string kGrid = " --grid norm=layernorm,rmsnorm ";
 
-// Exchanges two files. A run that reads the first keeps what it has read.
+// Exchanges two files. A run that has read the first keeps its content.
 void exchange(const Folder& f, const std::string& a, const std::string& b) {
   fs::rename(f.path(a), f.path("exchanged"));
   fs::rename(f.path(b), f.path(a));
@@ -62,7 +62,7 @@ TEST_CASE("a comparison ends if its text changes between two runs", "[compare][p
 }
 
 TEST_CASE("a comparison ends if the stories' entropies change between two runs", "[compare][program][inputs]") {
-  const Corpus f;  // where there are none, the text is split and drawn in another way
+  const Corpus f;  // without .nats files, the text is split and drawn differently
   const fs::path nats = f.path("stories.txt.nats"), away = f.path("away");
   const std::string words = "compare --data stories.txt" + kRuns + kGrid;
   const Outcome o = changed_in_first_run(f, words, [&] { fs::rename(nats, away); });

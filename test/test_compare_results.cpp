@@ -42,7 +42,7 @@ RunResult result_of(const std::string& metrics, const RunOutcome& outcome) {
   return read_result(f.path("run"), true);
 }
 
-// Steps 1 ... with these losses, and the validation loss `val` at the last.
+// A metrics.csv with these losses for steps 1, 2, ..., and the validation loss `val` at the last.
 std::string losses(const std::vector<double>& train, const std::string& val) {
   std::string text = kHeader + "\n";
   for (size_t i = 0; i < train.size(); ++i) text += row(int(i) + 1, train[i], i + 1 == train.size() ? val : "") + "\n";
@@ -90,7 +90,7 @@ TEST_CASE("the loss on the whole split is used as the final loss only", "[compar
     CHECK(r.best_step == 2);
     CHECK(r.val_loss == std::vector<double>{2.5, 2.6});
   }
-  CHECK(result_of(losses({5, 4, 3}, "2.6"), finished(3)).final_loss == 2.6);  // by a version without that column
+  CHECK(result_of(losses({5, 4, 3}, "2.6"), finished(3)).final_loss == 2.6);  // a version without that column
 }
 
 TEST_CASE("columns of metrics.csv are found by name", "[compare]") {
@@ -212,8 +212,8 @@ TEST_CASE("who may share a comparison", "[compare][program][locks]") {
   {
     const DirectoryLock joined(f.path("x"), DirectoryLock::Kind::shared);
     check_refused(f, "compare --out x --resume --no-join --jobs 2", "x is in use by process ");
-    CHECK(f.run("compare --out x --join").status == 0);  // begun as a shard, ended by any process
-    CHECK(f.has("x/.lock"));                             // it is shared still
+    CHECK(f.run("compare --out x --join").status == 0);  // a shard began it, any process may end it
+    CHECK(f.has("x/.lock"));                             // it is still shared
   }
   CHECK(!f.has("x/.lock"));
 }
@@ -326,5 +326,5 @@ TEST_CASE("the plan of many cells takes little time", "[compare][program]") {
   const double before = seconds();
   const std::string words = "compare --data stories.txt --dry-run --quiet --out x --grid placement=post,pre lr=";
   CHECK(f.run(words + rates).status == 0);
-  CHECK(seconds() - before < 5);  // 2.3 to 3.0 on a busy Xeon: 2 ms a cell, most of it for the tables of options
+  CHECK(seconds() - before < 5);  // 2.3 to 3.0 on a busy Xeon: 2 ms per cell, mostly for the tables of options
 }

@@ -25,7 +25,7 @@ bool installed(const std::string& program) {
   return std::system(("command -v " + program + " >/dev/null 2>&1").c_str()) == 0;
 }
 
-// What a command of the shell prints in the folder, errors included.
+// Returns what a shell command prints in the folder, errors included.
 std::string printed(const Folder& f, const std::string& command) {
   const int status = std::system(("cd " + f.path("") + " && (" + command + ") >printed 2>&1").c_str());
   INFO(command << " printed: " << f.read("printed"));
@@ -45,7 +45,7 @@ std::vector<Setting> shown_options() {
   return all;
 }
 
-// True if the word stands in the text, and not only as a part of a longer one.
+// True if the text contains the word as a whole word.
 bool has_word(const std::string& text, const std::string& word) {
   const auto inside = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-'; };
   for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1))
@@ -60,7 +60,7 @@ std::string without_roff(std::string page) {
 }
 
 struct Case {
-  const char *typed, *offered;  // words of a command line, the last one to be completed; what is offered for it
+  const char *typed, *offered;  // a command line whose last word is to be completed; the words offered for it
 };
 
 const Case kCases[] = {
@@ -100,7 +100,7 @@ std::string quoted(const std::vector<std::string>& words) {
   return text;
 }
 
-// Stands for bash while it completes a word.
+// Simulates bash completing a word.
 const char* const kBash = R"(source ./script || exit
 shown=
 compopt() { case $2 in default) shown+=" FILES" ;; dirnames) shown+=" FOLDERS" ;; esac; }
@@ -112,7 +112,7 @@ complete_line() {
 }
 )";
 
-// Stands for zsh while it completes a word.
+// Simulates zsh completing a word.
 const char* const kZsh = R"(compdef() { }
 source ./script || exit
 compset() { PREFIX=${PREFIX#*=} }

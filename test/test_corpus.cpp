@@ -29,7 +29,7 @@ std::vector<double> derivations(const Story& story, const Grammar& grammar) {
 
 bool near(double a, double b, double tolerance) { return std::abs(a - b) <= tolerance; }
 
-// Every text of a small grammar with its probability. Counts through the choices like an odometer.
+// Returns every text of a small grammar with its probability, by counting through the choices like an odometer.
 std::map<std::string, double> all_texts(const Grammar& grammar, const std::string& start) {
   std::map<std::string, double> probability;
   std::vector<size_t> choice, sizes;

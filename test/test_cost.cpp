@@ -19,8 +19,8 @@
 #include "small_run.hpp"
 #include "wirings.hpp"
 
-// By hand: 12 blocks of 12 C² weights, V·C of the classifier, and two products with the (T + 1)/2 keys that a query
-// sees on average. Each counts two operations, once forward and twice backward.
+// Computed by hand: 12 blocks of 12 C² weights, V·C in the classifier, and two products with the (T + 1)/2 keys that a
+// query sees on average. Each multiply-add counts two operations, once forward and twice backward.
 TEST_CASE("FLOPs per token of GPT-2 124M", "[cost]") {
   const double blocks = 12. * 12 * 768 * 768, classifier = 50257. * 768, attention = 12. * 2 * 768 * 512.5;
   CHECK(flops_per_token(resolve(preset_config("gpt2", "124M"))) == 6 * (blocks + classifier + attention));
@@ -233,7 +233,7 @@ TEST_CASE("costs of a small Llama, by hand", "[cost]") {
 
 namespace {
 
-// The command of a page's block that begins with "$ build/train_gpt ...", and the output it shows.
+// The command in a page's block that begins with "$ build/train_gpt ...", and the output that the block shows.
 std::pair<std::string, std::string> shown_in(const std::string& page, const std::string& command) {
   std::ifstream file(page);
   std::string line, words, text;
@@ -309,7 +309,7 @@ TEST_CASE("info --cost refuses impossible options in one line", "[cost][program]
 
 // ---- memory ------------------------------------------------------------------------------------------------
 
-// The last number of the row "all" of the memory, in the column of a level of --recompute.
+// The last number in the memory's row "all", in the column of a level of --recompute.
 double memory_in(const std::string& cost, Recompute level) {
   std::istringstream text(cost.substr(cost.find("memory of a step")));
   for (std::string line, word; std::getline(text, line);) {
@@ -326,7 +326,7 @@ double memory_in(const std::string& cost, Recompute level) {
 
 // With validation, a sample and saving. The text has 60 thousand tokens.
 TEST_CASE("a run's peak memory is what info --cost says, within 3 %", "[cost][program]") {
-  if (std::getenv("SANITIZED")) return;  // the sanitizers have memory of their own
+  if (std::getenv("SANITIZED")) return;  // the sanitizers need extra memory
   const Corpus f;
   for (const std::string words :
        {"--batch 8", "--layers 12 --channels 64", "--channels 256 --dropout 0.1 --accumulate 2",
@@ -346,7 +346,7 @@ TEST_CASE("a run's peak memory is what info --cost says, within 3 %", "[cost][pr
 
 // ---- speed -------------------------------------------------------------------------------------------------
 
-// The margin is for another program that slows the measurement. Without optimization it finds less than half.
+// The margin allows for another program that slows the measurement. Without optimization the peak is less than half.
 TEST_CASE("no matrix product is much faster than the machine's peak", "[cost]") {
   constexpr int n = 256;
   const std::vector<float> a(n * n, .5f), b(n * n, .5f);

@@ -20,7 +20,7 @@ Result run(const std::vector<float>& logits, const std::vector<int>& targets, fl
   return r;
 }
 
-// Targets, every fourth of which is ignored.
+// Returns targets; every fourth is ignored.
 std::vector<int> some_targets(int N, int V) {
   std::vector<int> targets = random_ints(N, 7, V);
   for (int n = 1; n < N; n += 4) targets[n] = kIgnore;

@@ -1,4 +1,4 @@
-// metrics.csv and diagnostics.csv of a resumed run: readable rows stay, damaged ones go.
+// metrics.csv and diagnostics.csv of a resumed run: readable rows stay, damaged rows are removed.
 
 #include "catch.hpp"
 #include "data/run_directory/metrics.hpp"

@@ -78,7 +78,7 @@ double mean_of(const Model& model, const std::string& tensor) {
 
 // At most a few times the worst error measured with AVX-512, AVX2 and SSE.
 const std::map<std::string, double> kTolerances = {
-    {"grad", 1e-5},      // 4.5e-6: as the gradients themselves (test_model.cpp), single numbers included
+    {"grad", 1e-5},      // 4.5e-6: like the gradients themselves (test_model.cpp), single numbers included
     {"rms", 5e-7},       // 1.4e-7
     {"max", 1.5e-6},     // 5.1e-7
     {"kurtosis", 1e-6},  // 3.8e-7
@@ -122,7 +122,7 @@ TEST_CASE("the statistics of a pass agree with PyTorch", "[diagnostics]") {
         CHECK(entry->second == 0);
         continue;
       }
-      const double value = row["value"], scale = std::abs(value) + (kind == "kurtosis" ? 3 : 0);  // of its terms
+      const double value = row["value"], scale = std::abs(value) + (kind == "kurtosis" ? 3 : 0);  // before the −3
       check_error("diagnostics " + kind + "/" + name + "/" + std::to_string(layer) + "." + part + "." + what,
                   std::abs(entry->second - value) / scale, tolerance(kind, c.model.config));
     }
@@ -153,7 +153,7 @@ TEST_CASE("the statistics of plain numbers", "[diagnostics]") {
   CHECK(d.max == 8);
   // mean -1.5, distances 2.5 -.5 4.5 -6.5: squares 69, fourth powers 2234.25
   CHECK(d.kurtosis == Approx(2234.25 / 4 / (17.25 * 17.25) - 3));
-  const std::vector<float> normal = random_floats(200001, 1, 100, .01f);  // its mean is large beside its deviation
+  const std::vector<float> normal = random_floats(200001, 1, 100, .01f);  // its mean is 1e4 deviations
   CHECK(std::abs(distribution_of(normal.data(), normal.size()).kurtosis) < .05);
   CHECK(std::isnan(distribution_of(std::vector<float>(99, 7).data(), 99).kurtosis));
   CHECK(std::isnan(distribution_of(garbage(9).data(), 9).max));

@@ -34,7 +34,7 @@ TEST_CASE("dropout drops a share p and keeps the mean", "[dropout]") {
       sum += double(m), squares += double(m * m), ++n;
     }
     const double mean = sum / n, variance = squares / n - mean * mean;
-    const double deviation = std::sqrt(double(p / (1 - p)) / n);  // of the mean of n independent elements
+    const double deviation = std::sqrt(double(p / (1 - p)) / n);  // the mean's, over n independent elements
     CHECK(std::abs(mean - 1) < 4 * deviation);
     CHECK(variance == Approx(p / (1 - p)).epsilon(.05));
   }

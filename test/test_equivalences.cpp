@@ -58,12 +58,12 @@ bool is_output_matrix(const std::string& name) {
 // The 1-based block: 4 for "block.3.ffn.down.weight".
 int block_of(const std::string& name) { return 1 + std::stoi(name.substr(6)); }
 
-// CHECKs that losses are equal and that gradients of `a` are those of `b` times factor(name).
+// CHECKs that losses are equal and that the gradients of `a` are the gradients of `b` times factor(name).
 void check_same_function(const std::string& what, Model& a, Model& b, double tolerance,
                          const std::function<double(const std::string&)>& factor) {
   check_error("equivalence " + what + "/loss", std::abs(loss_and_gradients(b) / loss_and_gradients(a) - 1), tolerance);
   for (const TensorSpec& spec : a.table) {
-    if (spec.name.ends_with("attention.k.bias")) continue;  // zero but for rounding: no RoPE
+    if (spec.name.ends_with("attention.k.bias")) continue;  // zero except for rounding, because there is no RoPE
     const std::span<const float> got = tensor(b, b.gradients, spec.name);
     check_close("equivalence " + what + "/" + spec.name, tensor(a, a.gradients, spec.name),
                 times(factor(spec.name), widen(got)), tolerance);

@@ -40,7 +40,7 @@ int rename(const char* from, const char* to) noexcept {
   return renameat(AT_FDCWD, from, AT_FDCWD, to);
 }
 
-// A listing of these functions that ends after so many names; negative: none does. Programs call either.
+// If not negative, these functions end a listing after so many names. Programs call either.
 namespace {
 int names_left = -1;
 
@@ -82,7 +82,7 @@ TEST_CASE("a folder that cannot be listed is an error, and not an empty folder",
   CHECK(why([] { find_checkpoint(""); }) == "cannot read the folder runs" + error);
   CHECK(next_run_directory("x") == "runs/0008-x");
   std::filesystem::current_path(here);
-  CHECK(why([&] {  // it removes leftovers, and goes on without
+  CHECK(why([&] {  // it should remove leftovers, and continues if it cannot
           WholeFile file(f.path("whole"));
           file.finish();
           file.publish();

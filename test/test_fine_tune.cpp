@@ -143,7 +143,7 @@ TEST_CASE("the learning rate of norms is a factor on the others'", "[tune]") {
     CHECK(w[spec.offset] == Approx(contains(spec.name, "norm") ? -.125 : -.5));
 }
 
-// The weights after three steps in which the gradients of frozen matrices exist, or do not.
+// Returns the weights after three steps, with or without gradients of frozen matrices.
 std::vector<float> trained_weights(const StepFunctions& by, const std::string& train_only, bool frozen_gradients) {
   const Config config = tiny("gpt2");
   Model model(config, frozen_gradients);

@@ -49,7 +49,7 @@ uint64_t sum_of_pieces(const std::string& bytes) {
 
 // ---- safetensors -----------------------------------------------------------------------------------------
 
-// A checkpoint taken apart. joined() puts it together with a correct checksum.
+// A checkpoint in parts. joined() joins them with a correct checksum.
 struct Parts {
   std::string header, data;
 
@@ -132,7 +132,7 @@ std::string refusal_of(const std::string& path) {
   return message_of<std::runtime_error>([&] { read_checkpoint_header(path); });
 }
 
-// The file is refused in one line, which begins with its name and `after`, and says why.
+// CHECKs that the file is rejected in one line that begins with its name and `after`, and says why.
 void check_refused_checkpoint(const Folder& f, const std::string& bytes, const std::string& after,
                               const std::string& why) {
   f.write("bad", bytes);
@@ -143,7 +143,7 @@ void check_refused_checkpoint(const Folder& f, const std::string& bytes, const s
   CHECK(message.find_first_of("\n\x1b") == message.npos);
 }
 
-// Of a model of one layer on bytes.
+// A checkpoint of a model with one layer, on bytes.
 CheckpointHeader one_layer(int heads, int channels) {
   CheckpointHeader header;
   Config& config = header.options.config;
@@ -277,7 +277,7 @@ TEST_CASE("a checkpoint that is truncated or has one wrong bit is never loaded",
   CHECK_FALSE(refused(good));
   for (size_t at = 0; at < good.size(); at += at < data ? 1 : 97)
     for (int bit = 0; bit < 8; ++bit) {
-      if (at > 300 && bit != int(at % 8)) continue;  // the others take half a minute, and are refused as well
+      if (at > 300 && bit != int(at % 8)) continue;  // the other bits take half a minute, and are rejected, too
       std::string bytes = good;
       bytes[at] = static_cast<char>(bytes[at] ^ 1 << bit);
       if (!refused(bytes)) FAIL_CHECK("bit " << bit << " of byte " << at);

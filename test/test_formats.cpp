@@ -1,5 +1,5 @@
 // Folders of Hugging Face: tiny models that transformers wrote (python_ref/huggingface_fixtures.py), export and import
-// of every preset that has a class, and folders that do not fit.
+// of every preset with a model class, and folders that do not fit.
 
 #include <filesystem>
 #include <cmath>
@@ -60,12 +60,13 @@ std::string refusal_of(const std::string& folder) {
   return message_of<std::runtime_error>([&] { open_huggingface(folder); });
 }
 
-// All others come with the code of their own.
+// All others are exported with their own code.
 const std::set<std::string> kOwn = {"baichuan-13b", "chatglm-6b"};
 
 std::string class_of(const Config& config) { return expressed(config).architecture.model_class; }
 
-// Compares the gradients of their tensors, which `model` has for weights, with what huggingface_fixtures.py wrote.
+// Compares the gradients of their tensors with what huggingface_fixtures.py wrote. `model` holds gradients as its
+// weights.
 void check_gradients(const std::string& name, const Model& model, const json& config, const json& expected) {
   double largest = 0;
   for (const json& numbers : expected) largest = std::max(largest, numbers[0].get<double>());
@@ -94,7 +95,7 @@ TEST_CASE("a model that transformers wrote has its loss and its gradients here",
     ++models;
     const std::unique_ptr<OtherModel> from = open_huggingface(folder);
     Config config = from->config();
-    config.router_loss = config.router_z_loss = 0;  // transformers adds no losses of the router
+    config.router_loss = config.router_z_loss = 0;  // transformers does not add the router's losses
     Model model(config, true);
     from->load(model);
     const json expected = read(folder + "/expected.json");
@@ -109,7 +110,7 @@ TEST_CASE("a model that transformers wrote has its loss and its gradients here",
     const double loss =
         model_loss_and_gradients(model, a, {tokens.data(), targets.data(), B, T}, 1.f / (B * T), {}) / (B * T);
     check_error("formats loss/" + name, std::abs(loss / expected["loss"].get<double>() - 1), kLoss);
-    std::copy_n(model.gradients.get(), model.floats, model.weights.get());  // where values_of() reads
+    std::copy_n(model.gradients.get(), model.floats, model.weights.get());  // values_of() reads weights
     check_gradients(name, model, read(folder + "/config.json"), expected["gradients"]);
   }
   CHECK(models == 20);

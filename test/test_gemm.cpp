@@ -117,8 +117,8 @@ TEST_CASE("gemm on one thread reads and writes inside wider matrices", "[gemm]")
       }
 }
 
-// Where a triangle is zero, A holds zeros and the product must be the whole one to the bit. Where C is not wanted, its
-// numbers do not count.
+// If A has a zero triangle, the product must equal the whole product to the bit. Numbers of C that are not needed do
+// not count.
 TEST_CASE("gemm leaves out what a triangle does not need", "[gemm]") {
   for (const auto& [M, N, K] : {std::array{64, 64, 64}, {5, 30, 7}, {37, 70, 41}, {70, 40, 300}, {130, 24, 520}})
     for (const Variant v : {nt, nn, tn})

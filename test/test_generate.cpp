@@ -83,7 +83,7 @@ TEST_CASE("tokens are drawn as often as their probabilities say", "[generate]") 
   expect({.top_k = 100}, {.4, .1, .3, .2});
   expect({.top_p = .75f}, {4 / 9., 0, 3 / 9., 2 / 9.});
   expect({.top_p = .65f}, {4 / 7., 0, 3 / 7., 0});
-  expect({.top_k = 3, .top_p = .7f}, {4 / 7., 0, 3 / 7., 0});  // .7 of the .9 that are left
+  expect({.top_k = 3, .top_p = .7f}, {4 / 7., 0, 3 / 7., 0});  // .7 of the remaining .9
   expect({.top_p = 1e-6f}, {1, 0, 0, 0});
   expect({.min_p = .6f}, {4 / 7., 0, 3 / 7., 0});
   expect({.min_p = .3f}, {4 / 9., 0, 3 / 9., 2 / 9.});

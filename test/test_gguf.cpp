@@ -36,7 +36,7 @@ struct ReadTensor {
 struct GgufFile {
   std::map<std::string, std::string> keys;
   std::map<std::string, ReadTensor> tensors;
-  bool whole = false;  // nothing behind the last tensor
+  bool whole = false;  // nothing follows the last tensor
 
   explicit GgufFile(std::string bytes) : bytes_(std::move(bytes)) {
     CHECK(bytes_.substr(0, 4) == "GGUF");
@@ -70,7 +70,7 @@ struct GgufFile {
       ReadTensor& t = tensors[name];
       uint64_t size = 1;
       for (const uint64_t d : t.dims) size *= d;
-      CHECK(offset == end);  // llama.cpp wants no holes
+      CHECK(offset == end);  // llama.cpp rejects gaps
       size = t.type == 0 ? 4 * size : t.type == 8 ? size / 32 * 34 : 2 * size;
       REQUIRE(data + offset + size <= bytes_.size());
       t.bytes = bytes_.substr(data + offset, size);
@@ -278,7 +278,7 @@ TEST_CASE("norms, windows, caps and heads of the other architectures", "[gguf]")
   CHECK(is_tensor(file_of(plain), "blk.1.post_ffw_norm.weight", tensor_of(plain, "block.1.ffn.norm_out.gain")));
 
   c = small_config("olmo2");
-  c.tied = true;  // llama.cpp wants the matrix all the same
+  c.tied = true;  // llama.cpp needs the matrix anyway
   const Model olmo = random_model(c);
   file = file_of(olmo);
   CHECK(is_tensor(file, "output.weight", tensor_of(olmo, "embedding.token.weight")));
@@ -293,7 +293,7 @@ TEST_CASE("norms, windows, caps and heads of the other architectures", "[gguf]")
   CHECK(is_tensor(file, "blk.0.attn_k.bias", tensor_of(qwen, "block.0.attention.k.bias")));
 }
 
-// python_ref/check_gguf.py writes these files, and finds in llama.cpp the losses that transformers has.
+// python_ref/check_gguf.py writes these files, and checks that llama.cpp and transformers have the same losses.
 TEST_CASE("files that llama.cpp reads are written again", "[gguf]") {
   for (const std::string name : {"gpt2", "llama"}) {
     INFO(name);

@@ -106,7 +106,7 @@ class Threads {
   std::mutex mutex;
   void* from = nullptr;
   std::vector<double> sums;
-  std::map<std::pair<int, int>, std::vector<std::vector<float>>> mail;  // from a rank to another, all that was sent
+  std::map<std::pair<int, int>, std::vector<std::vector<float>>> mail;  // by sender and receiver
   std::condition_variable posted;
 };
 
@@ -122,14 +122,14 @@ Config tiny(const std::string& placement = "pre") {
 struct Result {
   std::vector<double> numbers;  // loss and norm of each step
   std::vector<float> weights, state;
-  size_t floats_of_state = 0;   // that the rank keeps
-  size_t buffers = 0, sent = 0; // of gradients that wait; floats in the first step
+  size_t floats_of_state = 0;   // floats that the rank keeps
+  size_t buffers = 0, sent = 0; // buffers for waiting gradients; floats sent in step 1
   bool operator==(const Result& other) const {
     return numbers == other.numbers && weights == other.weights && state == other.state;
   }
 };
 
-// Sees the gradients of the whole model on rank 0, and those of a shard on the others.
+// Sees the whole model's gradients on rank 0, and a shard's on the other ranks.
 struct Watch : StepObserver {
   const Model& model;
   std::vector<double>& numbers;
@@ -243,7 +243,7 @@ TEST_CASE("ranks add gradients of more chunks than they have room for", "[lanes]
   for (int r = 0; r < kRanks; ++r)
     running.emplace_back([&, r] {
       Threads::Rank group(threads, r);
-      std::vector<std::vector<float>> sums;  // of the rank's subtrees
+      std::vector<std::vector<float>> sums;  // one for each of the rank's subtrees
       for (const Lanes& subtree : subtrees(lanes_of(r, kRanks, kLanes))) {
         sums.emplace_back(n);
         for (int lane = subtree.first; lane < subtree.end(); ++lane)

@@ -21,7 +21,7 @@
 
 namespace {
 
-constexpr int kVocabulary = 440;  // of test/reference/pieces/llama2.model
+constexpr int kVocabulary = 440;  // pieces in test/reference/pieces/llama2.model
 
 const Tokenizer& pieces() {
   static const Tokenizer tokenizer = read_tokenizer("test/reference/pieces/llama2.model");

@@ -1,4 +1,4 @@
-// What the program may use of a machine: processors, memory and threads, and how it appears to the system.
+// How much of a machine the program may use (processors, memory, threads), and how it appears to the system.
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -28,14 +28,14 @@ namespace {
 constexpr uint64_t kMB = 1 << 20, kNone = ~uint64_t{0};
 const std::string kPlan = "train --data stories.txt --dry-run --quiet ";
 
-// The limits that a system with these files tells.
+// Returns the limits of a system with these files.
 CgroupLimits limits_in(const std::vector<std::pair<std::string, std::string>>& files) {
   const Folder f;
   for (const auto& [name, text] : files) f.write(name, text);
   return cgroup_limits(f.path(""));
 }
 
-// With a line of its output that begins with `word`.
+// Returns the line of a text that begins with `word`, or "".
 std::string line_of(const std::string& text, const std::string& word) {
   for (const std::string& line : lines_of(text))
     if (line.starts_with(word)) return line;
@@ -61,7 +61,7 @@ Outcome run_and_look(const Folder& f, const std::string& words, const std::strin
   return f.finish(started);
 }
 
-// Threads get stacks of this size, and no address space holds one.
+// Threads get stacks of this size, which is larger than any address space.
 void forbid_threads() {
   rlimit limit{};
   getrlimit(RLIMIT_STACK, &limit);
@@ -106,7 +106,7 @@ TEST_CASE("limits of containers are the smallest of the groups on the way up", "
   CHECK(systemd.memory_free == 0);
   CHECK(systemd.processors == 0.5);
 
-  // version 1: the path is that of the host, and the mount point is the container's group; a space in its name
+  // version 1: the path is the host's, the mount point is the container's group, and its name has a space
   const std::string v1 = "30 25 0:28 /docker/4f /sys/fs/cgroup/memory\\040x rw shared:9 - cgroup cgroup rw,memory\n"
                          "31 25 0:29 /docker/4f /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
                          "32 25 0:30 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";

@@ -1,4 +1,4 @@
-// Sums of two inputs with learned factors, and the gate of attention's output. test_model.cpp and
+// Sums of two inputs with learned factors, and the gate on attention's output. test_model.cpp and
 // test_textbook_model.cpp test them inside models.
 
 #include "layers/attention/head_scale.hpp"

@@ -189,9 +189,9 @@ TEST_CASE("--recompute has the same bits for every placement, norm and kind of f
       }
 }
 
-// A Pre-LN block of GPT's kind keeps 16·C floats and some statistics for each token, or 6·C. What norm_sum, norm_out
-// and learned gains read adds C to each branch; QK-norm keeps q and k once more (.56), and HybridNorm
-// v too (.571, the largest share).
+// A Pre-LN block of GPT's kind keeps 16·C floats and some statistics for each token, or 6·C with recomputation.
+// norm_sum, norm_out and learned gains add their inputs, C per branch. QK-norm keeps copies of q and k (.56), and
+// HybridNorm a copy of v (.571, the largest share).
 TEST_CASE("--recompute selective keeps about half of a block at most, and full its input", "[model][recompute]") {
   for (const Form& form : forms())
     for (const bool llama : {false, true}) {

@@ -1,5 +1,5 @@
-// What the headers of layers/moe promise beyond their numbers. test_textbook_model.cpp, PyTorch's references and
-// test_huggingface.cpp check those, and the forms of forms.hpp threads, ranks and recomputation.
+// What the headers of layers/moe promise besides their numbers, which test_textbook_model.cpp, PyTorch's references and
+// test_huggingface.cpp check. Tests with forms.hpp check threads, ranks and recomputation.
 
 #include "layers/moe/moe.hpp"
 

@@ -93,7 +93,7 @@ TEST_CASE("BatchNorm lets a position see later tokens in training, and not in ev
       const auto row = [&](const std::vector<float>& h, int n) { return std::span(h).subspan(size_t(n) * C, C); };
       CHECK_FALSE(same_bits(row(before, t + 1), row(after, t + 1)));
       const bool leaks = kind == NormKind::batchnorm && training;
-      CHECK(same_bits(row(before, t), row(after, t)) == !leaks);          // an earlier position of the same text
+      CHECK(same_bits(row(before, t), row(after, t)) == !leaks);          // an earlier position in the same text
       CHECK(same_bits(row(before, 2 * T), row(after, 2 * T)) == !leaks);  // another text
       if (!leaks) continue;
       double change = 0;

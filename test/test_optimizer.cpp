@@ -86,8 +86,8 @@ TEST_CASE("AdamW agrees with PyTorch over several steps", "[optimizer]") {
       std::copy_n(gradients[i].begin() + step * table[i].size(), table[i].size(), slice(g, table[i]).begin());
     tensors_now.step(options, {lr[step], 1, step + 1});
     for (const char* name : {"after", "m", "v"}) {
-      // The first row of every tensor has gradients 1e9 times smaller and the second has none. Each of the two and
-      // the rest have their own relative error.
+      // The first row of every tensor has gradients 1e9 times smaller, and the second has none. The relative errors of
+      // these two rows and of the rest are checked separately.
       std::vector<float> got[3];
       std::vector<double> want[3];
       for (int i = 0; i < tensors; ++i) {
@@ -198,7 +198,7 @@ TEST_CASE("ten steps of each optimizer agree with PyTorch on every tensor", "[op
 }
 
 TEST_CASE("Newton-Schulz sends all singular values near 1, and Polar Express nearer", "[optimizer]") {
-  // One matrix of several panels, whose singular values are known: rows of a Hadamard matrix with lengths of their own.
+  // A matrix of several panels with known singular values: rows of a Hadamard matrix, each scaled to its own length.
   constexpr int n = 256, m = 512;
   for (const auto& [polar, low, high] : {std::tuple{PolarIteration::newton_schulz, .68, 1.14},
                                          {PolarIteration::polar_express, .85, 1.13}})
@@ -368,7 +368,7 @@ TEST_CASE("the learning-rate schedules: warmup, decay, constant", "[optimizer]")
   schedule.decay = 50;
   CHECK(schedule.at(60, steps) == 1);
   CHECK(schedule.at(85, steps) == Approx(.6));
-  schedule.decay = 1000;  // as long as there is room after the warm-up
+  schedule.decay = 1000;  // cut to what is left after the warm-up
   CHECK(schedule.at(60, steps) == Approx(.6));
   schedule.schedule = Schedule::cosine;
   CHECK(schedule.at(35, steps) == Approx(.6 + .4 * std::sqrt(.5)).margin(.01));  // cosine falls slowly at first

@@ -1,5 +1,5 @@
 // Names, commands and listings in the pages are right. Each check first runs on made-up pages with known faults, then on
-// the pages of the project. test_worked_*.cpp check the worked numbers, python_ref/check_markdown.py all the rest.
+// the pages of the project. test_worked_*.cpp check the worked numbers, python_ref/check_markdown.py everything else.
 
 #include <sys/wait.h>
 

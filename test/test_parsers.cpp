@@ -1,4 +1,4 @@
-// Files that fuzzing has found: each is accepted, or refused in one line.
+// Files that fuzzing found: each must be accepted, or rejected in one line.
 
 #include <algorithm>
 #include <cstring>
@@ -41,7 +41,8 @@ void collect(const json& value, const json::json_pointer& at, std::vector<json::
     for (size_t i = 0; i < std::min<size_t>(value.size(), 3); ++i) collect(value[i], at / i, places);
 }
 
-// The same JSON with a value of another kind in each of at most `most` places, and without it.
+// Returns copies of the JSON, each with one value removed or replaced by a value of another kind, in at most `most`
+// places.
 std::vector<std::string> forgeries(const std::string& text, size_t most) {
   const json before = json::parse(text, nullptr, false);
   if (before.is_discarded()) return {};

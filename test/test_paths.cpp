@@ -21,7 +21,7 @@ namespace {
 const std::string kTwoCells = "compare stories.txt --steps 2 --out c --grid placement=post,pre seed=1,2" + kTiny +
                               "--eval-every 2 --eval-batches 1 ";
 
-// An output that the user names: what comes before it on the command line, and what is read.
+// An output that the user names: the words before it on the command line, and the inputs.
 struct Output {
   std::string words, input;
 };
@@ -136,7 +136,7 @@ TEST_CASE("a run or comparison does not begin among the user's files", "[paths][
     CHECK(f.read(name) == "mine");
     fs::remove_all(f.path("c"));
   }
-  // What the shell makes before the program starts.
+  // Files that the shell creates before the program starts.
   for (const char* name : {"c/log.txt", "c/train.log", "c/nohup.out", "c/.hidden"}) f.write(name, "mine");
   REQUIRE(f.run(train).status == 0);
   check_refused(f, kTwoCells, "c holds other files, as ");
@@ -212,7 +212,7 @@ TEST_CASE("--force replaces the whole of an earlier export, and no model of othe
   REQUIRE(f.run("export run --to hf --out out --force").status == 0);
   CHECK(!f.has("out/model.bin"));
   CHECK(f.read("out/README.md") == "mine");
-  // As Hugging Face's hub stores it.
+  // Files as Hugging Face's hub stores them.
   f.write("hub/model.safetensors", "theirs");
   f.write("hub/tokenizer.json", "theirs");
   check_refused(f, "export run --to llmc --out hub --force", "export did not write it");
@@ -271,7 +271,7 @@ TEST_CASE("the next run gets a number of a few digits", "[paths]") {
 
 namespace {
 
-// Command lines that read `pipe` by one option each, of the table of options.
+// Command lines that each read `pipe` through one option, for all such options in the table.
 std::vector<std::string> readers_of_options() {
   const std::string tiny = " --steps 1 --out o" + kTiny;
   const std::vector<std::pair<std::string, std::string>> bases = {
@@ -298,7 +298,7 @@ std::vector<std::string> readers_of_options() {
   return all;
 }
 
-// Command lines that read a pipe in the place of a file of a folder.
+// Command lines that read a folder in which a pipe replaces one file.
 struct Member {
   std::string of, file, words;  // a copy of the folder `of` is `in`
 };

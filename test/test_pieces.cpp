@@ -1,4 +1,4 @@
-// SentencePiece tokenizers, held against sentencepiece (python_ref/pieces.py, python_ref/check_pieces.py) and against
+// SentencePiece tokenizers, compared with sentencepiece (python_ref/pieces.py, python_ref/check_pieces.py) and with
 // plain loops.
 
 #include "data/tokenizer/pieces.hpp"
@@ -63,7 +63,7 @@ std::string random_text(size_t count, const std::vector<std::string>& parts, uin
   return text;
 }
 
-// The definition in plain loops over strings, as llama2.c has it.
+// The definition in plain loops over strings, as in llama2.c.
 std::vector<uint32_t> encode_plainly(const Pieces& pieces, std::string_view text) {
   if (text.empty()) return {};
   std::map<std::string, uint32_t> tokens;
@@ -149,7 +149,7 @@ TEST_CASE("encoding gives the tokens of sentencepiece", "[pieces]") {
 TEST_CASE("pieces of every kind of text are merged by score, leftmost first", "[pieces]") {
   std::vector<Pieces> all;
   for (const char* name : {"llama2.model", "across_spaces.model"}) all.push_back(read_pieces(kFolder + name));
-  // "x" and "é" are in pieces and no pieces themselves; "b" in none; "ab" and "ba" have the same score.
+  // "x" and "é" are in pieces but are not pieces themselves; "b" is in none; "ab" and "ba" have the same score.
   PieceTables tables =
       tables_with({"\u2581", "a", "b", "ab", "ba", "x\u00e9", "aab", "a\u2581", "\u2581\u2581", "abab"});
   tables.pieces[263].score = tables.pieces[262].score;
@@ -239,7 +239,7 @@ TEST_CASE("pieces encode a megabyte without a space in seconds", "[pieces]") {
     const std::string text = random_text(1000000, parts, 1);
     CHECK(pieces.decode(pieces.encode(text)) == text);
   }
-  CHECK(clock.seconds() < 120);  // hours if each merge looked at the whole line
+  CHECK(clock.seconds() < 120);  // would take hours if each merge scanned the whole line
 }
 
 TEST_CASE("a tokenizer.bin of llama2.c is written and read", "[pieces]") {
@@ -334,7 +334,7 @@ TEST_CASE("a damaged tokenizer file is refused in one line that names it", "[pie
   };
   const Pieces pieces = read_pieces(kFolder + "llama2.model");
   const std::string model = reference("llama2.model"), bin = to_llama2c(pieces);
-  size_t boundary = 4;  // a tokenizer.bin has no count: it may end behind a piece if all bytes are there
+  size_t boundary = 4;  // a tokenizer.bin has no count, so it may end after any piece once all bytes are there
   for (int t = 0; t < 260; ++t) {
     uint32_t length;
     std::memcpy(&length, bin.data() + boundary + 4, 4);

@@ -31,7 +31,8 @@ TEST_CASE("gemma2 multiplies its embedding by the square root of the channels", 
   CHECK(config_of("--preset llama --channels 48").embedding_scale == 1);
 }
 
-// Hugging Face rotates int(0.4 * head_dim) numbers of a head of Phi-2. If that is odd it fails; we leave out the last.
+// Hugging Face rotates int(0.4 * head_dim) numbers of each head of Phi-2, and fails if that is odd. We leave out the
+// last.
 TEST_CASE("phi-2 rotates .4 of a head of any size", "[presets]") {
   CHECK(config_of("--preset phi-2 --size 2.7B").rope_dims() == 32);
   CHECK(config_of("--preset phi-2").rope_fraction == .4f);

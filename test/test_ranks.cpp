@@ -25,7 +25,7 @@ bool can_run_ranks() {
   return false;
 }
 
-// Open MPI refuses more ranks than processors, and root, unless it is told otherwise.
+// Open MPI refuses to run as root or with more ranks than processors, unless told otherwise.
 int run_ranks(const Folder& f, int ranks, const std::string& words) {
   const std::string command = "cd '" + f.path("") + "' && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 " +
                               "OMPI_MCA_rmaps_base_oversubscribe=1 mpirun -n " + std::to_string(ranks) + " '" +
@@ -41,7 +41,7 @@ std::string other_program(const Folder& f) {
   return copy;
 }
 
-// The numbers of a checkpoint without its header, which has the times of the run.
+// The numbers of a checkpoint, without its header, which contains the run's times.
 std::string numbers_of(const Folder& f, const std::string& run) {
   const std::string file = f.read(run + "/checkpoint.safetensors");
   uint64_t header = 0;

@@ -1,5 +1,5 @@
-// What the header of residual promises beyond a branch's numbers. test_textbook.cpp (each placement) and test_model.cpp
-// (PyTorch) check those.
+// What residual.hpp promises besides a branch's numbers, which test_textbook.cpp (each placement) and test_model.cpp
+// (PyTorch) check.
 
 #include "layers/residual/residual.hpp"
 #include "layers/model/resolve.hpp"

@@ -187,7 +187,7 @@ TEST_CASE("a run of every optimizer resumes to the bit, and with no other optimi
   REQUIRE(f.run(experts + "--out m --steps 2 --schedule-end 4").status == 0);
   REQUIRE(f.run("train --out m --resume --steps 4 --quiet").status == 0);
   CHECK(same_bits(last_weights(f, "m"), last_weights(f, "whole")));
-  // of the last, NorMuon
+  // for NorMuon, the last optimizer
   CHECK(contains(f.read("r/checkpoint.safetensors"), "optimizer.second_momentum_buffer.block.0.ffn.up.weight"));
   CHECK(contains(f.read("r/checkpoint.safetensors"), "optimizer.exp_avg_sq.embedding.token.weight"));
   check_refused(f, "train --data stories.txt --optimizer sgd --cautious-decay --out x", "another --optimizer than sgd");

@@ -87,7 +87,7 @@ TEST_CASE("file pairs do not include each other in a circle", "[rooms]") {
   for (const auto& [path, targets] : includes())
     for (const std::string& target : targets)
       if (pair_of(path) != pair_of(target)) below[pair_of(path)].insert(pair_of(target));
-  // Pairs that include none of the others are taken away until none is left but those in circles and above them.
+  // Remove pairs that include no remaining pair, until only circles and the pairs above them are left.
   for (bool found = true; found;) {
     found = false;
     for (auto pair = below.begin(); pair != below.end();) {

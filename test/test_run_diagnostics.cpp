@@ -54,7 +54,7 @@ TEST_CASE("diagnostics are written at their steps and do not change training", "
   CHECK(value_of_row(csv, "1,,model,update,") == 0);
   CHECK(value_of_row(csv, "12,,model,update,") > value_of_row(csv, "5,,model,update,"));
   CHECK(value_of_row(csv, "1,0,attention.q.weight,update_ratio,") > 0);
-  // The gradient norm of the tensors is that of the whole model in metrics.csv.
+  // Together, the tensors' gradient norms give the whole model's in metrics.csv.
   double squares = 0;
   for (const std::string& line : lines_of(csv))
     if (line.starts_with("10,") && contains(line, ",grad_norm,") && !contains(line, ",stream,"))

@@ -53,7 +53,7 @@ TEST_CASE("random windows depend on seed, step and row, and stay in the training
         CHECK(start + 8 < data.train);
         starts.insert(start);
       }
-  CHECK(starts.size() > 80);  // of 90
+  CHECK(starts.size() > 80);  // out of 90
 }
 
 TEST_CASE("the unigram loss is that of the training split, with a chance for unseen characters", "[sampling]") {

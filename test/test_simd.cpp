@@ -189,7 +189,8 @@ TEST_CASE("sum, max and min of lanes", "[simd]") {
   }
 }
 
-// Both have columns that do not belong to the matrix. Those of the target are overwritten up to a whole vector.
+// Source and target have columns outside of the matrix. In the target, transpose() overwrites them up to a whole
+// vector.
 TEST_CASE("transpose turns rows into columns and fills the last vector with zeros", "[simd]") {
   for (const int rows : {1, 5, 16, 37})
     for (const int columns : {1, 8, 29, 64}) {

@@ -1,4 +1,4 @@
-// Branches among several residual streams: the textbook's by complex step, and the fast ones beside the textbook's.
+// Branches among several residual streams: the textbook's by complex step, and the fast ones against the textbook's.
 
 #include "layers/residual/residual.hpp"
 #include "layers/model/resolve.hpp"
@@ -65,7 +65,7 @@ struct StreamsCase {
     return y;
   }
 
-  // dx; adds to the gradients of the parameters in `sums`.
+  // Returns dx, and adds to the parameters' gradients in `sums`.
   Doubles backward(textbook::StreamsSaved<double>& saved, const Doubles& dy, const Doubles& x, Doubles& numbers,
                    Doubles& sums) const {
     const auto [branch, streams] = book(numbers);

@@ -12,8 +12,8 @@ using Complex = std::complex<double>;
 template <class T>
 using number_of = typename std::decay_t<T>::value_type::value_type;  // the Number of Tensors<Number>
 
-// CHECKs that `gradients` are those of Σ dy·y with respect to each input, where y = forward(inputs). Each element of
-// each input takes an imaginary step in turn, so `forward` must accept real and complex numbers.
+// CHECKs that `gradients` are the derivatives of Σ dy·y by each input, with y = forward(inputs). Each element of each
+// input takes an imaginary step in turn, so `forward` must accept real and complex numbers.
 template <class Forward>
 void certify(const std::string& name, const Tensors<double>& inputs, const Tensors<double>& gradients,
              const Doubles& dy, Forward forward) {

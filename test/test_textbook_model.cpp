@@ -18,13 +18,13 @@ double model_tolerance(const Config& c) {
   return hyper ? 4e-5 : c.norm == NormKind::batchnorm ? 2e-5 : 1e-5;
 }
 
-// Gains 1 ± .3, biases ± .1, and matrices and alphas large enough that attention is far from uniform: an alpha of ½
-// halves the input of DyT and Derf. After several of them the values of all keys are nearly the same, and the gradients
-// of queries and keys are little more than rounding errors. What norm_sum reads is as much larger as the skip path's
-// factor, and would saturate them.
+// Gains 1 ± .3, biases ± .1, and matrices and alphas large enough that attention is far from uniform. An alpha of ½
+// would halve the input of DyT and Derf: after several of them, the values of all keys are nearly the same, and the
+// gradients of queries and keys are little more than rounding errors. The skip path's factor enlarges the input of
+// norm_sum, and would saturate them.
 void randomize(Model& model) {
   for (const TensorSpec& spec : model.table) {
-    const bool matrix = spec.shape.size() > 1, scale = spec.name.ends_with(".scale.gain");  // may start at 0
+    const bool matrix = spec.shape.size() > 1, scale = spec.name.ends_with(".scale.gain");  // a scale may start at 0
     const bool alpha = spec.name.ends_with(".alpha");
     const float reads = spec.name.ends_with(".norm_sum.alpha") ? float(*model.config.skip_scale) : 1;
     const float mean = matrix ? 0 : scale ? 1 : alpha ? .8f / reads : spec.start.mean;

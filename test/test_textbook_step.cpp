@@ -47,7 +47,7 @@ TEST_CASE("the textbook's training step agrees with the fast one", "[textbook][o
     const auto compare = [&](const char* what, const float* got, const float* want) {
       check_close("textbook step/" + spec.name + "/" + what, of(got), widen(of(want)), kTolerance);
     };
-    const bool only_rounding = spec.name.ends_with(".k.bias");  // in its gradient
+    const bool only_rounding = spec.name.ends_with(".k.bias");  // its gradient is only rounding
     // Adafactor's step is as large for a small gradient as for a large one.
     if (!only_rounding || by.kind != OptimizerKind::adafactor)
       compare("weights", book.model.weights.get(), fast.model.weights.get());

@@ -37,12 +37,12 @@ std::vector<uint32_t> all_of(const Tokens& tokens, size_t begin, size_t end) {
   return all;
 }
 
-// All words of `text` with the kinds of tokenizer.
+// Returns a tokenizer of each kind, made for `text`.
 std::vector<Tokenizer> tokenizers_for(const std::string& text) {
   return {Tokenizer::bytes(), Tokenizer::characters(text), Tokenizer::bpe(train_bpe(text, 300))};
 }
 
-// A tokenizer of bytes, as a file, with a special token.
+// A byte tokenizer with a special token, as a file.
 void write_byte_tokenizer(const Folder& f, const std::string& name) {
   BpeTables tables;
   tables.tokens = byte_tokens();
@@ -607,7 +607,7 @@ TEST_CASE("tokenize writes SentencePiece's tokens, which train beside a copy of 
   CHECK(f.run("train --out run --resume --steps 2").status == 0);
   CHECK(f.run("eval run --data tokens/val_000000.bin --threads 1").status == 0);
 
-  // llama2.c's file is no token file.
+  // llama2.c's file is not a token file.
   std::filesystem::remove(f.path("tokens/tokenizer.model"));
   f.write("tokens/tokenizer.bin", to_llama2c(*tokenizer.pieces()));
   CHECK(load_dataset(options, nullptr, 16).fingerprint == data.fingerprint);
@@ -635,7 +635,7 @@ TEST_CASE("20 GB of raw tokens train in the memory of the model", "[tokens]") {
   INFO(o.err);
   CHECK(o.status == 0);
   CHECK(contains(o.out, "20.0 GB"));
-  CHECK(contains(o.out, "needs 10."));  // MB, of which 9 are the program
+  CHECK(contains(o.out, "needs 10."));  // MB; the program itself has 9
 }
 
 TEST_CASE("documents are separated by a special token, which a sample starts from and ends at", "[tokens]") {

@@ -1,4 +1,4 @@
-// Whole models in the wiring of published ones: properties of all of them, and settings that have no effect.
+// Whole models with the wiring of published ones: properties of all of them, and settings without effect.
 // test_model.cpp (PyTorch) and test_textbook_model.cpp check their numbers.
 
 #include "generated.hpp"

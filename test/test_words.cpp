@@ -34,7 +34,7 @@ std::string error_of(const std::string& line) { return parse(line).error; }
 
 }  // namespace
 
-// It was a switch once, and config files and checkpoints have it as true or false.
+// It used to be a switch, and older config files and checkpoints have it as true or false.
 TEST_CASE("--recompute takes a level, and alone means full", "[words][recompute]") {
   const struct {
     const char* words;

@@ -12,7 +12,7 @@ double dot(const Doubles& a, int i, const Doubles& b, int j) {
   return a[i * D] * b[j * D] + a[i * D + 1] * b[j * D + 1];
 }
 
-// a[i]·b[j] for the keys j ≤ i, row by row.
+// Returns a[i]·b[j] for the keys j ≤ i, row by row.
 Doubles seen_products(const Doubles& a, const Doubles& b) {
   Doubles products;
   for (int i = 0; i < T; ++i)
@@ -65,7 +65,7 @@ struct Pass {
   }
 };
 
-struct Row {  // of a softmax
+struct Row {  // a row of a softmax
   double top = -INFINITY, sum = 0;
   Doubles exponentials;
   explicit Row(const Doubles& scores) {

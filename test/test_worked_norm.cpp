@@ -76,7 +76,7 @@ TEST_CASE("layers/norm/norm.md is worked out right", "[worked][pages][norm]") {
                 along = row_means([&](size_t i) { return rms.dx[i] * x[i]; });
   for (size_t n = 0; n < N; ++n) {
     CHECK(std::fabs(ones[n]) < 1e-14);
-    CHECK(std::fabs(along[n]) < 1e-5);  // eps
+    CHECK(std::fabs(along[n]) < 1e-5);  // not 0 because of eps
     CHECK(r.dx[n * C] / r.dx[n * C + 1] == Approx(n == 0 ? -.5 : -5. / 7).epsilon(1e-3));
   }
   const Result offset = run(NormKind::rmsnorm, {0, 1, -.5}, {}, eps, x, dy, true);

@@ -23,8 +23,8 @@ struct Given {
   }
 };
 
-// The size of the last of many steps, in learning rates. The last gradient is 1. Those before it are zero, or they grow
-// by the factor `growth`.
+// Returns the size of the last of many steps, in learning rates. The last gradient is 1. Earlier gradients are zero, or
+// grow by the factor `growth`.
 double last_step(double beta1, double beta2, double growth) {
   constexpr int kSteps = 16000;
   double w = 0, m = 0, v = 0, before = 0;

@@ -47,7 +47,7 @@ struct Neighbors {
 
 inline constexpr int kLayer = 2;  // the tested block, of four or more
 
-// A branch with tensors 1, 2 as gain and bias of norm_in, 3, 4 of norm_out, 5, 6 of norm_sum and 7 as λ, where present.
+// A branch with tensors 1, 2 as gain and bias of norm_in, 3, 4 of norm_out, 5, 6 of norm_sum and 7 as λ, if present.
 template <class Number>
 textbook::Branch<Number> branch_of(const Placement& row, Tensors<Number>& t, bool centered = true) {
   const auto norm = [&](bool there, size_t at) {
