@@ -5,7 +5,7 @@
 #   CXXFLAGS, LDFLAGS    added to the command lines    V=1                 show the command lines
 #   MPI=1                trains on many machines       EMULATOR             runs what a cross compiler made
 
-# Variables that are private to a rule came with 3.82. macOS still has 3.81.
+# Make 3.82 introduced variables that are private to a rule. macOS still has 3.81.
 ifneq (,$(filter 3.7% 3.80% 3.81%,$(MAKE_VERSION)))
   $(error GNU make 3.82 or newer is needed, and this is $(MAKE_VERSION): on macOS `brew install make`, then call `gmake`)
 endif
@@ -17,7 +17,7 @@ endif
 
 ifneq (,$(word 2,$(MAKECMDGOALS)))
 
-# Several goals run one after the other, each with a parallel build of its own.
+# Several goals run one after the other, each with its own parallel build.
 .NOTPARALLEL:
 .PHONY: $(MAKECMDGOALS)
 $(MAKECMDGOALS):
@@ -45,7 +45,7 @@ EXCHANGES := check-formats check-gguf check-tokenizers
 all: build/train_gpt  ## build build/train_gpt (the default)
 
 # ---- What this machine has: dev/setup.sh finds it, or installs it, and writes it down ------------
-# Goals that compile nothing here do without.
+# Goals that compile nothing here need no configuration.
 
 NAMED_CXX := $(if $(filter default undefined,$(origin CXX)),,$(CXX))
 NO_COMPILER := test-arm venv .venv/% build/oldest/% pages $(REPORTS) $(BOOK) $(PRACTICE) $(PLAYGROUND) \
@@ -57,7 +57,7 @@ MPICXX ?= mpicxx
 WITH_MPI := $(if $(MPI),-$(notdir $(MPICXX)))
 CONFIG := build/config-$(KEY)$(SUITE:%=-%)$(WITH_MPI).mk
 
-# OpenMP may have been installed since.
+# OpenMP may have been installed in the meantime.
 ifndef MAKE_RESTARTS
   $(shell grep -q '^OPENMP := *$$' $(CONFIG) 2>/dev/null && rm $(CONFIG))
 endif
@@ -92,7 +92,7 @@ SANITIZERS := $(if $(SANITIZE),$(CHECKED)) $(if $(FUZZ),-fsanitize=fuzzer-no-lin
 OPTIMIZE := $(if $(SANITIZE),-O1,-O3) $(SANITIZERS)
 # GCC bug 105651: g++ 12 warns of overlapping copies in std::string where there are none.
 WARNINGS := -Wall -Wextra $(if $(call has,__clang__),,-Wno-restrict $(if $(SANITIZE),-Wno-maybe-uninitialized)) $(if $(OPENMP),,-Wno-unknown-pragmas)
-EXTRA :=  # of single files; CXXFLAGS on a command line would take no more
+EXTRA :=  # flags for single files; if CXXFLAGS is on the command line, += has no effect
 # No -ffast-math: NaN, infinity and masks keep their meaning.
 # g++ collects garbage less often: a tenth less time for the rooms of data/, and a fifth more memory.
 THRIFT := $(if $(call has,__clang__),,--param ggc-min-heapsize=500000)
@@ -104,9 +104,9 @@ LINK = $(COMPILE) -o $@ $(filter %.o,$^) $(OPENMP_LIBS) $(PCRE2_LIBS) $(UTF8PROC
 OUT := build/$(KEY)$(if $(FUZZ),-fuzz,$(if $(SANITIZE),-sanitize))
 LIBRARY := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(wildcard layers/*/*.cpp data/*/*.cpp data/*/*/*.cpp)))
 
-# Each of these rooms is compiled in one piece, which reads headers and instantiates templates once: `time make` from
-# nothing takes 90 s of a Zen 5, and 144 s with ROOMS_JOINED=, which compiles each file by itself: less to compile after
-# a change of one.
+# Each of these rooms is compiled in one piece, which reads headers and instantiates templates once. From nothing,
+# `time make` takes 90 s on a Zen 5, and 144 s with ROOMS_JOINED=. That compiles each file by itself, so a change of one file
+# compiles less.
 ROOMS_JOINED ?= $(patsubst %/,%,$(sort $(dir $(wildcard data/*/*.cpp data/*/*/*.cpp))))
 JOINED := $(foreach room,$(ROOMS_JOINED),$(patsubst %.cpp,$(OUT)/%.o,$(wildcard $(room)/*.cpp)))
 LIBRARY := $(ROOMS_JOINED:%=$(OUT)/%/room.o) $(filter-out $(JOINED),$(LIBRARY))
@@ -197,7 +197,7 @@ $(HUGGINGFACE)/modeling_train_gpt.inc: data/formats/huggingface/modeling_train_g
 	@mkdir -p $(@D)
 	@{ echo 'R"python('; cat $<; echo ')python"'; } > $@
 
-# build/train_gpt is whichever was asked for last.
+# build/train_gpt is the program that was built last.
 build/train_gpt: $(PROGRAM) FORCE
 	@ln -sf $(<:build/%=%) $@
 
@@ -250,7 +250,7 @@ train: build/train_gpt $(TALES)  ## train on DATA=my.txt, or on tales that the p
 	@build/train_gpt train --data $(call files,$(TRAIN_DATA)) $(if $(TALES),--config dev/recipes/tales.toml) $(ARGS)
 
 RECIPE ?= dev/recipes/compare.toml
-# Where its tables are: below runs/, or where --out in ARGS puts them.
+# Its tables are below runs/, or in the folder of --out in ARGS.
 COMPARED = runs $(filter-out runs/%,$(patsubst --out=%,%,$(filter --out=%,$(subst --out ,--out=,$(strip $(ARGS))))))
 compare: build/train_gpt $(DATA_WRITTEN)  ## compare normalizations; ARGS='--grid placement=post,pre norm=rmsnorm'
 	@touch build/compare-began
@@ -260,7 +260,7 @@ compare: build/train_gpt $(DATA_WRITTEN)  ## compare normalizations; ARGS='--gri
 	  if $(MAKE) --no-print-directory .venv/.report; then $(PYTHON) dev/report/report.py "$$run"; \
 	  else echo "no report: \`make report RUN=$$run\` makes it where Python's packages can be had"; fi; done
 
-# Without ARGS, the parts in which they differ are measured again as the lesser processors of this kind would run them.
+# Without ARGS, measures the parts that depend on the processor again, as lesser processors of this kind would run them.
 LESSER := $(if $(ARGS)$(filter-out native,$(MARCH)),,\
   $(if $(filter AVX-512,$(SIMD)),x86-64-v3) $(if $(filter AVX-512 AVX2,$(SIMD)),x86-64))
 bench:  ## measure speed, layer by layer; ARGS='gemm', 'steps', '--quick'
@@ -269,7 +269,7 @@ bench:  ## measure speed, layer by layer; ARGS='gemm', 'steps', '--quick'
 	  $(MAKE) --no-print-directory run-bench MARCH=$$march ARGS='gemm layers sampling steps' || exit; done
 	@$(if $(LESSER),$(OUT)/bench --summary $(patsubst %,build/bench-%.json,native $(LESSER)))
 
-# PyTorch and NumPy are timed beside it where .venv has them.
+# Times PyTorch and NumPy, too, if .venv has them.
 .PHONY: run-bench
 run-bench: $(OUT)/bench
 	@if $(PYTHON) -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("torch"))' 2>/dev/null; \
@@ -280,8 +280,8 @@ run-bench: $(OUT)/bench
 $(OUT)/bench: $(BENCH) $(LIBRARY)
 	$(call SAY,link  $@)$(LINK)
 
-# Some tests run the program, which they find beside them. GNU's OpenMP reads how long a thread spins before it
-# sleeps when a process starts: long spins make tests ten times slower on a machine that does something else too.
+# Some tests run the program, which is in the same folder. GNU's OpenMP reads how long a thread spins before it sleeps
+# when a process starts: long spins make tests ten times slower on a machine that does something else too.
 test: tests  ## run all tests, or some; ARGS='[norm]', SUITE=layers
 	@GOMP_SPINCOUNT=1000 $(if $(SANITIZE),SANITIZED=1) $(EMULATOR) $(TEST_PROGRAM) $(ARGS)
 
@@ -301,7 +301,7 @@ test-arm:  ## run tests as a 64-bit ARM processor runs them, emulated; SUITE=ker
 	@CXX='$(ARM_CXX)' dev/setup.sh arm
 	@$(MAKE) --no-print-directory test SUITE='$(or $(SUITE),layers)' CXX='$(ARM_CXX)' ARGS='$(ARGS)'
 
-# Linux with glibc alone: the library stands between the program and its C library.
+# Only for Linux with glibc, because the library is loaded between the program and its C library.
 FAULTS_NEED := $(OUT)/train_gpt $(OUT)/preload.so
 faults: $(FAULTS_NEED)  ## make system calls and allocations fail, kill runs, forge files; ARGS=forged
 	@python3 dev/faults/faults.py $^ $(ARGS)
@@ -385,7 +385,7 @@ test-scenes: build/playground.html  ## run the playground's scenes in a headless
 test-playground:  ## compare the playground's engine with the native one, which has 4-lane vectors; needs node
 	+@MAKE='$(MAKE)' dev/playground/test.sh $(ARGS)
 
-# The same engine as a native program. build/native_engine is whichever was asked for last.
+# The same engine as a native program. build/native_engine is the one that was built last.
 NATIVE_ENGINE := $(patsubst %,$(OUT)/dev/playground/%.o,drawing engine kernels native reading)
 build/native_engine: $(OUT)/native_engine FORCE
 	@ln -sf $(<:build/%=%) $@
@@ -393,7 +393,7 @@ $(OUT)/native_engine: $(NATIVE_ENGINE) $(LIBRARY)
 	$(call SAY,link  $@)$(LINK)
 -include $(NATIVE_ENGINE:.o=.d)
 
-# A learner needs nothing but a compiler for these, hence no configuration (dev/exercise/README.md).
+# These need only a compiler, so there is no configuration (dev/exercise/README.md).
 exercise:  ## begin exercise LAYER=norm, or list all exercises
 	@FORCE='$(FORCE)' HINT='$(HINT)' dev/exercise/exercise.sh $(if $(LAYER),begin $(LAYER)) || [ $$? = 1 ]
 
@@ -448,7 +448,7 @@ pictures: .venv/.report  ## draw the pictures of the pages that need no training
 test-report: .venv/.report  ## test reports in a browser, recompute the numbers of the studies
 	@$(PYTHON) dev/report/test_report.py $(ARGS)
 
-# Its pages are all Markdown of the project. The playground is in it if build/playground.html is there.
+# The book contains all Markdown of the project, and the playground if build/playground.html exists.
 book: .venv/.book  ## write build/book/, the course as a site that needs no network
 	@rm -rf build/book
 	@$(PYTHON) -m sphinx --quiet --fresh-env -n -W --keep-going -d build/book-doctrees -c dev/book . build/book
@@ -480,7 +480,7 @@ curves: venv build/train_gpt $(DATA_WRITTEN)  ## train beside PyTorch on DATA, c
 
 venv: .venv/.python_ref .venv/.report  ## install PyTorch and the other Python packages into .venv/
 
-# One after the other, as two pips would be in each other's way. Who wants reports alone does not download PyTorch.
+# One after the other, because two pips would disturb each other. Separate, so that reports do not need PyTorch.
 PIP = echo 'pip install -r $<'; $(PYTHON) -m pip install --quiet --disable-pip-version-check -r $<
 .venv/.python_ref: python_ref/requirements.txt | .venv/.report
 	@$(PIP)
@@ -500,7 +500,7 @@ build/oldest/.huggingface build/oldest/.gguf: build/oldest/.%: python_ref/requir
 	@$(PIP)
 	@touch $@
 
-# Where pip cannot get at its packages, those of the system do.
+# If pip cannot reach its packages, the system's packages do.
 .venv/.report: dev/report/requirements.txt | $(PYTHON)
 	@$(PIP) || { echo 'pip could not: trying the packages of this system'; dev/setup.sh report && \
 	  python3 -m venv --system-site-packages .venv && $(PYTHON) -c 'import plotly, pandas, matplotlib, scipy'; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets up, builds, trains and tests from nothing in a minimal Debian: dev/setup.sh must install whatever is missing.
-# Needs root and debootstrap. MINIMAL_ROOT names a root that is already there. The last line is that of the tests.
+# Needs root and debootstrap. MINIMAL_ROOT names an existing root. The last line is the tests' last line.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -4,8 +4,8 @@
 #   data/download.sh shakespeare [DIR]    all of Shakespeare's plays in one file, 1.1 MB
 #   data/download.sh tinystories [DIR]    short stories for children written by GPT-4, 2.2 GB and 23 MB
 #
-# DIR is data/ unless given. A broken download goes on where it stopped; a file gets its name only when its
-# SHA-256 is right. TEXT_URL=... takes the files from a mirror instead: TEXT_URL/tinyshakespeare.txt, ...
+# DIR is data/ unless given. A broken download continues where it stopped. A file gets its name only when its SHA-256 is
+# right. TEXT_URL=... takes the files from a mirror instead: TEXT_URL/tinyshakespeare.txt, ...
 #
 # shakespeare: "tiny Shakespeare" (Karpathy, char-rnn). tinystories: TinyStoriesV2 (Eldan and Li 2023,
 # arXiv 2305.07759), licence CDLA-Sharing-1.0.
@@ -19,7 +19,7 @@ usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "$0"; }
 sha256() { if have sha256sum; then sha256sum "$1"; else shasum -a 256 "$1"; fi | cut -d ' ' -f 1; }
 bytes() { wc -c <"$1" | tr -d ' '; }
 
-# get URL FILE: appends what FILE lacks.
+# get URL FILE: downloads the part that FILE lacks.
 get() {
   if have curl; then
     local quiet=--progress-bar

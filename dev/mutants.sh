@@ -9,12 +9,12 @@
 # A row may select the tests that see its mutant, as Catch2 selects them. Otherwise all tests run except [slow],
 # [program] and [pages] ([pages] would fail because a page shows the line). TESTS='~[corpus]' selects for all rows.
 #
-# The sources are copied to build/mutants/, one copy a processor, and only ever broken there. Ends with
-# "N mutants, N caught"; fails if one survived, does not compile, or no longer fits its file. A mutant whose object file
-# is that of the whole program is left out: its code is for another processor.
+# Copies the sources to build/mutants/, one copy per processor, and breaks them only there. Ends with
+# "N mutants, N caught". Fails if a mutant survives, does not compile, or no longer fits its file. Leaves out a mutant whose object
+# file does not change, because its code is for another processor.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-unset MAKEFLAGS MFLAGS MAKELEVEL # the makes below are on their own
+unset MAKEFLAGS MFLAGS MAKELEVEL # the makes below are independent
 die() { printf 'mutants: %s\n' "$*" >&2; exit 2; }
 
 list_only='' part=1/1
@@ -29,7 +29,7 @@ wanted=${1:-}
 
 # ---- the list ------------------------------------------------------------------------------------
 
-# before "$old" after = the text of the file; fails unless the old text is there exactly once.
+# Splits the file's text into $before, the old text and $after. Fails unless the old text occurs exactly once.
 split_file() {
   local text
   text=$(cat "$1" && echo .) || return
@@ -84,9 +84,9 @@ export OMP_WAIT_POLICY=passive # several tests run at once
 export CXXFLAGS="${CXXFLAGS:-} -O1"
 export ROOMS_JOINED= # one file changes at a time
 
-# Copy 0 stays whole, and from one call to the next, so that only what changed is compiled again.
+# Copy 0 is never broken, and stays from one call to the next, so that only changed files are compiled again.
 mkdir -p "$root/0" || exit
-sources() { # all that is not hidden, built, trained or a large text
+sources() { # all files except hidden ones, builds, runs and large texts
   find . \( -name '.?*' -o -path ./build -o -path ./runs \) -prune -o -type f -size -16000k -print
 }
 sources | while IFS= read -r path; do
@@ -111,7 +111,7 @@ tests_of() { # SPEC: the first failing test case of these in this folder; empty 
   printf '%s\n' "$output" | awk '/^-+$/ { getline; print; found = 1; exit } END { exit !found }' ||
     echo "(they crash: status $status)"
 }
-# nearest FILE SPEC: the tests of the file's own test file, which see most of its mutants, and soon; else SPEC.
+# nearest FILE SPEC: the tests in the file's own test file, which catch most of its mutants quickly; otherwise SPEC.
 nearest() {
   local own=test_${1##*/}
   if [ "$2" = "$everywhere" ] && [ -e "test/$own" ]; then echo "[#${own%.cpp}]"; else echo "$2"; fi

@@ -82,7 +82,7 @@ for page; do
     echo "$page does not show the code as it is: \`make pages\` brings it up to date"
     [ $status -ne 0 ] || status=1
   else
-    # Beside the page, so that it is moved whole.
+    # Next to the page, so that mv replaces it atomically.
     cp "$new" "$page.new" && mv "$page.new" "$page"
     echo "$page"
   fi

@@ -3,9 +3,9 @@
 #
 #   dev/peers.sh LLMC_CHECKOUT [LLAMA2C_CHECKOUT]
 #
-# llm.c (karpathy/llm.c) reads an exported GPT-2 of three layers. One batch gives its loss, logits and every gradient,
-# and ten steps of AdamW its losses; all are compared with ours. llama2.c (karpathy/llama2.c) reads an exported Llama
-# and writes greedy text, which must be ours. Both are compiled into build/peers; their checkouts stay as they are.
+# llm.c (karpathy/llm.c) reads an exported GPT-2 of three layers. Compares its loss, logits and every gradient for one
+# batch, and its losses for ten steps of AdamW, with ours. llama2.c (karpathy/llama2.c) reads an exported Llama and
+# writes greedy text, which must equal ours. Compiles both into build/peers and leaves their checkouts unchanged.
 set -eu
 die() { printf 'peers: %s\n' "$*" >&2; exit 2; }
 [ $# -ge 1 ] && [ -e "$1/train_gpt2.c" ] || die "say where llm.c is: dev/peers.sh LLMC_CHECKOUT [LLAMA2C_CHECKOUT]"

@@ -87,7 +87,7 @@ int main() {
 END
 }
 
-# Sets CXX to the compiler that was named, or to the first that works. A newer clang++ is found despite an old g++.
+# Sets CXX to the compiler that was named, or to the first that works. An old g++ does not hide a newer clang++.
 has_compiler() {
   if [ -n "$named" ]; then
     CXX=$named
@@ -106,7 +106,7 @@ has_make() { have make || have gmake; }
 
 has_emulator() { have "${emulator%% *}"; }
 
-# OpenMP is present if a parallel program links and runs: a compiler may know the option and lack the library.
+# OpenMP is present if a parallel program links and runs. A compiler may know the option and lack the library.
 openmp='' openmp_libs=''
 openmp_works() {
   # shellcheck disable=SC2086

@@ -59,8 +59,8 @@ CASES = {
 HARD = {
     "llama-bpe-file": ("tokenizer", lambda tokens: tokens), "llama-pieces": ("pieces", lambda tokens: tokens["llama2"]),
 }  # fmt: skip
-# Of the loss: a few times the largest error seen, 4.6e-5 (llama.cpp has GELU as a table of halves), 5.8e-5, 3.0e-4
-# and 9.0e-4.
+# Tolerances of the loss: a few times the largest error seen, 4.6e-5 (llama.cpp has GELU as a table of halves), 5.8e-5,
+# 3.0e-4 and 9.0e-4.
 BOUND = {"f32": 1e-4, "f16": 5e-4, "bf16": 2e-3, "q8_0": 5e-3}
 FIXTURES, FIXTURE_BOUND = ("gpt2", "llama"), 1e-4
 PROMPT = "One day the fox"

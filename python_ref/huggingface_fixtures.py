@@ -27,7 +27,7 @@ LLAMA = {
     "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}, "rms_norm_eps": 1e-5,
 }  # fmt: skip
 
-# One of each of the other classes, tiny, and with everything of it that could go wrong.
+# One tiny model of each other class, with every feature that could go wrong.
 SMALL = {
     "num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 8, "intermediate_size": 12,
     "max_position_embeddings": 12,

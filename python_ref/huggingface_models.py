@@ -197,7 +197,7 @@ MOE = {"experts": 4, "experts-per-token": 2, "router-loss": 0, "router-z-loss": 
 class Model:
     """`options` are sizes for our preset, which determines everything else."""
 
-    kind: type  # of their configuration
+    kind: type  # the class of their configuration
     model: type
     rules: dict
     options: dict = field(default_factory=lambda: TINY)
@@ -250,7 +250,7 @@ MODELS = {
     "qwen": llama_like(1e4, 1e-6, TINY, hf.Qwen2Config, hf.Qwen2ForCausalLM),
     "qwen2": llama_like(1e6, 1e-6, GQA, hf.Qwen2Config, hf.Qwen2ForCausalLM),
     "qwen3": llama_like(1e6, 1e-6, GQA | {"head-dim": 6}, hf.Qwen3Config, hf.Qwen3ForCausalLM, QWEN3),
-    "qwen3-moe": llama_like(  # the class's norm_topk_prob is false, that of the published models true
+    "qwen3-moe": llama_like(  # norm_topk_prob is false in the class and true in the published models
         1e6, 1e-6, GQA | MOE | {"head-dim": 6, "experts-per-token": 3}, hf.Qwen3MoeConfig, hf.Qwen3MoeForCausalLM,
         llama_moe(4, HEADS), QWEN3_MOE, norm_topk_prob=True, head_dim=6,
     ),

@@ -17,7 +17,7 @@ class Block:
     line: int  # the first line in the file, counted from 1
     text: str  # a heading's words, the lines inside a fence, or the lines of the page
     info: str = ""  # a heading's level as "h2", or the language of a code block
-    inlines: list[Token] = field(default_factory=list)  # of the parser: one for each paragraph, heading or table cell
+    inlines: list[Token] = field(default_factory=list)  # the parser's tokens: one per paragraph, heading or table cell
 
     @property
     def is_comment(self):

@@ -425,7 +425,7 @@ def rule_case(out, name, kind, setting, deviation=1.0):
     sizes = [math.prod(shape) for shape in shapes]
     starts = case.normal("w", sum(sizes), deviation=deviation).detach()
     gradients = case.normal("g", steps, sum(sizes)).detach()
-    after, state = [[] for _ in range(steps)], {}  # of all tensors, one behind the other
+    after, state = [[] for _ in range(steps)], {}  # all tensors, one after the other
     for shape, w, g in zip(shapes, starts.split(sizes), gradients.split(sizes, dim=1)):
         w, g = w.reshape(shape), g.reshape(steps, *shape)
         twin, (make, precision, tolerance) = Twin(**setting), PYTORCH.get(name, (None, torch.float64, 0))
@@ -626,7 +626,7 @@ def is_zero(c, name):
     if not name.startswith("block."):
         return False
     _, layer, branch, part = name.split(".", 3)
-    if part in ("v.bias", "o.bias", "down.bias", "norm_inner.bias"):  # attention passes that of v on
+    if part in ("v.bias", "o.bias", "down.bias", "norm_inner.bias"):  # attention passes v's bias on
         return bool(residual.at(c, f"block.{layer}.{branch}").norms)
     if part in ("norm_out.bias", "norm_sum.bias"):  # it stays in the stream; do only norms read it from here?
         names = [f"block.{l}.{b}" for l in range(c.layers) for b in ("attention", "ffn")]
@@ -652,7 +652,7 @@ def start(rnd, c, name, shape):
         return 0.7 + 0.2 * rnd.standard_normal(shape)
     if name.endswith(".bias"):
         return 0.1 * rnd.standard_normal(shape)
-    if name.endswith((".read", ".carry", ".write")):  # of streams: 1, or the identity
+    if name.endswith((".read", ".carry", ".write")):  # mixing streams: 1, or the identity
         constant = np.eye(c.streams).ravel() if name.endswith(".carry") else 1
         return constant + 0.3 * rnd.standard_normal(shape)
     if name.startswith("embedding"):

@@ -1,5 +1,6 @@
-// Names, commands and listings in the pages are right. Each check first runs on made-up pages with known faults, then on
-// the pages of the project. test_worked_*.cpp check the worked numbers, python_ref/check_markdown.py everything else.
+// Names, commands and listings in the pages are right. Each check first runs on made-up pages with known faults,
+// then on the pages of the project. test_worked_*.cpp check the worked numbers, python_ref/check_markdown.py
+// everything else.
 
 #include <sys/wait.h>
 
@@ -100,7 +101,8 @@ TEST_CASE("names in backticks exist", "[pages]") {
 TEST_CASE("commands in code blocks are valid", "[pages]") {
   const auto check = [](const Page& page) { return wrong_commands(page, small()); };
   check_finds(check,
-              {"```\nmake nothing\n```", "```\nmake test ARGS='[norm],[nothing]'\n```", "```sh\n$ make trains\n...\n```",
+              {"```\nmake nothing\n```", "```\nmake test ARGS='[norm],[nothing]'\n```",
+               "```sh\n$ make trains\n...\n```",
                "```\nbuild/train_gpt train --steps 9 \\\n  --norm bart\n```",
                "1. Run\n\n   ```\n   x\n```\n\n```\nbuild/train_gpt trian\n```"},
               {"```\nmake train   # and nothing more\nmakes sense\n```", "```\nmake test ARGS='[norm],[norm]'\n```",

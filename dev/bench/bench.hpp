@@ -30,7 +30,7 @@ void add_peer(Json& row, const Times& ours, const Times& theirs, double work, co
 
 Buffer random_floats(size_t n, float deviation = 1);
 std::vector<int> random_tokens(size_t n, int V);
-void random_weights(Model& model);  // with the standard deviations of initialize(), but faster
+void random_weights(Model& model);  // like initialize(), with uniform numbers because they are faster
 
 void bench_experts(Bench& bench);
 void bench_gemm(Bench& bench);

@@ -1,4 +1,4 @@
-// A mixture of experts beside the dense model of the same active parameters: forward and backward of the whole model,
+// A mixture of experts against a dense model with as many active parameters: forward and backward of the whole model,
 // and the step of AdamW, which updates all experts.
 
 #include "layers/model/size.hpp"

@@ -66,7 +66,7 @@ Json bench_product(Bench& bench, const Shape& shape, const Form& form, Matmul ma
   const double flops = 2. * M * N * K;
   Json row = {{"of", shape.of}, {"form", name}, {"matmul", name_of(kMatmuls, matmul)}, {"M", M}, {"N", N}, {"K", K}};
   add_speed(row, times[0], flops, bench.flops(matmul));
-  double ratio = INFINITY;  // to the better of the two
+  double ratio = INFINITY;  // ours against the better of the two
   const char* keys[] = {nullptr, "pytorch", "numpy"};
   for (size_t i = 1; i < times.size(); ++i) {
     if (!times[i].known()) continue;

@@ -41,7 +41,7 @@ std::string sized(int rows, int width) {
 }
 
 void bench_activation(Bench& bench, Activation kind, int N, int F) {
-  const int width = is_gated(kind) ? 2 * F : F;  // of x
+  const int width = is_gated(kind) ? 2 * F : F;  // x (N,width)
   const Buffer x = random_floats(size_t(N) * width), dy = random_floats(size_t(N) * F);
   const Buffer y = allocate(size_t(N) * F), dx = allocate(size_t(N) * width);
   const char* name = name_of(kActivations, kind);
@@ -59,7 +59,7 @@ void bench_activation(Bench& bench, Activation kind, int N, int F) {
 void bench_residual(Bench& bench, int N, int C) {
   const size_t n = size_t(N) * C;
   const Buffer x = random_floats(n), f = random_floats(n), y = allocate(n);
-  const Branch none;  // without norms: y = x + f, and the same sum of gradients backward
+  const Branch none;  // without norms: y = x + f, and dx = dy + df
   const double bytes = 12. * N * C, copy = bench.bandwidth.copy;
   run(bench, {"residual", "forward", by(N, C), bytes, copy,
               [&] { branch_leave(y.get(), {}, {}, nullptr, x.get(), f.get(), none, N, C, true); }});

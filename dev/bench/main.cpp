@@ -40,7 +40,7 @@ void add_peer(Json& row, const Times& ours, const Times& theirs, double work, co
 namespace {
 
 void fill(float* x, size_t n, Start start, uint64_t key) {
-  const double width = std::sqrt(12.) * static_cast<double>(start.deviation);  // of a uniform distribution
+  const double width = std::sqrt(12.) * static_cast<double>(start.deviation);  // width of a uniform distribution
   for (size_t i = 0; i < n; ++i)
     x[i] = start.mean + static_cast<float>(width * (rng::uniform(key, i) - .5));
 }

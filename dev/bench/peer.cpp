@@ -17,9 +17,9 @@ namespace {
 // Compiling a model takes PyTorch a minute or two.
 constexpr int kPatienceMs = 300'000;
 
-// Settings that hold libraries to the instructions of a lesser processor: MKL, oneDNN, OpenBLAS, PyTorch's own loops,
-// and what its compiler writes. MKL_ENABLE_INSTRUCTIONS does nothing on AMD's processors, where MKL_CBWR does. oneDNN
-// and OpenBLAS cannot be held to SSE2: they keep SSE4, which is more.
+// Settings that limit libraries to the instructions of a lesser processor: MKL, oneDNN, OpenBLAS, PyTorch's own loops,
+// and the code of its compiler. On AMD's processors MKL_ENABLE_INSTRUCTIONS has no effect, but MKL_CBWR has. oneDNN and
+// OpenBLAS cannot be limited to SSE2: they keep using SSE4, which is more.
 struct Hold {
   const char *simd, *variable, *value;
 };
@@ -55,7 +55,7 @@ Peer::Peer(const std::string& command, int threads) {
   if (pipe(in) != 0 || pipe(out) != 0) throw std::runtime_error("no pipe to the peer");
   pid_ = fork();
   if (pid_ == 0) {
-    unsetenv("KMP_BLOCKTIME");  // that of our own threads; PyTorch runs with its default
+    unsetenv("KMP_BLOCKTIME");  // it is for our own threads; PyTorch runs with its default
     hold_libraries(detect_machine().simd);
     std::signal(SIGPIPE, SIG_DFL);
     dup2(in[0], STDIN_FILENO);

@@ -9,7 +9,7 @@
 using Json = nlohmann::ordered_json;
 
 struct Column {
-  const char* key;    // of the field to show; a row may lack it
+  const char* key;    // the field to show; a row may lack it
   const char* title;
   int width;
   int digits;         // after the decimal point, or kText or kShare

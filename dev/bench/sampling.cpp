@@ -7,7 +7,7 @@
 
 namespace {
 
-// Bytes of the weights that one token reads: all but the embedding rows of other tokens and positions.
+// Bytes of the weights that one token reads: all except the embedding rows of other tokens and positions.
 double bytes_of_weights(const Model& model) {
   size_t floats = 0;
   for (const TensorSpec& spec : model.table) floats += spec.size();
@@ -35,7 +35,7 @@ void bench_model(Bench& bench, const char* preset, const char* size) {
   const auto row = [&](const char* how, const Times& time, double bytes) {
     Json row = {{"of", std::string(preset) + " " + size}, {"how", how}};
     add_speed(row, time, bytes, all / times[0].seconds());
-    row["share"] = speedup(time, times[0]) * bytes / all;  // side by side
+    row["share"] = speedup(time, times[0]) * bytes / all;  // timed in the same rounds
     return row;
   };
   bench.report.row(row("reading, nothing else", times[0], all));

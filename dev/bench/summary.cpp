@@ -14,7 +14,7 @@ namespace {
 struct Line {
   const char *title, *table;
   Json with;
-  const char* unit;  // of the first number: a field and how to print it
+  const char* unit;  // the first number's unit: a field and how to print it
   double scale;
   const char* field;
 };

@@ -1,5 +1,5 @@
-// Byte-pair encoding: encoding with GPT-2's ranks beside tiktoken, and training beside Hugging Face's tokenizers and
-// rustbpe. The text and GPT-2's files are not part of the project: they are below $SHARED or ../shared.
+// Byte-pair encoding: encoding with GPT-2's ranks against tiktoken, and training against Hugging Face's tokenizers and
+// rustbpe. The text and GPT-2's files are not part of the project; they are below $SHARED or ../shared.
 
 #include <cstdlib>
 #include <filesystem>
@@ -26,7 +26,7 @@ struct Rival {
   const char *name, *request;
 };
 
-// A race of our work with those rivals that can be had, as one row.
+// Times our work against the rivals that are installed, as one row.
 void race(Bench& bench, const std::string& what, std::function<void()> work, const std::vector<Rival>& rivals,
           const std::string& files, double bytes) {
   std::vector<Contestant> contestants = {bench.clock.ours(std::move(work))};

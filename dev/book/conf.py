@@ -187,7 +187,7 @@ def highlighted(app, file):
         lexer = get_lexer_for_filename(file).aliases[0]
     except (ClassNotFound, IndexError):
         lexer = "text"
-    # force: what a lexer does not know is no fault of the source.
+    # force, because a token that a lexer does not know is no fault in the source.
     code = app.builder.highlighter.highlight_block(text, lexer, force=True, linenos="inline", lineanchors="L",
                                                    anchorlinenos=True)
 

@@ -120,7 +120,7 @@ std::string gaps(const Result& r) {
   return std::to_string(count) + " of " + std::to_string(r.size()) + " were never touched, the first is " + r.at(first);
 }
 
-// All that fit: if two mistakes give the same numbers, either may have been made.
+// Returns all mistakes that fit: if two give the same numbers, either may have been made.
 std::string known_mistake(const Result& r) {
   std::string text;
   for (const Mistake& mistake : r.mistakes)
@@ -150,7 +150,7 @@ std::string factor(const Result& r) {
   return "all of it is " + shown(ratio) + " times what it should be";
 }
 
-// The same for the change of a tensor that is updated in place.
+// Does the same for the change of a tensor that is updated in place.
 std::string factor_of_change(const Result& r) {
   if (r.how != How::in_place) return "";
   const std::string text =

@@ -48,7 +48,7 @@ SYSTEM_CALLS = {
 HARMLESS = ("elapsed", "val_loss", "best_loss", "best_step", "step", "data", "settings")  # fields of a header
 MASK = (1 << 64) - 1
 OPENING = b'{"__metadata__":{"checksum":"'  # the beginning of a checkpoint's header
-PIECE = 262144  # bytes of a checkpoint that have a checksum of their own
+PIECE = 262144  # bytes of a checkpoint that share a checksum
 failures = []
 
 

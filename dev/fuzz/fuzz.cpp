@@ -20,7 +20,7 @@ const Parser* wanted() {
   return nullptr;
 }
 
-// In memory where the system has such a folder.
+// In memory if the system has such a folder.
 std::string scratch_folder() {
   const fs::path memory = "/dev/shm", base = fs::exists(memory) ? memory : fs::temp_directory_path();
   const fs::path folder = base / ("train_gpt-fuzz-" + std::to_string(::getpid()));

@@ -141,7 +141,7 @@ void key_blocks(const Head& a) {
 }
 
 // Tiles. With 64 queries by 64 keys both products are matrix products, and gemm's register tile computes them: one load
-// of a key serves several queries. This rung computes all tiles, half of which are in the future and add nothing.
+// of a key serves several queries. This rung computes all tiles; half of them are in the future and add nothing.
 //
 // Skipping. Leaves out a tile whose first key comes after its last query.
 template <bool skip>

@@ -38,7 +38,7 @@ void vectors(float* y, const float* x, const float* w, const Sizes& s) {
     }
 }
 
-constexpr size_t kRows = 4, kVectors = 3;  // of the register tile: 12 sums and the operands fit in AVX2's 16 registers
+constexpr size_t kRows = 4, kVectors = 3;  // the register tile: 12 sums and the operands fit in AVX2's 16 registers
 
 // A register tile. 4 rows of x times 3 rows of w are 12 sums in registers. While one waits for its last multiply-add
 // the others continue, and 12 multiply-adds need 7 loads instead of 24.
@@ -149,7 +149,7 @@ void forward(const Sizes& s, Ceiling ceiling) {
               [&] { packing<packed_tile>(y, x, w, s); });
   ladder.rung("fewer loads: unrolled, a vector is loaded once", Threads::one,
               [&] { packing<unrolled_tile>(y, x, w, s); });
-  // The product takes matrices of any size: edges have tiles of their own, whose last vectors are stored by a mask. It
+  // The product takes matrices of any size: edges have their own tiles, whose last vectors are stored with a mask. It
   // packs by transposing W × W squares in registers, which counts if x has few rows, and cuts matrices into blocks that
   // stay in the caches, which counts if they are large. With 32 registers (AVX-512, NEON) its tile has 8 rows.
   ladder.rung("the product on one thread", Threads::one,
@@ -158,8 +158,8 @@ void forward(const Sizes& s, Ceiling ceiling) {
   ladder.rung("threads: a rectangle of y each (gemm_nt)", Threads::all, [&] { gemm_nt(y, x, w, M, N, K); });
   if (!gemm_has_bf16()) return;
   // One instruction multiplies pairs of bf16 numbers, two products per lane. Whether that is faster depends on how
-  // often the processor can start one. The textbook gets the same rounded operands, so the error is that of the
-  // product, and the share is that of the bf16 peak.
+  // often the processor can start one. The textbook gets the same rounded operands, so the error is only the product's,
+  // and the share is of the bf16 peak.
   const std::vector<double> want_rounded = in_double(rounded(tx), rounded(tw), s);
   ladder.compare_with(flops_ceiling(Matmul::bf16), {{ty, want_rounded}});
   ladder.rung("bf16: two products a lane (share, error: of bf16)", Threads::all,

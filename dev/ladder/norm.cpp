@@ -1,6 +1,6 @@
-// The ladder of the norms, LayerNorm and beside it RMSNorm: from the textbook to norm_forward and norm_backward.
+// The ladder of the norms, LayerNorm and RMSNorm: from the textbook to norm_forward and norm_backward.
 //
-//   x, y, dx, dy (N,C)      speed: the bytes that have to move, x and y forward, x, dy and dx backward
+//   x, y, dx, dy (N,C)      speed: counts the bytes that must move: x and y forward, x, dy and dx backward
 //
 // A norm computes little and moves much data, so its ceiling is the speed of copying as many floats. Large activations
 // come from memory, and later rungs gain little. Small ones (ARGS='norm 768 128') come from the cache.

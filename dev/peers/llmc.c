@@ -1,5 +1,5 @@
-// One batch in llm.c: reads a model and the batch of a debug state, and writes the debug state that llm.c makes of it.
-// Prints the losses of ten steps of AdamW without weight decay, each before its update.
+// Runs one batch in llm.c: reads a model and the batch in a debug state, and writes the debug state that llm.c
+// computes. Prints the losses of ten steps of AdamW without weight decay, each before its update.
 //
 //   llmc MODEL STATE OUT        compiled with llm.c's folder in the include path
 

@@ -28,7 +28,7 @@ namespace {
 constexpr int kB = 4, kT = 48, kSteps = 10;
 constexpr float kRate = 1e-3f;
 
-// A few times the worst error measured (AVX2): llm.c computes in float, too, and sums in another order.
+// A few times the worst error measured (AVX2). llm.c computes in float, too, and sums in another order.
 constexpr double kLogits = 1e-6, kGradient = 2e-6, kLosses = 2e-6;  // 1.4e-7, 3.7e-7, 2.6e-7
 
 Model read_model(const std::string& path) {
@@ -48,7 +48,7 @@ double error(std::span<const float> got, std::span<const float> want) {
   return std::sqrt(difference / std::fmax(size, 1e-30));
 }
 
-// The errors of one kind: prints those that are too large, and how many there were and the worst.
+// Collects errors of one kind. Prints those that are too large, their number, and the worst.
 int failures = 0;
 class Errors {
  public:
@@ -89,7 +89,7 @@ std::vector<float> losses_in(const std::string& path) {
   return losses;
 }
 
-// Without weight decay: llm.c's decays biases and gains, too.
+// Without weight decay, because llm.c decays biases and gains, too.
 std::vector<float> train(Model& model, const DebugState& batch) {
   const Activations a = allocate_activations(model.config, batch.B, batch.T, true);
   const OptimizerOptions adamw = {.beta1 = .9f, .beta2 = .999f, .eps = 1e-8f, .weight_decay = 0};
@@ -115,7 +115,7 @@ void compare(const std::string& model_path, const std::string& state, const std:
   Errors("logits", kLogits).add("the batch", error(ours.logits, theirs.logits));
   Errors gradients("gradient", kGradient), steps("loss", kLosses);
   for (const TensorSpec& spec : model.table) {
-    // Softmax does not see the bias of keys: its gradient is zero but for rounding.
+    // Softmax does not see the bias of keys, so its gradient is zero except for rounding.
     if (spec.name.ends_with("attention.k.bias")) continue;
     const auto part = [&](const DebugState& s) { return std::span(s.gradients).subspan(spec.offset, spec.size()); };
     gradients.add(spec.name, error(part(ours), part(theirs)));
@@ -126,7 +126,7 @@ void compare(const std::string& model_path, const std::string& state, const std:
     steps.add("step " + std::to_string(i + 1), std::fabs(double(got[i]) / want[i] - 1));
 }
 
-// As run.c prints: no space behind the beginning, no single bytes that are not printable.
+// Prints like run.c: no space after the beginning, no single bytes that are not printable.
 void generate(const std::string& path, const std::string& prompt, int length) {
   const auto from = format_of(path)->open(path);
   Model model(from->config(), false);

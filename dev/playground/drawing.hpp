@@ -11,5 +11,5 @@
 // The parts of each block in order, under their names in statistics and in the table of tensors.
 nlohmann::ordered_json draw_layers(const Config& config);
 
-// Name, layer (null: in no block), part, shape of each tensor.
+// Name, layer (null outside of the blocks), part and shape of each tensor.
 nlohmann::ordered_json describe_tensors(const std::vector<TensorSpec>& table);

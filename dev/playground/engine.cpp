@@ -76,7 +76,8 @@ Tokenizer tokenizer_of(const std::string& name, const std::string& text) {
   return name == "char" ? Tokenizer::characters(text) : Tokenizer::bytes();
 }
 
-// What load_dataset() makes of a file with this text, and of the file with the -log P of its stories.
+// Builds the dataset that load_dataset() would read from a file with this text, and from the file with its stories'
+// -log P.
 Dataset dataset_of(std::string text, std::vector<double> nats, const TrainOptions& o) {
   const int T = o.config.context;
   Dataset data;
@@ -143,7 +144,7 @@ struct Run {
   const Model& model() const { return state.model; }
   const Config& config() const { return state.model.config; }
 
-  // The tokens of a text that the model knows: the last ones that fit into its context.
+  // Returns the known tokens of a text: the last ones that fit into the model's context.
   std::vector<int> tokens_of(const std::string& text) const {
     const std::vector<uint32_t> all = data.tokenizer.encode(text, Unknown::skip);
     if (all.empty()) refuse("the text has no character that the model knows");

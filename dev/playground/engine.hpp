@@ -2,23 +2,23 @@
 // The playground's engine: one model, its text and its training. worker.js calls it as WebAssembly; native.cpp calls
 // the same functions to compare both.
 //
-// Texts that are returned are JSON unless a comment says otherwise, and valid until the next call. Bad settings and bad
-// text throw exceptions. WebAssembly has no handlers for them: wasm.cpp hands their messages to JavaScript.
+// Returned texts are JSON unless a comment says otherwise, and valid until the next call. Bad settings and bad text
+// throw exceptions. WebAssembly has no handlers for them, so wasm.cpp hands their messages to JavaScript.
 
 #include <cstdint>
 
 extern "C" {
-// Memory of so many bytes for a text that the caller writes. Free it with engine_free().
+// Returns this many bytes of memory for a text that the caller writes. Free it with engine_free().
 char* engine_allocate(uint32_t bytes);
 void engine_free(char* text);
 
 // The options: name, group, help, choices, default.
 const char* engine_options();
 
-// Sets an option of `train`, or `grammar`, `bytes` and `corpus-seed` of the stories. `preset` and `size` come first.
+// Sets an option of `train`, or the stories' `grammar`, `bytes` or `corpus-seed`. Set `preset` and `size` first.
 void engine_set(const char* name, const char* value);
 
-// Makes the dataset and the model. `text`: what it trains on, or null for generated stories. Returns what is known
+// Makes the dataset and the model. `text` is the training text, or null for generated stories. Returns what is known
 // before the first step.
 const char* engine_start(const char* text);
 
@@ -27,7 +27,7 @@ void engine_step(double* loss_norm_lr, bool observed);
 int64_t engine_steps_done();
 int engine_tokens_per_step();
 
-// The statistics of the last observed step: rows of layer (null: in no block), part, what, value.
+// The statistics of the last observed step: rows of layer (null outside of the blocks), part, what, value.
 const char* engine_statistics();
 
 // Loss on validation batches, in nats per token.
@@ -36,11 +36,12 @@ double engine_validate();
 // The attention weights of a layer: tokens, and for each head T rows of T numbers.
 const char* engine_attention(const char* text, int layer);
 
-// The stream behind the embedding and behind each block: its RMS at each token, and the likeliest next token if the
+// The stream after the embedding and after each block: its RMS at each token, and the likeliest next token if the
 // stream went into the final norm and the classifier there (the logit lens: nostalgebraist 2020).
 const char* engine_trace(const char* text);
 
-// Log-probabilities of the tokens after each token, in nats. `training`: BatchNorm takes its statistics from this text.
+// Log-probabilities of the tokens after each token, in nats. If `training`, BatchNorm takes its statistics from this
+// text.
 const char* engine_logits(const char* text, bool training);
 
 // A continuation of the prompt.

@@ -155,7 +155,7 @@ void add_cross_entropy(Hashes& hashes) {
   hashes.add("cross-entropy dlogits", false, dlogits);
 }
 
-// A step of each optimizer. AdamW and Adafactor, which Muon has beside it, take powers of the C library.
+// A step of each optimizer. AdamW and Adafactor, which Muon uses for vectors, take powers with the C library.
 void add_optimizers(Hashes& hashes) {
   for (const RunOptimizer& row : run_optimizers()) {
     Model model(small_config());

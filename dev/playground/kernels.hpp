@@ -4,5 +4,5 @@
 #include <string>
 
 // A line for each kernel: its name, "exact" or "libm", and a hash of its output for pseudo-random inputs. "libm" says
-// that a function of the C library takes part, which may round differently.
+// that a function of the C library is involved, which may round differently.
 std::string kernel_hashes();

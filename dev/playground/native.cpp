@@ -1,7 +1,7 @@
 // The engine as a native program, to compare WebAssembly with it:
 //
 //   native hashes                               the hashes of the kernels
-//   native losses STEPS NAME=VALUE ...          the losses of a run, one a line
+//   native losses STEPS NAME=VALUE ...          the losses of a run, one per line
 //   native speed SECONDS NAME=VALUE ...         tokens per second
 
 #include <chrono>

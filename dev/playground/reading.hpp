@@ -25,5 +25,5 @@ class Reading {
 
   const Model& model_;
   const Tokenizer& tokenizer_;
-  std::optional<Activations> activations_;  // of a whole context
+  std::optional<Activations> activations_;  // for a whole context
 };

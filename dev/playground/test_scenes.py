@@ -196,7 +196,7 @@ class Page(Playground):
         self.assertFalse(self.browser.evaluate(same))
         self.fill("#moment", "0")
         self.browser.wait(f"{slider}.nextElementSibling.textContent === '1'")
-        self.browser.wait(same)  # the lines are those of step 1, which are thin
+        self.browser.wait(same)  # these are the thin lines of step 1
         self.click("[data-view=stream]")
         self.click("[data-view=gradients]")
         self.browser.wait(f"{slider}.value === {slider}.max")

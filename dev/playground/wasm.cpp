@@ -1,4 +1,5 @@
-// What WebAssembly needs beside layers/ and data/: exceptions, and the functions that the playground leaves out.
+// What WebAssembly needs in addition to layers/ and data/: exceptions, and the functions that the playground leaves
+// out.
 
 #include <cstdlib>
 #include <exception>
@@ -15,8 +16,8 @@
 
 // ---- exceptions ------------------------------------------------------------------------------------------
 
-// Throws a JavaScript error, which ends the call of the exported function. `step`: of Diverged; -1: none. No destructor
-// runs, so memory of the call stays in use. Nothing in layers/ depends on a handler, and of data/ only resolved() does.
+// Throws a JavaScript error, which ends the call of the exported function. `step` is Diverged's, or -1. No destructor
+// runs, so the call's memory stays in use. Nothing in layers/ depends on a handler, and in data/ only resolved() does.
 extern "C" __attribute__((import_module("page"), import_name("fail"), noreturn)) void page_fail(const char* message,
                                                                                              double step);
 

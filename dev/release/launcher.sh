@@ -1,5 +1,5 @@
 #!/bin/sh
-# train_gpt: starts the program beside this file that fits the processor, train_gpt-x86-64-v4 (AVX-512) or
+# train_gpt: starts the program next to this file that fits the processor, train_gpt-x86-64-v4 (AVX-512) or
 # train_gpt-x86-64-v3 (AVX2). To choose yourself, start one of them directly.
 here=$(dirname "$(readlink -f "$0")")
 flags=$(sed -n '/^flags/{s/.*://p;q;}' /proc/cpuinfo)

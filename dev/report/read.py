@@ -32,7 +32,7 @@ COLUMNS = {
 }
 # Numbers that not every file has.
 OPTIONAL = {"peak_lr", "val_loss_full", "lr_sensitivity", "warmup_sensitivity", "p", "p_holm", "p_unequal"}
-PROGRAM = ("date", "version", "compiler", "simd")  # of a run's history.jsonl; earlier tables lack them
+PROGRAM = ("date", "version", "compiler", "simd")  # in a run's history.jsonl; earlier tables lack them
 TEXT = {"cell", "at_edge", "stage", "seed", "state", "first_tensor", "directory", "command", "verdict", "part", "what",
         *PROGRAM}
 STATES = {"finished", "diverged", "stuck", "failed"}
@@ -51,7 +51,7 @@ class Comparison:
     summary: pd.DataFrame = None      # None for plain runs
     diagnostics: pd.DataFrame = None  # None without --diagnostics
     configs: dict = None              # (stage, cell, directory) -> the options of the run
-    unit: str = "nats per token"      # of losses
+    unit: str = "nats per token"      # the losses' unit
     tuned: list = field(default_factory=list)  # columns of the options that each cell tuned
 
 
@@ -117,7 +117,7 @@ def read_comparison(directory):
     if not (directory / "summary.csv").exists():
         raise Complaint(f"{directory} holds neither a comparison (summary.csv) nor a run (metrics.csv)")
     curves, runs, summary = (read_table(directory / name) for name in ("curves.csv", "runs.csv", "summary.csv"))
-    if runs.floor.nunique() == 1:  # a run that failed at once has no floor; all have the same, that of the data
+    if runs.floor.nunique() == 1:  # all have the data's floor, or none if they failed at once
         runs.floor = runs.floor.where(runs.state != "failed", runs.floor.dropna().iloc[0])
     unknown = set(runs.state) - STATES
     if unknown:

@@ -8,7 +8,7 @@ from scipy import stats
 
 import style
 
-MOST_POINTS = 1000  # of a training loss on the page; more would not show
+MOST_POINTS = 1000  # per training loss on the page; more would not show
 SMOOTHING = 0.02  # share of the run that a smoothed training loss averages over
 APART = 0.05  # share of the plot's height by which curves must differ to be distinct
 WIDEST_BAND = 0.4  # share of the plot's height; a wider band, as of an exploding seed, hides the rest

@@ -71,7 +71,7 @@ def rates_as_a_key(out):
                 for key, value in row.items()} | {"cell": f"lr={lr}"}
 
     change(out, ["curves", "runs", "summary"], keyed)
-    order = ("cell", "stage", "peak_lr", "seed")  # of the columns
+    order = ("cell", "stage", "peak_lr", "seed")  # the order of the columns
     change(out, ["curves", "runs"], lambda row: {key: row[key] for key in dict.fromkeys((*order, *row))})
 
 

@@ -344,7 +344,7 @@ def difference(row):
     return signed(row.difference) + (f" ± {number(row.difference_ci)}" if known(row.difference_ci) else "")
 
 
-NAMES = {"peak_lr": "learning rate", "lr": "learning rate", "warmup": "warm-up"}  # of options, as a reader knows them
+NAMES = {"peak_lr": "learning rate", "lr": "learning rate", "warmup": "warm-up"}  # option → the name a reader knows
 
 
 def tuned_column(option):

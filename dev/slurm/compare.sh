@@ -3,7 +3,7 @@
 #
 #   sbatch --array=1-16 dev/slurm/compare.sh --grid placement=post,pre seed=1,2,3,4 --data my.txt --out runs/grid
 #
-# The job that ends last writes the tables. Submitted again, it trains what jobs that died have left.
+# The job that ends last writes the tables. If you submit the array again, it trains the runs that killed jobs left.
 #SBATCH --job-name=compare
 #SBATCH --ntasks=1
 #SBATCH --time=04:00:00

@@ -3,8 +3,8 @@
 #
 #   sbatch --nodes 4 dev/slurm/train.sh my.txt --preset gpt2 --size 124M --accumulate 8 --steps 100000 --out runs/long
 #
-# Build with `make MPI=1` first, on a node like those of the job. Words behind the script's name are those of
-# `train_gpt train`; --out is needed, on a folder that the first node sees.
+# Build with `make MPI=1` first, on a node of the same kind. The words after the script's name are passed to `train_gpt
+# train`. They must include --out, with a folder that the first node sees.
 #SBATCH --job-name=train_gpt
 #SBATCH --ntasks-per-node=1
 #SBATCH --exclusive

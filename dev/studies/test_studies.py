@@ -21,7 +21,7 @@ RECOMPUTED = sorted(path.parent.name for path in HERE.glob("*/study.py") if "def
 INTERVAL = re.compile(r"[+-]?\d+\.\d+ ± \d+\.\d+")
 DIFFERENCE_SHOWN = re.compile(r"([+-]\d+\.\d+) ± (\d+\.\d+)")
 LOSS = re.compile(r"lr \d|final loss|loss after")  # headings of columns whose cells show the final losses of a cell
-DIFFERENCE = re.compile(r"minus pre|against pre", re.IGNORECASE)  # of columns with paired differences to the baseline
+DIFFERENCE = re.compile(r"minus pre|against pre", re.IGNORECASE)  # columns with paired differences to the baseline
 
 
 def published(name):

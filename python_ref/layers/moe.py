@@ -47,7 +47,7 @@ def route(c, logits):
 
 
 def losses(c, logits, chosen):
-    share = F.one_hot(chosen, c.experts).to(logits.dtype).mean((0, 1))  # f, of all choices
+    share = F.one_hot(chosen, c.experts).to(logits.dtype).mean((0, 1))  # f, the share of all choices
     balance = c.experts * (share * logits.softmax(-1).mean(0)).sum()
     return c.router_loss * balance + c.router_z_loss * logits.logsumexp(-1).square().mean()
 

@@ -7,7 +7,7 @@ absolute value of every term. Its norm is the scale for errors of gradients that
 
 class Parameters(dict):
     terms = None
-    losses = []  # of the routers of one pass
+    losses = []  # the routers' losses in one pass
     training = True
 
     @staticmethod

@@ -14,7 +14,7 @@ from layers import norm, streams
 
 @dataclass
 class Placement:
-    norms: Tuple[str, ...]  # of one branch
+    norms: Tuple[str, ...]  # the norms of one branch
     formula: Callable
     final_norm: bool
     skip: Callable = lambda layers: 1.0
@@ -99,7 +99,7 @@ PLACEMENTS = {
         matrices=lambda layers: layers**-0.5,
     ),
     # Shleifer et al. 2021 (NormFormer), arXiv 2110.09456: x + LN(MHA(LN(x))), with a factor on each head, then
-    # x + W2 LN(act(W1 LN(x))). The second branch is that of sub-ln. See `at`.
+    # x + W2 LN(act(W1 LN(x))). The second branch is sub-ln's. See `at`.
     "normformer": Placement(
         ("norm_in", "norm_out"), lambda x, F, n, a, l, g: a * x + n("norm_out", F(n("norm_in", x))), True
     ),

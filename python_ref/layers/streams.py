@@ -38,7 +38,7 @@ def hyper(p, c, name, h, F, rule):
     """
     S = h.shape[2]
     read, carry, write = (p[f"{name}.{part}"] for part in ("read", "carry", "write"))
-    static = torch.cat([read[:, None], carry.view(S, S), write[:, None]], 1)  # of stream s: A_m, A_r and B
+    static = torch.cat([read[:, None], carry.view(S, S), write[:, None]], 1)  # row s: A_m, A_r and B of stream s
     if rule == "static":
         both = static.expand(*h.shape[:2], S, S + 2)
     else:

@@ -45,7 +45,8 @@ std::vector<Mistake> mistakes(const Step& s) {
           {"decay comes after the step, and shrinks that too: it comes first", late.w}};
 }
 
-// The mistakes in m or v, whose beta is `beta` and other one `other`: `old` and the gradient, or its square, `fresh`.
+// The mistakes in m or v. Its beta is `beta`, the other one is `other`. `old` is its value before the step, and `fresh`
+// the gradient or its square.
 std::vector<Mistake> of_average(const std::string& beta, double kept, double other, const Doubles& old,
                                 const Doubles& fresh) {
   const auto average = [&](double before, double now) {

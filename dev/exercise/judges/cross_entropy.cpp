@@ -37,7 +37,7 @@ void backward(Judge& judge) {
   struct Case {
     const char* title;
     std::vector<int> targets;
-    double scale, size;  // of the logits
+    double scale, size;  // `size` is the logits'
   };
   const size_t N = 4, V = 5;
   for (const auto& [title, targets, scale, size] :
@@ -56,7 +56,7 @@ void backward(Judge& judge) {
       if (targets[n] == kIgnore) {
         textbook::softmax_forward(&counted[n * V], &logits[n * V], V);
         for (size_t k = n * V; k < n * V + V; ++k) before[k] = counted[k] *= scale;
-        before[n * V + targets[n]] -= 1;  // in the row before, which has been multiplied
+        before[n * V + targets[n]] -= 1;  // in the previous row, after it was multiplied
       }
     const std::string ignored = "a row whose target is kIgnore does not count: all of its gradient is 0";
     std::vector<Mistake> mistakes = {{ignored, counted}, {ignored, before}};

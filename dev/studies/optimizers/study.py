@@ -117,7 +117,7 @@ def draw_effects(axis, final, placements):
 study = Study(__doc__)
 steps = 10000 if study.long else 2000
 RATES = {"post": "3e-3", "pre": "3e-3", "sandwich": "1e-3", "deepnorm": "3e-3", "reordered": "3.3e-4",
-         "pre-post": "3e-3", "none": "3e-3", "hyper": "3e-3"}  # of AdamW
+         "pre-post": "3e-3", "none": "3e-3", "hyper": "3e-3"}  # AdamW's rates
 shared = f"""--layers 6 --channels 128 --heads 4 --context 128 --batch 4 --steps {steps} --min-lr 0
     --eval-every {steps // 40} --eval-batches 20 --val-fraction 0.02 --save-every 0 --baseline """
 cells = {placement: f"placement={placement} lr={rate}" for placement, rate in RATES.items()}

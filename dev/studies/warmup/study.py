@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from common import COLOR, Study, draw_rates, outcome, plt, rate_axis, stored, table, unigram_line  # noqa: E402
 
 RATES = ["3e-4", "1e-3", "3e-3", "1e-2"]
-STYLES = [":", "--", "-.", "-"]  # of warm-ups, in ascending order
+STYLES = [":", "--", "-.", "-"]  # one per warm-up, in ascending order
 SETTINGS = {"xavier": ("Xavier, no clipping", "--init xavier --clip 0 --weight-decay 0 --beta2 0.98"),
             "defaults": ("own initialization, clipping", "")}
 
