@@ -142,7 +142,7 @@ $(PROGRAM): $(OUT)/train_gpt.o $(LIBRARY)
 
 # These run for a moment, and -Og compiles them in half the time of -O3. The tokenizer would encode 1.2 times slower, and
 # host would measure a third of the processor's peak.
-BRIEF_ROOMS := formats options run run_directory show compare ranks text $(if $(SANITIZE),host tokenizer)
+BRIEF_ROOMS := formats options run run_directory commands compare ranks text $(if $(SANITIZE),host tokenizer)
 BRIEF := $(OUT)/train_gpt.o $(foreach room,$(BRIEF_ROOMS),$(filter $(OUT)/data/$(room)/%,$(LIBRARY)))
 $(OUT)/data/first.hpp.gch $(BRIEF): private OPTIMIZE := -Og $(SANITIZERS)
 # test_simd compiles the vector functions as layers/ does: the linker takes any of the copies that are not inlined.
@@ -349,9 +349,9 @@ build/playground/config.mk: dev/setup.sh
 	@dev/setup.sh playground --config $@
 
 WASM_OUT := build/playground/wasm
-WASM_DATA := $(patsubst %,data/%.cpp,host/format host/json host/utf8 options/options options/settings options/stored \
-  options/toml run/generate_text run/schedule run/trained show/model_text text/corpus text/dataset text/grammar \
-  text/split text/tokens tokenizer/tokenizer)
+WASM_DATA := $(patsubst %,data/%.cpp,host/format host/json host/utf8 options/options options/settings \
+  options/settings_file options/toml run/generate_text run/schedule run/step_inputs commands/model_text text/corpus \
+  text/dataset text/grammar text/split text/tokens tokenizer/tokenizer)
 WASM_LAYERS := $(filter-out layers/textbook/%,$(sort $(wildcard layers/*/*.cpp)))
 WASM_OBJECTS := $(patsubst %.cpp,$(WASM_OUT)/%.o,$(WASM_LAYERS) $(WASM_DATA) \
   $(patsubst %,dev/playground/%.cpp,drawing engine kernels reading wasm))

@@ -1,6 +1,6 @@
 // train_gpt: options → data → model → loop.
 //
-// This file is the training run. The other commands are in data/show/ and data/compare/.
+// This file is the training run. The other commands are in data/commands/ and data/compare/.
 
 #include <cmath>
 #include <cstdio>
@@ -13,6 +13,15 @@
 #include <utility>
 #include <vector>
 
+#include "data/commands/corpus.hpp"
+#include "data/commands/eval.hpp"
+#include "data/commands/export.hpp"
+#include "data/commands/import.hpp"
+#include "data/commands/info.hpp"
+#include "data/commands/init_report.hpp"
+#include "data/commands/sample.hpp"
+#include "data/commands/tokenize.hpp"
+#include "data/commands/tokenizer.hpp"
 #include "data/compare/compare.hpp"
 #include "data/host/errors.hpp"
 #include "data/host/format.hpp"
@@ -26,25 +35,16 @@
 #include "data/ranks/launcher.hpp"
 #include "data/ranks/mpi_group.hpp"
 #include "data/run/inputs.hpp"
+#include "data/run/leader.hpp"
 #include "data/run/messages.hpp"
-#include "data/run/orders.hpp"
 #include "data/run/resume.hpp"
 #include "data/run/schedule.hpp"
+#include "data/run/step_inputs.hpp"
 #include "data/run/time_limit.hpp"
-#include "data/run/trained.hpp"
 #include "data/run/trainer.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/run_directory/history.hpp"
 #include "data/run_directory/metrics.hpp"
-#include "data/show/corpus.hpp"
-#include "data/show/eval.hpp"
-#include "data/show/export.hpp"
-#include "data/show/import.hpp"
-#include "data/show/info.hpp"
-#include "data/show/init_report.hpp"
-#include "data/show/sample.hpp"
-#include "data/show/tokenize.hpp"
-#include "data/show/tokenizer.hpp"
 #include "layers/model/size.hpp"
 #include "layers/textbook/step.hpp"
 

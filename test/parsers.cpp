@@ -36,7 +36,7 @@ void use(const Tokenizer& tokenizer) {
   if (tokenizer.bpe() && tokenizer.decode(tokens) != text) throw std::logic_error("the text does not come back");
 }
 
-void use(const OtherModel& found) {
+void use(const ForeignModel& found) {
   Model model(found.config(), false);
   found.load(model);
 }

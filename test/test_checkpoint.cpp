@@ -22,7 +22,7 @@
 #include "data/host/json.hpp"
 #include "data/options/command_line.hpp"
 #include "data/options/settings.hpp"
-#include "data/options/stored.hpp"
+#include "data/options/settings_file.hpp"
 #include "data/run/evaluate.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/run_directory/history.hpp"

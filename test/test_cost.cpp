@@ -1,4 +1,4 @@
-#include "data/show/cost.hpp"
+#include "data/commands/cost.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "check.hpp"
+#include "data/commands/cost_text.hpp"
 #include "data/host/peak.hpp"
 #include "data/host/progress.hpp"
-#include "data/show/cost_text.hpp"
+#include "forms.hpp"
 #include "layers/kernels/gemm.hpp"
 #include "layers/model/presets.hpp"
 #include "layers/model/size.hpp"
-#include "forms.hpp"
 #include "small_run.hpp"
 #include "wirings.hpp"
 

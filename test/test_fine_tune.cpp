@@ -1,7 +1,7 @@
 // Fine-tuning: frozen tensors, learning rates of norms, and weights of a model with other norms.
 
 #include "data/run/fine_tune.hpp"
-#include "data/run/trained.hpp"
+#include "data/run/step_inputs.hpp"
 
 #include <algorithm>
 #include <map>
@@ -144,7 +144,8 @@ TEST_CASE("the learning rate of norms is a factor on the others'", "[tune]") {
 }
 
 // Returns the weights after three steps, with or without gradients of frozen matrices.
-std::vector<float> trained_weights(const StepFunctions& by, const std::string& train_only, bool frozen_gradients) {
+std::vector<float> trained_weights(const StepFunctions& functions, const std::string& train_only,
+                                   bool frozen_gradients) {
   const Config config = tiny("gpt2");
   Model model(config, frozen_gradients);
   initialize(model, 1);
@@ -152,7 +153,7 @@ std::vector<float> trained_weights(const StepFunctions& by, const std::string& t
   o.train_only = train_only;
   choose_trained(model.table, o);
   if (!frozen_gradients) allocate_gradients(model);
-  TrainingState s(std::move(model), 2, 16, by);
+  TrainingState s(std::move(model), 2, 16, functions);
   const std::vector<int> tokens = random_ints(4 * 2 * 16, 1, 256), targets = random_ints(4 * 2 * 16, 2, 256);
   for (int step = 0; step < 3; ++step)
     training_step(s, micro_batches(tokens.data(), targets.data(), 4, 2, 16), {}, step, .01);

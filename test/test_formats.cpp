@@ -10,10 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include "check.hpp"
+#include "data/formats/foreign_tensors.hpp"
 #include "data/formats/huggingface/architectures.hpp"
 #include "data/formats/huggingface/huggingface.hpp"
 #include "data/formats/huggingface/modeling.hpp"
-#include "data/formats/their_tensors.hpp"
 #include "data/host/format.hpp"
 #include "data/host/json.hpp"
 #include "data/tokenizer/bpe_files.hpp"
@@ -70,7 +70,7 @@ std::string class_of(const Config& config) { return expressed(config).architectu
 void check_gradients(const std::string& name, const Model& model, const json& config, const json& expected) {
   double largest = 0;
   for (const json& numbers : expected) largest = std::max(largest, numbers[0].get<double>());
-  const auto tensors = their_tensors(*find_architecture(config), model.config);
+  const auto tensors = foreign_tensors(*find_architecture(config), model.config);
   CHECK(tensors.size() == expected.size());
   for (const auto& [tensor, rows] : tensors) {
     INFO(tensor);
@@ -93,7 +93,7 @@ TEST_CASE("a model that transformers wrote has its loss and its gradients here",
     const std::string folder = entry.path(), name = entry.path().filename();
     INFO(name);
     ++models;
-    const std::unique_ptr<OtherModel> from = open_huggingface(folder);
+    const std::unique_ptr<ForeignModel> from = open_huggingface(folder);
     Config config = from->config();
     config.router_loss = config.router_z_loss = 0;  // transformers does not add the router's losses
     Model model(config, true);
@@ -123,7 +123,7 @@ TEST_CASE("a preset that is exported and imported again has the same bits", "[fo
     const Model model = small(preset);
     CHECK((class_of(model.config) == "TrainGPTForCausalLM") == kOwn.contains(preset));
     write_huggingface(f.path("."), {model, Tokenizer::bytes(), "", "f32"});
-    const std::unique_ptr<OtherModel> from = open_huggingface(f.path("."));
+    const std::unique_ptr<ForeignModel> from = open_huggingface(f.path("."));
     CHECK(from->tokenizer().kind() == Tokenizer::Kind::byte);
     Model again(from->config(), false);
     from->load(again);
@@ -194,7 +194,7 @@ TEST_CASE("every placement and norm comes back with the same bits", "[formats]")
       c.vocab_size = 11, c.logit_cap = 3, c.mix_fraction = .5;
       const Model model = randomized(c);
       write_huggingface(f.path("."), {model, Tokenizer::bytes(), "", "f32"});
-      const std::unique_ptr<OtherModel> from = open_huggingface(f.path("."));
+      const std::unique_ptr<ForeignModel> from = open_huggingface(f.path("."));
       Model again(from->config(), false);
       from->load(again);
       REQUIRE(again.table.size() == model.table.size());
@@ -242,7 +242,7 @@ TEST_CASE("a folder holds the tokenizer as transformers reads it", "[formats]") 
   const Tokenizer bpe = Tokenizer::bpe(Bpe(tables));
   write_huggingface(f.path("."), {model, bpe, "", "f32"});
   CHECK(!json::parse(f.read("config.json")).contains("train_gpt_tokenizer"));
-  const std::unique_ptr<OtherModel> from = open_huggingface(f.path("."));
+  const std::unique_ptr<ForeignModel> from = open_huggingface(f.path("."));
   CHECK(from->tokenizer().encode(text) == bpe.encode(text));
   CHECK(json::parse(f.read("config.json"))["eos_token_id"] == 257);
   CHECK(json::parse(f.read("generation_config.json"))["eos_token_id"] == 257);
@@ -320,7 +320,7 @@ TEST_CASE("a model without biases has zeros for them in GPT-2's class", "[format
   Model model(c, false);
   initialize(model, 1);
   write_huggingface(f.path("."), {model, Tokenizer::bytes(), "", "f32"});
-  const std::unique_ptr<OtherModel> from = open_huggingface(f.path("."));
+  const std::unique_ptr<ForeignModel> from = open_huggingface(f.path("."));
   CHECK(from->config().bias);
   Model again(from->config(), false);
   from->load(again);
@@ -445,7 +445,7 @@ TEST_CASE("a stored head that is not the embedding it is tied to is refused", "[
     json file = json::parse(f.read("config.json"));
     file["tie_word_embeddings"] = true;
     f.write("config.json", file.dump());
-    const std::unique_ptr<OtherModel> from = open_huggingface(f.path("."));
+    const std::unique_ptr<ForeignModel> from = open_huggingface(f.path("."));
     Model loaded(from->config(), false);
     return message_of<std::runtime_error>([&] { from->load(loaded); });
   };

@@ -141,9 +141,9 @@ Result train(const Config& config, int lanes, OptimizerKind kind = OptimizerKind
              std::shared_ptr<Group> group = std::make_shared<Group>()) {
   Model model(config);
   initialize(model, 3);
-  StepFunctions by = kFastStep;
-  by.optimizers = run_optimizer(kind).rows;
-  TrainingState s(std::move(model), kB, kT, by, group);
+  StepFunctions functions = kFastStep;
+  functions.optimizers = run_optimizer(kind).rows;
+  TrainingState s(std::move(model), kB, kT, functions, group);
   const size_t n = size_t(kB) * kT;
   std::vector<int> tokens(n * kMicros), targets(tokens.size());
   Result result;
@@ -295,11 +295,11 @@ TEST_CASE("a step of several ranks has the bits of one process with every optimi
   Config wide = tiny();
   wide.vocab_size = 5000, wide.channels = 32;
   for (const Config& config : {tiny(), wide})
-    for (const RunOptimizer& by : run_optimizers()) {
-      const Result alone = train(config, 4, by.kind);
+    for (const RunOptimizer& optimizer : run_optimizers()) {
+      const Result alone = train(config, 4, optimizer.kind);
       for (const int ranks : {2, 3}) {
-        INFO(by.name << ", " << ranks << " ranks");
-        const std::vector<Result> all = train_on_ranks(config, 4, ranks, by.kind);
+        INFO(optimizer.name << ", " << ranks << " ranks");
+        const std::vector<Result> all = train_on_ranks(config, 4, ranks, optimizer.kind);
         CHECK(all[0] == alone);
         for (const Result& r : all) CHECK(r.weights == alone.weights);
       }

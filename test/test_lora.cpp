@@ -7,7 +7,7 @@
 #include "check.hpp"
 #include "data/formats/huggingface/peft.hpp"
 #include "data/formats/safetensors.hpp"
-#include "data/run/trained.hpp"
+#include "data/run/step_inputs.hpp"
 #include "layers/model/presets.hpp"
 #include "layers/training/step.hpp"
 #include "small_run.hpp"

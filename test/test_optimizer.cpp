@@ -31,8 +31,8 @@ struct Tensors {
   std::vector<float> w, g, state, scratch;
   Optimizers rows;
 
-  Tensors(std::vector<TensorSpec> tensors, size_t floats, Optimizers by = kAdamWAlone)
-      : table(std::move(tensors)), w(floats), g(floats), rows(by) {
+  Tensors(std::vector<TensorSpec> tensors, size_t floats, Optimizers optimizers = kAdamWAlone)
+      : table(std::move(tensors)), w(floats), g(floats), rows(optimizers) {
     assign_optimizers(table, rows);
     state.resize(state_floats(table)), scratch.resize(scratch_floats(table));
   }
@@ -134,9 +134,9 @@ const Rule kRules[] = {{"sgd", OptimizerKind::sgd},
                        {"normuon", OptimizerKind::normuon}};
 
 OptimizerOptions options_of(const Rule& rule, const Reference& ref) {
-  const RunOptimizer& by = run_optimizer(rule.kind);
+  const RunOptimizer& row = run_optimizer(rule.kind);
   OptimizerOptions o;
-  o.beta2 = by.beta2, o.momentum = by.momentum, o.nesterov = by.nesterov;
+  o.beta2 = row.beta2, o.momentum = row.momentum, o.nesterov = row.nesterov;
   o.weight_decay = number(ref, "weight_decay");
   o.muon_scale = rule.scale, o.polar = rule.polar;
   const std::string name = rule.name;
@@ -337,9 +337,9 @@ TEST_CASE("the optimizer is the same for any number of threads", "[optimizer]") 
   size_t floats;
   const std::vector<TensorSpec> table = large_table(floats);
   const std::vector<float> g = random_floats(floats, 1);
-  for (const RunOptimizer& by : run_optimizers())
+  for (const RunOptimizer& optimizer : run_optimizers())
     check_same_for_all_threads([&] {
-      Tensors x(table, floats, by.rows);
+      Tensors x(table, floats, optimizer.rows);
       x.w = random_floats(floats, 2), x.g = g;
       const double norm = gradient_norm(g.data(), table);
       x.step({}, {.01f, clip_factor(norm, 1), 1});

@@ -4,11 +4,11 @@
 #include <iterator>
 #include <sstream>
 
-#include "data/options/stored.hpp"
 #include "check.hpp"
-#include "parse.hpp"
 #include "data/options/options.hpp"
+#include "data/options/settings_file.hpp"
 #include "layers/model/presets.hpp"
+#include "parse.hpp"
 
 namespace {
 

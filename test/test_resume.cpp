@@ -14,7 +14,7 @@
 #include "data/host/peak.hpp"
 #include "data/host/progress.hpp"
 #include "data/options/command_line.hpp"
-#include "data/options/stored.hpp"
+#include "data/options/settings_file.hpp"
 #include "data/run/schedule.hpp"
 #include "data/run_directory/directory.hpp"
 #include "small_run.hpp"

@@ -32,7 +32,7 @@ const std::vector<std::vector<std::string>> kFloors = {
     {"data/formats", "data/formats/gguf", "data/formats/huggingface"},
     {"data/run_directory"},
     {"data/run"},
-    {"data/compare", "data/show"},
+    {"data/compare", "data/commands"},
     {""}};
 
 int floor_of(const std::string& room) {

@@ -15,7 +15,7 @@
 #include "catch.hpp"
 #include "data/host/files.hpp"
 #include "data/host/format.hpp"
-#include "data/options/stored.hpp"
+#include "data/options/settings_file.hpp"
 #include "data/run/generate_text.hpp"
 #include "data/run_directory/checkpoint.hpp"
 #include "data/text/load_dataset.hpp"

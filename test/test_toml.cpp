@@ -1,10 +1,10 @@
 // Config files: values read back exactly, and errors name the file and the line.
 
+#include "catch.hpp"
 #include "data/host/json.hpp"
 #include "data/options/command_line.hpp"
 #include "data/options/settings.hpp"
-#include "data/options/stored.hpp"
-#include "catch.hpp"
+#include "data/options/settings_file.hpp"
 #include "small_run.hpp"
 
 namespace {

@@ -5,8 +5,8 @@
 
 #include "data/formats/gguf/gguf.hpp"
 #include "data/formats/huggingface/huggingface.hpp"
-#include "layers/config/named.hpp"
 #include "flat_weights.hpp"
+#include "layers/config/enum_names.hpp"
 #include "llama2c.hpp"
 #include "llmc.hpp"
 

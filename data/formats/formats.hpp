@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "other_model.hpp"
+#include "foreign_model.hpp"
 
 struct Format {
   const char *name, *description;
@@ -13,7 +13,7 @@ struct Format {
   bool folder;                      // true: a folder; false: a file
 
   bool (*is)(const std::string& path);                            // null if we cannot read the format
-  std::unique_ptr<OtherModel> (*open)(const std::string& path);
+  std::unique_ptr<ForeignModel> (*open)(const std::string& path);
 
   // check() throws std::invalid_argument that names the option that the format cannot express. write() returns one line
   // about what it wrote, and throws std::runtime_error if it cannot.

@@ -98,7 +98,7 @@ std::vector<FlatRow> rows_of(const Config& config) {
 
 // ---- reading ---------------------------------------------------------------------------------------------
 
-class Llama2cModel : public OtherModel {
+class Llama2cModel : public ForeignModel {
  public:
   explicit Llama2cModel(const std::string& path) : file_(flat_file(path)) {
     Llama2cHeader header;
@@ -164,7 +164,7 @@ bool is_llama2c(const std::string& path) {
   }
 }
 
-std::unique_ptr<OtherModel> open_llama2c(const std::string& path) { return std::make_unique<Llama2cModel>(path); }
+std::unique_ptr<ForeignModel> open_llama2c(const std::string& path) { return std::make_unique<Llama2cModel>(path); }
 
 // ---- writing ---------------------------------------------------------------------------------------------
 

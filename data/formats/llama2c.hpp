@@ -15,13 +15,13 @@
 #include <memory>
 #include <string>
 
-#include "other_model.hpp"
+#include "foreign_model.hpp"
 
 inline constexpr const char* kLlama2cTokenizer = "tokenizer.bin";
 
 // True for a model file, or a folder with model.bin, whose header is plausible.
 bool is_llama2c(const std::string& path);
-std::unique_ptr<OtherModel> open_llama2c(const std::string& path);
+std::unique_ptr<ForeignModel> open_llama2c(const std::string& path);
 
 // Throws std::invalid_argument that names the option that llama2.c does not have.
 void check_llama2c(const ExportedModel& exported);

@@ -106,7 +106,7 @@ int32_t magic_of(const std::string& path) {
   return magic;
 }
 
-class LlmcModel : public OtherModel {
+class LlmcModel : public ForeignModel {
  public:
   explicit LlmcModel(const std::string& path) : file_(flat_file(path)) {
     const LlmcHeader header = read_header(file_);
@@ -169,7 +169,7 @@ bool is_llmc(const std::string& path) {
   return magic == kModelMagic || magic == kLlamaMagic;
 }
 
-std::unique_ptr<OtherModel> open_llmc(const std::string& path) { return std::make_unique<LlmcModel>(path); }
+std::unique_ptr<ForeignModel> open_llmc(const std::string& path) { return std::make_unique<LlmcModel>(path); }
 
 // ---- writing ---------------------------------------------------------------------------------------------
 

@@ -19,13 +19,13 @@
 #include <string>
 #include <vector>
 
-#include "other_model.hpp"
+#include "foreign_model.hpp"
 
 inline constexpr const char* kLlmcTokenizer = "gpt2_tokenizer.bin";
 
 // True for a model file, or a folder with model.bin.
 bool is_llmc(const std::string& path);
-std::unique_ptr<OtherModel> open_llmc(const std::string& path);
+std::unique_ptr<ForeignModel> open_llmc(const std::string& path);
 
 // Throws std::invalid_argument that names the option that llm.c's GPT-2 does not have.
 void check_llmc(const ExportedModel& exported);

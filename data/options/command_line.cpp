@@ -11,10 +11,10 @@
 #include "data/host/utf8.hpp"
 #include "data/host/version.hpp"
 #include "data/ranks/mpi_group.hpp"
+#include "foreign_names.hpp"
 #include "help.hpp"
 #include "layers/model/presets.hpp"
 #include "man_page.hpp"
-#include "names.hpp"
 #include "settings.hpp"
 
 namespace {
@@ -255,7 +255,7 @@ void refuse_folder_of_runs(const Command& c) {
   refuse("--out " + out + " is the folder of all runs: name a folder in it, e.g. --out runs/mine");
 }
 
-// Options of a command line, where they have no effect, and why. unread_options() has those of a run.
+// Options of a command line, where they have no effect, and why. unused_options() has those of a run.
 struct Idle {
   Words options;
   bool (*idle)(const Command&);

@@ -11,7 +11,7 @@
 
 #include "data/host/errors.hpp"
 #include "data/host/format.hpp"
-#include "names.hpp"
+#include "foreign_names.hpp"
 #include "settings.hpp"
 #include "toml.hpp"
 

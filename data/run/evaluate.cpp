@@ -5,7 +5,7 @@
 
 #include "data/host/interrupt.hpp"
 #include "data/host/progress.hpp"
-#include "orders.hpp"
+#include "leader.hpp"
 
 int64_t validation_batches(const Dataset& data, int B) { return (static_cast<int64_t>(data.val.size()) + B - 1) / B; }
 

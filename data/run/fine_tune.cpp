@@ -7,7 +7,7 @@
 
 #include "data/host/format.hpp"
 #include "data/run_directory/checkpoint.hpp"
-#include "trained.hpp"
+#include "step_inputs.hpp"
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include "data/host/utf8.hpp"
 #include "evaluate.hpp"
 #include "generate_text.hpp"
-#include "unread.hpp"
+#include "unused_options.hpp"
 
 std::vector<std::string> warnings_about(const TrainOptions& o, const std::vector<TrainOptions>& runs) {
   const LearningRate& rate = o.rate;
@@ -29,7 +29,7 @@ std::vector<std::string> warnings_about(const TrainOptions& o, const std::vector
       {rate.min_lr > rate.lr, "--min-lr " + format("%g", rate.min_lr) + " is above --lr " + format("%g", rate.lr) +
                                   ": the learning rate rises at the end"},
   };
-  std::vector<std::string> lines = unread_options(runs);
+  std::vector<std::string> lines = unused_options(runs);
   for (const auto& entry : list)
     if (entry.holds) lines.push_back(entry.line);
   return lines;

@@ -11,13 +11,13 @@
 #include "data/host/files.hpp"
 #include "data/host/format.hpp"
 #include "data/options/command_line.hpp"
-#include "data/options/stored.hpp"
+#include "data/options/settings_file.hpp"
 #include "data/options/toml.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "inputs.hpp"
 #include "schedule.hpp"
-#include "unread.hpp"
+#include "unused_options.hpp"
 
 namespace fs = std::filesystem;
 
@@ -80,7 +80,7 @@ Command on_top_of_weights(const Command& command, CheckpointHeader& header) {
                             toml(tokenizer) + "\ndocument-separator = " + toml(header.options.separator) + "\n";
   // What the new run does not read stays out: the user, who did not say it, would be warned of it.
   const Command all = parse_on_top(command, model);
-  const Command merged = parse_on_top(command, without(unread_names(all.train), model));
+  const Command merged = parse_on_top(command, without(unused_option_names(all.train), model));
   if (merged.train.tokenizer != tokenizer)
     throw std::invalid_argument(from + " was trained with --tokenizer " + tokenizer +
                                 "; leave --tokenizer out, or start without --init-from");

@@ -7,13 +7,13 @@
 
 #include "data/host/errors.hpp"
 #include "data/host/format.hpp"
-#include "data/host/json.hpp"
-#include "data/options/stored.hpp"
 #include "data/host/interrupt.hpp"
+#include "data/host/json.hpp"
+#include "data/options/settings_file.hpp"
 #include "evaluate.hpp"
 #include "fine_tune.hpp"
 #include "inputs.hpp"
-#include "orders.hpp"
+#include "leader.hpp"
 
 Trainer::Trainer(const Command& given, const TrainOptions& in_force, Dataset text, std::shared_ptr<Group> ranks)
     : TrainingState(model_to_train(in_force), in_force.batch, in_force.config.context,

@@ -17,7 +17,7 @@
 #include "data/text/dataset.hpp"
 #include "layers/model/size.hpp"
 #include "layers/training/step.hpp"
-#include "trained.hpp"
+#include "step_inputs.hpp"
 
 struct Trainer : TrainingState {
   Command command;  // with the options as the user gave them

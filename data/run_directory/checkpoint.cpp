@@ -21,7 +21,7 @@
 #include "data/host/machine.hpp"
 #include "data/host/utf8.hpp"
 #include "data/host/version.hpp"
-#include "data/options/stored.hpp"
+#include "data/options/settings_file.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/kernels/parallel.hpp"
 
@@ -236,7 +236,7 @@ Buffer copy_of(const float* x, size_t n) {
 // ---- models of other programs ----------------------------------------------------------------------------
 
 CheckpointHeader imported_header(const std::string& path, const Format& format) {
-  const std::unique_ptr<OtherModel> from = format.open(path);
+  const std::unique_ptr<ForeignModel> from = format.open(path);
   CheckpointHeader h;
   h.options.preset = from->preset(), h.options.config = from->config();
   h.tokenizer = from->tokenizer();
@@ -254,7 +254,7 @@ CheckpointHeader imported_header(const std::string& path, const Format& format) 
 
 void import_weights(const std::string& path, const Format& format, Model& model, const Buffer* state) {
   if (state) throw std::runtime_error(path + " holds no optimizer state to resume from");
-  const std::unique_ptr<OtherModel> from = format.open(path);
+  const std::unique_ptr<ForeignModel> from = format.open(path);
   Layout layout;
   declare_model(layout, from->config());
   require_same_tensors(path, layout.table(), model.table);

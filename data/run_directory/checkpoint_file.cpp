@@ -9,7 +9,7 @@
 #include "data/host/errors.hpp"
 #include "data/host/json.hpp"
 #include "data/options/options.hpp"
-#include "data/options/stored.hpp"
+#include "data/options/settings_file.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/model/model.hpp"

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <unordered_set>
 
-#include "layers/config/named.hpp"
+#include "layers/config/enum_names.hpp"
 #include "layers/kernels/random.hpp"
 
 // Variables: a b d people, c e looks, x y things, p place, s t spots, n where, v animal, w weather.

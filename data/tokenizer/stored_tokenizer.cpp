@@ -12,7 +12,7 @@
 #include "data/host/foreign_files.hpp"
 #include "data/host/json.hpp"
 #include "data/host/utf8.hpp"
-#include "layers/config/named.hpp"
+#include "layers/config/enum_names.hpp"
 #include "llmc_tokenizer.hpp"
 #include "piece_files.hpp"
 

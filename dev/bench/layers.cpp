@@ -35,7 +35,7 @@ void run(Bench& bench, const Case& c) {
   bench.report.row(row);
 }
 
-std::string by(int a, int b) { return std::to_string(a) + " x " + std::to_string(b); }
+std::string sizes(int a, int b) { return std::to_string(a) + " x " + std::to_string(b); }
 std::string sized(int rows, int width) {
   return " rows=" + std::to_string(rows) + " width=" + std::to_string(width);
 }
@@ -50,9 +50,9 @@ void bench_activation(Bench& bench, Activation kind, int N, int F) {
   const auto line = [&](const char* direction) {
     return has_peer ? std::string("activation kind=") + name + " direction=" + direction + sized(N, F) : "";
   };
-  run(bench, {name, "forward", by(N, F), bytes * (width + F), copy,
+  run(bench, {name, "forward", sizes(N, F), bytes * (width + F), copy,
               [&] { activation_forward(y.get(), x.get(), kind, N, F); }, line("forward")});
-  run(bench, {name, "backward", by(N, F), bytes * (2 * width + F), copy,
+  run(bench, {name, "backward", sizes(N, F), bytes * (2 * width + F), copy,
               [&] { activation_backward(dx.get(), dy.get(), x.get(), kind, N, F); }, line("backward")});
 }
 
@@ -61,9 +61,9 @@ void bench_residual(Bench& bench, int N, int C) {
   const Buffer x = random_floats(n), f = random_floats(n), y = allocate(n);
   const Branch none;  // without norms: y = x + f, and dx = dy + df
   const double bytes = 12. * N * C, copy = bench.bandwidth.copy;
-  run(bench, {"residual", "forward", by(N, C), bytes, copy,
+  run(bench, {"residual", "forward", sizes(N, C), bytes, copy,
               [&] { branch_leave(y.get(), {}, {}, nullptr, x.get(), f.get(), none, N, C, true); }});
-  run(bench, {"residual", "backward", by(N, C), bytes, copy,
+  run(bench, {"residual", "backward", sizes(N, C), bytes, copy,
               [&] { branch_enter_backward(y.get(), none, {}, f.get(), x.get(), {}, none, N, C); }});
 }
 
@@ -71,9 +71,9 @@ void bench_embedding(Bench& bench, int N, int C, int V) {
   const Buffer x = random_floats(size_t(N) * C), weight = random_floats(size_t(V) * C);
   const std::vector<int> tokens = random_tokens(N, V);
   const double copy = bench.bandwidth.copy;
-  run(bench, {"embedding", "forward", by(N, C), 8. * N * C, copy,
+  run(bench, {"embedding", "forward", sizes(N, C), 8. * N * C, copy,
               [&] { embedding_forward(x.get(), tokens.data(), weight.get(), N, C); }});
-  run(bench, {"embedding", "backward", by(N, C), 12. * N * C, copy,
+  run(bench, {"embedding", "backward", sizes(N, C), 12. * N * C, copy,
               [&] { embedding_backward(weight.get(), tokens.data(), x.get(), N, C); }});
 }
 
@@ -83,9 +83,10 @@ void bench_rope(Bench& bench, int B, int T, int heads, int D) {
   const Buffer x = random_floats(size_t(N) * C);
   const RopeTable table(T, D, 10000);
   const double bytes = 8. * N * C, copy = bench.bandwidth.copy;
-  run(bench, {"RoPE", "forward", by(N, C), bytes, copy, [&] { rope_forward(x.get(), table, 0, B, T, heads, D, C); }});
-  run(bench, {"RoPE", "backward", by(N, C), bytes, copy, [&] { rope_backward(x.get(), table, B, T, heads, D, C); }});
-  run(bench, {"its textbook", "forward", by(N, C), bytes, copy,
+  run(bench, {"RoPE", "forward", sizes(N, C), bytes, copy,
+              [&] { rope_forward(x.get(), table, 0, B, T, heads, D, C); }});
+  run(bench, {"RoPE", "backward", sizes(N, C), bytes, copy, [&] { rope_backward(x.get(), table, B, T, heads, D, C); }});
+  run(bench, {"its textbook", "forward", sizes(N, C), bytes, copy,
               [&] { textbook::rope_forward(x.get(), 10000, 0, B, T, heads, D, D, C); }});
 }
 
@@ -95,12 +96,12 @@ void bench_cross_entropy(Bench& bench, int N, int V) {
   const auto line = [&](const char* direction) {
     return std::string("cross_entropy direction=") + direction + sized(N, V);
   };
-  run(bench, {"cross-entropy", "forward", by(N, V), 4. * N * V, bench.bandwidth.read,
+  run(bench, {"cross-entropy", "forward", sizes(N, V), 4. * N * V, bench.bandwidth.read,
               [&] { cross_entropy(losses.get(), nullptr, logits.get(), targets.data(), 1, N, V); }, line("forward")});
-  run(bench, {"cross-entropy", "both", by(N, V), 8. * N * V, bench.bandwidth.copy,
+  run(bench, {"cross-entropy", "both", sizes(N, V), 8. * N * V, bench.bandwidth.copy,
               [&] { cross_entropy(losses.get(), dlogits.get(), logits.get(), targets.data(), 1, N, V); },
               line("both")});
-  run(bench, {"its textbook", "both", by(N, V), 8. * N * V, bench.bandwidth.copy, [&] {
+  run(bench, {"its textbook", "both", sizes(N, V), 8. * N * V, bench.bandwidth.copy, [&] {
                 textbook::cross_entropy_forward(losses.get(), logits.get(), targets.data(), N, V);
                 textbook::cross_entropy_backward(dlogits.get(), logits.get(), targets.data(), 1.f, N, V);
               }});
@@ -109,7 +110,7 @@ void bench_cross_entropy(Bench& bench, int N, int V) {
 void bench_dropout(Bench& bench, int N, int C) {
   const Buffer x = random_floats(size_t(N) * C);
   Dropout dropout{.p = .1f};
-  run(bench, {"dropout", "either", by(N, C), 8. * N * C, bench.bandwidth.copy, [&] {
+  run(bench, {"dropout", "either", sizes(N, C), 8. * N * C, bench.bandwidth.copy, [&] {
                 ++dropout.step;
                 dropout_apply(x.get(), dropout, 0, DropoutSite::ffn_out, 1, N, C);
               }});

@@ -8,14 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include "data/commands/model_text.hpp"
 #include "data/host/errors.hpp"
 #include "data/host/json.hpp"
 #include "data/options/settings.hpp"
-#include "data/options/stored.hpp"
+#include "data/options/settings_file.hpp"
 #include "data/run/generate_text.hpp"
 #include "data/run/schedule.hpp"
-#include "data/run/trained.hpp"
-#include "data/show/model_text.hpp"
+#include "data/run/step_inputs.hpp"
 #include "data/text/corpus.hpp"
 #include "drawing.hpp"
 #include "kernels.hpp"
@@ -136,9 +136,9 @@ struct Run {
   }
 
   static StepFunctions functions(const TrainOptions& o) {
-    StepFunctions by = kFastStep;
-    by.optimizers = run_optimizer(o.optimizer).rows;
-    return by;
+    StepFunctions chosen = kFastStep;
+    chosen.optimizers = run_optimizer(o.optimizer).rows;
+    return chosen;
   }
 
   const Model& model() const { return state.model; }

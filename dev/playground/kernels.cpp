@@ -164,9 +164,9 @@ void add_optimizers(Hashes& hashes) {
     fill(model.gradients.get(), model.gradient_floats, "gradients");
     Buffer state = allocate(state_floats(model.table)), scratch = allocate(scratch_floats(model.table));
     OptimizerOptions options;
-    for (const Optimizer* by : rows_of(model.table))
-      by->update({model.weights.get(), state.get(), model.gradients.get(), scratch.get()},
-                 tensors_of(model.table, *by), options, {1e-2f, .5f, 1});
+    for (const Optimizer* optimizer : rows_of(model.table))
+      optimizer->update({model.weights.get(), state.get(), model.gradients.get(), scratch.get()},
+                        tensors_of(model.table, *optimizer), options, {1e-2f, .5f, 1});
     const bool libm = row.kind != OptimizerKind::sgd && row.kind != OptimizerKind::lion;
     hashes.add(row.name, libm, model.weights.get(), model.floats);
   }

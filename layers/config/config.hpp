@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "enum_names.hpp"
 #include "layers/kernels/gemm.hpp"
-#include "named.hpp"
 
 enum class NormKind { layernorm, rmsnorm, scalenorm, batchnorm, dyt, derf };
 enum class Position { learned, sinusoidal, rope, alibi, none };

@@ -7,7 +7,7 @@
 
 #include "block.hpp"
 #include "layers/kernels/buffer.hpp"
-#include "layers/streams/ends.hpp"
+#include "layers/streams/stream_ends.hpp"
 #include "resolve.hpp"
 
 // Parameters, or their gradients.

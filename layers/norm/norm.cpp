@@ -3,9 +3,9 @@
 #include <cmath>
 #include <iterator>
 
+#include "layernorm.hpp"
 #include "norm_batch.hpp"
 #include "norm_pointwise.hpp"
-#include "norm_row.hpp"
 #include "norm_scale.hpp"
 
 // ---- what each kind declares -------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 #pragma once
 // The norm of a model, chosen by its settings: one table, kNorms in norm.cpp, with a row for each NormKind.
 //
-//   norm_row        LayerNorm and RMSNorm: statistics of a row
+//   layernorm       LayerNorm and RMSNorm: statistics of a row
 //   norm_scale      ScaleNorm: one gain for all channels
 //   norm_batch      BatchNorm: statistics of a channel over the batch
 //   norm_pointwise  DyT and Derf: an S-shaped function of each number, no statistics

@@ -8,7 +8,7 @@
 #include "layers/kernels/simd.hpp"
 #include "mixing.hpp"
 #include "planes.hpp"
-#include "products.hpp"
+#include "stream_projection.hpp"
 
 using simd::all;
 using simd::load;

@@ -7,8 +7,8 @@
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/simd.hpp"
 #include "planes.hpp"
-#include "products.hpp"
 #include "sinkhorn.hpp"
+#include "stream_projection.hpp"
 
 using simd::all;
 using simd::load;

@@ -76,8 +76,8 @@ class LaneSums : Observer {
       statistics.clear();
       is_last = micro + 1 == batches.count;
       incomplete = s.buckets.size();
-      nats = s.by.loss_and_gradients(s.model, s.activations, batch, scale, dropout,
-                                     micro + 1 == (lane + 1) * length ? this : nullptr);
+      nats = s.functions.loss_and_gradients(s.model, s.activations, batch, scale, dropout,
+                                            micro + 1 == (lane + 1) * length ? this : nullptr);
       statistics.keep_part(micro);
       if (!std::isfinite(nats))
         losses[2 * micro + 1] = number_of(first_non_finite(s.activations.table, s.activations.buffer.get()),

@@ -13,10 +13,11 @@ std::string Diverged::message() const {
                          : "the first tensor with a NaN or an infinity is " + tensor);
 }
 
-TrainingState::TrainingState(Model m, int b, int t, const StepFunctions& functions, std::shared_ptr<Group> ranks)
-    : model(std::move(m)), by(functions), B(b), T(t), activations(allocate_activations(model.config, B, T, true)),
+TrainingState::TrainingState(Model m, int b, int t, const StepFunctions& of_step, std::shared_ptr<Group> ranks)
+    : model(std::move(m)), functions(of_step), B(b), T(t),
+      activations(allocate_activations(model.config, B, T, true)),
       tokens(size_t(B) * T), targets(tokens.size()), group(std::move(ranks)) {
-  assign_optimizers(model.table, by.optimizers);
+  assign_optimizers(model.table, functions.optimizers);
   buckets = buckets_of(model.table);
   if (group->size == 1)
     shards = {{{{model.table, 0, model.gradient_floats}}, model.gradient_floats, state_floats(model.table)}};

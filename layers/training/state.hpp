@@ -37,7 +37,7 @@ inline constexpr StepFunctions kGradientsOnly = {model_loss_and_gradients, gradi
 // The state that a step reads and updates.
 struct TrainingState {
   Model model;
-  StepFunctions by;
+  StepFunctions functions;
   int B, T;                          // sequences in a micro-batch, tokens in each
   Activations activations;
   Buffer optimizer_state, scratch;   // of the shard
@@ -48,7 +48,7 @@ struct TrainingState {
   std::vector<Buffer> lane_sums;     // gradients of lanes that wait for those they are added to
 
   // Chooses the optimizer of every tensor in the model's table.
-  TrainingState(Model model, int B, int T, const StepFunctions& by = kFastStep,
+  TrainingState(Model model, int B, int T, const StepFunctions& functions = kFastStep,
                 std::shared_ptr<Group> group = std::make_shared<Group>());
 
   const Shard& shard() const { return shards[group->rank]; }

@@ -12,8 +12,9 @@ namespace {
 void update_weights(TrainingState& s, const StepOptions& o, int64_t step, double lr, float factor) {
   update_parts(s, [&](const ShardPart& part) {
     const UpdateBuffers buffers{s.model.weights.get(), s.optimizer_state.get(), s.gradients_of(part), s.scratch.get()};
-    for (const Optimizer* row : s.by.optimizers)
-      s.by.update(*row)(buffers, tensors_of(part.table, *row), o.optimizer, {static_cast<float>(lr), factor, step + 1});
+    for (const Optimizer* row : s.functions.optimizers)
+      s.functions.update(*row)(buffers, tensors_of(part.table, *row), o.optimizer,
+                               {static_cast<float>(lr), factor, step + 1});
   });
 }
 
@@ -36,12 +37,12 @@ StepResult training_step(TrainingState& s, const MicroBatches& batches, const St
   const double nats = add_micro_batches(s, batches, o, step, observer);
   const double norm = norm_of_gradient(s);
   require_finite(s, norm, step);
-  const float factor = s.by.clip(norm, o.clip);
+  const float factor = s.functions.clip(norm, o.clip);
   if (observer) {
     gather_gradients(s);
     observer->before_update();
   }
-  if (!s.by.optimizers.empty()) {
+  if (!s.functions.optimizers.empty()) {
     update_weights(s, o, step, lr, factor);
     move_router_bias(s);
   }

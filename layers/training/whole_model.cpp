@@ -8,7 +8,7 @@
 #include "exchange.hpp"
 
 double norm_of_gradient(TrainingState& s) {
-  if (s.group->size == 1) return s.by.norm(s.model.gradients.get(), s.model.table);
+  if (s.group->size == 1) return s.functions.norm(s.model.gradients.get(), s.model.table);
   std::vector<double> squares;
   for (size_t bucket = 0; bucket < s.buckets.size(); ++bucket) {
     for (const Shard& shard : s.shards) {

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "data/formats/their_tensors.hpp"
+#include "data/formats/foreign_tensors.hpp"
 #include "data/host/files.hpp"
 #include "data/host/format.hpp"
 #include "ggml_types.hpp"
@@ -109,20 +109,20 @@ void add_tokenizer(Keys& keys, const GgufTokenizer& t) {
 
 struct FileTensor {
   std::string name;
-  TheirTensor tensor;
+  ForeignTensor tensor;
   const GgmlType* type;
 
   size_t row() const { return tensor.vector ? tensor.rows : tensor.columns; }
   size_t bytes() const { return tensor.rows * tensor.columns / type->block * type->bytes; }
 };
 
-const GgmlType& type_of(const std::string& name, const TheirTensor& tensor, const GgmlType& wanted) {
+const GgmlType& type_of(const std::string& name, const ForeignTensor& tensor, const GgmlType& wanted) {
   if (tensor.vector || name == "position_embd.weight" || name.ends_with("ffn_gate_inp.weight")) return kF32;
   return tensor.columns % wanted.block == 0 ? wanted : kF16;
 }
 
 std::vector<FileTensor> file_tensors(const Expressed& model, const GgmlType& wanted) {
-  std::map<std::string, TheirTensor> all = their_tensors(model.architecture, model.config);
+  std::map<std::string, ForeignTensor> all = foreign_tensors(model.architecture, model.config);
   if (needs_own_head(model)) all.emplace("output.weight", all.at("token_embd.weight"));  // no effect if it exists
   std::vector<FileTensor> list;
   for (const auto& [name, tensor] : all) list.push_back({name, tensor, &type_of(name, tensor, wanted)});

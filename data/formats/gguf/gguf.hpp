@@ -13,7 +13,7 @@
 
 #include <string>
 
-#include "data/formats/other_model.hpp"
+#include "data/formats/foreign_model.hpp"
 
 // Throws std::invalid_argument that names the option that llama.cpp or the number format cannot express.
 void check_gguf(const ExportedModel& exported);

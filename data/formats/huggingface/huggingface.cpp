@@ -10,9 +10,9 @@
 #include <string_view>
 
 #include "architectures.hpp"
-#include "data/host/errors.hpp"
+#include "data/formats/foreign_tensors.hpp"
 #include "data/formats/safetensors.hpp"
-#include "data/formats/their_tensors.hpp"
+#include "data/host/errors.hpp"
 #include "data/host/files.hpp"
 #include "data/host/format.hpp"
 #include "data/host/json.hpp"
@@ -61,7 +61,7 @@ bool is_redundant(const std::string& name, const Config& config) {
 void check_tensors(const std::string& folder, const StoredTensors& stored, const Architecture& architecture,
                    const Config& config) {
   std::vector<const StoredTensor*> used;
-  for (const auto& [name, tensor] : their_tensors(architecture, config)) {
+  for (const auto& [name, tensor] : foreign_tensors(architecture, config)) {
     const StoredTensor* found = find_stored(stored, name);
     if (!found) throw std::runtime_error(folder + " lacks the tensor '" + name + "'");
     if (found->shape != tensor.shape())
@@ -105,7 +105,7 @@ Config read_config(const std::string& path, const json& file, const Architecture
   }
 }
 
-class HuggingFaceModel : public OtherModel {
+class HuggingFaceModel : public ForeignModel {
  public:
   explicit HuggingFaceModel(const std::string& folder) : folder_(folder), tensors_(folder) {
     const json file = read_json(folder + kConfig, kLargestConfig);
@@ -157,11 +157,11 @@ void HuggingFaceModel::check_tied_head(const float* embedding) const {
 void HuggingFaceModel::load(Model& model) const {
   std::map<std::string, size_t> offsets;
   for (const TensorSpec& spec : model.table) offsets[spec.name] = spec.offset;
-  for (const auto& [name, tensor] : their_tensors(*architecture_, config_)) {
+  for (const auto& [name, tensor] : foreign_tensors(*architecture_, config_)) {
     const StoredTensor& stored = *find_stored(tensors_, name);
     std::vector<float> values(stored.size());
     tensors_.read(values.data(), stored);
-    for (const TheirTensor::Part& part : tensor.parts) {
+    for (const ForeignTensor::Part& part : tensor.parts) {
       float* ours = model.weights.get() + offsets.at(part.spec.name);
       tensor.for_each(part, config_, [&](size_t theirs, size_t i) { ours[i] = values[theirs]; });
     }
@@ -175,7 +175,7 @@ void HuggingFaceModel::load(Model& model) const {
 
 bool is_huggingface_folder(const std::string& path) { return fs::is_regular_file(path + kConfig); }
 
-std::unique_ptr<OtherModel> open_huggingface(const std::string& folder) {
+std::unique_ptr<ForeignModel> open_huggingface(const std::string& folder) {
   return std::make_unique<HuggingFaceModel>(folder);
 }
 
@@ -252,7 +252,7 @@ std::string write_huggingface(const std::string& folder, const ExportedModel& ex
   const Expressed as = expressed(model.config);
   const Architecture& architecture = as.architecture;
   const Config& config = as.config;
-  const auto tensors = their_tensors(architecture, config);
+  const auto tensors = foreign_tensors(architecture, config);
   std::vector<NewTensor> rows;
   for (const auto& [name, tensor] : tensors)
     rows.push_back({name, tensor.shape(), [&tensor = tensor, &config = config, &model] {

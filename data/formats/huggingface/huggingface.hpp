@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "data/formats/other_model.hpp"
+#include "data/formats/foreign_model.hpp"
 
 struct Architecture;
 
@@ -13,7 +13,7 @@ struct Architecture;
 bool is_huggingface_folder(const std::string& path);
 
 // Throws std::runtime_error if the folder is damaged or train_gpt does not have its model.
-std::unique_ptr<OtherModel> open_huggingface(const std::string& folder);
+std::unique_ptr<ForeignModel> open_huggingface(const std::string& folder);
 
 // Does nothing, because every model can be written.
 void check_huggingface(const ExportedModel& exported);

@@ -5,7 +5,7 @@
 
 #include "data/host/json.hpp"
 #include "data/options/settings.hpp"
-#include "data/options/stored.hpp"
+#include "data/options/settings_file.hpp"
 #include "layers/config/placements.hpp"
 
 using nlohmann::json;

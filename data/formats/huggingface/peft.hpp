@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "data/formats/other_model.hpp"
+#include "data/formats/foreign_model.hpp"
 
 // Returns Config::lora_shared of a model: which of the joined matrices, "qkv" and "gate_up", its class in transformers
 // stores as one.

@@ -1,5 +1,5 @@
 #include "dev/exercise/check.hpp"
-#include "layers/config/named.cpp"
+#include "layers/config/enum_names.cpp"
 #include "layers/config/placements.cpp"
 
 namespace exercise {

@@ -1,4 +1,4 @@
-#include "products.hpp"
+#include "stream_projection.hpp"
 
 #include "layers/kernels/gemm.hpp"
 #include "layers/kernels/parallel.hpp"

@@ -1,4 +1,4 @@
-#include "their_tensors.hpp"
+#include "foreign_tensors.hpp"
 
 #include <stdexcept>
 #include <string_view>
@@ -30,7 +30,7 @@ ModuleRow row_of(const Architecture& architecture, const TensorSpec& spec) {
   throw std::logic_error(std::string(architecture.model_class) + " has no module for " + spec.name);
 }
 
-std::string their_name(const ModuleRow& row, const TensorSpec& spec) {
+std::string foreign_name(const ModuleRow& row, const TensorSpec& spec) {
   std::string name = row.theirs;
   if (name.empty()) return spec.name;
   fill_in(name, '#', spec.layer);
@@ -40,13 +40,13 @@ std::string their_name(const ModuleRow& row, const TensorSpec& spec) {
 
 }  // namespace
 
-std::map<std::string, TheirTensor> their_tensors(const Architecture& architecture, const Config& config) {
+std::map<std::string, ForeignTensor> foreign_tensors(const Architecture& architecture, const Config& config) {
   Layout layout;
   declare_model(layout, config);
-  std::map<std::string, TheirTensor> all;
+  std::map<std::string, ForeignTensor> all;
   for (const TensorSpec& spec : layout.table()) {
     const ModuleRow row = row_of(architecture, spec);
-    TheirTensor& tensor = all[their_name(row, spec)];
+    ForeignTensor& tensor = all[foreign_name(row, spec)];
     const bool has_numbers = std::string_view(row.theirs).find('@') != std::string_view::npos;
     const bool joins_experts = expert_of(spec) >= 0 && *row.theirs && !has_numbers;
     tensor.parts.push_back({spec, row.row_of, joins_experts ? tensor.rows : 0});
@@ -59,9 +59,9 @@ std::map<std::string, TheirTensor> their_tensors(const Architecture& architectur
   return all;
 }
 
-std::vector<float> values_of(const TheirTensor& tensor, const Config& config, const Model& model) {
+std::vector<float> values_of(const ForeignTensor& tensor, const Config& config, const Model& model) {
   std::vector<float> values(tensor.rows * tensor.columns);
-  for (const TheirTensor::Part& part : tensor.parts)
+  for (const ForeignTensor::Part& part : tensor.parts)
     for (const TensorSpec& spec : model.table)
       if (spec.name == part.spec.name)
         tensor.for_each(part, config, [&, from = model.weights.get() + spec.offset](size_t theirs, size_t ours) {

@@ -1,4 +1,4 @@
-#include "norm_row.hpp"
+#include "layernorm.hpp"
 
 #include <cmath>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "ends.hpp"
+#include "stream_ends.hpp"
 
 #include "layers/kernels/elementwise.hpp"
 #include "layers/kernels/parallel.hpp"

@@ -8,9 +8,9 @@
 
 // A model in another program's file or folder. Opening it checks its header and the shape of every tensor before it
 // allocates anything. Throws std::runtime_error in one line that names the file.
-class OtherModel {
+class ForeignModel {
  public:
-  virtual ~OtherModel() = default;
+  virtual ~ForeignModel() = default;
 
   virtual const Config& config() const = 0;  // resolved
   virtual const char* preset() const = 0;    // our preset with the same wiring

@@ -1,4 +1,4 @@
-#include "orders.hpp"
+#include "leader.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -11,10 +11,10 @@
 #include "data/host/interrupt.hpp"
 #include "data/host/json.hpp"
 #include "data/host/machine.hpp"
-#include "data/options/stored.hpp"
+#include "data/options/settings_file.hpp"
 #include "layers/textbook/step.hpp"
 #include "layers/training/exchange.hpp"
-#include "trained.hpp"
+#include "step_inputs.hpp"
 
 namespace {
 
@@ -171,9 +171,9 @@ void share_steps(TrainOptions& o, bool lanes_are_given, int ranks) {
 }
 
 StepFunctions step_functions(const TrainOptions& o) {
-  StepFunctions by = o.textbook ? kTextbookStep : kFastStep;
-  by.optimizers = run_optimizer(o.optimizer).rows;
-  return by;
+  StepFunctions functions = o.textbook ? kTextbookStep : kFastStep;
+  functions.optimizers = run_optimizer(o.optimizer).rows;
+  return functions;
 }
 
 // ---- orders of rank 0 ------------------------------------------------------------------------------------

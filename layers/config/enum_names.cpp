@@ -1,4 +1,4 @@
-#include "named.hpp"
+#include "enum_names.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "names.hpp"
+#include "foreign_names.hpp"
 
 #include <algorithm>
 #include <cctype>

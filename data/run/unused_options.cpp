@@ -1,4 +1,4 @@
-#include "unread.hpp"
+#include "unused_options.hpp"
 
 #include <algorithm>
 #include <map>
@@ -10,7 +10,7 @@
 #include "layers/model/presets.hpp"
 #include "layers/training/muon.hpp"
 #include "layers/training/optimizer.hpp"
-#include "trained.hpp"
+#include "step_inputs.hpp"
 
 namespace {
 
@@ -155,7 +155,7 @@ std::map<std::string, std::string> options_set(TrainOptions o) {
 
 }  // namespace
 
-std::vector<std::string> unread_options(const std::vector<TrainOptions>& runs) {
+std::vector<std::string> unused_options(const std::vector<TrainOptions>& runs) {
   std::map<std::string, std::vector<std::string>> reasons;  // of each option that a run sets; "": a run reads it
   for (const TrainOptions& o : runs)
     for (const auto& [option, reason] : options_set(o)) {
@@ -172,7 +172,7 @@ std::vector<std::string> unread_options(const std::vector<TrainOptions>& runs) {
   return lines;
 }
 
-std::vector<std::string> unread_names(const TrainOptions& run) {
+std::vector<std::string> unused_option_names(const TrainOptions& run) {
   std::vector<std::string> names;
   for (const auto& [option, reason] : options_set(run))
     if (!reason.empty()) names.push_back(option);

@@ -1,4 +1,4 @@
-#include "stored.hpp"
+#include "settings_file.hpp"
 
 #include <algorithm>
 #include <stdexcept>

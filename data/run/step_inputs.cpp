@@ -1,4 +1,4 @@
-#include "trained.hpp"
+#include "step_inputs.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -10,7 +10,7 @@
 #include "layers/model/model.hpp"
 
 // One of their tensors. It is made of several of ours, stacked, or of one of ours with its rows in another order.
-struct TheirTensor {
+struct ForeignTensor {
   struct Part {
     TensorSpec spec;  // ours
     RowOf row_of;
@@ -39,7 +39,7 @@ struct TheirTensor {
 };
 
 // Returns all of their tensors by name.
-std::map<std::string, TheirTensor> their_tensors(const Architecture& architecture, const Config& config);
+std::map<std::string, ForeignTensor> foreign_tensors(const Architecture& architecture, const Config& config);
 
 // Returns the numbers of one tensor, row-major. Biases that our model lacks are zero.
-std::vector<float> values_of(const TheirTensor& tensor, const Config& config, const Model& model);
+std::vector<float> values_of(const ForeignTensor& tensor, const Config& config, const Model& model);
