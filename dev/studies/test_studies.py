@@ -202,6 +202,35 @@ class Norms(unittest.TestCase):
         self.assertIn(f"at the best pair (−{said(-self.differences('rmsnorm', 200, 0.01, [4, 5, 6]), 3)})", self.text)
 
 
+class MakeCompare(unittest.TestCase):
+    """The comparison of `make compare` on the recipes' page, from its stored runs."""
+
+    def setUp(self):
+        folder = HERE.parent / "recipes"
+        self.page = (folder / "README.md").read_text(encoding="utf-8").replace("−", "-")
+        self.runs = pandas.read_csv(folder / "compare-runs.csv")
+
+    def test_table(self):
+        final = self.runs[self.runs.stage == "final"].pivot(index="seed", columns="placement", values="final_val")
+        differences = final.drop(columns="pre").sub(final.pre, axis="index")
+        p = holm({name: stats.ttest_1samp(values, 0).pvalue for name, values in differences.items()})
+        for name, losses in final.items():
+            cell = self.runs[(self.runs.stage == "final") & (self.runs.placement == name)].iloc[0]
+            end = "| | baseline |"
+            if name in p:
+                verdict = "better" if differences[name].mean() < 0 else "worse"
+                end = f"| {said(differences[name], 3, '+')} | {verdict if p[name] < 0.05 else 'not distinguishable'} |"
+            warmup = cell.warmup.replace("%", " %")
+            self.assertIn(f"| {name} | {cell.peak_lr:g} | {warmup} | {said(losses, 3)} {end}", self.page)
+
+    def test_warmup_decides(self):
+        tuned = self.runs[(self.runs.stage == "tune") & self.runs.peak_lr.isin([1e-3, 3e-3])]
+        best = tuned.groupby(["warmup", "placement"]).final_val.min()
+        losses = [f"{best[warmup, name]:.2f}" for warmup in ("10%", "40%") for name in ("post", "deepnorm", "pre")]
+        self.assertIn("Post-LN ends at {}, DeepNorm at {} and Pre-LN at {} with 10 %; with 40 % they end at {}, {} and "
+                      "{}.".format(*losses), " ".join(self.page.split()))
+
+
 class Powers(unittest.TestCase):
     """Slopes in log-log coordinates, by SciPy's regression."""
 
