@@ -105,8 +105,8 @@ OUT := build/$(KEY)$(if $(FUZZ),-fuzz,$(if $(SANITIZE),-sanitize))
 LIBRARY := $(patsubst %.cpp,$(OUT)/%.o,$(sort $(wildcard layers/*/*.cpp data/*/*.cpp data/*/*/*.cpp)))
 
 # Each of these rooms is compiled in one piece, which reads headers and instantiates templates once. From nothing,
-# `time make` takes 90 s on a Zen 5, and 144 s with ROOMS_JOINED=. That compiles each file by itself, so a change of one file
-# compiles less.
+# `time make` takes 90 s on a Zen 5, and 144 s with ROOMS_JOINED=. That compiles each file by itself, so a change of one
+# file compiles less.
 ROOMS_JOINED ?= $(patsubst %/,%,$(sort $(dir $(wildcard data/*/*.cpp data/*/*/*.cpp))))
 JOINED := $(foreach room,$(ROOMS_JOINED),$(patsubst %.cpp,$(OUT)/%.o,$(wildcard $(room)/*.cpp)))
 LIBRARY := $(ROOMS_JOINED:%=$(OUT)/%/room.o) $(filter-out $(JOINED),$(LIBRARY))

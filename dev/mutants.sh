@@ -10,8 +10,8 @@
 # [program] and [pages] ([pages] would fail because a page shows the line). TESTS='~[corpus]' selects for all rows.
 #
 # Copies the sources to build/mutants/, one copy per processor, and breaks them only there. Ends with
-# "N mutants, N caught". Fails if a mutant survives, does not compile, or no longer fits its file. Leaves out a mutant whose object
-# file does not change, because its code is for another processor.
+# "N mutants, N caught". Fails if a mutant survives, does not compile, or no longer fits its file. Leaves out a mutant
+# whose object file does not change, because its code is for another processor.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 unset MAKEFLAGS MFLAGS MAKELEVEL # the makes below are independent
