@@ -52,10 +52,10 @@ namespace {
 
 // ---- before ----------------------------------------------------------------------------------------------
 
-// A run that has its data, but no model yet.
+// A run with its data, before it has a model.
 struct Plan {
   Command command;
-  CheckpointHeader from;  // of --resume
+  CheckpointHeader from;  // what --resume continues
   TrainOptions o;
   Dataset data;
   std::vector<std::string> lines;  // for the user, after the plan
@@ -80,7 +80,7 @@ Plan make_plan(const Command& given, const Group& group, const Place& place) {
   return {command, from, o, std::move(data), lines};
 }
 
-// The trainer at its start. Takes the data of the plan.
+// Returns the trainer before its first step. Moves the plan's data into it.
 Trainer prepare(Plan& plan, const std::shared_ptr<Group>& group) {
   order_model(*group, plan.o);
   Trainer t(plan.command, plan.o, std::move(plan.data), group);
@@ -96,7 +96,7 @@ void print(const TrainOptions& o, const TrainOptions& given, const Dataset& data
   for (const std::string& line : lines) std::puts(line.c_str());
 }
 
-// Of a run that would take much memory or time, nothing is tried.
+// Prints the predicted time. Tries no steps of a run that would take much memory or time.
 void print_prediction(Plan& plan, int ranks) {
   const std::vector<std::string> time = predicted_time(plan.o, plan.o.resume ? plan.from.step : 0, ranks);
   print(plan.o, plan.command.train, plan.data, plan.lines);
@@ -111,7 +111,7 @@ std::string describe(const StepResult& result, double speed, std::optional<Utili
   return utilization ? text + format("  %.0f%% MFU", 100 * utilization->of(speed)) : text;
 }
 
-// Measuring takes longer than the first steps of a small model, so it waits for so many seconds of training.
+// Measuring takes longer than the first steps of a small model, so wait for this many seconds of training.
 constexpr double kUnmeasured = 1;
 
 // Takes steps until the last one, or until the user asks to stop. Returns the step reached.
@@ -124,7 +124,7 @@ int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& pro
   const auto due = [&](int64_t every) { return every > 0 && step % every == 0 && step < t.o.steps; };
   MetricsRow& row = t.row = metrics.last();
   if (row.step == step && step > 0 && t.validates() && due(eval_every(t.o)) && std::isnan(row.val_loss)) {
-    validate(t, progress, row);  // Ctrl-C had stopped it
+    validate(t, progress, row);  // Ctrl-C had stopped this validation
     metrics.replace_last(row);
   }
   while (!interrupted() && !out_of_patience(t, step)) {

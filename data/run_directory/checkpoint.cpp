@@ -46,7 +46,8 @@ std::string digits_of(uint64_t sum) {
 
 // ---- reading ---------------------------------------------------------------------------------------------
 
-// The tensors of the file must be those of the table as weights. Each may have a tensor for each slot of an optimizer.
+// Requires that the file's weights are exactly the table's tensors. Each may have a tensor for each slot of an
+// optimizer.
 std::vector<StoredSlice> slices_of(const StoredTensors& stored, const std::vector<TensorSpec>& table,
                                    Optimizers optimizers) {
   std::unordered_map<std::string, std::pair<std::string, TensorSpec>> expected;  // kind of tensor, tensor
@@ -128,14 +129,14 @@ CheckpointFile open_checkpoint(const std::string& path) {
   return c;
 }
 
-// Bytes of a file, and their place in memory.
+// A range of bytes in the file, and its place in memory.
 template <class Byte>
 struct Part {
   uint64_t begin, end;
   Byte* memory;  // null: only the checksum needs them
 };
 
-// Adds bytes of the file to the checksum, and leaves them in their place.
+// Adds bytes of the file to the checksum, and stores them in their place.
 void read_part(const CheckpointFile& c, Checksum& sum, const Part<char>& part, uint64_t from, uint64_t to) {
   if (to <= c.start.size()) return sum.add(c.start.data() + from, to - from);
   const uint64_t most = std::min(to - from, kChecksumPiece);
@@ -148,7 +149,7 @@ void read_part(const CheckpointFile& c, Checksum& sum, const Part<char>& part, u
   }
 }
 
-// Reads every slice to where `place` says, or nowhere for null, and compares the checksum.
+// Reads every slice to the address that `place` returns (null: nowhere), and compares the checksum.
 template <class Place>
 void read_slices(const CheckpointFile& c, const Place& place) {
   std::vector<Part<char>> parts = {{0, c.start.size(), nullptr}};
@@ -194,7 +195,7 @@ json program_json() {
 void write_checkpoint(const std::string& path, const CheckpointHeader& header, const std::vector<TensorSpec>& table,
                       const float* weights, const float* state) {
   std::vector<NewTensor> tensors;
-  std::vector<std::pair<const float*, size_t>> numbers;  // of each tensor, and how many
+  std::vector<std::pair<const float*, size_t>> numbers;  // each tensor's numbers, and how many
   const auto add = [&](const std::string& name, const TensorSpec& spec, const float* buffer) {
     tensors.push_back({name, {spec.shape.begin(), spec.shape.end()}, {}});
     numbers.emplace_back(buffer + spec.offset, spec.size());
@@ -203,7 +204,7 @@ void write_checkpoint(const std::string& path, const CheckpointHeader& header, c
   if (state)
     for (const TensorSpec& spec : state_table(table)) add(stored_name(spec.name), spec, state);
   std::string start = safetensors_header(path, tensors,
-                                         {{"checksum", std::string(kNoSum)},  // the first in the alphabet
+                                         {{"checksum", std::string(kNoSum)},  // sorts first
                                           {"format", "pt"},
                                           {"program", to_text(program_json())},
                                           {"train_gpt", to_text(to_json(header))},
@@ -219,7 +220,7 @@ void write_checkpoint(const std::string& path, const CheckpointHeader& header, c
       piece.add(part.memory + (from - part.begin), to - from);
     });
   });
-  start.replace(kSumAt, kNoSum.size(), digits_of(sum));  // in its place in memory
+  start.replace(kSumAt, kNoSum.size(), digits_of(sum));  // in memory, before writing
 
   WholeFile file(path);
   for (const auto& part : parts) file.write(part.memory, part.end - part.begin);
@@ -290,7 +291,7 @@ std::shared_future<void> save_checkpoint_later(const std::string& path, const Ch
   try {
     std::pair copies{copy_of(model.weights.get(), model.floats), state ? copy_of(state->get(), of_state) : nullptr};
     return std::async(std::launch::async, [path, h, after, table = model.table, copies = std::move(copies)]() mutable {
-      use_threads(1);  // of this thread alone: training has the others
+      use_threads(1);  // only this thread, because training uses the others
       const auto [weights, numbers] = std::move(copies);  // freed before the result is fetched
       if (after.valid()) after.get();
       write_checkpoint(path, h, table, weights.get(), numbers.get());

@@ -41,7 +41,7 @@ json to_json(const CheckpointHeader& h) {
           {"optimizer", h.optimizer},
           {"tokenizer", to_json(h.tokenizer)},
           {"step", h.step},
-          {"elapsed", h.elapsed > 0 && std::isfinite(h.elapsed) ? h.elapsed : 0},  // a clock may go back
+          {"elapsed", h.elapsed > 0 && std::isfinite(h.elapsed) ? h.elapsed : 0},  // a clock may run backwards
           {"val_loss", optional_number(h.val_loss)},
           {"best_loss", optional_number(h.best_loss)},
           {"best_step", h.best_step},
@@ -50,7 +50,7 @@ json to_json(const CheckpointHeader& h) {
           {"data", h.data_fingerprint}};
 }
 
-// A run that has forgotten its best loss keeps its best step.
+// The best step is kept even if the best loss is null.
 CheckpointHeader header_of(const json& j, const TrainOptions& options) {
   constexpr uint64_t kMostSteps = 1000000000000000, kAny = std::numeric_limits<uint64_t>::max();
   CheckpointHeader h;

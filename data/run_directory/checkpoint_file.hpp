@@ -17,7 +17,7 @@
 #include "data/tokenizer/tokenizer.hpp"
 #include "layers/config/tensors.hpp"
 
-// The header of a checkpoint. A Hugging Face folder can be read in its place, as a model of step 0.
+// The header of a checkpoint. A Hugging Face folder can be read instead, as a model at step 0.
 struct CheckpointHeader {
   TrainOptions options;  // with a resolved Config
   Tokenizer tokenizer;
@@ -28,7 +28,7 @@ struct CheckpointHeader {
   int64_t best_step = 0;
   std::string unwritten_row;  // this step's line of metrics.csv, if it could not be written there
   uint64_t data_fingerprint = 0;
-  bool by_line = false;    // the model was trained on single lines: each begins with an empty context
+  bool by_line = false;    // the model was trained on single lines, each with an empty context
   bool optimizer = false;  // the file has the optimizer's state
 };
 
@@ -63,15 +63,15 @@ class Checksum {
   size_t filled_ = 0;  // bytes of word_
 };
 
-// The checksum of a file of `size` bytes, shared among threads. Each piece has a Checksum, to which
-// add(sum, begin, end) adds the bytes of the file from `begin` to `end`. The file's checksum is that of its only piece,
-// or else the Checksum of these.
-constexpr uint64_t kChecksumPiece = 1 << 18;  // bytes; in the processor's cache after it was read
+// Computes the checksum of a file of `size` bytes on all threads. Each piece has a Checksum, to which add(sum, begin,
+// end) adds the bytes of the file from `begin` to `end`. If there is one piece, its checksum is the file's; otherwise
+// the file's is the Checksum of the pieces' checksums.
+constexpr uint64_t kChecksumPiece = 1 << 18;  // bytes; small enough to stay in the processor's cache
 uint64_t checksum_in_pieces(uint64_t size,
                             const std::function<void(Checksum& sum, uint64_t begin, uint64_t end)>& add);
 
-// Calls f(part, from, to) for the parts of a file that make up the bytes from `begin` to `end`. `parts` have `begin`
-// and `end` and follow each other without gaps.
+// Calls f(part, from, to) for the parts of a file that cover the bytes from `begin` to `end`. `parts` have a `begin`
+// and an `end`, and no gaps between them.
 template <class Part, class F>
 void each_within(const std::vector<Part>& parts, uint64_t begin, uint64_t end, const F& f) {
   const auto ends_behind = [](uint64_t at, const Part& p) { return at < p.end; };
@@ -82,7 +82,7 @@ void each_within(const std::vector<Part>& parts, uint64_t begin, uint64_t end, c
 // The name of a tensor of state_table() in the file.
 inline std::string stored_name(const std::string& state) { return "optimizer." + state; }
 
-// Where the numbers of a tensor are.
+// Where a tensor's numbers are in the file.
 struct StoredSlice {
   std::string tensor;  // stored_name() of a state, or a weight
   uint64_t begin = 0, bytes = 0;
@@ -92,21 +92,21 @@ struct StoredSlice {
 struct CheckpointFile {
   std::shared_ptr<const InputFile> file;
   CheckpointHeader header;
-  std::vector<TensorSpec> table;    // of the model that the header describes
-  std::vector<StoredSlice> slices;  // by their place in the file, without overlap: all weights, perhaps all state
-  std::string start;                // the first bytes of the file, if the checksum counts them differently
-  uint64_t end = 0;                 // of the bytes that the checksum covers
+  std::vector<TensorSpec> table;    // the table of the model that the header describes
+  std::vector<StoredSlice> slices;  // in file order, without overlap: all weights, perhaps all state
+  std::string start;                // the file's first bytes as the checksum counts them, if it counts them differently
+  uint64_t end = 0;                 // the end of the bytes that the checksum covers
   uint64_t sum = 0;                 // the checksum according to the file
 };
 
-// The fields of a header as JSON. header_of() checks every field, alone and against the others; its options come from
-// the caller. It throws std::exception, which does not name the file.
+// Convert a header to JSON and back. header_of() checks every field, alone and against the others; the caller passes
+// the options. It throws std::exception, without the file's name.
 nlohmann::json to_json(const CheckpointHeader& header);
 CheckpointHeader header_of(const nlohmann::json& fields, const TrainOptions& options);
 
-// The table of the model, whose offsets are not those of the file. Throws std::runtime_error, before it makes the
-// table, if the file lists fewer tensors than the model has layers.
+// Returns the model's table; its offsets are the model's, not the file's. Throws std::runtime_error, before it makes
+// the table, if the file lists fewer tensors than the model has layers.
 std::vector<TensorSpec> table_of(const Config& config, size_t listed);
 
-// A field that is a whole number of at most `most`; throws std::exception otherwise.
+// Returns a field that is a whole number of at most `most`. Throws std::exception otherwise.
 uint64_t whole_number(const nlohmann::json& fields, const char* key, uint64_t most);

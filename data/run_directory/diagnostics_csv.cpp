@@ -18,7 +18,7 @@ std::string csv_row(const Statistic& s) {
 
 namespace {
 
-// The model before the first step of a run that was resumed.
+// Rebuilds a resumed run's model as it was before its first step.
 Model initial_model(const TrainOptions& options, const Config& config) {
   Model model(config, false);
   if (options.init_from.empty()) initialize(model, options.seed);

@@ -2,7 +2,7 @@
 // diagnostics.csv of a run: step,layer,part,what,value (layers/training/diagnostics.hpp lists the values).
 //
 // The rows of step k belong to the pass whose loss is row k of metrics.csv, on the weights before update k. So step 1
-// shows the initial weights. With micro-batches, activations and the stream's gradient are those of the last one.
+// shows the initial weights. Activations and the stream's gradient come from the last micro-batch.
 
 #include <memory>
 
@@ -24,7 +24,7 @@ class Diagnostics : public PassStatistics {
   Diagnostics(const TrainOptions& options, const Dataset& data, const Model& model, const Activations& activations,
               int64_t last_step);
 
-  // The observer of this step, counted from 1; null if no diagnostics are due.
+  // Returns the observer for this step, counted from 1; null if no diagnostics are due.
   StepObserver* observer(int64_t step);
   void before_update() override;
   void after_update() override;
@@ -35,7 +35,7 @@ class Diagnostics : public PassStatistics {
   const TrainOptions& options_;
   const Activations& activations_;
   std::unique_ptr<GrowingFile> file_;  // null if this call writes no rows and no earlier one did
-  int64_t step_ = 0;                   // the step that is observed
+  int64_t step_ = 0;                   // the observed step
   Buffer before_;                      // the weights before the update
   std::vector<int> tokens_, targets_;  // a fixed batch for `update`: the first validation batch, or else a training one
   std::vector<float> start_;           // (N,C) the classifier's input for that batch at the start of the run

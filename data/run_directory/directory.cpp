@@ -28,7 +28,7 @@ constexpr const char *kSamples = "samples.txt", *kOutcome = "outcome.json", *kLo
 constexpr const char* kFiles[] = {kLastCheckpoint, kBestCheckpoint, "metrics.csv", "diagnostics.csv", "config.toml",
                                   kSamples, kOutcome, kHistory};
 
-// The files of a run that are there.
+// Returns the existing files of a run.
 std::vector<std::string> files_of_run(const std::string& directory) {
   std::vector<std::string> files;
   for (const char* name : kFiles)
@@ -36,7 +36,7 @@ std::vector<std::string> files_of_run(const std::string& directory) {
   return files;
 }
 
-// The best weights in a directory, or else the newest, or "".
+// Returns the checkpoint with the best weights in a directory, else the newest, else "".
 std::string checkpoint_in(const std::string& directory) {
   for (const char* name : {kBestCheckpoint, kLastCheckpoint})
     if (const fs::path file = fs::path(directory) / name; fs::exists(file)) return file.string();
@@ -171,7 +171,7 @@ void keep_sample(const std::string& directory, int64_t step, const std::string& 
   std::FILE* file = nullptr;
   try {
     file = ::fdopen(open_to_append(directory + "/" + kSamples), "a");
-  } catch (const std::runtime_error&) {  // a run goes on without its samples
+  } catch (const std::runtime_error&) {  // a run continues without its samples
   }
   if (!file) return;
   std::fprintf(file, "==== step %lld ====\n", static_cast<long long>(step));

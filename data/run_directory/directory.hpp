@@ -1,6 +1,6 @@
 #pragma once
-// The run directory: config.toml, metrics.csv, checkpoint.safetensors, best.safetensors, and outcome.json once the run
-// is over.
+// The run directory: config.toml, metrics.csv, checkpoint.safetensors, best.safetensors, and outcome.json after the
+// run.
 
 #include <cstdint>
 #include <limits>
@@ -10,37 +10,38 @@
 
 #include "data/host/files.hpp"
 
-// Files of a run directory: the newest state, and the weights of the lowest validation loss so far.
+// The files with the newest state, and with the weights of the lowest validation loss so far.
 inline constexpr const char* kLastCheckpoint = "checkpoint.safetensors";
 inline constexpr const char* kBestCheckpoint = "best.safetensors";
 
-// Where the newest state in a directory is, or will be.
+// Returns the path of the newest state in a directory, whether it exists or not.
 std::string last_checkpoint(const std::string& directory);
 
 bool has_checkpoint(const std::string& directory);
 
-// "runs/0002-pre-layernorm": the number is one more than the highest in use.
+// Returns a path such as "runs/0002-pre-layernorm"; the number is one more than the highest in use.
 std::string next_run_directory(const std::string& name);
 
-// Makes `directory` and locks it; "" becomes the next run directory of that name, which no other process gets.
+// Creates `directory` and locks it. If it is "", it becomes the next run directory of that name, which no other process
+// gets.
 DirectoryLock claim_directory(std::string& directory, const std::string& name,
                               DirectoryLock::Kind kind = DirectoryLock::Kind::alone);
 
-// Finds the checkpoint that the user names: the file itself, a run's best.safetensors or else its
-// checkpoint.safetensors, a folder of Hugging Face, and for "" the run in runs/ that saved its state last. Throws
-// std::runtime_error if there is none.
+// Finds the checkpoint that the user names: a file, a run's best.safetensors or else its checkpoint.safetensors, or a
+// folder of Hugging Face. For "", takes the run in runs/ that saved its state last. Throws std::runtime_error if there
+// is none.
 std::string find_checkpoint(const std::string& file_or_run);
 
 // Throws std::runtime_error for a model in a file that train_gpt does not read, such as a GGUF file, or a folder that
 // has only such files.
 void refuse_foreign_model(const std::string& path);
 
-// The path of a checkpoint for a message. If the user named none, it says that this is the newest run, and whether that
-// is still training or stopped early.
+// Returns the path of a checkpoint for a message. If the user named none, adds that this is the newest run, and whether
+// it is still training or stopped early.
 std::string name_of_checkpoint(const std::string& asked, const std::string& path);
 
-// Throws std::runtime_error if the directory already holds a run, unless `replace` is set: then it removes the run.
-// `resumed`: this command has read them, because --resume began with a run that has no checkpoint yet.
+// Throws std::runtime_error if the directory already holds a run, unless `replace` is set: then removes the run.
+// `resumed` allows files that this command has read, because --resume began with a run that has no checkpoint yet.
 void prepare_run_directory(const std::string& directory, bool replace, bool resumed = false);
 
 // Throws std::runtime_error if a file that a run writes is a link, a pipe or a device.
@@ -57,7 +58,7 @@ void keep_sample(const std::string& directory, int64_t step, const std::string& 
 // The exit code of a training run whose numbers stopped being finite.
 inline constexpr int kExitDiverged = 3;
 
-// How a run ended. outcome.json exists once a run has ended, and not while it can go on.
+// How a run ended. outcome.json exists only after the end of a run, not while it can continue.
 struct RunOutcome {
   bool finished = false;  // false: its numbers stopped being finite
   bool early = false;     // finished before its last step, because of --patience
@@ -65,12 +66,12 @@ struct RunOutcome {
   std::string what;       // what was not finite: "loss", "gradient"
   std::string tensor;     // the first tensor with a NaN or an infinity, if there is one
   size_t parameters = 0;
-  double unigram = 0, floor = 0;  // nats per token of the text; floor 0: unknown, null in the file
-  uint64_t data_fingerprint = 0;  // hash of its tokens; text in the file, because JSON's numbers end at 2^53
+  double unigram = 0, floor = 0;  // nats per token of the text; floor 0 is unknown (null in the file)
+  uint64_t data_fingerprint = 0;  // hash of the tokens; text in the file, because JSON's numbers end at 2^53
   double val_loss_full = std::numeric_limits<double>::quiet_NaN();  // on the whole validation split, if measured
   bool measured = true;  // false: the final validation was interrupted, and --resume repeats it
-  std::vector<std::string> inputs = {};  // of a comparison's run: hashes of what it has read
+  std::vector<std::string> inputs = {};  // in a comparison's run: hashes of what it has read
 };
-void write_outcome(const std::string& directory, const RunOutcome& outcome);  // and with --json the event `end`
-std::optional<RunOutcome> read_outcome(const std::string& directory);  // none if the run is not over
+void write_outcome(const std::string& directory, const RunOutcome& outcome);  // with --json also prints the event `end`
+std::optional<RunOutcome> read_outcome(const std::string& directory);  // nothing if the run is not over
 void remove_outcome(const std::string& directory);

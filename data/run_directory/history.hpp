@@ -16,8 +16,8 @@ struct HistoryLine {
 
 inline constexpr const char* kHistory = "history.jsonl";
 
-// Adds a line for this program and now.
+// Adds a line for this program with the current time.
 void keep_history(const std::string& directory, int64_t from_step);
 
-// The readable lines; none if there is no file.
+// Returns the readable lines; none if there is no file.
 std::vector<HistoryLine> read_history(const std::string& directory);

@@ -26,10 +26,10 @@ namespace {
 bool is_number(const std::string& field) {
   char* end = nullptr;
   std::strtod(field.c_str(), &end);
-  return end == field.c_str() + field.size();  // also for ""
+  return end == field.c_str() + field.size();  // true for ""
 }
 
-// The step that a row begins with; -1 if there is none.
+// Returns the step in a row's first field, or -1.
 int64_t step_of(const std::string& field) {
   if (field.empty() || field.size() > 18 || field.find_first_not_of("0123456789") != field.npos) return -1;
   return std::atoll(field.c_str());
@@ -64,7 +64,7 @@ CsvRows csv_up_to(const std::string& path, const std::vector<std::string>& colum
     for (size_t i = 0; readable && i < fields.size(); ++i)
       readable = is_number(fields[i]) || place(words, found[i]) < words.size();
     if (!readable) kept.dropped.push_back(number);
-    if (!readable || step > last_step) continue;  // later steps will be taken again
+    if (!readable || step > last_step) continue;  // later steps will be repeated
     before = step;
     std::vector<std::string> row;
     for (const std::string& column : columns)

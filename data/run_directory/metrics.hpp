@@ -8,22 +8,22 @@
 
 #include "data/host/files.hpp"
 
-// A number in a CSV file: nine significant digits, and nothing for NaN.
+// Writes a number for a CSV file: nine significant digits, nothing for NaN.
 std::string csv_number(double x);
 
-// The fields of a line of numbers and plain words, as in metrics.csv and diagnostics.csv: nothing is quoted.
+// Splits a line of numbers and plain words, as in metrics.csv and diagnostics.csv. Fields are never quoted.
 std::vector<std::string> csv_fields(const std::string& line);
 
-// The header and the rows of `path` up to step `last_step`, in `columns`, of which the first is the step. `words` are
-// the columns that hold no numbers; `once`: each step has one row.
+// Reads the header and the rows of `path` up to step `last_step`, in `columns`; the first column is the step. `words`
+// are the columns without numbers. If `once`, each step has one row.
 struct CsvRows {
   std::string text;
-  std::vector<size_t> dropped;  // the lines that cannot be read, from 1 on, without a torn last one
+  std::vector<size_t> dropped;  // numbers of the unreadable lines, from 1 on, without an incomplete last one
 };
 CsvRows csv_up_to(const std::string& path, const std::vector<std::string>& columns, int64_t last_step,
                   const std::vector<std::string>& words, bool once);
 
-// Says on standard error which rows are dropped. Returns the others.
+// Reports the dropped rows on standard error, and returns the others.
 std::string readable_rows(const std::string& path, CsvRows rows);
 
 // The columns of metrics.csv.
@@ -44,14 +44,14 @@ struct MetricsRow {
   double lr = 0, grad_norm = 0;
   bool clipped = false;
   double step_ms = 0, tokens_per_second = 0;
-  double val_loss_full = std::numeric_limits<double>::quiet_NaN();  // whole validation split, at the last step
+  double val_loss_full = std::numeric_limits<double>::quiet_NaN();  // on the whole validation split, at the last step
 };
 
-// The row as a line of metrics.csv, without its '\n'.
+// Returns the row as a line of metrics.csv, without '\n'.
 std::string csv_line(const MetricsRow& row);
 
-// metrics.csv, written line by line, and with --json the event of each step. A resumed run drops the lines after
-// `last_step`. If the file lacks the line of `last_step`, that line is `unwritten`.
+// Writes metrics.csv line by line, and with --json the event of each step. A resumed run drops the lines after
+// `last_step`. If the file lacks the line of `last_step`, adds `unwritten`.
 class Metrics {
  public:
   Metrics(const std::string& directory, int64_t last_step, const std::string& unwritten = "");
