@@ -35,6 +35,12 @@ def intervals(text):
     return INTERVAL.findall(text.replace("−", "-"))
 
 
+def numbers_of(interval):
+    """|mean| and half width. Text may name the direction in words."""
+    mean, half = interval.split(" ± ")
+    return abs(float(mean)), float(half)
+
+
 def columns_of(section):
     """(heading, text) of each field of the tables of a section."""
     for part in re.findall(r"(?:^\|.*\n)+", section, re.MULTILINE):
@@ -118,6 +124,19 @@ class Stored(unittest.TestCase):
         for row in rows:
             linked = "".join(by_number[number] for number in re.findall(r"\[(\d+)\]\(#", row))
             self.assertLessEqual(set(intervals(row)), set(intervals(linked)), row)
+
+    def test_other_pages_quote_intervals_of_the_studies(self):
+        root = HERE.parents[1]
+        known = [numbers_of(words) for words in intervals(README.replace("\n", " "))]
+        quoting = {}
+        for page in root / "README.md", *sorted(root.glob("layers/**/*.md")):
+            quoting[page.name] = intervals(page.read_text(encoding="utf-8").replace("\n", " "))
+            for words in quoting[page.name]:
+                mean, half = numbers_of(words)
+                digits = digits_of(words)
+                with self.subTest(page.name, words=words):
+                    self.assertTrue(any((round(m, digits), round(h, digits)) == (mean, half) for m, h in known))
+        self.assertGreater(len(quoting["normalization.md"]), 0)
 
     def test_summaries_are_those_of_the_runs(self):
         for name in WITH_RUNS:
