@@ -16,7 +16,7 @@
 enum class Stage { tune, final };  // tune: one seed, many points of --tune. final: every seed, the cell's best point
 
 // A run of a comparison. All but the result is known before it begins. Its directory is relative to the comparison's,
-// its words are a `train` command line without --out, and its label is "placement=post,norm=layernorm seed=1".
+// its words are a `train` command line without --out, and its label is "placement=post,norm=layernorm  seed=1".
 struct CellRun : Job {
   Stage stage = Stage::final;
   size_t cell = 0;              // index into the grid's cells

@@ -3,8 +3,8 @@
 //
 // .npy (numpy.lib.format, version 1.0):
 //   "\x93NUMPY"  u8 1  u8 0  u16 length of the header
-//   header a Python dict: {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }, spaces and a line break, so that
-//                the data begins at a multiple of 64 bytes
+//   header       a Python dict: {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }, spaces and a line break,
+//                so that the data begins at a multiple of 64 bytes
 //   data         row-major, little-endian
 //
 // .npz: a zip archive of such files without compression (PKWARE's APPNOTE.TXT, sections 4.3.7, 4.3.12 and 4.3.16),

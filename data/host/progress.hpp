@@ -41,8 +41,8 @@ class Progress {
   Progress(const Pace& pace, int64_t total, std::string unit = "step", double quiet = 0);
   ~Progress();
 
-  // Shows the progress if a line is due. Only then calls `details`, which returns text such as "loss 1.234 23,100
-  // tokens/s".
+  // Shows the progress if a line is due. Only then calls `details`, which returns text such as
+  // "loss 1.234  23,100 tokens/s".
   void update(int64_t done, const std::function<std::string()>& details);
   void set_total(int64_t total) { total_ = total; }
   Pace& pace() { return pace_; }

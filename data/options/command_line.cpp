@@ -45,7 +45,7 @@ struct Reader {
 };
 
 Reader reader_of(Command::Kind kind) {
-  static Command scratch;  // the settings point into it; only their names are used
+  static Command scratch;  // the settings bind to it, but only their names are used
   scratch.kind = kind;
   return {row_of(kind), settings_of(scratch)};
 }
@@ -66,7 +66,7 @@ struct Meant {
   bool negated;
 };
 
-// The setting that the user means, by our name or by a foreign name with exactly the same meaning.
+// Returns the setting that the user means, by our name or by a foreign name with exactly the same meaning.
 Meant meant_by(Reader& r, const std::string& typed) {
   const std::string name = dashed(typed);
   if (const Setting* s = r.find(name)) return {s, false};
@@ -88,7 +88,7 @@ Meant meant_by(Reader& r, const std::string& typed) {
   return {ours, no};
 }
 
-// The value by our name, if the option takes names.
+// Returns our name for a value, if the option takes names.
 std::string value_meant(Reader& r, const Setting& s, const std::string& typed) {
   if (s.choices.empty() || contains(s.choices, typed) || contains(s.synonyms, typed)) return typed;
   std::error_code error;
@@ -119,7 +119,7 @@ void add(Givens& givens, Reader& r, const Meant& meant, Words values, const std:
   same->values.insert(same->values.end(), values.begin(), values.end());
 }
 
-// Options that say how long to train. One of them overrides any of them in a file that it overrides.
+// Options that say how long to train. Each of them overrides all of them in a config file.
 const Words kLength = {"steps", "epochs", "for"};
 
 Givens without_contradictions(Givens givens) {
@@ -248,14 +248,14 @@ void set_options(Command& c) {
   complete(c.train);
 }
 
-// --out runs, if no run is there to go on.
+// Rejects --out runs, unless that folder holds a run to continue.
 void refuse_folder_of_runs(const Command& c) {
   const std::string& out = c.kind == Command::Kind::import_model ? c.import_model.out : c.train.out;
   if (c.train.resume || out.empty() || std::filesystem::path(out + "/").lexically_normal() != "runs/") return;
   refuse("--out " + out + " is the folder of all runs: name a folder in it, e.g. --out runs/mine");
 }
 
-// Options of a command line, where they have no effect, and why. unused_options() has those of a run.
+// Options of a command line, when they have no effect, and why. For a run's options see unused_options().
 struct Idle {
   Words options;
   bool (*idle)(const Command&);
@@ -299,7 +299,7 @@ Words idle_options(const Command& c) {
   return lines;
 }
 
-// A run has a model of its own.
+// Rejects options of a model together with a run, which has its own model.
 void refuse_model_beside_run(const Command& command) {
   if (command.kind != Command::Kind::info || command.info_checkpoint.empty()) return;
   TrainOptions scratch;
@@ -351,7 +351,7 @@ void answer_questions(const Words& words) {
   if (words[0] == "--version" || words[0] == "-V" || words[0] == "version")
     throw CommandLineExit{version_text() + mpi_line()};
   const bool all = contains(words, "--help-all");
-  const size_t at = words[0] == "help" ? 1 : 0;  // of the command
+  const size_t at = words[0] == "help" ? 1 : 0;  // index of the command
   if (at == 0 && !all && !contains(words, "--help") && !contains(words, "-h")) return;
   if (at >= words.size() || words[at].starts_with("-")) throw CommandLineExit{help_of_program()};
   throw CommandLineExit{help_of(command_named(words[at]), all || words.back() == "all")};
@@ -373,7 +373,7 @@ Command parse_words(Words words, const std::vector<std::pair<std::string, std::s
   for (const auto& [option, value] : more) words.push_back("--" + option + "=" + value);
   Reader r = reader_of(command_named(words[0]).kind);
   Givens givens = expand_config(r, read_words(r, words));
-  // A config file repeats the steps of its run, which --for has chosen. Only --resume keeps the limit.
+  // A config file contains its run's steps, which --for has chosen. Only --resume keeps the limit.
   std::erase_if(givens, [](const Given& g) { return g.name == "time-in-all"; });
   return command_of(r, givens, program);
 }

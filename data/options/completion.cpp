@@ -22,7 +22,7 @@ struct Values {
   bool operator==(const Values&) const = default;
 };
 
-// "bpe:VOCABULARY" is a pattern, of which "bpe:" can be completed.
+// Returns the part of a choice that can be completed: "bpe:" for "bpe:VOCABULARY".
 std::string fixed_part(const std::string& choice) {
   return choice.substr(0, std::find_if(choice.begin(), choice.end(), [](char c) { return c >= 'A' && c <= 'Z'; }) -
                               choice.begin());
@@ -38,7 +38,7 @@ Values values_of(const Setting& s) {
 
 struct Shown {
   const CommandRow& row;
-  std::vector<Setting> settings;  // with names, without those that help hides
+  std::vector<Setting> settings;  // with names; without those that help hides
   Values positional;
 };
 
@@ -55,7 +55,7 @@ std::vector<Shown> shown_commands() {
   return all;
 }
 
-// Words besides commands that may come first.
+// Other words that may come first.
 constexpr const char* kQuestions[][2] = {{"help", "show the options of a command"}, {"version", "print the version"}};
 
 std::string joined(const Words& words, const std::string& separator = " ") {
@@ -78,7 +78,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 // ---- bash and zsh --------------------------------------------------------------------------------------------
 
-// 'text', as bash and zsh read it.
+// Quotes text for bash and zsh.
 std::string quoted(const std::string& text) { return "'" + replaced(text, "'", "'\\''") + "'"; }
 
 std::string assignments(const Values& values) {
@@ -89,8 +89,9 @@ std::string assignments(const Values& values) {
   return joined(all);
 }
 
-// The branches of a case over $option, which is "--data" for the first value of --data and "--data..." for the others.
-// Options that take the same share a branch. A flag takes nothing, so that a positional argument follows it.
+// Returns the branches of a `case` over $option, which is "--data" for the first value of --data and "--data..." for
+// the others. Options that take the same values share a branch. A flag takes no value, so a positional argument follows
+// it.
 std::string branches(const Shown& command) {
   std::vector<std::pair<std::string, Words>> rows;
   for (const Setting& s : command.settings) {
@@ -204,7 +205,7 @@ std::string quoted_for_fish(const std::string& text) {
   return "'" + replaced(replaced(text, "\\", "\\\\"), "'", "\\'") + "'";
 }
 
-// The end of a `complete` line for what takes these values.
+// Returns the end of a `complete` line for an option or argument with these values.
 std::string fish_values(const Values& values) {
   Words words = values.words;
   if (values.folders) words.emplace_back("(__fish_complete_directories)");

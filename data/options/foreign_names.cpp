@@ -12,7 +12,7 @@ namespace {
 struct ForeignName {
   const char* theirs;       // separated by spaces
   const char* meaning;      // our name, with exactly the same meaning, or an answer in several words
-  const char* option = "";  // whose value it is; "": the name of an option
+  const char* option = "";  // the option whose value it is; "" if it is the name of an option
 };
 
 constexpr ForeignName kForeign[] = {
@@ -163,7 +163,7 @@ bool has_word(const std::string& list, const std::string& word) {
   return (" " + list + " ").find(" " + word + " ") != list.npos;
 }
 
-// "lr-norm" and "norm-lr" have the same.
+// Returns the words of a name, sorted: "lr-norm" and "norm-lr" give the same.
 std::vector<std::string> sorted_words(std::string name) {
   std::replace(name.begin(), name.end(), '-', ' ');
   std::istringstream in(name);
@@ -172,7 +172,7 @@ std::vector<std::string> sorted_words(std::string name) {
   return words;
 }
 
-// The nearest option name of another program, in our words; "" if nothing is close.
+// Returns the meaning of another program's nearest option name; "" if nothing is close.
 std::string nearest_meaning(const std::string& given, const std::vector<std::string>& known) {
   std::vector<std::string> theirs;
   for (const ForeignName& row : kForeign) {

@@ -23,7 +23,7 @@ void add_new(Words& list, const std::string& word) {
   if (std::find(list.begin(), list.end(), word) == list.end()) list.push_back(word);
 }
 
-// "placement=post,pre" → placement, {post, pre}.
+// Splits "placement=post,pre" into placement and {post, pre}.
 std::pair<std::string, Words> key_and_values(const std::string& word, const std::string& option) {
   TrainOptions scratch;
   const Words known = names_of(settings_of(scratch));
@@ -42,7 +42,7 @@ std::pair<std::string, Words> key_and_values(const std::string& word, const std:
   return {key, values};
 }
 
-// "placement=post pre" has a space where a comma belongs.
+// Rejects "placement=post pre", which has a space instead of a comma.
 void refuse_spaces(const Words& words, const std::string& option) {
   TrainOptions scratch;
   const Words known = names_of(settings_of(scratch));
@@ -58,7 +58,7 @@ void refuse_spaces(const Words& words, const std::string& option) {
   }
 }
 
-// Each cell with each of the values of a key.
+// Returns each cell combined with each of a key's values.
 std::vector<GridCell> multiplied(const std::vector<GridCell>& cells, const std::string& key, const Words& values) {
   std::vector<GridCell> product;
   for (const GridCell& cell : cells)
@@ -109,7 +109,7 @@ Grid parse_grid(const std::vector<std::string>& words) {
 
 namespace {
 
-// The number of "0.01" or "20%". None if it is none, or below 0.
+// Returns the number in "0.01" or "20%", or nothing if it is not a number or below 0.
 std::optional<double> number_in(const std::string& value) {
   const std::string digits = value.substr(0, value.size() - value.ends_with('%'));
   char* end = nullptr;
@@ -134,7 +134,7 @@ TunedOption parse_tuned(const std::string& word) {
   return option;
 }
 
-// The number that follows `before` and `last` by their ratio, in two digits.
+// Returns the number that continues `before` and `last` by their ratio, in two digits.
 double next_by_ratio(double before, double last, bool whole) {
   const double x = std::strtod(format("%.1e", last * last / before).c_str(), nullptr);
   return whole ? std::round(x) : x;

@@ -68,7 +68,7 @@ namespace {
 
 constexpr size_t kWidth = 80, kIndent = 30;
 
-// `text` from column `indent` on, wrapped at spaces.
+// Writes `text` from column `indent` on, wrapped at spaces.
 std::string wrapped(const std::string& text, size_t indent) {
   std::istringstream in(text);
   std::string lines, line;

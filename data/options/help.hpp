@@ -1,5 +1,5 @@
 #pragma once
-// The commands of the program and what --help prints. No line is longer than 80 columns.
+// The program's commands, and what --help prints: lines of at most 80 columns.
 
 #include <string>
 #include <vector>
@@ -10,9 +10,9 @@
 struct CommandRow {
   Command::Kind kind;
   const char *name, *help;
-  const char* positional;  // the option that words without dashes are values of; "": none
+  const char* positional;  // the option that words without dashes belong to, or ""
   const char* usage;
-  const char* common;      // the options in the short help, separated by spaces; "": all of them
+  const char* common;      // the options in the short help, separated by spaces; "" for all
   const char* examples;    // one per line
 };
 const std::vector<CommandRow>& commands();

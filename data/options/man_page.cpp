@@ -12,7 +12,7 @@
 
 namespace {
 
-// Text for roff: its characters mean themselves, and a line does not start with a command.
+// Escapes text for roff, so that characters stand for themselves and a line does not start with a command.
 std::string escaped(const std::string& text) {
   std::string out = text.starts_with(".") || text.starts_with("'") ? "\\&" : "";
   for (const char c : text)
@@ -37,7 +37,7 @@ std::string sentence(std::string text) {
   return text + ".";
 }
 
-// The headings of a command's options, with the options below them.
+// The headings of a command's options, each with the options below it.
 using Groups = std::vector<std::pair<std::string, std::string>>;
 
 Groups groups_of(const CommandRow& row) {
@@ -59,7 +59,7 @@ std::string examples_of(const CommandRow& row) {
   return text + ".EE\n";
 }
 
-// The options of a command. Groups that are the same as in `train` are only named.
+// Returns the options of a command. Groups that are the same as in `train` are only named.
 std::string options_of(const CommandRow& row, const Groups& train) {
   std::string text, same;
   for (const auto& group : groups_of(row)) {

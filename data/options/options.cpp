@@ -12,9 +12,9 @@
 
 namespace {
 
-using Units = std::vector<std::pair<std::string, double>>;  // names separated by spaces, and how much each is
+using Units = std::vector<std::pair<std::string, double>>;  // names separated by spaces, and the size of the unit
 
-// A positive number with an optional unit, in any case: "10m", "10 min".
+// Parses a positive number with an optional unit, in upper or lower case: "10m", "10 min".
 double with_unit(const std::string& text, const Units& units, const char* option, const char* expected) {
   char* end = nullptr;
   double x = std::strtod(text.c_str(), &end);
@@ -123,7 +123,7 @@ int64_t eval_every(const TrainOptions& o) {
 
 int64_t final_batches(const TrainOptions& o) {
   if (o.final_batches) return static_cast<int64_t>(*o.final_batches);
-  // A training batch costs as much as three forward passes, of which a tenth is 3/10.
+  // A training batch costs as much as three forward passes, so a tenth of the time is 3/10 of the batches.
   return std::max<int64_t>(1, o.steps * o.accumulate * 3 / 10);
 }
 

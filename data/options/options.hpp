@@ -1,5 +1,5 @@
 #pragma once
-// The options of every command, as structs.
+// Structs with the options of every command.
 
 #include <cstdint>
 #include <optional>
@@ -11,7 +11,7 @@
 #include "layers/model/resolve.hpp"
 #include "layers/training/run_optimizer.hpp"
 
-// The largest whole number that options take. All whole numbers up to 2^53, some 9e15, are exact in double.
+// The largest whole number that options take. Double represents all whole numbers up to 2^53, some 9e15, exactly.
 inline constexpr double kLargest = 1e15;
 
 inline constexpr Named<Schedule> kSchedules[] = {
@@ -37,42 +37,42 @@ struct TrainOptions : TextOptions {
 
   int batch = 4, accumulate = 1, lanes = 1;
   int64_t steps = 3000;
-  double epochs = 0;             // instead of `steps`; 0: not given
+  double epochs = 0;             // replaces `steps`; 0 if not given
   std::string time_limit;        // --for
-  double time_in_all = 0;        // --for in seconds, with those before --resume; 0: none
+  double time_in_all = 0;        // --for in seconds, including the time before --resume; 0 if none
   std::string config_file;       // --config
   LearningRate rate;
   std::optional<double> min_lr;  // open: a tenth of the peak learning rate
-  int64_t schedule_start = 0, schedule_end = 0;  // steps; an end of 0: the run's last step
-  std::vector<std::string> earlier_schedules;    // of a run that was resumed with another schedule (schedule.hpp)
+  int64_t schedule_start = 0, schedule_end = 0;  // steps; schedule_end = 0 means the run's last step
+  std::vector<std::string> earlier_schedules;    // if the run was resumed with another schedule (schedule.hpp)
   OptimizerKind optimizer = OptimizerKind::adamw;
   OptimizerOptions optimizer_options;
   std::optional<double> beta2, momentum;  // open: as the optimizer says
   std::optional<bool> nesterov;           // open: as the optimizer says
   double clip = 1;
-  std::string train_only, freeze;  // regular expressions for the names of tensors; "": all, none
+  std::string train_only, freeze;  // regular expressions for tensor names; "" means all, and none
   std::optional<double> norm_lr, lr_embedding, lr_head, lr_vector;  // open: as lr
   uint64_t seed = 1, data_seed = 1;
-  int threads = 0;            // 0: one per processor
-  double rank_timeout = 600;  // seconds; 0: none
+  int threads = 0;            // 0 means one per processor
+  double rank_timeout = 600;  // seconds; 0 waits forever
   bool textbook = false;      // train with the naive loops of layers/textbook/
 
   std::optional<double> final_batches;  // open: as many as cost a tenth of the training time
   std::optional<int64_t> eval_every;    // open: ten times in a short run
   int64_t eval_batches = 50, patience = 0, sample_every = 0, save_every = 300, diagnostics = 0;
   std::string init_from;
-  std::vector<std::string> input_hashes;  // that the run must find in what it reads (data/run/inputs.hpp); empty: any
+  std::vector<std::string> input_hashes;  // the only inputs allowed (data/run/inputs.hpp); empty for any
   bool resume = false, force = false, dry_run = false;
-  bool quiet = false;  // no sample and no suggestions at the end
-  bool json = false;   // events as JSON lines on standard output, of a run or a comparison
+  bool quiet = false;  // print no sample and no suggestions at the end
+  bool json = false;   // print a run's or comparison's events as JSON lines
 };
 
 struct SampleOptions {
   std::string checkpoint;
-  std::optional<std::string> prompt;  // open: standard input, or a newline; "-": standard input
+  std::optional<std::string> prompt;  // open: standard input, or a newline; "-" for standard input
   bool greedy = false, json = false, interactive = false;
   Unknown unknown = Unknown::error;
-  std::optional<int> length;  // open: up to 500, within the context, and of a model of single lines one line
+  std::optional<int> length;  // open: up to 500 within the context; one line if the model knows single lines
   int count = 1, threads = 0;
   std::string stop;  // as typed: \n and \t stand for a newline and a tab
   Sampling sampling;
@@ -118,14 +118,14 @@ struct TokenizeOptions : TextFiles {
 struct CompareOptions {
   std::vector<std::string> grid;  // "placement=post,pre"
   std::vector<std::string> tune;  // "lr=1e-3,3e-3"
-  std::optional<int> tune_runs;   // of a cell at most; open: half as many again as --tune has combinations
+  std::optional<int> tune_runs;   // most per cell; open: 1.5 times the combinations of --tune
   uint64_t tune_seed = 0;
   int jobs = 1;
-  bool join = false;              // other processes work at the same comparison
-  std::string shard;              // "3/16": of the runs, only every 16th from the third on
+  bool join = false;              // other processes work on the same comparison
+  std::string shard;              // "3/16": only every 16th run, from the third on
   std::string baseline;           // the name of a cell; "": the first
-  double target = 0;              // a loss; 0: the highest that a finished run ended with
-  double margin = 0;              // of losses that count as equal; 0: none do
+  double target = 0;              // a loss; 0 means the highest best loss of a finished run
+  double margin = 0;              // losses this close count as equal; 0 is off
 };
 
 struct InitReportOptions {
@@ -138,7 +138,7 @@ struct InitReportOptions {
 struct Given {
   std::string name;
   std::vector<std::string> values;
-  std::string where = "";  // the place in a config file: "recipe.toml line 3: "; "": the command line
+  std::string where = "";  // the place in a config file, "recipe.toml line 3: "; "" for the command line
 };
 
 // A parsed command line. `train` also holds the options of compare's and init-report's cells and of info without a
@@ -160,7 +160,7 @@ struct Command {
     man
   };
   Kind kind = Kind::train;
-  std::string program;  // as typed, for the commands that are suggested
+  std::string program;  // as typed, for suggested commands
   TrainOptions train;
   SampleOptions sample;
   EvalOptions eval;
@@ -171,49 +171,49 @@ struct Command {
   TokenizeOptions tokenize;
   ImportOptions import_model;
   ExportOptions export_model;
-  std::string shell;  // of completion
+  std::string shell;  // the shell to complete for
   std::string info_checkpoint;
-  bool info_needs_checkpoint = true;  // a checkpoint was named, or no option was given
+  bool info_needs_checkpoint = true;  // true if a checkpoint was named, or no option was given
   bool info_cost = false, info_json = false;
   int info_ranks = 1;
-  std::string info_bandwidth;         // of a rank's network: "25G" bits per second
-  double info_speed = 0;              // tokens per second of one process; 0: as the checkpoint was trained
-  std::vector<Given> given;           // by our names, with the options of config files in place of --config
+  std::string info_bandwidth;         // a rank's network, "25G" bits per second
+  double info_speed = 0;              // tokens per second of one process; 0 takes the checkpoint's
+  std::vector<Given> given;           // with our names; options from config files replace --config
   std::vector<std::string> notices;   // notes to the user about names from other programs
 
   // True if the option is on the command line or in a config file.
   bool said(const std::string& option) const;
-  // The message, after the place in a config file of the first option that it names.
+  // Returns the message, preceded by the place in a config file of the first option that it names.
   std::string located(const std::string& message) const;
 };
 
-// resolve(), with errors that spell settings as options: "--heads 3 does not divide --channels 128: ...".
+// Calls resolve(), and spells settings as options in errors: "--heads 3 does not divide --channels 128: ...".
 Config resolved(const Config& config);
 
-// Sets what follows from other options, after all are read. Throws std::invalid_argument if a step has more sequences
-// than an int can count, or if --textbook is combined with an option that it does not support.
+// Sets what follows from other options. Call it after all are read. Throws std::invalid_argument if a step has more
+// sequences than an int can count, or if --textbook is combined with an option that it does not support.
 void complete(TrainOptions& options);
 
-// The same options with nothing left open that a resumed run must keep.
+// Returns the options with every value filled in that a resumed run must keep.
 TrainOptions closed(TrainOptions options);
 
-// The same with nothing left open at all. A new --lr changes some of these values.
+// Returns the options with every value filled in. A new --lr changes some of these values.
 TrainOptions in_full(TrainOptions options);
 
-// The same options with a vocabulary of 256 if it was left to the text, which is not read yet.
+// Returns the options, with a vocabulary of 256 if it depends on the text, which is not read yet.
 TrainOptions with_vocabulary(TrainOptions options);
 
-// Sets the vocabulary to that of the data if it was left open. Throws if one was given and is too small.
+// Sets the vocabulary to the data's if it is open. Throws if a given one is too small.
 void set_vocabulary(Config& config, int of_data);
 
-// Steps between validations; 0: none.
+// Returns the steps between validations; 0 if there are none.
 int64_t eval_every(const TrainOptions& options);
 
-// The largest validation split, in batches, that is measured whole at the end of a run; 0: any.
+// Returns the largest validation split, in batches, that a run measures whole at its end; 0 means any size.
 int64_t final_batches(const TrainOptions& options);
 
-// A number of bytes such as "4M", "64k", "1000", or of seconds such as "90s", "10m", "1h". Throw
-// std::invalid_argument, which names --bytes, --bandwidth or --for.
+// Parse bytes such as "4M", "64k", "1000", and seconds such as "90s", "10m", "1h". Throw std::invalid_argument that
+// names --bytes, --bandwidth or --for.
 size_t parse_bytes(const std::string& text);
 double parse_bandwidth(const std::string& text);  // bits per second: "10G"
 double parse_seconds(const std::string& text);

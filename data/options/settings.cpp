@@ -14,7 +14,7 @@
 
 namespace {
 
-// "1e6" and "1e-6", not "1e+06" and "1e-06".
+// Writes "1e6" and "1e-6" instead of "1e+06" and "1e-06".
 std::string limit(double x) {
   std::string s = toml(x);
   std::erase(s, '+');
@@ -22,7 +22,7 @@ std::string limit(double x) {
   return zero == s.npos ? s : s.erase(zero, 1);
 }
 
-// "10k" as "10e3" and "10%" as "10e-2", if the option counts something or is a fraction.
+// Turns "10k" into "10e3" if the option counts something, and "10%" into "10e-2" if it is a fraction.
 std::string without_suffix(std::string digits, double high, bool whole) {
   const auto replace_last = [&](const char* exponent) { digits.replace(digits.size() - 1, 1, exponent); };
   const bool number = digits.size() > 1 && std::isdigit(static_cast<unsigned char>(digits[digits.size() - 2]));
@@ -33,8 +33,8 @@ std::string without_suffix(std::string digits, double high, bool whole) {
   return digits;
 }
 
-// A number within limits, which are included; "1e3", "1_000" and "1k" are whole numbers, "10%" is a fraction. NaN is
-// outside all limits.
+// Parses a number from `low` to `high`, both included. "1e3", "1_000" and "1k" are whole numbers, "10%" is a fraction.
+// NaN is outside all limits.
 double parse_number(const std::string& name, const std::string& text, double low, double high, bool whole) {
   std::string digits = text;
   std::erase(digits, '_');
@@ -187,7 +187,7 @@ void describe_lora(Table& t, Config& c) {
   t.number("lora-alpha", c, "adapters are multiplied by alpha / rank");
   t.number("lora-dropout", c, "dropout of what adapters read");
   t.text("lora-on", c.lora_on, "NAMES", "matrices with adapters, of q,k,v,o,gate,up,down");
-  t.group("");  // follows from the class of the model in transformers; not in the help
+  t.group("");  // not in the help: it follows from the model's class in transformers
   t.text("lora-shared", c.lora_shared, "NAMES", "joined matrices whose adapters share A, of qkv,gate_up");
 }
 
@@ -293,7 +293,7 @@ void describe_trained(Table& t, TrainOptions& o) {
   t.text("freeze", o.freeze, "REGEX", "do not train tensors whose names match: embedding");
 }
 
-// Checkpoints and config files of older versions have a switch, true or false.
+// In older checkpoints and config files it is a switch, true or false.
 void describe_recompute(Table& t, Recompute& level) {
   Setting& s = t.choice("recompute", kRecomputes, level, "activation checkpointing, for less memory and more time");
   s.takes = "[NAME]", s.synonyms = {"true", "false"};
@@ -357,19 +357,19 @@ void describe_training(Table& t, TrainOptions& o) {
   t.number("save-every", o.save_every, 0, kLargest, "save a checkpoint every N steps (0: only at the end)");
   t.number("diagnostics", o.diagnostics, 0, kLargest, "write diagnostics.csv every N steps (0: off)");
   t.text("init-from", o.init_from, "RUN", "run, checkpoint or Hugging Face folder with initial weights");
-  t.group("");  // written by --resume and --for; not in the help
+  t.group("");  // not in the help: --resume and --for write them
   t.number("schedule-start", o.schedule_start, 0, kLargest, "first step of the schedule");
   t.list("earlier-schedules", o.earlier_schedules, "TEXT...", "FROM TO SCHEDULE LR MIN-LR WARMUP");
   t.number("time-in-all", o.time_in_all, 0, kLargest, "seconds of training after which --for ends the run").value =
       [&o] { return o.time_in_all > 0 ? toml(o.time_in_all) : ""; };
 }
 
-// Settings of one call, not written to config.toml.
+// Settings of one call, which config.toml does not contain.
 void describe_call(Table& t, TrainOptions& o, bool comparison) {
   t.group(comparison ? "" : "Run");
   t.number("epochs", o.epochs, 1e-6, 1e6, "passes over the training text, instead of --steps").shown = "";
   t.text("for", o.time_limit, "TIME", "approximate training time: 90s, 10m, 2h").set = [&o](const std::string& text) {
-    parse_seconds(text);  // refused before the text is read
+    parse_seconds(text);  // reject it before the text is read
     o.time_limit = text;
   };
   t.flag("quiet", o.quiet, "no sample and no suggestions at the end");
@@ -381,7 +381,7 @@ void describe_call(Table& t, TrainOptions& o, bool comparison) {
   t.flag("resume", o.resume, comparison ? "continue the comparison in --out" : "continue the run in --out");
   t.flag("force", o.force, "overwrite what is in --out");
   t.flag("dry-run", o.dry_run, "print the plan and stop");
-  t.group("");  // written by compare; not in the help
+  t.group("");  // not in the help: compare writes it
   t.list("input-hashes", o.input_hashes, "HASH...", "hashes of text, tokenizer and initial weights");
 }
 

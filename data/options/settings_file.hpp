@@ -1,5 +1,5 @@
 #pragma once
-// The settings of a run as they are stored: TOML in config.toml, JSON in checkpoints.
+// Stores a run's settings: as TOML in config.toml, as JSON in checkpoints.
 
 #include <string>
 #include <vector>
@@ -8,18 +8,18 @@
 
 #include "options.hpp"
 
-// A line for every setting that has a value. Settings that are open in `given` become comments, so that reading the
-// file back leaves them open; their values are those of `in_force`.
+// Writes a line for every setting that has a value. A setting the user left open in `given` is written as a comment,
+// with its value in `in_force`, so that reading the file back leaves it open.
 std::string to_toml(const TrainOptions& in_force, const TrainOptions& given);
-std::string to_toml(const TrainOptions& in_force);        // closed(), without comments
+std::string to_toml(const TrainOptions& in_force);        // of closed(), without comments
 std::string model_to_toml(const TrainOptions& in_force);  // only the model
 
-// Every setting that has a value, by name. Text that is not UTF-8 becomes the array of its bytes.
+// Returns every setting that has a value, by name. Text that is not UTF-8 becomes the array of its bytes.
 nlohmann::json to_json(const TrainOptions& in_force);
 
-// Throws std::invalid_argument for an unknown setting and for a value outside its range.
+// Reads to_json()'s result. Throws std::invalid_argument for an unknown setting and for a value outside its range.
 TrainOptions train_options_of(const nlohmann::json& settings);
 
-// The options in which two runs differ, except `except`: "--lr is 0.001 there and 0.002 here".
+// Returns the options in which two runs differ, without `except`: "--lr is 0.001 there and 0.002 here".
 std::vector<std::string> differences(const TrainOptions& there, const TrainOptions& here,
                                      const std::vector<std::string>& except);

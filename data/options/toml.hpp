@@ -3,7 +3,7 @@
 //
 //   value   "text", 'text', number, true, false, or an array of these; bare words are text
 //
-// Tables, dotted keys, nested arrays and multi-line strings are refused. The reader does not recurse.
+// Rejects tables, dotted keys, nested arrays and multi-line strings. The reader does not recurse.
 
 #include <charconv>
 #include <optional>

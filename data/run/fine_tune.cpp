@@ -11,7 +11,7 @@
 
 namespace {
 
-// "3 tensors of norms (block.0.norm1.bias, ...)"
+// Returns "3 tensors of norms (block.0.norm1.bias, ...)".
 std::string listed(const std::vector<std::string>& names) {
   return counted(static_cast<double>(names.size()), "tensor") + " of norms (" + names[0] +
          (names.size() > 1 ? ", ...)" : ")");

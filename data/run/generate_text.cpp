@@ -15,7 +15,7 @@ std::vector<int> prompt_tokens(const Tokenizer& tokenizer, const std::string& pr
   const int separator = how.separator;
   const std::vector<uint32_t> encoded = tokenizer.encode(prompt);
   std::vector<int> tokens(encoded.begin(), encoded.end());
-  if (how.by_line) {  // the last line, behind the line end that it was learned with
+  if (how.by_line) {  // keep the last line, after a line end as in training
     tokens.insert(tokens.begin(), tokenizer.newline());
     tokens.erase(tokens.begin(), std::find(tokens.rbegin(), tokens.rend(), tokenizer.newline()).base() - 1);
     return tokens;
@@ -29,10 +29,10 @@ std::vector<int> prompt_tokens(const Tokenizer& tokenizer, const std::string& pr
 struct UnfinishedText {
   int sample;
   Generated result = {};
-  std::string held = "";  // the end of the text, while it may be the beginning of `stop`
+  std::string held = "";  // the end of the text that may be the beginning of `stop`
 };
 
-// Adds a token. False if the text ends with it.
+// Adds a token. Returns false if the text ends with it.
 bool add(UnfinishedText& text, int token, const Tokenizer& tokenizer, const Generation& how, const Listener& listener) {
   if (token == how.separator || (begins(tokenizer, how.separator) && token == tokenizer.end())) {
     text.result.end = "separator";
@@ -61,10 +61,10 @@ void finish(const UnfinishedText& text, const Listener& listener) {
   listener.end(text.sample, text.result);
 }
 
-// True if a text may go on after a line end at which the context is emptied. Such texts do not advance together.
+// True if a text may continue after a line end, which empties the context. Such texts do not advance together.
 bool goes_beyond_line(const Generation& how) { return how.by_line && how.stop != "\n"; }
 
-// Samples that advance together.
+// Generates samples that advance together.
 void generate_together(const Model& model, const Tokenizer& tokenizer, const std::vector<int>& prompt,
                        const Generation& how, std::vector<UnfinishedText> texts, const Listener& listener) {
   // A model's vocabulary may be larger than the tokenizer's. Only tokens of the tokenizer are drawn.

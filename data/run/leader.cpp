@@ -21,8 +21,8 @@ namespace {
 struct Order {
   enum Kind : int64_t { stop, model, weights, zero_state, take_state, give_state, step, losses } kind;
   int64_t count = 0;     // bytes of the settings, micro-batches, or batches
-  int64_t number = 0;    // of the step
-  int64_t observed = 0;  // whether rank 0 observes it
+  int64_t number = 0;    // number of the step
+  int64_t observed = 0;  // 1 if rank 0 observes it
   double lr = 0;
 };
 
@@ -46,7 +46,7 @@ void set_zero_state(TrainingState& s) {
   set_zero(s.optimizer_state.get(), s.shard().state);
 }
 
-// One batch for each rank.
+// Computes one batch on each rank.
 std::vector<double> losses(Group& group, const Model& model, const Activations& activations, std::vector<int>& tokens,
                            std::vector<int>& targets, int B, int T) {
   const size_t n = size_t(B) * T, mine = group.rank * n;
@@ -88,7 +88,7 @@ class Follower {
     try {
       training_step(s, micro_batches(tokens.data(), targets.data(), static_cast<int>(order.count), s.B, s.T), o,
                     order.number, order.lr, order.observed ? &nothing : nullptr);
-    } catch (const Diverged&) {  // rank 0 says so
+    } catch (const Diverged&) {  // rank 0 reports it
     }
   }
 
@@ -143,7 +143,7 @@ Leading::~Leading() {
 
 namespace {
 
-// "--batch 2 --accumulate 4", which has the tokens of `o` and a micro-batch for each lane; "" if there is none.
+// Returns options such as "--batch 2 --accumulate 4" with as many tokens as `o` and a micro-batch for each lane, or "".
 std::string same_tokens(const TrainOptions& o, int lanes) {
   const int64_t rows = int64_t(o.batch) * o.accumulate;
   for (int64_t accumulate = lanes; accumulate <= rows; accumulate += lanes)
@@ -215,7 +215,7 @@ StepResult order_step(TrainingState& s, const MicroBatches& batches, const StepO
   try {
     return training_step(s, micro_batches(tokens.data(), targets.data(), batches.count, s.B, s.T), o, step, lr,
                          observer);
-  } catch (const std::exception& error) {  // the others wait for what this rank would have sent
+  } catch (const std::exception& error) {  // the other ranks wait for this rank's messages
     end_all_ranks(*s.group, plain_text(error));
   }
 }

@@ -58,13 +58,13 @@ std::vector<std::string> warnings_about(const Dataset& data, const TrainOptions&
 
 namespace {
 
-// A command line that calls this program.
+// Returns a command line that calls this program.
 std::string program_words(const Trainer& t, std::vector<std::string> words) {
   words.insert(words.begin(), t.command.program);
   return shell_words(words);
 }
 
-// The printed loss is of the last weights, and the other commands read the best.
+// Explains the weights: the printed loss belongs to the last ones, but other commands read the best.
 void print_weights(const Trainer& t, int64_t last) {
   if (t.state.best_step == last) {
     std::printf("weights     step %lld, the last and the best: sample, eval and export use them\n",

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The command that starts a run over.
+// Returns the command that starts a run over.
 Command from_the_start(Command command, const std::string& config) {
   std::erase_if(command.given, [](const Given& g) { return g.name == "resume"; });
   command.given.push_back({"force", {"true"}});
@@ -53,7 +53,7 @@ Command on_top_of_run(const Command& command, CheckpointHeader& header) {
   return merged;
 }
 
-// The lines "name = value" without those of some names.
+// Returns the lines "name = value" without some names.
 std::string without(const std::vector<std::string>& names, const std::string& settings) {
   std::istringstream lines(settings);
   std::string kept;
@@ -62,7 +62,7 @@ std::string without(const std::vector<std::string>& names, const std::string& se
   return kept;
 }
 
-// The settings of a model, without those that follow from an option that the user changes.
+// Returns a model's settings, without those that follow from an option that the user changes.
 std::string without_derived(const std::string& settings, const Command& command) {
   const std::pair<const char*, std::vector<std::string>> kDerived[] = {
       {"norm", {"norm-bias"}}, {"placement", {"final-norm", "skip-scale", "layer-scale-init", "head-scale"}}};
@@ -78,7 +78,7 @@ Command on_top_of_weights(const Command& command, CheckpointHeader& header) {
   const std::string& tokenizer = header.options.tokenizer;
   const std::string model = without_derived(model_to_toml(header.options), command) + "tokenizer = " +
                             toml(tokenizer) + "\ndocument-separator = " + toml(header.options.separator) + "\n";
-  // What the new run does not read stays out: the user, who did not say it, would be warned of it.
+  // Leave out what the new run does not read. Otherwise it would be reported to the user, who did not give it.
   const Command all = parse_on_top(command, model);
   const Command merged = parse_on_top(command, without(unused_option_names(all.train), model));
   if (merged.train.tokenizer != tokenizer)
@@ -87,7 +87,7 @@ Command on_top_of_weights(const Command& command, CheckpointHeader& header) {
   return merged;
 }
 
-// Returns a message about a limit that stays; "" if none does.
+// Returns a message about a limit that stays in force, or "".
 std::string decide_time_limit(TrainOptions& o, const CheckpointHeader& from, const Command& given) {
   const bool timed = given.said("for"), over = o.resume && from.step >= from.options.steps;
   if (timed) o.time_in_all = from.elapsed + parse_seconds(o.time_limit);

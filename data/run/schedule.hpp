@@ -1,8 +1,8 @@
 #pragma once
-// The learning-rate schedule of a run: one, or several if the run was resumed with another one.
+// The learning-rate schedule of a run: one, or several if the run was resumed with new ones.
 //
 // --lr, --min-lr, --warmup and --schedule describe the current schedule, which goes from --schedule-start to
-// --schedule-end. After its end the rate stays constant. --earlier-schedules lists the schedules before it, so that
+// --schedule-end. After its end the rate stays constant. --earlier-schedules lists the previous ones, so that
 // config.toml can repeat the whole run.
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 #include "data/options/options.hpp"
 
-// The learning rate of `step`, counted from 0.
+// Returns the learning rate of `step`, counted from 0.
 double rate_at(const TrainOptions& options, int64_t step);
 
-// Sets the schedule in `now`, the options of a run that is resumed at step `reached`. `before` has the checkpoint's
-// options, `given` the command line. --steps alone keeps the schedule; --lr, --min-lr, --warmup or --schedule begin a
-// new one. Returns a message for the user, "" if nothing changes. Throws std::invalid_argument if --steps is not above
-// `reached`.
+// Sets the schedule in `now`, the options of a run that is resumed at step `reached`. `before` are the checkpoint's
+// options, `given` is the command line. --steps alone keeps the schedule; --lr, --min-lr, --warmup or --schedule begin
+// a new one. Returns a message for the user, or "" if nothing changes. Throws std::invalid_argument if --steps is not
+// above `reached`.
 std::string resume_schedule(TrainOptions& now, const TrainOptions& before, int64_t reached, const Command& given);
 
 // Makes the rate fall linearly from step `from` to the end of the run, which becomes `to`. A constant rate stays

@@ -19,7 +19,7 @@ bool is_head(const TensorSpec& spec) { return spec.role == Role::classifier && !
 
 namespace {
 
-// Calls f(tensor, whether its name matches) for each tensor that can be trained.
+// Calls f(tensor, true if its name matches) for each tensor that can be trained.
 template <class F>
 void match(std::vector<TensorSpec>& table, const std::string& option, const std::string& pattern, const F& f) {
   const Pattern expression(option, pattern);

@@ -1,6 +1,5 @@
 #pragma once
-// What the steps of a run train, and with what: the tensors that train, their learning rates and optimizers, the
-// batches.
+// The inputs of a run's steps: the trained tensors with their learning rates and optimizers, and the batches.
 
 #include <string>
 #include <vector>
@@ -15,23 +14,24 @@ bool is_vector(const TensorSpec& spec);
 bool is_embedding(const TensorSpec& spec);
 bool is_head(const TensorSpec& spec);
 
-// Applies --train-only, --freeze, learning rates and the optimizer to the table of a model. Throws
-// std::invalid_argument if a pattern is no regular expression or matches no tensor, or if nothing is left.
+// Applies --train-only, --freeze, learning rates and the optimizer to a model's table. Throws std::invalid_argument if
+// a pattern is not a regular expression or matches no tensor, or if nothing is left to train.
 void choose_trained(std::vector<TensorSpec>& table, const TrainOptions& options);
 
-// The tensors of a run's model, with what trains of them. Throws like choose_trained().
+// Returns the table of a run's model after choose_trained(), and throws like it.
 std::vector<TensorSpec> table_of_run(const TrainOptions& options);
 
-// A line about what trains of a model, or "" if all does.
+// Returns a line about which part of a model trains, or "" if all of it does.
 std::string describe_trained(const Config& config, const std::vector<TensorSpec>& table);
 
-// The memory of a run in bytes. Throws like choose_trained(), and std::overflow_error.
+// Returns the memory of a run in bytes. Throws like choose_trained(), and std::overflow_error.
 MemoryNeed memory_of_run(const TrainOptions& options);
 
-// The model of a run, with the gradients of the tensors that it trains, and the options of its steps.
+// Return a run's model, with gradients for the tensors that it trains, and the options of its steps.
 Model model_to_train(const TrainOptions& options);
 StepOptions step_options(const TrainOptions& options);
 
-// The rows of a step, counted from 0, and its micro-batches. These are read now: if a file fails, no step has begun.
+// Return the rows of a step, counted from 0, and its micro-batches. Reads the micro-batches now, so that a file error
+// comes before the step.
 StepRows rows_of(const TrainOptions& options, int64_t step);
 MicroBatches micro_batches(const Dataset& data, const TrainOptions& options, int64_t step);

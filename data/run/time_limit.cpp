@@ -21,8 +21,8 @@ struct Timing {
 };
 
 // The median time of a few calls of f, within about `budget` seconds. The first call only warms up. On a busy machine,
-// one of the calls may take as long as a hundred others, and so may all calls of a few milliseconds: calls go on for a
-// tenth of a second even if the budget is smaller.
+// one call may take as long as a hundred others, and so may all calls within a few milliseconds. So calls continue for
+// a tenth of a second even if the budget is smaller.
 template <class F>
 double time_of(double budget, int most, F f) {
   constexpr double kLeast = .1;
@@ -40,8 +40,8 @@ double time_of(double budget, int most, F f) {
   return *middle;
 }
 
-// Times some steps at a learning rate of 0. Such steps change the optimizer state and BatchNorm's running statistics,
-// so the trainer goes back to its start afterwards.
+// Times some steps at a learning rate of 0. They change the optimizer state and BatchNorm's running statistics, so the
+// trainer returns to its start afterwards.
 double measure_step(Trainer& t, double budget) {
   const double seconds = time_of(budget / 20, 20, [&](int i) { take_step(t, i, 0); });
   go_to_start(t);
@@ -49,7 +49,7 @@ double measure_step(Trainer& t, double budget) {
   return seconds;
 }
 
-// Times a validation batch and a sample. Leaves the run as it is.
+// Times a validation batch and a sample. Leaves the run unchanged.
 Timing measure_rest(Trainer& t, double budget, double step) {
   Timing s;
   s.step = step;
@@ -67,7 +67,7 @@ Timing measure_rest(Trainer& t, double budget, double step) {
   return s;
 }
 
-// The time from the last step to the end of the program.
+// Returns the time from the last step to the end of the program.
 double end_seconds(const Trainer& t, const Timing& s, int64_t steps) {
   const double seconds = s.save + (t.o.quiet ? 0 : s.token * t.sample_length());
   if (!t.validates()) return seconds;
@@ -76,14 +76,14 @@ double end_seconds(const Trainer& t, const Timing& s, int64_t steps) {
   return seconds + s.save + s.validation_batch * static_cast<double>(estimate + (both ? all : 0));
 }
 
-// The time of a step with its share of the work that comes every so many steps.
+// Returns the time of a step, with its share of work that is done only every few steps.
 double seconds_per_step(const Trainer& t, const Timing& s) {
   const auto share = [](double seconds, int64_t every) { return every > 0 ? seconds / static_cast<double>(every) : 0; };
   return s.step + share(s.save, t.o.save_every) + share(s.token * t.model.config.context, t.o.sample_every) +
          share(s.validation_batch * static_cast<double>(t.batches_per_validation()), eval_every(t.o));
 }
 
-// The measured peak. bf16 may be slower than fp32. Measures only what it says.
+// Describes the measured peak. Measures only what it reports. bf16 may be slower than fp32.
 std::string speed_text(Matmul matmul) {
   const double fp32 = measure_flops(Matmul::fp32) * 1e-9;
   if (matmul == Matmul::fp32 || !gemm_has_bf16()) return format("speed    at most %.0f GFLOP/s in fp32", fp32);
@@ -92,7 +92,7 @@ std::string speed_text(Matmul matmul) {
          (bf16 < fp32 ? ": on this processor bf16 is slower" : "");
 }
 
-// Floating-point operations of a step, on all ranks.
+// Returns the floating-point operations of a step, on all ranks.
 double operations_of_step(const TrainOptions& o) {
   return flops_per_token(o.config, table_of_run(o)) * o.batch * static_cast<double>(o.accumulate) * o.config.context;
 }
@@ -100,7 +100,7 @@ double operations_of_step(const TrainOptions& o) {
 }  // namespace
 
 std::vector<std::string> speed_and_time(Trainer& t, int64_t first, double step_seconds) {
-  constexpr int64_t kFew = 100;  // measuring is not worth its time for so few steps
+  constexpr int64_t kFew = 100;  // for fewer steps, measuring is not worth its time
   if (t.o.quiet) return {};
   std::vector<std::string> lines = {speed_text(t.model.config.matmul)};
   if (t.o.time_in_all > 0 || t.o.steps - first < kFew) return lines;
@@ -110,7 +110,7 @@ std::vector<std::string> speed_and_time(Trainer& t, int64_t first, double step_s
 }
 
 double seconds_of_run(Trainer& t, int64_t first, double step_seconds) {
-  constexpr double kBudget = 10;  // seconds for all that is measured; half a second for steps
+  constexpr double kBudget = 10;  // seconds for all measurements; half a second for steps
   const Timing timing = measure_rest(t, kBudget, step_seconds > 0 ? step_seconds : measure_step(t, kBudget));
   const double steps = static_cast<double>(t.o.steps - first);
   return steps * seconds_per_step(t, timing) + end_seconds(t, timing, t.o.steps);
@@ -120,7 +120,7 @@ double operations_of_run(const TrainOptions& o) { return static_cast<double>(o.s
 
 bool is_quickly_tried(const TrainOptions& o) {
   constexpr size_t kMemory = size_t{1} << 30;
-  constexpr double kOperations = 1e11;  // of a step: a second or two on a laptop
+  constexpr double kOperations = 1e11;  // per step: a second or two on a laptop
   return !o.textbook && memory_of_run(o).total() <= kMemory && operations_of_step(o) <= kOperations;
 }
 

@@ -88,12 +88,12 @@ StepResult take_step(Trainer& t, int64_t step, double lr) {
 
 namespace {
 
-// Waits for the other thread.
+// Waits for the thread that writes checkpoint.safetensors.
 void finish_last(Trainer& t) {
   if (t.saving.valid()) std::exchange(t.saving, {}).get();
 }
 
-// The same. If best.safetensors could not be written, the one before it is still the best.
+// Waits for the thread that writes best.safetensors. If it could not, the previous best.safetensors is still the best.
 void finish_best(Trainer& t) {
   if (!t.saving_best.valid()) return;
   try {
@@ -109,7 +109,7 @@ void require_finite(int64_t step, const std::vector<TensorSpec>& table, const Bu
 }
 
 // Writes the state to `file` of the run's directory, on another thread if training goes on and there is memory for a
-// copy. Throws Diverged if a number that it writes is not finite.
+// copy. Throws Diverged if a number to write is not finite.
 void save(Trainer& t, const std::string& file, int64_t step, bool goes_on = false) {
   const bool best = file == kBestCheckpoint;
   require_finite(step, t.model.table, t.model.weights);
@@ -127,8 +127,8 @@ void save(Trainer& t, const std::string& file, int64_t step, bool goes_on = fals
 }
 
 // A model has exploded if its loss on the last batch is more than ten times the first loss of this call and more than
-// ten times that of uniform guessing. False before the first step. Throws Diverged if a weight is not finite and so the
-// loss is NaN.
+// ten times the loss of uniform guessing. Returns false before the first step. Throws Diverged if the loss is NaN
+// because a weight is not finite.
 bool has_exploded(const Trainer& t) {
   if (std::isnan(t.first_loss)) return false;
   const int B = t.o.batch, T = t.model.config.context;
@@ -138,7 +138,7 @@ bool has_exploded(const Trainer& t) {
   return !(loss <= 10 * std::max(t.first_loss, t.data.uniform_nats()));
 }
 
-// NaN if the user stops it.
+// Measures the loss. Returns NaN if the user stops it.
 double measure(const Trainer& t, int64_t step, int64_t batches) {
   const double loss = evaluate_with_progress(t.model, t.activations, t.data, t.o.batch, batches, t.group.get());
   if (interrupted()) stopped_in_time();
@@ -188,7 +188,7 @@ bool measure_end(Trainer& t, Metrics& metrics, Progress& progress, RunOutcome& o
   if (whole) row.val_loss_full = row.val_loss;
   else if (!interrupted() && t.measures_whole_validation(t.o.steps)) row.val_loss_full = measure(t, row.step, 0);
   outcome.val_loss_full = row.val_loss_full;
-  finish_best(t);  // a run that is killed before this line validates again: its row has no loss yet
+  finish_best(t);  // a run that is killed before this line has no loss in its row, and validates again
   if (metrics.last().step == row.step) metrics.replace_last(row);
   save(t, kLastCheckpoint, outcome.step);
   return !interrupted();
@@ -225,7 +225,7 @@ void save_and_fail(Trainer& t, const Metrics& metrics, const std::runtime_error&
   std::string text = plain_text(error);
   for (const auto finish : {finish_best, finish_last}) try {
       finish(t);
-    } catch (const std::runtime_error&) {  // the state is saved once more
+    } catch (const std::runtime_error&) {  // the state is saved again below
     }
   try {
     if (!t.within_step && !has_exploded(t)) {

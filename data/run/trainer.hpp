@@ -24,12 +24,12 @@ struct Trainer : TrainingState {
   TrainOptions o;   // the options in force
   Dataset data;
   CheckpointHeader state;
-  MetricsRow row;            // of the newest step
+  MetricsRow row;            // the newest step's row
   bool within_step = false;  // true: weights and `state` may belong to different steps
   std::unique_ptr<Diagnostics> diagnostics;  // null until training begins
-  double first_loss = std::numeric_limits<double>::quiet_NaN();  // of this call's first step
-  // If another thread is writing checkpoint.safetensors or best.safetensors. A checkpoint that names a best step is
-  // written after it.
+  double first_loss = std::numeric_limits<double>::quiet_NaN();  // loss of this call's first step
+  // Valid while another thread writes checkpoint.safetensors or best.safetensors. A checkpoint that names a best step
+  // is written after that best.safetensors.
   std::shared_future<void> saving, saving_best;
   std::pair<double, int64_t> best_before;  // loss and step of the best.safetensors that saving_best replaces
 
@@ -37,13 +37,13 @@ struct Trainer : TrainingState {
 
   bool validates() const { return eval_every(o) > 0 && !data.val.empty(); }
   int64_t batches_per_validation() const;
-  bool measures_whole_validation(int64_t steps) const;  // at the end of a run of so many steps
+  bool measures_whole_validation(int64_t steps) const;  // at the end of a run of this many steps
   int sample_length() const { return std::min(kSampleTokens, model.config.context); }
   std::string path(const std::string& file) const { return o.out + "/" + file; }
 };
 
-// Sets weights and optimizer state to those before the first step of this call, on all ranks. Returns a line about the
-// norms in which the model differs from that of --init-from, or "".
+// Sets weights and optimizer state to their values before the first step of this call, on all ranks. Returns a line
+// about norms in which the model differs from --init-from's, or "".
 std::string go_to_start(Trainer& t);
 
 // Throws std::invalid_argument if the run is finished, unless its final validation was interrupted.
@@ -62,24 +62,24 @@ StepResult take_step(Trainer& t, int64_t step, double lr);
 // leaves `row` unchanged. Throws Diverged if the loss is not finite.
 void validate(Trainer& t, Progress& progress, MetricsRow& row);
 
-// Measures a run that has taken its last step and is saved: as validate() does, then on the whole validation split if
-// that is small enough. Returns false if the user stops it.
+// Measures a run after its last step and save: first like validate(), then on the whole validation split if that is
+// small enough. Returns false if the user stops it.
 bool measure_end(Trainer& t, Metrics& metrics, Progress& progress, RunOutcome& outcome);
 
-// True once --patience validations in a row brought no new best. This follows from the step and the best step alone, so
-// a resumed run stops at the same step.
+// True once --patience validations in a row brought no new best. This depends only on the step and the best step, so a
+// resumed run stops at the same step.
 bool out_of_patience(const Trainer& t, int64_t step);
 
 // ---- saving ----------------------------------------------------------------------------------------------
 
-// Saves the newest state, unless the model has exploded: then the last checkpoint stays. Returns whether it has saved.
-// If training `goes_on` and there is memory for a copy, another thread writes that copy.
+// Saves the newest state and returns true. If the model has exploded, keeps the last checkpoint and returns false. If
+// training `goes_on` and there is memory for a copy, another thread writes that copy.
 bool save_sound(Trainer& t, Progress& progress, int64_t step, bool goes_on = false);
 
 // Waits for the other thread. Throws std::runtime_error if it could not write its file. check_saving() does not wait.
 void finish_saving(Trainer& t);
 void check_saving(Trainer& t);
 
-// Saves a run that cannot go on, for example because the disk is full, and throws a std::runtime_error that says so.
-// The checkpoint keeps the row of metrics.csv if that could not be written.
+// Saves a run that cannot continue, for example because the disk is full, and throws std::runtime_error that says so.
+// If the row of metrics.csv could not be written, the checkpoint keeps it.
 [[noreturn]] void save_and_fail(Trainer& t, const Metrics& metrics, const std::runtime_error& error);

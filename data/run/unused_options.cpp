@@ -22,7 +22,7 @@ bool one_of(Kind kind, std::initializer_list<Kind> kinds) {
 
 bool validates(const TrainOptions& o) { return eval_every(o) > 0 && (!o.val_data.empty() || o.val_fraction > 0); }
 
-// Options, the runs that read them, and why others do not.
+// Options, the runs that read them, and why other runs do not.
 struct Readers {
   std::vector<std::string> options;
   bool (*read)(const TrainOptions&);
@@ -81,7 +81,7 @@ const std::vector<Readers>& readers() {
   return rows;
 }
 
-// Options that act on some tensors, and why others do not read them: there is no such tensor, or none that trains.
+// Options that act on some tensors, and why others do not read them: no such tensor exists, or none of them trains.
 struct TensorReaders {
   std::vector<std::string> options;
   bool (*acts_on)(const TensorSpec&);
@@ -110,7 +110,7 @@ const std::vector<TensorReaders>& tensor_readers() {
   return rows;
 }
 
-// None if the options do not fit each other. Other checks say so.
+// Returns nothing if the options contradict each other; other checks report that.
 std::optional<std::vector<TensorSpec>> tensors_of(TrainOptions o) {
   try {
     o.config = resolved(with_vocabulary(o).config);
@@ -126,7 +126,8 @@ std::string value_of(const std::vector<Setting>& settings, const std::string& op
   return value;
 }
 
-// The options to which a run gives another value than its preset, each with why the run does not read it, or "".
+// Returns the options that a run sets to another value than its preset's, each with the reason why the run does not
+// read it, or "".
 std::map<std::string, std::string> options_set(TrainOptions o) {
   TrainOptions plain;
   plain.preset = o.preset, plain.size = o.size;
@@ -137,7 +138,7 @@ std::map<std::string, std::string> options_set(TrainOptions o) {
   };
   std::map<std::string, std::string> reasons;
   const auto add = [&](const std::string& option, bool read, const auto& row) {
-    std::string& reason = reasons[option];  // the first of several stays
+    std::string& reason = reasons[option];  // keep the first of several
     if (!read && reason.empty()) reason = row.why + (row.value_of.empty() ? "" : " " + value_of(here, row.value_of));
   };
   for (const Readers& row : readers())
@@ -156,7 +157,7 @@ std::map<std::string, std::string> options_set(TrainOptions o) {
 }  // namespace
 
 std::vector<std::string> unused_options(const std::vector<TrainOptions>& runs) {
-  std::map<std::string, std::vector<std::string>> reasons;  // of each option that a run sets; "": a run reads it
+  std::map<std::string, std::vector<std::string>> reasons;  // for each option that a run sets; "" if a run reads it
   for (const TrainOptions& o : runs)
     for (const auto& [option, reason] : options_set(o)) {
       std::vector<std::string>& known = reasons[option];

@@ -14,13 +14,13 @@ enum class NormKind { layernorm, rmsnorm, scalenorm, batchnorm, dyt, derf };
 enum class Position { learned, sinusoidal, rope, alibi, none };
 enum class Activation { gelu, gelu_tanh, relu, relu2, silu, geglu, geglu_tanh, swiglu };
 enum class InitChoice { placement, gpt2, xavier };
-enum class LearnedGain { none, channel, block };  // on the output of a branch: one per channel, one per block
+enum class LearnedGain { none, channel, block };  // on a branch's output: one per channel, or one per block
 enum class BlockForm { sequential, parallel, parallel_shared };
 enum class QkNormKind { none, head, full, qkv };
-enum class OutputGate { none, headwise, elementwise };  // of attention, before o
+enum class OutputGate { none, headwise, elementwise };  // on attention's output, before o
 enum class ValueResidual { none, fixed, learned };      // factors ½ and ½, or two learned ones per block
-// Activation checkpointing. Each value names the stages of a block that backward runs again, instead of keeping
-// their outputs: none; norms before matrices, the up projection and the activation; or everything.
+// Activation checkpointing. Each value names the stages of a block whose outputs are not kept, so that backward runs
+// them again: none; norms before matrices, the up projection and the activation; or everything.
 enum class Recompute { none, selective, full };
 
 inline constexpr Named<NormKind> kNormKinds[] = {
@@ -65,12 +65,12 @@ struct Config {
   NormKind norm = NormKind::layernorm;
   float norm_eps = 1e-5f;
   std::optional<bool> norm_bias;   // open: as `bias`, but none for RMSNorm and ScaleNorm
-  bool norm_unit_offset = false;   // the gain is 1 + w, and w starts at 0 (Gemma)
+  bool norm_unit_offset = false;   // the gain is 1 + w; w starts at 0 (Gemma)
   float dyt_alpha = .5f;           // initial alpha of DyT and Derf
   std::optional<bool> final_norm;  // open: as the placement says
   bool embedding_norm = false;
-  QkNormKind qk_norm = QkNormKind::none;    // of queries and keys, each head by itself or all together; qkv: of each
-                                            // head of queries, keys and values
+  QkNormKind qk_norm = QkNormKind::none;    // norms of queries and keys, by head or all heads together; qkv: of
+                                            // queries, keys and values by head
   BlockForm block = BlockForm::sequential;  // the feed-forward branch reads the output of attention, or x
 
   int n_layer = 4;     // L
@@ -84,8 +84,8 @@ struct Config {
 
   int experts = 0;                 // E of a mixture (layers/moe), each `hidden` wide; 0: one feed-forward layer
   int experts_per_token = 2;       // k
-  int shared_experts = 0;          // S, that every token uses beside its own
-  bool router_renormalize = true;  // the weights of a token's experts add up to 1
+  int shared_experts = 0;          // S that every token uses, in addition to its k
+  bool router_renormalize = true;  // a token's k weights add up to 1
   float router_loss = .01f;        // weight of the load-balancing loss
   float router_z_loss = 0;         // weight of the router's z-loss
   float router_bias = 0;           // step of the bias that balances the selection of experts; 0: no bias
@@ -93,41 +93,41 @@ struct Config {
   Position position = Position::learned;
   float rope_theta = 10000;
   float rope_fraction = 1;                // share of each head that RoPE rotates, from its start, in whole pairs
-  int window = 0;                         // keys that a query sees, itself among them; 0: all
+  int window = 0;                         // keys that a query sees, itself included; 0: all
   int window_every = 1;                   // layers 0, n, 2n, ... have the window, the others see all keys
-  float attention_cap = 0;                // scores become c·tanh(S/c); 0: off
+  float attention_cap = 0;                // scores become c·tanh(S/c); 0 is off
   std::optional<double> attention_scale;  // factor on q·k; open: D^-½
   OutputGate output_gate = OutputGate::none;
-  std::optional<bool> head_scale;  // a learned factor on the output of each head; open: as the placement says
-  ValueResidual value_residual = ValueResidual::none;  // the first layer's values, mixed into those of later layers
+  std::optional<bool> head_scale;  // a learned factor on each head's output; open: as the placement says
+  ValueResidual value_residual = ValueResidual::none;  // later layers mix in the first layer's values
   Activation activation = Activation::gelu_tanh;
   bool bias = true;
-  std::optional<bool> qkv_bias;  // of q, k and v; open: as `bias`
+  std::optional<bool> qkv_bias;  // biases of q, k and v; open: as `bias`
   bool head_bias = false;
   bool tied = true;
-  std::optional<double> embedding_scale;  // factor on the token embedding, before positions are added; open: 1, or
+  std::optional<double> embedding_scale;  // factor on the token embedding before positions are added; open: 1, or
   bool root_embedding_scale = false;      // √C (Gemma)
-  float logit_cap = 0;        // logits become c·tanh(l/c); 0: off
+  float logit_cap = 0;        // logits become c·tanh(l/c); 0 is off
   bool stream_mix = false;    // before each block: x ← a·x + b·x₀, a and b learned, x₀ the first block's x
   float dropout = 0;
-  float z_loss = 0;           // weight of log²Z in the loss of training
+  float z_loss = 0;           // weight of log²Z in the training loss
   Matmul matmul = Matmul::fp32;  // input precision of linear layers and classifier
   Recompute recompute = Recompute::none;
 
   InitChoice init = InitChoice::placement;
-  bool zero_init = false;             // o and the FFN's down matrix start at 0
+  bool zero_init = false;             // o and down start at 0
   std::optional<bool> residual_gain;  // open: as the initialization says
-  std::optional<double> init_gain;    // β on v, o and the FFN; open: likewise
+  std::optional<double> init_gain;    // β on v, o and the FFN; open: as the initialization says
   std::optional<double> skip_scale;   // α; open: as the placement says
-  std::optional<double> layer_scale_init;  // of LayerScale's gains; open: by depth
-  int streams = 4;                         // S, residual streams of a placement that takes several
-  double mix_fraction = .25;               // share of the blocks, from the first, that are Post-LN under mix-ln
+  std::optional<double> layer_scale_init;  // initial value of LayerScale's gains; open: by depth
+  int streams = 4;                         // S, residual streams if the placement has several
+  double mix_fraction = .25;               // under mix-ln, the share of first blocks that are Post-LN
 
-  int lora_rank = 0;            // LoRA (layers/linear/lora.hpp); 0: off
+  int lora_rank = 0;            // LoRA (layers/linear/lora.hpp); 0 is off
   float lora_alpha = 16;        // adapters are multiplied by alpha / rank
-  float lora_dropout = 0;       // of what adapters read
+  float lora_dropout = 0;       // dropout on what adapters read
   std::string lora_on = "q,v";  // matrices with adapters: of q, k, v, o, gate, up, down
-  std::string lora_shared;      // joined matrices whose adapters share a: of qkv, gate_up
+  std::string lora_shared;      // joined matrices (qkv, gate_up) whose adapters share `a`
 
   Config without_lora() const {
     Config c = *this;
@@ -135,7 +135,7 @@ struct Config {
     return c;
   }
   bool gated() const { return is_gated(activation); }
-  int experts_run() const { return experts > 0 ? experts_per_token + shared_experts : 1; }  // by each token
+  int experts_run() const { return experts > 0 ? experts_per_token + shared_experts : 1; }  // of one token
   int qkv_width() const { return (n_head + 2 * kv_heads) * head_dim; }
   int gate_width() const {
     return output_gate == OutputGate::none ? 0 : n_head * (output_gate == OutputGate::elementwise ? head_dim : 1);

@@ -21,7 +21,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest_name(std::string_view given, const std::vector<std::string>& known) {
-  // More edits than this make a wrong suggestion, which is worse than none.
+  // With more edits the suggestion is probably wrong, which is worse than none.
   size_t least = std::min<size_t>(2, given.size() / 3) + 1;
   std::string nearest;
   for (const std::string& name : known) {

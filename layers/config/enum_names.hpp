@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-// The name of each value of an enum, as the user types it.
+// An enum value and its name, as the user types it.
 template <class E>
 struct Named {
   E value;
@@ -21,7 +21,7 @@ const char* name_of(const Named<E> (&names)[N], E value) {
   return "?";
 }
 
-// The known name that takes the fewest edits to reach, or "" if none is near.
+// Returns the known name with the fewest edits from `given`, or "" if none is near.
 std::string nearest_name(std::string_view given, const std::vector<std::string>& known);
 
 // "unknown WHAT 'postt': did you mean 'post'? (one of post pre ...)"

@@ -18,7 +18,7 @@ double magneto_gamma(int n_layer) { return std::sqrt(std::log(2.0 * n_layer)); }
 // Keel (Chen & Wei 2026, arXiv 2601.19895): α is the number of sublayers. The paper's text was out of reach; four
 // independent accounts of it agree on this (a summary of the paper, and three programs).
 double keel_alpha(int n_layer) { return 2.0 * n_layer; }
-// B2T's rescaling_init (takase/b2t_connection, c8e2ad4): every matrix of a block by L^-½.
+// B2T's rescaling_init (takase/b2t_connection, c8e2ad4): every matrix of a block times L^-½.
 double b2t_gain(int n_layer) { return std::pow(n_layer, -0.5); }
 // LayerNorm scaling (Sun et al. 2025, arXiv 2502.05795): 1/√l, the first block being l = 1.
 double lns_scale(int layer) { return 1 / std::sqrt(layer + 1.0); }
@@ -57,12 +57,12 @@ const std::vector<Placement>& placements() {
       {.name = "pre-post", .aliases = {"pre-and-post"},
        .source = "the form of Keel (Chen & Wei 2026, arXiv 2601.19895), at skip 1",
        .norm_in = true, .norm_sum = true, .init = kFlat},
-      // The programs that implement Keel treat the first block differently (skip 1, and no norm_sum behind its
+      // The programs that implement Keel treat the first block differently (skip 1, and no norm_sum after its
       // attention), but not in the same way. Here it is like the others.
       {.name = "keel", .source = "Keel (Chen & Wei 2026, arXiv 2601.19895)",
        .norm_in = true, .norm_sum = true, .skip = keel_alpha, .init = kFlat},
-      // The authors' block is y = x + attention(x), z = norm(y), z + ffn(z): the norm of the feed-forward branch comes
-      // before its skip path, which is the same as behind attention's sum.
+      // The authors' block is y = x + attention(x), z = norm(y), z + ffn(z): the feed-forward branch's norm comes
+      // before its skip path, which is the same as a norm after attention's sum.
       {.name = "hybridnorm", .aliases = {"hybrid-norm"}, .source = "HybridNorm (Zhuo et al. 2025, arXiv 2503.04598)",
        .norm_sum = true, .final_norm = true, .init = kSmall, .ffn = "none", .qk_norm = QkNormKind::qkv},
       {.name = "hybridnorm-star", .aliases = {"hybridnorm*"},
@@ -81,8 +81,8 @@ const std::vector<Placement>& placements() {
       // CaiT draws all its matrices from a (truncated) normal of .02.
       {.name = "layerscale", .aliases = {"cait"}, .source = "LayerScale (CaiT, Touvron et al. 2021, arXiv 2103.17239)",
        .norm_in = true, .final_norm = true, .gain = LearnedGain::channel, .init = kFlat},
-      // One scalar for both branches of a block, as in the authors' code, whose blocks are made for PyTorch's
-      // nn.Transformer: that draws every matrix by Xavier's rule.
+      // One scalar for both branches of a block, as in the authors' code. Their blocks are made for PyTorch's
+      // nn.Transformer, which draws every matrix by Xavier's rule.
       {.name = "rezero", .aliases = {"re-zero"}, .source = "ReZero (Bachlechner et al. 2020, arXiv 2003.04887)",
        .gain = LearnedGain::block, .init = kXavier},
       {.name = "hyper", .aliases = {"hyper-connections", "dhc"},
@@ -93,15 +93,16 @@ const std::vector<Placement>& placements() {
        .norm_in = true, .final_norm = true, .init = kGpt2, .streams = StreamRule::hyper_static},
       {.name = "mhc", .source = "manifold-constrained hyper-connections (Xie et al. 2025, arXiv 2512.24880)",
        .norm_in = true, .final_norm = true, .init = kGpt2, .streams = StreamRule::mhc},
-      // The authors start from fairseq's weights, and here from those of post. The eps of their final norm is 1e-7.
+      // The authors start from fairseq's weights; here the weights start as in post. The eps of their final norm is
+      // 1e-7.
       {.name = "resi-dual", .aliases = {"residual-dual"}, .source = "ResiDual (Xie et al. 2023, arXiv 2304.14802)",
        .norm_sum = true, .final_norm = true, .init = kFlat, .streams = StreamRule::dual},
-      // Before their factor the authors' matrices are fairseq's: Xavier's, by 1/√2 in q, k and v, and PyTorch's own in
-      // the feed-forward layer. Here all are Xavier's.
+      // Before their factor, the authors' matrices are fairseq's: Xavier's (times 1/√2 in q, k and v), and PyTorch's
+      // default in the feed-forward layer. Here all are Xavier's.
       {.name = "b2t", .aliases = {"bottom-to-top"}, .source = "B2T connection (Takase et al. 2022, arXiv 2206.00330)",
        .norm_sum = true, .init = kB2t, .bypass = true},
-      // The feed-forward branch has its second norm before down, and is that of sub-ln. The optional learned gain on
-      // its skip path (fairseq's scale_resids) is left out.
+      // The feed-forward branch is sub-ln's: its second norm comes before down. The optional learned gain on its skip
+      // path (fairseq's scale_resids) is left out.
       {.name = "normformer", .source = "NormFormer (Shleifer et al. 2021, arXiv 2110.09456)",
        .norm_in = true, .norm_out = true, .final_norm = true, .init = kFlat, .ffn = "sub-ln", .head_scale = true},
   };

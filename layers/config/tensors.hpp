@@ -3,9 +3,9 @@
 //
 // A Layout hands out slices of one flat float buffer and records a row for each. The same walk (declare_model,
 // declare_block, ...) runs three times: without a buffer, to learn the table and its size; on the parameter buffer; and
-// on the gradient buffer. Equal walks give equal offsets, unless some matrices do not train and have no gradient.
-// Initialization, AdamW, clipping, checkpoints, costs, diagnostics, the gradient tests, `train_gpt info` and the Python
-// twin all read the table. Nothing else lists the tensors.
+// on the gradient buffer. Equal walks give equal offsets. The exception is frozen matrices, which get no memory for
+// gradients. Initialization, AdamW, clipping, checkpoints, costs, diagnostics, the gradient tests, `train_gpt info` and
+// the Python twin all read the table. Nothing else lists the tensors.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +24,7 @@ struct Start {
 
 // The part of the model that a tensor belongs to. Biases and activations have the role of the matrix they follow.
 enum class Role {
-  embedding,    // of tokens and positions
+  embedding,    // token and position embeddings
   norm,         // its bias, its statistics, its output
   norm_gain,    //
   norm_scalar,  // alpha and shift of DyT and Derf
@@ -34,7 +34,7 @@ enum class Role {
   v,            //
   attention,    // its output before o, and its log-sum-exp
   o,            // attention's output matrix
-  router,       // of a mixture of experts, and what it decides
+  router,       // a mixture of experts' router, and its decisions
   ffn_in,       // up, and gate
   activation,   //
   ffn_out,      // down
@@ -43,7 +43,7 @@ enum class Role {
   scratch,      // shared by all blocks
   logits,       //
   adapter,      // a and b of LoRA
-  streams,      // what mixes several residual streams
+  streams,      // parameters that mix several residual streams
 };
 
 struct Optimizer;  // layers/training/optimizer.hpp
@@ -56,52 +56,52 @@ struct TensorSpec {
   Role role{};
   std::vector<int> shape;  // row-major
   Start start;
-  bool decay = false;   // AdamW's weight decay applies (tensors of two and more dimensions)
+  bool decay = false;   // AdamW's weight decay applies (tensors with two or more dimensions)
   bool trained = true;  // false: saved with the model, but not optimized
-  float rate = 1;       // of the learning rate
-  size_t offset = 0;    // in floats from the start of the buffer
-  size_t gradient = 0;  // the offset of its gradient; kNoGradient: a matrix that does not train
-  const Optimizer* optimizer = nullptr;  // the row that updates it; null: none, or not chosen yet
+  float rate = 1;       // factor on the learning rate
+  size_t offset = 0;    // floats from the start of the buffer
+  size_t gradient = 0;  // the offset of its gradient; kNoGradient for a frozen matrix
+  const Optimizer* optimizer = nullptr;  // the row that updates it; null if none, or not chosen yet
   size_t state = 0;                      // the offset of its optimizer state
   int layer = kOutside;
   std::string part{};  // the name within the layer: "attention.q.weight"
 
-  size_t size() const;                                                      // number of elements
+  size_t size() const;                                                      // in elements
   std::string group() const { return part.substr(0, part.rfind('.')); }    // "attention.q"
   std::string leaf() const { return part.substr(part.rfind('.') + 1); }    // "weight"
 };
 
 class Layout {
  public:
-  // Without a base the walk only measures: every slice it hands out is null.
+  // Without a base, the walk only measures, and every slice is null.
   explicit Layout(float* base = nullptr) : base_(base) {}
 
-  // A walk for gradients. The matrices of `weights`, the table of the same walk, that do not train get no slice. Their
-  // gradients are not computed either.
+  // A walk for gradients. `weights` is the table of the same walk. Its frozen matrices get no slice, and their
+  // gradients are not computed.
   Layout(float* base, const std::vector<TensorSpec>& weights) : base_(base), weights_(&weights) {}
 
   // The tensors taken next belong to this layer: "ffn.up.weight" gets the name "block.3.ffn.up.weight".
   void enter_layer(int layer) { layer_ = layer; }
   void leave_layer() { layer_ = kOutside; }
 
-  // While on, a tensor of a layer is the first of its name in any layer, if there is one.
+  // While on, layers share tensors: take() returns the first tensor of the same name in any layer, if there is one.
   void share(bool on) { share_ = on; }
 
-  // One tensor in a 64-byte-aligned slice of its own. Matrices decay, vectors do not.
+  // Takes a tensor in its own 64-byte-aligned slice. Matrices decay, vectors do not.
   float* take(const std::string& name, Role role, std::vector<int> shape, Start start = {});
 
-  // A tensor that is saved with the model but not optimized. Starts as a constant.
+  // Takes a tensor that is saved with the model but not optimized. It starts as a constant.
   float* take_untrained(const std::string& name, Role role, std::vector<int> shape, float value);
 
-  // Several tensors in one aligned slice, one right behind the other. gemm takes them as one matrix (q|k|v, gate|up),
-  // and each still has its own name, initialization and gradient.
+  // Takes several tensors in one aligned slice without gaps. gemm reads them as one matrix (q|k|v, gate|up), but each
+  // has its own name, initialization and gradient.
   float* take_joined(std::vector<TensorSpec> specs);
 
   const std::vector<TensorSpec>& table() const { return table_; }
   size_t size() const { return size_; }  // floats, including the padding between slices
 
  private:
-  bool all_frozen(const std::vector<TensorSpec>& specs) const;  // the tensors that are taken next
+  bool all_frozen(const std::vector<TensorSpec>& specs) const;  // the tensors to take next
   const TensorSpec* first_of(const std::string& part) const;    // in any layer, or null
 
   float* base_;
@@ -112,8 +112,8 @@ class Layout {
   std::vector<TensorSpec> table_;
 };
 
-// The tensors of a table that have a gradient, at the offsets of their gradients.
+// Returns the tensors of a table that have a gradient, at the offsets of their gradients.
 std::vector<TensorSpec> gradients_of(std::vector<TensorSpec> table);
 
-// The first tensor of the table with a NaN or an infinity in it, or null.
+// Returns the first tensor of the table that contains a NaN or an infinity, or null.
 const TensorSpec* first_non_finite(const std::vector<TensorSpec>& table, const float* buffer);

@@ -28,8 +28,8 @@ void declare_saved(Saved& saved, Layout& layout, const Config& config, const std
   declare_sublayer_saved(saved, layout, config, name, layer, B, T);
 }
 
-// u → y: f = sublayer(u) is added to x. Without `leaves` it only writes what the sublayer saves before f. b is the
-// input of the block.
+// u → y: adds f = sublayer(u) to x. Without `leaves`, only writes what the sublayer saves before f. b is the block's
+// input.
 template <class Saved, class Sublayer>
 void forward(const Saved& saved, const float* x, const float* u, const Sublayer& p, const BlockContext& c, bool leaves,
              const float* b) {
@@ -42,7 +42,7 @@ void forward(const Saved& saved, const float* x, const float* u, const Sublayer&
   branch_leave(saved.y, saved, c.scratch.streams, c.scratch.normed, x, f, p, N, C, c.training, b);
 }
 
-// d holds dy and then ds; writes du. x is the stream that the branch has read.
+// d holds dy before the call and ds after it. Writes du. x is the stream that the branch has read.
 template <class Saved, class Sublayer>
 void backward(float* du, float* d, const Sublayer& g, const float* x, const float* u, const Saved& saved,
               const Sublayer& p, const BlockContext& c) {
@@ -51,7 +51,7 @@ void backward(float* du, float* d, const Sublayer& g, const float* x, const floa
   const float* df =
       branch_leave_backward(d, scratch, g, c.scratch.streams, x, saved.f, saved, p, N, C, c.scratch.bypass);
   if (c.dropout.p > 0) {
-    if (df == d) copy_rows(scratch, d, N, C);  // d must stay
+    if (df == d) copy_rows(scratch, d, N, C);  // d is still needed
     dropout_apply(scratch, c.dropout, c.layer, Sublayer::kDropout, c.B, c.T, C);
     df = scratch;
   }
@@ -62,8 +62,8 @@ void backward(float* du, float* d, const Sublayer& g, const float* x, const floa
 
 // ---- declarations ------------------------------------------------------------------------------------------
 
-// The initial factors are those of nanochat's gpt.py (92d63d4): 1.15 to 1.05 of the stream and .2 to .05 of the first
-// block's input, from the first block to the last.
+// The initial factors are nanochat's (gpt.py, 92d63d4): from the first block to the last, 1.15 to 1.05 on the stream
+// and .2 to .05 on the first block's input.
 static Mix declare_stream_mix(Layout& layout, const Config& config, int layer) {
   const float depth = static_cast<float>(layer) / static_cast<float>(std::max(config.n_layer - 1, 1));
   return declare_mix(layout, "stream_mix", 1.15f - .1f * depth, .2f - .15f * depth);
@@ -124,8 +124,8 @@ BlockScratch declare_block_scratch(Layout& layout, const Config& config, int B, 
 
 // ---- schedules ---------------------------------------------------------------------------------------------
 
-// The feed-forward branch reads the output of attention's branch, or x. Either way it adds to the former. Its y is
-// kept, so it is not run again to the end unless backward needs more.
+// The feed-forward branch reads the output of attention's branch, or x. In both cases it adds to that output. Its y is
+// kept, so recomputation stops before its end unless backward needs more.
 void block_forward(const BlockSaved& saved, const float* x, const Block& p, const BlockContext& c) {
   const int N = c.B * c.T, C = c.config.channels;
   if (p.mix.present()) mix_forward(saved.mixed, C, x, C, c.carried.x, p.mix, N, C);

@@ -1,12 +1,12 @@
 #pragma once
 // A transformer block: a schedule over two residual branches (layers/residual), attention and feed-forward.
 //
-//   x may be mixed with the first block's input before (Config::stream_mix).
+//   Before all that, x may be mixed with the first block's input (Config::stream_mix).
 //   sequential        x (N,C) → attention branch → middle (N,C) → feed-forward branch → y (N,C)            N = B·T
 //   parallel          both branches read x:   y = skip·x + attention(norm_in(x)) + ffn(norm_in'(x))
-//                     each through a norm of its own   (GPT-NeoX, Black et al. 2022, arXiv 2204.06745; Falcon-40B)
+//                     each through its own norm   (GPT-NeoX, Black et al. 2022, arXiv 2204.06745; Falcon-40B)
 //   parallel-shared   the same through one norm   (GPT-J; PaLM, Chowdhery et al. 2022, arXiv 2204.02311, §2; Falcon-7B)
-// Of several streams x, middle and y are (S,N,C); parallel blocks have one.
+// With several streams, x, middle and y are (S,N,C). Parallel blocks have one stream.
 //
 // (GPT-NeoX's docstring has x = norm(x) first: its code adds to the x before the norm.)
 
@@ -15,14 +15,14 @@
 
 // Parameters, or their gradients.
 struct Block {
-  Mix mix;  // of the stream and the first block's input, before the branches
+  Mix mix;  // mixes the stream with the first block's input, before the branches
   Attention attention;
   FeedForward ffn;  // without norm_in if it shares attention's
 };
 Block declare_block(Layout& layout, const Config& config, int layer);
 
-// Saved for backward. attention.y is the stream between the branches; ffn.y is the next block's x. Blocks share what
-// they run again (Config::recompute). Without training they share everything.
+// Saved for backward. attention.y is the stream between the branches; ffn.y is the next block's x. Blocks share the
+// buffers of what they run again (Config::recompute). Without training they share all buffers.
 struct BlockSaved {
   float* mixed = nullptr;  // (N,C) what the branches read, if there is a mix
   AttentionSaved attention;
@@ -31,9 +31,9 @@ struct BlockSaved {
 BlockSaved declare_block_saved(Layout& layout, Config config, int layer, int B, int T, bool training);
 BlockScratch declare_block_scratch(Layout& layout, const Config& config, int B, int T, bool backward);
 
-// With context.again only what the blocks share.
+// If context.again, recomputes only the shared buffers.
 void block_forward(const BlockSaved& saved, const float* x, const Block& p, const BlockContext& context);
 
-// d, of the size of x, holds dy and then dx.
+// d has the size of x. It holds dy before the call and dx after it.
 void block_backward(float* d, const Block& g, const float* x, const BlockSaved& saved, const Block& p,
                     const BlockContext& context);

@@ -9,7 +9,7 @@
 
 namespace {
 
-// Tokens by falling weight, ties by number, as many as are asked for: most often a few of many.
+// Iterates over tokens by falling weight, ties by number. It is a heap, because usually only a few of many are needed.
 class Likeliest {
  public:
   explicit Likeliest(const std::vector<float>& weight) : weight_(weight), heap_(weight.size()) {
@@ -92,7 +92,7 @@ int sample_token(const float* logits, int V, const Sampling& sampling, uint64_t 
     at -= static_cast<double>(weight[v]);
     if (at < 0) return v;
   }
-  return best;  // rounding left nothing
+  return best;  // rounding used up the mass
 }
 
 namespace {
@@ -133,7 +133,7 @@ const float* Generator::read(const std::vector<int>& tokens, int T) {
   return activations_.logits;
 }
 
-// Reads the newer half of the context again, one sequence after the other.
+// Reads the newer half of the context again, sequence by sequence.
 const float* Generator::read_again() {
   const size_t keep = std::max(1, model_.config.context / 2);
   cache_.past = 0;

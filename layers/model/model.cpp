@@ -82,7 +82,7 @@ void initialize(Model& model, uint64_t seed) {
     float* w = model.weights.get() + spec.offset;
     const Start start = spec.start;
     const size_t size = spec.size();
-    constexpr size_t kPiece = 1 << 10, kCost = 100;  // a normal number takes a logarithm, a root and a cosine
+    constexpr size_t kPiece = 1 << 10, kCost = 100;  // a normal number costs a logarithm, a root and a cosine
     parallel_for(static_cast<int>((size + kPiece - 1) / kPiece), 1, kCost * kPiece, [=](int begin, int end) {
       for (size_t i = begin * kPiece; i < std::min(size, end * kPiece); ++i)
         w[i] = start.is_one(i)        ? 1
@@ -92,7 +92,7 @@ void initialize(Model& model, uint64_t seed) {
   }
 }
 
-// B·T and T·C stay ints: a larger step does not fit into any machine's memory.
+// B·T and T·C fit into ints, because a larger step would not fit into any machine's memory.
 Activations declare_activations(Layout& layout, const Config& config, int B, int T, bool training) {
   const int C = config.channels, V = config.vocab_size;
   constexpr size_t kMost = 0x7fffffff;
@@ -141,7 +141,7 @@ BlockContext block_context(const Model& model, const Activations& a, int B, int 
   return {model.config, model.rope, a.scratch, B, T, dropout, 0, {}, model.slopes.get(), a.carried};
 }
 
-// x of a block is y of the one before.
+// A block's x is the previous block's y.
 const float* input_of(const Activations& a, int layer) { return layer == 0 ? a.streams : a.blocks[layer - 1].ffn.y; }
 
 // Runs everything below the classifier and returns the classifier's input (N,C).
@@ -220,7 +220,7 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
     block_backward(d, model.g.blocks[l], input_of(a, l), a.blocks[l], model.p.blocks[l], context);
   }
   streams_begin_backward(d, stream_count(config), N, C);
-  if (a.carried.dx) scaled_add(d, 1, d, a.carried.dx, N, C);  // every block mixes x₀ in
+  if (a.carried.dx) scaled_add(d, 1, d, a.carried.dx, N, C);  // every block has mixed x₀ in
   dropout_apply(d, dropout, 0, DropoutSite::embedding, B, T, C);
   norm_backward(d, model.g.embedding_norm, d, a.embedded, a.embedding_norm, model.p.embedding_norm, N, C);
   if (model.g.position) learned_position_backward(model.g.position, d, B, T, C);
@@ -245,7 +245,7 @@ void model_logits(float* logits, const Model& model, const Activations& a, const
                   int B, int T, int first) {
   const int C = model.config.channels, V = model.config.vocab_size;
   const float* h = forward(model, a, tokens, block_context(model, a, B, T, {}), &cache, first);
-  const int together = T == 1 ? B : 1;  // the last rows of longer pieces do not lie beside each other
+  const int together = T == 1 ? B : 1;  // the last rows of longer pieces are not contiguous
   for (int b = 0; b < B; b += together)
     head_forward(logits + size_t(b) * V, h + (size_t(b + 1) * T - 1) * C, head_of(model, model.p), together, C, V);
 }

@@ -25,29 +25,29 @@ ModelTensors declare_model(Layout& layout, const Config& config);
 struct Model {
   Config config;  // resolved
   std::vector<TensorSpec> table;
-  size_t floats = 0;  // of the weights
+  size_t floats = 0;  // size of the weights
   size_t gradient_floats = 0;
   Buffer weights, gradients;
   ModelTensors p, g;
   RopeTable rope;
-  std::vector<double> load;  // (L,E) choices of each expert since it was cleared, in training; see router.hpp
-  Buffer sinusoids, slopes;  // (context,C); (H) of ALiBi. At most one of the three exists, by Config::position
+  std::vector<double> load;  // (L,E) in training: choices of each expert since the last clear (router.hpp)
+  Buffer sinusoids, slopes;  // (context,C); ALiBi's (H). Config::position decides which of rope and these exists
 
   // Weights are zero until they are initialized or loaded. Gradients exist only for training.
   // Throws std::bad_alloc or std::overflow_error if the model is too large.
   explicit Model(const Config& config, bool training = true);
 };
 
-// Allocates zeros for the gradients of the tensors that train. Call it again when TensorSpec::trained has changed.
+// Allocates zeros for the gradients of the trained tensors. Call it again after TensorSpec::trained changes.
 void allocate_gradients(Model& model);
 
-// Makes the model add its gradients to this buffer, and puts the buffer that it had in its place.
+// Exchanges the model's buffer of gradients with this one.
 void swap_gradients(Model& model, Buffer& gradients);
 
-// The model with its adapters (layers/linear/lora.hpp) added to its weights.
+// Returns the model with its adapters (layers/linear/lora.hpp) added to its weights.
 Model merged(const Model& model);
 
-// Draws every tensor from (seed, its name), so adding a tensor changes no other.
+// Draws every tensor from (seed, its name), so that adding a tensor does not change the others.
 void initialize(Model& model, uint64_t seed);
 
 // Activations and scratch buffers of one step, for up to B sequences of up to T tokens.
@@ -55,11 +55,11 @@ struct Activations {
   std::vector<TensorSpec> table;
   Buffer buffer;
 
-  float *embedded = nullptr, *x = nullptr;  // (N,C) token + position; the same after its norm
-  float* streams = nullptr;                 // (S,N,C) input of the first block; x if there is one stream
+  float *embedded = nullptr, *x = nullptr;  // (N,C) token + position; after its norm
+  float* streams = nullptr;                 // (S,N,C) the first block's input; x if there is one stream
   NormSaved embedding_norm;
   std::vector<BlockSaved> blocks;
-  StreamsEnd end;           // its h (N,C) is the input of the classifier
+  StreamsEnd end;           // its h (N,C) is the classifier's input
   float* losses = nullptr;  // (N)
   float* logits = nullptr;  // (classifier_rows, V)
   float* d = nullptr;       // (S,N,C) the gradient of the stream
@@ -69,35 +69,34 @@ struct Activations {
 Activations declare_activations(Layout& layout, const Config& config, int B, int T, bool training);
 Activations allocate_activations(const Config& config, int B, int T, bool training);
 
-// One batch: B sequences of T tokens each. targets (B,T): the token that follows, or kIgnore.
+// One batch: B sequences of T tokens each. targets (B,T) are the next tokens, or kIgnore.
 struct Batch {
   const int* tokens;
   const int* targets;
   int B, T;
 };
 
-// Sum of the losses of all counted targets, in nats.
+// Returns the sum of the losses of all counted targets, in nats.
 double model_loss(const Model& model, const Activations& activations, const Batch& batch);
 
-// The logits (N,V) of all rows, capped if the model caps them. batch.targets may be null.
+// Writes the logits (N,V) of all rows, capped if the model caps them. batch.targets may be null.
 void batch_logits(float* logits, const Model& model, const Activations& activations, const Batch& batch);
 
-// The input of the classifier (N,C), inside the activations.
+// Returns the classifier's input (N,C), a part of the activations.
 const float* model_features(const Model& model, const Activations& activations, const Batch& batch);
 
-// Called during the backward pass. May change only gradients that are complete: those of later layers.
+// Called during the backward pass. May change only complete gradients, which are those of later layers.
 struct Observer {
   virtual ~Observer() = default;
-  // Called before the backward of block `layer` with its input x (S,N,C), all it saved, and dy (S,N,C), the gradient of
-  // its output.
+  // Called before backward of block `layer`, with its input x (S,N,C), what it saved, and the gradient of its output dy
+  // (S,N,C).
   virtual void block(int layer, const float* x, const BlockSaved& saved, const float* dy, int B, int T) = 0;
-  // Called once, for the embedding's norm and the final norm. y (S,N,C) is the output of the last
-  // block.
+  // Called once, for the embedding's norm and the final norm. y (S,N,C) is the last block's output.
   virtual void outside(const Activations& activations, const float* y, int B, int T) = 0;
 };
 
-// Returns the same sum and adds its gradients: model.gradients += scale · d(sum of losses). Only here does dropout
-// act, and BatchNorm use the statistics of the batch and update its running ones.
+// Returns the same sum and adds its gradients: model.gradients += scale · d(sum of losses). Only this function applies
+// dropout, normalizes BatchNorm by the batch, and updates its running statistics.
 double model_loss_and_gradients(Model& model, const Activations& activations, const Batch& batch, float scale,
                                 const Dropout& dropout, Observer* observer = nullptr);
 
@@ -105,19 +104,19 @@ double model_loss_and_gradients(Model& model, const Activations& activations, co
 struct ModelCache {
   int B, T;
   Buffer rows;   // (L, B, T, 2·KV·D)
-  int past = 0;  // number of tokens of each sequence in it
+  int past = 0;  // number of tokens that it holds of each sequence
 
   ModelCache(const Config& config, int T, int B = 1);
-  size_t sequence(const Config& config) const;                   // floats of one sequence in a layer
-  float* layer(const Config& config, int l, int first = 0) const;  // from the sequence `first` on
+  size_t sequence(const Config& config) const;                   // floats per sequence and layer
+  float* layer(const Config& config, int l, int first = 0) const;  // from sequence `first` on
 };
 
-// Reads T more tokens of each of B sequences of the cache, from the sequence `first` on: tokens (B,T). Writes the
-// logits (B,V) of the tokens after the last. Does not change cache.past, which is common to all sequences. The
-// activations are of at least B·T rows. The logits of a sequence have the same bits for every B.
+// Reads T more tokens (B,T) for B sequences in the cache, from sequence `first` on. Writes the logits (B,V) of the next
+// token. Does not change cache.past, which all sequences share. The activations need at least B·T rows. A sequence's
+// logits are bit-identical for any B.
 void model_logits(float* logits, const Model& model, const Activations& activations, const ModelCache& cache,
                   const int* tokens, int B, int T, int first = 0);
 
-// Reads T more tokens of the first sequence. Returns the logits (V) of the token after the last.
+// Reads T more tokens of the first sequence. Returns the logits (V) of the next token.
 const float* model_logits(const Model& model, const Activations& activations, ModelCache& cache,
                           const int* tokens, int T);

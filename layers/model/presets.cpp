@@ -1,6 +1,6 @@
-// The table of presets. The numbers are those that the authors published, except for `nano`, which is ours. A family
-// states its wiring once. A size adds its numbers and its differences from the family. Everything else is as in
-// GPT-2, the default Config.
+// The table of presets. The authors published the numbers, except for `nano`, which is ours. A family states its wiring
+// once. A size adds its numbers and its differences from the family. Everything else is as in GPT-2, the default
+// Config.
 
 #include "presets.hpp"
 
@@ -15,13 +15,13 @@ constexpr Change kGpt2 = [](Config&) {};
 constexpr Change kFewExperts = [](Config& c) { c.experts = 16, c.experts_per_token = 4; };
 constexpr Change kTied = [](Config& c) { c.tied = true; };
 
-// Llama's wiring, which many share: Pre-RMSNorm, RoPE, SwiGLU, no biases, a head of its own.
+// Llama's wiring, which many share: Pre-RMSNorm, RoPE, SwiGLU, no biases, an untied head.
 void llama(Config& c, float eps, float theta = 10000) {
   c.norm = kRms, c.norm_eps = eps, c.position = kRope, c.rope_theta = theta;
   c.activation = Activation::swiglu, c.bias = c.tied = false;
 }
 
-// LayerNorms with biases, matrices without.
+// LayerNorms have biases, matrices have none.
 void falcon(Config& c, BlockForm block) {
   c.block = block, c.position = kRope, c.activation = Activation::gelu, c.bias = false, c.norm_bias = true;
 }
@@ -63,7 +63,7 @@ std::vector<Family> families() {
         {"125M", "GPT-3 Small", 12, 12, 0, 0, 768, 0, 2048, 50257},
         {"175B", "GPT-3", 96, 96, 0, 0, 12288, 0, 2048, 50257}}},
 
-      // The one OPT with its norms behind the branches.
+      // The only OPT with its norms after the branches.
       {"opt-350m", [](Config& c) { c.placement = "post", c.activation = Activation::relu; },
        "Zhang et al. 2022, arXiv 2205.01068; facebook/opt-350m/config.json",
        "token embeddings 512 wide, projected to 1024 and back: here they are as wide as the stream",
@@ -93,7 +93,7 @@ std::vector<Family> families() {
        {{"nano", kLaptop, 4, 4, 2, 0, 128, 448, 256, 0, [](Config& c) { c.window = 64; }},
         {"7B", "v0.1", 32, 32, 8, 0, 4096, 14336, 32768, 32000}}},
 
-      // A token of Mixtral uses 2 of 8 experts, which together are a feed-forward layer of Mistral twice as wide.
+      // A token of Mixtral uses 2 of 8 experts. Together they are as wide as two of Mistral's feed-forward layers.
       {"mixtral", [](Config& c) { llama(c, 1e-5f, 1000000), c.experts = 8; },
        "Jiang et al. 2024, arXiv 2401.04088; mistralai/Mixtral-8x7B-v0.1/config.json", kNothing,
        {{"nano", kLaptop, 4, 4, 2, 0, 128, 64, 256, 0},
@@ -134,7 +134,8 @@ std::vector<Family> families() {
        "baichuan-inc/Baichuan-13B-Base; its configuration in vllm", kNothing,
        {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0}, {"13B", "", 40, 40, 0, 0, 5120, 13696, 4096, 64000}}},
 
-      // The norm before its first block is the one behind the embedding; that after its last block is the block's own.
+      // The norm before its first block is the norm after the embedding; the norm after its last block is the block's
+      // own.
       {"chatglm-6b", [](Config& c) { c.placement = "glm-deepnorm", c.embedding_norm = true, c.position = kRope; },
        "THUDM/chatglm-6b, config.json and modeling_chatglm.py; Zeng et al. 2022, arXiv 2210.02414",
        "2-D positions, of which each turns half of a head, and sight of the whole prompt: here one RoPE, and causal",
@@ -185,7 +186,7 @@ std::vector<Family> families() {
         {"27B", "", 46, 32, 16, 128, 4608, 36864, 8192, 256000,
          [](Config& c) { c.attention_scale = 1 / 12.; }}}},  // (C/H)^-½, not D^-½
 
-      // Its z-loss is the paper's. It has no norm_topk_prob: a token's weights add up to less than 1.
+      // Its z-loss is the paper's. It has no norm_topk_prob, so a token's weights add up to less than 1.
       {"olmoe",
        [](Config& c) {
          llama(c, 1e-5f), c.qk_norm = QkNormKind::full, c.experts = 64, c.experts_per_token = 8;

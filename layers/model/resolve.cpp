@@ -59,7 +59,7 @@ ConfigError::ConfigError(const std::string& marked_) : std::invalid_argument(spe
 
 namespace {
 
-// CaiT (Touvron et al. 2021, arXiv 2103.17239, §2): what LayerScale's gains start at.
+// CaiT (Touvron et al. 2021, arXiv 2103.17239, §2): the initial value of LayerScale's gains.
 double layer_scale_by_depth(int n_layer) { return n_layer <= 18 ? .1 : n_layer <= 24 ? 1e-5 : 1e-6; }
 
 std::string number(double x) {
@@ -75,15 +75,14 @@ void require(bool ok, const std::string& marked) {
 
 void check_range(const Config& c, const ConfigNumber& n) {
   const std::optional<double> x = std::visit([&](auto member) { return std::optional<double>(c.*member); }, n.member);
-  // Many values are floats: .99 as a float is a little above .99.
+  // Many values are floats, and .99 as a float is a little above .99.
   const double low = std::min(n.low, double(float(n.low))), high = std::max(n.high, double(float(n.high)));
   require(!x || (*x >= low && *x <= high), std::string("{") + n.name + "} is " + number(x.value_or(0)) + ": must be " +
                                                number(n.low) + " to " + number(n.high));
 }
 
-// Parallel branches both read x and are both added to it. Each needs its norm, no norm may stand between the sums, and
-// both have one row.
-// Of several streams each branch would read a mixture of its own.
+// Parallel branches both read x, and both are added to it. So each needs its norm, no norm may come between the sums,
+// and both follow one row. With several streams, each branch would read its own mixture.
 bool fits_parallel(const Placement& row) {
   return row.norm_in && !row.norm_sum && !row.early && !row.ffn && row.streams == StreamRule::single;
 }
@@ -179,7 +178,7 @@ void check_wiring(const Config& c) {
 void close_choices(Config& c) {
   const Placement& placement = placement_row(c.placement);
   const InitRow& init = init_row(c);
-  if (!c.attention_scale) c.attention_scale = 1 / std::sqrt(static_cast<float>(c.head_dim));  // as attention.hpp
+  if (!c.attention_scale) c.attention_scale = 1 / std::sqrt(static_cast<float>(c.head_dim));  // as in attention.hpp
   if (!c.embedding_scale) c.embedding_scale = c.root_embedding_scale ? std::sqrt(c.channels) : 1;
   if (!c.qkv_bias) c.qkv_bias = c.bias;
   if (!c.head_scale) c.head_scale = placement.head_scale;

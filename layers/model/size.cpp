@@ -102,7 +102,7 @@ double flops_run_again(const Config& c) {
   return 2 * multiply_adds;
 }
 
-// 1, 2, ... keys up to the window, and then always that many.
+// Queries see 1, 2, ... keys up to the window, and then always that many.
 double keys_seen(const Config& config, int layer) {
   const double T = config.context, window = config.window_of(layer), W = window > 0 && window < T ? window : T;
   return W * (T - (W - 1) / 2) / T;

@@ -24,8 +24,8 @@ VecU counters(int begin) {
   return v;
 }
 
-// 32 random bits a lane: the element's number and the line's key through MurmurHash3's 32-bit finaliser (Appleby 2011),
-// with the high half of the key mixed in on the way. It vectorises.
+// Returns 32 random bits per lane: sends the element's number and the line's key through MurmurHash3's 32-bit finalizer
+// (Appleby 2011), and mixes in the key's high half on the way. It vectorizes.
 VecU hash(VecU counter, uint64_t key) {
   VecU h = counter * 0x9e3779b9u + static_cast<uint32_t>(key);
   h = (h ^ (h >> 16)) * 0x85ebca6bu;

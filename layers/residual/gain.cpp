@@ -21,7 +21,7 @@ const float* gain_forward(float* y, const float* x, const Gain& p, int N, int C)
   return y;
 }
 
-// Each block of rows has its own sums, as in a norm's backward.
+// Sums each block of rows separately, as in a norm's backward.
 const float* gain_backward(float* dx, const Gain& g, const float* dy, const float* x, const Gain& p, int N, int C) {
   if (!p.present()) return dy;
   const int blocks = row_blocks(N);

@@ -1,10 +1,10 @@
 #pragma once
 //   x, y (N,C)   weight λ (C), or one number for all
 //   forward   y  = λ ⊙ x
-//   backward  dx = λ ⊙ dy      dλ += Σₙ dy ⊙ x, for one number the sum over the channels too
+//   backward  dx = λ ⊙ dy      dλ += Σₙ dy ⊙ x; for one number, summed over the channels, too
 //   saves     nothing: the caller still holds x
 //
-// A gain without a norm, on what a residual branch adds: LayerScale (Touvron et al. 2021, arXiv 2103.17239, eq. 4) has
+// A gain without a norm, on what a residual branch adds. LayerScale (Touvron et al. 2021, arXiv 2103.17239, eq. 4) has
 // one for each channel, ReZero (Bachlechner et al. 2020, arXiv 2003.04887) one for a block.
 
 #include <string>
@@ -18,7 +18,7 @@ struct Gain {
 
   bool present() const { return weight != nullptr; }
 };
-Gain declare_gain(Layout& layout, const std::string& name, int channels, float start);  // channels 1: one number
+Gain declare_gain(Layout& layout, const std::string& name, int channels, float start);  // channels = 1 means one number
 
 // Writes y and returns it; an absent gain returns x. y may be x.
 const float* gain_forward(float* y, const float* x, const Gain& p, int N, int C);

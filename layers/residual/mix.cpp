@@ -40,7 +40,7 @@ void mix_forward(float* y, size_t y_stride, const float* x, size_t x_stride, con
   });
 }
 
-// Each block of rows has its own two sums.
+// Sums each block of rows separately.
 void mix_backward(float* d, size_t stride, float* dz, bool add, const Mix& g, const float* x, const float* z,
                   const Mix& p, int N, int W) {
   const auto [a, b] = factors_of(p);

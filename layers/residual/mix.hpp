@@ -1,12 +1,12 @@
 #pragma once
-// A sum of two inputs, each times a factor.
+// A weighted sum of two inputs.
 //
 //   x, z (N,W) → y (N,W)      factors a and b: learned, or one constant
 //   forward   y = a·x + b·z
 //   backward  dx = a·dy      dz += b·dy      da += Σ dy·x      db += Σ dy·z
 //   saves     nothing: the caller still holds x (for da) and z (for db)
 //
-// Used twice, both times for what crosses layers:
+// It has two uses, both for tensors that cross layers:
 //   value residual   x = v of this layer, z = v of the first, before attention    (ResFormer: Zhou et al. 2024, arXiv
 //                    2410.17897; a = b = ½ in the authors' modeling_llama_resformer.py, 95652f6; learned from ½ in
 //                    modded-nanogpt)
@@ -20,18 +20,18 @@
 // Parameters, or their gradients. An absent mix costs nothing.
 struct Mix {
   float *own = nullptr, *first = nullptr;  // a and b; null: both are `constant`
-  float constant = 0;                      // 0: absent, if nothing is learned
+  float constant = 0;                      // 0 means absent, unless the factors are learned
 
   bool learned() const { return own != nullptr; }
   bool present() const { return learned() || constant != 0; }
 };
 Mix declare_mix(Layout& layout, const std::string& name, float own, float first);
 
-// Rows of x and y are x_stride and y_stride apart, those of z are dense. y may be x.
+// x and y have row strides x_stride and y_stride; z is dense. y may be x.
 void mix_forward(float* y, size_t y_stride, const float* x, size_t x_stride, const float* z, const Mix& p, int N,
                  int W);
 
-// d holds dy and then dx, in rows `stride` apart. dz is written, or with `add` added to. x and z are dense; x may be
-// null if nothing is learned.
+// d, with row stride `stride`, holds dy before the call and dx after it. dz is overwritten, or with `add` added to. x
+// and z are dense; x may be null if the factors are constants.
 void mix_backward(float* d, size_t stride, float* dz, bool add, const Mix& g, const float* x, const float* z,
                   const Mix& p, int N, int W);

@@ -2,7 +2,7 @@
 // A sublayer is what a residual branch computes: u (N,C) → f (N,C). Its parameters are a Branch and its tensors.
 //
 //   declare_sublayer(p, ...)               takes its tensors, norm_inner before its last matrix
-//   declare_sublayer_saved(saved, ...)     takes what backward needs, and f where the branch keeps it
+//   declare_sublayer_saved(saved, ...)     takes what backward needs, and f if the branch keeps it
 //   sublayer_inner(saved, u, p, c)         u → m, the input of its last matrix
 //   sublayer_out(f, saved, m, p, c)        m → f
 //   sublayer_backward(du, g, df, u, saved, p, c)
@@ -15,27 +15,26 @@
 #include "mix.hpp"
 #include "residual.hpp"
 
-// Keys and values of the positions before the first of these T, when text is generated: `past` rows k|v of each
-// sequence, to which the T new ones are added.
+// Keys and values of earlier positions, for generation: `past` rows k|v of each sequence. The T new rows are added.
 struct Cache {
   float* rows = nullptr;  // (B, length, 2·KV·D)
   int past = 0, length = 0;
 };
 inline size_t cache_width(const Config& config) { return 2 * size_t(config.kv_heads) * config.head_dim; }
 
-// Shared by all blocks.
+// Scratch that all blocks share.
 struct BlockScratch {
   float *f, *normed;      // (N,C) each
   float *inner, *joined;  // backward only: gradients of what norm_inner reads, and of joined rows q|k|v or gate|up
-  float* du;              // (N,C) backward of parallel blocks only
-  float* bypass;          // (N,C) backward of a bypass only: its gradient
-  float *rows, *drows, *dscores;  // of experts: rows of one (N,C), and in backward their gradient; (N,E)
+  float* du;              // (N,C) only for backward of parallel blocks
+  float* bypass;          // (N,C) only for backward of a bypass: its gradient
+  float *rows, *drows, *dscores;  // experts: one's rows (N,C); in backward, their gradient and (N,E)
   StreamsScratch streams;
   LoraScratch lora;
 };
 
-// What crosses layers, with its gradient: the input of the first block, and the values that its attention reads. Later
-// blocks add to the gradients, and the last one writes them first. Absent: null.
+// Tensors that cross layers, with their gradients: the first block's input, and the values that its attention reads.
+// Backward starts at the last block, which overwrites these gradients; every earlier block adds. Null if absent.
 struct Carried {
   const float* x = nullptr;   // (N,C) for the stream mix
   float* dx = nullptr;
@@ -44,7 +43,7 @@ struct Carried {
 };
 Carried declare_carried(Layout& layout, const Config& config, const float* x, int N, bool backward);
 
-// Everything a block needs besides its parameters.
+// Everything that a block needs in addition to its parameters.
 struct BlockContext {
   const Config& config;
   const RopeTable& rope;
@@ -53,20 +52,20 @@ struct BlockContext {
   Dropout dropout;
   int layer = 0;
   Cache cache;
-  const float* slopes = nullptr;  // (H) of ALiBi, where that is how positions are told
+  const float* slopes = nullptr;  // (H) for ALiBi, else null
   Carried carried = {};
   bool training = false;          // see norm_forward
-  float scale = 1;                // the gradient of the step's loss with respect to the sum of the losses of all tokens
-  double* load = nullptr;         // (L,E) training: counts the choices of each expert
-  bool again = false;             // the pass before backward, for what was not kept: see Config::recompute
+  float scale = 1;                // the gradient of the step's loss with respect to the sum of all tokens' losses
+  double* load = nullptr;         // (L,E) in training: counts each expert's choices
+  bool again = false;             // the pass before backward that recomputes what was not kept (Config::recompute)
 
   bool last() const { return layer + 1 == config.n_layer; }
 
-  // True if this pass runs a stage that is run again from the level `stage` on.
+  // True if this pass runs a stage that is recomputed at level `stage` and above.
   bool runs(Recompute stage) const { return !again || config.recompute >= stage; }
 };
 
-// A linear layer of a sublayer, with its adapters. `site` numbers the dropout of what they read.
+// A sublayer's linear layer with its adapters. `site` numbers the dropout of the adapters' input.
 inline LoraDropout lora_dropout(const BlockContext& c, DropoutSite site) {
   LoraDropout d{c.dropout, c.layer, site, c.B, c.T};
   d.dropout.p = c.training ? c.config.lora_dropout : 0;

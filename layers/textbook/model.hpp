@@ -50,8 +50,8 @@ struct Embedding {
 // Head: from the output of the last block to the loss.
 //   x (S,N,C)   targets (N)
 //   forward   x → sum of the streams → final norm → logits (N,V) → soft cap, if the model has one → sum of the losses
-//   backward the same in reverse, for scale · (the sum + the z-loss, if the model has one) ResiDual: x[0] + final
-// norm(x[1]) in place of the sum and its norm.
+//   backward  the same in reverse, for scale · (the sum + the z-loss, if the model has one)
+// ResiDual: x[0] + final norm(x[1]) in place of the sum and its norm.
 
 template <class Number>
 struct Head {

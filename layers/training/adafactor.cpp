@@ -1,5 +1,5 @@
-// Three passes over the tensors: sums of g² and w², the size of the update, and the update. Panels of whole rows are
-// the tasks of threads. Each sums its columns by itself, and the sums of panels are added in their order.
+// An update makes three passes over the tensors: sums of g² and w², the size of the update, and the update. Threads
+// share panels of whole rows. Each panel sums its columns, and the panels' sums are added in order.
 
 #include "adafactor.hpp"
 
@@ -20,8 +20,8 @@ using simd::Vec;
 namespace {
 
 constexpr double kDecay = -.8, kSmallestSize = 1e-3;
-constexpr float kFloor = 1e-30f;  // of v
-constexpr int kMostPanels = 64;   // of a tensor; each has at least kPiece floats, but for the last
+constexpr float kFloor = 1e-30f;  // the smallest v
+constexpr int kMostPanels = 64;   // per tensor; each except the last has at least kPiece floats
 
 // Σx² in double.
 struct Squares {
@@ -33,13 +33,13 @@ struct Squares {
   double sum() const { return simd::sum(low + high); }
 };
 
-// A tensor in an update: a matrix, or any other tensor as one row.
+// A tensor in an update. Anything but a matrix is treated as one row.
 struct Tensor {
   const TensorSpec* spec;
   int rows, cols;
-  float *r = nullptr, *c = nullptr;  // the state; r of matrices only
-  double mean_row = 0;               // of r
-  float rate = 0;                    // on the update
+  float *r = nullptr, *c = nullptr;  // the state; only matrices have r
+  double mean_row = 0;               // the mean of r
+  float rate = 0;                    // the factor on the update
 
   explicit Tensor(const TensorSpec& tensor) : spec(&tensor) {
     rows = factored() ? tensor.shape[0] : 1;
@@ -111,7 +111,7 @@ class AdafactorUpdate {
   }
   float* weights(const Panel& panel) const { return buffers.weights + panel.tensor->spec->offset; }
 
-  // Σg² of each column and Σw² of a panel, and r.
+  // Computes Σg² of each column and Σw² of a panel, and updates r.
   void sum(Panel& panel) const {
     const Tensor& x = *panel.tensor;
     Squares of_weights;
@@ -130,7 +130,7 @@ class AdafactorUpdate {
     panel.weight_squares = of_weights.sum();
   }
 
-  // c and the mean of r.
+  // Updates c, and computes the mean of r.
   void average(Tensor& x, std::span<const Panel> of) const {
     const float share = 1 / static_cast<float>(x.rows);
     sweep(x.cols, [&](int j, int lanes) {
@@ -187,7 +187,7 @@ class AdafactorUpdate {
   const UpdateStep& now;
   std::vector<Tensor> tensors;
   std::vector<Panel> panels;
-  float newest;  // the weight of this step's g²
+  float newest;  // the weight of this step's g² in the averages
 };
 
 void adafactor(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& options,

@@ -20,7 +20,7 @@ using simd::Vec;
 
 namespace {
 
-// f(begin, end) of fixed chunks of [0, n), added up in their order.
+// Adds up f(begin, end) over fixed chunks of [0, n), in order.
 template <class Sums, class F>
 Sums sum_chunks(size_t n, F f) {
   constexpr size_t kChunk = 1 << 13;
@@ -34,7 +34,7 @@ Sums sum_chunks(size_t n, F f) {
   return sums;
 }
 
-struct Powers {  // of the elements: their sum, Σx² and max |x|; or Σd² and Σd⁴ of their distances d from the mean
+struct Powers {  // sum, Σx² and max |x| of elements; or Σd² and Σd⁴ of their distances d from the mean
   double first = 0, second = 0, fourth = 0, top = 0;
 
   void operator+=(const Powers& o) {
@@ -43,7 +43,7 @@ struct Powers {  // of the elements: their sum, Σx² and max |x|; or Σd² and 
   }
 };
 
-// x(i, lanes, fill): the elements from i on, `fill` beyond the last.
+// x(i, lanes, fill) returns the elements from i on, and `fill` beyond the last.
 template <class Load>
 Powers powers_of(size_t n, Load x) {
   return sum_chunks<Powers>(n, [&](size_t begin, size_t end) {
@@ -123,13 +123,13 @@ Distribution distribution_of(const float* x, size_t n) { return distribution(n, 
 namespace {
 
 struct HeadSums {
-  double entropy = 0;  // sum over its rows of two keys and more
+  double entropy = 0;  // sum over the rows with two or more keys
   float top = -INFINITY;
 };
 
 int keys_of(int at, int window) { return window > 0 ? std::min(at + 1, window) : at + 1; }
 
-// Adds W queries from `first` on, of which only `lanes` exist, with their products with a tile of keys.
+// Adds W queries from `first` on, given their products with a tile of keys. Only `lanes` of them exist.
 void add_columns(HeadSums& sums, float* products, const float* lse, const AttentionShape& shape, int h, int first,
                  int lanes, int k0, int keys) {
   if (shape.cap > 0) cap_columns(products, kTile, nullptr, shape, keys);
@@ -137,7 +137,7 @@ void add_columns(HeadSums& sums, float* products, const float* lse, const Attent
   Vec top = all(-INFINITY), entropy = {};  // entropy −Σ P log P, P = exp(S − lse)
   scores.each(products, kTile, Vec{}, [&](int, Vec s) { top = simd::max(s, top); });
   scores.each(products, kTile, load(lse + first, lanes), [&](int, Vec s) {
-    const Vec log_p = simd::max(all(-104.f), s);  // below, P is 0 in float
+    const Vec log_p = simd::max(all(-104.f), s);  // below that, P is 0 in float
     entropy -= simd::exp(log_p) * log_p;
   });
   for (int lane = 0; lane < lanes; ++lane) {
@@ -147,7 +147,7 @@ void add_columns(HeadSums& sums, float* products, const float* lse, const Attent
   }
 }
 
-// One head of one sequence: rows of q and k `stride` apart, lse (T).
+// Sums over one head of one sequence: rows of q and k with stride `stride`, lse (T).
 HeadSums head_sums(const float* q, const float* k, size_t stride, const float* lse, const AttentionShape& shape,
                    int h) {
   alignas(64) float s[kTile * kTile] = {};
@@ -167,7 +167,7 @@ HeadSums head_sums(const float* q, const float* k, size_t stride, const float* l
 
 AttentionStatistics attention_statistics(const float* qkv, const float* lse, const AttentionShape& shape) {
   const int T = shape.T, H = shape.n_head, D = shape.head_dim, group = H / shape.kv_heads;
-  const int rows = shape.window == 1 ? 0 : T - 1;  // that see two keys or more
+  const int rows = shape.window == 1 ? 0 : T - 1;  // rows that see two or more keys
   const size_t stride = shape.qkv_width();
   std::vector<HeadSums> heads(static_cast<size_t>(shape.B) * H);
   parallel_tasks(shape.B * H, [&](int task) {
@@ -196,8 +196,8 @@ void PassStatistics::norm(int layer, const std::string& name, const Distribution
 }
 
 // y = norm_sum(s), s = skip·base + norm_out(f) or + λ ⊙ f, f = W_out·norm_inner(h), h = F(in_scale·norm_in(x)).
-// base is x, but for the second branch of a parallel block: that is added to what the first one left. A bypass adds
-// the input of the block to s.
+// base is x, except in the second branch of a parallel block, which is added to the first branch's output. A bypass
+// adds the block's input to s.
 void PassStatistics::branch(const BranchView& v, const BranchSaved& saved, const Branch& p) {
   const size_t n = static_cast<size_t>(v.N) * model_.config.channels;
   const float* s = p.norm_sum.present() ? saved.s : saved.y;
@@ -222,7 +222,8 @@ void PassStatistics::branch(const BranchView& v, const BranchSaved& saved, const
   if (mixes) mixing(v, saved, p);
 }
 
-// The mean over tokens of the largest Σ |carry| into a stream (what forward can grow by) and out of one (backward).
+// The mean over tokens of the largest Σ |carry| into a stream (a bound on forward's growth) and out of one (on
+// backward's).
 void PassStatistics::mixing(const BranchView& v, const BranchSaved& saved, const Branch& p) {
   const int S = p.streams.count, N = v.N;
   std::vector<float> coefficients(static_cast<size_t>(p.streams.coefficients()) * N);
@@ -240,7 +241,7 @@ void PassStatistics::mixing(const BranchView& v, const BranchSaved& saved, const
   add(rows, v.layer, v.name + ".streams", "carry_in", into);
   add(rows, v.layer, v.name + ".streams", "carry_out", out_of);
   if (!p.streams.norm.present()) return;
-  std::vector<float> after(static_cast<size_t>(S) * N * model_.config.channels);  // it was not kept
+  std::vector<float> after(static_cast<size_t>(S) * N * model_.config.channels);  // again: it was not kept
   norm_forward(after.data(), saved.streams.norm, v.x, p.streams.norm, S * N, model_.config.channels, true);
   norm(v.layer, v.name + ".streams.norm", distribution_of(v.x, after.size()),
        distribution_of(after.data(), after.size()));
@@ -254,7 +255,7 @@ void PassStatistics::stream(int layer, const std::string& part, const float* y, 
   add(rows, layer, part, "grad_norm", norm_of(n, elements(dy)));
 }
 
-// The saved queries and keys have been through RoPE, so the norm is computed again.
+// Computes the norm again, because the saved queries and keys have been through RoPE.
 void PassStatistics::qk_norm(int layer, const char* name, const float* before, const NormSaved& saved, const Norm& p,
                              int heads, int N) {
   const auto [count, width] = qk_rows(model_.config, heads);

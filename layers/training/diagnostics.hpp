@@ -1,21 +1,21 @@
 #pragma once
-// Statistics of a training pass, layer by layer: gradient norms, the stream, the input and output of each norm, the
-// entropy of attention, the size of the update. Each number is a row: layer, part, what, value.
+// Statistics of a training pass for each layer: gradient norms, the stream, each norm's input and output, the entropy
+// of attention, the size of the update. Each number is a row: layer, part, what, value.
 //
 //   part            what           value
-//   a tensor        grad_norm      ‖∂L/∂w‖ (Frobenius), of the gradients of all micro-batches together. With many of
-//                                  them it is the norm of the expected gradient (Xiong et al. 2020, arXiv 2002.04745)
-//                   update_ratio   ‖w' − w‖ / ‖w‖, w' the tensor after the step, decay included; none where w = 0
+//   a tensor        grad_norm      ‖∂L/∂w‖ (Frobenius), over all micro-batches together. With many of them it is the
+//                                  norm of the expected gradient (Xiong et al. 2020, arXiv 2002.04745)
+//                   update_ratio   ‖w' − w‖ / ‖w‖, w' the tensor after the step, decay included; none if w = 0
 //   stream          grad_norm      ‖∂L/∂y‖, y (S,N,C) the block's output, L the mean loss, before clipping
 //                   rms            √mean(y²) over all elements
 //                   max            max |y|
 //                   kurtosis       mean((y − μ)⁴) / mean((y − μ)²)² − 3: 0 for normal numbers, large with outliers
-//   stream.0, ...   the same of each stream, if there are several
-//   a norm          rms_before, max_before, kurtosis_before: the same of its input; ..._after: of its output
-//                   gain_mean, gain_min, gain_max, gain_rms: of 1 + w where the gain has a unit offset; of LayerScale's
+//   stream.0, ...   the same for each stream, if there are several
+//   a norm          rms_before, max_before, kurtosis_before: the same for its input; ..._after: for its output
+//                   gain_mean, gain_min, gain_max, gain_rms: of 1 + w if the gain has a unit offset; of LayerScale's
 //                   and ReZero's gains too (part ...scale)
 //                   alpha, shift   of DyT and Derf
-//   attention, ffn  branch_ratio   rms(branch as it is added) / rms(skip·x); of mixed streams rms(f) / rms(skip·h),
+//   attention, ffn  branch_ratio   rms(what the branch adds) / rms(skip·x); for mixed streams rms(f) / rms(skip·h),
 //                                  h what the branch reads
 //   ... .streams    carry_in, carry_out: mean over tokens of the largest Σ |carry| into a stream, and out of one: the
 //                                  gains of mHC's fig. 3 (Xie et al. 2025, arXiv 2512.24880)
@@ -23,17 +23,17 @@
 //                                  that row sees (at most the window): 1 is even attention, 0 a single key.
 //                                  −Σ P log P: Zhai et al. 2023, arXiv 2303.06296; divided by log t so that short
 //                                  and long rows count alike
-//                   max_logit      largest score that softmax reads: q·k/√D, or what scale, cap and ALiBi make of it
+//                   max_logit      largest score that softmax reads: q·k/√D, changed by scale, cap and ALiBi
 //                                  (its growth: Wortsman et al. 2023, arXiv 2309.14322)
 //   ffn.expert.I    load           tokens that chose expert I, divided by their mean over the experts N·k/E
-//   ffn.router      max_load       the largest of them
+//   ffn.router      max_load       the largest load
 //                   dropped        tokens without a place in an expert: 0, because an expert takes all of its tokens
 //                   entropy        mean over tokens of −Σᵢ sᵢ log sᵢ / log E: 1 is an undecided router
 //   model           update         mean over tokens of ‖h(x,θ) − h(x,θ₀)‖, h what the classifier reads, x a fixed
 //                                  batch (‖F(x,θᵢ) − F(x,θ₀)‖ of DeepNet, Wang et al. 2022, arXiv 2203.00555)
 //
-// Norms are measured after dropout; the output of the embedding's norm is measured after the embedding's dropout. The
-// output of norm_out is s − skip·x, that of norm_in is u / in_scale. Sums are in double, over fixed chunks in a fixed
+// Norms are measured after dropout; the output of the embedding's norm is measured after the embedding's dropout.
+// norm_out's output is s − skip·x, and norm_in's is u / in_scale. Sums are in double, over fixed chunks in a fixed
 // order. A value that does not exist (the kurtosis of a constant) has no row.
 
 #include <string>
@@ -42,7 +42,7 @@
 #include "step.hpp"
 
 struct Statistic {
-  int layer;  // kOutside: in no block
+  int layer;  // kOutside outside of the blocks
   std::string part, what;
   double value;
 };
@@ -53,13 +53,14 @@ struct Distribution {
 };
 Distribution distribution_of(const float* x, size_t n);
 
-// Takes the joined rows q|k|v, after RoPE, and the log-sum-exp that attention's forward saved.
+// Statistics of attention, from the joined rows q|k|v after RoPE and the log-sum-exp that forward saved.
 struct AttentionStatistics {
   double entropy, max_logit;
 };
 AttentionStatistics attention_statistics(const float* qkv, const float* lse, const AttentionShape& shape);
 
-// Collects statistics of the activations and of the stream's gradient in one pass, from the last block to the first.
+// Collects statistics of the activations and of the stream's gradient in one backward pass, from the last block to the
+// first.
 class PassStatistics : public StepObserver {
  public:
   explicit PassStatistics(const Model& model) : model_(model) {}
@@ -74,7 +75,7 @@ class PassStatistics : public StepObserver {
 
  private:
   void norm(int layer, const std::string& name, const Distribution& before, const Distribution& after);
-  // The input of a branch, the stream it is added to, the input h (N,width) of its last matrix, and what a bypass adds.
+  // A branch's input, the stream that it is added to, the input h (N,width) of its last matrix, and what a bypass adds.
   struct BranchView {
     int layer;
     std::string name;
@@ -90,11 +91,12 @@ class PassStatistics : public StepObserver {
                int N);
 };
 
-// grad_norm of every trained tensor and gain_..., alpha, shift of every norm, from model.gradients and model.weights.
+// Adds grad_norm of every trained tensor and gain_..., alpha, shift of every norm, from model.gradients and
+// model.weights.
 void add_tensor_statistics(Statistics& rows, const Model& model);
 
-// update_ratio of every trained tensor; `before`: the weights as they were, in the table's layout.
+// Adds update_ratio of every trained tensor. `before` are the weights before the step, in the table's layout.
 void add_update_ratios(Statistics& rows, const Model& model, const float* before);
 
-// h, h0 (N,C); rows whose target is kIgnore do not count.
+// Returns the model's `update` from h, h0 (N,C). Rows whose target is kIgnore do not count.
 double model_update(const float* h, const float* h0, const int* targets, int N, int C);

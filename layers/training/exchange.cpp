@@ -37,7 +37,7 @@ struct Run {
   size_t begin, end;  // floats
 };
 
-// The weights of a part, without frozen tensors between them.
+// Returns the runs of weights in a part, without the frozen tensors between them.
 std::vector<Run> runs_of(const ShardPart& part) {
   constexpr size_t kPadding = kAlignment / sizeof(float);
   std::vector<Run> runs;
@@ -49,7 +49,7 @@ std::vector<Run> runs_of(const ShardPart& part) {
   return runs;
 }
 
-// The buffer for received gradients: places, each for one chunk of every root of the other ranks.
+// The size of the buffer for received gradients. A place holds one chunk from every root of the other ranks.
 struct Room {
   size_t floats, places;  // floats of a place
 };
@@ -160,7 +160,7 @@ void GradientExchange::finish() {
 
 namespace {
 
-// The gradients of another rank's shard, of all its parts.
+// Adds messages for the gradients of another rank's shard, in all its parts.
 void add_messages(std::vector<Message>& messages, int rank, const Shard& shard, float* gradients) {
   for (const ShardPart& part : shard.parts)
     if (part.floats > 0) messages.push_back({rank, gradients + part.begin, part.floats});
@@ -199,7 +199,7 @@ std::unique_ptr<Group::Transfer> share_weights(Group& group, const std::vector<S
 
 namespace {
 
-// A slot of a slice of a tensor: where it is in the state of a rank, and in the state of all.
+// One slot of a tensor's slice: its place in a rank's state, and in the whole state.
 struct SlotRange {
   size_t shard, whole, floats;
 };
@@ -217,7 +217,7 @@ std::vector<SlotRange> ranges_of(const Shard& shard, const std::vector<TensorSpe
   return ranges;
 }
 
-// One message per slot and slice between a rank's shard and the whole on rank 0.
+// Sends one message per slot and slice between a rank's shard and the whole state on rank 0.
 void move_state(Group& group, const std::vector<Shard>& shards, const std::vector<TensorSpec>& table, float* state,
                 float* whole, bool to_whole) {
   std::vector<Message> of_shard, of_whole;
@@ -236,7 +236,7 @@ void move_state(Group& group, const std::vector<Shard>& shards, const std::vecto
 
 }  // namespace
 
-// Messages do not say whether they are read or written.
+// const_cast, because a message does not tell whether its data is read or written.
 void gather_state(Group& group, const std::vector<Shard>& shards, const std::vector<TensorSpec>& table,
                   const float* state, float* whole) {
   move_state(group, shards, table, const_cast<float*>(state), whole, true);

@@ -12,8 +12,8 @@
 
 namespace {
 
-// Adds up the gradients of all lanes. As soon as backward has completed a bucket of a lane, it is added to the sums
-// that wait for this lane. In the last lane, it then goes to the other ranks.
+// Adds up the gradients of all lanes. As soon as backward completes a bucket of a lane, adds it to the sums that wait
+// for this lane. In the last lane, the bucket then goes to the other ranks.
 class LaneSums : Observer {
  public:
   LaneSums(TrainingState& state, const MicroBatches& micro_batches, const StepOptions& options, int64_t number,
@@ -21,7 +21,7 @@ class LaneSums : Observer {
       : s(state), batches(micro_batches), o(options), step(number), observer(last), losses(2 * batches.count),
         statistics(state.model, batches.count) {}
 
-  // Leaves the sum of this rank's shard in model.gradients.
+  // Leaves the sum for this rank's shard in model.gradients.
   void add_all() {
     const Lanes mine = lanes_of(s.group->rank, s.group->size, o.lanes);
     for (const Lanes& subtree : subtrees(mine)) {
@@ -37,7 +37,7 @@ class LaneSums : Observer {
     statistics.apply(*s.group);
   }
 
-  // The sum of the losses of all ranks, added in the order of the micro-batches. Throws Diverged.
+  // Returns the sum of all ranks' losses, added in the order of the micro-batches. Throws Diverged.
   double nats() {
     s.group->collect(losses);
     double sum = 0;
@@ -49,7 +49,7 @@ class LaneSums : Observer {
   }
 
  private:
-  // Moves the gradients to a buffer of their own.
+  // Moves the gradients to their own buffer.
   void set_aside() {
     const size_t depth = waiting.size();
     if (s.lane_sums.size() == depth) s.lane_sums.push_back(allocate(s.model.gradient_floats));
@@ -95,7 +95,7 @@ class LaneSums : Observer {
     if (is_last && observer) observer->outside(activations, y, B, T);
   }
 
-  // The gradients of all layers after this one are complete.
+  // Called when the gradients of all layers after this one are complete.
   void complete_after(int layer) {
     for (; incomplete > 0 && s.buckets[incomplete - 1].layer > layer; --incomplete) {
       const std::vector<TensorSpec>& table = s.buckets[incomplete - 1].table;
@@ -111,13 +111,13 @@ class LaneSums : Observer {
   const MicroBatches& batches;
   const StepOptions& o;
   int64_t step;
-  Observer* observer;          // of the last micro-batch
-  std::vector<double> losses;  // of each micro-batch: its loss, and the number of the first tensor that is not finite
+  Observer* observer;          // for the last micro-batch
+  std::vector<double> losses;  // per micro-batch: its loss, and the number of the first tensor that is not finite
   RunningStatistics statistics;
   std::vector<float*> waiting;  // sums of lanes that wait for later ones
-  size_t merges = 0;            // number of waiting sums that the lane is added to
+  size_t merges = 0;            // number of waiting sums to add the lane to
   size_t incomplete = 0;        // number of buckets of the lane
-  bool is_last = false;         // of the step
+  bool is_last = false;         // this is the step's last micro-batch
   std::optional<GradientExchange> exchange;
 };
 

@@ -1,5 +1,5 @@
-// Products of whole matrices, shared among threads by panels of rows. The two symmetric ones, A = X Xᵀ and A², are
-// computed on and above the diagonal. With the identity in the polynomial, P = aI + bA + cA², a round is X ← P X.
+// Threads share products of whole matrices by panels of rows. The two symmetric products, A = X Xᵀ and A², are computed
+// only on and above the diagonal. With the identity in the polynomial, P = aI + bA + cA², a round is X ← P X.
 //
 // A tall X (rows > cols) is not transposed: A = Xᵀ X, and X ← X P.
 
@@ -23,8 +23,8 @@ using simd::Vec;
 
 namespace {
 
-constexpr int kPanel = 128;             // rows of a task
-constexpr size_t kTogether = 1 << 21;   // floats of matrices that are orthogonalized together: small enough for L3
+constexpr int kPanel = 128;             // rows per task
+constexpr size_t kTogether = 1 << 21;   // floats of matrices that are orthogonalized together; they fit in L3
 
 constexpr OddPolynomial kJordan[] = {{3.4445f, -4.7750f, 2.0315f}, {3.4445f, -4.7750f, 2.0315f},
                                      {3.4445f, -4.7750f, 2.0315f}, {3.4445f, -4.7750f, 2.0315f},
@@ -64,7 +64,7 @@ struct Panel {
   int rows() const { return end - begin; }
 };
 
-// All panels of matrices with so many rows.
+// Returns all panels of the matrices; rows_of(matrix) is the number of their rows.
 template <class RowsOf>
 std::vector<Panel> panels_of(std::span<Matrix> matrices, RowsOf rows_of) {
   std::vector<Panel> panels;
@@ -83,13 +83,13 @@ void share_panels(const std::vector<Panel>& panels, Cost cost, F f) {
   parallel_tasks(static_cast<int>(order.size()), [&](int task) { f(panels[order[task]], order[task]); });
 }
 
-// Copies what lies above the diagonal of a symmetric matrix (n,n), in the rows of a panel, to below it.
+// Copies the part above the diagonal of a symmetric matrix (n,n), in a panel's rows, to below the diagonal.
 void mirror(float* a, int n, const Panel& panel) {
   for (int j = panel.begin + 1; j < n; ++j)
     for (int i = panel.begin; i < std::min(j, panel.end); ++i) a[size_t(j) * n + i] = a[size_t(i) * n + j];
 }
 
-// Rows of left · right on and above the diagonal. `left` begins at the panel.
+// Computes a panel's rows of left · right, on and above the diagonal. `left` begins at the panel.
 void upper_rows(float* a, MatrixView left, MatrixView right, int n, int inner, const Panel& panel) {
   const int begin = panel.begin;
   right.data += begin * right.col;
@@ -97,7 +97,7 @@ void upper_rows(float* a, MatrixView left, MatrixView right, int n, int inner, c
               {Triangle::c_upper});
 }
 
-// One round on all matrices. Y is X afterwards.
+// Runs one round on all matrices. X is the result, Y scratch.
 void iterate(std::span<Matrix> matrices, const OddPolynomial& q) {
   const auto side = [](const Matrix& m) { return m.n(); };
   const std::vector<Panel> squares = panels_of(matrices, side);
@@ -186,7 +186,7 @@ class MuonUpdate {
   }
 
  private:
-  // f(panel) of each panel.
+  // Returns f(panel) for each panel.
   template <class F>
   std::vector<double> each(F f) {
     std::vector<double> results(panels.size());
@@ -195,7 +195,7 @@ class MuonUpdate {
     return results;
   }
 
-  // The state of a slot from the first row of a panel.
+  // Returns a slot's state from the panel's first row on.
   float* slot(const Panel& panel, size_t number) const {
     const TensorSpec state = state_table(*panel.matrix->spec)[number];
     return buffers.state + state.offset + panel.begin * (state.size() / panel.matrix->rows);
@@ -229,7 +229,7 @@ class MuonUpdate {
     sweep(size(panel), [&](int i, int lanes) { store(x + i, load(x + i, lanes) * factor, lanes); });
   }
 
-  // NorMuon. Returns the new Σx².
+  // For NorMuon. Returns the new Σx².
   double equalize_rows(const Panel& panel) const {
     float* v = slot(panel, 1);
     const int cols = panel.matrix->cols;
@@ -263,7 +263,7 @@ class MuonUpdate {
   std::vector<Panel> panels;
 };
 
-// The matrices of a table in groups that are orthogonalized together: f(group, floats of scratch).
+// Calls f(group, floats of scratch) for groups of a table's matrices that are orthogonalized together.
 template <class F>
 void for_each_group(const std::vector<TensorSpec>& table, F f) {
   std::vector<Matrix> group;
@@ -300,13 +300,13 @@ void muon(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, co
   });
 }
 
-// Matrices of linear layers in blocks. Adapters of LoRA are factors of a matrix; they are left to AdamW.
+// True for matrices of linear layers in blocks. LoRA's adapters are factors of a matrix, so AdamW updates them.
 bool is_hidden_matrix(const TensorSpec& spec) {
   constexpr std::array kRoles = {Role::qk, Role::v, Role::o, Role::ffn_in, Role::ffn_out};
   return spec.shape.size() == 2 && spec.layer != kOutside && std::ranges::find(kRoles, spec.role) != kRoles.end();
 }
 
-// Five rounds of 2 n² (m/2 + n/2 + m) operations: A and A² are computed by half.
+// Five rounds of 2 n² (m/2 + n/2 + m) operations, because half of A and of A² is computed.
 double flops_of(const TensorSpec& spec) {
   const double n = std::min(spec.shape[0], spec.shape[1]), m = std::max(spec.shape[0], spec.shape[1]);
   return 5 * n * n * (3 * m + n) + 12 * n * m;

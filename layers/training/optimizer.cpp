@@ -17,18 +17,18 @@ using simd::Vec;
 
 namespace {
 
-// Floats from one slot of a tensor to the next.
+// Rounds up to the distance in floats between two slots of a tensor.
 size_t padded(size_t floats) { return round_up(floats, kAlignment / sizeof(float)); }
 
 std::vector<int> shape_of(const Slot& slot, const TensorSpec& spec) {
   return slot.per == Per::weight ? spec.shape : std::vector{spec.shape[slot.per == Per::row ? 0 : 1]};
 }
 
-// A piece of a tensor: small enough to share work evenly, large enough that scheduling it costs nothing.
+// A piece of a tensor. It is small enough to share work evenly, and large enough that scheduling it costs nothing.
 struct Piece {
-  size_t weights, gradients, state, slot, size;  // offsets, from slot to slot, and the number of elements
+  size_t weights, gradients, state, slot, size;  // offsets; distance between slots; number of elements
   bool decay;
-  float rate;  // of the learning rate
+  float rate;  // factor on the learning rate
 };
 
 std::vector<Piece> pieces_of(const std::vector<TensorSpec>& table) {
@@ -42,7 +42,7 @@ std::vector<Piece> pieces_of(const std::vector<TensorSpec>& table) {
   return pieces;
 }
 
-// Σx² in double: lanes of float would lose the last digits of a sum over millions.
+// Σx² in double, because float would lose the last digits of a sum over millions.
 double sum_of_squares(const float* x, size_t n) {
   simd::Half low = {}, high = {};
   sweep(static_cast<int>(n), [&](int i, int lanes) {

@@ -1,6 +1,6 @@
 #pragma once
-// Optimizers: the table of their rows, and what a run needs beside them (clipping, learning rates). With the gradient
-// g, t counted from 1, and lr the step's learning rate times the tensor's `rate`:
+// The table of optimizers, gradient clipping and learning-rate schedules. With the gradient g, t counted from 1, and lr
+// the step's learning rate times the tensor's `rate`:
 //
 //   AdamW (Loshchilov & Hutter 2019, arXiv 1711.05101; Adam: Kingma & Ba 2015, arXiv 1412.6980)
 //     m ← β₁ m + (1 − β₁) g            v ← β₂ v + (1 − β₂) g²
@@ -27,31 +27,31 @@ enum class PolarIteration { newton_schulz, polar_express };
 struct OptimizerOptions {
   double beta1 = .9, beta2 = .95;
   float eps = 1e-8f, weight_decay = .1f;
-  double momentum = .95;  // of SGD and Muon
-  bool nesterov = true;   // of SGD and Muon
-  bool cautious_decay = false;  // not with SGD, whose decay is part of the gradient
+  double momentum = .95;  // SGD and Muon
+  bool nesterov = true;   // SGD and Muon
+  bool cautious_decay = false;  // not for SGD, whose decay is part of the gradient
   MuonScale muon_scale = MuonScale::rms;
   PolarIteration polar = PolarIteration::newton_schulz;
 };
 
-// Tensors are processed in pieces of so many floats, the last of a tensor shorter.
+// Tensors are processed in pieces of this many floats; a tensor's last piece may be shorter.
 inline constexpr size_t kPiece = 1 << 15;
 
-// Σg² of each piece of the trained tensors, in double. Gradients are at TensorSpec::gradient.
+// Returns Σg² of each piece of the trained tensors, in double. Gradients are at TensorSpec::gradient.
 std::vector<double> gradient_squares(const float* gradients, const std::vector<TensorSpec>& table);
 
-// √Σg² over the trained tensors: the squares of the pieces, added in their order.
+// Returns √Σg² over the trained tensors, adding the pieces' squares in order.
 double gradient_norm(const float* gradients, const std::vector<TensorSpec>& table);
 
-// The factor on gradients; clip = 0 never clips.
+// Returns the factor on gradients. clip = 0 never clips.
 float clip_factor(double norm, double clip);
 
 // ---- the table of optimizers -----------------------------------------------------------------------------
 
-// Numbers that an optimizer keeps of a tensor between steps: one for each weight, or each row or column of a matrix.
+// State that an optimizer keeps for a tensor: one number for each weight, or for each row or column of a matrix.
 enum class Per { weight, row, column };
 struct Slot {
-  const char* name;  // in checkpoints; PyTorch's name if it has one
+  const char* name;  // the name in checkpoints; PyTorch's if it has one
   Per per = Per::weight;
 };
 
@@ -66,7 +66,7 @@ struct UpdateStep {
   int64_t t;  // counted from 1
 };
 
-// One step of the tensors of a table, all of which the row takes.
+// One step of a table's tensors, all of which the row accepts.
 using Update = void (*)(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table,
                         const OptimizerOptions& options, const UpdateStep& step);
 
@@ -74,48 +74,48 @@ using Update = void (*)(const UpdateBuffers& buffers, const std::vector<TensorSp
 struct Optimizer {
   const char* name;
   std::span<const Slot> slots;
-  bool (*takes)(const TensorSpec&);  // whether it can update a tensor
+  bool (*takes)(const TensorSpec&);  // true if it can update the tensor
   Update update;
-  double (*flops)(const TensorSpec&);  // of the update of a tensor
-  double bytes;                        // that an update moves for each weight
-  bool whole = false;                  // it needs whole tensors: no two ranks share one
-  size_t (*scratch)(const std::vector<TensorSpec>& table) = nullptr;  // floats that an update needs; null: none
+  double (*flops)(const TensorSpec&);  // operations that updating a tensor takes
+  double bytes;                        // bytes that an update moves per weight
+  bool whole = false;                  // it needs whole tensors, so ranks cannot share one
+  size_t (*scratch)(const std::vector<TensorSpec>& table) = nullptr;  // floats that an update needs; null for none
 };
 extern const Optimizer kAdamW, kSgd, kLion;
 
-// The optimizer of a run: rows, each of which takes the tensors that those before it leave.
+// The optimizer of a run. Rows are tried in order; a tensor belongs to the first that accepts it.
 using Optimizers = std::span<const Optimizer* const>;
 inline constexpr const Optimizer* kAdamWAlone[] = {&kAdamW};
 
-// Sets the optimizer of each tensor that trains, and the place of its state.
+// Sets the optimizer of each trained tensor, and the place of its state.
 void assign_optimizers(std::vector<TensorSpec>& table, Optimizers rows);
 
-// Places the state of tensors that have an optimizer, one behind the other from `begin`. Returns the end.
+// Places the state of tensors that have an optimizer one after the other, from `begin` on. Returns the end.
 size_t place_state(std::vector<TensorSpec>& table, size_t begin = 0);
 
-// The state as a table: tensors named SLOT.TENSOR, at their offsets.
+// Returns the state as a table of tensors named SLOT.TENSOR, at their offsets.
 std::vector<TensorSpec> state_table(const std::vector<TensorSpec>& table);
 std::vector<TensorSpec> state_table(const TensorSpec& spec);
 size_t state_floats(const std::vector<TensorSpec>& table);
 
-// The rows that update tensors of a table, and the floats of scratch memory that they need.
+// Return the rows that update a table's tensors, and the floats of scratch memory that they need.
 std::vector<const Optimizer*> rows_of(const std::vector<TensorSpec>& table);
 size_t scratch_floats(const std::vector<TensorSpec>& table);
 
-// The tensors of a table that a row updates.
+// Returns the tensors of a table that a row updates.
 std::vector<TensorSpec> tensors_of(const std::vector<TensorSpec>& table, const Optimizer& row);
 
 // Learning-rate schedule: linear warm-up to lr, then decay to min_lr at `steps` along half a cosine
-// (Loshchilov & Hutter 2017, arXiv 1608.03983) or a line, or no decay. After `steps` the rate stays. WSD (warm-up,
-// stable, decay: Hu et al. 2024, arXiv 2404.06395) keeps lr until the last `decay` steps, which fall along a line; the
-// authors' fall is exponential.
+// (Loshchilov & Hutter 2017, arXiv 1608.03983) or a line, or no decay. After `steps` the rate stays constant. WSD
+// (warm-up, stable, decay: Hu et al. 2024, arXiv 2404.06395) keeps lr until the last `decay` steps, which fall along a
+// line (exponentially in the paper).
 enum class Schedule { cosine, linear, constant, wsd };
 struct LearningRate {
   double lr = 3e-3, min_lr = 3e-4;
   int64_t warmup = 100;  // steps
   Schedule schedule = Schedule::cosine;
-  int64_t decay = 0;  // steps of WSD's decay; 0: a tenth of all
-  double warmup_percent = 0;  // above 0: the warm-up takes this share of the schedule's steps, whatever `warmup` is
+  int64_t decay = 0;  // steps of WSD's decay; 0 means a tenth of all steps
+  double warmup_percent = 0;  // if above 0, this percentage of the schedule's steps replaces `warmup`
 
   int64_t warmup_steps(int64_t steps) const;
   double at(int64_t step, int64_t steps) const;

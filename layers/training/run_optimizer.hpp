@@ -1,5 +1,5 @@
 #pragma once
-// The optimizers that a user can choose: lists of rows.
+// The optimizers that a user can choose, each a list of rows.
 
 #include "optimizer.hpp"
 
@@ -8,7 +8,7 @@ struct RunOptimizer {
   OptimizerKind kind;
   const char* name;
   Optimizers rows;
-  double beta2, momentum;  // with `nesterov`: defaults of the options that differ between optimizers
+  double beta2, momentum;  // defaults of options that differ between optimizers, like `nesterov`
   bool nesterov;
 };
 std::span<const RunOptimizer> run_optimizers();

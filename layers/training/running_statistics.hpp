@@ -1,5 +1,5 @@
 #pragma once
-// BatchNorm's running statistics in a step of several micro-batches, possibly on several ranks.
+// Keeps BatchNorm's running statistics over the micro-batches of a step, possibly on several ranks.
 
 #include <span>
 #include <vector>
@@ -7,17 +7,17 @@
 #include "group.hpp"
 #include "layers/model/model.hpp"
 
-// BatchNorm's running statistics follow the order of the micro-batches, on whatever ranks these are. So each
-// micro-batch begins with zeros and leaves its part of the statistics. apply() adds the parts of all.
+// Running statistics follow the order of the micro-batches, whichever rank computes them. So each micro-batch starts
+// with zeros and leaves its part. apply() adds all parts in order.
 class RunningStatistics {
  public:
   RunningStatistics(Model& model, int micro_batches);
-  void clear();               // before a micro-batch
-  void keep_part(int micro);  // after it
-  void apply(Group& group);   // after the last
+  void clear();               // call before a micro-batch
+  void keep_part(int micro);  // call after it
+  void apply(Group& group);   // call after the last
 
  private:
   std::vector<std::span<float>> tensors;
   std::vector<float> running;
-  std::vector<double> parts;  // of each micro-batch, in the order of the tensors
+  std::vector<double> parts;  // per micro-batch, in the order of the tensors
 };

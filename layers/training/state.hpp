@@ -1,5 +1,5 @@
 #pragma once
-// What a training step reads and updates, and how it is asked for.
+// The state of a training step, and its arguments.
 
 #include <cstdint>
 #include <functional>
@@ -11,21 +11,21 @@
 #include "layers/model/model.hpp"
 #include "optimizer.hpp"
 
-// Thrown when training cannot go on: a number is not finite, or the loss has exploded.
+// Thrown if training cannot continue, because a number is not finite or the loss has exploded.
 struct Diverged {
   int64_t step;
-  std::string what, tensor;  // "loss" or "gradient"; the first tensor with a NaN or an infinity, "" if there is none
-  bool exploded = false;     // finite, but too large to be of use
+  std::string what, tensor;  // "loss" or "gradient"; the first tensor with a NaN or an infinity, or ""
+  bool exploded = false;     // finite, but too large to be useful
 
   std::string message() const;
 };
 
-// The functions of a step. Those of the textbook (layers/textbook/step.hpp) take the same arguments.
+// The functions of a step. The textbook has its own with the same arguments (layers/textbook/step.hpp).
 struct StepFunctions {
   decltype(&model_loss_and_gradients) loss_and_gradients;
   decltype(&gradient_norm) norm;
   decltype(&clip_factor) clip;
-  Optimizers optimizers;  // empty: the step ends with the gradients
+  Optimizers optimizers;  // if empty, the step ends with the gradients
   Update (*update)(const Optimizer& row);
 };
 inline Update fast_update(const Optimizer& row) { return row.update; }
@@ -38,14 +38,14 @@ inline constexpr StepFunctions kGradientsOnly = {model_loss_and_gradients, gradi
 struct TrainingState {
   Model model;
   StepFunctions functions;
-  int B, T;                          // sequences in a micro-batch, tokens in each
+  int B, T;                          // sequences in a micro-batch, and tokens in each
   Activations activations;
-  Buffer optimizer_state, scratch;   // of the shard
-  std::vector<int> tokens, targets;  // (B,T) of the newest micro-batch
+  Buffer optimizer_state, scratch;   // for this rank's shard
+  std::vector<int> tokens, targets;  // (B,T), the newest micro-batch
   std::shared_ptr<Group> group;
   std::vector<Bucket> buckets;       // in the order of the gradients
-  std::vector<Shard> shards;         // of all ranks; the shard of a single rank is one part with all tensors
-  std::vector<Buffer> lane_sums;     // gradients of lanes that wait for those they are added to
+  std::vector<Shard> shards;         // of all ranks; with one rank, one part with all tensors
+  std::vector<Buffer> lane_sums;     // gradients of lanes that wait for other lanes
 
   // Chooses the optimizer of every tensor in the model's table.
   TrainingState(Model model, int B, int T, const StepFunctions& functions = kFastStep,
@@ -58,21 +58,21 @@ struct TrainingState {
 // The micro-batches of a step.
 struct MicroBatches {
   int count;
-  int64_t targets;  // that count, in all of them
-  std::function<void(int* tokens, int* targets, int micro)> fill;  // writes (B,T) each
+  int64_t targets;  // counted targets in all micro-batches
+  std::function<void(int* tokens, int* targets, int micro)> fill;  // writes both (B,T)
 };
-// `count` micro-batches, contiguous in memory. Keeps the pointers.
+// Makes `count` micro-batches of contiguous tokens and targets. Keeps the pointers.
 MicroBatches micro_batches(const int* tokens, const int* targets, int count, int B, int T);
 
 struct StepOptions {
   OptimizerOptions optimizer;
-  double clip = 1;            // largest ‖g‖; 0: no clipping
+  double clip = 1;            // largest ‖g‖; 0 never clips
   uint64_t dropout_seed = 1;
   int lanes = 1;              // a power of two that divides the number of micro-batches
 };
 
-// Called during a step: in the backward of its last micro-batch, and before and after the update. If rank 0 has an
-// observer, every rank needs one; the others may ignore what they see.
+// Called during a step: in the last micro-batch's backward, and before and after the update. If rank 0 has an observer,
+// every rank needs one; the others may ignore what they see.
 struct StepObserver : Observer {
   void block(int, const float*, const BlockSaved&, const float*, int, int) override {}
   void outside(const Activations&, const float*, int, int) override {}

@@ -18,7 +18,7 @@ void update_weights(TrainingState& s, const StepOptions& o, int64_t step, double
   });
 }
 
-// The selection bias of the experts moves by the load of the whole step (layers/moe/router.hpp).
+// Moves the experts' selection bias by the load of the whole step (layers/moe/router.hpp).
 void move_router_bias(TrainingState& s) {
   const Config& config = s.model.config;
   if (config.experts == 0 || config.router_bias == 0) return;

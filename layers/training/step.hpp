@@ -1,10 +1,10 @@
 #pragma once
 // One training step: micro-batches → gradients → norm → clip → optimizer.
 //
-//   g = Σ over micro-batches ∂(sum of losses)/∂w / targets      targets: those that count, in all micro-batches
+//   g = Σ over micro-batches ∂(sum of losses)/∂w / targets      targets: the number that count, in all micro-batches
 //   w ← update(w, min(1, clip / ‖g‖)·g)
 //
-// Losses and gradients are added in the order that group.hpp says.
+// Losses and gradients are added in group.hpp's order.
 
 #include <cstdint>
 
@@ -13,7 +13,7 @@
 struct StepResult {
   double loss, grad_norm;  // mean over the targets; ‖g‖ before clipping
   bool clipped;
-  int64_t targets;         // that counted
+  int64_t targets;         // counted targets
 };
 
 // Takes step 0, 1, ... at learning rate `lr`. Throws Diverged if the loss or the gradient is not finite.

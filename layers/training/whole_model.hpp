@@ -1,5 +1,5 @@
 #pragma once
-// The model as a whole, however many ranks share its gradient and its optimizer state. A process alone has all of it.
+// Functions on the whole model, for any number of ranks that share its gradient and optimizer state.
 
 #include <cstdint>
 #include <functional>
@@ -7,19 +7,19 @@
 
 #include "state.hpp"
 
-// ‖g‖. The squares of pieces are added in the order of the gradients.
+// Returns ‖g‖. Adds the squares of pieces in the order of the gradients.
 double norm_of_gradient(TrainingState& s);
 
-// Throws Diverged if `norm`, that of the gradient, is not finite. It names the first tensor, in the order in which
-// backward fills them, whose gradient is not.
+// Throws Diverged if the gradient's `norm` is not finite. Names the first tensor with such a gradient, in the order in
+// which backward fills them.
 void require_finite(TrainingState& s, double norm, int64_t step);
 
-// Makes model.gradients whole on rank 0.
+// Collects all gradients in model.gradients on rank 0.
 void gather_gradients(TrainingState& s);
 
-// The number of tokens that each expert of each layer received in this step.
+// Returns how many tokens each expert of each layer received in this step.
 std::vector<double> load_of_experts(TrainingState& s);
 
 // Calls `update` for each part of the model that this process updates. Afterwards every rank has all new weights.
-// Sending a part overlaps with the update of the next.
+// Sending a part overlaps with updating the next.
 void update_parts(TrainingState& s, const std::function<void(const ShardPart& part)>& update);
