@@ -159,7 +159,7 @@ def holm(values):
 
 
 class ManyComparisons(unittest.TestCase):
-    """Verdicts are those of single comparisons. The text names those that Holm's correction takes away."""
+    """Where verdicts are those of single comparisons, the text names those that Holm's correction takes away."""
 
     SEEDS = {"optimizers": 5, "survey": 3, "longer": 3}
     LOST = re.compile(r"With Holm's correction for (\d+) comparisons these do not remain: (.*?)[(.]")
@@ -167,6 +167,8 @@ class ManyComparisons(unittest.TestCase):
 
     def test_text_names_what_does_not_remain(self):
         for name, seeds in self.SEEDS.items():
+            if "verdict (Holm)" in SECTIONS[name]:
+                continue  # its verdicts are corrected ones
             tests = {}
             for i, (heading, text) in enumerate(self.rows_of(name)):
                 if found := DIFFERENCE_SHOWN.fullmatch(text):
