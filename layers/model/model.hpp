@@ -85,7 +85,7 @@ void batch_logits(float* logits, const Model& model, const Activations& activati
 // Returns the classifier's input (N,C), a part of the activations.
 const float* model_features(const Model& model, const Activations& activations, const Batch& batch);
 
-// Called during the backward pass. May change only complete gradients, which are those of later layers.
+// Called during the backward pass. May change only complete gradients: later layers have them.
 struct Observer {
   virtual ~Observer() = default;
   // Called before backward of block `layer`, with its input x (S,N,C), what it saved, and the gradient of its output dy
