@@ -16,9 +16,9 @@
 # headers of fixed releases into build/include: from GitHub, checked by SHA-256, or from Debian's packages, checked by
 # apt.
 #
-# CXX names the compiler, MPICXX that of MPI (mpicxx), MARCH the processor, HEADER_URL a mirror of https://github.com.
-# EMULATOR runs what a cross compiler made ('qemu-aarch64 -L /usr/aarch64-linux-gnu'); without one, it is enough that
-# the lines compile and link.
+# CXX names the compiler, MPICXX MPI's compiler (mpicxx), MARCH the processor, HEADER_URL a mirror of
+# https://github.com. EMULATOR runs what a cross compiler made ('qemu-aarch64 -L /usr/aarch64-linux-gnu'); without one,
+# it is enough that the lines compile and link.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 

@@ -170,14 +170,14 @@ class Checks:
         return None
 
     def ids(self, text, tokenizer):
-        """Token numbers; those of characters are their order."""
+        """Token numbers; a character's is its position in the order."""
         if tokenizer is None:
             alphabet = sorted(set(TEXT.decode()))
             return torch.tensor([alphabet.index(c) for c in text.decode()])
         return torch.tensor(tokenizer(text.decode())["input_ids"])
 
     def compare_logits(self, name, model, tokenizer):
-        """Of the first batch of windows, which are one behind the other."""
+        """Computed from the first batch of windows, which are contiguous."""
         ours = torch.from_numpy(np.load(self.folder / "logits.npy")).double()
         with torch.no_grad():
             theirs = model(input_ids=self.ids(TEXT, tokenizer)[: ours.shape[0] * T].view(-1, T)).logits

@@ -1,4 +1,4 @@
-"""Compares the tokens of AutoTokenizer with those of train_gpt, on many MB of text that is hard to tokenize.
+"""Compares AutoTokenizer's tokens with train_gpt's, on many MB of text that is hard to tokenize.
 
     make check-tokenizers
 
@@ -162,7 +162,7 @@ class Checks:
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Compares the tokens of AutoTokenizer with those of train_gpt.")
+    parser = argparse.ArgumentParser(description="Compares AutoTokenizer's tokens with train_gpt's.")
     parser.add_argument("--program", type=Path, default=ROOT / "build" / "train_gpt")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

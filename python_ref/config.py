@@ -39,7 +39,7 @@ class Config:
     rope_fraction: float = 1.0  # share of each head that RoPE rotates
     window: int = 0  # keys that a query sees, itself included; 0: all
     window_every: int = 1  # layers 0, n, 2n, ... have the window
-    attention_cap: float = 0.0  # c·tanh(s/c) on the scores; 0: none
+    attention_cap: float = 0.0  # c·tanh(s/c) on the scores; 0 is off
     attention_scale: Optional[float] = None  # None: head_dim^-½
     head_scale: Optional[bool] = None  # a learned factor on each head; None: the default of the placement
     output_gate: str = "none"  # none | headwise | elementwise
@@ -50,7 +50,7 @@ class Config:
     head_bias: bool = False
     tied: bool = True
     embedding_scale: float = 1.0  # factor on the token embedding
-    logit_cap: float = 0.0  # c·tanh(l/c) on the logits; 0: none
+    logit_cap: float = 0.0  # c·tanh(l/c) on the logits; 0 is off
     stream_mix: bool = False  # x ← a·x + b·x0 before each block
     skip_scale: Optional[float] = None  # α; None: the default of the placement
 

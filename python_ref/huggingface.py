@@ -228,7 +228,7 @@ def gradients(network, tokens):
 
 
 def check_balance_loss(random):
-    """Ours is that of `transformers` for one layer, divided by k: their shares add up to k."""
+    """Our loss is the loss of `transformers` for one layer, divided by k, because its shares add up to k."""
     c = Config(experts=5, experts_per_token=3, router_loss=1.0)
     logits = torch.from_numpy(random.standard_normal((7, 5)))
     theirs = load_balancing_loss_func((logits,), c.experts, c.experts_per_token).item()

@@ -1,7 +1,7 @@
 """A tiny `transformers` model for each preset, and the rules that map its parameters to ours.
 
 A rule maps one of our modules to one of theirs, with a permutation if the layouts differ. `#` stands for the layer. A
-permutation takes the rows of a weight, one per output, and returns those of our module in our order.
+permutation takes the rows of a weight, one per output, and returns our module's rows in our order.
 """
 
 from dataclasses import dataclass, field

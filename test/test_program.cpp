@@ -357,7 +357,7 @@ TEST_CASE("a comparison of runs that start from checkpoints can be resumed and r
   REQUIRE(f.run("train --data stories.txt --tokenizer char --steps 2 --out s" + kSmall).status == 0);
   CHECK(contains(f.run(words + "--force --grid init-from=r,s").err, "have different tokens"));
 
-  // Three heads fit the checkpoint's channels and not those of a new model.
+  // Three heads fit the checkpoint's channels but not a new model's.
   REQUIRE(f.run("train --data stories.txt --steps 1 --out t" + kSmall + "--heads 3 --channels 24").status == 0);
   CHECK(f.run(words + "--force --init-from t --heads 3 --grid lr=1e-3").status == 0);
 }

@@ -57,7 +57,7 @@ std::vector<size_t> sizes_of(const Config& c, int B) {
 struct StandIn {
   Config config;
   int B;
-  std::map<size_t, Product> letters;  // of its sizes; if two are equal, the first of kLetters
+  std::map<size_t, Product> letters;  // size → its letter; if two sizes are equal, the first of kLetters
   double N;                           // rows of the model itself
 
   StandIn(const Config& model, int model_B) : config(model), N(static_cast<double>(model_B) * model.context) {
@@ -73,7 +73,7 @@ struct StandIn {
     const std::vector<size_t> sizes = sizes_of(config, B), numbers = sizes_of(model, model_B);
     for (size_t i = 0; i < sizes.size(); ++i)
       letters.insert({sizes[i], {kLetters[i].first, kLetters[i].second, static_cast<double>(numbers[i])}});
-    for (const int rows : {run, 2 * run})  // of experts, plain or gated, for each token
+    for (const int rows : {run, 2 * run})  // rows per token of experts, plain or gated
       letters.insert({size_t(rows) * config.hidden, {rows, "F", double(rows) * model.hidden}});
     if (!grouped) letters[config.qkv_width()] = Product{3, "", 3} * letters[config.n_head * config.head_dim];
   }
@@ -140,12 +140,12 @@ class Formula {
 
 // ---- the rows ----------------------------------------------------------------------------------------------
 
-// The tensors of one part. `out` and `in` are those of its matrices in one block; matrices with the same input are one
+// The tensors of one part. `out` and `in` add up its matrices in one block; matrices with the same input are one
 // product.
 struct Row {
   Formula parameters, multiply_adds, floats;
   double out = 0, in = 0;
-  double share = 1;  // of the rows that one product takes
+  double share = 1;  // share of the rows that one product takes
 };
 // Experts take their rows through products of their own. The first stands for all.
 bool is_another_expert(const TensorSpec& spec) { return expert_of(spec) > 0 || spec.part.starts_with("ffn.shared."); }

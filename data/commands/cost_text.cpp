@@ -22,7 +22,7 @@ std::string size(const char* letter, double number) { return std::string(letter)
 // What a row of the table of optimizers updates.
 struct UpdateCost {
   const Optimizer* row;
-  int bytes = 0;  // of state, for each weight
+  int bytes = 0;  // bytes of state for each weight
   double weights = 0, flops = 0;
   double more = 0;  // floats of state, of rows and columns
 };
@@ -65,7 +65,7 @@ struct StepCost {
     }
   }
 
-  const char* letter() const { return trained < parameters ? "P'" : "P"; }  // of the parameters that train
+  const char* letter() const { return trained < parameters ? "P'" : "P"; }  // the parameters that train
   const PartCost& of(Role role) const { return parts[static_cast<size_t>(role)]; }
   bool is_shared(const PartCost& part) const { return &part == &of(Role::scratch) || &part == &of(Role::logits); }
 };
@@ -118,7 +118,7 @@ std::vector<std::string> row_of(std::vector<std::string> start, const StepCosts&
   return start;
 }
 
-// A heading, which names the levels behind `start`.
+// A heading, which names the levels after `start`.
 std::vector<std::string> heading(const std::vector<std::string>& start, const char* without, const StepCosts& costs) {
   return row_of(start, costs, [&](const StepCost& s) {
     return s.level == Recompute::none ? std::string(without) : name_of(kRecomputes, s.level);

@@ -207,7 +207,7 @@ void print_json(const TrainOptions& options, const Trained* trained, const std::
   std::printf("%s\n", to_ascii(json).c_str());
 }
 
-// Returns the tokens per second that the user gave, or else those of the run; 0 if unknown.
+// Returns the tokens per second that the user gave, or else the run's; 0 if unknown.
 double speed_of(const Command& command, const std::optional<Trained>& trained) {
   if (command.info_speed > 0 || !trained) return command.info_speed;
   const CheckpointHeader& header = trained->header;

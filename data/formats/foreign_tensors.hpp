@@ -1,5 +1,5 @@
 #pragma once
-// Converts our tensors to those of another program's model class, by its row in the table of architectures.
+// Converts our tensors to the tensors of another program's model class, by its row in the table of architectures.
 
 #include <cstdint>
 #include <map>

@@ -169,7 +169,7 @@ std::string name_of_begin(const json& file) {
   return begin;
 }
 
-// Ignores truncation and padding: transformers sets them for each call, and a file may hold those of the last call.
+// Ignores truncation and padding: transformers sets them for each call, and a file may hold the last call's.
 void require_known_parts(const json& file) {
   require(file, "decoder", "ByteLevel");
   const json& model = member(file, "model");

@@ -98,7 +98,7 @@ Piece read_piece(std::string_view bytes) {
   return piece;
 }
 
-// Reads those of the trainer's settings that change the tokens.
+// Reads the trainer's settings that change the tokens.
 void read_trainer(std::string_view bytes, PieceTables& tables) {
   constexpr const char* kTypes[] = {"0", "unigram", "bpe", "word", "char"};
   uint64_t type = 1;

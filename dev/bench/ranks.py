@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times steps of several ranks on one machine, beside one process with as many threads and PyTorch's
+"""Times steps of several ranks on one machine, against one process with as many threads and PyTorch's
 DistributedDataParallel with gloo.
 
     dev/bench/ranks.py build/train_gpt [--ranks 2] [--rounds 3] [--recipe TEXT] [--torch] [--link 10]...

@@ -38,7 +38,7 @@ TIMED = {"elapsed_s", "step_ms", "tokens_per_second", "date"}  # columns of tabl
 REASONS = ("No space left on device|Input/output error|Too many open files|not enough memory|Out of memory"
            "|Cannot allocate memory|File too large|Permission denied|Read-only file system"
            "|Resource temporarily unavailable")
-# System calls that fail by strace, and how. Those of the loader, before main(), are left out.
+# System calls that strace makes fail, and how. The loader's calls, before main(), are left out.
 SYSTEM_CALLS = {
     "clone,clone3": "EAGAIN", "mmap": "ENOMEM", "mprotect": "ENOMEM", "munmap": "EINVAL", "madvise": "EINVAL",
     "getdents64": "EIO", "stat,lstat,fstat,newfstatat,statx": "EIO", "open,openat": "EIO",
@@ -473,7 +473,7 @@ def ranks(before):
 # ---- limits of a container -------------------------------------------------------------------------------
 
 class Container:
-    """A control group below that of this process, or None if none can be made."""
+    """A control group below this process's group, or None if none can be made."""
 
     def __init__(self, controller, limits):
         self.path = None
@@ -514,7 +514,7 @@ def memory_limit(megabytes):
 
 
 def containers(before):
-    """Limits of a container are those of the machine: nothing is killed, and threads follow the processor time."""
+    """A container's limits count as the machine's: nothing is killed, and threads follow the processor time."""
     campaign = Campaign("limits of a container")
     large = ["train", "--data", "text.txt", "--layers", "8", "--channels", "512", "--heads", "8", "--context", "32",
              "--batch", "2", "--steps", "4", "--save-every", "2", "--eval-every", "0", "--quiet", "--out", "r"]

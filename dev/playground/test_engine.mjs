@@ -1,4 +1,4 @@
-// Tests of engine.wasm and worker.js, beside the same engine as a native program (test.sh builds both).
+// Tests of engine.wasm and worker.js, against the same engine as a native program (test.sh builds both).
 //
 //   node test_engine.mjs            all tests
 //   node test_engine.mjs --speed    tokens per second of both, by turns

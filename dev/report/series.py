@@ -47,7 +47,7 @@ def cells_of(comparison):
 
 
 def option_of(column):
-    """The option behind a column: lr has the column peak_lr, because lr is the rate of a single step."""
+    """The option of a column: lr has the column peak_lr, because lr is the rate of a single step."""
     return "lr" if column == "peak_lr" else column
 
 

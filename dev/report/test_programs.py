@@ -119,7 +119,7 @@ class TensorBoard(Scratch):
 
 
 def in_longer_tokens(directory, bytes_per_token):
-    """Rewrites the validation losses of a run as those of tokens that hold so many bytes."""
+    """Rewrites a run's validation losses as if each token held so many bytes."""
     rewrite(directory / "metrics.csv", lambda rows: [
         {**row, "val_bpb": row["val_loss"] and float(row["val_loss"]) / math.log(2) / bytes_per_token} for row in rows])
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs all tests of the report, and those of the studies' numbers:
+"""Runs all tests of the report, and the tests of the studies' numbers:
 
     make test-report        or: python dev/report/test_report.py [-k NAME]
 """

@@ -4,10 +4,10 @@ A study is a script that contains
 
     study = Study(__doc__)                       parses --long, --out, --jobs and --data
     tables = study.compare("rates", "--grid placement=post,pre lr=1e-3,3e-3 seed=1,2,3 --layers 6 ...")
-    study.publish(figure, markdown)              writes picture.png beside the script, and the table into README.md
+    study.publish(figure, markdown)              writes picture.png next to the script, and the table into README.md
 
 Running a study again resumes it: runs that have ended are not repeated. runs.csv and summary.csv of each comparison are
-stored beside the script, with what they ran on, so that every number can be computed again. A script whose published()
+stored next to the script, with what they ran on, so that every number can be computed again. A script whose published()
 makes the tables from these files alone has them recomputed by test_studies.py.
 """
 
@@ -58,7 +58,7 @@ class Tables:
 
 
 def stored(script, name):
-    """A CSV file beside a study's script."""
+    """A CSV file next to a study's script."""
     return pandas.read_csv(Path(script).parent / f"{name}.csv")
 
 
@@ -133,14 +133,14 @@ class Study:
 
     def init_report(self, label, options):
         """The table of init-report with these options. It is large: a study stores the rows that it needs. The note of
-        what it ran on is stored beside the script."""
+        what it ran on is stored next to the script."""
         path, words = self.out / f"{label}.csv", shlex.split(options)
         command = ["init-report", "--data", str(self.args.data), *words, "--force", "--out", str(path)]
         self.store_note(label, self.timed(path, words, lambda: self.run(*command)))
         return pandas.read_csv(path)
 
     def store(self, label, note):
-        """Copies the small tables of a comparison beside the script, with the note of what it ran on. Their paths begin
+        """Copies a comparison's small tables next to the script, with the note of what it ran on. Their paths begin
         at the project's folder."""
         for name in "summary", "runs":
             text = (self.out / label / f"{name}.csv").read_text(encoding="utf-8")
@@ -151,7 +151,7 @@ class Study:
         (self.folder / f"{label}.json").write_text(json.dumps(note, indent=1) + "\n")
 
     def publish(self, figure, markdown):
-        """Writes the picture beside the script, and the table between its marks in README.md."""
+        """Writes the picture next to the script, and the table between its marks in README.md."""
         figure.savefig(self.folder / "picture.png")
         took = f"Took {span(self.seconds)}, {span(self.processor)} of processor time."
         replace_between(HERE / "README.md", self.name, f"{markdown.strip()}\n\n{took}\n")

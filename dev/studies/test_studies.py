@@ -1,4 +1,4 @@
-"""The numbers in README.md are those of the stored CSV files. Run by `make test-report`."""
+"""The numbers in README.md come from the stored CSV files. Run by `make test-report`."""
 
 import importlib.util
 import re

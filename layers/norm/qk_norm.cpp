@@ -34,13 +34,13 @@ QkNormSaved declare_qk_norm_saved(Layout& layout, const Config& config, const st
 
 namespace {
 
-// The norms read rows that lie one behind the other: q and k are copied out, and back in.
+// The norms need contiguous rows, so q and k are copied out, and back in.
 void part_forward(float* part, float* kept, const NormSaved& saved, float* scratch, const Norm& p, const Config& config,
                   int heads, int N) {
   const int width = heads * config.head_dim;
   const auto [count, row] = qk_rows(config, heads);
   copy_rows(kept, width, part, config.qkv_width(), N, width);
-  norm_forward(scratch, saved, kept, p, N * count, row, false);  // row by row: training is no matter
+  norm_forward(scratch, saved, kept, p, N * count, row, false);  // a row norm: `training` has no effect
   copy_rows(part, config.qkv_width(), scratch, width, N, width);
 }
 

@@ -56,7 +56,7 @@ void hyper_coefficients(float* coefficients, const float* z, const Streams& p, i
 
 namespace {
 
-// d holds the gradients of the coefficients before the call, and those of z after it.
+// d holds the gradients of the coefficients before the call, and of z after it.
 void hyper_coefficients_backward(float* d, const Streams& g, const float* z, const Streams& p, int N) {
   const int K = p.coefficients();
   std::vector<double> dscale(K);

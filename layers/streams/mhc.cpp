@@ -82,8 +82,8 @@ void mhc_coefficients(float* coefficients, const float* z, const Streams& p, int
 
 namespace {
 
-// d holds the gradients of the coefficients before the call, and those of z after it. The rows of z have the order of
-// the weight.
+// d holds the gradients of the coefficients before the call, and of z after it. The rows of z have the order of the
+// weight.
 void mhc_coefficients_backward(float* d, const Streams& g, const float* z, const Streams& p, int N) {
   with_count(p.count, [&](auto count) {
     constexpr int S = count;

@@ -8,7 +8,7 @@
 
 // Copies x (N,C) to each of the streams.
 void streams_begin(float* streams, const float* x, int S, int N, int C);
-// d (S,N,C) holds the gradients of all streams; its first plane gets that of x.
+// d (S,N,C) holds the gradients of all streams; its first plane receives x's gradient.
 void streams_begin_backward(float* d, int S, int N, int C);
 
 // What the classifier reads: norm(Σₛ x[s]), or of ResiDual x[0] + norm(x[1]).

@@ -8,11 +8,11 @@ namespace {
 
 constexpr int kColumnsTogether = 64;
 
-// z, the weight and x as the three products of a stream take them: rows of z and of the weight, and how far the rows of
-// the weight are apart. The streams of hyper have the same weight and rows of their own.
+// Where one stream's products find z and the weight: the number of their rows, and the stride of the weight's rows.
+// Hyper's streams share the weight, but each has its own rows of z.
 struct Product {
   int rows;
-  size_t from_z, from_weight, stride;  // of stream s the first two s times
+  size_t from_z, from_weight, stride;  // stream s begins at s·from_z and s·from_weight
 };
 Product product_of(const Streams& p, int N, int C) {
   if (p.rule == StreamRule::mhc) return {p.coefficients(), 0, size_t(C), plane(p.count, C)};

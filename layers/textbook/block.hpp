@@ -171,7 +171,7 @@ struct QueriesKeys {
 
 // ---- value residual ------------------------------------------------------------------------------------------
 
-// ValueResidual: mixes the values of the first layer into those of a later one, if the model does that.
+// ValueResidual: mixes the first layer's values into a later layer's, if the model does that.
 //   qkv (N,(H + 2·KV)·D): rows q|k|v; v changes in place
 
 template <class Number>

@@ -8,6 +8,6 @@
 
 extern const StepFunctions kTextbookStep;  // observer must be null
 
-// Estimates the bytes that a textbook step on B sequences allocates, in addition to those of the fast model. Throws
+// Estimates the bytes that a textbook step on B sequences allocates, in addition to the fast model's. Throws
 // std::overflow_error.
 size_t memory_of_textbook(const Config& config, int B);

@@ -90,7 +90,7 @@ def forward_qkv(qkv, heads, kv_heads, head_dim, **options):
 
 
 def mixed_values(p, c, name, v, carried):
-    """Keeps the values of the first layer in `carried`, and mixes them into those of later ones."""
+    """Keeps the first layer's values in `carried`, and mixes them into later layers' values."""
     if c.value_residual == "none":
         return v
     if name == "block.0.attention":

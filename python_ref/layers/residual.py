@@ -132,7 +132,7 @@ def norm_rows(name, c, part, width=None):
 
 
 def gain_name(c, name):
-    """The gain of a branch: its own, that of its block, or none."""
+    """The gain of a branch: its own, its block's, or none."""
     owner = {"channel": name, "block": name.rpartition(".")[0]}.get(at(c, name).gain)
     return owner and f"{owner}.scale.gain"
 

@@ -143,7 +143,7 @@ class Attention(Branch):
         self.q = nn.Linear(C, H * D, bias=config.qkv_bias)
         self.k = nn.Linear(C, K * D, bias=config.qkv_bias)
         self.v = nn.Linear(C, K * D, bias=config.qkv_bias)
-        if config.qk_norm != "none":  # of each head by itself, or of all heads together
+        if config.qk_norm != "none":  # norms of each head by itself, or of all heads together
             each = config.qk_norm != "full"
             self.q_norm = Norm(config, D if each else H * D)
             self.k_norm = Norm(config, D if each else K * D)
@@ -172,7 +172,7 @@ class Attention(Branch):
         return scores.masked_fill(hidden.to(scores.device), -math.inf)
 
     def mixed_values(self, v, carried):
-        """Values of later layers are mixed with those of the first."""
+        """Mixes the values of later layers with the first layer's."""
         if self.config.value_residual == "none":
             return v
         if self.layer == 0:
@@ -356,7 +356,7 @@ class TrainGPTForCausalLM(PreTrainedModel, GenerationMixin):
         self, input_ids, attention_mask=None, cache=None, past_key_values=None, position_ids=None, cache_position=None,
         labels=None, use_cache=None, **others,
     ):  # fmt: skip
-        """input_ids (B,T), behind the tokens in the cache -> logits (B,T,V), and the mean loss if there are labels."""
+        """input_ids (B,T), after the tokens in the cache -> logits (B,T,V), and the mean loss if there are labels."""
         for name, value in others.items():
             if value is not None and (name not in NEUTRAL or value != NEUTRAL[name]):
                 raise TypeError(f"{name}={value} is not supported")

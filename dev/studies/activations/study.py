@@ -76,7 +76,7 @@ def outputs_of(d):
 
 
 def outputs_table(streams):
-    """What the output norms add, beside the stream that results."""
+    """What the output norms add, compared with the resulting stream."""
     outputs, rows = stored(__file__, "outputs"), []
     last = streams[streams.block == LAYERS]
     for (name, placement, step), some in outputs.groupby(["init", "placement", "step"], sort=False):

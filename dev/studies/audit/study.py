@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The DeepNorm audit: the paper's constants against those of two public comparison repositories.
+"""The DeepNorm audit: the paper's constants against two public comparison repositories'.
 
 24 layers x 64 channels, over learning rates and seeds. Skip factor: the paper's (2L)^1/4 = 2.632, or 2.828, which is
 right for 32 layers. Gain on v, o and the feed-forward matrices: the paper's (8L)^-1/4 = 0.2686, or its inverse 3.7224.
