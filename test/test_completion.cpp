@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -19,29 +20,29 @@
 
 namespace {
 
+namespace fs = std::filesystem;
+
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 bool installed(const std::string& program) {
   return std::system(("command -v " + program + " >/dev/null 2>&1").c_str()) == 0;
 }
 
-// Returns what a shell command prints in the folder, errors included.
+// Returns what a shell command prints in the folder, errors included. The command finds the program by its name.
 std::string printed(const Folder& f, const std::string& command) {
-  const int status = std::system(("cd " + f.path("") + " && (" + command + ") >printed 2>&1").c_str());
+  const std::string path = "PATH='" + fs::path(program_path()).parent_path().string() + "':$PATH";
+  const int status = std::system(("cd " + f.path("") + " && " + path + " && (" + command + ") >printed 2>&1").c_str());
   INFO(command << " printed: " << f.read("printed"));
   CHECK(WEXITSTATUS(status) == 0);
   return f.read("printed");
 }
 
-// The options of all commands that help shows.
-std::vector<Setting> shown_options() {
+// The options of a command that help shows.
+std::vector<Setting> shown_options(const CommandRow& row) {
   static Command c;
-  std::vector<Setting> all;
-  for (const CommandRow& row : commands()) {
-    c.kind = row.kind;
-    for (const Setting& s : settings_of(c))
-      if (!s.group.empty() && !s.positional) all.push_back(s);
-  }
+  c.kind = row.kind;
+  std::vector<Setting> all = settings_of(c);
+  std::erase_if(all, [](const Setting& s) { return s.group.empty() || s.positional; });
   return all;
 }
 
@@ -106,7 +107,7 @@ shown=
 compopt() { case $2 in default) shown+=" FILES" ;; dirnames) shown+=" FOLDERS" ;; esac; }
 complete_line() {
   COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=() shown=
-  _train_gpt
+  _train_gpt "$1"
   set -- ${COMPREPLY[*]} $shown
   echo "$*"
 }
@@ -116,8 +117,8 @@ complete_line() {
 const char* const kZsh = R"(compdef() { }
 source ./script || exit
 compset() { PREFIX=${PREFIX#*=} }
-offer() { local word; for word; do [[ ${word%%:*} == $PREFIX* ]] && shown+=($word); done }
-_describe() { offer ${${(P)@[-1]}%%:*} }
+offer() { local word; for word; do [[ $word == $PREFIX* ]] && shown+=($word); done }
+_describe() { local name; for name in ${(P)@[-1]}; do offer ${${${name//\\:/@}%%:*}/@/:}; done }
 compadd() { while [[ $1 != -- ]]; do shift; done; shift; offer $@ }
 _files() { [[ $1 == -/ ]] && shown+=(FOLDERS) || shown+=(FILES) }
 complete_line() {
@@ -151,36 +152,54 @@ void check_cases(const Folder& f, const std::string& shell, std::string start) {
 
 }  // namespace
 
-TEST_CASE("completion scripts and the manual page have every command and option", "[completion]") {
-  const std::pair<std::string, std::string> texts[] = {{"--", completion_script("bash")},
-                                                       {"--", completion_script("zsh")},
-                                                       {"-l ", completion_script("fish")},
-                                                       {"--", without_roff(man_page())}};
-  for (const auto& [dashes, text] : texts) {
-    INFO(text.substr(0, 100));
-    CHECK(std::all_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x80; }));
-    std::string missing;
-    for (const CommandRow& row : commands())
-      if (!has_word(text, row.name)) missing += std::string(row.name) + " ";
-    for (const Setting& s : shown_options()) {
-      if (!has_word(text, dashes + s.name) && !contains(text, "--[no-]" + s.name + "\n")) missing += s.name + " ";
+TEST_CASE("tab completion and the manual page have every command and option", "[completion]") {
+  const std::string page = without_roff(man_page());
+  std::string missing, hidden;
+  for (const CommandRow& row : commands()) {
+    if (!has_word(page, row.name) || !contains(completions({""}), std::string("\n") + row.name + "\t"))
+      missing += std::string(row.name) + " ";
+    const std::string offered = completions({row.name, "--"});
+    for (const Setting& s : shown_options(row)) {
+      if (!contains(offered, "\n--" + s.name + "\t")) missing += s.name + " ";
+      if (!has_word(page, "--" + s.name) && !contains(page, "--[no-]" + s.name + "\n")) missing += s.name + " ";
+      const std::string values = completions({row.name, "--" + s.name, ""}) + page;
       for (const std::string& choice : s.choices)
-        if (!has_word(text, choice) && !contains(choice, "VOCABULARY")) missing += choice + " ";
+        if (!has_word(values, choice) && !contains(choice, "VOCABULARY")) missing += choice + " ";
     }
-    CHECK(missing == "");
+    if (contains(offered, "earlier-schedules")) hidden += row.name;
   }
-  CHECK(!contains(completion_script("bash"), "earlier-schedules"));
+  CHECK(missing == "");
+  CHECK(hidden == "");
+  CHECK(std::all_of(page.begin(), page.end(), [](unsigned char c) { return c < 0x80; }));
 }
 
-TEST_CASE("choices can stand in scripts without quotes", "[completion]") {
-  for (const Setting& s : shown_options())
-    for (const std::string& choice : s.choices)
-      CHECK(std::all_of(choice.begin(), choice.end(), [](unsigned char c) {
-        return std::isalnum(c) || c == '-' || c == '_' || c == '.' || c == ':';
-      }));
+TEST_CASE("a word is completed from the table of options", "[completion]") {
+  for (const Case& c : kCases) {
+    INFO(c.typed);
+    std::vector<std::string> words = words_of(c.typed);
+    words.erase(words.begin());
+    std::istringstream lines(completions(words));
+    std::string path, offered;
+    std::getline(lines, path);
+    for (std::string line; std::getline(lines, line);) offered += line.substr(0, line.find('\t')) + " ";
+    offered += path == "files" ? "FILES" : path == "folders" ? "FOLDERS" : "";
+    CHECK(sorted_words(offered) == sorted_words(c.offered));
+  }
+  CHECK(completions({"train", "--norm=r"}) == "none\nrmsnorm\n");
+  CHECK(completions({"nothing", ""}) == "none\n");
+  CHECK(completions({}) == completions({""}));
 }
 
-TEST_CASE("bash completes commands, options, choices and files", "[completion]") {
+TEST_CASE("choices need no quotes in a shell", "[completion]") {
+  for (const CommandRow& row : commands())
+    for (const Setting& s : shown_options(row))
+      for (const std::string& choice : s.choices)
+        CHECK(std::all_of(choice.begin(), choice.end(), [](unsigned char c) {
+          return std::isalnum(c) || c == '-' || c == '_' || c == '.' || c == ':';
+        }));
+}
+
+TEST_CASE("bash completes commands, options, choices and files", "[completion][program]") {
   if (!installed("bash")) return skip_test("no bash");
   const Folder f;
   f.write("script", completion_script("bash"));
@@ -193,7 +212,7 @@ TEST_CASE("bash completes commands, options, choices and files", "[completion]")
   CHECK(printed(f, "bash lines") == "layernorm rmsnorm scalenorm batchnorm dyt derf\nrmsnorm\nFILES\n");
 }
 
-TEST_CASE("zsh completes commands, options, choices and files", "[completion]") {
+TEST_CASE("zsh completes commands, options, choices and files", "[completion][program]") {
   if (!installed("zsh")) return skip_test("no zsh");
   const Folder f;
   f.write("script", completion_script("zsh"));
@@ -203,7 +222,7 @@ TEST_CASE("zsh completes commands, options, choices and files", "[completion]") 
   CHECK(printed(f, "zsh -f lines") == "rmsnorm\n");
 }
 
-TEST_CASE("fish completes commands, options, choices and files", "[completion]") {
+TEST_CASE("fish completes commands, options, choices and files", "[completion][program]") {
   if (!installed("fish")) return skip_test("no fish");
   const Folder f;
   f.write("script", completion_script("fish"));
@@ -220,8 +239,7 @@ TEST_CASE("fish completes commands, options, choices and files", "[completion]")
     const std::string folder = "folder/ ";
     if (const size_t at = offered.find(folder); at != offered.npos)
       offered.replace(at, folder.size(), contains(offered, "FILES") ? "" : "FOLDERS");
-    // fish offers only files that fit, and offers files after the first value of a list.
-    if (contains(c.offered, " FILES") || contains(line, "--include")) continue;
+    if (contains(c.offered, " FILES")) continue;  // fish offers only files that fit
     CHECK(sorted_words(offered) == sorted_words(c.offered));
   }
 }
@@ -236,8 +254,9 @@ TEST_CASE("groff formats the manual page without a warning", "[completion]") {
   CHECK(contains(text, "--[no-]bias"));
   CHECK(contains(text, "vocabulary size (default: the data's)"));
   CHECK(contains(text, "stop sequence (\\n: a newline)"));
-  CHECK(contains(text, "NO_COLOR"));
-  CHECK(contains(text, "The options of these groups are those of train: Model, Norms,"));
+  CHECK(contains(text, "train_gpt sample --prompt 'One day' --temperature 0.8"));
+  CHECK(contains(text, "OMP_NUM_THREADS"));
+  CHECK(contains(text, "Options as described above: "));
 }
 
 TEST_CASE("the program prints completion and the manual page", "[completion][program]") {
@@ -245,6 +264,7 @@ TEST_CASE("the program prints completion and the manual page", "[completion][pro
   for (const char* shell : {"bash", "zsh", "fish"})
     CHECK(f.run(std::string("completion ") + shell).out == completion_script(shell));
   CHECK(f.run("man").out == man_page());
+  CHECK(f.run("complete train --norm-e").out == completions({"train", "--norm-e"}));
   const Outcome other = f.run("completion tcsh");
   CHECK(other.status == 1);
   CHECK(contains(other.err, "tcsh"));

@@ -345,11 +345,12 @@ const CommandRow& command_named(const std::string& word) {
   refuse(unknown_name("command", shown, names));
 }
 
-// Throws CommandLineExit if the words ask for help or for the version.
+// Throws CommandLineExit if the words ask for help or for the version, or if a shell asks for completions.
 void answer_questions(const Words& words) {
   if (words.empty()) throw CommandLineExit{help_of_program()};
   if (words[0] == "--version" || words[0] == "-V" || words[0] == "version")
     throw CommandLineExit{version_text() + mpi_line()};
+  if (words[0] == "complete") throw CommandLineExit{completions({words.begin() + 1, words.end()})};
   const bool all = contains(words, "--help-all");
   const size_t at = words[0] == "help" ? 1 : 0;  // index of the command
   if (at == 0 && !all && !contains(words, "--help") && !contains(words, "-h")) return;
