@@ -1,28 +1,18 @@
 #pragma once
-// Derives the cost of a training step as formulas for readers: parameters, operations and activations of each part of
-// the model. Training itself uses layers/model/size.hpp.
+// The cost of a training step part by part, for readers: parameters, operations and activations. Training itself takes
+// its numbers from layers/model/size.hpp.
 
-#include <string>
 #include <vector>
 
 #include "layers/config/config.hpp"
 
-// A number and its formula: "3·L·C² + 3·L·C". The letters are defined in layers/README.md, except
-//   K   keys that a query sees, on average over positions and layers
-//   R   rows of logits that are in memory at a time
-// Equal widths share a letter: C also stands for H·D if they are equal, and H for KV.
-struct Amount {
-  double number = 0;
-  std::string formula;  // "" if the number is 0
-};
-
 struct PartCost {
-  const char* name;        // "" for a role that counts with the role before it: v with qk
-  Amount parameters{};     // those that are trained
-  Amount multiply_adds{};  // in matrix products, per token, forward; backward has twice as many
-  Amount floats{};         // per token, kept until backward; all blocks share scratch and logits
-  double intensity = 0;    // operations of the forward products per byte; a byte counts once
+  const char* name;          // "" for a role that counts with the role before it: v with qk
+  double parameters = 0;     // trained ones
+  double multiply_adds = 0;  // of matrix products, per token, forward; backward has twice as many
+  double floats = 0;         // per token, kept in memory until backward; scratch and logits are shared by all blocks
+  double intensity = 0;      // operations of the forward products per byte that they move at least
 };
 
-// Returns one row for each Role, in order. Each tensor counts in exactly one row.
+// One row for each Role, in their order. Each tensor counts in exactly one row.
 std::vector<PartCost> cost_of_parts(const Config& config, int B);

@@ -186,9 +186,9 @@ Json cost_json(const Config& config, int B, const std::vector<TensorSpec>& table
   size_t role = 0;
   for (const PartCost& part : cost_of_parts(config, B))
     parts.push_back({{"role", kRoles[role++]},
-                     {"parameters", part.parameters.number},
-                     {"multiply_adds", part.multiply_adds.number},
-                     {"floats", part.floats.number},
+                     {"parameters", part.parameters},
+                     {"multiply_adds", part.multiply_adds},
+                     {"floats", part.floats},
                      {"intensity", part.intensity}});
   return {{"batch", B},
           {"bytes", {{"weights", need.weights}, {"gradients", need.gradients}, {"moments", need.moments},

@@ -8,7 +8,7 @@
 // Returns the script for "bash", "zsh" or "fish". Throws std::invalid_argument for another shell.
 std::string completion_script(const std::string& shell);
 
-// Returns what the last of `words`, which begin with the command, can become. The first line is "files" or "folders" if a path
-// is possible, else "none". Each other line is a word, and a tab and its explanation if it has one. After
+// Returns what the last of `words`, which begin with the command, can become. The first line is "files" or "folders" if
+// a path is possible, or else "none". Each other line is a word, with a tab and its explanation if it has one. After
 // "--option=" the word is the value alone.
 std::string completions(std::vector<std::string> words);
