@@ -1,4 +1,4 @@
-// llm.c's files: models, debug states and gpt2_tokenizer.bin.
+// llm.c's files: models and gpt2_tokenizer.bin.
 
 #include <bit>
 #include <cstring>
@@ -113,11 +113,6 @@ std::string refusal_of_model(const Folder& f, const std::string& bytes) {
   CHECK(message.starts_with(f.path("./model.bin")));
   CHECK(count_lines(message) == 0);
   return message;
-}
-
-DebugState state_of(Model& model) {
-  return debug_state(model, random_ints(kB * kT, 1, model.config.vocab_size),
-                     random_ints(kB * kT, 2, model.config.vocab_size), kB, kT);
 }
 
 }  // namespace
@@ -301,59 +296,6 @@ TEST_CASE("a damaged model of llm.c is refused before anything is allocated", "[
   Model again(from->config(), false);
   CHECK(contains(message_of<std::runtime_error>([&] { open_llmc(f.path("."))->load(again); }),
                  "model.bin cannot be used: block.1.attention.k.bias is not finite"));
-}
-
-TEST_CASE("a debug state holds the logits, the loss and its gradients", "[llmc]") {
-  const Folder f;
-  Config c = small();
-  c.vocab_size = 130;
-  Model model = random_model(c);
-  const DebugState state = state_of(model);
-  double loss = 0;
-  for (int n = 0; n < kB * kT; ++n) {
-    double sum = 0;
-    for (int v = 0; v < c.vocab_size; ++v) sum += std::exp(double(state.logits[n * c.vocab_size + v]));
-    loss += std::log(sum) - state.logits[n * c.vocab_size + state.targets[n]];
-  }
-  check_error("llmc debug state/loss", std::abs(state.loss / (loss / (kB * kT)) - 1), 1e-6);
-  CHECK(same_bits(state.gradients, {model.gradients.get(), model.floats}));
-
-  const std::string path = f.path("model_debug_state.bin");
-  write_debug_state(path, model, state);
-  const DebugState again = read_debug_state(path, model);
-  CHECK((again.B == kB && again.T == kT));
-  CHECK(again.tokens == state.tokens);
-  CHECK(again.targets == state.targets);
-  CHECK(same_bits(again.logits, state.logits));
-  CHECK(again.loss == state.loss);
-  CHECK(same_bits(again.gradients, state.gradients));
-
-  const std::string file = f.read("model_debug_state.bin");
-  int32_t header[5];
-  std::memcpy(header, file.data(), sizeof header);
-  CHECK(std::vector<int32_t>(header, header + 5) == std::vector<int32_t>{20240327, 2, kB, kT, 0});
-  write_llmc(f.path("."), exported(model));
-  const size_t batch = 4 * (2 * kB * kT + kB * kT * 130 + 1);
-  CHECK(file.size() == f.read("model.bin").size() + batch);  // the gradients are laid out as the model
-  const auto refusal_of = [&](const std::string& bytes) {
-    f.write("state", bytes);
-    const std::string message = message_of<std::runtime_error>([&] { read_debug_state(f.path("state"), model); });
-    CHECK(message.starts_with(f.path("state")));
-    CHECK(count_lines(message) == 0);
-    return message;
-  };
-  for (size_t size = 0; size < file.size(); size += 511)
-    CHECK(contains(refusal_of(file.substr(0, size)), "is truncated"));
-  CHECK(contains(refusal_of(file + "x"), "is too long"));
-  CHECK(contains(refusal_of(with_int(file, 0, 20240326)), "is not a debug state of llm.c"));
-  CHECK(contains(refusal_of(with_int(file, 1, 1)), "has version 1; train_gpt reads version 2"));
-  for (const int32_t bad : {0, -1, 7, 0x7fffffff})
-    CHECK(contains(refusal_of(with_int(file, 3, bad)), "has a header that cannot be used: its batch is 2 x "));
-  for (const int32_t bad : {0, -1})
-    CHECK(contains(refusal_of(with_int(file, 2, bad)), "has a header that cannot be used: its batch is "));
-  for (const int32_t bad : {3, 1 << 20, 0x7fffffff})
-    CHECK(contains(refusal_of(with_int(file, 2, bad)), "is truncated: its header asks for"));
-  CHECK(contains(refusal_of(with_int(file, 256, 130)), "has a token 130, which is none"));
 }
 
 TEST_CASE("a run is exported for llm.c, and its folder is a checkpoint", "[llmc]") {

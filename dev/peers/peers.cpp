@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "data/formats/formats.hpp"
-#include "data/formats/llmc.hpp"
 #include "data/host/files.hpp"
+#include "debug_state.hpp"
 #include "layers/kernels/random.hpp"
 #include "layers/model/generate.hpp"
 #include "layers/training/optimizer.hpp"
