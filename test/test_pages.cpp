@@ -33,8 +33,8 @@ std::vector<Page> all_pages() {
 const Tree& small() {
   static const Tree made_up = tree_of({
       {"Makefile",
-       "STUDY ?=\ntrain:  ## train\n\tbuild/train_gpt $(ARGS)\ntest:\nbench: x\n\t$(ARGS) "
-       "$(DATA)\nladders:\nstudy:\nexercise:\n\t$(LAYER)\n"},
+       "STUDY ?=\ntrain:  ## train\n\tbuild/train_gpt $(ARGS)\ntest:\nladders:\nstudy:\nexercise:\n\t$(LAYER)\n"},
+      {"dev/bench/bench.mk", "bench: x\n\t$(ARGS) $(DATA)\n"},
       {"README.md", "# Top\n## Two words\n## Two words\n"},
       {"layers/norm/norm.hpp", "struct Norm { float eps; };\nvoid norm_forward(float* y);  // only_said\n"},
       {"layers/textbook/norm.hpp", "namespace textbook {\nvoid row_forward(int N);\n}\n"},

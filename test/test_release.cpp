@@ -51,7 +51,7 @@ TEST_CASE("an installed program has its manual page and completion, and can be r
 TEST_CASE("make takes a file whose name has spaces, and several files", "[release]") {
   const Folder f;
   for (const char* name : {"my notes.txt", "a.txt", "b.txt", "it's.txt"}) f.write(name, "x");
-  std::ifstream makefile("Makefile");
+  std::ifstream makefile("dev/recipes/recipes.mk");
   std::string rules;
   for (std::string line; std::getline(makefile, line);)
     if (line.starts_with("quoted =") || line.starts_with("files =")) rules += line + "\n";

@@ -24,8 +24,10 @@ bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
 
 bool is_cpp(const std::string& path) { return path.ends_with(".cpp") || path.ends_with(".hpp"); }
 
+bool is_makefile(const std::string& path) { return path == "Makefile" || path.ends_with(".mk"); }
+
 bool is_source(const std::string& path) {
-  if (path == "Makefile" || path == ".ci/run") return true;
+  if (is_makefile(path) || path == ".ci/run") return true;
   // These contain names that no page may use.
   for (const char* file : {"test/pages.cpp", "test/test_pages.cpp", "python_ref/markdown_faults.py"})
     if (path == file) return false;
@@ -84,10 +86,14 @@ Tree tree_of(std::map<std::string, std::string> files) {
     if (path.starts_with("dev/") || path.starts_with("python_ref/"))
       tree.options.merge(options_in(text, !path.ends_with(".sh")));
   }
-  std::istringstream makefile(tree.sources["Makefile"]);
-  for (std::string line; std::getline(makefile, line);) {
-    const size_t end = line.find_first_not_of(kGoalLetters);
-    if (end != line.npos && end > 0 && line[end] == ':') tree.goals.insert(line.substr(0, end));
+  for (const auto& [path, text] : tree.sources) {
+    if (!is_makefile(path)) continue;
+    std::istringstream makefile(text);
+    for (std::string line; std::getline(makefile, line);) {
+      const size_t end = line.find_first_not_of(kGoalLetters);
+      if (end != line.npos && end > 0 && line[end] == ':') tree.goals.insert(line.substr(0, end));
+    }
+    tree.variables.insert(tree.words[path].begin(), tree.words[path].end());
   }
   return tree;
 }
@@ -289,9 +295,9 @@ std::string fault_of_make(const Words& words, const Tree& tree) {
       variables[word.substr(0, equals)] = word.substr(equals + 1);
   }
   for (const std::string& goal : goals)
-    if (!tree.goals.contains(goal)) return "the Makefile has no " + goal;
+    if (!tree.goals.contains(goal)) return "no makefile has " + goal;
   for (const auto& [name, value] : variables) {
-    if (!tree.words.at("Makefile").contains(name)) return "the Makefile has no " + name;
+    if (!tree.variables.contains(name)) return "no makefile has " + name;
     if (name == "STUDY" && !is_placeholder(value) && !tree.has_path("dev/studies/" + value))
       return "there is no dev/studies/" + value;
     const std::string row = "\n" + value + " | ";

@@ -15,7 +15,7 @@ struct Tree {
   std::map<std::string, std::set<std::string>> words;  // the identifiers of each source
   std::set<std::string> calls;                         // identifiers followed by (
   std::set<std::string> options;                       // "--quick": options of programs in dev/ and python_ref/
-  std::set<std::string> goals;                         // the Makefile's goals
+  std::set<std::string> goals, variables;              // of the Makefile and of all *.mk
 
   bool has_path(std::string path) const;  // a file or a folder
   bool has_word(const std::string& word) const;

@@ -58,7 +58,7 @@ html_show_sphinx = False
 
 # ---- Files of the project ----------------------------------------------------------------------------------
 
-SHOWN = re.compile(r"\.(md|cpp|hpp|c|py|sh|awk|toml|txt|css|js)$|^(Makefile|LICENSE)$")
+SHOWN = re.compile(r"\.(md|cpp|hpp|c|py|sh|awk|toml|txt|css|js|mk)$|^(Makefile|LICENSE)$")
 
 
 def files_of(folder):

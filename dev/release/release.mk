@@ -1,0 +1,16 @@
+NO_COMPILER += uninstall dist
+
+PREFIX ?= /usr/local
+install: $(OUT)/train_gpt  ## install below PREFIX=/usr/local; MARCH=x86-64-v3 for other processors than this one
+	@dev/release/install.sh $< '$(DESTDIR)$(PREFIX)'
+
+uninstall:  ## remove what install put below PREFIX=/usr/local
+	@dev/release/install.sh --remove '$(DESTDIR)$(PREFIX)'
+
+dist:  ## write build/dist/: static Linux programs for x86-64-v3 and -v4, and the sources, for a release
+	+@MAKE='$(MAKE)' dev/release/dist.sh
+
+# ld warns of dlopen in libgomp. libgomp calls it for code that runs on accelerators, of which train_gpt has none.
+build/dist/train_gpt-$(MARCH): $(OUT)/train_gpt.o $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call SAY,link  $@)$(LINK) -static -s

@@ -1,0 +1,60 @@
+NO_COMPILER += test-arm pages
+
+# SUITE=layers: the tests whose results may differ between processors. They need layers/ alone.
+NEED_MORE := "data/\|"\(program\|small_run\|table\|pages\|tree\|markdown\|worked\)[.]hpp"
+SAME_EVERYWHERE := check config tensors textbook textbook_model
+TEST_FILES_layers = test/main.cpp \
+  $(filter-out $(SAME_EVERYWHERE:%=test/test_%.cpp),$(shell grep -L '$(NEED_MORE)' test/*.cpp))
+# SUITE=kernels: the fast loops alone, for a processor that is emulated. [long] tests take ten seconds there, or minutes.
+TEST_FILES_kernels := $(patsubst %,test/%.cpp,main check reference \
+  $(addprefix test_,gemm gemm_tiles simd activation attention cross_entropy norm optimizer))
+NEEDED_kernels := kernels/% config/% norm/% attention/attention.o cross_entropy/% embedding/position.o \
+  feed_forward/activation.o linear/linear.o model/resolve.o residual/dropout.o \
+  $(addprefix training/,optimizer.o adafactor.o muon.o run_optimizer.o)
+NEEDED_layers := %
+TEST_FILES_ = $(wildcard test/*.cpp)
+# TESTS_BUILT: objects of another build of this tree, to link instead of compiling tests again. test_simd is compiled
+# again, because the width of its vectors depends on the processor.
+TESTS_BUILT ?=
+TESTS := $(foreach test,$(sort $(TEST_FILES_$(SUITE):%.cpp=%)),\
+  $(or $(filter %/$(test).o,$(filter-out %/test_simd.o,$(TESTS_BUILT))),$(OUT)/$(test).o))
+TEST_PROGRAM := $(OUT)/tests$(SUITE:%=-%)
+TESTED := $(if $(SUITE),$(filter $(NEEDED_$(SUITE):%=$(OUT)/layers/%),$(LIBRARY)),$(LIBRARY))
+
+# Some tests run the program, which is in the same folder. GNU's OpenMP reads how long a thread spins before it sleeps
+# when a process starts: long spins make tests ten times slower on a machine that does something else too.
+test: tests  ## run all tests, or some; ARGS='[norm]', SUITE=layers
+	@GOMP_SPINCOUNT=1000 $(if $(SANITIZE),SANITIZED=1) $(EMULATOR) $(TEST_PROGRAM) $(ARGS)
+
+tests: $(TEST_PROGRAM) $(if $(SUITE),,$(PROGRAM))  ## build the tests
+
+# The tests are compiled once, for this processor and without sanitizers.
+asan: $(TESTS)  ## run the tests on a program with the address and undefined-behavior sanitizers
+	@$(MAKE) --no-print-directory test SANITIZE=1 TESTS_BUILT='$(TESTS)' ARGS='$(ARGS)'
+
+test-elsewhere: $(TESTS)  ## run the tests as a lesser processor of this kind runs them; ON=x86-64
+	@$(MAKE) --no-print-directory test MARCH='$(ON)' TESTS_BUILT='$(TESTS)' ARGS='$(ARGS)'
+
+ARM := aarch64-linux-gnu
+# Debian's names: a cross compiler looks for its libraries below /usr/$(ARM), and so must the emulator.
+test-arm: ARM_CXX := $(or $(NAMED_CXX),$(ARM)-g++)
+test-arm: export EMULATOR := $(or $(EMULATOR),qemu-aarch64 -L /usr/$(ARM))
+test-arm:  ## run tests as a 64-bit ARM processor runs them, emulated; SUITE=kernels
+	@CXX='$(ARM_CXX)' dev/setup.sh arm
+	@$(MAKE) --no-print-directory test SUITE='$(or $(SUITE),layers)' CXX='$(ARM_CXX)' ARGS='$(ARGS)'
+
+mutants: catch2  ## break the code in many small ways; each must turn a test red
+	@dev/mutants.sh $(ARGS)
+
+pages:  ## copy code into the pages of layers/
+	@dev/pages.sh
+
+# Catch2 3 comes as a library, version 2 as a header. Our library comes first: what tests and it both have of an inline
+# function is then as it is in train_gpt.
+$(TEST_PROGRAM): $(TESTED) $(TESTS)
+	$(call SAY,link  $@)$(LINK) $$(echo '#include <catch2/catch.hpp>' | \
+	  $(CXX) -isystem build/include -fsyntax-only -x c++ - 2>/dev/null || echo -lCatch2)
+$(TESTS): | catch2
+.PHONY: catch2
+catch2:
+	@CXX='$(CXX)' EMULATOR='$(EMULATOR)' dev/setup.sh $(SUITE) test
