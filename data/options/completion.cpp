@@ -137,9 +137,10 @@ std::string completions(Words words) {
     offers.add("version", "print the version");
     return offers.text();
   }
-  Command command;
-  const auto row = std::find_if(commands().begin(), commands().end(), [&](const auto& r) { return r.name == words[0]; });
+  const auto is_meant = [&](const CommandRow& row) { return row.name == words[0]; };
+  const auto row = std::find_if(commands().begin(), commands().end(), is_meant);
   if (row == commands().end()) return offers.text();
+  Command command;
   command.kind = row->kind;
   const std::vector<Setting> settings = settings_of(command);
   const Setting* takes = option_before(words, settings);
