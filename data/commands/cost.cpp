@@ -27,7 +27,7 @@ bool has_product(const TensorSpec& spec, const Config& config) {
 // The matrices of a part in one block. Those with the same input are one product.
 struct Product {
   double out = 0, in = 0;
-  double share = 1;  // of the rows; experts take theirs through products of their own
+  double share = 1;  // share of the rows; experts take theirs through products of their own
 
   void add(const TensorSpec& spec, const Config& config) {
     if (expert_of(spec) > 0 || spec.part.starts_with("ffn.shared.")) return;  // expert 0 stands for all

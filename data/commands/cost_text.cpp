@@ -22,7 +22,7 @@ std::string size(const char* letter, double number) { return std::string(letter)
 // What a row of the table of optimizers updates.
 struct UpdateCost {
   const Optimizer* row;
-  int bytes = 0;  // of state, for each weight
+  int bytes = 0;  // bytes of state for each weight
   double weights = 0, flops = 0;
   double more = 0;  // floats of state, of rows and columns
 };
