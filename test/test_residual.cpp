@@ -4,6 +4,7 @@
 #include "layers/residual/residual.hpp"
 #include "layers/model/resolve.hpp"
 
+#include "branch.hpp"
 #include "check.hpp"
 
 namespace {
@@ -13,9 +14,10 @@ constexpr int N = 40, C = 33, kLayer = 2;
 // A branch with norms only: W_out is square, and the block has no second branch.
 Branch declare(Layout& layout, const Config& config) {
   Branch branch, other;
-  declare_branch_enter(branch, layout, config, "b", kLayer, 2 * kLayer);
+  branch.streams = declare_streams(layout, config, "b", 2 * kLayer);
+  declare_branch_in(branch, layout, config, "b", kLayer);
   declare_branch_inner(branch, layout, config, "b", kLayer, C);
-  declare_branch_leave(branch, layout, config, "b", kLayer);
+  declare_branch_out(branch, layout, config, "b", kLayer);
   declare_shared_gain(branch, other, layout, config, kLayer);
   return branch;
 }
@@ -36,7 +38,7 @@ Run run(const std::string& placement, double skip, int backwards = 1, int rows =
                      between = garbage(10 * rows * (C + 16));
   Layout on_weights(weights.data()), on_gradients(gradients.data()), layout(kept.data());
   const Branch p = declare(on_weights, config), g = declare(on_gradients, config);
-  const BranchSaved saved = declare_branch_saved(layout, config, "b", kLayer, rows, C);
+  BranchSaved saved = declare_saved(layout, config, kLayer, rows, C);
   Layout scratch_layout(between.data());
   const StreamsScratch streams = declare_streams_scratch(scratch_layout, config, rows, true);
   Run r;
@@ -45,24 +47,25 @@ Run run(const std::string& placement, double skip, int backwards = 1, int rows =
   const std::vector<float> x = random_floats(wide, 2), dy = random_floats(wide, 3);
   std::vector<float> normed = garbage(rows * C);
   r.y = garbage(wide);
-  const float* u = branch_enter(saved, streams, x.data(), p, rows, C, true);
-  CHECK(u == branch_entered(saved, x.data()));
+  saved.y = r.y.data();
+  const float* u = enter(saved, streams, x.data(), p, {rows, C});
+  CHECK(u == saved.u_or(saved.streams.h_or(x.data())));
   CHECK((u == x.data()) == !p.norm_in.present());  // an absent norm costs nothing
   const std::vector<float> h(u, u + rows * C);
   const float* m = branch_inner(saved, h.data(), p, rows, C, true);
   CHECK((m == h.data()) == !p.norm_inner.present());
-  const std::vector<float> f(m, m + rows * C);
-  branch_leave(r.y.data(), saved, streams, normed.data(), x.data(), f.data(), p, rows, C, true);
+  std::vector<float> f(m, m + rows * C);
+  saved.f = f.data();
+  leave(saved, streams, normed.data(), x.data(), p, {rows, C});
   for (int i = 0; i < backwards; ++i) {
     r.dx = dy;
     std::vector<float> scratch = garbage(rows * C);
-    const float* df = branch_leave_backward(r.dx.data(), scratch.data(), g, streams, x.data(), f.data(), saved, p,
-                                            rows, C);
+    const float* df = leave_backward(r.dx.data(), scratch.data(), g, streams, x.data(), saved, p, {rows, C});
     const bool alone = p.streams.rule == StreamRule::single;
     CHECK((df == r.dx.data()) == !(p.norm_out.present() || p.gain.present() || !alone));
     std::vector<float> du(df, df + rows * C);
     branch_inner_backward(du.data(), g, h.data(), saved, p, rows, C);
-    branch_enter_backward(r.dx.data(), g, streams, du.data(), x.data(), saved, p, rows, C);
+    enter_backward(r.dx.data(), g, streams, du.data(), x.data(), saved, p, {rows, C});
   }
   r.gradients = gradients;
   return r;
@@ -117,14 +120,16 @@ TEST_CASE("a branch works in place", "[residual]") {
     std::vector<float> weights = random_floats(3000, 1, 1, .3f), kept(10 * N * (C + 16)), between = kept, normed(N * C);
     Layout layout(weights.data()), kept_layout(kept.data());
     const Branch p = declare(layout, config);
-    const BranchSaved saved = declare_branch_saved(kept_layout, config, "b", kLayer, N, C);
+    BranchSaved saved = declare_saved(kept_layout, config, kLayer, N, C);
     Layout scratch_layout(between.data());
     const StreamsScratch streams = declare_streams_scratch(scratch_layout, config, N, true);
     std::vector<float> x = random_floats(stream_count(config) * N * C, 2), y = garbage(x.size());
-    const std::vector<float> f = random_floats(N * C, 3);
-    branch_enter(saved, streams, x.data(), p, N, C, true);
-    branch_leave(y.data(), saved, streams, normed.data(), x.data(), f.data(), p, N, C, true);
-    branch_leave(x.data(), saved, streams, normed.data(), x.data(), f.data(), p, N, C, true);
+    std::vector<float> f = random_floats(N * C, 3);
+    enter(saved, streams, x.data(), p, {N, C});
+    saved.f = f.data(), saved.y = y.data();
+    leave(saved, streams, normed.data(), x.data(), p, {N, C});
+    saved.y = x.data();
+    leave(saved, streams, normed.data(), x.data(), p, {N, C});
     CHECK(same_bits(x, y));
   }
 }

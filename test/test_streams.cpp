@@ -4,6 +4,7 @@
 #include "layers/model/resolve.hpp"
 #include "layers/textbook/streams.hpp"
 
+#include "branch.hpp"
 #include "textbook.hpp"
 
 namespace {
@@ -37,8 +38,9 @@ struct StreamsCase {
 
   Branch declare(Layout& layout) const {
     Branch branch;
-    declare_branch_enter(branch, layout, config, "b", kLayer, 2 * kLayer);
-    declare_branch_leave(branch, layout, config, "b", kLayer);
+    branch.streams = declare_streams(layout, config, "b", 2 * kLayer);
+    declare_branch_in(branch, layout, config, "b", kLayer);
+    declare_branch_out(branch, layout, config, "b", kLayer);
     return branch;
   }
 
@@ -50,7 +52,7 @@ struct StreamsCase {
       return textbook::Norm<Number>{n.kind, n.eps, at(n.gain), at(n.bias)};
     };
     const Streams& s = p.streams;
-    return {{norm(p.norm_in), norm(p.norm_out), norm(p.norm_sum), {}, p.skip, p.in_scale},
+    return {{norm(p.norm_in), norm(p.norm_out), norm(p.norm_sum), {}, p.streams.skip, p.in_scale},
             {s.rule, size_t(s.count), at(s.read), at(s.carry), at(s.write), norm(s.norm), at(s.weight), at(s.bias),
              at(s.scale), s.eps}};
   }
@@ -82,17 +84,18 @@ struct StreamsCase {
   Run run(const std::vector<float>& x, const std::vector<float>& dy) {
     std::vector<float> kept = garbage(30 * N * (C + 16) * S), normed = garbage(N * C), f = garbage(N * C);
     Layout layout(kept.data());
-    const BranchSaved saved = declare_branch_saved(layout, config, "b", kLayer, N, C);
+    BranchSaved saved = declare_saved(layout, config, kLayer, N, C);
     const StreamsScratch scratch = declare_streams_scratch(layout, config, N, true);
     const Neighbors<float> F{size_t(N), size_t(C)};
     Run r{garbage(S * N * C), dy};
-    const float* u = branch_enter(saved, scratch, x.data(), p, N, C, true);
+    saved.f = f.data(), saved.y = r.y.data();
+    const float* u = enter(saved, scratch, x.data(), p, {N, C});
     F.forward(f.data(), u);
-    branch_leave(r.y.data(), saved, scratch, normed.data(), x.data(), f.data(), p, N, C, true);
+    leave(saved, scratch, normed.data(), x.data(), p, {N, C});
     std::vector<float> df = garbage(N * C), du = garbage(N * C);
-    const float* d = branch_leave_backward(r.dx.data(), df.data(), g, scratch, x.data(), f.data(), saved, p, N, C);
+    const float* d = leave_backward(r.dx.data(), df.data(), g, scratch, x.data(), saved, p, {N, C});
     F.backward(du.data(), d, u);
-    branch_enter_backward(r.dx.data(), g, scratch, du.data(), x.data(), saved, p, N, C);
+    enter_backward(r.dx.data(), g, scratch, du.data(), x.data(), saved, p, {N, C});
     return r;
   }
 };

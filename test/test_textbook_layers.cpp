@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "branch.hpp"
 #include "norm_layer.hpp"
 #include "textbook.hpp"
 
@@ -226,8 +227,9 @@ TEST_CASE("residual branch agrees with the textbook for every placement", "[resi
       const auto declare = [&](std::vector<float>& buffer) {
         Layout layout(buffer.data());
         Branch branch;
-        declare_branch_enter(branch, layout, config, "b", kLayer, 2 * kLayer);
-        declare_branch_leave(branch, layout, config, "b", kLayer);
+        branch.streams = declare_streams(layout, config, "b", 2 * kLayer);
+        declare_branch_in(branch, layout, config, "b", kLayer);
+        declare_branch_out(branch, layout, config, "b", kLayer);
         Branch other;
         declare_shared_gain(branch, other, layout, config, kLayer);
         return std::pair{branch, layout.table()};
@@ -250,27 +252,28 @@ TEST_CASE("residual branch agrees with the textbook for every placement", "[resi
 
       std::vector<float> kept(10000);
       Layout layout(kept.data());
-      const BranchSaved saved = declare_branch_saved(layout, config, "b", kLayer, N, C);
+      BranchSaved saved = declare_saved(layout, config, kLayer, N, C);
       const Neighbors<float> F{N, C};
       std::vector<float> x(in[0].begin(), in[0].end()), f = garbage(N * C), normed = garbage(N * C),
                                                         y = garbage(N * C);
-      const float* u = branch_enter(saved, {}, x.data(), p, N, C, true);
+      saved.f = f.data(), saved.y = y.data();
+      const float* u = enter(saved, {}, x.data(), p, {N, C});
       F.forward(f.data(), u);
-      branch_leave(y.data(), saved, {}, normed.data(), x.data(), f.data(), p, N, C, true);
+      leave(saved, {}, normed.data(), x.data(), p, {N, C});
       textbook::BranchSaved<double> textbook_saved;
       Doubles want(N * C);
       auto tp = branch_of(row, in, kind == NormKind::layernorm),
            tg = branch_of(row, want_g, kind == NormKind::layernorm);
-      tp.skip = p.skip, tp.in_scale = p.in_scale;
+      tp.skip = p.streams.skip, tp.in_scale = p.in_scale;
       textbook::branch_forward(want.data(), textbook_saved, in[0].data(), tp, Neighbors<double>{N, C}, N, C);
       check_close(name + "y", y, want, kTolerance);
 
       std::vector<float> d = random_floats(N * C, 9), scratch = garbage(N * C), du = garbage(N * C);
       textbook::branch_backward(want_g[0].data(), tg, widen(d).data(), in[0].data(), textbook_saved, tp,
                                 Neighbors<double>{N, C}, N, C);
-      const float* df = branch_leave_backward(d.data(), scratch.data(), g, {}, x.data(), f.data(), saved, p, N, C);
+      const float* df = leave_backward(d.data(), scratch.data(), g, {}, x.data(), saved, p, {N, C});
       F.backward(du.data(), df, u);
-      branch_enter_backward(d.data(), g, {}, du.data(), x.data(), saved, p, N, C);
+      enter_backward(d.data(), g, {}, du.data(), x.data(), saved, p, {N, C});
       check_close(name + "dx", d, want_g[0], kTolerance);
       for (size_t i = 0, t = 0; i < there.size(); ++i) {
         if (!there[i]) continue;

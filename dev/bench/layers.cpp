@@ -61,10 +61,10 @@ void bench_residual(Bench& bench, int N, int C) {
   const Buffer x = random_floats(n), f = random_floats(n), y = allocate(n);
   const Branch none;  // without norms: y = x + f, and dx = dy + df
   const double bytes = 12. * N * C, copy = bench.bandwidth.copy;
-  run(bench, {"residual", "forward", sizes(N, C), bytes, copy,
-              [&] { branch_leave(y.get(), {}, {}, nullptr, x.get(), f.get(), none, N, C, true); }});
-  run(bench, {"residual", "backward", sizes(N, C), bytes, copy,
-              [&] { branch_enter_backward(y.get(), none, {}, f.get(), x.get(), {}, none, N, C); }});
+  run(bench, {"residual", "forward", by(N, C), bytes, copy,
+              [&] { streams_write(y.get(), y.get(), {}, x.get(), f.get(), none.streams, {N, C}); }});
+  run(bench, {"residual", "backward", by(N, C), bytes, copy,
+              [&] { streams_read_backward(y.get(), {}, {}, f.get(), x.get(), {}, none.streams, {N, C}); }});
 }
 
 void bench_embedding(Bench& bench, int N, int C, int V) {

@@ -114,13 +114,14 @@ bool headwise(const Config& config) { return config.output_gate == OutputGate::h
 
 }  // namespace
 
+void sublayer_core(const AttentionSaved& saved, const float* u, const Attention& p, const BlockContext& c) {
+  adapted_forward(saved.qkv, u, p.qkv, c.config.channels, c.config.qkv_width(), c, DropoutSite::lora_qkv);
+  attend(saved, p, c);
+}
+
 const float* sublayer_inner(const AttentionSaved& saved, const float* u, const Attention& p, const BlockContext& c) {
   const Config& config = c.config;
   const int N = c.B * c.T;
-  if (c.runs(Recompute::full)) {
-    adapted_forward(saved.qkv, u, p.qkv, config.channels, config.qkv_width(), c, DropoutSite::lora_qkv);
-    attend(saved, p, c);
-  }
   if (saved.gated) {
     linear_forward(saved.gate, u, p.output_gate, N, config.channels, config.gate_width());
     output_gate_forward(saved.gated, saved.mixed, saved.gate, N, config.n_head, config.head_dim, headwise(config));

@@ -33,6 +33,7 @@ struct AttentionSaved : BranchSaved {
 void declare_sublayer_saved(AttentionSaved& saved, Layout& layout, const Config& config, const std::string& name,
                             int layer, int B, int T);
 
+void sublayer_core(const AttentionSaved& saved, const float* u, const Attention& p, const BlockContext& c);
 const float* sublayer_inner(const AttentionSaved& saved, const float* u, const Attention& p, const BlockContext& c);
 void sublayer_out(float* f, const AttentionSaved& saved, const float* m, const Attention& p, const BlockContext& c);
 void sublayer_backward(float* du, const Attention& g, const float* df, const float* u, const AttentionSaved& saved,

@@ -25,6 +25,7 @@ struct FeedForwardSaved : BranchSaved {
 void declare_sublayer_saved(FeedForwardSaved& saved, Layout& layout, const Config& config, const std::string& name,
                             int layer, int B, int T);
 
+inline void sublayer_core(const FeedForwardSaved&, const float*, const FeedForward&, const BlockContext&) {}
 const float* sublayer_inner(const FeedForwardSaved& saved, const float* u, const FeedForward& p,
                             const BlockContext& c);
 void sublayer_out(float* f, const FeedForwardSaved& saved, const float* m, const FeedForward& p,

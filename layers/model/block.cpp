@@ -9,65 +9,37 @@ namespace {
 bool is_sequential(const Config& config) { return config.block == BlockForm::sequential; }
 bool shares_norm(const Config& config) { return config.block == BlockForm::parallel_shared; }
 
-// ---- a branch ----------------------------------------------------------------------------------------------
+// ---- declarations ------------------------------------------------------------------------------------------
 
-// A branch without `enters` reads the normalized input of the other branch.
+// A branch without `enters` reads the u of the other branch.
 template <class Sublayer>
 void declare_branch(Sublayer& p, Layout& layout, const Config& config, const std::string& name, int layer,
                     bool enters) {
-  if (enters) declare_branch_enter(p, layout, config, name, layer, 2 * layer + (name == "ffn"));
+  p.streams = declare_streams(layout, config, name, 2 * layer + (name == "ffn"));
+  if (enters) declare_branch_in(p, layout, config, name, layer);
   declare_sublayer(p, layout, config, name, layer);
-  declare_branch_leave(p, layout, config, name, layer);
+  declare_branch_out(p, layout, config, name, layer);
 }
 
 template <class Sublayer, class Saved>
 void declare_saved(Saved& saved, Layout& layout, const Config& config, const std::string& name, int layer, int B, int T,
                    bool enters) {
   const int N = B * T, width = Sublayer::inner_width(config), rows = Sublayer::inner_rows(config, N);
+  layout.share(config.recompute >= Recompute::selective);
+  const StreamsSaved streams = declare_streams_saved(layout, config, name, N);
   static_cast<BranchSaved&>(saved) = declare_branch_saved(layout, config, name, layer, N, width, enters, rows);
+  saved.streams = streams;
   declare_sublayer_saved(saved, layout, config, name, layer, B, T);
 }
 
-// u → y: adds f = sublayer(u) to x. Without `leaves`, only writes what the sublayer saves before f. b is the block's
-// input.
-template <class Saved, class Sublayer>
-void forward(const Saved& saved, const float* x, const float* u, const Sublayer& p, const BlockContext& c, bool leaves,
-             const float* b) {
-  const int N = c.B * c.T, C = c.config.channels;
-  const float* m = sublayer_inner(saved, u, p, c);
-  if (!leaves) return;
-  float* f = saved.f ? saved.f : c.scratch.f;
-  sublayer_out(f, saved, m, p, c);
-  dropout_apply(f, c.dropout, c.layer, Sublayer::kDropout, c.B, c.T, C);
-  branch_leave(saved.y, saved, c.scratch.streams, c.scratch.normed, x, f, p, N, C, c.training, b);
-}
-
-// d holds dy before the call and ds after it. Writes du. x is the stream that the branch has read.
-template <class Saved, class Sublayer>
-void backward(float* du, float* d, const Sublayer& g, const float* x, const float* u, const Saved& saved,
-              const Sublayer& p, const BlockContext& c) {
-  const int N = c.B * c.T, C = c.config.channels;
-  float* scratch = c.scratch.f;
-  const float* df =
-      branch_leave_backward(d, scratch, g, c.scratch.streams, x, saved.f, saved, p, N, C, c.scratch.bypass);
-  if (c.dropout.p > 0) {
-    if (df == d) copy_rows(scratch, d, N, C);  // d is still needed
-    dropout_apply(scratch, c.dropout, c.layer, Sublayer::kDropout, c.B, c.T, C);
-    df = scratch;
-  }
-  sublayer_backward(du, g, df, u, saved, p, c);
-}
-
-}  // namespace
-
-// ---- declarations ------------------------------------------------------------------------------------------
-
 // The initial factors are nanochat's (gpt.py, 92d63d4): from the first block to the last, 1.15 to 1.05 on the stream
 // and .2 to .05 on the first block's input.
-static Mix declare_stream_mix(Layout& layout, const Config& config, int layer) {
+Mix declare_stream_mix(Layout& layout, const Config& config, int layer) {
   const float depth = static_cast<float>(layer) / static_cast<float>(std::max(config.n_layer - 1, 1));
   return declare_mix(layout, "stream_mix", 1.15f - .1f * depth, .2f - .15f * depth);
 }
+
+}  // namespace
 
 Block declare_block(Layout& layout, const Config& config, int layer) {
   layout.enter_layer(layer);
@@ -75,7 +47,7 @@ Block declare_block(Layout& layout, const Config& config, int layer) {
   if (config.stream_mix) p.mix = declare_stream_mix(layout, config, layer);
   declare_branch(p.attention, layout, config, "attention", layer, true);
   declare_branch(p.ffn, layout, config, "ffn", layer, !shares_norm(config));
-  if (!is_sequential(config)) p.ffn.skip = 1;  // the output of attention's branch contains skip·x
+  if (!is_sequential(config)) p.ffn.streams.skip = 1;  // the output of attention's branch contains skip·x
   declare_shared_gain(p.attention, p.ffn, layout, config, layer);
   layout.leave_layer();
   return p;
@@ -122,43 +94,131 @@ BlockScratch declare_block_scratch(Layout& layout, const Config& config, int B, 
   return scratch;
 }
 
-// ---- schedules ---------------------------------------------------------------------------------------------
+// ---- forward -----------------------------------------------------------------------------------------------
 
-// The feed-forward branch reads the output of attention's branch, or x. In both cases it adds to that output. Its y is
-// kept, so recomputation stops before its end unless backward needs more.
-void block_forward(const BlockSaved& saved, const float* x, const Block& p, const BlockContext& c) {
-  const int N = c.B * c.T, C = c.config.channels;
-  if (p.mix.present()) mix_forward(saved.mixed, C, x, C, c.carried.x, p.mix, N, C);
-  if (p.mix.present()) x = saved.mixed;
-  const StreamsScratch& streams = c.scratch.streams;
-  const float* middle = saved.attention.y;
-  const float* u = branch_enter(saved.attention, streams, x, p.attention, N, C, c.training);
-  forward(saved.attention, x, u, p.attention, c, c.runs(Recompute::full), x);
-  const float* read = is_sequential(c.config) ? middle : x;
-  if (!shares_norm(c.config)) u = branch_enter(saved.ffn, streams, read, p.ffn, N, C, c.training);
-  const bool ends = !c.again || branch_saves_end(c.config, c.layer, "ffn");
-  forward(saved.ffn, middle, u, p.ffn, c, c.runs(Recompute::full) && ends, x);
+namespace {
+
+// The stages of a branch that recomputation leaves out if it has kept what they write.
+struct Stages {
+  bool core = true;  // sublayer_core
+  bool end = true;   // from W_out on
+};
+
+// x → u
+template <class Sublayer>
+const float* enter(const BranchSaved& saved, const float* x, const Sublayer& p, const BlockContext& c) {
+  const float* h = streams_read(saved.streams, c.scratch.streams, x, p.streams, c.rows());
+  return branch_in(saved, h, p, c.rows());
 }
 
-// d holds dy until both branches have read it. Parallel branches both read it before either adds to it (they have no
-// norm_sum).
+// u → f, added to the stream x: writes saved.y. b is the input of the block.
+template <class Saved, class Sublayer>
+void leave(const Saved& saved, const float* x, const float* u, const float* b, const Sublayer& p, const BlockContext& c,
+           Stages run) {
+  if (run.core) sublayer_core(saved, u, p, c);
+  const float* m = sublayer_inner(saved, u, p, c);
+  if (!run.end) return;
+  float* f = saved.f ? saved.f : c.scratch.f;
+  sublayer_out(f, saved, m, p, c);
+  dropout_apply(f, c.dropout, c.layer, Sublayer::kDropout, c.B, c.T, c.config.channels);
+  const float* o = branch_out(c.scratch.normed, saved, f, p, c.rows());
+  streams_write(saved.y, saved.before_sum(), c.scratch.streams, x, o, p.streams, c.rows());
+  branch_sum(saved, b, p, c.rows());
+}
+
+// The second branch reads what the first leaves, or x as the first does. Either way it adds to what the first leaves.
+void run_branches(const BlockSaved& saved, const float* x, const Block& p, const BlockContext& c, Stages attention,
+                  Stages ffn) {
+  const float* middle = saved.attention.y;
+  const float* u = enter(saved.attention, x, p.attention, c);
+  leave(saved.attention, x, u, x, p.attention, c, attention);
+  if (!shares_norm(c.config)) u = enter(saved.ffn, is_sequential(c.config) ? middle : x, p.ffn, c);
+  leave(saved.ffn, middle, u, x, p.ffn, c, ffn);
+}
+
+// Returns what the branches read.
+const float* mix_in(const BlockSaved& saved, const float* x, const Block& p, const BlockContext& c) {
+  const int N = c.B * c.T, C = c.config.channels;
+  if (!p.mix.present()) return x;
+  mix_forward(saved.mixed, C, x, C, c.carried.x, p.mix, N, C);
+  return saved.mixed;
+}
+
+}  // namespace
+
+void block_forward(const BlockSaved& saved, const float* x, const Block& p, const BlockContext& c) {
+  run_branches(saved, mix_in(saved, x, p, c), p, c, {}, {});
+}
+
+// The y of the second branch is kept, so its end is needed only if backward reads more of it.
+void block_recompute(const BlockSaved& saved, const float* x, const Block& p, const BlockContext& c) {
+  const bool full = c.config.recompute == Recompute::full;
+  const bool ends = full && branch_saves_end(c.config, c.layer, "ffn");
+  run_branches(saved, mix_in(saved, x, p, c), p, c, {.core = full, .end = full}, {.core = full, .end = ends});
+}
+
+// ---- backward ----------------------------------------------------------------------------------------------
+
+namespace {
+
+// d holds dy before the call and ds after it. Writes du. x is the stream that the branch has read.
+template <class Saved, class Sublayer>
+void leave_backward(float* du, float* d, const Sublayer& g, const float* x, const float* u, const Saved& saved,
+                    const Sublayer& p, const BlockContext& c) {
+  float* scratch = c.scratch.f;
+  branch_sum_backward(d, c.scratch.bypass, g, saved, p, c.rows());  // y = branch_sum(s)
+  const float* df = streams_write_backward(d, scratch, c.scratch.streams, x, saved.f, saved.streams, p.streams,
+                                           c.rows());             // s = streams_write(x, o)
+  df = branch_out_backward(scratch, g, df, saved, p, c.rows());  // o = branch_out(f)
+  if (c.dropout.p > 0) {
+    if (df == d) copy_rows(scratch, d, c.B * c.T, c.config.channels);  // d is still needed
+    dropout_apply(scratch, c.dropout, c.layer, Sublayer::kDropout, c.B, c.T, c.config.channels);
+    df = scratch;
+  }
+  sublayer_backward(du, g, df, u, saved, p, c);
+}
+
+// d holds ds before the call and dx after it; du is overwritten.
+template <class Sublayer>
+void enter_backward(float* d, const Sublayer& g, float* du, const float* x, const BranchSaved& saved, const Sublayer& p,
+                    const BlockContext& c) {
+  branch_in_backward(du, g, saved.streams.h_or(x), saved, p, c.rows());  // u = branch_in(h)
+  streams_read_backward(d, g.streams, c.scratch.streams, du, x, saved.streams, p.streams, c.rows());
+}
+
+template <class Saved, class Sublayer>
+void branch_backward(float* d, const Sublayer& g, const float* x, const Saved& saved, const Sublayer& p,
+                     const BlockContext& c) {
+  float* du = c.scratch.normed;
+  leave_backward(du, d, g, x, saved.u_or(saved.streams.h_or(x)), saved, p, c);
+  enter_backward(d, g, du, x, saved, p, c);
+}
+
+// d holds dy until both branches have read it: parallel branches have one stream and no norm_sum.
+void parallel_backward(float* d, const Block& g, const float* x, const BlockSaved& saved, const Block& p,
+                       const BlockContext& c) {
+  const bool shared = shares_norm(c.config);
+  float *du = c.scratch.normed, *du_ffn = c.scratch.du;
+  const float *u = saved.attention.u_or(x), *u_ffn = shared ? u : saved.ffn.u_or(x);
+  leave_backward(du_ffn, d, g.ffn, x, u_ffn, saved.ffn, p.ffn, c);
+  leave_backward(du, d, g.attention, x, u, saved.attention, p.attention, c);
+  if (shared) scaled_add(du, 1, du, du_ffn, c.B * c.T, c.config.channels);
+  enter_backward(d, g.attention, du, x, saved.attention, p.attention, c);
+  if (!shared) enter_backward(d, g.ffn, du_ffn, x, saved.ffn, p.ffn, c);
+}
+
+}  // namespace
+
 void block_backward(float* d, const Block& g, const float* x, const BlockSaved& saved, const Block& p,
                     const BlockContext& c) {
   const int N = c.B * c.T, C = c.config.channels;
-  const bool sequential = is_sequential(c.config), shared = shares_norm(c.config);
-  const float* stream = x;
-  if (p.mix.present()) x = saved.mixed;
-  const StreamsScratch& streams = c.scratch.streams;
-  const float *middle = saved.attention.y, *u = branch_entered(saved.attention, x);
-  const float* u_ffn = shared ? u : branch_entered(saved.ffn, middle);
-  float *du = c.scratch.normed, *du_ffn = sequential ? du : c.scratch.du;
-
-  backward(du_ffn, d, g.ffn, middle, u_ffn, saved.ffn, p.ffn, c);
-  if (sequential) branch_enter_backward(d, g.ffn, streams, du_ffn, middle, saved.ffn, p.ffn, N, C);
-  backward(du, d, g.attention, x, u, saved.attention, p.attention, c);
-  if (shared) scaled_add(du, 1, du, du_ffn, N, C);
-  branch_enter_backward(d, g.attention, streams, du, x, saved.attention, p.attention, N, C);
-  if (!sequential && !shared) branch_enter_backward(d, g.ffn, streams, du_ffn, x, saved.ffn, p.ffn, N, C);
+  const float* read = p.mix.present() ? saved.mixed : x;
+  if (is_sequential(c.config)) {
+    branch_backward(d, g.ffn, saved.attention.y, saved.ffn, p.ffn, c);
+    branch_backward(d, g.attention, read, saved.attention, p.attention, c);
+  } else {
+    parallel_backward(d, g, read, saved, p, c);
+  }
   if (p.ffn.bypass) scaled_add(d, 1, c.scratch.bypass, d, N, C);
-  if (p.mix.present()) mix_backward(d, C, c.carried.dx, !c.last(), g.mix, stream, c.carried.x, p.mix, N, C);
+  if (p.mix.present()) mix_backward(d, C, c.carried.dx, !c.last(), g.mix, x, c.carried.x, p.mix, N, C);
 }

@@ -31,8 +31,10 @@ struct BlockSaved {
 BlockSaved declare_block_saved(Layout& layout, Config config, int layer, int B, int T, bool training);
 BlockScratch declare_block_scratch(Layout& layout, const Config& config, int B, int T, bool backward);
 
-// If context.again, recomputes only the shared buffers.
 void block_forward(const BlockSaved& saved, const float* x, const Block& p, const BlockContext& context);
+
+// Before backward: computes again what the blocks share (Config::recompute), with the same bits.
+void block_recompute(const BlockSaved& saved, const float* x, const Block& p, const BlockContext& context);
 
 // d has the size of x. It holds dy before the call and dx after it.
 void block_backward(float* d, const Block& g, const float* x, const BlockSaved& saved, const Block& p,

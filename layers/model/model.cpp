@@ -212,10 +212,10 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
              config.vocab_size);
   if (observer) observer->outside(a, input_of(a, config.n_layer), B, T);
   streams_end_backward(d, model.g.final_norm, input_of(a, config.n_layer), a.end, model.p.final_norm, N, C);
-  context.again = config.recompute > Recompute::none;
+  context.load = nullptr;  // the experts' choices have been counted
   for (int l = config.n_layer - 1; l >= 0; --l) {
     context.layer = l;
-    if (context.again) block_forward(a.blocks[l], input_of(a, l), model.p.blocks[l], context);
+    if (config.recompute > Recompute::none) block_recompute(a.blocks[l], input_of(a, l), model.p.blocks[l], context);
     if (observer) observer->block(l, input_of(a, l), a.blocks[l], d, B, T);
     block_backward(d, model.g.blocks[l], input_of(a, l), a.blocks[l], model.p.blocks[l], context);
   }

@@ -104,7 +104,7 @@ void declare_moe_out(Moe& p, Layout& layout, const Config& config, const std::st
 void moe_up_forward(float* up, const RouterSaved& saved, const float* u, const Moe& p, const BlockContext& c) {
   const int N = c.B * c.T, C = c.config.channels, width = up_width(c.config);
   router_forward(saved, u, p.router, c.config, N);
-  if (c.load && !c.again) {
+  if (c.load) {
     const std::vector<int> load = router_load(saved, c.config, N);
     for (size_t i = 0; i < load.size(); ++i) c.load[c.layer * load.size() + i] += load[i];
   }

@@ -3,29 +3,27 @@
 //
 //   y = norm_sum( skip·x + norm_out( W_out·norm_inner( F( in_scale·norm_in(x) ) ) ) )   an absent norm is the identity
 //
-//   u = branch_enter(x)           u = in_scale·norm_in(x)
-//   h = F(u)                      attention or feed-forward up to its last matrix; the sublayer does it
-//   m = branch_inner(h)           m = norm_inner(h)
-//   f = W_out m                   the sublayer again
-//   y = branch_leave(x, f)        s = skip·x + norm_out(f),  y = norm_sum(s);  or λ ⊙ f for norm_out(f)
+//   h = streams_read(x)           h = x; layers/streams says more
+//   u = branch_in(h)              u = in_scale·norm_in(h)
+//   m = branch_inner(F(u))        m = norm_inner(F(u)); F is attention or feed-forward layer up to its last matrix
+//   f = W_out m                   the sublayer does F and W_out
+//   o = branch_out(f)             o = norm_out(f) or λ ⊙ f
+//   s = streams_write(x, o)       s = skip·x + o
+//   y = branch_sum(s)             y = norm_sum(s)
 //
-//   df = branch_leave_backward(dy)        ds = norm_sum'(dy),  df = norm_out'(ds) or λ ⊙ ds; ds overwrites dy
+//   ds = branch_sum_backward(dy)          ds = norm_sum'(dy); it overwrites dy
+//   do = streams_write_backward(ds)       do = ds
+//   df = branch_out_backward(do)          df = norm_out'(do) or λ ⊙ do
 //   dm = W_outᵀ df
-//   dh = branch_inner_backward(dm)        dh = norm_inner'(dm)
-//   du = F'(dh)
-//   dx = branch_enter_backward(du, ds)    dx = skip·ds + norm_in'(in_scale·du); dx overwrites ds
+//   du = F'(branch_inner_backward(dm))    norm_inner'(dm)
+//   dh = branch_in_backward(du)           dh = norm_in'(in_scale·du)
+//   dx = streams_read_backward(ds, dh)    dx = skip·ds + dh; it overwrites ds
 //
-//   saves     what the norms need: f if there is a norm_out or λ, s if there is a norm_sum; the caller still holds x
-//             and h
-//
-// With several streams, x and y are (S,N,C), and layers/streams mixes them:
-//
-//   u = in_scale·norm_in(read x)          y = skip·carry x + write·norm_out(f)
-//   ResiDual: u = in_scale·norm_in(x[0])  y[0] = norm_sum(skip·x[0] + f)    y[1] = skip·x[1] + f
+//   saves     what the norms need: f if norm_out or λ is present, s if norm_sum is; the caller still holds x and F(u)
 //
 // With a bypass, the feed-forward branch's sum also has the block's input b (B2T):
 //
-//   s = skip·x + norm_out(f) + b          db += ds
+//   s = skip·x + norm_out(f) + b          db = ds
 
 #include <string>
 
@@ -37,68 +35,65 @@
 // Parameters, or their gradients.
 struct Branch {
   Norm norm_in, norm_inner, norm_out, norm_sum;
-  Gain gain;  // λ
-  Streams streams;
-  float skip = 1, in_scale = 1;
+  Gain gain;        // λ
+  Streams streams;  // skip, and how several streams are mixed; the functions below do not use it
+  float in_scale = 1;
   bool bypass = false;
 };
 
 struct BranchSaved {
-  float* u = nullptr;  // (N,C) in_scale·norm_in(x), if there is a norm_in
-  float* m = nullptr;  // (N,width) norm_inner(h), if there is one
-  float* s = nullptr;  // (N,C) norm_sum's input, if there is one
-  float* f = nullptr;  // (N,C) if norm_out or λ needs it
+  float* u = nullptr;  // (N,C) in_scale·norm_in(h), if there is a norm_in
+  float* m = nullptr;  // (N,width) norm_inner(F(u)), if there is a norm_inner
+  float* s = nullptr;  // (N,C) what norm_sum normalizes, if there is a norm_sum
+  float* f = nullptr;  // (N,C) if backward needs it
   float* y = nullptr;  // (S,N,C)
   NormSaved in, inner, out, sum;
   StreamsSaved streams;
+
+  const float* u_or(const float* h) const { return u ? u : h; }  // what branch_in has returned for h
+  float* before_sum() const { return s ? s : y; }                // (N,C) the sum of the first stream
 };
 
-// Take the tensors that the placement needs in block `layer`. The streams' mixing and norm_in come first in the table;
-// norm_inner, as wide as W_out's input, comes before W_out; the other norms come after all tensors of the branch.
-// `index` counts the model's branches from 0.
-void declare_branch_enter(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer,
-                          int index);
+// Take what the placement asks for in block `layer`: norm_in before the sublayer; norm_inner, as wide as W_out's input,
+// before W_out; the other norms after all tensors of the branch.
+void declare_branch_in(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer);
 void declare_branch_inner(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer,
                           int width);
-void declare_branch_leave(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer);
-// Without `enters`, the branch reads what another branch has entered. norm_inner has inner_rows rows, or N if that is
-// 0.
+void declare_branch_out(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer);
+// Without `enters` the branch reads the u of another. norm_inner has inner_rows rows, or N if that is 0.
 BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std::string& name, int layer, int N,
                                  int inner_width, bool enters = true, int inner_rows = 0);
 
 // Declares the λ that both branches of block `layer` share, if the placement has one.
 void declare_shared_gain(Branch& first, Branch& second, Layout& layout, const Config& config, int layer);
 
-// True if backward needs the branch's output f, because the branch has a norm_out, a λ or mixed streams.
+// True if backward needs f: the branch has a norm_out, a gain or mixed streams.
 bool branch_keeps_output(const Config& config, int layer, const std::string& name);
 
 // True if the model's feed-forward branches have a bypass.
 bool has_bypass(const Config& config);
 
-// True if backward needs more than y of what follows W_out.
+// True if backward needs f or s.
 bool branch_saves_end(const Config& config, int layer, const std::string& name);
 
-// `training`: see norm_forward.
-const float* branch_enter(const BranchSaved& saved, const StreamsScratch& scratch, const float* x, const Branch& p,
-                          int N, int C, bool training);
-// Returns the u that branch_enter has written, or x.
-const float* branch_entered(const BranchSaved& saved, const float* x);
+const float* branch_in(const BranchSaved& saved, const float* h, const Branch& p, const StreamRows& rows);
+// h (N,width): F(u)
 const float* branch_inner(const BranchSaved& saved, const float* h, const Branch& p, int N, int width, bool training);
+// Returns f itself, or `normed` (N,C) if the branch has a norm_out or a gain.
+const float* branch_out(float* normed, const BranchSaved& saved, const float* f, const Branch& p,
+                        const StreamRows& rows);
+// Reads before_sum(), to which a bypass adds b (N,C) first.
+void branch_sum(const BranchSaved& saved, const float* b, const Branch& p, const StreamRows& rows);
 
-// y may be x. normed (N,C) is scratch for norm_out(f). b (N,C) is the block's input, for a bypass.
-void branch_leave(float* y, const BranchSaved& saved, const StreamsScratch& scratch, float* normed, const float* x,
-                  const float* f, const Branch& p, int N, int C, bool training, const float* b = nullptr);
-
-// d holds dy before the call and ds after it. Returns df: `df` if there is a norm_out, a λ or a second stream, else d
-// itself. A bypass writes its gradient to db (N,C).
-const float* branch_leave_backward(float* d, float* df, const Branch& g, const StreamsScratch& scratch, const float* x,
-                                   const float* f, const BranchSaved& saved, const Branch& p, int N, int C,
-                                   float* db = nullptr);
-
-// d holds dm before the call and dh after it.
+// d holds dy before the call and ds after it. A bypass writes its gradient to db (N,C).
+void branch_sum_backward(float* d, float* db, const Branch& g, const BranchSaved& saved, const Branch& p,
+                         const StreamRows& rows);
+// Returns df: d itself, or `df` if the branch has a norm_out or a gain. df may be d.
+const float* branch_out_backward(float* df, const Branch& g, const float* d, const BranchSaved& saved, const Branch& p,
+                                 const StreamRows& rows);
+// d holds dm before the call and the gradient of h after it.
 void branch_inner_backward(float* d, const Branch& g, const float* h, const BranchSaved& saved, const Branch& p, int N,
                            int width);
-
-// d holds ds before the call and dx after it. Overwrites du.
-void branch_enter_backward(float* d, const Branch& g, const StreamsScratch& scratch, float* du, const float* x,
-                           const BranchSaved& saved, const Branch& p, int N, int C);
+// d holds du before the call and dh after it.
+void branch_in_backward(float* d, const Branch& g, const float* h, const BranchSaved& saved, const Branch& p,
+                        const StreamRows& rows);

@@ -3,7 +3,8 @@
 //
 //   declare_sublayer(p, ...)               takes its tensors, norm_inner before its last matrix
 //   declare_sublayer_saved(saved, ...)     takes what backward needs, and f if the branch keeps it
-//   sublayer_inner(saved, u, p, c)         u → m, the input of its last matrix
+//   sublayer_core(saved, u, p, c)          u → what --recompute selective keeps: q, k, v and attention's output
+//   sublayer_inner(saved, u, p, c)         the rest, up to m, the input of its last matrix
 //   sublayer_out(f, saved, m, p, c)        m → f
 //   sublayer_backward(du, g, df, u, saved, p, c)
 //
@@ -56,13 +57,10 @@ struct BlockContext {
   Carried carried = {};
   bool training = false;          // see norm_forward
   float scale = 1;                // the gradient of the step's loss with respect to the sum of all tokens' losses
-  double* load = nullptr;         // (L,E) in training: counts each expert's choices
-  bool again = false;             // the pass before backward that recomputes what was not kept (Config::recompute)
+  double* load = nullptr;         // (L,E) the forward pass of training counts each expert's choices
 
   bool last() const { return layer + 1 == config.n_layer; }
-
-  // True if this pass runs a stage that is recomputed at level `stage` and above.
-  bool runs(Recompute stage) const { return !again || config.recompute >= stage; }
+  StreamRows rows() const { return {B * T, config.channels, training}; }
 };
 
 // A sublayer's linear layer with its adapters. `site` numbers the dropout of the adapters' input.

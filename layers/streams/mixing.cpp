@@ -75,9 +75,10 @@ void read_streams_backward(float* d, float* dcoefficients, const float* coeffici
 
 // ---- writing -----------------------------------------------------------------------------------------------------
 
-void write_streams(float* y, const float* coefficients, float skip, const float* x, const float* f, int S, int N,
+void write_streams(float* y, const float* coefficients, const float* x, const float* f, const Streams& p, int N,
                    int C) {
-  with_count(S, [&](auto count) {
+  const float skip = p.skip;
+  with_count(p.count, [&](auto count) {
     constexpr int S = count;
     parallel_for(N, 1, mixing_work(S, C), [&](int begin, int end) {
       for (int n = begin; n < end; ++n) {
@@ -98,13 +99,14 @@ void write_streams(float* y, const float* coefficients, float skip, const float*
   });
 }
 
-void write_streams_backward(float* d, float* df, float* dcoefficients, const float* coefficients, float skip,
-                            const float* x, const float* f, int S, int N, int C) {
-  with_count(S, [&](auto count) {
+void write_streams_backward(float* d, float* df, const StreamsScratch& scratch, const float* x, const float* f,
+                            const Streams& p, int N, int C) {
+  const float skip = p.skip;
+  with_count(p.count, [&](auto count) {
     constexpr int S = count;
     parallel_for(N, 1, 2 * mixing_work(S, C), [&](int begin, int end) {
       for (int n = begin; n < end; ++n) {
-        const RowCoefficients<S> k(coefficients, n, N, skip);
+        const RowCoefficients<S> k(scratch.coefficients, n, N, skip);
         Vec dcarry[S][S] = {}, dwrite[S] = {};
         sweep(C, [&](int c, int lanes) {
           const size_t at = plane(n, C) + c;
@@ -127,7 +129,7 @@ void write_streams_backward(float* d, float* df, float* dcoefficients, const flo
           }
         });
         for (int s = 0; s < S; ++s) {
-          float* of = dcoefficients + static_cast<size_t>(s) * (S + 2) * N + n;
+          float* of = scratch.d + static_cast<size_t>(s) * (S + 2) * N + n;
           for (int t = 0; t < S; ++t)
             of[static_cast<size_t>(1 + t) * N] = skip * static_cast<float>(simd::sum(dcarry[s][t]));
           of[static_cast<size_t>(S + 1) * N] = static_cast<float>(simd::sum(dwrite[s]));

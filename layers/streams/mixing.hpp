@@ -3,15 +3,17 @@
 //
 //   h = Σₛ read[s]·x[s]      y[t] = skip·Σₛ carry[s,t]·x[s] + write[t]·f
 
+#include "stream_parameters.hpp"
+
 void read_streams(float* h, const float* coefficients, const float* x, int S, int N, int C);
 // Adds read[s]·dh to d (S,N,C). Writes the gradients of read to dcoefficients.
 void read_streams_backward(float* d, float* dcoefficients, const float* coefficients, const float* dh, const float* x,
                            int S, int N, int C);
 
 // y may be x.
-void write_streams(float* y, const float* coefficients, float skip, const float* x, const float* f, int S, int N,
+void write_streams(float* y, const float* coefficients, const float* x, const float* f, const Streams& p, int N,
                    int C);
 // d holds dy before the call and skip·Σₜ carry[s,t]·dy[t] after it. Writes df, and the gradients of carry and write to
-// dcoefficients.
-void write_streams_backward(float* d, float* df, float* dcoefficients, const float* coefficients, float skip,
-                            const float* x, const float* f, int S, int N, int C);
+// scratch.d.
+void write_streams_backward(float* d, float* df, const StreamsScratch& scratch, const float* x, const float* f,
+                            const Streams& p, int N, int C);

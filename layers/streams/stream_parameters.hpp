@@ -12,6 +12,7 @@ inline StreamRule stream_rule(const Config& config) { return placement_row(confi
 struct Streams {
   StreamRule rule = StreamRule::single;
   int count = 1;                                              // S
+  float skip = 1;                                             // the factor on the skip path
   float *read = nullptr, *carry = nullptr, *write = nullptr;  // (S) (S·S) (S): constants of hyper connections
   Norm norm;                                                  // hyper
   float* weight = nullptr;  // hyper (S + 2, C): read, carry to each stream, write; mhc (K, S·C): read, write, carry
@@ -24,11 +25,20 @@ struct Streams {
   int coefficients() const { return count * (count + 2); }  // K
 };
 
+// The rows of one stream.
+struct StreamRows {
+  int N, C;
+  bool training = true;  // see norm_forward
+};
+
 struct StreamsSaved {
-  float* h = nullptr;     // (N,C)
+  float* h = nullptr;     // (N,C) if streams are mixed
   float* z = nullptr;     // (K,N) hyper, mhc
   float* rstd = nullptr;  // (N) mhc: 1/rms(x)
   NormSaved norm;         // hyper
+
+  // What streams_read has returned for x.
+  const float* h_or(const float* x) const { return h ? h : x; }
 };
 
 // Scratch that all branches share. It keeps the coefficients and their gradients between the two functions of a pass.

@@ -1,7 +1,9 @@
 #include "streams.hpp"
 
 #include "hyper_connections.hpp"
+#include "layers/kernels/elementwise.hpp"
 #include "mhc.hpp"
+#include "planes.hpp"
 
 // ---- declarations ----------------------------------------------------------------------------------------------
 
@@ -27,6 +29,7 @@ double multiply_adds_of_streams(const Config& config) {
 Streams declare_streams(Layout& layout, const Config& config, const std::string& name, int branch) {
   Streams p;
   p.rule = stream_rule(config), p.count = stream_count(config);
+  p.skip = static_cast<float>(*config.skip_scale);
   if (!p.mixes()) return p;
   const std::string prefix = name + ".streams";
   if (p.rule == StreamRule::mhc) declare_mhc(p, layout, config, prefix);
@@ -68,7 +71,9 @@ void stream_coefficients(float* coefficients, const StreamsSaved& saved, const S
 }
 
 const float* streams_read(const StreamsSaved& saved, const StreamsScratch& scratch, const float* x, const Streams& p,
-                          int N, int C, bool training) {
+                          const StreamRows& rows) {
+  if (!p.mixes()) return x;
+  const auto [N, C, training] = rows;
   if (p.rule == StreamRule::mhc) mhc_read(saved, x, p, N, C);
   else hyper_read(saved, scratch, x, p, N, C, training);
   stream_coefficients(scratch.coefficients, saved, p, N);
@@ -76,19 +81,34 @@ const float* streams_read(const StreamsSaved& saved, const StreamsScratch& scrat
   return saved.h;
 }
 
-void streams_write(float* y, const StreamsScratch& scratch, float skip, const float* x, const float* f,
-                   const Streams& p, int N, int C) {
-  write_streams(y, scratch.coefficients, skip, x, f, p.count, N, C);
+void streams_write(float* y, float* first, const StreamsScratch& scratch, const float* x, const float* f,
+                   const Streams& p, const StreamRows& rows) {
+  const int N = rows.N, C = rows.C;
+  if (p.mixes()) return write_streams(y, scratch.coefficients, x, f, p, N, C);
+  scaled_add(first, p.skip, x, f, N, C);
+  const size_t second = plane(N, C);
+  if (p.rule == StreamRule::dual) scaled_add(y + second, p.skip, x + second, f, N, C);
 }
 
-void streams_write_backward(float* d, float* df, const StreamsScratch& scratch, float skip, const float* x,
-                            const float* f, const StreamsSaved& saved, const Streams& p, int N, int C) {
+const float* streams_write_backward(float* d, float* df, const StreamsScratch& scratch, const float* x, const float* f,
+                                    const StreamsSaved& saved, const Streams& p, const StreamRows& rows) {
+  const int N = rows.N, C = rows.C;
+  if (p.rule == StreamRule::single) return d;  // y = skip·x + f
+  if (p.rule == StreamRule::dual) {
+    float* second = d + plane(N, C);
+    scaled_add(df, 1, d, second, N, C);  // y[s] = skip·x[s] + f
+    scale_rows(second, p.skip, N, C);    // y[1] = skip·x[1] + f
+    return df;
+  }
   stream_coefficients(scratch.coefficients, saved, p, N);
-  write_streams_backward(d, df, scratch.d, scratch.coefficients, skip, x, f, p.count, N, C);
+  write_streams_backward(d, df, scratch, x, f, p, N, C);
+  return df;
 }
 
 void streams_read_backward(float* d, const Streams& g, const StreamsScratch& scratch, const float* dh, const float* x,
-                           const StreamsSaved& saved, const Streams& p, int N, int C) {
+                           const StreamsSaved& saved, const Streams& p, const StreamRows& rows) {
+  const int N = rows.N, C = rows.C;
+  if (!p.mixes()) return scaled_add(d, p.skip, d, dh, N, C);  // y = skip·x + F(x)
   read_streams_backward(d, scratch.d, scratch.coefficients, dh, x, p.count, N, C);
   if (p.rule == StreamRule::mhc) mhc_read_backward(d, g, scratch, x, saved, p, N, C);
   else hyper_read_backward(d, g, scratch, x, saved, p, N, C);

@@ -1,5 +1,11 @@
 #pragma once
-// Several residual streams: a branch reads a mixture of them and writes to all of them. Placement::streams says how.
+// The residual stream, of which there may be several: a branch reads a mixture of them and writes to all.
+// Placement::streams says how. The branch itself (layers/residual) sees h and f, which are one stream.
+//
+//   single        h = x                        y = skip·x + f
+//   dual          h = x[0]                     y[s] = skip·x[s] + f        backward  df = dy[0] + dy[1]
+//
+// The other rules mix:
 //
 //   x, y (S,N,C)   f (N,C)   one plane (N,C) for each stream
 //   forward   h = Σₛ read[s]·x[s]                                    f = F(h), the branch without its skip path
@@ -39,19 +45,21 @@ Streams declare_streams(Layout& layout, const Config& config, const std::string&
 StreamsSaved declare_streams_saved(Layout& layout, const Config& config, const std::string& name, int N);
 StreamsScratch declare_streams_scratch(Layout& layout, const Config& config, int N, bool backward);
 
-// Call these only if the streams mix; residual.hpp does what the other rules need.
+// Returns h, which is x itself unless streams are mixed.
 const float* streams_read(const StreamsSaved& saved, const StreamsScratch& scratch, const float* x, const Streams& p,
-                          int N, int C, bool training);
-// y may be x.
-void streams_write(float* y, const StreamsScratch& scratch, float skip, const float* x, const float* f,
-                   const Streams& p, int N, int C);
+                          const StreamRows& rows);
+// Writes y, but its first stream to `first`, which may be y. Streams that are mixed have no norm after the sum: there
+// `first` must be y. y may be x.
+void streams_write(float* y, float* first, const StreamsScratch& scratch, const float* x, const float* f,
+                   const Streams& p, const StreamRows& rows);
 
-// d (S,N,C) holds dy before the call, and after it the part of dx that carry passes on. Writes df (N,C).
-void streams_write_backward(float* d, float* df, const StreamsScratch& scratch, float skip, const float* x,
-                            const float* f, const StreamsSaved& saved, const Streams& p, int N, int C);
-// Adds the rest of dx to d.
+// d (S,N,C) holds dy before the call. If streams are mixed, it holds the part of dx that carry passes on after it. The
+// second of dual streams gets its dx. Returns df: d itself for a single stream, otherwise `df` (N,C).
+const float* streams_write_backward(float* d, float* df, const StreamsScratch& scratch, const float* x, const float* f,
+                                    const StreamsSaved& saved, const Streams& p, const StreamRows& rows);
+// d holds what streams_write_backward has left there before the call, and dx after it.
 void streams_read_backward(float* d, const Streams& g, const StreamsScratch& scratch, const float* dh, const float* x,
-                           const StreamsSaved& saved, const Streams& p, int N, int C);
+                           const StreamsSaved& saved, const Streams& p, const StreamRows& rows);
 
 // Writes the coefficients (K,N) of a branch after it has read its streams.
 void stream_coefficients(float* coefficients, const StreamsSaved& saved, const Streams& p, int N);

@@ -34,7 +34,7 @@ struct Parameters {
   }
   Branch<Number> branch(const ::Branch& b) {
     const Gain<Number> gain = {at(b.gain.weight), b.gain.single};
-    return {norm(b.norm_in), norm(b.norm_out), norm(b.norm_sum), gain, b.skip, b.in_scale};
+    return {norm(b.norm_in), norm(b.norm_out), norm(b.norm_sum), gain, b.streams.skip, b.in_scale};
   }
   Streams<Number> streams(const ::Streams& s) {
     return {s.rule, size_t(s.count), at(s.read), at(s.carry), at(s.write), norm(s.norm), at(s.weight), at(s.bias),

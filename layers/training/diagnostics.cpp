@@ -200,12 +200,12 @@ void PassStatistics::norm(int layer, const std::string& name, const Distribution
 // adds the block's input to s.
 void PassStatistics::branch(const BranchView& v, const BranchSaved& saved, const Branch& p) {
   const size_t n = static_cast<size_t>(v.N) * model_.config.channels;
-  const float* s = p.norm_sum.present() ? saved.s : saved.y;
+  const float* s = saved.before_sum();
   const bool mixes = p.streams.mixes();
-  const Distribution in = distribution_of(mixes ? saved.streams.h : v.x, n);
+  const Distribution in = distribution_of(saved.streams.h_or(v.x), n);
   const Distribution added = p.gain.present() ? distribution(n, gained(saved.f, p.gain, n / v.N))
                              : mixes          ? distribution_of(saved.f, n)
-                                              : distribution(n, difference(s, p.skip, v.base, v.bypass));
+                                              : distribution(n, difference(s, p.streams.skip, v.base, v.bypass));
   if (p.norm_in.present()) {
     Distribution after = distribution_of(saved.u, n);
     after.rms /= static_cast<double>(p.in_scale), after.max /= static_cast<double>(p.in_scale);
