@@ -16,7 +16,7 @@ struct Result {
 Result run(const std::vector<float>& logits, const std::vector<int>& targets, float scale, float z_loss = 0) {
   const int N = targets.size(), V = logits.size() / targets.size();
   Result r{garbage(N), garbage(logits.size())};
-  cross_entropy(r.losses.data(), r.dlogits.data(), logits.data(), targets.data(), scale, N, V, 0, z_loss);
+  cross_entropy(r.losses.data(), r.dlogits.data(), logits.data(), targets.data(), scale, N, V, {.z_loss = z_loss});
   return r;
 }
 
@@ -69,8 +69,8 @@ TEST_CASE("cross-entropy is the same for any number of threads", "[cross_entropy
   std::vector<float> scratch(size_t(classifier_rows(N, V)) * V);
   check_same_for_all_threads([&] {
     std::vector<float> losses = garbage(N), dx = garbage(N * C), dweight(V * C), dbias(V);
-    classifier(losses.data(), dx.data(), {{dweight.data(), dbias.data()}}, x.data(),
-               {{weight.data(), bias.data()}, 2}, targets.data(), 1, scratch.data(), N, C, V);
+    classifier({losses.data(), scratch.data()}, dx.data(), {{dweight.data(), dbias.data()}, {}}, x.data(),
+               {{weight.data(), bias.data()}, {.cap = 2}}, targets.data(), 1, {N, C, V});
     return joined({losses, dx, dweight, dbias});
   });
 }

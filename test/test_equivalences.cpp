@@ -192,14 +192,14 @@ TEST_CASE("taking the residual after the norm is Post-LN with an embedding norm"
     const Norm* next = &post.p.embedding_norm;  // BLOOM's input_layernorm of the first block
     for (const Block& p : post.p.blocks) {
       norm_forward(h.data(), saved, x.data(), *next, N, C, false);
-      linear_forward(qkv.data(), h.data(), p.attention.qkv, N, C, 3 * C);
+      linear_forward(qkv.data(), h.data(), p.attention.qkv, {N, C, 3 * C});
       attention_forward(mixed.data(), lse.data(), qkv.data(), {B, T, H, H, config.head_dim}, {}, 0);
-      linear_forward(f.data(), mixed.data(), p.attention.o, N, width, C);
+      linear_forward(f.data(), mixed.data(), p.attention.o, {N, width, C});
       add_to_h();
       norm_forward(h.data(), saved, x.data(), p.attention.norm_sum, N, C, false);  // post_attention_layernorm
-      linear_forward(up.data(), h.data(), p.ffn.up, N, C, F);
+      linear_forward(up.data(), h.data(), p.ffn.up, {N, C, F});
       activation_forward(active.data(), up.data(), config.activation, N, F);
-      linear_forward(f.data(), active.data(), p.ffn.down, N, F, C);
+      linear_forward(f.data(), active.data(), p.ffn.down, {N, F, C});
       add_to_h();
       next = &p.ffn.norm_sum;  // input_layernorm of the next block, or ln_f
     }

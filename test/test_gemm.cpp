@@ -105,7 +105,7 @@ TEST_CASE("gemm on one thread reads and writes inside wider matrices", "[gemm]")
         const MatrixView av = view_a(v, a.data() + 3, a_width, a_width);
         const MatrixView bv = view_b(v, b.data() + 3, b_width, b_width);
         std::vector<float> c = before;
-        gemm_serial(c.data() + 3, ldc, av, bv, M, N, K, accumulate);
+        gemm_serial({c.data() + 3, size_t(ldc)}, av, bv, M, N, K, accumulate);
         std::vector<double> want = widen(before);
         for (size_t i = 0; i < want.size(); ++i) {
           const bool inside = int(i % ldc) >= 3 && int(i % ldc) < 3 + N;
@@ -133,8 +133,8 @@ TEST_CASE("gemm leaves out what a triangle does not need", "[gemm]") {
                 if (part == Triangle::a_lower ? k > i + diagonal : part == Triangle::a_upper && k < i - diagonal)
                   a[i * av.row + k * av.col] = 0;
             std::vector<float> whole = random_floats(size_t(M) * N, 3), c = whole;
-            gemm_serial(whole.data(), N, av, bv, M, N, K, accumulate);
-            gemm_serial(c.data(), N, av, bv, M, N, K, accumulate, {part, diagonal});
+            gemm_serial({whole.data(), size_t(N)}, av, bv, M, N, K, accumulate);
+            gemm_serial({c.data(), size_t(N)}, av, bv, M, N, K, accumulate, {part, diagonal});
             for (int i = 0; i < M; ++i)
               for (int j = 0; j < N; ++j)
                 if (part != Triangle::c_upper || j >= i - diagonal) REQUIRE(c[i * N + j] == whole[i * N + j]);

@@ -29,6 +29,6 @@ TEST_CASE("a tile of one row and one vector has the bits of a larger one", "[gem
   gemm_nn(all.data(), a.data(), b.data(), 7, N, K, {});
   for (int i = 0; i < 7; ++i)
     for (int j = 0; j < N; j += 4)
-      gemm_serial(&one[i * N + j], N, {&a[i * K], size_t(K), 1}, {&b[j], size_t(N), 1}, 1, 4, K, false);
+      gemm_serial({&one[i * N + j], size_t(N)}, {&a[i * K], size_t(K), 1}, {&b[j], size_t(N), 1}, 1, 4, K, false);
   CHECK(same_bits(one, all));
 }

@@ -25,10 +25,10 @@ struct Result {
 Result run(Data d, int backwards = 1) {
   Result r{garbage(d.N * d.O), garbage(d.N * d.I), std::vector<float>(d.O * d.I),
            std::vector<float>(d.bias.size())};
-  linear_forward(r.y.data(), d.x.data(), d.p(), d.N, d.I, d.O);
+  linear_forward(r.y.data(), d.x.data(), d.p(), {d.N, d.I, d.O});
   const Linear g{r.dweight.data(), d.bias.empty() ? nullptr : r.dbias.data()};
   for (int i = 0; i < backwards; ++i)
-    linear_backward(r.dx.data(), g, d.dy.data(), d.x.data(), d.p(), d.N, d.I, d.O);
+    linear_backward(r.dx.data(), g, d.dy.data(), d.x.data(), d.p(), {d.N, d.I, d.O});
   return r;
 }
 

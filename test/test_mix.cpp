@@ -24,8 +24,8 @@ struct MixCase {
   Mix mix(std::vector<float>& of) { return {&of[0], &of[1]}; }
   void run(bool add) {
     for (int n = 0; n < N; ++n) std::copy_n(&x[n * W], W, &rows[n * stride]);
-    mix_forward(y.data(), stride, rows.data(), stride, z.data(), mix(factors), N, W);
-    mix_backward(d.data(), stride, dz.data(), add, mix(dfactors), x.data(), z.data(), mix(factors), N, W);
+    mix_forward(y.data(), rows.data(), z.data(), mix(factors), {N, W, size_t(stride)});
+    mix_backward(d.data(), dz.data(), add, mix(dfactors), x.data(), z.data(), mix(factors), {N, W, size_t(stride)});
   }
 };
 
@@ -45,10 +45,11 @@ TEST_CASE("a mix agrees with the textbook, in rows of any stride", "[mix][textbo
       const std::string name = "mix vs textbook/" + std::to_string(N) + "x" + std::to_string(W);
       Doubles dfactors = widen(c.dfactors), y(N * W), dx(N * W), dz = add ? widen(c.dz) : Doubles(N * W);
       const std::vector<float> dy = columns(c.d, W, stride), rest = c.d;
-      textbook::mix_forward(y.data(), widen(c.x).data(), widen(c.z).data(), double(c.factors[0]), double(c.factors[1]),
-                            y.size());
-      textbook::mix_backward(dx.data(), dz.data(), &dfactors[0], &dfactors[1], widen(dy).data(), widen(c.x).data(),
-                             widen(c.z).data(), double(c.factors[0]), double(c.factors[1]), dx.size());
+      Doubles factors = widen(c.factors);
+      const textbook::Mix<double> p{&factors[0], &factors[1]}, g{&dfactors[0], &dfactors[1]};
+      textbook::mix_forward(y.data(), widen(c.x).data(), widen(c.z).data(), p, y.size());
+      textbook::mix_backward(dx.data(), dz.data(), g, widen(dy).data(), widen(c.x).data(), widen(c.z).data(), p,
+                             dx.size());
       c.run(add);
       check_close(name + "/y", columns(c.y, W, stride), y, kTolerance);
       check_close(name + "/dx", columns(c.d, W, stride), dx, kTolerance);
@@ -62,8 +63,8 @@ TEST_CASE("a mix agrees with the textbook, in rows of any stride", "[mix][textbo
 TEST_CASE("a mix with constant factors needs no x in backward", "[mix]") {
   std::vector<float> z = {1, 2}, x = {4, 8}, y(2), d = {1, -1}, dz(2);
   const Mix half{.constant = .5f};
-  mix_forward(y.data(), 2, x.data(), 2, z.data(), half, 1, 2);
-  mix_backward(d.data(), 2, dz.data(), false, {}, nullptr, z.data(), half, 1, 2);
+  mix_forward(y.data(), x.data(), z.data(), half, {1, 2, 2});
+  mix_backward(d.data(), dz.data(), false, {}, nullptr, z.data(), half, {1, 2, 2});
   CHECK(y == std::vector<float>{2.5f, 5});
   CHECK(d == std::vector<float>{.5f, -.5f});
   CHECK(dz == std::vector<float>{.5f, -.5f});
@@ -83,10 +84,9 @@ TEST_CASE("the output gate agrees with the textbook and is the same for any numb
       const size_t width = size_t(H) * D, gates = headwise ? H : width;
       const std::vector<float> h = random_floats(N * width, 1), dy = random_floats(N * width, 2);
       const std::vector<float> z = random_floats(N * gates, 3, 0, 3);
-      Doubles y(N * width), dh(N * width), dz(N * gates);
+      Doubles y(N * width), dh = widen(dy), dz(N * gates);
       textbook::output_gate_forward(y.data(), widen(h).data(), widen(z).data(), N, H, D, headwise);
-      textbook::output_gate_backward(dh.data(), dz.data(), widen(dy).data(), widen(h).data(), widen(z).data(), N, H, D,
-                                     headwise);
+      textbook::output_gate_backward(dh.data(), dz.data(), widen(h).data(), widen(z).data(), N, H, D, headwise);
       const auto run = [&, N = N, H = H, D = D] {
         std::vector<float> got_y = garbage(N * width), d = dy, got_dz = garbage(N * gates);
         output_gate_forward(got_y.data(), h.data(), z.data(), N, H, D, headwise);

@@ -57,7 +57,7 @@ TEST_CASE("a loss with a NaN among its logits is NaN", "[nan][cross-entropy]") {
       float loss = 0;
       std::vector<float> dlogits(37);
       const int target = 3;
-      cross_entropy(&loss, dlogits.data(), logits.data(), &target, 1, 1, 37, cap);
+      cross_entropy(&loss, dlogits.data(), logits.data(), &target, 1, 1, 37, {.cap = cap});
       CHECK(std::isnan(loss));
       for (const float d : dlogits) CHECK(std::isnan(d));
     });

@@ -239,7 +239,7 @@ TEST_CASE("Adafactor agrees with the textbook on a matrix of several panels", "[
     x.g = random_floats(floats, 2 + t);
     x.step({}, {.01f, .5f, t});
     textbook::adafactor_step<double>(w.data(), r.data(), c.data(), widen(slice(x.g, spec)).data(), rows, cols, .1f,
-                                     .01f, .5, t);
+                                     {.01f, .5, t});
     check_close("optimizer/adafactor/panels", slice(x.w, spec), w, kTolerance);
   }
   check_close("optimizer/adafactor/panels/row_var", x.slot(spec, 0), r, kTolerance);

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <regex>
 #include <set>
 #include <sstream>
+#include <string_view>
 
 #include "catch.hpp"
 #include "tree.hpp"
@@ -69,6 +71,20 @@ const Includes& includes() {
   return all;
 }
 
+// The parts between the commas of the list in parentheses that opens at `open`.
+std::vector<std::string> arguments(const std::string& code, size_t open) {
+  std::vector<std::string> parts(1);
+  int depth = 1;
+  for (size_t i = open + 1; i < code.size(); ++i) {
+    const char c = code[i];
+    if (std::string_view("([{<").find(c) != std::string_view::npos) ++depth;
+    if (std::string_view(")]}>").find(c) != std::string_view::npos && --depth == 0) break;
+    if (c == ',' && depth == 1) parts.emplace_back();
+    else parts.back() += c;
+  }
+  return parts;
+}
+
 }  // namespace
 
 TEST_CASE("a room includes no room above it", "[rooms]") {
@@ -106,6 +122,25 @@ TEST_CASE("every .cpp has its header", "[rooms]") {
     INFO(path);
     if (path.ends_with(".cpp") && path != "train_gpt.cpp") CHECK(includes().contains(pair_of(path) + ".hpp"));
   }
+}
+
+TEST_CASE("a function of layers/ takes at most eight arguments", "[rooms]") {
+  constexpr size_t kMost = 8;
+  // Arguments of a call are values, and this is a type and a name: const Linear& p, size_t n, Matrix (*f)
+  const std::regex parameter(R"(\s*(const\s+)?[A-Za-z_][\w:]*(<.*>)?(\s*[&*]+\s*|\s+)\w+(\s*=.*)?)");
+  const std::regex comment("//[^\n]*");
+  std::string long_lists;
+  for (const auto& [path, text] : pages::read_tree().files) {
+    if (!path.starts_with("layers/") || !is_product(path)) continue;
+    const std::string code = std::regex_replace(text, comment, "");
+    for (size_t open = code.find('('); open != std::string::npos; open = code.find('(', open + 1)) {
+      const std::vector<std::string> list = arguments(code, open);
+      const auto named = std::ranges::count_if(list, [&](const auto& one) { return std::regex_match(one, parameter); });
+      if (static_cast<size_t>(named) > kMost)
+        long_lists += path + ":" + std::to_string(1 + std::count(code.begin(), code.begin() + open, '\n')) + " ";
+    }
+  }
+  CHECK(long_lists == "");
 }
 
 TEST_CASE("code has at most 120 columns", "[rooms]") {

@@ -46,7 +46,7 @@ struct StreamsCase {
 
   // The same branch of the textbook, with its parameters in `numbers`.
   template <class Number>
-  std::pair<textbook::Branch<Number>, textbook::Streams<Number>> book(std::vector<Number>& numbers) const {
+  textbook::StreamsBranch<Number> book(std::vector<Number>& numbers) const {
     const auto at = [&](const float* w) { return w ? &numbers[w - weights.data()] : nullptr; };
     const auto norm = [&](const Norm& n) {
       return textbook::Norm<Number>{n.kind, n.eps, at(n.gain), at(n.bias)};
@@ -60,21 +60,18 @@ struct StreamsCase {
   template <class Number>
   std::vector<Number> forward(textbook::StreamsSaved<Number>& saved, const std::vector<Number>& x,
                               std::vector<Number>& numbers) const {
-    const auto [branch, streams] = book(numbers);
     std::vector<Number> y(x.size());
-    textbook::streams_forward(y.data(), saved, x.data(), branch, streams, Neighbors<Number>{size_t(N), size_t(C)},
-                              size_t(N), size_t(C));
+    textbook::streams_forward(y.data(), saved, x.data(), book(numbers), Neighbors<Number>{size_t(N), size_t(C)},
+                              {size_t(N), size_t(C)});
     return y;
   }
 
   // Returns dx, and adds to the parameters' gradients in `sums`.
   Doubles backward(textbook::StreamsSaved<double>& saved, const Doubles& dy, const Doubles& x, Doubles& numbers,
                    Doubles& sums) const {
-    const auto [branch, streams] = book(numbers);
-    const auto [dbranch, dstreams] = book(sums);
     Doubles dx(x.size());
-    textbook::streams_backward(dx.data(), dbranch, dstreams, dy.data(), x.data(), saved, branch, streams,
-                               Neighbors<double>{size_t(N), size_t(C)}, size_t(N), size_t(C));
+    textbook::streams_backward(dx.data(), book(sums), dy.data(), x.data(), saved, book(numbers),
+                               Neighbors<double>{size_t(N), size_t(C)}, {size_t(N), size_t(C)});
     return dx;
   }
 

@@ -63,10 +63,10 @@ TEST_CASE("textbook RoPE is certified", "[textbook]") {
   const Doubles dy = random_doubles(x[0].size(), 2);
   for (const int R : {6, 4, 2}) {
     Doubles dx = dy;
-    textbook::rope_backward(dx.data(), 100, B, T, heads, D, R, stride);
+    textbook::rope_backward(dx.data(), {100, size_t(R)}, B, T, heads, D, stride);
     certify("rope", x, {dx}, dy, [&](const auto& in) {
       auto y = in[0];
-      textbook::rope_forward(y.data(), 100, 0, B, T, heads, D, R, stride);
+      textbook::rope_forward(y.data(), {100, size_t(R)}, 0, B, T, heads, D, stride);
       return y;
     });
   }
@@ -113,10 +113,10 @@ TEST_CASE("textbook linear is certified", "[textbook]") {
     if (bias) in.push_back(random_doubles(O, 3)), g.emplace_back(O);
     const Doubles dy = random_doubles(N * O, 4);
     textbook::linear_backward(g[0].data(), g[1].data(), bias ? g[2].data() : nullptr, dy.data(), in[0].data(),
-                              in[1].data(), N, I, O);
+                              in[1].data(), {N, I, O});
     certify("linear", in, g, dy, [&](const auto& t) {
       std::vector<number_of<decltype(t)>> y(N * O);
-      textbook::linear_forward(y.data(), t[0].data(), t[1].data(), bias ? t[2].data() : nullptr, N, I, O);
+      textbook::linear_forward(y.data(), t[0].data(), t[1].data(), bias ? t[2].data() : nullptr, {N, I, O});
       return y;
     });
   }
@@ -131,12 +131,12 @@ TEST_CASE("textbook attention is certified", "[textbook]") {
       const std::vector<Complex> complex_m(m.begin(), m.end());
       Doubles out(dy.size()), P(m.size()), g(in[0].size());
       const double* multiplier = dropout ? m.data() : nullptr;
-      textbook::attention_forward(out.data(), P.data(), in[0].data(), multiplier, B, T, H, KV, D);
-      textbook::attention_backward(g.data(), dy.data(), P.data(), in[0].data(), multiplier, B, T, H, KV, D);
-      certify("attention", in, {g}, dy, [&, H = H, KV = KV](const auto& t) {
+      const textbook::AttentionShape shape{B, T, size_t(H), size_t(KV), D};
+      textbook::attention_forward(out.data(), P.data(), in[0].data(), multiplier, shape);
+      textbook::attention_backward(g.data(), dy.data(), P.data(), in[0].data(), multiplier, shape);
+      certify("attention", in, {g}, dy, [&](const auto& t) {
         std::vector<Complex> y(dy.size()), p(m.size());
-        textbook::attention_forward(y.data(), p.data(), t[0].data(), dropout ? complex_m.data() : nullptr, B,
-                                    T, H, KV, D);
+        textbook::attention_forward(y.data(), p.data(), t[0].data(), dropout ? complex_m.data() : nullptr, shape);
         return y;
       });
     }
@@ -144,16 +144,16 @@ TEST_CASE("textbook attention is certified", "[textbook]") {
 
 TEST_CASE("textbook attention with scale, cap, ALiBi and window is certified", "[textbook]") {
   const int B = 2, T = 7, H = 3, KV = 1, D = 3;
+  const textbook::AttentionShape shape{B, T, H, KV, D};
   const Tensors<double> in = {random_doubles(B * T * (H + 2 * KV) * D, 1)};
   const Doubles dy = random_doubles(B * T * H * D, 2);
   for (const auto& [name, scoring] : scorings(H, 3)) {
     Doubles out(dy.size()), P(B * H * T * T), g(in[0].size());
-    textbook::attention_forward<double>(out.data(), P.data(), in[0].data(), nullptr, B, T, H, KV, D, scoring);
-    textbook::attention_backward<double>(g.data(), dy.data(), P.data(), in[0].data(), nullptr, B, T, H, KV, D,
-                                         scoring);
+    textbook::attention_forward<double>(out.data(), P.data(), in[0].data(), nullptr, shape, scoring);
+    textbook::attention_backward<double>(g.data(), dy.data(), P.data(), in[0].data(), nullptr, shape, scoring);
     certify("attention " + name, in, {g}, dy, [&, &scoring = scoring](const auto& t) {
       std::vector<Complex> y(dy.size()), p(B * H * T * T);
-      textbook::attention_forward<Complex>(y.data(), p.data(), t[0].data(), nullptr, B, T, H, KV, D, scoring);
+      textbook::attention_forward<Complex>(y.data(), p.data(), t[0].data(), nullptr, shape, scoring);
       return y;
     });
   }
@@ -211,13 +211,13 @@ TEST_CASE("textbook residual branch is certified for every placement", "[textboo
     const auto forward = [&](auto& saved, auto& t) {
       using Number = number_of<decltype(t)>;
       std::vector<Number> y(N * C);
-      textbook::branch_forward(y.data(), saved, t[0].data(), branch_of(row, t), Neighbors<Number>{N, C}, N, C);
+      textbook::branch_forward(y.data(), saved, t[0].data(), branch_of(row, t), Neighbors<Number>{N, C}, {N, C});
       return y;
     };
     textbook::BranchSaved<double> saved;
     forward(saved, in);
-    textbook::branch_backward(g[0].data(), branch_of(row, g), dy.data(), in[0].data(), saved,
-                              branch_of(row, in), Neighbors<double>{N, C}, N, C);
+    textbook::branch_backward(g[0].data(), branch_of(row, g), dy.data(), in[0].data(), saved, branch_of(row, in),
+                              Neighbors<double>{N, C}, {N, C});
     certify(std::string("branch ") + row.name, in, g, dy, [&](auto& t) {
       textbook::BranchSaved<Complex> unused;
       return forward(unused, t);
@@ -240,23 +240,20 @@ TEST_CASE("textbook parallel branches are certified with two norms and with a sh
       first.skip = 1.7, first.in_scale = second.in_scale = .6;
       return std::pair{first, second};
     };
-    const auto forward = [&](auto& saved1, auto& saved2, auto& t) {
+    const auto forward = [&](auto& saved, auto& t) {
       using Number = number_of<decltype(t)>;
-      const auto [p1, p2] = branches(t);
       std::vector<Number> y(N * C);
-      textbook::parallel_forward(y.data(), saved1, saved2, t[0].data(), p1, p2, Neighbors<Number>{N, C},
-                                 Neighbors<Number>{N, C}, N, C);
+      const std::pair F(Neighbors<Number>{N, C}, Neighbors<Number>{N, C});
+      textbook::parallel_forward(y.data(), saved, t[0].data(), branches(t), F, {N, C});
       return y;
     };
-    textbook::BranchSaved<double> saved1, saved2;
-    forward(saved1, saved2, in);
-    const auto [p1, p2] = branches(in);
-    const auto [g1, g2] = branches(g);
-    textbook::parallel_backward(g[0].data(), g1, g2, dy.data(), in[0].data(), saved1, saved2, p1, p2,
-                                Neighbors<double>{N, C}, Neighbors<double>{N, C}, N, C);
+    textbook::TwoSaved<double> saved;
+    forward(saved, in);
+    const std::pair F(Neighbors<double>{N, C}, Neighbors<double>{N, C});
+    textbook::parallel_backward(g[0].data(), branches(g), dy.data(), in[0].data(), saved, branches(in), F, {N, C});
     certify(std::string("parallel branches, ") + (shared ? "one norm" : "two norms"), in, g, dy, [&](auto& t) {
-      textbook::BranchSaved<Complex> unused1, unused2;
-      return forward(unused1, unused2, t);
+      textbook::TwoSaved<Complex> unused;
+      return forward(unused, t);
     });
   }
 }

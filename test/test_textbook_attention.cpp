@@ -40,12 +40,13 @@ void compare_attention(int T, int H, int KV, int D, float p, const std::string& 
   Doubles want(N * H * D), P(m.size()), want_dqkv(N * width);
 
   attention_forward(out.data(), lse.data(), qkv.data(), shape, dropout, layer);
-  textbook::attention_forward(want.data(), P.data(), widen(qkv).data(), m.data(), B, T, H, KV, D, scoring);
+  const textbook::AttentionShape sizes{size_t(B), size_t(T), size_t(H), size_t(KV), size_t(D)};
+  textbook::attention_forward(want.data(), P.data(), widen(qkv).data(), m.data(), sizes, scoring);
   check_close(name + "out", out, want, kTolerance);
 
   attention_backward(dqkv.data(), dout.data(), out.data(), lse.data(), qkv.data(), shape, dropout, layer);
-  textbook::attention_backward(want_dqkv.data(), widen(dout).data(), P.data(), widen(qkv).data(), m.data(), B,
-                               T, H, KV, D, scoring);
+  textbook::attention_backward(want_dqkv.data(), widen(dout).data(), P.data(), widen(qkv).data(), m.data(), sizes,
+                               scoring);
   const auto compare = [&](const char* part, int begin, int end) {
     check_close(name + part, columns(dqkv, width, begin, end), columns(want_dqkv, width, begin, end), kTolerance);
   };
@@ -89,6 +90,6 @@ TEST_CASE("attention does not overflow for large scores", "[attention][textbook]
   std::vector<float> qkv = random_floats(T * 3 * D, 1, 0, 30), out = garbage(T * D), lse = garbage(T);
   Doubles want(T * D), P(T * T);
   attention_forward(out.data(), lse.data(), qkv.data(), {1, T, 1, 1, D}, {}, 0);
-  textbook::attention_forward<double>(want.data(), P.data(), widen(qkv).data(), nullptr, 1, T, 1, 1, D);
+  textbook::attention_forward<double>(want.data(), P.data(), widen(qkv).data(), nullptr, {1, T, 1, 1, D});
   check_close("attention vs textbook/large scores/out", out, want, 3e-5);  // scores of 1000 are exact to 1e-4
 }

@@ -70,13 +70,13 @@ TEST_CASE("RoPE agrees with the textbook", "[position][textbook]") {
           std::vector<float> y = x;
           Doubles want = widen(x);
           rope_forward(y.data(), table, first, B, T, heads, D, stride);
-          textbook::rope_forward(want.data(), 10000, first, B, T, heads, D, R, stride);
+          textbook::rope_forward(want.data(), {10000, size_t(R)}, first, B, T, heads, D, stride);
           check_close(name + "y", y, want, kTolerance);
         }
         std::vector<float> dx = x;
         Doubles want = widen(x);
         rope_backward(dx.data(), table, B, T, heads, D, stride);
-        textbook::rope_backward(want.data(), 10000, B, T, heads, D, R, stride);
+        textbook::rope_backward(want.data(), {10000, size_t(R)}, B, T, heads, D, stride);
         check_close(name + "dx", dx, want, kTolerance);
       }
 }
@@ -154,14 +154,15 @@ void compare_linear(bool has_bias, int N, int I, int O) {
   const Doubles p_weight = widen(weight), p_bias = widen(bias);
   Doubles want(N * O), want_dx(N * I), want_dweight = widen(dweight), want_dbias = widen(dbias);
 
-  linear_forward(y.data(), x.data(), p, N, I, O);
+  const textbook::LinearShape sizes{size_t(N), size_t(I), size_t(O)};
+  linear_forward(y.data(), x.data(), p, {N, I, O});
   textbook::linear_forward(want.data(), widen(x).data(), p_weight.data(), has_bias ? p_bias.data() : nullptr,
-                           N, I, O);
+                           sizes);
   check_close(name + "y", y, want, kTolerance);
 
-  linear_backward(dx.data(), g, dy.data(), x.data(), p, N, I, O);
+  linear_backward(dx.data(), g, dy.data(), x.data(), p, {N, I, O});
   textbook::linear_backward(want_dx.data(), want_dweight.data(), has_bias ? want_dbias.data() : nullptr,
-                            widen(dy).data(), widen(x).data(), p_weight.data(), N, I, O);
+                            widen(dy).data(), widen(x).data(), p_weight.data(), sizes);
   check_close(name + "dx", dx, want_dx, kTolerance);
   check_close(name + "dweight", dweight, want_dweight, kTolerance);
   check_close(name + "dbias", dbias, want_dbias, kTolerance);
@@ -265,12 +266,12 @@ TEST_CASE("residual branch agrees with the textbook for every placement", "[resi
       auto tp = branch_of(row, in, kind == NormKind::layernorm),
            tg = branch_of(row, want_g, kind == NormKind::layernorm);
       tp.skip = p.streams.skip, tp.in_scale = p.in_scale;
-      textbook::branch_forward(want.data(), textbook_saved, in[0].data(), tp, Neighbors<double>{N, C}, N, C);
+      textbook::branch_forward(want.data(), textbook_saved, in[0].data(), tp, Neighbors<double>{N, C}, {N, C});
       check_close(name + "y", y, want, kTolerance);
 
       std::vector<float> d = random_floats(N * C, 9), scratch = garbage(N * C), du = garbage(N * C);
       textbook::branch_backward(want_g[0].data(), tg, widen(d).data(), in[0].data(), textbook_saved, tp,
-                                Neighbors<double>{N, C}, N, C);
+                                Neighbors<double>{N, C}, {N, C});
       const float* df = leave_backward(d.data(), scratch.data(), g, {}, x.data(), saved, p, {N, C});
       F.backward(du.data(), df, u);
       enter_backward(d.data(), g, {}, du.data(), x.data(), saved, p, {N, C});
@@ -327,11 +328,12 @@ TEST_CASE("classifier agrees with the textbook, in one and in several chunks of 
                        logits = garbage(size_t(rows) * V);
     Doubles want_logits(size_t(N) * V), want(N), dlogits(size_t(N) * V), want_dx(N * C),
         want_dweight = widen(dweight), want_dbias = widen(dbias);
-    const Head p{{weight.data(), has_bias ? bias.data() : nullptr}, cap},
-        g{{dweight.data(), has_bias ? dbias.data() : nullptr}};
-    classifier(losses.data(), dx.data(), g, x.data(), p, targets.data(), .7f, logits.data(), N, C, V);
+    const Head p{{weight.data(), has_bias ? bias.data() : nullptr}, {.cap = cap}},
+        g{{dweight.data(), has_bias ? dbias.data() : nullptr}, {}};
+    classifier({losses.data(), logits.data()}, dx.data(), g, x.data(), p, targets.data(), .7f, {N, C, V});
+    const textbook::LinearShape sizes{size_t(N), size_t(C), size_t(V)};
     textbook::linear_forward<double>(want_logits.data(), widen(x).data(), widen(weight).data(),
-                                     has_bias ? widen(bias).data() : nullptr, N, C, V);
+                                     has_bias ? widen(bias).data() : nullptr, sizes);
     const Doubles uncapped = want_logits;
     if (cap > 0) textbook::soft_cap_forward(want_logits.data(), uncapped.data(), cap, uncapped.size());
     textbook::cross_entropy_forward(want.data(), want_logits.data(), targets.data(), N, V);
@@ -339,7 +341,7 @@ TEST_CASE("classifier agrees with the textbook, in one and in several chunks of 
     if (cap > 0)
       textbook::soft_cap_backward(dlogits.data(), dlogits.data(), uncapped.data(), cap, uncapped.size());
     textbook::linear_backward<double>(want_dx.data(), want_dweight.data(), has_bias ? want_dbias.data() : nullptr,
-                                      dlogits.data(), widen(x).data(), widen(weight).data(), N, C, V);
+                                      dlogits.data(), widen(x).data(), widen(weight).data(), sizes);
     check_close(name + "losses", losses, want, kTolerance);
     // A sum of V terms that nearly cancel: 1.6e-6 at V = 20000 on a processor without fused multiply-add.
     check_close(name + "dx", dx, want_dx, 3 * kTolerance);
@@ -347,7 +349,7 @@ TEST_CASE("classifier agrees with the textbook, in one and in several chunks of 
     check_close(name + "dbias", dbias, want_dbias, kTolerance);
 
     std::vector<float> alone = garbage(N);
-    classifier(alone.data(), nullptr, {}, x.data(), p, targets.data(), 1, logits.data(), N, C, V);
+    classifier({alone.data(), logits.data()}, nullptr, {}, x.data(), p, targets.data(), 1, {N, C, V});
     CHECK(same_bits(alone, losses));
   }
 }
@@ -358,9 +360,9 @@ TEST_CASE("logits of one row and of many agree with the textbook", "[cross_entro
     const std::vector<float> x = random_floats(N * C, 1);
     std::vector<float> weight = random_floats(V * C, 2), bias = random_floats(V, 5), logits = garbage(N * V);
     Doubles raw(N * V), want(N * V);
-    head_forward(logits.data(), x.data(), {{weight.data(), has_bias ? bias.data() : nullptr}, cap}, N, C, V);
+    head_forward(logits.data(), x.data(), {{weight.data(), has_bias ? bias.data() : nullptr}, {.cap = cap}}, N, C, V);
     textbook::linear_forward<double>(raw.data(), widen(x).data(), widen(weight).data(),
-                                     has_bias ? widen(bias).data() : nullptr, N, C, V);
+                                     has_bias ? widen(bias).data() : nullptr, {size_t(N), C, V});
     want = raw;
     if (cap > 0) textbook::soft_cap_forward(want.data(), raw.data(), cap, raw.size());
     check_close("head vs textbook" + at({N, C, V}) + (has_bias ? "bias/" : "") + (cap > 0 ? "cap/" : ""), logits, want,
@@ -392,8 +394,9 @@ TEST_CASE("AdamW, gradient norm and clipping agree with the textbook", "[optimiz
       if (!spec.trained) continue;
       const size_t at = spec.offset;
       textbook::adamw_step<double>(&want[at], &want_m[at], &want_v[at], &widen(g)[at], spec.size(),
-                                   options.beta1, options.beta2, options.eps,
-                                   spec.shape.size() > 1 ? options.weight_decay : 0, lr, factor, t);
+                                   {options.beta1, options.beta2, options.eps,
+                                    spec.shape.size() > 1 ? options.weight_decay : 0},
+                                   {lr, factor, t});
       squares += std::pow(textbook::gradient_norm(&widen(g)[at], spec.size()), 2);
     }
     check_error("adamw vs textbook/norm", std::fabs(gradient_norm(g.data(), table) / std::sqrt(squares) - 1),

@@ -43,8 +43,9 @@ struct Pass {
     std::vector<Doubles> parts = q;
     parts.push_back(k), parts.push_back(v);
     const Doubles qkv = joined_rows(parts), dy = joined_rows(dout);
-    textbook::attention_forward<double>(out.data(), P.data(), qkv.data(), nullptr, 1, T, H, 1, D);
-    textbook::attention_backward<double>(dqkv.data(), dy.data(), P.data(), qkv.data(), nullptr, 1, T, H, 1, D);
+    const textbook::AttentionShape shape{1, T, size_t(H), 1, D};
+    textbook::attention_forward<double>(out.data(), P.data(), qkv.data(), nullptr, shape);
+    textbook::attention_backward<double>(dqkv.data(), dy.data(), P.data(), qkv.data(), nullptr, shape);
   }
   Doubles dq() const { return part_of(dqkv, 0); }
   Doubles dk() const { return part_of(dqkv, H); }

@@ -31,7 +31,7 @@ TEST_CASE("layers/cross_entropy/cross_entropy.md is worked out right", "[worked]
   const Doubles x = page.numbers("x"), weight = page.numbers("weight");
   const std::vector<int> targets = page.integers("target");
   Doubles logits(N * V);
-  textbook::linear_forward<double>(logits.data(), x.data(), weight.data(), nullptr, N, C, V);
+  textbook::linear_forward<double>(logits.data(), x.data(), weight.data(), nullptr, {N, C, V});
   page.matches("logits", logits);
 
   Doubles top, below, exponential, sums, logsum, logsumexp, p;
@@ -69,7 +69,8 @@ TEST_CASE("layers/cross_entropy/cross_entropy.md is worked out right", "[worked]
   page.matches("uniform", Doubles{loss_of(Doubles(V), 0)});
 
   textbook::cross_entropy_backward(dlogits.data(), logits.data(), targets.data(), scale, N, V);
-  textbook::linear_backward(dx.data(), dweight.data(), dbias.data(), dlogits.data(), x.data(), weight.data(), N, C, V);
+  textbook::linear_backward(dx.data(), dweight.data(), dbias.data(), dlogits.data(), x.data(), weight.data(),
+                            {N, C, V});
   page.matches("dlogits", dlogits);
   page.matches("dx", dx);
   page.matches("dweight", dweight);

@@ -14,7 +14,7 @@ struct Tied {
 
   double loss(const Doubles& weight) {
     textbook::embedding_forward(x.data(), tokens.data(), weight.data(), N, C);
-    textbook::linear_forward<double>(logits.data(), x.data(), weight.data(), nullptr, N, C, V);
+    textbook::linear_forward<double>(logits.data(), x.data(), weight.data(), nullptr, {N, C, V});
     textbook::cross_entropy_forward(losses.data(), logits.data(), targets.data(), N, V);
     return (losses[0] + losses[1] + losses[2]) / N;
   }
@@ -45,7 +45,7 @@ TEST_CASE("layers/embedding/embedding.md is worked out right", "[worked][pages][
 
   Doubles dx_tied(N * C), as_classifier(V * C), as_embedding(V * C);
   textbook::linear_backward<double>(dx_tied.data(), as_classifier.data(), nullptr, dlogits.data(), model.x.data(),
-                                    weight.data(), N, C, V);
+                                    weight.data(), {N, C, V});
   Doubles both = as_classifier;
   textbook::embedding_backward(as_embedding.data(), tokens.data(), dx_tied.data(), N, C);
   textbook::embedding_backward(both.data(), tokens.data(), dx_tied.data(), N, C);

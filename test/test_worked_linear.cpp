@@ -18,7 +18,7 @@ Doubles minus(Doubles a, const Doubles& b, double factor = 1) {
 
 Doubles forward(const Doubles& x, const Doubles& weight, const Doubles& bias) {
   Doubles y(N * O);
-  textbook::linear_forward(y.data(), x.data(), weight.data(), bias.data(), N, I, O);
+  textbook::linear_forward(y.data(), x.data(), weight.data(), bias.data(), {N, I, O});
   return y;
 }
 
@@ -38,7 +38,7 @@ TEST_CASE("layers/linear/linear.md is worked out right", "[worked][pages][linear
   page.matches("loss", Doubles{L});
 
   Doubles dx(N * I), dweight(O * I), dbias(O);
-  textbook::linear_backward(dx.data(), dweight.data(), dbias.data(), dy.data(), x.data(), weight.data(), N, I, O);
+  textbook::linear_backward(dx.data(), dweight.data(), dbias.data(), dy.data(), x.data(), weight.data(), {N, I, O});
   page.matches("dx", dx);
   page.matches("dweight", dweight);
   page.matches("dbias", dbias);
@@ -64,7 +64,7 @@ TEST_CASE("layers/linear/linear.md is worked out right", "[worked][pages][linear
 
   Doubles sum(O * I);
   for (size_t n = 0; n < N; ++n) {
-    textbook::linear_backward<double>(dx.data(), sum.data(), nullptr, &dy[n * O], &x[n * I], weight.data(), 1, I, O);
+    textbook::linear_backward<double>(dx.data(), sum.data(), nullptr, &dy[n * O], &x[n * I], weight.data(), {1, I, O});
     page.matches(n == 0 ? "after_row_1" : "after_row_2", sum);
   }
 }

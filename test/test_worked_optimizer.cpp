@@ -18,8 +18,8 @@ struct Given {
         eps(page.numbers("eps")[0]), clip(page.numbers("clip")[0]) {}
 
   void step(Tensor& tensor, const Doubles& gradient, double decay, double factor, int t) const {
-    textbook::adamw_step(tensor.w.data(), tensor.m.data(), tensor.v.data(), gradient.data(), gradient.size(), beta1,
-                         beta2, eps, decay, lr, factor, t);
+    textbook::adamw_step(tensor.w.data(), tensor.m.data(), tensor.v.data(), gradient.data(), gradient.size(),
+                         {beta1, beta2, eps, decay}, {lr, factor, t});
   }
 };
 
@@ -31,7 +31,7 @@ double last_step(double beta1, double beta2, double growth) {
   for (int t = 1; t <= kSteps; ++t) {
     const double g = t == kSteps ? 1 : growth > 0 ? std::pow(growth, t - kSteps) : 0;
     before = w;
-    textbook::adamw_step(&w, &m, &v, &g, 1, beta1, beta2, 1e-150, 0., 1., 1., t);
+    textbook::adamw_step(&w, &m, &v, &g, 1, {beta1, beta2, 1e-150, 0.}, {1., 1., t});
   }
   return before - w;
 }

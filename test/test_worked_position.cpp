@@ -46,9 +46,9 @@ void check_rope(WorkedPage& page) {
   page.matches("cosφ", cosines);
   page.matches("sinφ", sines);
 
-  textbook::rope_forward(q.data(), theta, 0, 1, T, 1, D, D, D);
-  textbook::rope_forward(k.data(), theta, 0, 1, T, 1, D, D, D);
-  textbook::rope_forward(partial.data(), theta, 0, 1, T, 1, D, 2, D);
+  textbook::rope_forward(q.data(), {theta, D}, 0, 1, T, 1, D, D);
+  textbook::rope_forward(k.data(), {theta, D}, 0, 1, T, 1, D, D);
+  textbook::rope_forward(partial.data(), {theta, 2}, 0, 1, T, 1, D, D);
   for (size_t i = 0; i < T; ++i)
     for (size_t j = 0; j <= i; ++j) scores.push_back(dot(&q[i * D], &k[j * D], D));
   page.matches("q_turned", q);
@@ -58,7 +58,7 @@ void check_rope(WorkedPage& page) {
 
   for (size_t t = 0; t < T; ++t) lengths.push_back(std::sqrt(dot(&dq[t * D], &dq[t * D], D)));
   page.matches("length", lengths);
-  textbook::rope_backward(dq.data(), theta, 1, T, 1, D, D, D);
+  textbook::rope_backward(dq.data(), {theta, D}, 1, T, 1, D, D);
   page.matches("dq", dq);
   for (size_t t = 0; t < T; ++t) CHECK(std::sqrt(dot(&dq[t * D], &dq[t * D], D)) == Approx(lengths[t]).epsilon(1e-14));
 }
@@ -80,15 +80,15 @@ struct LastQuery {
   }
   Doubles P() const {
     Doubles out(T * T), all(T * T);
-    textbook::attention_forward<double>(out.data(), all.data(), qkv().data(), nullptr, 1, T, 1, 1, T, scoring);
+    textbook::attention_forward<double>(out.data(), all.data(), qkv().data(), nullptr, {1, T, 1, 1, T}, scoring);
     return {all.end() - static_cast<ptrdiff_t>(T), all.end()};
   }
   // The keys are unit vectors, so dq is the gradient of the scores. So are the values, so dout is dP.
   Doubles dz(const Doubles& dP) const {
     Doubles out(T * T), all(T * T), dqkv(T * 3 * T), dout(T * T);
     std::copy(dP.begin(), dP.end(), dout.end() - static_cast<ptrdiff_t>(T));
-    textbook::attention_forward<double>(out.data(), all.data(), qkv().data(), nullptr, 1, T, 1, 1, T, scoring);
-    textbook::attention_backward<double>(dqkv.data(), dout.data(), all.data(), qkv().data(), nullptr, 1, T, 1, 1, T,
+    textbook::attention_forward<double>(out.data(), all.data(), qkv().data(), nullptr, {1, T, 1, 1, T}, scoring);
+    textbook::attention_backward<double>(dqkv.data(), dout.data(), all.data(), qkv().data(), nullptr, {1, T, 1, 1, T},
                                          scoring);
     const double* last = &dqkv[(T - 1) * 3 * T];
     return {last, last + T};

@@ -39,8 +39,8 @@ Run run(bool norm_in, bool norm_out, bool norm_sum, double skip, double eps, con
     return textbook::Branch<double>{norm(norm_in), norm(norm_out), norm(norm_sum), {}, skip};
   };
   Run r;
-  textbook::branch_forward(r.y.data(), r.saved, x.data(), branch(ones), r.F, N, C);
-  textbook::branch_backward(r.dx.data(), branch(unused), dy.data(), x.data(), r.saved, branch(ones), r.F, N, C);
+  textbook::branch_forward(r.y.data(), r.saved, x.data(), branch(ones), r.F, {N, C});
+  textbook::branch_backward(r.dx.data(), branch(unused), dy.data(), x.data(), r.saved, branch(ones), r.F, {N, C});
   return r;
 }
 
@@ -86,12 +86,12 @@ TEST_CASE("layers/residual/residual.md is worked out right", "[worked][pages][re
   Doubles ones(C, 1), unused(C), y(N * C), dx(N * C);
   textbook::Branch<double> p, g;
   p.norm_in = {NormKind::layernorm, eps, ones.data()}, g.norm_in = {NormKind::layernorm, eps, unused.data()};
-  textbook::BranchSaved<double> saved1, saved2;
-  Turn F{2, 1}, other{1, 2};
-  textbook::parallel_forward(y.data(), saved1, saved2, x.data(), p, p, F, other, N, C);
-  textbook::parallel_backward(dx.data(), g, g, dy.data(), x.data(), saved1, saved2, p, p, F, other, N, C);
-  Doubles du = F.du;
-  for (size_t i = 0; i < N * C; ++i) du[i] += other.du[i];
+  textbook::TwoSaved<double> saved;
+  std::pair F(Turn{2, 1}, Turn{1, 2});
+  textbook::parallel_forward(y.data(), saved, x.data(), {p, p}, F, {N, C});
+  textbook::parallel_backward(dx.data(), {g, g}, dy.data(), x.data(), saved, {p, p}, F, {N, C});
+  Doubles du = F.first.du;
+  for (size_t i = 0; i < N * C; ++i) du[i] += F.second.du[i];
   page.matches("par_y", y);
   page.matches("par_du", du);
   page.matches("par_dx", dx);

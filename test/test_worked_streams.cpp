@@ -20,12 +20,12 @@ struct Twice {
 TEST_CASE("layers/streams/streams.md is worked out right", "[worked][pages][streams]") {
   constexpr size_t S = 2, C = 2;
   WorkedPage page("streams/streams");
-  textbook::Coefficients<double> k{S, 1}, dk{S, 1};
+  textbook::Coefficients<double> k{S, 1, C}, dk{S, 1, C};
   k.read = page.numbers("read"), k.carry = page.numbers("carry"), k.write = page.numbers("write");
   const Doubles x = page.numbers("x"), dy = page.numbers("dy");
   Doubles y(S * C), h(C), f(C), dx(S * C);
-  textbook::mixing_forward(y.data(), h.data(), f.data(), x.data(), k, 1., Twice{C}, C);
-  textbook::mixing_backward(dx.data(), dk, dy.data(), x.data(), h.data(), f.data(), k, 1., Twice{C}, C);
+  textbook::mixing_forward(y.data(), h.data(), f.data(), x.data(), k, Twice{C});
+  textbook::mixing_backward(dx.data(), dk, dy.data(), x.data(), h.data(), f.data(), k, Twice{C});
   page.matches("h", h);
   page.matches("f", f);
   page.matches("y", y);

@@ -61,9 +61,9 @@ void bench_residual(Bench& bench, int N, int C) {
   const Buffer x = random_floats(n), f = random_floats(n), y = allocate(n);
   const Branch none;  // without norms: y = x + f, and dx = dy + df
   const double bytes = 12. * N * C, copy = bench.bandwidth.copy;
-  run(bench, {"residual", "forward", by(N, C), bytes, copy,
+  run(bench, {"residual", "forward", sizes(N, C), bytes, copy,
               [&] { streams_write(y.get(), y.get(), {}, x.get(), f.get(), none.streams, {N, C}); }});
-  run(bench, {"residual", "backward", by(N, C), bytes, copy,
+  run(bench, {"residual", "backward", sizes(N, C), bytes, copy,
               [&] { streams_read_backward(y.get(), {}, {}, f.get(), x.get(), {}, none.streams, {N, C}); }});
 }
 
@@ -87,7 +87,7 @@ void bench_rope(Bench& bench, int B, int T, int heads, int D) {
               [&] { rope_forward(x.get(), table, 0, B, T, heads, D, C); }});
   run(bench, {"RoPE", "backward", sizes(N, C), bytes, copy, [&] { rope_backward(x.get(), table, B, T, heads, D, C); }});
   run(bench, {"its textbook", "forward", sizes(N, C), bytes, copy,
-              [&] { textbook::rope_forward(x.get(), 10000, 0, B, T, heads, D, D, C); }});
+              [&] { textbook::rope_forward(x.get(), {10000, size_t(D)}, 0, B, T, heads, D, C); }});
 }
 
 void bench_cross_entropy(Bench& bench, int N, int V) {
@@ -130,8 +130,8 @@ void bench_optimizer(Bench& bench, int n) {
               [&] { kAdamW.update({w.get(), state.get(), g.get()}, table, {}, {1e-4f, 1, ++t}); },
               "adamw size=" + std::to_string(n)});
   run(bench, {"its textbook", "step", std::to_string(n), 28. * n, bench.bandwidth.copy, [&] {
-                textbook::adamw_step(w.get(), m, v, g.get(), n, .9f, .95f, 1e-8f, .1f, 1e-4f, 1.f,
-                                     static_cast<int>(++t));
+                textbook::adamw_step(w.get(), m, v, g.get(), n, {.9f, .95f, 1e-8f, .1f},
+                                     {1e-4f, 1.f, static_cast<int>(++t)});
               }});
 }
 

@@ -6,7 +6,8 @@
 #   WANT=function  only the functions
 #   WANT=cut       only the text cut from the comments
 #
-# A function must begin at the start of a line.
+# A function must begin at the start of a line. A blank body keeps its first lines if they name the members of an
+# argument: "const auto [N, I, O] = shape;", "const size_t S = k.S, N = k.N;".
 
 function code(text) { sub(/\/\/.*/, "", text); return text }
 function fail(text) { print "blank.awk: " text > "/dev/stderr"; failed = 1; exit 1 }
@@ -34,6 +35,12 @@ function braces(start,    n, i, c, text, round, depth) {
     }
   }
   fail(FILENAME ": no body from line " start " on")
+}
+
+# Whether a line names members of an argument.
+function unpacks(text) {
+  return text ~ /^  const auto(&)? \[[A-Za-z0-9_, ]+\] = [a-z]+;$/ ||
+         text ~ /^  const size_t [A-Z]+ = [a-z]+[.][A-Z]+(, [A-Z]+ = [a-z]+[.][A-Z]+)*;$/
 }
 
 # Prints the comment in a blank. The last blank has the hint.
@@ -100,6 +107,7 @@ END {
       print "      },"
     } else {
       print substr(line[n], 1, brace[k])
+      for (m = n + 1; unpacks(line[m]); ++m) print line[m]
       comment("  ", k == count)
       if (returns[k]) print "  return {};"
       print "}"

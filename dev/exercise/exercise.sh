@@ -164,7 +164,8 @@ compile() {
   fi
   # Unoptimized: it compiles faster, and an endless loop stays one.
   # shellcheck disable=SC2086
-  LC_ALL=C $cxx -std=c++20 -O0 -Wall -Wno-sign-compare -Wno-unused-function -I"$copy" -I"$work" \
+  LC_ALL=C $cxx -std=c++20 -O0 -Wall -Wno-sign-compare -Wno-unused-function -Wno-unused-variable \
+    -Wno-unused-but-set-variable -I"$copy" -I"$work" \
     $here/judges/$judge.cpp "$object" -o "$work/judge" >"$log" 2>&1 || { explain "$log"; return 1; }
   errors "$log"
 }

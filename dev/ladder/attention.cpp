@@ -153,10 +153,11 @@ void tiles(const Head& a) {
     for (int i = 0; i < queries; ++i) std::fill_n(a.out_at(a.out, q0 + i), a.D, 0.f);
     for (int k0 = 0; k0 < end; k0 += kTile) {
       const int keys = std::min(kTile, end - k0);
-      gemm_serial(s, kTile, {a.at(a.q, q0), a.stride, 1}, {a.at(a.k, k0), 1, a.stride}, queries, keys, a.D, false);
+      gemm_serial({s, kTile}, {a.at(a.q, q0), a.stride, 1}, {a.at(a.k, k0), 1, a.stride}, queries, keys, a.D, false);
       for (int i = 0; i < queries; ++i)
         softmax[i].take_in(s + i * kTile, std::min(keys, q0 + i + 1 - k0), keys, a, a.out_at(a.out, q0 + i));
-      gemm_serial(a.out_at(a.out, q0), a.width, {s, kTile, 1}, {a.at(a.v, k0), a.stride, 1}, queries, a.D, keys, true);
+      gemm_serial({a.out_at(a.out, q0), a.width}, {s, kTile, 1}, {a.at(a.v, k0), a.stride, 1}, queries, a.D, keys,
+                  true);
     }
     for (int i = 0; i < queries; ++i) softmax[i].finish(a.out_at(a.out, q0 + i), a.lse + q0 + i, a.D);
   }
@@ -204,16 +205,16 @@ void tiles_backward(const Head& a) {
     for (int k0 = 0; k0 <= q0; k0 += kTile) {
       const int queries = std::min(kTile, a.T - q0), keys = std::min(kTile, a.T - k0);
       const float *q = a.at(a.q, q0), *k = a.at(a.k, k0), *v = a.at(a.v, k0), *dy = a.out_at(a.dout, q0);
-      gemm_serial(p, kTile, {q, x, 1}, {k, 1, x}, queries, keys, a.D, false);    // S = q kᵀ
-      gemm_serial(ds, kTile, {dy, y, 1}, {v, 1, x}, queries, keys, a.D, false);  // out = P v: dP = dout vᵀ
+      gemm_serial({p, kTile}, {q, x, 1}, {k, 1, x}, queries, keys, a.D, false);    // S = q kᵀ
+      gemm_serial({ds, kTile}, {dy, y, 1}, {v, 1, x}, queries, keys, a.D, false);  // out = P v: dP = dout vᵀ
       for (int i = 0; i < queries; ++i) {
         const float delta = Vectors::dot(dy + i * y, a.out_at(a.out, q0 + i), a.D);
         score_gradients(p + i * kTile, ds + i * kTile, a.lse[q0 + i], delta, a.factor,
                         std::min(keys, q0 + i + 1 - k0), keys);
       }
-      gemm_serial(a.at(a.dv, k0), x, {p, 1, kTile}, {dy, y, 1}, keys, a.D, queries, k0 < q0);  // out = P v
-      gemm_serial(a.at(a.dq, q0), x, {ds, kTile, 1}, {k, x, 1}, queries, a.D, keys, k0 > 0);   // S = q kᵀ
-      gemm_serial(a.at(a.dk, k0), x, {ds, 1, kTile}, {q, x, 1}, keys, a.D, queries, k0 < q0);  // S = q kᵀ
+      gemm_serial({a.at(a.dv, k0), x}, {p, 1, kTile}, {dy, y, 1}, keys, a.D, queries, k0 < q0);  // out = P v
+      gemm_serial({a.at(a.dq, q0), x}, {ds, kTile, 1}, {k, x, 1}, queries, a.D, keys, k0 > 0);   // S = q kᵀ
+      gemm_serial({a.at(a.dk, k0), x}, {ds, 1, kTile}, {q, x, 1}, keys, a.D, queries, k0 < q0);  // S = q kᵀ
     }
 }
 
@@ -223,6 +224,7 @@ int main(int argc, char** argv) {
   const std::vector<int> sizes = sizes_from(argc, argv, "T heads head-size", {1024, 12, 64});
   const int T = sizes[0], H = sizes[1], D = sizes[2];
   const AttentionShape shape{1, T, H, H, D};
+  const textbook::AttentionShape book_shape{1, size_t(T), size_t(H), size_t(H), size_t(D)};
   const size_t rows_of_S = static_cast<size_t>(H) * T, out_size = rows_of_S * D;
   const Tensor qkv(3 * out_size, 1), dout(out_size, 2), out(out_size), lse(rows_of_S), dqkv(3 * out_size);
   const Tensor P(rows_of_S * T);
@@ -231,9 +233,9 @@ int main(int argc, char** argv) {
   {
     const std::vector<double> wide = qkv.widen();
     std::vector<double> wide_P(P.size);
-    textbook::attention_forward<double>(want.data(), wide_P.data(), wide.data(), nullptr, 1, T, H, H, D);
-    textbook::attention_backward<double>(want_dqkv.data(), dout.widen().data(), wide_P.data(), wide.data(), nullptr, 1,
-                                         T, H, H, D);
+    textbook::attention_forward<double>(want.data(), wide_P.data(), wide.data(), nullptr, book_shape);
+    textbook::attention_backward<double>(want_dqkv.data(), dout.widen().data(), wide_P.data(), wide.data(), nullptr,
+                                         book_shape);
   }
 
   const auto each_head = [&](void (*pass)(const Head&)) {
@@ -251,7 +253,7 @@ int main(int argc, char** argv) {
 
   Ladder forward("attention_forward" + title, 2 * product, "FLOP", ceiling, {{out, want}});
   forward.rung("textbook: a (T,T) matrix for each head", Threads::one, [&] {
-    textbook::attention_forward<float>(out.get(), P.get(), qkv.get(), nullptr, 1, T, H, H, D);
+    textbook::attention_forward<float>(out.get(), P.get(), qkv.get(), nullptr, book_shape);
   });
   forward.rung("running softmax: no (T,T) matrix", Threads::one, [&] { each_head(running_softmax<Scalar>); });
   forward.rung("vectors: W numbers of a row at a time", Threads::one, [&] { each_head(running_softmax<Vectors>); });
@@ -264,7 +266,7 @@ int main(int argc, char** argv) {
 
   Ladder backward("attention_backward" + title, 4 * product, "FLOP", ceiling, {{dqkv, want_dqkv}});
   backward.rung("textbook: reads the (T,T) matrices again", Threads::one, [&] {
-    textbook::attention_backward<float>(dqkv.get(), dout.get(), P.get(), qkv.get(), nullptr, 1, T, H, H, D);
+    textbook::attention_backward<float>(dqkv.get(), dout.get(), P.get(), qkv.get(), nullptr, book_shape);
   });
   backward.rung("P once more, from the log-sum-exp", Threads::one, [&] { each_head(recompute<Scalar>); });
   backward.rung("vectors: W numbers of a row at a time", Threads::one, [&] { each_head(recompute<Vectors>); });

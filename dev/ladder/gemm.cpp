@@ -124,7 +124,7 @@ Tensor rounded(const Tensor& t) {
 
 std::vector<double> in_double(const Tensor& x, const Tensor& w, const Sizes& s) {
   std::vector<double> y(s.M * s.N);
-  textbook::linear_forward<double>(y.data(), x.widen().data(), w.widen().data(), nullptr, s.M, s.K, s.N);
+  textbook::linear_forward<double>(y.data(), x.widen().data(), w.widen().data(), nullptr, {s.M, s.K, s.N});
   return y;
 }
 
@@ -142,7 +142,7 @@ void forward(const Sizes& s, Ceiling ceiling) {
   const std::vector<double> want = in_double(tx, tw, s);
 
   Ladder ladder(title("gemm_nt: y = x wᵀ", s), flops(s), "FLOP", ceiling, {{ty, want}});
-  ladder.rung("textbook", Threads::one, [&] { textbook::linear_forward<float>(y, x, w, nullptr, s.M, s.K, s.N); });
+  ladder.rung("textbook", Threads::one, [&] { textbook::linear_forward<float>(y, x, w, nullptr, {s.M, s.K, s.N}); });
   ladder.rung("vectors: W sums beside each other", Threads::one, [&] { vectors(y, x, w, s); });
   ladder.rung("register tile: 12 vectors of sums at once", Threads::one, [&] { register_tile(y, x, w, s); });
   ladder.rung("packing: lanes are columns, panels are consecutive", Threads::one,
@@ -153,7 +153,7 @@ void forward(const Sizes& s, Ceiling ceiling) {
   // packs by transposing W × W squares in registers, which counts if x has few rows, and cuts matrices into blocks that
   // stay in the caches, which counts if they are large. With 32 registers (AVX-512, NEON) its tile has 8 rows.
   ladder.rung("the product on one thread", Threads::one,
-              [&] { gemm_serial(y, s.N, {x, s.K, 1}, {w, 1, s.K}, M, N, K, false); });
+              [&] { gemm_serial({y, s.N}, {x, s.K, 1}, {w, 1, s.K}, M, N, K, false); });
   // Each thread owns a rectangle of y, so threads wait for each other only at the end.
   ladder.rung("threads: a rectangle of y each (gemm_nt)", Threads::all, [&] { gemm_nt(y, x, w, M, N, K); });
   if (!gemm_has_bf16()) return;
@@ -185,13 +185,13 @@ void backward(const Sizes& s, Ceiling ceiling) {
   float *x = tx.get(), *w = tw.get(), *dy = tdy.get(), *dx = tdx.get(), *dw = tdw.get();
   std::vector<double> want_dx(tdx.size), want_dw(tdw.size);
   textbook::linear_backward<double>(want_dx.data(), want_dw.data(), nullptr, tdy.widen().data(), tx.widen().data(),
-                                    tw.widen().data(), s.M, s.K, s.N);
+                                    tw.widen().data(), {s.M, s.K, s.N});
 
   Ladder ladder(title("gemm_nn and gemm_tn: dx = dy w and dw = dyᵀ x", s), 2 * flops(s), "FLOP", ceiling,
                 {{tdx, want_dx}, {tdw, want_dw}});
   ladder.rung("textbook", Threads::one, [&] {
     tdw.fill(0);
-    textbook::linear_backward<float>(dx, dw, nullptr, dy, x, w, s.M, s.K, s.N);
+    textbook::linear_backward<float>(dx, dw, nullptr, dy, x, w, {s.M, s.K, s.N});
   });
   ladder.rung("loop order: the innermost loop walks along memory", Threads::one, [&] {
     tdw.fill(0);

@@ -142,12 +142,12 @@ void forward_queries(const Forward& w, int b, int h, int q0) {
   for (int k0 = first_tile(first, shape.window); k0 < last; k0 += kTile) {
     const Keys tile{k0, std::min(kTile, last - k0), k0 == first_tile(first, shape.window)};
     const int diagonal = first - k0;
-    gemm_serial(s, kQueries, k.rows(k0), q.view(), tile.keys, whole_vectors(t.queries), D, false,
+    gemm_serial({s, kQueries}, k.rows(k0), q.view(), tile.keys, whole_vectors(t.queries), D, false,
                 {Triangle::c_upper, diagonal});  // k qᵀ; Scores turns it into S
     for (int i = 0; i < t.queries; i += simd::W) forward_columns(s + i, w, t, i, tile);
     for (int i = 0; !tile.first && i < t.queries; ++i)
       if (t.shrink[i] != 1) scale_row(out + i * out_stride, t.shrink[i], D);
-    gemm_serial(out, out_stride, {s, 1, kQueries}, v.rows(k0), t.queries, D, tile.keys, !tile.first,
+    gemm_serial({out, out_stride}, {s, 1, kQueries}, v.rows(k0), t.queries, D, tile.keys, !tile.first,
                 {Triangle::a_lower, diagonal});
   }
   for (int i = 0; i < t.queries; ++i) {
@@ -260,20 +260,20 @@ void backward_tile(const Backward& w, const Queries& t, int k0, Wanted wanted) {
   const HeadRows k{w.qkv + w.k_at(t.b, kv), stride}, v{w.qkv + w.v_at(t.b, kv), stride};
   alignas(64) float p[kTile * kQueries], dropped[kTile * kQueries], ds[kTile * kQueries];
   // k qᵀ, which Scores turns into S, and dP from out = P v
-  gemm_serial(p, kQueries, k.rows(k0), t.q_columns.view(), keys, whole, D, false, upper);
-  gemm_serial(ds, kQueries, v.rows(k0), t.dy_columns.view(), keys, whole, D, false, upper);
+  gemm_serial({p, kQueries}, k.rows(k0), t.q_columns.view(), keys, whole, D, false, upper);
+  gemm_serial({ds, kQueries}, v.rows(k0), t.dy_columns.view(), keys, whole, D, false, upper);
   for (int i = 0; i < t.queries; i += simd::W) backward_columns(p + i, dropped + i, ds + i, w, t, i, k0, keys);
   const float* weights = w.dropout.p > 0 ? dropped : p;  // what v was multiplied by
   if (wanted.dq)  // S = scale·q kᵀ
-    gemm_serial(w.dqkv + w.q_at(t.b, t.h) + t.q0 * stride, stride, {ds, 1, kQueries}, k.rows(k0), t.queries, D, keys,
+    gemm_serial({w.dqkv + w.q_at(t.b, t.h) + t.q0 * stride, stride}, {ds, 1, kQueries}, k.rows(k0), t.queries, D, keys,
                 k0 > w.first_keys(t.q0), left);
   if (!wanted.dkv) return;
   const bool add = t.h != kv * w.group() || t.q0 != k0;
   const Triangle right{Triangle::a_upper, diagonal};
-  gemm_serial(w.dqkv + w.k_at(t.b, kv) + k0 * stride, stride, {ds, kQueries, 1}, t.q.rows(0), keys, D, t.queries, add,
+  gemm_serial({w.dqkv + w.k_at(t.b, kv) + k0 * stride, stride}, {ds, kQueries, 1}, t.q.rows(0), keys, D, t.queries, add,
               right);
-  gemm_serial(w.dqkv + w.v_at(t.b, kv) + k0 * stride, stride, {weights, kQueries, 1}, t.dy.rows(0), keys, D, t.queries,
-              add, right);  // out = P v
+  gemm_serial({w.dqkv + w.v_at(t.b, kv) + k0 * stride, stride}, {weights, kQueries, 1}, t.dy.rows(0), keys, D,
+              t.queries, add, right);  // out = P v
 }
 
 // Sums dk and dv of a tile of keys over the query heads that read it, and over the queries from this position on.

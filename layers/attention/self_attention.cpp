@@ -74,7 +74,7 @@ void share_values(const AttentionSaved& saved, const Attention& p, const BlockCo
   float* v = saved.qkv + stride - width;
   float* kept = c.layer == 0 ? c.carried.values : saved.v;
   if (kept) copy_rows(kept, width, v, stride, N, width);
-  if (p.value_mix.present()) mix_forward(v, stride, v, stride, c.carried.values, p.value_mix, N, width);
+  if (p.value_mix.present()) mix_forward(v, v, c.carried.values, p.value_mix, {N, width, stride});
 }
 
 void share_values_backward(float* dqkv, const Attention& g, const AttentionSaved& saved, const Attention& p,
@@ -84,9 +84,9 @@ void share_values_backward(float* dqkv, const Attention& g, const AttentionSaved
   const size_t stride = c.config.qkv_width();
   float* dv = dqkv + stride - width;
   if (p.value_mix.present())
-    return mix_backward(dv, stride, c.carried.dvalues, !c.last(), g.value_mix, saved.v, c.carried.values, p.value_mix,
-                        N, width);
-  mix_forward(dv, stride, dv, stride, c.carried.dvalues, {.constant = 1}, N, width);  // later layers read v, too
+    return mix_backward(dv, c.carried.dvalues, !c.last(), g.value_mix, saved.v, c.carried.values, p.value_mix,
+                        {N, width, stride});
+  mix_forward(dv, dv, c.carried.dvalues, {.constant = 1}, {N, width, stride});  // later layers read v, too
 }
 
 // Normalizes and rotates q and k, and mixes the values. If there is a cache, adds the new keys and values to it and
@@ -115,7 +115,7 @@ bool headwise(const Config& config) { return config.output_gate == OutputGate::h
 }  // namespace
 
 void sublayer_core(const AttentionSaved& saved, const float* u, const Attention& p, const BlockContext& c) {
-  adapted_forward(saved.qkv, u, p.qkv, c.config.channels, c.config.qkv_width(), c, DropoutSite::lora_qkv);
+  adapted_forward(saved.qkv, u, p.qkv, {c.B * c.T, c.config.channels, c.config.qkv_width()}, c, DropoutSite::lora_qkv);
   attend(saved, p, c);
 }
 
@@ -123,7 +123,7 @@ const float* sublayer_inner(const AttentionSaved& saved, const float* u, const A
   const Config& config = c.config;
   const int N = c.B * c.T;
   if (saved.gated) {
-    linear_forward(saved.gate, u, p.output_gate, N, config.channels, config.gate_width());
+    linear_forward(saved.gate, u, p.output_gate, {N, config.channels, config.gate_width()});
     output_gate_forward(saved.gated, saved.mixed, saved.gate, N, config.n_head, config.head_dim, headwise(config));
   }
   if (saved.scaled) head_scale_forward(saved.scaled, saved.heads(), p.head_scale, N, config.n_head, config.head_dim);
@@ -131,7 +131,7 @@ const float* sublayer_inner(const AttentionSaved& saved, const float* u, const A
 }
 
 void sublayer_out(float* f, const AttentionSaved&, const float* m, const Attention& p, const BlockContext& c) {
-  adapted_forward(f, m, p.o, Attention::inner_width(c.config), c.config.channels, c, DropoutSite::lora_o);
+  adapted_forward(f, m, p.o, {c.B * c.T, Attention::inner_width(c.config), c.config.channels}, c, DropoutSite::lora_o);
 }
 
 void sublayer_backward(float* du, const Attention& g, const float* df, const float* u, const AttentionSaved& saved,
@@ -140,14 +140,14 @@ void sublayer_backward(float* du, const Attention& g, const float* df, const flo
   const int N = c.B * c.T, C = config.channels, width = Attention::inner_width(config), read_width = config.qkv_width();
   float *dmixed = c.scratch.inner, *dqkv = c.scratch.joined, *du_gate = c.scratch.f;
   const float* m = saved.m ? saved.m : saved.inner();
-  adapted_backward(dmixed, g.o, df, m, p.o, width, C, c, DropoutSite::lora_o);
+  adapted_backward(dmixed, g.o, df, m, p.o, {N, width, C}, c, DropoutSite::lora_o);
   branch_inner_backward(dmixed, g, saved.inner(), saved, p, N, width);
   if (saved.scaled)
     head_scale_backward(dmixed, g.head_scale, saved.heads(), p.head_scale, N, config.n_head, config.head_dim);
   if (saved.gated) {
     float* dgate = c.scratch.joined;
     output_gate_backward(dmixed, dgate, saved.mixed, saved.gate, N, config.n_head, config.head_dim, headwise(config));
-    linear_backward(du_gate, g.output_gate, dgate, u, p.output_gate, N, C, config.gate_width());
+    linear_backward(du_gate, g.output_gate, dgate, u, p.output_gate, {N, C, config.gate_width()});
   }
   attention_backward(dqkv, dmixed, saved.mixed, saved.lse, saved.qkv,
                      attention_shape(config, c.layer, c.slopes, c.B, c.T), c.dropout, c.layer);
@@ -155,6 +155,6 @@ void sublayer_backward(float* du, const Attention& g, const float* df, const flo
     rope_backward(dqkv, c.rope, c.B, c.T, config.n_head + config.kv_heads, config.head_dim, read_width);
   share_values_backward(dqkv, g, saved, p, c);
   qk_norm_backward(dqkv, g.qk_norm, c.scratch.inner, saved.qk_norm, p.qk_norm, config, N);
-  adapted_backward(du, g.qkv, dqkv, u, p.qkv, C, read_width, c, DropoutSite::lora_qkv);
+  adapted_backward(du, g.qkv, dqkv, u, p.qkv, {N, C, read_width}, c, DropoutSite::lora_qkv);
   if (saved.gated) scaled_add(du, 1, du, du_gate, N, C);
 }

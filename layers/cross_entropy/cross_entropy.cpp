@@ -22,7 +22,8 @@ Number cap_slope(Number logit, float cap) {
 }
 
 // Computes one row. Subtracts the largest logit first, so that no exponential overflows.
-float row_loss(float* dlogits, const float* logits, int target, float scale, int V, float cap, float z_loss) {
+float row_loss(float* dlogits, const float* logits, int target, float scale, int V, LogitLimits limits) {
+  const float cap = limits.cap, z_loss = limits.z_loss;
   Vec largest = simd::all(logits[0]);
   sweep(V, [&](int v, int lanes) { largest = simd::max(load(logits + v, lanes, logits[0]), largest); });
   const float top = simd::max(largest);
@@ -50,7 +51,7 @@ float row_loss(float* dlogits, const float* logits, int target, float scale, int
 }  // namespace
 
 void cross_entropy(float* losses, float* dlogits, const float* logits, const int* targets, float scale, int N,
-                   int V, float cap, float z_loss) {
+                   int V, LogitLimits limits) {
   parallel_for(N, 1, 40 * static_cast<size_t>(V), [&](int begin, int end) {
     for (int n = begin; n < end; ++n) {
       const size_t row = static_cast<size_t>(n) * V;
@@ -58,8 +59,7 @@ void cross_entropy(float* losses, float* dlogits, const float* logits, const int
         losses[n] = 0;
         if (dlogits) std::fill_n(dlogits + row, V, 0.f);
       } else {
-        losses[n] = row_loss(dlogits ? dlogits + row : nullptr, logits + row, targets[n], scale, V, cap,
-                             z_loss);
+        losses[n] = row_loss(dlogits ? dlogits + row : nullptr, logits + row, targets[n], scale, V, limits);
       }
     }
   });
@@ -71,21 +71,23 @@ int classifier_rows(int N, int V) {
 }
 
 void head_forward(float* logits, const float* x, const Head& p, int N, int C, int V) {
-  linear_forward(logits, x, p, N, C, V);
-  if (p.cap == 0) return;
+  linear_forward(logits, x, p, {N, C, V});
+  if (p.limits.cap == 0) return;
   parallel_for(N, 1, 40 * static_cast<size_t>(V), [&](int begin, int end) {
-    for (int n = begin; n < end; ++n) soft_cap(logits + static_cast<size_t>(n) * V, nullptr, 1, p.cap, V);
+    for (int n = begin; n < end; ++n) soft_cap(logits + static_cast<size_t>(n) * V, nullptr, 1, p.limits.cap, V);
   });
 }
 
-void classifier(float* losses, float* dx, const Head& g, const float* x, const Head& p, const int* targets, float scale,
-                float* logits, int N, int C, int V) {
+void classifier(const ClassifierBuffers& out, float* dx, const Head& g, const float* x, const Head& p,
+                const int* targets, float scale, const LinearShape& shape) {
+  const auto [N, C, V] = shape;
+  float* logits = out.logits;
   const int rows = classifier_rows(N, V);
   for (int n = 0; n < N; n += rows) {
     const int m = std::min(rows, N - n);
     const size_t at = static_cast<size_t>(n) * C;
     head_forward(logits, x + at, p, m, C, V);
-    cross_entropy(losses + n, dx ? logits : nullptr, logits, targets + n, scale, m, V, p.cap, p.z_loss);
-    if (dx) linear_backward(dx + at, g, logits, x + at, p, m, C, V);  // u = x weightᵀ + bias
+    cross_entropy(out.losses + n, dx ? logits : nullptr, logits, targets + n, scale, m, V, p.limits);
+    if (dx) linear_backward(dx + at, g, logits, x + at, p, {m, C, V});  // u = x weightᵀ + bias
   }
 }

@@ -17,20 +17,29 @@
 
 constexpr int kIgnore = -1;
 
+// Two ways to keep logits small. 0 turns one off.
+struct LogitLimits {
+  float cap = 0, z_loss = 0;
+};
+
 // dlogits may be logits, or null to compute only the losses. With a cap, pass capped logits; dlogits receives du.
 void cross_entropy(float* losses, float* dlogits, const float* logits, const int* targets, float scale, int N,
-                   int V, float cap = 0, float z_loss = 0);
+                   int V, LogitLimits limits = {});
 
 // The classifier's parameters, or their gradients.
 struct Head : Linear {
-  float cap = 0, z_loss = 0;
+  LogitLimits limits;
 };
 void head_forward(float* logits, const float* x, const Head& p, int N, int C, int V);
 
 // How many rows of logits are in memory at a time: as many as make 2²² numbers, at least 256, at most N.
 int classifier_rows(int N, int V);
 
-// Computes the losses of all rows and, unless dx is null, the gradients in the same pass. logits is scratch of
-// classifier_rows · V floats.
-void classifier(float* losses, float* dx, const Head& g, const float* x, const Head& p, const int* targets, float scale,
-                float* logits, int N, int C, int V);
+struct ClassifierBuffers {
+  float* losses;  // (N)
+  float* logits;  // (classifier_rows,V) scratch
+};
+
+// Computes the losses of all rows and, unless dx is null, the gradients in the same pass. The shape is {N, C, V}.
+void classifier(const ClassifierBuffers& out, float* dx, const Head& g, const float* x, const Head& p,
+                const int* targets, float scale, const LinearShape& shape);

@@ -45,10 +45,18 @@ RopeTable::RopeTable(int context, int R, float theta) : half(R / 2) {
 
 namespace {
 
-// Rotates each pair by its angle times `direction` (+1 forward, −1 backward).
-void rotate(float* x, const RopeTable& table, float direction, int first, int B, int T, int heads, int D,
-            size_t stride) {
-  const int half = table.half;
+// The angles of a sequence: the table's from position `first` on, times `direction` (+1 forward, −1 backward).
+struct Angles {
+  const RopeTable& table;
+  float direction;
+  int first;
+};
+
+// Rotates each pair by its angle.
+void rotate(float* x, const Angles& angles, int B, int T, int heads, int D, size_t stride) {
+  const RopeTable& table = angles.table;
+  const float direction = angles.direction;
+  const int half = table.half, first = angles.first;
   parallel_for(B * T, 1, 3 * static_cast<size_t>(heads) * D, [&](int begin, int end) {
     for (int n = begin; n < end; ++n) {
       const float* cosine = table.cosine.get() + static_cast<size_t>(first + n % T) * half;
@@ -69,11 +77,11 @@ void rotate(float* x, const RopeTable& table, float direction, int first, int B,
 }  // namespace
 
 void rope_forward(float* x, const RopeTable& table, int first, int B, int T, int heads, int D, size_t stride) {
-  rotate(x, table, 1, first, B, T, heads, D, stride);
+  rotate(x, {table, 1, first}, B, T, heads, D, stride);
 }
 
 void rope_backward(float* dx, const RopeTable& table, int B, int T, int heads, int D, size_t stride) {
-  rotate(dx, table, -1, 0, B, T, heads, D, stride);
+  rotate(dx, {table, -1, 0}, B, T, heads, D, stride);
 }
 
 Buffer alibi_slopes(int n_head) {

@@ -27,9 +27,9 @@ void declare_sublayer_saved(FeedForwardSaved& saved, Layout& layout, const Confi
 
 const float* sublayer_inner(const FeedForwardSaved& saved, const float* u, const FeedForward& p,
                             const BlockContext& c) {
-  const int C = c.config.channels, F = c.config.hidden, R = FeedForward::inner_rows(c.config, c.B * c.T);
+  const int N = c.B * c.T, C = c.config.channels, F = c.config.hidden, R = FeedForward::inner_rows(c.config, N);
   if (p.moe.present()) moe_up_forward(saved.up, saved.router, u, p.moe, c);
-  else adapted_forward(saved.up, u, p.up, C, FeedForward::up_width(c.config), c, DropoutSite::lora_up);
+  else adapted_forward(saved.up, u, p.up, {N, C, FeedForward::up_width(c.config)}, c, DropoutSite::lora_up);
   activation_forward(saved.active, saved.up, c.config.activation, R, F);
   return branch_inner(saved, saved.active, p, R, F, c.training);
 }
@@ -37,18 +37,18 @@ const float* sublayer_inner(const FeedForwardSaved& saved, const float* u, const
 void sublayer_out(float* f, const FeedForwardSaved& saved, const float* m, const FeedForward& p,
                   const BlockContext& c) {
   if (p.moe.present()) moe_down_forward(f, saved.router, m, p.moe, c);
-  else adapted_forward(f, m, p.down, c.config.hidden, c.config.channels, c, DropoutSite::lora_down);
+  else adapted_forward(f, m, p.down, {c.B * c.T, c.config.hidden, c.config.channels}, c, DropoutSite::lora_down);
 }
 
 void sublayer_backward(float* du, const FeedForward& g, const float* df, const float* u, const FeedForwardSaved& saved,
                        const FeedForward& p, const BlockContext& c) {
-  const int C = c.config.channels, F = c.config.hidden, R = FeedForward::inner_rows(c.config, c.B * c.T);
+  const int N = c.B * c.T, C = c.config.channels, F = c.config.hidden, R = FeedForward::inner_rows(c.config, N);
   const float* m = saved.m ? saved.m : saved.active;
   float *dm = c.scratch.inner, *dup = c.scratch.joined;
   if (p.moe.present()) moe_down_backward(dm, g.moe, df, m, saved.router, p.moe, c);
-  else adapted_backward(dm, g.down, df, m, p.down, F, C, c, DropoutSite::lora_down);
+  else adapted_backward(dm, g.down, df, m, p.down, {N, F, C}, c, DropoutSite::lora_down);
   branch_inner_backward(dm, g, saved.active, saved, p, R, F);
   activation_backward(dup, dm, saved.up, c.config.activation, R, F);
   if (p.moe.present()) moe_up_backward(du, g.moe, dup, u, saved.router, p.moe, c);
-  else adapted_backward(du, g.up, dup, u, p.up, C, FeedForward::up_width(c.config), c, DropoutSite::lora_up);
+  else adapted_backward(du, g.up, dup, u, p.up, {N, C, FeedForward::up_width(c.config)}, c, DropoutSite::lora_up);
 }

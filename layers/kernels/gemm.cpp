@@ -443,9 +443,8 @@ void gemm_tn(float* c, const float* a, const float* b, int M, int N, int K, Gemm
   multiply_on_all_threads({c, wide(N), {a, 1, wide(M)}, {b, wide(N), 1}, M, N, K, options});
 }
 
-void gemm_serial(float* c, size_t ldc, MatrixView a, MatrixView b, int M, int N, int K, bool accumulate,
-                 Triangle triangle) {
-  multiply_on_one_thread({c, ldc, a, b, M, N, K, {nullptr, accumulate}, triangle});
+void gemm_serial(MatrixRows c, MatrixView a, MatrixView b, int M, int N, int K, bool accumulate, Triangle triangle) {
+  multiply_on_one_thread({c.data, c.row, a, b, M, N, K, {nullptr, accumulate}, triangle});
 }
 
 void transpose(float* to, size_t to_row, const float* from, size_t from_row, int rows, int columns) {

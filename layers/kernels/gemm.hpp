@@ -32,6 +32,12 @@ struct MatrixView {
   size_t row, col;
 };
 
+// Where a product is written: element (i, j) lies at data[i·row + j].
+struct MatrixRows {
+  float* data;
+  size_t row;
+};
+
 // The part of a product that a causal mask keeps. Skips whole vectors and register tiles of the rest.
 //
 //   c_upper   only C[i][j] with j ≥ i - diagonal is needed; the others are undefined
@@ -42,8 +48,8 @@ struct Triangle {
   int diagonal = 0;
 };
 
-// The same product on one thread, for use inside a parallel loop: C (M,N) with row stride `ldc`, A (M,K), B (K,N).
-void gemm_serial(float* c, size_t ldc, MatrixView a, MatrixView b, int M, int N, int K, bool accumulate,
+// The same product on one thread, for use inside a parallel loop: C (M,N), A (M,K), B (K,N).
+void gemm_serial(MatrixRows c, MatrixView a, MatrixView b, int M, int N, int K, bool accumulate,
                  Triangle triangle = {});
 
 // to (columns, rows) = fromᵀ, with row strides `to_row` and `from_row`. Fills the last vector of each row of `to` with

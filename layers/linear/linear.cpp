@@ -61,12 +61,14 @@ Linear declare_linear(Layout& layout, const Config& config, const std::string& p
   return p;
 }
 
-void linear_forward(float* y, const float* x, const Linear& p, int N, int I, int O) {
+void linear_forward(float* y, const float* x, const Linear& p, const LinearShape& shape) {
+  const auto [N, I, O] = shape;
   gemm_nt(y, x, p.weight, N, O, I, {.bias = p.bias, .matmul = p.matmul});
 }
 
-void linear_backward(float* dx, const Linear& g, const float* dy, const float* x, const Linear& p, int N, int I,
-                     int O) {
+void linear_backward(float* dx, const Linear& g, const float* dy, const float* x, const Linear& p,
+                     const LinearShape& shape) {
+  const int N = shape.N, I = shape.I, O = shape.O;
   parallel_together(size_t(N) * I * O, [&] {
     if (g.weight)  // y = x wᵀ: dw[o,i] = Σₙ dy[n,o] x[n,i]
       gemm_tn(g.weight, dy, x, O, I, N, {.accumulate = true, .matmul = p.matmul});

@@ -34,6 +34,10 @@ struct LinearPart {
 Linear declare_linear(Layout& layout, const Config& config, const std::string& prefix,
                       const std::vector<LinearPart>& parts, int in);
 
-void linear_forward(float* y, const float* x, const Linear& p, int N, int I, int O);
-void linear_backward(float* dx, const Linear& g, const float* dy, const float* x, const Linear& p, int N, int I,
-                     int O);
+struct LinearShape {
+  int N, I, O;  // rows, inputs, outputs
+};
+
+void linear_forward(float* y, const float* x, const Linear& p, const LinearShape& shape);
+void linear_backward(float* dx, const Linear& g, const float* dy, const float* x, const Linear& p,
+                     const LinearShape& shape);

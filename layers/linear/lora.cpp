@@ -50,33 +50,37 @@ LoraScratch declare_lora_scratch(Layout& layout, const Config& config, int N, in
 }
 
 // The columns of y that p adapts are not dense, hence gemm_serial.
-void lora_forward(float* y, const float* x, const std::vector<Lora>& parts, int N, int I, int O,
+void lora_forward(float* y, const float* x, const std::vector<Lora>& parts, const LinearShape& shape,
                   const LoraScratch& scratch, const LoraDropout& dropout) {
   if (parts.empty()) return;
+  const int N = shape.N, I = shape.I;
+  const size_t width = shape.O;
   x = dropped(x, N, I, scratch, dropout);
   for (const Lora& p : parts) {
     const size_t r = p.rank;
     project(scratch.low, x, p, N, I);
     for_pieces(N, p.out * r, [&](int n, int rows) {  // y += low bᵀ
-      gemm_serial(y + static_cast<size_t>(n) * O + p.begin, O, {scratch.low + n * r, r, 1}, {p.b, 1, r}, rows, p.out,
+      gemm_serial({y + n * width + p.begin, width}, {scratch.low + n * r, r, 1}, {p.b, 1, r}, rows, p.out,
                   p.rank, true);
     });
   }
 }
 
 void lora_backward(float* dx, const std::vector<Lora>& g, const float* dy, const float* x, const std::vector<Lora>& p,
-                   int N, int I, int O, const LoraScratch& scratch, const LoraDropout& dropout) {
+                   const LinearShape& shape, const LoraScratch& scratch, const LoraDropout& dropout) {
+  const int N = shape.N, I = shape.I;
+  const size_t width = shape.O;
   for (size_t i = 0; i < p.size(); ++i) {
-    const size_t r = p[i].rank, width = O;
+    const size_t r = p[i].rank;
     const float *read = dropped(x, N, I, scratch, dropout), *dy_part = dy + p[i].begin;
     project(scratch.low, read, p[i], N, I);
     if (g[i].b)
       for_pieces(p[i].out, N * r, [&](int o, int rows) {  // y = low bᵀ: db = dyᵀ low
-        gemm_serial(g[i].b + o * r, r, {dy_part + o, 1, width}, {scratch.low, r, 1}, rows, p[i].rank, N, true);
+        gemm_serial({g[i].b + o * r, r}, {dy_part + o, 1, width}, {scratch.low, r, 1}, rows, p[i].rank, N, true);
       });
     for_pieces(N, p[i].out * r, [&](int n, int rows) {  // dlow = s·dy b
       float* dlow = scratch.dlow + n * r;
-      gemm_serial(dlow, r, {dy_part + n * width, width, 1}, {p[i].b, r, 1}, rows, p[i].rank, p[i].out, false);
+      gemm_serial({dlow, r}, {dy_part + n * width, width, 1}, {p[i].b, r, 1}, rows, p[i].rank, p[i].out, false);
       scale(dlow, p[i].scale, rows * r);
     });
     if (g[i].a)  // low = x aᵀ: da = dlowᵀ x

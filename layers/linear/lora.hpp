@@ -23,10 +23,10 @@ struct LoraDropout {
   int B, T;
 };
 
-void lora_forward(float* y, const float* x, const std::vector<Lora>& p, int N, int I, int O, const LoraScratch& scratch,
-                  const LoraDropout& dropout);
+void lora_forward(float* y, const float* x, const std::vector<Lora>& p, const LinearShape& shape,
+                  const LoraScratch& scratch, const LoraDropout& dropout);
 void lora_backward(float* dx, const std::vector<Lora>& g, const float* dy, const float* x, const std::vector<Lora>& p,
-                   int N, int I, int O, const LoraScratch& scratch, const LoraDropout& dropout);
+                   const LinearShape& shape, const LoraScratch& scratch, const LoraDropout& dropout);
 
 // weight (O,I) += s·b a
 void lora_merge(float* weight, const std::vector<Lora>& p, int I);

@@ -140,7 +140,7 @@ void run_branches(const BlockSaved& saved, const float* x, const Block& p, const
 const float* mix_in(const BlockSaved& saved, const float* x, const Block& p, const BlockContext& c) {
   const int N = c.B * c.T, C = c.config.channels;
   if (!p.mix.present()) return x;
-  mix_forward(saved.mixed, C, x, C, c.carried.x, p.mix, N, C);
+  mix_forward(saved.mixed, x, c.carried.x, p.mix, {N, C, size_t(C)});
   return saved.mixed;
 }
 
@@ -220,5 +220,5 @@ void block_backward(float* d, const Block& g, const float* x, const BlockSaved& 
     parallel_backward(d, g, read, saved, p, c);
   }
   if (p.ffn.bypass) scaled_add(d, 1, c.scratch.bypass, d, N, C);
-  if (p.mix.present()) mix_backward(d, C, c.carried.dx, !c.last(), g.mix, x, c.carried.x, p.mix, N, C);
+  if (p.mix.present()) mix_backward(d, c.carried.dx, !c.last(), g.mix, x, c.carried.x, p.mix, {N, C, size_t(C)});
 }

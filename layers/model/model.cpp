@@ -167,7 +167,7 @@ const float* forward(const Model& model, const Activations& a, const int* tokens
 
 // The classifier's parameters, or their gradients.
 Head head_of(const Model& model, const ModelTensors& t) {
-  return {{t.head ? t.head : t.token, t.head_bias, model.config.matmul}, model.config.logit_cap, model.config.z_loss};
+  return {{t.head ? t.head : t.token, t.head_bias, model.config.matmul}, {model.config.logit_cap, model.config.z_loss}};
 }
 
 double sum(const float* x, int n) {
@@ -190,8 +190,8 @@ void batch_logits(float* logits, const Model& model, const Activations& a, const
 double model_loss(const Model& model, const Activations& a, const Batch& batch) {
   const int N = batch.B * batch.T;
   const float* h = model_features(model, a, batch);
-  classifier(a.losses, nullptr, {}, h, head_of(model, model.p), batch.targets, 1, a.logits, N, model.config.channels,
-             model.config.vocab_size);
+  classifier({a.losses, a.logits}, nullptr, {}, h, head_of(model, model.p), batch.targets, 1,
+             {N, model.config.channels, model.config.vocab_size});
   return sum(a.losses, N);
 }
 
@@ -208,8 +208,8 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
   const float* h = forward(model, a, batch.tokens, context, nullptr);
 
   float* d = a.d;  // the gradient of the stream, from the classifier down to the embedding
-  classifier(a.losses, d, head_of(model, model.g), h, head_of(model, model.p), batch.targets, scale, a.logits, N, C,
-             config.vocab_size);
+  classifier({a.losses, a.logits}, d, head_of(model, model.g), h, head_of(model, model.p), batch.targets, scale,
+             {N, C, config.vocab_size});
   if (observer) observer->outside(a, input_of(a, config.n_layer), B, T);
   streams_end_backward(d, model.g.final_norm, input_of(a, config.n_layer), a.end, model.p.final_norm, N, C);
   context.load = nullptr;  // the experts' choices have been counted

@@ -110,7 +110,7 @@ void moe_up_forward(float* up, const RouterSaved& saved, const float* u, const M
   }
   each_expert(sort_by_expert(saved, c.config, N), c.config, N, [&](const Rows& rows, int i) {
     const float* x = gathered(c.scratch.rows, u, rows, C);
-    linear_forward(up + rows.begin * width, x, p.experts[i].up, rows.count, C, width);
+    linear_forward(up + rows.begin * width, x, p.experts[i].up, {rows.count, C, width});
   });
 }
 
@@ -118,7 +118,7 @@ void moe_down_forward(float* f, const RouterSaved& saved, const float* m, const 
   const int N = c.B * c.T, C = c.config.channels, F = c.config.hidden;
   set_zero(f, static_cast<size_t>(N) * C);
   each_expert(sort_by_expert(saved, c.config, N), c.config, N, [&](const Rows& rows, int i) {
-    linear_forward(c.scratch.rows, m + rows.begin * F, p.experts[i].down, rows.count, F, C);
+    linear_forward(c.scratch.rows, m + rows.begin * F, p.experts[i].down, {rows.count, F, C});
     scatter_add(f, c.scratch.rows, saved.weights, rows, C);
   });
 }
@@ -135,7 +135,7 @@ void moe_down_backward(float* dm, const Moe& g, const float* df, const float* m,
       each_row(rows, C, [&](size_t r, size_t n) {  // f += p·y
         for (int k = 0; k < C; ++k) dy[r * C + k] = saved.weights[rows.slot[r]] * df[n * C + k];
       });
-    linear_backward(dm_rows, g.experts[i].down, rows.token ? dy : df, m_rows, down, rows.count, F, C);
+    linear_backward(dm_rows, g.experts[i].down, rows.token ? dy : df, m_rows, down, {rows.count, F, C});
     if (rows.token)
       each_row(rows, F, [&](size_t r, size_t n) {  // t = p·(df·y), y = down m + bias
         c.scratch.dscores[n * E + i] = dot(dm_rows + r * F, m_rows + r * F, F) +
@@ -147,11 +147,12 @@ void moe_down_backward(float* dm, const Moe& g, const float* df, const float* m,
 void moe_up_backward(float* du, const Moe& g, const float* dup, const float* u, const RouterSaved& saved, const Moe& p,
                      const BlockContext& c) {
   const int N = c.B * c.T, C = c.config.channels, width = up_width(c.config);
-  router_backward(du, g.router, c.scratch.dscores, u, saved, p.router, c.config, c.scale, N);
+  router_backward(c.scratch.dscores, saved, c.config, c.scale, N);
+  linear_backward(du, g.router.linear, c.scratch.dscores, u, p.router.linear, {N, C, c.config.experts});
   each_expert(sort_by_expert(saved, c.config, N), c.config, N, [&](const Rows& rows, int i) {
     const float* x = gathered(c.scratch.rows, u, rows, C);
-    linear_backward(c.scratch.drows, g.experts[i].up, dup + rows.begin * width, x, p.experts[i].up, rows.count, C,
-                    width);
+    linear_backward(c.scratch.drows, g.experts[i].up, dup + rows.begin * width, x, p.experts[i].up,
+                    {rows.count, C, width});
     scatter_add(du, c.scratch.drows, nullptr, rows, C);
   });
 }

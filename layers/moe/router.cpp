@@ -58,7 +58,7 @@ RouterSaved declare_router_saved(Layout& layout, const Config& config, const std
 
 void router_forward(const RouterSaved& saved, const float* u, const Router& p, const Config& config, int N) {
   const int E = config.experts, k = config.experts_per_token;
-  linear_forward(saved.scores, u, p.linear, N, config.channels, E);
+  linear_forward(saved.scores, u, p.linear, {N, config.channels, E});
   each_row(N, k * E, [&](size_t n) {
     float *s = saved.scores + n * E, *chosen = saved.chosen + n * k, *weights = saved.weights + n * k, sum = 0;
     saved.lse[n] = softmax(s, E);
@@ -78,8 +78,7 @@ std::vector<int> router_load(const RouterSaved& saved, const Config& config, int
   return load;
 }
 
-void router_backward(float* du, const Router& g, float* dl, const float* u, const RouterSaved& saved, const Router& p,
-                     const Config& config, float scale, int N) {
+void router_backward(float* d, const RouterSaved& saved, const Config& config, float scale, int N) {
   const int E = config.experts, k = config.experts_per_token;
   const std::vector<int> load = router_load(saved, config, N);
   std::vector<float> balance(E);  // the gradient of the balance loss with respect to sᵢ, the same in all rows
@@ -88,14 +87,13 @@ void router_backward(float* du, const Router& g, float* dl, const float* u, cons
                  static_cast<float>(size_t(N) * k);
   each_row(N, E, [&](size_t n) {
     const float *s = saved.scores + n * E, *chosen = saved.chosen + n * k, *weights = saved.weights + n * k;
-    float *d = dl + n * E, sum = 0, mean = 0;
-    for (int i = 0; i < E; ++i) sum += d[i], mean += s[i] * balance[i];
+    float *dl = d + n * E, sum = 0, mean = 0;
+    for (int i = 0; i < E; ++i) sum += dl[i], mean += s[i] * balance[i];
     if (config.router_renormalize)  // p = softmax of the chosen l
-      for (int j = 0; j < k; ++j) d[int(chosen[j])] -= weights[j] * sum;
+      for (int j = 0; j < k; ++j) dl[int(chosen[j])] -= weights[j] * sum;
     const float all = (config.router_renormalize ? 0 : sum) + mean - 2 * config.router_z_loss * scale * saved.lse[n];
-    for (int i = 0; i < E; ++i) d[i] += s[i] * (balance[i] - all);  // s = softmax(l), dlse/dlᵢ = sᵢ
+    for (int i = 0; i < E; ++i) dl[i] += s[i] * (balance[i] - all);  // s = softmax(l), dlse/dlᵢ = sᵢ
   });
-  linear_backward(du, g.linear, dl, u, p.linear, N, config.channels, E);
 }
 
 void update_router_bias(float* bias, const double* load, int E, float rate) {

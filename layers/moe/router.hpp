@@ -34,10 +34,9 @@ RouterSaved declare_router_saved(Layout& layout, const Config& config, const std
 
 void router_forward(const RouterSaved& saved, const float* u, const Router& p, const Config& config, int N);
 
-// Writes du. dl (N,E) holds t at the chosen experts, 0 elsewhere, and is overwritten. `scale` is the gradient of the
-// step's loss with respect to the sum of all tokens' losses.
-void router_backward(float* du, const Router& g, float* dl, const float* u, const RouterSaved& saved, const Router& p,
-                     const Config& config, float scale, int N);
+// d (N,E) holds t at the chosen experts and 0 elsewhere before the call, and dl after it. `scale` is the gradient of
+// the step's loss with respect to the sum of all tokens' losses. The caller computes the gradients of `linear` from dl.
+void router_backward(float* d, const RouterSaved& saved, const Config& config, float scale, int N);
 
 // Returns how often each expert was chosen (E).
 std::vector<int> router_load(const RouterSaved& saved, const Config& config, int N);

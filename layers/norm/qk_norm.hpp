@@ -18,9 +18,12 @@ struct QkNorm {
 };
 QkNorm declare_qk_norm(Layout& layout, const Config& config, const std::string& name);
 
+// Saved by a norm that overwrites its input.
+struct InPlaceNormSaved : NormSaved {
+  float* x = nullptr;  // the input
+};
 struct QkNormSaved {
-  float *q = nullptr, *k = nullptr, *v = nullptr;  // (N,H·D), (N,KV·D), (N,KV·D)
-  NormSaved q_norm, k_norm, v_norm;
+  InPlaceNormSaved q, k, v;  // of inputs (N,H·D), (N,KV·D), (N,KV·D)
 };
 QkNormSaved declare_qk_norm_saved(Layout& layout, const Config& config, const std::string& name, int N);
 

@@ -29,20 +29,23 @@ Mix declare_mix(Layout& layout, const std::string& name, float own, float first)
   return p;
 }
 
-void mix_forward(float* y, size_t y_stride, const float* x, size_t x_stride, const float* z, const Mix& p, int N,
-                 int W) {
+void mix_forward(float* y, const float* x, const float* z, const Mix& p, const MixRows& rows) {
+  const int N = rows.N, W = rows.W;
+  const size_t stride = rows.stride;
   const auto [a, b] = factors_of(p);
   parallel_for(N, 1, 2 * static_cast<size_t>(W), [&, a = a, b = b](int begin, int end) {
     for (size_t n = begin; n < static_cast<size_t>(end); ++n)
       simd::sweep(W, [&](int i, int lanes) {
-        store(y + n * y_stride + i, a * load(x + n * x_stride + i, lanes) + b * load(z + n * W + i, lanes), lanes);
+        store(y + n * stride + i, a * load(x + n * stride + i, lanes) + b * load(z + n * W + i, lanes), lanes);
       });
   });
 }
 
 // Sums each block of rows separately.
-void mix_backward(float* d, size_t stride, float* dz, bool add, const Mix& g, const float* x, const float* z,
-                  const Mix& p, int N, int W) {
+void mix_backward(float* d, float* dz, bool add, const Mix& g, const float* x, const float* z, const Mix& p,
+                  const MixRows& rows) {
+  const int N = rows.N, W = rows.W;
+  const size_t stride = rows.stride;
   const auto [a, b] = factors_of(p);
   std::vector<double> own(row_blocks(N)), first(row_blocks(N));
   parallel_for(N, kRowBlock, 6 * static_cast<size_t>(W), [&, a = a, b = b](int begin, int end) {

@@ -27,11 +27,16 @@ struct Mix {
 };
 Mix declare_mix(Layout& layout, const std::string& name, float own, float first);
 
-// x and y have row strides x_stride and y_stride; z is dense. y may be x.
-void mix_forward(float* y, size_t y_stride, const float* x, size_t x_stride, const float* z, const Mix& p, int N,
-                 int W);
+// N rows of W numbers each, `stride` apart.
+struct MixRows {
+  int N, W;
+  size_t stride;
+};
 
-// d, with row stride `stride`, holds dy before the call and dx after it. dz is overwritten, or with `add` added to. x
-// and z are dense; x may be null if the factors are constants.
-void mix_backward(float* d, size_t stride, float* dz, bool add, const Mix& g, const float* x, const float* z,
-                  const Mix& p, int N, int W);
+// The rows of z are dense. y may be x.
+void mix_forward(float* y, const float* x, const float* z, const Mix& p, const MixRows& rows);
+
+// d holds dy before the call and dx after it. dz is overwritten, or with `add` added to. The rows of dz, x and z are
+// dense; x may be null if the factors are constants.
+void mix_backward(float* d, float* dz, bool add, const Mix& g, const float* x, const float* z, const Mix& p,
+                  const MixRows& rows);

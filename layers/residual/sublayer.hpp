@@ -69,13 +69,13 @@ inline LoraDropout lora_dropout(const BlockContext& c, DropoutSite site) {
   d.dropout.p = c.training ? c.config.lora_dropout : 0;
   return d;
 }
-inline void adapted_forward(float* y, const float* x, const Linear& p, int I, int O, const BlockContext& c,
+inline void adapted_forward(float* y, const float* x, const Linear& p, const LinearShape& shape, const BlockContext& c,
                             DropoutSite site) {
-  linear_forward(y, x, p, c.B * c.T, I, O);
-  lora_forward(y, x, p.lora, c.B * c.T, I, O, c.scratch.lora, lora_dropout(c, site));
+  linear_forward(y, x, p, shape);
+  lora_forward(y, x, p.lora, shape, c.scratch.lora, lora_dropout(c, site));
 }
-inline void adapted_backward(float* dx, const Linear& g, const float* dy, const float* x, const Linear& p, int I, int O,
-                             const BlockContext& c, DropoutSite site) {
-  linear_backward(dx, g, dy, x, p, c.B * c.T, I, O);
-  lora_backward(dx, g.lora, dy, x, p.lora, c.B * c.T, I, O, c.scratch.lora, lora_dropout(c, site));
+inline void adapted_backward(float* dx, const Linear& g, const float* dy, const float* x, const Linear& p,
+                             const LinearShape& shape, const BlockContext& c, DropoutSite site) {
+  linear_backward(dx, g, dy, x, p, shape);
+  lora_backward(dx, g.lora, dy, x, p.lora, shape, c.scratch.lora, lora_dropout(c, site));
 }

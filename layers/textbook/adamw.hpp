@@ -26,9 +26,23 @@ Number clip_factor(Number norm, Number clip) {
   return clip > 0 ? std::min(clip / (norm + Number(1e-6)), Number(1)) : Number(1);
 }
 
+// What all tensors have in common in a step.
 template <class Number>
-void adamw_step(Number* weights, Number* m, Number* v, const Number* gradients, size_t n, Number beta1,
-                Number beta2, Number eps, Number weight_decay, Number lr, Number gradient_factor, int t) {
+struct StepNow {
+  Number lr, gradient_factor;
+  int t;
+};
+
+template <class Number>
+struct AdamW {
+  Number beta1, beta2, eps, weight_decay;
+};
+
+template <class Number>
+void adamw_step(Number* weights, Number* m, Number* v, const Number* gradients, size_t n, const AdamW<Number>& p,
+                const StepNow<Number>& now) {
+  const auto [beta1, beta2, eps, weight_decay] = p;
+  const auto [lr, gradient_factor, t] = now;
   for (size_t i = 0; i < n; ++i) {
     const Number g = gradients[i] * gradient_factor;
     m[i] = beta1 * m[i] + (1 - beta1) * g;

@@ -79,9 +79,14 @@ Number score_slope(const Number* q, const Number* k, size_t D, const Scoring& sc
 //             dq[i] = s·Σⱼ dS[i,j]·k[j]           dk[j] = s·Σᵢ dS[i,j]·q[i]
 // `Scoring` can set another s than 1/√D, cap the scores, add ALiBi and limit the keys to a window.
 
+struct AttentionShape {
+  size_t B, T, H, KV, D;
+};
+
 template <class Number>
-void attention_forward(Number* out, Number* P, const Number* qkv, const Number* multiplier, size_t B,
-                       size_t T, size_t H, size_t KV, size_t D, const Scoring& scoring = {}) {
+void attention_forward(Number* out, Number* P, const Number* qkv, const Number* multiplier,
+                       const AttentionShape& shape, const Scoring& scoring = {}) {
+  const size_t B = shape.B, T = shape.T, H = shape.H, KV = shape.KV, D = shape.D;
   std::fill_n(P, B * H * T * T, Number(0));
   std::fill_n(out, B * T * H * D, Number(0));
   for (size_t row = 0; row < B * H * T; ++row) {  // query i of head h of sequence b
@@ -98,8 +103,8 @@ void attention_forward(Number* out, Number* P, const Number* qkv, const Number* 
 
 template <class Number>
 void attention_backward(Number* dqkv, const Number* dout, const Number* P, const Number* qkv,
-                        const Number* multiplier, size_t B, size_t T, size_t H, size_t KV, size_t D,
-                        const Scoring& scoring = {}) {
+                        const Number* multiplier, const AttentionShape& shape, const Scoring& scoring = {}) {
+  const size_t B = shape.B, T = shape.T, H = shape.H, KV = shape.KV, D = shape.D;
   std::fill_n(dqkv, B * T * (H + 2 * KV) * D, Number(0));
   std::vector<Number> dP(T), dS(T);
   for (size_t row = 0; row < B * H * T; ++row) {
@@ -126,22 +131,22 @@ void attention_backward(Number* dqkv, const Number* dout, const Number* P, const
 //   h, y (N,H·D)   z (N,H·D), or (N,H) if headwise
 //   forward   y  = σ(z)·h
 //   backward  dh = σ(z)·dy      dz = dy·h·σ(1 − σ), summed over the D numbers of a head if headwise
-// dh may be dy.
 
 template <class Number>
 void output_gate_forward(Number* y, const Number* h, const Number* z, size_t N, size_t H, size_t D, bool headwise) {
   for (size_t i = 0; i < N * H * D; ++i) y[i] = h[i] / (Number(1) + std::exp(-z[headwise ? i / D : i]));
 }
 
+// d holds dy and then dh.
 template <class Number>
-void output_gate_backward(Number* dh, Number* dz, const Number* dy, const Number* h, const Number* z, size_t N,
-                          size_t H, size_t D, bool headwise) {
+void output_gate_backward(Number* d, Number* dz, const Number* h, const Number* z, size_t N, size_t H, size_t D,
+                          bool headwise) {
   std::fill_n(dz, headwise ? N * H : N * H * D, Number(0));
   for (size_t i = 0; i < N * H * D; ++i) {
     const size_t gate = headwise ? i / D : i;
     const Number sigmoid = Number(1) / (Number(1) + std::exp(-z[gate]));
-    dz[gate] += dy[i] * h[i] * sigmoid * (Number(1) - sigmoid);  // y = σ(z)·h
-    dh[i] = sigmoid * dy[i];                                     // y = σ(z)·h
+    dz[gate] += d[i] * h[i] * sigmoid * (Number(1) - sigmoid);  // y = σ(z)·h
+    d[i] *= sigmoid;                                            // y = σ(z)·h
   }
 }
 

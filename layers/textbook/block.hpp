@@ -36,6 +36,7 @@ struct Parameters {
     const Gain<Number> gain = {at(b.gain.weight), b.gain.single};
     return {norm(b.norm_in), norm(b.norm_out), norm(b.norm_sum), gain, b.streams.skip, b.in_scale};
   }
+  Mix<Number> mix(const ::Mix& m) { return {at(m.own), at(m.first), m.constant}; }
   Streams<Number> streams(const ::Streams& s) {
     return {s.rule, size_t(s.count), at(s.read), at(s.carry), at(s.write), norm(s.norm), at(s.weight), at(s.bias),
             at(s.scale), s.eps};
@@ -92,27 +93,27 @@ struct LinearModule {
   size_t N = pass.sizes.N;
 
   void forward(Number* y, const Number* x) {
-    linear_forward(y, x, pass.p.at(w.weight), pass.p.at(w.bias), N, I, O);
+    linear_forward(y, x, pass.p.at(w.weight), pass.p.at(w.bias), {N, I, O});
     if (w.lora.empty()) return;
     std::vector<Number> read(x, x + N * I);
     dropout_forward(read.data(), multipliers().data(), N * I);
-    for (const Lora& l : w.lora)
-      lora_forward(y, read.data(), pass.p.at(l.a), pass.p.at(l.b), adapter(l), N, I, O);
+    for (const Lora& l : w.lora) lora_forward(y, read.data(), adapter(pass.p, l), N, I, O);
   }
   void backward(Number* dx, const Number* dy, const Number* x) {
-    linear_backward(dx, pass.g.at(w.weight), pass.g.at(w.bias), dy, x, pass.p.at(w.weight), N, I, O);
+    linear_backward(dx, pass.g.at(w.weight), pass.g.at(w.bias), dy, x, pass.p.at(w.weight), {N, I, O});
     if (w.lora.empty()) return;
     std::vector<Number> read(x, x + N * I), dread(N * I);
     const std::vector<Number> m = multipliers();
     dropout_forward(read.data(), m.data(), N * I);
     for (const Lora& l : w.lora)
-      lora_backward(dread.data(), pass.g.at(l.a), pass.g.at(l.b), dy, read.data(), pass.p.at(l.a), pass.p.at(l.b),
-                    adapter(l), N, I, O);
+      lora_backward(dread.data(), adapter(pass.g, l), dy, read.data(), adapter(pass.p, l), N, I, O);
     dropout_backward(dread.data(), m.data(), N * I);
     for (size_t i = 0; i < N * I; ++i) dx[i] += dread[i];
   }
 
-  static Adapter adapter(const Lora& l) { return {size_t(l.begin), size_t(l.out), size_t(l.rank), l.scale}; }
+  static Adapter<Number> adapter(Parameters<Number>& of, const Lora& l) {
+    return {of.at(l.a), of.at(l.b), size_t(l.begin), size_t(l.out), size_t(l.rank), l.scale};
+  }
   std::vector<Number> multipliers() const {
     Dropout dropout = pass.dropout;
     dropout.p = pass.p.training ? pass.config.lora_dropout : 0;
@@ -145,8 +146,7 @@ struct QueriesKeys {
   const QkNorm& norms;
   Sizes s = pass.sizes;
   bool by_head = pass.config.qk_norm != QkNormKind::full, rope = pass.config.position == Position::rope;
-  double theta = pass.config.rope_theta;
-  size_t R = pass.config.rope_dims();
+  Rope angles = {pass.config.rope_theta, size_t(pass.config.rope_dims())};
   QkNormSaved<Number> q = {}, k = {}, v = {};
 
   // QK-norm normalizes a row of q or k in `count` parts of `width` numbers.
@@ -158,11 +158,11 @@ struct QueriesKeys {
     if (pq.gain) qk_norm_forward(x, q, pq, s.N, count(s.H), width(s.H), s.qkv());
     if (pk.gain) qk_norm_forward(x + s.H * s.D, k, pk, s.N, count(s.KV), width(s.KV), s.qkv());
     if (pv.gain) qk_norm_forward(x + (s.H + s.KV) * s.D, v, pv, s.N, s.KV, s.D, s.qkv());
-    if (rope) rope_forward(x, theta, 0, s.B, s.T, s.H + s.KV, s.D, R, s.qkv());
+    if (rope) rope_forward(x, angles, 0, s.B, s.T, s.H + s.KV, s.D, s.qkv());
   }
   void backward(Number* dx) {
     const Norm<Number> pq = pass.p.norm(norms.q), pk = pass.p.norm(norms.k), pv = pass.p.norm(norms.v);
-    if (rope) rope_backward(dx, theta, s.B, s.T, s.H + s.KV, s.D, R, s.qkv());
+    if (rope) rope_backward(dx, angles, s.B, s.T, s.H + s.KV, s.D, s.qkv());
     if (pq.gain) qk_norm_backward(dx, pass.g.norm(norms.q), q, pq, s.N, count(s.H), width(s.H), s.qkv());
     if (pk.gain) qk_norm_backward(dx + s.H * s.D, pass.g.norm(norms.k), k, pk, s.N, count(s.KV), width(s.KV), s.qkv());
     if (pv.gain) qk_norm_backward(dx + (s.H + s.KV) * s.D, pass.g.norm(norms.v), v, pv, s.N, s.KV, s.D, s.qkv());
@@ -177,15 +177,13 @@ struct QueriesKeys {
 template <class Number>
 struct ValueResidual {
   Pass<Number>& pass;
-  const Mix& mix;
+  const ::Mix& mix;
   int layer;
   Sizes s = pass.sizes;
   size_t width = s.KV * s.D;
   bool on = pass.config.value_residual != ::ValueResidual::none;
   std::vector<Number> before = {};  // (N,KV·D)
 
-  Number own() { return mix.learned() ? *pass.p.at(mix.own) : Number(mix.constant); }
-  Number first() { return mix.learned() ? *pass.p.at(mix.first) : Number(mix.constant); }
   std::vector<Number> values_of(const Number* qkv) const {
     std::vector<Number> v(s.N * width);
     for (size_t i = 0; i < v.size(); ++i) v[i] = qkv[i / width * s.qkv() + (s.H + s.KV) * s.D + i % width];
@@ -201,7 +199,7 @@ struct ValueResidual {
     if (layer == 0) pass.values = before;
     if (!mix.present()) return;
     std::vector<Number> v(before.size());
-    mix_forward(v.data(), before.data(), pass.values.data(), own(), first(), v.size());
+    mix_forward(v.data(), before.data(), pass.values.data(), pass.p.mix(mix), v.size());
     put(qkv, v);
   }
   void backward(Number* dqkv) {
@@ -209,8 +207,8 @@ struct ValueResidual {
     std::vector<Number> dv = values_of(dqkv);
     pass.dvalues.resize(dv.size());
     if (mix.present())
-      mix_backward(dv.data(), pass.dvalues.data(), pass.g.at(mix.own), pass.g.at(mix.first), dv.data(), before.data(),
-                   pass.values.data(), own(), first(), dv.size());
+      mix_backward(dv.data(), pass.dvalues.data(), pass.g.mix(mix), dv.data(), before.data(), pass.values.data(),
+                   pass.p.mix(mix), dv.size());
     else
       for (size_t i = 0; i < dv.size(); ++i) dv[i] += pass.dvalues[i];  // the first layer: later ones have read v
     put(dqkv, dv);
@@ -249,7 +247,7 @@ struct Attention {
     to_qkv.forward(qkv.data(), u);
     queries_keys.forward(qkv.data());
     value_residual.forward(qkv.data());
-    attention_forward(mixed.data(), P.data(), qkv.data(), m.data(), s.B, s.T, s.H, s.KV, s.D, scoring);
+    attention_forward(mixed.data(), P.data(), qkv.data(), m.data(), {s.B, s.T, s.H, s.KV, s.D}, scoring);
     gate.resize(s.N * to_gate.O), gated = mixed;
     if (gates) to_gate.forward(gate.data(), u);
     if (gates) output_gate_forward(gated.data(), mixed.data(), gate.data(), s.N, s.H, s.D, headwise);
@@ -270,10 +268,10 @@ struct Attention {
       head_scale_backward(dmixed.data(), pass.g.at(factors), dmixed.data(), gated.data(), pass.p.at(factors), s.N, s.H,
                           s.D);
     if (gates)
-      output_gate_backward(dmixed.data(), dgate.data(), dmixed.data(), mixed.data(), gate.data(), s.N, s.H, s.D,
-                           headwise);
+      output_gate_backward(dmixed.data(), dgate.data(), mixed.data(), gate.data(), s.N, s.H, s.D, headwise);
     if (gates) to_gate.backward(du_gate.data(), dgate.data(), u);
-    attention_backward(dqkv.data(), dmixed.data(), P.data(), qkv.data(), m.data(), s.B, s.T, s.H, s.KV, s.D, scoring);
+    attention_backward(dqkv.data(), dmixed.data(), P.data(), qkv.data(), m.data(), {s.B, s.T, s.H, s.KV, s.D},
+                       scoring);
     value_residual.backward(dqkv.data());
     queries_keys.backward(dqkv.data());
     to_qkv.backward(du, dqkv.data(), u);
@@ -433,10 +431,11 @@ struct Block {
   const ::Block& block;
   int layer;
   size_t N = pass.sizes.N, C = pass.sizes.C;
+  Rows rows = {N, C};
   bool parallel = pass.config.block != BlockForm::sequential;
   Attention<Number> attention = {pass, block, layer};
   FeedForward<Number> ffn = {pass, block, layer};
-  BranchSaved<Number> saved1 = {}, saved2 = {};
+  TwoSaved<Number> saved = {};
   StreamsSaved<Number> mixed1 = {}, mixed2 = {};
   std::vector<Number> middle = std::vector<Number>(pass.sizes.S * N * C), discarded = std::vector<Number>(C);
   std::vector<Number> mixed = {};
@@ -446,53 +445,54 @@ struct Block {
   void forward(Number* y, const Number* x) {
     if (!block.mix.present()) return branches_forward(y, x);
     mixed.resize(N * C);
-    mix_forward(mixed.data(), x, pass.x0.data(), *pass.p.at(block.mix.own), *pass.p.at(block.mix.first), N * C);
+    mix_forward(mixed.data(), x, pass.x0.data(), pass.p.mix(block.mix), N * C);
     branches_forward(y, mixed.data());
   }
   void backward(Number* dx, const Number* dy, const Number* x) {
     if (!block.mix.present()) return branches_backward(dx, dy, x);
     branches_backward(dx, dy, mixed.data());
-    mix_backward(dx, pass.dx0.data(), pass.g.at(block.mix.own), pass.g.at(block.mix.first), dx, x, pass.x0.data(),
-                 *pass.p.at(block.mix.own), *pass.p.at(block.mix.first), N * C);
+    mix_backward(dx, pass.dx0.data(), pass.g.mix(block.mix), dx, x, pass.x0.data(), pass.p.mix(block.mix), N * C);
   }
 
   void branches_forward(Number* y, const Number* x) {
-    const auto [p1, p2] = branches(pass.p);
+    const TwoBranches<Number> p = branches(pass.p);
     const auto [s1, s2] = streams(pass.p);
-    if (parallel) return parallel_forward(y, saved1, saved2, x, p1, p2, attention, ffn, N, C);
+    if (parallel) return parallel_forward(y, saved, x, p, functions(), rows);
     if (s1.rule != StreamRule::single) {
-      streams_forward(middle.data(), mixed1, x, p1, s1, attention, N, C);
-      return streams_forward(y, mixed2, middle.data(), p2, s2, ffn, N, C);
+      streams_forward(middle.data(), mixed1, x, {p.first, s1}, attention, rows);
+      return streams_forward(y, mixed2, middle.data(), {p.second, s2}, ffn, rows);
     }
-    branch_forward(middle.data(), saved1, x, p1, attention, N, C);
-    if (block.ffn.bypass) return branch_forward(y, saved2, middle.data(), p2, Bypass<Number>{ffn, x}, N, C);
-    branch_forward(y, saved2, middle.data(), p2, ffn, N, C);
+    branch_forward(middle.data(), saved.first, x, p.first, attention, rows);
+    if (block.ffn.bypass)
+      return branch_forward(y, saved.second, middle.data(), p.second, Bypass<Number>{ffn, x}, rows);
+    branch_forward(y, saved.second, middle.data(), p.second, ffn, rows);
   }
   void branches_backward(Number* dx, const Number* dy, const Number* x) {
-    const auto [p1, p2] = branches(pass.p);
-    const auto [g1, g2] = branches(pass.g);
-    if (parallel) return parallel_backward(dx, g1, g2, dy, x, saved1, saved2, p1, p2, attention, ffn, N, C);
+    const TwoBranches<Number> p = branches(pass.p), g = branches(pass.g);
+    if (parallel) return parallel_backward(dx, g, dy, x, saved, p, functions(), rows);
     std::vector<Number> dmiddle(middle.size());
     const auto [s1, s2] = streams(pass.p);
     const auto [ds1, ds2] = streams(pass.g);
     if (s1.rule != StreamRule::single) {
-      streams_backward(dmiddle.data(), g2, ds2, dy, middle.data(), mixed2, p2, s2, ffn, N, C);
-      return streams_backward(dx, g1, ds1, dmiddle.data(), x, mixed1, p1, s1, attention, N, C);
+      streams_backward(dmiddle.data(), {g.second, ds2}, dy, middle.data(), mixed2, {p.second, s2}, ffn, rows);
+      return streams_backward(dx, {g.first, ds1}, dmiddle.data(), x, mixed1, {p.first, s1}, attention, rows);
     }
     std::vector<Number> db(N * C);
+    Bypass<Number> bypass{ffn, x, db.data()};
     if (block.ffn.bypass)
-      branch_backward(dmiddle.data(), g2, dy, middle.data(), saved2, p2, Bypass<Number>{ffn, x, db.data()}, N, C);
-    else branch_backward(dmiddle.data(), g2, dy, middle.data(), saved2, p2, ffn, N, C);
-    branch_backward(dx, g1, dmiddle.data(), x, saved1, p1, attention, N, C);
+      branch_backward(dmiddle.data(), g.second, dy, middle.data(), saved.second, p.second, bypass, rows);
+    else branch_backward(dmiddle.data(), g.second, dy, middle.data(), saved.second, p.second, ffn, rows);
+    branch_backward(dx, g.first, dmiddle.data(), x, saved.first, p.first, attention, rows);
     for (size_t i = 0; i < N * C; ++i) dx[i] += db[i];  // the block reads x in attention and in the bypass
   }
 
+  std::pair<Attention<Number>&, FeedForward<Number>&> functions() { return {attention, ffn}; }
   std::pair<Streams<Number>, Streams<Number>> streams(Parameters<Number>& of) {
     return {of.streams(block.attention.streams), of.streams(block.ffn.streams)};
   }
 
   // If both share a norm, only the first updates the running statistics of BatchNorm.
-  std::pair<Branch<Number>, Branch<Number>> branches(Parameters<Number>& of) {
+  TwoBranches<Number> branches(Parameters<Number>& of) {
     Branch<Number> first = of.branch(block.attention), second = of.branch(block.ffn);
     const bool shared = pass.config.block == BlockForm::parallel_shared;
     if (shared) second.norm_in = first.norm_in, second.in_scale = first.in_scale;

@@ -9,9 +9,13 @@
 
 namespace textbook {
 
+struct LinearShape {
+  size_t N, I, O;  // rows, inputs, outputs
+};
+
 template <class Number>
-void linear_forward(Number* y, const Number* x, const Number* weight, const Number* bias, size_t N, size_t I,
-                    size_t O) {
+void linear_forward(Number* y, const Number* x, const Number* weight, const Number* bias, const LinearShape& shape) {
+  const auto [N, I, O] = shape;
   for (size_t n = 0; n < N; ++n)
     for (size_t o = 0; o < O; ++o) {
       Number sum = bias ? bias[o] : Number(0);
@@ -22,7 +26,8 @@ void linear_forward(Number* y, const Number* x, const Number* weight, const Numb
 
 template <class Number>
 void linear_backward(Number* dx, Number* dweight, Number* dbias, const Number* dy, const Number* x,
-                     const Number* weight, size_t N, size_t I, size_t O) {
+                     const Number* weight, const LinearShape& shape) {
+  const auto [N, I, O] = shape;
   for (size_t n = 0; n < N; ++n)
     for (size_t i = 0; i < I; ++i) {
       Number sum = 0;

@@ -10,7 +10,10 @@
 
 namespace textbook {
 
+// Adapter: its matrices, or their gradients.
+template <class Number>
 struct Adapter {
+  Number *a, *b;
   size_t begin, P, R;
   double scale;
 };
@@ -25,30 +28,29 @@ std::vector<Number> projected(const Number* x, const Number* a, size_t n, size_t
 }
 
 template <class Number>
-void lora_forward(Number* y, const Number* x, const Number* a, const Number* b, const Adapter& p, size_t N, size_t I,
-                  size_t O) {
+void lora_forward(Number* y, const Number* x, const Adapter<Number>& p, size_t N, size_t I, size_t O) {
   for (size_t n = 0; n < N; ++n) {
-    const std::vector<Number> low = projected(x, a, n, I, p.R);
+    const std::vector<Number> low = projected(x, p.a, n, I, p.R);
     for (size_t o = 0; o < p.P; ++o)
-      for (size_t k = 0; k < p.R; ++k) y[n * O + p.begin + o] += p.scale * low[k] * b[o * p.R + k];
+      for (size_t k = 0; k < p.R; ++k) y[n * O + p.begin + o] += p.scale * low[k] * p.b[o * p.R + k];
   }
 }
 
 template <class Number>
-void lora_backward(Number* dx, Number* da, Number* db, const Number* dy, const Number* x, const Number* a,
-                   const Number* b, const Adapter& p, size_t N, size_t I, size_t O) {
+void lora_backward(Number* dx, const Adapter<Number>& g, const Number* dy, const Number* x, const Adapter<Number>& p,
+                   size_t N, size_t I, size_t O) {
   for (size_t n = 0; n < N; ++n) {
-    const std::vector<Number> low = projected(x, a, n, I, p.R);
+    const std::vector<Number> low = projected(x, p.a, n, I, p.R);
     for (size_t k = 0; k < p.R; ++k) {
       Number dlow = 0;
       for (size_t o = 0; o < p.P; ++o) {
         const Number d = p.scale * dy[n * O + p.begin + o];  // y = scale·Σₖ low[k]·b[o,k]
-        dlow += d * b[o * p.R + k];
-        db[o * p.R + k] += d * low[k];
+        dlow += d * p.b[o * p.R + k];
+        g.b[o * p.R + k] += d * low[k];
       }
       for (size_t i = 0; i < I; ++i) {  // low[k] = Σᵢ x[n,i]·a[k,i]
-        dx[n * I + i] += dlow * a[k * I + i];
-        da[k * I + i] += dlow * x[n * I + i];
+        dx[n * I + i] += dlow * p.a[k * I + i];
+        g.a[k * I + i] += dlow * x[n * I + i];
       }
     }
   }

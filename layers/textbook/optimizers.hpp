@@ -21,33 +21,50 @@
 #include <utility>
 #include <vector>
 
+#include "adamw.hpp"
+
 namespace textbook {
 
 template <class Number>
-void sgd_step(Number* weights, Number* buffer, const Number* gradients, size_t n, Number momentum, bool nesterov,
-              Number weight_decay, Number lr, Number gradient_factor) {
+struct Sgd {
+  Number momentum;
+  bool nesterov;
+  Number weight_decay;
+};
+
+template <class Number>
+void sgd_step(Number* weights, Number* buffer, const Number* gradients, size_t n, const Sgd<Number>& p,
+              const StepNow<Number>& now) {
+  const auto [momentum, nesterov, weight_decay] = p;
   for (size_t i = 0; i < n; ++i) {
-    const Number g = gradients[i] * gradient_factor + weight_decay * weights[i];
+    const Number g = gradients[i] * now.gradient_factor + weight_decay * weights[i];
     buffer[i] = momentum * buffer[i] + g;
-    weights[i] -= lr * (nesterov ? g + momentum * buffer[i] : buffer[i]);
+    weights[i] -= now.lr * (nesterov ? g + momentum * buffer[i] : buffer[i]);
   }
 }
 
 template <class Number>
-void lion_step(Number* weights, Number* m, const Number* gradients, size_t n, Number beta1, Number beta2,
-               Number weight_decay, Number lr, Number gradient_factor) {
+struct Lion {
+  Number beta1, beta2, weight_decay;
+};
+
+template <class Number>
+void lion_step(Number* weights, Number* m, const Number* gradients, size_t n, const Lion<Number>& p,
+               const StepNow<Number>& now) {
+  const auto [beta1, beta2, weight_decay] = p;
   for (size_t i = 0; i < n; ++i) {
-    const Number g = gradients[i] * gradient_factor, u = beta1 * m[i] + (1 - beta1) * g;
-    weights[i] -= lr * weight_decay * weights[i];
-    weights[i] -= lr * (u > 0 ? 1 : u < 0 ? -1 : 0);
+    const Number g = gradients[i] * now.gradient_factor, u = beta1 * m[i] + (1 - beta1) * g;
+    weights[i] -= now.lr * weight_decay * weights[i];
+    weights[i] -= now.lr * (u > 0 ? 1 : u < 0 ? -1 : 0);
     m[i] = beta2 * m[i] + (1 - beta2) * g;
   }
 }
 
-// c (cols). r: null for a vector, which is one row; (rows) for a matrix. t counts from 1.
+// c (cols). r: null for a vector, which is one row; (rows) for a matrix.
 template <class Number>
 void adafactor_step(Number* weights, Number* r, Number* c, const Number* gradients, size_t rows, size_t cols,
-                    Number weight_decay, Number lr, Number gradient_factor, int t) {
+                    Number weight_decay, const StepNow<Number>& now) {
+  const auto [lr, gradient_factor, t] = now;
   const Number newest = std::pow(Number(t), Number(-.8)), size = Number(rows * cols);
   std::vector<Number> u(rows * cols), row_means(rows), col_means(cols);
   Number weight_squares = 0, mean_of_rows = 0;
@@ -134,22 +151,31 @@ void equalize_rows(std::vector<Number>& x, Number* v, size_t rows, size_t cols, 
   for (Number& number : x) number *= before / after;
 }
 
+// polynomials and margin are those of orthogonalize. Only NorMuon reads beta2.
+template <class Number, class Polynomials>
+struct Muon {
+  Number momentum;
+  bool nesterov;
+  Polynomials polynomials;
+  Number margin, beta2, scale, weight_decay;
+};
+
 // v: null for Muon, (rows) for NorMuon.
 template <class Number, class Polynomials>
 void muon_step(Number* weights, Number* buffer, Number* v, const Number* gradients, size_t rows, size_t cols,
-               Number momentum, bool nesterov, const Polynomials& polynomials, Number margin, Number beta2,
-               Number scale, Number weight_decay, Number lr, Number gradient_factor) {
+               const Muon<Number, Polynomials>& p, const StepNow<Number>& now) {
+  const auto [momentum, nesterov, polynomials, margin, beta2, scale, weight_decay] = p;
   std::vector<Number> u(rows * cols);
   for (size_t i = 0; i < u.size(); ++i) {
-    const Number g = gradients[i] * gradient_factor;
+    const Number g = gradients[i] * now.gradient_factor;
     buffer[i] = momentum * buffer[i] + (1 - momentum) * g;
     u[i] = nesterov ? (1 - momentum) * g + momentum * buffer[i] : buffer[i];
   }
   orthogonalize(u, rows, cols, polynomials, margin);
   if (v) equalize_rows(u, v, rows, cols, beta2);
   for (size_t i = 0; i < u.size(); ++i) {
-    weights[i] -= lr * weight_decay * weights[i];
-    weights[i] -= lr * scale * u[i];
+    weights[i] -= now.lr * weight_decay * weights[i];
+    weights[i] -= now.lr * scale * u[i];
   }
 }
 

@@ -49,9 +49,15 @@ void sinusoidal_position_forward(Number* x, size_t first, size_t B, size_t T, si
 //   forward   (a, b) ← (a·cos φ − b·sin φ, a·sin φ + b·cos φ)
 //   backward  (da, db) ← (da·cos φ + db·sin φ, db·cos φ − da·sin φ)       the transpose, a rotation by −φ
 
+struct Rope {
+  double theta;
+  size_t rotated;
+};
+
 template <class Number>
-void rope_forward(Number* x, double theta, size_t first, size_t B, size_t T, size_t heads, size_t D,
-                  size_t rotated, size_t stride) {
+void rope_forward(Number* x, const Rope& rope, size_t first, size_t B, size_t T, size_t heads, size_t D,
+                  size_t stride) {
+  const auto [theta, rotated] = rope;
   for (size_t n = 0; n < B * T; ++n)
     for (size_t h = 0; h < heads; ++h)
       for (size_t i = 0; i < rotated / 2; ++i) {
@@ -65,8 +71,8 @@ void rope_forward(Number* x, double theta, size_t first, size_t B, size_t T, siz
 }
 
 template <class Number>
-void rope_backward(Number* dx, double theta, size_t B, size_t T, size_t heads, size_t D, size_t rotated,
-                   size_t stride) {
+void rope_backward(Number* dx, const Rope& rope, size_t B, size_t T, size_t heads, size_t D, size_t stride) {
+  const auto [theta, rotated] = rope;
   for (size_t n = 0; n < B * T; ++n)
     for (size_t h = 0; h < heads; ++h)
       for (size_t i = 0; i < rotated / 2; ++i) {

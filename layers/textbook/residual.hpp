@@ -2,6 +2,8 @@
 // The residual branch: skip path, norms and gain around a sublayer F.
 
 #include <cstddef>
+#include <utility>
+#include <vector>
 
 #include "norm.hpp"
 
@@ -36,25 +38,35 @@ void gain_backward(Number* dx, const Gain<Number>& g, const Number* dy, const Nu
 
 // ---- mix -----------------------------------------------------------------------------------------------------
 
-// Mix: a weighted sum of two inputs. It holds the two factors (2), or their gradients.
+// Mix: a weighted sum of two inputs. It holds the factors a and b, or their gradients. If they are null, both factors
+// are `constant`.
 //   x, z (n)   y (n)
 //   forward   y  = a·x + b·z
 //   backward  dx = a·dy      dz += b·dy      da += Σ dy·x      db += Σ dy·z
 
 template <class Number>
-void mix_forward(Number* y, const Number* x, const Number* z, Number a, Number b, size_t n) {
-  for (size_t i = 0; i < n; ++i) y[i] = a * x[i] + b * z[i];
+struct Mix {
+  Number *own = nullptr, *first = nullptr;
+  double constant = 0;
+
+  Number a() const { return own ? *own : Number(constant); }
+  Number b() const { return first ? *first : Number(constant); }
+};
+
+template <class Number>
+void mix_forward(Number* y, const Number* x, const Number* z, const Mix<Number>& p, size_t n) {
+  for (size_t i = 0; i < n; ++i) y[i] = p.a() * x[i] + p.b() * z[i];
 }
 
-// dx may be dy. da and db are null if the factors are constants.
+// dx may be dy.
 template <class Number>
-void mix_backward(Number* dx, Number* dz, Number* da, Number* db, const Number* dy, const Number* x, const Number* z,
-                  Number a, Number b, size_t n) {
+void mix_backward(Number* dx, Number* dz, const Mix<Number>& g, const Number* dy, const Number* x, const Number* z,
+                  const Mix<Number>& p, size_t n) {
   for (size_t i = 0; i < n; ++i) {
-    if (da) *da += dy[i] * x[i];  // y = a·x + b·z
-    if (db) *db += dy[i] * z[i];  // y = a·x + b·z
-    dz[i] += b * dy[i];           // y = a·x + b·z
-    dx[i] = a * dy[i];            // y = a·x + b·z
+    if (g.own) *g.own += dy[i] * x[i];      // y = a·x + b·z
+    if (g.first) *g.first += dy[i] * z[i];  // y = a·x + b·z
+    dz[i] += p.b() * dy[i];                 // y = a·x + b·z
+    dx[i] = p.a() * dy[i];                  // y = a·x + b·z
   }
 }
 
@@ -85,9 +97,14 @@ struct BranchSaved {
 //   backward  ds = norm_sum'(dy)      df = norm_out'(λ ⊙ ds)      du = F'(df)      dx = skip·ds + norm_in'(in_scale·du)
 // F.forward(f, u) writes f (N,C). F.backward(du, df, u) writes du (N,C).
 
+struct Rows {
+  size_t N, C;
+};
+
 template <class Number, class Function>
-void branch_forward(Number* y, BranchSaved<Number>& saved, const Number* x, const Branch<Number>& p,
-                    Function&& F, size_t N, size_t C) {
+void branch_forward(Number* y, BranchSaved<Number>& saved, const Number* x, const Branch<Number>& p, Function&& F,
+                    const Rows& rows) {
+  const auto [N, C] = rows;
   std::vector<Number> added(N * C);
   for (auto* row : {&saved.u, &saved.f, &saved.o, &saved.s}) row->resize(N * C);
   norm_forward(saved.u.data(), saved.in, x, p.norm_in, N, C);
@@ -101,8 +118,8 @@ void branch_forward(Number* y, BranchSaved<Number>& saved, const Number* x, cons
 
 template <class Number, class Function>
 void branch_backward(Number* dx, const Branch<Number>& g, const Number* dy, const Number* x,
-                     const BranchSaved<Number>& saved, const Branch<Number>& p, Function&& F, size_t N,
-                     size_t C) {
+                     const BranchSaved<Number>& saved, const Branch<Number>& p, Function&& F, const Rows& rows) {
+  const auto [N, C] = rows;
   const auto& [u, f, o, s, in, out, sum] = saved;
   std::vector<Number> ds(N * C), d(N * C), df(N * C), du(N * C);
   norm_backward(ds.data(), g.norm_sum, dy, s.data(), sum, p.norm_sum, N, C);        // y = norm_sum(s)
@@ -116,30 +133,37 @@ void branch_backward(Number* dx, const Branch<Number>& g, const Number* dy, cons
 
 // ---- parallel branches ---------------------------------------------------------------------------------------
 
-// Two parallel branches: both read x, and x is added once. If they share a norm, p2.norm_in is p1.norm_in.
+// Two parallel branches, first and second: both read x, and x is added once. If they share a norm, the norm_in of both
+// is the same.
 //   x, y (N,C)
 //   forward   y = skip·x + λ₁ ⊙ norm_out₁(F₁(in_scale·norm_in₁(x))) + λ₂ ⊙ norm_out₂(F₂(in_scale·norm_in₂(x)))
 //   backward  dx = dx₁ + dx₂, one from each branch
 
-template <class Number, class First, class Second>
-void parallel_forward(Number* y, BranchSaved<Number>& saved1, BranchSaved<Number>& saved2, const Number* x,
-                      const Branch<Number>& p1, Branch<Number> p2, First&& F1, Second&& F2, size_t N, size_t C) {
-  std::vector<Number> y2(N * C);
-  p2.skip = 0;
-  branch_forward(y, saved1, x, p1, F1, N, C);
-  branch_forward(y2.data(), saved2, x, p2, F2, N, C);
-  for (size_t i = 0; i < N * C; ++i) y[i] += y2[i];
+template <class Number>
+using TwoBranches = std::pair<Branch<Number>, Branch<Number>>;
+template <class Number>
+using TwoSaved = std::pair<BranchSaved<Number>, BranchSaved<Number>>;
+
+template <class Number, class Functions>
+void parallel_forward(Number* y, TwoSaved<Number>& saved, const Number* x, TwoBranches<Number> p, Functions&& F,
+                      const Rows& rows) {
+  const size_t size = rows.N * rows.C;
+  std::vector<Number> y2(size);
+  p.second.skip = 0;
+  branch_forward(y, saved.first, x, p.first, F.first, rows);
+  branch_forward(y2.data(), saved.second, x, p.second, F.second, rows);
+  for (size_t i = 0; i < size; ++i) y[i] += y2[i];
 }
 
-template <class Number, class First, class Second>
-void parallel_backward(Number* dx, const Branch<Number>& g1, const Branch<Number>& g2, const Number* dy,
-                       const Number* x, const BranchSaved<Number>& saved1, const BranchSaved<Number>& saved2,
-                       const Branch<Number>& p1, Branch<Number> p2, First&& F1, Second&& F2, size_t N, size_t C) {
-  std::vector<Number> dx2(N * C);
-  p2.skip = 0;
-  branch_backward(dx, g1, dy, x, saved1, p1, F1, N, C);
-  branch_backward(dx2.data(), g2, dy, x, saved2, p2, F2, N, C);
-  for (size_t i = 0; i < N * C; ++i) dx[i] += dx2[i];
+template <class Number, class Functions>
+void parallel_backward(Number* dx, const TwoBranches<Number>& g, const Number* dy, const Number* x,
+                       const TwoSaved<Number>& saved, TwoBranches<Number> p, Functions&& F, const Rows& rows) {
+  const size_t size = rows.N * rows.C;
+  std::vector<Number> dx2(size);
+  p.second.skip = 0;
+  branch_backward(dx, g.first, dy, x, saved.first, p.first, F.first, rows);
+  branch_backward(dx2.data(), g.second, dy, x, saved.second, p.second, F.second, rows);
+  for (size_t i = 0; i < size; ++i) dx[i] += dx2[i];
 }
 
 }  // namespace textbook

@@ -71,13 +71,18 @@ struct WideTensor {
   std::vector<TensorSpec> slots;
 };
 
+StepNow<double> widened(const UpdateStep& now, const TensorSpec& spec) {
+  return {now.lr * spec.rate, now.gradient_factor, static_cast<int>(now.t)};
+}
+
+float decay_of(const TensorSpec& spec, const OptimizerOptions& o) { return spec.decay ? o.weight_decay : 0; }
+
 void adamw(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& o,
            const UpdateStep& now) {
   for (const TensorSpec& spec : table) {
     WideTensor x(buffers, spec);
     adamw_step<double>(x.weights.data(), x.state[0].data(), x.state[1].data(), x.gradients.data(), spec.size(),
-                       o.beta1, o.beta2, o.eps, spec.decay ? o.weight_decay : 0, now.lr * spec.rate,
-                       now.gradient_factor, static_cast<int>(now.t));
+                       {o.beta1, o.beta2, o.eps, decay_of(spec, o)}, widened(now, spec));
   }
 }
 
@@ -85,8 +90,8 @@ void sgd(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, con
          const UpdateStep& now) {
   for (const TensorSpec& spec : table) {
     WideTensor x(buffers, spec);
-    sgd_step<double>(x.weights.data(), x.state[0].data(), x.gradients.data(), spec.size(), o.momentum, o.nesterov,
-                     spec.decay ? o.weight_decay : 0, now.lr * spec.rate, now.gradient_factor);
+    sgd_step<double>(x.weights.data(), x.state[0].data(), x.gradients.data(), spec.size(),
+                     {o.momentum, o.nesterov, decay_of(spec, o)}, widened(now, spec));
   }
 }
 
@@ -94,8 +99,8 @@ void lion(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, co
           const UpdateStep& now) {
   for (const TensorSpec& spec : table) {
     WideTensor x(buffers, spec);
-    lion_step<double>(x.weights.data(), x.state[0].data(), x.gradients.data(), spec.size(), o.beta1, o.beta2,
-                      spec.decay ? o.weight_decay : 0, now.lr * spec.rate, now.gradient_factor);
+    lion_step<double>(x.weights.data(), x.state[0].data(), x.gradients.data(), spec.size(),
+                      {o.beta1, o.beta2, decay_of(spec, o)}, widened(now, spec));
   }
 }
 
@@ -107,8 +112,7 @@ void adafactor(const UpdateBuffers& buffers, const std::vector<TensorSpec>& tabl
     const bool factored = x.state.size() > 1;
     adafactor_step<double>(x.weights.data(), factored ? x.state[0].data() : nullptr, x.state.back().data(),
                            x.gradients.data(), factored ? spec.shape[0] : 1, factored ? spec.shape[1] : spec.size(),
-                           spec.decay ? o.weight_decay : 0, now.lr * spec.rate, now.gradient_factor,
-                           static_cast<int>(now.t));
+                           decay_of(spec, o), widened(now, spec));
   }
 }
 
@@ -119,10 +123,11 @@ void muon(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, co
   for (const TensorSpec& spec : table) {
     WideTensor x(buffers, spec);
     const int rows = spec.shape[0], cols = spec.shape[1];
-    muon_step<double>(x.weights.data(), x.state[0].data(), x.state.size() > 1 ? x.state[1].data() : nullptr,
-                      x.gradients.data(), rows, cols, o.momentum, o.nesterov, rounds.polynomials, rounds.margin,
-                      o.beta2, muon_scale(o.muon_scale, rows, cols), spec.decay ? o.weight_decay : 0,
-                      now.lr * spec.rate, now.gradient_factor);
+    const Muon<double, decltype(rounds.polynomials)> settings = {
+        o.momentum, o.nesterov, rounds.polynomials, rounds.margin,
+        o.beta2,    muon_scale(o.muon_scale, rows, cols), decay_of(spec, o)};
+    muon_step(x.weights.data(), x.state[0].data(), x.state.size() > 1 ? x.state[1].data() : nullptr,
+              x.gradients.data(), rows, cols, settings, widened(now, spec));
   }
 }
 

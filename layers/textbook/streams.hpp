@@ -14,12 +14,13 @@ namespace textbook {
 
 // ---- coefficients --------------------------------------------------------------------------------------------
 
-// Coefficients: how each row mixes its S streams, or the gradients of these numbers.
-//   read (S,N)   carry (S,S,N): from stream s to stream t   write (S,N)
+// Coefficients: how each row of C channels mixes its S streams, or the gradients of these numbers.
+//   read (S,N)   carry (S,S,N): from stream s to stream t   write (S,N)   skip: a factor on all of carry
 
 template <class Number>
 struct Coefficients {
-  size_t S, N;
+  size_t S, N, C;
+  Number skip = 1;
   std::vector<Number> read = std::vector<Number>(S * N), carry = std::vector<Number>(S * S * N), write = read;
 };
 
@@ -33,9 +34,8 @@ struct Coefficients {
 // F.forward(f, h) writes f (N,C). F.backward(dh, df, h) writes dh (N,C).
 
 template <class Number, class Function>
-void mixing_forward(Number* y, Number* h, Number* f, const Number* x, const Coefficients<Number>& k, Number skip,
-                    Function&& F, size_t C) {
-  const size_t S = k.S, N = k.N;
+void mixing_forward(Number* y, Number* h, Number* f, const Number* x, const Coefficients<Number>& k, Function&& F) {
+  const size_t S = k.S, N = k.N, C = k.C;
   for (size_t i = 0; i < N * C; ++i) h[i] = 0;
   for (size_t s = 0; s < S; ++s)
     for (size_t n = 0; n < N; ++n) add(h + n * C, k.read[s * N + n], x + (s * N + n) * C, C);
@@ -44,14 +44,14 @@ void mixing_forward(Number* y, Number* h, Number* f, const Number* x, const Coef
     for (size_t n = 0; n < N; ++n) {
       Number* row = y + (t * N + n) * C;
       for (size_t c = 0; c < C; ++c) row[c] = k.write[t * N + n] * f[n * C + c];
-      for (size_t s = 0; s < S; ++s) add(row, skip * k.carry[(s * S + t) * N + n], x + (s * N + n) * C, C);
+      for (size_t s = 0; s < S; ++s) add(row, k.skip * k.carry[(s * S + t) * N + n], x + (s * N + n) * C, C);
     }
 }
 
 template <class Number, class Function>
 void mixing_backward(Number* dx, Coefficients<Number>& dk, const Number* dy, const Number* x, const Number* h,
-                     const Number* f, const Coefficients<Number>& k, Number skip, Function&& F, size_t C) {
-  const size_t S = k.S, N = k.N;
+                     const Number* f, const Coefficients<Number>& k, Function&& F) {
+  const size_t S = k.S, N = k.N, C = k.C;
   std::vector<Number> df(N * C), dh(N * C);
   for (size_t i = 0; i < S * N * C; ++i) dx[i] = 0;
   for (size_t t = 0; t < S; ++t)
@@ -61,8 +61,8 @@ void mixing_backward(Number* dx, Coefficients<Number>& dk, const Number* dy, con
       add(&df[n * C], k.write[t * N + n], row, C);            // y[t] = ... + write[t]·f
       for (size_t s = 0; s < S; ++s) {                        // y[t] = skip·Σₛ carry[s,t]·x[s] + ...
         const size_t i = (s * S + t) * N + n;
-        dk.carry[i] = skip * dot(row, x + (s * N + n) * C, C);
-        add(dx + (s * N + n) * C, skip * k.carry[i], row, C);
+        dk.carry[i] = k.skip * dot(row, x + (s * N + n) * C, C);
+        add(dx + (s * N + n) * C, k.skip * k.carry[i], row, C);
       }
     }
   F.backward(dh.data(), df.data(), h);                        // f = F(h)
@@ -296,15 +296,21 @@ void dual_coefficients(Coefficients<Number>& k) {
 
 // A residual branch under any rule: norms and gain as in residual.hpp, and norm_sum on the first stream.
 
+template <class Number>
+struct StreamsBranch {
+  Branch<Number> branch;
+  Streams<Number> streams;
+};
+
 template <class Number, class Function>
 struct BranchFunction {
   Branch<Number> p, g;
   BranchSaved<Number>& saved;
   Function& F;
-  size_t N, C;
+  Rows rows;
 
-  void forward(Number* f, const Number* h) { branch_forward(f, saved, h, p, F, N, C); }
-  void backward(Number* dh, const Number* df, const Number* h) { branch_backward(dh, g, df, h, saved, p, F, N, C); }
+  void forward(Number* f, const Number* h) { branch_forward(f, saved, h, p, F, rows); }
+  void backward(Number* dh, const Number* df, const Number* h) { branch_backward(dh, g, df, h, saved, p, F, rows); }
 };
 
 template <class Number>
@@ -314,30 +320,31 @@ Branch<Number> without_skip(Branch<Number> branch) {
 }
 
 template <class Number, class Function>
-void streams_forward(Number* y, StreamsSaved<Number>& saved, const Number* x, const Branch<Number>& p,
-                     const Streams<Number>& streams, Function&& F, size_t N, size_t C) {
-  saved.k = {streams.S, N};
+void streams_forward(Number* y, StreamsSaved<Number>& saved, const Number* x, const StreamsBranch<Number>& p,
+                     Function&& F, const Rows& rows) {
+  const auto [N, C] = rows;
+  saved.k = {p.streams.S, N, C, p.branch.skip};
   for (auto* row : {&saved.h, &saved.f, &saved.s}) row->resize(N * C);
-  if (streams.rule == StreamRule::dual) dual_coefficients(saved.k);
-  else if (streams.rule == StreamRule::mhc) mhc_forward(saved, x, streams, C);
-  else hyper_forward(saved, x, streams, C);
-  BranchFunction<Number, Function> branch{without_skip(p), {}, saved.branch, F, N, C};
-  mixing_forward(y, saved.h.data(), saved.f.data(), x, saved.k, p.skip, branch, C);
+  if (p.streams.rule == StreamRule::dual) dual_coefficients(saved.k);
+  else if (p.streams.rule == StreamRule::mhc) mhc_forward(saved, x, p.streams, C);
+  else hyper_forward(saved, x, p.streams, C);
+  BranchFunction<Number, Function> branch{without_skip(p.branch), {}, saved.branch, F, rows};
+  mixing_forward(y, saved.h.data(), saved.f.data(), x, saved.k, branch);
   std::copy(y, y + N * C, saved.s.begin());
-  norm_forward(y, saved.sum, saved.s.data(), p.norm_sum, N, C);
+  norm_forward(y, saved.sum, saved.s.data(), p.branch.norm_sum, N, C);
 }
 
 template <class Number, class Function>
-void streams_backward(Number* dx, const Branch<Number>& g, const Streams<Number>& dstreams, const Number* dy,
-                      const Number* x, StreamsSaved<Number>& saved, const Branch<Number>& p,
-                      const Streams<Number>& streams, Function&& F, size_t N, size_t C) {
-  std::vector<Number> ds(dy, dy + streams.S * N * C);
-  Coefficients<Number> dk{streams.S, N};
-  norm_backward(ds.data(), g.norm_sum, dy, saved.s.data(), saved.sum, p.norm_sum, N, C);
-  BranchFunction<Number, Function> branch{without_skip(p), without_skip(g), saved.branch, F, N, C};
-  mixing_backward(dx, dk, ds.data(), x, saved.h.data(), saved.f.data(), saved.k, p.skip, branch, C);
-  if (streams.rule == StreamRule::mhc) mhc_backward(dx, dstreams, dk, saved, x, streams, C);
-  else if (streams.rule != StreamRule::dual) hyper_backward(dx, dstreams, dk, saved, x, streams, C);
+void streams_backward(Number* dx, const StreamsBranch<Number>& g, const Number* dy, const Number* x,
+                      StreamsSaved<Number>& saved, const StreamsBranch<Number>& p, Function&& F, const Rows& rows) {
+  const auto [N, C] = rows;
+  std::vector<Number> ds(dy, dy + p.streams.S * N * C);
+  Coefficients<Number> dk{p.streams.S, N, C};
+  norm_backward(ds.data(), g.branch.norm_sum, dy, saved.s.data(), saved.sum, p.branch.norm_sum, N, C);
+  BranchFunction<Number, Function> branch{without_skip(p.branch), without_skip(g.branch), saved.branch, F, rows};
+  mixing_backward(dx, dk, ds.data(), x, saved.h.data(), saved.f.data(), saved.k, branch);
+  if (p.streams.rule == StreamRule::mhc) mhc_backward(dx, g.streams, dk, saved, x, p.streams, C);
+  else if (p.streams.rule != StreamRule::dual) hyper_backward(dx, g.streams, dk, saved, x, p.streams, C);
 }
 
 }  // namespace textbook

@@ -129,11 +129,16 @@ struct HeadSums {
 
 int keys_of(int at, int window) { return window > 0 ? std::min(at + 1, window) : at + 1; }
 
+// The keys of a tile.
+struct Keys {
+  int first, count;
+};
+
 // Adds W queries from `first` on, given their products with a tile of keys. Only `lanes` of them exist.
 void add_columns(HeadSums& sums, float* products, const float* lse, const AttentionShape& shape, int h, int first,
-                 int lanes, int k0, int keys) {
-  if (shape.cap > 0) cap_columns(products, kTile, nullptr, shape, keys);
-  const Scores scores(shape, h, first - k0, keys);
+                 int lanes, Keys keys) {
+  if (shape.cap > 0) cap_columns(products, kTile, nullptr, shape, keys.count);
+  const Scores scores(shape, h, first - keys.first, keys.count);
   Vec top = all(-INFINITY), entropy = {};  // entropy −Σ P log P, P = exp(S − lse)
   scores.each(products, kTile, Vec{}, [&](int, Vec s) { top = simd::max(s, top); });
   scores.each(products, kTile, load(lse + first, lanes), [&](int, Vec s) {
@@ -156,9 +161,9 @@ HeadSums head_sums(const float* q, const float* k, size_t stride, const float* l
   for (int q0 = 0; q0 < T; q0 += kTile)
     for (int k0 = first_tile(q0, shape.window); k0 <= q0; k0 += kTile) {
       const int queries = std::min(kTile, T - q0), keys = std::min(kTile, T - k0);
-      gemm_serial(s, kTile, {k + k0 * stride, stride, 1}, {q + q0 * stride, 1, stride}, keys, queries, D, false);
+      gemm_serial({s, kTile}, {k + k0 * stride, stride, 1}, {q + q0 * stride, 1, stride}, keys, queries, D, false);
       for (int i = 0; i < queries; i += simd::W)
-        add_columns(sums, s + i, lse, shape, h, q0 + i, std::min(simd::W, queries - i), k0, keys);
+        add_columns(sums, s + i, lse, shape, h, q0 + i, std::min(simd::W, queries - i), {k0, keys});
     }
   return sums;
 }
@@ -256,12 +261,12 @@ void PassStatistics::stream(int layer, const std::string& part, const float* y, 
 }
 
 // Computes the norm again, because the saved queries and keys have been through RoPE.
-void PassStatistics::qk_norm(int layer, const char* name, const float* before, const NormSaved& saved, const Norm& p,
-                             int heads, int N) {
+void PassStatistics::qk_norm(int layer, const char* name, const InPlaceNormSaved& saved, const Norm& p, int heads,
+                             int N) {
   const auto [count, width] = qk_rows(model_.config, heads);
   std::vector<float> after(static_cast<size_t>(N) * count * width);
-  norm_forward(after.data(), saved, before, p, N * count, width, false);
-  norm(layer, name, distribution_of(before, after.size()), distribution_of(after.data(), after.size()));
+  norm_forward(after.data(), saved, saved.x, p, N * count, width, false);
+  norm(layer, name, distribution_of(saved.x, after.size()), distribution_of(after.data(), after.size()));
 }
 
 void PassStatistics::router(int layer, const RouterSaved& saved, int N) {
@@ -288,10 +293,10 @@ void PassStatistics::block(int layer, const float* x, const BlockSaved& saved, c
   if (saved.mixed) x = saved.mixed;
   branch({layer, "attention", x, x, saved.attention.inner(), H * config.head_dim, N, N}, saved.attention, p.attention);
   const QkNormSaved& qk = saved.attention.qk_norm;
-  if (qk.q) {
-    qk_norm(layer, "attention.q_norm", qk.q, qk.q_norm, p.attention.qk_norm.q, H, N);
-    qk_norm(layer, "attention.k_norm", qk.k, qk.k_norm, p.attention.qk_norm.k, KV, N);
-    if (qk.v) qk_norm(layer, "attention.v_norm", qk.v, qk.v_norm, p.attention.qk_norm.v, KV, N);
+  if (qk.q.x) {
+    qk_norm(layer, "attention.q_norm", qk.q, p.attention.qk_norm.q, H, N);
+    qk_norm(layer, "attention.k_norm", qk.k, p.attention.qk_norm.k, KV, N);
+    if (qk.v.x) qk_norm(layer, "attention.v_norm", qk.v, p.attention.qk_norm.v, KV, N);
   }
   const AttentionShape shape = attention_shape(config, layer, model_.slopes.get(), B, T);
   const AttentionStatistics attention = attention_statistics(saved.attention.qkv, saved.attention.lse, shape);

@@ -87,8 +87,7 @@ class PassStatistics : public StepObserver {
   void branch(const BranchView& view, const BranchSaved& saved, const Branch& p);
   void mixing(const BranchView& view, const BranchSaved& saved, const Branch& p);
   void stream(int layer, const std::string& part, const float* y, const float* dy, size_t n);
-  void qk_norm(int layer, const char* name, const float* before, const NormSaved& saved, const Norm& p, int heads,
-               int N);
+  void qk_norm(int layer, const char* name, const InPlaceNormSaved& saved, const Norm& p, int heads, int N);
 };
 
 // Adds grad_norm of every trained tensor and gain_..., alpha, shift of every norm, from model.gradients and

@@ -93,7 +93,7 @@ void mirror(float* a, int n, const Panel& panel) {
 void upper_rows(float* a, MatrixView left, MatrixView right, int n, int inner, const Panel& panel) {
   const int begin = panel.begin;
   right.data += begin * right.col;
-  gemm_serial(a + size_t(begin) * n + begin, n, left, right, panel.rows(), n - begin, inner, false,
+  gemm_serial({a + size_t(begin) * n + begin, size_t(n)}, left, right, panel.rows(), n - begin, inner, false,
               {Triangle::c_upper});
 }
 
@@ -130,7 +130,7 @@ void iterate(std::span<Matrix> matrices, const OddPolynomial& q) {
     const Matrix& m = *panel.matrix;
     const size_t cols = m.cols, n = m.n();
     const float* left = m.tall() ? m.x + panel.begin * cols : m.p + panel.begin * n;
-    gemm_serial(m.y + panel.begin * cols, cols, {left, n, 1}, m.view(m.tall() ? m.p : m.x), panel.rows(), m.cols,
+    gemm_serial({m.y + panel.begin * cols, cols}, {left, n, 1}, m.view(m.tall() ? m.p : m.x), panel.rows(), m.cols,
                 m.n(), false);
   });
   for (Matrix& m : matrices) std::swap(m.x, m.y);

@@ -12,8 +12,8 @@ struct Step {  // the inputs of a step except for gradients, and the tensors it 
 };
 
 Step after(Step s) {
-  textbook::answer::adamw_step(s.w.data(), s.m.data(), s.v.data(), s.gradients.data(), s.w.size(), s.beta1, s.beta2,
-                               s.eps, s.decay, s.lr, s.factor, s.t);
+  textbook::answer::adamw_step(s.w.data(), s.m.data(), s.v.data(), s.gradients.data(), s.w.size(),
+                               {s.beta1, s.beta2, s.eps, s.decay}, {s.lr, s.factor, s.t});
   return s;
 }
 
@@ -85,8 +85,8 @@ void step(Judge& judge) {
                {output("m", s.m, want.m, of_m), output("v", s.v, want.v, of_v),
                 output("weights", s.w, want.w, mistakes(s))},
                [&](auto out) {
-                 textbook::adamw_step<double>(out[2], out[0], out[1], g.data(), n, s.beta1, s.beta2, s.eps, s.decay,
-                                              s.lr, s.factor, s.t);
+                 textbook::adamw_step<double>(out[2], out[0], out[1], g.data(), n, {s.beta1, s.beta2, s.eps, s.decay},
+                                              {s.lr, s.factor, s.t});
                });
     s.w = want.w, s.m = want.m, s.v = want.v, s.gradients = scaled(1.5, s.gradients), ++s.t;
   };

@@ -76,12 +76,12 @@ void backward(Judge& judge) {
     const Doubles qkv = c.qkv(), dout = numbers(c.B * c.T * c.H * c.D, 3), m = c.multiplier();
     const Guarded in_qkv(qkv), in_dout(dout), in_m(m);
     Doubles out(dout.size()), P(c.B * c.H * c.T * c.T);
-    textbook::attention_forward(out.data(), P.data(), qkv.data(), m.data(), c.B, c.T, c.H, c.KV, c.D, c.scoring);
+    textbook::attention_forward(out.data(), P.data(), qkv.data(), m.data(), {c.B, c.T, c.H, c.KV, c.D}, c.scoring);
     const Guarded in_P(P);
     const auto g = complex_step(dout, {qkv}, [&](const Tensors& t) {
       const std::vector<Complex> z(m.begin(), m.end());
       std::vector<Complex> y(dout.size()), weights(P.size());
-      textbook::attention_forward(y.data(), weights.data(), t[0].data(), z.data(), c.B, c.T, c.H, c.KV, c.D,
+      textbook::attention_forward(y.data(), weights.data(), t[0].data(), z.data(), {c.B, c.T, c.H, c.KV, c.D},
                                   c.scoring);
       return y;
     });
@@ -94,7 +94,7 @@ void backward(Judge& judge) {
     dqkv.views = {view("dv", c.KV, c.H + c.KV), view("dq", c.H, 0), view("dk", c.KV, c.H)};
     judge.test(c.title, c.factors(), {dqkv}, [&](auto out) {
       textbook::attention_backward<double>(out[0], in_dout.data(), in_P.data(), in_qkv.data(),
-                                           c.dropout ? in_m.data() : nullptr, c.B, c.T, c.H, c.KV, c.D, c.scoring);
+                                           c.dropout ? in_m.data() : nullptr, {c.B, c.T, c.H, c.KV, c.D}, c.scoring);
     });
   }
 }

@@ -76,14 +76,14 @@ void forward(Judge& judge) {
     const double* multiplier = c.dropout ? m.data() : nullptr;
     Output P = written("P", {{"b", c.B}, {"h", c.H}, {"i", c.T}, {"j", c.T}}, Doubles(c.B * c.H * c.T * c.T));
     Output out = written("out", {{"b", c.B}, {"i", c.T}, {"h", c.H}, {"d", c.D}}, Doubles(c.B * c.T * c.H * c.D));
-    textbook::answer::attention_forward(out.want.data(), P.want.data(), qkv.data(), multiplier, c.B, c.T, c.H, c.KV,
-                                        c.D, c.scoring);
+    textbook::answer::attention_forward(out.want.data(), P.want.data(), qkv.data(), multiplier,
+                                        {c.B, c.T, c.H, c.KV, c.D}, c.scoring);
     for (const auto& [slip, text] : slips) {
       const Forward f = slipped(slip, c, qkv);
       P.mistakes.push_back({text, f.P}), out.mistakes.push_back({text, f.out});
     }
     judge.test(c.title, c.factors(), {P, out}, [&](auto outputs) {
-      textbook::attention_forward<double>(outputs[1], outputs[0], in.data(), multiplier, c.B, c.T, c.H, c.KV, c.D,
+      textbook::attention_forward<double>(outputs[1], outputs[0], in.data(), multiplier, {c.B, c.T, c.H, c.KV, c.D},
                                           c.scoring);
     });
   }

@@ -38,9 +38,9 @@ void forward(Judge& judge) {
     const Guarded in_x(x), in_weight(weight), in_bias(bias);
     const double* b = has_bias ? in_bias.data() : nullptr;
     Doubles want(N * O);
-    textbook::answer::linear_forward(want.data(), x.data(), weight.data(), b, N, I, O);
+    textbook::answer::linear_forward(want.data(), x.data(), weight.data(), b, {N, I, O});
     judge.test(title(has_bias), sizes, {written("y", {{"n", N}, {"o", O}}, want, mistakes_of_y(b))}, [&](auto out) {
-      textbook::linear_forward<double>(out[0], in_x.data(), in_weight.data(), b, N, I, O);
+      textbook::linear_forward<double>(out[0], in_x.data(), in_weight.data(), b, {N, I, O});
     });
   }
 }
@@ -70,7 +70,7 @@ void backward(Judge& judge) {
   for (const bool has_bias : {true, false}) {
     const auto g = complex_step(dy, {x, weight, bias}, [&](const Tensors& t) {
       std::vector<Complex> y(N * O);
-      textbook::linear_forward(y.data(), t[0].data(), t[1].data(), has_bias ? t[2].data() : nullptr, N, I, O);
+      textbook::linear_forward(y.data(), t[0].data(), t[1].data(), has_bias ? t[2].data() : nullptr, {N, I, O});
       return y;
     });
     const std::string last = "only what the last row gives is left: += over n";
@@ -80,7 +80,7 @@ void backward(Judge& judge) {
     const Guarded in_dy(dy), in_x(x), in_weight(weight);
     judge.test(title(has_bias), sizes, outputs, [&](auto out) {
       textbook::linear_backward<double>(out[0], out[1], has_bias ? out[2] : nullptr, in_dy.data(), in_x.data(),
-                                        in_weight.data(), N, I, O);
+                                        in_weight.data(), {N, I, O});
     });
   }
 }

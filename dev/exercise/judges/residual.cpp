@@ -120,7 +120,7 @@ void backward(Judge& judge) {
       Complex* pointers[] = {t[1].data(), t[2].data(), t[3].data(), t[4].data()};
       std::vector<Complex> y(N * C);
       textbook::BranchSaved<Complex> saved;
-      textbook::branch_forward(y.data(), saved, t[0].data(), branch<Complex>(c, pointers), Neighbors(), N, C);
+      textbook::branch_forward(y.data(), saved, t[0].data(), branch<Complex>(c, pointers), Neighbors(), {N, C});
       return y;
     });
 
@@ -130,7 +130,7 @@ void backward(Judge& judge) {
     const auto p = branch<double>(c, pointers);
     textbook::BranchSaved<double> saved;
     Doubles y(N * C);
-    textbook::branch_forward(y.data(), saved, x.data(), p, Neighbors(), N, C);
+    textbook::branch_forward(y.data(), saved, x.data(), p, Neighbors(), {N, C});
 
     const char* names[] = {"dgain in", "dgain out", "dgain sum", "dλ"};
     const bool there[] = {c.in, c.out, c.sum, c.gain};
@@ -149,7 +149,7 @@ void backward(Judge& judge) {
       for (size_t k = 0, next = 1; k < 4; ++k)
         if (there[k]) gradients[k] = out[next++];
       textbook::branch_backward<double>(out[0], branch<double>(c, gradients), in_dy.data(), in_x.data(), saved, p,
-                                        Neighbors(), N, C);
+                                        Neighbors(), {N, C});
     });
     for (size_t k = 0; k < 4; ++k)
       if (in[k].values() != weights[k])

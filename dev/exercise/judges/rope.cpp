@@ -52,7 +52,7 @@ void backward(Judge& judge) {
     const Doubles dy = numbers(size, 1), x = numbers(size, 2);
     const auto g = complex_step(dy, {x}, [&](const Tensors& t) {
       std::vector<Complex> y = t[0];
-      textbook::rope_forward(y.data(), theta, 0, c.B, c.T, c.heads, c.D, c.rotated, row);
+      textbook::rope_forward(y.data(), {theta, c.rotated}, 0, c.B, c.T, c.heads, c.D, row);
       return y;
     });
     Output dx = in_place("", {}, dy, g[0]);
@@ -61,7 +61,7 @@ void backward(Judge& judge) {
         {"dx", {{"b", c.B, c.T * row}, {"t", c.T, row}, {"h", c.heads, c.D}, {"d", c.D, 1}}},
         {"v, behind q and k", {{"b", c.B, c.T * row}, {"t", c.T, row}, {"i", c.behind(), 1}}, c.heads * c.D}};
     judge.test(c.title, {}, {dx}, [&](auto out) {
-      textbook::rope_backward<double>(out[0], theta, c.B, c.T, c.heads, c.D, c.rotated, row);
+      textbook::rope_backward<double>(out[0], {theta, c.rotated}, c.B, c.T, c.heads, c.D, row);
     });
   }
 }

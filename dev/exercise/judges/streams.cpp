@@ -56,7 +56,7 @@ struct Gradients {
 
 textbook::Coefficients<double> coefficients(const Case& c, const Doubles& read, const Doubles& carry,
                                             const Doubles& write) {
-  textbook::Coefficients<double> k{c.S, N};
+  textbook::Coefficients<double> k{c.S, N, C, c.skip};
   k.read = read, k.carry = carry, k.write = write;
   return k;
 }
@@ -98,15 +98,15 @@ void backward(Judge& judge) {
     const Doubles dy = numbers(S * N * C, 1), x = numbers(S * N * C, 2), read = numbers(S * N, 3),
                   carry = numbers(S * S * N, 4), write = numbers(S * N, 5);
     const auto g = complex_step(dy, {x, read, carry, write}, [&](Tensors& t) {
-      textbook::Coefficients<Complex> k{S, N};
+      textbook::Coefficients<Complex> k{S, N, C, c.skip};
       k.read = t[1], k.carry = t[2], k.write = t[3];
       std::vector<Complex> y(S * N * C), h(N * C), f(N * C);
-      textbook::mixing_forward(y.data(), h.data(), f.data(), t[0].data(), k, Complex(c.skip), Neighbors(), C);
+      textbook::mixing_forward(y.data(), h.data(), f.data(), t[0].data(), k, Neighbors());
       return y;
     });
     const auto k = coefficients(c, read, carry, write);
     Doubles y(S * N * C), h(N * C), f(N * C);
-    textbook::mixing_forward(y.data(), h.data(), f.data(), x.data(), k, c.skip, Neighbors(), C);
+    textbook::mixing_forward(y.data(), h.data(), f.data(), x.data(), k, Neighbors());
 
     std::vector<Output> outputs = {written("dx", {{"s", S}, {"n", N}, {"c", C}}, g[0]),
                                    written("dread", {{"s", S}, {"n", N}}, g[1]),
@@ -119,12 +119,12 @@ void backward(Judge& judge) {
     }
     const Guarded in_dy(dy), in_x(x), in_h(h), in_f(f);
     judge.test(c.title, {{"skip", c.skip}, {"2", 2}}, outputs, [&](auto out) {
-      textbook::Coefficients<double> dk{S, N};
+      textbook::Coefficients<double> dk{S, N, C};
       double* results[] = {dk.read.data(), dk.carry.data(), dk.write.data()};
       const size_t sizes[] = {S * N, S * S * N, S * N};
       for (size_t i = 0; i < 3; ++i) std::copy_n(out[i + 1], sizes[i], results[i]);
-      textbook::mixing_backward<double>(out[0], dk, in_dy.data(), in_x.data(), in_h.data(), in_f.data(), k, c.skip,
-                                        Neighbors(), C);
+      textbook::mixing_backward<double>(out[0], dk, in_dy.data(), in_x.data(), in_h.data(), in_f.data(), k,
+                                        Neighbors());
       for (size_t i = 0; i < 3; ++i) std::copy_n(results[i], sizes[i], out[i + 1]);
     });
   }
