@@ -1,4 +1,4 @@
-#include "layers/residual/dropout.hpp"
+#include "layers/dropout/dropout.hpp"
 
 #include "check.hpp"
 

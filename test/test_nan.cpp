@@ -5,7 +5,7 @@
 #include "check.hpp"
 #include "layers/feed_forward/activation.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
-#include "layers/residual/dropout.hpp"
+#include "layers/dropout/dropout.hpp"
 #include "layers/training/optimizer.hpp"
 #include "layers/textbook/adamw.hpp"
 #include "layers/textbook/activation.hpp"

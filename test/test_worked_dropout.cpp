@@ -1,6 +1,6 @@
-// The example in layers/residual/dropout.md.
+// The example in layers/dropout/dropout.md.
 
-#include "layers/residual/dropout.hpp"
+#include "layers/dropout/dropout.hpp"
 #include "layers/kernels/random.hpp"
 #include "textbook.hpp"
 #include "worked.hpp"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int T = 2, C = 3;
 
-// The bits that layers/residual/dropout.cpp compares, one element at a time.
+// The bits that layers/dropout/dropout.cpp compares, one element at a time.
 uint32_t random_bits(uint32_t counter, uint64_t key) {
   uint32_t h = counter * 0x9e3779b9u + static_cast<uint32_t>(key);
   h = (h ^ (h >> 16)) * 0x85ebca6bu;
@@ -35,8 +35,8 @@ Doubles multipliers(const Dropout& dropout, int B) {
 
 }  // namespace
 
-TEST_CASE("layers/residual/dropout.md is worked out right", "[worked][pages][dropout]") {
-  WorkedPage page("residual/dropout");
+TEST_CASE("layers/dropout/dropout.md is worked out right", "[worked][pages][dropout]") {
+  WorkedPage page("dropout/dropout");
   const double p = page.numbers("p")[0];
   const Dropout dropout{.p = float(p), .seed = 1, .step = 0, .first_row = 0};
   const Doubles k = multipliers(dropout, 1);

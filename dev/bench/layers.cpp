@@ -3,7 +3,7 @@
 #include "layers/feed_forward/activation.hpp"
 #include "layers/attention/attention.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
-#include "layers/residual/dropout.hpp"
+#include "layers/dropout/dropout.hpp"
 #include "layers/embedding/embedding.hpp"
 #include "layers/training/optimizer.hpp"
 #include "layers/embedding/position.hpp"

@@ -20,7 +20,7 @@
 
 #include <cstddef>
 
-#include "layers/residual/dropout.hpp"
+#include "layers/dropout/dropout.hpp"
 #include "shape.hpp"
 
 // Keys and values: row j of sequence b starts at k and v + (b·length + j)·stride. `past` keys come before the first

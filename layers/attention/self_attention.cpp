@@ -50,16 +50,6 @@ void declare_sublayer_saved(AttentionSaved& saved, Layout& layout, const Config&
   saved.gated = layout.take(name + ".gated", Role::attention, {N, width});
 }
 
-Carried declare_carried(Layout& layout, const Config& config, const float* x, int N, bool backward) {
-  const int C = config.channels, width = config.kv_heads * config.head_dim;
-  Carried carried;
-  if (config.stream_mix) carried.x = x;
-  if (config.stream_mix && backward) carried.dx = layout.take("scratch.first_x", Role::scratch, {N, C});
-  if (config.shares_values()) carried.values = layout.take("first_v", Role::v, {N, width});
-  if (config.shares_values() && backward) carried.dvalues = layout.take("scratch.first_v", Role::scratch, {N, width});
-  return carried;
-}
-
 AttentionShape attention_shape(const Config& config, int layer, const float* slopes, int B, int T) {
   return {B, T, config.n_head, config.kv_heads, config.head_dim, static_cast<float>(*config.attention_scale),
           config.attention_cap, config.window_of(layer), slopes};

@@ -5,7 +5,7 @@
 
 #include "attention.hpp"
 #include "layers/norm/qk_norm.hpp"
-#include "layers/residual/sublayer.hpp"
+#include "layers/sublayer/sublayer.hpp"
 
 // Parameters, or their gradients.
 struct Attention : Branch {

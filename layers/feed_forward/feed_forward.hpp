@@ -4,7 +4,7 @@
 // In a mixture of experts, each expert has its own up and down, and there are R rows between them instead of N.
 
 #include "layers/moe/moe.hpp"
-#include "layers/residual/sublayer.hpp"
+#include "layers/sublayer/sublayer.hpp"
 
 // Parameters, or their gradients.
 struct FeedForward : Branch {

@@ -6,7 +6,7 @@
 //   saves     nothing: low is computed again
 // b starts at 0, so training starts from the unchanged model.
 
-#include "layers/residual/dropout.hpp"
+#include "layers/dropout/dropout.hpp"
 #include "linear.hpp"
 
 // Scratch that all adapters of a model share: low and dlow (N,r); dropped (N, widest input), null without dropout.

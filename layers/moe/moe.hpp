@@ -9,7 +9,7 @@
 // Each expert takes all its tokens, in their order, through one matrix product. No token is dropped. f and du add their
 // parts in the order of the experts, so they are bit-identical for any number of threads.
 
-#include "layers/residual/sublayer.hpp"
+#include "layers/sublayer/sublayer.hpp"
 #include "router.hpp"
 
 // Parameters, or their gradients.

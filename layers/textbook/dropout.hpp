@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "layers/residual/dropout.hpp"
+#include "layers/dropout/dropout.hpp"
 
 namespace textbook {
 

@@ -10,11 +10,11 @@
 //
 // block.cpp calls them by the type of p: Attention (layers/attention) or FeedForward (layers/feed_forward).
 
-#include "dropout.hpp"
+#include "layers/dropout/dropout.hpp"
 #include "layers/embedding/position.hpp"
 #include "layers/linear/lora.hpp"
-#include "mix.hpp"
-#include "residual.hpp"
+#include "layers/residual/mix.hpp"
+#include "layers/residual/residual.hpp"
 
 // Keys and values of earlier positions, for generation: `past` rows k|v of each sequence. The T new rows are added.
 struct Cache {
@@ -64,18 +64,7 @@ struct BlockContext {
 };
 
 // A sublayer's linear layer with its adapters. `site` numbers the dropout of the adapters' input.
-inline LoraDropout lora_dropout(const BlockContext& c, DropoutSite site) {
-  LoraDropout d{c.dropout, c.layer, site, c.B, c.T};
-  d.dropout.p = c.training ? c.config.lora_dropout : 0;
-  return d;
-}
-inline void adapted_forward(float* y, const float* x, const Linear& p, const LinearShape& shape, const BlockContext& c,
-                            DropoutSite site) {
-  linear_forward(y, x, p, shape);
-  lora_forward(y, x, p.lora, shape, c.scratch.lora, lora_dropout(c, site));
-}
-inline void adapted_backward(float* dx, const Linear& g, const float* dy, const float* x, const Linear& p,
-                             const LinearShape& shape, const BlockContext& c, DropoutSite site) {
-  linear_backward(dx, g, dy, x, p, shape);
-  lora_backward(dx, g.lora, dy, x, p.lora, shape, c.scratch.lora, lora_dropout(c, site));
-}
+void adapted_forward(float* y, const float* x, const Linear& p, const LinearShape& shape, const BlockContext& c,
+                     DropoutSite site);
+void adapted_backward(float* dx, const Linear& g, const float* dy, const float* x, const Linear& p,
+                      const LinearShape& shape, const BlockContext& c, DropoutSite site);
