@@ -207,8 +207,6 @@ $(OUT)/command: FORCE
 
 -include $(wildcard $(OUT)/*.d $(OUT)/*/*.d $(OUT)/*/*/*.d $(OUT)/*/*/*/*.d)
 
-# --------------------------------------------------------------------------------------------------
-
 clean:  ## remove build/, except build/exercise/
 	[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name exercise -exec rm -rf {} +
 
