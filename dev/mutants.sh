@@ -50,7 +50,7 @@ while IFS= read -r line || [ -n "$line" ]; do
   [ "$what" = "$rest" ] || spec=${rest#*' | '}
   if [ "$line" != "$file | $old | $new | $rest" ] || [ "${spec#*' | '}" != "$spec" ]; then
     die "dev/mutants.txt:$number is not 'file | old text | new text | what it breaks'" \
-      "or has more than ' | tests' behind it"
+      "or has more than ' | tests' after it"
   fi
   if ! split_file "$file" "$old"; then
     printf 'dev/mutants.txt:%s: %s does not have this text exactly once: %s\n' "$number" "$file" "$old" >&2

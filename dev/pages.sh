@@ -55,7 +55,7 @@ function excerpt(path, text,    line, bare, above, inside, indented, depth, ende
   close(path)
   if (!ended) fail(inside ? "no end of \"" text "\" in " path : path " has no \"" text "\"")
 }
-marked && !/^```[a-z]/ { fail("a mark, and no block behind it") }
+marked && !/^```[a-z]/ { fail("a mark without a block after it") }
 marked {
   print
   if (kind == "listing") listing(path, text); else excerpt(path, text)

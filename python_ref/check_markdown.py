@@ -137,7 +137,7 @@ def faults_of_inline(inline):
         if re.search(r"<[A-Za-z]", tex):
             yield "GitHub reads < and a letter as HTML: put a space between them"
         if found.lastgroup == "plain" and re.search(r"(?:[\w-]|[^\x00-\x7f])\Z", text[:found.start()]):
-            yield "GitHub sees no formula right behind a letter, digit or hyphen"
+            yield "GitHub sees no formula right after a letter, digit or hyphen"
         if found.lastgroup == "plain" and tex != tex.strip():
             yield "GitHub sees no formula with a space at its edge"
     if changed:
@@ -220,7 +220,7 @@ def headings(blocks):
             yield block.line, f"nothing below {block.text}"
     found = [block.text for block in blocks if block.info == "h2"]
     if found != SECTIONS:
-        yield 1, f"its sections are {', '.join(found)}; those of a layer's page are {', '.join(SECTIONS)}"
+        yield 1, f"its sections are {', '.join(found)}; a layer's page has {', '.join(SECTIONS)}"
 
 
 def exercises(blocks):

@@ -762,7 +762,7 @@ def model_cases(out):
             case.write("running", flat(running))
         write_json(f"{case.path}.json", about)
     print(f"model: ten losses in PyTorch's float32 against float64: {worst:.1e} relative at worst")
-    print(f"model: smallest gradient beside its uncancelled terms: {faintest[0]:.1e} ({faintest[1]})")
+    print(f"model: smallest gradient compared with its uncancelled terms: {faintest[0]:.1e} ({faintest[1]})")
 
 
 def diagnostics_cases(out):

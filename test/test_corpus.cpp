@@ -353,7 +353,7 @@ TEST_CASE("choices occur as often as their probability says", "[corpus]") {
   CHECK(chi_squared < freedom + 5 * std::sqrt(2 * freedom));
 }
 
-TEST_CASE("a corpus on disk and the .nats file beside it", "[corpus]") {
+TEST_CASE("a corpus on disk and the .nats file next to it", "[corpus]") {
   const Folder folder;
   const std::string path = folder.path("stories.txt");
   const CorpusSummary summary = write_corpus(path, 300000, 7);

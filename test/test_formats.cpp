@@ -269,7 +269,7 @@ TEST_CASE("a tokenizer of characters is written as one that transformers reads",
     f.write("other.json", other.dump());
     return message_of<std::runtime_error>([&] { read_tokenizer(f.path("other.json")); });
   };
-  const std::string refused = "other.json: of WordLevel tokenizers, train_gpt reads only those of characters";
+  const std::string refused = "other.json: train_gpt reads only the WordLevel character tokenizers";
   CHECK(contains(with("/model/vocab/word", 99), refused));
   CHECK(contains(with("/model/vocab/ ", 99), refused));
   CHECK(contains(with("/model/vocab", json::object()), refused));

@@ -289,7 +289,7 @@ TEST_CASE("a damaged model of llm.c is refused before anything is allocated", "[
   f.write("gpt2_tokenizer.bin", to_llmc(Tokenizer::characters(std::string_view("ab"))));
   CHECK(contains(tokenizer(), "gpt2_tokenizer.bin has 2 tokens, and the model 256"));
   std::filesystem::remove(f.path("gpt2_tokenizer.bin"));
-  CHECK(contains(tokenizer(), "model.bin has no gpt2_tokenizer.bin beside it"));
+  CHECK(contains(tokenizer(), "model.bin has no gpt2_tokenizer.bin next to it"));
 
   model.weights[spec_of(model, "block.1.attention.k.bias").offset] = std::numeric_limits<float>::quiet_NaN();
   write_llmc(f.path("."), exported(model));
@@ -369,7 +369,7 @@ TEST_CASE("a damaged tokenizer of llm.c is refused in one line that names it", "
   CHECK(refusal(file_of(bytes_and({"abc", "ab", "bc"}))) == "token 256 is not the merge of two tokens before it");
   CHECK(refusal(file_of({"a", "b", "ab"})) == "it has no token for byte 0");
   const std::string file = file_of(bytes_and({"ab", "abc"}));
-  CHECK(refusal(file + "x") == "it goes on behind its 258 tokens");
+  CHECK(refusal(file + "x") == "it continues after its 258 tokens");
   CHECK(refusal("x" + file.substr(1)) == "it is not a tokenizer of llm.c");
   std::string many = file;
   many.replace(8, 4, "\xff\xff\xff\xff");

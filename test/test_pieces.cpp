@@ -388,7 +388,7 @@ TEST_CASE("Llama 2 tokenizes tiny Shakespeare as sentencepiece does", "[pieces]"
 }
 
 // python_ref/check_pieces.py writes the folder and runs this.
-TEST_CASE("texts of a folder have the tokens beside them", "[.pieces_of_folder]") {
+TEST_CASE("texts of a folder have the tokens next to them", "[.pieces_of_folder]") {
   const char *model = std::getenv("PIECES_MODEL"), *folder = std::getenv("PIECES_FOLDER");
   if (!model || !folder) return skip_test("python_ref/check_pieces.py runs it");
   const Pieces pieces = read_pieces(model);

@@ -443,7 +443,7 @@ TEST_CASE("raw tokens of 32 bits are refused, and only a word makes a file one f
   CHECK(!contains(f.run("train tokens --dry-run --context 8").out, "NOTE"));
   f.write("tokens/sub/story.txt", "Once upon a time.");
   CHECK(contains(f.run("train tokens --dry-run --context 8").out,
-                 "NOTE     only the tokens are read, and not the texts beside them: tokens/sub/story.txt\n"));
+                 "NOTE     only the tokens are read, not the texts next to them: tokens/sub/story.txt\n"));
   const Outcome o = f.run("train tokens --val-data tokens/medieval_000000.bin --dry-run --context 8");
   CHECK(contains(o.out, "2.00 k tokens to train on, 500 to validate"));
   CHECK(contains(o.out, "NOTE     left out what is in --val-data: tokens/medieval_000000.bin\n"));
@@ -577,7 +577,7 @@ TEST_CASE("tokenize writes files that train as the text does", "[tokens]") {
   check_refused(f, "train tokens --out r", "name their tokenizer with --tokenizer FILE");
 }
 
-TEST_CASE("tokenize writes SentencePiece's tokens, which train beside a copy of its file", "[tokens]") {
+TEST_CASE("tokenize writes SentencePiece's tokens, which train with a copy of its file", "[tokens]") {
   const Folder f;
   const std::string model = read_file("test/reference/pieces/llama2.model");
   f.write("my.model", model);

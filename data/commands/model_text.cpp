@@ -101,7 +101,7 @@ std::string embedding_text(const Config& c) {
   std::string text = "of the token";
   if (*c.embedding_scale != 1) text += format(" times %.4g", *c.embedding_scale);
   if (c.position == Position::sinusoidal) text += " plus the sinusoids of its position";
-  return text + (c.position == Position::learned ? " plus that of its position" : "");
+  return text + (c.position == Position::learned ? " plus the learned embedding of its position" : "");
 }
 
 // A box on a branch, and a note next to it. A box without text is the branch's last matrix.

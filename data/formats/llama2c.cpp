@@ -124,7 +124,7 @@ class Llama2cModel : public ForeignModel {
 
   Tokenizer tokenizer() const override {
     const std::string path = fs::path(file_.path()).replace_filename(kLlama2cTokenizer).string();
-    if (!fs::exists(path)) throw std::runtime_error(file_.path() + " has no " + kLlama2cTokenizer + " beside it");
+    if (!fs::exists(path)) throw std::runtime_error(file_.path() + " has no " + kLlama2cTokenizer + " next to it");
     Pieces pieces = read_pieces(path);
     if (pieces.vocabulary() == config_.vocab_size) return Tokenizer::pieces(std::move(pieces));
     throw std::runtime_error(path + " has " + std::to_string(pieces.vocabulary()) + " tokens, and the model " +

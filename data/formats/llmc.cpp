@@ -112,7 +112,7 @@ class LlmcModel : public ForeignModel {
 
   Tokenizer tokenizer() const override {
     const std::string path = fs::path(file_.path()).replace_filename(kLlmcTokenizer).string();
-    if (!fs::exists(path)) throw std::runtime_error(file_.path() + " has no " + kLlmcTokenizer + " beside it");
+    if (!fs::exists(path)) throw std::runtime_error(file_.path() + " has no " + kLlmcTokenizer + " next to it");
     Tokenizer found = read_llmc_tokenizer(path);
     if (found.vocabulary() == config_.vocab_size) return found;
     throw std::runtime_error(path + " has " + std::to_string(found.vocabulary()) + " tokens, and the model " +

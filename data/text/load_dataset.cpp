@@ -117,7 +117,7 @@ Tokenizer tokenizer_of_tokens(const std::string& file, const std::string& name) 
   const std::string found = tokenizer_file_of(file, name);
   if (!found.empty()) return read_tokenizer(found);
   throw std::runtime_error(file + " holds tokens: name their tokenizer with --tokenizer FILE, or put its "
-                                  "tokenizer.json beside them");
+                                  "tokenizer.json next to them");
 }
 
 // Makes the tokenizer that the options name. Trains a byte-pair encoding on the whole text of --data, not on

@@ -295,7 +295,7 @@ std::string note_of_texts_beside(const Names& paths, const TextFiles& filter, co
     const bool is_text = !start.empty() && (bad == start.npos || is_cut_short(std::string_view(start).substr(bad)));
     if (is_text && !fs::path(file.path).filename().string().starts_with("tokenizer")) texts.push_back(file.path);
   }
-  return texts.empty() ? "" : "only the tokens are read, and not the texts beside them: " + one_line(list(texts));
+  return texts.empty() ? "" : "only the tokens are read, not the texts next to them: " + one_line(list(texts));
 }
 
 void note_copies(Text& text, const Text& validation) {

@@ -102,7 +102,7 @@ Kind kind_of(const std::string& path, const MappedFile& file) {
   if (!known) {
     if (file.size() % 2 != 0) fail(" has an odd number of bytes, so it does not hold 16-bit tokens");
     if (looks_wide(file))
-      fail(" looks like 32-bit tokens, and train_gpt reads them only behind llm.c's header: write 16-bit tokens "
+      fail(" looks like 32-bit tokens, and train_gpt reads them only after llm.c's header: write 16-bit tokens "
            "(uint16), or the header");
     return kRaw;
   }

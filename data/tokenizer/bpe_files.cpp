@@ -313,7 +313,7 @@ Bpe read_bpe(const std::string& path) {
       const std::filesystem::path merges = std::filesystem::path(path).replace_filename(name);
       if (std::filesystem::exists(merges)) return from_gpt2(file, read_file(merges, kLargestTokenizer));
     }
-    reject("it has no model, and there is no vocab.bpe or merges.txt beside it");
+    reject("it has no model, and there is no vocab.bpe or merges.txt next to it");
   });
 }
 

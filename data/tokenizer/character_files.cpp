@@ -39,6 +39,6 @@ std::vector<uint32_t> alphabet_of(const json& file) {
   }
   std::sort(alphabet.begin(), alphabet.end());
   if (alphabet.empty() || word_level(alphabet) != file)
-    throw std::runtime_error("of WordLevel tokenizers, train_gpt reads only those of characters that it writes");
+    throw std::runtime_error("train_gpt reads only the WordLevel character tokenizers that it writes");
   return alphabet;
 }

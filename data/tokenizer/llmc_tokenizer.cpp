@@ -38,7 +38,7 @@ File parse(std::string_view bytes) {
     file.tokens.emplace_back(bytes.substr(1, length));
     bytes.remove_prefix(1 + length);
   }
-  if (!bytes.empty()) reject("it goes on behind its " + std::to_string(count) + " tokens");
+  if (!bytes.empty()) reject("it continues after its " + std::to_string(count) + " tokens");
   if (file.end >= count) reject("the end of a text, " + std::to_string(file.end) + ", is not one of its tokens");
   return file;
 }

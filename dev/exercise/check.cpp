@@ -31,7 +31,7 @@ Guarded::Guarded(const Doubles& values, double around)
 std::string Guarded::written_outside() const {
   for (size_t i = 0; i < margin_; ++i) {
     if (all_[margin_ - 1 - i] != around_) return "before its start";
-    if (all_[margin_ + size_ + i] != around_) return std::to_string(i + 1) + " behind its end";
+    if (all_[margin_ + size_ + i] != around_) return std::to_string(i + 1) + " after its end";
   }
   return "";
 }

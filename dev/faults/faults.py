@@ -765,7 +765,7 @@ def forged(reference):
         "more tokens than the vocabulary": alphabet(list(range(32, 900))), "an empty alphabet": alphabet([]),
         "an alphabet out of order": alphabet([66, 65]), "a surrogate": alphabet([0xD800]),
         "beyond Unicode": alphabet([0x110000]), "step -1e308": dict(h, step=-1e308), "step -1": dict(h, step=-1),
-        "best_step behind step": dict(h, best_step=10**9),
+        "best_step after step": dict(h, best_step=10**9),
         "layers = 10000": setting("layers", 10000), "channels = 1048576": setting("channels", 1 << 20),
         "help = true": setting("help", True), "an escape": setting("\x1b[2J\x1b]0;owned\x07", 1),
         "a byte of 256": setting("data", [[256]]), "no settings": dict(h, settings={}),

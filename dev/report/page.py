@@ -365,7 +365,7 @@ def data_of(cells, plots, later, profiles):
 
 
 def footer(files):
-    return f"<footer>Made by train_gpt's dev/report from {files} beside this page.</footer>"
+    return f"<footer>Made by train_gpt's dev/report from {files} next to this page.</footer>"
 
 
 def document(title, body, data, script="page.js"):

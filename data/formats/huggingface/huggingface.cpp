@@ -32,7 +32,7 @@ namespace {
 constexpr const char *kConfig = "/config.json", *kWeights = "/model.safetensors", *kTokenizer = "train_gpt_tokenizer";
 constexpr const char* kHead = "lm_head.weight";
 constexpr const char* kNoTokenizer =
-    "; no tokenizer.json: transformers needs the tokenizer.model that the run was trained with beside it";
+    "; no tokenizer.json: transformers needs the tokenizer.model of the run in the same folder";
 constexpr size_t kLargestConfig = 64 << 20;  // bytes; the file may hold a character vocabulary
 
 std::string shape_text(const std::vector<uint64_t>& shape) {

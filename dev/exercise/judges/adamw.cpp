@@ -35,7 +35,7 @@ std::vector<Mistake> mistakes(const Step& s) {
     coupled.w[i] = s.w[i] - s.lr * m / correction1 / (std::sqrt(v / correction2) + s.eps);
   }
   return {{"m and v are not corrected for having begun at 0: / (1 - betaᵗ)", after(uncorrected).w},
-          {"the correction is always that of the first step: betaᵗ, not beta", after(first).w},
+          {"the correction is always the first step's: betaᵗ, not beta", after(first).w},
           {"weight decay is missing", after(undecayed).w},
           {"gradient_factor is missing", after(unclipped).w},
           {"weight decay went into the gradient: that is Adam with L2, not AdamW", coupled.w},

@@ -28,7 +28,7 @@ const std::pair<Slip, const char*> slips[] = {
     {Slip::modulo, group},
     {Slip::quotient, group},
     {Slip::key_slope, "slopes has one for each query head: h, not the head of k"},
-    {Slip::early_dropout, "the multiplier comes behind the softmax: it is for P, not for the scores"},
+    {Slip::early_dropout, "the multiplier comes after the softmax: it is for P, not for the scores"},
     {Slip::kept_dropout, "P is kept as the softmax gave it: the multiplier is for out alone"},
     {Slip::undropped, "the multiplier is missing"},
     {Slip::last, "only what the last key gives is left: each adds its share (+=)"},

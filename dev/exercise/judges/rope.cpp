@@ -27,7 +27,7 @@ const std::pair<Slip, const char*> slips[] = {
     {Slip::frequency, "rotated, not D, stands in the frequency"},
     {Slip::partner, "the partner is rotated/2 away, not D/2"},
     {Slip::whole, "rotated numbers of a head are turned, not all D"},
-    {Slip::values, "v is not turned: heads counts those of q and k"}};
+    {Slip::values, "v is not rotated: heads counts only the heads of q and k"}};
 
 Doubles slipped(Slip slip, const Case& c, Doubles dx) {
   const size_t rotated = slip == Slip::whole ? c.D : c.rotated;
@@ -59,7 +59,7 @@ void backward(Judge& judge) {
     for (const auto& [slip, text] : slips) dx.mistakes.push_back({text, slipped(slip, c, dy)});
     dx.views = {
         {"dx", {{"b", c.B, c.T * row}, {"t", c.T, row}, {"h", c.heads, c.D}, {"d", c.D, 1}}},
-        {"v, behind q and k", {{"b", c.B, c.T * row}, {"t", c.T, row}, {"i", c.behind(), 1}}, c.heads * c.D}};
+        {"v, after q and k", {{"b", c.B, c.T * row}, {"t", c.T, row}, {"i", c.behind(), 1}}, c.heads * c.D}};
     judge.test(c.title, {}, {dx}, [&](auto out) {
       textbook::rope_backward<double>(out[0], {theta, c.rotated}, c.B, c.T, c.heads, c.D, row);
     });
