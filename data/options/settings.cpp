@@ -312,7 +312,7 @@ void describe_machine(Table& t, TrainOptions& o) {
 
 void describe_optimizer(Table& t, TrainOptions& o) {
   OptimizerOptions& by = o.optimizer_options;
-  t.choice("optimizer", kOptimizers, o.optimizer, "optimizer (muon, normuon: of hidden matrices, beside adamw)");
+  t.choice("optimizer", kOptimizers, o.optimizer, "optimizer (muon, normuon: hidden matrices; adamw: the rest)");
   t.number("weight-decay", by.weight_decay, 0, 100, "weight decay of matrices");
   t.flag("cautious-decay", by.cautious_decay, "decay only weights that the step moves toward zero");
   t.number("beta1", by.beta1, 0, .999999, "beta1 of adamw and lion");

@@ -111,7 +111,7 @@ const kViews = {
     note: "How far one step moves a matrix: the size of the change divided by the size of the matrix. Around 0.001 " +
       "is usual. Right: the share of a branch, its size divided by that of the skip path.",
     open: (place) => figures(place, [["Update ratio of the FFN’s down matrix by block, all models", { log: true }],
-      ["Size of the FFN branch beside the skip path by block, all models", { log: true }]]),
+      ["FFN branch size relative to the skip path, by block, all models", { log: true }]]),
     draw([update, branch], { models }) {
       compareLayers(update, models, "ffn.down.weight", "update_ratio", "Update ratio by block");
       compareLayers(branch, models, "ffn", "branch_ratio", "Branch ratio by block");

@@ -122,7 +122,7 @@ const kScenes = [
     id: "inverted", title: "The inverted gain", view: "updates", inside: 1,
     what: "Two public repositories that compare norms have DeepNorm’s gain as (8L) to the power +¼ instead of −¼. " +
       "At 24 blocks that is 3.72 instead of 0.27: weights 14 times too large.",
-    look: "Look below at the size of the branch beside the skip path. DeepNorm wants it small, so that no step " +
+    look: "Look below at the size of the branch relative to the skip path. DeepNorm wants it small, so that no step " +
       "changes the output much.",
     why: "One sign in an exponent turns a method for deep models into one that does not learn. This shows that the " +
       "mistake is enough to ruin DeepNorm. It does not show that a published number came from that code.",
@@ -211,7 +211,7 @@ const kScenes = [
     id: "rmsnorm", title: "RMSNorm is LayerNorm without the mean", view: "norms", inside: 0,
     what: "LayerNorm subtracts the mean of a row and divides by its standard deviation. RMSNorm only divides by its " +
       "root mean square, and it has no bias.",
-    look: "Look for a difference between the curves. Then compare the sizes behind the norms below.",
+    look: "Look for a difference between the curves. Then compare the sizes after the norms below.",
     why: "Removing the mean adds nothing that you can see in these 300 steps. RMSNorm itself takes less time than " +
       "LayerNorm, but a norm is a small part of a step: in models this small no difference could be measured.",
     common: { ...kShared, layers: 4, context: 64, steps: 300, lr: 0.003, warmup: 30, placement: "pre", seed: 1 },

@@ -7,7 +7,7 @@
 
 std::string Diverged::message() const {
   const std::string subject = "step " + std::to_string(step) + ": the " + what;
-  if (exploded) return subject + " has exploded: it is more than ten times that of uniform guessing";
+  if (exploded) return subject + " has exploded: it is more than ten times the loss of uniform guessing";
   return subject + " is not finite; " +
          (tensor.empty() ? "every tensor is: their sum overflowed"
                          : "the first tensor with a NaN or an infinity is " + tensor);
