@@ -160,7 +160,7 @@ uint64_t checked_extents(std::vector<StoredTensor>& tensors) {
             [](const auto& a, const auto& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
   uint64_t end = 0;
   for (const StoredTensor& t : tensors) {
-    const char* problem = t.begin < end ? " overlaps another tensor" : " comes after a gap";
+    const char* problem = t.begin < end ? " overlaps another tensor" : " lies behind a hole";
     if (t.begin != end) throw std::runtime_error(in_quotes(t.name) + problem);
     end = t.end;
   }
