@@ -5,43 +5,32 @@
 #include <nlohmann/json.hpp>
 
 #include "check.hpp"
+#include "layers/config/fields.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/model/model.hpp"
 #include "reference.hpp"
 
 using nlohmann::json;
 
+inline void set(Config& c, const char* name, const FieldChoice& choice, const json& value) {
+  choice.set(c, name, value.get<std::string>());
+}
+template <class T>
+void set(Config& c, const char*, T Config::*member, const json& value) {
+  c.*member = value.get<T>();
+}
+template <class T>
+void set(Config& c, const char*, std::optional<T> Config::*member, const json& value) {
+  c.*member = value.get<T>();
+}
+
 inline Config config_of(const json& j) {
   Config c;
-  c.placement = j["placement"];
-  c.norm = value_of(kNormKinds, "norm", std::string(j["norm"]));
-  c.norm_eps = j["norm-eps"];
-  c.norm_unit_offset = j.value("norm-unit-offset", false);
-  c.norm_bias = bool(j["norm-bias"]), c.final_norm = bool(j["final-norm"]),
-  c.embedding_norm = j["embedding-norm"];
-  c.n_layer = j["layers"], c.n_head = j["heads"], c.kv_heads = j["kv-heads"], c.head_dim = j["head-dim"];
-  c.channels = j["channels"], c.hidden = j["hidden"], c.context = j["context"],
-  c.vocab_size = j["vocab-size"];
-  c.position = value_of(kPositions, "position", std::string(j["position"]));
-  c.activation = value_of(kActivations, "activation", std::string(j["activation"]));
-  c.bias = j["bias"], c.tied = j["tied"];
-  c.qk_norm = value_of(kQkNormKinds, "qk-norm", j.value("qk-norm", "none"));
-  c.block = value_of(kBlockForms, "block", j.value("block", "sequential"));
-  c.mix_fraction = j.value("mix-fraction", c.mix_fraction), c.streams = j.value("streams", c.streams);
-  c.rope_fraction = j.value("rope-fraction", 1.f);
-  c.window = j.value("window", 0), c.window_every = j.value("window-every", 1);
-  c.attention_cap = j.value("attention-cap", 0.f), c.logit_cap = j.value("logit-cap", 0.f);
-  c.output_gate = value_of(kOutputGates, "output-gate", j.value("output-gate", "none"));
-  c.value_residual = value_of(kValueResiduals, "value-residual", j.value("value-residual", "none"));
-  c.stream_mix = j.value("stream-mix", false);
-  if (j.contains("head-scale")) c.head_scale = bool(j["head-scale"]);
-  if (j.contains("attention-scale")) c.attention_scale = double(j["attention-scale"]);
-  if (j.contains("qkv-bias")) c.qkv_bias = bool(j["qkv-bias"]);
-  c.experts = j.value("experts", 0), c.experts_per_token = j.value("experts-per-token", c.experts_per_token);
-  c.shared_experts = j.value("shared-experts", 0);
-  c.router_renormalize = j.value("router-renormalize", true);
-  c.router_loss = j.value("router-loss", c.router_loss), c.router_z_loss = j.value("router-z-loss", 0.f);
-  c.head_bias = j.value("head-bias", false), c.embedding_scale = j.value("embedding-scale", 1.f);
+  for (const Field& field : model_fields()) {
+    if (!j.contains(field.name)) continue;
+    const json& value = j[field.name];
+    std::visit([&](const auto& member) { set(c, field.name, member, value); }, field.member);
+  }
   return c;
 }
 

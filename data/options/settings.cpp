@@ -5,11 +5,14 @@
 #include <cmath>
 #include <cstdlib>
 #include <stdexcept>
+#include <string_view>
 #include <type_traits>
+#include <variant>
 
 #include "data/host/utf8.hpp"
 #include "data/text/corpus.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
+#include "layers/config/fields.hpp"
 #include "layers/model/presets.hpp"
 
 namespace {
@@ -98,19 +101,10 @@ class Table {
     return add(name, "N", help, set, [&] { return percent > 0 ? toml(toml(percent) + "%") : toml(steps); });
   }
 
-  // A number of the model, with its range in config_numbers().
-  Setting& number(const std::string& name, Config& config, const std::string& help) {
-    const auto& rows = config_numbers();
-    const auto row = std::find_if(rows.begin(), rows.end(), [&](const ConfigNumber& n) { return n.name == name; });
-    const auto add_member = [&](auto member) -> Setting& {
-      auto& variable = config.*member;
-      Setting& s = number(name, variable, row->low, row->high, help);
-      if (!row->derived_if_0) return s;
-      s.value = [&variable] { return variable == 0 ? "" : toml(variable); };
-      s.shown = s.value();
-      return s;
-    };
-    return std::visit(add_member, row->member);
+  // A field of the model.
+  Setting& field(const Field& f, Config& c) {
+    if (std::string_view(f.group) != kComputing) group_ = f.group;
+    return std::visit([&](const auto& member) -> Setting& { return of_field(f, c, member); }, f.member);
   }
 
   template <class E, size_t N>
@@ -123,6 +117,36 @@ class Table {
   }
 
  private:
+  template <class T>
+  Setting& of_field(const Field& f, Config& c, T Config::*member) {
+    T& variable = c.*member;
+    const std::string help = spelled(f.help, "--");
+    if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::optional<bool>>) {
+      return flag(f.name, variable, help);
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      return text(f.name, variable, "NAMES", help);
+    } else {
+      Setting& s = number(f.name, variable, f.low, f.high, help);
+      if (!f.derived_if_0) return s;
+      s.value = [&variable] { return variable == 0 ? "" : toml(variable); };
+      s.shown = s.value();
+      return s;
+    }
+  }
+
+  Setting& of_field(const Field& f, Config& c, const FieldChoice& choice) {
+    Setting& s = add(f.name, *f.alone ? "[NAME]" : "NAME", spelled(f.help, "--"),
+                     [&c, &f, choice](const std::string& text) {
+                       const bool alone = *f.alone && text == "true", no = *f.alone && text == "false";
+                       choice.set(c, f.name, alone ? f.alone : no ? "none" : text);
+                     },
+                     [&c, choice] { return toml(std::string(choice.get(c))); });
+    s.choices = choice.names();
+    if (choice.aliases) s.synonyms = choice.aliases();
+    if (*f.alone) s.synonyms = {"true", "false"};
+    return s;
+  }
+
   Setting& add(const std::string& name, const std::string& takes, const std::string& help,
                const std::function<void(const std::string&)>& set, const std::function<std::string()>& value) {
     std::string shown = value();
@@ -138,99 +162,17 @@ class Table {
 
 // ---- the model -------------------------------------------------------------------------------------------
 
-void describe_norms(Table& t, Config& c) {
-  t.group("Norms");
-  Setting& placement = t.text("placement", c.placement, "NAME", "norm placement");
-  for (const Placement& row : placements()) {
-    placement.choices.emplace_back(row.name);
-    placement.synonyms.insert(placement.synonyms.end(), row.aliases.begin(), row.aliases.end());
-  }
-  t.choice("norm", kNormKinds, c.norm, "normalization");
-  t.number("norm-eps", c, "norm epsilon, inside the square root");
-  t.flag("norm-bias", c.norm_bias, "norm bias (default: as --bias; rmsnorm, scalenorm: off)");
-  t.flag("norm-unit-offset", c.norm_unit_offset, "gain 1 + w in layernorm and rmsnorm (Gemma)");
-  t.number("dyt-alpha", c, "initial alpha of dyt and derf");
-  t.number("mix-fraction", c, "fraction of Post-LN blocks under mix-ln");
-  t.number("streams", c, "residual streams under hyper, hyper-static and mhc");
-  t.flag("embedding-norm", c.embedding_norm, "norm after the embedding");
-  t.flag("final-norm", c.final_norm, "norm before the classifier (default: as --placement)");
-  t.choice("qk-norm", kQkNormKinds, c.qk_norm, "query and key norm, per head or over all heads");
-}
-
-void describe_attention(Table& t, Config& c) {
-  t.group("Attention and positions");
-  t.choice("position", kPositions, c.position, "positional encoding");
-  t.number("rope-theta", c, "RoPE base");
-  t.number("rope-fraction", c, "fraction of each head that RoPE rotates");
-  t.number("window", c, "sliding attention window (tokens; 0: off)");
-  t.number("window-every", c, "sliding window in every Nth layer");
-  t.number("attention-cap", c, "soft cap on attention scores (0: off)");
-  t.number("attention-scale", c, "attention score scale (default: 1/sqrt(head-dim))");
-  t.choice("output-gate", kOutputGates, c.output_gate, "sigmoid gate on the output of attention");
-  t.flag("head-scale", c.head_scale, "learned factor on each head (default: as --placement)");
-  t.choice("value-residual", kValueResiduals, c.value_residual, "mix of the first layer's values into later ones");
-}
-
-void describe_init(Table& t, Config& c) {
-  t.group("Weight initialization");
-  t.choice("init", kInitChoices, c.init, "distribution of the initial weights");
-  t.flag("zero-init", c.zero_init, "output matrices of both branches start at 0");
-  t.flag("residual-gain", c.residual_gain, "scale output matrices by 1/sqrt(2L) (default: as --init)");
-  t.number("init-gain", c, "gain of v, o and feed-forward weights (default: as --init)");
-  t.number("skip-scale", c, "skip connection scale (default: as --placement)");
-  t.number("layer-scale-init", c, "initial LayerScale gain (default: by depth)");
-}
-
-void describe_lora(Table& t, Config& c) {
-  t.group("LoRA");
-  t.number("lora", c, "rank of low-rank adapters, which alone train (0: off)");
-  t.number("lora-alpha", c, "adapters are multiplied by alpha / rank");
-  t.number("lora-dropout", c, "dropout of what adapters read");
-  t.text("lora-on", c.lora_on, "NAMES", "matrices with adapters, of q,k,v,o,gate,up,down");
-  t.group("");  // not in the help: it follows from the model's class in transformers
-  t.text("lora-shared", c.lora_shared, "NAMES", "joined matrices whose adapters share A, of qkv,gate_up");
-}
-
-void describe_experts(Table& t, Config& c) {
-  t.group("Mixture of experts");
-  t.number("experts", c, "number of feed-forward experts (0: one feed-forward layer)");
-  t.number("experts-per-token", c, "experts that the router chooses for each token");
-  t.number("shared-experts", c, "more experts that every token uses");
-  t.flag("router-renormalize", c.router_renormalize, "weights of a token's experts add up to 1");
-  t.number("router-loss", c, "weight of the load-balancing loss (0: off)");
-  t.number("router-z-loss", c, "weight of the router's z-loss (ST-MoE: 1e-3)");
-  t.number("router-bias", c, "step of the load-balancing bias (DeepSeek-V3: 1e-3; 0: off)");
+// The fields that are part of the model, or those that say how it is computed.
+void describe_fields(Table& t, Config& c, bool computing) {
+  for (const Field& field : model_fields())
+    if ((std::string_view(field.group) == kComputing) == computing) t.field(field, c);
 }
 
 void describe_model(Table& t, TrainOptions& o) {
-  Config& c = o.config;
   t.group("Model");
   t.text("preset", o.preset, "NAME", "model family").choices = preset_names();
   t.text("size", o.size, "NAME", "model size of the preset: nano, 124M, 7B, ...");
-  t.number("layers", c, "number of blocks (L)");
-  t.number("heads", c, "number of query heads (H)");
-  t.number("kv-heads", c, "number of key/value heads (default: as --heads)");
-  t.number("head-dim", c, "head size D (default: channels / heads)");
-  t.number("channels", c, "residual stream width (C)");
-  t.number("hidden", c, "feed-forward width (default: 4 C; gated: 8/3 C)");
-  t.number("context", c, "context length (T, in tokens)");
-  t.number("vocab-size", c, "vocabulary size (default: the data's)");
-  t.choice("block", kBlockForms, c.block, "arrangement of attention and feed-forward branches");
-  t.choice("activation", kActivations, c.activation, "feed-forward activation");
-  t.flag("bias", c.bias, "bias in linear layers and norms");
-  t.flag("qkv-bias", c.qkv_bias, "query, key and value bias (default: as --bias)");
-  t.flag("head-bias", c.head_bias, "bias in the classifier");
-  t.flag("tied", c.tied, "classifier shares the token embedding");
-  t.number("embedding-scale", c, "token embedding scale (default: 1; gemma2: sqrt(C))");
-  t.number("logit-cap", c, "soft cap on logits (0: off)");
-  t.flag("stream-mix", c.stream_mix, "learned sum of stream and embedding before each block");
-  t.number("dropout", c, "dropout probability during training");
-  t.number("z-loss", c, "weight of the z-loss during training (PaLM: 1e-4)");
-  describe_norms(t, c);
-  describe_attention(t, c);
-  describe_experts(t, c);
-  describe_init(t, c);
-  describe_lora(t, c);
+  describe_fields(t, o.config, false);
 }
 
 // ---- training --------------------------------------------------------------------------------------------
@@ -293,21 +235,10 @@ void describe_trained(Table& t, TrainOptions& o) {
   t.text("freeze", o.freeze, "REGEX", "do not train tensors whose names match: embedding");
 }
 
-// In older checkpoints and config files it is a switch, true or false.
-void describe_recompute(Table& t, Recompute& level) {
-  Setting& s = t.choice("recompute", kRecomputes, level, "activation checkpointing, for less memory and more time");
-  s.takes = "[NAME]", s.synonyms = {"true", "false"};
-  s.set = [&level, by_name = s.set](const std::string& text) {
-    if (text == "true") level = Recompute::full;
-    else by_name(text == "false" ? "none" : text);
-  };
-}
-
 void describe_machine(Table& t, TrainOptions& o) {
   describe_threads(t, o.threads);
   t.number("rank-timeout", o.rank_timeout, 0, 1e6, "seconds until a silent rank ends the job (0: never)");
-  t.choice("matmul", kMatmuls, o.config.matmul, "matmul input precision; everything else stays fp32");
-  describe_recompute(t, o.config.recompute);
+  describe_fields(t, o.config, true);
 }
 
 void describe_optimizer(Table& t, TrainOptions& o) {

@@ -9,14 +9,6 @@
 #include "data/host/format.hpp"
 #include "data/host/pattern.hpp"
 
-bool is_norm(const TensorSpec& spec) {
-  return spec.role == Role::norm || spec.role == Role::norm_gain || spec.role == Role::norm_scalar;
-}
-
-bool is_vector(const TensorSpec& spec) { return spec.shape.size() < 2; }
-bool is_embedding(const TensorSpec& spec) { return spec.role == Role::embedding && !is_vector(spec); }
-bool is_head(const TensorSpec& spec) { return spec.role == Role::classifier && !is_vector(spec); }
-
 namespace {
 
 // Calls f(tensor, true if its name matches) for each tensor that can be trained.

@@ -9,11 +9,6 @@
 #include "layers/model/size.hpp"
 #include "layers/training/step.hpp"
 
-bool is_norm(const TensorSpec& spec);
-bool is_vector(const TensorSpec& spec);
-bool is_embedding(const TensorSpec& spec);
-bool is_head(const TensorSpec& spec);
-
 // Applies --train-only, --freeze, learning rates and the optimizer to a model's table. Throws std::invalid_argument if
 // a pattern is not a regular expression or matches no tensor, or if nothing is left to train.
 void choose_trained(std::vector<TensorSpec>& table, const TrainOptions& options);

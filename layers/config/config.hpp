@@ -55,6 +55,8 @@ inline constexpr Named<ValueResidual> kValueResiduals[] = {
 inline constexpr Named<Recompute> kRecomputes[] = {
     {Recompute::none, "none"}, {Recompute::selective, "selective"}, {Recompute::full, "full"}};
 
+inline constexpr int kMostStreams = 8;  // residual streams
+
 // y = f(gate)·up: the feed-forward layer has two input matrices.
 constexpr bool is_gated(Activation kind) {
   return kind == Activation::geglu || kind == Activation::geglu_tanh || kind == Activation::swiglu;

@@ -56,6 +56,14 @@ float* Layout::take_joined(std::vector<TensorSpec> specs) {
   return base_ && !frozen ? base_ + begin : nullptr;
 }
 
+bool is_norm(const TensorSpec& spec) {
+  return spec.role == Role::norm || spec.role == Role::norm_gain || spec.role == Role::norm_scalar;
+}
+
+bool is_vector(const TensorSpec& spec) { return spec.shape.size() < 2; }
+bool is_embedding(const TensorSpec& spec) { return spec.role == Role::embedding && !is_vector(spec); }
+bool is_head(const TensorSpec& spec) { return spec.role == Role::classifier && !is_vector(spec); }
+
 std::vector<TensorSpec> gradients_of(std::vector<TensorSpec> table) {
   std::erase_if(table, [](const TensorSpec& spec) { return spec.gradient == kNoGradient; });
   for (TensorSpec& spec : table) spec.offset = spec.gradient;

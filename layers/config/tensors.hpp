@@ -112,6 +112,11 @@ class Layout {
   std::vector<TensorSpec> table_;
 };
 
+bool is_norm(const TensorSpec& spec);
+bool is_vector(const TensorSpec& spec);  // a bias or a gain
+bool is_embedding(const TensorSpec& spec);
+bool is_head(const TensorSpec& spec);  // the matrix of an untied classifier
+
 // Returns the tensors of a table that have a gradient, at the offsets of their gradients.
 std::vector<TensorSpec> gradients_of(std::vector<TensorSpec> table);
 

@@ -2,51 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <sstream>
+#include <type_traits>
 
+#include "layers/config/fields.hpp"
 #include "layers/config/placements.hpp"
 #include "layers/norm/norm.hpp"
 #include "layers/streams/streams.hpp"
-
-const std::vector<ConfigNumber>& config_numbers() {
-  static const std::vector<ConfigNumber> rows = {
-      {"layers", &Config::n_layer, 1, 10000},
-      {"heads", &Config::n_head, 1, 4096},
-      {"kv-heads", &Config::kv_heads, 0, 4096, true},
-      {"head-dim", &Config::head_dim, 0, 1 << 14, true},
-      {"channels", &Config::channels, 1, 1 << 20},
-      {"hidden", &Config::hidden, 0, 1 << 22, true},
-      {"context", &Config::context, 1, 1 << 22},
-      {"vocab-size", &Config::vocab_size, 0, 1 << 24, true},
-      {"experts", &Config::experts, 0, 4096},
-      {"experts-per-token", &Config::experts_per_token, 1, 256},
-      {"shared-experts", &Config::shared_experts, 0, 256},
-      {"router-loss", &Config::router_loss, 0, 1e3},
-      {"router-z-loss", &Config::router_z_loss, 0, 1e3},
-      {"router-bias", &Config::router_bias, 0, 1},
-      {"norm-eps", &Config::norm_eps, 0, 1},
-      {"dyt-alpha", &Config::dyt_alpha, 0, 1e3},
-      {"dropout", &Config::dropout, 0, .99},
-      {"z-loss", &Config::z_loss, 0, 1},
-      {"rope-theta", &Config::rope_theta, 1, 1e12},
-      {"rope-fraction", &Config::rope_fraction, 0, 1},
-      {"window", &Config::window, 0, 1 << 22},
-      {"window-every", &Config::window_every, 1, 10000},
-      {"attention-cap", &Config::attention_cap, 0, 1e6},
-      {"logit-cap", &Config::logit_cap, 0, 1e6},
-      {"mix-fraction", &Config::mix_fraction, 0, 1},
-      {"attention-scale", &Config::attention_scale, 1e-6, 1e3},
-      {"embedding-scale", &Config::embedding_scale, 1e-6, 1e6},
-      {"init-gain", &Config::init_gain, 0, 1e3},
-      {"skip-scale", &Config::skip_scale, 0, 1e3},
-      {"layer-scale-init", &Config::layer_scale_init, 0, 1e3},
-      {"streams", &Config::streams, 1, kMostStreams},
-      {"lora", &Config::lora_rank, 0, 4096},
-      {"lora-alpha", &Config::lora_alpha, 1e-6, 1e6},
-      {"lora-dropout", &Config::lora_dropout, 0, .99},
-  };
-  return rows;
-}
 
 std::string spelled(const std::string& marked, const std::string& before) {
   std::string text;
@@ -73,12 +36,24 @@ void require(bool ok, const std::string& marked) {
   if (!ok) throw ConfigError(marked);
 }
 
-void check_range(const Config& c, const ConfigNumber& n) {
-  const std::optional<double> x = std::visit([&](auto member) { return std::optional<double>(c.*member); }, n.member);
+// The number that a field has, if it is one.
+struct NumberOf {
+  const Config& config;
+  template <class T>
+    requires(std::is_arithmetic_v<T> && !std::is_same_v<T, bool>)
+  std::optional<double> operator()(T Config::*member) const {
+    return config.*member;
+  }
+  std::optional<double> operator()(std::optional<double> Config::*member) const { return config.*member; }
+  std::optional<double> operator()(const auto&) const { return std::nullopt; }
+};
+
+void check_range(const Config& c, const Field& f) {
+  const std::optional<double> x = std::visit(NumberOf{c}, f.member);
   // Many values are floats, and .99 as a float is a little above .99.
-  const double low = std::min(n.low, double(float(n.low))), high = std::max(n.high, double(float(n.high)));
-  require(!x || (*x >= low && *x <= high), std::string("{") + n.name + "} is " + number(x.value_or(0)) + ": must be " +
-                                               number(n.low) + " to " + number(n.high));
+  const double low = std::min(f.low, double(float(f.low))), high = std::max(f.high, double(float(f.high)));
+  require(!x || (*x >= low && *x <= high), std::string("{") + f.name + "} is " + number(x.value_or(0)) + ": must be " +
+                                               number(f.low) + " to " + number(f.high));
 }
 
 // Parallel branches both read x, and both are added to it. So each needs its norm, no norm may come between the sums,
@@ -195,7 +170,7 @@ void close_choices(Config& c) {
 Config resolve(Config c) {
   c.placement = placement_row(c.placement).name;
   if (c.qk_norm == QkNormKind::none) c.qk_norm = placement_row(c.placement).qk_norm;
-  for (const ConfigNumber& n : config_numbers()) check_range(c, n);
+  for (const Field& field : model_fields()) check_range(c, field);
   require(c.vocab_size > 0, "{vocab-size} is 0: it must be known here");
   close_sizes(c);
   check_experts(c);

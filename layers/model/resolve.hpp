@@ -1,22 +1,10 @@
 #pragma once
 // Checks a Config and fills in the values that the user left open.
 
-#include <optional>
 #include <stdexcept>
 #include <string>
-#include <variant>
-#include <vector>
 
 #include "layers/config/config.hpp"
-
-// A number of a Config and its range, limits included. resolve() checks it, and the options show it.
-struct ConfigNumber {
-  const char* name;  // the setting's name
-  std::variant<int Config::*, float Config::*, double Config::*, std::optional<double> Config::*> member;
-  double low, high;
-  bool derived_if_0 = false;  // 0 stands for a value derived from the others
-};
-const std::vector<ConfigNumber>& config_numbers();
 
 // One line that says what is wrong with a Config and what to do: "heads 3 does not divide channels 128: ...".
 struct ConfigError : std::invalid_argument {

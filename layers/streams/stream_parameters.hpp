@@ -4,8 +4,6 @@
 #include "layers/config/placements.hpp"
 #include "layers/norm/norm.hpp"
 
-inline constexpr int kMostStreams = 8;
-
 inline StreamRule stream_rule(const Config& config) { return placement_row(config.placement).streams; }
 
 // Parameters of a branch, or their gradients.

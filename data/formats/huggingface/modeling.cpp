@@ -1,11 +1,15 @@
 #include "modeling.hpp"
 
-#include <cmath>
+#include <algorithm>
+#include <optional>
 #include <stdexcept>
+#include <type_traits>
+#include <variant>
 
 #include "data/host/json.hpp"
 #include "data/options/settings.hpp"
 #include "data/options/settings_file.hpp"
+#include "layers/config/fields.hpp"
 #include "layers/config/placements.hpp"
 
 using nlohmann::json;
@@ -30,6 +34,24 @@ const char* name_of_gain(LearnedGain gain) {
   return gain == LearnedGain::none ? "none" : gain == LearnedGain::channel ? "channel" : "block";
 }
 
+// The key of a field; "" if it has none.
+std::string key_of(const Field& field) {
+  std::string key = field.exported ? field.exported : field.name;
+  std::replace(key.begin(), key.end(), '-', '_');
+  return key;
+}
+
+// The value of a field of a resolved Config.
+json exported(const Config& c, const FieldChoice& choice) { return choice.get(c); }
+template <class T>
+json exported(const Config& c, T Config::*member) {
+  const auto& x = c.*member;
+  if constexpr (std::is_same_v<T, std::optional<bool>>) return *x;
+  else if constexpr (std::is_same_v<T, std::optional<double>>) return shortest(static_cast<float>(*x));
+  else if constexpr (std::is_floating_point_v<T>) return shortest(static_cast<float>(x));
+  else return x;
+}
+
 json model_settings(const Config& config) {
   TrainOptions options;
   options.config = config;
@@ -47,21 +69,10 @@ std::string modeling_text() { return kText + 1; }  // skips the line break that 
 void write_modeling_config(json& file, const Config& c) {
   const std::string module = "modeling_train_gpt.";
   file["auto_map"] = {{"AutoConfig", module + "TrainGPTConfig"}, {"AutoModelForCausalLM", module + kModelingClass}};
-  file["num_hidden_layers"] = c.n_layer, file["num_attention_heads"] = c.n_head;
-  file["num_key_value_heads"] = c.kv_heads, file["head_dim"] = c.head_dim;
-  file["hidden_size"] = c.channels, file["intermediate_size"] = c.hidden;
-  file["max_position_embeddings"] = c.context, file["vocab_size"] = c.vocab_size;
-  file["tie_word_embeddings"] = c.tied, file["head_bias"] = c.head_bias, file["logit_cap"] = shortest(c.logit_cap);
-  file["embedding_scale"] = shortest(static_cast<float>(*c.embedding_scale)), file["embedding_norm"] = c.embedding_norm;
-
-  file["experts"] = c.experts, file["experts_per_token"] = c.experts_per_token;
-  file["shared_experts"] = c.shared_experts, file["router_renormalize"] = c.router_renormalize;
+  for (const Field& field : model_fields())
+    if (const std::string key = key_of(field); !key.empty())
+      file[key] = std::visit([&](const auto& member) { return exported(c, member); }, field.member);
   file["router_bias"] = c.router_bias > 0;
-
-  file["norm"] = name_of(kNormKinds, c.norm), file["norm_eps"] = shortest(c.norm_eps);
-  file["norm_bias"] = *c.norm_bias, file["norm_unit_offset"] = c.norm_unit_offset;
-  file["qk_norm"] = name_of(kQkNormKinds, c.qk_norm), file["final_norm"] = *c.final_norm;
-  file["block"] = name_of(kBlockForms, c.block), file["skip_scale"] = shortest(static_cast<float>(*c.skip_scale));
   file["learned_gain"] = name_of_gain(placement_row(c.placement).gain);
   file["bypass"] = placement_row(c.placement).bypass;
   file["norms"] = file["ffn_norms"] = file["in_scales"] = file["windows"] = json::array();
@@ -72,15 +83,7 @@ void write_modeling_config(json& file, const Config& c) {
     file["in_scales"].push_back(shortest(static_cast<float>(row.in_scale(l))));
     file["windows"].push_back(c.window_of(l));
   }
-
-  file["position"] = name_of(kPositions, c.position), file["rotary_base"] = shortest(c.rope_theta);
   file["rotary_dims"] = c.position == Position::rope ? c.rope_dims() : 0;
-  file["attention_scale"] = shortest(static_cast<float>(*c.attention_scale));
-  file["attention_cap"] = shortest(c.attention_cap);
-  file["activation"] = name_of(kActivations, c.activation), file["bias"] = c.bias, file["qkv_bias"] = *c.qkv_bias;
-  file["output_gate"] = name_of(kOutputGates, c.output_gate), file["stream_mix"] = c.stream_mix;
-  file["head_scale"] = *c.head_scale;
-  file["value_residual"] = name_of(kValueResiduals, c.value_residual);
   file[kSettings] = model_settings(c);
 }
 

@@ -1,0 +1,238 @@
+#include "fields.hpp"
+
+#include "placements.hpp"
+
+namespace {
+
+template <auto member, const auto& names>
+constexpr FieldChoice kChoice = {
+    [](const Config& c) { return name_of(names, c.*member); },
+    [](Config& c, std::string_view field, std::string_view name) { c.*member = value_of(names, field, name); },
+    [] {
+      std::vector<std::string> all;
+      for (const auto& entry : names) all.emplace_back(entry.name);
+      return all;
+    }};
+
+constexpr FieldChoice kPlacement = {[](const Config& c) { return c.placement.c_str(); },
+                               [](Config& c, std::string_view, std::string_view name) { c.placement = name; },
+                               [] {
+                                 std::vector<std::string> all;
+                                 for (const Placement& row : placements()) all.emplace_back(row.name);
+                                 return all;
+                               },
+                               [] {
+                                 std::vector<std::string> all;
+                                 for (const Placement& row : placements())
+                                   all.insert(all.end(), row.aliases.begin(), row.aliases.end());
+                                 return all;
+                               }};
+
+constexpr const char* kNotExported = "";
+
+// ---- needs -------------------------------------------------------------------------------------------------
+
+constexpr Need<Config> kNorms = {.acts_on = is_norm, .otherwise = "with {placement=}"};
+constexpr Need<Config> kMixes = {.met = [](const Config& c) {
+                                   const StreamRule rule = placement_row(c.placement).streams;
+                                   return rule != StreamRule::single && rule != StreamRule::dual;
+                                 },
+                                 .otherwise = "with {placement=}"};
+constexpr Need<Config> kEarly = {.met = [](const Config& c) {
+                                   const Placement& row = placement_row(c.placement);
+                                   return row.early && row.early_blocks == 0;
+                                 },
+                                 .otherwise = "with {placement=}"};
+constexpr Need<Config> kLayerScale = {
+    .met = [](const Config& c) { return placement_row(c.placement).gain == LearnedGain::channel; },
+    .otherwise = "with {placement=}"};
+constexpr Need<Config> kPointwise = {
+    .met = [](const Config& c) { return c.norm == NormKind::dyt || c.norm == NormKind::derf; },
+    .otherwise = "with {norm=}"};
+constexpr Need<Config> kRope = {.met = [](const Config& c) { return c.position == Position::rope; },
+                                .otherwise = "with {position=}"};
+constexpr Need<Config> kWindow = {.met = [](const Config& c) { return c.window > 0; }, .otherwise = "without {window}"};
+constexpr Need<Config> kExperts = {.met = [](const Config& c) { return c.experts > 0; },
+                                   .otherwise = "without {experts}"};
+constexpr Need<Config> kLora = {.met = [](const Config& c) { return c.lora_rank > 0; }, .otherwise = "without {lora}"};
+
+// ---- rows --------------------------------------------------------------------------------------------------
+
+struct Group {
+  const char* heading;
+  std::vector<Field> fields;
+};
+
+std::vector<Field> sizes_and_wiring() {
+  return {
+      {.name = "layers", .help = "number of blocks (L)", .member = &Config::n_layer, .low = 1, .high = 10000,
+       .exported = "num_hidden_layers", .common = true},
+      {.name = "heads", .help = "number of query heads (H)", .member = &Config::n_head, .low = 1, .high = 4096,
+       .exported = "num_attention_heads", .common = true},
+      {.name = "kv-heads", .help = "number of key/value heads (default: as {heads})", .member = &Config::kv_heads,
+       .high = 4096, .derived_if_0 = true, .exported = "num_key_value_heads"},
+      {.name = "head-dim", .help = "head size D (default: channels / heads)", .member = &Config::head_dim,
+       .high = 1 << 14, .derived_if_0 = true},
+      {.name = "channels", .help = "residual stream width (C)", .member = &Config::channels, .low = 1,
+       .high = 1 << 20, .exported = "hidden_size", .common = true},
+      {.name = "hidden", .help = "feed-forward width (default: 4 C; gated: 8/3 C)", .member = &Config::hidden,
+       .high = 1 << 22, .derived_if_0 = true, .exported = "intermediate_size"},
+      {.name = "context", .help = "context length (T, in tokens)", .member = &Config::context, .low = 1,
+       .high = 1 << 22, .exported = "max_position_embeddings", .common = true},
+      {.name = "vocab-size", .help = "vocabulary size (default: the data's)", .member = &Config::vocab_size,
+       .high = 1 << 24, .derived_if_0 = true},
+      {.name = "block", .help = "arrangement of attention and feed-forward branches",
+       .member = kChoice<&Config::block, kBlockForms>},
+      {.name = "activation", .help = "feed-forward activation", .member = kChoice<&Config::activation, kActivations>},
+      {.name = "bias", .help = "bias in linear layers and norms", .member = &Config::bias},
+      {.name = "qkv-bias", .help = "query, key and value bias (default: as {bias})", .member = &Config::qkv_bias},
+      {.name = "head-bias", .help = "bias in the classifier", .member = &Config::head_bias},
+      {.name = "tied", .help = "classifier shares the token embedding", .member = &Config::tied,
+       .exported = "tie_word_embeddings"},
+      {.name = "embedding-scale", .help = "token embedding scale (default: 1; gemma2: sqrt(C))",
+       .member = &Config::embedding_scale, .low = 1e-6, .high = 1e6},
+      {.name = "logit-cap", .help = "soft cap on logits (0: off)", .member = &Config::logit_cap, .high = 1e6},
+      {.name = "stream-mix", .help = "learned sum of stream and embedding before each block",
+       .member = &Config::stream_mix},
+      {.name = "dropout", .help = "dropout probability during training", .member = &Config::dropout, .high = .99,
+       .exported = kNotExported},
+      {.name = "z-loss", .help = "weight of the z-loss during training (PaLM: 1e-4)", .member = &Config::z_loss,
+       .high = 1, .exported = kNotExported},
+  };
+}
+
+// `exported` has the norms of each layer in the place of the placement.
+std::vector<Field> norms() {
+  return {
+      {.name = "placement", .help = "norm placement", .member = kPlacement, .exported = kNotExported, .common = true},
+      {.name = "norm", .help = "normalization", .member = kChoice<&Config::norm, kNormKinds>, .needs = {kNorms},
+       .common = true},
+      {.name = "norm-eps", .help = "norm epsilon, inside the square root", .member = &Config::norm_eps, .high = 1,
+       .needs = {kNorms}},
+      {.name = "norm-bias", .help = "norm bias (default: as {bias}; rmsnorm, scalenorm: off)",
+       .member = &Config::norm_bias, .needs = {kNorms}, .follows = "norm"},
+      {.name = "norm-unit-offset", .help = "gain 1 + w in layernorm and rmsnorm (Gemma)",
+       .member = &Config::norm_unit_offset, .needs = {kNorms}},
+      {.name = "dyt-alpha", .help = "initial alpha of dyt and derf", .member = &Config::dyt_alpha, .high = 1e3,
+       .exported = kNotExported, .needs = {kPointwise, kNorms}},
+      {.name = "mix-fraction", .help = "fraction of Post-LN blocks under mix-ln", .member = &Config::mix_fraction,
+       .high = 1, .exported = kNotExported, .needs = {kEarly}},
+      {.name = "streams", .help = "residual streams under hyper, hyper-static and mhc", .member = &Config::streams,
+       .low = 1, .high = kMostStreams, .exported = kNotExported, .needs = {kMixes}},
+      {.name = "embedding-norm", .help = "norm after the embedding", .member = &Config::embedding_norm},
+      {.name = "final-norm", .help = "norm before the classifier (default: as {placement})",
+       .member = &Config::final_norm, .follows = "placement"},
+      {.name = "qk-norm", .help = "query and key norm, per head or over all heads",
+       .member = kChoice<&Config::qk_norm, kQkNormKinds>},
+  };
+}
+
+std::vector<Field> attention_and_positions() {
+  return {
+      {.name = "position", .help = "positional encoding", .member = kChoice<&Config::position, kPositions>},
+      {.name = "rope-theta", .help = "RoPE base", .member = &Config::rope_theta, .low = 1, .high = 1e12,
+       .exported = "rotary_base", .needs = {kRope}},
+      {.name = "rope-fraction", .help = "fraction of each head that RoPE rotates", .member = &Config::rope_fraction,
+       .high = 1, .exported = kNotExported, .needs = {kRope}},
+      {.name = "window", .help = "sliding attention window (tokens; 0: off)", .member = &Config::window,
+       .high = 1 << 22, .exported = kNotExported},
+      {.name = "window-every", .help = "sliding window in every Nth layer", .member = &Config::window_every, .low = 1,
+       .high = 10000, .exported = kNotExported, .needs = {kWindow}},
+      {.name = "attention-cap", .help = "soft cap on attention scores (0: off)", .member = &Config::attention_cap,
+       .high = 1e6},
+      {.name = "attention-scale", .help = "attention score scale (default: 1/sqrt(head-dim))",
+       .member = &Config::attention_scale, .low = 1e-6, .high = 1e3},
+      {.name = "output-gate", .help = "sigmoid gate on the output of attention",
+       .member = kChoice<&Config::output_gate, kOutputGates>},
+      {.name = "head-scale", .help = "learned factor on each head (default: as {placement})",
+       .member = &Config::head_scale, .follows = "placement"},
+      {.name = "value-residual", .help = "mix of the first layer's values into later ones",
+       .member = kChoice<&Config::value_residual, kValueResiduals>},
+  };
+}
+
+std::vector<Field> experts() {
+  return {
+      {.name = "experts", .help = "number of feed-forward experts (0: one feed-forward layer)",
+       .member = &Config::experts, .high = 4096},
+      {.name = "experts-per-token", .help = "experts that the router chooses for each token",
+       .member = &Config::experts_per_token, .low = 1, .high = 256, .needs = {kExperts}},
+      {.name = "shared-experts", .help = "more experts that every token uses", .member = &Config::shared_experts,
+       .high = 256},
+      {.name = "router-renormalize", .help = "weights of a token's experts add up to 1",
+       .member = &Config::router_renormalize, .needs = {kExperts}},
+      {.name = "router-loss", .help = "weight of the load-balancing loss (0: off)", .member = &Config::router_loss,
+       .high = 1e3, .exported = kNotExported, .needs = {kExperts}},
+      {.name = "router-z-loss", .help = "weight of the router's z-loss (ST-MoE: 1e-3)",
+       .member = &Config::router_z_loss, .high = 1e3, .exported = kNotExported, .needs = {kExperts}},
+      {.name = "router-bias", .help = "step of the load-balancing bias (DeepSeek-V3: 1e-3; 0: off)",
+       .member = &Config::router_bias, .high = 1, .exported = kNotExported, .needs = {kExperts}},
+  };
+}
+
+std::vector<Field> initialization() {
+  return {
+      {.name = "init", .help = "distribution of the initial weights", .member = kChoice<&Config::init, kInitChoices>,
+       .exported = kNotExported, .initial = true},
+      {.name = "zero-init", .help = "output matrices of both branches start at 0", .member = &Config::zero_init,
+       .exported = kNotExported, .initial = true},
+      {.name = "residual-gain", .help = "scale output matrices by 1/sqrt(2L) (default: as {init})",
+       .member = &Config::residual_gain, .exported = kNotExported, .initial = true},
+      {.name = "init-gain", .help = "gain of v, o and feed-forward weights (default: as {init})",
+       .member = &Config::init_gain, .high = 1e3, .exported = kNotExported, .initial = true},
+      {.name = "skip-scale", .help = "skip connection scale (default: as {placement})", .member = &Config::skip_scale,
+       .high = 1e3, .follows = "placement"},
+      {.name = "layer-scale-init", .help = "initial LayerScale gain (default: by depth)",
+       .member = &Config::layer_scale_init, .high = 1e3, .exported = kNotExported, .needs = {kLayerScale},
+       .follows = "placement", .initial = true},
+  };
+}
+
+std::vector<Field> lora() {
+  return {
+      {.name = "lora", .help = "rank of low-rank adapters, which alone train (0: off)", .member = &Config::lora_rank,
+       .high = 4096, .exported = kNotExported},
+      {.name = "lora-alpha", .help = "adapters are multiplied by alpha / rank", .member = &Config::lora_alpha,
+       .low = 1e-6, .high = 1e6, .exported = kNotExported, .needs = {kLora}},
+      {.name = "lora-dropout", .help = "dropout of what adapters read", .member = &Config::lora_dropout, .high = .99,
+       .exported = kNotExported, .needs = {kLora}},
+      {.name = "lora-on", .help = "matrices with adapters, of q,k,v,o,gate,up,down", .member = &Config::lora_on,
+       .exported = kNotExported, .needs = {kLora}},
+  };
+}
+
+// Follows from the class of the model in transformers.
+std::vector<Field> not_shown() {
+  return {{.name = "lora-shared", .help = "joined matrices whose adapters share A, of qkv,gate_up",
+           .member = &Config::lora_shared, .exported = kNotExported}};
+}
+
+std::vector<Field> computing() {
+  return {{.name = "matmul", .help = "matmul input precision; everything else stays fp32",
+           .member = kChoice<&Config::matmul, kMatmuls>, .exported = kNotExported},
+          {.name = "recompute", .help = "activation checkpointing, for less memory and more time",
+           .member = kChoice<&Config::recompute, kRecomputes>, .exported = kNotExported, .may_change = true,
+           .alone = "full"}};
+}
+
+}  // namespace
+
+const std::vector<Field>& model_fields() {
+  static const std::vector<Field> rows = [] {
+    std::vector<Field> all;
+    for (Group& group : std::vector<Group>{{"Model", sizes_and_wiring()},
+                                           {"Norms", norms()},
+                                           {"Attention and positions", attention_and_positions()},
+                                           {"Mixture of experts", experts()},
+                                           {"Weight initialization", initialization()},
+                                           {"LoRA", lora()},
+                                           {"", not_shown()},
+                                           {kComputing, computing()}})
+      for (Field& field : group.fields) {
+        field.group = group.heading;
+        all.push_back(std::move(field));
+      }
+    return all;
+  }();
+  return rows;
+}
