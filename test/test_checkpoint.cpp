@@ -125,11 +125,9 @@ std::string any_value(const Setting& s, Choices& choose) {
 
 // Returns a command line with about `count` random options that may be given together.
 std::vector<std::string> any_words(Choices& choose, size_t count) {
-  TrainOptions scratch;
-  const std::vector<Setting> settings = settings_of(scratch);
   std::vector<std::string> words = {"train", "--context=8", "--channels=16", "--layers=2", "--heads=2"};
   for (size_t i = 0; i < count; ++i) {
-    const Setting& s = choose.of(settings);
+    const Setting& s = choose.of(train_settings());
     if (contains("context channels layers heads head-dim hidden experts vocab-size", s.name)) continue;
     words.push_back("--" + s.name + "=" + any_value(s, choose));
     try {
@@ -146,8 +144,7 @@ std::vector<std::string> any_words(Choices& choose, size_t count) {
 TEST_CASE("options chosen at random read back from a checkpoint and from config.toml", "[checkpoint]") {
   const Folder f;
   Choices choose;
-  TrainOptions scratch;
-  std::vector<std::string> left = names_of(settings_of(scratch));  // settings that no command line has set yet
+  std::vector<std::string> left = names_of(train_settings());  // settings that no command line has set yet
   for (int i = 0; i < 150; ++i) {
     const std::vector<std::string> words = any_words(choose, 40);
     std::string line;
@@ -159,11 +156,11 @@ TEST_CASE("options chosen at random read back from a checkpoint and from config.
     CheckpointHeader header;
     header.options = with_vocabulary(parse_words(words).train);
     header.options.config = resolved(header.options.config);
-    REQUIRE(differences(from_toml(to_toml(header.options)), header.options, {}) == std::vector<std::string>());
+    REQUIRE(differences(from_toml(to_toml(header.options)), header.options) == std::vector<std::string>());
     const Model model(header.options.config, false);
     save_checkpoint(f.path("x"), header, model, nullptr);
     const CheckpointHeader again = read_checkpoint_header(f.path("x"));
-    REQUIRE(differences(again.options, header.options, {}) == std::vector<std::string>());
+    REQUIRE(differences(again.options, header.options) == std::vector<std::string>());
     REQUIRE(to_text(to_json(again.options)) == to_text(to_json(header.options)));
   }
   CHECK(left.size() < 30);

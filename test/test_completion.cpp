@@ -38,10 +38,8 @@ std::string printed(const Folder& f, const std::string& command) {
 }
 
 // The options of a command that help shows.
-std::vector<Setting> shown_options(const CommandRow& row) {
-  static Command c;
-  c.kind = row.kind;
-  std::vector<Setting> all = settings_of(c);
+std::vector<CommandSetting> shown_options(const CommandRow& row) {
+  std::vector<CommandSetting> all = settings_of(row.kind);
   std::erase_if(all, [](const Setting& s) { return s.group.empty() || s.positional; });
   return all;
 }

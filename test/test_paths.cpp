@@ -285,9 +285,7 @@ std::vector<std::string> readers_of_options() {
   for (const auto& [name, of_all] : bases)
     for (const CommandRow& row : commands()) {
       if (row.name != name) continue;
-      Command command;
-      command.kind = row.kind;
-      for (const Setting& s : settings_of(command)) {
+      for (const Setting& s : settings_of(row.kind)) {
         const bool path = s.files || s.takes.starts_with("FILE") || s.takes == "RUN" || s.takes == "PATH";
         if (!path || s.name == "out" || s.name == "logits" || s.name == "gradients") continue;
         const std::string base = s.name == "hellaswag" ? "--checkpoint=run" : of_all;

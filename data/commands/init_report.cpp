@@ -26,11 +26,8 @@ struct Cell {
 };
 
 void refuse_keys_without_effect(const Grid& grid) {
-  TrainOptions scratch;
-  std::vector<std::string> known = {"batch", "accumulate", "data-seed"};
-  for (const std::string& name : names_of(settings_of(scratch, false))) known.push_back(name);
   for (const std::string& key : grid.keys)
-    if (std::find(known.begin(), known.end(), key) == known.end())
+    if (const Setting* s = find_setting(train_settings(), key); !s->model && !s->at_start)
       throw std::invalid_argument("--grid: " + key + " changes nothing before the first step (keys are the options of "
                                   "the model, batch, accumulate, data-seed and seed)");
 }

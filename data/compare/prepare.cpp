@@ -62,7 +62,7 @@ Command on_top_of_stored(const Command& command) {
   const Command before = stored_command(path, stored);
   Command merged = parse_on_top(command, stored, path);
   merged.train.resume = true;
-  const std::string changed = first_difference(before.train, merged.train, {"threads", "rank-timeout"});
+  const std::string changed = first_difference(before.train, merged.train, [](const Setting& s) { return s.machine; });
   if (!changed.empty())
     refuse("cannot go on with " + o.out + ": " + changed + "; leave the option out, or start anew");
   if (!reports_times(before.compare) && reports_times(merged.compare))
@@ -145,11 +145,8 @@ void check_options(const CompareOptions& c, const TrainOptions& o) {
 }
 
 void check_keys(const Grid& grid) {
-  const std::vector<std::string> of_text = {"data",      "include",      "exclude",   "unknown",
-                                            "tokenizer", "val-fraction", "val-split", "val-data",
-                                            "document-separator"};
   for (const std::string& key : grid.keys)
-    if (contains(of_text, key))
+    if (find_setting(train_settings(), key)->text)
       refuse("--grid " + key + ": losses on different texts cannot be compared; make a comparison for each");
 }
 

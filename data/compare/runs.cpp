@@ -62,10 +62,10 @@ std::string directory_name(const std::string& cell) {
   return name;
 }
 
-std::string first_difference(TrainOptions there, TrainOptions here, const std::vector<std::string>& except) {
+std::string first_difference(TrainOptions there, TrainOptions here, bool (*ignored)(const Setting&)) {
   there = with_vocabulary(there), here = with_vocabulary(here);
   make_paths_absolute(there), make_paths_absolute(here);
-  const auto found = differences(there, here, except);
+  const auto found = differences(there, here, ignored);
   return found.empty() ? "" : found[0];
 }
 
@@ -91,7 +91,7 @@ void require_same_run(const Comparison& c, const CellRun& run) {
   CheckpointHeader from;
   std::string difference =
       first_difference(from_toml(read_file(config), config), options_on_checkpoint(run.words, {}, from),
-                       {"threads", "rank-timeout", "final-batches"});
+                       [](const Setting& s) { return s.machine || s.name == "final-batches"; });
   const auto outcome = read_outcome(directory);
   if (difference.empty() && outcome && outcome->inputs.empty()) difference = "it does not say what it was trained with";
   if (difference.empty() && outcome)

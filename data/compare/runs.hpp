@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "data/options/settings.hpp"
 #include "summary.hpp"
 
 // Plans one run. Throws std::invalid_argument if an option of --tune does not accept its value in `point`.
@@ -18,8 +19,8 @@ int threads_of_run(const Comparison& comparison);
 // Returns the directory name of a cell: "init-from=a%2Fb" for "init-from=a/b".
 std::string directory_name(const std::string& cell);
 
-// Returns the first option in which two runs differ, with both values, or "".
-std::string first_difference(TrainOptions there, TrainOptions here, const std::vector<std::string>& except);
+// Returns the first option in which two runs differ and that is not `ignored`, with both values, or "".
+std::string first_difference(TrainOptions there, TrainOptions here, bool (*ignored)(const Setting&));
 
 // Thrown if Comparison::trains is false and a run is not trained.
 struct RunsLeft {};

@@ -38,17 +38,13 @@ bool contains(const Words& words, const std::string& word) {
 // The options of a command, which give words their meaning.
 struct Reader {
   const CommandRow& row;
-  std::vector<Setting> settings;
+  const std::vector<CommandSetting>& settings;
   Words notices = {};  // the foreign names that were accepted
 
-  const Setting* find(const std::string& name) const { return find_setting(settings, name); }
+  const CommandSetting* find(const std::string& name) const { return find_setting(settings, name); }
 };
 
-Reader reader_of(Command::Kind kind) {
-  static Command scratch;  // the settings bind to it, but only their names are used
-  scratch.kind = kind;
-  return {row_of(kind), settings_of(scratch)};
-}
+Reader reader_of(Command::Kind kind) { return {row_of(kind), settings_of(kind)}; }
 
 [[noreturn]] void refuse_option(const Reader& r, const std::string& name, const std::string& answer) {
   if (!answer.empty()) refuse("there is no --" + name + ": " + answer);
@@ -119,13 +115,16 @@ void add(Givens& givens, Reader& r, const Meant& meant, Words values, const std:
   same->values.insert(same->values.end(), values.begin(), values.end());
 }
 
-// Options that say how long to train. Each of them overrides all of them in a config file.
-const Words kLength = {"steps", "epochs", "for"};
+// True for options that say how long to train. One of them overrides any of them in a file that it overrides.
+bool is_length(const Reader& r, const std::string& name) {
+  const Setting* s = r.find(name);
+  return s && s->length;
+}
 
-Givens without_contradictions(Givens givens) {
+Givens without_contradictions(const Reader& r, Givens givens) {
   Words lengths;
-  for (const std::string& name : kLength)
-    if (find(givens, name)) lengths.push_back(name);
+  for (const Setting& s : r.settings)
+    if (s.length && find(givens, s.name)) lengths.push_back(s.name);
   if (lengths.size() > 1)
     refuse("--" + lengths[0] + " and --" + lengths[1] + " both say how long to train: leave one out");
   return givens;
@@ -174,7 +173,7 @@ Givens read_words(Reader& r, const Words& words) {
           equals == word.npos ? values_after(words, i, *meant.setting) : Words{word.substr(equals + 1)});
     }
   }
-  return without_contradictions(givens);
+  return without_contradictions(r, givens);
 }
 
 Givens read_toml_options(Reader& r, const std::string& text, const std::string& file) {
@@ -190,16 +189,16 @@ Givens read_toml_options(Reader& r, const std::string& text, const std::string& 
       add(givens, r, meant, entry.values, where);
     }
     where = file + (file.empty() ? "" : ": ");
-    return without_contradictions(givens);
+    return without_contradictions(r, givens);
   } catch (const std::invalid_argument& error) {
     refuse(where + error.what());
   }
 }
 
 // `top` overrides `under`.
-Givens put_under(Givens top, const Givens& under) {
-  const auto overrides = [](const Given& a, const Given& b) {
-    return a.name == b.name || (contains(kLength, a.name) && contains(kLength, b.name));
+Givens put_under(const Reader& r, Givens top, const Givens& under) {
+  const auto overrides = [&](const Given& a, const Given& b) {
+    return a.name == b.name || (is_length(r, a.name) && is_length(r, b.name));
   };
   const Givens above = top;
   for (const Given& given : under)
@@ -215,7 +214,7 @@ Givens expand_config(Reader& r, Givens givens) {
   const Words files = config->values;
   std::erase_if(givens, [](const Given& g) { return g.name == "config"; });
   for (size_t i = files.size(); i-- > 0;)
-    givens = put_under(givens, read_toml_options(r, read_file(files[i], kLargestConfig), files[i]));
+    givens = put_under(r, givens, read_toml_options(r, read_file(files[i], kLargestConfig), files[i]));
   return givens;
 }
 
@@ -234,9 +233,9 @@ void set_options(Command& c) {
   } catch (const std::invalid_argument& error) {
     refuse(std::string("--size: ") + error.what());
   }
-  const std::vector<Setting> settings = settings_of(c);
+  const std::vector<CommandSetting>& settings = settings_of(c.kind);
   for (const Given& g : c.given)
-    for (const std::string& value : g.values) find_setting(settings, g.name)->set(value);
+    for (const std::string& value : g.values) find_setting(settings, g.name)->set(c, value);
   const bool reads_no_text = c.said("hellaswag");
   for (const Setting& s : settings)
     if (s.required && !c.said(s.name) && !(s.name == "data" && reads_no_text))
@@ -255,57 +254,22 @@ void refuse_folder_of_runs(const Command& c) {
   refuse("--out " + out + " is the folder of all runs: name a folder in it, e.g. --out runs/mine");
 }
 
-// Options of a command line, when they have no effect, and why. For a run's options see unused_options().
-struct Idle {
-  Words options;
-  bool (*idle)(const Command&);
-  const char* why;
-};
-
-bool names_files_alone(const Command& c) {
-  const TextFiles& text = c.kind == Command::Kind::eval        ? c.eval
-                          : c.kind == Command::Kind::tokenizer ? c.tokenizer
-                          : c.kind == Command::Kind::tokenize  ? c.tokenize
-                                                               : static_cast<const TextFiles&>(c.train);
-  Words paths = text.data;
-  if (&text == &c.train) paths.insert(paths.end(), c.train.val_data.begin(), c.train.val_data.end());
-  return !paths.empty() && std::none_of(paths.begin(), paths.end(), [](const std::string& path) {
-    std::error_code unknown;
-    return std::filesystem::is_directory(path, unknown);
-  });
-}
-
-const Idle kIdle[] = {
-    {{"temperature", "top-k", "top-p", "min-p", "seed"},
-     [](const Command& c) { return c.kind == Command::Kind::sample && c.sample.greedy; }, "with --greedy"},
-    {{"top-k", "top-p", "min-p", "seed"},
-     [](const Command& c) {
-       return c.kind == Command::Kind::sample && !c.sample.greedy && c.sample.sampling.temperature == 0;
-     },
-     "with --temperature 0"},
-    {{"tune-runs", "tune-seed"},
-     [](const Command& c) {
-       return c.kind == Command::Kind::compare && !c.train.resume && c.compare.tune.empty();
-     },
-     "without --tune"},
-    {{"include", "exclude"}, names_files_alone, "on files that are named: it chooses in folders"},
-};
-
+// Options that have no effect on this command line. unused_options() has those of a run.
 Words idle_options(const Command& c) {
   Words lines;
-  for (const Idle& row : kIdle)
-    for (const std::string& option : row.options)
-      if (c.said(option) && row.idle(c)) lines.push_back("--" + option + " has no effect " + row.why);
+  for (const CommandSetting& s : settings_of(c.kind))
+    for (const auto& need : s.needs)
+      if (need.of_words && c.said(s.name) && !need.met(c))
+        lines.push_back("--" + s.name + " has no effect " + spelled(need.otherwise, "--"));
   return lines;
 }
 
 // Rejects options of a model together with a run, which has its own model.
 void refuse_model_beside_run(const Command& command) {
   if (command.kind != Command::Kind::info || command.info_checkpoint.empty()) return;
-  TrainOptions scratch;
-  for (const std::string& name : names_of(settings_of(scratch, false)))
-    if (command.said(name))
-      refuse("--" + name + " says what a model is, and " + command.info_checkpoint +
+  for (const Setting& s : settings_of(command.kind))
+    if (s.model && command.said(s.name))
+      refuse("--" + s.name + " says what a model is, and " + command.info_checkpoint +
              " has one already: leave one of them out");
 }
 
@@ -381,7 +345,7 @@ Command parse_words(Words words, const std::vector<std::pair<std::string, std::s
 
 Command parse_on_top(const Command& command, const std::string& toml, const std::string& file) {
   Reader r = reader_of(command.kind);
-  return command_of(r, put_under(command.given, read_toml_options(r, toml, file)), command.program);
+  return command_of(r, put_under(r, command.given, read_toml_options(r, toml, file)), command.program);
 }
 
 Words words_of(const Command& command) {
@@ -407,9 +371,8 @@ Words words_of(const Command& command) {
 
 Words words_for_train(const Command& compare) {
   Command train;
-  const Words of_runs = names_of(settings_of(train.train));
   for (const Given& g : compare.given)
-    if (contains(of_runs, g.name)) train.given.push_back(g);
+    if (find_setting(train_settings(), g.name)) train.given.push_back(g);
   return words_of(train);
 }
 
@@ -417,10 +380,10 @@ std::string said_as_toml(const Command& command) {
   const Reader r = reader_of(command.kind);
   std::string text;
   for (Given g : command.given) {
-    if (contains({"out", "resume", "force", "dry-run", "json", "shard"}, g.name)) continue;
-    if (contains({"data", "val-data", "init-from"}, g.name))
-      for (std::string& path : g.values) path = absolute_path(path);
     const Setting& s = *r.find(g.name);
+    if (s.call) continue;
+    if (s.input)
+      for (std::string& path : g.values) path = absolute_path(path);
     text += g.name + " = " + (s.flag() ? g.values[0] : s.list ? toml(g.values) : toml(g.values[0])) + "\n";
   }
   return text;

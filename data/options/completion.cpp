@@ -27,7 +27,7 @@ void add_commands(Offers& offers) {
   for (const CommandRow& row : commands()) offers.add(row.name, row.help);
 }
 
-void add_options(Offers& offers, const std::vector<Setting>& settings) {
+void add_options(Offers& offers, const std::vector<CommandSetting>& settings) {
   for (const Setting& s : settings) {
     if (s.group.empty() || s.positional) continue;
     offers.add("--" + s.name, s.help);
@@ -46,7 +46,7 @@ void add_values(Offers& offers, const Setting& s) {
 }
 
 // The option that takes the last word: the one before it, or further back one that takes several values.
-const Setting* option_before(const Words& words, const std::vector<Setting>& settings) {
+const Setting* option_before(const Words& words, const std::vector<CommandSetting>& settings) {
   for (size_t i = words.size() - 1; i-- > 1;) {
     if (!words[i].starts_with("--")) continue;
     const Setting* s = find_setting(settings, words[i].substr(2));
@@ -140,9 +140,7 @@ std::string completions(Words words) {
   const auto is_meant = [&](const CommandRow& row) { return row.name == words[0]; };
   const auto row = std::find_if(commands().begin(), commands().end(), is_meant);
   if (row == commands().end()) return offers.text();
-  Command command;
-  command.kind = row->kind;
-  const std::vector<Setting> settings = settings_of(command);
+  const std::vector<CommandSetting>& settings = settings_of(row->kind);
   const Setting* takes = option_before(words, settings);
   if (!takes) takes = find_setting(settings, row->positional);
   if (offers.typed.starts_with("-")) add_options(offers, settings);

@@ -25,8 +25,7 @@ void add_new(Words& list, const std::string& word) {
 
 // Splits "placement=post,pre" into placement and {post, pre}.
 std::pair<std::string, Words> key_and_values(const std::string& word, const std::string& option) {
-  TrainOptions scratch;
-  const Words known = names_of(settings_of(scratch));
+  const Words known = names_of(train_settings());
   const size_t equals = word.find('=');
   const std::string key = word.substr(0, equals);
   if (std::find(known.begin(), known.end(), key) == known.end())
@@ -44,8 +43,7 @@ std::pair<std::string, Words> key_and_values(const std::string& word, const std:
 
 // Rejects "placement=post pre", which has a space instead of a comma.
 void refuse_spaces(const Words& words, const std::string& option) {
-  TrainOptions scratch;
-  const Words known = names_of(settings_of(scratch));
+  const Words known = names_of(train_settings());
   for (size_t i = 1; i < words.size(); ++i) {
     const auto is_value = [&](const std::string& word) {
       return word != "+" && word.find('=') == word.npos && std::find(known.begin(), known.end(), word) == known.end();
@@ -119,8 +117,7 @@ std::optional<double> number_in(const std::string& value) {
 
 TunedOption parse_tuned(const std::string& word) {
   const auto [key, values] = key_and_values(word, "--tune");
-  TrainOptions scratch;
-  TunedOption option{key, {}, values[0].ends_with('%'), find_setting(settings_of(scratch), key)->takes == "N"};
+  TunedOption option{key, {}, values[0].ends_with('%'), find_setting(train_settings(), key)->takes == "N"};
   std::set<double> numbers;
   for (const std::string& value : values) {
     const auto x = number_in(value);

@@ -9,53 +9,48 @@
 const std::vector<CommandRow>& commands() {
   static const std::vector<CommandRow> rows = {
       {Command::Kind::train, "train", "train a model on text", "data", "FILE... [OPTIONS]",
-       "data tokenizer preset placement norm optimizer layers heads channels context batch steps epochs for lr warmup "
-       "out resume init-from config threads",
        "train my.txt\n"
        "train my.txt --tokenizer char --for 10m\n"
        "train my.txt --preset llama2 --layers 6 --channels 256 --heads 8\n"
        "train --out runs/0001-pre-layernorm --resume --steps 6000\n"},
-      {Command::Kind::sample, "sample", "generate text with a trained model", "checkpoint", "[RUN] [OPTIONS]", "",
+      {Command::Kind::sample, "sample", "generate text with a trained model", "checkpoint", "[RUN] [OPTIONS]",
        "sample --prompt 'One day' --temperature 0.8\n"
        "sample runs/0001-pre-layernorm --length 200 --seed 2\n"},
       {Command::Kind::eval, "eval", "measure the loss of a trained model on a text", "checkpoint",
-       "[RUN] --data FILE... [OPTIONS]", "",
+       "[RUN] --data FILE... [OPTIONS]",
        "eval --data my.txt\n"
        "eval runs/0001-pre-layernorm --data my.txt\n"},
       {Command::Kind::info, "info", "draw a model, list its tensors, count its FLOPs", "checkpoint", "[RUN] [OPTIONS]",
-       "checkpoint cost preset size layers heads channels context placement norm position batch",
        "info runs/0001-pre-layernorm\n"
        "info --preset gpt2 --size 124M\n"
        "info --preset llama2 --cost\n"},
       {Command::Kind::compare, "compare", "compare models, one per combination of options", "data",
        "FILE... --grid KEY=A,B... [OPTIONS]",
-       "data grid tune baseline placement norm optimizer jobs steps batch lr warmup layers channels context out resume "
-       "config dry-run",
        "compare my.txt --grid placement=post,pre norm=rmsnorm --steps 500\n"
        "compare my.txt --grid activation=gelu,swiglu seed=1,2,3 --jobs 2\n"
        "compare my.txt --layers 8 --tune lr=1e-3,3e-3 warmup=20%,50%\n"},
       {Command::Kind::init_report, "init-report", "show gradients and activations before the first step", "data",
-       "FILE... [OPTIONS]", "data grid out preset layers heads channels context init batch seed threads",
+       "FILE... [OPTIONS]",
        "init-report my.txt --grid placement=post,pre layers=6,12\n"
        "init-report my.txt --init xavier --channels 64 --out init.csv\n"},
       {Command::Kind::export_model, "export", "write a trained model for other programs", "checkpoint",
-       "[RUN] --out PATH [OPTIONS]", "",
+       "[RUN] --out PATH [OPTIONS]",
        "export --out my-model\n"
        "export runs/0001-pre-layernorm --out my-model --force\n"},
-      {Command::Kind::import_model, "import", "make a run of another program's model", "from", "PATH --out DIR", "",
+      {Command::Kind::import_model, "import", "make a run of another program's model", "from", "PATH --out DIR",
        "import my-model --out runs/imported\n"},
-      {Command::Kind::corpus, "corpus", "write stories of known entropy", "out", "FILE [OPTIONS]", "",
+      {Command::Kind::corpus, "corpus", "write stories of known entropy", "out", "FILE [OPTIONS]",
        "corpus stories.txt --bytes 500k --seed 2\n"
        "corpus --check stories.txt\n"},
       {Command::Kind::tokenizer, "tokenizer", "train a byte-pair encoding on text", "data",
-       "FILE... --out FILE [OPTIONS]", "",
+       "FILE... --out FILE [OPTIONS]",
        "tokenizer my.txt --vocab 512 --out tok.json\n"},
-      {Command::Kind::tokenize, "tokenize", "write a text as token files", "data", "FILE... --out DIR [OPTIONS]", "",
+      {Command::Kind::tokenize, "tokenize", "write a text as token files", "data", "FILE... --out DIR [OPTIONS]",
        "tokenize my.txt --tokenizer bpe:4096 --out tokens\n"
        "tokenize my.txt --tokenizer tok.json --out files\n"},
-      {Command::Kind::completion, "completion", "print tab completion for a shell", "shell", "bash|zsh|fish", "",
+      {Command::Kind::completion, "completion", "print tab completion for a shell", "shell", "bash|zsh|fish",
        "completion bash\n"},
-      {Command::Kind::man, "man", "print the manual page", "", "", "", "man\n"},
+      {Command::Kind::man, "man", "print the manual page", "", "", "man\n"},
   };
   return rows;
 }
@@ -67,6 +62,7 @@ const CommandRow& row_of(Command::Kind kind) {
 namespace {
 
 constexpr size_t kWidth = 80, kIndent = 30;
+constexpr size_t kFew = 20;  // so many options are all common
 
 // Writes `text` from column `indent` on, wrapped at spaces.
 std::string wrapped(const std::string& text, size_t indent) {
@@ -87,15 +83,17 @@ std::string line_of(const Setting& s) {
   return left + gap + wrapped(explanation_of(s), kIndent);
 }
 
-std::string common_options(const CommandRow& row, const std::vector<Setting>& settings) {
-  std::string text = "\nCommon options:\n";
-  std::istringstream in(row.common);
-  for (std::string name; in >> name;) text += line_of(*find_setting(settings, name));
-  return text + "\n" + wrapped(std::string("train_gpt ") + row.name + " --help-all shows all " +
-                               std::to_string(settings.size()) + " options.", 0);
+// The positional option first, the others in the order of --help-all.
+std::string common_options(const CommandRow& row, const std::vector<CommandSetting>& settings) {
+  std::string text;
+  for (const Setting& s : settings)
+    if (s.common && !s.group.empty()) s.name == row.positional ? text.insert(0, line_of(s)) : text += line_of(s);
+  return "\nCommon options:\n" + text + "\n" +
+         wrapped(std::string("train_gpt ") + row.name + " --help-all shows all " + std::to_string(settings.size()) +
+                     " options.", 0);
 }
 
-std::string all_options(const std::vector<Setting>& settings) {
+std::string all_options(const std::vector<CommandSetting>& settings) {
   std::string text, group;
   for (const Setting& s : settings) {
     if (s.group.empty()) continue;
@@ -139,12 +137,10 @@ std::string help_of_program() {
 }
 
 std::string help_of(const CommandRow& row, bool all) {
-  Command c;
-  c.kind = row.kind;
-  const std::vector<Setting> settings = settings_of(c);
+  const std::vector<CommandSetting>& settings = settings_of(row.kind);
   std::string text = std::string("train_gpt ") + row.name + ": " + row.help + "\n\nUsage: " + usage_of(row) +
                      "\n\nExamples:\n";
   std::istringstream examples(row.examples);
   for (std::string line; std::getline(examples, line);) text += "  train_gpt " + line + "\n";
-  return text + (all || !*row.common ? all_options(settings) : common_options(row, settings));
+  return text + (all || settings.size() <= kFew ? all_options(settings) : common_options(row, settings));
 }

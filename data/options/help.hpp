@@ -12,7 +12,6 @@ struct CommandRow {
   const char *name, *help;
   const char* positional;  // the option that words without dashes belong to, or ""
   const char* usage;
-  const char* common;      // the options in the short help, separated by spaces; "" for all
   const char* examples;    // one per line
 };
 const std::vector<CommandRow>& commands();

@@ -30,9 +30,7 @@ std::string verbatim(const std::string& text, const std::string& before = "") {
 std::string section_of(const CommandRow& row, std::set<std::string>& known) {
   std::string text = std::string(".SH ") + row.name + "\n" + escaped(row.help) + "\n" + paragraph(usage_of(row)), same;
   text += verbatim(row.examples, "train_gpt ");
-  Command command;
-  command.kind = row.kind;
-  for (const Setting& s : settings_of(command)) {
+  for (const Setting& s : settings_of(row.kind)) {
     const std::string item = ".TP\n.B " + escaped(spelling_of(s)) + "\n" + escaped(explanation_of(s)) + "\n";
     if (s.group.empty()) continue;
     if (known.insert(item).second) text += item;

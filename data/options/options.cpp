@@ -74,9 +74,9 @@ void complete(TrainOptions& o) {
            ": every lane takes the same number of micro-batches");
   if (o.config.lora_rank > 0 && !o.train_only.empty())
     refuse("--lora trains its adapters alone: leave --train-only out");
-  for (const auto& [name, rate] : {std::pair{"norm-lr", &o.norm_lr}, {"lr-embedding", &o.lr_embedding},
-                                   {"lr-head", &o.lr_head}, {"lr-vector", &o.lr_vector}})
-    if (*rate && o.rate.lr == 0) refuse("--" + std::string(name) + " needs --lr above 0: both follow one schedule");
+  for (const RateGroup& group : kRateGroups)
+    if (o.*group.rate && o.rate.lr == 0)
+      refuse("--" + std::string(group.option) + " needs --lr above 0: both follow one schedule");
   if (o.lr_head && o.config.tied) refuse("--lr-head needs a classifier of its own: add --no-tied");
   if (!o.textbook) return;
   if (o.optimizer_options.cautious_decay) refuse("--textbook decays every weight: leave --cautious-decay out");

@@ -67,6 +67,19 @@ struct TrainOptions : TextOptions {
   bool json = false;   // print a run's or comparison's events as JSON lines
 };
 
+// Tensors that may have a learning rate of their own. A tensor of several groups has the last one's.
+struct RateGroup {
+  const char* option;
+  std::optional<double> TrainOptions::*rate;
+  bool (*has)(const TensorSpec&);
+  const char* help;
+};
+inline constexpr RateGroup kRateGroups[] = {
+    {"lr-embedding", &TrainOptions::lr_embedding, is_embedding, "peak learning rate of embeddings (default: lr)"},
+    {"lr-head", &TrainOptions::lr_head, is_head, "peak learning rate of an untied classifier (default: lr)"},
+    {"lr-vector", &TrainOptions::lr_vector, is_vector, "peak learning rate of biases and gains (default: lr)"},
+    {"norm-lr", &TrainOptions::norm_lr, is_norm, "peak learning rate of norms (default: lr-vector)"}};
+
 struct SampleOptions {
   std::string checkpoint;
   std::optional<std::string> prompt;  // open: standard input, or a newline; "-" for standard input

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <stdexcept>
 #include <string_view>
 #include <type_traits>
@@ -14,10 +15,11 @@
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/config/fields.hpp"
 #include "layers/model/presets.hpp"
+#include "layers/training/muon.hpp"
 
 namespace {
 
-// Writes "1e6" and "1e-6" instead of "1e+06" and "1e-06".
+// "1e6" and "1e-6", not "1e+06" and "1e-06".
 std::string limit(double x) {
   std::string s = toml(x);
   std::erase(s, '+');
@@ -25,7 +27,7 @@ std::string limit(double x) {
   return zero == s.npos ? s : s.erase(zero, 1);
 }
 
-// Turns "10k" into "10e3" if the option counts something, and "10%" into "10e-2" if it is a fraction.
+// "10k" as "10e3" and "10%" as "10e-2", if the option counts something or is a fraction.
 std::string without_suffix(std::string digits, double high, bool whole) {
   const auto replace_last = [&](const char* exponent) { digits.replace(digits.size() - 1, 1, exponent); };
   const bool number = digits.size() > 1 && std::isdigit(static_cast<unsigned char>(digits[digits.size() - 2]));
@@ -36,8 +38,8 @@ std::string without_suffix(std::string digits, double high, bool whole) {
   return digits;
 }
 
-// Parses a number from `low` to `high`, both included. "1e3", "1_000" and "1k" are whole numbers, "10%" is a fraction.
-// NaN is outside all limits.
+// A number within limits, which are included; "1e3", "1_000" and "1k" are whole numbers, "10%" is a fraction. NaN is
+// outside all limits.
 double parse_number(const std::string& name, const std::string& text, double low, double high, bool whole) {
   std::string digits = text;
   std::erase(digits, '_');
@@ -52,443 +54,661 @@ double parse_number(const std::string& name, const std::string& text, double low
   return x;
 }
 
-// Collects the rows of the table.
+// A member of a member.
+constexpr auto in(auto outer, auto inner) {
+  return [=](auto& o) -> auto& { return (o.*outer).*inner; };
+}
+
+// Collects rows. A place is a member of Options or in() two of them.
+template <class Options>
 class Table {
  public:
-  std::vector<Setting> settings;
+  using Row = SettingOf<Options>;
+  using Needs = std::vector<Condition<Options>>;
+  std::vector<Row> rows;
 
   // The group of the rows that follow, a heading of the help. "" keeps them out of the help.
   void group(const std::string& name) { group_ = name; }
 
-  // T is std::string or an optional one.
-  template <class T>
-  Setting& text(const std::string& name, T& variable, const std::string& takes, const std::string& help) {
-    return add(name, takes, help, [&variable](const std::string& text) { variable = text; },
-               [&variable] { return toml(variable); });
+  template <class Place>
+  Row& text(const std::string& name, Place place, const std::string& takes, const std::string& help,
+            const Traits& traits = {}, const Needs& needs = {}) {
+    return add(name, takes, help, traits, needs, place,
+               [](auto& variable, const std::string& text) { variable = text; });
   }
 
-  Setting& list(const std::string& name, std::vector<std::string>& variable, const std::string& takes,
-                const std::string& help) {
-    Setting& s = add(name, takes, help, [&variable](const std::string& text) { variable.push_back(text); },
-                     [&variable] { return toml(variable); });
-    s.list = true;
-    return s;
+  // The choices of a name.
+  template <class Place>
+  Row& named(const std::string& name, Place place, const std::vector<std::string>& choices, const std::string& help,
+            const Traits& traits = {}) {
+    Row& row = text(name, place, "NAME", help, traits);
+    row.choices = choices;
+    return row;
   }
 
-  // T is bool or std::optional<bool>.
-  template <class T>
-  Setting& flag(const std::string& name, T& variable, const std::string& help) {
-    return add(name, "", help, [&variable, name](const std::string& text) { variable = parse_bool(name, text); },
-               [&variable] { return toml(variable); });
+  template <class Place>
+  Row& list(const std::string& name, Place place, const std::string& takes, const std::string& help,
+            const Traits& traits = {}, const Needs& needs = {}) {
+    Row& row = add(name, takes, help, traits, needs, place,
+                   [](auto& variable, const std::string& text) { variable.push_back(text); });
+    row.list = true;
+    return row;
   }
 
-  template <class T>
-  Setting& number(const std::string& name, T& variable, double low, double high, const std::string& help) {
+  template <class Place>
+  Row& flag(const std::string& name, Place place, const std::string& help, const Traits& traits = {},
+            const Needs& needs = {}) {
+    return add(name, "", help, traits, needs, place,
+               [name](auto& variable, const std::string& text) { variable = parse_bool(name, text); });
+  }
+
+  template <class Place>
+  Row& number(const std::string& name, Place place, double low, double high, const std::string& help,
+              const Traits& traits = {}, const Needs& needs = {}) {
+    using T = std::remove_cvref_t<std::invoke_result_t<Place, Options&>>;
     constexpr bool whole = std::is_integral_v<T> || std::is_same_v<T, std::optional<int>>;
-    const auto set = [=, &variable](const std::string& text) {
+    return add(name, whole ? "N" : "X", help, traits, needs, place, [=](T& variable, const std::string& text) {
       variable = static_cast<T>(parse_number(name, text, low, high, whole));
+    });
+  }
+
+  template <class Place, class E, size_t N>
+  Row& choice(const std::string& name, const Named<E> (&names)[N], Place place, const std::string& help,
+              const Traits& traits = {}, const Needs& needs = {}) {
+    const auto set = [place, &names, name](Options& o, const std::string& text) {
+      std::invoke(place, o) = value_of(names, name, text);
     };
-    return add(name, whole ? "N" : "X", help, set, [&variable] { return toml(variable); });
-  }
-
-  // "200", or "20%" of all.
-  Setting& steps_or_percent(const std::string& name, int64_t& steps, double& percent, const std::string& help) {
-    const auto set = [name, &steps, &percent](const std::string& text) {
-      const bool share = text.ends_with('%');
-      percent = share ? parse_number(name, text.substr(0, text.size() - 1), 0, 100, false) : 0;
-      steps = share ? 0 : static_cast<int64_t>(parse_number(name, text, 0, kLargest, true));
+    const auto value = [place, &names](const Options& o) {
+      return toml(std::string(name_of(names, std::invoke(place, o))));
     };
-    return add(name, "N", help, set, [&] { return percent > 0 ? toml(toml(percent) + "%") : toml(steps); });
+    Row& row = computed(name, "NAME", help, traits, needs, set, value);
+    for (const auto& entry : names) row.choices.emplace_back(entry.name);
+    return row;
   }
 
-  // A field of the model.
-  Setting& field(const Field& f, Config& c) {
-    if (std::string_view(f.group) != kComputing) group_ = f.group;
-    return std::visit([&](const auto& member) -> Setting& { return of_field(f, c, member); }, f.member);
+  // A row that does not follow from one variable.
+  Row& computed(const std::string& name, const std::string& takes, const std::string& help, const Traits& traits,
+           const Needs& needs, const std::function<void(Options&, const std::string&)>& set,
+           const std::function<std::string(const Options&)>& value) {
+    Row& row = rows.emplace_back();
+    static_cast<Traits&>(row) = traits;
+    row.name = name, row.group = group_, row.help = help, row.takes = takes, row.set = set, row.value = value;
+    row.needs = needs;
+    row.shown = value(Options());
+    row.open_by_default = row.shown.empty();
+    std::erase(row.shown, '"');
+    if (takes.empty()) row.shown = row.shown == "true" ? "on" : "";
+    if (row.shown == "[]") row.shown = "";
+    return row;
   }
 
-  template <class E, size_t N>
-  Setting& choice(const std::string& name, const Named<E> (&names)[N], E& variable, const std::string& help) {
-    Setting& s = add(name, "NAME", help,
-                     [&variable, &names, name](const std::string& text) { variable = value_of(names, name, text); },
-                     [&variable, &names] { return toml(std::string(name_of(names, variable))); });
-    for (const auto& entry : names) s.choices.emplace_back(entry.name);
-    return s;
-  }
-
- private:
-  template <class T>
-  Setting& of_field(const Field& f, Config& c, T Config::*member) {
-    T& variable = c.*member;
-    const std::string help = spelled(f.help, "--");
-    if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::optional<bool>>) {
-      return flag(f.name, variable, help);
-    } else if constexpr (std::is_same_v<T, std::string>) {
-      return text(f.name, variable, "NAMES", help);
-    } else {
-      Setting& s = number(f.name, variable, f.low, f.high, help);
-      if (!f.derived_if_0) return s;
-      s.value = [&variable] { return variable == 0 ? "" : toml(variable); };
-      s.shown = s.value();
-      return s;
+  // The rows of options that are a member of these.
+  template <class Inner>
+  void add(Inner Options::*member, const std::vector<SettingOf<Inner>>& inner) {
+    for (const SettingOf<Inner>& s : inner) {
+      Row& row = rows.emplace_back();
+      static_cast<Setting&>(row) = s;
+      row.set = [member, set = s.set](Options& o, const std::string& text) { set(o.*member, text); };
+      row.value = [member, value = s.value](const Options& o) { return value(o.*member); };
+      for (const Condition<Inner>& need : s.needs)
+        row.needs.push_back({[member, met = need.met](const Options& o) { return !met || met(o.*member); },
+                             need.acts_on, need.otherwise, need.of_words});
     }
   }
 
-  Setting& of_field(const Field& f, Config& c, const FieldChoice& choice) {
-    Setting& s = add(f.name, *f.alone ? "[NAME]" : "NAME", spelled(f.help, "--"),
-                     [&c, &f, choice](const std::string& text) {
-                       const bool alone = *f.alone && text == "true", no = *f.alone && text == "false";
-                       choice.set(c, f.name, alone ? f.alone : no ? "none" : text);
-                     },
-                     [&c, choice] { return toml(std::string(choice.get(c))); });
-    s.choices = choice.names();
-    if (choice.aliases) s.synonyms = choice.aliases();
-    if (*f.alone) s.synonyms = {"true", "false"};
-    return s;
-  }
-
-  Setting& add(const std::string& name, const std::string& takes, const std::string& help,
-               const std::function<void(const std::string&)>& set, const std::function<std::string()>& value) {
-    std::string shown = value();
-    std::erase(shown, '"');
-    if (takes.empty()) shown = shown == "true" ? "on" : "";
-    if (shown == "[]") shown = "";
-    return settings.emplace_back(Setting{.name = name, .group = group_, .help = help, .takes = takes, .shown = shown,
-                                         .choices = {}, .synonyms = {}, .set = set, .value = value});
+ private:
+  template <class Place, class Parse>
+  Row& add(const std::string& name, const std::string& takes, const std::string& help, const Traits& traits,
+           const Needs& needs, Place place, Parse parse) {
+    return computed(name, takes, help, traits, needs,
+                    [=](Options& o, const std::string& text) { parse(std::invoke(place, o), text); },
+                    [=](const Options& o) { return toml(std::invoke(place, o)); });
   }
 
   std::string group_ = "Options";
 };
 
-// ---- the model -------------------------------------------------------------------------------------------
+using TrainTable = Table<TrainOptions>;
 
-// The fields that are part of the model, or those that say how it is computed.
-void describe_fields(Table& t, Config& c, bool computing) {
-  for (const Field& field : model_fields())
-    if ((std::string_view(field.group) == kComputing) == computing) t.field(field, c);
+// The rows of a function that adds them to a table.
+template <class Options>
+std::vector<SettingOf<Options>> rows_of(void (*describe)(Table<Options>&)) {
+  Table<Options> t;
+  describe(t);
+  return t.rows;
 }
 
-void describe_model(Table& t, TrainOptions& o) {
+// ---- needs -----------------------------------------------------------------------------------------------
+
+using TrainNeed = Condition<TrainOptions>;
+
+template <OptimizerKind... kinds>
+const TrainNeed kOptimizerIs = {[](const TrainOptions& o) { return ((o.optimizer == kinds) || ...); }, nullptr,
+                                "with {optimizer=}"};
+
+const TrainNeed kDecays = {[](const TrainOptions& o) { return o.rate.schedule != Schedule::constant; }, nullptr,
+                           "with {schedule} constant"};
+const TrainNeed kWsd = {[](const TrainOptions& o) { return o.rate.schedule == Schedule::wsd; }, nullptr,
+                        "without {schedule} wsd"};
+const TrainNeed kValidates = {
+    [](const TrainOptions& o) { return eval_every(o) > 0 && (!o.val_data.empty() || o.val_fraction > 0); }, nullptr,
+    "without validations"};
+const TrainNeed kSplits = {[](const TrainOptions& o) { return o.val_data.empty(); }, nullptr, "with {val-data}"};
+const TrainNeed kInitializes = {[](const TrainOptions& o) { return o.init_from.empty(); }, nullptr,
+                                "with {init-from}"};
+
+// On tensors that train.
+TrainNeed trains(bool (*has)(const TensorSpec&)) {
+  return {nullptr, [has](const TensorSpec& spec) { return spec.trained && has(spec); },
+          "on the tensors that {lora}, {train-only} and {freeze} leave"};
+}
+bool decays(const TensorSpec& spec) { return spec.decay; }
+bool has_momentum(const TensorSpec& spec) {
+  return spec.optimizer == &kMuon || spec.optimizer == &kNorMuon || spec.optimizer == &kSgd;
+}
+
+// --include and --exclude are for folders.
+template <class Options>
+bool reads_folders(const Options& o) {
+  std::vector<std::string> paths = o.data;
+  if constexpr (requires { o.val_data; }) paths.insert(paths.end(), o.val_data.begin(), o.val_data.end());
+  return paths.empty() || std::any_of(paths.begin(), paths.end(), [](const std::string& path) {
+    std::error_code unknown;
+    return std::filesystem::is_directory(path, unknown);
+  });
+}
+template <class Options>
+const Condition<Options> kFolders = {reads_folders<Options>, nullptr,
+                                     "on files that are named: it chooses in folders", true};
+
+// ---- the model -------------------------------------------------------------------------------------------
+
+template <class T>
+TrainSetting& add_field(TrainTable& t, const Field& f, T Config::*member) {
+  const auto place = in(&TrainOptions::config, member);
+  const std::string help = spelled(f.help, "--");
+  if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::optional<bool>>) {
+    return t.flag(f.name, place, help);
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return t.text(f.name, place, "NAMES", help);
+  } else {
+    TrainSetting& s = t.number(f.name, place, f.low, f.high, help);
+    if (!f.derived_if_0) return s;
+    s.value = [place](const TrainOptions& o) { return place(o) == 0 ? "" : toml(place(o)); };
+    s.shown = s.value({});
+    s.open_by_default = s.shown.empty();
+    return s;
+  }
+}
+
+TrainSetting& add_field(TrainTable& t, const Field& f, const FieldChoice& choice) {
+  const auto set = [&f, choice](TrainOptions& o, const std::string& text) {
+    const bool alone = *f.alone && text == "true", no = *f.alone && text == "false";
+    choice.set(o.config, f.name, alone ? f.alone : no ? "none" : text);
+  };
+  const auto value = [choice](const TrainOptions& o) { return toml(std::string(choice.get(o.config))); };
+  TrainSetting& s = t.computed(f.name, *f.alone ? "[NAME]" : "NAME", spelled(f.help, "--"), {}, {}, set, value);
+  s.choices = choice.names();
+  if (choice.aliases) s.synonyms = choice.aliases();
+  if (*f.alone) s.synonyms = {"true", "false"};
+  return s;
+}
+
+// The fields that are part of the model, or those that say how it is computed.
+void add_fields(TrainTable& t, bool model) {
+  for (const Field& f : model_fields()) {
+    if ((std::string_view(f.group) != kComputing) != model) continue;
+    if (model) t.group(f.group);
+    TrainSetting& s =
+        std::visit([&](const auto& member) -> TrainSetting& { return add_field(t, f, member); }, f.member);
+    s.model = model, s.common = f.common, s.may_change = f.may_change, s.follows = f.follows;
+    for (const Need<Config>& need : f.needs)
+      s.needs.push_back({[met = need.met](const TrainOptions& o) { return !met || met(o.config); }, need.acts_on,
+                         need.otherwise});
+    if (f.initial) s.needs.push_back(kInitializes);
+  }
+}
+
+void describe_model(TrainTable& t) {
   t.group("Model");
-  t.text("preset", o.preset, "NAME", "model family").choices = preset_names();
-  t.text("size", o.size, "NAME", "model size of the preset: nano, 124M, 7B, ...");
-  describe_fields(t, o.config, false);
+  const Traits traits = {.common = true, .model = true};
+  t.named("preset", &TrainOptions::preset, preset_names(), "model family", traits);
+  t.text("size", &TrainOptions::size, "NAME", "model size of the preset: nano, 124M, 7B, ...", traits);
+  add_fields(t, true);
 }
 
 // ---- training --------------------------------------------------------------------------------------------
 
-void describe_text(Table& t, TextFiles& o, bool required) {
-  t.list("data", o.data, "FILE...", "text files, folders, or - for standard input").required = required;
-  t.list("include", o.include, "PATTERN...", "files to read in folders: '*.md' '*.txt'");
-  t.list("exclude", o.exclude, "PATTERN...", "files and subfolders to skip in folders: '*.json' drafts");
+template <class Options>
+void describe_text(Table<Options>& t, bool required) {
+  t.list("data", &Options::data, "FILE...", "text files, folders, or - for standard input",
+         {.common = true, .required = required, .text = true, .input = true, .may_change = true});
+  t.list("include", &Options::include, "PATTERN...", "files to read in folders: '*.md' '*.txt'", {.text = true},
+         {kFolders<Options>});
+  t.list("exclude", &Options::exclude, "PATTERN...", "files and subfolders to skip in folders: '*.json' drafts",
+         {.text = true}, {kFolders<Options>});
 }
 
-void describe_files(Table& t, TextFiles& o, bool required) {
-  describe_text(t, o, required);
-  t.choice("unknown", kUnknowns, o.unknown, "handling of characters outside the vocabulary");
+template <class Options>
+void describe_files(Table<Options>& t, bool required) {
+  describe_text(t, required);
+  t.choice("unknown", kUnknowns, &Options::unknown, "handling of characters outside the vocabulary",
+           {.text = true});
 }
 
-void describe_separator(Table& t, std::string& separator) {
-  t.text("document-separator", separator, "TOKEN", "special token before each file: '<|endoftext|>'");
+template <class Options>
+void describe_separator(Table<Options>& t) {
+  t.text("document-separator", &Options::separator, "TOKEN", "special token before each file: '<|endoftext|>'",
+         {.text = true});
 }
 
-void describe_tokenizer(Table& t, std::string& tokenizer) {
-  Setting& s = t.text("tokenizer", tokenizer, "NAME", "tokenizer, or a tokenizer file");
-  s.choices = {"byte", "char", "bpe:VOCABULARY"}, s.files = true;
-  s.set = [&tokenizer](const std::string& text) {
-    vocabulary_of_bpe(text);
-    tokenizer = text;
+template <class Options>
+void describe_tokenizer(Table<Options>& t) {
+  auto& s = t.named("tokenizer", &Options::tokenizer, {"byte", "char", "bpe:VOCABULARY"},
+                    "tokenizer, or a tokenizer file", {.common = true, .files = true, .text = true});
+  s.set = [](Options& o, const std::string& text) {
+    vocabulary_of_bpe(text);  // refuses numbers that it cannot be
+    o.tokenizer = text;
   };
 }
 
-void describe_data(Table& t, TrainOptions& o) {
+template <class Options>
+void describe_threads(Table<Options>& t) {
+  t.number("threads", &Options::threads, 0, 4096, "threads (0: OMP_NUM_THREADS or all allowed processors)",
+           {.common = true, .machine = true, .may_change = true});
+}
+
+void describe_data(TrainTable& t) {
   t.group("Data");
-  describe_files(t, o, false);
-  describe_tokenizer(t, o.tokenizer);
-  describe_separator(t, o.separator);
-  t.number("val-fraction", o.val_fraction, 0, .9, "fraction of the text held out for validation");
-  t.choice("val-split", kValSplits, o.val_split, "validation text, at the end or in spread blocks");
-  t.list("val-data", o.val_data, "FILE...", "validation files, instead of a fraction of --data");
-  t.choice("sampling", kDraws, o.sampling, "training windows, anywhere or each once per epoch");
+  describe_files(t, false);
+  describe_tokenizer(t);
+  describe_separator(t);
+  t.number("val-fraction", &TrainOptions::val_fraction, 0, .9, "fraction of the text held out for validation",
+           {.text = true});
+  t.choice("val-split", kValSplits, &TrainOptions::val_split, "validation text, at the end or in spread blocks",
+           {.text = true}, {kSplits});
+  t.list("val-data", &TrainOptions::val_data, "FILE...", "validation files, instead of a fraction of --data",
+         {.text = true, .input = true, .may_change = true});
+  t.choice("sampling", kDraws, &TrainOptions::sampling, "training windows, anywhere or each once per epoch");
 }
 
-void describe_batch(Table& t, TrainOptions& o) {
-  t.number("batch", o.batch, 1, 1 << 20, "sequences per micro-batch (B)");
-  t.number("accumulate", o.accumulate, 1, 1 << 20, "micro-batches per step");
+void describe_batch(TrainTable& t) {
+  t.number("batch", &TrainOptions::batch, 1, 1 << 20, "sequences per micro-batch (B)",
+           {.common = true, .at_start = true});
+  t.number("accumulate", &TrainOptions::accumulate, 1, 1 << 20, "micro-batches per step", {.at_start = true});
 }
 
-void describe_lanes(Table& t, TrainOptions& o) {
-  t.number("lanes", o.lanes, 1, 1 << 20, "partial gradient sums per step (mpirun: the number of ranks)");
+void describe_lanes(TrainTable& t) {
+  t.number("lanes", &TrainOptions::lanes, 1, 1 << 20,
+           "partial gradient sums per step (mpirun: the number of ranks)");
 }
 
-void describe_seeds(Table& t, TrainOptions& o) {
-  t.number("seed", o.seed, 0, kLargest, "seed of weights and dropout");
-  t.number("data-seed", o.data_seed, 0, kLargest, "seed of the batches");
+void describe_seeds(TrainTable& t) {
+  t.number("seed", &TrainOptions::seed, 0, kLargest, "seed of weights and dropout");
+  t.number("data-seed", &TrainOptions::data_seed, 0, kLargest, "seed of the batches", {.at_start = true});
 }
 
-void describe_threads(Table& t, int& threads) {
-  t.number("threads", threads, 0, 4096, "threads (0: OMP_NUM_THREADS or all allowed processors)");
+void describe_trained(TrainTable& t) {
+  t.text("train-only", &TrainOptions::train_only, "REGEX", "train only tensors whose names match: norm");
+  t.text("freeze", &TrainOptions::freeze, "REGEX", "do not train tensors whose names match: embedding");
 }
 
-void describe_trained(Table& t, TrainOptions& o) {
-  t.text("train-only", o.train_only, "REGEX", "train only tensors whose names match: norm");
-  t.text("freeze", o.freeze, "REGEX", "do not train tensors whose names match: embedding");
+void describe_machine(TrainTable& t) {
+  describe_threads(t);
+  t.number("rank-timeout", &TrainOptions::rank_timeout, 0, 1e6, "seconds until a silent rank ends the job (0: never)",
+           {.machine = true, .may_change = true});
+  add_fields(t, false);
 }
 
-void describe_machine(Table& t, TrainOptions& o) {
-  describe_threads(t, o.threads);
-  t.number("rank-timeout", o.rank_timeout, 0, 1e6, "seconds until a silent rank ends the job (0: never)");
-  describe_fields(t, o.config, true);
+void describe_schedule(TrainTable& t) {
+  const auto rate = [](auto member) { return in(&TrainOptions::rate, member); };
+  const Traits traits = {.common = true, .may_change = true, .schedule = true},
+               more = {.may_change = true, .schedule = true};
+  t.number("lr", rate(&LearningRate::lr), 0, 1e6, "peak learning rate", traits);
+  t.number("min-lr", &TrainOptions::min_lr, 0, 1e6, "final learning rate (default: lr / 10)", more, {kDecays});
+  const auto set_warmup = [](TrainOptions& o, const std::string& text) {  // "200", or "20%"
+    const bool share = text.ends_with('%');
+    o.rate.warmup_percent = share ? parse_number("warmup", text.substr(0, text.size() - 1), 0, 100, false) : 0;
+    o.rate.warmup = share ? 0 : static_cast<int64_t>(parse_number("warmup", text, 0, kLargest, true));
+  };
+  const auto warmup = [](const TrainOptions& o) {
+    return o.rate.warmup_percent > 0 ? toml(toml(o.rate.warmup_percent) + "%") : toml(o.rate.warmup);
+  };
+  t.computed("warmup", "N", "warm-up steps, or a share of all: 10%", traits, {}, set_warmup, warmup);
+  t.choice("schedule", kSchedules, rate(&LearningRate::schedule), "learning-rate schedule after the warm-up", more);
+  t.number("decay-steps", rate(&LearningRate::decay), 0, kLargest, "decay of the wsd schedule (steps; 0: a tenth)",
+           more, {kWsd});
+  t.number("schedule-end", &TrainOptions::schedule_end, 0, kLargest, "last step of the schedule (0: the run's last)",
+           {.may_change = true}, {kDecays});
 }
 
-void describe_optimizer(Table& t, TrainOptions& o) {
-  OptimizerOptions& by = o.optimizer_options;
-  t.choice("optimizer", kOptimizers, o.optimizer, "optimizer (muon, normuon: hidden matrices; adamw: the rest)");
-  t.number("weight-decay", by.weight_decay, 0, 100, "weight decay of matrices");
-  t.flag("cautious-decay", by.cautious_decay, "decay only weights that the step moves toward zero");
-  t.number("beta1", by.beta1, 0, .999999, "beta1 of adamw and lion");
-  t.number("beta2", o.beta2, 0, .9999999, "beta2 of adamw, lion, normuon (default: 0.95; lion: 0.99)");
-  t.number("adam-eps", by.eps, 0, 1, "AdamW epsilon");
-  t.number("momentum", o.momentum, 0, .999999, "momentum of sgd, muon (default: 0.95; sgd: 0.9)");
-  t.flag("nesterov", o.nesterov, "Nesterov momentum (default: muon on, sgd off)");
-  t.choice("muon-scale", kMuonScales, by.muon_scale, "Muon step size: RMS as AdamW, or spectral norm");
-  t.choice("muon-iteration", kPolarIterations, by.polar, "polynomials that orthogonalize Muon's step");
+void describe_optimizer(TrainTable& t) {
+  using Kind = OptimizerKind;
+  const auto by = [](auto member) { return in(&TrainOptions::optimizer_options, member); };
+  const TrainNeed betas = kOptimizerIs<Kind::adamw, Kind::lion, Kind::muon, Kind::normuon>;
+  const TrainNeed momentum = kOptimizerIs<Kind::sgd, Kind::muon, Kind::normuon>;
+  const TrainNeed muon = kOptimizerIs<Kind::muon, Kind::normuon>;
+  t.choice("optimizer", kOptimizers, &TrainOptions::optimizer,
+           "optimizer (muon, normuon: hidden matrices; adamw: the rest)", {.common = true});
+  t.number("weight-decay", by(&OptimizerOptions::weight_decay), 0, 100, "weight decay of matrices", {},
+           {trains(decays)});
+  t.flag("cautious-decay", by(&OptimizerOptions::cautious_decay),
+         "decay only weights that the step moves toward zero", {}, {trains(decays)});
+  t.number("beta1", by(&OptimizerOptions::beta1), 0, .999999, "beta1 of adamw and lion", {}, {betas});
+  t.number("beta2", &TrainOptions::beta2, 0, .9999999,
+           "beta2 of adamw, lion, normuon (default: 0.95; lion: 0.99)", {}, {betas});
+  t.number("adam-eps", by(&OptimizerOptions::eps), 0, 1, "AdamW epsilon", {},
+           {kOptimizerIs<Kind::adamw, Kind::muon, Kind::normuon>});
+  t.number("momentum", &TrainOptions::momentum, 0, .999999, "momentum of sgd, muon (default: 0.95; sgd: 0.9)", {},
+           {momentum, trains(has_momentum)});
+  t.flag("nesterov", &TrainOptions::nesterov, "Nesterov momentum (default: muon on, sgd off)", {},
+         {momentum, trains(has_momentum)});
+  t.choice("muon-scale", kMuonScales, by(&OptimizerOptions::muon_scale),
+           "Muon step size: RMS as AdamW, or spectral norm", {}, {muon, trains(has_momentum)});
+  t.choice("muon-iteration", kPolarIterations, by(&OptimizerOptions::polar),
+           "polynomials that orthogonalize Muon's step", {}, {muon, trains(has_momentum)});
 }
 
-void describe_training(Table& t, TrainOptions& o) {
-  describe_data(t, o);
+void describe_measurements(TrainTable& t) {
+  const Traits traits = {.may_change = true};
+  t.number("eval-every", &TrainOptions::eval_every, 0, kLargest,
+           "validate every N steps (0: never; default: a tenth of the steps, at most 300)", traits);
+  t.number("eval-batches", &TrainOptions::eval_batches, 0, kLargest, "batches per validation (0: the whole split)",
+           traits, {kValidates});
+  t.number("patience", &TrainOptions::patience, 0, kLargest,
+           "early stopping after N validations without improvement (0: off)", traits, {kValidates});
+  t.number("final-batches", &TrainOptions::final_batches, 0, kLargest,
+           "largest split evaluated whole at the end (batches; 0: any; default: a tenth of the training)", traits,
+           {kValidates});
+  t.number("sample-every", &TrainOptions::sample_every, 0, kLargest, "print a sample every N steps (0: never)",
+           traits);
+  t.number("save-every", &TrainOptions::save_every, 0, kLargest,
+           "save a checkpoint every N steps (0: only at the end)", traits);
+  t.number("diagnostics", &TrainOptions::diagnostics, 0, kLargest, "write diagnostics.csv every N steps (0: off)",
+           traits);
+}
+
+void describe_training(TrainTable& t) {
+  describe_data(t);
   t.group("Training");
-  describe_batch(t, o);
-  describe_lanes(t, o);
-  t.number("steps", o.steps, 0, kLargest, "optimizer steps");
-  t.number("lr", o.rate.lr, 0, 1e6, "peak learning rate");
-  t.number("min-lr", o.min_lr, 0, 1e6, "final learning rate (default: lr / 10)");
-  t.steps_or_percent("warmup", o.rate.warmup, o.rate.warmup_percent, "warm-up steps, or a share of all: 10%");
-  t.choice("schedule", kSchedules, o.rate.schedule, "learning-rate schedule after the warm-up");
-  t.number("decay-steps", o.rate.decay, 0, kLargest, "decay of the wsd schedule (steps; 0: a tenth)");
-  t.number("schedule-end", o.schedule_end, 0, kLargest, "last step of the schedule (0: the run's last)");
-  describe_optimizer(t, o);
-  describe_trained(t, o);
-  t.number("lr-embedding", o.lr_embedding, 0, 1e6, "peak learning rate of embeddings (default: lr)");
-  t.number("lr-head", o.lr_head, 0, 1e6, "peak learning rate of an untied classifier (default: lr)");
-  t.number("lr-vector", o.lr_vector, 0, 1e6, "peak learning rate of biases and gains (default: lr)");
-  t.number("norm-lr", o.norm_lr, 0, 1e6, "peak learning rate of norms (default: lr-vector)");
-  t.number("clip", o.clip, 0, 1e9, "gradient norm clipping threshold (0: off)");
-  describe_seeds(t, o);
+  describe_batch(t);
+  describe_lanes(t);
+  t.number("steps", &TrainOptions::steps, 0, kLargest, "optimizer steps",
+           {.common = true, .may_change = true, .length = true});
+  describe_schedule(t);
+  describe_optimizer(t);
+  describe_trained(t);
+  for (const RateGroup& group : kRateGroups) {
+    TrainSetting& s = t.number(group.option, group.rate, 0, 1e6, group.help);
+    if (group.has == is_norm) s.needs.push_back({nullptr, is_norm, "with {placement=}"});
+    s.needs.push_back(trains(group.has));
+  }
+  t.number("clip", &TrainOptions::clip, 0, 1e9, "gradient norm clipping threshold (0: off)");
+  describe_seeds(t);
   t.group("Run");
-  describe_machine(t, o);
-  t.flag("textbook", o.textbook, "train with the naive loops of layers/textbook/ (slow)");
-  t.number("eval-every", o.eval_every, 0, kLargest,
-           "validate every N steps (0: never; default: a tenth of the steps, at most 300)");
-  t.number("eval-batches", o.eval_batches, 0, kLargest, "batches per validation (0: the whole split)");
-  t.number("patience", o.patience, 0, kLargest, "early stopping after N validations without improvement (0: off)");
-  t.number("final-batches", o.final_batches, 0, kLargest,
-                "largest split evaluated whole at the end (batches; 0: any; default: a tenth of the training)");
-  t.number("sample-every", o.sample_every, 0, kLargest, "print a sample every N steps (0: never)");
-  t.number("save-every", o.save_every, 0, kLargest, "save a checkpoint every N steps (0: only at the end)");
-  t.number("diagnostics", o.diagnostics, 0, kLargest, "write diagnostics.csv every N steps (0: off)");
-  t.text("init-from", o.init_from, "RUN", "run, checkpoint or Hugging Face folder with initial weights");
-  t.group("");  // not in the help: --resume and --for write them
-  t.number("schedule-start", o.schedule_start, 0, kLargest, "first step of the schedule");
-  t.list("earlier-schedules", o.earlier_schedules, "TEXT...", "FROM TO SCHEDULE LR MIN-LR WARMUP");
-  t.number("time-in-all", o.time_in_all, 0, kLargest, "seconds of training after which --for ends the run").value =
-      [&o] { return o.time_in_all > 0 ? toml(o.time_in_all) : ""; };
+  describe_machine(t);
+  t.flag("textbook", &TrainOptions::textbook, "train with the naive loops of layers/textbook/ (slow)");
+  describe_measurements(t);
+  t.text("init-from", &TrainOptions::init_from, "RUN", "run, checkpoint or Hugging Face folder with initial weights",
+         {.common = true, .input = true});
+  t.group("");  // written by --resume and --for; not in the help
+  t.number("schedule-start", &TrainOptions::schedule_start, 0, kLargest, "first step of the schedule",
+           {.may_change = true});
+  t.list("earlier-schedules", &TrainOptions::earlier_schedules, "TEXT...", "FROM TO SCHEDULE LR MIN-LR WARMUP",
+         {.may_change = true});
+  t.number("time-in-all", &TrainOptions::time_in_all, 0, kLargest,
+           "seconds of training after which --for ends the run", {.may_change = true})
+      .value = [](const TrainOptions& o) { return o.time_in_all > 0 ? toml(o.time_in_all) : ""; };
 }
 
-// Settings of one call, which config.toml does not contain.
-void describe_call(Table& t, TrainOptions& o, bool comparison) {
+// Settings of one call, not written to config.toml.
+template <bool comparison>
+void describe_call(TrainTable& t) {
   t.group(comparison ? "" : "Run");
-  t.number("epochs", o.epochs, 1e-6, 1e6, "passes over the training text, instead of --steps").shown = "";
-  t.text("for", o.time_limit, "TIME", "approximate training time: 90s, 10m, 2h").set = [&o](const std::string& text) {
-    parse_seconds(text);  // reject it before the text is read
+  t.number("epochs", &TrainOptions::epochs, 1e-6, 1e6, "passes over the training text, instead of --steps",
+           {.common = true, .length = true})
+      .shown = "";
+  t.text("for", &TrainOptions::time_limit, "TIME", "approximate training time: 90s, 10m, 2h",
+         {.common = true, .length = true})
+      .set = [](TrainOptions& o, const std::string& text) {
+    parse_seconds(text);  // refused before the text is read
     o.time_limit = text;
   };
-  t.flag("quiet", o.quiet, "no sample and no suggestions at the end");
-  t.flag("json", o.json, "JSON lines on standard output, text on standard error");
+  t.flag("quiet", &TrainOptions::quiet, "no sample and no suggestions at the end");
+  t.flag("json", &TrainOptions::json, "JSON lines on standard output, text on standard error", {.call = true});
   t.group("Run");
-  t.text("config", o.config_file, "FILE", "TOML file of options; the command line overrides it");
-  t.text("out", o.out, "DIR", comparison ? "comparison directory (default: runs/NUMBER-compare)"
-                                         : "run directory (default: runs/NUMBER-PLACEMENT-NORM)");
-  t.flag("resume", o.resume, comparison ? "continue the comparison in --out" : "continue the run in --out");
-  t.flag("force", o.force, "overwrite what is in --out");
-  t.flag("dry-run", o.dry_run, "print the plan and stop");
-  t.group("");  // not in the help: compare writes it
-  t.list("input-hashes", o.input_hashes, "HASH...", "hashes of text, tokenizer and initial weights");
+  const Traits traits = {.common = true, .call = true};
+  t.text("config", &TrainOptions::config_file, "FILE", "TOML file of options; the command line overrides it",
+         {.common = true});
+  t.text("out", &TrainOptions::out, "DIR",
+         comparison ? "comparison directory (default: runs/NUMBER-compare)"
+                    : "run directory (default: runs/NUMBER-PLACEMENT-NORM)",
+         traits);
+  t.flag("resume", &TrainOptions::resume,
+         comparison ? "continue the comparison in --out" : "continue the run in --out", traits);
+  t.flag("force", &TrainOptions::force, "overwrite what is in --out", {.call = true});
+  t.flag("dry-run", &TrainOptions::dry_run, "print the plan and stop", traits);
+  t.group("");  // written by compare; not in the help
+  t.list("input-hashes", &TrainOptions::input_hashes, "HASH...", "hashes of text, tokenizer and initial weights");
 }
 
 // ---- the other commands ----------------------------------------------------------------------------------
 
-void describe_checkpoint(Table& t, std::string& checkpoint) {
-  t.text("checkpoint", checkpoint, "RUN", "run directory or checkpoint (default: the newest run)").positional = true;
+template <class Options>
+void describe_checkpoint(Table<Options>& t, std::string Options::*checkpoint) {
+  t.text("checkpoint", checkpoint, "RUN", "run directory or checkpoint (default: the newest run)",
+         {.common = true, .positional = true});
 }
 
-void describe_sample(Table& t, SampleOptions& o) {
-  describe_checkpoint(t, o.checkpoint);
-  t.text("prompt", o.prompt, "TEXT", "text to continue; -: standard input (default: standard input, or a newline)");
-  t.choice("unknown", kUnknowns, o.unknown, "handling of prompt characters outside the vocabulary");
-  t.number("length", o.length, 0, 1e9, "tokens to generate (default: up to 500, to the end of the context or line)");
-  t.number("count", o.count, 1, 1e9, "samples to generate, each from the same prompt");
-  t.text("stop", o.stop, "TEXT", "stop sequence (\\n: a newline)");
-  t.number("temperature", o.sampling.temperature, 0, 100, "sampling temperature (0: greedy)");
-  t.number("top-k", o.sampling.top_k, 0, 1e9, "top-k sampling: only the K likeliest tokens (0: all)");
-  t.number("top-p", o.sampling.top_p, 0, 1, "nucleus sampling: only the likeliest tokens of this total probability");
-  t.number("min-p", o.sampling.min_p, 0, 1, "only tokens with this share of the largest probability");
-  t.number("repeat-penalty", o.sampling.repeat_penalty, .01, 100, "makes tokens of the context less likely (1: off)");
-  t.flag("greedy", o.greedy, "greedy decoding: always the likeliest token");
-  t.number("seed", o.sampling.seed, 0, kLargest, "sampling seed");
-  t.flag("json", o.json, "print each sample and its tokens as JSON");
-  t.flag("interactive", o.interactive, "prompt loop: lines continue the text, an empty one restarts (Ctrl-D: end)");
-  describe_threads(t, o.threads);
+void describe_sample(Table<SampleOptions>& t) {
+  using Options = SampleOptions;
+  const auto by = [](auto member) { return in(&Options::sampling, member); };
+  const Condition<Options> samples = {[](const Options& o) { return !o.greedy; }, nullptr, "with {greedy}", true};
+  const Condition<Options> draws = {[](const Options& o) { return o.greedy || o.sampling.temperature != 0; }, nullptr,
+                                    "with {temperature} 0", true};
+  describe_checkpoint(t, &Options::checkpoint);
+  t.text("prompt", &Options::prompt, "TEXT",
+         "text to continue; -: standard input (default: standard input, or a newline)");
+  t.choice("unknown", kUnknowns, &Options::unknown, "handling of prompt characters outside the vocabulary");
+  t.number("length", &Options::length, 0, 1e9,
+           "tokens to generate (default: up to 500, to the end of the context or line)");
+  t.number("count", &Options::count, 1, 1e9, "samples to generate, each from the same prompt");
+  t.text("stop", &Options::stop, "TEXT", "stop sequence (\\n: a newline)");
+  t.number("temperature", by(&Sampling::temperature), 0, 100, "sampling temperature (0: greedy)", {}, {samples});
+  t.number("top-k", by(&Sampling::top_k), 0, 1e9, "top-k sampling: only the K likeliest tokens (0: all)", {},
+           {samples, draws});
+  t.number("top-p", by(&Sampling::top_p), 0, 1,
+           "nucleus sampling: only the likeliest tokens of this total probability", {}, {samples, draws});
+  t.number("min-p", by(&Sampling::min_p), 0, 1, "only tokens with this share of the largest probability", {},
+           {samples, draws});
+  t.number("repeat-penalty", by(&Sampling::repeat_penalty), .01, 100,
+           "makes tokens of the context less likely (1: off)");
+  t.flag("greedy", &Options::greedy, "greedy decoding: always the likeliest token");
+  t.number("seed", by(&Sampling::seed), 0, kLargest, "sampling seed", {}, {samples, draws});
+  t.flag("json", &Options::json, "print each sample and its tokens as JSON");
+  t.flag("interactive", &Options::interactive,
+         "prompt loop: lines continue the text, an empty one restarts (Ctrl-D: end)");
+  describe_threads(t);
 }
 
-void describe_eval(Table& t, EvalOptions& o) {
-  describe_checkpoint(t, o.checkpoint);
-  describe_files(t, o, true);
-  t.number("batch", o.batch, 1, 1 << 20, "sequences per batch");
-  t.flag("json", o.json, "print the result as JSON, in full precision");
-  t.text("logits", o.logits, "FILE", "write the first batch's logits as .npy (float32; B, T, vocabulary)");
-  t.text("gradients", o.gradients, "FILE", "write the gradients of the first batch as .npz");
-  t.flag("force", o.force, "overwrite the files of --logits and --gradients");
-  t.text("hellaswag", o.hellaswag, "FILE", "accuracy on questions in llm.c's format, instead of --data");
-  describe_threads(t, o.threads);
+void describe_eval(Table<EvalOptions>& t) {
+  using Options = EvalOptions;
+  describe_checkpoint(t, &Options::checkpoint);
+  describe_files(t, true);
+  t.number("batch", &Options::batch, 1, 1 << 20, "sequences per batch");
+  t.flag("json", &Options::json, "print the result as JSON, in full precision");
+  t.text("logits", &Options::logits, "FILE", "write the first batch's logits as .npy (float32; B, T, vocabulary)");
+  t.text("gradients", &Options::gradients, "FILE", "write the gradients of the first batch as .npz");
+  t.flag("force", &Options::force, "overwrite the files of --logits and --gradients");
+  t.text("hellaswag", &Options::hellaswag, "FILE", "accuracy on questions in llm.c's format, instead of --data");
+  describe_threads(t);
 }
 
-void describe_info(Table& t, Command& c) {
-  describe_checkpoint(t, c.info_checkpoint);
-  t.flag("cost", c.info_cost, "memory and FLOPs of one step, part by part");
-  t.flag("json", c.info_json, "print the model, its tensors and its cost as JSON");
-  describe_batch(t, c.train);
-  t.number("ranks", c.info_ranks, 1, 4096, "with --cost: memory and bytes of each rank");
-  t.text("bandwidth", c.info_bandwidth, "BITS", "network of a rank in bits per second: 10G");
-  t.number("speed", c.info_speed, 0, 1e12, "tokens per second of one process (default: the run's)");
-  describe_lanes(t, c.train);
-  describe_trained(t, c.train);
-  describe_model(t, c.train);
+void describe_info(Table<Command>& t) {
+  describe_checkpoint(t, &Command::info_checkpoint);
+  t.flag("cost", &Command::info_cost, "memory and FLOPs of one step, part by part", {.common = true});
+  t.flag("json", &Command::info_json, "print the model, its tensors and its cost as JSON");
+  t.add(&Command::train, rows_of(describe_batch));
+  t.number("ranks", &Command::info_ranks, 1, 4096, "with --cost: memory and bytes of each rank");
+  t.text("bandwidth", &Command::info_bandwidth, "BITS", "network of a rank in bits per second: 10G");
+  t.number("speed", &Command::info_speed, 0, 1e12, "tokens per second of one process (default: the run's)");
+  for (const auto describe : {describe_lanes, describe_trained, describe_model})
+    t.add(&Command::train, rows_of(describe));
 }
 
-void describe_tokenizer(Table& t, TokenizerOptions& o) {
-  describe_text(t, o, true);
-  t.number("vocab", o.vocabulary, 256, 1e6, "vocabulary size, of which 256 tokens are the bytes");
-  describe_separator(t, o.separator);
-  t.text("out", o.out, "FILE", "output file, a tokenizer.json").required = true;
-  t.flag("force", o.force, "overwrite the file");
-  describe_threads(t, o.threads);
+void describe_tokenizer_command(Table<TokenizerOptions>& t) {
+  describe_text(t, true);
+  t.number("vocab", &TokenizerOptions::vocabulary, 256, 1e6, "vocabulary size, of which 256 tokens are the bytes");
+  describe_separator(t);
+  t.text("out", &TokenizerOptions::out, "FILE", "output file, a tokenizer.json", {.required = true});
+  t.flag("force", &TokenizerOptions::force, "overwrite the file");
+  describe_threads(t);
 }
 
-void describe_tokenize(Table& t, TokenizeOptions& o) {
-  describe_text(t, o, true);
-  describe_tokenizer(t, o.tokenizer);
-  describe_separator(t, o.separator);
-  t.number("val-fraction", o.val_fraction, 0, .9, "fraction of the tokens held out for validation");
-  t.number("shard-tokens", o.shard_tokens, 1, 2147483647, "most tokens in a file");
-  t.text("out", o.out, "DIR", "output folder").required = true;
-  t.flag("force", o.force, "overwrite what is in --out");
-  describe_threads(t, o.threads);
+void describe_tokenize(Table<TokenizeOptions>& t) {
+  describe_text(t, true);
+  describe_tokenizer(t);
+  describe_separator(t);
+  t.number("val-fraction", &TokenizeOptions::val_fraction, 0, .9,
+           "fraction of the tokens held out for validation");
+  t.number("shard-tokens", &TokenizeOptions::shard_tokens, 1, 2147483647, "most tokens in a file");
+  t.text("out", &TokenizeOptions::out, "DIR", "output folder", {.required = true});
+  t.flag("force", &TokenizeOptions::force, "overwrite what is in --out");
+  describe_threads(t);
 }
 
-void describe_corpus(Table& t, CorpusOptions& o) {
-  t.text("out", o.out, "FILE", "output file; its entropy goes to FILE.nats");
-  Setting& grammar = t.text("grammar", o.grammar, "NAME", "grammar of the text");
-  for (const NamedGrammar& row : kStoryGrammars) grammar.choices.emplace_back(row.name);
-  t.text("bytes", o.bytes, "SIZE", "text size in bytes: 500k, 4M, ...");
-  t.number("seed", o.seed, 0, kLargest, "seed of the text");
-  t.flag("force", o.force, "overwrite the file");
-  t.text("check", o.check, "FILE", "count the lines of FILE that follow the grammar");
-  t.text("known", o.known, "FILE", "with --check: count lines that also occur in FILE");
+void describe_corpus(Table<CorpusOptions>& t) {
+  std::vector<std::string> grammars;
+  for (const NamedGrammar& row : kStoryGrammars) grammars.emplace_back(row.name);
+  t.text("out", &CorpusOptions::out, "FILE", "output file; its entropy goes to FILE.nats");
+  t.named("grammar", &CorpusOptions::grammar, grammars, "grammar of the text");
+  t.text("bytes", &CorpusOptions::bytes, "SIZE", "text size in bytes: 500k, 4M, ...");
+  t.number("seed", &CorpusOptions::seed, 0, kLargest, "seed of the text");
+  t.flag("force", &CorpusOptions::force, "overwrite the file");
+  t.text("check", &CorpusOptions::check, "FILE", "count the lines of FILE that follow the grammar");
+  t.text("known", &CorpusOptions::known, "FILE", "with --check: count lines that also occur in FILE");
 }
 
-void describe_import(Table& t, ImportOptions& o) {
-  Setting& path = t.text("from", o.path, "PATH", "model of another program: a file or folder");
-  path.positional = path.required = true;
-  t.text("out", o.out, "DIR", "run directory").required = true;
-  t.flag("force", o.force, "overwrite what is in --out");
+void describe_import(Table<ImportOptions>& t) {
+  t.text("from", &ImportOptions::path, "PATH", "model of another program: a file or folder",
+         {.required = true, .positional = true});
+  t.text("out", &ImportOptions::out, "DIR", "run directory", {.required = true});
+  t.flag("force", &ImportOptions::force, "overwrite what is in --out");
 }
 
-void describe_export(Table& t, ExportOptions& o) {
-  describe_checkpoint(t, o.checkpoint);
-  t.text("out", o.out, "PATH", "output file or folder").required = true;
-  t.text("to", o.to, "FORMAT", "format").choices = {"hf", "gguf", "llmc", "llama2c"};
-  t.text("dtype", o.dtype, "TYPE", "number type of the matrices (default: f32)").choices = {"f32", "f16", "bf16",
-                                                                                             "q8_0"};
-  t.flag("lora-merge", o.lora_merge, "add the adapters of --lora to the weights (hf: default is the adapters alone)");
-  t.flag("force", o.force, "overwrite what is in --out");
+void describe_export(Table<ExportOptions>& t) {
+  describe_checkpoint(t, &ExportOptions::checkpoint);
+  t.text("out", &ExportOptions::out, "PATH", "output file or folder", {.required = true});
+  t.text("to", &ExportOptions::to, "FORMAT", "format").choices = {"hf", "gguf", "llmc", "llama2c"};
+  t.text("dtype", &ExportOptions::dtype, "TYPE", "number type of the matrices (default: f32)").choices = {
+      "f32", "f16", "bf16", "q8_0"};
+  t.flag("lora-merge", &ExportOptions::lora_merge,
+         "add the adapters of --lora to the weights (hf: default is the adapters alone)");
+  t.flag("force", &ExportOptions::force, "overwrite what is in --out");
 }
 
-void describe_completion(Table& t, std::string& shell) {
-  Setting& s = t.text("shell", shell, "SHELL", "shell");
-  s.choices = {"bash", "zsh", "fish"};
-  s.positional = s.required = true;
+void describe_completion(Table<Command>& t) {
+  t.text("shell", &Command::shell, "SHELL", "shell", {.required = true, .positional = true}).choices = {"bash", "zsh",
+                                                                                                      "fish"};
 }
 
-void describe_comparison(Table& t, CompareOptions& o) {
+void describe_comparison(Table<Command>& t) {
+  using Options = CompareOptions;
+  const auto by = [](auto member) { return in(&Command::compare, member); };
+  const Condition<Command> tunes = {
+      [](const Command& c) { return c.train.resume || !c.compare.tune.empty(); }, nullptr, "without {tune}", true};
   t.group("Comparison");
-  t.list("grid", o.grid, "KEY=A,B...", "option values to combine: placement=post,pre seed=1,2");
-  t.list("tune", o.tune, "KEY=A,B...", "options to tune for each cell: lr=1e-3,3e-3 warmup=20%,50%");
-  t.number("tune-runs", o.tune_runs, 2, 1e6, "tuning runs per cell at most (default: 1.5 x --tune's combinations)");
-  t.number("tune-seed", o.tune_seed, 0, kLargest, "seed of the tuning runs, different from all others");
-  t.number("jobs", o.jobs, 1, 1024, "parallel runs; above 1, no times are reported");
-  t.flag("join", o.join, "share the runs with other processes; no times are reported");
-  t.text("shard", o.shard, "I/N", "train part I of N of the runs; others --join");
-  t.text("baseline", o.baseline, "CELL", "baseline cell: placement=pre (default: the first)");
-  t.number("margin", o.margin, 0, 1e6, "losses this close count as equal: verdicts say so (0: off)");
-  t.number("target", o.target, 0, 1e6, "target loss of steps_to_target (0: the highest final loss)");
+  t.list("grid", by(&Options::grid), "KEY=A,B...", "option values to combine: placement=post,pre seed=1,2",
+         {.common = true});
+  t.list("tune", by(&Options::tune), "KEY=A,B...", "options to tune for each cell: lr=1e-3,3e-3 warmup=20%,50%",
+         {.common = true});
+  t.number("tune-runs", by(&Options::tune_runs), 2, 1e6,
+           "tuning runs per cell at most (default: 1.5 x --tune's combinations)", {}, {tunes});
+  t.number("tune-seed", by(&Options::tune_seed), 0, kLargest, "seed of the tuning runs, different from all others", {},
+           {tunes});
+  t.number("jobs", by(&Options::jobs), 1, 1024, "parallel runs; above 1, no times are reported", {.common = true});
+  t.flag("join", by(&Options::join), "share the runs with other processes; no times are reported");
+  t.text("shard", by(&Options::shard), "I/N", "train part I of N of the runs; others --join", {.call = true});
+  t.text("baseline", by(&Options::baseline), "CELL", "baseline cell: placement=pre (default: the first)",
+         {.common = true});
+  t.number("margin", by(&Options::margin), 0, 1e6, "losses this close count as equal: verdicts say so (0: off)");
+  t.number("target", by(&Options::target), 0, 1e6, "target loss of steps_to_target (0: the highest final loss)");
 }
 
-void describe_init_report(Table& t, TrainOptions& o, InitReportOptions& report) {
-  t.group("Report");
-  t.list("grid", report.grid, "KEY=A,B...", "option values to combine: layers=6,12 seed=1,2");
-  t.text("out", report.out, "FILE", "output CSV file, one row per statistic");
-  t.flag("force", report.force, "overwrite the file");
-  describe_model(t, o);
-  describe_data(t, o);
+void describe_pass(TrainTable& t) {
+  describe_model(t);
+  describe_data(t);
   t.group("Pass");
-  describe_batch(t, o);
-  describe_seeds(t, o);
-  describe_machine(t, o);
+  describe_batch(t);
+  describe_seeds(t);
+  describe_machine(t);
+}
+
+void describe_init_report(Table<Command>& t) {
+  const auto by = [](auto member) { return in(&Command::init_report, member); };
+  t.group("Report");
+  t.list("grid", by(&InitReportOptions::grid), "KEY=A,B...", "option values to combine: layers=6,12 seed=1,2",
+         {.common = true});
+  t.text("out", by(&InitReportOptions::out), "FILE", "output CSV file, one row per statistic", {.common = true});
+  t.flag("force", by(&InitReportOptions::force), "overwrite the file");
+  t.add(&Command::train, rows_of(describe_pass));
+}
+
+std::vector<CommandSetting> rows_for(Command::Kind kind) {
+  using Kind = Command::Kind;
+  Table<Command> t;
+  switch (kind) {
+    case Kind::compare:
+      describe_comparison(t);
+      t.add(&Command::train, train_settings());
+      t.add(&Command::train, rows_of(describe_call<true>));
+      break;
+    case Kind::train:
+      t.add(&Command::train, train_settings());
+      t.add(&Command::train, rows_of(describe_call<false>));
+      break;
+    case Kind::info: describe_info(t); break;
+    case Kind::sample: t.add(&Command::sample, rows_of(describe_sample)); break;
+    case Kind::eval: t.add(&Command::eval, rows_of(describe_eval)); break;
+    case Kind::init_report: describe_init_report(t); break;
+    case Kind::corpus: t.add(&Command::corpus, rows_of(describe_corpus)); break;
+    case Kind::tokenizer: t.add(&Command::tokenizer, rows_of(describe_tokenizer_command)); break;
+    case Kind::tokenize: t.add(&Command::tokenize, rows_of(describe_tokenize)); break;
+    case Kind::import_model: t.add(&Command::import_model, rows_of(describe_import)); break;
+    case Kind::export_model: t.add(&Command::export_model, rows_of(describe_export)); break;
+    case Kind::completion: describe_completion(t); break;
+    case Kind::man: break;
+  }
+  return t.rows;
 }
 
 }  // namespace
 
-std::vector<Setting> settings_of(Command& c) {
-  Table t;
-  switch (c.kind) {
-    case Command::Kind::compare: describe_comparison(t, c.compare); [[fallthrough]];
-    case Command::Kind::train:
-      describe_model(t, c.train);
-      describe_training(t, c.train);
-      describe_call(t, c.train, c.kind == Command::Kind::compare);
-      break;
-    case Command::Kind::info: describe_info(t, c); break;
-    case Command::Kind::sample: describe_sample(t, c.sample); break;
-    case Command::Kind::eval: describe_eval(t, c.eval); break;
-    case Command::Kind::init_report: describe_init_report(t, c.train, c.init_report); break;
-    case Command::Kind::corpus: describe_corpus(t, c.corpus); break;
-    case Command::Kind::tokenizer: describe_tokenizer(t, c.tokenizer); break;
-    case Command::Kind::tokenize: describe_tokenize(t, c.tokenize); break;
-    case Command::Kind::import_model: describe_import(t, c.import_model); break;
-    case Command::Kind::export_model: describe_export(t, c.export_model); break;
-    case Command::Kind::completion: describe_completion(t, c.shell); break;
-    case Command::Kind::man: break;
-  }
-  return t.settings;
+const std::vector<CommandSetting>& settings_of(Command::Kind kind) {
+  static const std::vector<std::vector<CommandSetting>> tables = [] {
+    std::vector<std::vector<CommandSetting>> all;
+    for (int k = 0; k <= static_cast<int>(Command::Kind::man); ++k)
+      all.push_back(rows_for(static_cast<Command::Kind>(k)));
+    return all;
+  }();
+  return tables[static_cast<size_t>(kind)];
 }
 
-std::vector<Setting> settings_of(TrainOptions& options, bool training) {
-  Table t;
-  describe_model(t, options);
-  if (training) describe_training(t, options);
-  return t.settings;
+const std::vector<TrainSetting>& train_settings() {
+  static const std::vector<TrainSetting> rows = [] {
+    TrainTable t;
+    describe_model(t);
+    describe_training(t);
+    return t.rows;
+  }();
+  return rows;
 }
 
-const Setting* find_setting(const std::vector<Setting>& settings, const std::string& name) {
-  const auto found = std::find_if(settings.begin(), settings.end(), [&](const Setting& s) { return s.name == name; });
-  return found == settings.end() ? nullptr : &*found;
-}
-
-std::vector<std::string> names_of(const std::vector<Setting>& settings) {
-  std::vector<std::string> names;
-  for (const Setting& s : settings) names.push_back(s.name);
-  return names;
+bool said_any(const Command& command, bool Traits::*trait) {
+  return std::any_of(command.given.begin(), command.given.end(), [&](const Given& g) {
+    const Setting* s = find_setting(settings_of(command.kind), g.name);
+    return s && s->*trait;
+  });
 }
 
 bool parse_bool(const std::string& name, const std::string& text) {

@@ -6,37 +6,83 @@
 #include <string>
 #include <vector>
 
+#include "layers/config/fields.hpp"
 #include "options.hpp"
 #include "toml.hpp"
 
-struct Setting {
-  std::string name, group, help;
-  std::string takes;                            // the placeholder of the value in the help: "N"; "[N]": it may be
-                                                // missing, and then is "true"; "": a flag
-  std::string shown;                            // the default in the help, or ""
-  bool list = false;                            // takes one or more values
-  bool positional = false;                      // can be written without its name
+// How an option is treated.
+struct Traits {
+  bool common = false;      // --help shows it
   bool required = false;
-  std::vector<std::string> choices, synonyms;   // the names that it accepts, if it accepts names
-  bool files = false;                           // also accepts words that contain one of ./:
-  std::function<void(const std::string&)> set;  // throws std::invalid_argument "--lr x is not a number: ..."
-  std::function<std::string()> value;           // as TOML; "" if open, so that other settings decide it
-
-  bool flag() const { return takes.empty(); }
-  bool stands_alone() const { return flag() || takes[0] == '['; }  // --NAME works alone; --no-NAME is --NAME=false
-  bool open() const { return value().empty(); }
-  bool negatable() const { return flag() && (shown == "on" || open()); }  // --no-NAME differs from the default
+  bool positional = false;  // is written without a name
+  bool files = false;       // takes other words than its choices if they have one of ./: in them
+  bool model = false;       // is part of the model
+  bool at_start = false;    // changes what happens before the first step, as the model's do
+  bool machine = false;     // changes no result
+  bool text = false;        // decides which text is read, or its tokens
+  bool input = false;       // names files to read
+  bool call = false;        // is of one call of the program: a comparison does not store it
+  bool may_change = false;  // when a run is resumed
+  bool length = false;      // says how long to train: the command line's overrides all of a config file's
+  bool schedule = false;    // begins a new schedule when a run is resumed
+  std::string follows = {};  // the option that sets the default of this one
 };
 
-// Returns the options of the command `c.kind`, in the order of --help-all. `c` must outlive them.
-std::vector<Setting> settings_of(Command& c);
+struct Setting : Traits {
+  std::string name, group, help;
+  std::string takes;                           // the placeholder of the value in the help: "N"; "[N]": it may be
+                                               // missing, and then is "true"; "": a flag
+  std::string shown;                           // the default in the help; "": none
+  bool list = false;                           // takes one value or more
+  bool open_by_default = false;                // the other settings decide it
+  std::vector<std::string> choices, synonyms;  // the names that it takes, if it takes names
 
-// Returns the options of `train` that config.toml holds, because they decide what is trained; without `training`, only
-// the model's.
-std::vector<Setting> settings_of(TrainOptions& options, bool training = true);
+  bool flag() const { return takes.empty(); }
+  bool stands_alone() const { return flag() || takes[0] == '['; }  // --NAME; --no-NAME is --NAME=false
+  bool negatable() const { return flag() && (shown == "on" || open_by_default); }  // --no-NAME differs from the default
+};
 
-// Returns the setting with this name, or null.
-const Setting* find_setting(const std::vector<Setting>& settings, const std::string& name);
-std::vector<std::string> names_of(const std::vector<Setting>& settings);
+// A condition for an option to have an effect: Need, of options of any kind.
+template <class Options>
+struct Condition {
+  std::function<bool(const Options&)> met;
+  std::function<bool(const TensorSpec&)> acts_on;
+  std::string otherwise;
+  bool of_words = false;  // the user is told when the words are read, whatever the value is
+};
+
+// An option, and its variable as a member of Options.
+template <class Options>
+struct SettingOf : Setting {
+  std::function<void(Options&, const std::string&)> set;  // throws std::invalid_argument "--lr x is not a number: ..."
+  std::function<std::string(const Options&)> value;       // as TOML; "": open, so that the other settings decide it
+  std::vector<Condition<Options>> needs;
+};
+using CommandSetting = SettingOf<Command>;
+using TrainSetting = SettingOf<TrainOptions>;
+
+// The options of a command, in the order of --help-all.
+const std::vector<CommandSetting>& settings_of(Command::Kind kind);
+
+// The options of `train` that decide what is trained, which config.toml holds. The model's come first.
+const std::vector<TrainSetting>& train_settings();
+
+// The setting with this name, or null.
+template <class Settings>
+auto find_setting(const Settings& settings, const std::string& name) -> decltype(settings.data()) {
+  for (const auto& s : settings)
+    if (s.name == name) return &s;
+  return nullptr;
+}
+
+template <class Settings>
+std::vector<std::string> names_of(const Settings& settings) {
+  std::vector<std::string> names;
+  for (const Setting& s : settings) names.push_back(s.name);
+  return names;
+}
+
+// True if the user has given an option with this trait.
+bool said_any(const Command& command, bool Traits::*trait);
 
 bool parse_bool(const std::string& name, const std::string& text);

@@ -14,12 +14,11 @@ namespace {
 
 bool is_empty(const std::string& toml) { return toml.empty() || toml == "\"\"" || toml == "[]"; }
 
-std::string lines_of(TrainOptions in_force, TrainOptions given, bool training) {
-  const std::vector<Setting> settings = settings_of(in_force, training), asked = settings_of(given, training);
+std::string lines_of(const TrainOptions& in_force, const TrainOptions& given, bool training) {
   std::string text;
-  for (size_t i = 0; i < settings.size(); ++i)
-    if (const std::string value = settings[i].value(); !is_empty(value))
-      text += (asked[i].open() ? "# " : "") + settings[i].name + " = " + value + "\n";
+  for (const TrainSetting& s : train_settings())
+    if (const std::string value = s.value(in_force); (training || s.model) && !is_empty(value))
+      text += (s.value(given).empty() ? "# " : "") + s.name + " = " + value + "\n";
   return text;
 }
 
@@ -29,8 +28,8 @@ json json_of(const std::string& text) {
   return text;
 }
 
-json json_of(const Setting& s) {
-  const std::string value = s.value();
+// A value of the setting.
+json json_of(const Setting& s, const std::string& value) {
   if (!s.list && !value.starts_with('"')) return parse_json(value);  // a number, true or false
   const std::vector<std::string> values = read_toml("value = " + value).at(0).values;
   if (!s.list) return json_of(values.at(0));
@@ -62,37 +61,33 @@ std::string to_toml(const TrainOptions& in_force) { return lines_of(closed(in_fo
 std::string model_to_toml(const TrainOptions& in_force) { return lines_of(closed(in_force), closed(in_force), false); }
 
 json to_json(const TrainOptions& in_force) {
-  TrainOptions options = closed(in_force);
+  const TrainOptions options = closed(in_force);
   json settings = json::object();
-  for (const Setting& s : settings_of(options))
-    if (!is_empty(s.value())) settings[s.name] = json_of(s);
+  for (const TrainSetting& s : train_settings())
+    if (const std::string value = s.value(options); !is_empty(value)) settings[s.name] = json_of(s, value);
   return settings;
 }
 
 TrainOptions train_options_of(const json& given) {
   TrainOptions o;
   o.config = preset_config(text_of(given.at("preset")), text_of(given.at("size")));
-  const std::vector<Setting> settings = settings_of(o);
   for (const auto& [name, value] : given.items()) {
-    const Setting* s = find_setting(settings, name);
+    const TrainSetting* s = find_setting(train_settings(), name);
     if (!s) throw std::invalid_argument("there is no setting '" + name + "'");
     if (s->list && !value.is_array()) throw std::invalid_argument("the setting '" + name + "' is a list");
-    if (!s->list) s->set(text_of(value));
-    else for (const json& item : value) s->set(text_of(item));
+    if (!s->list) s->set(o, text_of(value));
+    else for (const json& item : value) s->set(o, text_of(item));
   }
   complete(o);
   return o;
 }
 
 std::vector<std::string> differences(const TrainOptions& there, const TrainOptions& here,
-                                     const std::vector<std::string>& except) {
-  TrainOptions a = closed(there), b = closed(here);
-  const std::vector<Setting> in_a = settings_of(a), in_b = settings_of(b);
+                                     bool (*ignored)(const Setting&)) {
+  const TrainOptions a = closed(there), b = closed(here);
   std::vector<std::string> list;
-  for (size_t i = 0; i < in_a.size(); ++i) {
-    const std::string &name = in_a[i].name, x = in_a[i].value(), y = in_b[i].value();
-    if (x != y && std::find(except.begin(), except.end(), name) == except.end())
-      list.push_back("--" + name + " is " + x + " there and " + y + " here");
-  }
+  for (const TrainSetting& s : train_settings())
+    if (const std::string x = s.value(a), y = s.value(b); x != y && !(ignored && ignored(s)))
+      list.push_back("--" + s.name + " is " + x + " there and " + y + " here");
   return list;
 }

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "options.hpp"
+#include "settings.hpp"
 
 // Writes a line for every setting that has a value. A setting the user left open in `given` is written as a comment,
 // with its value in `in_force`, so that reading the file back leaves it open.
@@ -20,6 +20,6 @@ nlohmann::json to_json(const TrainOptions& in_force);
 // Reads to_json()'s result. Throws std::invalid_argument for an unknown setting and for a value outside its range.
 TrainOptions train_options_of(const nlohmann::json& settings);
 
-// Returns the options in which two runs differ, without `except`: "--lr is 0.001 there and 0.002 here".
+// The options in which two runs differ, unless they are `ignored` (null: none): "--lr is 0.001 there and 0.002 here".
 std::vector<std::string> differences(const TrainOptions& there, const TrainOptions& here,
-                                     const std::vector<std::string>& except);
+                                     bool (*ignored)(const Setting&) = nullptr);

@@ -42,11 +42,7 @@ Command on_top_of_run(const Command& command, CheckpointHeader& header) {
   make_paths_absolute(now);
   make_paths_absolute(header.options);
   if (now.config.vocab_size == 0) now.config.vocab_size = header.options.config.vocab_size;
-  const auto contradictions = differences(
-      header.options, now,
-      {"data", "val-data", "steps", "lr", "min-lr", "warmup", "schedule", "decay-steps", "schedule-start",
-       "schedule-end", "earlier-schedules", "threads", "recompute", "eval-every", "eval-batches", "final-batches",
-       "sample-every", "save-every", "diagnostics", "patience", "rank-timeout", "time-in-all"});
+  const auto contradictions = differences(header.options, now, [](const Setting& s) { return s.may_change; });
   if (!contradictions.empty())
     throw std::invalid_argument("cannot resume " + run + ": " + contradictions[0] +
                                 "; leave the option out, or start a new run");
@@ -64,11 +60,9 @@ std::string without(const std::vector<std::string>& names, const std::string& se
 
 // Returns a model's settings, without those that follow from an option that the user changes.
 std::string without_derived(const std::string& settings, const Command& command) {
-  const std::pair<const char*, std::vector<std::string>> kDerived[] = {
-      {"norm", {"norm-bias"}}, {"placement", {"final-norm", "skip-scale", "layer-scale-init", "head-scale"}}};
   std::vector<std::string> derived;
-  for (const auto& [option, names] : kDerived)
-    if (command.said(option)) derived.insert(derived.end(), names.begin(), names.end());
+  for (const Setting& s : train_settings())
+    if (!s.follows.empty() && command.said(s.follows)) derived.push_back(s.name);
   return without(derived, settings);
 }
 
@@ -91,7 +85,7 @@ Command on_top_of_weights(const Command& command, CheckpointHeader& header) {
 std::string decide_time_limit(TrainOptions& o, const CheckpointHeader& from, const Command& given) {
   const bool timed = given.said("for"), over = o.resume && from.step >= from.options.steps;
   if (timed) o.time_in_all = from.elapsed + parse_seconds(o.time_limit);
-  else if (over || given.said("steps") || given.said("epochs")) o.time_in_all = 0;
+  else if (over || said_any(given, &Setting::length)) o.time_in_all = 0;
   if (timed || o.time_in_all == 0) return "";
   return "--for still ends the run after " + format_seconds(o.time_in_all) + " of training in all, of which " +
          format_seconds(from.elapsed) + " are over; a new --for or --steps changes that";

@@ -69,8 +69,7 @@ std::string resume_schedule(TrainOptions& now, const TrainOptions& before, int64
   const bool other_end = timed || now.steps != before.steps;
   const LearningRate wanted = now.rate;
   const int64_t wanted_end = given.said("schedule-end") ? now.schedule_end : 0;
-  const bool asked = given.said("lr") || given.said("min-lr") || given.said("warmup") ||
-                     given.said("schedule") || given.said("decay-steps") || wanted_end > 0;
+  const bool asked = said_any(given, &Setting::schedule) || wanted_end > 0;
   now.rate = before.rate;
   now.schedule_start = before.schedule_start, now.schedule_end = before.schedule_end;
   now.earlier_schedules = before.earlier_schedules;

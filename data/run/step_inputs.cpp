@@ -36,13 +36,9 @@ void choose_trained(std::vector<TensorSpec>& table, const TrainOptions& o) {
   if (!o.freeze.empty())
     match(table, "freeze", o.freeze, [](TensorSpec& spec, bool matches) { spec.trained = !matches; });
   if (count_parameters(table) == 0) throw std::invalid_argument("--freeze " + o.freeze + " leaves nothing to train");
-  const struct {
-    std::optional<double> rate;
-    bool (*has)(const TensorSpec&);
-  } groups[] = {{o.lr_vector, is_vector}, {o.lr_embedding, is_embedding}, {o.lr_head, is_head}, {o.norm_lr, is_norm}};
-  for (const auto& group : groups)
+  for (const RateGroup& group : kRateGroups)
     for (TensorSpec& spec : table)
-      if (group.rate && group.has(spec)) spec.rate = static_cast<float>(*group.rate / o.rate.lr);
+      if (o.*group.rate && group.has(spec)) spec.rate = static_cast<float>(*(o.*group.rate) / o.rate.lr);
   assign_optimizers(table, run_optimizer(o.optimizer).rows);
 }
 

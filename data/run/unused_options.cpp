@@ -6,111 +6,12 @@
 #include <stdexcept>
 
 #include "data/options/settings.hpp"
-#include "layers/config/placements.hpp"
 #include "layers/model/presets.hpp"
-#include "layers/training/muon.hpp"
-#include "layers/training/optimizer.hpp"
 #include "step_inputs.hpp"
 
 namespace {
 
-using Kind = OptimizerKind;
-
-bool one_of(Kind kind, std::initializer_list<Kind> kinds) {
-  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
-}
-
-bool validates(const TrainOptions& o) { return eval_every(o) > 0 && (!o.val_data.empty() || o.val_fraction > 0); }
-
-// Options, the runs that read them, and why other runs do not.
-struct Readers {
-  std::vector<std::string> options;
-  bool (*read)(const TrainOptions&);
-  std::string why;
-  std::string value_of = "";  // the option whose value follows
-};
-
-const std::vector<Readers>& readers() {
-  static const std::vector<Readers> rows = {
-      {{"beta1", "beta2"},
-       [](const TrainOptions& o) { return one_of(o.optimizer, {Kind::adamw, Kind::lion, Kind::muon, Kind::normuon}); },
-       "with --optimizer", "optimizer"},
-      {{"adam-eps"},
-       [](const TrainOptions& o) { return one_of(o.optimizer, {Kind::adamw, Kind::muon, Kind::normuon}); },
-       "with --optimizer", "optimizer"},
-      {{"momentum", "nesterov"},
-       [](const TrainOptions& o) { return one_of(o.optimizer, {Kind::sgd, Kind::muon, Kind::normuon}); },
-       "with --optimizer", "optimizer"},
-      {{"muon-scale", "muon-iteration"},
-       [](const TrainOptions& o) { return one_of(o.optimizer, {Kind::muon, Kind::normuon}); },
-       "with --optimizer", "optimizer"},
-      {{"decay-steps"}, [](const TrainOptions& o) { return o.rate.schedule == Schedule::wsd; },
-       "without --schedule wsd"},
-      {{"min-lr", "schedule-end"}, [](const TrainOptions& o) { return o.rate.schedule != Schedule::constant; },
-       "with --schedule constant"},
-      {{"eval-batches", "final-batches", "patience"}, validates, "without validations"},
-      {{"val-split"}, [](const TrainOptions& o) { return o.val_data.empty(); }, "with --val-data"},
-      {{"streams"},
-       [](const TrainOptions& o) {
-         const StreamRule rule = placement_row(o.config.placement).streams;
-         return rule != StreamRule::single && rule != StreamRule::dual;
-       },
-       "with --placement", "placement"},
-      {{"mix-fraction"},
-       [](const TrainOptions& o) {
-         const Placement& row = placement_row(o.config.placement);
-         return row.early && row.early_blocks == 0;
-       },
-       "with --placement", "placement"},
-      {{"layer-scale-init"},
-       [](const TrainOptions& o) { return placement_row(o.config.placement).gain == LearnedGain::channel; },
-       "with --placement", "placement"},
-      {{"dyt-alpha"},
-       [](const TrainOptions& o) { return o.config.norm == NormKind::dyt || o.config.norm == NormKind::derf; },
-       "with --norm", "norm"},
-      {{"rope-theta", "rope-fraction"}, [](const TrainOptions& o) { return o.config.position == Position::rope; },
-       "with --position", "position"},
-      {{"window-every"}, [](const TrainOptions& o) { return o.config.window > 0; }, "without --window"},
-      {{"experts-per-token", "router-renormalize", "router-loss", "router-z-loss", "router-bias"},
-       [](const TrainOptions& o) { return o.config.experts > 0; }, "without --experts"},
-      {{"lora-alpha", "lora-dropout", "lora-on"}, [](const TrainOptions& o) { return o.config.lora_rank > 0; },
-       "without --lora"},
-      {{"init", "zero-init", "residual-gain", "init-gain", "layer-scale-init"},
-       [](const TrainOptions& o) { return o.init_from.empty(); }, "with --init-from"},
-  };
-  return rows;
-}
-
-// Options that act on some tensors, and why others do not read them: no such tensor exists, or none of them trains.
-struct TensorReaders {
-  std::vector<std::string> options;
-  bool (*acts_on)(const TensorSpec&);
-  std::string why;
-  std::string value_of = "";
-};
-
-const std::vector<TensorReaders>& tensor_readers() {
-  const auto trained = [](std::vector<std::string> options, bool (*acts_on)(const TensorSpec&)) {
-    return TensorReaders{std::move(options), acts_on, "on the tensors that --lora, --train-only and --freeze leave"};
-  };
-  static const std::vector<TensorReaders> rows = {
-      {{"norm", "norm-eps", "norm-bias", "norm-unit-offset", "dyt-alpha", "norm-lr"}, is_norm,
-       "with --placement", "placement"},
-      trained({"norm-lr"}, [](const TensorSpec& spec) { return spec.trained && is_norm(spec); }),
-      trained({"lr-embedding"}, [](const TensorSpec& spec) { return spec.trained && is_embedding(spec); }),
-      trained({"lr-head"}, [](const TensorSpec& spec) { return spec.trained && is_head(spec); }),
-      trained({"lr-vector"}, [](const TensorSpec& spec) { return spec.trained && is_vector(spec); }),
-      trained({"weight-decay", "cautious-decay"}, [](const TensorSpec& spec) { return spec.trained && spec.decay; }),
-      trained({"muon-scale", "muon-iteration", "momentum", "nesterov"},
-              [](const TensorSpec& spec) {
-                return spec.trained && (spec.optimizer == &kMuon || spec.optimizer == &kNorMuon ||
-                                        spec.optimizer == &kSgd);
-              }),
-  };
-  return rows;
-}
-
-// Returns nothing if the options contradict each other; other checks report that.
+// None if the options do not fit each other. Other checks say so.
 std::optional<std::vector<TensorSpec>> tensors_of(TrainOptions o) {
   try {
     o.config = resolved(with_vocabulary(o).config);
@@ -120,37 +21,39 @@ std::optional<std::vector<TensorSpec>> tensors_of(TrainOptions o) {
   }
 }
 
-std::string value_of(const std::vector<Setting>& settings, const std::string& option) {
-  std::string value = find_setting(settings, option)->value();
+std::string value_of(const std::string& option, const TrainOptions& o) {
+  std::string value = find_setting(train_settings(), option)->value(o);
   std::erase(value, '"');
   return value;
 }
 
-// Returns the options that a run sets to another value than its preset's, each with the reason why the run does not
-// read it, or "".
-std::map<std::string, std::string> options_set(TrainOptions o) {
+// "with {placement=}" as "with --placement pre", and "without {window}" as "without --window".
+std::string reason_of(const std::string& otherwise, const TrainOptions& o) {
+  const size_t begin = otherwise.find('{'), end = otherwise.find("=}");
+  if (end == otherwise.npos) return spelled(otherwise, "--");
+  const std::string option = otherwise.substr(begin + 1, end - begin - 1);
+  return otherwise.substr(0, begin) + "--" + option + " " + value_of(option, o);
+}
+
+// The options to which a run gives another value than its preset, each with why the run does not read it, or "".
+std::map<std::string, std::string> options_set(const TrainOptions& o) {
   TrainOptions plain;
   plain.preset = o.preset, plain.size = o.size;
   plain.config = preset_config(o.preset, o.size);
-  const std::vector<Setting> here = settings_of(o), there = settings_of(plain);
-  const auto is_set = [&](const std::string& option) {
-    return value_of(here, option) != value_of(there, option);
+  std::optional<std::vector<TensorSpec>> tensors;
+  bool fit = true;  // the options, so that there is a table of tensors
+  const auto met = [&](const Condition<TrainOptions>& need) {
+    if (!need.acts_on) return need.met(o);
+    if (!tensors && fit) tensors = tensors_of(o), fit = tensors.has_value();
+    return !fit || std::any_of(tensors->begin(), tensors->end(), need.acts_on);
   };
   std::map<std::string, std::string> reasons;
-  const auto add = [&](const std::string& option, bool read, const auto& row) {
-    std::string& reason = reasons[option];  // keep the first of several
-    if (!read && reason.empty()) reason = row.why + (row.value_of.empty() ? "" : " " + value_of(here, row.value_of));
-  };
-  for (const Readers& row : readers())
-    for (const std::string& option : row.options)
-      if (is_set(option)) add(option, row.read(o), row);
-  std::optional<std::vector<TensorSpec>> tensors;
-  for (const TensorReaders& row : tensor_readers())
-    for (const std::string& option : row.options) {
-      if (!is_set(option)) continue;
-      if (!tensors && !(tensors = tensors_of(o))) return reasons;
-      add(option, std::any_of(tensors->begin(), tensors->end(), row.acts_on), row);
-    }
+  for (const TrainSetting& s : train_settings()) {
+    if (s.needs.empty() || s.value(o) == s.value(plain)) continue;
+    std::string& reason = reasons[s.name];
+    for (const auto& need : s.needs)
+      if (reason.empty() && !need.of_words && !met(need)) reason = reason_of(need.otherwise, o);
+  }
   return reasons;
 }
 

@@ -46,10 +46,9 @@ struct Settings {
     } else if (name == "corpus-seed") {
       corpus.seed = std::strtoull(value.c_str(), nullptr, 10);
     } else {
-      const std::vector<Setting> all = settings_of(train);
-      const Setting* setting = find_setting(all, name);
+      const TrainSetting* setting = find_setting(train_settings(), name);
       if (!setting) refuse("unknown option '--" + name + "'");
-      setting->set(value);
+      setting->set(train, value);
     }
   }
 };
@@ -175,9 +174,8 @@ char* engine_allocate(uint32_t bytes) { return static_cast<char*>(std::malloc(by
 void engine_free(char* text) { std::free(text); }
 
 const char* engine_options() {
-  TrainOptions defaults;
   ordered_json list = ordered_json::array();
-  for (const Setting& setting : settings_of(defaults)) list.push_back(describe(setting));
+  for (const Setting& setting : train_settings()) list.push_back(describe(setting));
   return reply(list);
 }
 

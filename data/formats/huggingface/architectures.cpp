@@ -113,11 +113,10 @@ std::vector<std::string> losses(const Architecture& architecture, const Config& 
   } catch (const std::exception& error) {
     return {plain_text(error), "", ""};  // counts as three losses
   }
-  const auto ours = settings_of(given, false), theirs = settings_of(kept, false);
   std::vector<std::string> list;
-  for (size_t i = 0; i < ours.size(); ++i)
-    if (ours[i].value() != theirs[i].value())
-      list.push_back("--" + ours[i].name + " " + ours[i].value() + " (it has " + theirs[i].value() + ")");
+  for (const TrainSetting& s : train_settings())
+    if (const std::string ours = s.value(given), theirs = s.value(kept); s.model && ours != theirs)
+      list.push_back("--" + s.name + " " + ours + " (it has " + theirs + ")");
   return list;
 }
 

@@ -55,10 +55,10 @@ json exported(const Config& c, T Config::*member) {
 json model_settings(const Config& config) {
   TrainOptions options;
   options.config = config;
-  const std::vector<std::string> names = names_of(settings_of(options, false));
-  json settings = to_json(options), kept = json::object();
-  for (const std::string& name : names)
-    if (settings.contains(name)) kept[name] = settings[name];
+  const json settings = to_json(options);
+  json kept = json::object();
+  for (const TrainSetting& s : train_settings())
+    if (s.model && settings.contains(s.name)) kept[s.name] = settings[s.name];
   return kept;
 }
 
