@@ -193,7 +193,7 @@ TEST_CASE("a checkpoint is refused if a tensor has the state of an optimizer tha
   of_all.takes = [](const TensorSpec&) { return true; };
   const Optimizer* const rows[] = {&of_all};
   assign_optimizers(s.model.table, rows);
-  s.header.options.optimizer = OptimizerKind::adafactor;
+  s.header.options.optimizer = &run_optimizer("adafactor");
   s.save();
   const std::string refused = message_of<std::runtime_error>([&] { read_checkpoint_header(s.path); });
   CHECK(contains(refused, "optimizer.variance.block.0.attention.k.weight is not a tensor of its model"));

@@ -386,7 +386,7 @@ TEST_CASE("Muon takes matrices of blocks and leaves the rest to AdamW", "[optimi
   std::vector<TensorSpec> table = layout.table();
   TensorSpec& frozen = *std::ranges::find(table, "block.0.ffn.up.weight", &TensorSpec::name);
   frozen.trained = false;
-  assign_optimizers(table, run_optimizer(OptimizerKind::muon).rows);
+  assign_optimizers(table, run_optimizer("muon").rows);
   CHECK(frozen.optimizer == nullptr);
   std::string taken;
   for (const TensorSpec& spec : table) {

@@ -151,7 +151,7 @@ TEST_CASE("the bias of each layer follows the load of the whole step", "[moe]") 
 
 TEST_CASE("Muon orthogonalizes the matrix of each expert, and AdamW updates the router", "[moe][optimizer]") {
   std::vector<TensorSpec> table = Model(small()).table;
-  assign_optimizers(table, run_optimizer(OptimizerKind::muon).rows);
+  assign_optimizers(table, run_optimizer("muon").rows);
   int experts = 0;
   for (const TensorSpec& spec : table) {
     if (spec.shape.size() < 2 || spec.layer == kOutside) continue;

@@ -168,8 +168,8 @@ TEST_CASE("another --eval-batches on resume resets the best loss", "[program][re
 
 TEST_CASE("a run of every optimizer resumes to the bit, and with no other optimizer", "[program][resume]") {
   const Corpus f;
-  for (const auto& [kind, word] : kOptimizers) {
-    const std::string name = word, other = kind == OptimizerKind::adamw ? "sgd" : "adamw";
+  for (const RunOptimizer& row : run_optimizers()) {
+    const std::string name = row.name, other = name == "adamw" ? "sgd" : "adamw";
     const std::string run =
         "train --data stories.txt --save-every 0 --lr 1e-3 --schedule wsd --steps 4 --optimizer " + name + kTiny;
     REQUIRE(f.run(run + "--out whole --force").status == 0);

@@ -38,7 +38,7 @@ std::string rate_text(const TrainOptions& o) {
   else if (o.rate.warmup > 0) text += " after " + std::to_string(o.rate.warmup) + " warm-up steps";
   text += std::string(", ") + name_of(kSchedules, o.rate.schedule);
   if (o.rate.schedule != Schedule::constant) text += format(" to %g", o.rate.min_lr);
-  return o.optimizer == OptimizerKind::adamw ? text : text + ", " + run_optimizer(o.optimizer).name;
+  return o.optimizer->rows.front() == &kAdamW ? text : text + ", " + o.optimizer->title;
 }
 
 std::string plan_json(const TrainOptions& o, const Dataset& data, size_t parameters,

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <sstream>
 
-#include "layers/config/config.hpp"
+#include "layers/training/run_optimizer.hpp"
 
 namespace {
 
@@ -94,7 +94,6 @@ constexpr ForeignName kForeign[] = {
      "--preset names a family of models and --size its size; --init-from starts from weights"},
     {"hidden-size", "--channels is the width of the model, --hidden that of the feed-forward layer"},
     {"init-std initializer-range weight-init", "--init chooses the weight initialization"},
-    {"adamw sgd lion adafactor muon normuon", "--optimizer NAME chooses the optimizer; train --help lists the names"},
     {"eps epsilon", "--adam-eps is AdamW's epsilon, --norm-eps that of the norms"},
     {"lr-decay decay-lr", "--schedule cosine|linear|constant|wsd decays the learning rate to --min-lr"},
     {"lr-decay-iters lr-decay-steps", "the schedule ends with the last of --steps"},
@@ -199,6 +198,8 @@ std::string squeezed(std::string_view name) {
 }
 
 std::string meaning_of(const std::string& foreign, const std::vector<std::string>& known, const std::string& option) {
+  if (option.empty() && std::ranges::count(run_optimizers(), foreign, &RunOptimizer::name))
+    return "--optimizer NAME chooses the optimizer; train --help lists the names";
   for (const ForeignName& row : kForeign) {
     if (row.option != option || !has_word(row.theirs, foreign)) continue;
     const std::string meaning = row.meaning;

@@ -56,12 +56,13 @@ Config resolved(const Config& config) {
 
 void complete(TrainOptions& o) {
   o.rate.min_lr = o.min_lr.value_or(o.rate.lr / 10);
-  const RunOptimizer& by = run_optimizer(o.optimizer);
+  const RunOptimizer& by = *o.optimizer;
   o.optimizer_options.beta2 = o.beta2.value_or(by.beta2);
   o.optimizer_options.momentum = o.momentum.value_or(by.momentum);
   o.optimizer_options.nesterov = o.nesterov.value_or(by.nesterov);
-  if (o.optimizer_options.cautious_decay && o.optimizer == OptimizerKind::sgd)
-    refuse("--cautious-decay needs a decay apart from the gradient: choose another --optimizer than sgd");
+  if (o.optimizer_options.cautious_decay && by.reads(&Optimizer::decays_gradient))
+    refuse(std::string("--cautious-decay needs a decay apart from the gradient: choose another --optimizer than ") +
+           by.name);
   const int64_t rows = int64_t(o.batch) * o.accumulate;
   if (rows > std::numeric_limits<int>::max())
     refuse("--batch " + std::to_string(o.batch) + " times --accumulate " + std::to_string(o.accumulate) + " is " +

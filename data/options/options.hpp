@@ -17,12 +17,6 @@ inline constexpr double kLargest = 1e15;
 inline constexpr Named<Schedule> kSchedules[] = {
     {Schedule::cosine, "cosine"}, {Schedule::linear, "linear"}, {Schedule::constant, "constant"},
     {Schedule::wsd, "wsd"}};
-inline constexpr Named<OptimizerKind> kOptimizers[] = {{OptimizerKind::adamw, "adamw"},
-                                                       {OptimizerKind::sgd, "sgd"},
-                                                       {OptimizerKind::lion, "lion"},
-                                                       {OptimizerKind::adafactor, "adafactor"},
-                                                       {OptimizerKind::muon, "muon"},
-                                                       {OptimizerKind::normuon, "normuon"}};
 inline constexpr Named<MuonScale> kMuonScales[] = {{MuonScale::rms, "rms"}, {MuonScale::spectral, "spectral"}};
 inline constexpr Named<PolarIteration> kPolarIterations[] = {{PolarIteration::newton_schulz, "newton-schulz"},
                                                               {PolarIteration::polar_express, "polar-express"}};
@@ -45,7 +39,7 @@ struct TrainOptions : TextOptions {
   std::optional<double> min_lr;  // open: a tenth of the peak learning rate
   int64_t schedule_start = 0, schedule_end = 0;  // steps; schedule_end = 0 means the run's last step
   std::vector<std::string> earlier_schedules;    // if the run was resumed with another schedule (schedule.hpp)
-  OptimizerKind optimizer = OptimizerKind::adamw;
+  const RunOptimizer* optimizer = &run_optimizers().front();
   OptimizerOptions optimizer_options;
   std::optional<double> beta2, momentum;  // open: as the optimizer says
   std::optional<bool> nesterov;           // open: as the optimizer says

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <stdexcept>
 #include <string_view>
 #include <type_traits>
@@ -15,7 +16,6 @@
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/config/fields.hpp"
 #include "layers/model/presets.hpp"
-#include "layers/training/muon.hpp"
 
 namespace {
 
@@ -182,9 +182,10 @@ std::vector<SettingOf<Options>> rows_of(void (*describe)(Table<Options>&)) {
 
 using TrainNeed = Condition<TrainOptions>;
 
-template <OptimizerKind... kinds>
-const TrainNeed kOptimizerIs = {[](const TrainOptions& o) { return ((o.optimizer == kinds) || ...); }, nullptr,
-                                "with {optimizer=}"};
+// On optimizers that read it.
+TrainNeed read_by(bool Optimizer::*option) {
+  return {[option](const TrainOptions& o) { return o.optimizer->reads(option); }, nullptr, "with {optimizer=}"};
+}
 
 const TrainNeed kDecays = {[](const TrainOptions& o) { return o.rate.schedule != Schedule::constant; }, nullptr,
                            "with {schedule} constant"};
@@ -203,9 +204,7 @@ TrainNeed trains(bool (*has)(const TensorSpec&)) {
           "on the tensors that {lora}, {train-only} and {freeze} leave"};
 }
 bool decays(const TensorSpec& spec) { return spec.decay; }
-bool has_momentum(const TensorSpec& spec) {
-  return spec.optimizer == &kMuon || spec.optimizer == &kNorMuon || spec.optimizer == &kSgd;
-}
+bool has_momentum(const TensorSpec& spec) { return spec.optimizer && spec.optimizer->momentum; }
 
 // --include and --exclude are for folders.
 template <class Options>
@@ -382,31 +381,60 @@ void describe_schedule(TrainTable& t) {
            {.may_change = true}, {kDecays});
 }
 
+// "adamw, lion": the optimizers of which a statement holds.
+template <class Holds>
+std::string optimizers_where(const Holds& holds) {
+  std::string names;
+  for (const RunOptimizer& row : run_optimizers())
+    if (holds(row)) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  return names;
+}
+
+// "beta2 of adamw, lion (default: 0.95; lion: 0.99)"
+template <class T>
+std::string help_of(const std::string& what, bool Optimizer::*option, T RunOptimizer::*value) {
+  const auto reads = [option](const RunOptimizer& row) { return row.reads(option); };
+  std::map<T, int> count;
+  for (const RunOptimizer& row : run_optimizers())
+    if (reads(row)) ++count[row.*value];
+  const auto usual = std::ranges::max_element(count, {}, [](const auto& entry) { return entry.second; });
+  const auto shown = [](T x) { return std::is_same_v<T, bool> ? (x ? "on" : "off") : toml(x); };
+  std::string text = what + " of " + optimizers_where(reads) + " (default: " + shown(usual->first);
+  for (const auto& [x, n] : count)
+    if (x != usual->first)
+      text += "; " + optimizers_where([&](const auto& row) { return reads(row) && row.*value == x; }) + ": " + shown(x);
+  return text + ")";
+}
+
 void describe_optimizer(TrainTable& t) {
-  using Kind = OptimizerKind;
   const auto by = [](auto member) { return in(&TrainOptions::optimizer_options, member); };
-  const TrainNeed betas = kOptimizerIs<Kind::adamw, Kind::lion, Kind::muon, Kind::normuon>;
-  const TrainNeed momentum = kOptimizerIs<Kind::sgd, Kind::muon, Kind::normuon>;
-  const TrainNeed muon = kOptimizerIs<Kind::muon, Kind::normuon>;
-  t.choice("optimizer", kOptimizers, &TrainOptions::optimizer,
-           "optimizer (muon, normuon: hidden matrices; adamw: the rest)", {.common = true});
+  const TrainNeed betas = read_by(&Optimizer::betas), momentum = read_by(&Optimizer::momentum);
+  const std::vector<TrainNeed> polar = {read_by(&Optimizer::polar), trains(has_momentum)};
+  const auto shares = [](const RunOptimizer& row) { return row.rows.size() > 1 && row.rows.back() == &kAdamW; };
+  t.computed("optimizer", "NAME", "optimizer (" + optimizers_where(shares) + ": hidden matrices; adamw: the rest)",
+             {.common = true}, {},
+             [](TrainOptions& o, const std::string& name) { o.optimizer = &run_optimizer(name); },
+             [](const TrainOptions& o) { return toml(std::string(o.optimizer->name)); });
+  for (const RunOptimizer& row : run_optimizers()) t.rows.back().choices.emplace_back(row.name);
   t.number("weight-decay", by(&OptimizerOptions::weight_decay), 0, 100, "weight decay of matrices", {},
            {trains(decays)});
   t.flag("cautious-decay", by(&OptimizerOptions::cautious_decay),
          "decay only weights that the step moves toward zero", {}, {trains(decays)});
-  t.number("beta1", by(&OptimizerOptions::beta1), 0, .999999, "beta1 of adamw and lion", {}, {betas});
+  t.number("beta1", by(&OptimizerOptions::beta1), 0, .999999,
+           "beta1 of " + optimizers_where([](const RunOptimizer& row) { return row.reads(&Optimizer::betas); }), {},
+           {betas});
   t.number("beta2", &TrainOptions::beta2, 0, .9999999,
-           "beta2 of adamw, lion, normuon (default: 0.95; lion: 0.99)", {}, {betas});
-  t.number("adam-eps", by(&OptimizerOptions::eps), 0, 1, "AdamW epsilon", {},
-           {kOptimizerIs<Kind::adamw, Kind::muon, Kind::normuon>});
-  t.number("momentum", &TrainOptions::momentum, 0, .999999, "momentum of sgd, muon (default: 0.95; sgd: 0.9)", {},
-           {momentum, trains(has_momentum)});
-  t.flag("nesterov", &TrainOptions::nesterov, "Nesterov momentum (default: muon on, sgd off)", {},
+           help_of("beta2", &Optimizer::betas, &RunOptimizer::beta2), {}, {betas});
+  t.number("adam-eps", by(&OptimizerOptions::eps), 0, 1, "AdamW epsilon", {}, {read_by(&Optimizer::epsilon)});
+  t.number("momentum", &TrainOptions::momentum, 0, .999999,
+           help_of("momentum", &Optimizer::momentum, &RunOptimizer::momentum), {}, {momentum, trains(has_momentum)});
+  t.flag("nesterov", &TrainOptions::nesterov,
+         help_of("Nesterov momentum", &Optimizer::momentum, &RunOptimizer::nesterov), {},
          {momentum, trains(has_momentum)});
   t.choice("muon-scale", kMuonScales, by(&OptimizerOptions::muon_scale),
-           "Muon step size: RMS as AdamW, or spectral norm", {}, {muon, trains(has_momentum)});
+           "Muon step size: RMS as AdamW, or spectral norm", {}, polar);
   t.choice("muon-iteration", kPolarIterations, by(&OptimizerOptions::polar),
-           "polynomials that orthogonalize Muon's step", {}, {muon, trains(has_momentum)});
+           "polynomials that orthogonalize Muon's step", {}, polar);
 }
 
 void describe_measurements(TrainTable& t) {

@@ -20,7 +20,7 @@ std::vector<std::string> warnings_about(const TrainOptions& o, const std::vector
     std::string line;
   } list[] = {
       {rate.lr == 0, "--lr 0: nothing will be learned"},
-      {rate.lr >= .1 && o.optimizer == OptimizerKind::adamw,
+      {rate.lr >= .1 && o.optimizer->rows.front() == &kAdamW,
        "--lr " + format("%g", rate.lr) + ": AdamW moves every weight by about that much in a step; try 1e-3"},
       {warmup > 0 && o.steps > 0 && warmup >= o.steps,
        "--warmup " + std::to_string(warmup) + " does not end before step " + std::to_string(o.steps) +

@@ -39,7 +39,7 @@ void choose_trained(std::vector<TensorSpec>& table, const TrainOptions& o) {
   for (const RateGroup& group : kRateGroups)
     for (TensorSpec& spec : table)
       if (o.*group.rate && group.has(spec)) spec.rate = static_cast<float>(*(o.*group.rate) / o.rate.lr);
-  assign_optimizers(table, run_optimizer(o.optimizer).rows);
+  assign_optimizers(table, o.optimizer->rows);
 }
 
 std::string describe_trained(const Config& config, const std::vector<TensorSpec>& table) {

@@ -114,7 +114,7 @@ CheckpointFile open_checkpoint(const std::string& path) {
     const json fields = parse_json(metadata(stored, "train_gpt"), 8);
     c.header = header_of(fields, train_options_of(fields.at("settings")));
     c.table = table_of(c.header.options.config, stored.all().size());
-    const Optimizers optimizers = c.header.optimizer ? run_optimizer(c.header.options.optimizer).rows : Optimizers();
+    const Optimizers optimizers = c.header.optimizer ? c.header.options.optimizer->rows : Optimizers();
     c.slices = slices_of(stored, c.table, optimizers);
     c.sum = sum_of(metadata(stored, "checksum"));
   } catch (const std::bad_alloc&) {

@@ -136,7 +136,7 @@ struct Run {
 
   static StepFunctions functions(const TrainOptions& o) {
     StepFunctions chosen = kFastStep;
-    chosen.optimizers = run_optimizer(o.optimizer).rows;
+    chosen.optimizers = o.optimizer->rows;
     return chosen;
   }
 

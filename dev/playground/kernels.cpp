@@ -167,8 +167,8 @@ void add_optimizers(Hashes& hashes) {
     for (const Optimizer* optimizer : rows_of(model.table))
       optimizer->update({model.weights.get(), state.get(), model.gradients.get(), scratch.get()},
                         tensors_of(model.table, *optimizer), options, {1e-2f, .5f, 1});
-    const bool libm = row.kind != OptimizerKind::sgd && row.kind != OptimizerKind::lion;
-    hashes.add(row.name, libm, model.weights.get(), model.floats);
+    const bool libm = row.rows.front() != &kSgd && row.rows.front() != &kLion;
+    hashes.add(row.title, libm, model.weights.get(), model.floats);
   }
 }
 

@@ -328,6 +328,8 @@ float muon_scale(MuonScale scale, int rows, int cols) {
 }
 
 const Optimizer kMuon = {.name = "Muon", .slots = kMomentum, .takes = is_hidden_matrix, .update = muon,
-                         .flops = flops_of, .bytes = 28, .whole = true, .scratch = scratch_of};
+                         .flops = flops_of, .bytes = 28, .whole = true, .scratch = scratch_of,
+                         .momentum = true, .polar = true};
 const Optimizer kNorMuon = {.name = "NorMuon", .slots = kMomentumAndRows, .takes = is_hidden_matrix, .update = muon,
-                            .flops = flops_of, .bytes = 28, .whole = true, .scratch = scratch_of};
+                            .flops = flops_of, .bytes = 28, .whole = true, .scratch = scratch_of,
+                            .betas = true, .momentum = true, .polar = true};

@@ -225,9 +225,12 @@ constexpr Slot kBuffer[] = {{"momentum_buffer"}}, kMean[] = {{"exp_avg"}};
 
 }  // namespace
 
-const Optimizer kAdamW = {"AdamW", kMoments, takes_all, adamw, flops_per_weight<15>, 28};
-const Optimizer kSgd = {"SGD", kBuffer, takes_all, sgd, flops_per_weight<7>, 20};
-const Optimizer kLion = {"Lion", kMean, takes_all, lion, flops_per_weight<10>, 20};
+const Optimizer kAdamW = {.name = "AdamW", .slots = kMoments, .takes = takes_all, .update = adamw,
+                          .flops = flops_per_weight<15>, .bytes = 28, .betas = true, .epsilon = true};
+const Optimizer kSgd = {.name = "SGD", .slots = kBuffer, .takes = takes_all, .update = sgd,
+                        .flops = flops_per_weight<7>, .bytes = 20, .momentum = true, .decays_gradient = true};
+const Optimizer kLion = {.name = "Lion", .slots = kMean, .takes = takes_all, .update = lion,
+                         .flops = flops_per_weight<10>, .bytes = 20, .betas = true};
 
 // ---- learning rate -----------------------------------------------------------------------------------------
 

@@ -80,6 +80,8 @@ struct Optimizer {
   double bytes;                        // bytes that an update moves per weight
   bool whole = false;                  // it needs whole tensors, so ranks cannot share one
   size_t (*scratch)(const std::vector<TensorSpec>& table) = nullptr;  // floats that an update needs; null for none
+  bool betas = false, epsilon = false, momentum = false, polar = false;  // the options that the update reads
+  bool decays_gradient = false;  // the decay is a part of the gradient
 };
 extern const Optimizer kAdamW, kSgd, kLion;
 

@@ -1,8 +1,11 @@
 #include "run_optimizer.hpp"
 
 #include <algorithm>
+#include <stdexcept>
+#include <string>
 
 #include "adafactor.hpp"
+#include "layers/config/enum_names.hpp"
 #include "muon.hpp"
 
 namespace {
@@ -10,16 +13,28 @@ namespace {
 constexpr const Optimizer *kSgdAlone[] = {&kSgd}, *kLionAlone[] = {&kLion};
 constexpr const Optimizer* kAdafactorRows[] = {&kAdafactor, &kAdafactorVectors};
 constexpr const Optimizer *kMuonAndAdamW[] = {&kMuon, &kAdamW}, *kNorMuonAndAdamW[] = {&kNorMuon, &kAdamW};
-constexpr RunOptimizer kRunOptimizers[] = {{OptimizerKind::adamw, "AdamW", kAdamWAlone, .95, 0, false},
-                                           {OptimizerKind::sgd, "SGD", kSgdAlone, 0, .9, false},
-                                           {OptimizerKind::lion, "Lion", kLionAlone, .99, 0, false},
-                                           {OptimizerKind::adafactor, "Adafactor", kAdafactorRows, 0, 0, false},
-                                           {OptimizerKind::muon, "Muon", kMuonAndAdamW, .95, .95, true},
-                                           {OptimizerKind::normuon, "NorMuon", kNorMuonAndAdamW, .95, .95, true}};
+constexpr RunOptimizer kRunOptimizers[] = {
+    {.name = "adamw", .title = "AdamW", .rows = kAdamWAlone, .beta2 = .95},
+    {.name = "sgd", .title = "SGD", .rows = kSgdAlone, .momentum = .9},
+    {.name = "lion", .title = "Lion", .rows = kLionAlone, .beta2 = .99},
+    {.name = "adafactor", .title = "Adafactor", .rows = kAdafactorRows},
+    {.name = "muon", .title = "Muon", .rows = kMuonAndAdamW, .beta2 = .95, .momentum = .95, .nesterov = true},
+    {.name = "normuon", .title = "NorMuon", .rows = kNorMuonAndAdamW, .beta2 = .95, .momentum = .95,
+     .nesterov = true}};
 
 }  // namespace
 
+bool RunOptimizer::reads(bool Optimizer::*option) const {
+  return std::ranges::any_of(rows, [option](const Optimizer* row) { return row->*option; });
+}
+
 std::span<const RunOptimizer> run_optimizers() { return kRunOptimizers; }
-const RunOptimizer& run_optimizer(OptimizerKind kind) {
-  return *std::ranges::find(kRunOptimizers, kind, &RunOptimizer::kind);
+
+const RunOptimizer& run_optimizer(std::string_view name) {
+  std::vector<std::string> known;
+  for (const RunOptimizer& row : kRunOptimizers) {
+    if (name == row.name) return row;
+    known.emplace_back(row.name);
+  }
+  throw std::invalid_argument(unknown_name("optimizer", name, known));
 }

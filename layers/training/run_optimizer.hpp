@@ -1,15 +1,18 @@
 #pragma once
 // The optimizers that a user can choose, each a list of rows.
 
+#include <string_view>
+
 #include "optimizer.hpp"
 
-enum class OptimizerKind { adamw, sgd, lion, adafactor, muon, normuon };
 struct RunOptimizer {
-  OptimizerKind kind;
-  const char* name;
-  Optimizers rows;
-  double beta2, momentum;  // defaults of options that differ between optimizers, like `nesterov`
-  bool nesterov;
+  const char *name, *title;
+  Optimizers rows;  // each takes the tensors that those before it leave
+  double beta2 = 0, momentum = 0;  // with `nesterov`: defaults of the options that differ between optimizers
+  bool nesterov = false;
+
+  // True if an update reads an option: &Optimizer::betas.
+  bool reads(bool Optimizer::*option) const;
 };
-std::span<const RunOptimizer> run_optimizers();
-const RunOptimizer& run_optimizer(OptimizerKind kind);
+std::span<const RunOptimizer> run_optimizers();  // the first is the default
+const RunOptimizer& run_optimizer(std::string_view name);  // throws std::invalid_argument naming the nearest
