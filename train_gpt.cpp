@@ -55,8 +55,7 @@ namespace {
 // A run with its data, before it has a model.
 struct Plan {
   Command command;
-  CheckpointHeader from;  // what --resume continues
-  TrainOptions o;
+  CheckpointHeader start;  // what --resume continues, or step 0; with the options in force
   Dataset data;
   std::vector<std::string> lines;  // for the user, after the plan
 };
@@ -77,16 +76,17 @@ Plan make_plan(const Command& given, const Group& group, const Place& place) {
   if (!notice.empty()) lines.push_back("resume   " + notice);
   const std::string trained = describe_trained(o.config, table_of_run(o));
   if (!trained.empty()) lines.push_back("trains   " + trained);
-  return {command, from, o, std::move(data), lines};
+  CheckpointHeader start = o.resume ? from : CheckpointHeader();
+  start.options = o;
+  return {command, start, std::move(data), lines};
 }
 
 // Returns the trainer before its first step. Moves the plan's data into it.
 Trainer prepare(Plan& plan, const std::shared_ptr<Group>& group) {
-  order_model(*group, plan.o);
-  Trainer t(plan.command, plan.o, std::move(plan.data), group);
+  order_model(*group, plan.start.options);
+  Trainer t(plan.command, plan.start, std::move(plan.data), group);
   const std::string norms = go_to_start(t);
   if (!norms.empty()) plan.lines.push_back("WARNING  " + plan.command.train.init_from + ": " + norms);
-  if (plan.o.resume) t.state = plan.from, t.state.options = plan.o, t.state.by_line = t.data.by_line;
   return t;
 }
 
@@ -98,8 +98,8 @@ void print(const TrainOptions& o, const TrainOptions& given, const Dataset& data
 
 // Prints the predicted time. Tries no steps of a run that would take much memory or time.
 void print_prediction(Plan& plan, int ranks) {
-  const std::vector<std::string> time = predicted_time(plan.o, plan.o.resume ? plan.from.step : 0, ranks);
-  print(plan.o, plan.command.train, plan.data, plan.lines);
+  const std::vector<std::string> time = predicted_time(plan.start.options, plan.start.step, ranks);
+  print(plan.start.options, plan.command.train, plan.data, plan.lines);
   for (const std::string& line : time) std::puts(line.c_str());
 }
 
@@ -116,21 +116,21 @@ constexpr double kUnmeasured = 1;
 
 // Takes steps until the last one, or until the user asks to stop. Returns the step reached.
 int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& progress) {
-  t.diagnostics = std::make_unique<Diagnostics>(t.o, t.data, t.model, t.activations, t.state.step);
+  t.diagnostics = std::make_unique<Diagnostics>(t.options(), t.data, t.model, t.activations, t.state.step);
   std::optional<Utilization> utilization;
   const int64_t first = t.state.step;
   const double before = t.state.elapsed;
-  int64_t step = first, tokens = targets_before(t.data, t.model.config.context, rows_of(t.o, step));
-  const auto due = [&](int64_t every) { return every > 0 && step % every == 0 && step < t.o.steps; };
+  int64_t step = first, tokens = targets_before(t.data, t.model.config.context, rows_of(t.options(), step));
+  const auto due = [&](int64_t every) { return every > 0 && step % every == 0 && step < t.options().steps; };
   MetricsRow& row = t.row = metrics.last();
-  if (row.step == step && step > 0 && t.validates() && due(eval_every(t.o)) && std::isnan(row.val_loss)) {
+  if (row.step == step && step > 0 && t.validates() && due(eval_every(t.options())) && std::isnan(row.val_loss)) {
     validate(t, progress, row);  // Ctrl-C had stopped this validation
     metrics.replace_last(row);
   }
   while (!interrupted() && !out_of_patience(t, step)) {
-    if (limit.shorten(t, step)) progress.set_total(t.o.steps);
-    if (step >= t.o.steps) break;
-    const double lr = rate_at(t.o, step);
+    if (limit.shorten(t, step)) progress.set_total(t.options().steps);
+    if (step >= t.options().steps) break;
+    const double lr = rate_at(t.options(), step);
     const Stopwatch clock;
     const StepResult result = take_step(t, step, lr);
     const double seconds = clock.seconds();
@@ -144,16 +144,16 @@ int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& pro
     row.lr = lr, row.grad_norm = result.grad_norm, row.clipped = result.clipped;
     row.step_ms = 1000 * seconds, row.tokens_per_second = speed;
     t.within_step = false;
-    if (t.validates() && due(eval_every(t.o))) validate(t, progress, row);
+    if (t.validates() && due(eval_every(t.options()))) validate(t, progress, row);
     metrics.write(row);
-    if (const double trained = t.state.elapsed - before; !utilization && !t.o.quiet && trained > kUnmeasured) {
+    if (const double trained = t.state.elapsed - before; !utilization && !t.options().quiet && trained > kUnmeasured) {
       const double step_seconds = trained / static_cast<double>(step - first);
       for (const std::string& line : speed_and_time(t, first, step_seconds)) progress.line(line);
       utilization.emplace(t.model.config.matmul, flops_per_token(t.model.config, t.model.table) / t.group->size);
     }
-    if (due(t.o.sample_every)) progress.line(text_sample(t, step));
+    if (due(t.options().sample_every)) progress.line(text_sample(t, step));
     check_saving(t);
-    if (due(t.o.save_every)) save_sound(t, progress, step, true);
+    if (due(t.options().save_every)) save_sound(t, progress, step, true);
   }
   stopped_in_time();
   return step;
@@ -163,20 +163,20 @@ int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& pro
 
 // Trains, saves and measures. Throws Diverged.
 void train_and_measure(Trainer& t, TimeLimit& limit, RunOutcome& outcome) {
-  Metrics metrics(t.o.out, t.state.step, t.state.unwritten_row);
+  Metrics metrics(t.options().out, t.state.step, t.state.unwritten_row);
   t.state.unwritten_row.clear();
-  Progress progress(t.state.step, t.o.steps);
-  const int64_t planned = t.o.steps;
+  Progress progress(t.state.step, t.options().steps);
+  const int64_t planned = t.options().steps;
   try {
     outcome.step = take_steps(t, limit, metrics, progress);
     finish_saving(t);
   } catch (const std::runtime_error& error) {
     save_and_fail(t, metrics, error);
   }
-  outcome.early = outcome.step < t.o.steps && out_of_patience(t, outcome.step);
-  outcome.finished = outcome.step >= t.o.steps || outcome.early;
+  outcome.early = outcome.step < t.options().steps && out_of_patience(t, outcome.step);
+  outcome.finished = outcome.step >= t.options().steps || outcome.early;
   const bool saved = save_sound(t, progress, outcome.step);
-  if (t.o.steps != planned) write_config(t);
+  if (t.options().steps != planned) write_config(t);
   if (!outcome.finished) return print_stopped(t, outcome.step, saved);
   if (!saved) throw Diverged{outcome.step, "loss", "", true};
   outcome.measured = measure_end(t, metrics, progress, outcome);
@@ -194,40 +194,41 @@ void train(const Command& command) {
   if (goes_on && !is_there(asked.out)) throw std::runtime_error("there is no run " + asked.out + " to go on with");
   if (goes_on) lock = DirectoryLock(asked.out);  // before reading files that another process may be writing
   Plan plan = make_plan(command, *leading.group, place);
-  const std::string name = plan.o.config.placement + "-" + name_of(kNormKinds, plan.o.config.norm);
-  if (plan.o.dry_run && plan.o.out.empty()) plan.o.out = next_run_directory(name);
-  if (plan.o.dry_run && !is_quickly_tried(plan.o)) return print_prediction(plan, leading.group->size);
+  TrainOptions& o = plan.start.options;
+  const std::string name = o.config.placement + "-" + name_of(kNormKinds, o.config.norm);
+  if (o.dry_run && o.out.empty()) o.out = next_run_directory(name);
+  if (o.dry_run && !is_quickly_tried(o)) return print_prediction(plan, leading.group->size);
   Trainer t = prepare(plan, leading.group);
   require_work(t);
   TimeLimit limit(t);
-  if (!t.o.resume && !t.o.dry_run) {
-    if (!goes_on) lock = claim_directory(t.o.out, name);
-    prepare_run_directory(t.o.out, t.o.force, goes_on);
+  if (!t.options().resume && !t.options().dry_run) {
+    if (!goes_on) lock = claim_directory(t.state.options.out, name);
+    prepare_run_directory(t.options().out, t.options().force, goes_on);
   }
-  if (t.o.resume && !t.o.dry_run) check_run_directory(t.o.out);
-  print(t.o, t.command.train, t.data, plan.lines);
-  if (t.o.dry_run) {
+  if (t.options().resume && !t.options().dry_run) check_run_directory(t.options().out);
+  print(t.options(), t.command.train, t.data, plan.lines);
+  if (t.options().dry_run) {
     for (const std::string& line : speed_and_time(t, t.state.step, 0)) std::puts(line.c_str());
     return;
   }
   write_config(t);
-  keep_history(t.o.out, t.state.step);
+  keep_history(t.options().out, t.state.step);
   RunOutcome outcome;
-  outcome.parameters = count_parameters(t.o.config);
+  outcome.parameters = count_parameters(t.options().config);
   outcome.unigram = t.data.unigram_nats, outcome.floor = t.data.floor, outcome.data_fingerprint = t.data.fingerprint;
-  remove_outcome(t.o.out);
+  remove_outcome(t.options().out);
   try {
     train_and_measure(t, limit, outcome);
   } catch (const Diverged& diverged) {
     outcome.finished = false;
     outcome.step = diverged.step, outcome.what = diverged.what, outcome.tensor = diverged.tensor;
-    outcome.inputs = inputs_read(t.o, t.data);
-    write_outcome(t.o.out, outcome);
+    outcome.inputs = inputs_read(t.options(), t.data);
+    write_outcome(t.options().out, outcome);
     throw;
   }
   if (!outcome.finished) return;
-  outcome.inputs = inputs_read(t.o, t.data);
-  write_outcome(t.o.out, outcome);
+  outcome.inputs = inputs_read(t.options(), t.data);
+  write_outcome(t.options().out, outcome);
   print_summary(t, outcome);
 }
 

@@ -61,7 +61,9 @@ double time_run(const Comparison& c, TrainOptions o) {
   if (!o.init_from.empty()) from = read_checkpoint_header(find_checkpoint(o.init_from));
   Dataset data = load_training_data(o, from, c.command.program);
   command.train = o;
-  Trainer t(command, o, std::move(data), std::make_shared<Group>());
+  CheckpointHeader of_run;
+  of_run.options = o;
+  Trainer t(command, of_run, std::move(data), std::make_shared<Group>());
   go_to_start(t);
   const double start = clock.seconds();
   return start + seconds_of_run(t, 0, 0);

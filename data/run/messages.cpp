@@ -86,8 +86,8 @@ void print_validation(const Trainer& t, const RunOutcome& outcome) {
   std::printf("\n");
   if (!whole && outcome.measured)
     std::printf("            on %lld of %lld batches; --final-batches 0 measures all of them\n",
-                static_cast<long long>(t.o.eval_batches),
-                static_cast<long long>(validation_batches(t.data, t.o.batch)));
+                static_cast<long long>(t.options().eval_batches),
+                static_cast<long long>(validation_batches(t.data, t.options().batch)));
   print_weights(t, outcome.step);
 }
 
@@ -95,7 +95,8 @@ void print_validation(const Trainer& t, const RunOutcome& outcome) {
 
 std::string text_sample(const Trainer& t, int64_t step) {
   const auto sample = [&t](const char* stop, uint64_t n) {
-    return sample_of(t.model, t.data.tokenizer, t.sample_length(), t.o.seed, stop, n, t.data.separator, &t.activations);
+    return sample_of(t.model, t.data.tokenizer, t.sample_length(), t.options().seed, stop, n, t.data.separator,
+                     &t.activations);
   };
   std::string text;
   if (t.data.by_line)  // the model has learned nothing about the text after a line
@@ -103,7 +104,7 @@ std::string text_sample(const Trainer& t, int64_t step) {
   else
     text = sample("", 0);
   if (text.rfind('\n') != text.npos && text.rfind('\n') > text.size() / 2) text.resize(text.rfind('\n'));
-  keep_sample(t.o.out, step, text);
+  keep_sample(t.options().out, step, text);
   if (has_json_lines()) json_line(to_ascii({{"event", "sample"}, {"step", step}, {"text", text}}));
   return "---- sample ----\n" + for_terminal(text) + "\n----------------";
 }
@@ -111,32 +112,32 @@ std::string text_sample(const Trainer& t, int64_t step) {
 void print_summary(const Trainer& t, const RunOutcome& outcome) {
   if (outcome.early)
     std::printf("stopped early: no new best in %lld validations since step %lld (%.4f nats/token, in %s)\n",
-                static_cast<long long>(t.o.patience), static_cast<long long>(t.state.best_step), t.state.best_loss,
-                kBestCheckpoint);
+                static_cast<long long>(t.options().patience), static_cast<long long>(t.state.best_step),
+                t.state.best_loss, kBestCheckpoint);
   print_validation(t, outcome);
-  std::printf("checkpoint  %s\n", last_checkpoint(t.o.out).c_str());
+  std::printf("checkpoint  %s\n", last_checkpoint(t.options().out).c_str());
   if (!outcome.measured)
     std::printf("The run is finished; its last measurement was stopped. To repeat it:\n  %s\n",
-                program_words(t, {"train", "--out", t.o.out, "--resume"}).c_str());
-  if (t.o.quiet) return;
+                program_words(t, {"train", "--out", t.options().out, "--resume"}).c_str());
+  if (t.options().quiet) return;
   std::printf("%s\n", text_sample(t, outcome.step).c_str());
-  const std::string twice = std::to_string(2 * t.o.steps);
+  const std::string twice = std::to_string(2 * t.options().steps);
   std::vector<std::string> compare = {"compare", "--data"};
   compare.insert(compare.end(), t.command.train.data.begin(), t.command.train.data.end());
   compare.insert(compare.end(), {"--grid", "placement=post,pre,sandwich,deepnorm", "--tune", "lr=1e-3,3e-3",
                                  "warmup=20%,50%", "--steps", "600"});
   std::printf("next:\n");
-  for (const auto& words : {{"sample", t.o.out, "--prompt", "One "},
-                            {"train", "--out", t.o.out, "--resume", "--steps", twice},
+  for (const auto& words : {{"sample", t.options().out, "--prompt", "One "},
+                            {"train", "--out", t.options().out, "--resume", "--steps", twice},
                             compare})
     std::printf("  %s\n", program_words(t, words).c_str());
 }
 
 void print_stopped(const Trainer& t, int64_t step, bool saved) {
   if (has_json_lines())
-    json_line(to_ascii({{"event", "stopped"}, {"run", t.o.out}, {"step", step}, {"saved", saved}}));
+    json_line(to_ascii({{"event", "stopped"}, {"run", t.options().out}, {"step", step}, {"saved", saved}}));
   std::FILE* to = stop_signal() == SIGPIPE ? stderr : stdout;
   std::fprintf(to, "stopped at step %lld and %s; to go on:\n  %s\n", static_cast<long long>(step),
                saved ? "saved" : "not saved, because its loss has exploded",
-               program_words(t, {"train", "--out", t.o.out, "--resume"}).c_str());
+               program_words(t, {"train", "--out", t.options().out, "--resume"}).c_str());
 }

@@ -54,10 +54,11 @@ Timing measure_rest(Trainer& t, double budget, double step) {
   Timing s;
   s.step = step;
   if (!t.data.val.empty())
-    s.validation_batch = time_of(budget / 50, 5, [&](int) { evaluate(t.model, t.activations, t.data, t.o.batch, 1); }) /
-                         t.group->size;
+    s.validation_batch =
+        time_of(budget / 50, 5, [&](int) { evaluate(t.model, t.activations, t.data, t.options().batch, 1); }) /
+        t.group->size;
   constexpr int kTokens = 16;
-  if (!t.o.quiet || t.o.sample_every > 0)
+  if (!t.options().quiet || t.options().sample_every > 0)
     s.token = time_of(budget / 50, 5, [&](int) {
                 sample_of(t.model, t.data.tokenizer, kTokens, 1, "", 0, -1, &t.activations);
               }) / kTokens;
@@ -69,9 +70,9 @@ Timing measure_rest(Trainer& t, double budget, double step) {
 
 // Returns the time from the last step to the end of the program.
 double end_seconds(const Trainer& t, const Timing& s, int64_t steps) {
-  const double seconds = s.save + (t.o.quiet ? 0 : s.token * t.sample_length());
+  const double seconds = s.save + (t.options().quiet ? 0 : s.token * t.sample_length());
   if (!t.validates()) return seconds;
-  const int64_t all = validation_batches(t.data, t.o.batch), estimate = t.batches_per_validation();
+  const int64_t all = validation_batches(t.data, t.options().batch), estimate = t.batches_per_validation();
   const bool both = estimate < all && t.measures_whole_validation(steps);
   return seconds + s.save + s.validation_batch * static_cast<double>(estimate + (both ? all : 0));
 }
@@ -79,8 +80,9 @@ double end_seconds(const Trainer& t, const Timing& s, int64_t steps) {
 // Returns the time of a step, with its share of work that is done only every few steps.
 double seconds_per_step(const Trainer& t, const Timing& s) {
   const auto share = [](double seconds, int64_t every) { return every > 0 ? seconds / static_cast<double>(every) : 0; };
-  return s.step + share(s.save, t.o.save_every) + share(s.token * t.model.config.context, t.o.sample_every) +
-         share(s.validation_batch * static_cast<double>(t.batches_per_validation()), eval_every(t.o));
+  return s.step + share(s.save, t.options().save_every) +
+         share(s.token * t.model.config.context, t.options().sample_every) +
+         share(s.validation_batch * static_cast<double>(t.batches_per_validation()), eval_every(t.options()));
 }
 
 // Describes the measured peak. Measures only what it reports. bf16 may be slower than fp32.
@@ -101,9 +103,9 @@ double operations_of_step(const TrainOptions& o) {
 
 std::vector<std::string> speed_and_time(Trainer& t, int64_t first, double step_seconds) {
   constexpr int64_t kFew = 100;  // for fewer steps, measuring is not worth its time
-  if (t.o.quiet) return {};
+  if (t.options().quiet) return {};
   std::vector<std::string> lines = {speed_text(t.model.config.matmul)};
-  if (t.o.time_in_all > 0 || t.o.steps - first < kFew) return lines;
+  if (t.options().time_in_all > 0 || t.options().steps - first < kFew) return lines;
   lines.push_back("time     about " + format_seconds(seconds_of_run(t, first, step_seconds)) +
                   " at the speed of the first steps");
   return lines;
@@ -112,8 +114,8 @@ std::vector<std::string> speed_and_time(Trainer& t, int64_t first, double step_s
 double seconds_of_run(Trainer& t, int64_t first, double step_seconds) {
   constexpr double kBudget = 10;  // seconds for all measurements; half a second for steps
   const Timing timing = measure_rest(t, kBudget, step_seconds > 0 ? step_seconds : measure_step(t, kBudget));
-  const double steps = static_cast<double>(t.o.steps - first);
-  return steps * seconds_per_step(t, timing) + end_seconds(t, timing, t.o.steps);
+  const double steps = static_cast<double>(t.options().steps - first);
+  return steps * seconds_per_step(t, timing) + end_seconds(t, timing, t.options().steps);
 }
 
 double operations_of_run(const TrainOptions& o) { return static_cast<double>(o.steps) * operations_of_step(o); }
@@ -136,8 +138,8 @@ std::vector<std::string> predicted_time(TrainOptions& o, int64_t first, int rank
 }
 
 TimeLimit::TimeLimit(Trainer& t) : first_(t.state.step) {
-  if (t.o.time_in_all == 0) return;
-  const double budget = t.o.time_in_all - t.state.elapsed;
+  if (t.options().time_in_all == 0) return;
+  const double budget = t.options().time_in_all - t.state.elapsed;
   const double left = budget - since_start.seconds();
   const Timing timing = measure_rest(t, left, measure_step(t, left));
   const double each = seconds_per_step(t, timing);
@@ -148,22 +150,20 @@ TimeLimit::TimeLimit(Trainer& t) : first_(t.state.step) {
   end_ = budget - end;
   cool_down_ = end_ - .1 * std::max(0., end_ - start_);
   constexpr double kMore = 1.05;
-  t.o.steps = first_ + static_cast<int64_t>(kMore * static_cast<double>(fits(end)) + .5);
-  t.state.options = t.o;
+  t.state.options.steps = first_ + static_cast<int64_t>(kMore * static_cast<double>(fits(end)) + .5);
 }
 
 bool TimeLimit::shorten(Trainer& t, int64_t step) {
   const double now = since_start.seconds();
-  if (now < cool_down_ || step == first_ || step >= t.o.steps) return false;
+  if (now < cool_down_ || step == first_ || step >= t.options().steps) return false;
   if (now >= end_) {
-    cut_short(t.o, step);
+    cut_short(t.state.options, step);
   } else {
     cool_down_ = end_;
     const double pace = (now - start_) / static_cast<double>(step - first_);
     const int64_t last = step + std::max<int64_t>(1, static_cast<int64_t>((end_ - now) / pace));
-    if (last >= t.o.steps) return false;
-    cool_down(t.o, step, last);
+    if (last >= t.options().steps) return false;
+    cool_down(t.state.options, step, last);
   }
-  t.state.options = t.o;
   return true;
 }

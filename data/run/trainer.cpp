@@ -15,62 +15,61 @@
 #include "inputs.hpp"
 #include "leader.hpp"
 
-Trainer::Trainer(const Command& given, const TrainOptions& in_force, Dataset text, std::shared_ptr<Group> ranks)
-    : TrainingState(model_to_train(in_force), in_force.batch, in_force.config.context,
-                    step_functions(in_force), std::move(ranks)),
-      command(given), o(in_force), data(std::move(text)) {
-  state.options = o;
+Trainer::Trainer(const Command& given, const CheckpointHeader& start, Dataset text, std::shared_ptr<Group> ranks)
+    : TrainingState(model_to_train(start.options), start.options.batch, start.options.config.context,
+                    step_functions(start.options), std::move(ranks)),
+      command(given), data(std::move(text)), state(start) {
   state.tokenizer = data.tokenizer;
   state.data_fingerprint = data.fingerprint;
   state.by_line = data.by_line;
 }
 
 int64_t Trainer::batches_per_validation() const {
-  const int64_t all = validation_batches(data, o.batch);
-  return o.eval_batches > 0 ? std::min(o.eval_batches, all) : all;
+  const int64_t all = validation_batches(data, options().batch), wanted = options().eval_batches;
+  return wanted > 0 ? std::min(wanted, all) : all;
 }
 
 bool Trainer::measures_whole_validation(int64_t steps) const {
-  TrainOptions options = o;
-  options.steps = steps;
-  const int64_t all = validation_batches(data, o.batch), limit = final_batches(options);
+  TrainOptions longer = options();
+  longer.steps = steps;
+  const int64_t all = validation_batches(data, longer.batch), limit = final_batches(longer);
   return limit == 0 || all <= limit;
 }
 
 std::string go_to_start(Trainer& t) {
   std::string norms;
-  if (t.o.resume) {
+  if (t.options().resume) {
     Buffer of_all = t.group->size > 1 ? allocate(state_floats(t.model.table)) : nullptr;
     Buffer& whole = t.group->size > 1 ? of_all : t.optimizer_state;
-    load_checkpoint(last_checkpoint(t.o.out), t.model, &whole);
+    load_checkpoint(last_checkpoint(t.options().out), t.model, &whole);
     order_state(t, whole.get());
     return norms;
   }
-  initialize(t.model, t.o.seed);
-  if (!t.o.init_from.empty()) {
-    const TrainedModel from = load_trained_model(find_checkpoint(t.o.init_from));
+  initialize(t.model, t.options().seed);
+  if (!t.options().init_from.empty()) {
+    const TrainedModel from = load_trained_model(find_checkpoint(t.options().init_from));
     norms = copy_weights(t.model, from.model, from.path);
-    require_same_weights(t.o);
+    require_same_weights(t.options());
   }
   order_state(t, nullptr);
   return norms;
 }
 
 void require_work(const Trainer& t) {
-  if (!t.o.resume || t.state.step < t.o.steps || t.o.time_in_all > 0) return;
-  const auto outcome = read_outcome(t.o.out);
+  if (!t.options().resume || t.state.step < t.options().steps || t.options().time_in_all > 0) return;
+  const auto outcome = read_outcome(t.options().out);
   if (outcome && outcome->finished && outcome->measured)
-    throw std::invalid_argument(t.o.out + " is finished: say how far to go on, e.g. --steps " +
+    throw std::invalid_argument(t.options().out + " is finished: say how far to go on, e.g. --steps " +
                                 std::to_string(2 * t.state.step));
 }
 
 void write_config(const Trainer& t) {
   TrainOptions given = t.command.train;
-  given.min_lr = t.o.min_lr, given.time_in_all = t.o.time_in_all;
+  given.min_lr = t.options().min_lr, given.time_in_all = t.options().time_in_all;
   WholeFile file(t.path("config.toml"));
   file.write(std::string(kRunStart) + "; train_gpt train --config reads them back. Values after a # follow from the\n"
              "# others.\n" +
-             to_toml(t.o, given));
+             to_toml(t.options(), given));
   file.finish();
   file.publish();
 }
@@ -79,9 +78,9 @@ void write_config(const Trainer& t) {
 
 StepResult take_step(Trainer& t, int64_t step, double lr) {
   StepObserver* observer = t.diagnostics ? t.diagnostics->observer(step + 1) : nullptr;
-  const MicroBatches batches = micro_batches(t.data, t.o, step);
+  const MicroBatches batches = micro_batches(t.data, t.options(), step);
   t.within_step = true;
-  const StepResult result = order_step(t, batches, step_options(t.o), step, lr, observer);
+  const StepResult result = order_step(t, batches, step_options(t.options()), step, lr, observer);
   if (std::isnan(t.first_loss)) t.first_loss = result.loss;
   return result;
 }
@@ -131,7 +130,7 @@ void save(Trainer& t, const std::string& file, int64_t step, bool goes_on = fals
 // because a weight is not finite.
 bool has_exploded(const Trainer& t) {
   if (std::isnan(t.first_loss)) return false;
-  const int B = t.o.batch, T = t.model.config.context;
+  const int B = t.options().batch, T = t.model.config.context;
   const double nats = model_loss(t.model, t.activations, {t.tokens.data(), t.targets.data(), B, T});
   const double loss = nats / (static_cast<double>(B) * T);
   if (std::isnan(loss)) require_finite(t.state.step, t.model.table, t.model.weights);
@@ -140,7 +139,7 @@ bool has_exploded(const Trainer& t) {
 
 // Measures the loss. Returns NaN if the user stops it.
 double measure(const Trainer& t, int64_t step, int64_t batches) {
-  const double loss = evaluate_with_progress(t.model, t.activations, t.data, t.o.batch, batches, t.group.get());
+  const double loss = evaluate_with_progress(t.model, t.activations, t.data, t.options().batch, batches, t.group.get());
   if (interrupted()) stopped_in_time();
   if (std::isfinite(loss) || interrupted()) return loss;
   const TensorSpec* bad = first_non_finite(t.activations.table, t.activations.buffer.get());
@@ -152,7 +151,7 @@ double measure(const Trainer& t, int64_t step, int64_t batches) {
 // ---- validation ------------------------------------------------------------------------------------------
 
 void validate(Trainer& t, Progress& progress, MetricsRow& row) {
-  const double loss = measure(t, row.step, t.o.eval_batches);
+  const double loss = measure(t, row.step, t.options().eval_batches);
   if (std::isnan(loss)) return;
   row.val_loss = t.state.val_loss = loss;
   row.val_bpb = t.data.bits_per_byte(loss);
@@ -184,9 +183,10 @@ bool measure_end(Trainer& t, Metrics& metrics, Progress& progress, RunOutcome& o
   if (row.step != outcome.step) row = {outcome.step};  // metrics.csv has been removed
   if (std::isnan(row.val_loss)) validate(t, progress, row);
   t.state.val_loss = row.val_loss;
-  const bool whole = t.batches_per_validation() == validation_batches(t.data, t.o.batch);
+  const bool whole = t.batches_per_validation() == validation_batches(t.data, t.options().batch);
   if (whole) row.val_loss_full = row.val_loss;
-  else if (!interrupted() && t.measures_whole_validation(t.o.steps)) row.val_loss_full = measure(t, row.step, 0);
+  else if (!interrupted() && t.measures_whole_validation(t.options().steps))
+    row.val_loss_full = measure(t, row.step, 0);
   outcome.val_loss_full = row.val_loss_full;
   finish_best(t);  // a run that is killed before this line has no loss in its row, and validates again
   if (metrics.last().step == row.step) metrics.replace_last(row);
@@ -195,8 +195,8 @@ bool measure_end(Trainer& t, Metrics& metrics, Progress& progress, RunOutcome& o
 }
 
 bool out_of_patience(const Trainer& t, int64_t step) {
-  const int64_t every = eval_every(t.o);
-  return t.o.patience > 0 && every > 0 && step / every - t.state.best_step / every >= t.o.patience;
+  const int64_t every = eval_every(t.options());
+  return t.options().patience > 0 && every > 0 && step / every - t.state.best_step / every >= t.options().patience;
 }
 
 // ---- saving ----------------------------------------------------------------------------------------------

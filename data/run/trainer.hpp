@@ -21,9 +21,8 @@
 
 struct Trainer : TrainingState {
   Command command;  // with the options as the user gave them
-  TrainOptions o;   // the options in force
   Dataset data;
-  CheckpointHeader state;
+  CheckpointHeader state;  // with the options in force
   MetricsRow row;            // the newest step's row
   bool within_step = false;  // true: weights and `state` may belong to different steps
   std::unique_ptr<Diagnostics> diagnostics;  // null until training begins
@@ -33,13 +32,15 @@ struct Trainer : TrainingState {
   std::shared_future<void> saving, saving_best;
   std::pair<double, int64_t> best_before;  // loss and step of the best.safetensors that saving_best replaces
 
-  Trainer(const Command& given, const TrainOptions& in_force, Dataset text, std::shared_ptr<Group> ranks);
+  // A run goes on from `start`: the header of its checkpoint, or one of step 0, with the options in force.
+  Trainer(const Command& given, const CheckpointHeader& start, Dataset text, std::shared_ptr<Group> ranks);
 
-  bool validates() const { return eval_every(o) > 0 && !data.val.empty(); }
+  const TrainOptions& options() const { return state.options; }
+  bool validates() const { return eval_every(options()) > 0 && !data.val.empty(); }
   int64_t batches_per_validation() const;
   bool measures_whole_validation(int64_t steps) const;  // at the end of a run of this many steps
   int sample_length() const { return std::min(kSampleTokens, model.config.context); }
-  std::string path(const std::string& file) const { return o.out + "/" + file; }
+  std::string path(const std::string& file) const { return options().out + "/" + file; }
 };
 
 // Sets weights and optimizer state to their values before the first step of this call, on all ranks. Returns a line
