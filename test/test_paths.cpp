@@ -297,12 +297,12 @@ std::vector<std::string> readers_of_options() {
 }
 
 // Command lines that read a folder in which a pipe replaces one file.
-struct Member {
+struct FolderFile {
   std::string of, file, words;  // a copy of the folder `of` is `in`
 };
 
-const std::vector<Member>& members() {
-  static const std::vector<Member> all = {
+const std::vector<FolderFile>& folder_files() {
+  static const std::vector<FolderFile> all = {
       {"run", "best.safetensors", "sample IN --length 1"},
       {"run", "best.safetensors", "export IN --out x"},
       {"run", "checkpoint.safetensors", "train --out IN --resume --steps 3"},
@@ -358,7 +358,7 @@ TEST_CASE("no command waits for a pipe that nothing writes to", "[paths]") {
 
   std::vector<std::string> lines = readers_of_options();
   const size_t options = lines.size();
-  for (const Member& m : members()) {
+  for (const FolderFile& m : folder_files()) {
     const std::string in = "in" + std::to_string(lines.size());
     fs::copy(f.path(m.of), f.path(in), fs::copy_options::recursive);
     replace_by_pipe(f.path(in + "/" + m.file));

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "layers/config/enum_names.hpp"
 #include "layers/training/run_optimizer.hpp"
 
 namespace {

@@ -400,9 +400,11 @@ std::string help_of(const std::string& what, bool Optimizer::*option, T RunOptim
   const auto usual = std::ranges::max_element(count, {}, [](const auto& entry) { return entry.second; });
   const auto shown = [](T x) { return std::is_same_v<T, bool> ? (x ? "on" : "off") : toml(x); };
   std::string text = what + " of " + optimizers_where(reads) + " (default: " + shown(usual->first);
-  for (const auto& [x, n] : count)
+  for (const auto& entry : count) {
+    const T x = entry.first;
     if (x != usual->first)
       text += "; " + optimizers_where([&](const auto& row) { return reads(row) && row.*value == x; }) + ": " + shown(x);
+  }
   return text + ")";
 }
 

@@ -19,8 +19,9 @@ struct FieldChoice {
   std::vector<std::string> (*aliases)() = nullptr;
 };
 
-using Member = std::variant<int Config::*, float Config::*, double Config::*, bool Config::*, std::string Config::*,
-                            std::optional<bool> Config::*, std::optional<double> Config::*, FieldChoice>;
+using FieldMember =
+    std::variant<int Config::*, float Config::*, double Config::*, bool Config::*, std::string Config::*,
+                 std::optional<bool> Config::*, std::optional<double> Config::*, FieldChoice>;
 
 // A condition for an option to have an effect: on the options, or on some tensor of the model. `otherwise` completes
 // "has no effect"; {X} stands for the option X, and {X=} for the option with its value.
@@ -33,7 +34,7 @@ struct Need {
 
 struct Field {
   const char *name, *help;
-  Member member;
+  FieldMember member;
   double low = 0, high = 0;         // the range of a number, limits included
   bool derived_if_0 = false;        // resolve() derives it from the others
   const char* exported = nullptr;   // the key in exported configurations; null: the name; "": none
