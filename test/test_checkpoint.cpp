@@ -21,7 +21,7 @@
 #include "data/formats/safetensors.hpp"
 #include "data/host/json.hpp"
 #include "data/options/command_line.hpp"
-#include "data/options/settings.hpp"
+#include "data/options/command_settings.hpp"
 #include "data/options/settings_file.hpp"
 #include "data/run/evaluate.hpp"
 #include "data/run_directory/directory.hpp"

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "data/options/command_settings.hpp"
 #include "data/options/completion.hpp"
 #include "data/options/help.hpp"
 #include "data/options/man_page.hpp"
-#include "data/options/settings.hpp"
 #include "program.hpp"
 
 namespace {

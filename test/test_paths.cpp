@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <thread>
 
+#include "data/options/command_settings.hpp"
 #include "data/options/help.hpp"
-#include "data/options/settings.hpp"
 #include "small_run.hpp"
 
 namespace fs = std::filesystem;

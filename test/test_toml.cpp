@@ -3,7 +3,7 @@
 #include "catch.hpp"
 #include "data/host/json.hpp"
 #include "data/options/command_line.hpp"
-#include "data/options/settings.hpp"
+#include "data/options/command_settings.hpp"
 #include "data/options/settings_file.hpp"
 #include "small_run.hpp"
 

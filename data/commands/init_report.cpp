@@ -10,8 +10,8 @@
 #include "data/host/format.hpp"
 #include "data/host/machine.hpp"
 #include "data/options/command_line.hpp"
+#include "data/options/command_settings.hpp"
 #include "data/options/grid.hpp"
-#include "data/options/settings.hpp"
 #include "data/run/trainer.hpp"
 #include "layers/model/size.hpp"
 

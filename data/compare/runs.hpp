@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "data/options/settings.hpp"
+#include "data/options/command_settings.hpp"
 #include "summary.hpp"
 
 // Plans one run. Throws std::invalid_argument if an option of --tune does not accept its value in `point`.

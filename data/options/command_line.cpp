@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "command_settings.hpp"
 #include "completion.hpp"
 #include "data/host/errors.hpp"
 #include "data/host/files.hpp"
@@ -15,7 +16,7 @@
 #include "help.hpp"
 #include "layers/model/presets.hpp"
 #include "man_page.hpp"
-#include "settings.hpp"
+#include "values.hpp"
 
 namespace {
 

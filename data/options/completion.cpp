@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "command_settings.hpp"
 #include "help.hpp"
-#include "settings.hpp"
 
 namespace {
 

@@ -9,10 +9,10 @@
 #include <stdexcept>
 #include <utility>
 
+#include "command_settings.hpp"
 #include "data/host/errors.hpp"
 #include "data/host/format.hpp"
 #include "foreign_names.hpp"
-#include "settings.hpp"
 #include "toml.hpp"
 
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "command_settings.hpp"
 #include "data/host/format.hpp"
-#include "settings.hpp"
 
 const std::vector<CommandRow>& commands() {
   static const std::vector<CommandRow> rows = {

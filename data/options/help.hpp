@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "command_settings.hpp"
 #include "options.hpp"
-#include "settings.hpp"
 
 struct CommandRow {
   Command::Kind kind;

@@ -4,8 +4,8 @@
 #include <sstream>
 #include <string>
 
+#include "command_settings.hpp"
 #include "help.hpp"
-#include "settings.hpp"
 
 namespace {
 

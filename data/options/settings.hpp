@@ -1,6 +1,6 @@
 #pragma once
-// The table of options. It describes each option once, with its name, variable, range and help. Command lines, config
-// files, --help, config.toml and checkpoints all use this table.
+// A row of the table of options. It describes an option once, with its name, variable, range and help. Command lines,
+// config files, --help, config.toml and checkpoints all use these rows.
 
 #include <functional>
 #include <string>
@@ -61,12 +61,6 @@ struct SettingOf : Setting {
 using CommandSetting = SettingOf<Command>;
 using TrainSetting = SettingOf<TrainOptions>;
 
-// The options of a command, in the order of --help-all.
-const std::vector<CommandSetting>& settings_of(Command::Kind kind);
-
-// The options of `train` that decide what is trained, which config.toml holds. The model's come first.
-const std::vector<TrainSetting>& train_settings();
-
 // The setting with this name, or null.
 template <class Settings>
 auto find_setting(const Settings& settings, const std::string& name) -> decltype(settings.data()) {
@@ -81,8 +75,3 @@ std::vector<std::string> names_of(const Settings& settings) {
   for (const Setting& s : settings) names.push_back(s.name);
   return names;
 }
-
-// True if the user has given an option with this trait.
-bool said_any(const Command& command, bool Traits::*trait);
-
-bool parse_bool(const std::string& name, const std::string& text);

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "command_settings.hpp"
 #include "data/host/json.hpp"
 #include "data/host/utf8.hpp"
 #include "layers/model/presets.hpp"
-#include "settings.hpp"
 
 using nlohmann::json;
 

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "settings.hpp"
+#include "command_settings.hpp"
 
 // Writes a line for every setting that has a value. A setting the user left open in `given` is written as a comment,
 // with its value in `in_force`, so that reading the file back leaves it open.

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "data/host/format.hpp"
-#include "data/options/settings.hpp"
+#include "data/options/command_settings.hpp"
 #include "data/options/toml.hpp"
 
 namespace {

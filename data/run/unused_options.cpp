@@ -5,7 +5,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "data/options/settings.hpp"
+#include "data/options/command_settings.hpp"
 #include "layers/model/presets.hpp"
 #include "step_inputs.hpp"
 

@@ -11,7 +11,7 @@
 #include "data/commands/model_text.hpp"
 #include "data/host/errors.hpp"
 #include "data/host/json.hpp"
-#include "data/options/settings.hpp"
+#include "data/options/command_settings.hpp"
 #include "data/options/settings_file.hpp"
 #include "data/run/generate_text.hpp"
 #include "data/run/schedule.hpp"

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "data/host/errors.hpp"
-#include "data/options/settings.hpp"
+#include "data/options/command_settings.hpp"
 #include "layers/model/presets.hpp"
 #include "layers/model/resolve.hpp"
 #include "layers/norm/norm.hpp"

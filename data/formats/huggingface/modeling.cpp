@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "data/host/json.hpp"
-#include "data/options/settings.hpp"
+#include "data/options/command_settings.hpp"
 #include "data/options/settings_file.hpp"
 #include "layers/config/fields.hpp"
 #include "layers/config/placements.hpp"

@@ -1,0 +1,247 @@
+#include "command_settings.hpp"
+
+#include <algorithm>
+
+#include "shared_settings.hpp"
+
+namespace {
+
+// Settings of one call, not written to config.toml.
+template <bool comparison>
+void describe_call(TrainTable& t) {
+  t.group(comparison ? "" : "Run");
+  t.number("epochs", &TrainOptions::epochs, 1e-6, 1e6, "passes over the training text, instead of --steps",
+           {.common = true, .length = true})
+      .shown = "";
+  t.text("for", &TrainOptions::time_limit, "TIME", "approximate training time: 90s, 10m, 2h",
+         {.common = true, .length = true})
+      .set = [](TrainOptions& o, const std::string& text) {
+    parse_seconds(text);  // refused before the text is read
+    o.time_limit = text;
+  };
+  t.flag("quiet", &TrainOptions::quiet, "no sample and no suggestions at the end");
+  t.flag("json", &TrainOptions::json, "JSON lines on standard output, text on standard error", {.call = true});
+  t.group("Run");
+  const Traits traits = {.common = true, .call = true};
+  t.text("config", &TrainOptions::config_file, "FILE", "TOML file of options; the command line overrides it",
+         {.common = true});
+  t.text("out", &TrainOptions::out, "DIR",
+         comparison ? "comparison directory (default: runs/NUMBER-compare)"
+                    : "run directory (default: runs/NUMBER-PLACEMENT-NORM)",
+         traits);
+  t.flag("resume", &TrainOptions::resume,
+         comparison ? "continue the comparison in --out" : "continue the run in --out", traits);
+  t.flag("force", &TrainOptions::force, "overwrite what is in --out", {.call = true});
+  t.flag("dry-run", &TrainOptions::dry_run, "print the plan and stop", traits);
+  t.group("");  // written by compare; not in the help
+  t.list("input-hashes", &TrainOptions::input_hashes, "HASH...", "hashes of text, tokenizer and initial weights");
+}
+
+// ---- the other commands ----------------------------------------------------------------------------------
+
+template <class Options>
+void describe_checkpoint(SettingTable<Options>& t, std::string Options::*checkpoint) {
+  t.text("checkpoint", checkpoint, "RUN", "run directory or checkpoint (default: the newest run)",
+         {.common = true, .positional = true});
+}
+
+void describe_sample(SettingTable<SampleOptions>& t) {
+  using Options = SampleOptions;
+  const auto by = [](auto member) { return in(&Options::sampling, member); };
+  const Condition<Options> samples = {[](const Options& o) { return !o.greedy; }, nullptr, "with {greedy}", true};
+  const Condition<Options> draws = {[](const Options& o) { return o.greedy || o.sampling.temperature != 0; }, nullptr,
+                                    "with {temperature} 0", true};
+  describe_checkpoint(t, &Options::checkpoint);
+  t.text("prompt", &Options::prompt, "TEXT",
+         "text to continue; -: standard input (default: standard input, or a newline)");
+  t.choice("unknown", kUnknowns, &Options::unknown, "handling of prompt characters outside the vocabulary");
+  t.number("length", &Options::length, 0, 1e9,
+           "tokens to generate (default: up to 500, to the end of the context or line)");
+  t.number("count", &Options::count, 1, 1e9, "samples to generate, each from the same prompt");
+  t.text("stop", &Options::stop, "TEXT", "stop sequence (\\n: a newline)");
+  t.number("temperature", by(&Sampling::temperature), 0, 100, "sampling temperature (0: greedy)", {}, {samples});
+  t.number("top-k", by(&Sampling::top_k), 0, 1e9, "top-k sampling: only the K likeliest tokens (0: all)", {},
+           {samples, draws});
+  t.number("top-p", by(&Sampling::top_p), 0, 1,
+           "nucleus sampling: only the likeliest tokens of this total probability", {}, {samples, draws});
+  t.number("min-p", by(&Sampling::min_p), 0, 1, "only tokens with this share of the largest probability", {},
+           {samples, draws});
+  t.number("repeat-penalty", by(&Sampling::repeat_penalty), .01, 100,
+           "makes tokens of the context less likely (1: off)");
+  t.flag("greedy", &Options::greedy, "greedy decoding: always the likeliest token");
+  t.number("seed", by(&Sampling::seed), 0, kLargest, "sampling seed", {}, {samples, draws});
+  t.flag("json", &Options::json, "print each sample and its tokens as JSON");
+  t.flag("interactive", &Options::interactive,
+         "prompt loop: lines continue the text, an empty one restarts (Ctrl-D: end)");
+  describe_threads(t);
+}
+
+void describe_eval(SettingTable<EvalOptions>& t) {
+  using Options = EvalOptions;
+  describe_checkpoint(t, &Options::checkpoint);
+  describe_files(t, true);
+  t.number("batch", &Options::batch, 1, 1 << 20, "sequences per batch");
+  t.flag("json", &Options::json, "print the result as JSON, in full precision");
+  t.text("logits", &Options::logits, "FILE", "write the first batch's logits as .npy (float32; B, T, vocabulary)");
+  t.text("gradients", &Options::gradients, "FILE", "write the gradients of the first batch as .npz");
+  t.flag("force", &Options::force, "overwrite the files of --logits and --gradients");
+  t.text("hellaswag", &Options::hellaswag, "FILE", "accuracy on questions in llm.c's format, instead of --data");
+  describe_threads(t);
+}
+
+void describe_info(SettingTable<Command>& t) {
+  describe_checkpoint(t, &Command::info_checkpoint);
+  t.flag("cost", &Command::info_cost, "memory and FLOPs of one step, part by part", {.common = true});
+  t.flag("json", &Command::info_json, "print the model, its tensors and its cost as JSON");
+  t.add(&Command::train, rows_of(describe_batch));
+  t.number("ranks", &Command::info_ranks, 1, 4096, "with --cost: memory and bytes of each rank");
+  t.text("bandwidth", &Command::info_bandwidth, "BITS", "network of a rank in bits per second: 10G");
+  t.number("speed", &Command::info_speed, 0, 1e12, "tokens per second of one process (default: the run's)");
+  for (const auto describe : {describe_lanes, describe_trained, describe_model})
+    t.add(&Command::train, rows_of(describe));
+}
+
+void describe_tokenizer_command(SettingTable<TokenizerOptions>& t) {
+  describe_text(t, true);
+  t.number("vocab", &TokenizerOptions::vocabulary, 256, 1e6, "vocabulary size, of which 256 tokens are the bytes");
+  describe_separator(t);
+  t.text("out", &TokenizerOptions::out, "FILE", "output file, a tokenizer.json", {.required = true});
+  t.flag("force", &TokenizerOptions::force, "overwrite the file");
+  describe_threads(t);
+}
+
+void describe_tokenize(SettingTable<TokenizeOptions>& t) {
+  describe_text(t, true);
+  describe_tokenizer(t);
+  describe_separator(t);
+  t.number("val-fraction", &TokenizeOptions::val_fraction, 0, .9,
+           "fraction of the tokens held out for validation");
+  t.number("shard-tokens", &TokenizeOptions::shard_tokens, 1, 2147483647, "most tokens in a file");
+  t.text("out", &TokenizeOptions::out, "DIR", "output folder", {.required = true});
+  t.flag("force", &TokenizeOptions::force, "overwrite what is in --out");
+  describe_threads(t);
+}
+
+void describe_corpus(SettingTable<CorpusOptions>& t) {
+  std::vector<std::string> grammars;
+  for (const NamedGrammar& row : kStoryGrammars) grammars.emplace_back(row.name);
+  t.text("out", &CorpusOptions::out, "FILE", "output file; its entropy goes to FILE.nats");
+  t.named("grammar", &CorpusOptions::grammar, grammars, "grammar of the text");
+  t.text("bytes", &CorpusOptions::bytes, "SIZE", "text size in bytes: 500k, 4M, ...");
+  t.number("seed", &CorpusOptions::seed, 0, kLargest, "seed of the text");
+  t.flag("force", &CorpusOptions::force, "overwrite the file");
+  t.text("check", &CorpusOptions::check, "FILE", "count the lines of FILE that follow the grammar");
+  t.text("known", &CorpusOptions::known, "FILE", "with --check: count lines that also occur in FILE");
+}
+
+void describe_import(SettingTable<ImportOptions>& t) {
+  t.text("from", &ImportOptions::path, "PATH", "model of another program: a file or folder",
+         {.required = true, .positional = true});
+  t.text("out", &ImportOptions::out, "DIR", "run directory", {.required = true});
+  t.flag("force", &ImportOptions::force, "overwrite what is in --out");
+}
+
+void describe_export(SettingTable<ExportOptions>& t) {
+  describe_checkpoint(t, &ExportOptions::checkpoint);
+  t.text("out", &ExportOptions::out, "PATH", "output file or folder", {.required = true});
+  t.text("to", &ExportOptions::to, "FORMAT", "format").choices = {"hf", "gguf", "llmc", "llama2c"};
+  t.text("dtype", &ExportOptions::dtype, "TYPE", "number type of the matrices (default: f32)").choices = {
+      "f32", "f16", "bf16", "q8_0"};
+  t.flag("lora-merge", &ExportOptions::lora_merge,
+         "add the adapters of --lora to the weights (hf: default is the adapters alone)");
+  t.flag("force", &ExportOptions::force, "overwrite what is in --out");
+}
+
+void describe_completion(SettingTable<Command>& t) {
+  t.text("shell", &Command::shell, "SHELL", "shell", {.required = true, .positional = true}).choices = {"bash", "zsh",
+                                                                                                      "fish"};
+}
+
+void describe_comparison(SettingTable<Command>& t) {
+  using Options = CompareOptions;
+  const auto by = [](auto member) { return in(&Command::compare, member); };
+  const Condition<Command> tunes = {
+      [](const Command& c) { return c.train.resume || !c.compare.tune.empty(); }, nullptr, "without {tune}", true};
+  t.group("Comparison");
+  t.list("grid", by(&Options::grid), "KEY=A,B...", "option values to combine: placement=post,pre seed=1,2",
+         {.common = true});
+  t.list("tune", by(&Options::tune), "KEY=A,B...", "options to tune for each cell: lr=1e-3,3e-3 warmup=20%,50%",
+         {.common = true});
+  t.number("tune-runs", by(&Options::tune_runs), 2, 1e6,
+           "tuning runs per cell at most (default: 1.5 x --tune's combinations)", {}, {tunes});
+  t.number("tune-seed", by(&Options::tune_seed), 0, kLargest, "seed of the tuning runs, different from all others", {},
+           {tunes});
+  t.number("jobs", by(&Options::jobs), 1, 1024, "parallel runs; above 1, no times are reported", {.common = true});
+  t.flag("join", by(&Options::join), "share the runs with other processes; no times are reported");
+  t.text("shard", by(&Options::shard), "I/N", "train part I of N of the runs; others --join", {.call = true});
+  t.text("baseline", by(&Options::baseline), "CELL", "baseline cell: placement=pre (default: the first)",
+         {.common = true});
+  t.number("margin", by(&Options::margin), 0, 1e6, "losses this close count as equal: verdicts say so (0: off)");
+  t.number("target", by(&Options::target), 0, 1e6, "target loss of steps_to_target (0: the highest final loss)");
+}
+
+void describe_pass(TrainTable& t) {
+  describe_model(t);
+  describe_data(t);
+  t.group("Pass");
+  describe_batch(t);
+  describe_seeds(t);
+  describe_machine(t);
+}
+
+void describe_init_report(SettingTable<Command>& t) {
+  const auto by = [](auto member) { return in(&Command::init_report, member); };
+  t.group("Report");
+  t.list("grid", by(&InitReportOptions::grid), "KEY=A,B...", "option values to combine: layers=6,12 seed=1,2",
+         {.common = true});
+  t.text("out", by(&InitReportOptions::out), "FILE", "output CSV file, one row per statistic", {.common = true});
+  t.flag("force", by(&InitReportOptions::force), "overwrite the file");
+  t.add(&Command::train, rows_of(describe_pass));
+}
+
+std::vector<CommandSetting> rows_for(Command::Kind kind) {
+  using Kind = Command::Kind;
+  SettingTable<Command> t;
+  switch (kind) {
+    case Kind::compare:
+      describe_comparison(t);
+      t.add(&Command::train, train_settings());
+      t.add(&Command::train, rows_of(describe_call<true>));
+      break;
+    case Kind::train:
+      t.add(&Command::train, train_settings());
+      t.add(&Command::train, rows_of(describe_call<false>));
+      break;
+    case Kind::info: describe_info(t); break;
+    case Kind::sample: t.add(&Command::sample, rows_of(describe_sample)); break;
+    case Kind::eval: t.add(&Command::eval, rows_of(describe_eval)); break;
+    case Kind::init_report: describe_init_report(t); break;
+    case Kind::corpus: t.add(&Command::corpus, rows_of(describe_corpus)); break;
+    case Kind::tokenizer: t.add(&Command::tokenizer, rows_of(describe_tokenizer_command)); break;
+    case Kind::tokenize: t.add(&Command::tokenize, rows_of(describe_tokenize)); break;
+    case Kind::import_model: t.add(&Command::import_model, rows_of(describe_import)); break;
+    case Kind::export_model: t.add(&Command::export_model, rows_of(describe_export)); break;
+    case Kind::completion: describe_completion(t); break;
+    case Kind::man: break;
+  }
+  return t.rows;
+}
+
+}  // namespace
+
+const std::vector<CommandSetting>& settings_of(Command::Kind kind) {
+  static const std::vector<std::vector<CommandSetting>> tables = [] {
+    std::vector<std::vector<CommandSetting>> all;
+    for (int k = 0; k <= static_cast<int>(Command::Kind::man); ++k)
+      all.push_back(rows_for(static_cast<Command::Kind>(k)));
+    return all;
+  }();
+  return tables[static_cast<size_t>(kind)];
+}
+
+bool said_any(const Command& command, bool Traits::*trait) {
+  return std::any_of(command.given.begin(), command.given.end(), [&](const Given& g) {
+    const Setting* s = find_setting(settings_of(command.kind), g.name);
+    return s && s->*trait;
+  });
+}

@@ -1,0 +1,68 @@
+#pragma once
+// Rows that several commands have.
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "data/text/corpus.hpp"
+#include "data/tokenizer/stored_tokenizer.hpp"
+#include "setting_table.hpp"
+
+// --include and --exclude are for folders.
+template <class Options>
+bool reads_folders(const Options& o) {
+  std::vector<std::string> paths = o.data;
+  if constexpr (requires { o.val_data; }) paths.insert(paths.end(), o.val_data.begin(), o.val_data.end());
+  return paths.empty() || std::any_of(paths.begin(), paths.end(), [](const std::string& path) {
+#if defined(__wasm__)  // no files, and no functions for them
+    return path.empty();
+#else
+    std::error_code unknown;
+    return std::filesystem::is_directory(path, unknown);
+#endif
+  });
+}
+template <class Options>
+const Condition<Options> kFolders = {reads_folders<Options>, nullptr,
+                                     "on files that are named: it chooses in folders", true};
+
+template <class Options>
+void describe_text(SettingTable<Options>& t, bool required) {
+  t.list("data", &Options::data, "FILE...", "text files, folders, or - for standard input",
+         {.common = true, .required = required, .text = true, .input = true, .may_change = true});
+  t.list("include", &Options::include, "PATTERN...", "files to read in folders: '*.md' '*.txt'", {.text = true},
+         {kFolders<Options>});
+  t.list("exclude", &Options::exclude, "PATTERN...", "files and subfolders to skip in folders: '*.json' drafts",
+         {.text = true}, {kFolders<Options>});
+}
+
+template <class Options>
+void describe_files(SettingTable<Options>& t, bool required) {
+  describe_text(t, required);
+  t.choice("unknown", kUnknowns, &Options::unknown, "handling of characters outside the vocabulary",
+           {.text = true});
+}
+
+template <class Options>
+void describe_separator(SettingTable<Options>& t) {
+  t.text("document-separator", &Options::separator, "TOKEN", "special token before each file: '<|endoftext|>'",
+         {.text = true});
+}
+
+template <class Options>
+void describe_tokenizer(SettingTable<Options>& t) {
+  auto& s = t.named("tokenizer", &Options::tokenizer, {"byte", "char", "bpe:VOCABULARY"},
+                    "tokenizer, or a tokenizer file", {.common = true, .files = true, .text = true});
+  s.set = [](Options& o, const std::string& text) {
+    vocabulary_of_bpe(text);  // refuses numbers that it cannot be
+    o.tokenizer = text;
+  };
+}
+
+template <class Options>
+void describe_threads(SettingTable<Options>& t) {
+  t.number("threads", &Options::threads, 0, 4096, "threads (0: OMP_NUM_THREADS or all allowed processors)",
+           {.common = true, .machine = true, .may_change = true});
+}

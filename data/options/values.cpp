@@ -1,0 +1,56 @@
+#include "values.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+#include <stdexcept>
+
+#include "data/host/utf8.hpp"
+#include "toml.hpp"
+
+namespace {
+
+// "1e6" and "1e-6", not "1e+06" and "1e-06".
+std::string limit(double x) {
+  std::string s = toml(x);
+  std::erase(s, '+');
+  const size_t zero = s.find("e0") != s.npos ? s.find("e0") + 1 : s.find("e-0") != s.npos ? s.find("e-0") + 2 : s.npos;
+  return zero == s.npos ? s : s.erase(zero, 1);
+}
+
+// "10k" as "10e3" and "10%" as "10e-2", if the option counts something or is a fraction.
+std::string without_suffix(std::string digits, double high, bool whole) {
+  const auto replace_last = [&](const char* exponent) { digits.replace(digits.size() - 1, 1, exponent); };
+  const bool number = digits.size() > 1 && std::isdigit(static_cast<unsigned char>(digits[digits.size() - 2]));
+  const char last = number && digits.find_first_of("eE") == digits.npos ? digits.back() : '\0';
+  if (whole && (last == 'k' || last == 'K')) replace_last("e3");
+  if (whole && last == 'M') replace_last("e6");
+  if (!whole && last == '%' && high <= 1) replace_last("e-2");
+  return digits;
+}
+
+}  // namespace
+
+double parse_number(const std::string& name, const std::string& text, double low, double high, bool whole) {
+  std::string digits = text;
+  std::erase(digits, '_');
+  digits = without_suffix(digits, high, whole);
+  char* end = nullptr;
+  const double x = std::strtod(digits.c_str(), &end);
+  const bool decimal = digits.find_first_of("xX \t\n") == digits.npos;  // strtod also reads hexadecimal
+  const std::string range = limit(low) + " to " + limit(high), given = "--" + name + " " + one_line(text) + " is ";
+  if (digits.empty() || *end || !decimal) throw std::invalid_argument(given + "not a number: choose " + range);
+  if (!(x >= low && x <= high)) throw std::invalid_argument(given + "outside the range: choose " + range);
+  if (whole && x != std::floor(x)) throw std::invalid_argument(given + "not a whole number: choose one in " + range);
+  return x;
+}
+
+bool parse_bool(const std::string& name, const std::string& text) {
+  std::string lower = text;
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (lower == "true" || lower == "yes" || lower == "on" || lower == "1") return true;
+  if (lower == "false" || lower == "no" || lower == "off" || lower == "0") return false;
+  throw std::invalid_argument("--" + name + " " + one_line(text) + " is not true or false: write --" + name +
+                              " or --no-" + name);
+}
