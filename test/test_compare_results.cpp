@@ -269,6 +269,7 @@ TEST_CASE("the table of a comparison fits 100 columns", "[compare][program]") {
   REQUIRE(all.status == 0);
   for (const char* column : {"final val", "best", "difference", "seconds", "tokens/s", "clipped", "sensitivity"})
     CHECK(contains(all.out, column));
+  CHECK(contains(all.out, "sensitivity to lr: the mean loss of all its values, minus the lowest\n"));
   CHECK(widest(all.out) <= 100);
   const Outcome long_names = f.run(words + "y --grid placement=post norm=layernorm,rmsnorm activation=gelu "
                                            "position=learned qk-norm=none init=gpt2 optimizer=adamw schedule=cosine");

@@ -365,6 +365,23 @@ TEST_CASE("train ends with commands that can be run; its comparison tunes the ra
   CHECK(contains(plan.out, " runs each to tune lr and warmup on seed 0"));
 }
 
+TEST_CASE("train suggests a prompt that its tokenizer knows", "[program][end]") {
+  const Folder f;
+  const std::string tiny = " --steps 2 --eval-batches 1 --layers 1 --heads 1 --channels 8 --context 16 --batch 2 ";
+  const auto suggested = [&](const std::string& text, const std::string& run) {
+    std::string lines;
+    for (int i = 0; i < 100; ++i) lines += "\nbir varmış, bir yokmuş";
+    f.write("text.txt", text + lines);
+    const std::string out = f.run("train text.txt --tokenizer char --out " + run + tiny).out;
+    const size_t begin = out.find("train_gpt sample ") + 10;
+    return out.substr(begin, out.find('\n', begin) - begin);
+  };
+  CHECK(suggested("- güzel bir gün", "words") == "sample words --prompt güzel");
+  CHECK(f.run("sample words --prompt güzel --length 4").status == 0);
+  CHECK(suggested("\033[2Jx y", "escapes") == "sample escapes");
+  CHECK(suggested(std::string(100, 'x'), "long") == "sample long");
+}
+
 TEST_CASE("commands that the program suggests are quoted for a shell", "[program][end]") {
   const Corpus f;
   const Outcome o = f.run(
@@ -372,7 +389,7 @@ TEST_CASE("commands that the program suggests are quoted for a shell", "[program
   INFO(o.err);
   REQUIRE(o.status == 0);
   CHECK(contains(o.out, " train --out 'my;run' --resume --steps 4\n"));
-  CHECK(contains(o.out, " sample 'my;run' --prompt 'One '\n"));
+  CHECK(contains(o.out, " sample 'my;run' --prompt One\n"));
   CHECK(contains(o.out, "NOTE     the floor is not known: a story is longer than the context of 16\n"));
   CHECK(
       !contains(f.run("train --data stories.txt --dry-run --val-fraction 0 --eval-every 0 --context 16").out, "floor"));

@@ -396,10 +396,15 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
     std::istringstream in("train" + kSmall + more);
     const TrainOptions o = parse_words({std::istream_iterator<std::string>(in), {}}).train;
     std::string found;
-    for (const std::string& line : warnings_about(o, {o})) found += line + "\n";
+    for (const std::string& line : warnings_about({o}, {o})) found += line + "\n";
     for (const std::string& line : warnings_about(data, o, 1000000)) found += line + "\n";
     return found;
   };
+  const TrainOptions late = parse_words({"train", "--steps", "9"}).train;
+  TrainOptions early = late;
+  early.rate.warmup = 2;
+  CHECK(warnings_about({early, early}, {early}).empty());
+  CHECK(warnings_about({early, late}, {early}).size() == 1);
   const std::string little = "the text has 0.054 tokens for each parameter, ";
   CHECK(warnings("--init-from r") == "");
   CHECK(warnings("").starts_with(little));

@@ -88,7 +88,7 @@ void print_plan(const TrainOptions& o, const TrainOptions& given, const Dataset&
               batch_text(o).c_str(), epochs_of(data, o));
   std::printf("rate     %s\n", rate_text(o).c_str());
   const size_t parameters = count_parameters(layout.table());
-  std::vector<std::string> warnings = warnings_about(o, {given});
+  std::vector<std::string> warnings = warnings_about({o}, {given});
   for (const std::string& line : warnings_about(data, o, parameters)) warnings.push_back(line);
   for (const std::string& line : warnings) std::printf("WARNING  %s\n", line.c_str());
   std::printf("run      %s\n", o.out.c_str());

@@ -95,7 +95,7 @@ void print_plan(const Comparison& c) {
   if (const std::string text = time_text(f); !text.empty()) std::printf("time: %s\n", text.c_str());
   if (has_json_lines()) json_line(plan_json(c, f));
   for (const std::string& note : c.notes) std::printf("NOTE: %s\n", note.c_str());
-  for (const std::string& line : warnings_about(c.command.train, c.planned)) std::printf("WARNING: %s\n", line.c_str());
+  for (const std::string& line : warnings_about(c.planned, c.planned)) std::printf("WARNING: %s\n", line.c_str());
   if (const std::string text = unequal_tokens(c); !text.empty()) std::puts(text.c_str());
 }
 

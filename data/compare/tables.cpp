@@ -309,6 +309,8 @@ void print_legend(const Comparison& c) {
     std::printf("            unknown: not every seed of the baseline finished; choose another with --baseline\n");
   if (!std::isnan(c.target)) std::printf("to %.3f    steps until the validation loss reaches this value\n", c.target);
   if (times) std::printf("seconds     median of the runs (lowest-highest), as for tokens/s\n");
+  if (!c.tuning.empty())
+    std::printf("sensitivity to %s: the mean loss of all its values, minus the lowest\n", tuned_text(c.tuning).c_str());
   if (const std::string text = unequal_tokens(c); !text.empty()) std::printf("unequal     %s\n", text.c_str());
   print_tuning(c);
 }

@@ -12,26 +12,39 @@
 #include "generate_text.hpp"
 #include "unused_options.hpp"
 
-std::vector<std::string> warnings_about(const TrainOptions& o, const std::vector<TrainOptions>& runs) {
+namespace {
+
+// One entry for each kind of mistake, in the same order for all runs; "" if the run does not make it.
+std::vector<std::string> rate_mistakes(const TrainOptions& o) {
   const LearningRate& rate = o.rate;
   const int64_t warmup = rate.warmup_steps(o.steps);
-  const struct {
-    bool holds;
-    std::string line;
-  } list[] = {
-      {rate.lr == 0, "--lr 0: nothing will be learned"},
-      {rate.lr >= .1 && o.optimizer->rows.front() == &kAdamW,
-       "--lr " + format("%g", rate.lr) + ": AdamW moves every weight by about that much in a step; try 1e-3"},
-      {warmup > 0 && o.steps > 0 && warmup >= o.steps,
-       "--warmup " + std::to_string(warmup) + " does not end before step " + std::to_string(o.steps) +
-           ": the learning rate only gets to " + format("%.2g", rate.at(o.steps - 1, o.steps)) + " of " +
-           format("%g", rate.lr) + "; try --warmup 10%"},
-      {rate.min_lr > rate.lr, "--min-lr " + format("%g", rate.min_lr) + " is above --lr " + format("%g", rate.lr) +
-                                  ": the learning rate rises at the end"},
+  const auto line_if = [](bool holds, const std::string& line) { return holds ? line : ""; };
+  return {
+      line_if(rate.lr == 0, "--lr 0: nothing will be learned"),
+      line_if(rate.lr >= .1 && o.optimizer->rows.front() == &kAdamW,
+              "--lr " + format("%g", rate.lr) + ": AdamW moves every weight by about that much in a step; try 1e-3"),
+      line_if(warmup > 0 && o.steps > 0 && warmup >= o.steps,
+              "--warmup " + std::to_string(warmup) + " does not end before step " + std::to_string(o.steps) +
+                  ": the learning rate only gets to " + format("%.2g", rate.at(o.steps - 1, o.steps)) + " of " +
+                  format("%g", rate.lr) + "; try --warmup 10%"),
+      line_if(rate.min_lr > rate.lr, "--min-lr " + format("%g", rate.min_lr) + " is above --lr " +
+                                         format("%g", rate.lr) + ": the learning rate rises at the end"),
   };
-  std::vector<std::string> lines = unused_options(runs);
-  for (const auto& entry : list)
-    if (entry.holds) lines.push_back(entry.line);
+}
+
+}  // namespace
+
+std::vector<std::string> warnings_about(const std::vector<TrainOptions>& runs, const std::vector<TrainOptions>& given) {
+  std::vector<std::string> mistakes;
+  for (const TrainOptions& o : runs) {
+    const std::vector<std::string> here = rate_mistakes(o);
+    mistakes.resize(here.size());
+    for (size_t i = 0; i < here.size(); ++i)
+      if (mistakes[i].empty()) mistakes[i] = here[i];
+  }
+  std::erase(mistakes, "");
+  std::vector<std::string> lines = unused_options(given);
+  lines.insert(lines.end(), mistakes.begin(), mistakes.end());
   return lines;
 }
 
@@ -91,6 +104,25 @@ void print_validation(const Trainer& t, const RunOutcome& outcome) {
   print_weights(t, outcome.step);
 }
 
+// Returns the first word of the text that a run trains on, which its tokenizer knows. "" if it is no ordinary word.
+std::string first_word(const Dataset& data) {
+  constexpr size_t kTokens = 32, kMostBytes = 20;
+  std::vector<uint32_t> tokens;
+  for (size_t i = 0; i < std::min(data.train, kTokens); ++i)
+    if (static_cast<int>(data.tokens[i]) != data.separator) tokens.push_back(data.tokens[i]);
+  const std::string text = data.tokenizer.decode(tokens);
+  const size_t begin = text.find_first_not_of(" \t\r\n-"), end = text.find_first_of(" \t\r\n", begin);
+  if (begin == text.npos || end == text.npos || end - begin > kMostBytes) return "";
+  const std::string word = text.substr(begin, end - begin);
+  return for_terminal(word) == word ? word : "";
+}
+
+std::vector<std::string> sample_words(const Trainer& t) {
+  const std::string prompt = first_word(t.data);
+  return prompt.empty() ? std::vector<std::string>{"sample", t.options().out}
+                        : std::vector<std::string>{"sample", t.options().out, "--prompt", prompt};
+}
+
 }  // namespace
 
 std::string text_sample(const Trainer& t, int64_t step) {
@@ -127,9 +159,8 @@ void print_summary(const Trainer& t, const RunOutcome& outcome) {
   compare.insert(compare.end(), {"--grid", "placement=post,pre,sandwich,deepnorm", "--tune", "lr=1e-3,3e-3",
                                  "warmup=20%,50%", "--steps", "600"});
   std::printf("next:\n");
-  for (const auto& words : {{"sample", t.options().out, "--prompt", "One "},
-                            {"train", "--out", t.options().out, "--resume", "--steps", twice},
-                            compare})
+  const std::vector<std::string> on = {"train", "--out", t.options().out, "--resume", "--steps", twice};
+  for (const auto& words : {sample_words(t), on, compare})
     std::printf("  %s\n", program_words(t, words).c_str());
 }
 

@@ -6,9 +6,10 @@
 
 #include "trainer.hpp"
 
-// Warns of options that are allowed but probably a mistake, in one line each that says what to do. `runs` are all runs
-// that get the options, before resolved(): an option that none of them reads is a mistake.
-std::vector<std::string> warnings_about(const TrainOptions& options, const std::vector<TrainOptions>& runs);
+// Warns of options that are allowed but probably a mistake, in one line each that says what to do. `runs` have the
+// options in force, `given` those before resolved(): an option that no run reads is a mistake. Another mistake is named
+// as the first run makes it.
+std::vector<std::string> warnings_about(const std::vector<TrainOptions>& runs, const std::vector<TrainOptions>& given);
 
 // Warns if the text is too small for the model or is read too often.
 std::vector<std::string> warnings_about(const Dataset& data, const TrainOptions& options, size_t parameters);
