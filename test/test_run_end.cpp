@@ -365,6 +365,20 @@ TEST_CASE("train ends with commands that can be run; its comparison tunes the ra
   CHECK(contains(plan.out, " runs each to tune lr and warmup on seed 0"));
 }
 
+TEST_CASE("a run that learned only the frequencies of the tokens says so", "[program][end]") {
+  const Corpus f;
+  const std::string words = "train stories.txt --layers 1 --heads 1 --channels 16 --context 16 --batch 4 --steps 200 "
+                            "--eval-every 100 --eval-batches 1 --warmup 10 ";
+  const std::string line = "  (no better than guessing by frequency, ", end = "No better than guessing each token by";
+  const Outcome nothing = f.run(words + "--lr 0"), something = f.run(words + "--lr 1e-2");
+  INFO(nothing.out << something.out);
+  CHECK(contains(nothing.out, line));
+  CHECK(contains(nothing.out, end));
+  CHECK_FALSE(contains(something.out, line));
+  CHECK_FALSE(contains(something.out, end));
+  CHECK_FALSE(contains(f.run(words + "--lr 0 --warmup 200").out, line));
+}
+
 TEST_CASE("train suggests a prompt that its tokenizer knows", "[program][end]") {
   const Folder f;
   const std::string tiny = " --steps 2 --eval-batches 1 --layers 1 --heads 1 --channels 8 --context 16 --batch 2 ";

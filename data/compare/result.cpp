@@ -9,6 +9,7 @@
 
 #include "data/host/files.hpp"
 #include "data/host/format.hpp"
+#include "data/run/evaluate.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/run_directory/metrics.hpp"
 #include "statistics.hpp"

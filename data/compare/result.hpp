@@ -32,9 +32,6 @@ struct RunResult {
 // "diverged at step 12, first in block.3.ffn.y", "diverged from step 3, 7.1234", "finished, 2.3456"
 std::string describe(const RunResult& result);
 
-// Nats. A model this close to the unigram entropy has learned only how often each token occurs.
-inline constexpr double kStuckWithin = 0.02;
-
 // Reads how the run ended from outcome.json, and the rest from metrics.csv. A run has diverged if a number was not
 // finite, or if its final loss is above both its first training loss and the unigram entropy. final_loss is the loss on
 // the whole validation split, or else the last row's; best_loss and val_loss are on --eval-batches. Leaves the times

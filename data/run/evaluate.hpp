@@ -7,6 +7,9 @@
 #include "layers/model/model.hpp"
 #include "layers/training/group.hpp"
 
+// Nats. A model this close to the unigram entropy has learned only how often each token occurs.
+inline constexpr double kStuckWithin = 0.02;
+
 // The number of batches of B rows in the validation split.
 int64_t validation_batches(const Dataset& data, int B);
 

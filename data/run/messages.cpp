@@ -97,6 +97,10 @@ void print_validation(const Trainer& t, const RunOutcome& outcome) {
   std::printf("\nvalidation  %.4f nats/token, %s", loss, format("%.4f bits/byte", t.data.bits_per_byte(loss)).c_str());
   if (t.data.floor > 0) std::printf("; the floor is %.4f nats/token, %.4f above it", t.data.floor, loss - t.data.floor);
   std::printf("\n");
+  if (loss >= t.data.unigram_nats - kStuckWithin)
+    std::printf("            No better than guessing each token by its frequency (unigram, %.4f).\n"
+                "            A lower --lr, a longer --warmup or more steps may help.\n",
+                t.data.unigram_nats);
   if (!whole && outcome.measured)
     std::printf("            on %lld of %lld batches; --final-batches 0 measures all of them\n",
                 static_cast<long long>(t.options().eval_batches),

@@ -160,7 +160,9 @@ void validate(Trainer& t, Progress& progress, MetricsRow& row) {
                         {"best", loss < t.state.best_loss}}));
   std::string text = "step " + std::to_string(row.step) + format("  val %.4f nats/token, ", loss) +
                      format("%.4f bits/byte", row.val_bpb);
-  if (loss > t.state.best_loss)
+  if (loss >= t.data.unigram_nats - kStuckWithin && row.step > t.options().rate.warmup_steps(t.options().steps))
+    text += format("  (no better than guessing by frequency, %.4f)", t.data.unigram_nats);
+  else if (loss > t.state.best_loss)
     text += format("  (rising: the best was %.4f", t.state.best_loss) + " at step " +
             std::to_string(t.state.best_step) + ", kept in best.safetensors)";
   progress.line(text);
