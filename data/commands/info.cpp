@@ -138,7 +138,7 @@ void print_model(const TrainOptions& options, const std::string& name, const std
   const MemoryNeed need = memory_of_training(c, options.batch, table, state_floats(table), scratch_floats(table));
   std::printf("%s\npreset %s: %s\n", name.c_str(), preset.name, preset.source);
   if (*preset.missing) std::printf("not implemented of %s: %s\n", preset.name, preset.missing);
-  std::printf("placement %s: %s\nnorm %s: %s\n\n%s\n", c.placement.c_str(), placement_row(c.placement).source,
+  std::printf("placement %s: %s\nnorm %s: %s\n\n%s\n", c.placement.c_str(), c.placement_row->source,
               norm_name(c).c_str(), norm_row(c.norm).source, draw_model(c).c_str());
   std::printf("%-40s %-16s %13s  %-20s %s\n", "tensor", "shape", "elements", "initial value", "decay");
   for (const TensorSpec& spec : table) print_row(spec);

@@ -42,21 +42,19 @@ std::string name_of_stack(const Stack& stack, const Config& c) {
   return "blocks " + std::to_string(stack.first + 1) + " to " + std::to_string(stack.last + 1);
 }
 
-bool mixes(const Placement& row) { return row.streams != StreamRule::single && row.streams != StreamRule::dual; }
-
 // Returns the term that is added to the skip path: "λ·attention( layernorm(x) )".
 std::string branch_formula(const Config& c, const Placement& row, const std::string& branch, const std::string& last) {
   const std::string norm = norm_name(c), scale = row.in_scale(1) == 1 ? "" : "s·";
-  const std::string x = mixes(row) ? "a·x" : "x";
+  const std::string x = mixes(row.streams) ? "a·x" : "x";
   std::string f = branch + "( " + (row.norm_in ? scale + norm + "(" + x + ")" : x) + " )";
   if (row.norm_inner) f = last + "( " + norm + "( " + f + " ) )";
   if (row.norm_out) f = norm + "( " + f + " )";
-  return row.gain != LearnedGain::none ? "λ·" + f : mixes(row) ? "b·" + f : f;
+  return row.gain != LearnedGain::none ? "λ·" + f : mixes(row.streams) ? "b·" + f : f;
 }
 
 // "y = rmsnorm( 1.86·x + attention(x) )". If `bypass`, the sum also has the block's input b.
 std::string formula(const Config& c, const Placement& row, const std::string& added, bool bypass = false) {
-  const std::string x = mixes(row) ? "A·x" : "x";
+  const std::string x = mixes(row.streams) ? "A·x" : "x";
   const std::string skip = (*c.skip_scale == 1 ? x : format("%.4g·", *c.skip_scale) + x) + (bypass ? " + b" : "");
   const std::string second = row.streams == StreamRule::dual ? ", z = z + " + added
                              : bypass                        ? ", b the input of the block"
@@ -117,7 +115,7 @@ struct BranchText {
 std::vector<Box> boxes_above(const Config& c, const Placement& row) {
   std::vector<Box> boxes;
   const std::string norm = "[ " + norm_name(c) + " ]";
-  if (mixes(row)) boxes.push_back({"[ × b ]", "to each stream"});
+  if (mixes(row.streams)) boxes.push_back({"[ × b ]", "to each stream"});
   if (row.streams == StreamRule::dual) boxes.push_back({"      │", "also added to the second stream, z"});
   if (row.norm_out) boxes.push_back({norm, ""});
   if (row.gain == LearnedGain::channel) boxes.push_back({"[ × λ ]", "a gain for each channel"});
@@ -132,7 +130,7 @@ std::vector<Box> boxes_below(const Config& c, const Stack& stack) {
   const std::string scale = format("[ × %.3g", first) + format(" to %.3g ]", last);
   if (first != last) boxes.push_back({scale, "from the first block to the last"});
   if (stack.row.norm_in) boxes.push_back({"[ " + norm_name(c) + " ]", ""});
-  if (mixes(stack.row)) boxes.push_back({"[ a·x ]", "a mixture of the streams"});
+  if (mixes(stack.row.streams)) boxes.push_back({"[ a·x ]", "a mixture of the streams"});
   return boxes;
 }
 
@@ -161,7 +159,7 @@ std::string draw_branches(const Config& c, const Stack& stack, const std::vector
        (bypass ? "   and the input of the block" : "") + "\n";
   for (const Box& box : boxes_above(c, stack.row)) s += line(box);
   const std::string skip = *c.skip_scale == 1 ? "" : format("× %.4g", *c.skip_scale);
-  s += rails(n, mixes(stack.row) ? (skip.empty() ? "× A" : skip + "·A") : skip) + "\n";
+  s += rails(n, mixes(stack.row.streams) ? (skip.empty() ? "× A" : skip + "·A") : skip) + "\n";
   std::vector<std::string> functions;
   for (const BranchText& branch : branches) functions.push_back(branch.function.text);
   s += line_of_boxes(functions, branches[0].function.about);
@@ -205,12 +203,12 @@ std::string draw_model(const Config& open) {
   const std::string norm = "       [ " + norm_name(c) + " ]\n";
   std::string s = "       logits over " + counted(c.vocab_size, "token") + "\n       │\n";
   s += "       [ head ]   " + head_text(c) + "\n";
-  const StreamRule rule = placement_row(c.placement).streams;
+  const StreamRule rule = stream_rule(c);
   const std::string copies = counted(stream_count(c), "stream") + "\n";
   if (rule == StreamRule::dual) s += "       [ + z ]   the second stream, the sum of all branches" +
                                      std::string(*c.final_norm ? ", through " + norm_name(c) : "") + "\n";
   else if (*c.final_norm) s += norm;
-  if (mixes(placement_row(c.placement))) s += "       [ sum ]   of " + copies;
+  if (mixes(rule)) s += "       [ sum ]   of " + copies;
   for (auto stack = stacks.rbegin(); stack != stacks.rend(); ++stack) s += draw_stack(c, *stack);
   s += "       │\n";
   if (rule != StreamRule::single) s += "       [ copy ]   to " + copies;

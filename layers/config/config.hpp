@@ -62,8 +62,11 @@ constexpr bool is_gated(Activation kind) {
   return kind == Activation::geglu || kind == Activation::geglu_tanh || kind == Activation::swiglu;
 }
 
+struct Placement;  // placements.hpp
+
 struct Config {
   std::string placement = "pre";
+  const Placement* placement_row = nullptr;  // the row with this name; resolve() sets it
   NormKind norm = NormKind::layernorm;
   float norm_eps = 1e-5f;
   std::optional<bool> norm_bias;   // open: as `bias`, but none for RMSNorm and ScaleNorm

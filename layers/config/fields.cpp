@@ -33,10 +33,7 @@ constexpr const char* kNotExported = "";
 // ---- needs -------------------------------------------------------------------------------------------------
 
 constexpr Need<Config> kNorms = {.acts_on = is_norm, .otherwise = "with {placement=}"};
-constexpr Need<Config> kMixes = {.met = [](const Config& c) {
-                                   const StreamRule rule = placement_row(c.placement).streams;
-                                   return rule != StreamRule::single && rule != StreamRule::dual;
-                                 },
+constexpr Need<Config> kMixes = {.met = [](const Config& c) { return mixes(placement_row(c.placement).streams); },
                                  .otherwise = "with {placement=}"};
 constexpr Need<Config> kEarly = {.met = [](const Config& c) {
                                    const Placement& row = placement_row(c.placement);

@@ -36,11 +36,21 @@ const InitRow kMagneto = {.base = Base::xavier, .gain = magneto_gamma};
 }  // namespace
 
 const std::vector<Placement>& placements() {
+  // Rows that others refer to.
+  static const Placement post = {
+      .name = "post", .aliases = {"post-ln", "postln"}, .source = "Vaswani et al. 2017, arXiv 1706.03762; GPT-1",
+      .norm_sum = true, .init = kFlat};
+  static const Placement pre = {
+      .name = "pre", .aliases = {"pre-ln", "preln"}, .source = "GPT-2 (Radford et al. 2019); Llama",
+      .norm_in = true, .final_norm = true, .init = kGpt2};
+  static const Placement none = {
+      .name = "none", .aliases = {"no-norm"}, .source = "no normalization at all", .init = kGpt2};
+  static const Placement sub_ln = {
+      .name = "sub-ln", .aliases = {"subln", "magneto"},
+      .source = "Magneto (Wang et al. 2022, arXiv 2210.06423), decoder-only",
+      .norm_in = true, .norm_inner = true, .final_norm = true, .init = kMagneto};
   static const std::vector<Placement> rows = {
-      {.name = "post", .aliases = {"post-ln", "postln"}, .source = "Vaswani et al. 2017, arXiv 1706.03762; GPT-1",
-       .norm_sum = true, .init = kFlat},
-      {.name = "pre", .aliases = {"pre-ln", "preln"}, .source = "GPT-2 (Radford et al. 2019); Llama",
-       .norm_in = true, .final_norm = true, .init = kGpt2},
+      post, pre,
       {.name = "sandwich", .aliases = {"sandwich-ln", "peri", "peri-ln"},
        .source = "CogView (Ding et al. 2021, arXiv 2105.13290); Gemma-2",
        .norm_in = true, .norm_out = true, .final_norm = true, .init = kFlat},
@@ -49,8 +59,7 @@ const std::vector<Placement>& placements() {
        .norm_sum = true, .skip = deepnorm_alpha, .init = kDeepNet},
       {.name = "reordered", .aliases = {"olmo2", "res-post-norm"}, .source = "OLMo 2 (2024, arXiv 2501.00656); Swin v2",
        .norm_out = true, .final_norm = true, .init = kFlat},
-      {.name = "none", .aliases = {"no-norm"}, .source = "no normalization at all",
-       .init = kGpt2},
+      none,
       {.name = "glm-deepnorm", .aliases = {"glm"},
        .source = "GLM-130B (Zeng et al. 2022, arXiv 2210.02414); ChatGLM-6B",
        .norm_sum = true, .skip = glm_alpha, .init = kGlm},
@@ -64,20 +73,18 @@ const std::vector<Placement>& placements() {
       // The authors' block is y = x + attention(x), z = norm(y), z + ffn(z): the feed-forward branch's norm comes
       // before its skip path, which is the same as a norm after attention's sum.
       {.name = "hybridnorm", .aliases = {"hybrid-norm"}, .source = "HybridNorm (Zhuo et al. 2025, arXiv 2503.04598)",
-       .norm_sum = true, .final_norm = true, .init = kSmall, .ffn = "none", .qk_norm = QkNormKind::qkv},
+       .norm_sum = true, .final_norm = true, .init = kSmall, .ffn = &none, .qk_norm = QkNormKind::qkv},
       {.name = "hybridnorm-star", .aliases = {"hybridnorm*"},
        .source = "HybridNorm* (Zhuo et al. 2025, arXiv 2503.04598)",
-       .norm_sum = true, .final_norm = true, .init = kSmall, .early = "pre", .early_blocks = 1, .ffn = "none",
+       .norm_sum = true, .final_norm = true, .init = kSmall, .early = &pre, .early_blocks = 1, .ffn = &none,
        .qk_norm = QkNormKind::qkv},
       {.name = "mix-ln", .aliases = {"mixln"},
        .source = "Mix-LN (Li et al. 2024, arXiv 2412.13795): Post-LN first, then Pre-LN",
-       .norm_in = true, .final_norm = true, .init = kFlat, .early = "post"},
+       .norm_in = true, .final_norm = true, .init = kFlat, .early = &post},
       {.name = "lns", .aliases = {"layernorm-scaling"},
        .source = "LayerNorm scaling (Sun et al. 2025, arXiv 2502.05795)",
        .norm_in = true, .final_norm = true, .in_scale = lns_scale, .init = kFlat},
-      {.name = "sub-ln", .aliases = {"subln", "magneto"},
-       .source = "Magneto (Wang et al. 2022, arXiv 2210.06423), decoder-only",
-       .norm_in = true, .norm_inner = true, .final_norm = true, .init = kMagneto},
+      sub_ln,
       // CaiT draws all its matrices from a (truncated) normal of .02.
       {.name = "layerscale", .aliases = {"cait"}, .source = "LayerScale (CaiT, Touvron et al. 2021, arXiv 2103.17239)",
        .norm_in = true, .final_norm = true, .gain = LearnedGain::channel, .init = kFlat},
@@ -104,7 +111,7 @@ const std::vector<Placement>& placements() {
       // The feed-forward branch is sub-ln's: its second norm comes before down. The optional learned gain on its skip
       // path (fairseq's scale_resids) is left out.
       {.name = "normformer", .source = "NormFormer (Shleifer et al. 2021, arXiv 2110.09456)",
-       .norm_in = true, .norm_out = true, .final_norm = true, .init = kFlat, .ffn = "sub-ln", .head_scale = true},
+       .norm_in = true, .norm_out = true, .final_norm = true, .init = kFlat, .ffn = &sub_ln, .head_scale = true},
   };
   return rows;
 }
@@ -123,10 +130,10 @@ const Placement& placement_row(std::string_view name) {
 }
 
 const Placement& placement_at(const Config& config, int layer, std::string_view branch) {
-  const Placement& row = placement_row(config.placement);
+  const Placement& row = *config.placement_row;
   const double share = std::floor(config.mix_fraction * config.n_layer + 1e-9);  // .29 · 100 is 29, not 28.99...
-  if (row.early && layer < (row.early_blocks > 0 ? row.early_blocks : share)) return placement_row(row.early);
-  return row.ffn && branch == "ffn" ? placement_row(row.ffn) : row;
+  if (row.early && layer < (row.early_blocks > 0 ? row.early_blocks : share)) return *row.early;
+  return row.ffn && branch == "ffn" ? *row.ffn : row;
 }
 
 const InitRow& init_row(const Config& config) {
@@ -135,7 +142,7 @@ const InitRow& init_row(const Config& config) {
     case InitChoice::xavier: return kXavier;
     case InitChoice::placement: break;
   }
-  return placement_row(config.placement).init;
+  return config.placement_row->init;
 }
 
 Start weight_start(const Config& config, Role role, int out, int in) {

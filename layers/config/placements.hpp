@@ -32,6 +32,7 @@ enum class StreamRule {
   mhc,           // as hyper, but the matrix that carries the streams on is doubly stochastic
   dual,          // two streams: the first is normalized, the second is the plain sum
 };
+constexpr bool mixes(StreamRule rule) { return rule != StreamRule::single && rule != StreamRule::dual; }
 
 // The norms of a residual branch, and the factor on its skip path:
 //   y = norm_sum( skip·x + norm_out( W_out·norm_inner( F( in_scale·norm_in(x) ) ) ) )
@@ -47,16 +48,18 @@ struct Placement {
   double (*skip)(int n_layer) = one;
   double (*in_scale)(int layer) = one;  // read only if norm_in is set
   InitRow init = {};
-  const char* early = nullptr;  // the placement of the first blocks; null: this one
-  int early_blocks = 0;         // their number; 0 stands for ⌊mix_fraction·L⌋
-  const char* ffn = nullptr;    // the placement of feed-forward branches; null: this one
+  const Placement* early = nullptr;  // the placement of the first blocks; null: this one
+  int early_blocks = 0;              // their number; 0 stands for ⌊mix_fraction·L⌋
+  const Placement* ffn = nullptr;    // the placement of feed-forward branches; null: this one
   StreamRule streams = StreamRule::single;  // if streams are mixed, norm_in and norm_inner are the only norms
   QkNormKind qk_norm = QkNormKind::none;    // default of the option
   bool head_scale = false;                  // default of the option
   bool bypass = false;  // adds the block's input to the sum of the feed-forward branch
 };
 const std::vector<Placement>& placements();
-const Placement& placement_row(std::string_view name);  // by name or alias; throws an error that names the nearest
+// Finds a row by its name or an alias. Throws an error that names the nearest. Only options and resolve() call it: a
+// resolved Config holds its row.
+const Placement& placement_row(std::string_view name);
 
 // Returns the row for a branch of block `layer`: "attention" or "ffn".
 const Placement& placement_at(const Config& config, int layer, std::string_view branch);

@@ -81,18 +81,16 @@ const Contradiction kContradictions[] = {
      "{norm-unit-offset} goes with {norm} layernorm or rmsnorm only: leave it out"},
     {[](const Config& c) { return c.norm_bias.value_or(false) && c.norm == NormKind::scalenorm; },
      "{norm-bias} does not go with {norm} scalenorm, which has one gain and nothing else: leave it out"},
-    {[](const Config& c) {
-       return placement_row(c.placement).qk_norm != QkNormKind::none && !norm_row(c.norm).row_norm;
-     },
+    {[](const Config& c) { return c.placement_row->qk_norm != QkNormKind::none && !norm_row(c.norm).row_norm; },
      "{placement} hybridnorm normalizes q, k and v, which goes with {norm} layernorm or rmsnorm only: choose one"},
     {[](const Config& c) { return c.qk_norm != QkNormKind::none && !norm_row(c.norm).row_norm; },
      "{qk-norm} goes with {norm} layernorm or rmsnorm only: leave it out"},
-    {[](const Config& c) { return c.stream_mix && placement_row(c.placement).streams != StreamRule::single; },
+    {[](const Config& c) { return c.stream_mix && c.placement_row->streams != StreamRule::single; },
      "{stream-mix} goes with {placement}s of one residual stream only: leave it out"},
-    {[](const Config& c) { return c.zero_init && placement_row(c.placement).norm_out; },
+    {[](const Config& c) { return c.zero_init && c.placement_row->norm_out; },
      "{zero-init} does not go with a {placement} that normalizes the output of a branch: the norm of zeros multiplies "
      "gradients by 1/sqrt(eps): leave it out"},
-    {[](const Config& c) { return c.zero_init && placement_row(c.placement).gain == LearnedGain::block; },
+    {[](const Config& c) { return c.zero_init && c.placement_row->gain == LearnedGain::block; },
      "{zero-init} does not go with {placement} rezero, whose factor and matrices would both stay at 0: leave it out"},
     {[](const Config& c) { return c.experts == 0 && c.shared_experts > 0; },
      "{shared-experts} needs {experts}, the number of those that tokens choose from: set it"},
@@ -142,7 +140,7 @@ void check_rope(const Config& c) {
 }
 
 void check_wiring(const Config& c) {
-  require(c.block == BlockForm::sequential || fits_parallel(placement_row(c.placement)),
+  require(c.block == BlockForm::sequential || fits_parallel(*c.placement_row),
           std::string("{block} ") + name_of(kBlockForms, c.block) + " needs a placement with a norm before each " +
               "branch, none behind the sum, the same norms in both and one stream, not " + c.placement + ": choose " +
               names_where(fits_parallel) + ", or {block} sequential");
@@ -151,7 +149,7 @@ void check_wiring(const Config& c) {
 
 // Open choices follow from the head dimension, the kind of norm, the placement and the initialization.
 void close_choices(Config& c) {
-  const Placement& placement = placement_row(c.placement);
+  const Placement& placement = *c.placement_row;
   const InitRow& init = init_row(c);
   if (!c.attention_scale) c.attention_scale = 1 / std::sqrt(static_cast<float>(c.head_dim));  // as in attention.hpp
   if (!c.embedding_scale) c.embedding_scale = c.root_embedding_scale ? std::sqrt(c.channels) : 1;
@@ -168,8 +166,9 @@ void close_choices(Config& c) {
 }  // namespace
 
 Config resolve(Config c) {
-  c.placement = placement_row(c.placement).name;
-  if (c.qk_norm == QkNormKind::none) c.qk_norm = placement_row(c.placement).qk_norm;
+  c.placement_row = &placement_row(c.placement);
+  c.placement = c.placement_row->name;
+  if (c.qk_norm == QkNormKind::none) c.qk_norm = c.placement_row->qk_norm;
   for (const Field& field : model_fields()) check_range(c, field);
   require(c.vocab_size > 0, "{vocab-size} is 0: it must be known here");
   close_sizes(c);

@@ -55,11 +55,10 @@ BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std
 
 bool branch_keeps_output(const Config& config, int layer, const std::string& name) {
   const Placement& row = placement_at(config, layer, name);
-  const bool mixes = row.streams != StreamRule::single && row.streams != StreamRule::dual;
-  return row.norm_out || row.gain != LearnedGain::none || mixes;
+  return row.norm_out || row.gain != LearnedGain::none || mixes(row.streams);
 }
 
-bool has_bypass(const Config& config) { return placement_row(config.placement).bypass; }
+bool has_bypass(const Config& config) { return config.placement_row->bypass; }
 
 bool branch_saves_end(const Config& config, int layer, const std::string& name) {
   return branch_keeps_output(config, layer, name) || placement_at(config, layer, name).norm_sum;

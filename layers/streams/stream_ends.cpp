@@ -30,8 +30,7 @@ void streams_begin_backward(float* d, int S, int N, int C) {
 StreamsEnd declare_streams_end(Layout& layout, const Config& config, int N) {
   StreamsEnd end;
   end.rule = stream_rule(config), end.count = stream_count(config);
-  const bool mixes = end.rule != StreamRule::single && end.rule != StreamRule::dual;
-  if (mixes) end.sum = layout.take("streams.sum", Role::streams, {N, config.channels});
+  if (mixes(end.rule)) end.sum = layout.take("streams.sum", Role::streams, {N, config.channels});
   if (*config.final_norm) end.norm = declare_norm_saved(layout, config, "final_norm", N, config.channels);
   if (*config.final_norm || end.rule == StreamRule::dual)
     end.h = layout.take("final_norm", Role::norm, {N, config.channels});

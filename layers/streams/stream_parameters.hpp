@@ -4,7 +4,7 @@
 #include "layers/config/placements.hpp"
 #include "layers/norm/norm.hpp"
 
-inline StreamRule stream_rule(const Config& config) { return placement_row(config.placement).streams; }
+inline StreamRule stream_rule(const Config& config) { return config.placement_row->streams; }
 
 // Parameters of a branch, or their gradients.
 struct Streams {
@@ -19,7 +19,7 @@ struct Streams {
   float eps = 0;            // mhc
 
   // True if coefficients mix the streams. ResiDual's two streams are not mixed.
-  bool mixes() const { return rule != StreamRule::single && rule != StreamRule::dual; }
+  bool mixes() const { return ::mixes(rule); }
   int coefficients() const { return count * (count + 2); }  // K
 };
 

@@ -14,7 +14,7 @@ int stream_count(const Config& config) {
 
 double multiply_adds_of_mixing(const Config& config) {
   const double S = stream_count(config), C = config.channels;
-  return stream_rule(config) == StreamRule::single || stream_rule(config) == StreamRule::dual ? 0 : S * (S + 2) * C;
+  return mixes(stream_rule(config)) ? S * (S + 2) * C : 0;
 }
 
 double multiply_adds_of_streams(const Config& config) {

@@ -63,7 +63,7 @@ struct Head {
   NormModule<Number> norm = {pass, t.final_norm, s.C};
   LinearModule<Number> classifier = {pass, w, s.C, s.V};
   std::vector<Number> normed = std::vector<Number>(s.N * s.C), raw = std::vector<Number>(s.N * s.V), logits = raw;
-  bool dual = placement_row(pass.config.placement).streams == StreamRule::dual;
+  bool dual = stream_rule(pass.config) == StreamRule::dual;
 
   std::vector<Number> input_of_norm(const Number* x) {
     const size_t NC = s.N * s.C;

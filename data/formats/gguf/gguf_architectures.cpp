@@ -198,7 +198,7 @@ std::string other_way(const Config& config) {
 Expressed gguf_expressed(Config config) {
   if (config.window >= config.context) config.window = 0;  // a window of the whole context has no effect
   const std::string kind = "architecture of llama.cpp that train_gpt writes";
-  if (placement_row(config.placement).streams != StreamRule::single) return expressed(config, rows(), kind);
+  if (config.placement_row->streams != StreamRule::single) return expressed(config, rows(), kind);
   try {
     return expressed(config, rows(), kind);
   } catch (const std::invalid_argument& error) {

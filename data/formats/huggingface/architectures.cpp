@@ -130,7 +130,7 @@ Config with_biases(Config c) {
 }  // namespace
 
 Expressed expressed(const Config& config, const std::vector<Architecture>& rows, const std::string& kind) {
-  if (placement_row(config.placement).streams != StreamRule::single)
+  if (config.placement_row->streams != StreamRule::single)
     throw std::invalid_argument("no " + kind + " has several residual streams (--placement " + config.placement +
                                 "): a run directory is the only format for this model");
   const Architecture* nearest = nullptr;

@@ -73,8 +73,8 @@ void write_modeling_config(json& file, const Config& c) {
     if (const std::string key = key_of(field); !key.empty())
       file[key] = std::visit([&](const auto& member) { return exported(c, member); }, field.member);
   file["router_bias"] = c.router_bias > 0;
-  file["learned_gain"] = name_of_gain(placement_row(c.placement).gain);
-  file["bypass"] = placement_row(c.placement).bypass;
+  file["learned_gain"] = name_of_gain(c.placement_row->gain);
+  file["bypass"] = c.placement_row->bypass;
   file["norms"] = file["ffn_norms"] = file["in_scales"] = file["windows"] = json::array();
   for (int l = 0; l < c.n_layer; ++l) {
     const Placement& row = placement_at(c, l, "attention");

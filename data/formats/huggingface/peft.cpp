@@ -79,7 +79,7 @@ std::vector<float> values_of(const Architecture& architecture, const Model& mode
 }  // namespace
 
 std::string joined_matrices(const Config& config) {
-  if (placement_row(config.placement).streams != StreamRule::single) return "";  // no class has several streams
+  if (config.placement_row->streams != StreamRule::single) return "";  // no class has several streams
   const Architecture& architecture = expressed(config.without_lora()).architecture;
   std::string list;
   for (const Joined& row : kJoined) {
