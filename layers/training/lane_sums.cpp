@@ -1,14 +1,11 @@
 #include "lane_sums.hpp"
 
-#include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstddef>
 #include <optional>
 #include <vector>
 
 #include "exchange.hpp"
-#include "running_statistics.hpp"
 
 namespace {
 
@@ -16,36 +13,24 @@ namespace {
 // for this lane. In the last lane, the bucket then goes to the other ranks.
 class LaneSums : Observer {
  public:
-  LaneSums(TrainingState& state, const MicroBatches& micro_batches, const StepOptions& options, int64_t number,
-           Observer* last)
-      : s(state), batches(micro_batches), o(options), step(number), observer(last), losses(2 * batches.count),
-        statistics(state.model, batches.count) {}
+  LaneSums(TrainingState& state, int all_lanes, Observer* last) : s(state), lanes(all_lanes), observer(last) {}
 
   // Leaves the sum for this rank's shard in model.gradients.
-  void add_all() {
-    const Lanes mine = lanes_of(s.group->rank, s.group->size, o.lanes);
+  void add_all(const std::function<void(int lane, Observer& watch)>& run_lane) {
+    const Lanes mine = lanes_of(s.group->rank, s.group->size, lanes);
     for (const Lanes& subtree : subtrees(mine)) {
       for (int lane = subtree.first; lane < subtree.end(); ++lane) {
         if (lane > mine.first) set_aside();
         merges = static_cast<size_t>(std::countr_one(static_cast<unsigned>(lane - subtree.first)));
         if (lane + 1 == mine.end()) begin_exchange();
-        add_micro_batches(lane);
+        is_last = lane + 1 == lanes;
+        incomplete = s.buckets.size();
+        run_lane(lane, *this);
+        complete_after(kOutside - 1);
         waiting.resize(waiting.size() - merges);
       }
     }
     if (exchange) exchange->finish();
-    statistics.apply(*s.group);
-  }
-
-  // Returns the sum of all ranks' losses, added in the order of the micro-batches. Throws Diverged.
-  double nats() {
-    s.group->collect(losses);
-    double sum = 0;
-    for (int micro = 0; micro < batches.count; ++micro) {
-      sum += losses[2 * micro];
-      if (!std::isfinite(sum)) throw Diverged{step + 1, "loss", name_of(losses[2 * micro + 1], s.activations.table)};
-    }
-    return sum;
   }
 
  private:
@@ -61,29 +46,7 @@ class LaneSums : Observer {
     if (s.group->size == 1) return;
     std::vector<float*> roots(waiting.begin(), waiting.end() - ptrdiff_t(merges));
     roots.push_back(s.model.gradients.get());
-    exchange.emplace(*s.group, s.shards, o.lanes, roots);
-  }
-
-  void add_micro_batches(int lane) {
-    set_zero(s.model.gradients.get(), s.model.gradient_floats);
-    const float scale = 1.f / static_cast<float>(batches.targets);
-    const int length = batches.count / o.lanes;
-    for (int micro = lane * length; micro < (lane + 1) * length; ++micro) {
-      batches.fill(s.tokens.data(), s.targets.data(), micro);
-      const Batch batch{s.tokens.data(), s.targets.data(), s.B, s.T};
-      const Dropout dropout{s.model.config.dropout, o.dropout_seed, uint64_t(step), micro * s.B};
-      double& nats = losses[2 * micro];
-      statistics.clear();
-      is_last = micro + 1 == batches.count;
-      incomplete = s.buckets.size();
-      nats = s.functions.loss_and_gradients(s.model, s.activations, batch, scale, dropout,
-                                            micro + 1 == (lane + 1) * length ? this : nullptr);
-      statistics.keep_part(micro);
-      if (!std::isfinite(nats))
-        losses[2 * micro + 1] = number_of(first_non_finite(s.activations.table, s.activations.buffer.get()),
-                                          s.activations.table);
-    }
-    complete_after(kOutside - 1);
+    exchange.emplace(*s.group, s.shards, lanes, roots);
   }
 
   void block(int layer, const float* x, const BlockSaved& saved, const float* dy, int B, int T) override {
@@ -108,24 +71,18 @@ class LaneSums : Observer {
   }
 
   TrainingState& s;
-  const MicroBatches& batches;
-  const StepOptions& o;
-  int64_t step;
-  Observer* observer;          // for the last micro-batch
-  std::vector<double> losses;  // per micro-batch: its loss, and the number of the first tensor that is not finite
-  RunningStatistics statistics;
+  int lanes;
+  Observer* observer;           // for the last micro-batch
   std::vector<float*> waiting;  // sums of lanes that wait for later ones
   size_t merges = 0;            // number of waiting sums to add the lane to
   size_t incomplete = 0;        // number of buckets of the lane
-  bool is_last = false;         // this is the step's last micro-batch
+  bool is_last = false;         // this is the step's last lane
   std::optional<GradientExchange> exchange;
 };
 
 }  // namespace
 
-double add_micro_batches(TrainingState& s, const MicroBatches& batches, const StepOptions& options, int64_t step,
-                         Observer* last) {
-  LaneSums sums(s, batches, options, step, last);
-  sums.add_all();
-  return sums.nats();
+void add_lanes(TrainingState& s, int lanes, Observer* last,
+               const std::function<void(int lane, Observer& watch)>& run_lane) {
+  LaneSums(s, lanes, last).add_all(run_lane);
 }

@@ -1,13 +1,13 @@
 #pragma once
-// Adds up the micro-batches of a step on all ranks: one after the other within a lane, then the lanes in group.hpp's
-// order.
+// Adds up the gradients of a step's lanes, in group.hpp's order. By default a step has one lane, and there is nothing
+// to add.
 
-#include <cstdint>
+#include <functional>
 
 #include "state.hpp"
 
-// Leaves the step's gradient in model.gradients (with several ranks, only this rank's shard), and updates BatchNorm's
-// running statistics. Returns the sum of the losses over all targets, in nats, added in the order of the micro-batches.
-// `last` observes the last micro-batch, or is null. Throws Diverged.
-double add_micro_batches(TrainingState& s, const MicroBatches& batches, const StepOptions& options, int64_t step,
-                         Observer* last);
+// Calls run_lane for each lane of this process. It leaves the lane's gradient in model.gradients, and lets `watch`
+// observe the lane's last micro-batch. add_lanes() leaves the sum of all lanes in model.gradients; with several ranks,
+// only this rank's shard. `last` observes the step's last micro-batch, or is null.
+void add_lanes(TrainingState& s, int lanes, Observer* last,
+               const std::function<void(int lane, Observer& watch)>& run_lane);

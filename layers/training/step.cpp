@@ -5,9 +5,34 @@
 
 #include "lane_sums.hpp"
 #include "layers/moe/router.hpp"
+#include "running_statistics.hpp"
 #include "whole_model.hpp"
 
 namespace {
+
+// Leaves the step's gradient in model.gradients, and updates BatchNorm's running statistics. Returns the sum of the
+// losses over all targets, in nats. `last` observes the last micro-batch, or is null.
+double add_micro_batches(TrainingState& s, const MicroBatches& batches, const StepOptions& o, int64_t step,
+                         Observer* last) {
+  const float scale = 1.f / static_cast<float>(batches.targets);
+  const int length = batches.count / o.lanes;
+  Losses losses(s, batches.count);
+  RunningStatistics statistics(s.model, batches.count);
+  add_lanes(s, o.lanes, last, [&](int lane, Observer& watch) {
+    set_zero(s.model.gradients.get(), s.model.gradient_floats);
+    for (int micro = lane * length; micro < (lane + 1) * length; ++micro) {
+      batches.fill(s.tokens.data(), s.targets.data(), micro);
+      const Batch batch{s.tokens.data(), s.targets.data(), s.B, s.T};
+      const Dropout dropout{s.model.config.dropout, o.dropout_seed, uint64_t(step), micro * s.B};
+      Observer* const observer = micro + 1 == (lane + 1) * length ? &watch : nullptr;
+      statistics.clear();
+      losses.set(micro, s.functions.loss_and_gradients(s.model, s.activations, batch, scale, dropout, observer));
+      statistics.keep_part(micro);
+    }
+  });
+  statistics.apply(*s.group);
+  return losses.sum(step);
+}
 
 void update_weights(TrainingState& s, const StepOptions& o, int64_t step, double lr, float factor) {
   update_parts(s, [&](const ShardPart& part) {

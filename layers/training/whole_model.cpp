@@ -7,6 +7,25 @@
 
 #include "exchange.hpp"
 
+Losses::Losses(TrainingState& state, int micro_batches) : s(state), numbers(2 * micro_batches) {}
+
+void Losses::set(int micro, double nats) {
+  numbers[2 * micro] = nats;
+  if (!std::isfinite(nats))
+    numbers[2 * micro + 1] = number_of(first_non_finite(s.activations.table, s.activations.buffer.get()),
+                                       s.activations.table);
+}
+
+double Losses::sum(int64_t step) {
+  s.group->collect(numbers);
+  double sum = 0;
+  for (size_t micro = 0; micro < numbers.size(); micro += 2) {
+    sum += numbers[micro];
+    if (!std::isfinite(sum)) throw Diverged{step + 1, "loss", name_of(numbers[micro + 1], s.activations.table)};
+  }
+  return sum;
+}
+
 double norm_of_gradient(TrainingState& s) {
   if (s.group->size == 1) return s.functions.norm(s.model.gradients.get(), s.model.table);
   std::vector<double> squares;

@@ -7,6 +7,18 @@
 
 #include "state.hpp"
 
+// The losses of a step's micro-batches, in nats.
+class Losses {
+ public:
+  Losses(TrainingState& s, int micro_batches);
+  void set(int micro, double nats);  // if it is not finite, finds out where in the activations that begins
+  double sum(int64_t step);          // adds in the order of the micro-batches; throws Diverged
+
+ private:
+  TrainingState& s;
+  std::vector<double> numbers;  // per micro-batch: its loss, and the number of the first tensor that is not finite
+};
+
 // Returns ‖g‖. Adds the squares of pieces in the order of the gradients.
 double norm_of_gradient(TrainingState& s);
 
