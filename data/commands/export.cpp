@@ -81,7 +81,7 @@ void run_export(const ExportOptions& options) {
   const Format& format = find_format(options.to);
   TrainedModel trained = load_trained_model(find_checkpoint(options.checkpoint));
   if (options.lora_merge) merge_adapters(trained, options.checkpoint);
-  if (trained.model.config.lora_rank > 0 && options.to != "hf")
+  if (trained.model.config.lora_rank > 0 && !format.adapters)
     throw std::invalid_argument("--to " + options.to + " has no adapters: add --lora-merge");
   const Tokenizer tokenizer = exported_tokenizer(trained.header);
   const ExportedModel exported{trained.model, tokenizer, name_of_checkpoint(options.checkpoint, trained.path),

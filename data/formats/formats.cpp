@@ -5,6 +5,7 @@
 
 #include "data/formats/gguf/gguf.hpp"
 #include "data/formats/huggingface/huggingface.hpp"
+#include "data/options/command_settings.hpp"
 #include "flat_weights.hpp"
 #include "layers/config/enum_names.hpp"
 #include "llama2c.hpp"
@@ -12,14 +13,16 @@
 
 const std::vector<Format>& formats() {
   static const std::vector<Format> rows = {
-      {"hf", "folder of Hugging Face's transformers", {"f32"}, true, is_huggingface_folder, open_huggingface,
-       check_huggingface, write_huggingface, files_of_huggingface(), is_huggingface_export},
-      {"gguf", "file of llama.cpp", {"f32", "f16", "bf16", "q8_0"}, false, nullptr, nullptr, check_gguf, write_gguf,
-       {}, nullptr},
-      {"llmc", "folder of llm.c", {"f32", "bf16"}, true, is_llmc, open_llmc, check_llmc, write_llmc,
-       {kLlmcTokenizer, kFlatFile}, is_llmc_export},
-      {"llama2c", "folder of llama2.c", {"f32"}, true, is_llama2c, open_llama2c, check_llama2c, write_llama2c,
-       {kLlama2cTokenizer, kFlatFile}, is_llama2c_export},
+      {.name = "hf", .description = "folder of Hugging Face's transformers", .adapters = true,
+       .is = is_huggingface_folder, .open = open_huggingface, .check = check_huggingface, .write = write_huggingface,
+       .files = files_of_huggingface(), .is_export = is_huggingface_export},
+      {.name = "gguf", .description = "file of llama.cpp", .dtypes = {"f32", "f16", "bf16", "q8_0"}, .folder = false,
+       .check = check_gguf, .write = write_gguf},
+      {.name = "llmc", .description = "folder of llm.c", .dtypes = {"f32", "bf16"}, .is = is_llmc, .open = open_llmc,
+       .check = check_llmc, .write = write_llmc, .files = {kLlmcTokenizer, kFlatFile}, .is_export = is_llmc_export},
+      {.name = "llama2c", .description = "folder of llama2.c", .is = is_llama2c, .open = open_llama2c,
+       .check = check_llama2c, .write = write_llama2c, .files = {kLlama2cTokenizer, kFlatFile},
+       .is_export = is_llama2c_export},
   };
   return rows;
 }
@@ -31,10 +34,21 @@ const Format* format_of(const std::string& path) {
 }
 
 const Format& find_format(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Format& row : formats()) {
+  for (const Format& row : formats())
     if (name == row.name) return row;
-    names.emplace_back(row.name);
-  }
-  throw std::invalid_argument(unknown_name("format", name, names));
+  throw std::invalid_argument(unknown_name("format", name, format_names()));
+}
+
+std::vector<std::string> format_names() {
+  std::vector<std::string> names;
+  for (const Format& row : formats()) names.emplace_back(row.name);
+  return names;
+}
+
+std::vector<std::string> format_dtypes() {
+  std::vector<std::string> all;
+  for (const Format& row : formats())
+    for (const std::string& type : row.dtypes)
+      if (std::find(all.begin(), all.end(), type) == all.end()) all.push_back(type);
+  return all;
 }

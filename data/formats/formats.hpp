@@ -8,20 +8,21 @@
 #include "foreign_model.hpp"
 
 struct Format {
-  const char *name, *description;
-  std::vector<std::string> dtypes;  // the number formats to write; the first is the default
-  bool folder;                      // true: a folder; false: a file
+  const char *name = "", *description = "";
+  std::vector<std::string> dtypes = {"f32"};  // the number types that write() has; the first is the default
+  bool folder = true;                         // or a file
+  bool adapters = false;                      // can hold the adapters of --lora without the weights
 
-  bool (*is)(const std::string& path);                            // null if we cannot read the format
-  std::unique_ptr<ForeignModel> (*open)(const std::string& path);
+  bool (*is)(const std::string& path) = nullptr;  // null if we cannot read the format
+  std::unique_ptr<ForeignModel> (*open)(const std::string& path) = nullptr;
 
   // check() throws std::invalid_argument that names the option that the format cannot express. write() returns one line
   // about what it wrote, and throws std::runtime_error if it cannot.
-  void (*check)(const ExportedModel& exported);  // null if we cannot write the format
-  std::string (*write)(const std::string& out, const ExportedModel& exported);
+  void (*check)(const ExportedModel& exported) = nullptr;
+  std::string (*write)(const std::string& out, const ExportedModel& exported) = nullptr;
 
-  std::vector<std::string> files;                // what write() may leave in a folder
-  bool (*is_export)(const std::string& folder);  // true if write() left them; null if it writes no folder
+  std::vector<std::string> files = {};                     // what write() may leave in a folder
+  bool (*is_export)(const std::string& folder) = nullptr;  // true if write() left them; null if it writes no folder
 };
 const std::vector<Format>& formats();
 

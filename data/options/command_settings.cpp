@@ -144,9 +144,9 @@ void describe_import(SettingTable<ImportOptions>& t) {
 void describe_export(SettingTable<ExportOptions>& t) {
   describe_checkpoint(t, &ExportOptions::checkpoint);
   t.text("out", &ExportOptions::out, "PATH", "output file or folder", {.required = true});
-  t.text("to", &ExportOptions::to, "FORMAT", "format").choices = {"hf", "gguf", "llmc", "llama2c"};
-  t.text("dtype", &ExportOptions::dtype, "TYPE", "number type of the matrices (default: f32)").choices = {
-      "f32", "f16", "bf16", "q8_0"};
+  t.text("to", &ExportOptions::to, "FORMAT", "format").choices = format_names();
+  t.text("dtype", &ExportOptions::dtype, "TYPE", "number type of the matrices (default: f32)").choices =
+      format_dtypes();
   t.flag("lora-merge", &ExportOptions::lora_merge,
          "add the adapters of --lora to the weights (hf: default is the adapters alone)");
   t.flag("force", &ExportOptions::force, "overwrite what is in --out");

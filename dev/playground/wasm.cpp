@@ -10,6 +10,7 @@
 #include "data/host/errors.hpp"
 #include "data/host/mapped_file.hpp"
 #include "data/host/pattern.hpp"
+#include "data/options/command_settings.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/model/resolve.hpp"
 #include "layers/training/step.hpp"
@@ -53,6 +54,10 @@ uint32_t Pieces::token_of_byte(uint32_t) const { std::abort(); }
 // --train-only and --freeze are not in the playground.
 Pattern::Pattern(const std::string&, const std::string&) { std::abort(); }
 bool Pattern::matches(const std::string&) const { std::abort(); }
+
+// The playground does not export.
+std::vector<std::string> format_names() { return {}; }
+std::vector<std::string> format_dtypes() { return {}; }
 
 // The playground maps no file.
 void require_mapped_files() {}
