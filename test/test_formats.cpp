@@ -1,6 +1,7 @@
 // Folders of Hugging Face: tiny models that transformers wrote (python_ref/huggingface_fixtures.py), export and import
 // of every preset with a model class, and folders that do not fit.
 
+#include <algorithm>
 #include <filesystem>
 #include <cmath>
 #include <cstring>
@@ -11,11 +12,13 @@
 
 #include "check.hpp"
 #include "data/formats/foreign_tensors.hpp"
+#include "data/formats/formats.hpp"
 #include "data/formats/huggingface/architectures.hpp"
 #include "data/formats/huggingface/huggingface.hpp"
 #include "data/formats/huggingface/modeling.hpp"
 #include "data/host/format.hpp"
 #include "data/host/json.hpp"
+#include "data/options/command_settings.hpp"
 #include "data/tokenizer/bpe_files.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/config/placements.hpp"
@@ -135,6 +138,38 @@ TEST_CASE("a preset that is exported and imported again has the same bits", "[fo
     CHECK(again.config.window_every == model.config.window_every);
     CHECK(float(*again.config.attention_scale) == float(*model.config.attention_scale));
   }
+}
+
+TEST_CASE("settings of initial weights and of training do not choose a model's class", "[formats]") {
+  const auto class_with = [](void (*change)(Config&)) {
+    Config c = small("gpt2").config;
+    change(c);
+    return class_of(c);
+  };
+  CHECK(class_with([](Config& c) { c.zero_init = true, c.init_gain = 2, c.init = InitChoice::xavier; }) ==
+        "GPT2LMHeadModel");
+  CHECK(class_with([](Config& c) { c.dropout = .1f, c.z_loss = 1e-4f, c.router_loss = 3; }) == "GPT2LMHeadModel");
+  CHECK(class_with([](Config& c) { c.rope_theta = 500, c.window_every = 3, c.streams = 2, c.mix_fraction = .5; }) ==
+        "GPT2LMHeadModel");
+  CHECK(class_with([](Config& c) { c.recompute = Recompute::full, c.matmul = Matmul::bf16; }) == "GPT2LMHeadModel");
+  CHECK(class_with([](Config& c) { c.embedding_scale = 2; }) == "TrainGPTForCausalLM");
+}
+
+TEST_CASE("--to and --dtype of export take what the table of formats has", "[formats]") {
+  const auto choices_of = [](const char* option) {
+    const auto& rows = settings_of(Command::Kind::export_model);
+    return std::ranges::find(rows, option, &CommandSetting::name)->choices;
+  };
+  std::vector<std::string> names;
+  std::set<std::string> dtypes;
+  for (const Format& row : formats()) {
+    names.emplace_back(row.name);
+    dtypes.insert(row.dtypes.begin(), row.dtypes.end());
+  }
+  CHECK(choices_of("to") == names);
+  const std::vector<std::string> types = choices_of("dtype");
+  CHECK(std::set(types.begin(), types.end()) == dtypes);
+  CHECK(types.size() == dtypes.size());
 }
 
 TEST_CASE("a model without a class comes with its own", "[formats]") {

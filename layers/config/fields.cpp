@@ -106,7 +106,7 @@ std::vector<Field> norms() {
        .common = true},
       {.name = "norm-eps", .help = "norm epsilon, inside the square root", .member = &Config::norm_eps, .high = 1,
        .needs = {kNorms}},
-      {.name = "norm-bias", .help = "norm bias (default: as {bias}; rmsnorm, scalenorm: off)",
+      {.name = "norm-bias", .help = "norm bias (default: as {bias}, if the norm has one)",
        .member = &Config::norm_bias, .needs = {kNorms}, .follows = "norm"},
       {.name = "norm-unit-offset", .help = "gain 1 + w in layernorm and rmsnorm (Gemma)",
        .member = &Config::norm_unit_offset, .needs = {kNorms}},

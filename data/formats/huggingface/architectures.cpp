@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string_view>
+#include <type_traits>
+#include <variant>
 
 #include "data/host/errors.hpp"
 #include "data/options/command_settings.hpp"
+#include "layers/config/fields.hpp"
 #include "layers/model/presets.hpp"
 #include "layers/model/resolve.hpp"
 #include "layers/norm/norm.hpp"
@@ -82,24 +85,34 @@ json config_json(const Architecture& architecture, const Config& config) {
 
 namespace {
 
-// Returns the settings that decide what a model computes. Sets training settings and settings without effect to their
-// defaults.
+// True if the field can change what a trained model computes, with the other settings as they are.
+bool counts(const Field& field, const Config& c) {
+  return !field.initial && std::string_view(field.group) != kComputing &&
+         std::ranges::all_of(field.needs, [&](const Need<Config>& need) { return !need.met || need.met(c); });
+}
+
+void set_to_default(Config& c, const Field& field) {
+  const Config standard;
+  const auto set = [&](const auto& member) {
+    if constexpr (std::is_same_v<decltype(member), const FieldChoice&>)
+      member.set(c, field.name, member.get(standard));
+    else
+      c.*member = standard.*member;
+  };
+  std::visit(set, field.member);
+}
+
+// Returns the settings that decide what a trained model computes. All others have their defaults.
 TrainOptions essence(Config c) {
   const Config standard;
   c = resolve(c);
   c.attention_scale = static_cast<float>(*c.attention_scale);
-  c.dropout = 0, c.matmul = standard.matmul, c.recompute = standard.recompute;
-  c.init = standard.init, c.residual_gain.reset(), c.init_gain.reset(), c.layer_scale_init.reset();
-  c.dyt_alpha = standard.dyt_alpha, c.mix_fraction = standard.mix_fraction;
   c.rope_fraction = static_cast<float>(static_cast<double>(c.rope_dims()) / c.head_dim);
-  if (c.position != Position::rope) c.rope_theta = standard.rope_theta, c.rope_fraction = standard.rope_fraction;
-  if (c.window == 0) c.window_every = 1;
+  for (const Field& field : model_fields())
+    if (!counts(field, c)) set_to_default(c, field);
+  // Settings of training alone.
+  c.dropout = 0, c.z_loss = 0, c.dyt_alpha = standard.dyt_alpha;
   c.router_loss = standard.router_loss, c.router_z_loss = standard.router_z_loss;
-  if (c.experts == 0) {
-    c.experts_per_token = standard.experts_per_token, c.router_renormalize = standard.router_renormalize;
-    c.router_bias = standard.router_bias;
-  }
-  c.streams = standard.streams;  // models with several streams are rejected elsewhere
   TrainOptions options;
   options.config = c;
   return options;
