@@ -228,6 +228,32 @@ TEST_CASE("shards of all ranks are the tensors that train, each once", "[lanes]"
   }
 }
 
+TEST_CASE("an observer sees the last micro-batch of a step, for any number of lanes", "[lanes]") {
+  struct Seen : StepObserver {
+    int blocks = 0;
+    std::vector<float> x;  // of the first token in block 0
+    void block(int layer, const float* in, const BlockSaved&, const float*, int, int) override {
+      ++blocks;
+      if (layer == 0) x.assign(in, in + 8);
+    }
+  };
+  std::vector<float> with_one_lane;
+  for (const int lanes : {1, 2, 4}) {
+    Model model(tiny());
+    initialize(model, 3);
+    TrainingState s(std::move(model), kB, kT, kGradientsOnly);
+    std::vector<int> tokens(kMicros * kB * kT), targets(tokens.size(), 1);
+    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = int(i / (kB * kT));
+    StepOptions options;
+    options.lanes = lanes;
+    Seen seen;
+    training_step(s, micro_batches(tokens.data(), targets.data(), kMicros, kB, kT), options, 0, 0, &seen);
+    CHECK(seen.blocks == s.model.config.n_layer);
+    if (lanes == 1) with_one_lane = seen.x;
+    CHECK(seen.x == with_one_lane);
+  }
+}
+
 TEST_CASE("ranks add gradients of more chunks than they have room for", "[lanes]") {
   constexpr int kLanes = 4, kRanks = 3;
   Layout layout;
