@@ -57,19 +57,24 @@ void save_statistics(NormSaved& saved, Layout& layout, const std::string& name, 
 // ---- the table ---------------------------------------------------------------------------------------------
 
 constexpr NormRow kNorms[] = {
-    // kind, source                                              bias  row norm
-    {NormKind::layernorm, "Ba et al. 2016, arXiv 1607.06450",
-     true, true, declare_channels, save_mean_and_rstd, row_norm_forward, row_norm_backward},
-    {NormKind::rmsnorm, "Zhang & Sennrich 2019, arXiv 1910.07467",
-     false, true, declare_channels, save_rstd, row_norm_forward, row_norm_backward},
-    {NormKind::scalenorm, "Nguyen & Salazar 2019, arXiv 1910.05895",
-     false, false, declare_scalenorm, save_rstd, scalenorm_forward, scalenorm_backward},
-    {NormKind::batchnorm, "Ioffe & Szegedy 2015, arXiv 1502.03167",
-     true, false, declare_batchnorm, save_statistics, batchnorm_forward, batchnorm_backward},
-    {NormKind::dyt, "Zhu et al. 2025, arXiv 2503.10622",
-     true, false, declare_dyt, save_nothing, pointwise_forward, pointwise_backward},
-    {NormKind::derf, "Chen et al. 2025, arXiv 2512.10938",
-     true, false, declare_derf, save_nothing, pointwise_forward, pointwise_backward},
+    {.kind = NormKind::layernorm, .source = "Ba et al. 2016, arXiv 1607.06450", .bias = true, .row_norm = true,
+     .declare = declare_channels, .declare_saved = save_mean_and_rstd,
+     .forward = row_norm_forward, .backward = row_norm_backward},
+    {.kind = NormKind::rmsnorm, .source = "Zhang & Sennrich 2019, arXiv 1910.07467", .bias = false, .row_norm = true,
+     .declare = declare_channels, .declare_saved = save_rstd,
+     .forward = row_norm_forward, .backward = row_norm_backward},
+    {.kind = NormKind::scalenorm, .source = "Nguyen & Salazar 2019, arXiv 1910.05895", .bias = false, .row_norm = false,
+     .declare = declare_scalenorm, .declare_saved = save_rstd,
+     .forward = scalenorm_forward, .backward = scalenorm_backward},
+    {.kind = NormKind::batchnorm, .source = "Ioffe & Szegedy 2015, arXiv 1502.03167", .bias = true, .row_norm = false,
+     .declare = declare_batchnorm, .declare_saved = save_statistics,
+     .forward = batchnorm_forward, .backward = batchnorm_backward},
+    {.kind = NormKind::dyt, .source = "Zhu et al. 2025, arXiv 2503.10622", .bias = true, .row_norm = false,
+     .declare = declare_dyt, .declare_saved = save_nothing,
+     .forward = pointwise_forward, .backward = pointwise_backward},
+    {.kind = NormKind::derf, .source = "Chen et al. 2025, arXiv 2512.10938", .bias = true, .row_norm = false,
+     .declare = declare_derf, .declare_saved = save_nothing,
+     .forward = pointwise_forward, .backward = pointwise_backward},
 };
 
 constexpr bool in_order() {  // norm_row() and the option use a kind's number as an index
