@@ -37,13 +37,20 @@ BINARY = ROOT / "build" / "train_gpt"
 STORIES = ROOT / "build" / "stories.txt"
 
 COLOR = {placement: COLORS[number][0] for placement, number in PLACEMENTS.items()}  # the same as in reports
-DASH = {"layernorm": "-", "rmsnorm": "--"}
+LINES, MARKERS = ("-", "--", "-.", ":"), "osD^vpX"
 
 plt.rcParams.update({
     "figure.dpi": 150, "figure.constrained_layout.use": True, "font.size": 10, "axes.spines.top": False,
     "axes.spines.right": False, "axes.grid": True, "grid.color": "0.9", "axes.axisbelow": True, "legend.frameon": False,
     "lines.linewidth": 1.6, "lines.markersize": 5,
 })
+
+
+def look_of(placement):
+    """Color, line and marker of a placement, which differ from those of the others without the color, too."""
+    number = PLACEMENTS[placement]
+    return {"color": COLOR[placement], "linestyle": LINES[number % len(LINES)],
+            "marker": MARKERS[number % len(MARKERS)]}
 
 
 class Tables:
@@ -244,6 +251,12 @@ def draw_rates(axis, runs, style, label, color, **look):
         axis.plot(some.peak_lr, capped(some), marker, color=color, **look)
 
 
+def draw_means(axis, groups, shift=1, **look):
+    """The mean of each group and its 95 % t interval against the group's key, moved aside by the factor `shift`."""
+    keys, means, halves = zip(*((key * shift, *interval(values)) for key, values in groups))
+    axis.errorbar(keys, means, yerr=halves, capsize=2, elinewidth=1, **look)
+
+
 def draw_band(axis, groups, style="-", first=0, **look):
     """The mean of each group against its key plus `first`, in a band from minimum to maximum."""
     mean = groups.mean()
@@ -261,17 +274,19 @@ def unigram_line(axis, runs, name_at=None):
 
 
 def draw_by_time(by_step, by_second, curves, colors, top=None):
-    """Validation loss by step and by second: the mean over the seeds of each name, in a band from minimum to maximum.
+    """Validation loss by step and by second: the median over the seeds of each name, and thin lines for the seeds.
 
     `top` cuts the axis off. A label names each curve that rises above it.
     """
     said = 0
-    for name, color in colors.items():
-        at = curves[curves.name == name].dropna(subset="val_loss").groupby("step")
-        mean, low, high = at.val_loss.mean(), at.val_loss.min(), at.val_loss.max()
-        for axis, x in (by_step, mean.index), (by_second, at.elapsed_s.mean()):
-            axis.plot(x, mean, color=color, label=name)
-            axis.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
+    for number, (name, color) in enumerate(colors.items()):
+        some = curves[curves.name == name].dropna(subset="val_loss")
+        at, line = some.groupby("step"), LINES[number % len(LINES)]
+        median, high = at.val_loss.median(), at.val_loss.max()
+        for axis, x in (by_step, median.index), (by_second, at.elapsed_s.mean()):
+            axis.plot(x, median, line, color=color, label=name)
+            for _, seed in some.groupby("seed"):
+                axis.plot(x[:len(seed)], seed.val_loss, line, color=color, linewidth=0.5)
         if top and high.max() > top and high.idxmax() > high.index[0]:
             by_step.annotate(f"{name}: one seed up to {high.max():.0f}", (high.idxmax(), top),
                              xytext=(22, -2 - 11 * said), textcoords="offset points", va="top", color=color, fontsize=8)

@@ -15,6 +15,8 @@ from common import Study, draw_rates, outcome, plt, rate_axis, table, unigram_li
 
 ALPHA = {2.632: "α = (2L)^¼ = 2.632", 2.8284: "α = 2.828 (32 layers)"}
 GAIN = {0.2686: "gain (8L)^-¼ = 0.269", 3.7224: "gain (8L)^+¼ = 3.722"}
+LOOK = {(2.632, 0.2686): ("-", "#0072B2", 0.97), (2.632, 3.7224): ("-.", "#D55E00", 0.97),
+        (2.8284, 0.2686): ("--", "#0072B2", 1.03), (2.8284, 3.7224): (":", "#D55E00", 1.03)}
 WIRING = {
     "repositories": "--preset llama2 --tied --final-norm --clip 0 --weight-decay 0 --beta2 0.999",
     "paper": "--clip 0 --weight-decay 0 --beta2 0.98",
@@ -27,17 +29,19 @@ shared = f"""--placement deepnorm --layers 24 --channels 64 --heads 4 --context 
     --warmup {steps // 10} --eval-every {steps // 10} --eval-batches 20 --val-fraction 0.02 --save-every 0
     --grid skip-scale=2.632,2.8284 init-gain=0.2686,3.7224 lr={RATES} seed=1,2,3"""
 
-figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True)
+figure, axes = plt.subplots(1, 2, figsize=(10, 4.4), sharey=True)
 rows = []
 for axis, (name, wiring) in zip(axes, WIRING.items()):
     tables = study.compare(name, f"{wiring} {shared}")
     runs = tables.runs
     for (alpha, gain), cell in runs.groupby(["skip-scale", "init-gain"]):
-        draw_rates(axis, cell, "-" if alpha == 2.632 else "--", f"{ALPHA[alpha]}, {GAIN[gain]}",
-                   color="#0072B2" if gain < 1 else "#D55E00", markersize=4)
+        style, color, aside = LOOK[alpha, gain]
+        moved = cell.assign(peak_lr=cell.peak_lr * aside)  # else points of both skip factors would cover each other
+        draw_rates(axis, moved, style, f"{ALPHA[alpha]}, {GAIN[gain]}", color=color, markersize=5,
+                   fillstyle="full" if alpha == 2.632 else "none")
         rows.append([name, f"{alpha:.3f}", f"{gain:.4f}"] + [outcome(at) for _, at in cell.groupby("peak_lr")])
     unigram_line(axis, runs, name_at=3 if axis is axes[0] else None)
     rate_axis(axis, RATES.split(","), title=f"wiring of the {name}")
 axes[0].set_ylabel(f"validation loss after {steps} steps")
-axes[1].legend(fontsize=8)
+figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
 study.publish(figure, table(rows, ["wiring", "α", "gain"] + [f"lr {rate}" for rate in RATES.split(",")]))

@@ -4,7 +4,7 @@
 64 channels, 128 in the feed-forward layer and 2 heads, as in the paper's tiny models; 6, 24 and 100 layers. The model
 update is the mean over tokens of ‖h(x,θ) - h(x,θ₀)‖ on a fixed batch; h is the input of the classifier. In the upper
 panels each placement has its own initialization. In the lower panels all have the same Xavier initialization, and
-DeepNorm keeps its gain. The learning rate rises by 1e-6 a step, as in a warm-up to 1e-3 over a thousand steps: at 1e-3
+DeepNorm keeps its gain. Bars are 95 % t intervals. The learning rate rises by 1e-6 a step, as in a warm-up to 1e-3 over a thousand steps: at 1e-3
 from the first step, every model is as far from its start as it can be after five updates.
 """
 
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOR, Study, draw_band, outcome, plt, shown, table  # noqa: E402
+from common import Study, capped, draw_means, look_of, outcome, plt, shown, table  # noqa: E402
 
 DEPTHS = [6, 24, 100]
 PLACEMENTS = ["post", "pre", "sandwich", "deepnorm"]
@@ -31,32 +31,34 @@ PANELS = {
 }
 
 
-def cell_of(rows, placement, layers):
+def of(rows, placement, layers):
     return rows[(rows.placement == placement) & (rows.layers == layers)]
 
 
-figure, axes = plt.subplots(4, 3, figsize=(12, 13), sharex=True, sharey="row")
+figure, axes = plt.subplots(2, 2, figsize=(10, 6.6), sharex=True, sharey="col")
 rows = []
-for panel, (label, (init, grid)) in enumerate(PANELS.items()):
+for (by_update, by_loss), (label, (init, grid)) in zip(axes, PANELS.items()):
     tables = study.compare(label, f"{shared} {grid}")
     d = tables.read("diagnostics")
-    update = d[(d.part == "model") & (d.what == "update")]
-    for column, layers in enumerate(DEPTHS):
-        top, bottom = axes[2 * panel, column], axes[2 * panel + 1, column]
+    early = d[(d.part == "model") & (d.what == "update") & (d.step == 20)]
+    for layers in DEPTHS:
         for placement in PLACEMENTS:
-            moved = cell_of(update, placement, layers)
-            draw_band(top, moved.groupby("step").value, color=COLOR[placement], label=placement)
-            losses = cell_of(tables.curves, placement, layers).groupby("step").train_loss.mean()
-            bottom.plot(losses.index, losses, color=COLOR[placement])
-            early = moved[moved.step == 20].value
-            final = outcome(cell_of(tables.runs, placement, layers))
-            rows.append([init, layers, placement, shown(early, 2) if len(early) else "", final])
-        top.set(title=f"{layers} layers\n{init}" if column == 1 else f"{layers} layers\n", yscale="log")
-        if column == 0:
-            top.set_ylabel("model update")
-            bottom.set_ylabel("training loss")
+            moved = of(early, placement, layers).value
+            rows.append([init, layers, placement, shown(moved, 2) if len(moved) else "",
+                         outcome(of(tables.runs, placement, layers))])
+    for number, placement in enumerate(PLACEMENTS):
+        look = {"shift": 1 + 0.05 * (number - 1.5), "label": placement, **look_of(placement)}
+        moved, runs = (table[table.placement == placement] for table in (early, tables.runs))
+        draw_means(by_update, moved.value.groupby(moved.layers), **look)
+        draw_means(by_loss, capped(runs).groupby(runs.layers), **look)
+    by_update.set(title=init, ylabel="model update at step 20", yscale="log")
+    by_loss.set(ylabel=f"validation loss after {steps} steps")
+    for axis in by_update, by_loss:
+        axis.title.set_fontsize(10)
+        axis.set(xscale="log", xticks=DEPTHS, xticklabels=DEPTHS)
+        axis.minorticks_off()
 for axis in axes[-1]:
-    axis.set_xlabel("step")
-axes[0, 0].legend()
+    axis.set_xlabel("layers")
+axes[0, 0].legend(fontsize=9)
 study.publish(figure, table(rows, ["initialization", "layers", "placement", "model update at step 20",
                                    f"loss after {steps} steps"]))

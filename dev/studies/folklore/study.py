@@ -12,13 +12,14 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOR, Study, draw_band, mean_by, outcome, plt, rate_axis, table  # noqa: E402
+from common import COLOR, Study, capped, draw_band, draw_means, look_of, outcome, plt, rate_axis, table  # noqa: E402
 
 study = Study(__doc__)
 steps = 3000 if study.long else 600
 shared = """--channels 64 --heads 4 --context 128 --batch 4 --eval-batches 20 --val-fraction 0.02 --save-every 0"""
 RATES = ["1e-3", "3e-3", "1e-2", "3e-2"]
-figure, axes = plt.subplots(1, 3, figsize=(13, 4))
+TICKS = [0.2, 0.3, 0.5, 1, 2, 4]
+figure, axes = plt.subplots(1, 3, figsize=(10, 3.7))
 rows = []
 
 
@@ -30,10 +31,10 @@ def add_row(model, rate, cell, clips=True):
 # 1. A norm after the embedding, in Pre-LN.
 embedding = study.compare("embedding", f"""{shared} --layers 6 --steps {steps} --warmup {steps // 10}
     --eval-every {steps // 4} --grid embedding-norm=false,true lr={",".join(RATES)} seed=1,2,3""").runs
-for present, color in (False, "#0072B2"), (True, "#D55E00"):
+for present, color, line in (False, "#0072B2", "-o"), (True, "#D55E00", "--s"):
     cells = embedding[embedding["embedding-norm"] == present]
-    mean = mean_by(cells, "peak_lr")
-    axes[0].plot(mean.index, mean, "o-", color=color, label="with an embedding norm" if present else "without")
+    draw_means(axes[0], capped(cells).groupby(cells.peak_lr), shift=1.04 if present else 0.96, fmt=line, color=color,
+               label="with" if present else "without")
     name = f"Pre-LN {'with' if present else 'without'} embedding norm"
     for rate, cell in cells.groupby("peak_lr"):
         add_row(name, rate, cell)
@@ -47,12 +48,14 @@ curves, runs = (frame[frame.stage == "final"] for frame in (converged.curves, co
 for placement in "post", "pre":
     name = f"{placement.capitalize()}-LN"
     losses = curves[curves.placement == placement].dropna(subset="val_loss").groupby("step").val_loss
-    draw_band(axes[1], losses, color=COLOR[placement], label=name)
+    draw_band(axes[1], losses, look_of(placement)["linestyle"], color=COLOR[placement], label=name)
     cell = runs[runs.placement == placement]
     add_row(f"{name}, 4 layers, {far} steps", cell.peak_lr.iloc[0], cell)
 pre = converged.summary[converged.summary.placement == "pre"].iloc[0]
 rows.append(["Pre-LN − Post-LN", "", f"{pre.difference:+.4f} ± {pre.difference_ci:.4f}, {pre.verdict}", "", ""])
-axes[1].set(xlabel="step", title="Post-LN and Pre-LN, each at its best rate", yscale="log")
+axes[1].set(xlabel="step", title="4 layers, each at its best rate", yscale="log")
+axes[1].set_yticks(TICKS, [f"{tick:g}" for tick in TICKS])
+axes[1].minorticks_off()
 
 # 3. Sandwich-LN against Pre-LN, without clipping, at high rates.
 HIGH = ["1e-2", "3e-2", "1e-1"]
@@ -60,11 +63,12 @@ sandwich = study.compare("sandwich", f"""{shared} --layers 6 --steps {steps} --w
     --eval-every {steps // 4} --clip 0 --grid placement=pre,sandwich lr={",".join(HIGH)} seed=1,2,3""").runs
 for placement in "pre", "sandwich":
     cells = sandwich[sandwich.placement == placement]
-    mean = mean_by(cells, "peak_lr")
-    axes[2].plot(mean.index, mean, "o-", color=COLOR[placement], label=placement)
+    draw_means(axes[2], capped(cells).groupby(cells.peak_lr), shift=0.96 if placement == "pre" else 1.04,
+               label=placement, **look_of(placement))
     for rate, cell in cells.groupby("peak_lr"):
         add_row(f"{placement}, no clipping", rate, cell, clips=False)
-rate_axis(axes[2], HIGH, title="Sandwich-LN and Pre-LN, no clipping")
+rate_axis(axes[2], HIGH, title="without clipping")
 for axis in axes:
-    axis.legend()
+    axis.title.set_fontsize(10)
+    axis.legend(fontsize=9)
 study.publish(figure, table(rows, ["model", "rate", "final loss", "gradient spikes", "clipped steps"]))

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOR, Study, interval, outcome, plt, table, tuned_to  # noqa: E402
+from common import COLOR, Study, interval, look_of, outcome, plt, table, tuned_to  # noqa: E402
 
 PLACEMENTS = ["post", "pre", "sandwich", "deepnorm", "glm-deepnorm", "reordered", "pre-post", "mix-ln", "lns",
               "sub-ln", "layerscale"]
@@ -40,6 +40,12 @@ def look(some):
     return {"color": color, "mfc": "white" if "," in some.name.iloc[0] else color}
 
 
+def ends(cells):
+    """Limits of the losses of finished runs. A wide interval may reach beyond them."""
+    done = [loss for _, some in cells for loss in some[some.state == "finished"].final_val]
+    return min(done) - 0.05, max(done) + 0.1
+
+
 def draw_ends(axis, cells):
     for y, (_, some) in enumerate(cells):
         if (some.state == "finished").all():
@@ -50,19 +56,21 @@ def draw_ends(axis, cells):
         if len(done) < len(some):
             axis.annotate(f"{outcome(some)} →", (1, y), xycoords=axis.get_yaxis_transform(), ha="right", va="center")
     axis.set(yticks=range(len(cells)), yticklabels=[name for name, _ in cells], ylim=(len(cells) - 0.5, -0.5),
-             xlim=(0.2, 0.7), xlabel=f"validation loss after {steps} steps", title="at the end")
+             xlim=ends(cells), xlabel=f"validation loss after {steps} steps", title="at the end")
 
 
-def draw_curves(axis, curves, cells):
+def draw_curves(axis, curves, cells, named):
+    """The median of each cell; thin and gray unless it is one of `named`."""
     for name, some in cells:
         median = curves[curves.name == name].dropna(subset="val_loss").groupby("step").val_loss.median()
-        dashes = {"pre, RMSNorm": "--", "pre, wide": ":"}
-        axis.plot(median.index, median, dashes.get(name, "-"), color=look(some)["color"], label=name, linewidth=1.2)
+        of_its_own = {"label": name, "markevery": 5, **look_of(some.placement.iloc[0]), **look(some)}
+        axis.plot(median.index, median, **(of_its_own if name in named else {"color": "0.75", "linewidth": 0.8}))
+    axis.plot([], [], color="0.75", linewidth=0.8, label="the others")
     axis.set(xlabel="step", ylabel="validation loss", yscale="log", title="median of the seeds")
     ticks = [0.2, 0.3, 0.5, 1, 2, 4]
     axis.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     axis.minorticks_off()
-    axis.legend(fontsize=7, ncols=2)
+    axis.legend(fontsize=9)
 
 
 study = Study(__doc__)
@@ -74,10 +82,11 @@ comparison = study.compare("cells", f"""--layers 12 --channels 64 --heads 4 --co
     + placement=pre norm=layernorm {WIDE} + placement=rezero,none""")
 
 cells = by_loss(final(comparison.runs))
-figure, axes = plt.subplots(1, 2, figsize=(11, 5))
-draw_curves(axes[0], final(comparison.curves), cells)
-draw_ends(axes[1], cells)
 verdicts = named(comparison.summary).set_index("name")
+finished = [name for name, some in cells if (some.state == "finished").all()]
+figure, axes = plt.subplots(1, 2, figsize=(10, 4.8))
+draw_curves(axes[0], final(comparison.curves), cells, {"pre", *finished[:2], *finished[-2:]})
+draw_ends(axes[1], cells)
 rows = []
 for name, some in cells:
     cell = verdicts.loc[name]

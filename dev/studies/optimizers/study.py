@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOR, Study, interval, outcome, pandas, plt, stats, table  # noqa: E402
+from common import COLOR, Study, interval, look_of, outcome, pandas, plt, stats, table  # noqa: E402
 
 BASELINE = "pre"
 OPTIMIZERS = {"adamw": "AdamW", "muon": "Muon"}
@@ -89,13 +89,13 @@ def draw_curves(axis, curves, optimizer):
     some = curves[curves.optimizer == optimizer].dropna(subset="val_loss")
     for placement, cell in some.groupby("placement", sort=False):
         for _, seed in cell.groupby("seed"):
-            axis.plot(seed.step, seed.val_loss, color=COLOR[placement], linewidth=0.5, alpha=0.6)
+            axis.plot(seed.step, seed.val_loss, color=COLOR[placement], linewidth=0.4, alpha=0.5)
         median = cell.groupby("step").val_loss.median()
-        axis.plot(median.index, median, color=COLOR[placement], label=placement)
+        axis.plot(median.index, median, label=placement, markevery=8, **look_of(placement))
     axis.set(xlabel="step", ylabel="validation loss", yscale="log", title=OPTIMIZERS[optimizer])
     axis.set_yticks(TICKS, [f"{tick:g}" for tick in TICKS])
     axis.minorticks_off()
-    axis.legend(fontsize=8)
+    axis.legend(fontsize=8, ncols=2)
 
 
 def draw_effects(axis, final, placements):
@@ -140,11 +140,11 @@ runs, curves = joined("runs"), joined("curves")
 runs["warmup"] = runs.warmup.fillna("10%")
 placements = list(runs.placement.unique())
 final = losses(runs)
-figure, axes = plt.subplots(1, 3, figsize=(12.6, 4.4))
-axes[1].sharey(axes[0])
-for axis, optimizer in zip(axes, OPTIMIZERS, strict=False):
-    draw_curves(axis, curves, optimizer)
-draw_effects(axes[2], final, placements)
+figure, axes = plt.subplot_mosaic([["adamw", "muon"], ["ends", "ends"]], figsize=(10, 7.6), height_ratios=[1.3, 1])
+axes["muon"].sharey(axes["adamw"])
+for optimizer in OPTIMIZERS:
+    draw_curves(axes[optimizer], curves, optimizer)
+draw_effects(axes["ends"], final, placements)
 rows = []
 for placement in placements:
     row = [placement]

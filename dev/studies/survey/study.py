@@ -18,6 +18,7 @@ PLACEMENTS = ["post", "pre", "sandwich", "deepnorm", "glm-deepnorm", "reordered"
 WITHOUT = ["rezero", "none"]  # placements without norms
 COLOR = {"layernorm": "#0072B2", "rmsnorm": "#D55E00", "batchnorm": "#009E73", "dyt": "#CC79A7", "none": "#000000",
          "layernorm, wide": "#56B4E9", "dyt, wide": "#E69F00"}
+MARKER, FACE = {"layernorm": "o", "rmsnorm": "s", "none": "D"}, {"rmsnorm": "white"}
 WIDE = "tied=off embedding-scale=50 dyt-alpha=1"  # the embedding's standard deviation, 0.02, becomes 1
 
 
@@ -49,9 +50,10 @@ def draw_placements(axis, tables):
         if (some.state == "finished").all():
             mean, half = interval(some.final_val)
             axis.errorbar(mean, y, xerr=half, color=COLOR[norm], capsize=2, linewidth=1)
-        axis.plot(some.final_val, [y] * len(some), "o", color=COLOR[norm], alpha=0.5, markersize=4)
-    for norm in "layernorm", "rmsnorm", "none":
-        axis.plot([], [], "o", color=COLOR[norm], label={"none": "no norm"}.get(norm, norm))
+        axis.plot(some.final_val, [y] * len(some), MARKER[norm], color=COLOR[norm], mfc=FACE.get(norm), markersize=4)
+    for norm, marker in MARKER.items():
+        name = "no norm" if norm == "none" else norm
+        axis.plot([], [], marker, color=COLOR[norm], mfc=FACE.get(norm), label=name)
     unigram = tables.runs.unigram.iloc[0]
     axis.axvline(unigram, color="0.5", linestyle=":", linewidth=1)
     axis.annotate("unigram entropy", (unigram, 1), xycoords=("data", "axes fraction"), xytext=(-4, -8),
@@ -71,7 +73,7 @@ kinds = study.compare("kinds", f"""{shared} --grid placement=pre norm=layernorm,
 placements = study.compare("placements", f"""{shared} --baseline placement=pre,norm=layernorm
     --grid placement={",".join(PLACEMENTS)} norm=layernorm,rmsnorm + placement={",".join(WITHOUT)}""")
 
-figure, axes = plt.subplot_mosaic([["placements", "steps"], ["placements", "seconds"]], figsize=(11, 7),
+figure, axes = plt.subplot_mosaic([["placements", "steps"], ["placements", "seconds"]], figsize=(10, 7),
                                   width_ratios=[1.3, 1])
 draw_placements(axes["placements"], placements)
 curves = named(kinds.curves[kinds.curves.stage == "final"]).rename(columns={"norm": "name"})

@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import pandas  # noqa: E402
-from common import Study, outcome, plt, shown, table  # noqa: E402
+from common import LINES, MARKERS, Study, interval, outcome, plt, shown, table  # noqa: E402
 
 COLORS = {"layernorm": "#0072B2", "rmsnorm": "#D55E00", "scalenorm": "#009E73", "batchnorm": "#CC79A7",
           "dyt": "#E69F00", "derf": "#56B4E9", "none": "#000000"}
@@ -70,28 +70,32 @@ def rated(cell):
     return [outcome(cell), f"{rate:g}" + ("*" if rate == HIGHEST else "")]
 
 
-figure, (by_step, by_norm) = plt.subplots(1, 2, figsize=(12, 4))
+figure, (by_step, by_norm) = plt.subplots(1, 2, figsize=(10, 4))
 rows = []
 for place, (name, color) in enumerate(COLORS.items()):
+    look = {"color": color, "marker": MARKERS[place], "markersize": 4}
     first, tuned, norms_alone = after[after.name == name], best(whole, name), best(alone, name)
     rate = tuned.peak_lr.iloc[0]
     rows.append([NAMES[name], shown(first.final_val), *rated(tuned), *rated(norms_alone)])
     shown_curves = curves[(curves.name == name) & (curves.peak_lr == tuned.peak_lr.iloc[0])]
     curve = shown_curves.dropna(subset="val_loss").groupby("step").val_loss
-    by_step.plot([0, *curve.mean().index], [first.final_val.mean(), *curve.mean()], "o-", markersize=3, color=color,
-                 label=NAMES[name])
-    heights = [first.final_val.mean(), tuned.final_val.mean(),
-               float("nan") if norms_alone is None else norms_alone.final_val.mean()]
-    by_norm.plot([x + (place - 3) * 0.07 for x in range(3)], heights, "o", color=color)
+    by_step.plot([0, *curve.mean().index], [first.final_val.mean(), *curve.mean()],
+                 linestyle=LINES[place % len(LINES)], label=NAMES[name], markevery=3, **look)
+    for x, cell in enumerate((first, tuned, norms_alone)):
+        if cell is not None:
+            mean, half = interval(cell.final_val)
+            by_norm.errorbar(x + (place - 3) * 0.1, mean, yerr=half, capsize=2, **look)
 kept = after[after.name == "layernorm"].final_val.mean()
 losses = [0.3, 0.4, 0.6, 1, 2, 4]
 for axis in by_step, by_norm:
     axis.axhline(kept, color="0.5", linestyle=":", linewidth=1)
     axis.set(yscale="log", ylabel="validation loss", yticks=losses, yticklabels=losses)
     axis.minorticks_off()
-by_step.set(xlabel="step of fine-tuning", title="all weights tuned, each at its best rate (dotted: before the swap)")
+by_step.set(xlabel="step of fine-tuning", title="all weights tuned, each at its best rate")
 by_step.legend(fontsize=8)
-by_norm.set(title="before and after tuning, in the same colors", xticks=range(3),
-            xticklabels=["right after", "all weights tuned", "norms alone tuned"])
+by_norm.set(title="mean and 95 % interval (dotted: before the swap)", xticks=range(3),
+            xticklabels=["right after", "all weights\ntuned", "norms alone\ntuned"])
+for axis in by_step, by_norm:
+    axis.title.set_fontsize(10)
 study.publish(figure, table(rows, ["norm", "right after the swap", "all weights tuned", "rate", "norms alone tuned",
                                    "rate"]))
