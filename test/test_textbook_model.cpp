@@ -14,7 +14,7 @@ constexpr double kTolerance = 1e-6;
 // 4.5e-6 measured; 6.7e-6 with BatchNorm, which amplifies rounding errors; 1.3e-5 with hyper-connections, whose scales
 // are two numbers that all tokens, streams and channels add to.
 double model_tolerance(const Config& c) {
-  const bool hyper = stream_rule(c) == StreamRule::hyper;
+  const bool hyper = placement_row(c.placement).streams == StreamRule::hyper;
   return hyper ? 4e-5 : c.norm == NormKind::batchnorm ? 2e-5 : 1e-5;
 }
 
