@@ -631,7 +631,7 @@ def gain():
         ds, *_ = branches_backward(weights, numpy.full(L, size), x, lambda y: direction)
         sizes = [numpy.linalg.norm(d) / numpy.linalg.norm(direction) for d in ds]
         axes[0].plot(range(L + 1), sizes, line, color=color, label=f"λ = {size}", linewidth=2)
-    axes[0].set(xlabel="branches below", title="gradient of the stream / that at the top", yscale="log",
+    axes[0].set(xlabel="branches below", title="gradient of the stream, relative to the top", yscale="log",
                 ylim=(0.8, 60))
     axes[0].title.set_fontsize(10)
     axes[0].legend()
@@ -644,7 +644,7 @@ def gain():
         weights[:8, 1] -= 0.01 * numpy.array(dW2)
     for values, line, color, name in zip(zip(*sizes), ("-o", "--s"), (DARK, MIDDLE), ("|λ|", "gradient of W₂")):
         axes[1].plot(steps, numpy.array(values) / values[-1], line, color=color, label=name)
-    axes[1].set(xlabel="step of gradient descent", title="sizes / those at step 10; λ starts at 0", ylim=(0, None))
+    axes[1].set(xlabel="step of gradient descent", title="from λ = 0: sizes relative to step 10", ylim=(0, None))
     axes[1].title.set_fontsize(10)
     axes[1].legend()
     return figure
