@@ -49,6 +49,18 @@ struct Run : Corpus {
 
 }  // namespace
 
+TEST_CASE("a file that the system cannot look at is neither there nor absent", "[paths]") {
+  const Folder f;
+  f.write("a", "");
+  fs::create_symlink("nothing", f.path("link"));
+  CHECK(is_there(f.path("a")));
+  CHECK(is_there(f.path("link")));
+  CHECK_FALSE(is_there(f.path("b")));
+  CHECK_FALSE(is_there(f.path("a/b")));
+  const std::string long_name(300, 'x');
+  CHECK(contains(message_of<std::runtime_error>([&] { is_there(f.path(long_name)); }), "cannot look at "));
+}
+
 TEST_CASE("an output replaces a file only with --force", "[paths]") {
   const Run f;
   for (const Output& o : outputs()) {

@@ -119,7 +119,9 @@ bool begins_with(const std::string& path, std::string_view start) {
 
 bool is_there(const std::string& path) {
   struct stat is {};
-  return ::lstat(path.c_str(), &is) == 0 || (errno != ENOENT && errno != ENOTDIR);
+  if (::lstat(path.c_str(), &is) == 0) return true;
+  if (errno != ENOENT && errno != ENOTDIR) fail_file("look at", path, errno);
+  return false;
 }
 
 bool is_own_folder(const std::string& folder) {

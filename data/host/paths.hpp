@@ -17,7 +17,7 @@ using OpenFile = std::unique_ptr<std::FILE, CloseFile>;
 // a writer within a second, which would block forever.
 OpenFile open_input(const std::string& path);
 
-// True if anything has this name, even a broken link, and if the system cannot tell.
+// True if anything has this name, even a broken link. Throws std::runtime_error if the system cannot tell.
 bool is_there(const std::string& path);
 
 // First words of a run's config.toml and of a comparison's comparison.toml.

@@ -4,8 +4,8 @@
 64 channels, 128 in the feed-forward layer and 2 heads, as in the paper's tiny models; 6, 24 and 100 layers. The model
 update is the mean over tokens of ‖h(x,θ) - h(x,θ₀)‖ on a fixed batch; h is the input of the classifier. In the upper
 panels each placement has its own initialization. In the lower panels all have the same Xavier initialization, and
-DeepNorm keeps its gain. Bars are 95 % t intervals. The learning rate rises by 1e-6 a step, as in a warm-up to 1e-3 over a thousand steps: at 1e-3
-from the first step, every model is as far from its start as it can be after five updates.
+DeepNorm keeps its gain. Bars are 95 % t intervals. The learning rate rises by 1e-6 a step, as in a warm-up to 1e-3 over
+a thousand steps: at 1e-3 from the first step, every model is as far from its start as it can be after five updates.
 """
 
 import sys
