@@ -179,6 +179,9 @@ TEST_CASE("a model without a class comes with its own", "[formats]") {
   c.logit_cap = 3;
   CHECK(class_of(c) == "TrainGPTForCausalLM");
   CHECK(contains(expressed(c).why, "ForCausalLM has no --"));
+  Config far = c;  // many settings away from any class
+  far.norm = NormKind::dyt, far.placement = "sandwich", far.activation = Activation::relu2, far.attention_cap = 5;
+  CHECK(contains(expressed(resolve(far)).why, "ForCausalLM has no --"));
   const Folder f;
   Model model(c, false);
   CHECK(contains(write_huggingface(f.path("."), {model, Tokenizer::bytes(), "", "f32"}),

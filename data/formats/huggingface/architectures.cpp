@@ -124,7 +124,7 @@ std::vector<std::string> losses(const Architecture& architecture, const Config& 
   try {
     kept = essence(config_of(architecture, config_json(architecture, config)));
   } catch (const std::exception& error) {
-    return {plain_text(error), "", ""};  // counts as three losses
+    return std::vector<std::string>(train_settings().size(), plain_text(error));  // any other class is nearer
   }
   std::vector<std::string> list;
   for (const TrainSetting& s : train_settings())
