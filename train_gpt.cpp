@@ -141,8 +141,11 @@ int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& pro
     progress.update(step, [&] { return describe(result, speed, utilization); });
 
     row = {step, tokens, t.state.elapsed, result.loss};
-    row.lr = lr, row.grad_norm = result.grad_norm, row.clipped = result.clipped;
-    row.step_ms = 1000 * seconds, row.tokens_per_second = speed;
+    row.lr = lr;
+    row.grad_norm = result.grad_norm;
+    row.clipped = result.clipped;
+    row.step_ms = 1000 * seconds;
+    row.tokens_per_second = speed;
     t.within_step = false;
     if (t.validates() && due(eval_every(t.options()))) validate(t, progress, row);
     metrics.write(row);
@@ -215,13 +218,17 @@ void train(const Command& command) {
   keep_history(t.options().out, t.state.step);
   RunOutcome outcome;
   outcome.parameters = count_parameters(t.options().config);
-  outcome.unigram = t.data.unigram_nats, outcome.floor = t.data.floor, outcome.data_fingerprint = t.data.fingerprint;
+  outcome.unigram = t.data.unigram_nats;
+  outcome.floor = t.data.floor;
+  outcome.data_fingerprint = t.data.fingerprint;
   remove_outcome(t.options().out);
   try {
     train_and_measure(t, limit, outcome);
   } catch (const Diverged& diverged) {
     outcome.finished = false;
-    outcome.step = diverged.step, outcome.what = diverged.what, outcome.tensor = diverged.tensor;
+    outcome.step = diverged.step;
+    outcome.what = diverged.what;
+    outcome.tensor = diverged.tensor;
     outcome.inputs = inputs_read(t.options(), t.data);
     write_outcome(t.options().out, outcome);
     throw;

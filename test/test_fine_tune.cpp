@@ -115,7 +115,7 @@ TEST_CASE("the learning rate of norms is a factor on the others'", "[tune]") {
   Model model(tiny("gpt2"), false);
   TrainOptions o;
   o.rate.lr = .5;
-  o.norm_lr = .125;
+  o.lr_norm = .125;
   choose_trained(model.table, o);
   for (const TensorSpec& spec : model.table) CHECK(spec.rate == (contains(spec.name, "norm") ? .25f : 1));
 
@@ -235,7 +235,7 @@ TEST_CASE("weights are copied by name, and only norms may differ", "[tune]") {
 TEST_CASE("a run trains only what it was told to, and goes on so when resumed", "[tune]") {
   const Corpus f;
   REQUIRE(f.run("train stories.txt --steps 2 --out first" + kTiny).status == 0);
-  const std::string tune = "train stories.txt --init-from first --train-only norm --norm-lr 0.01 --steps 3 --warmup 0 "
+  const std::string tune = "train stories.txt --init-from first --train-only norm --lr-norm 0.01 --steps 3 --warmup 0 "
                            "--out tuned --quiet --threads 1 --eval-every 0";
   const Outcome tuned = f.run(tune);
   INFO(tuned.err);

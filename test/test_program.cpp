@@ -98,7 +98,7 @@ TEST_CASE("config.toml reads back, and unset options stay unset", "[program]") {
   CHECK(f.read("a/config.toml") == f.read("b/config.toml"));
   CHECK(losses_in(f.read("a/metrics.csv")) == losses_in(f.read("b/metrics.csv")));
   for (const char* line : {"# beta2 = 0.95", "# momentum = 0", "# nesterov = false", "lr = 0.003",
-                           "# lr-embedding = 0.003", "# lr-vector = 0.003", "# norm-lr = 0.003"})
+                           "# lr-embedding = 0.003", "# lr-vector = 0.003", "# lr-norm = 0.003"})
     CHECK(contains(f.read("a/config.toml"), std::string("\n") + line + "\n"));
   CHECK_FALSE(contains(f.read("a/config.toml"), "lr-head"));  // the classifier is tied
   REQUIRE(f.run("train --config a/config.toml --placement pre --out c --quiet").status == 0);

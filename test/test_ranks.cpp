@@ -58,7 +58,7 @@ TEST_CASE("several ranks leave the bits of one", "[ranks][program]") {
   std::vector<std::pair<std::string, std::string>> runs = {
       {"selective", "--placement sandwich --dropout 0.1 --recompute selective"},
       {"llama", "--preset llama --kv-heads 1 --clip 0.5 --recompute full"},
-      {"frozen", "--placement deepnorm --freeze embedding --norm-lr 1e-3"},
+      {"frozen", "--placement deepnorm --freeze embedding --lr-norm 1e-3"},
       {"lora", "--lora 2"},
       {"batchnorm", "--norm batchnorm"},
       {"variants", "--value-residual learned --stream-mix --output-gate headwise --zero-init"},

@@ -152,6 +152,19 @@ TEST_CASE("a function of layers/ takes at most eight arguments", "[rooms]") {
   CHECK(long_lists == "");
 }
 
+TEST_CASE("a statement of the product does one thing", "[rooms]") {
+  // Comma statements, as in "a = b, c = d;" and "return save(...), true;", and "return void(...)".
+  const std::regex joined(R"(return void\(|return .*\), (true|false|0\.?);|)"
+                          R"(([;{})]\n| (if|for|while) \(.*\)) +[^ \n,;(){}]+ [-+*/|]?= [^\[,;(){}"][^,;(){}"]*, [^ \n;]+ [-+*/|]?= )");
+  std::string found;
+  for (const auto& [path, text] : pages::read_tree().files) {
+    if (!is_product(path)) continue;
+    for (auto match = std::sregex_iterator(text.begin(), text.end(), joined); match != std::sregex_iterator(); ++match)
+      found += path + ":" + std::to_string(1 + std::count(text.begin(), text.begin() + match->position(), '\n')) + " ";
+  }
+  CHECK(found == "");
+}
+
 TEST_CASE("code has at most 120 columns", "[rooms]") {
   const pages::Tree tree = pages::read_tree();
   const auto begins_character = [](unsigned char c) { return c < 0x80 || c >= 0xC0; };  // in UTF-8

@@ -425,10 +425,10 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
   CHECK(contains(warnings("--layer-scale-init 0.1"), "--layer-scale-init has no effect with --placement pre\n"));
   CHECK(contains(warnings("--placement none --norm rmsnorm"), "--norm has no effect with --placement none\n"));
   CHECK(contains(warnings("--placement rezero --norm-eps 1e-3"), "--norm-eps has no effect with --placement rezero\n"));
-  CHECK(contains(warnings("--placement none --norm-lr 1e-3"), "--norm-lr has no effect with --placement none\n"));
+  CHECK(contains(warnings("--placement none --lr-norm 1e-3"), "--lr-norm has no effect with --placement none\n"));
   CHECK(contains(warnings("--init-from r --init xavier"), "--init has no effect with --init-from\n"));
   const std::string nothing = " has no effect on the tensors that --lora, --train-only and --freeze leave\n";
-  for (const auto& [words, option] : {std::pair{"--lora 2 --norm-lr 1e-4", "norm-lr"},
+  for (const auto& [words, option] : {std::pair{"--lora 2 --lr-norm 1e-4", "lr-norm"},
                                       {"--lora 2 --lr-embedding 1e-4", "lr-embedding"},
                                       {"--freeze embedding --lr-embedding 1e-4", "lr-embedding"},
                                       {"--freeze norm|bias --lr-vector 1e-4", "lr-vector"},
@@ -438,7 +438,7 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
                                       {"--optimizer muon --train-only norm --muon-scale spectral", "muon-scale"},
                                       {"--optimizer muon --freeze block --momentum 0.8", "momentum"}})
     CHECK(contains(warnings(words), "--" + std::string(option) + nothing));
-  for (const char* read : {"--placement none --final-norm --norm rmsnorm", "--train-only norm --norm-lr 1e-4",
+  for (const char* read : {"--placement none --final-norm --norm rmsnorm", "--train-only norm --lr-norm 1e-4",
                            "--placement none --qk-norm head --norm-eps 1e-3", "--lora 2 --weight-decay 0.2",
                            "--train-only norm --optimizer sgd --momentum 0.8", "--init-from r --norm rmsnorm"})
     CHECK_FALSE(contains(warnings(read), "no effect"));

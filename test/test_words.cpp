@@ -102,7 +102,9 @@ TEST_CASE("options with the names of other programs are accepted with a notice",
   }
   CHECK(parse("train --n-layer 2").command.notices[0] == "--n-layer is --layers here");
   CHECK(parse("train --eval_every 2").command.notices.empty());  // our own name
-  CHECK(parse("train --lr-norm 0.01").command.train.norm_lr == .01);
+  CHECK(parse("train --norm-lr 0.01").command.train.lr_norm == .01);  // its name in earlier versions
+  CHECK(parse("train --norm-lr 0.01").command.notices.empty());
+  CHECK(parse("compare my.txt --grid norm-lr=1,2").error == "");
   CHECK(parse("train --nobias").command.notices[0] == "--nobias is --no-bias here");
   CHECK_FALSE(parse("train --nobias").command.train.config.bias);
   CHECK_FALSE(*parse("train --noqkvbias").command.train.config.qkv_bias);

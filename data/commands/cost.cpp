@@ -32,7 +32,8 @@ struct Product {
   void add(const TensorSpec& spec, const Config& config) {
     if (expert_of(spec) > 0 || spec.part.starts_with("ffn.shared.")) return;  // expert 0 stands for all
     if (expert_of(spec) == 0) share = static_cast<double>(config.experts_per_token) / config.experts;
-    out += spec.shape[0], in = spec.shape[1];
+    out += spec.shape[0];
+    in = spec.shape[1];
   }
   // x, W (O,I) and y move once: 2·N·O·I operations on 4·(N·I + O·I + N·O) bytes.
   double intensity(double N) const { return out > 0 ? .5 / (1 / in + 1 / out + 1 / (share * N)) : 0; }

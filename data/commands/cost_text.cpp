@@ -33,7 +33,8 @@ std::vector<UpdateCost> update_costs(const std::vector<TensorSpec>& table) {
     UpdateCost& cost = costs.emplace_back(UpdateCost{row});
     for (const Slot& slot : row->slots) cost.bytes += slot.per == Per::weight ? static_cast<int>(sizeof(float)) : 0;
     for (const TensorSpec& spec : tensors_of(table, *row)) {
-      cost.weights += static_cast<double>(spec.size()), cost.flops += row->flops(spec);
+      cost.weights += static_cast<double>(spec.size());
+      cost.flops += row->flops(spec);
       for (size_t i = 0; i < row->slots.size(); ++i)
         if (row->slots[i].per != Per::weight) cost.more += static_cast<double>(state_table(spec)[i].size());
     }
@@ -56,11 +57,13 @@ struct StepCost {
     need = memory_of_training(config, B, table, state_floats(table), scratch_floats(table));
     parts = cost_of_parts(config, B);
     active = static_cast<double>(count_active_parameters(config, table));
-    trained = static_cast<double>(count_parameters(table)), flops = flops_per_token(config, table);
+    trained = static_cast<double>(count_parameters(table));
+    flops = flops_per_token(config, table);
     again = flops_run_again(config);
     updates = update_costs(table);
     for (const PartCost& part : parts) {
-      parameters += part.parameters, multiply_adds += part.multiply_adds;
+      parameters += part.parameters;
+      multiply_adds += part.multiply_adds;
       (is_shared(part) ? shared : kept) += part.floats;
     }
   }

@@ -99,16 +99,19 @@ void print_plan(const TrainOptions& o, const TrainOptions& given, const Dataset&
 
 namespace {
 
+std::string start_text(const Start& start) {
+  if (start.deviation > 0) return format("normal, std %.4g", start.deviation);
+  if (start.every > 0) return "0 and 1";
+  return format("%g", start.mean);
+}
+
 void print_row(const TensorSpec& spec) {
   std::string shape;
   for (int d : spec.shape) shape += (shape.empty() ? "(" : ", ") + std::to_string(d);
-  const bool random = spec.start.deviation > 0;
-  const std::string start = random                 ? format("normal, std %.4g", spec.start.deviation)
-                            : spec.start.every > 0 ? "0 and 1"
-                                                   : format("%g", spec.start.mean);
+  const char* decay = spec.decay ? "yes" : "no";
   std::printf("%-40s %-16s %13s  %-20s %s\n", spec.name.c_str(), (shape + ")").c_str(),
-              format_count(static_cast<double>(spec.size())).c_str(), start.c_str(),
-              !spec.trained ? "not trained" : spec.decay ? "yes" : "no");
+              format_count(static_cast<double>(spec.size())).c_str(), start_text(spec.start).c_str(),
+              spec.trained ? decay : "not trained");
 }
 
 struct Trained {
@@ -169,14 +172,20 @@ Json json_of(const TensorSpec& spec) {
   Json json = {{"name", spec.name},      {"shape", spec.shape}, {"role", kRoles[static_cast<size_t>(spec.role)]},
                {"trained", spec.trained}, {"decay", spec.decay}, {"mean", spec.start.mean},
                {"deviation", spec.start.deviation}};
-  if (spec.start.every > 0) json["ones_from"] = spec.start.first, json["ones_every"] = spec.start.every;
+  if (spec.start.every > 0) {
+    json["ones_from"] = spec.start.first;
+    json["ones_every"] = spec.start.every;
+  }
   return json;
 }
 
 Json json_of(const Trained& trained) {
   const CheckpointHeader& header = trained.header;
   Json json = {{"path", trained.path}, {"step", header.step}, {"seconds", header.elapsed}};
-  if (header.best_step > 0) json["best_step"] = header.best_step, json["best_loss"] = header.best_loss;
+  if (header.best_step > 0) {
+    json["best_step"] = header.best_step;
+    json["best_loss"] = header.best_loss;
+  }
   return json;
 }
 

@@ -95,7 +95,8 @@ Statistics first_step_statistics(const TrainOptions& o, const Dataset& data) {
 }
 
 void add_to_sums(Cell& cell, const Statistics& rows, int layers) {
-  cell.rms.resize(layers), cell.gradient.resize(layers);
+  cell.rms.resize(layers);
+  cell.gradient.resize(layers);
   std::vector<double> down(layers);  // sums over all experts
   for (const Statistic& s : rows) {
     if (s.part == "stream" && s.what == "rms") cell.rms[s.layer] += s.value;
@@ -148,7 +149,10 @@ void print_row(int width, const Cell& cell) {
 double log_log_slope(const std::vector<std::pair<double, double>>& points) {
   double mean_x = 0, mean_y = 0, xx = 0, xy = 0;
   const double n = static_cast<double>(points.size());
-  for (const auto& [x, y] : points) mean_x += std::log(x) / n, mean_y += std::log(y) / n;
+  for (const auto& [x, y] : points) {
+    mean_x += std::log(x) / n;
+    mean_y += std::log(y) / n;
+  }
   for (const auto& [x, y] : points) {
     xx += (std::log(x) - mean_x) * (std::log(x) - mean_x);
     xy += (std::log(x) - mean_x) * (std::log(y) - mean_y);
@@ -182,9 +186,15 @@ void print_slopes(int width, const std::vector<Cell>& cells) {
 // Runs one pass per seed and adds up the results.
 void look_inside(Cell& cell, const Grid& grid, const Dataset& data, std::optional<WholeFile>& file) {
   for (const TrainOptions& o : cell.seeds) {
-    if (!fits(o)) return void(cell.failure = "does not fit in memory");
+    if (!fits(o)) {
+      cell.failure = "does not fit in memory";
+      return;
+    }
     const Statistics rows = first_step_statistics(o, data);
-    if (rows.empty()) return void(cell.failure = "not finite");
+    if (rows.empty()) {
+      cell.failure = "not finite";
+      return;
+    }
     add_to_sums(cell, rows, o.config.n_layer);
     if (file) write_rows(*file, rows, cell, grid, o.seed);
   }

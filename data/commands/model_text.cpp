@@ -49,17 +49,17 @@ std::string branch_formula(const Config& c, const Placement& row, const std::str
   std::string f = branch + "( " + (row.norm_in ? scale + norm + "(" + x + ")" : x) + " )";
   if (row.norm_inner) f = last + "( " + norm + "( " + f + " ) )";
   if (row.norm_out) f = norm + "( " + f + " )";
-  return row.gain != LearnedGain::none ? "λ·" + f : mixes(row.streams) ? "b·" + f : f;
+  if (row.gain != LearnedGain::none) return "λ·" + f;
+  return mixes(row.streams) ? "b·" + f : f;
 }
 
 // "y = rmsnorm( 1.86·x + attention(x) )". If `bypass`, the sum also has the block's input b.
 std::string formula(const Config& c, const Placement& row, const std::string& added, bool bypass = false) {
   const std::string x = mixes(row.streams) ? "A·x" : "x";
   const std::string skip = (*c.skip_scale == 1 ? x : format("%.4g·", *c.skip_scale) + x) + (bypass ? " + b" : "");
-  const std::string second = row.streams == StreamRule::dual ? ", z = z + " + added
-                             : bypass                        ? ", b the input of the block"
-                                                             : "";
-  return "y = " + (row.norm_sum ? norm_name(c) + "( " + skip + " + " + added + " )" : skip + " + " + added) + second;
+  std::string y = "y = " + (row.norm_sum ? norm_name(c) + "( " + skip + " + " + added + " )" : skip + " + " + added);
+  if (row.streams == StreamRule::dual) return y + ", z = z + " + added;
+  return bypass ? y + ", b the input of the block" : y;
 }
 
 // "2 of 8 and 1 shared: "
@@ -164,7 +164,10 @@ std::string draw_branches(const Config& c, const Stack& stack, const std::vector
   for (const BranchText& branch : branches) functions.push_back(branch.function.text);
   s += line_of_boxes(functions, branches[0].function.about);
   s += rails(n) + (n == 2 ? "   " + branches[1].function.about : "") + "\n";
-  if (c.block == BlockForm::parallel_shared) s += "  │    │                 ├────────────────────┘\n", n = 1;
+  if (c.block == BlockForm::parallel_shared) {
+    s += "  │    │                 ├────────────────────┘\n";
+    n = 1;
+  }
   for (const Box& box : boxes_below(c, stack)) s += line(box) + rails(n) + "\n";
   return s + "  │    ├─────────────────" + (n == 2 ? "┴────────────────────┘\n" : "┘\n");
 }

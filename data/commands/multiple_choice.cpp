@@ -80,7 +80,8 @@ Accuracy measure_accuracy(const Model& model, const Activations& activations, co
     const auto chosen = [&](const std::vector<double>& losses) {
       return std::min_element(losses.begin() + at, losses.begin() + end) - losses.begin() - at;
     };
-    accuracy.by_sum += chosen(sums) == q.right, accuracy.by_mean += chosen(means) == q.right;
+    accuracy.by_sum += chosen(sums) == q.right;
+    accuracy.by_mean += chosen(means) == q.right;
     ++accuracy.questions;
     at = end;
   }

@@ -149,7 +149,8 @@ std::string answer(const Session& session, const std::string& prompt, uint64_t n
   const bool json = session.options.json;
   const TrainedModel& trained = session.trained;
   Generation how = session.how;
-  how.number = number, how.stopped = interrupted;
+  how.number = number;
+  how.stopped = interrupted;
   Output output;
   std::string text;
   const CatchCtrlC until_the_end;

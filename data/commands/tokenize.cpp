@@ -131,11 +131,9 @@ Tokens tokens_of(const Text& text, const Tokenizer& tokenizer, int separator) {
 // Writes a tokenizer.json, or copies SentencePiece's or llama2.c's file under the name that `train` looks for.
 void write_tokenizer(const TokenizeOptions& o, const Tokenizer& tokenizer, const std::string& source) {
   constexpr size_t kLargestFile = 1 << 28;
-  const std::string bytes =
-      tokenizer.bpe() ? to_json(*tokenizer.bpe()) : read_file(source, kLargestFile);
-  const char* name = tokenizer.bpe()                  ? "/tokenizer.json"
-                     : is_sentencepiece_model(bytes) ? "/tokenizer.model"
-                                                     : "/tokenizer.bin";
+  const std::string bytes = tokenizer.bpe() ? to_json(*tokenizer.bpe()) : read_file(source, kLargestFile);
+  const char* name = is_sentencepiece_model(bytes) ? "/tokenizer.model" : "/tokenizer.bin";
+  if (tokenizer.bpe()) name = "/tokenizer.json";
   WholeFile file(o.out + name);
   file.write(bytes);
   file.finish();
@@ -170,7 +168,8 @@ void run_tokenize(const TokenizeOptions& o) {
     val.add(tokens, split, tokens.size());
     bytes += text.bytes.size();
   }
-  train.finish(), val.finish();
+  train.finish();
+  val.finish();
   write_tokenizer(o, tokenizer, source);
   std::printf("%s: %s to train on in %s, %s to validate in %s (%s in %.1f s), vocabulary %d\n", o.out.c_str(),
               counted(static_cast<double>(train.total()), "token").c_str(),

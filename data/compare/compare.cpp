@@ -63,7 +63,8 @@ Comparison as_trained(Comparison c) {
 bool train_shard(Comparison& c) {
   Comparison part = c.tuning.empty() ? c : cells_of_shard(c);
   train_all(part);
-  c.shard = {}, c.trains = false;
+  c.shard = {};
+  c.trains = false;
   try {
     train_all(c);
     return true;

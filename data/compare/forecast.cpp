@@ -44,10 +44,13 @@ Work work_of(const Comparison& c, const std::vector<double>& operations) {
     size_t fewest = c.seeds.size(), most = fewest;
     if (!c.tuning.empty()) {
       const size_t made = tuning_runs_made(c, cell);
-      fewest += std::max(made, points), most += made + tuning_runs_left(c, cell);
+      fewest += std::max(made, points);
+      most += made + tuning_runs_left(c, cell);
     }
-    work.fewest_runs += fewest, work.most_runs += most;
-    work.fewest += each * static_cast<double>(fewest), work.most += each * static_cast<double>(most);
+    work.fewest_runs += fewest;
+    work.most_runs += most;
+    work.fewest += each * static_cast<double>(fewest);
+    work.most += each * static_cast<double>(most);
   }
   return work;
 }
@@ -95,7 +98,8 @@ Forecast forecast(const Comparison& c) {
   const std::vector<double> operations = operations_of(c);
   const Work work = work_of(c, operations);
   Forecast f;
-  f.fewest_runs = work.fewest_runs, f.most_runs = work.most_runs;
+  f.fewest_runs = work.fewest_runs;
+  f.most_runs = work.most_runs;
   if (c.trained.runs >= work.most_runs) return f;
   const double share = c.options().jobs * static_cast<double>(c.shard.count);
   const double each = c.command.train.quiet ? NAN : seconds_per_operation(c, operations, f) / share;

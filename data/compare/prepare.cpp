@@ -196,7 +196,10 @@ InputHashes hash_inputs(Comparison& c) {
     const Tokenizer* tokenizer = o.init_from.empty() ? nullptr : &from.tokenizer;
     const Dataset data = load_dataset(o, tokenizer, o.config.context);
     const InputHashes text = hash_text(data);
-    if (hashes.empty()) hashes = text, c.notes = data.notes;
+    if (hashes.empty()) {
+      hashes = text;
+      c.notes = data.notes;
+    }
     if (!changed_input(hashes, text).empty())
       refuse("cells " + c.grid.cells[0].name + " and " + cell.name +
              " have different tokens: their losses cannot be compared");

@@ -38,21 +38,29 @@ Curves read_curves(RunResult& r, const std::string& directory) {
   std::vector<double> norm, clipped;
   r.seconds = 0;
   for (const auto& row : read_metrics(directory)) {
-    r.steps = number(row[metrics::step]), r.tokens = number(row[metrics::tokens]);
+    r.steps = number(row[metrics::step]);
+    r.tokens = number(row[metrics::tokens]);
     r.seconds = number(row[metrics::elapsed_s]);
-    curves.step.push_back(r.steps), curves.loss.push_back(number(row[metrics::train_loss]));
+    curves.step.push_back(r.steps);
+    curves.loss.push_back(number(row[metrics::train_loss]));
     norm.push_back(number(row[metrics::grad_norm]));
     clipped.push_back(number(row[metrics::clipped]));
     curves.full = number(row[metrics::val_loss_full]);
     if (row[metrics::val_loss].empty()) continue;
     const double val_loss = number(row[metrics::val_loss]);
-    r.at_step.push_back(r.steps), r.at_second.push_back(r.seconds), r.val_loss.push_back(val_loss);
-    if (val_loss < r.best_loss || std::isnan(r.best_loss)) r.best_loss = val_loss, r.best_step = r.steps;
+    r.at_step.push_back(r.steps);
+    r.at_second.push_back(r.seconds);
+    r.val_loss.push_back(val_loss);
+    if (val_loss < r.best_loss || std::isnan(r.best_loss)) {
+      r.best_loss = val_loss;
+      r.best_step = r.steps;
+    }
   }
   r.tokens_per_second = r.tokens / r.seconds;
   if (!curves.loss.empty()) r.final_train = curves.loss.back();
   if (!curves.step.empty() && curves.step.front() == 1) r.initial_loss = curves.loss.front();
-  r.loss_spikes = share_of_spikes(curves.loss), r.grad_spikes = share_of_spikes(norm);
+  r.loss_spikes = share_of_spikes(curves.loss);
+  r.grad_spikes = share_of_spikes(norm);
   r.clipped = estimate(clipped).mean;
   return curves;
 }
@@ -62,11 +70,13 @@ void read_end(RunResult& r, const Curves& curves, const RunOutcome& outcome) {
   const double steps = static_cast<double>(outcome.step);
   r.final_loss = outcome.val_loss_full;
   if (r.steps < steps) {
-    r.tokens *= steps / r.steps, r.steps = steps;
+    r.tokens *= steps / r.steps;
+    r.steps = steps;
     r.seconds = r.final_train = RunResult::kUnknown;
   } else if (std::isnan(r.final_loss)) {
     const bool validated = !r.val_loss.empty() && r.at_step.back() == r.steps;
-    r.final_loss = !std::isnan(curves.full) ? curves.full : validated ? r.val_loss.back() : r.final_train;
+    r.final_loss = validated ? r.val_loss.back() : r.final_train;
+    if (!std::isnan(curves.full)) r.final_loss = curves.full;
   }
 }
 
@@ -136,7 +146,9 @@ RunResult read_result(const std::string& directory, bool timed) {
       r.state = state_of(r);
       if (r.state == RunState::diverged) r.stopped_at = high_from(curves, divergence_limit(r));
     } else {
-      r.state = RunState::diverged, r.stopped_at = outcome->step, r.first_tensor = outcome->tensor;
+      r.state = RunState::diverged;
+      r.stopped_at = outcome->step;
+      r.first_tensor = outcome->tensor;
     }
   }
   if (timed) return r;

@@ -25,7 +25,11 @@ CellRun plan_run(const Comparison& c, Stage stage, size_t cell, const std::strin
   const GridCell& options = c.grid.cells[cell];
   const std::vector<GridKey> tuned = c.tuning.keys(point);
   CellRun run;
-  run.stage = stage, run.cell = cell, run.seed = seed, run.point = point, run.words = c.words;
+  run.stage = stage;
+  run.cell = cell;
+  run.seed = seed;
+  run.point = point;
+  run.words = c.words;
   const auto say = [&](const std::string& key, const std::string& value) {
     run.words.push_back("--" + key + "=" + value);
   };
@@ -58,13 +62,19 @@ int threads_of_run(const Comparison& c) {
 
 std::string directory_name(const std::string& cell) {
   std::string name;
-  for (const char c : cell) name += c == '/' ? "%2F" : c == '%' ? "%25" : std::string(1, c);
+  for (const char c : cell) {
+    if (c == '/') name += "%2F";
+    else if (c == '%') name += "%25";
+    else name += c;
+  }
   return name;
 }
 
 std::string first_difference(TrainOptions there, TrainOptions here, bool (*ignored)(const Setting&)) {
-  there = with_vocabulary(there), here = with_vocabulary(here);
-  make_paths_absolute(there), make_paths_absolute(here);
+  there = with_vocabulary(there);
+  here = with_vocabulary(here);
+  make_paths_absolute(there);
+  make_paths_absolute(here);
   const auto found = differences(there, here, ignored);
   return found.empty() ? "" : found[0];
 }

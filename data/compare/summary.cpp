@@ -82,7 +82,10 @@ std::string verdict_of(const CellSummary& s, bool differs, double p_unequal, dou
 // Sets the verdicts of all cells, each alone and corrected for the number of cells.
 void judge(Comparison& c) {
   std::vector<double> differ, unequal;
-  for (const CellSummary& s : c.cells) differ.push_back(s.p), unequal.push_back(s.p_unequal);
+  for (const CellSummary& s : c.cells) {
+    differ.push_back(s.p);
+    unequal.push_back(s.p_unequal);
+  }
   const std::vector<double> differ_holm = holm(differ), unequal_holm = holm(unequal);
   const double margin = c.options().margin;
   for (size_t cell = 0; cell < c.cells.size(); ++cell) {

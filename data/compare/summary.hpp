@@ -56,7 +56,11 @@ struct Amount {
   int64_t steps = 0;
   double flops = 0;
 
-  void add(const Job& run) { ++runs, steps += run.steps, flops += run.flops; }
+  void add(const Job& run) {
+    ++runs;
+    steps += run.steps;
+    flops += run.flops;
+  }
 };
 
 struct Comparison {

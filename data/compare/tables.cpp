@@ -292,8 +292,10 @@ void print_legend(const Comparison& c) {
   const std::vector<Fields> names = names_of_rows(c);
   bool means = false, corrected = false, best = false, times = false;
   for (const CellSummary& s : c.cells) {
-    means |= !std::isnan(s.loss.half_width), corrected |= s.verdict != s.verdict_holm;
-    best |= !std::isnan(s.mean.best_loss), times |= s.runs > 1 && !std::isnan(s.seconds.median);
+    means |= !std::isnan(s.loss.half_width);
+    corrected |= s.verdict != s.verdict_holm;
+    best |= !std::isnan(s.mean.best_loss);
+    times |= s.runs > 1 && !std::isnan(s.seconds.median);
   }
   std::printf("final val   loss on the whole validation split, nats per token%s\n",
               means ? ";\n            mean over the seeds ± the half width of its 95 % t interval" : "");

@@ -23,7 +23,8 @@ std::optional<Point> best_point(const Comparison& c, size_t cell) {
     if (!is_tuning_run(run, cell) || run.result.state == RunState::failed) continue;
     const double loss = run.result.state == RunState::diverged ? INFINITY : run.result.final_loss;
     if (best && !(loss < lowest)) continue;
-    best = run.point, lowest = loss;
+    best = run.point;
+    lowest = loss;
   }
   return best;
 }

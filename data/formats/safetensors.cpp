@@ -81,11 +81,15 @@ class HeaderReader : public nlohmann::json_sax<json> {
 
   bool string(string_t& text) override {
     if (depth_ != 2 || in_array_) misplaced("a text");
-    if (name_ == kMetadata) return metadata[key_] = text, true;
+    if (name_ == kMetadata) {
+      metadata[key_] = text;
+      return true;
+    }
     if (key_ != "dtype") misplaced("a text");
     const TypeRow* type = find_type(text);
     if (!type) reject(in_quotes(name_) + " has the unknown dtype " + in_quotes(text));
-    tensors.back().type_name = text, tensors.back().type = type->type;
+    tensors.back().type_name = text;
+    tensors.back().type = type->type;
     return true;
   }
 
@@ -120,9 +124,13 @@ class HeaderReader : public nlohmann::json_sax<json> {
   bool end_array() override {
     in_array_ = false;
     StoredTensor& t = tensors.back();
-    if (key_ == "shape") return t.shape = std::exchange(numbers_, {}), true;
+    if (key_ == "shape") {
+      t.shape = std::exchange(numbers_, {});
+      return true;
+    }
     if (numbers_.size() != 2) reject(in_quotes(name_) + " has data_offsets that are not two numbers");
-    t.begin = numbers_[0], t.end = numbers_[1];
+    t.begin = numbers_[0];
+    t.end = numbers_[1];
     numbers_.clear();
     return true;
   }
@@ -211,7 +219,9 @@ void StoredTensors::open(std::shared_ptr<const InputFile> file) {
     file->fail((end > bytes ? " is truncated" : " is corrupted") + (": its tensors take " + std::to_string(end)) +
                " bytes, and the file has " + std::to_string(bytes) + " for them");
   for (StoredTensor& t : header.tensors) {
-    t.begin += data, t.end += data, t.file = files_.size();
+    t.begin += data;
+    t.end += data;
+    t.file = files_.size();
     tensors_.push_back(std::move(t));
   }
   metadata_.merge(header.metadata);

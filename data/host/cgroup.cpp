@@ -90,7 +90,8 @@ Mount mount_of(const std::string& line) {
   while (words >> word && word != "-") {
   }
   words >> mount.type >> word >> mount.options;
-  mount.root = without_escapes(mount.root), mount.point = without_escapes(mount.point);
+  mount.root = without_escapes(mount.root);
+  mount.point = without_escapes(mount.point);
   return mount;
 }
 

@@ -18,15 +18,18 @@ std::string plain_text(const std::exception& error) {
   return plain.find("()") == plain.npos ? plain : "a value is of another kind than expected";
 }
 
+static const char* advice_for(int error, bool writing) {
+  switch (error) {
+    case ENOSPC: case EDQUOT: case EFBIG: return "; free some space or choose another place";
+    case ENOENT: case ENOTDIR: return writing ? "; make the folder or choose another place" : "; is the path right?";
+    case EACCES: case EROFS: return "; choose a place you may use";
+    default: return "";
+  }
+}
+
 void fail_file(const std::string& what, const std::string& where, int error) {
-  const bool missing = error == ENOENT || error == ENOTDIR;
-  const char* advice = error == ENOSPC || error == EDQUOT || error == EFBIG
-                           ? "; free some space or choose another place"
-                       : missing && what == "write"        ? "; make the folder or choose another place"
-                       : missing                           ? "; is the path right?"
-                       : error == EACCES || error == EROFS ? "; choose a place you may use"
-                                                           : "";
-  throw std::runtime_error("cannot " + what + " " + where + ": " + std::strerror(error) + advice);
+  throw std::runtime_error("cannot " + what + " " + where + ": " + std::strerror(error) +
+                           advice_for(error, what == "write"));
 }
 
 void say_out_of_memory() {

@@ -24,8 +24,10 @@ namespace fs = std::filesystem;
 
 PathKind kind_of_path(const std::string& path) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) == 0)
-    return S_ISREG(status.st_mode) ? PathKind::file : S_ISDIR(status.st_mode) ? PathKind::folder : PathKind::other;
+  if (::stat(path.c_str(), &status) == 0) {
+    if (S_ISREG(status.st_mode)) return PathKind::file;
+    return S_ISDIR(status.st_mode) ? PathKind::folder : PathKind::other;
+  }
   if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP) fail_file("read", path, errno);
   return PathKind::absent;
 }
@@ -296,7 +298,9 @@ void InputFile::read(void* to, uint64_t bytes, uint64_t at) const {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_file("read", path_, errno);
     if (n == 0) fail(" is truncated");
-    p += n, at += static_cast<uint64_t>(n), bytes -= static_cast<uint64_t>(n);
+    p += n;
+    at += static_cast<uint64_t>(n);
+    bytes -= static_cast<uint64_t>(n);
   }
 }
 
@@ -313,7 +317,8 @@ uint64_t hash_bytes(uint64_t hash, const void* data, size_t bytes) {
     std::memcpy(&word, from, n);
     hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;  // 2⁶⁴ / the golden ratio
     hash ^= hash >> 32;
-    from += n, bytes -= n;
+    from += n;
+    bytes -= n;
   }
   return hash;
 }

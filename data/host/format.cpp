@@ -53,8 +53,12 @@ std::string shell_words(const std::vector<std::string>& words) {
 std::string format_short(double n) {
   const char* units[] = {"", " k", " M", " G", " T"};
   int unit = 0;
-  while (n >= 999.5 && unit < 4) n /= 1000, ++unit;
-  return format(unit == 0 || n >= 100 ? "%.0f" : n >= 10 ? "%.1f" : "%.2f", n) + units[unit];
+  while (n >= 999.5 && unit < 4) {
+    n /= 1000;
+    ++unit;
+  }
+  const char* decimals = n < 10 ? "%.2f" : "%.1f";
+  return format(unit == 0 || n >= 100 ? "%.0f" : decimals, n) + units[unit];
 }
 
 std::string format_bytes(size_t bytes) {

@@ -18,7 +18,8 @@ class KeyByKey {
   KeyByKey() : works_(tcgetattr(STDIN_FILENO, &before_) == 0) {
     termios now = before_;
     now.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG | IEXTEN);
-    now.c_cc[VMIN] = 1, now.c_cc[VTIME] = 0;
+    now.c_cc[VMIN] = 1;
+    now.c_cc[VTIME] = 0;
     works_ = works_ && tcsetattr(STDIN_FILENO, TCSADRAIN, &now) == 0;
   }
   KeyByKey(const KeyByKey&) = delete;
@@ -59,7 +60,8 @@ std::optional<std::string> LineEditor::read() {
 
 std::optional<std::string> LineEditor::edit() {
   std::optional<KeyByKey> keys(std::in_place);
-  shown_ = earlier_.size(), line_.clear();
+  shown_ = earlier_.size();
+  line_.clear();
   put(prompt_);
   for (;;) {
     const int key = next_key();

@@ -47,7 +47,10 @@ void require_threads(int threads) {
 
 // Applies a memory limit `most`, of which `free` bytes are unused.
 void limit_memory(Machine& machine, uint64_t most, uint64_t free, const char* who) {
-  if (machine.memory == 0 || most < machine.memory) machine.memory = most, machine.memory_limit = who;
+  if (machine.memory == 0 || most < machine.memory) {
+    machine.memory = most;
+    machine.memory_limit = who;
+  }
   if (machine.memory_free == 0 || free < machine.memory_free) machine.memory_free = std::max<uint64_t>(free, 1);
 }
 
@@ -104,8 +107,8 @@ Machine detect_machine() {
 }
 
 int default_threads(int processors) {
-  const bool said = std::getenv("OMP_NUM_THREADS") != nullptr;
-  return said ? threads_at_start() : processors > 0 ? processors : detect_machine().processors;
+  if (std::getenv("OMP_NUM_THREADS")) return threads_at_start();
+  return processors > 0 ? processors : detect_machine().processors;
 }
 
 int use_threads(int threads) {

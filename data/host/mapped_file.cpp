@@ -55,7 +55,8 @@ MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
   struct stat status {};
   if (::fstat(handle, &status) != 0) fail_file("read", path_, errno);
   size_ = static_cast<size_t>(status.st_size);
-  device_ = static_cast<uint64_t>(status.st_dev), number_ = static_cast<uint64_t>(status.st_ino);
+  device_ = static_cast<uint64_t>(status.st_dev);
+  number_ = static_cast<uint64_t>(status.st_ino);
   if (size_ > 0) data_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, handle, 0);
   if (data_ == MAP_FAILED) fail_file("map", path_, errno);
   if (size_ == 0) return;

@@ -89,11 +89,13 @@ void will_read(const std::string& path, const std::string& out) {
 namespace {
 
 const char* kind_of(mode_t mode) {
-  return S_ISLNK(mode)                    ? "a symbolic link"
-         : S_ISDIR(mode)                  ? "a folder"
-         : S_ISFIFO(mode)                 ? "a pipe"
-         : S_ISCHR(mode) || S_ISBLK(mode) ? "a device"
-                                          : "a socket";
+  switch (mode & S_IFMT) {
+    case S_IFLNK: return "a symbolic link";
+    case S_IFDIR: return "a folder";
+    case S_IFIFO: return "a pipe";
+    case S_IFCHR: case S_IFBLK: return "a device";
+    default: return "a socket";
+  }
 }
 
 // Returns false if nothing has this name. Throws if something other than a file has it.

@@ -47,7 +47,8 @@ void hide(Vec& v) {
 template <class MultiplyAdd>
 void run(int times, MultiplyAdd multiply_add) {
   Vec sum[kSums] = {}, a = simd::all(.5f), b = simd::all(1e-3f);
-  hide(a), hide(b);
+  hide(a);
+  hide(b);
 #pragma GCC unroll 24
   for (int j = 0; j < kSums; ++j) hide(sum[j]);
   for (int i = 0; i < times; ++i)

@@ -15,7 +15,8 @@ void Pace::reach(int64_t done, double now) {
   const double keep = std::exp((now_ - now) / memory_);
   seconds_ = keep * seconds_ + (now - now_);
   count_ = keep * count_ + static_cast<double>(std::max<int64_t>(0, done - done_));
-  done_ = done, now_ = now;
+  done_ = done;
+  now_ = now;
 }
 
 namespace {

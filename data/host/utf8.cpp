@@ -7,7 +7,9 @@ namespace {
 
 // The number of bytes that follow `first` in its code point; -1 if no code point begins with it.
 int bytes_after(unsigned char first) {
-  return first < 0x80 ? 0 : first < 0xc2 ? -1 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : first < 0xf5 ? 3 : -1;
+  if (first < 0x80) return 0;
+  if (first < 0xc2 || first >= 0xf5) return -1;
+  return 1 + (first >= 0xe0) + (first >= 0xf0);
 }
 
 bool continues(char byte) { return (byte & 0xc0) == 0x80; }
@@ -37,7 +39,7 @@ bool is_cut_short(std::string_view text) {
 
 std::string utf8(uint32_t point) {
   if (point < 0x80) return {static_cast<char>(point)};
-  const int more = point < 0x800 ? 1 : point < 0x10000 ? 2 : 3;  // bytes after the first, each with six bits
+  const int more = 1 + (point >= 0x800) + (point >= 0x10000);  // bytes after the first, each with six bits
   std::string s = {static_cast<char>(0xff00 >> (more + 1) | point >> 6 * more)};
   for (int i = more - 1; i >= 0; --i) s += static_cast<char>(0x80 | (point >> 6 * i & 0x3f));
   return s;

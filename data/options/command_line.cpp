@@ -80,8 +80,8 @@ Meant meant_by(Reader& r, const std::string& typed) {
   const std::string meaning = whole.empty() ? meaning_of(positive, names_of(r.settings)) : whole;
   const Setting* ours = r.find(meaning);
   if (!ours || (no && !ours->stands_alone())) refuse_option(r, name, ours ? "" : meaning);
-  const std::string dashes = ours->positional ? "" : no ? "--no-" : "--";
-  r.notices.push_back("--" + name + " is " + dashes + (ours->positional ? ours->takes : ours->name) + " here");
+  const std::string option = (no ? "--no-" : "--") + ours->name;
+  r.notices.push_back("--" + name + " is " + (ours->positional ? ours->takes : option) + " here");
   return {ours, no};
 }
 
@@ -111,7 +111,10 @@ void add(Givens& givens, Reader& r, const Meant& meant, Words values, const std:
     refuse("--" + s.name + " is given an empty name: is a variable unset?");
   for (std::string& value : values) value = value_meant(r, s, value);
   Given* same = find(givens, s.name);
-  if (!same) return void(givens.push_back({s.name, values, where}));
+  if (!same) {
+    givens.push_back({s.name, values, where});
+    return;
+  }
   if (!s.list && s.name != "config") same->values.clear();
   same->values.insert(same->values.end(), values.begin(), values.end());
 }
@@ -276,7 +279,10 @@ void refuse_model_beside_run(const Command& command) {
 
 Command command_of(const Reader& r, const Givens& givens, const std::string& program) {
   Command c;
-  c.kind = r.row.kind, c.program = program, c.given = givens, c.notices = r.notices;
+  c.kind = r.row.kind;
+  c.program = program;
+  c.given = givens;
+  c.notices = r.notices;
   try {
     set_options(c);
   } catch (const std::invalid_argument& error) {
@@ -385,7 +391,8 @@ std::string said_as_toml(const Command& command) {
     if (s.call) continue;
     if (s.input)
       for (std::string& path : g.values) path = absolute_path(path);
-    text += g.name + " = " + (s.flag() ? g.values[0] : s.list ? toml(g.values) : toml(g.values[0])) + "\n";
+    const std::string value = s.list ? toml(g.values) : toml(g.values[0]);
+    text += g.name + " = " + (s.flag() ? g.values[0] : value) + "\n";
   }
   return text;
 }

@@ -67,7 +67,7 @@ constexpr ForeignName kForeign[] = {
     {"overwrite overwrite-output-dir", "force"},
     {"config-file cfg", "config"},
     {"random-seed manual-seed torch-seed", "seed"},
-    {"norm-learning-rate lr-norm lr-norms", "norm-lr"},
+    {"norm-learning-rate lr-norms", "lr-norm"},
     {"num-threads n-threads cpus nproc omp-num-threads", "threads"},
     {"model-size", "size"},
     {"norm-type normalization norm-layer norm-class", "norm"},
@@ -163,7 +163,7 @@ bool has_word(const std::string& list, const std::string& word) {
   return (" " + list + " ").find(" " + word + " ") != list.npos;
 }
 
-// Returns the words of a name, sorted: "lr-norm" and "norm-lr" give the same.
+// Returns the words of a name, sorted: "head-lr" and "lr-head" give the same.
 std::vector<std::string> sorted_words(std::string name) {
   std::replace(name.begin(), name.end(), '-', ' ');
   std::istringstream in(name);

@@ -25,11 +25,10 @@ void add_new(Words& list, const std::string& word) {
 
 // Splits "placement=post,pre" into placement and {post, pre}.
 std::pair<std::string, Words> key_and_values(const std::string& word, const std::string& option) {
-  const Words known = names_of(train_settings());
   const size_t equals = word.find('=');
   const std::string key = word.substr(0, equals);
-  if (std::find(known.begin(), known.end(), key) == known.end())
-    refuse(option + ": unknown key '" + key + "': " + did_you_mean(key, known) +
+  if (!find_setting(train_settings(), key))
+    refuse(option + ": unknown key '" + key + "': " + did_you_mean(key, names_of(train_settings())) +
            " (any option of train_gpt train, e.g. placement=post,pre)");
   Words values;
   std::istringstream list(equals == word.npos ? "" : word.substr(equals + 1));
@@ -96,7 +95,10 @@ Grid parse_grid(const std::vector<std::string>& words) {
       continue;
     }
     const auto [key, values] = key_and_values(word, "--grid");
-    if (key != "seed") add_new(grid.keys, key), cells = multiplied(cells, key, values);
+    if (key != "seed") {
+      add_new(grid.keys, key);
+      cells = multiplied(cells, key, values);
+    }
     else for (const std::string& value : values) add_new(grid.seeds, value);
   }
   close();

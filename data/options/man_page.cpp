@@ -12,8 +12,15 @@ namespace {
 // Escapes text for roff, so that characters stand for themselves and a line does not start with a request.
 std::string escaped(const std::string& text) {
   std::string out = "\\&";
-  for (const char c : text)
-    out += c == '\\' ? "\\e" : c == '-' ? "\\-" : c == '\'' ? "\\(aq" : c == '`' ? "\\(ga" : std::string(1, c);
+  for (const char c : text) {
+    switch (c) {
+      case '\\': out += "\\e"; break;
+      case '-': out += "\\-"; break;
+      case '\'': out += "\\(aq"; break;
+      case '`': out += "\\(ga"; break;
+      default: out += c;
+    }
+  }
   return out;
 }
 

@@ -23,8 +23,10 @@ double with_unit(const std::string& text, const Units& units, const char* option
   std::transform(given.begin(), given.end(), given.begin(), [](unsigned char c) { return std::tolower(c); });
   bool known = given.empty();
   for (const auto& [names, size] : units)
-    if (!known && given.find(' ') == given.npos && (" " + names + " ").find(" " + given + " ") != names.npos)
-      x *= size, known = true;
+    if (!known && given.find(' ') == given.npos && (" " + names + " ").find(" " + given + " ") != names.npos) {
+      x *= size;
+      known = true;
+    }
   if (!known || end == text.c_str() || !(x > 0) || x > kLargest)
     refuse(option + (" " + one_line(text)) + " is not " + expected);
   return x;
@@ -102,7 +104,7 @@ TrainOptions in_full(TrainOptions given) {
   o.lr_embedding = o.lr_embedding.value_or(o.rate.lr);
   if (!o.config.tied) o.lr_head = o.lr_head.value_or(o.rate.lr);
   o.lr_vector = o.lr_vector.value_or(o.rate.lr);
-  o.norm_lr = o.norm_lr.value_or(*o.lr_vector);
+  o.lr_norm = o.lr_norm.value_or(*o.lr_vector);
   return o;
 }
 

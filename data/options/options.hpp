@@ -45,7 +45,7 @@ struct TrainOptions : TextOptions {
   std::optional<bool> nesterov;           // open: as the optimizer says
   double clip = 1;
   std::string train_only, freeze;  // regular expressions for tensor names; "" means all, and none
-  std::optional<double> norm_lr, lr_embedding, lr_head, lr_vector;  // open: as lr
+  std::optional<double> lr_norm, lr_embedding, lr_head, lr_vector;  // open: as lr
   uint64_t seed = 1, data_seed = 1;
   int threads = 0;            // 0 means one per processor
   double rank_timeout = 600;  // seconds; 0 waits forever
@@ -72,7 +72,7 @@ inline constexpr RateGroup kRateGroups[] = {
     {"lr-embedding", &TrainOptions::lr_embedding, is_embedding, "peak learning rate of embeddings (default: lr)"},
     {"lr-head", &TrainOptions::lr_head, is_head, "peak learning rate of an untied classifier (default: lr)"},
     {"lr-vector", &TrainOptions::lr_vector, is_vector, "peak learning rate of biases and gains (default: lr)"},
-    {"norm-lr", &TrainOptions::norm_lr, is_norm, "peak learning rate of norms (default: lr-vector)"}};
+    {"lr-norm", &TrainOptions::lr_norm, is_norm, "peak learning rate of norms (default: lr-vector)"}};
 
 struct SampleOptions {
   std::string checkpoint;

@@ -90,7 +90,12 @@ class SettingTable {
            const std::function<std::string(const Options&)>& value) {
     Row& row = rows.emplace_back();
     static_cast<Traits&>(row) = traits;
-    row.name = name, row.group = group_, row.help = help, row.takes = takes, row.set = set, row.value = value;
+    row.name = name;
+    row.group = group_;
+    row.help = help;
+    row.takes = takes;
+    row.set = set;
+    row.value = value;
     row.needs = needs;
     row.shown = value(Options());
     row.open_by_default = row.shown.empty();

@@ -26,6 +26,7 @@ struct Traits {
   bool length = false;      // says how long to train: the command line's overrides all of a config file's
   bool schedule = false;    // begins a new schedule when a run is resumed
   std::string follows = {};  // the option that sets the default of this one
+  std::string earlier = {};  // its name in earlier versions, which stays accepted
 };
 
 struct Setting : Traits {
@@ -65,7 +66,7 @@ using TrainSetting = SettingOf<TrainOptions>;
 template <class Settings>
 auto find_setting(const Settings& settings, const std::string& name) -> decltype(settings.data()) {
   for (const auto& s : settings)
-    if (s.name == name) return &s;
+    if (s.name == name || (!name.empty() && s.earlier == name)) return &s;
   return nullptr;
 }
 

@@ -48,7 +48,10 @@ class TomlReader {
     if (here() == '#') i_ = s_.find('\n', i_);
   }
   void skip_lines() {
-    for (skip_rest_of_line(); here() == '\n'; skip_rest_of_line()) ++i_, ++line_;
+    for (skip_rest_of_line(); here() == '\n'; skip_rest_of_line()) {
+      ++i_;
+      ++line_;
+    }
   }
 
   std::string key() {

@@ -62,8 +62,8 @@ TrainSetting& add_field(TrainTable& t, const Field& f, T Config::*member) {
 
 TrainSetting& add_field(TrainTable& t, const Field& f, const FieldChoice& choice) {
   const auto set = [&f, choice](TrainOptions& o, const std::string& text) {
-    const bool alone = *f.alone && text == "true", no = *f.alone && text == "false";
-    choice.set(o.config, f.name, alone ? f.alone : no ? "none" : text);
+    if (*f.alone && text == "true") choice.set(o.config, f.name, f.alone);
+    else choice.set(o.config, f.name, *f.alone && text == "false" ? "none" : text);
   };
   const auto value = [choice](const TrainOptions& o) { return toml(std::string(choice.get(o.config))); };
   TrainSetting& s = t.computed(f.name, *f.alone ? "[NAME]" : "NAME", spelled(f.help, "--"), {}, {}, set, value);
@@ -80,7 +80,10 @@ void add_fields(TrainTable& t, bool model) {
     if (model) t.group(f.group);
     TrainSetting& s =
         std::visit([&](const auto& member) -> TrainSetting& { return add_field(t, f, member); }, f.member);
-    s.model = model, s.common = f.common, s.may_change = f.may_change, s.follows = f.follows;
+    s.model = model;
+    s.common = f.common;
+    s.may_change = f.may_change;
+    s.follows = f.follows;
     for (const Need<Config>& need : f.needs)
       s.needs.push_back({[met = need.met](const TrainOptions& o) { return !met || met(o.config); }, need.acts_on,
                          need.otherwise});
@@ -255,7 +258,10 @@ void describe_training(TrainTable& t) {
   describe_trained(t);
   for (const RateGroup& group : kRateGroups) {
     TrainSetting& s = t.number(group.option, group.rate, 0, 1e6, group.help);
-    if (group.has == is_norm) s.needs.push_back({nullptr, is_norm, "with {placement=}"});
+    if (group.has == is_norm) {
+      s.earlier = "norm-lr";
+      s.needs.push_back({nullptr, is_norm, "with {placement=}"});
+    }
     s.needs.push_back(trains(group.has));
   }
   t.number("clip", &TrainOptions::clip, 0, 1e9, "gradient norm clipping threshold (0: off)");

@@ -15,8 +15,10 @@ namespace {
 std::string limit(double x) {
   std::string s = toml(x);
   std::erase(s, '+');
-  const size_t zero = s.find("e0") != s.npos ? s.find("e0") + 1 : s.find("e-0") != s.npos ? s.find("e-0") + 2 : s.npos;
-  return zero == s.npos ? s : s.erase(zero, 1);
+  const size_t exponent = s.find('e');
+  if (exponent == s.npos) return s;
+  const size_t first = exponent + 1 + (s[exponent + 1] == '-');
+  return s[first] == '0' ? s.erase(first, 1) : s;
 }
 
 // "10k" as "10e3" and "10%" as "10e-2", if the option counts something or is a fraction.

@@ -90,8 +90,14 @@ void generate_together(const Model& model, const Tokenizer& tokenizer, const std
       const int token =
           sample_token(row, V, how.sampling, number << 32 | text.result.tokens.size(), generator->seen(b));
       bool goes_on = add(text, token, tokenizer, how, listener);
-      if (goes_on && full && how.within_context && !begins_line(token)) goes_on = false, text.result.end = "context";
-      if (goes_on) tokens.push_back(token), open.push_back(b);
+      if (goes_on && full && how.within_context && !begins_line(token)) {
+        goes_on = false;
+        text.result.end = "context";
+      }
+      if (goes_on) {
+        tokens.push_back(token);
+        open.push_back(b);
+      }
       else finish(text, listener);
     }
     if (open.empty()) return;

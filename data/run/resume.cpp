@@ -136,7 +136,8 @@ std::string adapt_to_resume(TrainOptions& o, CheckpointHeader& header, const Com
   add(resume_schedule(o, header.options, header.step, given));
   const bool validated = header.best_step > 0 || std::isfinite(header.best_loss);
   if (o.eval_batches != header.options.eval_batches && validated) {
-    header.best_loss = std::numeric_limits<double>::infinity(), header.best_step = header.step;
+    header.best_loss = std::numeric_limits<double>::infinity();
+    header.best_step = header.step;
     add("--eval-batches has changed, so best.safetensors is chosen anew");
   }
   return text;

@@ -40,7 +40,8 @@ Phase parse_phase(const std::string& text) {
 
 void begin_schedule(TrainOptions& o, int64_t from, int64_t to, const LearningRate& rate) {
   if (from > o.schedule_start) o.earlier_schedules.push_back(text_of(current(o)));
-  o.schedule_start = from, o.schedule_end = to;
+  o.schedule_start = from;
+  o.schedule_end = to;
   o.rate = rate;
 }
 
@@ -72,7 +73,8 @@ std::string resume_schedule(TrainOptions& now, const TrainOptions& before, int64
   const int64_t wanted_end = given.said("schedule-end") ? now.schedule_end : 0;
   const bool asked = said_any(given, &Setting::schedule) || wanted_end > 0;
   now.rate = before.rate;
-  now.schedule_start = before.schedule_start, now.schedule_end = before.schedule_end;
+  now.schedule_start = before.schedule_start;
+  now.schedule_end = before.schedule_end;
   now.earlier_schedules = before.earlier_schedules;
   if (now.rate.min_lr != now.rate.lr / 10) now.min_lr = now.rate.min_lr;
   if (other_end) now.schedule_end = end_of(before);

@@ -65,7 +65,8 @@ void require_work(const Trainer& t) {
 
 void write_config(const Trainer& t) {
   TrainOptions given = t.command.train;
-  given.min_lr = t.options().min_lr, given.time_in_all = t.options().time_in_all;
+  given.min_lr = t.options().min_lr;
+  given.time_in_all = t.options().time_in_all;
   WholeFile file(t.path("config.toml"));
   file.write(std::string(kRunStart) + "; train_gpt train --config reads them back. Values after a # follow from the\n"
              "# others.\n" +
@@ -114,7 +115,8 @@ void save(Trainer& t, const std::string& file, int64_t step, bool goes_on = fals
   require_finite(step, t.model.table, t.model.weights);
   Buffer of_all;
   if (t.group->size > 1 && !best) of_all = order_whole_state(t);
-  const Buffer* state = best ? nullptr : t.group->size > 1 ? &of_all : &t.optimizer_state;
+  const Buffer* whole = t.group->size > 1 ? &of_all : &t.optimizer_state;
+  const Buffer* state = best ? nullptr : whole;
   if (state) require_finite(step, state_table(t.model.table), *state);
   t.state.step = step;
   best ? finish_best(t) : finish_last(t);
@@ -170,7 +172,8 @@ void validate(Trainer& t, Progress& progress, MetricsRow& row) {
   try {
     finish_best(t);
     t.best_before = {t.state.best_loss, t.state.best_step};
-    t.state.best_loss = loss, t.state.best_step = row.step;
+    t.state.best_loss = loss;
+    t.state.best_step = row.step;
     save(t, kBestCheckpoint, row.step, true);
   } catch (const std::runtime_error&) {  // a resumed run validates this step again
     std::tie(t.state.best_loss, t.state.best_step) = t.best_before;
@@ -204,7 +207,10 @@ bool out_of_patience(const Trainer& t, int64_t step) {
 // ---- saving ----------------------------------------------------------------------------------------------
 
 bool save_sound(Trainer& t, Progress& progress, int64_t step, bool goes_on) {
-  if (!has_exploded(t)) return save(t, kLastCheckpoint, step, goes_on), true;
+  if (!has_exploded(t)) {
+    save(t, kLastCheckpoint, step, goes_on);
+    return true;
+  }
   finish_saving(t);
   progress.line("step " + std::to_string(step) + "  not saved: the loss has exploded; the last checkpoint stays");
   return false;

@@ -38,13 +38,17 @@ std::string reason_of(const std::string& otherwise, const TrainOptions& o) {
 // The options to which a run gives another value than its preset, each with why the run does not read it, or "".
 std::map<std::string, std::string> options_set(const TrainOptions& o) {
   TrainOptions plain;
-  plain.preset = o.preset, plain.size = o.size;
+  plain.preset = o.preset;
+  plain.size = o.size;
   plain.config = preset_config(o.preset, o.size);
   std::optional<std::vector<TensorSpec>> tensors;
   bool fit = true;  // the options, so that there is a table of tensors
   const auto met = [&](const Condition<TrainOptions>& need) {
     if (!need.acts_on) return need.met(o);
-    if (!tensors && fit) tensors = tensors_of(o), fit = tensors.has_value();
+    if (!tensors && fit) {
+      tensors = tensors_of(o);
+      fit = tensors.has_value();
+    }
     return !fit || std::any_of(tensors->begin(), tensors->end(), need.acts_on);
   };
   std::map<std::string, std::string> reasons;

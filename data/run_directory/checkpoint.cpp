@@ -239,7 +239,8 @@ Buffer copy_of(const float* x, size_t n) {
 CheckpointHeader imported_header(const std::string& path, const Format& format) {
   const std::unique_ptr<ForeignModel> from = format.open(path);
   CheckpointHeader h;
-  h.options.preset = from->preset(), h.options.config = from->config();
+  h.options.preset = from->preset();
+  h.options.config = from->config();
   h.tokenizer = from->tokenizer();
   h.options.tokenizer = name_of_kind(h.tokenizer.kind());
   const fs::path folder = fs::is_directory(path) ? fs::path(path) : fs::absolute(path).parent_path();

@@ -39,14 +39,21 @@ class Checksum {
     const char* p = static_cast<const char*>(data);
     if (filled_ == 0) {
       uint64_t state = state_;  // stays in a register
-      for (uint64_t word; bytes >= 8; bytes -= 8, p += 8) std::memcpy(&word, p, 8), state = with(state, word);
+      for (uint64_t word; bytes >= 8; bytes -= 8, p += 8) {
+        std::memcpy(&word, p, 8);
+        state = with(state, word);
+      }
       state_ = state;
     }
     for (size_t n; bytes > 0; bytes -= n, p += n) {
       n = std::min(bytes, 8 - filled_);
       if (n == 8) std::memcpy(&word_, p, 8);
       else std::memcpy(reinterpret_cast<char*>(&word_) + filled_, p, n);
-      if ((filled_ += n) == 8) state_ = with(state_, word_), word_ = 0, filled_ = 0;
+      if ((filled_ += n) == 8) {
+        state_ = with(state_, word_);
+        word_ = 0;
+        filled_ = 0;
+      }
     }
   }
   uint64_t value() const {

@@ -117,7 +117,10 @@ std::string find_checkpoint(const std::string& file_or_run) {
   if (!file_or_run.empty()) {
     if (!fs::exists(file_or_run))
       throw std::runtime_error("there is no checkpoint or run " + file_or_run + hub_advice(file_or_run));
-    if (!fs::is_directory(file_or_run)) return refuse_foreign_model(file_or_run), file_or_run;
+    if (!fs::is_directory(file_or_run)) {
+      refuse_foreign_model(file_or_run);
+      return file_or_run;
+    }
     const std::string found = checkpoint_in(file_or_run);
     if (!found.empty()) return found;
     refuse_foreign_model(file_or_run);
@@ -140,9 +143,10 @@ std::string find_checkpoint(const std::string& file_or_run) {
 std::string name_of_checkpoint(const std::string& asked, const std::string& path) {
   if (!asked.empty()) return one_line(path);
   const std::string directory = fs::path(path).parent_path();
-  const bool over = fs::exists(directory + "/" + kOutcome);
-  const char* state = is_locked(directory) ? ", still training)" : over ? ")" : ", not finished)";
-  return one_line(path) + " (the newest run" + state;
+  std::string state;
+  if (is_locked(directory)) state = ", still training";
+  else if (!fs::exists(directory + "/" + kOutcome)) state = ", not finished";
+  return one_line(path) + " (the newest run" + state + ")";
 }
 
 void prepare_run_directory(const std::string& directory, bool replace, bool resumed) {
@@ -196,8 +200,9 @@ uint64_t fingerprint_of(const std::string& digits) {
 }  // namespace
 
 void write_outcome(const std::string& directory, const RunOutcome& o) {
+  const char* end = o.early ? kEarly : kFinished;
   nlohmann::ordered_json json = {
-      {"state", !o.finished ? kDiverged : o.early ? kEarly : kFinished}, {"step", o.step},
+      {"state", o.finished ? end : kDiverged}, {"step", o.step},
       {"what", o.what}, {"tensor", o.tensor}, {"parameters", o.parameters}, {"unigram", o.unigram},
       {"floor", o.floor > 0 ? nlohmann::ordered_json(o.floor) : nullptr},
       {"data", std::to_string(o.data_fingerprint)},

@@ -203,7 +203,8 @@ StoryCheck check_stories(std::string_view text, std::string_view known) {
       check.nats += *reading.nats;
     } else if (check.first_wrong == 0) {
       check.first_wrong = number;
-      check.readable = line.substr(0, reading.readable), check.wrong = line.substr(reading.readable);
+      check.readable = line.substr(0, reading.readable);
+      check.wrong = line.substr(reading.readable);
     }
   });
   return check;

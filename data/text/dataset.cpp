@@ -133,7 +133,8 @@ uint64_t permuted(uint64_t i, uint64_t n, uint64_t key) {
     uint64_t left = i >> half, right = i & mask;
     for (uint64_t round = 0; round < 4; ++round) {
       const uint64_t mixed = left ^ (rng::key({key, round, right}) & mask);
-      left = right, right = mixed;
+      left = right;
+      right = mixed;
     }
     i = left << half | right;
   } while (i >= n);

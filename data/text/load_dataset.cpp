@@ -94,9 +94,9 @@ Source open_validation(const TextOptions& options, const Source& training, bool 
 
 // The advice depends on whether the tokenizer is new or a checkpoint's.
 [[noreturn]] void fail_token(const Text& text, const NoToken& error, bool new_tokenizer) {
-  const char* advice = error.is_utf8   ? "--unknown skip or --unknown replace goes on without it"
-                       : new_tokenizer ? "convert the file, leave it out, or use --tokenizer byte, which reads anything"
-                                       : "convert the file or leave it out";
+  const char* advice = "convert the file or leave it out";
+  if (new_tokenizer) advice = "convert the file, leave it out, or use --tokenizer byte, which reads anything";
+  if (error.is_utf8) advice = "--unknown skip or --unknown replace goes on without it";
   throw std::runtime_error(text.place(error.at) + ": " + error.what() + "; " + advice);
 }
 

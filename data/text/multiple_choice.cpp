@@ -14,7 +14,7 @@ class Words {
     file.read(words_.data(), words_.size() * 2, from);
   }
 
-  void begin_question(int index) { question_ = index, end_ = words_.size(); }
+  void begin_question(int index) { question_ = index; end_ = words_.size(); }
   void set_end(size_t words) {
     if (words > words_.size() - at_) fail("is longer than the file");
     end_ = at_ + words;

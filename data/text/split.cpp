@@ -86,9 +86,13 @@ void move_behind(Dataset& data, std::vector<double>& nats, std::vector<Stretch>&
   }
   rest.append(all, at, all.tokens.size(), story, data);
   size_t end = data.train = rest.tokens.size();
-  for (Stretch& p : parts) p = {end, end + p.end - p.begin}, end = p.end;
+  for (Stretch& p : parts) {
+    p = {end, end + p.end - p.begin};
+    end = p.end;
+  }
   rest.tokens.append(moved.tokens, 0, moved.tokens.size());
-  data.tokens = std::move(rest.tokens), nats = std::move(rest.nats);
+  data.tokens = std::move(rest.tokens);
+  nats = std::move(rest.nats);
   nats.insert(nats.end(), moved.nats.begin(), moved.nats.end());
 }
 

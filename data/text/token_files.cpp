@@ -145,9 +145,9 @@ Names find_token_files(const Names& paths, bool raw, bool validation) {
   size_t others = 0;
   for (const std::string& path : paths) {
     const PathKind kind = path == "-" ? PathKind::other : kind_of_path(path);
-    Names found = kind == PathKind::folder   ? files_of(path, raw, validation)
-                  : kind == PathKind::absent ? matching(path)
-                                             : Names{path};
+    Names found{path};
+    if (kind == PathKind::folder) found = files_of(path, raw, validation);
+    if (kind == PathKind::absent) found = matching(path);
     std::erase_if(found, [&](const std::string& file) { return !is_token_file(file, raw); });
     others += found.empty();
     files.insert(files.end(), found.begin(), found.end());

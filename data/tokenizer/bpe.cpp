@@ -68,7 +68,10 @@ void Bpe::merge_long(std::vector<uint32_t>& word) const {
   std::vector<size_t> next(end), previous(end);  // `end` stands for none, also before the first symbol
   std::vector<Pair> pairs;
   const auto rank_at = [&](size_t i) { return next[i] == end ? kAbsent : rank_of_(word[i], word[next[i]]); };
-  for (size_t i = 0; i < end; ++i) next[i] = i + 1, previous[i] = i > 0 ? i - 1 : end;
+  for (size_t i = 0; i < end; ++i) {
+    next[i] = i + 1;
+    previous[i] = i > 0 ? i - 1 : end;
+  }
   for (size_t i = 0; i < end; ++i)
     if (const uint32_t rank = rank_at(i); rank != kAbsent) pairs.push_back({rank, i});
   std::priority_queue<Pair> queue(std::less<Pair>(), std::move(pairs));
@@ -111,7 +114,8 @@ class Bpe::Words {
     if (entry.bytes != word.size() || entry.word[0] != key.word[0] || entry.word[1] != key.word[1]) {
       append_new(word, tokens);
       if (tokens_.size() > kTokens) return;
-      key.bytes = static_cast<uint32_t>(word.size()), key.count = static_cast<uint32_t>(tokens_.size());
+      key.bytes = static_cast<uint32_t>(word.size());
+      key.count = static_cast<uint32_t>(tokens_.size());
       std::copy(tokens_.begin(), tokens_.end(), key.tokens);
       entry = key;
       return;

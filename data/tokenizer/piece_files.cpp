@@ -29,7 +29,8 @@ class Message {
   bool next() {
     if (rest_.empty()) return false;
     const uint64_t key = varint();
-    number_ = key >> 3, wire_ = key & 7;
+    number_ = key >> 3;
+    wire_ = key & 7;
     switch (wire_) {
       case kVarint: value_ = varint(); break;
       case kFixed64: bytes_ = take(8); break;
@@ -41,8 +42,8 @@ class Message {
   }
 
   uint64_t number() const { return number_; }
-  uint64_t value() const { return require(kVarint), value_; }
-  std::string_view bytes() const { return require(kBytes), bytes_; }
+  uint64_t value() const { require(kVarint); return value_; }
+  std::string_view bytes() const { require(kBytes); return bytes_; }
   float real() const {
     require(kFixed32);
     float x;
@@ -103,7 +104,8 @@ void read_trainer(std::string_view bytes, PieceTables& tables) {
   constexpr const char* kTypes[] = {"0", "unigram", "bpe", "word", "char"};
   uint64_t type = 1;
   bool byte_fallback = false;
-  tables.begin = 1, tables.end = 2;
+  tables.begin = 1;
+  tables.end = 2;
   for (Message m(bytes); m.next();) {
     if (m.number() == 3) type = m.value();
     if (m.number() == 24 && m.value()) reject("treat_whitespace_as_suffix is not supported");
@@ -214,7 +216,8 @@ Pieces pieces_from_llama2c(std::string_view bytes) {
       reject("token " + std::to_string(token) + " is " + in_quotes(piece.text) + " instead of " +
              byte_name(token - kFirstByte) + ": it is not a tokenizer.bin of llama2.c");
   }
-  tables.begin = kBegin, tables.end = kEnd;
+  tables.begin = kBegin;
+  tables.end = kEnd;
   return Pieces(std::move(tables));
 }
 

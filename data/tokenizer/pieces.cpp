@@ -151,7 +151,10 @@ void Pieces::merge(std::vector<uint32_t>& symbols) const {
   const auto push = [&](size_t i) {
     if (const uint32_t token = token_at(i); token != kAbsent) queue.push({rank_[token], token, i});
   };
-  for (size_t i = 0; i < end; ++i) next[i] = i + 1, previous[i] = i > 0 ? i - 1 : end;
+  for (size_t i = 0; i < end; ++i) {
+    next[i] = i + 1;
+    previous[i] = i > 0 ? i - 1 : end;
+  }
   for (size_t i = 0; i < end; ++i) push(i);
   while (!queue.empty()) {
     const auto [rank, token, at] = queue.top();

@@ -303,7 +303,10 @@ Doubles start_of(const Output& output, int call) {
 
 void Judge::test(const std::string& title, const std::vector<Factor>& factors, const std::vector<Output>& outputs,
                  const std::function<void(const std::vector<double*>&)>& call) {
-  if (failed_) return void(++waiting_);
+  if (failed_) {
+    ++waiting_;
+    return;
+  }
   std::printf("  %s\n", title.c_str());
 
   std::vector<Guarded> first, second;

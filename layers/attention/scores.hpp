@@ -46,8 +46,9 @@ struct Scores {
     const simd::Vec factor = simd::all(scale);
     for (int j = begin; j < end; ++j) {
       const simd::Vec distance = at - static_cast<float>(j), product = simd::load(products + j * row);
-      const simd::Vec score = simd::multiply_add(biased ? -slope * distance : simd::Vec{}, product, factor) - shift;
-      f(j, j >= all_begin && j < all_end ? score : seen(distance) ? score : simd::all(-INFINITY));
+      simd::Vec score = simd::multiply_add(biased ? -slope * distance : simd::Vec{}, product, factor) - shift;
+      if (j < all_begin || j >= all_end) score = seen(distance) ? score : simd::all(-INFINITY);
+      f(j, score);
     }
   }
 

@@ -136,7 +136,11 @@ struct Config {
 
   Config without_lora() const {
     Config c = *this;
-    c.lora_rank = 0, c.lora_alpha = 16, c.lora_dropout = 0, c.lora_on = "q,v", c.lora_shared.clear();
+    c.lora_rank = 0;
+    c.lora_alpha = 16;
+    c.lora_dropout = 0;
+    c.lora_on = "q,v";
+    c.lora_shared.clear();
     return c;
   }
   bool gated() const { return is_gated(activation); }

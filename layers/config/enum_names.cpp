@@ -26,7 +26,10 @@ std::string nearest_name(std::string_view given, const std::vector<std::string>&
   std::string nearest;
   for (const std::string& name : known) {
     const size_t edits = given.size() > 64 ? least : edit_distance(given, name);
-    if (edits < least) nearest = name, least = edits;
+    if (edits < least) {
+      nearest = name;
+      least = edits;
+    }
   }
   return nearest;
 }

@@ -395,7 +395,10 @@ Grid grid_of(int M, int N, int threads) {
     if (threads % down) continue;
     const int across = threads / down;
     const double packed = static_cast<double>(M) * across + static_cast<double>(N) * down;
-    if (down == 1 || packed < least) best = {down, across}, least = packed;
+    if (down == 1 || packed < least) {
+      best = {down, across};
+      least = packed;
+    }
   }
   return best;
 }
@@ -420,7 +423,8 @@ void multiply_on_all_threads(const Product& p) {
       part.c += i0 * p.ldc + j0;
       part.a.data += i0 * p.a.row;
       part.b.data += j0 * p.b.col;
-      part.M = i1 - i0, part.N = j1 - j0;
+      part.M = i1 - i0;
+      part.N = j1 - j0;
       if (part.options.bias) part.options.bias += j0;
       multiply_on_one_thread(part);
     }

@@ -275,7 +275,8 @@ inline Vec tanh(Vec x) {
   p = p * z + 1.33314422036e-1f;
   p = p * z - 3.33332819422e-1f;
   const Vec far = 1.f - 2.f / (exp(2.f * size) + 1.f);
-  return size < .625f ? x + x * (z * p) : x < 0.f ? -far : far;
+  const Vec signed_far = x < 0.f ? -far : far;
+  return size < .625f ? x + x * (z * p) : signed_far;
 }
 
 // erfc(x)·e^(x²) for x ≥ 0: t·Q(t) with t = 1/(1 + x/2) and Q a polynomial of degree 8 fitted to relative error 5e-8

@@ -84,10 +84,11 @@ void initialize(Model& model, uint64_t seed) {
     const size_t size = spec.size();
     constexpr size_t kPiece = 1 << 10, kCost = 100;  // a normal number costs a logarithm, a root and a cosine
     parallel_for(static_cast<int>((size + kPiece - 1) / kPiece), 1, kCost * kPiece, [=](int begin, int end) {
-      for (size_t i = begin * kPiece; i < std::min(size, end * kPiece); ++i)
-        w[i] = start.is_one(i)        ? 1
-               : start.deviation == 0 ? start.mean
-                                      : start.mean + start.deviation * static_cast<float>(rng::normal(key, i));
+      for (size_t i = begin * kPiece; i < std::min(size, end * kPiece); ++i) {
+        if (start.is_one(i)) w[i] = 1;
+        else if (start.deviation == 0) w[i] = start.mean;
+        else w[i] = start.mean + start.deviation * static_cast<float>(rng::normal(key, i));
+      }
     });
   }
 }

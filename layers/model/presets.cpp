@@ -12,18 +12,26 @@ constexpr auto kRope = Position::rope;
 using Change = void (*)(Config&);
 
 constexpr Change kGpt2 = [](Config&) {};
-constexpr Change kFewExperts = [](Config& c) { c.experts = 16, c.experts_per_token = 4; };
+constexpr Change kFewExperts = [](Config& c) { c.experts = 16; c.experts_per_token = 4; };
 constexpr Change kTied = [](Config& c) { c.tied = true; };
 
 // Llama's wiring, which many share: Pre-RMSNorm, RoPE, SwiGLU, no biases, an untied head.
 void llama(Config& c, float eps, float theta = 10000) {
-  c.norm = kRms, c.norm_eps = eps, c.position = kRope, c.rope_theta = theta;
-  c.activation = Activation::swiglu, c.bias = c.tied = false;
+  c.norm = kRms;
+  c.norm_eps = eps;
+  c.position = kRope;
+  c.rope_theta = theta;
+  c.activation = Activation::swiglu;
+  c.bias = c.tied = false;
 }
 
 // LayerNorms have biases, matrices have none.
 void falcon(Config& c, BlockForm block) {
-  c.block = block, c.position = kRope, c.activation = Activation::gelu, c.bias = false, c.norm_bias = true;
+  c.block = block;
+  c.position = kRope;
+  c.activation = Activation::gelu;
+  c.bias = false;
+  c.norm_bias = true;
 }
 
 struct Size {
@@ -64,7 +72,7 @@ std::vector<Family> families() {
         {"175B", "GPT-3", 96, 96, 0, 0, 12288, 0, 2048, 50257}}},
 
       // The only OPT with its norms after the branches.
-      {"opt-350m", [](Config& c) { c.placement = "post", c.activation = Activation::relu; },
+      {"opt-350m", [](Config& c) { c.placement = "post"; c.activation = Activation::relu; },
        "Zhang et al. 2022, arXiv 2205.01068; facebook/opt-350m/config.json",
        "token embeddings 512 wide, projected to 1024 and back: here they are as wide as the stream",
        {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0}, {"350M", "", 24, 16, 0, 0, 1024, 0, 2048, 50272}}},
@@ -88,29 +96,29 @@ std::vector<Family> families() {
         {"8B", "", 32, 32, 8, 0, 4096, 14336, 8192, 128256},
         {"70B", "", 80, 64, 8, 0, 8192, 28672, 8192, 128256}}},
 
-      {"mistral", [](Config& c) { llama(c, 1e-5f), c.window = 4096; },
+      {"mistral", [](Config& c) { llama(c, 1e-5f); c.window = 4096; },
        "Jiang et al. 2023, arXiv 2310.06825; Mistral-7B-v0.1", kNothing,
        {{"nano", kLaptop, 4, 4, 2, 0, 128, 448, 256, 0, [](Config& c) { c.window = 64; }},
         {"7B", "v0.1", 32, 32, 8, 0, 4096, 14336, 32768, 32000}}},
 
       // A token of Mixtral uses 2 of 8 experts. Together they are as wide as two of Mistral's feed-forward layers.
-      {"mixtral", [](Config& c) { llama(c, 1e-5f, 1000000), c.experts = 8; },
+      {"mixtral", [](Config& c) { llama(c, 1e-5f, 1000000); c.experts = 8; },
        "Jiang et al. 2024, arXiv 2401.04088; mistralai/Mixtral-8x7B-v0.1/config.json", kNothing,
        {{"nano", kLaptop, 4, 4, 2, 0, 128, 64, 256, 0},
         {"8x7B", "v0.1", 32, 32, 8, 0, 4096, 14336, 32768, 32000}}},
 
-      {"qwen", [](Config& c) { llama(c, 1e-6f), c.qkv_bias = true; },
+      {"qwen", [](Config& c) { llama(c, 1e-6f); c.qkv_bias = true; },
        "Bai et al. 2023, arXiv 2309.16609; Qwen/Qwen-7B/config.json, whose intermediate_size counts gate and up",
        "what acts beyond 2048 tokens only: queries scaled by log n, dynamic NTK angles",
        {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0}, {"7B", "", 32, 32, 0, 0, 4096, 11008, 2048, 151936}}},
 
-      {"qwen2", [](Config& c) { llama(c, 1e-6f, 1000000), c.qkv_bias = true; },
+      {"qwen2", [](Config& c) { llama(c, 1e-6f, 1000000); c.qkv_bias = true; },
        "Yang et al. 2024, arXiv 2407.10671; Qwen/Qwen2-7B/config.json", kNothing,
        {{"nano", kLaptop, 4, 4, 2, 0, 128, 672, 256, 0},
         {"0.5B", "tied", 24, 14, 2, 0, 896, 4864, 131072, 151936, kTied},
         {"7B", "", 28, 28, 4, 0, 3584, 18944, 131072, 152064}}},
 
-      {"qwen3", [](Config& c) { llama(c, 1e-6f, 1000000), c.qk_norm = QkNormKind::head; },
+      {"qwen3", [](Config& c) { llama(c, 1e-6f, 1000000); c.qk_norm = QkNormKind::head; },
        "Yang et al. 2025, arXiv 2505.09388; Qwen/Qwen3-8B by litgpt's config.py", kNothing,
        {{"nano", kLaptop, 4, 4, 2, 0, 128, 384, 256, 0},
         {"0.6B", "tied", 28, 16, 8, 128, 1024, 3072, 40960, 151936, kTied},
@@ -118,8 +126,10 @@ std::vector<Family> families() {
 
       {"qwen3-moe",
        [](Config& c) {
-         llama(c, 1e-6f, 1000000), c.qk_norm = QkNormKind::head;
-         c.experts = 128, c.experts_per_token = 8;
+         llama(c, 1e-6f, 1000000);
+         c.qk_norm = QkNormKind::head;
+         c.experts = 128;
+         c.experts_per_token = 8;
        },
        "Yang et al. 2025, arXiv 2505.09388; Qwen/Qwen3-30B-A3B/config.json", kNothing,
        {{"nano", kLaptop, 4, 4, 2, 0, 128, 32, 256, 0, kFewExperts},
@@ -130,22 +140,22 @@ std::vector<Family> families() {
        "baichuan-inc/Baichuan-7B/config.json; Llama's wiring", kNothing,
        {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0}, {"7B", "", 32, 32, 0, 0, 4096, 11008, 4096, 64000}}},
 
-      {"baichuan-13b", [](Config& c) { llama(c, 1e-6f), c.position = Position::alibi; },
+      {"baichuan-13b", [](Config& c) { llama(c, 1e-6f); c.position = Position::alibi; },
        "baichuan-inc/Baichuan-13B-Base; its configuration in vllm", kNothing,
        {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0}, {"13B", "", 40, 40, 0, 0, 5120, 13696, 4096, 64000}}},
 
       // The norm before its first block is the norm after the embedding; the norm after its last block is the block's
       // own.
-      {"chatglm-6b", [](Config& c) { c.placement = "glm-deepnorm", c.embedding_norm = true, c.position = kRope; },
+      {"chatglm-6b", [](Config& c) { c.placement = "glm-deepnorm"; c.embedding_norm = true; c.position = kRope; },
        "THUDM/chatglm-6b, config.json and modeling_chatglm.py; Zeng et al. 2022, arXiv 2210.02414",
        "2-D positions, of which each turns half of a head, and sight of the whole prompt: here one RoPE, and causal",
        {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0}, {"6B", "", 28, 32, 0, 0, 4096, 16384, 2048, 130528}}},
 
-      {"chatglm2-6b", [](Config& c) { llama(c, 1e-5f), c.rope_fraction = .5f, c.qkv_bias = true; },
+      {"chatglm2-6b", [](Config& c) { llama(c, 1e-5f); c.rope_fraction = .5f; c.qkv_bias = true; },
        "THUDM/chatglm2-6b/config.json", kNothing,
        {{"nano", kLaptop, 4, 4, 2, 0, 128, 416, 256, 0}, {"6B", "", 28, 32, 2, 128, 4096, 13696, 32768, 65024}}},
 
-      {"bloom", [](Config& c) { c.embedding_norm = true, c.position = Position::alibi; },
+      {"bloom", [](Config& c) { c.embedding_norm = true; c.position = Position::alibi; },
        "Le Scao et al. 2022, arXiv 2211.05100; model card of bigscience/bloom", kNothing,
        {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0},
         {"560M", "", 24, 16, 0, 0, 1024, 0, 2048, 250880},
@@ -160,14 +170,17 @@ std::vector<Family> families() {
        {{"nano", kLaptop, 4, 4, 2, 0, 128, 0, 256, 0}, {"40B", "", 60, 128, 8, 0, 8192, 0, 2048, 65024}}},
 
       {"gpt-neox",
-       [](Config& c) { c.block = BlockForm::parallel, c.position = kRope, c.rope_fraction = .25f, c.tied = false; },
+       [](Config& c) { c.block = BlockForm::parallel; c.position = kRope; c.rope_fraction = .25f; c.tied = false; },
        "Black et al. 2022, arXiv 2204.06745; GPTNeoXConfig's defaults, and gelu_fast as in its config.json", kNothing,
        {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0}, {"20B", "", 44, 64, 0, 0, 6144, 0, 2048, 50432}}},
 
       {"phi-2",
        [](Config& c) {
-         c.block = BlockForm::parallel_shared, c.position = kRope, c.rope_fraction = .4f;
-         c.head_bias = true, c.tied = false;
+         c.block = BlockForm::parallel_shared;
+         c.position = kRope;
+         c.rope_fraction = .4f;
+         c.head_bias = true;
+         c.tied = false;
        },
        "microsoft/phi-2, by litgpt's config.py and PhiConfig", kNothing,
        {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0},
@@ -175,8 +188,14 @@ std::vector<Family> families() {
 
       {"gemma2",
        [](Config& c) {
-         llama(c, 1e-6f), c.placement = "sandwich", c.norm_unit_offset = true, c.activation = Activation::geglu_tanh;
-         c.window = 4096, c.window_every = 2, c.attention_cap = 50, c.logit_cap = 30;
+         llama(c, 1e-6f);
+         c.placement = "sandwich";
+         c.norm_unit_offset = true;
+         c.activation = Activation::geglu_tanh;
+         c.window = 4096;
+         c.window_every = 2;
+         c.attention_cap = 50;
+         c.logit_cap = 30;
          c.tied = c.root_embedding_scale = true;
        },
        "Gemma Team 2024, arXiv 2408.00118; Gemma2Config's defaults, litgpt's config.py", kNothing,
@@ -189,15 +208,19 @@ std::vector<Family> families() {
       // Its z-loss is the paper's. It has no norm_topk_prob, so a token's weights add up to less than 1.
       {"olmoe",
        [](Config& c) {
-         llama(c, 1e-5f), c.qk_norm = QkNormKind::full, c.experts = 64, c.experts_per_token = 8;
-         c.router_renormalize = false, c.router_z_loss = 1e-3f;
+         llama(c, 1e-5f);
+         c.qk_norm = QkNormKind::full;
+         c.experts = 64;
+         c.experts_per_token = 8;
+         c.router_renormalize = false;
+         c.router_z_loss = 1e-3f;
        },
        "Muennighoff et al. 2024, arXiv 2409.02060; allenai/OLMoE-1B-7B-0924/config.json", kNothing,
        {{"nano", kLaptop, 4, 4, 0, 0, 128, 32, 256, 0, kFewExperts},
         {"7B", "of which 1B are active", 16, 16, 0, 0, 2048, 1024, 4096, 50304}}},
 
       {"olmo2",
-       [](Config& c) { llama(c, 1e-6f, 500000), c.placement = "reordered", c.qk_norm = QkNormKind::full; },
+       [](Config& c) { llama(c, 1e-6f, 500000); c.placement = "reordered"; c.qk_norm = QkNormKind::full; },
        "OLMo Team 2024, arXiv 2501.00656; OLMo-2-1124-7B by litgpt's config.py", kNothing,
        {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0},
         {"7B", "", 32, 32, 0, 0, 4096, 11008, 4096, 100352},
@@ -208,8 +231,14 @@ std::vector<Family> families() {
 Config config_of(const Family& family, const Size& size) {
   Config c;
   family.wiring(c);
-  c.n_layer = size.L, c.n_head = size.H, c.kv_heads = size.KV, c.head_dim = size.D;
-  c.channels = size.C, c.hidden = size.F, c.context = size.T, c.vocab_size = size.V;
+  c.n_layer = size.L;
+  c.n_head = size.H;
+  c.kv_heads = size.KV;
+  c.head_dim = size.D;
+  c.channels = size.C;
+  c.hidden = size.F;
+  c.context = size.T;
+  c.vocab_size = size.V;
   if (size.differs) size.differs(c);
   return c;
 }

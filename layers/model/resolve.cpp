@@ -23,7 +23,10 @@ ConfigError::ConfigError(const std::string& marked_) : std::invalid_argument(spe
 namespace {
 
 // CaiT (Touvron et al. 2021, arXiv 2103.17239, §2): the initial value of LayerScale's gains.
-double layer_scale_by_depth(int n_layer) { return n_layer <= 18 ? .1 : n_layer <= 24 ? 1e-5 : 1e-6; }
+double layer_scale_by_depth(int n_layer) {
+  if (n_layer <= 18) return .1;
+  return n_layer <= 24 ? 1e-5 : 1e-6;
+}
 
 std::string number(double x) {
   std::string s = std::to_string(x);

@@ -40,7 +40,9 @@ MemoryNeed memory_of_inference(const Config& config, int B, int T) {
   declare_activations(activations, config, B, T, false);
   const size_t w = model.size(), a = activations.size(), cache = cache_floats(config, T);
   MemoryNeed need;
-  need.weights = bytes_of(w), need.activations = bytes_of(a), need.cache = bytes_of(cache);
+  need.weights = bytes_of(w);
+  need.activations = bytes_of(a);
+  need.cache = bytes_of(cache);
   need.padding = padding_of(w) + padding_of(a) + padding_of(cache);
   return need;
 }
@@ -83,10 +85,9 @@ double flops_per_token(const Config& config, const std::vector<TensorSpec>& tabl
   double frozen = 0;  // multiply-adds
   for (const TensorSpec& spec : table) {
     const bool classifies = spec.role == Role::classifier || (config.tied && spec.name == "embedding.token.weight");
-    if (!spec.trained && spec.shape.size() == 2 && (spec.layer != kOutside || classifies))
-      frozen += spec.role == Role::streams ? multiply_adds_of_streams(config) - multiply_adds_of_mixing(config)
-                : is_idle(spec, config)    ? 0
-                                           : static_cast<double>(spec.size());
+    if (spec.trained || spec.shape.size() != 2 || (spec.layer == kOutside && !classifies)) continue;
+    if (spec.role == Role::streams) frozen += multiply_adds_of_streams(config) - multiply_adds_of_mixing(config);
+    else if (!is_idle(spec, config)) frozen += static_cast<double>(spec.size());
   }
   return flops_per_token(config) - 2 * frozen;
 }

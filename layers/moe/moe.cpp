@@ -26,7 +26,8 @@ Sorted sort_by_expert(const RouterSaved& saved, const Config& config, int N) {
   std::vector<int> next(sorted.first.begin(), sorted.first.end() - 1);
   for (int i = 0; i < N * k; ++i) {
     const int row = next[int(saved.chosen[i])]++;
-    sorted.token[row] = i / k, sorted.slot[row] = i;
+    sorted.token[row] = i / k;
+    sorted.slot[row] = i;
   }
   return sorted;
 }

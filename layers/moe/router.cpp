@@ -88,7 +88,10 @@ void router_backward(float* d, const RouterSaved& saved, const Config& config, f
   each_row(N, E, [&](size_t n) {
     const float *s = saved.scores + n * E, *chosen = saved.chosen + n * k, *weights = saved.weights + n * k;
     float *dl = d + n * E, sum = 0, mean = 0;
-    for (int i = 0; i < E; ++i) sum += dl[i], mean += s[i] * balance[i];
+    for (int i = 0; i < E; ++i) {
+      sum += dl[i];
+      mean += s[i] * balance[i];
+    }
     if (config.router_renormalize)  // p = softmax of the chosen l
       for (int j = 0; j < k; ++j) dl[int(chosen[j])] -= weights[j] * sum;
     const float all = (config.router_renormalize ? 0 : sum) + mean - 2 * config.router_z_loss * scale * saved.lse[n];
@@ -99,5 +102,8 @@ void router_backward(float* d, const RouterSaved& saved, const Config& config, f
 void update_router_bias(float* bias, const double* load, int E, float rate) {
   double mean = 0;
   for (int i = 0; i < E; ++i) mean += load[i] / E;
-  for (int i = 0; i < E; ++i) bias[i] += load[i] < mean ? rate : load[i] > mean ? -rate : 0;
+  for (int i = 0; i < E; ++i) {
+    if (load[i] < mean) bias[i] += rate;
+    if (load[i] > mean) bias[i] -= rate;
+  }
 }

@@ -61,7 +61,8 @@ std::vector<float> reciprocal_deviations(const float* variance, float eps, int C
 void batchnorm_forward(float* y, const NormSaved& saved, const float* x, const Norm& p, int N, int C, bool training) {
   const float *mean = p.running_mean, *variance = p.running_var;
   if (training) {
-    mean = saved.mean, variance = saved.variance;
+    mean = saved.mean;
+    variance = saved.variance;
     column_means(saved.mean, N, C, [=](size_t row, int i, int lanes) { return load(x + row + i, lanes); });
     column_means(saved.variance, N, C, [=](size_t row, int i, int lanes) {
       const Vec d = load(x + row + i, lanes) - load(mean + i, lanes);
@@ -96,7 +97,8 @@ void batchnorm_backward(float* dx, const Norm& g, const float* dy, const float* 
   std::vector<float> means(2 * static_cast<size_t>(C));
   float *mean_dy = means.data(), *mean_dot = mean_dy + C;
   for (int c = 0; c < C; ++c) {
-    mean_dy[c] = static_cast<float>(sums[c] / N), mean_dot[c] = static_cast<float>(dots[c] / N);
+    mean_dy[c] = static_cast<float>(sums[c] / N);
+    mean_dot[c] = static_cast<float>(dots[c] / N);
     g.gain[c] += static_cast<float>(dots[c]);              // y = gain·x̂ + bias
     if (g.bias) g.bias[c] += static_cast<float>(sums[c]);  // y = gain·x̂ + bias
   }

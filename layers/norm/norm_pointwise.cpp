@@ -89,7 +89,10 @@ void backward(float* dx, const Norm& g, const float* dy, const float* x, const N
   add_column_sums(g.gain, columns.data(), blocks, C);
   if (g.bias) add_column_sums(g.bias, columns.data() + half, blocks, C);
   Sums total{};
-  for (const Sums& block : sums) total.alpha += block.alpha, total.shift += block.shift;
+  for (const Sums& block : sums) {
+    total.alpha += block.alpha;
+    total.shift += block.shift;
+  }
   *g.alpha += static_cast<float>(total.alpha);
   if (g.shift) *g.shift += static_cast<float>(total.shift);
 }

@@ -61,12 +61,14 @@ void mix_backward(float* d, float* dz, bool add, const Mix& g, const float* x, c
         store(dz + at, add ? load(dz + at, lanes) + b * dy : b * dy, lanes);  // y = a·x + b·z
         store(d + n * stride + i, a * dy, lanes);                             // y = a·x + b·z
       });
-      own[n / kRowBlock] += simd::sum(da), first[n / kRowBlock] += simd::sum(db);
+      own[n / kRowBlock] += simd::sum(da);
+      first[n / kRowBlock] += simd::sum(db);
     }
   });
   if (!p.learned()) return;
   double da = 0, db = 0;
   for (const double sum : own) da += sum;
   for (const double sum : first) db += sum;
-  *g.own += static_cast<float>(da), *g.first += static_cast<float>(db);
+  *g.own += static_cast<float>(da);
+  *g.first += static_cast<float>(db);
 }

@@ -38,7 +38,8 @@ namespace {
 
 // The constant in coefficient j of stream s.
 float* constant(const Streams& p, int s, int j) {
-  return j == 0 ? p.read + s : j <= p.count ? p.carry + s * p.count + j - 1 : p.write + s;
+  if (j == 0) return p.read + s;
+  return j <= p.count ? p.carry + s * p.count + j - 1 : p.write + s;
 }
 
 }  // namespace
@@ -47,7 +48,10 @@ void hyper_coefficients(float* coefficients, const float* z, const Streams& p, i
   each_coefficient(p.count, N, [&](int k, int s, int j) {
     float* out = coefficients + plane(k, N);
     const float still = *constant(p, s, j), scale = p.scale ? p.scale[j > p.count] : 0;
-    if (!z) return void(std::fill_n(out, N, still));
+    if (!z) {
+      std::fill_n(out, N, still);
+      return;
+    }
     sweep(N, [&](int n, int lanes) {
       store(out + n, multiply_add(all(still), all(scale), simd::tanh(load(z + plane(k, N) + n, lanes))), lanes);
     });

@@ -38,7 +38,7 @@ struct Manifold {
   Vec z[S * (S + 2)], read[S], write[S];  // σ
   Sinkhorn<S> sinkhorn;
 
-  static int kind(int k) { return k < S ? 0 : k < 2 * S ? 1 : 2; }  // index in the scale
+  static int kind(int k) { return (k >= S) + (k >= 2 * S); }  // index in the scale
 
   Manifold(const float* rows, const Streams& p, int n, int N, int lanes) {
     Vec a[S * (S + 2)], carry[S][S];
@@ -47,7 +47,8 @@ struct Manifold {
       a[k] = p.scale[kind(k)] * z[k] + p.bias[k];
     }
     for (int s = 0; s < S; ++s) {
-      read[s] = simd::sigmoid(a[s]), write[s] = simd::sigmoid(a[S + s]);
+      read[s] = simd::sigmoid(a[s]);
+      write[s] = simd::sigmoid(a[S + s]);
       for (int t = 0; t < S; ++t) carry[s][t] = a[2 * S + s * S + t];
     }
     sinkhorn.forward(carry);

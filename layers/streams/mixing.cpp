@@ -21,7 +21,8 @@ struct RowCoefficients {
   RowCoefficients(const float* coefficients, int n, int N, float skip) {
     for (int s = 0; s < S; ++s) {
       const float* of = coefficients + static_cast<size_t>(s) * (S + 2) * N + n;
-      read[s] = of[0], write[s] = of[static_cast<size_t>(S + 1) * N];
+      read[s] = of[0];
+      write[s] = of[static_cast<size_t>(S + 1) * N];
       for (int t = 0; t < S; ++t) carry[s][t] = skip * of[static_cast<size_t>(1 + t) * N];
     }
   }

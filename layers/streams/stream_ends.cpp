@@ -29,7 +29,8 @@ void streams_begin_backward(float* d, int S, int N, int C) {
 
 StreamsEnd declare_streams_end(Layout& layout, const Config& config, int N) {
   StreamsEnd end;
-  end.rule = stream_rule(config), end.count = stream_count(config);
+  end.rule = stream_rule(config);
+  end.count = stream_count(config);
   if (mixes(end.rule)) end.sum = layout.take("streams.sum", Role::streams, {N, config.channels});
   if (*config.final_norm) end.norm = declare_norm_saved(layout, config, "final_norm", N, config.channels);
   if (*config.final_norm || end.rule == StreamRule::dual)
@@ -38,7 +39,8 @@ StreamsEnd declare_streams_end(Layout& layout, const Config& config, int N) {
 }
 
 const float* before_final_norm(const StreamsEnd& end, const float* x, int N, int C) {
-  return end.sum ? end.sum : end.rule == StreamRule::dual ? x + plane(N, C) : x;
+  if (end.sum) return end.sum;
+  return end.rule == StreamRule::dual ? x + plane(N, C) : x;
 }
 
 const float* streams_end(const StreamsEnd& end, const float* x, const Norm& norm, int N, int C, bool training) {

@@ -9,7 +9,8 @@
 
 int stream_count(const Config& config) {
   const StreamRule rule = stream_rule(config);
-  return rule == StreamRule::single ? 1 : rule == StreamRule::dual ? 2 : config.streams;
+  if (rule == StreamRule::single) return 1;
+  return rule == StreamRule::dual ? 2 : config.streams;
 }
 
 double multiply_adds_of_mixing(const Config& config) {
@@ -28,7 +29,8 @@ double multiply_adds_of_streams(const Config& config) {
 
 Streams declare_streams(Layout& layout, const Config& config, const std::string& name, int branch) {
   Streams p;
-  p.rule = stream_rule(config), p.count = stream_count(config);
+  p.rule = stream_rule(config);
+  p.count = stream_count(config);
   p.skip = static_cast<float>(*config.skip_scale);
   if (!p.mixes()) return p;
   const std::string prefix = name + ".streams";
@@ -39,7 +41,8 @@ Streams declare_streams(Layout& layout, const Config& config, const std::string&
 
 StreamsSaved declare_streams_saved(Layout& layout, const Config& config, const std::string& name, int N) {
   Streams p;
-  p.rule = stream_rule(config), p.count = stream_count(config);
+  p.rule = stream_rule(config);
+  p.count = stream_count(config);
   StreamsSaved saved;
   if (!p.mixes()) return saved;
   const std::string prefix = name + ".streams";
@@ -53,7 +56,8 @@ StreamsSaved declare_streams_saved(Layout& layout, const Config& config, const s
 
 StreamsScratch declare_streams_scratch(Layout& layout, const Config& config, int N, bool backward) {
   Streams p;
-  p.rule = stream_rule(config), p.count = stream_count(config);
+  p.rule = stream_rule(config);
+  p.count = stream_count(config);
   StreamsScratch scratch;
   if (!p.mixes()) return scratch;
   scratch.coefficients = layout.take("scratch.coefficients", Role::scratch, {p.coefficients(), N});

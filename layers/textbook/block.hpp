@@ -243,12 +243,16 @@ struct Attention {
   const float* factors = block.attention.head_scale.weight;  // one for each head, or null
 
   void forward(Number* f, const Number* u) {
-    qkv.resize(s.N * s.qkv()), P.resize(m.size()), mixed.resize(s.N * s.H * s.D), normed.resize(mixed.size());
+    qkv.resize(s.N * s.qkv());
+    P.resize(m.size());
+    mixed.resize(s.N * s.H * s.D);
+    normed.resize(mixed.size());
     to_qkv.forward(qkv.data(), u);
     queries_keys.forward(qkv.data());
     value_residual.forward(qkv.data());
     attention_forward(mixed.data(), P.data(), qkv.data(), m.data(), {s.B, s.T, s.H, s.KV, s.D}, scoring);
-    gate.resize(s.N * to_gate.O), gated = mixed;
+    gate.resize(s.N * to_gate.O);
+    gated = mixed;
     if (gates) to_gate.forward(gate.data(), u);
     if (gates) output_gate_forward(gated.data(), mixed.data(), gate.data(), s.N, s.H, s.D, headwise);
     scaled = gated;
@@ -310,7 +314,10 @@ struct Experts {
 
   void forward(Number* f, const Number* u) {
     const size_t R = s.N * A;
-    expanded.resize(R * width), active.resize(R * s.F), normed.resize(R * s.F), out.resize(R * s.C);
+    expanded.resize(R * width);
+    active.resize(R * s.F);
+    normed.resize(R * s.F);
+    out.resize(R * s.C);
     std::vector<Number> logits(s.N * routing.E);
     router.forward(logits.data(), u);
     router_forward(routed, logits.data(), pass.p.at(moe.router.bias), routing, s.N);
@@ -380,7 +387,9 @@ struct FeedForward {
   }
 
   void layer_forward(Number* f, const Number* u) {
-    expanded.resize(s.N * up.O), active.resize(s.N * s.F), normed.resize(s.N * s.F);
+    expanded.resize(s.N * up.O);
+    active.resize(s.N * s.F);
+    normed.resize(s.N * s.F);
     up.forward(expanded.data(), u);
     activation_forward(active.data(), expanded.data(), kind, s.N, s.F);
     norm_inner.forward(normed.data(), active.data());
@@ -495,7 +504,10 @@ struct Block {
   TwoBranches<Number> branches(Parameters<Number>& of) {
     Branch<Number> first = of.branch(block.attention), second = of.branch(block.ffn);
     const bool shared = pass.config.block == BlockForm::parallel_shared;
-    if (shared) second.norm_in = first.norm_in, second.in_scale = first.in_scale;
+    if (shared) {
+      second.norm_in = first.norm_in;
+      second.in_scale = first.in_scale;
+    }
     if (shared && of.training) second.norm_in.running_mean = second.norm_in.running_var = discarded.data();
     return {first, second};
   }

@@ -141,7 +141,8 @@ struct Model {
   void backward(const Batch& batch, Number scale) {
     pass.scale = scale;
     std::vector<Number> dy(x[0].size()), dx(x[0].size());
-    pass.dx0.assign(pass.sizes.N * pass.sizes.C, 0), pass.dvalues.clear();
+    pass.dx0.assign(pass.sizes.N * pass.sizes.C, 0);
+    pass.dvalues.clear();
     head.backward(dy.data(), x.back().data(), batch.targets, scale);
     for (size_t l = blocks.size(); l-- > 0; dy.swap(dx)) blocks[l].backward(dx.data(), dy.data(), x[l].data());
     const size_t NC = pass.sizes.N * pass.sizes.C;

@@ -93,7 +93,10 @@ void router_backward(Number* dlogits, const Number* dp, const RouterSaved<Number
     const size_t* chosen = &saved.chosen[n * r.k];
     std::vector<Number> ds(r.E);
     Number chosen_sum = r.renormalize ? 0 : 1, dp_p = 0, ds_s = 0;
-    for (size_t j = 0; r.renormalize && j < r.k; ++j) chosen_sum += s[chosen[j]], dp_p += dp[n * r.k + j] * p[j];
+    for (size_t j = 0; r.renormalize && j < r.k; ++j) {
+      chosen_sum += s[chosen[j]];
+      dp_p += dp[n * r.k + j] * p[j];
+    }
     for (size_t j = 0; j < r.k; ++j)
       ds[chosen[j]] += (dp[n * r.k + j] - dp_p) / chosen_sum;  // p_j = s_j / Σ s, or s_j
     for (size_t i = 0; i < r.E; ++i) ds[i] += scale * r.balance * double(r.E) * f[i];

@@ -51,7 +51,8 @@ void row_forward(Number* y, NormSaved<Number>& saved, const Number* x, const Nor
     for (size_t c = 0; c < C; ++c) variance += (x[c] - mean) * (x[c] - mean) / Number(C);
     const Number rstd = Number(1) / std::sqrt(variance + p.eps);
     for (size_t c = 0; c < C; ++c) y[c] = p.gain_at(c) * (x[c] - mean) * rstd + p.bias_at(c);
-    saved.mean[n] = mean, saved.rstd[n] = rstd;
+    saved.mean[n] = mean;
+    saved.rstd[n] = rstd;
   }
 }
 
@@ -119,10 +120,14 @@ void batch_forward(Number* y, NormSaved<Number>& saved, const Number* x, const N
     Number mean = 0, var = 0;
     for (size_t i = c; i < N * C; i += C) mean += x[i] / Number(N);
     for (size_t i = c; i < N * C; i += C) var += (x[i] - mean) * (x[i] - mean) / Number(N);
-    if (!p.training) mean = p.running_mean[c], var = p.running_var[c];
+    if (!p.training) {
+      mean = p.running_mean[c];
+      var = p.running_var[c];
+    }
     const Number rstd = Number(1) / std::sqrt(var + p.eps);
     for (size_t i = c; i < N * C; i += C) y[i] = p.gain[c] * (x[i] - mean) * rstd + p.bias_at(c);
-    saved.mean[c] = mean, saved.rstd[c] = rstd;
+    saved.mean[c] = mean;
+    saved.rstd[c] = rstd;
   }
 }
 
@@ -193,7 +198,10 @@ void pointwise_backward(Number* dx, const Norm<Number>& g, const Number* dy, con
 
 template <class Number>
 void norm_forward(Number* y, NormSaved<Number>& saved, const Number* x, const Norm<Number>& p, size_t N, size_t C) {
-  if (!p.gain) return void(std::copy_n(x, N * C, y));
+  if (!p.gain) {
+    std::copy_n(x, N * C, y);
+    return;
+  }
   switch (p.kind) {
     case NormKind::layernorm: case NormKind::rmsnorm: return row_forward(y, saved, x, p, N, C);
     case NormKind::scalenorm: return scale_forward(y, saved, x, p, N, C);
@@ -205,7 +213,10 @@ void norm_forward(Number* y, NormSaved<Number>& saved, const Number* x, const No
 template <class Number>
 void norm_backward(Number* dx, const Norm<Number>& g, const Number* dy, const Number* x,
                    const NormSaved<Number>& saved, const Norm<Number>& p, size_t N, size_t C) {
-  if (!p.gain) return void(std::copy_n(dy, N * C, dx));
+  if (!p.gain) {
+    std::copy_n(dy, N * C, dx);
+    return;
+  }
   switch (p.kind) {
     case NormKind::layernorm: case NormKind::rmsnorm: return row_backward(dx, g, dy, x, saved, p, N, C);
     case NormKind::scalenorm: return scale_backward(dx, g, dy, x, saved, p, N, C);

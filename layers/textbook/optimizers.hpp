@@ -55,7 +55,7 @@ void lion_step(Number* weights, Number* m, const Number* gradients, size_t n, co
   for (size_t i = 0; i < n; ++i) {
     const Number g = gradients[i] * now.gradient_factor, u = beta1 * m[i] + (1 - beta1) * g;
     weights[i] -= now.lr * weight_decay * weights[i];
-    weights[i] -= now.lr * (u > 0 ? 1 : u < 0 ? -1 : 0);
+    weights[i] -= now.lr * ((u > 0) - (u < 0));
     m[i] = beta2 * m[i] + (1 - beta2) * g;
   }
 }
@@ -71,7 +71,8 @@ void adafactor_step(Number* weights, Number* r, Number* c, const Number* gradien
   for (size_t i = 0; i < rows; ++i)
     for (size_t j = 0; j < cols; ++j) {
       const Number g = u[i * cols + j] = gradients[i * cols + j] * gradient_factor;
-      row_means[i] += g * g / Number(cols), col_means[j] += g * g / Number(rows);
+      row_means[i] += g * g / Number(cols);
+      col_means[j] += g * g / Number(rows);
       weight_squares += weights[i * cols + j] * weights[i * cols + j];
     }
   for (size_t j = 0; j < cols; ++j) c[j] += newest * (col_means[j] - c[j]);

@@ -121,7 +121,8 @@ void each_coefficient(Coefficients<Number>& k, Coefficients<Number>& dk, const S
 template <class Number>
 void hyper_forward(StreamsSaved<Number>& saved, const Number* x, const Streams<Number>& p, size_t C) {
   const size_t S = p.S, N = saved.k.N;
-  saved.z.resize(S * N * (S + 2)), saved.normed.resize(S * N * C);
+  saved.z.resize(S * N * (S + 2));
+  saved.normed.resize(S * N * C);
   if (p.weight) norm_forward(saved.normed.data(), saved.norm, x, p.norm, S * N, C);
   each_coefficient(saved.k, saved.k, p, p,
                    [&](size_t s, size_t n, size_t j, Number& k, Number&, const Number& constant, const Number&) {
@@ -222,12 +223,13 @@ template <class Number>
 Number sigmoid(Number x) {
   return Number(1) / (Number(1) + std::exp(-x));
 }
-inline size_t kind_of(size_t k, size_t S) { return k < S ? 0 : k < 2 * S ? 1 : 2; }
+inline size_t kind_of(size_t k, size_t S) { return (k >= S) + (k >= 2 * S); }
 
 template <class Number>
 void mhc_forward(StreamsSaved<Number>& saved, const Number* x, const Streams<Number>& p, size_t C) {
   const size_t S = p.S, K = S * (S + 2), N = saved.k.N;
-  saved.z.resize(N * K), saved.rstd.resize(N);
+  saved.z.resize(N * K);
+  saved.rstd.resize(N);
   std::vector<Number> a(K);
   Sinkhorn<Number> sinkhorn{S};
   for (size_t n = 0; n < N; ++n) {
@@ -315,7 +317,8 @@ struct BranchFunction {
 
 template <class Number>
 Branch<Number> without_skip(Branch<Number> branch) {
-  branch.skip = 0, branch.norm_sum = {};
+  branch.skip = 0;
+  branch.norm_sum = {};
   return branch;
 }
 

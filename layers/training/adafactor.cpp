@@ -28,7 +28,8 @@ struct Squares {
   simd::Half low = {}, high = {};
   void add(Vec x) {
     const simd::Halves v = simd::widen(x);
-    low += v.low * v.low, high += v.high * v.high;
+    low += v.low * v.low;
+    high += v.high * v.high;
   }
   double sum() const { return simd::sum(low + high); }
 };
@@ -165,7 +166,10 @@ class AdafactorUpdate {
 
   void set_rate(Tensor& x, std::span<const Panel> of) const {
     double weight_squares = 0, update_squares = 0;
-    for (const Panel& panel : of) weight_squares += panel.weight_squares, update_squares += panel.update_squares;
+    for (const Panel& panel : of) {
+      weight_squares += panel.weight_squares;
+      update_squares += panel.update_squares;
+    }
     const double n = static_cast<double>(x.spec->size());
     const double size = std::max(kSmallestSize, std::sqrt(weight_squares / n));
     x.rate = static_cast<float>(now.lr * x.spec->rate * size / std::max(1., std::sqrt(update_squares / n)));

@@ -38,7 +38,9 @@ struct Powers {  // sum, Σx² and max |x| of elements; or Σd² and Σd⁴ of t
   double first = 0, second = 0, fourth = 0, top = 0;
 
   void operator+=(const Powers& o) {
-    first += o.first, second += o.second, fourth += o.fourth;
+    first += o.first;
+    second += o.second;
+    fourth += o.fourth;
     top = std::max(top, o.top);
   }
 };
@@ -208,12 +210,14 @@ void PassStatistics::branch(const BranchView& v, const BranchSaved& saved, const
   const float* s = saved.before_sum();
   const bool mixes = p.streams.mixes();
   const Distribution in = distribution_of(saved.streams.h_or(v.x), n);
-  const Distribution added = p.gain.present() ? distribution(n, gained(saved.f, p.gain, n / v.N))
-                             : mixes          ? distribution_of(saved.f, n)
-                                              : distribution(n, difference(s, p.streams.skip, v.base, v.bypass));
+  Distribution added;
+  if (p.gain.present()) added = distribution(n, gained(saved.f, p.gain, n / v.N));
+  else if (mixes) added = distribution_of(saved.f, n);
+  else added = distribution(n, difference(s, p.streams.skip, v.base, v.bypass));
   if (p.norm_in.present()) {
     Distribution after = distribution_of(saved.u, n);
-    after.rms /= static_cast<double>(p.in_scale), after.max /= static_cast<double>(p.in_scale);
+    after.rms /= static_cast<double>(p.in_scale);
+    after.max /= static_cast<double>(p.in_scale);
     norm(v.layer, v.name + ".norm_in", in, after);
   }
   if (p.norm_inner.present()) {
@@ -239,9 +243,11 @@ void PassStatistics::mixing(const BranchView& v, const BranchSaved& saved, const
     for (int s = 0; s < S; ++s)
       for (int t = 0; t < S; ++t) {
         const double size = std::fabs(coefficients[(static_cast<size_t>(s) * (S + 2) + 1 + t) * N + n]);
-        to[t] += size, from[s] += size;
+        to[t] += size;
+        from[s] += size;
       }
-    into += *std::max_element(to.begin(), to.end()) / N, out_of += *std::max_element(from.begin(), from.end()) / N;
+    into += *std::max_element(to.begin(), to.end()) / N;
+    out_of += *std::max_element(from.begin(), from.end()) / N;
   }
   add(rows, v.layer, v.name + ".streams", "carry_in", into);
   add(rows, v.layer, v.name + ".streams", "carry_out", out_of);

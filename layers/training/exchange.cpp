@@ -99,7 +99,8 @@ GradientExchange::GradientExchange(Group& g, const std::vector<Shard>& all, int 
   for (size_t bucket = shard.parts.size(); bucket-- > 0;)
     for_each_chunk(shard.parts[bucket], [&](size_t begin, size_t n) { chunks.push_back({bucket, begin, n}); });
   const Room most = room_for(shard, roots_of(group.size, lanes).size() - own.size(), window);
-  room = most.places, place = most.floats;
+  room = most.places;
+  place = most.floats;
   received = allocate(room * place);
   receiving.resize(room);
   while (begun < room) receive_next();
@@ -110,8 +111,11 @@ void GradientExchange::receive_next() {
   const size_t slot = begun % room, n = chunks[begun].floats;
   std::vector<Message> messages;
   float* to = received.get() + slot * place;
-  for (const Root& root : roots_of(group.size, lanes))
-    if (root.rank != group.rank) messages.push_back({root.rank, to, n}), to += n;
+  for (const Root& root : roots_of(group.size, lanes)) {
+    if (root.rank == group.rank) continue;
+    messages.push_back({root.rank, to, n});
+    to += n;
+  }
   receiving[slot] = group.start({}, messages);
   ++begun;
 }

@@ -53,7 +53,8 @@ ShardPart part_of(const std::vector<TensorSpec>& table, int rank, int ranks) {
     if (begin == end) continue;
     TensorSpec slice = spec;
     if (end - begin < size) slice.shape = {static_cast<int>(end - begin)};
-    slice.offset += begin, slice.gradient += begin;
+    slice.offset += begin;
+    slice.gradient += begin;
     part.table.push_back(slice);
   }
   if (part.table.empty()) return part;

@@ -168,7 +168,8 @@ class MuonUpdate {
     const std::vector<double> squares = each([&](const Panel& p) { return average(p); });
     each([&](const Panel& p) {
       const double size = std::sqrt(sum_of(panels, squares, *p.matrix)) * rounds.margin + 1e-7;
-      return multiply(p, static_cast<float>(1 / size)), 0.;
+      multiply(p, static_cast<float>(1 / size));
+      return 0.;
     });
     for (const OddPolynomial& polynomial : rounds.polynomials) iterate(matrices, polynomial);
     const bool by_rows = matrices[0].spec->optimizer->slots.size() > 1;
@@ -181,7 +182,8 @@ class MuonUpdate {
       const double restored =
           by_rows ? std::sqrt(sum_of(panels, before, *p.matrix)) / (std::sqrt(sum_of(panels, after, *p.matrix)) + 1e-10)
                   : 1;
-      return move(p, static_cast<float>(restored)), 0.;
+      move(p, static_cast<float>(restored));
+      return 0.;
     });
   }
 
@@ -270,12 +272,14 @@ void for_each_group(const std::vector<TensorSpec>& table, F f) {
   size_t floats = 0, scratch = 0;
   const auto finish = [&] {
     if (!group.empty()) f(std::span<Matrix>(group), scratch);
-    group.clear(), floats = scratch = 0;
+    group.clear();
+    floats = scratch = 0;
   };
   for (const TensorSpec& spec : table) {
     if (floats + spec.size() > kTogether) finish();
     group.emplace_back(spec);
-    floats += spec.size(), scratch += group.back().scratch();
+    floats += spec.size();
+    scratch += group.back().scratch();
   }
   finish();
 }

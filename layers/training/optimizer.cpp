@@ -207,7 +207,7 @@ void lion(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, co
       sweep(static_cast<int>(piece.size), [&](int i, int lanes) {
         const Vec g = load(gradients + i, lanes) * factor, mean = load(m + i, lanes);
         const Vec u = mean + (1 - beta1) * (g - mean), zero = {};
-        const Vec change = u > 0.f ? zero + lr : u < 0.f ? zero - lr : zero;
+        const Vec down = u < 0.f ? zero - lr : zero, change = u > 0.f ? zero + lr : down;
         store(m + i, mean + to_newest * (g - mean), lanes);
         store(w + i, moved<cautious>(load(w + i, lanes), change, keep), lanes);
       });

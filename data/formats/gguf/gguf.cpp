@@ -43,10 +43,10 @@ enum class ValueType : uint32_t { u32 = 4, i32 = 5, f32 = 6, boolean = 7, string
 
 class Keys {
  public:
-  void add_size(const std::string& key, uint32_t x) { start(key, ValueType::u32), put(bytes_, x); }
-  void add_float(const std::string& key, float x) { start(key, ValueType::f32), put(bytes_, x); }
-  void add_choice(const std::string& key, bool x) { start(key, ValueType::boolean), put<uint8_t>(bytes_, x); }
-  void add_text(const std::string& key, const std::string& x) { start(key, ValueType::string), put_string(bytes_, x); }
+  void add_size(const std::string& key, uint32_t x) { start(key, ValueType::u32); put(bytes_, x); }
+  void add_float(const std::string& key, float x) { start(key, ValueType::f32); put(bytes_, x); }
+  void add_choice(const std::string& key, bool x) { start(key, ValueType::boolean); put<uint8_t>(bytes_, x); }
+  void add_text(const std::string& key, const std::string& x) { start(key, ValueType::string); put_string(bytes_, x); }
 
   void add_texts(const std::string& key, const std::vector<std::string>& list) {
     start_array(key, ValueType::string, list.size());

@@ -13,7 +13,8 @@ enum TokenType : int32_t { kNormal = 1, kUnknown, kControl, kUserDefined, kUnuse
 
 GgufTokenizer byte_tokenizer() {
   GgufTokenizer t;
-  t.model = "gpt2", t.pre = "gpt-2";
+  t.model = "gpt2";
+  t.pre = "gpt-2";
   for (int byte = 0; byte < 256; ++byte) t.tokens.push_back(printable(std::string(1, static_cast<char>(byte))));
   t.merges = {t.tokens[0] + " " + t.tokens[0]};
   t.first = t.end = 0;  // text contains no zero byte
@@ -25,8 +26,9 @@ GgufTokenizer character_tokenizer(const std::vector<uint32_t>& alphabet) {
   GgufTokenizer t;
   t.model = "rwkv";
   for (const uint32_t point : alphabet) {
-    const std::string text = utf8(point);
-    t.tokens.push_back(point == 0 ? "\\x00" : point == '\\' ? "\\\\" : text);
+    t.tokens.push_back(utf8(point));
+    if (point == 0) t.tokens.back() = "\\x00";
+    if (point == '\\') t.tokens.back() = "\\\\";
   }
   return t;
 }
@@ -55,14 +57,17 @@ GgufTokenizer bpe_tokenizer(const Bpe& bpe) {
     throw std::invalid_argument("llama.cpp merges within words that are tokens, which this tokenizer does not "
                                 "(ignore_merges): GGUF cannot hold it");
   GgufTokenizer t;
-  t.model = "gpt2", t.pre = name_of(tables.split);
+  t.model = "gpt2";
+  t.pre = name_of(tables.split);
   for (const std::string& token : tables.tokens) t.tokens.push_back(printable(token));
   for (const Merge& merge : tables.merges) t.merges.push_back(t.tokens[merge.left] + " " + t.tokens[merge.right]);
   const std::string zero = printable(std::string(1, '\0'));
   if (t.merges.empty()) t.merges.push_back(zero + " " + zero);
   t.types.assign(t.tokens.size(), kNormal);
-  for (const SpecialToken& special : tables.special)
-    t.tokens[special.token] = special.name, t.types[special.token] = kControl;
+  for (const SpecialToken& special : tables.special) {
+    t.tokens[special.token] = special.name;
+    t.types[special.token] = kControl;
+  }
   const uint32_t any = tables.special.empty() ? bpe.token_of_byte(0) : tables.special.front().token;
   t.end = special_token(tables, {"<|endoftext|>", "<|end_of_text|>", "<|im_end|>", "</s>"}, any);
   t.first = tables.begin >= 0 ? static_cast<uint32_t>(tables.begin)
@@ -84,7 +89,8 @@ TokenType type_of(PieceType type) {
 // contains.
 GgufTokenizer piece_tokenizer(const PieceTables& tables) {
   GgufTokenizer t;
-  t.model = "llama", t.pre = "default";
+  t.model = "llama";
+  t.pre = "default";
   uint32_t zero_byte = 0;
   for (const Piece& piece : tables.pieces) {
     const auto token = static_cast<uint32_t>(t.tokens.size());

@@ -111,8 +111,11 @@ TrainOptions essence(Config c) {
   for (const Field& field : model_fields())
     if (!counts(field, c)) set_to_default(c, field);
   // Settings of training alone.
-  c.dropout = 0, c.z_loss = 0, c.dyt_alpha = standard.dyt_alpha;
-  c.router_loss = standard.router_loss, c.router_z_loss = standard.router_z_loss;
+  c.dropout = 0;
+  c.z_loss = 0;
+  c.dyt_alpha = standard.dyt_alpha;
+  c.router_loss = standard.router_loss;
+  c.router_z_loss = standard.router_z_loss;
   TrainOptions options;
   options.config = c;
   return options;

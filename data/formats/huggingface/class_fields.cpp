@@ -434,7 +434,7 @@ ConfigFields stablelm_fields() {
                                 c.block = parallel ? BlockForm::parallel_shared : BlockForm::sequential;
                               },
                               [](const Config& c) { return c.block == BlockForm::parallel_shared; }),
-                       always([](Config& c) { c.norm = NormKind::layernorm, c.norm_bias = true; })});
+                       always([](Config& c) { c.norm = NormKind::layernorm; c.norm_bias = true; })});
 }
 
 ConfigFields starcoder2_fields() {
@@ -446,7 +446,10 @@ ConfigFields starcoder2_fields() {
 
 ConfigFields gemma_fields() {
   return like_llama({fixed("hidden_act", "gelu_pytorch_tanh"), kUnbiased, kOneWay, always([](Config& c) {
-                       c.placement = "pre", c.window = 0, c.window_every = 1, c.attention_cap = c.logit_cap = 0;
+                       c.placement = "pre";
+                       c.window = 0;
+                       c.window_every = 1;
+                       c.attention_cap = c.logit_cap = 0;
                      })},
                     {.tied = true, .kv_heads = 16, .head_dim = 256});
 }

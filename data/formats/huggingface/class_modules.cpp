@@ -29,7 +29,8 @@ size_t of_group(size_t r, const Config& c) {
 // GLM rotates the pairs (2i, 2i + 1) of the first R numbers of a head; we rotate (i, i + R/2).
 size_t of_neighbors(size_t r, const Config& c) {
   const size_t D = c.head_dim, R = c.rope_dims(), i = r % D;
-  return r - i + (i < R / 2 ? 2 * i : i < R ? 2 * i - R + 1 : i);
+  if (i >= R) return r;
+  return r - i + (i < R / 2 ? 2 * i : 2 * i - R + 1);
 }
 
 // The second of two stacked matrices, each with as many rows as the feed-forward layer is wide.

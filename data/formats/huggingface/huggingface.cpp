@@ -261,7 +261,8 @@ std::string write_huggingface(const std::string& folder, const ExportedModel& ex
   write_safetensors(folder + kWeights, rows, kExportMetadata);
   json file = config_json(architecture, config);
   const json begin = begin_of(exported.tokenizer), end = end_of(exported.tokenizer);
-  file["bos_token_id"] = begin, file["eos_token_id"] = end;
+  file["bos_token_id"] = begin;
+  file["eos_token_id"] = end;
   if (!exported.tokenizer.bpe()) file[kTokenizer] = to_json(exported.tokenizer);
   write_json(folder + kConfig, file);
   write_json(folder + "/generation_config.json", {{"bos_token_id", begin}, {"eos_token_id", end}});

@@ -31,7 +31,8 @@ json norms_of(const Placement& row) {
 }
 
 const char* name_of_gain(LearnedGain gain) {
-  return gain == LearnedGain::none ? "none" : gain == LearnedGain::channel ? "channel" : "block";
+  if (gain == LearnedGain::none) return "none";
+  return gain == LearnedGain::channel ? "channel" : "block";
 }
 
 // The key of a field; "" if it has none.
