@@ -54,7 +54,7 @@ Command stored_command(const std::string& path, const std::string& text) {
 Command on_top_of_stored(const Command& command) {
   const TrainOptions& o = command.train;
   const bool join = command.compare.join;
-  if (o.resume && o.out.empty()) refuse("--resume needs --out: name the comparison to continue");
+  if (o.resume && o.out.empty()) throw std::invalid_argument("--resume needs --out: name the comparison to continue");
   const std::string path = o.out + "/" + kOptions;
   if (!o.resume && !(join && fs::exists(path))) return command;
   if (!fs::exists(path)) throw std::runtime_error(o.out + " holds no comparison: there is no " + path);
@@ -64,17 +64,20 @@ Command on_top_of_stored(const Command& command) {
   merged.train.resume = true;
   const std::string changed = first_difference(before.train, merged.train, [](const Setting& s) { return s.machine; });
   if (!changed.empty())
-    refuse("cannot go on with " + o.out + ": " + changed + "; leave the option out, or start anew");
+    throw std::invalid_argument("cannot go on with " + o.out + ": " + changed +
+                                "; leave the option out, or start anew");
   if (!reports_times(before.compare) && reports_times(merged.compare))
-    refuse("cannot go on with " + o.out + " as --jobs 1: some of its runs were made in parallel; leave --jobs out");
+    throw std::invalid_argument("cannot go on with " + o.out +
+                                " as --jobs 1: some of its runs were made in parallel; leave --jobs out");
   if (join && !same_runs(before.compare, merged.compare))
-    refuse("cannot join " + o.out + ": its cells are others; leave out all options but --out and --join");
+    throw std::invalid_argument("cannot join " + o.out +
+                                ": its cells are others; leave out all options but --out and --join");
   return merged;
 }
 
 uint64_t parse_seed(const std::string& text) {
   if (text.empty() || text.size() > 15 || text.find_first_not_of("0123456789") != text.npos)
-    refuse("seed '" + text + "' is not a whole number");
+    throw std::invalid_argument("seed '" + text + "' is not a whole number");
   return std::stoull(text);
 }
 
@@ -94,9 +97,10 @@ RunShard shard_of(const std::string& text, size_t most) {
   unsigned index = 0, count = 0;
   char end = 0;
   if (std::sscanf(text.c_str(), "%4u/%4u%c", &index, &count, &end) != 2 || index < 1 || index > count)
-    refuse("--shard " + text + ": write 1/4, 2/4, 3/4 and 4/4 for four parts");
+    throw std::invalid_argument("--shard " + text + ": write 1/4, 2/4, 3/4 and 4/4 for four parts");
   if (count > most)
-    refuse("--shard " + text + ": the comparison has only " + counted(double(most), "part") + " to share");
+    throw std::invalid_argument("--shard " + text + ": the comparison has only " + counted(double(most), "part") +
+                                " to share");
   return {index - 1, count};
 }
 
@@ -105,15 +109,18 @@ Tuning tuning_of(const Grid& grid, const Command& command, const std::vector<std
   const Tuning tuning = parse_tuning(c.tune);
   for (const TunedOption& option : tuning.options) {
     if (option.key == "seed" || option.key == "data-seed")
-      refuse("--tune " + option.key + ": a seed must not be chosen by its loss; tune another option");
+      throw std::invalid_argument("--tune " + option.key +
+                                  ": a seed must not be chosen by its loss; tune another option");
     if (contains(grid.keys, option.key))
-      refuse("--tune and --grid both name " + option.key + ": leave one of them out");
+      throw std::invalid_argument("--tune and --grid both name " + option.key + ": leave one of them out");
   }
   if (const std::string seed = std::to_string(c.tune_seed); !tuning.empty() && contains(seeds, seed))
-    refuse("--tune-seed " + seed + " is one of the seeds: values chosen on it would favor it; choose another");
+    throw std::invalid_argument("--tune-seed " + seed +
+                                " is one of the seeds: values chosen on it would favor it; choose another");
   if (const size_t least = tuning.combinations().size(); c.tune_runs && *c.tune_runs < static_cast<int>(least))
-    refuse("--tune-runs " + std::to_string(*c.tune_runs) + " is below the " + std::to_string(least) +
-           " combinations of --tune: allow more runs, or name fewer values");
+    throw std::invalid_argument("--tune-runs " + std::to_string(*c.tune_runs) + " is below the " +
+                                std::to_string(least) +
+                                " combinations of --tune: allow more runs, or name fewer values");
   return tuning;
 }
 
@@ -124,30 +131,35 @@ size_t baseline_of(const Grid& grid, const std::string& name) {
     if (grid.cells[i].name == name) return i;
     known.push_back(grid.cells[i].name);
   }
-  refuse("--baseline: " + unknown_name("cell", name, known));
+  throw std::invalid_argument("--baseline: " + unknown_name("cell", name, known));
 }
 
 // ---- checks: an error in the last run is reported now, not after an hour------------------------------------
 
 void check_options(const CompareOptions& c, const TrainOptions& o) {
   if (c.grid.empty() && c.tune.empty())
-    refuse("--grid is missing: say what to compare, e.g. --grid placement=post,pre seed=1,2");
-  if (o.data.empty()) refuse("--data is missing: name the text to train on");
-  if (contains(o.data, "-")) refuse("compare reads its text once for each run: --data - cannot do that");
+    throw std::invalid_argument("--grid is missing: say what to compare, e.g. --grid placement=post,pre seed=1,2");
+  if (o.data.empty()) throw std::invalid_argument("--data is missing: name the text to train on");
+  if (contains(o.data, "-"))
+    throw std::invalid_argument("compare reads its text once for each run: --data - cannot do that");
   if (!o.time_limit.empty() || o.epochs > 0)
-    refuse("compare gives every run the same steps: say --steps, not --for or --epochs");
-  if (o.patience > 0) refuse("compare gives every run the same steps: leave --patience out");
-  if (c.join && o.out.empty()) refuse("--join needs --out: name the directory that the processes share");
-  if (c.join && o.force) refuse("--force would remove what other processes train: leave it or --join out");
+    throw std::invalid_argument("compare gives every run the same steps: say --steps, not --for or --epochs");
+  if (o.patience > 0) throw std::invalid_argument("compare gives every run the same steps: leave --patience out");
+  if (c.join && o.out.empty())
+    throw std::invalid_argument("--join needs --out: name the directory that the processes share");
+  if (c.join && o.force)
+    throw std::invalid_argument("--force would remove what other processes train: leave it or --join out");
   if (eval_every(o) == 0 || o.val_fraction == 0)
-    refuse("compare goes by the loss on the validation split: --eval-every and --val-fraction must be above 0");
-  if (o.steps == 0) refuse("--steps 0 compares nothing");
+    throw std::invalid_argument("compare goes by the loss on the validation split: "
+                                "--eval-every and --val-fraction must be above 0");
+  if (o.steps == 0) throw std::invalid_argument("--steps 0 compares nothing");
 }
 
 void check_keys(const Grid& grid) {
   for (const std::string& key : grid.keys)
     if (find_setting(train_settings(), key)->text)
-      refuse("--grid " + key + ": losses on different texts cannot be compared; make a comparison for each");
+      throw std::invalid_argument("--grid " + key +
+                                  ": losses on different texts cannot be compared; make a comparison for each");
 }
 
 void note_options(Comparison& c, const TrainOptions& o) {
@@ -161,7 +173,8 @@ void check_cells(Comparison& c) {
   std::map<std::string, std::string> cell_of;  // key: a model and its training options, as TOML
   for (const GridCell& cell : c.grid.cells) {
     if (directory_name(cell.name).size() > 200)
-      refuse("the name of cell " + cell.name.substr(0, 50) + "... is too long for a directory: name fewer keys");
+      throw std::invalid_argument("the name of cell " + cell.name.substr(0, 50) +
+                                  "... is too long for a directory: name fewer keys");
     std::string model;
     try {
       CheckpointHeader from;
@@ -176,10 +189,10 @@ void check_cells(Comparison& c) {
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception& error) {
-      refuse("cell " + cell.name + ": " + plain_text(error));
+      throw std::invalid_argument("cell " + cell.name + ": " + plain_text(error));
     }
     const auto [same, is_new] = cell_of.emplace(model, cell.name);
-    if (!is_new) refuse("cells " + same->second + " and " + cell.name + " are the same");
+    if (!is_new) throw std::invalid_argument("cells " + same->second + " and " + cell.name + " are the same");
   }
 }
 
@@ -201,8 +214,8 @@ InputHashes hash_inputs(Comparison& c) {
       c.notes = data.notes;
     }
     if (!changed_input(hashes, text).empty())
-      refuse("cells " + c.grid.cells[0].name + " and " + cell.name +
-             " have different tokens: their losses cannot be compared");
+      throw std::invalid_argument("cells " + c.grid.cells[0].name + " and " + cell.name +
+                                  " have different tokens: their losses cannot be compared");
     if (!o.init_from.empty()) hashes.push_back(hash_weights(o.init_from));
   }
   return hashes;
@@ -261,8 +274,8 @@ std::string left_out(const Comparison& c) {
 // A resumed comparison may only add runs, because the tables hold every run.
 void require_all_runs(const Comparison& c) {
   if (const std::string missing = left_out(c); !missing.empty())
-    refuse("cannot go on with " + c.out() + ": its tables would lose " + missing +
-           "; name it too (without --grid and --tune all stays), or choose another --out");
+    throw std::invalid_argument("cannot go on with " + c.out() + ": its tables would lose " + missing +
+                                "; name it too (without --grid and --tune all stays), or choose another --out");
 }
 
 // A process that trains a shard joins a comparison, even without --join.

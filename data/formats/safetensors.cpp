@@ -12,7 +12,6 @@
 #include <string_view>
 #include <utility>
 
-#include "data/host/errors.hpp"
 #include "data/host/files.hpp"
 #include "data/host/foreign_files.hpp"
 #include "data/host/json.hpp"
@@ -75,7 +74,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
   bool number_unsigned(number_unsigned_t x) override {
     if (!in_array_) misplaced("a number");
     numbers_.push_back(x);
-    if (numbers_.size() > kMostDimensions) reject(in_quotes(name_) + " has more than 8 dimensions");
+    if (numbers_.size() > kMostDimensions) throw std::runtime_error(in_quotes(name_) + " has more than 8 dimensions");
     return true;
   }
 
@@ -87,7 +86,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
     }
     if (key_ != "dtype") misplaced("a text");
     const TypeRow* type = find_type(text);
-    if (!type) reject(in_quotes(name_) + " has the unknown dtype " + in_quotes(text));
+    if (!type) throw std::runtime_error(in_quotes(name_) + " has the unknown dtype " + in_quotes(text));
     tensors.back().type_name = text;
     tensors.back().type = type->type;
     return true;
@@ -101,17 +100,18 @@ class HeaderReader : public nlohmann::json_sax<json> {
   }
 
   bool key(string_t& key) override {
-    if (!(depth_ == 1 ? names_ : keys_).insert(key).second) reject("it holds " + in_quotes(key) + " twice");
+    if (!(depth_ == 1 ? names_ : keys_).insert(key).second)
+      throw std::runtime_error("it holds " + in_quotes(key) + " twice");
     const bool known = key == "dtype" || key == "shape" || key == "data_offsets";
     if (depth_ == 2 && name_ != kMetadata && !known)
-      reject(in_quotes(name_) + " has an unknown field " + in_quotes(key));
+      throw std::runtime_error(in_quotes(name_) + " has an unknown field " + in_quotes(key));
     (depth_ == 1 ? name_ : key_) = key;
     return true;
   }
 
   bool end_object() override {
     if (depth_-- == 2 && name_ != kMetadata && keys_.size() != 3)
-      reject(in_quotes(name_) + " lacks dtype, shape or data_offsets");
+      throw std::runtime_error(in_quotes(name_) + " lacks dtype, shape or data_offsets");
     return true;
   }
 
@@ -128,7 +128,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
       t.shape = std::exchange(numbers_, {});
       return true;
     }
-    if (numbers_.size() != 2) reject(in_quotes(name_) + " has data_offsets that are not two numbers");
+    if (numbers_.size() != 2) throw std::runtime_error(in_quotes(name_) + " has data_offsets that are not two numbers");
     t.begin = numbers_[0];
     t.end = numbers_[1];
     numbers_.clear();
@@ -136,12 +136,13 @@ class HeaderReader : public nlohmann::json_sax<json> {
   }
 
   bool parse_error(size_t at, const std::string&, const nlohmann::detail::exception&) override {
-    reject("it is no JSON at byte " + std::to_string(at));
+    throw std::runtime_error("it is no JSON at byte " + std::to_string(at));
   }
 
  private:
   [[noreturn]] bool misplaced(const std::string& what) const {
-    reject("it has " + what + " in a wrong place" + (name_.empty() ? "" : ", at " + in_quotes(name_)));
+    throw std::runtime_error("it has " + what + " in a wrong place" +
+                             (name_.empty() ? "" : ", at " + in_quotes(name_)));
   }
 
   int depth_ = 0;
@@ -231,19 +232,19 @@ void StoredTensors::open(std::shared_ptr<const InputFile> file) {
 void StoredTensors::open_shards(const std::string& folder, const std::string& index) {
   const json parsed = read_json(index, kLongestHeader);
   const json map = parsed.is_object() ? parsed.value("weight_map", json()) : json();
-  const auto refuse = [&](const std::string& why) { throw std::runtime_error(index + " cannot be used: " + why); };
-  if (!map.is_object()) refuse("it has no weight_map");
+  const auto fail = [&](const std::string& why) { throw std::runtime_error(index + " cannot be used: " + why); };
+  if (!map.is_object()) fail("it has no weight_map");
   std::set<std::string> names;
   for (const auto& [tensor, file] : map.items()) {
     if (!file.is_string() || file.get<std::string>().find('/') != std::string::npos)
-      refuse(in_quotes(tensor) + " is not in a file of this folder");
+      fail(in_quotes(tensor) + " is not in a file of this folder");
     names.insert(file.get<std::string>());
   }
   for (const std::string& name : names) open(std::make_shared<const InputFile>(folder + "/" + name));
   for (const StoredTensor& t : tensors_)
     if (!map.contains(t.name) || files_[t.file]->path() != folder + "/" + map[t.name].get<std::string>())
-      refuse(in_quotes(t.name) + " is in " + files_[t.file]->path() + ", which it does not say");
-  if (tensors_.size() != map.size()) refuse("it lists tensors that its files do not hold");
+      fail(in_quotes(t.name) + " is in " + files_[t.file]->path() + ", which it does not say");
+  if (tensors_.size() != map.size()) fail("it lists tensors that its files do not hold");
 }
 
 StoredTensors::StoredTensors(const std::string& path) {

@@ -7,6 +7,7 @@
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <stdexcept>
 
 std::string plain_text(const std::exception& error) {
   if (const auto* of_file = dynamic_cast<const std::filesystem::filesystem_error*>(&error))

@@ -1,15 +1,9 @@
 #pragma once
-// Functions that give up with a message for the user.
+// Errors that the user reads. Code throws them where it finds them: std::invalid_argument for options and settings,
+// std::runtime_error for files and the machine. The message is one line: what is wrong, then what to do.
 
 #include <exception>
-#include <stdexcept>
 #include <string>
-
-// Rejects options and settings.
-[[noreturn]] inline void refuse(const std::string& message) { throw std::invalid_argument(message); }
-
-// Rejects the content of a file.
-[[noreturn]] inline void reject(const std::string& why) { throw std::runtime_error(why); }
 
 // Returns an exception's message for the user, without the internal names that the C++ library and the JSON parser add.
 std::string plain_text(const std::exception& error);

@@ -4,8 +4,8 @@
 #include <pcre2.h>
 
 #include <new>
+#include <stdexcept>
 
-#include "errors.hpp"
 #include "utf8.hpp"
 
 namespace {
@@ -28,16 +28,16 @@ std::string description_of(int error) {
 Pattern::Pattern(const std::string& option, const std::string& pattern)
     : shown_("--" + option + " " + in_quotes(pattern)) {
   if (pattern.size() > kLongest)
-    refuse(shown_ + " has " + std::to_string(pattern.size()) + " characters: write at most " +
-           std::to_string(kLongest));
+    throw std::invalid_argument(shown_ + " has " + std::to_string(pattern.size()) + " characters: write at most " +
+                                std::to_string(kLongest));
   int error = 0;
   PCRE2_SIZE at = 0;
   pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), kAsECMAScript, &error,
                                    &at, nullptr);
   if (!code && error == PCRE2_ERROR_HEAP_FAILED) throw std::bad_alloc();
   if (!code)
-    refuse(shown_ + " is not a regular expression: " + description_of(error) + " after character " +
-           std::to_string(at));
+    throw std::invalid_argument(shown_ + " is not a regular expression: " + description_of(error) +
+                                " after character " + std::to_string(at));
   code_ = std::shared_ptr<const void>(code, [code](const void*) { pcre2_code_free(code); });
   pcre2_match_context* limits = pcre2_match_context_create(nullptr);
   if (!limits) throw std::bad_alloc();
@@ -56,6 +56,7 @@ bool Pattern::matches(const std::string& text) const {
   pcre2_match_data_free(match);
   if (found == PCRE2_ERROR_NOMEMORY) throw std::bad_alloc();
   if (found < 0 && found != PCRE2_ERROR_NOMATCH)
-    refuse(shown_ + " cannot be matched with " + text + ": " + description_of(found) + "; write a simpler pattern");
+    throw std::invalid_argument(shown_ + " cannot be matched with " + text + ": " + description_of(found) +
+                                "; write a simpler pattern");
   return found >= 0;
 }

@@ -6,7 +6,6 @@
 
 #include "command_settings.hpp"
 #include "completion.hpp"
-#include "data/host/errors.hpp"
 #include "data/host/files.hpp"
 #include "data/host/foreign_files.hpp"
 #include "data/host/utf8.hpp"
@@ -48,14 +47,16 @@ struct Reader {
 Reader reader_of(Command::Kind kind) { return {row_of(kind), settings_of(kind)}; }
 
 [[noreturn]] void refuse_option(const Reader& r, const std::string& name, const std::string& answer) {
-  if (!answer.empty()) refuse("there is no --" + name + ": " + answer);
+  if (!answer.empty()) throw std::invalid_argument("there is no --" + name + ": " + answer);
   const std::string command = r.row.name;
   for (const CommandRow& other : commands())
     if (reader_of(other.kind).find(name))
-      refuse("--" + name + " is an option of " + other.name + ", not of " + command + ": leave it out");
+      throw std::invalid_argument("--" + name + " is an option of " + other.name + ", not of " + command +
+                                  ": leave it out");
   const std::string near = did_you_mean(name, names_of(r.settings), "--");
   const std::string list = "train_gpt " + command + " --help-all lists all options";
-  refuse("unknown option '--" + one_line(name) + "': " + (near.empty() ? list : near + " (" + list + ")"));
+  throw std::invalid_argument("unknown option '--" + one_line(name) + "': " +
+                              (near.empty() ? list : near + " (" + list + ")"));
 }
 
 struct Meant {
@@ -94,8 +95,9 @@ std::string value_meant(Reader& r, const Setting& s, const std::string& typed) {
     for (const std::string& name : *names)
       if (squeezed(name) == squeezed(typed)) return name;
   const std::string meaning = meaning_of(squeezed(typed), s.choices, s.name), hub = s.files ? hub_advice(typed) : "";
-  if (meaning.empty()) refuse(unknown_name(s.name, one_line(typed), s.choices) + hub);
-  if (!contains(s.choices, meaning)) refuse("there is no --" + s.name + " " + typed + ": " + meaning + hub);
+  if (meaning.empty()) throw std::invalid_argument(unknown_name(s.name, one_line(typed), s.choices) + hub);
+  if (!contains(s.choices, meaning))
+    throw std::invalid_argument("there is no --" + s.name + " " + typed + ": " + meaning + hub);
   r.notices.push_back("--" + s.name + " " + typed + " is " + meaning + " here");
   return meaning;
 }
@@ -108,7 +110,7 @@ void add(Givens& givens, Reader& r, const Meant& meant, Words values, const std:
   if (s.flag() || meant.negated) values = {toml(parse_bool(s.name, values[0]) != meant.negated)};
   const bool path = contains({"DIR", "FILE", "PATH", "RUN"}, s.takes);
   if (path && where.empty() && contains(values, ""))
-    refuse("--" + s.name + " is given an empty name: is a variable unset?");
+    throw std::invalid_argument("--" + s.name + " is given an empty name: is a variable unset?");
   for (std::string& value : values) value = value_meant(r, s, value);
   Given* same = find(givens, s.name);
   if (!same) {
@@ -130,14 +132,15 @@ Givens without_contradictions(const Reader& r, Givens givens) {
   for (const Setting& s : r.settings)
     if (s.length && find(givens, s.name)) lengths.push_back(s.name);
   if (lengths.size() > 1)
-    refuse("--" + lengths[0] + " and --" + lengths[1] + " both say how long to train: leave one out");
+    throw std::invalid_argument("--" + lengths[0] + " and --" + lengths[1] +
+                                " both say how long to train: leave one out");
   return givens;
 }
 
 void add_positional(Givens& givens, Reader& r, const std::string& word) {
   const Setting* s = r.find(r.row.positional);
   if (!s || (find(givens, s->name) && !s->list))
-    refuse("'" + one_line(word) + "' is one word too many: usage: " + usage_of(r.row));
+    throw std::invalid_argument("'" + one_line(word) + "' is one word too many: usage: " + usage_of(r.row));
   add(givens, r, {s, false}, {word});
 }
 
@@ -151,10 +154,10 @@ Words values_after(const Words& words, size_t& i, const Setting& s) {
   const auto more = [&] { return i + 1 < words.size() && !words[i + 1].starts_with("--"); };
   if (s.stands_alone()) return more() && is_value(s, words[i + 1]) ? Words{words[++i]} : Words{"true"};
   while (more() && (s.list || values.empty())) values.push_back(words[++i]);
-  if (values.empty())
-    refuse("--" + s.name + " needs a value: write --" + s.name + " " + s.takes +
-           (i + 1 < words.size() && !s.list ? ", or --" + s.name + "=" + s.takes + " if it begins with --" : ""));
-  return values;
+  if (!values.empty()) return values;
+  std::string usage = "write --" + s.name + " " + s.takes;
+  if (i + 1 < words.size() && !s.list) usage += ", or --" + s.name + "=" + s.takes + " if it begins with --";
+  throw std::invalid_argument("--" + s.name + " needs a value: " + usage);
 }
 
 // Reads the words after the name of the command.
@@ -168,8 +171,8 @@ Givens read_words(Reader& r, const Words& words) {
     } else if (!options || word[0] != '-' || word == "-") {
       add_positional(givens, r, word);
     } else if (!word.starts_with("--")) {
-      refuse("unknown option '" + one_line(word) + "': options begin with two dashes (train_gpt " + r.row.name +
-             " --help lists them)");
+      throw std::invalid_argument("unknown option '" + one_line(word) + "': options begin with two dashes (train_gpt " +
+                                  r.row.name + " --help lists them)");
     } else {
       const size_t equals = word.find('=');
       const Meant meant = meant_by(r, word.substr(2, equals == word.npos ? equals : equals - 2));
@@ -188,14 +191,16 @@ Givens read_toml_options(Reader& r, const std::string& text, const std::string& 
       where = file + (file.empty() ? "line " : " line ") + std::to_string(entry.line) + ": ";
       const Meant meant = meant_by(r, entry.name);
       const Setting& s = *meant.setting;
-      if (s.name == "config") refuse("a config file cannot read another one: give both on the command line");
-      if (entry.values.size() != 1 && !s.list) refuse("--" + s.name + " takes one value: write it without []");
+      if (s.name == "config")
+        throw std::invalid_argument("a config file cannot read another one: give both on the command line");
+      if (entry.values.size() != 1 && !s.list)
+        throw std::invalid_argument("--" + s.name + " takes one value: write it without []");
       add(givens, r, meant, entry.values, where);
     }
     where = file + (file.empty() ? "" : ": ");
     return without_contradictions(r, givens);
   } catch (const std::invalid_argument& error) {
-    refuse(where + error.what());
+    throw std::invalid_argument(where + error.what());
   }
 }
 
@@ -235,7 +240,7 @@ void set_options(Command& c) {
   try {
     c.train.config = preset_config(c.train.preset, c.train.size);
   } catch (const std::invalid_argument& error) {
-    refuse(std::string("--size: ") + error.what());
+    throw std::invalid_argument(std::string("--size: ") + error.what());
   }
   const std::vector<CommandSetting>& settings = settings_of(c.kind);
   for (const Given& g : c.given)
@@ -243,11 +248,12 @@ void set_options(Command& c) {
   const bool reads_no_text = c.said("hellaswag");
   for (const Setting& s : settings)
     if (s.required && !c.said(s.name) && !(s.name == "data" && reads_no_text))
-      refuse(s.positional ? s.takes + " is missing: usage: " + usage_of(row_of(c.kind))
-                          : "--" + s.name + " is missing: write --" + s.name + " " + s.takes);
+      throw std::invalid_argument(s.positional ? s.takes + " is missing: usage: " + usage_of(row_of(c.kind)) : "--" +
+                                  s.name + " is missing: write --" + s.name + " " + s.takes);
   if (c.sample.greedy) c.sample.sampling.temperature = 0;
   if (c.sample.interactive && (c.sample.count > 1 || c.sample.prompt == "-"))
-    refuse("--interactive reads lines from standard input and answers each once: leave out --count and --prompt -");
+    throw std::invalid_argument("--interactive reads lines from standard input and answers each once: "
+                                "leave out --count and --prompt -");
   complete(c.train);
 }
 
@@ -255,7 +261,7 @@ void set_options(Command& c) {
 void refuse_folder_of_runs(const Command& c) {
   const std::string& out = c.kind == Command::Kind::import_model ? c.import_model.out : c.train.out;
   if (c.train.resume || out.empty() || std::filesystem::path(out + "/").lexically_normal() != "runs/") return;
-  refuse("--out " + out + " is the folder of all runs: name a folder in it, e.g. --out runs/mine");
+  throw std::invalid_argument("--out " + out + " is the folder of all runs: name a folder in it, e.g. --out runs/mine");
 }
 
 // Options that have no effect on this command line. unused_options() has those of a run.
@@ -273,8 +279,8 @@ void refuse_model_beside_run(const Command& command) {
   if (command.kind != Command::Kind::info || command.info_checkpoint.empty()) return;
   for (const Setting& s : settings_of(command.kind))
     if (s.model && command.said(s.name))
-      refuse("--" + s.name + " says what a model is, and " + command.info_checkpoint +
-             " has one already: leave one of them out");
+      throw std::invalid_argument("--" + s.name + " says what a model is, and " + command.info_checkpoint +
+                                  " has one already: leave one of them out");
 }
 
 Command command_of(const Reader& r, const Givens& givens, const std::string& program) {
@@ -286,7 +292,7 @@ Command command_of(const Reader& r, const Givens& givens, const std::string& pro
   try {
     set_options(c);
   } catch (const std::invalid_argument& error) {
-    refuse(c.located(error.what()));
+    throw std::invalid_argument(c.located(error.what()));
   }
   const auto is_json = [](const Given& g) { return g.name == "json"; };
   c.info_needs_checkpoint = std::all_of(givens.begin(), givens.end(), is_json) || !c.info_checkpoint.empty();
@@ -308,12 +314,13 @@ const CommandRow& command_named(const std::string& word) {
       {"generate", "sample"}, {"chat", "sample"}, {"evaluate", "eval"}, {"finetune", "train --init-from RUN"},
       {"resume", "train --out RUN --resume"}, {"pretrain", "train"}, {"sweep", "compare"}};
   for (const auto& [theirs, ours] : kForeign)
-    if (word == theirs) refuse("there is no command " + word + ": write train_gpt " + ours);
+    if (word == theirs) throw std::invalid_argument("there is no command " + word + ": write train_gpt " + ours);
   const std::string shown = one_line(word);
-  if (word.starts_with("-")) refuse("the command comes before the options: train_gpt train " + shown + " ...");
+  if (word.starts_with("-"))
+    throw std::invalid_argument("the command comes before the options: train_gpt train " + shown + " ...");
   if (std::filesystem::exists(word))
-    refuse("'" + shown + "' is not a command: to train on it, write train_gpt train " + shown);
-  refuse(unknown_name("command", shown, names));
+    throw std::invalid_argument("'" + shown + "' is not a command: to train on it, write train_gpt train " + shown);
+  throw std::invalid_argument(unknown_name("command", shown, names));
 }
 
 // Throws CommandLineExit if the words ask for help or for the version, or if a shell asks for completions.

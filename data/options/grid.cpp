@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "command_settings.hpp"
-#include "data/host/errors.hpp"
 #include "data/host/format.hpp"
 #include "foreign_names.hpp"
 #include "toml.hpp"
@@ -28,15 +27,16 @@ std::pair<std::string, Words> key_and_values(const std::string& word, const std:
   const size_t equals = word.find('=');
   const std::string key = word.substr(0, equals);
   if (!find_setting(train_settings(), key))
-    refuse(option + ": unknown key '" + key + "': " + did_you_mean(key, names_of(train_settings())) +
-           " (any option of train_gpt train, e.g. placement=post,pre)");
+    throw std::invalid_argument(option + ": unknown key '" + key + "': " +
+                                did_you_mean(key, names_of(train_settings())) +
+                                " (any option of train_gpt train, e.g. placement=post,pre)");
   Words values;
   std::istringstream list(equals == word.npos ? "" : word.substr(equals + 1));
   for (std::string value; std::getline(list, value, ',');)
     if (std::find(values.begin(), values.end(), value) != values.end())
-      refuse(option + " " + key + " has the value " + value + " twice");
+      throw std::invalid_argument(option + " " + key + " has the value " + value + " twice");
     else if (!value.empty()) values.push_back(value);
-  if (values.empty()) refuse(option + " " + key + " has no values: write " + key + "=a,b");
+  if (values.empty()) throw std::invalid_argument(option + " " + key + " has no values: write " + key + "=a,b");
   return {key, values};
 }
 
@@ -51,7 +51,8 @@ void refuse_spaces(const Words& words, const std::string& option) {
     std::string list = words[i - 1];
     for (size_t k = i; k < words.size() && is_value(words[k]); ++k)
       list += (list.ends_with(',') || list.ends_with('=') ? "" : ",") + words[k];
-    refuse(option + ": '" + words[i] + "' stands alone: write " + list + ", with commas and no spaces");
+    throw std::invalid_argument(option + ": '" + words[i] + "' stands alone: write " + list +
+                                ", with commas and no spaces");
   }
 }
 
@@ -60,7 +61,8 @@ std::vector<GridCell> multiplied(const std::vector<GridCell>& cells, const std::
   std::vector<GridCell> product;
   for (const GridCell& cell : cells)
     for (const std::string& value : values) {
-      if (!cell.value(key).empty()) refuse("--grid names " + key + " twice: write " + key + "=a,b");
+      if (!cell.value(key).empty())
+        throw std::invalid_argument("--grid names " + key + " twice: write " + key + "=a,b");
       GridCell& next = product.emplace_back(cell);
       next.name += (next.keys.empty() ? "" : ",") + key + "=" + value;
       next.keys.emplace_back(key, value);
@@ -84,7 +86,7 @@ Grid parse_grid(const std::vector<std::string>& words) {
     for (GridCell& cell : cells) {
       if (cell.keys.empty()) cell.name = "model";
       for (const GridCell& other : grid.cells)
-        if (other.name == cell.name) refuse("--grid has the cell " + cell.name + " twice");
+        if (other.name == cell.name) throw std::invalid_argument("--grid has the cell " + cell.name + " twice");
       grid.cells.push_back(cell);
     }
     cells = {{}};
@@ -123,11 +125,12 @@ TunedOption parse_tuned(const std::string& word) {
   std::set<double> numbers;
   for (const std::string& value : values) {
     const auto x = number_in(value);
-    if (!x) refuse("--tune " + key + " takes numbers, not '" + value + "'");
-    if (value.ends_with('%') != option.percent) refuse("--tune " + key + ": write all values with %, or none");
+    if (!x) throw std::invalid_argument("--tune " + key + " takes numbers, not '" + value + "'");
+    if (value.ends_with('%') != option.percent)
+      throw std::invalid_argument("--tune " + key + ": write all values with %, or none");
     numbers.insert(*x);
   }
-  if (numbers.size() < 2) refuse("--tune " + key + " needs at least two values to choose from");
+  if (numbers.size() < 2) throw std::invalid_argument("--tune " + key + " needs at least two values to choose from");
   option.values = {numbers.begin(), numbers.end()};
   option.whole &= !option.percent;
   return option;
@@ -148,7 +151,8 @@ std::string TunedOption::value(int i) const {
   if (i >= 0 && i < n) x = values[size_t(i)];
   for (int more = below ? -i : i - n + 1; more > 0; --more) {
     const double next = before > 0 && x > 0 ? next_by_ratio(before, x, whole) : x;  // 0 has no ratio
-    if (below ? next >= x : next <= x) refuse("--tune " + key + ": there is no value next to " + toml(x));
+    if (below ? next >= x : next <= x)
+      throw std::invalid_argument("--tune " + key + ": there is no value next to " + toml(x));
     before = std::exchange(x, next);
   }
   return toml(x) + (percent ? "%" : "");
@@ -184,7 +188,8 @@ Tuning parse_tuning(const std::vector<std::string>& words) {
     tuning.options.push_back(parse_tuned(word));
     for (size_t k = 0; k + 1 < tuning.options.size(); ++k)
       if (tuning.options[k].key == tuning.options.back().key)
-        refuse("--tune names " + tuning.options[k].key + " twice: write " + tuning.options[k].key + "=A,B");
+        throw std::invalid_argument("--tune names " + tuning.options[k].key + " twice: write " + tuning.options[k].key +
+                                    "=A,B");
   }
   return tuning;
 }

@@ -1,6 +1,7 @@
 #include "help.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <sstream>
 
 #include "command_settings.hpp"
@@ -115,8 +116,11 @@ std::string explanation_of(const Setting& s) {
   std::string text = s.help;
   for (const std::string& name : s.choices) text += (&name == &s.choices[0] ? ": " : ", ") + name;
   if (s.shown.empty()) return text;
-  if (text.ends_with(")")) return text.substr(0, text.size() - 1) + "; default " + s.shown + ")";
-  return text + " (default " + s.shown + ")";
+  if (!text.ends_with(")")) return text + " (default: " + s.shown + ")";
+  for (const char* before : {"(", "; "})  // "(0: off)" says what 0 is: "(default: off)"
+    if (const size_t at = text.find(before + s.shown + ": "); at != text.npos)
+      return text.replace(at + std::strlen(before), s.shown.size(), "default");
+  return text.substr(0, text.size() - 1) + "; default: " + s.shown + ")";
 }
 
 std::string usage_of(const CommandRow& row) {

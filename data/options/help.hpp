@@ -21,7 +21,7 @@ const CommandRow& row_of(Command::Kind kind);
 std::string usage_of(const CommandRow& row);
 // "--norm NAME", "--[no-]bias", "FILE..."
 std::string spelling_of(const Setting& s);
-// "normalization: layernorm, rmsnorm, ... (default layernorm)"
+// "normalization: layernorm, rmsnorm, ... (default: layernorm)"
 std::string explanation_of(const Setting& s);
 
 std::string help_of_program();

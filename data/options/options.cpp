@@ -7,7 +7,6 @@
 #include <limits>
 #include <stdexcept>
 
-#include "data/host/errors.hpp"
 #include "data/host/utf8.hpp"
 
 namespace {
@@ -28,7 +27,7 @@ double with_unit(const std::string& text, const Units& units, const char* option
       known = true;
     }
   if (!known || end == text.c_str() || !(x > 0) || x > kLargest)
-    refuse(option + (" " + one_line(text)) + " is not " + expected);
+    throw std::invalid_argument(option + (" " + one_line(text)) + " is not " + expected);
   return x;
 }
 
@@ -52,7 +51,7 @@ Config resolved(const Config& config) {
   try {
     return resolve(config);
   } catch (const ConfigError& error) {
-    refuse(spelled(error.marked, "--"));
+    throw std::invalid_argument(spelled(error.marked, "--"));
   }
 }
 
@@ -63,29 +62,32 @@ void complete(TrainOptions& o) {
   o.optimizer_options.momentum = o.momentum.value_or(by.momentum);
   o.optimizer_options.nesterov = o.nesterov.value_or(by.nesterov);
   if (o.optimizer_options.cautious_decay && by.reads(&Optimizer::decays_gradient))
-    refuse(std::string("--cautious-decay needs a decay apart from the gradient: choose another --optimizer than ") +
-           by.name);
+    throw std::invalid_argument("--cautious-decay needs a decay apart from the gradient: choose another --optimizer "
+                                "than " + std::string(by.name));
   const int64_t rows = int64_t(o.batch) * o.accumulate;
   if (rows > std::numeric_limits<int>::max())
-    refuse("--batch " + std::to_string(o.batch) + " times --accumulate " + std::to_string(o.accumulate) + " is " +
-           std::to_string(rows) + " sequences per step: choose at most 2147483647");
+    throw std::invalid_argument("--batch " + std::to_string(o.batch) + " times --accumulate " +
+                                std::to_string(o.accumulate) + " is " + std::to_string(rows) +
+                                " sequences per step: choose at most 2147483647");
   const std::string lanes = "--lanes " + std::to_string(o.lanes);
   if (!std::has_single_bit(static_cast<unsigned>(o.lanes)))
-    refuse(lanes + " is not a power of two: choose 1, 2, 4, ...");
+    throw std::invalid_argument(lanes + " is not a power of two: choose 1, 2, 4, ...");
   if (o.accumulate % o.lanes != 0)
-    refuse(lanes + " does not divide --accumulate " + std::to_string(o.accumulate) +
-           ": every lane takes the same number of micro-batches");
+    throw std::invalid_argument(lanes + " does not divide --accumulate " + std::to_string(o.accumulate) +
+                                ": every lane takes the same number of micro-batches");
   if (o.config.lora_rank > 0 && !o.train_only.empty())
-    refuse("--lora trains its adapters alone: leave --train-only out");
+    throw std::invalid_argument("--lora trains its adapters alone: leave --train-only out");
   for (const RateGroup& group : kRateGroups)
     if (o.*group.rate && o.rate.lr == 0)
-      refuse("--" + std::string(group.option) + " needs --lr above 0: both follow one schedule");
-  if (o.lr_head && o.config.tied) refuse("--lr-head needs a classifier of its own: add --no-tied");
+      throw std::invalid_argument("--" + std::string(group.option) + " needs --lr above 0: both follow one schedule");
+  if (o.lr_head && o.config.tied) throw std::invalid_argument("--lr-head needs a classifier of its own: add --no-tied");
   if (!o.textbook) return;
-  if (o.optimizer_options.cautious_decay) refuse("--textbook decays every weight: leave --cautious-decay out");
-  if (o.diagnostics > 0) refuse("--textbook does not write diagnostics: leave --diagnostics out");
-  if (o.config.matmul != Matmul::fp32) refuse("--textbook computes in double: leave --matmul out");
-  if (o.config.recompute != Recompute::none) refuse("--textbook keeps all activations: leave --recompute out");
+  if (o.optimizer_options.cautious_decay)
+    throw std::invalid_argument("--textbook decays every weight: leave --cautious-decay out");
+  if (o.diagnostics > 0) throw std::invalid_argument("--textbook does not write diagnostics: leave --diagnostics out");
+  if (o.config.matmul != Matmul::fp32) throw std::invalid_argument("--textbook computes in double: leave --matmul out");
+  if (o.config.recompute != Recompute::none)
+    throw std::invalid_argument("--textbook keeps all activations: leave --recompute out");
 }
 
 TrainOptions closed(TrainOptions options) {
@@ -116,8 +118,8 @@ TrainOptions with_vocabulary(TrainOptions options) {
 void set_vocabulary(Config& config, int of_data) {
   if (config.vocab_size == 0) config.vocab_size = of_data;
   if (config.vocab_size < of_data)
-    refuse("--vocab-size " + std::to_string(config.vocab_size) + " is smaller than the " + std::to_string(of_data) +
-           " tokens of the data: raise it or leave it out");
+    throw std::invalid_argument("--vocab-size " + std::to_string(config.vocab_size) + " is smaller than the " +
+                                std::to_string(of_data) + " tokens of the data: raise it or leave it out");
 }
 
 int64_t eval_every(const TrainOptions& o) {

@@ -20,7 +20,7 @@ std::string listed(const std::vector<std::string>& names) {
 }  // namespace
 
 std::string copy_weights(Model& model, const Model& from, const std::string& path) {
-  const auto refuse = [&](const std::string& expected, const std::string& found) {
+  const auto fail = [&](const std::string& expected, const std::string& found) {
     throw std::runtime_error(path + " does not fit this model: expected " + expected + ", found " + found);
   };
   std::map<std::string, const TensorSpec*> theirs;
@@ -34,11 +34,11 @@ std::string copy_weights(Model& model, const Model& from, const std::string& pat
       continue;
     }
     if (spec.role == Role::adapter && found == theirs.end()) continue;
-    if (!is_norm(spec)) refuse(described(spec), found == theirs.end() ? "no such tensor" : described(*found->second));
+    if (!is_norm(spec)) fail(described(spec), found == theirs.end() ? "no such tensor" : described(*found->second));
     added.push_back(spec.name);
   }
   for (const auto& [name, spec] : theirs) {
-    if (!is_norm(*spec)) refuse("no further tensor", described(*spec));
+    if (!is_norm(*spec)) fail("no further tensor", described(*spec));
     dropped.push_back(name);
   }
   std::string text;

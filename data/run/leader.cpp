@@ -156,18 +156,19 @@ std::string same_tokens(const TrainOptions& o, int lanes) {
 
 void share_steps(TrainOptions& o, bool lanes_are_given, int ranks) {
   if (ranks == 1) return;
-  if (o.textbook) refuse("--textbook runs in one process: leave mpirun or srun out");
+  if (o.textbook) throw std::invalid_argument("--textbook runs in one process: leave mpirun or srun out");
   const int enough = static_cast<int>(std::bit_ceil(static_cast<unsigned>(ranks)));
   if (!lanes_are_given) o.lanes = enough;
   const std::string who = std::to_string(ranks) + " ranks";
   if (o.lanes < ranks)
-    refuse("--lanes " + std::to_string(o.lanes) + " is too few for " + who + ": choose --lanes " +
-           std::to_string(enough) + (o.accumulate % enough == 0 ? "" : " " + same_tokens(o, enough)));
+    throw std::invalid_argument("--lanes " + std::to_string(o.lanes) + " is too few for " + who + ": choose --lanes " +
+                                std::to_string(enough) +
+                                (o.accumulate % enough == 0 ? "" : " " + same_tokens(o, enough)));
   if (o.accumulate % o.lanes == 0) return;
-  const std::string other = same_tokens(o, o.lanes), lanes = std::to_string(o.lanes);
-  refuse(who + " in " + lanes + " lanes need an --accumulate that " + lanes + " divides, not " +
-         std::to_string(o.accumulate) + ": " +
-         (other.empty() ? "--accumulate " + lanes + ", say" : other + " has the same tokens in a step"));
+  const std::string same = same_tokens(o, o.lanes), lanes = std::to_string(o.lanes);
+  const std::string advice = same.empty() ? "--accumulate " + lanes + ", say" : same + " has the same tokens in a step";
+  throw std::invalid_argument(who + " in " + lanes + " lanes need an --accumulate that " + lanes + " divides, not " +
+                              std::to_string(o.accumulate) + ": " + advice);
 }
 
 StepFunctions step_functions(const TrainOptions& o) {

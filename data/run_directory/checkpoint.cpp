@@ -64,20 +64,21 @@ std::vector<StoredSlice> slices_of(const StoredTensors& stored, const std::vecto
   std::map<std::string, size_t> found;  // number of tensors of each kind
   for (const StoredTensor& t : stored.all()) {
     const auto at = expected.find(t.name);
-    if (at == expected.end()) reject(t.name + " is not a tensor of its model");
+    if (at == expected.end()) throw std::runtime_error(t.name + " is not a tensor of its model");
     const auto& [kind, spec] = at->second;
-    if (t.type != TensorType::f32) reject(t.name + " has dtype " + t.type_name + ", not F32");
+    if (t.type != TensorType::f32) throw std::runtime_error(t.name + " has dtype " + t.type_name + ", not F32");
     if (!std::equal(t.shape.begin(), t.shape.end(), spec.shape.begin(), spec.shape.end(),
                     [](uint64_t a, int b) { return a == static_cast<uint64_t>(b); }))
-      reject(t.name + " has another shape than in its model");
+      throw std::runtime_error(t.name + " has another shape than in its model");
     slices.push_back({t.name, t.begin, t.end - t.begin});
     ++found[kind];
   }
   if (found[""] != table.size())
-    reject("it lists " + std::to_string(found[""]) + " weights, and its model has " + std::to_string(table.size()));
+    throw std::runtime_error("it lists " + std::to_string(found[""]) + " weights, and its model has " +
+                             std::to_string(table.size()));
   for (const Optimizer* row : optimizers)
     for (const Slot& slot : row->slots)
-      if (found[slot.name] != found[row->slots[0].name]) reject("its optimizer state is incomplete");
+      if (found[slot.name] != found[row->slots[0].name]) throw std::runtime_error("its optimizer state is incomplete");
   std::sort(slices.begin(), slices.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
   return slices;
 }
@@ -91,13 +92,13 @@ std::string metadata(const StoredTensors& stored, const char* key) {
 uint64_t sum_of(const std::string& digits) {
   uint64_t sum = 0;
   std::from_chars(digits.data(), digits.data() + digits.size(), sum, 16);
-  if (digits_of(sum) != digits) reject("its checksum is not 16 hexadecimal digits");
+  if (digits_of(sum) != digits) throw std::runtime_error("its checksum is not 16 hexadecimal digits");
   return sum;
 }
 
 CheckpointFile open_checkpoint(const std::string& path) {
-  if (fs::is_directory(path)) reject(path + " is a folder, not a checkpoint");
-  if (fs::exists(path) && !fs::is_regular_file(path)) reject(path + kForeign);
+  if (fs::is_directory(path)) throw std::runtime_error(path + " is a folder, not a checkpoint");
+  if (fs::exists(path) && !fs::is_regular_file(path)) throw std::runtime_error(path + kForeign);
   const auto file = std::make_shared<const InputFile>(path);
   std::string opening(kOpening.size(), ' ');
   if (file->size() < kSumAt + kNoSum.size()) file->fail(kForeign);
@@ -171,16 +172,16 @@ void require_same_tensors(const std::string& path, const std::vector<TensorSpec>
                           const std::vector<TensorSpec>& expected) {
   std::unordered_map<std::string_view, const TensorSpec*> by_name;
   for (const TensorSpec& tensor : found) by_name[tensor.name] = &tensor;
-  const auto refuse = [&](const std::string& in_model, const std::string& in_file) {
+  const auto fail = [&](const std::string& in_model, const std::string& in_file) {
     throw std::runtime_error(path + " does not fit this model: expected " + in_model + ", found " + in_file);
   };
   for (const TensorSpec& spec : expected) {
     const auto tensor = by_name.find(spec.name);
-    if (tensor == by_name.end()) return refuse(described(spec), "no such tensor");
-    if (tensor->second->shape != spec.shape) refuse(described(spec), described(*tensor->second));
+    if (tensor == by_name.end()) return fail(described(spec), "no such tensor");
+    if (tensor->second->shape != spec.shape) fail(described(spec), described(*tensor->second));
     by_name.erase(tensor);
   }
-  if (!by_name.empty()) refuse("no further tensor", described(*by_name.begin()->second));
+  if (!by_name.empty()) fail("no further tensor", described(*by_name.begin()->second));
 }
 
 // ---- writing ---------------------------------------------------------------------------------------------

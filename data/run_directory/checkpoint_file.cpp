@@ -6,7 +6,6 @@
 #include <mutex>
 #include <stdexcept>
 
-#include "data/host/errors.hpp"
 #include "data/host/json.hpp"
 #include "data/options/options.hpp"
 #include "data/options/settings_file.hpp"
@@ -24,7 +23,8 @@ json optional_number(double x) { return std::isfinite(x) ? json(x) : json(nullpt
 double number(const json& j, const char* key, double otherwise) {
   const json& x = j.at(key);
   if (x.is_null()) return otherwise;
-  if (!x.is_number() || !std::isfinite(x.get<double>())) reject(std::string(key) + " is not a number");
+  if (!x.is_number() || !std::isfinite(x.get<double>()))
+    throw std::runtime_error(std::string(key) + " is not a number");
   return x.get<double>();
 }
 
@@ -32,7 +32,8 @@ double number(const json& j, const char* key, double otherwise) {
 
 uint64_t whole_number(const json& fields, const char* key, uint64_t most) {
   const json& x = fields.at(key);
-  if (!x.is_number_unsigned() || x.get<uint64_t>() > most) reject(std::string(key) + " is out of range");
+  if (!x.is_number_unsigned() || x.get<uint64_t>() > most)
+    throw std::runtime_error(std::string(key) + " is out of range");
   return x.get<uint64_t>();
 }
 
@@ -58,21 +59,22 @@ CheckpointHeader header_of(const json& j, const TrainOptions& options) {
   h.options.config = resolved(h.options.config);
   h.optimizer = j.at("optimizer");
   h.tokenizer = tokenizer_from_json(j.at("tokenizer"));
-  if (h.tokenizer.vocabulary() > h.options.config.vocab_size) reject("its tokenizer has more tokens than its model");
+  if (h.tokenizer.vocabulary() > h.options.config.vocab_size)
+    throw std::runtime_error("its tokenizer has more tokens than its model");
   h.step = static_cast<int64_t>(whole_number(j, "step", kMostSteps));
   h.elapsed = number(j, "elapsed", -1);
   h.val_loss = number(j, "val_loss", h.val_loss);
   h.best_loss = number(j, "best_loss", h.best_loss);
   h.best_step = static_cast<int64_t>(whole_number(j, "best_step", static_cast<uint64_t>(h.step)));
-  if (h.elapsed < 0) reject("elapsed is not a time");
+  if (h.elapsed < 0) throw std::runtime_error("elapsed is not a time");
   h.by_line = j.value("by_line", false);
-  if (h.by_line && h.tokenizer.newline() < 0) reject("by_line needs a tokenizer with a newline");
+  if (h.by_line && h.tokenizer.newline() < 0) throw std::runtime_error("by_line needs a tokenizer with a newline");
   h.unwritten_row = j.value("unwritten_row", "");
   if (h.unwritten_row.find_first_not_of("0123456789+-.e,") != h.unwritten_row.npos)
-    reject("unwritten_row is not a row");
+    throw std::runtime_error("unwritten_row is not a row");
   h.data_fingerprint = whole_number(j, "data", kAny);
   const double tokens = double(h.step) * h.options.batch * h.options.accumulate * h.options.config.context;
-  if (tokens > 4e18) reject("it has seen more tokens than can be counted");
+  if (tokens > 4e18) throw std::runtime_error("it has seen more tokens than can be counted");
   return h;
 }
 
@@ -100,7 +102,8 @@ uint64_t checksum_in_pieces(uint64_t size,
 }
 
 std::vector<TensorSpec> table_of(const Config& config, size_t listed) {
-  if (listed < static_cast<size_t>(config.n_layer)) reject("its table has fewer tensors than the model layers");
+  if (listed < static_cast<size_t>(config.n_layer))
+    throw std::runtime_error("its table has fewer tensors than the model layers");
   Layout layout;
   declare_model(layout, config);
   return layout.table();

@@ -193,7 +193,7 @@ constexpr const char *kFinished = "finished", *kEarly = "stopped early", *kDiver
 uint64_t fingerprint_of(const std::string& digits) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc() || end != digits.data() + digits.size()) reject("data is no fingerprint");
+  if (error != std::errc() || end != digits.data() + digits.size()) throw std::runtime_error("data is no fingerprint");
   return value;
 }
 
@@ -233,7 +233,7 @@ std::optional<RunOutcome> read_outcome(const std::string& directory) {
     RunOutcome o{state != kDiverged, state == kEarly, step, shown("what"), shown("tensor"),
                  whole_number(json, "parameters", kAny), json.at("unigram"),
                  json.at("floor").is_null() ? 0. : json["floor"].get<double>(), fingerprint_of(json.at("data"))};
-    if (state != kDiverged && state != kEarly && state != kFinished) reject("unknown state");
+    if (state != kDiverged && state != kEarly && state != kFinished) throw std::runtime_error("unknown state");
     if (json.contains("val_loss_full") && !json["val_loss_full"].is_null()) o.val_loss_full = json["val_loss_full"];
     o.measured = json.value("measured", true);
     o.inputs = json.value("inputs", o.inputs);

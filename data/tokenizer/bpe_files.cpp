@@ -20,7 +20,7 @@ using nlohmann::ordered_json;
 
 namespace {
 
-[[noreturn]] void lack(const std::string& what) { reject(what + " is not supported"); }
+[[noreturn]] void lack(const std::string& what) { throw std::runtime_error(what + " is not supported"); }
 
 // A string from the file for an error message: on one line and at most 60 bytes.
 std::string quoted(const std::string& text) {
@@ -71,14 +71,14 @@ const json& member(const json& j, const char* name) {
 }
 
 std::string text_of(const json& j, const std::string& what) {
-  if (!j.is_string()) reject(what + " is not a text");
+  if (!j.is_string()) throw std::runtime_error(what + " is not a text");
   return j.get<std::string>();
 }
 
 // Reads a token number below `most`.
 uint32_t token_of(const json& j, size_t most, const std::string& what) {
   if (!j.is_number_unsigned() || j.get<uint64_t>() >= most)
-    reject("the number of token " + quoted(what) + " is not one of 0 to " + std::to_string(most - 1));
+    throw std::runtime_error("the number of token " + quoted(what) + " is not one of 0 to " + std::to_string(most - 1));
   return j.get<uint32_t>();
 }
 
@@ -104,7 +104,7 @@ std::string name_of(const json& part) {
 void require(const json& file, const char* part, const std::string& type) {
   const json& j = member(file, part);
   if (j.is_null()) return;
-  if (!j.is_object()) reject(std::string("its ") + part + " is not an object");
+  if (!j.is_object()) throw std::runtime_error(std::string("its ") + part + " is not an object");
   if (const std::string name = name_of(j); name != type) lack("the " + std::string(part) + " " + name);
 }
 
@@ -173,7 +173,7 @@ std::string name_of_begin(const json& file) {
 void require_known_parts(const json& file) {
   require(file, "decoder", "ByteLevel");
   const json& model = member(file, "model");
-  if (!model.is_object()) reject("it has no model");
+  if (!model.is_object()) throw std::runtime_error("it has no model");
   if (const json& type = member(model, "type"); !type.is_null() && type != "BPE")
     lack("the model " + type_of(model));
   for (const char* option : {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"})
@@ -184,13 +184,13 @@ void require_known_parts(const json& file) {
 class Reader {
  public:
   Reader(const json& vocabulary, const json& added) {
-    if (!vocabulary.is_object()) reject("its vocabulary is not an object");
-    if (!added.is_null() && !added.is_array()) reject("its added_tokens are not a list");
+    if (!vocabulary.is_object()) throw std::runtime_error("its vocabulary is not an object");
+    if (!added.is_null() && !added.is_array()) throw std::runtime_error("its added_tokens are not a list");
     tables_.tokens.resize(vocabulary.size() + added.size());
     std::vector<bool> seen(tables_.tokens.size());
     for (const auto& [name, number] : vocabulary.items()) {
       const uint32_t token = token_of(number, seen.size(), name);
-      if (seen[token]) reject("two tokens have the number " + std::to_string(token));
+      if (seen[token]) throw std::runtime_error("two tokens have the number " + std::to_string(token));
       seen[token] = true;
       tokens_[name] = token;
       tables_.tokens[token] = from_characters(name);
@@ -198,14 +198,15 @@ class Reader {
     for (const json& row : added) add(row, seen);
     tables_.tokens.resize(std::find(seen.begin(), seen.end(), false) - seen.begin());
     if (std::find(seen.begin() + tables_.tokens.size(), seen.end(), true) != seen.end())
-      reject("no token has the number " + std::to_string(tables_.tokens.size()));
+      throw std::runtime_error("no token has the number " + std::to_string(tables_.tokens.size()));
   }
 
   void add_merge(const std::string& left, const std::string& right) {
     const auto known = [&](const std::string& name) {
       const auto found = tokens_.find(name);
       if (found == tokens_.end())
-        reject("merge " + std::to_string(tables_.merges.size()) + " needs " + quoted(name) + ", which is not a token");
+        throw std::runtime_error("merge " + std::to_string(tables_.merges.size()) + " needs " + quoted(name) +
+                                 ", which is not a token");
       return found->second;
     };
     tables_.merges.push_back({known(left), known(right), known(left + right)});
@@ -214,7 +215,7 @@ class Reader {
   void add_merge(const std::string& line) {
     const size_t space = line.find(' ');
     if (space == line.npos || line.find(' ', space + 1) != line.npos)
-      reject("merge " + std::to_string(tables_.merges.size()) + " is not two tokens");
+      throw std::runtime_error("merge " + std::to_string(tables_.merges.size()) + " is not two tokens");
     add_merge(line.substr(0, space), line.substr(space + 1));
   }
 
@@ -224,7 +225,8 @@ class Reader {
   void set_begin(const std::string& name) {
     for (const SpecialToken& special : tables_.special)
       if (special.name == name) tables_.begin = static_cast<int>(special.token);
-    if (tables_.begin < 0) reject("its post_processor needs " + quoted(name) + ", which is not a special token");
+    if (tables_.begin < 0)
+      throw std::runtime_error("its post_processor needs " + quoted(name) + ", which is not a special token");
   }
 
   Bpe finish(bool words_first, Split split, bool nfc) {
@@ -241,7 +243,7 @@ class Reader {
     if (member(row, "special") != true) lack("the added token " + quoted(name) + ", which is not special,");
     const auto found = tokens_.find(name);
     if (seen[token] && (found == tokens_.end() || found->second != token))
-      reject("two tokens have the number " + std::to_string(token));
+      throw std::runtime_error("two tokens have the number " + std::to_string(token));
     seen[token] = true;
     tables_.tokens[token] = name;
     tables_.special.push_back({token, name});
@@ -256,12 +258,12 @@ Bpe from_tokenizer_json(const json& file) {
   const json& model = member(file, "model");
   Reader reader(member(model, "vocab"), member(file, "added_tokens"));
   const json& merges = member(model, "merges");
-  if (!merges.is_array()) reject("its merges are not a list");
+  if (!merges.is_array()) throw std::runtime_error("its merges are not a list");
   for (const json& merge : merges) {
     if (merge.is_string()) reader.add_merge(merge.get<std::string>());
     else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
       reader.add_merge(merge[0].get<std::string>(), merge[1].get<std::string>());
-    else reject("one of its merges is not two tokens");
+    else throw std::runtime_error("one of its merges is not two tokens");
   }
   if (const std::string begin = name_of_begin(file); !begin.empty()) reader.set_begin(begin);
   return reader.finish(member(model, "ignore_merges") == true, split_of(file), normalizes(file));
@@ -289,7 +291,7 @@ Bpe named(const std::string& path, const Read& read) {
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
-    reject(path + " cannot be used as a tokenizer: " + plain_text(error));
+    throw std::runtime_error(path + " cannot be used as a tokenizer: " + plain_text(error));
   }
 }
 
@@ -307,13 +309,13 @@ Bpe read_bpe(const std::string& path) {
   const std::string text = read_file(path, kLargestTokenizer);
   return named(path, [&] {
     const json file = parse_json(text);
-    if (!file.is_object()) reject("it is not a JSON object");
+    if (!file.is_object()) throw std::runtime_error("it is not a JSON object");
     if (file.contains("model") && file["model"].is_object()) return from_tokenizer_json(file);
     for (const char* name : {"vocab.bpe", "merges.txt"}) {
       const std::filesystem::path merges = std::filesystem::path(path).replace_filename(name);
       if (std::filesystem::exists(merges)) return from_gpt2(file, read_file(merges, kLargestTokenizer));
     }
-    reject("it has no model, and there is no vocab.bpe or merges.txt next to it");
+    throw std::runtime_error("it has no model, and there is no vocab.bpe or merges.txt next to it");
   });
 }
 

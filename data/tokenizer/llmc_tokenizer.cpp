@@ -7,7 +7,6 @@
 #include <stdexcept>
 #include <unordered_map>
 
-#include "data/host/errors.hpp"
 #include "data/host/files.hpp"
 #include "data/host/utf8.hpp"
 
@@ -23,23 +22,25 @@ struct File {
 
 File parse(std::string_view bytes) {
   uint32_t header[kHeader];
-  if (bytes.size() < kHeaderBytes) reject("it is shorter than its header of 1024 bytes");
+  if (bytes.size() < kHeaderBytes) throw std::runtime_error("it is shorter than its header of 1024 bytes");
   std::memcpy(header, bytes.data(), kHeaderBytes);
-  if (header[0] != kMagic) reject("it is not a tokenizer of llm.c");
+  if (header[0] != kMagic) throw std::runtime_error("it is not a tokenizer of llm.c");
   const uint32_t version = header[1], count = header[2];
   if (version != 1 && version != 2)
-    reject("its version is " + std::to_string(version) + ", and train_gpt reads 1 and 2");
+    throw std::runtime_error("its version is " + std::to_string(version) + ", and train_gpt reads 1 and 2");
   File file{{}, version == 1 ? kGpt2End : header[3]};
   for (bytes.remove_prefix(kHeaderBytes); file.tokens.size() < count;) {
     const size_t length = bytes.empty() ? 0 : static_cast<unsigned char>(bytes[0]);
     if (bytes.size() < 1 + length)
-      reject("it is cut short in token " + std::to_string(file.tokens.size()) + " of " + std::to_string(count));
-    if (length == 0) reject("token " + std::to_string(file.tokens.size()) + " is empty");
+      throw std::runtime_error("it is cut short in token " + std::to_string(file.tokens.size()) + " of " +
+                               std::to_string(count));
+    if (length == 0) throw std::runtime_error("token " + std::to_string(file.tokens.size()) + " is empty");
     file.tokens.emplace_back(bytes.substr(1, length));
     bytes.remove_prefix(1 + length);
   }
-  if (!bytes.empty()) reject("it continues after its " + std::to_string(count) + " tokens");
-  if (file.end >= count) reject("the end of a text, " + std::to_string(file.end) + ", is not one of its tokens");
+  if (!bytes.empty()) throw std::runtime_error("it continues after its " + std::to_string(count) + " tokens");
+  if (file.end >= count)
+    throw std::runtime_error("the end of a text, " + std::to_string(file.end) + ", is not one of its tokens");
   return file;
 }
 
@@ -96,7 +97,8 @@ std::vector<Merge> merges_of_ranks(const std::vector<std::string>& tokens, const
   for (uint32_t token = 0; token < tokens.size(); ++token) {
     if (is_special(token)) continue;
     const std::string_view bytes = tokens[token];
-    if (!numbers.emplace(bytes, token).second) reject("token " + std::to_string(token) + " is there twice");
+    if (!numbers.emplace(bytes, token).second)
+      throw std::runtime_error("token " + std::to_string(token) + " is there twice");
     if (bytes.size() < 2) continue;
     // Symbol i begins at starts[i]. made[i] is the token that symbols i and i + 1 make, if it is an earlier token.
     std::vector<size_t> starts(bytes.size() + 1);
@@ -117,7 +119,7 @@ std::vector<Merge> merges_of_ranks(const std::vector<std::string>& tokens, const
     }
     const auto symbol = [&](size_t i) { return numbers.find(bytes.substr(starts[i], starts[i + 1] - starts[i])); };
     if (made.size() != 1 || symbol(0) == numbers.end() || symbol(1) == numbers.end())
-      reject("token " + std::to_string(token) + " is not the merge of two tokens before it");
+      throw std::runtime_error("token " + std::to_string(token) + " is not the merge of two tokens before it");
     merges.push_back({symbol(0)->second, symbol(1)->second, token});
   }
   return merges;
@@ -149,33 +151,33 @@ Tokenizer read_llmc_tokenizer(const std::string& path) {
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::runtime_error& error) {
-    reject(path + " cannot be used as a tokenizer: " + error.what());
+    throw std::runtime_error(path + " cannot be used as a tokenizer: " + error.what());
   }
 }
 
 std::string to_llmc(const Tokenizer& tokenizer) {
-  const auto refuse = [](const std::string& why) {
+  const auto fail = [](const std::string& why) {
     throw std::invalid_argument("llm.c's gpt2_tokenizer.bin cannot hold this tokenizer: " + why);
   };
-  if (tokenizer.pieces()) refuse("it is SentencePiece's");
+  if (tokenizer.pieces()) fail("it is SentencePiece's");
   if (tokenizer.bpe() && tokenizer.bpe()->tables().split != Split::gpt2)
-    refuse("it does not split words as GPT-2 does");
-  if (tokenizer.bpe() && tokenizer.bpe()->tables().nfc) refuse("it normalizes text");
+    fail("it does not split words as GPT-2 does");
+  if (tokenizer.bpe() && tokenizer.bpe()->tables().nfc) fail("it normalizes text");
   const std::vector<std::string> tokens = tokens_of(tokenizer);
   const bool has_end = tokenizer.bpe() && !tokenizer.bpe()->tables().special.empty();
   const uint32_t end = has_end ? tokenizer.bpe()->tables().special[0].token : std::max(0, tokenizer.newline());
   const uint32_t header[kHeader] = {kMagic, 2, static_cast<uint32_t>(tokens.size()), end};
   std::string file(reinterpret_cast<const char*>(header), kHeaderBytes);
   for (const std::string& token : tokens) {
-    if (token.empty() || token.size() > kLongest) refuse("a token has " + std::to_string(token.size()) + " bytes");
+    if (token.empty() || token.size() > kLongest) fail("a token has " + std::to_string(token.size()) + " bytes");
     file += static_cast<char>(token.size());
     file += token;
   }
   try {
     if (same_tokenizer(tokenizer_from_llmc(file), tokenizer)) return file;
   } catch (const std::runtime_error& error) {
-    refuse(error.what());
+    fail(error.what());
   }
-  refuse("its merges do not follow from the numbers of its tokens");
+  fail("its merges do not follow from the numbers of its tokens");
   return "";
 }

@@ -6,7 +6,6 @@
 #include <new>
 #include <stdexcept>
 
-#include "data/host/errors.hpp"
 #include "data/host/files.hpp"
 #include "data/host/utf8.hpp"
 #include "tokenizer.hpp"
@@ -36,7 +35,7 @@ class Message {
       case kFixed64: bytes_ = take(8); break;
       case kBytes: bytes_ = take(varint()); break;
       case kFixed32: bytes_ = take(4); break;
-      default: reject("it is not a SentencePiece model, or damaged");
+      default: throw std::runtime_error("it is not a SentencePiece model, or damaged");
     }
     return true;
   }
@@ -61,18 +60,19 @@ class Message {
       x |= uint64_t{byte & 127u} << shift;
       if (byte < 128) return x;
     }
-    reject("it is not a SentencePiece model: one of its numbers has more than 64 bits");
+    throw std::runtime_error("it is not a SentencePiece model: one of its numbers has more than 64 bits");
   }
 
   std::string_view take(uint64_t count) {
-    if (count > rest_.size()) reject("it is cut short, or not a SentencePiece model");
+    if (count > rest_.size()) throw std::runtime_error("it is cut short, or not a SentencePiece model");
     const std::string_view taken = rest_.substr(0, count);
     rest_.remove_prefix(count);
     return taken;
   }
 
   void require(Wire wire) const {
-    if (wire_ != wire) reject("its field " + std::to_string(number_) + " has another type than SentencePiece's");
+    if (wire_ != wire)
+      throw std::runtime_error("its field " + std::to_string(number_) + " has another type than SentencePiece's");
   }
 
   std::string_view rest_, bytes_;
@@ -91,10 +91,10 @@ Piece read_piece(std::string_view bytes) {
     case 1: piece.type = PieceType::normal; break;
     case 2: piece.type = PieceType::unknown; break;
     case 3: piece.type = PieceType::control; break;
-    case 4: reject("the user-defined piece " + in_quotes(piece.text) + " is not supported");
-    case 5: reject("the unused piece " + in_quotes(piece.text) + " is not supported");
+    case 4: throw std::runtime_error("the user-defined piece " + in_quotes(piece.text) + " is not supported");
+    case 5: throw std::runtime_error("the unused piece " + in_quotes(piece.text) + " is not supported");
     case 6: piece.type = PieceType::byte; break;
-    default: reject(in_quotes(piece.text) + " has the unknown type " + std::to_string(type));
+    default: throw std::runtime_error(in_quotes(piece.text) + " has the unknown type " + std::to_string(type));
   }
   return piece;
 }
@@ -108,19 +108,20 @@ void read_trainer(std::string_view bytes, PieceTables& tables) {
   tables.end = 2;
   for (Message m(bytes); m.next();) {
     if (m.number() == 3) type = m.value();
-    if (m.number() == 24 && m.value()) reject("treat_whitespace_as_suffix is not supported");
+    if (m.number() == 24 && m.value()) throw std::runtime_error("treat_whitespace_as_suffix is not supported");
     if (m.number() == 35) byte_fallback = m.value() != 0;
     if (m.number() == 41) tables.begin = static_cast<int32_t>(m.value());
     if (m.number() == 42) tables.end = static_cast<int32_t>(m.value());
   }
   if (type != 2)
-    reject("its model_type is " + (type < 5 ? std::string(kTypes[type]) : std::to_string(type)) +
-           ", and train_gpt reads bpe only");
-  if (!byte_fallback) reject("it has no byte_fallback, which train_gpt needs");
+    throw std::runtime_error("its model_type is " + (type < 5 ? std::string(kTypes[type]) : std::to_string(type)) +
+                             ", and train_gpt reads bpe only");
+  if (!byte_fallback) throw std::runtime_error("it has no byte_fallback, which train_gpt needs");
 }
 
 void require_no_rules(std::string_view charsmap, const std::string& name) {
-  if (!charsmap.empty()) reject("the normalizer " + in_quotes(name) + ", which changes text, is not supported");
+  if (!charsmap.empty())
+    throw std::runtime_error("the normalizer " + in_quotes(name) + ", which changes text, is not supported");
 }
 
 void read_normalizer(std::string_view bytes, PieceTables& tables) {
@@ -133,10 +134,11 @@ void read_normalizer(std::string_view bytes, PieceTables& tables) {
     if (m.number() == 2) rules = m.bytes();
     if (m.number() == 3) tables.dummy_prefix = m.value() != 0;
     if (m.number() == 4) removes_spaces = m.value() != 0;
-    if (m.number() == 5 && !m.value()) reject("escape_whitespaces = false is not supported");
+    if (m.number() == 5 && !m.value()) throw std::runtime_error("escape_whitespaces = false is not supported");
   }
   require_no_rules(rules, name);
-  if (removes_spaces) reject("the normalizer's remove_extra_whitespaces, which changes text, is not supported");
+  if (removes_spaces)
+    throw std::runtime_error("the normalizer's remove_extra_whitespaces, which changes text, is not supported");
 }
 
 void read_denormalizer(std::string_view bytes) {
@@ -193,7 +195,7 @@ Pieces pieces_from_model(std::string_view bytes) {
 
 Pieces pieces_from_llama2c(std::string_view bytes) {
   const auto take = [&](auto& value) {
-    if (bytes.size() < sizeof value) reject("it is cut short, or not a tokenizer.bin of llama2.c");
+    if (bytes.size() < sizeof value) throw std::runtime_error("it is cut short, or not a tokenizer.bin of llama2.c");
     std::memcpy(&value, bytes.data(), sizeof value);
     bytes.remove_prefix(sizeof value);
   };
@@ -207,14 +209,14 @@ Pieces pieces_from_llama2c(std::string_view bytes) {
     take(piece.score);
     take(length);
     if (length > longest || length > bytes.size())
-      reject("piece " + std::to_string(token) + " has " + std::to_string(length) +
-             " bytes: it is cut short, or not a tokenizer.bin of llama2.c");
+      throw std::runtime_error("piece " + std::to_string(token) + " has " + std::to_string(length) +
+                               " bytes: it is cut short, or not a tokenizer.bin of llama2.c");
     piece.text = replaced(std::string(bytes.substr(0, length)), " ", kSpaceText);
     bytes.remove_prefix(length);
     if (piece.type == PieceType::control) piece.text = replaced(piece.text, "\n", "");
     if (piece.type == PieceType::byte && piece.text != byte_name(token - kFirstByte))
-      reject("token " + std::to_string(token) + " is " + in_quotes(piece.text) + " instead of " +
-             byte_name(token - kFirstByte) + ": it is not a tokenizer.bin of llama2.c");
+      throw std::runtime_error("token " + std::to_string(token) + " is " + in_quotes(piece.text) + " instead of " +
+                               byte_name(token - kFirstByte) + ": it is not a tokenizer.bin of llama2.c");
   }
   tables.begin = kBegin;
   tables.end = kEnd;
@@ -256,6 +258,6 @@ Pieces read_pieces(const std::string& path) {
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::runtime_error& error) {
-    reject(path + " cannot be used as a tokenizer: " + error.what());
+    throw std::runtime_error(path + " cannot be used as a tokenizer: " + error.what());
   }
 }

@@ -4,12 +4,12 @@
 #include <cmath>
 #include <cstdlib>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "data/commands/model_text.hpp"
-#include "data/host/errors.hpp"
 #include "data/host/json.hpp"
 #include "data/options/command_settings.hpp"
 #include "data/options/settings_file.hpp"
@@ -47,7 +47,7 @@ struct Settings {
       corpus.seed = std::strtoull(value.c_str(), nullptr, 10);
     } else {
       const TrainSetting* setting = find_setting(train_settings(), name);
-      if (!setting) refuse("unknown option '--" + name + "'");
+      if (!setting) throw std::invalid_argument("unknown option '--" + name + "'");
       setting->set(train, value);
     }
   }
@@ -146,7 +146,7 @@ struct Run {
   // Returns the known tokens of a text: the last ones that fit into the model's context.
   std::vector<int> tokens_of(const std::string& text) const {
     const std::vector<uint32_t> all = data.tokenizer.encode(text, Unknown::skip);
-    if (all.empty()) refuse("the text has no character that the model knows");
+    if (all.empty()) throw std::invalid_argument("the text has no character that the model knows");
     const size_t count = std::min<size_t>(all.size(), config().context);
     return std::vector<int>(all.end() - static_cast<int64_t>(count), all.end());
   }
@@ -162,7 +162,7 @@ const char* reply(const ordered_json& value) {
 }
 
 Run& started() {
-  if (!run) refuse("the model has not started");
+  if (!run) throw std::invalid_argument("the model has not started");
   return *run;
 }
 
@@ -250,7 +250,8 @@ double engine_validate() {
 
 const char* engine_attention(const char* text, int layer) {
   const Run& r = started();
-  if (layer < 0 || layer >= r.config().n_layer) refuse("there is no layer " + std::to_string(layer));
+  if (layer < 0 || layer >= r.config().n_layer)
+    throw std::invalid_argument("there is no layer " + std::to_string(layer));
   return reply(r.reading->attention(r.tokens_of(text), layer));
 }
 

@@ -4,10 +4,10 @@
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <typeinfo>
 
-#include "data/host/errors.hpp"
 #include "data/host/mapped_file.hpp"
 #include "data/host/pattern.hpp"
 #include "data/options/command_settings.hpp"
@@ -44,7 +44,7 @@ extern "C" int __cxa_thread_atexit(void (*)(void*), void*, void*) { return 0; }
 // The tokenizers are byte and char. Byte-pair encoding is left out, with the libraries that it needs.
 int vocabulary_of_bpe(const std::string& name) {
   if (name != "byte" && name != "char")
-    refuse("--tokenizer " + name + " is not in the playground: choose byte or char");
+    throw std::invalid_argument("--tokenizer " + name + " is not in the playground: choose byte or char");
   return 0;
 }
 std::vector<uint32_t> Bpe::encode(std::string_view) const { std::abort(); }

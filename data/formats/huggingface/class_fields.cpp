@@ -13,7 +13,7 @@ using nlohmann::json;
 
 namespace {
 
-[[noreturn]] void reject(const std::string& key, const std::string& why) { throw std::runtime_error(key + " " + why); }
+[[noreturn]] void fail(const std::string& key, const std::string& why) { throw std::runtime_error(key + " " + why); }
 
 // Returns the value of a key, or null.
 json value_at(const json& file, const std::string& key) { return file.contains(key) ? file.at(key) : json(); }
@@ -22,19 +22,19 @@ int whole(const std::string& key, const json& value) {
   constexpr int kMost = 1 << 30;
   const auto number = integer_between(value, 0, kMost);
   if (!number)
-    reject(key, "is not a whole number from 0 to " + std::to_string(kMost) + ": " + for_terminal(to_text(value)));
+    fail(key, "is not a whole number from 0 to " + std::to_string(kMost) + ": " + for_terminal(to_text(value)));
   return static_cast<int>(*number);
 }
 
 double number(const std::string& key, const json& value) {
   if (!value.is_number() || !std::isfinite(value.get<float>()))
-    reject(key, "is not a number that a float can hold: " + for_terminal(to_text(value)));
+    fail(key, "is not a number that a float can hold: " + for_terminal(to_text(value)));
   return value;
 }
 
 bool flag(const json& file, const char* key, bool absent) {
   if (!file.contains(key)) return absent;
-  if (!file.at(key).is_boolean()) reject(key, "is not true or false");
+  if (!file.at(key).is_boolean()) fail(key, "is not true or false");
   return file.at(key);
 }
 
@@ -48,7 +48,7 @@ void set(float& member, const std::string& key, const json& value) { member = st
 ConfigField size(const char* key, int Config::*member, std::optional<int> absent = std::nullopt) {
   return {[=](Config& c, const json& file) {
             const json value = value_at(file, key);
-            if (value.is_null() && (!absent || file.contains(key))) reject(key, "is missing");
+            if (value.is_null() && (!absent || file.contains(key))) fail(key, "is missing");
             c.*member = value.is_null() ? *absent : whole(key, value);
           },
           [=](json& file, const Config& c) { file[key] = c.*member; }};
@@ -100,7 +100,7 @@ ConfigField fixed(const char* key, const json& only) {
             const json value = value_at(file, key);
             const bool off = only.empty() || only == false;
             if (file.contains(key) && value != only && !(value.is_null() && off))
-              reject(key, "is " + for_terminal(to_text(value)) + "; train_gpt has " + to_text(only) + " only");
+              fail(key, "is " + for_terminal(to_text(value)) + "; train_gpt has " + to_text(only) + " only");
           },
           [=](json& file, const Config&) { file[key] = only; }};
 }
@@ -127,7 +127,7 @@ ConfigField activation(const char* key, const char* absent,
             const auto name = std::find_if(names.begin(), names.end(), [&](const ActivationName& n) {
               return file.contains(key) ? value == n.theirs : std::string_view(n.theirs) == absent;
             });
-            if (name == names.end()) reject(key, "is " + for_terminal(to_text(value)) + ", which train_gpt lacks");
+            if (name == names.end()) fail(key, "is " + for_terminal(to_text(value)) + ", which train_gpt lacks");
             c.activation = name->ours;
           },
           [=](json& file, const Config& c) {
@@ -142,12 +142,12 @@ json rope_values(const json& file) {
   const json scaling = value_at(file, "rope_scaling");
   json values = value_at(file, "rope_parameters");
   if (!scaling.is_null() && !values.is_null() && scaling != values)
-    reject("rope_scaling", "is another than rope_parameters: remove the one that does not hold");
+    fail("rope_scaling", "is another than rope_parameters: remove the one that does not hold");
   if (values.is_null()) values = scaling;
   if (values.is_null()) values = json::object();
-  if (!values.is_object()) reject("rope_parameters", "is not an object");
+  if (!values.is_object()) fail("rope_parameters", "is not an object");
   for (const json& value : values)
-    if (value.is_object()) reject("rope_parameters", "differs between layers, and train_gpt has one for all");
+    if (value.is_object()) fail("rope_parameters", "differs between layers, and train_gpt has one for all");
   for (const auto& [ours, theirs] : {std::pair{"rope_theta", "rope_theta"}, std::pair{"rope_theta", "rotary_emb_base"},
                                      std::pair{"partial_rotary_factor", "partial_rotary_factor"},
                                      std::pair{"partial_rotary_factor", "rotary_pct"}})
@@ -160,7 +160,7 @@ ConfigField rope(float absent = 10000) {
             const json values = rope_values(file);
             const json type = values.value("rope_type", values.value("type", json("default")));
             if (type != "default")
-              reject("rope_type", "is " + for_terminal(to_text(type)) + "; train_gpt has default only");
+              fail("rope_type", "is " + for_terminal(to_text(type)) + "; train_gpt has default only");
             c.rope_theta = absent;
             if (values.contains("rope_theta")) set(c.rope_theta, "rope_theta", values.at("rope_theta"));
           },
@@ -180,7 +180,7 @@ ConfigField partial_rope(float absent) {
             Config sized = c;
             if (sized.head_dim == 0) sized.head_dim = c.n_head > 0 ? c.channels / c.n_head : 0;
             if (share >= 0 && share <= 1 && sized.rope_dims() != static_cast<int>(sized.head_dim * share))
-              reject(kKey, "rotates " + std::to_string(static_cast<int>(sized.head_dim * share)) + " of " +
+              fail(kKey, "rotates " + std::to_string(static_cast<int>(sized.head_dim * share)) + " of " +
                                std::to_string(sized.head_dim) + " channels, and train_gpt only whole pairs");
           },
           [=](json& file, const Config& c) {
@@ -195,7 +195,7 @@ ConfigField score_scale() {
   constexpr const char* kKey = "query_pre_attn_scalar";
   return {[=](Config& c, const json& file) {
             const double scalar = file.contains(kKey) ? number(kKey, file.at(kKey)) : 256;
-            if (scalar <= 0) reject(kKey, "is not positive");
+            if (scalar <= 0) fail(kKey, "is not positive");
             c.attention_scale = 1 / std::sqrt(static_cast<float>(scalar));
           },
           [=](json& file, const Config& c) {
@@ -212,7 +212,7 @@ ConfigField layer_types() {
   };
   return {[=](Config& c, const json& file) {
             const json value = value_at(file, "layer_types");
-            if (!value.is_null() && value != list(c)) reject("layer_types", "is not the order that train_gpt has");
+            if (!value.is_null() && value != list(c)) fail("layer_types", "is not the order that train_gpt has");
           },
           [=](json& file, const Config& c) { file["layer_types"] = list(c); }};
 }
@@ -235,7 +235,7 @@ ConfigField same_width() {
   constexpr const char* kKey = "word_embed_proj_dim";
   return {[=](Config& c, const json& file) {
             const json value = value_at(file, kKey);
-            if (!value.is_null() && value != c.channels) reject(kKey, "is not hidden_size, as train_gpt has it");
+            if (!value.is_null() && value != c.channels) fail(kKey, "is not hidden_size, as train_gpt has it");
           },
           [=](json& file, const Config& c) { file[kKey] = c.channels; }};
 }
@@ -294,7 +294,7 @@ ConfigFields expert_fields(const char* key, const char* other_key, int fallback,
     c.experts = whole(other_key, file.contains(key) ? file.at(key) : file.value(other_key, json(fallback)));
   };
   const auto write = [=](json& file, const Config& c) {
-    if (c.experts == 0) reject(key, "is 0");
+    if (c.experts == 0) fail(key, "is 0");
     experts.write(file, c);
   };
   return joined({{read, write}, size("num_experts_per_tok", &Config::experts_per_token, fallback_per_token)}, more);
