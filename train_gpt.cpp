@@ -120,7 +120,7 @@ int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& pro
   std::optional<Utilization> utilization;
   const int64_t first = t.state.step;
   const double before = t.state.elapsed;
-  int64_t step = first, tokens = targets_before(t.data, t.model.config.context, rows_of(t.options(), step));
+  int64_t step = first, tokens = targets_before(t.data, t.model.config.context, step_rows(t.options(), step));
   const auto due = [&](int64_t every) { return every > 0 && step % every == 0 && step < t.options().steps; };
   MetricsRow& row = t.row = metrics.last();
   if (row.step == step && step > 0 && t.validates() && due(eval_every(t.options())) && std::isnan(row.val_loss)) {

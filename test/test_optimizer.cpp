@@ -233,7 +233,7 @@ TEST_CASE("Adafactor agrees with the textbook on a matrix of several panels", "[
   x.w = random_floats(floats, 1);
   const TensorSpec& spec = x.table[0];
   const int rows = spec.shape[0], cols = spec.shape[1];
-  REQUIRE(spec.size() > 2 * kPiece);
+  REQUIRE(spec.size() > 2 * kStrip);
   std::vector<double> w = widen(slice(x.w, spec)), r(rows), c(cols);
   for (const int t : {1, 2, 3}) {
     x.g = random_floats(floats, 2 + t);

@@ -117,7 +117,7 @@ TEST_CASE("links to folders are followed, each folder once", "[text]") {
   fs::create_directory_symlink("self", f.path("here/self"));
   const Text text = read_text({f.path("here")}, {});
   std::vector<std::string> names;
-  for (const Text::Part& part : text.parts) names.push_back(part.name.substr(f.path("").size()));
+  for (const Text::File& file : text.files) names.push_back(file.name.substr(f.path("").size()));
   CHECK(names == std::vector<std::string>{"here/0/c.txt", "here/1/b.txt", "here/a.txt"});
   CHECK(text.notes == std::vector<std::string>{"skipped 1 file that is not text: " + f.path("here/self")});
 }

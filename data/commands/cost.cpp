@@ -13,7 +13,7 @@ constexpr const char* kPartNames[] = {"embedding", "norms",     "",   "",   "gai
                                       "",          "attention", "o",  "router", "up", "activation", "down",
                                       "residual",  "classifier", "scratch", "logits", "adapters", "streams"};
 
-size_t row_of(Role role) {
+size_t part_index(Role role) {
   size_t row = static_cast<size_t>(role);
   while (!*kPartNames[row]) --row;
   return row;
@@ -45,22 +45,22 @@ void add_matrices(std::vector<PartCost>& parts, const Config& config, double N) 
   declare_model(layout, config);
   for (const TensorSpec& spec : layout.table()) {
     if (!spec.trained) continue;
-    const size_t row = row_of(spec.role);
+    const size_t row = part_index(spec.role);
     parts[row].parameters += static_cast<double>(spec.size());
     if (!has_product(spec, config)) continue;
     parts[row].multiply_adds += static_cast<double>(spec.size());
     if (spec.layer == 0 && spec.role != Role::adapter) products[row].add(spec, config);
   }
   const double C = config.channels, V = config.vocab_size;  // the classifier, tied or not
-  parts[row_of(Role::classifier)].multiply_adds += V * C;
-  products[row_of(Role::classifier)] = {V, C};
+  parts[part_index(Role::classifier)].multiply_adds += V * C;
+  products[part_index(Role::classifier)] = {V, C};
   for (size_t row = 0; row < parts.size(); ++row) parts[row].intensity = products[row].intensity(N);
 }
 
 void add_activations(std::vector<PartCost>& parts, const Config& config, int B) {
   Layout layout;
   declare_activations(layout, config, B, config.context, true);
-  for (const TensorSpec& spec : layout.table()) parts[row_of(spec.role)].floats += static_cast<double>(spec.size());
+  for (const TensorSpec& spec : layout.table()) parts[part_index(spec.role)].floats += static_cast<double>(spec.size());
   for (PartCost& part : parts) part.floats /= static_cast<double>(B) * config.context;
 }
 
@@ -88,7 +88,7 @@ std::vector<PartCost> cost_of_parts(const Config& config, int B) {
   for (const char* name : kPartNames) parts.push_back({name});
   add_activations(parts, config, B);
   add_matrices(parts, config, static_cast<double>(B) * config.context);
-  add_streams(parts[row_of(Role::streams)], config);
-  add_attention(parts[row_of(Role::attention)], config);
+  add_streams(parts[part_index(Role::streams)], config);
+  add_attention(parts[part_index(Role::attention)], config);
   return parts;
 }

@@ -29,7 +29,7 @@ struct UpdateCost {
 
 std::vector<UpdateCost> update_costs(const std::vector<TensorSpec>& table) {
   std::vector<UpdateCost> costs;
-  for (const Optimizer* row : rows_of(table)) {
+  for (const Optimizer* row : optimizers_of(table)) {
     UpdateCost& cost = costs.emplace_back(UpdateCost{row});
     for (const Slot& slot : row->slots) cost.bytes += slot.per == Per::weight ? static_cast<int>(sizeof(float)) : 0;
     for (const TensorSpec& spec : tensors_of(table, *row)) {
@@ -112,14 +112,14 @@ using StepCosts = std::vector<StepCost>;
 
 // A row of a table that ends with cell(s) of each of the costs.
 template <class Cell>
-std::vector<std::string> row_of(std::vector<std::string> start, const StepCosts& costs, const Cell& cell) {
+std::vector<std::string> table_row(std::vector<std::string> start, const StepCosts& costs, const Cell& cell) {
   for (const StepCost& s : costs) start.push_back(cell(s));
   return start;
 }
 
 // A heading that names the levels after `start`.
 std::vector<std::string> heading(const std::vector<std::string>& start, const char* without, const StepCosts& costs) {
-  return row_of(start, costs, [&](const StepCost& s) {
+  return table_row(start, costs, [&](const StepCost& s) {
     return s.level == Recompute::none ? std::string(without) : name_of(kRecomputes, s.level);
   });
 }
@@ -129,8 +129,8 @@ std::string kept(const StepCosts& costs) {
   for (size_t i = 0; i < costs[0].parts.size(); ++i)
     if (const PartCost& part = costs[0].parts[i]; part.floats > 0 && !costs[0].is_shared(part))
       rows.push_back(
-          row_of({part.name}, costs, [i](const StepCost& s) { return format_count(4 * s.parts[i].floats); }));
-  rows.push_back(row_of({"all"}, costs, [](const StepCost& s) { return format_count(4 * s.kept); }));
+          table_row({part.name}, costs, [i](const StepCost& s) { return format_count(4 * s.parts[i].floats); }));
+  rows.push_back(table_row({"all"}, costs, [](const StepCost& s) { return format_count(4 * s.kept); }));
   return aligned(rows, 1);
 }
 
@@ -145,7 +145,7 @@ std::string memory(const Config& config, const StepCosts& costs, double N) {
   Rows rows = {heading({"memory of a step", ""}, "bytes", costs)};
   const auto row = [&](const std::string& name, const std::string& note, const auto& bytes_of) {
     if (bytes_of(costs[0]) > 0)
-      rows.push_back(row_of({name, note}, costs, [&](const StepCost& c) { return format_count(bytes_of(c)); }));
+      rows.push_back(table_row({name, note}, costs, [&](const StepCost& c) { return format_count(bytes_of(c)); }));
   };
   const auto need = [&](const char* name, const std::string& note, size_t MemoryNeed::*member) {
     row(name, note, [member](const StepCost& c) { return static_cast<double>(c.need.*member); });

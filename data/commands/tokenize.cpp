@@ -121,7 +121,7 @@ int separator_for(const TokenizeOptions& o, const Tokenizer& tokenizer) {
 // Returns the tokens of a text, with a separator before each file.
 Tokens tokens_of(const Text& text, const Tokenizer& tokenizer, int separator) {
   Tokens tokens;
-  for (size_t i = 0; i < text.parts.size(); ++i) {
+  for (size_t i = 0; i < text.files.size(); ++i) {
     if (separator >= 0) tokens.append(std::vector<uint32_t>{static_cast<uint32_t>(separator)});
     tokens.append(tokenizer.encode(text.part(i)));
   }

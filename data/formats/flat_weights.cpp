@@ -35,23 +35,24 @@ std::string name_in_layer(std::string name, int layer) {
   return name;
 }
 
-// Calls with_tensor(our name, row_of) for each tensor, and with_others(row) for numbers that our model does not have.
+// Calls with_tensor(our name, foreign_row) for each tensor, and with_others(row) for numbers that our model does not
+// have.
 void for_each_part(const std::vector<FlatRow>& rows, const Config& config,
-                   const std::function<void(const std::string&, RowOf)>& with_tensor,
+                   const std::function<void(const std::string&, ForeignRow)>& with_tensor,
                    const std::function<void(const FlatRow&)>& with_others) {
   for (const FlatRow& row : rows) {
     for (int layer = 0; layer < (is_layered(row) ? config.n_layer : 1); ++layer)
-      for (const std::string& name : row.ours) with_tensor(name_in_layer(name, layer), row.row_of);
+      for (const std::string& name : row.ours) with_tensor(name_in_layer(name, layer), row.foreign_row);
     if (row.others > 0) with_others(row);
   }
 }
 
 // Calls f(index of ours, index of theirs, numbers) for runs of numbers that are adjacent in both layouts.
 template <class F>
-void for_each_run(const TensorSpec& spec, RowOf row_of, const Config& config, F f) {
+void for_each_run(const TensorSpec& spec, ForeignRow foreign_row, const Config& config, F f) {
   const size_t columns = spec.size() / spec.shape[0];
-  if (!row_of) return f(0, 0, spec.size());
-  for (size_t r = 0; r < size_t(spec.shape[0]); ++r) f(r * columns, row_of(r, config) * columns, columns);
+  if (!foreign_row) return f(0, 0, spec.size());
+  for (size_t r = 0; r < size_t(spec.shape[0]); ++r) f(r * columns, foreign_row(r, config) * columns, columns);
 }
 
 size_t bytes_of(FlatType type) { return type == FlatType::f32 ? sizeof(float) : sizeof(uint16_t); }
@@ -111,10 +112,10 @@ uint64_t count_flat(const std::vector<FlatRow>& rows, const Config& config) {
 void read_flat(float* buffer, const InputFile& file, uint64_t at, FlatType type, const std::vector<FlatRow>& rows,
                const Config& config) {
   const Table table = table_of(config);
-  const auto with_tensor = [&](const std::string& name, RowOf row_of) {
+  const auto with_tensor = [&](const std::string& name, ForeignRow foreign_row) {
     const TensorSpec& spec = table.at(name);
     const std::vector<float> numbers = read_numbers(file, at, type, spec.size());
-    for_each_run(spec, row_of, config, [&](size_t ours, size_t theirs, size_t n) {
+    for_each_run(spec, foreign_row, config, [&](size_t ours, size_t theirs, size_t n) {
       std::copy_n(numbers.begin() + theirs, n, buffer + spec.offset + ours);
     });
     at += spec.size() * bytes_of(type);
@@ -125,10 +126,10 @@ void read_flat(float* buffer, const InputFile& file, uint64_t at, FlatType type,
 void write_flat(WholeFile& file, FlatType type, const std::vector<FlatRow>& rows, const Config& config,
                 const std::vector<TensorSpec>& table, const float* buffer) {
   const Table wanted = table_of(config), given = table_of(table);
-  const auto with_tensor = [&](const std::string& name, RowOf row_of) {
+  const auto with_tensor = [&](const std::string& name, ForeignRow foreign_row) {
     std::vector<float> numbers(wanted.at(name).size());
     if (const auto spec = given.find(name); spec != given.end())
-      for_each_run(spec->second, row_of, config, [&](size_t ours, size_t theirs, size_t n) {
+      for_each_run(spec->second, foreign_row, config, [&](size_t ours, size_t theirs, size_t n) {
         std::copy_n(buffer + spec->second.offset + ours, n, numbers.begin() + theirs);
       });
     write_numbers(file, type, numbers);

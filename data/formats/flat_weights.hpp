@@ -21,7 +21,7 @@ ConfigField header_field(const char* key, int Config::*member);
 // A tensor in such a file.
 struct FlatRow {
   std::vector<std::string> ours;  // concatenated; a name with '#' repeats for each layer
-  RowOf row_of = nullptr;         // maps our row to theirs; null if they are equal
+  ForeignRow foreign_row = nullptr;  // maps our row to theirs; null if they are equal
   uint64_t others = 0;            // numbers after them that our model does not have
   float (*other)(uint64_t i, const Config& config) = nullptr;  // what to write for the i-th of these; null for 0
 };

@@ -23,7 +23,7 @@ std::string module_of(const TensorSpec& spec) {
 }
 
 // Returns the row of a tensor's module. A class without rows uses our names.
-ModuleRow row_of(const Architecture& architecture, const TensorSpec& spec) {
+ModuleRow module_row(const Architecture& architecture, const TensorSpec& spec) {
   for (const ModuleRow& row : architecture.modules)
     if (module_of(spec) == row.ours) return row;
   if (architecture.modules.empty()) return {"", ""};
@@ -45,11 +45,11 @@ std::map<std::string, ForeignTensor> foreign_tensors(const Architecture& archite
   declare_model(layout, config);
   std::map<std::string, ForeignTensor> all;
   for (const TensorSpec& spec : layout.table()) {
-    const ModuleRow row = row_of(architecture, spec);
+    const ModuleRow row = module_row(architecture, spec);
     ForeignTensor& tensor = all[foreign_name(row, spec)];
     const bool has_numbers = std::string_view(row.theirs).find('@') != std::string_view::npos;
     const bool joins_experts = expert_of(spec) >= 0 && *row.theirs && !has_numbers;
-    tensor.parts.push_back({spec, row.row_of, joins_experts ? tensor.rows : 0});
+    tensor.sources.push_back({spec, row.foreign_row, joins_experts ? tensor.rows : 0});
     tensor.matrices += joins_experts;
     tensor.rows += spec.shape[0] + row.unused;
     tensor.vector = spec.shape.size() == 1;
@@ -61,10 +61,10 @@ std::map<std::string, ForeignTensor> foreign_tensors(const Architecture& archite
 
 std::vector<float> values_of(const ForeignTensor& tensor, const Config& config, const Model& model) {
   std::vector<float> values(tensor.rows * tensor.columns);
-  for (const ForeignTensor::Part& part : tensor.parts)
+  for (const ForeignTensor::Source& source : tensor.sources)
     for (const TensorSpec& spec : model.table)
-      if (spec.name == part.spec.name)
-        tensor.for_each(part, config, [&, from = model.weights.get() + spec.offset](size_t theirs, size_t ours) {
+      if (spec.name == source.spec.name)
+        tensor.for_each(source, config, [&, from = model.weights.get() + spec.offset](size_t theirs, size_t ours) {
           values[theirs] = from[ours];
         });
   return values;

@@ -11,12 +11,12 @@
 
 // One of their tensors. It is made of several of ours, stacked, or of one of ours with its rows in another order.
 struct ForeignTensor {
-  struct Part {
+  struct Source {
     TensorSpec spec;  // ours
-    RowOf row_of;
+    ForeignRow foreign_row;
     size_t first = 0;  // its first row in theirs
   };
-  std::vector<Part> parts;
+  std::vector<Source> sources;
   size_t rows = 0, columns = 1;
   bool transposed = false, vector = false;
   size_t matrices = 0;  // number of experts in one tensor (matrices, rows of one, columns)
@@ -29,10 +29,10 @@ struct ForeignTensor {
 
   // Calls f(index of theirs, index of ours) for each element.
   template <class F>
-  void for_each(const Part& part, const Config& config, F f) const {
-    const size_t count = part.spec.shape[0];
+  void for_each(const Source& source, const Config& config, F f) const {
+    const size_t count = source.spec.shape[0];
     for (size_t r = 0; r < count; ++r) {
-      const size_t row = part.first + (part.row_of ? part.row_of(r, config) : r);
+      const size_t row = source.first + (source.foreign_row ? source.foreign_row(r, config) : r);
       for (size_t c = 0; c < columns; ++c) f(transposed ? c * rows + row : row * columns + c, r * columns + c);
     }
   }

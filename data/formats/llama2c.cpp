@@ -78,7 +78,7 @@ float cosine_or_sine(uint64_t element, const Config& c) {
   return static_cast<float>(element < cosines ? std::cos(angle(element, c)) : std::sin(angle(element - cosines, c)));
 }
 
-std::vector<FlatRow> rows_of(const Config& config) {
+std::vector<FlatRow> flat_rows(const Config& config) {
   const std::string attention = "block.#.attention.", ffn = "block.#.ffn.";
   std::vector<FlatRow> rows = {
       {{"embedding.token.weight"}},
@@ -112,7 +112,7 @@ class Llama2cModel : public ForeignModel {
     } catch (const std::invalid_argument& error) {
       file_.fail(std::string(" has a header that cannot be used: ") + error.what());
     }
-    rows_ = rows_of(config_);
+    rows_ = flat_rows(config_);
     const uint64_t wanted = sizeof header + sizeof(float) * count_flat(rows_, config_);
     if (file_.size() != wanted)
       file_.fail(std::string(file_.size() < wanted ? " is truncated" : " is too long") + ": its header asks for " +
@@ -180,7 +180,7 @@ std::string write_llama2c(const std::string& folder, const ExportedModel& export
                              c.kv_heads, c.tied ? c.vocab_size : -c.vocab_size, c.context};
   WholeFile file((fs::path(folder) / kFlatFile).string()), tokenizer((fs::path(folder) / kLlama2cTokenizer).string());
   file.write(&header, sizeof header);
-  write_flat(file, FlatType::f32, rows_of(c), c, model.table, model.weights.get());
+  write_flat(file, FlatType::f32, flat_rows(c), c, model.table, model.weights.get());
   tokenizer.write(to_llama2c(pieces_of(exported.tokenizer)));
   for (WholeFile* whole : {&file, &tokenizer}) whole->finish();
   for (WholeFile* whole : {&file, &tokenizer}) whole->publish();

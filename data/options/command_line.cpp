@@ -36,7 +36,7 @@ bool contains(const Words& words, const std::string& word) {
 // ---- names -----------------------------------------------------------------------------------------------
 
 // The options of a command, which give words their meaning.
-struct Reader {
+struct KnownOptions {
   const CommandRow& row;
   const std::vector<CommandSetting>& settings;
   Words notices = {};  // the foreign names that were accepted
@@ -44,13 +44,13 @@ struct Reader {
   const CommandSetting* find(const std::string& name) const { return find_setting(settings, name); }
 };
 
-Reader reader_of(Command::Kind kind) { return {row_of(kind), settings_of(kind)}; }
+KnownOptions known_options(Command::Kind kind) { return {command_row(kind), settings_of(kind)}; }
 
-[[noreturn]] void refuse_option(const Reader& r, const std::string& name, const std::string& answer) {
+[[noreturn]] void refuse_option(const KnownOptions& r, const std::string& name, const std::string& answer) {
   if (!answer.empty()) throw std::invalid_argument("there is no --" + name + ": " + answer);
   const std::string command = r.row.name;
   for (const CommandRow& other : commands())
-    if (reader_of(other.kind).find(name))
+    if (known_options(other.kind).find(name))
       throw std::invalid_argument("--" + name + " is an option of " + other.name + ", not of " + command +
                                   ": leave it out");
   const std::string near = did_you_mean(name, names_of(r.settings), "--");
@@ -65,7 +65,7 @@ struct Meant {
 };
 
 // Returns the setting that the user means, by our name or by a foreign name with exactly the same meaning.
-Meant meant_by(Reader& r, const std::string& typed) {
+Meant meant_by(KnownOptions& r, const std::string& typed) {
   const std::string name = dashed(typed);
   if (const Setting* s = r.find(name)) return {s, false};
   const bool no = name.starts_with("no-");
@@ -87,7 +87,7 @@ Meant meant_by(Reader& r, const std::string& typed) {
 }
 
 // Returns our name for a value, if the option takes names.
-std::string value_meant(Reader& r, const Setting& s, const std::string& typed) {
+std::string value_meant(KnownOptions& r, const Setting& s, const std::string& typed) {
   if (s.choices.empty() || contains(s.choices, typed) || contains(s.synonyms, typed)) return typed;
   std::error_code error;
   if (s.files && (typed.find_first_of("./:") != typed.npos || std::filesystem::exists(typed, error))) return typed;
@@ -105,7 +105,7 @@ std::string value_meant(Reader& r, const Setting& s, const std::string& typed) {
 // ---- words and TOML → givens -----------------------------------------------------------------------------
 
 // The values of a list, and --config files, accumulate. For other options the last value counts.
-void add(Givens& givens, Reader& r, const Meant& meant, Words values, const std::string& where = "") {
+void add(Givens& givens, KnownOptions& r, const Meant& meant, Words values, const std::string& where = "") {
   const Setting& s = *meant.setting;
   if (s.flag() || meant.negated) values = {toml(parse_bool(s.name, values[0]) != meant.negated)};
   const bool path = contains({"DIR", "FILE", "PATH", "RUN"}, s.takes);
@@ -122,12 +122,12 @@ void add(Givens& givens, Reader& r, const Meant& meant, Words values, const std:
 }
 
 // True for options that say how long to train. One of them overrides any of them in a file that it overrides.
-bool is_length(const Reader& r, const std::string& name) {
+bool is_length(const KnownOptions& r, const std::string& name) {
   const Setting* s = r.find(name);
   return s && s->length;
 }
 
-Givens without_contradictions(const Reader& r, Givens givens) {
+Givens without_contradictions(const KnownOptions& r, Givens givens) {
   Words lengths;
   for (const Setting& s : r.settings)
     if (s.length && find(givens, s.name)) lengths.push_back(s.name);
@@ -137,7 +137,7 @@ Givens without_contradictions(const Reader& r, Givens givens) {
   return givens;
 }
 
-void add_positional(Givens& givens, Reader& r, const std::string& word) {
+void add_positional(Givens& givens, KnownOptions& r, const std::string& word) {
   const Setting* s = r.find(r.row.positional);
   if (!s || (find(givens, s->name) && !s->list))
     throw std::invalid_argument("'" + one_line(word) + "' is one word too many: usage: " + usage_of(r.row));
@@ -161,7 +161,7 @@ Words values_after(const Words& words, size_t& i, const Setting& s) {
 }
 
 // Reads the words after the name of the command.
-Givens read_words(Reader& r, const Words& words) {
+Givens read_words(KnownOptions& r, const Words& words) {
   Givens givens;
   bool options = true;  // until "--", after which all words are files or runs
   for (size_t i = 1; i < words.size(); ++i) {
@@ -183,7 +183,7 @@ Givens read_words(Reader& r, const Words& words) {
   return without_contradictions(r, givens);
 }
 
-Givens read_toml_options(Reader& r, const std::string& text, const std::string& file) {
+Givens read_toml_options(KnownOptions& r, const std::string& text, const std::string& file) {
   Givens givens;
   std::string where = file + (file.empty() ? "" : " ");
   try {
@@ -205,7 +205,7 @@ Givens read_toml_options(Reader& r, const std::string& text, const std::string& 
 }
 
 // `top` overrides `under`.
-Givens put_under(const Reader& r, Givens top, const Givens& under) {
+Givens put_under(const KnownOptions& r, Givens top, const Givens& under) {
   const auto overrides = [&](const Given& a, const Given& b) {
     return a.name == b.name || (is_length(r, a.name) && is_length(r, b.name));
   };
@@ -217,7 +217,7 @@ Givens put_under(const Reader& r, Givens top, const Givens& under) {
 }
 
 // Replaces --config FILE by the options in the file. A later file overrides an earlier one.
-Givens expand_config(Reader& r, Givens givens) {
+Givens expand_config(KnownOptions& r, Givens givens) {
   const Given* config = find(givens, "config");
   if (!config) return givens;
   const Words files = config->values;
@@ -247,9 +247,11 @@ void set_options(Command& c) {
     for (const std::string& value : g.values) find_setting(settings, g.name)->set(c, value);
   const bool reads_no_text = c.said("hellaswag");
   for (const Setting& s : settings)
-    if (s.required && !c.said(s.name) && !(s.name == "data" && reads_no_text))
-      throw std::invalid_argument(s.positional ? s.takes + " is missing: usage: " + usage_of(row_of(c.kind)) : "--" +
-                                  s.name + " is missing: write --" + s.name + " " + s.takes);
+    if (s.required && !c.said(s.name) && !(s.name == "data" && reads_no_text)) {
+      const std::string option = s.positional ? s.takes : "--" + s.name;
+      const std::string advice = s.positional ? "usage: " + usage_of(command_row(c.kind)) : "write " + option + " " + s.takes;
+      throw std::invalid_argument(option + " is missing: " + advice);
+    }
   if (c.sample.greedy) c.sample.sampling.temperature = 0;
   if (c.sample.interactive && (c.sample.count > 1 || c.sample.prompt == "-"))
     throw std::invalid_argument("--interactive reads lines from standard input and answers each once: "
@@ -283,7 +285,7 @@ void refuse_model_beside_run(const Command& command) {
                                   " has one already: leave one of them out");
 }
 
-Command command_of(const Reader& r, const Givens& givens, const std::string& program) {
+Command command_of(const KnownOptions& r, const Givens& givens, const std::string& program) {
   Command c;
   c.kind = r.row.kind;
   c.program = program;
@@ -350,7 +352,7 @@ Command parse_command_line(int argc, char** argv) {
 Command parse_words(Words words, const std::vector<std::pair<std::string, std::string>>& more,
                     const std::string& program) {
   for (const auto& [option, value] : more) words.push_back("--" + option + "=" + value);
-  Reader r = reader_of(command_named(words[0]).kind);
+  KnownOptions r = known_options(command_named(words[0]).kind);
   Givens givens = expand_config(r, read_words(r, words));
   // A config file contains its run's steps, which --for has chosen. Only --resume keeps the limit.
   std::erase_if(givens, [](const Given& g) { return g.name == "time-in-all"; });
@@ -358,12 +360,12 @@ Command parse_words(Words words, const std::vector<std::pair<std::string, std::s
 }
 
 Command parse_on_top(const Command& command, const std::string& toml, const std::string& file) {
-  Reader r = reader_of(command.kind);
+  KnownOptions r = known_options(command.kind);
   return command_of(r, put_under(r, command.given, read_toml_options(r, toml, file)), command.program);
 }
 
 Words words_of(const Command& command) {
-  const Reader r = reader_of(command.kind);
+  const KnownOptions r = known_options(command.kind);
   Words words = {r.row.name};
   for (const Given& g : command.given) {
     const Setting& s = *r.find(g.name);
@@ -391,7 +393,7 @@ Words words_for_train(const Command& compare) {
 }
 
 std::string said_as_toml(const Command& command) {
-  const Reader r = reader_of(command.kind);
+  const KnownOptions r = known_options(command.kind);
   std::string text;
   for (Given g : command.given) {
     const Setting& s = *r.find(g.name);

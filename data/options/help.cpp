@@ -56,7 +56,7 @@ const std::vector<CommandRow>& commands() {
   return rows;
 }
 
-const CommandRow& row_of(Command::Kind kind) {
+const CommandRow& command_row(Command::Kind kind) {
   return *std::find_if(commands().begin(), commands().end(), [&](const CommandRow& row) { return row.kind == kind; });
 }
 

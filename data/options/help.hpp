@@ -15,7 +15,7 @@ struct CommandRow {
   const char* examples;    // one per line
 };
 const std::vector<CommandRow>& commands();
-const CommandRow& row_of(Command::Kind kind);
+const CommandRow& command_row(Command::Kind kind);
 
 // "train_gpt eval [RUN] --data FILE... [OPTIONS]"
 std::string usage_of(const CommandRow& row);

@@ -72,12 +72,12 @@ Model model_to_train(const TrainOptions& o) {
 
 StepOptions step_options(const TrainOptions& o) { return {o.optimizer_options, o.clip, o.seed, o.lanes}; }
 
-StepRows rows_of(const TrainOptions& o, int64_t step) {
+StepRows step_rows(const TrainOptions& o, int64_t step) {
   return {o.data_seed, uint64_t(step), uint64_t(o.batch) * o.accumulate};
 }
 
 MicroBatches micro_batches(const Dataset& data, const TrainOptions& o, int64_t step) {
-  const StepRows rows = rows_of(o, step);
+  const StepRows rows = step_rows(o, step);
   const int B = o.batch, T = o.config.context;
   const size_t n = size_t(B) * T;
   const auto tokens = std::make_shared<std::vector<int>>(o.accumulate * n);

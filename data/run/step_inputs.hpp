@@ -28,5 +28,5 @@ StepOptions step_options(const TrainOptions& options);
 
 // Return the rows of a step, counted from 0, and its micro-batches. Reads the micro-batches now, so that a file error
 // comes before the step.
-StepRows rows_of(const TrainOptions& options, int64_t step);
+StepRows step_rows(const TrainOptions& options, int64_t step);
 MicroBatches micro_batches(const Dataset& data, const TrainOptions& options, int64_t step);

@@ -132,13 +132,13 @@ CheckpointFile open_checkpoint(const std::string& path) {
 
 // A range of bytes in the file, and its place in memory.
 template <class Byte>
-struct Part {
+struct ByteRange {
   uint64_t begin, end;
   Byte* memory;  // null: only the checksum needs them
 };
 
 // Adds bytes of the file to the checksum, and stores them in their place.
-void read_part(const CheckpointFile& c, Checksum& sum, const Part<char>& part, uint64_t from, uint64_t to) {
+void read_part(const CheckpointFile& c, Checksum& sum, const ByteRange<char>& part, uint64_t from, uint64_t to) {
   if (to <= c.start.size()) return sum.add(c.start.data() + from, to - from);
   const uint64_t most = std::min(to - from, kChecksumPiece);
   const auto elsewhere = part.memory ? nullptr : std::make_unique_for_overwrite<char[]>(most);
@@ -153,7 +153,7 @@ void read_part(const CheckpointFile& c, Checksum& sum, const Part<char>& part, u
 // Reads every slice to the address that `place` returns (null: nowhere), and compares the checksum.
 template <class Place>
 void read_slices(const CheckpointFile& c, const Place& place) {
-  std::vector<Part<char>> parts = {{0, c.start.size(), nullptr}};
+  std::vector<ByteRange<char>> parts = {{0, c.start.size(), nullptr}};
   const auto add = [&](uint64_t begin, uint64_t end, float* to) {
     if (parts.back().end < begin) parts.push_back({parts.back().end, begin, nullptr});
     parts.push_back({begin, end, reinterpret_cast<char*>(to)});
@@ -211,7 +211,7 @@ void write_checkpoint(const std::string& path, const CheckpointHeader& header, c
                                           {"train_gpt", to_text(to_json(header))},
                                           {"version", kVersion}},
                                          kDataAlignment);
-  std::vector<Part<const char>> parts = {{0, start.size(), start.data()}};
+  std::vector<ByteRange<const char>> parts = {{0, start.size(), start.data()}};
   for (const auto& [first, floats] : numbers) {
     const uint64_t begin = parts.back().end, end = begin + floats * sizeof(float);
     parts.push_back({begin, end, reinterpret_cast<const char*>(first)});

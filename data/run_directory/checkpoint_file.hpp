@@ -79,9 +79,9 @@ uint64_t checksum_in_pieces(uint64_t size,
 
 // Calls f(part, from, to) for the parts of a file that cover the bytes from `begin` to `end`. `parts` have a `begin`
 // and an `end`, and no gaps between them.
-template <class Part, class F>
-void each_within(const std::vector<Part>& parts, uint64_t begin, uint64_t end, const F& f) {
-  const auto ends_behind = [](uint64_t at, const Part& p) { return at < p.end; };
+template <class Range, class F>
+void each_within(const std::vector<Range>& parts, uint64_t begin, uint64_t end, const F& f) {
+  const auto ends_behind = [](uint64_t at, const Range& p) { return at < p.end; };
   auto part = std::upper_bound(parts.begin(), parts.end(), begin, ends_behind);
   for (; begin < end; begin = std::min(end, part++->end)) f(*part, begin, std::min(end, part->end));
 }

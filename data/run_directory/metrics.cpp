@@ -35,7 +35,7 @@ int64_t step_of(const std::string& field) {
   return std::atoll(field.c_str());
 }
 
-std::string joined(const std::vector<std::string>& fields) {
+std::string csv_line(const std::vector<std::string>& fields) {
   std::string line;
   for (const std::string& field : fields) line += (line.empty() ? "" : ",") + field;
   return line + "\n";
@@ -49,7 +49,7 @@ size_t place(const std::vector<std::string>& in, const std::string& name) {
 
 CsvRows csv_up_to(const std::string& path, const std::vector<std::string>& columns, int64_t last_step,
                   const std::vector<std::string>& words, bool once) {
-  CsvRows kept = {joined(columns), {}};
+  CsvRows kept = {csv_line(columns), {}};
   std::string line;
   if (last_step == 0 || !std::filesystem::exists(path)) return kept;
   std::istringstream file(read_file(path));
@@ -69,7 +69,7 @@ CsvRows csv_up_to(const std::string& path, const std::vector<std::string>& colum
     std::vector<std::string> row;
     for (const std::string& column : columns)
       row.push_back(place(found, column) < found.size() ? fields[place(found, column)] : "");
-    kept.text += joined(row);
+    kept.text += csv_line(row);
   }
   return kept;
 }
@@ -106,7 +106,7 @@ std::string step_json(const MetricsRow& r) {
                    {"step_ms", r.step_ms}, {"tokens_per_second", r.tokens_per_second}});
 }
 
-MetricsRow row_of(const std::string& line) {
+MetricsRow parse_row(const std::string& line) {
   if (line.starts_with("step")) return {};
   std::vector<double> x;
   for (const std::string& field : csv_fields(line))
@@ -124,10 +124,10 @@ Metrics::Metrics(const std::string& directory, int64_t last_step, const std::str
                                                   last_step, {}, true))) {
   std::string text = read_file(path_);
   text.pop_back();
-  last_ = row_of(text.substr(text.rfind('\n') + 1));
+  last_ = parse_row(text.substr(text.rfind('\n') + 1));
   const std::vector<std::string> fields = csv_fields(unwritten);
   if (last_.step >= last_step || fields.size() != metrics::columns || fields[0] != std::to_string(last_step)) return;
-  write(row_of(unwritten));
+  write(parse_row(unwritten));
 }
 
 void Metrics::write(const MetricsRow& row) {

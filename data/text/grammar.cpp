@@ -138,7 +138,7 @@ struct Agenda {
 };
 
 // Tries every entry at every choice, and gives up a path at its first wrong letter.
-struct Reader {
+struct GrammarReader {
   const Grammar& grammar;
   std::string_view text;
   std::vector<double> derivations{};
@@ -249,7 +249,7 @@ std::string Grammar::tell(const std::string& start, const std::function<size_t(s
 }
 
 std::vector<double> Grammar::read(const std::string& start, std::string_view text, size_t* readable) const {
-  Reader reader{*this, text};
+  GrammarReader reader{*this, text};
   const GrammarSymbol whole{.kind = GrammarSymbol::pick, .text = start};
   reader.read({&whole, &whole + 1, nullptr}, 0, {}, 0);
   if (readable) *readable = reader.furthest;

@@ -31,14 +31,14 @@ struct Source {
   std::vector<double> nats;
   Names token_files;
 
-  bool empty() const { return text.parts.empty() && token_files.empty(); }
+  bool empty() const { return text.files.empty() && token_files.empty(); }
   std::string name() const { return token_files.empty() ? text.name : one_line(token_files[0]); }
 };
 
 Source read_source(const Names& paths, const TextFiles& filter, const Names& held_out) {
   Source source{read_text(paths, filter, held_out), {}, {}};
-  const std::vector<Text::Part>& parts = source.text.parts;
-  if (parts.size() == 1) source.nats = read_nats(parts[0].name, source.text.bytes);
+  const std::vector<Text::File>& files = source.text.files;
+  if (files.size() == 1) source.nats = read_nats(files[0].name, source.text.bytes);
   return source;
 }
 
@@ -173,9 +173,9 @@ void append_text(Dataset& data, Text& text, Unknown unknown, size_t& count) {
   const bool bytes = data.tokenizer.kind() == Tokenizer::Kind::byte;
   if (data.separator < 0 && bytes) return data.tokens.append_bytes(std::move(text.bytes));
   if (data.separator < 0) return data.tokens.append(encoded<T>(data.tokenizer, text.bytes, unknown, count));
-  for (size_t i = 0; i < text.parts.size(); ++i) {
+  for (size_t i = 0; i < text.files.size(); ++i) {
     data.tokens.append(std::vector<T>{static_cast<T>(data.separator)});
-    data.tokens.append(encoded<T>(data.tokenizer, text.part(i), unknown, count));
+    data.tokens.append(encoded<T>(data.tokenizer, text.bytes_of(i), unknown, count));
   }
 }
 

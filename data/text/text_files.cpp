@@ -260,18 +260,18 @@ size_t bytes_of(const std::vector<Found>& files) {
 
 }  // namespace
 
-std::string_view Text::part(size_t i) const {
-  const size_t begin = parts[i].begin, end = i + 1 < parts.size() ? parts[i + 1].begin : bytes.size();
+std::string_view Text::bytes_of(size_t i) const {
+  const size_t begin = files[i].begin, end = i + 1 < files.size() ? files[i + 1].begin : bytes.size();
   return std::string_view(bytes).substr(begin, end - begin);
 }
 
 std::string Text::place(size_t at) const {
-  const Part* part = &parts.front();
-  for (const Part& p : parts)
-    if (p.begin <= at) part = &p;
-  const std::string_view before = std::string_view(bytes).substr(part->begin, at - part->begin);
+  const File* file = &files.front();
+  for (const File& f : files)
+    if (f.begin <= at) file = &f;
+  const std::string_view before = std::string_view(bytes).substr(file->begin, at - file->begin);
   const size_t line = std::count(before.begin(), before.end(), '\n') + 1, start = before.rfind('\n') + 1;
-  return one_line(part->name) + ", line " + std::to_string(line) + ", byte " +
+  return one_line(file->name) + ", line " + std::to_string(line) + ", byte " +
          std::to_string(before.size() - start + 1);
 }
 
@@ -303,8 +303,8 @@ void note_copies(Text& text, const Text& validation) {
   Names copies;
   const Text* const both[] = {&text, &validation};
   for (const Text* one : both)
-    for (size_t i = 0; i < one->parts.size(); ++i)
-      if (!one->part(i).empty() && !seen.insert(one->part(i)).second) copies.push_back(one->parts[i].name);
+    for (size_t i = 0; i < one->files.size(); ++i)
+      if (!one->bytes_of(i).empty() && !seen.insert(one->bytes_of(i)).second) copies.push_back(one->files[i].name);
   if (copies.empty()) return;
   text.notes.push_back("the same text as another file: " + one_line(list(copies)) +
                        "; validation may be of text that the model trains on");
@@ -366,7 +366,7 @@ Text read_text(const Names& paths, const TextFiles& filter, const Names& held_ou
     read_on(text.bytes, file.get(), most, name, show);
     if (text.bytes.size() >= most) throw std::runtime_error(name + " has more text than fits into memory");
     if (is_text) normalize(text.bytes, begin, name, marks, returns);
-    text.parts.push_back({name, begin});
+    text.files.push_back({name, begin});
   }
   if (!held.empty()) text.notes.push_back(note_of_held_out(held));
   if (!repeated.empty()) text.notes.push_back(note_of_repeated(repeated));
@@ -382,9 +382,9 @@ Text read_text(const Names& paths, const TextFiles& filter, const Names& held_ou
   if (!json_lists.empty())
     text.notes.push_back("JSON is learned as it is: " + list(json_lists) + "; for its texts alone: jq -r '.[].text' " +
                          shell_words({json_lists[0]}) + " | train_gpt train -");
-  text.name = text.parts.size() == 1 ? one_line(text.parts[0].name) : count_files(text.parts.size());
+  text.name = text.files.size() == 1 ? one_line(text.files[0].name) : count_files(text.files.size());
   for (std::string& note : text.notes) note = one_line(note);
-  if (text.parts.empty())
+  if (text.files.empty())
     throw std::runtime_error("there is no text in " + list(paths) +
                              (text.notes.empty() ? "" : " (" + text.notes.back() + ")"));
   if (text.bytes.empty()) throw std::runtime_error("there is no text in " + text.name + ": it is empty");

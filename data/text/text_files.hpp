@@ -14,16 +14,16 @@ struct TextFiles {
 };
 
 struct Text {
-  struct Part {
+  struct File {
     std::string name;
     size_t begin;
   };
   std::string bytes;               // all files, one after the other
   std::string name;                // shown to the user, without control characters
-  std::vector<Part> parts;         // the files
+  std::vector<File> files;
   std::vector<std::string> notes;  // shown to the user, one line each: what was skipped or changed
 
-  std::string_view part(size_t i) const;  // the bytes of a file
+  std::string_view bytes_of(size_t i) const;  // of file i
   std::string place(size_t at) const;  // "notes.txt, line 3, byte 7"
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// A long sequence of tokens in pieces. Each piece lies in memory or in a mapped file, with 8, 16 or 32 bits per token.
+// A long sequence of tokens in segments. Each lies in memory or in a mapped file, with 8, 16 or 32 bits per token.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +26,7 @@ class Tokens {
   // Appends tokens [begin, end) of another sequence, without copying them.
   void append(const Tokens& from, size_t begin, size_t end);
 
-  size_t size() const { return pieces_.empty() ? 0 : pieces_.back().end; }
+  size_t size() const { return segments_.empty() ? 0 : segments_.back().end; }
   size_t memory() const;  // bytes, without mapped files
 
   uint32_t operator[](size_t i) const;
@@ -37,34 +37,34 @@ class Tokens {
   size_t find(size_t begin, size_t end, uint32_t token) const;
 
  private:
-  struct Piece {
+  struct Segment {
     size_t begin, end;  // positions in the sequence
     const void* data;
     int width;  // bytes of a token
     bool mapped;
     std::shared_ptr<const void> owner;
   };
-  // Calls f(numbers) for the tokens of a piece, in the type that stores them.
+  // Calls f(numbers) for the tokens of a segment, in the type that stores them.
   template <class F>
-  static auto with_numbers(const Piece& piece, const F& f) {
-    if (piece.width == 1) return f(static_cast<const uint8_t*>(piece.data));
-    if (piece.width == 2) return f(static_cast<const uint16_t*>(piece.data));
-    return f(static_cast<const uint32_t*>(piece.data));
+  static auto with_numbers(const Segment& segment, const F& f) {
+    if (segment.width == 1) return f(static_cast<const uint8_t*>(segment.data));
+    if (segment.width == 2) return f(static_cast<const uint16_t*>(segment.data));
+    return f(static_cast<const uint32_t*>(segment.data));
   }
-  const Piece& piece_of(size_t i) const;
-  void append(Piece piece);  // piece.end is the number of its tokens
+  const Segment& segment_of(size_t i) const;
+  void append(Segment segment);  // segment.end is the number of its tokens
 
-  std::vector<Piece> pieces_;
+  std::vector<Segment> segments_;
 };
 
 template <class F>
 void Tokens::for_each(size_t begin, size_t end, const F& f) const {
   for (size_t i = begin; i < end;) {
-    const Piece& piece = piece_of(i);
-    const size_t first = i - piece.begin, stop = (piece.end < end ? piece.end : end) - piece.begin;
-    with_numbers(piece, [&](const auto* numbers) {
+    const Segment& segment = segment_of(i);
+    const size_t first = i - segment.begin, stop = (segment.end < end ? segment.end : end) - segment.begin;
+    with_numbers(segment, [&](const auto* numbers) {
       for (size_t k = first; k < stop; ++k) f(numbers[k]);
     });
-    i = piece.begin + stop;
+    i = segment.begin + stop;
   }
 }

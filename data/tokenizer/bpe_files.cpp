@@ -89,7 +89,7 @@ std::string type_of(const json& part) {
 }
 
 // Describes a part for an error message: "Sequence [Digits, ByteLevel]".
-std::string name_of(const json& part) {
+std::string description_of(const json& part) {
   std::string name = type_of(part);
   for (const char* list : {"normalizers", "pretokenizers", "processors", "decoders"})
     if (const json& parts = member(part, list); parts.is_array()) {
@@ -105,13 +105,13 @@ void require(const json& file, const char* part, const std::string& type) {
   const json& j = member(file, part);
   if (j.is_null()) return;
   if (!j.is_object()) throw std::runtime_error(std::string("its ") + part + " is not an object");
-  if (const std::string name = name_of(j); name != type) lack("the " + std::string(part) + " " + name);
+  if (const std::string name = description_of(j); name != type) lack("the " + std::string(part) + " " + name);
 }
 
 // True if the file asks for Unicode's normalization form C, the only normalizer that we support.
 bool normalizes(const json& file) {
   const json& part = member(file, "normalizer");
-  const bool nfc = part.is_object() && name_of(part) == "NFC";
+  const bool nfc = part.is_object() && description_of(part) == "NFC";
   if (!nfc) require(file, "normalizer", "");
   return nfc;
 }
@@ -127,7 +127,7 @@ void require_off(const json& model, const char* option) {
 Split split_of(const json& file) {
   const json& pre = member(file, "pre_tokenizer");
   if (!pre.is_object()) lack("a file without a pre_tokenizer");
-  const std::string name = name_of(pre);
+  const std::string name = description_of(pre);
   const bool two = name == "Sequence [Split, ByteLevel]";
   if (name != "ByteLevel" && !two) lack("the pre_tokenizer " + name);
   const json& bytes = two ? pre["pretokenizers"][1] : pre;
@@ -147,7 +147,7 @@ Split split_of(const json& file) {
 // Returns the template of a post_processor, or null. A template adds special tokens around a text; encode() never does.
 const json& template_of(const json& file) {
   const json& part = member(file, "post_processor");
-  const std::string name = part.is_object() ? name_of(part) : "ByteLevel";
+  const std::string name = part.is_object() ? description_of(part) : "ByteLevel";
   if (name == "ByteLevel") return member(part, "single");
   if (name == "TemplateProcessing") return member(part, "single");
   if (name == "Sequence [ByteLevel, TemplateProcessing]") return member(part["processors"][1], "single");
@@ -181,9 +181,9 @@ void require_known_parts(const json& file) {
 }
 
 // Builds the tables of a file. Looks tokens up by the names that the file gives them.
-class Reader {
+class VocabularyReader {
  public:
-  Reader(const json& vocabulary, const json& added) {
+  VocabularyReader(const json& vocabulary, const json& added) {
     if (!vocabulary.is_object()) throw std::runtime_error("its vocabulary is not an object");
     if (!added.is_null() && !added.is_array()) throw std::runtime_error("its added_tokens are not a list");
     tables_.tokens.resize(vocabulary.size() + added.size());
@@ -256,7 +256,7 @@ class Reader {
 Bpe from_tokenizer_json(const json& file) {
   require_known_parts(file);
   const json& model = member(file, "model");
-  Reader reader(member(model, "vocab"), member(file, "added_tokens"));
+  VocabularyReader reader(member(model, "vocab"), member(file, "added_tokens"));
   const json& merges = member(model, "merges");
   if (!merges.is_array()) throw std::runtime_error("its merges are not a list");
   for (const json& merge : merges) {
@@ -272,7 +272,7 @@ Bpe from_tokenizer_json(const json& file) {
 // The first line of vocab.bpe is its version.
 Bpe from_gpt2(const json& vocabulary, const std::string& merges) {
   constexpr const char* kEndOfText = "<|endoftext|>";
-  Reader reader(vocabulary, nullptr);
+  VocabularyReader reader(vocabulary, nullptr);
   for (size_t at = 0, end; at < merges.size(); at = end + 1) {
     end = std::min(merges.find('\n', at), merges.size());
     std::string line = merges.substr(at, end - at);

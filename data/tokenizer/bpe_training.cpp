@@ -15,38 +15,38 @@ constexpr size_t kCounted = 1 << 20;  // a thread counts the words of this many 
 // Counts how often each word occurs, in a hash table with open addressing.
 class Counts {
  public:
-  struct Slot {
+  struct WordCount {
     std::string_view word;
     int64_t count = 0;
   };
 
   void add(std::string_view word, int64_t count) {
-    if (2 * used_ >= slots_.size()) grow();
-    Slot& slot = find(word);
-    used_ += slot.count == 0;
-    slot = {word, slot.count + count};
+    if (2 * used_ >= entries_.size()) grow();
+    WordCount& entry = find(word);
+    used_ += entry.count == 0;
+    entry = {word, entry.count + count};
   }
-  const std::vector<Slot>& slots() const { return slots_; }
+  const std::vector<WordCount>& entries() const { return entries_; }
 
  private:
-  Slot& find(std::string_view word) {
-    size_t at = std::hash<std::string_view>()(word) & (slots_.size() - 1);
-    while (slots_[at].count > 0 && slots_[at].word != word) at = (at + 1) & (slots_.size() - 1);
-    return slots_[at];
+  WordCount& find(std::string_view word) {
+    size_t at = std::hash<std::string_view>()(word) & (entries_.size() - 1);
+    while (entries_[at].count > 0 && entries_[at].word != word) at = (at + 1) & (entries_.size() - 1);
+    return entries_[at];
   }
   void grow() {
-    std::vector<Slot> old(2 * slots_.size());
-    old.swap(slots_);
-    for (const Slot& slot : old)
-      if (slot.count > 0) find(slot.word) = slot;
+    std::vector<WordCount> old(2 * entries_.size());
+    old.swap(entries_);
+    for (const WordCount& entry : old)
+      if (entry.count > 0) find(entry.word) = entry;
   }
 
-  std::vector<Slot> slots_ = std::vector<Slot>(1 << 10);
+  std::vector<WordCount> entries_ = std::vector<WordCount>(1 << 10);
   size_t used_ = 0;
 };
 
 // Returns the distinct words of a text, sorted.
-std::vector<Counts::Slot> count_words(std::string_view text) {
+std::vector<Counts::WordCount> count_words(std::string_view text) {
   const std::vector<std::string_view> pieces = cut_between_words(Split::gpt2, text, kCounted);
   Counts all;
 #pragma omp parallel
@@ -56,12 +56,12 @@ std::vector<Counts::Slot> count_words(std::string_view text) {
     for (size_t i = 0; i < pieces.size(); ++i)
       split_words(Split::gpt2, pieces[i], [&](std::string_view word) { own.add(word, 1); });
 #pragma omp critical
-    for (const auto& [word, count] : own.slots())
+    for (const auto& [word, count] : own.entries())
       if (count > 0) all.add(word, count);
   }
-  std::vector<Counts::Slot> words;
-  for (const Counts::Slot& slot : all.slots())
-    if (slot.count > 0) words.push_back(slot);
+  std::vector<Counts::WordCount> words;
+  for (const Counts::WordCount& entry : all.entries())
+    if (entry.count > 0) words.push_back(entry);
   std::sort(words.begin(), words.end(), [](const auto& a, const auto& b) { return a.word < b.word; });
   return words;
 }

@@ -125,13 +125,14 @@ void describe(const Bench& bench, int threads) {
   warn_if_busy(report);
 }
 
-struct Part {
+struct Benchmark {
   const char* name;
   void (*run)(Bench&);
 };
-constexpr Part kParts[] = {{"gemm", bench_gemm},         {"norm", bench_norms},           {"layers", bench_layers},
-                           {"sampling", bench_sampling}, {"tokenizer", bench_tokenizers}, {"steps", bench_steps},
-                           {"experts", bench_experts}};
+constexpr Benchmark kBenchmarks[] = {
+    {"gemm", bench_gemm},         {"norm", bench_norms},           {"layers", bench_layers},
+    {"sampling", bench_sampling}, {"tokenizer", bench_tokenizers}, {"steps", bench_steps},
+    {"experts", bench_experts}};
 
 struct Options {
   std::vector<std::string> parts;  // empty: all
@@ -150,7 +151,7 @@ Options options_of(int argc, char** argv) {
     const auto value = [&] {
       return i + 1 < argc ? std::string(argv[++i]) : throw std::invalid_argument(word + " needs a value");
     };
-    const auto is_part = [&](const Part& part) { return word == part.name; };
+    const auto is_part = [&](const Benchmark& part) { return word == part.name; };
     if (word == "--quick") o.quick = true;
     else if (word == "--peer") o.peer = value();
     else if (word == "--json") o.json = value();
@@ -159,7 +160,7 @@ Options options_of(int argc, char** argv) {
     else if (word == "--widths") {
       std::istringstream list(value());
       for (std::string width; std::getline(list, width, ',');) o.widths.push_back(std::stoi(width));
-    } else if (std::any_of(std::begin(kParts), std::end(kParts), is_part)) o.parts.push_back(word);
+    } else if (std::any_of(std::begin(kBenchmarks), std::end(kBenchmarks), is_part)) o.parts.push_back(word);
     else throw std::invalid_argument("unknown word '" + word + "': choose parts of gemm norm layers sampling tokenizer "
                                      "steps experts, or --quick --threads N --widths N,N --json FILE --peer COMMAND,\n"
                                      "or --summary FILE...");
@@ -178,7 +179,7 @@ int run(int argc, char** argv) {
   Bench bench{report, {quick ? 1 : 5, quick ? .002 : .03, peer}, quick, o.widths};
   const Stopwatch clock;
   describe(bench, threads);
-  for (const Part& part : kParts) {
+  for (const Benchmark& part : kBenchmarks) {
     if (!o.parts.empty() && std::find(o.parts.begin(), o.parts.end(), part.name) == o.parts.end()) continue;
     try {
       report.say("");

@@ -69,7 +69,8 @@ struct Entry {
   int ours, validation, eager = -1, compiled = -1;
 };
 
-Json row_of(const Bench& bench, const Recipe& r, const Entry& entry, Matmul matmul, const std::vector<Times>& times) {
+Json report_row(const Bench& bench, const Recipe& r, const Entry& entry, Matmul matmul,
+                const std::vector<Times>& times) {
   Json row = {{"of", r.name}, {"norm", name_of(kNormKinds, entry.config.norm)}, {"matmul", name_of(kMatmuls, matmul)}};
   const auto at = [&](int i) { return i < 0 ? Times{} : times[i]; };
   const Times ours = at(entry.ours), eager = at(entry.eager), compiled = at(entry.compiled);
@@ -108,7 +109,7 @@ void bench_recipe(Bench& bench, const Recipe& r, Matmul matmul) {
   }
   const std::vector<Times> times = bench.clock.race(contestants);
   bench.clock.peer.forget();
-  for (const Entry& e : entries) bench.report.row(row_of(bench, r, e, matmul, times));
+  for (const Entry& e : entries) bench.report.row(report_row(bench, r, e, matmul, times));
   if (entries.size() < 2) return;
   const auto change = [&](int layernorm, int rmsnorm) {
     return times[layernorm].known() && times[rmsnorm].known()

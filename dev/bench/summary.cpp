@@ -51,7 +51,7 @@ bool has_all(const Json& row, const Json& with) {
 }
 
 // The row of a line, or null: a part may not have run, or the build has no bf16.
-Json row_of(const Json& run, const Line& line) {
+Json find_row(const Json& run, const Line& line) {
   if (!run.contains(line.table)) return nullptr;
   const Json& table = run[line.table];
   if (!table.is_array()) return table;
@@ -67,7 +67,7 @@ std::string ratio_of(const Json& row) {
 }
 
 std::string cell(const Json& run, const Line& line) {
-  const Json row = row_of(run, line);
+  const Json row = find_row(run, line);
   return row.is_null() ? "-" : format(line.unit, line.scale * row[line.field].get<double>()) + ratio_of(row);
 }
 

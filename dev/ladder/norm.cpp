@@ -117,7 +117,7 @@ struct Row {
   }
 };
 
-Row row_of(const float* dy, const float* x, const NormSaved& saved, const Norm& p, int n, int C) {
+Row row_at(const float* dy, const float* x, const NormSaved& saved, const Norm& p, int n, int C) {
   const size_t at = static_cast<size_t>(n) * C;
   const bool centered = p.kind == NormKind::layernorm;
   return {dy + at, x + at, p.gain, centered ? saved.mean[n] : 0, saved.rstd[n], centered};
@@ -127,18 +127,18 @@ Row row_of(const float* dy, const float* x, const NormSaved& saved, const Norm& 
 void two_passes(float* dx, const Norm& g, const float* dy, const float* x, const NormSaved& saved, const Norm& p, int N,
                 int C) {
   for (int n = 0; n < N; ++n) {
-    const Row row = row_of(dy, x, saved, p, n, C);
+    const Row row = row_at(dy, x, saved, p, n, C);
     sweep(C, [&](int i, int lanes) { row.add_parameter_gradients(g, i, lanes); });
   }
   for (int n = 0; n < N; ++n)
-    row_of(dy, x, saved, p, n, C).backward(dx + static_cast<size_t>(n) * C, C, [](int, int) {});
+    row_at(dy, x, saved, p, n, C).backward(dx + static_cast<size_t>(n) * C, C, [](int, int) {});
 }
 
 // Fused. Adds a row's share of dgain and dbias while the row is in L1 for dx.
 void fused(float* dx, const Norm& g, const float* dy, const float* x, const NormSaved& saved, const Norm& p, int N,
            int C) {
   for (int n = 0; n < N; ++n) {
-    const Row row = row_of(dy, x, saved, p, n, C);
+    const Row row = row_at(dy, x, saved, p, n, C);
     row.backward(dx + static_cast<size_t>(n) * C, C,
                  [&](int i, int lanes) { row.add_parameter_gradients(g, i, lanes); });
   }

@@ -13,7 +13,7 @@ namespace {
 using Header = std::array<int32_t, 256>;
 constexpr int32_t kMagic = 20240327, kVersion = 2;
 
-std::vector<FlatRow> rows_of(const Config& config) { return llmc_rows(config, llmc_padded(config.vocab_size)); }
+std::vector<FlatRow> flat_rows(const Config& config) { return llmc_rows(config, llmc_padded(config.vocab_size)); }
 
 std::vector<float> logits_of(Model& model, const Batch& batch) {
   const Config& c = model.config;
@@ -47,7 +47,7 @@ void write_debug_state(const std::string& path, const Model& model, const DebugS
   file.write(state.targets.data(), state.targets.size() * sizeof(int));
   file.write(state.logits.data(), state.logits.size() * sizeof(float));
   file.write(&state.loss, sizeof state.loss);
-  write_flat(file, FlatType::f32, rows_of(model.config), model.config, model.table, state.gradients.data());
+  write_flat(file, FlatType::f32, flat_rows(model.config), model.config, model.table, state.gradients.data());
   file.finish();
   file.publish();
 }
@@ -63,7 +63,7 @@ DebugState read_debug_state(const std::string& path, const Model& model) {
   take(header.data(), header.size());
   const int B = header[2], T = header[3];
   const uint64_t N = static_cast<uint64_t>(B) * T, logits = N * model.config.vocab_size;
-  const std::vector<FlatRow> rows = rows_of(model.config);
+  const std::vector<FlatRow> rows = flat_rows(model.config);
   if (header[0] != kMagic || header[1] != kVersion || B < 1 || T < 1 || T > model.config.context ||
       file.size() != sizeof header + sizeof(float) * (2 * N + logits + 1 + count_flat(rows, model.config)))
     throw std::runtime_error(path + " is not a debug state of this model");

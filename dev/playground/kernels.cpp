@@ -164,7 +164,7 @@ void add_optimizers(Hashes& hashes) {
     fill(model.gradients.get(), model.gradient_floats, "gradients");
     Buffer state = allocate(state_floats(model.table)), scratch = allocate(scratch_floats(model.table));
     OptimizerOptions options;
-    for (const Optimizer* optimizer : rows_of(model.table))
+    for (const Optimizer* optimizer : optimizers_of(model.table))
       optimizer->update({model.weights.get(), state.get(), model.gradients.get(), scratch.get()},
                         tensors_of(model.table, *optimizer), options, {1e-2f, .5f, 1});
     const bool libm = row.rows.front() != &kSgd && row.rows.front() != &kLion;

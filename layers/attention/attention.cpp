@@ -20,7 +20,7 @@ namespace {
 // A tile holds kQueries queries. Their products with the keys are stored with one row per key, so that the softmax of W
 // queries is one loop over keys. A `column` points to the first of W queries in the row of the tile's first key.
 constexpr int kQueries = kTile;
-constexpr size_t row_of(int j) { return static_cast<size_t>(j) * kQueries; }
+constexpr size_t key_row(int j) { return static_cast<size_t>(j) * kQueries; }
 
 int whole_vectors(int n) { return (n + simd::W - 1) / simd::W * simd::W; }
 
@@ -59,8 +59,8 @@ void scale_row(float* row, float factor, int n) {
 
 // Zeroes the columns of W queries for keys that none of them sees.
 void clear_unseen(float* column, const Scores& scores, int keys) {
-  for (int j = 0; j < scores.begin; ++j) store(column + row_of(j), Vec{});
-  for (int j = scores.end; j < keys; ++j) store(column + row_of(j), Vec{});
+  for (int j = 0; j < scores.begin; ++j) store(column + key_row(j), Vec{});
+  for (int j = scores.end; j < keys; ++j) store(column + key_row(j), Vec{});
 }
 
 // Writes the multipliers of dropout for W queries from query i on; m[j·W ...] belongs to key k0 + j.
@@ -111,7 +111,7 @@ void forward_columns(float* column, const Forward& w, Running& t, int i, const K
   scores.each(column, kQueries, Vec{}, [&](int, Vec s) { top = simd::max(s, top); });
   scores.each(column, kQueries, top, [&](int j, Vec s) {
     const Vec e = simd::exp(s);
-    store(column + row_of(j), e);
+    store(column + key_row(j), e);
     sum += e;
   });
   clear_unseen(column, scores, keys);
@@ -122,7 +122,7 @@ void forward_columns(float* column, const Forward& w, Running& t, int i, const K
   if (w.dropout.p == 0) return;
   alignas(64) float m[kTile * simd::W];
   dropout_columns(m, w.dropout, t.b, w.layer, t.h, t.q0 + i, k0, keys);
-  for (int j = 0; j < keys; ++j) store(column + row_of(j), load(column + row_of(j)) * load(m + j * simd::W));
+  for (int j = 0; j < keys; ++j) store(column + key_row(j), load(column + key_row(j)) * load(m + j * simd::W));
 }
 
 void forward_queries(const Forward& w, int b, int h, int q0) {
@@ -236,15 +236,15 @@ void backward_columns(float* p, float* dropped, float* ds, const Backward& w, co
   const Vec delta = load(t.delta + i);
   scores.each(p, kQueries, load(t.lse + i), [&](int j, Vec s) {
     const Vec e = simd::exp(s);  // P = exp(S − lse)
-    Vec dp = load(ds + row_of(j));
+    Vec dp = load(ds + key_row(j));
     if (dropout) {
-      store(dropped + row_of(j), e * load(m + j * simd::W));
+      store(dropped + key_row(j), e * load(m + j * simd::W));
       dp *= load(m + j * simd::W);
     }
     Vec d = e * (dp - delta) * w.shape.scale;  // P = softmax(S): dS = P·(dP − Δ); the scale belongs to dq and dk
     if (cap) d *= load(cap_slopes + j * simd::W);  // S = c·tanh(...): dS ← dS·(1 − tanh²)
-    store(p + row_of(j), e);
-    store(ds + row_of(j), d);
+    store(p + key_row(j), e);
+    store(ds + key_row(j), d);
   });
   clear_unseen(p, scores, keys);
   clear_unseen(ds, scores, keys);

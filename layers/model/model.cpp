@@ -82,9 +82,9 @@ void initialize(Model& model, uint64_t seed) {
     float* w = model.weights.get() + spec.offset;
     const Start start = spec.start;
     const size_t size = spec.size();
-    constexpr size_t kPiece = 1 << 10, kCost = 100;  // a normal number costs a logarithm, a root and a cosine
-    parallel_for(static_cast<int>((size + kPiece - 1) / kPiece), 1, kCost * kPiece, [=](int begin, int end) {
-      for (size_t i = begin * kPiece; i < std::min(size, end * kPiece); ++i) {
+    constexpr size_t kChunk = 1 << 10, kCost = 100;  // a normal number costs a logarithm, a root and a cosine
+    parallel_for(static_cast<int>((size + kChunk - 1) / kChunk), 1, kCost * kChunk, [=](int begin, int end) {
+      for (size_t i = begin * kChunk; i < std::min(size, end * kChunk); ++i) {
         if (start.is_one(i)) w[i] = 1;
         else if (start.deviation == 0) w[i] = start.mean;
         else w[i] = start.mean + start.deviation * static_cast<float>(rng::normal(key, i));

@@ -21,7 +21,7 @@ namespace {
 
 constexpr double kDecay = -.8, kSmallestSize = 1e-3;
 constexpr float kFloor = 1e-30f;  // the smallest v
-constexpr int kMostPanels = 64;   // per tensor; each except the last has at least kPiece floats
+constexpr int kMostPanels = 64;   // per tensor; each except the last has at least kStrip floats
 
 // Σx² in double.
 struct Squares {
@@ -48,7 +48,7 @@ struct Tensor {
   }
   bool factored() const { return spec->shape.size() == 2; }
   int panel_rows() const {
-    return std::max(static_cast<int>(kPiece / cols), (rows + kMostPanels - 1) / kMostPanels);
+    return std::max(static_cast<int>(kStrip / cols), (rows + kMostPanels - 1) / kMostPanels);
   }
   int panels() const { return (rows + panel_rows() - 1) / panel_rows(); }
 };

@@ -175,7 +175,7 @@ void add_messages(std::vector<Message>& messages, int rank, const Shard& shard, 
 double number_of(const TensorSpec* spec, const std::vector<TensorSpec>& table) {
   return spec ? static_cast<double>(spec - table.data() + 1) : 0;
 }
-std::string name_of(double number, const std::vector<TensorSpec>& table) {
+std::string tensor_name(double number, const std::vector<TensorSpec>& table) {
   return number > 0 ? table[static_cast<size_t>(number) - 1].name : "";
 }
 

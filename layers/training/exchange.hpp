@@ -52,7 +52,7 @@ class GradientExchange {
 
 // A tensor as a number that ranks can collect: its position in the table, counted from 1; 0 means no tensor.
 double number_of(const TensorSpec* spec, const std::vector<TensorSpec>& table);
-std::string name_of(double number, const std::vector<TensorSpec>& table);
+std::string tensor_name(double number, const std::vector<TensorSpec>& table);
 
 // Copies the gradients of all shards to rank 0.
 void gather_gradients(Group& group, const std::vector<Shard>& shards, float* gradients);

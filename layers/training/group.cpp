@@ -46,7 +46,7 @@ ShardPart part_of(const std::vector<TensorSpec>& table, int rank, int ranks) {
   for (const TensorSpec& spec : table) {
     const size_t size = spec.size();
     // The first piece of this tensor at or after the cut.
-    const size_t unit = spec.optimizer && spec.optimizer->whole ? size : kPiece;
+    const size_t unit = spec.optimizer && spec.optimizer->whole ? size : kStrip;
     const auto place = [&](size_t at) { return at <= before ? 0 : std::min(size, round_up(at - before, unit)); };
     const size_t begin = place(cut(rank)), end = place(cut(rank + 1));
     before += size;

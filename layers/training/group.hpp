@@ -40,7 +40,7 @@ struct Bucket {
 inline constexpr int kAfterLayers = 1 << 30;
 std::vector<Bucket> buckets_of(const std::vector<TensorSpec>& table);
 
-// The slices of tensors that a rank updates in one bucket. A slice begins at a multiple of kPiece floats in its tensor,
+// The slices of tensors that a rank updates in one bucket. A slice begins at a multiple of kStrip floats in its tensor,
 // or is the whole tensor if the optimizer needs that.
 struct ShardPart {
   std::vector<TensorSpec> table;  // `offset` counts from the first weight, `gradient` from `begin`, `state` from the

@@ -64,13 +64,13 @@ struct Panel {
   int rows() const { return end - begin; }
 };
 
-// Returns all panels of the matrices; rows_of(matrix) is the number of their rows.
-template <class RowsOf>
-std::vector<Panel> panels_of(std::span<Matrix> matrices, RowsOf rows_of) {
+// Returns all panels of the matrices; row_count(matrix) is the number of their rows.
+template <class RowCount>
+std::vector<Panel> panels_of(std::span<Matrix> matrices, RowCount row_count) {
   std::vector<Panel> panels;
   for (Matrix& matrix : matrices)
-    for (int i = 0; i < rows_of(matrix); i += kPanel)
-      panels.push_back({&matrix, i, std::min(i + kPanel, rows_of(matrix))});
+    for (int i = 0; i < row_count(matrix); i += kPanel)
+      panels.push_back({&matrix, i, std::min(i + kPanel, row_count(matrix))});
   return panels;
 }
 

@@ -24,22 +24,22 @@ std::vector<int> shape_of(const Slot& slot, const TensorSpec& spec) {
   return slot.per == Per::weight ? spec.shape : std::vector{spec.shape[slot.per == Per::row ? 0 : 1]};
 }
 
-// A piece of a tensor. It is small enough to share work evenly, and large enough that scheduling it costs nothing.
-struct Piece {
+// A strip of a tensor. It is small enough to share work evenly, and large enough that scheduling it costs nothing.
+struct Strip {
   size_t weights, gradients, state, slot, size;  // offsets; distance between slots; number of elements
   bool decay;
   float rate;  // factor on the learning rate
 };
 
-std::vector<Piece> pieces_of(const std::vector<TensorSpec>& table) {
-  std::vector<Piece> pieces;
+std::vector<Strip> strips_of(const std::vector<TensorSpec>& table) {
+  std::vector<Strip> strips;
   for (const TensorSpec& spec : table) {
     if (!spec.trained) continue;
-    for (size_t i = 0; i < spec.size(); i += kPiece)
-      pieces.push_back({spec.offset + i, spec.gradient + i, spec.state + i, padded(spec.size()),
-                        std::min(spec.size() - i, kPiece), spec.decay, spec.rate});
+    for (size_t i = 0; i < spec.size(); i += kStrip)
+      strips.push_back({spec.offset + i, spec.gradient + i, spec.state + i, padded(spec.size()),
+                        std::min(spec.size() - i, kStrip), spec.decay, spec.rate});
   }
-  return pieces;
+  return strips;
 }
 
 // Σx² in double, because float would lose the last digits of a sum over millions.
@@ -56,11 +56,11 @@ double sum_of_squares(const float* x, size_t n) {
 }  // namespace
 
 std::vector<double> gradient_squares(const float* gradients, const std::vector<TensorSpec>& table) {
-  const std::vector<Piece> pieces = pieces_of(table);
-  std::vector<double> squares(pieces.size());
-  parallel_for(static_cast<int>(pieces.size()), 1, kPiece, [&](int begin, int end) {
+  const std::vector<Strip> strips = strips_of(table);
+  std::vector<double> squares(strips.size());
+  parallel_for(static_cast<int>(strips.size()), 1, kStrip, [&](int begin, int end) {
     for (int i = begin; i < end; ++i)
-      squares[i] = sum_of_squares(gradients + pieces[i].gradients, pieces[i].size);
+      squares[i] = sum_of_squares(gradients + strips[i].gradients, strips[i].size);
   });
   return squares;
 }
@@ -124,7 +124,7 @@ std::vector<TensorSpec> tensors_of(const std::vector<TensorSpec>& table, const O
   return taken;
 }
 
-std::vector<const Optimizer*> rows_of(const std::vector<TensorSpec>& table) {
+std::vector<const Optimizer*> optimizers_of(const std::vector<TensorSpec>& table) {
   std::vector<const Optimizer*> rows;
   for (const TensorSpec& spec : table)
     if (spec.optimizer && std::ranges::find(rows, spec.optimizer) == rows.end()) rows.push_back(spec.optimizer);
@@ -133,7 +133,7 @@ std::vector<const Optimizer*> rows_of(const std::vector<TensorSpec>& table) {
 
 size_t scratch_floats(const std::vector<TensorSpec>& table) {
   size_t most = 0;
-  for (const Optimizer* row : rows_of(table))
+  for (const Optimizer* row : optimizers_of(table))
     if (row->scratch) most = std::max(most, row->scratch(tensors_of(table, *row)));
   return most;
 }
@@ -144,12 +144,12 @@ namespace {
 
 bool takes_all(const TensorSpec&) { return true; }
 
-// Calls f(piece) for all pieces of a table.
+// Calls f(strip) for all strips of a table.
 template <class F>
-void for_each_piece(const std::vector<TensorSpec>& table, F f) {
-  const std::vector<Piece> pieces = pieces_of(table);
-  parallel_for(static_cast<int>(pieces.size()), 1, kPiece, [&](int begin, int end) {
-    for (int q = begin; q < end; ++q) f(pieces[q]);
+void for_each_strip(const std::vector<TensorSpec>& table, F f) {
+  const std::vector<Strip> strips = strips_of(table);
+  parallel_for(static_cast<int>(strips.size()), 1, kStrip, [&](int begin, int end) {
+    for (int q = begin; q < end; ++q) f(strips[q]);
   });
 }
 
@@ -159,13 +159,13 @@ void adamw(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, c
   // lr · (m / c₁) / (√(v / c₂) + eps) = (lr / c₁) m / (√v / √c₂ + eps)
   const float step = static_cast<float>(now.lr / (1 - std::pow(static_cast<double>(beta1), now.t)));
   const float root = static_cast<float>(1 / std::sqrt(1 - std::pow(static_cast<double>(beta2), now.t)));
-  for_each_piece(table, [&](const Piece& piece) {
-    const float keep = piece.decay ? 1 - now.lr * piece.rate * options.weight_decay : 1;
-    const float rate = step * piece.rate, factor = now.gradient_factor;
-    const float* gradients = buffers.gradients + piece.gradients;
-    float *w = buffers.weights + piece.weights, *m = buffers.state + piece.state, *v = m + piece.slot;
+  for_each_strip(table, [&](const Strip& strip) {
+    const float keep = strip.decay ? 1 - now.lr * strip.rate * options.weight_decay : 1;
+    const float rate = step * strip.rate, factor = now.gradient_factor;
+    const float* gradients = buffers.gradients + strip.gradients;
+    float *w = buffers.weights + strip.weights, *m = buffers.state + strip.state, *v = m + strip.slot;
     with_decay(options.cautious_decay, [&](auto cautious) {
-      sweep(static_cast<int>(piece.size), [&](int i, int lanes) {
+      sweep(static_cast<int>(strip.size), [&](int i, int lanes) {
         const Vec g = load(gradients + i, lanes) * factor;
         Vec mean = load(m + i, lanes), square = load(v + i, lanes);
         mean += (1 - beta1) * (g - mean);
@@ -181,12 +181,12 @@ void adamw(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, c
 
 void sgd(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& options,
          const UpdateStep& now) {
-  for_each_piece(table, [&](const Piece& piece) {
-    const float decay = piece.decay ? options.weight_decay : 0, lr = now.lr * piece.rate;
+  for_each_strip(table, [&](const Strip& strip) {
+    const float decay = strip.decay ? options.weight_decay : 0, lr = now.lr * strip.rate;
     const float factor = now.gradient_factor, momentum = static_cast<float>(options.momentum);
-    const float* gradients = buffers.gradients + piece.gradients;
-    float *w = buffers.weights + piece.weights, *b = buffers.state + piece.state;
-    sweep(static_cast<int>(piece.size), [&](int i, int lanes) {
+    const float* gradients = buffers.gradients + strip.gradients;
+    float *w = buffers.weights + strip.weights, *b = buffers.state + strip.state;
+    sweep(static_cast<int>(strip.size), [&](int i, int lanes) {
       const Vec weights = load(w + i, lanes), g = load(gradients + i, lanes) * factor + decay * weights;
       const Vec buffer = momentum * load(b + i, lanes) + g;
       store(b + i, buffer, lanes);
@@ -198,13 +198,13 @@ void sgd(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, con
 void lion(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& options,
           const UpdateStep& now) {
   const float beta1 = static_cast<float>(options.beta1), to_newest = static_cast<float>(1 - options.beta2);
-  for_each_piece(table, [&](const Piece& piece) {
-    const float lr = now.lr * piece.rate, keep = piece.decay ? 1 - lr * options.weight_decay : 1;
+  for_each_strip(table, [&](const Strip& strip) {
+    const float lr = now.lr * strip.rate, keep = strip.decay ? 1 - lr * options.weight_decay : 1;
     const float factor = now.gradient_factor;
-    const float* gradients = buffers.gradients + piece.gradients;
-    float *w = buffers.weights + piece.weights, *m = buffers.state + piece.state;
+    const float* gradients = buffers.gradients + strip.gradients;
+    float *w = buffers.weights + strip.weights, *m = buffers.state + strip.state;
     with_decay(options.cautious_decay, [&](auto cautious) {
-      sweep(static_cast<int>(piece.size), [&](int i, int lanes) {
+      sweep(static_cast<int>(strip.size), [&](int i, int lanes) {
         const Vec g = load(gradients + i, lanes) * factor, mean = load(m + i, lanes);
         const Vec u = mean + (1 - beta1) * (g - mean), zero = {};
         const Vec down = u < 0.f ? zero - lr : zero, change = u > 0.f ? zero + lr : down;

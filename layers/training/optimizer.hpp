@@ -34,13 +34,13 @@ struct OptimizerOptions {
   PolarIteration polar = PolarIteration::newton_schulz;
 };
 
-// Tensors are processed in pieces of this many floats; a tensor's last piece may be shorter.
-inline constexpr size_t kPiece = 1 << 15;
+// Tensors are processed in strips of this many floats; a tensor's last strip may be shorter.
+inline constexpr size_t kStrip = 1 << 15;
 
-// Returns Σg² of each piece of the trained tensors, in double. Gradients are at TensorSpec::gradient.
+// Returns Σg² of each strip of the trained tensors, in double. Gradients are at TensorSpec::gradient.
 std::vector<double> gradient_squares(const float* gradients, const std::vector<TensorSpec>& table);
 
-// Returns √Σg² over the trained tensors, adding the pieces' squares in order.
+// Returns √Σg² over the trained tensors, adding the strips' squares in order.
 double gradient_norm(const float* gradients, const std::vector<TensorSpec>& table);
 
 // Returns the factor on gradients. clip = 0 never clips.
@@ -101,7 +101,7 @@ std::vector<TensorSpec> state_table(const TensorSpec& spec);
 size_t state_floats(const std::vector<TensorSpec>& table);
 
 // Return the rows that update a table's tensors, and the floats of scratch memory that they need.
-std::vector<const Optimizer*> rows_of(const std::vector<TensorSpec>& table);
+std::vector<const Optimizer*> optimizers_of(const std::vector<TensorSpec>& table);
 size_t scratch_floats(const std::vector<TensorSpec>& table);
 
 // Returns the tensors of a table that a row updates.

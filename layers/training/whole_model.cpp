@@ -33,7 +33,7 @@ double norm_of_gradient(TrainingState& s) {
     for (const Shard& shard : s.shards) {
       const ShardPart& part = shard.parts[bucket];
       const size_t at = squares.size();
-      for (const TensorSpec& slice : part.table) squares.resize(squares.size() + (slice.size() + kPiece - 1) / kPiece);
+      for (const TensorSpec& slice : part.table) squares.resize(squares.size() + (slice.size() + kStrip - 1) / kStrip);
       if (&shard == &s.shard())
         std::ranges::copy(gradient_squares(s.gradients_of(part), part.table), squares.begin() + ptrdiff_t(at));
     }
@@ -53,7 +53,7 @@ void require_finite(TrainingState& s, double norm, int64_t step) {
       numbers[s.group->rank] = number_of(&*std::ranges::find(all, bad->name, &TensorSpec::name), all);
   }
   s.group->collect(numbers);
-  throw Diverged{step + 1, "gradient", name_of(*std::max_element(numbers.begin(), numbers.end()), all)};
+  throw Diverged{step + 1, "gradient", tensor_name(*std::max_element(numbers.begin(), numbers.end()), all)};
 }
 
 void gather_gradients(TrainingState& s) { gather_gradients(*s.group, s.shards, s.model.gradients.get()); }

@@ -132,7 +132,7 @@ std::vector<FileTensor> file_tensors(const Expressed& model, const GgmlType& wan
 // Returns the numbers that llama.cpp computes with: its gains have no offset.
 std::vector<float> file_values(const FileTensor& t, const Expressed& expressed, const Model& model) {
   std::vector<float> values = values_of(t.tensor, expressed.config, model);
-  if (expressed.config.norm_unit_offset && t.tensor.parts[0].spec.role == Role::norm_gain)
+  if (expressed.config.norm_unit_offset && t.tensor.sources[0].spec.role == Role::norm_gain)
     for (float& x : values) x += 1;
   return values;
 }
@@ -141,7 +141,7 @@ std::vector<float> file_values(const FileTensor& t, const Expressed& expressed, 
 void check_values(const FileTensor& t, const Expressed& expressed, const Model& model) {
   for (const float x : file_values(t, expressed, model)) {
     if (std::abs(x) <= t.type->limit) continue;
-    const std::string& ours = t.tensor.parts[0].spec.name;
+    const std::string& ours = t.tensor.sources[0].spec.name;
     if (!std::isfinite(x)) throw std::runtime_error("the model cannot be exported: " + ours + " is not finite");
     throw std::invalid_argument(std::string("--dtype ") + t.type->name + " cannot hold " + format("%g", x) +
                                 ", which is in " + ours + ": use --dtype f32");

@@ -69,14 +69,14 @@ ConfigField ungrouped() {
   return {[](Config& c, const json&) { c.kv_heads = c.n_head; }, [](json&, const Config&) {}};
 }
 
-std::vector<ConfigField> joined(std::vector<ConfigField> a, const std::vector<ConfigField>& b) {
+std::vector<ConfigField> concat(std::vector<ConfigField> a, const std::vector<ConfigField>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
 
 // The file holds the gains that llama.cpp multiplies by, so a gain with an offset is stored as 1 + w.
 std::vector<ConfigField> common(const std::vector<ConfigField>& more) {
-  return joined({key("block_count", &Config::n_layer), key("context_length", &Config::context),
+  return concat({key("block_count", &Config::n_layer), key("context_length", &Config::context),
                  key("embedding_length", &Config::channels), key("feed_forward_length", &Config::hidden),
                  key("attention.head_count", &Config::n_head), key("attention.head_count_kv", &Config::kv_heads),
                  key("vocab_size", &Config::vocab_size), shown("gain", &Config::norm_unit_offset)},
@@ -85,7 +85,7 @@ std::vector<ConfigField> common(const std::vector<ConfigField>& more) {
 
 // Keys of models with RMSNorm and RoPE. Heads are C/H wide unless `more` says otherwise.
 std::vector<ConfigField> llama_like(const std::vector<ConfigField>& more) {
-  return common(joined({key("attention.layer_norm_rms_epsilon", &Config::norm_eps),
+  return common(concat({key("attention.layer_norm_rms_epsilon", &Config::norm_eps),
                         key("rope.freq_base", &Config::rope_theta), written("rope.dimension_count", &Config::head_dim)},
                        more));
 }
@@ -105,13 +105,13 @@ size_t paired_with_next(size_t r, const Config& c) {
 
 using Modules = std::vector<ModuleRow>;
 
-Modules joined(Modules a, const Modules& b) {
+Modules concat(Modules a, const Modules& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
 
 Modules with_common(const Modules& more) {
-  return joined({{"embedding.token", "token_embd"},
+  return concat({{"embedding.token", "token_embd"},
                  {"block.#.attention.o", "blk.#.attn_output"},
                  {"block.#.ffn.gate", "blk.#.ffn_gate"},
                  {"block.#.ffn.up", "blk.#.ffn_up"},
@@ -127,9 +127,9 @@ const Modules kOutputNorms = {{"block.#.attention.norm_out", "blk.#.post_attenti
 const Modules kQkNorms = {{"block.#.attention.q_norm", "blk.#.attn_q_norm"},
                           {"block.#.attention.k_norm", "blk.#.attn_k_norm"}};
 
-Modules qkv(RowOf row_of) {
-  return {{"block.#.attention.q", "blk.#.attn_q", row_of},
-          {"block.#.attention.k", "blk.#.attn_k", row_of},
+Modules qkv(ForeignRow foreign_row) {
+  return {{"block.#.attention.q", "blk.#.attn_q", foreign_row},
+          {"block.#.attention.k", "blk.#.attn_k", foreign_row},
           {"block.#.attention.v", "blk.#.attn_v"}};
 }
 
@@ -159,28 +159,28 @@ const std::vector<Architecture>& rows() {
   const ConfigField experts = key("expert_count", &Config::experts);
   const ConfigField used = key("expert_used_count", &Config::experts_per_token);
   static const std::vector<Architecture> all = {
-      row("gpt2", true, common({eps, tied}), joined(kGpt2, kPreNorms)),
-      row("qwen2", false, llama_like({tied, head_bias}), joined(qkv(nullptr), kPreNorms)),
+      row("gpt2", true, common({eps, tied}), concat(kGpt2, kPreNorms)),
+      row("qwen2", false, llama_like({tied, head_bias}), concat(qkv(nullptr), kPreNorms)),
       row("qwen3", false, llama_like({tied, head_dim, value_dim, qkv_bias}),
-          joined(joined(qkv(nullptr), kPreNorms), kQkNorms)),
-      row("olmo2", false, llama_like({tied}), joined(joined(qkv(nullptr), kOutputNorms), kQkNorms)),
+          concat(concat(qkv(nullptr), kPreNorms), kQkNorms)),
+      row("olmo2", false, llama_like({tied}), concat(concat(qkv(nullptr), kOutputNorms), kQkNorms)),
       row("gemma2", false,
           llama_like({head_dim, value_dim, rotated_channels(), window(), score_scale(),
                       cap("attn_logit_softcapping", &Config::attention_cap, 50),
                       cap("final_logit_softcapping", &Config::logit_cap, 30)}),
-          joined(joined(qkv(nullptr), kPreNorms), kOutputNorms)),
+          concat(concat(qkv(nullptr), kPreNorms), kOutputNorms)),
       row("llama", false, llama_like({tied, head_dim, value_dim, any_bias, qkv_bias}),
-          joined(qkv(paired_with_next), kPreNorms)),
+          concat(qkv(paired_with_next), kPreNorms)),
       // Mixtral is arch llama, too.
       {"llama", "llama", "mixtral", false,
        llama_like({tied, head_dim, value_dim, qkv_bias, experts, used}),
-       with_common(joined(joined(qkv(paired_with_next), kPreNorms), kExperts))},
+       with_common(concat(concat(qkv(paired_with_next), kPreNorms), kExperts))},
       {"qwen3moe", "qwen3moe", "qwen3-moe", false,
        llama_like({tied, head_dim, value_dim, qkv_bias, experts, used,
                    written("expert_feed_forward_length", &Config::hidden)}),
-       with_common(joined(joined(joined(qkv(nullptr), kPreNorms), kQkNorms), kExperts))},
+       with_common(concat(concat(concat(qkv(nullptr), kPreNorms), kQkNorms), kExperts))},
       row("olmoe", false, llama_like({tied, ungrouped(), experts, used}),
-          joined(joined(joined(qkv(nullptr), kPreNorms), kQkNorms), kExperts)),
+          concat(concat(concat(qkv(nullptr), kPreNorms), kQkNorms), kExperts)),
   };
   return all;
 }

@@ -42,7 +42,7 @@ uint32_t special_token(const BpeTables& tables, const std::vector<std::string>& 
 }
 
 // llama.cpp's name of a split ("tokenizer.ggml.pre").
-const char* name_of(Split split) {
+const char* pre_tokenizer_of(Split split) {
   switch (split) {
     case Split::gpt2: return "gpt-2";
     case Split::llama3: return "llama-bpe";
@@ -58,7 +58,7 @@ GgufTokenizer bpe_tokenizer(const Bpe& bpe) {
                                 "(ignore_merges): GGUF cannot hold it");
   GgufTokenizer t;
   t.model = "gpt2";
-  t.pre = name_of(tables.split);
+  t.pre = pre_tokenizer_of(tables.split);
   for (const std::string& token : tables.tokens) t.tokens.push_back(printable(token));
   for (const Merge& merge : tables.merges) t.merges.push_back(t.tokens[merge.left] + " " + t.tokens[merge.right]);
   const std::string zero = printable(std::string(1, '\0'));

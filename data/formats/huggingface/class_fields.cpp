@@ -240,14 +240,14 @@ ConfigField same_width() {
           [=](json& file, const Config& c) { file[kKey] = c.channels; }};
 }
 
-ConfigFields joined(ConfigFields a, const ConfigFields& b) {
+ConfigFields concat(ConfigFields a, const ConfigFields& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
 
 // The sizes by their usual names.
 ConfigFields usual_fields(const ConfigFields& more) {
-  return joined({size("num_hidden_layers", &Config::n_layer), size("num_attention_heads", &Config::n_head),
+  return concat({size("num_hidden_layers", &Config::n_layer), size("num_attention_heads", &Config::n_head),
                  size("hidden_size", &Config::channels), size("vocab_size", &Config::vocab_size)},
                 more);
 }
@@ -278,7 +278,7 @@ struct Absent {
 
 // The fields of Llama and its relatives.
 ConfigFields like_llama(const ConfigFields& more, const Absent& absent = {}) {
-  return joined({size("num_hidden_layers", &Config::n_layer), size("num_attention_heads", &Config::n_head),
+  return concat({size("num_hidden_layers", &Config::n_layer), size("num_attention_heads", &Config::n_head),
                  kv_heads(absent.kv_heads), optional_size("head_dim", &Config::head_dim, absent.head_dim),
                  size("hidden_size", &Config::channels), size("intermediate_size", &Config::hidden),
                  size("max_position_embeddings", &Config::context), size("vocab_size", &Config::vocab_size),
@@ -297,7 +297,7 @@ ConfigFields expert_fields(const char* key, const char* other_key, int fallback,
     if (c.experts == 0) fail(key, "is 0");
     experts.write(file, c);
   };
-  return joined({{read, write}, size("num_experts_per_tok", &Config::experts_per_token, fallback_per_token)}, more);
+  return concat({{read, write}, size("num_experts_per_tok", &Config::experts_per_token, fallback_per_token)}, more);
 }
 
 ConfigField renormalize() {
@@ -306,7 +306,7 @@ ConfigField renormalize() {
 }
 
 ConfigFields falcon_fields(const ConfigFields& more) {
-  return joined(usual_fields({optional_size("ffn_hidden_size", &Config::hidden),
+  return concat(usual_fields({optional_size("ffn_hidden_size", &Config::hidden),
                               size("max_position_embeddings", &Config::context, 2048),
                               epsilon("layer_norm_epsilon", 1e-5), activation("activation", "gelu"), rope(),
                               tied(true), fixed("alibi", false), fixed("bias", false)}),
@@ -389,7 +389,7 @@ ConfigFields gpt1_fields() {
 }
 
 ConfigFields gpt_bigcode_fields() {
-  return joined(gpt2_fields(), {fixed("multi_query", true), always([](Config& c) { c.kv_heads = 1; })});
+  return concat(gpt2_fields(), {fixed("multi_query", true), always([](Config& c) { c.kv_heads = 1; })});
 }
 
 ConfigFields opt_fields() {

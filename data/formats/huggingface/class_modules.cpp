@@ -39,7 +39,7 @@ size_t second(size_t r, const Config& c) { return r + c.hidden; }
 // OPT never uses its first two positions.
 size_t behind_two(size_t r, const Config&) { return r + 2; }
 
-Modules joined(Modules a, const Modules& b) {
+Modules concat(Modules a, const Modules& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
@@ -121,7 +121,7 @@ const Modules kBloom = {
 };
 
 Modules falcon_modules(const Modules& norms) {
-  return joined({{"embedding.token", "transformer.word_embeddings"},
+  return concat({{"embedding.token", "transformer.word_embeddings"},
                  {"block.#.attention.q", "transformer.h.#.self_attention.query_key_value", of_group<0>},
                  {"block.#.attention.k", "transformer.h.#.self_attention.query_key_value", of_group<1>},
                  {"block.#.attention.v", "transformer.h.#.self_attention.query_key_value", of_group<2>},
@@ -165,7 +165,7 @@ const Modules kReorderedNorms = {
 
 // Llama's rows, with those in `changed` replaced.
 Modules like_llama(const Modules& norms, const Modules& changed = {}) {
-  Modules rows = joined(changed, norms);
+  Modules rows = concat(changed, norms);
   for (const ModuleRow& row : kLlamaCommon)
     if (std::none_of(changed.begin(), changed.end(),
                      [&](const ModuleRow& other) { return std::string_view(other.ours) == row.ours; }))
@@ -175,9 +175,9 @@ Modules like_llama(const Modules& norms, const Modules& changed = {}) {
 
 const Modules kGateUp = {{"block.#.ffn.gate", "model.layers.#.mlp.gate_up_proj"},
                          {"block.#.ffn.up", "model.layers.#.mlp.gate_up_proj", second}};
-const Modules kGlm = joined(kGateUp, {{"block.#.attention.q", "model.layers.#.self_attn.q_proj", of_neighbors},
+const Modules kGlm = concat(kGateUp, {{"block.#.attention.q", "model.layers.#.self_attn.q_proj", of_neighbors},
                                       {"block.#.attention.k", "model.layers.#.self_attn.k_proj", of_neighbors}});
-const Modules kPhi3 = joined(kGateUp, {{"block.#.attention.q", "model.layers.#.self_attn.qkv_proj", third<0>},
+const Modules kPhi3 = concat(kGateUp, {{"block.#.attention.q", "model.layers.#.self_attn.qkv_proj", third<0>},
                                        {"block.#.attention.k", "model.layers.#.self_attn.qkv_proj", third<1>},
                                        {"block.#.attention.v", "model.layers.#.self_attn.qkv_proj", third<2>}});
 const Modules kPhi = {{"block.#.attention.o", "model.layers.#.self_attn.dense"},

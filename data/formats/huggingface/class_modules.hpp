@@ -7,15 +7,15 @@
 #include "layers/config/config.hpp"
 
 // Maps row `r` of our tensor to a row of theirs.
-using RowOf = size_t (*)(size_t r, const Config& config);
+using ForeignRow = size_t (*)(size_t r, const Config& config);
 
 // Our module and its name in transformers. '#' stands for the layer's number and '@' for the expert's. If only our name
 // has '@', their tensor holds the matrices of all experts.
 struct ModuleRow {
   const char *ours, *theirs;
-  RowOf row_of = nullptr;   // null if rows are equal
-  bool transposed = false;  // Conv1D stores (in, out)
-  size_t unused = 0;        // their rows that are none of ours
+  ForeignRow foreign_row = nullptr;  // null if rows are equal
+  bool transposed = false;           // Conv1D stores (in, out)
+  size_t unused = 0;                 // their rows that are none of ours
 };
 using Modules = std::vector<ModuleRow>;
 

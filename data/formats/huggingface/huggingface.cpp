@@ -161,9 +161,9 @@ void HuggingFaceModel::load(Model& model) const {
     const StoredTensor& stored = *find_stored(tensors_, name);
     std::vector<float> values(stored.size());
     tensors_.read(values.data(), stored);
-    for (const ForeignTensor::Part& part : tensor.parts) {
-      float* ours = model.weights.get() + offsets.at(part.spec.name);
-      tensor.for_each(part, config_, [&](size_t theirs, size_t i) { ours[i] = values[theirs]; });
+    for (const ForeignTensor::Source& source : tensor.sources) {
+      float* ours = model.weights.get() + offsets.at(source.spec.name);
+      tensor.for_each(source, config_, [&](size_t theirs, size_t i) { ours[i] = values[theirs]; });
     }
   }
   check_tied_head(model.weights.get() + offsets.at("embedding.token.weight"));

@@ -38,7 +38,7 @@ std::vector<std::string> parts_of(const std::string& group) {
 }
 
 // Returns the row in their tensor for each row of our b.
-std::vector<size_t> rows_of(const Architecture& architecture, const Config& config, const std::string& group) {
+std::vector<size_t> foreign_rows(const Architecture& architecture, const Config& config, const std::string& group) {
   std::vector<size_t> rows;
   const size_t D = config.head_dim;
   for (const std::string& part : parts_of(group)) {
@@ -47,7 +47,7 @@ std::vector<size_t> rows_of(const Architecture& architecture, const Config& conf
         {"attention.q", config.n_head * D}, {"attention.k", config.kv_heads * D}, {"attention.v", config.kv_heads * D},
         {"attention.o", config.channels},   {"ffn.gate", config.hidden},          {"ffn.up", config.hidden},
         {"ffn.down", config.channels}};
-    for (size_t r = 0; r < sizes.at(part); ++r) rows.push_back(row.row_of ? row.row_of(r, config) : r);
+    for (size_t r = 0; r < sizes.at(part); ++r) rows.push_back(row.foreign_row ? row.foreign_row(r, config) : r);
   }
   return rows;
 }
@@ -70,7 +70,7 @@ std::vector<float> values_of(const Architecture& architecture, const Model& mode
   const float* from = model.weights.get() + spec.offset;
   std::vector<float> values(from, from + spec.size());
   if (spec.leaf() == "lora_a") return values;
-  const std::vector<size_t> rows = rows_of(architecture, model.config, spec.group());
+  const std::vector<size_t> rows = foreign_rows(architecture, model.config, spec.group());
   const size_t rank = spec.shape[1];
   for (size_t r = 0; r < rows.size(); ++r) std::copy_n(from + r * rank, rank, values.data() + rows[r] * rank);
   return values;
