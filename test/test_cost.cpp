@@ -215,7 +215,7 @@ TEST_CASE("info --cost shows what ranks need and how long their steps take", "[c
   const std::string slow = f.run(words + " --bandwidth 20M --speed 1000").out;
   CHECK(contains(slow, "0.51 s    0.27 s     1,310  2,000        44 %   67 %"));  // no overlap, and full overlap
   check_refused(f, words + " --bandwidth fast", "--bandwidth fast is not a bandwidth");
-  check_refused(f, "info --ranks 3", "--ranks is for --cost");
+  check_refused(f, "info --ranks 3", "--ranks needs --cost");
 }
 
 TEST_CASE("info --cost refuses impossible options in one line", "[cost][program]") {

@@ -228,6 +228,7 @@ TEST_CASE("numbers in usual notations, and errors that state the limits", "[word
   CHECK(parse_bytes("500 kb") == 500000);
   for (const char* wrong : {"min", "5 mi", "5ms", "1h30m", "5m m", "-5m", ""})
     CHECK_THROWS_AS(parse_seconds(wrong), std::invalid_argument);
+  CHECK(contains(error_of("train --eval-every 2.5"), "--eval-every 2.5 is not a whole number"));
   CHECK(error_of("train --steps 2.5") == "--steps 2.5 is not a whole number: choose one in 0 to 1e15");
   CHECK(error_of("train --layers many") == "--layers many is not a number: choose 1 to 10000");
   CHECK(error_of("train --layers 0x10") == "--layers 0x10 is not a number: choose 1 to 10000");
@@ -322,6 +323,9 @@ TEST_CASE("all the usual ways to ask for help work", "[words]") {
   CHECK(contains(train, "--lr X"));
   CHECK(!contains(train, "--adam-eps"));
   CHECK(contains(parse("train --help-all").text, "--adam-eps"));
+  for (const char* line : {"soft cap on logits (default: off)\n", "print a sample every N steps (default: never)\n",
+                           "number of blocks (L; default: 4)\n", "RoPE base (default: 10000)\n"})
+    CHECK(contains(parse("train --help-all").text, line));
   CHECK(contains(error_of("help trian"), "did you mean 'train'?"));
 }
 

@@ -228,7 +228,7 @@ double speed_of(const Command& command, const std::optional<Trained>& trained) {
 }  // namespace
 
 void run_info(const Command& command) {
-  if (command.info_ranks > 1 && !command.info_cost) throw std::invalid_argument("--ranks is for --cost: say that, too");
+  if (command.info_ranks > 1 && !command.info_cost) throw std::invalid_argument("--ranks needs --cost: add --cost");
   std::optional<Trained> trained;
   if (command.info_needs_checkpoint) trained = open_checkpoint(command.info_checkpoint);
   if (trained && !command.info_json) print_trained(*trained);

@@ -123,7 +123,7 @@ Tokens tokens_of(const Text& text, const Tokenizer& tokenizer, int separator) {
   Tokens tokens;
   for (size_t i = 0; i < text.files.size(); ++i) {
     if (separator >= 0) tokens.append(std::vector<uint32_t>{static_cast<uint32_t>(separator)});
-    tokens.append(tokenizer.encode(text.part(i)));
+    tokens.append(tokenizer.encode(text.bytes_of(i)));
   }
   return tokens;
 }

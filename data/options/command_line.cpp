@@ -249,8 +249,9 @@ void set_options(Command& c) {
   for (const Setting& s : settings)
     if (s.required && !c.said(s.name) && !(s.name == "data" && reads_no_text)) {
       const std::string option = s.positional ? s.takes : "--" + s.name;
-      const std::string advice = s.positional ? "usage: " + usage_of(command_row(c.kind)) : "write " + option + " " + s.takes;
-      throw std::invalid_argument(option + " is missing: " + advice);
+      const std::string usage =
+          s.positional ? "usage: " + usage_of(command_row(c.kind)) : "write " + option + " " + s.takes;
+      throw std::invalid_argument(option + " is missing: " + usage);
     }
   if (c.sample.greedy) c.sample.sampling.temperature = 0;
   if (c.sample.interactive && (c.sample.count > 1 || c.sample.prompt == "-"))

@@ -63,11 +63,11 @@ void describe_sample(SettingTable<SampleOptions>& t) {
   t.number("top-k", by(&Sampling::top_k), 0, 1e9, "top-k sampling: only the K likeliest tokens (0: all)", {},
            {samples, draws});
   t.number("top-p", by(&Sampling::top_p), 0, 1,
-           "nucleus sampling: only the likeliest tokens of this total probability", {}, {samples, draws});
-  t.number("min-p", by(&Sampling::min_p), 0, 1, "only tokens with this share of the largest probability", {},
-           {samples, draws});
+           "nucleus sampling: only the likeliest tokens up to this probability (1: off)", {}, {samples, draws});
+  t.number("min-p", by(&Sampling::min_p), 0, 1,
+           "min-p sampling: tokens with this share of the top probability (0: off)", {}, {samples, draws});
   t.number("repeat-penalty", by(&Sampling::repeat_penalty), .01, 100,
-           "makes tokens of the context less likely (1: off)");
+           "penalty on tokens that the context has (1: off)");
   t.flag("greedy", &Options::greedy, "greedy decoding: always the likeliest token");
   t.number("seed", by(&Sampling::seed), 0, kLargest, "sampling seed", {}, {samples, draws});
   t.flag("json", &Options::json, "print each sample and its tokens as JSON");
@@ -94,8 +94,8 @@ void describe_info(SettingTable<Command>& t) {
   t.flag("cost", &Command::info_cost, "memory and FLOPs of one step, part by part", {.common = true});
   t.flag("json", &Command::info_json, "print the model, its tensors and its cost as JSON");
   t.add(&Command::train, rows_of(describe_batch));
-  t.number("ranks", &Command::info_ranks, 1, 4096, "with --cost: memory and bytes of each rank");
-  t.text("bandwidth", &Command::info_bandwidth, "BITS", "network of a rank in bits per second: 10G");
+  t.number("ranks", &Command::info_ranks, 1, 4096, "number of ranks whose memory and traffic --cost shows");
+  t.text("bandwidth", &Command::info_bandwidth, "BITS", "network of a rank in bits per second, e.g. 10G");
   t.number("speed", &Command::info_speed, 0, 1e12, "tokens per second of one process (default: the run's)");
   for (const auto describe : {describe_lanes, describe_trained, describe_model})
     t.add(&Command::train, rows_of(describe));
@@ -103,7 +103,7 @@ void describe_info(SettingTable<Command>& t) {
 
 void describe_tokenizer_command(SettingTable<TokenizerOptions>& t) {
   describe_text(t, true);
-  t.number("vocab", &TokenizerOptions::vocabulary, 256, 1e6, "vocabulary size, of which 256 tokens are the bytes");
+  t.number("vocab", &TokenizerOptions::vocabulary, 256, 1e6, "vocabulary size, including the 256 bytes");
   describe_separator(t);
   t.text("out", &TokenizerOptions::out, "FILE", "output file, a tokenizer.json", {.required = true});
   t.flag("force", &TokenizerOptions::force, "overwrite the file");
@@ -116,7 +116,7 @@ void describe_tokenize(SettingTable<TokenizeOptions>& t) {
   describe_separator(t);
   t.number("val-fraction", &TokenizeOptions::val_fraction, 0, .9,
            "fraction of the tokens held out for validation");
-  t.number("shard-tokens", &TokenizeOptions::shard_tokens, 1, 2147483647, "most tokens in a file");
+  t.number("shard-tokens", &TokenizeOptions::shard_tokens, 1, 2147483647, "maximum number of tokens per file");
   t.text("out", &TokenizeOptions::out, "DIR", "output folder", {.required = true});
   t.flag("force", &TokenizeOptions::force, "overwrite what is in --out");
   describe_threads(t);
@@ -144,11 +144,12 @@ void describe_import(SettingTable<ImportOptions>& t) {
 void describe_export(SettingTable<ExportOptions>& t) {
   describe_checkpoint(t, &ExportOptions::checkpoint);
   t.text("out", &ExportOptions::out, "PATH", "output file or folder", {.required = true});
-  t.text("to", &ExportOptions::to, "FORMAT", "format").choices = format_names();
-  t.text("dtype", &ExportOptions::dtype, "TYPE", "number type of the matrices (default: f32)").choices =
-      format_dtypes();
+  t.text("to", &ExportOptions::to, "FORMAT", "output format").choices = format_names();
+  auto& dtype = t.text("dtype", &ExportOptions::dtype, "TYPE", "number type of the matrices");
+  dtype.choices = format_dtypes();
+  dtype.shown = "f32";
   t.flag("lora-merge", &ExportOptions::lora_merge,
-         "add the adapters of --lora to the weights (hf: default is the adapters alone)");
+         "add the adapters of --lora to the weights (default for hf: adapters alone)");
   t.flag("force", &ExportOptions::force, "overwrite what is in --out");
 }
 
@@ -168,15 +169,15 @@ void describe_comparison(SettingTable<Command>& t) {
   t.list("tune", by(&Options::tune), "KEY=A,B...", "options to tune for each cell: lr=1e-3,3e-3 warmup=20%,50%",
          {.common = true});
   t.number("tune-runs", by(&Options::tune_runs), 2, 1e6,
-           "tuning runs per cell at most (default: 1.5 x --tune's combinations)", {}, {tunes});
+           "maximum tuning runs per cell (default: 1.5 x --tune's combinations)", {}, {tunes});
   t.number("tune-seed", by(&Options::tune_seed), 0, kLargest, "seed of the tuning runs, different from all others", {},
            {tunes});
   t.number("jobs", by(&Options::jobs), 1, 1024, "parallel runs; above 1, no times are reported", {.common = true});
   t.flag("join", by(&Options::join), "share the runs with other processes; no times are reported");
-  t.text("shard", by(&Options::shard), "I/N", "train part I of N of the runs; others --join", {.call = true});
+  t.text("shard", by(&Options::shard), "I/N", "train part I of N; other processes --join", {.call = true});
   t.text("baseline", by(&Options::baseline), "CELL", "baseline cell: placement=pre (default: the first)",
          {.common = true});
-  t.number("margin", by(&Options::margin), 0, 1e6, "losses this close count as equal: verdicts say so (0: off)");
+  t.number("margin", by(&Options::margin), 0, 1e6, "treat losses this close as equal in verdicts (0: off)");
   t.number("target", by(&Options::target), 0, 1e6, "target loss of steps_to_target (0: the highest final loss)");
 }
 

@@ -69,11 +69,13 @@ constexpr size_t kFew = 20;  // so many options are all common
 std::string wrapped(const std::string& text, size_t indent) {
   std::istringstream in(text);
   std::string lines, line;
-  for (std::string word; in >> word; line += (line.empty() ? "" : " ") + word)
+  for (std::string word, value; in >> word; line += (line.empty() ? "" : " ") + word) {
+    if (word.ends_with("default:") && in >> value) word += " " + value;  // on one line
     if (!line.empty() && indent + line.size() + 1 + word.size() > kWidth) {
       lines += line + "\n" + std::string(indent, ' ');
       line.clear();
     }
+  }
   return lines + line + "\n";
 }
 

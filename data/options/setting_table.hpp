@@ -64,7 +64,8 @@ class SettingTable {
   Row& number(const std::string& name, Place place, double low, double high, const std::string& help,
               const Traits& traits = {}, const Needs& needs = {}) {
     using T = std::remove_cvref_t<std::invoke_result_t<Place, Options&>>;
-    constexpr bool whole = std::is_integral_v<T> || std::is_same_v<T, std::optional<int>>;
+    constexpr bool whole = std::is_integral_v<T> || std::is_same_v<T, std::optional<int>> ||
+                           std::is_same_v<T, std::optional<int64_t>>;
     return add(name, whole ? "N" : "X", help, traits, needs, place, [=](T& variable, const std::string& text) {
       variable = static_cast<T>(parse_number(name, text, low, high, whole));
     });

@@ -134,8 +134,8 @@ void describe_seeds(TrainTable& t) {
 }
 
 void describe_trained(TrainTable& t) {
-  t.text("train-only", &TrainOptions::train_only, "REGEX", "train only tensors whose names match: norm");
-  t.text("freeze", &TrainOptions::freeze, "REGEX", "do not train tensors whose names match: embedding");
+  t.text("train-only", &TrainOptions::train_only, "REGEX", "train only tensors whose names match, e.g. norm");
+  t.text("freeze", &TrainOptions::freeze, "REGEX", "do not train tensors whose names match, e.g. embedding");
 }
 
 void describe_machine(TrainTable& t) {
@@ -161,9 +161,9 @@ void describe_schedule(TrainTable& t) {
   const auto warmup = [](const TrainOptions& o) {
     return o.rate.warmup_percent > 0 ? toml(toml(o.rate.warmup_percent) + "%") : toml(o.rate.warmup);
   };
-  t.computed("warmup", "N", "warm-up steps, or a share of all: 10%", traits, {}, set_warmup, warmup);
+  t.computed("warmup", "N", "warm-up steps, or a share of all, e.g. 10%", traits, {}, set_warmup, warmup);
   t.choice("schedule", kSchedules, rate(&LearningRate::schedule), "learning-rate schedule after the warm-up", more);
-  t.number("decay-steps", rate(&LearningRate::decay), 0, kLargest, "decay of the wsd schedule (steps; 0: a tenth)",
+  t.number("decay-steps", rate(&LearningRate::decay), 0, kLargest, "decay steps of the wsd schedule (0: a tenth)",
            more, {kWsd});
   t.number("schedule-end", &TrainOptions::schedule_end, 0, kLargest, "last step of the schedule (0: the run's last)",
            {.may_change = true}, {kDecays});
@@ -222,7 +222,7 @@ void describe_optimizer(TrainTable& t) {
          help_of("Nesterov momentum", &Optimizer::momentum, &RunOptimizer::nesterov), {},
          {momentum, trains(has_momentum)});
   t.choice("muon-scale", kMuonScales, by(&OptimizerOptions::muon_scale),
-           "Muon step size: RMS as AdamW, or spectral norm", {}, polar);
+           "step size of Muon, AdamW's RMS or a spectral norm", {}, polar);
   t.choice("muon-iteration", kPolarIterations, by(&OptimizerOptions::polar),
            "polynomials that orthogonalize Muon's step", {}, polar);
 }

@@ -93,7 +93,7 @@ std::vector<Field> sizes_and_wiring() {
        .member = &Config::stream_mix},
       {.name = "dropout", .help = "dropout probability during training", .member = &Config::dropout, .high = .99,
        .exported = kNotExported},
-      {.name = "z-loss", .help = "weight of the z-loss during training (PaLM: 1e-4)", .member = &Config::z_loss,
+      {.name = "z-loss", .help = "weight of the z-loss during training (PaLM: 1e-4; 0: off)", .member = &Config::z_loss,
        .high = 1, .exported = kNotExported},
   };
 }
@@ -154,13 +154,13 @@ std::vector<Field> experts() {
        .member = &Config::experts, .high = 4096},
       {.name = "experts-per-token", .help = "experts that the router chooses for each token",
        .member = &Config::experts_per_token, .low = 1, .high = 256, .needs = {kExperts}},
-      {.name = "shared-experts", .help = "more experts that every token uses", .member = &Config::shared_experts,
+      {.name = "shared-experts", .help = "additional experts that every token uses", .member = &Config::shared_experts,
        .high = 256},
-      {.name = "router-renormalize", .help = "weights of a token's experts add up to 1",
+      {.name = "router-renormalize", .help = "make the weights of a token's experts sum to 1",
        .member = &Config::router_renormalize, .needs = {kExperts}},
       {.name = "router-loss", .help = "weight of the load-balancing loss (0: off)", .member = &Config::router_loss,
        .high = 1e3, .exported = kNotExported, .needs = {kExperts}},
-      {.name = "router-z-loss", .help = "weight of the router's z-loss (ST-MoE: 1e-3)",
+      {.name = "router-z-loss", .help = "weight of the router's z-loss (ST-MoE: 1e-3; 0: off)",
        .member = &Config::router_z_loss, .high = 1e3, .exported = kNotExported, .needs = {kExperts}},
       {.name = "router-bias", .help = "step of the load-balancing bias (DeepSeek-V3: 1e-3; 0: off)",
        .member = &Config::router_bias, .high = 1, .exported = kNotExported, .needs = {kExperts}},
@@ -189,11 +189,11 @@ std::vector<Field> lora() {
   return {
       {.name = "lora", .help = "rank of low-rank adapters, which alone train (0: off)", .member = &Config::lora_rank,
        .high = 4096, .exported = kNotExported},
-      {.name = "lora-alpha", .help = "adapters are multiplied by alpha / rank", .member = &Config::lora_alpha,
+      {.name = "lora-alpha", .help = "adapters are scaled by alpha / rank", .member = &Config::lora_alpha,
        .low = 1e-6, .high = 1e6, .exported = kNotExported, .needs = {kLora}},
-      {.name = "lora-dropout", .help = "dropout of what adapters read", .member = &Config::lora_dropout, .high = .99,
-       .exported = kNotExported, .needs = {kLora}},
-      {.name = "lora-on", .help = "matrices with adapters, of q,k,v,o,gate,up,down", .member = &Config::lora_on,
+      {.name = "lora-dropout", .help = "dropout on the input of the adapters", .member = &Config::lora_dropout,
+       .high = .99, .exported = kNotExported, .needs = {kLora}},
+      {.name = "lora-on", .help = "matrices with adapters, from q,k,v,o,gate,up,down", .member = &Config::lora_on,
        .exported = kNotExported, .needs = {kLora}},
   };
 }
@@ -205,7 +205,7 @@ std::vector<Field> not_shown() {
 }
 
 std::vector<Field> computing() {
-  return {{.name = "matmul", .help = "matmul input precision; everything else stays fp32",
+  return {{.name = "matmul", .help = "matmul input precision, with fp32 elsewhere",
            .member = kChoice<&Config::matmul, kMatmuls>, .exported = kNotExported},
           {.name = "recompute", .help = "activation checkpointing, for less memory and more time",
            .member = kChoice<&Config::recompute, kRecomputes>, .exported = kNotExported, .may_change = true,

@@ -21,7 +21,8 @@ double Losses::sum(int64_t step) {
   double sum = 0;
   for (size_t micro = 0; micro < numbers.size(); micro += 2) {
     sum += numbers[micro];
-    if (!std::isfinite(sum)) throw Diverged{step + 1, "loss", name_of(numbers[micro + 1], s.activations.table)};
+    if (!std::isfinite(sum))
+      throw Diverged{step + 1, "loss", tensor_name(numbers[micro + 1], s.activations.table)};
   }
   return sum;
 }
