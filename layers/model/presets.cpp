@@ -4,6 +4,8 @@
 
 #include "presets.hpp"
 
+#include <stdexcept>
+
 namespace {
 
 constexpr auto kRms = NormKind::rmsnorm;
