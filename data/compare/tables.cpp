@@ -13,6 +13,7 @@
 #include "data/host/json.hpp"
 #include "data/options/toml.hpp"
 #include "data/run_directory/metrics.hpp"
+#include "tuning.hpp"
 
 namespace {
 
