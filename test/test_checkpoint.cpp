@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "catch.hpp"
+#include "check.hpp"
 #include "data/formats/safetensors.hpp"
 #include "data/host/json.hpp"
 #include "data/options/command_line.hpp"
