@@ -117,9 +117,9 @@ LINK = $(COMPILE) -o $@ $(filter %.o,$^) $(OPENMP_LIBS) $(PCRE2_LIBS) $(UTF8PROC
 $(PROGRAM): $(OUT)/train_gpt.o $(LIBRARY)
 	$(call SAY,link  $@)$(LINK)
 
-# Only layers/, the tokenizer and host's measurement of the peak run for long. -Og compiles the rest of data/ in half the
-# time of -O3.
-LONG := $(if $(SANITIZE),,$(OUT)/data/host/% $(OUT)/data/tokenizer/%)
+# Only layers/, the tokenizer, hashes of files and the measurement of the peak run for long. -Og compiles the rest of
+# data/ in half the time of -O3.
+LONG := $(if $(SANITIZE),,$(foreach room,strings files host tokenizer,$(OUT)/data/$(room)/%))
 BRIEF := $(OUT)/train_gpt.o $(filter-out $(LONG),$(filter $(OUT)/data/%,$(LIBRARY)))
 $(OUT)/data/first.hpp.gch $(BRIEF): private OPTIMIZE := -Og $(SANITIZERS)
 # test_simd compiles the vector functions as layers/ does: the linker takes any of the copies that are not inlined.

@@ -5,12 +5,12 @@
 #include <stdexcept>
 
 #include "data/compare/result.hpp"
+#include "data/files/files.hpp"
 #include "data/formats/formats.hpp"
 #include "data/formats/huggingface/huggingface.hpp"
 #include "data/formats/llama2c.hpp"
 #include "data/formats/llmc.hpp"
 #include "data/formats/safetensors.hpp"
-#include "data/host/files.hpp"
 #include "data/options/command_line.hpp"
 #include "data/run_directory/checkpoint.hpp"
 #include "data/run_directory/directory.hpp"

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
-#include "data/host/files.hpp"
+#include "data/files/files.hpp"
 #include "data/host/progress.hpp"
 #include "data/text/text_files.hpp"
 #include "data/tokenizer/bpe_files.hpp"

@@ -19,8 +19,8 @@
 
 #include "catch.hpp"
 #include "check.hpp"
+#include "data/files/json.hpp"
 #include "data/formats/safetensors.hpp"
-#include "data/host/json.hpp"
 #include "data/options/command_line.hpp"
 #include "data/options/command_settings.hpp"
 #include "data/options/settings_file.hpp"

@@ -251,7 +251,7 @@ TEST_CASE("a space in a list of --grid or --tune is answered by the list with co
     return message_of<std::invalid_argument>([&] { parse_grid(words); });
   };
   CHECK(grid({"placement=post", "pre"}) ==
-        "--grid: 'pre' stands alone: write placement=post,pre, with commas and no spaces");
+        "--grid: 'pre' has no option before it: write placement=post,pre, with commas and no spaces");
   CHECK(contains(grid({"norm=rmsnorm", "seed=1", "2", "3", "lr=1"}), "write seed=1,2,3,"));
   CHECK(contains(grid({"placement=post,", "pre"}), "write placement=post,pre,"));
   CHECK(contains(grid({"placement=", "post", "pre"}), "write placement=post,pre,"));

@@ -10,12 +10,12 @@
 
 #include "check.hpp"
 #include "data/compare/result.hpp"
-#include "data/host/files.hpp"
-#include "data/host/format.hpp"
-#include "data/host/json.hpp"
+#include "data/files/files.hpp"
+#include "data/files/json.hpp"
 #include "data/options/command_line.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/run_directory/metrics.hpp"
+#include "data/strings/format.hpp"
 #include "small_run.hpp"
 
 namespace {

@@ -1,6 +1,6 @@
 // Files that are published whole, or not at all.
 
-#include "data/host/files.hpp"
+#include "data/files/files.hpp"
 
 #include <cerrno>
 #include <filesystem>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "catch.hpp"
-#include "data/host/mapped_file.hpp"
+#include "data/files/mapped_file.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/text/text_files.hpp"
 #include "data/text/token_files.hpp"

@@ -9,7 +9,7 @@
 
 #include "catch.hpp"
 #include "check.hpp"
-#include "data/host/files.hpp"
+#include "data/files/files.hpp"
 #include "data/run_directory/checkpoint.hpp"
 #include "layers/model/presets.hpp"
 #include "layers/model/size.hpp"

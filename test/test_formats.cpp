@@ -11,14 +11,14 @@
 #include <nlohmann/json.hpp>
 
 #include "check.hpp"
+#include "data/files/json.hpp"
 #include "data/formats/foreign_tensors.hpp"
 #include "data/formats/formats.hpp"
 #include "data/formats/huggingface/architectures.hpp"
 #include "data/formats/huggingface/huggingface.hpp"
 #include "data/formats/huggingface/modeling.hpp"
-#include "data/host/format.hpp"
-#include "data/host/json.hpp"
 #include "data/options/command_settings.hpp"
+#include "data/strings/format.hpp"
 #include "data/tokenizer/bpe_files.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/config/placements.hpp"

@@ -8,13 +8,13 @@
 #include <numeric>
 
 #include "check.hpp"
+#include "data/files/files.hpp"
 #include "data/formats/formats.hpp"
 #include "data/formats/gguf/ggml_types.hpp"
 #include "data/formats/gguf/gguf.hpp"
 #include "data/formats/gguf/gguf_architectures.hpp"
 #include "data/formats/gguf/gguf_tokenizer.hpp"
 #include "data/formats/safetensors.hpp"
-#include "data/host/files.hpp"
 #include "data/tokenizer/bpe_training.hpp"
 #include "data/tokenizer/piece_files.hpp"
 #include "layers/model/presets.hpp"

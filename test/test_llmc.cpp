@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "check.hpp"
+#include "data/files/files.hpp"
 #include "data/formats/formats.hpp"
 #include "data/formats/llmc.hpp"
-#include "data/host/files.hpp"
 #include "data/tokenizer/bpe_files.hpp"
 #include "data/tokenizer/bpe_training.hpp"
 #include "data/tokenizer/llmc_tokenizer.hpp"

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "data/host/files.hpp"
+#include "data/files/files.hpp"
 #include "data/options/command_line.hpp"
 #include "catch.hpp"
 #include "small_run.hpp"

@@ -6,9 +6,9 @@
 
 #include "catch.hpp"
 #include "check.hpp"
+#include "data/files/json.hpp"
 #include "data/formats/npy.hpp"
 #include "data/host/interrupt.hpp"
-#include "data/host/json.hpp"
 #include "data/run/generate_text.hpp"
 #include "data/text/multiple_choice.hpp"
 #include "small_run.hpp"

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
-#include "data/host/files.hpp"
+#include "data/files/files.hpp"
 #include "message.hpp"
 #include "parsers.hpp"
 #include "program.hpp"

@@ -15,9 +15,9 @@
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
-#include "data/host/files.hpp"
+#include "data/files/files.hpp"
 #include "data/host/progress.hpp"
-#include "data/host/utf8.hpp"
+#include "data/strings/utf8.hpp"
 #include "data/tokenizer/piece_files.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/kernels/random.hpp"

@@ -6,8 +6,8 @@
 #include <set>
 #include <sstream>
 
-#include "data/host/files.hpp"
-#include "data/host/json.hpp"
+#include "data/files/files.hpp"
+#include "data/files/json.hpp"
 #include "data/host/version.hpp"
 #include "data/text/corpus_files.hpp"
 #include "catch.hpp"
@@ -120,7 +120,7 @@ TEST_CASE("runs are numbered, and sample, eval and info find the newest", "[prog
   CHECK(contains(info.out, "block.1.ffn.norm_sum.gain"));
   for (const char* option : {"--placement post", "--no-bias", "--channels=64"}) {
     check_refused(f, std::string("info runs/0001-pre-layernorm ") + option,
-                  "says what a model is, and runs/0001-pre-layernorm has one already");
+                  "says what a model is, and runs/0001-pre-layernorm is a model already: leave out --");
   }
   CHECK(contains(f.run("info runs/0001-pre-layernorm --batch 7").out, "to train with --batch 7"));
   const Outcome sample = f.run("sample --prompt Lily --length 40 --greedy");

@@ -10,7 +10,7 @@
 
 #include "catch.hpp"
 #include "check.hpp"
-#include "data/host/json.hpp"
+#include "data/files/json.hpp"
 #include "data/host/peak.hpp"
 #include "data/host/progress.hpp"
 #include "data/options/command_line.hpp"

@@ -35,6 +35,8 @@ const std::vector<std::vector<std::string>> kFloors = {
     {"layers/model"},
     {"layers/training"},
     {"layers/textbook"},
+    {"data/strings"},
+    {"data/files"},
     {"data/host"},
     {"data/ranks"},
     {"data/tokenizer"},

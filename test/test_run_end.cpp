@@ -13,7 +13,7 @@
 
 #include "catch.hpp"
 #include "check.hpp"
-#include "data/host/json.hpp"
+#include "data/files/json.hpp"
 #include "data/host/progress.hpp"
 #include "data/run/evaluate.hpp"
 #include "data/run_directory/directory.hpp"

@@ -3,7 +3,7 @@
 #include "data/run/generate_text.hpp"
 #include "data/text/corpus.hpp"
 #include "check.hpp"
-#include "data/host/json.hpp"
+#include "data/files/json.hpp"
 #include "small_run.hpp"
 
 TEST_CASE("check_stories checks line by line", "[corpus]") {

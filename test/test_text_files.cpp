@@ -14,7 +14,7 @@
 #include <tuple>
 
 #include "data/text/load_dataset.hpp"
-#include "data/host/utf8.hpp"
+#include "data/strings/utf8.hpp"
 #include "data/options/command_line.hpp"
 #include "data/run/messages.hpp"
 #include "data/run_directory/directory.hpp"
@@ -255,7 +255,7 @@ TEST_CASE("--unknown for characters that a model has never seen", "[text]") {
   const Outcome refused = f.run("eval r --data new.txt");
   CHECK(refused.status == 1);
   CHECK(contains(refused.err, "new.txt, line 1, byte 6: character 'í' (U+00ED) is not in the model's vocabulary; "
-                              "--unknown skip or --unknown replace goes on without it"));
+                              "--unknown skip leaves it out, --unknown replace writes a replacement"));
   const Outcome skipped = f.run("eval r --data new.txt --unknown skip");
   CHECK(contains(skipped.out, "(109 tokens)"));
   CHECK(contains(skipped.err, "10 characters of new.txt not in the model's vocabulary: skipped"));

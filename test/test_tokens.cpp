@@ -13,11 +13,11 @@
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
-#include "data/host/files.hpp"
-#include "data/host/format.hpp"
+#include "data/files/files.hpp"
 #include "data/options/settings_file.hpp"
 #include "data/run/generate_text.hpp"
 #include "data/run_directory/checkpoint.hpp"
+#include "data/strings/format.hpp"
 #include "data/text/load_dataset.hpp"
 #include "data/text/token_files.hpp"
 #include "data/tokenizer/bpe_files.hpp"

@@ -1,7 +1,7 @@
 // Config files: values read back exactly, and errors name the file and the line.
 
 #include "catch.hpp"
-#include "data/host/json.hpp"
+#include "data/files/json.hpp"
 #include "data/options/command_line.hpp"
 #include "data/options/command_settings.hpp"
 #include "data/options/settings_file.hpp"

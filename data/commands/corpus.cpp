@@ -3,10 +3,10 @@
 #include <cstdio>
 #include <stdexcept>
 
-#include "data/host/files.hpp"
-#include "data/host/format.hpp"
+#include "data/files/files.hpp"
 #include "data/host/progress.hpp"
-#include "data/host/utf8.hpp"
+#include "data/strings/format.hpp"
+#include "data/strings/utf8.hpp"
 #include "data/text/corpus_files.hpp"
 
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "cost.hpp"
-#include "data/host/files.hpp"
-#include "data/host/format.hpp"
+#include "data/files/files.hpp"
+#include "data/strings/format.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/model/size.hpp"
 #include "layers/streams/streams.hpp"

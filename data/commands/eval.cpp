@@ -7,16 +7,16 @@
 #include <stdexcept>
 #include <vector>
 
+#include "data/files/json.hpp"
+#include "data/files/paths.hpp"
 #include "data/formats/npy.hpp"
-#include "data/host/format.hpp"
 #include "data/host/interrupt.hpp"
-#include "data/host/json.hpp"
 #include "data/host/machine.hpp"
-#include "data/host/paths.hpp"
 #include "data/host/progress.hpp"
 #include "data/run/evaluate.hpp"
 #include "data/run_directory/checkpoint.hpp"
 #include "data/run_directory/directory.hpp"
+#include "data/strings/format.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/kernels/buffer.hpp"
 #include "layers/model/size.hpp"

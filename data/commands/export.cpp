@@ -6,8 +6,8 @@
 #include <map>
 #include <stdexcept>
 
+#include "data/files/files.hpp"
 #include "data/formats/formats.hpp"
-#include "data/host/files.hpp"
 #include "data/run_directory/checkpoint.hpp"
 #include "data/run_directory/directory.hpp"
 

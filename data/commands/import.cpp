@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "data/files/foreign_files.hpp"
 #include "data/formats/formats.hpp"
-#include "data/host/foreign_files.hpp"
-#include "data/host/format.hpp"
 #include "data/run_directory/checkpoint.hpp"
 #include "data/run_directory/directory.hpp"
+#include "data/strings/format.hpp"
 #include "layers/model/size.hpp"
 
 void run_import(const ImportOptions& options) {

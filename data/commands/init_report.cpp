@@ -7,12 +7,12 @@
 #include <set>
 #include <stdexcept>
 
-#include "data/host/format.hpp"
 #include "data/host/machine.hpp"
 #include "data/options/command_line.hpp"
 #include "data/options/command_settings.hpp"
 #include "data/options/grid.hpp"
 #include "data/run/trainer.hpp"
+#include "data/strings/format.hpp"
 #include "layers/model/size.hpp"
 
 namespace {

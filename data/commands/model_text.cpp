@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "data/host/format.hpp"
+#include "data/strings/format.hpp"
 #include "layers/streams/streams.hpp"
 
 std::string norm_name(const Config& config) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "data/host/format.hpp"
+#include "data/strings/format.hpp"
 #include "layers/model/size.hpp"
 #include "layers/training/exchange.hpp"
 

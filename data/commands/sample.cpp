@@ -9,15 +9,15 @@
 
 #include <unistd.h>
 
-#include "data/host/files.hpp"
+#include "data/files/files.hpp"
+#include "data/files/json.hpp"
 #include "data/host/interrupt.hpp"
-#include "data/host/json.hpp"
 #include "data/host/line_editor.hpp"
 #include "data/host/machine.hpp"
-#include "data/host/utf8.hpp"
 #include "data/run/generate_text.hpp"
 #include "data/run_directory/checkpoint.hpp"
 #include "data/run_directory/directory.hpp"
+#include "data/strings/utf8.hpp"
 #include "data/text/text_files.hpp"
 
 namespace {
@@ -40,7 +40,7 @@ std::string known_prompt(std::string prompt, const Tokenizer& tokenizer, Unknown
     return tokenizer.decode(tokenizer.encode(prompt, unknown));
   } catch (const NoToken& error) {
     throw std::runtime_error("byte " + std::to_string(error.at + 1) + " of the prompt: " + error.what() + "; " +
-                             (error.is_utf8 ? "--unknown skip or --unknown replace goes on without it" : "convert it"));
+                             (error.is_utf8 ? NoToken::kAdvice : "convert it"));
   }
 }
 

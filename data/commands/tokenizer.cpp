@@ -2,10 +2,10 @@
 
 #include <cstdio>
 
-#include "data/host/files.hpp"
-#include "data/host/format.hpp"
+#include "data/files/files.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/progress.hpp"
+#include "data/strings/format.hpp"
 #include "data/tokenizer/bpe_files.hpp"
 #include "data/tokenizer/bpe_training.hpp"
 

@@ -6,13 +6,13 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "data/host/files.hpp"
-#include "data/host/format.hpp"
+#include "data/files/files.hpp"
+#include "data/files/json.hpp"
 #include "data/host/interrupt.hpp"
-#include "data/host/json.hpp"
 #include "data/options/command_line.hpp"
 #include "data/run/messages.hpp"
 #include "data/run_directory/directory.hpp"
+#include "data/strings/format.hpp"
 #include "forecast.hpp"
 #include "prepare.hpp"
 #include "runs.hpp"

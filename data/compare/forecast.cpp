@@ -6,13 +6,13 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "data/host/format.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/peak.hpp"
 #include "data/host/progress.hpp"
 #include "data/run/resume.hpp"
 #include "data/run/time_limit.hpp"
 #include "data/run/trainer.hpp"
+#include "data/strings/format.hpp"
 #include "runs.hpp"
 #include "tuning.hpp"
 

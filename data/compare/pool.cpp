@@ -20,11 +20,11 @@
 #include <sys/prctl.h>
 #endif
 
-#include "data/host/files.hpp"
-#include "data/host/format.hpp"
+#include "data/files/files.hpp"
 #include "data/host/interrupt.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/run_directory/metrics.hpp"
+#include "data/strings/format.hpp"
 
 namespace fs = std::filesystem;
 

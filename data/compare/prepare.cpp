@@ -9,14 +9,14 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "data/host/errors.hpp"
-#include "data/host/files.hpp"
-#include "data/host/format.hpp"
+#include "data/files/files.hpp"
 #include "data/options/command_line.hpp"
 #include "data/options/settings_file.hpp"
 #include "data/options/toml.hpp"
 #include "data/run/resume.hpp"
 #include "data/run_directory/directory.hpp"
+#include "data/strings/errors.hpp"
+#include "data/strings/format.hpp"
 #include "data/text/load_dataset.hpp"
 #include "runs.hpp"
 #include "tuning.hpp"
@@ -112,7 +112,7 @@ Tuning tuning_of(const Grid& grid, const Command& command, const std::vector<std
       throw std::invalid_argument("--tune " + option.key +
                                   ": a seed must not be chosen by its loss; tune another option");
     if (contains(grid.keys, option.key))
-      throw std::invalid_argument("--tune and --grid both name " + option.key + ": leave one of them out");
+      throw std::invalid_argument("--tune and --grid both name " + option.key + ": name it in one of them");
   }
   if (const std::string seed = std::to_string(c.tune_seed); !tuning.empty() && contains(seeds, seed))
     throw std::invalid_argument("--tune-seed " + seed +

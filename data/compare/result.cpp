@@ -7,11 +7,11 @@
 #include <filesystem>
 #include <sstream>
 
-#include "data/host/files.hpp"
-#include "data/host/format.hpp"
+#include "data/files/files.hpp"
 #include "data/run/evaluate.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/run_directory/metrics.hpp"
+#include "data/strings/format.hpp"
 #include "statistics.hpp"
 
 namespace {

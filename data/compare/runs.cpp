@@ -7,9 +7,8 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "data/host/files.hpp"
-#include "data/host/format.hpp"
-#include "data/host/json.hpp"
+#include "data/files/files.hpp"
+#include "data/files/json.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/progress.hpp"
 #include "data/options/command_line.hpp"
@@ -18,6 +17,7 @@
 #include "data/run/resume.hpp"
 #include "data/run/time_limit.hpp"
 #include "data/run_directory/directory.hpp"
+#include "data/strings/format.hpp"
 
 namespace fs = std::filesystem;
 

@@ -8,11 +8,11 @@
 #include <iterator>
 #include <sstream>
 
-#include "data/host/files.hpp"
-#include "data/host/format.hpp"
-#include "data/host/json.hpp"
+#include "data/files/files.hpp"
+#include "data/files/json.hpp"
 #include "data/options/toml.hpp"
 #include "data/run_directory/metrics.hpp"
+#include "data/strings/format.hpp"
 #include "tuning.hpp"
 
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "data/files/files.hpp"
 #include "data/formats/huggingface/architectures.hpp"
-#include "data/host/files.hpp"
 #include "layers/model/model.hpp"
 
 enum class FlatType { f32, bf16 };

@@ -3,7 +3,7 @@
 #include <array>
 #include <stdexcept>
 
-#include "data/host/files.hpp"
+#include "data/files/files.hpp"
 
 namespace {
 

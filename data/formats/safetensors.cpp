@@ -12,10 +12,10 @@
 #include <string_view>
 #include <utility>
 
-#include "data/host/files.hpp"
-#include "data/host/foreign_files.hpp"
-#include "data/host/json.hpp"
-#include "data/host/utf8.hpp"
+#include "data/files/files.hpp"
+#include "data/files/foreign_files.hpp"
+#include "data/files/json.hpp"
+#include "data/strings/utf8.hpp"
 
 using nlohmann::json;
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "data/host/files.hpp"
+#include "data/files/files.hpp"
 
 float float_of_half(uint16_t bits);      // IEEE 754 binary16; exact
 float float_of_bfloat16(uint16_t bits);  // the upper half of a float; exact

@@ -15,7 +15,7 @@
 
 #include "cgroup.hpp"
 #include "layers/kernels/parallel.hpp"
-#include "format.hpp"
+#include "data/strings/format.hpp"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "format.hpp"
+#include "data/strings/format.hpp"
 
 void Pace::reach(int64_t done, double now) {
   const double keep = std::exp((now_ - now) / memory_);

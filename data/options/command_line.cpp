@@ -6,11 +6,11 @@
 
 #include "command_settings.hpp"
 #include "completion.hpp"
-#include "data/host/files.hpp"
-#include "data/host/foreign_files.hpp"
-#include "data/host/utf8.hpp"
+#include "data/files/files.hpp"
+#include "data/files/foreign_files.hpp"
 #include "data/host/version.hpp"
 #include "data/ranks/mpi_group.hpp"
+#include "data/strings/utf8.hpp"
 #include "foreign_names.hpp"
 #include "help.hpp"
 #include "layers/model/presets.hpp"
@@ -283,7 +283,7 @@ void refuse_model_beside_run(const Command& command) {
   for (const Setting& s : settings_of(command.kind))
     if (s.model && command.said(s.name))
       throw std::invalid_argument("--" + s.name + " says what a model is, and " + command.info_checkpoint +
-                                  " has one already: leave one of them out");
+                                  " is a model already: leave out --" + s.name);
 }
 
 Command command_of(const KnownOptions& r, const Givens& givens, const std::string& program) {

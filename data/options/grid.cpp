@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "command_settings.hpp"
-#include "data/host/format.hpp"
+#include "data/strings/format.hpp"
 #include "foreign_names.hpp"
 #include "toml.hpp"
 
@@ -51,7 +51,7 @@ void refuse_spaces(const Words& words, const std::string& option) {
     std::string list = words[i - 1];
     for (size_t k = i; k < words.size() && is_value(words[k]); ++k)
       list += (list.ends_with(',') || list.ends_with('=') ? "" : ",") + words[k];
-    throw std::invalid_argument(option + ": '" + words[i] + "' stands alone: write " + list +
+    throw std::invalid_argument(option + ": '" + words[i] + "' has no option before it: write " + list +
                                 ", with commas and no spaces");
   }
 }

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "command_settings.hpp"
-#include "data/host/format.hpp"
+#include "data/strings/format.hpp"
 
 const std::vector<CommandRow>& commands() {
   static const std::vector<CommandRow> rows = {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "data/host/utf8.hpp"
+#include "data/strings/utf8.hpp"
 
 namespace {
 

@@ -12,12 +12,13 @@
 #include "settings.hpp"
 #include "values.hpp"
 
-// A member of a member.
+// The place of a member of a member.
 constexpr auto in(auto outer, auto inner) {
   return [=](auto& o) -> auto& { return (o.*outer).*inner; };
 }
 
-// Collects rows. A place is a member of Options or in() two of them.
+// Collects the rows of a table. `place` says which variable a row sets: a member of Options, or in(a, b) for member b
+// of its member a.
 template <class Options>
 class SettingTable {
  public:

@@ -4,8 +4,8 @@
 #include <stdexcept>
 
 #include "command_settings.hpp"
-#include "data/host/json.hpp"
-#include "data/host/utf8.hpp"
+#include "data/files/json.hpp"
+#include "data/strings/utf8.hpp"
 #include "layers/model/presets.hpp"
 
 using nlohmann::json;

@@ -1,5 +1,5 @@
 #pragma once
-// The rows of `train`. Other commands have some of them, too.
+// The options of `train`, and the groups of them that other commands share.
 
 #include <vector>
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "data/host/utf8.hpp"
+#include "data/strings/utf8.hpp"
 #include "toml.hpp"
 
 namespace {

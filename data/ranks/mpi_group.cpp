@@ -13,9 +13,9 @@
 
 #include <unistd.h>
 
-#include "data/host/files.hpp"
-#include "data/host/format.hpp"
+#include "data/files/files.hpp"
 #include "data/host/progress.hpp"
+#include "data/strings/format.hpp"
 #include "launcher.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/random.hpp"

@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "data/host/format.hpp"
 #include "data/run_directory/checkpoint.hpp"
+#include "data/strings/format.hpp"
 #include "step_inputs.hpp"
 
 namespace {

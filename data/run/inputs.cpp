@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "data/host/files.hpp"
-#include "data/host/json.hpp"
+#include "data/files/files.hpp"
+#include "data/files/json.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/kernels/random.hpp"

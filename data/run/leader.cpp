@@ -7,11 +7,11 @@
 #include <new>
 #include <stdexcept>
 
-#include "data/host/errors.hpp"
+#include "data/files/json.hpp"
 #include "data/host/interrupt.hpp"
-#include "data/host/json.hpp"
 #include "data/host/machine.hpp"
 #include "data/options/settings_file.hpp"
+#include "data/strings/errors.hpp"
 #include "layers/textbook/step.hpp"
 #include "layers/training/exchange.hpp"
 #include "step_inputs.hpp"

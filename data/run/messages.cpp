@@ -4,10 +4,10 @@
 #include <csignal>
 #include <cstdio>
 
-#include "data/host/format.hpp"
+#include "data/files/json.hpp"
 #include "data/host/interrupt.hpp"
-#include "data/host/json.hpp"
-#include "data/host/utf8.hpp"
+#include "data/strings/format.hpp"
+#include "data/strings/utf8.hpp"
 #include "evaluate.hpp"
 #include "generate_text.hpp"
 #include "unused_options.hpp"

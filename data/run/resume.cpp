@@ -7,13 +7,13 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "data/files/files.hpp"
 #include "data/formats/huggingface/peft.hpp"
-#include "data/host/files.hpp"
-#include "data/host/format.hpp"
 #include "data/options/command_line.hpp"
 #include "data/options/settings_file.hpp"
 #include "data/options/toml.hpp"
 #include "data/run_directory/directory.hpp"
+#include "data/strings/format.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "inputs.hpp"
 #include "schedule.hpp"

@@ -4,9 +4,9 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "data/host/format.hpp"
 #include "data/options/command_settings.hpp"
 #include "data/options/toml.hpp"
+#include "data/strings/format.hpp"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "data/host/format.hpp"
-#include "data/host/pattern.hpp"
+#include "data/strings/format.hpp"
+#include "data/strings/pattern.hpp"
 
 namespace {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/host/format.hpp"
 #include "data/host/interrupt.hpp"
 #include "data/host/peak.hpp"
 #include "data/host/progress.hpp"
+#include "data/strings/format.hpp"
 #include "evaluate.hpp"
 #include "generate_text.hpp"
 #include "schedule.hpp"

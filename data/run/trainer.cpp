@@ -6,11 +6,11 @@
 #include <tuple>
 #include <utility>
 
-#include "data/host/errors.hpp"
-#include "data/host/format.hpp"
+#include "data/files/json.hpp"
 #include "data/host/interrupt.hpp"
-#include "data/host/json.hpp"
 #include "data/options/settings_file.hpp"
+#include "data/strings/errors.hpp"
+#include "data/strings/format.hpp"
 #include "evaluate.hpp"
 #include "fine_tune.hpp"
 #include "inputs.hpp"

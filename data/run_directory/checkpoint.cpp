@@ -13,15 +13,15 @@
 #include <unordered_map>
 #include <utility>
 
+#include "data/files/files.hpp"
+#include "data/files/json.hpp"
 #include "data/formats/formats.hpp"
 #include "data/formats/safetensors.hpp"
-#include "data/host/errors.hpp"
-#include "data/host/files.hpp"
-#include "data/host/json.hpp"
 #include "data/host/machine.hpp"
-#include "data/host/utf8.hpp"
 #include "data/host/version.hpp"
 #include "data/options/settings_file.hpp"
+#include "data/strings/errors.hpp"
+#include "data/strings/utf8.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/kernels/parallel.hpp"
 

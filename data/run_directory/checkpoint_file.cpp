@@ -6,7 +6,7 @@
 #include <mutex>
 #include <stdexcept>
 
-#include "data/host/json.hpp"
+#include "data/files/json.hpp"
 #include "data/options/options.hpp"
 #include "data/options/settings_file.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"

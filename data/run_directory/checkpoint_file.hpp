@@ -12,7 +12,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "data/host/files.hpp"
+#include "data/files/files.hpp"
 #include "data/options/options.hpp"
 #include "data/tokenizer/tokenizer.hpp"
 #include "layers/config/tensors.hpp"

@@ -8,7 +8,7 @@
 
 #include "layers/training/diagnostics.hpp"
 #include "data/text/dataset.hpp"
-#include "data/host/files.hpp"
+#include "data/files/files.hpp"
 #include "data/options/options.hpp"
 
 // Sorts rows by layer. Rows that belong to no layer come first.

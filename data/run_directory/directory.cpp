@@ -12,10 +12,10 @@
 
 #include "checkpoint_file.hpp"
 #include "data/formats/formats.hpp"
-#include "data/host/foreign_files.hpp"
-#include "data/host/errors.hpp"
-#include "data/host/json.hpp"
-#include "data/host/utf8.hpp"
+#include "data/files/foreign_files.hpp"
+#include "data/strings/errors.hpp"
+#include "data/files/json.hpp"
+#include "data/strings/utf8.hpp"
 #include "history.hpp"
 
 namespace fs = std::filesystem;

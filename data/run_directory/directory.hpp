@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "data/host/files.hpp"
+#include "data/files/files.hpp"
 
 // The files with the newest state, and with the weights of the lowest validation loss so far.
 inline constexpr const char* kLastCheckpoint = "checkpoint.safetensors";

@@ -4,8 +4,8 @@
 #include <new>
 #include <sstream>
 
-#include "data/host/files.hpp"
-#include "data/host/json.hpp"
+#include "data/files/files.hpp"
+#include "data/files/json.hpp"
 
 namespace {
 

@@ -8,8 +8,8 @@
 #include <iterator>
 #include <sstream>
 
-#include "data/host/format.hpp"
-#include "data/host/json.hpp"
+#include "data/files/json.hpp"
+#include "data/strings/format.hpp"
 
 std::string csv_number(double x) { return std::isnan(x) ? "" : format("%.9g", x); }
 

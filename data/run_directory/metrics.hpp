@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/host/files.hpp"
+#include "data/files/files.hpp"
 
 // Writes a number for a CSV file: nine significant digits, nothing for NaN.
 std::string csv_number(double x);

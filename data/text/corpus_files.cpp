@@ -11,8 +11,8 @@
 
 #include <unistd.h>
 
-#include "data/host/files.hpp"
-#include "data/host/utf8.hpp"
+#include "data/files/files.hpp"
+#include "data/strings/utf8.hpp"
 #include "layers/kernels/random.hpp"
 
 namespace fs = std::filesystem;

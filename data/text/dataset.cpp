@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "data/host/mapped_file.hpp"
+#include "data/files/mapped_file.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/random.hpp"

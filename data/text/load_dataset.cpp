@@ -9,11 +9,11 @@
 #include <system_error>
 
 #include "corpus_files.hpp"
-#include "data/host/files.hpp"
-#include "data/host/format.hpp"
+#include "data/files/files.hpp"
+#include "data/files/mapped_file.hpp"
 #include "data/host/machine.hpp"
-#include "data/host/mapped_file.hpp"
-#include "data/host/utf8.hpp"
+#include "data/strings/format.hpp"
+#include "data/strings/utf8.hpp"
 #include "data/tokenizer/bpe_training.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/kernels/random.hpp"
@@ -96,7 +96,7 @@ Source open_validation(const TextOptions& options, const Source& training, bool 
 [[noreturn]] void fail_token(const Text& text, const NoToken& error, bool new_tokenizer) {
   const char* advice = "convert the file or leave it out";
   if (new_tokenizer) advice = "convert the file, leave it out, or use --tokenizer byte, which reads anything";
-  if (error.is_utf8) advice = "--unknown skip or --unknown replace goes on without it";
+  if (error.is_utf8) advice = NoToken::kAdvice;
   throw std::runtime_error(text.place(error.at) + ": " + error.what() + "; " + advice);
 }
 

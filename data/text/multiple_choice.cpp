@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "data/host/files.hpp"
+#include "data/files/files.hpp"
 
 namespace {
 

@@ -14,14 +14,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "data/host/files.hpp"
-#include "data/host/foreign_files.hpp"
-#include "data/host/format.hpp"
-#include "data/host/json.hpp"
+#include "data/files/files.hpp"
+#include "data/files/foreign_files.hpp"
+#include "data/files/json.hpp"
+#include "data/files/paths.hpp"
 #include "data/host/machine.hpp"
-#include "data/host/paths.hpp"
 #include "data/host/progress.hpp"
-#include "data/host/utf8.hpp"
+#include "data/strings/format.hpp"
+#include "data/strings/utf8.hpp"
 
 namespace fs = std::filesystem;
 

@@ -11,8 +11,8 @@
 #include <glob.h>
 #include <unistd.h>
 
-#include "data/host/files.hpp"
-#include "data/host/mapped_file.hpp"
+#include "data/files/files.hpp"
+#include "data/files/mapped_file.hpp"
 #include "layers/kernels/random.hpp"
 
 namespace fs = std::filesystem;

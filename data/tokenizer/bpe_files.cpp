@@ -9,10 +9,10 @@
 #include <stdexcept>
 #include <unordered_map>
 
-#include "data/host/errors.hpp"
-#include "data/host/files.hpp"
-#include "data/host/json.hpp"
-#include "data/host/utf8.hpp"
+#include "data/files/files.hpp"
+#include "data/files/json.hpp"
+#include "data/strings/errors.hpp"
+#include "data/strings/utf8.hpp"
 #include "tokenizer.hpp"
 
 using nlohmann::json;

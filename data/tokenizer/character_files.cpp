@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "data/host/utf8.hpp"
+#include "data/strings/utf8.hpp"
 
 using nlohmann::json;
 

@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <unordered_map>
 
-#include "data/host/files.hpp"
-#include "data/host/utf8.hpp"
+#include "data/files/files.hpp"
+#include "data/strings/utf8.hpp"
 
 namespace {
 

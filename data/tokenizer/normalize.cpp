@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "data/host/utf8.hpp"
+#include "data/strings/utf8.hpp"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include <new>
 #include <stdexcept>
 
-#include "data/host/files.hpp"
-#include "data/host/utf8.hpp"
+#include "data/files/files.hpp"
+#include "data/strings/utf8.hpp"
 #include "tokenizer.hpp"
 
 namespace {

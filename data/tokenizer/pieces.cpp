@@ -8,7 +8,7 @@
 #include <queue>
 #include <stdexcept>
 
-#include "data/host/utf8.hpp"
+#include "data/strings/utf8.hpp"
 
 namespace {
 

@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "data/host/utf8.hpp"
+#include "data/strings/utf8.hpp"
 
 namespace {
 

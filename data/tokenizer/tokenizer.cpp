@@ -5,7 +5,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "data/host/utf8.hpp"
+#include "data/strings/utf8.hpp"
 
 namespace {
 

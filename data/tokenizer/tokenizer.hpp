@@ -27,6 +27,8 @@ struct NoToken : std::runtime_error {
   NoToken behind(size_t bytes) const { return {bytes + at, is_utf8, what()}; }  // for a text that begins earlier
   size_t at;     // byte offset in the text
   bool is_utf8;  // true: a character without a token; false: bytes that are not UTF-8
+  // What the user can do about a character without a token.
+  static constexpr const char* kAdvice = "--unknown skip leaves it out, --unknown replace writes a replacement";
 };
 
 class Tokenizer {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/host/format.hpp"
+#include "data/strings/format.hpp"
 
 #include "bench.hpp"
 

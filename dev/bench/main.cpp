@@ -9,10 +9,10 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "data/host/format.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/process.hpp"
 #include "data/host/progress.hpp"
+#include "data/strings/format.hpp"
 #include "layers/kernels/random.hpp"
 
 #include "bench.hpp"

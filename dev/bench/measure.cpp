@@ -5,8 +5,8 @@
 #include <cmath>
 #include <thread>
 
-#include "data/host/format.hpp"
 #include "data/host/progress.hpp"
+#include "data/strings/format.hpp"
 
 namespace {
 

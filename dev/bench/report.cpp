@@ -6,7 +6,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "data/host/format.hpp"
+#include "data/strings/format.hpp"
 
 namespace {
 

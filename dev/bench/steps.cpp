@@ -4,7 +4,7 @@
 #include <cmath>
 #include <optional>
 
-#include "data/host/format.hpp"
+#include "data/strings/format.hpp"
 #include "layers/model/size.hpp"
 #include "data/host/machine.hpp"
 #include "layers/model/presets.hpp"

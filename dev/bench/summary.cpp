@@ -4,7 +4,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "data/host/format.hpp"
+#include "data/strings/format.hpp"
 
 #include "report.hpp"
 

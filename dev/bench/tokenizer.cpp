@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "data/host/files.hpp"
+#include "data/files/files.hpp"
 #include "data/tokenizer/bpe_files.hpp"
 #include "data/tokenizer/bpe_training.hpp"
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <stdexcept>
 
+#include "data/files/files.hpp"
 #include "data/formats/llmc.hpp"
-#include "data/host/files.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 
 namespace {

@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "data/files/files.hpp"
 #include "data/formats/formats.hpp"
-#include "data/host/files.hpp"
 #include "debug_state.hpp"
 #include "layers/kernels/random.hpp"
 #include "layers/model/generate.hpp"

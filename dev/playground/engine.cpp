@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "data/commands/model_text.hpp"
-#include "data/host/json.hpp"
+#include "data/files/json.hpp"
 #include "data/options/command_settings.hpp"
 #include "data/options/settings_file.hpp"
 #include "data/run/generate_text.hpp"

@@ -9,8 +9,8 @@ build/playground/config.mk: dev/setup.sh
 	@dev/setup.sh playground --config $@
 
 WASM_OUT := build/playground/wasm
-WASM_DATA := $(patsubst %,data/%.cpp,host/format host/json host/utf8 options/options options/command_settings \
-  options/settings_file options/toml options/train_settings options/values run/generate_text run/schedule \
+WASM_DATA := $(patsubst %,data/%.cpp,files/json strings/format strings/utf8 options/options \
+  options/command_settings options/settings_file options/toml options/train_settings options/values run/generate_text run/schedule \
   run/step_inputs commands/model_text text/corpus text/dataset text/grammar text/split text/tokens \
   tokenizer/tokenizer)
 WASM_LAYERS := $(filter-out layers/textbook/%,$(sort $(wildcard layers/*/*.cpp)))

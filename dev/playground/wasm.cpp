@@ -8,9 +8,9 @@
 #include <string>
 #include <typeinfo>
 
-#include "data/host/mapped_file.hpp"
-#include "data/host/pattern.hpp"
+#include "data/files/mapped_file.hpp"
 #include "data/options/command_settings.hpp"
+#include "data/strings/pattern.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/model/resolve.hpp"
 #include "layers/training/step.hpp"

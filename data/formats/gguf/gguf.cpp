@@ -7,9 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "data/files/files.hpp"
 #include "data/formats/foreign_tensors.hpp"
-#include "data/host/files.hpp"
-#include "data/host/format.hpp"
+#include "data/strings/format.hpp"
 #include "ggml_types.hpp"
 #include "gguf_architectures.hpp"
 #include "gguf_tokenizer.hpp"

@@ -4,7 +4,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "data/host/utf8.hpp"
+#include "data/strings/utf8.hpp"
 #include "data/tokenizer/bpe_files.hpp"
 
 namespace {

@@ -6,8 +6,8 @@
 #include <type_traits>
 #include <variant>
 
-#include "data/host/errors.hpp"
 #include "data/options/command_settings.hpp"
+#include "data/strings/errors.hpp"
 #include "layers/config/fields.hpp"
 #include "layers/model/presets.hpp"
 #include "layers/model/resolve.hpp"

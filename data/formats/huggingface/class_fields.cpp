@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "data/host/json.hpp"
-#include "data/host/utf8.hpp"
+#include "data/files/json.hpp"
+#include "data/strings/utf8.hpp"
 
 using nlohmann::json;
 

@@ -10,13 +10,13 @@
 #include <string_view>
 
 #include "architectures.hpp"
+#include "data/files/files.hpp"
+#include "data/files/json.hpp"
 #include "data/formats/foreign_tensors.hpp"
 #include "data/formats/safetensors.hpp"
-#include "data/host/errors.hpp"
-#include "data/host/files.hpp"
-#include "data/host/format.hpp"
-#include "data/host/json.hpp"
-#include "data/host/utf8.hpp"
+#include "data/strings/errors.hpp"
+#include "data/strings/format.hpp"
+#include "data/strings/utf8.hpp"
 #include "data/tokenizer/bpe_files.hpp"
 #include "data/tokenizer/character_files.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"

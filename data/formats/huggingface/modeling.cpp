@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <variant>
 
-#include "data/host/json.hpp"
+#include "data/files/json.hpp"
 #include "data/options/command_settings.hpp"
 #include "data/options/settings_file.hpp"
 #include "layers/config/fields.hpp"

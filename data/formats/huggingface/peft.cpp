@@ -6,10 +6,10 @@
 #include <string_view>
 
 #include "architectures.hpp"
+#include "data/files/files.hpp"
+#include "data/files/json.hpp"
 #include "data/formats/safetensors.hpp"
-#include "data/host/files.hpp"
-#include "data/host/format.hpp"
-#include "data/host/json.hpp"
+#include "data/strings/format.hpp"
 #include "layers/config/placements.hpp"
 
 using nlohmann::json;

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "errors.hpp"
+#include "data/strings/errors.hpp"
 #include "paths.hpp"
 
 inline constexpr size_t kWholeFileBuffer = 1 << 20;  // bytes: a checkpoint is written tensor by tensor

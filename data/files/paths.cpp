@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "errors.hpp"
+#include "data/strings/errors.hpp"
 
 namespace fs = std::filesystem;
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "format.hpp"
+#include "data/strings/format.hpp"
 
 using namespace std::string_view_literals;
 

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "utf8.hpp"
+#include "data/strings/utf8.hpp"
 
 namespace fs = std::filesystem;
 
