@@ -544,6 +544,10 @@ def qk_norm():
             rows.append((abs(S).max(), entropy, numpy.linalg.norm(dS, axis=1).mean()))
         for axis, values in zip(axes, zip(*rows)):
             axis.plot(factors, values, line, color=color, label=name, linewidth=2)
+        if not normed:
+            at_four = rows[abs(factors - 4).argmin()][1]
+            axes[1].annotate(f"{at_four:.0%}", (4, at_four), xytext=(6, 8), textcoords="offset points", fontsize=9)
+            axes[1].plot(4, at_four, "o", color=color)
     axes[0].axhline(D**0.5, color="0.4", linewidth=1, linestyle=":")
     axes[0].annotate("bound √D", (factors[-1], D**0.5), xytext=(0, 4), textcoords="offset points", fontsize=9,
                      ha="right")
@@ -630,7 +634,7 @@ def gain():
     for size, line, color in ((1, "-.", "0.4"), (0.1, "--", MIDDLE), (0, "-", DARK)):
         ds, *_ = branches_backward(weights, numpy.full(L, size), x, lambda y: direction)
         sizes = [numpy.linalg.norm(d) / numpy.linalg.norm(direction) for d in ds]
-        axes[0].plot(range(L + 1), sizes, line, color=color, label=f"λ = {size}", linewidth=2)
+        axes[0].plot(range(L + 1), sizes, line, color=color, label=f"λ = {size}: × {sizes[0]:.3g}", linewidth=2)
     axes[0].set(xlabel="branches below", title="gradient of the stream, relative to the top", yscale="log",
                 ylim=(0.8, 60))
     axes[0].title.set_fontsize(10)
