@@ -274,7 +274,7 @@ TEST_CASE("a run's peak memory is what info --cost says, within 3 %", "[cost][pr
 
 // ---- speed -------------------------------------------------------------------------------------------------
 
-// The margin allows for another program that slows the measurement. Without optimization the peak is less than half.
+// The margin allows for a processor that changes its frequency. Without optimization the peak is less than half.
 TEST_CASE("no matrix product is much faster than the machine's peak", "[cost]") {
   constexpr int n = 256;
   const std::vector<float> a(n * n, .5f), b(n * n, .5f);

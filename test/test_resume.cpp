@@ -315,9 +315,7 @@ TEST_CASE("--for and --steps exclude each other", "[program][resume]") {
 
 TEST_CASE("the machine's peak is measured once, and not for a quiet run", "[cost]") {
   const double flops = measure_flops(Matmul::fp32);
-  const Stopwatch clock;
-  for (int i = 0; i < 9; ++i) CHECK(measure_flops(Matmul::fp32) == flops);
-  CHECK(clock.seconds() < .1);
+  for (int i = 0; i < 9; ++i) CHECK(measure_flops(Matmul::fp32) == flops);  // two measurements would differ
   const Corpus f;
   CHECK_FALSE(contains(f.run(kRun + "--steps 1 --out r").out, "GFLOP/s"));
 }

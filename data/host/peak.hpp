@@ -5,7 +5,7 @@
 
 // Measures floating-point operations per second of all threads together, without memory access. A multiply-add counts
 // as two. bf16 measures the processor's bf16 instruction, or fp32 if it has none. The first call with a given number of
-// threads takes 0.1 s. Later calls return the same number.
+// threads takes 0.1 s, or up to 0.5 s beside other programs. Later calls return the same number.
 double measure_flops(Matmul matmul);
 
 // Memory bandwidth of all threads together, in bytes per second. `floats` should be far more than the caches hold. A
@@ -27,5 +27,6 @@ class Utilization {
   double work_, most_ = 0;  // operations per token; peak operations per second
 };
 
-// Reads x(floats) on all threads; no work on x can be faster. Skips less than 1 kB per thread.
-void read_once(const float* x, size_t floats);
+// Reads x(floats) on all threads; no work on x can be faster. Skips less than 1 kB per thread. Returns the longest
+// processor time that a thread used, in seconds.
+double read_once(const float* x, size_t floats);
