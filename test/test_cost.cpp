@@ -264,7 +264,7 @@ TEST_CASE("a run's peak memory is what info --cost says, within 3 %", "[cost][pr
         "--placement hyper --batch 8", "--placement mhc --streams 8 --recompute selective"}) {
     INFO(words);
     const double peak = static_cast<double>(
-        f.peak_of("train --data stories.txt --threads 2 --out r --force --steps 2 --eval-every 1 --sample-every 1 "
+        f.peak_of("train --data stories.txt --threads 2 --out r --force --steps 1 --eval-every 1 --sample-every 1 "
                   "--eval-batches 2 " + words));
     if (peak == 0 && !std::ifstream("/proc/self/status")) return;
     const Recompute level = read_checkpoint_header(f.path("r/checkpoint.safetensors")).options.config.recompute;
