@@ -47,8 +47,10 @@ stage() {
   if [ $status != 0 ]; then echo "== $name FAILED"; fi
 }
 
-# beside COMMAND...: runs it beside the stages that follow. After `wait`, `stage NAME beside_done` counts it.
+# beside NAME COMMAND...: runs it beside the stages that follow. After `wait`, `stage NAME beside_done` counts it.
 beside() {
+  wanted "$1" || return 0
+  shift
   {
     local status=0
     time "$@" </dev/null || status=$?
