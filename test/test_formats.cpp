@@ -153,6 +153,10 @@ TEST_CASE("settings of initial weights and of training do not choose a model's c
         "GPT2LMHeadModel");
   CHECK(class_with([](Config& c) { c.recompute = Recompute::full, c.matmul = Matmul::bf16; }) == "GPT2LMHeadModel");
   CHECK(class_with([](Config& c) { c.embedding_scale = 2; }) == "TrainGPTForCausalLM");
+  Config mixtral = small("mixtral").config;
+  mixtral.router_loss = 3;
+  mixtral.router_z_loss = 2;
+  CHECK(class_of(mixtral) == "MixtralForCausalLM");
 }
 
 TEST_CASE("--to and --dtype of export take what the table of formats has", "[formats]") {

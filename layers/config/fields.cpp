@@ -92,9 +92,9 @@ std::vector<Field> sizes_and_wiring() {
       {.name = "stream-mix", .help = "learned sum of stream and embedding before each block",
        .member = &Config::stream_mix},
       {.name = "dropout", .help = "dropout probability during training", .member = &Config::dropout, .high = .99,
-       .exported = kNotExported},
+       .exported = kNotExported, .training = true},
       {.name = "z-loss", .help = "weight of the z-loss during training (PaLM: 1e-4; 0: off)", .member = &Config::z_loss,
-       .high = 1, .exported = kNotExported},
+       .high = 1, .exported = kNotExported, .training = true},
   };
 }
 
@@ -111,7 +111,7 @@ std::vector<Field> norms() {
       {.name = "norm-unit-offset", .help = "gain 1 + w in layernorm and rmsnorm (Gemma)",
        .member = &Config::norm_unit_offset, .needs = {kNorms}},
       {.name = "dyt-alpha", .help = "initial alpha of dyt and derf", .member = &Config::dyt_alpha, .high = 1e3,
-       .exported = kNotExported, .needs = {kPointwise, kNorms}},
+       .exported = kNotExported, .needs = {kPointwise, kNorms}, .training = true},
       {.name = "mix-fraction", .help = "fraction of Post-LN blocks under mix-ln", .member = &Config::mix_fraction,
        .high = 1, .exported = kNotExported, .needs = {kEarly}},
       {.name = "streams", .help = "residual streams under hyper, hyper-static and mhc", .member = &Config::streams,
@@ -159,9 +159,10 @@ std::vector<Field> experts() {
       {.name = "router-renormalize", .help = "make the weights of a token's experts sum to 1",
        .member = &Config::router_renormalize, .needs = {kExperts}},
       {.name = "router-loss", .help = "weight of the load-balancing loss (0: off)", .member = &Config::router_loss,
-       .high = 1e3, .exported = kNotExported, .needs = {kExperts}},
+       .high = 1e3, .exported = kNotExported, .needs = {kExperts}, .training = true},
       {.name = "router-z-loss", .help = "weight of the router's z-loss (ST-MoE: 1e-3; 0: off)",
-       .member = &Config::router_z_loss, .high = 1e3, .exported = kNotExported, .needs = {kExperts}},
+       .member = &Config::router_z_loss, .high = 1e3, .exported = kNotExported, .needs = {kExperts},
+       .training = true},
       {.name = "router-bias", .help = "step of the load-balancing bias (DeepSeek-V3: 1e-3; 0: off)",
        .member = &Config::router_bias, .high = 1, .exported = kNotExported, .needs = {kExperts}},
   };
@@ -192,7 +193,7 @@ std::vector<Field> lora() {
       {.name = "lora-alpha", .help = "adapters are scaled by alpha / rank", .member = &Config::lora_alpha,
        .low = 1e-6, .high = 1e6, .exported = kNotExported, .needs = {kLora}},
       {.name = "lora-dropout", .help = "dropout on the input of the adapters", .member = &Config::lora_dropout,
-       .high = .99, .exported = kNotExported, .needs = {kLora}},
+       .high = .99, .exported = kNotExported, .needs = {kLora}, .training = true},
       {.name = "lora-on", .help = "matrices with adapters, from q,k,v,o,gate,up,down", .member = &Config::lora_on,
        .exported = kNotExported, .needs = {kLora}},
   };

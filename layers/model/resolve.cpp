@@ -5,6 +5,7 @@
 #include <optional>
 #include <sstream>
 #include <type_traits>
+#include <vector>
 
 #include "layers/config/fields.hpp"
 #include "layers/config/placements.hpp"
@@ -72,32 +73,43 @@ std::string names_where(bool (*fits)(const Placement&)) {
   return list;
 }
 
+// The norms that allow a unit offset and QK-norm, as "layernorm or rmsnorm".
+std::string row_norms() {
+  std::string list;
+  for (const auto& kind : kNormKinds)
+    if (norm_row(kind.value).row_norm) list.append(list.empty() ? "" : " or ").append(kind.name);
+  return list;
+}
+
 // Settings that exclude each other, and why.
 struct Contradiction {
   bool (*holds)(const Config&);
-  const char* message;
+  std::string message;
 };
-const Contradiction kContradictions[] = {
-    {[](const Config& c) { return c.norm_unit_offset && c.norm == NormKind::scalenorm; },
-     "{norm-unit-offset} does not go with {norm} scalenorm, whose one gain starts at sqrt(channels): leave it out"},
-    {[](const Config& c) { return c.norm_unit_offset && !norm_row(c.norm).row_norm; },
-     "{norm-unit-offset} goes with {norm} layernorm or rmsnorm only: leave it out"},
-    {[](const Config& c) { return c.norm_bias.value_or(false) && c.norm == NormKind::scalenorm; },
-     "{norm-bias} does not go with {norm} scalenorm, which has one gain and nothing else: leave it out"},
-    {[](const Config& c) { return c.placement_row->qk_norm != QkNormKind::none && !norm_row(c.norm).row_norm; },
-     "{placement} hybridnorm normalizes q, k and v, which goes with {norm} layernorm or rmsnorm only: choose one"},
-    {[](const Config& c) { return c.qk_norm != QkNormKind::none && !norm_row(c.norm).row_norm; },
-     "{qk-norm} goes with {norm} layernorm or rmsnorm only: leave it out"},
-    {[](const Config& c) { return c.stream_mix && c.placement_row->streams != StreamRule::single; },
-     "{stream-mix} goes with {placement}s of one residual stream only: leave it out"},
-    {[](const Config& c) { return c.zero_init && c.placement_row->norm_out; },
-     "{zero-init} does not go with a {placement} that normalizes the output of a branch: the norm of zeros multiplies "
-     "gradients by 1/sqrt(eps): leave it out"},
-    {[](const Config& c) { return c.zero_init && c.placement_row->gain == LearnedGain::block; },
-     "{zero-init} does not go with {placement} rezero, whose factor and matrices would both stay at 0: leave it out"},
-    {[](const Config& c) { return c.experts == 0 && c.shared_experts > 0; },
-     "{shared-experts} needs {experts}, the number of those that tokens choose from: set it"},
-};
+const std::vector<Contradiction>& contradictions() {
+  static const std::vector<Contradiction> rows = {
+      {[](const Config& c) { return c.norm_unit_offset && c.norm == NormKind::scalenorm; },
+       "{norm-unit-offset} does not go with {norm} scalenorm, whose one gain starts at sqrt(channels): leave it out"},
+      {[](const Config& c) { return c.norm_unit_offset && !norm_row(c.norm).row_norm; },
+       "{norm-unit-offset} goes with {norm} " + row_norms() + " only: leave it out"},
+      {[](const Config& c) { return c.norm_bias.value_or(false) && c.norm == NormKind::scalenorm; },
+       "{norm-bias} does not go with {norm} scalenorm, which has one gain and nothing else: leave it out"},
+      {[](const Config& c) { return c.placement_row->qk_norm != QkNormKind::none && !norm_row(c.norm).row_norm; },
+       "{placement} hybridnorm normalizes q, k and v, which goes with {norm} " + row_norms() + " only: choose one"},
+      {[](const Config& c) { return c.qk_norm != QkNormKind::none && !norm_row(c.norm).row_norm; },
+       "{qk-norm} goes with {norm} " + row_norms() + " only: leave it out"},
+      {[](const Config& c) { return c.stream_mix && c.placement_row->streams != StreamRule::single; },
+       "{stream-mix} goes with {placement}s of one residual stream only: leave it out"},
+      {[](const Config& c) { return c.zero_init && c.placement_row->norm_out; },
+       "{zero-init} does not go with a {placement} that normalizes the output of a branch: the norm of zeros "
+       "multiplies gradients by 1/sqrt(eps): leave it out"},
+      {[](const Config& c) { return c.zero_init && c.placement_row->gain == LearnedGain::block; },
+       "{zero-init} does not go with {placement} rezero, whose factor and matrices would both stay at 0: leave it out"},
+      {[](const Config& c) { return c.experts == 0 && c.shared_experts > 0; },
+       "{shared-experts} needs {experts}, the number of those that tokens choose from: set it"},
+  };
+  return rows;
+}
 
 // Sizes of heads and of the feed-forward layer.
 void close_sizes(Config& c) {
@@ -147,7 +159,7 @@ void check_wiring(const Config& c) {
           std::string("{block} ") + name_of(kBlockForms, c.block) + " needs a placement with a norm before each " +
               "branch, none behind the sum, the same norms in both and one stream, not " + c.placement + ": choose " +
               names_where(fits_parallel) + ", or {block} sequential");
-  for (const Contradiction& row : kContradictions) require(!row.holds(c), row.message);
+  for (const Contradiction& row : contradictions()) require(!row.holds(c), row.message);
 }
 
 // Open choices follow from the head dimension, the kind of norm, the placement and the initialization.

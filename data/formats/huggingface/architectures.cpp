@@ -87,7 +87,7 @@ namespace {
 
 // True if the field can change what a trained model computes, with the other settings as they are.
 bool counts(const Field& field, const Config& c) {
-  return !field.initial && std::string_view(field.group) != kComputing &&
+  return !field.initial && !field.training && std::string_view(field.group) != kComputing &&
          std::ranges::all_of(field.needs, [&](const Need<Config>& need) { return !need.met || need.met(c); });
 }
 
@@ -104,18 +104,11 @@ void set_to_default(Config& c, const Field& field) {
 
 // Returns the settings that decide what a trained model computes. All others have their defaults.
 TrainOptions essence(Config c) {
-  const Config standard;
   c = resolve(c);
   c.attention_scale = static_cast<float>(*c.attention_scale);
   c.rope_fraction = static_cast<float>(static_cast<double>(c.rope_dims()) / c.head_dim);
   for (const Field& field : model_fields())
     if (!counts(field, c)) set_to_default(c, field);
-  // Settings of training alone.
-  c.dropout = 0;
-  c.z_loss = 0;
-  c.dyt_alpha = standard.dyt_alpha;
-  c.router_loss = standard.router_loss;
-  c.router_z_loss = standard.router_z_loss;
   TrainOptions options;
   options.config = c;
   return options;
