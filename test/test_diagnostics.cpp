@@ -44,8 +44,8 @@ Config make_config(const Form& form, bool llama) {
 Config make_config(const char* placement, bool llama) { return make_config({placement, placement}, llama); }
 
 // All statistics of one pass and one update on random tokens. T is longer than two tiles of attention.
-Statistics statistics_of_step(const Config& config, Model& model) {
-  const int B = 3, T = 130;
+Statistics statistics_of_step(const Config& config, Model& model, int B = 3) {
+  const int T = 130;
   const std::vector<int> tokens = random_ints(B * T, 1, 67), targets = random_ints(B * T, 2, 67);
   const Activations activations = allocate_activations(config, B, T, true);
   PassStatistics pass(model);
@@ -60,11 +60,11 @@ Statistics statistics_of_step(const Config& config, Model& model) {
   return pass.rows;
 }
 
-Statistics statistics_of_step(const Config& config) {
+Statistics statistics_of_step(const Config& config, int B = 3) {
   Model model(config);
   initialize(model, 7);
   set_learned_gains(model);
-  return statistics_of_step(config, model);
+  return statistics_of_step(config, model, B);
 }
 
 double mean_of(const Model& model, const std::string& tensor) {
@@ -244,7 +244,7 @@ TEST_CASE("statistics are the same for any number of threads and under --recompu
   for (const Form& form : forms()) {
     Config config = make_config(form, llama = !llama);
     INFO(form.name);
-    const auto statistics = [&] { return bits_of(statistics_of_step(config)); };
+    const auto statistics = [&] { return bits_of(statistics_of_step(config, 2)); };
     check_same_for_all_threads(statistics);
     const std::vector<float> kept = statistics();
     config.recompute = Recompute::full;

@@ -92,7 +92,7 @@ TEST_CASE("the drawing of a block shows the placement's norms and gains", "[info
 TEST_CASE("every form is configured, resumed and recomputed with the same bits, and sampled", "[program][slow]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --layers 3 --heads 2 --channels 32 --context 32 --batch 4 "
-                            "--schedule constant --warmup 0 --eval-every 3 --eval-batches 0 --diagnostics 3 --quiet ";
+                            "--schedule constant --warmup 0 --eval-every 3 --eval-batches 4 --diagnostics 3 --quiet ";
   for (const std::string form :
        {"--placement mix-ln --mix-fraction 0.4", "--placement rezero",
         "--placement layerscale --layer-scale-init 0.25 --block parallel-shared",
