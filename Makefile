@@ -99,9 +99,10 @@ endif
 
 # ---- Compile -------------------------------------------------------------------------------------
 
-# The checks that are left out double the compile time. The address sanitizer sees bad pointers, too.
+# The checks that are left out double the compile time, and .ci/nightly has them. The address sanitizer sees bad
+# pointers, too.
 CHECKED := -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all \
-  -fno-sanitize=null,alignment,vptr,object-size
+  -fno-sanitize=null,alignment,vptr,object-size,pointer-overflow
 SANITIZERS := $(if $(SANITIZE),$(CHECKED)) $(if $(FUZZ),-fsanitize=fuzzer-no-link)
 OPTIMIZE := $(if $(SANITIZE),-O1,-O3) $(SANITIZERS)
 # GCC bug 105651: g++ 12 warns of overlapping copies in std::string where there are none.
