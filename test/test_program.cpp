@@ -262,8 +262,8 @@ TEST_CASE("a comparison that is killed resumes to the same tables", "[program]")
 TEST_CASE("a comparison of presets resumes with the same options", "[program]") {
   const Corpus f;
   const std::string words =
-      "compare --data stories.txt --steps 12 --batch 2 --context 32 --eval-every 6 --eval-batches 2 --grid "
-      "preset=gpt2,llama2 ";
+      "compare --data stories.txt --steps 12 --batch 2 --layers 2 --channels 32 --heads 2 --context 32 --eval-every 6 "
+      "--eval-batches 2 --grid preset=gpt2,llama2 ";
   REQUIRE(f.run(words + "--out whole").status == 0);
   f.run_until(words + "--out broken", SIGINT, [&] { return f.has("broken/preset=gpt2/seed=1/metrics.csv"); });
   REQUIRE(f.run("compare --out broken --resume").status == 0);
