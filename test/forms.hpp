@@ -53,3 +53,21 @@ inline void set_learned_gains(Model& model) {
     if (spec.name.ends_with(".scale.gain"))
       for (size_t i = 0; i < spec.size(); ++i) model.weights[spec.offset + i] = .5f + .1f * static_cast<float>(i % 7);
 }
+
+// A small model of this form, otherwise like GPT-2 or Llama.
+inline Config small_config(const Form& form, NormKind kind, bool llama) {
+  Config config;
+  form.apply(config);
+  config.norm = kind;
+  config.n_layer = 2, config.n_head = 4, config.channels = 12, config.head_dim = 6, config.context = 11;
+  config.vocab_size = 13;
+  config.position = llama ? Position::rope : Position::learned;
+  config.activation = llama ? Activation::swiglu : Activation::gelu;
+  config.bias = config.tied = !llama;
+  config.kv_heads = llama ? 2 : 4;
+  config.embedding_norm = llama;
+  return config;
+}
+inline std::string title_of(const Form& form, NormKind kind, bool llama) {
+  return form.name + " " + name_of(kNormKinds, kind) + (llama ? " llama" : " gpt2");
+}

@@ -18,7 +18,7 @@ TEST_CASE("embedding and learned positions agree with PyTorch", "[embedding][pos
 
     std::vector<float> out = garbage(B * T * C);
     embedding_forward(out.data(), tokens.data(), weight.data(), B * T, C);
-    if (positions) position_forward(out.data(), ref.floats("position").data(), 0, B, T, C);
+    if (positions) position_forward(out.data(), ref.floats("position").data(), {B, T}, C);
     check_close(at + "out", out, ref.doubles("out"), kTolerance);
 
     std::vector<float> dtoken(V * C), dposition(context * C);
@@ -26,7 +26,7 @@ TEST_CASE("embedding and learned positions agree with PyTorch", "[embedding][pos
       embedding_backward(dtoken.data(), tokens.data(), dout.data(), B * T, C);
       check_close(at + "dtoken", dtoken, times(runs, ref.doubles("dtoken")), kTolerance, ref.scale("dtoken"));
       if (!positions) continue;
-      learned_position_backward(dposition.data(), dout.data(), B, T, C);
+      learned_position_backward(dposition.data(), dout.data(), {B, T}, C);
       check_close(at + "dposition", dposition, times(runs, ref.doubles("dposition")), kTolerance,
                   ref.scale("dposition"));
     }

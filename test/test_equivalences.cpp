@@ -188,7 +188,7 @@ TEST_CASE("taking the residual after the norm is Post-LN with an embedding norm"
       for (int i = 0; i < N * C; ++i) x[i] = h[i] + f[i];
     };
     embedding_forward(x.data(), tokens.data(), post.p.token, N, C);
-    position_forward(x.data(), post.p.position, 0, B, T, C);
+    position_forward(x.data(), post.p.position, {B, T}, C);
     const Norm* next = &post.p.embedding_norm;  // BLOOM's input_layernorm of the first block
     for (const Block& p : post.p.blocks) {
       norm_forward(h.data(), saved, x.data(), *next, N, C, false);

@@ -232,7 +232,7 @@ TEST_CASE("an observer sees the last micro-batch of a step, for any number of la
   struct Seen : StepObserver {
     int blocks = 0;
     std::vector<float> x;  // of the first token in block 0
-    void block(int layer, const float* in, const BlockSaved&, const float*, int, int) override {
+    void block(int layer, const float* in, const BlockSaved&, const float*, const Batch&) override {
       ++blocks;
       if (layer == 0) x.assign(in, in + 8);
     }

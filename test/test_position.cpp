@@ -11,9 +11,9 @@ TEST_CASE("RoPE agrees with PyTorch", "[position]") {
     const int B = ref.integer("B"), T = ref.integer("T"), H = ref.integer("H"), D = ref.integer("D");
     const RopeTable table(T, D, static_cast<float>(ref.number("theta")));
     std::vector<float> y = ref.floats("x"), dx = ref.floats("dy");
-    rope_forward(y.data(), table, 0, B, T, H, D, H * D);
+    rope_forward(y.data(), table, {B, T}, H, D, H * D);
     check_close("position/" + name + "/y", y, ref.doubles("y"), kTolerance);
-    rope_backward(dx.data(), table, B, T, H, D, H * D);
+    rope_backward(dx.data(), table, {B, T}, H, D, H * D);
     check_close("position/" + name + "/dx", dx, ref.doubles("dx"), kTolerance, ref.scale("dx"));
   }
 }
@@ -23,12 +23,12 @@ TEST_CASE("RoPE rotates the leading heads of wider rows, and backward undoes it"
   const RopeTable table(T, D, 10000);
   const std::vector<float> before = random_floats(B * T * stride, 1);
   std::vector<float> x = before;
-  rope_forward(x.data(), table, 0, B, T, heads, D, stride);
+  rope_forward(x.data(), table, {B, T}, heads, D, stride);
   for (int i = 0; i < B * T * stride; ++i) {
     const bool turned = i % stride < heads * D && i / stride % T != 0;
     REQUIRE((x[i] != before[i]) == turned);
   }
-  rope_backward(x.data(), table, B, T, heads, D, stride);
+  rope_backward(x.data(), table, {B, T}, heads, D, stride);
   check_close("position/there and back/x", x, widen(before), kTolerance);
 }
 
@@ -37,8 +37,8 @@ TEST_CASE("RoPE from a later position is the tail of RoPE from the start", "[pos
   const RopeTable table(T, D, 500);
   std::vector<float> all = random_floats(T * D, 1);
   std::vector<float> tail(all.begin() + first * D, all.end());
-  rope_forward(all.data(), table, 0, 1, T, 1, D, D);
-  rope_forward(tail.data(), table, first, 1, T - first, 1, D, D);
+  rope_forward(all.data(), table, {1, T}, 1, D, D);
+  rope_forward(tail.data(), table, {1, T - first, first}, 1, D, D);
   CHECK(same_bits(tail, std::span(all).subspan(first * D)));
 }
 
@@ -51,8 +51,8 @@ TEST_CASE("with RoPE, products of queries and keys depend only on their distance
     q.insert(q.end(), one.begin(), one.end());
     k.insert(k.end(), other.begin(), other.end());
   }
-  rope_forward(q.data(), table, 0, 1, T, 1, D, D);
-  rope_forward(k.data(), table, 0, 1, T, 1, D, D);
+  rope_forward(q.data(), table, {1, T}, 1, D, D);
+  rope_forward(k.data(), table, {1, T}, 1, D, D);
   const auto product = [&](int i, int j) {
     double sum = 0;
     for (int d = 0; d < D; ++d) sum += double(q[i * D + d]) * double(k[j * D + d]);
@@ -80,10 +80,10 @@ TEST_CASE("positions are the same for any number of threads", "[position]") {
   const RopeTable table(T, D, 10000);
   check_same_for_all_threads([&] {
     std::vector<float> x = random_floats(B * T * C, 1), dx = x, sum = x, dweight(T * C);
-    rope_forward(x.data(), table, 0, B, T, heads, D, C);
-    rope_backward(dx.data(), table, B, T, heads, D, C);
-    position_forward(sum.data(), x.data(), 0, B, T, C);
-    learned_position_backward(dweight.data(), dx.data(), B, T, C);
+    rope_forward(x.data(), table, {B, T}, heads, D, C);
+    rope_backward(dx.data(), table, {B, T}, heads, D, C);
+    position_forward(sum.data(), x.data(), {B, T}, C);
+    learned_position_backward(dweight.data(), dx.data(), {B, T}, C);
     return joined({x, dx, sum, dweight});
   });
 }

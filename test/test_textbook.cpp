@@ -48,11 +48,11 @@ TEST_CASE("textbook embedding and learned position are certified", "[textbook]")
   const Tensors<double> weights = {random_doubles(V * C, 3), random_doubles(T * C, 4)};
   Tensors<double> g = {Doubles(V * C), Doubles(T * C)};
   textbook::embedding_backward(g[0].data(), tokens.data(), dy.data(), N, C, 1.7);
-  textbook::learned_position_backward(g[1].data(), dy.data(), B, T, C);
+  textbook::learned_position_backward(g[1].data(), dy.data(), textbook::positions(B, T), C);
   certify("embedding", weights, g, dy, [&](const auto& w) {
     std::vector<number_of<decltype(w)>> x(N * C);
     textbook::embedding_forward(x.data(), tokens.data(), w[0].data(), N, C, 1.7);
-    textbook::learned_position_forward(x.data(), w[1].data(), 0, B, T, C);
+    textbook::learned_position_forward(x.data(), w[1].data(), textbook::positions(B, T), C);
     return x;
   });
 }
@@ -63,10 +63,10 @@ TEST_CASE("textbook RoPE is certified", "[textbook]") {
   const Doubles dy = random_doubles(x[0].size(), 2);
   for (const int R : {6, 4, 2}) {
     Doubles dx = dy;
-    textbook::rope_backward(dx.data(), {100, size_t(R)}, B, T, heads, D, stride);
+    textbook::rope_backward(dx.data(), {100, size_t(R)}, textbook::positions(B, T), heads, D, stride);
     certify("rope", x, {dx}, dy, [&](const auto& in) {
       auto y = in[0];
-      textbook::rope_forward(y.data(), {100, size_t(R)}, 0, B, T, heads, D, stride);
+      textbook::rope_forward(y.data(), {100, size_t(R)}, textbook::positions(B, T), heads, D, stride);
       return y;
     });
   }

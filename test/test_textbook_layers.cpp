@@ -24,15 +24,15 @@ TEST_CASE("embedding and learned position agree with the textbook", "[embedding]
       Doubles want(N * C), want_dweight = widen(dweight), want_dposition = widen(dposition);
 
       embedding_forward(x.data(), tokens.data(), weight.data(), N, C, scale);
-      position_forward(x.data(), position.data(), first, B, T, C);
+      position_forward(x.data(), position.data(), {B, T, first}, C);
       textbook::embedding_forward(want.data(), tokens.data(), widen(weight).data(), N, C, double(scale));
-      textbook::learned_position_forward(want.data(), widen(position).data(), first, B, T, C);
+      textbook::learned_position_forward(want.data(), widen(position).data(), textbook::positions(B, T, first), C);
       check_close(name + "x", x, want, kTolerance);
 
       embedding_backward(dweight.data(), tokens.data(), dx.data(), N, C, scale);
-      learned_position_backward(dposition.data(), dx.data(), B, T, C);
+      learned_position_backward(dposition.data(), dx.data(), {B, T}, C);
       textbook::embedding_backward(want_dweight.data(), tokens.data(), widen(dx).data(), N, C, double(scale));
-      textbook::learned_position_backward(want_dposition.data(), widen(dx).data(), B, T, C);
+      textbook::learned_position_backward(want_dposition.data(), widen(dx).data(), textbook::positions(B, T), C);
       check_close(name + "dweight", dweight, want_dweight, kTolerance);
       check_close(name + "dposition", dposition, want_dposition, kTolerance);
     }
@@ -44,8 +44,8 @@ TEST_CASE("sinusoids agree with the textbook", "[position][textbook]") {
     const Buffer table = sinusoids(first + T, C);
     std::vector<float> x = random_floats(2 * T * C, 1);
     Doubles want = widen(x);
-    position_forward(x.data(), table.get(), first, 2, T, C);
-    textbook::sinusoidal_position_forward(want.data(), first, 2, T, C);
+    position_forward(x.data(), table.get(), {2, T, first}, C);
+    textbook::sinusoidal_position_forward(want.data(), textbook::positions(2, T, first), C);
     check_close("sinusoids vs textbook/" + std::to_string(C), x, want, kTolerance);
   }
 }
@@ -69,14 +69,14 @@ TEST_CASE("RoPE agrees with the textbook", "[position][textbook]") {
         for (const int first : {0, 5}) {
           std::vector<float> y = x;
           Doubles want = widen(x);
-          rope_forward(y.data(), table, first, B, T, heads, D, stride);
-          textbook::rope_forward(want.data(), {10000, size_t(R)}, first, B, T, heads, D, stride);
+          rope_forward(y.data(), table, {B, T, first}, heads, D, stride);
+          textbook::rope_forward(want.data(), {10000, size_t(R)}, textbook::positions(B, T, first), heads, D, stride);
           check_close(name + "y", y, want, kTolerance);
         }
         std::vector<float> dx = x;
         Doubles want = widen(x);
-        rope_backward(dx.data(), table, B, T, heads, D, stride);
-        textbook::rope_backward(want.data(), {10000, size_t(R)}, B, T, heads, D, stride);
+        rope_backward(dx.data(), table, {B, T}, heads, D, stride);
+        textbook::rope_backward(want.data(), {10000, size_t(R)}, textbook::positions(B, T), heads, D, stride);
         check_close(name + "dx", dx, want, kTolerance);
       }
 }

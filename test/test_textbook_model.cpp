@@ -4,58 +4,13 @@
 
 #include "forms.hpp"
 #include "layers/textbook/model.hpp"
+#include "random_model.hpp"
 #include "textbook.hpp"
 #include "wirings.hpp"
 
 namespace {
 
 constexpr double kTolerance = 1e-6;
-
-// 4.5e-6 measured; 6.7e-6 with BatchNorm, which amplifies rounding errors; 1.3e-5 with hyper-connections, whose scales
-// are two numbers that all tokens, streams and channels add to.
-double model_tolerance(const Config& c) {
-  const bool hyper = placement_row(c.placement).streams == StreamRule::hyper;
-  return hyper ? 4e-5 : c.norm == NormKind::batchnorm ? 2e-5 : 1e-5;
-}
-
-// Gains 1 ± .3, biases ± .1, and matrices and alphas large enough that attention is far from uniform. An alpha of ½
-// would halve the input of DyT and Derf: after several of them, the values of all keys are nearly the same, and the
-// gradients of queries and keys are little more than rounding errors. The skip path's factor enlarges the input of
-// norm_sum, and would saturate them.
-void randomize(Model& model) {
-  for (const TensorSpec& spec : model.table) {
-    const bool matrix = spec.shape.size() > 1, scale = spec.name.ends_with(".scale.gain");  // a scale may start at 0
-    const bool alpha = spec.name.ends_with(".alpha");
-    const float reads = spec.name.ends_with(".norm_sum.alpha") ? float(*model.config.skip_scale) : 1;
-    const float mean = matrix ? 0 : scale ? 1 : alpha ? .8f / reads : spec.start.mean;
-    const float vector = mean != 0 ? .3f * mean : .1f;
-    const float deviation = matrix ? std::sqrt(2.f / (spec.shape[0] + spec.shape[1])) : vector;
-    const bool mixes = spec.role == Role::streams && !matrix;  // some start at .01
-    std::vector<float> w = random_floats(spec.size(), spec.offset + 1, mean, mixes ? .3f : deviation);
-    for (size_t i = 0; i < w.size(); ++i) w[i] += spec.start.is_one(i);
-    if (!spec.trained && mean > 0)  // a variance
-      for (float& v : w) v = std::fabs(v) + .1f;
-    std::copy(w.begin(), w.end(), model.weights.get() + spec.offset);
-  }
-}
-
-// A small model of this form, otherwise like GPT-2 or Llama.
-Config small(const Form& form, NormKind kind, bool llama) {
-  Config config;
-  form.apply(config);
-  config.norm = kind;
-  config.n_layer = 2, config.n_head = 4, config.channels = 12, config.head_dim = 6, config.context = 11;
-  config.vocab_size = 13;
-  config.position = llama ? Position::rope : Position::learned;
-  config.activation = llama ? Activation::swiglu : Activation::gelu;
-  config.bias = config.tied = !llama;
-  config.kv_heads = llama ? 2 : 4;
-  config.embedding_norm = llama;
-  return config;
-}
-std::string title_of(const Form& form, NormKind kind, bool llama) {
-  return form.name + " " + name_of(kNormKinds, kind) + (llama ? " llama" : " gpt2");
-}
 
 // Compares two gradients of every tensor with the complex step of the forward pass.
 void certify_model(const Config& config, const std::string& name) {
@@ -150,7 +105,7 @@ void compare_models(Config config, std::string name, float dropout_p) {
 TEST_CASE("the textbook's model is certified", "[model][textbook]") {
   for (const Form& form : forms())
     for (const auto& [kind, name] : kNormKinds)
-      if (form.takes(kind)) certify_model(small(form, kind, true), title_of(form, kind, true));
+      if (form.takes(kind)) certify_model(small_config(form, kind, true), title_of(form, kind, true));
   for (const auto& [name, change] : wirings()) certify_model(wired(change), name);
 }
 
@@ -159,7 +114,7 @@ TEST_CASE("the model agrees with the textbook for every placement, with and with
     for (const auto& [kind, name] : kNormKinds)
       for (const bool llama : {false, true})
         for (const float dropout : {0.f, .2f})
-          if (form.takes(kind)) compare_models(small(form, kind, llama), title_of(form, kind, llama), dropout);
+          if (form.takes(kind)) compare_models(small_config(form, kind, llama), title_of(form, kind, llama), dropout);
 }
 
 TEST_CASE("the model agrees with the textbook in the wiring of published models", "[model][textbook]") {
@@ -174,7 +129,7 @@ TEST_CASE("mixtures of experts are certified and agree with the textbook's", "[m
         // Without any norm, SwiGLU multiplies the stream by itself, and rounding errors grow with it.
         const bool normed = form.placement != "none" && form.placement != "rezero";
         if (!form.takes(kind) || (llama && !normed)) continue;
-        Config config = small(form, kind, llama);
+        Config config = small_config(form, kind, llama);
         config.experts = 4, config.experts_per_token = llama ? 2 : 1, config.shared_experts = llama ? 1 : 0;
         config.router_renormalize = llama, config.hidden = 9;
         config.router_loss = .3f, config.router_z_loss = .2f, config.router_bias = llama ? .1f : 0;
@@ -188,7 +143,7 @@ TEST_CASE("low-rank adapters are certified and agree with the textbook's", "[mod
   for (const char* shared : {"", "qkv", "qkv,gate_up"})
     for (const char* on : {"q,k,v,o,up,down", "q,v", "k,up"})
       for (const bool llama : {false, true}) {
-        Config config = small(forms()[0], NormKind::layernorm, llama);
+        Config config = small_config(forms()[0], NormKind::layernorm, llama);
         config.lora_rank = 3, config.lora_alpha = 1, config.lora_dropout = .2f;
         config.lora_on = on, config.lora_shared = shared;
         const std::string name = std::string("lora ") + on + " " + shared + (llama ? " llama" : " gpt2");

@@ -54,8 +54,8 @@ TEST_CASE("partial RoPE, sinusoids and slopes agree with PyTorch", "[position]")
   const int R = static_cast<int>(std::lround(rope.number("fraction") * D));
   const RopeTable table(T, R, static_cast<float>(rope.number("theta")));
   std::vector<float> y = rope.floats("x"), dx = rope.floats("dy");
-  rope_forward(y.data(), table, 0, B, T, H, D, H * D);
-  rope_backward(dx.data(), table, B, T, H, D, H * D);
+  rope_forward(y.data(), table, {B, T}, H, D, H * D);
+  rope_backward(dx.data(), table, {B, T}, H, D, H * D);
   check_close("partial rope/y", y, rope.doubles("y"), 2e-7);
   check_close("partial rope/dx", dx, rope.doubles("dx"), 2e-7, rope.scale("dx"));
 
@@ -117,14 +117,14 @@ TEST_CASE("RoPE fraction 1 and a window of the whole context have the bits of th
   CHECK(whole.half == 2);
   CHECK(half.half == 1);
   std::vector<float> x = random_floats(9 * 4, 1), y = x;
-  rope_forward(x.data(), whole, 0, 1, 9, 1, 4, 4);
+  rope_forward(x.data(), whole, {1, 9}, 1, 4, 4);
   for (int t = 0; t < 9; ++t)  // by hand
     for (int i = 0; i < 2; ++i) {
       const double angle = t * std::pow(100., -i / 2.), a = y[t * 4 + i], b = y[t * 4 + i + 2];
       CHECK(x[t * 4 + i] == Approx(a * std::cos(angle) - b * std::sin(angle)));
       CHECK(x[t * 4 + i + 2] == Approx(a * std::sin(angle) + b * std::cos(angle)));
     }
-  rope_forward(y.data(), half, 0, 1, 9, 1, 2, 4);
+  rope_forward(y.data(), half, {1, 9}, 1, 2, 4);
   CHECK(y[35] == random_floats(9 * 4, 1)[35]);
 
   CHECK(same_bits(step(rope), step(changed(rope, [](Config& c) { c.window = c.context; }))));

@@ -20,15 +20,15 @@ void check_learned(WorkedPage& page) {
   const size_t B = 2, T = 2, C = 3;
   Doubles y = page.numbers("x"), dW(T * C);
   const Doubles W = page.numbers("W"), dy = page.numbers("dy");
-  textbook::learned_position_forward(y.data(), W.data(), 0, B, T, C);
-  textbook::learned_position_backward(dW.data(), dy.data(), B, T, C);
+  textbook::learned_position_forward(y.data(), W.data(), textbook::positions(B, T), C);
+  textbook::learned_position_backward(dW.data(), dy.data(), textbook::positions(B, T), C);
   page.matches("y", y);
   page.matches("dW", dW);
 }
 
 void check_sinusoids(WorkedPage& page) {
   Doubles E(3 * 4);
-  textbook::sinusoidal_position_forward(E.data(), 0, 1, 3, 4);
+  textbook::sinusoidal_position_forward(E.data(), textbook::positions(1, 3), 4);
   page.matches("E", E);
 }
 
@@ -46,9 +46,9 @@ void check_rope(WorkedPage& page) {
   page.matches("cosφ", cosines);
   page.matches("sinφ", sines);
 
-  textbook::rope_forward(q.data(), {theta, D}, 0, 1, T, 1, D, D);
-  textbook::rope_forward(k.data(), {theta, D}, 0, 1, T, 1, D, D);
-  textbook::rope_forward(partial.data(), {theta, 2}, 0, 1, T, 1, D, D);
+  textbook::rope_forward(q.data(), {theta, D}, textbook::positions(1, T), 1, D, D);
+  textbook::rope_forward(k.data(), {theta, D}, textbook::positions(1, T), 1, D, D);
+  textbook::rope_forward(partial.data(), {theta, 2}, textbook::positions(1, T), 1, D, D);
   for (size_t i = 0; i < T; ++i)
     for (size_t j = 0; j <= i; ++j) scores.push_back(dot(&q[i * D], &k[j * D], D));
   page.matches("q_turned", q);
@@ -58,7 +58,7 @@ void check_rope(WorkedPage& page) {
 
   for (size_t t = 0; t < T; ++t) lengths.push_back(std::sqrt(dot(&dq[t * D], &dq[t * D], D)));
   page.matches("length", lengths);
-  textbook::rope_backward(dq.data(), {theta, D}, 1, T, 1, D, D);
+  textbook::rope_backward(dq.data(), {theta, D}, textbook::positions(1, T), 1, D, D);
   page.matches("dq", dq);
   for (size_t t = 0; t < T; ++t) CHECK(std::sqrt(dot(&dq[t * D], &dq[t * D], D)) == Approx(lengths[t]).epsilon(1e-14));
 }

@@ -25,11 +25,11 @@ double evaluate(const Model& model, const Activations& activations, const Datase
   for (int64_t done = 0; done < total; done += ranks.size) {
     if (go_on && !go_on(done, total)) return std::numeric_limits<double>::quiet_NaN();
     const int count = static_cast<int>(std::min<int64_t>(ranks.size, total - done));
-    std::vector<int> tokens(count * n), targets(tokens.size());
+    BatchInputs inputs{std::vector<int>(count * n), std::vector<int>(count * n)};
     for (int i = 0; i < count; ++i)
-      fill_windows(&tokens[i * n], &targets[i * n], data, windows, static_cast<size_t>(done + i) * B, B, T);
-    for (const double loss : order_losses(ranks, model, activations, tokens, targets, B, T)) nats += loss;
-    for (int target : targets) counted += target >= 0;
+      fill_windows(&inputs.tokens[i * n], &inputs.targets[i * n], data, windows, static_cast<size_t>(done + i) * B, B, T);
+    for (const double loss : order_losses(ranks, model, activations, inputs, B, T)) nats += loss;
+    for (int target : inputs.targets) counted += target >= 0;
   }
   return nats / static_cast<double>(counted);
 }

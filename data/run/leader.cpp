@@ -24,6 +24,7 @@ struct Order {
   int64_t number = 0;    // number of the step
   int64_t observed = 0;  // 1 if rank 0 observes it
   double lr = 0;
+  int64_t packed = 0;    // 1 if rows hold several examples
 };
 
 void give(Group& group, Order order) { group.broadcast(&order, sizeof order); }
@@ -34,8 +35,9 @@ Order next_order(Group& group) {
   return order;
 }
 
-void broadcast(Group& group, std::vector<int>& numbers) {
-  group.broadcast(numbers.data(), numbers.size() * sizeof(int));
+void broadcast(Group& group, BatchInputs& inputs) {
+  for (std::vector<int>* numbers : {&inputs.tokens, &inputs.targets, &inputs.begins})
+    if (!numbers->empty()) group.broadcast(numbers->data(), numbers->size() * sizeof(int));
 }
 
 void broadcast_weights(TrainingState& s) {
@@ -47,14 +49,18 @@ void set_zero_state(TrainingState& s) {
 }
 
 // Computes one batch on each rank.
-std::vector<double> losses(Group& group, const Model& model, const Activations& activations, std::vector<int>& tokens,
-                           std::vector<int>& targets, int B, int T) {
-  const size_t n = size_t(B) * T, mine = group.rank * n;
-  std::vector<double> nats(tokens.size() / n);
-  if (mine < tokens.size())
-    nats[group.rank] = model_loss(model, activations, {&tokens[mine], &targets[mine], B, T});
+std::vector<double> losses(Group& group, const Model& model, const Activations& activations, const BatchInputs& inputs,
+                           int B, int T) {
+  std::vector<double> nats(inputs.tokens.size() / (size_t(B) * T));
+  const size_t mine = group.rank;
+  if (mine < nats.size()) nats[mine] = model_loss(model, activations, inputs.at(mine, B, T));
   group.collect(nats);
   return nats;
+}
+
+MicroBatches micro_batches(const BatchInputs& inputs, int count, int B, int T) {
+  return ::micro_batches(inputs.tokens.data(), inputs.targets.data(), count, B, T,
+                         inputs.begins.empty() ? nullptr : inputs.begins.data());
 }
 
 // ---- a rank that follows ---------------------------------------------------------------------------------
@@ -66,8 +72,10 @@ class Follower {
         s(model_to_train(options), options.batch, options.config.context, step_functions(options), g) {}
 
   void obey(const Order& order) {
-    tokens.resize(order.count * s.tokens.size());
-    targets.resize(tokens.size());
+    const size_t size = order.count * s.tokens.size();
+    inputs.tokens.resize(size);
+    inputs.targets.resize(size);
+    inputs.begins.resize(order.packed ? size : 0);
     switch (order.kind) {
       case Order::stop: case Order::model: break;
       case Order::weights: return broadcast_weights(s);
@@ -82,26 +90,24 @@ class Follower {
 
  private:
   void take_step(const Order& order) {
-    broadcast(group, tokens);
-    broadcast(group, targets);
+    broadcast(group, inputs);
     StepObserver nothing;
     try {
-      training_step(s, micro_batches(tokens.data(), targets.data(), static_cast<int>(order.count), s.B, s.T), o,
-                    order.number, order.lr, order.observed ? &nothing : nullptr);
+      training_step(s, micro_batches(inputs, static_cast<int>(order.count), s.B, s.T), o, order.number, order.lr,
+                    order.observed ? &nothing : nullptr);
     } catch (const Diverged&) {  // rank 0 reports it
     }
   }
 
   void measure() {
-    broadcast(group, tokens);
-    broadcast(group, targets);
-    losses(group, s.model, s.activations, tokens, targets, s.B, s.T);
+    broadcast(group, inputs);
+    losses(group, s.model, s.activations, inputs, s.B, s.T);
   }
 
   Group& group;
   StepOptions o;
   TrainingState s;
-  std::vector<int> tokens, targets;
+  BatchInputs inputs;
 };
 
 TrainOptions receive_options(Group& group, const Order& order) {
@@ -208,25 +214,33 @@ StepResult order_step(TrainingState& s, const MicroBatches& batches, const StepO
                       StepObserver* observer) {
   if (s.group->size == 1) return training_step(s, batches, o, step, lr, observer);
   const size_t n = s.tokens.size();
-  std::vector<int> tokens(batches.count * n), targets(tokens.size());
-  for (int micro = 0; micro < batches.count; ++micro) batches.fill(&tokens[micro * n], &targets[micro * n], micro);
-  give(*s.group, {Order::step, batches.count, step, observer != nullptr, lr});
-  broadcast(*s.group, tokens);
-  broadcast(*s.group, targets);
+  BatchInputs inputs{std::vector<int>(batches.count * n), std::vector<int>(batches.count * n)};
+  if (batches.fill_begins) inputs.begins.resize(inputs.tokens.size());
+  for (int micro = 0; micro < batches.count; ++micro) {
+    batches.fill(&inputs.tokens[micro * n], &inputs.targets[micro * n], micro);
+    if (batches.fill_begins) batches.fill_begins(&inputs.begins[micro * n], micro);
+  }
+  give(*s.group, {Order::step, batches.count, step, observer != nullptr, lr, !inputs.begins.empty()});
+  broadcast(*s.group, inputs);
   try {
-    return training_step(s, micro_batches(tokens.data(), targets.data(), batches.count, s.B, s.T), o, step, lr,
-                         observer);
+    return training_step(s, micro_batches(inputs, batches.count, s.B, s.T), o, step, lr, observer);
   } catch (const std::exception& error) {  // the other ranks wait for this rank's messages
     end_all_ranks(*s.group, plain_text(error));
   }
 }
 
-std::vector<double> order_losses(Group& group, const Model& model, const Activations& activations,
-                                 std::vector<int>& tokens, std::vector<int>& targets, int B, int T) {
+Batch BatchInputs::at(size_t i, int B, int T) const {
+  const size_t first = i * size_t(B) * T;
+  return {&tokens[first], &targets[first], B, T, begins.empty() ? nullptr : &begins[first]};
+}
+
+std::vector<double> order_losses(Group& group, const Model& model, const Activations& activations, BatchInputs& inputs,
+                                 int B, int T) {
   if (group.size > 1) {
-    give(group, {Order::losses, static_cast<int64_t>(tokens.size()) / (int64_t(B) * T)});
-    broadcast(group, tokens);
-    broadcast(group, targets);
+    Order order{.kind = Order::losses, .count = static_cast<int64_t>(inputs.tokens.size()) / (int64_t(B) * T)};
+    order.packed = !inputs.begins.empty();
+    give(group, order);
+    broadcast(group, inputs);
   }
-  return losses(group, model, activations, tokens, targets, B, T);
+  return losses(group, model, activations, inputs, B, T);
 }

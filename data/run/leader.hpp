@@ -41,6 +41,14 @@ Buffer order_whole_state(TrainingState& state);
 StepResult order_step(TrainingState& state, const MicroBatches& batches, const StepOptions& options, int64_t step,
                       double lr, StepObserver* observer);
 
-// Returns the losses of a few contiguous batches (B,T), at most one per rank.
-std::vector<double> order_losses(Group& group, const Model& model, const Activations& activations,
-                                 std::vector<int>& tokens, std::vector<int>& targets, int B, int T);
+// The inputs of a few contiguous batches (B,T).
+struct BatchInputs {
+  std::vector<int> tokens, targets;
+  std::vector<int> begins = {};  // Batch::begins; empty if every row is one example
+
+  Batch at(size_t i, int B, int T) const;  // batch i
+};
+
+// Returns the losses of batches, at most one per rank.
+std::vector<double> order_losses(Group& group, const Model& model, const Activations& activations, BatchInputs& inputs,
+                                 int B, int T);

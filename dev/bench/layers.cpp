@@ -82,12 +82,13 @@ void bench_rope(Bench& bench, int B, int T, int heads, int D) {
   const int C = heads * D, N = B * T;
   const Buffer x = random_floats(size_t(N) * C);
   const RopeTable table(T, D, 10000);
+  const std::vector<size_t> positions = textbook::positions(B, T);
   const double bytes = 8. * N * C, copy = bench.bandwidth.copy;
   run(bench, {"RoPE", "forward", sizes(N, C), bytes, copy,
-              [&] { rope_forward(x.get(), table, 0, B, T, heads, D, C); }});
-  run(bench, {"RoPE", "backward", sizes(N, C), bytes, copy, [&] { rope_backward(x.get(), table, B, T, heads, D, C); }});
+              [&] { rope_forward(x.get(), table, {B, T}, heads, D, C); }});
+  run(bench, {"RoPE", "backward", sizes(N, C), bytes, copy, [&] { rope_backward(x.get(), table, {B, T}, heads, D, C); }});
   run(bench, {"its textbook", "forward", sizes(N, C), bytes, copy,
-              [&] { textbook::rope_forward(x.get(), {10000, size_t(D)}, 0, B, T, heads, D, C); }});
+              [&] { textbook::rope_forward(x.get(), {10000, size_t(D)}, positions, heads, D, C); }});
 }
 
 void bench_cross_entropy(Bench& bench, int N, int V) {

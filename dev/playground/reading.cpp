@@ -90,7 +90,7 @@ ordered_json Reading::texts(const std::vector<int>& tokens) const {
 ordered_json Reading::attention(const std::vector<int>& tokens, int layer) {
   const AttentionSaved& saved = read(tokens).blocks[layer].attention;
   const AttentionShape shape =
-      attention_shape(model_.config, layer, model_.slopes.get(), 1, static_cast<int>(tokens.size()));
+      attention_shape(model_.config, layer, model_.slopes.get(), {1, static_cast<int>(tokens.size())});
   ordered_json heads = ordered_json::array();
   for (int h = 0; h < shape.n_head; ++h) heads.push_back(attention_weights(saved.qkv, saved.lse, shape, h));
   return {{"tokens", texts(tokens)}, {"layer", layer}, {"heads", heads}};

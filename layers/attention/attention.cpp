@@ -86,11 +86,13 @@ struct Forward {
 // A tile of queries of one head, and their running softmax.
 struct Running {
   int b, h, q0, queries;
+  SeenKeys seen;
   alignas(64) float top[kQueries], sum[kQueries];  // the largest score, and the sum of all exp(score − top)
   alignas(64) float shrink[kQueries];              // the factor by which the last tile of keys lowered earlier sums
 
   Running(const Forward& w, int batch, int head, int first)
-      : b(batch), h(head), q0(first), queries(std::min(kQueries, w.shape.T - first)) {
+      : b(batch), h(head), q0(first), queries(std::min(kQueries, w.shape.T - first)),
+        seen(w.shape, batch, first, w.kv.past) {
     std::fill_n(top, kQueries, std::numeric_limits<float>::lowest());  // not −∞, because −∞ − (−∞) is NaN
     std::fill_n(sum, kQueries, 0.f);
   }
@@ -106,7 +108,7 @@ struct Keys {  // a tile of keys
 void forward_columns(float* column, const Forward& w, Running& t, int i, const Keys& tile) {
   const int k0 = tile.k0, keys = tile.keys;
   if (w.shape.cap > 0) cap_columns(column, kQueries, nullptr, w.shape, keys);
-  const Scores scores(w.shape, t.h, w.kv.past + t.q0 + i - k0, keys);
+  const Scores scores(w.shape, t.h, t.seen, i, k0, keys);
   Vec top = load(t.top + i), sum = {};
   scores.each(column, kQueries, Vec{}, [&](int, Vec s) { top = simd::max(s, top); });
   scores.each(column, kQueries, top, [&](int j, Vec s) {
@@ -138,10 +140,10 @@ void forward_queries(const Forward& w, int b, int h, int q0) {
   alignas(64) float s[kTile * kQueries];
   Running t(w, b, h, q0);
   const Columns q = transposed(scratch(kQueries * D), w.q + (row + q0) * w.q_stride + h * D, w.q_stride, t.queries, D);
-  const int first = kv.past + q0, last = first + t.queries;
-  for (int k0 = first_tile(first, shape.window); k0 < last; k0 += kTile) {
-    const Keys tile{k0, std::min(kTile, last - k0), k0 == first_tile(first, shape.window)};
-    const int diagonal = first - k0;
+  const int last = t.seen.at + t.queries;
+  for (int k0 = t.seen.first_tile(); k0 < last; k0 += kTile) {
+    const Keys tile{k0, std::min(kTile, last - k0), k0 == t.seen.first_tile()};
+    const int diagonal = t.seen.at - k0;
     gemm_serial({s, kQueries}, k.rows(k0), q.view(), tile.keys, whole_vectors(t.queries), D, false,
                 {Triangle::c_upper, diagonal});  // k qᵀ; Scores turns it into S
     for (int i = 0; i < t.queries; i += simd::W) forward_columns(s + i, w, t, i, tile);
@@ -185,9 +187,14 @@ struct Backward {
   int layer;
 
   int group() const { return shape.n_head / shape.kv_heads; }
-  int first_keys(int q0) const { return first_tile(q0, shape.window); }
-  int end_of_queries(int k0) const {  // after the last query that sees a key of the tile at k0
-    return shape.window > 0 ? std::min(shape.T, k0 + kTile + shape.window - 1) : shape.T;
+  // Returns the end of the queries that see a key of the tile at k0: the first one whose keys all come later.
+  int end_of_queries(int b, int k0) const {
+    int end = std::min(shape.T, k0 + kTile), none = shape.T;  // first_key() never decreases, so search by halves
+    while (end < none) {
+      const int middle = end + (none - end) / 2;
+      first_key(shape, b, middle) < k0 + kTile ? end = middle + 1 : none = middle;
+    }
+    return end;
   }
   size_t stride() const { return shape.qkv_width(); }
   size_t q_at(int b, int h) const { return static_cast<size_t>(b) * shape.T * stride() + h * shape.head_dim; }
@@ -199,13 +206,14 @@ struct Backward {
 // A tile of queries of one head, with what backward needs for every tile of keys.
 struct Queries {
   int b, h, q0, queries;
+  SeenKeys seen;
   HeadRows q, dy;  // copies, from query q0 on
   Columns q_columns, dy_columns;
   alignas(64) float lse[kQueries] = {};
   alignas(64) float delta[kQueries] = {};  // Δ = Σⱼ P·dP = dout·out
 
   Queries(const Backward& w, int batch, int head, int first)
-      : b(batch), h(head), q0(first), queries(std::min(kQueries, w.shape.T - first)) {
+      : b(batch), h(head), q0(first), queries(std::min(kQueries, w.shape.T - first)), seen(w.shape, batch, first) {
     const size_t D = w.shape.head_dim, width = w.shape.width(), at = w.out_at(b, h) + q0 * width;
     float* copies = scratch(4 * kQueries * D);
     q = copied(copies, w.qkv + w.q_at(b, h) + q0 * w.stride(), w.stride(), queries, D);
@@ -232,7 +240,7 @@ void backward_columns(float* p, float* dropped, float* ds, const Backward& w, co
   const bool cap = w.shape.cap > 0, dropout = w.dropout.p > 0;
   if (cap) cap_columns(p, kQueries, cap_slopes, w.shape, keys);
   if (dropout) dropout_columns(m, w.dropout, t.b, w.layer, t.h, t.q0 + i, k0, keys);
-  const Scores scores(w.shape, t.h, t.q0 + i - k0, keys);
+  const Scores scores(w.shape, t.h, t.seen, i, k0, keys);
   const Vec delta = load(t.delta + i);
   scores.each(p, kQueries, load(t.lse + i), [&](int j, Vec s) {
     const Vec e = simd::exp(s);  // P = exp(S − lse)
@@ -266,7 +274,7 @@ void backward_tile(const Backward& w, const Queries& t, int k0, Wanted wanted) {
   const float* weights = w.dropout.p > 0 ? dropped : p;  // what v was multiplied by
   if (wanted.dq)  // S = scale·q kᵀ
     gemm_serial({w.dqkv + w.q_at(t.b, t.h) + t.q0 * stride, stride}, {ds, 1, kQueries}, k.rows(k0), t.queries, D, keys,
-                k0 > w.first_keys(t.q0), left);
+                k0 > t.seen.first_tile(), left);
   if (!wanted.dkv) return;
   const bool add = t.h != kv * w.group() || t.q0 != k0;
   const Triangle right{Triangle::a_upper, diagonal};
@@ -279,7 +287,7 @@ void backward_tile(const Backward& w, const Queries& t, int k0, Wanted wanted) {
 // Sums dk and dv of a tile of keys over the query heads that read it, and over the queries from this position on.
 void backward_of_key_tile(const Backward& w, int b, int kv, int k0) {
   for (int h = kv * w.group(); h < (kv + 1) * w.group(); ++h)
-    for (int q0 = k0; q0 < w.end_of_queries(k0); q0 += kQueries)
+    for (int q0 = k0; q0 < w.end_of_queries(b, k0); q0 += kQueries)
       backward_tile(w, Queries(w, b, h, q0), k0, {false, true});
 }
 
@@ -296,7 +304,7 @@ void attention_backward(float* dqkv, const float* dout, const float* out, const 
       for (int h = kv * w.group(); h < (kv + 1) * w.group(); ++h)
         for (int q0 = 0; q0 < T; q0 += kQueries) {
           const Queries queries(w, b, h, q0);
-          for (int k0 = w.first_keys(q0); k0 < q0 + queries.queries; k0 += kTile)
+          for (int k0 = queries.seen.first_tile(); k0 < q0 + queries.queries; k0 += kTile)
             backward_tile(w, queries, k0, {true, true});
         }
     });
@@ -308,7 +316,7 @@ void attention_backward(float* dqkv, const float* dout, const float* out, const 
   parallel_tasks(shape.B * H * pieces, [&](int task) {
     const int piece = pieces - 1 - task % pieces;  // begin with the longest
     const Queries queries(w, task / pieces / H, task / pieces % H, piece * kQueries);
-    for (int k0 = w.first_keys(queries.q0); k0 < queries.q0 + queries.queries; k0 += kTile)
+    for (int k0 = queries.seen.first_tile(); k0 < queries.q0 + queries.queries; k0 += kTile)
       backward_tile(w, queries, k0, {true, false});
   });
   parallel_tasks(shape.B * KV * tiles, [&](int task) {

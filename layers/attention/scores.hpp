@@ -4,36 +4,55 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 
 #include "layers/kernels/elementwise.hpp"
 #include "shape.hpp"
 
 constexpr int kTile = 64;  // queries and keys in a tile of the scores
 
-// Returns the first key of the first tile that a query at position `at` or later sees.
-inline int first_tile(int at, int window) { return window > 0 ? std::max(0, at - window + 1) / kTile * kTile : 0; }
+// Returns the first key that query t of sequence b sees. `past` keys come before the first query.
+inline int first_key(const AttentionShape& shape, int b, int t, int past = 0) {
+  const int of_window = shape.window > 0 ? past + t - shape.window + 1 : 0;
+  const int of_example = shape.begins ? shape.begins[static_cast<size_t>(b) * shape.T + t] : 0;
+  return std::max({0, of_window, of_example});
+}
+
+// The keys that a tile of queries sees: query i is at position `at` + i and sees the keys from[i], ..., at + i. Tiles
+// before first_tile() are unseen.
+struct SeenKeys {
+  int at;
+  alignas(64) float from[kTile];  // never decreases; lanes after the last query repeat its first key
+
+  SeenKeys(const AttentionShape& shape, int b, int q0, int past = 0) : at(past + q0) {
+    for (int i = 0; i < kTile; ++i)
+      from[i] = static_cast<float>(first_key(shape, b, std::min(q0 + i, shape.T - 1), past));
+  }
+  int count(int i) const { return at + i + 1 - static_cast<int>(from[i]); }
+  int first_tile() const { return static_cast<int>(from[0]) / kTile * kTile; }
+};
 
 // The scores of W neighboring queries with a tile of keys. Row j of the tile holds the products of key j with these
 // queries, one query per lane, so all lanes take a maximum or a sum over keys at once. `row` is the distance between
-// rows.
+// rows. Keys and positions are counted from the tile's first key.
 //
 // score = scale·product − slope·(i − j). With a cap, call cap_columns() on the products first.
 struct Scores {
   int begin, end;          // the keys that at least one of the queries sees
   int all_begin, all_end;  // the keys that all W queries see
-  int window;
   float scale, slope;
   bool biased;
-  simd::Vec at;  // positions of the queries, counted from the tile's first key
+  simd::Vec at, from;  // positions of the queries, and the first keys that they see
 
-  // `first` is the position of the first query, counted from the tile's first key.
-  Scores(const AttentionShape& shape, int h, int first, int keys)
-      : window(shape.window > 0 ? shape.window : kUnlimited), scale(shape.cap > 0 ? 1 : shape.scale),
-        slope(shape.slopes ? shape.slopes[h] : 0), biased(shape.slopes),
-        at(simd::counting() + static_cast<float>(first)) {
-    begin = std::clamp(first - window + 1, 0, keys);
+  // The queries are i, ..., i + W − 1 of their tile; the keys are k0, ..., k0 + keys − 1.
+  Scores(const AttentionShape& shape, int h, const SeenKeys& seen, int i, int k0, int keys)
+      : scale(shape.cap > 0 ? 1 : shape.scale), slope(shape.slopes ? shape.slopes[h] : 0), biased(shape.slopes),
+        at(simd::counting() + static_cast<float>(seen.at + i - k0)),
+        from(simd::load(seen.from + i) - static_cast<float>(k0)) {
+    const int first = seen.at + i - k0;
+    begin = std::clamp(static_cast<int>(from[0]), 0, keys);
     end = std::clamp(first + simd::W, begin, keys);
-    all_begin = first + simd::W - window;
+    all_begin = static_cast<int>(from[simd::W - 1]);
     all_end = first + 1;
   }
 
@@ -45,17 +64,13 @@ struct Scores {
   void each(const float* products, size_t row, simd::Vec shift, F f) const {
     const simd::Vec factor = simd::all(scale);
     for (int j = begin; j < end; ++j) {
-      const simd::Vec distance = at - static_cast<float>(j), product = simd::load(products + j * row);
+      const float key = static_cast<float>(j);
+      const simd::Vec distance = at - key, product = simd::load(products + j * row);
       simd::Vec score = simd::multiply_add(biased ? -slope * distance : simd::Vec{}, product, factor) - shift;
-      if (j < all_begin || j >= all_end) score = seen(distance) ? score : simd::all(-INFINITY);
+      if (j < all_begin || j >= all_end) score = (from <= key) & (at >= key) ? score : simd::all(-INFINITY);
       f(j, score);
     }
   }
-
- private:
-  static constexpr int kUnlimited = 1 << 28;
-
-  simd::VecI seen(simd::Vec distance) const { return (distance >= 0.f) & (distance < static_cast<float>(window)); }
 };
 
 // Caps the products of W queries with a tile of keys. Unless `slopes` is null, writes the slopes for key j to

@@ -50,9 +50,10 @@ void declare_sublayer_saved(AttentionSaved& saved, Layout& layout, const Config&
   saved.gated = layout.take(name + ".gated", Role::attention, {N, width});
 }
 
-AttentionShape attention_shape(const Config& config, int layer, const float* slopes, int B, int T) {
-  return {B, T, config.n_head, config.kv_heads, config.head_dim, static_cast<float>(*config.attention_scale),
-          config.attention_cap, config.window_of(layer), slopes};
+AttentionShape attention_shape(const Config& config, int layer, const float* slopes, const Positions& positions) {
+  const float scale = static_cast<float>(*config.attention_scale);
+  return {positions.B, positions.T, config.n_head, config.kv_heads, config.head_dim, scale, config.attention_cap,
+          config.window_of(layer), slopes, positions.begins};
 }
 
 namespace {
@@ -83,12 +84,12 @@ void share_values_backward(float* dqkv, const Attention& g, const AttentionSaved
 // reads from it.
 void attend(const AttentionSaved& saved, const Attention& p, const BlockContext& c) {
   const Config& config = c.config;
-  const AttentionShape shape = attention_shape(config, c.layer, c.slopes, c.B, c.T);
+  const AttentionShape shape = attention_shape(config, c.layer, c.slopes, c.positions());
   const size_t stride = shape.qkv_width(), kv_width = cache_width(config);
   qk_norm_forward(saved.qkv, saved.qk_norm, saved.mixed, p.qk_norm, config, c.B * c.T);  // mixed serves as scratch here
   share_values(saved, p, c);
   if (config.position == Position::rope)
-    rope_forward(saved.qkv, c.rope, c.cache.past, c.B, c.T, config.n_head + config.kv_heads, config.head_dim, stride);
+    rope_forward(saved.qkv, c.rope, c.positions(), config.n_head + config.kv_heads, config.head_dim, stride);
   if (!c.cache.rows) return attention_forward(saved.mixed, saved.lse, saved.qkv, shape, c.dropout, c.layer);
 
   const size_t length = c.cache.length;
@@ -140,9 +141,9 @@ void sublayer_backward(float* du, const Attention& g, const float* df, const flo
     linear_backward(du_gate, g.output_gate, dgate, u, p.output_gate, {N, C, config.gate_width()});
   }
   attention_backward(dqkv, dmixed, saved.mixed, saved.lse, saved.qkv,
-                     attention_shape(config, c.layer, c.slopes, c.B, c.T), c.dropout, c.layer);
+                     attention_shape(config, c.layer, c.slopes, c.positions()), c.dropout, c.layer);
   if (config.position == Position::rope)
-    rope_backward(dqkv, c.rope, c.B, c.T, config.n_head + config.kv_heads, config.head_dim, read_width);
+    rope_backward(dqkv, c.rope, c.positions(), config.n_head + config.kv_heads, config.head_dim, read_width);
   share_values_backward(dqkv, g, saved, p, c);
   qk_norm_backward(dqkv, g.qk_norm, c.scratch.inner, saved.qk_norm, p.qk_norm, config, N);
   adapted_backward(du, g.qkv, dqkv, u, p.qkv, {N, C, read_width}, c, DropoutSite::lora_qkv);

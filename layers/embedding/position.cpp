@@ -2,23 +2,30 @@
 
 #include <bit>
 #include <cmath>
+#include <cstddef>
+#include <vector>
 
+#include "embedding.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/reductions.hpp"
 
-void position_forward(float* x, const float* weight, int first, int B, int T, int C) {
-  parallel_for(B * T, 1, C, [&](int begin, int end) {
+void position_forward(float* x, const float* weight, const Positions& positions, int C) {
+  parallel_for(positions.B * positions.T, 1, C, [&](int begin, int end) {
     for (int n = begin; n < end; ++n) {
       float* row = x + static_cast<size_t>(n) * C;
-      const float* position = weight + static_cast<size_t>(first + n % T) * C;
+      const float* position = weight + static_cast<size_t>(positions.of(n)) * C;
       for (int c = 0; c < C; ++c) row[c] += position[c];
     }
   });
 }
 
-// Views the batch as B rows of T·C columns, and adds each column's sum to dweight.
-void learned_position_backward(float* dweight, const float* dx, int B, int T, int C) {
-  add_column_sums(dweight, dx, B, T * C);
+// If every row is one example, views the batch as B rows of T·C columns, and adds each column's sum to dweight.
+void learned_position_backward(float* dweight, const float* dx, const Positions& positions, int C) {
+  const auto [B, T, first, begins] = positions;
+  if (!begins) return add_column_sums(dweight, dx, B, T * C);
+  std::vector<int> at(static_cast<size_t>(B) * T);
+  for (int n = 0; n < B * T; ++n) at[n] = positions.of(n);
+  embedding_backward(dweight, at.data(), dx, B * T, C);
 }
 
 Buffer sinusoids(int context, int C) {
@@ -45,22 +52,14 @@ RopeTable::RopeTable(int context, int R, float theta) : half(R / 2) {
 
 namespace {
 
-// The angles of a sequence: the table's from position `first` on, times `direction` (+1 forward, −1 backward).
-struct Angles {
-  const RopeTable& table;
-  float direction;
-  int first;
-};
-
-// Rotates each pair by its angle.
-void rotate(float* x, const Angles& angles, int B, int T, int heads, int D, size_t stride) {
-  const RopeTable& table = angles.table;
-  const float direction = angles.direction;
-  const int half = table.half, first = angles.first;
-  parallel_for(B * T, 1, 3 * static_cast<size_t>(heads) * D, [&](int begin, int end) {
+// Rotates each pair by its angle times `direction`: +1 forward, −1 backward.
+void rotate(float* x, float direction, const RopeTable& table, const Positions& positions, int heads, int D,
+            size_t stride) {
+  const int half = table.half;
+  parallel_for(positions.B * positions.T, 1, 3 * static_cast<size_t>(heads) * D, [&](int begin, int end) {
     for (int n = begin; n < end; ++n) {
-      const float* cosine = table.cosine.get() + static_cast<size_t>(first + n % T) * half;
-      const float* sine = table.sine.get() + static_cast<size_t>(first + n % T) * half;
+      const size_t at = static_cast<size_t>(positions.of(n)) * half;
+      const float *cosine = table.cosine.get() + at, *sine = table.sine.get() + at;
       for (int h = 0; h < heads; ++h) {
         float* a = x + n * stride + static_cast<size_t>(h) * D;
         float* b = a + half;
@@ -76,12 +75,12 @@ void rotate(float* x, const Angles& angles, int B, int T, int heads, int D, size
 
 }  // namespace
 
-void rope_forward(float* x, const RopeTable& table, int first, int B, int T, int heads, int D, size_t stride) {
-  rotate(x, {table, 1, first}, B, T, heads, D, stride);
+void rope_forward(float* x, const RopeTable& table, const Positions& positions, int heads, int D, size_t stride) {
+  rotate(x, 1, table, positions, heads, D, stride);
 }
 
-void rope_backward(float* dx, const RopeTable& table, int B, int T, int heads, int D, size_t stride) {
-  rotate(dx, {table, -1, 0}, B, T, heads, D, stride);
+void rope_backward(float* dx, const RopeTable& table, const Positions& positions, int heads, int D, size_t stride) {
+  rotate(dx, -1, table, positions, heads, D, stride);
 }
 
 Buffer alibi_slopes(int n_head) {

@@ -15,15 +15,25 @@
 //     forward   (a, b) ← (a·cos − b·sin, a·sin + b·cos)
 //     backward  the inverse rotation: (da, db) ← (da·cos + db·sin, db·cos − da·sin)
 //   saves     nothing
+//
+// t is the position of a token in its example. A row holds one example, or several side by side (Positions::begins).
 
 #include <cstddef>
 
 #include "layers/kernels/buffer.hpp"
 
-// Adds positions to x. `weight` holds learned positions or the sinusoids. `first` is the position of the first row: 0
-// in training, larger in generation token by token.
-void position_forward(float* x, const float* weight, int first, int B, int T, int C);
-void learned_position_backward(float* dweight, const float* dx, int B, int T, int C);
+// The positions of B·T tokens.
+struct Positions {
+  int B, T;
+  int first = 0;                // position of a row's first token: 0 in training, larger in generation token by token
+  const int* begins = nullptr;  // (B,T) see Batch (layers/model/model.hpp)
+
+  int of(int n) const { return first + n % T - (begins ? begins[n] : 0); }
+};
+
+// Adds positions to x. `weight` holds learned positions or the sinusoids.
+void position_forward(float* x, const float* weight, const Positions& positions, int C);
+void learned_position_backward(float* dweight, const float* dx, const Positions& positions, int C);
 
 // Returns the sinusoids (context, C), which replace a learned weight.
 Buffer sinusoids(int context, int C);
@@ -37,8 +47,8 @@ struct RopeTable {
 };
 
 // x has B·T rows with stride `stride`. Each starts with `heads` heads of D floats (q and k in a joined qkv).
-void rope_forward(float* x, const RopeTable& table, int first, int B, int T, int heads, int D, size_t stride);
-void rope_backward(float* dx, const RopeTable& table, int B, int T, int heads, int D, size_t stride);
+void rope_forward(float* x, const RopeTable& table, const Positions& positions, int heads, int D, size_t stride);
+void rope_backward(float* dx, const RopeTable& table, const Positions& positions, int heads, int D, size_t stride);
 
 // ALiBi's slopes (H): 2^(-8/H), 2^(-16/H), ... if H is a power of two (Press et al. 2021, arXiv 2108.12409, §3). For
 // other H, as in the paper's code and BLOOM: the slopes of the power of two below H, then every second slope of twice

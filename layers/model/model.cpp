@@ -138,8 +138,9 @@ Activations allocate_activations(const Config& config, int B, int T, bool traini
 namespace {
 
 // The context that all blocks of a pass share.
-BlockContext block_context(const Model& model, const Activations& a, int B, int T, const Dropout& dropout) {
-  return {model.config, model.rope, a.scratch, B, T, dropout, 0, {}, model.slopes.get(), a.carried};
+BlockContext block_context(const Model& model, const Activations& a, const Batch& batch, const Dropout& dropout) {
+  return {.config = model.config, .rope = model.rope, .scratch = a.scratch, .B = batch.B, .T = batch.T,
+          .dropout = dropout, .slopes = model.slopes.get(), .carried = a.carried, .begins = batch.begins};
 }
 
 // A block's x is the previous block's y.
@@ -153,7 +154,7 @@ const float* forward(const Model& model, const Activations& a, const int* tokens
 
   embedding_forward(a.embedded, tokens, model.p.token, N, C, static_cast<float>(*config.embedding_scale));
   const float* positions = model.p.position ? model.p.position : model.sinusoids.get();
-  if (positions) position_forward(a.embedded, positions, past, B, T, C);
+  if (positions) position_forward(a.embedded, positions, {B, T, past, context.begins}, C);
   norm_forward(a.x, a.embedding_norm, a.embedded, model.p.embedding_norm, N, C, context.training);
   dropout_apply(a.x, context.dropout, 0, DropoutSite::embedding, B, T, C);
   if (a.streams != a.x) streams_begin(a.streams, a.x, stream_count(config), N, C);
@@ -180,7 +181,7 @@ double sum(const float* x, int n) {
 }  // namespace
 
 const float* model_features(const Model& model, const Activations& a, const Batch& batch) {
-  return forward(model, a, batch.tokens, block_context(model, a, batch.B, batch.T, {}), nullptr);
+  return forward(model, a, batch.tokens, block_context(model, a, batch, {}), nullptr);
 }
 
 void batch_logits(float* logits, const Model& model, const Activations& a, const Batch& batch) {
@@ -202,7 +203,7 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
                                 const Dropout& dropout, Observer* observer) {
   const Config& config = model.config;
   const int B = batch.B, T = batch.T, N = B * T, C = config.channels;
-  BlockContext context = block_context(model, a, B, T, dropout);
+  BlockContext context = block_context(model, a, batch, dropout);
   context.training = true;
   context.scale = scale;
   context.load = model.load.data();
@@ -211,20 +212,20 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
   float* d = a.d;  // the gradient of the stream, from the classifier down to the embedding
   classifier({a.losses, a.logits}, d, head_of(model, model.g), h, head_of(model, model.p), batch.targets, scale,
              {N, C, config.vocab_size});
-  if (observer) observer->outside(a, input_of(a, config.n_layer), B, T);
+  if (observer) observer->outside(a, input_of(a, config.n_layer), batch);
   streams_end_backward(d, model.g.final_norm, input_of(a, config.n_layer), a.end, model.p.final_norm, N, C);
   context.load = nullptr;  // the experts' choices have been counted
   for (int l = config.n_layer - 1; l >= 0; --l) {
     context.layer = l;
     if (config.recompute > Recompute::none) block_recompute(a.blocks[l], input_of(a, l), model.p.blocks[l], context);
-    if (observer) observer->block(l, input_of(a, l), a.blocks[l], d, B, T);
+    if (observer) observer->block(l, input_of(a, l), a.blocks[l], d, batch);
     block_backward(d, model.g.blocks[l], input_of(a, l), a.blocks[l], model.p.blocks[l], context);
   }
   streams_begin_backward(d, stream_count(config), N, C);
   if (a.carried.dx) scaled_add(d, 1, d, a.carried.dx, N, C);  // every block has mixed x₀ in
   dropout_apply(d, dropout, 0, DropoutSite::embedding, B, T, C);
   norm_backward(d, model.g.embedding_norm, d, a.embedded, a.embedding_norm, model.p.embedding_norm, N, C);
-  if (model.g.position) learned_position_backward(model.g.position, d, B, T, C);
+  if (model.g.position) learned_position_backward(model.g.position, d, context.positions(), C);
   if (model.g.token)
     embedding_backward(model.g.token, batch.tokens, d, N, C, static_cast<float>(*config.embedding_scale));
   return sum(a.losses, N);
@@ -245,7 +246,7 @@ float* ModelCache::layer(const Config& config, int l, int first) const {
 void model_logits(float* logits, const Model& model, const Activations& a, const ModelCache& cache, const int* tokens,
                   int B, int T, int first) {
   const int C = model.config.channels, V = model.config.vocab_size;
-  const float* h = forward(model, a, tokens, block_context(model, a, B, T, {}), &cache, first);
+  const float* h = forward(model, a, tokens, block_context(model, a, {tokens, nullptr, B, T}, {}), &cache, first);
   const int together = T == 1 ? B : 1;  // the last rows of longer pieces are not contiguous
   for (int b = 0; b < B; b += together)
     head_forward(logits + size_t(b) * V, h + (size_t(b + 1) * T - 1) * C, head_of(model, model.p), together, C, V);

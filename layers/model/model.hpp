@@ -69,11 +69,13 @@ struct Activations {
 Activations declare_activations(Layout& layout, const Config& config, int B, int T, bool training);
 Activations allocate_activations(const Config& config, int B, int T, bool training);
 
-// One batch: B sequences of T tokens each. targets (B,T) are the next tokens, or kIgnore.
+// One batch: B rows of T tokens each. targets (B,T) are the next tokens, or kIgnore. A row holds one example, or several
+// side by side, which do not see each other: attention does not cross their borders, and positions restart.
 struct Batch {
   const int* tokens;
   const int* targets;
   int B, T;
+  const int* begins = nullptr;  // (B,T) where in its row the token's example begins; null: every row is one example
 };
 
 // Returns the sum of the losses of all counted targets, in nats.
@@ -90,9 +92,9 @@ struct Observer {
   virtual ~Observer() = default;
   // Called before backward of block `layer`, with its input x (S,N,C), what it saved, and the gradient of its output dy
   // (S,N,C).
-  virtual void block(int layer, const float* x, const BlockSaved& saved, const float* dy, int B, int T) = 0;
+  virtual void block(int layer, const float* x, const BlockSaved& saved, const float* dy, const Batch& batch) = 0;
   // Called once, for the embedding's norm and the final norm. y (S,N,C) is the last block's output.
-  virtual void outside(const Activations& activations, const float* y, int B, int T) = 0;
+  virtual void outside(const Activations& activations, const float* y, const Batch& batch) = 0;
 };
 
 // Returns the same sum and adds its gradients: model.gradients += scale · d(sum of losses). Only this function applies

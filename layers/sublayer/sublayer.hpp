@@ -52,14 +52,16 @@ struct BlockContext {
   int B, T;
   Dropout dropout;
   int layer = 0;
-  Cache cache;
+  Cache cache = {};
   const float* slopes = nullptr;  // (H) for ALiBi, else null
   Carried carried = {};
   bool training = false;          // see norm_forward
   float scale = 1;                // the gradient of the step's loss with respect to the sum of all tokens' losses
+  const int* begins = nullptr;    // (B,T) see Batch; null with a cache
   double* load = nullptr;         // (L,E) the forward pass of training counts each expert's choices
 
   bool last() const { return layer + 1 == config.n_layer; }
+  Positions positions() const { return {B, T, cache.past, begins}; }
   StreamRows rows() const { return {B * T, config.channels, training}; }
 };
 

@@ -41,15 +41,20 @@ void softmax_backward(Number* dx, const Number* dp, const Number* p, size_t n) {
 //             S ← c·tanh(S/c)              with a cap c
 //             S ← S − slopes[h]·(i − j)    with ALiBi's slopes
 //   backward  ∂S/∂(q·k) = s                with a cap s·(1 − tanh²(s·q·k/c))
-// With a window, query i reads only the keys j > i − window.
+// With a window, query i reads only the keys j > i − window. If a row holds several examples, query i of row b reads
+// only the keys j ≥ begins[b,i] of its own example.
 
 struct Scoring {
   double scale = 0;  // 0: 1/√D
   double cap = 0;
   size_t window = 0;
   std::vector<double> slopes = {};  // (H)
+  const int* begins = nullptr;      // (B,T) where each token's example begins; null: every row is one example
 
-  size_t first_key(size_t i) const { return window > 0 && i >= window ? i - window + 1 : 0; }
+  size_t first_key(size_t b, size_t i, size_t T) const {
+    const size_t of_example = begins ? begins[b * T + i] : 0, of_window = window > 0 && i >= window ? i - window + 1 : 0;
+    return std::max(of_example, of_window);
+  }
   double factor(size_t D) const { return scale > 0 ? scale : 1 / std::sqrt(double(D)); }
 };
 
@@ -77,7 +82,7 @@ Number score_slope(const Number* q, const Number* k, size_t D, const Scoring& sc
 //   forward   S[i,j] = s·q[i]·k[j] for j ≤ i      P = softmax over j     out[i] = Σⱼ m[i,j]·P[i,j]·v[j]
 //   backward  dv[j] = Σᵢ m[i,j]·P[i,j]·dout[i]    dP[i,j] = m[i,j]·dout[i]·v[j]     dS = P·(dP − Σⱼ P·dP)
 //             dq[i] = s·Σⱼ dS[i,j]·k[j]           dk[j] = s·Σᵢ dS[i,j]·q[i]
-// `Scoring` can set another s than 1/√D, cap the scores, add ALiBi and limit the keys to a window.
+// `Scoring` can set another s than 1/√D, cap the scores, add ALiBi and limit the keys to a window or an example.
 
 struct AttentionShape {
   size_t B, T, H, KV, D;
@@ -92,7 +97,7 @@ void attention_forward(Number* out, Number* P, const Number* qkv, const Number* 
   for (size_t row = 0; row < B * H * T; ++row) {  // query i of head h of sequence b
     const size_t i = row % T, h = row / T % H, b = row / T / H, key = H + h / (H / KV), value = key + KV;
     const auto at = [=](size_t t, size_t head) { return ((b * T + t) * (H + 2 * KV) + head) * D; };
-    const size_t first = scoring.first_key(i);
+    const size_t first = scoring.first_key(b, i, T);
     Number *p = P + row * T, *y = out + ((b * T + i) * H + h) * D;
     for (size_t j = first; j <= i; ++j) p[j] = score(qkv + at(i, h), qkv + at(j, key), D, h, i - j, scoring);
     softmax_forward(p + first, p + first, i + 1 - first);

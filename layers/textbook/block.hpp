@@ -62,6 +62,9 @@ struct Pass {
   // What crosses layers, and its gradient: the first block's input (N,C), and the first layer's values (N,KV·D).
   std::vector<Number> x0 = {}, dx0 = {}, values = {}, dvalues = {};
   Number scale = 1;  // factor on the loss, in backward
+  const int* begins = nullptr;  // (B,T) of the batch: where each token's example begins
+
+  std::vector<size_t> positions() const { return textbook::positions(sizes.B, sizes.T, 0, begins); }
 };
 
 inline Sizes sizes_of(const Config& c, size_t B, size_t T) {
@@ -158,11 +161,11 @@ struct QueriesKeys {
     if (pq.gain) qk_norm_forward(x, q, pq, s.N, count(s.H), width(s.H), s.qkv());
     if (pk.gain) qk_norm_forward(x + s.H * s.D, k, pk, s.N, count(s.KV), width(s.KV), s.qkv());
     if (pv.gain) qk_norm_forward(x + (s.H + s.KV) * s.D, v, pv, s.N, s.KV, s.D, s.qkv());
-    if (rope) rope_forward(x, angles, 0, s.B, s.T, s.H + s.KV, s.D, s.qkv());
+    if (rope) rope_forward(x, angles, pass.positions(), s.H + s.KV, s.D, s.qkv());
   }
   void backward(Number* dx) {
     const Norm<Number> pq = pass.p.norm(norms.q), pk = pass.p.norm(norms.k), pv = pass.p.norm(norms.v);
-    if (rope) rope_backward(dx, angles, s.B, s.T, s.H + s.KV, s.D, s.qkv());
+    if (rope) rope_backward(dx, angles, pass.positions(), s.H + s.KV, s.D, s.qkv());
     if (pq.gain) qk_norm_backward(dx, pass.g.norm(norms.q), q, pq, s.N, count(s.H), width(s.H), s.qkv());
     if (pk.gain) qk_norm_backward(dx + s.H * s.D, pass.g.norm(norms.k), k, pk, s.N, count(s.KV), width(s.KV), s.qkv());
     if (pv.gain) qk_norm_backward(dx + (s.H + s.KV) * s.D, pass.g.norm(norms.v), v, pv, s.N, s.KV, s.D, s.qkv());
@@ -250,6 +253,7 @@ struct Attention {
     to_qkv.forward(qkv.data(), u);
     queries_keys.forward(qkv.data());
     value_residual.forward(qkv.data());
+    scoring.begins = pass.begins;
     attention_forward(mixed.data(), P.data(), qkv.data(), m.data(), {s.B, s.T, s.H, s.KV, s.D}, scoring);
     gate.resize(s.N * to_gate.O);
     gated = mixed;

@@ -29,9 +29,9 @@ struct Embedding {
 
   void forward(Number* x, const int* tokens) {
     embedding_forward(embedded.data(), tokens, pass.p.at(t.token), s.N, s.C, *pass.config.embedding_scale);
-    if (t.position) learned_position_forward(embedded.data(), pass.p.at(t.position), 0, s.B, s.T, s.C);
+    if (t.position) learned_position_forward(embedded.data(), pass.p.at(t.position), pass.positions(), s.C);
     if (pass.config.position == Position::sinusoidal)
-      sinusoidal_position_forward(embedded.data(), 0, s.B, s.T, s.C);
+      sinusoidal_position_forward(embedded.data(), pass.positions(), s.C);
     norm.forward(x, embedded.data());
     dropout_forward(x, on_x.data(), s.N * s.C);
   }
@@ -40,7 +40,7 @@ struct Embedding {
     std::vector<Number> dembedded(s.N * s.C);
     dropout_backward(d, on_x.data(), s.N * s.C);
     norm.backward(dembedded.data(), d, embedded.data());
-    if (t.position) learned_position_backward(pass.g.at(t.position), dembedded.data(), s.B, s.T, s.C);
+    if (t.position) learned_position_backward(pass.g.at(t.position), dembedded.data(), pass.positions(), s.C);
     embedding_backward(pass.g.at(t.token), tokens, dembedded.data(), s.N, s.C, *pass.config.embedding_scale);
   }
 };
@@ -121,6 +121,7 @@ struct Model {
   // Returns the sum of the losses of all targets except kIgnore.
   Number forward(const Batch& batch) {
     const size_t NC = pass.sizes.N * pass.sizes.C;
+    pass.begins = batch.begins;
     embedding.forward(x[0].data(), batch.tokens);
     pass.x0.assign(x[0].begin(), x[0].begin() + NC);
     for (size_t i = NC; i < x[0].size(); ++i) x[0][i] = x[0][i % NC];  // each stream starts as a copy

@@ -4,48 +4,58 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
+#include <vector>
 
 namespace textbook {
 
+// ---- positions -----------------------------------------------------------------------------------------------
+
+// The position of each token (B,T). Token t of a row stands at first + t. If a row holds several examples, a token
+// stands at t − begins[b,t], so every example starts at 0.
+
+inline std::vector<size_t> positions(size_t B, size_t T, size_t first = 0, const int* begins = nullptr) {
+  std::vector<size_t> position(B * T);
+  for (size_t n = 0; n < B * T; ++n) position[n] = first + n % T - (begins ? begins[n] : 0);
+  return position;
+}
+
 // ---- added to the embedding ----------------------------------------------------------------------------------
 
-//   x (B,T,C)
+//   x (N,C)   p (N): the positions of the tokens
 //   learned     weight (context,C)
-//     forward   x[b,t,:] += weight[first + t,:]
-//     backward  dweight[t,:] += Σ_b dx[b,t,:]                    dx does not change
+//     forward   x[n,:] += weight[p[n],:]
+//     backward  dweight[p[n],:] += dx[n,:]                       dx does not change
 //   sinusoidal  no parameters
 //     forward   as learned, with weight[t,2i] = sin φ and weight[t,2i + 1] = cos φ, φ = t·10000^(-2i/C)
 
 template <class Number>
-void learned_position_forward(Number* x, const Number* weight, size_t first, size_t B, size_t T, size_t C) {
-  for (size_t b = 0; b < B; ++b)
-    for (size_t t = 0; t < T; ++t)
-      for (size_t c = 0; c < C; ++c) x[(b * T + t) * C + c] += weight[(first + t) * C + c];
+void learned_position_forward(Number* x, const Number* weight, const std::vector<size_t>& p, size_t C) {
+  for (size_t n = 0; n < p.size(); ++n)
+    for (size_t c = 0; c < C; ++c) x[n * C + c] += weight[p[n] * C + c];
 }
 
 template <class Number>
-void learned_position_backward(Number* dweight, const Number* dx, size_t B, size_t T, size_t C) {
-  for (size_t b = 0; b < B; ++b)
-    for (size_t t = 0; t < T; ++t)
-      for (size_t c = 0; c < C; ++c) dweight[t * C + c] += dx[(b * T + t) * C + c];  // x += weight
+void learned_position_backward(Number* dweight, const Number* dx, const std::vector<size_t>& p, size_t C) {
+  for (size_t n = 0; n < p.size(); ++n)
+    for (size_t c = 0; c < C; ++c) dweight[p[n] * C + c] += dx[n * C + c];  // x += weight
 }
 
 template <class Number>
-void sinusoidal_position_forward(Number* x, size_t first, size_t B, size_t T, size_t C) {
-  for (size_t b = 0; b < B; ++b)
-    for (size_t t = 0; t < T; ++t)
-      for (size_t c = 0; c < C; ++c) {
-        const double angle = (first + t) / std::pow(10000., double(c / 2 * 2) / C);
-        x[(b * T + t) * C + c] += c % 2 == 0 ? std::sin(angle) : std::cos(angle);
-      }
+void sinusoidal_position_forward(Number* x, const std::vector<size_t>& p, size_t C) {
+  for (size_t n = 0; n < p.size(); ++n)
+    for (size_t c = 0; c < C; ++c) {
+      const double angle = p[n] / std::pow(10000., double(c / 2 * 2) / C);
+      x[n * C + c] += c % 2 == 0 ? std::sin(angle) : std::cos(angle);
+    }
 }
 
 // ---- RoPE ----------------------------------------------------------------------------------------------------
 
 // RoPE rotates pairs of numbers of each head, in place.
-//   x         B·T rows, `stride` numbers apart; each begins with `heads` heads of D numbers
+//   x         N rows, `stride` numbers apart; each begins with `heads` heads of D numbers
+//   p (N)     the positions of the tokens
 //   (a, b)    the numbers i and i + rotated/2 of a head; the numbers after `rotated` stay
-//   φ         the angle at position t: t·theta^(-2i/rotated)
+//   φ         the angle at position t = p[n]: t·theta^(-2i/rotated)
 //   forward   (a, b) ← (a·cos φ − b·sin φ, a·sin φ + b·cos φ)
 //   backward  (da, db) ← (da·cos φ + db·sin φ, db·cos φ − da·sin φ)       the transpose, a rotation by −φ
 
@@ -55,13 +65,12 @@ struct Rope {
 };
 
 template <class Number>
-void rope_forward(Number* x, const Rope& rope, size_t first, size_t B, size_t T, size_t heads, size_t D,
-                  size_t stride) {
+void rope_forward(Number* x, const Rope& rope, const std::vector<size_t>& p, size_t heads, size_t D, size_t stride) {
   const auto [theta, rotated] = rope;
-  for (size_t n = 0; n < B * T; ++n)
+  for (size_t n = 0; n < p.size(); ++n)
     for (size_t h = 0; h < heads; ++h)
       for (size_t i = 0; i < rotated / 2; ++i) {
-        const double angle = (first + n % T) * std::pow(theta, -2.0 * i / rotated);
+        const double angle = p[n] * std::pow(theta, -2.0 * i / rotated);
         const Number cosine = std::cos(angle), sine = std::sin(angle);
         Number* pair = x + n * stride + h * D + i;
         const Number a = pair[0], b = pair[rotated / 2];
@@ -71,12 +80,12 @@ void rope_forward(Number* x, const Rope& rope, size_t first, size_t B, size_t T,
 }
 
 template <class Number>
-void rope_backward(Number* dx, const Rope& rope, size_t B, size_t T, size_t heads, size_t D, size_t stride) {
+void rope_backward(Number* dx, const Rope& rope, const std::vector<size_t>& p, size_t heads, size_t D, size_t stride) {
   const auto [theta, rotated] = rope;
-  for (size_t n = 0; n < B * T; ++n)
+  for (size_t n = 0; n < p.size(); ++n)
     for (size_t h = 0; h < heads; ++h)
       for (size_t i = 0; i < rotated / 2; ++i) {
-        const double angle = (n % T) * std::pow(theta, -2.0 * i / rotated);
+        const double angle = p[n] * std::pow(theta, -2.0 * i / rotated);
         const Number cosine = std::cos(angle), sine = std::sin(angle);
         Number* pair = dx + n * stride + h * D + i;
         const Number da = pair[0], db = pair[rotated / 2];

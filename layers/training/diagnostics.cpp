@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/kernels/gemm.hpp"
@@ -126,47 +127,52 @@ namespace {
 
 struct HeadSums {
   double entropy = 0;  // sum over the rows with two or more keys
+  int64_t rows = 0;    // the number of these rows
   float top = -INFINITY;
 };
 
-int keys_of(int at, int window) { return window > 0 ? std::min(at + 1, window) : at + 1; }
-
-// The keys of a tile.
-struct Keys {
-  int first, count;
+// A tile of queries and a tile of keys.
+struct Tile {
+  const SeenKeys& seen;
+  int queries, k0, keys;
 };
 
-// Adds W queries from `first` on, given their products with a tile of keys. Only `lanes` of them exist.
-void add_columns(HeadSums& sums, float* products, const float* lse, const AttentionShape& shape, int h, int first,
-                 int lanes, Keys keys) {
-  if (shape.cap > 0) cap_columns(products, kTile, nullptr, shape, keys.count);
-  const Scores scores(shape, h, first - keys.first, keys.count);
+// Adds W queries from query i of the tile on, given their products with the keys and their lse.
+void add_columns(HeadSums& sums, float* products, const float* lse, const AttentionShape& shape, int h,
+                 const Tile& tile, int i) {
+  if (shape.cap > 0) cap_columns(products, kTile, nullptr, shape, tile.keys);
+  const int lanes = std::min(simd::W, tile.queries - i);
+  const Scores scores(shape, h, tile.seen, i, tile.k0, tile.keys);
   Vec top = all(-INFINITY), entropy = {};  // entropy −Σ P log P, P = exp(S − lse)
   scores.each(products, kTile, Vec{}, [&](int, Vec s) { top = simd::max(s, top); });
-  scores.each(products, kTile, load(lse + first, lanes), [&](int, Vec s) {
+  scores.each(products, kTile, load(lse, lanes), [&](int, Vec s) {
     const Vec log_p = simd::max(all(-104.f), s);  // below that, P is 0 in float
     entropy -= simd::exp(log_p) * log_p;
   });
   for (int lane = 0; lane < lanes; ++lane) {
-    const int t = keys_of(first + lane, shape.window);
+    const int t = tile.seen.count(i + lane);
     sums.top = std::max(sums.top, top[lane]);
     if (t > 1) sums.entropy += static_cast<double>(entropy[lane]) / std::log(t);
   }
 }
 
-// Sums over one head of one sequence: rows of q and k with stride `stride`, lse (T).
-HeadSums head_sums(const float* q, const float* k, size_t stride, const float* lse, const AttentionShape& shape,
+// Sums over head h of sequence b: rows of q and k with stride `stride`, lse (T).
+HeadSums head_sums(const float* q, const float* k, size_t stride, const float* lse, const AttentionShape& shape, int b,
                    int h) {
   alignas(64) float s[kTile * kTile] = {};
   const int T = shape.T, D = shape.head_dim;
   HeadSums sums;
-  for (int q0 = 0; q0 < T; q0 += kTile)
-    for (int k0 = first_tile(q0, shape.window); k0 <= q0; k0 += kTile) {
-      const int queries = std::min(kTile, T - q0), keys = std::min(kTile, T - k0);
+  for (int q0 = 0; q0 < T; q0 += kTile) {
+    const SeenKeys seen(shape, b, q0);
+    const int queries = std::min(kTile, T - q0);
+    for (int i = 0; i < queries; ++i) sums.rows += seen.count(i) > 1;
+    for (int k0 = seen.first_tile(); k0 <= q0; k0 += kTile) {
+      const int keys = std::min(kTile, T - k0);
       gemm_serial({s, kTile}, {k + k0 * stride, stride, 1}, {q + q0 * stride, 1, stride}, keys, queries, D, false);
       for (int i = 0; i < queries; i += simd::W)
-        add_columns(sums, s + i, lse, shape, h, q0 + i, std::min(simd::W, queries - i), {k0, keys});
+        add_columns(sums, s + i, lse + q0 + i, shape, h, {seen, queries, k0, keys}, i);
     }
+  }
   return sums;
 }
 
@@ -174,21 +180,21 @@ HeadSums head_sums(const float* q, const float* k, size_t stride, const float* l
 
 AttentionStatistics attention_statistics(const float* qkv, const float* lse, const AttentionShape& shape) {
   const int T = shape.T, H = shape.n_head, D = shape.head_dim, group = H / shape.kv_heads;
-  const int rows = shape.window == 1 ? 0 : T - 1;  // rows that see two or more keys
   const size_t stride = shape.qkv_width();
   std::vector<HeadSums> heads(static_cast<size_t>(shape.B) * H);
   parallel_tasks(shape.B * H, [&](int task) {
     const int b = task / H, h = task % H;
     const float* sequence = qkv + static_cast<size_t>(b) * T * stride;
     const float *q = sequence + h * D, *k = sequence + (H + h / group) * D;
-    heads[task] = head_sums(q, k, stride, lse + static_cast<size_t>(task) * T, shape, h);
+    heads[task] = head_sums(q, k, stride, lse + static_cast<size_t>(task) * T, shape, b, h);
   });
   HeadSums total;
   for (const HeadSums& head : heads) {
     total.entropy += head.entropy;
+    total.rows += head.rows;
     total.top = std::max(total.top, head.top);
   }
-  return {total.entropy / (static_cast<double>(heads.size()) * rows), static_cast<double>(total.top)};
+  return {total.entropy / static_cast<double>(total.rows), static_cast<double>(total.top)};
 }
 
 // ---- during the pass -------------------------------------------------------------------------------------
@@ -290,11 +296,11 @@ void PassStatistics::router(int layer, const RouterSaved& saved, int N) {
   add(rows, layer, "ffn.router", "dropped", 0);
 }
 
-void PassStatistics::block(int layer, const float* x, const BlockSaved& saved, const float* dy, int B, int T) {
+void PassStatistics::block(int layer, const float* x, const BlockSaved& saved, const float* dy, const Batch& batch) {
   const Config& config = model_.config;
   const Block& p = model_.p.blocks[layer];
-  const size_t n = static_cast<size_t>(B) * T * config.channels;
-  const int N = B * T, H = config.n_head, KV = config.kv_heads;
+  const size_t n = static_cast<size_t>(batch.B) * batch.T * config.channels;
+  const int N = batch.B * batch.T, H = config.n_head, KV = config.kv_heads;
   const float* middle = saved.attention.y;
   if (saved.mixed) x = saved.mixed;
   branch({layer, "attention", x, x, saved.attention.inner(), H * config.head_dim, N, N}, saved.attention, p.attention);
@@ -304,7 +310,8 @@ void PassStatistics::block(int layer, const float* x, const BlockSaved& saved, c
     qk_norm(layer, "attention.k_norm", qk.k, p.attention.qk_norm.k, KV, N);
     if (qk.v.x) qk_norm(layer, "attention.v_norm", qk.v, p.attention.qk_norm.v, KV, N);
   }
-  const AttentionShape shape = attention_shape(config, layer, model_.slopes.get(), B, T);
+  const Positions positions{.B = batch.B, .T = batch.T, .begins = batch.begins};
+  const AttentionShape shape = attention_shape(config, layer, model_.slopes.get(), positions);
   const AttentionStatistics attention = attention_statistics(saved.attention.qkv, saved.attention.lse, shape);
   add(rows, layer, "attention", "entropy", attention.entropy);
   add(rows, layer, "attention", "max_logit", attention.max_logit);
@@ -319,14 +326,15 @@ void PassStatistics::block(int layer, const float* x, const BlockSaved& saved, c
     stream(layer, "stream." + std::to_string(s), saved.ffn.y + s * n, dy + s * n, n);
 }
 
-void PassStatistics::outside(const Activations& a, const float* y, int B, int T) {
-  const size_t n = static_cast<size_t>(B) * T * model_.config.channels;
+void PassStatistics::outside(const Activations& a, const float* y, const Batch& batch) {
+  const int N = batch.B * batch.T;
+  const size_t n = static_cast<size_t>(N) * model_.config.channels;
   if (model_.p.embedding_norm.present())
     norm(kOutside, "embedding.norm", distribution_of(a.embedded, n), distribution_of(a.x, n));
   if (!model_.p.final_norm.present()) return;
   const Distribution after = a.end.rule == StreamRule::dual ? distribution(n, difference(a.end.h, 1, y))
                                                             : distribution_of(a.end.h, n);
-  norm(kOutside, "final_norm", distribution_of(before_final_norm(a.end, y, B * T, model_.config.channels), n), after);
+  norm(kOutside, "final_norm", distribution_of(before_final_norm(a.end, y, N, model_.config.channels), n), after);
 }
 
 // ---- tensors ---------------------------------------------------------------------------------------------

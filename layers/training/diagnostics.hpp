@@ -20,7 +20,7 @@
 //   ... .streams    carry_in, carry_out: mean over tokens of the largest Σ |carry| into a stream, and out of one: the
 //                                  gains of mHC's fig. 3 (Xie et al. 2025, arXiv 2512.24880)
 //   attention       entropy        mean over rows and heads of −Σⱼ P[t,j] log P[t,j] / log t, t ≥ 2 the number of keys
-//                                  that row sees (at most the window): 1 is even attention, 0 a single key.
+//                                  that row sees (in its window and its example): 1 is even attention, 0 a single key.
 //                                  −Σ P log P: Zhai et al. 2023, arXiv 2303.06296; divided by log t so that short
 //                                  and long rows count alike
 //                   max_logit      largest score that softmax reads: q·k/√D, changed by scale, cap and ALiBi
@@ -65,8 +65,8 @@ class PassStatistics : public StepObserver {
  public:
   explicit PassStatistics(const Model& model) : model_(model) {}
 
-  void block(int layer, const float* x, const BlockSaved& saved, const float* dy, int B, int T) override;
-  void outside(const Activations& activations, const float* y, int B, int T) override;
+  void block(int layer, const float* x, const BlockSaved& saved, const float* dy, const Batch& batch) override;
+  void outside(const Activations& activations, const float* y, const Batch& batch) override;
 
   Statistics rows;
 

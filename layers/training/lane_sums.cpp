@@ -49,13 +49,13 @@ class LaneSums : Observer {
     exchange.emplace(*s.group, s.shards, lanes, roots);
   }
 
-  void block(int layer, const float* x, const BlockSaved& saved, const float* dy, int B, int T) override {
+  void block(int layer, const float* x, const BlockSaved& saved, const float* dy, const Batch& batch) override {
     complete_after(layer);
-    if (is_last && observer) observer->block(layer, x, saved, dy, B, T);
+    if (is_last && observer) observer->block(layer, x, saved, dy, batch);
   }
 
-  void outside(const Activations& activations, const float* y, int B, int T) override {
-    if (is_last && observer) observer->outside(activations, y, B, T);
+  void outside(const Activations& activations, const float* y, const Batch& batch) override {
+    if (is_last && observer) observer->outside(activations, y, batch);
   }
 
   // Called when the gradients of all layers after this one are complete.

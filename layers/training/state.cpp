@@ -28,11 +28,15 @@ TrainingState::TrainingState(Model m, int b, int t, const StepFunctions& of_step
   scratch = allocate(floats);
 }
 
-MicroBatches micro_batches(const int* tokens, const int* targets, int count, int B, int T) {
+MicroBatches micro_batches(const int* tokens, const int* targets, int count, int B, int T, const int* begins) {
   const size_t n = size_t(B) * T;
-  return {count, std::count_if(targets, targets + count * n, [](int target) { return target != kIgnore; }),
-          [=](int* to_tokens, int* to_targets, int micro) {
-            std::copy_n(tokens + micro * n, n, to_tokens);
-            std::copy_n(targets + micro * n, n, to_targets);
-          }};
+  MicroBatches batches;
+  batches.count = count;
+  batches.targets = std::count_if(targets, targets + count * n, [](int target) { return target != kIgnore; });
+  batches.fill = [=](int* to_tokens, int* to_targets, int micro) {
+    std::copy_n(tokens + micro * n, n, to_tokens);
+    std::copy_n(targets + micro * n, n, to_targets);
+  };
+  if (begins) batches.fill_begins = [=](int* to, int micro) { std::copy_n(begins + micro * n, n, to); };
+  return batches;
 }

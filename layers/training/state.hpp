@@ -41,7 +41,7 @@ struct TrainingState {
   int B, T;                          // sequences in a micro-batch, and tokens in each
   Activations activations;
   Buffer optimizer_state, scratch;   // for this rank's shard
-  std::vector<int> tokens, targets;  // (B,T), the newest micro-batch
+  std::vector<int> tokens, targets, begins;  // (B,T), the newest micro-batch; begins only if rows hold several examples
   std::shared_ptr<Group> group;
   std::vector<Bucket> buckets;       // in the order of the gradients
   std::vector<Shard> shards;         // of all ranks; with one rank, one part with all tensors
@@ -60,9 +60,10 @@ struct MicroBatches {
   int count;
   int64_t targets;  // counted targets in all micro-batches
   std::function<void(int* tokens, int* targets, int micro)> fill;  // writes both (B,T)
+  std::function<void(int* begins, int micro)> fill_begins = {};    // the same for Batch::begins; empty: null
 };
-// Makes `count` micro-batches of contiguous tokens and targets. Keeps the pointers.
-MicroBatches micro_batches(const int* tokens, const int* targets, int count, int B, int T);
+// Makes `count` micro-batches of contiguous tokens, targets and begins (or null). Keeps the pointers.
+MicroBatches micro_batches(const int* tokens, const int* targets, int count, int B, int T, const int* begins = nullptr);
 
 struct StepOptions {
   OptimizerOptions optimizer;
@@ -74,8 +75,8 @@ struct StepOptions {
 // Called during a step: in the last micro-batch's backward, and before and after the update. If rank 0 has an observer,
 // every rank needs one; the others may ignore what they see.
 struct StepObserver : Observer {
-  void block(int, const float*, const BlockSaved&, const float*, int, int) override {}
-  void outside(const Activations&, const float*, int, int) override {}
+  void block(int, const float*, const BlockSaved&, const float*, const Batch&) override {}
+  void outside(const Activations&, const float*, const Batch&) override {}
   virtual void before_update() {}  // the gradients are complete; may overwrite the activations
   virtual void after_update() {}
 };

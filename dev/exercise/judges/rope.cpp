@@ -16,13 +16,12 @@ const Case cases[] = {{"two sequences, one head · B=2 T=3 D=4 rotated=4", 2, 3,
 const double theta = 100;
 
 // Frequent mistakes.
-enum class Slip { forwards, new_a, added, row, sequence, neighbors, frequency, partner, whole, values };
+enum class Slip { forwards, new_a, added, row, neighbors, frequency, partner, whole, values };
 const std::pair<Slip, const char*> slips[] = {
     {Slip::forwards, "it is turned as in forward: the gradient is turned back"},
     {Slip::new_a, "the second of a pair is computed from the new first: keep the old one"},
     {Slip::added, "in place: it is written (=), not added (+=)"},
-    {Slip::row, "the position is n % T: sequence 1 begins at 0 again"},
-    {Slip::sequence, "the position is n % T: n / T is the sequence"},
+    {Slip::row, "the position is p[n], not n: sequence 1 begins at 0 again"},
     {Slip::neighbors, "pairs are halves, (i, i + rotated/2), not neighbors"},
     {Slip::frequency, "rotated, not D, stands in the frequency"},
     {Slip::partner, "the partner is rotated/2 away, not D/2"},
@@ -35,7 +34,7 @@ Doubles slipped(Slip slip, const Case& c, Doubles dx) {
   for (size_t n = 0; n < c.B * c.T; ++n)
     for (size_t h = 0; h < (slip == Slip::values ? c.stride() / c.D : c.heads); ++h)
       for (size_t i = 0; i < rotated / 2; ++i) {
-        const size_t position = slip == Slip::row ? n : slip == Slip::sequence ? n / c.T : n % c.T;
+        const size_t position = slip == Slip::row ? n : n % c.T;
         const double angle = position * std::pow(theta, -2.0 * i / (slip == Slip::frequency ? c.D : rotated));
         const double cosine = std::cos(angle), sine = (slip == Slip::forwards ? -1 : 1) * std::sin(angle);
         double* a = &dx[n * c.stride() + h * c.D + (slip == Slip::neighbors ? 2 * i : i)];
@@ -52,7 +51,7 @@ void backward(Judge& judge) {
     const Doubles dy = numbers(size, 1), x = numbers(size, 2);
     const auto g = complex_step(dy, {x}, [&](const Tensors& t) {
       std::vector<Complex> y = t[0];
-      textbook::rope_forward(y.data(), {theta, c.rotated}, 0, c.B, c.T, c.heads, c.D, row);
+      textbook::rope_forward(y.data(), {theta, c.rotated}, textbook::positions(c.B, c.T), c.heads, c.D, row);
       return y;
     });
     Output dx = in_place("", {}, dy, g[0]);
@@ -61,7 +60,7 @@ void backward(Judge& judge) {
         {"dx", {{"b", c.B, c.T * row}, {"t", c.T, row}, {"h", c.heads, c.D}, {"d", c.D, 1}}},
         {"v, after q and k", {{"b", c.B, c.T * row}, {"t", c.T, row}, {"i", c.behind(), 1}}, c.heads * c.D}};
     judge.test(c.title, {}, {dx}, [&](auto out) {
-      textbook::rope_backward<double>(out[0], {theta, c.rotated}, c.B, c.T, c.heads, c.D, row);
+      textbook::rope_backward<double>(out[0], {theta, c.rotated}, textbook::positions(c.B, c.T), c.heads, c.D, row);
     });
   }
 }
