@@ -324,6 +324,42 @@ def attention_cases(out):
         case.close()
 
 
+def begins_of(*rows):
+    """(B,T) where the example of each token begins, for rows of examples of these lengths."""
+    return [[sum(row[:i]) for i, length in enumerate(row) for _ in range(length)] for row in rows]
+
+
+def packed_attention_cases(out):
+    """Rows of several examples: attention with a mask of blocks on the diagonal, the same as each example alone."""
+    for name, rows, H, KV, D, cap, window, alibi, scale in [
+        ("plain", ([1, 20, 3], [24]), 4, 2, 6, 0, 0, False, 0.4),
+        ("tiles", ([1, 63, 64, 2], [66, 3, 61]), 2, 1, 4, 0, 0, False, 0.5),
+        ("all", ([5, 65, 20], [90]), 3, 1, 4, 1.5, 9, True, 0.75),
+    ]:
+        numbers = {"cap": cap, "window": window, "alibi": int(alibi), "scale": scale}
+        B, T = len(rows), sum(rows[0])
+        case = Case(out, "packed_attention", name, B=B, T=T, H=H, KV=KV, D=D, **numbers)
+        begins = case.ints("begins", begins_of(*rows))
+        qkv = case.normal("qkv", B, T, (H + 2 * KV) * D, deviation=1.5)
+        dout = case.normal("dout", B, T, H * D)
+        options = {"scale": scale, "cap": cap, "window": window, "slopes": position.alibi_slopes(H) if alibi else None}
+        y = attention.forward_qkv(qkv, H, KV, D, **options, begins=begins)
+        alone = [
+            attention.forward_qkv(part, H, KV, D, **options)
+            for row, lengths in zip(qkv, rows)
+            for part in row[None].split(list(lengths), dim=1)
+        ]
+        same(y.flatten(0, 1), torch.cat(alone, dim=1)[0])
+        if name != "all":  # PyTorch's function with a mask
+            q, k, v = (u.unflatten(-1, (-1, D)).transpose(1, 2) for u in qkv.split([H * D, KV * D, KV * D], -1))
+            mask = (begins[:, :, None] == begins[:, None, :]).tril()[:, None]
+            theirs = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale, enable_gqa=True)
+            same(y, theirs.transpose(1, 2).flatten(2))
+        case.expect(out=y)
+        case.gradient("dqkv", gradients(y, dout, qkv)[0])
+        case.close()
+
+
 def activation_cases(out):
     theirs = {"gelu": F.gelu, "gelu-tanh": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu}
     theirs |= {"relu2": lambda x: F.relu(x).square()}
@@ -765,6 +801,54 @@ def model_cases(out):
     print(f"model: smallest gradient compared with its uncancelled terms: {faintest[0]:.1e} ({faintest[1]})")
 
 
+def read_model(file):
+    """-> what model_cases wrote about a model, its configuration and its parameters"""
+    about = json.loads(Path(f"{file}.json").read_text())
+    values, at, p = np.load(f"{file}.params.npy"), 0, Parameters()
+    for row in about["tensors"]:
+        size = math.prod(row["shape"])
+        p[row["name"]] = torch.tensor(values[at : at + size].reshape(row["shape"]), dtype=torch.float64)
+        p[row["name"]].requires_grad_(Parameters.trains(row["name"]))
+        at += size
+    return about, Config.from_options(about["config"]), p
+
+
+PACKED_MODELS = (
+    "pre-layernorm-gpt", "post-rmsnorm-llama", "sandwich-batchnorm", "deepnorm-layernorm-gpt", "pre-qk-norm-head-llama",
+    "wired-gemma2", "wired-all-of-attention", "wired-bloom", "wired-sinusoidal", "wired-mistral", "wired-nanochat",
+    "mhc-rmsnorm-llama", "moe-olmoe",
+)  # fmt: skip
+
+
+def packed_cases(out):
+    """Some of these models on rows of several examples: position ids and a mask of blocks on the diagonal."""
+    for name in PACKED_MODELS:
+        _, c, p = read_model(out / "model" / name)
+        T = min(13, c.context)
+        rows = [1, 3, T - 4], [T - 2, 2], [T]
+        case = Case(out, "packed", name)
+        begins = case.ints("begins", begins_of(*rows))
+        tokens = case.ints("tokens", case.random.integers(0, c.vocab_size, (3, T)))
+        targets = case.random.integers(0, c.vocab_size, (3, T))
+        for row, lengths in zip(targets, rows):
+            row[np.cumsum(lengths) - 1] = -1  # the last token of an example has no next one
+        targets = case.ints("targets", targets)
+        p.begins, p.terms = begins, {}
+        loss = model.loss(p, c, tokens, targets)
+        (loss + sum(p.losses)).backward()
+        case.write("grads", np.concatenate([t.grad.numpy().ravel() for t in p.trained().values()]))
+        case.numbers["loss"] = loss.item()
+        case.scales = {n: term.norm().item() for n, term in p.terms.items()}
+        if c.norm != "batchnorm" and not c.experts:  # each example alone
+            p.begins, p.terms, total = None, None, 0
+            for row, wanted, lengths in zip(tokens, targets, rows):
+                for x, y in zip(row.split(list(lengths)), wanted.split(list(lengths))):
+                    if (y >= 0).any():
+                        total += model.loss(p, c, x[None], y[None]) * (y >= 0).sum()
+            same(loss * (targets >= 0).sum(), total)
+        case.close()
+
+
 def diagnostics_cases(out):
     """The diagnostics of some of these models in their first step, without gradients that are zero."""
     names = [f"{placement}-layernorm-gpt" for placement in FIRST_PLACEMENTS]
@@ -778,14 +862,7 @@ def diagnostics_cases(out):
     names += ["moe-sub-ln-shared", "moe-olmoe"]
     for name in names + ["wired-gemma2", "wired-all-of-attention"]:
         file = out / "model" / name
-        about = json.loads(Path(f"{file}.json").read_text())
-        c = Config.from_options(about["config"])
-        values, at, p = np.load(f"{file}.params.npy"), 0, Parameters()
-        for row in about["tensors"]:
-            size = math.prod(row["shape"])
-            p[row["name"]] = torch.tensor(values[at : at + size].reshape(row["shape"]), dtype=torch.float64)
-            p[row["name"]].requires_grad_(Parameters.trains(row["name"]))
-            at += size
+        about, c, p = read_model(file)
         batch = torch.from_numpy(np.load(f"{file}.tokens.npy")[0])
         zero = [tuple(n.split(".", 2)[1:]) for n in about["zero"]]
         rows = [
@@ -803,7 +880,8 @@ WRITERS = {
     "linear_bf16": linear_bf16_cases,
     "attention": attention_cases, "wiring": wiring_cases, "scores": scores_cases, "activation": activation_cases,
     "cross_entropy": cross_entropy_cases,
-    "optimizer": optimizer_cases, "model": model_cases, "diagnostics": diagnostics_cases,
+    "optimizer": optimizer_cases, "model": model_cases, "packed_attention": packed_attention_cases,
+    "packed": packed_cases, "diagnostics": diagnostics_cases,
 }  # fmt: skip
 
 

@@ -138,7 +138,7 @@ struct Watch : StepObserver {
 };
 
 Result train(const Config& config, int lanes, const char* kind = "adamw",
-             std::shared_ptr<Group> group = std::make_shared<Group>()) {
+             std::shared_ptr<Group> group = std::make_shared<Group>(), bool packed = false) {
   Model model(config);
   initialize(model, 3);
   StepFunctions functions = kFastStep;
@@ -146,6 +146,11 @@ Result train(const Config& config, int lanes, const char* kind = "adamw",
   TrainingState s(std::move(model), kB, kT, functions, group);
   const size_t n = size_t(kB) * kT;
   std::vector<int> tokens(n * kMicros), targets(tokens.size());
+  std::vector<int> begins(packed ? tokens.size() : 0);  // in row r, examples of r % 4 + 1 tokens
+  for (size_t i = 0; i < begins.size(); ++i) {
+    const int row = int(i) / kT, t = int(i) % kT;
+    begins[i] = t - t % (row % 4 + 1);
+  }
   Result result;
   StepOptions options;
   options.lanes = lanes;
@@ -155,8 +160,8 @@ Result train(const Config& config, int lanes, const char* kind = "adamw",
     for (size_t i = 0; i < tokens.size(); ++i)
       tokens[i] = int(rng::below(23, key, i)), targets[i] = int(rng::below(23, key, i + tokens.size()));
     const StepResult r =
-        training_step(s, micro_batches(tokens.data(), targets.data(), kMicros, kB, kT), options, step, 1e-2,
-                      step > 0 ? &watch : nullptr);
+        training_step(s, micro_batches(tokens.data(), targets.data(), kMicros, kB, kT, packed ? begins.data() : nullptr),
+                      options, step, 1e-2, step > 0 ? &watch : nullptr);
     if (const auto* rank = dynamic_cast<const Threads::Rank*>(group.get()); rank && step == 0) result.sent = rank->sent;
     result.numbers.insert(result.numbers.end(), {r.loss, r.grad_norm});
   }
@@ -178,7 +183,7 @@ std::vector<TensorSpec> table_of(const Config& config) {
 
 // The results of all ranks.
 std::vector<Result> train_on_ranks(const Config& config, int lanes, int ranks,
-                                   const char* kind = "adamw") {
+                                   const char* kind = "adamw", bool packed = false) {
   Threads threads(ranks);
   std::vector<Result> results(ranks);
   std::vector<std::thread> running;
@@ -187,7 +192,7 @@ std::vector<Result> train_on_ranks(const Config& config, int lanes, int ranks,
 #ifdef _OPENMP
       omp_set_num_threads(1);
 #endif
-      results[r] = train(config, lanes, kind, std::make_shared<Threads::Rank>(threads, r));
+      results[r] = train(config, lanes, kind, std::make_shared<Threads::Rank>(threads, r), packed);
     });
   for (std::thread& t : running) t.join();
   return results;
@@ -360,6 +365,12 @@ TEST_CASE("a step of several ranks has the bits of one process with experts, and
     config.router_bias = .02f;
     CHECK(train(config, 4, kind).weights != alone.weights);
   }
+}
+
+TEST_CASE("a step of several ranks on packed rows has the bits of one process", "[lanes][packed]") {
+  const Result alone = train(tiny(), 4, "adamw", std::make_shared<Group>(), true);
+  CHECK(train_on_ranks(tiny(), 4, 3, "adamw", true)[0] == alone);
+  CHECK(train(tiny(), 4).weights != alone.weights);
 }
 
 TEST_CASE("a step of several ranks has the bits of one process under every placement", "[lanes]") {

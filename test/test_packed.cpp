@@ -5,6 +5,7 @@
 #include "forms.hpp"
 #include "layers/textbook/model.hpp"
 #include "layers/training/step.hpp"
+#include "model_case.hpp"
 #include "packed.hpp"
 #include "random_model.hpp"
 #include "reference.hpp"
@@ -269,11 +270,12 @@ void compare(const std::string& name, const Model& model, const Pass& got, const
     // Without RoPE or a cap, a bias of all keys adds the same to all scores of a row, so its gradient is only rounding.
     const bool moved = config.position == Position::rope || config.attention_cap > 0;
     if (spec.name.ends_with(config.qk_norm == QkNormKind::none ? ".k.bias" : ".k_norm.bias") && !moved) continue;
-    const std::span<const double> a{&got.gradients[spec.offset], spec.size()}, b{&want.gradients[spec.offset], spec.size()};
+    const std::span<const double> a{&got.gradients[spec.offset], spec.size()},
+                                  b{&want.gradients[spec.offset], spec.size()};
     double squares = 0;
     for (size_t i = 0; i < spec.size(); ++i) squares += (a[i] - b[i]) * (a[i] - b[i]);
     const bool single = spec.size() == 1 || (spec.role == Role::streams && spec.shape.size() == 1);
-    const double least = config.norm == NormKind::batchnorm ? all : single ? .1 * all : 1e-6 * all;
+    const double least = (single ? .1 : 1e-3) * all;
     check_error(name + "/" + spec.name, std::sqrt(squares) / std::max(norm_of(b), least), tolerance);
   }
 }
@@ -287,7 +289,100 @@ TEST_CASE("packed rows have the loss and gradients of their examples one by one"
     randomize(model);
     const Pass book = textbook_pass(model, in, true), fast = fast_pass(model, in, true);
     compare("packed textbook vs one by one/" + name, model, book, textbook_pass(model, in, false), 1e-13, 1e-11);
-    compare("packed vs textbook/" + name, model, fast, book, kTolerance, model_tolerance(config));
-    compare("packed vs one by one/" + name, model, fast, fast_pass(model, in, false), kTolerance, kTolerance);
+    // Rounding errors of hyper-connections grow with T: their scales are two numbers that all tokens add to.
+    const bool hyper = placement_row(config.placement).streams == StreamRule::hyper;
+    compare("packed vs textbook/" + name, model, fast, book, kTolerance, (hyper ? 3 : 1) * model_tolerance(config));
+    compare("packed vs one by one/" + name, model, fast, fast_pass(model, in, false), kTolerance,
+            hyper ? 1e-5 : kTolerance);  // 3.5e-6 and 8.2e-7 measured
   }
+}
+
+TEST_CASE("packed rows agree with the textbook under BatchNorm, experts and LoRA", "[packed][model][textbook]") {
+  const Inputs in;
+  for (const bool llama : {false, true}) {
+    Config batchnorm = small_config(forms()[0], NormKind::batchnorm, llama), experts = batchnorm, lora = batchnorm;
+    experts.norm = lora.norm = llama ? NormKind::rmsnorm : NormKind::layernorm;
+    experts.experts = 4, experts.router_loss = .3f;  // over all tokens of the micro-batch, as BatchNorm's statistics
+    lora.lora_rank = 3, lora.lora_alpha = 1, lora.lora_on = "q,v,up";
+    for (Config c : {batchnorm, experts, lora}) {
+      c.context = kPacked.T;
+      Model model(c);
+      randomize(model);
+      const std::string kind = c.experts > 0 ? "experts" : c.lora_rank > 0 ? "lora" : "batchnorm";
+      compare("packed vs textbook/" + kind + (llama ? " llama" : " gpt2"), model, fast_pass(model, in, true),
+              textbook_pass(model, in, true), kTolerance, model_tolerance(c));
+    }
+  }
+}
+
+TEST_CASE("packed rows agree with PyTorch's position ids and mask of blocks", "[packed][model]") {
+  for (const std::string& name : Reference::cases("packed")) {
+    const Reference ref("packed", name);
+    ModelCase c(name);
+    const std::vector<int> tokens = ref.ints("tokens"), targets = ref.ints("targets"), begins = ref.ints("begins");
+    const std::vector<double> want = ref.doubles("grads");
+    const int B = 3, T = int(tokens.size()) / B, counted = int(std::count_if(targets.begin(), targets.end(), [](int t) {
+      return t != kIgnore;
+    }));
+    const Batch batch{tokens.data(), targets.data(), B, T, begins.data()};
+    const Activations a = allocate_activations(c.model.config, B, T, true);
+    const double loss = model_loss_and_gradients(c.model, a, batch, 1.f / static_cast<float>(counted), {}) / counted;
+    check_error("packed vs PyTorch/" + name + "/loss", std::fabs(loss / ref.number("loss") - 1), 2e-6);
+    size_t at = 0;
+    for (const TensorSpec& spec : c.model.table) {
+      if (!spec.trained) continue;
+      const std::span<const float> got{c.model.gradients.get() + spec.gradient, spec.size()};
+      const std::span<const double> expected = std::span(want).subspan(at, spec.size());
+      at += spec.size();
+      const double scale = ref.scale(spec.name);
+      if (norm_of(expected) > 1e-13 * scale)
+        check_close("packed vs PyTorch/" + name + "/" + spec.name, got, expected, 1e-5, sum_factor(spec.size()) * scale);
+      else check_error("packed vs PyTorch/" + name + "/zero " + spec.name, norm_of(widen(got)) / scale, 1e-6);
+    }
+    CHECK(at == want.size());
+  }
+}
+
+TEST_CASE("packed rows have the same bits for any number of threads and under --recompute", "[packed][model][recompute]") {
+  const Inputs in;
+  for (const auto& [name, config] : cases()) {
+    INFO(name);
+    const auto gradients = [&](Recompute recompute) {
+      Config c = config;
+      c.recompute = recompute;
+      Model model(c);
+      randomize(model);
+      const Activations a = allocate_activations(c, kPacked.B, kPacked.T, true);
+      model_loss_and_gradients(model, a, in.packed(), 1, {.p = .1f});
+      return std::vector<float>(model.gradients.get(), model.gradients.get() + model.floats);
+    };
+    const std::vector<float> kept = gradients(Recompute::none);
+    for (const Recompute recompute : {Recompute::selective, Recompute::full})
+      CHECK(same_bits(gradients(recompute), kept));
+    set_threads(3);
+    CHECK(same_bits(gradients(Recompute::none), kept));
+    set_threads(1);
+  }
+}
+
+TEST_CASE("micro-batches carry the examples of their rows", "[packed][model]") {
+  const Inputs in;
+  const Config config = [] {
+    Config c = small_config(forms()[0], NormKind::layernorm, true);
+    c.context = kPacked.T;
+    return resolve(c);
+  }();
+  Model model(config), stepped(config);
+  randomize(model), randomize(stepped);
+  const Pass want = fast_pass(model, in, true);
+  TrainingState s(std::move(stepped), 1, kPacked.T, kGradientsOnly);
+  const auto step = [&](const int* begins) {
+    const MicroBatches batches = micro_batches(in.tokens.data(), in.targets.data(), kPacked.B, 1, kPacked.T, begins);
+    return training_step(s, batches, {}, 0, 0);
+  };
+  const StepResult packed = step(kPacked.begins.data());
+  CHECK(packed.targets == in.counted);
+  check_error("packed micro-batches/loss", std::fabs(packed.loss * in.counted / want.loss - 1), kTolerance);
+  check_close("packed micro-batches/gradients", {s.model.gradients.get(), s.model.floats}, want.gradients, kTolerance);
+  CHECK(step(nullptr).loss != packed.loss);
 }

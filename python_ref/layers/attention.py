@@ -3,7 +3,8 @@
 
 Options: scores capped by c·tanh(s/c) (Gemma 2, arXiv 2408.00118); slope·(i - j) subtracted from scores (ALiBi, Press
 et al. 2021, arXiv 2108.12409); a window, in which query i sees the keys i - window < j <= i (Mistral 7B, arXiv
-2310.06825, §2).
+2310.06825, §2); rows of several examples, in which a query sees only keys of its own example (a mask of blocks on the
+diagonal): begins (B,T) says where the example of each token begins.
 
 Around it, if the model has them:
 - a norm of each head of q, k and v (HybridNorm, Zhuo et al. 2025, arXiv 2503.04598);
@@ -65,7 +66,7 @@ def options(c, layer):
     }
 
 
-def forward(q, k, v, scale=None, cap=0, window=0, slopes=None):
+def forward(q, k, v, scale=None, cap=0, window=0, slopes=None, begins=None):
     B, T, H, D = q.shape
     group = H // k.shape[2]
     q = q.transpose(1, 2)  # (B, H, T, D)
@@ -79,6 +80,8 @@ def forward(q, k, v, scale=None, cap=0, window=0, slopes=None):
     if slopes is not None:
         scores = scores - torch.tensor(slopes, dtype=q.dtype)[:, None, None] * distance
     hidden = (distance < 0) | (distance >= (window or T))
+    if begins is not None:
+        hidden = hidden | (begins[:, :, None] != begins[:, None, :])[:, None]  # (B, 1, T, T)
     p = scores.masked_fill(hidden, -math.inf).softmax(-1)
     return (p @ v).transpose(1, 2).reshape(B, T, H * D)
 
@@ -128,7 +131,9 @@ def apply(p, c, name, x, carried):
         v = norm.apply(p, c, f"{name}.v_norm", v)
     v = mixed_values(p, c, name, v, carried)
     if c.position == "rope":
-        q, k = (position.rope(u, c.rope_theta, fraction=c.rope_fraction) for u in (q, k))
-    out = gated(p, c, name, x, forward(q, k, v, **options(c, int(name.split(".")[1]))))
+        ids = position.ids(q.shape[1], p.begins)
+        q, k = (position.rope(u, c.rope_theta, c.rope_fraction, ids) for u in (q, k))
+    mixed = forward(q, k, v, **options(c, int(name.split(".")[1])), begins=p.begins)
+    out = gated(p, c, name, x, mixed)
     out = scaled(p, c, name, out)
     return linear.apply(p, residual.inner(p, c, name, out), f"{name}.o.weight", f"{name}.o.bias")

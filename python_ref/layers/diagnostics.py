@@ -3,6 +3,7 @@
 Wraps the functions of this Python implementation to see their inputs and outputs while they run.
 """
 
+import itertools
 import math
 from contextlib import contextmanager
 
@@ -21,16 +22,17 @@ def distribution(x):
     }
 
 
-def attention_numbers(q, k, scale, cap, window, slopes):
+def attention_numbers(q, k, scale, cap, window, slopes, begins):
     """q (B,T,H,D)   k (B,T,KV,D)   -> entropy, max_logit"""
     T, group = q.shape[1], q.shape[2] // k.shape[2]
     entropies, top = [], -math.inf
     for h in range(q.shape[2]):
         scores = torch.einsum("btd,bsd->bts", q[:, :, h], k[:, :, h // group])
         scores = scores / math.sqrt(q.shape[3]) if scale is None else scores * scale
-        for t in range(T):
-            row = scores[:, t, max(0, t + 1 - window) if window else 0 : t + 1]
-            keys = row.shape[1]
+        for t, b in itertools.product(range(T), range(len(q))):
+            first = max(t + 1 - window if window else 0, 0 if begins is None else begins[b, t])
+            row = scores[b, t, first : t + 1]
+            keys = len(row)
             if cap:
                 row = cap * torch.tanh(row / cap)
             if slopes:
@@ -39,7 +41,7 @@ def attention_numbers(q, k, scale, cap, window, slopes):
             if keys > 1:
                 p = row.softmax(-1)
                 entropies.append(-(p * p.log()).sum(-1) / math.log(keys))
-    return {"entropy": torch.cat(entropies).mean().item(), "max_logit": top}
+    return {"entropy": torch.stack(entropies).mean().item(), "max_logit": top}
 
 
 @contextmanager

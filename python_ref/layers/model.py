@@ -37,6 +37,7 @@ def logits(p, c, tokens):
 
 
 def loss(p, c, tokens, targets):
-    """tokens, targets (B,T); -1 in targets is ignored. The losses of the routers are in p.losses."""
+    """tokens, targets (B,T); -1 in targets is ignored. p.begins tells several examples in a row apart. The losses of
+    the routers are in p.losses."""
     p.losses = []
     return cross_entropy.forward(logits(p, c, tokens).flatten(0, 1), targets.flatten())[1]

@@ -9,6 +9,7 @@ class Parameters(dict):
     terms = None
     losses = []  # the routers' losses in one pass
     training = True
+    begins = None  # (B,T) where in its row the example of each token begins; None: every row is one example
 
     @staticmethod
     def trains(name):

@@ -2,6 +2,7 @@
 numbers; sinusoids (Vaswani et al. 2017, arXiv 1706.03762, §3.5); ALiBi's slopes (Press et al. 2021, arXiv 2108.12409).
 
 x (B,T,H,D)   the pair i of the row at position t is rotated by the angle t · theta^(-2i/R)
+ids (1,T) or (B,T): the positions
 """
 
 import math
@@ -9,11 +10,18 @@ import math
 import torch
 
 
-def rope(x, theta=10000.0, fraction=1.0):
-    T, R = x.shape[1], int(x.shape[3] * fraction + 1e-3) // 2 * 2  # whole pairs
+def ids(T, begins=None):
+    """0, 1, ... in each row, or in each example of a row that holds several."""
+    row = torch.arange(T)[None]
+    return row if begins is None else row - begins
+
+
+def rope(x, theta=10000.0, fraction=1.0, ids=None):
+    R = int(x.shape[3] * fraction + 1e-3) // 2 * 2  # whole pairs
+    t = torch.arange(x.shape[1])[None] if ids is None else ids
     frequency = theta ** (-2 * torch.arange(R // 2, dtype=torch.float64) / R)
-    angle = torch.outer(torch.arange(T, dtype=torch.float64), frequency)  # (T, R/2)
-    cos, sin = (f(angle).to(x.dtype)[None, :, None, :] for f in (torch.cos, torch.sin))
+    angle = t.to(torch.float64)[..., None] * frequency  # (1 or B, T, R/2)
+    cos, sin = (f(angle).to(x.dtype)[:, :, None, :] for f in (torch.cos, torch.sin))
     a, b, rest = x[..., : R // 2], x[..., R // 2 : R], x[..., R:]
     return torch.cat([a * cos - b * sin, a * sin + b * cos, rest], dim=-1)
 
