@@ -835,7 +835,8 @@ def packed_cases(out):
         targets = case.ints("targets", targets)
         p.begins, p.terms = begins, {}
         loss = model.loss(p, c, tokens, targets)
-        (loss + sum(p.losses)).backward()
+        counted = (targets >= 0).sum()
+        (loss + sum(p.losses) * targets.numel() / counted).backward()  # routers see tokens without a target, too
         case.write("grads", np.concatenate([t.grad.numpy().ravel() for t in p.trained().values()]))
         case.numbers["loss"] = loss.item()
         case.scales = {n: term.norm().item() for n, term in p.terms.items()}
@@ -845,7 +846,7 @@ def packed_cases(out):
                 for x, y in zip(row.split(list(lengths)), wanted.split(list(lengths))):
                     if (y >= 0).any():
                         total += model.loss(p, c, x[None], y[None]) * (y >= 0).sum()
-            same(loss * (targets >= 0).sum(), total)
+            same(loss * counted, total)
         case.close()
 
 
