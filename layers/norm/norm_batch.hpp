@@ -9,7 +9,8 @@
 //   saves       μ and var of each channel
 //
 // Backward updates the running statistics, because it runs once per micro-batch, while forward runs twice with
-// recomputation. They are untrained tensors of the model. Each micro-batch has its own batch statistics.
+// recomputation. They are untrained tensors of the model. Each micro-batch has its own batch statistics, over all of
+// its tokens: if a row holds several examples, they share the statistics, as rows do.
 //
 // BatchNorm leaks in a language model: μ and var also run over time, so in training the output at position t depends on
 // later tokens, which the model is to predict. Evaluation uses the running statistics, which differ from a batch's.
