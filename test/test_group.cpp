@@ -159,9 +159,9 @@ Result train(const Config& config, int lanes, const char* kind = "adamw",
     const uint64_t key = rng::key({7, uint64_t(step)});
     for (size_t i = 0; i < tokens.size(); ++i)
       tokens[i] = int(rng::below(23, key, i)), targets[i] = int(rng::below(23, key, i + tokens.size()));
-    const StepResult r =
-        training_step(s, micro_batches(tokens.data(), targets.data(), kMicros, kB, kT, packed ? begins.data() : nullptr),
-                      options, step, 1e-2, step > 0 ? &watch : nullptr);
+    const MicroBatches batches =
+        micro_batches(tokens.data(), targets.data(), kMicros, kB, kT, packed ? begins.data() : nullptr);
+    const StepResult r = training_step(s, batches, options, step, 1e-2, step > 0 ? &watch : nullptr);
     if (const auto* rank = dynamic_cast<const Threads::Rank*>(group.get()); rank && step == 0) result.sent = rank->sent;
     result.numbers.insert(result.numbers.end(), {r.loss, r.grad_norm});
   }

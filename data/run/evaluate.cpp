@@ -27,7 +27,8 @@ double evaluate(const Model& model, const Activations& activations, const Datase
     const int count = static_cast<int>(std::min<int64_t>(ranks.size, total - done));
     BatchInputs inputs{std::vector<int>(count * n), std::vector<int>(count * n)};
     for (int i = 0; i < count; ++i)
-      fill_windows(&inputs.tokens[i * n], &inputs.targets[i * n], data, windows, static_cast<size_t>(done + i) * B, B, T);
+      fill_windows(&inputs.tokens[i * n], &inputs.targets[i * n], data, windows, static_cast<size_t>(done + i) * B, B,
+                   T);
     for (const double loss : order_losses(ranks, model, activations, inputs, B, T)) nats += loss;
     for (int target : inputs.targets) counted += target >= 0;
   }

@@ -86,7 +86,8 @@ void bench_rope(Bench& bench, int B, int T, int heads, int D) {
   const double bytes = 8. * N * C, copy = bench.bandwidth.copy;
   run(bench, {"RoPE", "forward", sizes(N, C), bytes, copy,
               [&] { rope_forward(x.get(), table, {B, T}, heads, D, C); }});
-  run(bench, {"RoPE", "backward", sizes(N, C), bytes, copy, [&] { rope_backward(x.get(), table, {B, T}, heads, D, C); }});
+  run(bench, {"RoPE", "backward", sizes(N, C), bytes, copy,
+              [&] { rope_backward(x.get(), table, {B, T}, heads, D, C); }});
   run(bench, {"its textbook", "forward", sizes(N, C), bytes, copy,
               [&] { textbook::rope_forward(x.get(), {10000, size_t(D)}, positions, heads, D, C); }});
 }

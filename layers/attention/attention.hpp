@@ -13,7 +13,7 @@
 //   slopes   S ← S − slopes[h]·(i − j)  dS passes on unchanged      (ALiBi: Press et al. 2021, arXiv 2108.12409, §3)
 //   window   query i sees only keys i − window < j ≤ i             (Mistral 7B: Jiang et al. 2023, arXiv 2310.06825,
 //            §2, as transformers has it; tiles outside every window are skipped)
-//   begins   query i sees only keys begins[i] ≤ j ≤ i              (several examples in a row; tiles outside are skipped)
+//   begins   query i sees only keys begins[i] ≤ j ≤ i             (several examples in a row; other tiles are skipped)
 //
 // No (T,T) matrix is ever stored: forward and backward compute it in square tiles. Forward keeps a running softmax
 // (Milakov & Gimelshein 2018, arXiv 1805.02867); backward recomputes P from the log-sum-exp (Dao et al. 2022, arXiv

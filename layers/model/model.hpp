@@ -69,8 +69,8 @@ struct Activations {
 Activations declare_activations(Layout& layout, const Config& config, int B, int T, bool training);
 Activations allocate_activations(const Config& config, int B, int T, bool training);
 
-// One batch: B rows of T tokens each. targets (B,T) are the next tokens, or kIgnore. A row holds one example, or several
-// side by side, which do not see each other: attention does not cross their borders, and positions restart.
+// One batch: B rows of T tokens each. targets (B,T) are the next tokens, or kIgnore. A row holds one example, or
+// several side by side. Attention does not cross their borders, and positions restart.
 struct Batch {
   const int* tokens;
   const int* targets;

@@ -52,7 +52,8 @@ struct Scoring {
   const int* begins = nullptr;      // (B,T) where each token's example begins; null: every row is one example
 
   size_t first_key(size_t b, size_t i, size_t T) const {
-    const size_t of_example = begins ? begins[b * T + i] : 0, of_window = window > 0 && i >= window ? i - window + 1 : 0;
+    const size_t of_example = begins ? begins[b * T + i] : 0;
+    const size_t of_window = window > 0 && i >= window ? i - window + 1 : 0;
     return std::max(of_example, of_window);
   }
   double factor(size_t D) const { return scale > 0 ? scale : 1 / std::sqrt(double(D)); }
