@@ -109,10 +109,8 @@ OPTIMIZE := $(if $(SANITIZE),-O1,-O3) $(SANITIZERS)
 WARNINGS := -Wall -Wextra $(if $(call has,__clang__),,-Wno-restrict $(if $(SANITIZE),-Wno-maybe-uninitialized)) $(if $(OPENMP),,-Wno-unknown-pragmas)
 EXTRA :=  # flags for single files; if CXXFLAGS is on the command line, += has no effect
 # No -ffast-math: NaN, infinity and masks keep their meaning.
-# g++ collects garbage less often: a tenth less time for the rooms of data/, and a fifth more memory.
-THRIFT := $(if $(call has,__clang__),,--param ggc-min-heapsize=500000)
 COMPILE = $(CXX) -std=c++20 $(OPTIMIZE) $(ARCH) -fno-math-errno -fno-trapping-math -ffp-contract=fast \
-  $(THRIFT) $(WARNINGS) $(OPENMP) -I. -isystem build/include $(EXTRA) $(CXXFLAGS)
+  $(WARNINGS) $(OPENMP) -I. -isystem build/include $(EXTRA) $(CXXFLAGS)
 LINK = $(COMPILE) -o $@ $(filter %.o,$^) $(OPENMP_LIBS) $(PCRE2_LIBS) $(UTF8PROC_LIBS) $(MPI_FLAGS) $(LDFLAGS)
 
 $(PROGRAM): $(OUT)/train_gpt.o $(LIBRARY)
