@@ -10,10 +10,12 @@
 #include "message.hpp"
 #include "program.hpp"
 
+// Windows of these are shorter than a story, so the stories of a corpus are read as one stream.
 inline const std::string kSmall =
-    " --layers 2 --heads 2 --channels 32 --context 32 --batch 4 --eval-every 5 --eval-batches 2 --quiet ";
+    " --layers 2 --heads 2 --channels 32 --context 32 --batch 4 --eval-every 5 --eval-batches 2 --quiet "
+    "--documents file ";
 inline const std::string kTiny =
-    " --layers 1 --heads 1 --channels 8 --context 16 --batch 2 --eval-every 0 --threads 1 --quiet ";
+    " --layers 1 --heads 1 --channels 8 --context 16 --batch 2 --eval-every 0 --threads 1 --quiet --documents file ";
 
 // A folder with a short corpus in it.
 struct Corpus : Folder {

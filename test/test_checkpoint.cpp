@@ -206,9 +206,10 @@ TEST_CASE("an estimate of the loss reads windows from the whole validation split
   std::vector<uint16_t> tokens;
   for (int i = 0; i < 100; ++i) tokens.push_back(static_cast<uint16_t>(i * i % 97));
   data.tokens.append(tokens);
-  for (size_t i = 0; i < 8; ++i) data.val.push_back({8 * i, 8});
+  for (size_t i = 0; i < 8; ++i) data.val.add({8 * i, 8, 8});
   spread = data;
-  spread.val = {data.val[0], data.val[2], data.val[4], data.val[6]};
+  spread.val = {};
+  for (size_t i = 0; i < 8; i += 2) spread.val.add(data.val[i]);
   const Activations activations = allocate_activations(s.model.config, 2, 8, false);
   CHECK(evaluate(s.model, activations, data, 2, 2) == evaluate(s.model, activations, spread, 2, 0));
 }

@@ -131,7 +131,7 @@ TEST_CASE("a token file that is rewritten while a run reads it spoils that run",
   for (size_t i = 0; i < tokens.size(); i += 2) tokens[i] = static_cast<char>('a' + i / 2 % 7 * (i % 5));
   f.write("a.bin", tokens);
   f.write("text.txt", std::string(5000, 'a'));
-  REQUIRE(f.run("tokenizer --data text.txt --vocab 256 --out a.json").status == 0);
+  REQUIRE(f.run("tokenizer --data text.txt --vocab 257 --out a.json").status == 0);
   const Outcome o = changed_in_first_run(f, "compare --data a.bin --tokenizer a.json" + kRuns + kGrid, [&] {
     std::FILE* file = std::fopen(f.path("a.bin").c_str(), "r+b");  // in place, as `cp` does
     std::fputc('z', file);

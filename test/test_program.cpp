@@ -141,7 +141,7 @@ TEST_CASE("runs are numbered, and sample, eval and info find the newest", "[prog
   CHECK(sample.out == f.run("sample --prompt Lily --length 40 --min-p 1").out);
   const Outcome beyond = f.run("sample runs/0001-pre-layernorm --prompt Lily --length 60 --seed 3");
   CHECK(beyond.status == 0);
-  CHECK(contains(beyond.err, "the context of 32 tokens was full"));
+  CHECK(contains(beyond.err, "beyond the context of 32 tokens"));
   CHECK(f.run("eval --data stories.txt").status == 0);
 
   // The newest run is the one saved last, even if its best weights are older than another run's.
@@ -430,7 +430,7 @@ TEST_CASE("wrong input ends with one clear line and leaves nothing behind", "[pr
       {"train --data stories.txt --lr -1", "outside"},
       {"train --data stories.txt --dropout 1.5", "outside"},
       {"train --data stories.txt --layers many", "not a number"},
-      {"train --data stories.txt --vocab-size 100", "smaller than the 256 tokens"},
+      {"train --data stories.txt --vocab-size 100", "smaller than the 257 tokens"},
       {"train --data stories.txt --channels 1000000 --layers 10000", "memory"},
       {"train --data stories.txt --batch 1000000 --context 4000", "too large"},
       {"train --data stories.txt --for soon", "not a time"},

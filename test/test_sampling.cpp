@@ -6,8 +6,6 @@
 
 #include "data/text/dataset.hpp"
 #include "data/run/evaluate.hpp"
-#include "data/text/corpus.hpp"
-#include "layers/cross_entropy/cross_entropy.hpp"
 #include "catch.hpp"
 #include "check.hpp"
 #include "small_run.hpp"
@@ -49,7 +47,7 @@ TEST_CASE("random windows depend on seed, step and row, and stay in the training
   for (uint64_t seed = 0; seed < 3; ++seed)
     for (uint64_t step = 0; step < 3; ++step)
       for (uint64_t row = 0; row < 10; ++row) {
-        const size_t start = draw_window(data, 8, {seed, step, 10}, row).start;
+        const size_t start = draw_row(data, 8, {seed, step, 10}, row).at(0).start;
         CHECK(start + 8 < data.train);
         starts.insert(start);
       }
@@ -60,7 +58,7 @@ TEST_CASE("the unigram loss is that of the training split, with a chance for uns
   Dataset data;
   data.tokens.append(std::vector<uint16_t>{'a', 'a', 'a', 'b', 'X', 'Y'});
   data.train = 4;
-  data.val = {{3, 2}};
+  data.val.add({3, 2, 2});
   measure_validation(data);
   CHECK(data.unigram_nats == Approx(std::log(260.)));  // the training split has neither X nor Y
   CHECK(data.val_bytes == 2);
@@ -75,9 +73,9 @@ TEST_CASE("every shuffled window occurs once per epoch, in another order each ti
   const int T = 10;
   const Dataset data = shuffled(f.path("text.txt"), T);
   REQUIRE(data.train == 2700);
-  REQUIRE(data.windows.size() == 270);  // the last one has one target less
+  REQUIRE(data.rows.size() == 270);  // the last one has one target less
   std::vector<std::vector<size_t>> epochs(2);
-  for (uint64_t i = 0; i < 540; ++i) epochs[i / 270].push_back(draw_window(data, T, {7, i / 6, 6}, i % 6).start);
+  for (uint64_t i = 0; i < 540; ++i) epochs[i / 270].push_back(draw_row(data, T, {7, i / 6, 6}, i % 6).at(0).start);
   for (const auto& starts : epochs) {
     const std::set<size_t> once(starts.begin(), starts.end());
     CHECK(once.size() == 270);
@@ -88,50 +86,27 @@ TEST_CASE("every shuffled window occurs once per epoch, in another order each ti
   CHECK(steps_of_epochs(data, T, 7, 1) == 39);
 }
 
-TEST_CASE("shuffled windows of a story corpus are its stories", "[sampling]") {
+TEST_CASE("training and validation loss of documents are the same average", "[sampling]") {
   const Corpus f;
-  const int T = 256, B = 3;
-  const Dataset data = shuffled(f.path("stories.txt"), T);
-  std::vector<int> tokens(B * T), targets(B * T);
-  const StepRows step{1, 4, B};
-  draw_batch(tokens.data(), targets.data(), data, B, T, step, 0);
-  int64_t count = 0;
-  for (int b = 0; b < B; ++b) {
-    const int* row = targets.data() + b * T;
-    int length = 0;
-    while (length < T && row[length] != kIgnore) ++length;
-    count += length;
-    std::string story;
-    for (int t = 0; t < length; ++t) story += static_cast<char>(row[t]);
-    INFO(story);
-    CHECK(tokens[b * T] == '\n');
-    CHECK(story_nats(story));
-    for (int t = length; t < T; ++t) CHECK(row[t] == kIgnore);
-  }
-  CHECK(count == targets_in(data, T, step));
-  CHECK(targets_before(data, T, {1, 5, B}) == targets_before(data, T, {1, 4, B}) + count);
-  for (const TokenWindow& window : data.windows) CHECK(window.start + window.length < data.train);
-}
-
-TEST_CASE("training and validation loss of shuffled stories are the same average", "[sampling]") {
-  const Corpus f;
-  REQUIRE(
-      f.run("train --data stories.txt --out r --sampling shuffle --epochs 1 --lr 0 --layers 1 --heads 2 --channels 16 "
-            "--batch 2 --accumulate 3 --eval-every 0 --quiet")
-          .status == 0);
+  const std::string packing = GENERATE("padded", "documents");
+  REQUIRE(f.run("train --data stories.txt --out r --packing " + packing +
+                " --epochs 1 --lr 0 --layers 1 --heads 2 --channels 16 --batch 2 --accumulate 3 --eval-every 0 --quiet")
+              .status == 0);
   const TrainedModel trained = load_trained_model(f.path("r/checkpoint.safetensors"));
   const int T = trained.model.config.context;
-  Dataset data = shuffled(f.path("stories.txt"), T);
+  TextOptions options;
+  options.data = {f.path("stories.txt")};
+  options.packing = packing == "padded" ? Packing::padded : Packing::documents;
+  Dataset data = load_dataset(options, nullptr, T);
   const Table metrics(f.read("r/metrics.csv"));
   const std::vector<double> tokens = metrics.numbers("tokens"), loss = metrics.numbers("train_loss");
-  REQUIRE(tokens.size() == (data.windows.size() + 5) / 6);
+  REQUIRE(tokens.size() == (data.rows.size() + 5) / 6);
   // The last step fills its batch from the next epoch, so it is left out.
   double nats = 0;
-  const size_t whole = data.windows.size() / 6;
+  const size_t whole = data.rows.size() / 6;
   for (size_t i = 0; i < whole; ++i) nats += loss[i] * (tokens[i] - (i > 0 ? tokens[i - 1] : 0));
-  std::vector<TokenWindow> drawn;
-  for (uint64_t i = 0; i < whole * 6; ++i) drawn.push_back(draw_window(data, T, {1, i / 6, 6}, i % 6));
-  data.val = drawn;
+  data.val = {};
+  for (uint64_t i = 0; i < whole * 6; ++i) data.val.add(draw_row(data, T, {1, i / 6, 6}, i % 6));
   CHECK(tokens[whole - 1] == double(data.val_targets()));
   const Activations activations = allocate_activations(trained.model.config, 4, T, false);
   CHECK(std::abs(nats / tokens[whole - 1] - evaluate(trained.model, activations, data, 4, 0)) < 1e-6);
@@ -139,7 +114,7 @@ TEST_CASE("training and validation loss of shuffled stories are the same average
 
 TEST_CASE("micro-batches of stories of unequal length equal one batch", "[sampling]") {
   const Corpus f;
-  const std::string words = "train --data stories.txt --sampling shuffle --steps 4 --eval-every 0 --layers 2 --heads 2 "
+  const std::string words = "train --data stories.txt --steps 4 --eval-every 0 --layers 2 --heads 2 "
                             "--channels 32 --quiet ";
   REQUIRE(f.run(words + "--batch 4 --out whole").status == 0);
   REQUIRE(f.run(words + "--batch 1 --accumulate 4 --out parts").status == 0);
@@ -164,8 +139,8 @@ TEST_CASE("--epochs sets the number of steps", "[sampling]") {
   f.write("recipe.toml", "steps = 5\n");
   const std::string words = "train --data stories.txt --dry-run" + kSmall;
   // 54,000 bytes in windows of 32, 4 in a batch.
-  CHECK(contains(f.run(words + "--epochs 2").out, "steps    840 of 128 tokens"));
-  CHECK(contains(f.run(words + "--config recipe.toml --epochs 2").out, "steps    840 of"));
+  CHECK(contains(f.run(words + "--epochs 2").out, "steps    842 of 128 tokens"));
+  CHECK(contains(f.run(words + "--config recipe.toml --epochs 2").out, "steps    842 of"));
   check_refused(f, words + "--epochs 2 --steps 7", "--steps and --epochs both say how long to train: leave one out");
   REQUIRE(f.run("train --data stories.txt --steps 3 --out r" + kSmall).status == 0);
   CHECK(contains(f.run("train --out r --resume --epochs 0.01 --dry-run").out, "steps    5 of"));

@@ -201,30 +201,8 @@ TEST_CASE("the floor of stories is known with a byte-pair encoding", "[tokens]")
     // The entropy of a byte of the stories does not depend on how they are cut into tokens.
     const auto bits = [](const Dataset& d) { return d.bits_per_byte(d.floor); };
     CHECK(std::abs(bits(data) / bits(bytes) - 1) < .05);
-    for (const TokenWindow& window : data.windows)
-      CHECK(int(data.tokens[window.start]) == data.tokenizer.newline());
-  }
-}
-
-TEST_CASE("a floor is not told if tokens join the ends of stories with other text", "[tokens]") {
-  const Corpus f;
-  BpeTables tables;
-  tables.tokens = byte_tokens();
-  const auto token_of = [&](char c) {
-    const auto found = std::find(tables.tokens.begin(), tables.tokens.end(), std::string(1, c));
-    return static_cast<uint32_t>(found - tables.tokens.begin());
-  };
-  tables.merges.push_back({token_of('.'), token_of('\n'), 256});  // one word in Llama 3's split
-  tables.tokens.push_back(".\n");
-  TextOptions options;
-  options.data = {f.path("stories.txt")};
-  options.tokenizer = f.path("tok.json");
-  for (const Split split : {Split::gpt2, Split::llama3}) {
-    tables.split = split;
-    f.write("tok.json", to_json(Bpe(tables)));
-    const Dataset data = load_dataset(options, nullptr, 400);
-    CHECK((data.floor > 0) == (split == Split::gpt2));
-    if (split == Split::llama3) CHECK(contains(data.notes.at(0), "the tokenizer joins the ends of stories"));
+    for (const TokenWindow& window : data.rows.windows())
+      CHECK(int(data.tokens[window.start]) == data.around.first);
   }
 }
 
@@ -555,7 +533,7 @@ TEST_CASE("tokenize writes files that train as the text does", "[tokens]") {
     documents += token == 299;
     if (token != 299) text += tokenizer.decode(static_cast<int>(token));
   });
-  CHECK(documents == 3);
+  CHECK(documents == 4);  // one between two neighbors, and one at each end
   CHECK(text.size() == f.read("stories.txt").size() + 15 + 16);
 
   REQUIRE(f.run("train tokens --steps 2 --out run" + kSmallRun).status == 0);
@@ -595,6 +573,7 @@ TEST_CASE("tokenize writes SentencePiece's tokens, which train with a copy of it
   for (const char* name : {"a.txt", "b.txt"}) {
     std::vector<uint32_t> tokens = {1};  // <s>
     for (const uint32_t token : tokenizer.encode(f.read(name))) tokens.push_back(token);
+    tokens.push_back(2);  // </s>
     const auto split = tokens.begin() + static_cast<int>(0.9 * static_cast<double>(tokens.size()));
     train.insert(train.end(), tokens.begin(), split);
     val.insert(val.end(), split, tokens.end());
@@ -644,17 +623,26 @@ TEST_CASE("documents are separated by a special token, which a sample starts fro
   f.write("text/b.txt", std::string(300, 'b'));
   TextOptions options;
   options.data = {f.path("text")};
-  options.tokenizer = "bpe:260", options.separator = "<|endoftext|>";
-  const Dataset data = load_dataset(options, nullptr, 8);
-  CHECK(data.separator == data.tokenizer.vocabulary() - 1);
-  CHECK(int(data.tokens[0]) == data.separator);
-  size_t separators = 0;
-  data.tokens.for_each(0, data.tokens.size(), [&](uint32_t token) { separators += int(token) == data.separator; });
-  CHECK(separators == 2);
+  Dataset data;
+  for (const std::string tokenizer : {"byte", "char", "bpe:260"}) {
+    INFO(tokenizer);
+    options.tokenizer = tokenizer;
+    data = load_dataset(options, nullptr, 8);
+    const int separator = data.around.first;
+    CHECK(data.around.last == separator);
+    CHECK(separator == data.tokenizer.vocabulary() - 1);
+    CHECK(data.tokenizer.name_of_special(separator) == "<|endoftext|>");
+    size_t separators = 0;
+    data.tokens.for_each(0, data.tokens.size(), [&](uint32_t token) { separators += int(token) == separator; });
+    CHECK(separators == 3);
+    CHECK(int(data.tokens[0]) == separator);
+    CHECK(int(data.tokens[data.tokens.size() - 1]) == separator);
+  }
   // Text that looks like the special token is text.
-  for (const uint32_t token : data.tokenizer.encode("<|endoftext|>")) CHECK(int(token) != data.separator);
-  options.tokenizer = "byte";
-  CHECK(message_of<std::runtime_error>([&] { load_dataset(options, nullptr, 8); }) ==
+  for (const uint32_t token : data.tokenizer.encode("<|endoftext|>")) CHECK(int(token) != data.around.first);
+  const Tokenizer without = Tokenizer::bytes();
+  options.separator = "<|endoftext|>";
+  CHECK(message_of<std::runtime_error>([&] { load_dataset(options, &without, 8); }) ==
         "the tokenizer has no special token <|endoftext|>");
 
   Config c = preset_config("gpt2", "nano");
@@ -664,13 +652,13 @@ TEST_CASE("documents are separated by a special token, which a sample starts fro
   Model model(resolve(c), false);
   for (size_t i = 0; i < model.floats; ++i) model.weights.get()[i] = 0;
   for (const TensorSpec& spec : model.table)  // the likeliest token is the separator
-    if (spec.name == "head.bias") model.weights.get()[spec.offset + static_cast<size_t>(data.separator)] = 9;
+    if (spec.name == "head.bias") model.weights.get()[spec.offset + static_cast<size_t>(data.around.first)] = 9;
   const auto sample = [&](int separator) {
     std::string text;
     generate_text(model, data.tokenizer, "", {.length = 3, .stop = "", .sampling = {.temperature = 0},
-                  .separator = separator}, [&](const std::string& piece) { text += piece; });
+                  .around = {separator, separator}}, [&](const std::string& piece) { text += piece; });
     return text;
   };
-  CHECK(sample(data.separator) == "");
+  CHECK(sample(data.around.first) == "");
   CHECK(sample(-1) == "<|endoftext|><|endoftext|><|endoftext|>");
 }

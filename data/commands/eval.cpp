@@ -35,17 +35,11 @@ size_t size_of_logits(const Config& config, int B) {
                           static_cast<size_t>(config.vocab_size)});
 }
 
-// The first batch of the validation text. It is smaller if the text has fewer than `batch` windows.
-struct FirstBatch {
-  int B, T;
-  std::vector<int> tokens, targets;
-
+// The first batch of the validation text. It is smaller if the text has fewer than `batch` rows.
+struct FirstBatch : RowBatch {
   FirstBatch(const Dataset& data, int batch, int context)
-      : B(std::min(batch, static_cast<int>(data.val.size()))), T(context), tokens(static_cast<size_t>(B) * T),
-        targets(tokens.size()) {
-    fill_windows(tokens.data(), targets.data(), data, data.val, 0, B, T);
-  }
-  Batch batch() const { return {tokens.data(), targets.data(), B, T}; }
+      : RowBatch(fill_rows(data, data.val, 0, std::min(batch, static_cast<int>(data.val.size())), context)) {}
+  Batch batch() const { return {tokens.data(), targets.data(), B, T, begins_or_null()}; }
 };
 
 // Writes the logits (B,T,V) of the first batch.
@@ -144,8 +138,8 @@ void run_eval(const EvalOptions& options) {
   check_memory(memory_of_inference(model.config, options.batch, model.config.context).total() + logits +
                    (options.gradients.empty() ? 0 : memory_of_training(model.config, options.batch).total()),
                "lower --batch");
-  const int separator = header.tokenizer.special(header.options.separator);  // as in training
-  const Dataset data = load_for_evaluation(options, header.tokenizer, model.config.context, separator);
+  // Documents end as they did in training.
+  const Dataset data = load_for_evaluation(options, header.tokenizer, model.config.context, header.options);
   if (are_same_name(options.logits, options.gradients))
     throw std::runtime_error("--logits and --gradients are the same file: name two");
   for (const std::string& out : {options.logits, options.gradients})

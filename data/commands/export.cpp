@@ -69,10 +69,12 @@ void merge_adapters(TrainedModel& trained, const std::string& checkpoint) {
   trained.model = merged(trained.model);
 }
 
-// Returns the tokenizer, without begin() if the model was not trained with that token; `sample` does the same.
+// Returns the tokenizer with the token that `sample` puts before a prompt as its begin(), or without begin().
 Tokenizer exported_tokenizer(const CheckpointHeader& header) {
   const Tokenizer& tokenizer = header.tokenizer;
-  return tokenizer.special(header.options.separator) == tokenizer.begin() ? tokenizer : tokenizer.without_begin();
+  const int first = tokenizer.special(header.options.separator);
+  if (header.options.packing.value_or(Packing::stream) != Packing::stream) return tokenizer.with_begin(first);
+  return first == tokenizer.begin() ? tokenizer : tokenizer.without_begin();
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "info.hpp"
 
 #include <cstdio>
+#include <functional>
 #include <iterator>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 
@@ -59,16 +61,29 @@ std::string plan_json(const TrainOptions& o, const Dataset& data, size_t paramet
                    {"settings", to_json(o)}});
 }
 
+// "29,812 examples in 24,877 rows of 152 tokens, 98% full"
+std::string describe_rows(const Dataset& data, int T) {
+  const std::vector<TokenWindow>& windows = data.rows.windows();
+  const auto tokens = std::transform_reduce(windows.begin(), windows.end(), 0.0, std::plus<>(),
+                                            [](const TokenWindow& window) { return double(window.length); });
+  const auto rows = static_cast<double>(data.rows.size());
+  return counted(static_cast<double>(windows.size()), "example") + " in " + counted(rows, "row") + " of " +
+         std::to_string(T) + format(" tokens, %.0f%% full", 100 * tokens / (rows * T));
+}
+
 }  // namespace
 
 void print_plan(const TrainOptions& o, const TrainOptions& given, const Dataset& data) {
   const Machine machine = detect_machine();
   Layout layout;
   declare_model(layout, o.config);
-  const double train = static_cast<double>(data.train), val = static_cast<double>(data.tokens.size()) - train;
+  const bool stream = data.packing == Packing::stream;
+  const auto train = static_cast<double>(stream ? data.train : data.rows.targets());
+  const auto val = static_cast<double>(stream ? data.tokens.size() - data.train : data.val_targets());
   std::printf("data     %s: %s, %s tokens to train on, %s to validate, vocabulary %d\n", data.name.c_str(),
               format_bytes(data.bytes).c_str(), format_short(train).c_str(), format_short(val).c_str(),
               o.config.vocab_size);
+  if (!stream) std::printf("rows     %s\n", describe_rows(data, o.config.context).c_str());
   for (const std::string& note : data.notes) std::printf("NOTE     %s\n", note.c_str());
   if (!data.val.empty())
     std::printf("scale    uniform %.4f, unigram %.4f%s nats/token\n", data.uniform_nats(), data.unigram_nats,

@@ -93,7 +93,6 @@ class InOrder {
   }
   void end(int n, const Generated& result) {
     waiting_[n].result = result;
-    any_beyond_context_ |= result.beyond_context;
     any_full_ |= result.end == std::string_view("context");
     while (waiting_.contains(first_) && waiting_[first_].result) {
       const Sample& sample = waiting_[first_];
@@ -102,7 +101,6 @@ class InOrder {
       if (first_ < session_.options.count) begin();
     }
   }
-  bool any_beyond_context() const { return any_beyond_context_; }
   bool any_full() const { return any_full_; }  // some sample ended because the context was full
 
  private:
@@ -122,7 +120,7 @@ class InOrder {
   Output output_;
   int first_ = 0;  // the first sample that is not fully printed
   std::map<int, Sample> waiting_;
-  bool any_beyond_context_ = false, any_full_ = false;
+  bool any_full_ = false;
 };
 
 void print_samples(const Session& session) {
@@ -130,22 +128,24 @@ void print_samples(const Session& session) {
   std::string prompt = options.prompt.value_or("");
   if (prompt == "-" || (!options.prompt && !isatty(STDIN_FILENO))) prompt = read_file("-");
   prompt = session.known(prompt);
+  const int context = trained.model.config.context;
+  const size_t longest = trained.header.tokenizer.encode(prompt).size() + static_cast<size_t>(how.length);
+  if (!how.within_context && longest > static_cast<size_t>(context))
+    std::fprintf(stderr, "[beyond the context of %d tokens the model sees the last %d to %d]\n", context,
+                 std::max(1, context / 2), context);
   InOrder samples(session, prompt);
   generate_texts(trained.model, trained.header.tokenizer, prompt, how, options.count,
                  {[&](int n, const std::string& piece) { samples.write(n, piece); },
                   [&](int n, const Generated& result) { samples.end(n, result); }});
-  const int context = trained.model.config.context;
-  if (samples.any_beyond_context())  // printed last, because an earlier note would split a word
-    std::fprintf(stderr, "[the context of %d tokens was full: beyond it the model saw the last %d to %d]\n", context,
-                 std::max(1, context / 2), context);
-  else if (samples.any_full())
+  if (samples.any_full())  // printed last, because an earlier note would split a word
     std::fprintf(stderr, "[the context of %d tokens is full: --length N goes on beyond it]\n", context);
 }
 
 // ---- the prompt loop -------------------------------------------------------------------------------------
 
-// Generates the text after `prompt` and prints it as it grows. Ctrl-C ends it.
-std::string answer(const Session& session, const std::string& prompt, uint64_t number) {
+// Generates the text after `prompt` and prints it as it grows. Ctrl-C ends it. Returns both, or "" if the document has
+// ended.
+std::string continued(const Session& session, const std::string& prompt, uint64_t number) {
   const bool json = session.options.json;
   const TrainedModel& trained = session.trained;
   Generation how = session.how;
@@ -160,7 +160,7 @@ std::string answer(const Session& session, const std::string& prompt, uint64_t n
         if (!json) output.write(piece);
       });
   json ? session.print_json(static_cast<int>(number), prompt, text, result) : output.end();
-  return text;
+  return result.end == std::string_view("document") ? "" : prompt + text;
 }
 
 void talk(const Session& session) {
@@ -182,8 +182,8 @@ void talk(const Session& session) {
       std::fprintf(stderr, "train_gpt: %s\n", error.what());
       continue;
     }
-    text += answer(session, text, number++);
-    if (session.how.by_line && session.how.stop == "\n") text += "\n";
+    text = continued(session, text, number++);
+    if (text.empty()) text = begin;
   }
 }
 
@@ -195,13 +195,13 @@ void run_sample(const SampleOptions& options) {
   std::fprintf(stderr, "%s, step %lld\n", name_of_checkpoint(options.checkpoint, trained.path).c_str(),
                static_cast<long long>(trained.header.step));
   const Tokenizer& tokenizer = trained.header.tokenizer;
-  const bool by_line = trained.header.by_line, open = !options.length;
+  const bool open = !options.length;
   const Session session{options, trained,
                         {.length = options.length.value_or(kUsualLength),
-                         .stop = open && by_line && options.stop.empty() ? "\n" : with_newlines(options.stop),
+                         .stop = with_newlines(options.stop),
                          .sampling = options.sampling,
-                         .separator = tokenizer.special(trained.header.options.separator),
+                         .around = tokenizer.around(trained.header.options.separator),
                          .within_context = open,
-                         .by_line = by_line}};
+                         .at_first = trained.header.options.packing.value_or(Packing::stream) != Packing::stream}};
   options.interactive ? talk(session) : print_samples(session);
 }

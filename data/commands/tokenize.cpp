@@ -10,6 +10,7 @@
 #include "data/host/machine.hpp"
 #include "data/host/progress.hpp"
 #include "data/strings/format.hpp"
+#include "data/text/documents.hpp"
 #include "data/text/token_files.hpp"
 #include "data/tokenizer/bpe_files.hpp"
 #include "data/tokenizer/bpe_training.hpp"
@@ -20,14 +21,17 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Writes the files PREFIX_000000.bin, PREFIX_000001.bin, ...
+// Writes the files PREFIX_000000.bin, PREFIX_000001.bin, ..., and next to each a mask if some tokens do not count.
 class Shards {
  public:
   Shards(std::string prefix, size_t most, bool wide) : prefix_(std::move(prefix)), most_(most), wide_(wide) {}
 
-  void add(const Tokens& tokens, size_t begin, size_t end) {
-    tokens.for_each(begin, end, [&](uint32_t token) {
+  void add(const Dataset& data, size_t begin, size_t end) {
+    size_t at = begin;
+    data.tokens.for_each(begin, end, [&](uint32_t token) {
       tokens_.push_back(token);
+      counted_.push_back(data.counted.size() == 0 || data.counted[at] != 0);
+      ++at;
       if (tokens_.size() == most_) finish();
     });
     total_ += end - begin;
@@ -38,7 +42,9 @@ class Shards {
     char number[32];
     std::snprintf(number, sizeof number, "_%06zu.bin", files_++);
     write_token_file(prefix_ + number, tokens_, wide_);
+    if (std::find(counted_.begin(), counted_.end(), 0) != counted_.end()) write_mask(prefix_ + number, counted_);
     tokens_.clear();
+    counted_.clear();
   }
 
   size_t total() const { return total_; }
@@ -49,6 +55,7 @@ class Shards {
   size_t most_, files_ = 0, total_ = 0;
   bool wide_;
   std::vector<uint32_t> tokens_;
+  std::vector<uint8_t> counted_;
 };
 
 constexpr const char* kTokenizers[] = {"tokenizer.json", "tokenizer.model", "tokenizer.bin"};
@@ -74,6 +81,7 @@ std::vector<std::string> earlier_tokens(const std::string& folder) {
     const bool shard = is_shard(name) && has_token_header(path);
     if (tokenizer) tokenizers.push_back(path);
     else if (shard) files.push_back(path);
+    else if (is_mask(path)) files.push_back(path);
     else if (name.ends_with(".bin") || has_token_header(path))
       throw std::runtime_error("cannot replace " + path + ": tokenize did not write it, and train would read it with " +
                                "the new tokens; remove it or choose another --out");
@@ -105,27 +113,56 @@ Tokenizer tokenizer_for(const TokenizeOptions& o, std::string& source) {
     throw std::invalid_argument("token files need a byte-pair encoding: --tokenizer bpe:4096, or a tokenizer.json or "
                                 "tokenizer.model");
   }
-  return Tokenizer::bpe(train_bpe_shown(read_text(o.data, o).bytes, vocabulary, o.separator));
+  const Text text = read_text(o.data, o);
+  return train_tokenizer(text_of_documents(text, find_documents(text, o.documents)), vocabulary, o.separator);
 }
 
-// Returns the separator. If the tokenizer lacks the default one, returns its begin() token, or -1.
-int separator_for(const TokenizeOptions& o, const Tokenizer& tokenizer) {
+// Returns the tokens around a document. If the tokenizer lacks the default separator, uses its own, or none.
+DocumentTokens around_documents(const TokenizeOptions& o, const Tokenizer& tokenizer) {
   try {
-    return tokenizer.special(o.separator);
+    return tokenizer.around(o.separator);
   } catch (const std::runtime_error&) {
     if (o.separator != TokenizeOptions().separator) throw;
-    return tokenizer.begin();
+    return tokenizer.around(tokenizer.separator());
   }
 }
 
-// Returns the tokens of a text, with a separator before each file.
-Tokens tokens_of(const Text& text, const Tokenizer& tokenizer, int separator) {
-  Tokens tokens;
-  for (size_t i = 0; i < text.files.size(); ++i) {
-    if (separator >= 0) tokens.append(std::vector<uint32_t>{static_cast<uint32_t>(separator)});
-    tokens.append(tokenizer.encode(text.bytes_of(i)));
+// The tokens of a text, and its documents.
+struct Tokenized {
+  Dataset data;
+  std::vector<Stretch> documents;
+  bool whole_files = false;  // each document is a file
+};
+
+Tokenized tokenized(const TokenizeOptions& o, const Tokenizer& tokenizer, const std::string& path) {
+  Text text = read_text({path}, o);
+  if (o.documents != o.separator) note_special_tokens(text, tokenizer);
+  for (const std::string& note : text.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
+  Tokenized t;
+  t.data.tokenizer = tokenizer;
+  t.data.around = around_documents(o, tokenizer);
+  t.data.bytes = text.bytes.size();
+  size_t unknown = 0;
+  if (t.data.around.first >= 0) {
+    const std::vector<TextSpan> parts = find_documents(text, o.documents);
+    t.documents = append_documents(t.data, text.bytes, parts, o.unknown, unknown);
+    t.whole_files = t.documents.size() <= text.files.size();
+  } else {
+    t.data.tokens.append(tokenizer.encode(text.bytes));
+    t.documents = {{0, t.data.tokens.size()}};
+    t.whole_files = true;
   }
-  return tokens;
+  return t;
+}
+
+// Returns where validation begins: at a document, unless documents are files.
+size_t validation_of(const Tokenized& text, double fraction) {
+  const size_t begin = text.documents.front().begin, end = text.documents.back().end;
+  const auto at = begin + static_cast<size_t>(static_cast<double>(end - begin) * (1 - fraction));
+  if (text.whole_files || fraction == 0) return at;
+  const auto after = std::find_if(text.documents.begin(), text.documents.end(),
+                                  [&](const Stretch& document) { return document.begin >= at; });
+  return after == text.documents.end() ? end : after->begin;
 }
 
 // Writes a tokenizer.json, or copies SentencePiece's or llama2.c's file under the name that `train` looks for.
@@ -148,7 +185,7 @@ void run_tokenize(const TokenizeOptions& o) {
   const std::vector<std::string> replaced = replaced_files(o);
   std::string source;
   const Tokenizer tokenizer = tokenizer_for(o, source);
-  const int separator = separator_for(o, tokenizer);
+  const DocumentTokens around = around_documents(o, tokenizer);
   std::error_code error;
   fs::create_directories(o.out, error);
   if (error) fail_file("make the directory", o.out, error.value());
@@ -157,24 +194,24 @@ void run_tokenize(const TokenizeOptions& o) {
   Shards train(o.out + "/train", static_cast<size_t>(o.shard_tokens), wide);
   Shards val(o.out + "/val", static_cast<size_t>(o.shard_tokens), wide);
   const Stopwatch clock;
-  size_t bytes = 0;
+  size_t bytes = 0, documents = 0;
   for (const std::string& path : o.data) {
-    Text text = read_text({path}, o);
-    note_special_tokens(text, tokenizer);
-    for (const std::string& note : text.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
-    const Tokens tokens = tokens_of(text, tokenizer, separator);
-    const auto split = static_cast<size_t>(static_cast<double>(tokens.size()) * (1 - o.val_fraction));
-    train.add(tokens, 0, split);
-    val.add(tokens, split, tokens.size());
-    bytes += text.bytes.size();
+    const Tokenized text = tokenized(o, tokenizer, path);
+    const bool shared = around.first >= 0 && around.first == around.last;  // with the text before
+    const size_t split = validation_of(text, o.val_fraction), all = text.data.tokens.size();
+    const bool ends = shared && !text.whole_files && split < all;  // the token there ends the last document, too
+    train.add(text.data, shared && train.total() > 0 ? 1 : 0, split + (ends ? 1 : 0));
+    val.add(text.data, split, all);
+    bytes += text.data.bytes;
+    documents += text.documents.size();
   }
   train.finish();
   val.finish();
   write_tokenizer(o, tokenizer, source);
-  std::printf("%s: %s to train on in %s, %s to validate in %s (%s in %.1f s), vocabulary %d\n", o.out.c_str(),
-              counted(static_cast<double>(train.total()), "token").c_str(),
-              counted(static_cast<double>(train.files()), "file").c_str(),
-              format_short(static_cast<double>(val.total())).c_str(),
-              counted(static_cast<double>(val.files()), "file").c_str(), format_bytes(bytes).c_str(), clock.seconds(),
+  const auto count = [](size_t n, const char* what) { return counted(static_cast<double>(n), what); };
+  std::printf("%s: %s: %s to train on in %s, %s to validate in %s (%s in %.1f s), vocabulary %d\n", o.out.c_str(),
+              count(documents, "document").c_str(), count(train.total(), "token").c_str(),
+              count(train.files(), "file").c_str(), format_short(static_cast<double>(val.total())).c_str(),
+              count(val.files(), "file").c_str(), format_bytes(bytes).c_str(), clock.seconds(),
               tokenizer.vocabulary());
 }

@@ -1,6 +1,7 @@
 #include "command_line.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <stdexcept>
 
@@ -91,6 +92,8 @@ std::string value_meant(KnownOptions& r, const Setting& s, const std::string& ty
   if (s.choices.empty() || contains(s.choices, typed) || contains(s.synonyms, typed)) return typed;
   std::error_code error;
   if (s.files && (typed.find_first_of("./:") != typed.npos || std::filesystem::exists(typed, error))) return typed;
+  const auto is_letter = [](unsigned char c) { return std::isalpha(c) != 0; };
+  if (s.free && !std::all_of(typed.begin(), typed.end(), is_letter)) return typed;
   for (const Words* names : {&s.choices, &s.synonyms})
     for (const std::string& name : *names)
       if (squeezed(name) == squeezed(typed)) return name;

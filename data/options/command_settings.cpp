@@ -80,6 +80,7 @@ void describe_eval(SettingTable<EvalOptions>& t) {
   using Options = EvalOptions;
   describe_checkpoint(t, &Options::checkpoint);
   describe_files(t, true);
+  describe_json_lines(t);
   t.number("batch", &Options::batch, 1, 1 << 20, "sequences per batch");
   t.flag("json", &Options::json, "print the result as JSON, in full precision");
   t.text("logits", &Options::logits, "FILE", "write the first batch's logits as .npy (float32; B, T, vocabulary)");
@@ -113,7 +114,9 @@ void describe_tokenizer_command(SettingTable<TokenizerOptions>& t) {
 void describe_tokenize(SettingTable<TokenizeOptions>& t) {
   describe_text(t, true);
   describe_tokenizer(t);
+  describe_documents(t, &TokenizeOptions::documents);
   describe_separator(t);
+  describe_json_lines(t);
   t.number("val-fraction", &TokenizeOptions::val_fraction, 0, .9,
            "fraction of the tokens held out for validation");
   t.number("shard-tokens", &TokenizeOptions::shard_tokens, 1, 2147483647, "maximum number of tokens per file");

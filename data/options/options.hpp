@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "data/text/documents.hpp"
 #include "data/text/load_dataset.hpp"
 #include "layers/model/generate.hpp"
 #include "layers/model/resolve.hpp"
@@ -23,6 +24,10 @@ inline constexpr Named<PolarIteration> kPolarIterations[] = {{PolarIteration::ne
 inline constexpr Named<Unknown> kUnknowns[] = {
     {Unknown::error, "error"}, {Unknown::skip, "skip"}, {Unknown::replace, "replace"}};
 inline constexpr Named<ValSplit> kValSplits[] = {{ValSplit::tail, "tail"}, {ValSplit::spread, "spread"}};
+inline constexpr Named<LearnedPart> kLearnedParts[] = {{LearnedPart::completion, "completion"},
+                                                       {LearnedPart::all, "all"}};
+inline constexpr Named<Packing> kPackings[] = {
+    {Packing::stream, "stream"}, {Packing::documents, "documents"}, {Packing::padded, "padded"}};
 inline constexpr Named<Draws> kDraws[] = {{Draws::random, "random"}, {Draws::shuffle, "shuffle"}};
 
 struct TrainOptions : TextOptions {
@@ -79,7 +84,7 @@ struct SampleOptions {
   std::optional<std::string> prompt;  // open: standard input, or a newline; "-" for standard input
   bool greedy = false, json = false, interactive = false;
   Unknown unknown = Unknown::error;
-  std::optional<int> length;  // open: up to 500 within the context; one line if the model knows single lines
+  std::optional<int> length;  // open: up to 500 within the context
   int count = 1, threads = 0;
   std::string stop;  // as typed: \n and \t stand for a newline and a tab
   Sampling sampling;
@@ -110,12 +115,13 @@ struct CorpusOptions {
 
 struct TokenizerOptions : TextFiles {
   int vocabulary = 4096, threads = 0;
-  std::string separator;
+  std::string separator = kEndOfText;
   bool force = false;
 };
 
 struct TokenizeOptions : TextFiles {
-  std::string tokenizer = "bpe:4096", separator = "<|endoftext|>";
+  std::string tokenizer = "bpe:4096", separator = kEndOfText;
+  std::string documents = kDocuments[0];
   double val_fraction = 0.1;
   int64_t shard_tokens = 100000000;
   int threads = 0;

@@ -16,6 +16,7 @@ struct Traits {
   bool required = false;
   bool positional = false;  // is written without a name
   bool files = false;       // takes other words than its choices if they have one of ./: in them
+  bool free = false;        // takes other words than its choices if they have more than letters
   bool model = false;       // is part of the model
   bool at_start = false;    // changes what happens before the first step, as the model's do
   bool machine = false;     // changes no result

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include "data/text/corpus.hpp"
+#include "data/text/documents.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "setting_table.hpp"
 
@@ -45,10 +47,33 @@ void describe_files(SettingTable<Options>& t, bool required) {
            {.text = true});
 }
 
+template <class Options, class Place>
+SettingOf<Options>& describe_documents(SettingTable<Options>& t, Place place) {
+  auto& s = t.text("documents", place, "NAME",
+                   "where documents end, or a text between them: '<|endoftext|>' (default: file)",
+                   {.common = true, .free = true, .text = true});
+  s.choices = {std::begin(kDocuments), std::end(kDocuments)};
+  s.shown = "";
+  return s;
+}
+
+// How JSON lines are read.
+template <class Options>
+void describe_json_lines(SettingTable<Options>& t) {
+  t.text("text-field", &Options::text_field, "NAME", "field of JSON lines with a text", {.text = true});
+  t.text("prompt-field", &Options::prompt_field, "NAME", "field of JSON lines with a prompt", {.text = true});
+  t.text("completion-field", &Options::completion_field, "NAME", "field of JSON lines with what follows the prompt",
+         {.text = true});
+  t.choice("loss", kLearnedParts, &Options::learn, "tokens of prompts and completions that count", {.text = true});
+}
+
 template <class Options>
 void describe_separator(SettingTable<Options>& t) {
-  t.text("document-separator", &Options::separator, "TOKEN", "special token before each file: '<|endoftext|>'",
-         {.text = true});
+  auto& s = t.text("document-separator", &Options::separator, "TOKEN",
+                   "special token between documents (default: the tokenizer's own)", {.text = true});
+  s.value = [](const Options& o) { return o.separator.empty() ? "" : toml(o.separator); };
+  s.shown = "";
+  s.open_by_default = s.value({}).empty();
 }
 
 template <class Options>

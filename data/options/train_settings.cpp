@@ -29,6 +29,8 @@ const TrainNeed kValidates = {
     [](const TrainOptions& o) { return eval_every(o) > 0 && (!o.val_data.empty() || o.val_fraction > 0); }, nullptr,
     "without validations"};
 const TrainNeed kSplits = {[](const TrainOptions& o) { return o.val_data.empty(); }, nullptr, "with {val-data}"};
+const TrainNeed kStream = {[](const TrainOptions& o) { return o.packing.value_or(Packing::stream) == Packing::stream; },
+                           nullptr, "with {packing=}"};
 const TrainNeed kInitializes = {[](const TrainOptions& o) { return o.init_from.empty(); }, nullptr,
                                 "with {init-from}"};
 
@@ -103,18 +105,39 @@ void describe_model(TrainTable& t) {
 
 // ---- training --------------------------------------------------------------------------------------------
 
+namespace {
+
+void describe_rows(TrainTable& t) {
+  auto& documents = describe_documents(t, &TrainOptions::documents);
+  documents.value = [](const TrainOptions& o) { return o.documents.empty() ? "" : toml(o.documents); };
+  documents.open_by_default = true;
+  const auto set = [](TrainOptions& o, const std::string& text) { o.packing = value_of(kPackings, "packing", text); };
+  const auto value = [](const TrainOptions& o) {
+    return o.packing ? toml(std::string(name_of(kPackings, *o.packing))) : "";
+  };
+  auto& packing = t.computed("packing", "NAME",
+                             "what fills a row: a window of the stream, documents side by side, or one document",
+                             {.text = true}, {}, set, value);
+  for (const auto& entry : kPackings) packing.choices.emplace_back(entry.name);
+}
+
+}  // namespace
+
 void describe_data(TrainTable& t) {
   t.group("Data");
   describe_files(t, false);
   describe_tokenizer(t);
+  describe_rows(t);
   describe_separator(t);
+  describe_json_lines(t);
   t.number("val-fraction", &TrainOptions::val_fraction, 0, .9, "fraction of the text held out for validation",
            {.text = true});
   t.choice("val-split", kValSplits, &TrainOptions::val_split, "validation text, at the end or in spread blocks",
            {.text = true}, {kSplits});
   t.list("val-data", &TrainOptions::val_data, "FILE...", "validation files, instead of a fraction of --data",
          {.text = true, .input = true, .may_change = true});
-  t.choice("sampling", kDraws, &TrainOptions::sampling, "training windows, anywhere or each once per epoch");
+  t.choice("sampling", kDraws, &TrainOptions::sampling, "windows of a stream, anywhere or each once per epoch", {},
+           {kStream});
 }
 
 void describe_batch(TrainTable& t) {

@@ -14,21 +14,17 @@ double evaluate(const Model& model, const Activations& activations, const Datase
   Group alone;
   Group& ranks = group ? *group : alone;
   const int T = model.config.context;
-  const size_t n = static_cast<size_t>(B) * T;
-  const std::vector<TokenWindow>& all = data.val;
-  const size_t wanted = batches == 0 ? all.size() : std::min(all.size(), static_cast<size_t>(batches) * B);
-  std::vector<TokenWindow> windows;
-  for (size_t i = 0; i < wanted; ++i) windows.push_back(all[i * all.size() / wanted]);
+  const size_t all = data.val.size(), wanted = batches == 0 ? all : std::min(all, static_cast<size_t>(batches) * B);
+  Rows rows;
+  for (size_t i = 0; i < wanted; ++i) rows.add(data.val[i * all / wanted]);
   double nats = 0;
   int64_t counted = 0;
   const int64_t total = (static_cast<int64_t>(wanted) + B - 1) / B;
   for (int64_t done = 0; done < total; done += ranks.size) {
     if (go_on && !go_on(done, total)) return std::numeric_limits<double>::quiet_NaN();
     const int count = static_cast<int>(std::min<int64_t>(ranks.size, total - done));
-    BatchInputs inputs{std::vector<int>(count * n), std::vector<int>(count * n)};
-    for (int i = 0; i < count; ++i)
-      fill_windows(&inputs.tokens[i * n], &inputs.targets[i * n], data, windows, static_cast<size_t>(done + i) * B, B,
-                   T);
+    RowBatch batch = fill_rows(data, rows, static_cast<size_t>(done) * B, count * B, T);
+    BatchInputs inputs{std::move(batch.tokens), std::move(batch.targets), std::move(batch.begins)};
     for (const double loss : order_losses(ranks, model, activations, inputs, B, T)) nats += loss;
     for (int target : inputs.targets) counted += target >= 0;
   }

@@ -8,20 +8,13 @@
 
 namespace {
 
-// True if the separator is the token that the tokenizer puts before a text.
-bool begins(const Tokenizer& tokenizer, int separator) { return separator >= 0 && separator == tokenizer.begin(); }
-
 std::vector<int> prompt_tokens(const Tokenizer& tokenizer, const std::string& prompt, const Generation& how) {
-  const int separator = how.separator;
+  const int first = how.around.first;
   const std::vector<uint32_t> encoded = tokenizer.encode(prompt);
   std::vector<int> tokens(encoded.begin(), encoded.end());
-  if (how.by_line) {  // keep the last line, after a line end as in training
-    tokens.insert(tokens.begin(), tokenizer.newline());
-    tokens.erase(tokens.begin(), std::find(tokens.rbegin(), tokens.rend(), tokenizer.newline()).base() - 1);
-    return tokens;
-  }
-  if (begins(tokenizer, separator)) tokens.insert(tokens.begin(), separator);
-  if (tokens.empty()) tokens.push_back(separator >= 0 ? separator : std::max(0, tokenizer.newline()));
+  const bool begins = tokens.empty() || how.at_first || first == tokenizer.begin();
+  if (first >= 0 && begins) tokens.insert(tokens.begin(), first);
+  if (tokens.empty()) tokens.push_back(std::max(0, tokenizer.newline()));
   return tokens;
 }
 
@@ -34,8 +27,8 @@ struct UnfinishedText {
 
 // Adds a token. Returns false if the text ends with it.
 bool add(UnfinishedText& text, int token, const Tokenizer& tokenizer, const Generation& how, const Listener& listener) {
-  if (token == how.separator || (begins(tokenizer, how.separator) && token == tokenizer.end())) {
-    text.result.end = "separator";
+  if (token == how.around.first || token == how.around.last) {
+    text.result.end = "document";
     return false;
   }
   text.result.tokens.push_back(token);
@@ -61,36 +54,28 @@ void finish(const UnfinishedText& text, const Listener& listener) {
   listener.end(text.sample, text.result);
 }
 
-// True if a text may continue after a line end, which empties the context. Such texts do not advance together.
-bool goes_beyond_line(const Generation& how) { return how.by_line && how.stop != "\n"; }
-
 // Generates samples that advance together.
 void generate_together(const Model& model, const Tokenizer& tokenizer, const std::vector<int>& prompt,
                        const Generation& how, std::vector<UnfinishedText> texts, const Listener& listener) {
   // A model's vocabulary may be larger than the tokenizer's. Only tokens of the tokenizer are drawn.
   const int V = std::min(model.config.vocab_size, tokenizer.vocabulary());
   const auto count = static_cast<int>(texts.size());
-  const auto begins_line = [&](int token) { return goes_beyond_line(how) && token == tokenizer.newline(); };
-  std::optional<Generator> generator;
-  const auto begin = [&](const std::vector<int>& tokens) {
-    generator.emplace(model, static_cast<int64_t>(tokens.size()) + how.length, count, how.activations);
-    generator->feed(tokens);
-    return generator->split(count);
-  };
-  for (const float* logits = begin(prompt);;) {
+  Generator generator(model, static_cast<int64_t>(prompt.size()) + how.length, count, how.activations);
+  generator.feed(prompt);
+  for (const float* logits = generator.split(count);;) {
     std::vector<int> tokens, open;
-    const bool full = generator->seen().size() == static_cast<size_t>(model.config.context);
+    const bool full = generator.seen().size() == static_cast<size_t>(model.config.context);
     for (int b = 0; b < static_cast<int>(texts.size()); ++b) {
       UnfinishedText& text = texts[b];
       const float* row = logits + static_cast<size_t>(b) * model.config.vocab_size;
       if (!std::all_of(row, row + V, [](float x) { return std::isfinite(x); }))
         throw std::runtime_error("the model's output is not finite: its training diverged");
-      text.result.beyond_context = generator->beyond_context();
+      text.result.beyond_context = generator.beyond_context();
       const uint64_t number = how.number + static_cast<uint64_t>(text.sample);
       const int token =
-          sample_token(row, V, how.sampling, number << 32 | text.result.tokens.size(), generator->seen(b));
+          sample_token(row, V, how.sampling, number << 32 | text.result.tokens.size(), generator.seen(b));
       bool goes_on = add(text, token, tokenizer, how, listener);
-      if (goes_on && full && how.within_context && !begins_line(token)) {
+      if (goes_on && full && how.within_context) {
         goes_on = false;
         text.result.end = "context";
       }
@@ -101,17 +86,13 @@ void generate_together(const Model& model, const Tokenizer& tokenizer, const std
       else finish(text, listener);
     }
     if (open.empty()) return;
-    if (begins_line(tokens[0])) {
-      logits = begin(tokens);
-      continue;
-    }
     if (open.size() < texts.size()) {
-      generator->keep(open);
+      generator.keep(open);
       std::vector<UnfinishedText> left;
       for (const int b : open) left.push_back(std::move(texts[b]));
       texts = std::move(left);
     }
-    logits = generator->step(tokens);
+    logits = generator.step(tokens);
   }
 }
 
@@ -121,7 +102,7 @@ void generate_texts(const Model& model, const Tokenizer& tokenizer, const std::s
                     int count, const Listener& listener) {
   const std::vector<int> tokens = prompt_tokens(tokenizer, prompt, how);
   const int64_t most = static_cast<int64_t>(tokens.size()) + how.length;
-  const int together = goes_beyond_line(how) ? 1 : sequences_together(model.config, most, count);
+  const int together = sequences_together(model.config, most, count);
   for (int first = 0; first < count; first += together) {
     std::vector<UnfinishedText> texts;
     for (int n = first; n < first + std::min(together, count - first); ++n) texts.push_back({n});
@@ -140,14 +121,13 @@ Generated generate_text(const Model& model, const Tokenizer& tokenizer, const st
 }
 
 std::string sample_of(const Model& model, const Tokenizer& tokenizer, int length, uint64_t seed,
-                      const std::string& stop, uint64_t number, int separator, const Activations* activations) {
+                      const DocumentTokens& around, uint64_t number, const Activations* activations) {
   std::string text;
   generate_text(model, tokenizer, "",
                 {.length = length,
-                 .stop = stop,
                  .sampling = {.temperature = .8f, .seed = seed},
                  .number = number,
-                 .separator = separator,
+                 .around = around,
                  .activations = activations,
                  .within_context = true},
                 [&](const std::string& piece) { text += piece; });

@@ -10,19 +10,19 @@
 
 struct Generation {
   int length = 500;  // tokens
-  std::string stop;  // the text ends before this; "" for none
+  std::string stop = {};  // the text ends before this; "" for none
   Sampling sampling;
   uint64_t number = 0;  // samples with different numbers are drawn independently
-  int separator = -1;   // the token before each document, or -1. It replaces an empty prompt and ends a text
+  DocumentTokens around = {};  // a document. The first replaces an empty prompt; either ends a text
   std::function<bool()> stopped = {};  // called after every token; true ends the text
   const Activations* activations = nullptr;  // for a whole context; null: the generator's own
   bool within_context = false;  // the text ends when the context is full
-  bool by_line = false;         // the model was trained on single lines, each with an empty context
+  bool at_first = false;  // the prompt begins a document: the model has seen no other beginning of a context
 };
 
 // Why a text ended, and its tokens without the prompt's.
 struct Generated {
-  const char* end = "length";  // or "stop", "separator", "context", "interrupted"
+  const char* end = "length";  // or "stop", "document", "context", "interrupted"
   std::vector<int> tokens;
   bool beyond_context = false;  // the context was full, and its older half was forgotten
 };
@@ -48,5 +48,5 @@ Generated generate_text(const Model& model, const Tokenizer& tokenizer, const st
 // Generates a sample without a prompt, at temperature 0.8, that ends when the context is full. See Generation for
 // `activations`.
 std::string sample_of(const Model& model, const Tokenizer& tokenizer, int length, uint64_t seed,
-                      const std::string& stop = "", uint64_t number = 0, int separator = -1,
+                      const DocumentTokens& around = {}, uint64_t number = 0,
                       const Activations* activations = nullptr);

@@ -113,7 +113,7 @@ std::string first_word(const Dataset& data) {
   constexpr size_t kTokens = 32, kMostBytes = 20;
   std::vector<uint32_t> tokens;
   for (size_t i = 0; i < std::min(data.train, kTokens); ++i)
-    if (static_cast<int>(data.tokens[i]) != data.separator) tokens.push_back(data.tokens[i]);
+    if (static_cast<int>(data.tokens[i]) != data.around.first) tokens.push_back(data.tokens[i]);
   const std::string text = data.tokenizer.decode(tokens);
   const size_t begin = text.find_first_not_of(" \t\r\n-"), end = text.find_first_of(" \t\r\n", begin);
   if (begin == text.npos || end == text.npos || end - begin > kMostBytes) return "";
@@ -130,16 +130,14 @@ std::vector<std::string> sample_words(const Trainer& t) {
 }  // namespace
 
 std::string text_sample(const Trainer& t, int64_t step) {
-  const auto sample = [&t](const char* stop, uint64_t n) {
-    return sample_of(t.model, t.data.tokenizer, t.sample_length(), t.options().seed, stop, n, t.data.separator,
-                     &t.activations);
+  const auto sample = [&t](uint64_t n) {
+    return sample_of(t.model, t.data.tokenizer, t.sample_length(), t.options().seed, t.data.around, n, &t.activations);
   };
-  std::string text;
-  if (t.data.by_line)  // the model has learned nothing about the text after a line
-    for (uint64_t n = 0; n < 3; ++n) text += sample("\n", n) + "\n";
-  else
-    text = sample("", 0);
-  if (text.rfind('\n') != text.npos && text.rfind('\n') > text.size() / 2) text.resize(text.rfind('\n'));
+  std::string text = sample(0);
+  if (t.data.packing != Packing::stream)  // documents may be short
+    for (uint64_t n = 1; n < 3; ++n) text += "\n" + sample(n);
+  else if (text.rfind('\n') != text.npos && text.rfind('\n') > text.size() / 2)
+    text.resize(text.rfind('\n'));
   keep_sample(t.options().out, step, text);
   if (has_json_lines()) json_line(to_ascii({{"event", "sample"}, {"step", step}, {"text", text}}));
   return "---- sample ----\n" + for_terminal(text) + "\n----------------";

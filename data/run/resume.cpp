@@ -30,6 +30,13 @@ Command from_the_start(Command command, const std::string& config) {
   return parse_on_top(command, config);
 }
 
+// Sets options that the text decided when the run began.
+void fill_open(DocumentOptions& now, const DocumentOptions& then) {
+  if (now.documents.empty()) now.documents = then.documents;
+  if (!now.packing) now.packing = then.packing;
+  if (now.separator.empty()) now.separator = then.separator;
+}
+
 Command on_top_of_run(const Command& command, CheckpointHeader& header) {
   const std::string& run = command.train.out;
   if (run.empty()) throw std::invalid_argument("--resume needs --out: which run is to go on?");
@@ -37,7 +44,8 @@ Command on_top_of_run(const Command& command, CheckpointHeader& header) {
   if (!fs::exists(checkpoint) && fs::exists(config))
     return on_top_of_checkpoint(from_the_start(command, read_file(config)), header);
   header = read_checkpoint_header(checkpoint);
-  const Command merged = parse_on_top(command, read_file(config), config);
+  Command merged = parse_on_top(command, read_file(config), config);
+  fill_open(merged.train, header.options);
   TrainOptions now = merged.train;
   make_paths_absolute(now);
   make_paths_absolute(header.options);
@@ -119,6 +127,9 @@ Dataset load_training_data(TrainOptions& o, const CheckpointHeader& from, const 
   if (!continues) o.tokenizer = tokenizer_of(o);
   Dataset data = load_dataset(o, continues ? &from.tokenizer : nullptr, o.config.context);
   require_same_text(o, data);
+  o.documents = data.documents;
+  o.packing = data.packing;
+  o.separator = data.tokenizer.name_of_special(data.around.first);
   set_vocabulary(o.config, data.tokenizer.vocabulary());
   o.config = resolved(o.config);
   if (o.config.lora_rank > 0 && !o.resume) o.config.lora_shared = joined_matrices(o.config);

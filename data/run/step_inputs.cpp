@@ -80,12 +80,15 @@ MicroBatches micro_batches(const Dataset& data, const TrainOptions& o, int64_t s
   const StepRows rows = step_rows(o, step);
   const int B = o.batch, T = o.config.context;
   const size_t n = size_t(B) * T;
-  const auto tokens = std::make_shared<std::vector<int>>(o.accumulate * n);
-  const auto targets = std::make_shared<std::vector<int>>(tokens->size());
-  for (int micro = 0; micro < o.accumulate; ++micro)
-    draw_batch(&(*tokens)[micro * n], &(*targets)[micro * n], data, B, T, rows, uint64_t(micro) * B);
-  return {o.accumulate, targets_in(data, T, rows), [=](int* to_tokens, int* to_targets, int micro) {
-            std::copy_n(&(*tokens)[micro * n], n, to_tokens);
-            std::copy_n(&(*targets)[micro * n], n, to_targets);
-          }};
+  const auto all = std::make_shared<const RowBatch>(draw_batch(data, o.accumulate * B, T, rows, 0));
+  MicroBatches batches;
+  batches.count = o.accumulate;
+  batches.targets = targets_in(data, T, rows);
+  batches.fill = [=](int* tokens, int* targets, int micro) {
+    std::copy_n(&all->tokens[micro * n], n, tokens);
+    std::copy_n(&all->targets[micro * n], n, targets);
+  };
+  if (!all->begins.empty())
+    batches.fill_begins = [=](int* begins, int micro) { std::copy_n(&all->begins[micro * n], n, begins); };
+  return batches;
 }

@@ -60,7 +60,7 @@ Timing measure_rest(Trainer& t, double budget, double step) {
   constexpr int kTokens = 16;
   if (!t.options().quiet || t.options().sample_every > 0)
     s.token = time_of(budget / 50, 5, [&](int) {
-                sample_of(t.model, t.data.tokenizer, kTokens, 1, "", 0, -1, &t.activations);
+                sample_of(t.model, t.data.tokenizer, kTokens, 1, {}, 0, &t.activations);
               }) / kTokens;
   constexpr double kDiskBytesPerSecond = 5e8;  // an ordinary solid-state disk
   const size_t floats = t.model.floats + state_floats(t.model.table);

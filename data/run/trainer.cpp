@@ -22,7 +22,6 @@ Trainer::Trainer(const Command& given, const CheckpointHeader& start, Dataset te
       command(given), data(std::move(text)), state(start) {
   state.tokenizer = data.tokenizer;
   state.data_fingerprint = data.fingerprint;
-  state.by_line = data.by_line;
 }
 
 int64_t Trainer::batches_per_validation() const {

@@ -246,10 +246,7 @@ CheckpointHeader imported_header(const std::string& path, const Format& format) 
   h.options.tokenizer = name_of_kind(h.tokenizer.kind());
   const fs::path folder = fs::is_directory(path) ? fs::path(path) : fs::absolute(path).parent_path();
   if (h.tokenizer.bpe() || h.tokenizer.pieces()) h.options.tokenizer = fs::absolute(folder).lexically_normal().string();
-  if (const Bpe* bpe = h.tokenizer.bpe())
-    for (const SpecialToken& special : bpe->tables().special)
-      if (special.name == "<|endoftext|>") h.options.separator = special.name;
-  if (const int begin = h.tokenizer.begin(); begin >= 0) h.options.separator = h.tokenizer.name_of_special(begin);
+  h.options.separator = h.tokenizer.separator();
   if (h.tokenizer.vocabulary() > from->config().vocab_size)
     throw std::runtime_error(path + " has a tokenizer with more tokens than its model");
   return h;

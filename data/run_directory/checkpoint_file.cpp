@@ -47,7 +47,6 @@ json to_json(const CheckpointHeader& h) {
           {"best_loss", optional_number(h.best_loss)},
           {"best_step", h.best_step},
           {"unwritten_row", h.unwritten_row},
-          {"by_line", h.by_line},
           {"data", h.data_fingerprint}};
 }
 
@@ -67,8 +66,6 @@ CheckpointHeader header_of(const json& j, const TrainOptions& options) {
   h.best_loss = number(j, "best_loss", h.best_loss);
   h.best_step = static_cast<int64_t>(whole_number(j, "best_step", static_cast<uint64_t>(h.step)));
   if (h.elapsed < 0) throw std::runtime_error("elapsed is not a time");
-  h.by_line = j.value("by_line", false);
-  if (h.by_line && h.tokenizer.newline() < 0) throw std::runtime_error("by_line needs a tokenizer with a newline");
   h.unwritten_row = j.value("unwritten_row", "");
   if (h.unwritten_row.find_first_not_of("0123456789+-.e,") != h.unwritten_row.npos)
     throw std::runtime_error("unwritten_row is not a row");

@@ -28,7 +28,6 @@ struct CheckpointHeader {
   int64_t best_step = 0;
   std::string unwritten_row;  // this step's line of metrics.csv, if it could not be written there
   uint64_t data_fingerprint = 0;
-  bool by_line = false;    // the model was trained on single lines, each with an empty context
   bool optimizer = false;  // the file has the optimizer's state
 };
 

@@ -40,13 +40,11 @@ Diagnostics::Diagnostics(const TrainOptions& options, const Dataset& data, const
 
   before_ = allocate(model.floats);
   const int B = options.batch, T = model.config.context;
-  tokens_.resize(size_t(B) * T);
-  targets_.resize(tokens_.size());
-  if (data.val.empty()) draw_batch(tokens_.data(), targets_.data(), data, B, T, {options.data_seed, 0, uint64_t(B)}, 0);
-  else fill_windows(tokens_.data(), targets_.data(), data, data.val, 0, B, T);
+  probed_ = data.val.empty() ? draw_batch(data, B, T, {options.data_seed, 0, uint64_t(B)}, 0)
+                             : fill_rows(data, data.val, 0, B, T);
   const float* h = last_step == 0 ? model_features(model, activations, probe())
                                   : model_features(initial_model(options, model.config), activations, probe());
-  start_.assign(h, h + tokens_.size() * model.config.channels);
+  start_.assign(h, h + probed_.tokens.size() * model.config.channels);
 }
 
 StepObserver* Diagnostics::observer(int64_t step) {

@@ -30,13 +30,15 @@ class Diagnostics : public PassStatistics {
   void after_update() override;
 
  private:
-  Batch probe() const { return {tokens_.data(), targets_.data(), options_.batch, model_.config.context}; }
+  Batch probe() const {
+    return {probed_.tokens.data(), probed_.targets.data(), probed_.B, probed_.T, probed_.begins_or_null()};
+  }
 
   const TrainOptions& options_;
   const Activations& activations_;
   std::unique_ptr<GrowingFile> file_;  // null if this call writes no rows and no earlier one did
   int64_t step_ = 0;                   // the observed step
   Buffer before_;                      // the weights before the update
-  std::vector<int> tokens_, targets_;  // a fixed batch for `update`: the first validation batch, or else a training one
+  RowBatch probed_;  // a fixed batch for `update`: the first validation batch, or else a training one
   std::vector<float> start_;           // (N,C) the classifier's input for that batch at the start of the run
 };

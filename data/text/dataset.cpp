@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 #include <stdexcept>
-#include <utility>
 
 #include "data/files/mapped_file.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
@@ -13,16 +13,16 @@
 
 namespace {
 
-size_t sum_of_lengths(const std::vector<TokenWindow>& windows) {
-  size_t n = 0;
-  for (const TokenWindow& window : windows) n += window.length;
+int64_t sum_of_targets(std::span<const TokenWindow> row) {
+  int64_t n = 0;
+  for (const TokenWindow& window : row) n += window.targets;
   return n;
 }
 
-// The i-th window of a run that takes each window once per epoch, in a new order every epoch.
-const TokenWindow& shuffled_window(const Dataset& data, uint64_t seed, uint64_t i) {
-  const uint64_t n = data.windows.size();
-  return data.windows[permuted(i % n, n, rng::key({seed, rng::word("epoch"), i / n}))];
+// The i-th row of a run that takes each row once per epoch, in a new order every epoch.
+std::span<const TokenWindow> shuffled_row(const Dataset& data, uint64_t seed, uint64_t i) {
+  const uint64_t n = data.rows.size();
+  return data.rows[permuted(i % n, n, rng::key({seed, rng::word("epoch"), i / n}))];
 }
 
 // Returns the token. Throws if it is beyond the vocabulary, which is possible in a mapped file.
@@ -35,24 +35,29 @@ uint32_t known(const Dataset& data, uint32_t token) {
 // Statistics of mapped files read every n-th piece, about a million tokens. Returns n.
 size_t sampling_step(const Dataset& data, size_t tokens) { return data.tokens.memory() > 0 ? 1 : 1 + (tokens >> 20); }
 
-// Counts each token in stretches [0, n); stretch(i) is tokens [first, second). The counts are integers, so the order of
-// adding does not matter.
-template <class Stretch>
-std::vector<size_t> count_tokens(const Dataset& data, size_t n, const Stretch& stretch) {
+// Counts each token in stretches [0, n); stretch(i) is tokens [first, second). Unless `all`, counts only those that
+// count as targets. The counts are integers, so the order of adding does not matter.
+template <class StretchOf>
+std::vector<size_t> count_tokens(const Dataset& data, size_t n, bool all, const StretchOf& stretch) {
   constexpr size_t kFewTokens = 256;  // in a stretch
   const auto V = static_cast<size_t>(data.tokenizer.vocabulary());
+  const bool masked = !all && data.counted.size() > 0;
   std::vector<size_t> count(V + 1);  // the last one counts tokens beyond the vocabulary
   parallel_for(static_cast<int>(n), 1, kFewTokens, [&](int begin, int end) {
     std::vector<size_t> own(V + 1);
     for (int i = begin; i < end; ++i) {
-      const auto [first, last] = stretch(static_cast<size_t>(i));
-      data.tokens.for_each(first, last, [&](size_t token) { ++own[std::min(token, V)]; });
+      const Stretch at = stretch(static_cast<size_t>(i));
+      size_t place = at.begin;
+      data.tokens.for_each(at.begin, at.end, [&](size_t token) {
+        own[std::min(token, V)] += !masked || data.counted[place] != 0;
+        ++place;
+      });
     }
 #pragma omp critical
     for (size_t token = 0; token <= V; ++token) count[token] += own[token];
   });
   for (size_t i = 0; count[V] > 0 && i < n; ++i)
-    data.tokens.for_each(stretch(i).first, stretch(i).second, [&](uint32_t token) { known(data, token); });
+    data.tokens.for_each(stretch(i).begin, stretch(i).end, [&](uint32_t token) { known(data, token); });
   count.pop_back();
   return count;
 }
@@ -75,9 +80,9 @@ double bytes_of_targets(const Dataset& data, const std::vector<size_t>& targets)
   const Pieces* pieces = data.tokenizer.pieces();
   if (!pieces || !pieces->tables().dummy_prefix) return static_cast<double>(bytes);
   const size_t step = sampling_step(data, data.val_targets());
-  for (size_t i = 0; i < data.val.size(); i += step) {
+  for (size_t i = 0; i < data.val.windows().size(); i += step) {
     bool begins = false;  // true if the next token begins a document
-    const TokenWindow& window = data.val[i];
+    const TokenWindow& window = data.val.windows()[i];
     data.tokens.for_each(window.start, window.start + window.length + 1, [&](uint32_t token) {
       bytes -= begins && pieces->bytes_of(token).starts_with(' ');
       begins = special[token];
@@ -86,28 +91,44 @@ double bytes_of_targets(const Dataset& data, const std::vector<size_t>& targets)
   return static_cast<double>(bytes);
 }
 
+// The targets of a window.
+Stretch targets_of(const TokenWindow& window) {
+  return {window.start + 1, window.start + 1 + static_cast<size_t>(window.length)};
+}
+
 // Counts how often each token is a validation target. In mapped files, samples the targets.
 std::vector<size_t> count_targets(const Dataset& data) {
+  const std::vector<TokenWindow>& windows = data.val.windows();
   const size_t step = sampling_step(data, data.val_targets());
-  return count_tokens(data, (data.val.size() + step - 1) / step, [&](size_t i) {
-    const TokenWindow& window = data.val[i * step];
-    return std::pair(window.start + 1, window.start + 1 + window.length);
+  return count_tokens(data, (windows.size() + step - 1) / step, false,
+                      [&](size_t i) { return targets_of(windows[i * step]); });
+}
+
+// Counts how often each token occurs in the training part: as a target in documents, or anywhere in the stream.
+std::vector<size_t> count_trained(const Dataset& data) {
+  constexpr size_t kStretch = 1 << 12;
+  const std::vector<TokenWindow>& windows = data.rows.windows();
+  if (data.packing != Packing::stream)
+    return count_tokens(data, windows.size(), false, [&](size_t i) { return targets_of(windows[i]); });
+  const size_t between = kStretch * sampling_step(data, data.train);
+  return count_tokens(data, (data.train + between - 1) / between, true, [&](size_t i) {
+    return Stretch{i * between, std::min(i * between + kStretch, data.train)};
   });
 }
 
 }  // namespace
 
-size_t Dataset::val_targets() const { return sum_of_lengths(val); }
+size_t Dataset::targets_among(size_t begin, size_t end) const {
+  if (counted.size() == 0) return end - begin;
+  size_t n = 0;
+  counted.for_each(begin, end, [&](auto counts) { n += counts; });
+  return n;
+}
 
 double Dataset::uniform_nats() const { return std::log(static_cast<double>(tokenizer.vocabulary())); }
 
 void measure_validation(Dataset& data) {
-  constexpr size_t kStretch = 1 << 12;
-  const size_t between = kStretch * sampling_step(data, data.train);
-  const std::vector<size_t> targets = count_targets(data);
-  const std::vector<size_t> trained = count_tokens(data, (data.train + between - 1) / between, [&](size_t i) {
-    return std::pair(i * between, std::min(i * between + kStretch, data.train));
-  });
+  const std::vector<size_t> targets = count_targets(data), trained = count_trained(data);
   // Count each token once more, so that no probability is 0.
   const auto total = static_cast<double>(std::accumulate(trained.begin(), trained.end(), trained.size()));
   double nats = 0, counted = 0;
@@ -141,60 +162,95 @@ uint64_t permuted(uint64_t i, uint64_t n, uint64_t key) {
   return i;
 }
 
-TokenWindow draw_window(const Dataset& data, int T, const StepRows& step, uint64_t row) {
-  if (!data.windows.empty()) {
-    const TokenWindow& window = shuffled_window(data, step.seed, step.step * step.rows + row);
-    return {window.start, std::min(window.length, T)};
+std::vector<TokenWindow> draw_row(const Dataset& data, int T, const StepRows& step, uint64_t row) {
+  if (!data.rows.empty()) {
+    const auto windows = shuffled_row(data, step.seed, step.step * step.rows + row);
+    return {windows.begin(), windows.end()};
   }
   const uint64_t start = rng::below(data.train - T, rng::key({step.seed, rng::word("batch"), step.step, row}), 0);
-  return {static_cast<size_t>(start), T};
-}
-
-void draw_batch(int* tokens, int* targets, const Dataset& data, int B, int T, const StepRows& step, uint64_t first) {
-  std::vector<TokenWindow> windows;
-  for (int b = 0; b < B; ++b) windows.push_back(draw_window(data, T, step, first + b));
-  fill_windows(tokens, targets, data, windows, 0, B, T);
+  return {{static_cast<size_t>(start), T, T}};
 }
 
 int64_t targets_in(const Dataset& data, int T, const StepRows& step) {
-  if (data.windows.empty()) return static_cast<int64_t>(step.rows) * T;
+  if (data.rows.empty()) return static_cast<int64_t>(step.rows) * T;
   int64_t n = 0;
-  for (uint64_t row = 0; row < step.rows; ++row) n += draw_window(data, T, step, row).length;
+  for (uint64_t row = 0; row < step.rows; ++row) n += sum_of_targets(draw_row(data, T, step, row));
   return n;
 }
 
 int64_t targets_before(const Dataset& data, int T, const StepRows& step) {
-  const uint64_t rows = step.step * step.rows, in_epoch = data.windows.size();
+  const uint64_t rows = step.step * step.rows, in_epoch = data.rows.size();
   if (in_epoch == 0) return static_cast<int64_t>(rows) * T;
-  int64_t n = static_cast<int64_t>(sum_of_lengths(data.windows) * (rows / in_epoch));
-  for (uint64_t i = rows - rows % in_epoch; i < rows; ++i) n += shuffled_window(data, step.seed, i).length;
+  int64_t n = static_cast<int64_t>(data.rows.targets() * (rows / in_epoch));
+  for (uint64_t i = rows - rows % in_epoch; i < rows; ++i) n += sum_of_targets(shuffled_row(data, step.seed, i));
   return n;
 }
 
 double Dataset::rows_per_epoch(int T) const {
-  return windows.empty() ? static_cast<double>(train - 1) / T : static_cast<double>(windows.size());
+  return rows.empty() ? static_cast<double>(train - 1) / T : static_cast<double>(rows.size());
 }
 
 int64_t steps_of_epochs(const Dataset& data, int T, uint64_t rows, double epochs) {
   return std::max<int64_t>(1, std::llround(std::ceil(epochs * data.rows_per_epoch(T) / static_cast<double>(rows))));
 }
 
-// A shorter window is repeated to fill its row. The loss ignores the repetition, but BatchNorm and diagnostics see
-// text.
-void fill_windows(int* tokens, int* targets, const Dataset& data, const std::vector<TokenWindow>& windows, size_t first,
-                  int B, int T) {
+namespace {
+
+// Writes the tokens and targets of a window to row `b`, from place `at` on. Returns its tokens.
+std::vector<int> put_window(RowBatch& rows, int b, int at, const Dataset& data, const TokenWindow& window) {
   std::vector<int> from;
-  for (int b = 0; b < B; ++b, tokens += T, targets += T) {
-    const bool any = first + b < windows.size();
-    const TokenWindow window = any ? windows[first + b] : TokenWindow{0, 0};
-    from.clear();
-    if (any)
-      data.tokens.for_each(window.start, window.start + window.length + 1,
-                           [&](uint32_t token) { from.push_back(static_cast<int>(known(data, token))); });
-    for (int t = 0; t < T; ++t) {
-      tokens[t] = any ? from[t % window.length] : 0;
-      targets[t] = t < window.length ? from[t + 1] : kIgnore;
-    }
+  data.tokens.for_each(window.start, window.start + window.length + 1,
+                       [&](uint32_t token) { from.push_back(static_cast<int>(known(data, token))); });
+  const size_t place = static_cast<size_t>(b) * rows.T + at;
+  std::copy_n(from.begin(), window.length, rows.tokens.begin() + static_cast<std::ptrdiff_t>(place));
+  for (int t = 0; t < window.length; ++t)
+    if (data.counted.size() == 0 || data.counted[window.start + 1 + t] != 0) rows.targets[place + t] = from[t + 1];
+  from.pop_back();
+  return from;
+}
+
+// Fills row `b` from place `at` on with repetitions of a window. The loss ignores them, but BatchNorm and diagnostics
+// see text.
+void put_filler(RowBatch& rows, int b, int at, const std::vector<int>& window) {
+  for (int t = at; t < rows.T; ++t)
+    rows.tokens[static_cast<size_t>(b) * rows.T + t] = window[static_cast<size_t>(t - at) % window.size()];
+}
+
+void put_row(RowBatch& rows, int b, const Dataset& data, std::span<const TokenWindow> windows) {
+  int at = 0;
+  std::vector<int> last;
+  const auto begin_example = [&](int place) {
+    if (!rows.begins.empty())
+      std::fill_n(rows.begins.begin() + static_cast<std::ptrdiff_t>(b) * rows.T + place, rows.T - place, place);
+  };
+  for (const TokenWindow& window : windows) {
+    begin_example(at);
+    last = put_window(rows, b, at, data, window);
+    at += window.length;
   }
+  if (at < rows.T) begin_example(at);
+  put_filler(rows, b, at, last);
+}
+
+RowBatch empty_rows(const Dataset& data, int B, int T) {
+  const size_t n = static_cast<size_t>(B) * T;
+  return {B, T, std::vector<int>(n), std::vector<int>(n, kIgnore),
+          std::vector<int>(data.packing == Packing::documents ? n : 0)};
+}
+
+}  // namespace
+
+RowBatch draw_batch(const Dataset& data, int B, int T, const StepRows& step, uint64_t first) {
+  RowBatch rows = empty_rows(data, B, T);
+  for (int b = 0; b < B; ++b) put_row(rows, b, data, draw_row(data, T, step, first + b));
   require_mapped_files();
+  return rows;
+}
+
+RowBatch fill_rows(const Dataset& data, const Rows& from, size_t first, int B, int T) {
+  RowBatch rows = empty_rows(data, B, T);
+  for (size_t b = 0; b < static_cast<size_t>(B) && first + b < from.size(); ++b)
+    put_row(rows, static_cast<int>(b), data, from[first + b]);
+  require_mapped_files();
+  return rows;
 }

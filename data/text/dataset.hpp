@@ -1,5 +1,8 @@
 #pragma once
 // A text as tokens, split into a training and a validation part, and the batches drawn from it.
+//
+// A text is one long stream of tokens, or a sequence of documents. Rows of T tokens are windows anywhere in the stream,
+// or they hold whole documents, one or several side by side.
 
 #include <cmath>
 #include <cstdint>
@@ -8,33 +11,34 @@
 #include <vector>
 
 #include "data/tokenizer/tokenizer.hpp"
+#include "rows.hpp"
 #include "tokens.hpp"
 
-// The model reads tokens [start, start + length). The target of each is the token after it.
-struct TokenWindow {
-  size_t start;
-  int length;
-};
+// What fills a row of T tokens: a window of the stream, several documents of which none sees another, or one document.
+enum class Packing { stream, documents, padded };
 
 // A text as tokens. Statistics of mapped files come from samples of about a million tokens.
 struct Dataset {
   Tokenizer tokenizer;
   Tokens tokens;
   size_t bytes = 0;                  // size of the whole text, or of its token files
-  size_t train = 0;                  // tokens [0, train) are for training, the rest for validation
+  size_t train = 0;                  // tokens for training, the first ones in a stream; the rest is for validation
   double val_bytes = 0;              // bytes of text that the validation targets stand for; a separator counts as none
   double unigram_nats = NAN;         // cross-entropy of the training part's token frequencies on the validation part
-  std::vector<TokenWindow> windows;  // the training windows for Draws::shuffle: one per story, or back to back
-  bool by_line = false;              // each of `windows` is a story (a line)
-  std::vector<TokenWindow> val;      // validation windows; together they predict every token but the first
+  Rows rows;                         // for training, each once per epoch; empty: windows anywhere in the stream
+  Rows val;                          // for validation
+  Packing packing = Packing::stream;
+  Tokens counted;                    // 1 for each token that counts as a target, else 0; empty: all count
   double floor = 0;                  // nats per validation token that no model can beat; 0 if unknown
   std::string name;                  // shown to the user
-  int separator = -1;                // the token between documents, or -1
+  DocumentTokens around;             // each document
+  std::string documents;             // where documents end: --documents, resolved
   std::vector<std::string> notes;    // shown to the user, one line each: what was skipped or changed
   uint64_t fingerprint = 0;          // hash of the tokens and of the stories' -log P; for token files, of samples
   std::vector<std::function<uint64_t()>> token_files;  // each hashes all bytes of one mapped file
 
-  size_t val_targets() const;
+  size_t val_targets() const { return val.targets(); }
+  size_t targets_among(size_t begin, size_t end) const;  // how many tokens [begin, end) count as targets
   double uniform_nats() const;  // log of the number of tokens that can occur
   double bits_per_byte(double nats_per_token) const;
   double rows_per_epoch(int T) const;  // rows of T tokens that cover the training part once
@@ -53,12 +57,19 @@ struct StepRows {
   uint64_t rows;        // in each step
 };
 
-// Returns the window of a row, at most T tokens. It depends only on the arguments, so a resumed run draws the same
-// windows.
-TokenWindow draw_window(const Dataset& data, int T, const StepRows& step, uint64_t row);
+// Returns the windows of a row. They depend only on the arguments, so a resumed run draws the same ones.
+std::vector<TokenWindow> draw_row(const Dataset& data, int T, const StepRows& step, uint64_t row);
+
+// B rows of T tokens and targets. `begins` says where in its row each token's example begins; empty: at 0.
+struct RowBatch {
+  int B, T;
+  std::vector<int> tokens, targets, begins;
+
+  const int* begins_or_null() const { return begins.empty() ? nullptr : begins.data(); }
+};
 
 // Draws B rows of T, from row `first` on.
-void draw_batch(int* tokens, int* targets, const Dataset& data, int B, int T, const StepRows& step, uint64_t first);
+RowBatch draw_batch(const Dataset& data, int B, int T, const StepRows& step, uint64_t first);
 
 // The number of targets that count (are not kIgnore): in this step, and in all steps before it.
 int64_t targets_in(const Dataset& data, int T, const StepRows& step);
@@ -67,7 +78,6 @@ int64_t targets_before(const Dataset& data, int T, const StepRows& step);
 // The number of steps that cover the training part `epochs` times.
 int64_t steps_of_epochs(const Dataset& data, int T, uint64_t rows, double epochs);
 
-// Fills rows of T with windows [first, first + B). A window shorter than T repeats itself, with kIgnore as targets.
-// Rows after the last window are all kIgnore. Throws std::runtime_error if a token file can no longer be read.
-void fill_windows(int* tokens, int* targets, const Dataset& data, const std::vector<TokenWindow>& windows, size_t first,
-                  int B, int T);
+// Returns rows [first, first + B) of T tokens. Where windows do not fill a row, they are repeated, with kIgnore as
+// targets. Rows after the last are all kIgnore. Throws std::runtime_error if a token file can no longer be read.
+RowBatch fill_rows(const Dataset& data, const Rows& rows, size_t first, int B, int T);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <future>
+#include <memory>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -16,6 +17,7 @@
 #include "data/strings/utf8.hpp"
 #include "data/tokenizer/bpe_training.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
+#include "documents.hpp"
 #include "layers/kernels/random.hpp"
 #include "token_files.hpp"
 
@@ -25,9 +27,10 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// A text, with -log P of each story if it is a generated corpus; or token files.
+// A text and its documents, with -log P of each if it is a generated corpus; or token files.
 struct Source {
   Text text;
+  std::vector<TextSpan> documents;  // their parts
   std::vector<double> nats;
   Names token_files;
 
@@ -36,7 +39,8 @@ struct Source {
 };
 
 Source read_source(const Names& paths, const TextFiles& filter, const Names& held_out) {
-  Source source{read_text(paths, filter, held_out), {}, {}};
+  Source source;
+  source.text = read_text(paths, filter, held_out);
   const std::vector<Text::File>& files = source.text.files;
   if (files.size() == 1) source.nats = read_nats(files[0].name, source.text.bytes);
   return source;
@@ -120,17 +124,25 @@ Tokenizer tokenizer_of_tokens(const std::string& file, const std::string& name) 
                                   "tokenizer.json next to them");
 }
 
-// Makes the tokenizer that the options name. Trains a byte-pair encoding on the whole text of --data, not on
-// --val-data.
-Tokenizer new_tokenizer(const TextOptions& options, const Source& source, const Source& validation) {
+// Makes the tokenizer that the options name. Unless `separator` is "", its last token is that special token. Trains a
+// byte-pair encoding on the whole text of --data, not on --val-data.
+Tokenizer new_tokenizer(const TextOptions& options, const Source& source, const Source& validation,
+                        const std::string& separator) {
   const std::string& name = options.tokenizer;
   const Text& text = source.text;
-  if (!source.token_files.empty()) return tokenizer_of_tokens(source.token_files[0], name);
-  if (name == "byte") return Tokenizer::bytes();
-  if (name == "char") return alphabet_of(text, validation.text);
-  if (const int vocabulary = vocabulary_of_bpe(name))
-    return Tokenizer::bpe(train_bpe_shown(text.bytes, vocabulary, options.separator));
-  return read_tokenizer(name);
+  if (name == "byte") return Tokenizer::bytes().with_special(separator);
+  if (name == "char") return alphabet_of(text, validation.text).with_special(separator);
+  const int vocabulary = vocabulary_of_bpe(name);
+  if (separator.empty()) return train_tokenizer(text.bytes, vocabulary, "");
+  return train_tokenizer(text_of_documents(text, source.documents), vocabulary, separator);
+}
+
+// Returns the tokenizer of token files, or one from a file; null if the options ask for a new one.
+std::unique_ptr<Tokenizer> tokenizer_from_file(const TextOptions& options, const Source& source) {
+  if (!source.token_files.empty())
+    return std::make_unique<Tokenizer>(tokenizer_of_tokens(source.token_files[0], options.tokenizer));
+  if (names_file(options.tokenizer)) return std::make_unique<Tokenizer>(read_tokenizer(options.tokenizer));
+  return nullptr;
 }
 
 // Encodes a text piece by piece, so that memory holds its tokens once. T is an unsigned integer of 8, 16 or 32 bits.
@@ -167,44 +179,68 @@ std::vector<T> encoded(const Tokenizer& tokenizer, std::string_view text, Unknow
   return tokens;
 }
 
-// Appends the tokens of a text. If there is a separator, puts it before each file. Byte tokens need no encoding.
+// Appends the tokens of a text without separators. Byte tokens need no encoding.
 template <class T>
 void append_text(Dataset& data, Text& text, Unknown unknown, size_t& count) {
-  const bool bytes = data.tokenizer.kind() == Tokenizer::Kind::byte;
-  if (data.separator < 0 && bytes) return data.tokens.append_bytes(std::move(text.bytes));
-  if (data.separator < 0) return data.tokens.append(encoded<T>(data.tokenizer, text.bytes, unknown, count));
-  for (size_t i = 0; i < text.files.size(); ++i) {
-    data.tokens.append(std::vector<T>{static_cast<T>(data.separator)});
-    data.tokens.append(encoded<T>(data.tokenizer, text.bytes_of(i), unknown, count));
-  }
+  if (data.tokenizer.kind() == Tokenizer::Kind::byte) return data.tokens.append_bytes(std::move(text.bytes));
+  data.tokens.append(encoded<T>(data.tokenizer, text.bytes, unknown, count));
 }
 
 void append_token_files(Dataset& data, const Source& source) {
   for (const std::string& file : source.token_files) {
-    const TokenFileHash hash = append_token_file(data.tokens, file);
+    const TokenFileHash hash = append_token_file(data.tokens, file, &data.counted);
     data.fingerprint = rng::key({data.fingerprint, hash.sampled});
     data.token_files.push_back(hash.whole);
     data.bytes += fs::file_size(file);
   }
+  if (data.counted.size() > 0 && data.counted.size() < data.tokens.size())
+    data.counted.append(std::vector<uint8_t>(data.tokens.size() - data.counted.size(), 1));
   if (source.token_files.size() > 1)
     data.name += " and " + counted(static_cast<double>(source.token_files.size() - 1), "more file");
 }
 
-// Appends the tokens of a source.
-void append(Dataset& data, Source& source, const TextFiles& filter) {
+// Finds the documents in tokens [begin, end), each of which begins with data.around.first.
+std::vector<Stretch> documents_among(const Dataset& data, size_t begin, size_t end) {
+  const auto first = static_cast<uint32_t>(data.around.first);
+  const size_t shared = data.around.first == data.around.last ? 1 : 0;
+  std::vector<Stretch> documents;
+  for (size_t at = data.tokens.find(begin, end, first); at < end;) {
+    const size_t next = data.tokens.find(at + 1, end, first);
+    documents.push_back({at, std::min(next + shared, end)});
+    at = next;
+  }
+  std::erase_if(documents, [](const Stretch& document) { return document.end - document.begin < 2; });
+  return documents;
+}
+
+// Appends the tokens of a text, and returns its documents if it has separators.
+std::vector<Stretch> append_source_text(Dataset& data, Source& source, Unknown unknown, size_t& count) {
   Text& text = source.text;
-  note_special_tokens(text, data.tokenizer);
+  if (data.around.first >= 0) return append_documents(data, text.bytes, source.documents, unknown, count);
+  if (data.tokenizer.vocabulary() <= 1 << 8) append_text<uint8_t>(data, text, unknown, count);
+  else if (data.tokenizer.vocabulary() <= 1 << 16) append_text<uint16_t>(data, text, unknown, count);
+  else append_text<uint32_t>(data, text, unknown, count);
+  return {};
+}
+
+// Appends the tokens of a source. Returns its documents if there are separators.
+std::vector<Document> append(Dataset& data, Source& source, const TextFiles& filter) {
+  Text& text = source.text;
+  if (data.documents != kEndOfText) note_special_tokens(text, data.tokenizer);
   data.notes.insert(data.notes.end(), text.notes.begin(), text.notes.end());
-  if (!source.token_files.empty()) return append_token_files(data, source);
   const size_t before = data.tokens.size();
   size_t unknown = 0;
-  data.bytes += text.bytes.size();
-  try {
-    if (data.tokenizer.vocabulary() <= 1 << 8) append_text<uint8_t>(data, text, filter.unknown, unknown);
-    else if (data.tokenizer.vocabulary() <= 1 << 16) append_text<uint16_t>(data, text, filter.unknown, unknown);
-    else append_text<uint32_t>(data, text, filter.unknown, unknown);
-  } catch (const NoToken& error) {
-    fail_token(text, error, false);
+  std::vector<Stretch> stretches;
+  if (!source.token_files.empty()) {
+    append_token_files(data, source);
+    if (data.packing != Packing::stream) stretches = documents_among(data, before, data.tokens.size());
+  } else {
+    data.bytes += text.bytes.size();
+    try {
+      stretches = append_source_text(data, source, filter.unknown, unknown);
+    } catch (const NoToken& error) {
+      fail_token(text, error, false);
+    }
   }
   if (unknown > 0) {
     data.notes.push_back(counted(static_cast<double>(unknown), "character") + " of " + text.name +
@@ -212,10 +248,10 @@ void append(Dataset& data, Source& source, const TextFiles& filter) {
                          (filter.unknown == Unknown::skip ? "skipped" : "replaced"));
     source.nats.clear();  // these stories' -log P is no longer known
   }
-  if (!source.nats.empty() && newlines(data, before, data.tokens.size()) != source.nats.size()) {
-    data.notes.push_back("the floor is not known: the tokenizer joins the ends of stories with other text");
-    source.nats.clear();
-  }
+  std::vector<Document> documents;
+  for (size_t i = 0; i < stretches.size(); ++i)
+    documents.push_back({stretches[i], i < source.nats.size() ? source.nats[i] : 0});
+  return documents;
 }
 
 // Hashes the tokens, as 32-bit numbers if `wide`, else as 16-bit numbers.
@@ -241,6 +277,65 @@ std::future<uint64_t> begin_fingerprint(const Dataset& data) {
   }
 }
 
+// Finds the documents of a text. The -log P of stories is of no use unless each is a document.
+void find_documents(Source& source, const std::string& how) {
+  source.documents = find_documents(source.text, how);
+  if (source.documents.size() != source.nats.size()) source.nats.clear();
+}
+
+bool have_masks(const Names& token_files) { return std::any_of(token_files.begin(), token_files.end(), has_mask); }
+
+// Decides where documents end and what fills a row, where that is open. Without a token that ends them, the stories of
+// a corpus are one text. `known` is the tokenizer, or null if it will be made for the text.
+void decide_documents(Dataset& data, const DocumentOptions& how, Source& source, const Tokenizer* known) {
+  const bool separates = !how.separator.empty() || !known || !known->separator().empty();
+  if (!source.nats.empty() && !separates)
+    data.notes.push_back("the floor is not known: the tokenizer has no special token that ends a story");
+  data.documents = how.documents;
+  if (data.documents.empty()) data.documents = source.nats.empty() || !separates ? kDocuments[0] : kDocuments[1];
+  const auto& files = source.text.files;
+  const bool whole_files = std::all_of(files.begin(), files.end(), [](const Text::File& f) { return f.spans.empty(); });
+  const bool by_file = data.documents == kDocuments[0] && whole_files && !have_masks(source.token_files);
+  data.packing = how.packing.value_or(by_file ? Packing::stream : Packing::documents);
+  if (source.token_files.empty()) find_documents(source, data.documents);
+}
+
+// True if the documents need a token that ends them.
+bool needs_separator(const Dataset& data, const Source& source) {
+  return source.documents.size() > 1 || data.packing != Packing::stream;
+}
+
+// Sets the tokens around documents.
+void set_separator(Dataset& data, const std::string& name) {
+  data.around = data.tokenizer.around(name);
+  if (data.around.first >= 0 || data.packing == Packing::stream) return;
+  throw std::runtime_error("the tokenizer has no special token that ends a document: name one with "
+                           "--document-separator, or read all documents as one with --packing stream");
+}
+
+// Windows of a stream begin and end anywhere, so that a prompt would be no use for its completion.
+void require_all_counted(const Dataset& data) {
+  if (data.packing != Packing::stream || data.counted.size() == 0) return;
+  throw std::runtime_error("--packing stream cannot leave prompts out of the loss: use --packing documents, or --loss "
+                           "all");
+}
+
+void require_documents(const Dataset& data, bool validates) {
+  if (data.rows.empty()) throw std::runtime_error("there is no document to train on in " + data.name);
+  if (validates && data.val.empty())
+    throw std::runtime_error("there is no document for validation in " + data.name +
+                             ": give more text, raise --val-fraction, or set it to 0");
+}
+
+// Chooses or makes the tokenizer, and the token that separates documents. `known` is null, or the tokenizer.
+void choose_tokenizer(Dataset& data, const TextOptions& options, const Tokenizer* known, const Source& source,
+                      const Source& validation) {
+  std::string separator = options.separator;
+  if (separator.empty() && needs_separator(data, source)) separator = known ? known->separator() : kEndOfText;
+  data.tokenizer = known ? *known : new_tokenizer(options, source, validation, separator);
+  set_separator(data, separator);
+}
+
 }  // namespace
 
 Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int context) {
@@ -252,30 +347,42 @@ Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int
   note_copies(source.text, validation.text);
   Dataset data;
   data.name = source.name();
-  data.tokenizer = tokenizer ? *tokenizer : new_tokenizer(options, source, validation);
-  data.separator = data.tokenizer.special(options.separator);
-  append(data, source, options);
+  const std::unique_ptr<Tokenizer> from_file = tokenizer ? nullptr : tokenizer_from_file(options, source);
+  const Tokenizer* known = tokenizer ? tokenizer : from_file.get();
+  decide_documents(data, options, source, known);
+  if (separate) find_documents(validation, data.documents);
+  choose_tokenizer(data, options, known, source, validation);
+  std::vector<Document> documents = append(data, source, options);
+  require_all_counted(data);
+  DocumentSplit split;
   std::vector<Stretch> parts;
+  const bool validates = separate || options.val_fraction > 0;
   if (separate) {
     data.train = data.tokens.size();
-    append(data, validation, options);
+    split = {std::move(documents), append(data, validation, options)};
     parts = {{data.train, data.tokens.size()}};
+  } else if (data.packing == Packing::stream) {
+    parts = split_stream(data, options, context);
   } else {
-    parts = split(data, source.nats, options, context);
+    split = split_documents(documents, options);
   }
   std::future<uint64_t> hash;  // a sequential hash, computed while other threads count
   if (source.token_files.empty()) hash = begin_fingerprint(data);
-  require_tokens(data.train, context + 1, "training with a context of " + std::to_string(context), data.name,
-                 "give more text, or lower --context or --val-fraction");
-  if (separate || options.val_fraction > 0) {
-    require_tokens(data.tokens.size() - data.train, 2, "validation", separate ? validation.name() : data.name,
-                   "give more text or raise --val-fraction");
-    set_validation(data, separate ? validation.nats : source.nats, parts, context, separate);
+  if (data.packing == Packing::stream) {
+    require_tokens(data.train, context + 1, "training with a context of " + std::to_string(context), data.name,
+                   "give more text, or lower --context or --val-fraction");
+    if (validates)
+      require_tokens(data.tokens.size() - data.train, 2, "validation", separate ? validation.name() : data.name,
+                     "give more text or raise --val-fraction");
+    set_stream_rows(data, validates ? parts : std::vector<Stretch>(), options.sampling, context);
+  } else {
+    const Source& of_validation = separate ? validation : source;
+    set_document_rows(data, split, !of_validation.nats.empty(), context);
+    require_documents(data, validates);
   }
-  if (options.sampling == Draws::shuffle) set_windows(data, !source.nats.empty(), context);
   if (hash.valid()) data.fingerprint = hash.get();
   if (separate) data.fingerprint = rng::key({data.fingerprint, data.train});
-  for (const Source* part : {&source, &validation})  // they decide the split and the windows
+  for (const Source* part : {&source, &validation})  // they decide the floor
     if (!part->nats.empty())
       data.fingerprint = rng::key({data.fingerprint, hash_bytes(0, part->nats.data(), 8 * part->nats.size())});
   require_mapped_files();
@@ -287,15 +394,24 @@ std::string tokenizer_of(const TextOptions& options) {
   return file.empty() || find_token_files(options.data, true).empty() ? options.tokenizer : file;
 }
 
-Dataset load_for_evaluation(const TextFiles& files, const Tokenizer& tokenizer, int context, int separator) {
+Dataset load_for_evaluation(const TextFiles& files, const Tokenizer& tokenizer, int context,
+                            const DocumentOptions& how) {
   Source source = open_source(files.data, files, tokenizer.bpe() || tokenizer.pieces());
   Dataset data;
   data.name = source.name();
+  decide_documents(data, how, source, &tokenizer);
   data.tokenizer = tokenizer;
-  data.separator = separator;
-  append(data, source, files);
-  require_tokens(data.tokens.size(), 2, "evaluation", data.name, "give more text");
-  set_validation(data, source.nats, {{0, data.tokens.size()}}, context);
+  set_separator(data, how.separator);
+  const std::vector<Document> documents = append(data, source, files);
+  require_all_counted(data);
+  if (data.packing == Packing::stream) {
+    require_tokens(data.tokens.size(), 2, "evaluation", data.name, "give more text");
+    const size_t after = data.around.last >= 0 ? 1 : 0;  // nothing follows the last document
+    set_stream_rows(data, {{0, data.tokens.size() - after}}, Draws::random, context);
+  } else {
+    set_document_rows(data, {{}, documents}, !source.nats.empty(), context);
+    if (data.val.empty()) throw std::runtime_error("there is no document in " + data.name);
+  }
   require_mapped_files();
   return data;
 }

@@ -5,38 +5,19 @@
 #include <stdexcept>
 #include <utility>
 
-size_t newlines(const Dataset& data, size_t begin, size_t end) {
-  size_t n = 0;
-  data.tokens.for_each(begin, end, [&, newline = data.tokenizer.newline()](uint32_t t) { n += int(t) == newline; });
-  return n;
-}
+#include "data/strings/format.hpp"
+
+// ---- a stream --------------------------------------------------------------------------------------------
 
 namespace {
 
-// ---- windows ---------------------------------------------------------------------------------------------
-
 // Adds windows back to back over tokens [first, end).
-void add_windows(std::vector<TokenWindow>& windows, size_t first, size_t end, int T) {
-  for (size_t start = first; start + 1 < end; start += T)
-    windows.push_back({start, static_cast<int>(std::min<size_t>(T, end - 1 - start))});
-}
-
-// Returns one window for each story in [first, end) that follows a '\n' at `lowest` or later. The window starts at that
-// '\n'. Returns no windows if any story is longer than T.
-std::vector<TokenWindow> windows_by_story(const Dataset& data, size_t lowest, size_t first, size_t end, int T) {
-  const auto newline = static_cast<uint32_t>(data.tokenizer.newline());
-  std::vector<TokenWindow> windows;
-  for (size_t start = first; start < end;) {
-    const size_t next = data.tokens.find(start, end, newline) + 1;
-    if (next - start > static_cast<size_t>(T) || next > end) return {};
-    if (start > lowest && data.tokens[start - 1] == newline)
-      windows.push_back({start - 1, static_cast<int>(next - start)});
-    start = next;
+void add_windows(Rows& rows, size_t first, size_t end, int T) {
+  for (size_t start = first; start + 1 < end; start += T) {
+    const auto length = static_cast<int>(std::min<size_t>(T, end - 1 - start));
+    rows.add({start, length, length});
   }
-  return windows;
 }
-
-// ---- the split -------------------------------------------------------------------------------------------
 
 // Returns the start of the line that contains `at`, or `at` if the line starts before `lowest`.
 size_t line_start(const Dataset& data, size_t lowest, size_t at) {
@@ -60,66 +41,100 @@ std::vector<Stretch> spread_parts(const Dataset& data, double fraction, int cont
   return parts;
 }
 
-// Tokens, and -log P of their stories if known.
-struct Stories {
-  Tokens tokens;
-  std::vector<double> nats;
-
-  void append(const Stories& from, size_t begin, size_t end, size_t& story, const Dataset& data) {
-    tokens.append(from.tokens, begin, end);
-    if (from.nats.empty()) return;
-    const size_t count = newlines(data, begin, end);
-    nats.insert(nats.end(), from.nats.begin() + story, from.nats.begin() + story + count);
-    story += count;
-  }
-};
-
-// Moves these parts of the tokens, and -log P of their stories, to the end. `parts` receives their new positions.
-void move_behind(Dataset& data, std::vector<double>& nats, std::vector<Stretch>& parts) {
-  const Stories all{data.tokens, nats};
-  Stories rest, moved;
-  size_t at = 0, story = 0;
+// Moves these parts of the tokens to the end. `parts` receives their new positions.
+void move_behind(Dataset& data, std::vector<Stretch>& parts) {
+  Tokens rest, moved;
+  size_t at = 0;
   for (const Stretch& part : parts) {
-    rest.append(all, at, part.begin, story, data);
-    moved.append(all, part.begin, part.end, story, data);
+    rest.append(data.tokens, at, part.begin);
+    moved.append(data.tokens, part.begin, part.end);
     at = part.end;
   }
-  rest.append(all, at, all.tokens.size(), story, data);
-  size_t end = data.train = rest.tokens.size();
+  rest.append(data.tokens, at, data.tokens.size());
+  size_t end = data.train = rest.size();
   for (Stretch& p : parts) {
     p = {end, end + p.end - p.begin};
     end = p.end;
   }
-  rest.tokens.append(moved.tokens, 0, moved.tokens.size());
-  data.tokens = std::move(rest.tokens);
-  nats = std::move(rest.nats);
-  nats.insert(nats.end(), moved.nats.begin(), moved.nats.end());
+  rest.append(moved, 0, moved.size());
+  data.tokens = std::move(rest);
 }
 
 }  // namespace
 
-std::vector<Stretch> split(Dataset& data, std::vector<double>& nats, const SplitOptions& options, int context) {
+std::vector<Stretch> split_stream(Dataset& data, const SplitOptions& options, int context) {
   if (options.val_split == ValSplit::spread && options.val_fraction > 0) {
     std::vector<Stretch> parts = spread_parts(data, options.val_fraction, context);
-    move_behind(data, nats, parts);
+    move_behind(data, parts);
     return parts;
   }
   data.train = static_cast<size_t>(static_cast<double>(data.tokens.size()) * (1 - options.val_fraction));
-  if (!nats.empty()) data.train = line_start(data, 0, data.train);
   return {{data.train, data.tokens.size()}};
 }
 
-void set_validation(Dataset& data, const std::vector<double>& nats, const std::vector<Stretch>& parts, int context,
-                    bool own_text) {
-  const size_t lowest = own_text ? data.train : 0;
-  if (!nats.empty()) data.val = windows_by_story(data, lowest, data.train, data.tokens.size(), context);
-  if (!data.val.empty()) {
-    const double sum = std::accumulate(nats.end() - static_cast<int64_t>(data.val.size()), nats.end(), 0.0);
-    data.floor = sum / static_cast<double>(data.val_targets());
-  } else {
-    if (!nats.empty() && data.train < data.tokens.size())
-      data.notes.push_back("the floor is not known: a story is longer than the context of " + std::to_string(context));
-    for (const Stretch& part : parts) add_windows(data.val, part.begin, part.end, context);
+void set_stream_rows(Dataset& data, const std::vector<Stretch>& validation, Draws sampling, int context) {
+  for (const Stretch& part : validation) add_windows(data.val, part.begin, part.end, context);
+  if (sampling == Draws::shuffle) add_windows(data.rows, 0, data.train, context);
+  if (!data.val.empty()) measure_validation(data);
+}
+
+// ---- documents -------------------------------------------------------------------------------------------
+
+namespace {
+
+size_t size_of(const Document& document) { return document.tokens.end - document.tokens.begin; }
+
+size_t total_size(const std::vector<Document>& documents) {
+  return std::transform_reduce(documents.begin(), documents.end(), size_t{0}, std::plus<>(), size_of);
+}
+
+std::vector<TokenWindow> windows_of(const Dataset& data, const std::vector<Document>& documents, int context,
+                                    size_t& cut) {
+  std::vector<Stretch> stretches;
+  for (const Document& document : documents) stretches.push_back(document.tokens);
+  return windows_of(stretches, context, [&](size_t begin, size_t end) { return data.targets_among(begin, end); }, cut);
+}
+
+Rows rows_of(const Dataset& data, const std::vector<TokenWindow>& windows, int context) {
+  return data.packing == Packing::padded ? one_per_row(windows) : packed_rows(windows, context);
+}
+
+}  // namespace
+
+DocumentSplit split_documents(const std::vector<Document>& documents, const SplitOptions& options) {
+  constexpr size_t kMostStretches = 100, kFewestDocuments = 4;  // stretches; documents for validation in each
+  if (options.val_fraction == 0) return {documents, {}};
+  const bool spread = options.val_split == ValSplit::spread;
+  const auto wanted = static_cast<size_t>(static_cast<double>(documents.size()) * options.val_fraction);
+  const size_t count = spread ? std::clamp<size_t>(wanted / kFewestDocuments, 1, kMostStretches) : 1;
+  const size_t share = total_size(documents) / count;
+  const auto train_share = static_cast<size_t>(static_cast<double>(share) * (1 - options.val_fraction));
+  DocumentSplit split;
+  size_t before = 0;  // tokens of the documents before
+  for (const Document& document : documents) {
+    const bool last = &document == &documents.back();
+    const bool validates = before % share >= train_share || (last && split.val.empty() && documents.size() > 1);
+    (validates ? split.val : split.train).push_back(document);
+    before += size_of(document);
+  }
+  return split;
+}
+
+void set_document_rows(Dataset& data, const DocumentSplit& split, bool nats_known, int context) {
+  size_t cut = 0, cut_to_validate = 0;
+  data.train = total_size(split.train);
+  data.rows = rows_of(data, windows_of(data, split.train, context, cut), context);
+  data.val = rows_of(data, windows_of(data, split.val, context, cut_to_validate), context);
+  const std::string longer = " longer than the context of " + std::to_string(context);
+  if (cut + cut_to_validate > 0)
+    data.notes.push_back(counted(static_cast<double>(cut + cut_to_validate), "document") + longer +
+                         ": each is cut into examples of at most " + std::to_string(context) + " tokens");
+  if (data.val.empty()) return;
+  if (nats_known && cut_to_validate > 0) data.notes.push_back("the floor is not known: a story is" + longer);
+  if (nats_known && cut_to_validate == 0) {
+    const double nats = std::transform_reduce(split.val.begin(), split.val.end(), 0.0, std::plus<>(),
+                                              [](const Document& document) { return document.nats; });
+    data.floor = nats / static_cast<double>(data.val_targets());
   }
   measure_validation(data);
 }
@@ -128,10 +143,4 @@ void require_tokens(size_t have, size_t need, const std::string& what, const std
   if (have >= need) return;
   throw std::runtime_error("too little text in " + name + ": " + what + " needs at least " + std::to_string(need) +
                            " tokens and has " + std::to_string(have) + "; " + advice);
-}
-
-void set_windows(Dataset& data, bool by_story, int context) {
-  if (by_story) data.windows = windows_by_story(data, 0, 0, data.train, context);
-  data.by_line = !data.windows.empty();
-  if (data.windows.empty()) add_windows(data.windows, 0, data.train, context);
 }

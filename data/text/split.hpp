@@ -1,12 +1,13 @@
 #pragma once
-// Splits a dataset into training and validation, and into windows.
+// Splits a dataset into training and validation, and into rows.
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dataset.hpp"
 
-// How training steps choose windows: anywhere in the text, with replacement, or each window once per epoch.
+// How training steps choose windows of a stream: anywhere, with replacement, or each window once per epoch.
 enum class Draws { random, shuffle };
 
 // Which part of the text is for validation: its end, or the ends of up to 100 equal stretches.
@@ -18,24 +19,40 @@ struct SplitOptions {
   Draws sampling = Draws::random;
 };
 
-// Tokens [begin, end).
-struct Stretch {
-  size_t begin, end;
+// How documents become rows. Open values follow from the text.
+struct DocumentOptions {
+  std::string documents = {};           // where they end: file, line, paragraph, or a text between them; "": open
+  std::optional<Packing> packing = {};
+  std::string separator = {};           // the special token between documents; "": none, or open
 };
 
-size_t newlines(const Dataset& data, size_t begin, size_t end);
+// ---- a stream --------------------------------------------------------------------------------------------
 
-// Sets data.train and returns the validation stretches, which come after it. `nats` has -log P of each story, or is
-// empty. "spread" moves the validation tokens to the end, and `nats` with them.
-std::vector<Stretch> split(Dataset& data, std::vector<double>& nats, const SplitOptions& options, int context);
+// Sets data.train and returns the validation stretches, which come after it. "spread" moves the validation tokens to
+// the end.
+std::vector<Stretch> split_stream(Dataset& data, const SplitOptions& options, int context);
 
-// Sets the validation windows and their floor. `nats` ends with the -log P of the validation stories, or is empty. If
-// `own_text`, the validation is a separate text, so the line end before it does not belong to it.
-void set_validation(Dataset& data, const std::vector<double>& nats, const std::vector<Stretch>& parts, int context,
-                    bool own_text = false);
+// Sets the rows for training (none for Draws::random) and for validation: windows back to back.
+void set_stream_rows(Dataset& data, const std::vector<Stretch>& validation, Draws sampling, int context);
 
-// Sets data.windows for Draws::shuffle.
-void set_windows(Dataset& data, bool by_story, int context);
+// ---- documents -------------------------------------------------------------------------------------------
+
+// A document's tokens, and the -log P of its text if that is known.
+struct Document {
+  Stretch tokens;
+  double nats = 0;
+};
+
+struct DocumentSplit {
+  std::vector<Document> train, val;
+};
+
+// Takes whole documents for validation: the last ones, or with "spread" the last ones of up to 100 equal stretches.
+DocumentSplit split_documents(const std::vector<Document>& documents, const SplitOptions& options);
+
+// Sets data.train and the rows of documents, as data.packing says. Sets the floor if `nats_known`. Notes documents that
+// are longer than the context.
+void set_document_rows(Dataset& data, const DocumentSplit& split, bool nats_known, int context);
 
 // Throws std::runtime_error if there are fewer tokens than `what` needs.
 void require_tokens(size_t have, size_t need, const std::string& what, const std::string& name, const char* advice);

@@ -22,6 +22,7 @@
 #include "data/host/progress.hpp"
 #include "data/strings/format.hpp"
 #include "data/strings/utf8.hpp"
+#include "json_lines.hpp"
 
 namespace fs = std::filesystem;
 
@@ -212,22 +213,6 @@ bool looks_like_tokens(const std::string& path, std::string_view look) {
   return small > look.size() / 4;
 }
 
-// True if the first lines are JSON objects.
-bool is_json_lines(std::string_view text) {
-  constexpr int kLines = 2;
-  for (int i = 0; i < kLines; ++i) {
-    const size_t end = text.find('\n');
-    if (!text.starts_with('{') || end == text.npos) return false;
-    try {
-      if (!parse_json(text.substr(0, end)).is_object()) return false;
-    } catch (const std::runtime_error&) {
-      return false;
-    }
-    text.remove_prefix(end + 1);
-  }
-  return true;
-}
-
 // True if the text begins with "[ {", as most document exports do.
 bool is_json_list(std::string_view text) {
   if (!text.starts_with('[')) return false;
@@ -269,6 +254,8 @@ std::string Text::place(size_t at) const {
   const File* file = &files.front();
   for (const File& f : files)
     if (f.begin <= at) file = &f;
+  for (const TextSpan& span : file->spans)
+    if (span.begin <= at && at < span.end) return one_line(file->name) + ", line " + std::to_string(span.line);
   const std::string_view before = std::string_view(bytes).substr(file->begin, at - file->begin);
   const size_t line = std::count(before.begin(), before.end(), '\n') + 1, start = before.rfind('\n') + 1;
   return one_line(file->name) + ", line " + std::to_string(line) + ", byte " +
@@ -312,7 +299,10 @@ void note_copies(Text& text, const Text& validation) {
 
 void note_special_tokens(Text& text, const Tokenizer& tokenizer) {
   if (const std::string note = tokenizer.note_on_special(text.name, text.bytes); !note.empty())
-    text.notes.push_back(note + "; to separate documents, make each a file and train with --document-separator");
+    text.notes.push_back(note + "; where it separates documents, name it: --documents '" + kEndOfText + "'");
+  else if (text.bytes.find(kEndOfText) != text.bytes.npos)
+    text.notes.push_back(text.name + " has " + kEndOfText + " in it, which is read as ordinary text; where it " +
+                         "separates documents, name it: --documents '" + kEndOfText + "'");
 }
 
 bool drop_returns(std::string& text, size_t begin) {
@@ -327,7 +317,7 @@ bool drop_returns(std::string& text, size_t begin) {
 Text read_text(const Names& paths, const TextFiles& filter, const Names& held_out) {
   constexpr size_t kLook = 1 << 16;
   Text text;
-  Names marks, returns, json, json_lists;
+  Names marks, returns, json_lists;
   auto [files, skipped, own, held, repeated] = list_files(paths, filter, held_out);
   const size_t total = bytes_of(files), memory = detect_machine().memory, most = memory > 0 ? memory : size_t(-1);
   check_memory(total, "give less text");
@@ -361,12 +351,16 @@ Text read_text(const Names& paths, const TextFiles& filter, const Names& held_ou
     if (!is_text && looks_like_tokens(found.path, look))
       throw std::runtime_error(name + " looks like tokens: add --tokenizer FILE, the tokenizer that made them");
     if (!is_text) text.notes.push_back(note_of_binary(name, look, bad));
-    if (is_text && is_json_lines(look)) json.push_back(name);
+    const bool json_lines = is_text && is_json_lines(look);
     if (is_text && is_json_list(look)) json_lists.push_back(name);
     read_on(text.bytes, file.get(), most, name, show);
     if (text.bytes.size() >= most) throw std::runtime_error(name + " has more text than fits into memory");
     if (is_text) normalize(text.bytes, begin, name, marks, returns);
     text.files.push_back({name, begin});
+    if (!json_lines) continue;
+    const std::string lines = text.bytes.substr(begin);
+    text.bytes.resize(begin);
+    text.files.back().spans = append_json_lines(text.bytes, lines, name, filter);
   }
   if (!held.empty()) text.notes.push_back(note_of_held_out(held));
   if (!repeated.empty()) text.notes.push_back(note_of_repeated(repeated));
@@ -376,9 +370,6 @@ Text read_text(const Names& paths, const TextFiles& filter, const Names& held_ou
                          (skipped.size() == 1 ? " that is" : " that are") + " not text: " + list(skipped));
   if (!marks.empty()) text.notes.push_back("left out the byte order mark of " + list(marks));
   if (!returns.empty()) text.notes.push_back("read CRLF line ends as LF: " + list(returns));
-  if (!json.empty())
-    text.notes.push_back("JSON lines are learned as they are: " + list(json) + "; for their texts alone: jq -r .text " +
-                         shell_words({json[0]}) + " | train_gpt train -");
   if (!json_lists.empty())
     text.notes.push_back("JSON is learned as it is: " + list(json_lists) + "; for its texts alone: jq -r '.[].text' " +
                          shell_words({json_lists[0]}) + " | train_gpt train -");

@@ -5,9 +5,10 @@
 #include <vector>
 
 #include "data/tokenizer/tokenizer.hpp"
+#include "json_lines.hpp"
 
 // Which text to read.
-struct TextFiles {
+struct TextFiles : JsonFields {
   std::vector<std::string> data, include, exclude;  // include and exclude are globs for files in folders
   Unknown unknown = Unknown::error;
   std::string out;  // what the command writes; no input is read from it
@@ -17,6 +18,7 @@ struct Text {
   struct File {
     std::string name;
     size_t begin;
+    std::vector<TextSpan> spans = {};  // of JSON lines; empty for any other file
   };
   std::string bytes;               // all files, one after the other
   std::string name;                // shown to the user, without control characters
@@ -29,8 +31,8 @@ struct Text {
 
 // Reads `paths`: files, folders and "-" for standard input. In folders, follows symbolic links, ignores hidden files,
 // and skips files that are not text, files that train_gpt wrote, and `filter.out`. Reads a file with several names
-// once. Leaves out byte order marks and files that are also in `held_out`, and turns CRLF into LF. Throws
-// std::runtime_error.
+// once. Leaves out byte order marks and files that are also in `held_out`, and turns CRLF into LF. Reads JSON lines as
+// json_lines.hpp says. Throws std::runtime_error.
 Text read_text(const std::vector<std::string>& paths, const TextFiles& filter,
                const std::vector<std::string>& held_out = {});
 

@@ -130,6 +130,28 @@ uint64_t sampled_hash(const MappedFile& file) {
   return hash;
 }
 
+// ---- masks -----------------------------------------------------------------------------------------------
+
+std::string mask_of(const std::string& path) { return fs::path(path).replace_extension(".mask").string(); }
+
+// Appends the mask of tokens [before, after), if there is one or others have one. Returns a hash of it; 0 without one.
+uint64_t append_mask(Tokens& counted, const std::string& path, size_t before, size_t after) {
+  const std::string mask = mask_of(path);
+  const bool found = has_mask(path);
+  if (!found && counted.size() == 0) return 0;
+  if (counted.size() < before) counted.append(std::vector<uint8_t>(before - counted.size(), 1));
+  if (!found) return 0;
+  std::string bytes = read_file(mask);
+  if (bytes.size() != after - before)
+    throw std::runtime_error(mask + " has " + std::to_string(bytes.size()) + " bytes, and " + path + " " +
+                             std::to_string(after - before) + " tokens: `tokenize` writes one byte for each");
+  if (bytes.find_first_not_of(std::string_view("\0\1", 2)) != bytes.npos)
+    throw std::runtime_error(mask + " has a byte that is neither 0 nor 1");
+  const uint64_t hash = hash_bytes(1, bytes.data(), bytes.size());
+  counted.append_bytes(std::move(bytes));
+  return hash;
+}
+
 }  // namespace
 
 bool has_token_header(const std::string& path) {
@@ -157,18 +179,34 @@ Names find_token_files(const Names& paths, bool raw, bool validation) {
   return files;
 }
 
-TokenFileHash append_token_file(Tokens& tokens, const std::string& path) {
+bool has_mask(const std::string& path) { return kind_of_path(mask_of(path)) == PathKind::file; }
+
+bool is_mask(const std::string& path) {
+  return path.ends_with(".mask") && kind_of_path(fs::path(path).replace_extension(".bin").string()) == PathKind::file;
+}
+
+TokenFileHash append_token_file(Tokens& tokens, const std::string& path, Tokens* counted) {
   const auto file = std::make_shared<const MappedFile>(path);
   const Kind kind = kind_of(path, *file);
   const size_t header = kind.magic ? kHeaderNumbers * sizeof(int32_t) : 0;
+  const size_t before = tokens.size();
   tokens.append_mapped(file, static_cast<const char*>(file->data()) + header, kind.width,
                        (file->size() - header) / static_cast<size_t>(kind.width));
-  return {sampled_hash(*file), [file] {
+  const uint64_t mask = counted ? append_mask(*counted, path, before, tokens.size()) : 0;
+  const uint64_t sampled = sampled_hash(*file);
+  return {mask == 0 ? sampled : rng::key({sampled, mask}), [file] {
             file->read_in_order(true);
             const uint64_t hash = hash_bytes(file->size(), file->data(), file->size());
             file->read_in_order(false);
             return hash;
           }};
+}
+
+void write_mask(const std::string& path, const std::vector<uint8_t>& counted) {
+  WholeFile file(mask_of(path));
+  file.write(counted.data(), counted.size());
+  file.finish();
+  file.publish();
 }
 
 void write_token_file(const std::string& path, const std::vector<uint32_t>& tokens, bool wide) {

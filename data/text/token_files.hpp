@@ -4,7 +4,8 @@
 //   llm.c     256 int32: magic 20240520 and version 1 (16-bit tokens), or 20240801 and 7 (32-bit tokens), the number of
 //             tokens, zeros; then the tokens (karpathy/llm.c, dev/data/data_common.py)
 //   nanoGPT   16-bit tokens without a header, in a file NAME.bin
-// All numbers are little-endian.
+// All numbers are little-endian. Next to a file NAME.bin there may be a mask NAME.mask: a byte for each token, 1 if it
+// counts as a target, else 0.
 
 #include <functional>
 #include <string>
@@ -28,9 +29,15 @@ struct TokenFileHash {
   std::function<uint64_t()> whole;
 };
 
-// Maps a file and appends its tokens. Throws std::runtime_error if its size does not fit its header.
-TokenFileHash append_token_file(Tokens& tokens, const std::string& path);
+// Maps a file and appends its tokens, and its mask to `counted` if both are there. If only some of the files have
+// masks, all tokens of the others count. Throws std::runtime_error if a size does not fit.
+TokenFileHash append_token_file(Tokens& tokens, const std::string& path, Tokens* counted = nullptr);
+
+// True if a token file has a mask. is_mask() is true for such a mask.
+bool has_mask(const std::string& path);
+bool is_mask(const std::string& path);
 
 // Writes a token file in llm.c's format, with 32-bit tokens if `wide`. Throws std::runtime_error, and then keeps an
-// older file.
+// older file. write_mask() writes the mask of the file at `path`.
+void write_mask(const std::string& path, const std::vector<uint8_t>& counted);
 void write_token_file(const std::string& path, const std::vector<uint32_t>& tokens, bool wide);

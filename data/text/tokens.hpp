@@ -7,6 +7,11 @@
 #include <string>
 #include <vector>
 
+// Tokens [begin, end) of a sequence.
+struct Stretch {
+  size_t begin, end;
+};
+
 class Tokens {
  public:
   template <class T>  // uint8_t, uint16_t or uint32_t

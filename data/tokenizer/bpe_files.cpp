@@ -319,9 +319,6 @@ Bpe read_bpe(const std::string& path) {
   });
 }
 
-namespace {
-
-// Puts a special token before a text.
 ordered_json template_with(const SpecialToken& begin) {
   const ordered_json special = {{"SpecialToken", {{"id", begin.name}, {"type_id", 0}}}};
   const auto text = [](const char* id, int type) {
@@ -335,8 +332,6 @@ ordered_json template_with(const SpecialToken& begin) {
           {"pair", ordered_json::array({special, text("A", 0), second, text("B", 1)})},
           {"special_tokens", {{begin.name, {{"id", begin.name}, {"ids", ids}, {"tokens", names}}}}}};
 }
-
-}  // namespace
 
 std::string to_json(const Bpe& bpe) {
   const BpeTables& tables = bpe.tables();

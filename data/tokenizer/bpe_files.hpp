@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "bpe.hpp"
 
 // Reads a tokenizer.json, or an encoder.json (also called vocab.json) with a vocab.bpe or merges.txt in the same
@@ -14,6 +16,9 @@ Bpe read_bpe(const std::string& path);
 // Convert to and from the text of a tokenizer.json, which Hugging Face's tokenizers read. Errors do not name a file.
 std::string to_json(const Bpe& bpe);
 Bpe bpe_from_json(const std::string& text);
+
+// The post_processor of a tokenizer.json that puts a special token before a text.
+nlohmann::ordered_json template_with(const SpecialToken& begin);
 
 // Returns bytes as these files write them: each byte as its own printable character.
 std::string printable(const std::string& bytes);

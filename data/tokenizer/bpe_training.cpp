@@ -200,15 +200,12 @@ Bpe train_bpe(std::string_view text, int vocabulary, const std::function<void(in
   return Bpe(training.finish());
 }
 
-Bpe train_bpe_shown(std::string_view text, int vocabulary, const std::string& separator) {
-  const int merged = separator.empty() ? vocabulary : vocabulary - 1;
-  Progress progress(0, merged - 256, "merge", 10);
-  Bpe bpe = train_bpe(text, merged, [&](int done, int total) {
+Tokenizer train_tokenizer(std::string_view text, int vocabulary, const std::string& special) {
+  if (!special.empty() && vocabulary == 256)
+    throw std::invalid_argument("a vocabulary of 256 has no room for " + special + " next to the bytes: use 257");
+  if (!special.empty()) return train_tokenizer(text, vocabulary - 1, "").with_special(special);
+  Progress progress(0, vocabulary - 256, "merge", 10);
+  return Tokenizer::bpe(train_bpe(text, vocabulary, [&](int done, int total) {
     if (done < total) progress.update(done, [&] { return std::to_string(256 + done) + " tokens"; });
-  });
-  if (separator.empty()) return bpe;
-  BpeTables tables = bpe.tables();
-  tables.special.push_back({static_cast<uint32_t>(tables.tokens.size()), separator});
-  tables.tokens.push_back(separator);
-  return Bpe(std::move(tables));
+  }));
 }

@@ -5,13 +5,13 @@
 #include <string>
 #include <string_view>
 
-#include "bpe.hpp"
+#include "tokenizer.hpp"
 
 // Trains a tokenizer with `vocabulary` tokens, 256 of which are the bytes. Merges the most frequent pair each time;
 // ties go to the lowest left token, then the lowest right one. Stops early if no pair is left. `progress(done, total)`
 // counts merges. Throws std::invalid_argument for a vocabulary below 256.
 Bpe train_bpe(std::string_view text, int vocabulary, const std::function<void(int, int)>& progress = nullptr);
 
-// Does the same, and shows its progress on standard error if it takes long. Unless `separator` is "", the last token is
+// Does the same, and shows its progress on standard error if it takes long. Unless `special` is "", the last token is
 // the special token of that name.
-Bpe train_bpe_shown(std::string_view text, int vocabulary, const std::string& separator);
+Tokenizer train_tokenizer(std::string_view text, int vocabulary, const std::string& special);

@@ -5,22 +5,30 @@
 
 #include <nlohmann/json.hpp>
 
+#include "bpe_files.hpp"
 #include "data/strings/utf8.hpp"
 
 using nlohmann::json;
 
-json word_level(const std::vector<uint32_t>& alphabet) {
-  json vocabulary = json::object();
+json word_level(const std::vector<uint32_t>& alphabet, const std::string& special, bool begins) {
+  json vocabulary = json::object(), added = json::array();
   for (size_t i = 0; i < alphabet.size(); ++i) vocabulary[utf8(alphabet[i])] = i;
+  if (!special.empty()) {
+    vocabulary[special] = alphabet.size();
+    added.push_back({{"id", alphabet.size()}, {"content", special}, {"single_word", false}, {"lstrip", false},
+                     {"rstrip", false}, {"normalized", false}, {"special", true}});
+  }
+  json begin;
+  if (begins) begin = template_with({static_cast<uint32_t>(alphabet.size()), special});
   const json each_character = {
       {"type", "Split"}, {"pattern", {{"Regex", "[\\s\\S]"}}}, {"behavior", "Isolated"}, {"invert", false}};
   return {{"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},
-          {"added_tokens", json::array()},
+          {"added_tokens", added},
           {"normalizer", nullptr},
           {"pre_tokenizer", each_character},
-          {"post_processor", nullptr},
+          {"post_processor", begin},
           {"decoder", {{"type", "Fuse"}}},
           {"model", {{"type", "WordLevel"}, {"vocab", vocabulary}, {"unk_token", "<unk>"}}}};  // not in the vocabulary
 }
@@ -30,15 +38,25 @@ bool is_word_level(const json& file) {
          file["model"].value("type", json()) == "WordLevel";
 }
 
+std::string special_of(const json& file) {
+  const json added = file.value("added_tokens", json::array());
+  if (!added.is_array() || added.empty() || !added[0].is_object()) return "";
+  const json content = added[0].value("content", json());
+  return content.is_string() ? content.get<std::string>() : "";
+}
+
 std::vector<uint32_t> alphabet_of(const json& file) {
   std::vector<uint32_t> alphabet;
+  const std::string special = special_of(file);
   const json vocabulary = file["model"].value("vocab", json::object());
   for (const auto& [word, token] : vocabulary.items()) {
     size_t end = 0;
+    if (word == special) continue;
     if (const auto point = next_code_point(word, end)) alphabet.push_back(*point);
   }
   std::sort(alphabet.begin(), alphabet.end());
-  if (alphabet.empty() || word_level(alphabet) != file)
+  const bool begins = !special.empty() && !file.value("post_processor", json()).is_null();
+  if (alphabet.empty() || word_level(alphabet, special, begins) != file)
     throw std::runtime_error("train_gpt reads only the WordLevel character tokenizers that it writes");
   return alphabet;
 }

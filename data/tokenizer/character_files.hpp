@@ -3,13 +3,18 @@
 // a WordLevel model. A character without a token is an error there, as it is here.
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
-nlohmann::json word_level(const std::vector<uint32_t>& alphabet);
+// Unless `special` is "", the last token is the special token of that name. If it `begins`, it comes before each text.
+nlohmann::json word_level(const std::vector<uint32_t>& alphabet, const std::string& special, bool begins);
 
 bool is_word_level(const nlohmann::json& file);
+
+// Returns the name of the special token of such a file, or "".
+std::string special_of(const nlohmann::json& file);
 
 // Returns the alphabet of such a file. Throws std::runtime_error, without a file name, for any other WordLevel
 // tokenizer.

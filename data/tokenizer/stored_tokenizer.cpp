@@ -69,7 +69,9 @@ Tokenizer read_tokenizer_file(const std::string& path) {
   if (is_sentencepiece_model(bytes) || path.ends_with(".bin")) return Tokenizer::pieces(read_pieces(path));
   if (bytes.find("\"WordLevel\"") != std::string::npos)
     if (const json file = read_json(path, kLargestTokenizer); is_word_level(file)) try {
-        return Tokenizer::characters(alphabet_of(file));
+        const Tokenizer characters = Tokenizer::characters(alphabet_of(file));
+        const bool begins = !file["post_processor"].is_null();
+        return characters.with_special(special_of(file)).with_begin(begins ? characters.vocabulary() : -1);
       } catch (const std::runtime_error& error) {
         throw std::runtime_error(path + ": " + error.what());
       }
@@ -92,13 +94,19 @@ json to_json(const Tokenizer& tokenizer) {
   if (tokenizer.kind() == Tokenizer::Kind::character) j["codepoints"] = tokenizer.alphabet();
   if (tokenizer.bpe()) j["tokenizer.json"] = to_json(*tokenizer.bpe());
   if (tokenizer.pieces()) j["tables"] = to_json(tokenizer.pieces()->tables());
+  if (!tokenizer.added().empty()) j["special"] = tokenizer.added();
+  if (!tokenizer.added().empty() && tokenizer.begin() >= 0) j["begins"] = true;
   return j;
 }
 
 Tokenizer tokenizer_from_json(const json& j) {
+  const auto whole = [&](const Tokenizer& t) {
+    const std::string special = j.value("special", "");
+    return t.with_special(special).with_begin(!special.empty() && j.value("begins", false) ? t.vocabulary() : -1);
+  };
   switch (value_of(kKinds, "tokenizer", j.at("kind").get<std::string>())) {
-    case Tokenizer::Kind::byte: return Tokenizer::bytes();
-    case Tokenizer::Kind::character: return characters_from_json(j.at("codepoints"));
+    case Tokenizer::Kind::byte: return whole(Tokenizer::bytes());
+    case Tokenizer::Kind::character: return whole(characters_from_json(j.at("codepoints")));
     case Tokenizer::Kind::bpe: return Tokenizer::bpe(bpe_from_json(j.at("tokenizer.json").get<std::string>()));
     case Tokenizer::Kind::pieces: return Tokenizer::pieces(Pieces(tables_from_json(j.at("tables"))));
   }

@@ -107,8 +107,10 @@ Tokenizer Tokenizer::pieces(Pieces pieces) {
 int Tokenizer::vocabulary() const {
   if (kind_ == Kind::pieces) return pieces_->vocabulary();
   if (kind_ == Kind::bpe) return bpe_->vocabulary();
-  return kind_ == Kind::byte ? 256 : static_cast<int>(alphabet_.size());
+  return without_special() + (special_.empty() ? 0 : 1);
 }
+
+int Tokenizer::without_special() const { return kind_ == Kind::byte ? 256 : static_cast<int>(alphabet_.size()); }
 
 int Tokenizer::token_of(uint32_t point) const {
   if (kind_ == Kind::pieces) return point < 128 ? static_cast<int>(pieces_->token_of_byte(point)) : -1;
@@ -151,12 +153,14 @@ std::string Tokenizer::decode(int token) const {
   if (token < 0 || token >= vocabulary()) return "";
   if (kind_ == Kind::bpe) return bpe_->bytes_of(static_cast<uint32_t>(token));
   if (kind_ == Kind::pieces) return pieces_->bytes_of(static_cast<uint32_t>(token));
+  if (token == without_special()) return special_;
   return kind_ == Kind::byte ? std::string(1, static_cast<char>(token)) : utf8(alphabet_[token]);
 }
 
 int Tokenizer::begin() const {
   if (pieces_) return pieces_->tables().begin;
-  return bpe_ ? bpe_->tables().begin : -1;
+  if (bpe_) return bpe_->tables().begin;
+  return begins_ ? without_special() : -1;
 }
 
 // A tokenizer.json does not say which special token ends a text, so look for Llama 3's by its name.
@@ -169,20 +173,52 @@ int Tokenizer::end() const {
   return -1;
 }
 
-Tokenizer Tokenizer::without_begin() const {
-  if (begin() < 0) return *this;
+Tokenizer Tokenizer::without_begin() const { return with_begin(-1); }
+
+Tokenizer Tokenizer::with_begin(int token) const {
+  if (begin() == token) return *this;
   if (kind_ == Kind::pieces) {
     PieceTables tables = pieces_->tables();
-    tables.begin = -1;
+    tables.begin = token;
     return pieces(Pieces(std::move(tables)));
   }
-  BpeTables tables = bpe_->tables();
-  tables.begin = -1;
-  return bpe(Bpe(std::move(tables)));
+  if (kind_ == Kind::bpe) {
+    BpeTables tables = bpe_->tables();
+    tables.begin = token;
+    return bpe(Bpe(std::move(tables)));
+  }
+  Tokenizer other = *this;
+  other.begins_ = token >= 0;
+  return other;
+}
+
+Tokenizer Tokenizer::with_special(const std::string& name) const {
+  if (name.empty()) return *this;
+  if (bpe_) {
+    BpeTables tables = bpe_->tables();
+    tables.special.push_back({static_cast<uint32_t>(tables.tokens.size()), name});
+    tables.tokens.push_back(name);
+    return bpe(Bpe(std::move(tables)));
+  }
+  Tokenizer more = *this;
+  more.special_ = name;
+  return more;
+}
+
+std::string Tokenizer::separator() const {
+  if (begin() >= 0) return name_of_special(begin());
+  const std::vector<std::string> names = special_names();
+  return std::find(names.begin(), names.end(), kEndOfText) == names.end() ? "" : kEndOfText;
+}
+
+DocumentTokens Tokenizer::around(const std::string& separator) const {
+  const int token = special(separator);
+  return {token, token >= 0 && token == begin() && end() >= 0 ? end() : token};
 }
 
 int Tokenizer::special(const std::string& name) const {
   if (name.empty()) return -1;
+  if (name == special_) return without_special();
   if (bpe_)
     for (const SpecialToken& token : bpe_->tables().special)
       if (token.name == name) return static_cast<int>(token.token);
@@ -194,6 +230,7 @@ int Tokenizer::special(const std::string& name) const {
 }
 
 std::string Tokenizer::name_of_special(int token) const {
+  if (!special_.empty()) return token == without_special() ? special_ : "";
   if (bpe_)
     for (const SpecialToken& special : bpe_->tables().special)
       if (static_cast<int>(special.token) == token) return special.name;
@@ -203,7 +240,7 @@ std::string Tokenizer::name_of_special(int token) const {
 }
 
 std::vector<std::string> Tokenizer::special_names() const {
-  std::vector<std::string> names;
+  std::vector<std::string> names = {special_};
   if (bpe_)
     for (const SpecialToken& special : bpe_->tables().special) names.push_back(special.name);
   if (pieces_)

@@ -31,6 +31,13 @@ struct NoToken : std::runtime_error {
   static constexpr const char* kAdvice = "--unknown skip leaves it out, --unknown replace writes a replacement";
 };
 
+// The special tokens around a document. -1: none.
+struct DocumentTokens {
+  int first = -1, last = -1;  // equal if one token separates neighbors
+};
+
+constexpr const char* kEndOfText = "<|endoftext|>";  // GPT-2's token between documents
+
 class Tokenizer {
  public:
   enum class Kind { byte, character, bpe, pieces };
@@ -44,6 +51,7 @@ class Tokenizer {
 
   Kind kind() const { return kind_; }
   const std::vector<uint32_t>& alphabet() const { return alphabet_; }  // char only
+  const std::string& added() const { return special_; }  // byte and char: the name of the special token, or ""
   const Bpe* bpe() const { return bpe_.get(); }                        // null for other kinds
   const Pieces* pieces() const { return pieces_.get(); }               // likewise
   int vocabulary() const;
@@ -62,6 +70,13 @@ class Tokenizer {
   int begin() const;
   int end() const;
   Tokenizer without_begin() const;  // the same, but begin() is -1
+  Tokenizer with_begin(int token) const;  // the same, but begin() is this special token
+  // Returns the same with one more token, a special token of this name; unchanged if that is "". Not for pieces.
+  Tokenizer with_special(const std::string& name) const;
+  // Returns the name of the special token that separates documents: begin(), or else <|endoftext|>; "" without both.
+  std::string separator() const;
+  // Returns the tokens around a document whose separator has this name. For begin(), that is begin() and end().
+  DocumentTokens around(const std::string& separator) const;
   // Returns the special token of this name, such as "<|endoftext|>"; -1 for "". Throws std::runtime_error if there is
   // none.
   int special(const std::string& name) const;
@@ -72,11 +87,14 @@ class Tokenizer {
   std::string note_on_special(const std::string& what, std::string_view text) const;
 
  private:
+  int without_special() const;  // the number of byte or char tokens
   std::vector<std::string> special_names() const;
   int token_of(uint32_t code_point) const;
   int token_of_character(uint32_t point) const { return point < token_of_.size() ? token_of_[point] : -1; }
 
   Kind kind_ = Kind::byte;
+  bool begins_ = false;  // byte and char: the special token also begins a text
+  std::string special_;  // byte and char: the name of the last token, a special token; "": it is not special
   std::vector<uint32_t> alphabet_;
   std::vector<int> token_of_;  // the token of each code point up to the alphabet's last, or -1
   std::shared_ptr<const Bpe> bpe_;

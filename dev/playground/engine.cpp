@@ -1,6 +1,7 @@
 #include "engine.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <cmath>
 #include <cstdlib>
 #include <memory>
@@ -75,8 +76,30 @@ Tokenizer tokenizer_of(const std::string& name, const std::string& text) {
   return name == "char" ? Tokenizer::characters(text) : Tokenizer::bytes();
 }
 
-// Builds the dataset that load_dataset() would read from a file with this text, and from the file with its stories'
-// -log P.
+// A row for each story in tokens [begin, end), from the line end before it to its own. Empty if one is longer than T.
+Rows rows_of_stories(const Dataset& data, size_t begin, size_t end, int T) {
+  const auto newline = static_cast<uint32_t>(data.tokenizer.newline());
+  Rows rows;
+  for (size_t start = begin; start < end;) {
+    const size_t next = data.tokens.find(start, end, newline) + 1;
+    const auto length = static_cast<int>(next - start);
+    if (length > T || next > end) return {};
+    rows.add({start - 1, length, length});
+    start = next;
+  }
+  return rows;
+}
+
+// Validates on whole stories, whose -log P is known: its mean is the floor.
+void validate_on_stories(Dataset& data, const std::vector<double>& nats, int T) {
+  while (data.train > 1 && int(data.tokens[data.train - 1]) != data.tokenizer.newline()) --data.train;
+  data.val = rows_of_stories(data, data.train, data.tokens.size(), T);
+  if (data.val.empty()) return;
+  const double sum = std::accumulate(nats.end() - static_cast<std::ptrdiff_t>(data.val.size()), nats.end(), 0.0);
+  data.floor = sum / static_cast<double>(data.val_targets());
+}
+
+// The dataset of a text, and of its stories' -log P if it is a corpus.
 Dataset dataset_of(std::string text, std::vector<double> nats, const TrainOptions& o) {
   const int T = o.config.context;
   Dataset data;
@@ -86,14 +109,14 @@ Dataset dataset_of(std::string text, std::vector<double> nats, const TrainOption
   const std::vector<uint32_t> tokens = data.tokenizer.encode(text);
   if (data.tokenizer.vocabulary() <= 256) data.tokens.append(std::vector<uint8_t>(tokens.begin(), tokens.end()));
   else data.tokens.append(tokens);
-  const std::vector<Stretch> parts = split(data, nats, o, T);
+  std::vector<Stretch> parts = split_stream(data, o, T);
+  if (!nats.empty() && o.val_fraction > 0) validate_on_stories(data, nats, T);
   require_tokens(data.train, T + 1, "training with a context of " + std::to_string(T), data.name,
                  "give more text or lower --context");
-  if (o.val_fraction > 0) {
+  if (o.val_fraction > 0)
     require_tokens(data.tokens.size() - data.train, 2, "validation", data.name, "give more text");
-    set_validation(data, nats, parts, T);
-  }
-  if (o.sampling == Draws::shuffle) set_windows(data, !nats.empty(), T);
+  if (!data.val.empty() || o.val_fraction == 0) parts.clear();
+  set_stream_rows(data, parts, o.sampling, T);
   return data;
 }
 
@@ -234,16 +257,16 @@ const char* engine_statistics() {
 double engine_validate() {
   Run& r = started();
   const int B = r.o.batch, T = r.config().context;
-  const std::vector<TokenWindow>& all = r.data.val;
-  const size_t wanted = r.o.eval_batches == 0 ? all.size() : std::min(all.size(), size_t(r.o.eval_batches) * B);
-  std::vector<TokenWindow> windows;
-  for (size_t i = 0; i < wanted; ++i) windows.push_back(all[i * all.size() / wanted]);
-  std::vector<int> tokens(size_t(B) * T), targets(tokens.size());
+  const size_t all = r.data.val.size();
+  const size_t wanted = r.o.eval_batches == 0 ? all : std::min(all, size_t(r.o.eval_batches) * B);
+  Rows rows;
+  for (size_t i = 0; i < wanted; ++i) rows.add(r.data.val[i * all / wanted]);
   double nats = 0, counted = 0;
   for (size_t first = 0; first < wanted; first += B) {
-    fill_windows(tokens.data(), targets.data(), r.data, windows, first, B, T);
-    nats += model_loss(r.model(), r.state.activations, {tokens.data(), targets.data(), B, T});
-    counted += static_cast<double>(targets.size() - std::count(targets.begin(), targets.end(), kIgnore));
+    const RowBatch batch = fill_rows(r.data, rows, first, B, T);
+    nats += model_loss(r.model(), r.state.activations, {batch.tokens.data(), batch.targets.data(), B, T});
+    counted += static_cast<double>(
+        std::count_if(batch.targets.begin(), batch.targets.end(), [](int target) { return target != kIgnore; }));
   }
   return nats / counted;
 }

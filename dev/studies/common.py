@@ -90,6 +90,7 @@ class Study:
             if not self.own_text:
                 sys.exit(f"{self.name}: there is no {self.args.data}")
             self.run("corpus", "--bytes", "4M", "--seed", "1", "--out", str(self.args.data))
+        self.text = ["--data", str(self.args.data), "--documents", "file"]  # one stream of stories
         self.seconds = self.processor = 0
 
     def run(self, *words):
@@ -133,7 +134,7 @@ class Study:
         def run():
             resume = ["--resume"] if (folder / "comparison.toml").exists() else []
             at_once = ["--jobs", str(jobs or self.args.jobs)]
-            self.run("compare", "--data", str(self.args.data), *words, *at_once, "--out", str(folder), *resume)
+            self.run("compare", *self.text, *words, *at_once, "--out", str(folder), *resume)
 
         self.store(label, self.timed(folder, words, run))
         return Tables(folder)
@@ -142,7 +143,7 @@ class Study:
         """The table of init-report with these options. It is large: a study stores the rows that it needs. The note of
         what it ran on is stored next to the script."""
         path, words = self.out / f"{label}.csv", shlex.split(options)
-        command = ["init-report", "--data", str(self.args.data), *words, "--force", "--out", str(path)]
+        command = ["init-report", *self.text, *words, "--force", "--out", str(path)]
         self.store_note(label, self.timed(path, words, lambda: self.run(*command)))
         return pandas.read_csv(path)
 

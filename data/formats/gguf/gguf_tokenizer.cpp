@@ -113,6 +113,15 @@ GgufTokenizer converted(const Tokenizer& tokenizer) {
   return byte_tokenizer();
 }
 
+// Adds the special token of a byte or char tokenizer, which ends documents. Does nothing for "".
+void add_special(GgufTokenizer& t, const std::string& name) {
+  if (name.empty()) return;
+  t.first = t.end = static_cast<uint32_t>(t.tokens.size());
+  t.tokens.push_back(name);
+  t.types.resize(t.tokens.size(), kNormal);
+  t.types.back() = kControl;
+}
+
 }  // namespace
 
 GgufTokenizer gguf_tokenizer(const Tokenizer& tokenizer, int vocabulary) {
@@ -120,6 +129,7 @@ GgufTokenizer gguf_tokenizer(const Tokenizer& tokenizer, int vocabulary) {
     throw std::invalid_argument("the tokenizer has " + std::to_string(tokenizer.vocabulary()) +
                                 " tokens, and the model --vocab-size " + std::to_string(vocabulary));
   GgufTokenizer t = converted(tokenizer);
+  add_special(t, tokenizer.added());
   t.add_first = tokenizer.begin() >= 0;
   t.types.resize(t.tokens.size(), kNormal);
   while (t.tokens.size() < static_cast<size_t>(vocabulary)) {

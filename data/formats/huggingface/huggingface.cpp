@@ -199,20 +199,23 @@ void write_json(const std::string& path, const json& file) { write_text(path, to
 std::string tokenizer_text(const Tokenizer& tokenizer) {
   switch (tokenizer.kind()) {
     case Tokenizer::Kind::bpe: return to_json(*tokenizer.bpe());
-    case Tokenizer::Kind::character: return to_text(word_level(tokenizer.alphabet()), 2) + "\n";
+    case Tokenizer::Kind::character:
+      return to_text(word_level(tokenizer.alphabet(), tokenizer.added(), tokenizer.begin() >= 0), 2) + "\n";
     case Tokenizer::Kind::pieces: return "";
     case Tokenizer::Kind::byte: break;
   }
   BpeTables tables;
   for (int byte = 0; byte < 256; ++byte) tables.tokens.push_back(tokenizer.decode(byte));
-  return to_json(Bpe(std::move(tables)));
+  const Tokenizer bytes = Tokenizer::bpe(Bpe(std::move(tables))).with_special(tokenizer.added());
+  return to_json(*bytes.with_begin(tokenizer.begin()).bpe());
 }
 
-// Returns the token number of <|endoftext|>, or null.
+// Returns the number of the token that ends a document, or null.
 json end_of_text(const Tokenizer& tokenizer) {
+  if (!tokenizer.added().empty()) return tokenizer.special(tokenizer.added());
   if (tokenizer.bpe())
     for (const SpecialToken& special : tokenizer.bpe()->tables().special)
-      if (special.name == "<|endoftext|>") return special.token;
+      if (special.name == kEndOfText) return special.token;
   return nullptr;
 }
 

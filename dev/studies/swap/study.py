@@ -44,7 +44,7 @@ def base(seed):
 
 for seed in SEEDS:
     words = f"--steps {base_steps} --lr 3e-3 --warmup 100 --eval-every 100 {sizes} {shared} --seed {seed}".split()
-    run = ["train", "--data", str(study.args.data), *words, "--quiet", "--force", "--out", str(base(seed))]
+    run = ["train", *study.text, *words, "--quiet", "--force", "--out", str(base(seed))]
     study.timed(base(seed), words, lambda run=run: study.run(*run))
 
 after, _ = runs_of("after", "--steps 1 --lr 1e-9", f"{norms} + placement=none")

@@ -1,0 +1,59 @@
+#pragma once
+// Which windows of the tokens fill each row of a batch.
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "tokens.hpp"
+
+// The model reads tokens [start, start + length). The target of each is the token after it.
+struct TokenWindow {
+  size_t start;
+  int length;
+  int targets;  // the number of targets that count
+};
+
+// Rows of one window each, or of several examples side by side.
+class Rows {
+ public:
+  void add(std::span<const TokenWindow> row);
+  void add(const TokenWindow& window) { add({&window, 1}); }
+
+  size_t size() const { return ends_.size(); }
+  bool empty() const { return ends_.empty(); }
+  std::span<const TokenWindow> operator[](size_t r) const;
+  const std::vector<TokenWindow>& windows() const { return windows_; }  // of all rows
+  size_t targets() const { return targets_; }                           // that count, in all rows
+
+ private:
+  std::vector<TokenWindow> windows_;
+  std::vector<size_t> ends_;  // row r ends before window ends_[r]
+  size_t targets_ = 0;
+};
+
+// Returns a window for each document, or several if it has more than T targets. The first token of a document is no
+// target. Leaves out windows without a target that counts; count(begin, end) is the number of those among tokens
+// [begin, end). `cut` is increased by the number of documents that are longer.
+template <class Count>
+std::vector<TokenWindow> windows_of(const std::vector<Stretch>& documents, int T, const Count& count, size_t& cut) {
+  std::vector<TokenWindow> windows;
+  for (const Stretch& document : documents) {
+    const size_t end = document.end - 1;  // the last token is a target only
+    cut += end - document.begin > static_cast<size_t>(T);
+    for (size_t at = document.begin; at < end; at += T) {
+      const auto length = static_cast<int>(std::min<size_t>(T, end - at));
+      const auto targets = static_cast<int>(count(at + 1, at + 1 + length));
+      if (targets > 0) windows.push_back({at, length, targets});
+    }
+  }
+  return windows;
+}
+
+// A row for each window.
+Rows one_per_row(const std::vector<TokenWindow>& windows);
+
+// Packs windows of at most T tokens into rows of T, longest first, each into the row with the least space that is
+// enough (best-fit decreasing).
+Rows packed_rows(const std::vector<TokenWindow>& windows, int T);
