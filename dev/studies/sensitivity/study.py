@@ -25,23 +25,26 @@ tables = study.compare("rates", f"""--layers 6 --channels 64 --heads 4 --context
     + placement=pre norm=rmsnorm {crossed} + placement=none {crossed}""")
 runs = tables.runs.assign(norm=tables.runs.norm.fillna("none"))
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.4), sharex=True, sharey=True)
-rows = []
+rows, labels = [], {}
 for (placement, norm, warmup), cell in runs.groupby(["placement", "norm", "warmup"], sort=False):
     by_rate = mean_by(cell, "peak_lr")
     numbers = [(capped(seed) - capped(seed).min()).mean() for _, seed in cell.groupby("seed")]
     rows.append([placement, norm, warmup, shown(numbers)] + [outcome(at) for _, at in cell.groupby("peak_lr")])
-    axis = axes[WARMUPS.index(warmup)]
     name = f"{placement}, RMSNorm" if norm == "rmsnorm" else placement
     look = {**look_of(placement), **({"mfc": "white", "linewidth": 0.8} if norm == "rmsnorm" else {})}
-    axis.plot(by_rate.index, by_rate.clip(upper=TOP), label=f"{name}  {sum(numbers) / len(numbers):.2f}", **look)
+    line, = axes[WARMUPS.index(warmup)].plot(by_rate.index, by_rate.clip(upper=TOP), **look)
+    _, both = labels.setdefault(name, (line, []))
+    both.append(f"{sum(numbers) / len(numbers):.2f}")
 for axis, warmup in zip(axes, WARMUPS):
     rate_axis(axis, RATES, title=f"{warmup} of {steps} steps of warm-up")
     unigram_line(axis, runs)
     axis.set(ylim=(None, TOP))
     axis.annotate("at this edge: diverged", (0, 1), xycoords="axes fraction", xytext=(4, -4),
                   textcoords="offset points", ha="left", va="top", fontsize=8, color="0.4")
-    axis.legend(title="sensitivity", fontsize=8, frameon=True, framealpha=0.8, edgecolor="none")
 axes[0].set_ylabel(f"validation loss after {steps} steps")
+texts = [f"{name}  {', '.join(both)}" for name, (_, both) in labels.items()]
+figure.legend([line for line, _ in labels.values()], texts,
+              title="sensitivity\n(left, right)", fontsize=8, loc="outside right upper")
 rows.sort(key=lambda row: (row[2], float(row[3].split()[0])))
 columns = ["placement", "norm", "warm-up", "sensitivity"]
 study.publish(figure, table(rows, columns + [f"lr {rate}" for rate in RATES]))
