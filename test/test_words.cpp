@@ -380,7 +380,7 @@ TEST_CASE("all words after -- are files", "[words]") {
 TEST_CASE("a count of one is printed with a singular noun", "[words]") {
   const Corpus f;
   const Outcome one = f.run(
-      "train stories.txt --dry-run --layers 1 --heads 1 --threads 1 --steps 1 --batch 1 --context 1 --vocab-size 256");
+      "train stories.txt --dry-run --layers 1 --heads 1 --threads 1 --steps 1 --batch 1 --context 1 --documents file");
   for (const char* text : {"1 layer x", ", 1 head,", "1 thread,", "1 of 1 token ("}) CHECK(contains(one.out, text));
   const Outcome info = f.run("info --layers 1 --heads 1 --context 1");
   for (const char* text : {"1 layers", "1 heads", "1 tokens", "1 times"})

@@ -116,7 +116,7 @@ void describe_rows(TrainTable& t) {
     return o.packing ? toml(std::string(name_of(kPackings, *o.packing))) : "";
   };
   auto& packing = t.computed("packing", "NAME",
-                             "what fills a row: a window of the stream, documents side by side, or one document",
+                             "what fills a row: a window, whole documents, or one",
                              {.text = true}, {}, set, value);
   for (const auto& entry : kPackings) packing.choices.emplace_back(entry.name);
 }

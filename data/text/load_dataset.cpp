@@ -283,6 +283,11 @@ void find_documents(Source& source, const std::string& how) {
   if (source.documents.size() != source.nats.size()) source.nats.clear();
 }
 
+// The end of the tokens to validate on. Nothing follows the last document of a text, so its end is no target.
+size_t end_of_stream(const Dataset& data, const Source& source) {
+  return data.tokens.size() - (source.token_files.empty() && data.around.last >= 0 ? 1 : 0);
+}
+
 bool have_masks(const Names& token_files) { return std::any_of(token_files.begin(), token_files.end(), has_mask); }
 
 // Decides where documents end and what fills a row, where that is open. Without a token that ends them, the stories of
@@ -360,7 +365,7 @@ Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int
   if (separate) {
     data.train = data.tokens.size();
     split = {std::move(documents), append(data, validation, options)};
-    parts = {{data.train, data.tokens.size()}};
+    parts = {{data.train, end_of_stream(data, validation)}};
   } else if (data.packing == Packing::stream) {
     parts = split_stream(data, options, context);
   } else {
@@ -406,8 +411,7 @@ Dataset load_for_evaluation(const TextFiles& files, const Tokenizer& tokenizer, 
   require_all_counted(data);
   if (data.packing == Packing::stream) {
     require_tokens(data.tokens.size(), 2, "evaluation", data.name, "give more text");
-    const size_t after = data.around.last >= 0 ? 1 : 0;  // nothing follows the last document
-    set_stream_rows(data, {{0, data.tokens.size() - after}}, Draws::random, context);
+    set_stream_rows(data, {{0, end_of_stream(data, source)}}, Draws::random, context);
   } else {
     set_document_rows(data, {{}, documents}, !source.nats.empty(), context);
     if (data.val.empty()) throw std::runtime_error("there is no document in " + data.name);
