@@ -294,7 +294,7 @@ TEST_CASE("packed rows have the loss and gradients of their examples one by one"
     const bool hyper = placement_row(config.placement).streams == StreamRule::hyper;
     compare("packed vs textbook/" + name, model, fast, book, kTolerance, (hyper ? 3 : 1) * model_tolerance(config));
     compare("packed vs one by one/" + name, model, fast, fast_pass(model, in, false), kTolerance,
-            hyper ? 1e-5 : kTolerance);  // 3.5e-6 and 8.2e-7 measured
+            hyper ? 1e-5 : 3 * kTolerance);  // 3.5e-6 and 1.1e-6 measured, by two builds for AVX2
   }
 }
 
