@@ -8,7 +8,7 @@ TEST_FILES_layers = test/main.cpp \
 # SUITE=kernels: the fast loops alone, for a processor that is emulated. [long] tests take ten seconds there, or minutes.
 TEST_FILES_kernels := $(patsubst %,test/%.cpp,main check reference \
   $(addprefix test_,gemm gemm_tiles simd activation attention cross_entropy norm optimizer))
-NEEDED_kernels := kernels/% config/% norm/% attention/attention.o cross_entropy/% embedding/position.o \
+NEEDED_kernels := kernels/% config/% norm/% attention/attention.o cross_entropy/% embedding/% \
   feed_forward/activation.o linear/linear.o model/resolve.o dropout/dropout.o \
   $(addprefix training/,optimizer.o adafactor.o muon.o run_optimizer.o)
 NEEDED_layers := %
