@@ -85,8 +85,8 @@ void rope_backward(Number* dx, const Rope& rope, const std::vector<size_t>& p, s
   for (size_t n = 0; n < p.size(); ++n)
     for (size_t h = 0; h < heads; ++h)
       for (size_t i = 0; i < rotated / 2; ++i) {
-        const double angle = p[n] * std::pow(theta, -2.0 * i / rotated);
-        const Number cosine = std::cos(angle), sine = std::sin(angle);
+        const double turned = p[n] * std::pow(theta, -2.0 * i / rotated);  // by forward
+        const Number cosine = std::cos(turned), sine = std::sin(turned);
         Number* pair = dx + n * stride + h * D + i;
         const Number da = pair[0], db = pair[rotated / 2];
         pair[0] = da * cosine + db * sine;      // a → (a·cos, a·sin)
