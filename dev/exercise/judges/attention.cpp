@@ -42,7 +42,7 @@ Doubles slipped(Slip slip, const Case& c, const Doubles& dout, const Doubles& P,
   for (size_t row = 0; row < c.B * c.H * c.T; ++row) {
     const size_t i = row % c.T, h = row / c.T % c.H, b = row / c.T / c.H, end = slip == Slip::not_itself ? i : i + 1;
     const size_t g = slip == Slip::modulo ? h % c.KV : slip == Slip::quotient ? h / c.KV : h / (c.H / c.KV);
-    const size_t q = c.at(b, i, h), first = c.scoring.first_key(i);
+    const size_t q = c.at(b, i, h), first = c.scoring.first_key(b, i, c.T);
     const double* dy = &dout[((b * c.T + i) * c.H + h) * c.D];
     Doubles dP(end), p(end);
     for (size_t j = 0; j < end; ++j) {

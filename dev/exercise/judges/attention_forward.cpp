@@ -24,7 +24,7 @@ const std::pair<Slip, const char*> slips[] = {
     {Slip::itself_unscored, "a query sees itself, too: P[i,i] was taken for a score of 0"},
     {Slip::unseen, beyond},
     {Slip::before_window, beyond},
-    {Slip::no_window, "the window is not looked at: scoring.first_key(i)"},
+    {Slip::no_window, "the window is not looked at: scoring.first_key(b, i, T)"},
     {Slip::modulo, group},
     {Slip::quotient, group},
     {Slip::key_slope, "slopes has one for each query head: h, not the head of k"},
@@ -42,7 +42,7 @@ Forward slipped(Slip slip, const Case& c, const Doubles& qkv) {
   for (size_t row = 0; row < c.B * c.H * c.T; ++row) {
     const size_t i = row % c.T, h = row / c.T % c.H, b = row / c.T / c.H;
     const size_t g = slip == Slip::modulo ? h % c.KV : slip == Slip::quotient ? h / c.KV : h / (c.H / c.KV);
-    const size_t first = slip == Slip::no_window ? 0 : c.scoring.first_key(i);
+    const size_t first = slip == Slip::no_window ? 0 : c.scoring.first_key(b, i, c.T);
     const size_t end = slip == Slip::future ? c.T : slip == Slip::not_itself ? i : i + 1;
     double* p = &f.P[row * c.T];
     for (size_t j = first; j < end; ++j) {
