@@ -1,5 +1,6 @@
 // Attention, plain and with options for its scores (scale, cap, ALiBi, window).
 
+#include "attention_result.hpp"
 #include "check.hpp"
 #include "layers/attention/attention.hpp"
 #include "layers/embedding/position.hpp"
@@ -9,22 +10,9 @@ namespace {
 
 constexpr double kTolerance = 1e-6;  // measured: at most 3.4e-7
 
-struct Result {
-  std::vector<float> out, lse, dqkv;
-  std::vector<float> all() const { return joined({out, lse, dqkv}); }
-};
-
-Result run(const AttentionShape& s, const std::vector<float>& qkv, const std::vector<float>& dout,
-           const Dropout& dropout = {}) {
-  Result r{garbage(dout.size()), garbage(s.B * s.n_head * s.T), garbage(qkv.size())};
-  attention_forward(r.out.data(), r.lse.data(), qkv.data(), s, dropout, 2);
-  attention_backward(r.dqkv.data(), dout.data(), r.out.data(), r.lse.data(), qkv.data(), s, dropout, 2);
-  return r;
-}
-
 std::vector<float> random_qkv(const AttentionShape& s) { return random_floats(s.B * s.T * s.qkv_width(), 1, 0, 1.5f); }
 std::vector<float> random_dout(const AttentionShape& s) { return random_floats(s.B * s.T * s.width(), 2); }
-Result random_run(const AttentionShape& s, float dropout = 0) {
+AttentionResult random_run(const AttentionShape& s, float dropout = 0) {
   return run(s, random_qkv(s), random_dout(s), {.p = dropout});
 }
 
@@ -44,7 +32,7 @@ TEST_CASE("attention agrees with PyTorch", "[attention]") {
     const Reference ref("attention", name);
     const AttentionShape shape{ref.integer("B"), ref.integer("T"), ref.integer("H"), ref.integer("KV"),
                                ref.integer("D")};
-    const Result r = run(shape, ref.floats("qkv"), ref.floats("dout"));
+    const AttentionResult r = run(shape, ref.floats("qkv"), ref.floats("dout"));
     check_close("attention/" + name + "/out", r.out, ref.doubles("out"), kTolerance);
     check_close("attention/" + name + "/dqkv", r.dqkv, ref.doubles("dqkv"), kTolerance, ref.scale("dqkv"));
   }
@@ -58,7 +46,7 @@ TEST_CASE("attention is the same for any number of threads", "[attention]") {
 TEST_CASE("attention does not see the future", "[attention]") {
   const AttentionShape s{1, 100, 2, 1, 8};
   const std::vector<float> qkv = random_qkv(s);
-  const Result r = run(s, qkv, random_dout(s));
+  const AttentionResult r = run(s, qkv, random_dout(s));
   for (const int t : {1, 40, 64, 99}) {  // replace position t and all later ones
     std::vector<float> other = qkv;
     for (int i = t * s.qkv_width(); i < int(other.size()); ++i) other[i] = 1e6f;
@@ -82,7 +70,7 @@ TEST_CASE("attention with scale, cap, ALiBi and window agrees with PyTorch", "[a
     AttentionShape shape{1, ref.integer("T"), H, ref.integer("KV"), ref.integer("D")};
     shape.scale = static_cast<float>(ref.number("scale")), shape.cap = static_cast<float>(ref.number("cap"));
     shape.window = ref.integer("window"), shape.slopes = ref.integer("alibi") ? slopes.get() : nullptr;
-    const Result r = run(shape, ref.floats("qkv"), ref.floats("dout"));
+    const AttentionResult r = run(shape, ref.floats("qkv"), ref.floats("dout"));
     check_close("scores/" + name + "/out", r.out, ref.doubles("out"), kTolerance);
     check_close("scores/" + name + "/dqkv", r.dqkv, ref.doubles("dqkv"), kTolerance, ref.scale("dqkv"));
   }
@@ -116,7 +104,7 @@ TEST_CASE("a window of at least T has the bits of no window", "[attention]") {
 TEST_CASE("attention with a window of one key returns that key's value", "[attention]") {
   const AttentionShape s{1, 70, 2, 2, 5, .5f, 0, 1};
   const std::vector<float> qkv = random_qkv(s);
-  const Result r = random_run(s);
+  const AttentionResult r = random_run(s);
   for (int t = 0; t < s.T; ++t)
     for (int i = 0; i < s.width(); ++i) REQUIRE(r.out[t * s.width() + i] == qkv[t * s.qkv_width() + 2 * s.width() + i]);
 }
@@ -125,7 +113,7 @@ TEST_CASE("attention does not see keys before its window", "[attention]") {
   for (const int window : {1, 3, 64, 70}) {
     const AttentionShape s{1, 150, 2, 1, 8, .4f, 0, window};
     const std::vector<float> qkv = random_qkv(s);
-    const Result r = random_run(s);
+    const AttentionResult r = random_run(s);
     for (const int t : {70, 127, 128, 149}) {  // replace everything before query t's window
       std::vector<float> other = qkv, dout(s.T * s.width());
       std::fill_n(other.begin(), (t - window + 1) * s.qkv_width(), 1e6f);
@@ -151,7 +139,7 @@ TEST_CASE("attention is finite for huge scores, and returns the value of the lar
         const int D = s.head_dim, width = s.qkv_width(), group = s.n_head / s.kv_heads;
         for (size_t i = 0; i < qkv.size(); ++i)
           if (int(i % width) < (s.n_head + s.kv_heads) * D) qkv[i] *= size;
-        const Result r = run(s, qkv, random_dout(s));
+        const AttentionResult r = run(s, qkv, random_dout(s));
         for (const float x : r.all()) REQUIRE(std::isfinite(x));
         std::vector<float> cached(s.width()), lse(s.B * s.n_head);
         AttentionShape one = s;
@@ -182,7 +170,7 @@ TEST_CASE("attention is finite for huge scores, and returns the value of the lar
 
 TEST_CASE("a very large cap equals no cap, up to rounding", "[attention]") {
   for (const AttentionShape& s : kShapes) {
-    const Result none = random_run(s), capped = random_run(with(s, [](auto& c) { c.cap = 1e5f; }));
+    const AttentionResult none = random_run(s), capped = random_run(with(s, [](auto& c) { c.cap = 1e5f; }));
     check_close("large cap/out", capped.out, widen(none.out), kTolerance);  // S³/3c² is below 1e-6
     check_close("large cap/dqkv", capped.dqkv, widen(none.dqkv), kTolerance);
   }
@@ -203,7 +191,7 @@ TEST_CASE("grouped-query attention is attention with repeated keys and values", 
         const int column = i % every.qkv_width(), head = column / D;
         wide[i] = qkv[i / every.qkv_width() * grouped.qkv_width() + from(head / H, head % H) + column % D];
       }
-      const Result a = run(grouped, qkv, dout), b = run(every, wide, dout);
+      const AttentionResult a = run(grouped, qkv, dout), b = run(every, wide, dout);
       CHECK(same_bits(a.out, b.out));
       CHECK(same_bits(a.lse, b.lse));
       std::vector<double> sums(a.dqkv.size());  // a shared key's gradient is the sum over its heads

@@ -264,3 +264,27 @@ TEST_CASE("tokenize writes documents, and the mask of prompts next to them", "[d
   REQUIRE(f.run("tokenize q.jsonl --tokenizer bpe:300 --loss all --out tokens --force").status == 0);
   CHECK_FALSE(f.has("tokens/train_000000.mask"));
 }
+
+TEST_CASE("JSON lines are known by their name or by two objects, and logs in a folder are learned as they are",
+          "[documents]") {
+  const Folder f;
+  const auto plan = [&](const std::string& data) {
+    const Outcome o = f.run("train " + data + " --dry-run --context 8 --val-fraction 0");
+    return o.out + o.err;
+  };
+  const std::string text = "{\"text\": \"Some words.\"}\n", log = "{\"event\": \"step\", \"loss\": 3}\n";
+  f.write("one.jsonl", text);
+  CHECK(contains(plan("one.jsonl"), "rows  "));
+  f.write("long.jsonl", "{\"text\": \"" + std::string(100000, 'x') + "\"}\n");  // longer than what is looked at first
+  CHECK(contains(plan("long.jsonl"), "rows  "));
+  f.write("broken.jsonl", "{\"text\": \"Some words.\n" + text);
+  CHECK(contains(plan("broken.jsonl"), "broken.jsonl, line 1: "));
+  f.write("two.txt", text + text);
+  CHECK(contains(plan("two.txt"), "rows  "));
+  f.write("folder/notes.txt", "Some words that are no JSON.\n");
+  f.write("folder/log.txt", log + log);
+  f.write("folder/package.json", log);
+  CHECK(contains(plan("folder"), "NOTE     JSON lines are learned as they are: folder/log.txt; "));
+  f.write("folder/more.jsonl", log);
+  CHECK(contains(plan("folder"), "folder/more.jsonl, line 1: there is no \"text\""));
+}

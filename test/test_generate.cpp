@@ -149,7 +149,6 @@ TEST_CASE("samples that advance together have the texts that they have alone", "
       CHECK(texts[n] == text);
       CHECK(results[n].tokens == want.tokens);
       CHECK(std::string(results[n].end) == want.end);
-      CHECK(results[n].beyond_context == want.beyond_context);
     }
     std::erase_if(results, [](const Generated& r) { return std::string(r.end) == "length"; });
     return results.size();
@@ -179,13 +178,11 @@ TEST_CASE("a text within the context ends when it is full, and a model of lines 
   const Generated full = generate_text(model, tokenizer, "ABC", how, write);
   CHECK(std::string(full.end) == "context");
   CHECK(full.tokens.size() == kContext - 3 + 1);
-  CHECK_FALSE(full.beyond_context);
   how.length = 20;
   CHECK(std::string(generate_text(model, tokenizer, "ABC", how, write).end) == "length");
   how = {.length = 500, .stop = "", .sampling = {}};
   const Generated beyond = generate_text(model, tokenizer, "ABC", how, write);
   CHECK(beyond.tokens.size() == 500);
-  CHECK(beyond.beyond_context);
 
   // With at_first, every prompt follows the token that begins a document.
   how = {.length = 5, .sampling = {.temperature = 0}, .around = {3, 3}, .at_first = true};

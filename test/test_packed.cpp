@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "attention_result.hpp"
 #include "forms.hpp"
 #include "layers/textbook/model.hpp"
 #include "layers/training/step.hpp"
@@ -17,19 +18,6 @@ namespace {
 constexpr double kTolerance = 1e-6;
 
 // ---- attention and positions -------------------------------------------------------------------------------
-
-struct AttentionResult {
-  std::vector<float> out, lse, dqkv;
-  std::vector<float> all() const { return joined({out, lse, dqkv}); }
-};
-
-AttentionResult run(const AttentionShape& s, const std::vector<float>& qkv, const std::vector<float>& dout,
-                    const Dropout& dropout = {}) {
-  AttentionResult r{garbage(dout.size()), garbage(s.B * s.n_head * s.T), garbage(qkv.size())};
-  attention_forward(r.out.data(), r.lse.data(), qkv.data(), s, dropout, 2);
-  attention_backward(r.dqkv.data(), dout.data(), r.out.data(), r.lse.data(), qkv.data(), s, dropout, 2);
-  return r;
-}
 
 // kPacked's attention with several heads, or with fewer heads than threads.
 struct Layer {

@@ -73,7 +73,7 @@ void merge_adapters(TrainedModel& trained, const std::string& checkpoint) {
 Tokenizer exported_tokenizer(const CheckpointHeader& header) {
   const Tokenizer& tokenizer = header.tokenizer;
   const int first = tokenizer.special(header.options.separator);
-  if (header.options.packing.value_or(Packing::stream) != Packing::stream) return tokenizer.with_begin(first);
+  if (header.options.begin_contexts()) return tokenizer.with_begin(first);
   return first == tokenizer.begin() ? tokenizer : tokenizer.without_begin();
 }
 

@@ -202,6 +202,6 @@ void run_sample(const SampleOptions& options) {
                          .sampling = options.sampling,
                          .around = tokenizer.around(trained.header.options.separator),
                          .within_context = open,
-                         .at_first = trained.header.options.packing.value_or(Packing::stream) != Packing::stream}};
+                         .at_first = trained.header.options.begin_contexts()}};
   options.interactive ? talk(session) : print_samples(session);
 }

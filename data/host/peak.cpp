@@ -61,7 +61,7 @@ void run(int times, MultiplyAdd multiply_add) {
   for (int j = 0; j < kSums; ++j) hide(sum[j]);
 }
 
-// The processor time that this thread has used, in seconds. It stands still while another program has the processor.
+// The processor time of this thread, in seconds. It excludes the time in which other programs run on the processor.
 double processor_seconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -82,10 +82,10 @@ double on_all_threads(F f) {
   return *std::ranges::max_element(used);
 }
 
-// Returns the shortest time of many runs of f, in seconds. f returns what on_all_threads() does. A run is undisturbed
-// if it took no longer than its slowest thread worked: no thread waited for a processor, and no two shared one.
-// Measures for at least 0.1 s, because a virtual machine shares its cores with others, and then until five runs were
-// undisturbed, for 0.5 s at most. If other programs disturbed all of them, returns the shortest processor time instead.
+// Returns the shortest time of many runs of f, in seconds. f returns what on_all_threads() does. A run counts as
+// undisturbed if it took hardly longer than the processor time of its slowest thread. Then no thread waited for a
+// processor. Measures for at least 0.1 s, because a virtual machine shares its cores with others. Then goes on until
+// five runs were undisturbed, for 0.5 s at most. If no run was, returns the shortest processor time.
 template <class F>
 double best_of(F f) {
   double best = 1e9, least_work = 1e9;

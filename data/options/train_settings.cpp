@@ -29,8 +29,7 @@ const TrainNeed kValidates = {
     [](const TrainOptions& o) { return eval_every(o) > 0 && (!o.val_data.empty() || o.val_fraction > 0); }, nullptr,
     "without validations"};
 const TrainNeed kSplits = {[](const TrainOptions& o) { return o.val_data.empty(); }, nullptr, "with {val-data}"};
-const TrainNeed kStream = {[](const TrainOptions& o) { return o.packing.value_or(Packing::stream) == Packing::stream; },
-                           nullptr, "with {packing=}"};
+const TrainNeed kStream = {[](const TrainOptions& o) { return !o.begin_contexts(); }, nullptr, "with {packing=}"};
 const TrainNeed kInitializes = {[](const TrainOptions& o) { return o.init_from.empty(); }, nullptr,
                                 "with {init-from}"};
 

@@ -70,7 +70,6 @@ void generate_together(const Model& model, const Tokenizer& tokenizer, const std
       const float* row = logits + static_cast<size_t>(b) * model.config.vocab_size;
       if (!std::all_of(row, row + V, [](float x) { return std::isfinite(x); }))
         throw std::runtime_error("the model's output is not finite: its training diverged");
-      text.result.beyond_context = generator.beyond_context();
       const uint64_t number = how.number + static_cast<uint64_t>(text.sample);
       const int token =
           sample_token(row, V, how.sampling, number << 32 | text.result.tokens.size(), generator.seen(b));

@@ -24,7 +24,6 @@ struct Generation {
 struct Generated {
   const char* end = "length";  // or "stop", "document", "context", "interrupted"
   std::vector<int> tokens;
-  bool beyond_context = false;  // the context was full, and its older half was forgotten
 };
 
 // Receives the texts of samples while they grow. Samples are numbered from 0.

@@ -1,8 +1,8 @@
 #pragma once
 // A text as tokens, split into a training and a validation part, and the batches drawn from it.
 //
-// A text is one long stream of tokens, or a sequence of documents. Rows of T tokens are windows anywhere in the stream,
-// or they hold whole documents, one or several side by side.
+// A text is one long stream of tokens, or a sequence of documents. A row of T tokens is a window of the stream, or it
+// holds whole documents, one or several side by side.
 
 #include <cmath>
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include "rows.hpp"
 #include "tokens.hpp"
 
-// What fills a row of T tokens: a window of the stream, several documents of which none sees another, or one document.
+// What fills a row of T tokens: a window of the stream, several documents that do not see each other, or one document.
 enum class Packing { stream, documents, padded };
 
 // A text as tokens. Statistics of mapped files come from samples of about a million tokens.

@@ -16,7 +16,7 @@ void add_trimmed(std::vector<TextSpan>& documents, std::string_view text, size_t
   if (begin < end) documents.push_back({begin, end});
 }
 
-// Adds what stands between the occurrences of a separator in a file.
+// Splits a file at a separator and adds the parts.
 void add_separated(std::vector<TextSpan>& documents, std::string_view text, const TextSpan& file,
                    std::string_view separator) {
   const std::string_view in_file = text.substr(0, file.end);
@@ -29,7 +29,7 @@ void add_separated(std::vector<TextSpan>& documents, std::string_view text, cons
 
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t") == line.npos; }
 
-// Adds the paragraphs of a file. Spaces do not make a line part of a paragraph.
+// Splits a file at its blank lines, which may have spaces, and adds the parts.
 void add_paragraphs(std::vector<TextSpan>& documents, std::string_view text, const TextSpan& file) {
   size_t begin = file.begin;  // of the paragraph
   for (size_t at = file.begin; at < file.end;) {

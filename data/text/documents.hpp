@@ -8,14 +8,14 @@
 #include "dataset.hpp"
 #include "text_files.hpp"
 
-// The names of --documents. Any other text is a separator that is written between documents.
+// The names of --documents. Any other text is a separator between documents.
 inline constexpr const char* kDocuments[] = {"file", "line", "paragraph"};
 
 // Returns the parts of a text's documents, without empty ones. Those of JSON lines are known. Documents of other files:
 //   file        the files
 //   line        the lines, without their ends
-//   paragraph   what stands between blank lines
-//   otherwise   what stands between two occurrences of `how`, without newlines around it
+//   paragraph   the parts between blank lines
+//   otherwise   the parts between occurrences of `how`, without newlines at their ends
 // Throws std::runtime_error if the text does not contain `how`.
 std::vector<TextSpan> find_documents(const Text& text, const std::string& how);
 

@@ -53,14 +53,20 @@ void append_line(std::string& text, std::vector<TextSpan>& spans, const json& ob
 
 }  // namespace
 
+bool is_json_lines_name(std::string_view path) { return path.ends_with(".jsonl") || path.ends_with(".ndjson"); }
+
 bool is_json_lines(std::string_view text) {
-  const std::string_view line = text.substr(0, text.find('\n'));
-  if (!line.starts_with('{') || line.find('}') == line.npos) return false;
-  try {
-    return parse_json(line).is_object();
-  } catch (const std::runtime_error&) {
-    return false;
+  for (int i = 0; i < 2; ++i) {
+    const size_t end = text.find('\n');
+    if (!text.starts_with('{') || end == text.npos) return false;
+    try {
+      if (!parse_json(text.substr(0, end)).is_object()) return false;
+    } catch (const std::runtime_error&) {
+      return false;
+    }
+    text.remove_prefix(end + 1);
   }
+  return true;
 }
 
 std::vector<TextSpan> append_json_lines(std::string& text, std::string_view json, const std::string& name,

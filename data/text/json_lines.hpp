@@ -26,7 +26,10 @@ struct TextSpan {
   size_t line = 0;       // of a JSON lines file, counted from 1
 };
 
-// True if the first line is a JSON object.
+// True for the names NAME.jsonl and NAME.ndjson.
+bool is_json_lines_name(std::string_view path);
+
+// True if the first two lines are JSON objects.
 bool is_json_lines(std::string_view text);
 
 // Appends the texts of JSON lines to `text`, and returns where they are. Skips blank lines. Throws std::runtime_error

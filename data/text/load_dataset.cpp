@@ -294,7 +294,7 @@ bool have_masks(const Names& token_files) { return std::any_of(token_files.begin
 // a corpus are one text. `known` is the tokenizer, or null if it will be made for the text.
 void decide_documents(Dataset& data, const DocumentOptions& how, Source& source, const Tokenizer* known) {
   const bool separates = !how.separator.empty() || !known || !known->separator().empty();
-  if (!source.nats.empty() && !separates)
+  if (!source.nats.empty() && !separates && how.documents.empty())
     data.notes.push_back("the floor is not known: the tokenizer has no special token that ends a story");
   data.documents = how.documents;
   if (data.documents.empty()) data.documents = source.nats.empty() || !separates ? kDocuments[0] : kDocuments[1];
@@ -319,10 +319,9 @@ void set_separator(Dataset& data, const std::string& name) {
 }
 
 // Windows of a stream begin and end anywhere, so that a prompt would be no use for its completion.
-void require_all_counted(const Dataset& data) {
-  if (data.packing != Packing::stream || data.counted.size() == 0) return;
-  throw std::runtime_error("--packing stream cannot leave prompts out of the loss: use --packing documents, or --loss "
-                           "all");
+void require_all_counted(const Dataset& data, const char* advice) {
+  if (data.packing == Packing::stream && data.counted.size() > 0)
+    throw std::runtime_error(std::string("--packing stream cannot leave prompts out of the loss: ") + advice);
 }
 
 void require_documents(const Dataset& data, bool validates) {
@@ -341,6 +340,33 @@ void choose_tokenizer(Dataset& data, const TextOptions& options, const Tokenizer
   set_separator(data, separator);
 }
 
+// Throws if the stream is too short for a row.
+void require_stream(const Dataset& data, const std::string& name_of_validation, bool validates, int context) {
+  require_tokens(data.train, context + 1, "training with a context of " + std::to_string(context), data.name,
+                 "give more text, or lower --context or --val-fraction");
+  if (validates)
+    require_tokens(data.tokens.size() - data.train, 2, "validation", name_of_validation,
+                   "give more text or raise --val-fraction");
+}
+
+// What the text is split into: documents, or stretches of a stream for validation.
+struct Parts {
+  DocumentSplit documents;
+  std::vector<Stretch> validation;
+};
+
+// Appends the tokens of both texts. Without a second one, a part of the first is for validation.
+Parts append_parts(Dataset& data, Source& source, Source& validation, const TextOptions& options, int context) {
+  std::vector<Document> documents = append(data, source, options);
+  if (!validation.empty()) {
+    data.train = data.tokens.size();
+    std::vector<Document> more = append(data, validation, options);
+    return {{std::move(documents), std::move(more)}, {{data.train, end_of_stream(data, validation)}}};
+  }
+  if (data.packing == Packing::stream) return {{}, split_stream(data, options, context)};
+  return {split_documents(documents, options), {}};
+}
+
 }  // namespace
 
 Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int context) {
@@ -348,7 +374,7 @@ Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int
                              : !tokenizer_file_of(options.data.at(0), options.tokenizer).empty();
   Source source = open_source(options.data, options, raw, options.val_data);
   Source validation = open_validation(options, source, raw);
-  const bool separate = !validation.empty();
+  const bool separate = !validation.empty(), validates = separate || options.val_fraction > 0;
   note_copies(source.text, validation.text);
   Dataset data;
   data.name = source.name();
@@ -357,32 +383,16 @@ Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int
   decide_documents(data, options, source, known);
   if (separate) find_documents(validation, data.documents);
   choose_tokenizer(data, options, known, source, validation);
-  std::vector<Document> documents = append(data, source, options);
-  require_all_counted(data);
-  DocumentSplit split;
-  std::vector<Stretch> parts;
-  const bool validates = separate || options.val_fraction > 0;
-  if (separate) {
-    data.train = data.tokens.size();
-    split = {std::move(documents), append(data, validation, options)};
-    parts = {{data.train, end_of_stream(data, validation)}};
-  } else if (data.packing == Packing::stream) {
-    parts = split_stream(data, options, context);
-  } else {
-    split = split_documents(documents, options);
-  }
+  const Parts parts = append_parts(data, source, validation, options, context);
+  require_all_counted(data, "use --packing documents, or --loss all");
   std::future<uint64_t> hash;  // a sequential hash, computed while other threads count
   if (source.token_files.empty()) hash = begin_fingerprint(data);
+  const Source& of_validation = separate ? validation : source;
   if (data.packing == Packing::stream) {
-    require_tokens(data.train, context + 1, "training with a context of " + std::to_string(context), data.name,
-                   "give more text, or lower --context or --val-fraction");
-    if (validates)
-      require_tokens(data.tokens.size() - data.train, 2, "validation", separate ? validation.name() : data.name,
-                     "give more text or raise --val-fraction");
-    set_stream_rows(data, validates ? parts : std::vector<Stretch>(), options.sampling, context);
+    require_stream(data, of_validation.name(), validates, context);
+    set_stream_rows(data, validates ? parts.validation : std::vector<Stretch>(), options.sampling, context);
   } else {
-    const Source& of_validation = separate ? validation : source;
-    set_document_rows(data, split, !of_validation.nats.empty(), context);
+    set_document_rows(data, parts.documents, !of_validation.nats.empty(), context);
     require_documents(data, validates);
   }
   if (hash.valid()) data.fingerprint = hash.get();
@@ -408,7 +418,7 @@ Dataset load_for_evaluation(const TextFiles& files, const Tokenizer& tokenizer, 
   data.tokenizer = tokenizer;
   set_separator(data, how.separator);
   const std::vector<Document> documents = append(data, source, files);
-  require_all_counted(data);
+  require_all_counted(data, "the model has learned a stream of text; --loss all counts them, too");
   if (data.packing == Packing::stream) {
     require_tokens(data.tokens.size(), 2, "evaluation", data.name, "give more text");
     set_stream_rows(data, {{0, end_of_stream(data, source)}}, Draws::random, context);

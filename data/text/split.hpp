@@ -24,6 +24,9 @@ struct DocumentOptions {
   std::string documents = {};           // where they end: file, line, paragraph, or a text between them; "": open
   std::optional<Packing> packing = {};
   std::string separator = {};           // the special token between documents; "": none, or open
+
+  // True if every context begins with a document, so that a model has seen no other beginning.
+  bool begin_contexts() const { return packing.value_or(Packing::stream) != Packing::stream; }
 };
 
 // ---- a stream --------------------------------------------------------------------------------------------

@@ -317,7 +317,7 @@ bool drop_returns(std::string& text, size_t begin) {
 Text read_text(const Names& paths, const TextFiles& filter, const Names& held_out) {
   constexpr size_t kLook = 1 << 16;
   Text text;
-  Names marks, returns, json_lists;
+  Names marks, returns, json, json_lists;
   auto [files, skipped, own, held, repeated] = list_files(paths, filter, held_out);
   const size_t total = bytes_of(files), memory = detect_machine().memory, most = memory > 0 ? memory : size_t(-1);
   check_memory(total, "give less text");
@@ -351,13 +351,17 @@ Text read_text(const Names& paths, const TextFiles& filter, const Names& held_ou
     if (!is_text && looks_like_tokens(found.path, look))
       throw std::runtime_error(name + " looks like tokens: add --tokenizer FILE, the tokenizer that made them");
     if (!is_text) text.notes.push_back(note_of_binary(name, look, bad));
-    const bool json_lines = is_text && is_json_lines(look);
     if (is_text && is_json_list(look)) json_lists.push_back(name);
     read_on(text.bytes, file.get(), most, name, show);
     if (text.bytes.size() >= most) throw std::runtime_error(name + " has more text than fits into memory");
     if (is_text) normalize(text.bytes, begin, name, marks, returns);
     text.files.push_back({name, begin});
-    if (!json_lines) continue;
+    const bool by_name = is_json_lines_name(found.path);
+    if (!is_text || !(by_name || is_json_lines(std::string_view(text.bytes).substr(begin)))) continue;
+    if (!by_name && !found.named) {
+      json.push_back(name);  // in a folder, it may be a log
+      continue;
+    }
     const std::string lines = text.bytes.substr(begin);
     text.bytes.resize(begin);
     text.files.back().spans = append_json_lines(text.bytes, lines, name, filter);
@@ -370,6 +374,9 @@ Text read_text(const Names& paths, const TextFiles& filter, const Names& held_ou
                          (skipped.size() == 1 ? " that is" : " that are") + " not text: " + list(skipped));
   if (!marks.empty()) text.notes.push_back("left out the byte order mark of " + list(marks));
   if (!returns.empty()) text.notes.push_back("read CRLF line ends as LF: " + list(returns));
+  if (!json.empty())
+    text.notes.push_back("JSON lines are learned as they are: " + list(json) +
+                         "; for their texts alone, name them .jsonl");
   if (!json_lists.empty())
     text.notes.push_back("JSON is learned as it is: " + list(json_lists) + "; for its texts alone: jq -r '.[].text' " +
                          shell_words({json_lists[0]}) + " | train_gpt train -");

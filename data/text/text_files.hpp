@@ -32,7 +32,8 @@ struct Text {
 // Reads `paths`: files, folders and "-" for standard input. In folders, follows symbolic links, ignores hidden files,
 // and skips files that are not text, files that train_gpt wrote, and `filter.out`. Reads a file with several names
 // once. Leaves out byte order marks and files that are also in `held_out`, and turns CRLF into LF. Reads JSON lines as
-// json_lines.hpp says. Throws std::runtime_error.
+// json_lines.hpp says: files NAME.jsonl, and named files and standard input that begin with two JSON objects. Throws
+// std::runtime_error.
 Text read_text(const std::vector<std::string>& paths, const TextFiles& filter,
                const std::vector<std::string>& held_out = {});
 
